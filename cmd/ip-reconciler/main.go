@@ -18,19 +18,31 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"flag"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/serve"
 )
 
 const (
@@ -53,6 +65,64 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
+// command is what the command line says: the options of `ip-reconcile serve`, with its defaults.
+type command struct {
+	servecmd.Options
+	once bool // a flag that only the one-shot form had is given
+	log  *slog.Logger
+}
+
+// levels are whereabouts' log levels (v0.9.4, pkg/logging/logging.go) as --log-level takes them, with two
+// of ours. In whereabouts nothing is more urgent than panic, and little is said there; here nothing.
+var levels = map[string]string{"debug": "debug", "verbose": "info", "info": "info", "warn": "warn", "error": "error", "panic": "error+4"}
+
+// parse reads the flags of whereabouts v0.5.4 (cmd/reconciler/ip.go), of which
+// v0.9.4 has left -log-level (cmd/reconciler/main.go), whose default it is.
+// -trust-network-status is ours. Where it returns nil the program ends with the code.
+func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
+	f := flag.NewFlagSet("ip-reconciler", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	kubeconfig := f.String("kubeconfig", "", "make one pass, with this kubeconfig file; empty: with the pod's own account")
+	level := f.String("log-level", "debug", "debug, verbose, info, warn, error or panic")
+	timeout := f.Int("timeout", 30, "make one pass; the limit of each of its requests, in seconds")
+	printVersion := f.Bool("version", false, "print the version and end")
+	trust := f.Bool("trust-network-status", false, "release what the network-status of a running pod lacks, as whereabouts does: whoever may edit a pod can then have its address assigned to another while it is in use")
+	err := f.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return nil, exitDone
+	case err == nil && *timeout <= 0:
+		fmt.Fprintf(stderr, "-timeout %d: must be above zero\n", *timeout)
+		return nil, exitNotObserved
+	case err != nil:
+		return nil, exitNotObserved
+	case *printVersion:
+		fmt.Fprintln(stdout, "ip-reconciler version", version.Get())
+		return nil, exitDone
+	}
+	given = &command{}
+	f.Visit(func(f *flag.Flag) { given.once = given.once || f.Name == "kubeconfig" || f.Name == "timeout" })
+	known := levels[strings.ToLower(*level)]
+	ours := pflag.NewFlagSet("", pflag.ContinueOnError)
+	given.Add(ours, cmp.Or(known, "debug"))
+	// WHEREABOUTS_NAMESPACE is the pod's own namespace in whereabouts' manifests; its programs keep
+	// their pools and Leases there (v0.9.4, pkg/controlloop/pod.go: ipPoolsNamespace).
+	err = errors.Join(ours.Set("kubeconfig", *kubeconfig), ours.Set("trust-network-status", strconv.FormatBool(*trust)),
+		ours.Set("reconciler-namespace", os.Getenv("WHEREABOUTS_NAMESPACE")))
+	log, logErr := given.Logger(stderr)
+	if err := errors.Join(err, logErr); err != nil {
+		fmt.Fprintln(stderr, err)
+		return nil, exitNotObserved
+	}
+	given.log = log
+	given.Timeout = time.Duration(*timeout) * time.Second
+	given.WithoutPause = true // whereabouts' own ClusterRole has no right to namespaces
+	if known == "" {
+		given.log.Warn("-log-level " + *level + " is not known: it is debug, verbose, info, warn, error or panic; taken for debug")
+	}
+	return given, exitDone
+}
+
 // run is the program; it logs to stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	given, code := parse(args, stdout, stderr)
@@ -60,10 +130,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	log := given.log
-	cluster, _, err := given.Connect("reconciler", log)
-	if err != nil {
+	failed := func(err error) int {
 		log.Error("reconciler run failed: " + err.Error())
 		return exitNotObserved
+	}
+	cluster, _, err := given.Connect("reconciler", log)
+	if err != nil {
+		return failed(err)
+	}
+	r, err := given.Reconciler(log)
+	if err != nil {
+		return failed(err)
 	}
 	once := given.once
 	if !once {
@@ -73,10 +150,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case ctx.Err() != nil:
 		return exitDone
 	case err != nil:
-		log.Error("reconciler run failed: it cannot be told whether a Job runs this pod: " + err.Error())
-		return exitNotObserved
+		return failed(fmt.Errorf("it cannot be told whether a Job runs this pod: %w", err))
 	case once:
-		return onePass(ctx, given, cluster)
+		r.Source, r.Writer, r.Window, r.Restores, r.Passes = cluster, cluster, cluster, cluster.Restores(), cluster.Passes()
+		return makePass(ctx, r)
 	}
 	given.Metrics, given.Health = freeOrNone(log, "metrics", given.Metrics), freeOrNone(log, "probes", given.Health)
 	if err := given.Run(ctx, log); err != nil {
@@ -118,4 +195,48 @@ func freeOrNone(log *slog.Logger, what, address string) string {
 	}
 	_ = l.Close()
 	return address
+}
+
+// makePass makes one pass, which waits for what is not confirmed.
+func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
+	serve.Once(r.Log, func() (*reconciler.Result, error) {
+		out, err := r.Run(ctx)
+		switch {
+		case ctx.Err() != nil:
+			code, err = exitDone, errors.New("it was told to end")
+		case err != nil:
+			code = exitNotObserved
+		default:
+			code, err = exitCode(out)
+		}
+		return out, err
+	})
+	return code
+}
+
+// exitCode says what a pass came to that was made to its end. What an operator has
+// paused, and what waits for the agents after a restore of etcd, is no failure. A
+// pass waits until nothing is unconfirmed, unless the cluster cannot be observed any more.
+func exitCode(out *reconciler.Result) (code int, err error) {
+	allocations, reservations, unconfirmed := 0, 0, 0
+	for _, x := range out.Refused {
+		switch {
+		case x.Why == reconciler.Paused || x.Why == reconciler.EtcdRestored:
+		case x.Why == reconciler.AwaitingConfirmation:
+			unconfirmed++
+		case x.Allocation != nil:
+			allocations++
+		default:
+			reservations++
+		}
+	}
+	switch {
+	case allocations > 0:
+		return exitAllocations, fmt.Errorf("%d allocations and %d reservations are stale and could not be freed", allocations, reservations)
+	case reservations > 0:
+		return exitReservations, fmt.Errorf("%d reservations are stale and could not be freed", reservations)
+	case unconfirmed > 0:
+		return exitNotObserved, fmt.Errorf("%d allocations and reservations seem stale, and the cluster could not be read until that was confirmed", unconfirmed)
+	}
+	return exitDone, nil
 }

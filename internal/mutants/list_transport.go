@@ -12,7 +12,7 @@ func transport() []Mutant {
 			Old: `if opts.Continue = meta.Continue; opts.Continue == "" {`, New: `if opts.Continue = meta.Continue; true {`},
 		{Fault: "An answer that is no API server's is an empty list", In: "reconciler/kube", Decl: "list", Tests: "TestAnAnswerThatIsNoListIsNoEmptyList",
 			Old: `if meta.ResourceVersion == "" { //`, New: `if false { //`},
-		{Fault: "A namespace that RBAC forbids is not paused", In: "reconciler/kube", Decl: "Cluster.readPause", Tests: "TestANamespaceThatRBACForbidsPausesUnlessThatIsOverruled",
+		{Fault: "A namespace that RBAC forbids is not paused", In: "reconciler/kube", Decl: "Cluster.readPause", Tests: "TestANamespaceThatCannotBeReadOrSaysYesIsPaused",
 			Old: `if o.Paused = !c.WithoutPause; c.WithoutPause {`, New: `if c.WithoutPause {`},
 		{Fault: "A 404 of something in between says that there are no agents", In: "reconciler/kube", Decl: "Cluster.serves", Tests: "TestA404ThatIsNoAnswerOfAnAPIServerIsNone|TestWhetherThereAreNodeAgents",
 			Old: `if !apierrors.IsNotFound(err) {
@@ -30,7 +30,7 @@ func transport() []Mutant {
 		}`},
 		{Fault: "A 404 of something in between says that there is no object", In: "reconciler/kube", Decl: "absent", Tests: "TestA404ThatIsNoAnswerOfAnAPIServerIsNone",
 			Old: `return apierrors.IsNotFound(err) && !isForeign(err)`, New: `return apierrors.IsNotFound(err)`},
-		{Fault: "A write goes out again when its hold is over", In: "reconciler/kube", Decl: "serverTime.RoundTrip", Tests: "TestAWriteThatTheServerHadNoTimeForDoesNotBeginAgainByItself",
+		{Fault: "A write goes out again when its hold is over", In: "reconciler/kube", Decl: "serverTime.RoundTrip", Tests: "TestHold_AWriteIsNotMadeAgainTooLate",
 			Old: `if !maySend(r) {
 		return nil, errNotSent
 	}`, New: ``},
@@ -40,23 +40,23 @@ func transport() []Mutant {
 			Old: `uid := types.UID(r.UID)`, New: `uid := types.UID("")`},
 		{Fault: "A reservation is deleted whatever its version", In: "reconciler/kube", Decl: "Cluster.DeleteReservation", Tests: "TestWhatAWriteIsAnsweredWith",
 			Old: `UID: &uid, ResourceVersion: &r.ResourceVersion}`, New: `UID: &uid}`},
-		{Fault: "The Lease is not taken", In: "reconciler/kube", Decl: "Cluster.Hold", Tests: "TestWithoutTheRightToALeaseNothingIsDoneUnderIt",
+		{Fault: "The Lease is not taken", In: "reconciler/kube", Decl: "Cluster.Hold", Tests: "TestHold_LeaseThatCannotBeTaken",
 			Old: `if c.WithoutLease {`, New: `if true {`},
-		{Fault: "A Lease that somebody else holds is taken", In: "reconciler/kube", Decl: "leases.take", Tests: "TestALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
+		{Fault: "A Lease that somebody else holds is taken", In: "reconciler/kube", Decl: "leases.take", Tests: "TestHold_ALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
 			Old: `return fmt.Errorf("%w: %s", errHeld, holder)`, New: `_ = errHeld`},
-		{Fault: "A Lease is expired as soon as it is seen", In: "reconciler/kube", Decl: "Cluster.expired", Tests: "TestALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
+		{Fault: "A Lease is expired as soon as it is seen", In: "reconciler/kube", Decl: "Cluster.expired", Tests: "TestHold_ALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
 			Old: `return time.Since(seen.since) > after`, New: `return true || time.Since(seen.since) > after`},
-		{Fault: "A write begins after the time for writes", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestNoWriteBeginsInTheLastSecondOfAHold",
+		{Fault: "A write begins after the time for writes", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestHold_Ends",
 			Old: `if time.Since(h.began) >= writeFor {
 		return false
 	}`, New: ``},
-		{Fault: "A write begins long after the last renewal", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestNoWriteBeginsLongAfterTheLastRenewal",
+		{Fault: "A write begins long after the last renewal", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestHold_Ends",
 			Old: `return time.Since(l.renewed) >= writeWithin })
 }`, New: `return false })
 }`},
-		{Fault: "A write begins although the Lease was lost", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestALeaseThatSomebodyElseTookEndsTheHold",
+		{Fault: "A write begins although the Lease was lost", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestHold_Ends",
 			Old: `return !h.lost && !slices`, New: `return !slices`},
-		{Fault: "A Lease that is somebody else's by now does not end the hold", In: "reconciler/kube", Decl: "leases.renew", Tests: "TestALeaseThatSomebodyElseTookEndsTheHold",
+		{Fault: "A Lease that is somebody else's by now does not end the hold", In: "reconciler/kube", Decl: "leases.renew", Tests: "TestHold_Ends",
 			Old: `h.lost = true`, New: ``},
 		{Fault: "A fence has no end", In: "reconciler/kube", Decl: "LongestFence", Tests: "TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds",
 			Old: `90 * time.Second`, New: `900 * time.Second`},

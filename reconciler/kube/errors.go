@@ -22,18 +22,18 @@ func (c *Cluster) explain(what string, err error, grant string) error {
 	if err == nil {
 		return nil
 	}
-	cause := innermost(err)
+	cause := innermost(err).Error() // it decides nothing any more
 	switch {
 	case errors.Is(err, errWebPage), isForeign(err) && !isTransient(err):
-		return fmt.Errorf("%s: %s does not answer as an API server (%w): check --server, --context, --kubeconfig and the proxy, and log in", what, c.host, err)
+		return fmt.Errorf("%s: %s does not answer as an API server (%s): check --server, --context, --kubeconfig and the proxy, and log in", what, c.host, err.Error())
 	case apierrors.IsForbidden(err):
-		return fmt.Errorf("no right to %s at %s: %s (%w)", what, c.host, grant, cause)
+		return fmt.Errorf("no right to %s at %s: %s (%s)", what, c.host, grant, cause)
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%s: the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", what, c.host)
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return fmt.Errorf("%s: the API server at %s is not trusted (%w): check --kubeconfig, --certificate-authority and --tls-server-name", what, c.host, cause)
+		return fmt.Errorf("%s: the API server at %s is not trusted (%s): check --kubeconfig, --certificate-authority and --tls-server-name", what, c.host, cause)
 	case (isTransient(err) || errors.As(err, new(*net.OpError))) && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-		return fmt.Errorf("%s: the API server at %s cannot be reached (%w): check the network, --kubeconfig and --context", what, c.host, cause)
+		return fmt.Errorf("%s: the API server at %s cannot be reached (%s): check the network, --kubeconfig and --context", what, c.host, cause)
 	}
 	return fmt.Errorf("%s at %s: %w", what, c.host, err)
 }

@@ -3,205 +3,270 @@ package kube_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"net/http"
-	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/client-go/kubernetes/scheme"
-
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// aLease is a Lease on the fake API server: reads and updates with their
-// resourceVersion, as the real one makes them.
-type aLease struct {
-	mu      sync.Mutex
-	version int
-	spec    map[string]any
-	holders []string                    // after each update
-	fails   func(update int) (code int) // of an update, from 1; 0 for none
-	updates int
+const sharedLease = "kube-system/whereabouts"
+
+// hold holds Leases in a bubble, and returns for how long they were waited for; -1 where work was not begun.
+func (a *leaseAPI) hold(t *testing.T, ctx context.Context, work func(context.Context, *reconciler.Hold) error, names ...string) (waited time.Duration, err error) {
+	t.Helper()
+	asked := time.Now()
+	waited = -1
+	err = a.cluster(t, "us").Hold(ctx, "kube-system", append([]string{"whereabouts"}, names...), func(ctx context.Context, h *reconciler.Hold) error {
+		waited = time.Since(asked)
+		return work(ctx, h)
+	})
+	return waited, err
 }
 
-func (l *aLease) object(name string) map[string]any {
-	return map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-		"metadata": map[string]any{"name": name, "namespace": "kube-system", "resourceVersion": fmt.Sprint(l.version)}, "spec": l.spec}
-}
+func nothing(context.Context, *reconciler.Hold) error { return nil }
 
-func (l *aLease) on(f *fakeAPI, name string) {
-	f.answers[leases+"/"+name] = func(w http.ResponseWriter, r *http.Request, n int) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
+// answering makes writes fail from now on.
+func (a *leaseAPI) answering(code int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fails = func(_ string, r *http.Request) int { // the caller holds mu
 		if r.Method == http.MethodPut {
-			l.updates++
-			if l.fails != nil {
-				if code := l.fails(l.updates); code != 0 {
-					fails(code)(w, r, n)
-					return
+			return code
+		}
+		return 0
+	}
+}
+
+func (a *leaseAPI) written() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.writes["us"]
+}
+
+// between reports a time that is not within two others.
+func between(t *testing.T, what string, got, least, most time.Duration) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s: %s, want %s to %s", what, got, least, most)
+	}
+}
+
+func TestHold_RenewedAndGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		_, err := a.hold(t, t.Context(), func(ctx context.Context, h *reconciler.Hold) error {
+			for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(50 * time.Millisecond) {
+				if !h.MayWrite() || a.holder(sharedLease) != "us" {
+					t.Fatalf("after %s: held by %q, may write: %v", time.Since(began), a.holder(sharedLease), h.MayWrite())
 				}
 			}
-			l.version++
-			l.spec = map[string]any{"holderIdentity": *f.written(r).Spec.HolderIdentity}
-			l.holders = append(l.holders, *f.written(r).Spec.HolderIdentity)
-		}
-		object(l.object(name))(w, r, n)
-	}
+			return ctx.Err()
+		})
+		check(t, err)
+		equal(t, "the holder afterwards", a.holder(sharedLease), "")
+	})
 }
 
-// written is the Lease that a request writes.
-func (f *fakeAPI) written(r *http.Request) *coordinationv1.Lease {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	body := f.bodies[slices.Index(f.requests, r)]
-	lease := &coordinationv1.Lease{}
-	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(body), nil, lease); err != nil {
-		panic(err)
-	}
-	return lease
-}
-
-func held(t *testing.T, f *fakeAPI, names []string, work func(context.Context, *reconciler.Hold) error) error {
-	return f.cluster(t).Hold(t.Context(), "kube-system", names, work)
-}
-
-func TestAHoldIsRenewedAndGivenBack(t *testing.T) {
-	f, l := newFakeAPI(t), &aLease{spec: map[string]any{}}
-	l.on(f, "whereabouts")
-	renewals := func() int { l.mu.Lock(); defer l.mu.Unlock(); return l.updates - 1 }
-	check(t, held(t, f, []string{"whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
-		for (renewals() < 4 || !h.MayWrite()) && ctx.Err() == nil { // longer than one renewal lasts for
-			time.Sleep(10 * time.Millisecond)
-		}
-		return ctx.Err()
-	}))
-	equal(t, "the last holder", l.holders[len(l.holders)-1], "")
-	equal(t, "the others", slices.Compact(slices.Clone(l.holders[:len(l.holders)-1])), []string{"us"})
-}
-
-// While renewals fail nothing is written, and the hold ends before anybody else
-// may take the Lease.
-func TestAHoldThatIsNotRenewedEnds(t *testing.T) {
-	for name, code := range map[string]int{"the server answers with errors": 500, "the Lease is another's": 409} {
+// A hold ends after five seconds, and before anybody else may take a Lease that is not renewed. No write begins when
+// it could arrive too late for that, and the Lease is not renewed after the end, whatever the work does.
+func TestHold_Ends(t *testing.T) {
+	for name, c := range map[string]struct {
+		event                func(*leaseAPI)
+		lastLeast, lastMost  time.Duration // when the last write may begin
+		endedLeast, endedMax time.Duration
+		holder               string
+	}{
+		"by its time": {func(*leaseAPI) {}, 3900 * time.Millisecond, 4 * time.Second, 4900 * time.Millisecond, 5100 * time.Millisecond, ""},
+		"since renewals fail": {func(a *leaseAPI) { a.answering(http.StatusInternalServerError) },
+			600 * time.Millisecond, 700 * time.Millisecond, 0, 2 * time.Second, "us"},
+		"since somebody else took it": {func(a *leaseAPI) { a.has(sharedLease, "default/web-0", 0) }, 0, 300 * time.Millisecond, 0, 300 * time.Millisecond, "default/web-0"},
+	} {
 		t.Run(name, func(t *testing.T) {
-			f, l := newFakeAPI(t), &aLease{spec: map[string]any{}}
-			l.fails = func(update int) int {
-				if update > 1 {
-					return code
-				}
-				return 0
-			}
-			l.on(f, "whereabouts")
-			began := time.Now()
-			stopped := time.Duration(0)
-			err := held(t, f, []string{"whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
-				for ctx.Err() == nil {
-					if stopped == 0 && !h.MayWrite() {
-						stopped = time.Since(began)
+			synctest.Test(t, func(t *testing.T) {
+				a := newLeaseAPI()
+				began, last, ended := time.Now(), time.Duration(0), time.Duration(0)
+				_, err := a.hold(t, t.Context(), func(ctx context.Context, h *reconciler.Hold) error {
+					c.event(a)
+					for ctx.Err() == nil {
+						if h.MayWrite() {
+							last = time.Since(began)
+						}
+						time.Sleep(10 * time.Millisecond)
 					}
-					time.Sleep(time.Millisecond)
-				}
-				return ctx.Err()
+					ended = time.Since(began)
+					equal(t, "may write after the end", h.MayWrite(), false)
+					time.Sleep(time.Second) // as what is put back, though the hold is over
+					writes := a.written()
+					time.Sleep(2 * time.Second)
+					equal(t, "renewals after the end", a.written(), writes)
+					return ctx.Err()
+				})
+				equal(t, "it is spent", errors.Is(err, reconciler.ErrHoldSpent), true)
+				between(t, "the last write begins", last, c.lastLeast, c.lastMost)
+				between(t, "it ends", ended, c.endedLeast, c.endedMax)
+				equal(t, "the holder afterwards", a.holder(sharedLease), c.holder)
 			})
-			if !errors.Is(err, reconciler.ErrHoldSpent) {
-				t.Errorf("the error is %v", err)
-			}
-			if ended := time.Since(began); stopped == 0 && code != 409 || ended > 4*time.Second {
-				t.Errorf("writes stopped after %s, the hold after %s", stopped, ended)
-			}
 		})
 	}
 }
 
 // The time that a hold may last includes what taking it took.
-func TestAHoldBeginsBeforeTheLeaseIsAskedFor(t *testing.T) {
-	f := newFakeAPI(t)
-	l := &aLease{spec: map[string]any{}}
-	l.on(f, "whereabouts")
-	quick := f.answers[leases+"/whereabouts"]
-	var asked time.Time
-	f.answers[leases+"/whereabouts"] = func(w http.ResponseWriter, r *http.Request, n int) {
-		if n == 1 {
-			asked = time.Now()
-		}
-		quick(w, r, n)
-	}
-	check(t, held(t, f, []string{"whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
-		end, _ := ctx.Deadline()
-		equal(t, "it ends within five seconds of its beginning", end.After(asked.Add(5*time.Second)), false)
-		equal(t, "work ends within two", h.Until.After(asked.Add(2*time.Second)), false)
-		return nil
-	}))
-}
-
-// Work that awaits an answer when the hold is over keeps nobody else waiting.
-func TestTheLeaseIsGivenBackThoughTheWorkGoesOn(t *testing.T) {
-	f, l := newFakeAPI(t), &aLease{spec: map[string]any{}}
-	l.on(f, "whereabouts")
-	holder := func() string { l.mu.Lock(); defer l.mu.Unlock(); return fmt.Sprint(l.spec["holderIdentity"]) }
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	_ = f.cluster(t).Hold(ctx, "kube-system", []string{"whereabouts"}, func(ctx context.Context, _ *reconciler.Hold) error {
-		equal(t, "the holder", holder(), "us")
-		cancel() // the run is being stopped
-		for range 1000 {
-			if holder() == "" {
-				return nil
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
-		t.Error("it is still held")
-		return nil
+func TestHold_BeginsBeforeTheLeaseIsAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		a.fails = func(string, *http.Request) int { time.Sleep(300 * time.Millisecond); return 0 }
+		asked := time.Now()
+		_, err := a.hold(t, t.Context(), func(ctx context.Context, h *reconciler.Hold) error {
+			end, _ := ctx.Deadline()
+			equal(t, "its end, and that of work", []time.Duration{end.Sub(asked), h.Until.Sub(asked)}, []time.Duration{5 * time.Second, 2 * time.Second})
+			return nil
+		})
+		check(t, err)
 	})
 }
 
-// While somebody else has the shared Lease, those of the pools are left alone.
-func TestThePoolsOwnLeasesAreNotTouchedWhileTheSharedOneIsBusy(t *testing.T) {
-	f := newFakeAPI(t)
-	shared := &aLease{version: 1, spec: map[string]any{"holderIdentity": "default/web-0"}}
-	own := &aLease{spec: map[string]any{}}
-	shared.on(f, "whereabouts")
-	own.on(f, "worker-1-10.0.0.0-24")
-	go func() {
-		for range 8 { // it is renewed, and then given back
+// Work that awaits an answer when the hold is over keeps nobody else waiting.
+func TestHold_GivenBackThoughTheWorkGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		ctx, cancel := context.WithCancel(t.Context())
+		_, _ = a.hold(t, ctx, func(context.Context, *reconciler.Hold) error {
+			equal(t, "the holder", a.holder(sharedLease), "us")
+			cancel() // the run is being stopped
 			time.Sleep(100 * time.Millisecond)
-			shared.mu.Lock()
-			shared.version++
-			shared.mu.Unlock()
-		}
-		shared.mu.Lock()
-		shared.spec["holderIdentity"] = ""
-		shared.mu.Unlock()
-	}()
-	check(t, held(t, f, []string{"whereabouts", "worker-1-10.0.0.0-24"}, func(_ context.Context, h *reconciler.Hold) error {
-		equal(t, "the Leases held", h.Leases, []string{"whereabouts", "worker-1-10.0.0.0-24"})
-		return nil
-	}))
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	first := slices.IndexFunc(f.requests, func(r *http.Request) bool { return r.URL.Path == leases+"/worker-1-10.0.0.0-24" })
-	for _, r := range f.requests[:first] {
-		if r.Method != http.MethodGet && r.URL.Path != leases+"/whereabouts" {
-			t.Errorf("%s %s before the shared one was held", r.Method, r.URL.Path)
-		}
-	}
-	equal(t, "writes to the shared one until then", len(slices.DeleteFunc(slices.Clone(f.requests[:first]), func(r *http.Request) bool { return r.Method == http.MethodGet })), 1)
+			equal(t, "the holder when the run is stopped", a.holder(sharedLease), "")
+			return nil
+		})
+	})
 }
 
-// A pool's own Lease that is busy is left out, and the rest is held.
-func TestAPoolsOwnLeaseThatIsBusyIsLeftOut(t *testing.T) {
-	f := newFakeAPI(t)
-	shared, free, busy := &aLease{spec: map[string]any{}}, &aLease{spec: map[string]any{}}, &aLease{spec: map[string]any{"holderIdentity": "default/web-0"}}
-	shared.on(f, "whereabouts")
-	free.on(f, "free")
-	busy.on(f, "busy")
-	check(t, held(t, f, []string{"whereabouts", "busy", "free"}, func(_ context.Context, h *reconciler.Hold) error {
-		equal(t, "the Leases held", h.Leases, []string{"whereabouts", "free"})
-		return nil
-	}))
-	equal(t, "updates of the busy one", busy.updates, 0)
-	equal(t, "the holder of the other one afterwards", free.spec["holderIdentity"], "")
+// While somebody else has the shared Lease, those of the pools are left alone. One of a pool that is busy is left out.
+func TestHold_PoolsOwnLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		a.has("kube-system/busy", "default/web-0", 0)
+		a.has(sharedLease, "default/web-0", 0)
+		go func() { // it is renewed, and then given back
+			for range 8 {
+				time.Sleep(time.Second)
+				equal(t, "writes while the shared Lease is busy", a.written(), 0)
+				a.has(sharedLease, "default/web-0", 0)
+				a.has("kube-system/busy", "default/web-0", 0)
+			}
+			a.has(sharedLease, "", 0)
+		}()
+		_, err := a.hold(t, t.Context(), func(_ context.Context, h *reconciler.Hold) error {
+			equal(t, "the Leases held", h.Leases, []string{"whereabouts", "free"})
+			return nil
+		}, "busy", "free")
+		check(t, err)
+		equal(t, "the holders afterwards", []string{a.holder("kube-system/busy"), a.holder("kube-system/free")}, []string{"default/web-0", ""})
+	})
+}
+
+// The times in a Lease count for nothing: they are by the clock of whoever holds it.
+func TestHold_ALeaseOfAnotherIsTakenOnceNobodyRenewsIt(t *testing.T) {
+	for renewals, want := range map[int]time.Duration{1: 1500 * time.Millisecond, 10: 10500 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newLeaseAPI()
+			go func() {
+				for range renewals {
+					a.has(sharedLease, "default/web-0", time.Hour)
+					time.Sleep(time.Second)
+				}
+			}()
+			synctest.Wait()
+			waited, err := a.hold(t, t.Context(), nothing)
+			check(t, err)
+			between(t, "taken after", waited, want, want+500*time.Millisecond)
+		})
+	}
+}
+
+// Who reads that ADDs and DELs hold the Lease looks for them, and not at an etcd that is full, or at RBAC.
+func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		code                int
+		held                bool
+		want                error
+		waits, most, denied int // seconds
+	}{
+		"refused":           {500, false, reconciler.ErrLeaseFailed, 40, 50, 0},
+		"held":              {0, true, reconciler.ErrLeaseBusy, 40, 50, 0},
+		"refused, but held": {500, true, reconciler.ErrLeaseBusy, 40, 50, 0},
+		"forbidden":         {403, false, reconciler.ErrLeaseForbidden, 0, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newLeaseAPI()
+				a.has(sharedLease, "", time.Hour)
+				a.answering(c.code)
+				ctx, cancel := context.WithCancel(t.Context())
+				var adds sync.WaitGroup
+				adds.Go(func() { // each renews it after the other
+					for ; c.held && ctx.Err() == nil; time.Sleep(500 * time.Millisecond) {
+						a.has(sharedLease, "an ADD", 0)
+					}
+				})
+				synctest.Wait()
+				cluster, denied, began := a.cluster(t, "us"), 0, time.Now()
+				cluster.OnDenied = func() { denied++ }
+				err := cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error {
+					return errors.New("it is held")
+				})
+				cancel()
+				took := time.Since(began)
+				adds.Wait()
+				equal(t, "the error is "+c.want.Error(), errors.Is(err, c.want), true)
+				equal(t, "denied writes", denied, c.denied)
+				between(t, "it took", took, time.Duration(c.waits)*time.Second, time.Duration(c.most)*time.Second)
+			})
+		})
+	}
+}
+
+func TestHold_LeftToOthersForAsLongAsItWasHeld(t *testing.T) {
+	for held, want := range map[time.Duration]time.Duration{0: 1500 * time.Millisecond, 3 * time.Second: 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			c := newLeaseAPI().cluster(t, "us")
+			var ended, again time.Time
+			hold := func(work func()) {
+				check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error {
+					work()
+					return nil
+				}))
+			}
+			hold(func() { time.Sleep(held); ended = time.Now() })
+			hold(func() { again = time.Now() })
+			between(t, "taken again after", again.Sub(ended), want, want+500*time.Millisecond)
+		})
+	}
+}
+
+// The server is too busy for a write, as for the renewals. client-go makes the write again by itself; by then the Lease
+// was not renewed for a second.
+func TestHold_AWriteIsNotMadeAgainTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, sent := newLeaseAPI(), 0
+		a.other = func(r *http.Request) http.Response { // the caller holds mu
+			if sent++; sent == 1 {
+				return http.Response{StatusCode: http.StatusTooManyRequests, Request: r, Header: http.Header{"Retry-After": {"1"}}, Body: io.NopCloser(strings.NewReader(""))}
+			}
+			return *answered(r, http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Success"})
+		}
+		c := a.cluster(t, "us")
+		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
+			a.answering(http.StatusInternalServerError)
+			return c.DeleteReservation(ctx, ippool.ReadReservation(reservation()))
+		})
+		if err == nil || sent != 1 {
+			t.Errorf("the write was sent %d times: %v", sent, err)
+		}
+	})
 }

@@ -30,7 +30,9 @@ type leaseAPI struct {
 	leases  map[string]*coordinationv1.Lease // by namespace/name
 	writes  map[string]int                   // that were done, by replica
 	fails   func(replica string, r *http.Request) (code int)
-	late    time.Duration // how much behind the replica's clocks the times in Leases are
+	lost    func() bool                         // the answer to a write that was done, which is 500 then
+	other   func(r *http.Request) http.Response // what is answered to a request that is not about Leases
+	late    time.Duration                       // how much behind the replica's clocks the times in Leases are
 }
 
 func newLeaseAPI() *leaseAPI {
@@ -54,6 +56,10 @@ func (c client) RoundTrip(r *http.Request) (*http.Response, error) {
 		default:
 			return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Code: int32(code), Reason: map[int]metav1.StatusReason{403: "Forbidden"}[code], Status: "Failure"}), nil
 		}
+	}
+	if c.other != nil && !strings.Contains(r.URL.Path, "/leases") {
+		answer := c.other(r)
+		return &answer, nil
 	}
 	parts := strings.Split(r.URL.Path, "/") // /apis/coordination.k8s.io/v1/namespaces/NS/leases/NAME
 	key := parts[5] + "/" + path.Base(r.URL.Path)
@@ -88,6 +94,9 @@ func (c client) RoundTrip(r *http.Request) (*http.Response, error) {
 		written.Spec.RenewTime = ptr.To(metav1.NewMicroTime(written.Spec.RenewTime.Add(-c.late)))
 	}
 	c.store(written)
+	if c.lost != nil && c.lost() {
+		return status(http.StatusInternalServerError, metav1.StatusReasonInternalError)
+	}
 	return answered(r, http.StatusOK, written), nil
 }
 

@@ -141,37 +141,32 @@ func TestWhatMayNotBeRead(t *testing.T) {
 }
 
 // When it is not known whether everything is paused, everything is.
-func TestANamespaceThatCannotBeReadIsPaused(t *testing.T) {
-	f := newFakeAPI(t)
-	f.answers[namespace] = fails(http.StatusInternalServerError)
-	o, err := f.cluster(t).List(t.Context())
-	check(t, err)
-	equal(t, "paused", o.Paused, true)
-}
-
-func TestANamespaceThatRBACForbidsPausesUnlessThatIsOverruled(t *testing.T) {
-	for overruled, want := range map[bool]string{false: "releases are paused", true: "NOT seen"} {
+func TestANamespaceThatCannotBeReadOrSaysYesIsPaused(t *testing.T) {
+	for _, c := range []struct {
+		answer  answer
+		without bool // --without-pause
+		paused  bool
+		says    string // in a warning; "" for none
+	}{
+		{annotated(ippool.PausedAnnotation, "yes"), false, true, ""},
+		{annotated(ippool.PausedAnnotation, "True"), false, true, ""},
+		{annotated(ippool.PausedAnnotation, ""), false, true, ""},
+		{annotated(ippool.PausedAnnotation, "until Monday"), false, true, "neither true nor false"},
+		{annotated(ippool.PausedAnnotation, "no"), false, false, ""},
+		{fails(http.StatusInternalServerError), false, true, "taken for paused"},
+		{fails(http.StatusForbidden), false, true, "releases are paused"},
+		{fails(http.StatusForbidden), true, false, "NOT seen"},
+	} {
 		f := newFakeAPI(t)
-		f.answers[namespace] = fails(http.StatusForbidden)
-		c := f.cluster(t)
-		c.WithoutPause = overruled
-		o, err := c.List(t.Context())
+		f.answers[namespace] = c.answer
+		cluster := f.cluster(t)
+		cluster.WithoutPause = c.without
+		o, err := cluster.List(t.Context())
 		check(t, err)
-		equal(t, "paused", o.Paused, !overruled)
-		if text := strings.Join(o.Warnings, " "); !strings.Contains(text, want) {
-			t.Errorf("overruled %v: %q does not say %q", overruled, text, want)
+		warnings := strings.Join(o.Warnings, " ")
+		if o.Paused != c.paused || c.says == "" && warnings != "" || !strings.Contains(warnings, c.says) {
+			t.Errorf("paused: %v, want %v; warns %q, want %q", o.Paused, c.paused, warnings, c.says)
 		}
-	}
-}
-
-func TestAPauseThatIsNoKnownWordIsNamed(t *testing.T) {
-	for value, named := range map[string]bool{"until Monday": true, "True": false, "": false, "no": false} {
-		f := newFakeAPI(t)
-		f.answers[namespace] = annotated(ippool.PausedAnnotation, value)
-		o, err := f.cluster(t).List(t.Context())
-		check(t, err)
-		equal(t, "paused", o.Paused, value != "no")
-		equal(t, value+" is named", strings.Contains(strings.Join(o.Warnings, " "), "neither true nor false"), named)
 	}
 }
 
@@ -179,14 +174,6 @@ func TestAPauseThatIsNoKnownWordIsNamed(t *testing.T) {
 func annotated(name, value string) answer {
 	return object(map[string]any{"kind": "Namespace", "apiVersion": "v1",
 		"metadata": map[string]any{"name": "kube-system", "annotations": map[string]any{name: value}}})
-}
-
-func TestAnOperatorWhoSaysYesPausesEverything(t *testing.T) {
-	f := newFakeAPI(t)
-	f.answers[namespace] = annotated(ippool.PausedAnnotation, "yes")
-	o, err := f.cluster(t).List(t.Context())
-	check(t, err)
-	equal(t, "paused", o.Paused, true)
 }
 
 func TestAnAcknowledgedRestoreIsReadFromTheNamespace(t *testing.T) {
@@ -200,8 +187,7 @@ func TestAnAcknowledgedRestoreIsReadFromTheNamespace(t *testing.T) {
 // That there are no node agents is known only where the API does not serve
 // their reports, or an allowed list is empty.
 func TestWhetherThereAreNodeAgents(t *testing.T) {
-	served := object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "ip-reconcile.dev/v1alpha1",
-		"resources": []any{map[string]any{"name": "sandboxreports", "kind": "SandboxReport", "namespaced": false, "verbs": []string{"list"}}}})
+	served := serves("ip-reconcile.dev/v1alpha1", "sandboxreports")
 	for _, c := range []struct {
 		name              string
 		discovery, list   answer
@@ -256,6 +242,16 @@ func TestNodesAreReadAfterTheReportsOfTheirAgents(t *testing.T) {
 	}
 }
 
+// leaseOf is the Lease of an agent: for the report of that time, renewed then by the server's clock and by the agent's.
+func leaseOf(t *testing.T, name string, observed, written, renewed time.Time) map[string]any {
+	t.Helper()
+	return map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{
+		"name": name, "namespace": "kube-system", "annotations": map[string]any{v1alpha1.HashAnnotation: hashOf(t, observed)},
+		"managedFields": []any{map[string]any{"manager": "agent", "operation": "Update", "time": written.UTC().Format(time.RFC3339),
+			"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}}}}},
+		"spec": map[string]any{"renewTime": renewed.UTC().Format("2006-01-02T15:04:05.000000Z")}}
+}
+
 // The age of a report is told by the API server alone: by the times in
 // managedFields, which it writes, against the Date of its answer.
 func TestFreshnessIsCountedByTheAPIServersClock(t *testing.T) {
@@ -270,55 +266,32 @@ func TestFreshnessIsCountedByTheAPIServersClock(t *testing.T) {
 		{"just renewed, by an agent whose clock is a day ahead", 20 * time.Second, -24 * time.Hour, true},
 		{"long ago, by an agent whose clock says now", 2 * time.Minute, 0, false},
 		{"long ago, by an agent whose clock says our now", 2 * time.Minute, -72 * time.Hour, false},
+		{"and the Leases may not be read", 0, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFakeAPI(t)
 			f.date = server
 			f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
-			f.answers[reports] = list("", map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
-				"metadata": map[string]any{"name": "worker-1"}, "observedAt": server.Add(-c.renewed).UTC().Format(time.RFC3339)})
-			f.answers[leases] = list("", map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-				"metadata": map[string]any{"name": "worker-1", "namespace": "kube-system",
-					"annotations": map[string]any{"ip-reconcile.dev/report-hash": hashOf(t, server.Add(-c.renewed))},
-					"managedFields": []any{map[string]any{"manager": "agent", "operation": "Update", "time": server.Add(-c.written).UTC().Format(time.RFC3339),
-						"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}}}}},
-				"spec": map[string]any{"renewTime": server.Add(-c.renewed).UTC().Format("2006-01-02T15:04:05.000000Z")}})
+			at := server.Add(-c.renewed)
+			f.answers[reports], f.answers[leases] = list("", report("worker-1", "1", at)), list("", leaseOf(t, "worker-1", at, server.Add(-c.written), at))
+			if c.written == 0 {
+				f.answers[leases] = fails(http.StatusForbidden)
+			}
 			o, err := f.cluster(t).List(t.Context())
 			check(t, err)
 			equal(t, "now", o.Now.UTC(), server.UTC())
 			equal(t, "reports", len(o.Reports), 1)
 			equal(t, "fresh", o.Reports[0].Fresh(o.Now), c.fresh)
+			equal(t, "warnings", len(o.Warnings) == 0, c.written > 0)
 		})
 	}
-}
-
-// Without the Leases no report is fresh.
-func TestWithoutLeasesNoReportIsFresh(t *testing.T) {
-	f := newFakeAPI(t)
-	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
-	f.answers[reports] = list("", map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
-		"metadata": map[string]any{"name": "worker-1"}, "observedAt": time.Now().UTC().Format(time.RFC3339)})
-	f.answers[leases] = fails(http.StatusForbidden)
-	o, err := f.cluster(t).List(t.Context())
-	check(t, err)
-	equal(t, "reports", len(o.Reports), 1)
-	equal(t, "fresh", o.Reports[0].Fresh(o.Now), false)
-	equal(t, "warnings", len(o.Warnings), 1)
 }
 
 // An agent writes its report and then the Lease with its hash.
 func TestAReportIsReadAgainWhereItsLeaseIsBehind(t *testing.T) {
 	old, current := time.Now().Add(-time.Minute), time.Now()
-	report := func(observed time.Time) map[string]any {
-		return map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
-			"metadata": map[string]any{"name": "worker-1"}, "observedAt": observed.UTC().Format(time.RFC3339)}
-	}
 	lease := func(observed, renewed time.Time) map[string]any {
-		return map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{
-			"name": "worker-1", "namespace": "kube-system", "annotations": map[string]any{v1alpha1.HashAnnotation: hashOf(t, observed)},
-			"managedFields": []any{map[string]any{"manager": "agent", "operation": "Update", "time": renewed.UTC().Format(time.RFC3339),
-				"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}}}},
-		}}
+		return leaseOf(t, "worker-1", observed, renewed, renewed)
 	}
 	for says, c := range map[string]struct {
 		leases []map[string]any
@@ -334,7 +307,7 @@ func TestAReportIsReadAgainWhereItsLeaseIsBehind(t *testing.T) {
 			t.Parallel()
 			f := newFakeAPI(t)
 			f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
-			f.answers[reports] = list("", report(current))
+			f.answers[reports] = list("", report("worker-1", "1", current))
 			var answers []answer
 			for _, l := range c.leases {
 				answers = append(answers, list("", l))
