@@ -36,7 +36,7 @@ type folder struct {
 	kind    fileKind
 	existed bool                   // it may be missing until then
 	parent  string                 // must exist even then; "" for none
-	files   map[string]*parsedFile // of the last read, as far as they are read again only when they change
+	files   map[string]*parsedFile // of the last read, those that are read again only when they change
 }
 
 // read calls found for every file with an id in its name. Its error means that
@@ -49,13 +49,14 @@ func (f *folder) read(now time.Time, found func(id, name string, r *parsedFile))
 		return err
 	}
 	defer root.Close()
-	names, err := readNames(root)
+	listed, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return fmt.Errorf("list %s: %w", f.path, err)
 	}
 	known := f.files
-	f.files = make(map[string]*parsedFile, len(names))
-	for _, name := range names {
+	f.files = make(map[string]*parsedFile, len(listed))
+	for _, file := range listed {
+		name := file.Name()
 		id, ok := f.kind.id(name)
 		if !ok {
 			continue
@@ -86,76 +87,64 @@ func (f *folder) readFile(root *os.Root, name, id string, known *parsedFile, now
 		f.files[name] = known
 		return known, nil
 	}
-	r, keep := f.parseFile(root, name, id, info)
-	if r != nil && keep && now.Sub(info.ModTime()).Abs() > mtimeReliableAfter {
+	data, err := readContent(root, name, info)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	r := &parsedFile{problem: err}
+	if err == nil {
+		r = f.kind.parse(id, data)
+	}
+	r.info = info
+	if r.problem == nil && now.Sub(info.ModTime()).Abs() > mtimeReliableAfter {
 		f.files[name] = r
 	}
 	return r, nil
 }
 
-func readNames(root *os.Root) ([]string, error) {
-	dir, err := root.Open(".")
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	return dir.Readdirnames(-1)
-}
-
-// parseFile parses a file; keep reports whether what it returns holds for as long as the
-// file does not change. It returns nil if the file has gone since it was listed.
-func (f *folder) parseFile(root *os.Root, name, id string, info fs.FileInfo) (r *parsedFile, keep bool) {
-	data, keep, err := readContent(root, name, info)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, false
-	case err != nil:
-		r = &parsedFile{problem: err}
-	default:
-		r = f.kind.parse(id, data)
-	}
-	r.info = info
-	return r, keep
-}
-
-// readContent reads a regular file and never blocks; keep is as for parseFile.
-func readContent(root *os.Root, name string, info fs.FileInfo) (data []byte, keep bool, err error) {
+// readContent reads a regular file and never blocks.
+func readContent(root *os.Root, name string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
-		return nil, true, fmt.Errorf("is no regular file: %v", info.Mode())
+		return nil, fmt.Errorf("is no regular file: %v", info.Mode())
 	}
 	if info.Size() > maxFileSize {
-		return nil, true, fmt.Errorf("is larger than %d bytes: %d", maxFileSize, info.Size())
+		return nil, fmt.Errorf("is larger than %d bytes: %d", maxFileSize, info.Size())
 	}
 	// Nothing but the file that info describes is read, whatever takes its name
 	// meanwhile: Root would follow a link inside the folder, and a fifo must not
 	// block.
 	h, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer h.Close()
-	before, err := h.Stat()
-	if err != nil {
-		return nil, false, err
+	if err := unchanged(h, info); err != nil {
+		return nil, err
 	}
-	if !sameFile(before, info) {
-		return nil, false, errors.New("changed while it was read")
+	data, err := io.ReadAll(io.LimitReader(h, maxFileSize+1))
+	if err == nil {
+		err = unchanged(h, info)
 	}
-	data, err = io.ReadAll(io.LimitReader(h, maxFileSize+1))
-	if err != nil {
-		return nil, false, err
+	switch {
+	case err != nil:
+		return nil, err
+	case int64(len(data)) != info.Size():
+		return nil, errChanged
+	case len(data) == 0:
+		return nil, errors.New("is empty")
 	}
-	after, err := h.Stat()
-	if err != nil {
-		return nil, false, err
+	return data, nil
+}
+
+var errChanged = errors.New("changed while it was read")
+
+// unchanged returns an error unless an open file is still the one that info describes.
+func unchanged(h *os.File, info fs.FileInfo) error {
+	now, err := h.Stat()
+	if err == nil && !sameFile(now, info) {
+		err = errChanged
 	}
-	if !sameFile(after, info) || int64(len(data)) != info.Size() {
-		return nil, false, errors.New("changed while it was read")
-	}
-	if len(data) == 0 {
-		return nil, true, errors.New("is empty")
-	}
-	return data, true, nil
+	return err
 }
 
 // sameFile reports whether a and b describe one file that did not change in between.
