@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -26,7 +25,7 @@ func TestTwoCopiesThatDifferAreReportedAndTheMoreCarefulOneCounts(t *testing.T) 
 			{fmt.Sprintf(podA, "10.0.0.5", "Running"), fmt.Sprintf(podA, "10.0.0.5", "Failed")},
 			{fmt.Sprintf(podA, "10.0.0.5", "Failed"), fmt.Sprintf(podA, "10.0.0.5", "Running")},
 		} {
-			o := observe(t, open(t, folder(t, map[string]string{"pool.yaml": strings.Replace(onePool, "default/b", "default/a", 1), "a.yaml": copies[0], "b.yaml": copies[1]})))
+			o := observeCopies(t, copies[0], copies[1])
 			saysUnreadable(t, o.Unreadable, "Pod default/a", "a.yaml", "b.yaml", "differ")
 			judged := 0
 			for _, it := range judge.Judge(o, nil, judge.Policy{}).Allocations {
@@ -61,12 +60,6 @@ func TestTwoCopiesThatDifferAreReportedAndTheMoreCarefulOneCounts(t *testing.T) 
 		if n := o.NADs[name("default", "wb")]; n.Problem == "" || len(n.Networks) > 0 {
 			t.Errorf("got %+v", n)
 		}
-	})
-	t.Run("and two that do not are one", func(t *testing.T) {
-		pod := fmt.Sprintf(podA, "10.0.0.5", "Running")
-		o := observeFile(t, pod+"---\n"+pod)
-		equal(t, "unreadable", len(o.Unreadable), 0)
-		equal(t, "phase", o.Pods[name("default", "a")].Phase, podstate.Live)
 	})
 }
 

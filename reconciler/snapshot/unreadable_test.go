@@ -1,10 +1,12 @@
 package snapshot_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func saysUnreadable(t *testing.T, texts []string, words ...string) {
@@ -20,56 +22,38 @@ func saysUnreadable(t *testing.T, texts []string, words ...string) {
 	}
 }
 
-// A pod that cannot be decoded is there: taken for one that is gone, its
-// address would be given away.
-func TestAPodThatCannotBeDecodedIsALivePodOfWhichNothingElseIsKnown(t *testing.T) {
-	o := observeFile(t, "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: pod-a}\nspec: {containers: 5}\nstatus: {phase: Failed}\n")
-	saysUnreadable(t, o.Unreadable, "other.yaml", "Pod", "default/a")
-	p := o.Pods[name("default", "a")]
-	if p == nil {
-		t.Fatal("the pod is absent")
-	}
-	equal(t, "phase", p.Phase, podstate.Live)
-	equal(t, "status", p.Status, podstate.StatusUnreadable)
-	equal(t, "UID", p.UID, "pod-a")
-}
-
-func TestANodeThatCannotBeDecodedIsThereAndNotReady(t *testing.T) {
-	o := observeFile(t, "apiVersion: v1\nkind: Node\nmetadata: {name: w1, labels: {kubernetes.io/os: linux}}\nspec: {taints: x}\nstatus: {conditions: [{type: Ready, status: \"True\"}]}\n")
-	saysUnreadable(t, o.Unreadable, "other.yaml", "Node", "w1")
-	n := o.Nodes["w1"]
-	if n == nil {
-		t.Fatal("the node is absent")
-	}
-	equal(t, "ready", n.Ready, false)
-	equal(t, "dead", n.Dead(), false)
-	equal(t, "label", n.Labels["kubernetes.io/os"], "linux")
-}
-
-// "No report" would mean "no agents", and then the API alone decides. A report
-// that is there and cannot be read must not have that effect.
-func TestAReportThatCannotBeDecodedIsNotNoReport(t *testing.T) {
-	for title, text := range map[string]string{
-		"a field of the wrong type": "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\nmetadata: {name: w1}\nobservedAt: \"2026-11-20T11:59:30Z\"\nsandboxes: 5\n",
-		"no name":                   "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\nmetadata: {}\nobservedAt: \"2026-11-20T11:59:30Z\"\n",
-		"a time that is none":       "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\nmetadata: {name: w1}\nobservedAt: yesterday\n",
+// An object that cannot be decoded is there: a pod taken for one that is gone would have its address given away, and "no
+// report" would mean "no agents".
+func TestWhatCannotBeDecodedIsReportedAndIsThere(t *testing.T) {
+	const reportKind, leaseKind = "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\n", "apiVersion: coordination.k8s.io/v1\nkind: Lease\n"
+	badReport := func(o *judge.Observation) bool { return o.ReportsUnreadable && len(o.Reports) == 0 }
+	for title, c := range map[string]struct {
+		text string
+		says []string
+		is   func(o *judge.Observation) bool
+	}{
+		"a pod": {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: pod-a}\nspec: {containers: 5}\nstatus: {phase: Failed}\n",
+			[]string{"other.yaml", "Pod", "default/a"}, func(o *judge.Observation) bool {
+				want := &podstate.Pod{NamespacedName: name("default", "a"), UID: "pod-a", Phase: podstate.Live, Status: podstate.StatusUnreadable}
+				return reflect.DeepEqual(o.Pods[want.NamespacedName], want)
+			}},
+		"a node": {"apiVersion: v1\nkind: Node\nmetadata: {name: w1, labels: {a: b}}\nspec: {taints: x}\nstatus: {conditions: [{type: Ready, status: \"True\"}]}\n",
+			[]string{"other.yaml", "Node", "w1"}, func(o *judge.Observation) bool {
+				return reflect.DeepEqual(o.Nodes["w1"], &podstate.Node{Name: "w1", Labels: map[string]string{"a": "b"}})
+			}},
+		"a report's field":  {reportKind + "metadata: {name: w1}\nobservedAt: \"2026-11-20T11:59:30Z\"\nsandboxes: 5\n", []string{"other.yaml", "SandboxReport"}, badReport},
+		"a report's name":   {reportKind + "metadata: {}\nobservedAt: \"2026-11-20T11:59:30Z\"\n", []string{"other.yaml", "SandboxReport"}, badReport},
+		"a report's time":   {reportKind + "metadata: {name: w1}\nobservedAt: yesterday\n", []string{"other.yaml", "SandboxReport"}, badReport},
+		"a Lease":           {leaseKind + "metadata: {namespace: x, name: w1}\nspec: {renewTime: yesterday}\n", []string{"Lease", "x/w1"}, nil},
+		"an object's kind":  {"metadata: {namespace: default, name: a}\n", []string{"other.yaml", "no kind"}, nil},
+		"the own namespace": {"apiVersion: v1\nkind: Namespace\nmetadata: {name: ip-reconcile, annotations: [a, b]}\n", []string{"Namespace"}, func(o *judge.Observation) bool { return o.Paused }},
 	} {
-		t.Run(title, func(t *testing.T) {
-			o := observeFile(t, text)
-			saysUnreadable(t, o.Unreadable, "other.yaml", "SandboxReport")
-			equal(t, "reports", len(o.Reports), 0)
-			equal(t, "reports could not be read", o.ReportsUnreadable, true)
-		})
+		o := observeFile(t, c.text)
+		saysUnreadable(t, o.Unreadable, c.says...)
+		if c.is != nil && !c.is(o) {
+			t.Errorf("%s: %+v", title, o)
+		}
 	}
-}
-
-func TestALeaseThatCannotBeDecodedIsReported(t *testing.T) {
-	o := observeFile(t, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {namespace: x, name: w1}\nspec: {renewTime: yesterday}\n")
-	saysUnreadable(t, o.Unreadable, "Lease", "x/w1")
-}
-
-func TestAnObjectWithoutAKindIsReported(t *testing.T) {
-	saysUnreadable(t, observeFile(t, "metadata: {namespace: default, name: a}\n").Unreadable, "other.yaml", "no kind")
 }
 
 func TestPoolsReservationsAndNADsThatCannotBeReadStopNothing(t *testing.T) {
@@ -88,16 +72,11 @@ kind: NetworkAttachmentDefinition
 metadata: {namespace: default, name: nad}
 spec: {config: "{"}
 `)
-	if p := poolNamed(t, o, "broken"); p.Problem == "" {
-		t.Error("the broken pool has no problem")
+	sound, nad := poolNamed(t, o, "10.0.0.0-24"), o.NADs[name("default", "nad")]
+	if sound.Problem != "" || len(sound.Allocations) != 2 {
+		t.Errorf("the sound pool: %q, %d entries", sound.Problem, len(sound.Allocations))
 	}
-	if p := poolNamed(t, o, "10.0.0.0-24"); p.Problem != "" || len(p.Allocations) != 2 {
-		t.Errorf("the sound pool: %q, %d entries", p.Problem, len(p.Allocations))
-	}
-	if r := reservationNamed(t, o, "10.0.0.5"); r.Problem == "" {
-		t.Error("the broken reservation has no problem")
-	}
-	if n := o.NADs[name("default", "nad")]; n == nil || n.Problem == "" {
-		t.Errorf("the broken NAD: %+v", n)
+	if poolNamed(t, o, "broken").Problem == "" || reservationNamed(t, o, "10.0.0.5").Problem == "" || nad == nil || nad.Problem == "" {
+		t.Error("something broken has no problem")
 	}
 }
