@@ -54,30 +54,6 @@ func (r *Report) Fresh(now time.Time) bool {
 	return !r.Renewed.IsZero() && now.Sub(r.Renewed).Abs() <= freshFor
 }
 
-// FreshUntil is until when the report may be relied upon without a renewal.
-func (r *Report) FreshUntil() time.Time { return r.Renewed.Add(freshFor) }
-
-// NextAgeChange is the first time from now on after which an entry is of an age that
-// matters; zero for never.
-func (r *Report) NextAgeChange(now time.Time) time.Time {
-	var first time.Time
-	add := func(t time.Time) {
-		if !t.Before(now) && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
-	for i := range r.Sandboxes {
-		add(r.Sandboxes[i].CreatedAt.Add(settledAfter))
-	}
-	if len(r.Sandboxes) > 0 && !r.Written.IsZero() {
-		add(r.Written.Add(settledAfter))
-	}
-	for i := range r.Attachments {
-		add(r.Attachments[i].Since.Add(attachedFor))
-	}
-	return first
-}
-
 // ageReference is the time that ages in the report count to: the younger of now and
 // when it was observed, so that neither a stale report nor a wrong clock makes
 // anything appear older than it was when it was observed.

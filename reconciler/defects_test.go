@@ -35,7 +35,7 @@ func (s situation) check(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute})
 		plan := p.pass(0, s.parts...)
 		j := Judged(p.next, judge.Policy{})
-		if s.want != 0 {
+		if s.want != "" {
 			if it := AllocationOf(t, j, s.ip); it.Verdict != s.want || it.Reason != s.reason {
 				t.Errorf("allocation: got %v, want %s, %s: %s", OutcomeOf(it), s.want, s.reason, it.Message())
 			}

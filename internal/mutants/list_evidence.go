@@ -3,21 +3,21 @@ package main
 // evidence is what is concluded of sandboxes, nodes and claims.
 func evidence() []Mutant {
 	return []Mutant{
-		{Fault: "Nobody claims an address", In: "reconciler/judge", Decl: "conditions", Tests: "TestWhichNetworkAPoolIsOf",
+		{Fault: "Nobody claims an address", In: "reconciler/judge", Decl: "table", Tests: "TestWhichNetworkAPoolIsOf",
 			Old: `return e.Claimant != "" })`, New: `return false })`},
 		{Fault: "A report that is not fresh is believed", In: "reconciler/judge", Decl: "Index.stateOf", Tests: "TestFreshness",
-			Old: `case !x.isFresh(g.report):`, New: ``},
+			Old: `case !g.report.Fresh(x.now):
+		return 0, false
+	case`, New: `case`},
 		{Fault: "A sandbox whose network may be open has stopped", In: "reconciler/judge", Decl: "Index.stateOf", Tests: "TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp",
-			Old: `g.sandbox.State == v1alpha1.SandboxNotReady && podstate.Closed(g.sandbox.NetworkClosed):`, New: `g.sandbox.State == v1alpha1.SandboxNotReady:`},
+			Old: `g.State == v1alpha1.SandboxNotReady && podstate.Closed(g.NetworkClosed):`, New: `g.State == v1alpha1.SandboxNotReady:`},
 		{Fault: "An attachment proves nothing", In: "reconciler/judge", Decl: "Index.stateOf", Tests: "TestAttachments",
-			Old: `case g.att != nil && g.report.Counts(g.att, x.now):
-		return Attached, true
-	case g.gone`, New: `case g.gone`},
-		{Fault: "The end of a sandbox on one node is the end everywhere", In: "reconciler/judge", Decl: "Index.sandbox", Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
-			Old: `x.checkOtherNodes(s, e)`, New: ``},
-		{Fault: "A dead node releases what another node's report has", In: "reconciler/judge", Decl: "Index.sandbox", Tests: "TestOneNodeDoesNotSpeakForAnother",
-			Old: `if n.state == NodeDead {
-		x.contradictedElsewhere(s, e)
+			Old: `return Attached, x.counts(g)`, New: `return Attached, false`},
+		{Fault: "The end of a sandbox on one node is the end everywhere", In: "reconciler/judge", Decl: "Index.findSandbox", Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
+			Old: `x.checkOtherNodes(it)`, New: ``},
+		{Fault: "A dead node releases what another node's report has", In: "reconciler/judge", Decl: "Index.findSandbox", Tests: "TestOneNodeDoesNotSpeakForAnother",
+			Old: `if n.Sandbox == NodeDead {
+		x.isContradicted(it)
 	}`, New: ``},
 		{Fault: "One dead node of several is enough", In: "reconciler/judge", Decl: "Index.newNodeSet", Tests: "TestSeveralNodesThatCouldRunIt",
 			Old: `case len(names) > 0 && count[provenDead] == len(names):`, New: `case count[provenDead] > 0:`},
@@ -26,7 +26,7 @@ func evidence() []Mutant {
 		{Fault: "A node without a fresh report does not keep a sandbox from being absent", In: "reconciler/judge", Decl: "Index.newNodeSet", Tests: "TestThePodsOwnNodeIsAlwaysAsked",
 			Old: `case len(names) == 0 || count[notReporting] > 0:`, New: `case len(names) == 0:`},
 		{Fault: "A dead node counts although its agent reports", In: "reconciler/judge", Decl: "Index.nodeCondition", Tests: "TestDeadNodes",
-			Old: `case x.hasFreshReport(name) && !x.ofAnotherMachine(x.byNode[name]): // of another it says what it lists, and no more
+			Old: `case x.hasFreshReport(name) && !x.isOfAnotherMachine(x.byNode[name]): // of another machine it says what it lists, and no more
 		return reporting
 	case x.dead(name):
 		return provenDead`, New: `case x.dead(name):
@@ -34,34 +34,23 @@ func evidence() []Mutant {
 	case x.hasFreshReport(name):
 		return reporting`},
 		{Fault: "The pod's own node is not asked", In: "reconciler/judge", Decl: "Index.seenOn", Tests: "TestThePodsOwnNodeIsAlwaysAsked",
-			Old: `nodes = append(nodes, s.pod.Node)
+			Old: `nodes = append(nodes, pod.Node)
 	}
 	for _, addr`, New: `}
 	for _, addr`},
 		{Fault: "Only the node of the pod's name is asked where no report has the id", In: "reconciler/judge", Decl: "Index.couldRun", Tests: "TestTheNodeThatCouldRunIt",
-			Old: `return x.agentNodesAnd(s, sortedUnique(all)), false
-}
-
-// reportedOn`, New: `return x.nodeSet(s, sortedUnique(all)), false
-}
-
-// reportedOn`},
-		{Fault: "A sandbox that carries the address claims nothing", In: "reconciler/judge", Decl: "Index.claimant", Tests: "TestAnotherSandboxRecordsTheAddress",
-			Old: `return "sandbox " + b.containerID() + " on node " + b.report.Name, b.report.Name
-		}
-	}
-	return "", ""`, New: `}
-	}
-	return "", ""`},
-		{Fault: "A sandbox whose addresses were not read claims nothing", In: "reconciler/judge", Decl: "Index.addClaims", Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
-			Old: `e.Claimant, e.ClaimantNode = x.unreadClaim(s, e)`, New: ``},
+			Old: `}), true), false`, New: `}), false), false`},
+		{Fault: "A sandbox that carries the address claims nothing", In: "reconciler/judge", Decl: "Index.findClaimant", Tests: "TestAnotherSandboxRecordsTheAddress",
+			Old: `e.Claimant, e.ClaimantNode = "sandbox "+b.ID+" on node "+b.report.Name, b.report.Name`, New: ``},
+		{Fault: "A sandbox whose addresses were not read claims nothing", In: "reconciler/judge", Decl: "Index.findClaims", Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
+			Old: `x.findUnreadClaim(it)`, New: ``},
 		{Fault: "Reports that cannot be read mean that there are no agents", In: "reconciler/judge", Decl: "NewIndex", Tests: "TestWhetherThereAreAgents",
 			Old: `len(o.Reports) > 0 || o.ReportsUnreadable || policy`, New: `len(o.Reports) > 0 || policy`},
 		{Fault: "Reports that were there and are gone mean that there are no agents", In: "reconciler/judge", Decl: "NewIndex", Tests: "TestWhetherThereAreAgents",
-			Old: `|| past != nil && past.SawReports(),`, New: `,`},
+			Old: `|| past.SawReports(),`, New: `,`},
 		{Fault: "A boot counts while no agent is heard", In: "reconciler/judge", Decl: "Index.rebooted", Tests: "TestDeadNodes",
-			Old: `heard := !x.heardSince.IsZero() && x.heardSince.Before(r.lastRenewed())`, New: `heard := true`},
-		{Fault: "A reservation of yesterday is not waited for", In: "reconciler/judge", Decl: "Index.evidenceOnReservation", Tests: "TestUnconfirmedIsConfirmedByWaiting", TestsIn: "reconciler",
+			Old: `isReported := !x.freshSince.IsZero() && x.freshSince.Before(r.lastRenewed())`, New: `isReported := true`},
+		{Fault: "A reservation of yesterday is not waited for", In: "reconciler/judge", Decl: "Index.gatherOnLone", Tests: "TestUnconfirmedIsConfirmedByWaiting", TestsIn: "reconciler",
 			Old: `>= longAlone`, New: `>= 0`},
 		{Fault: "A reservation of another pod is the allocation's", In: "reconciler/judge", Decl: "Index.allocationsOf", Tests: "TestAReservationOfAnotherIsNotTheAllocations",
 			Old: `e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef &&`, New: `e.pool.Namespace == r.Namespace &&`},
@@ -83,6 +72,6 @@ func evidence() []Mutant {
 		{Fault: "A sandbox without a UID is every pod's", In: "podstate", Decl: "Pod.Has", Tests: "TestASandboxWithoutAUIDIsNobodys",
 			Old: `return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }`, New: `return uid == "" || uid == p.UID || uid == p.RuntimeUID }`},
 		{Fault: "A second check does not notice that the last agent is silent", In: "reconciler/judge", Decl: "Index.With", Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
-			Old: `y.heardSince = findHeardSince(o.Reports, o.Now)`, New: ``},
+			Old: `map[nodeSetKey]*nodeSet{}, findFreshSince(&o)`, New: `map[nodeSetKey]*nodeSet{}, x.freshSince`},
 	}
 }

@@ -21,7 +21,7 @@ func gates() []Mutant {
 			Old: `if it.Verdict != judge.Stale && !it.NotKnown() {
 		return nil`, New: `if it.Verdict != judge.Stale && !it.NotKnown() {
 		return c`},
-		{Fault: "An entry that was rewritten for another sandbox goes on counting", In: "reconciler/judge", Decl: "allocationID", Tests: "TestUnconfirmedIsConfirmedByWaiting", TestsIn: "reconciler",
+		{Fault: "An entry that was rewritten for another sandbox goes on counting", In: "reconciler/judge", Decl: "Item.ID", Tests: "TestUnconfirmedIsConfirmedByWaiting", TestsIn: "reconciler",
 			Old: `Key: a.Key, ContainerID: a.ContainerID, PodRef`, New: `Key: a.Key, PodRef`},
 		{Fault: "--confirm-after counts for nothing", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `at := since.after(confirmAfter, o)`, New: `at := since.after(0, o)`},

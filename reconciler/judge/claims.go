@@ -9,194 +9,147 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// addClaims notes who else carries the address in the same network.
-func (x *Index) addClaims(s *candidate, e *Evidence) {
-	if x.onSuccessor(s, e) {
-		e.Claimant, e.claimedOn = "pod "+s.pod.String(), s.pod.Node
+// findClaims notes who else carries the address in the same network.
+func (x *Index) findClaims(it *Item) {
+	e := &it.evidence
+	if x.isOnSuccessor(e) {
+		e.Claimant, e.claimedOn = "pod "+e.Pod.String(), e.Pod.Node
 		return
 	}
-	if e.Claimant, e.ClaimantNode = x.claimant(s, e); e.Claimant == "" {
-		e.Claimant, e.ClaimantNode = x.unreadClaim(s, e)
+	if x.findClaimant(it); e.Claimant == "" {
+		x.findUnreadClaim(it)
 		e.ClaimUnread = e.Claimant != ""
 	}
 }
 
-// onSuccessor reports whether the address is on a pod by the owner's name that may be
-// another than the sandbox's: what is known of the sandbox says nothing of that pod.
-func (x *Index) onSuccessor(s *candidate, e *Evidence) bool {
-	if !e.OnPod || s.pod.Node == "" || e.Phase != podstate.Pending && e.Phase != podstate.Terminating {
+// isOnSuccessor reports whether the address is on a pod by the owner's name that may be another than the sandbox's: what
+// is known of the sandbox says nothing of that pod.
+func (x *Index) isOnSuccessor(e *Evidence) bool {
+	switch {
+	case !e.OnPod || e.Pod.Node == "" || !x.inUse || e.Ownership == ItsPod && slices.Contains(e.Nodes, e.Pod.Node):
 		return false
+	case e.Phase == podstate.Terminating:
+		return !x.isGone(e.Pod.Node) && !e.UnreachableTimedOut
 	}
-	if e.Phase == podstate.Terminating && (x.isGone(s.pod.Node) || e.UnreachableTimedOut) {
-		return false
-	}
-	return x.inUse && (e.Ownership != ItsPod || !slices.Contains(e.Nodes, s.pod.Node))
+	return e.Phase == podstate.Pending
 }
 
-// claimant names somebody else who carries the address in the same network, ""
-// if there is nobody: another pod that is not finished, or another sandbox or
-// attachment whose network is not known to be closed, of a node that is not
-// proven dead. A network that cannot be told counts as the same. What lapsed with
-// a node that is gone is no claim; the evidence then says that it rests on that.
-func (x *Index) claimant(s *candidate, e *Evidence) (who, node string) {
-	own, same := "", func(network string) bool { return network == s.network }
-	if s.alloc != nil {
-		own, same = s.alloc.ContainerID, s.pool.isOfNetwork
-	}
-	for _, addr := range x.addressesOf(s) {
+// findClaimant finds somebody else who carries the address in the same network: another pod that is not finished, or
+// another sandbox or attachment whose network is not known to be closed, of a node that is not proven dead. A network that
+// is not known counts as the same. What expired with a node that is gone is no claim; the evidence then says that it rests
+// on that.
+func (x *Index) findClaimant(it *Item) {
+	e, owner := &it.evidence, it.Owner()
+	for _, addr := range it.addresses() {
 		for _, c := range x.podsAt(addr) {
-			if s.owner.UID == "" && c.pod.Namespace == s.owner.Namespace && c.pod.Name == s.owner.Name {
-				continue
-			}
-			if x.mayBeOf(s, c.nad) && !x.isApart(s, x.uncheckedOfPod(addr, c)) {
-				e.claimedOn = c.pod.Node
-				return "pod " + c.pod.String(), ""
+			isOwn := owner.UID == "" && c.pod.Namespace == owner.Namespace && c.pod.Name == owner.Name
+			if !isOwn && it.mayBeOn(c.nad) && !x.isApart(it, x.isolatedOfPod(addr, c)) {
+				e.Claimant, e.claimedOn = "pod "+c.pod.String(), c.pod.Node
+				return
 			}
 		}
 		for _, b := range x.sandboxesByAddress[addr] {
-			if own != "" && b.containerID() == own || !same(b.NetworkName) || !x.holds(&b.reportEntry) || x.isApart(s, x.uncheckedOfSandbox(addr, &b)) {
+			isOwn := it.ContainerID() != "" && b.ID == it.ContainerID()
+			if isOwn || !it.isOfNetwork(b.NetworkName) || !x.holds(&b.mention) || x.isApart(it, x.isolatedOfSandbox(addr, &b)) || x.isExpiredClaim(&b.mention, e) {
 				continue
 			}
-			if x.expired(b.report) {
-				e.MissingNode, e.Unproven = true, true
-				continue
-			}
-			return "sandbox " + b.containerID() + " on node " + b.report.Name, b.report.Name
+			e.Claimant, e.ClaimantNode = "sandbox "+b.ID+" on node "+b.report.Name, b.report.Name
+			return
 		}
 	}
-	return "", ""
 }
 
-// addresses are those that a candidate may be about.
-func (x *Index) addressesOf(s *candidate) []netip.Addr {
-	if s.alloc != nil {
-		return x.possibleAddresses(s.pool, s.alloc)
+// isExpiredClaim reports whether what a sandbox claims expired with its node, and notes that the evidence rests on that.
+func (x *Index) isExpiredClaim(g *mention, e *Evidence) bool {
+	if !x.expired(g.report) {
+		return false
 	}
-	return []netip.Addr{s.address}
+	e.MissingNode, e.Unproven = true, true
+	return true
 }
 
-// mayBeOf reports whether an interface of this definition, nil if it cannot be read,
-// may be on the candidate's network.
-func (x *Index) mayBeOf(s *candidate, nad *ippool.NAD) bool {
-	return nad == nil || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
-		if s.alloc != nil {
-			return s.pool.isOfNetwork(n.Name)
-		}
-		return n.Name == s.network
+// unreadSandbox is a sandbox of which no cache entry lists all addresses, and which may carry others than those in its
+// pod's status: any address of these networks, or where neither its CNI caches nor a pod name any, any at all.
+type unreadSandbox struct {
+	mention
+	any    bool
+	on     []*ippool.NAD // nil: one that cannot be read
+	ranges []v1alpha1.Network
+}
+
+// mayCarry reports whether the sandbox may carry an item's address.
+func (u *unreadSandbox) mayCarry(it *Item) bool {
+	return u.any || slices.ContainsFunc(u.on, it.mayBeOn) || slices.ContainsFunc(u.ranges, func(n v1alpha1.Network) bool {
+		p, err := netip.ParsePrefix(n.Range)
+		return it.isOfNetwork(n.NetworkName) && (err != nil || slices.ContainsFunc(it.addresses(), p.Contains))
 	})
 }
 
-// holds reports whether a sandbox or attachment may hold its addresses.
-func (x *Index) holds(g *reportEntry) bool {
-	if x.endedWithNode(g.report) {
-		return false
-	}
-	return x.mayRun(g)
-}
-
-// unreadSandbox is a sandbox of which no cache entry tells all addresses, and which may
-// carry others than those that its pod's status tells: any address of these networks, or
-// where neither its CNI caches nor a pod name any, any at all.
-type unreadSandbox struct {
-	*report
-	sandbox *v1alpha1.Sandbox
-	any     bool
-	on      []*ippool.NAD // nil: one that cannot be read
-	ranges  []v1alpha1.Network
-}
-
-// mayCarry reports whether a candidate is about an address of a range.
-func (x *Index) mayCarry(s *candidate, n v1alpha1.Network) bool {
-	if s.alloc == nil && n.NetworkName != s.network || s.alloc != nil && !s.pool.isOfNetwork(n.NetworkName) {
-		return false
-	}
-	p, err := netip.ParsePrefix(n.Range)
-	return err != nil || slices.ContainsFunc(x.addressesOf(s), p.Contains)
-}
-
-// unreadClaim names a sandbox whose addresses are not known, and may be the candidate's.
-func (x *Index) unreadClaim(s *candidate, e *Evidence) (who, node string) {
-	claims := func(b *v1alpha1.Sandbox, r *report) bool {
-		if s.alloc != nil && b.ID == s.alloc.ContainerID {
+// findUnreadClaim finds a sandbox whose addresses are not known, and may include the item's.
+func (x *Index) findUnreadClaim(it *Item) {
+	e := &it.evidence
+	isClaimant := func(g *mention) bool {
+		if it.Allocation != nil && g.ID == it.Allocation.ContainerID || x.isExpiredClaim(g, e) {
 			return false
 		}
-		if x.expired(r) {
-			e.MissingNode, e.Unproven = true, true
-			return false
-		}
-		who, node = "sandbox "+b.ID+" of "+b.Namespace+"/"+b.Name+" on node "+r.Name, r.Name
+		e.Claimant, e.ClaimantNode = "sandbox "+g.ID+" of "+g.pod()+" on node "+g.report.Name, g.report.Name
 		return true
 	}
-	for _, u := range x.allUnread() {
-		on := func(nad *ippool.NAD) bool { return x.mayBeOf(s, nad) }
-		if (u.any || slices.ContainsFunc(u.on, on) || slices.ContainsFunc(u.ranges, func(n v1alpha1.Network) bool { return x.mayCarry(s, n) })) && claims(u.sandbox, u.report) {
-			return who, node
+	for i := range x.unread {
+		if u := &x.unread[i]; u.mayCarry(it) && isClaimant(&u.mention) {
+			return
 		}
+	}
+	if !e.OnPod {
+		return
 	}
 	// The address is on the owner's own pod, and so may be on another sandbox of its.
-	r := (*report)(nil)
-	if e.OnPod {
-		r = x.byNode[s.pod.Node]
-	}
-	if r == nil || r.unread == 0 {
-		return "", ""
-	}
-	for i := range r.Sandboxes {
-		b := &r.Sandboxes[i]
-		if b.AddressesUnread && s.pod.Has(b.UID) && x.podOf(b) == s.pod && x.holds(&reportEntry{report: r, sandbox: b}) && claims(b, r) {
-			return who, node
+	if r := x.byNode[e.Pod.Node]; r != nil && r.hasUnread {
+		for i := range r.Sandboxes {
+			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
+			if g.AddressesUnread && x.podOf(g) == e.Pod && x.holds(g) && isClaimant(g) {
+				return
+			}
 		}
 	}
-	return "", ""
 }
 
-// allUnread finds them when they are asked for first.
-func (x *Index) allUnread() []unreadSandbox {
-	if x.unread == nil {
-		x.unread = x.findUnread()
-	}
-	return x.unread
-}
-
-func (x *Index) findUnread() []unreadSandbox {
-	found := []unreadSandbox{}
-	type same struct {
+// findUnread finds the sandboxes whose addresses are not known. An item is at most one of two sandboxes, so that of a
+// report two of a network are enough; there may be thousands.
+func (x *Index) findUnread() (found []unreadSandbox) {
+	type claim struct {
 		any     bool
 		on      *ippool.NAD
 		ofRange v1alpha1.Network
 	}
 	for _, r := range x.reports {
-		if r.unread == 0 {
+		if !r.hasUnread {
 			continue
 		}
-		// A candidate is at most one of two sandboxes, so that of a report two of a network are
-		// enough; there may be thousands.
-		known := map[same][]string{}
-		another := func(as same, id string) bool {
-			if ids := known[as]; len(ids) == 2 || slices.Contains(ids, id) {
+		known := map[claim][]string{}
+		isNew := func(c claim, id string) bool {
+			if ids := known[c]; len(ids) == 2 || slices.Contains(ids, id) {
 				return false
 			}
-			known[as] = append(known[as], id)
+			known[c] = append(known[c], id)
 			return true
 		}
 		for i := range r.Sandboxes {
-			b := &r.Sandboxes[i]
-			if !b.AddressesUnread || !x.holds(&reportEntry{report: r, sandbox: b}) {
+			u := unreadSandbox{mention: mention{r, ofSandbox, &r.Sandboxes[i]}}
+			if !u.AddressesUnread || !x.holds(&u.mention) {
 				continue
 			}
-			u := unreadSandbox{report: r, sandbox: b}
-			pod := x.podOf(b)
 			var on []string
-			switch {
+			switch pod := x.podOf(&u.mention); {
 			case pod != nil && pod.Status == podstate.StatusReadable:
 				for _, iface := range pod.Interfaces {
 					if _, _, named := iface.NAD(); named && len(iface.Addresses) == 0 {
 						on = append(on, iface.Network)
 					}
 				}
-			case len(b.MayCarry) > 0:
-				for _, n := range b.MayCarry {
-					if another(same{ofRange: n}, b.ID) {
+			case len(u.MayCarry) > 0:
+				for _, n := range u.MayCarry {
+					if isNew(claim{ofRange: n}, u.ID) {
 						u.ranges = append(u.ranges, n)
 					}
 				}
@@ -205,10 +158,10 @@ func (x *Index) findUnread() []unreadSandbox {
 					on = append(on, name.String())
 				}
 			default:
-				u.any = another(same{any: true}, b.ID)
+				u.any = isNew(claim{any: true}, u.ID)
 			}
 			for _, name := range on {
-				if nad := x.nads[name]; another(same{on: nad}, b.ID) {
+				if nad := x.nads[name]; isNew(claim{on: nad}, u.ID) {
 					u.on = append(u.on, nad)
 				}
 			}
@@ -218,12 +171,4 @@ func (x *Index) findUnread() []unreadSandbox {
 		}
 	}
 	return found
-}
-
-// podOf is the pod of a sandbox, nil if it is not known.
-func (x *Index) podOf(b *v1alpha1.Sandbox) *podstate.Pod {
-	if p := x.pod(b.Namespace, b.Name); p != nil && p.Has(b.UID) {
-		return p
-	}
-	return nil
 }

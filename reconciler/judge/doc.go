@@ -7,7 +7,7 @@
 // a simulator are judged by the very same code, and so is the second check before a
 // write, which takes the Index with what a live read found (with.go).
 //
-// Read verdict.go first: the table is the heart of it. evidence.go, sandbox.go and
-// nodeset.go gather what its conditions ask for, claims.go what stands against a release,
-// findings.go what is wrong beside the verdicts.
+// Read table.go first: it is the heart of it. evidence.go, sandbox.go and
+// nodes.go gather what its rows ask for, claims.go what stands against a release,
+// findings.go, conflicts.go, repair.go and reservation.go find what is wrong beside the verdicts.
 package judge

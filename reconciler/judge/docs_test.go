@@ -3,6 +3,7 @@ package judge
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -39,9 +40,9 @@ The first row that matches decides. ` + "`ip-reconcile explain`" + ` prints the 
 once, an *unconfirmed* one when it was reached at every pass for ` + "`--confirm-after`" + `.
 
 `)
-	rowsTo(&b, table())
+	rowsTo(&b, false)
 	b.WriteString("\n## What overrules Stale\n\n")
-	rowsTo(&b, overruled())
+	rowsTo(&b, true)
 	b.WriteString("\n## What makes a proven verdict unconfirmed\n\n")
 	for _, c := range doubts() {
 		fmt.Fprintf(&b, "- %s\n", c.text)
@@ -49,37 +50,36 @@ once, an *unconfirmed* one when it was reached at every pass for ` + "`--confirm
 	return b.String()
 }
 
-func rowsTo(b *strings.Builder, rows []rule) {
+func rowsTo(b *strings.Builder, overrules bool) {
 	b.WriteString("| row | pod by that name | sandbox | when | verdict and reason | in words |\n|---|---|---|---|---|---|\n")
-	for i := range rows {
-		r := &rows[i]
+	for i := range rules {
+		r := &rules[i]
+		if r.overrules != overrules {
+			continue
+		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", r.id, r.podText(), r.sandboxText(), r.whenText(), r.verdictText(), r.say)
 	}
 }
 
 func TestEveryRowHasANameOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
-	for _, rows := range [][]rule{table(), overruled()} {
-		for i := range rows {
-			if id := rows[i].id; id == "" || seen[id] || strings.ToLower(id) != id {
-				t.Errorf("row %d is called %q", i, id)
-			}
-			seen[rows[i].id] = true
+	for i := range rules {
+		if id := rules[i].id; id == "" || seen[id] || strings.ToLower(id) != id {
+			t.Errorf("row %d is called %q", i, id)
 		}
-	}
-	if len(seen) >= noRow {
-		t.Errorf("%d rows are more than a row's number can tell", len(seen))
+		seen[rules[i].id] = true
 	}
 }
 
 // A gap in the table must never free anything.
 func TestTheLastRowHoldsWhateverNoOtherMatches(t *testing.T) {
-	all := newRules()
-	for phase := range all.of {
-		for state, rows := range all.of[phase] {
-			if last := all.rows[rows[len(rows)-1]]; last.reason != NoRule || last.verdict != Held || last.when != nil || last.own != nil {
-				t.Errorf("phase %d, sandbox %s ends with %s", phase, Sandbox(state), last.text())
-			}
+	i := slices.IndexFunc(rules, func(r rule) bool { return r.overrules })
+	if last := rules[i-1]; last.reason != NoRule || last.verdict != Held || last.pod != anyPod || last.sandbox != nil || last.when != nil || last.own != nil {
+		t.Errorf("the last row is %s", last.text())
+	}
+	for _, r := range rules[i:] {
+		if !r.overrules || r.verdict != Held {
+			t.Errorf("%s follows the last row and does not hold what is stale", r.text())
 		}
 	}
 }

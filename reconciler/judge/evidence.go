@@ -10,6 +10,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
+// HeardSince is how long a sandbox must have been absent before that counts while its pod is Pending, whatever
+// --confirm-after says: as long as a report is fresh. Before that its agent may have looked last when the ADD had not yet
+// begun.
+const HeardSince = time.Minute
+
 // Ownership reports whether the pod by the allocation's name is the sandbox's pod.
 type Ownership int
 
@@ -22,7 +27,8 @@ const (
 	NotItsPod
 )
 
-// Evidence is all that the verdict on one allocation or reservation rests on.
+// Evidence is all that the verdict on one allocation or reservation rests on. It is complete before the first row of the
+// table is asked.
 type Evidence struct {
 	Problem ippool.Problem
 	Detail  string // what the Problem is
@@ -32,188 +38,130 @@ type Evidence struct {
 	Ownership Ownership
 	Overdue   bool
 
-	Sandbox       Sandbox
-	SandboxUID    string
-	ContainerID   string   // of the sandbox, where it was found by address
-	Nodes         []string // that could run the sandbox
-	WithoutReport []string // those of them without a fresh report
-	gone          []string // those of them that are dead or missing
+	nodeSet
+	SandboxUID  string
+	ContainerID string // of the sandbox, where it was found by address
 
 	OnPod                  bool // the address is on the pod
 	StatusTrusted          bool // the operator trusts network-status annotations
 	Detached               bool // neither the pod nor its running sandbox has the interface any more
-	Unreachable            bool // every node without a fresh report, or without agents the node in question, is not Ready
-	UnreachableTimedOut    bool // and has been so for longer than the operator allows for
 	StaleReportContradicts bool // a stale report has the sandbox as one that may be running, and was renewed after the containers' end
 	Recent                 bool // a reservation younger than an ADD may take
 	Deleting               bool // a reservation that is being deleted
 	LongAlone              bool // a reservation that has had no entry, and nobody who carries its address, for a day
-	MissingNode            bool // it rests on a Node object being gone
 	Unproven               bool // what would be proven is not: something else could speak against it
 	AgentMayNotKnow        bool // nor yet: the node's agent may not know of the sandbox of the pod by that name
-	EndedElsewhere         bool // another node tells that the sandbox has ended
+	EndedElsewhere         bool // another node reports that the sandbox has ended
 	Claimant               string
-	ClaimantNode           string // of the report that tells of the claimant; "" for a pod
-	ClaimUnread            bool   // no cache entry tells the claimant's addresses
+	ClaimantNode           string // of the report that lists the claimant; "" for a pod
+	ClaimUnread            bool   // no cache entry lists the claimant's addresses
 	claimedOn              string // the node of a claimant that is a pod
 }
 
-// gather is the evidence on a candidate, with who else claims the address.
-func (x *Index) gather(s *candidate) Evidence {
-	e := x.gatherOwn(s)
-	x.addClaims(s, &e)
-	return e
-}
-
-// gatherOwn is the evidence on a candidate but for claims.
-func (x *Index) gatherOwn(s *candidate) Evidence {
-	e := Evidence{StatusTrusted: x.policy.TrustNetworkStatus}
-	if s.pod != nil {
-		e.Pod, e.OnPod = s.pod, x.onPod(s)
-		e.Phase = s.pod.Phase
-		if s.pod.Disputed != "" {
-			e.Problem, e.Detail = ippool.Malformed, s.pod.Disputed
-		}
-		e.Overdue = s.pod.Overdue(x.now)
-	}
-	x.sandbox(s, &e)
-	if s.pod != nil {
-		switch {
-		case e.SandboxUID == "":
-		case s.pod.Has(e.SandboxUID):
-			e.Ownership = ItsPod
-		default:
-			e.Ownership = NotItsPod
+// gather fills in the evidence on an item.
+func (x *Index) gather(it *Item) {
+	e := &it.evidence
+	e.StatusTrusted = x.policy.TrustNetworkStatus
+	if e.Pod = x.owner(it.Owner()); e.Pod != nil {
+		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.Overdue(x.now), x.isOnPod(it)
+		if e.Pod.Disputed != "" {
+			e.Problem, e.Detail = ippool.Malformed, e.Pod.Disputed
 		}
 	}
-	e.Detached = x.detached(s, &e)
-	e.StaleReportContradicts = x.staleReportContradicts(s)
-	e.AgentMayNotKnow = e.Phase == podstate.Pending && e.Ownership == NotItsPod && !x.staleLongEnough(s)
-	return e
-}
-
-// staleLongEnough reports whether the candidate has been Stale for so long that the agent of the
-// node knows of a sandbox that the pod by its name may have by now.
-func (x *Index) staleLongEnough(s *candidate) bool {
-	since := x.seen(s).StaleSince
-	return !since.IsZero() && x.now.Sub(since) >= HeardSince
-}
-
-// onPod reports whether the address is on the pod: by its network-status, the
-// default network's entry too, or its podIPs. With agents, an interface does not
-// count when its definition maps to another pool that holds an entry of its own for
-// it; that the definition maps elsewhere is no proof, it may have been edited.
-func (x *Index) onPod(s *candidate) bool {
-	for _, ip := range s.pod.IPs {
-		if s.mayBeAbout(ip) {
-			return true
-		}
+	x.findSandbox(it)
+	switch {
+	case e.Pod == nil || e.SandboxUID == "":
+	case e.Pod.Has(e.SandboxUID):
+		e.Ownership = ItsPod
+	default:
+		e.Ownership = NotItsPod
 	}
-	for i := range s.pod.Interfaces {
-		iface := &s.pod.Interfaces[i]
-		for _, ip := range iface.Addresses {
-			if s.mayBeAbout(ip) && !x.recordedElsewhere(s, iface, ip) {
-				return true
-			}
-		}
+	e.Detached = x.isDetached(it)
+	e.StaleReportContradicts = x.staleReportContradicts(it)
+	if e.Phase == podstate.Pending && e.Ownership == NotItsPod {
+		since := x.past.Of(it.ID()).StaleSince
+		e.AgentMayNotKnow = since.IsZero() || x.now.Sub(since) < HeardSince
 	}
-	return false
+	x.findClaims(it)
 }
 
-// detached reports whether the interface of an entry is gone from a sandbox that runs: the pod's readable
-// network-status has no interface by that name, and neither has the complete list of the sandbox's addresses,
-// as the agent of the pod's own node reports it. A hot-unplug whose DEL was lost leaves such an entry.
-func (x *Index) detached(s *candidate, e *Evidence) bool {
-	if s.alloc == nil || s.alloc.IfName == "" || e.Sandbox != Ready || e.OnPod || e.Phase != podstate.Live || s.pod.Status != podstate.StatusReadable {
+// isOnPod reports whether the address is on the pod: by its network-status, the default network's entry too, or its
+// podIPs. With agents, an interface does not count when its definition maps to another pool that holds an entry of its own
+// for it. That the definition maps elsewhere is no proof: it may have been edited.
+func (x *Index) isOnPod(it *Item) bool {
+	pod := it.evidence.Pod
+	return slices.ContainsFunc(pod.IPs, it.mayBeAbout) || slices.ContainsFunc(pod.Interfaces, func(i podstate.Interface) bool {
+		return slices.ContainsFunc(i.Addresses, func(ip netip.Addr) bool { return it.mayBeAbout(ip) && !x.isRecordedElsewhere(it, &i, ip) })
+	})
+}
+
+func (x *Index) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Addr) bool {
+	nad := x.nads[i.Network]
+	if nad == nil || !x.inUse { // without agents nothing reports which of the two is the interface's
+		return false
+	}
+	if it.in != nil && it.in.isMapped(nad) || it.in == nil && slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Name == it.reading.network }) {
+		return false
+	}
+	return slices.ContainsFunc(x.entriesFor(ip), func(e entry) bool {
+		return e.pool != it.in && e.PodRef == it.PodRef() && e.IfName == i.Name && e.pool.isMapped(nad)
+	})
+}
+
+// isDetached reports whether the interface of an entry is gone from a sandbox that runs: the pod's readable
+// network-status has no interface by that name, and neither has the complete list of the sandbox's addresses, as the
+// agent of the pod's own node reports it. A hot-unplug whose DEL was lost leaves such an entry.
+func (x *Index) isDetached(it *Item) bool {
+	e := &it.evidence
+	if it.IfName() == "" || it.Allocation == nil || e.Sandbox != Ready || e.OnPod || e.Phase != podstate.Live || e.Pod.Status != podstate.StatusReadable {
 		return false
 	}
 	// A plugin that reports neither interface nor addresses leaves a status without a name, or none.
-	told := 0
-	for _, i := range s.pod.Interfaces {
-		if i.Name == s.alloc.IfName || i.Name == "" {
+	reported := 0
+	for _, i := range e.Pod.Interfaces {
+		if i.Name == it.IfName() || i.Name == "" {
 			return false
 		}
 		if !i.Default {
-			told++
+			reported++
 		}
 	}
-	if told < s.pod.Selects {
-		return false
-	}
-	lacks := func(a v1alpha1.Address) bool {
+	mayHave := func(a v1alpha1.Address) bool {
 		ip, readable := podstate.ParseAddress(a)
-		return readable && a.IfName != s.alloc.IfName && !s.mayBeAbout(ip)
+		return !readable || a.IfName == it.IfName() || it.mayBeAbout(ip)
 	}
-	return !slices.ContainsFunc(s.reported, func(g reportEntry) bool {
-		listed := g.sandbox != nil && x.isFresh(g.report) && g.report.Name == s.pod.Node
-		complete := listed && len(g.sandbox.Addresses) > 0 && !g.sandbox.AddressesUnread
-		return g.gone == nil && !complete || complete && slices.ContainsFunc(g.sandbox.Addresses, func(a v1alpha1.Address) bool { return !lacks(a) })
-	})
-}
-
-// mayBeAbout reports whether the candidate may be about this address.
-func (s *candidate) mayBeAbout(ip netip.Addr) bool {
-	switch {
-	case s.alloc == nil:
-		return ip == s.address
-	case s.pool.keyed == nil:
-		return ip == s.alloc.Address
-	}
-	return s.pool.Range.HasKey(ip, s.alloc.Offset)
-}
-
-func (x *Index) recordedElsewhere(s *candidate, i *podstate.Interface, ip netip.Addr) bool {
-	nad := x.nads[i.Network]
-	if nad == nil || s.mapped(nad) || !x.inUse { // without agents nothing tells which of the two is the interface's
-		return false
-	}
-	return slices.ContainsFunc(x.entriesFor(nil, ip), func(e entry) bool {
-		return e.pool != s.pool && e.PodRef == s.podRef() && e.IfName == i.Name && e.pool.mapped(nad)
-	})
-}
-
-// mapped reports whether a definition is of the candidate's pool, or for a
-// reservation of its network.
-func (s *candidate) mapped(nad *ippool.NAD) bool {
-	if s.pool != nil {
-		return s.pool.mapped(nad)
-	}
-	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Name == s.network })
-}
-
-// reachability tells whether nodes are not known about because they all are not
-// Ready, and whether they have been so for longer than the operator allows for.
-func (x *Index) reachability(nodes []string) (unreachable, givenUp bool) {
-	givenUp = len(nodes) > 0 && x.policy.UnreachableNodeTimeout > 0
-	for _, n := range nodes {
-		if !x.notReady(n) {
-			return false, false
-		}
-		since := x.o.Nodes[n].NotReadySince
-		if since.IsZero() || x.now.Sub(since) < x.policy.UnreachableNodeTimeout {
-			givenUp = false
-		}
-	}
-	return len(nodes) > 0, givenUp
-}
-
-// staleReportContradicts reports whether a last report that has the id speaks against a pod that
-// kubelet says it has stopped: it was renewed, by the API server's clock, when the
-// containers had ended.
-func (x *Index) staleReportContradicts(s *candidate) bool {
-	if s.pod == nil {
-		return false
-	}
-	return slices.ContainsFunc(s.reported, func(g reportEntry) bool {
-		if x.isFresh(g.report) || g.gone != nil || x.endedWithNode(g.report) {
+	return reported >= e.Pod.Selects && !slices.ContainsFunc(it.mentions, func(g mention) bool {
+		if g.kind == ofGone {
 			return false
 		}
-		renewed := g.report.LeaseRenewed
-		return x.mayRun(&g) && (renewed.IsZero() || !renewed.Before(s.pod.LastFinished))
+		isComplete := g.kind == ofSandbox && g.report.Fresh(x.now) && g.report.Name == e.Pod.Node && len(g.Addresses) > 0 && !g.AddressesUnread
+		return !isComplete || slices.ContainsFunc(g.Addresses, mayHave)
 	})
 }
 
-// HeardSince is how long a sandbox must have been absent before that counts while its
-// pod is Pending, whatever --confirm-after says: as long as a report is fresh. Before
-// that its agent may have looked last when the ADD had not yet begun.
-const HeardSince = time.Minute
+// staleReportContradicts reports whether a last report that has the ID speaks against a pod that kubelet says it has
+// stopped: it was renewed, by the API server's clock, when the containers had ended.
+func (x *Index) staleReportContradicts(it *Item) bool {
+	return it.evidence.Pod != nil && slices.ContainsFunc(it.mentions, func(g mention) bool {
+		renewed := g.report.LeaseRenewed
+		return !g.report.Fresh(x.now) && x.holds(&g) && (renewed.IsZero() || !renewed.Before(it.evidence.Pod.LastFinished))
+	})
+}
+
+// endedSandbox reports whether the sandbox of an entry is known not to run.
+func (e *Evidence) endedSandbox() bool {
+	return e.Problem == "" && slices.Contains([]Sandbox{Absent, Gone, Stopped, NodeDead}, e.Sandbox)
+}
+
+// node is the one node that the evidence is about, "" where there are several.
+func (e *Evidence) node() string {
+	switch {
+	case e == nil:
+		return ""
+	case len(e.Nodes) == 1:
+		return e.Nodes[0]
+	case e.Phase != podstate.None && e.Pod != nil && e.Ownership != NotItsPod:
+		return e.Pod.Node
+	}
+	return ""
+}

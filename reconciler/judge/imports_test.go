@@ -28,11 +28,7 @@ func TestJudgingImportsNothingThatDoesIO(t *testing.T) {
 		t.Fatalf("only %d packages are listed", len(packages))
 	}
 	for _, p := range packages {
-		switch {
-		case p == module+"reconciler/judge", mayImport[p]:
-		case strings.HasPrefix(p, module):
-			t.Errorf("judging imports %s", p)
-		case strings.HasPrefix(p, "k8s.io/client-go"), strings.HasPrefix(p, "k8s.io/cri-"), strings.HasPrefix(p, "sigs.k8s.io/controller-runtime"), strings.HasPrefix(p, "google.golang.org/grpc"):
+		if strings.HasPrefix(p, module) && p != module+"reconciler/judge" && !mayImport[p] {
 			t.Errorf("judging imports %s", p)
 		}
 	}
@@ -41,8 +37,9 @@ func TestJudgingImportsNothingThatDoesIO(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range strings.Fields(string(direct)) {
-		switch p {
-		case "os", "io", "io/fs", "net", "net/http", "context", "sync", "syscall", "log", "log/slog", "path/filepath":
+		switch {
+		case strings.HasPrefix(p, "k8s.io/client-go"), strings.HasPrefix(p, "sigs.k8s.io/controller-runtime"),
+			slices.Contains([]string{"os", "io", "io/fs", "net", "net/http", "context", "sync", "syscall", "log", "log/slog", "path/filepath"}, p):
 			t.Errorf("judging imports %s", p)
 		}
 	}

@@ -1,8 +1,12 @@
 package judge
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -18,26 +22,73 @@ type Item struct {
 	x               *Index
 	in              *pool       // of an allocation
 	reading         nameReading // of a reservation's name
+	mentions        []mention   // of its container ID, or for a reservation of its address
 	evidence        Evidence    // but for a reservation that shares an allocation's verdict
 	related         []*Item
 	sharedWith      *Item // whose verdict a reservation shares
 	reservedUnknown bool  // the reservation of an allocation has a field that is not known
 }
 
+// ID identifies what is judged across passes: the very entry of a pool, or the
+// very reservation. An entry that whereabouts rewrote is another candidate.
+type ID struct {
+	Object      string // "<namespace>/<name>" of the pool or reservation
+	UID         string // of the reservation; "" for an allocation
+	Key         string
+	ContainerID string
+	PodRef      string
+	IfName      string
+}
+
 // ID identifies the item across passes.
 func (it *Item) ID() ID {
-	if it.Allocation != nil {
-		return allocationID(it.Pool, it.Allocation)
+	if r := it.Reservation; r != nil {
+		return ID{Object: r.Ref(), UID: r.Name + "/" + r.UID, PodRef: r.PodRef, IfName: r.IfName}
 	}
-	return reservationID(it.Reservation)
+	a := it.Allocation
+	return ID{Object: it.Pool.Ref(), Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
+}
+
+// Namespace is that of the pool or reservation, where whereabouts' Leases are, too.
+func (it *Item) Namespace() string {
+	if it.Reservation != nil {
+		return it.Reservation.Namespace
+	}
+	return it.Pool.Namespace
 }
 
 // Object names the pool or reservation as "<namespace>/<name>".
 func (it *Item) Object() string {
-	if it.Allocation != nil {
-		return it.Pool.Ref()
+	if it.Reservation != nil {
+		return it.Reservation.Ref()
 	}
-	return it.Reservation.Ref()
+	return it.Pool.Ref()
+}
+
+// recorded is what an entry and a reservation have in common.
+func (it *Item) recorded() (podRef, ifName string, owner ippool.PodRef) {
+	if r := it.Reservation; r != nil {
+		return r.PodRef, r.IfName, r.Owner
+	}
+	return it.Allocation.PodRef, it.Allocation.IfName, it.Allocation.Owner
+}
+
+// PodRef is the owner as it is recorded.
+func (it *Item) PodRef() string {
+	podRef, _, _ := it.recorded()
+	return podRef
+}
+
+// IfName is the interface as it is recorded.
+func (it *Item) IfName() string {
+	_, ifName, _ := it.recorded()
+	return ifName
+}
+
+// Owner is the pod that is recorded.
+func (it *Item) Owner() ippool.PodRef {
+	_, _, owner := it.recorded()
+	return owner
 }
 
 // Address is the zero Addr where it cannot be read.
@@ -48,13 +99,16 @@ func (it *Item) Address() netip.Addr {
 	return it.reading.address
 }
 
-// Network is that of a reservation, where it is known.
-func (it *Item) Network() string {
-	if it.Allocation != nil {
+// Text is an item's address, "" where it cannot be read.
+func (it *Item) Text() string {
+	if !it.Address().IsValid() {
 		return ""
 	}
-	return it.reading.network
+	return it.Address().String()
 }
+
+// Network is that of a reservation, where it is known.
+func (it *Item) Network() string { return it.reading.network }
 
 // Key is that of an allocation.
 func (it *Item) Key() string {
@@ -72,24 +126,12 @@ func (it *Item) ContainerID() string {
 	return it.Allocation.ContainerID
 }
 
-// PodRef is the owner as it is recorded.
-func (it *Item) PodRef() string {
-	if it.Allocation != nil {
-		return it.Allocation.PodRef
-	}
-	return it.Reservation.PodRef
-}
-
-// IfName is the interface as it is recorded.
-func (it *Item) IfName() string {
-	if it.Allocation != nil {
-		return it.Allocation.IfName
-	}
-	return it.Reservation.IfName
-}
-
 // Related are the reservations of an allocation, or the allocations of a reservation.
 func (it *Item) Related() []*Item { return it.related }
+
+// SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none, and
+// for an allocation.
+func (it *Item) SharesVerdictOf() *Item { return it.sharedWith }
 
 // Evidence is what the verdict rests on; nil for a reservation that shares an
 // allocation's verdict.
@@ -99,6 +141,21 @@ func (it *Item) Evidence() *Evidence {
 	}
 	return &it.evidence
 }
+
+// decider is the item whose evidence decided.
+func (it *Item) decider() *Item { return cmp.Or(it.sharedWith, it) }
+
+// Message says why, in a sentence.
+func (it *Item) Message() string { return it.decider().evidence.fill(it.decided().say) }
+
+// Rule is the row of the verdict table that decided, with its conditions.
+func (it *Item) Rule() string { return it.text(&it.decider().evidence) }
+
+// RuleID is the ID of the row of the verdict table that decided, or of what overruled it.
+func (it *Item) RuleID() string { return it.decided().id }
+
+// Node is the node that the verdict is about, "" where there is no single one.
+func (it *Item) Node() string { return it.Evidence().node() }
 
 // NotKnown reports whether it is held only because agents do not report all of it: of a node
 // that could run it, or what a sandbox carries.
@@ -110,79 +167,19 @@ func (it *Item) NotKnown() bool {
 	return e.Sandbox == NoFreshReport || it.Reason == ClaimedByOther
 }
 
-// Message says why, in a sentence.
-func (it *Item) Message() string {
-	if it.sharedWith != nil {
-		return it.sharedWith.Message()
-	}
-	return it.x.rules.message(it.Judged, &it.evidence)
-}
-
-// Rule is the row of the verdict table that decided, with its conditions.
-func (it *Item) Rule() string {
-	if it.sharedWith != nil {
-		return it.sharedWith.Rule()
-	}
-	return it.x.rules.text(it.Judged, &it.evidence)
-}
-
-// RuleID is the id of the row of the verdict table that decided, or of what overruled it.
-func (it *Item) RuleID() string {
-	if it.sharedWith != nil {
-		return it.sharedWith.RuleID()
-	}
-	return it.x.rules.id(it.Judged)
-}
-
 // Age is for how long this process has known an entry or reservation: whereabouts
 // writes no time beside it. 0 if it does not know it.
 func (it *Item) Age(now time.Time) time.Duration {
-	first := it.x.seen(&candidate{alloc: it.Allocation, reservation: it.Reservation, pool: it.in}).First
+	first := it.x.past.Of(it.ID()).First
 	if first.IsZero() {
 		return 0
 	}
 	return now.Sub(first).Round(time.Second)
 }
 
-// SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none, and
-// for an allocation.
-func (it *Item) SharesVerdictOf() *Item { return it.sharedWith }
-
-// Text is an item's address, "" where it cannot be read.
-func (it *Item) Text() string {
-	if !it.Address().IsValid() {
-		return ""
-	}
-	return it.Address().String()
-}
-
-// Node is the node that the verdict is about, "" where there is no single one.
-func (it *Item) Node() string { return it.Evidence().node() }
-
-// Owner is the pod that is recorded.
-func (it *Item) Owner() ippool.PodRef {
-	if it.Allocation != nil {
-		return it.Allocation.Owner
-	}
-	return it.Reservation.Owner
-}
-
 // ReservationItem is a reservation that shares an allocation's verdict.
 func (it *Item) ReservationItem(r *ippool.Reservation) *Item {
 	return &Item{Judged: it.Judged, Reservation: r, x: it.x, sharedWith: it, related: []*Item{it}, reading: nameReading{address: it.Address()}}
-}
-
-// node is the one node that the evidence is about, "" where there are several.
-func (e *Evidence) node() string {
-	switch {
-	case e == nil:
-		return ""
-	case len(e.Nodes) == 1:
-		return e.Nodes[0]
-	case e.Phase != podstate.None && e.Pod != nil && e.Ownership != NotItsPod:
-		return e.Pod.Node
-	}
-	return ""
 }
 
 // Attrs are an item's fields in the log.
@@ -213,14 +210,92 @@ func (it *Item) PodByOwnerName() *podstate.Pod {
 	return it.x.pod(owner.Namespace, owner.Name)
 }
 
-// LastRenewed is when the last agent was heard of those of the nodes that could run the
-// sandbox; zero where none was.
-func (it *Item) LastRenewed() time.Time {
-	var last time.Time
+// LastRenewed is when the last agent renewed its Lease of those of the nodes that could run the
+// sandbox; zero where none did.
+func (it *Item) LastRenewed() (last time.Time) {
 	for _, node := range it.Evidence().Nodes {
 		if r := it.x.byNode[node]; r != nil && r.LeaseRenewed.After(last) {
 			last = r.LeaseRenewed
 		}
 	}
 	return last
+}
+
+// mayBeAbout reports whether the item may be about this address.
+func (it *Item) mayBeAbout(ip netip.Addr) bool {
+	if it.in == nil || it.in.keyed == nil {
+		return ip == it.Address()
+	}
+	return it.in.Range.HasKey(ip, it.Allocation.Offset)
+}
+
+// addresses are those that the item may be about, and that somebody carries.
+func (it *Item) addresses() []netip.Addr {
+	if it.in != nil {
+		return it.x.possibleAddresses(it.in, it.Allocation)
+	}
+	return []netip.Addr{it.reading.address}
+}
+
+// isOfNetwork reports whether the item may be of a network.
+func (it *Item) isOfNetwork(network string) bool {
+	if it.in != nil {
+		return it.in.isOfNetwork(network)
+	}
+	return network == it.reading.network
+}
+
+// mayBeOn reports whether an interface of this definition, nil if it cannot be read, may be on the item's network.
+func (it *Item) mayBeOn(nad *ippool.NAD) bool {
+	return nad == nil || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return it.isOfNetwork(n.Name) })
+}
+
+// PausedPool is the paused pool that an item is in, or for a reservation one that has its address.
+func (it *Item) PausedPool() *ippool.Pool {
+	for _, p := range it.pools() {
+		if p.Paused && (it.Pool == nil || it.Pool == p) {
+			return p
+		}
+	}
+	return nil
+}
+
+// pools are the pools that an item is about: an allocation's own, and those
+// that may have, or get, an allocation that needs the same reservation.
+func (it *Item) pools() (found []*ippool.Pool) {
+	if it.Pool != nil {
+		found = append(found, it.Pool)
+		if len(it.related) == 0 {
+			return found
+		}
+	}
+	for _, p := range it.x.poolsAt(it.Address()) {
+		mayNeed := it.Pool == nil || p.Name != it.Pool.Name && slices.ContainsFunc(it.related, func(r *Item) bool { return p.isOfNetwork(r.Network()) })
+		if p.Namespace == it.Namespace() && mayNeed {
+			found = append(found, p.Pool)
+		}
+	}
+	return found
+}
+
+// LeaseNames are the Leases that ADD and DEL take for the pools that an item is about.
+func (it *Item) LeaseNames() []string {
+	names := []string{ippool.SharedLease}
+	for _, p := range it.pools() {
+		names = append(names, p.LeaseNames()...)
+	}
+	return sortedUnique(names)
+}
+
+// PoolNames are the pools that an item is about.
+func (it *Item) PoolNames() (names []types.NamespacedName) {
+	for _, p := range it.pools() {
+		names = append(names, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+	}
+	return names
+}
+
+// ByPlace orders items by pool or name, then address.
+func ByPlace(a, b *Item) int {
+	return cmp.Or(cmp.Compare(a.Object(), b.Object()), a.Address().Compare(b.Address()), cmp.Compare(a.Key(), b.Key()))
 }

@@ -26,7 +26,7 @@ type Judgement struct {
 	Nodes map[string]NodeState
 	// Restore is what is known of the last restore of etcd; nil where none is.
 	Restore *RestoreState
-	// Recheck is when a verdict or finding may change although nothing that was
+	// Recheck is when what a restore of etcd waits for may change although nothing that was
 	// observed does; zero for never.
 	Recheck time.Time
 	// Total is the number of allocations that there are; a judgement of some addresses
@@ -36,40 +36,40 @@ type Judgement struct {
 	x *Index
 }
 
-// addTimeLimit is how long an ADD or DEL may keep a reservation without its entry
-// (whereabouts v0.9.4, pkg/types/types.go, AddTimeLimit).
-const addTimeLimit = 2 * time.Minute
+const (
+	// addTimeLimit is how long an ADD or DEL may keep a reservation without its entry
+	// (whereabouts v0.9.4, pkg/types/types.go, AddTimeLimit).
+	addTimeLimit = 2 * time.Minute
+	// longAlone is how long a reservation must have stood alone before nodes that do not report
+	// no longer keep it.
+	longAlone = 24 * time.Hour
+)
 
 // Judge gives everything observed its verdict. It does no I/O, and the same
 // observation, past and policy always give the same judgement: the first pass, the
 // second check before a write, the CLI on a folder and the Deployment all call it.
 // past is nil where nothing is known of earlier observations.
 func Judge(o *Observation, past Past, policy Policy) *Judgement {
-	return NewIndex(o, past, policy).judgeAll()
-}
-
-func (x *Index) judgeAll() *Judgement {
+	x := NewIndex(o, past, policy)
 	var entries []entry
 	for _, p := range x.pools {
 		for i := range p.Allocations {
-			entries = append(entries, entry{p, i, &p.Allocations[i]})
+			entries = append(entries, entry{p, &p.Allocations[i]})
 		}
 	}
-	j := x.judge(entries, slices.SortedStableFunc(slices.Values(x.o.Reservations), byName))
+	j := x.judge(entries, slices.Clone(x.o.Reservations))
 	j.Total = len(j.Allocations)
 	j.Findings = x.findings(slices.Concat(j.Allocations, j.Reservations))
-	j.Recheck = x.nextRecheck(j)
 	return j
 }
 
-// JudgeAddresses gives verdicts to what is recorded of some addresses, on all the
-// evidence there is. The cost grows with the addresses. There are no findings in it, and Nodes are
-// as they were when the index was built.
+// JudgeAddresses gives verdicts to what is recorded of some addresses, on all the evidence there is. The cost grows with
+// the addresses. There are no findings in it, and Nodes are as they were when the index was built.
 func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
 	var entries []entry
 	reservations := map[*ippool.Reservation]bool{}
 	for _, addr := range uniqueAddresses(slices.Clone(addresses)) {
-		entries = x.entriesFor(entries, addr)
+		entries = append(entries, x.entriesFor(addr)...)
 		for _, p := range x.poolsAt(addr) {
 			for _, network := range x.networksIn(p) {
 				if r := x.reservationNamed(p.Namespace, ippool.ReservationName(network, addr)); r != nil {
@@ -78,34 +78,41 @@ func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
 			}
 		}
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), cmp.Compare(a.at, b.at)) })
-	entries = slices.CompactFunc(entries, func(a, b entry) bool { return a.Allocation == b.Allocation })
-	return x.judge(entries, slices.SortedFunc(maps.Keys(reservations), byName))
+	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), a.Address.Compare(b.Address)) })
+	return x.judge(entries, slices.Collect(maps.Keys(reservations)))
 }
 
-// judge gives entries and reservations their verdicts.
+// judge gives entries, each once, and reservations their verdicts.
 func (x *Index) judge(entries []entry, reservations []*ippool.Reservation) *Judgement {
 	j := &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states, x: x,
 		Allocations: make([]*Item, 0, len(entries)), Reservations: make([]*Item, 0, len(reservations))}
-	all, items := make([]Item, len(entries)), make(map[*ippool.Allocation]*Item, len(entries))
-	for i, e := range entries {
-		it := &all[i]
-		*it = Item{Pool: e.pool.Pool, Allocation: e.Allocation, x: x, in: e.pool, evidence: x.evidenceOnAllocation(e.pool, e.Allocation)}
-		it.Judged = x.rules.judge(&it.evidence)
-		j.Allocations, items[e.Allocation] = append(j.Allocations, it), it
+	items := make(map[*ippool.Allocation]*Item, len(entries))
+	for _, e := range entries {
+		if items[e.Allocation] == nil {
+			it := x.judgeAllocation(e)
+			j.Allocations, items[e.Allocation] = append(j.Allocations, it), it
+		}
 	}
+	slices.SortStableFunc(reservations, byName)
 	for _, r := range reservations {
 		j.Reservations = append(j.Reservations, x.judgeReservation(r, items))
 	}
 	return j
 }
 
-// evidenceOnAllocation is the evidence on one allocation.
-func (x *Index) evidenceOnAllocation(p *pool, a *ippool.Allocation) Evidence {
+func (x *Index) judgeAllocation(a entry) *Item {
+	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x, in: a.pool, mentions: x.byContainerID[a.ContainerID]}
 	if a.Problem != "" {
-		return Evidence{Problem: a.Problem, Detail: a.Detail, Sandbox: NoSource}
+		it.evidence = unreadable(a.Problem, a.Detail)
+	} else {
+		x.gather(it)
 	}
-	return x.gather(&candidate{pool: p, alloc: a, owner: a.Owner, reported: x.byContainerID[a.ContainerID], pod: x.owner(a.Owner)})
+	it.Judged = judge(&it.evidence)
+	return it
+}
+
+func unreadable(problem ippool.Problem, detail string) Evidence {
+	return Evidence{Problem: problem, Detail: detail, nodeSet: nodeSet{Sandbox: NoSource}}
 }
 
 // judgeReservation gives a reservation the verdict of its allocation, or judges one that has
@@ -130,33 +137,19 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 		}
 		return it
 	}
-	it.evidence = x.evidenceOnReservation(r, readings)
-	it.Judged = x.rules.judge(&it.evidence)
+	if r.Problem != "" {
+		it.evidence = unreadable(r.Problem, r.Detail)
+	} else {
+		x.gatherOnLone(it, readings)
+	}
+	it.Judged = judge(&it.evidence)
 	return it
-}
-
-// byName orders reservations as "<namespace>/<name>".
-func byName(a, b *ippool.Reservation) int {
-	if a.Namespace == b.Namespace {
-		return cmp.Compare(a.Name, b.Name)
-	}
-	return cmp.Compare(a.Ref(), b.Ref())
-}
-
-// ByPlace orders items by pool or name, then address.
-func ByPlace(a, b *Item) int {
-	if a.Pool == nil || a.Pool != b.Pool {
-		if c := cmp.Compare(a.Object(), b.Object()); c != 0 {
-			return c
-		}
-	}
-	return cmp.Or(a.Address().Compare(b.Address()), cmp.Compare(a.Key(), b.Key()))
 }
 
 // allocationsOf are the allocations of the same address, network and podref.
 func (x *Index) allocationsOf(r *ippool.Reservation, readings []nameReading, items map[*ippool.Allocation]*Item) (found []*Item) {
 	for _, read := range readings {
-		for _, e := range x.entriesFor(nil, read.address) {
+		for _, e := range x.entriesFor(read.address) {
 			if it := items[e.Allocation]; it != nil && e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network) && !slices.Contains(found, it) {
 				found = append(found, it)
 			}
@@ -181,25 +174,22 @@ func mostConservative(items []*Item) *Item {
 	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(rank(a.Judged), rank(b.Judged)) })
 }
 
-// evidenceOnReservation is the evidence on a reservation without an allocation. Its
-// sandbox is looked for by address and network.
-func (x *Index) evidenceOnReservation(r *ippool.Reservation, readings []nameReading) Evidence {
-	if r.Problem != "" {
-		return Evidence{Problem: r.Problem, Detail: r.Detail, Sandbox: NoSource}
-	}
-	e := Evidence{Sandbox: NoSource}
+// gatherOnLone fills in the evidence on a reservation without an allocation. Its sandbox is looked for by address and
+// network.
+func (x *Index) gatherOnLone(it *Item, readings []nameReading) {
+	e, r := &it.evidence, it.Reservation
+	e.Sandbox = NoSource
 	if len(readings) == 1 {
-		s := &candidate{reservation: r, owner: r.Owner, network: readings[0].network, address: readings[0].address, pod: x.owner(r.Owner)}
-		for _, b := range x.sandboxesByAddress[s.address] {
+		for _, b := range x.sandboxesByAddress[it.reading.address] {
 			// A leftover says nothing of what the reservation was made for.
-			if b.NetworkName == s.network && x.holds(&b.reportEntry) {
-				s.reported = append(s.reported, b.reportEntry)
+			if b.NetworkName == it.reading.network && x.holds(&b.mention) {
+				it.mentions = append(it.mentions, b.mention)
 			}
 		}
-		e = x.gather(s)
+		x.gather(it)
 	}
 	e.Deleting = r.Deleting
-	since := x.seen(&candidate{reservation: r}).UncontradictedSince
+	since := x.past.Of(it.ID()).UncontradictedSince
 	e.LongAlone = !since.IsZero() && x.now.Sub(since) >= longAlone
 	switch {
 	case x.now.Sub(r.Created) < addTimeLimit:
@@ -207,37 +197,41 @@ func (x *Index) evidenceOnReservation(r *ippool.Reservation, readings []nameRead
 	case len(readings) == 0:
 		e.Problem, e.Detail = ippool.Malformed, "no pool's range and network give this name"
 	case len(readings) > 1:
-		e.Problem, e.Detail = ippool.Malformed, fmt.Sprintf("the name is ambiguous: %s", describe(readings))
+		var texts []string
+		for _, r := range readings {
+			texts = append(texts, fmt.Sprintf("%s in network %q", r.address, r.network))
+		}
+		e.Problem, e.Detail = ippool.Malformed, "the name is ambiguous: "+strings.Join(texts, ", or ")
 	}
-	return e
 }
 
-// longAlone is how long a reservation must have stood alone before nodes that do not report
-// no longer keep it.
-const longAlone = 24 * time.Hour
-
-func describe(readings []nameReading) string {
-	var texts []string
-	for _, r := range readings {
-		texts = append(texts, fmt.Sprintf("%s in network %q", r.address, r.network))
+// byName orders reservations as "<namespace>/<name>".
+func byName(a, b *ippool.Reservation) int {
+	if a.Namespace == b.Namespace {
+		return cmp.Compare(a.Name, b.Name)
 	}
-	return strings.Join(texts, ", or ")
+	return cmp.Compare(a.Ref(), b.Ref())
 }
 
 // Index is what was judged, for those who amend it and judge again.
 func (j *Judgement) Index() *Index { return j.x }
 
+// StaleItems are the allocations and reservations of which the verdict is Stale.
+func (j *Judgement) StaleItems() []*Item {
+	return slices.DeleteFunc(slices.Concat(j.Allocations, j.Reservations), func(it *Item) bool { return it.Verdict != Stale })
+}
+
 // About is the part of a judgement that is about one address.
 func (j *Judgement) About(addr netip.Addr) *Judgement {
 	about := *j
-	other := func(it *Item) bool {
-		if it.Allocation != nil && it.Pool.Problem == "" && it.Allocation.Problem == "" {
-			return !it.Pool.Range.HasKey(addr, it.Allocation.Offset)
+	isOther := func(it *Item) bool {
+		if it.in != nil && it.in.Problem == "" && it.Allocation.Problem == "" {
+			return !it.in.Range.HasKey(addr, it.Allocation.Offset)
 		}
 		return it.Address() != addr
 	}
-	about.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), other)
-	about.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), other)
+	about.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), isOther)
+	about.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), isOther)
 	about.Findings = slices.DeleteFunc(slices.Clone(j.Findings), func(f Finding) bool {
 		return !slices.Contains(strings.Split(f.IP, ","), addr.String())
 	})

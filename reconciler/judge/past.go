@@ -41,21 +41,18 @@ type Seen struct {
 	CarriedOn []string
 }
 
+// noPast is that of a process that has observed nothing before.
+type noPast struct{}
+
+func (noPast) SawReports() bool                { return false }
+func (noPast) DoubtsTaint(*podstate.Node) bool { return false }
+func (noPast) DoubtsBoot(*podstate.Node) bool  { return false }
+func (noPast) Of(ID) Seen                      { return Seen{} }
+
 // ranOn are the nodes of pods that were seen by the owner's name.
 func (s Seen) ranOn() []string {
 	if s.Node == "" {
 		return slices.Clone(s.OtherNodes)
 	}
 	return append(slices.Clone(s.OtherNodes), s.Node)
-}
-
-// seen is what earlier observations taught of a candidate.
-func (x *Index) seen(s *candidate) Seen {
-	switch {
-	case x.past == nil:
-		return Seen{}
-	case s.alloc != nil:
-		return x.past.Of(allocationID(s.pool.Pool, s.alloc))
-	}
-	return x.past.Of(reservationID(s.reservation))
 }

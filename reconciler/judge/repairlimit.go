@@ -26,8 +26,7 @@ const (
 type NodePool struct{ Node, Pool string }
 
 // RepairLimit says why an entry that no pod asks for is not written, "" if it may be. The numbers are of such entries
-// within an hour, with this one: of all nodes, of its node, and of its node in its pool. Everything was judged before, by
-// which pools that are missing are known.
+// within an hour, with this one: of all nodes, of its node, and of its node in its pool.
 func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool int) string {
 	const unasked = "more than %d entries within an hour by %s, for which no pod in the API asks%s"
 	const advice = "; check the node and its agent and, if they are right, use --allow-mass-repair"
@@ -41,10 +40,7 @@ func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool in
 	case inAll > maxUnaskedInAll && !restored:
 		return fmt.Sprintf(unasked, maxUnaskedInAll, "all nodes' reports", advice)
 	}
-	p := x.poolNamed(at.Pool)
-	if p == nil {
-		p = x.missingPools[at.Pool]
-	}
+	p := x.poolOrMissing(at.Pool)
 	if p == nil || len(x.agentNodes) < 2 || len(p.slice) == 1 && p.slice[0] == at.Node {
 		return "" // no other node has addresses of it
 	}
@@ -52,6 +48,19 @@ func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool in
 		return fmt.Sprintf("more than half of the %d addresses of pool %s within an hour by the report of node %s alone%s", size, at.Pool, at.Node, advice)
 	}
 	return ""
+}
+
+// poolOrMissing is a pool by its "<namespace>/<name>", also one that does not exist and should; nil if there is none.
+func (x *Index) poolOrMissing(ref string) *pool {
+	if p := x.poolNamed(ref); p != nil {
+		return p
+	}
+	for _, p := range x.missingPools {
+		if p.ref == ref {
+			return p
+		}
+	}
+	return nil
 }
 
 // size is how many addresses whereabouts gives away of a pool at most; 0 for too many to
@@ -105,7 +114,9 @@ func (x *Index) Unasked(repairs []*Repair) (unasked map[*Repair]bool, phantoms m
 		bound := pod != nil && pod.Node == w.Node && pod.Phase != podstate.Finished
 		if bound && !asked[at] {
 			asked[at] = true
-			room[at] += x.asks(pod, x.indexed(w.Pool))
+			if p := x.poolOrMissing(w.Pool.Ref()); p != nil {
+				room[at] += x.asks(pod, p)
+			}
 		}
 		switch {
 		case w.Key == "":
@@ -122,7 +133,7 @@ func (x *Index) Unasked(repairs []*Repair) (unasked map[*Repair]bool, phantoms m
 // asks is with how many interfaces a pod asks for a network of a pool.
 func (x *Index) asks(pod *podstate.Pod, p *pool) (n int) {
 	count := func(name string) {
-		if nad := x.nads[name]; nad != nil && p.mapped(nad) {
+		if nad := x.nads[name]; nad != nil && p.isMapped(nad) {
 			n++
 		}
 	}

@@ -7,19 +7,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// missingReservations are allocations without their reservation, where the network
-// uses overlapping ranges: those in use, and those of phantoms. One that may be in
-// the middle of its ADD is left out.
-func (x *Index) missingReservations(items []*Item, uses map[*ippool.Pool]bool) []Finding {
-	var found []Finding
-	for _, it := range items {
-		if it.Allocation != nil && uses[it.Pool] {
-			found = append(found, x.missingReservation(it)...)
-		}
-	}
-	return found
-}
-
+// missingReservation is that of an allocation in use, or of a phantom, where its network uses overlapping ranges. One
+// that may be in the middle of its ADD is left out.
 func (x *Index) missingReservation(it *Item) []Finding {
 	carried := it.Verdict == InUse && it.Reason != PodPending || it.Reason == PhantomPod
 	if !carried || len(it.related) > 0 || it.reservedUnknown {
@@ -31,7 +20,7 @@ func (x *Index) missingReservation(it *Item) []Finding {
 	case fenced:
 	case e.Pod == nil || it.Reason == PhantomPod:
 		b := x.carrier(p, it.Address())
-		if b == nil || !x.doneWithADD(b) {
+		if b == nil || !x.isDoneWithADD(b) {
 			return nil
 		}
 	case x.now.Sub(e.Pod.Created) < addTimeLimit:
@@ -89,12 +78,12 @@ func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 	}
 	b := x.carrier(p, w.Address)
 	switch {
-	case b == nil || b.containerID() != w.ContainerID || r.Problem != "":
+	case b == nil || b.ID != w.ContainerID || r.Problem != "":
 		return false
 	case !w.Fenced && x.now.Sub(r.Created) < addTimeLimit:
 		return false
 	}
-	return !slices.ContainsFunc(x.entriesFor(nil, w.Address), func(e entry) bool {
+	return !slices.ContainsFunc(x.entriesFor(w.Address), func(e entry) bool {
 		rewritten := w.Instead != nil && e.pool.ref == w.Pool.Ref() && e.Key == w.Instead.Key && e.ContainerID == w.Instead.ContainerID
 		return e.pool.Namespace == r.Namespace && e.pool.isOfNetwork(w.Network) && e.PodRef == r.PodRef && !rewritten
 	})
@@ -123,8 +112,8 @@ func (x *Index) overlapping(items []*Item) map[*ippool.Pool]bool {
 			uses[p.Pool] = slices.ContainsFunc(p.networks, func(n string) bool { return reserved[n] })
 		}
 	}
-	for _, p := range x.missingPools {
-		uses[p.Pool] = x.overlaps(p)
+	for at, p := range x.missingPools {
+		uses[p.Pool] = x.overlaps[at]
 	}
 	return uses
 }

@@ -1,11 +1,8 @@
 package judge
 
 import (
-	"net/netip"
 	"slices"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
@@ -41,119 +38,95 @@ func (s Sandbox) String() string {
 	return [...]string{"Ready", "NotReady", "Stopped", "Attached", "Gone", "NodeDead", "NodeMissing", "Absent", "NoFreshReport", "NoSource"}[s]
 }
 
-// candidate is what is judged: an allocation, or a reservation that stands alone.
-type candidate struct {
-	pool        *pool              // nil for a reservation
-	alloc       *ippool.Allocation // nil for a reservation
-	reservation *ippool.Reservation
-	owner       ippool.PodRef
-	network     string        // of a reservation
-	address     netip.Addr    // of a reservation
-	pod         *podstate.Pod // nil: none by that name
-	reported    []reportEntry
-}
-
-func (s *candidate) podRef() string {
-	if s.alloc != nil {
-		return s.alloc.PodRef
-	}
-	return s.reservation.PodRef
-}
-
-// sandbox finds the state of a candidate's sandbox, and what it is concluded from.
-func (x *Index) sandbox(s *candidate, e *Evidence) {
-	if s.alloc != nil {
-		e.ContainerID = s.alloc.ContainerID
-	}
-	if x.fromFreshReports(s, e) {
+// findSandbox finds the state of an item's sandbox, and what it is concluded from.
+func (x *Index) findSandbox(it *Item) {
+	e := &it.evidence
+	e.ContainerID = it.ContainerID()
+	if x.findReported(it) {
 		if e.Sandbox == Stopped || e.Sandbox == Gone {
-			x.checkOtherNodes(s, e)
+			x.checkOtherNodes(it)
 		}
 		return
 	}
-	n, certain := x.couldRun(s)
-	e.setNodes(n)
-	e.MissingNode, e.Unproven = n.missing, !certain
-	if n.state == NodeDead {
-		x.contradictedElsewhere(s, e)
+	n, certain := x.couldRun(it)
+	e.nodeSet, e.Unproven = *n, !certain
+	if n.Sandbox == NodeDead {
+		x.isContradicted(it)
 	}
 }
 
-func (e *Evidence) setNodes(n *nodeSet) {
-	e.Sandbox, e.Nodes, e.WithoutReport, e.gone, e.Unreachable, e.UnreachableTimedOut = n.state, n.names, n.withoutReport, n.gone, n.unreachable, n.timedOut
-}
-
-// fromFreshReports takes the strongest word of the reports that may be relied
-// upon, and remembers which UID any report gives the id.
-func (x *Index) fromFreshReports(s *candidate, e *Evidence) bool {
-	found := false
-	for i := range s.reported {
-		g := &s.reported[i]
-		uid := g.uid()
+// findReported takes the strongest state of the fresh reports, and remembers which UID any report gives the ID.
+func (x *Index) findReported(it *Item) (found bool) {
+	e := &it.evidence
+	for i := range it.mentions {
+		g := &it.mentions[i]
 		state, ok := x.stateOf(g)
-		if s.alloc == nil && (state == Stopped || state == Gone) {
-			ok = false // nothing says that it was the reservation's own
+		isAllocation := it.Allocation != nil
+		if !isAllocation && (state == Stopped || state == Gone) {
+			ok = false // nothing reports that it was the reservation's own
 		}
 		if !ok {
-			if e.SandboxUID == "" && s.alloc != nil {
-				e.SandboxUID = uid
+			if e.SandboxUID == "" && isAllocation {
+				e.SandboxUID = g.UID
 			}
 			continue
 		}
-		better := !found || state < e.Sandbox ||
-			state == e.Sandbox && s.pod != nil && uid == s.pod.RuntimeUID // a reservation may be of several
 		nodes := g.report.node
-		if found && state == e.Sandbox && slices.Contains(e.Nodes, nodes[0]) {
-			nodes = e.Nodes
-		} else if found && state == e.Sandbox { // a machine that was cloned tells what both had
-			nodes = sortedUnique(slices.Concat(e.Nodes, nodes))
+		if found && state == e.Sandbox { // a machine that was cloned reports what both had
+			if nodes = e.Nodes; !slices.Contains(nodes, g.report.Name) {
+				nodes = sortedUnique(slices.Concat(nodes, g.report.node))
+			}
 			e.Nodes = nodes
 		}
-		if better {
-			e.Sandbox, e.SandboxUID, e.Nodes, found = state, uid, nodes, true
+		if !found || state < e.Sandbox || state == e.Sandbox && e.Pod != nil && g.UID == e.Pod.RuntimeUID { // a reservation may be of several
+			e.Sandbox, e.SandboxUID, e.Nodes, found = state, g.UID, nodes, true
 			if e.ContainerID == "" {
-				e.ContainerID = g.containerID()
+				e.ContainerID = g.ID
 			}
 		}
 	}
 	return found
 }
 
-// checkOtherNodes weighs the end of a sandbox that one node tells of against what is known of
-// other nodes: one node does not speak for another, as that of the pod by that name.
-// A machine that was cloned, or one agent that lies, would else free the address of a
-// sandbox that runs.
-func (x *Index) checkOtherNodes(s *candidate, e *Evidence) {
-	told := e.Nodes
-	if x.contradictedElsewhere(s, e) {
+// checkOtherNodes weighs the end of a sandbox that one node reports against what is known of other nodes: one node does
+// not speak for another, as that of the pod by that name. A machine that was cloned, or one agent that lies, would else
+// release the address of a sandbox that runs.
+func (x *Index) checkOtherNodes(it *Item) {
+	e := &it.evidence
+	reporting := e.Nodes
+	if x.isContradicted(it) {
 		return
 	}
-	others := x.seen(s).ranOn()
-	if !slices.ContainsFunc(s.reportedOn(), func(node string) bool { return !slices.Contains(told, node) }) {
-		others = append(others, s.pool.slice...) // else it is known where it ran
+	isOther := func(node string) bool { return !slices.Contains(reporting, node) }
+	others := x.past.Of(it.ID()).ranOn()
+	if !slices.ContainsFunc(it.reportedOn(), isOther) {
+		others = append(others, it.in.slice...) // else it is known where it ran
 	}
-	if s.pod != nil && !(s.pod.Phase == podstate.Finished && s.pod.StoppedByKubelet) && s.pod.Node != "" {
-		others = append(others, s.pod.Node)
+	if e.Pod != nil && !(e.Phase == podstate.Finished && e.Pod.StoppedByKubelet) && e.Pod.Node != "" {
+		others = append(others, e.Pod.Node)
 	}
-	others = slices.DeleteFunc(sortedUnique(others), func(node string) bool { return slices.Contains(told, node) })
+	others = slices.DeleteFunc(sortedUnique(others), func(node string) bool { return !isOther(node) })
 	if len(others) == 0 {
 		return
 	}
-	n := x.newNodeSet(others, func(node string) nodeCondition { return x.nodeConditionFor(s, node) })
-	e.MissingNode, e.Unproven = e.MissingNode || n.missing, true
-	if n.state == NoFreshReport {
-		e.setNodes(n)
+	n := x.newNodeSet(others, func(node string) nodeCondition { return x.nodeConditionFor(it, node) })
+	isMissing := e.MissingNode || n.MissingNode
+	if e.Unproven = true; n.Sandbox == NoFreshReport {
+		e.nodeSet = *n
 	}
+	e.MissingNode = isMissing
 }
 
-// contradictedElsewhere reports whether another node than those of the evidence has the id as
-// what may be running, and holds it so.
-func (x *Index) contradictedElsewhere(s *candidate, e *Evidence) bool {
-	for i := range s.reported {
-		g := &s.reported[i]
+// isContradicted reports whether another node than those of the evidence has the ID as what may be running, and then
+// holds the item. It counts for an attachment however old, unless the report says itself that its network is closed.
+func (x *Index) isContradicted(it *Item) bool {
+	e := &it.evidence
+	for i := range it.mentions {
+		g := &it.mentions[i]
+		contradicts := x.mayRun(g) || g.kind == ofAttachment && !podstate.Closed(g.NetworkClosed)
 		switch {
-		case !x.contradicts(g) || e.Sandbox != NodeDead && slices.Contains(e.Nodes, g.report.Name):
-		case g.att != nil && x.isFresh(g.report) && !g.report.Counts(g.att, x.now): // a leftover, or one that takes long
+		case !contradicts || x.endedWithNode(g.report) || e.Sandbox != NodeDead && slices.Contains(e.Nodes, g.report.Name):
+		case g.kind == ofAttachment && g.report.Fresh(x.now) && !x.counts(g): // a leftover, or one that takes long
 			e.Unproven = true
 		case x.expired(g.report):
 			e.MissingNode, e.Unproven = true, true
@@ -161,77 +134,6 @@ func (x *Index) contradictedElsewhere(s *candidate, e *Evidence) bool {
 			e.Sandbox, e.Nodes, e.EndedElsewhere = NotReady, g.report.node, true
 			return true
 		}
-	}
-	return false
-}
-
-// contradicts reports whether a node's report, fresh or stale, has the id and does
-// not say itself that its network is closed.
-func (x *Index) contradicts(g *reportEntry) bool {
-	switch {
-	case g.gone != nil || x.endedWithNode(g.report):
-		return false
-	case g.att != nil: // however old
-		return !podstate.Closed(g.att.NetworkClosed)
-	}
-	return x.mayRun(g)
-}
-
-// stateOf is what a fresh report's mention proves; ok is false where it proves
-// nothing, or the report is not fresh.
-func (x *Index) stateOf(g *reportEntry) (state Sandbox, ok bool) {
-	switch {
-	case !x.isFresh(g.report):
-	case g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxReady:
-		return Ready, true
-	case g.sandbox != nil && g.sandbox.State == v1alpha1.SandboxNotReady && podstate.Closed(g.sandbox.NetworkClosed):
-		return Stopped, true
-	case g.sandbox != nil:
-		return NotReady, true
-	case g.att != nil && g.report.Counts(g.att, x.now):
-		return Attached, true
-	case g.gone != nil:
-		return Gone, true
-	}
-	return 0, false
-}
-
-// pod names whose sandbox or attachment a mention is.
-func (g *reportEntry) pod() (namespace, name string) {
-	if g.sandbox != nil {
-		return g.sandbox.Namespace, g.sandbox.Name
-	}
-	return g.att.Namespace, g.att.Name
-}
-
-func (g *reportEntry) uid() string {
-	switch {
-	case g.sandbox != nil:
-		return g.sandbox.UID
-	case g.att != nil:
-		return g.att.UID
-	}
-	return g.gone.UID
-}
-
-func (g *reportEntry) containerID() string {
-	switch {
-	case g.sandbox != nil:
-		return g.sandbox.ID
-	case g.att != nil:
-		return g.att.ID
-	}
-	return g.gone.ID
-}
-
-// mayRun reports whether a mention is Ready, NotReady or Attached as of its report,
-// fresh or stale.
-func (x *Index) mayRun(g *reportEntry) bool {
-	switch {
-	case g.sandbox != nil:
-		return g.sandbox.State == v1alpha1.SandboxReady || !podstate.Closed(g.sandbox.NetworkClosed)
-	case g.att != nil:
-		return g.report.Counts(g.att, x.now)
 	}
 	return false
 }

@@ -35,8 +35,7 @@ func (p proof) holds(e *Evidence) bool {
 	case interfaceDetached:
 		return e.Sandbox == Ready && e.Detached && e.Ownership == ItsPod && e.Phase == podstate.Live
 	case stoppedByKubelet:
-		own := e.Ownership != NotItsPod && e.Pod != nil && slices.Equal(e.WithoutReport, []string{e.Pod.Node})
-		return e.Phase == podstate.Finished && e.Pod != nil && e.Pod.StoppedByKubelet && (noSource || noFreshReport && own && !e.StaleReportContradicts)
+		return e.Phase == podstate.Finished && e.Pod != nil && e.Pod.StoppedByKubelet && (noSource || noFreshReport && e.stoppedOnItsOwnNode())
 	case nodeTimedOut:
 		return e.UnreachableTimedOut && (noSource || noFreshReport)
 	case reservedAlone:
@@ -49,6 +48,13 @@ func (p proof) holds(e *Evidence) bool {
 	return false
 }
 
+// stoppedOnItsOwnNode reports whether the kubelet's report of the pod is enough: it is taken for the pod that it
+// is about only, and for its own node. The sandbox of an earlier pod of the name may run on, on a node without a fresh
+// report.
+func (e *Evidence) stoppedOnItsOwnNode() bool {
+	return e.Pod.StoppedByKubelet && !e.StaleReportContradicts && e.Ownership != NotItsPod && slices.Equal(e.WithoutReport, []string{e.Pod.Node})
+}
+
 // forbidsStale reports whether the evidence does not let anything be Stale, whatever the proof:
 // a source could not be read, somebody carries the address, or an ADD may be under way.
 func (e *Evidence) forbidsStale() bool {
@@ -58,19 +64,13 @@ func (e *Evidence) forbidsStale() bool {
 		e.OnPod && e.Phase == podstate.Live
 }
 
-// stale is the verdict Stale by a row of the table, and the only place that gives it. What somebody
-// else claims is held by a rule. Everything else that forbids it is a mistake in the table, which
-// holds the item, too.
-func (t *rules) stale(at uint8, e *Evidence) Judged {
-	for i := range t.overruled {
-		if o := &t.overruled[i]; o.matches(e) {
-			return Judged{Verdict: o.verdict, Reason: o.reason, row: at, overruled: uint8(i)}
-		}
-	}
-	r := &t.rows[at]
+// stale is the verdict Stale by a row of the table, and the only place that gives it. What forbids it is a mistake
+// in the table, by which the item is held.
+func (r *rule) stale(e *Evidence) Judged {
 	if !r.by.holds(e) || e.forbidsStale() || r.proven && r.by != sandboxEnded {
-		return Judged{Verdict: Held, Reason: NoRule, row: uint8(len(t.rows) - 1), overruled: noRow}
+		noRule := &rules[slices.IndexFunc(rules, func(r rule) bool { return r.reason == NoRule })]
+		return Judged{Verdict: Held, Reason: NoRule, row: noRule}
 	}
-	doubted := slices.ContainsFunc(t.doubts, func(c *condition) bool { return c.holds(e) })
-	return Judged{Verdict: Stale, Reason: r.reason, Proven: r.proven && !doubted, row: at, overruled: noRow}
+	doubted := slices.ContainsFunc(doubts(), func(c condition) bool { return c.holds(e) })
+	return Judged{Verdict: Stale, Reason: r.reason, Proven: r.proven && !doubted, row: r}
 }

@@ -23,8 +23,8 @@ func eachEvidence(f func(e *Evidence)) {
 					if bit(1) {
 						pod.Status = podstate.StatusReadable
 					}
-					e := &Evidence{Phase: phase, Pod: pod, Sandbox: sandbox, Ownership: owner, WithoutReport: []string{"worker-1"}, OnPod: bit(2), StatusTrusted: bit(3),
-						Detached: bit(4), UnreachableTimedOut: bit(5), Unreachable: bit(5), StaleReportContradicts: bit(6), Recent: bit(7), Deleting: bit(8), LongAlone: bit(9),
+					e := &Evidence{Phase: phase, Pod: pod, Ownership: owner, OnPod: bit(2), StatusTrusted: bit(3),
+						Detached: bit(4), nodeSet: nodeSet{Sandbox: sandbox, WithoutReport: []string{"worker-1"}, UnreachableTimedOut: bit(5), Unreachable: bit(5)}, StaleReportContradicts: bit(6), Recent: bit(7), Deleting: bit(8), LongAlone: bit(9),
 						Unproven: bit(10), AgentMayNotKnow: bit(11), ClaimUnread: bit(13)}
 					if phase == podstate.None {
 						e.Pod = nil
@@ -51,16 +51,16 @@ func eachEvidence(f func(e *Evidence)) {
 }
 
 func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
-	all, stale, failed := newRules(), 0, 0
+	stale, failed := 0, 0
 	eachEvidence(func(e *Evidence) {
-		j := all.judge(e)
+		j := judge(e)
 		if failed > 10 {
 			return
 		}
 		never := func(holds bool, says string) {
 			if holds {
 				failed++
-				t.Errorf("%s by %s, and %s: %+v", j.Verdict, all.id(j), says, e)
+				t.Errorf("%s by %s, and %s: %+v", j.Verdict, j.decided().id, says, e)
 			}
 		}
 		never(j.Reason == NoRule, "the table has no row for it, or one that says Stale without proof")
@@ -90,7 +90,7 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 
 // A row that is in the wrong place, or that asks for too little, must not free anything.
 func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
-	good := Evidence{Phase: podstate.None, Sandbox: Gone}
+	good := Evidence{Phase: podstate.None, nodeSet: nodeSet{Sandbox: Gone}}
 	for says, c := range map[string]struct {
 		by   proof
 		edit func(*Evidence)
@@ -110,11 +110,11 @@ func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
 		for _, proven := range []bool{false, true} {
 			e := good
 			c.edit(&e)
-			all := &rules{rows: []rule{{id: "wrong", pod: anyPod, verdict: Stale, proven: proven, reason: PodGone, by: c.by}, {id: "no-rule", verdict: Held, reason: NoRule}}, overruled: overruled(), doubts: doubts()}
-			if j := all.stale(0, &e); j.Verdict != Held || j.Proven {
+			wrong := rule{id: "wrong", pod: anyPod, verdict: Stale, proven: proven, reason: PodGone, by: c.by}
+			if j := wrong.stale(&e); j.Verdict != Held || j.Proven {
 				t.Errorf("%s: %s", says, j.Verdict)
 			}
-			if j := all.stale(0, &good); c.by == sandboxEnded && (j.Verdict != Stale || j.Proven != proven) {
+			if j := wrong.stale(&good); c.by == sandboxEnded && (j.Verdict != Stale || j.Proven != proven) {
 				t.Errorf("without %s: %s", says, j.Verdict)
 			}
 		}

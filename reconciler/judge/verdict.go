@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,26 +13,31 @@ import (
 type Judged struct {
 	Verdict Verdict
 	Reason  Reason
-	Proven  bool // of a Stale verdict: may be released at once
-	// row is that of the table, and overruled that of what stood against it, or noRow.
-	row, overruled uint8
+	Proven  bool  // of a Stale verdict: may be released at once
+	row     *rule // that decided
+	against *rule // by which a row that says Stale does not stand; nil for none
 }
-
-// noRow marks that nothing overruled a verdict.
-const noRow = 255
 
 // rule is one row of the verdict table. A column that is nil or empty matches everything.
 type rule struct {
-	id      string // stable: it is printed, logged and referred to
-	pod     podstate.Phase
-	own     *condition
-	sandbox []Sandbox
-	when    *condition
-	verdict Verdict
-	proven  bool
-	reason  Reason
-	by      proof  // what the verdict Stale rests on
-	say     string // {sandbox}, {nodes}, {without}, {gone}, {phase}, {deleted}, {uid}, {detail} and {claimant} are filled in
+	id        string // stable: it is printed, logged and referred to
+	pod       podstate.Phase
+	own       *condition
+	sandbox   []Sandbox
+	when      *condition
+	verdict   Verdict
+	proven    bool
+	reason    Reason
+	by        proof  // what the verdict Stale rests on
+	overrules bool   // it is asked only where a row says Stale
+	say       string // {sandbox}, {nodes}, {without}, {gone}, {phase}, {deleted}, {uid}, {detail} and {claimant} are filled in
+}
+
+// condition is what a row asks of the evidence beside the pod's phase and the sandbox's
+// state. Its text is what explain and docs/verdicts.md print.
+type condition struct {
+	text  string
+	holds func(*Evidence) bool
 }
 
 // anyPod matches whatever the API has by that name.
@@ -39,89 +45,52 @@ const anyPod podstate.Phase = -1
 
 func is(states ...Sandbox) []Sandbox { return states }
 
-// matches reports whether the conditions hold.
-func (r *rule) matches(e *Evidence) bool {
-	return (r.own == nil || r.own.holds(e)) && (r.when == nil || r.when.holds(e))
-}
+var rules = table()
 
-// isFor reports whether the row is about a pod of this phase and such a sandbox.
-func (r *rule) isFor(phase podstate.Phase, state Sandbox) bool {
-	return (r.pod == anyPod || r.pod == phase) && (len(r.sandbox) == 0 || slices.Contains(r.sandbox, state))
-}
-
-// rules is the table, with the rows that may match a pod's phase and a sandbox's state,
-// in their order.
-type rules struct {
-	rows      []rule
-	overruled []rule
-	doubts    []*condition
-	of        [podstate.Finished + 1][NoSource + 1][]uint8
-}
-
-func newRules() *rules {
-	t := &rules{rows: table(), overruled: overruled(), doubts: doubts()}
-	for i := range t.rows {
-		for phase := range t.of {
-			for state := range t.of[phase] {
-				if t.rows[i].isFor(podstate.Phase(phase), Sandbox(state)) {
-					t.of[phase][state] = append(t.of[phase][state], uint8(i))
-				}
-			}
-		}
-	}
-	return t
-}
-
-// RuleIDs are the names of all rows, and of what overrules them, as Item.RuleID has them.
+// RuleIDs are the names of all rows, as Item.RuleID has them.
 func RuleIDs() (ids []string) {
-	for _, rows := range [][]rule{table(), overruled()} {
-		for i := range rows {
-			ids = append(ids, rows[i].id)
-		}
+	for i := range rules {
+		ids = append(ids, rules[i].id)
 	}
 	return ids
 }
 
-// judge finds the first row that matches; the last one matches everything.
-func (t *rules) judge(e *Evidence) Judged {
-	at := uint8(len(t.rows) - 1)
-	for _, i := range t.of[e.Phase][e.Sandbox] {
-		if t.rows[i].matches(e) {
-			at = i
-			break
+func (r *rule) matches(e *Evidence) bool {
+	return (r.pod == anyPod || r.pod == e.Phase) && (len(r.sandbox) == 0 || slices.Contains(r.sandbox, e.Sandbox)) &&
+		(r.own == nil || r.own.holds(e)) && (r.when == nil || r.when.holds(e))
+}
+
+// judge finds the first row that matches, and where that says Stale the first of those that overrule it.
+func judge(e *Evidence) Judged {
+	var stale *rule
+	for i := range rules {
+		switch r := &rules[i]; {
+		case r.overrules != (stale != nil) || !r.matches(e):
+		case r.verdict == Stale:
+			stale = r
+		case stale != nil:
+			return Judged{Verdict: r.verdict, Reason: r.reason, row: stale, against: r}
+		default:
+			return Judged{Verdict: r.verdict, Reason: r.reason, row: r}
 		}
 	}
-	r := &t.rows[at]
-	if r.verdict == Stale {
-		return t.stale(at, e)
-	}
-	return Judged{Verdict: r.verdict, Reason: r.reason, row: at, overruled: noRow}
+	return stale.stale(e)
 }
 
 // message is the verdict as a sentence.
-func (t *rules) message(j Judged, e *Evidence) string {
-	if j.overruled != noRow {
-		return e.fill(t.overruled[j.overruled].say)
-	}
-	return e.fill(t.rows[j.row].say)
-}
+func (j *Judged) message(e *Evidence) string { return e.fill(j.decided().say) }
 
-// id is that of the row that decided.
-func (t *rules) id(j Judged) string {
-	if j.overruled != noRow {
-		return t.overruled[j.overruled].id
-	}
-	return t.rows[j.row].id
-}
+// decided is the row that gave the verdict.
+func (j *Judged) decided() *rule { return cmp.Or(j.against, j.row) }
 
 // text is the row that decided, with its conditions.
-func (t *rules) text(j Judged, e *Evidence) string {
-	text := t.rows[j.row].text()
+func (j *Judged) text(e *Evidence) string {
+	text := j.row.text()
 	switch {
-	case j.overruled != noRow:
-		return text + "; overruled by " + t.overruled[j.overruled].text()
-	case t.rows[j.row].proven && !j.Proven:
-		for _, c := range t.doubts {
+	case j.against != nil:
+		return text + "; overruled by " + j.against.text()
+	case j.row.proven && !j.Proven:
+		for _, c := range doubts() {
 			if c.holds(e) {
 				return text + "; not proven here: " + c.text
 			}
@@ -169,10 +138,13 @@ func (r *rule) sandboxText() string {
 
 func (r *rule) verdictText() string {
 	text := fmt.Sprintf("%s, %s", r.verdict, r.reason)
-	if r.verdict == Stale {
-		text += map[bool]string{true: ", proven", false: ", unconfirmed"}[r.proven]
+	switch {
+	case r.verdict != Stale:
+		return text
+	case r.proven:
+		return text + ", proven"
 	}
-	return text
+	return text + ", unconfirmed"
 }
 
 func (e *Evidence) fill(text string) string {

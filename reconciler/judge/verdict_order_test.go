@@ -198,7 +198,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 				it := AllocationOf(t, Judged(o, policy), "10.0.0.5")
 				state := it.Evidence().Sandbox
 				seenStates[state] = true
-				if it.Verdict != judge.InUse && it.Verdict != judge.Held && it.Verdict != judge.Stale || it.Reason == 0 || it.Message() == "" || it.Rule() == "" || it.Reason == judge.NoRule {
+				if it.Verdict != judge.InUse && it.Verdict != judge.Held && it.Verdict != judge.Stale || it.Reason == "" || it.Message() == "" || it.Rule() == "" || it.Reason == judge.NoRule {
 					t.Errorf("%s: no verdict: %+v", name, it.Judged)
 				}
 				if it.Verdict == judge.Stale && (state == judge.Ready || state == judge.NotReady || state == judge.Attached) {

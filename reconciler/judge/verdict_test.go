@@ -208,13 +208,13 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 		"a range without a length":                    {Pool("10.0.0.0", "10.0.0.0", UsualAllocation), judge.Malformed},
 		"a range that is empty":                       {Pool("x", "", UsualAllocation), judge.Malformed},
 		"an entry that is no object":                  {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": "box-1"}}), judge.Malformed},
-		"allocations that are a list, so no entry is": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": []any{"box-1"}}), 0},
+		"allocations that are a list, so no entry is": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": []any{"box-1"}}), ""},
 	} {
 		for _, pod := range []podCase{noPod, live, carrier, succeeded} {
 			for _, b := range []sandboxCase{runs(UsualUID), isGone(UsualUID), noSource} {
 				t.Run(fmt.Sprintf("%s is held, with %s whose sandbox %s", says, pod.says, b.says), func(t *testing.T) {
 					j := Judged(Observe(c.pool, pod.pod, b.parts), judge.Policy{})
-					if c.reason == 0 {
+					if c.reason == "" {
 						if len(j.Allocations) != 0 {
 							t.Errorf("judged %d allocations of a pool whose allocations cannot be read", len(j.Allocations))
 						}

@@ -47,18 +47,30 @@ func (x *Index) With(live *Live) *Index {
 		o.Now = live.Now
 	}
 	y.o, y.now = &o, o.Now
-	y.nodeSets, y.unread, y.missingPools = map[nodeSetKey]*nodeSet{}, nil, maps.Clone(x.missingPools)
+	y.nodeSets, y.freshSince = map[nodeSetKey]*nodeSet{}, findFreshSince(&o)
 	y.live.pods, y.live.reservations = merged(x.live.pods, live.Pods), merged(x.live.reservations, live.Reservations)
 	o.Pools = withPools(o.Pools, live.Pools)
 	if x.mustBuildAgain(live) {
 		return NewIndex(y.Observation(), x.past, x.policy)
 	}
-	y.heardSince = findHeardSince(o.Reports, o.Now)
 	if len(live.Pools) > 0 {
-		y.addPools()
+		y.setPools(x.poolsWith(live.Pools))
 	}
 	y.live.podsByAddress = y.carriedBy(maps.Values(y.live.pods), len(y.live.pods))
+	y.unread = y.findUnread()
 	return &y
+}
+
+// poolsWith are the pools with those that were read in the place of those that were there. They are of the same ranges.
+func (x *Index) poolsWith(live map[types.NamespacedName]*ippool.Pool) []*pool {
+	pools := slices.Clone(x.pools)
+	for i, old := range pools {
+		if p := live[types.NamespacedName{Namespace: old.Namespace, Name: old.Name}]; p != nil {
+			pools[i] = x.newPool(p, old.networks)
+			pools[i].carriedAs = old.carriedAs
+		}
+	}
+	return pools
 }
 
 func merged[T any](before, more map[types.NamespacedName]T) map[types.NamespacedName]T {
@@ -121,13 +133,4 @@ func (x *Index) Observation() *Observation {
 		o.Reservations = slices.SortedFunc(maps.Values(all), byName)
 	}
 	return &o
-}
-
-// reservationNamed is the reservation by that name, nil if there is none.
-func (x *Index) reservationNamed(namespace, name string) *ippool.Reservation {
-	at := types.NamespacedName{Namespace: namespace, Name: name}
-	if r, changed := x.live.reservations[at]; changed {
-		return r
-	}
-	return x.reservations[at]
 }

@@ -1,95 +1,57 @@
 package judge
 
-import (
-	"fmt"
-	"slices"
-)
-
-// Verdict is what is to become of an allocation or reservation. Its text is the
-// name of the constant.
-type Verdict uint8
+// Verdict is what is to become of an allocation or reservation. The word is the same in the CLI, JSON, metrics and logs.
+type Verdict string
 
 const (
-	_ Verdict = iota
 	// InUse: there is proof of use, or it is too early to ask.
-	InUse
+	InUse Verdict = "InUse"
 	// Held: not proven stale; the reason says what stands against it.
-	Held
+	Held Verdict = "Held"
 	// Stale: to be released, at once if proven, else after --confirm-after.
-	Stale
+	Stale Verdict = "Stale"
 )
 
-func verdictNames() []string { return []string{"", "InUse", "Held", "Stale"} }
+func (v Verdict) String() string { return string(v) }
 
-func (v Verdict) String() string { return verdictNames()[v] }
-
-// MarshalText gives the word.
-func (v Verdict) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
-
-// UnmarshalText reads the word.
-func (v *Verdict) UnmarshalText(text []byte) error {
-	i := slices.Index(verdictNames(), string(text))
-	if i < 0 {
-		return fmt.Errorf("%q is no verdict", text)
-	}
-	*v = Verdict(i)
-	return nil
-}
-
-// Reason is why. Its text is the same word in the CLI, metrics, events and logs.
-type Reason uint8
+// Reason is why. The word is the same in the CLI, JSON, metrics, events and logs.
+type Reason string
 
 const (
-	_ Reason = iota
-	Malformed
-	UnknownField
-	PhantomPod
-	TerminalButRunning
-	Terminating
-	StuckTerminating
-	SandboxReady
-	PodReplaced
-	PodPending
-	AddressOnPod
-	AttachedReason
-	SandboxNotReady
-	NodeDeadReason
-	NodeMissingReason
-	PodFinished
-	NodeUnreachable
-	NoFreshReportReason
-	SandboxReplaced
-	NetworkStatusMissing
-	AddressNotOnPod
-	SandboxStopped
-	PodGone
-	ClaimedByOther
-	Recent
-	BeingDeleted
-	NoRule
+	Malformed            Reason = "Malformed"
+	UnknownField         Reason = "UnknownField"
+	PhantomPod           Reason = "PhantomPod"
+	TerminalButRunning   Reason = "TerminalButRunning"
+	Terminating          Reason = "Terminating"
+	StuckTerminating     Reason = "StuckTerminating"
+	SandboxReady         Reason = "SandboxReady"
+	PodReplaced          Reason = "PodReplaced"
+	PodPending           Reason = "PodPending"
+	AddressOnPod         Reason = "AddressOnPod"
+	AttachedReason       Reason = "Attached"
+	SandboxNotReady      Reason = "SandboxNotReady"
+	NodeDeadReason       Reason = "NodeDead"
+	NodeMissingReason    Reason = "NodeMissing"
+	PodFinished          Reason = "PodFinished"
+	NodeUnreachable      Reason = "NodeUnreachable"
+	NoFreshReportReason  Reason = "NoFreshReport"
+	SandboxReplaced      Reason = "SandboxReplaced"
+	NetworkStatusMissing Reason = "NetworkStatusMissing"
+	AddressNotOnPod      Reason = "AddressNotOnPod"
+	SandboxStopped       Reason = "SandboxStopped"
+	PodGone              Reason = "PodGone"
+	ClaimedByOther       Reason = "ClaimedByOther"
+	Recent               Reason = "Recent"
+	BeingDeleted         Reason = "BeingDeleted"
+	NoRule               Reason = "NoRule"
 )
 
-func reasonNames() []string {
-	return []string{"", "Malformed", "UnknownField", "PhantomPod", "TerminalButRunning", "Terminating", "StuckTerminating",
+func (r Reason) String() string { return string(r) }
+
+// ReasonNames are all reasons, as lists of them are printed.
+func ReasonNames() []string {
+	return []string{"Malformed", "UnknownField", "PhantomPod", "TerminalButRunning", "Terminating", "StuckTerminating",
 		"SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady", "NodeDead", "NodeMissing",
 		"PodFinished", "NodeUnreachable", "NoFreshReport", "SandboxReplaced", "NetworkStatusMissing", "AddressNotOnPod",
 		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent", "BeingDeleted", "NoRule"}
-}
-
-// ReasonNames are all reasons.
-func ReasonNames() []string { return reasonNames()[1:] }
-
-func (r Reason) String() string { return reasonNames()[r] }
-
-// MarshalText gives the word.
-func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
-
-// UnmarshalText reads the word.
-func (r *Reason) UnmarshalText(text []byte) error {
-	i := slices.Index(reasonNames(), string(text))
-	if i < 0 {
-		return fmt.Errorf("%q is no reason", text)
-	}
-	*r = Reason(i)
-	return nil
 }

@@ -87,7 +87,7 @@ func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, began 
 	}
 	synced := s.Caches.Synced()
 	if synced {
-		until = reconciler.Sooner(until, out.Recheck)
+		until = reconciler.Sooner(reconciler.Sooner(until, out.Recheck), now.Add(judgeEvery))
 	}
 	until = reconciler.Sooner(until, now.Add(observeEvery))
 	wait := max(until.Sub(now), 0) + time.Second // the API server's time is known to the second

@@ -81,6 +81,8 @@ const (
 	// observeEvery is the longest pause between two passes, whatever the schedule. It bounds how long a failure
 	// to observe goes undetected, and what only time or an operator changes is tried again by then.
 	observeEvery = 5 * time.Minute
+	// judgeEvery is the longest pause between two cache passes: some verdicts and findings change with time alone.
+	judgeEvery = 30 * time.Second
 	// restFactor is how many times longer than a cache pass the rest after it is, so
 	// that cache passes take a fifth of a core at most.
 	restFactor = 4

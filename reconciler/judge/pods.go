@@ -14,29 +14,27 @@ import (
 
 // podAddress is an address in the network-status of a pod that is not finished.
 type podAddress struct {
-	pod   *podstate.Pod
-	iface *podstate.Interface
-	nad   *ippool.NAD // nil: it cannot be read
+	pod *podstate.Pod
+	nad *ippool.NAD // nil: it cannot be read
 }
 
-// carriedBy are the addresses of pods that may matter to a pool or to another pod: those in a
-// pool's range, of a network of whereabouts or of one that is not known. A pod that was never
-// bound to a node has no network: what its network-status says was written by somebody else.
+// carriedBy are the addresses of pods that may matter to a pool or to another pod: those in a pool's range, of a network
+// of whereabouts or of one that is not known. A pod that was never bound to a node has no network: somebody else wrote
+// its network-status.
 func (x *Index) carriedBy(pods iter.Seq[*podstate.Pod], n int) map[netip.Addr][]podAddress {
 	found := make(map[netip.Addr][]podAddress, n)
 	for p := range pods {
 		if p == nil || p.Node == "" {
 			continue
 		}
-		for i := range p.Interfaces {
-			iface := &p.Interfaces[i]
+		for _, iface := range p.Interfaces {
 			nad := x.nads[iface.Network]
 			if nad != nil && len(nad.Networks) == 0 {
 				continue
 			}
 			for _, addr := range iface.Addresses {
-				if x.inRange(addr) {
-					found[addr] = append(found[addr], podAddress{p, iface, nad})
+				if len(x.poolsAt(addr)) > 0 {
+					found[addr] = append(found[addr], podAddress{p, nad})
 				}
 			}
 		}
@@ -53,8 +51,7 @@ func (x *Index) pod(namespace, name string) *podstate.Pod {
 	return x.o.Pods[at]
 }
 
-// owner is the pod by an owner's name. What a repair wrote for a phantom names a
-// pod that is known to be none.
+// owner is the pod by an owner's name. What a repair wrote for a phantom names a pod that is known to be none.
 func (x *Index) owner(owner ippool.PodRef) *podstate.Pod {
 	if owner.UID != "" {
 		return nil
@@ -62,11 +59,19 @@ func (x *Index) owner(owner ippool.PodRef) *podstate.Pod {
 	return x.pod(owner.Namespace, owner.Name)
 }
 
-// podsAt are the pods that carry an address, by name: what the runtime's report says of
-// a pod's sandbox counts, where it says something, and not the annotation.
+// podOf is the pod of a sandbox, nil if it is not known.
+func (x *Index) podOf(g *mention) *podstate.Pod {
+	if p := x.pod(g.Namespace, g.Name); p != nil && p.Has(g.UID) {
+		return p
+	}
+	return nil
+}
+
+// podsAt are the pods that carry an address, by name: where the runtime's report lists the sandbox of a pod, that
+// counts, and not the annotation.
 func (x *Index) podsAt(addr netip.Addr) (found []podAddress) {
 	for _, c := range x.podsNaming(addr) {
-		if !x.reported(c.pod) {
+		if !x.isReported(c.pod) {
 			found = append(found, c)
 		}
 	}
@@ -90,17 +95,15 @@ func (x *Index) podsNaming(addr netip.Addr) []podAddress {
 	return found
 }
 
-// reported reports whether the fresh report of a pod's node lists its sandbox with
-// all of its addresses.
-func (x *Index) reported(p *podstate.Pod) bool {
+// isReported reports whether the fresh report of a pod's node lists its sandbox with all of its addresses.
+func (x *Index) isReported(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
-	return r != nil && x.isFresh(r) && (p.UID != "" && r.hasComplete(p.UID) || p.RuntimeUID != "" && r.hasComplete(p.RuntimeUID))
+	return r != nil && r.Fresh(x.now) && (p.UID != "" && r.complete[p.UID] || p.RuntimeUID != "" && r.complete[p.RuntimeUID])
 }
 
-// refutes reports whether the fresh report of a pod's node has every address of each
-// sandbox of the pod. The report must be younger than the pod: a fresh one is at most
-// HeardSince old. A sandbox without a name may be any pod's.
-func (x *Index) refutes(p *podstate.Pod) bool {
+// isRefuted reports whether the fresh report of a pod's node has every address of each sandbox of the pod. The report
+// must be younger than the pod: a fresh one is at most HeardSince old. A sandbox without a name may be any pod's.
+func (x *Index) isRefuted(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
-	return r != nil && x.isFresh(r) && x.now.Sub(p.Created) > HeardSince && !r.lacks(p.String()) && !r.lacks("/")
+	return r != nil && r.Fresh(x.now) && x.now.Sub(p.Created) > HeardSince && !r.incomplete[p.String()] && !r.incomplete["/"]
 }
