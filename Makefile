@@ -199,7 +199,6 @@ bench: ## Measure beside upstream's reconciler on a real API server (as root on 
 	cd e2e && $(BUILD) -o ../bin/bench/ ./bench/cmd/...
 	cd e2e && ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json $(WORK)
 	$(if $(WORK),,cd e2e && taskset -c 0 ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json one-core)
-	$(if $(WORK),,$(MAKE) --no-print-directory bench-go)
 	cd e2e && ../bin/bench/bench report -programs ../bin/bench -results ../bin/bench/results.json ../docs/performance.md
 
 .PHONY: bench-go

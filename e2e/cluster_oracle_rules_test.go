@@ -3,267 +3,135 @@
 package e2e
 
 import (
+	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// A moment is what one observation of the oracle has of one address, a second after the
-// one before.
-type moment struct {
-	pod     string
-	holders []string
-}
-
+// TestTheOracleTellsWhatIsWrongFromWhatPasses plays what happens to one address. Each observation is "entry namespaces *times":
+// "-" is no entry, and an observation comes a step after the one before, which is a second unless a row says otherwise.
 func TestTheOracleTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 	t.Parallel()
-	one, two, none := []string{"ns1"}, []string{"ns1", "ns2"}, []string(nil)
-	has := func(pod string, holders []string, times int) (m []moment) {
-		for range times {
-			m = append(m, moment{pod, holders})
-		}
-		return m
-	}
-	for name, c := range map[string]struct {
-		moments          [][]moment
-		wrong, duplicate bool
-		leaked           bool
-		freed            []time.Duration
-	}{
-		"a pod comes and goes":                            {moments: [][]moment{has("", none, 1), has("a/x", none, 1), has("a/x", one, 3), has("", one, 8), has("", none, 5)}},
-		"an entry goes under a pod":                       {moments: [][]moment{has("a/x", one, 2), has("", one, 12)}, wrong: true},
-		"an entry goes under a pod to another":            {moments: [][]moment{has("a/x", one, 2), has("a/y", two, 12)}, wrong: true, duplicate: true},
-		"an entry goes to another pod when its own ended": {moments: [][]moment{has("a/x", one, 2), has("a/y", []string{"ns2"}, 12)}},
-		"an entry goes before its pod is on the wire":     {moments: [][]moment{has("a/x", none, 2), has("", one, 12)}, wrong: true, freed: nil},
-		"an entry is back in time":                        {moments: [][]moment{has("a/x", one, 2), has("", one, 8), has("a/x_uid", one, 12)}},
-		"a pod of the same name shares an address":        {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 12), has("a/x", one, 12)}, duplicate: true},
-		"two for one observation":                         {moments: [][]moment{has("a/x", one, 2), has("a/x", two, 1), has("a/x", one, 2)}},
-		"a leak":                                          {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4)}, leaked: true},
-		"a leak that is freed":                            {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4), has("", none, 2)}, freed: []time.Duration{4 * time.Second}},
-		"a leak that is taken over":                       {moments: [][]moment{has("a/x", one, 2), has("a/x", none, 4), has("a/x", []string{"ns2"}, 2)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var a addressState
-			now := time.Unix(0, 0)
-			for _, some := range c.moments {
-				for _, m := range some {
-					now = now.Add(time.Second)
-					a.observe(now, now, time.Time{}, podOf(m.pod), m.holders)
-				}
-			}
-			equal(t, "wrongly freed", a.wrong, c.wrong)
-			equal(t, "on the wire twice", a.duplicate, c.duplicate)
-			equal(t, "leaked", !a.off.IsZero(), c.leaked)
-			equal(t, "freed after", a.freed, c.freed)
-		})
-	}
-}
+	for name, c := range map[string]struct{ play, saw, blame string }{
+		"a pod comes and goes":                            {play: "-; a/x; a/x ns1 *3; - ns1 *8; - *5"},
+		"an entry goes under a pod":                       {play: "a/x ns1 *2; - ns1 *12", saw: "wrong"},
+		"an entry goes under a pod to another":            {play: "a/x ns1 *2; a/y ns1,ns2 *12", saw: "wrong duplicate"},
+		"an entry goes to another pod when its own ended": {play: "a/x ns1 *2; a/y ns2 *12"},
+		"an entry goes before its pod is on the wire":     {play: "a/x *2; - ns1 *12", saw: "wrong"},
+		"an entry is back in time":                        {play: "a/x ns1 *2; - ns1 *8; a/x_uid ns1 *12"},
+		"a pod of the same name shares an address":        {play: "a/x ns1 *2; a/x ns1,ns2 *12; a/x ns1 *12", saw: "duplicate"},
+		"two for one observation":                         {play: "a/x ns1 *2; a/x ns1,ns2; a/x ns1 *2"},
+		"a leak":                                          {play: "a/x ns1 *2; a/x *4", saw: "leaked"},
+		"a leak that is freed":                            {play: "a/x ns1 *2; a/x *4; - *2", saw: "freed[4s]"},
+		"a leak that is taken over":                       {play: "a/x ns1 *2; a/x *4; a/x ns2 *2"},
 
-func TestTheOracleLetsARestoreTakeEntriesBackAndNothingElse(t *testing.T) {
-	t.Parallel()
-	one, two := []string{"ns1"}, []string{"ns1", "ns2"}
-	for name, c := range map[string]struct {
-		after            []moment // the restore
-		wrong, duplicate bool
-	}{
-		"its entry is of the past":              {after: []moment{{"a/old", one}, {"a/old", one}}},
-		"its entry is gone":                     {after: []moment{{"", one}, {"", one}}},
-		"its entry is back, and goes":           {after: []moment{{"", one}, {"a/x", one}, {"", one}, {"", one}}, wrong: true},
-		"its address is given to another pod":   {after: []moment{{"", one}, {"a/y", two}, {"a/y", two}}, duplicate: true},
-		"an entry of the past becomes its own":  {after: []moment{{"a/old", one}, {"a/x", one}, {"a/x", one}}},
-		"and then is somebody else's once more": {after: []moment{{"a/x", one}, {"a/y", one}, {"a/y", one}}, wrong: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var a addressState
-			now := time.Unix(0, 0)
-			a.observe(now, now, time.Time{}, "a/x", one)
-			a.restored()
-			for _, m := range c.after {
-				now = now.Add(unexplained)
-				a.observe(now, now, time.Time{}, podOf(m.pod), m.holders)
-			}
-			equal(t, "wrongly freed", a.wrong, c.wrong)
-			equal(t, "on the wire twice", a.duplicate, c.duplicate)
-		})
-	}
-}
+		// A restore takes entries back, and excuses nothing else.
+		"restored: its entry is of the past":              {play: "step 10s; a/x ns1; restoring; restored; a/old ns1 *2"},
+		"restored: its entry is gone":                     {play: "step 10s; a/x ns1; restoring; restored; - ns1 *2"},
+		"restored: its entry is back, and goes":           {play: "step 10s; a/x ns1; restoring; restored; - ns1; a/x ns1; - ns1 *2", saw: "wrong"},
+		"restored: its address is given to another":       {play: "step 10s; a/x ns1; restoring; restored; - ns1; a/y ns1,ns2 *2", saw: "duplicate"},
+		"restored: an entry of the past becomes its own":  {play: "step 10s; a/x ns1; restoring; restored; a/old ns1; a/x ns1 *2"},
+		"restored: and then is somebody else's once more": {play: "step 10s; a/x ns1; restoring; restored; a/x ns1; a/y ns1 *2", saw: "wrong"},
+		"nothing is judged while etcd is restored":        {play: "step 10s; a/x ns1; restoring; - ns1 *2; restored; - ns1; a/x ns1"},
+		"and everything after it":                         {play: "step 10s; a/x ns1; restoring; - ns1 *2; restored; - ns1; a/x ns1; - ns1 *2", saw: "wrong"},
 
-// A loaded machine takes longer for a restore than an address may be in use without an explanation.
-func TestTheOracleJudgesNothingWhileEtcdIsRestored(t *testing.T) {
-	t.Parallel()
-	r, address := newOracle(), netip.MustParseAddr("10.1.0.1")
-	now := time.Unix(0, 0)
-	see := func(pod string) {
-		now = now.Add(unexplained)
-		entries := map[netip.Addr]string{}
-		if pod != "" {
-			entries[address] = pod
-		}
-		r.observe(now, now, entries, map[netip.Addr][]string{address: {"ns1"}})
-	}
-	see("a/x")
-	r.restores(true)
-	see("")
-	see("")
-	r.restores(false)
-	see("")
-	see("a/x")
-	equal(t, "wrongly freed in a restore", len(r.report().Wrong), 0)
-	see("")
-	see("")
-	equal(t, "wrongly freed after it", len(r.report().Wrong), 1)
-}
+		// The audit log tells a release from a slow DEL.
+		"a release": {
+			play: "step 500ms; removed whereabouts; a/x ns1 *2; removed ip-reconcile; - ns1 *2", saw: "wrong",
+			blame: `released by ip-reconcile at 00:00:01.250 while ns1 still had it for "a/x"`},
+		"a release by upstream":                   {play: "step 500ms; a/x ns1 *2; removed ip-reconciler; - ns1 *2", saw: "wrong", blame: "released by ip-reconciler"},
+		"a release, and the next pod has it":      {play: "step 500ms; a/x ns1 *2; removed ip-reconcile; a/y ns1,ns2 *2", saw: "wrong duplicate", blame: "released by ip-reconcile"},
+		"a release of what nobody has":            {play: "step 500ms; a/x ns1 *2; removed ip-reconcile; - *2"},
+		"a release, and an ADD that is under way": {play: "step 500ms; a/x ns1 *2; removed ip-reconcile; - ns2; a/y ns2"},
+		"a DEL that has yet to come to the link":  {play: "step 500ms; a/x ns1 *2; removed whereabouts; - ns1 *60", saw: "lingering"},
+		"such a DEL, and the next pod has it":     {play: "step 500ms; a/x ns1 *2; removed whereabouts; a/y ns1,ns2 *60", saw: "lingering"},
+		"somebody else for longer than a moment":  {play: "step 500ms; a/x ns1 *2; removed kubectl; - ns1 *24", saw: "wrong", blame: "removed by kubectl"},
+		"somebody else for a moment":              {play: "step 500ms; a/x ns1 *2; removed kubectl; - ns1 *2; a/x ns1"},
+		"nobody at all for longer than a moment":  {play: "step 500ms; a/x ns1 *2; - ns1 *24", saw: "wrong", blame: "removed by no audited write"},
 
-// TestTheOracleBlamesWhoRemovedAnEntry has the audit log tell a release from a slow DEL.
-func TestTheOracleBlamesWhoRemovedAnEntry(t *testing.T) {
-	t.Parallel()
-	one, two := []string{"ns1"}, []string{"ns1", "ns2"}
-	for name, c := range map[string]struct {
-		by               string
-		after            []moment // the removal, half a second each
-		wrong, duplicate bool
-		blame            string
-	}{
-		"a release":                                {by: "ip-reconcile", after: []moment{{"", one}, {"", one}}, wrong: true, blame: `released by ip-reconcile at 00:00:01.250 while ns1 still had it for "a/x"`},
-		"a release by upstream":                    {by: "ip-reconciler", after: []moment{{"", one}, {"", one}}, wrong: true, blame: "released by ip-reconciler"},
-		"a release, and the next pod has it":       {by: "ip-reconcile", after: []moment{{"a/y", two}, {"a/y", two}}, wrong: true, duplicate: true, blame: "released by ip-reconcile"},
-		"a release of what nobody has":             {by: "ip-reconcile", after: []moment{{"", nil}, {"", nil}}},
-		"a release, and an ADD that is under way":  {by: "ip-reconcile", after: []moment{{"", []string{"ns2"}}, {"a/y", []string{"ns2"}}}},
-		"a DEL that has yet to come to the link":   {by: "whereabouts", after: many(moment{"", one}, 60)},
-		"such a DEL, and the next pod has it":      {by: "whereabouts", after: many(moment{"a/y", two}, 60)},
-		"somebody else for longer than a moment":   {by: "kubectl", after: many(moment{"", one}, 24), wrong: true, blame: "removed by kubectl"},
-		"somebody else for a moment":               {by: "kubectl", after: []moment{{"", one}, {"", one}, {"a/x", one}}},
-		"nobody at all for longer than a moment":   {after: many(moment{"", one}, 24), wrong: true, blame: "removed by no audited write"},
-		"a release, after a DEL of another before": {by: "ip-reconcile", after: []moment{{"", one}, {"", one}}, wrong: true, blame: "released by ip-reconcile"},
+		// On a loaded machine an observation takes 14 s, and the log says what became of an entry meanwhile.
+		"a reservation is removed during an observation": {play: "a/x ns1; unreserved ip-reconcile +2s; took 14s; a/x ns1"},
+		"a reservation is removed long before one":       {play: "a/x ns1; unreserved ip-reconcile +0s; step 10s; took 14s; a/x ns1", saw: "wrong"},
+		"an entry goes during one to the next pod":       {play: "a/old; removed ip-reconcile +2s; took 10s; a/old ns2; took 0s; a/new ns2 *3"},
+		"an entry goes during one, and nobody has it":    {play: "a/old; removed ip-reconcile +2s; took 10s; a/old ns2; took 0s; - ns2 *3", saw: "wrong"},
+
+		"a reservation is put back":          {play: "a/x ns1; unreserved ip-reconcile +0s; a/x ns1; reserved ip-reconcile; a/x ns1 *18"},
+		"a reservation is put back too late": {play: "a/x ns1; unreserved ip-reconcile +0s; a/x ns1 *14; reserved ip-reconcile; a/x ns1 *5", saw: "wrong"},
+		"a reservation is not put back": {
+			play: "a/x ns1; unreserved ip-reconcile +0s; a/x ns1 *19", saw: "wrong", blame: "its reservation was removed by ip-reconcile at 00:00:01.000, and not put back"},
+		"a reservation goes with a DEL": {play: "a/x ns1; unreserved whereabouts +0s; a/x ns1 *19"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, address := newOracle(), netip.MustParseAddr("10.1.0.1")
 			r.ranges["10.1.0.0-24"] = netip.MustParsePrefix("10.1.0.0/24")
-			now := time.Unix(0, 0).UTC()
-			see := func(m moment) {
-				now = now.Add(500 * time.Millisecond)
-				entries, wire := map[netip.Addr]string{}, map[netip.Addr][]string{address: m.holders}
-				if m.pod != "" {
-					entries[address] = m.pod
-				}
-				r.observe(now, now, entries, wire)
-			}
-			removedBy := func(program string) {
-				r.learn(nil, []harness.Write{{At: now.Add(250 * time.Millisecond), Program: program, Verb: "patch", Resource: "ippools", Name: "10.1.0.0-24", Removed: []string{"1"}}})
-			}
-			removedBy("whereabouts") // of the pod that had it before
-			see(moment{"a/x", one})
-			see(moment{"a/x", one})
-			if c.by != "" {
-				removedBy(c.by)
-			}
-			for _, m := range c.after {
-				see(m)
-			}
+			r.state(address)
+			play(t, r, address, c.play)
 			saw := r.report()
-			equal(t, "wrongly freed", len(saw.Wrong) > 0, c.wrong)
-			equal(t, "on the wire twice", len(saw.Duplicates) > 0, c.duplicate)
+			is := ""
+			for what, so := range map[string]bool{"wrong": len(saw.Wrong) > 0, "duplicate": len(saw.Duplicates) > 0, "leaked": len(saw.Leaked) > 0, "lingering": len(r.lingering()) > 0} {
+				if so != strings.Contains(c.saw, what) {
+					is += fmt.Sprintf(" %s is %v", what, so)
+				}
+			}
+			if (len(saw.Freed) > 0) != strings.Contains(c.saw, "freed") || len(saw.Freed) > 0 && c.saw != fmt.Sprint("freed", saw.Freed) {
+				is += fmt.Sprint(" freed ", saw.Freed)
+			}
+			if is != "" {
+				t.Errorf("it saw:%s, want %q\n%s", is, c.saw, r.story(address))
+			}
 			contains(t, "the blame", r.blamed(address), c.blame)
-			equal(t, "waits for its DEL", len(r.lingering()) > 0, c.by == "whereabouts")
 		})
 	}
 }
 
-// TestTheOracleForgivesARemovalDuringAnObservation reads an entry and, on a loaded machine 14 seconds
-// later, a log that says what became of it meanwhile.
-func TestTheOracleForgivesARemovalDuringAnObservation(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		began time.Duration // after the removal
-		wrong bool
-	}{
-		"before the end of the observation": {began: -time.Second},
-		"long before it":                    {began: unexplained, wrong: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, address := newOracle(), netip.MustParseAddr("10.1.0.1")
-			entries, wire := map[netip.Addr]string{address: "a/x"}, map[netip.Addr][]string{address: {"ns1"}}
-			removed := time.Unix(100, 0).UTC()
-			r.observe(removed.Add(-time.Minute), removed.Add(-time.Minute), entries, wire)
-			r.learn(nil, []harness.Write{{At: removed, Program: "ip-reconcile", Verb: "delete", Resource: "overlappingrangeipreservations", Name: "10.1.0.1"}})
-			began := removed.Add(c.began)
-			r.observe(began, began.Add(14*time.Second), entries, wire)
-			equal(t, "wrongly freed", len(r.report().Wrong) > 0, c.wrong)
-		})
-	}
-}
-
-// An observation that takes long reads the entry of a leak and then, on the wire, the pod that has had its
-// address since.
-func TestTheOracleGivesNobodyAnEntryThatWentWhileItLooked(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		has   string // the entry afterwards
-		wrong bool
-	}{
-		"to the pod on the wire":               {has: "a/new"},
-		"and nobody has recorded the next pod": {wrong: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r, address := newOracle(), netip.MustParseAddr("10.1.0.1")
-			r.ranges["10.1.0.0-24"] = netip.MustParsePrefix("10.1.0.0/24")
-			now := time.Unix(100, 0).UTC()
-			see := func(took time.Duration, podRef string, holders ...string) {
-				entries := map[netip.Addr]string{}
-				if podRef != "" {
-					entries[address] = podRef
+// play has the oracle observe one address.
+func play(t *testing.T, r *oracle, address netip.Addr, script string) {
+	t.Helper()
+	now, step, took := time.Unix(0, 0).UTC(), time.Second, time.Duration(0)
+	for _, line := range strings.Split(script, "; ") {
+		words := strings.Fields(line)
+		after := step / 2
+		if last := words[len(words)-1]; strings.HasPrefix(last, "+") {
+			after = try(time.ParseDuration(last[1:])).must(t)
+		}
+		reservation := harness.Write{At: now.Add(after), Verb: "delete", Resource: "overlappingrangeipreservations", Name: address.String()}
+		switch words[0] {
+		case "step":
+			step = try(time.ParseDuration(words[1])).must(t)
+		case "took":
+			took = try(time.ParseDuration(words[1])).must(t)
+		case "restoring", "restored":
+			r.restores(words[0] == "restoring")
+		case "removed":
+			r.learn(nil, []harness.Write{{At: now.Add(after), Program: words[1], Verb: "patch", Resource: "ippools", Name: "10.1.0.0-24", Removed: []string{"1"}}})
+		case "reserved":
+			reservation.Verb = "create"
+			fallthrough
+		case "unreserved":
+			reservation.Program = words[1]
+			r.learn(nil, []harness.Write{reservation})
+		default:
+			times, entries, wire := 1, map[netip.Addr]string{}, map[netip.Addr][]string{}
+			if words[0] != "-" {
+				entries[address] = words[0]
+			}
+			for _, w := range words[1:] {
+				if n, repeated := strings.CutPrefix(w, "*"); repeated {
+					times = try(strconv.Atoi(n)).must(t)
+				} else {
+					wire[address] = strings.Split(w, ",")
 				}
-				r.observe(now, now.Add(took), entries, map[netip.Addr][]string{address: holders})
-				now = now.Add(took + time.Second)
 			}
-			see(0, "a/old")
-			r.learn(nil, []harness.Write{{At: now.Add(time.Second), Program: "ip-reconcile", Verb: "patch", Resource: "ippools", Name: "10.1.0.0-24", Removed: []string{"1"}}})
-			see(10*time.Second, "a/old", "ns2")
-			for range 3 {
-				see(0, c.has, "ns2")
+			for range times {
+				now = now.Add(step)
+				r.observe(now, now.Add(took), entries, wire)
+				now = now.Add(took)
 			}
-			equal(t, "wrongly freed", len(r.report().Wrong) > 0, c.wrong)
-		})
-	}
-}
-
-func many(m moment, times int) (all []moment) {
-	for range times {
-		all = append(all, m)
-	}
-	return all
-}
-
-func TestTheOracleWantsAReservationPutBack(t *testing.T) {
-	t.Parallel()
-	address := netip.MustParseAddr("10.1.0.1")
-	for name, c := range map[string]struct {
-		by    string
-		back  time.Duration // after which it is created again; 0 for never
-		wrong bool
-	}{
-		"and it is":                        {by: "ip-reconcile", back: 2 * time.Second},
-		"and it is not":                    {by: "ip-reconcile", wrong: true},
-		"and it is, too late":              {by: "ip-reconcile", back: 15 * time.Second, wrong: true},
-		"but not what a DEL takes with it": {by: "whereabouts"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newOracle()
-			now := time.Unix(0, 0).UTC()
-			r.observe(now, now, map[netip.Addr]string{address: "a/x"}, map[netip.Addr][]string{address: {"ns1"}})
-			r.learn(nil, []harness.Write{{At: now, Program: c.by, Verb: "delete", Resource: "overlappingrangeipreservations", Name: "10.1.0.1"}})
-			for since := time.Second; since < 20*time.Second; since += time.Second {
-				if since == c.back {
-					r.learn(nil, []harness.Write{{At: now.Add(since), Program: c.by, Verb: "create", Resource: "overlappingrangeipreservations", Name: "10.1.0.1"}})
-				}
-				r.observe(now.Add(since), now.Add(since), map[netip.Addr]string{address: "a/x"}, map[netip.Addr][]string{address: {"ns1"}})
-			}
-			equal(t, "wrong", len(r.report().Wrong) > 0, c.wrong)
-			if c.wrong {
-				contains(t, "the blame", r.blamed(address), "its reservation was removed by ip-reconcile", "not put back")
-			}
-		})
+		}
 	}
 }

@@ -11,9 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -214,30 +212,6 @@ func TestTheAdviceOnAConflictEndsIt(t *testing.T) {
 		s.lost(t, before, stored(phantom)...)
 	})
 
-	s.play(t, "an address that only a network-status names is no conflict", func(t *testing.T) {
-		check(t, s.CreateNAD(t.Context(), blue))
-		owner := s.up(t, "worker-1", "owner", blue)
-		copycat := s.bare(t, "worker-2", "copycat").phase(t, corev1.PodRunning)
-		copycat.annotate(t, statusAnnotation, owner.Annotations[statusAnnotation])
-		one.writeReport(t, owner.listed(v1alpha1.SandboxReady))
-		two.writeReport(t)
-		out := s.product(t, "check")
-		equal(t, "while the report may be older than the pod", len(out.found("Conflict"))+10*len(out.found("StatusMismatch")), 1)
-		copycat.age(t, 2*time.Minute)
-		out = s.product(t, "check")
-		equal(t, "then", len(out.found("Conflict"))+10*len(out.found("StatusMismatch")), 10)
-		e := s.explain(t, owner.ips[0])
-		contains(t, "what is said", e.Advice[0].Why, "default/copycat does not have")
-	})
-
-	s.play(t, "where nobody is named the entry is written first", func(t *testing.T) {
-		first, second := both(t)
-		s.forget(t, second)
-		e := s.explain(t, first.ips[0])
-		contains(t, "what is said", e.Advice[0].Why, "so that no third pod is given it", "--repair writes it for default/first")
-		got := e.commands()
-		equal(t, "in this order", []string{strings.Fields(got[0])[1] + " " + strings.Fields(got[0])[2], got[1]}, []string{"run --repair", s.kubectlTo("delete pod -n default second")})
-	})
 }
 
 // person is the kubeconfig of somebody to whom a ClusterRole of the manifests is bound.

@@ -17,30 +17,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-func TestAfterARebootThePodsThatComeBackKeepTheirAddresses(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s, n, before := rebooted(t, flavour)
-		check(t, n.Boot(t.Context()))
-		n.startAgent(t, "--boot-id-file", n.bootIDFile)
-		for _, p := range n.pods {
-			n.sees(t, p.id, "Stopped")
-			n.answers(t, p.ip, false)
-		}
-		equal(t, "the boot id of the report", s.report(t, "worker-1").BootID, n.bootID)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, of(1, "InUse AddressOnPod")...)
-		equal(t, "released", verdictsOf(out.Released), map[string]string{
-			"10.1.0.0-24 10.1.0.2": "Stale PodGone proven", "reservation 10.1.0.2": "Stale PodGone proven",
-			"10.1.0.0-24 10.1.0.3": "Stale SandboxStopped proven", "reservation 10.1.0.3": "Stale SandboxStopped proven",
-			"10.1.0.0-24 10.1.0.4": "Stale PodReplaced proven", "reservation 10.1.0.4": "Stale PodReplaced proven", // a minute later
-		})
-		s.lost(t, before, slices.Concat(entryAndReservation(2), entryAndReservation(3), entryAndReservation(4))...)
-
-		n.comesBack(t, n.pods[0], before)
-	})
-}
-
 func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
 		s, n, before := rebooted(t, flavour)

@@ -16,13 +16,12 @@ import (
 // Who does the work. Upstream is whereabouts' reconciler without limits on requests,
 // Shipped the same with client-go's: 5 a second.
 const (
-	Ours         = "ours"
-	Upstream     = "upstream"
-	Shipped      = "upstream-as-shipped"
-	Lists        = "lists"
-	PlainLists   = "lists-plain"
-	DecodedLists = "lists-decoded"
-	DropIn       = "drop-in"
+	Ours       = "ours"
+	Upstream   = "upstream"
+	Shipped    = "upstream-as-shipped"
+	Lists      = "lists"
+	PlainLists = "lists-plain"
+	DropIn     = "drop-in"
 )
 
 // A Bench measures with the programs of a folder and writes into a book.
@@ -45,8 +44,6 @@ func (b *Bench) look(who, kubeconfig string) []string {
 		return []string{b.program("upstream"), "-look", "-kubeconfig", kubeconfig}
 	case PlainLists:
 		return []string{b.program("lists"), "-plain", "-kubeconfig", kubeconfig}
-	case DecodedLists:
-		return []string{b.program("lists"), "-decode", "-kubeconfig", kubeconfig}
 	default:
 		return []string{b.program("lists"), "-kubeconfig", kubeconfig}
 	}

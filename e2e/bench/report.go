@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,7 +14,7 @@ import (
 )
 
 // Report writes what the book has into docs/performance.md, each table between its own
-// two markers: the text around them is written by hand. The charts go beside it.
+// two markers: the text around them is written by hand.
 func Report(b *Book, programs, page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -23,25 +24,13 @@ func Report(b *Book, programs, page string) error {
 		name  string
 		table func(*Book, string) string
 	}{
-		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small}, {"adds", addTable}, {"serve", serveTable}, {"traffic", trafficTable}, {"go", goBench},
+		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small}, {"adds", addTable}, {"serve", serveTable}, {"traffic", trafficTable},
 	} {
 		if text, err = between(text, section.name, section.table(b, programs)); err != nil {
 			return fmt.Errorf("%s: %w", page, err)
 		}
 	}
-	if err := os.WriteFile(page, text, 0o644); err != nil {
-		return err
-	}
-	for name, chart := range charts(b) {
-		if len(chart.Lines) == 0 {
-			continue
-		}
-		path := strings.TrimSuffix(page, filepath.Ext(page)) + "-" + name + ".svg"
-		if err := os.WriteFile(path, []byte(chart.SVG()), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
+	return os.WriteFile(page, text, 0o644)
 }
 
 // between puts a table between the markers of its name.
@@ -139,7 +128,7 @@ func total(r *Result) string {
 	return grouped(float64(Counts{Requests: r.Requests}.Total()))
 }
 
-// Sizes are those of the charts.
+// sizes are numbers of pods.
 var sizes = []int{1000, 5000, 10000, 25000, 50000}
 
 func releases(b *Book, _ string) string {
@@ -179,7 +168,7 @@ func shipped(b *Book, work string) string {
 }
 
 func looks(b *Book, _ string) string {
-	s := head("pods, entries", "`check`", "bare LISTs", "`check` / LISTs", "LISTs decoded by client-go", "upstream's look", "`check`: CPU", "upstream: CPU")
+	s := head("pods, entries", "`check`", "bare LISTs", "`check` / LISTs", "upstream's look", "`check`: CPU", "upstream: CPU")
 	for _, n := range sizes {
 		work := fmt.Sprint("check-", n)
 		ours, bare, upstream := b.Get(work, Ours), quicker(b.Get(work, Lists), b.Get(work, PlainLists)), b.Get(work, Upstream)
@@ -187,7 +176,7 @@ func looks(b *Book, _ string) string {
 			continue
 		}
 		s += row(fmt.Sprintf("%s, %s", grouped(float64(n)), grouped(float64(n+n/20))), timed(ours), timed(bare), times(ours, bare),
-			timed(b.Get(work, DecodedLists)), timed(upstream), cpu(ours), cpu(upstream))
+			timed(upstream), cpu(ours), cpu(upstream))
 	}
 	return s
 }
@@ -305,32 +294,26 @@ func serveTable(b *Book, _ string) string {
 	return s
 }
 
-func charts(b *Book) map[string]*Chart {
-	const green, orange, blue, purple = "#2da44e", "#e8710a", "#3b82f6", "#a371f7"
-	line := func(name, color string, dashed bool, work, who string, figure func(*Result) float64) Line {
-		l := Line{Name: name, Color: color, Dashed: dashed}
-		for _, n := range sizes {
-			if r := b.Get(fmt.Sprint(work, n), who); r != nil && figure(r) > 0 {
-				l.Points = append(l.Points, [2]float64{float64(n), figure(r)})
-			}
-		}
-		return l
+// grouped writes 50000 as 50,000.
+func grouped(v float64) string {
+	if v < 1000 {
+		return fmt.Sprintf("%g", math.Round(v*1000)/1000)
 	}
-	seconds := func(r *Result) float64 { return r.Median(Seconds) }
-	resident := func(r *Result) float64 { return r.Median(MiB) }
-	all := map[string]*Chart{
-		"time": {Title: "Wall time over size; one in 21 entries is stale", X: "pods (logarithmic)", Y: "seconds (logarithmic)", Unit: " s", Lines: []Line{
-			line("run", green, false, "run-", Ours, seconds), line("check", blue, false, "check-", Ours, seconds),
-			line("bare LISTs", neutral, true, "check-", PlainLists, seconds),
-			line("upstream's run", orange, false, "run-", Upstream, seconds), line("upstream's look", purple, true, "check-", Upstream, seconds),
-		}},
-		"memory": {Title: "Resident memory over size", X: "pods (logarithmic)", Y: "MiB (logarithmic)", Unit: " MiB", Lines: []Line{
-			line("run, at most", green, false, "run-", Ours, resident), line("check, at most", blue, false, "check-", Ours, resident),
-			line("serve, at rest", purple, true, "serve-", Ours, resident), line("upstream's run", orange, false, "run-", Upstream, resident),
-		}},
+	text := fmt.Sprintf("%.0f", v)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
 	}
-	for _, c := range all {
-		c.Lines = slices.DeleteFunc(c.Lines, func(l Line) bool { return len(l.Points) < 2 })
+	return text
+}
+
+// short writes a number with two digits, or as many as it has before the point.
+func short(v float64) string {
+	switch {
+	case v >= 10:
+		return grouped(math.Round(v))
+	case v >= 1:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
 	}
-	return all
 }

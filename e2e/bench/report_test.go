@@ -53,11 +53,6 @@ func TestAReportLeavesWhatIsWrittenByHand(t *testing.T) {
 			t.Errorf("it has %q %d times:\n%s", want, n, text)
 		}
 	}
-	for _, chart := range []string{"performance-time.svg", "performance-memory.svg"} {
-		if _, err := os.Stat(filepath.Join(folder, chart)); err != nil {
-			t.Error(err)
-		}
-	}
 	if err := os.WriteFile(page, []byte("# Performance\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

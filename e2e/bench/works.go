@@ -72,7 +72,7 @@ func size(pods, pools int) func(context.Context, *Bench) error {
 			if pods > 10000 {
 				runs = min(runs, 3)
 			}
-			if err := b.Looks(ctx, s, fmt.Sprint("check-", pods), runs, Ours, Lists, PlainLists, DecodedLists, Upstream); err != nil {
+			if err := b.Looks(ctx, s, fmt.Sprint("check-", pods), runs, Ours, Lists, PlainLists, Upstream); err != nil {
 				return err
 			}
 			if err := b.Releases(ctx, s, fmt.Sprint("run-", pods), 0, runs, Ours, Upstream); err != nil {

@@ -51,15 +51,6 @@ func TestEveryEntryIsAnotherAndWhatIsStaleIsEvenlySpread(t *testing.T) {
 	}
 }
 
-func TestAPodIsAsBigAsARealOne(t *testing.T) {
-	c := &Content{Pods: 100, Pools: 1, Nodes: 10, Made: time.Now()}
-	for i := range c.Entries() {
-		if size := len(put("", c.Pod(i)).Value); size < 4<<10 || size > 7<<10 {
-			t.Errorf("%s has %d bytes", c.Pod(i).Name, size)
-		}
-	}
-}
-
 func TestASandboxThatIsReportedGoneIsNotListedAnyMore(t *testing.T) {
 	c := &Content{Pods: 100, Pools: 1, Nodes: 10, Reports: true, Made: time.Now()}
 	e := c.Entry(42)

@@ -1,16 +1,11 @@
-// Command bench runs a filled API server to try things on by hand, and measures the
-// product beside whereabouts' own reconciler.
+// Command bench measures the product beside whereabouts' own reconciler, on a filled API server.
 //
-// "bench up [flags] <folder>" starts one, and runs it until it is interrupted. Its
-// kubeconfig is <folder>/kubeconfig. "bench refill <folder>" makes everything as it
-// was before a run freed what is stale. "bench measure [flags] <work>..." measures
-// (all without a work), "bench list" lists the works, and "bench report <page>" writes
-// the tables and charts of what was measured. All want to be run in e2e or below.
+// "bench measure [flags] <work>..." measures (all without a work), "bench list" lists the works, and
+// "bench report <page>" writes the tables of what was measured. All want to be run in e2e or below.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,22 +14,16 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench"
-	"github.com/ip-reconcile/ip-reconcile/e2e/bench/fill"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	args := append(os.Args[1:], "")
-	err := errors.New("usage: bench up [flags] <folder> | bench refill <folder> | bench measure [flags] [<work>...] | bench report [flags] <page> | bench list")
+	err := errors.New("usage: bench measure [flags] [<work>...] | bench report [flags] <page> | bench list")
 	switch command, args := args[0], os.Args[min(2, len(os.Args)):]; {
-	case command == "up":
-		err = up(ctx, args)
-	case command == "refill" && len(args) == 1:
-		err = refill(ctx, args[0])
 	case command == "measure":
 		err = measure(ctx, args)
 	case command == "report":
@@ -49,76 +38,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
-}
-
-// running is what refill has to know of the server that up runs.
-type running struct {
-	Etcd    fill.Etcd
-	Content *fill.Content
-}
-
-func up(ctx context.Context, args []string) (err error) {
-	flags := flag.NewFlagSet("bench up", flag.ExitOnError)
-	c := &fill.Content{Made: time.Now().UTC().Truncate(time.Second)}
-	flags.IntVar(&c.Pods, "pods", 10000, "pods, each with an address")
-	flags.IntVar(&c.Pending, "pending", 0, "how many of them are Pending and have no network status")
-	flags.IntVar(&c.Stale, "stale", 500, "entries without a pod")
-	flags.IntVar(&c.Pools, "pools", 2, "pools that the entries are spread over")
-	flags.IntVar(&c.Nodes, "nodes", 0, "nodes (default one for 100 pods)")
-	flags.BoolVar(&c.NoGrace, "no-grace", false, "have pods without a grace period, whose addresses are free as soon as they are deleted")
-	flags.BoolVar(&c.Reports, "reports", false, "have SandboxReports and their Leases; without it the API serves none")
-	flags.Parse(args)
-	if flags.NArg() != 1 {
-		return errors.New("name one folder, for the kubeconfig")
-	}
-	if c.Nodes == 0 {
-		c.Nodes = max(1, c.Pods/100)
-	}
-	folder, err := filepath.Abs(flags.Arg(0))
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	began := time.Now()
-	server, err := bench.NewServer(ctx, c)
-	if server != nil {
-		defer func() { err = errors.Join(err, server.Close()) }()
-	}
-	if err != nil {
-		return err
-	}
-	state, err := json.Marshal(running{fill.Etcd(server.EtcdServer()), c})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(folder, "bench.json"), state, 0o644); err != nil {
-		return err
-	}
-	kubeconfig, err := os.ReadFile(server.Kubeconfig())
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(folder, "kubeconfig"), kubeconfig, 0o600); err != nil {
-		return err
-	}
-	fmt.Printf("%d pods, %d entries in %d pools, %d of them stale, %d nodes: ready after %.1f s, until Ctrl-C.\n\n  %s run --confirm-after 0s --kubeconfig %s\n",
-		c.Pods, c.Entries(), c.Pools, c.Stale, c.Nodes, time.Since(began).Seconds(), "ip-reconcile", filepath.Join(folder, "kubeconfig"))
-	<-ctx.Done()
-	return nil
-}
-
-func refill(ctx context.Context, folder string) error {
-	state, err := os.ReadFile(filepath.Join(folder, "bench.json"))
-	if err != nil {
-		return fmt.Errorf("reading what runs (bench up writes it): %w", err)
-	}
-	var r running
-	if err := json.Unmarshal(state, &r); err != nil {
-		return fmt.Errorf("reading %s: %w", folder, err)
-	}
-	return r.Content.Refill(ctx, r.Etcd)
 }
 
 // open reads the flags that measure and report share, and the results so far.

@@ -1,10 +1,9 @@
 // Command lists makes the LISTs that any look at a cluster has to make: reservations,
 // pools and pods, one after the other and in pages, as the product does. It throws
-// away what it gets, or decodes it as client-go does.
+// away what it gets.
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -15,10 +14,7 @@ import (
 	"regexp"
 	"strconv"
 
-	wbclient "github.com/k8snetworkplumbingwg/whereabouts/pkg/generated/clientset/versioned"
 	"google.golang.org/protobuf/encoding/protowire"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -30,18 +26,13 @@ const (
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "the cluster")
-	decode := flag.Bool("decode", false, "decode what comes into client-go's types")
 	plain := flag.Bool("plain", false, "ask for answers that are not compressed")
 	page := flag.Int64("page", 500, "objects a page")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err == nil {
 		config.QPS, config.DisableCompression = -1, *plain
-		if *decode {
-			err = typed(config, *page)
-		} else {
-			err = bare(config, *page)
-		}
+		err = bare(config, *page)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lists:", err)
@@ -152,38 +143,4 @@ func field(message []byte, number protowire.Number) ([]byte, error) {
 		message = message[length:]
 	}
 	return nil, nil
-}
-
-func typed(config *rest.Config, page int64) error {
-	ctx := context.Background()
-	objects, err := wbclient.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	binary := rest.CopyConfig(config)
-	binary.ContentType, binary.AcceptContentTypes = protobuf, protobuf+",application/json"
-	core, err := kubernetes.NewForConfig(binary)
-	if err != nil {
-		return err
-	}
-	for _, list := range []func(metav1.ListOptions) (metav1.ListInterface, error){
-		func(o metav1.ListOptions) (metav1.ListInterface, error) {
-			return objects.WhereaboutsV1alpha1().OverlappingRangeIPReservations("").List(ctx, o)
-		},
-		func(o metav1.ListOptions) (metav1.ListInterface, error) {
-			return objects.WhereaboutsV1alpha1().IPPools("").List(ctx, o)
-		},
-		func(o metav1.ListOptions) (metav1.ListInterface, error) { return core.CoreV1().Pods("").List(ctx, o) },
-	} {
-		for options := (metav1.ListOptions{Limit: page}); ; {
-			got, err := list(options)
-			if err != nil {
-				return err
-			}
-			if options.Continue = got.GetContinue(); options.Continue == "" {
-				break
-			}
-		}
-	}
-	return nil
 }
