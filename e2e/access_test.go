@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
-	"errors"
-	"io"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -33,19 +30,7 @@ import (
 // upstreamRules are those of whereabouts v0.9.4's ClusterRole, as shipped.
 func upstreamRules(t testing.TB) []rbacv1.PolicyRule {
 	t.Helper()
-	f := try(os.Open(harness.UpstreamManifest(t, "daemonset-install.yaml"))).must(t)
-	defer f.Close()
-	for documents := yaml.NewYAMLReader(bufio.NewReader(f)); ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			t.Fatal("daemonset-install.yaml has no ClusterRole")
-		}
-		check(t, err)
-		var role rbacv1.ClusterRole
-		if yaml.Unmarshal(document, &role) == nil && role.Kind == "ClusterRole" {
-			return role.Rules
-		}
-	}
+	return objectIn[rbacv1.ClusterRole](t, harness.UpstreamManifest(t, "daemonset-install.yaml"), "ClusterRole").Rules
 }
 
 // without takes verbs on a resource out of rules; no verbs mean all of them.
@@ -73,33 +58,62 @@ func without(rules []rbacv1.PolicyRule, resource string, verbs ...string) []rbac
 // kubeconfig. As it is also for rights with which nothing can be judged.
 func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) string {
 	t.Helper()
-	ctx := t.Context()
+	s.serviceAccount(t, metav1.NamespaceSystem, name)
 	meta := metav1.ObjectMeta{Name: name}
-	try(s.Client().CoreV1().ServiceAccounts(metav1.NamespaceSystem).Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{})).must(t)
-	try(s.Client().RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})).must(t)
-	try(s.Client().RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: meta,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: name}},
-	}, metav1.CreateOptions{})).must(t)
+	try(s.Client().RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})).must(t)
+	s.binds(t, name, name, rbacv1.Subject{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: name})
 	kubeconfig := s.KubeconfigFor(t, metav1.NamespaceSystem, name)
 	// The API server learns of roles a moment after they are stored.
-	s.mayNow(t, kubeconfig, rules[0])
+	mayNow(t, kubeconfig, rules[0])
 	return kubeconfig
 }
 
-// mayNow waits until the API server grants an account a right.
-func (s *stage) mayNow(t testing.TB, kubeconfig string, r rbacv1.PolicyRule) {
+func (s *stage) namespace(t testing.TB, name string) {
 	t.Helper()
-	client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t))).must(t)
-	eventually(t, "the rights of the ServiceAccount", func() bool {
-		review := try(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Group: r.APIGroups[0], Resource: r.Resources[0], Verb: r.Verbs[0],
-			}},
-		}, metav1.CreateOptions{})).must(t)
-		return review.Status.Allowed
+	try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})).must(t)
+}
+
+func (s *stage) serviceAccount(t testing.TB, namespace, name string) {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	try(s.Client().CoreV1().ServiceAccounts(namespace).Create(t.Context(), account, metav1.CreateOptions{})).must(t)
+}
+
+// binds gives a ClusterRole to subjects.
+func (s *stage) binds(t testing.TB, name, role string, subjects ...rbacv1.Subject) {
+	t.Helper()
+	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Subjects: subjects,
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+	}, metav1.CreateOptions{})).must(t)
+}
+
+// mayNow waits until the API server grants an account the first right of a rule.
+func mayNow(t testing.TB, kubeconfig string, r rbacv1.PolicyRule) {
+	t.Helper()
+	may(t, kubeconfig, authorizationv1.ResourceAttributes{Group: r.APIGroups[0], Resource: r.Resources[0], Verb: r.Verbs[0]}, true)
+}
+
+// may waits until the API server grants an account a right, or does not any more.
+func may(t testing.TB, kubeconfig string, right authorizationv1.ResourceAttributes, want bool) {
+	t.Helper()
+	reviews := clientOf(t, kubeconfig).AuthorizationV1().SelfSubjectAccessReviews()
+	eventually(t, fmt.Sprintf("the right to %s %s to be granted or not: %v", right.Verb, right.Resource, want), func() bool {
+		return try(reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right},
+		}, metav1.CreateOptions{})).must(t).Status.Allowed == want
 	})
+}
+
+// configOf is what a kubeconfig says.
+func configOf(t testing.TB, kubeconfig string) *rest.Config {
+	t.Helper()
+	return try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t)
+}
+
+func clientOf(t testing.TB, kubeconfig string) *kubernetes.Clientset {
+	t.Helper()
+	return try(kubernetes.NewForConfig(configOf(t, kubeconfig))).must(t)
 }
 
 const agentName = "ip-reconcile-agent"
@@ -132,17 +146,19 @@ func (s *stage) rendered(t testing.TB, folder string) []*unstructured.Unstructur
 	if err != nil || errs != "" {
 		t.Fatalf("kubectl kustomize %s: %v\n%s", folder, err, errs)
 	}
-	var all []*unstructured.Unstructured
-	for documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(out))); ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return all
+	return try(harness.Documents(out)).must(t)
+}
+
+// objectIn is the first object of a kind in a YAML file.
+func objectIn[T any](t testing.TB, file, kind string) *T {
+	t.Helper()
+	for _, o := range try(harness.Documents(string(try(os.ReadFile(file)).must(t)))).must(t) {
+		if o.GetKind() == kind {
+			return as[T](t, o)
 		}
-		check(t, err)
-		o := &unstructured.Unstructured{}
-		check(t, yaml.Unmarshal(document, &o.Object))
-		all = append(all, o)
 	}
+	t.Fatalf("%s has no %s", file, kind)
+	return nil
 }
 
 // daemonSet is the one among rendered objects.
@@ -173,7 +189,7 @@ func newVisitor(t testing.TB, config *rest.Config, kubeconfig string) *visitor {
 
 func (s *stage) withToken(t testing.TB, kubeconfig string) *visitor {
 	t.Helper()
-	return newVisitor(t, try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t), kubeconfig)
+	return newVisitor(t, configOf(t, kubeconfig), kubeconfig)
 }
 
 // inPod is who has the token of a pod, which is on a node unless that is "".

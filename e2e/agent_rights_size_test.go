@@ -12,13 +12,11 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	nodeagent "github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -125,16 +123,12 @@ func (s *stage) onlyAgentsConfirmReports(t *testing.T, in string, reports, own t
 		},
 	}, metav1.CreateOptions{})).must(t)
 	const elsewhere = "elsewhere"
-	try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: elsewhere}}, metav1.CreateOptions{})).must(t)
-	try(s.Client().CoreV1().ServiceAccounts(elsewhere).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: agentName}}, metav1.CreateOptions{})).must(t)
-	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "confirm"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "confirm"},
-		Subjects: []rbacv1.Subject{
-			{Kind: "ServiceAccount", Namespace: in, Name: reconcilerName}, {Kind: "ServiceAccount", Namespace: elsewhere, Name: agentName},
-			{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "writers"},
-		},
-	}, metav1.CreateOptions{})).must(t)
+	s.namespace(t, elsewhere)
+	s.serviceAccount(t, elsewhere, agentName)
+	s.binds(t, "confirm", "confirm",
+		rbacv1.Subject{Kind: "ServiceAccount", Namespace: in, Name: reconcilerName}, rbacv1.Subject{Kind: "ServiceAccount", Namespace: elsewhere, Name: agentName},
+		rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "writers"},
+	)
 	account := func(namespace, name string) *visitor {
 		return s.as(t, "system:serviceaccount:"+namespace+":"+name, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
 	}
@@ -161,7 +155,7 @@ func (s *stage) onlyAgentsConfirmReports(t *testing.T, in string, reports, own t
 		{"an account of the agents' name in another namespace writes its node's report", namesake, reports.update("worker-1"), onlyAgents},
 	})
 	// As agents would be that were moved there, and whose policies were not.
-	store := try(nodeagent.NewAPIStore(try(clientcmd.BuildConfigFromFlags("", namesake.kubeconfig)).must(t), "worker-1", own.namespace)).must(t)
+	store := try(nodeagent.NewAPIStore(configOf(t, namesake.kubeconfig), "worker-1", own.namespace)).must(t)
 	if err := store.CheckPolicy(t.Context()); err == nil {
 		t.Error("an agent in a namespace that the policies do not name takes itself for guarded")
 	} else {
@@ -202,7 +196,7 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 func (s *stage) agentsHaveAPriorityLevelOfTheirOwn(t *testing.T, one *visitor) {
 	schema := try(s.Client().FlowcontrolV1().FlowSchemas().Get(t.Context(), agentName, metav1.GetOptions{})).must(t)
 	level := try(s.Client().FlowcontrolV1().PriorityLevelConfigurations().Get(t.Context(), agentName, metav1.GetOptions{})).must(t)
-	config, seen := try(clientcmd.BuildConfigFromFlags("", one.kubeconfig)).must(t), &headers{}
+	config, seen := configOf(t, one.kubeconfig), &headers{}
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { seen.RoundTripper = rt; return seen })
 	client := try(kubernetes.NewForConfig(config)).must(t)
 	is := func(who rest.Interface, path string) func() bool {

@@ -14,12 +14,10 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	nodeagent "github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -49,7 +47,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	if namespace == "" {
 		in = metav1.NamespaceSystem
 	} else {
-		try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})).must(t)
+		s.namespace(t, namespace)
 	}
 	s.leasesOf(t, in)
 	objects := s.rendered(t, folder)
@@ -62,14 +60,14 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	one, two := s.inPod(t, in, agentName, "worker-1"), s.inPod(t, in, agentName, "worker-2")
 	unbound, unscheduled := s.withToken(t, s.KubeconfigFor(t, in, agentName)), s.inPod(t, in, agentName, "")
 	reports, own := thing{sandboxReports, "", newReport}, thing{leasesResource, harness.LeaseNamespace, newLease}
-	s.mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"create"}})
+	mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"create"}})
 	eventually(t, "the policy to be enforced", func() bool {
 		err := own.dryRun("worker-2")(t.Context(), one)
 		return err != nil && strings.Contains(err.Error(), "a node agent may")
 	})
 
 	t.Run("the rights are these and no more", func(t *testing.T) {
-		client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", one.kubeconfig)).must(t))).must(t)
+		client := clientOf(t, one.kubeconfig)
 		const everywhere = "get nodes; create get list patch update watch sandboxreports.ip-reconcile.dev"
 		for where, want := range map[string]string{
 			harness.LeaseNamespace:  "create get patch update leases.coordination.k8s.io; " + everywhere,
@@ -166,16 +164,12 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	})
 
 	// The policy stands by itself, should somebody give agents more.
-	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "more"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects: []rbacv1.Subject{
-			{Kind: "ServiceAccount", Namespace: in, Name: agentName},
-			{Kind: "ServiceAccount", Namespace: in, Name: "ip-reconcile"},
-			{Kind: "ServiceAccount", Namespace: in, Name: agentName + "-2"},
-		},
-	}, metav1.CreateOptions{})).must(t)
-	s.mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"delete"}})
+	s.binds(t, "more", "cluster-admin",
+		rbacv1.Subject{Kind: "ServiceAccount", Namespace: in, Name: agentName},
+		rbacv1.Subject{Kind: "ServiceAccount", Namespace: in, Name: "ip-reconcile"},
+		rbacv1.Subject{Kind: "ServiceAccount", Namespace: in, Name: agentName + "-2"},
+	)
+	mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"delete"}})
 	checkTrials(t, "with every right that RBAC has", []trial{
 		{"deleting another node's report", one, reports.delete("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
 		{"deleting all reports", two, reports.deleteAll(), ofOwnNodeOnly("report", "worker-2", "worker-1")},
@@ -189,14 +183,10 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	})
 
 	for _, name := range []string{"ip-reconcile", agentName + "-2"} {
-		try(s.Client().CoreV1().ServiceAccounts(in).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})).must(t)
+		s.serviceAccount(t, in, name)
 	}
 	reconciler, namesake := s.inPod(t, in, "ip-reconcile", "worker-1"), s.inPod(t, in, agentName+"-2", "worker-1")
-	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "nodes"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:node"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"}},
-	}, metav1.CreateOptions{})).must(t)
+	s.binds(t, "nodes", "system:node", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"})
 	kubelet, manager, admin := s.as(t, "system:node:worker-2", "system:nodes"), s.as(t, "system:kube-controller-manager"), newVisitor(t, s.Config(), "")
 	kubeLeases := thing{leasesResource, metav1.NamespaceSystem, newLease}
 	eventually(t, "the rights of the kubelet", func() bool { return kubeNodeLease.dryRun("worker-2")(t.Context(), kubelet) == nil })
@@ -234,7 +224,7 @@ func (s *stage) leasesOf(t testing.TB, namespace string) {
 // tokenOf asks for a token of the agents' ServiceAccount.
 func tokenOf(t *testing.T, namespace string) attempt {
 	return func(ctx context.Context, v *visitor) error {
-		client, err := kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", v.kubeconfig)).must(t))
+		client, err := kubernetes.NewForConfig(configOf(t, v.kubeconfig))
 		if err != nil {
 			return err
 		}
@@ -246,7 +236,7 @@ func tokenOf(t *testing.T, namespace string) attempt {
 // anAgentNoticesThePolicy has the agent of worker-1 see whether the admission policy is enforced, as that is
 // weakened in every way that leaves the policy itself where it is, and then removed.
 func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
-	config := try(clientcmd.BuildConfigFromFlags("", one.kubeconfig)).must(t)
+	config := configOf(t, one.kubeconfig)
 	store := try(nodeagent.NewAPIStore(config, "worker-1", harness.LeaseNamespace)).must(t)
 	const unguarded = "lets this agent write the report of another node"
 	sees := func(what, want string) {

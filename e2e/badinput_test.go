@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -88,8 +87,7 @@ func TestACommandThatCannotReadTheClusterSaysWhyInOneLine(t *testing.T) {
 // powerless is the kubeconfig of a ServiceAccount without any rights of its own.
 func (s *stage) powerless(t testing.TB) string {
 	t.Helper()
-	try(s.Client().CoreV1().ServiceAccounts(metav1.NamespaceDefault).Create(t.Context(), &corev1.ServiceAccount{
-		ObjectMeta: metav1.ObjectMeta{Name: "powerless"}}, metav1.CreateOptions{})).must(t)
+	s.serviceAccount(t, metav1.NamespaceDefault, "powerless")
 	return s.KubeconfigFor(t, metav1.NamespaceDefault, "powerless")
 }
 

@@ -56,7 +56,6 @@ func TestBesideUpstream(t *testing.T) {
 				t.Run(strings.ReplaceAll(s.name, " ", "-")+"/"+c.name, func(t *testing.T) {
 					t.Parallel()
 					m := &match{installation: c.install(t, cmp.Or(s.schedule, everyMinute))}
-					check(t, m.CreateNAD(t.Context(), blue))
 					check(t, m.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
 					s.play(t, m)
 					m.settled()

@@ -20,7 +20,6 @@ import (
 func TestWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
 	pods := i.statefulSet(t, "web", 3, nil, "blue", "red")
 	before := i.contents(t)
@@ -38,10 +37,7 @@ func TestWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 			}
 		}
 		for _, ifName := range []string{"net1", "net2"} {
-			name, err := i.cluster.Asked(t.Context(), pods[0], addressOn(t, p, ifName))
-			if err != nil || name != p.Name {
-				t.Errorf("at %s of %s answers %q: %v", ifName, p.Name, name, err)
-			}
+			i.answers(t, pods[0], addressOn(t, p, ifName), p)
 		}
 	}
 	equal(t, "addresses in the reports", listed, 6)
@@ -107,7 +103,6 @@ func TestTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
 	t.Parallel()
 	i := readyBy(t, func() *harness.Cluster { return harness.StartClusterOnWhereabouts(t, 2) })
 	i.deploy(t, "--confirm-after=0s", "--cron=@every 2s")
-	check(t, i.CreateNAD(t.Context(), blue))
 	i.statefulSet(t, "web", 3, nil, "blue")
 	lost := i.start(t, workload("lost", "worker-2"))
 	v, pool := i.leader(t), i.cluster.DefaultPool()
@@ -165,9 +160,7 @@ func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 		if p.Namespace != asks.Namespace {
 			continue // it is not the workload, and does not say its name
 		}
-		if name, err := i.cluster.Asked(t.Context(), asks, address); err != nil || name != p.Name {
-			t.Errorf("at %s answers %q and not %s: %v", address, name, p.Name, err)
-		}
+		i.answers(t, asks, address, &p)
 	}
 }
 
@@ -178,7 +171,6 @@ func TestWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
 	i.removeCRD(t, sandboxReports) // whereabouts alone has none
 	i.mustKubectl(t, "apply", "-f", harness.UpstreamManifest(t, "daemonset-install.yaml"), "-f", harness.UpstreamManifest(t, "reconciler-deployment.yaml"))
 	i.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts") // the plugin is installed, and its image not to be had
-	check(t, i.CreateNAD(t.Context(), blue))
 	i.start(t, workload("stays", "worker-1", "blue"))
 	lost := i.start(t, workload("lost", "worker-2", "blue"))
 	before := i.contents(t)

@@ -26,7 +26,6 @@ import (
 func TestNoAddressIsFreedWhileItsPodIsCreated(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--cron=@every 1s", "--confirm-after=0s")
-	check(t, i.CreateNAD(t.Context(), blue))
 	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
 	check(t, i.cluster.Worker("worker-2").LoseDELs(true))
 	v, pools, began := i.leader(t), i.record(t, harness.IPPools), time.Now()
@@ -98,10 +97,7 @@ func (i *installation) allAnswer(t testing.TB) {
 			json.Unmarshal([]byte(stored[pool+" "+strings.TrimPrefix(a.String(), pool[:len("10.1.0.")])]), &entry)
 			equal(t, fmt.Sprintf("the entry of %s for %s", a, p.Name), entry, map[string]string{"id": id, "podref": "default/" + p.Name, "ifname": ifName})
 			contains(t, "the reservation of "+a.String(), stored["reservation "+a.String()], `"default/`+p.Name+`"`)
-			name, err := i.cluster.Asked(t.Context(), &pods[0], a)
-			if err != nil || name != p.Name {
-				t.Errorf("at %s of %s answers %q: %v", ifName, p.Name, name, err)
-			}
+			i.answers(t, &pods[0], a, p)
 		}
 	}
 }
@@ -109,7 +105,6 @@ func (i *installation) allAnswer(t testing.TB) {
 func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	stays := i.start(t, workload("stays", "worker-1", "blue"))
 	const pods = 100
 	began := time.Now()
@@ -156,9 +151,7 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	}
 	next := i.start(t, workload("next", "worker-2", "blue"))
 	equal(t, "the next pod's address", addressOn(t, next, "net1").String(), "10.1.0.2")
-	name, err := i.cluster.Asked(t.Context(), next, addressOn(t, stays, "net1"))
-	check(t, err)
-	equal(t, "who answers", name, stays.Name)
+	i.answers(t, next, addressOn(t, stays, "net1"), stays)
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -167,7 +160,6 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 func TestASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testing.T) {
 	t.Parallel()
 	i := install(t, 1)
-	check(t, i.CreateNAD(t.Context(), blue))
 	pods := i.statefulSet(t, "web", 3, nil, "blue")
 	stays := i.start(t, workload("stays", "", "blue"))
 	worker, v := i.cluster.Worker("worker-1"), i.leader(t)

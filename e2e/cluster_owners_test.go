@@ -22,7 +22,6 @@ import (
 func TestStaticPodsAndPodsOfJobsKeepTheirAddressesAsLongAsTheyRun(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	asks := i.start(t, workload("asks", "worker-2", "blue"))
 	for _, w := range i.cluster.Workers {
 		check(t, w.LoseDELs(true))
@@ -50,9 +49,7 @@ func (i *installation) playStatic(t *testing.T, v *server, asks *corev1.Pod) {
 		out := i.run(t)
 		out.exits(t, 0)
 		i.lost(t, before)
-		name, err := i.cluster.Asked(t.Context(), asks, address)
-		check(t, err)
-		equal(t, "who answers", name, mirror.Name)
+		i.answers(t, asks, address, mirror)
 		equal(t, "its sandbox", try(worker.SandboxOf(t.Context(), uid)).must(t), id)
 	}
 	kept(t)
@@ -98,9 +95,7 @@ func (i *installation) playJob(t *testing.T, v *server, asks *corev1.Pod) {
 	i.run(t).exits(t, 0)
 	i.lost(t, before)
 	for _, p := range []*corev1.Pod{&runs, newcomer} {
-		name, err := i.cluster.Asked(t.Context(), asks, addressOn(t, p, "net1"))
-		check(t, err)
-		equal(t, "who answers", name, p.Name)
+		i.answers(t, asks, addressOn(t, p, "net1"), p)
 	}
 	i.waitReported(t, &runs, newcomer)
 	out := i.product(t, "check")

@@ -21,7 +21,6 @@ import (
 func TestAnEvictedPodLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	worker, pods := i.cluster.Worker("worker-1"), i.Client().CoreV1().Pods("default")
 	check(t, worker.LoseDELs(true))
 	asks := i.start(t, workload("asks", "worker-2", "blue"))
@@ -59,9 +58,7 @@ func TestAnEvictedPodLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
 
 	next := i.start(t, workload("next", "worker-2", "blue"))
 	equal(t, "the next pod's address", addressOn(t, next, "net1"), addressOn(t, late, "net1"))
-	name, err := i.cluster.Asked(t.Context(), asks, addressOn(t, next, "net1"))
-	check(t, err)
-	equal(t, "who answers at the address", name, next.Name)
+	i.answers(t, asks, addressOn(t, next, "net1"), next)
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -70,7 +67,6 @@ func TestAnEvictedPodLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
 func TestAPodThatIsReportedFailedKeepsItsAddressWhileItRuns(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	p := i.start(t, workload("web", "worker-1", "blue"))
 	address, worker := addressOn(t, p, "net1"), i.cluster.Worker("worker-1")
 	check(t, worker.LoseDELs(true))
@@ -86,9 +82,7 @@ func TestAPodThatIsReportedFailedKeepsItsAddressWhileItRuns(t *testing.T) {
 	v.is(t, `ip_reconcile_allocations{reason="TerminalButRunning",verdict="Held"}`, 1)
 	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
 	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.2")
-	name, err := i.cluster.Asked(t.Context(), newcomer, address)
-	check(t, err)
-	equal(t, "who answers at the address", name, p.Name)
+	i.answers(t, newcomer, address, p)
 
 	worker.Kubelet.Kill()
 	check(t, worker.StartKubelet())
@@ -105,7 +99,6 @@ func TestAPodThatIsReportedFailedKeepsItsAddressWhileItRuns(t *testing.T) {
 func TestAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	p := i.start(t, stubborn("stubborn", "worker-1", 600))
 	address, id := addressOn(t, p, "net1"), i.sandbox(t, p)
 	check(t, i.cluster.Worker("worker-1").LoseDELs(true))
@@ -123,9 +116,7 @@ func TestAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
 	equal(t, "its sandbox", i.sandbox(t, p), id)
 	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
 	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.2")
-	name, err := i.cluster.Asked(t.Context(), newcomer, address)
-	check(t, err)
-	equal(t, "who answers at the address", name, p.Name)
+	i.answers(t, newcomer, address, p)
 
 	worker := i.cluster.Worker("worker-1")
 	check(t, worker.KillContainers(t.Context(), id))
@@ -140,7 +131,6 @@ func TestAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
 func TestASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	asks, blocker := i.start(t, workload("asks", "worker-2", "blue")), i.NewCNIBlocker()
 	p := i.start(t, workload("web", "worker-1", "blue"))
 	address, id := addressOn(t, p, "net1"), i.sandbox(t, p)
@@ -171,9 +161,7 @@ func TestASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *testing.T)
 
 	next := i.start(t, workload("next", "worker-2", "blue"))
 	equal(t, "the next pod's address", addressOn(t, next, "net1"), address)
-	name, err := i.cluster.Asked(t.Context(), asks, address)
-	check(t, err)
-	equal(t, "who answers at the address", name, next.Name)
+	i.answers(t, asks, address, next)
 	before := i.contents(t)
 	check(t, worker.Kubelet.Thaw())
 	eventuallyWithin(t, 3*time.Minute, "kubelet to remove the sandbox", func() bool { // it collects them once a minute
@@ -189,7 +177,6 @@ func TestASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *testing.T)
 func TestAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	worker, pods := i.cluster.Worker("worker-2"), i.Client().CoreV1().Pods("default")
 	check(t, worker.LoseDELs(true))
 	check(t, worker.Kubelet.Stop())
@@ -232,7 +219,6 @@ func TestAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T) {
 func TestASuccessorThatSharesAnAddressIsReportedAndKeepsIt(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	asks := i.start(t, workload("asks", "", "blue"))
 	old := i.statefulSet(t, "db", 1, func(s *appsv1.StatefulSet) {
 		s.Spec.Template.Spec.Containers[0].Args = []string{"-stubborn"}
@@ -274,7 +260,5 @@ func TestASuccessorThatSharesAnAddressIsReportedAndKeepsIt(t *testing.T) {
 	out := i.asPod(t, "check")
 	out.exits(t, 0)
 	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady")
-	name, err := i.cluster.Asked(t.Context(), asks, address)
-	check(t, err)
-	equal(t, "who answers", name, next.Name)
+	i.answers(t, asks, address, next)
 }

@@ -32,7 +32,6 @@ func TestNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			i := install(t, 2)
-			check(t, i.CreateNAD(t.Context(), blue))
 			kept := i.start(t, workload("kept", "worker-1", "blue"))
 			i.leader(t)
 			snapshot := try(i.cluster.Snapshot()).must(t)
@@ -63,7 +62,6 @@ func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) 
 	for name, restarted := range map[string]bool{"and kubelets run on": false, "and kubelets start again": true} {
 		t.Run(name, func(t *testing.T) {
 			i := install(t, 2)
-			check(t, i.CreateNAD(t.Context(), blue))
 			i.deployment(t, "web", 12, "blue")
 			i.statefulSet(t, "db", 6, nil, "blue")
 			i.mustKubectl(t, "rollout", "status", "--timeout=180s", "deployment/web")
@@ -102,7 +100,6 @@ func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) 
 func TestTheAddressesOfPodsOfThePastAreFreedAfterARestore(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	i.start(t, workload("kept", "worker-1", "blue"))
 	past := i.running(t, i.create(t, "past", "", 6)...)
 	i.leader(t)
@@ -131,7 +128,6 @@ func TestTheOtherReplicaFencesWhenARestoreCostsTheLeadersNode(t *testing.T) {
 	t.Parallel()
 	const pods = 12
 	i := install(t, 2)
-	check(t, i.CreateNAD(t.Context(), blue))
 	lost, other := i.cluster.Worker(i.leader(t).node), i.cluster.Workers[0]
 	if other == lost {
 		other = i.cluster.Workers[1]

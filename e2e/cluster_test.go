@@ -64,7 +64,7 @@ func (i *installation) apply(t *testing.T, args ...string) {
 	t.Logf("the product was ready after %.1fs", time.Since(began).Seconds())
 }
 
-// ready starts a cluster with the product's image on its workers. Nothing of it runs.
+// ready starts a cluster with the network blue, and the product's image on its workers. Nothing of it runs.
 func ready(t *testing.T, workers int) *installation {
 	t.Helper()
 	return readyBy(t, func() *harness.Cluster { return harness.StartCluster(t, workers) })
@@ -81,6 +81,7 @@ func readyBy(t *testing.T, start func() *harness.Cluster) *installation {
 	t.Logf("the cluster was ready after %.1fs", time.Since(began).Seconds())
 	i := &installation{stage: &stage{ControlPlane: w.ControlPlane, programs: shipped}, cluster: w}
 	check(t, w.ImportImage(t.Context(), productImage, programs...))
+	check(t, w.CreateNAD(t.Context(), blue))
 	i.oracle = i.watched(t)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -280,6 +281,14 @@ func addressOn(t testing.TB, p *corev1.Pod, ifName string) netip.Addr {
 		t.Fatalf("%s has no %s", p.Name, ifName)
 	}
 	return netip.MustParseAddr(entries[at].IPs[0])
+}
+
+// answers checks who answers at an address of the workload when a pod asks.
+func (i *installation) answers(t testing.TB, asks *corev1.Pod, address netip.Addr, want *corev1.Pod) {
+	t.Helper()
+	if name, err := i.cluster.Asked(t.Context(), asks, address); err != nil || name != want.Name {
+		t.Errorf("at %s %s gets %q and not %s: %v", address, asks.Name, name, want.Name, err)
+	}
 }
 
 // sandbox is the sandbox of a pod.

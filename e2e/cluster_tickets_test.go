@@ -23,7 +23,6 @@ func TestEachTicketIsAnsweredByOneCommand(t *testing.T) {
 	i := ready(t, 2)
 	i.deploy(t)
 	d := readTickets(t)
-	check(t, i.CreateNAD(t.Context(), blue))
 	check(t, i.CreateNAD(t.Context(), simple("small", "10.2.0.0/30")))
 	web := i.start(t, workload("web", "worker-1", "blue"))
 	db := i.start(t, workload("db", "worker-2", "blue"))

@@ -132,7 +132,7 @@ func TestEveryDocumentedInstallationIsAdmitted(t *testing.T) {
 			}
 			s.countQuotas(t, namespace)
 			for _, o := range objects {
-				pod := podOf(t, o)
+				pod := madeBy(t, o)
 				if pod == nil {
 					continue
 				}
@@ -163,12 +163,10 @@ func TestEveryDocumentedInstallationIsAdmitted(t *testing.T) {
 	})
 	// The API server that this is tried on must refuse what such clusters do.
 	t.Run("and without deploy/namespace it is not", func(t *testing.T) {
-		bare := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "bare"}}
-		try(s.Client().CoreV1().Namespaces().Create(t.Context(), bare, metav1.CreateOptions{})).must(t)
-		objects := try(helm(bare.Name, "{}")).must(t)
+		s.namespace(t, "bare")
+		objects := try(helm("bare", "{}")).must(t)
 		for _, name := range []string{reconcilerName, agentName} {
-			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
-			try(s.Client().CoreV1().ServiceAccounts(bare.Name).Create(t.Context(), account, metav1.CreateOptions{})).must(t)
+			s.serviceAccount(t, "bare", name)
 		}
 		for says, spec := range map[string]corev1.PodSpec{
 			"insufficient quota to match these scopes": reconcilerPod(t, objects).Spec,
@@ -176,7 +174,7 @@ func TestEveryDocumentedInstallationIsAdmitted(t *testing.T) {
 		} {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "any"}, Spec: spec}
 			dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-			_, err := s.Client().CoreV1().Pods(bare.Name).Create(t.Context(), pod, dry)
+			_, err := s.Client().CoreV1().Pods("bare").Create(t.Context(), pod, dry)
 			contains(t, "the answer", fmt.Sprint(err), says)
 		}
 	})
@@ -200,22 +198,6 @@ plugins:
       matchScopes:
       - {scopeName: PriorityClass, operator: In, values: [system-node-critical, system-cluster-critical]}
 `
-
-// podOf is a pod as a workload makes them; nil of another object.
-func podOf(t *testing.T, o *unstructured.Unstructured) *corev1.Pod {
-	t.Helper()
-	path := []string{"spec", "template"}
-	switch o.GetKind() {
-	case "CronJob":
-		path = []string{"spec", "jobTemplate", "spec", "template"}
-	case "Deployment", "DaemonSet":
-	default:
-		return nil
-	}
-	template, _, err := unstructured.NestedMap(o.Object, path...)
-	check(t, err)
-	return as[corev1.Pod](t, &unstructured.Unstructured{Object: template})
-}
 
 // serveForeignKinds has the API server store the kinds of OpenShift, of the Prometheus operator and of cert-manager.
 func (s *stage) serveForeignKinds(t *testing.T) {
@@ -344,7 +326,7 @@ func TestTheDocumentedStepsBeforeHelmMakeNothingThatTheChartMakes(t *testing.T) 
 				files = try(filepath.Glob("../" + path[1] + "/*.yaml")).must(t)
 			}
 			for _, file := range files {
-				for _, o := range try(documentsOf(string(try(os.ReadFile(file)).must(t)))).must(t) {
+				for _, o := range try(harness.Documents(string(try(os.ReadFile(file)).must(t)))).must(t) {
 					there := made[o.GetKind()+" "+o.GetName()]
 					if there != nil && there.GetNamespace() == o.GetNamespace() {
 						t.Errorf("%s makes %s %s first, and the chart too", path[1], o.GetKind(), o.GetName())

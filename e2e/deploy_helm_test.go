@@ -3,9 +3,6 @@
 package e2e
 
 import (
-	"bufio"
-	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -19,7 +16,8 @@ import (
 	"helm.sh/helm/v4/pkg/engine"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 const (
@@ -43,7 +41,7 @@ func helmOn(kubernetes, namespace, values string) ([]*unstructured.Unstructured,
 		if !strings.HasSuffix(name, ".yaml") {
 			continue
 		}
-		in, err := documentsOf(files[name])
+		in, err := harness.Documents(files[name])
 		if err != nil {
 			return nil, err
 		}
@@ -80,26 +78,6 @@ func helmFiles(kubernetes, namespace, values string) (map[string]string, error) 
 	return engine.Render(chart, all)
 }
 
-// documentsOf are the objects of a YAML text.
-func documentsOf(text string) (objects []*unstructured.Unstructured, err error) {
-	for documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text))); ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return objects, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &o.Object); err != nil {
-			return nil, err
-		}
-		if len(o.Object) > 0 {
-			objects = append(objects, o)
-		}
-	}
-}
-
 // quotaManifests are deploy/namespace/quota.yaml for a namespace; none for kube-system.
 func quotaManifests(t testing.TB, namespace string) []*unstructured.Unstructured {
 	t.Helper()
@@ -107,14 +85,14 @@ func quotaManifests(t testing.TB, namespace string) []*unstructured.Unstructured
 		return nil
 	}
 	text := string(try(os.ReadFile("../deploy/namespace/quota.yaml")).must(t))
-	return try(documentsOf(strings.ReplaceAll(text, "namespace: ip-reconcile", "namespace: "+namespace))).must(t)
+	return try(harness.Documents(strings.ReplaceAll(text, "namespace: ip-reconcile", "namespace: "+namespace))).must(t)
 }
 
 // leasesManifests are deploy/leases for accounts in a namespace, as it says.
 func leasesManifests(t testing.TB, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	text := string(try(os.ReadFile("../deploy/leases/leases.yaml")).must(t))
-	return try(documentsOf(strings.ReplaceAll(text, "namespace: kube-system", "namespace: "+namespace))).must(t)
+	return try(harness.Documents(strings.ReplaceAll(text, "namespace: kube-system", "namespace: "+namespace))).must(t)
 }
 
 func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {

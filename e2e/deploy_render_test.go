@@ -147,7 +147,7 @@ func golden(t *testing.T, file, text string) {
 func asksForNoMoreThanItNeeds(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range objects {
-		pod := podOf(t, o)
+		pod := madeBy(t, o)
 		if pod == nil {
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,7 +27,7 @@ func TestTheRightsOfTheCronJobSuffice(t *testing.T) {
 			folder, in := overlay(t, "", []string{"cronjob"}, nil, ""), metav1.NamespaceSystem
 			if namespace != "" {
 				folder, in = overlay(t, namespace, []string{"cronjob"}, nil, ""), namespace
-				try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})).must(t)
+				s.namespace(t, namespace)
 			}
 			kubeconfig := s.applied(t, folder)
 			check(t, s.CreateNAD(t.Context(), blue))

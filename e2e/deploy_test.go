@@ -17,9 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 const reconcilerName = "ip-reconcile" // of its workload, account and container
@@ -115,7 +113,7 @@ func (s *stage) applied(t testing.TB, folder string) (kubeconfig string) {
 	pod.Name, pod.Spec.NodeName = reconcilerName+"-0", "worker-1"
 	pod = try(s.Client().CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})).must(t)
 	kubeconfig = s.KubeconfigForPod(t, pod)
-	s.granted(t, kubeconfig, objects)
+	granted(t, kubeconfig, objects)
 	return kubeconfig
 }
 
@@ -123,41 +121,42 @@ func (s *stage) applied(t testing.TB, folder string) (kubeconfig string) {
 func reconcilerPod(t testing.TB, objects []*unstructured.Unstructured) *corev1.Pod {
 	t.Helper()
 	for _, o := range objects {
-		path := []string{"spec", "template"}
-		switch o.GetKind() {
-		case "CronJob":
-			path = []string{"spec", "jobTemplate", "spec", "template"}
-		case "Deployment":
-		default:
-			continue
+		if pod := madeBy(t, o); pod != nil && o.GetKind() != "DaemonSet" {
+			pod.Namespace = o.GetNamespace()
+			return pod
 		}
-		template, _, err := unstructured.NestedMap(o.Object, path...)
-		check(t, err)
-		pod := as[corev1.Pod](t, &unstructured.Unstructured{Object: template})
-		pod.Namespace = o.GetNamespace()
-		return pod
 	}
 	t.Fatal("there is neither a Deployment nor a CronJob")
 	return nil
 }
 
+// madeBy is a pod as a workload makes them; nil of another object.
+func madeBy(t testing.TB, o *unstructured.Unstructured) *corev1.Pod {
+	t.Helper()
+	path := []string{"spec", "template"}
+	switch o.GetKind() {
+	case "CronJob":
+		path = []string{"spec", "jobTemplate", "spec", "template"}
+	case "Deployment", "DaemonSet":
+	default:
+		return nil
+	}
+	template, _, err := unstructured.NestedMap(o.Object, path...)
+	check(t, err)
+	return as[corev1.Pod](t, &unstructured.Unstructured{Object: template})
+}
+
 // granted waits until the API server grants a reconciler every right that the
 // objects bind to it: it learns of roles a moment after they are stored.
-func (s *stage) granted(t testing.TB, kubeconfig string, objects []*unstructured.Unstructured) {
+func granted(t testing.TB, kubeconfig string, objects []*unstructured.Unstructured) {
 	t.Helper()
-	client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t))).must(t)
 	for role, rules := range boundTo(t, reconcilerName, objects) {
 		namespace, _, _ := strings.Cut(role, "/")
 		for _, a := range requests(rules) {
 			if namespace != "" {
 				a.Namespace = namespace
 			}
-			eventually(t, fmt.Sprintf("the right of %s to %s %s", role, a.Verb, a.Resource), func() bool {
-				review := try(client.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-					Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a},
-				}, metav1.CreateOptions{})).must(t)
-				return review.Status.Allowed
-			})
+			may(t, kubeconfig, a, true)
 		}
 	}
 }

@@ -3,12 +3,9 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,24 +37,6 @@ func upstreamAt(t testing.TB, version string) string {
 		t.Skipf("whereabouts %s is not to be had: %v %s", version, err, info.Error)
 	}
 	return info.Dir
-}
-
-// objectIn reads the first object of a kind from a YAML file.
-func objectIn[T any](t testing.TB, file, kind string) *T {
-	t.Helper()
-	f := try(os.Open(file)).must(t)
-	defer f.Close()
-	for documents := yaml.NewYAMLReader(bufio.NewReader(f)); ; {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			t.Fatalf("%s has no %s", file, kind)
-		}
-		check(t, err)
-		o := &unstructured.Unstructured{}
-		if yaml.Unmarshal(document, &o.Object) == nil && o.GetKind() == kind {
-			return as[T](t, o)
-		}
-	}
 }
 
 // patched runs kubectl to change an object, and returns what it says.
@@ -238,7 +217,7 @@ func TestOpenShiftsReconcilerStaysOffTheNodes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	const namespace, name = "openshift-multus", "whereabouts-reconciler"
-	try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})).must(t)
+	s.namespace(t, namespace)
 	sets := s.Dynamic().Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}).Namespace(namespace)
 	theirs := &unstructured.Unstructured{}
 	check(t, yaml.Unmarshal(try(os.ReadFile("testdata/whereabouts-openshift.yaml")).must(t), &theirs.Object))

@@ -37,7 +37,7 @@ func TestTheDeploymentOfV094RunsWithOnlyItsImageChanged(t *testing.T) {
 			t.Fatalf("kubectl apply: %v\n%s", err, errs)
 		}
 	}
-	s.mayNow(t, s.KubeconfigFor(t, metav1.NamespaceSystem, "whereabouts"), upstreamRules(t)[0])
+	mayNow(t, s.KubeconfigFor(t, metav1.NamespaceSystem, "whereabouts"), upstreamRules(t)[0])
 	dropInPorts.Lock()
 	t.Cleanup(dropInPorts.Unlock) // when the containers have ended
 	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes["worker-1"], harness.ContainerdV2), s: s, name: "worker-1"}

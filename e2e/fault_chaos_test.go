@@ -7,13 +7,10 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log"
 	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"runtime"
 	"strconv"
 	"strings"
@@ -52,13 +49,7 @@ var chaosPlan = []struct {
 func newChaos(t *testing.T, s *stage, seed uint64) (c *chaos, kubeconfig string) {
 	t.Helper()
 	c = &chaos{dice: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}}
-	to := s.reverseProxy(t)
-	to.ErrorLog = log.New(io.Discard, "", 0)
-	server := httptest.NewUnstartedServer(c.handler(to))
-	server.Config.ErrorLog = to.ErrorLog
-	server.Start()
-	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
-	return c, plainKubeconfig(t, server.URL)
+	return c, through(t, c.handler(s.reverseProxy(t)))
 }
 
 // roll draws the fault of a request, "" for none, and how long it takes.
@@ -249,17 +240,11 @@ func balanced(t *testing.T, configs ...*rest.Config) (kubeconfig string, request
 	requests = &atomic.Int64{}
 	var servers []http.Handler
 	for _, config := range configs {
-		to := httputil.NewSingleHostReverseProxy(try(url.Parse(config.Host)).must(t))
-		to.Transport, to.ErrorLog = try(rest.TransportFor(config)).must(t), log.New(io.Discard, "", 0)
-		servers = append(servers, to)
+		servers = append(servers, proxyTo(t, config))
 	}
-	balancer := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return through(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		servers[requests.Add(1)%int64(len(servers))].ServeHTTP(w, r)
-	}))
-	balancer.Config.ErrorLog = log.New(io.Discard, "", 0)
-	balancer.Start()
-	t.Cleanup(func() { balancer.CloseClientConnections(); balancer.Close() })
-	return plainKubeconfig(t, balancer.URL), requests
+	})), requests
 }
 
 // TestNothingIsFreedWronglyByTwoAPIServersAMinuteApart has two API servers on one etcd, one

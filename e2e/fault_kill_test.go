@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"path"
@@ -45,17 +44,10 @@ type killer struct {
 func (s *stage) kill(t testing.TB, at func(writes []string) bool, done bool, args ...string) (k *killer, killed bool) {
 	t.Helper()
 	k = &killer{at: at, done: done, begun: make(chan struct{}), dead: make(chan struct{}), holders: map[string]string{}}
-	to := s.reverseProxy(t)
-	to.ErrorLog = log.New(io.Discard, "", 0)
-	server := httptest.NewUnstartedServer(k.handler(to))
-	server.Config.ErrorLog = to.ErrorLog
-	server.Start()
-	defer server.Close()
-	k.victim = s.beginProduct(t, append(args, "--kubeconfig", plainKubeconfig(t, server.URL))...)
+	k.victim = s.beginProduct(t, append(args, "--kubeconfig", through(t, k.handler(s.reverseProxy(t))))...)
 	close(k.begun)
 	o := k.victim.wait()
 	close(k.dead)
-	server.CloseClientConnections()
 	if o.code > 0 {
 		t.Errorf("exit code %d without being killed:\n%s", o.code, o.stderr)
 	}

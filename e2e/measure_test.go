@@ -132,7 +132,7 @@ func (s *stage) loseRecords(t *testing.T, pools int) {
 			[]byte(`[{"op":"replace","path":"/spec/allocations","value":{}}]`), metav1.PatchOptions{})
 		check(t, err)
 	}
-	check(t, fill.Etcd(s.EtcdServer()).Clear(t.Context(), "/registry/whereabouts.cni.cncf.io/overlappingrangeipreservations/"))
+	check(t, fill.Etcd(s.AskEtcd).Clear(t.Context(), "/registry/whereabouts.cni.cncf.io/overlappingrangeipreservations/"))
 	for deadline := time.Now().Add(time.Minute); len(s.records(t)) > 0; time.Sleep(50 * time.Millisecond) { // its watch tells the API server
 		if time.Now().After(deadline) {
 			t.Fatalf("%d are left", len(s.records(t)))
@@ -158,7 +158,7 @@ func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 			content := &fill.Content{Pods: c.pods, Pools: c.pools, Nodes: c.nodes, Reports: true}
 			s.fill(t, content)
 			ready := make(chan struct{})
-			go func() { _ = content.Vouch(t.Context(), fill.Etcd(s.EtcdServer()), func() { close(ready) }) }()
+			go func() { _ = content.Vouch(t.Context(), s.AskEtcd, func() { close(ready) }) }()
 			<-ready
 			before := s.records(t)
 			equal(t, "entries and reservations", len(before), 2*c.pods)

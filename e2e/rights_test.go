@@ -137,7 +137,7 @@ func TestReportsThatMustNotBeReadHoldWhatTheyCouldProve(t *testing.T) {
 	role := try(s.Client().RbacV1().ClusterRoles().Get(t.Context(), "no-reports", metav1.GetOptions{})).must(t)
 	role.Rules = append(role.Rules, rule)
 	try(s.Client().RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
-	s.mayNow(t, kubeconfig, rule)
+	mayNow(t, kubeconfig, rule)
 	s.productAs(t, kubeconfig, "run", "--confirm-after", "0").expect(t, at(leaked), "Stale PodGone")
 	s.lost(t, before, stored(leaked)...)
 }

@@ -16,7 +16,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 
@@ -172,7 +171,7 @@ func (n *realNode) runs(t testing.TB, sandbox string, spec harness.ContainerSpec
 // inCluster gives a container what kubelet gives it for its way to the API server.
 func (n *realNode) inCluster(t testing.TB, pod *corev1.Pod, spec *harness.ContainerSpec) {
 	t.Helper()
-	config := try(clientcmd.BuildConfigFromFlags("", n.s.KubeconfigForPod(t, pod))).must(t)
+	config := configOf(t, n.s.KubeconfigForPod(t, pod))
 	server, port, err := net.SplitHostPort(strings.TrimPrefix(config.Host, "https://"))
 	check(t, err)
 	spec.Env["KUBERNETES_SERVICE_HOST"], spec.Env["KUBERNETES_SERVICE_PORT"] = server, port

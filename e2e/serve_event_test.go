@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -139,7 +138,7 @@ func (s *stage) areForReaders(t *testing.T, address, role string) {
 	}
 	tokenFor := func(name string) string {
 		t.Helper()
-		try(s.Client().CoreV1().ServiceAccounts("default").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})).must(t)
+		s.serviceAccount(t, "default", name)
 		config := try(clientcmd.LoadFromFile(s.KubeconfigFor(t, "default", name))).must(t)
 		for _, user := range config.AuthInfos {
 			if user.Token == "" {
@@ -150,11 +149,7 @@ func (s *stage) areForReaders(t *testing.T, address, role string) {
 		return ""
 	}
 	stranger, reader := tokenFor("stranger"), tokenFor("prometheus")
-	try(s.Client().RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "prometheus"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "prometheus"}},
-	}, metav1.CreateOptions{})).must(t)
+	s.binds(t, "prometheus", role, rbacv1.Subject{Kind: "ServiceAccount", Namespace: "default", Name: "prometheus"})
 	equal(t, "nobody", get(""), http.StatusUnauthorized)
 	equal(t, "who has no right", get(stranger), http.StatusForbidden)
 	eventually(t, "who has it to get them", func() bool { return get(reader) == http.StatusOK })

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"maps"
 	"net/http"
 	"path"
@@ -13,12 +12,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
@@ -199,13 +193,7 @@ func (s *stage) grants(t testing.TB, name, kubeconfig string, rules []rbacv1.Pol
 	}
 	role.Rules = rules
 	try(s.Client().RbacV1().ClusterRoles().Update(ctx, role, metav1.UpdateOptions{})).must(t)
-	client := try(kubernetes.NewForConfig(try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t))).must(t)
-	eventually(t, "the change of rights", func() bool {
-		review := try(client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Group: group, Resource: resource, Verb: verb}},
-		}, metav1.CreateOptions{})).must(t)
-		return review.Status.Allowed == want
-	})
+	may(t, kubeconfig, authorizationv1.ResourceAttributes{Group: group, Resource: resource, Verb: verb}, want)
 }
 
 func TestServeWaitsForARightThatIsTakenFromIt(t *testing.T) {
@@ -257,29 +245,6 @@ func TestServeWaitsForARightThatIsTakenFromIt(t *testing.T) {
 			v.repeatsNothing(t)
 		})
 	}
-}
-
-// crd returns the CRD of a resource, as it can be created again.
-func (s *stage) crd(t testing.TB, r schema.GroupVersionResource) *unstructured.Unstructured {
-	t.Helper()
-	crd := try(s.Dynamic().Resource(crds).Get(context.Background(), r.Resource+"."+r.Group, metav1.GetOptions{})).must(t)
-	crd.SetResourceVersion("")
-	crd.SetUID("")
-	unstructured.RemoveNestedField(crd.Object, "status")
-	return crd
-}
-
-// serves creates a CRD and waits until the API server takes objects of it.
-func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstructured.Unstructured) {
-	t.Helper()
-	try(s.Dynamic().Resource(crds).Create(context.Background(), crd, metav1.CreateOptions{})).must(t)
-	eventually(t, r.Resource+" to be served", func() bool {
-		_, err := s.Dynamic().Resource(r).List(context.Background(), metav1.ListOptions{})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) {
-			t.Error(err)
-		}
-		return err == nil
-	})
 }
 
 func TestServeWhileACRDComesAndGoes(t *testing.T) {

@@ -5,11 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"io"
-	"log"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"path"
 	"regexp"
 	"slices"
@@ -47,22 +43,8 @@ type faults struct {
 // through it.
 func (s *stage) link(t testing.TB) (l *link, kubeconfig string) {
 	t.Helper()
-	to := s.reverseProxy(t)
-	to.ErrorLog = log.New(io.Discard, "", 0) // what is cut is cut on purpose
 	l = &link{freed: make(chan struct{}), watches: map[*context.CancelFunc]*http.Request{}}
-	server := httptest.NewUnstartedServer(l.handler(to))
-	server.Config.ErrorLog = to.ErrorLog
-	open, end := context.WithCancel(context.Background())
-	server.Config.BaseContext = func(net.Listener) context.Context { return open }
-	server.Start()
-	t.Cleanup(func() {
-		end() // also of a request that is being delayed, whose sender was killed
-		l.suffers(faults{})
-		l.cut(anyWatch)
-		server.CloseClientConnections()
-		server.Close()
-	})
-	return l, plainKubeconfig(t, server.URL)
+	return l, through(t, l.handler(s.reverseProxy(t)))
 }
 
 func (l *link) handler(to http.Handler) http.HandlerFunc {

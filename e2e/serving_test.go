@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -174,7 +176,7 @@ func (p *proxy) start(t *testing.T, s *stage) (kubeconfig string) {
 		}
 		return nil
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return through(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.requests.Add(1)
 		if p.before != nil {
 			if status := p.before(r); status != 0 {
@@ -184,15 +186,30 @@ func (p *proxy) start(t *testing.T, s *stage) (kubeconfig string) {
 		}
 		to.ServeHTTP(w, r)
 	}))
-	t.Cleanup(server.Close)
-	return plainKubeconfig(t, server.URL)
 }
 
 // reverseProxy passes requests on to the API server, as the admin.
 func (s *stage) reverseProxy(t testing.TB) *httputil.ReverseProxy {
-	to := httputil.NewSingleHostReverseProxy(try(url.Parse(s.Config().Host)).must(t))
-	to.Transport = try(rest.TransportFor(s.Config())).must(t)
+	return proxyTo(t, s.Config())
+}
+
+func proxyTo(t testing.TB, config *rest.Config) *httputil.ReverseProxy {
+	to := httputil.NewSingleHostReverseProxy(try(url.Parse(config.Host)).must(t))
+	to.Transport, to.ErrorLog = try(rest.TransportFor(config)).must(t), quiet // what is cut is cut on purpose
 	return to
+}
+
+var quiet = log.New(io.Discard, "", 0)
+
+// through starts a proxy, and writes a kubeconfig that leads through it. Requests under way end with the test.
+func through(t testing.TB, handler http.Handler) (kubeconfig string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(handler)
+	open, end := context.WithCancel(context.Background())
+	server.Config.ErrorLog, server.Config.BaseContext = quiet, func(net.Listener) context.Context { return open }
+	server.Start()
+	t.Cleanup(func() { end(); server.CloseClientConnections(); server.Close() })
+	return plainKubeconfig(t, server.URL)
 }
 
 // plainKubeconfig writes a kubeconfig for a server that asks for nothing.

@@ -81,6 +81,29 @@ func (s *stage) removeCRD(t *testing.T, r schema.GroupVersionResource) {
 	})
 }
 
+// crd returns the CRD of a resource, as it can be created again.
+func (s *stage) crd(t testing.TB, r schema.GroupVersionResource) *unstructured.Unstructured {
+	t.Helper()
+	crd := try(s.Dynamic().Resource(crds).Get(context.Background(), r.Resource+"."+r.Group, metav1.GetOptions{})).must(t)
+	crd.SetResourceVersion("")
+	crd.SetUID("")
+	unstructured.RemoveNestedField(crd.Object, "status")
+	return crd
+}
+
+// serves creates a CRD and waits until the API server takes objects of it.
+func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstructured.Unstructured) {
+	t.Helper()
+	try(s.Dynamic().Resource(crds).Create(context.Background(), crd, metav1.CreateOptions{})).must(t)
+	eventually(t, r.Resource+" to be served", func() bool {
+		_, err := s.Dynamic().Resource(r).List(context.Background(), metav1.ListOptions{})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) {
+			t.Error(err)
+		}
+		return err == nil
+	})
+}
+
 // play runs a subtest and then removes what it made.
 func (s *stage) play(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()

@@ -276,7 +276,7 @@ func faults() []fault {
 		{name: "an old definition of reports", says: []string{"✗ CustomResourceDefinition sandboxreports.ip-reconcile.dev is older than this version: it lacks machine", "--force-conflicts -f deploy/crds"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				const field = "/spec/versions/0/schema/openAPIV3Schema/properties/machine"
-				machine, there, err := unstructured.NestedMap(firstVersion(t, i.definition(t, sandboxReports)), "schema", "openAPIV3Schema", "properties", "machine")
+				machine, there, err := unstructured.NestedMap(firstVersion(t, i.crd(t, sandboxReports)), "schema", "openAPIV3Schema", "properties", "machine")
 				check(t, err)
 				equal(t, "the field is there", there, true)
 				change := func(op map[string]any) {
@@ -305,8 +305,7 @@ func faults() []fault {
 		{name: "whereabouts' own CronJob", says: []string{"✗ CronJob openshift-multus/ip-reconciler runs whereabouts' own /ip-reconciler", `patch cronjob ip-reconciler -p '{"spec":{"suspend":true}}'`},
 			plant: func(t *testing.T, i *statusStage) func() {
 				const namespace = "openshift-multus"
-				_, err := i.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-				check(t, err)
+				i.namespace(t, namespace)
 				template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{
 					{Name: "whereabouts", Image: "example.com/whereabouts:v0.5.4", Command: []string{"/ip-reconciler", "-log-level=verbose"}},
 				}}}
@@ -373,17 +372,10 @@ func holding(holder string, age time.Duration) func(*testing.T, *statusStage) fu
 // withoutDefinition deletes a CustomResourceDefinition, and creates it again with its objects.
 func withoutDefinition(r schema.GroupVersionResource) func(*testing.T, *statusStage) func() {
 	return func(t *testing.T, i *statusStage) func() {
-		definition, objects := i.definition(t, r), try(i.Dynamic().Resource(r).List(t.Context(), metav1.ListOptions{})).must(t)
+		definition, objects := i.crd(t, r), try(i.Dynamic().Resource(r).List(t.Context(), metav1.ListOptions{})).must(t)
 		i.removeCRD(t, r)
 		return func() {
-			definition.SetResourceVersion("")
-			definition.SetUID("")
-			unstructured.RemoveNestedField(definition.Object, "status")
-			try(i.Dynamic().Resource(crds).Create(t.Context(), definition, metav1.CreateOptions{})).must(t)
-			eventually(t, "the CRD "+r.Resource+" to be served", func() bool {
-				_, err := i.Dynamic().Resource(r).List(t.Context(), metav1.ListOptions{})
-				return err == nil
-			})
+			i.serves(t, r, definition)
 			for _, o := range objects.Items {
 				o.SetResourceVersion("")
 				eventually(t, o.GetName()+" to be there again", func() bool {
@@ -393,11 +385,6 @@ func withoutDefinition(r schema.GroupVersionResource) func(*testing.T, *statusSt
 			}
 		}
 	}
-}
-
-func (i *statusStage) definition(t testing.TB, r schema.GroupVersionResource) *unstructured.Unstructured {
-	t.Helper()
-	return try(i.Dynamic().Resource(crds).Get(t.Context(), r.Resource+"."+r.Group, metav1.GetOptions{})).must(t)
 }
 
 func firstVersion(t testing.TB, definition *unstructured.Unstructured) map[string]any {

@@ -61,7 +61,7 @@ func Fill(ctx context.Context, c *harness.ControlPlane, content *fill.Content) e
 			return fmt.Errorf("making the namespace %s: %w", name, err)
 		}
 	}
-	if err := content.Fill(ctx, fill.Etcd(c.EtcdServer())); err != nil {
+	if err := content.Fill(ctx, c.AskEtcd); err != nil {
 		return fmt.Errorf("filling the API server: %w", err)
 	}
 	return settled(ctx, c, content)
@@ -89,7 +89,7 @@ func (s *Server) Close() error {
 	return errors.Join(<-s.ended, s.ControlPlane.Close())
 }
 
-func (s *Server) etcd() fill.Etcd { return fill.Etcd(s.EtcdServer()) }
+func (s *Server) etcd() fill.Etcd { return s.AskEtcd }
 
 // removeReports leaves the API server as whereabouts alone has it.
 func (s *Server) removeReports(ctx context.Context) error {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,26 +120,30 @@ func (c *ControlPlane) install(ctx context.Context, file, kind, group, resource,
 
 // readObjects reads the objects of a kind among the documents of a file.
 func readObjects(path, kind string) ([]*unstructured.Unstructured, error) {
-	f, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	var found []*unstructured.Unstructured
-	for documents := yaml.NewYAMLReader(bufio.NewReader(f)); ; {
+	all, err := Documents(string(text))
+	return slices.DeleteFunc(all, func(o *unstructured.Unstructured) bool { return o.GetKind() != kind }), err
+}
+
+// Documents are the objects of a YAML text.
+func Documents(text string) (objects []*unstructured.Unstructured, err error) {
+	for documents := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text))); ; {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {
-			return found, nil
+			return objects, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+		o := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &o.Object); err != nil {
 			return nil, err
 		}
-		if object.GetKind() == kind {
-			found = append(found, object)
+		if len(o.Object) > 0 {
+			objects = append(objects, o)
 		}
 	}
 }

@@ -1,19 +1,13 @@
 package fill
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// Etcd is the JSON gateway of an etcd, such as http://127.0.0.1:2379.
-type Etcd string
+// Etcd calls an etcd, as harness.ControlPlane's AskEtcd does.
+type Etcd func(ctx context.Context, call string, ask, answer any) error
 
 // A Put is an object as it is stored.
 type Put struct {
@@ -67,37 +61,12 @@ func (e Etcd) transact(ctx context.Context, puts []Put) error {
 	for _, p := range puts {
 		transaction.Success = append(transaction.Success, operation{put{[]byte(p.Key), p.Value}})
 	}
-	return e.call(ctx, "txn", transaction)
+	return e(ctx, "kv/txn", transaction, &struct{}{})
 }
 
 // Clear deletes everything below a key.
 func (e Etcd) Clear(ctx context.Context, prefix string) error {
 	end := []byte(prefix)
 	end[len(end)-1]++
-	return e.call(ctx, "deleterange", map[string][]byte{"key": []byte(prefix), "range_end": end})
-}
-
-func (e Etcd) call(ctx context.Context, method string, arguments any) error {
-	body, err := json.Marshal(arguments)
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, string(e)+"/v3/kv/"+method, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return fmt.Errorf("writing to etcd at %s: %w", e, err)
-	}
-	defer response.Body.Close()
-	answer, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		return fmt.Errorf("etcd at %s answers %s to %s: %s", e, response.Status, method, shortened(string(answer)))
-	}
-	return nil
-}
-
-func shortened(text string) string {
-	return strings.TrimSpace(text[:min(len(text), 500)])
+	return e(ctx, "kv/deleterange", map[string][]byte{"key": []byte(prefix), "range_end": end}, &struct{}{})
 }

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -14,15 +13,11 @@ import (
 	"regexp"
 	"strconv"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-const (
-	protobuf = "application/vnd.kubernetes.protobuf"
-	theirs   = "/apis/whereabouts.cni.cncf.io/v1alpha1/"
-)
+const theirs = "/apis/whereabouts.cni.cncf.io/v1alpha1/"
 
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "the cluster")
@@ -45,32 +40,34 @@ func bare(config *rest.Config, page int64) error {
 	if err != nil {
 		return err
 	}
-	for _, list := range []struct {
-		path, accept string
-		next         func([]byte) (string, error)
-	}{
-		{theirs + "overlappingrangeipreservations", "application/json", continueOfJSON},
-		{theirs + "ippools", "application/json", continueOfJSON},
-		{"/api/v1/pods", protobuf, continueOfProtobuf},
+	for _, list := range []struct{ path, accept string }{
+		{theirs + "overlappingrangeipreservations", "application/json"},
+		{theirs + "ippools", "application/json"},
+		{"/api/v1/pods", "application/vnd.kubernetes.protobuf"},
 	} {
-		for token := ""; ; {
-			query := url.Values{"limit": {strconv.FormatInt(page, 10)}}
-			if token != "" {
-				query.Set("continue", token)
-			}
+		query := url.Values{"limit": {strconv.FormatInt(page, 10)}}
+		for more := true; more; more = query.Get("continue") != "" {
 			body, err := get(client, config.Host+list.path+"?"+query.Encode(), list.accept)
 			if err != nil {
 				return err
 			}
-			if token, err = list.next(body); err != nil {
-				return fmt.Errorf("reading the end of a page of %s: %w", list.path, err)
-			}
-			if token == "" {
-				break
-			}
+			query.Set("continue", next(body))
 		}
 	}
 	return nil
+}
+
+// continued is how the token begins that the API server writes for the next page: {"v":"meta.k8s.io/v1" in base64.
+var continued = regexp.MustCompile(`eyJ2IjoibWV0YS5rOHMuaW8vdjEi[A-Za-z0-9_-]*`)
+
+// next is the token for the next page, "" after the last one. It stands before the items, or of custom resources behind
+// them: to decode what is between would cost more than to get it.
+func next(body []byte) string {
+	const end = 4096
+	if token := continued.Find(body[:min(len(body), end)]); token != nil {
+		return string(token)
+	}
+	return string(continued.Find(body[max(0, len(body)-end):]))
 }
 
 func get(client *http.Client, address, accept string) ([]byte, error) {
@@ -89,58 +86,4 @@ func get(client *http.Client, address, accept string) ([]byte, error) {
 		err = fmt.Errorf("GET %s: %s", address, response.Status)
 	}
 	return body, err
-}
-
-var continueField = regexp.MustCompile(`"continue":("[^"]*")`)
-
-// continueOfJSON reads the token where the API server writes it: before the items, or
-// of custom resources behind them.
-func continueOfJSON(body []byte) (token string, err error) {
-	const end = 4096
-	found := continueField.FindSubmatch(body[:min(len(body), end)])
-	if found == nil {
-		found = continueField.FindSubmatch(body[max(0, len(body)-end):])
-	}
-	if found == nil {
-		return "", nil
-	}
-	return token, json.Unmarshal(found[1], &token)
-}
-
-// continueOfProtobuf reads ListMeta.continue: field 3 of field 1 of the list, which is
-// field 2 of the envelope behind four bytes.
-func continueOfProtobuf(body []byte) (string, error) {
-	if len(body) < 4 {
-		return "", fmt.Errorf("it has %d bytes", len(body))
-	}
-	list, err := field(body[4:], 2)
-	if err != nil {
-		return "", err
-	}
-	meta, err := field(list, 1)
-	if err != nil {
-		return "", err
-	}
-	token, err := field(meta, 3)
-	return string(token), err
-}
-
-// field is the first field of bytes with this number, nil if there is none.
-func field(message []byte, number protowire.Number) ([]byte, error) {
-	for len(message) > 0 {
-		n, kind, length := protowire.ConsumeTag(message)
-		if length < 0 {
-			return nil, protowire.ParseError(length)
-		}
-		message = message[length:]
-		if n == number && kind == protowire.BytesType {
-			value, length := protowire.ConsumeBytes(message)
-			return value, protowire.ParseError(length)
-		}
-		if length = protowire.ConsumeFieldValue(n, kind, message); length < 0 {
-			return nil, protowire.ParseError(length)
-		}
-		message = message[length:]
-	}
-	return nil, nil
 }
