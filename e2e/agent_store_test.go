@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -70,20 +68,7 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAgain(t *testing.T) {
 func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
-	name := sandboxReports.Resource + "." + sandboxReports.Group
-	crd := try(s.Dynamic().Resource(crds).Get(t.Context(), name, metav1.GetOptions{})).must(t)
-	const field = "/spec/versions/0/schema/openAPIV3Schema/properties/machine"
-	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	check(t, err)
-	machine, there, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "machine")
-	check(t, err)
-	equal(t, "the field is in the CRD", there, true)
-	change := func(op map[string]any) {
-		t.Helper()
-		text := try(json.Marshal([]map[string]any{op})).must(t)
-		try(s.Dynamic().Resource(crds).Patch(t.Context(), name, types.JSONPatchType, text, metav1.PatchOptions{})).must(t)
-	}
-	change(map[string]any{"op": "remove", "path": field})
+	newer := s.olderCRD(t)
 	s.stores(t, "machine", false)
 
 	n := newFakeNode(t, "worker-1", critest.Containerd)
@@ -93,10 +78,10 @@ func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 		said := a.stderr.String()
 		return strings.Contains(said, "unknown field") && strings.Contains(said, "machine") && strings.Contains(said, "deploy/crds")
 	})
-	_, err = s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "worker-1", metav1.GetOptions{})
+	_, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "worker-1", metav1.GetOptions{})
 	equal(t, "there is no Lease", apierrors.IsNotFound(err), true)
 
-	change(map[string]any{"op": "add", "path": field, "value": machine})
+	newer()
 	s.stores(t, "machine", true)
 	eventuallyWithin(t, time.Minute, "the report to have it", func() bool {
 		r := s.report(t, "worker-1")

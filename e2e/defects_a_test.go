@@ -28,9 +28,7 @@ func TestWhatUpstreamFreesInUse(t *testing.T) {
 	kept := func(t *testing.T, verdict string) {
 		t.Helper()
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, place, verdict, reserved, verdict)
+		s.judges(t, place, verdict, reserved, verdict)
 		s.lost(t, before)
 	}
 
@@ -102,18 +100,14 @@ func TestWhatUpstreamFreesInUse(t *testing.T) {
 		p.status[0].IPs = []string{"2001:DB8:0::A"}
 		p.running(t)
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "2001-db8---64 2001:db8::a", "InUse AddressOnPod", "reservation 2001-db8--a", "InUse AddressOnPod")
+		s.judges(t, "2001-db8---64 2001:db8::a", "InUse AddressOnPod", "reservation 2001-db8--a", "InUse AddressOnPod")
 		s.lost(t, before)
 	})
 
 	s.play(t, "A8 a reservation with a network name", func(t *testing.T) {
 		s.up(t, "worker-1", "p", network("red", harness.IPAM{"range": "10.1.0.0/24", "network_name": "red"}))
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "red-10.1.0.0-24 10.1.0.1", "InUse AddressOnPod", "reservation red-10.1.0.1", "InUse AddressOnPod")
+		s.judges(t, "red-10.1.0.0-24 10.1.0.1", "InUse AddressOnPod", "reservation red-10.1.0.1", "InUse AddressOnPod")
 		s.lost(t, before)
 	})
 
@@ -121,9 +115,7 @@ func TestWhatUpstreamFreesInUse(t *testing.T) {
 		p := s.up(t, "worker-1", "p", network("v6", harness.IPAM{"range": "2001:db8::/64", "range_start": "2001:db8:0:0:1::"}))
 		equal(t, "address", p.ips, []string{"2001:db8:0:0:1::"})
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "2001-db8---64 2001:db8:0:0:1::", "InUse AddressOnPod", "reservation 2001-db8-0-0-1--0", "InUse AddressOnPod")
+		s.judges(t, "2001-db8---64 2001:db8:0:0:1::", "InUse AddressOnPod", "reservation 2001-db8-0-0-1--0", "InUse AddressOnPod")
 		s.lost(t, before)
 	})
 
@@ -160,9 +152,7 @@ func TestWhatUpstreamFreesInUse(t *testing.T) {
 		s.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"1":null}}}`)
 		s.age(t, harness.Reservations, "10.1.0.1", 5*time.Minute)
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, reserved, "InUse AddressOnPod")
+		s.judges(t, reserved, "InUse AddressOnPod")
 		s.lost(t, before)
 	})
 
@@ -199,9 +189,7 @@ func TestWhatUpstreamFreesInUse(t *testing.T) {
 		if _, ok := before["193---24 2"]; !ok {
 			t.Fatalf("whereabouts stored it otherwise: %v", before)
 		}
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "reservation 193-21-4--2", "InUse AddressOnPod")
+		out := s.judges(t, "reservation 193-21-4--2", "InUse AddressOnPod")
 		equal(t, "verdict", out.Allocations[0].verdict(), "InUse AddressOnPod")
 		s.lost(t, before)
 	})
@@ -214,9 +202,7 @@ func TestWhatUpstreamFreesInUse(t *testing.T) {
 		p.status = []harness.NetworkStatus{{Name: "default/v6", Interface: "net1", IPs: []string{"fd00::ffff:101:a7d7:97e4", "fd00::9"}}}
 		p.running(t)
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "fd00---64 fd00::9", "InUse AddressOnPod", "fd00---64 fd00::ffff:101:a7d7:97e4", "InUse AddressOnPod", "fd00---64 fd00::5", "Stale PodGone")
+		s.judges(t, "fd00---64 fd00::9", "InUse AddressOnPod", "fd00---64 fd00::ffff:101:a7d7:97e4", "InUse AddressOnPod", "fd00---64 fd00::5", "Stale PodGone")
 		s.lost(t, before, "fd00---64 5")
 	})
 

@@ -16,7 +16,7 @@ import (
 )
 
 // TestWhatUpstreamLeavesBehind are the cases of part B of upstream-defects.md
-// that apply to one pass; B7 to B9 are in TestThousandsOfObjects, and B10 to B14
+// that apply to one pass; B7 to B9 are in TestMeasure_ReleaseInAFewHolds, and B10 to B14
 // are about a process that stays.
 func TestWhatUpstreamLeavesBehind(t *testing.T) {
 	t.Parallel()
@@ -67,9 +67,7 @@ func TestWhatUpstreamLeavesBehind(t *testing.T) {
 	s.play(t, "B4 an allocation without podref is said, and kept", func(t *testing.T) {
 		s.pool(t, "10.1.0.0-24", "10.1.0.0/24", map[string]any{"1": entry("", noID)})
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "10.1.0.0-24 10.1.0.1", "Held Malformed")
+		out := s.judges(t, "10.1.0.0-24 10.1.0.1", "Held Malformed")
 		found := out.found("Malformed")
 		equal(t, "findings", len(found), 1)
 		contains(t, "the finding", found[0].Message, "10.1.0.0-24", `"1"`, "podref is missing")
@@ -81,9 +79,7 @@ func TestWhatUpstreamLeavesBehind(t *testing.T) {
 		p := s.up(t, "worker-1", "p", blue).finish(t, corev1.PodSucceeded)
 		contains(t, "its network-status", p.Annotations[statusAnnotation], "10.1.0.1")
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "10.1.0.0-24 10.1.0.1", "Stale PodFinished")
+		s.judges(t, "10.1.0.0-24 10.1.0.1", "Stale PodFinished")
 		s.lost(t, before, key, reserved)
 	})
 

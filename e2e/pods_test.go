@@ -16,10 +16,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestWhatAPodObjectProves goes by the API alone: no node agent runs.
 // statusWithoutAddress is a network-status that whoever may edit a pod can write: the default network's entry alone.
 const statusWithoutAddress = `[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true}]`
 
+// TestWhatAPodObjectProves goes by the API alone: no node agent runs.
 func TestWhatAPodObjectProves(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
@@ -132,11 +132,9 @@ func TestWhatAPodObjectProves(t *testing.T) {
 		object.attach(t, simple("blue", "10.9.0.0/24"))
 		object.running(t)
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, place, "Held AddressNotOnPod", reserved, "Held AddressNotOnPod", "10.9.0.0-24 10.9.0.1", "InUse AddressOnPod")
+		s.judges(t, place, "Held AddressNotOnPod", reserved, "Held AddressNotOnPod", "10.9.0.0-24 10.9.0.1", "InUse AddressOnPod")
 		s.lost(t, before)
-		out = s.run(t, "--trust-network-status")
+		out := s.run(t, "--trust-network-status")
 		out.exits(t, 0)
 		out.expect(t, place, "Stale AddressNotOnPod", "10.9.0.0-24 10.9.0.1", "InUse AddressOnPod")
 		s.lost(t, before, "10.1.0.0-24 1", reserved)
@@ -183,9 +181,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 			t.Fatal("the entry was written after all")
 		}
 		s.age(t, harness.Reservations, "10.1.0.2", 5*time.Minute)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "reservation 10.1.0.2", "InUse AddressOnPod")
+		out := s.judges(t, "reservation 10.1.0.2", "InUse AddressOnPod")
 		found := out.found("Unrecorded")
 		if len(found) != 1 || found[0].IP != "10.1.0.2" || found[0].Pods[0] != "default/p" {
 			t.Errorf("what is said of the missing entry: %+v", found)
@@ -250,9 +246,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 		if _, in := before[reserved6]; in || len(before) != 3 {
 			t.Fatalf("entries and reservations: %v", before)
 		}
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "fd00-2---64 fd00:2::1", "InUse AddressOnPod")
+		out := s.judges(t, "fd00-2---64 fd00:2::1", "InUse AddressOnPod")
 		found := out.found("MissingReservation")
 		if len(found) != 1 || found[0].IP != "fd00:2::1" {
 			t.Errorf("what is said of the missing reservation: %+v", found)
@@ -265,9 +259,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 		s.reservation(t, "10.1.0.1", "default/dead", 5*time.Minute)
 		object := s.bare(t, "worker-1", "p") // its ADD would try for ten seconds, and fail
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse PodPending", "reservation 10.1.0.1", "Stale PodGone")
+		s.judges(t, "10.1.0.0-24 10.1.0.1", "InUse PodPending", "reservation 10.1.0.1", "Stale PodGone")
 		s.lost(t, before, "reservation 10.1.0.1")
 		object.attach(t, blue)
 		equal(t, "address", object.ips, []string{"10.1.0.1"})
@@ -278,9 +270,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 		check(t, s.of(harness.Reservations).Delete(t.Context(), "10.1.0.1", deleteNow))
 		s.reservation(t, "10.1.0.1", "default/dead", 5*time.Minute)
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse AddressOnPod", "reservation 10.1.0.1", "Held ClaimedByOther")
+		s.judges(t, "10.1.0.0-24 10.1.0.1", "InUse AddressOnPod", "reservation 10.1.0.1", "Held ClaimedByOther")
 		s.lost(t, before)
 	})
 

@@ -34,9 +34,7 @@ func TestWithoutAFreshReportNothingIsConcluded(t *testing.T) {
 		one.change(func() { one.lie = strings.Repeat("0", 64) })
 		check(t, one.renew())
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, at(gone), "Held NoFreshReport")
+		out := s.judges(t, at(gone), "Held NoFreshReport")
 		equal(t, "state", out.Allocations[0].Sandbox, "NoFreshReport")
 		if found := out.found("NoFreshReport"); len(found) != 1 || found[0].Node != "worker-1" {
 			t.Errorf("the silent nodes are %+v", found)
@@ -135,9 +133,7 @@ func TestAPhantomKeepsItsAddressAsLongAsItRuns(t *testing.T) {
 	phantom.forceDelete(t)
 	one.writeReport(t, phantom.listed(v1alpha1.SandboxReady))
 	before := s.contents(t)
-	out := s.run(t)
-	out.exits(t, 0)
-	out.expect(t, at(phantom), "Held PhantomPod", "reservation "+phantom.ips[0], "Held PhantomPod")
+	out := s.judges(t, at(phantom), "Held PhantomPod", "reservation "+phantom.ips[0], "Held PhantomPod")
 	if found := out.found("Phantom"); len(found) != 1 || found[0].Pods[0] != "default/web-0" || found[0].ContainerIDs[0] != phantom.sandbox.ID || found[0].IP != phantom.ips[0] {
 		t.Errorf("the phantoms are %+v", found)
 	}
@@ -281,8 +277,6 @@ func TestARebootIsSeenWithCRIOsSandboxes(t *testing.T) {
 	equal(t, "runtime", r.Runtime.Name, "cri-o")
 	s.fresh(t, "worker-1")
 	before := s.contents(t)
-	out := s.run(t)
-	out.exits(t, 0)
-	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady")
+	s.judges(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady")
 	s.lost(t, before, "10.1.0.0-24 2", "reservation 10.1.0.2")
 }

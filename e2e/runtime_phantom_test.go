@@ -30,9 +30,7 @@ func TestAPhantomKeepsItsAddressBesideASuccessorWithAnEntryOfItsOwn(t *testing.T
 
 		web := n.object(t, "web-0", red, blue)
 		before := s.contents(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod", "reservation 10.1.0.1", "Held PhantomPod")
+		s.judges(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod", "reservation 10.1.0.1", "Held PhantomPod")
 		s.lost(t, before) // the newcomer is Pending, and has no sandbox
 
 		web.id = try(n.RunPod(t.Context(), web.spec())).must(t)
@@ -43,9 +41,7 @@ func TestAPhantomKeepsItsAddressBesideASuccessorWithAnEntryOfItsOwn(t *testing.T
 		equal(t, "the newcomer's entry", before["10.1.0.0-24 2"], written(web, "net2", "default/web-0"))
 		beside := func() {
 			t.Helper()
-			out := s.run(t)
-			out.exits(t, 0)
-			out.expect(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod", "reservation 10.1.0.1", "Held PhantomPod",
+			out := s.judges(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod", "reservation 10.1.0.1", "Held PhantomPod",
 				"10.1.0.0-24 10.1.0.2", "InUse SandboxReady", "reservation 10.1.0.2", "InUse SandboxReady",
 				"10.2.0.0-24 10.2.0.1", "InUse SandboxReady", "reservation 10.2.0.1", "InUse SandboxReady")
 			equal(t, "conflicts", len(out.found("Conflict")), 0)
@@ -62,9 +58,7 @@ func TestAPhantomKeepsItsAddressBesideASuccessorWithAnEntryOfItsOwn(t *testing.T
 		n.answers(t, "10.1.0.1", false)
 		s.lost(t, before) // its DEL was lost
 		n.sees(t, phantom.id, "Stopped")
-		out = s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "10.1.0.0-24 10.1.0.1", "Stale PodReplaced proven", "10.1.0.0-24 10.1.0.2", "InUse SandboxReady",
+		s.judges(t, "10.1.0.0-24 10.1.0.1", "Stale PodReplaced proven", "10.1.0.0-24 10.1.0.2", "InUse SandboxReady",
 			"10.2.0.0-24 10.2.0.1", "InUse SandboxReady")
 		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
 		n.answers(t, "10.1.0.2", true)
@@ -146,9 +140,7 @@ func TestAShimThatHangsCostsOnlyItsOwnSandbox(t *testing.T) {
 				equal(t, "unread", b.AddressesUnread, false)
 			}
 		}
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod")
+		s.judges(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod")
 		s.lost(t, before, entryAndReservation(2)...)
 		n.stopAgent(t)
 		// containerd 1.6 gives up on the shim when the agent gives up on containerd, and then answers as if
@@ -188,9 +180,7 @@ func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
 		kept := func(pairs ...string) {
 			t.Helper()
 			equal(t, "sandboxes", len(try(n.Sandboxes(t.Context())).must(t)), 0)
-			out := s.run(t)
-			out.exits(t, 0)
-			out.expect(t, pairs...)
+			s.judges(t, pairs...)
 			s.lost(t, before)
 			n.answers(t, "10.1.0.1", true)
 			n.answers(t, "10.1.0.2", true)
@@ -208,9 +198,7 @@ func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
 		}
 		s.lost(t, before, entryAndReservation(2)...)
 		try(s.SetRunning(t.Context(), starting.Pod)).must(t)
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, of(1, "InUse SandboxReady")...)
+		s.judges(t, of(1, "InUse SandboxReady")...)
 		s.lost(t, before, entryAndReservation(2)...)
 		n.answers(t, "10.1.0.1", true)
 		n.answers(t, "10.1.0.2", false)
@@ -230,9 +218,7 @@ func TestAnAddressIsKeptWhenContainerdDiesBeforeItListsTheSandbox(t *testing.T) 
 		web.forget(t)
 		kept := func(verdict string) {
 			t.Helper()
-			out := s.run(t)
-			out.exits(t, 0)
-			out.expect(t, of(1, verdict)...)
+			s.judges(t, of(1, verdict)...)
 			s.lost(t, before)
 			n.answers(t, "10.1.0.1", true)
 		}

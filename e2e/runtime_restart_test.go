@@ -32,9 +32,7 @@ func TestAContainerdThatStartsAgainLosesNoAddress(t *testing.T) {
 		before := s.contents(t)
 		nothingIsFreed := func() {
 			t.Helper()
-			out := s.run(t)
-			out.exits(t, 0)
-			out.expect(t, of(1, "InUse SandboxReady")...)
+			out := s.judges(t, of(1, "InUse SandboxReady")...)
 			out.expect(t, of(2, "Held PhantomPod")...)
 			s.lost(t, before)
 		}
@@ -91,9 +89,7 @@ func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
 		before := s.contents(t)
 		attached := func(webs string) {
 			t.Helper()
-			out := s.run(t)
-			out.exits(t, 0)
-			out.expect(t, of(1, webs)...)
+			out := s.judges(t, of(1, webs)...)
 			out.expect(t, of(2, "Held Attached")...)
 			s.lost(t, before)
 		}
@@ -171,9 +167,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		equal(t, "the report", s.report(t, "worker-1").ResourceVersion, report.ResourceVersion)
 		unheard := func(why string) {
 			t.Helper()
-			out := s.run(t)
-			out.exits(t, 0)
-			out.expect(t, of(1, "InUse AddressOnPod")...)
+			out := s.judges(t, of(1, "InUse AddressOnPod")...)
 			for _, i := range []int{2, 3, 4} {
 				out.expect(t, of(i, why)...)
 			}
@@ -191,9 +185,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		check(t, n.Start(t.Context()))
 		health.turns(t, http.StatusOK)
 		n.sees(t, stopping.id, "Stopped")
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, of(1, "InUse SandboxReady")...)
+		out := s.judges(t, of(1, "InUse SandboxReady")...)
 		out.expect(t, of(2, "Held PhantomPod")...)
 		out.expect(t, of(3, "Held Terminating")...)
 		s.lost(t, before, entryAndReservation(4)...)

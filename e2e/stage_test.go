@@ -104,6 +104,23 @@ func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstruc
 	})
 }
 
+// olderCRD takes the field machine from the definition of reports, as an older version has it, until newer.
+func (s *stage) olderCRD(t testing.TB) (newer func()) {
+	t.Helper()
+	const path = "/spec/versions/0/schema/openAPIV3Schema/properties/machine"
+	versions, _, err := unstructured.NestedSlice(s.crd(t, sandboxReports).Object, "spec", "versions")
+	check(t, err)
+	machine, there, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "machine")
+	check(t, err)
+	equal(t, "the field is in the CRD", there, true)
+	change := func(op map[string]any) {
+		text := try(json.Marshal([]map[string]any{op})).must(t)
+		try(s.Dynamic().Resource(crds).Patch(t.Context(), "sandboxreports.ip-reconcile.dev", types.JSONPatchType, text, metav1.PatchOptions{})).must(t)
+	}
+	change(map[string]any{"op": "remove", "path": path})
+	return func() { change(map[string]any{"op": "add", "path": path, "value": machine}) }
+}
+
 // play runs a subtest and then removes what it made.
 func (s *stage) play(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
@@ -156,6 +173,15 @@ func (s *stage) beginProduct(t testing.TB, args ...string) *command {
 func (s *stage) run(t testing.TB, more ...string) *outcome {
 	t.Helper()
 	return s.product(t, append([]string{"run", "--confirm-after", "0"}, more...)...)
+}
+
+// judges is run that ends well, and that comes to these verdicts on places.
+func (s *stage) judges(t testing.TB, pairs ...string) *outcome {
+	t.Helper()
+	out := s.run(t)
+	out.exits(t, 0)
+	out.expect(t, pairs...)
+	return out
 }
 
 // contents are all entries and reservations, as they are stored: by

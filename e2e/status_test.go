@@ -21,7 +21,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -274,18 +273,7 @@ func faults() []fault {
 				return func() { i.mustKubectl(t, "apply", "-f", "../deploy/agent/admission.yaml") }
 			}},
 		{name: "an old definition of reports", says: []string{"✗ CustomResourceDefinition sandboxreports.ip-reconcile.dev is older than this version: it lacks machine", "--force-conflicts -f deploy/crds"},
-			plant: func(t *testing.T, i *statusStage) func() {
-				const field = "/spec/versions/0/schema/openAPIV3Schema/properties/machine"
-				machine, there, err := unstructured.NestedMap(firstVersion(t, i.crd(t, sandboxReports)), "schema", "openAPIV3Schema", "properties", "machine")
-				check(t, err)
-				equal(t, "the field is there", there, true)
-				change := func(op map[string]any) {
-					text := try(json.Marshal([]map[string]any{op})).must(t)
-					try(i.Dynamic().Resource(crds).Patch(t.Context(), "sandboxreports.ip-reconcile.dev", types.JSONPatchType, text, metav1.PatchOptions{})).must(t)
-				}
-				change(map[string]any{"op": "remove", "path": field})
-				return func() { change(map[string]any{"op": "add", "path": field, "value": machine}) }
-			}},
+			plant: func(t *testing.T, i *statusStage) func() { return i.olderCRD(t) }},
 		{name: "everything paused", says: []string{"! Everything is paused by the annotation on namespace kube-system", "kubectl annotate namespace kube-system ip-reconcile.dev/paused-"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.pauseAll(t, "true")
@@ -385,13 +373,6 @@ func withoutDefinition(r schema.GroupVersionResource) func(*testing.T, *statusSt
 			}
 		}
 	}
-}
-
-func firstVersion(t testing.TB, definition *unstructured.Unstructured) map[string]any {
-	t.Helper()
-	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
-	check(t, err)
-	return versions[0].(map[string]any)
 }
 
 // lease is a Lease in kube-system, which is made where it is missing.
