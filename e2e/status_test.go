@@ -302,7 +302,7 @@ func faults() []fault {
 				return func() { check(t, i.Client().BatchV1().CronJobs(namespace).Delete(t.Context(), "ip-reconciler", now())) }
 			}},
 		// The last one: the pools go with it.
-		{name: "no definition of whereabouts' pools", says: []string{"✗ whereabouts' CustomResourceDefinition ippools.whereabouts.cni.cncf.io is missing: nothing can be judged"}, plant: withoutDefinition(harness.IPPools)},
+		{name: "no definition of whereabouts' pools", says: []string{"✗ CustomResourceDefinition ippools.whereabouts.cni.cncf.io is missing: nothing can be judged"}, plant: withoutDefinition(harness.IPPools)},
 	}
 }
 
