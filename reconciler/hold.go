@@ -35,18 +35,6 @@ func (h *Hold) covers(leases []string) bool {
 	return h.Leases == nil || !slices.ContainsFunc(leases, func(l string) bool { return !slices.Contains(h.Leases, l) })
 }
 
-// covered divides items into those whose Leases are all held, and the others.
-func covered[T any](items []T, h *Hold, leasesOf func(T) []string) (with, without []T) {
-	for _, it := range items {
-		if h.covers(leasesOf(it)) {
-			with = append(with, it)
-		} else {
-			without = append(without, it)
-		}
-	}
-	return with, without
-}
-
 // mayBegin reports whether new work may begin: something that is not needed to
 // finish what was begun.
 func (h *Hold) mayBegin(ctx context.Context, c clock.PassiveClock) bool {

@@ -1,7 +1,6 @@
 package informers
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,19 +9,16 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
-
-// difference is an object of which a cache has another version than was read.
-type difference struct {
-	object         string // its resource and name
-	cached, listed string // resourceVersions, "" for none
-}
 
 // objectKey names an object of any kind.
 type objectKey struct {
 	resource string
 	types.NamespacedName
 }
+
+func (k objectKey) String() string { return k.resource + " " + k.NamespacedName.String() }
 
 // beginComparison has the view note which objects change until endComparison.
 func (v *view) beginComparison() {
@@ -37,34 +33,55 @@ func (v *view) endComparison() {
 	v.changedSince = nil
 }
 
-// differences are those between the caches and what was read by quorum, in order, of objects that
-// have not changed in the caches since beginComparison.
-func (v *view) differences(o *judge.Observation, kinds []kind) (found []difference) {
+// differences says how the caches differ from what was read by quorum, "" for not at all, and which object was read at an
+// older resourceVersion than a cache has: then etcd was restored. Objects that have changed in the caches since
+// beginComparison do not count.
+func (v *view) differences(o *judge.Observation, kinds []kind) (differs, older string) {
 	listed := listedVersions(o)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	add := func(resource string, name types.NamespacedName, cached, listed string) {
-		if cached != listed && !v.changedSince[objectKey{resource, name}] {
-			found = append(found, difference{resource + " " + name.String(), cached, listed})
+	var found, restored []string
+	compare := func(key objectKey, cached, listed string) {
+		switch {
+		case cached == listed, v.changedSince[key]:
+			return
+		case cached == "":
+			found = append(found, key.String()+" is missing there")
+		case listed == "":
+			found = append(found, key.String()+" is there and does not exist")
+		default:
+			found = append(found, fmt.Sprintf("%s is there at resourceVersion %s and was read at %s", key, cached, listed))
+		}
+		if kube.Older(listed, cached) {
+			restored = append(restored, fmt.Sprintf("%s is at resourceVersion %s after %s", key, listed, cached))
 		}
 	}
 	for _, k := range kinds {
 		resource := k.resource.Resource
-		listed, isRead := listed[resource]
+		read, isRead := listed[resource]
 		if !isRead {
 			continue
 		}
 		for name, i := range v.objects[resource] {
-			add(resource, name, i.ResourceVersion, listed[name])
+			compare(objectKey{resource, name}, i.ResourceVersion, read[name])
 		}
-		for name, version := range listed {
+		for name, version := range read {
 			if v.objects[resource][name] == nil {
-				add(resource, name, "", version)
+				compare(objectKey{resource, name}, "", version)
 			}
 		}
 	}
-	slices.SortFunc(found, func(a, b difference) int { return cmp.Compare(a.object, b.object) })
-	return found
+	slices.Sort(restored)
+	if len(restored) > 0 {
+		older = restored[0]
+	}
+	switch slices.Sort(found); len(found) {
+	case 0:
+		return "", older
+	case 1:
+		return found[0], older
+	}
+	return fmt.Sprintf("%s, and %d more", found[0], len(found)-1), older
 }
 
 // listedVersions are the resourceVersions in an observation, by resource. Leases and the
@@ -99,19 +116,4 @@ func listedVersions(o *judge.Observation) map[string]map[types.NamespacedName]st
 		}
 	}
 	return listed
-}
-
-// describe names the first difference, and how many there are.
-func describe(differences []difference) string {
-	d, more := differences[0], ""
-	if n := len(differences) - 1; n > 0 {
-		more = fmt.Sprintf(", and %d more", n)
-	}
-	switch {
-	case d.cached == "":
-		return d.object + " is missing there" + more
-	case d.listed == "":
-		return d.object + " is there and does not exist" + more
-	}
-	return fmt.Sprintf("%s is there at resourceVersion %s and was read at %s%s", d.object, d.cached, d.listed, more)
 }

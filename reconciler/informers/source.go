@@ -81,8 +81,8 @@ type session struct {
 const (
 	// retryAfter is how long after one set of caches was begun the next may be.
 	retryAfter = 5 * time.Second
-	// missingEvery is how often kinds that cannot be watched are tried again.
-	missingEvery = time.Minute
+	// kindsEvery is how often kinds that cannot be watched are tried again.
+	kindsEvery = time.Minute
 	// syncTimeout is how long caches may take until they have listed all.
 	syncTimeout = 5 * time.Minute
 )
@@ -139,8 +139,8 @@ func (s *Source) runSession(ctx context.Context) error {
 	defer s.setSession(nil)
 	s.log.Info("the cluster is watched", "kinds", len(kinds))
 	s.changed("all")
-	missing := time.NewTicker(missingEvery)
-	defer missing.Stop()
+	asking := time.NewTicker(kindsEvery)
+	defer asking.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -150,9 +150,9 @@ func (s *Source) runSession(ctx context.Context) error {
 		case why := <-s.rebuild:
 			s.log.Info("the caches are rebuilt", "why", why)
 			return nil
-		case <-missing.C:
-			if what := s.nowWatchable(ctx, current); what != "" {
-				s.Rebuild(what + " can be watched now")
+		case <-asking.C:
+			if len(kinds) < len(s.kinds()) && s.kindsChanged(ctx, current) {
+				s.Rebuild("what may be watched has changed")
 			}
 		}
 	}
@@ -201,11 +201,14 @@ func (s *Source) start(ctx context.Context, current *session) (ended <-chan erro
 	return done, nil
 }
 
+// kinds are all that an observation needs.
+func (s *Source) kinds() []kind { return kinds(s.cluster.Namespace, s.cluster.LeaseNamespace) }
+
 // watchable are the kinds that are served and may be watched.
 func (s *Source) watchable(ctx context.Context) ([]kind, error) {
 	var found []kind
-	for _, k := range kinds(s.cluster.Namespace, s.cluster.LeaseNamespace) {
-		why, err := s.mayWatch(ctx, k)
+	for _, k := range s.kinds() {
+		why, err := s.cluster.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
 		switch {
 		case err != nil:
 			return nil, err
@@ -220,22 +223,11 @@ func (s *Source) watchable(ctx context.Context) ([]kind, error) {
 	return found, nil
 }
 
-// nowWatchable names a kind that is not watched and could be, "" for none: the
-// agents' reports may be served later, a right may be given.
-func (s *Source) nowWatchable(ctx context.Context, current *session) string {
-	for _, k := range kinds(s.cluster.Namespace, s.cluster.LeaseNamespace) {
-		if slices.ContainsFunc(current.kinds, k.is) {
-			continue
-		}
-		if why, err := s.mayWatch(ctx, k); err == nil && why == "" {
-			return k.resource.Resource
-		}
-	}
-	return ""
-}
-
-func (s *Source) mayWatch(ctx context.Context, k kind) (why string, err error) {
-	return s.cluster.MayWatch(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
+// kindsChanged reports whether a kind is served or allowed that was not, or the
+// other way round. An error says neither.
+func (s *Source) kindsChanged(ctx context.Context, current *session) bool {
+	now, err := s.watchable(ctx)
+	return err == nil && !slices.EqualFunc(now, current.kinds, kind.is)
 }
 
 func (s *Source) setSession(current *session) {

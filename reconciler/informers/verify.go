@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // List returns what the caches hold. The error is ErrCacheUnverified where
@@ -31,18 +29,12 @@ func (s *Source) List(ctx context.Context) (*judge.Observation, error) {
 	return o, nil
 }
 
-// verify returns why the caches cannot be relied upon, nil if they can. Where a watch was
-// opened again since, the revision is compared: one that was resumed at a revision that
-// a restored etcd has not reached yet is open and delivers nothing.
+// verify returns why the caches cannot be relied upon, nil if they can.
 func (s *Source) verify(ctx context.Context, current *session) error {
 	if err := current.watches.reliable(current.kinds); err != nil {
 		return err
 	}
-	_, opens := current.watches.counts()
-	if current.watches.isCompared(opens) {
-		return nil
-	}
-	why, err := s.backwards(ctx, current)
+	why, err := current.watches.compareOnce(func() (string, error) { return s.backwards(ctx, current) })
 	if err != nil {
 		return err
 	}
@@ -51,7 +43,6 @@ func (s *Source) verify(ctx context.Context, current *session) error {
 		s.setRestored(why, time.Time{})
 		return errors.New(why)
 	}
-	current.watches.setCompared(opens)
 	return nil
 }
 
@@ -79,71 +70,63 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 	current := f.session()
 	if current == nil {
 		o, err := f.cluster.List(ctx)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			f.remember(o)
+			f.reportRestore(o, "")
 		}
-		f.remember(o)
-		f.reportRestore(o, "", nil)
-		return o, nil
+		return o, err
 	}
-	failures, opens := current.watches.counts()
+	before := current.watches.events()
 	current.view.beginComparison()
 	defer current.view.endComparison()
 	o, err := f.cluster.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	differences, err := current.settle(ctx, o, f.settleFor)
+	differs, older, err := current.settle(ctx, o, f.settleFor)
 	if err != nil {
 		return nil, err
 	}
 	f.remember(o)
 	restored, err := f.backwards(ctx, current)
-	f.reportRestore(o, restored, differences)
+	f.reportRestore(o, cmp.Or(restored, older))
 	switch {
 	case o.Restored != "":
 		f.discard(o.Restored)
 	case f.kindsChanged(ctx, current):
 		f.Rebuild("what may be watched has changed")
 	case err != nil: // not known to agree
-	case len(differences) == 0:
-		current.watches.setVerified(failures, opens)
-	case current.watches.areOpenSince(opens, current.kinds): // else a watch that was closed delivers later what it has missed
-		f.discard(describe(differences))
+	case differs == "":
+		current.watches.setVerified(before)
+	case current.watches.areOpenSince(before, current.kinds): // else a watch that was closed delivers later what it has missed
+		f.discard(differs)
 	}
 	return o, nil
 }
 
-// settle returns the differences between the caches and what was read, once the caches had time to
-// catch up: what a cache has held unchanged since before the read although it was read otherwise is an
-// object that the cache has lost or that is gone.
-func (c *session) settle(ctx context.Context, o *judge.Observation, settleFor time.Duration) ([]difference, error) {
+// settle returns how the caches differ from what was read, and what shows that etcd was restored, once the caches had time
+// to catch up: what a cache has held unchanged since before the read although it was read otherwise is an object that the
+// cache has lost or that is gone.
+func (c *session) settle(ctx context.Context, o *judge.Observation, settleFor time.Duration) (differs, older string, err error) {
 	for end := time.Now().Add(settleFor); ; {
-		differences := c.view.differences(o, c.kinds)
-		if len(differences) == 0 || !time.Now().Before(end) {
-			return differences, nil
+		if differs, older = c.view.differences(o, c.kinds); differs == "" || !time.Now().Before(end) {
+			return differs, older, nil
 		}
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return "", "", ctx.Err()
 		case <-time.After(settleFor / 20):
 		}
 	}
 }
 
 // reportRestore puts into an observation what showed that etcd was restored since the one
-// before: what a cache pass or the caches themselves saw, or an object that they have held at a
-// newer resourceVersion since before the read.
-func (f full) reportRestore(o *judge.Observation, why string, differences []difference) {
+// before: what a cache pass or the caches themselves saw, or what this read shows.
+func (f full) reportRestore(o *judge.Observation, why string) {
 	unreported, intact := f.takeRestore()
-	why, o.Intact = cmp.Or(unreported, why), intact
-	for _, d := range differences {
-		if why == "" && kube.Older(d.listed, d.cached) {
-			why = fmt.Sprintf("%s is at resourceVersion %s after %s", d.object, d.listed, d.cached)
-		}
-	}
-	if o.Restored = why; why != "" && f.OnRestore != nil {
-		f.OnRestore(why, o.Now)
+	o.Restored, o.Intact = cmp.Or(unreported, why), intact
+	if o.Restored != "" && f.OnRestore != nil {
+		f.OnRestore(o.Restored, o.Now)
 	}
 }
 
@@ -161,11 +144,4 @@ func (f full) remember(o *judge.Observation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last = &judge.Observation{Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged}
-}
-
-// kindsChanged reports whether a kind is served or allowed that was not, or the
-// other way round. An error says neither.
-func (f full) kindsChanged(ctx context.Context, current *session) bool {
-	now, err := f.watchable(ctx)
-	return err == nil && !slices.EqualFunc(now, current.kinds, kind.is)
 }

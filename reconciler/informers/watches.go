@@ -20,12 +20,14 @@ type watchTracker struct {
 
 	mu          sync.Mutex
 	open        map[string]int // watches, by resource
-	opens       int            // watches opened so far
-	failures    int            // requests that failed so far
-	lastFailure error          // since the caches were verified
-	isVerified  bool           // they agreed with a quorum read
-	compared    int            // how many watches had been opened when etcd's revision was compared last
+	soFar       events
+	lastFailure error // since the caches were verified
+	isVerified  bool  // they agreed with a quorum read
+	compared    int   // how many watches had been opened when etcd's revision was compared last
 }
+
+// events are how many requests of the caches have failed, and how many watches were opened.
+type events struct{ failures, opens int }
 
 func newWatchTracker(onChange func()) *watchTracker {
 	return &watchTracker{onChange: onChange, open: map[string]int{}}
@@ -82,7 +84,7 @@ func (t *watchTracker) requestFailed(err error) {
 	t.mu.Lock()
 	first := t.lastFailure == nil
 	t.lastFailure = err
-	t.failures++
+	t.soFar.failures++
 	t.mu.Unlock()
 	if first {
 		t.onChange() // else whoever waits for an event would wait in vain
@@ -92,7 +94,7 @@ func (t *watchTracker) requestFailed(err error) {
 func (t *watchTracker) watchOpened(resource string) {
 	t.mu.Lock()
 	t.open[resource]++
-	t.opens++
+	t.soFar.opens++
 	t.mu.Unlock()
 	t.onChange()
 }
@@ -125,28 +127,26 @@ func (t *watchTracker) reliable(kinds []kind) error {
 // isOpen reports whether there is a watch of a kind. The caller holds mu.
 func (t *watchTracker) isOpen(k kind) bool { return t.open[k.resource.Resource] > 0 }
 
-// areOpenSince reports whether all kinds have been watched all the time since so many watches had
-// been opened.
-func (t *watchTracker) areOpenSince(opens int, kinds []kind) bool {
+// areOpenSince reports whether all kinds have been watched all the time since.
+func (t *watchTracker) areOpenSince(before events, kinds []kind) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.opens == opens && !slices.ContainsFunc(kinds, func(k kind) bool { return !t.isOpen(k) })
+	return t.soFar.opens == before.opens && !slices.ContainsFunc(kinds, func(k kind) bool { return !t.isOpen(k) })
 }
 
-// counts are the failed requests and the opened watches so far.
-func (t *watchTracker) counts() (failures, opens int) {
+// events are those so far.
+func (t *watchTracker) events() events {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.failures, t.opens
+	return t.soFar
 }
 
-// setVerified takes note that the caches agreed with a quorum read, before which there
-// were these counts.
-func (t *watchTracker) setVerified(failures, opens int) {
+// setVerified takes note that the caches agreed with a quorum read that began after these events.
+func (t *watchTracker) setVerified(before events) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.isVerified, t.compared = true, opens
-	if t.failures == failures {
+	t.isVerified, t.compared = true, before.opens
+	if t.soFar.failures == before.failures {
 		t.lastFailure = nil
 	}
 }
@@ -158,16 +158,20 @@ func (t *watchTracker) invalidate() {
 	t.isVerified = false
 }
 
-// setCompared takes note that etcd's revision was compared after so many watches had been opened.
-func (t *watchTracker) setCompared(opens int) {
+// compareOnce compares etcd's revision with what the watches have told, unless that was done since a watch was opened the
+// last time: one that is resumed at a revision that a restored etcd has not reached yet is open and delivers nothing.
+func (t *watchTracker) compareOnce(compare func() (why string, err error)) (why string, err error) {
+	opens := t.events().opens
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.compared = opens
-}
-
-// isCompared reports whether etcd's revision was compared after so many watches had been opened.
-func (t *watchTracker) isCompared(opens int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.compared == opens
+	isCompared := t.compared == opens
+	t.mu.Unlock()
+	if isCompared {
+		return "", nil
+	}
+	if why, err = compare(); err == nil && why == "" {
+		t.mu.Lock()
+		t.compared = opens
+		t.mu.Unlock()
+	}
+	return why, err
 }

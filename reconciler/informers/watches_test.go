@@ -40,7 +40,7 @@ func TestAWatchIsOpenUntilItsStreamEnds(t *testing.T) {
 		"by both":       func(resp *http.Response) { _, _ = io.ReadAll(resp.Body); resp.Body.Close() },
 	} {
 		s := newWatchTracker(func() {})
-		s.setVerified(0, 0)
+		s.setVerified(events{})
 		if s.reliable(podsAlone) == nil {
 			t.Error("one that was never opened is open")
 		}
@@ -57,8 +57,7 @@ func TestAWatchIsOpenUntilItsStreamEnds(t *testing.T) {
 			t.Errorf("%s, and opened again: %v", name, err)
 		}
 		again.Body.Close()
-		faults, opens := s.counts()
-		equal(t, "faults, opens", []int{faults, opens}, []int{0, 2})
+		equal(t, "events", s.events(), events{opens: 2})
 	}
 }
 
@@ -84,8 +83,7 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 		for _, query := range []string{"", "?watch=true"} {
 			s := newWatchTracker(func() {})
 			asks(tt.ctx, t, s, query, tt.answers)
-			faults, _ := s.counts()
-			equal(t, name+query, faults, tt.want)
+			equal(t, name+query, s.events().failures, tt.want)
 		}
 	}
 }
@@ -98,15 +96,15 @@ func TestAFailureIsForgivenByACheckThatBeganAfterIt(t *testing.T) {
 	equal(t, "changes by a watch that was opened", changes, 1)
 	s.requestFailed(errors.New("one"))
 	equal(t, "changes by a failure", changes, 2)
-	before, _ := s.counts()
+	before := s.events()
 	s.requestFailed(errors.New("two"))
 	equal(t, "changes by the second", changes, 2)
-	s.setVerified(before, 1)
+	s.setVerified(before)
 	if s.reliable(podsAlone) == nil {
 		t.Error("a check from before the second failure forgave it")
 	}
-	before, _ = s.counts()
-	s.setVerified(before, 1)
+	before = s.events()
+	s.setVerified(before)
 	if err := s.reliable(podsAlone); err != nil {
 		t.Errorf("not forgiven: %v", err)
 	}
