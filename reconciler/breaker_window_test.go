@@ -2,12 +2,9 @@ package reconciler_test
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -23,160 +20,112 @@ func (s *simulator) pass(t *testing.T) *reconciler.Result {
 	return out
 }
 
-func TestTheBreakerCountsReservationsThatStandAlone(t *testing.T) {
-	for says, c := range map[string]struct {
-		entries, alone int
-		want           map[reconciler.Refusal]int
+// leakedEntries makes leaks without reservations.
+func (s *simulator) leakedEntries(from, to int) {
+	for key := from; key <= to; key++ {
+		s.entry(bluePool, key, fmt.Sprint("default/gone-", key), fmt.Sprint("box-", key), false)
+	}
+}
+
+// proves has an agent report the end of a sandbox, at every call.
+func proves(id string) func(*simulator) {
+	return func(s *simulator) { s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: id, UID: "uid-1"})) }
+}
+
+// What the breaker counts, in passes of a process each or of one process.
+func TestTheBreakersWindow(t *testing.T) {
+	const minute, hour = time.Minute, time.Hour
+	type pass struct {
+		after    time.Duration
+		before   func(s *simulator)
+		released int
+		refused  refusals
+	}
+	leaks := func(n int) func(*simulator) { return func(s *simulator) { s.leaks(bluePool, n) } }
+	alone := func(from, to int) func(*simulator) { return func(s *simulator) { s.alone(from, to) } }
+	entries := func(from, to int) func(*simulator) { return func(s *simulator) { s.leakedEntries(from, to) } }
+	all := func(of ...func(*simulator)) func(*simulator) {
+		return func(s *simulator) {
+			for _, f := range of {
+				f(s)
+			}
+		}
+	}
+	breaks := func(n int) refusals { return refusals{reconciler.Breaker: n} }
+	ofFuture := func(s *simulator) {
+		s.kept = fmt.Sprintf(`[{"at":%q,"count":15,"of":15}]`, time.Now().Add(24*hour).UTC().Format(time.RFC3339))
+	}
+	for _, c := range []struct {
+		says   string
+		dryRun bool
+		one    bool // process makes all passes
+		passes []pass
+		kept   func(text string) bool // by the end; nil for whatever
+		asked  int                    // how often; 0 for whatever
 	}{
-		"21 of them":                    {1, 20, map[reconciler.Refusal]int{reconciler.Breaker: 21}},
-		"20, which is no mass release":  {0, 20, map[reconciler.Refusal]int{}},
-		"many, with entries beside":     {15, 15, map[reconciler.Refusal]int{reconciler.Breaker: 30}},
-		"few, of what is recorded more": {10, 10, map[reconciler.Refusal]int{}},
+		{says: "21 that are mostly reservations alone", passes: []pass{{5 * minute, all(leaks(1), alone(101, 120)), 0, breaks(21)}}},
+		{says: "20 of them are no mass release", passes: []pass{{5 * minute, alone(101, 120), 20, nil}}},
+		{says: "many, with entries beside", passes: []pass{{5 * minute, all(leaks(15), alone(101, 115)), 0, breaks(30)}}},
+		{says: "few, of what is recorded more", passes: []pass{{5 * minute, all(leaks(10), alone(101, 110)), 30, nil}}},
+		{says: "the window outlives the process", passes: []pass{
+			{0, entries(101, 112), 12, nil}, {minute, entries(201, 212), 0, breaks(12)}, {minute, nil, 0, breaks(12)}, {hour, nil, 12, nil}}},
+		{says: "reservations that an earlier process released count, too", passes: []pass{{5 * minute, alone(1, 12), 12, nil}, {5 * minute, alone(101, 112), 0, breaks(12)}}},
+		{says: "what was not released is not counted", passes: []pass{
+			{0, all(leaks(15), func(s *simulator) { s.fault = failing("hold", errServer) }), 0, refusals{reconciler.WriteFailed: 15}},
+			{0, func(s *simulator) {
+				if s.fault = nil; s.kept != "" {
+					s.late = append(s.late, "kept is "+s.kept)
+				}
+			}, 30, nil}}},
+		{says: "what is about to be released is counted before", passes: []pass{{0, all(leaks(15), func(s *simulator) {
+			s.step = func(call, _ string) {
+				if call == "hold" && !strings.Contains(s.kept, `"count":15`) {
+					s.late = append(s.late, "before the first write kept is "+s.kept)
+				}
+			}
+		}), 30, nil}}},
+		{says: "what cannot be counted is not released unless it is proven: the API server does not answer",
+			passes: []pass{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.fault = failing("amend", errServer) }), 2, refusals{reconciler.WriteFailed: 2}}}},
+		{says: "nor where what is kept cannot be read", kept: func(text string) bool { return text == "12 or so" },
+			passes: []pass{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.kept = "12 or so" }), 2, refusals{reconciler.WriteFailed: 2}}}},
+		{says: "without the right to it a process counts by itself", one: true, asked: 1, passes: []pass{
+			{0, all(leaks(15), func(s *simulator) { s.fault = failing("amend", fmt.Errorf("get Lease: %w", reconciler.ErrForbidden)) }), 30, nil}, {0, leaks(15), 0, breaks(15)}}},
+		{says: "a dry run counts nothing", one: true, dryRun: true, kept: func(text string) bool { return text == "" }, passes: []pass{
+			{0, leaks(15), 0, refusals{reconciler.DryRunRefusal: 15}}, {0, nil, 0, refusals{reconciler.DryRunRefusal: 15}}}},
+		{says: "a window of the future is over after an hour", passes: []pass{{0, all(leaks(15), ofFuture), 0, breaks(15)}, {61 * minute, nil, 30, nil}}},
+		{says: "what was refused is not released bit by bit beside what is proven", one: true, passes: []pass{
+			{5 * minute, all(leaks(60), proves("box-60")), 2, breaks(59)},
+			{0, func(s *simulator) { faults["reservation rewritten"].before(s) }, 0, breaks(59)}}},
 	} {
-		t.Run(says, func(t *testing.T) {
+		t.Run(c.says, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.poolOf(bluePool, "10.0.0.0/16")
-				if c.entries > 0 {
-					s.leaks(bluePool, c.entries)
+				r := s.reconciler(nil)
+				for i, p := range c.passes {
+					if p.before != nil {
+						p.before(s)
+					}
+					time.Sleep(p.after)
+					if !c.one {
+						r = s.reconciler(nil)
+					}
+					r.Options.DryRun = c.dryRun
+					out, _, err := r.Pass(t.Context(), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					same(t, fmt.Sprint("released by pass ", i+1), len(out.Released), p.released)
+					same(t, fmt.Sprint("refused by pass ", i+1), refusalCounts(out), p.refused)
 				}
-				s.alone(101, 100+c.alone)
-				time.Sleep(5 * time.Minute)
-				out := s.pass(t)
-				same(t, "refused", refusalCounts(out), c.want)
-				if len(c.want) > 0 {
-					same(t, "released", len(out.Released), 0)
+				if c.kept != nil && !c.kept(s.kept) {
+					t.Errorf("kept is %q", s.kept)
+				}
+				if n := len(s.made("amend")); c.asked > 0 && n != c.asked {
+					t.Errorf("asked %d times", n)
 				}
 			})
 		})
 	}
-}
-
-// A process that is restarted again and again must not release as much each time.
-func TestTheBreakersWindowOutlivesTheProcess(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.poolOf(bluePool, "10.0.0.0/16")
-		released := 0
-		for i := range 5 {
-			for key := 1; key <= 12; key++ {
-				s.entry(bluePool, 100*i+key, fmt.Sprintf("default/gone-%d-%d", i, key), fmt.Sprintf("box-%d-%d", i, key), false)
-			}
-			released += len(s.pass(t).Released)
-			time.Sleep(time.Minute)
-		}
-		same(t, "released by five processes", released, 12)
-		time.Sleep(time.Hour)
-		s.changePool(bluePool, func(u *unstructured.Unstructured) { // what is left of them
-			entries := maps.Clone(entriesOf(u))
-			maps.DeleteFunc(entries, func(key string, _ any) bool { return len(key) != 3 || key[0] != '1' })
-			_ = unstructured.SetNestedMap(u.Object, entries, "spec", "allocations")
-		})
-		same(t, "released an hour later", len(s.pass(t).Released), 12)
-	})
-}
-
-func TestReservationsThatAnEarlierProcessReleasedCountToo(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.poolOf(bluePool, "10.0.0.0/16")
-		s.alone(1, 12)
-		time.Sleep(5 * time.Minute)
-		same(t, "released", len(s.pass(t).Released), 12)
-		s.alone(101, 112)
-		time.Sleep(5 * time.Minute)
-		same(t, "refused", refusalCounts(s.pass(t)), map[reconciler.Refusal]int{reconciler.Breaker: 12})
-	})
-}
-
-func TestWhatIsAboutToBeReleasedIsCountedBefore(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.leaks(bluePool, 15)
-		before := ""
-		s.step = func(call, _ string) {
-			if call == "hold" && before == "" {
-				before = s.kept
-			}
-		}
-		s.pass(t)
-		if !strings.Contains(before, `"count":15`) {
-			t.Errorf("before the first write %q was kept, which does not count 15", before)
-		}
-	})
-}
-
-func TestWhatWasNotReleasedIsNotCounted(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.leaks(bluePool, 15)
-		s.fault = failing("hold", errServer)
-		same(t, "refused", refusalCounts(s.pass(t)), map[reconciler.Refusal]int{reconciler.WriteFailed: 15})
-		same(t, "kept", s.kept, "")
-		s.fault = nil
-		same(t, "released by the next process", len(s.pass(t).Released), 30)
-	})
-}
-
-// Without the count a fault elsewhere would have no limit; what is proven needs none.
-func TestNothingUnconfirmedIsReleasedThatCannotBeCounted(t *testing.T) {
-	for says, fails := range map[string]func(*simulator){
-		"the API server does not answer": func(s *simulator) { s.fault = failing("amend", errServer) },
-		"what is kept cannot be read":    func(s *simulator) { s.kept = "12 or so" },
-	} {
-		t.Run(says, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.leaks(bluePool, 3)
-				report := goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"})
-				s.step = func(string, string) { s.heard(report) }
-				fails(s)
-				kept := s.kept
-				out := s.pass(t)
-				same(t, "released", len(out.Released), 2) // with its reservation
-				same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.WriteFailed: 2})
-				same(t, "kept", s.kept, kept)
-			})
-		})
-	}
-}
-
-func TestWithoutTheRightToAWindowTheBreakerCountsByItself(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.fault = failing("amend", fmt.Errorf("get Lease: %w", reconciler.ErrForbidden))
-		s.leaks(bluePool, 15)
-		r := s.reconciler(t)
-		for i, want := range []int{30, 0} {
-			out, _, err := r.Pass(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			same(t, fmt.Sprint("released by pass ", i+1), len(out.Released), want)
-			s.leaks(bluePool, 15)
-		}
-		same(t, "asked", len(s.made("amend")), 1)
-	})
-}
-
-func TestADryRunCountsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.leaks(bluePool, 15)
-		r := s.reconciler(t)
-		r.Options.DryRun = true
-		for range 2 {
-			out, _, err := r.Pass(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{reconciler.DryRunRefusal: 15})
-		}
-		same(t, "kept", s.kept, "")
-	})
-}
-
-// The clock of an API server was a day ahead when it was written.
-func TestAWindowOfTheFutureIsOverAfterAnHour(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.kept = fmt.Sprintf(`[{"at":%q,"count":15,"of":15}]`, time.Now().Add(24*time.Hour).UTC().Format(time.RFC3339))
-		s.leaks(bluePool, 15)
-		same(t, "refused", refusalCounts(s.pass(t)), map[reconciler.Refusal]int{reconciler.Breaker: 15})
-		time.Sleep(61 * time.Minute)
-		same(t, "released an hour later", len(s.pass(t).Released), 30)
-	})
 }
 
 func TestTheWindowStaysSmallHoweverManyPassesThereAre(t *testing.T) {
@@ -195,34 +144,6 @@ func TestTheWindowStaysSmallHoweverManyPassesThereAre(t *testing.T) {
 			t.Errorf("%d bytes are kept", len(s.kept))
 		}
 		same(t, "released", len(s.stored()), 0)
-	})
-}
-
-// What a full pass refuses stays refused, also where it released what is
-// proven.
-func TestWhatTheBreakerHasRefusedIsNotReleasedBitByBitBesideWhatIsProven(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aNetwork()
-		s.leaks(bluePool, 60)
-		report := goneOn("worker-1", v1alpha1.Gone{ID: "box-60", UID: "uid-1"})
-		s.step = func(string, string) { s.heard(report) }
-		time.Sleep(5 * time.Minute)
-		r := s.reconciler(t)
-		out, _, err := r.Pass(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, "released by the pass", len(out.Released), 2)
-		name := addressOf(7).String()
-		s.mu.Lock()
-		u := s.reservations[name]
-		u.SetLabels(map[string]string{"a": "b"})
-		s.store(s.reservations, u)
-		s.mu.Unlock()
-		if out, _, err = r.Pass(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
-		same(t, "released by the next pass", len(out.Released), 0)
 	})
 }
 

@@ -2,111 +2,34 @@ package reconciler_test
 
 import (
 	"fmt"
-	"slices"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-func TestRepairWritesAfterTwoPassesAMinuteApart(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aNetwork()
-		s.entry(bluePool, 1, "default/web", "box-1", false)
+// withoutReservation is an entry of a running pod that misses its reservation.
+func (s *simulator) withoutReservation() {
+	s.aNetwork()
+	s.entry(bluePool, 1, "default/web", "box-1", false)
+	s.pod("web", "u", 1)
+}
+
+// unrecorded is a sandbox of which the pool knows nothing, beside an entry of another.
+func (s *simulator) unrecorded(isPhantom bool) {
+	s.entry(bluePool, 9, "default/other", "box-other", true)
+	s.pod("other", "u", 9)
+	if !isPhantom {
 		s.pod("web", "u", 1)
-		time.Sleep(5 * time.Minute) // an ADD that was so young would be left alone
-		r := s.reconciler(t)
-		run(t, r)
-		same(t, "without being asked to", s.made("create", "hold"), []string{})
-		r.Options.Repair = true
-		out, took := run(t, r)
-		same(t, "it took", took, time.Minute)
-		same(t, "repaired", len(out.Repaired), 1)
-		same(t, "calls", s.made("hold", "create", "patch"), []string{"hold [whereabouts]", "create 10.0.0.1"})
-		same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation 10.0.0.1": true})
-	})
-}
-
-func TestRepairLeavesAloneWhatMendsItself(t *testing.T) {
-	for name, moment := range map[string]string{"before the second pass": "observe", "before the Lease is had": "hold"} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.aNetwork()
-				s.entry(bluePool, 1, "default/web", "box-1", false)
-				s.pod("web", "u", 1)
-				time.Sleep(5 * time.Minute)
-				passes := 0
-				s.step = func(call, _ string) {
-					if call == "observe" {
-						passes++
-					}
-					if call == moment && passes == 2 {
-						s.mu.Lock()
-						s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/web", "net1"))
-						s.mu.Unlock()
-					}
-				}
-				r := s.reconciler(t)
-				r.Options.Repair = true
-				out, _ := run(t, r)
-				same(t, "repaired", len(out.Repaired), 0)
-				same(t, "not repaired", len(out.Unrepaired), 0)
-				if moment == "hold" { // what is there already stays as it is, and the next pass finds it
-					same(t, "writes", s.made("create", "patch"), []string{"create 10.0.0.1"})
-					return
-				}
-				same(t, "writes", s.made("create", "patch"), []string{})
-			})
-		})
 	}
-}
-
-// A sandbox of which the pool knows nothing: its entry is written back, under a
-// name that no successor takes over if the pod is unknown too.
-func TestRepairWritesAnEntryBack(t *testing.T) {
-	for _, phantom := range []bool{false, true} {
-		t.Run(fmt.Sprintf("phantom: %v", phantom), func(t *testing.T) {
-			bubble(t, func(t *testing.T, s *simulator) {
-				s.entry(bluePool, 9, "default/other", "box-9", true)
-				s.pod("other", "o", 9)
-				if !phantom {
-					s.pod("web", "u", 1)
-				}
-				report := &v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{
-					{ID: "box-9", Namespace: "default", Name: "other", UID: "o", State: v1alpha1.SandboxReady},
-					{ID: "box-1", Namespace: "default", Name: "web", UID: "u", State: v1alpha1.SandboxReady,
-						Addresses: []v1alpha1.Address{{IP: "10.0.0.1", IfName: "net1", Network: "wb", Range: "10.0.0.0/16"}}},
-				}}
-				report.Name = "worker-1"
-				s.step = func(string, string) {
-					s.mu.Lock()
-					defer s.mu.Unlock()
-					report.ObservedAt.Time = time.Now()
-					s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()}}
-				}
-				r := s.reconciler(t)
-				r.Options.Repair = true
-				out, took := run(t, r)
-				same(t, "it took", took, time.Minute)
-				same(t, "not repaired", len(out.Unrepaired), 0)
-				entry, _ := entriesOf(s.pools[bluePool])["1"].(map[string]any)
-				want := "default/web"
-				if phantom {
-					want = "default/web_u"
-				}
-				same(t, "podref", fmt.Sprint(entry["podref"]), want)
-				same(t, "id and ifname", fmt.Sprint(entry["id"], entry["ifname"]), "box-1net1")
-				if !slices.ContainsFunc(out.Repaired, func(f judge.Finding) bool { return strings.Contains(f.IP, "10.0.0.1") }) {
-					t.Errorf("repaired is %v", out.Repaired)
-				}
-			})
-		})
-	}
+	s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("other", 9), running("web", 1)}})
 }
 
 // aThousandUnrecorded are in ten pools, on twenty nodes, of pods that the API has.
@@ -129,200 +52,219 @@ func (s *simulator) aThousandUnrecorded() {
 	time.Sleep(5 * time.Minute)
 }
 
-func (s *simulator) entries() (n int) {
-	for _, p := range s.pools {
-		n += len(entriesOf(p))
+// aLostPool is a cluster whose pool a restore has lost, with what runs and another pool.
+func (s *simulator) aLostPool() {
+	s.aNetwork()
+	s.emptyPool("red-10.1.0.0-16", "10.1.0.0/16")
+	delete(s.pools, bluePool)
+	s.pod("one", "u", 1)
+	s.pod("two", "u", 2)
+	s.runsOn("worker-1", "one", "two")
+	s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("one", 1), running("two", 2)}})
+	time.Sleep(5 * time.Minute)
+}
+
+// manyOnALostPool has so many sandboxes of the lost pool, and some of the one that is there.
+func (s *simulator) manyOnALostPool(lost, onRed int) {
+	s.aLostPool()
+	by := map[string][]v1alpha1.Sandbox{}
+	for i := range lost + onRed {
+		b, node := running(fmt.Sprint("pod-", i), i+1), fmt.Sprint("worker-", i/50)
+		if i >= lost {
+			a := &b.Addresses[0]
+			a.IP, a.Range, a.NetworkName = "10.1"+strings.TrimPrefix(a.IP, "10.0"), "10.1.0.0/16", "red"
+		}
+		s.pod(b.Name, "u", i+1)
+		s.runsOn(node, b.Name)
+		by[node] = append(by[node], b)
 	}
-	return n
+	s.reported(by)
+	time.Sleep(5 * time.Minute)
 }
 
-// A thousand are back soon after they may be, and no hold begins a write after most of
-// a second.
-func TestAThousandAddressesInTenPoolsAreBackInSeconds(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aThousandUnrecorded()
-		s.takes = map[string]time.Duration{"patch": 200 * time.Millisecond, "create": 30 * time.Millisecond, "fresh": 100 * time.Millisecond}
-		var late time.Duration
-		reports := s.step
-		s.step = func(call, object string) {
-			reports(call, object)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if n := len(s.holds); n > 0 && (call == "patch" || call == "create") {
-				late = max(late, time.Since(s.holds[n-1].began))
-			}
-		}
-		r := s.reconciler(nil)
-		r.Options.Repair = true
-		out, took := run(t, r)
-		same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
-		same(t, "entries", s.entries(), 1000)
-		same(t, "reservations of the pool that has some", len(s.reservations), 100)
-		same(t, "patches", len(s.made("patch")), 10)
-		if took > time.Minute+10*time.Second {
-			t.Errorf("it took %s after the minute", took-time.Minute)
-		}
-		if late > 900*time.Millisecond {
-			t.Errorf("a write began %s after the Lease was had", late)
-		}
-	})
+// entryAt is the entry of an address in bluePool: its id and podref.
+func (s *simulator) entryAt(key string) string {
+	e, _ := entriesOf(s.pools[bluePool])[key].(map[string]any)
+	return fmt.Sprint(e["id"], " ", e["podref"])
 }
 
-func TestOnePoolThatCannotBeWrittenStopsNoOther(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aThousandUnrecorded()
-		s.fault = func(call, object string) (error, bool) {
-			if call == "patch" && object == "10.0.0.0-16" {
-				return errServer, false
-			}
-			return nil, false
+// before adds something that happens before a call of a name, after what is there already.
+func (s *simulator) before(call string, happens func()) {
+	already := s.step
+	s.step = func(name, object string) {
+		if already != nil {
+			already(name, object)
 		}
-		r := s.reconciler(nil)
-		r.Options.Repair = true
-		out, _ := run(t, r)
-		same(t, "entries", s.entries(), 900)
-		same(t, "not repaired", len(out.Unrepaired), 100)
-		same(t, "left", out.ToRepair, 100)
-		for _, u := range out.Unrepaired {
-			if u.Why != reconciler.WriteFailed || u.Pool != "kube-system/10.0.0.0-16" {
-				t.Fatalf("%s: %s", u.Why, u)
-			}
+		if name == call {
+			happens()
 		}
-		if n := len(s.holds); n > 40 {
-			t.Errorf("%d holds", n)
-		}
-	})
+	}
 }
 
-// One address in two sandboxes is a Conflict. One of them gets the entry: none would
-// have the next ADD make it three.
-func TestOfTwoThatCarryAnUnrecordedAddressOneGetsTheEntry(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.entry(bluePool, 9, "default/other", "box-other", false)
-		for i, name := range []string{"one", "two", "other"} {
-			s.pod(name, "u", 1+i%2)
-			s.runsOn("worker-1", name)
-		}
-		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("one", 1), running("two", 1), running("other", 9), running("third", 3)}})
-		time.Sleep(5 * time.Minute)
-		r := s.reconciler(t)
-		r.Options.Repair = true
-		out, _ := run(t, r)
-		same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
-		entry, _ := s.recorded(t, 1)
-		same(t, "entry", entry, "box-one default/one")
-		same(t, "holds", len(s.holds), 1)
-		entry, _ = s.recorded(t, 3)
-		same(t, "that of the third", entry, "box-third default/third_u")
-	})
-}
-
-func TestARepairThatAlwaysFailsGivesUp(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.entry(bluePool, 999, "default/other", "box-999", false)
-		s.pod("other", "o", 999)
-		report := &v1alpha1.SandboxReport{}
-		report.Name = "worker-1"
-		for i := 1; i <= 50; i++ {
-			name := fmt.Sprint("web-", i)
-			s.pod(name, "u", i)
-			report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: fmt.Sprint("box-", i), Namespace: "default", Name: name, UID: "u", State: v1alpha1.SandboxReady,
-				Addresses: []v1alpha1.Address{{IP: addressOf(i).String(), IfName: "net1", Network: "wb", Range: "10.0.0.0/16"}}})
-		}
-		report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: "box-999", Namespace: "default", Name: "other", UID: "o", State: v1alpha1.SandboxReady})
-		s.step = func(string, string) { s.heard(report) }
-		s.fault = func(call, _ string) (error, bool) {
-			if call == "patch" {
-				return errServer, false
+// What --repair writes, when, and under how many holds.
+func TestRepair(t *testing.T) {
+	const minute = time.Minute
+	hasReservation := func(s *simulator) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/web", "net1"))
+	}
+	for _, c := range []struct {
+		says       string
+		set        func(s *simulator)
+		fenced     bool
+		mass       bool          // --allow-mass-repair
+		took       time.Duration // but for seconds
+		repaired   int
+		unrepaired refusals
+		calls      []string // of these: hold, create, createpool, patch; nil for any
+		check      func(t *testing.T, s *simulator)
+	}{
+		{says: "a missing reservation, a minute after it was found", set: (*simulator).withoutReservation, took: minute, repaired: 1,
+			calls: []string{"hold [whereabouts]", "create 10.0.0.1"}},
+		{says: "what mends itself before the second pass is left alone", set: func(s *simulator) {
+			s.withoutReservation()
+			passes := 0
+			s.before("observe", func() {
+				if passes++; passes == 3 { // the first is one without --repair
+					hasReservation(s)
+				}
+			})
+		}, took: minute, calls: []string{}},
+		// What is there already stays as it is, and the next pass finds it.
+		{says: "or before the Lease is had", set: func(s *simulator) {
+			s.withoutReservation()
+			s.before("hold", func() { hasReservation(s) })
+		}, took: minute, calls: []string{"hold [whereabouts]", "create 10.0.0.1"}},
+		{says: "an entry is written back", set: func(s *simulator) { s.unrecorded(false) }, took: minute, repaired: 2,
+			check: func(t *testing.T, s *simulator) { same(t, "entry", s.entryAt("1"), "box-web default/web") }},
+		{says: "that of a phantom under a name that no successor takes over", set: func(s *simulator) { s.unrecorded(true) }, took: minute, repaired: 2,
+			check: func(t *testing.T, s *simulator) { same(t, "entry", s.entryAt("1"), "box-web default/web_u") }},
+		// One address in two sandboxes is a Conflict. One of them gets the entry: none would have the next ADD make it three.
+		{says: "of two that carry an address one gets the entry", set: func(s *simulator) {
+			s.entry(bluePool, 9, "default/other", "box-other", false)
+			for i, name := range []string{"one", "two", "other"} {
+				s.pod(name, "u", 1+i%2)
+				s.runsOn("worker-1", name)
 			}
-			return nil, false
-		}
-		r := s.reconciler(nil)
-		r.Options.Repair = true
-		out, took := run(t, r)
-		t.Log(len(out.Unrepaired), took, len(s.holds))
-		if len(s.holds) > 50 {
-			t.Errorf("%d holds in %s, and nothing could be written", len(s.holds), took)
-		}
-	})
-}
-
-func TestRepairHoldsNoLeaseForAPausedPool(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aNetwork()
-		s.entry(bluePool, 1, "default/web", "box-1", false)
-		s.pod("web", "u", 1)
-		s.pools[bluePool].SetAnnotations(map[string]string{ippool.PausedAnnotation: "true"})
-		time.Sleep(5 * time.Minute)
-		r := s.reconciler(t)
-		r.Options.Repair = true
-		began := time.Now()
-		for range 5 {
-			if _, _, err := r.Pass(t.Context(), nil); err != nil {
-				t.Fatal(err)
+			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("one", 1), running("two", 1), running("other", 9), running("third", 3)}})
+		}, took: minute, repaired: 2, check: func(t *testing.T, s *simulator) {
+			same(t, "entries", s.entryAt("1")+", "+s.entryAt("3"), "box-one default/one, box-third default/third_u")
+			same(t, "holds", len(s.holds), 1)
+		}},
+		{says: "a repair that always fails gives up", set: func(s *simulator) {
+			s.unrecorded(false)
+			s.fault = failing("patch", errServer)
+		}, took: minute, unrepaired: refusals{reconciler.WriteFailed: 1}, check: func(t *testing.T, s *simulator) {
+			if len(s.holds) > 10 {
+				t.Errorf("%d holds", len(s.holds))
 			}
-			time.Sleep(time.Minute)
-		}
-		same(t, "calls", s.made("hold", "create", "patch"), []string{})
-		same(t, "it took", time.Since(began), 5*time.Minute)
-	})
-}
-
-// One busy Lease must not keep the loop from everything else.
-func TestRepairDoesNotWaitForABusyLeaseAgainAndAgain(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aNetwork()
-		s.entry(bluePool, 1, "default/web", "box-1", false)
-		s.pod("web", "u", 1)
-		time.Sleep(5 * time.Minute)
-		s.fault = func(call, _ string) (error, bool) {
-			if call == "hold" {
-				return reconciler.ErrLeaseBusy, false
+		}},
+		{says: "a busy Lease is asked for once", set: func(s *simulator) {
+			s.withoutReservation()
+			s.fault = failing("hold", reconciler.ErrLeaseBusy)
+		}, took: minute, unrepaired: refusals{reconciler.LeaseBusy: 1}, calls: []string{"hold [whereabouts]"}},
+		{says: "no Lease is held for a paused pool", set: func(s *simulator) {
+			s.withoutReservation()
+			s.changePool(bluePool, func(u *unstructured.Unstructured) {
+				u.SetAnnotations(map[string]string{ippool.PausedAnnotation: "true"})
+			})
+		}, calls: []string{}},
+		{says: "three hundred of either kind under one hold", mass: true, set: func(s *simulator) {
+			s.aNetwork()
+			var sandboxes []v1alpha1.Sandbox
+			for i := 1; i <= 300; i++ {
+				name := fmt.Sprint("web-", i)
+				s.entry(bluePool, i, "default/"+name, "box-"+name, false)
+				s.pod(name, "u", i)
+				sandboxes = append(sandboxes, running(name, i), running("lost-"+name, 300+i))
 			}
-			return nil, false
-		}
-		r := s.reconciler(t)
-		r.Options.Repair = true
-		for range 2 {
-			if _, _, err := r.Pass(t.Context(), nil); err != nil {
-				t.Fatal(err)
+			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": sandboxes})
+		}, took: minute, repaired: 900, check: func(t *testing.T, s *simulator) {
+			same(t, "entries, reservations", []int{len(entriesOf(s.pools[bluePool])), len(s.reservations)}, []int{600, 600})
+			same(t, "holds and patches", len(s.made("hold", "patch")), 2)
+		}},
+		{says: "a thousand in ten pools in seconds, and no write begins late in a hold", set: func(s *simulator) {
+			s.aThousandUnrecorded()
+			s.takes = map[string]time.Duration{"patch": 200 * time.Millisecond, "create": 30 * time.Millisecond, "fresh": 100 * time.Millisecond}
+			for _, write := range []string{"patch", "create"} {
+				s.before(write, func() {
+					if late := time.Since(s.holds[len(s.holds)-1].began); late > 900*time.Millisecond {
+						s.late = append(s.late, fmt.Sprint(write, " began after ", late))
+					}
+				})
 			}
-			time.Sleep(time.Minute)
-		}
-		same(t, "holds", fmt.Sprint(s.made("hold")), "[hold [whereabouts]]")
-	})
-}
-
-// A thousand of either kind: holds and patches are counted, not findings.
-func TestRepairWritesManyUnderOneHold(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aNetwork()
-		const n = 300
-		report := &v1alpha1.SandboxReport{}
-		report.Name = "worker-1"
-		for i := 1; i <= n; i++ { // entries without a reservation, and sandboxes without an entry
-			name, id := fmt.Sprint("web-", i), fmt.Sprint("box-", i)
-			s.entry(bluePool, i, "default/"+name, id, false)
-			s.pod(name, "u", i)
-			report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: "lost-" + id, Namespace: "default", Name: "lost-" + name, UID: "u", State: v1alpha1.SandboxReady,
-				Addresses: []v1alpha1.Address{{IP: addressOf(n + i).String(), IfName: "net1", Network: "wb", Range: "10.0.0.0/16"}}})
-			report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: id, Namespace: "default", Name: name, UID: "u", State: v1alpha1.SandboxReady})
-		}
-		time.Sleep(5 * time.Minute)
-		s.step = func(string, string) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			report.ObservedAt.Time = time.Now()
-			s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()}}
-		}
-		r := s.reconciler(nil)
-		r.Options.Repair, r.Options.AllowMassRepair = true, true // one node does not have so many
-		out, _ := run(t, r)
-		same(t, "not repaired", len(out.Unrepaired), 0)
-		same(t, "entries and reservations written", len(out.Repaired), 3*n)
-		same(t, "left", out.ToRepair, 0)
-		same(t, "entries", len(entriesOf(s.pools[bluePool])), 2*n)
-		same(t, "reservations", len(s.reservations), 2*n)
-		same(t, "holds and patches", len(s.made("hold", "patch")), 2)
-	})
+		}, took: minute, repaired: 1100, check: func(t *testing.T, s *simulator) { same(t, "patches", len(s.made("patch")), 10) }},
+		{says: "one pool that cannot be written stops no other", set: func(s *simulator) {
+			s.aThousandUnrecorded()
+			s.whereCallFails(errServer, func(call, object string) bool { return call == "patch" && object == bluePool })
+		}, took: minute, repaired: 900, unrepaired: refusals{reconciler.WriteFailed: 100}, check: func(t *testing.T, s *simulator) {
+			if len(s.holds) > 40 {
+				t.Errorf("%d holds", len(s.holds))
+			}
+		}},
+		{says: "a pool that is not there is made with what runs", set: (*simulator).aLostPool, took: minute, repaired: 4,
+			check: func(t *testing.T, s *simulator) {
+				same(t, "calls", s.made("hold", "createpool", "patch"), []string{"hold [whereabouts]", "createpool " + bluePool})
+				p := ippool.ReadPool(s.pools[bluePool])
+				if a := p.Find("2"); p.Problem != "" || a == nil || a.PodRef != "default/two" {
+					t.Errorf("made was %+v", p)
+				}
+			}},
+		{says: "behind the fence at once", set: (*simulator).aLostPool, fenced: true, repaired: 4},
+		{says: "one that an ADD was faster to make is taken as it is", set: func(s *simulator) {
+			s.aLostPool()
+			s.before("createpool", func() {
+				if s.pools[bluePool] == nil {
+					s.entry(bluePool, 1, "default/added", "box-added", true)
+				}
+			})
+		}, took: minute, repaired: 2, check: func(t *testing.T, s *simulator) {
+			same(t, "entries", s.entryAt("1")+", "+s.entryAt("2"), "box-added default/added, box-two default/two")
+		}},
+		{says: "one of thousands is made by many writes", set: func(s *simulator) { s.manyOnALostPool(2500, 0) }, took: minute, repaired: 5000,
+			check: func(t *testing.T, s *simulator) { same(t, "times it was made", len(s.made("createpool")), 1) }},
+		// Its own Lease would be that of a node's slice, which it is not.
+		{says: "one of a network needs the shared Lease alone", fenced: true, set: func(s *simulator) {
+			s.aLostPool()
+			s.busy = map[string]int{"green-10.2.0.0-16": 1 << 20}
+			s.nads[types.NamespacedName{Namespace: "default", Name: "green"}] = &ippool.NAD{Namespace: "default", Name: "green",
+				Networks: []ippool.Network{{Name: "green", Ranges: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}}}}
+			b := running("one", 1)
+			b.Addresses[0].IP, b.Addresses[0].Range, b.Addresses[0].NetworkName = "10.2.0.1", "10.2.0.0/16", "green"
+			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {b}})
+		}, repaired: 1, check: func(t *testing.T, s *simulator) { same(t, "entries", len(entriesOf(s.pools["green-10.2.0.0-16"])), 1) }},
+		{says: "without the right to make one the rest is repaired", set: func(s *simulator) {
+			s.manyOnALostPool(1100, 200)
+			s.fault = failing("createpool", reconciler.ErrForbidden)
+		}, took: minute, repaired: 200, unrepaired: refusals{reconciler.WriteFailed: 1100}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				c.set(s)
+				time.Sleep(5 * time.Minute) // an ADD that was so young would be left alone
+				r := s.reconciler(nil)
+				run(t, r)
+				same(t, "without --repair", s.made("create", "createpool"), []string{})
+				s.holds, s.calls = nil, nil
+				if r.Options.Repair, r.Options.AllowMassRepair = true, c.mass; c.fenced {
+					r.Fence = fenced{time.Now().Add(-minute)}
+				}
+				out, took := run(t, r)
+				same(t, "it took", took.Truncate(10*time.Second), c.took)
+				same(t, "repaired", len(out.Repaired), c.repaired)
+				got := refusals{}
+				for _, u := range out.Unrepaired {
+					got[u.Why]++
+				}
+				same(t, "not repaired", got, c.unrepaired)
+				if c.calls != nil {
+					same(t, "calls", s.made("hold", "create", "createpool", "patch"), c.calls)
+				}
+				if c.check != nil {
+					c.check(t, s)
+				}
+			})
+		})
+	}
 }

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -95,62 +93,4 @@ func (w *truth) podPart(p *truePod) Part {
 			StoppedByKubelet(Now.Sub(p.stopped))(o)
 		}
 	})
-}
-
-// describe is what an observation has, for the reader of a failure.
-func describeCluster(o *Observed) string {
-	var b strings.Builder
-	line := func(format string, args ...any) { fmt.Fprintf(&b, "  "+format+"\n", args...) }
-	ago := func(t time.Time) string {
-		if t.IsZero() {
-			return "never"
-		}
-		return o.Now.Sub(t).Round(time.Second).String()
-	}
-	for _, n := range o.Nodes {
-		line("node %s ready=%v out-of-service=%v %s %v", n.Name, n.Ready, n.OutOfService, n.BootID, n.Labels)
-	}
-	for _, r := range o.Reports {
-		line("report of %s, renewed %s ago, %s", r.Name, ago(r.Renewed), r.BootID)
-		for _, s := range r.Sandboxes {
-			line("  sandbox %s of %s (%s) %s closed=%s %s", s.ID, s.Name, s.UID, s.State, boolText(s.NetworkClosed), addressText(s.Addresses))
-		}
-		for _, a := range r.Attachments {
-			line("  attachment %s of %s (%s) since %s closed=%s %s", a.ID, a.Name, a.UID, ago(a.Since.Time), boolText(a.NetworkClosed), addressText(a.Addresses))
-		}
-		for _, g := range r.Gone {
-			line("  gone %s (%s)", g.ID, g.UID)
-		}
-	}
-	for _, p := range o.Pods {
-		line("pod %s (%s) %s on %q, status %v %v %v, deleted %s, stopped by kubelet %v", p.Name, p.UID, p.Phase, p.Node, p.Status, p.Interfaces, p.IPs, ago(p.Deleted), p.StoppedByKubelet)
-	}
-	for _, p := range o.Pools {
-		for _, a := range p.Allocations {
-			line("pool %s: %s of %s is %s, %s", p.Name, a.Address, a.PodRef, a.ContainerID, a.IfName)
-		}
-	}
-	for _, r := range o.Reservations {
-		line("reservation %s of %s, %s old", r.Name, r.PodRef, ago(r.Created))
-	}
-	for name, n := range o.NADs {
-		line("definition %s %+v %s", name, n.Networks, n.Problem)
-	}
-
-	return b.String()
-}
-
-func boolText(b *bool) string {
-	if b == nil {
-		return "?"
-	}
-	return fmt.Sprint(*b)
-}
-
-func addressText(all []v1alpha1.Address) string {
-	text := ""
-	for _, a := range all {
-		text += fmt.Sprintf(" %s in %q", a.IP, a.NetworkName)
-	}
-	return text
 }

@@ -40,15 +40,15 @@ func gates() []Mutant {
 		{Fault: "The breaker counts each pass by itself", In: "reconciler", Decl: "window.breaker", Tests: "TestTheBreakerCountsTheLastHour",
 			Old: `n += w.made()
 	if`, New: `if`},
-		{Fault: "Releases are not counted before they are made", In: "reconciler", Decl: "Reconciler.countInWindow", Tests: "TestWhatIsAboutToBeReleasedIsCountedBefore",
+		{Fault: "Releases are not counted before they are made", In: "reconciler", Decl: "Reconciler.countInWindow", Tests: "TestTheBreakersWindow",
 			Old: `return w.and(now, n, j.Total)
 	})
 	if err`, New: `return w
 	})
 	if err`},
-		{Fault: "What cannot be counted is released", In: "reconciler", Decl: "Reconciler.countInWindow", Tests: "TestNothingUnconfirmedIsReleasedThatCannotBeCounted",
+		{Fault: "What cannot be counted is released", In: "reconciler", Decl: "Reconciler.countInWindow", Tests: "TestTheBreakersWindow",
 			Old: `why, text = WriteFailed, notCounted(err)`, New: `_ = err`},
-		{Fault: "A window that cannot be read counts as empty", In: "reconciler", Decl: "readWindow", Tests: "TestNothingUnconfirmedIsReleasedThatCannotBeCounted",
+		{Fault: "A window that cannot be read counts as empty", In: "reconciler", Decl: "readWindow", Tests: "TestTheBreakersWindow",
 			Old: `return nil, false, fmt.Errorf(`, New: `return nil, false, nil; _ = fmt.Errorf(`},
 		{Fault: "An object whose version runs backwards is no restore", In: "reconciler", Decl: "History.checkRevision", Tests: "TestAnObjectThatIsOlderThanBeforeShowsARestore",
 			Old: `o.Restored = older`, New: `_ = older`},
