@@ -82,28 +82,3 @@ func TestAHundredHungShimsOf250CostOnlyThemselves(t *testing.T) {
 		})
 	}
 }
-
-// Whatever the statuses of one inspection take, the others come at the next.
-func TestAnInspectionEndsWithinItsTimeAndTheNextAsksForTheRest(t *testing.T) {
-	n := newNode(t, critest.Containerd)
-	crowd(n, func(s *critest.Sandbox) { s.Hung = true })
-	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
-	defer stop()
-	inspection, err := n.Inspect(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := func(l *agent.Inspection) (n int) {
-		for i := range l.Sandboxes {
-			if l.Sandboxes[i].NetworkClosed != nil {
-				n++
-			}
-		}
-		return n
-	}
-	first := known(inspection)
-	if first == 252 || len(inspection.Sandboxes) != 252-1 {
-		t.Errorf("%d of %d are known", first, len(inspection.Sandboxes))
-	}
-	equal(t, "known at the next", known(n.inspect()), 150+1)
-}
