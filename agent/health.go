@@ -96,7 +96,8 @@ func (h *Health) inspected(inspection *Inspection, unread map[string]error) {
 	defer h.mu.Unlock()
 	h.lastAttempt = time.Now()
 	if h.inspectErr != "" {
-		h.log.Info("the node can be inspected again", "seen", inspection)
+		h.log.Info("the node can be inspected again",
+			"sandboxes", len(inspection.Sandboxes), "attachments", len(inspection.Attachments))
 	}
 	h.inspectErr = ""
 	if len(unread) > h.unreadable {

@@ -239,17 +239,6 @@ func creationTime(t time.Time) metav1.Time {
 	return apiTime(t)
 }
 
-// String summarizes an inspection for a log line.
-func (in *Inspection) String() string {
-	ready := 0
-	for i := range in.Sandboxes {
-		if in.Sandboxes[i].State == v1alpha1.SandboxReady {
-			ready++
-		}
-	}
-	return fmt.Sprintf("%d sandboxes (%d ready), %d attachments", len(in.Sandboxes), ready, len(in.Attachments))
-}
-
 // Report inspects the node once and returns the report that follows on the one before,
 // which must be of this machine (nil for none), and the UIDs of all pods that run.
 func (ni *NodeInspector) Report(ctx context.Context, before *v1alpha1.SandboxReport) (next *v1alpha1.SandboxReport, runs []string, err error) {

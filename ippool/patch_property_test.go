@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // storedPoolGen draws pools as years of versions and accidents leave them: odd
@@ -63,7 +64,7 @@ func entriesOf(o *unstructured.Unstructured) map[string]any {
 func applied(t tester, p stored, patch []byte, want *unstructured.Unstructured, got *ippool.Pool) *unstructured.Unstructured {
 	t.Helper()
 	before := p.Object.DeepCopy()
-	after, err := ippool.ApplyPatch(p.Object, patch)
+	after, err := judgetest.ApplyPatch(p.Object, patch)
 	if err != nil {
 		t.Fatalf("%s does not apply: %v", patch, err)
 	}
@@ -103,7 +104,7 @@ func TestAPatchRemovesTheEntriesMeantAndNothingElseOfAnyPool(t *testing.T) {
 		if patch, err = ippool.RemovePatch(got, rest); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ippool.ApplyPatch(after, patch); err != nil {
+		if _, err := judgetest.ApplyPatch(after, patch); err != nil {
 			t.Fatalf("the next patch, of what is left: %s: %v", patch, err)
 		}
 	})
@@ -135,7 +136,7 @@ func TestAPatchWritesTheEntryMeantAndNothingElseIntoAnyPool(t *testing.T) {
 		applied(t, p, patch, want, p.With([]ippool.NewEntry{e}, "later"))
 		other := p.Object.DeepCopy() // of the same version, with another entry in the slot
 		entriesOf(other)[key] = map[string]any{"id": "other", "podref": "default/other"}
-		if out, err := ippool.ApplyPatch(other, patch); err == nil {
+		if out, err := judgetest.ApplyPatch(other, patch); err == nil {
 			t.Fatalf("%s overwrites what came between: %s", patch, jsonOf(out))
 		}
 	})
@@ -181,7 +182,7 @@ func TestAPatchFailsOnAnyOtherVersionOfAnyPool(t *testing.T) {
 				entry[field] = entry[field].(string) + "x"
 			}
 		}
-		if out, err := ippool.ApplyPatch(changed, patch); err == nil {
+		if out, err := judgetest.ApplyPatch(changed, patch); err == nil {
 			t.Fatalf("%s applies to %s and gives %s", patch, jsonOf(changed), jsonOf(out))
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 type operation struct {
@@ -91,7 +92,7 @@ func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
 	}
 	equal(t, "operations", len(operations(t, patch)), 9999)
 	equal(t, "most removals", ippool.MaxRemovals, 4999)
-	out, err := ippool.ApplyPatch(p.Object, patch)
+	out, err := judgetest.ApplyPatch(p.Object, patch)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 func TestWritingBackIntoATakenSlotFails(t *testing.T) {
@@ -31,7 +32,7 @@ func TestWritingBackIntoAPoolWithoutAllocationsIsAnErrorOrWorks(t *testing.T) {
 	if err != nil {
 		return
 	}
-	if out, err := ippool.ApplyPatch(p.Object, patch); err != nil || ippool.ReadPool(out).Find("5") == nil {
+	if out, err := judgetest.ApplyPatch(p.Object, patch); err != nil || ippool.ReadPool(out).Find("5") == nil {
 		t.Errorf("%s gives %s, %v", patch, jsonOf(out), err)
 	}
 }
@@ -60,7 +61,7 @@ func TestAnEntryIsReplacedOnlyWhileItIsTheVeryOneThatWasSeen(t *testing.T) {
 	} {
 		changed := p.Object.DeepCopy()
 		setEntry(t, changed, "5", entry)
-		if _, err := ippool.ApplyPatch(changed, patch); err == nil {
+		if _, err := judgetest.ApplyPatch(changed, patch); err == nil {
 			t.Errorf("%s, and it is replaced all the same", says)
 		}
 	}

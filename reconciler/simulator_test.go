@@ -22,6 +22,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // A simulator is a small cluster in memory, a Source and a Writer: objects with
@@ -250,7 +251,7 @@ func (s *simulator) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte)
 		return "", fmt.Errorf("%w: it is gone", reconciler.ErrConflict)
 	}
 	before := len(entriesOf(s.pools[p.Name]))
-	next, err := ippool.ApplyPatch(s.pools[p.Name], patch)
+	next, err := judgetest.ApplyPatch(s.pools[p.Name], patch)
 	if err != nil {
 		return "", fmt.Errorf("%w: %v", reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
 	}

@@ -12,14 +12,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
-	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 const pool = `apiVersion: whereabouts.cni.cncf.io/v1alpha1
@@ -120,7 +122,7 @@ func (c *cluster) PatchPool(_ context.Context, p *ippool.Pool, patch []byte) (st
 		return "", c.errPatch
 	}
 	i := c.at("IPPool", p.Name)
-	patched, err := ippool.ApplyPatch(c.objects[i], patch)
+	patched, err := judgetest.ApplyPatch(c.objects[i], patch)
 	if err == nil {
 		c.objects[i] = patched
 	}
