@@ -43,9 +43,7 @@ func TestNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 			began := time.Now()
 			newcomers := i.runningWithin(t, 4*time.Minute, names...)
 			t.Logf("%d newcomers ran after %.1fs", c.pods, time.Since(began).Seconds())
-			if done().fenced.IsZero() {
-				t.Error("there was no fence")
-			}
+			done().stood(t)
 			running := append(newcomers, kept)
 			if c.ends {
 				eventuallyWithin(t, 2*time.Minute, "the phantoms' entries to go", func() bool { return len(i.contents(t)) == 2*len(running) })
@@ -82,9 +80,7 @@ func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) 
 				}
 			})
 			newcomers := i.runningWithin(t, 4*time.Minute, names...)
-			if done().fenced.IsZero() {
-				t.Error("there was no fence")
-			}
+			done().stood(t)
 			if restarted {
 				for _, what := range []string{"deployment/web", "statefulset/db"} {
 					i.mustKubectl(t, "rollout", "status", "--timeout=300s", what)
@@ -116,9 +112,7 @@ func TestTheAddressesOfPodsOfThePastAreFreedAfterARestore(t *testing.T) {
 		names = i.create(t, "newcomer", "", 6)
 	})
 	newcomers := i.runningWithin(t, 4*time.Minute, names...)
-	if done().fenced.IsZero() {
-		t.Error("there was no fence")
-	}
+	done().stood(t)
 	i.apart(t, newcomers...)
 	eventuallyWithin(t, 2*time.Minute, "the entries of the past to go", func() bool { return len(i.contents(t)) == 2*(1+len(newcomers)) })
 }
@@ -141,9 +135,7 @@ func TestTheOtherReplicaFencesWhenARestoreCostsTheLeadersNode(t *testing.T) {
 	var names []string
 	done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", other.Name, pods) })
 	newcomers := i.runningWithin(t, 5*time.Minute, names...)
-	if done().fenced.IsZero() {
-		t.Error("there was no fence")
-	}
+	done().stood(t)
 	i.apart(t, append(newcomers, phantoms...)...)
 	equal(t, "the entry of the pod on the lost node is there", i.contents(t)["10.1.0.0-24 1"] != "", true)
 }
@@ -155,6 +147,14 @@ const fenceHolder = "ip-reconcile/fence"
 // answered again, and when the fence stood and fell.
 type restore struct {
 	answered, fenced, open time.Time
+}
+
+// stood checks that there was a fence.
+func (r *restore) stood(t *testing.T) {
+	t.Helper()
+	if r.fenced.IsZero() {
+		t.Error("there was no fence")
+	}
 }
 
 func (r *restore) String() string {

@@ -19,12 +19,11 @@ import (
 // node has its own /run, /var/lib and /etc/cni. The test sees them with
 // Runtime.Outside.
 const (
-	Socket     = "/run/containerd/containerd.sock"
-	StateDir   = "/run/containerd"
-	RootDir    = "/var/lib/containerd"
-	NetNSDir   = "/run/netns"           // containerd keeps network namespaces here (by its name /var/run/netns)
-	ResultsDir = "/var/lib/cni/results" // libcni's cache of containerd's own networks
-	MultusDir  = "/var/lib/cni/multus"  // Multus' cniDir
+	Socket    = "/run/containerd/containerd.sock"
+	StateDir  = "/run/containerd"
+	RootDir   = "/var/lib/containerd"
+	NetNSDir  = "/run/netns"          // containerd keeps network namespaces here (by its name /var/run/netns)
+	MultusDir = "/var/lib/cni/multus" // Multus' cniDir
 )
 
 // A Runtime is the real containerd of a Node, with its shims, runc and CNI plugins.
