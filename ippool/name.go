@@ -6,24 +6,38 @@ import (
 	"slices"
 	"strings"
 
-	wbkubernetes "github.com/k8snetworkplumbingwg/whereabouts/pkg/storage/kubernetes"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// normalizeRange is the part of a pool's name that comes from its range.
+// whereabouts' own functions for names are in a package that imports client-go, which judging must not, and print
+// to stderr. A test compares these with them.
+
+// normalizeRange is the part of a pool's name that comes from its range
+// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, normalizeRange).
 func normalizeRange(text string) string {
-	return wbkubernetes.IPPoolName(wbkubernetes.PoolIdentifier{IpRange: text})
+	if strings.HasSuffix(text, ":") {
+		text += "0"
+	}
+	return strings.NewReplacer(":", "-", "/", "-").Replace(text)
 }
 
-// PoolName is the name of the pool of a network's range that is not cut into slices.
+// PoolName is the name of the pool of a network's range that is not cut into slices
+// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, IPPoolName).
 func PoolName(network string, r netip.Prefix) string {
-	return wbkubernetes.IPPoolName(wbkubernetes.PoolIdentifier{IpRange: r.Masked().String(), NetworkName: network})
+	return withNetwork(network, normalizeRange(r.Masked().String()))
 }
 
-// ReservationName is the name of the OverlappingRangeIPReservation of an
-// address in a network, "" being the unnamed one.
+// ReservationName is the name of the OverlappingRangeIPReservation of an address in a network, "" being the unnamed
+// one (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, NormalizeIP).
 func ReservationName(network string, a netip.Addr) string {
-	return wbkubernetes.NormalizeIP(a.Unmap().WithZone("").AsSlice(), network)
+	return withNetwork(network, normalizeRange(a.Unmap().WithZone("").String()))
+}
+
+func withNetwork(network, name string) string {
+	if network == "" {
+		return name
+	}
+	return network + "-" + name
 }
 
 // ReservedAddress is the address that a reservation's name stands for in a

@@ -46,6 +46,9 @@ func TestThePoolNameThatWhereaboutsGivesAdmitsItsNetworkNodeAndLease(t *testing.
 			id.NodeName = nodeGen().Draw(t, "node")
 		}
 		name := kubernetes.IPPoolName(id)
+		if got := ippool.PoolName(id.NetworkName, netip.MustParsePrefix(id.IpRange)); !sliced && got != name {
+			t.Fatalf("%v: %q; whereabouts says %q", id, got, name)
+		}
 		p := namedPool(name, id.IpRange)
 		nodes := map[string]bool{"node-1": true, "other": true, id.NodeName: sliced}
 		if got := p.Networks(nodes); !slices.Contains(got, id.NetworkName) {

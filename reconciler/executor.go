@@ -51,6 +51,7 @@ type kind interface {
 type executor struct {
 	*liveIndex
 	kind
+	doing     string // what progress says
 	namespace string
 	leases    []string
 	out       *Result
@@ -67,8 +68,8 @@ func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes 
 	for _, g := range grouped(changes) {
 		e := &executor{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: firstBatch(isRepair, !o.Fenced.IsZero()),
 			recorded: map[string]bool{}, conflicts: map[string]string{}}
-		if e.kind = (releases{e}); isRepair {
-			e.kind = repairs{e}
+		if e.kind, e.doing = (releases{e}), "releasing"; isRepair {
+			e.kind, e.doing = repairs{e}, "repairing"
 		}
 		e.run(ctx, g.changes)
 	}
@@ -79,6 +80,7 @@ func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes 
 func (e *executor) run(ctx context.Context, todo []*change) {
 	isSpent, barren := false, 0 // the last hold was too short; how many holds in a row got nothing through
 	for len(todo) > 0 {
+		e.progress("%s in namespace %s: %d to go", e.doing, e.namespace, len(todo)) // a step for the liveness probe, too
 		n := min(e.pace.size, len(todo))
 		begun, wrote := countBegun(todo[:n]), e.wrote
 		if isSpent && begun > 0 { // no more reservations are deleted before these have their entries removed

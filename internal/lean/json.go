@@ -170,6 +170,12 @@ func (r *Reader) End() error {
 // Err is what was wrong with the text so far.
 func (r *Reader) Err() error { return r.err }
 
+// More reports whether there is more text than spaces. A NUL byte is text.
+func (r *Reader) More() bool {
+	r.space()
+	return r.err == nil && r.at < len(r.text)
+}
+
 func (r *Reader) fail(what string) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s at byte %d of %d", errMalformed, what, r.at, len(r.text))

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -74,14 +73,23 @@ type unreadSandbox struct {
 	mention
 	any    bool
 	on     []*ippool.NAD // nil: one that cannot be read
-	ranges []v1alpha1.Network
+	ranges []networkRange
 }
+
+// networkRange is a range of a network; the zero prefix is one that cannot be read, and may have any address.
+type networkRange struct {
+	network string
+	prefix  netip.Prefix
+}
+
+// maxRanges is how many ranges the unread sandboxes of a report are taken at their word for. Those of a report that
+// names more may carry any address: judging must not cost what a report can name times all entries.
+const maxRanges = 256
 
 // mayCarry reports whether the sandbox may carry an item's address.
 func (u *unreadSandbox) mayCarry(it *Item) bool {
-	return u.any || slices.ContainsFunc(u.on, it.mayBeOn) || slices.ContainsFunc(u.ranges, func(n v1alpha1.Network) bool {
-		p, err := netip.ParsePrefix(n.Range)
-		return it.isOfNetwork(n.NetworkName) && (err != nil || slices.ContainsFunc(it.addresses(), p.Contains))
+	return u.any || slices.ContainsFunc(u.on, it.mayBeOn) || slices.ContainsFunc(u.ranges, func(n networkRange) bool {
+		return it.isOfNetwork(n.network) && (!n.prefix.IsValid() || slices.ContainsFunc(it.addresses(), n.prefix.Contains))
 	})
 }
 
@@ -114,20 +122,21 @@ func (x *Index) findUnreadClaim(it *Item) {
 	}
 }
 
-// findUnread finds the sandboxes whose addresses are not known. An item is at most one of two sandboxes, so that of a
-// report two of a network are enough; there may be thousands.
+// findUnread finds the sandboxes whose addresses are not known. An item is at most one of two sandboxes, so that two
+// sandboxes for each network or range are enough; there may be thousands.
 func (x *Index) findUnread() (found []unreadSandbox) {
 	type claim struct {
-		any     bool
-		on      *ippool.NAD
-		ofRange v1alpha1.Network
+		expired bool
+		of      any // a *NAD, a networkRange, or true for any address
 	}
+	known := map[claim][]string{}
 	for _, r := range x.reports {
 		if !r.hasUnread {
 			continue
 		}
-		known := map[claim][]string{}
-		isNew := func(c claim, id string) bool {
+		expired, ranges := x.expired(r), 0
+		isNew := func(of any, id string) bool {
+			c := claim{expired, of}
 			if ids := known[c]; len(ids) == 2 || slices.Contains(ids, id) {
 				return false
 			}
@@ -149,19 +158,21 @@ func (x *Index) findUnread() (found []unreadSandbox) {
 				}
 			case len(u.MayCarry) > 0:
 				for _, n := range u.MayCarry {
-					if isNew(claim{ofRange: n}, u.ID) {
-						u.ranges = append(u.ranges, n)
+					prefix, _ := netip.ParsePrefix(n.Range)
+					if of := (networkRange{n.NetworkName, prefix}); ranges < maxRanges && isNew(of, u.ID) {
+						u.ranges, ranges = append(u.ranges, of), ranges+1
 					}
 				}
+				u.any = ranges == maxRanges && isNew(true, u.ID)
 			case pod != nil:
 				for _, name := range pod.Selected {
 					on = append(on, name.String())
 				}
 			default:
-				u.any = isNew(claim{any: true}, u.ID)
+				u.any = isNew(true, u.ID)
 			}
 			for _, name := range on {
-				if nad := x.nads[name]; isNew(claim{on: nad}, u.ID) {
+				if nad := x.nads[name]; isNew(nad, u.ID) {
 					u.on = append(u.on, nad)
 				}
 			}

@@ -77,10 +77,10 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 			continue
 		}
 		for addr := range x.podsByAddress {
-			p.noteCarried(addr)
+			p.carriedAs.add(p.Range, addr)
 		}
 		for addr := range x.sandboxesByAddress {
-			p.noteCarried(addr)
+			p.carriedAs.add(p.Range, addr)
 		}
 	}
 	x.unread = x.findUnread()

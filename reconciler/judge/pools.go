@@ -20,7 +20,7 @@ type pool struct {
 	// Only where keys are ambiguous may an entry stand for an address that does not read back from its key, so
 	// that every address that is carried is looked up by every key it may have.
 	keyed     map[uint64][]*ippool.Allocation // by offset; nil where keys are unambiguous
-	carriedAs map[uint64]map[netip.Addr]bool
+	carriedAs byKey
 	missing   bool // it does not exist, see missingPool
 }
 
@@ -55,7 +55,7 @@ func (x *Index) newPool(p *ippool.Pool, networks []string) *pool {
 	}
 	q.slice, q.taken = x.sliceNodes(q), make(map[uint64]bool, len(p.Allocations))
 	if p.Range.AmbiguousKeys() {
-		q.keyed, q.carriedAs = map[uint64][]*ippool.Allocation{}, map[uint64]map[netip.Addr]bool{}
+		q.keyed, q.carriedAs = map[uint64][]*ippool.Allocation{}, byKey{}
 	}
 	for i := range p.Allocations {
 		a := &p.Allocations[i]
@@ -73,13 +73,15 @@ func (x *Index) newPool(p *ippool.Pool, networks []string) *pool {
 	return q
 }
 
-// noteCarried notes an address that somebody carries, in a pool with ambiguous keys.
-func (p *pool) noteCarried(addr netip.Addr) {
-	for _, k := range p.Range.Keys(addr) {
-		if p.carriedAs[k] == nil {
-			p.carriedAs[k] = map[netip.Addr]bool{}
+// byKey are addresses by the keys that they may have.
+type byKey map[uint64]map[netip.Addr]bool
+
+func (m byKey) add(r ippool.Range, addr netip.Addr) {
+	for _, k := range r.Keys(addr) {
+		if m[k] == nil {
+			m[k] = map[netip.Addr]bool{}
 		}
-		p.carriedAs[k][addr] = true
+		m[k][addr] = true
 	}
 }
 
@@ -173,11 +175,7 @@ func (x *Index) possibleAddresses(p *pool, a *ippool.Allocation) []netip.Addr {
 		return []netip.Addr{a.Address}
 	}
 	others := slices.Collect(maps.Keys(p.carriedAs[a.Offset]))
-	for addr := range x.live.podsByAddress {
-		if p.Range.HasKey(addr, a.Offset) {
-			others = append(others, addr)
-		}
-	}
+	others = slices.AppendSeq(others, maps.Keys(x.live.carriedAs[p][a.Offset]))
 	others = slices.DeleteFunc(others, func(addr netip.Addr) bool { return addr == a.Address })
 	return append([]netip.Addr{a.Address}, uniqueAddresses(others)...)
 }

@@ -132,6 +132,14 @@ func hostiles() []hostile {
 			return lying(n, unreadLie, NAD("other", WhereaboutsConfig("192.168.0.0/16", "other")),
 				Pod("web-0", OnNode(liar), NetworkStatus(`[{"name":"default/other","interface":"net1"}]`)))
 		}},
+		{"ranges that unread sandboxes may carry", func(n int) *Observed {
+			return lying(n, func(i int, b *v1alpha1.Sandbox) {
+				b.AddressesUnread = true
+				for k := range 8 {
+					b.MayCarry = append(b.MayCarry, v1alpha1.Network{Range: fmt.Sprintf("172.%d.%d.%d/32", i>>8, i&255, k)})
+				}
+			})
+		}},
 		{"pods that carry the same addresses", func(n int) *Observed {
 			return lying(n, func(i int, b *v1alpha1.Sandbox) { at(b, addressAt(i)) }, carriers(n/10))
 		}},
@@ -205,6 +213,27 @@ func TestASecondCheckOfFourTimesAsManyLiesTakesFourTimesAsLong(t *testing.T) {
 			grows(t, secondCheck(t, h, 1000), secondCheck(t, h, 4000))
 		})
 	}
+}
+
+// Of a range wider than /64 a key may stand for several addresses, which a live read of many pods must not be searched for.
+func TestASecondCheckOfAWideRangeTakesFourTimesAsLongForFourTimesAsManyPods(t *testing.T) {
+	took := func(n int) time.Duration {
+		entries := make([]Allocation, n)
+		parts := []Part{Node("worker-1"), FreshReport("worker-1"), NAD("wb", WhereaboutsConfig("fd00::/48", ""))}
+		var addresses []netip.Addr
+		for i := range n {
+			entries[i] = Alloc(fmt.Sprint(i+1), fmt.Sprintf("default/p-%d", i), fmt.Sprint("box-", i), "net1")
+			a := netip.AddrFrom16([16]byte{0: 0xfd, 14: byte((i + 1) >> 8), 15: byte(i + 1)})
+			addresses = append(addresses, a)
+			parts = append(parts, Pod(fmt.Sprint("p-", i), OnNode("worker-1"), NetworkStatus(fmt.Sprintf(`[{"name":"default/wb","interface":"net1","ips":[%q]}]`, a))))
+		}
+		o := Observe(append(parts, Pool("fd00---48", "fd00::/48", entries...))...)
+		return processorTime(t, func() func() {
+			x := judge.NewIndex(o.Observation, nil, judge.Policy{})
+			return func() { x.With(&judge.Live{Now: o.Now, Pods: o.Pods}).JudgeAddresses(addresses) }
+		})
+	}
+	grows(t, took(1000), took(4000))
 }
 
 // BenchmarkASecondCheckAgainstALiar is with as many sandboxes as the API server takes of a

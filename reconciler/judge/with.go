@@ -33,6 +33,7 @@ type Live struct {
 type overlay struct {
 	pods          map[types.NamespacedName]*podstate.Pod
 	podsByAddress map[netip.Addr][]podAddress
+	carriedAs     map[*pool]byKey // of podsByAddress, for pools whose keys are ambiguous
 	reservations  map[types.NamespacedName]*ippool.Reservation
 }
 
@@ -57,6 +58,16 @@ func (x *Index) With(live *Live) *Index {
 		y.setPools(x.poolsWith(live.Pools))
 	}
 	y.live.podsByAddress = y.carriedBy(maps.Values(y.live.pods), len(y.live.pods))
+	y.live.carriedAs = map[*pool]byKey{}
+	for _, p := range y.pools {
+		if p.keyed == nil {
+			continue
+		}
+		y.live.carriedAs[p] = byKey{}
+		for addr := range y.live.podsByAddress {
+			y.live.carriedAs[p].add(p.Range, addr)
+		}
+	}
 	y.unread = y.findUnread()
 	return &y
 }

@@ -39,7 +39,7 @@ func objectsOf(e entry, text []byte) (objects []*object, lists int, err error) {
 		}
 	}
 	for _, d := range documents {
-		for r := lean.New(d); r.Kind() != 0; {
+		for r := lean.New(d); r.More(); {
 			if err := f.read(r); err != nil {
 				return nil, 0, err
 			}
