@@ -177,23 +177,12 @@ func TestRunOnASnapshotPrintsWhatItWouldSendAndWritesNothing(t *testing.T) {
 	}
 }
 
-func TestRecoverPrintsWhatItWouldWrite(t *testing.T) {
-	const rows = "jsonpath={range .writes[*]}{.kind}/{.ip}/{.podRef}/{.instead}/{.state} {end}"
-	code, out, errs := run(t, "recover", "--snapshot", sample, "-o", rows)
-	if want := "MissingReservation/10.0.0.30/default/web-15//Planned Unrecorded/10.0.0.40/default/lost//Planned MissingReservation/10.0.0.40/default/lost//Planned " +
-		"Misrecorded/10.0.0.41/default/moved/default/past-0/Planned MissingReservation/10.0.0.41/default/moved/default/past-0/Planned "; out != want || code != exitLeft {
-		t.Errorf("exit code %d; stderr: %s; would write %s", code, errs, out)
-	}
-	refused(t, []string{"recover", "--yes", "--snapshot", sample}, []string{sample, "nothing is written to a snapshot"})
-}
-
 func TestRecoverNeedsReports(t *testing.T) {
 	dir := copySample(t)
 	if err := os.Remove(filepath.Join(dir, "sandboxreports.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	code, _, errs := run(t, "recover", "--snapshot", dir)
-	if code != exitFailed || !strings.Contains(errs, "no node agent has reported what runs") {
+	if code, _, errs := run(t, "recover", "--snapshot", dir); code != exitFailed || !strings.Contains(errs, "no node agent has reported what runs") {
 		t.Errorf("exit code %d; stderr: %s", code, errs)
 	}
 }
@@ -215,35 +204,6 @@ func contents(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-func TestTablesFitIn120Columns(t *testing.T) {
-	for _, args := range [][]string{
-		{"explain", "10.0.0.13", "--snapshot", sample},
-		{"explain", "10.0.0.20", "--snapshot", sample},
-	} {
-		_, out, _ := run(t, args...)
-		for line := range strings.Lines(out) {
-			// A command is not broken, however long the name of its cluster is.
-			if n := len([]rune(strings.TrimRight(strings.Replace(line, ofThatCluster, "", 1), "\n"))); n > 120 {
-				t.Errorf("%v: %d columns: %s", args, n, line)
-			}
-		}
-	}
-}
-
-func TestAFilterOfWhatIsNotThereIsAnErrorAtTheEnd(t *testing.T) {
-	for flag, says := range map[string]string{
-		"--pool=10.0.0.0-24,10.0.0.0-42": `--pool "10.0.0.0-42": there is no such pool`, "--pool=10.0.0.0/23": `--pool "10.0.0.0/23": there is no such pool`,
-		"--pod-namespace=nope": `--pod-namespace "nope": it has no pods`, "--on-node=nope": `--on-node "nope": there is no such node`,
-	} {
-		for _, command := range []string{"check", "run"} {
-			code, _, errs := run(t, command, "--snapshot", sample, "--log-level", "error", flag)
-			if code != exitFailed || !strings.Contains(errs, says) {
-				t.Errorf("%s %s: exit code %d, %s", command, flag, code, errs)
-			}
-		}
-	}
-}
-
 // refused checks that a command line ends with exit code 2 and one line that says so.
 func refused(t *testing.T, args, want []string) {
 	t.Helper()
@@ -258,15 +218,6 @@ func refused(t *testing.T, args, want []string) {
 		if !strings.Contains(errs, w) {
 			t.Errorf("%q lacks %q", errs, w)
 		}
-	}
-}
-
-func TestCompletionKnowsTheCommandsAndTheValuesOfFlags(t *testing.T) {
-	if code, out, _ := run(t, "completion", "bash"); code != exitClean || !strings.Contains(out, "__start_ip-reconcile") {
-		t.Errorf("completion bash: exit code %d", code)
-	}
-	if _, out, _ := run(t, "__complete", "check", "--output", ""); !strings.Contains(out, "json") {
-		t.Errorf("completing --output gives %q", out)
 	}
 }
 

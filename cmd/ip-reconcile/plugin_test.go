@@ -82,6 +82,9 @@ func TestHelpSaysTheProgramsOwnNameWhereItIsNoPlugin(t *testing.T) {
 
 func TestKubectlCompletesThePluginsCommandLine(t *testing.T) {
 	calledBy(t, "kubectl_complete-ip_reconcile", "check", "--verdict", "")
+	if code, out, _ := run(t, "completion", "bash"); code != exitClean || !strings.Contains(out, "__start_") {
+		t.Errorf("completion bash: exit code %d", code)
+	}
 	if _, out, _ := run(t, arguments()...); out != "InUse\nHeld\nStale\n:4\n" {
 		t.Errorf("got %q", out)
 	}

@@ -109,81 +109,67 @@ func (c conflict) advise(a advice.Advisor) (steps []document.Advice) {
 	if len(c.carriers) < 2 {
 		return a.Steps("findings", string(judge.Conflict), advice.Facts{Names: map[string]string{"ip": c.ip}})
 	}
-	add := func(name string, f advice.Facts) { steps = append(steps, a.Steps("conflict", "Conflict "+name, f)...) }
-	names := map[string]string{"ip": c.ip, "pool": c.pool, "place": "no pool"}
+	phantoms, pods := c.split()
+	named, repaired := c.named(), c.repaired()
+	var rule string // an entry of advice.yaml
+	var keeper carrier
+	var leaving []carrier          // who gives the address up, in this order
+	var entryFirst, entryLast bool // an entry is written before that, or after
+	switch {
+	case named >= 0 && !c.carriers[named].phantom: // the others have no entry that their DEL could free
+		rule, keeper, leaving = "pod is named", c.carriers[named], c.without(named)
+		for i, x := range leaving {
+			if x.pod == keeper.pod { // to delete the pod would end the one that keeps it
+				leaving[i].phantom = x.phantom || x.container != "" && x.node != ""
+			}
+		}
+	case named >= 0:
+		// If the phantom ended first its DEL would free the entry while others carry the address, and the next ADD
+		// could hand it out.
+		rule, keeper, leaving = "phantom is named", c.carriers[named], append(c.without(named), c.carriers[named])
+	// Where nobody is named no DEL frees anything, and the next ADD may hand the address out once more. An
+	// entry comes first, but where all pods but one are phantoms: they are ended.
+	case c.entry == nil && len(pods) == 1:
+		rule, keeper, leaving, entryLast = "only one pod", pods[0], phantoms, true
+	case c.entry == nil && c.repair != "" && len(pods) > 0:
+		rule, keeper, leaving, entryFirst = "entry first", carrier{pod: c.repair}, c.without(repaired), true
+		if repaired >= 0 {
+			keeper = c.carriers[repaired]
+		}
+	case c.entry == nil:
+		rule, leaving = "nobody keeps", append(phantoms, pods...)
+	// The entry of another is held while anybody carries the address, so that it is not handed out meanwhile.
+	case c.entry.Verdict == judge.InUse:
+		rule, leaving = "another has it", c.carriers
+	case len(pods) == 0:
+		rule, leaving = "only phantoms", phantoms
+	default:
+		rule, keeper, leaving, entryLast = "oldest keeps", pods[0], append(phantoms, pods[1:]...), true
+	}
+	names := map[string]string{"ip": c.ip, "pool": c.pool, "place": "no pool", "keeper": keeper.String()}
 	if c.entry != nil {
 		names["entry"] = c.entry.PodRef()
 	}
 	if c.pool != "" {
 		names["place"] = "pool " + c.pool
 	}
-	say := func(name string, keeper carrier) {
-		names["keeper"] = keeper.String()
-		add(name, advice.Facts{Names: names})
-	}
-	writeBack := func() { add("write back", advice.Facts{Names: names}) }
-	// A pod that the API has is made again, a phantom is ended on its node.
-	giveUp := func(carriers ...carrier) {
-		for _, x := range carriers {
-			f := advice.Facts{Names: map[string]string{"ip": c.ip, "pod": x.pod, "container": x.container}}
-			if x.node != "" {
-				f.Nodes = []string{x.node}
-			}
-			if x.phantom {
-				add("end the sandbox", f)
-			} else {
-				add("delete the pod", f)
-			}
+	add := func(is bool, name string, f advice.Facts) {
+		if is {
+			steps = append(steps, a.Steps("conflict", "Conflict "+name, f)...)
 		}
 	}
-	phantoms, pods := c.split()
-	named, repaired := c.named(), c.repaired()
-	switch {
-	case named >= 0 && !c.carriers[named].phantom: // the others have no entry that their DEL could free
-		keeper, others := c.carriers[named], c.without(named)
-		for i, x := range others {
-			if x.pod == keeper.pod { // to delete the pod would end the one that keeps it
-				others[i].phantom = x.phantom || x.container != "" && x.node != ""
-			}
+	add(true, rule, advice.Facts{Names: names})
+	add(entryFirst, "write back", advice.Facts{Names: names})
+	for _, x := range leaving { // a pod that the API has is made again, a phantom is ended on its node
+		f := advice.Facts{Names: map[string]string{"ip": c.ip, "pod": x.pod, "container": x.container}}
+		if x.node != "" {
+			f.Nodes = []string{x.node}
 		}
-		say("pod is named", keeper)
-		giveUp(others...)
-	case named >= 0:
-		// If the phantom ended first its DEL would free the entry while others carry the address, and the next ADD
-		// could hand it out.
-		say("phantom is named", c.carriers[named])
-		giveUp(c.without(named)...)
-		giveUp(c.carriers[named])
-	// Where nobody is named no DEL frees anything, and the next ADD may hand the address out once more. An
-	// entry comes first, but where all pods but one are phantoms: they are ended.
-	case c.entry == nil && len(pods) == 1:
-		say("only one pod", pods[0])
-		giveUp(phantoms...)
-		writeBack()
-	case c.entry == nil && c.repair != "" && len(pods) > 0:
-		keeper := carrier{pod: c.repair}
-		if repaired >= 0 {
-			keeper = c.carriers[repaired]
-		}
-		say("entry first", keeper)
-		writeBack()
-		giveUp(c.without(repaired)...)
-	case c.entry == nil:
-		say("nobody keeps", carrier{})
-		giveUp(append(phantoms, pods...)...)
-	// The entry of another is held while anybody carries the address, so that it is not handed out meanwhile.
-	case c.entry.Verdict == judge.InUse:
-		say("another has it", carrier{})
-		giveUp(c.carriers...)
-	case len(pods) == 0:
-		say("only phantoms", carrier{})
-		giveUp(phantoms...)
-	default:
-		say("oldest keeps", pods[0])
-		giveUp(append(phantoms, pods[1:]...)...)
-		writeBack()
+		add(x.phantom, "end the sandbox", f)
+		add(!x.phantom, "delete the pod", f)
 	}
-	add("over", advice.Facts{Names: names})
+	add(entryLast, "write back", advice.Facts{Names: names})
+	add(true, "over", advice.Facts{Names: names})
 	return steps
 }
 
