@@ -64,7 +64,7 @@ type Cluster struct {
 	core     kubernetes.Interface
 	objects  dynamic.Interface
 	metadata metadata.Interface
-	client   rest.Interface                   // for LISTs and custom resources, which are decoded here
+	client   rest.Interface                   // for LISTs, whose pages are decoded here
 	pings    typedcoordinationv1.LeasesGetter // over a connection of its own
 	dials    atomic.Int64                     // how often that was opened
 	noGet    atomic.Bool                      // no right to get pods, so they are listed by name

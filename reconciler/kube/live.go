@@ -1,7 +1,6 @@
 package kube
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -9,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
@@ -45,9 +45,13 @@ func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys r
 	}
 	for _, name := range keys.Reservations {
 		g.Go(func() error {
-			r, err := c.liveReservation(gctx, name)
+			o, err := c.get(gctx, ippool.ReservationResource, name)
 			if err != nil && !absent(err) && !(apierrors.IsNotFound(err) && c.lacks(gctx, ippool.ReservationResource)) {
 				return fmt.Errorf("get OverlappingRangeIPReservation %s: %w", name, err)
+			}
+			var r *ippool.Reservation // nil for none
+			if err == nil {
+				r = ippool.ReadReservation(o)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -82,9 +86,9 @@ func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys r
 func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known *ippool.Pool, reread bool, live *judge.Live, mu *sync.Mutex) error {
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	changed := err == nil && (known == nil || m.ResourceVersion != known.ResourceVersion || string(m.UID) != known.UID)
-	var p *ippool.Pool
+	var whole *unstructured.Unstructured
 	if changed && reread {
-		p, err = c.wholePool(ctx, name)
+		whole, err = c.get(ctx, ippool.PoolResource, name)
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -96,7 +100,7 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 	case changed && !reread:
 		live.Changed[name] = true
 	case changed:
-		live.Pools[name] = p
+		live.Pools[name] = ippool.ReadPool(whole)
 	}
 	if changed && known != nil && Older(m.ResourceVersion, known.ResourceVersion) {
 		live.Restored = fmt.Sprintf("IPPool %s is at resourceVersion %s after %s", name, m.ResourceVersion, known.ResourceVersion)
@@ -104,44 +108,17 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 	return nil
 }
 
-func (c *Cluster) wholePool(ctx context.Context, name types.NamespacedName) (*ippool.Pool, error) {
-	body, err := c.getCustom(ctx, ippool.PoolResource, name)
+// get reads a custom resource. An answer that is not the object that was asked for is an error: what something in
+// between answers may well be JSON.
+func (c *Cluster) get(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName) (*unstructured.Unstructured, error) {
+	o, err := c.objects.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
-	p, err := ippool.DecodePool(body)
-	if err != nil {
-		return nil, err
+	if o.GetNamespace() != name.Namespace || o.GetName() != name.Name || o.GetResourceVersion() == "" {
+		return nil, fmt.Errorf("the answer is %s/%s at resourceVersion %q: it is not an API server's", o.GetNamespace(), o.GetName(), o.GetResourceVersion())
 	}
-	return p, isObject(name, p.Namespace, p.Name, p.ResourceVersion)
-}
-
-func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName) (*ippool.Reservation, error) {
-	body, err := c.getCustom(ctx, ippool.ReservationResource, name)
-	if err != nil {
-		return nil, err
-	}
-	r, err := ippool.DecodeReservation(body)
-	if err != nil {
-		return nil, err
-	}
-	return r, isObject(name, r.Namespace, r.Name, r.ResourceVersion)
-}
-
-// getCustom reads the JSON of a custom resource, of which no object is built.
-func (c *Cluster) getCustom(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName) ([]byte, error) {
-	var body bytes.Buffer
-	err := read(ctx, c.client.Get().AbsPath(pathOf(resource, name.Namespace), name.Name), asJSON, &body)
-	return body.Bytes(), err
-}
-
-// isObject reports an answer that is not the object that was asked for: any text
-// that is JSON decodes to an object without entries.
-func isObject(asked types.NamespacedName, namespace, name, resourceVersion string) error {
-	if namespace != asked.Namespace || name != asked.Name || resourceVersion == "" {
-		return fmt.Errorf("the answer is %s/%s at resourceVersion %q: it is not an API server's", namespace, name, resourceVersion)
-	}
-	return nil
+	return o, nil
 }
 
 // Older reports whether a resourceVersion is older than another of the same resource;
