@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 const fuzzID = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
@@ -77,7 +78,7 @@ func FuzzACacheFileProvesNoMoreThanItSays(f *testing.F) {
 		if parsed.problem != nil && (e.NoWhereabouts || e.AddressesComplete) {
 			t.Fatalf("%v, and yet %+v is proven by %q", parsed.problem, e, data)
 		}
-		if parsed.problem != nil && len(parsed.problem.Error()) > 310 {
+		if parsed.problem != nil && utf8.RuneCountInString(parsed.problem.Error()) > 310 {
 			t.Fatalf("%d bytes say what is wrong", len(parsed.problem.Error()))
 		}
 		if e.NoWhereabouts && (len(e.Addresses) > 0 || strings.Contains(strings.ToLower(string(data)), whereabouts)) {

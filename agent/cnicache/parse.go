@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 )
 
 // parsedFile is the content of one cache file, as far as it is used.
@@ -34,24 +33,10 @@ func (k fileKind) parse(id string, data []byte) *parsedFile {
 		r = parseResult(id, data)
 	}
 	if r.problem != nil {
-		r.problem = shortened{r.problem}
+		r.problem = fmt.Errorf("%.300s", r.problem.Error()) // it may quote any length of the file
 	}
 	return r
 }
-
-// shortened is an error that quotes a file, which may be of any length, for the log.
-type shortened struct{ error }
-
-func (e shortened) Error() string {
-	const most = 300 // bytes
-	text := e.error.Error()
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
-}
-
-func (e shortened) Unwrap() error { return e.error }
 
 // parseResult reads a result file, libcni's cachedInfo (libcni v1.3.0,
 // libcni/api.go, cacheAdd).

@@ -16,9 +16,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// read is the kinds that are read, each with its API group and what takes in an object. first is the file that has
+// kinds are the kinds that are read, each with its API group and what takes in an object. first is the file that has
 // another copy of the object, "" if none has. The error says why the object cannot be read.
-var read = map[string]struct {
+var kinds = map[string]struct {
 	group string
 	add   func(s *Snapshot, o *object, first string) error
 }{
@@ -41,7 +41,7 @@ func (s *Snapshot) add(o *object) {
 		s.seenIn[o.ref()] = o.path
 	}
 	var err error
-	switch kind, known := read[o.kind]; {
+	switch kind, known := kinds[o.kind]; {
 	case o.kind == "":
 		err = errors.New("no kind: not a Kubernetes object")
 	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group:

@@ -86,7 +86,7 @@ func mentions(text []byte) (kind string, may bool) {
 
 // isRead reports whether objects of a kind, or lists of them, are read.
 func isRead(kind string) bool {
-	_, known := read[strings.TrimSuffix(kind, "List")]
+	_, known := kinds[strings.TrimSuffix(kind, "List")]
 	return known
 }
 

@@ -135,7 +135,7 @@ var fileFields = podstate.FileFields()
 // shrink leaves of the object what is read of it. A key that appears twice there is an error: one reader may take the
 // first and another the last.
 func (o *object) shrink() error {
-	switch _, known := read[o.kind]; {
+	switch _, known := kinds[o.kind]; {
 	case !known:
 		o.text = nil
 	case o.kind == "Pod" || o.kind == "Node":
