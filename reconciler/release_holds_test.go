@@ -84,6 +84,11 @@ func TestRelease_Holds(t *testing.T) {
 		}, stays: 4, holds: []int{0, 2}},
 		{says: "the second check never fits into a hold", blue: 3, set: func(s *simulator) { s.takes["fresh"] = 11 * time.Second },
 			stays: 6, refused: refusals{reconciler.WriteFailed: 3}},
+		// The Lease may be somebody else's when a write arrives that begins in the hold's last second.
+		{says: "the second check takes all of the hold, of an entry without a reservation", set: func(s *simulator) {
+			s.entry(bluePool, 1, "default/gone-1", "box-1", false)
+			s.takes["fresh"] = 4200 * time.Millisecond
+		}, stays: 1, refused: refusals{reconciler.WriteFailed: 1}, check: func(t *testing.T, s *simulator) { same(t, "writes", s.made("patch"), []string{}) }},
 		{says: "the patch never fits", blue: 3, set: func(s *simulator) { s.takes["patch"] = 11 * time.Second },
 			stays: 6, refused: refusals{reconciler.WriteFailed: 3}},
 		{says: "a pool that always changes does not keep the others", blue: 2, red: 2, set: func(s *simulator) {

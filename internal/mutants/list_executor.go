@@ -68,7 +68,7 @@ func executor() []Mutant {
 			Old: `h.late.Store(true)`, New: ``},
 		{Fault: "What needs a Lease that is not held is written", In: "reconciler", Decl: "Hold.covers", Tests: "TestRelease_Holds",
 			Old: `return h.Leases == nil || !slices.ContainsFunc(`, New: `return h.Leases == nil || true || !slices.ContainsFunc(`},
-		{Fault: "A write begins although the Lease was not renewed", In: "reconciler", Decl: "Hold.mayWrite", Tests: "TestRelease_StepsAndFaults",
+		{Fault: "A write begins although the Lease was not renewed", In: "reconciler", Decl: "Hold.mayWrite", Tests: "TestRelease_Holds",
 			Old: `&& (h.MayWrite == nil || h.MayWrite())`, New: ``},
 		{Fault: "A reservation that a finalizer keeps is deleted at every pass", In: "reconciler", Decl: "History.noteReleased", Tests: "TestRelease_ReservationThatStays",
 			Old: `s.released = o.Now.UnixNano()`, New: `s.released = 0`},

@@ -58,48 +58,32 @@ func TestSinceWhenTheFirstIsHeldByReason(t *testing.T) {
 	}
 }
 
-// What alerts read while one of 5,000 nodes is down: IPReconcileNoFreshReport a ratio of 0, IPReconcileAddressHeld an
+// A node that is down is no node whose agent fails: IPReconcileNoFreshReport reads a ratio of 0, IPReconcileAddressHeld an
 // age by NodeUnreachable. e2e's TestAlertsOfAFleet has the alerts.
-func TestAFleetOfWhichANodeIsDown(t *testing.T) {
-	const nodes = 5000
-	registry := prometheus.NewRegistry()
-	r := recorderOf(registry)
-	var entries []judgetest.Allocation
-	var parts []judgetest.Part
-	for n := range nodes {
-		node, pod, ip := fmt.Sprint("worker-", n), fmt.Sprint("web-", n), fmt.Sprintf("10.0.%d.%d", (n+1)/256, (n+1)%256)
-		entries = append(entries, judgetest.Alloc(fmt.Sprint(n+1), "default/"+pod, "box-"+pod, "net1"))
-		if n == 7 {
-			parts = append(parts, judgetest.Node(node, judgetest.NotReadyFor(time.Hour)), judgetest.StaleReport(node),
-				judgetest.Pod(pod, judgetest.OnNode(node), judgetest.DeletedAgo(time.Hour))) // evicted
-			continue
-		}
-		parts = append(parts, judgetest.Node(node), judgetest.FreshReport(node, judgetest.Sandbox("box-"+pod, judgetest.UsualUID, judgetest.OfPod(pod))),
-			judgetest.Pod(pod, judgetest.OnNode(node), judgetest.Carrying(ip)))
-	}
-	// Of a pod that is gone nothing tells on which node it was.
-	entries = append(entries, judgetest.Alloc(fmt.Sprint(nodes+1), "default/gone", "box-gone", "net1"))
-	parts = append(parts, judgetest.Pool("10.0.0.0-16", "10.0.0.0/16", entries...))
-	r.record(&reconciler.Result{Judgement: judgetest.Judged(judgetest.Observe(parts...), judge.Policy{})})
-	for metric, want := range map[string]map[string]float64{
-		"nodes":                         {"Fresh": nodes - 1, "NoFreshReport": 0, "NotReady": 1, "Dead": 0},
-		"candidates":                    {"": 0},
-		"oldest_held_timestamp_seconds": {"NodeUnreachable": float64(judgetest.Now.Unix())},
+func TestNodesByState(t *testing.T) {
+	for _, c := range []struct {
+		other judgetest.Part
+		nodes map[string]float64
+		held  float64 // since when by NodeUnreachable
+	}{
+		{judgetest.FreshReport("worker-2"), map[string]float64{"Fresh": 2, "NoFreshReport": 0, "NotReady": 1, "Dead": 0}, float64(judgetest.Now.Unix())},
+		{judgetest.Nothing, map[string]float64{"Fresh": 1, "NoFreshReport": 1, "NotReady": 1, "Dead": 0}, 0}, // its agent does not work
 	} {
-		if got := series(t, registry, metric); !maps.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", metric, got, want)
+		registry := prometheus.NewRegistry()
+		recorderOf(registry).record(&reconciler.Result{Judgement: judgetest.Judged(judgetest.Observe(
+			judgetest.ReportingWorker(judgetest.Sandbox("box-1", judgetest.UsualUID, judgetest.OfPod("web-1"))), judgetest.Pod("web-1", judgetest.Carrying("10.0.0.1")),
+			judgetest.Node("worker-2"), c.other, judgetest.Node("worker-3", judgetest.NotReadyFor(time.Hour)), judgetest.StaleReport("worker-3"),
+			judgetest.Pod("web-3", judgetest.OnNode("worker-3"), judgetest.DeletedAgo(time.Hour)), // evicted
+			judgetest.Pool("10.0.0.0-24", "10.0.0.0/24", judgetest.Alloc("1", "default/web-1", "box-1", "net1"), judgetest.Alloc("3", "default/web-3", "box-3", "net1"),
+				judgetest.Alloc("9", "default/gone", "box-gone", "net1"))), judge.Policy{})}) // of that nothing tells on which node it was
+		for metric, want := range map[string]map[string]float64{"nodes": c.nodes, "candidates": {"": 0}} {
+			if got := series(t, registry, metric); !maps.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", metric, got, want)
+			}
 		}
-	}
-}
-
-// A Ready node without a report is another matter: its agent does not work.
-func TestANodeThatIsReadyHasNoFreshReport(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	recorderOf(registry).record(&reconciler.Result{Judgement: judgetest.Judged(judgetest.Observe(judgetest.UsualPool, judgetest.ReportingWorker(),
-		judgetest.Node("worker-2"), judgetest.Node("worker-3", judgetest.NotReadyFor(time.Minute))), judge.Policy{})})
-	want := map[string]float64{"Fresh": 1, "NoFreshReport": 1, "NotReady": 1, "Dead": 0}
-	if got := series(t, registry, "nodes"); !maps.Equal(got, want) {
-		t.Errorf("nodes %v, want %v", got, want)
+		if got := series(t, registry, "oldest_held_timestamp_seconds")["NodeUnreachable"]; got != c.held {
+			t.Errorf("held by NodeUnreachable since %v, want %v", got, c.held)
+		}
 	}
 }
 

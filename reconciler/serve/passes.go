@@ -47,11 +47,10 @@ func (s *Server) makeCachePass(ctx context.Context) {
 	out, until, err := s.Quick.Pass(ctx, func(it *judge.Item) bool { return !s.retryAt[it.Object()].After(began) })
 	ended := time.Now()
 	s.Health.passEnded(err)
-	s.Recorder.cachePassEnded(err)
+	s.Recorder.cachePassEnded(err, s.backoff.NumRequeues(fullPass))
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, informers.ErrCacheUnverified):
-		s.Recorder.cachesUnverified(err, s.backoff.NumRequeues(fullPass))
 		switch {
 		case !s.Caches.Synced(): // what this pass was for must not wait for the schedule
 			s.Requests.AddAfter(fullPass, lastRetry)

@@ -117,36 +117,3 @@ func TestAScrapeOfTenThousandPools(t *testing.T) {
 		}
 	}
 }
-
-// bigJudgement is of 10,000 pods with an address each, in so many pools, and as many definitions and
-// reservations.
-func bigJudgement(pools int) *judge.Judgement {
-	parts := []judgetest.Part{judgetest.Pod("bystander")}
-	const pods = 10000
-	for p := range pools {
-		cidr := fmt.Sprintf("10.%d.%d.0/19", p/8, p%8*32)
-		var allocs []judgetest.Allocation
-		for i := range pods / pools {
-			name := fmt.Sprintf("pod-%d-%d", p, i)
-			allocs = append(allocs, judgetest.Alloc(fmt.Sprint(i+1), "default/"+name, fmt.Sprint("box", p, i), "net1"))
-			addr := fmt.Sprintf("10.%d.%d.%d", p/8, p%8*32+(i+1)/256, (i+1)%256)
-			parts = append(parts, judgetest.Pod(name, judgetest.Carrying(addr)), judgetest.Reservation(addr, "default/"+name, judgetest.LongAgo))
-		}
-		name := strings.ReplaceAll(cidr, "/", "-")
-		parts = append(parts, judgetest.NAD(fmt.Sprint("net-", p), judgetest.WhereaboutsConfig(cidr, "")), judgetest.Pool(name, cidr, allocs...))
-	}
-	return judgetest.Judged(judgetest.Observe(parts...), judge.Policy{})
-}
-
-func BenchmarkMeasuringPools(b *testing.B) {
-	m := NewMetrics(prometheus.NewRegistry())
-	for _, pools := range []int{2, 500} {
-		j := bigJudgement(pools)
-		b.Run(fmt.Sprint(pools, "_pools"), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				m.update(&reconciler.Result{Judgement: j}, nil)
-			}
-		})
-	}
-}

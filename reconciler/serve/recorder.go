@@ -102,30 +102,27 @@ func (r *Recorder) logCleanedUp(out *reconciler.Result) {
 	}
 }
 
-// cachePassEnded counts a cache pass.
-func (r *Recorder) cachePassEnded(err error) {
+// cachePassEnded counts a cache pass. It logs that the caches cannot be relied upon where so many full passes were made
+// for that in vain: a watch that is closed for a moment is not worth a warning.
+func (r *Recorder) cachePassEnded(err error, fullPasses int) {
+	result := "done"
 	switch {
 	case err == nil:
-		r.Metrics.cachePasses.WithLabelValues("done").Inc()
 		if r.warnedUnverified {
 			r.Log.Info("the caches can be relied upon again")
 			r.warnedUnverified = false
 		}
 	case errors.Is(err, informers.ErrCacheUnverified):
-		r.Metrics.cachePasses.WithLabelValues("untrusted").Inc()
+		result = "untrusted"
+		r.Log.Debug("no pass over the caches", "why", err)
+		if fullPasses > 1 && !r.warnedUnverified {
+			r.Log.Warn("until the caches can be relied upon, full passes are made instead of passes over them", "why", err)
+			r.warnedUnverified = true
+		}
 	default:
-		r.Metrics.cachePasses.WithLabelValues("failed").Inc()
+		result = "failed"
 	}
-}
-
-// cachesUnverified logs that caches cannot be relied upon although full passes were
-// made for that: a watch that is closed for a moment is not worth a warning.
-func (r *Recorder) cachesUnverified(why error, passes int) {
-	r.Log.Debug("no pass over the caches", "why", why)
-	if passes > 1 && !r.warnedUnverified {
-		r.Log.Warn("until the caches can be relied upon, full passes are made instead of passes over them", "why", why)
-		r.warnedUnverified = true
-	}
+	r.Metrics.cachePasses.WithLabelValues(result).Inc()
 }
 
 // record records one pass.

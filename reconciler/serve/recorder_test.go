@@ -80,14 +80,13 @@ func TestThatFullPassesStandInForTheCachesIsToldOnce(t *testing.T) {
 	var log strings.Builder
 	recorder := newRecorder(&log)
 	for passes := range 10 {
-		recorder.cachePassEnded(informers.ErrCacheUnverified)
-		recorder.cachesUnverified(informers.ErrCacheUnverified, passes)
+		recorder.cachePassEnded(informers.ErrCacheUnverified, passes)
 		if passes == 1 && log.Len() > 0 {
 			t.Errorf("told of a watch that was closed for a moment: %s", log.String())
 		}
 	}
-	recorder.cachePassEnded(nil)
-	recorder.cachePassEnded(nil)
+	recorder.cachePassEnded(nil, 0)
+	recorder.cachePassEnded(nil, 0)
 	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "again") {
 		t.Errorf("said: %s", log.String())
 	}

@@ -132,22 +132,19 @@ func (s *Server) work(ctx context.Context) {
 		if isShutDown || ctx.Err() != nil {
 			return
 		}
-		switch rest := time.Until(s.restUntil); {
-		case pass == fullPass:
-			s.isFullPass.Store(true)
-			s.busy(func() { s.makeFullPass(ctx) })
-			s.isFullPass.Store(false)
-		case rest > 0:
+		if rest := time.Until(s.restUntil); pass == cachePass && rest > 0 {
 			s.Requests.AddAfter(cachePass, rest)
-		default:
-			s.busy(func() { s.makeCachePass(ctx) })
+		} else {
+			s.Health.begin()
+			s.isFullPass.Store(pass == fullPass)
+			if pass == fullPass {
+				s.makeFullPass(ctx)
+			} else {
+				s.makeCachePass(ctx)
+			}
+			s.isFullPass.Store(false)
+			s.Health.end()
 		}
 		s.Requests.Done(pass)
 	}
-}
-
-func (s *Server) busy(pass func()) {
-	s.Health.begin()
-	defer s.Health.end()
-	pass()
 }
