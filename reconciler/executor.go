@@ -39,8 +39,6 @@ type kind interface {
 	keys(todo []*change) LiveKeys
 	// judge judges changes again by what was read last, and returns those that still stand.
 	judge(todo []*change) []*change
-	// limit bounds the time in which writes begin, after the second check of a hold that began at a time.
-	limit(h *Hold, began time.Time)
 	// refuse records changes that are given up.
 	refuse(changes []*change, err error)
 	// finish records a change that is written.
@@ -56,8 +54,11 @@ type executor struct {
 	leases    []string
 	out       *Result
 	pace      batchSize
-	recorded  map[string]bool // reservations whose release is recorded
-	wrote     int             // changes that were written
+	// writeFor is for how long after a hold began writes begin under it, and for half as long at least after the
+	// second check; zero for as long as the hold allows.
+	writeFor time.Duration
+	recorded map[string]bool // reservations whose release is recorded
+	wrote    int             // changes that were written
 	// conflicts has the resourceVersion at which the last patch of a pool met a conflict.
 	conflicts map[string]string
 }
@@ -69,7 +70,7 @@ func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes 
 		e := &executor{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: firstBatch(isRepair, !o.Fenced.IsZero()),
 			recorded: map[string]bool{}, conflicts: map[string]string{}}
 		if e.kind, e.doing = (releases{e}), "releasing"; isRepair {
-			e.kind, e.doing = repairs{e}, "repairing"
+			e.kind, e.doing, e.writeFor = repairs{e}, "repairing", writeBackFor
 		}
 		e.run(ctx, g.changes)
 	}
@@ -189,8 +190,8 @@ func (e *executor) underHold(ctx context.Context, h *Hold, left []*change, size 
 		if err != nil {
 			return left, err
 		}
-		if isBounded && round == 0 {
-			e.limit(h, began)
+		if isBounded && round == 0 && e.writeFor > 0 {
+			h.Until = later(began.Add(e.writeFor), e.Clock.Now().Add(e.writeFor/2))
 		}
 		failed := e.write(ctx, h, still)
 		left = slices.Concat(failed, changed, without)

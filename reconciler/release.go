@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -131,8 +130,6 @@ func (c *change) reservations(leaving map[judge.ID]bool) (all []*ippool.Reservat
 	}
 	return all
 }
-
-func (e releases) limit(*Hold, time.Time) {}
 
 func (e releases) refuse(changes []*change, err error) {
 	why, detail := whyOf(err), err.Error()

@@ -16,8 +16,8 @@ const (
 	// repairAfter is how long a finding must have stood, seen twice, before it is repaired: an ADD in progress looks
 	// the same for a moment. Behind the fence none is in progress.
 	repairAfter = time.Minute
-	// writeBackFor is for how long after a hold began repairs are begun under it, and for half as long at least: ADDs
-	// are kept off for a second at most, unless a large pool takes the API server longer.
+	// writeBackFor is for how long repairs are begun under a hold: ADDs are kept off for a second at most, unless a
+	// large pool takes the API server longer.
 	writeBackFor = 700 * time.Millisecond
 )
 
@@ -156,10 +156,6 @@ func (e *executor) missingReservations(c *change) []*change {
 		return nil
 	}
 	return []*change{{finding: missing, leases: c.leases, repairTerms: repairTerms{waited: c.waited, follow: true}}}
-}
-
-func (e repairs) limit(h *Hold, began time.Time) {
-	h.Until = later(began.Add(writeBackFor), e.Clock.Now().Add(writeBackFor/2))
 }
 
 func (e repairs) refuse(changes []*change, err error) {
