@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -200,4 +201,12 @@ func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 			contains(t, "the error", err.Error(), says)
 		})
 	}
+}
+
+// ownNamespace is the patch that deploy/deployment asks for in another namespace.
+func ownNamespace(namespace string) string {
+	return fmt.Sprintf(`patches:
+- target: {kind: ClusterRole, name: ip-reconcile-own-namespace}
+  patch: '- {op: replace, path: /rules/0/resourceNames/0, value: %s}'
+`, namespace)
 }

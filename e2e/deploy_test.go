@@ -91,14 +91,6 @@ func agentsNamespace(t testing.TB) string {
 	return "replacements:" + strings.ReplaceAll(text, "\n#   ", "\n") + "\n"
 }
 
-// ownNamespace is the patch that deploy/deployment asks for in another namespace.
-func ownNamespace(namespace string) string {
-	return fmt.Sprintf(`patches:
-- target: {kind: ClusterRole, name: ip-reconcile-own-namespace}
-  patch: '- {op: replace, path: /rules/0/resourceNames/0, value: %s}'
-`, namespace)
-}
-
 // applied applies a folder for -k, and returns the kubeconfig of its reconciler:
 // with the token of a pod made after the template in it.
 func (s *stage) applied(t testing.TB, folder string) (kubeconfig string) {
