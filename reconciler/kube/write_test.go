@@ -203,6 +203,14 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
 	}
 	for name, write := range writes {
+		page := newFakeAPI(t) // of a login: no API server answers so
+		page.answers[write.path] = func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			_, _ = w.Write([]byte("<html>Log in</html>"))
+		}
+		if err := unheld(t, page.cluster(t), write.do); err == nil {
+			t.Errorf("%s: a web page is taken for a success", name)
+		}
 		for code, want := range write.answer {
 			f := newFakeAPI(t)
 			if err := write.do(t.Context(), f.cluster(t)); err == nil || len(f.to(write.path)) > 0 {
