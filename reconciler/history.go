@@ -37,9 +37,8 @@ type candidateKey [2]uint64
 type seen struct {
 	first        int64         // when it was seen first, in nanoseconds
 	confirmation *confirmation // nil where something contradicted it in the last pass
-	node         string        // of the pod that was last seen by the owner's name
-	others       []string      // nodes of other pods that were seen by that name
-	carried      []string      // nodes of pods of other names that were seen carrying the address
+	ranOn        []string      // nodes of pods that were seen by the owner's name
+	carriedOn    []string      // nodes of pods of other names that were seen carrying the address
 	pod          string        // UID of the pod that was last seen by the owner's name
 	grace        time.Duration // of that pod
 	deleted      time.Duration // the longest grace period of a pod that was deleted
@@ -94,7 +93,7 @@ func (h *History) Of(id judge.ID) judge.Seen {
 
 // seen is the memory of a candidate as judging reads it.
 func (s seen) seen() judge.Seen {
-	known := judge.Seen{Node: s.node, OtherNodes: s.others, CarriedOn: s.carried}
+	known := judge.Seen{RanOn: s.ranOn, CarriedOn: s.carriedOn}
 	if s.first != 0 {
 		known.First = time.Unix(0, s.first)
 	}
@@ -142,13 +141,11 @@ func (h *History) note(it *judge.Item, o *judge.Observation) {
 	}
 	s.pass = h.passes
 	s.confirmation = s.confirmation.next(it, o)
-	if node := it.ClaimedOn(); node != "" && !slices.Contains(s.carried, node) {
-		s.carried = append(s.carried, node)
-	}
+	s.carriedOn = withNode(s.carriedOn, it.ClaimedOn())
 	if owner := it.Owner(); owner.UID == "" {
 		pod := it.PodByOwnerName()
-		if pod != nil && pod.Node != "" {
-			s.ranOn(pod.Node)
+		if pod != nil {
+			s.ranOn = withNode(s.ranOn, pod.Node)
 		}
 		s.notePod(pod)
 	}
@@ -204,32 +201,27 @@ const releaseAgainAfter = time.Hour
 
 // noteReleased remembers that a reservation was deleted. A finalizer may keep the object.
 func (h *History) noteReleased(it *judge.Item, o *judge.Observation) {
-	if k := h.keyOf(it.ID()); it.Reservation != nil {
-		if s, known := h.candidates[k]; known {
-			s.released = o.Now.UnixNano()
-			h.candidates[k] = s
-		}
+	k := h.keyOf(it.ID())
+	if s, known := h.candidates[k]; known && it.Reservation != nil {
+		s.released = o.Now.UnixNano()
+		h.candidates[k] = s
 	}
 }
 
-// releasedUntil is until when a reservation that was deleted is left alone; zero if it was not.
+// releasedUntil is until when a reservation that was deleted is not deleted again; zero if it was not.
 func (h *History) releasedUntil(it *judge.Item) time.Time {
-	if it.Reservation == nil {
-		return time.Time{}
+	if s := h.candidates[h.keyOf(it.ID())]; it.Reservation != nil && s.released != 0 {
+		return time.Unix(0, s.released).Add(releaseAgainAfter)
 	}
-	s := h.candidates[h.keyOf(it.ID())]
-	if s.released == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, s.released).Add(releaseAgainAfter)
+	return time.Time{}
 }
 
-// ranOn notes the node of the pod by the owner's name.
-func (s *seen) ranOn(node string) {
-	if s.node != "" && s.node != node && !slices.Contains(s.others, s.node) {
-		s.others = append(s.others, s.node)
+// withNode is a list of nodes with one more, "" for none.
+func withNode(nodes []string, node string) []string {
+	if node == "" || slices.Contains(nodes, node) {
+		return nodes
 	}
-	s.node = node
+	return append(nodes, node)
 }
 
 // notePod remembers for how long a pod that was deleted may still be running: a

@@ -43,7 +43,7 @@ func (e releases) keys(todo []*change) (need LiveKeys) {
 			need.Reservations = append(need.Reservations, types.NamespacedName{Namespace: c.Reservation.Namespace, Name: c.Reservation.Name})
 		}
 		if c.Item.Pool != nil && (c.err != nil || len(c.Related()) == 0) {
-			need.Reservations = append(need.Reservations, e.observation().ReservationsOf(c.Item)...)
+			need.Reservations = append(need.Reservations, e.x.ReservationsOf(c.Item)...)
 		}
 		need.Pools = append(need.Pools, c.poolNames()...)
 		if owner := c.Owner(); owner.UID == "" {
@@ -79,7 +79,7 @@ func (e releases) judge(todo []*change) (still []*change) {
 	for _, c := range todo {
 		it, there := now[c.ID()]
 		switch {
-		case !there && c.state == patchSent && e.observation().EntryRemoved(c.Item):
+		case !there && c.state == patchSent && e.x.EntryRemoved(c.Item):
 			written = append(written, c) // the answer was lost, the write was not
 		case !there:
 			e.Log.Info("not released: it is gone or was rewritten since the first check", c.Attrs()...)

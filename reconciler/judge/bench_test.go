@@ -159,3 +159,28 @@ func BenchmarkRecheck(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkDefinitions indexes what a tenant's definitions say beside pools of node slices: it takes
+// no longer for each pool.
+func BenchmarkDefinitions(b *testing.B) {
+	for _, pools := range []int{50, 500} {
+		b.Run(fmt.Sprint("pools=", pools), func(b *testing.B) {
+			parts := []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/8", "", `"node_slice_size":"/26"`))}
+			for i := range pools {
+				node := fmt.Sprint("node-", i)
+				parts = append(parts, Node(node), Pool(fmt.Sprintf("%s-10.%d.%d.0-26", node, i/256, i%256), fmt.Sprintf("10.%d.%d.0/26", i/256, i%256)))
+			}
+			var more []string
+			for i := range 249 {
+				more = append(more, fmt.Sprintf(`{"range":"172.16.%d.0/24"}`, i))
+			}
+			for i := range 2000 {
+				parts = append(parts, NAD(fmt.Sprint("many-", i), WhereaboutsConfig("192.168.0.0/16", "", `"node_slice_size":"/24"`, `"ipRanges":[`+strings.Join(more, ",")+`]`)))
+			}
+			o := Observe(parts...)
+			for b.Loop() {
+				Judged(o, judge.Policy{})
+			}
+		})
+	}
+}

@@ -193,7 +193,7 @@ func (it *Item) reportedOn() (nodes []string) {
 // seenOn are the nodes of the pod by the owner's name, and of pods that carry the address, or were seen to.
 func (x *Index) seenOn(it *Item) []string {
 	seen := x.past.Of(it.ID())
-	nodes := append(seen.ranOn(), seen.CarriedOn...)
+	nodes := slices.Concat(seen.RanOn, seen.CarriedOn)
 	if pod := it.evidence.Pod; pod != nil && pod.Node != "" {
 		nodes = append(nodes, pod.Node)
 	}

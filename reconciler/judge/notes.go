@@ -45,12 +45,8 @@ func (j *Judgement) agentlessNote() string {
 	if len(nodes) == 0 {
 		return ""
 	}
-	named := strings.Join(nodes[:min(len(nodes), 5)], ", ")
-	if more := len(nodes) - 5; more > 0 {
-		named += fmt.Sprintf(" and %d more", more)
-	}
 	return fmt.Sprintf("no node agent can run on %s, and addresses are held for want of their reports: if no pod there has an address of whereabouts, leave them out with --agent-nodes, by adding %q to it",
-		named, strings.Join(slices.Sorted(maps.Keys(leftOutBy)), ","))
+		atMost(nodes, 5), strings.Join(slices.Sorted(maps.Keys(leftOutBy)), ","))
 }
 
 // taintsNote names the nodes that would be proven dead, if a restore of etcd had not
@@ -58,7 +54,7 @@ func (j *Judgement) agentlessNote() string {
 func (j *Judgement) taintsNote() string {
 	var nodes []string
 	for name, n := range j.Observation.Nodes {
-		if n.Dead() && j.x.past != nil && j.x.past.DoubtsTaint(n) {
+		if n.Dead() && j.x.past.DoubtsTaint(n) {
 			nodes = append(nodes, name)
 		}
 	}
@@ -66,12 +62,16 @@ func (j *Judgement) taintsNote() string {
 		return ""
 	}
 	slices.Sort(nodes)
-	named := strings.Join(nodes[:min(len(nodes), namesShown)], ", ")
-	if more := len(nodes) - namesShown; more > 0 {
-		named += fmt.Sprintf(" and %d more", more)
-	}
 	return fmt.Sprintf("the out-of-service taint of %s was there when etcd had been restored and may be the backup's, so that it proves nothing: remove it from a node that runs; "+
-		"of one that is shut down set it again, as another: kubectl --context=CONTEXT taint --overwrite node %s %s=after-restore:NoExecute", named, nodes[0], corev1.TaintNodeOutOfService)
+		"of one that is shut down set it again, as another: kubectl --context=CONTEXT taint --overwrite node %s %s=after-restore:NoExecute", atMost(nodes, namesShown), nodes[0], corev1.TaintNodeOutOfService)
+}
+
+// atMost names so many nodes, and how many more there are.
+func atMost(nodes []string, n int) string {
+	if len(nodes) <= n {
+		return strings.Join(nodes, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(nodes[:n], ", "), len(nodes)-n)
 }
 
 // foreignFloor is how many allocations of unknown pods are no sign of another cluster.

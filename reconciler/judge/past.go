@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"slices"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -33,10 +32,8 @@ type Seen struct {
 	// UncontradictedSince is the same for what is Stale or NotKnown; zero, too, for a
 	// reservation of which there is an entry.
 	UncontradictedSince time.Time
-	// Node is that of the pod that was last seen by the owner's name, and OtherNodes are
-	// those of other pods that were.
-	Node       string
-	OtherNodes []string
+	// RanOn are the nodes of pods that were seen by the owner's name.
+	RanOn []string
 	// CarriedOn are the nodes of pods of other names that were seen carrying the address.
 	CarriedOn []string
 }
@@ -48,11 +45,3 @@ func (noPast) SawReports() bool                { return false }
 func (noPast) DoubtsTaint(*podstate.Node) bool { return false }
 func (noPast) DoubtsBoot(*podstate.Node) bool  { return false }
 func (noPast) Of(ID) Seen                      { return Seen{} }
-
-// ranOn are the nodes of pods that were seen by the owner's name.
-func (s Seen) ranOn() []string {
-	if s.Node == "" {
-		return slices.Clone(s.OtherNodes)
-	}
-	return append(slices.Clone(s.OtherNodes), s.Node)
-}

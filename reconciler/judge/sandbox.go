@@ -98,7 +98,7 @@ func (x *Index) checkOtherNodes(it *Item) {
 		return
 	}
 	isOther := func(node string) bool { return !slices.Contains(reporting, node) }
-	others := x.past.Of(it.ID()).ranOn()
+	others := slices.Clone(x.past.Of(it.ID()).RanOn)
 	if !slices.ContainsFunc(it.reportedOn(), isOther) {
 		others = append(others, it.in.slice...) // else it is known where it ran
 	}

@@ -236,16 +236,6 @@ func TestASecondCheckOfAWideRangeTakesFourTimesAsLongForFourTimesAsManyPods(t *t
 	grows(t, took(1000), took(4000))
 }
 
-// BenchmarkASecondCheckAgainstALiar is with as many sandboxes as the API server takes of a
-// report: a write must begin within 700 ms of a renewal, and a hold ends after 5 s.
-func BenchmarkASecondCheckAgainstALiar(b *testing.B) {
-	for _, h := range hostiles() {
-		b.Run(h.says, func(b *testing.B) {
-			b.ReportMetric(float64(secondCheck(b, h, 4000).Microseconds())/1000, "ms/check")
-		})
-	}
-}
-
 // What a pass takes for a lie stays within a multiple of the lie's own length.
 func TestAReportTakesNoMoreMemoryThanAMultipleOfItsLength(t *testing.T) {
 	for _, h := range hostiles() {

@@ -145,3 +145,32 @@ func (x *Index) Observation() *Observation {
 	}
 	return &o
 }
+
+// ReservationsOf are the names of all reservations that may be an allocation's: those seen, and those that may have been
+// made since.
+func (x *Index) ReservationsOf(it *Item) (names []types.NamespacedName) {
+	for _, r := range it.Related() {
+		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
+	}
+	for _, network := range it.Pool.Networks(x.nodeNames) {
+		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address())})
+	}
+	return names
+}
+
+// EntryRemoved reports whether an allocation's pool was read and has nothing under its key.
+func (x *Index) EntryRemoved(it *Item) bool {
+	p := x.poolNamed(it.Object())
+	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
+}
+
+// PoolUnreadable reports whether an allocation's pool, or what is under its key, cannot be read: then nothing tells whose
+// it is.
+func (x *Index) PoolUnreadable(it *Item) bool {
+	p := x.poolNamed(it.Object())
+	if p == nil {
+		return false
+	}
+	a := p.Find(it.Key())
+	return p.Problem != "" || a != nil && a.Problem != ""
+}

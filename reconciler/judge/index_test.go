@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,40 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
+
+func TestAnIndexWithChangesStandsForWhatThereIsNow(t *testing.T) {
+	t.Parallel()
+	for seed := range Seeds(3000) {
+		x, o, policy := ChangedIndex(NewRandom(seed, 2))
+		is, want := judge.Judge(x.Observation(), o.Past, policy), Judged(o, policy)
+		if got, want := Describe(is), Describe(want); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: got\n%s\nwant\n%s", seed, Missing(got, want), Missing(want, got))
+		}
+	}
+}
+
+func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
+	t.Parallel()
+	for seed := range Seeds(3000) {
+		c := NewRandom(seed, 3)
+		x, o, policy := ChangedIndex(c)
+		var asked []netip.Addr
+		for range 1 + c.IntN(8) {
+			asked = append(asked, netip.MustParseAddr(c.IP()))
+		}
+		var want []string
+		all := Judged(o, policy)
+		for _, it := range slices.Concat(all.Allocations, all.Reservations) {
+			if slices.Contains(asked, it.Address()) && !slices.ContainsFunc(it.Related(), func(w *judge.Item) bool { return !slices.Contains(asked, w.Address()) }) {
+				want = append(want, DescribeItem(it))
+			}
+		}
+		got := Describe(x.JudgeAddresses(asked))
+		if missing := Missing(want, got); len(missing) > 0 {
+			t.Fatalf("seed %d: of %v got\n%s\nbut not\n%s", seed, asked, got, missing)
+		}
+	}
+}
 
 // allocated is how many bytes and objects work allocates.
 func allocated(work func()) (bytes, objects uint64) {

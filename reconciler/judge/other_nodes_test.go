@@ -1,10 +1,12 @@
 package judge_test
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -144,5 +146,131 @@ func TestTheRowNamesTheCauseWhereSeveralHoldForOneReason(t *testing.T) {
 		if it := AllocationOf(t, Judged(Observe(parts), judge.Policy{}), "10.0.0.5"); it.RuleID() != row {
 			t.Errorf("row %s holds it, want %s: %s", it.RuleID(), row, it.Message())
 		}
+	}
+}
+
+// The entry is of a node that has booted since its report; only another node has an agent, which
+// neither has the sandbox nor its address.
+func TestABootCountsFromTheFirstAgentThatIsHeardToTheLast(t *testing.T) {
+	cluster := All(UsualPool, Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), Node("worker-2"))
+	for says, c := range map[string]struct {
+		report Part
+		change judge.Live
+		want   judge.Verdict
+	}{
+		"an agent is heard":             {FreshReport("worker-2"), judge.Live{}, judge.Stale},
+		"no agent is heard":             {StaleReport("worker-2"), judge.Live{}, judge.Held},
+		"the last agent becomes silent": {FreshReport("worker-2"), judge.Live{Now: Now.Add(2 * time.Minute)}, judge.Held},
+	} {
+		t.Run(says, func(t *testing.T) {
+			o := Observe(cluster, c.report)
+			x, address := judge.NewIndex(o.Observation, o.Past, judge.Policy{}), []netip.Addr{netip.MustParseAddr("10.0.0.5")}
+			x.JudgeAddresses(address) // what it remembers must not outlive the change
+			j := x.With(&c.change).JudgeAddresses(address)
+			if len(j.Allocations) != 1 || j.Allocations[0].Verdict != c.want {
+				t.Errorf("%v, want one that is %s", Describe(j), c.want)
+			}
+		})
+	}
+}
+
+// The first report of a node that has just joined is by an agent that cannot know of a restore.
+func TestABootCountsOnlyByAgentsThatWereThereBefore(t *testing.T) {
+	j := Judged(Observe(UsualPool, Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))),
+		Node("worker-2"), FreshReport("worker-2", JustMade)), judge.Policy{})
+	if len(j.Allocations) != 1 || j.Allocations[0].Verdict != judge.Held {
+		t.Errorf("%v, want one that is Held", Describe(j))
+	}
+}
+
+func TestAReportOfAnotherMachineSaysWhatItListsAndNoMore(t *testing.T) {
+	for says, c := range map[string]struct {
+		report Part
+		want   judge.Verdict
+	}{
+		"nothing":         {FreshReport("worker-1"), judge.Held},
+		"that it is gone": {FreshReport("worker-1", Gone("box-1", UsualUID)), judge.Stale},
+	} {
+		j := Judged(Observe(UsualPool, Node("worker-1", OnMachine(MachineOf("another"))), c.report), judge.Policy{})
+		if len(j.Allocations) != 1 || j.Allocations[0].Verdict != c.want {
+			t.Errorf("it says %s: %v, want one that is %s", says, Describe(j), c.want)
+		}
+	}
+}
+
+// No report has the sandbox: the new machine may run it, and its agent is not heard.
+func TestAMachineThatReplacedAnotherMayRunWhatNoReportHas(t *testing.T) {
+	for says, pod := range map[string]Part{
+		"no pod":                           Nothing,
+		"a pod that ends there":            UsualPod(OnNode("worker-2"), DeletedAgo(-time.Minute), Carrying("10.0.0.5")),
+		"a pod of another name was there":  afterPassOver(UsualPool, Pod("web-1", OnNode("worker-2"), Carrying("10.0.0.5"))),
+		"a pod that was seen there before": afterPassOver(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5"))),
+	} {
+		t.Run(says, func(t *testing.T) { expectKept(t, UsualPool, ReplacedMachine(), pod) })
+	}
+}
+
+// As for allocations: the sandbox may be one of the new machine.
+func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.T) {
+	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", time.Hour), ReplacedMachine()), judge.Policy{})
+	if it := ReservationOf(t, j, "10.0.0.5"); it.Verdict == judge.Stale {
+		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+	}
+}
+
+// The machine id can be recreated while all runs on; a boot id is of one boot of one
+// machine only.
+func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
+	expectKept(t, UsualPool, Node("worker-2"), FreshReport("worker-2"),
+		Node("worker-1", OnMachine(v1alpha1.Machine{SystemUUID: MachineOf("worker-1").SystemUUID, MachineID: "recreated"})),
+		StaleReport("worker-1", Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-time.Hour))))
+}
+
+// What a tenant's pod said of itself, on a node without an agent, must not hold for ever
+// what the sandbox's own node says has ended.
+func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T) {
+	base := All(UsualPool, Node("worker-1"), Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1", Gone("box-1", UsualUID)))
+	it := AllocationOf(t, Judged(Observe(base, afterPassOver(base, Pod("tenant", UID("uid-9"), OnNode("win"), Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
+	if it.Verdict != judge.Stale {
+		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+	}
+}
+
+// The node is proven dead: that nothing else is known is no reason to hold what a pod
+// there had for ever, while a process that has just started releases it.
+func TestWithoutAgentsADeadNodeHoldsNothingOfAPodThatWasSeenThere(t *testing.T) {
+	dead := Node("worker-4", NotReadyFor(time.Hour), OutOfService)
+	Expect(t, Want(judge.Stale, judge.PodGone, false, judge.NoSource), UsualPool, threeNodes, dead)
+	it := AllocationOf(t, Judged(Observe(UsualPool, threeNodes, dead, afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
+	if it.Verdict != judge.Stale {
+		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+	}
+}
+
+// Nobody would ever write that report again.
+func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
+	claims := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""))
+	ends := Want(judge.Stale, judge.PodGone, false, judge.Gone) // and waits to be confirmed for as long as NodeMissing at the least
+	heard := RenewedAt(Now.Add(-3 * time.Hour))
+	gone := StaleReport("worker-2", claims, heard)
+	for _, c := range []struct {
+		says  string
+		want  Outcome
+		parts []Part
+	}{
+		{"at the first pass, soon after its agent was heard", claimed, []Part{StaleReport("worker-2", claims)}},
+		{"at the first pass, hours after its agent was heard", ends, []Part{gone}},
+		{"missing for two hours", ends, []Part{gone, afterPassesOver(2*time.Hour, UsualSandboxGone, gone)}},
+		{"missing for two hours with an attachment", ends, func() []Part {
+			r := StaleReport("worker-2", Attachment("box-2", "uid-9", time.Minute, Open, Address("10.0.0.5", "")), heard)
+			return []Part{r, afterPassesOver(2*time.Hour, UsualSandboxGone, r)}
+		}()},
+		{"missing for two hours, and its agent is heard all the same", claimed,
+			[]Part{FreshReport("worker-2", claims), afterPassesOver(2*time.Hour, UsualSandboxGone, gone)}},
+		{"silent for hours, and there", claimed, []Part{Node("worker-2"), gone, afterPassesOver(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
+		{"there a moment ago", ends, []Part{gone, afterPassesOver(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
+		{"missing, where nothing is known of nodes", claimed, []Part{gone, func(o *Observed) { clear(o.Nodes) }}},
+	} {
+		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
 	}
 }
