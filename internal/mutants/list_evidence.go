@@ -67,7 +67,7 @@ func evidence() []Mutant {
 			Old: `return n.OutOfService && !n.Ready }`, New: `return n.OutOfService }`},
 		{Fault: "A container that runs does not keep a pod from being stopped", In: "podstate", Decl: "stopped", Tests: "TestOnlyAPodThatKubeletHasStoppedIsStopped",
 			Old: `all = false
-			} else`, New: `some = true
+			} else`, New: `all = true
 			} else`},
 		{Fault: "A sandbox without a UID is every pod's", In: "podstate", Decl: "Pod.Has", Tests: "TestASandboxWithoutAUIDIsNobodys",
 			Old: `return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }`, New: `return uid == "" || uid == p.UID || uid == p.RuntimeUID }`},
