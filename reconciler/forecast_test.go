@@ -39,6 +39,7 @@ func gates(p *Plan) (found []Refusal) {
 }
 
 func TestEveryGateAgainstAReleaseIsNamed(t *testing.T) {
+	silent := All(Node("worker-2"), written("worker-2", 0, RenewedAt(Now)))
 	restored := func(p *process) {
 		p.pass(0, unconfirmed, written("worker-1", 0), revision(100))
 		p.pass(time.Minute, unconfirmed, written("worker-1", 0), revision(90))
@@ -56,8 +57,8 @@ func TestEveryGateAgainstAReleaseIsNamed(t *testing.T) {
 		{name: "a pool paused", parts: All(proven, pausedPool), want: []Refusal{Paused}},
 		{name: "paused, and not confirmed", parts: All(unconfirmed, paused), want: []Refusal{Paused, AwaitingConfirmation}},
 		{name: "both pauses", parts: All(proven, paused, pausedPool), want: []Refusal{Paused, Paused}},
-		{name: "a restore", before: restored, parts: All(proven, written("worker-1", 0), revision(91)), want: []Refusal{EtcdRestored}},
-		{name: "a pause and a restore", before: restored, parts: All(proven, paused, written("worker-1", 0), revision(91)), want: []Refusal{Paused, EtcdRestored}},
+		{name: "a restore", before: restored, parts: All(proven, written("worker-1", 0), silent, revision(91)), want: []Refusal{EtcdRestored}},
+		{name: "a pause and a restore", before: restored, parts: All(proven, paused, written("worker-1", 0), silent, revision(91)), want: []Refusal{Paused, EtcdRestored}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProcess(t, quarter)

@@ -110,9 +110,8 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 	r.loadRestore(ctx, o)
 	r.History.noteMissed(o)
 	r.History.checkRevision(o)
-	r.History.restore.noteTaints(o)
+	r.History.restore.noteDoubts(o)
 	r.History.noteRestores(o) // before it is judged: a restore makes taints doubtful
-	r.History.restore.noteLeases(o)
 	j := judge.Judge(o, r.History, r.Options.judging())
 	r.History.Remember(j)
 	j.Restore = r.History.restoreState(j)

@@ -78,5 +78,5 @@ func (h *History) restoredLately(j *judge.Judgement) bool {
 			reporters++
 		}
 	}
-	return 2*reporters > len(j.Nodes) || now.Sub(r.seen) <= restoredFor && !strings.Contains(r.why, byAgentOf)
+	return 2*reporters > len(j.Nodes) || now.Sub(r.seen) <= restoredFor && !strings.Contains(r.Why, byAgentOf)
 }

@@ -15,10 +15,15 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// leakOn is a proven leak of worker-1, whose report was written so long after the
-// beginning.
+// leakOn is a proven leak of worker-1, whose report was written so long after the beginning and is renewed all the
+// time.
 func leakOn(writtenAfter time.Duration) Part {
 	return All(UsualPool, Node("worker-1"), written("worker-1", writtenAfter, Gone("box-1", UsualUID)))
+}
+
+// leakBeside is leakOn beside a node whose report was written and renewed then, and not since.
+func leakBeside(node string, after time.Duration) Part {
+	return All(leakOn(after), Node(node), written(node, after, RenewedAt(Now.Add(after))))
 }
 
 // restoreNoticed has an agent say that etcd was restored so long after the beginning.
@@ -32,7 +37,10 @@ func writtenWithRestoreNote(node, text string, after, write time.Duration) Part 
 	return written(node, write, func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = text, Now.Add(after) })
 }
 
-func writtenBefore(r *podstate.Report) { r.Written = Now.Add(-hour) }
+func writtenBefore(r *podstate.Report) {
+	r.Written = Now.Add(-hour)
+	RenewedAt(r.Written)(r)
+}
 
 func acknowledged(after time.Duration) Part {
 	return func(o *Observed) { o.Acknowledged = Now.Add(after) }
@@ -73,10 +81,11 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 	})
 	t.Run("by the watches alone it is not settled", func(t *testing.T) {
 		p := newProcess(t, atOnce)
+		watched := func(o *Observed) { o.Watched = true }
 		p.pass(0, leakOn(0), stale, revision(100))
 		p.pass(minute, leakOn(0), stale, revision(90))
 		p.pass(2*minute, leakOn(2*minute), stale)
-		p.wantReleased("to be looked at again, live", p.pass(2*hour, leakOn(2*minute), stale))
+		p.wantReleased("to be looked at again, live", p.pass(2*hour, leakOn(2*minute), stale, watched))
 		p.wantRefused("a quorum read has it", EtcdRestored, p.pass(2*hour+minute, leakOn(2*minute), stale, Node("worker-2"), revision(91)))
 	})
 	t.Run("where Nodes cannot be read it is waited for", func(t *testing.T) {
@@ -102,6 +111,7 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 
 // Asked once for each restore.
 func TestARestoreThatIsSettledStaysSo(t *testing.T) {
+	leakOn := func(after time.Duration) Part { return leakBeside("silent", after) }
 	settled := func(p *process) {
 		p.pass(0, leakOn(0), revision(100))
 		p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))

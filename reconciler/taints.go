@@ -7,84 +7,65 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// doubtedTaints are the out-of-service taints that were there when a restore of etcd had been
-// noticed. Nothing dates a taint: it may be that of a node which was repaired after the
-// backup and runs. So it proves nothing until somebody sets it again. The same goes for the boot
-// that a Node is at: the backup's is an earlier one than that of a report written since.
-type doubtedTaints struct {
-	all   bool              // no pass since the restore has seen the Nodes
-	as    map[string]string // by node: what is doubted
-	boots map[string]string // by node: the bootID that is doubted
+// A restore brings out-of-service taints back, and nothing dates a taint: the node may have been repaired after the
+// backup, and run. So a taint that was there after the restore proves nothing until somebody sets it again. The same
+// goes for the boot of a Node: the backup has an earlier one than a report that was written since.
+// DoubtsAll says that no pass since the restore has seen the Nodes: then all are doubted.
+
+func (r *restore) doubtsTaint(n *podstate.Node) bool {
+	taint, doubted := r.Taints[n.Name]
+	return n.OutOfService && (r.DoubtsAll || doubted && taint == n.OutOfServiceAs)
 }
 
-func (t *doubtedTaints) doubtsBoot(n *podstate.Node) bool {
-	boot, doubted := t.boots[n.Name]
-	return t.all || doubted && boot == n.BootID
+func (r *restore) doubtsBoot(n *podstate.Node) bool {
+	boot, doubted := r.Boots[n.Name]
+	return r.DoubtsAll || doubted && boot == n.BootID
 }
 
-// DoubtsBoot reports whether the boot that a Node is at may be one that a restore has brought back.
-func (h *History) DoubtsBoot(n *podstate.Node) bool { return h.restore.taints.doubtsBoot(n) }
+// DoubtsTaint reports whether a restore may have brought the out-of-service taint of a node back.
+func (h *History) DoubtsTaint(n *podstate.Node) bool { return h.restore.doubtsTaint(n) }
 
-func (t *doubtedTaints) doubts(n *podstate.Node) bool {
-	if !n.OutOfService {
-		return false
-	}
-	as, doubted := t.as[n.Name]
-	return t.all || doubted && as == n.OutOfServiceAs
-}
+// DoubtsBoot reports whether a restore may have brought the boot of a Node back.
+func (h *History) DoubtsBoot(n *podstate.Node) bool { return h.restore.doubtsBoot(n) }
 
-// DoubtsTaint reports whether a node's taint may be one that a restore has brought back.
-func (h *History) DoubtsTaint(n *podstate.Node) bool { return h.restore.taints.doubts(n) }
-
-// noteTaints takes in which taints there are in the first pass since a restore, and from then
-// on which of them have gone: one that is set after that, or as another, is believed. The
-// pass that shows the restore may still have Nodes of before it.
-func (r *restore) noteTaints(o *judge.Observation) {
-	t := &r.taints
+// noteDoubts notes the taints and boots of the first pass since a restore, and later which of them are gone or, for a
+// boot, confirmed by the node's own report. The pass that shows the restore may still have Nodes of before it.
+func (r *restore) noteDoubts(o *judge.Observation) {
 	if o.Restored != "" || len(o.Nodes) == 0 {
 		return
 	}
-	if t.all {
-		t.all, t.as, t.boots = false, map[string]string{}, map[string]string{}
+	if r.DoubtsAll {
+		r.DoubtsAll, r.Taints, r.Boots = false, map[string]string{}, map[string]string{}
 		for name, n := range o.Nodes {
-			if n.OutOfService {
-				t.as[name] = n.OutOfServiceAs
+			if r.Boots[name] = n.BootID; n.OutOfService {
+				r.Taints[name] = n.OutOfServiceAs
 			}
-			t.boots[name] = n.BootID
 		}
-		r.believeBoots(o)
-		return
 	}
-	r.believeBoots(o)
-	maps.DeleteFunc(t.as, func(name, _ string) bool {
-		n := o.Nodes[name] // one that is missing is judged as such, and may be back with its taint
-		return n != nil && !t.doubts(n)
+	maps.DeleteFunc(r.Taints, func(name, _ string) bool {
+		n := o.Nodes[name] // a missing one is judged as such, and may be back with its taint
+		return n != nil && !r.doubtsTaint(n)
 	})
-}
-
-// believeBoots believes the boot of a Node once it is another than after the restore, or
-// once the node has reported since that it runs in this very boot.
-func (r *restore) believeBoots(o *judge.Observation) {
-	if len(r.taints.boots) == 0 {
+	if len(r.Boots) == 0 {
 		return
 	}
 	reports := reportsByName(o)
-	maps.DeleteFunc(r.taints.boots, func(name, boot string) bool {
+	maps.DeleteFunc(r.Boots, func(name, boot string) bool {
 		n, report := o.Nodes[name], reports[name]
-		return n != nil && (n.BootID != boot || report != nil && report.BootID == boot && r.wroteSince(report))
+		return n != nil && (n.BootID != boot || report != nil && report.BootID == boot && r.isSince(report))
 	})
 }
 
-// acknowledgeTaints believes the taints of the nodes that an operator was told of and has
-// acknowledged to run nothing: not that of a node which has written its report since.
-func (r *restore) acknowledgeTaints(j *judge.Judgement) {
-	if len(r.taints.as)+len(r.taints.boots) == 0 || !r.acknowledged(j.Observation) {
+// acknowledgeDoubts believes the taints and boots of the nodes that an operator has acknowledged to run nothing: those
+// that were still waited for.
+func (r *restore) acknowledgeDoubts(j *judge.Judgement) {
+	if len(r.Taints)+len(r.Boots) == 0 || !r.acknowledged(j.Observation) {
 		return
 	}
 	reports := reportsByName(j.Observation)
 	believed := func(name, _ string) bool {
 		return j.WithoutAgents || r.awaits(name, reports[name], j.Observation)
 	}
-	maps.DeleteFunc(r.taints.as, believed)
-	maps.DeleteFunc(r.taints.boots, believed)
+	maps.DeleteFunc(r.Taints, believed)
+	maps.DeleteFunc(r.Boots, believed)
 }

@@ -74,6 +74,7 @@ func pausePool(t *testing.T, dir string) {
 func restoreEtcd(t *testing.T, dir string) {
 	t.Helper()
 	edit(t, dir, "sandboxreports.yaml", "metadata: {name: worker-2}", `metadata: {name: worker-2, annotations: {ip-reconcile.dev/etcd-restored: "2026-11-20T09:59:50Z"}}`)
+	edit(t, dir, "sandboxreports.yaml", `observedAt: "2026-11-20T09:59:00Z"`, `observedAt: "2026-11-20T09:59:55Z"`) // it is written again
 }
 
 // leakMany makes a pool of entries whose pods are gone, without a proof.

@@ -58,18 +58,16 @@ func gates() []Mutant {
 			Old: `for _, s := range h.candidates {
 		s.confirmation.reset()
 	}`, New: ``},
-		{Fault: "Nodes that were known before are not waited for", In: "reconciler", Decl: "restore.begin", Tests: "TestReportsThatARestoreHasTakenAreWaitedFor|TestANodeThatTheRestoreHasLostIsWaitedFor",
-			Old: `for name := range r.nodes {
-		lost[name] = true
-	}`, New: ``},
+		{Fault: "Nodes that were known before are not waited for", In: "reconciler", Decl: "History.beginRestore", Tests: "TestReportsThatARestoreHasTakenAreWaitedFor|TestANodeThatTheRestoreHasLostIsWaitedFor",
+			Old: `if missing.IsZero() || missing.After(since) {`, New: `if missing.After(since) && false {`},
 		{Fault: "A restore is settled before every node has written", In: "reconciler", Decl: "History.noteAwaited", Tests: "TestForWhichNodesARestoreWaits|TestNothingIsReleasedAfterARestore|TestANodeThatTheRestoreHasLostIsWaitedFor",
-			Old: `if !state.Complete() || excused`, New: `if excused`},
+			Old: `state.Complete() {`, New: `true {`},
 		{Fault: "The pass that shows a restore releases", In: "reconciler", Decl: "History.restoreGate", Tests: "TestNothingIsReleasedAfterARestore",
 			Old: `if o.Restored != "" {
 		return restoreSeen(o.Restored)
 	}`, New: `_ = o`},
-		{Fault: "A report that was not renewed since the restore is enough", In: "reconciler", Decl: "restore.wroteSince", Tests: "TestNothingIsReleasedAfterARestore",
-			Old: `&& !report.Renewed.Before(r.at)`, New: ``},
+		{Fault: "A report that was not renewed since the restore is enough", In: "reconciler", Decl: "restore.isSince", Tests: "TestNothingIsReleasedAfterARestore",
+			Old: `!report.Renewed.Before(r.Noticed.Add(clocksDiffer))`, New: `true`},
 		{Fault: "A dry run confirms what it has", In: "reconciler", Decl: "History.gatesOf", Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `if it.Proven {
 		return gates`, New: `if it.Proven || opts.DryRun {

@@ -94,28 +94,25 @@ func (s *Source) backwards(ctx context.Context, current *session) (why string, e
 	return why, nil
 }
 
-// RecordRestore takes in that etcd was restored, and when the API server last answered
-// before, by its clock, zero if that is not known: the next full pass reports it, and
-// the caches are rebuilt.
-func (s *Source) RecordRestore(why string, intact time.Time) {
-	s.setRestored(why, intact)
+// RecordRestore takes what shows that etcd was restored: the next full pass reports it, and the caches are rebuilt.
+func (s *Source) RecordRestore(why string) {
+	s.setRestored(why)
 	s.Rebuild(why)
 }
 
-func (s *Source) setRestored(why string, intact time.Time) {
+func (s *Source) setRestored(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.restored, s.intact, s.restoreNoticedAt = why, intact, s.Now()
+	s.restored, s.restoreNoticedAt = why, s.Now()
 }
 
 // takeRestore returns the restore that no full pass has reported yet, which this one does.
-func (s *Source) takeRestore() (why string, intact time.Time) {
+func (s *Source) takeRestore() (why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	why = s.unreportedRestore()
-	intact = s.intact // after that, which may have cleared it
-	s.restored, s.intact = "", time.Time{}
-	return why, intact
+	s.restored = ""
+	return why
 }
 
 // unreportedRestore is what showed that etcd was restored, and no full pass has reported
@@ -123,7 +120,7 @@ func (s *Source) takeRestore() (why string, intact time.Time) {
 // it begins to: the leader of then has reported it. The caller holds mu.
 func (s *Source) unreportedRestore() string {
 	if s.Now().Sub(s.restoreNoticedAt) > missedFor {
-		s.restored, s.intact = "", time.Time{}
+		s.restored = ""
 	}
 	return s.restored
 }

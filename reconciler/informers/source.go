@@ -56,10 +56,8 @@ type Source struct {
 	mu      sync.Mutex
 	current *session           // nil before the first has listed everything, and between two
 	last    *judge.Observation // by the last full pass; what is not watched comes from there
-	// restored is what showed that etcd was restored, until the next full pass reports
-	// it; intact is when the API server last answered before.
+	// restored is what showed that etcd was restored, until the next full pass reports it.
 	restored         string
-	intact           time.Time
 	restoreNoticedAt time.Time          // by the API server's clock
 	cancelFullPass   context.CancelFunc // of the quorum read that is under way, or was last; nil before the first
 }

@@ -40,7 +40,7 @@ func (s *Source) verify(ctx context.Context, current *session) error {
 	}
 	if why != "" {
 		current.watches.invalidate()
-		s.setRestored(why, time.Time{})
+		s.setRestored(why)
 		return errors.New(why)
 	}
 	return nil
@@ -123,9 +123,7 @@ func (c *session) settle(ctx context.Context, o *judge.Observation, settleFor ti
 // reportRestore puts into an observation what showed that etcd was restored since the one
 // before: what a cache pass or the caches themselves saw, or what this read shows.
 func (f full) reportRestore(o *judge.Observation, why string) {
-	unreported, intact := f.takeRestore()
-	o.Restored, o.Intact = cmp.Or(unreported, why), intact
-	if o.Restored != "" && f.OnRestore != nil {
+	if o.Restored = cmp.Or(f.takeRestore(), why); o.Restored != "" && f.OnRestore != nil {
 		f.OnRestore(o.Restored, o.Now)
 	}
 }

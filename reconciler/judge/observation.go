@@ -50,9 +50,6 @@ type Observation struct {
 	Fenced time.Time
 	// Restored says what showed that etcd was restored, "" if nothing did.
 	Restored string
-	// Intact is when the API server last answered before that, by its own clock, where
-	// somebody knows: what was written later was written since. Zero if nobody does.
-	Intact time.Time
 	// Unreadable are objects that could not be read at all, a sentence each.
 	Unreadable []string
 	// Warnings are what could not be read, a sentence each.

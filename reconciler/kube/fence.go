@@ -242,21 +242,21 @@ func (f *Fence) Missing() (names []string) {
 	return names
 }
 
-// PeerFence is what the fence of another replica says of a restore and how old it is, "" where
-// none stands over these Leases or none says anything.
-func (f *Fence) PeerFence(ctx context.Context, leases map[string][]string) (why string, age time.Duration, err error) {
+// PeerFence is what the fence of another replica says of a restore, "" where none stands over these Leases or none
+// says anything.
+func (f *Fence) PeerFence(ctx context.Context, leases map[string][]string) (why string, err error) {
 	for _, namespace := range slices.Sorted(maps.Keys(leases)) {
 		for _, name := range leases[namespace] {
 			l, err := f.c.lease(ctx, types.NamespacedName{Namespace: namespace, Name: name})
 			if err != nil {
-				return "", 0, err
+				return "", err
 			}
-			if age, alive := f.c.fenceOf(l); alive && l.Annotations[RestoredAnnotation] != "" {
-				return l.Annotations[RestoredAnnotation], age, nil
+			if _, alive := f.c.fenceOf(l); alive && l.Annotations[RestoredAnnotation] != "" {
+				return l.Annotations[RestoredAnnotation], nil
 			}
 		}
 	}
-	return "", 0, nil
+	return "", nil
 }
 
 // fenceOf is the age of the fence that a Lease is of, and whether that fence is alive.

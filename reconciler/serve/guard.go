@@ -45,7 +45,6 @@ type Guard struct {
 	lastAt         time.Time           // when it came
 	answered       bool                // the last ping had a revision
 	serverAway     bool
-	lastIntact     time.Time // when the API server last answered while nothing was amiss, by its clock
 	answeredAt     time.Time // when the API server first answered again
 	raisedAt       time.Time // zero while the fence is not raised
 	standing       <-chan struct{}
@@ -80,7 +79,7 @@ type Fence interface {
 	AnnounceRestore(why string)
 	PeerRestore() string
 	Missing() []string
-	PeerFence(ctx context.Context, leases map[string][]string) (why string, age time.Duration, err error)
+	PeerFence(ctx context.Context, leases map[string][]string) (why string, err error)
 }
 
 // RestoreDetector notices that etcd was restored.
@@ -95,9 +94,8 @@ type RestoreDetector interface {
 	// RanBackwards returns what shows that etcd was restored since the watches told of
 	// what they did, "" if nothing does.
 	RanBackwards(ctx context.Context) (why string, err error)
-	// RecordRestore takes in that it was, and when the API server last answered before, by
-	// its clock; zero if that is not known.
-	RecordRestore(why string, intact time.Time)
+	// RecordRestore takes what shows that it was.
+	RecordRestore(why string)
 	// Now is the time by the API server's clock.
 	Now() time.Time
 }
@@ -128,8 +126,6 @@ const (
 	takeTimeout = 2 * time.Second
 	// leaseExpiry is after how long Leases that nobody renewed have surely gone to others.
 	leaseExpiry = 5 * time.Second
-	// maxFenceDelay is within what time after the API server answers again a fence is raised.
-	maxFenceDelay = 5 * time.Second
 	// pauseAfterFence is for how long after a fence no other is raised, but for a restore.
 	pauseAfterFence = 30 * time.Second
 )

@@ -28,7 +28,6 @@ type guardedCluster struct {
 	unsure   error  // why one cannot be made
 	asked    int
 	restored []string // what the source was told
-	intact   time.Time
 
 	raised, lowered, left int
 	up                    time.Time // since when the fence stands; zero if it does not
@@ -72,10 +71,10 @@ func (w *guardedCluster) RanBackwards(context.Context) (string, error) {
 
 func (w *guardedCluster) Now() time.Time { return time.Now() }
 
-func (w *guardedCluster) RecordRestore(why string, intact time.Time) {
+func (w *guardedCluster) RecordRestore(why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.restored, w.intact = append(w.restored, why), intact
+	w.restored = append(w.restored, why)
 }
 func (w *guardedCluster) Lead()                      { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
 func (w *guardedCluster) Leave()                     { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
@@ -124,10 +123,10 @@ func (w *guardedCluster) Age() time.Duration {
 	return time.Since(w.up)
 }
 
-func (w *guardedCluster) PeerFence(context.Context, map[string][]string) (string, time.Duration, error) {
+func (w *guardedCluster) PeerFence(context.Context, map[string][]string) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.others, w.age, nil
+	return w.others, nil
 }
 
 // is changes the cluster, and waits for a while.

@@ -52,9 +52,6 @@ func (g *Guard) step(ctx context.Context) {
 			}
 			g.last, g.lastAt = answer, time.Now()
 		}
-		if !g.comparing && g.raisedAt.IsZero() {
-			g.lastIntact = g.Detector.Now()
-		}
 		g.handleReports(ctx)
 	}
 	g.lowerIfDue(ctx)
@@ -185,19 +182,14 @@ func (g *Guard) compare(ctx context.Context) {
 
 // restoreDetected raises the fence for a restore that no pass has shown yet.
 func (g *Guard) restoreDetected(why string) {
-	g.Detector.RecordRestore(why, g.lastIntact)
+	g.Detector.RecordRestore(why)
 	g.raiseForRestore(why, false)
 }
 
-// joinPeerFence raises the fence for a restore that another replica knows of, whose fence is of
-// this age. A process that began after the restore does not know when all was last well
-// before it.
-func (g *Guard) joinPeerFence(peerWhy string, age time.Duration) {
-	why, intact := "another replica says: "+peerWhy, g.lastIntact
-	if before := g.Detector.Now().Add(-age - maxFenceDelay); intact.After(before) {
-		intact = before
-	}
-	g.Detector.RecordRestore(why, intact)
+// joinPeerFence raises the fence for a restore that another replica knows of.
+func (g *Guard) joinPeerFence(peerWhy string) {
+	why := "another replica says: " + peerWhy
+	g.Detector.RecordRestore(why)
 	g.raiseForRestore(why, true)
 }
 
@@ -217,7 +209,7 @@ func (g *Guard) handleReports(ctx context.Context) {
 	case reported != "":
 		g.raiseForRestore(reported, false)
 	case peer != "" && !g.Restoring():
-		g.joinPeerFence(peer, g.Fence.Age())
+		g.joinPeerFence(peer)
 	case leases == nil:
 	case !g.raisedAt.IsZero():
 		if !g.Fence.Covers(leases) {
@@ -225,13 +217,13 @@ func (g *Guard) handleReports(ctx context.Context) {
 		}
 	case leading: // a replica that has just begun to lead may know of no restore
 		asked, cancel := context.WithTimeout(ctx, firstCompareTimeout)
-		peer, age, err := g.Fence.PeerFence(asked, leases)
+		peer, err := g.Fence.PeerFence(asked, leases)
 		cancel()
 		if err != nil {
 			g.Log.Debug("it cannot be told whether another replica keeps the fence", "error", err)
 		}
 		if peer != "" {
-			g.joinPeerFence(peer, age)
+			g.joinPeerFence(peer)
 		}
 	}
 }

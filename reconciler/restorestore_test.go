@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -39,12 +37,17 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		p := newProcess(t, atOnce)
 		s := &memoryStore{}
 		p.Restores = s
-		p.pass(0, leakOn(0))
-		if s.text != `{"nodes":["worker-1"]}` {
+		p.pass(0, leakOn(0), revision(100))
+		if s.text != "" {
+			t.Errorf("kept, without a restore: %s", s.text)
+		}
+		p.pass(minute, leakOn(0), revision(90))
+		p.pass(2*minute, leakOn(2*minute), revision(91))
+		if !strings.Contains(s.text, `"settled":true`) {
 			t.Errorf("kept: %s", s.text)
 		}
 		s.err = errors.New("it was asked for again")
-		p.pass(minute, leakOn(0))
+		p.pass(3*minute, leakOn(2*minute), revision(92))
 		if text := p.History.storedRestore.text; text != s.text {
 			t.Errorf("it was written though nothing changed: %q", text)
 		}
@@ -53,7 +56,8 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		p := newProcess(t, Options{DryRun: true})
 		s := &memoryStore{}
 		p.Restores = s
-		p.pass(0, leakOn(0))
+		p.pass(0, leakOn(0), revision(100))
+		p.pass(minute, leakOn(0), revision(90))
 		if s.text != "" {
 			t.Errorf("kept: %s", s.text)
 		}
@@ -64,7 +68,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		one.Restores, two.Restores = s, s
 		one.pass(0, leakOn(0), revision(100))
 		one.pass(minute, leakOn(0), revision(90))
-		two.wantRefused("the dry run", EtcdRestored, two.pass(2*minute, leakOn(0), revision(91)))
+		two.wantRefused("the dry run", EtcdRestored, two.pass(2*minute, leakBeside("silent", 0), revision(91)))
 	})
 	t.Run("by somebody else who has seen it settled", func(t *testing.T) {
 		s := &memoryStore{}
@@ -72,8 +76,8 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		one.Restores, two.Restores = s, s
 		one.pass(0, leakOn(0), revision(100))
 		one.pass(minute, leakOn(0), revision(90))
-		two.pass(2*minute, leakOn(0), revision(91))
-		two.wantReleased("the other", two.pass(3*minute, leakOn(0), acknowledged(minute), revision(92)))
+		two.pass(2*minute, leakBeside("silent", 0), revision(91))
+		two.wantReleased("the other", two.pass(3*minute, leakBeside("silent", 0), acknowledged(minute), revision(92)))
 		one.pass(4*minute, leakOn(0), Node("worker-2"), revision(93))
 		one.wantReleased("this one", one.pass(5*minute, leakOn(0), Node("worker-2"), revision(94)))
 	})
@@ -84,7 +88,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		one.wantReleased("before it", one.pass(0, leakOn(0)))
 		two.pass(0, leakOn(0), revision(100))
 		two.pass(minute, leakOn(0), revision(90))
-		one.wantRefused("after it", EtcdRestored, one.pass(2*minute, leakOn(0)))
+		one.wantRefused("after it", EtcdRestored, one.pass(minute+10*time.Second, leakOn(0)))
 		s.err = errors.New("the server is away")
 		one.wantRefused("what is kept cannot be read", EtcdRestored, one.pass(3*minute, leakOn(3*minute)))
 		s.err = nil
@@ -104,7 +108,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 			t.Errorf("before a pass has seen which taints and boots there are, kept is that all are doubted: %v, %v", d.DoubtsAll, err)
 		}
 		p.pass(2*minute, leakOn(0), revision(91))
-		if len(s.text) > keptMost || !strings.Contains(s.text, `"restored"`) {
+		if len(s.text) > longestText || !strings.Contains(s.text, `"restored"`) {
 			t.Errorf("%d bytes are kept", len(s.text))
 		}
 		p.wantRefused("all are waited for", EtcdRestored, p.pass(3*minute, leakOn(3*minute), revision(92)))
@@ -118,9 +122,9 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 		first Part
 		text  string
 	}{
-		"a pass has shown it, nothing was kept":   {All(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" }), ""},
-		"a pass has shown it, kept is one before": {All(leakOn(0), func(o *Observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true,"nodes":["worker-1"]}`},
-		"an agent has reported it":                {All(leakOn(0), Node("worker-2"), restoreNoticed("worker-2", minute, 2*minute)), ""},
+		"a pass has shown it, nothing was kept":   {All(leakBeside("silent", 0), func(o *Observed) { o.Restored = "its watches say so" }), ""},
+		"a pass has shown it, kept is one before": {All(leakBeside("silent", 0), func(o *Observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true}`},
+		"an agent has reported it":                {All(leakBeside("silent", 0), Node("worker-2"), restoreNoticed("worker-2", minute, 2*minute)), ""},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
@@ -129,7 +133,7 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 			p.wantRefused("the look that shows it", EtcdRestored, p.pass(3*minute, c.first))
 			s.err = nil
 			later := All(c.first, func(o *Observed) { o.Restored = "" })
-			p.wantRefused("worker-1 has not written since", EtcdRestored, p.pass(4*minute, later))
+			p.wantRefused("a node has not written since", EtcdRestored, p.pass(4*minute, later))
 		})
 	}
 }
@@ -137,7 +141,7 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 // One 403, as API servers give while their caches of roles are not complete.
 func TestOneRefusalToReadWhatIsKeptIsNotForEver(t *testing.T) {
 	p := newProcess(t, atOnce)
-	s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","lost":["worker-9"],"nodes":["worker-1","worker-9"]}`, Now.Add(-time.Minute).Format(time.RFC3339)),
+	s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","awaited":{"worker-9":true}}`, Now.Add(-time.Minute).Format(time.RFC3339)),
 		err: fmt.Errorf("%w: not yet", ErrForbidden)}
 	p.Restores = s
 	p.pass(0, leakOn(0))
@@ -147,34 +151,70 @@ func TestOneRefusalToReadWhatIsKeptIsNotForEver(t *testing.T) {
 
 // Of what is too long to be kept the doubts go first: the next process doubts all that it finds.
 func TestWhatIsLeftOutOfWhatIsKeptOfRestores(t *testing.T) {
-	many := func(n, length int) map[string]string {
+	doubts := func(n int) map[string]string {
 		m := map[string]string{}
 		for i := range n {
-			m[fmt.Sprint("node-", i)] = strings.Repeat("x", length)
+			m[fmt.Sprint("node-", i)] = strings.Repeat("x", 36)
 		}
 		return m
 	}
-	nodes := sets.KeySet(many(5000, 0))
+	nodes := func(n int) map[string]bool {
+		m := map[string]bool{}
+		for i := range n {
+			m[fmt.Sprint("node-", i)] = true
+		}
+		return m
+	}
 	for says, c := range map[string]struct {
 		r                          restore
 		doubtsAll, keepsNodes, all bool
 	}{
-		"nothing":                      {restore{nodes: nodes, taints: doubtedTaints{as: many(9, 9), boots: many(9, 36)}}, false, true, true},
-		"boots":                        {restore{nodes: nodes, taints: doubtedTaints{boots: many(5000, 36)}}, true, true, false},
-		"taints":                       {restore{nodes: nodes, taints: doubtedTaints{as: many(5000, 36)}}, true, true, false},
-		"names":                        {restore{nodes: sets.KeySet(many(20000, 0)), taints: doubtedTaints{boots: many(9, 36)}}, false, false, true},
-		"names and boots":              {restore{nodes: sets.KeySet(many(20000, 0)), taints: doubtedTaints{boots: many(5000, 36)}}, true, false, false},
-		"names where all are in doubt": {restore{nodes: sets.KeySet(many(20000, 0)), taints: doubtedTaints{all: true}}, true, false, false},
+		"nothing":         {restore{Awaited: nodes(2000), Taints: doubts(9), Boots: doubts(9)}, false, true, true},
+		"boots":           {restore{Awaited: nodes(2000), Boots: doubts(5000)}, true, true, false},
+		"taints":          {restore{Awaited: nodes(2000), Taints: doubts(5000)}, true, true, false},
+		"nodes, and both": {restore{Awaited: nodes(20000), Taints: doubts(9), Boots: doubts(9)}, true, false, false},
 	} {
 		t.Run(says, func(t *testing.T) {
-			text, err := c.r.document()
+			c.r.At = Now
+			text, err := c.r.text()
 			d, rerr := readRestore(text, Now)
-			if err != nil || rerr != nil || len(text) > keptMost {
-				t.Fatalf("%d bytes, %v, %v", len(text), err, rerr)
+			if err != nil || rerr != nil || len(text) > longestText || !d.At.Equal(Now) {
+				t.Fatalf("%d bytes, %v, %v, %s", len(text), err, rerr, d.At)
 			}
-			if d.DoubtsAll != c.doubtsAll || (len(d.Nodes) > 0) != c.keepsNodes || (len(d.Doubted)+len(d.DoubtedBoots) > 0) != c.all {
-				t.Errorf("kept are %d nodes, %d taints, %d boots, and that all are doubted: %v", len(d.Nodes), len(d.Doubted), len(d.DoubtedBoots), d.DoubtsAll)
+			if d.DoubtsAll != c.doubtsAll || (len(d.Awaited) > 0) != c.keepsNodes || (len(d.Taints)+len(d.Boots) > 0) != c.all {
+				t.Errorf("kept are %d nodes, %d taints, %d boots, and that all are doubted: %v", len(d.Awaited), len(d.Taints), len(d.Boots), d.DoubtsAll)
 			}
+		})
+	}
+}
+
+// Who tells of a restore may have begun after it, and does not know of a node that the backup
+// does not have.
+func TestWhoLearnsOfARestoreRemembersWhatItHasLost(t *testing.T) {
+	both := All(leakOn(0), Node("worker-2"), written("worker-2", 0))
+	noticed := Now.Add(minute).Format(time.RFC3339)
+	for says, c := range map[string]struct {
+		text  string
+		shown Part
+	}{
+		"of a restore":                     {`{"restored":"` + noticed + `","why":"an agent"}`, Nothing},
+		"that one is settled":              {`{"restored":"` + noticed + `","why":"an agent","settled":true}`, Nothing},
+		"that the one it saw, too, is":     {`{"restored":"` + noticed + `","why":"an agent","settled":true}`, revision(90)},
+		"of another than the one it knows": {`{"restored":"` + Now.Add(2*minute).Format(time.RFC3339) + `","why":"an agent"}`, revision(90)},
+	} {
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, atOnce)
+			s := &memoryStore{}
+			p.Restores = s
+			p.wantReleased("before it", p.pass(0, both, revision(100)))
+			p.pass(minute, both, c.shown)
+			s.text = c.text
+			heard := leakOn(3 * minute)
+			p.wantRefused("worker-2 is not there", EtcdRestored, p.pass(3*minute, heard))
+			p.wantRefused("nor then", EtcdRestored, p.pass(4*minute, heard))
+			back := All(heard, Node("worker-2"), written("worker-2", 5*minute))
+			p.pass(5*minute, back)
+			p.wantReleased("it is back", p.pass(6*minute, back))
 		})
 	}
 }
