@@ -73,9 +73,9 @@ func (h *history) fenced(t *testing.T, from uint64) {
 func stood(t *testing.T, f *kube.Fence, leases map[string][]string) {
 	t.Helper()
 	select {
-	case <-f.Raise(leases):
+	case <-f.Raise(leases, "an object is older"):
 	case <-time.After(time.Minute):
-		t.Fatalf("the fence does not stand: %v", f.Missing())
+		t.Fatalf("the fence does not stand: %v", f.State().Missing)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		if since, standing := f.Since(); standing && time.Since(since) > time.Minute {
 			t.Errorf("it stands since %s", since)
 		}
-		f.Lower(t.Context(), true)
+		f.Lower(t.Context())
 		began := time.Now()
 		var ips []string
 		for _, p := range wait() {
@@ -120,10 +120,10 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		equal(t, "ADDs that did not wait", ended(), 0)
 		leases.fenced(t, from)
-		if age := other.Age(); age < 7*time.Second || age > 2*time.Minute {
+		if age := other.State().Age; age < 7*time.Second || age > 2*time.Minute {
 			t.Errorf("its age is %s", age)
 		}
-		other.Lower(t.Context(), true)
+		other.Lower(t.Context())
 		equal(t, "pods", len(wait()), 4)
 	})
 
@@ -132,12 +132,13 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		leader.Lead()
 		stood(t, other, allLeases)
 		stood(t, leader, allLeases)
-		leader.AnnounceRestore("an object is older")
-		eventually(t, "the other to be told", func() bool { return other.PeerRestore() != "" })
+		why, err := s.holder(t, "third").Fence().PeerFence(t.Context(), allLeases)
+		equal(t, "what one that begins learns", why, "an object is older")
+		check(t, err)
 		_, wait := s.adds(t, "web", 2, blue)
-		leader.Lower(t.Context(), true)
-		eventually(t, "the other to see that it is over", other.EndedByPeer)
-		other.Lower(t.Context(), true)
+		leader.Lower(t.Context())
+		eventually(t, "the other to see that it is over", func() bool { return other.State().EndedByPeer })
+		other.Lower(t.Context())
 		equal(t, "pods", len(wait()), 2)
 		for _, l := range try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})).must(t).Items {
 			equal(t, "what "+l.Name+" says of a restore", l.Annotations[kube.RestoredAnnotation], "")
@@ -154,7 +155,7 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		f := s.holder(t, "us").Fence()
 		stood(t, f, allLeases)
 		equal(t, "entries when it stands", s.contents(t)["10.3.0.0-24 1"] != "", true)
-		f.Lower(t.Context(), true)
+		f.Lower(t.Context())
 		wait()
 		equal(t, "ended", ended(), 1)
 	})

@@ -89,13 +89,13 @@ func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*re
 	}
 	fence := cluster.Fence()
 	fence.Lead()
-	defer fence.Lower(ctx, true)
+	defer fence.Lower(ctx)
 	select {
-	case <-fence.Raise(ippool.LeasesOf(j.Observation.Pools)):
+	case <-fence.Raise(ippool.LeasesOf(j.Observation.Pools), ""):
 		r.Fence = fence
 	case <-ctx.Done():
 	case <-time.After(raiseFor):
-		r.Log.Warn("whereabouts' Leases were not to be had, so that ADDs and DELs go on beside this", "missing", fence.Missing())
+		r.Log.Warn("whereabouts' Leases were not to be had, so that ADDs and DELs go on beside this", "missing", fence.State().Missing)
 	}
 	return r.Recover(ctx)
 }

@@ -63,15 +63,15 @@ func transport() []Mutant {
 		{Fault: "A fence has no end", In: "reconciler/kube", Decl: "LongestFence", Tests: "TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds",
 			Old: `90 * time.Second`, New: `900 * time.Second`},
 		{Fault: "The fence takes a Lease that somebody holds", In: "reconciler/kube", Decl: "fencedLease.renewOrTake", Tests: "TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem",
-			Old: `case holder == "" || fl.fence.c.expired(l):`, New: `case true:`},
+			Old: `case holder == FenceHolder, holder == "", fl.fence.c.expired(l):`, New: `case true:`},
 		{Fault: "A revision that runs backwards raises no fence", In: "reconciler/serve", Decl: "Guard.restoreShownBy", Tests: "TestAPingThatShowsARestoreRaisesTheFence",
 			Old: `case now.Revision < was.Revision:`, New: `case false:`},
 		{Fault: "A fence for a restore is lowered before all is settled", In: "reconciler/serve", Decl: "Guard.lowerIfDue", Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
 			Old: `case recovered:
-		outcome`, New: `case recovered || why != "" && taken:
+		outcome`, New: `case true:
 		outcome`},
-		{Fault: "Time without the API server counts as time behind the fence", In: "reconciler/serve", Decl: "Guard.serverIsBack", Tests: "TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence",
-			Old: `if !g.raisedAt.IsZero() && time.Since(g.awaySince) > leaseExpiry {`, New: `if false {`},
+		{Fault: "Time without the API server counts as time behind the fence", In: "reconciler/serve", Decl: "Guard.noteAnswer", Tests: "TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence",
+			Old: `if !g.raisedAt.IsZero() && !awaySince.IsZero() && time.Since(awaySince) > leaseExpiry {`, New: `if false {`},
 		{Fault: "A change is lost that comes while a cache pass rests", In: "reconciler/serve", Decl: "Server.work", Tests: "TestRequests_ChangeDuringAPass",
 			Old: `s.Requests.AddAfter(cachePass, rest)`, New: ``},
 	}

@@ -21,94 +21,90 @@ const FenceHolder = "ip-reconcile/fence"
 // RestoredAnnotation on them is what showed a replica that etcd was restored.
 const RestoredAnnotation = "ip-reconcile.dev/etcd-restored"
 
-// LongestFence is after what age no replica renews a fence any more, whatever happens:
-// an ADD waits up to 2 min for its turn.
+// LongestFence is the age after which no replica renews a fence: an ADD waits up to 2 min for its turn.
 const LongestFence = 90 * time.Second
 
 const (
-	// fenceLeaseDuration is for how long ADDs and DELs respect a Lease of the fence that
-	// nobody renews. It is longer than a hold's: a replica that takes over must be
-	// in time on a slow machine, too.
+	// fenceLeaseDuration is for how long ADDs and DELs respect a Lease of the fence that nobody renews. It is longer
+	// than a hold's: a replica that takes over must be in time on a slow machine, too.
 	fenceLeaseDuration = 3 * time.Second
-	// quietFor is after how long without a renewal by another replica a replica that
-	// does not lead renews itself.
+	// quietFor is after how long without a renewal by another replica a replica that does not lead renews itself.
 	quietFor = 450 * time.Millisecond
-	// aliveFor is within what time a fence must have been renewed, by the API
-	// server's clock, to be another replica's and no remnant: of one that has died,
-	// or of a backup.
+	// aliveFor is how old a renewal may be, by the API server's clock, for a fence to be another replica's. An older
+	// one is a remnant: of a replica that has died, or of a backup.
 	aliveFor = 4 * time.Second
 	// longestOff is for how long Leases are left to others after a long fence.
 	longestOff = 30 * time.Second
 )
 
-// Fence holds whereabouts' Leases after a restore of etcd, so that no ADD hands an
-// address out until the pools have been repaired. All replicas hold it together and need
-// no leader for it, since after a restore their own Lease is as old as all else. The
-// protocol, for each Lease by itself:
+// Fence holds whereabouts' Leases after a restore of etcd, so that no ADD hands an address out until the pools have
+// been repaired. Each replica that knows of the restore raises it, and all share it. They need no leader for it, since
+// after a restore their own Lease is as old as all else. The protocol, for each Lease by itself:
 //
-//   - The holder is FenceHolder, whoever renews. A replica that raises the fence
-//     takes the Lease when it is free, has expired, or is the fence's: always by a
-//     write of its own. It waits while anybody else renews it.
-//   - The replica that wrote last goes on, by an update at the resourceVersion of its own last
-//     write, every 250 ms. A conflict says that another one has written. Where that is
-//     the fence again, a replica that leads writes once more at once; any other only
-//     reads, and writes when nothing was renewed for 450 ms.
-//   - spec.renewTime less spec.acquireTime is the fence's age at that write. Both are
-//     by the writer's clock, so that no other clock matters; a replica that takes over a
-//     fence that is alive (renewed within 4 s by the API server's clock) carries the age on.
-//     Nobody renews one of 90 s, so that no chain of replicas keeps it for longer.
-//   - It is given back by an update to no holder, at the resourceVersion of the own
-//     last write. A conflict leaves it to the other writer; only a replica that leads
-//     reads and tries again, and does not where another one says that etcd was restored
-//     and it has not seen that itself. A replica that does not lead takes the fence for
-//     ended when a Lease is nobody's or somebody else's that was the fence's a moment
-//     ago; one that leads takes it back in its turn.
-//   - What showed one replica that etcd was restored is an annotation of the Lease while
-//     the fence stands. The others read it when they meet a conflict, so that none of
-//     them ends the fence because it has seen nothing itself. Until it is written a
-//     Lease is taken back, too.
-//   - A replica that ends does not give it back: another one takes over, or 3 s later
-//     whoever waits.
+//   - The holder is FenceHolder, whoever renews. A replica takes a Lease when it is free, has expired, or is the
+//     fence's: always by a write of its own. It waits while anybody else renews the Lease.
+//   - The replica that wrote last goes on every 250 ms, by an update at the resourceVersion of its own last write.
+//     After a conflict it reads. Where the Lease is still the fence's, a replica that leads writes again at once. Any
+//     other only reads, and writes when nothing was renewed for 450 ms.
+//   - spec.renewTime less spec.acquireTime is the fence's age at that write, by the writer's clock. A replica that takes
+//     over a fence that is alive carries its age on, and its annotation, which says what showed the restore. A fence is
+//     alive that was renewed within 4 s by the API server's clock. Nobody renews one of 90 s, so that no chain of
+//     replicas keeps it for longer.
+//   - Who ends the fence updates the Lease to no holder. A replica that does not lead, and finds a Lease held by nobody
+//     or by another that was the fence's a moment ago, takes the fence for ended. The replica that leads takes it back.
+//   - A process that ends gives nothing back: another replica takes over, or 3 s later whoever waits.
 //
 // Writes of pools go out only within 700 ms after a renewal by this very process.
 // It is safe for use by several goroutines.
 type Fence struct {
 	c *Cluster
 
-	mu            sync.Mutex
-	leases        map[types.NamespacedName]*fencedLease
-	leading       bool
-	began         time.Time // of the age, by our own clock; zero while none of the Leases was had
-	since         time.Time // by the API server's clock; zero while one of the Leases is missing
-	standing      chan struct{}
-	endedByPeer   bool   // another replica has given one of the Leases back
-	restoreReason string // what showed this replica that etcd was restored
-	peerRestore   string // what showed another one
-	ctx           context.Context
-	stop          context.CancelFunc // nil while it is not raised
-	running       sync.WaitGroup
+	mu          sync.Mutex
+	leases      map[types.NamespacedName]*fencedLease
+	leading     bool
+	began       time.Time // of the age, by our own clock; zero while none of the Leases was had
+	since       time.Time // by the API server's clock; zero while one of the Leases is missing
+	standing    chan struct{}
+	endedByPeer bool
+	why         string // what showed the restore; "" where somebody recovers by hand
+	ctx         context.Context
+	stop        context.CancelFunc // nil while it is not raised
+	running     sync.WaitGroup
+}
+
+// FenceState is a fence at one moment.
+type FenceState struct {
+	// Since is when the fence began to stand, by the API server's clock and not a moment too early: an ADD or DEL that
+	// was under way before has given its Lease back by then. It is zero while one of the Leases is not held.
+	Since time.Time
+	// Age is for how long the first of the Leases has been kept from others, by whichever replica; zero while none is.
+	Age time.Duration
+	// EndedByPeer says that another replica has ended the fence.
+	EndedByPeer bool
+	// Missing names the Leases that are not held, as namespace/name, with those that RBAC forbids.
+	Missing []string
 }
 
 // Fence returns the cluster's fence: there is one.
 func (c *Cluster) Fence() *Fence { return c.fence }
 
-// Lead takes note that this replica leads from now on.
+// Lead notes that this replica leads from now on.
 func (f *Fence) Lead() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.leading = true
 }
 
-// Raise begins to take the Leases, by namespace, or takes these too, and returns at
-// once. stood is closed as soon as all of them are held, but for those to which there
-// is no right. It goes on until Lower or Leave, whatever fails.
-func (f *Fence) Raise(leases map[string][]string) (stood <-chan struct{}) {
+// Raise begins to take the Leases, by namespace, or takes these too, and returns at once. why is what showed that etcd
+// was restored. stood is closed as soon as all Leases are held, but for those that RBAC forbids. It goes on until
+// Lower or Leave, whatever fails.
+func (f *Fence) Raise(leases map[string][]string, why string) (stood <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stop == nil {
 		f.ctx, f.stop = context.WithCancel(context.Background())
 		f.leases, f.standing = map[types.NamespacedName]*fencedLease{}, make(chan struct{})
-		f.began, f.since = time.Time{}, time.Time{}
+		f.began, f.since, f.why = time.Time{}, time.Time{}, why
 	}
 	f.endedByPeer = false
 	for namespace, names := range leases {
@@ -128,43 +124,14 @@ func (f *Fence) Raise(leases map[string][]string) (stood <-chan struct{}) {
 	return f.standing
 }
 
-// AnnounceRestore has the other replicas know what shows that etcd was restored, while the fence is
-// raised.
-func (f *Fence) AnnounceRestore(why string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.restoreReason = why
-}
-
-// PeerRestore is what showed another replica that etcd was restored, "" if none has announced it.
-func (f *Fence) PeerRestore() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.peerRestore
-}
-
-// Covers reports whether all these Leases are among those that are being held.
-func (f *Fence) Covers(leases map[string][]string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for namespace, names := range leases {
-		if slices.ContainsFunc(names, func(name string) bool { return f.leases[types.NamespacedName{Namespace: namespace, Name: name}] == nil }) {
-			return false
-		}
-	}
-	return true
-}
-
-// Lower gives the Leases back that this replica wrote last; where over is false not those of
-// which another one says that etcd was restored: that one ends the fence. Then they are left
-// to others for as long as they were held, at most 30 s.
-func (f *Fence) Lower(ctx context.Context, over bool) {
+// Lower ends the fence. Then the Leases are left to others for as long as they were held, at most 30 s.
+func (f *Fence) Lower(ctx context.Context) {
 	leases := f.end()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, l := range leases {
-		wg.Go(func() { l.giveBack(ctx, over) })
+		wg.Go(func() { l.giveBack(ctx) })
 	}
 	wg.Wait()
 	f.mu.Lock()
@@ -173,7 +140,6 @@ func (f *Fence) Lower(ctx context.Context, over bool) {
 		off = min(max(time.Since(f.began), stayOff), longestOff)
 	}
 	f.leases, f.began, f.since = nil, time.Time{}, time.Time{}
-	f.restoreReason, f.peerRestore = "", ""
 	f.mu.Unlock()
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
@@ -182,8 +148,7 @@ func (f *Fence) Lower(ctx context.Context, over bool) {
 	}
 }
 
-// Leave ends this replica's part and gives nothing back: another one goes on, or the
-// Leases expire.
+// Leave ends this replica's part and gives nothing back: another one goes on, or the Leases expire.
 func (f *Fence) Leave() { f.end() }
 
 // end ends all renewals, and the work under the fence.
@@ -201,45 +166,30 @@ func (f *Fence) end() map[types.NamespacedName]*fencedLease {
 	return leases
 }
 
-// Since is since when the fence stands, by the API server's clock and not a moment too
-// early: an ADD or DEL that was under way before has given its Lease back by then.
-// standing is false while it is not raised, or one of the Leases is not held.
-func (f *Fence) Since() (since time.Time, standing bool) {
+// State is the fence now.
+func (f *Fence) State() (s FenceState) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.since, f.stands()
-}
-
-// Age is for how long the first of the Leases has been kept from others, by whichever
-// replica; zero while none is.
-func (f *Fence) Age() time.Duration {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.began.IsZero() {
-		return 0
+	s.EndedByPeer = f.endedByPeer
+	if f.stands() {
+		s.Since = f.since
 	}
-	return time.Since(f.began)
-}
-
-// EndedByPeer reports whether another replica has ended the fence.
-func (f *Fence) EndedByPeer() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.endedByPeer && !f.leading
-}
-
-// Missing names the Leases that are not held, as namespace/name, with those to which
-// there is no right.
-func (f *Fence) Missing() (names []string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	if !f.began.IsZero() {
+		s.Age = time.Since(f.began)
+	}
 	for at, l := range f.leases {
 		if !l.stands() {
-			names = append(names, at.String())
+			s.Missing = append(s.Missing, at.String())
 		}
 	}
-	slices.Sort(names)
-	return names
+	slices.Sort(s.Missing)
+	return s
+}
+
+// Since is State's, for a reconciler.Fence.
+func (f *Fence) Since() (since time.Time, standing bool) {
+	since = f.State().Since
+	return since, !since.IsZero()
 }
 
 // PeerFence is what the fence of another replica says of a restore, "" where none stands over these Leases or none

@@ -20,6 +20,8 @@ import (
 
 const shared = "kube-system/whereabouts"
 
+const ranBackwards = "it ran backwards"
+
 var theShared = map[string][]string{"kube-system": {"whereabouts"}}
 
 // stands waits until the fence does, but not for longer than limit.
@@ -37,8 +39,8 @@ func TestAReplicaThatDoesNotLeadOnlyReadsWhileTheLeaderRenewsTheFence(t *testing
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
 		leader.Lead()
-		stands(t, other.Raise(theShared), time.Second)
-		stands(t, leader.Raise(theShared), time.Second)
+		stands(t, other.Raise(theShared, ranBackwards), time.Second)
+		stands(t, leader.Raise(theShared, ranBackwards), time.Second)
 		time.Sleep(2 * time.Second)
 		a.mu.Lock()
 		before, theirs := a.writes["leader"], a.writes["other"]
@@ -67,7 +69,7 @@ func TestAReplicaThatDoesNotLeadOnlyReadsWhileTheLeaderRenewsTheFence(t *testing
 		}
 		equal(t, "taken over within a second", time.Since(gone) < time.Second, true)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
-		other.Lower(t.Context(), true)
+		other.Lower(t.Context())
 		equal(t, "the holder in the end", a.holder(shared), "")
 	})
 }
@@ -78,18 +80,18 @@ func TestAFenceThatIsTakenOverIsNoYounger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newLeaseAPI()
 				first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
-				stands(t, first.Raise(theShared), time.Second)
+				stands(t, first.Raise(theShared, ranBackwards), time.Second)
 				a.mu.Lock()
 				a.late = late
 				a.mu.Unlock()
 				time.Sleep(50 * time.Second)
-				stands(t, second.Raise(theShared), time.Second)
+				stands(t, second.Raise(theShared, ranBackwards), time.Second)
 				first.Leave()
 				time.Sleep(5 * time.Second)
-				if age := second.Age(); age < 54500*time.Millisecond || age > 57*time.Second { // the API server tells whole seconds
+				if age := second.State().Age; age < 54500*time.Millisecond || age > 57*time.Second { // the API server tells whole seconds
 					t.Errorf("after 55 s its age is %s", age)
 				}
-				second.Lower(t.Context(), true)
+				second.Lower(t.Context())
 			})
 		})
 	}
@@ -106,14 +108,13 @@ func TestARemnantOfAFenceCountsForNothing(t *testing.T) {
 		f := a.cluster(t, "us").Fence()
 		why, err := f.PeerFence(t.Context(), theShared)
 		equal(t, "what others say", fmt.Sprint(why, err), "<nil>")
-		stands(t, f.Raise(theShared), time.Second)
+		stands(t, f.Raise(theShared, ranBackwards), time.Second)
 		time.Sleep(time.Second)
-		equal(t, "it is young", f.Age() < 2*time.Second, true)
-		equal(t, "told", f.PeerRestore(), "")
+		equal(t, "it is young", f.State().Age < 2*time.Second, true)
 		a.mu.Lock()
-		equal(t, "the annotation", a.leases[shared].Annotations[kube.RestoredAnnotation], "")
+		equal(t, "the annotation", a.leases[shared].Annotations[kube.RestoredAnnotation], ranBackwards)
 		a.mu.Unlock()
-		f.Lower(t.Context(), true)
+		f.Lower(t.Context())
 	})
 }
 
@@ -123,14 +124,14 @@ func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) 
 		a.has(shared, "default/web-0", 0)
 		f := a.cluster(t, "us").Fence()
 		began := time.Now()
-		stood := f.Raise(map[string][]string{"kube-system": {"whereabouts", "worker-1-10.0.0.0-24"}, "other": {"whereabouts"}})
+		stood := f.Raise(map[string][]string{"kube-system": {"whereabouts", "worker-1-10.0.0.0-24"}, "other": {"whereabouts"}}, ranBackwards)
 		for range 4 { // it is renewed for 4 s
 			time.Sleep(time.Second)
 			a.has(shared, "default/web-0", 0)
 			if _, standing := f.Since(); standing {
 				t.Fatal("it stands although an ADD is under way")
 			}
-			equal(t, "missing", f.Missing(), []string{shared})
+			equal(t, "missing", f.State().Missing, []string{shared})
 			equal(t, "the holder of another one", a.holder("other/whereabouts"), kube.FenceHolder)
 		}
 		a.has(shared, "", 0)
@@ -140,7 +141,7 @@ func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) 
 		if since.Before(time.Now()) || since.Sub(began) > 6*time.Second {
 			t.Errorf("since %s after it was raised", since.Sub(began))
 		}
-		f.Lower(t.Context(), true)
+		f.Lower(t.Context())
 		for _, name := range []string{shared, "kube-system/worker-1-10.0.0.0-24", "other/whereabouts"} {
 			equal(t, name+" in the end", a.holder(name), "")
 		}
@@ -162,20 +163,19 @@ func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
 		leader.Lead()
-		stands(t, other.Raise(theShared), time.Second)
-		stands(t, leader.Raise(theShared), time.Second)
-		leader.AnnounceRestore("it ran backwards")
+		stands(t, other.Raise(theShared, ranBackwards), time.Second)
+		stands(t, leader.Raise(theShared, ranBackwards), time.Second)
 		time.Sleep(2 * time.Second)
-		equal(t, "told", other.PeerRestore(), "it ran backwards")
-		leader.Lower(t.Context(), true)
+		why, err := a.cluster(t, "third").Fence().PeerFence(t.Context(), theShared)
+		equal(t, "what one that begins learns", fmt.Sprint(why, err), "it ran backwards<nil>")
+		leader.Lower(t.Context())
 		if then != nil {
 			then(a)
 		}
 		time.Sleep(time.Second)
-		equal(t, "dropped", other.EndedByPeer(), true)
+		equal(t, "dropped", other.State().EndedByPeer, true)
 		equal(t, "the holder", a.holder(shared), holder)
-		other.Lower(t.Context(), true)
-		equal(t, "told afterwards", other.PeerRestore(), "")
+		other.Lower(t.Context())
 	})
 }
 
@@ -184,35 +184,14 @@ func TestTheLeaderTakesBackWhatTheOtherReplicaGivesBack(t *testing.T) {
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
 		leader.Lead()
-		stands(t, leader.Raise(theShared), time.Second)
+		stands(t, leader.Raise(theShared, ranBackwards), time.Second)
 		time.Sleep(time.Second)
-		stands(t, other.Raise(theShared), time.Second) // and writes last
-		other.Lower(t.Context(), false)
-		time.Sleep(time.Second)
-		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
-		equal(t, "dropped", leader.EndedByPeer(), false)
-		leader.Lower(t.Context(), true)
-	})
-}
-
-// The leader saw nothing of a restore, and gives the Leases back before the other
-// replica, which did, could say so.
-func TestWhoKnowsOfARestoreTakesBackWhatTheLeaderGaveBackUnknowing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newLeaseAPI()
-		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
-		leader.Lead()
-		stands(t, other.Raise(theShared), time.Second)
-		stands(t, leader.Raise(theShared), time.Second)
-		time.Sleep(2 * time.Second)
-		other.AnnounceRestore("it ran backwards")
-		leader.Lower(t.Context(), false)
+		stands(t, other.Raise(theShared, ranBackwards), time.Second) // and writes last
+		other.Lower(t.Context())
 		time.Sleep(time.Second)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
-		equal(t, "dropped", other.EndedByPeer(), false)
-		why, err := leader.PeerFence(t.Context(), theShared)
-		equal(t, "what the leader learns", fmt.Sprint(why, err), "it ran backwards<nil>")
-		other.Lower(t.Context(), true)
+		equal(t, "dropped", leader.State().EndedByPeer, false)
+		leader.Lower(t.Context())
 	})
 }
 
@@ -222,7 +201,7 @@ func TestWorkUnderTheFence(t *testing.T) {
 		c := a.cluster(t, "us")
 		f := c.Fence()
 		f.Lead()
-		stands(t, f.Raise(theShared), time.Second)
+		stands(t, f.Raise(theShared, ranBackwards), time.Second)
 		time.Sleep(time.Second)
 		began := time.Now()
 		check(t, c.Hold(t.Context(), "kube-system", []string{"red-10.1.0.0-24", "whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
@@ -257,7 +236,7 @@ func TestWorkUnderTheFence(t *testing.T) {
 
 		go func() {
 			time.Sleep(3 * time.Second)
-			f.Lower(context.Background(), true)
+			f.Lower(context.Background())
 		}()
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
 			<-ctx.Done()
@@ -284,18 +263,18 @@ func TestANamespaceWithoutTheRightToLeasesIsLeftOut(t *testing.T) {
 			return 0
 		}
 		f := a.cluster(t, "us").Fence()
-		stands(t, f.Raise(map[string][]string{"kube-system": {"whereabouts"}, "closed": {"whereabouts"}}), time.Second)
-		equal(t, "missing", f.Missing(), []string{"closed/whereabouts"})
-		f.Lower(t.Context(), true)
+		stands(t, f.Raise(map[string][]string{"kube-system": {"whereabouts"}, "closed": {"whereabouts"}}, ranBackwards), time.Second)
+		equal(t, "missing", f.State().Missing, []string{"closed/whereabouts"})
+		f.Lower(t.Context())
 		alone := a.cluster(t, "us").Fence()
-		stood := alone.Raise(map[string][]string{"closed": {"whereabouts"}})
+		stood := alone.Raise(map[string][]string{"closed": {"whereabouts"}}, ranBackwards)
 		time.Sleep(5 * time.Second)
 		select {
 		case <-stood:
 			t.Error("it stands on nothing")
 		default:
 		}
-		alone.Lower(t.Context(), true)
+		alone.Lower(t.Context())
 	})
 }
 
@@ -305,7 +284,7 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		a := newLeaseAPI()
 		f := a.cluster(t, "us").Fence()
 		f.Lead()
-		stands(t, f.Raise(theShared), time.Second)
+		stands(t, f.Raise(theShared, ranBackwards), time.Second)
 		before, _ := f.Since()
 		time.Sleep(10 * time.Second)
 		a.has(shared, "default/web-0", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(9)) })
@@ -325,7 +304,7 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		again, standing := f.Since()
 		equal(t, "it stands again", standing, true)
 		equal(t, "since later", again.Sub(since) > 9*time.Second, true)
-		f.Lower(t.Context(), true)
+		f.Lower(t.Context())
 	})
 }
 
@@ -334,9 +313,9 @@ func TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
-		stands(t, first.Raise(theShared), time.Second)
+		stands(t, first.Raise(theShared, ranBackwards), time.Second)
 		time.Sleep(60 * time.Second)
-		stands(t, second.Raise(theShared), time.Second)
+		stands(t, second.Raise(theShared, ranBackwards), time.Second)
 		time.Sleep(28 * time.Second)
 		_, standing := second.Since()
 		equal(t, "it stands after 88 s", standing, true)
@@ -347,8 +326,8 @@ func TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds(t *testing.T) {
 		equal(t, "renewed after 92 s", time.Since(last) > time.Second, true)
 		_, standing = second.Since()
 		equal(t, "it stands", standing, false)
-		first.Lower(t.Context(), true)
-		second.Lower(t.Context(), true)
+		first.Lower(t.Context())
+		second.Lower(t.Context())
 	})
 }
 
@@ -360,13 +339,13 @@ func TestAFenceThatIsTooOldKeepsNoHoldFromItsOwnProcess(t *testing.T) {
 		c := a.cluster(t, "recover")
 		f := c.Fence()
 		f.Lead()
-		stands(t, f.Raise(theShared), time.Second)
+		stands(t, f.Raise(theShared, ranBackwards), time.Second)
 		time.Sleep(100 * time.Second)
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error { return nil })
 		if err != nil {
 			t.Errorf("the Lease has been free for ten seconds (holder %q), and: %v", a.holder(shared), err)
 		}
-		f.Lower(t.Context(), true)
+		f.Lower(t.Context())
 	})
 }
 
@@ -381,7 +360,7 @@ func TestALeaseThatWasForbiddenForAWhileStandsSinceItIsHeld(t *testing.T) {
 			return 0
 		}
 		f := a.cluster(t, "us").Fence()
-		stands(t, f.Raise(map[string][]string{"kube-system": {"whereabouts"}, "late": {"whereabouts"}}), time.Second)
+		stands(t, f.Raise(map[string][]string{"kube-system": {"whereabouts"}, "late": {"whereabouts"}}, ranBackwards), time.Second)
 		time.Sleep(20 * time.Second)
 		a.mu.Lock()
 		a.fails = nil
@@ -392,6 +371,6 @@ func TestALeaseThatWasForbiddenForAWhileStandsSinceItIsHeld(t *testing.T) {
 		if standing && since.Before(allowed) {
 			t.Errorf("it stands since %s before an ADD in the other namespace could be kept off", allowed.Sub(since))
 		}
-		f.Lower(t.Context(), true)
+		f.Lower(t.Context())
 	})
 }

@@ -26,11 +26,9 @@ type fencedLease struct {
 	fence *Fence
 	types.NamespacedName
 
-	last        *coordinationv1.Lease // as it was written or seen last
-	writtenByUs bool                  // last is our own write
-	changed     time.Time             // when it was seen to change
-
-	announced bool // with what shows that etcd was restored
+	last    *coordinationv1.Lease // as it was written or read last
+	isOurs  bool                  // last is our own write
+	changed time.Time             // when it was seen to change
 
 	// Under fence.mu:
 	lastKept  time.Time // when it was last known to be the fence's, since it is; zero while it is not
@@ -85,15 +83,15 @@ func (fl *fencedLease) step(ctx context.Context) {
 }
 
 func (fl *fencedLease) renewOrTake(ctx context.Context) error {
-	if fl.fence.EndedByPeer() || fl.fence.Age() >= LongestFence {
+	if s := fl.fence.State(); s.EndedByPeer || s.Age >= LongestFence {
 		return nil
 	}
-	if fl.writtenByUs {
+	if fl.isOurs {
 		err := fl.write(ctx, fl.last)
 		if err == nil || !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			return err
 		}
-		fl.writtenByUs = false
+		fl.isOurs = false
 	}
 	l, err := fl.fence.c.lease(ctx, fl.NamespacedName)
 	if err != nil {
@@ -103,82 +101,55 @@ func (fl *fencedLease) renewOrTake(ctx context.Context) error {
 		return fl.write(ctx, nil)
 	}
 	fl.fence.mu.Lock()
-	held, follows := fl.stands(), !fl.fence.leading && (fl.fence.restoreReason == "" || l.Annotations[RestoredAnnotation] != "" || fl.announced)
+	follows := fl.stands() && !fl.fence.leading
 	fl.fence.mu.Unlock()
 	holder := holderOf(l)
-	if holder != FenceHolder && held && follows {
+	if holder != FenceHolder && follows {
+		fl.keptSince(time.Time{})
 		fl.fence.mu.Lock()
 		defer fl.fence.mu.Unlock()
-		fl.lastKept, fl.fence.endedByPeer = time.Time{}, true
+		fl.fence.endedByPeer = true
 		return nil
 	}
 	if fl.last != nil && transitionsOf(fl.last) != transitionsOf(l) {
-		held = false
-		fl.lost() // somebody else has had it in between
+		follows = false
+		fl.keptSince(time.Time{}) // somebody else has had it in between
 	}
 	if fl.last == nil || fl.last.ResourceVersion != l.ResourceVersion {
 		fl.last, fl.changed = l, time.Now()
 	}
 	switch {
-	case holder == FenceHolder && held && follows && time.Since(fl.changed) < quietFor:
-		fl.follow(l)
+	case holder == FenceHolder && follows && time.Since(fl.changed) < quietFor:
+		fl.keptSince(fl.changed)
 		return nil
-	case holder == FenceHolder:
-		fl.carryOn(l)
-		return fl.write(ctx, l)
-	case holder == "" || fl.fence.c.expired(l):
+	case holder == FenceHolder, holder == "", fl.fence.c.expired(l):
 		return fl.write(ctx, l)
 	}
-	fl.lost() // who has it must have its turn
+	fl.keptSince(time.Time{}) // who has it must have its turn
 	return nil
 }
 
-// lost takes note that the Lease is not the fence's, or was not for a moment.
-func (fl *fencedLease) lost() {
+// keptSince notes when the Lease was last known to be the fence's; zero for one that is not, or was not for a moment.
+func (fl *fencedLease) keptSince(at time.Time) {
 	fl.fence.mu.Lock()
 	defer fl.fence.mu.Unlock()
-	fl.lastKept, fl.fence.since = time.Time{}, time.Time{}
-}
-
-// follow takes note that another replica renews the Lease.
-func (fl *fencedLease) follow(l *coordinationv1.Lease) {
-	fl.fence.mu.Lock()
-	defer fl.fence.mu.Unlock()
-	fl.lastKept = later(fl.lastKept, fl.changed)
-	fl.readPeerRestore(l)
-}
-
-// readPeerRestore takes in what another replica has announced. The caller holds fence.mu.
-func (fl *fencedLease) readPeerRestore(l *coordinationv1.Lease) {
-	if why := l.Annotations[RestoredAnnotation]; why != "" {
-		fl.fence.peerRestore, fl.announced = why, true
+	if at.IsZero() {
+		fl.lastKept, fl.fence.since = at, at
+	} else if at.After(fl.lastKept) {
+		fl.lastKept = at
 	}
 }
 
-// carryOn takes the age over of a fence that is alive.
-func (fl *fencedLease) carryOn(l *coordinationv1.Lease) {
-	age, alive := fl.fence.c.fenceOf(l)
-	if !alive {
-		return
-	}
-	fl.fence.mu.Lock()
-	defer fl.fence.mu.Unlock()
-	fl.readPeerRestore(l)
-	if began := time.Now().Add(-age); fl.fence.began.IsZero() || began.Before(fl.fence.began) {
-		fl.fence.began = began
-	}
-}
-
-// write makes the Lease the fence's for another while, where it still is as it was seen;
-// nil where there was none.
+// write makes the Lease the fence's for another while, where it still is as it was read; nil where there was none.
 func (fl *fencedLease) write(ctx context.Context, l *coordinationv1.Lease) error {
-	sent := time.Now()
-	fl.fence.mu.Lock()
-	began, why := fl.fence.began, fl.fence.restoreReason
-	if why == "" {
-		why = fl.fence.peerRestore
+	sent, f := time.Now(), fl.fence
+	age, isAlive := f.c.fenceOf(l)
+	f.mu.Lock()
+	began, why := f.began, f.why
+	f.mu.Unlock()
+	if isAlive && !fl.isOurs && (began.IsZero() || sent.Add(-age).Before(began)) {
+		began = sent.Add(-age)
 	}
-	fl.fence.mu.Unlock()
 	if began.IsZero() {
 		began = sent
 	}
@@ -194,8 +165,10 @@ func (fl *fencedLease) write(ctx context.Context, l *coordinationv1.Lease) error
 		HolderIdentity: ptr.To(FenceHolder), LeaseDurationSeconds: ptr.To(int32(fenceLeaseDuration / time.Second)),
 		AcquireTime: ptr.To(metav1.NewMicroTime(began)), RenewTime: ptr.To(metav1.NewMicroTime(sent)), LeaseTransitions: &transitions,
 	}
-	annotate(next, why) // what a remnant says counts for nothing
-	api := fl.fence.c.core.CoordinationV1().Leases(fl.Namespace)
+	if !isAlive || next.Annotations[RestoredAnnotation] == "" { // what a remnant says counts for nothing
+		annotate(next, why)
+	}
+	api := f.c.core.CoordinationV1().Leases(fl.Namespace)
 	var err error
 	if l == nil {
 		next, err = api.Create(ctx, next, metav1.CreateOptions{FieldManager: fieldManager})
@@ -205,29 +178,28 @@ func (fl *fencedLease) write(ctx context.Context, l *coordinationv1.Lease) error
 	if err != nil {
 		return err
 	}
-	fl.last, fl.writtenByUs, fl.changed, fl.announced = next, true, time.Now(), why != ""
-	fl.fence.mu.Lock()
-	defer fl.fence.mu.Unlock()
+	fl.last, fl.isOurs, fl.changed = next, true, time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	fl.lastKept, fl.renewed = sent, sent
-	if fl.fence.began.IsZero() || began.Before(fl.fence.began) {
-		fl.fence.began = began
+	if f.began.IsZero() || began.Before(f.began) {
+		f.began = began
 	}
 	return nil
 }
 
-// giveBack clears the holder, where that is the fence by this replica's own write.
-func (fl *fencedLease) giveBack(ctx context.Context, over bool) {
+// giveBack clears the holder. A replica that does not lead does so only where it wrote last.
+func (fl *fencedLease) giveBack(ctx context.Context) {
 	fl.fence.mu.Lock()
 	leads := fl.fence.leading
 	fl.fence.mu.Unlock()
 	for range 3 {
-		if fl.last == nil || !fl.writtenByUs && !leads || holderOf(fl.last) != FenceHolder || !over && fl.last.Annotations[RestoredAnnotation] != "" {
+		if fl.last == nil || !fl.isOurs && !leads || holderOf(fl.last) != FenceHolder {
 			return
 		}
 		next := fl.last.DeepCopy()
 		annotate(next, "")
-		next.Spec.HolderIdentity = ptr.To("")
-		next.Spec.RenewTime = ptr.To(metav1.NowMicro())
+		next.Spec.HolderIdentity, next.Spec.RenewTime = ptr.To(""), ptr.To(metav1.NowMicro())
 		_, err := fl.fence.c.core.CoordinationV1().Leases(fl.Namespace).Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
 		if err == nil {
 			return
@@ -266,10 +238,3 @@ func (c *Cluster) lease(ctx context.Context, at types.NamespacedName) (*coordina
 func transitionsOf(l *coordinationv1.Lease) int32 { return ptr.Deref(l.Spec.LeaseTransitions, 0) }
 
 func holderOf(l *coordinationv1.Lease) string { return ptr.Deref(l.Spec.HolderIdentity, "") }
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
-}

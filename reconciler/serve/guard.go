@@ -27,32 +27,27 @@ type GuardConfig struct {
 	Log      *slog.Logger
 }
 
-// Guard raises the fence when etcd may have been restored, and lowers it when it was
-// not, or when nothing is left to be done after the restore. It runs in every replica:
-// the one that led has often ended by the time that the API server is back.
+// Guard keeps the fence after a restore of etcd, until nothing is left to be done, for Timeout at most. It runs in every
+// replica: the one that led has often ended by the time that the API server is back.
 //
-// Fence first, ask later: when the API server answers again, or its connection has ended, the
-// fence is raised until the next ping. Most restores show by a ping. Any other shows when what
-// the caches hold is compared with etcd, which may take long, and goes on without a fence.
+// Most restores show by the first answer after the API server was away: see Guard.restoreShownBy. Any other shows when
+// what the caches hold is compared with etcd, by a pass, by an agent, or by the fence of another replica.
 type Guard struct {
 	GuardConfig
 
 	wakeup chan struct{}
 
 	// Only the goroutine of Run uses these:
-	leases         map[string][]string // of the pools that were known while nothing was amiss
+	leases         map[string][]string // of the pools that were known before the API server was last away
 	last           kube.Answer         // that had a revision
 	lastAt         time.Time           // when it came
-	answered       bool                // the last ping had a revision
-	serverAway     bool
-	answeredAt     time.Time // when the API server first answered again
-	raisedAt       time.Time // zero while the fence is not raised
-	standing       <-chan struct{}
-	comparing      bool          // the caches are to be compared with etcd
-	compareTimeout time.Duration // of the next comparison
-	noRaiseBefore  time.Time     // until when no fence is raised for nothing but that the API server was away
-	warnedNoLeases bool          // it was logged that the Leases are not known
-	awaySince      time.Time     // since when the API server is away
+	awaySince      time.Time           // zero while the API server answers
+	answeredAt     time.Time           // when the API server first answered again
+	raisedAt       time.Time           // zero while the fence is not raised
+	fenceSince     time.Time           // the fence's FenceState.Since
+	comparing      bool                // the caches are to be compared with etcd
+	compareTimeout time.Duration       // of the next comparison
+	warnedNoLeases bool                // it was logged that the Leases are not known
 
 	mu              sync.Mutex
 	leading         bool
@@ -60,7 +55,7 @@ type Guard struct {
 	endedRestore    string    // what showed the restore whose fence was the last to end
 	endedAt         time.Time // when that ended, by the API server's clock
 	passLeases      map[string][]string
-	restoreReason   string    // what showed it, for the fence that is raised
+	restoreReason   string    // what showed the restore, for the fence that is raised; "" while none is
 	standingSince   time.Time // since when the fence stands, by our own clock
 	remaining       string    // what the last full pass under the fence left to be done
 	recovered       bool      // nothing remains
@@ -69,16 +64,10 @@ type Guard struct {
 // Fence is a kube.Fence: it holds whereabouts' Leases, so that no ADD or DEL goes on.
 type Fence interface {
 	Lead()
-	Raise(leases map[string][]string) (stood <-chan struct{})
-	Lower(ctx context.Context, over bool)
+	Raise(leases map[string][]string, why string) (stood <-chan struct{})
+	Lower(ctx context.Context)
 	Leave()
-	Covers(leases map[string][]string) bool
-	Age() time.Duration
-	Since() (since time.Time, standing bool)
-	EndedByPeer() bool
-	AnnounceRestore(why string)
-	PeerRestore() string
-	Missing() []string
+	State() kube.FenceState
 	PeerFence(ctx context.Context, leases map[string][]string) (why string, err error)
 }
 
@@ -122,12 +111,8 @@ const (
 	// server that has just begun answers that it is asked again after 5 s.
 	firstCompareTimeout = time.Second
 	maxCompareTimeout   = 16 * time.Second
-	// takeTimeout is how long the Leases may take to be had before that counts for nothing.
-	takeTimeout = 2 * time.Second
 	// leaseExpiry is after how long Leases that nobody renewed have surely gone to others.
 	leaseExpiry = 5 * time.Second
-	// pauseAfterFence is for how long after a fence no other is raised, but for a restore.
-	pauseAfterFence = 30 * time.Second
 )
 
 // NewGuard returns a Guard whose methods may be called before it runs.
@@ -176,9 +161,9 @@ func (g *Guard) PassEnded(began time.Time, out *reconciler.Result) {
 	defer g.mu.Unlock()
 	g.passLeases = leases
 	if g.restoreReason != "" && !g.standingSince.IsZero() && began.After(g.standingSince) {
-		since, standing := g.Fence.Since()
+		since := g.Fence.State().Since
 		g.remaining = remainingWork(out, since)
-		g.recovered = standing && g.remaining == ""
+		g.recovered = !since.IsZero() && g.remaining == ""
 	}
 	request(g.wakeup)
 }

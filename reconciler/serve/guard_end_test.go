@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -61,26 +62,17 @@ func TestTheLeasesOfPoolsThatTheRestoreHasLostAreTakenToo(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
 		w.is(func() { w.away = true }, 5*time.Second)
-		w.is(func() { w.away, w.leases = false, map[string][]string{"other": {"whereabouts"}} }, time.Second)
+		w.is(func() {
+			w.away, w.unsure, w.leases = false, errors.New("not served yet"), map[string][]string{"other": {"whereabouts"}}
+		}, time.Second)
 		equal(t, "known", g.leases, map[string][]string{"kube-system": {"whereabouts"}, "other": {"whereabouts"}})
 	})
 }
 
 func TestAProcessThatEndsLeavesTheFenceOfARestoreToTheOther(t *testing.T) {
-	for name, restored := range map[string]bool{"of a restore": true, "of which it is not known": false} {
-		t.Run(name, func(t *testing.T) {
-			w := aCluster()
-			guarded(t, w, func(t *testing.T, g *Guard) {
-				if restored {
-					w.restore()
-					return
-				}
-				w.is(func() { w.away = true }, 5*time.Second)
-				w.is(func() { w.away, w.revision = false, 0 }, time.Second)
-			})
-			equal(t, "left, lowered", []int{w.left, w.lowered}, map[bool][]int{true: {1, 0}, false: {0, 1}}[restored])
-		})
-	}
+	w := aCluster()
+	guarded(t, w, func(*testing.T, *Guard) { w.restore() })
+	equal(t, "left, lowered", []int{w.left, w.lowered}, []int{1, 0})
 }
 
 func TestTheFencesTimeoutIsLessThanADDsWait(t *testing.T) {

@@ -34,7 +34,7 @@ type guardedCluster struct {
 	busy                  bool      // the Leases are not to be had
 	age                   time.Duration
 	dropped, leads        bool
-	know, told, others    string
+	know, others          string
 	passes                int
 }
 
@@ -76,28 +76,23 @@ func (w *guardedCluster) RecordRestore(why string) {
 	defer w.mu.Unlock()
 	w.restored = append(w.restored, why)
 }
-func (w *guardedCluster) Lead()                      { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
-func (w *guardedCluster) Leave()                     { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
-func (w *guardedCluster) AnnounceRestore(why string) { w.mu.Lock(); defer w.mu.Unlock(); w.know = why }
-func (w *guardedCluster) PeerRestore() string        { w.mu.Lock(); defer w.mu.Unlock(); return w.told }
-func (w *guardedCluster) EndedByPeer() bool          { w.mu.Lock(); defer w.mu.Unlock(); return w.dropped }
-func (w *guardedCluster) Missing() []string          { return nil }
+func (w *guardedCluster) Lead()  { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
+func (w *guardedCluster) Leave() { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
 
-func (w *guardedCluster) Raise(map[string][]string) <-chan struct{} {
+func (w *guardedCluster) Raise(_ map[string][]string, why string) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.raised++
-	stood := make(chan struct{})
-	if !w.busy {
-		if w.up.IsZero() {
-			w.up = time.Now().Add(-w.age)
-		}
-		close(stood)
+	w.know = why
+	if w.up.IsZero() {
+		w.raised++
 	}
-	return stood
+	if !w.busy && w.up.IsZero() {
+		w.up = time.Now().Add(-w.age)
+	}
+	return nil
 }
 
-func (w *guardedCluster) Lower(context.Context, bool) {
+func (w *guardedCluster) Lower(context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.up.IsZero() || w.busy {
@@ -106,21 +101,14 @@ func (w *guardedCluster) Lower(context.Context, bool) {
 	w.up = time.Time{}
 }
 
-func (w *guardedCluster) Covers(map[string][]string) bool { return true }
-
-func (w *guardedCluster) Since() (time.Time, bool) {
+func (w *guardedCluster) State() kube.FenceState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.up, !w.up.IsZero()
-}
-
-func (w *guardedCluster) Age() time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.up.IsZero() {
-		return 0
+	s := kube.FenceState{Since: w.up, EndedByPeer: w.dropped}
+	if !w.up.IsZero() {
+		s.Age = time.Since(w.up)
 	}
-	return time.Since(w.up)
+	return s
 }
 
 func (w *guardedCluster) PeerFence(context.Context, map[string][]string) (string, error) {

@@ -10,14 +10,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// Run guards until the context ends. A fence that stands for a restore is left to the
-// other replica then.
+// Run guards until the context ends. Then a fence is left to the other replica.
 func (g *Guard) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		g.step(ctx)
 		pause := pingInterval
 		switch {
-		case g.serverAway:
+		case !g.awaySince.IsZero():
 			pause = awayPingInterval
 		case !g.raisedAt.IsZero():
 			pause = raisedPingInterval
@@ -25,35 +24,19 @@ func (g *Guard) Run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-g.wakeup:
-		case <-g.standing:
-			g.onStanding()
 		case <-time.After(pause):
 		}
 	}
-	if g.Restoring() {
-		g.Fence.Leave()
-		return
-	}
-	g.Fence.Lower(ctx, false)
+	g.Fence.Leave()
 }
 
 func (g *Guard) step(ctx context.Context) {
 	answer, answers := g.ping(ctx)
-	if g.answered = answer.Revision != 0; answers {
-		away := g.serverAway || answer.Reconnected && g.last.Revision != 0
-		g.serverAway = false
-		g.updateLeases(away)
-		if away {
-			g.serverIsBack()
-		}
-		if g.answered {
-			if why := g.restoreShownBy(answer); why != "" {
-				g.restoreDetected(why)
-			}
-			g.last, g.lastAt = answer, time.Now()
-		}
+	if answers {
+		g.noteAnswer(answer)
 		g.handleReports(ctx)
 	}
+	g.noteStanding()
 	g.lowerIfDue(ctx)
 	if answers {
 		g.compare(ctx)
@@ -63,17 +46,41 @@ func (g *Guard) step(ctx context.Context) {
 // ping asks whether the API server is there.
 func (g *Guard) ping(ctx context.Context) (answer kube.Answer, answers bool) {
 	limit := pingTimeout
-	if g.serverAway {
+	if !g.awaySince.IsZero() {
 		limit = awayPingTimeout
 	}
 	asked, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer, err := g.Detector.Ping(asked)
-	if err != nil && ctx.Err() == nil && !g.serverAway {
+	if err != nil && ctx.Err() == nil && g.awaySince.IsZero() {
 		g.Log.Debug("the API server is away", "error", err)
-		g.serverAway, g.awaySince = true, time.Now()
+		g.awaySince = time.Now()
 	}
 	return answer, err == nil
+}
+
+// noteAnswer raises the fence where an answer shows that etcd was restored, and has the caches compared with etcd after a
+// time without the API server.
+func (g *Guard) noteAnswer(answer kube.Answer) {
+	awaySince := g.awaySince
+	wasAway := !awaySince.IsZero() || answer.Reconnected && g.last.Revision != 0
+	g.awaySince = time.Time{}
+	g.updateLeases(wasAway)
+	if wasAway {
+		g.answeredAt, g.comparing, g.compareTimeout = time.Now(), true, firstCompareTimeout
+		g.Detector.RestartFullPass()
+		if !g.raisedAt.IsZero() && !awaySince.IsZero() && time.Since(awaySince) > leaseExpiry { // nothing was kept from anybody meanwhile
+			g.Fence.Leave()
+			g.raisedAt = time.Time{}
+			g.raiseForRestore(g.restoreReason)
+		}
+	}
+	if answer.Revision != 0 {
+		if why := g.restoreShownBy(answer); why != "" {
+			g.restoreDetected(why)
+		}
+		g.last, g.lastAt = answer, time.Now()
+	}
 }
 
 // restoreShownBy returns how an answer with a revision shows that etcd was restored since the
@@ -93,8 +100,8 @@ func (g *Guard) restoreShownBy(now kube.Answer) string {
 	return ""
 }
 
-// updateLeases takes in which Leases there are. While something is amiss those that were
-// known before stay: a restore may have lost a pool that a pod has an address of.
+// updateLeases notes which Leases there are. While something is amiss those that were known before stay: a restore may
+// have lost a pool that a pod has an address of.
 func (g *Guard) updateLeases(amiss bool) {
 	leases := g.Detector.Leases()
 	if g.leases != nil && (amiss || g.comparing || !g.raisedAt.IsZero() || len(leases) == 0) {
@@ -104,48 +111,22 @@ func (g *Guard) updateLeases(amiss bool) {
 	g.leases = leases
 }
 
-// serverIsBack raises the fence after a time without the API server, and has etcd compared.
-func (g *Guard) serverIsBack() {
-	g.answeredAt, g.comparing, g.compareTimeout = time.Now(), true, firstCompareTimeout
-	g.Detector.RestartFullPass()
-	restoring := g.Restoring()
-	if !g.raisedAt.IsZero() && time.Since(g.awaySince) > leaseExpiry { // nothing was kept from anybody meanwhile
-		g.Fence.Leave()
-		g.raisedAt, g.standing = time.Time{}, nil
-	}
-	if restoring || time.Now().After(g.noRaiseBefore) {
-		g.raise("the API server was away")
-	}
-}
-
-// raise raises the fence, where it is known over which Leases.
-func (g *Guard) raise(why string) {
-	if len(g.leases) == 0 {
-		if !g.warnedNoLeases && g.leases == nil {
-			g.Log.Warn("no fence can be raised: it is not known yet where pools are", "why", why)
-			g.warnedNoLeases = true
-		}
+// noteStanding notes when the fence stands, or stands again.
+func (g *Guard) noteStanding() {
+	since := g.Fence.State().Since
+	if g.raisedAt.IsZero() || since.Equal(g.fenceSince) {
 		return
 	}
-	g.Log.Debug("the fence is raised", "why", why, "leases", g.leases)
-	if g.raisedAt.IsZero() {
-		g.raisedAt = time.Now()
-		g.mu.Lock()
-		g.standingSince = time.Time{}
-		g.mu.Unlock()
+	g.fenceSince = since
+	if since.IsZero() {
+		return
 	}
-	g.standing = g.Fence.Raise(g.leases)
-}
-
-// onStanding takes note that the fence stands.
-func (g *Guard) onStanding() {
-	g.standing = nil
 	g.mu.Lock()
-	first := g.standingSince.IsZero()
+	isFirst := g.standingSince.IsZero()
 	g.standingSince = time.Now()
 	g.mu.Unlock()
 	g.Metrics.fence.Set(1)
-	if !first {
+	if !isFirst {
 		return
 	}
 	attrs := []any{"took", time.Since(g.raisedAt).Round(time.Millisecond)}
@@ -183,17 +164,10 @@ func (g *Guard) compare(ctx context.Context) {
 // restoreDetected raises the fence for a restore that no pass has shown yet.
 func (g *Guard) restoreDetected(why string) {
 	g.Detector.RecordRestore(why)
-	g.raiseForRestore(why, false)
+	g.raiseForRestore(why)
 }
 
-// joinPeerFence raises the fence for a restore that another replica knows of.
-func (g *Guard) joinPeerFence(peerWhy string) {
-	why := "another replica says: " + peerWhy
-	g.Detector.RecordRestore(why)
-	g.raiseForRestore(why, true)
-}
-
-// handleReports takes in what passes and other replicas have reported.
+// handleReports takes what passes have reported, and what the fence of another replica says.
 func (g *Guard) handleReports(ctx context.Context) {
 	g.mu.Lock()
 	reported, leases, leading := g.reportedRestore, g.passLeases, g.leading
@@ -205,16 +179,12 @@ func (g *Guard) handleReports(ctx context.Context) {
 		}
 		mergeLeases(g.leases, leases)
 	}
-	switch peer := g.Fence.PeerRestore(); {
+	switch {
 	case reported != "":
-		g.raiseForRestore(reported, false)
-	case peer != "" && !g.Restoring():
-		g.joinPeerFence(peer)
+		g.raiseForRestore(reported)
 	case leases == nil:
-	case !g.raisedAt.IsZero():
-		if !g.Fence.Covers(leases) {
-			g.raise("there are more pools")
-		}
+	case !g.raisedAt.IsZero(): // there may be more pools
+		g.Fence.Raise(g.leases, g.restoreReason)
 	case leading: // a replica that has just begun to lead may know of no restore
 		asked, cancel := context.WithTimeout(ctx, firstCompareTimeout)
 		peer, err := g.Fence.PeerFence(asked, leases)
@@ -223,28 +193,30 @@ func (g *Guard) handleReports(ctx context.Context) {
 			g.Log.Debug("it cannot be told whether another replica keeps the fence", "error", err)
 		}
 		if peer != "" {
-			g.joinPeerFence(peer)
+			g.restoreDetected("another replica says: " + peer)
 		}
 	}
 }
 
-// raiseForRestore raises the fence for a restore.
-func (g *Guard) raiseForRestore(why string, joined bool) {
+// raiseForRestore raises the fence, where it is known over which Leases.
+func (g *Guard) raiseForRestore(why string) {
+	if len(g.leases) == 0 {
+		if !g.warnedNoLeases && g.leases == nil {
+			g.Log.Warn("no fence can be raised: it is not known yet where pools are", "why", why)
+			g.warnedNoLeases = true
+		}
+		return
+	}
 	g.mu.Lock()
 	isNew := g.restoreReason == ""
 	g.restoreReason, g.recovered, g.remaining = why, false, ""
+	if g.raisedAt.IsZero() {
+		g.raisedAt, g.standingSince, g.fenceSince = time.Now(), time.Time{}, time.Time{}
+	}
 	g.mu.Unlock()
 	g.comparing = false
-	g.raise(why)
-	if g.raisedAt.IsZero() {
-		g.mu.Lock()
-		g.restoreReason = ""
-		g.mu.Unlock()
-		return
-	}
-	if !joined {
-		g.Fence.AnnounceRestore(why)
-	}
+	g.Log.Debug("the fence is raised", "why", why, "leases", g.leases)
+	g.Fence.Raise(g.leases, why)
 	if isNew {
 		text := "etcd was restored: whereabouts' Leases are kept, so that nothing is handed out before the pools say what runs"
 		g.Log.Error(text, "why", why, "atMost", g.Timeout)
@@ -255,7 +227,6 @@ func (g *Guard) raiseForRestore(why string, joined bool) {
 
 // Outcomes of a fence.
 const (
-	outcomeNoRestore   = "NoRestore"
 	outcomeSettled     = "Settled"
 	outcomeTimedOut    = "TimedOut"
 	outcomeEndedByPeer = "" // by the other replica, which counts it
@@ -266,56 +237,45 @@ func (g *Guard) lowerIfDue(ctx context.Context) {
 	if g.raisedAt.IsZero() {
 		return
 	}
+	state := g.Fence.State()
 	g.mu.Lock()
 	why, recovered, remaining, leading := g.restoreReason, g.recovered, g.remaining, g.leading
-	taken := !g.standingSince.IsZero() || time.Since(g.raisedAt) > takeTimeout
 	g.mu.Unlock()
 	var outcome string
 	switch {
-	case g.Fence.EndedByPeer():
+	case state.EndedByPeer && !leading:
 		outcome = outcomeEndedByPeer
-	case g.serverAway && !recovered: // nobody waits for it
+	case !g.awaySince.IsZero() && !recovered: // nobody waits for it
 		return
-	case why == "" && (taken && g.answered || g.age() >= g.Timeout): // until then another replica may have something to say
-		outcome = outcomeNoRestore
-	case why != "" && g.age() >= g.Timeout:
+	case max(state.Age, time.Since(g.raisedAt)) >= g.Timeout: // also where none of the Leases could be had
 		outcome = outcomeTimedOut
 	case recovered:
 		outcome = outcomeSettled
 	default:
 		return
 	}
-	age, missing := g.Fence.Age(), g.Fence.Missing()
-	g.Fence.Lower(ctx, outcome != outcomeNoRestore)
-	g.raisedAt, g.standing = time.Time{}, nil
-	g.noRaiseBefore = time.Now().Add(pauseAfterFence)
+	g.Fence.Lower(ctx)
+	g.raisedAt = time.Time{}
 	g.mu.Lock()
-	if why != "" {
-		g.endedRestore, g.endedAt = why, g.Detector.Now()
-	}
+	g.endedRestore, g.endedAt = why, g.Detector.Now()
 	g.restoreReason, g.recovered, g.remaining, g.standingSince = "", false, "", time.Time{}
 	g.mu.Unlock()
 	if outcome == outcomeTimedOut && !leading && remaining == "" {
 		remaining = "this replica does not lead, and makes no passes: the leader's log has what is left"
 	}
-	g.reportLowered(outcome, age, remaining, missing, leading)
+	g.reportLowered(outcome, state, remaining, leading)
 }
 
-// age is that of the fence, also where none of the Leases could be had.
-func (g *Guard) age() time.Duration { return max(g.Fence.Age(), time.Since(g.raisedAt)) }
-
-func (g *Guard) reportLowered(outcome string, age time.Duration, remaining string, missing []string, leading bool) {
-	g.Metrics.fenceLowered(outcome, age)
-	stood := age.Round(time.Millisecond)
+func (g *Guard) reportLowered(outcome string, state kube.FenceState, remaining string, leading bool) {
+	g.Metrics.fenceLowered(outcome, state.Age)
+	stood := state.Age.Round(time.Millisecond)
 	switch outcome {
-	case outcomeNoRestore:
-		g.Log.Info("the fence is lowered: the API server was away, and no restore of etcd shows", "stood", stood)
 	case outcomeSettled:
 		g.Log.Info("the fence is lowered: after the restore of etcd all is settled", "stood", stood)
 	case outcomeTimedOut:
 		remaining = cmp.Or(remaining, "no full pass was made under it")
-		if len(missing) > 0 {
-			remaining += "; not held were " + strings.Join(missing, ", ")
+		if len(state.Missing) > 0 {
+			remaining += "; not held were " + strings.Join(state.Missing, ", ")
 		}
 		g.Log.Error("the fence is lowered, since ADDs and DELs must not wait for longer: addresses may be handed out that are in use", "stood", stood, "left", remaining)
 		if !leading {

@@ -89,7 +89,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, proof := range []string{proven, unconfirmed} {
 		m.releaseTime.WithLabelValues(proof)
 	}
-	for _, outcome := range []string{outcomeNoRestore, outcomeSettled, outcomeTimedOut} {
+	for _, outcome := range []string{outcomeSettled, outcomeTimedOut} {
 		m.fences.WithLabelValues(outcome)
 	}
 	registry.MustRegister(m.releaseTime, m.denied, m.fence, m.fences, m.fenceDuration, m.released, m.refused, m.repaired, m.unrepaired, m.passes, m.cachePasses, m.conflicts, m.rebuilds, m.restores, m.scheduleErrors,

@@ -68,9 +68,8 @@ func New(logs io.Writer, filter Filter) *cobra.Command {
 confirmed when nothing has contradicted it for --confirm-after. By the schedule,
 and at start, everything is read again and compared with the watches.
 
-After any time without the API server every replica holds whereabouts' Leases, so
-that nothing is handed out, until its next answer, which shows a restore of etcd; and
-after a restore until the pools say what runs, for --fence-timeout at most.
+After a restore of etcd every replica that knows of it holds whereabouts' Leases, so
+that nothing is handed out until the pools say what runs, for --fence-timeout at most.
 
 Of several replicas one works: the one that holds the Lease ip-reconcile. The
 schedule is read from --cron, else --cron-file, else whereabouts' own
