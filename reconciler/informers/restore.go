@@ -3,14 +3,8 @@ package informers
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
@@ -56,23 +50,6 @@ func (s *Source) fullPassBegins(cancel context.CancelFunc) {
 	s.cancelFullPass = cancel
 }
 
-// RanBackwards returns what shows that etcd was restored since the caches were built, ""
-// if nothing does: its revision, or, where that has grown past the old one or was
-// bumped, an object at an older resourceVersion than before. Without caches there is
-// nothing to compare with.
-func (s *Source) RanBackwards(ctx context.Context) (why string, err error) {
-	current := s.session()
-	if current == nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.unreportedRestore(), nil
-	}
-	if why, err = s.backwards(ctx, current); why != "" || err != nil {
-		return why, err
-	}
-	return s.olderObject(ctx, current)
-}
-
 // backwards returns what showed that etcd was restored since the caches were built,
 // "" if nothing did: an object came at an older resourceVersion than before, or
 // etcd is at an older one than the watches have delivered.
@@ -106,58 +83,14 @@ func (s *Source) setRestored(why string) {
 	s.restored, s.restoreNoticedAt = why, s.Now()
 }
 
-// takeRestore returns the restore that no full pass has reported yet, which this one does.
+// takeRestore returns the restore that no full pass has reported yet, which this one does. A replica that does not lead
+// makes none, and a restore of long ago is not new when it begins to: the leader of then has reported it.
 func (s *Source) takeRestore() (why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	why = s.unreportedRestore()
+	if s.Now().Sub(s.restoreNoticedAt) <= missedFor {
+		why = s.restored
+	}
 	s.restored = ""
 	return why
-}
-
-// unreportedRestore is what showed that etcd was restored, and no full pass has reported
-// yet. A replica that does not lead makes none, and a restore of long ago is not new when
-// it begins to: the leader of then has reported it. The caller holds mu.
-func (s *Source) unreportedRestore() string {
-	if s.Now().Sub(s.restoreNoticedAt) > missedFor {
-		s.restored = ""
-	}
-	return s.restored
-}
-
-// olderObject names an object that is older now than the caches have had it. Only kinds
-// are asked for of which there are few objects, or that change all the time.
-func (s *Source) olderObject(ctx context.Context, current *session) (why string, err error) {
-	asked := []string{
-		ippool.PoolResource.Resource, v1alpha1.Resource().Resource, core("nodes").Resource,
-		coordinationv1.SchemeGroupVersion.WithResource("leases").Resource,
-	}
-	for _, k := range current.kinds {
-		resource := k.resource.Resource
-		if !slices.Contains(asked, resource) {
-			continue
-		}
-		cached := current.view.versions(resource) // before what is read, so that it cannot be newer
-		now, err := s.cluster.Versions(ctx, k.resource, k.where["metadata.namespace"])
-		if err != nil {
-			return "", err
-		}
-		for name, was := range cached {
-			if is, there := now[name]; there && is.UID == was.UID && kube.Older(is.ResourceVersion, was.ResourceVersion) {
-				return fmt.Sprintf("%s %s is at resourceVersion %s after %s", resource, name, is.ResourceVersion, was.ResourceVersion), nil
-			}
-		}
-	}
-	return "", nil
-}
-
-func (v *view) versions(resource string) map[types.NamespacedName]kube.Version {
-	v.mu.Lock()
-	objects := maps.Clone(v.objects[resource])
-	v.mu.Unlock()
-	found := make(map[types.NamespacedName]kube.Version, len(objects))
-	for name, i := range objects {
-		found[name] = kube.Version{UID: i.UID, ResourceVersion: i.ResourceVersion}
-	}
-	return found
 }

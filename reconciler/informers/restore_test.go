@@ -4,15 +4,7 @@ import (
 	"net/http"
 	"testing"
 	"time"
-
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-func leaseOfNode(name, version string) *coordinationv1.Lease {
-	return &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, UID: "uid-1", ResourceVersion: version}}
-}
 
 func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
 	t.Parallel()
@@ -33,50 +25,6 @@ func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
 	equal(t, "without caches it is not known", b.source.Leases() == nil, true)
 }
 
-func TestWhatShowsThatEtcdRanBackwards(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		happens func(b *bench)
-		why     string
-	}{
-		"nothing": {func(b *bench) {}, ""},
-		"its revision": {func(b *bench) { b.watchEvent("pods", aPod("web", "120")) },
-			"etcd is at resourceVersion 100 after 120"},
-		"a pool, though the revision was bumped": {func(b *bench) {
-			b.watchEvent("ippools", aPool("90", "web"))
-			b.api.has("ippools", aPool("80", "web"))
-		}, "ippools kube-system/10.0.0.0-24 is at resourceVersion 80 after 90"},
-		"an agent's Lease, though the revision was bumped": {func(b *bench) {
-			b.watchEvent("leases", leaseOfNode("worker-1", "90"))
-			b.api.has("leases", leaseOfNode("worker-1", "80"))
-		}, "leases kube-system/worker-1 is at resourceVersion 80 after 90"},
-		"not one that was recreated": {func(b *bench) {
-			other := leaseOfNode("worker-1", "80")
-			other.UID = "uid-2"
-			b.watchEvent("leases", leaseOfNode("worker-1", "90"))
-			b.api.has("leases", other)
-		}, ""},
-		"not one that has changed since": {func(b *bench) {
-			b.watchEvent("ippools", aPool("80", "web"))
-			b.api.has("ippools", aPool("90", "web"))
-		}, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t)
-			tt.happens(b)
-			why, err := b.source.RanBackwards(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if name == "its revision" {
-				why, tt.why = why[:24], tt.why[:24]
-			}
-			equal(t, "why", why, tt.why)
-		})
-	}
-}
-
 func TestARestoreIsReportedByTheNextFullPassAndTheCachesAreRebuilt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -86,18 +34,6 @@ func TestARestoreIsReportedByTheNextFullPassAndTheCachesAreRebuilt(t *testing.T)
 	equal(t, "what the pass reports", o.Restored, "a pool is older")
 	o = b.fullPass(t)
 	equal(t, "the pass after it", o.Restored, "")
-}
-
-func TestAnErrorDoesNotShowThatEtcdDidNotRunBackwards(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.watchEvent("ippools", aPool("90", "web"))
-	b.api.mu.Lock()
-	b.api.denied = "ippools"
-	b.api.mu.Unlock()
-	if why, err := b.source.RanBackwards(t.Context()); err == nil || why != "" {
-		t.Errorf("it says %q, %v", why, err)
-	}
 }
 
 func TestAFullPassThatHangsIsRestartedWhenTheAPIServerIsBack(t *testing.T) {

@@ -8,13 +8,8 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/pager"
 )
 
 // ErrAway: the API server does not answer, or cannot.
@@ -64,24 +59,4 @@ func (c *Cluster) leasesAlone(config *rest.Config) (typedcoordinationv1.LeasesGe
 		return dial(ctx, network, address)
 	}
 	return typedcoordinationv1.NewForConfig(config)
-}
-
-// Versions are those of all objects of a resource, read by quorum. The namespace,
-// where given, is all that may be listed. A request that fails is not repeated: who
-// asks while the API server comes back asks again.
-func (c *Cluster) Versions(ctx context.Context, r schema.GroupVersionResource, namespace string) (map[types.NamespacedName]Version, error) {
-	pages := pager.New(func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-		return c.metadata.Resource(r).Namespace(namespace).List(ctx, opts)
-	})
-	pages.PageSize, pages.FullListIfExpired = largestPage, false
-	found := map[types.NamespacedName]Version{}
-	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(item runtime.Object) error {
-		o := item.(*metav1.PartialObjectMetadata)
-		found[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}] = Version{o.UID, o.ResourceVersion}
-		return nil
-	})
-	if err != nil {
-		return nil, c.explain("list "+r.Resource, err, "grant list on them")
-	}
-	return found, nil
 }

@@ -30,8 +30,8 @@ type GuardConfig struct {
 // Guard keeps the fence after a restore of etcd, until nothing is left to be done, for Timeout at most. It runs in every
 // replica: the one that led has often ended by the time that the API server is back.
 //
-// Most restores show by the first answer after the API server was away: see Guard.restoreShownBy. Any other shows when
-// what the caches hold is compared with etcd, by a pass, by an agent, or by the fence of another replica.
+// Most restores show by the first answer after the API server was away: see Guard.restoreShownBy. Any other shows by a
+// pass, by an agent, or by the fence of another replica.
 type Guard struct {
 	GuardConfig
 
@@ -45,8 +45,6 @@ type Guard struct {
 	answeredAt     time.Time           // when the API server first answered again
 	raisedAt       time.Time           // zero while the fence is not raised
 	fenceSince     time.Time           // the fence's FenceState.Since
-	comparing      bool                // the caches are to be compared with etcd
-	compareTimeout time.Duration       // of the next comparison
 	warnedNoLeases bool                // it was logged that the Leases are not known
 
 	mu              sync.Mutex
@@ -80,9 +78,6 @@ type RestoreDetector interface {
 	Leases() map[string][]string
 	// RestartFullPass has a full pass that is under way begin again.
 	RestartFullPass()
-	// RanBackwards returns what shows that etcd was restored since the watches told of
-	// what they did, "" if nothing does.
-	RanBackwards(ctx context.Context) (why string, err error)
 	// RecordRestore takes what shows that it was.
 	RecordRestore(why string)
 	// Now is the time by the API server's clock.
@@ -107,10 +102,8 @@ const (
 	// that a restore is made with (etcdutl's --bump-revision: Kubernetes' documentation has 10⁹).
 	fastestWrites = 20_000
 	smallestBump  = 100_000
-	// firstCompareTimeout is how long the first comparison may take, and maxCompareTimeout any: an API
-	// server that has just begun answers that it is asked again after 5 s.
-	firstCompareTimeout = time.Second
-	maxCompareTimeout   = 16 * time.Second
+	// peerTimeout is how long it may take to read whether another replica keeps a fence.
+	peerTimeout = time.Second
 	// leaseExpiry is after how long Leases that nobody renewed have surely gone to others.
 	leaseExpiry = 5 * time.Second
 )

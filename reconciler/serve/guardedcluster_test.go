@@ -24,9 +24,6 @@ type guardedCluster struct {
 	revision uint64
 	answer   kube.Answer // but for the revision
 	leases   map[string][]string
-	older    string // what a comparison finds
-	unsure   error  // why one cannot be made
-	asked    int
 	restored []string // what the source was told
 
 	raised, lowered, left int
@@ -61,13 +58,6 @@ func (w *guardedCluster) Leases() map[string][]string {
 }
 
 func (w *guardedCluster) RestartFullPass() {}
-
-func (w *guardedCluster) RanBackwards(context.Context) (string, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked++
-	return w.older, w.unsure
-}
 
 func (w *guardedCluster) Now() time.Time { return time.Now() }
 

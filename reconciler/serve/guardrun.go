@@ -31,16 +31,12 @@ func (g *Guard) Run(ctx context.Context) {
 }
 
 func (g *Guard) step(ctx context.Context) {
-	answer, answers := g.ping(ctx)
-	if answers {
+	if answer, answers := g.ping(ctx); answers {
 		g.noteAnswer(answer)
 		g.handleReports(ctx)
 	}
 	g.noteStanding()
 	g.lowerIfDue(ctx)
-	if answers {
-		g.compare(ctx)
-	}
 }
 
 // ping asks whether the API server is there.
@@ -59,16 +55,17 @@ func (g *Guard) ping(ctx context.Context) (answer kube.Answer, answers bool) {
 	return answer, err == nil
 }
 
-// noteAnswer raises the fence where an answer shows that etcd was restored, and has the caches compared with etcd after a
-// time without the API server.
+// noteAnswer raises the fence where an answer shows that etcd was restored. After a time without the API server it asks
+// for a full pass, which shows any other restore.
 func (g *Guard) noteAnswer(answer kube.Answer) {
 	awaySince := g.awaySince
 	wasAway := !awaySince.IsZero() || answer.Reconnected && g.last.Revision != 0
 	g.awaySince = time.Time{}
 	g.updateLeases(wasAway)
 	if wasAway {
-		g.answeredAt, g.comparing, g.compareTimeout = time.Now(), true, firstCompareTimeout
+		g.answeredAt = time.Now()
 		g.Detector.RestartFullPass()
+		g.FullPass()
 		if !g.raisedAt.IsZero() && !awaySince.IsZero() && time.Since(awaySince) > leaseExpiry { // nothing was kept from anybody meanwhile
 			g.Fence.Leave()
 			g.raisedAt = time.Time{}
@@ -104,7 +101,7 @@ func (g *Guard) restoreShownBy(now kube.Answer) string {
 // have lost a pool that a pod has an address of.
 func (g *Guard) updateLeases(amiss bool) {
 	leases := g.Detector.Leases()
-	if g.leases != nil && (amiss || g.comparing || !g.raisedAt.IsZero() || len(leases) == 0) {
+	if g.leases != nil && (amiss || time.Since(g.answeredAt) < g.Timeout || !g.raisedAt.IsZero() || len(leases) == 0) {
 		mergeLeases(g.leases, leases)
 		return
 	}
@@ -137,30 +134,6 @@ func (g *Guard) noteStanding() {
 	g.FullPass()
 }
 
-// compare finds out whether etcd was restored, while no fence stands. After an error it is
-// tried again for a while; then full passes compare as ever.
-func (g *Guard) compare(ctx context.Context) {
-	if !g.comparing || !g.raisedAt.IsZero() {
-		return
-	}
-	asked, cancel := context.WithTimeout(ctx, g.compareTimeout)
-	defer cancel()
-	why, err := g.Detector.RanBackwards(asked)
-	if err != nil {
-		g.Log.Debug("it is not known yet whether etcd was restored", "error", err)
-		if asked.Err() != nil {
-			g.compareTimeout = min(2*g.compareTimeout, maxCompareTimeout)
-		}
-		g.comparing = time.Since(g.answeredAt) < g.Timeout
-		return
-	}
-	g.comparing = false
-	g.Detector.RestartFullPass() // all is served now
-	if why != "" {
-		g.restoreDetected(why)
-	}
-}
-
 // restoreDetected raises the fence for a restore that no pass has shown yet.
 func (g *Guard) restoreDetected(why string) {
 	g.Detector.RecordRestore(why)
@@ -186,7 +159,7 @@ func (g *Guard) handleReports(ctx context.Context) {
 	case !g.raisedAt.IsZero(): // there may be more pools
 		g.Fence.Raise(g.leases, g.restoreReason)
 	case leading: // a replica that has just begun to lead may know of no restore
-		asked, cancel := context.WithTimeout(ctx, firstCompareTimeout)
+		asked, cancel := context.WithTimeout(ctx, peerTimeout)
 		peer, err := g.Fence.PeerFence(asked, leases)
 		cancel()
 		if err != nil {
@@ -214,7 +187,6 @@ func (g *Guard) raiseForRestore(why string) {
 		g.raisedAt, g.standingSince, g.fenceSince = time.Now(), time.Time{}, time.Time{}
 	}
 	g.mu.Unlock()
-	g.comparing = false
 	g.Log.Debug("the fence is raised", "why", why, "leases", g.leases)
 	g.Fence.Raise(g.leases, why)
 	if isNew {
