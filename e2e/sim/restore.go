@@ -27,6 +27,10 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 	}
 	s.wentAt, s.noticedBefore = append(s.wentAt, time.Now()), s.lastNoticed()
 	s.api.cutWatches("")
+	for _, w := range s.waiting { // the API servers are stopped: what they have not done is not done
+		w.reply <- answer{err: errCut}
+	}
+	s.waiting = nil
 	s.say("etcd goes")
 	if cutOff != nil && cutOff.linked {
 		s.link(cutOff, false)
