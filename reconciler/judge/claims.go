@@ -127,7 +127,7 @@ func (x *Index) findUnreadClaim(it *Item) {
 func (x *Index) findUnread() (found []unreadSandbox) {
 	type claim struct {
 		expired bool
-		of      any // a *NAD, a networkRange, or true for any address
+		of      any // a *NAD, a networkRange, or for any address the report, so that each node has its finding
 	}
 	known := map[claim][]string{}
 	for _, r := range x.reports {
@@ -163,13 +163,13 @@ func (x *Index) findUnread() (found []unreadSandbox) {
 						u.ranges, ranges = append(u.ranges, of), ranges+1
 					}
 				}
-				u.any = ranges == maxRanges && isNew(true, u.ID)
+				u.any = ranges == maxRanges && isNew(r, u.ID)
 			case pod != nil:
 				for _, name := range pod.Selected {
 					on = append(on, name.String())
 				}
 			default:
-				u.any = isNew(true, u.ID)
+				u.any = isNew(r, u.ID)
 			}
 			for _, name := range on {
 				if nad := x.nads[name]; isNew(nad, u.ID) {
