@@ -238,7 +238,7 @@ func TestWhoMayRunCheckAndWhoMayRunRecover(t *testing.T) {
 			}
 			text := unwrapped(out.stdout + out.stderr)
 			// Whose rights these are is for who may ask about others.
-			text = strings.ReplaceAll(text, "The rights of ServiceAccount kube-system/ip-reconcile are not known: no right to it", "")
+			text = strings.ReplaceAll(text, "ServiceAccount kube-system/ip-reconcile: the rights are not known: no right to it", "")
 			containsNot(t, "what it says", text, "no right to list", "no right to get", "are not known: no right")
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
@@ -72,19 +73,23 @@ func workloadOf(o runtime.Object) Workload {
 }
 
 // Workloads are those of a namespace, "" for all, that a label selector picks. An error says what kinds could not
-// be listed; the others are returned with it.
+// be listed; the others are returned with it. After an error that is no answer of the API server nothing more
+// is asked.
 func Workloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (found []Workload, err error) {
 	apps, batch := core.AppsV1(), core.BatchV1()
 	var errs []error
 	for _, list := range []pager.ListPageFunc{
 		pages(apps.Deployments(namespace).List), pages(apps.DaemonSets(namespace).List), pages(batch.CronJobs(namespace).List),
 	} {
-		errs = append(errs, pager.New(list).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
+		err := pager.New(list).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
 			if w := workloadOf(o); w.Spec != nil && len(w.Spec.Containers) > 0 && (w.Ours() || w.program() != "") {
 				found = append(found, w)
 			}
 			return nil
-		}))
+		})
+		if errs = append(errs, err); err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+			break
+		}
 	}
 	return found, errors.Join(errs...)
 }
