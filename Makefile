@@ -52,8 +52,8 @@ E2E_TAGS := slow,cluster
 
 # Tests of these packages start no goroutine: their properties run without the race detector, and with it in
 # little depth, but for those that measure memory or time. Those of the others run with it.
-ALONE := ./ippool ./podstate ./reconciler/judge ./reconciler/usage
-SHARING = $(shell $(GO) list ./... | grep -vE '/(ippool|podstate|judge|usage)$$')
+ALONE := ./ippool ./reconciler/judge ./reconciler/usage
+SHARING = $(shell $(GO) list ./... | grep -vE '/(ippool|judge|usage)$$')
 
 # What the tests that measure log, and those with faults.
 TESTSUM_JSON := $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json --

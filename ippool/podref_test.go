@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -75,6 +76,13 @@ func FuzzAPodRefIsReadAndWrittenBack(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		ref, err := ippool.ParsePodRef(text)
+		namespace, rest, ok := strings.Cut(text, "/")
+		name, uid, repaired := strings.Cut(rest, "_")
+		ok = ok && len(validation.IsDNS1123Label(namespace)) == 0 && len(validation.IsDNS1123Subdomain(name)) == 0 &&
+			(!repaired || len(validation.IsDNS1123Label(uid)) == 0)
+		if ok != (err == nil) {
+			t.Fatalf("%q: %v; by apimachinery it names a pod: %v", text, err, ok)
+		}
 		if err == nil && ref.String() != text {
 			t.Fatalf("%q is read as %+v", text, ref)
 		}
