@@ -50,10 +50,11 @@ SHORT ?= -short
 # takes long. cluster: the scenarios in a whole cluster.
 E2E_TAGS := slow,cluster
 
-# Tests of these packages start no goroutine: their properties run without the race detector, and with it in
-# little depth, but for those that measure memory or time. Those of the others run with it.
-ALONE := ./ippool ./reconciler/judge ./reconciler/usage
-SHARING = $(shell $(GO) list ./... | grep -vE '/(ippool|judge|usage)$$')
+# Tests of these packages start no goroutine: they run without the race detector, and those with properties with it in
+# little depth, but for what measures memory or time. Those of the others run with it.
+DRAWING := ./ippool ./reconciler/judge ./reconciler/usage
+ALONE := $(DRAWING) ./podstate
+SHARING = $(shell $(GO) list ./... | grep -vE '/(ippool|podstate|judge|usage)$$')
 
 # What the tests that measure log, and those with faults.
 TESTSUM_JSON := $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json --
@@ -66,7 +67,7 @@ test: test-unit test-api ## Run the unit and property tests, and (as root on Lin
 test-unit: ## Run the unit and property tests alone
 	@$(RACE) -count=1 $(SHORT) $(SHARING)
 	@$(TESTSUM) -count=1 $(SHORT) $(ALONE)
-	@$(RACE) -count=1 -short -skip 'FourTimes|TwiceAs|NoMoreMemory' $(ALONE) -rapid.checks=15
+	@$(RACE) -count=1 -short -skip 'FourTimes|TwiceAs|NoMoreMemory' $(DRAWING) -rapid.checks=15
 
 .PHONY: test-api
 test-api: preflight ## Run the tests on a real API server with whereabouts' plugin alone (as root on Linux)
