@@ -238,8 +238,8 @@ func TestWhoMayRunCheckAndWhoMayRunRecover(t *testing.T) {
 			}
 			text := unwrapped(out.stdout + out.stderr)
 			// Whose rights these are is for who may ask about others.
-			text = strings.ReplaceAll(text, "ServiceAccount kube-system/ip-reconcile: the rights are not known: no right to it", "")
-			containsNot(t, "what it says", text, "no right to list", "no right to get", "are not known: no right")
+			text = strings.ReplaceAll(text, "The state of rights is unknown", "")
+			containsNot(t, "what it says", text, "no right to list", "no right to get", "is unknown")
 		})
 	}
 	before := s.contents(t)

@@ -38,7 +38,7 @@ func TestStatusNamesEachFaultAndNoneInAHealthyInstall(t *testing.T) {
 	i := newStatusStage(t)
 	out := i.healthy(t, "at first")
 	contains(t, "status", out.stdout, "0 errors, 0 warnings", "Deployment kube-system/ip-reconcile has 2 of 2 replicas ready", "leads since",
-		"The last pass succeeded", "2 of 2 node agents have a fresh report", "admission policies", "has all rights that run needs", "1 allocation in 1 pool: none is stale")
+		"The last pass succeeded", "the next is due at", "2 of 2 node agents have a fresh report", "admission policies", "has all rights that it needs", "1 allocation in 1 pool: none is stale")
 	if strings.Contains(out.stdout, "–") {
 		t.Errorf("something is not known in a healthy install:\n%s", out.stdout)
 	}
@@ -184,10 +184,9 @@ func TestStatusWithFewRightsSaysWhatItCannotKnow(t *testing.T) {
 	})
 	out := product(t, "status", "--kubeconfig", kubeconfig)
 	out.exits(t, 1)
-	contains(t, "status", unwrapped(out.stdout), "– Deployments, CronJobs and DaemonSets are not known: no right to it",
-		"✗ Addresses cannot be judged: no right to list pods", "! This user may not", "list pods (nothing is judged)",
-		"get, create, update leases in kube-system (nothing is released)")
-	containsNot(t, "status", out.stdout, "No Deployment", "No replica leads", "is missing", "Nobody keeps whereabouts'", "Nothing stands against")
+	contains(t, "status", unwrapped(out.stdout), "– The state of reconciler is unknown: deployments.apps is forbidden",
+		"✗ Addresses cannot be judged: no right to list pods")
+	containsNot(t, "status", out.stdout, "No Deployment", "No replica leads", "does not serve", "Nobody keeps whereabouts'", "Nothing is paused")
 }
 
 const harnessGroup = "whereabouts.cni.cncf.io"
@@ -235,7 +234,7 @@ func (f fault) may(line string) bool {
 
 func faults() []fault {
 	return []fault{
-		{name: "a Deployment with no replica ready", says: []string{"✗ Deployment kube-system/ip-reconcile has none of its 2 replicas ready", "get pods -l app.kubernetes.io/name=ip-reconcile"},
+		{name: "a Deployment with no replica ready", says: []string{"✗ Deployment kube-system/ip-reconcile has 0 of 2 replicas ready", "get pods -l app.kubernetes.io/component=reconciler,app.kubernetes.io/name=ip-reconcile"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.readyReplicas(t, 0)
 				return func() { i.readyReplicas(t, 2) }
@@ -249,37 +248,31 @@ func faults() []fault {
 			plant: func(t *testing.T, i *statusStage) func() {
 				return i.annotate(t, kube.PassLease, kube.PassAnnotation, `{"at":"2026-11-20T10:00:00Z","result":"Failed","took":"1s","message":"list IPPools: on fire"}`)
 			}},
-		{name: "a schedule that cannot be parsed", says: []string{`✗ The schedule in key cron-expression of ConfigMap kube-system/whereabouts-config cannot be used: "every day"`, "edit configmap whereabouts-config"},
-			plant: func(t *testing.T, i *statusStage) func() {
-				api := i.Client().CoreV1().ConfigMaps(metav1.NamespaceSystem)
-				try(api.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "whereabouts-config"}, Data: map[string]string{"cron-expression": "every day"}}, metav1.CreateOptions{})).must(t)
-				return func() { check(t, api.Delete(t.Context(), "whereabouts-config", now())) }
-			}},
-		{name: "no right to Leases", says: []string{"✗ ServiceAccount kube-system/ip-reconcile may not", "get, create, update leases in kube-system (nothing is released)"}, plant: withoutRight("leases")},
+		{name: "no right to Leases", says: []string{"✗ ServiceAccount kube-system/ip-reconcile may not", "get, create, update leases in kube-system"}, plant: withoutRight("leases")},
 		{name: "an agent whose report is not confirmed", says: []string{"✗ 1 of 2 node agents have a fresh report", "worker-2 (its Lease is for another report)", "--field-selector spec.nodeName=worker-2"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.two.change(func() { i.two.lie = noID })
 				return func() { i.two.change(func() { i.two.lie = "" }) }
 			}},
-		{name: "no admission policy", says: []string{"! The admission policy ip-reconcile-agent or ip-reconcile-reports, or its binding, is missing", "apply -f deploy/agent/admission.yaml"},
+		{name: "no admission policy", says: []string{"! The admission policy ip-reconcile-agent, or its binding, is missing", "apply -f deploy/agent/admission.yaml"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				check(t, i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), "ip-reconcile-agent", now()))
 				return func() { i.mustKubectl(t, "apply", "-f", "../deploy/agent/admission.yaml") }
 			}},
-		{name: "an admission policy that only audits", says: []string{"! The admission policy ip-reconcile-agent or ip-reconcile-reports, or its binding, is missing or does not deny"},
+		{name: "an admission policy that only audits", says: []string{"! The admission policy ip-reconcile-agent, or its binding, is missing or does not deny"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				try(i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Patch(t.Context(), "ip-reconcile-agent",
 					types.MergePatchType, []byte(`{"spec":{"validationActions":["Audit"]}}`), metav1.PatchOptions{})).must(t)
 				return func() { i.mustKubectl(t, "apply", "-f", "../deploy/agent/admission.yaml") }
 			}},
-		{name: "an old definition of reports", says: []string{"✗ CustomResourceDefinition sandboxreports.ip-reconcile.dev is older than this version: it lacks machine", "--force-conflicts -f deploy/crds"},
-			plant: func(t *testing.T, i *statusStage) func() { return i.olderCRD(t) }},
+		{name: "no definition of reports", says: []string{"✗ The API server does not serve sandboxreports.ip-reconcile.dev in v1alpha1: no agent can report", "--force-conflicts -f deploy/crds",
+			"✗ 0 of 2 node agents have a fresh report"}, plant: withoutDefinition(sandboxReports)},
 		{name: "everything paused", says: []string{"! Everything is paused by the annotation on namespace kube-system", "kubectl annotate namespace kube-system ip-reconcile.dev/paused-"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.pauseAll(t, "true")
 				return func() { i.pauseAll(t, "") }
 			}},
-		{name: "a restore of etcd that is not settled", says: []string{"✗ etcd was restored at", "nothing is freed until these nodes have written their SandboxReport since: worker-1, worker-2"},
+		{name: "a restore of etcd that is not settled", says: []string{"✗ A restore of etcd stands against releases: etcd was restored at", "nodes worker-1, worker-2 have not written their SandboxReports since"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				eventually(t, "the next second", func() bool { return time.Now().Nanosecond() < int(100*time.Millisecond) })
 				return i.annotate(t, kube.RestoreLease, kube.RestoreAnnotation, fmt.Sprintf(`{"restored":%q,"why":"a revision ran backwards"}`, time.Now().UTC().Format(time.RFC3339)))
@@ -302,7 +295,7 @@ func faults() []fault {
 				return func() { check(t, i.Client().BatchV1().CronJobs(namespace).Delete(t.Context(), "ip-reconciler", now())) }
 			}},
 		// The last one: the pools go with it.
-		{name: "no definition of whereabouts' pools", says: []string{"✗ CustomResourceDefinition ippools.whereabouts.cni.cncf.io is missing: nothing can be judged"}, plant: withoutDefinition(harness.IPPools)},
+		{name: "no definition of whereabouts' pools", says: []string{"✗ The API server does not serve ippools.whereabouts.cni.cncf.io in v1alpha1: addresses cannot be judged"}, plant: withoutDefinition(harness.IPPools)},
 	}
 }
 

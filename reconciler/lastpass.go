@@ -32,6 +32,8 @@ type PassRecord struct {
 	Released int    `json:"released,omitempty"`
 	// Refused is how many Stale items were not released, by why.
 	Refused map[Refusal]int `json:"refused,omitempty"`
+	// Schedule is the cron expression by which serve makes full passes; "" for a pass of a CronJob.
+	Schedule string `json:"schedule,omitempty"`
 }
 
 const (
@@ -70,6 +72,9 @@ func (r *Reconciler) RecordPass(ctx context.Context, out *Result, took time.Dura
 	} else {
 		p.At = out.Observation.Now
 		p.Succeeded, p.Released, p.Refused = p.At.UTC().Truncate(time.Second), len(out.Released), countRefused(out.Refused)
+	}
+	if r.Schedule != nil {
+		p.Schedule = r.Schedule()
 	}
 	if p.At = p.At.UTC().Truncate(time.Second); p.Result == r.recordedResult && now.Sub(r.recorded) < recordEvery {
 		return

@@ -131,3 +131,12 @@ func TestTheStateOfTheBreakerIsReadAsItDecides(t *testing.T) {
 		t.Error("what cannot be read is taken for nothing")
 	}
 }
+
+func TestAPassRecordsItsSchedule(t *testing.T) {
+	p, s := newProcess(t, quarter), &memoryStore{}
+	p.Passes, p.Schedule = s, func() string { return "@every 5m" }
+	p.RecordPass(t.Context(), nil, time.Second, errors.New("list IPPools: no"))
+	if got := recorded(t, s); got.Schedule != "@every 5m" {
+		t.Errorf("kept is %s", s.text)
+	}
+}

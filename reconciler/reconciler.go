@@ -42,6 +42,8 @@ type Reconciler struct {
 	Restores Window
 	// Passes keeps the PassRecord of the last full pass beyond this process; nil for nowhere.
 	Passes Window
+	// Schedule is the cron expression that the PassRecord names; nil for none.
+	Schedule func() string
 	// Progress, where set, is told what is being done, by several goroutines at once.
 	Progress func(string)
 

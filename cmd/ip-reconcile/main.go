@@ -17,7 +17,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
@@ -53,7 +52,7 @@ func execute(args []string, std streams) int {
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
 		return exitClean
-	case errors.Is(err, errLeft), errors.Is(err, statuscmd.ErrFaults):
+	case errors.Is(err, errLeft):
 		return exitLeft
 	default:
 		fmt.Fprintf(std.err, "%s: %v\n", commandName(), err)
@@ -84,7 +83,7 @@ stale, and says of every other why it is kept.`,
 	root.SetOut(std.out)
 	root.SetErr(std.err)
 	root.SetFlagErrorFunc(flags.ExplainFlagError)
-	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), statuscmd.New(std.out, std.err),
+	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), newStatus(std),
 		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()), newOptions(std))
 	root.SetUsageTemplate(root.UsageTemplate() + `{{if .HasAvailableLocalFlags}}
 Use "{{.Root.DisplayName}} options" for kubectl's other flags, as --as and --server.

@@ -30,7 +30,7 @@ const rereadFor = 250 * time.Millisecond
 // serve reports at all, or an allowed LIST is empty, is there no agent: a 403
 // or an error proves nothing.
 func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before []*podstate.Report) {
-	served, err := c.serves(ctx, v1alpha1.Resource())
+	served, err := c.Serves(ctx, v1alpha1.Resource())
 	if err == nil && !served {
 		return
 	}
@@ -133,14 +133,14 @@ func (c *Cluster) rereadUnverified(ctx context.Context, o *judge.Observation) {
 
 // lacks reports whether a 404 of a LIST means that the API server does not serve the resource.
 func (c *Cluster) lacks(ctx context.Context, r schema.GroupVersionResource) bool {
-	served, err := c.serves(ctx, r)
+	served, err := c.Serves(ctx, r)
 	return err == nil && !served
 }
 
-// serves reports whether the API server serves a resource. A 404 of its group and version alone is
+// Serves reports whether the API server serves a resource. A 404 of its group and version alone is
 // no answer: it is that of the API server only where it lists its groups, and this
 // one is not among them.
-func (c *Cluster) serves(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
+func (c *Cluster) Serves(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
 	version := r.GroupVersion().String()
 	served := true
 	err := c.call(ctx, func(context.Context) error {

@@ -291,6 +291,13 @@ func (m *Metrics) fullPassEnded(took time.Duration, err error) {
 	}
 }
 
+// Schedule is the expression in force; "" before the first.
+func (m *Metrics) Schedule() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.expression
+}
+
 // scheduleChanged takes in the schedule that is in force.
 func (m *Metrics) scheduleChanged(status schedule.Status) {
 	m.mu.Lock()

@@ -40,3 +40,11 @@ func OfStatus(h Header, lines []StatusLine) *Status {
 	}
 	return s
 }
+
+// IDs name all that was checked.
+func (s *Status) IDs() (ids []string) {
+	for _, l := range s.Lines {
+		ids = append(ids, l.ID)
+	}
+	return ids
+}

@@ -209,12 +209,17 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	}
 	full.Source, full.Writer = source.Full(), cluster
 	full.Window, full.Restores, full.Passes = cluster, cluster.Restores(), cluster.Passes()
+	scheduleChanged := func(status schedule.Status) {
+		recorder.ScheduleChanged(status)
+		requests.FullPass() // whose record has it
+	}
+	full.Schedule = recorder.Metrics.Schedule
 	full.Progress = func(string) { health.Tick() }
 	quick := *full
 	quick.Source = source
 	return serve.New(serve.Config{
 		Full: full, Quick: &quick, Caches: source, Requests: requests, Guard: guard, Recorder: recorder, Health: health,
-		Schedule:       &schedule.Schedule{Expression: o.Cron, File: o.CronFile, FlatFiles: schedule.DefaultFlatFiles(), Changed: recorder.ScheduleChanged, Log: log},
+		Schedule:       &schedule.Schedule{Expression: o.Cron, File: o.CronFile, FlatFiles: schedule.DefaultFlatFiles(), Changed: scheduleChanged, Log: log},
 		CollectReports: (&serve.ReportGC{API: cluster, Log: log}).Collect,
 	}), source, nil
 }

@@ -1,32 +1,87 @@
 package statuscmd
 
 import (
+	"context"
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// sayStale says what is stale, and why it is there still.
-func sayStale(f *facts, l *lines) {
-	if f.judged.err != nil {
-		if d := f.definitions[ippool.PoolResource.GroupResource().String()]; d.err != nil || d.value != nil { // else its check says so
-			l.fail("ip-reconcile check", "Addresses cannot be judged: %s.", f.judged.why())
-		}
-		return
+func (p *Probe) paused(context.Context) (line, error) {
+	if p.Observation.Paused {
+		return warn(fmt.Sprintf("kubectl annotate namespace %s %s-", p.namespace, ippool.PausedAnnotation),
+			"Everything is paused by the annotation on namespace %s, or it cannot be read: nothing is released.", p.namespace)
 	}
-	j, plan := f.judged.value, f.judged.value.plan
-	in := fmt.Sprintf("%s in %s", plural(j.Total, "allocation"), plural(len(j.Observation.Pools), "pool"))
+	var names []string
+	next := ""
+	for _, pool := range p.Observation.Pools {
+		if pool.Paused {
+			names = append(names, pool.Ref())
+			next = fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-", pool.Namespace, pool.Name, ippool.PausedAnnotation)
+		}
+	}
+	if len(names) > 0 {
+		return warn(next, "%s paused by annotation: %s.", screen.Count(len(names), "pool"), few(names))
+	}
+	return ok("Nothing is paused.")
+}
+
+func (p *Probe) restore(context.Context) (line, error) {
+	for _, g := range p.plan.Standing {
+		if g.Why == reconciler.EtcdRestored {
+			return fail("ip-reconcile check", "A restore of etcd stands against releases: %s. docs/restore.md has what to do.", g.Detail)
+		}
+	}
+	return ok("No restore of etcd stands against releases.")
+}
+
+func (p *Probe) breaker(ctx context.Context) (line, error) {
+	own, err := p.lease(ctx, kube.OwnLease)
+	if err != nil {
+		return line{}, err
+	}
+	const next = "ip-reconcile run --dry-run"
+	if own != nil {
+		switch s, err := reconciler.ReadBreaker(own.Annotations[kube.ReleasedAnnotation], p.Now, p.Total); {
+		case err != nil:
+			return fail(kubectl(p.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation), "Nothing unconfirmed is released: %v.", err)
+		case s.Refusal != "":
+			return fail(next, "The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
+				"No more are made before %s, but by run --allow-mass-release.", s.Made, s.Of, clock(s.Until))
+		}
+	}
+	passes, err := p.lease(ctx, kube.PassLease)
+	if err != nil {
+		return line{}, err
+	}
+	if last, _ := recordOf(passes); last != nil && last.Refused[reconciler.Breaker] > 0 {
+		return fail(next, "The breaker tripped in the last pass: %d unconfirmed releases were not made, which are more than half "+
+			"of all allocations. If they are right: run --allow-mass-release.", last.Refused[reconciler.Breaker])
+	}
+	return ok("The breaker has not tripped.")
+}
+
+// stale says what is stale, and why it is there still.
+func (p *Probe) stale(ctx context.Context) (line, error) {
+	if p.unjudged != nil {
+		if served, err := p.serves(ctx, ippool.PoolResource); err == nil && !served {
+			return line{}, nil // definitions says so
+		}
+		return fail("ip-reconcile check", "Addresses cannot be judged: %v.", p.unjudged)
+	}
+	in := fmt.Sprintf("%s in %s", screen.Count(p.Total, "allocation"), screen.Count(len(p.Observation.Pools), "pool"))
 	count := map[reconciler.Refusal]int{}
-	for _, x := range plan.Refused {
+	for _, x := range p.plan.Refused {
 		count[x.Why]++
 	}
 	var parts []string
-	if n := len(plan.Release); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d may be freed at once", n))
+	if n := len(p.plan.Release); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d may be released at once", n))
 	}
 	for _, why := range reconciler.Refusals() {
 		if n := count[why]; n > 0 {
@@ -34,89 +89,57 @@ func sayStale(f *facts, l *lines) {
 		}
 	}
 	if len(parts) == 0 {
-		l.ok("%s: none is stale.", in)
-		return
+		return ok("%s: none is stale.", in)
 	}
-	l.ok("%s, %d of them stale: %s.", in, len(plan.Release)+len(plan.Refused), strings.Join(parts, ", "))
+	return ok("%s, %d of them stale: %s.", in, len(p.plan.Release)+len(p.plan.Refused), strings.Join(parts, ", "))
 }
 
-const (
-	// nearlyFull is the taken part of its usable addresses from which on a pool is worth a warning: that of the
-	// alert IPReconcilePoolNearlyFull.
-	nearlyFull = 0.9
-	// poolsShown is how many pools a line names.
-	poolsShown = 3
-)
+// nearlyFull is the taken part of its usable addresses from which on a pool is worth a warning: that of the
+// alert IPReconcilePoolNearlyFull.
+const nearlyFull = 0.9
 
-// sayPools says which pools pods wait for, and which are nearly full.
-func sayPools(f *facts, l *lines) {
-	if len(f.judged.value.Observation.Pools) == 0 {
-		return // sayStale says so
-	}
+// fullPools says which pools pods wait for, and else which are nearly full.
+func (p *Probe) fullPools(context.Context) (line, error) {
 	var waited, full []string
 	pods := 0
-	for _, p := range f.judged.value.pools.All {
-		fill, isKnown := p.Fill()
+	for _, pool := range p.pools.All {
+		fill, isKnown := pool.Fill()
 		switch {
-		case len(p.Waiting) > 0:
-			waited = append(waited, p.Ref())
-			pods += len(p.Waiting)
+		case len(pool.Waiting) > 0:
+			waited = append(waited, pool.Ref())
+			pods += len(pool.Waiting)
 		case isKnown && fill > nearlyFull:
-			full = append(full, fmt.Sprintf("%s (%.0f %%)", p.Ref(), 100*fill))
+			full = append(full, fmt.Sprintf("%s (%.0f %%)", pool.Ref(), 100*fill))
 		}
 	}
-	if len(waited) > 0 {
-		l.fail("ip-reconcile pools "+waited[0], "%s cannot start because no address is left in %s.",
-			plural(pods, "pod"), few(poolsShown, waited))
+	switch {
+	case len(waited) > 0:
+		return fail("ip-reconcile pools "+waited[0], "%s cannot start because no address is left in %s.", screen.Count(pods, "pod"), few(waited))
+	case len(full) > 0:
+		return warn("ip-reconcile pools", "%s nearly full: %s.", screen.Count(len(full), "pool"), few(full))
 	}
-	if len(full) > 0 {
-		l.warn("ip-reconcile pools", "%s nearly full: %s.", plural(len(full), "pool"), few(poolsShown, full))
-	}
-	if len(waited)+len(full) == 0 {
-		l.ok("No pod waits for an address, and no pool is known to be nearly full.")
-	}
+	return ok("No pod waits for an address, and no pool is known to be nearly full.")
 }
 
-// sayFindings says what is wrong beside the verdicts, and is not the matter of another check.
-func sayFindings(f *facts, l *lines) {
-	of := func(say func(next, format string, args ...any), format string, kinds ...judge.Kind) {
-		count := map[judge.Kind]int{}
-		for _, x := range f.judged.value.Findings {
-			count[x.Kind]++
-		}
-		var texts, names []string
-		for _, k := range kinds {
-			if count[k] > 0 {
-				texts, names = append(texts, fmt.Sprintf("%d %s", count[k], k)), append(names, string(k))
-			}
-		}
-		if len(texts) > 0 {
-			say("ip-reconcile check --reason "+strings.Join(names, ","), format, strings.Join(texts, ", "))
-		}
+// findings says what is wrong beside the verdicts, the worst first.
+func (p *Probe) findings(context.Context) (line, error) {
+	count := map[judge.Kind]int{}
+	for _, x := range p.Findings {
+		count[x.Kind]++
 	}
-	before := len(l.all)
-	of(l.fail, "Addresses are, or may soon be, on two pods: %s.", judge.Conflict, judge.Unrecorded, judge.Misrecorded)
-	of(l.warn, "Something is wrong beside the allocations: %s.", judge.Phantom, judge.MissingReservation)
-	if len(l.all) == before {
-		l.ok("No address is on two pods, and none in use is without its allocation.")
-	}
-}
-
-func sayUnreadable(f *facts, l *lines) {
-	j := f.judged.value
-	bad := slices.Clone(j.Observation.Unreadable)
-	for _, x := range j.Findings {
-		if x.Kind == judge.MalformedFinding {
-			bad = append(bad, x.Message)
+	say := warn
+	var texts, names []string
+	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom, judge.MissingReservation, judge.MalformedFinding} {
+		if count[k] == 0 {
+			continue
+		}
+		texts, names = append(texts, fmt.Sprintf("%d %s", count[k], k)), append(names, string(k))
+		if k == judge.Conflict || k == judge.Unrecorded || k == judge.Misrecorded { // an address is, or may soon be, on two pods
+			say = fail
 		}
 	}
-	for _, n := range j.Observation.NADs {
-		if n.Problem != "" {
-			bad = append(bad, fmt.Sprintf("NetworkAttachmentDefinition %s/%s: %s", n.Namespace, n.Name, n.Problem))
-		}
+	if len(texts) == 0 {
+		return ok("No address is on two pods, and none in use is without its allocation.")
 	}
-	if len(bad) > 0 {
-		slices.Sort(bad)
-		l.warn("ip-reconcile check", "What cannot be read is not judged: %s.", strings.TrimSuffix(few(1, bad), "."))
-	}
+	return say("ip-reconcile check --reason "+strings.Join(names, ","), "Pools, reservations and pods disagree: %s.", strings.Join(texts, ", "))
 }

@@ -1,13 +1,19 @@
 package statuscmd
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
 const (
@@ -21,141 +27,140 @@ const (
 	longestJob = time.Hour
 )
 
-func sayReconciler(f *facts, l *lines) {
-	own := f.own()
+func (p *Probe) reconciler(context.Context) (line, error) {
+	own := p.own
 	switch {
-	case !known(l, f.workloads, "Deployments, CronJobs and DaemonSets are"):
-	case own == nil && len(f.workloads.value.reconcilers()) > 0:
-		l.warn(fmt.Sprintf("kubectl get deployments,cronjobs -A -l %s=%s", kube.NameLabel, kube.Product),
-			"The reconciler is not in namespace %s: give its own with --reconciler-namespace.", f.namespace)
-	case own == nil && f.workloads.value.onlyIn != "":
-		l.unknown("The reconciler is not in namespace %s; no other may be listed: give its own with --reconciler-namespace.",
-			f.workloads.value.onlyIn)
+	case p.unlisted != nil:
+		return line{}, p.unlisted
+	case own == nil && len(p.reconcilers()) > 0:
+		return warn(fmt.Sprintf("kubectl get deployments,cronjobs -A -l %s=%s", kube.NameLabel, kube.Product),
+			"The reconciler is not in namespace %s: give its own with --reconciler-namespace.", p.namespace)
+	case own == nil && p.onlyIn != "":
+		return unknown("The reconciler is not in namespace %s; no other may be listed: give its own with --reconciler-namespace.", p.onlyIn)
 	case own == nil:
-		l.warn("helm install ip-reconcile deploy/helm/ip-reconcile -n "+f.namespace+
-			" --set image.repository=example.com/ip-reconcile", "No Deployment or CronJob of ip-reconcile was found: nothing is freed but by hand.")
+		return warn("helm install ip-reconcile deploy/helm/ip-reconcile -n "+p.namespace+" --set image.repository=example.com/ip-reconcile",
+			"No Deployment or CronJob of ip-reconcile was found: nothing is released but by hand.")
 	case own.Kind == "CronJob" && own.Suspended:
-		l.fail(own.suspend(false), "%s is suspended: nothing is freed.", own)
+		return fail(own.suspend(false), "%s is suspended: nothing is released.", own)
 	case own.Kind == "CronJob":
-		l.ok("%s runs at %q.", own, own.Schedule)
+		return ok("%s runs at %q.", own, own.Schedule)
 	case own.Wanted == 0:
-		l.fail(own.do("scale", "--replicas=2"), "%s is scaled to 0 replicas: nothing is freed.", own)
+		return fail(own.do("scale", "--replicas=2"), "%s is scaled to 0 replicas: nothing is released.", own)
 	case own.Ready == 0:
-		l.fail(own.pods(), "%s has none of its %s ready: nothing is freed.", own, plural(int(own.Wanted), "replica"))
+		return fail(own.pods(), "%s has 0 of %d replicas ready: nothing is released.", own, own.Wanted)
 	case own.Ready < own.Wanted:
-		l.warn(own.pods(), "%s has %d of %d replicas ready.", own, own.Ready, own.Wanted)
-	default:
-		l.ok("%s has %d of %d replicas ready.", own, own.Ready, own.Wanted)
+		return warn(own.pods(), "%s has %d of %d replicas ready.", own, own.Ready, own.Wanted)
 	}
+	return ok("%s has %d of %d replicas ready.", own, own.Ready, own.Wanted)
 }
 
-func sayLeader(f *facts, l *lines) {
-	own, lease := f.own(), f.leader.value
-	name := f.namespace + "/" + kube.OwnLease
+func (p *Probe) leader(ctx context.Context) (line, error) {
+	if p.own.Kind != "Deployment" || p.own.argument("--leader-elect") == "false" {
+		return line{}, nil
+	}
+	lease, err := p.lease(ctx, kube.OwnLease)
 	switch {
-	case own.Kind != "Deployment" || own.argument("--leader-elect") == "false":
-	case !known(l, f.leader, "The leader, in Lease "+name+", is"):
+	case err != nil:
+		return line{}, err
 	case lease == nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "":
-		l.fail(own.logs(), "No replica leads (Lease %s has no holder): nothing is freed.", name)
-	case f.now.Sub(renewTime(lease)) > leaderGone:
-		l.fail(own.logs(), "No replica leads: %s has not renewed Lease %s for %s, and nobody took over. Nothing is freed.",
-			*lease.Spec.HolderIdentity, name, ago(f.now.Sub(renewTime(lease))))
-	default:
-		l.ok("%s leads since %s.", *lease.Spec.HolderIdentity, clock(f.ledSince()))
+		return fail(p.own.logs(), "No replica leads: Lease %s/%s has no holder. Nothing is released.", p.namespace, kube.OwnLease)
+	case p.Now.Sub(renewTime(lease)) > leaderGone:
+		return fail(p.own.logs(), "No replica leads: %s has not renewed Lease %s/%s for %s. Nothing is released.",
+			*lease.Spec.HolderIdentity, p.namespace, kube.OwnLease, ago(p.Now.Sub(renewTime(lease))))
 	}
+	return ok("%s leads since %s.", *lease.Spec.HolderIdentity, clock(acquireTime(lease)))
 }
 
-// ledSince is when the leader took its Lease; zero where that is not known.
-func (f *facts) ledSince() time.Time {
-	if f.leader.value == nil || f.leader.value.Spec.AcquireTime == nil {
-		return time.Time{}
-	}
-	return f.leader.value.Spec.AcquireTime.Time
-}
-
-func saySchedule(f *facts, l *lines) {
-	if !known(l, f.schedule, "The schedule is") {
-		return
-	}
-	s := f.schedule.value
-	at, err := s.next(f.now)
+func (p *Probe) lastPass(ctx context.Context) (line, error) {
+	own := p.own
+	lease, err := p.lease(ctx, kube.PassLease)
 	if err != nil {
-		l.fail(s.edit, "The schedule in %s cannot be used: %v. The last one that could be used, or the default, is in force.",
-			s.source, err)
-		return
+		return line{}, err
 	}
-	l.ok("Passes are due at %q (%s), next at %s.", s.expression, s.source, clock(at))
-}
-
-// due is when a pass is due after the last one, zero where that is not known, and whether it is overdue.
-func (f *facts) due(last time.Time) (at time.Time, overdue bool) {
-	at, err := f.schedule.value.next(last)
-	if f.schedule.err != nil || err != nil {
-		return time.Time{}, false
-	}
-	own, allowed := f.own(), late
-	if own.Kind == "CronJob" {
-		allowed = lateJob
-		if own.Active > 0 {
-			allowed += longestJob
-		}
-	}
-	return at, f.now.Sub(at) > allowed
-}
-
-func sayLastPass(f *facts, l *lines) {
-	own := f.own()
-	if !known(l, f.passes, fmt.Sprintf("The last pass, in Lease %s/%s, is", f.namespace, kube.PassLease)) {
-		return
-	}
-	p, err := f.lastPass()
-	if err != nil {
-		l.warn(kubectl(f.namespace, "delete lease %s", kube.PassLease), "The last pass is not known: %v.", err)
-		return
-	}
-	if p == nil {
-		sayNoPass(f, l, own)
-		return
-	}
-	at, overdue := f.due(p.Succeeded)
+	last, err := recordOf(lease)
 	switch {
-	case p.Result == reconciler.PassFailed && p.Succeeded.IsZero():
-		l.fail(own.logs(), "The pass at %s failed (%s); none has succeeded before.", clock(p.At), p.Message)
-	case p.Result == reconciler.PassFailed:
-		l.fail(own.logs(), "The pass at %s failed (%s); the last that succeeded was at %s.", clock(p.At), p.Message, clock(p.Succeeded))
-	case overdue:
-		l.fail(own.logs(), "The last pass was %s ago, at %s, and one is overdue since %s.",
-			ago(f.now.Sub(p.Succeeded)), clock(p.Succeeded), clock(at))
-	default:
-		next := ""
-		if !at.IsZero() {
-			next = "; the next is due at " + clock(at)
-		}
-		l.ok("The last pass succeeded %s ago (it took %s and freed %d)%s.",
-			ago(f.now.Sub(p.Succeeded)), p.Took, p.Released, next)
+	case err != nil:
+		return warn(kubectl(p.namespace, "delete lease %s", kube.PassLease), "The last pass is not known: %v.", err)
+	case last == nil:
+		return p.noPass(ctx)
+	case last.Result == reconciler.PassFailed && last.Succeeded.IsZero():
+		return fail(own.logs(), "The pass at %s failed (%s); none has succeeded before.", clock(last.At), last.Message)
+	case last.Result == reconciler.PassFailed:
+		return fail(own.logs(), "The pass at %s failed (%s); the last that succeeded was at %s.", clock(last.At), last.Message, clock(last.Succeeded))
 	}
+	since := ago(p.Now.Sub(last.Succeeded))
+	text := fmt.Sprintf("The last pass succeeded %s ago (it took %s and released %d)", since, last.Took, last.Released)
+	due, err := schedule.Next(cmp.Or(own.Schedule, last.Schedule), last.Succeeded)
+	switch {
+	case err != nil: // an older version has not recorded its schedule
+		return ok("%s.", text)
+	case p.Now.Sub(due) > own.mayBeLate():
+		return fail(own.logs(), "The last pass was %s ago, at %s, and one is overdue since %s.", since, clock(last.Succeeded), clock(due))
+	}
+	return ok("%s; the next is due at %s.", text, clock(due))
 }
 
-// lastPass is the record of the last pass; nil where there is none.
-func (f *facts) lastPass() (*reconciler.PassRecord, error) {
-	if f.passes.value == nil {
+// recordOf is the record of the last pass on its Lease; nil where there is none.
+func recordOf(lease *coordinationv1.Lease) (*reconciler.PassRecord, error) {
+	if lease == nil {
 		return nil, nil
 	}
-	return reconciler.ReadPass(f.passes.value.Annotations[kube.PassAnnotation])
+	return reconciler.ReadPass(lease.Annotations[kube.PassAnnotation])
 }
 
-// sayNoPass is for a reconciler that has recorded no pass.
-func sayNoPass(f *facts, l *lines, own *workload) {
-	began := own.LastSchedule
-	if own.Kind == "Deployment" {
-		if began = f.ledSince(); f.now.Sub(began) < late {
-			began = time.Time{}
+// noPass is for a reconciler that has recorded no pass.
+func (p *Probe) noPass(ctx context.Context) (line, error) {
+	began := p.own.LastSchedule
+	if p.own.Kind == "Deployment" {
+		lease, err := p.lease(ctx, kube.OwnLease)
+		if err != nil {
+			return line{}, err
+		}
+		began = acquireTime(lease)
+	}
+	if began.IsZero() || p.Now.Sub(began) < p.own.mayBeLate() {
+		return unknown("No pass is recorded yet.")
+	}
+	return warn(p.own.logs(), "No pass is recorded, though %s works since %s: it is older, cannot write Lease %s/%s, "+
+		"or has not finished one.", p.own, clock(began), p.namespace, kube.PassLease)
+}
+
+// acquireTime is when the holder of a Lease took it; zero where that is not known.
+func acquireTime(l *coordinationv1.Lease) time.Time {
+	if l == nil || l.Spec.AcquireTime == nil {
+		return time.Time{}
+	}
+	return l.Spec.AcquireTime.Time
+}
+
+// mayBeLate is for how long after a pass is due none need have ended.
+func (w *workload) mayBeLate() time.Duration {
+	switch {
+	case w.Kind != "CronJob":
+		return late
+	case w.Active > 0:
+		return lateJob + longestJob
+	}
+	return lateJob
+}
+
+func (p *Probe) versions(context.Context) (line, error) {
+	running, agents := p.own.version(), "none"
+	known := sets.New[string]()
+	note := func(tag string) {
+		if v, err := version.ParseGeneric(tag); err == nil { // "devel" is none
+			known.Insert(v.String())
 		}
 	}
-	if began.IsZero() {
-		l.unknown("No pass is recorded yet.")
-		return
+	note(running)
+	note(p.Version)
+	for _, w := range p.daemonSets() {
+		agents = w.version()
+		note(agents)
 	}
-	l.warn(own.logs(), "No pass is recorded, though %s works since %s: it is older, cannot write Lease %s/%s, "+
-		"or has not finished one.", own, clock(began), f.namespace, kube.PassLease)
+	text := fmt.Sprintf("The reconciler is version %s, the agents %s, this command %s", cmp.Or(running, "unknown"), cmp.Or(agents, "unknown"), p.Version)
+	if known.Len() > 1 {
+		return warn(p.own.do("get", "-o wide"), "%s: they may judge differently, and the reconciler does not take reports of newer agents for fresh.", text)
+	}
+	return ok("%s.", text)
 }

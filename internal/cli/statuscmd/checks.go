@@ -1,20 +1,78 @@
+// Package statuscmd checks for `ip-reconcile status` whether the product is installed right, whether it works, and if nothing
+// is released, why. workload.go finds what is installed; checks.go has the table of checks, and check_*.go what each says.
 package statuscmd
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// check is one thing that status checks. It reads the facts alone, and adds no line where there is nothing to say.
-type check struct {
+// Probe is the cluster, and what several checks read of it.
+type Probe struct {
+	Version string    // of this program, as in 0.1.0
+	Now     time.Time // by the API server's clock
+
+	core   kubernetes.Interface
+	serves func(context.Context, schema.GroupVersionResource) (bool, error)
+	may    func(ctx context.Context, account string, what authorizationv1.ResourceAttributes) (bool, error)
+	// namespace is the reconciler's, leaseNamespace that of the agents' Leases.
+	namespace, leaseNamespace string
+
+	inventory
+	unlisted error     // why workloads could not be listed
+	own      *workload // the reconciler that status is about; nil where none is known
+
+	// What a pass would see and do now.
+	*judge.Judgement
+	plan     *reconciler.Plan
+	pools    *usage.Pools
+	unjudged error // why addresses could not be judged
+}
+
+// line is what a check says; the zero line is not printed.
+type line = document.StatusLine
+
+// checks are all checks, in the order of their lines in the document. One that returns an error says that it is unknown.
+var checks = []struct {
 	id    string
 	needs need
-	say   func(*facts, *lines)
+	say   func(*Probe, context.Context) (line, error)
+}{
+	{"reconciler", nothing, (*Probe).reconciler},
+	{"leader", aReconciler, (*Probe).leader},
+	{"last-pass", aReconciler, (*Probe).lastPass},
+	{"paused", aJudgement, (*Probe).paused},
+	{"restore", aJudgement, (*Probe).restore},
+	{"breaker", aJudgement, (*Probe).breaker},
+	{"stale", nothing, (*Probe).stale},
+	{"pools", aJudgement, (*Probe).fullPools},
+	{"findings", aJudgement, (*Probe).findings},
+	{"agents", aJudgement, (*Probe).agents},
+	{"admission-policy", nothing, (*Probe).admissionPolicy},
+	{"versions", aReconciler, (*Probe).versions},
+	{"crds", nothing, (*Probe).definitions},
+	{"rights", aReconciler, (*Probe).rights},
+	{"competing", nothing, (*Probe).competing},
+	{"whereabouts-lease", aJudgement, (*Probe).addLeases},
 }
 
 // need is what a check needs to be known. Where it is not, another check says so.
@@ -24,99 +82,102 @@ const (
 	nothing need = iota
 	aReconciler
 	aJudgement
-	workloads
 )
 
-// checks are all checks, in the order of their lines in the document.
-var checks = []check{
-	{"reconciler", nothing, sayReconciler},
-	{"leader", aReconciler, sayLeader},
-	{"schedule", aReconciler, saySchedule},
-	{"last-pass", aReconciler, sayLastPass},
-	{"paused", nothing, sayPaused},
-	{"paused-pools", aJudgement, sayPausedPools},
-	{"restore", aJudgement, sayRestore},
-	{"breaker", nothing, sayBreaker},
-	{"gates", aJudgement, sayGates},
-	{"stale", nothing, sayStale},
-	{"pools", aJudgement, sayPools},
-	{"findings", aJudgement, sayFindings},
-	{"agents", aJudgement, sayAgents},
-	{"admission-policy", nothing, sayPolicy},
-	{"versions", aReconciler, sayVersions},
-	{"crd-" + neededDefinitions[0].resource.Resource, nothing, neededDefinitions[0].say},
-	{"crd-" + neededDefinitions[1].resource.Resource, nothing, neededDefinitions[1].say},
-	{"crd-" + neededDefinitions[2].resource.Resource, nothing, neededDefinitions[2].say},
-	{"crd-" + neededDefinitions[3].resource.Resource, nothing, neededDefinitions[3].say},
-	{"crds", nothing, sayDefinitions},
-	{"unreadable", aJudgement, sayUnreadable},
-	{"rights-reconciler", aReconciler, sayAccountRights},
-	{"rights-cli", nothing, sayOwnRights},
-	{"competing", workloads, sayCompeting},
-	{"whereabouts-lease", nothing, sayAddLeases},
-	{"fence", nothing, sayFence},
-}
+const (
+	// askFor is how long one check may take.
+	askFor = 15 * time.Second
+	// judgeFor is how long it may take to read and judge all addresses.
+	judgeFor = time.Minute
+)
 
-// say makes lines of what was read: the same facts always give the same lines.
-func say(f *facts) []document.StatusLine {
-	l := &lines{}
-	isKnown := map[need]bool{nothing: true, aReconciler: f.own() != nil, aJudgement: f.judged.err == nil, workloads: f.workloads.err == nil}
-	for _, c := range checks {
-		if l.id = c.id; isKnown[c.needs] {
-			c.say(f, l)
-		}
+// Lines reads and judges the cluster, and makes all checks.
+func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *kube.Cluster) []line {
+	p.serves, p.may = cluster.Serves, cluster.May
+	judging, cancel := context.WithTimeout(ctx, judgeFor)
+	defer cancel()
+	if p.Judgement, p.unjudged = r.Check(judging); p.unjudged == nil {
+		p.plan, p.pools = r.Plan(judging, p.Judgement), usage.Of(p.Judgement)
+		p.pools.AddWaiting()
 	}
-	return l.all
+	p.Now = cluster.Now()
+	return p.say(ctx)
 }
 
-// lines collects the lines of the checks; id is that of the check that runs.
-type lines struct {
-	id  string
-	all []document.StatusLine
+// say makes all checks at the same time.
+func (p *Probe) say(ctx context.Context) []line {
+	lines := make([]line, len(checks))
+	isKnown := map[need]bool{nothing: true, aReconciler: p.own != nil, aJudgement: p.unjudged == nil}
+	var all sync.WaitGroup
+	for i, c := range checks {
+		if !isKnown[c.needs] {
+			continue
+		}
+		all.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, askFor)
+			defer cancel()
+			l, err := c.say(p, ctx)
+			if err != nil {
+				l, _ = unknown("The state of %s is unknown: %v.", c.id, err)
+			}
+			l.ID = c.id
+			lines[i] = l
+		})
+	}
+	all.Wait()
+	return slices.DeleteFunc(lines, func(l line) bool { return l.Level == "" })
 }
 
-func (l *lines) ok(format string, args ...any) { l.add(document.LevelOK, "", format, args...) }
-func (l *lines) unknown(format string, args ...any) {
-	l.add(document.LevelUnknown, "", format, args...)
+func ok(format string, args ...any) (line, error) {
+	return line{Level: document.LevelOK, Message: fmt.Sprintf(format, args...)}, nil
+}
+
+func unknown(format string, args ...any) (line, error) {
+	return line{Level: document.LevelUnknown, Message: fmt.Sprintf(format, args...)}, nil
 }
 
 // warn and fail have the command to type next.
-func (l *lines) warn(next, format string, args ...any) {
-	l.add(document.LevelWarning, next, format, args...)
-}
-func (l *lines) fail(next, format string, args ...any) {
-	l.add(document.LevelError, next, format, args...)
+func warn(next, format string, args ...any) (line, error) {
+	return line{Level: document.LevelWarning, Next: next, Message: fmt.Sprintf(format, args...)}, nil
 }
 
-func (l *lines) add(level document.Level, next, format string, args ...any) {
-	l.all = append(l.all, document.StatusLine{ID: l.id, Level: level, Message: fmt.Sprintf(format, args...), Next: next})
+func fail(next, format string, args ...any) (line, error) {
+	return line{Level: document.LevelError, Next: next, Message: fmt.Sprintf(format, args...)}, nil
 }
 
-// known reports whether there is an answer, and else adds a line that says why there is none. what is as in "The leader is".
-func known[T any](l *lines, a answer[T], what string) bool {
-	if a.err != nil {
-		l.unknown("%s not known: %s.", what, a.why())
+// lease is a Lease in the reconciler's namespace; nil where there is none.
+func (p *Probe) lease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
+	l, err := p.core.CoordinationV1().Leases(p.namespace).Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, unlessAbsent(err)
 	}
-	return a.err == nil
+	return l, nil
 }
 
-// few are the first n of many names.
-func few(n int, names []string) string {
-	if len(names) <= n {
+// unlessAbsent is the error but for the API server's own answer that there is no such
+// object. A 404 of something in between is no answer.
+func unlessAbsent(err error) error {
+	if apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return nil
+	}
+	return err
+}
+
+// renewTime is when a Lease was renewed last, by the API server's clock where it tells.
+func renewTime(l *coordinationv1.Lease) time.Time {
+	if at := podstate.LeaseRenewed(l); !at.IsZero() || l.Spec.RenewTime == nil {
+		return at
+	}
+	return l.Spec.RenewTime.Time
+}
+
+// few are the first of many names.
+func few(names []string) string {
+	const shown = 5
+	if len(names) <= shown {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
-}
-
-// shown is how many names a sentence has.
-const shown = 5
-
-// plural is as in "0 errors", "1 error", "2 errors".
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
 // ago is a duration as kubectl has it.

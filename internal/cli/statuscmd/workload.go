@@ -3,13 +3,15 @@ package statuscmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
@@ -23,6 +25,60 @@ type workload struct{ kube.Workload }
 type inventory struct {
 	workloads []workload
 	onlyIn    string // the namespace to which the right to list some kind is limited; "" for all
+}
+
+// Find finds what is installed in the cluster that the flags name, and takes over, where they are not given, the namespace
+// and the flags of the reconciler, so that status observes what it observes. Where there are several none is
+// preferred. The error is for a cluster that cannot be reached at all.
+func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Probe, error) {
+	core, host, err := client(o, "status")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	_, err = core.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	switch {
+	case err == nil, apierrors.IsForbidden(err), apierrors.IsNotFound(err): // is an answer
+	case apierrors.IsUnauthorized(err):
+		return nil, fmt.Errorf("the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", host)
+	default:
+		return nil, fmt.Errorf("the API server at %s cannot be reached (%w): check the network, --kubeconfig and --context", host, err)
+	}
+	p := &Probe{core: core}
+	p.inventory, p.unlisted = readWorkloads(ctx, core, o.Namespace(), "")
+	return p, p.adopt(o, given)
+}
+
+// adopt takes over the namespace and flags of the reconciler.
+func (p *Probe) adopt(o *clusterflags.Flags, given *pflag.FlagSet) error {
+	found := p.reconcilers()
+	if len(found) == 1 {
+		adoptNamespace(given, found[0])
+	}
+	p.namespace, o.ConfirmAfter = o.Namespace(), 15*time.Minute
+	if at := slices.IndexFunc(found, func(w *workload) bool { return w.Namespace == p.namespace }); at >= 0 {
+		p.own = found[at]
+		if err := adoptFlags(given, p.own); err != nil {
+			return err
+		}
+		if d, err := time.ParseDuration(p.own.argument("--confirm-after")); err == nil {
+			o.ConfirmAfter = d
+		}
+	}
+	p.leaseNamespace = o.LeaseNamespace()
+	return nil
+}
+
+// client is for what the reconciler itself does not read.
+func client(o *clusterflags.Flags, component string) (core kubernetes.Interface, host string, err error) {
+	config, err := o.Config(component, o.QPS, o.Burst)
+	if err != nil {
+		return nil, "", err
+	}
+	config.Timeout = o.Timeout
+	core, err = kubernetes.NewForConfig(config)
+	return core, config.Host, err
 }
 
 // readWorkloads lists all workloads that matter, of all namespaces or, where that is
@@ -50,6 +106,16 @@ func (i inventory) reconcilers() (found []*workload) {
 	return found
 }
 
+// daemonSets are those of the node agents.
+func (i inventory) daemonSets() (found []*workload) {
+	for at := range i.workloads {
+		if w := &i.workloads[at]; w.IsAgent() {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
 // Adopt takes over, where they are not given, the namespace and the flags of the reconciler that is installed, so
 // that a command by hand heeds its pause and counts for its breaker. Where there is none nothing changes. What
 // cannot be found out, since RBAC forbids it or there are several, is an error for a command that writes: it must
@@ -58,7 +124,7 @@ func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, wri
 	if given.Changed("reconciler-namespace") || given.Changed("namespace") {
 		return nil
 	}
-	config, core, err := client(o, "find")
+	core, host, err := client(o, "find")
 	if err != nil {
 		return nil //nolint:nilerror // the connection that follows says it better
 	}
@@ -68,20 +134,19 @@ func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, wri
 	}
 	all, err := readWorkloads(ctx, core, o.Namespace(), selector)
 	found := all.reconcilers()
-	isElsewhere := func(w *workload) bool { return w.ownNamespace() != found[0].ownNamespace() }
-	isHidden := apierrors.IsForbidden(err) || err == nil && len(found) == 0 && all.onlyIn != ""
+	other := slices.IndexFunc(found, func(w *workload) bool { return w.ownNamespace() != found[0].ownNamespace() })
 	switch {
-	case err == nil && len(found) > 0 && !slices.ContainsFunc(found, isElsewhere):
+	case err == nil && len(found) > 0 && other < 0:
 		adoptNamespace(given, found[0])
 		return adoptFlags(given, found[0])
-	case !writes, err == nil && len(found) == 0 && !isHidden, apierrors.IsNotFound(err), apierrors.IsUnauthorized(err):
+	case !writes, err == nil && len(found) == 0 && all.onlyIn == "", apierrors.IsNotFound(err), apierrors.IsUnauthorized(err):
 		return nil // what reads the cluster next says what is wrong
-	case isHidden:
-		return fmt.Errorf("cannot find the reconciler that is installed, whose annotation may pause releases: RBAC forbids to list Deployments and CronJobs; name its namespace with --reconciler-namespace")
+	case apierrors.IsForbidden(err), len(found) == 0 && err == nil:
+		return errors.New("cannot find the reconciler that is installed, whose annotation may pause releases: RBAC forbids to list Deployments and CronJobs; name its namespace with --reconciler-namespace")
 	case err != nil:
-		return fmt.Errorf("the API server at %s cannot be reached to find the reconciler that is installed (%w): check --kubeconfig and --context", config.Host, err)
+		return fmt.Errorf("the API server at %s cannot be reached to find the reconciler that is installed (%w): check --kubeconfig and --context", host, err)
 	}
-	return fmt.Errorf("%s and %s are installed: name its namespace with --reconciler-namespace", found[0], found[slices.IndexFunc(found, isElsewhere)])
+	return fmt.Errorf("%s and %s are installed: name its namespace with --reconciler-namespace", found[0], found[other])
 }
 
 // ownNamespace is the one whose annotation pauses it.
@@ -127,28 +192,11 @@ func (w *workload) argument(flag string) string {
 	return ""
 }
 
-// image is the first container's without its digest, and its tag; "" where it has none.
-func (w *workload) image() (name, tag string) {
-	name, _, _ = strings.Cut(w.Spec.Containers[0].Image, "@")
-	if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
-		return name[:i], name[i+1:]
-	}
-	return name, ""
-}
-
+// version is the tag of the first container's image; "" where it has none.
 func (w *workload) version() string {
-	_, tag := w.image()
+	image, _, _ := strings.Cut(w.Spec.Containers[0].Image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
 	return tag
-}
-
-// compare is 1 where version a is newer than b, -1 where it is older, and 0 where one of them is none, as "devel".
-func compare(a, b string) int {
-	one, err := version.ParseGeneric(a)
-	if err != nil {
-		return 0
-	}
-	order, _ := one.Compare(b) // 0 with an error
-	return order
 }
 
 // account is its ServiceAccount, as "<namespace>:<name>".
@@ -175,15 +223,7 @@ func (w *workload) suspend(is bool) string {
 
 // pods shows its pods.
 func (w *workload) pods() string {
-	if component := w.Labels[kube.ComponentLabel]; component != "" && w.Labels[kube.NameLabel] == kube.Product {
-		return kubectl(w.Namespace, "get pods -l %s=%s,%s=%s -o wide", kube.NameLabel, kube.Product, kube.ComponentLabel, component)
-	}
-	return w.do("describe", "")
-}
-
-func (w *workload) setImage(tag string) string {
-	image, _ := w.image()
-	return w.do("set image", fmt.Sprintf("%s=%s:%s", w.Spec.Containers[0].Name, image, tag))
+	return kubectl(w.Namespace, "get pods -l %s -o wide", labels.FormatLabels(w.Labels))
 }
 
 // stopCompeting is what docs/install.md and deploy/whereabouts say.

@@ -1,0 +1,42 @@
+package screen
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
+)
+
+// Faults come first, and fit the terminal.
+func TestScreen_Status(t *testing.T) {
+	d := document.OfStatus(document.Header{Cluster: document.Cluster{Server: "https://10.0.0.1:6443"}}, []document.StatusLine{
+		{ID: "one", Level: document.LevelOK, Message: "All is well."},
+		{ID: "two", Level: document.LevelWarning, Message: "Somebody should know.", Next: "kubectl get b"},
+		{ID: "three", Level: document.LevelUnknown, Message: "Not known."},
+		{ID: "four", Level: document.LevelError, Message: "It does not work, " + strings.Repeat("and here is why ", 12), Next: "kubectl get a"},
+	})
+	s := &Screen{Style: table.Style{Width: 60}}
+	s.Status(d)
+	text := s.String()
+	for line := range strings.Lines(text) {
+		if utf8.RuneCountInString(line) > 61 {
+			t.Errorf("too long: %q", line)
+		}
+	}
+	order := []string{"https://10.0.0.1:6443: 1 error, 1 warning", "✗ It does", "    kubectl get a", "! Somebody", "    kubectl get b", "✓ All", "– Not"}
+	for i, part := range order {
+		at := strings.Index(text, part)
+		if at < 0 || i > 0 && at < strings.Index(text, order[i-1]) {
+			t.Errorf("%q is not in its place:\n%s", part, text)
+		}
+	}
+	colored := &Screen{Style: table.Style{Color: true}}
+	colored.Status(d)
+	for _, part := range []string{"\x1b[31m✗\x1b[0m It", "\x1b[33m!\x1b[0m Some", "\x1b[32m✓\x1b[0m All"} {
+		if !strings.Contains(colored.String(), part) || strings.Contains(text, "\x1b") {
+			t.Errorf("in colour it does not have %q, or without it does:\n%s", part, colored.String())
+		}
+	}
+}
