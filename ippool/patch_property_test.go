@@ -81,7 +81,8 @@ func applied(t tester, p stored, patch []byte, want *unstructured.Unstructured, 
 	return after
 }
 
-// What Without tells is what the API server stores: the next batch rests on it.
+// A15: keys that are no int64, and keys with leading zeros, stay as they are. What Without tells is what the API server
+// stores: the next batch rests on it.
 func TestAPatchRemovesTheEntriesMeantAndNothingElseOfAnyPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := read(storedPoolGen().Draw(t, "pool"))

@@ -32,6 +32,7 @@ func TestANetworkStatusSaysWhatBecameOfReadingIt(t *testing.T) {
 		{"one bad entry among good ones", `[{"ips":["10.0.0.5"]},"x",{"ips":["10.0.0.6"]}]`, podstate.StatusUnreadable, []string{"10.0.0.5", "10.0.0.6"}},
 		{"null among good ones", `[{"ips":["10.0.0.5"]},null]`, podstate.StatusUnreadable, []string{"10.0.0.5"}},
 		{"a field of the wrong type", `[{"ips":"10.0.0.5"},{"ips":["10.0.0.6"]}]`, podstate.StatusUnreadable, []string{"10.0.0.6"}},
+		{"a name that is no text", `[{"ips":["10.0.0.7"]},{"name":7}]`, podstate.StatusUnreadable, []string{"10.0.0.7"}},
 		{"one bad address among good ones", `[{"ips":["10.0.0.5","10.0.0.256","10.0.0.7"]}]`, podstate.StatusUnreadable, []string{"10.0.0.5", "10.0.0.7"}},
 		{"names in any case, the last of two", `[{"ips":["10.0.0.4"],"IPs":["10.0.0.5"]}]`, podstate.StatusReadable, []string{"10.0.0.5"}},
 		{"null for an address", `[{"ips":[null,"10.0.0.5"]}]`, podstate.StatusUnreadable, []string{"10.0.0.5"}},

@@ -1,20 +1,16 @@
 package reconciler
 
 import (
-	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
-
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// The defects of whereabouts' own reconciler and pod-delete controller that
-// show in what is judged, each by its number. A: it freed something in use.
+// The defects by which whereabouts' own reconciler and pod-delete controller free something in use (A), as far as they show
+// in what is judged, each by its number. Tests of A15, A16, and of what they leave behind (B) have the number in a comment
+// or a name.
 
 // situation is a defect's input, with what must become of the allocation of ip
 // and of the reservation; an empty verdict asks for nothing.
@@ -116,83 +112,6 @@ func TestDefectsThatFreedWhatIsInUse(t *testing.T) {
 			ip: "193::2", want: judge.InUse, reason: judge.AddressOnPod},
 	} {
 		s.check(t)
-	}
-}
-
-// A15: a release leaves every other key and field exactly as it is.
-func TestDefectA15AReleaseRewritesNoOtherEntry(t *testing.T) {
-	entry := func(podref string) map[string]any {
-		return map[string]any{"id": "box-" + podref, "podref": "default/" + podref, "ifname": "net1"}
-	}
-	const upper = "18446463705355360228" // ...:fffe:ffff:... in the upper half of the /64
-	persistent := entry("persistent")
-	persistent["ipamclaimref"] = "claim"
-	spec := map[string]any{"range": "2001:db8::/64", "allocations": map[string]any{
-		"5": entry("dead"), upper: entry("live"), "09": entry("live"), "7": persistent}}
-	pool := RawPool("2001-db8---64", spec)
-	probe := Observe(pool)
-	live := ""
-	for _, a := range probe.Pools[0].Allocations {
-		if a.Key == upper {
-			live = a.Address.String()
-		}
-	}
-	o := Observe(pool, Node("worker-1"), Pod("live", NetworkStatus(fmt.Sprintf(`[{"name":"default/wb","interface":"net1","ips":[%q,"2001:db8::9"]}]`, live))))
-	var release []ippool.Allocation
-	for _, it := range Judged(o, judge.Policy{}).Allocations {
-		switch it.PodRef() {
-		case "default/live":
-			if it.Reason != judge.AddressOnPod {
-				t.Errorf("key %s: %v", it.Key(), OutcomeOf(it))
-			}
-		case "default/dead":
-			release = append(release, *it.Allocation)
-		default:
-			if it.Verdict == judge.Stale {
-				t.Errorf("key %s: %v", it.Key(), OutcomeOf(it))
-			}
-		}
-	}
-	patch, err := ippool.RemovePatch(o.Pools[0], release)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": "7"}, "spec": spec})
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoded, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := decoded.Apply(before)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := jsonpatch.MergePatch(before, []byte(`{"spec":{"allocations":{"5":null}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !jsonpatch.Equal(after, want) {
-		t.Errorf("got  %s\nwant %s", after, want)
-	}
-}
-
-// A16: a reservation that was recreated under the same name is another one.
-func TestDefectA16ARecreatedReservationIsAnotherOne(t *testing.T) {
-	alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker())
-	p := newProcess(t, quarter)
-	p.pass(0, alone, Reservation("10.0.0.5", "default/web-0", LongAgo))
-	recreated := func(o *Observed) {
-		Reservation("10.0.0.5", "default/web-1", time.Second)(o)
-		o.Reservations[0].UID = "new"
-	}
-	plan := p.pass(15*time.Minute, alone, recreated)
-	if len(plan.Release) > 0 {
-		t.Errorf("released: %+v", plan.Release[0].Judged)
-	}
-	if it := ReservationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5"); it.Reason != judge.Recent {
-		t.Errorf("got %s", it.Reason)
 	}
 }
 

@@ -138,7 +138,7 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 		p.wantRefused("at the first pass", AwaitingConfirmation, p.pass(0, alone))
 		p.wantReleased("after 15 minutes", p.pass(15*time.Minute, alone))
 	})
-	t.Run("a reservation that was recreated under its name begins again", func(t *testing.T) {
+	t.Run("A16: a reservation that was recreated under its name begins again", func(t *testing.T) {
 		alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker())
 		p := newProcess(t, quarter)
 		p.pass(0, alone, Reservation("10.0.0.5", "default/web-0", LongAgo))

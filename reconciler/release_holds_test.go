@@ -91,7 +91,7 @@ func TestRelease_Holds(t *testing.T) {
 		}, stays: 1, refused: refusals{reconciler.WriteFailed: 1}, check: func(t *testing.T, s *simulator) { same(t, "writes", s.made("patch"), []string{}) }},
 		{says: "the patch never fits", blue: 3, set: func(s *simulator) { s.takes["patch"] = 11 * time.Second },
 			stays: 6, refused: refusals{reconciler.WriteFailed: 3}},
-		{says: "a pool that always changes does not keep the others", blue: 2, red: 2, set: func(s *simulator) {
+		{says: "B2: a pool that always changes does not keep the others", blue: 2, red: 2, set: func(s *simulator) {
 			s.step = func(call, object string) {
 				if call == "patch" && object == bluePool {
 					faults["pool rewritten"].before(s)

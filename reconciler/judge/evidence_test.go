@@ -76,33 +76,14 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 	}
 }
 
-// A status of which anything cannot be read is no proof that an address is not
-// there.
-func TestNetworkStatusThatCannotBeRead(t *testing.T) {
-	for says, text := range map[string]string{
-		"cut off":                            `[{"name":"default/wb","interface":"net1","ips":["10.0.0.7"]`,
-		"not a list":                         `{"name":"default/wb","interface":"net1","ips":["10.0.0.7"]}`,
-		"one address of it":                  `[{"name":"default/wb","interface":"net1","ips":["10.0.0.7","10.0.0"]}]`,
-		"one entry of it":                    `[{"name":"default/wb","interface":"net1","ips":["10.0.0.7"]},{"name":7}]`,
-		"one entry of it is null":            `[{"name":"default/wb","interface":"net1","ips":["10.0.0.7"]},null]`,
-		"the addresses of it are not a list": `[{"name":"default/wb","interface":"net1","ips":"10.0.0.7"}]`,
-		"an address of it is empty":          `[{"name":"default/wb","interface":"net1","ips":[""]}]`,
-	} {
-		t.Run(says, func(t *testing.T) {
-			Expect(t, notKnown, UsualPool, UsualPod(NetworkStatus(text)), ReportingWorker())
-			Expect(t, Want(judge.Held, judge.NetworkStatusMissing, false, judge.NoSource), UsualPool, UsualPod(NetworkStatus(text)), Node("worker-1"))
-		})
-	}
-}
-
-// The addresses of a finished pod stay in its status on purpose.
+// B5: the addresses of a finished pod stay in its status on purpose.
 func TestAFinishedPodCarriesNothing(t *testing.T) {
 	done := Want(judge.Stale, judge.PodFinished, false, judge.Absent)
 	Expect(t, done, UsualPool, UsualPod(Phase("Succeeded"), Carrying("10.0.0.5"), PodIPs("10.0.0.5")), ReportingWorker())
 	Expect(t, Want(judge.Stale, judge.PodFinished, true, judge.Gone), UsualPool, UsualPod(Phase("Failed"), Carrying("10.0.0.5"), PodIPs("10.0.0.5")), ReportingWorker(Gone("box-1", UsualUID)))
 }
 
-// An interface of another network does not count, where that other network's
+// B6: an interface of another network does not count, where that other network's
 // own pool vouches for it with an entry of its own.
 func TestAnInterfaceOfAnotherPool(t *testing.T) {
 	red := Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1"))

@@ -262,6 +262,7 @@ func TestANodeWithoutAFreshReportIsAFinding(t *testing.T) {
 	})
 }
 
+// B1, B3, B4: what cannot be read is a finding, and the rest is judged.
 func TestMalformedIsAFindingAndStopsNothing(t *testing.T) {
 	good := All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID)), UsualPod())
 	bad := Pool("bad", "10.0.0.0", Alloc("1", "default/x", "box-x", "net1"))

@@ -111,18 +111,12 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 		want  decision
 		parts []Part
 	}{
-		{"its own node is not heard, and the containers stopped since", freed, []Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", UsualUID))}},
 		{"it is another node that had the sandbox", held, []Part{ended(time.Minute), one, two, FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
 		{"a clone had it too", held, []Part{ended(time.Minute), one, two, StaleReport("worker-1", Sandbox("box-1", UsualUID)), StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
 		{"no report has it, and another node is not heard either", held, []Part{ended(time.Minute), one, two, StaleReport("worker-1"), StaleReport("worker-2")}},
 		{"no report has it, and only another node is not heard", held, []Part{ended(time.Minute), one, two, FreshReport("worker-1"), StaleReport("worker-2")}},
 		{"no report has it, and only its own node is not heard", freed, []Part{ended(time.Minute), one, two, StaleReport("worker-1"), FreshReport("worker-2")}},
-		{"its sandbox ran after the containers stopped", held, []Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID))}},
-		{"its sandbox was not ready after the containers stopped", held, []Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(nil)))}},
 		{"its sandbox was not ready and open after the containers stopped", held, []Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Open)))}},
-		{"its sandbox was attached after the containers stopped", held, []Part{ended(time.Hour), one, StaleReport("worker-1", Attachment("box-1", UsualUID, time.Minute, nil))}},
-		{"its sandbox was stopped after the containers did", freed, []Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed)))}},
-		{"its sandbox was not ready before the containers stopped", freed, []Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(nil)))}},
 		{"the report did not change since, and was renewed after the containers stopped", held,
 			[]Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(2*time.Hour))}},
 		{"the report was renewed before the containers stopped, by whatever clock it was observed", freed,

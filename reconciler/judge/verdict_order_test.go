@@ -34,43 +34,6 @@ func TestWhichPhaseCounts(t *testing.T) {
 	}
 }
 
-// Where two rows would match, the one that stands first in the table counts.
-func TestTheFirstRowWins(t *testing.T) {
-	for says, c := range map[string]struct {
-		parts []Part
-		want  Outcome
-	}{
-		"a READY sandbox beats an address that the pod does not carry": {
-			[]Part{UsualPod(), ReportingWorker(Sandbox("box-1", UsualUID))}, Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
-		"a READY sandbox of another pod beats the address being on the pod": {
-			[]Part{UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", OtherUID))}, Want(judge.Held, judge.PhantomPod, false, judge.Ready)},
-		"a READY sandbox of another pod beats the pod being Pending": {
-			[]Part{pending.pod, ReportingWorker(Sandbox("box-1", OtherUID))}, Want(judge.Held, judge.PhantomPod, false, judge.Ready)},
-		"a READY sandbox beats the status by kubelet that the pod was stopped": {
-			[]Part{succeeded.pod, ReportingWorker(Sandbox("box-1", UsualUID))}, Want(judge.Held, judge.TerminalButRunning, false, judge.Ready)},
-		"the address being on the pod beats a stopped sandbox": {
-			[]Part{carrier.pod, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(Closed)))}, Want(judge.InUse, judge.AddressOnPod, false, judge.Stopped)},
-		"the address being on the pod beats the stopped sandbox of an earlier pod": {
-			[]Part{carrier.pod, ReportingWorker(Sandbox("box-1", OtherUID, NotReady(Closed)))}, Want(judge.InUse, judge.AddressOnPod, false, judge.Stopped)},
-		"the address being on the pod beats a dead node": {
-			[]Part{carrier.pod, diedWithNode(UsualUID).parts}, Want(judge.InUse, judge.AddressOnPod, false, judge.NodeDead)},
-		"the address being on the pod beats an attachment": {
-			[]Part{carrier.pod, ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil))}, Want(judge.InUse, judge.AddressOnPod, false, judge.Attached)},
-		"being Pending beats an attachment": {
-			[]Part{pending.pod, ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil))}, Want(judge.InUse, judge.PodPending, false, judge.Attached)},
-		"an attachment beats the pod being finished": {
-			[]Part{succeeded.pod, ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil))}, Want(judge.Held, judge.AttachedReason, false, judge.Attached)},
-		"a dead node beats the pod being stuck": {
-			[]Part{stuckTerminating.pod, diedWithNode(UsualUID).parts}, Want(judge.Stale, judge.NodeDeadReason, true, judge.NodeDead)},
-		"a dead node beats the status by kubelet that the pod was stopped": {
-			[]Part{succeeded.pod, diedWithNode(UsualUID).parts}, Want(judge.Stale, judge.NodeDeadReason, true, judge.NodeDead)},
-		"an unreachable node beats the pod being stuck": {
-			[]Part{stuckTerminating.pod, noSourceDown.parts}, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource)},
-	} {
-		t.Run(says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
-	}
-}
-
 func TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp(t *testing.T) {
 	for _, c := range []struct {
 		ago    time.Duration

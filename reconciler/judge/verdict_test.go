@@ -120,7 +120,7 @@ func tableRows() []tableRow {
 		{[]podCase{pendingForAMinute}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale, true, judge.PodReplaced},
 		{[]podCase{pending}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale, false, judge.PodReplaced}, // its node's agent may not know of its sandbox yet
 		{[]podCase{pending}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.PodReplaced},
-		{[]podCase{pending}, []sandboxCase{
+		{[]podCase{pending}, []sandboxCase{ // B8: it is not waited for
 			hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID), diedWithNode(UsualUID), diedWithNode(NoUID),
 			isNotReady(UsualUID), isNotReady(OtherUID), isAttached(UsualUID), isAttached(OtherUID), lostItsNode(UsualUID), lostItsNode(OtherUID),
 			hasNoFreshReport(UsualUID), hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown, noSourceNodes,
@@ -193,7 +193,7 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 		pool   Part
 		reason judge.Reason
 	}{
-		"an entry without podref":                     {entry(func(e map[string]any) { delete(e, "podref") }), judge.Malformed},
+		"an entry without podref (B4)":                {entry(func(e map[string]any) { delete(e, "podref") }), judge.Malformed},
 		"a podref that is empty":                      {podref(""), judge.Malformed},
 		"a podref without a namespace":                {podref("weird"), judge.Malformed},
 		"a podref of three parts":                     {podref("a/b/c"), judge.Malformed},
