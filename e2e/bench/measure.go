@@ -21,7 +21,6 @@ const (
 	Shipped    = "upstream-as-shipped"
 	Lists      = "lists"
 	PlainLists = "lists-plain"
-	DropIn     = "drop-in"
 )
 
 // A Bench measures with the programs of a folder and writes into a book.
@@ -146,7 +145,7 @@ func (b *Bench) Releases(ctx context.Context, s *Server, work string, delay time
 			if _, err := one(results[w], p.Kubeconfig()); err != nil {
 				return err
 			}
-			results[w].Requests = p.Take().Requests
+			results[w].Requests = p.Take()
 		}
 		if err := b.put(results[w]); err != nil {
 			return err

@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,8 +26,6 @@ var (
 type Server struct {
 	*harness.ControlPlane
 	Content *fill.Content
-	vouched context.CancelFunc
-	ended   chan error // what Vouch came to
 }
 
 // NewServer starts an API server and fills it. On an error it returns what there is,
@@ -42,15 +39,10 @@ func NewServer(ctx context.Context, content *fill.Content) (*Server, error) {
 	if err != nil {
 		return s, err
 	}
-	if !content.Reports {
-		if err := s.removeReports(ctx); err != nil {
-			return s, err
-		}
-	}
-	if err := Fill(ctx, cluster, content); err != nil {
+	if err := s.removeReports(ctx); err != nil {
 		return s, err
 	}
-	return s, s.vouch(ctx)
+	return s, Fill(ctx, cluster, content)
 }
 
 // Fill puts a content into a cluster that has none.
@@ -75,20 +67,6 @@ func (s *Server) Refill(ctx context.Context) error {
 	return settled(ctx, s.ControlPlane, s.Content)
 }
 
-// SandboxGone has the agent of an entry's node say that its sandbox is gone.
-func (s *Server) SandboxGone(ctx context.Context, i int) error {
-	return s.Content.SandboxGone(ctx, s.etcd(), i)
-}
-
-// Close ends it.
-func (s *Server) Close() error {
-	if s.vouched == nil {
-		return s.ControlPlane.Close()
-	}
-	s.vouched()
-	return errors.Join(<-s.ended, s.ControlPlane.Close())
-}
-
 func (s *Server) etcd() fill.Etcd { return s.AskEtcd }
 
 // removeReports leaves the API server as whereabouts alone has it.
@@ -101,24 +79,6 @@ func (s *Server) removeReports(ctx context.Context) error {
 		_, err := s.Client().Discovery().ServerResourcesForGroupVersion(sandboxReports.GroupVersion().String())
 		return apierrors.IsNotFound(err), nil
 	})
-}
-
-// vouch keeps up the Leases of the reports until Close.
-func (s *Server) vouch(ctx context.Context) error {
-	if !s.Content.Reports {
-		return nil
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	s.vouched, s.ended = cancel, make(chan error, 1)
-	ready := make(chan struct{})
-	go func() { s.ended <- s.Content.Vouch(ctx, s.etcd(), func() { close(ready) }) }()
-	select {
-	case <-ready:
-		return nil
-	case err := <-s.ended:
-		s.ended <- err
-		return fmt.Errorf("writing the Leases of reports: %w", err)
-	}
 }
 
 // settled waits until the API server has what was written past it. Its own copy may
