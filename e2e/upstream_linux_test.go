@@ -17,8 +17,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestReleasesBesideUpstreamsOwnReconciler makes a dozen situations of part A of
-// upstream-defects.md at once. Ours leaves them all as they are; then the one
+// TestReleasesBesideUpstreamsOwnReconciler makes a dozen situations at once in which whereabouts'
+// reconciler frees what is in use. Ours leaves them all as they are; then the one
 // of whereabouts v0.9.4 runs on the very same objects, and shows that they are
 // what they are meant to be.
 func TestReleasesBesideUpstreamsOwnReconciler(t *testing.T) {
