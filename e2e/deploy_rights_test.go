@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -80,52 +78,10 @@ func missesNone(t testing.TB, o *outcome) {
 	}
 }
 
-// reconcilersRights are all there are: by "group/resource", "*" for all namespaces.
-var reconcilersRights = map[string]map[string]string{
-	"deploy/cronjob": {
-		"whereabouts.cni.cncf.io/ippools *":                        "create get list patch",
-		"whereabouts.cni.cncf.io/overlappingrangeipreservations *": "create delete get list",
-		"coordination.k8s.io/leases *":                             "create get list update",
-		"/namespaces kube-system":                                  "get",
-		"/pods *":                                                  "get list",
-		"/nodes *":                                                 "list",
-		"k8s.cni.cncf.io/network-attachment-definitions *":         "list",
-		"ip-reconcile.dev/sandboxreports *":                        "list",
-		"apps/daemonsets *":                                        "list",
-		"apps/deployments *":                                       "list",
-		"batch/cronjobs *":                                         "list",
-	},
-	"deploy/deployment": {
-		"whereabouts.cni.cncf.io/ippools *":                        "create get list patch watch",
-		"whereabouts.cni.cncf.io/overlappingrangeipreservations *": "create delete get list watch",
-		"coordination.k8s.io/leases *":                             "create get list update watch",
-		"/namespaces kube-system":                                  "get",
-		"/namespaces * kube-system":                                "list watch",
-		"/pods *":                                                  "get list watch",
-		"/nodes *":                                                 "get list watch",
-		"/events *":                                                "create patch",
-		"k8s.cni.cncf.io/network-attachment-definitions *":         "get list watch",
-		"ip-reconcile.dev/sandboxreports *":                        "delete get list watch",
-		"apps/daemonsets *":                                        "list",
-		"apps/deployments *":                                       "list",
-		"batch/cronjobs *":                                         "list",
-	},
-}
-
+// All rights that there are have the golden files of TestDeploy_Rendered.
 func TestTheReconcilersRightsAreTheseAndNoMore(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
-	for folder, want := range reconcilersRights {
-		t.Run(folder, func(t *testing.T) {
-			got := rightsOf(t, s.rendered(t, "../"+folder))
-			all := maps.Clone(want)
-			maps.Copy(all, got)
-			for _, what := range slices.Sorted(maps.Keys(all)) {
-				equal(t, what, got[what], want[what])
-			}
-		})
-	}
-
 	v := s.withToken(t, s.applied(t, "../deploy/deployment"))
 	namespaces := thing{r: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}}
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}

@@ -239,28 +239,6 @@ func plain(t testing.TB, o *unstructured.Unstructured) string {
 
 const productImage = "set-your-image.invalid/ip-reconcile:0.1.0"
 
-// rightsOf are the rights that objects bind to the reconciler.
-func rightsOf(t testing.TB, objects []*unstructured.Unstructured) map[string]string {
-	t.Helper()
-	verbs := map[string][]string{}
-	for role, rules := range boundTo(t, reconcilerName, objects) {
-		where, _, _ := strings.Cut(role, "/")
-		if where == "" {
-			where = "*"
-		}
-		for _, r := range requests(rules) {
-			what := strings.TrimSpace(fmt.Sprintf("%s/%s %s %s", r.Group, r.Resource, where, r.Name))
-			verbs[what] = append(verbs[what], r.Verb)
-		}
-	}
-	rights := map[string]string{}
-	for what, v := range verbs {
-		slices.Sort(v)
-		rights[what] = strings.Join(slices.Compact(v), " ")
-	}
-	return rights
-}
-
 func (s *stage) mustKubectl(t testing.TB, args ...string) string {
 	t.Helper()
 	out, errs, err := s.Kubectl(t.Context(), args...)

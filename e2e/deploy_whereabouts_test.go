@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -185,30 +184,6 @@ func TestWhereaboutsDaemonSetWithoutItsControlLoopStillInstallsThePlugin(t *test
 		set := as[appsv1.DaemonSet](t, byName(t, s.rendered(t, folder))["DaemonSet whereabouts"])
 		contains(t, "the arguments", fmt.Sprint(set.Spec.Template.Spec.Containers[0].Args), "exec /token-watcher.sh", "exec /install-cni.sh")
 	})
-}
-
-func TestWhereaboutsReconcilerIsReplacedByAnotherImageOnly(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	contains(t, "the image", string(try(os.ReadFile("../deploy/Dockerfile")).must(t)), "/ip-reconciler")
-
-	deployments := s.Client().AppsV1().Deployments(metav1.NamespaceSystem)
-	deployment := try(deployments.Create(t.Context(),
-		objectIn[appsv1.Deployment](t, upstreamAt(t, "v0.9.4")+"/doc/crds/reconciler-deployment.yaml", "Deployment"), metav1.CreateOptions{})).must(t)
-	if said, err := s.patched(t, "-n", deployment.Namespace, "set", "image", "deployment/whereabouts-reconciler", "whereabouts-reconciler="+ourImage); err != nil {
-		t.Fatal(said)
-	}
-	deployment.Spec.Template.Spec.Containers[0].Image = ourImage
-	equal(t, "the Deployment of v0.9.4", try(deployments.Get(t.Context(), deployment.Name, metav1.GetOptions{})).must(t).Spec, deployment.Spec)
-	equal(t, "its command", deployment.Spec.Template.Spec.Containers[0].Command, []string{"/ip-reconciler"})
-
-	jobs := s.Client().BatchV1().CronJobs(metav1.NamespaceSystem)
-	job := try(jobs.Create(t.Context(), objectIn[batchv1.CronJob](t, "testdata/whereabouts-v0.5.4.yaml", "CronJob"), metav1.CreateOptions{})).must(t)
-	if said, err := s.patched(t, "-n", job.Namespace, "set", "image", "cronjob/ip-reconciler", "whereabouts="+ourImage); err != nil {
-		t.Fatal(said)
-	}
-	job.Spec.JobTemplate.Spec.Template.Spec.Containers[0].Image = ourImage
-	equal(t, "the CronJob of v0.5.4", try(jobs.Get(t.Context(), job.Name, metav1.GetOptions{})).must(t).Spec, job.Spec)
 }
 
 // TestOpenShiftsReconcilerStaysOffTheNodes has its operator apply the DaemonSet

@@ -30,8 +30,7 @@ func (s *stage) fill(t *testing.T, c *fill.Content) {
 
 // TestMeasure_ReleaseInAFewHolds has more objects than fit in
 // a page, many of them Pending, and pools that take the API server long to patch:
-// what a hold of the Lease costs must not grow with any of that. (B7 to B9 of
-// upstream-defects.md are about the same numbers.)
+// what a hold of the Lease costs must not grow with any of that.
 func TestMeasure_ReleaseInAFewHolds(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -97,30 +96,6 @@ func (h *history) holds(t *testing.T, lease string) (n int) {
 		before = holder
 	}
 	return n
-}
-
-// TestMeasure_PoolsBesideCheck logs how long `pools` and `check` take on the same pools.
-func TestMeasure_PoolsBesideCheck(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	c := &fill.Content{Pods: sized(10000), Pending: sized(2000), Stale: sized(500), Pools: 2, Nodes: 50}
-	s.fill(t, c)
-	checked := product(t, "check", "-ojson", "--kubeconfig", s.Kubeconfig())
-	out := product(t, "pools", "-ojson", "--kubeconfig", s.Kubeconfig())
-	pools := readPools(t, out)
-	equal(t, "pools", len(pools), c.Pools)
-	used := 0
-	for _, p := range pools {
-		used += p.Used
-		if p.Usable.(float64) != p.Free.(float64)+float64(p.Used) || len(p.Waiting) > 0 {
-			t.Errorf("%+v", p)
-		}
-	}
-	equal(t, "entries", used, c.Entries())
-	detail := product(t, "pools", pools[0].Pool, "-ojson", "--kubeconfig", s.Kubeconfig())
-	readPools(t, detail)
-	t.Logf("of %d pods and %d entries in %d pools: pools took %.2fs, one pool in detail %.2fs, check %.2fs",
-		c.Pods, c.Entries(), c.Pools, out.took.Seconds(), detail.took.Seconds(), checked.took.Seconds())
 }
 
 // loseRecords empties all pools, and removes all reservations: what a restore to before

@@ -20,7 +20,6 @@ import (
 type PodSpec struct {
 	Namespace, Name, UID string
 	Attempt              uint32
-	HostNetwork          bool
 }
 
 // dialCRI connects to a socket whose path changes with each boot.
@@ -36,17 +35,11 @@ func dialCRI(socket func() string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// CRI is a client of containerd, for what has no method here.
-func (r *Runtime) CRI() cri.RuntimeServiceClient { return r.cri }
-
 // RunPod makes a sandbox as kubelet does. The pod object must be there for Multus.
 func (r *Runtime) RunPod(ctx context.Context, p PodSpec) (id string, err error) {
-	network := cri.NamespaceMode_POD
-	if p.HostNetwork {
-		network = cri.NamespaceMode_NODE
-	}
 	config := &cri.PodSandboxConfig{
 		Metadata:     &cri.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: p.UID, Attempt: p.Attempt},
+		Hostname:     p.Name,
 		LogDirectory: filepath.Join(r.dir, "logs", p.UID),
 		Labels: map[string]string{
 			"io.kubernetes.pod.name": p.Name, "io.kubernetes.pod.namespace": p.Namespace, "io.kubernetes.pod.uid": p.UID,
@@ -54,21 +47,15 @@ func (r *Runtime) RunPod(ctx context.Context, p PodSpec) (id string, err error) 
 		Linux: &cri.LinuxPodSandboxConfig{
 			CgroupParent: "/" + r.cgroup(),
 			SecurityContext: &cri.LinuxSandboxSecurityContext{
-				NamespaceOptions: &cri.NamespaceOption{Network: network, Pid: cri.NamespaceMode_CONTAINER, Ipc: cri.NamespaceMode_POD},
+				NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_POD, Pid: cri.NamespaceMode_CONTAINER, Ipc: cri.NamespaceMode_POD},
 				Seccomp:          &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault},
 			},
 		},
-	}
-	if !p.HostNetwork {
-		config.Hostname = p.Name
 	}
 	answer, err := r.cri.RunPodSandbox(ctx, &cri.RunPodSandboxRequest{Config: config})
 	if err != nil {
 		return "", fmt.Errorf("running the sandbox of %s/%s: %w", p.Namespace, p.Name, err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sandboxes[answer.PodSandboxId] = config
 	return answer.PodSandboxId, nil
 }
 
@@ -130,23 +117,4 @@ func (r *Runtime) NetNS(ctx context.Context, id string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("sandbox %.12s has no network namespace of its own", id)
-}
-
-// KillPause ends the process that keeps a sandbox, as the kernel does when memory
-// is short. Its network namespace stays.
-func (r *Runtime) KillPause(ctx context.Context, id string) error {
-	info, err := r.Info(ctx, id)
-	if err != nil {
-		return err
-	}
-	if info.PID <= 1 {
-		return fmt.Errorf("sandbox %.12s has no process", id)
-	}
-	if out, err := r.Command(ctx, "sh", "-c", fmt.Sprint("kill -9 ", info.PID)).CombinedOutput(); err != nil {
-		return fmt.Errorf("killing the pause process of sandbox %.12s: %w: %s", id, err, out)
-	}
-	return poll(ctx, func(ctx context.Context) (bool, error) {
-		status, err := r.Status(ctx, id)
-		return status.GetStatus().GetState() == cri.PodSandboxState_SANDBOX_NOTREADY, err
-	})
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // ImportImage makes an image of static programs, of which the first is the
-// entrypoint, and gives it to containerd, by the name that ContainerSpec.Image takes.
+// entrypoint, and gives it to containerd, by a name.
 func (r *Runtime) ImportImage(ctx context.Context, name string, programs ...string) error {
 	archive, err := r.Node.cluster.makeImage(name, programs...)
 	if err != nil {

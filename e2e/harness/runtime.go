@@ -44,11 +44,10 @@ type Runtime struct {
 
 	containerd Daemon
 
-	mu        sync.Mutex // for what a fault test stops and starts
-	init      *process   // the node's process 1
-	lost      int        // how often the state was lost
-	archives  []string
-	sandboxes map[string]*cri.PodSandboxConfig
+	mu       sync.Mutex // for what a fault test stops and starts
+	init     *process   // the node's process 1
+	lost     int        // how often the state was lost
+	archives []string
 }
 
 // NewRuntime starts containerd on a node. It lasts for the test.
@@ -73,7 +72,7 @@ func NewRuntime(t testing.TB, node *Node, flavour Flavour) *Runtime {
 }
 
 func newRuntime(node *Node, flavour Flavour) *Runtime {
-	return &Runtime{Node: node, flavour: flavour, dir: filepath.Join(node.dir, "runtime"), sandboxes: map[string]*cri.PodSandboxConfig{}}
+	return &Runtime{Node: node, flavour: flavour, dir: filepath.Join(node.dir, "runtime")}
 }
 
 // prepare makes what is on the node's disk. local is the plugin of local addresses, if it is not macvlan.
