@@ -26,31 +26,6 @@ type apiServer struct {
 	stale *backup
 }
 
-// kindOf are the kinds that are served: apiVersion and kind by resource.
-func kindOf(resource string) (apiVersion, kind string) {
-	switch resource {
-	case "/pods":
-		return "v1", "Pod"
-	case "/nodes":
-		return "v1", "Node"
-	case "/namespaces":
-		return "v1", "Namespace"
-	case "/events":
-		return "v1", "Event"
-	case "coordination.k8s.io/leases":
-		return "coordination.k8s.io/v1", "Lease"
-	case pools:
-		return "whereabouts.cni.cncf.io/v1alpha1", "IPPool"
-	case reservations:
-		return "whereabouts.cni.cncf.io/v1alpha1", "OverlappingRangeIPReservation"
-	case nads:
-		return "k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition"
-	case reports:
-		return "ip-reconcile.dev/v1alpha1", "SandboxReport"
-	}
-	return "", ""
-}
-
 const (
 	pods         = "/pods"
 	nodes        = "/nodes"
@@ -60,6 +35,27 @@ const (
 	nads         = "k8s.cni.cncf.io/network-attachment-definitions"
 	reports      = "ip-reconcile.dev/sandboxreports"
 )
+
+// served are the kinds: apiVersion and kind by resource.
+var served = map[string]struct{ apiVersion, kind string }{
+	pods:          {"v1", "Pod"},
+	nodes:         {"v1", "Node"},
+	"/namespaces": {"v1", "Namespace"},
+	"/events":     {"v1", "Event"},
+	leases:        {"coordination.k8s.io/v1", "Lease"},
+	pools:         {"whereabouts.cni.cncf.io/v1alpha1", "IPPool"},
+	reservations:  {"whereabouts.cni.cncf.io/v1alpha1", "OverlappingRangeIPReservation"},
+	nads:          {"k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition"},
+	reports:       {"ip-reconcile.dev/v1alpha1", "SandboxReport"},
+}
+
+// kind returns the apiVersion and kind of what a request is answered with.
+func (q *request) kind() (apiVersion, kind string) {
+	if q.metadataOnly() {
+		return "meta.k8s.io/v1", "PartialObjectMetadata"
+	}
+	return served[q.resource].apiVersion, served[q.resource].kind
+}
 
 // request is one as the server sees it.
 type request struct {
@@ -144,7 +140,7 @@ func (s *apiServer) answerTo(q *request) answer {
 	if q.resource == "authorization.k8s.io/selfsubjectaccessreviews" {
 		return ok(map[string]any{"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "status": map[string]any{"allowed": true}})
 	}
-	if _, kind := kindOf(q.resource); kind == "" {
+	if served[q.resource].kind == "" {
 		return s.emptyList(q)
 	}
 	switch q.method {
@@ -220,10 +216,7 @@ func (s *apiServer) read(q *request) answer {
 	if q.query.Get("resourceVersion") == "0" && s.stale != nil {
 		from = s.stale
 	}
-	apiVersion, kind := kindOf(q.resource)
-	if q.metadataOnly() {
-		apiVersion, kind = "meta.k8s.io/v1", "PartialObjectMetadata"
-	}
+	apiVersion, kind := q.kind()
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[`, kind, apiVersion, from.revision)
 	for i, k := range listOf(from.objects, q.resource, q.namespace, q.query.Get("name")) {

@@ -1,12 +1,14 @@
 package sim
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
+	"sort"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing/synctest"
@@ -66,29 +68,15 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // event is something that happens at a time.
 type event struct {
-	at    time.Time
-	order int
-	do    func()
+	at time.Time
+	do func()
 }
 
-type events []event
-
-func (e events) Len() int { return len(e) }
-func (e events) Less(i, j int) bool {
-	return e[i].at.Before(e[j].at) || e[i].at.Equal(e[j].at) && e[i].order < e[j].order
-}
-func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
-func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
-func (e *events) Pop() any {
-	last := (*e)[len(*e)-1]
-	*e = (*e)[:len(*e)-1]
-	return last
-}
-
-// after has something happen when so much time has passed.
+// after has something happen when so much time has passed, after what is due at the same time already.
 func (s *Simulation) after(d time.Duration, do func()) {
-	s.order++
-	heap.Push(&s.events, event{time.Now().Add(d), s.order, do})
+	at := time.Now().Add(d)
+	i := sort.Search(len(s.events), func(i int) bool { return s.events[i].at.After(at) })
+	s.events = slices.Insert(s.events, i, event{at, do})
 }
 
 // between draws a duration.
@@ -106,7 +94,9 @@ func (s *Simulation) runUntil(end time.Time) {
 		s.takeCalls()
 		now := time.Now()
 		if len(s.events) > 0 && !s.events[0].at.After(now) {
-			heap.Pop(&s.events).(event).do()
+			next := s.events[0]
+			s.events = s.events[1:]
+			next.do()
 			continue
 		}
 		if i := s.pick(now); i >= 0 {
@@ -186,18 +176,8 @@ func (s *Simulation) pick(now time.Time) int {
 	if len(ready) == 0 {
 		return -1
 	}
-	if len(ready) > 1 {
-		sortCalls(s.waiting, ready)
-	}
+	slices.SortStableFunc(ready, func(a, b int) int { return strings.Compare(s.waiting[a].String(), s.waiting[b].String()) })
 	return ready[s.rng.IntN(len(ready))]
-}
-
-func sortCalls(calls []*call, indexes []int) {
-	for i := 1; i < len(indexes); i++ {
-		for j := i; j > 0 && calls[indexes[j]].String() < calls[indexes[j-1]].String(); j-- {
-			indexes[j], indexes[j-1] = indexes[j-1], indexes[j]
-		}
-	}
 }
 
 // handle answers a call, or lets something go wrong with it.

@@ -36,8 +36,7 @@ type Simulation struct {
 	calls   chan *call
 	posted  chan func()
 	waiting []*call
-	events  events
-	order   int
+	events  []event // by their times
 	faults  []fault
 	faulty  bool
 	away    bool // the API server is

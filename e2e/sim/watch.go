@@ -40,10 +40,7 @@ func (s *apiServer) watch(q *request) answer {
 		for _, k := range listOf(s.objects, q.resource, q.namespace, q.query.Get("name")) {
 			w.send("ADDED", s.objects[k])
 		}
-		apiVersion, kind := kindOf(q.resource)
-		if q.metadataOnly() {
-			apiVersion, kind = "meta.k8s.io/v1", "PartialObjectMetadata"
-		}
+		apiVersion, kind := q.kind()
 		w.write(fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", kind, apiVersion, s.revision))
 	} else {
 		for _, c := range s.changes {
@@ -69,10 +66,7 @@ func (w *watch) write(text string) {
 	w.mu.Lock()
 	w.pending.WriteString(text)
 	w.mu.Unlock()
-	select {
-	case w.arrived <- struct{}{}:
-	default:
-	}
+	wake(w.arrived)
 }
 
 // tell sends a change to the watches that it is for.
