@@ -3,18 +3,7 @@
 // (doc/crds/ip-reconciler-job.yaml, cmd/reconciler/ip.go) and that of the
 // Deployment of v0.9.4 (doc/crds/reconciler-deployment.yaml, cmd/reconciler/main.go).
 //
-// It makes one pass where -kubeconfig or -timeout is given or a Job owns its pod,
-// and else runs until it is told to end. Exit codes:
-//
-//	0  the pass left nothing that it should have freed, or it was told to end
-//	1  the long-running form could not be set up, or has lost its Lease
-//	2  a flag is bad, or the cluster could not be read
-//	3  the pass failed to free allocations
-//	4  the pass failed to free reservations, and no allocations
-//
-// 2 to 4 are those of v0.5 (cmd/reconciler/errors.go). v0.9.4 has 1 to 3 for a
-// scheduler, a file watch or a schedule that cannot be made: the first two are
-// 1 here, the third ends nothing.
+// It makes one pass where -kubeconfig or -timeout is given or a Job owns its pod, and else runs until it is told to end.
 package main
 
 import (
@@ -45,12 +34,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/serve"
 )
 
+// The exit codes of v0.5 (cmd/reconciler/errors.go), and exitServing.
 const (
-	exitDone         = 0
-	exitServing      = 1
-	exitNotObserved  = 2
-	exitAllocations  = 3
-	exitReservations = 4
+	exitDone         = 0 // the pass left nothing that it should have released, or it was told to end
+	exitServing      = 1 // serving could not be set up, or has lost its Lease
+	exitNotObserved  = 2 // a flag is bad, or the cluster could not be read
+	exitAllocations  = 3 // the pass failed to release allocations
+	exitReservations = 4 // the pass failed to release reservations, and no allocations
 )
 
 func main() {
@@ -76,9 +66,8 @@ type command struct {
 // of ours. In whereabouts nothing is more urgent than panic, and little is said there; here nothing.
 var levels = map[string]string{"debug": "debug", "verbose": "info", "info": "info", "warn": "warn", "error": "error", "panic": "error+4"}
 
-// parse reads the flags of whereabouts v0.5.4 (cmd/reconciler/ip.go), of which
-// v0.9.4 has left -log-level (cmd/reconciler/main.go), whose default it is.
-// -trust-network-status is ours. Where it returns nil the program ends with the code.
+// parse reads the flags of whereabouts v0.5.4 (cmd/reconciler/ip.go), of which v0.9.4 has -log-level only, and
+// -trust-network-status, which is ours. Where it returns nil the program ends with the code.
 func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 	f := flag.NewFlagSet("ip-reconciler", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -155,7 +144,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		r.Source, r.Writer, r.Window, r.Restores, r.Passes = cluster, cluster, cluster, cluster.Restores(), cluster.Passes()
 		return makePass(ctx, r)
 	}
-	given.Metrics, given.Health = freeOrNone(log, "metrics", given.Metrics), freeOrNone(log, "probes", given.Health)
+	given.Manager.Metrics.BindAddress = freeOrNone(log, "metrics", given.Manager.Metrics.BindAddress)
+	given.Manager.HealthProbeBindAddress = freeOrNone(log, "probes", given.Manager.HealthProbeBindAddress)
 	if err := given.Run(ctx, log); err != nil {
 		log.Error("the reconciler ends: " + err.Error())
 		return exitServing
@@ -164,17 +154,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitDone
 }
 
-// ownedByJob reports whether a Job runs this pod: the CronJob of whereabouts v0.5.4
-// gives no flag that tells it from the Deployment.
-//
-// An error, a 403 too, ends the program: whoever may not or cannot list pods can
-// judge nothing in either form, and what started it starts it again. Taken for a
-// Deployment's, a Job's pod would stand in the way of all later ones; taken for a
-// Job's, a Deployment's would end for no reason.
-//
-// Where there is no such pod, as on the host's network, the long-running form is
-// right: of those that are started without flags it is today's, and a Job that it
-// keeps from ending still does its work.
+// ownedByJob reports whether a Job runs this pod: the CronJob of whereabouts v0.5.4 gives no flag that tells it from the
+// Deployment. An error ends the program, and whatever started it starts it again. Where there is no such pod, as on the
+// host's network, the program serves: a Job that this keeps from ending still does its work.
 func ownedByJob(ctx context.Context, cluster *kube.Cluster, log *slog.Logger) (bool, error) {
 	// Not in WHEREABOUTS_NAMESPACE, which may be another.
 	pod := types.NamespacedName{Namespace: new(flags.Common).Namespace(), Name: cluster.Pod}
@@ -214,9 +196,8 @@ func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 	return code
 }
 
-// exitCode says what a pass came to that was made to its end. What an operator has
-// paused, and what waits for the agents after a restore of etcd, is no failure. A
-// pass waits until nothing is unconfirmed, unless the cluster cannot be observed any more.
+// exitCode says what a pass came to. What an operator has paused, and what waits for the agents after a restore of etcd,
+// is no failure. A pass waits until nothing is unconfirmed, unless the cluster cannot be observed any more.
 func exitCode(out *reconciler.Result) (code int, err error) {
 	allocations, reservations, unconfirmed := 0, 0, 0
 	for _, x := range out.Refused {

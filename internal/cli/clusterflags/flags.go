@@ -1,7 +1,5 @@
-// Package clusterflags has the flags of the commands that judge a cluster, and makes of
-// them the reconciler's options (Options, Reconciler) and the connection (Connect). It is
-// apart from package flags, which the node agent has too: the agent must not link what
-// judges.
+// Package clusterflags has the flags of the commands that judge a cluster, and makes of them a Reconciler and the connection
+// (Connect). It is apart from package flags, which the node agent has too: the agent must not link what judges.
 package clusterflags
 
 import (
@@ -21,7 +19,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -32,15 +29,12 @@ type Flags struct {
 	QPS   float32
 	Burst int
 	// Timeout of one request.
-	Timeout time.Duration
-	// ConfirmAfter is how long an unconfirmed verdict must hold.
-	ConfirmAfter               time.Duration
+	Timeout                    time.Duration
 	WithoutLease, WithoutPause bool
-	Repair, AllowMassRepair    bool
+	// Options are complete once Reconciler has read them.
+	reconciler.Options
 
 	agents, agentNodes string
-	unreachable        time.Duration
-	trustStatus        bool
 }
 
 // confirmAfter is longer than the time for which a runtime may not list a sandbox
@@ -55,8 +49,8 @@ func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 	f.DurationVar(&o.Timeout, "request-timeout", 30*time.Second, "limit of one request; there is none over all")
 	f.StringVar(&o.agents, "agents", "auto", "auto: judge without node agents where there are none; required: never conclude anything without their reports")
 	f.StringVar(&o.agentNodes, "agent-nodes", "kubernetes.io/os=linux", "label selector of the nodes that run an agent")
-	f.DurationVar(&o.unreachable, "unreachable-node-timeout", 0, "free what a node holds that has been not Ready for so long; 0 never does: behind a partition the addresses are in use")
-	f.BoolVar(&o.trustStatus, "trust-network-status", false, "without node agents release what the network-status of a running pod lacks: whoever may edit a pod can then have its address assigned to another while it is in use")
+	f.DurationVar(&o.UnreachableNodeTimeout, "unreachable-node-timeout", 0, "free what a node holds that has been not Ready for so long; 0 never does: behind a partition the addresses are in use")
+	f.BoolVar(&o.TrustNetworkStatus, "trust-network-status", false, "without node agents release what the network-status of a running pod lacks: whoever may edit a pod can then have its address assigned to another while it is in use")
 }
 
 // AddWriting adds the flags of releasing.
@@ -90,37 +84,21 @@ func (o *Flags) Completions(c *cobra.Command) {
 	flags.Complete(c, "agents", "auto", "required")
 }
 
-// Options are what the flags say about judging and releasing.
-func (o *Flags) Options() (reconciler.Options, error) {
-	out := reconciler.Options{
-		Policy:       judge.Policy{AgentsRequired: o.agents == "required", UnreachableNodeTimeout: o.unreachable, TrustNetworkStatus: o.trustStatus},
-		ConfirmAfter: o.ConfirmAfter, Repair: o.Repair, AllowMassRepair: o.AllowMassRepair,
-	}
-	if o.agents != "auto" && o.agents != "required" {
-		return out, fmt.Errorf("--agents %q: must be auto or required", o.agents)
-	}
-	if o.unreachable < 0 {
-		return out, fmt.Errorf("--unreachable-node-timeout %s: must not be negative", o.unreachable)
-	}
-	if o.ConfirmAfter < 0 {
-		return out, fmt.Errorf("--confirm-after %s: must not be negative", o.ConfirmAfter)
-	}
-	var err error
-	if out.AgentNodes, err = labels.Parse(o.agentNodes); err != nil {
-		return out, fmt.Errorf("--agent-nodes: %w", err)
-	}
-	return out, nil
-}
-
 // Reconciler makes a reconciler of the flags, without a source and a writer.
-func (o *Flags) Reconciler(log *slog.Logger) (*reconciler.Reconciler, error) {
-	options, err := o.Options()
-	if err != nil {
-		return nil, err
+func (o *Flags) Reconciler(log *slog.Logger) (_ *reconciler.Reconciler, err error) {
+	o.AgentsRequired = o.agents == "required"
+	switch {
+	case o.agents != "auto" && !o.AgentsRequired:
+		return nil, fmt.Errorf("--agents %q: must be auto or required", o.agents)
+	case o.UnreachableNodeTimeout < 0:
+		return nil, fmt.Errorf("--unreachable-node-timeout %s: must not be negative", o.UnreachableNodeTimeout)
+	case o.ConfirmAfter < 0:
+		return nil, fmt.Errorf("--confirm-after %s: must not be negative", o.ConfirmAfter)
 	}
-	return &reconciler.Reconciler{
-		Options: options, Clock: clock.RealClock{}, Jitter: jitter, Log: log, History: reconciler.NewHistory(),
-	}, nil
+	if o.AgentNodes, err = labels.Parse(o.agentNodes); err != nil {
+		return nil, fmt.Errorf("--agent-nodes: %w", err)
+	}
+	return &reconciler.Reconciler{Options: o.Options, Clock: clock.RealClock{}, Jitter: jitter, Log: log, History: reconciler.NewHistory()}, nil
 }
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }

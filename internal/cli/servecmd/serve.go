@@ -4,6 +4,7 @@ package servecmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -39,19 +40,12 @@ import (
 // Options are the flags of the long-running form.
 type Options struct {
 	clusterflags.Flags
-	// Cron overrules CronFile, and CronFile whereabouts' own configuration files.
-	Cron, CronFile string
-	LeaderElect    bool
+	Manager manager.Options
+	// Schedule has an Expression that overrules its File, and that whereabouts' own configuration files.
+	Schedule schedule.Schedule
 	// FenceTimeout is for how long ADDs and DELs may be kept waiting; 0 for never.
 	FenceTimeout time.Duration
-	// Addresses to listen at; "0" for nowhere.
-	Metrics, Health, Pprof string
-	MetricsSecure          bool
-	MetricsCertDir         string
-	PoolMetrics            bool
-
-	// MetricsFilter says who may have the metrics with MetricsSecure.
-	MetricsFilter Filter
+	PoolMetrics  bool
 }
 
 // Filter is controller-runtime's WithAuthenticationAndAuthorization. It comes from
@@ -60,7 +54,7 @@ type Filter = func(*rest.Config, *http.Client) (server.Filter, error)
 
 // New is the command; it logs to the given file.
 func New(logs io.Writer, filter Filter) *cobra.Command {
-	o := &Options{MetricsFilter: filter}
+	o := &Options{}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Free what is stale as soon as that is proven, and by a schedule: the Deployment",
@@ -84,6 +78,9 @@ followed without a restart.`,
 			if err != nil {
 				return err
 			}
+			if o.Manager.Metrics.SecureServing {
+				o.Manager.Metrics.FilterProvider = filter
+			}
 			return o.Run(c.Context(), log)
 		},
 	}
@@ -96,23 +93,23 @@ followed without a restart.`,
 func (o *Options) Add(f *pflag.FlagSet, logLevel string) {
 	o.Flags.Add(f, logLevel)
 	o.AddWriting(f)
-	f.StringVar(&o.Cron, "cron", "", `when full passes are made, as in "*/15 * * * *" or "@every 15m"; UTC, or TZ=Area/City before it`)
-	f.StringVar(&o.CronFile, "cron-file", schedule.DefaultFile, "file with that expression; followed without a restart, and it may be missing")
-	f.BoolVar(&o.LeaderElect, "leader-elect", true, "work only while holding the Lease ip-reconcile in --reconciler-namespace")
+	f.StringVar(&o.Schedule.Expression, "cron", "", `when full passes are made, as in "*/15 * * * *" or "@every 15m"; UTC, or TZ=Area/City before it`)
+	f.StringVar(&o.Schedule.File, "cron-file", schedule.DefaultFile, "file with that expression; followed without a restart, and it may be missing")
+	f.BoolVar(&o.Manager.LeaderElection, "leader-elect", true, "work only while holding the Lease ip-reconcile in --reconciler-namespace")
 	f.DurationVar(&o.FenceTimeout, "fence-timeout", serve.MaxFence, "with --repair, after a restore of etcd: for how long at most nothing is handed out while it is found out what runs (whereabouts' Leases are held); 0 for never")
-	f.StringVar(&o.Metrics, "metrics-bind-address", "127.0.0.1:9745", "where /metrics is served; 0 for nowhere")
-	f.BoolVar(&o.MetricsSecure, "metrics-secure", false, "serve metrics by HTTPS, to who may get them (nonResourceURLs /metrics)")
-	f.StringVar(&o.MetricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --metrics-secure (default: a certificate made at start)")
+	f.StringVar(&o.Manager.Metrics.BindAddress, "metrics-bind-address", "127.0.0.1:9745", "where /metrics is served; 0 for nowhere")
+	f.BoolVar(&o.Manager.Metrics.SecureServing, "metrics-secure", false, "serve metrics by HTTPS, to who may get them (nonResourceURLs /metrics)")
+	f.StringVar(&o.Manager.Metrics.CertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key for --metrics-secure (default: a certificate made at start)")
 	f.BoolVar(&o.PoolMetrics, "pool-metrics", true, "have metrics of how full each pool is: three series a pool")
-	f.StringVar(&o.Health, "health-probe-bind-address", "127.0.0.1:9744", "where /healthz and /readyz are served; 0 for nowhere")
-	f.StringVar(&o.Pprof, "pprof-bind-address", "", "where /debug/pprof is served (default: nowhere)")
+	f.StringVar(&o.Manager.HealthProbeBindAddress, "health-probe-bind-address", "127.0.0.1:9744", "where /healthz and /readyz are served; 0 for nowhere")
+	f.StringVar(&o.Manager.PprofBindAddress, "pprof-bind-address", "", "where /debug/pprof is served (default: nowhere)")
 }
 
 // Run serves until the context ends, or fails where it cannot begin. It returns
 // an error too when the Lease is lost: the process must end then.
 func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
-	if o.Cron != "" {
-		if _, err := schedule.Next(o.Cron, time.Now()); err != nil {
+	if o.Schedule.Expression != "" {
+		if _, err := schedule.Next(o.Schedule.Expression, time.Now()); err != nil {
 			return fmt.Errorf("--cron: %w", err)
 		}
 	}
@@ -123,8 +120,8 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	ctrllog.SetLogger(logr.FromSlogHandler(quiet{log.Handler()}))
-	mgr, err := manager.New(config, o.manager())
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()).V(1)) // of errors only, unless in debug: its other lines repeat ours
+	mgr, err := manager.New(config, o.managerOptions())
 	if err != nil {
 		return fmt.Errorf("set up serving: %w", err)
 	}
@@ -132,50 +129,34 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := mgr.Add(standby{source.Run}); err != nil {
-		return err
-	}
+	errs := []error{mgr.Add(standby{source.Run})}
 	if server.Guard != nil {
-		if err := mgr.Add(standby{server.Guard.Run}); err != nil {
-			return err
-		}
+		errs = append(errs, mgr.Add(standby{server.Guard.Run}))
 	}
-	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+	errs = append(errs, mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		log.Info("this replica works from now on")
 		if server.Guard != nil {
 			server.Guard.Lead()
 		}
 		server.Health.Lead()
 		return server.Run(ctx)
-	})); err != nil {
+	})), mgr.AddHealthzCheck("loop", server.Health.Alive), mgr.AddReadyzCheck("looks", server.Health.Ready)) // part of a URL, /readyz/looks
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := mgr.AddHealthzCheck("loop", server.Health.Alive); err != nil {
-		return err
-	}
-	// The name is part of a URL, /readyz/looks.
-	if err := mgr.AddReadyzCheck("looks", server.Health.Ready); err != nil {
-		return err
-	}
-	log.Info("ip-reconcile serves", "namespace", o.Namespace(), "metrics", o.Metrics, "health", o.Health)
+	log.Info("ip-reconcile serves", "namespace", o.Namespace(), "metrics", o.Manager.Metrics.BindAddress, "health", o.Manager.HealthProbeBindAddress)
 	return mgr.Start(ctx)
 }
 
-func (o *Options) manager() manager.Options {
-	opts := manager.Options{
-		LeaderElection: o.LeaderElect, LeaderElectionID: kube.OwnLease, LeaderElectionNamespace: o.Namespace(),
-		LeaderElectionReleaseOnCancel: true, // nothing writes any more by then
-		// A leader that cannot renew stops 5 s before another may begin: more than
-		// the second for which it may hold whereabouts' Lease.
-		LeaseDuration: ptr.To(15 * time.Second), RenewDeadline: ptr.To(10 * time.Second), RetryPeriod: ptr.To(2 * time.Second),
-		GracefulShutdownTimeout: ptr.To(20 * time.Second), // for a few reservations to be put back, though calls hang
-		HealthProbeBindAddress:  o.Health,
-		PprofBindAddress:        o.Pprof,
-		Metrics:                 server.Options{BindAddress: o.Metrics, SecureServing: o.MetricsSecure, CertDir: o.MetricsCertDir},
-	}
-	if o.MetricsSecure {
-		opts.Metrics.FilterProvider = o.MetricsFilter
-	}
+// managerOptions are the Manager's with what no flag changes.
+func (o *Options) managerOptions() manager.Options {
+	opts := o.Manager
+	opts.LeaderElectionID, opts.LeaderElectionNamespace = kube.OwnLease, o.Namespace()
+	opts.LeaderElectionReleaseOnCancel = true // nothing writes any more by then
+	// A leader that cannot renew stops 5 s before another may begin: more than
+	// the second for which it may hold whereabouts' Lease.
+	opts.LeaseDuration, opts.RenewDeadline, opts.RetryPeriod = ptr.To(15*time.Second), ptr.To(10*time.Second), ptr.To(2*time.Second)
+	opts.GracefulShutdownTimeout = ptr.To(20 * time.Second) // for a few reservations to be put back, though calls hang
 	return opts
 }
 
@@ -209,7 +190,8 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	}
 	full.Source, full.Writer = source.Full(), cluster
 	full.Window, full.Restores, full.Passes = cluster, cluster.Restores(), cluster.Passes()
-	scheduleChanged := func(status schedule.Status) {
+	o.Schedule.FlatFiles, o.Schedule.Log = schedule.DefaultFlatFiles(), log
+	o.Schedule.Changed = func(status schedule.Status) {
 		recorder.ScheduleChanged(status)
 		requests.FullPass() // whose record has it
 	}
@@ -219,7 +201,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	quick.Source = source
 	return serve.New(serve.Config{
 		Full: full, Quick: &quick, Caches: source, Requests: requests, Guard: guard, Recorder: recorder, Health: health,
-		Schedule:       &schedule.Schedule{Expression: o.Cron, File: o.CronFile, FlatFiles: schedule.DefaultFlatFiles(), Changed: scheduleChanged, Log: log},
+		Schedule:       &o.Schedule,
 		CollectReports: (&serve.ReportGC{API: cluster, Log: log}).Collect,
 	}), source, nil
 }

@@ -534,18 +534,18 @@ func TestStatus_AdoptsFlagsAndNamespace(t *testing.T) {
 		return o, p
 	}
 	o, p := read()
-	options, err := o.Options()
-	if err != nil || p.namespace != "addresses" || p.leaseNamespace != "leases" || options.AgentNodes.String() != "role=worker" {
-		t.Errorf("%s, %s, %+v, %v", p.namespace, p.leaseNamespace, options, err)
+	_, err := o.Reconciler(nil)
+	if err != nil || p.namespace != "addresses" || p.leaseNamespace != "leases" || o.AgentNodes.String() != "role=worker" {
+		t.Errorf("%s, %s, %+v, %v", p.namespace, p.leaseNamespace, o.Options, err)
 	}
-	if options.ConfirmAfter != 15*time.Minute || options.UnreachableNodeTimeout != time.Hour {
-		t.Errorf("it confirms after %s, and frees what an unreachable node has after %s", options.ConfirmAfter, options.UnreachableNodeTimeout)
+	if o.ConfirmAfter != 15*time.Minute || o.UnreachableNodeTimeout != time.Hour {
+		t.Errorf("it confirms after %s, and frees what an unreachable node has after %s", o.ConfirmAfter, o.UnreachableNodeTimeout)
 	}
 	for flag, want := range map[string]bool{"--trust-network-status": true, "--trust-network-status=true": true, "--trust-network-status=false": false, "--repair": false} {
 		more = flag
 		o, _ = read()
-		if options, err = o.Options(); err != nil || options.TrustNetworkStatus != want {
-			t.Errorf("with %s it trusts network-status: %v, %v", flag, options.TrustNetworkStatus, err)
+		if _, err = o.Reconciler(nil); err != nil || o.TrustNetworkStatus != want {
+			t.Errorf("with %s it trusts network-status: %v, %v", flag, o.TrustNetworkStatus, err)
 		}
 	}
 	more = "--confirm-after=1h"
