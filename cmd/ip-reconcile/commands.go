@@ -46,7 +46,7 @@ names; 1: there is something; 2: the cluster could not be read.
 		},
 	}
 	o.add(c.Flags(), "warn")
-	o.addAsked(c.Flags())
+	o.asked.add(c.Flags())
 	o.AddConfirmAfter(c.Flags())
 	o.completions(c)
 	return c
@@ -100,7 +100,7 @@ With --snapshot it writes nothing and prints the patches and deletes that it wou
 	}
 	o.add(c.Flags(), "info")
 	f := c.Flags()
-	o.addAsked(f)
+	o.asked.add(f)
 	o.AddWriting(f)
 	f.BoolVar(&dryRun, "dry-run", false, "print what would be freed, and write nothing")
 	f.DurationVar(&maxWait, "max-wait", 0, "how long to wait at most for what is not confirmed; the next run begins again (0: as long as it takes)")

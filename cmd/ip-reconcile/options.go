@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -36,9 +37,8 @@ type options struct {
 	given         *pflag.FlagSet
 	writes        bool // what is found is written
 	printing
-	all          bool
 	podsComplete bool
-	asked        asked
+	asked
 	// cluster is what the documents say of where it was observed.
 	cluster func(context.Context) document.Cluster
 }
@@ -47,13 +47,14 @@ type options struct {
 type asked struct {
 	addresses, pools, podNamespaces, nodes, verdicts, reasons, failOn []string
 
-	allNamespaces bool
+	allNamespaces, all bool
 
 	filter report.Filter
 	fails  report.FailOn
 }
 
 func (a *asked) add(f *pflag.FlagSet) {
+	f.BoolVar(&a.all, "all", false, "list what is in use, too")
 	f.StringSliceVar(&a.addresses, "address", nil, "only these addresses")
 	f.StringSliceVar(&a.pools, "pool", nil, "only these pools: name, namespace/name, or range as in 10.0.0.0/24")
 	f.StringSliceVarP(&a.podNamespaces, "pod-namespace", "n", nil, "only what is recorded for pods of these namespaces")
@@ -206,20 +207,21 @@ func (a *asked) notThere(o *judge.Observation) error {
 	if len(a.pools)+len(a.podNamespaces)+len(a.nodes) == 0 {
 		return nil
 	}
-	namespaces, nodes := map[string]bool{}, map[string]bool{}
+	namespaces, nodes := sets.New[string](), sets.KeySet(o.Nodes)
 	for _, p := range o.Pods {
-		namespaces[p.Namespace], nodes[p.Node] = true, true
+		namespaces.Insert(p.Namespace)
+		nodes.Insert(p.Node)
 	}
 	for _, p := range o.Pools {
 		for i := range p.Allocations {
-			namespaces[p.Allocations[i].Owner.Namespace] = true
+			namespaces.Insert(p.Allocations[i].Owner.Namespace)
 		}
 	}
 	for _, r := range o.Reservations {
-		namespaces[r.Owner.Namespace] = true
+		namespaces.Insert(r.Owner.Namespace)
 	}
 	for _, r := range o.Reports {
-		nodes[r.Name] = true
+		nodes.Insert(r.Name)
 	}
 	for _, name := range a.pools {
 		if !slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return (report.Filter{Pools: []string{name}}).Pool(p.Ref()) }) {
@@ -227,22 +229,16 @@ func (a *asked) notThere(o *judge.Observation) error {
 		}
 	}
 	for _, name := range a.podNamespaces {
-		if !namespaces[name] {
+		if !namespaces.Has(name) {
 			return fmt.Errorf("--pod-namespace %q: it has no pods, and no address is recorded for any", name)
 		}
 	}
 	for _, name := range a.nodes {
-		if !nodes[name] && o.Nodes[name] == nil {
+		if !nodes.Has(name) {
 			return fmt.Errorf("--on-node %q: there is no such node", name)
 		}
 	}
 	return nil
-}
-
-// addAsked adds the flags of what is asked for.
-func (o *options) addAsked(f *pflag.FlagSet) {
-	o.asked.add(f)
-	f.BoolVar(&o.all, "all", false, "list what is in use, too")
 }
 
 // header is the head of a document about what was observed.

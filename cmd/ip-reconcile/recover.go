@@ -56,7 +56,12 @@ Exit code 0: nothing is left to be written; 1: something is, and the output says
 				document: func() any {
 					return document.OfRecovery(o.header(c.Context(), document.KindRecovery, out.Observation), out)
 				},
-				names:  func() []string { return addressesOf(out.Writes()) },
+				names: func() (addresses []string) {
+					for _, r := range out.Writes() {
+						addresses = append(addresses, r.IP)
+					}
+					return addresses
+				},
 				screen: func(s *screen.Screen) { s.Recovery(out, yes) },
 			})
 			if err != nil {
@@ -102,11 +107,3 @@ func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*re
 
 // raiseFor is how long ADDs and DELs that are under way may take to give the Leases back.
 const raiseFor = 20 * time.Second
-
-func addressesOf(rows []reconciler.WriteRow) []string {
-	var addresses []string
-	for _, r := range rows {
-		addresses = append(addresses, r.IP)
-	}
-	return addresses
-}

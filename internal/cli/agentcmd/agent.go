@@ -1,6 +1,5 @@
-// Package agentcmd is the command of the node agent, see New. It is part of ip-reconcile,
-// and alone in ip-reconcile-agent, which is half its size: there is an agent on every
-// node, and what the other commands need would be resident memory there.
+// Package agentcmd is the command of the node agent. It is part of ip-reconcile, and alone in ip-reconcile-agent, which is
+// half its size: there is an agent on every node.
 package agentcmd
 
 import (
@@ -93,14 +92,6 @@ nothing is published: the last report stands and goes stale.`,
 // startupTime is after how long an agent needs none of the memory of its start any more.
 const startupTime = 20 * time.Second
 
-// boundMemory keeps the agent's memory small, since there is one on every node: the
-// heap is collected early, and the pages of the program's own file that its start
-// touched are dropped. Most of the program is for the other commands.
-func boundMemory() {
-	memory.Bound(80, 48<<20) // pods with huge annotations make huge answers
-	memory.DropFilePages()
-}
-
 // run runs the agent until the context ends.
 func (o *options) run(ctx context.Context, logs io.Writer) error {
 	log, err := o.Logger(logs)
@@ -139,7 +130,10 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	settled := time.AfterFunc(startupTime, boundMemory)
+	settled := time.AfterFunc(startupTime, func() { // there is an agent on every node, and most of the program is for other commands
+		memory.Bound(80, 48<<20) // pods with huge annotations make huge answers
+		memory.DropFilePages()
+	})
 	defer settled.Stop()
 	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
 		return agent.NodeIdentity(ctx, config, o.node.Name)

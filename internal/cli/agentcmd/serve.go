@@ -19,16 +19,23 @@ import (
 // serve serves metrics and health, where that was asked for, and returns the Health that they are of.
 func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.Health, error) {
 	var registry Registry = prometheus.NewRegistry()
-	secure := !nowhere(o.secureMetrics)
-	if secure {
+	isSet := func(address string) bool { return address != "" && address != "0" }
+	if isSet(o.secureMetrics) {
 		registry = o.secure.Registry
 	}
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), version.Get().Collector())
 	health := agent.NewHealth(log, registry)
-	if err := listen(o.metrics, health.Handler(registry), log); err != nil {
-		return nil, err
+	if isSet(o.metrics) {
+		listener, err := net.Listen("tcp", o.metrics)
+		if err != nil {
+			return nil, fmt.Errorf("--metrics-bind-address %s: %w", o.metrics, err)
+		}
+		go func() {
+			err := (&http.Server{Handler: health.Handler(registry), ReadHeaderTimeout: 5 * time.Second}).Serve(listener)
+			log.Error("metrics and health are not served any more", "error", err)
+		}()
 	}
-	if secure {
+	if isSet(o.secureMetrics) {
 		go func() {
 			if err := o.secure.Serve(ctx, config, o.secureMetrics, o.certDir, log); err != nil {
 				log.Error("metrics are not served by HTTPS", "--secure-metrics-bind-address", o.secureMetrics, "error", err)
@@ -36,23 +43,4 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		}()
 	}
 	return health, nil
-}
-
-// nowhere reports whether nothing is to be served at an address.
-func nowhere(address string) bool { return address == "" || address == "0" }
-
-// listen serves metrics and health in plain text.
-func listen(address string, handler http.Handler, log *slog.Logger) error {
-	if nowhere(address) {
-		return nil
-	}
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		return fmt.Errorf("--metrics-bind-address %s: %w", address, err)
-	}
-	go func() {
-		err := (&http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}).Serve(listener)
-		log.Error("metrics and health are not served any more", "error", err)
-	}()
-	return nil
 }

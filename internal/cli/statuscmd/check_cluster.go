@@ -21,15 +21,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// agentPods lists the agents' pods, on the node where it is one.
-func agentPods(nodes []string) string {
-	text := fmt.Sprintf("kubectl get pods -A -l %s=%s,%s=agent -o wide", kube.NameLabel, kube.Product, kube.ComponentLabel)
-	if len(nodes) == 1 {
-		text += " --field-selector spec.nodeName=" + nodes[0]
-	}
-	return text
-}
-
 func (p *Probe) agents(ctx context.Context) (line, error) {
 	o := p.Observation
 	if o.ReportsUnreadable && len(o.Reports) == 0 {
@@ -56,7 +47,10 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	if len(dead) > 0 {
 		text += fmt.Sprintf(" (not counted, dead or gone: %s)", few(dead))
 	}
-	next := agentPods(silent)
+	next := fmt.Sprintf("kubectl get pods -A -l %s=%s,%s=agent -o wide", kube.NameLabel, kube.Product, kube.ComponentLabel)
+	if len(silent) == 1 {
+		next += " --field-selector spec.nodeName=" + silent[0]
+	}
 	for i, node := range silent {
 		silent[i] = fmt.Sprintf("%s (%s)", node, p.silence(node))
 	}
@@ -163,11 +157,9 @@ func (p *Probe) competing(context.Context) (line, error) {
 }
 
 const (
-	// heldFor is for how long nobody holds whereabouts' Lease: an ADD or DEL takes seconds,
-	// a release of ours 5 s at most.
+	// heldFor is too long to hold whereabouts' Lease: an ADD or DEL takes seconds, a release 5 s at most.
 	heldFor = time.Minute
-	// renewedWithin is within what time who holds it has renewed it; else nobody does, and
-	// the next ADD takes it.
+	// renewedWithin is within what time a holder renews it; else the next ADD takes it.
 	renewedWithin = 10 * time.Second
 )
 
@@ -182,13 +174,14 @@ func (p *Probe) addLeases(ctx context.Context) (line, error) {
 		for i := range leases.Items {
 			l := &leases.Items[i]
 			holder := ptr.Deref(l.Spec.HolderIdentity, "")
+			age := ptr.Deref(l.Spec.RenewTime, metav1.MicroTime{}).Sub(acquireTime(l)) // by the holder's own clock
 			switch {
 			case !slices.Contains(names, l.Name) || holder == "" || p.Now.Sub(renewTime(l)) > renewedWithin:
 			case holder == kube.FenceHolder:
 				fenced = append(fenced, namespace+"/"+l.Name)
-			case holdAge(l) > heldFor:
+			case age > heldFor && l.Spec.AcquireTime != nil:
 				return fail(kubectl(namespace, "get lease %s -o yaml", l.Name),
-					"%s holds whereabouts' Lease %s/%s for %s: pods that start or end wait for it.", holder, namespace, l.Name, ago(holdAge(l)))
+					"%s holds whereabouts' Lease %s/%s for %s: pods that start or end wait for it.", holder, namespace, l.Name, ago(age))
 			}
 		}
 	}
@@ -198,14 +191,6 @@ func (p *Probe) addLeases(ctx context.Context) (line, error) {
 				"and the pools say what runs (%s).", ago(kube.LongestFence), few(slices.Sorted(slices.Values(fenced))))
 	}
 	return ok("Nobody keeps whereabouts' Lease from pods that start or end.")
-}
-
-// holdAge is for how long its holder has had a Lease, by the holder's own clock.
-func holdAge(l *coordinationv1.Lease) time.Duration {
-	if l.Spec.AcquireTime == nil || l.Spec.RenewTime == nil {
-		return 0
-	}
-	return l.Spec.RenewTime.Sub(l.Spec.AcquireTime.Time)
 }
 
 // right is a right that a reconciler makes use of.
@@ -218,8 +203,8 @@ type right struct {
 
 // rights says which rights the reconciler's ServiceAccount lacks.
 func (p *Probe) rights(ctx context.Context) (line, error) {
-	account := p.own.account()
-	who := "ServiceAccount " + strings.Replace(account, ":", "/", 1)
+	name := cmp.Or(p.own.Spec.ServiceAccountName, "default")
+	account, who := p.own.Namespace+":"+name, "ServiceAccount "+p.own.Namespace+"/"+name
 	say, effect := warn, ""
 	var missing []string
 	for _, r := range p.wantedRights() {

@@ -41,25 +41,23 @@ func (p *Probe) restore(context.Context) (line, error) {
 }
 
 func (p *Probe) breaker(ctx context.Context) (line, error) {
-	own, err := p.lease(ctx, kube.OwnLease)
+	released, err := p.annotation(ctx, kube.OwnLease, kube.ReleasedAnnotation)
+	if err != nil {
+		return line{}, err
+	}
+	passed, err := p.annotation(ctx, kube.PassLease, kube.PassAnnotation)
 	if err != nil {
 		return line{}, err
 	}
 	const next = "ip-reconcile run --dry-run"
-	if own != nil {
-		switch s, err := reconciler.ReadBreaker(own.Annotations[kube.ReleasedAnnotation], p.Now, p.Total); {
-		case err != nil:
-			return fail(kubectl(p.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation), "Nothing unconfirmed is released: %v.", err)
-		case s.Refusal != "":
-			return fail(next, "The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
-				"No more are made before %s, but by run --allow-mass-release.", s.Made, s.Of, clock(s.Until))
-		}
-	}
-	passes, err := p.lease(ctx, kube.PassLease)
-	if err != nil {
-		return line{}, err
-	}
-	if last, _ := recordOf(passes); last != nil && last.Refused[reconciler.Breaker] > 0 {
+	last, _ := reconciler.ReadPass(passed) // lastPass says what is wrong
+	switch s, err := reconciler.ReadBreaker(released, p.Now, p.Total); {
+	case err != nil:
+		return fail(kubectl(p.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation), "Nothing unconfirmed is released: %v.", err)
+	case s.Refusal != "":
+		return fail(next, "The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
+			"No more are made before %s, but by run --allow-mass-release.", s.Made, s.Of, clock(s.Until))
+	case last != nil && last.Refused[reconciler.Breaker] > 0:
 		return fail(next, "The breaker tripped in the last pass: %d unconfirmed releases were not made, which are more than half "+
 			"of all allocations. If they are right: run --allow-mass-release.", last.Refused[reconciler.Breaker])
 	}
@@ -94,8 +92,7 @@ func (p *Probe) stale(ctx context.Context) (line, error) {
 	return ok("%s, %d of them stale: %s.", in, len(p.plan.Release)+len(p.plan.Refused), strings.Join(parts, ", "))
 }
 
-// nearlyFull is the taken part of its usable addresses from which on a pool is worth a warning: that of the
-// alert IPReconcilePoolNearlyFull.
+// nearlyFull is the taken part of a pool that is worth a warning, as in the alert IPReconcilePoolNearlyFull.
 const nearlyFull = 0.9
 
 // fullPools says which pools pods wait for, and else which are nearly full.

@@ -41,7 +41,7 @@ func (p *Probe) reconciler(context.Context) (line, error) {
 		return warn("helm install ip-reconcile deploy/helm/ip-reconcile -n "+p.namespace+" --set image.repository=example.com/ip-reconcile",
 			"No Deployment or CronJob of ip-reconcile was found: nothing is released but by hand.")
 	case own.Kind == "CronJob" && own.Suspended:
-		return fail(own.suspend(false), "%s is suspended: nothing is released.", own)
+		return fail(kubectl(own.Namespace, `patch cronjob %s -p '{"spec":{"suspend":false}}'`, own.Name), "%s is suspended: nothing is released.", own)
 	case own.Kind == "CronJob":
 		return ok("%s runs at %q.", own, own.Schedule)
 	case own.Wanted == 0:
@@ -73,20 +73,22 @@ func (p *Probe) leader(ctx context.Context) (line, error) {
 
 func (p *Probe) lastPass(ctx context.Context) (line, error) {
 	own := p.own
-	lease, err := p.lease(ctx, kube.PassLease)
+	kept, err := p.annotation(ctx, kube.PassLease, kube.PassAnnotation)
 	if err != nil {
 		return line{}, err
 	}
-	last, err := recordOf(lease)
+	last, err := reconciler.ReadPass(kept)
 	switch {
 	case err != nil:
 		return warn(kubectl(p.namespace, "delete lease %s", kube.PassLease), "The last pass is not known: %v.", err)
 	case last == nil:
 		return p.noPass(ctx)
-	case last.Result == reconciler.PassFailed && last.Succeeded.IsZero():
-		return fail(own.logs(), "The pass at %s failed (%s); none has succeeded before.", clock(last.At), last.Message)
 	case last.Result == reconciler.PassFailed:
-		return fail(own.logs(), "The pass at %s failed (%s); the last that succeeded was at %s.", clock(last.At), last.Message, clock(last.Succeeded))
+		before := "none has succeeded before"
+		if !last.Succeeded.IsZero() {
+			before = "the last that succeeded was at " + clock(last.Succeeded)
+		}
+		return fail(own.logs(), "The pass at %s failed (%s); %s.", clock(last.At), last.Message, before)
 	}
 	since := ago(p.Now.Sub(last.Succeeded))
 	text := fmt.Sprintf("The last pass succeeded %s ago (it took %s and released %d)", since, last.Took, last.Released)
@@ -98,14 +100,6 @@ func (p *Probe) lastPass(ctx context.Context) (line, error) {
 		return fail(own.logs(), "The last pass was %s ago, at %s, and one is overdue since %s.", since, clock(last.Succeeded), clock(due))
 	}
 	return ok("%s; the next is due at %s.", text, clock(due))
-}
-
-// recordOf is the record of the last pass on its Lease; nil where there is none.
-func recordOf(lease *coordinationv1.Lease) (*reconciler.PassRecord, error) {
-	if lease == nil {
-		return nil, nil
-	}
-	return reconciler.ReadPass(lease.Annotations[kube.PassAnnotation])
 }
 
 // noPass is for a reconciler that has recorded no pass.
@@ -145,20 +139,19 @@ func (w *workload) mayBeLate() time.Duration {
 }
 
 func (p *Probe) versions(context.Context) (line, error) {
-	running, agents := p.own.version(), "none"
+	reconciler, agents := p.own.version(), "none"
+	tags := []string{reconciler, p.Version}
+	for _, w := range p.daemonSets() {
+		agents = w.version()
+		tags = append(tags, agents)
+	}
 	known := sets.New[string]()
-	note := func(tag string) {
+	for _, tag := range tags {
 		if v, err := version.ParseGeneric(tag); err == nil { // "devel" is none
 			known.Insert(v.String())
 		}
 	}
-	note(running)
-	note(p.Version)
-	for _, w := range p.daemonSets() {
-		agents = w.version()
-		note(agents)
-	}
-	text := fmt.Sprintf("The reconciler is version %s, the agents %s, this command %s", cmp.Or(running, "unknown"), cmp.Or(agents, "unknown"), p.Version)
+	text := fmt.Sprintf("The reconciler is version %s, the agents %s, this command %s", cmp.Or(reconciler, "unknown"), cmp.Or(agents, "unknown"), p.Version)
 	if known.Len() > 1 {
 		return warn(p.own.do("get", "-o wide"), "%s: they may judge differently, and the reconciler does not take reports of newer agents for fresh.", text)
 	}

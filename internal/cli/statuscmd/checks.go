@@ -154,6 +154,15 @@ func (p *Probe) lease(ctx context.Context, name string) (*coordinationv1.Lease, 
 	return l, nil
 }
 
+// annotation is what a Lease in the reconciler's namespace keeps; "" where there is nothing.
+func (p *Probe) annotation(ctx context.Context, lease, name string) (string, error) {
+	l, err := p.lease(ctx, lease)
+	if err != nil || l == nil {
+		return "", err
+	}
+	return l.Annotations[name], nil
+}
+
 // unlessAbsent is the error but for the API server's own answer that there is no such
 // object. A 404 of something in between is no answer.
 func unlessAbsent(err error) error {

@@ -28,8 +28,7 @@ type inventory struct {
 }
 
 // Find finds what is installed in the cluster that the flags name, and takes over, where they are not given, the namespace
-// and the flags of the reconciler, so that status observes what it observes. Where there are several none is
-// preferred. The error is for a cluster that cannot be reached at all.
+// and the flags of the reconciler. The error is for a cluster that cannot be reached at all.
 func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Probe, error) {
 	core, host, err := client(o, "status")
 	if err != nil {
@@ -50,7 +49,8 @@ func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Pr
 	return p, p.adopt(o, given)
 }
 
-// adopt takes over the namespace and flags of the reconciler.
+// adopt takes over the namespace and flags of the reconciler, so that status observes what it observes. Where there are
+// several none is preferred.
 func (p *Probe) adopt(o *clusterflags.Flags, given *pflag.FlagSet) error {
 	found := p.reconcilers()
 	if len(found) == 1 {
@@ -96,20 +96,18 @@ func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace, se
 }
 
 // reconcilers are the reconcilers among them, that of a Deployment first.
-func (i inventory) reconcilers() (found []*workload) {
-	for at := range i.workloads {
-		if w := &i.workloads[at]; w.IsReconciler() {
-			found = append(found, w)
-		}
-	}
+func (i inventory) reconcilers() []*workload {
+	found := i.pick((*kube.Workload).IsReconciler)
 	slices.SortStableFunc(found, func(a, b *workload) int { return cmp.Compare(b.Kind, a.Kind) })
 	return found
 }
 
 // daemonSets are those of the node agents.
-func (i inventory) daemonSets() (found []*workload) {
+func (i inventory) daemonSets() []*workload { return i.pick((*kube.Workload).IsAgent) }
+
+func (i inventory) pick(is func(*kube.Workload) bool) (found []*workload) {
 	for at := range i.workloads {
-		if w := &i.workloads[at]; w.IsAgent() {
+		if w := &i.workloads[at]; is(&w.Workload) {
 			found = append(found, w)
 		}
 	}
@@ -199,11 +197,6 @@ func (w *workload) version() string {
 	return tag
 }
 
-// account is its ServiceAccount, as "<namespace>:<name>".
-func (w *workload) account() string {
-	return w.Namespace + ":" + cmp.Or(w.Spec.ServiceAccountName, "default")
-}
-
 // kubectl is a command in a namespace.
 func kubectl(namespace, format string, args ...any) string {
 	return "kubectl -n " + namespace + " " + fmt.Sprintf(format, args...)
@@ -216,12 +209,6 @@ func (w *workload) do(verb, more string) string {
 
 func (w *workload) logs() string { return w.do("logs", "--tail=50") }
 
-// suspend is for a CronJob.
-func (w *workload) suspend(is bool) string {
-	return kubectl(w.Namespace, `patch cronjob %s -p '{"spec":{"suspend":%v}}'`, w.Name, is)
-}
-
-// pods shows its pods.
 func (w *workload) pods() string {
 	return kubectl(w.Namespace, "get pods -l %s -o wide", labels.FormatLabels(w.Labels))
 }
@@ -232,7 +219,7 @@ func (w *workload) stopCompeting() string {
 	case "DaemonSet":
 		return kubectl(w.Namespace, "patch daemonset %s --type json --patch-file deploy/whereabouts/without-control-loop.yaml", w.Name)
 	case "CronJob":
-		return w.suspend(true)
+		return kubectl(w.Namespace, `patch cronjob %s -p '{"spec":{"suspend":true}}'`, w.Name)
 	}
 	return w.do("delete", "")
 }
