@@ -12,28 +12,6 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// Finished counts before terminating, terminating before Pending, Pending
-// before live: the same sandbox, and the verdict tells which one was taken.
-func TestWhichPhaseCounts(t *testing.T) {
-	deleted := DeletedAgo(10 * time.Second)
-	for says, c := range map[string]struct {
-		pod  Part
-		want Outcome
-	}{
-		"a Failed pod that is being deleted is finished":    {UsualPod(Phase("Failed"), deleted), Want(judge.Stale, judge.PodFinished, true, judge.Gone)},
-		"a Succeeded pod that is being deleted is finished": {UsualPod(Phase("Succeeded"), deleted), Want(judge.Stale, judge.PodFinished, true, judge.Gone)},
-		"a Pending pod that is being deleted is terminating": {
-			UsualPod(Phase("Pending"), deleted), Want(judge.Stale, judge.SandboxStopped, true, judge.Gone)},
-		"a Running pod that is being deleted is terminating": {UsualPod(deleted), Want(judge.Stale, judge.SandboxStopped, true, judge.Gone)},
-		"a Pending pod is Pending":                           {UsualPod(Phase("Pending")), Want(judge.InUse, judge.PodPending, false, judge.Gone)},
-		"a Pending pod is not asked for its addresses":       {UsualPod(Phase("Pending"), Carrying("10.0.0.5")), Want(judge.InUse, judge.PodPending, false, judge.Gone)},
-		"a Running pod is live":                              {UsualPod(), Want(judge.Stale, judge.SandboxReplaced, true, judge.Gone)},
-		"a pod of phase Unknown is live":                     {UsualPod(Phase("Unknown")), Want(judge.Stale, judge.SandboxReplaced, true, judge.Gone)},
-	} {
-		t.Run(says, func(t *testing.T) { Expect(t, c.want, UsualPool, c.pod, ReportingWorker(Gone("box-1", UsualUID))) })
-	}
-}
-
 func TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp(t *testing.T) {
 	for _, c := range []struct {
 		ago    time.Duration

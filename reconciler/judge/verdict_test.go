@@ -28,6 +28,7 @@ var (
 	noPod              = podCase{"no pod by that name", Nothing}
 	pending            = podCase{"a Pending pod", UsualPod(Phase("Pending"))}
 	pendingForAMinute  = podCase{"a Pending pod that has been so for a minute", All(afterPassOver(UsualPool, UsualPod(Phase("Pending")), isGone(OtherUID).parts), UsualPod(Phase("Pending")))}
+	pendingCarrier     = podCase{"a Pending pod that carries the address", UsualPod(Phase("Pending"), Carrying("10.0.0.5"))}
 	live               = podCase{"a live pod", UsualPod()}
 	carrier            = podCase{"a live pod that carries the address", UsualPod(Carrying("10.0.0.5"))}
 	unknownCarrier     = podCase{"a pod of phase Unknown that carries the address", UsualPod(Phase("Unknown"), Carrying("10.0.0.5"))}
@@ -125,6 +126,7 @@ func tableRows() []tableRow {
 			isNotReady(UsualUID), isNotReady(OtherUID), isAttached(UsualUID), isAttached(OtherUID), lostItsNode(UsualUID), lostItsNode(OtherUID),
 			hasNoFreshReport(UsualUID), hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown, noSourceNodes,
 		}, judge.InUse, false, judge.PodPending},
+		{[]podCase{pendingCarrier}, []sandboxCase{isGone(UsualUID)}, judge.InUse, false, judge.PodPending},
 		{[]podCase{carrier, unknownCarrier}, beside, judge.InUse, false, judge.AddressOnPod},
 		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{isAttached(UsualUID), isAttached(OtherUID), isAttached(NoUID)}, judge.Held, false, judge.AttachedReason},
 		{[]podCase{stuckTerminating}, []sandboxCase{isNotReady(UsualUID), isNotReady(OtherUID)}, judge.Held, false, judge.StuckTerminating},
