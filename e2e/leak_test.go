@@ -68,8 +68,8 @@ func TestALeakIsFreed(t *testing.T) {
 		p := s.up(t, "worker-1", "leaked", blue).leak(t)
 		out := product(t, "explain", "10.1.0.1", "--kubeconfig", s.Kubeconfig())
 		out.exits(t, 0)
-		contains(t, "explain", out.stdout, "10.1.0.1 in pool kube-system/10.1.0.0-24", "Stale, unconfirmed", "PodGone",
-			"none by that name", p.sandbox.ID, "reservation    kube-system/10.1.0.1")
+		contains(t, "explain", out.stdout, "10.1.0.1 in kube-system/10.1.0.0-24", "Stale", "PodGone", "pod: none", p.sandbox.ID,
+			"10.1.0.1 in kube-system/10.1.0.1")
 		product(t, "explain", "10.1.0.77", "--kubeconfig", s.Kubeconfig()).exits(t, 1)
 		as := s.product(t, "explain", "10.1.0.1")
 		equal(t, "explained", places(append(as.Allocations, as.Reservations...)), "10.1.0.0-24 10.1.0.1, reservation 10.1.0.1")

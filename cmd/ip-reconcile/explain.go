@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 )
 
@@ -50,20 +51,20 @@ not be read.
 			if err != nil {
 				return err
 			}
-			e, err := o.explain(c.Context(), std, subject, c.Flags())
+			r, d, err := o.explain(c.Context(), std, subject, c.Flags())
 			if err != nil {
 				return err
 			}
 			err = o.print(std, answer{
-				notes: e.Notes(),
+				notes: r.Notes(),
 				document: func() any {
-					e.Document.Header = o.header(c.Context(), document.KindExplanation, e.Observation)
-					return e.Document
+					d.Header = o.header(c.Context(), document.KindExplanation, r.Observation)
+					return d
 				},
-				names:  func() []string { return e.Addresses(true) },
-				screen: func(s *screen.Screen) { s.Explain(e) },
+				names:  func() []string { return r.Addresses(true) },
+				screen: func(s *screen.Screen) { s.Explain(r, d) },
 			})
-			if err == nil && !e.Document.Found {
+			if err == nil && !d.Found {
 				return errLeft
 			}
 			return err
@@ -76,14 +77,14 @@ not be read.
 }
 
 // explain judges the cluster and picks what is about a subject.
-func (o *options) explain(ctx context.Context, std streams, subject explanation.Subject, f *pflag.FlagSet) (*explanation.Explanation, error) {
+func (o *options) explain(ctx context.Context, std streams, subject explanation.Subject, f *pflag.FlagSet) (*report.Report, *document.Explanation, error) {
 	r, err := o.reconciler(ctx, std)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	j, err := r.Check(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	plan := r.Plan(ctx, j)
 	recent, err := r.Recent(ctx, j.Observation.Now)
@@ -91,8 +92,9 @@ func (o *options) explain(ctx context.Context, std streams, subject explanation.
 		o := j.Observation
 		o.Warnings = append(o.Warnings, fmt.Sprintf("what the breaker counts could not be read: %v", err))
 	}
-	return explanation.Answer(explanation.Question{Subject: subject, Judgement: j, Plan: plan, Recent: recent,
-		Advisor: o.advisor(f), Snapshot: o.snapshot != ""}), nil
+	found, d := explanation.Answer(explanation.Question{Subject: subject, Judgement: j, Plan: plan, Recent: recent,
+		Advisor: o.advisor(f), Snapshot: o.snapshot != ""})
+	return found, d, nil
 }
 
 // advisor writes commands for the cluster that the flags name, and for the same pause

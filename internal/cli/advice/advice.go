@@ -11,11 +11,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -119,8 +119,8 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 	}
 	if len(more) > 0 {
 		more = more[nodesShown:]
-		why, _ := printable(fmt.Sprintf("The same for %d more: %s.", len(more), strings.Join(more, ", ")))
-		steps = append(steps, document.Advice{Cause: cause, Why: why})
+		why := fmt.Sprintf("The same for %d more: %s.", len(more), strings.Join(more, ", "))
+		steps = append(steps, document.Advice{Cause: cause, Why: table.Clean(why)})
 	}
 	return steps
 }
@@ -161,22 +161,14 @@ func (a Advisor) OnCluster(command string) string {
 // places are those of names in a template. kubectl's own JSONPath begins with a dot.
 var places = regexp.MustCompile(`\{[a-z]+(\.[a-z]+)?\}`)
 
-func printable(text string) (string, bool) {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text), text != ""
-}
+func printable(text string) (string, bool) { return table.Clean(text), text != "" }
 
 // quote writes a name into a command. Not all names are Kubernetes' own: an agent or a
 // runtime may report any text as an id, and a command is copied into a shell. What would be
 // taken for a flag, or has what no name has, is not written at all.
 func quote(text string) (string, bool) {
-	isBad := func(r rune) bool { return !unicode.IsPrint(r) || r == '\'' }
 	switch {
-	case text == "" || text[0] == '-' || strings.ContainsFunc(text, isBad):
+	case text == "" || text[0] == '-' || strings.Contains(text, "'") || table.Clean(text) != text:
 		return "", false
 	case plain.MatchString(text):
 		return text, true
@@ -187,36 +179,26 @@ func quote(text string) (string, bool) {
 // plain are characters that are no more than themselves in every shell.
 var plain = regexp.MustCompile(`^[a-zA-Z0-9@%+=:,./_-]*$`)
 
-// Unique leaves out steps whose command, or where there is none whose sentence, was there
-// before: the first is then for the causes of both. Those of one cause are put together,
-// and how something is released comes last. The steps on a Conflict stay whole and in
-// their order, whatever others there are.
-func Unique(steps []document.Advice) []document.Advice {
-	seen, rank := map[[3]string]int{}, map[string]int{judge.Stale.String(): math.MaxInt}
-	var unique []document.Advice
+// Unique leaves out steps whose command, or where there is none whose sentence, was there before. Those of one cause are
+// put together, and how something is released comes last. The steps on a Conflict stay whole and in their order.
+func Unique(steps []document.Advice) (unique []document.Advice) {
+	seen, rank := map[document.Advice]bool{}, map[string]int{judge.Stale.String(): math.MaxInt}
 	for _, s := range steps {
-		key := [3]string{s.Command, s.OnNode}
-		if s.Command == "" || s.Cause == string(judge.Conflict) {
-			key[2] = s.Why
-		}
-		at, there := seen[key]
-		if !there {
-			seen[key] = len(unique)
-			unique = append(unique, s)
-			if _, ranked := rank[firstCause(s)]; !ranked {
-				rank[firstCause(s)] = len(unique)
+		key := s
+		if s.Cause != string(judge.Conflict) {
+			if key.Cause = ""; s.Command != "" {
+				key.Why = ""
 			}
-		} else if causes := strings.Split(unique[at].Cause, ", "); !slices.Contains(causes, s.Cause) {
-			unique[at].Cause += ", " + s.Cause
 		}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		if _, ranked := rank[s.Cause]; !ranked {
+			rank[s.Cause] = len(rank)
+		}
+		unique = append(unique, s)
 	}
-	slices.SortStableFunc(unique, func(a, b document.Advice) int {
-		return cmp.Compare(rank[firstCause(a)], rank[firstCause(b)])
-	})
+	slices.SortStableFunc(unique, func(a, b document.Advice) int { return cmp.Compare(rank[a.Cause], rank[b.Cause]) })
 	return unique
-}
-
-func firstCause(s document.Advice) string {
-	cause, _, _ := strings.Cut(s.Cause, ",")
-	return cause
 }

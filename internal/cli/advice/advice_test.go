@@ -140,7 +140,7 @@ func TestAdvice_CommandsNameTheClusterThatWasAskedAbout(t *testing.T) {
 	a := advisor()
 	a.ClusterFlag("kubeconfig", "/home/me/my config")
 	a.Flag("agents", "required")
-	steps := append(a.Steps("findings", "NoFreshReport", known()), a.Steps("stale", "Stale release", known())...)
+	steps := append(a.Steps("findings", "NoFreshReport", known()), a.Steps("stale", "Stale", known())...)
 	for _, want := range []string{"kubectl --kubeconfig='/home/me/my config' logs -n kube-system --tail=50 $(kubectl --kubeconfig='/home/me/my config' get pods",
 		"ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.7 --kubeconfig='/home/me/my config' --agents=required"} {
 		if !slices.ContainsFunc(steps, func(s document.Advice) bool { return strings.HasPrefix(s.Command, want) }) {

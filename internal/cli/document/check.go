@@ -2,10 +2,10 @@ package document
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -61,9 +61,9 @@ type PoolRow struct {
 // OfCheck is a report as check prints it.
 func OfCheck(h Header, r *report.Report) *Check {
 	d := &Check{
-		Header: h, Circumstances: circumstances(r), Summary: r.Summary(), Pools: poolRows(r), Findings: list(r.Findings),
-		Allocations:  rows(r.Allocations, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
-		Reservations: rows(r.Reservations, func(it *judge.Item) ReservationRow { return OfItem(r, it).reservation(it) }),
+		Header: h, Circumstances: circumstances(r), Summary: r.Summary(), Pools: poolRows(r), Findings: r.Findings,
+		Allocations:  Rows(r.Allocations, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
+		Reservations: Rows(r.Reservations, func(it *judge.Item) ReservationRow { return OfItem(r, it).reservation(it) }),
 	}
 	if !r.Filter.IsZero() {
 		d.Filter = &r.Filter
@@ -71,18 +71,15 @@ func OfCheck(h Header, r *report.Report) *Check {
 	return d
 }
 
-// OfRun is a report of a run as run prints it. What was released is sorted, allocations first.
+// OfRun is a report of a run as run prints it.
 func OfRun(h Header, r *report.Report) *Run {
-	released := slices.SortedStableFunc(slices.Values(r.Released), func(a, b *judge.Item) int {
-		return cmp.Or(cmp.Compare(kindOf(a), kindOf(b)), judge.ByPlace(a, b))
-	})
 	d := &Run{
-		Check: *OfCheck(h, r), DryRun: r.DryRun, Repaired: list(r.Repaired), NotRepaired: []NotRepaired{},
-		Released: rows(released, func(it *judge.Item) any { return row(r, it, "") }),
-		Failed:   rows(r.Left, func(x reconciler.Refused) any { return row(r, x.Item, "; not released: "+x.Detail) }),
-	}
-	for _, u := range r.Unrepaired {
-		d.NotRepaired = append(d.NotRepaired, NotRepaired{u.Finding, u.Why, u.Detail})
+		Check: *OfCheck(h, r), DryRun: r.DryRun, Repaired: List(r.Repaired),
+		Released: Rows(r.Released, func(it *judge.Item) any { return row(r, it, "") }),
+		Failed:   Rows(r.Left, func(x reconciler.Refused) any { return row(r, x.Item, "; not released: "+x.Detail) }),
+		NotRepaired: Rows(r.Unrepaired, func(u reconciler.Unrepaired) NotRepaired {
+			return NotRepaired{u.Finding, u.Why, u.Detail}
+		}),
 	}
 	if r.Requests != nil {
 		d.Deletes, d.Patches = r.Requests.Deletes, r.Requests.Patches
@@ -90,37 +87,21 @@ func OfRun(h Header, r *report.Report) *Run {
 	return d
 }
 
-// kindOf is 0 for an allocation and 1 for a reservation.
-func kindOf(it *judge.Item) int {
-	if it.Allocation != nil {
-		return 0
-	}
-	return 1
-}
-
 func poolRows(r *report.Report) []PoolRow {
-	byName := map[string]*PoolRow{}
-	for _, p := range r.Observation.Pools {
-		if r.Filter.Pool(p.Ref()) {
-			byName[p.Ref()] = &PoolRow{Pool: p.Ref(), Range: p.RangeText, Paused: p.Paused}
-		}
-	}
+	counts := map[string]map[judge.Verdict]int{}
 	for _, it := range r.Allocations {
-		p := byName[it.Pool.Ref()]
-		if p == nil { // an earlier pass of the run released it, and its pool is gone since
-			continue
+		if counts[it.Object()] == nil {
+			counts[it.Object()] = map[judge.Verdict]int{}
 		}
-		p.Allocations++
-		switch it.Verdict {
-		case judge.InUse:
-			p.InUse++
-		case judge.Held:
-			p.Held++
-		case judge.Stale:
-			p.Stale++
-		}
+		counts[it.Object()][it.Verdict]++
 	}
-	return rows(slices.Sorted(maps.Keys(byName)), func(name string) PoolRow { return *byName[name] })
+	found := Rows(r.Pools(), func(p *ippool.Pool) PoolRow {
+		n := counts[p.Ref()]
+		inUse, held, stale := n[judge.InUse], n[judge.Held], n[judge.Stale]
+		return PoolRow{p.Ref(), p.RangeText, inUse + held + stale, inUse, held, stale, p.Paused}
+	})
+	slices.SortFunc(found, func(a, b PoolRow) int { return cmp.Compare(a.Pool, b.Pool) })
+	return found
 }
 
 // Recovery is what recover prints.
@@ -136,5 +117,5 @@ type Recovery struct {
 // OfRecovery is a result as recover prints it.
 func OfRecovery(h Header, out *reconciler.Result) *Recovery {
 	r := report.OfRun(out, false, report.Filter{})
-	return &Recovery{h, circumstances(r), r.Summary(), out.Writes(), list(out.Findings)}
+	return &Recovery{h, circumstances(r), r.Summary(), out.Writes(), List(out.Findings)}
 }

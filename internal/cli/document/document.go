@@ -90,11 +90,11 @@ func circumstances(r *report.Report) Circumstances {
 			a.Dead = append(a.Dead, name)
 		}
 	}
-	return Circumstances{Agents: a, Gates: r.Gates, Notes: list(r.Notes())}
+	return Circumstances{Agents: a, Gates: r.Gates, Notes: List(r.Notes())}
 }
 
-// rows are what is printed of each of them; never null.
-func rows[T, R any](all []T, row func(T) R) []R {
+// Rows are what is printed of each of them; never null.
+func Rows[T, R any](all []T, row func(T) R) []R {
 	found := make([]R, 0, len(all))
 	for _, x := range all {
 		found = append(found, row(x))
@@ -102,11 +102,8 @@ func rows[T, R any](all []T, row func(T) R) []R {
 	return found
 }
 
-// list is a list that is never null.
-func list[T any](all []T) []T { return append([]T{}, all...) }
-
-// When is a time, nil for zero.
-func When(t time.Time) *time.Time { return report.When(t) }
+// List is a list that is never null.
+func List[T any](all []T) []T { return append([]T{}, all...) }
 
 // Encode is a document as "json" or "yaml".
 func Encode(form string, document any) ([]byte, error) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Explanation is what explain prints: of what check prints that which is about the subject,
@@ -21,15 +22,13 @@ type Explanation struct {
 	Nodes []ExplainedNode `json:"nodes"`
 	// PoolUsage is how full the pools are that it is about.
 	PoolUsage []PoolUsage `json:"poolUsage"`
-	// FindingAdvice is what can be done about each of the findings, in their order.
-	FindingAdvice [][]Advice `json:"findingAdvice"`
 	// Advice is all that can be done, what is most urgent first; of a node or pool with
 	// examples of each cause only.
 	Advice []Advice `json:"advice"`
 	// RecentReleases are what the breaker counts.
 	RecentReleases RecentReleases `json:"recentReleases"`
 	// Restore is the last restore of etcd that is known; left out where none is.
-	Restore *ExplainedRestore `json:"restore,omitempty"`
+	Restore *judge.RestoreRow `json:"restore,omitempty"`
 }
 
 // Subject is what was asked about.
@@ -42,8 +41,7 @@ type Subject struct {
 
 // Advice is one thing that an operator can do, or know.
 type Advice struct {
-	// Cause is the reason, refusal or kind of finding that it is about; several are joined
-	// by ", ".
+	// Cause is the reason, refusal or kind of finding that it is about.
 	Cause string `json:"cause"`
 	// Why says what it is for, and with what care.
 	Why string `json:"why"`
@@ -70,14 +68,6 @@ type RecentReleases struct {
 	Of int `json:"of"`
 	// Shared: those of all processes are counted, and not of this one alone.
 	Shared bool `json:"shared"`
-}
-
-// ExplainedRestore is the last restore of etcd.
-type ExplainedRestore struct {
-	Restored string `json:"restored"`
-	Why      string `json:"why"`
-	// Awaiting are the nodes for whose reports releases wait; none when it is settled.
-	Awaiting []string `json:"awaiting"`
 }
 
 // ExplainedItem is an allocation or reservation with its evidence.

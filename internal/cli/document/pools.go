@@ -100,23 +100,23 @@ func (c *Count) UnmarshalJSON(text []byte) error {
 
 // OfPools is how full all pools are.
 func OfPools(h Header, r *report.Report, u *usage.Pools) *PoolList {
-	return &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: rows(u.All, OfPool)}
+	return &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: Rows(u.All, OfPool)}
 }
 
 // OfPoolDetails is more of some of the pools.
 func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Pool) *PoolDetails {
 	detail := func(p *usage.Pool) PoolDetail {
 		d := PoolDetail{
-			PoolUsage: OfPool(p), Definitions: rows(p.Definitions, ofDefinition), FreeRanges: []string{},
-			Namespaces: rows(p.ByNamespace(), ofOwner), Workloads: rows(u.ByWorkload(p), ofOwner),
-			StaleEntries: rows(p.StaleEntries, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
+			PoolUsage: OfPool(p), Definitions: Rows(p.Definitions, ofDefinition), FreeRanges: []string{},
+			Namespaces: Rows(p.ByNamespace(), ofOwner), Workloads: Rows(u.ByWorkload(p), ofOwner),
+			StaleEntries: Rows(p.StaleEntries, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
 		}
 		if free := p.FreeAddresses(); free != nil {
 			d.FreeRanges, d.MoreFreeRanges = ranges(free)
 		}
 		return d
 	}
-	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: rows(pools, detail)}
+	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: Rows(pools, detail)}
 }
 
 func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
@@ -128,7 +128,7 @@ func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
 // OfPool is how full a pool is.
 func OfPool(p *usage.Pool) PoolUsage {
 	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
-		Waiting: rows(p.Waiting, types.NamespacedName.String), Networks: p.Networks(), Unknown: p.Unknown}
+		Waiting: Rows(p.Waiting, types.NamespacedName.String), Networks: p.Networks(), Unknown: p.Unknown}
 	if p.Unknown == "" {
 		d.Usable, d.Free = &Count{p.Usable}, &Count{p.Free}
 	}
@@ -149,7 +149,7 @@ func ofOwner(o usage.Owner) PoolOwner { return PoolOwner(o) }
 func ranges(set *netipx.IPSet) (texts []string, more int) {
 	all := set.Ranges()
 	first := all[:min(len(all), 20)]
-	return rows(first, func(r netipx.IPRange) string {
+	return Rows(first, func(r netipx.IPRange) string {
 		if r.From() == r.To() {
 			return r.From().String()
 		}

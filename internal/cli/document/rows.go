@@ -79,8 +79,8 @@ func (d AllocationRow) reservation(it *judge.Item) ReservationRow {
 
 func judged(r *report.Report, it *judge.Item) Judged {
 	d := Judged{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()}
-	if x, refused := r.RefusedOf(it); refused && x.Gate.Why != reconciler.DryRunRefusal {
-		d.Refusal, d.Detail, d.ReleasableAt = x.Gate.Why, x.Gate.Detail, When(x.At())
+	if x, refused := r.RefusedOf(it); refused {
+		d.Refusal, d.Detail, d.ReleasableAt = x.Gate.Why, x.Gate.Detail, report.When(x.At())
 	}
 	return d
 }

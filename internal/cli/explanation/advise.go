@@ -6,28 +6,29 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-func (e *Explanation) steps(section, name string, f advice.Facts) []document.Advice {
-	return e.question.Advisor.Steps(section, name, f)
+func (a *answer) steps(section, name string, f advice.Facts) []document.Advice {
+	return a.q.Advisor.Steps(section, name, f)
 }
 
 // facts are names with those of these nodes.
-func (e *Explanation) facts(names map[string]string, nodes []string) advice.Facts {
-	return advice.Facts{Names: names, Nodes: nodes, DownNodes: keep(nodes, func(name string) bool {
-		n := e.Observation.Nodes[name]
+func (a *answer) facts(names map[string]string, nodes ...string) advice.Facts {
+	return advice.Facts{Names: names, Nodes: nodes, DownNodes: report.Only(nodes, func(name string) bool {
+		n := a.Observation.Nodes[name]
 		return n != nil && !n.Ready && !n.OutOfService
 	})}
 }
 
 // itemFacts are the names of an item. Of a node that is asked about, only that node's own are
 // there: others may keep the item, too, and have explanations of their own.
-func (e *Explanation) itemFacts(it *judge.Item) advice.Facts {
+func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 	nodes := nodesOf(it)
-	if e.Subject.Kind == Node && slices.Contains(nodes, e.Subject.Name) {
-		nodes = []string{e.Subject.Name}
+	if s := a.q.Subject; s.Kind == Node && slices.Contains(nodes, s.Name) {
+		nodes = []string{s.Name}
 	}
 	names := map[string]string{"ip": it.Text()}
 	if owner := it.Owner(); owner.Name != "" {
@@ -48,142 +49,125 @@ func (e *Explanation) itemFacts(it *judge.Item) advice.Facts {
 			names["othercontainer"], _, _ = strings.Cut(name, " ")
 		}
 	}
-	return e.facts(names, nodes)
+	return a.facts(names, nodes...)
 }
 
-// adviseItem is what can be done about an item: first about what stands against its
-// release, then about its verdict. A reservation that shares a verdict has its allocation's.
-func (e *Explanation) adviseItem(it *judge.Item, gates []reconciler.Gate) []document.Advice {
-	f := e.itemFacts(it)
+// adviseItem is what can be done about an item: about what stands against its release, else about its verdict. A
+// reservation that shares a verdict has its allocation's.
+func (a *answer) adviseItem(it *judge.Item, gates []report.Gate) (steps []document.Advice) {
+	f := a.itemFacts(it)
 	switch namespace := it.Owner().Namespace; {
 	case it.SharesVerdictOf() != nil:
 		return nil
-	case e.conflicts[it.Text()]:
-		return e.steps("findings", string(judge.Conflict), f)
-	case e.exported != nil && namespace != "" && !e.exported[namespace]:
-		return e.steps("reasons", "NotExported", f)
+	case a.conflicts[it.Text()]:
+		return a.steps("findings", string(judge.Conflict), f)
+	case a.exported != nil && namespace != "" && !a.exported[namespace]:
+		return a.steps("reasons", "NotExported", f)
 	case it.Verdict != judge.Stale:
-		return advice.Unique(e.steps("reasons", it.Reason.String(), f))
-	}
-	steps, release := e.steps("stale", it.Reason.String(), f), "Stale release"
-	if len(gates) > 0 {
-		release = "Stale release of what is gated"
+		return advice.Unique(a.steps("reasons", it.Reason.String(), f))
+	case len(gates) == 0:
+		steps = a.steps("stale", "Stale", f)
 	}
 	for _, g := range gates {
-		if g.Why == reconciler.AwaitingConfirmation && len(gates) > 1 {
-			continue // it alone releases nothing
-		}
-		steps = append(steps, e.adviseGate(g, f)...)
-		if g.Why == reconciler.AwaitingConfirmation || g.Why == reconciler.Breaker {
-			release = "" // what is advised about it is how it is released
+		if g.Refusal != reconciler.AwaitingConfirmation || len(gates) == 1 { // with others that alone releases nothing
+			steps = append(steps, a.adviseGate(g, f)...)
 		}
 	}
-	steps = append(steps, e.steps("stale", release, f)...)
-	if len(gates) == 0 || gates[0].Why == reconciler.AwaitingConfirmation {
-		steps = append(steps, e.steps("stale", "Stale pause", f)...)
-	}
-	return advice.Unique(steps)
+	return advice.Unique(append(a.steps("stale", it.Reason.String(), f), steps...))
 }
 
-func (e *Explanation) adviseGate(g reconciler.Gate, f advice.Facts) []document.Advice {
+func (a *answer) adviseGate(g report.Gate, f advice.Facts) []document.Advice {
+	name := string(g.Refusal)
 	switch {
-	case g.Why == reconciler.Paused && g.Pool != "":
-		return e.steps("gates", "Paused pool", e.facts(map[string]string{"pool": g.Pool}, nil))
-	case g.Why == reconciler.EtcdRestored && e.Restore.Complete():
-		f = e.facts(f.Names, nil)
-	case g.Why == reconciler.EtcdRestored:
-		f = e.facts(map[string]string{"restored": e.Restore.Date()}, e.Restore.Awaiting)
+	case g.Pool != "":
+		name, f = name+" pool", a.facts(map[string]string{"pool": g.Pool})
+	case g.Refusal == reconciler.EtcdRestored && a.Restore.Complete():
+		f = a.facts(f.Names)
+	case g.Refusal == reconciler.EtcdRestored:
+		f = a.facts(map[string]string{"restored": a.Restore.Date()}, a.Restore.Awaiting...)
 	}
-	return e.steps("gates", string(g.Why), f)
+	return a.steps("gates", name, f)
 }
 
 // adviseFinding is what can be done about a finding.
-func (e *Explanation) adviseFinding(f judge.Finding) []document.Advice {
-	if f.Kind == judge.Conflict {
-		return conflictOf(e.question.Judgement, f).advise(e.question.Advisor)
-	}
-	for _, ip := range strings.Split(f.IP, ",") {
-		if e.conflicts[ip] { // what is done about it must be done in an order
-			return e.steps("findings", string(judge.Conflict), advice.Facts{Names: map[string]string{"ip": ip}})
-		}
-	}
+func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	names := map[string]string{}
 	names["ip"], _, _ = strings.Cut(f.IP, ",")
 	names["pool"], _, _ = strings.Cut(f.Pool, ",")
-	name := string(f.Kind)
 	if len(f.Pods) > 0 {
 		names["pod"], _, _ = strings.Cut(f.Pods[0], "_")
 	}
 	if len(f.ContainerIDs) > 0 {
 		names["container"] = f.ContainerIDs[0]
 	}
+	name := string(f.Kind)
 	switch {
+	case f.Kind == judge.Conflict:
+		return conflictOf(a.q.Judgement, f).advise(a.q.Advisor)
+	case a.isInConflict(f.IP): // what is done about it must be done in an order
+		return a.steps("findings", string(judge.Conflict), advice.Facts{Names: names})
 	case f.Kind != judge.Unrecorded || f.CanRepair():
 	case names["container"] != "":
 		name = "Unrecorded sandbox"
 	default:
 		name = "Unrecorded pod"
 	}
-	var nodes []string
-	if f.Node != "" {
-		nodes = []string{f.Node}
+	if f.Node == "" {
+		return advice.Unique(a.steps("findings", name, a.facts(names)))
 	}
-	return advice.Unique(e.steps("findings", name, e.facts(names, nodes)))
+	return advice.Unique(a.steps("findings", name, a.facts(names, f.Node)))
+}
+
+// isInConflict reports whether several carry one of the addresses, which are joined by commas.
+func (a *answer) isInConflict(addresses string) bool {
+	return slices.ContainsFunc(strings.Split(addresses, ","), func(ip string) bool { return a.conflicts[ip] })
 }
 
 // advise puts together all that can be done: what is or may become an outage first. Of many
 // items with one reason the steps of the first few are shown, of a node or pool of one.
-func (e *Explanation) advise() []document.Advice {
-	most, many := 50, e.Subject.Kind == Node || e.Subject.Kind == Pool
+func (a *answer) advise() []document.Advice {
+	s := a.q.Subject
+	most, many := 50, s.Kind == Node || s.Kind == Pool
 	if many {
 		most = 1
 	}
 	var all []document.Advice
-	seen := map[string]int{}
+	times := map[string]int{} // by what it is about
 	take := func(what string, steps []document.Advice, most int) {
-		if seen[what]++; seen[what] <= most {
+		if times[what]++; len(steps) > 0 && times[what] <= most {
 			all = append(all, steps...)
 		}
 	}
-	shown := map[string]bool{} // what else there is to say of an address in conflict is to ask about it
+	// All there is to say of an address in conflict is said of the conflict, once for its pods and its sandboxes.
+	said := map[string]bool{}
 	for _, kind := range judge.Kinds() {
-		for i, f := range e.Findings {
-			conflict := f.IP + " " + f.Pool
-			switch {
-			case f.Kind != kind:
-			case kind == judge.Conflict && shown[conflict]: // of its pods, and of its sandboxes
-			case kind != judge.Conflict && shown[f.IP] && e.conflicts[f.IP]:
-			default:
-				take(string(kind), e.Document.FindingAdvice[i], 5*most)
-				shown[conflict], shown[f.IP] = true, true
+		for _, f := range a.Findings {
+			if f.Kind == kind && !(kind == judge.Conflict && said[f.IP+f.Pool]) && !(kind != judge.Conflict && said[f.IP]) {
+				take(string(kind), a.adviseFinding(f), 5*most)
+				said[f.IP+f.Pool], said[f.IP] = kind == judge.Conflict, said[f.IP] || kind == judge.Conflict
 			}
 		}
 	}
 	for _, verdict := range []judge.Verdict{judge.Held, judge.Stale, judge.InUse} {
-		for _, it := range e.Document.Items {
+		for _, it := range a.d.Items {
 			why := it.Verdict.String() + it.Reason.String()
 			for _, g := range it.Gates {
 				why += string(g.Refusal) + g.Pool
 			}
-			isShown := e.conflicts[it.IP] && shown[it.IP] || many && verdict == judge.InUse
-			if it.Verdict == verdict && len(it.Advice) > 0 && !isShown {
+			if it.Verdict == verdict && !said[it.IP] && !(many && verdict == judge.InUse) && it.SharesVerdictOf == "" {
 				take(why, it.Advice, most)
 			}
 		}
 	}
-	return append(advice.Unique(all), e.listing()...)
-}
-
-// listing is how the items of a node or pool are listed one by one.
-func (e *Explanation) listing() (steps []document.Advice) {
+	all = advice.Unique(all)
 	switch {
-	case len(e.Document.Items) == 0:
-	case e.Subject.Kind == Node:
-		return e.steps("more", "items of a node", advice.Facts{Nodes: []string{e.Subject.Name}})
-	case e.Subject.Kind == Pool:
-		for _, p := range e.Pools {
-			steps = append(steps, e.steps("more", "items of a pool", advice.Facts{Names: map[string]string{"pool": p.Ref()}})...)
+	case len(a.d.Items) == 0:
+	case s.Kind == Node:
+		all = append(all, a.steps("more", "items of a node", a.facts(nil, s.Name))...)
+	case s.Kind == Pool:
+		for _, p := range a.d.PoolUsage {
+			all = append(all, a.steps("more", "items of a pool", a.facts(map[string]string{"pool": p.Pool}))...)
 		}
 	}
-	return steps
+	return all
 }

@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -46,6 +45,14 @@ func (c carrier) String() string {
 	return text
 }
 
+// rank orders phantoms before the pods that the API has.
+func (c carrier) rank() int {
+	if c.phantom {
+		return 0
+	}
+	return 1
+}
+
 // conflictOf is who carries an address, and whom its pool names. The pods and the sandboxes
 // of one address are separate findings, which are taken together.
 func conflictOf(j *judge.Judgement, f judge.Finding) conflict {
@@ -70,30 +77,27 @@ func conflictOf(j *judge.Judgement, f judge.Finding) conflict {
 	return c
 }
 
-// carriers are the sandboxes with an address, and the pods of which no sandbox with it is
-// known.
+// carriers are the sandboxes with an address, and the pods of which no sandbox with it is known.
 func carriers(o *judge.Observation, ip string, pods, ids []string) (all []carrier) {
 	seen := map[string]bool{}
 	for _, b := range sandboxes(o) {
 		ref := b.pod.String()
-		found := slices.Contains(ids, b.ID) || slices.Contains(pods, ref)
-		if !found || !b.Fresh || b.State != string(v1alpha1.SandboxReady) || !slices.Contains(b.Addresses, ip) {
+		if !slices.Contains(ids, b.ID) && !slices.Contains(pods, ref) || !runs(b.ExplainedSandbox) || !slices.Contains(b.Addresses, ip) {
 			continue
 		}
-		c := carrier{pod: ref, uid: b.UID, node: b.Node, container: b.ID}
-		c.phantom = isPhantomOf(b.ExplainedSandbox, o.Pods[b.pod])
+		c := carrier{pod: ref, uid: b.UID, node: b.Node, container: b.ID, phantom: isPhantomOf(b.ExplainedSandbox, o.Pods[b.pod])}
 		if b.Created != nil {
 			c.since = *b.Created
 		}
 		seen[ref] = seen[ref] || !c.phantom
 		all = append(all, c)
 	}
-	slices.Sort(pods)
-	for _, ref := range slices.Compact(pods) {
+	for _, ref := range pods {
 		namespace, name, _ := strings.Cut(ref, "/")
 		pod := o.Pods[types.NamespacedName{Namespace: namespace, Name: name}]
 		if pod != nil && !seen[ref] && pod.Phase != podstate.Finished && slices.Contains(carried(o, pod), ip) {
 			all = append(all, carrier{pod: ref, uid: pod.UID, node: pod.Node, since: pod.Created})
+			seen[ref] = true
 		}
 	}
 	return all
@@ -109,44 +113,42 @@ func (c conflict) advise(a advice.Advisor) (steps []document.Advice) {
 	if len(c.carriers) < 2 {
 		return a.Steps("findings", string(judge.Conflict), advice.Facts{Names: map[string]string{"ip": c.ip}})
 	}
-	phantoms, pods := c.split()
-	named, repaired := c.named(), c.repaired()
-	var rule string // an entry of advice.yaml
-	var keeper carrier
-	var leaving []carrier          // who gives the address up, in this order
-	var entryFirst, entryLast bool // an entry is written before that, or after
+	slices.SortStableFunc(c.carriers, func(a, b carrier) int {
+		return cmp.Or(a.rank()-b.rank(), a.since.Compare(b.since), strings.Compare(a.pod, b.pod))
+	})
+	firstPod := slices.IndexFunc(c.carriers, func(x carrier) bool { return !x.phantom })
+	named, repaired := -1, c.carrierOf(c.repair)
+	if c.entry != nil {
+		named = c.carrierOf(c.entry.PodRef())
+	}
+	rule, keeper := "nobody keeps", -1        // an entry of advice.yaml
+	var repairsFirst, repairsLast, atEnd bool // atEnd: the one that keeps it ends last
 	switch {
 	case named >= 0 && !c.carriers[named].phantom: // the others have no entry that their DEL could free
-		rule, keeper, leaving = "pod is named", c.carriers[named], c.without(named)
-		for i, x := range leaving {
-			if x.pod == keeper.pod { // to delete the pod would end the one that keeps it
-				leaving[i].phantom = x.phantom || x.container != "" && x.node != ""
-			}
-		}
+		rule, keeper = "pod is named", named
 	case named >= 0:
 		// If the phantom ended first its DEL would free the entry while others carry the address, and the next ADD
 		// could hand it out.
-		rule, keeper, leaving = "phantom is named", c.carriers[named], append(c.without(named), c.carriers[named])
+		rule, keeper, atEnd = "phantom is named", named, true
+	// The entry of another is held while anybody carries the address, so that it is not handed out meanwhile.
+	case c.entry != nil && c.entry.Verdict == judge.InUse || firstPod < 0:
 	// Where nobody is named no DEL frees anything, and the next ADD may hand the address out once more. An
 	// entry comes first, but where all pods but one are phantoms: they are ended.
-	case c.entry == nil && len(pods) == 1:
-		rule, keeper, leaving, entryLast = "only one pod", pods[0], phantoms, true
-	case c.entry == nil && c.repair != "" && len(pods) > 0:
-		rule, keeper, leaving, entryFirst = "entry first", carrier{pod: c.repair}, c.without(repaired), true
-		if repaired >= 0 {
-			keeper = c.carriers[repaired]
-		}
-	case c.entry == nil:
-		rule, leaving = "nobody keeps", append(phantoms, pods...)
-	// The entry of another is held while anybody carries the address, so that it is not handed out meanwhile.
-	case c.entry.Verdict == judge.InUse:
-		rule, leaving = "another has it", c.carriers
-	case len(pods) == 0:
-		rule, leaving = "only phantoms", phantoms
+	case c.entry == nil && firstPod < len(c.carriers)-1 && c.repair == "":
+	case c.entry == nil && firstPod < len(c.carriers)-1:
+		rule, keeper, repairsFirst = "entry first", repaired, true
 	default:
-		rule, keeper, leaving, entryLast = "oldest keeps", pods[0], append(phantoms, pods[1:]...), true
+		rule, keeper, repairsLast = "oldest keeps", firstPod, true
 	}
-	names := map[string]string{"ip": c.ip, "pool": c.pool, "place": "no pool", "keeper": keeper.String()}
+	names := map[string]string{"ip": c.ip, "pool": c.pool, "place": "no pool", "keeper": c.repair, "entry": "nobody"}
+	leaving := c.carriers
+	if keeper >= 0 {
+		names["keeper"] = c.carriers[keeper].String()
+		leaving = slices.Delete(slices.Clone(c.carriers), keeper, keeper+1)
+	}
+	if atEnd {
+		leaving = append(leaving, c.carriers[keeper])
+	}
 	if c.entry != nil {
 		names["entry"] = c.entry.PodRef()
 	}
@@ -159,61 +161,32 @@ func (c conflict) advise(a advice.Advisor) (steps []document.Advice) {
 		}
 	}
 	add(true, rule, advice.Facts{Names: names})
-	add(entryFirst, "write back", advice.Facts{Names: names})
+	add(repairsFirst, "write back", advice.Facts{Names: names})
 	for _, x := range leaving { // a pod that the API has is made again, a phantom is ended on its node
 		f := advice.Facts{Names: map[string]string{"ip": c.ip, "pod": x.pod, "container": x.container}}
 		if x.node != "" {
 			f.Nodes = []string{x.node}
 		}
-		add(x.phantom, "end the sandbox", f)
-		add(!x.phantom, "delete the pod", f)
+		// To delete the pod would end its other sandbox that keeps the address, too.
+		isEnded := x.phantom || keeper >= 0 && x.pod == c.carriers[keeper].pod && x.container != "" && x.node != ""
+		add(isEnded, "end the sandbox", f)
+		add(!isEnded, "delete the pod", f)
 	}
-	add(entryLast, "write back", advice.Facts{Names: names})
+	add(repairsLast, "write back", advice.Facts{Names: names})
 	add(true, "over", advice.Facts{Names: names})
 	return steps
 }
 
-// named is the carrier that the entry names, by the id of its sandbox, else by its pod; -1
-// for none.
-func (c conflict) named() int {
-	if c.entry == nil {
-		return -1
-	}
-	id := c.entry.ContainerID()
-	if i := slices.IndexFunc(c.carriers, func(x carrier) bool { return id != "" && x.container == id }); i >= 0 {
-		return i
-	}
-	podRef, uid, repaired := strings.Cut(c.entry.PodRef(), "_")
-	return slices.IndexFunc(c.carriers, func(x carrier) bool {
-		return x.pod == podRef && (repaired && x.uid == uid || !repaired && !x.phantom)
-	})
-}
-
-// repaired is the carrier for which an entry would be written; -1 for none.
-func (c conflict) repaired() int {
-	podRef, uid, phantom := strings.Cut(c.repair, "_")
-	return slices.IndexFunc(c.carriers, func(x carrier) bool { return x.pod == podRef && (!phantom || x.uid == uid) })
-}
-
-// split tells phantoms from pods that the API has, each the oldest first.
-func (c conflict) split() (phantoms, pods []carrier) {
-	oldest := slices.SortedStableFunc(slices.Values(c.carriers), func(a, b carrier) int {
-		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.pod, b.pod))
-	})
-	for _, x := range oldest {
-		if x.phantom {
-			phantoms = append(phantoms, x)
-		} else {
-			pods = append(pods, x)
+// carrierOf is the carrier that an entry names, by the id of its sandbox, else by its pod; -1 for none.
+func (c conflict) carrierOf(podRef string) int {
+	if c.entry != nil {
+		id := c.entry.ContainerID()
+		if i := slices.IndexFunc(c.carriers, func(x carrier) bool { return id != "" && x.container == id }); i >= 0 {
+			return i
 		}
 	}
-	return phantoms, pods
-}
-
-// without are all carriers but one; -1 for all.
-func (c conflict) without(i int) []carrier {
-	if i < 0 {
-		return c.carriers
-	}
-	return slices.Delete(slices.Clone(c.carriers), i, i+1)
+	pod, uid, repaired := strings.Cut(podRef, "_")
+	return slices.IndexFunc(c.carriers, func(x carrier) bool {
+		return x.pod == pod && (repaired && x.uid == uid || !repaired && !x.phantom)
+	})
 }

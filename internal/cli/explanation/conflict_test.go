@@ -58,15 +58,15 @@ func TestConflict_WhoKeepsTheAddress(t *testing.T) {
 		"nobody is named: the one for which an entry can be written": {nil, []carrier{on("default/a", "ca", 1), on("default/b", "cb", 5)}, "default/b",
 			"writes it for default/b", []string{repairing, deleting("a")}},
 		"nobody is named, and nothing can be written": {nil, []carrier{{pod: "default/a"}, {pod: "default/b"}}, "",
-			"none keeps it", []string{deleting("a"), deleting("b")}},
+			"None of them keeps 10.0.0.7", []string{deleting("a"), deleting("b")}},
 		"another is named and has it": {entry("default/c", "cc", judge.InUse), []carrier{on("default/a", "ca", 1), phantom("default/b", "cb", 5)}, "",
-			"for default/c, which has it", []string{deleting("a"), ending("cb")}},
+			"None of them keeps 10.0.0.7. It is recorded in pool kube-system/p for default/c", []string{ending("cb"), deleting("a")}},
 		"another is named that does not run: the oldest": {entry("default/c", "cc", judge.Held), []carrier{on("default/a", "ca", 5), on("default/b", "cb", 1)}, "",
 			"default/b on node-cb keeps 10.0.0.7, as the pod that has had it longest", []string{deleting("a"), repairing}},
 		"another is named that does not run: the pod": {entry("default/c", "cc", judge.Held), []carrier{on("default/a", "ca", 5), phantom("default/b", "cb", 1)}, "",
 			"default/a on node-ca keeps 10.0.0.7", []string{ending("cb"), repairing}},
 		"another is named, and only phantoms carry it": {entry("default/c", "cc", judge.Held), []carrier{phantom("default/a", "ca", 5), phantom("default/b", "cb", 1)}, "",
-			"so none keeps it", []string{ending("cb"), ending("ca")}},
+			"None of them keeps 10.0.0.7", []string{ending("cb"), ending("ca")}},
 		"one carrier alone: nothing is concluded": {nil, []carrier{on("default/a", "ca", 1)}, "", "see which of them keeps it", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestConflict_StepsStayInTheirOrderBesideOthers(t *testing.T) {
 
 // The API's pod of the name of a sandbox is not known to be the sandbox's.
 func TestAdviseFinding_PodIsDeletedOnlyWithoutASandbox(t *testing.T) {
-	e := &Explanation{question: Question{Advisor: advisor}}
+	e := &answer{q: Question{Advisor: advisor}}
 	f := judge.Finding{Kind: judge.Unrecorded, IP: "10.0.0.7", Pods: []string{"default/web-0"}}
 	for _, ids := range [][]string{nil, {"box-1"}} {
 		f.ContainerIDs = ids

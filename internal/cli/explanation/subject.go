@@ -3,9 +3,15 @@ package explanation
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Kind is what a Subject is.
@@ -86,4 +92,85 @@ func (s Subject) isPool(p *ippool.Pool) bool {
 		return p.Problem == "" && p.Range.Prefix() == s.Range
 	}
 	return p.Name == s.Name && (s.Namespace == "" || p.Namespace == s.Namespace)
+}
+
+// about picks what of a judgement is about a subject.
+type about struct {
+	items    map[judge.ID]bool
+	findings func(*judge.Finding) bool
+	pools    map[string]bool // that are asked about, or that have the items
+}
+
+func (a *about) Pool(ref string) bool          { return a.pools[ref] }
+func (a *about) Item(it *judge.Item) bool      { return a.items[it.ID()] }
+func (a *about) Finding(f *judge.Finding) bool { return a.findings(f) }
+
+// pick is what is about a subject; pods are what is known of a pod.
+func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *about {
+	a := &about{items: map[judge.ID]bool{}, pools: map[string]bool{}}
+	for _, p := range j.Observation.Pools {
+		a.pools[p.Ref()] = s.Kind == Pool && s.isPool(p) || s.Kind == Address && p.Problem == "" && p.Range.Contains(s.Address)
+	}
+	is := func(*judge.Item) bool { return true }
+	switch s.Kind {
+	case Address:
+		j = j.About(s.Address)
+		a.findings = func(f *judge.Finding) bool { return slices.Contains(strings.Split(f.IP, ","), s.Address.String()) }
+	case Pod:
+		is, a.findings = ofPod(s, pods)
+	case Node:
+		is, a.findings = report.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name)
+	case Pool:
+		is = func(it *judge.Item) bool {
+			return it.Pool != nil && a.pools[it.Object()] ||
+				it.Pool == nil && slices.ContainsFunc(it.PoolNames(), func(p types.NamespacedName) bool { return a.pools[p.String()] })
+		}
+		a.findings = func(f *judge.Finding) bool { return slices.ContainsFunc(strings.Split(f.Pool, ","), a.Pool) }
+	}
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		if !is(it) {
+			continue
+		}
+		a.items[it.ID()] = true
+		if shared := it.SharesVerdictOf(); shared != nil {
+			a.items[shared.ID()] = true // whose gates are its own
+		}
+		for _, p := range it.PoolNames() {
+			a.pools[p.String()] = a.pools[p.String()] || s.Kind != Pool
+		}
+	}
+	return a
+}
+
+// ofPod picks what is recorded for a pod, as itself or as a phantom, what is recorded for
+// others of the addresses that it carries, and the findings that name it.
+func ofPod(s Subject, pods []document.ExplainedPod) (func(*judge.Item) bool, func(*judge.Finding) bool) {
+	var carried []string
+	for _, p := range pods {
+		carried = append(carried, p.Carries...)
+		for _, b := range p.Sandboxes {
+			carried = append(carried, b.Addresses...)
+		}
+	}
+	return func(it *judge.Item) bool {
+			owner := it.Owner()
+			return owner.Namespace == s.Namespace && owner.Name == s.Name || slices.Contains(carried, it.Text())
+		}, func(f *judge.Finding) bool {
+			return slices.ContainsFunc(f.Pods, func(p string) bool { return p == s.ref() || strings.HasPrefix(p, s.ref()+"_") })
+		}
+}
+
+// ofNode picks the findings about a node or its pods.
+func ofNode(j *judge.Judgement, name string) func(*judge.Finding) bool {
+	here := map[string]bool{} // its pods, and the ids of its sandboxes
+	for _, s := range sandboxes(j.Observation) {
+		here[s.ID] = here[s.ID] || s.Node == name
+	}
+	for _, p := range j.Observation.Pods {
+		here[p.String()] = p.Node == name
+	}
+	return func(f *judge.Finding) bool {
+		isHere := func(x string) bool { return here[x] }
+		return f.Node == name || f.Node == "" && slices.ContainsFunc(slices.Concat(f.ContainerIDs, f.Pods), isHere)
+	}
 }

@@ -49,7 +49,7 @@ func (on FailOn) Fails(r *Report) bool {
 	for _, it := range r.Released {
 		released[it.ID()] = true
 	}
-	return slices.ContainsFunc(slices.Concat(r.Allocations, r.Reservations), func(it *judge.Item) bool {
+	return slices.ContainsFunc(r.Items(), func(it *judge.Item) bool {
 		isNamed := names(it.Verdict.String()) || names(it.Reason.String()) || names(string(r.Refused[it.ID()].Why))
 		return isNamed && OwnRow(it) && !released[it.ID()]
 	}) || slices.ContainsFunc(r.Findings, func(f judge.Finding) bool { return names(string(f.Kind)) })

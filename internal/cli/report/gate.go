@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Gate is a cause for which Stale items are not released.
@@ -22,62 +23,52 @@ type Gate struct {
 	LastReleasableAt  *time.Time `json:"lastReleasableAt,omitempty"`
 
 	first, last time.Time // the same, with fractions of a second
-	behind      int       // for how many of them it is not the only gate
+	isNotAlone  bool      // another gate stands against one of them, too
 }
 
-// sentence says what stands against how many. No item is said to be released when this gate
-// opens that another gate stands against as well.
+// sentence says what stands against them. Nothing is said to be released when this gate opens while another stands.
 func (g *Gate) sentence() string {
-	but, first, last := "", g.first.UTC().Format(time.RFC3339), g.last.UTC().Format(time.RFC3339)
-	if g.behind > 0 {
-		but = fmt.Sprintf(", but for %d that something else stands against, too", g.behind)
-	}
+	first, last := g.first.UTC().Format(time.RFC3339), g.last.UTC().Format(time.RFC3339)
 	switch {
 	case g.Refusal != reconciler.AwaitingConfirmation || g.last.IsZero():
 		return g.Detail
-	case g.behind == g.Count:
+	case g.isNotAlone:
 		return "is not confirmed before " + last
 	case g.first.Equal(g.last):
-		return fmt.Sprintf("will be released at %s unless something contradicts it%s", first, but)
+		return fmt.Sprintf("will be released at %s unless something contradicts it", first)
 	}
-	return fmt.Sprintf("will be released from %s to %s unless something contradicts it%s", first, last, but)
+	return fmt.Sprintf("will be released from %s to %s unless something contradicts it", first, last)
 }
 
 // gatesOf are the gates that stand, in the order of the refusals, each once: those that
 // open at their own time for each item are one.
-func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused, f Filter) []Gate {
+func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
 	gates := []Gate{}
-	byKey := map[reconciler.Gate]int{}
-	add := func(g reconciler.Gate, n, behind int) {
-		at := g.At
-		if g.At = (time.Time{}); g.Why == reconciler.AwaitingConfirmation && !at.IsZero() {
+	add := func(g reconciler.Gate, n int, isNotAlone bool) {
+		if g.Why == reconciler.AwaitingConfirmation && !g.At.IsZero() {
 			g.Detail = ""
 		}
-		i, there := byKey[g]
-		if !there {
-			i = len(gates)
-			byKey[g] = i
-			gates = append(gates, Gate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool})
+		i := slices.IndexFunc(gates, func(x Gate) bool { return x.Refusal == g.Why && x.Pool == g.Pool && x.Detail == g.Detail })
+		if i < 0 {
+			i, gates = len(gates), append(gates, Gate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, first: g.At})
 		}
 		e := &gates[i]
 		e.Count += n
-		e.behind += behind
-		if !at.IsZero() && (e.first.IsZero() || at.Before(e.first)) {
-			e.first = at
+		e.isNotAlone = e.isNotAlone || isNotAlone
+		if g.At.Before(e.first) {
+			e.first = g.At
 		}
-		if at.After(e.last) {
-			e.last = at
+		if g.At.After(e.last) {
+			e.last = g.At
 		}
 	}
 	for _, g := range standing {
-		if g.Pool == "" || f.Pool(g.Pool) {
-			add(g, 0, 0)
-		}
+		add(g, 0, false)
 	}
 	for _, x := range refused {
-		if f.Item(x.Item) && x.Gate.Why != reconciler.DryRunRefusal {
+		if x.Gate.Why != reconciler.DryRunRefusal {
 			for _, g := range append([]reconciler.Gate{x.Gate}, x.Also...) {
-				add(g, 1, min(len(x.Also), 1))
+				add(g, 1, len(x.Also) > 0)
 			}
 		}
 	}
@@ -88,6 +79,15 @@ func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused, f Filter)
 	order := func(g Gate) int { return slices.Index(reconciler.Refusals(), g.Refusal) }
 	slices.SortStableFunc(gates, func(a, b Gate) int { return cmp.Or(order(a)-order(b), cmp.Compare(a.Pool, b.Pool)) })
 	return gates
+}
+
+// GatesAgainst are all that stand against the release of an item. Something Stale without any is released by the next
+// pass.
+func (r *Report) GatesAgainst(it *judge.Item) []Gate {
+	if x, refused := r.RefusedOf(it); refused {
+		return gatesOf(nil, []reconciler.Refused{x})
+	}
+	return nil
 }
 
 // When is a time, nil for zero.

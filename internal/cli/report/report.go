@@ -11,12 +11,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Report is a judgement, or of it what a filter picks, with what stands against each
-// Stale item.
+// Report is a judgement, or what was asked for of it, with what stands against each Stale item.
 type Report struct {
 	*judge.Judgement
 	Filter Filter
@@ -29,102 +29,123 @@ type Report struct {
 
 	// Ran: this is of a run, and DryRun of one that wrote nothing.
 	Ran, DryRun bool
-	Released    []*judge.Item
-	Left        []reconciler.Refused // in the order in which they were refused
+	Released    []*judge.Item        // by place
+	Left        []reconciler.Refused // by place
 	Repaired    []judge.Finding
 	Unrepaired  []reconciler.Unrepaired
 	// Requests are what a run would send, where that is asked for; else nil.
 	Requests *Requests
+
+	picks Picks
+}
+
+// Picks picks what of a judgement a report is about.
+type Picks interface {
+	Pool(ref string) bool // "<namespace>/<name>"
+	Item(*judge.Item) bool
+	Finding(*judge.Finding) bool
 }
 
 // OfCheck is a judgement with what a pass would do now.
 func OfCheck(j *judge.Judgement, plan *reconciler.Plan, f Filter) *Report {
-	return of(j, plan.Refused, plan.Standing, f)
+	r := Of(j, plan.Refused, plan.Standing, f)
+	r.Filter = f
+	return r
 }
 
 // OfRun is the result of a run; of the findings those that are left.
 func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
-	r := of(out.Judgement, out.Refused, out.Standing, f)
-	r.Ran, r.DryRun, r.Repaired, r.Unrepaired = true, dryRun, out.Repaired, out.Unrepaired
-	r.Released = only(out.Released, f.Item)
-	r.Left = only(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
+	r := Of(out.Judgement, out.Refused, out.Standing, f)
+	r.Filter, r.Ran, r.DryRun, r.Repaired, r.Unrepaired = f, true, dryRun, out.Repaired, out.Unrepaired
+	r.Released = Only(out.Released, f.Item)
+	slices.SortStableFunc(r.Released, judge.ByPlace)
+	r.Left = Only(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
+	slices.SortStableFunc(r.Left, func(a, b reconciler.Refused) int { return judge.ByPlace(a.Item, b.Item) })
 	if !dryRun {
-		r.Findings = only(r.Findings, func(f judge.Finding) bool { return !slices.ContainsFunc(out.Repaired, f.Is) })
+		r.Findings = Only(r.Findings, func(f judge.Finding) bool { return !slices.ContainsFunc(out.Repaired, f.Is) })
 	}
 	return r
 }
 
-func of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, f Filter) *Report {
+// Of is what is picked of a judgement, with the gates that stand against it.
+func Of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, picks Picks) *Report {
 	picked := *j
-	picked.Allocations, picked.Reservations = only(j.Allocations, f.Item), only(j.Reservations, f.Item)
-	picked.Findings = only(j.Findings, func(x judge.Finding) bool { return f.Finding(&x) })
-	r := &Report{Judgement: &picked, Filter: f, Of: j.Summary(), Refused: map[judge.ID]reconciler.Refused{}}
+	picked.Allocations, picked.Reservations = Only(j.Allocations, picks.Item), Only(j.Reservations, picks.Item)
+	picked.Findings = Only(j.Findings, func(x judge.Finding) bool { return picks.Finding(&x) })
+	refused = Only(refused, func(x reconciler.Refused) bool { return picks.Item(x.Item) })
+	standing = Only(standing, func(g reconciler.Gate) bool { return g.Pool == "" || picks.Pool(g.Pool) })
+	r := &Report{Judgement: &picked, Of: j.Summary(), Refused: map[judge.ID]reconciler.Refused{}, Gates: gatesOf(standing, refused), picks: picks}
 	for _, x := range refused {
-		if f.Item(x.Item) {
-			r.Refused[x.ID()] = x
+		r.Refused[x.ID()] = x
+	}
+	return r
+}
+
+// Only are those of a list that something is true of; never nil.
+func Only[T any](all []T, is func(T) bool) []T {
+	found := []T{}
+	for _, x := range all {
+		if is(x) {
+			found = append(found, x)
 		}
 	}
-	r.Gates = gatesOf(standing, refused, f)
-	return r
+	return found
 }
 
-// only is a copy of those that a filter lets through.
-func only[T any](all []T, is func(T) bool) []T {
-	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return !is(x) })
+// Pools are the pools that are asked for.
+func (r *Report) Pools() []*ippool.Pool {
+	return Only(r.Observation.Pools, func(p *ippool.Pool) bool { return r.picks.Pool(p.Ref()) })
 }
 
 // Summary counts what was asked for.
 func (r *Report) Summary() judge.Summary {
 	sum := r.Judgement.Summary()
-	sum.Pools = 0
-	for _, p := range r.Observation.Pools {
-		if r.Filter.Pool(p.Ref()) {
-			sum.Pools++
-		}
-	}
+	sum.Pools = len(r.Pools())
 	return sum
 }
 
-// RefusedOf is what stands against an item. A reservation that shares an allocation's
-// verdict shares that, too.
+// Items are the allocations and then the reservations.
+func (r *Report) Items() []*judge.Item { return slices.Concat(r.Allocations, r.Reservations) }
+
+// RefusedOf is what stands against the release of an item, and whether anything does. A reservation that shares an
+// allocation's verdict shares that, too.
 func (r *Report) RefusedOf(it *judge.Item) (reconciler.Refused, bool) {
 	if shared := it.SharesVerdictOf(); shared != nil {
 		it = shared
 	}
 	x, refused := r.Refused[it.ID()]
-	return x, refused
+	return x, refused && x.Gate.Why != reconciler.DryRunRefusal
 }
 
-// Pick are the items of a verdict that have a row of their own: a reservation that shares
-// its allocation's verdict stands in its allocation's row.
+// Pick are the items of a verdict that have a row of their own.
 func (r *Report) Pick(v judge.Verdict) []*judge.Item {
-	is := func(it *judge.Item) bool { return it.Verdict == v && OwnRow(it) }
-	return only(slices.Concat(r.Allocations, r.Reservations), is)
+	return Only(r.Items(), func(it *judge.Item) bool { return it.Verdict == v && OwnRow(it) })
 }
 
-// OwnRow reports whether an item is listed by itself.
+// OwnRow reports whether an item is listed by itself: a reservation that shares its allocation's verdict stands in its
+// allocation's row.
 func OwnRow(it *judge.Item) bool { return it.Allocation != nil || len(it.Related()) == 0 }
 
 // Addresses are those of what needs attention, or of everything, each once: what -o name
 // prints. What has no readable address is left out.
-func (r *Report) Addresses(all bool) []string {
+func (r *Report) Addresses(all bool) (texts []string) {
 	var found []netip.Addr
-	for _, it := range slices.Concat(r.Allocations, r.Reservations) {
-		if (all || it.Verdict != judge.InUse || len(r.Filter.Verdicts) > 0) && it.Address().IsValid() {
+	for _, it := range r.Items() {
+		if all || it.Verdict != judge.InUse || len(r.Filter.Verdicts) > 0 {
 			found = append(found, it.Address())
 		}
 	}
 	for _, f := range r.Findings {
 		for _, text := range strings.Split(f.IP, ",") {
-			if addr, err := netip.ParseAddr(text); err == nil {
-				found = append(found, addr)
-			}
+			addr, _ := netip.ParseAddr(text)
+			found = append(found, addr)
 		}
 	}
 	slices.SortFunc(found, netip.Addr.Compare)
-	var texts []string
 	for _, addr := range slices.Compact(found) {
-		texts = append(texts, addr.String())
+		if addr.IsValid() {
+			texts = append(texts, addr.String())
+		}
 	}
 	return texts
 }

@@ -1,12 +1,12 @@
 package screen
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -19,58 +19,41 @@ func (s *Screen) Report(r *report.Report) {
 	switch {
 	case !r.Ran:
 		s.Findings("FINDINGS", r.Findings)
-		s.items(section{title: "STALE", level: table.Warn, release: true}, r, r.Pick(judge.Stale))
+		s.items(table.Warn, "STALE", r, r.Pick(judge.Stale))
 	case r.DryRun:
 		s.dryRun(r)
 	default:
 		s.ran(r)
 	}
-	s.items(section{title: "HELD", level: table.Plain}, r, r.Pick(judge.Held))
+	s.items(table.Plain, "HELD", r, r.Pick(judge.Held))
 	if s.All {
-		s.items(section{title: "IN USE", level: table.Good}, r, r.Pick(judge.InUse))
+		s.items(table.Good, "IN USE", r, r.Pick(judge.InUse))
 	}
 }
 
 func (s *Screen) ran(r *report.Report) {
-	allocations := 0
-	var released, left []*judge.Item
-	for _, it := range r.Released {
-		if it.Allocation != nil {
-			allocations++
-		}
-		if report.OwnRow(it) {
-			released = append(released, it)
-		}
-	}
-	for _, x := range r.Left {
-		left = append(left, x.Item)
-	}
-	reservations := len(r.Released) - allocations
-	s.Line("Released %s and %s; %s left.", Count(allocations, "allocation"), Count(reservations, "reservation"), Count(len(left), "stale item"))
+	allocations := len(report.Only(r.Released, func(it *judge.Item) bool { return it.Allocation != nil }))
+	s.Line("Released %s and %s; %s left.", Count(allocations, "allocation"), Count(len(r.Released)-allocations, "reservation"),
+		Count(len(r.Left), "stale item"))
 	s.Findings("FINDINGS LEFT", r.Findings)
-	s.items(section{title: "RELEASED", level: table.Good}, r, byPlace(released))
-	s.items(section{title: "NOT RELEASED", level: table.Warn, release: true}, r, byPlace(left))
+	s.items(table.Good, "RELEASED", r, report.Only(r.Released, report.OwnRow))
+	s.items(table.Warn, "NOT RELEASED", r, document.Rows(r.Left, itemOf))
 	s.repaired("REPAIRED", r)
 }
 
+func itemOf(x reconciler.Refused) *judge.Item { return x.Item }
+
 // dryRun writes what would become of everything that is stale.
 func (s *Screen) dryRun(r *report.Report) {
-	var now, afterwards, never []*judge.Item
-	for _, x := range r.Left {
-		switch {
-		case x.Gate.Why == reconciler.DryRunRefusal:
-			now = append(now, x.Item)
-		case !x.At().IsZero():
-			afterwards = append(afterwards, x.Item)
-		default:
-			never = append(never, x.Item)
-		}
-	}
 	s.Line("A dry run: nothing is written.")
 	s.Findings("FINDINGS", r.Findings)
-	s.items(section{title: "WOULD BE RELEASED NOW", level: table.Warn, release: true}, r, byPlace(now))
-	s.items(section{title: "WOULD BE RELEASED LATER", level: table.Warn, release: true}, r, byPlace(afterwards))
-	s.items(section{title: "WOULD NOT BE RELEASED", level: table.Bad, release: true}, r, byPlace(never))
+	const now, never = "WOULD BE RELEASED NOW", "WOULD NOT BE RELEASED"
+	for _, title := range []string{now, "WOULD BE RELEASED LATER", never} {
+		s.items(table.Warn, title, r, document.Rows(report.Only(r.Left, func(x reconciler.Refused) bool {
+			isNow := x.Gate.Why == reconciler.DryRunRefusal
+			return isNow == (title == now) && (isNow || x.At().IsZero() == (title == never))
+		}), itemOf))
+	}
 	s.repaired("WOULD BE REPAIRED", r)
 	if r.Requests != nil {
 		s.requests(r.Requests)
@@ -97,13 +80,6 @@ func (s *Screen) requests(r *report.Requests) {
 	}
 }
 
-func byPlace(items []*judge.Item) []*judge.Item {
-	slices.SortStableFunc(items, func(a, b *judge.Item) int {
-		return cmp.Or(cmp.Compare(a.Object(), b.Object()), a.Address().Compare(b.Address()))
-	})
-	return items
-}
-
 // repaired writes what was written back, and what was not and why.
 func (s *Screen) repaired(title string, r *report.Report) {
 	if len(r.Repaired)+len(r.Unrepaired) == 0 {
@@ -118,7 +94,7 @@ func (s *Screen) repaired(title string, r *report.Report) {
 		if u.Why == reconciler.Breaker { // the same for many
 			why[u.Detail]++
 		} else {
-			s.Text("not repaired: ", u.String())
+			why[u.String()]++
 		}
 	}
 	s.notRepaired(why)
@@ -134,8 +110,7 @@ func (s *Screen) notRepaired(why map[string]int) {
 // Recovery writes what recover wrote, or would write, and below why something is not written.
 func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
 	s.summary(report.OfRun(out, !wrote, report.Filter{}))
-	columns := []table.Column{{Name: "ADDRESS"}, {Name: "STATE"}, {Name: "WHY"}, {Name: "POD", Cut: 14},
-		{Name: "INSTEAD OF", Cut: 12}, {Name: "NODE", Cut: 8, Optional: true}, {Name: "POOL", Cut: 16, Optional: true}}
+	columns := []string{"ADDRESS", "STATE", "WHY", "POD", "INSTEAD OF", "NODE", "POOL"}
 	var rows [][]string
 	why, written := map[string]int{}, 0
 	for _, r := range out.Writes() {

@@ -1,7 +1,10 @@
 package screen
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -11,90 +14,70 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// manyRows is from how many rows on a section has a row for each group of items instead
-// of one for each item; fewRows is how many of a group are shown then.
+// manyRows is how many rows of a section are shown without -o wide, fewRows how many findings of a kind where there
+// are more.
 const (
 	manyRows = 40
 	fewRows  = 3
 )
 
-// section is a part of the screen with items.
-type section struct {
-	title   string
-	level   table.Level
-	release bool // a column says when or why not
+// items writes a section of items, of some verdict or fate.
+func (s *Screen) items(level table.Level, title string, r *report.Report, items []*judge.Item) {
+	rows := document.Rows(items, func(it *judge.Item) document.AllocationRow { return document.OfItem(r, it) })
+	s.rows(level, title, r.Observation.Now, rows)
 }
 
-// items writes a section with the rows of items.
-func (s *Screen) items(sec section, r *report.Report, items []*judge.Item) {
-	rows := make([]document.AllocationRow, 0, len(items))
-	for _, it := range items {
-		rows = append(rows, document.OfItem(r, it))
-	}
-	s.rows(sec, r.Observation.Now, rows)
-}
-
-// rows writes a section: a row for each item and below it the sentences behind its verdict and behind what
-// stands against its release, or, where there are many, a row for each group of them.
-func (s *Screen) rows(sec section, now time.Time, rows []document.AllocationRow) {
+// rows writes a section: a row for each item, and below it the sentences behind its verdict and behind what stands
+// against its release alone. Of many there are the counts of each reason, and the first rows without sentences.
+func (s *Screen) rows(level table.Level, title string, now time.Time, rows []document.AllocationRow) {
 	if len(rows) == 0 {
 		return
 	}
-	s.Title(sec.level, sec.title, len(rows))
-	alone := 0
-	for _, d := range rows {
-		if d.IsReservation {
-			alone++
-		}
-	}
-	if alone == 1 {
-		s.Line("1 of them is a reservation without an allocation.")
-	} else if alone > 1 {
-		s.Line("%d of them are reservations without an allocation.", alone)
-	}
+	s.Title(level, title, len(rows))
+	shown := rows
 	if len(rows) > manyRows && !s.Wide {
-		s.groups(sec, now, rows)
-		return
+		s.Text("", reasons(rows)+".")
+		shown = rows[:manyRows]
 	}
-	cells := make([][]string, 0, len(rows))
-	for _, d := range rows {
-		cells = append(cells, rowCells(d, now))
+	release := ""
+	if level == table.Warn { // what is Stale and not released
+		release = "RELEASE"
 	}
-	lines, leftOut := s.Lines(rowColumns(sec), cells)
-	for _, header := range lines[:len(lines)-len(rows)] {
-		s.Line("%s", header)
+	columns := []string{"ADDRESS", "REASON", release, "POD", "SANDBOX", "NODE", "POOL OR RESERVATION"}
+	if s.Wide {
+		columns = append(columns, "INTERFACE", "CONTAINER", "RULE", "MESSAGE")
 	}
-	for i, line := range lines[len(lines)-len(rows):] {
+	lines := s.Lines(columns, document.Rows(shown, func(d document.AllocationRow) []string { return cells(d, now)[:len(columns)] }))
+	headers := len(lines) - len(shown)
+	for i, line := range lines {
 		s.Line("%s", line)
-		if s.Wide {
-			continue // it has a column for the sentence
+		if i < headers || s.Wide || len(shown) < len(rows) {
+			continue
 		}
-		s.Text("    ", rows[i].Message)
-		if sec.release && ofItsOwn(rows[i].Refusal) {
-			s.Text("    ", rows[i].Detail)
+		s.Text("    ", shown[i-headers].Message)
+		if why := shown[i-headers].Refusal; why == reconciler.Changed || why == reconciler.LeaseBusy || why == reconciler.WriteFailed {
+			s.Text("    ", shown[i-headers].Detail) // the others are above the sections, once
 		}
 	}
-	if leftOut != "" {
-		s.Line("%s", leftOut)
+	if more := len(rows) - len(shown); more > 0 {
+		s.Line("and %s; -o wide has them all.", Count(more, "more row"))
 	}
-	s.legend(sec, rows)
-}
-
-// ofItsOwn reports whether a refusal is about a single item: the others are above the
-// sections, once.
-func ofItsOwn(why reconciler.Refusal) bool {
-	return why == reconciler.Changed || why == reconciler.LeaseBusy || why == reconciler.WriteFailed
-}
-
-func rowColumns(sec section) []table.Column {
-	return []table.Column{
-		{Name: "ADDRESS"}, {Name: "REASON"}, {Name: "RELEASE", Hidden: !sec.release}, {Name: "POD", Cut: 14}, {Name: "SANDBOX"},
-		{Name: "NODE", Cut: 8, Optional: true}, {Name: "POOL OR RESERVATION", Cut: 19, Optional: true},
-		{Name: "INTERFACE", Wide: true}, {Name: "CONTAINER", Wide: true}, {Name: "RULE", Wide: true}, {Name: "MESSAGE", Wide: true},
+	if release != "" && slices.ContainsFunc(rows, isUnconfirmed) {
+		s.Text("", "? = unconfirmed: released once nothing has contradicted the verdict for --confirm-after. "+
+			"RELEASE is for a run that starts now (UTC); 'serve' may have confirmed it earlier.")
 	}
 }
 
-func rowCells(d document.AllocationRow, now time.Time) []string {
+// reasons counts rows by reason.
+func reasons(rows []document.AllocationRow) string {
+	n := map[string]int{}
+	for _, d := range rows {
+		n[reason(d)]++
+	}
+	return strings.Join(document.Rows(slices.Sorted(maps.Keys(n)), func(name string) string { return fmt.Sprint(n[name], " ", name) }), ", ")
+}
+
+func cells(d document.AllocationRow, now time.Time) []string {
 	if d.IsReservation {
 		d.Pool += " (reservation)"
 	}
@@ -114,8 +97,6 @@ func isUnconfirmed(d document.AllocationRow) bool { return d.Verdict == judge.St
 // release is when something Stale is released, or in a word why it is not. A time within a day of now has no date.
 func release(d document.AllocationRow, now time.Time) string {
 	switch {
-	case d.Verdict != judge.Stale:
-		return "-"
 	case d.Refusal == "":
 		return "now"
 	case d.ReleasableAt == nil:
@@ -124,12 +105,4 @@ func release(d document.AllocationRow, now time.Time) string {
 		return d.ReleasableAt.Format(time.TimeOnly)
 	}
 	return d.ReleasableAt.Format(time.RFC3339)
-}
-
-// legend explains the marks that the rows have.
-func (s *Screen) legend(sec section, rows []document.AllocationRow) {
-	if sec.release && slices.ContainsFunc(rows, isUnconfirmed) {
-		s.Text("", "? = unconfirmed: released once nothing has contradicted the verdict for --confirm-after. "+
-			"RELEASE is for a run that starts now (UTC); 'serve' may have confirmed it earlier.")
-	}
 }

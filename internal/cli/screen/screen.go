@@ -2,7 +2,7 @@
 // what is stale and when it will be released, then what is held; each section with its
 // count, and the counts add up to the first line.
 //
-// screen.go has what all share, check.go the order of the sections, items.go and groups.go the rows, pools.go
+// screen.go has what all share, check.go the order of the sections, items.go the rows, pools.go
 // how full pools are, and explain.go what is known of one thing and what to do about it.
 package screen
 
@@ -40,14 +40,18 @@ func (s *Screen) Title(level table.Level, title string, n int) {
 }
 
 // Table writes rows.
-func (s *Screen) Table(columns []table.Column, rows [][]string) { s.Rows(&s.text, columns, rows) }
+func (s *Screen) Table(columns []string, rows [][]string) {
+	for _, line := range s.Lines(columns, rows) {
+		s.Line("%s", line)
+	}
+}
 
 // summary writes the first line, and what a reader must know to believe the rest.
 func (s *Screen) summary(r *report.Report) {
 	sum := r.Summary()
 	lone, stale := "", "stale"
-	if n := sum.Lone.InUse + sum.Lone.Held + sum.Lone.Stale; n > 0 {
-		lone = fmt.Sprintf(" (%d without an allocation: %s)", n, verdicts(sum.Lone.InUse, sum.Lone.Held, sum.Lone.Stale))
+	if n := sum.Lone; n != (judge.Lone{}) {
+		lone = fmt.Sprintf(" (%d without an allocation: %d in use, %d held, %d stale)", n.InUse+n.Held+n.Stale, n.InUse, n.Held, n.Stale)
 	}
 	if len(r.Released) > 0 {
 		stale = "stale before this run"
@@ -59,39 +63,19 @@ func (s *Screen) summary(r *report.Report) {
 		s.Text("", fmt.Sprintf("Only what was asked for; in all %s, %s, %s and %s.", Count(r.Of.Pools, "pool"),
 			Count(r.Of.Allocations, "allocation"), Count(r.Of.Reservations, "reservation"), Count(r.Of.Findings, "finding")))
 	}
-	restore := r.Restore.Text() // it is among the gates
-	s.notes(slices.DeleteFunc(slices.Clone(r.Notes()), func(text string) bool { return text == restore }))
-	s.gates(r.Gates)
+	s.circumstances(r.Notes(), r.Gates)
 }
 
-func (s *Screen) notes(texts []string) {
-	for _, text := range texts {
-		s.Text("Note: ", text)
-	}
-}
-
-// verdicts lists the counts that are not zero.
-func verdicts(inUse, held, stale int) string {
-	var parts []string
-	for i, n := range []int{inUse, held, stale} {
-		if n > 0 {
-			parts = append(parts, fmt.Sprint(n, []string{" in use", " held", " stale"}[i]))
+// circumstances writes what a reader must know to believe the rest, and what stands between Stale and released.
+func (s *Screen) circumstances(notes []string, gates []report.Gate) {
+	for _, text := range notes {
+		isGate := func(g report.Gate) bool { return g.Detail == text } // as a restore of etcd is
+		if !slices.ContainsFunc(gates, isGate) {
+			s.Text("Note: ", text)
 		}
 	}
-	return strings.Join(parts, ", ")
-}
-
-// gates writes what stands between Stale and released.
-func (s *Screen) gates(gates []report.Gate) {
 	for _, g := range gates {
-		waiting := fmt.Sprintf("%d stale items wait for it", g.Count)
-		switch g.Count {
-		case 0:
-			waiting = "no stale item waits for it"
-		case 1:
-			waiting = "1 stale item waits for it"
-		}
-		s.Text("", fmt.Sprintf("%s: %s (%s).", g.Refusal, g.Detail, waiting))
+		s.Text("", fmt.Sprintf("%s: %s (%s).", g.Refusal, g.Detail, Count(g.Count, "stale item")))
 	}
 }
 
@@ -103,13 +87,23 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// list is as many of the texts, and how many more there are.
-func list(all []string, most int) string {
-	if len(all) <= most {
+// list is as many of the texts, and how many more there are; all of them with -o wide.
+func (s *Screen) list(all []string, most int) string {
+	if len(all) <= most || s.Wide {
 		return strings.Join(all, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }
+
+// gap writes an empty line between what is there and what follows.
+func (s *Screen) gap() {
+	if s.text.Len() > 0 {
+		s.Line("")
+	}
+}
+
+// fact writes a line of facts under a name.
+func (s *Screen) fact(name, text string) { s.Text(fmt.Sprintf("  %-16s ", name), text) }
 
 // Findings writes findings, what is an outage first; of many a few of each kind.
 func (s *Screen) Findings(title string, found []judge.Finding) {
@@ -117,20 +111,19 @@ func (s *Screen) Findings(title string, found []judge.Finding) {
 		return
 	}
 	s.Title(table.Bad, title, len(found))
-	texts := map[judge.Kind][]string{}
-	for _, f := range found {
-		texts[f.Kind] = append(texts[f.Kind], f.Message)
-	}
-	shorten := !s.Wide && len(found) > manyRows
+	n := map[judge.Kind]int{}
 	for _, k := range judge.Kinds() {
-		for i, text := range texts[k] {
-			if i < fewRows || !shorten {
-				s.Text(fmt.Sprintf("%-18s  ", k), text)
+		for _, f := range found {
+			if f.Kind != k {
+				continue
+			}
+			if n[k]++; n[k] <= fewRows || s.Wide || len(found) <= manyRows {
+				s.Text(fmt.Sprintf("%-18s  ", k), f.Message)
 			}
 		}
 	}
 	for _, k := range judge.Kinds() {
-		if more := len(texts[k]) - fewRows; more > 0 && shorten {
+		if more := n[k] - fewRows; more > 0 && !s.Wide && len(found) > manyRows {
 			s.Text(fmt.Sprintf("%-18s  ", k), fmt.Sprintf("and %d more: the same with '--reason %s -o wide'", more, k))
 		}
 	}

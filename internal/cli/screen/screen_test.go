@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
@@ -145,37 +144,6 @@ func TestScreens_Golden(t *testing.T) {
 	if wide := text(table.Style{Wide: true}, planned(t, many())); strings.Count(wide, "default/web-") < 60 {
 		t.Error("-o wide has not every row")
 	}
-}
-
-// Whatever the names and the width, each address stands in a row with its reason.
-func TestNothingThatMattersIsCutAtAnyWidth(t *testing.T) {
-	name := rapid.StringMatching(`[a-z]([a-z0-9.-]{0,251}[a-z0-9])?`)
-	rapid.Check(t, func(rt *rapid.T) {
-		node, pool := name.Draw(rt, "node"), name.Draw(rt, "pool")
-		var entries []Allocation
-		var sandboxes []ReportEdit
-		for i := range rapid.IntRange(1, 6).Draw(rt, "entries") {
-			id, pod := fmt.Sprint("box-", i), name.Draw(rt, "pod")
-			entries = append(entries, Alloc(fmt.Sprint(i+1), "default/"+pod, id, "net1"))
-			switch rapid.IntRange(0, 3).Draw(rt, "fate") {
-			case 0:
-				sandboxes = append(sandboxes, Gone(id, "uid-1"))
-			case 1:
-				sandboxes = append(sandboxes, Sandbox(id, "uid-1", OfPod(pod)))
-			case 2:
-				sandboxes = append(sandboxes, Sandbox(id, "uid-1", OfPod(pod), NotReady(nil)))
-			}
-		}
-		r := planned(t, Pool(pool, "fd00:1234:5678:9abc:def0:1234:5678:0/112", entries...), Node(node), FreshReport(node, sandboxes...))
-		shown := text(table.Style{Width: rapid.IntRange(40, 300).Draw(rt, "width"), Wide: rapid.Bool().Draw(rt, "wide")}, r)
-		for _, it := range r.Allocations {
-			d := document.OfItem(r, it)
-			row := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(d.IP) + ` +` + regexp.QuoteMeta(reason(d)) + ` .*` + regexp.QuoteMeta(d.Sandbox))
-			if !row.MatchString(shown) {
-				rt.Fatalf("no row has %s, %s and %s whole:\n%s", d.IP, reason(d), d.Sandbox, shown)
-			}
-		}
-	})
 }
 
 func TestColourIsForTitlesOnATerminalAlone(t *testing.T) {

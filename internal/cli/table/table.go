@@ -1,38 +1,24 @@
-// Package table lays out what the command line shows to a person: rows in columns that
-// fit the terminal, and text that is broken between words. A cell is cut in the middle
-// only where its column allows for it; addresses, verdicts and reasons never are.
+// Package table lays out what the command line shows to a person: rows in columns, and text that is broken between
+// words. Nothing is cut: a name is what somebody searches for.
 package table
 
 import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 )
 
-// Column is one column of a table.
-type Column struct {
-	Name string
-	// Hidden: never shown.
-	Hidden bool
-	// Wide: shown with -o wide only.
-	Wide bool
-	// Cut is the least width in characters to which its cells may be cut; 0 for never.
-	Cut int
-	// Optional: left out where the rows do not fit otherwise, the last one first.
-	Optional bool
-}
-
-// Style is how tables are shown.
+// Style is how text is shown.
 type Style struct {
-	Width     int  // of a line, in characters; 0 for no limit
-	Wide      bool // every column, and nothing is cut
+	Width     int  // of a line of prose, in characters; 0 for no limit
+	Wide      bool // every column and row
 	NoHeaders bool
 	Color     bool
 }
@@ -55,96 +41,30 @@ func For(f *os.File, env func(string) string) Style {
 	return s
 }
 
-// gap is between two columns.
-const gap = 2
-
-// Rows writes rows under the names of their columns; each row has a cell for each column, and an empty one
-// is shown as a dash. Where a column had to be left out, a last line says so.
-func (s Style) Rows(w io.Writer, columns []Column, rows [][]string) {
-	lines, note := s.Lines(columns, rows)
-	for _, line := range lines {
-		fmt.Fprintln(w, line)
-	}
-	if note != "" {
-		fmt.Fprintln(w, note)
-	}
-}
-
-// Lines are the lines that Rows writes, the names of the columns first unless they are not
-// to be shown; note is the line about columns that had to be left out, "" for none.
-func (s Style) Lines(columns []Column, rows [][]string) (lines []string, note string) {
-	names, widths, cells := make([]string, len(columns)), make([]int, len(columns)), make([]int, len(columns))
-	for i, c := range columns {
-		if c.Hidden || c.Wide && !s.Wide {
-			continue // a width of 0 is that of a column that is not shown
-		}
-		for _, row := range rows {
-			cells[i] = max(cells[i], utf8.RuneCountInString(Dash(clean(row[i]))))
-		}
-		names[i], widths[i] = c.Name, max(cells[i], utf8.RuneCountInString(c.Name))
-	}
-	leftOut := s.fit(columns, widths)
-	if len(leftOut) > 0 && !s.NoHeaders {
-		note = fmt.Sprintf("(%s: not shown at %d columns; see -o wide)", strings.Join(leftOut, ", "), s.Width)
-	}
+// Lines are rows in columns, below the names of the columns unless they are not to be shown. Each row has a cell for each
+// column, and an empty one is shown as a dash. A column without a name is not shown.
+func (s Style) Lines(columns []string, rows [][]string) []string {
 	if !s.NoHeaders {
-		rows, cells = append([][]string{names}, rows...), widths
+		rows = append([][]string{columns}, rows...)
 	}
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		var line strings.Builder
-		for i, width := range widths {
-			if width > 0 {
-				fmt.Fprintf(&line, "%-*s", min(width, cells[i])+gap, shorten(Dash(clean(row[i])), width))
+		var cells []string
+		for i, cell := range row {
+			if columns[i] != "" {
+				cells = append(cells, Dash(Clean(cell)))
 			}
 		}
-		lines = append(lines, strings.TrimRight(line.String(), " "))
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
-	return lines, note
+	_ = w.Flush() // into memory
+	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 }
 
-// fit makes columns narrower, and leaves some out by a width of 0, until a line fits. It returns the names
-// of those that it has left out.
-func (s Style) fit(columns []Column, widths []int) (leftOut []string) {
-	whole := slices.Clone(widths) // with a column less the others need not be cut as much
-	for s.Width > 0 && !s.Wide && !s.shrink(columns, widths) {
-		at := len(columns) - 1
-		for at >= 0 && (!columns[at].Optional || whole[at] == 0) {
-			at--
-		}
-		if at < 0 {
-			break
-		}
-		leftOut = append(leftOut, columns[at].Name)
-		whole[at] = 0
-		copy(widths, whole)
-	}
-	return leftOut
-}
-
-// shrink makes the widest of the columns that may be cut narrower until a line fits, and
-// reports whether it does.
-func (s Style) shrink(columns []Column, widths []int) bool {
-	for {
-		total, widest := -gap, -1
-		for i, c := range columns {
-			if widths[i] > 0 {
-				total += widths[i] + gap
-			}
-			canBeCut := c.Cut > 0 && widths[i] > max(c.Cut, utf8.RuneCountInString(c.Name))
-			if canBeCut && (widest < 0 || widths[i] > widths[widest]) {
-				widest = i
-			}
-		}
-		if total <= s.Width || widest < 0 {
-			return total <= s.Width
-		}
-		widths[widest]--
-	}
-}
-
-// clean keeps what an object says from ending a cell or a line, and from moving the
+// Clean keeps what an object says from ending a cell or a line, and from moving the
 // terminal's cursor or the direction in which it writes.
-func clean(text string) string {
+func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
@@ -153,12 +73,55 @@ func clean(text string) string {
 	}, text)
 }
 
-// shorten cuts a text that is too long in the middle, where names differ least.
-func shorten(text string, to int) string {
-	r := []rune(text)
-	if len(r) <= to || to < 1 {
+// proseWidth is the longest line of prose where the terminal has room for more.
+const proseWidth = 120
+
+// Wrapped writes a text that is broken between words, its lines under each other, behind
+// a prefix. A word that is longer than a line stays whole: it may be an address.
+func (s Style) Wrapped(w io.Writer, prefix, text string) {
+	width := proseWidth
+	if s.Width > 0 {
+		width = min(width, s.Width)
+	}
+	prefix = Clean(prefix)
+	indent := utf8.RuneCountInString(prefix)
+	line, length, words := prefix, indent, 0
+	for _, word := range strings.Fields(Clean(text)) {
+		n := utf8.RuneCountInString(word)
+		if words > 0 && length+n > width {
+			fmt.Fprintln(w, strings.TrimRight(line, " "))
+			line, length, words = strings.Repeat(" ", indent), indent, 0
+		}
+		line += word + " "
+		length += n + 1
+		words++
+	}
+	fmt.Fprintln(w, strings.TrimRight(line, " "))
+}
+
+// Level is how much something matters; it has a colour on a terminal.
+type Level int
+
+const (
+	Plain Level = iota
+	Good
+	Warn
+	Bad
+)
+
+// Paint gives a text the colour of a level, where there is colour.
+func (s Style) Paint(level Level, text string) string {
+	code := [...]string{Plain: "1", Good: "32", Warn: "33", Bad: "31"}[level]
+	if !s.Color {
 		return text
 	}
-	head := (to - 1) / 2
-	return string(r[:head]) + "…" + string(r[len(r)-(to-1-head):])
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// Dash stands for nothing.
+func Dash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
 }

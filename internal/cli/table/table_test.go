@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -11,38 +12,27 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestRows(t *testing.T) {
-	ab := []Column{{Name: "A", Cut: 5}, {Name: "B", Cut: 5}}
-	whole := []Column{{Name: "ADDRESS"}, {Name: "REASON"}, {Name: "POD", Cut: 16}, {Name: "NODE", Cut: 10, Optional: true}, {Name: "POOL", Cut: 12, Optional: true},
-		{Name: "CONTAINER", Wide: true}, {Name: "RELEASE", Hidden: true}}
-	row := []string{"10.0.0.5", "TerminalButRunning", "default/" + strings.Repeat("a", 60), strings.Repeat("n", 60), "kube-system/10.0.0.0-24", "id", "now"}
+func TestLines(t *testing.T) {
+	rows := [][]string{{"10.0.0.5", "", "id"}, {"fd00::1234:5678", "default/" + strings.Repeat("ä", 60), ""}}
 	for name, c := range map[string]struct {
 		style   Style
-		columns []Column
-		row     []string
+		columns []string
 		want    string
 	}{
-		"the longest is cut first, in the middle": {Style{Width: 16, NoHeaders: true}, ab, []string{"abcdefghij", "12345"}, "abcd…ghij  12345\n"},
-		"nothing is cut without a limit":          {Style{NoHeaders: true}, ab, []string{"abcdefghij", "12345"}, "abcdefghij  12345\n"},
-		"without a column the others have its room": {Style{Width: 11, NoHeaders: true}, []Column{{Name: "A", Cut: 5}, {Name: "B", Cut: 5, Optional: true}},
-			[]string{"abcdefghij", "1234567890"}, "abcdefghij\n"},
-		"an empty cell is a dash": {Style{}, ab, []string{"", "x"}, "A  B\n-  x\n"},
-		"a column that does not fit is named below": {Style{Width: 60}, whole, row, "ADDRESS   REASON              POD               NODE\n" +
-			"10.0.0.5  TerminalButRunning  default…aaaaaaaa  nnnnn…nnnnnn\n(POOL: not shown at 60 columns; see -o wide)\n"},
-		"wide has all": {Style{Width: 80, Wide: true, NoHeaders: true}, whole, row, strings.Join(row[:6], "  ") + "\n"},
+		"under the names": {Style{}, []string{"ADDRESS", "POD", "CONTAINER"},
+			"ADDRESS          POD" + strings.Repeat(" ", 67) + "CONTAINER\n10.0.0.5         -" + strings.Repeat(" ", 69) + "id\nfd00::1234:5678  default/" + strings.Repeat("ä", 60) + "  -"},
+		"without the names, and a column that is not shown": {Style{NoHeaders: true}, []string{"ADDRESS", "", "CONTAINER"}, "10.0.0.5         id\nfd00::1234:5678  -"},
 	} {
-		var got strings.Builder
-		if c.style.Rows(&got, c.columns, [][]string{c.row}); got.String() != c.want {
-			t.Errorf("%s:\n%q, want\n%q", name, got.String(), c.want)
+		if got := strings.Join(c.style.Lines(c.columns, rows), "\n"); got != c.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, c.want)
 		}
 	}
 }
 
 func TestACellCannotForgeARowOrAColour(t *testing.T) {
-	var got strings.Builder
-	Style{NoHeaders: true}.Rows(&got, []Column{{Name: "A"}, {Name: "B"}}, [][]string{{"a\nSTALE 10.0.0.1\tx", "\x1b[31mred"}})
-	if want := "a STALE 10.0.0.1 x   [31mred\n"; got.String() != want {
-		t.Errorf("%q, want %q", got.String(), want)
+	got := Style{NoHeaders: true}.Lines([]string{"A", "B"}, [][]string{{"a\nSTALE 10.0.0.1\tx", "\x1b[31mred"}})
+	if want := []string{"a STALE 10.0.0.1 x   [31mred"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

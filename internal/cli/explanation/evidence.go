@@ -1,0 +1,215 @@
+package explanation
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// item is an allocation or reservation with its evidence and what stands against its release.
+func (a *answer) item(it *judge.Item) document.ExplainedItem {
+	gates := a.GatesAgainst(it)
+	d := document.ExplainedItem{
+		Key: it.Key(), Network: it.Network(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(),
+		IfName: it.IfName(), Judged: document.OfItem(a.Report, it).Judged, RuleText: it.Rule(),
+		Gates: document.Rows(gates, func(g report.Gate) document.ExplainedGate {
+			return document.ExplainedGate{Refusal: g.Refusal, Detail: g.Detail, Pool: g.Pool, OpensAt: g.FirstReleasableAt}
+		}),
+		Advice:          document.List(a.adviseItem(it, gates)),
+		KnownForSeconds: int64(it.Age(a.Observation.Now).Seconds()),
+	}
+	if it.Allocation != nil {
+		d.Pool = it.Object()
+	} else {
+		d.Reservation = it.Object()
+	}
+	if shared := it.SharesVerdictOf(); shared != nil {
+		d.SharesVerdictOf = shared.Object()
+	} else {
+		d.Evidence = evidence(it.Evidence())
+	}
+	return d
+}
+
+func evidence(ev *judge.Evidence) *document.Evidence {
+	d := &document.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Claimant, ClaimantNode: ev.ClaimantNode}
+	d.Sandbox = document.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: document.List(ev.Nodes),
+		WithoutReport: document.List(ev.WithoutReport)}
+	if p := ev.Pod; p != nil {
+		owns := map[judge.Ownership]string{judge.OwnerUnknown: "Unknown", judge.ItsPod: "ItsPod", judge.NotItsPod: "NotItsPod"}
+		d.Pod = &document.EvidencePod{Name: p.String(), UID: p.UID, Node: p.Node, Phase: ev.Phase.String(),
+			Ownership: owns[ev.Ownership], OnPod: ev.OnPod, NetworkStatus: networkStatus(p)}
+	}
+	return d
+}
+
+// networkStatus is the outcome of reading a pod's annotation: Missing, Unreadable or Readable.
+func networkStatus(p *podstate.Pod) string {
+	return map[podstate.NetworkStatus]string{podstate.StatusMissing: "Missing", podstate.StatusUnreadable: "Unreadable",
+		podstate.StatusReadable: "Readable"}[p.Status]
+}
+
+// podsOf is the pod that is asked about, where anything is known of it.
+func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.ExplainedPod {
+	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+	pod := j.Observation.Pods[name]
+	found := report.Only(sandboxes(j.Observation), func(b sandbox) bool { return b.pod == name })
+	if s.Kind != Pod || pod == nil && len(found) == 0 {
+		return []document.ExplainedPod{}
+	}
+	d := document.ExplainedPod{Name: s.ref(), InAPI: pod != nil, Carries: []string{},
+		Sandboxes: document.Rows(found, func(b sandbox) document.ExplainedSandbox { return b.ExplainedSandbox })}
+	if pod != nil {
+		d.UID, d.Node, d.Phase, d.NetworkStatus = pod.UID, pod.Node, pod.Phase.String(), networkStatus(pod)
+		d.Carries, d.Waits = carried(j.Observation, pod), waits(j, pod, d.Sandboxes, pools)
+	}
+	return []document.ExplainedPod{d}
+}
+
+// sandbox is a sandbox with the pod that its runtime names.
+type sandbox struct {
+	document.ExplainedSandbox
+	pod types.NamespacedName
+}
+
+// isPhantomOf reports whether the API's pod is another, or there is none; a sandbox without a
+// UID is nobody's.
+func isPhantomOf(b document.ExplainedSandbox, p *podstate.Pod) bool {
+	return p == nil || b.UID != "" && !p.Has(b.UID)
+}
+
+// runs reports whether a report that may be relied upon has a sandbox as running.
+func runs(b document.ExplainedSandbox) bool {
+	return b.Fresh && b.State == string(v1alpha1.SandboxReady)
+}
+
+// sandboxes are all that reports have, by node.
+func sandboxes(o *judge.Observation) (all []sandbox) {
+	for _, r := range o.Reports {
+		add := func(id, uid, state, namespace, name string, since time.Time, addresses []v1alpha1.Address) {
+			d := document.ExplainedSandbox{ID: id, UID: uid, Node: r.Name, State: state, Fresh: r.Fresh(o.Now),
+				Created: report.When(since), Addresses: []string{}}
+			for _, a := range addresses {
+				if addr, ok := podstate.ParseAddress(a); ok {
+					d.Addresses = append(d.Addresses, addr.String())
+				}
+			}
+			all = append(all, sandbox{d, types.NamespacedName{Namespace: namespace, Name: name}})
+		}
+		for _, b := range r.Sandboxes {
+			add(b.ID, b.UID, string(b.State), b.Namespace, b.Name, b.CreatedAt.Time, b.Addresses)
+		}
+		for _, a := range r.Attachments {
+			add(a.ID, a.UID, judge.Attached.String(), a.Namespace, a.Name, a.Since.Time, a.Addresses)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b sandbox) int { return cmp.Compare(a.Node, b.Node) })
+	return all
+}
+
+// waits says why a pod that is Pending may wait, as far as that is known here; "" where it is not.
+func waits(j *judge.Judgement, pod *podstate.Pod, sandboxes []document.ExplainedSandbox, pools *usage.Pools) string {
+	full := report.Only(pools.All, func(p *usage.Pool) bool { return slices.Contains(p.Waiting, pod.NamespacedName) })
+	hasAddress := func(b document.ExplainedSandbox) bool {
+		return runs(b) && b.Node == pod.Node && !isPhantomOf(b, pod) && len(b.Addresses) > 0
+	}
+	switch {
+	case pod.Phase != podstate.Pending:
+		return ""
+	case pod.Node == "":
+		return "it is not scheduled to a node yet, so that no address was asked for"
+	case slices.ContainsFunc(sandboxes, hasAddress):
+		return "its sandbox runs and has its address: what it waits for is not its network"
+	case len(full) > 0:
+		names := document.Rows(full, func(p *usage.Pool) string { return p.Ref() })
+		return "it is scheduled, and no address is left for it in " + strings.Join(names, ", ")
+	case !j.Restore.Complete():
+		return "it is scheduled; etcd was restored, and ADDs wait for as long as the fence holds whereabouts' Leases, " +
+			"90 s at the most"
+	}
+	return "it is scheduled, and no report has an address on a sandbox of it yet: its ADD is under way, or fails; " +
+		"its events say which"
+}
+
+// carried are the addresses of a pod's network-status that a pool may have, in their order.
+func carried(o *judge.Observation, pod *podstate.Pod) []string {
+	var all []netip.Addr
+	for _, i := range pod.Interfaces {
+		all = append(all, i.Addresses...)
+	}
+	slices.SortFunc(all, netip.Addr.Compare)
+	ofPool := func(addr netip.Addr) bool {
+		return slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return p.Problem == "" && p.Range.Contains(addr) })
+	}
+	return document.Rows(report.Only(slices.Compact(all), ofPool), netip.Addr.String)
+}
+
+// nodeNames are the nodes that are asked about, or that the items and findings are about.
+func (a *answer) nodeNames() []string {
+	if a.q.Subject.Kind == Node {
+		return []string{a.q.Subject.Name}
+	}
+	names := map[string]bool{}
+	for _, it := range a.Items() {
+		for _, node := range nodesOf(it) {
+			names[node] = true
+		}
+	}
+	for _, f := range a.Findings {
+		names[f.Node] = true
+	}
+	for _, p := range a.d.Pods {
+		names[p.Node] = true
+		for _, b := range p.Sandboxes {
+			names[b.Node] = true
+		}
+	}
+	delete(names, "")
+	return slices.Sorted(maps.Keys(names))
+}
+
+func (a *answer) node(name string) document.ExplainedNode {
+	d := document.ExplainedNode{Name: name, Agent: string(a.Judgement.Nodes[name])}
+	d.Awaited = a.Restore != nil && slices.Contains(a.Restore.Awaiting, name)
+	if n := a.Observation.Nodes[name]; n != nil {
+		d.InAPI, d.Ready, d.NotReadySince, d.OutOfService = true, n.Ready, report.When(n.NotReadySince), n.OutOfService
+	}
+	for _, r := range a.Observation.Reports {
+		if r.Name == name {
+			d.Report = &document.NodeReport{Fresh: r.Fresh(a.Observation.Now), LeaseRenewed: report.When(r.LeaseRenewed),
+				ObservedAt: report.When(r.ObservedAt.Time), Runtime: r.Runtime.Name + " " + r.Runtime.Version,
+				BootIDKnown: r.BootID != "", Sandboxes: len(r.Sandboxes), Attachments: len(r.Attachments)}
+		}
+	}
+	return d
+}
+
+// nodesOf are the nodes that decided about an item: those without a fresh report, else the one that
+// it is about.
+func nodesOf(it *judge.Item) []string {
+	ev := it.Evidence()
+	switch {
+	case ev == nil:
+		return nil
+	case len(ev.WithoutReport) > 0 && it.Verdict != judge.InUse:
+		return ev.WithoutReport
+	case it.Node() != "":
+		return []string{it.Node()}
+	case slices.Contains([]judge.Sandbox{judge.NodeDead, judge.NodeMissing, judge.Ready, judge.NotReady}, ev.Sandbox):
+		return ev.Nodes
+	}
+	return nil
+}
