@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -137,24 +136,5 @@ func TestPoolsCountWhatThePluginAssigns(t *testing.T) {
 		u := s.usage(t, "10.7.0.0-29")
 		equal(t, "usable and free", fmt.Sprint(u.Usable, u.Free), "<nil> <nil>")
 		contains(t, "why", u.Unknown, "default/bad", `exclude "10.7.0.300"`)
-	})
-
-	s.play(t, "explain of what has no entry", func(t *testing.T) {
-		n := network("n", harness.IPAM{"range": "10.7.0.0/28", "range_start": "10.7.0.2", "exclude": []string{"10.7.0.4"}})
-		check(t, s.CreateNAD(t.Context(), n))
-		taken := s.up(t, "worker-1", "live", n)
-		equal(t, "the first address", taken.ips, []string{"10.7.0.2"})
-		for addr, says := range map[string]string{
-			"10.7.0.1": "default/n begins with 10.7.0.2", "10.7.0.4": "default/n excludes 10.7.0.4/32", "10.7.0.15": "broadcast address",
-			"10.7.0.5": "10.7.0.3 is assigned before it", "10.7.0.3": "the next that is assigned by default/n",
-		} {
-			out := product(t, "explain", addr, "--kubeconfig", s.Kubeconfig())
-			out.exits(t, 1)
-			contains(t, addr, strings.Join(strings.Fields(out.stdout), " "), says)
-		}
-		equal(t, "the next address", s.up(t, "worker-1", "next", n).ips, []string{"10.7.0.3"})
-		if slices.Contains(s.up(t, "worker-1", "over", n).ips, "10.7.0.4") {
-			t.Error("whereabouts assigned what is excluded")
-		}
 	})
 }

@@ -1,7 +1,6 @@
 package ippool
 
 import (
-	"fmt"
 	"math/big"
 	"net/netip"
 	"slices"
@@ -50,36 +49,6 @@ func (n Network) boundsOf(p *Pool) Bounds {
 		return n.Bounds[i]
 	}
 	return Bounds{}
-}
-
-// NotUsable says why an address of the pool's range is not usable by this definition, as the end of a
-// sentence that begins with the definition's name; "" where it is.
-func (n Network) NotUsable(p *Pool, a netip.Addr) string {
-	bounds, prefix := n.boundsOf(p), p.Range.Prefix()
-	all := netipx.RangeOfPrefix(prefix)
-	span, ok := bounds.span(prefix)
-	switch {
-	case !all.Contains(a):
-		return fmt.Sprintf("assigns from %s only", prefix)
-	case !ok:
-		return fmt.Sprintf("assigns nothing of a range as small as %s", prefix)
-	case a == all.From():
-		return fmt.Sprintf("does not assign the network address of %s", prefix)
-	case a == all.To() && a.Is4():
-		return fmt.Sprintf("does not assign the broadcast address of %s", prefix)
-	case a == all.To():
-		return fmt.Sprintf("does not assign the last address of %s", prefix)
-	case a.Less(span.From()):
-		return fmt.Sprintf("begins with %s", span.From())
-	case span.To().Less(a):
-		return fmt.Sprintf("ends with %s", span.To())
-	}
-	for _, e := range bounds.Exclude {
-		if e.Contains(a) {
-			return fmt.Sprintf("excludes %s", e)
-		}
-	}
-	return ""
 }
 
 func (b Bounds) usable(prefix netip.Prefix) *netipx.IPSet {

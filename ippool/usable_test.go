@@ -61,12 +61,6 @@ func TestADefinitionAssignsFromThePoolThatItNames(t *testing.T) {
 	}
 }
 
-func TestARangeOfTwoAddressesIsSaidToBeTooSmall(t *testing.T) {
-	n := nadOf(`{"ipam":{"type":"whereabouts","range":"10.0.0.0/31"}}`).Networks[0]
-	p := poolNamed("10.0.0.0-31", "10.0.0.0/31")
-	equal(t, "why not", n.NotUsable(p, p.Range.Prefix().Addr()), "assigns nothing of a range as small as 10.0.0.0/31")
-}
-
 func TestTheSizeOfAWideRangeIsExact(t *testing.T) {
 	n := nadOf(`{"ipam":{"type":"whereabouts","range":"fd00::/48"}}`).Networks[0]
 	equal(t, "addresses of a /48", ippool.Size(n.Usable(poolNamed("fd00---48", "fd00::/48"))).String(), "1208925819614629174706174")

@@ -53,8 +53,6 @@ func (o *options) pools(c *cobra.Command, std streams, args []string) error {
 		return err
 	}
 	all := usage.Of(j)
-	all.AddWaiting()
-	all.AddBlocked()
 	pools := all.All
 	var only report.Filter // what stands against releases in other pools is no answer
 	if len(args) > 0 {

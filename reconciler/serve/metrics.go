@@ -141,8 +141,7 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 // update takes in what a pass has observed and done, and since when the first item is held for each reason.
 func (m *Metrics) update(out *reconciler.Result, oldestHeld map[judge.Reason]time.Time) {
 	m.countWrites(out)
-	pools := usage.Of(out.Judgement, out.Released...)
-	pools.AddWaiting()
+	pools := usage.Of(out.Judgement)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, g := range m.ofPass {

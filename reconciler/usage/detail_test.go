@@ -2,9 +2,6 @@ package usage_test
 
 import (
 	"fmt"
-	"net/netip"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -61,7 +58,6 @@ func TestWhichPodsWait(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			u := usage.Of(judged(append([]Part{Pod("bystander")}, c.parts...)...))
-			u.AddWaiting()
 			waits := 0
 			for _, p := range u.All {
 				for _, w := range p.Waiting {
@@ -109,40 +105,5 @@ func TestAPoolIsFoundByNameRangeAndAddress(t *testing.T) {
 		if got := len(u.Find(text)); got != want {
 			t.Errorf("%q finds %d pools, want %d", text, got, want)
 		}
-	}
-}
-
-func TestWhatAnAddressWithoutAnEntryIs(t *testing.T) {
-	bounded := net("a", `"range_start":"10.0.0.2"`, `"range_end":"10.0.0.5"`, `"exclude":["10.0.0.4/32"]`)
-	for _, c := range []struct {
-		addr, says string
-		parts      []Part
-	}{
-		{"10.0.0.0", "never assigned: default/a does not assign the network address", []Part{bounded, pool29()}},
-		{"10.0.0.7", "never assigned: default/a does not assign the broadcast address", []Part{bounded, pool29()}},
-		{"10.0.0.1", "never assigned: default/a begins with 10.0.0.2", []Part{bounded, pool29()}},
-		{"10.0.0.6", "never assigned: default/a ends with 10.0.0.5", []Part{bounded, pool29()}},
-		{"10.0.0.4", "never assigned: default/a excludes 10.0.0.4/32", []Part{bounded, pool29()}},
-		{"10.0.0.2", "the next that is assigned by default/a", []Part{bounded, pool29()}},
-		{"::ffff:10.0.0.2", "the next that is assigned by default/a", []Part{bounded, pool29()}},
-		{"10.0.0.3", "free, and 10.0.0.2 is assigned before it", []Part{bounded, pool29()}},
-		{"10.0.0.3", "the next that is assigned by default/a", []Part{bounded, pool29(2)}},
-		{"10.0.0.6", "free, and 10.0.0.4 is assigned before it", []Part{net("a"), pool29(1, 2), Reservation("10.0.0.3", "default/x", LongAgo)}},
-		{"10.0.0.3", "default/lost carries the address without an entry", []Part{net("a"), pool29(1, 2), Pod("lost", CarryingOn("default/a", "net1", "10.0.0.3"))}},
-		{"10.0.0.3", "has a reservation", []Part{bounded, pool29(2), Reservation("10.0.0.3", "default/x", LongAgo)}},
-		{"10.0.0.6", "free, and 10.0.0.1 is assigned before it (by default/b)", []Part{bounded, net("b"), pool29()}},
-		{"10.0.0.3", "not known whether the address would be assigned", []Part{pool29()}},
-	} {
-		addr := netip.MustParseAddr(c.addr)
-		got := usage.Unrecorded(judged(append(c.parts, Pod("bystander"))...).About(addr.Unmap()), addr)
-		if len(got) != 1 || !strings.Contains(got[0], c.says) || !strings.Contains(got[0], "kube-system/10.0.0.0-29") {
-			t.Errorf("%s: %q, want %q in it", c.addr, got, c.says)
-		}
-	}
-	if got := usage.Unrecorded(judged(bounded, pool29(2)), netip.MustParseAddr("10.0.0.2")); len(got) > 0 {
-		t.Errorf("of an address with an entry: %q", got)
-	}
-	if got := usage.Unrecorded(judged(bounded, pool29(2)), netip.MustParseAddr("10.9.0.2")); !slices.Equal(got, nil) {
-		t.Errorf("of an address of no pool: %q", got)
 	}
 }

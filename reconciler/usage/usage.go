@@ -31,15 +31,14 @@ type Pool struct {
 	Usable, Free *big.Int
 	// Used are the entries, of addresses that are not usable, too, and those that cannot be read.
 	Used, InUse, Held, Stale int
-	// Waiting are the pods that cannot start because the pool is full, by name. They are there after
-	// Pools.AddWaiting.
+	// Waiting are the pods that cannot start because the pool is full, by name.
 	Waiting []types.NamespacedName
-
-	free     *netipx.IPSet // nil where that is not known
-	reserved []netip.Addr  // in the pool's network and range, by address
-
 	// StaleEntries are the items that are Stale, by address.
 	StaleEntries []*judge.Item
+
+	free    *netipx.IPSet                // nil where that is not known
+	entries map[types.NamespacedName]int // by pod, once it is asked for
+	skipped *big.Int                     // how many reserved addresses an ADD tries before it gets one
 }
 
 // Definition is a NetworkAttachmentDefinition that addresses of a pool are assigned by.
@@ -72,30 +71,25 @@ type Pools struct {
 	o *judge.Observation
 }
 
-// Of is how full the pools of a judgement are, once released has been released: items of it.
-func Of(j *judge.Judgement, released ...*judge.Item) *Pools {
+// Of is how full the pools of a judgement are.
+func Of(j *judge.Judgement) *Pools {
 	u := &Pools{o: j.Observation}
 	definitions := u.definitions()
-	gone := releasedOf(released)
-	reserved := reservedAddresses(u.o.Reservations, definitions, gone)
-	known := make(map[*ippool.Pool]*Pool, len(j.Observation.Pools))
+	reserved := reservedAddresses(u.o.Reservations, definitions)
+	known := map[*ippool.Pool]*Pool{}
 	for _, stored := range j.Observation.Pools {
-		p := &Pool{Pool: stored}
-		known[stored] = p
-		if len(gone.entries) > 0 {
-			p.Pool = stored.Without(gone.entries[stored.Ref()], stored.ResourceVersion)
-		}
-		p.Used = len(p.Allocations)
+		p := &Pool{Pool: stored, Used: len(stored.Allocations)}
 		p.define(definitions, u.o)
 		p.count(reserved)
-		u.All = append(u.All, p)
+		known[stored], u.All = p, append(u.All, p)
 	}
 	for _, it := range j.Allocations {
-		if p := known[it.Pool]; p != nil && !gone.allocation(it) {
+		if p := known[it.Pool]; p != nil {
 			p.add(it)
 		}
 	}
 	slices.SortFunc(u.All, byFill)
+	u.addWaiting()
 	unrecorded := map[string]int{}
 	for i := range j.Findings {
 		if f := &j.Findings[i]; f.Kind == judge.Unrecorded {
@@ -105,6 +99,11 @@ func Of(j *judge.Judgement, released ...*judge.Item) *Pools {
 	for _, pool := range slices.Sorted(maps.Keys(unrecorded)) {
 		u.Notes = append(u.Notes, fmt.Sprintf("of what is counted as free in pool %s pods carry %d without an entry, which the next ADDs may hand out again: 'check --reason Unrecorded' lists them",
 			pool, unrecorded[pool]))
+	}
+	for _, p := range u.All {
+		if text := p.blocked(); text != "" {
+			u.Notes = append(u.Notes, text)
+		}
 	}
 	return u
 }

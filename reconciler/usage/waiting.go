@@ -21,21 +21,15 @@ type assigner struct {
 	definition *Definition
 }
 
-// AddWaiting finds the pods that wait for an address of each pool: Pending, bound to a node, WaitsAfter
+// addWaiting finds the pods that wait for an address of each pool: Pending, bound to a node, WaitsAfter
 // old, asking for a definition by which nothing is left, with fewer entries there than interfaces. Where a
 // definition has several ranges one that is full is enough: the ADD fails with it. A pod of
 // which another pool by the same definition and range has something left does not wait.
-func (u *Pools) AddWaiting() {
+func (u *Pools) addWaiting() {
 	by := map[types.NamespacedName][]assigner{}
 	for _, p := range u.All {
 		for _, d := range p.Definitions {
 			by[d.NamespacedName] = append(by[d.NamespacedName], assigner{p, d})
-		}
-	}
-	entries := map[*Pool]map[types.NamespacedName]int{}
-	for _, p := range u.All {
-		if len(p.Definitions) > 0 {
-			entries[p] = p.entriesByPod()
 		}
 	}
 	for _, pod := range u.o.Pods {
@@ -47,7 +41,7 @@ func (u *Pools) AddWaiting() {
 			interfaces[name]++
 		}
 		for name, n := range interfaces {
-			lacks := func(a assigner) bool { return !a.definition.next.IsValid() && entries[a.pool][pod.NamespacedName] < n }
+			lacks := func(a assigner) bool { return !a.definition.next.IsValid() && a.pool.entriesOf(pod.NamespacedName) < n }
 			for _, p := range waitedFor(by[name], pod, lacks) {
 				if n := len(p.Waiting); n == 0 || p.Waiting[n-1] != pod.NamespacedName { // once for all its definitions
 					p.Waiting = append(p.Waiting, pod.NamespacedName)
@@ -77,13 +71,15 @@ func waitedFor(all []assigner, pod *podstate.Pod, lacks func(assigner) bool) []*
 	return slices.DeleteFunc(found, func(p *Pool) bool { return left[p.Range.Prefix()] })
 }
 
-// entriesByPod counts the pool's entries of each pod: an ADD takes its own by podref and ifname.
-func (p *Pool) entriesByPod() map[types.NamespacedName]int {
-	counts := map[types.NamespacedName]int{}
-	for i := range p.Allocations {
-		if o := &p.Allocations[i].Owner; o.UID == "" {
-			counts[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]++
+// entriesOf is how many entries of a pod the pool has: an ADD takes its own by podref and ifname.
+func (p *Pool) entriesOf(pod types.NamespacedName) int {
+	if p.entries == nil {
+		p.entries = map[types.NamespacedName]int{}
+		for i := range p.Allocations {
+			if o := &p.Allocations[i].Owner; o.UID == "" {
+				p.entries[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]++
+			}
 		}
 	}
-	return counts
+	return p.entries[pod]
 }

@@ -72,17 +72,11 @@ type RecentReleases struct {
 
 // ExplainedItem is an allocation or reservation with its evidence.
 type ExplainedItem struct {
-	// Pool and Key are of an allocation, Reservation and Network of a reservation; the
-	// others are left out.
-	Pool        string `json:"pool,omitempty"`
+	AllocationRow
+	// Key is of an allocation, Reservation and Network are of a reservation, which has no pool.
 	Key         string `json:"key,omitempty"`
 	Reservation string `json:"reservation,omitempty"`
 	Network     string `json:"network,omitempty"`
-	IP          string `json:"ip"`
-	PodRef      string `json:"podRef"`
-	ContainerID string `json:"containerID"`
-	IfName      string `json:"ifName"`
-	Judged
 	// RuleText is the row of the verdict table that decided, with its conditions.
 	RuleText string `json:"ruleText"`
 	// SharesVerdictOf is the pool whose allocation a reservation belongs to; left out where

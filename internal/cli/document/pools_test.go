@@ -19,7 +19,6 @@ func poolsJSON(t *testing.T, parts ...Part) (string, *usage.Pools) {
 	t.Helper()
 	j := Judged(Observe(append(parts, Pod("bystander"))...), judge.Policy{})
 	u := usage.Of(j)
-	u.AddWaiting()
 	text, err := json.Marshal(document.OfPools(document.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u))
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package explanation
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -123,39 +124,39 @@ func (a *answer) isInConflict(addresses string) bool {
 	return slices.ContainsFunc(strings.Split(addresses, ","), func(ip string) bool { return a.conflicts[ip] })
 }
 
-// advise puts together all that can be done: what is or may become an outage first. Of many
-// items with one reason the steps of the first few are shown, of a node or pool of one.
+// advise puts together all that can be done: what is or may become an outage first; of a node or pool one example of
+// each finding, and of each reason that an item is held or stale for.
 func (a *answer) advise() []document.Advice {
-	s := a.q.Subject
-	most, many := 50, s.Kind == Node || s.Kind == Pool
-	if many {
-		most = 1
+	s, most, verdicts := a.q.Subject, math.MaxInt, []judge.Verdict{judge.Held, judge.Stale, judge.InUse}
+	if s.Kind == Node || s.Kind == Pool {
+		most, verdicts = 1, verdicts[:2]
 	}
 	var all []document.Advice
 	times := map[string]int{} // by what it is about
-	take := func(what string, steps []document.Advice, most int) {
-		if times[what]++; len(steps) > 0 && times[what] <= most {
+	take := func(what string, steps []document.Advice) {
+		if times[what]++; times[what] <= most {
 			all = append(all, steps...)
 		}
 	}
 	// All there is to say of an address in conflict is said of the conflict, once for its pods and its sandboxes.
 	said := map[string]bool{}
-	for _, kind := range judge.Kinds() {
+	for _, kind := range judge.Kinds() { // conflicts are the first
 		for _, f := range a.Findings {
-			if f.Kind == kind && !(kind == judge.Conflict && said[f.IP+f.Pool]) && !(kind != judge.Conflict && said[f.IP]) {
-				take(string(kind), a.adviseFinding(f), 5*most)
-				said[f.IP+f.Pool], said[f.IP] = kind == judge.Conflict, said[f.IP] || kind == judge.Conflict
+			isConflict := kind == judge.Conflict
+			if f.Kind == kind && (isConflict && !said[f.IP+f.Pool] || !isConflict && !said[f.IP]) {
+				take(string(kind), a.adviseFinding(f))
+				said[f.IP+f.Pool], said[f.IP] = isConflict, said[f.IP] || isConflict
 			}
 		}
 	}
-	for _, verdict := range []judge.Verdict{judge.Held, judge.Stale, judge.InUse} {
+	for _, verdict := range verdicts {
 		for _, it := range a.d.Items {
-			why := it.Verdict.String() + it.Reason.String()
+			why := it.Reason.String()
 			for _, g := range it.Gates {
 				why += string(g.Refusal) + g.Pool
 			}
-			if it.Verdict == verdict && !said[it.IP] && !(many && verdict == judge.InUse) && it.SharesVerdictOf == "" {
-				take(why, it.Advice, most)
+			if it.Verdict == verdict && !said[it.IP] && len(it.Advice) > 0 {
+				take(verdict.String()+why, it.Advice)
 			}
 		}
 	}

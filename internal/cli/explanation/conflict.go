@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -43,14 +44,6 @@ func (c carrier) String() string {
 		text += " on " + c.node
 	}
 	return text
-}
-
-// rank orders phantoms before the pods that the API has.
-func (c carrier) rank() int {
-	if c.phantom {
-		return 0
-	}
-	return 1
 }
 
 // conflictOf is who carries an address, and whom its pool names. The pods and the sandboxes
@@ -113,10 +106,10 @@ func (c conflict) advise(a advice.Advisor) (steps []document.Advice) {
 	if len(c.carriers) < 2 {
 		return a.Steps("findings", string(judge.Conflict), advice.Facts{Names: map[string]string{"ip": c.ip}})
 	}
-	slices.SortStableFunc(c.carriers, func(a, b carrier) int {
-		return cmp.Or(a.rank()-b.rank(), a.since.Compare(b.since), strings.Compare(a.pod, b.pod))
-	})
-	firstPod := slices.IndexFunc(c.carriers, func(x carrier) bool { return !x.phantom })
+	slices.SortStableFunc(c.carriers, func(a, b carrier) int { return cmp.Or(a.since.Compare(b.since), strings.Compare(a.pod, b.pod)) })
+	isPod := func(x carrier) bool { return !x.phantom }
+	c.carriers = append(report.Only(c.carriers, func(x carrier) bool { return x.phantom }), report.Only(c.carriers, isPod)...)
+	firstPod := slices.IndexFunc(c.carriers, isPod)
 	named, repaired := -1, c.carrierOf(c.repair)
 	if c.entry != nil {
 		named = c.carrierOf(c.entry.PodRef())
@@ -140,7 +133,7 @@ func (c conflict) advise(a advice.Advisor) (steps []document.Advice) {
 	default:
 		rule, keeper, repairsLast = "oldest keeps", firstPod, true
 	}
-	names := map[string]string{"ip": c.ip, "pool": c.pool, "place": "no pool", "keeper": c.repair, "entry": "nobody"}
+	names := map[string]string{"ip": c.ip, "pool": c.pool, "place": cmp.Or(c.pool, "no pool"), "keeper": c.repair, "entry": "nobody"}
 	leaving := c.carriers
 	if keeper >= 0 {
 		names["keeper"] = c.carriers[keeper].String()
@@ -151,9 +144,6 @@ func (c conflict) advise(a advice.Advisor) (steps []document.Advice) {
 	}
 	if c.entry != nil {
 		names["entry"] = c.entry.PodRef()
-	}
-	if c.pool != "" {
-		names["place"] = "pool " + c.pool
 	}
 	add := func(is bool, name string, f advice.Facts) {
 		if is {

@@ -60,7 +60,7 @@ func TestConflict_WhoKeepsTheAddress(t *testing.T) {
 		"nobody is named, and nothing can be written": {nil, []carrier{{pod: "default/a"}, {pod: "default/b"}}, "",
 			"None of them keeps 10.0.0.7", []string{deleting("a"), deleting("b")}},
 		"another is named and has it": {entry("default/c", "cc", judge.InUse), []carrier{on("default/a", "ca", 1), phantom("default/b", "cb", 5)}, "",
-			"None of them keeps 10.0.0.7. It is recorded in pool kube-system/p for default/c", []string{ending("cb"), deleting("a")}},
+			"None of them keeps 10.0.0.7. It is recorded in kube-system/p for default/c", []string{ending("cb"), deleting("a")}},
 		"another is named that does not run: the oldest": {entry("default/c", "cc", judge.Held), []carrier{on("default/a", "ca", 5), on("default/b", "cb", 1)}, "",
 			"default/b on node-cb keeps 10.0.0.7, as the pod that has had it longest", []string{deleting("a"), repairing}},
 		"another is named that does not run: the pod": {entry("default/c", "cc", judge.Held), []carrier{on("default/a", "ca", 5), phantom("default/b", "cb", 1)}, "",

@@ -22,19 +22,15 @@ import (
 // item is an allocation or reservation with its evidence and what stands against its release.
 func (a *answer) item(it *judge.Item) document.ExplainedItem {
 	gates := a.GatesAgainst(it)
-	d := document.ExplainedItem{
-		Key: it.Key(), Network: it.Network(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(),
-		IfName: it.IfName(), Judged: document.OfItem(a.Report, it).Judged, RuleText: it.Rule(),
+	d := document.ExplainedItem{AllocationRow: document.OfItem(a.Report, it), Key: it.Key(), Network: it.Network(), RuleText: it.Rule(),
 		Gates: document.Rows(gates, func(g report.Gate) document.ExplainedGate {
 			return document.ExplainedGate{Refusal: g.Refusal, Detail: g.Detail, Pool: g.Pool, OpensAt: g.FirstReleasableAt}
 		}),
 		Advice:          document.List(a.adviseItem(it, gates)),
 		KnownForSeconds: int64(it.Age(a.Observation.Now).Seconds()),
 	}
-	if it.Allocation != nil {
-		d.Pool = it.Object()
-	} else {
-		d.Reservation = it.Object()
+	if d.IsReservation {
+		d.Reservation, d.Pool = d.Pool, ""
 	}
 	if shared := it.SharesVerdictOf(); shared != nil {
 		d.SharesVerdictOf = shared.Object()

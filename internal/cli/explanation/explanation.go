@@ -42,7 +42,6 @@ type answer struct {
 // Answer explains a subject. The document has no Header.
 func Answer(q Question) (*report.Report, *document.Explanation) {
 	pools := usage.Of(q.Judgement)
-	pools.AddWaiting()
 	d := &document.Explanation{Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
 		Missing: []string{}, Pods: podsOf(q.Judgement, q.Subject, pools), RecentReleases: document.RecentReleases(q.Recent)}
 	about := pick(q.Judgement, q.Subject, d.Pods)
@@ -89,7 +88,9 @@ func (a *answer) missing() (steps []document.Advice) {
 	switch {
 	case s.Kind == Address && len(d.Items) == 0:
 		add("%s is recorded in no pool and has no reservation.", s.Address)
-		d.Missing = append(d.Missing, usage.Unrecorded(a.q.Judgement, s.Address)...)
+		if len(d.PoolUsage) > 0 {
+			return a.steps("more", "free addresses", advice.Facts{Names: map[string]string{"ip": s.Address.String()}})
+		}
 	case d.Found:
 	case s.Kind == Pod:
 		add("There is no pod %s, no report has a sandbox of it, and nothing is recorded for it.", s.ref())

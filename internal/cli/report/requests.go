@@ -26,21 +26,19 @@ type Requests struct {
 // RequestsOf are the requests behind what a dry run would release now: a delete for each reservation
 // that no other entry needs, and the patches that remove the entries.
 func RequestsOf(out *reconciler.Result) (*Requests, error) {
-	leaving, pools := map[judge.ID]bool{}, map[string]*ippool.Pool{}
-	entries, deletes := map[string][]ippool.Allocation{}, map[string]bool{}
-	var items []*judge.Item
-	for _, x := range out.Refused {
-		if x.Gate.Why == reconciler.DryRunRefusal {
-			items, leaving[x.ID()] = append(items, x.Item), true
-		}
+	leaving, deletes := map[judge.ID]bool{}, map[string]bool{}
+	released := Only(out.Refused, func(x reconciler.Refused) bool { return x.Gate.Why == reconciler.DryRunRefusal })
+	for _, x := range released {
+		leaving[x.ID()] = true
 	}
-	for _, it := range items {
+	entries := map[*ippool.Pool][]ippool.Allocation{}
+	for _, x := range released {
+		it := x.Item
 		if it.Reservation != nil {
 			deletes[it.Reservation.Ref()] = true
 			continue
 		}
-		pools[it.Pool.Ref()] = it.Pool
-		entries[it.Pool.Ref()] = append(entries[it.Pool.Ref()], *it.Allocation)
+		entries[it.Pool] = append(entries[it.Pool], *it.Allocation)
 		for _, r := range it.Related() {
 			stays := func(a *judge.Item) bool { return !leaving[a.ID()] }
 			if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), stays) {
@@ -49,13 +47,13 @@ func RequestsOf(out *reconciler.Result) (*Requests, error) {
 		}
 	}
 	all := &Requests{Deletes: slices.Sorted(maps.Keys(deletes))}
-	for _, ref := range slices.Sorted(maps.Keys(pools)) {
-		for part := range slices.Chunk(entries[ref], ippool.MaxRemovals) {
-			text, err := ippool.RemovePatch(pools[ref], part)
+	for _, pool := range out.Observation.Pools {
+		for part := range slices.Chunk(entries[pool], ippool.MaxRemovals) {
+			text, err := ippool.RemovePatch(pool, part)
 			if err != nil {
 				return nil, err
 			}
-			p := Patch{Pool: ref}
+			p := Patch{Pool: pool.Ref()}
 			if err := json.Unmarshal(text, &p.Operations); err != nil {
 				return nil, err
 			}

@@ -19,9 +19,7 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	}
 	s.circumstances(r.Notes(), r.Gates)
 	for _, p := range d.Pods {
-		s.gap()
-		s.Line("pod %s", p.Name)
-		s.facts(p)
+		s.section("pod "+p.Name, p)
 		if len(d.Items) == 0 {
 			s.fact("recorded", "nothing, in any pool")
 		}
@@ -38,45 +36,32 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 		s.items(table.Warn, "STALE", r, r.Pick(judge.Stale))
 		s.items(table.Plain, "HELD", r, r.Pick(judge.Held))
 	}
-	if len(d.Nodes) > 0 && d.Found {
-		s.gap()
-		s.Line("nodes")
-	}
 	for i, n := range d.Nodes {
 		if d.Found && (i < manyRows || s.Wide) {
-			s.fact(n.Name, oneLine(reflect.ValueOf(n), false))
+			s.section("node "+n.Name, n)
 		}
 	}
-	if more := len(d.Nodes) - manyRows; more > 0 && !s.Wide {
-		s.Line("and %s; -o wide has them all.", Count(more, "more node"))
+	if !s.Wide {
+		s.more(len(d.Nodes)-manyRows, "node")
 	}
-	if restore := d.Restore; restore != nil {
-		s.gap()
-		s.Text("Restore: ", fmt.Sprintf("etcd was restored at %s (%s); nodes that are waited for: %s.", restore.Restored, restore.Why,
-			table.Dash(s.list(restore.Awaiting, manyRows))))
+	if d.Restore != nil {
+		s.section("restore of etcd", *d.Restore)
 	}
-	if recent := d.RecentReleases; recent.Releases > 0 {
-		whose := "by this process, and no more is known"
-		if recent.Shared {
-			whose = "by all processes that share the Lease of the breaker"
-		}
-		s.gap()
-		s.Text("Breaker: ", fmt.Sprintf("%s within the last hour, of %s there were before (%s).",
-			Count(recent.Releases, "unconfirmed release"), Count(recent.Of, "allocation"), whose))
+	if d.RecentReleases.Releases > 0 {
+		s.section("unconfirmed releases within the last hour, of all allocations before them", d.RecentReleases)
 	}
 	s.Findings("FINDINGS", r.Findings)
 	s.advice(d.Advice)
 }
 
-// explainItem writes an allocation or reservation with its evidence, each fact by its name in JSON.
+// explainItem writes an allocation or reservation with its evidence.
 func (s *Screen) explainItem(it document.ExplainedItem) {
-	s.gap()
-	s.Text("", fmt.Sprintf("%s in %s", table.Dash(it.IP), it.Pool+it.Reservation))
+	title := fmt.Sprintf("%s in %s", table.Dash(it.IP), it.Pool+it.Reservation)
 	evidence := it.Evidence
-	it.Pool, it.Reservation, it.IP, it.Rule = "", "", "", "" // the rule is in its text
-	it.Evidence, it.Advice = nil, nil
+	it.AllocationRow = document.AllocationRow{PodRef: it.PodRef, ContainerID: it.ContainerID, IfName: it.IfName, Judged: it.Judged}
 	it.Refusal, it.Detail, it.ReleasableAt = "", "", nil // they are among the gates
-	s.facts(it)
+	it.Reservation, it.Rule, it.Evidence, it.Advice = "", "", nil, nil
+	s.section(title, it)
 	if evidence != nil {
 		s.facts(*evidence)
 	}
@@ -85,22 +70,29 @@ func (s *Screen) explainItem(it document.ExplainedItem) {
 	}
 }
 
+// section writes a struct under a title.
+func (s *Screen) section(title string, of any) {
+	s.gap()
+	s.Text("", title)
+	s.facts(of)
+}
+
 // facts writes the fields of a struct under their names in JSON, and each element of a list of structs on its own. What is
-// empty is left out.
+// empty is left out, and the name, which is in the title.
 func (s *Screen) facts(of any) {
 	v := reflect.ValueOf(of)
 	for _, f := range reflect.VisibleFields(v.Type()) {
-		value := v.FieldByIndex(f.Index)
-		name := nameOf(f)
-		if f.Anonymous || name == "name" {
-			continue
-		}
-		if value.Kind() == reflect.Slice && value.Type().Elem().Kind() == reflect.Struct {
-			for i := range value.Len() {
-				s.fact(name, oneLine(value.Index(i), false))
+		values := []reflect.Value{v.FieldByIndex(f.Index)}
+		if list := values[0]; list.Kind() == reflect.Slice && list.Type().Elem().Kind() == reflect.Struct {
+			values = values[:0]
+			for i := range list.Len() {
+				values = append(values, list.Index(i))
 			}
-		} else if text := oneLine(value, false); text != "" {
-			s.fact(name, text)
+		}
+		for _, value := range values {
+			if text := oneLine(value); text != "" && !f.Anonymous && isShown(f) {
+				s.fact(nameOf(f), text)
+			}
 		}
 	}
 }
@@ -110,9 +102,11 @@ func nameOf(f reflect.StructField) string {
 	return name
 }
 
-// oneLine is a value as text: a struct as its fields with their names, in parentheses where it is inside of another.
-func oneLine(v reflect.Value, inside bool) string {
-	if at, is := v.Interface().(*time.Time); is && at != nil {
+func isShown(f reflect.StructField) bool { return nameOf(f) != "name" && nameOf(f) != "-" }
+
+// oneLine is a value as text, a struct as its fields with their names.
+func oneLine(v reflect.Value) string {
+	if at, is := v.Interface().(time.Time); is {
 		return at.Format(time.RFC3339)
 	}
 	var texts []string
@@ -121,20 +115,16 @@ func oneLine(v reflect.Value, inside bool) string {
 		if v.IsNil() {
 			return ""
 		}
-		return oneLine(v.Elem(), inside)
+		return oneLine(v.Elem())
 	case reflect.Slice:
 		for i := range v.Len() {
-			texts = append(texts, oneLine(v.Index(i), true))
+			texts = append(texts, oneLine(v.Index(i)))
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			name := nameOf(v.Type().Field(i))
-			if text := oneLine(v.Field(i), true); text != "" && name != "name" {
-				texts = append(texts, name+" "+text)
+			if text := oneLine(v.Field(i)); text != "" && isShown(v.Type().Field(i)) {
+				texts = append(texts, nameOf(v.Type().Field(i))+" "+text)
 			}
-		}
-		if inside {
-			return "(" + strings.Join(texts, ", ") + ")"
 		}
 	default:
 		return fmt.Sprint(v.Interface())

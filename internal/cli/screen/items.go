@@ -1,10 +1,7 @@
 package screen
 
 import (
-	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -12,13 +9,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-)
-
-// manyRows is how many rows of a section are shown without -o wide, fewRows how many findings of a kind where there
-// are more.
-const (
-	manyRows = 40
-	fewRows  = 3
 )
 
 // items writes a section of items, of some verdict or fate.
@@ -34,11 +24,7 @@ func (s *Screen) rows(level table.Level, title string, now time.Time, rows []doc
 		return
 	}
 	s.Title(level, title, len(rows))
-	shown := rows
-	if len(rows) > manyRows && !s.Wide {
-		s.Text("", reasons(rows)+".")
-		shown = rows[:manyRows]
-	}
+	shown := rows[:s.shown(document.Rows(rows, reason))]
 	release := ""
 	if level == table.Warn { // what is Stale and not released
 		release = "RELEASE"
@@ -59,22 +45,11 @@ func (s *Screen) rows(level table.Level, title string, now time.Time, rows []doc
 			s.Text("    ", shown[i-headers].Detail) // the others are above the sections, once
 		}
 	}
-	if more := len(rows) - len(shown); more > 0 {
-		s.Line("and %s; -o wide has them all.", Count(more, "more row"))
-	}
+	s.more(len(rows)-len(shown), "row")
 	if release != "" && slices.ContainsFunc(rows, isUnconfirmed) {
 		s.Text("", "? = unconfirmed: released once nothing has contradicted the verdict for --confirm-after. "+
 			"RELEASE is for a run that starts now (UTC); 'serve' may have confirmed it earlier.")
 	}
-}
-
-// reasons counts rows by reason.
-func reasons(rows []document.AllocationRow) string {
-	n := map[string]int{}
-	for _, d := range rows {
-		n[reason(d)]++
-	}
-	return strings.Join(document.Rows(slices.Sorted(maps.Keys(n)), func(name string) string { return fmt.Sprint(n[name], " ", name) }), ", ")
 }
 
 func cells(d document.AllocationRow, now time.Time) []string {

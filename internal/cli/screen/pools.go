@@ -19,7 +19,7 @@ func (s *Screen) Pools(d *document.PoolList) {
 	s.poolTable(d.Pools...)
 	for _, p := range d.Pools {
 		if len(p.Waiting) > 0 {
-			s.Text(p.Pool+" is full, waiting: ", s.list(p.Waiting, fewRows))
+			s.Text(p.Pool+" is full, waiting: ", s.list(p.Waiting, fewNames))
 		}
 	}
 }
@@ -38,8 +38,8 @@ func (s *Screen) PoolDetails(d *document.PoolDetails) {
 		if p.Unknown == "" {
 			s.fact("free", ranges(p.FreeRanges, p.MoreFreeRanges))
 		}
-		s.owners("NAMESPACES", p.Namespaces)
-		s.owners("WORKLOADS", p.Workloads)
+		s.fact("namespaces", owners(p.Namespaces))
+		s.fact("workloads", owners(p.Workloads))
 		if len(p.Waiting) > 0 {
 			s.Title(table.Bad, "WAITING FOR AN ADDRESS", len(p.Waiting))
 			s.Text("", s.list(p.Waiting, manyRows))
@@ -63,29 +63,22 @@ func (s *Screen) poolTable(pools ...document.PoolUsage) {
 			waiting, strings.Join(p.Networks, ",")}
 	}))
 	for _, why := range slices.Sorted(maps.Keys(unknown)) {
-		s.Text("? ", fmt.Sprintf("%s: %s.", s.list(unknown[why], fewRows), why))
+		s.Text("? ", fmt.Sprintf("%s: %s.", s.list(unknown[why], fewNames), why))
 	}
 }
 
-func (s *Screen) owners(title string, owners []document.PoolOwner) {
-	if len(owners) == 0 {
-		return
-	}
-	s.Line("\n%s", title)
-	s.Table([]string{"NAME", "ENTRIES"}, document.Rows(owners, func(o document.PoolOwner) []string { return []string{o.Name, strconv.Itoa(o.Entries)} }))
+// owners are who has entries, and how many.
+func owners(all []document.PoolOwner) string {
+	texts := document.Rows(all, func(o document.PoolOwner) string { return fmt.Sprintf("%s (%d)", o.Name, o.Entries) })
+	return cmp.Or(strings.Join(texts, ", "), "none")
 }
 
-// amount is a number of addresses, in powers of two where it has many digits.
+// amount is a number of addresses, as 1.84e+19 where it has many digits.
 func amount(n *big.Int) string {
 	if n.BitLen() <= 40 {
 		return n.String()
 	}
-	nearest := new(big.Int).Add(n, new(big.Int).Rsh(n, 20)) // 2^64-2 is shown as 2^64
-	power := new(big.Int).Lsh(big.NewInt(1), uint(nearest.BitLen()-1))
-	if off := new(big.Int).Abs(new(big.Int).Sub(n, power)); new(big.Int).Rsh(n, 20).Cmp(off) >= 0 {
-		return fmt.Sprintf("~2^%d", nearest.BitLen()-1)
-	}
-	return fmt.Sprintf(">2^%d", n.BitLen()-1)
+	return new(big.Float).SetInt(n).Text('g', 3)
 }
 
 // percent is rounded down, so that only what is full is 100 %.

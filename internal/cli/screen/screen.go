@@ -8,9 +8,11 @@ package screen
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -24,6 +26,12 @@ type Screen struct {
 
 	text strings.Builder
 }
+
+// manyRows is how many of a section are shown without -o wide, fewNames how many names in a sentence.
+const (
+	manyRows = 40
+	fewNames = 3
+)
 
 // String is the text.
 func (s *Screen) String() string { return s.text.String() }
@@ -105,26 +113,36 @@ func (s *Screen) gap() {
 // fact writes a line of facts under a name.
 func (s *Screen) fact(name, text string) { s.Text(fmt.Sprintf("  %-16s ", name), text) }
 
-// Findings writes findings, what is an outage first; of many a few of each kind.
+// Findings writes findings, what is an outage first.
 func (s *Screen) Findings(title string, found []judge.Finding) {
 	if len(found) == 0 {
 		return
 	}
 	s.Title(table.Bad, title, len(found))
-	n := map[judge.Kind]int{}
-	for _, k := range judge.Kinds() {
-		for _, f := range found {
-			if f.Kind != k {
-				continue
-			}
-			if n[k]++; n[k] <= fewRows || s.Wide || len(found) <= manyRows {
-				s.Text(fmt.Sprintf("%-18s  ", k), f.Message)
-			}
-		}
+	rank := func(f judge.Finding) int { return slices.Index(judge.Kinds(), f.Kind) }
+	found = slices.SortedStableFunc(slices.Values(found), func(a, b judge.Finding) int { return rank(a) - rank(b) })
+	shown := s.shown(document.Rows(found, func(f judge.Finding) string { return string(f.Kind) }))
+	for _, f := range found[:shown] {
+		s.Text(fmt.Sprintf("%-18s  ", f.Kind), f.Message)
 	}
-	for _, k := range judge.Kinds() {
-		if more := n[k] - fewRows; more > 0 && !s.Wide && len(found) > manyRows {
-			s.Text(fmt.Sprintf("%-18s  ", k), fmt.Sprintf("and %d more: the same with '--reason %s -o wide'", more, k))
-		}
+	s.more(len(found)-shown, "finding")
+}
+
+// shown is how many of a section are shown. Of many these are the first, below the count of each word.
+func (s *Screen) shown(words []string) int {
+	if len(words) <= manyRows || s.Wide {
+		return len(words)
+	}
+	n := map[string]int{}
+	for _, word := range words {
+		n[word]++
+	}
+	s.Text("", strings.Join(document.Rows(slices.Sorted(maps.Keys(n)), func(word string) string { return fmt.Sprint(n[word], " ", word) }), ", ")+".")
+	return manyRows
+}
+
+func (s *Screen) more(n int, what string) {
+	if n > 0 {
+		s.Line("and %s; -o wide has them all.", Count(n, "more "+what))
 	}
 }

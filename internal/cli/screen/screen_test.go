@@ -106,7 +106,6 @@ func poolScreens(t *testing.T) (all, each string) {
 	t.Helper()
 	j := Judged(Observe(sixPools()), judge.Policy{})
 	u := usage.Of(j)
-	u.AddWaiting()
 	r, h, list, details := report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), document.Header{ObservedAt: Now}, &Screen{}, &Screen{}
 	list.Pools(document.OfPools(h, r, u))
 	details.PoolDetails(document.OfPoolDetails(h, r, u, u.All))

@@ -98,7 +98,6 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 	defer cancel()
 	if p.Judgement, p.unjudged = r.Check(judging); p.unjudged == nil {
 		p.plan, p.pools = r.Plan(judging, p.Judgement), usage.Of(p.Judgement)
-		p.pools.AddWaiting()
 	}
 	p.Now = cluster.Now()
 	return p.say(ctx)

@@ -71,7 +71,6 @@ func (p *Probe) observed(parts ...Part) {
 	p.Judgement = Judged(o, judge.Policy{})
 	r.History.Remember(p.Judgement)
 	p.pools = usage.Of(p.Judgement)
-	p.pools.AddWaiting()
 	p.plan = r.Plan(nil, p.Judgement) //nolint:staticcheck // nothing is asked for
 }
 
