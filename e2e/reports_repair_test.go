@@ -25,22 +25,13 @@ func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
 	make1 := func(name string) *pod { return s.up(t, "worker-1", name, blue) }
 
 	ready := make1("ready")
-	starting := s.pending(t, "worker-1", "starting", blue)
-	failed := make1("failed").phase(t, corev1.PodFailed)
-	leaving := make1("leaving")
-	leaving.delete(t, 600)
 	phantom := make1("phantom")
 	phantom.forceDelete(t)
-	lingering := make1("lingering")
-	lingering.forceDelete(t)
-	restarted := make1("restarted") // its sandbox has ended, its status is the old one
 	moved := make1("moved").annotate(t, statusAnnotation, `[{"name":"default/blue","interface":"net1","ips":["10.1.0.200"]}]`)
 	replaced := make1("replaced").leak(t)
 	s.bare(t, "worker-1", "replaced") // a successor, still Pending
 	attached := make1("attached")
 	attached.forceDelete(t)
-	young := make1("young")
-	young.forceDelete(t)
 	closed := make1("closed").leak(t)
 	stopped := make1("stopped").leak(t)
 	gone := make1("gone").leak(t)
@@ -49,24 +40,16 @@ func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
 	elsewhere := s.up(t, "worker-2", "elsewhere", blue)
 
 	say := func(t *testing.T) {
-		one.writeReport(t, ready.listed(v1alpha1.SandboxReady), starting.listed(v1alpha1.SandboxReady), failed.listed(v1alpha1.SandboxReady),
-			leaving.listed(v1alpha1.SandboxReady), phantom.listed(v1alpha1.SandboxReady), lingering.listed(v1alpha1.SandboxNotReady),
-			restarted.stopped(), moved.stopped(), replaced.stopped(), attached.attached(ptr.To(false)), young.attached(nil),
-			closed.attached(ptr.To(true)), stopped.stopped(), gone.gone(), done.gone())
+		one.writeReport(t, ready.listed(v1alpha1.SandboxReady), phantom.listed(v1alpha1.SandboxReady), moved.stopped(), replaced.stopped(),
+			attached.attached(ptr.To(false)), closed.attached(ptr.To(true)), stopped.stopped(), gone.gone(), done.gone())
 		two.writeReport(t, elsewhere.listed(v1alpha1.SandboxReady))
 	}
 	want := []string{
 		at(ready), "InUse SandboxReady",
-		at(starting), "InUse SandboxReady",
-		at(failed), "Held TerminalButRunning",
-		at(leaving), "Held Terminating",
 		at(phantom), "Held PhantomPod",
-		at(lingering), "Held SandboxNotReady",
-		at(restarted), "InUse AddressOnPod",
 		at(moved), "Stale SandboxReplaced proven",
 		at(replaced), "Stale PodReplaced", // for a minute: its node's agent may not know of the pod's sandbox yet
 		at(attached), "Held Attached",
-		at(young), "Held Attached",
 		at(closed), "Stale PodGone",
 		at(stopped), "Stale PodGone proven",
 		at(gone), "Stale PodGone proven",

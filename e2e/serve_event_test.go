@@ -44,23 +44,6 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 		equal(t, "what is left", len(s.contents(t)), 0)
 	})
 
-	s.play(t, "a StatefulSet pod that was replaced", func(t *testing.T) {
-		old := s.up(t, "worker-1", "db-0", blue)
-		one.writeReport(t, old.listed("Ready"))
-		v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
-		old.forceDelete(t)
-		next := s.bare(t, "worker-1", "db-0") // its ADD has not begun, and for a minute nobody can know that
-		stopped := time.Now()
-		one.writeReport(t, old.stopped())
-		v.is(t, `ip_reconcile_candidates`, 1)
-		s.freed(t, 2*time.Minute+promptly, "10.1.0.0-24", "1")
-		if took := time.Since(stopped); took < 50*time.Second {
-			t.Errorf("freed %s after the report: a sandbox of the pod that replaced it may not be known yet", took)
-		}
-		v.is(t, `ip_reconcile_released_total{reason="PodReplaced"}`, 2)
-		next.forceDelete(t)
-	})
-
 	s.play(t, "nothing while it is paused, and at once when it is not any more", func(t *testing.T) {
 		p := s.up(t, "worker-1", "web", blue)
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))

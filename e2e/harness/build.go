@@ -129,14 +129,14 @@ func BuildParts() error {
 	return errors.Join(failed...)
 }
 
-// Prometheus is where Debian's prometheus and promtool are.
-func Prometheus(t testing.TB) (server, promtool string) {
+// Promtool is the path of Debian's promtool.
+func Promtool(t testing.TB) string {
 	t.Helper()
 	dir, err := build(prometheus)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(dir, "usr/bin/prometheus"), filepath.Join(dir, "usr/bin/promtool")
+	return filepath.Join(dir, "usr/bin/promtool")
 }
 
 // UpstreamManifest is the path of a file of whereabouts' doc/crds, such as
