@@ -27,9 +27,6 @@ const readyTimeout = 4 * time.Minute
 // whereabouts, of network attachments and of this project. There is no kubelet,
 // scheduler or controller manager: those are in a Cluster.
 type ControlPlane struct {
-	// EtcdQuota is how many bytes etcd may have from its next start on; 0 for its own default.
-	EtcdQuota int64
-
 	run         *run
 	home        *run   // of its servers: run, but where it has those of a control plane before it
 	bin         string // the built parts
@@ -155,7 +152,7 @@ func (c *ControlPlane) StartEtcd() (err error) {
 	defer c.mu.Unlock()
 	client, peer := c.url("http", 2379), c.url("http", 2380)
 	c.etcd, err = startProcess(c.kubeparts(), c.home.dir, "etcd",
-		"--data-dir="+c.EtcdData(), "--unsafe-no-fsync", "--log-level=warn", fmt.Sprint("--quota-backend-bytes=", c.EtcdQuota),
+		"--data-dir="+c.EtcdData(), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
 	return err
