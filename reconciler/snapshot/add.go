@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,11 +18,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// kinds are the kinds that are read, each with its API group and what takes in an object. first is the file that has
-// another copy of the object, "" if none has. The error says why the object cannot be read.
+// kinds are the kinds that are read, each with its API group and what takes in an object. The error says why the object
+// cannot be read, or is errDiffers.
 var kinds = map[string]struct {
 	group string
-	add   func(s *Snapshot, o *object, first string) error
+	add   func(s *Snapshot, o *object) error
 }{
 	"IPPool":                        {ippool.PoolResource.Group, (*Snapshot).addPool},
 	"OverlappingRangeIPReservation": {ippool.PoolResource.Group, (*Snapshot).addReservation},
@@ -33,9 +35,12 @@ var kinds = map[string]struct {
 	"Namespace":                     {corev1.GroupName, (*Snapshot).addNamespace},
 }
 
-// add takes in an object. One that cannot be read is reported, and is never taken for one
-// that does not exist.
-func (s *Snapshot) add(o *object) {
+// errDiffers is the error of an object that another file has with another content.
+var errDiffers = errors.New("differ")
+
+// add takes in an object. An object that cannot be read is reported, and is never taken for one that does not exist.
+// Two copies of an object that differ are an error, since nothing says which of them is right.
+func (s *Snapshot) add(o *object) error {
 	first, duplicate := s.seenIn[o.ref()]
 	if !duplicate {
 		s.seenIn[o.ref()] = o.path
@@ -47,11 +52,32 @@ func (s *Snapshot) add(o *object) {
 	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group:
 		s.ignored++ // Calico, for one, has IPPools of its own
 	case kind.add != nil:
-		err = kind.add(s, o, first)
+		err = kind.add(s, o)
 	}
-	if err != nil {
-		s.report("%s: %s %s/%s: %v", o.path, o.kind, o.namespace, o.name, err)
+	switch {
+	case errors.Is(err, errDiffers):
+		return fmt.Errorf("read snapshot: %s: %s and %s %w: remove the copy that is not right", o.shown(), first, o.path, err)
+	case err != nil:
+		s.report("%s: %s: %v", o.path, o.shown(), err)
 	}
+	return nil
+}
+
+// keep stores an object that was read. Copies that differ in their resourceVersion alone are one object; withoutVersion
+// clears that field.
+func keep[K comparable, V any](all map[K]*V, key K, read *V, withoutVersion func(*V)) error {
+	old := all[key]
+	if old == nil {
+		all[key] = read
+		return nil
+	}
+	a, b := *old, *read
+	withoutVersion(&a)
+	withoutVersion(&b)
+	if !reflect.DeepEqual(a, b) {
+		return errDiffers
+	}
+	return nil
 }
 
 // report notes what cannot be relied upon.
@@ -62,103 +88,75 @@ func (s *Snapshot) report(format string, args ...any) string {
 	return text
 }
 
-func (s *Snapshot) addNamespace(o *object, first string) error {
+func (s *Snapshot) addNamespace(o *object) error {
+	if o.name != s.namespace {
+		return nil
+	}
 	ns := &metav1.PartialObjectMetadata{}
-	if err := decode(o.text, ns); err != nil { // whether it pauses everything is not known
-		s.namespaces[o.name] = map[string]string{ippool.PausedAnnotation: "true"}
-		return err
+	err := decode(o.text, ns)
+	if err != nil { // it may pause everything
+		ns.Annotations = map[string]string{ippool.PausedAnnotation: "true"}
 	}
-	if first != "" {
-		ns.Annotations = ofBothNamespaces(s.namespaces[o.name], ns.Annotations)
+	if s.ownNamespace != nil && !maps.Equal(s.ownNamespace.Annotations, ns.Annotations) {
+		return errDiffers
 	}
-	s.namespaces[o.name] = ns.Annotations
-	return nil
+	s.ownNamespace = ns
+	return err
 }
 
-// addPool takes in a pool. Of two contents of one pool the later counts; where that cannot be known, the first does,
-// and it is reported.
-func (s *Snapshot) addPool(o *object, first string) error {
+func (s *Snapshot) addPool(o *object) error {
 	p, err := ippool.DecodePool(o.text)
 	if err != nil {
 		return err
 	}
 	p.ResourceVersion = cmp.Or(p.ResourceVersion, noVersion)
-	old := s.pools[o.ref()]
-	// The first may not have been readable.
-	if old == nil || sameBut(old, p, func(p *ippool.Pool) { p.ResourceVersion = "" }) {
-		s.pools[o.ref()] = cmp.Or(old, p)
-		return nil
-	}
-	inOrder, ordered := versionsInOrder(old.ResourceVersion, p.ResourceVersion)
-	switch {
-	case p.UID == "" || p.UID != old.UID || !ordered:
-		s.countsFirst(o, first)
-	case inOrder:
-		s.pools[o.ref()] = p
-	}
-	return nil
+	return keep(s.pools, o.ref(), p, func(p *ippool.Pool) { p.ResourceVersion = "" })
 }
 
-func (s *Snapshot) addReservation(o *object, first string) error {
+func (s *Snapshot) addReservation(o *object) error {
 	r, err := ippool.DecodeReservation(o.text)
 	if err != nil {
 		return err
 	}
-	old := s.reservations[o.ref()]
-	if old != nil && !sameBut(old, r, func(r *ippool.Reservation) { r.ResourceVersion = "" }) {
-		s.countsFirst(o, first)
-	}
-	s.reservations[o.ref()] = cmp.Or(old, r)
-	return nil
+	return keep(s.reservations, o.ref(), r, func(r *ippool.Reservation) { r.ResourceVersion = "" })
 }
 
-func (s *Snapshot) addNAD(o *object, first string) error {
+func (s *Snapshot) addNAD(o *object) error {
 	n, err := ippool.DecodeNAD(o.text)
-	if err == nil && first != "" && differs(s.nads[o.id()], n) {
-		n = &ippool.NAD{Namespace: n.Namespace, Name: n.Name, Problem: s.reportTwo(o, first)}
-	}
-	s.nads[o.id()] = n
-	return err
+	return cmp.Or(keep(s.nads, o.id(), n, func(*ippool.NAD) {}), err)
 }
 
-func (s *Snapshot) addPod(o *object, first string) error {
+// addPod takes in a pod. 'oc adm inspect' reads a running pod twice, one time after the other, and so copies that
+// differ do not refuse the snapshot: the pod is disputed, which holds its entries and the addresses of all copies.
+func (s *Snapshot) addPod(o *object) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
-		unread := podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
-		s.pods[o.id()] = &unread
+		s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
 		return err
 	}
 	p := podstate.ReadPod(pod)
-	if old := s.pods[o.id()]; first != "" && differs(old, p) {
-		if newer := newerPod(old, p); newer != nil {
-			p = newer
-		} else {
-			p.Disputed = s.reportTwo(o, first)
-			p.Interfaces = bothInterfaces(old, p) // whichever it carries is not free
-		}
+	if keep(s.pods, o.id(), p, func(p *podstate.Pod) { p.ResourceVersion = "" }) != nil {
+		old := s.pods[o.id()]
+		p.Disputed = s.report("%s: %s and %s %v; remove the copy that is not right", o.shown(), s.seenIn[o.ref()], o.path, errDiffers)
+		p.Interfaces = append(old.Interfaces, p.Interfaces...)
+		s.pods[o.id()] = p
 	}
-	s.pods[o.id()] = p
 	return nil
 }
 
-func (s *Snapshot) addNode(o *object, first string) error {
+func (s *Snapshot) addNode(o *object) error {
 	node := &corev1.Node{}
-	if err := decode(o.text, node); err != nil {
-		head := &metav1.PartialObjectMetadata{}
-		_ = decode(o.text, head) // of the labels those that can be read
-		s.nodes[o.name] = &podstate.Node{Name: o.name, Labels: head.Labels}
-		return err
-	}
+	err := decode(o.text, node)
 	n := podstate.ReadNode(node)
-	if old := s.nodes[n.Name]; first != "" && old != nil && !sameBut(old, n, func(n *podstate.Node) { n.ResourceVersion = "" }) {
-		s.reportTwo(o, first)
-		n = &podstate.Node{Name: n.Name, Labels: n.Labels} // not Ready, and nothing is proven of it
+	if err != nil { // it is there, not Ready, and has the labels that can be read
+		head := &metav1.PartialObjectMetadata{}
+		_ = decode(o.text, head)
+		n = &podstate.Node{Name: o.name, Labels: head.Labels}
 	}
-	s.nodes[n.Name] = n
-	return nil
+	return cmp.Or(keep(s.nodes, n.Name, n, func(n *podstate.Node) { n.ResourceVersion = "" }), err)
 }
 
-func (s *Snapshot) addLease(o *object, _ string) error {
+func (s *Snapshot) addLease(o *object) error {
 	lease := &coordinationv1.Lease{}
 	err := decode(o.text, lease)
 	if err != nil {
@@ -169,7 +167,7 @@ func (s *Snapshot) addLease(o *object, _ string) error {
 	return err
 }
 
-func (s *Snapshot) addReport(o *object, first string) error {
+func (s *Snapshot) addReport(o *object) error {
 	report := &v1alpha1.SandboxReport{}
 	err := decode(o.text, report)
 	if err == nil && report.Name == "" {
@@ -179,13 +177,7 @@ func (s *Snapshot) addReport(o *object, first string) error {
 		s.badReport = true
 		return err
 	}
-	old := s.reports[report.Name]
-	if differs(old, report) {
-		s.reportTwo(o, first)
-		s.disputedReports[report.Name] = true
-	}
-	s.reports[report.Name] = cmp.Or(old, report)
-	return nil
+	return keep(s.reports, report.Name, report, func(r *v1alpha1.SandboxReport) { r.ResourceVersion = "" })
 }
 
 func decode(text []byte, into any) error {

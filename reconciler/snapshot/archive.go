@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path"
-	"slices"
 	"strings"
 )
 
@@ -29,13 +27,8 @@ func walkStream(name string, r io.Reader) (walk, error) {
 			return nil, fmt.Errorf("unpack %s: %w", name, err)
 		}
 	}
-	for kind, magic := range map[string]string{"zstd": "\x28\xb5\x2f\xfd", "xz": "\xfd7zXZ\x00", "bzip2": "BZh", "zip": "PK\x03\x04"} {
-		if bytes.HasPrefix(head, []byte(magic)) {
-			return nil, fmt.Errorf("%s is compressed with %s: unpack it, or give a tar archive, .tgz or a folder", name, kind)
-		}
-	}
 	if len(head) >= 262 && string(head[257:262]) == "ustar" { // POSIX.1 and GNU
-		a := &archive{name: name, r: in, packed: unpacked, most: maxArchive, mostNames: maxNames, files: map[string]bool{}}
+		a := &archive{name: name, r: in, packed: unpacked, most: maxArchive, mostNames: maxNames}
 		return a.walk, nil
 	}
 	return func(take func(entry) error, _ func(string)) error {
@@ -52,8 +45,6 @@ type archive struct {
 	r               io.Reader
 	packed          *unpacking // nil where it is not compressed
 	most, mostNames int64      // as maxArchive and maxNames
-	files           map[string]bool
-	links           [][2]string // names and what they lead to, which stands in the archive itself
 }
 
 func (a *archive) walk(take func(entry) error, skip func(string)) error {
@@ -86,7 +77,7 @@ func (a *archive) walk(take func(entry) error, skip func(string)) error {
 	if _, err := io.Copy(io.Discard, stream); err != nil { // for gzip to compare its checksum
 		return fmt.Errorf("read snapshot: %s is damaged, or was not copied to its end: %w", a.name, err)
 	}
-	return a.checkLinks()
+	return nil
 }
 
 // entry takes in what has a header of its own in the archive.
@@ -106,10 +97,14 @@ func (a *archive) entry(head *tar.Header, in io.Reader, take func(entry) error, 
 		if isSparse(head) && formOf(name) == whole {
 			return fmt.Errorf("read snapshot: %s is a sparse file: make the archive again, without --sparse", shown)
 		}
-		a.files[name] = true
 		return take(entry{name: name, path: shown, size: head.Size, open: func() (io.ReadCloser, error) { return io.NopCloser(in), nil }})
 	case tar.TypeSymlink, tar.TypeLink:
-		return a.link(head, name, func() { skip(shown) })
+		if mayHide(name, head.Linkname) {
+			return fmt.Errorf("read snapshot: %s is a link to %s, which is not followed: "+
+				"make the archive again with --dereference and --hard-dereference, or without the link", shown, head.Linkname)
+		}
+		skip(shown)
+		return nil
 	}
 	return notRegular(name, shown, skip)
 }
@@ -126,40 +121,6 @@ func isSparse(head *tar.Header) bool {
 		}
 	}
 	return head.Typeflag == tar.TypeGNUSparse
-}
-
-// link takes in a link. It is not followed: what it leads to stands in the archive itself.
-func (a *archive) link(head *tar.Header, name string, skip func()) error {
-	target := path.Clean(head.Linkname) // of a hard link it is a name in the archive
-	if head.Typeflag == tar.TypeSymlink && !path.IsAbs(target) {
-		target = path.Join(path.Dir(name), target)
-	}
-	switch {
-	case !hasEnding(name) && !hasEnding(target) && !byLayout(name):
-		skip()
-		return nil
-	case path.IsAbs(target) && head.Typeflag == tar.TypeSymlink || leadsOut(target):
-		return fmt.Errorf("read snapshot: %s: %s leads out of the archive, to %s: put what it leads to into the archive", a.name, name, head.Linkname)
-	}
-	a.links = append(a.links, [2]string{name, strings.TrimLeft(target, "/")})
-	return nil
-}
-
-// checkLinks reports a link to a file that was not read, or is not there.
-func (a *archive) checkLinks() error {
-	if len(a.links) == 0 {
-		return nil
-	}
-	names := slices.Sorted(maps.Keys(a.files))
-	for _, link := range a.links {
-		target := link[1]
-		at, _ := slices.BinarySearch(names, target+"/")
-		isFolder := !a.files[target] && at < len(names) && strings.HasPrefix(names[at], target+"/")
-		if !isFolder && (!a.files[target] || !hasEnding(target)) {
-			return fmt.Errorf("read snapshot: %s: %s leads to %s, which is not there or not read: unpack the archive and give the folder, or remove the link", a.name, link[0], target)
-		}
-	}
-	return nil
 }
 
 // tail remembers the last block that was read, and counts the bytes.

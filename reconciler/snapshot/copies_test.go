@@ -9,63 +9,75 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-const podA = `apiVersion: v1
+// podCopy is a copy of the pod default/a at a resourceVersion, with an address.
+func podCopy(version, address, phase string) string {
+	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
-metadata: {namespace: default, name: a, uid: pod-a, annotations: {k8s.v1.cni.cncf.io/network-status: '[{"name":"default/wb","interface":"net1","ips":["%s"]}]'}}
+metadata: {namespace: default, name: a, uid: pod-a, resourceVersion: %q, annotations: {k8s.v1.cni.cncf.io/network-status: '[{"name":"default/wb","interface":"net1","ips":["%s"]}]'}}
 spec: {nodeName: w1}
 status: {phase: %s}
-`
+`, version, address, phase)
+}
 
-// Two copies of one object that do not agree: neither tells what there is, and what one of
-// them speaks for is not free.
-func TestTwoCopiesThatDifferAreReportedAndTheMoreCarefulOneCounts(t *testing.T) {
-	t.Run("of a pod", func(t *testing.T) {
-		for _, copies := range [][2]string{
-			{fmt.Sprintf(podA, "10.0.0.7", "Running"), fmt.Sprintf(podA, "10.0.0.5", "Running")},
-			{fmt.Sprintf(podA, "10.0.0.5", "Running"), fmt.Sprintf(podA, "10.0.0.5", "Failed")},
-			{fmt.Sprintf(podA, "10.0.0.5", "Failed"), fmt.Sprintf(podA, "10.0.0.5", "Running")},
-		} {
-			o := observeCopies(t, copies[0], copies[1])
-			saysUnreadable(t, o.Unreadable, "Pod default/a", "a.yaml", "b.yaml", "differ")
-			judged := 0
-			for _, it := range judge.Judge(o, nil, judge.Policy{}).Allocations {
-				if it.PodRef() == "default/a" {
-					judged++
-					equal(t, "verdict on "+it.Text(), it.Verdict, judge.Held)
-				}
+// 'oc adm inspect' reads a running pod twice. Where the copies differ, the addresses of all of them are held.
+func TestCopies_OfAPod(t *testing.T) {
+	running, moved, failed := podCopy("9", "10.0.0.5", "Running"), podCopy("10", "10.0.0.6", "Running"), podCopy("11", "10.0.0.5", "Failed")
+	unreadable := "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a}\nspec: {containers: 5}\nstatus: {phase: Failed}\n"
+	for title, c := range map[string]struct {
+		copies []string
+		first  judge.Verdict // on 10.0.0.5; the pod is live, and 10.0.0.6 is held in any case
+	}{
+		"of two versions":          {[]string{running, podCopy("10", "10.0.0.5", "Running")}, judge.InUse},
+		"of two addresses":         {[]string{running, moved}, judge.Held},
+		"of two phases":            {[]string{running, failed}, judge.Held},
+		"of three contents":        {[]string{failed, running, moved}, judge.Held},
+		"one that cannot be read":  {[]string{failed, unreadable}, judge.Held},
+		"a third settles no doubt": {[]string{running, moved, moved}, judge.Held},
+	} {
+		for range 2 {
+			files := map[string]string{"pool.yaml": strings.Replace(onePool, "default/b", "default/a", 1)}
+			for i, text := range c.copies {
+				files[string(rune('a'+i))+".yaml"] = text
 			}
-			equal(t, "entries of the pod", judged, 2)
+			o := observe(t, open(t, folder(t, files)))
+			equal(t, title+": there is a note", len(o.Unreadable) > 0, c.first == judge.Held)
+			items := judge.Judge(o, nil, judge.Policy{}).Allocations
+			equal(t, title+": "+items[0].Text(), items[0].Verdict, c.first)
+			equal(t, title+": "+items[1].Text(), items[1].Verdict, judge.Held)
+			slices.Reverse(c.copies)
 		}
-	})
-	t.Run("of a node", func(t *testing.T) {
-		node := "apiVersion: v1\nkind: Node\nmetadata: {name: w1}\nstatus: {nodeInfo: {bootID: %s}, conditions: [{type: Ready, status: \"True\"}]}\n---\n"
-		o := observeFile(t, fmt.Sprintf(node, "one")+fmt.Sprintf(node, "two"))
-		saysUnreadable(t, o.Unreadable, "Node /w1")
-		if n := o.Nodes["w1"]; n.Ready || n.BootID != "" || n.Dead() {
-			t.Errorf("got %+v", n)
+	}
+}
+
+// Nothing says which of two contents is right, and one of them may make stale what the other has in use.
+func TestCopies_ThatDifferAreRefused(t *testing.T) {
+	const kube, ours = "metadata: {namespace: kube-system, name: x, resourceVersion: \"VERSION\"}\n", "metadata: {name: ip-reconcile, annotations: {a: CONTENT}}\n"
+	for kind, text := range map[string]string{
+		"IPPool":                        "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\n" + kube + "spec: {range: 10.0.1.0/24, allocations: {\"5\": {id: c-CONTENT, podref: default/a}}}\n",
+		"OverlappingRangeIPReservation": "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: OverlappingRangeIPReservation\n" + kube + "spec: {podref: default/CONTENT}\n",
+		"NetworkAttachmentDefinition":   "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\n" + strings.Replace(kube, "VERSION", "1", 1) + "spec: {config: '{\"ipam\":{\"type\":\"whereabouts\",\"range\":\"10.CONTENT.0.0/24\"}}'}\n",
+		"Node":                          "apiVersion: v1\nkind: Node\nmetadata: {name: w1, resourceVersion: \"VERSION\"}\nstatus: {nodeInfo: {bootID: \"CONTENT\"}}\n",
+		"SandboxReport":                 "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\nmetadata: {name: w1, resourceVersion: \"VERSION\"}\nobservedAt: \"2026-11-20T11:59:30Z\"\nbootID: \"CONTENT\"\n",
+		"Namespace":                     "apiVersion: v1\nkind: Namespace\n" + strings.Replace(ours, "a: CONTENT", "a: \"CONTENT\"", 1),
+	} {
+		fill := func(version, content string) string {
+			return strings.NewReplacer("VERSION", version, "CONTENT", content).Replace(text)
 		}
-	})
-	t.Run("of a report", func(t *testing.T) {
-		report := "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\nmetadata: {name: w1}\nobservedAt: \"2026-11-20T11:59:30Z\"\nbootID: %s\n---\n"
-		o := observeFile(t, fmt.Sprintf(report, "one")+fmt.Sprintf(report, "two"))
-		saysUnreadable(t, o.Unreadable, "SandboxReport /w1")
-		if len(o.Reports) != 1 || o.Reports[0].Fresh(o.Now) {
-			t.Errorf("got %d reports", len(o.Reports))
+		files := map[string]string{"pool.yaml": onePool, "a.yaml": fill("1", "1"), "b.yaml": fill("2", "1")}
+		if o := observe(t, open(t, folder(t, files))); len(o.Unreadable) > 0 {
+			t.Errorf("%s of two versions: %q", kind, o.Unreadable)
 		}
-	})
-	t.Run("of a definition", func(t *testing.T) {
-		definition := "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\nmetadata: {namespace: default, name: wb}\nspec: {config: '{\"ipam\":{\"type\":\"whereabouts\",\"range\":\"10.%d.0.0/24\"}}'}\n---\n"
-		o := observeFile(t, fmt.Sprintf(definition, 1)+fmt.Sprintf(definition, 2))
-		saysUnreadable(t, o.Unreadable, "NetworkAttachmentDefinition default/wb")
-		if n := o.NADs[name("default", "wb")]; n.Problem == "" || len(n.Networks) > 0 {
-			t.Errorf("got %+v", n)
+		files["b.yaml"] = fill("2", "2")
+		_, err := open2(t, files)
+		if err == nil || !strings.Contains(err.Error(), kind+" ") || !strings.Contains(err.Error(), "a.yaml and ") || !strings.Contains(err.Error(), "b.yaml differ") {
+			t.Errorf("%s of two contents: %v", kind, err)
 		}
-	})
+	}
 }
 
 func TestANamespaceWithAllocationsAndWithoutPodsIsANote(t *testing.T) {
 	pool := strings.Replace(onePool, "default/b", "blue/b", 1)
-	o := observe(t, open(t, folder(t, map[string]string{"pool.yaml": pool, "a.yaml": fmt.Sprintf(podA, "10.0.0.5", "Running")})))
+	o := observe(t, open(t, folder(t, map[string]string{"pool.yaml": pool, "a.yaml": podCopy("9", "10.0.0.5", "Running")})))
 	if !slices.ContainsFunc(o.Warnings, func(text string) bool {
 		return strings.Contains(text, "namespace blue") && strings.Contains(text, "1 allocation")
 	}) {

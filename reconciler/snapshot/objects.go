@@ -24,6 +24,9 @@ type object struct {
 // ref names the object as "<kind> <namespace> <name>".
 func (o *object) ref() string { return strings.Join([]string{o.kind, o.namespace, o.name}, " ") }
 
+// shown names the object in messages.
+func (o *object) shown() string { return o.kind + " " + o.namespace + "/" + o.name }
+
 func (o *object) id() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.namespace, Name: o.name}
 }

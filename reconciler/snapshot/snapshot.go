@@ -3,8 +3,7 @@
 //
 // Open and OpenStream walk over a folder (walk.go), an archive or a stream (archive.go), and take in its files
 // (walk.go). layout.go knows which of them may be left out, and when the snapshot was taken. yaml.go makes JSON of
-// YAML, objects.go splits it into objects, add.go decodes them by kind, and copies.go decides between two of one object.
-// limits.go bounds what all this may take.
+// YAML, objects.go splits it into objects, and add.go decodes them by kind. limits.go bounds what all this may take.
 package snapshot
 
 import (
@@ -18,6 +17,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -29,27 +29,24 @@ import (
 
 // Snapshot is a snapshot of a cluster. It is a reconciler.Source.
 type Snapshot struct {
-	now             time.Time
-	nowBy           string                         // what now is taken from; "" where it was given
-	gathered        time.Time                      // when what wrote the snapshot began, by its timestamp file
-	namespace       string                         // the reconciler's own
-	pools           map[string]*ippool.Pool        // by object.ref
-	reservations    map[string]*ippool.Reservation // by object.ref
-	nads            map[types.NamespacedName]*ippool.NAD
-	pods            map[types.NamespacedName]*podstate.Pod
-	nodes           map[string]*podstate.Node
-	reports         map[string]*v1alpha1.SandboxReport
-	leases          []*coordinationv1.Lease
-	namespaces      map[string]map[string]string // their annotations
-	seenIn          map[string]string            // "<kind> <namespace> <name>" → file
-	unreadable      []string
-	badReport       bool              // one of them is a report
-	disputedReports map[string]bool   // names of reports of which the snapshot has two contents
-	ignored, kept   int               // objects of other kinds, and bytes that are kept of all
-	files, skipped  int               // files that hold objects, and others
-	skippedFirst    string            // one of the others
-	names           map[string]bool   // of the files that were read, in the snapshot
-	misnamed        map[string]string // names of files that look as if they should have been read → where they are
+	now            time.Time
+	nowBy          string                         // what now is taken from; "" where it was given
+	gathered       time.Time                      // when what wrote the snapshot began, by its timestamp file
+	namespace      string                         // the reconciler's own
+	pools          map[string]*ippool.Pool        // by object.ref
+	reservations   map[string]*ippool.Reservation // by object.ref
+	nads           map[types.NamespacedName]*ippool.NAD
+	pods           map[types.NamespacedName]*podstate.Pod
+	nodes          map[string]*podstate.Node
+	reports        map[string]*v1alpha1.SandboxReport
+	leases         []*coordinationv1.Lease
+	ownNamespace   *metav1.PartialObjectMetadata
+	seenIn         map[string]string // object.ref → the first file that has it
+	unreadable     []string
+	badReport      bool   // one of them is a report
+	ignored, kept  int    // objects of other kinds, and bytes that are kept of all
+	files, skipped int    // files that hold objects, and others
+	skippedFirst   string // one of the others
 }
 
 // noVersion is the resourceVersion of a pool that has none: a patch needs
@@ -60,9 +57,9 @@ const noVersion = "1"
 // YAML or JSON. In a folder and an archive the files ending in .yaml, .yml or .json are read;
 // those that hold no Kubernetes objects are left out and counted.
 // now is the snapshot's time; zero takes it from the snapshot (layout.go). namespace is the reconciler's own. It is an error
-// if a file is not YAML or JSON and may hold an object that is judged by, if a link leads out of the folder to
-// such a file, since what is not read counts as not there, or if there is no IPPool at all:
-// that is not what was meant.
+// if a file is not YAML or JSON and may hold an object that is judged by, if a link may lead to such a file, since links
+// are not followed and what is not read counts as not there, if two copies of an object differ, or if there is no IPPool
+// at all: that is not what was meant.
 func Open(path string, now time.Time, namespace string) (*Snapshot, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -98,13 +95,9 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 	s := &Snapshot{
 		now: now, namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
 		nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{},
-		namespaces: map[string]map[string]string{}, seenIn: map[string]string{}, names: map[string]bool{}, misnamed: map[string]string{},
-		reports: map[string]*v1alpha1.SandboxReport{}, disputedReports: map[string]bool{},
+		seenIn: map[string]string{}, reports: map[string]*v1alpha1.SandboxReport{},
 	}
 	if err := files(s.take, s.skip); err != nil {
-		return nil, err
-	}
-	if err := s.checkMisnamed(); err != nil {
 		return nil, err
 	}
 	if len(s.pools) == 0 {
@@ -167,7 +160,10 @@ func sorted[V any](all map[string]V) []V {
 
 // List is everything that is in the snapshot.
 func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
-	own := s.namespaces[s.namespace]
+	var own map[string]string
+	if s.ownNamespace != nil {
+		own = s.ownNamespace.Annotations
+	}
 	o := &judge.Observation{
 		Now: s.now, Static: true, Paused: ippool.Pauses(own), Acknowledged: judge.Acknowledged(own),
 		Pools: sorted(s.pools), Reservations: sorted(s.reservations), NADs: s.nads, Pods: s.pods, Nodes: s.nodes,
@@ -175,11 +171,7 @@ func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 	}
 	leases := s.nodeLeases()
 	for _, r := range sorted(s.reports) {
-		read := podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0)
-		if s.disputedReports[r.Name] {
-			read.Renewed = time.Time{} // neither copy may be relied upon
-		}
-		o.Reports = append(o.Reports, read)
+		o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
 	}
 	if s.nowBy != "" {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("judged as of %s, by %s; --now takes another time", s.now.UTC().Format(time.RFC3339), s.nowBy))

@@ -1,8 +1,6 @@
 package snapshot_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -43,25 +41,5 @@ func TestTime_OfASnapshot(t *testing.T) {
 	}
 	if o := observe(t, f); !o.Now.Equal(time.Unix(1e9, 0)) || strings.Contains(strings.Join(o.Warnings, " "), "judged as of") {
 		t.Errorf("given: %s, %q", o.Now, o.Warnings)
-	}
-}
-
-// A link to nothing is skipped, unless what is judged must be there.
-func TestDanglingLinks(t *testing.T) {
-	for name, refused := range map[string]bool{"latest.yaml": false, "pods.yaml": true, "namespaces/default/core/pods.yaml": true} {
-		dir := folder(t, map[string]string{"pool.yaml": onePool, "all.yaml": runningPodAt("7")})
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink("gone.yaml", filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-		f, err := snapshot.Open(dir, time.Time{}, "kube-system")
-		if (err != nil) != refused {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if err == nil && !strings.Contains(strings.Join(observe(t, f).Warnings, " "), "latest.yaml, a link to nothing") {
-			t.Errorf("%s: %q", name, observe(t, f).Warnings)
-		}
 	}
 }

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -21,7 +18,6 @@ type walk func(take func(entry) error, skip func(path string)) error
 type entry struct {
 	name string // in the snapshot, with slashes
 	path string // for messages
-	real string // name, or of a link what it leads to
 	size int64  // in bytes; 0 if that is not known
 	// required: it is all there is, so that it cannot be left out.
 	required bool
@@ -88,7 +84,6 @@ func (s *Snapshot) take(e entry) error {
 
 func (s *Snapshot) takeObjects(e entry, objects []*object) error {
 	s.files++
-	s.names[e.name], s.names[e.real] = true, true
 	for _, o := range objects {
 		if err := o.shrink(); err != nil {
 			return err
@@ -96,13 +91,15 @@ func (s *Snapshot) takeObjects(e entry, objects []*object) error {
 		if err := s.charge(o); err != nil {
 			return err
 		}
-		s.add(o)
+		if err := s.add(o); err != nil {
+			return err
+		}
 		o.text = nil
 	}
 	return nil
 }
 
-// peek reads the head of a file that is not read because of its name.
+// peek reads the head of a file that is not read because of its name, and refuses one that begins like objects.
 func (s *Snapshot) peek(e entry, r io.Reader) error {
 	head, err := io.ReadAll(io.LimitReader(r, peekedBytes))
 	if err != nil {
@@ -110,21 +107,9 @@ func (s *Snapshot) peek(e entry, r io.Reader) error {
 	}
 	s.takeTimestamp(e.name, head)
 	if beginsLikeObjects(head) {
-		s.misnamed[e.name] = e.path
-		return nil
+		return fmt.Errorf("read snapshot: %s begins like Kubernetes objects, and is not read because of its name: give it the ending .yaml or .json, or move it out of the snapshot", e.path)
 	}
 	s.skip(e.path)
-	return nil
-}
-
-// checkMisnamed refuses files that begin like objects and were not read, not even through a
-// link that has another name.
-func (s *Snapshot) checkMisnamed() error {
-	for _, name := range slices.Sorted(maps.Keys(s.misnamed)) {
-		if !s.names[name] {
-			return fmt.Errorf("%s begins like Kubernetes objects, and is not read because of its name: give it the ending .yaml or .json, or move it out of the snapshot", s.misnamed[name])
-		}
-	}
 	return nil
 }
 
@@ -156,47 +141,40 @@ func (f folder) walk(take func(entry) error, skip func(string)) error {
 		case e.IsDir():
 			return nil
 		case e.Type()&fs.ModeSymlink != 0:
-			return f.link(name, take, skip)
+			return f.link(name, skip)
+		case !e.Type().IsRegular():
+			return notRegular(name, f.path(name), skip)
 		}
 		info, err := e.Info()
 		if err != nil {
 			return fmt.Errorf("read snapshot: %w", err)
 		}
-		return f.file(name, name, info, take, skip)
+		open := func() (io.ReadCloser, error) { return f.Open(name) }
+		return take(entry{name: name, path: f.path(name), size: info.Size(), open: open})
 	})
 }
 
 func (f folder) path(name string) string { return filepath.Join(f.Name(), filepath.FromSlash(name)) }
 
-func (f folder) file(name, leadsTo string, info fs.FileInfo, take func(entry) error, skip func(string)) error {
-	if !info.Mode().IsRegular() {
-		return notRegular(name, f.path(name), skip)
-	}
-	open := func() (io.ReadCloser, error) { return f.Open(name) }
-	return take(entry{name: name, path: f.path(name), real: leadsTo, size: info.Size(), open: open})
-}
-
-// link takes in what a link leads to. A folder, and a file that has an ending, are read where they are.
-func (f folder) link(name string, take func(entry) error, skip func(string)) error {
+// link skips a link, since links are not followed. One that leads to a folder or file of the snapshot that is read is
+// no loss; one that may lead to other objects is refused.
+func (f folder) link(name string, skip func(string)) error {
 	target, err := f.Readlink(name)
 	if err != nil {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
 	target = filepath.ToSlash(target)
-	info, err := f.Stat(name)
-	switch there, outErr := os.Stat(f.path(name)); {
-	case err == nil && (info.IsDir() || hasEnding(target)):
+	if info, err := f.Stat(name); err == nil && (info.IsDir() || hasEnding(target)) {
 		return nil
-	case err == nil:
-		return f.file(name, path.Join(path.Dir(name), target), info, take, skip)
-	case errors.Is(err, fs.ErrNotExist) && !byLayout(name) && !byLayout(target):
-		skip(f.path(name) + ", a link to nothing")
-		return nil
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("read snapshot: %w", err)
-	case hasEnding(name) || hasEnding(target) || byLayout(name) || outErr == nil && there.IsDir():
-		return fmt.Errorf("read snapshot: %s leads out of the folder, and is not followed (%w): put what it leads to into the folder", f.path(name), err)
+	}
+	if there, err := os.Stat(f.path(name)); mayHide(name, target) || err == nil && there.IsDir() {
+		return fmt.Errorf("read snapshot: %s is a link to %s, which is not followed: put what it leads to into the folder, or remove the link", f.path(name), target)
 	}
 	skip(f.path(name))
 	return nil
+}
+
+// mayHide reports whether a link may lead to objects that are read, by its name and its target.
+func mayHide(name, target string) bool {
+	return hasEnding(name) || hasEnding(target) || byLayout(name) || byLayout(target)
 }
