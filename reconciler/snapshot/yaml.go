@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ func asJSON(path string, text []byte) (documents [][]byte, err error) {
 			documents = append(documents, list)
 			continue
 		}
-		part, err := documentsAsJSON(path, text[start:end], &aliased)
+		part, err := documentsAsJSON(path, text[start:end], maxNodes, &aliased)
 		if err != nil && start > 0 {
 			return nil, fmt.Errorf("%w (in what begins in line %d)", err, 1+bytes.Count(text[:start], []byte("\n")))
 		} else if err != nil {
@@ -39,8 +40,9 @@ func asJSON(path string, text []byte) (documents [][]byte, err error) {
 	return documents, nil
 }
 
-// documentsAsJSON makes JSON of a text's documents. aliased is how many bytes aliases may still stand for.
-func documentsAsJSON(path string, text []byte, aliased *int) (documents [][]byte, err error) {
+// documentsAsJSON makes JSON of a text's documents. maxNodes is how many nodes they may have together, and aliased how
+// many bytes aliases may still stand for.
+func documentsAsJSON(path string, text []byte, maxNodes int, aliased *int) (documents [][]byte, err error) {
 	if yamlNodes(text) > maxNodes {
 		return nil, fmt.Errorf("%s %w: it is not a List as kubectl writes it, and has more than %d nodes of YAML: "+
 			"export it as JSON, or in several files", path, errTooLarge, maxNodes)
@@ -55,31 +57,23 @@ func documentsAsJSON(path string, text []byte, aliased *int) (documents [][]byte
 		if err != nil {
 			return nil, fmt.Errorf("%s is not YAML: %w", path, err)
 		}
-		if isEmpty(doc) {
+		if len(doc.Content) == 0 || doc.Content[0].Tag == "!!null" { // nothing but comments
 			continue
 		}
-		d, err := objectAsJSON(path, doc.Content[0], aliased)
+		root := doc.Content[0]
+		if root.Kind != yaml.MappingNode {
+			return nil, fmt.Errorf("%s, line %d: a document is not a Kubernetes object", path, root.Line)
+		}
+		v, err := expand(root, 0, false, aliased)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		d, err := json.Marshal(v)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		documents = append(documents, d)
 	}
-}
-
-// isEmpty reports whether there is nothing in a document, be it comments.
-func isEmpty(doc *yaml.Node) bool {
-	return len(doc.Content) == 0 || doc.Content[0].Kind == yaml.ScalarNode && doc.Content[0].Tag == "!!null"
-}
-
-func objectAsJSON(path string, root *yaml.Node, aliased *int) ([]byte, error) {
-	if root.Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("%s, line %d: a document is not a Kubernetes object", path, root.Line)
-	}
-	d, err := nodeAsJSON(root, aliased)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return d, nil
 }
 
 // listAsJSON makes JSON of a List as kubectl writes it, item by item, on all cores:
@@ -87,7 +81,7 @@ func objectAsJSON(path string, root *yaml.Node, aliased *int) ([]byte, error) {
 // for any other text, and for one with anything wrong in it.
 func listAsJSON(text []byte) ([]byte, bool) {
 	head, items, ok := splitList(bytes.TrimPrefix(text, []byte("---\n")))
-	if !ok || yamlNodes(head) > maxNodes {
+	if !ok {
 		return nil, false
 	}
 	parsed := make([][]byte, len(items))
@@ -95,17 +89,28 @@ func listAsJSON(text []byte) ([]byte, bool) {
 	g.SetLimit(min(runtime.GOMAXPROCS(0), itemsAtOnce))
 	for i := range items {
 		g.Go(func() (err error) {
-			parsed[i], err = partAsJSON(items[i], maxNodes/itemsAtOnce, true)
+			item := append([]byte(" "), items[i][1:]...) // without its dash an item is a document
+			parsed[i], err = objectAsJSON(item, maxNodes/itemsAtOnce)
 			return err
 		})
 	}
-	out, err := partAsJSON(head, maxNodes, false)
+	out, err := objectAsJSON(head, maxNodes)
 	if g.Wait() != nil || err != nil || len(out) < 3 { // {}
 		return nil, false
 	}
 	out = append(out[:len(out)-1], `,"items":[`...)
 	out = append(out, bytes.Join(parsed, []byte(","))...)
 	return append(out, "]}"...), true
+}
+
+// objectAsJSON makes JSON of a part of a List that is one object.
+func objectAsJSON(text []byte, maxNodes int) ([]byte, error) {
+	none := -1 // what has aliases is left to the whole parser, which counts those of all items
+	documents, err := documentsAsJSON("", text, maxNodes, &none)
+	if err != nil || len(documents) != 1 {
+		return nil, cmp.Or(err, errors.New("not one object"))
+	}
+	return documents[0], nil
 }
 
 // splitList splits a List into the text beside its items, and its items, each as a
@@ -149,40 +154,6 @@ func splitList(text []byte) (head []byte, items [][]byte, ok bool) {
 	}
 	end(len(text))
 	return head, items, len(items) > 0 && len(items) <= maxObjects
-}
-
-// partAsJSON makes JSON of a document that is one object, or a list of one.
-func partAsJSON(text []byte, nodes int, isItem bool) ([]byte, error) {
-	if yamlNodes(text) > nodes {
-		return nil, errTooLarge
-	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, err
-	}
-	n := &doc
-	for _, kind := range []yaml.Kind{yaml.DocumentNode, yaml.SequenceNode} {
-		if kind == yaml.SequenceNode && !isItem {
-			break
-		}
-		if n.Kind != kind || len(n.Content) != 1 {
-			return nil, errors.New("not one object")
-		}
-		n = n.Content[0]
-	}
-	if n.Kind != yaml.MappingNode {
-		return nil, errors.New("not one object")
-	}
-	none := -1 // what has aliases is left to the whole parser, which counts those of all items
-	return nodeAsJSON(n, &none)
-}
-
-func nodeAsJSON(n *yaml.Node, aliased *int) ([]byte, error) {
-	v, err := expand(n, 0, false, aliased)
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(v)
 }
 
 // expand turns a YAML node into the values that JSON has. Keys and times stay

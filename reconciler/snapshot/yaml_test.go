@@ -96,7 +96,7 @@ func TestDocumentsAreReadOneByOneAsTheWholeParserReadsThem(t *testing.T) {
 		"%YAML 1.1\n---\nkind: Pod\n", scalar + "...\n---\nkind: Pod\n", "a: |+\n  b\n\n---\nc: d", "a: &x b\n---\na: c\n", ""} {
 		budget := maxAliased
 		got, err := asJSON("x.yaml", []byte(text))
-		want, wholeErr := documentsAsJSON("x.yaml", []byte(text), &budget)
+		want, wholeErr := documentsAsJSON("x.yaml", []byte(text), maxNodes, &budget)
 		if err != nil || wholeErr != nil || len(got) != len(want) {
 			t.Fatalf("%q: %d documents, %v; the whole: %d, %v", text, len(got), err, len(want), wholeErr)
 		}
@@ -129,7 +129,7 @@ func likeTheWhole(t interface {
 	t.Helper()
 	byItem, _ := listAsJSON([]byte(text))
 	budget := maxAliased
-	whole, err := documentsAsJSON("cluster.yaml", []byte(text), &budget)
+	whole, err := documentsAsJSON("cluster.yaml", []byte(text), maxNodes, &budget)
 	if err != nil || len(whole) != 1 {
 		t.Fatalf("%q: item by item %s; the whole: %d documents, %v", text, byItem, len(whole), err)
 	}
