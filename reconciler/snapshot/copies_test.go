@@ -49,6 +49,24 @@ func TestCopies_OfAPod(t *testing.T) {
 	}
 }
 
+// An entry of a pod that is gone is kept where any copy of another pod carries its address.
+func TestCopies_AddressesOfAllCountAsCarried(t *testing.T) {
+	running, moved, last := podCopy("9", "10.0.0.5", "Running"), podCopy("10", "10.0.0.6", "Running"), podCopy("11", "10.0.0.7", "Running")
+	for title, copies := range map[string][]string{
+		"the first": {moved, running}, "the last": {running, moved}, "the first of three": {moved, running, last},
+	} {
+		files := map[string]string{"pool.yaml": onePool}
+		for i, text := range copies {
+			files[string(rune('a'+i))+".yaml"] = text
+		}
+		for _, it := range judge.Judge(observe(t, open(t, folder(t, files))), nil, judge.Policy{}).Allocations {
+			if it.Verdict == judge.Stale {
+				t.Errorf("%s: %s is Stale", title, it.Text())
+			}
+		}
+	}
+}
+
 // Nothing says which of two contents is right, and one of them may make stale what the other has in use.
 func TestCopies_ThatDifferAreRefused(t *testing.T) {
 	const kube, ours = "metadata: {namespace: kube-system, name: x, resourceVersion: \"VERSION\"}\n", "metadata: {name: ip-reconcile, annotations: {a: CONTENT}}\n"
