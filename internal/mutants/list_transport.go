@@ -14,7 +14,7 @@ func transport() []Mutant {
 			Old: `if meta.ResourceVersion == "" { //`, New: `if false { //`},
 		{Fault: "A namespace that RBAC forbids is not paused", In: "reconciler/kube", Decl: "Cluster.readPause", Tests: "TestANamespaceThatCannotBeReadOrSaysYesIsPaused",
 			Old: `if o.Paused = !c.WithoutPause; c.WithoutPause {`, New: `if c.WithoutPause {`},
-		{Fault: "A 404 of something in between says that there are no agents", In: "reconciler/kube", Decl: "Cluster.serves", Tests: "TestA404ThatIsNoAnswerOfAnAPIServerIsNone|TestWhetherThereAreNodeAgents",
+		{Fault: "A 404 of something in between says that there are no agents", In: "reconciler/kube", Decl: "Cluster.Serves", Tests: "TestA404ThatIsNoAnswerOfAnAPIServerIsNone|TestWhetherThereAreNodeAgents",
 			Old: `if !apierrors.IsNotFound(err) {
 		return served, err
 	}
