@@ -88,13 +88,13 @@ func (a *archive) entry(head *tar.Header, in io.Reader, take func(entry) error, 
 		return fmt.Errorf("read snapshot: %s holds %q, which is outside of it: make the archive again", a.name, head.Name)
 	}
 	if a.packed != nil {
-		a.packed.skips = formOf(name) != whole
+		a.packed.skips = !hasEnding(name)
 	}
 	switch head.Typeflag {
 	case tar.TypeDir, tar.TypeXGlobalHeader:
 		return nil
 	case tar.TypeReg, tar.TypeGNUSparse:
-		if isSparse(head) && formOf(name) == whole {
+		if isSparse(head) && hasEnding(name) {
 			return fmt.Errorf("read snapshot: %s is a sparse file: make the archive again, without --sparse", shown)
 		}
 		return take(entry{name: name, path: shown, size: head.Size, open: func() (io.ReadCloser, error) { return io.NopCloser(in), nil }})

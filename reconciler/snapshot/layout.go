@@ -14,26 +14,7 @@ import (
 // A pod's file that is left out makes what the pod has look leaked, so that a file is left out only where it is known to
 // hold no such object: in case of doubt there is an error.
 
-// A form is how a file is read, by its name.
-type form int
-
-const (
-	whole  form = iota // YAML or JSON, compressed or not
-	peeked             // of another ending: only its head is read
-	never              // not even that
-)
-
-func formOf(name string) form {
-	switch {
-	case hasEnding(name):
-		return whole
-	case path.Ext(name) == ".log":
-		return never
-	}
-	return peeked
-}
-
-// hasEnding reports whether a file is read as YAML or JSON.
+// hasEnding reports whether a file is read as YAML or JSON, compressed or not. Of others the head is read, save of logs.
 func hasEnding(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(strings.TrimSuffix(name, ".gz")))
 }
@@ -49,17 +30,11 @@ func resources() []string {
 // byLayout reports whether a file must hold an object that is read, by where it is in the
 // tree (oc, pkg/cli/admin/inspect; kubectl v0.36.3, pkg/cmd/clusterinfo).
 func byLayout(name string) bool {
-	parts := strings.Split(name, "/")
-	base := strings.TrimSuffix(strings.TrimSuffix(parts[len(parts)-1], ".gz"), path.Ext(strings.TrimSuffix(name, ".gz")))
-	parent, above := "", ""
-	if n := len(parts); n > 1 {
-		parent = parts[n-2]
-		if n > 2 {
-			above = parts[n-3]
-		}
-	}
+	folder := path.Dir(name)
+	base, parent, above := strings.TrimSuffix(path.Base(name), ".gz"), path.Base(folder), path.Base(path.Dir(folder))
+	base = strings.TrimSuffix(base, path.Ext(base))
 	return slices.Contains(resources(), base) || slices.Contains(resources(), parent) ||
-		base == parent && (above == "pods" || above == "namespaces") || slices.Contains(parts[:len(parts)-1], "whereabouts.cni.cncf.io")
+		base == parent && (above == "pods" || above == "namespaces") || slices.Contains(strings.Split(folder, "/"), "whereabouts.cni.cncf.io")
 }
 
 var (

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 )
@@ -41,8 +42,7 @@ const peekedBytes = 16 << 10
 
 // take takes in a file, or skips it where it holds nothing that is read.
 func (s *Snapshot) take(e entry) error {
-	form := formOf(e.name)
-	if form == never {
+	if path.Ext(e.name) == ".log" {
 		s.skip(e.path)
 		return nil
 	}
@@ -51,7 +51,7 @@ func (s *Snapshot) take(e entry) error {
 		return fmt.Errorf("read snapshot: %w", err)
 	}
 	defer r.Close()
-	if form == peeked {
+	if !hasEnding(e.name) {
 		return s.peek(e, r)
 	}
 	text, err := e.text(r)
