@@ -195,7 +195,7 @@ image: ## Build the container image with docker, tagged with the version, and th
 	docker build -t $(IMAGE)-drop-in:$(VERSION) --target drop-in --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) -f deploy/Dockerfile .
 
 .PHONY: bench
-bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/performance.md (WORK="10000 50000" for some of it)
+bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/performance.md (WORK="10000 adds" for some of it)
 	$(BUILD) -o bin/bench/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
 	cd e2e && $(BUILD) -o ../bin/bench/ ./bench/cmd/...
 	cd e2e && ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json $(WORK)

@@ -21,6 +21,7 @@ const (
 	Shipped    = "upstream-as-shipped"
 	Lists      = "lists"
 	PlainLists = "lists-plain"
+	DropIn     = "drop-in"
 )
 
 // A Bench measures with the programs of a folder and writes into a book.
@@ -145,7 +146,7 @@ func (b *Bench) Releases(ctx context.Context, s *Server, work string, delay time
 			if _, err := one(results[w], p.Kubeconfig()); err != nil {
 				return err
 			}
-			results[w].Requests = p.Take()
+			results[w].Requests = p.Take().Requests
 		}
 		if err := b.put(results[w]); err != nil {
 			return err

@@ -1,7 +1,11 @@
 package bench
 
 import (
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -27,12 +31,16 @@ type Proxy struct {
 	counts Counts
 }
 
-// Counts are of requests by verb and resource ("LIST pods").
-type Counts map[string]int
+// Counts are of requests by verb and resource ("LIST pods"), and of the bytes of the
+// bodies of both directions, as they are on the wire.
+type Counts struct {
+	Requests map[string]int
+	Bytes    int64
+}
 
 // Total is the number of all requests.
 func (c Counts) Total() (n int) {
-	for _, of := range c {
+	for _, of := range c.Requests {
 		n += of
 	}
 	return n
@@ -40,6 +48,15 @@ func (c Counts) Total() (n int) {
 
 // NewProxy starts one to the API server, as the admin.
 func NewProxy(config *rest.Config, delay time.Duration) (*Proxy, error) {
+	return newProxy(config, delay, (*httptest.Server).Start)
+}
+
+// newTLSProxy is NewProxy for programs that take no kubeconfig: see inCluster.
+func newTLSProxy(config *rest.Config) (*Proxy, error) {
+	return newProxy(config, 0, (*httptest.Server).StartTLS)
+}
+
+func newProxy(config *rest.Config, delay time.Duration, start func(*httptest.Server)) (*Proxy, error) {
 	to, err := url.Parse(config.Host)
 	if err != nil {
 		return nil, err
@@ -53,17 +70,25 @@ func NewProxy(config *rest.Config, delay time.Duration) (*Proxy, error) {
 		return nil, err
 	}
 	next.FlushInterval = -1
+	next.ModifyResponse = func(r *http.Response) error {
+		r.Body = &counted{r.Body, p}
+		return nil
+	}
 	if p.folder, err = os.MkdirTemp("", "bench-proxy"); err != nil {
 		return nil, err
 	}
-	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	p.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
-		p.counts[kind(r)]++
+		p.counts.Requests[kind(r)]++
 		p.mu.Unlock()
+		if r.Body != nil {
+			r.Body = &counted{r.Body, p}
+		}
 		r.Header.Del("Authorization") // a token of its own would go before the admin's
 		time.Sleep(p.Delay)
 		next.ServeHTTP(w, r)
 	}))
+	start(p.server)
 	kubeconfig := clientcmdapi.NewConfig()
 	kubeconfig.Clusters["bench"] = &clientcmdapi.Cluster{Server: p.server.URL}
 	kubeconfig.Contexts["bench"] = &clientcmdapi.Context{Cluster: "bench"}
@@ -73,6 +98,20 @@ func NewProxy(config *rest.Config, delay time.Duration) (*Proxy, error) {
 
 // Kubeconfig leads through the proxy.
 func (p *Proxy) Kubeconfig() string { return filepath.Join(p.folder, "kubeconfig") }
+
+// inCluster makes a root folder in which a program finds the proxy as a pod finds the
+// API server, and returns its environment.
+func (p *Proxy) inCluster(root string) (env []string, err error) {
+	account := filepath.Join(root, "var/run/secrets/kubernetes.io/serviceaccount")
+	if err := os.MkdirAll(account, 0o755); err != nil {
+		return nil, err
+	}
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
+	err1 := os.WriteFile(filepath.Join(account, "ca.crt"), ca, 0o644)
+	err2 := os.WriteFile(filepath.Join(account, "token"), []byte("none is needed"), 0o644)
+	at := p.server.Listener.Addr().(*net.TCPAddr)
+	return []string{"KUBERNETES_SERVICE_HOST=" + at.IP.String(), fmt.Sprint("KUBERNETES_SERVICE_PORT=", at.Port)}, errors.Join(err1, err2)
+}
 
 // Close ends it, and all requests that it passes on.
 func (p *Proxy) Close() {
@@ -90,7 +129,21 @@ func (p *Proxy) Take() Counts {
 	return taken
 }
 
-func (p *Proxy) reset() { p.counts = Counts{} }
+func (p *Proxy) reset() { p.counts = Counts{Requests: map[string]int{}} }
+
+// A counted body adds what is read to the proxy's bytes.
+type counted struct {
+	io.ReadCloser
+	p *Proxy
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	c.p.mu.Lock()
+	c.p.counts.Bytes += int64(n)
+	c.p.mu.Unlock()
+	return n, err
+}
 
 // kind is the verb and the resource of a request, as RBAC knows them.
 func kind(r *http.Request) string {

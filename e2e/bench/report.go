@@ -24,7 +24,7 @@ func Report(b *Book, programs, page string) error {
 		name  string
 		table func(*Book, string) string
 	}{
-		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small},
+		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small}, {"adds", addTable}, {"serve", serveTable}, {"traffic", trafficTable},
 	} {
 		if text, err = between(text, section.name, section.table(b, programs)); err != nil {
 			return fmt.Errorf("%s: %w", page, err)
@@ -125,7 +125,7 @@ func total(r *Result) string {
 	if r == nil || r.Requests == nil {
 		return ""
 	}
-	return grouped(float64(r.Requests.Total()))
+	return grouped(float64(Counts{Requests: r.Requests}.Total()))
 }
 
 // sizes are numbers of pods.
@@ -163,7 +163,7 @@ func shipped(b *Book, work string) string {
 	if r == nil || r.Requests == nil || strings.HasSuffix(work, "-slow") {
 		return ""
 	}
-	n := r.Requests.Total()
+	n := Counts{Requests: r.Requests}.Total()
 	return fmt.Sprintf("%s s, calculated", short(max(float64(n-1-10)/5, r.Median(Seconds))))
 }
 
@@ -217,9 +217,78 @@ func memory(b *Book, _ string) string {
 func small(b *Book, programs string) string {
 	s := head("what", "ours", "upstream")
 	s += row("a look at an empty cluster", timed(b.Get("check-0", Ours)), timed(b.Get("check-0", Upstream)))
+	for _, format := range []string{"json", "yaml"} {
+		r := b.Get("snapshot-"+format, Ours)
+		s += row("a snapshot of 10,000 pods in "+strings.ToUpper(format), strings.Trim(timed(r)+", "+mib(r), ", "), "")
+	}
+	if r := b.Get("drop-in-10000", DropIn); r != nil {
+		s += row("one pass of `/ip-reconciler` at 10,000 pods in a cgroup of 50 MiB", fmt.Sprintf("%s, %s with its file, exit %d", timed(r), mib(r), r.Runs[0].Code), fits(b.Get("drop-in-10000", Upstream)))
+	}
 	for _, name := range []string{"ip-reconcile", "ip-reconcile-agent", "ip-reconciler"} {
 		if info, err := os.Stat(filepath.Join(programs, name)); err == nil {
 			s += row("size of `"+name+"`", fmt.Sprintf("%.0f MiB", float64(info.Size())/(1<<20)), "")
+		}
+	}
+	return s
+}
+
+func fits(r *Result) string {
+	switch {
+	case r == nil:
+		return ""
+	case r.Runs[0].Code != 0:
+		return fmt.Sprintf("ended with %d (-1: killed, by the kernel)", r.Runs[0].Code)
+	default:
+		return fmt.Sprintf("%s, %s", timed(r), mib(r))
+	}
+}
+
+// spread writes how many, and the times of half of them and of all but one in a hundred.
+func spread(r *Result) []string {
+	if r == nil {
+		return []string{"", "", "", "", ""}
+	}
+	var all []float64
+	failed := 0
+	for _, u := range r.Runs {
+		all = append(all, u.Seconds)
+		if u.Code != 0 {
+			failed++
+		}
+	}
+	slices.Sort(all)
+	at := func(of float64) string { return short(all[min(len(all)-1, int(of*float64(len(all))))]) + " s" }
+	return []string{fmt.Sprint(len(all)), fmt.Sprint(failed), at(0.5), at(0.99), short(all[len(all)-1]) + " s"}
+}
+
+func addTable(b *Book, _ string) string {
+	s := head("ADDs of the plugin", "number", "failed", "p50", "p99", "longest", "left of what the releases were to free")
+	for _, w := range []struct{ name, work string }{
+		{"alone", AddsAlone}, {"beside `run` freeing 5,000", AddsBesideOurs}, {"beside upstream's run freeing 5,000", AddsBesideUpstream},
+	} {
+		if r := b.Get(w.work, "whereabouts"); r != nil {
+			left := ""
+			if w.work != AddsAlone {
+				left = fmt.Sprint(r.Left)
+			}
+			s += row(append(append([]string{w.name}, spread(r)...), left)...)
+		}
+	}
+	return s
+}
+
+func serveTable(b *Book, _ string) string {
+	s := head("from … to the freed address", "number", "not within a minute", "p50", "p99", "longest")
+	for _, w := range []struct{ name, work string }{
+		{"a pod's deletion (no agents, `--confirm-after 0s`), idle", "serve-pod-deleted-idle"},
+		{"the same, 100 pods changing a second", "serve-pod-deleted-busy"},
+		{"the report that its sandbox is gone, idle", "serve-reported-gone-idle"},
+		{"the same, 100 pods changing a second", "serve-reported-gone-busy"},
+		{"the report that its sandbox is gone, 40 pools of 250 entries, idle", "serve-reported-gone-small-pools-idle"},
+		{"the same, 100 pods changing a second", "serve-reported-gone-small-pools-busy"},
+	} {
+		if r := b.Get(w.work, Ours); r != nil {
+			s += row(append([]string{w.name}, spread(r)...)...)
 		}
 	}
 	return s

@@ -21,7 +21,8 @@ type Result struct {
 	// all else, together.
 	Left, Lost int
 	// Requests of one more run, through a proxy.
-	Requests Counts `json:",omitempty"`
+	Requests map[string]int `json:",omitempty"`
+	Bytes    int64          `json:",omitempty"` // of their bodies
 	// Load is the machine's load average when the last one began: 1 is one busy core.
 	Load float64
 	When time.Time

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +27,8 @@ var (
 type Server struct {
 	*harness.ControlPlane
 	Content *fill.Content
+	vouched context.CancelFunc
+	ended   chan error // what Vouch came to
 }
 
 // NewServer starts an API server and fills it. On an error it returns what there is,
@@ -39,10 +42,15 @@ func NewServer(ctx context.Context, content *fill.Content) (*Server, error) {
 	if err != nil {
 		return s, err
 	}
-	if err := s.removeReports(ctx); err != nil {
+	if !content.Reports {
+		if err := s.removeReports(ctx); err != nil {
+			return s, err
+		}
+	}
+	if err := Fill(ctx, cluster, content); err != nil {
 		return s, err
 	}
-	return s, Fill(ctx, cluster, content)
+	return s, s.vouch(ctx)
 }
 
 // Fill puts a content into a cluster that has none.
@@ -67,6 +75,20 @@ func (s *Server) Refill(ctx context.Context) error {
 	return settled(ctx, s.ControlPlane, s.Content)
 }
 
+// SandboxGone has the agent of an entry's node say that its sandbox is gone.
+func (s *Server) SandboxGone(ctx context.Context, i int) error {
+	return s.Content.SandboxGone(ctx, s.etcd(), i)
+}
+
+// Close ends it.
+func (s *Server) Close() error {
+	if s.vouched == nil {
+		return s.ControlPlane.Close()
+	}
+	s.vouched()
+	return errors.Join(<-s.ended, s.ControlPlane.Close())
+}
+
 func (s *Server) etcd() fill.Etcd { return s.AskEtcd }
 
 // removeReports leaves the API server as whereabouts alone has it.
@@ -79,6 +101,24 @@ func (s *Server) removeReports(ctx context.Context) error {
 		_, err := s.Client().Discovery().ServerResourcesForGroupVersion(sandboxReports.GroupVersion().String())
 		return apierrors.IsNotFound(err), nil
 	})
+}
+
+// vouch keeps up the Leases of the reports until Close.
+func (s *Server) vouch(ctx context.Context) error {
+	if !s.Content.Reports {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.vouched, s.ended = cancel, make(chan error, 1)
+	ready := make(chan struct{})
+	go func() { s.ended <- s.Content.Vouch(ctx, s.etcd(), func() { close(ready) }) }()
+	select {
+	case <-ready:
+		return nil
+	case err := <-s.ended:
+		s.ended <- err
+		return fmt.Errorf("writing the Leases of reports: %w", err)
+	}
 }
 
 // settled waits until the API server has what was written past it. Its own copy may

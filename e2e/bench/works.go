@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/fill"
@@ -39,6 +41,15 @@ var Works = []Work{
 			return b.Releases(ctx, s, "run-10000-5000", 0, min(b.Runs, 3), Ours, Upstream)
 		})
 	}},
+	{"10000-snapshot", func(ctx context.Context, b *Bench) error {
+		return b.With(ctx, main10000(), func(s *Server) error { return b.Snapshots(ctx, s) })
+	}},
+	{"adds", Adds},
+	{"latency", Latency(false, 2)},
+	{"latency-reports", Latency(true, 2)},
+	{"latency-small-pools", Latency(true, 40)},
+	{"traffic", Traffic},
+	{"drop-in", Small},
 	{"25000", size(25000, 6)},
 	{"50000", size(50000, 12)},
 }
@@ -70,4 +81,38 @@ func size(pods, pools int) func(context.Context, *Bench) error {
 			return b.Serve(ctx, s, fmt.Sprint("serve-", pods))
 		})
 	}
+}
+
+// Snapshots measures checks of the same cluster in files.
+func (b *Bench) Snapshots(ctx context.Context, s *Server) error {
+	for _, format := range []string{"json", "yaml"} {
+		folder, err := os.MkdirTemp("", "bench-snapshot")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(folder)
+		out, errs, err := s.Kubectl(ctx, "get", "ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def",
+			"-A", "-o", format, "--chunk-size=500")
+		if err != nil {
+			return fmt.Errorf("kubectl get: %w: %s", err, errs)
+		}
+		if err := os.WriteFile(filepath.Join(folder, "cluster."+format), []byte(out), 0o644); err != nil {
+			return err
+		}
+		r := &Result{Work: "snapshot-" + format, Who: Ours, Pods: s.Content.Pods}
+		for range b.Runs {
+			u, err := b.run(ctx, b.program("ip-reconcile"), "check", "--snapshot", folder, "--now", time.Now().UTC().Format(time.RFC3339))
+			if err != nil {
+				return err
+			}
+			if u.Code > 1 {
+				return fmt.Errorf("check --snapshot failed: %s", u.Output)
+			}
+			r.Runs = append(r.Runs, u)
+		}
+		if err := b.put(r); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,8 +29,15 @@ type Content struct {
 	// Reports says that every node has its SandboxReport, in which the sandboxes of
 	// the stale entries are gone.
 	Reports bool
+	// NoGrace gives the pods no grace period: a pod with one may live on for it after
+	// its object is gone, and its address is waited for.
+	NoGrace bool
 	// Made is when all this was so, on the second.
 	Made time.Time
+
+	vouching sync.Mutex // a report and its Lease go together
+	mu       sync.Mutex
+	gone     map[int]bool // sandboxes that reports say have gone since
 }
 
 // Entries is how many entries the pools have together.

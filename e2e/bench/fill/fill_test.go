@@ -2,7 +2,11 @@
 
 package fill
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+	"time"
+)
 
 func TestEveryEntryIsAnotherAndWhatIsStaleIsEvenlySpread(t *testing.T) {
 	for _, c := range []*Content{
@@ -44,5 +48,16 @@ func TestEveryEntryIsAnotherAndWhatIsStaleIsEvenlySpread(t *testing.T) {
 				t.Errorf("pool %d has %d stale entries, want %d", pool, stalePerPool[pool], want)
 			}
 		}
+	}
+}
+
+func TestASandboxThatIsReportedGoneIsNotListedAnyMore(t *testing.T) {
+	c := &Content{Pods: 100, Pools: 1, Nodes: 10, Reports: true, Made: time.Now()}
+	e := c.Entry(42)
+	before := c.Report(e.Node)
+	c.gone = map[int]bool{42: true}
+	after := c.Report(e.Node)
+	if fmt.Sprint(len(before.Sandboxes), len(before.Gone), len(after.Sandboxes), len(after.Gone)) != "10 0 9 1" || after.Gone[0].ID != e.Sandbox {
+		t.Errorf("before: %d sandboxes, %d gone; after: %d, %+v", len(before.Sandboxes), len(before.Gone), len(after.Sandboxes), after.Gone)
 	}
 }

@@ -47,6 +47,9 @@ func (c *Content) Pod(i int) *corev1.Pod {
 		Spec:   podSpec(i, node),
 		Status: corev1.PodStatus{Phase: corev1.PodPending, QOSClass: corev1.PodQOSBurstable, Conditions: conditions(made, corev1.PodScheduled)},
 	}
+	if c.NoGrace {
+		p.Spec.TerminationGracePeriodSeconds = ptr.To(int64(0))
+	}
 	if !e.Pending {
 		c.run(p, e, made)
 	}
