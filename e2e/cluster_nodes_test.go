@@ -116,6 +116,33 @@ func TestARebootFreesWhatDoesNotComeBack(t *testing.T) {
 	equal(t, "its phase", i.running(t, back.Name)[0].Status.Phase, corev1.PodRunning)
 }
 
+func TestAPodDeletedWhileContainerdIsDownKeepsItsAddressUntilItHasEnded(t *testing.T) {
+	t.Parallel()
+	i := install(t, 2)
+	asks, p := i.start(t, workload("asks", "worker-1", "blue")), i.start(t, workload("web", "worker-2", "blue"))
+	address, worker := addressOn(t, p, "net1"), i.cluster.Worker("worker-2")
+	check(t, worker.LoseDELs(true))
+	v := i.leader(t)
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 2)
+
+	check(t, worker.Stop())
+	began := time.Now()
+	check(t, i.DeletePod(t.Context(), p, 1))
+	v.is(t, `ip_reconcile_allocations{reason="Terminating",verdict="Held"}`, 1)
+	// Its report counts for a minute, and then kubelet, which lives, has said that the
+	// node is not ready.
+	v.is(t, `ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`, 1)
+	t.Logf("unreachable %s after containerd was stopped", time.Since(began).Round(time.Second))
+	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
+	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	i.answers(t, asks, address, p)
+
+	check(t, worker.Start(t.Context()))
+	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	t.Logf("freed %s after it ended", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	i.asPod(t, "check").exits(t, 0)
+}
+
 func TestAPodWhoseTerminationHangsKeepsItsAddressHoweverLongItIsOverdue(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)

@@ -15,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
@@ -188,4 +191,99 @@ func (s *stage) isWhole(t testing.TB, stored contents, pods ...*pod) {
 			contains(t, "the reservation of "+p.Name, stored["reservation "+p.ips[i]], p.Name)
 		}
 	}
+}
+
+// repairWrites are the writes of a repair: the Lease is taken, the entry and its reservation
+// are written, and the Lease is given back; by the name of what is written last, and of what
+// was written before.
+var repairWrites = []func(writes []string) bool{
+	func(writes []string) bool {
+		return strings.Contains(writes[len(writes)-1], "leases/ip-reconcile") || len(writes) == 1
+	},
+	func(writes []string) bool { return strings.Contains(writes[len(writes)-1], "leases/whereabouts") },
+	func(writes []string) bool { return strings.Contains(writes[len(writes)-1], "PATCH ippools") },
+	func(writes []string) bool {
+		return strings.Contains(writes[len(writes)-1], "POST kube-system/overlapping")
+	},
+	func(writes []string) bool {
+		reserved := slices.IndexFunc(writes, func(w string) bool { return strings.Contains(w, "POST kube-system/overlapping") })
+		return reserved >= 0 && strings.Contains(writes[len(writes)-1], "leases/whereabouts")
+	},
+}
+
+// A lostRecord is a pod whose entry and reservation are lost, on a network of its own, and where
+// the repair of that is killed.
+type lostRecord struct {
+	at      func(writes []string) bool
+	done    bool
+	network harness.Network
+	pool    string
+	pod     *pod
+	killed  string // at which write; "" for at none
+}
+
+// unrecorded makes the pods, two for each write of a repair.
+func (s *stage) unrecorded(t testing.TB, one *agent) (all []*lostRecord) {
+	t.Helper()
+	var content []any
+	for i := range 2 * len(repairWrites) {
+		c := &lostRecord{at: repairWrites[i/2], done: i%2 > 0, network: simple(fmt.Sprint("net-", i), fmt.Sprintf("10.7.%d.0/24", i)), pool: fmt.Sprintf("10.7.%d.0-24", i)}
+		check(t, s.CreateNAD(t.Context(), c.network))
+		c.pod = s.up(t, "worker-1", fmt.Sprint("live-", i), c.network).age(t, 10*time.Minute)
+		content = append(content, c.pod.listed("Ready"))
+		all = append(all, c)
+	}
+	one.writeReport(t, content...)
+	for _, c := range all {
+		s.patch(t, harness.IPPools, c.pool, `{"spec":{"allocations":{"1":null}}}`)
+		check(t, s.of(harness.Reservations).Delete(t.Context(), c.pod.ips[0], metav1.DeleteOptions{}))
+	}
+	return all
+}
+
+// TestARepairThatIsKilledAtAnyWriteIsFinishedByTheNext kills repairs, each of another pool,
+// five beside each other: each waits a minute, and all of them for one Lease.
+func TestARepairThatIsKilledAtAnyWriteIsFinishedByTheNext(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
+	all := s.unrecorded(t, s.agent(t, "worker-1"))
+	var together errgroup.Group
+	together.SetLimit(5)
+	for _, c := range all {
+		together.Go(func() error {
+			if k, killed := s.kill(t, c.at, c.done, "run", "--repair", "--pool", c.pool); killed {
+				c.killed = k.last
+			}
+			return nil
+		})
+	}
+	check(t, together.Wait())
+	longest, killedAt, half := time.Duration(0), []string(nil), 0
+	stored := s.contents(t)
+	for _, c := range all {
+		if c.killed != "" {
+			killedAt = append(killedAt, c.killed)
+		}
+		if stored[c.pool+" 1"] == "" {
+			continue // its address would be handed out: that is what a repair is for
+		}
+		if stored["reservation "+c.pod.ips[0]] == "" {
+			half++
+		}
+		var next *pod
+		longest = timed(t, "an ADD", longest, func() { next = s.up(t, "worker-1", "next-"+c.network.Name, c.network) })
+		equal(t, "the address of the next pod", next.ips[0], strings.TrimSuffix(c.pod.ips[0], "1")+"2")
+		longest = timed(t, "a DEL", longest, func() { next.del(t) })
+		next.forceDelete(t)
+	}
+	s.product(t, "run", "--repair").exits(t, 0)
+	stored = s.contents(t)
+	for _, c := range all {
+		s.isWhole(t, stored, c.pod)
+	}
+	equal(t, "entries and reservations", len(stored), 2*len(all))
+	equal(t, "how many were killed", len(killedAt), len(all))
+	t.Logf("killed at: %s", strings.Join(killedAt, ", "))
+	s.sums(t, fmt.Sprintf("%d SIGKILLs at writes of a repair, of which %d left an entry without its reservation to the next run (the longest ADD or DEL took %.1fs)",
+		len(killedAt), half, longest.Seconds()))
 }

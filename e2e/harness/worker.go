@@ -24,6 +24,7 @@ type Worker struct {
 	cluster *Cluster
 	number  int
 	slicer  Daemon
+	logind  *logind // what kubelet hears of shutdowns from, if anything
 }
 
 func newWorker(w *Cluster, number int) *Worker {
@@ -122,6 +123,9 @@ func (w *Worker) StartKubelet() error {
 	cmd := w.Command(context.Background(), w.cluster.parts, "kubelet",
 		"--config="+filepath.Join(w.dir, "kubelet.json"), "--kubeconfig="+w.cluster.Kubeconfig(),
 		"--hostname-override="+w.Name, "--node-ip="+w.cluster.subnet.node(w.number), "--v=2")
+	if w.logind != nil {
+		cmd.Env = append(cmd.Env, w.logind.environment())
+	}
 	_, err := w.Kubelet.start(w.Node.dir, "kubelet", cmd)
 	return err
 }
@@ -179,6 +183,9 @@ func (w *Worker) close() error {
 	err := w.Runtime.close()
 	w.Kubelet.gone()
 	w.slicer.gone()
+	if w.logind != nil {
+		err = errors.Join(err, w.logind.socket.Close())
+	}
 	return err
 }
 
