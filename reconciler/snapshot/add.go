@@ -131,14 +131,18 @@ func (s *Snapshot) addNAD(o *object) error {
 func (s *Snapshot) addPod(o *object) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
-		s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
+		if old := s.pods[o.id()]; old != nil {
+			old.Disputed = fmt.Sprintf("%s: %s: %v", o.path, o.shown(), err)
+		} else {
+			s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
+		}
 		return err
 	}
 	p := podstate.ReadPod(pod)
 	if keep(s.pods, o.id(), p, func(p *podstate.Pod) { p.ResourceVersion = "" }) != nil {
 		old := s.pods[o.id()]
 		p.Disputed = s.report("%s: %s and %s %v; remove the copy that is not right", o.shown(), s.seenIn[o.ref()], o.path, errDiffers)
-		p.Interfaces = append(old.Interfaces, p.Interfaces...)
+		p.Node, p.Interfaces = cmp.Or(p.Node, old.Node), append(old.Interfaces, p.Interfaces...)
 		s.pods[o.id()] = p
 	}
 	return nil

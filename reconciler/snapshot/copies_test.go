@@ -52,8 +52,12 @@ func TestCopies_OfAPod(t *testing.T) {
 // An entry of a pod that is gone is kept where any copy of another pod carries its address.
 func TestCopies_AddressesOfAllCountAsCarried(t *testing.T) {
 	running, moved, last := podCopy("9", "10.0.0.5", "Running"), podCopy("10", "10.0.0.6", "Running"), podCopy("11", "10.0.0.7", "Running")
+	unreadable := "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a}\nspec: {containers: 5}\n"
+	unbound := "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: pod-a}\nstatus: {phase: Pending}\n"
 	for title, copies := range map[string][]string{
 		"the first": {moved, running}, "the last": {running, moved}, "the first of three": {moved, running, last},
+		"before one that cannot be read": {moved, running, unreadable}, "after one": {unreadable, moved, running},
+		"before one without a node": {moved, running, unbound}, "after one without": {unbound, moved, running},
 	} {
 		files := map[string]string{"pool.yaml": onePool}
 		for i, text := range copies {
