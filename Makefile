@@ -108,18 +108,8 @@ simulate: ## Play random histories in a simulated cluster, with the product's an
 	@cd e2e && nice $(GO) test -count=1 -timeout 0 -v -run '^TestNoHistoryBreaksAnInvariant$$' ./sim -args -histories $(HISTORIES) -seed $(SEED) -workers $(WORKERS)
 
 .PHONY: e2e
-e2e: e2e-restores e2e-others ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
-
-# Those with restores of etcd.
-RESTORES := Restore|TestEachTicket
-
-.PHONY: e2e-restores
-e2e-restores: preflight
-	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 40m -parallel 2 -tags cluster -run '$(RESTORES)' .
-
-.PHONY: e2e-others
-e2e-others: preflight
-	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 40m -parallel 2 -tags cluster -skip '$(RESTORES)' .
+e2e: preflight ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
+	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 60m -parallel 4 -tags cluster .
 
 .PHONY: test-all
 test-all: ## Run all tests: 'make test' with the properties in full depth, 'make test-slow' and 'make e2e'

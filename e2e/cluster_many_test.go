@@ -56,8 +56,8 @@ func TestNoAddressIsFreedWhileItsPodIsCreated(t *testing.T) {
 	i.allAnswer(t)
 }
 
-// Of two networks each, and rolled three times.
-const inSet, inDeployment, rolls = 12, 24, 3
+// Of two networks each, and rolled twice.
+const inSet, inDeployment, rolls = 12, 24, 2
 
 // rolls makes a StatefulSet and a Deployment and rolls them, with a word when all pods
 // are there.

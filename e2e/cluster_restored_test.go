@@ -31,6 +31,7 @@ func TestNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 		{"whose revisions were bumped", 12, []string{"--bump-revision=1000000", "--mark-compacted"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			i := install(t, 2)
 			kept := i.start(t, workload("kept", "worker-1", "blue"))
 			i.leader(t)
@@ -59,6 +60,7 @@ func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) 
 	t.Parallel()
 	for name, restarted := range map[string]bool{"and kubelets run on": false, "and kubelets start again": true} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			i := install(t, 2)
 			i.deployment(t, "web", 12, "blue")
 			i.statefulSet(t, "db", 6, nil, "blue")

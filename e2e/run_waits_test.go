@@ -79,7 +79,7 @@ func TestARunWaitsForWhatIsUnconfirmed(t *testing.T) {
 	out.exits(t, 0)
 	out.expect(t, "10.1.0.0-24 "+leaked.ips[0], "Stale PodGone", "10.2.0.0-24 "+orphan.ips[0], "Stale NodeMissing",
 		"10.1.0.0-24 "+live.ips[0], "InUse AddressOnPod", "10.1.0.0-24 "+added.ips[0], "InUse AddressOnPod")
-	equal(t, "released", places(out.Released), "10.1.0.0-24 10.1.0.2, 10.2.0.0-24 10.2.0.1, reservation 10.1.0.2, reservation 10.2.0.1")
+	equal(t, "released", places(out.Released), "10.1.0.0-24 10.1.0.2, reservation 10.1.0.2, 10.2.0.0-24 10.2.0.1, reservation 10.2.0.1")
 	if d := freed["10.1.0.0-24"]; d < 19*time.Second {
 		t.Errorf("the leak was freed after %s", d)
 	}
