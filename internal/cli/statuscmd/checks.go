@@ -92,7 +92,7 @@ const (
 )
 
 // Lines reads and judges the cluster, and makes all checks.
-func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *kube.Cluster) []line {
+func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *kube.Cluster) []document.StatusLine {
 	p.serves, p.may = cluster.Serves, cluster.May
 	judging, cancel := context.WithTimeout(ctx, judgeFor)
 	defer cancel()
