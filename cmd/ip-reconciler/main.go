@@ -3,7 +3,7 @@
 // (doc/crds/ip-reconciler-job.yaml, cmd/reconciler/ip.go) and that of the
 // Deployment of v0.9.4 (doc/crds/reconciler-deployment.yaml, cmd/reconciler/main.go).
 //
-// It makes one pass where -kubeconfig or -timeout is given or a Job owns its pod, and else runs until it is told to end.
+// It makes one pass where -kubeconfig or -timeout is given or a Job owns its pod, and else runs until it is terminated.
 package main
 
 import (

@@ -46,7 +46,7 @@ func (j *Judgement) agentlessNote() string {
 		return ""
 	}
 	return fmt.Sprintf("no node agent can run on %s, and addresses are held for want of their reports: if no pod there has an address of whereabouts, leave them out with --agent-nodes, by adding %q to it",
-		atMost(nodes, 5), strings.Join(slices.Sorted(maps.Keys(leftOutBy)), ","))
+		AtMost(nodes, 5), strings.Join(slices.Sorted(maps.Keys(leftOutBy)), ","))
 }
 
 // taintsNote names the nodes that would be proven dead, if a restore of etcd had not
@@ -63,15 +63,15 @@ func (j *Judgement) taintsNote() string {
 	}
 	slices.Sort(nodes)
 	return fmt.Sprintf("the out-of-service taint of %s was there when etcd had been restored and may be the backup's, so that it proves nothing: remove it from a node that runs; "+
-		"of one that is shut down set it again, as another: kubectl --context=CONTEXT taint --overwrite node %s %s=after-restore:NoExecute", atMost(nodes, namesShown), nodes[0], corev1.TaintNodeOutOfService)
+		"of one that is shut down set it again, as another: kubectl --context=CONTEXT taint --overwrite node %s %s=after-restore:NoExecute", AtMost(nodes, namesShown), nodes[0], corev1.TaintNodeOutOfService)
 }
 
-// atMost names so many nodes, and how many more there are.
-func atMost(nodes []string, n int) string {
-	if len(nodes) <= n {
-		return strings.Join(nodes, ", ")
+// AtMost lists the first n names for a sentence, and says how many more there are.
+func AtMost(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(nodes[:n], ", "), len(nodes)-n)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
 
 // foreignFloor is how many allocations of unknown pods are no sign of another cluster.

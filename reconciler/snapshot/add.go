@@ -131,11 +131,11 @@ func (s *Snapshot) addNAD(o *object) error {
 func (s *Snapshot) addPod(o *object) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
-		if old := s.pods[o.id()]; old != nil {
-			old.Disputed = fmt.Sprintf("%s: %s: %v", o.path, o.shown(), err)
-		} else {
-			s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
+		if old := s.pods[o.id()]; old != nil { // its addresses count further
+			old.Disputed = s.report("%s: %s: %v", o.path, o.shown(), err)
+			return nil
 		}
+		s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
 		return err
 	}
 	p := podstate.ReadPod(pod)

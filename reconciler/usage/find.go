@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Find are the pools that a text names: "<namespace>/<name>", the name alone, the range, or an address
@@ -36,7 +38,7 @@ func (u *Pools) Known() string {
 	for _, p := range u.All {
 		all = append(all, p.Ref())
 	}
-	return "there are " + atMost(10, all)
+	return "there are " + judge.AtMost(all, 10)
 }
 
 // Networks are the pool's definitions as "<namespace>/<name>", each once.

@@ -10,7 +10,6 @@ import (
 	"math/big"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"go4.org/netipx"
 	"k8s.io/apimachinery/pkg/types"
@@ -153,7 +152,7 @@ func (u *Pools) definitions() []*Definition {
 	slices.Sort(u.Notes)
 	if len(unreadable) > 0 {
 		slices.Sort(unreadable)
-		u.Notes = append(u.Notes, "what these NetworkAttachmentDefinitions assign is not counted as usable, for they cannot be read: "+atMost(5, unreadable))
+		u.Notes = append(u.Notes, "what these NetworkAttachmentDefinitions assign is not counted as usable, for they cannot be read: "+judge.AtMost(unreadable, 5))
 	}
 	slices.SortStableFunc(all, func(a, b *Definition) int { return cmp.Compare(a.String(), b.String()) })
 	return all
@@ -161,14 +160,6 @@ func (u *Pools) definitions() []*Definition {
 
 func refusal(name types.NamespacedName, n ippool.Network) string {
 	return fmt.Sprintf("whereabouts refuses the NetworkAttachmentDefinition %s, so that no pod gets an address by it: %s", name, n.Refused)
-}
-
-// atMost lists so many texts, and how many more there are.
-func atMost(n int, texts []string) string {
-	if len(texts) <= n {
-		return strings.Join(texts, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(texts[:n], ", "), len(texts)-n)
 }
 
 // define finds the pool's definitions, or why it is not known what is assigned from it.

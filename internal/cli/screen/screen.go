@@ -97,10 +97,10 @@ func Count(n int, what string) string {
 
 // list is as many of the texts, and how many more there are; all of them with -o wide.
 func (s *Screen) list(all []string, most int) string {
-	if len(all) <= most || s.Wide {
-		return strings.Join(all, ", ")
+	if s.Wide {
+		most = len(all)
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
+	return judge.AtMost(all, most)
 }
 
 // gap writes an empty line between what is there and what follows.

@@ -130,7 +130,7 @@ func (p *Probe) definitions(ctx context.Context) (line, error) {
 // competing says what else releases addresses.
 func (p *Probe) competing(context.Context) (line, error) {
 	if p.unlisted != nil {
-		return line{}, nil // reconciler says so
+		return line{}, nil // the check reconciler reports that
 	}
 	for i := range p.workloads {
 		if w := &p.workloads[i]; w.Competing() != "" {

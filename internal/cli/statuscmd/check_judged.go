@@ -68,7 +68,7 @@ func (p *Probe) breaker(ctx context.Context) (line, error) {
 func (p *Probe) stale(ctx context.Context) (line, error) {
 	if p.unjudged != nil {
 		if served, err := p.serves(ctx, ippool.PoolResource); err == nil && !served {
-			return line{}, nil // definitions says so
+			return line{}, nil // the check definitions reports that
 		}
 		return fail("ip-reconcile check", "Addresses cannot be judged: %v.", p.unjudged)
 	}

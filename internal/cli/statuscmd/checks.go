@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -180,13 +179,7 @@ func renewTime(l *coordinationv1.Lease) time.Time {
 }
 
 // few are the first of many names.
-func few(names []string) string {
-	const shown = 5
-	if len(names) <= shown {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
-}
+func few(names []string) string { return judge.AtMost(names, 5) }
 
 // ago is a duration as kubectl has it.
 func ago(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
