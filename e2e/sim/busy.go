@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ type leaked struct {
 	slot  string
 	entry allocation
 }
+
+func (l leaked) address() netip.Addr { return l.net.address(l.slot) }
 
 func (s *Simulation) leaked() (all []leaked) {
 	for _, n := range s.nets {
@@ -42,9 +45,8 @@ func (s *Simulation) busy() {
 	}
 	now := s.leaked()
 	for _, l := range before {
-		a := l.net.address(l.slot).String()
-		if slices.Contains(now, l) && !s.mayStay(a) {
-			s.fail("while ordinary things went on the entry %s of %s (%v) was left: %s", a, l.net.pool.name, l.entry, s.whyLeft(a))
+		if slices.Contains(now, l) && !s.mayStay(l) {
+			s.fail("while ordinary things went on the entry %s of %s (%v) was left: %s", l.address(), l.net.pool.name, l.entry, s.whyLeft(l))
 			return
 		}
 		s.count("released while things go on")

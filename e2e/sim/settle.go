@@ -104,8 +104,8 @@ const settleFor = 4 * time.Minute
 // unsettled is what is not as it should be, "" for nothing.
 func (s *Simulation) unsettled() string {
 	for _, l := range s.leaked() {
-		if a := l.net.address(l.slot).String(); !s.mayStay(a) {
-			return fmt.Sprintf("the entry %s of %s (%v) is left: %s", a, l.net.pool.name, l.entry, s.whyLeft(a))
+		if !s.mayStay(l) {
+			return fmt.Sprintf("the entry %s of %s (%v) is left: %s", l.address(), l.net.pool.name, l.entry, s.whyLeft(l))
 		}
 	}
 	for _, m := range s.nodes {
@@ -155,7 +155,33 @@ func (s *Simulation) carriedWithoutEntry(ip string) bool {
 }
 
 // mayStay reports whether an entry that nobody has may be there when all is settled.
-func (s *Simulation) mayStay(ip string) bool { return s.heldForGood(ip) || s.awaitsTheEarly(ip) }
+func (s *Simulation) mayStay(l leaked) bool {
+	return s.heldForGood(l) || s.isClaimed(l) || s.awaitsTheEarly(l.address().String())
+}
+
+// isClaimed reports whether an entry is held because somebody uses its address by another range of the network: a restore
+// brings it back after an ADD has given the address by that range. Nobody can be given the address while it is used.
+func (s *Simulation) isClaimed(l leaked) bool {
+	it := s.itemOf(l)
+	return it != nil && it.Reason == judge.ClaimedByOther && slices.ContainsFunc(s.nodes, func(n *node) bool {
+		return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool {
+			return b.inUse() && b.ip == l.address() && b.net.name == l.net.name && b.net.pool != l.net.pool
+		})
+	})
+}
+
+// itemOf is what the last pass judged an entry to be, nil where no pass tells.
+func (s *Simulation) itemOf(l leaked) *judge.Item {
+	if s.last == nil {
+		return nil
+	}
+	for _, it := range s.last.Judgement.Allocations {
+		if it.Pool.Name == l.net.pool.name && it.Allocation.Key == l.slot {
+			return it
+		}
+	}
+	return nil
+}
 
 // awaitsTheEarly reports whether an address is kept for an hour because of machines that came after a restore and went
 // before it was noticed: nothing distinguishes them from what the restore has lost.
@@ -167,23 +193,22 @@ func (s *Simulation) awaitsTheEarly(ip string) bool {
 		s.last.Restore != nil && !slices.ContainsFunc(s.last.Restore.Awaiting, func(name string) bool { return !s.early[name] })
 }
 
-// heldForGood reports whether what an address is held for still holds: no pod says which
+// heldForGood reports whether what an entry is held for still holds: no pod says which
 // addresses it has, or no agent is there to tell what runs.
-func (s *Simulation) heldForGood(ip string) bool {
-	if s.last == nil {
+func (s *Simulation) heldForGood(l leaked) bool {
+	it := s.itemOf(l)
+	if it == nil {
 		return false
 	}
-	for _, it := range s.last.Judgement.Allocations {
-		if it.Text() == ip && it.Verdict == judge.Held {
-			return s.plan.Agents == 0 || it.Reason == judge.NetworkStatusMissing || it.Evidence().ClaimUnread && s.mayBeUnread(it.Allocation.Address)
-		}
-		if it.Text() == ip && it.Reason == judge.SandboxReady && it.IfName() == detached && s.mayLackAddresses(it.Owner().Name) {
-			return true
-		}
-		if it.Text() == ip && it.Reason == judge.AddressOnPod { // a restore brings a pod's status of the past back
-			p := s.api.get(key{pods, it.Owner().Namespace, it.Owner().Name})
-			return p != nil && bytes.Contains(p.json, []byte(`\"`+ip+`\"`))
-		}
+	if it.Verdict == judge.Held {
+		return s.plan.Agents == 0 || it.Reason == judge.NetworkStatusMissing || it.Evidence().ClaimUnread && s.mayBeUnread(l.address())
+	}
+	if it.Reason == judge.SandboxReady {
+		return it.IfName() == detached && s.mayLackAddresses(it.Owner().Name)
+	}
+	if it.Reason == judge.AddressOnPod { // a restore brings a pod's status of the past back
+		p := s.api.get(key{pods, it.Owner().Namespace, it.Owner().Name})
+		return p != nil && bytes.Contains(p.json, []byte(`\"`+l.address().String()+`\"`))
 	}
 	return false
 }
@@ -255,22 +280,18 @@ func (s *Simulation) whyUnrepaired() string {
 	return text
 }
 
-// whyLeft is what the last pass says of an address.
-func (s *Simulation) whyLeft(ip string) string {
-	if s.last == nil {
-		return "no pass tells"
+// whyLeft is what the last pass says of an entry.
+func (s *Simulation) whyLeft(l leaked) string {
+	it := s.itemOf(l)
+	if it == nil {
+		return "the last pass does not have it"
 	}
 	for _, x := range s.last.Refused {
-		if x.Text() == ip {
+		if x.ID() == it.ID() {
 			return x.Verdict.String() + " " + x.Reason.String() + ", not released: " + string(x.Why) + ": " + x.Detail
 		}
 	}
-	for _, it := range s.last.Judgement.Allocations {
-		if it.Text() == ip {
-			return it.Verdict.String() + " " + it.Reason.String() + ": " + it.Message()
-		}
-	}
-	return "the last pass does not have it"
+	return it.Verdict.String() + " " + it.Reason.String() + ": " + it.Message()
 }
 
 // cover counts what a pass said.
