@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -11,95 +10,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
-
-// TestWhatAPodObjectProves goes by the API alone: no node agent runs. It has what real objects must be read for; the rules
-// are tested row by row in reconciler/judge (TestVerdictTable).
-func TestWhatAPodObjectProves(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1", "worker-2")
-	const place, reserved = "10.1.0.0-24 10.1.0.1", "reservation 10.1.0.1"
-
-	// Each situation is made with a pod that has 10.1.0.1 from a real ADD.
-	for _, tt := range []struct {
-		name    string
-		make    func(t *testing.T)
-		verdict string
-		args    []string
-	}{
-		{"a running pod that carries its address", func(t *testing.T) {
-			s.up(t, "worker-1", "p", blue)
-		}, "InUse AddressOnPod", nil},
-		{"a pod that kubelet has ended", func(t *testing.T) {
-			s.up(t, "worker-1", "p", blue).finish(t, corev1.PodSucceeded)
-		}, "Stale PodFinished", nil},
-		{"a pod that should have been gone for six minutes", func(t *testing.T) {
-			p := s.up(t, "worker-1", "p", blue)
-			p.delete(t, 60)
-			p.age(t, 7*time.Minute)
-		}, "Held StuckTerminating", nil},
-		{"a pod being deleted on a node that is out of service and not Ready", func(t *testing.T) {
-			s.up(t, "worker-1", "p", blue).delete(t, 60)
-			s.notReady(t, "worker-1", 0)
-			s.outOfService(t, "worker-1")
-		}, "Stale NodeDead proven", nil},
-		{"no pod, while a node is not Ready for longer than the operator allows for", func(t *testing.T) {
-			s.up(t, "worker-1", "p", blue).leak(t)
-			s.notReady(t, "worker-2", time.Hour)
-		}, "Stale NodeUnreachable", []string{"--unreachable-node-timeout", "30m"}},
-		{"a successor of the same name to whom ADD gave the entry", func(t *testing.T) {
-			first := s.up(t, "worker-1", "web-0", blue)
-			first.forceDelete(t)
-			second := s.up(t, "worker-2", "web-0", blue)
-			equal(t, "the successor's address", second.ips, first.ips)
-			first.del(t) // comes late, with the old id, and takes nothing away
-			check(t, first.sandbox.Close())
-		}, "InUse AddressOnPod", nil},
-	} {
-		s.play(t, tt.name, func(t *testing.T) {
-			t.Cleanup(func() { s.restoreNodes(t) })
-			tt.make(t)
-			before := s.contents(t)
-			equal(t, "entries and reservations", len(before), 2)
-			out := s.run(t, tt.args...)
-			out.exits(t, 0)
-			out.expect(t, place, tt.verdict, reserved, tt.verdict)
-			if tt.verdict[:5] == "Stale" {
-				s.lost(t, before, "10.1.0.0-24 1", reserved)
-			} else {
-				s.lost(t, before)
-			}
-		})
-	}
-
-	// The network of a StatefulSet was edited: its pod came back on another
-	// address, and the old entry stayed.
-	s.play(t, "a successor of the same name on another address", func(t *testing.T) {
-		s.up(t, "worker-1", "web-0", blue).leak(t)
-		object := s.bare(t, "worker-2", "web-0")
-		object.attach(t, simple("blue", "10.9.0.0/24"))
-		object.running(t)
-		before := s.contents(t)
-		s.judges(t, place, "Held AddressNotOnPod", reserved, "Held AddressNotOnPod", "10.9.0.0-24 10.9.0.1", "InUse AddressOnPod")
-		s.lost(t, before)
-		out := s.run(t, "--trust-network-status")
-		out.exits(t, 0)
-		out.expect(t, place, "Stale AddressNotOnPod", "10.9.0.0-24 10.9.0.1", "InUse AddressOnPod")
-		s.lost(t, before, "10.1.0.0-24 1", reserved)
-	})
-}
-
-// restoreNodes makes all nodes Ready and without taints.
-func (s *stage) restoreNodes(t testing.TB) {
-	t.Helper()
-	for name, n := range s.nodes {
-		check(t, n.SetReady(context.Background(), true))
-		s.patchNode(t, name, map[string]any{"spec": map[string]any{"taints": nil}})
-	}
-}
 
 // TestWhatTheRealPluginLeavesBehind has what whereabouts' plugin leaves behind when its requests fail. D10 is in TestNodeSlices.
 func TestWhatTheRealPluginLeavesBehind(t *testing.T) {

@@ -237,14 +237,6 @@ func (c *command) wait() *outcome {
 	return o
 }
 
-// waitsForNothing fails the test if the run waited, whatever it took.
-func (o *outcome) waitsForNothing(t testing.TB) {
-	t.Helper()
-	if strings.Contains(o.stderr, "waiting before the next pass") {
-		t.Error("the run waited before another pass")
-	}
-}
-
 // read reads the document.
 func (o *outcome) read(t testing.TB) {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -228,7 +229,7 @@ func plainKubeconfig(t testing.TB, server string) string {
 func (s *stage) holder(t *testing.T, identity string) *kube.Cluster {
 	t.Helper()
 	return try(kube.New(s.Config(), kube.Settings{
-		Namespace: "kube-system", Identity: identity, Log: discard, Jitter: func(d time.Duration) time.Duration { return d },
+		Namespace: "kube-system", Identity: identity, Log: slog.New(slog.DiscardHandler), Jitter: func(d time.Duration) time.Duration { return d },
 	})).must(t)
 }
 

@@ -383,17 +383,6 @@ func (s *stage) leakByHand(t testing.TB) {
 	s.pool(t, "10.1.0.0-24", "10.1.0.0/24", map[string]any{"77": entry("default/gone", noID)})
 }
 
-// notReady has the node lifecycle controller know nothing of a node, for so long.
-func (s *stage) notReady(t testing.TB, node string, since time.Duration) {
-	t.Helper()
-	check(t, s.nodes[node].SetReady(context.Background(), false))
-	if since > 0 {
-		s.patchNode(t, node, map[string]any{"status": map[string]any{"conditions": []map[string]any{{
-			"type": "Ready", "status": "Unknown", "lastTransitionTime": metav1.NewTime(time.Now().Add(-since)),
-		}}}}, "status")
-	}
-}
-
 func (s *stage) outOfService(t testing.TB, node string) {
 	t.Helper()
 	s.patchNode(t, node, map[string]any{"spec": map[string]any{"taints": []corev1.Taint{
