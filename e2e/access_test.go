@@ -308,12 +308,12 @@ func (o thing) list() attempt {
 }
 
 func (o thing) delete(name string) attempt {
-	return func(ctx context.Context, v *visitor) error { return o.of(v).Delete(ctx, name, now()) }
+	return func(ctx context.Context, v *visitor) error { return o.of(v).Delete(ctx, name, metav1.DeleteOptions{}) }
 }
 
 func (o thing) deleteAll() attempt {
 	return func(ctx context.Context, v *visitor) error {
-		return o.of(v).DeleteCollection(ctx, now(), metav1.ListOptions{})
+		return o.of(v).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
 	}
 }
 

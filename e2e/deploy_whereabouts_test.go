@@ -125,7 +125,7 @@ func TestWhereaboutsDaemonSetWithoutItsControlLoopStillInstallsThePlugin(t *test
 			}
 			sets := s.Client().AppsV1().DaemonSets(metav1.NamespaceSystem)
 			shipped := try(sets.Create(t.Context(), objectIn[appsv1.DaemonSet](t, manifest, "DaemonSet"), metav1.CreateOptions{})).must(t)
-			t.Cleanup(func() { check(t, sets.Delete(context.Background(), shipped.Name, now())) })
+			t.Cleanup(func() { check(t, sets.Delete(context.Background(), shipped.Name, metav1.DeleteOptions{})) })
 			before := shipped.Spec.Template.Spec.Containers[0]
 			contains(t, "upstream's command", fmt.Sprint(before.Command, before.Args), "/ip-control-loop")
 

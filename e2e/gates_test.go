@@ -100,17 +100,6 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 		s.run(t).exits(t, 0)
 	})
 
-	s.play(t, "from the moment on, also by a run that waits", func(t *testing.T) {
-		inBlue, _ := leaks(t)
-		before := s.contents(t)
-		c := begin(t, "run", "--confirm-after", "5s", "-o", "json", "--kubeconfig", s.Kubeconfig())
-		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
-		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
-		out := c.wait()
-		out.exits(t, 1)
-		equal(t, "failed", places(out.Failed), at(inBlue))
-		s.lost(t, before, "10.2.0.0-24 1", "reservation 10.2.0.1")
-	})
 }
 
 func TestALeaseIsTakenAndGivenBack(t *testing.T) {

@@ -50,31 +50,6 @@ func TestALeakIsFreed(t *testing.T) {
 		t.Logf("one leak among two pods: check took %d ms, run %d ms", checked.took.Milliseconds(), out.took.Milliseconds())
 	})
 
-	s.play(t, "but not by a dry run, which says what would be", func(t *testing.T) {
-		s.up(t, "worker-1", "leaked", blue).leak(t)
-		before, leases := s.contents(t), s.leases(t)
-		out := s.run(t, "--dry-run")
-		out.exits(t, 1)
-		equal(t, "released", places(out.Released), "")
-		equal(t, "failed", places(out.Failed), "10.1.0.0-24 10.1.0.1")
-		contains(t, "the dry run", out.message("10.1.0.0-24 10.1.0.1"), "would be released")
-		s.lost(t, before)
-		equal(t, "versions of Leases", s.leases(t), leases)
-		s.run(t).exits(t, 0)
-		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
-	})
-
-	s.play(t, "and explained", func(t *testing.T) {
-		p := s.up(t, "worker-1", "leaked", blue).leak(t)
-		out := product(t, "explain", "10.1.0.1", "--kubeconfig", s.Kubeconfig())
-		out.exits(t, 0)
-		contains(t, "explain", out.stdout, "10.1.0.1 in kube-system/10.1.0.0-24", "Stale", "PodGone", "pod: none", p.sandbox.ID,
-			"10.1.0.1 in kube-system/10.1.0.1")
-		product(t, "explain", "10.1.0.77", "--kubeconfig", s.Kubeconfig()).exits(t, 1)
-		as := s.product(t, "explain", "10.1.0.1")
-		equal(t, "explained", places(append(as.Allocations, as.Reservations...)), "10.1.0.0-24 10.1.0.1, reservation 10.1.0.1")
-	})
-
 	s.play(t, "and many at once, in one hold of the Lease", func(t *testing.T) {
 		var freed []string
 		for i := range 12 {

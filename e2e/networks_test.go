@@ -28,8 +28,6 @@ func TestEveryKindOfNetwork(t *testing.T) {
 			[]string{"10.2.0.0-24 2", "reservation 10.2.0.2", "fd00-2---64 2", "reservation fd00-2--2"}},
 		{"with a name", harness.IPAM{"range": "10.2.0.0/24", "network_name": "red"},
 			[]string{"red-10.2.0.0-24 1", "reservation red-10.2.0.1"}, []string{"red-10.2.0.0-24 2", "reservation red-10.2.0.2"}},
-		{"with a name that looks like an address", harness.IPAM{"range": "10.2.0.0/24", "network_name": "10.2.0.1"},
-			[]string{"10.2.0.1-10.2.0.0-24 1", "reservation 10.2.0.1-10.2.0.1"}, []string{"10.2.0.1-10.2.0.0-24 2", "reservation 10.2.0.1-10.2.0.2"}},
 		{"without overlapping ranges", harness.IPAM{"range": "10.2.0.0/24", "enable_overlapping_ranges": false},
 			[]string{"10.2.0.0-24 1"}, []string{"10.2.0.0-24 2"}},
 		{"whose range is written with a host's address", harness.IPAM{"range": "10.2.3.4/16"},
@@ -72,29 +70,6 @@ func TestEveryKindOfNetwork(t *testing.T) {
 		s.judges(t, "red-10.2.0.0-24 10.2.0.1", "Stale PodGone", "10.2.0.0-24 10.2.0.1", "InUse AddressOnPod",
 			"reservation red-10.2.0.1", "Stale PodGone", "reservation 10.2.0.1", "InUse AddressOnPod")
 		s.lost(t, before, "red-10.2.0.0-24 1", "reservation red-10.2.0.1")
-	})
-
-	s.play(t, "two interfaces of one pod on one of them", func(t *testing.T) {
-		n := simple("plain", "10.2.0.0/24")
-		s.up(t, "worker-1", "leaked", n, n).leak(t)
-		s.up(t, "worker-2", "live", n, n)
-		before := s.contents(t)
-		s.run(t).exits(t, 0)
-		s.lost(t, before, "10.2.0.0-24 1", "10.2.0.0-24 2", "reservation 10.2.0.1", "reservation 10.2.0.2")
-	})
-
-	// Written by hand or by an old whereabouts: keys count from the address as
-	// it stands in the range.
-	s.play(t, "a pool whose range is not masked", func(t *testing.T) {
-		s.pool(t, "10.10.0.0-16", "10.10.10.5/16", map[string]any{"1": entry("default/live", noID), "2": entry("default/dead", noID)})
-		s.reservation(t, "10.10.10.6", "default/live", 0)
-		s.reservation(t, "10.10.10.7", "default/dead", 0)
-		p := s.bare(t, "worker-1", "live")
-		p.status = []harness.NetworkStatus{{Name: "default/odd", Interface: "net1", IPs: []string{"10.10.10.6"}}}
-		p.running(t)
-		before := s.contents(t)
-		s.judges(t, "10.10.0.0-16 10.10.10.6", "InUse AddressOnPod", "10.10.0.0-16 10.10.10.7", "Stale PodGone")
-		s.lost(t, before, "10.10.0.0-16 2", "reservation 10.10.10.7")
 	})
 }
 
@@ -155,5 +130,3 @@ func TestNodeSlices(t *testing.T) {
 		s.lost(t, before, "worker-9-10.4.2.0-24 7", "reservation 10.4.2.7")
 	})
 }
-
-var deleteNow = metav1.DeleteOptions{}

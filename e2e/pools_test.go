@@ -21,7 +21,7 @@ func (p *pod) fillUp(t *testing.T, n harness.Network) (all []netip.Addr) {
 			Sandbox: p.sandbox, Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), IfName: fmt.Sprintf("x%d", p.interfaces), Network: n,
 		})
 		if err != nil {
-			if text := strings.ToLower(err.Error()); !strings.Contains(text, "could not allocate ip") && !strings.Contains(text, "net mask is too short") && !strings.Contains(text, "could not parse exclude range") {
+			if !strings.Contains(strings.ToLower(err.Error()), "could not allocate ip") {
 				t.Fatal(err)
 			}
 			return all
@@ -33,7 +33,8 @@ func (p *pod) fillUp(t *testing.T, n harness.Network) (all []netip.Addr) {
 }
 
 // TestPoolsCountWhatThePluginAssigns fills pools up, and compares what whereabouts' own plugin assigned
-// with what `pools` said it would.
+// with what `pools` said it would. By whereabouts' own functions that is tested with ranges of all kinds in ippool
+// (TestUsableIsWhatWhereaboutsAssigns).
 func TestPoolsCountWhatThePluginAssigns(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
@@ -45,26 +46,16 @@ func TestPoolsCountWhatThePluginAssigns(t *testing.T) {
 		want string // the addresses, in the order in which they are assigned; ranges as "a-b"
 	}{
 		{"a /29", "10.7.0.0-29", []harness.IPAM{{"range": "10.7.0.0/29"}}, "10.7.0.1-10.7.0.6"},
-		{"a range written with an address inside", "10.7.0.0-29", []harness.IPAM{{"range": "10.7.0.3/29"}}, "10.7.0.1-10.7.0.6"},
 		{"range_start and range_end", "10.7.0.0-24", []harness.IPAM{{"range": "10.7.0.0/24", "range_start": "10.7.0.5", "range_end": "10.7.0.8"}}, "10.7.0.5-10.7.0.8"},
 		{"bounds in the range", "10.7.0.0-24", []harness.IPAM{{"range": "10.7.0.5-10.7.0.8/24", "range_end": "10.7.0.6"}}, "10.7.0.5-10.7.0.8"},
-		{"a range_start outside the range", "10.7.0.0-29", []harness.IPAM{{"range": "10.7.0.0/29", "range_start": "10.8.0.5"}}, "10.7.0.1-10.7.0.6"},
-		{"a range_end before the range_start", "10.7.0.0-28", []harness.IPAM{{"range": "10.7.0.0/28", "range_start": "10.7.0.11", "range_end": "10.7.0.5"}}, "10.7.0.11-10.7.0.14"},
 		{"exclude, ranges and an address", "10.7.0.0-28", []harness.IPAM{{"range": "10.7.0.0/28", "exclude": []string{"10.7.0.1/30", "10.7.0.9", "10.7.0.12/32"}}},
 			"10.7.0.4-10.7.0.8 10.7.0.10-10.7.0.11 10.7.0.13-10.7.0.14"},
-		{"everything excluded", "10.7.0.0-28", []harness.IPAM{{"range": "10.7.0.0/28", "exclude": []string{"10.7.0.0/24"}}}, ""},
-		{"a /30", "10.7.0.0-30", []harness.IPAM{{"range": "10.7.0.0/30"}}, "10.7.0.1-10.7.0.2"},
-		{"a /31", "10.7.0.0-31", []harness.IPAM{{"range": "10.7.0.0/31"}}, ""},
-		{"a /32", "10.7.0.1-32", []harness.IPAM{{"range": "10.7.0.1/32"}}, ""},
 		{"one of ipRanges, with bounds of its own", "10.7.1.0-24", []harness.IPAM{{"ipRanges": []any{
 			map[string]any{"range": "10.7.0.0/24"}, map[string]any{"range": "10.7.1.0/24", "range_start": "10.7.1.3", "range_end": "10.7.1.6", "exclude": []string{"10.7.1.4"}}}}},
 			"10.7.1.3 10.7.1.5-10.7.1.6"},
-		{"two definitions with other bounds", "10.7.0.0-24", []harness.IPAM{
-			{"range": "10.7.0.0/24", "range_start": "10.7.0.5", "range_end": "10.7.0.7"}, {"range": "10.7.0.0/24", "range_start": "10.7.0.7", "range_end": "10.7.0.9"}}, "10.7.0.5-10.7.0.9"},
 		{"a network with a name", "red-10.7.0.0-29", []harness.IPAM{{"range": "10.7.0.0/29", "network_name": "red"}}, "10.7.0.1-10.7.0.6"},
 		{"IPv6", "fd00-7---120", []harness.IPAM{{"range": "fd00:7::/120", "exclude": []string{"fd00:7::8/125", "fd00:7::10/124", "fd00:7::20/123", "fd00:7::40/122", "fd00:7::80/122", "fd00:7::c0/123", "fd00:7::e0/124"}}},
 			"fd00:7::1-fd00:7::7 fd00:7::f0-fd00:7::fe"},
-		{"without overlapping ranges", "10.7.0.0-30", []harness.IPAM{{"range": "10.7.0.0/30", "enable_overlapping_ranges": false}}, "10.7.0.1-10.7.0.2"},
 	} {
 		s.play(t, c.says, func(t *testing.T) {
 			p := s.pending(t, "worker-1", "filler")
@@ -113,28 +104,4 @@ func TestPoolsCountWhatThePluginAssigns(t *testing.T) {
 		equal(t, "what is free of the other", s.usage(t, "10.7.0.0-28").FreeRanges, []string{"10.7.0.7-10.7.0.14"})
 	})
 
-	s.play(t, "free addresses behind too many that are reserved elsewhere", func(t *testing.T) {
-		n := simple("n", "10.7.0.0/24")
-		check(t, s.CreateNAD(t.Context(), n))
-		for i := 1; i <= 30; i++ {
-			s.reservation(t, fmt.Sprint("10.7.0.", i), "default/elsewhere", 0)
-		}
-		p := s.pending(t, "worker-1", "late")
-		err := p.add(harness.Attachment{Sandbox: p.sandbox, Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), IfName: "net1", Network: n})
-		if err == nil || !strings.Contains(err.Error(), "context deadline") {
-			t.Errorf("the ADD came to %v: %v", p.ips, err)
-		}
-		out := product(t, "pools", "--kubeconfig", s.Kubeconfig())
-		contains(t, "the notes", strings.Join(strings.Fields(out.stdout), " "), "Note: 30 addresses that other pools of the network have reserved come before the first free one of kube-system/10.7.0.0-24")
-		equal(t, "free", s.usage(t, "10.7.0.0-24").Free, 224)
-	})
-
-	s.play(t, "an exclude that whereabouts cannot read", func(t *testing.T) {
-		n := network("bad", harness.IPAM{"range": "10.7.0.0/29", "exclude": []string{"10.7.0.300"}})
-		check(t, s.CreateNAD(t.Context(), n))
-		equal(t, "what whereabouts assigned", len(s.pending(t, "worker-1", "filler").fillUp(t, n)), 0)
-		u := s.usage(t, "10.7.0.0-29")
-		equal(t, "usable and free", fmt.Sprint(u.Usable, u.Free), "<nil> <nil>")
-		contains(t, "why", u.Unknown, "default/bad", `exclude "10.7.0.300"`)
-	})
 }

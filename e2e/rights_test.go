@@ -70,77 +70,10 @@ func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
 		equal(t, "versions of Leases", s.leases(t), leases)
 	})
 
-	s.play(t, "but for the definitions, which it can do without and says so", func(t *testing.T) {
-		kubeconfig := s.account(t, "no-nads", without(upstream, "network-attachment-definitions"))
-		out := frees(t, kubeconfig)
-		const said = "no right to list NetworkAttachmentDefinitions"
-		text := product(t, "check", "--kubeconfig", kubeconfig)
-		text.exits(t, 0)
-		contains(t, "check", unwrapped(text.stdout), said)
-		t.Run("with -o json on stderr", func(t *testing.T) { contains(t, "stderr", out.stderr, said) })
-	})
-
-	s.play(t, "but for patching pools, and the reservation is put back", func(t *testing.T) {
-		kubeconfig := s.account(t, "no-patch", without(upstream, "ippools", "patch"))
-		leaked, _, _ := cast(t)
-		before := s.contents(t)
-		out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
-		out.exits(t, 1)
-		equal(t, "failed", places(out.Failed), at(leaked))
-		contains(t, "what is said", out.message(at(leaked)), "forbidden", "patch")
-		after := s.contents(t)
-		entry, reservation := stored(leaked)[0], stored(leaked)[1]
-		equal(t, "the entry", after[entry], before[entry])
-		// Another object with the same content.
-		_, was, _ := strings.Cut(before[reservation], " ")
-		_, is, _ := strings.Cut(after[reservation], " ")
-		equal(t, "the reservation", is, was)
-		equal(t, "the number of entries and reservations", len(after), len(before))
-	})
-
-	s.play(t, "but for what a pass cannot do without", func(t *testing.T) {
-		leaked, _, _ := cast(t)
-		before := s.contents(t)
-		for resource, parts := range map[string][]string{
-			"pods":                           {"no right to list pods", "grant list on pods"},
-			"ippools":                        {"no right to list IPPools", "grant get, list and patch on ippools"},
-			"overlappingrangeipreservations": {"no right to list OverlappingRangeIPReservations", "grant list"},
-		} {
-			kubeconfig := s.account(t, "no-"+resource, without(upstream, resource))
-			for _, command := range [][]string{{"run", "--confirm-after", "0"}, {"check"}, {"explain", leaked.ips[0]}} {
-				s.productAs(t, kubeconfig, command...).refuses(t, parts...)
-			}
-		}
-		s.lost(t, before)
-	})
 }
 
 // unwrapped undoes the breaking of lines.
 func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }
-
-func TestReportsThatMustNotBeReadHoldWhatTheyCouldProve(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
-	kubeconfig := s.account(t, "no-reports", upstreamRules(t))
-	leaked, live := s.up(t, "worker-1", "leaked", blue).leak(t), s.up(t, "worker-1", "live", blue)
-	before := s.contents(t)
-	out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
-	out.exits(t, 0)
-	out.expect(t, at(leaked), "Held NoFreshReport", at(live), "InUse AddressOnPod")
-	equal(t, "the sandbox of the leak", out.Allocations[0].Sandbox, "NoFreshReport")
-	s.lost(t, before)
-	text := product(t, "check", "--kubeconfig", kubeconfig)
-	contains(t, "check", unwrapped(text.stdout), "SandboxReports are served and could not be read", "is held")
-
-	// With the right to read them, that there are none is an answer.
-	rule := rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"list", "get", "watch"}}
-	role := try(s.Client().RbacV1().ClusterRoles().Get(t.Context(), "no-reports", metav1.GetOptions{})).must(t)
-	role.Rules = append(role.Rules, rule)
-	try(s.Client().RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
-	mayNow(t, kubeconfig, rule)
-	s.productAs(t, kubeconfig, "run", "--confirm-after", "0").expect(t, at(leaked), "Stale PodGone")
-	s.lost(t, before, stored(leaked)...)
-}
 
 // What docs/threat-model.md takes for granted of whoever may edit a namespace.
 func TestWhatAUserWithTheRoleEditCanWrite(t *testing.T) {

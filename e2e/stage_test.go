@@ -351,8 +351,6 @@ func (s *stage) slices(t *testing.T, name string, pairs ...string) {
 	}}, metav1.CreateOptions{})).must(t)
 }
 
-func now() metav1.DeleteOptions { return metav1.DeleteOptions{} }
-
 // backup copies etcd's data and returns how to put it back: a plain restore, after
 // which resourceVersions run backwards.
 func (s *stage) backup(t testing.TB) (restore func()) {
