@@ -113,7 +113,7 @@ func (i *statusStage) runStatus(t testing.TB, kubeconfig string, more ...string)
 	t.Helper()
 	binary := shipped.program(t, "ip-reconcile")
 	cmd := exec.Command(binary, append([]string{"status"}, more...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "COLUMNS=100", "KUBECONFIG=" + kubeconfig}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "KUBECONFIG=" + kubeconfig}
 	return start(t, cmd).wait()
 }
 

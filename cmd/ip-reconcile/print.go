@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 )
 
 // printing are the flags of how an answer is printed.
@@ -86,8 +84,7 @@ func (p *printing) render(std streams, a answer) ([]byte, error) {
 	case p.output == "name":
 		return []byte(strings.Join(append(a.names(), ""), "\n")), nil
 	}
-	s := &screen.Screen{Style: table.For(std.out, os.Getenv)}
-	s.Wide, s.NoHeaders = p.output == "wide", p.noHeaders
+	s := &screen.Screen{Wide: p.output == "wide", NoHeaders: p.noHeaders}
 	a.screen(s)
 	return []byte(s.String()), nil
 }

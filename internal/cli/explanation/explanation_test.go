@@ -35,11 +35,11 @@ func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) (*re
 	return explanation.Answer(explanation.Question{Subject: s, Judgement: j, Plan: plan, Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
 }
 
-// said is the text of an explanation.
+// said is the text of an explanation, with each fact on one line.
 func said(r *report.Report, d *document.Explanation) string {
 	s := &screen.Screen{}
 	s.Explain(r, d)
-	return s.String()
+	return strings.ReplaceAll(s.String(), "\n"+strings.Repeat(" ", 19), " ")
 }
 
 // The leak of the usual pool, with a reservation, of which the runtime has proof.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -19,15 +18,15 @@ func (s *Screen) Report(r *report.Report) {
 	switch {
 	case !r.Ran:
 		s.Findings("FINDINGS", r.Findings)
-		s.items(table.Warn, "STALE", r, r.Pick(judge.Stale))
+		s.items("STALE", r, r.Pick(judge.Stale))
 	case r.DryRun:
 		s.dryRun(r)
 	default:
 		s.ran(r)
 	}
-	s.items(table.Plain, "HELD", r, r.Pick(judge.Held))
+	s.items("HELD", r, r.Pick(judge.Held))
 	if s.All {
-		s.items(table.Good, "IN USE", r, r.Pick(judge.InUse))
+		s.items("IN USE", r, r.Pick(judge.InUse))
 	}
 }
 
@@ -36,8 +35,8 @@ func (s *Screen) ran(r *report.Report) {
 	s.Line("Released %s and %s; %s left.", Count(allocations, "allocation"), Count(len(r.Released)-allocations, "reservation"),
 		Count(len(r.Left), "stale item"))
 	s.Findings("FINDINGS LEFT", r.Findings)
-	s.items(table.Good, "RELEASED", r, report.Only(r.Released, report.OwnRow))
-	s.items(table.Warn, "NOT RELEASED", r, document.Rows(r.Left, itemOf))
+	s.items(released, r, report.Only(r.Released, report.OwnRow))
+	s.items("NOT RELEASED", r, document.Rows(r.Left, itemOf))
 	s.repaired("REPAIRED", r)
 }
 
@@ -49,7 +48,7 @@ func (s *Screen) dryRun(r *report.Report) {
 	s.Findings("FINDINGS", r.Findings)
 	const now, never = "WOULD BE RELEASED NOW", "WOULD NOT BE RELEASED"
 	for _, title := range []string{now, "WOULD BE RELEASED LATER", never} {
-		s.items(table.Warn, title, r, document.Rows(report.Only(r.Left, func(x reconciler.Refused) bool {
+		s.items(title, r, document.Rows(report.Only(r.Left, func(x reconciler.Refused) bool {
 			isNow := x.Gate.Why == reconciler.DryRunRefusal
 			return isNow == (title == now) && (isNow || x.At().IsZero() == (title == never))
 		}), itemOf))
@@ -63,13 +62,13 @@ func (s *Screen) dryRun(r *report.Report) {
 // requests writes what a run would send, an operation of a patch on each line.
 func (s *Screen) requests(r *report.Requests) {
 	if len(r.Deletes) > 0 {
-		s.Title(table.Plain, "RESERVATIONS TO DELETE", len(r.Deletes))
+		s.Title("RESERVATIONS TO DELETE", len(r.Deletes))
 	}
 	for _, name := range r.Deletes {
 		s.Line("%s", name)
 	}
 	if len(r.Patches) > 0 {
-		s.Title(table.Plain, "PATCHES OF POOLS", len(r.Patches))
+		s.Title("PATCHES OF POOLS", len(r.Patches))
 	}
 	for _, p := range r.Patches {
 		s.Line("%s", p.Pool)
@@ -85,7 +84,7 @@ func (s *Screen) repaired(title string, r *report.Report) {
 	if len(r.Repaired)+len(r.Unrepaired) == 0 {
 		return
 	}
-	s.Title(table.Good, title, len(r.Repaired))
+	s.Title(title, len(r.Repaired))
 	for _, f := range r.Repaired {
 		s.Text("", string(f.Kind)+" of "+f.IP+" in "+f.Pool)
 	}
@@ -131,7 +130,7 @@ func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
 	s.Findings("FINDINGS", slices.DeleteFunc(slices.Clone(out.Findings), judge.Finding.CanRepair))
 	if len(rows) > 0 {
 		s.Line("")
-		s.Table(columns, rows)
+		s.Table(columns, rows, nil)
 	}
 	s.notRepaired(why)
 }

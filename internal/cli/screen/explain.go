@@ -33,8 +33,8 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 			s.explainItem(it)
 		}
 	} else {
-		s.items(table.Warn, "STALE", r, r.Pick(judge.Stale))
-		s.items(table.Plain, "HELD", r, r.Pick(judge.Held))
+		s.items("STALE", r, r.Pick(judge.Stale))
+		s.items("HELD", r, r.Pick(judge.Held))
 	}
 	for i, n := range d.Nodes {
 		if d.Found && (i < manyRows || s.Wide) {
@@ -138,7 +138,7 @@ func (s *Screen) advice(steps []document.Advice) {
 	if len(steps) == 0 {
 		return
 	}
-	s.Line("\n%s", s.Paint(table.Plain, "WHAT YOU CAN DO"))
+	s.Line("\nWHAT YOU CAN DO")
 	cause := ""
 	for _, step := range steps {
 		if step.Cause != cause && step.Cause != "" {

@@ -6,45 +6,45 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
+// released is the title of what a run has released.
+const released = "RELEASED"
+
 // items writes a section of items, of some verdict or fate.
-func (s *Screen) items(level table.Level, title string, r *report.Report, items []*judge.Item) {
+func (s *Screen) items(title string, r *report.Report, items []*judge.Item) {
 	rows := document.Rows(items, func(it *judge.Item) document.AllocationRow { return document.OfItem(r, it) })
-	s.rows(level, title, r.Observation.Now, rows)
+	s.rows(title, r.Observation.Now, rows)
 }
 
 // rows writes a section: a row for each item, and below it the sentences behind its verdict and behind what stands
 // against its release alone. Of many there are the counts of each reason, and the first rows without sentences.
-func (s *Screen) rows(level table.Level, title string, now time.Time, rows []document.AllocationRow) {
+func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow) {
 	if len(rows) == 0 {
 		return
 	}
-	s.Title(level, title, len(rows))
+	s.Title(title, len(rows))
 	shown := rows[:s.shown(document.Rows(rows, reason))]
 	release := ""
-	if level == table.Warn { // what is Stale and not released
+	if rows[0].Verdict == judge.Stale && title != released {
 		release = "RELEASE"
 	}
 	columns := []string{"ADDRESS", "REASON", release, "POD", "SANDBOX", "NODE", "POOL OR RESERVATION"}
 	if s.Wide {
 		columns = append(columns, "INTERFACE", "CONTAINER", "RULE", "MESSAGE")
 	}
-	lines := s.Lines(columns, document.Rows(shown, func(d document.AllocationRow) []string { return cells(d, now)[:len(columns)] }))
-	headers := len(lines) - len(shown)
-	for i, line := range lines {
-		s.Line("%s", line)
-		if i < headers || s.Wide || len(shown) < len(rows) {
-			continue
+	lines := document.Rows(shown, func(d document.AllocationRow) []string { return cells(d, now)[:len(columns)] })
+	s.Table(columns, lines, func(i int) {
+		if s.Wide || len(shown) < len(rows) {
+			return
 		}
-		s.Text("    ", shown[i-headers].Message)
-		if why := shown[i-headers].Refusal; why == reconciler.Changed || why == reconciler.LeaseBusy || why == reconciler.WriteFailed {
-			s.Text("    ", shown[i-headers].Detail) // the others are above the sections, once
+		s.Text("    ", shown[i].Message)
+		if why := shown[i].Refusal; why == reconciler.Changed || why == reconciler.LeaseBusy || why == reconciler.WriteFailed {
+			s.Text("    ", shown[i].Detail) // the others are above the sections, once
 		}
-	}
+	})
 	s.more(len(rows)-len(shown), "row")
 	if release != "" && slices.ContainsFunc(rows, isUnconfirmed) {
 		s.Text("", "? = unconfirmed: released once nothing has contradicted the verdict for --confirm-after. "+

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 )
 
 // Pools writes how full all pools are, the fullest first.
@@ -41,10 +40,10 @@ func (s *Screen) PoolDetails(d *document.PoolDetails) {
 		s.fact("namespaces", owners(p.Namespaces))
 		s.fact("workloads", owners(p.Workloads))
 		if len(p.Waiting) > 0 {
-			s.Title(table.Bad, "WAITING FOR AN ADDRESS", len(p.Waiting))
+			s.Title("WAITING FOR AN ADDRESS", len(p.Waiting))
 			s.Text("", s.list(p.Waiting, manyRows))
 		}
-		s.rows(table.Warn, "STALE", d.ObservedAt, p.StaleEntries)
+		s.rows("STALE", d.ObservedAt, p.StaleEntries)
 	}
 }
 
@@ -61,7 +60,7 @@ func (s *Screen) poolTable(pools ...document.PoolUsage) {
 		}
 		return []string{p.Pool, p.Range, usable, strconv.Itoa(p.Used), free, percent(p), strconv.Itoa(p.Stale), strconv.Itoa(p.Held),
 			waiting, strings.Join(p.Networks, ",")}
-	}))
+	}), nil)
 	for _, why := range slices.Sorted(maps.Keys(unknown)) {
 		s.Text("? ", fmt.Sprintf("%s: %s.", s.list(unknown[why], fewNames), why))
 	}

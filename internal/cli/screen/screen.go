@@ -20,9 +20,9 @@ import (
 
 // Screen is text for a person, as far as it has been written.
 type Screen struct {
-	table.Style
-	// All: what is in use is listed, too.
-	All bool
+	Wide      bool // every column and row
+	NoHeaders bool
+	All       bool // what is in use is listed, too
 
 	text strings.Builder
 }
@@ -40,17 +40,24 @@ func (s *Screen) String() string { return s.text.String() }
 func (s *Screen) Line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
 
 // Text writes a text, broken between words, behind a prefix.
-func (s *Screen) Text(prefix, text string) { s.Wrapped(&s.text, prefix, text) }
+func (s *Screen) Text(prefix, text string) { table.Wrapped(&s.text, prefix, text) }
 
 // Title writes the title of a section with its count.
-func (s *Screen) Title(level table.Level, title string, n int) {
-	s.Line("\n%s", s.Paint(level, fmt.Sprintf("%s (%d)", title, n)))
-}
+func (s *Screen) Title(title string, n int) { s.Line("\n%s (%d)", title, n) }
 
-// Table writes rows.
-func (s *Screen) Table(columns []string, rows [][]string) {
-	for _, line := range s.Lines(columns, rows) {
+// Table writes rows below the names of the columns. below writes what is below a row.
+func (s *Screen) Table(columns []string, rows [][]string, below func(row int)) {
+	headers := 1
+	if s.NoHeaders {
+		headers = 0
+	} else {
+		rows = append([][]string{columns}, rows...)
+	}
+	for i, line := range table.Lines(columns, rows) {
 		s.Line("%s", line)
+		if below != nil && i >= headers {
+			below(i - headers)
+		}
 	}
 }
 
@@ -118,7 +125,7 @@ func (s *Screen) Findings(title string, found []judge.Finding) {
 	if len(found) == 0 {
 		return
 	}
-	s.Title(table.Bad, title, len(found))
+	s.Title(title, len(found))
 	rank := func(f judge.Finding) int { return slices.Index(judge.Kinds(), f.Kind) }
 	found = slices.SortedStableFunc(slices.Values(found), func(a, b judge.Finding) int { return rank(a) - rank(b) })
 	shown := s.shown(document.Rows(found, func(f judge.Finding) string { return string(f.Kind) }))

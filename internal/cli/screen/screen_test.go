@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -31,8 +29,8 @@ func planned(t testing.TB, parts ...Part) *report.Report {
 	return report.OfCheck(j, r.Plan(t.Context(), j), report.Filter{})
 }
 
-func text(style table.Style, r *report.Report) string {
-	s := &Screen{Style: style, All: true}
+func text(s Screen, r *report.Report) string {
+	s.All = true
 	s.Report(r)
 	return s.String()
 }
@@ -117,16 +115,16 @@ func TestScreens_Golden(t *testing.T) {
 	pools, details := poolScreens(t)
 	var got strings.Builder
 	for _, c := range []struct{ name, screen string }{
-		{"a leak with a reservation, and a reservation alone", text(table.Style{}, planned(t, leak, Reservation("10.0.0.9", "default/lone", LongAgo), Reservation("10.0.0.5", "default/web-0", LongAgo)))},
-		{"without headers", text(table.Style{NoHeaders: true}, planned(t, leak))},
-		{"wide", text(table.Style{Wide: true}, planned(t, leak))},
-		{"not confirmed", text(table.Style{}, planned(t, UsualPool, ReportingWorker()))},
-		{"paused", text(table.Style{}, planned(t, leak, func(o *Observed) { o.Paused = true }))},
-		{"its pool is paused", text(table.Style{}, planned(t, leak, func(o *Observed) { o.Pools[0].Paused = true }))},
-		{"an outage comes first", text(table.Style{Width: 100}, planned(t, outage()))},
-		{"many rows are grouped", text(table.Style{}, planned(t, many()))},
-		{"a run", text(table.Style{}, aRun(false))},
-		{"a dry run", text(table.Style{}, aRun(true))},
+		{"a leak with a reservation, and a reservation alone", text(Screen{}, planned(t, leak, Reservation("10.0.0.9", "default/lone", LongAgo), Reservation("10.0.0.5", "default/web-0", LongAgo)))},
+		{"without headers", text(Screen{NoHeaders: true}, planned(t, leak))},
+		{"wide", text(Screen{Wide: true}, planned(t, leak))},
+		{"not confirmed", text(Screen{}, planned(t, UsualPool, ReportingWorker()))},
+		{"paused", text(Screen{}, planned(t, leak, func(o *Observed) { o.Paused = true }))},
+		{"its pool is paused", text(Screen{}, planned(t, leak, func(o *Observed) { o.Pools[0].Paused = true }))},
+		{"an outage comes first", text(Screen{}, planned(t, outage()))},
+		{"many rows are grouped", text(Screen{}, planned(t, many()))},
+		{"a run", text(Screen{}, aRun(false))},
+		{"a dry run", text(Screen{}, aRun(true))},
 		{"pools", pools}, {"each pool", details},
 	} {
 		fmt.Fprintf(&got, "=== %s\n%s\n", c.name, c.screen)
@@ -140,16 +138,8 @@ func TestScreens_Golden(t *testing.T) {
 	if want, err := os.ReadFile(file); err != nil || got.String() != string(want) {
 		t.Errorf("%v: the screens are (see with -update and git diff):\n%s", err, &got)
 	}
-	if wide := text(table.Style{Wide: true}, planned(t, many())); strings.Count(wide, "default/web-") < 60 {
+	if wide := text(Screen{Wide: true}, planned(t, many())); strings.Count(wide, "default/web-") < 60 {
 		t.Error("-o wide has not every row")
-	}
-}
-
-func TestColourIsForTitlesOnATerminalAlone(t *testing.T) {
-	r := planned(t, UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
-	plain, coloured := text(table.Style{}, r), text(table.Style{Color: true}, r)
-	if !strings.Contains(coloured, "\x1b[33mSTALE (1)\x1b[0m") || regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(coloured, "") != plain {
-		t.Errorf("%q\n%q", plain, coloured)
 	}
 }
 

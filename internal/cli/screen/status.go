@@ -1,23 +1,12 @@
 package screen
 
-import (
-	"strings"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
-)
+import "github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 
 // levels are what stands for the levels of a status, what needs attention first.
 var levels = []struct {
 	document.Level
-	mark  string
-	paint table.Level
-}{
-	{document.LevelError, "✗", table.Bad},
-	{document.LevelWarning, "!", table.Warn},
-	{document.LevelOK, "✓", table.Good},
-	{document.LevelUnknown, "–", table.Plain},
-}
+	mark string
+}{{document.LevelError, "✗ "}, {document.LevelWarning, "! "}, {document.LevelOK, "✓ "}, {document.LevelUnknown, "– "}}
 
 // Status writes the lines of a status by level, each with the command to type next.
 func (s *Screen) Status(d *document.Status) {
@@ -31,9 +20,7 @@ func (s *Screen) Status(d *document.Status) {
 			if l.Level != level.Level {
 				continue
 			}
-			var text strings.Builder
-			s.Wrapped(&text, level.mark+" ", l.Message)
-			s.text.WriteString(s.Paint(level.paint, level.mark) + text.String()[len(level.mark):])
+			s.Text(level.mark, l.Message)
 			if l.Next != "" {
 				s.Line("    %s", l.Next)
 			}
