@@ -184,7 +184,7 @@ func faults() []fault {
 					try(api.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
 				}
 			}},
-		{name: "an agent whose report is not confirmed", says: []string{"✗ 1 of 2 node agents have a fresh report", "worker-2 (its Lease is for another report)", "--field-selector spec.nodeName=worker-2"},
+		{name: "an agent whose report is not confirmed", says: []string{"✗ 1 of 2 node agents have a fresh report", "nothing is released on worker-2", "ip-reconcile explain node/worker-2"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.two.change(func() { i.two.lie = noID })
 				return func() { i.two.change(func() { i.two.lie = "" }) }

@@ -37,10 +37,8 @@ type Workload struct {
 
 	Wanted, Ready int32 // pods of a Deployment or DaemonSet
 
-	Schedule     string // of a CronJob
-	Suspended    bool
-	Active       int
-	LastSchedule time.Time // zero for never
+	Schedule  string // of a CronJob
+	Suspended bool
 }
 
 // workloadOf is the zero Workload for another object than a Deployment, CronJob or DaemonSet.
@@ -62,11 +60,10 @@ func workloadOf(o runtime.Object) Workload {
 		return w
 	case *batchv1.CronJob:
 		w := of("CronJob", o.ObjectMeta, &o.Spec.JobTemplate.Spec.Template)
-		w.Schedule, w.Suspended, w.Active = o.Spec.Schedule, ptr.Deref(o.Spec.Suspend, false), len(o.Status.Active)
+		w.Schedule, w.Suspended = o.Spec.Schedule, ptr.Deref(o.Spec.Suspend, false)
 		if zone := ptr.Deref(o.Spec.TimeZone, ""); zone != "" {
 			w.Schedule = "TZ=" + zone + " " + w.Schedule
 		}
-		w.LastSchedule = ptr.Deref(o.Status.LastScheduleTime, metav1.Time{}).Time
 		return w
 	}
 	return Workload{}

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -47,38 +45,16 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	if len(dead) > 0 {
 		text += fmt.Sprintf(" (not counted, dead or gone: %s)", few(dead))
 	}
-	next := fmt.Sprintf("kubectl get pods -A -l %s=%s,%s=agent -o wide", kube.NameLabel, kube.Product, kube.ComponentLabel)
-	if len(silent) == 1 {
-		next += " --field-selector spec.nodeName=" + silent[0]
-	}
-	for i, node := range silent {
-		silent[i] = fmt.Sprintf("%s (%s)", node, p.silence(node))
-	}
 	switch {
 	case len(p.Nodes) == 0 && p.expectsAgents():
-		return fail(next, "No node agent reports: nothing that only they can prove is released.")
+		return fail(fmt.Sprintf("kubectl get pods -A -l %s=%s,%s=agent -o wide", kube.NameLabel, kube.Product, kube.ComponentLabel),
+			"No node agent reports: nothing that only they can prove is released.")
 	case len(p.Nodes) == 0:
 		return unknown("There are no node agents: a pod that the API has lost cannot be told from a leak.")
 	case len(silent) > 0:
-		return fail(next, "%s; nothing is released on %s, except addresses of finished pods.", text, few(silent))
+		return fail("ip-reconcile explain node/"+silent[0], "%s; nothing is released on %s, except addresses of finished pods.", text, few(silent))
 	}
 	return ok("%s.", text)
-}
-
-// silence says why the report of a node is not fresh.
-func (p *Probe) silence(node string) string {
-	for _, r := range p.Observation.Reports {
-		switch {
-		case r.Name != node:
-		case r.LeaseRenewed.IsZero():
-			return "has no Lease"
-		case r.Renewed.IsZero():
-			return "its Lease is for another report"
-		default:
-			return "silent for " + ago(p.Now.Sub(r.LeaseRenewed))
-		}
-	}
-	return "has no report"
 }
 
 // expectsAgents reports that agents are deployed, or that the reconciler requires them.
@@ -129,68 +105,23 @@ func (p *Probe) definitions(ctx context.Context) (line, error) {
 
 // competing says what else releases addresses.
 func (p *Probe) competing(context.Context) (line, error) {
-	if p.unlisted != nil {
-		return line{}, nil // the check reconciler reports that
-	}
-	for i := range p.workloads {
-		if w := &p.workloads[i]; w.Competing() != "" {
-			return fail(w.stopCompeting(), "%s runs whereabouts' own %s, which releases addresses that are held here.", w, w.Competing())
-		}
-	}
 	var names []string
-	var extra *workload
-	for _, w := range p.reconcilers() {
-		if w.Runs() {
+	for i := range p.workloads {
+		w := &p.workloads[i]
+		switch {
+		case w.Competing() != "":
+			return fail(w.stopCompeting(), "%s runs whereabouts' own %s, which releases addresses that are held here.", w, w.Competing())
+		case w.IsReconciler() && w.Runs():
 			names = append(names, w.String())
-			if extra == nil || extra.Namespace == p.namespace {
-				extra = w
-			}
 		}
 	}
 	switch {
 	case len(names) > 1:
-		return fail(extra.do("delete", ""), "%d reconcilers of ip-reconcile are deployed, and one is meant to be: %s.", len(names), few(names))
-	case p.onlyIn != "":
-		return unknown("Nothing else releases addresses in namespace %s; no other may be listed.", p.onlyIn)
+		return fail(listReconcilers, "%d reconcilers of ip-reconcile are deployed, and one is meant to be: %s.", len(names), few(names))
+	case p.unlisted != nil:
+		return line{}, p.unlisted
 	}
 	return ok("Nothing else releases addresses: no reconciler of whereabouts' own runs.")
-}
-
-const (
-	// heldFor is too long to hold whereabouts' Lease: an ADD or DEL takes seconds, a release 5 s at most.
-	heldFor = time.Minute
-	// renewedWithin is within what time a holder renews it; else the next ADD takes it.
-	renewedWithin = 10 * time.Second
-)
-
-// addLeases says who holds a Lease that ADD and DEL take: for long, or as the fence.
-func (p *Probe) addLeases(ctx context.Context) (line, error) {
-	var fenced []string
-	for namespace, names := range ippool.LeasesOf(p.Observation.Pools) {
-		leases, err := p.core.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return line{}, err
-		}
-		for i := range leases.Items {
-			l := &leases.Items[i]
-			holder := ptr.Deref(l.Spec.HolderIdentity, "")
-			age := ptr.Deref(l.Spec.RenewTime, metav1.MicroTime{}).Sub(acquireTime(l)) // by the holder's own clock
-			switch {
-			case !slices.Contains(names, l.Name) || holder == "" || p.Now.Sub(renewTime(l)) > renewedWithin:
-			case holder == kube.FenceHolder:
-				fenced = append(fenced, namespace+"/"+l.Name)
-			case age > heldFor && l.Spec.AcquireTime != nil:
-				return fail(kubectl(namespace, "get lease %s -o yaml", l.Name),
-					"%s holds whereabouts' Lease %s/%s for %s: pods that start or end wait for it.", holder, namespace, l.Name, ago(age))
-			}
-		}
-	}
-	if len(fenced) > 0 {
-		return warn(kubectl(p.namespace, "get events --field-selector reason=EtcdRestored"),
-			"The fence stands: pods that start or end wait, for %s at most, until it is known whether etcd was restored "+
-				"and the pools say what runs (%s).", ago(kube.LongestFence), few(slices.Sorted(slices.Values(fenced))))
-	}
-	return ok("Nobody keeps whereabouts' Lease from pods that start or end.")
 }
 
 // right is a right that a reconciler makes use of.

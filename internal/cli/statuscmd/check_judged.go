@@ -41,35 +41,23 @@ func (p *Probe) restore(context.Context) (line, error) {
 }
 
 func (p *Probe) breaker(ctx context.Context) (line, error) {
-	released, err := p.annotation(ctx, kube.OwnLease, kube.ReleasedAnnotation)
+	lease, err := p.lease(ctx, kube.OwnLease)
 	if err != nil {
 		return line{}, err
 	}
-	passed, err := p.annotation(ctx, kube.PassLease, kube.PassAnnotation)
-	if err != nil {
-		return line{}, err
-	}
-	const next = "ip-reconcile run --dry-run"
-	last, _ := reconciler.ReadPass(passed) // lastPass says what is wrong
-	switch s, err := reconciler.ReadBreaker(released, p.Now, p.Total); {
+	switch s, err := reconciler.ReadBreaker(lease.Annotations[kube.ReleasedAnnotation], p.Now, p.Total); {
 	case err != nil:
 		return fail(kubectl(p.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation), "Nothing unconfirmed is released: %v.", err)
 	case s.Refusal != "":
-		return fail(next, "The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
+		return fail("ip-reconcile run --dry-run", "The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
 			"No more are made before %s, but by run --allow-mass-release.", s.Made, s.Of, clock(s.Until))
-	case last != nil && last.Refused[reconciler.Breaker] > 0:
-		return fail(next, "The breaker tripped in the last pass: %d unconfirmed releases were not made, which are more than half "+
-			"of all allocations. If they are right: run --allow-mass-release.", last.Refused[reconciler.Breaker])
 	}
 	return ok("The breaker has not tripped.")
 }
 
 // stale says what is stale, and why it is there still.
-func (p *Probe) stale(ctx context.Context) (line, error) {
+func (p *Probe) stale(context.Context) (line, error) {
 	if p.unjudged != nil {
-		if served, err := p.serves(ctx, ippool.PoolResource); err == nil && !served {
-			return line{}, nil // the check definitions reports that
-		}
 		return fail("ip-reconcile check", "Addresses cannot be judged: %v.", p.unjudged)
 	}
 	in := fmt.Sprintf("%s in %s", screen.Count(p.Total, "allocation"), screen.Count(len(p.Observation.Pools), "pool"))

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
@@ -21,22 +21,18 @@ const (
 	leaderGone = 60 * time.Second
 	// late is for how long a pass may be late. A restart makes one.
 	late = 5 * time.Minute
-	// lateJob is late for a CronJob: its pass waits for confirmations, and must be scheduled, pulled and started.
-	lateJob = 20 * time.Minute
-	// longestJob is for how long a Job may run (activeDeadlineSeconds in deploy/cronjob).
-	longestJob = time.Hour
+	// lateJob is late for a CronJob: its Job waits for confirmations, and is ended after an hour
+	// (activeDeadlineSeconds in deploy/cronjob).
+	lateJob = 80 * time.Minute
 )
 
 func (p *Probe) reconciler(context.Context) (line, error) {
 	own := p.own
 	switch {
-	case p.unlisted != nil:
+	case own == nil && p.unlisted != nil:
 		return line{}, p.unlisted
 	case own == nil && len(p.reconcilers()) > 0:
-		return warn(fmt.Sprintf("kubectl get deployments,cronjobs -A -l %s=%s", kube.NameLabel, kube.Product),
-			"The reconciler is not in namespace %s: give its own with --reconciler-namespace.", p.namespace)
-	case own == nil && p.onlyIn != "":
-		return unknown("The reconciler is not in namespace %s; no other may be listed: give its own with --reconciler-namespace.", p.onlyIn)
+		return warn(listReconcilers, "The reconciler is not in namespace %s: give its own with --reconciler-namespace.", p.namespace)
 	case own == nil:
 		return warn("helm install ip-reconcile deploy/helm/ip-reconcile -n "+p.namespace+" --set image.repository=example.com/ip-reconcile",
 			"No Deployment or CronJob of ip-reconcile was found: nothing is released but by hand.")
@@ -59,83 +55,55 @@ func (p *Probe) leader(ctx context.Context) (line, error) {
 		return line{}, nil
 	}
 	lease, err := p.lease(ctx, kube.OwnLease)
-	switch {
-	case err != nil:
-		return line{}, err
-	case lease == nil || ptr.Deref(lease.Spec.HolderIdentity, "") == "":
-		return fail(p.own.logs(), "No replica leads: Lease %s/%s has no holder. Nothing is released.", p.namespace, kube.OwnLease)
-	case p.Now.Sub(renewTime(lease)) > leaderGone:
-		return fail(p.own.logs(), "No replica leads: %s has not renewed Lease %s/%s for %s. Nothing is released.",
-			*lease.Spec.HolderIdentity, p.namespace, kube.OwnLease, ago(p.Now.Sub(renewTime(lease))))
-	}
-	return ok("%s leads since %s.", *lease.Spec.HolderIdentity, clock(acquireTime(lease)))
-}
-
-func (p *Probe) lastPass(ctx context.Context) (line, error) {
-	own := p.own
-	kept, err := p.annotation(ctx, kube.PassLease, kube.PassAnnotation)
 	if err != nil {
 		return line{}, err
 	}
-	last, err := reconciler.ReadPass(kept)
+	holder, since := ptr.Deref(lease.Spec.HolderIdentity, ""), p.Now.Sub(renewTime(lease))
+	switch {
+	case holder == "":
+		return fail(p.own.logs(), "No replica leads: Lease %s/%s has no holder. Nothing is released.", p.namespace, kube.OwnLease)
+	case since > leaderGone:
+		return fail(p.own.logs(), "No replica leads: %s has not renewed Lease %s/%s for %s. Nothing is released.",
+			holder, p.namespace, kube.OwnLease, ago(since))
+	}
+	return ok("%s leads since %s.", holder, clock(ptr.Deref(lease.Spec.AcquireTime, metav1.MicroTime{}).Time))
+}
+
+func (p *Probe) lastPass(ctx context.Context) (line, error) {
+	lease, err := p.lease(ctx, kube.PassLease)
+	if err != nil {
+		return line{}, err
+	}
+	last, err := reconciler.ReadPass(lease.Annotations[kube.PassAnnotation])
 	switch {
 	case err != nil:
 		return warn(kubectl(p.namespace, "delete lease %s", kube.PassLease), "The last pass is not known: %v.", err)
 	case last == nil:
-		return p.noPass(ctx)
+		return unknown("No pass is recorded: none has ended yet, or the reconciler cannot write Lease %s/%s.", p.namespace, kube.PassLease)
 	case last.Result == reconciler.PassFailed:
 		before := "none has succeeded before"
 		if !last.Succeeded.IsZero() {
 			before = "the last that succeeded was at " + clock(last.Succeeded)
 		}
-		return fail(own.logs(), "The pass at %s failed (%s); %s.", clock(last.At), last.Message, before)
+		return fail(p.own.logs(), "The pass at %s failed (%s); %s.", clock(last.At), last.Message, before)
+	}
+	mayBeLate := late
+	if p.own.Kind == "CronJob" {
+		mayBeLate = lateJob
 	}
 	since := ago(p.Now.Sub(last.Succeeded))
 	text := fmt.Sprintf("The last pass succeeded %s ago (it took %s and released %d)", since, last.Took, last.Released)
-	due, err := schedule.Next(cmp.Or(own.Schedule, last.Schedule), last.Succeeded)
+	due, err := schedule.Next(cmp.Or(p.own.Schedule, last.Schedule), last.Succeeded)
 	switch {
+	case err == nil && p.Now.Sub(due) > mayBeLate:
+		return fail(p.own.logs(), "The last pass was %s ago, at %s, and one is overdue since %s.", since, clock(last.Succeeded), clock(due))
+	case last.Refused[reconciler.Breaker] > 0:
+		return fail("ip-reconcile run --dry-run", "The breaker tripped in the last pass: %d unconfirmed releases were not made, which are more "+
+			"than half of all allocations. If they are right: run --allow-mass-release.", last.Refused[reconciler.Breaker])
 	case err != nil: // an older version has not recorded its schedule
 		return ok("%s.", text)
-	case p.Now.Sub(due) > own.mayBeLate():
-		return fail(own.logs(), "The last pass was %s ago, at %s, and one is overdue since %s.", since, clock(last.Succeeded), clock(due))
 	}
 	return ok("%s; the next is due at %s.", text, clock(due))
-}
-
-// noPass is for a reconciler that has recorded no pass.
-func (p *Probe) noPass(ctx context.Context) (line, error) {
-	began := p.own.LastSchedule
-	if p.own.Kind == "Deployment" {
-		lease, err := p.lease(ctx, kube.OwnLease)
-		if err != nil {
-			return line{}, err
-		}
-		began = acquireTime(lease)
-	}
-	if began.IsZero() || p.Now.Sub(began) < p.own.mayBeLate() {
-		return unknown("No pass is recorded yet.")
-	}
-	return warn(p.own.logs(), "No pass is recorded, though %s works since %s: it is older, cannot write Lease %s/%s, "+
-		"or has not finished one.", p.own, clock(began), p.namespace, kube.PassLease)
-}
-
-// acquireTime is when the holder of a Lease took it; zero where that is not known.
-func acquireTime(l *coordinationv1.Lease) time.Time {
-	if l == nil || l.Spec.AcquireTime == nil {
-		return time.Time{}
-	}
-	return l.Spec.AcquireTime.Time
-}
-
-// mayBeLate is for how long after a pass is due none need have ended.
-func (w *workload) mayBeLate() time.Duration {
-	switch {
-	case w.Kind != "CronJob":
-		return late
-	case w.Active > 0:
-		return lateJob + longestJob
-	}
-	return lateJob
 }
 
 func (p *Probe) versions(context.Context) (line, error) {

@@ -36,8 +36,8 @@ type Probe struct {
 	// namespace is the reconciler's, leaseNamespace that of the agents' Leases.
 	namespace, leaseNamespace string
 
-	inventory
-	unlisted error     // why workloads could not be listed
+	workloads
+	unlisted error     // why not all workloads could be listed
 	own      *workload // the reconciler that status is about; nil where none is known
 
 	// What a pass would see and do now.
@@ -71,7 +71,6 @@ var checks = []struct {
 	{"crds", nothing, (*Probe).definitions},
 	{"rights", aReconciler, (*Probe).rights},
 	{"competing", nothing, (*Probe).competing},
-	{"whereabouts-lease", aJudgement, (*Probe).addLeases},
 }
 
 // need is what a check needs to be known. Where it is not, another check says so.
@@ -143,22 +142,13 @@ func fail(next, format string, args ...any) (line, error) {
 	return line{Level: document.LevelError, Next: next, Message: fmt.Sprintf(format, args...)}, nil
 }
 
-// lease is a Lease in the reconciler's namespace; nil where there is none.
+// lease is a Lease in the reconciler's namespace, an empty one where there is none.
 func (p *Probe) lease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
 	l, err := p.core.CoordinationV1().Leases(p.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return nil, unlessAbsent(err)
+		return &coordinationv1.Lease{}, unlessAbsent(err)
 	}
 	return l, nil
-}
-
-// annotation is what a Lease in the reconciler's namespace keeps; "" where there is nothing.
-func (p *Probe) annotation(ctx context.Context, lease, name string) (string, error) {
-	l, err := p.lease(ctx, lease)
-	if err != nil || l == nil {
-		return "", err
-	}
-	return l.Annotations[name], nil
 }
 
 // unlessAbsent is the error but for the API server's own answer that there is no such

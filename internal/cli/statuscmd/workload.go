@@ -3,7 +3,6 @@ package statuscmd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,11 +20,11 @@ import (
 // workload is a workload with its flags and with commands about it.
 type workload struct{ kube.Workload }
 
-// inventory are the workloads that could be listed.
-type inventory struct {
-	workloads []workload
-	onlyIn    string // the namespace to which the right to list some kind is limited; "" for all
-}
+// workloads are those that could be listed.
+type workloads []workload
+
+// listReconcilers lists all reconcilers that are installed.
+const listReconcilers = "kubectl get deployments,cronjobs -A -l " + kube.NameLabel + "=" + kube.Product
 
 // Find finds what is installed in the cluster that the flags name, and takes over, where they are not given, the namespace
 // and the flags of the reconciler. The error is for a cluster that cannot be reached at all.
@@ -45,7 +44,7 @@ func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Pr
 		return nil, fmt.Errorf("the API server at %s cannot be reached (%w): check the network, --kubeconfig and --context", host, err)
 	}
 	p := &Probe{core: core}
-	p.inventory, p.unlisted = readWorkloads(ctx, core, o.Namespace(), "")
+	p.workloads, p.unlisted = list(ctx, core, o.Namespace(), "")
 	return p, p.adopt(o, given)
 }
 
@@ -81,33 +80,32 @@ func client(o *clusterflags.Flags, component string) (core kubernetes.Interface,
 	return core, config.Host, err
 }
 
-// readWorkloads lists all workloads that matter, of all namespaces or, where that is
-// forbidden, of the given one; with a label selector those that it picks.
-func readWorkloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (of inventory, err error) {
+// list lists the workloads that a label selector picks. Where RBAC forbids to list those of all namespaces, the error says
+// so, and those of the given namespace are returned with it.
+func list(ctx context.Context, core kubernetes.Interface, namespace, selector string) (all workloads, err error) {
 	found, err := kube.Workloads(ctx, core, "", selector)
 	if apierrors.IsForbidden(err) {
-		of.onlyIn = namespace
-		found, err = kube.Workloads(ctx, core, namespace, selector)
+		found, _ = kube.Workloads(ctx, core, namespace, selector)
 	}
 	for _, w := range found {
-		of.workloads = append(of.workloads, workload{w})
+		all = append(all, workload{w})
 	}
-	return of, err
+	return all, err
 }
 
 // reconcilers are the reconcilers among them, that of a Deployment first.
-func (i inventory) reconcilers() []*workload {
-	found := i.pick((*kube.Workload).IsReconciler)
+func (all workloads) reconcilers() []*workload {
+	found := all.pick((*kube.Workload).IsReconciler)
 	slices.SortStableFunc(found, func(a, b *workload) int { return cmp.Compare(b.Kind, a.Kind) })
 	return found
 }
 
 // daemonSets are those of the node agents.
-func (i inventory) daemonSets() []*workload { return i.pick((*kube.Workload).IsAgent) }
+func (all workloads) daemonSets() []*workload { return all.pick((*kube.Workload).IsAgent) }
 
-func (i inventory) pick(is func(*kube.Workload) bool) (found []*workload) {
-	for at := range i.workloads {
-		if w := &i.workloads[at]; is(&w.Workload) {
+func (all workloads) pick(is func(*kube.Workload) bool) (found []*workload) {
+	for at := range all {
+		if w := &all[at]; is(&w.Workload) {
 			found = append(found, w)
 		}
 	}
@@ -116,13 +114,12 @@ func (i inventory) pick(is func(*kube.Workload) bool) (found []*workload) {
 
 // Adopt takes over, where they are not given, the namespace and the flags of the reconciler that is installed, so
 // that a command by hand heeds its pause and counts for its breaker. Where there is none nothing changes. What
-// cannot be found out, since RBAC forbids it or there are several, is an error for a command that writes: it must
-// be told by --reconciler-namespace.
+// cannot be found out, since RBAC forbids it or there are several, is an error for a command that writes.
 func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, writes bool) error {
 	if given.Changed("reconciler-namespace") || given.Changed("namespace") {
 		return nil
 	}
-	core, host, err := client(o, "find")
+	core, _, err := client(o, "find")
 	if err != nil {
 		return nil //nolint:nilerror // the connection that follows says it better
 	}
@@ -130,21 +127,19 @@ func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, wri
 	if writes { // the drop-in, in the place of whereabouts' own, has other labels
 		selector = ""
 	}
-	all, err := readWorkloads(ctx, core, o.Namespace(), selector)
+	all, err := list(ctx, core, o.Namespace(), selector)
 	found := all.reconcilers()
 	other := slices.IndexFunc(found, func(w *workload) bool { return w.ownNamespace() != found[0].ownNamespace() })
 	switch {
-	case err == nil && len(found) > 0 && other < 0:
+	case (err == nil || apierrors.IsForbidden(err)) && len(found) > 0 && other < 0:
 		adoptNamespace(given, found[0])
 		return adoptFlags(given, found[0])
-	case !writes, err == nil && len(found) == 0 && all.onlyIn == "", apierrors.IsNotFound(err), apierrors.IsUnauthorized(err):
-		return nil // what reads the cluster next says what is wrong
-	case apierrors.IsForbidden(err), len(found) == 0 && err == nil:
-		return errors.New("cannot find the reconciler that is installed, whose annotation may pause releases: RBAC forbids to list Deployments and CronJobs; name its namespace with --reconciler-namespace")
-	case err != nil:
-		return fmt.Errorf("the API server at %s cannot be reached to find the reconciler that is installed (%w): check --kubeconfig and --context", host, err)
+	case !writes, err == nil && len(found) == 0:
+		return nil
+	case err == nil:
+		err = fmt.Errorf("%s and %s are installed", found[0], found[other])
 	}
-	return fmt.Errorf("%s and %s are installed: name its namespace with --reconciler-namespace", found[0], found[other])
+	return fmt.Errorf("find the reconciler that is installed, whose annotation may pause releases: %w: name its namespace with --reconciler-namespace", err)
 }
 
 // ownNamespace is the one whose annotation pauses it.
@@ -217,9 +212,9 @@ func (w *workload) pods() string {
 func (w *workload) stopCompeting() string {
 	switch w.Kind {
 	case "DaemonSet":
-		return kubectl(w.Namespace, "patch daemonset %s --type json --patch-file deploy/whereabouts/without-control-loop.yaml", w.Name)
+		return w.do("patch", "--type json --patch-file deploy/whereabouts/without-control-loop.yaml")
 	case "CronJob":
-		return kubectl(w.Namespace, `patch cronjob %s -p '{"spec":{"suspend":true}}'`, w.Name)
+		return w.do("patch", `-p '{"spec":{"suspend":true}}'`)
 	}
 	return w.do("delete", "")
 }
