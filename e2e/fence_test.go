@@ -72,11 +72,8 @@ func (h *history) fenced(t *testing.T, from uint64) {
 // stood waits until a fence stands.
 func stood(t *testing.T, f *kube.Fence, leases map[string][]string) {
 	t.Helper()
-	select {
-	case <-f.Raise(leases, "an object is older"):
-	case <-time.After(time.Minute):
-		t.Fatalf("the fence does not stand: %v", f.State().Missing)
-	}
+	f.Raise(leases, "an object is older")
+	eventuallyWithin(t, time.Minute, "the fence to stand", func() bool { _, standing := f.Since(); return standing })
 }
 
 func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
@@ -86,6 +83,7 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 
 	s.play(t, "by one replica", func(t *testing.T) {
 		leases, f := s.record(t, leasesResource), s.holder(t, "us").Fence()
+		f.Lead()
 		stood(t, f, allLeases)
 		from := s.revision(t)
 		ended, wait := s.adds(t, "web", 6, blue, red)
@@ -153,6 +151,7 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 			return slices.Contains(leases.holders(from), "default/slow-0")
 		})
 		f := s.holder(t, "us").Fence()
+		f.Lead()
 		stood(t, f, allLeases)
 		equal(t, "entries when it stands", s.contents(t)["10.3.0.0-24 1"] != "", true)
 		f.Lower(t.Context())

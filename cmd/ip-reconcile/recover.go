@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
@@ -95,11 +96,14 @@ func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*re
 	fence := cluster.Fence()
 	fence.Lead()
 	defer fence.Lower(ctx)
-	select {
-	case <-fence.Raise(ippool.LeasesOf(j.Observation.Pools), ""):
+	fence.Raise(ippool.LeasesOf(j.Observation.Pools), "")
+	stands := func(context.Context) (bool, error) {
+		_, standing := fence.Since()
+		return standing, nil
+	}
+	if wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, raiseFor, true, stands) == nil {
 		r.Fence = fence
-	case <-ctx.Done():
-	case <-time.After(raiseFor):
+	} else if ctx.Err() == nil {
 		r.Log.Warn("whereabouts' Leases were not to be had, so that ADDs and DELs go on beside this", "missing", fence.State().Missing)
 	}
 	return r.Recover(ctx)

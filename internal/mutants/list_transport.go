@@ -46,8 +46,8 @@ func transport() []Mutant {
 			Old: `if c.WithoutLease {`, New: `if true {`},
 		{Fault: "A Lease that somebody else holds is taken", In: "reconciler/kube", Decl: "leases.take", Tests: "TestHold_ALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
 			Old: `return fmt.Errorf("%w: %s", errHeld, holder)`, New: `_ = errHeld`},
-		{Fault: "A Lease is expired as soon as it is seen", In: "reconciler/kube", Decl: "Cluster.expired", Tests: "TestHold_ALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
-			Old: `return time.Since(seen.since) > after`, New: `return true || time.Since(seen.since) > after`},
+		{Fault: "A Lease is expired as soon as it is seen", In: "reconciler/kube", Decl: "Cluster.isExpired", Tests: "TestHold_ALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
+			Old: `return c.unchangedFor(l) > max`, New: `return true || c.unchangedFor(l) > max`},
 		{Fault: "A write begins after the time for writes", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestHold_Ends",
 			Old: `if time.Since(h.began) >= writeFor {
 		return false
@@ -56,14 +56,12 @@ func transport() []Mutant {
 			Old: `return time.Since(l.renewed) >= writeWithin })
 }`, New: `return false })
 }`},
-		{Fault: "A write begins although the Lease was lost", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestHold_Ends",
-			Old: `return !h.lost && !slices`, New: `return !slices`},
 		{Fault: "A Lease that is somebody else's by now does not end the hold", In: "reconciler/kube", Decl: "leases.renew", Tests: "TestHold_Ends",
-			Old: `h.lost = true`, New: ``},
+			Old: `l.renewed = time.Time{}`, New: ``},
 		{Fault: "A fence has no end", In: "reconciler/kube", Decl: "LongestFence", Tests: "TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds",
 			Old: `90 * time.Second`, New: `900 * time.Second`},
 		{Fault: "The fence takes a Lease that somebody holds", In: "reconciler/kube", Decl: "fencedLease.renewOrTake", Tests: "TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem",
-			Old: `case holder == FenceHolder, holder == "", fl.fence.c.expired(l):`, New: `case true:`},
+			Old: `case holderOf(now) == FenceHolder, holderOf(now) == "", l.c.isExpired(now):`, New: `case true:`},
 		{Fault: "A revision that runs backwards raises no fence", In: "reconciler/serve", Decl: "Guard.restoreShownBy", Tests: "TestAPingThatShowsARestoreRaisesTheFence",
 			Old: `case now.Revision < was.Revision:`, New: `case false:`},
 		{Fault: "A fence for a restore is lowered before all is settled", In: "reconciler/serve", Decl: "Guard.lowerIfDue", Tests: "TestAFenceForARestoreStandsUntilNothingRemains",

@@ -3,7 +3,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -50,12 +49,13 @@ const (
 //     over a fence that is alive carries its age on, and its annotation, which says what showed the restore. A fence is
 //     alive that was renewed within 4 s by the API server's clock. Nobody renews one of 90 s, so that no chain of
 //     replicas keeps it for longer.
-//   - Who ends the fence updates the Lease to no holder. A replica that does not lead, and finds a Lease held by nobody
-//     or by another that was the fence's a moment ago, takes the fence for ended. The replica that leads takes it back.
-//   - A process that ends gives nothing back: another replica takes over, or 3 s later whoever waits.
+//   - A replica that leads ends the fence by updating the Leases to no holder. A replica that does not lead, and finds
+//     a Lease held by nobody or by another that was the fence's a moment ago, takes the fence for ended. A replica
+//     that leads takes it back.
+//   - Any other replica ends its part by renewing no more: another replica takes over, or 3 s later whoever waits.
 //
-// Writes of pools go out only within 700 ms after a renewal by this very process.
-// It is safe for use by several goroutines.
+// Pools are written only within 700 ms after a renewal by this very process, which leads.
+// Fence is safe for use by several goroutines.
 type Fence struct {
 	c *Cluster
 
@@ -64,7 +64,6 @@ type Fence struct {
 	leading     bool
 	began       time.Time // of the age, by our own clock; zero while none of the Leases was had
 	since       time.Time // by the API server's clock; zero while one of the Leases is missing
-	standing    chan struct{}
 	endedByPeer bool
 	why         string // what showed the restore; "" where somebody recovers by hand
 	ctx         context.Context
@@ -75,7 +74,7 @@ type Fence struct {
 // FenceState is a fence at one moment.
 type FenceState struct {
 	// Since is when the fence began to stand, by the API server's clock and not a moment too early: an ADD or DEL that
-	// was under way before has given its Lease back by then. It is zero while one of the Leases is not held.
+	// was in progress before has given its Lease back by then. It is zero while one of the Leases is not held.
 	Since time.Time
 	// Age is for how long the first of the Leases has been kept from others, by whichever replica; zero while none is.
 	Age time.Duration
@@ -96,81 +95,67 @@ func (f *Fence) Lead() {
 }
 
 // Raise begins to take the Leases, by namespace, or takes these too, and returns at once. why is what showed that etcd
-// was restored. stood is closed as soon as all Leases are held, but for those that RBAC forbids. It goes on until
-// Lower or Leave, whatever fails.
-func (f *Fence) Raise(leases map[string][]string, why string) (stood <-chan struct{}) {
+// was restored. Whatever fails is tried again until Lower or Leave.
+func (f *Fence) Raise(leases map[string][]string, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stop == nil {
 		f.ctx, f.stop = context.WithCancel(context.Background())
-		f.leases, f.standing = map[types.NamespacedName]*fencedLease{}, make(chan struct{})
-		f.began, f.since, f.why = time.Time{}, time.Time{}, why
+		f.leases, f.began, f.why = map[types.NamespacedName]*fencedLease{}, time.Time{}, why
 	}
 	f.endedByPeer = false
 	for namespace, names := range leases {
 		for _, name := range names {
 			at := types.NamespacedName{Namespace: namespace, Name: name}
-			if f.leases[at] != nil {
-				continue
+			if f.leases[at] == nil {
+				l := &fencedLease{Fence: f, at: at}
+				f.leases[at] = l
+				f.running.Go(func() { l.keep(f.ctx) })
 			}
-			l := &fencedLease{fence: f, NamespacedName: at}
-			f.leases[at] = l
-			f.running.Go(func() { l.keep(f.ctx) })
 		}
 	}
-	if !f.stands() {
-		f.since, f.standing = time.Time{}, make(chan struct{})
-	}
-	return f.standing
+	f.updateSince()
 }
 
 // Lower ends the fence. Then the Leases are left to others for as long as they were held, at most 30 s.
 func (f *Fence) Lower(ctx context.Context) {
-	leases := f.end()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	var wg sync.WaitGroup
-	for _, l := range leases {
-		wg.Go(func() { l.giveBack(ctx) })
-	}
-	wg.Wait()
+	f.Leave()
 	f.mu.Lock()
-	off := time.Duration(0)
+	leases, leading, off := f.leases, f.leading, time.Duration(0)
 	if !f.began.IsZero() {
 		off = min(max(time.Since(f.began), stayOff), longestOff)
 	}
-	f.leases, f.began, f.since = nil, time.Time{}, time.Time{}
+	f.leases, f.began = nil, time.Time{}
 	f.mu.Unlock()
-	f.c.mu.Lock()
-	defer f.c.mu.Unlock()
-	for _, l := range leases {
-		f.c.notBefore[l.String()] = time.Now().Add(off)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	var wg sync.WaitGroup
+	for at, l := range leases {
+		f.c.leaveToOthers(at.String(), off)
+		if leading && l.last != nil && holderOf(l.last) == FenceHolder {
+			wg.Go(func() { f.c.clearLease(ctx, l.last, FenceHolder) })
+		}
 	}
+	wg.Wait()
 }
 
-// Leave ends this replica's part and gives nothing back: another one goes on, or the Leases expire.
-func (f *Fence) Leave() { f.end() }
-
-// end ends all renewals, and the work under the fence.
-func (f *Fence) end() map[types.NamespacedName]*fencedLease {
+// Leave ends the renewals by this replica, and the work under the fence, and gives nothing back.
+func (f *Fence) Leave() {
 	f.mu.Lock()
 	stop := f.stop
-	f.stop = nil
-	leases := f.leases
+	f.stop, f.since = nil, time.Time{}
 	f.mu.Unlock()
-	if stop == nil {
-		return nil
+	if stop != nil {
+		stop()
+		f.running.Wait()
 	}
-	stop()
-	f.running.Wait()
-	return leases
 }
 
 // State is the fence now.
-func (f *Fence) State() (s FenceState) {
+func (f *Fence) State() FenceState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s.EndedByPeer = f.endedByPeer
+	s := FenceState{EndedByPeer: f.endedByPeer}
 	if f.stands() {
 		s.Since = f.since
 	}
@@ -178,7 +163,7 @@ func (f *Fence) State() (s FenceState) {
 		s.Age = time.Since(f.began)
 	}
 	for at, l := range f.leases {
-		if !l.stands() {
+		if !l.isHeld() {
 			s.Missing = append(s.Missing, at.String())
 		}
 	}
@@ -195,8 +180,8 @@ func (f *Fence) Since() (since time.Time, standing bool) {
 // PeerFence is what the fence of another replica says of a restore, "" where none stands over these Leases or none
 // says anything.
 func (f *Fence) PeerFence(ctx context.Context, leases map[string][]string) (why string, err error) {
-	for _, namespace := range slices.Sorted(maps.Keys(leases)) {
-		for _, name := range leases[namespace] {
+	for namespace, names := range leases {
+		for _, name := range names {
 			l, err := f.c.lease(ctx, types.NamespacedName{Namespace: namespace, Name: name})
 			if err != nil {
 				return "", err
@@ -211,11 +196,8 @@ func (f *Fence) PeerFence(ctx context.Context, leases map[string][]string) (why 
 
 // fenceOf is the age of the fence that a Lease is of, and whether that fence is alive.
 func (c *Cluster) fenceOf(l *coordinationv1.Lease) (age time.Duration, alive bool) {
-	if l == nil || holderOf(l) != FenceHolder {
-		return 0, false
-	}
 	since := c.Now().Sub(podstate.LeaseRenewed(l))
-	if since > aliveFor {
+	if holderOf(l) != FenceHolder || since > aliveFor {
 		return 0, false
 	}
 	if l.Spec.AcquireTime != nil && l.Spec.RenewTime != nil {
@@ -224,13 +206,12 @@ func (c *Cluster) fenceOf(l *coordinationv1.Lease) (age time.Duration, alive boo
 	return max(age, 0) + max(since, 0), true
 }
 
-// stands reports whether all of the Leases are held that there is a right to. The
-// caller holds mu, as for all below.
+// stands reports whether all of the Leases are held that RBAC does not forbid. The caller holds mu, as for all below.
 func (f *Fence) stands() bool {
 	held := 0
 	for _, l := range f.leases {
 		switch {
-		case l.stands():
+		case l.isHeld():
 			held++
 		case !l.forbidden:
 			return false
@@ -239,67 +220,64 @@ func (f *Fence) stands() bool {
 	return f.stop != nil && held > 0
 }
 
-// updateStanding takes note of what a Lease has come to.
-func (f *Fence) updateStanding() {
-	switch stands := f.stands(); {
-	case !stands:
+// updateSince notes since when the fence stands.
+func (f *Fence) updateSince() {
+	switch {
+	case !f.stands():
 		f.since = time.Time{}
 	case f.since.IsZero():
 		f.since = f.c.Now().Add(time.Second) // Now may be a second behind
-		select {
-		case <-f.standing:
-		default:
-			close(f.standing)
-		}
 	}
 }
 
 // fencedHold is the work under the fence on some of its Leases.
 type fencedHold struct {
 	f      *Fence
+	over   context.Context // ends with the fence
 	leases []*fencedLease
 }
 
-// mayWrite reports whether this process renewed all of the Leases so recently that
-// they are still the fence's when a write arrives.
+// mayWrite reports whether all of the Leases were renewed so recently that they are still the fence's when a write
+// arrives.
 func (h *fencedHold) mayWrite() bool {
 	h.f.mu.Lock()
 	defer h.f.mu.Unlock()
-	return h.f.stop != nil && !slices.ContainsFunc(h.leases, func(l *fencedLease) bool { return time.Since(l.renewed) >= writeWithin })
+	return h.over.Err() == nil && !slices.ContainsFunc(h.leases, func(l *fencedLease) bool { return time.Since(l.kept) >= writeWithin })
 }
 
-// heldBy are those of the Leases that the fence keeps; nil where it keeps none.
-func (f *Fence) heldBy(namespace string, names []string) (h *fencedHold, over context.Context) {
+// heldBy are those of the Leases that the fence holds, or if it holds none, those that it is about to take; nil where
+// there are none.
+func (f *Fence) heldBy(namespace string, names []string) *fencedHold {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stop == nil || !f.began.IsZero() && time.Since(f.began) >= LongestFence {
-		return nil, nil
+		return nil
 	}
-	h, waits := &fencedHold{f: f}, &fencedHold{f: f}
+	held, missing := &fencedHold{f: f, over: f.ctx}, &fencedHold{f: f, over: f.ctx}
 	for _, name := range names {
 		switch l := f.leases[types.NamespacedName{Namespace: namespace, Name: name}]; {
 		case l == nil || l.forbidden:
-		case l.stands():
-			h.leases = append(h.leases, l)
+		case l.isHeld():
+			held.leases = append(held.leases, l)
 		default:
-			waits.leases = append(waits.leases, l)
+			missing.leases = append(missing.leases, l)
 		}
 	}
 	switch {
-	case len(h.leases) > 0: // what needs the others waits for another hold
-		return h, f.ctx
-	case len(waits.leases) > 0:
-		return waits, f.ctx
+	case len(held.leases) > 0: // what needs the others waits for another hold
+		return held
+	case len(missing.leases) > 0:
+		return missing
 	}
-	return nil, nil
+	return nil
 }
 
-// holdFenced runs work under the fence: for as long as that is kept, and at once.
-func (c *Cluster) holdFenced(ctx, over context.Context, h *fencedHold, work func(context.Context, *reconciler.Hold) error) error {
+// holdFenced runs work under the fence: at once, and for as long as the fence stands.
+func (c *Cluster) holdFenced(ctx context.Context, h *fencedHold, work func(context.Context, *reconciler.Hold) error) error {
 	held, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(over, cancel)()
-	for end := time.Now().Add(fenceLeaseDuration); !h.mayWrite(); { // one of the Leases is about to be had
+	defer context.AfterFunc(h.over, cancel)()
+	for end := time.Now().Add(fenceLeaseDuration); !h.mayWrite(); { // one of the Leases is about to be taken
 		if time.Now().After(end) || held.Err() != nil {
 			return fmt.Errorf("%w: the fence does not hold it now", reconciler.ErrLeaseBusy)
 		}
@@ -308,13 +286,9 @@ func (c *Cluster) holdFenced(ctx, over context.Context, h *fencedHold, work func
 		case <-time.After(pollEvery):
 		}
 	}
-	var names []string
+	hold := &reconciler.Hold{MayWrite: h.mayWrite}
 	for _, l := range h.leases {
-		names = append(names, l.Name)
+		hold.Leases = append(hold.Leases, l.at.Name)
 	}
-	err := work(context.WithValue(held, holdKey{}, h), &reconciler.Hold{Leases: names, MayWrite: h.mayWrite})
-	if err != nil && held.Err() != nil && ctx.Err() == nil {
-		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err) //nolint:errorlint // its cause decides nothing
-	}
-	return err
+	return spent(ctx, held, work(context.WithValue(held, holdKey{}, h), hold))
 }

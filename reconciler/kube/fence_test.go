@@ -24,14 +24,22 @@ const ranBackwards = "it ran backwards"
 
 var theShared = map[string][]string{"kube-system": {"whereabouts"}}
 
-// stands waits until the fence does, but not for longer than limit.
-func stands(t *testing.T, stood <-chan struct{}, limit time.Duration) {
+// raise raises a fence, which must stand within a second.
+func raise(t *testing.T, f *kube.Fence, leases map[string][]string) {
 	t.Helper()
-	select {
-	case <-stood:
-	case <-time.After(limit):
-		t.Errorf("the fence does not stand after %s", limit)
+	f.Raise(leases, ranBackwards)
+	stands(t, f)
+}
+
+func stands(t *testing.T, f *kube.Fence) {
+	t.Helper()
+	for range 100 {
+		if _, standing := f.Since(); standing {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
+	t.Errorf("the fence does not stand after a second: %v", f.State().Missing)
 }
 
 func TestAReplicaThatDoesNotLeadOnlyReadsWhileTheLeaderRenewsTheFence(t *testing.T) {
@@ -39,17 +47,13 @@ func TestAReplicaThatDoesNotLeadOnlyReadsWhileTheLeaderRenewsTheFence(t *testing
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
 		leader.Lead()
-		stands(t, other.Raise(theShared, ranBackwards), time.Second)
-		stands(t, leader.Raise(theShared, ranBackwards), time.Second)
+		raise(t, other, theShared)
+		raise(t, leader, theShared)
 		time.Sleep(2 * time.Second)
-		a.mu.Lock()
-		before, theirs := a.writes["leader"], a.writes["other"]
-		a.mu.Unlock()
+		before, theirs := a.written("leader"), a.written("other")
 		time.Sleep(10 * time.Second)
-		a.mu.Lock()
-		equal(t, "writes of the other", a.writes["other"]-theirs, 0)
-		equal(t, "writes of the leader are about four a second", a.writes["leader"]-before > 36, true)
-		a.mu.Unlock()
+		equal(t, "writes of the other", a.written("other")-theirs, 0)
+		equal(t, "writes of the leader are about four a second", a.written("leader")-before > 36, true)
 		for name, f := range map[string]*kube.Fence{"leader": leader, "other": other} {
 			_, standing := f.Since()
 			equal(t, name+": it stands", standing, true)
@@ -58,19 +62,15 @@ func TestAReplicaThatDoesNotLeadOnlyReadsWhileTheLeaderRenewsTheFence(t *testing
 		// The leader ends, or dies, which is the same here.
 		leader.Leave()
 		gone := time.Now()
-		for {
-			a.mu.Lock()
-			now := a.writes["other"]
-			a.mu.Unlock()
-			if now > theirs {
-				break
-			}
+		for a.written("other") == theirs {
 			time.Sleep(10 * time.Millisecond)
 		}
 		equal(t, "taken over within a second", time.Since(gone) < time.Second, true)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
 		other.Lower(t.Context())
-		equal(t, "the holder in the end", a.holder(shared), "")
+		theirs = a.written("other")
+		time.Sleep(5 * time.Second)
+		equal(t, "writes of the other after its end", a.written("other")-theirs, 0)
 	})
 }
 
@@ -80,12 +80,12 @@ func TestAFenceThatIsTakenOverIsNoYounger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newLeaseAPI()
 				first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
-				stands(t, first.Raise(theShared, ranBackwards), time.Second)
+				raise(t, first, theShared)
 				a.mu.Lock()
 				a.late = late
 				a.mu.Unlock()
 				time.Sleep(50 * time.Second)
-				stands(t, second.Raise(theShared, ranBackwards), time.Second)
+				raise(t, second, theShared)
 				first.Leave()
 				time.Sleep(5 * time.Second)
 				if age := second.State().Age; age < 54500*time.Millisecond || age > 57*time.Second { // the API server tells whole seconds
@@ -108,7 +108,7 @@ func TestARemnantOfAFenceCountsForNothing(t *testing.T) {
 		f := a.cluster(t, "us").Fence()
 		why, err := f.PeerFence(t.Context(), theShared)
 		equal(t, "what others say", fmt.Sprint(why, err), "<nil>")
-		stands(t, f.Raise(theShared, ranBackwards), time.Second)
+		raise(t, f, theShared)
 		time.Sleep(time.Second)
 		equal(t, "it is young", f.State().Age < 2*time.Second, true)
 		a.mu.Lock()
@@ -123,8 +123,9 @@ func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) 
 		a := newLeaseAPI()
 		a.has(shared, "default/web-0", 0)
 		f := a.cluster(t, "us").Fence()
+		f.Lead()
 		began := time.Now()
-		stood := f.Raise(map[string][]string{"kube-system": {"whereabouts", "worker-1-10.0.0.0-24"}, "other": {"whereabouts"}}, ranBackwards)
+		f.Raise(map[string][]string{"kube-system": {"whereabouts", "worker-1-10.0.0.0-24"}, "other": {"whereabouts"}}, ranBackwards)
 		for range 4 { // it is renewed for 4 s
 			time.Sleep(time.Second)
 			a.has(shared, "default/web-0", 0)
@@ -135,7 +136,7 @@ func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) 
 			equal(t, "the holder of another one", a.holder("other/whereabouts"), kube.FenceHolder)
 		}
 		a.has(shared, "", 0)
-		stands(t, stood, time.Second)
+		stands(t, f)
 		since, standing := f.Since()
 		equal(t, "it stands", standing, true)
 		if since.Before(time.Now()) || since.Sub(began) > 6*time.Second {
@@ -163,8 +164,8 @@ func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
 		leader.Lead()
-		stands(t, other.Raise(theShared, ranBackwards), time.Second)
-		stands(t, leader.Raise(theShared, ranBackwards), time.Second)
+		raise(t, other, theShared)
+		raise(t, leader, theShared)
 		time.Sleep(2 * time.Second)
 		why, err := a.cluster(t, "third").Fence().PeerFence(t.Context(), theShared)
 		equal(t, "what one that begins learns", fmt.Sprint(why, err), "it ran backwards<nil>")
@@ -179,14 +180,15 @@ func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 	})
 }
 
-func TestTheLeaderTakesBackWhatTheOtherReplicaGivesBack(t *testing.T) {
+func TestTheLeaderTakesBackWhatSomebodyWhoRecoversByHandGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
 		leader.Lead()
-		stands(t, leader.Raise(theShared, ranBackwards), time.Second)
+		raise(t, leader, theShared)
 		time.Sleep(time.Second)
-		stands(t, other.Raise(theShared, ranBackwards), time.Second) // and writes last
+		other.Lead()
+		raise(t, other, theShared) // and writes last
 		other.Lower(t.Context())
 		time.Sleep(time.Second)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
@@ -201,7 +203,7 @@ func TestWorkUnderTheFence(t *testing.T) {
 		c := a.cluster(t, "us")
 		f := c.Fence()
 		f.Lead()
-		stands(t, f.Raise(theShared, ranBackwards), time.Second)
+		raise(t, f, theShared)
 		time.Sleep(time.Second)
 		began := time.Now()
 		check(t, c.Hold(t.Context(), "kube-system", []string{"red-10.1.0.0-24", "whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
@@ -263,17 +265,14 @@ func TestANamespaceWithoutTheRightToLeasesIsLeftOut(t *testing.T) {
 			return 0
 		}
 		f := a.cluster(t, "us").Fence()
-		stands(t, f.Raise(map[string][]string{"kube-system": {"whereabouts"}, "closed": {"whereabouts"}}, ranBackwards), time.Second)
+		raise(t, f, map[string][]string{"kube-system": {"whereabouts"}, "closed": {"whereabouts"}})
 		equal(t, "missing", f.State().Missing, []string{"closed/whereabouts"})
 		f.Lower(t.Context())
 		alone := a.cluster(t, "us").Fence()
-		stood := alone.Raise(map[string][]string{"closed": {"whereabouts"}}, ranBackwards)
+		alone.Raise(map[string][]string{"closed": {"whereabouts"}}, ranBackwards)
 		time.Sleep(5 * time.Second)
-		select {
-		case <-stood:
-			t.Error("it stands on nothing")
-		default:
-		}
+		_, standing := alone.Since()
+		equal(t, "it stands on nothing", standing, false)
 		alone.Lower(t.Context())
 	})
 }
@@ -284,7 +283,7 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		a := newLeaseAPI()
 		f := a.cluster(t, "us").Fence()
 		f.Lead()
-		stands(t, f.Raise(theShared, ranBackwards), time.Second)
+		raise(t, f, theShared)
 		before, _ := f.Since()
 		time.Sleep(10 * time.Second)
 		a.has(shared, "default/web-0", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(9)) })
@@ -313,9 +312,9 @@ func TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
-		stands(t, first.Raise(theShared, ranBackwards), time.Second)
+		raise(t, first, theShared)
 		time.Sleep(60 * time.Second)
-		stands(t, second.Raise(theShared, ranBackwards), time.Second)
+		raise(t, second, theShared)
 		time.Sleep(28 * time.Second)
 		_, standing := second.Since()
 		equal(t, "it stands after 88 s", standing, true)
@@ -339,7 +338,7 @@ func TestAFenceThatIsTooOldKeepsNoHoldFromItsOwnProcess(t *testing.T) {
 		c := a.cluster(t, "recover")
 		f := c.Fence()
 		f.Lead()
-		stands(t, f.Raise(theShared, ranBackwards), time.Second)
+		raise(t, f, theShared)
 		time.Sleep(100 * time.Second)
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error { return nil })
 		if err != nil {
@@ -360,7 +359,7 @@ func TestALeaseThatWasForbiddenForAWhileStandsSinceItIsHeld(t *testing.T) {
 			return 0
 		}
 		f := a.cluster(t, "us").Fence()
-		stands(t, f.Raise(map[string][]string{"kube-system": {"whereabouts"}, "late": {"whereabouts"}}, ranBackwards), time.Second)
+		raise(t, f, map[string][]string{"kube-system": {"whereabouts"}, "late": {"whereabouts"}})
 		time.Sleep(20 * time.Second)
 		a.mu.Lock()
 		a.fails = nil

@@ -43,10 +43,10 @@ func (a *leaseAPI) answering(code int) {
 	}
 }
 
-func (a *leaseAPI) written() int {
+func (a *leaseAPI) written(replica string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.writes["us"]
+	return a.writes[replica]
 }
 
 // between reports a time that is not within two others.
@@ -102,9 +102,9 @@ func TestHold_Ends(t *testing.T) {
 					ended = time.Since(began)
 					equal(t, "may write after the end", h.MayWrite(), false)
 					time.Sleep(time.Second) // as what is put back, though the hold is over
-					writes := a.written()
+					writes := a.written("us")
 					time.Sleep(2 * time.Second)
-					equal(t, "renewals after the end", a.written(), writes)
+					equal(t, "renewals after the end", a.written("us"), writes)
 					return ctx.Err()
 				})
 				equal(t, "it is spent", errors.Is(err, reconciler.ErrHoldSpent), true)
@@ -155,7 +155,7 @@ func TestHold_PoolsOwnLeases(t *testing.T) {
 		go func() { // it is renewed, and then given back
 			for range 8 {
 				time.Sleep(time.Second)
-				equal(t, "writes while the shared Lease is busy", a.written(), 0)
+				equal(t, "writes while the shared Lease is busy", a.written("us"), 0)
 				a.has(sharedLease, "default/web-0", 0)
 				a.has("kube-system/busy", "default/web-0", 0)
 			}

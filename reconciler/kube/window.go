@@ -73,7 +73,6 @@ func (a leaseAnnotation) Amend(ctx context.Context, change func(kept string) (st
 // amendOnce is one try. What was sent at the one before may have arrived although its
 // answer did not.
 func (a leaseAnnotation) amendOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
-	api := a.c.core.CoordinationV1().Leases(a.c.Namespace)
 	var lease *coordinationv1.Lease
 	err := a.c.call(ctx, func(ctx context.Context) (err error) {
 		lease, err = a.c.lease(ctx, types.NamespacedName{Namespace: a.c.Namespace, Name: a.lease})
@@ -81,17 +80,6 @@ func (a leaseAnnotation) amendOnce(ctx context.Context, sent *string, change fun
 	})
 	if err != nil {
 		return err
-	}
-	write := func(ctx context.Context) (err error) {
-		_, err = api.Update(ctx, lease, metav1.UpdateOptions{FieldManager: fieldManager})
-		return err
-	}
-	if lease == nil {
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: a.c.Namespace, Name: a.lease}}
-		write = func(ctx context.Context) (err error) {
-			_, err = api.Create(ctx, lease, metav1.CreateOptions{FieldManager: fieldManager})
-			return err
-		}
 	}
 	kept := lease.Annotations[a.annotation]
 	if *sent != "" && kept == *sent {
@@ -106,5 +94,8 @@ func (a leaseAnnotation) amendOnce(ctx context.Context, sent *string, change fun
 	if next == "" {
 		delete(lease.Annotations, a.annotation)
 	}
-	return a.c.call(ctx, write)
+	return a.c.call(ctx, func(ctx context.Context) error {
+		_, err := a.c.writeLease(ctx, lease)
+		return err
+	})
 }

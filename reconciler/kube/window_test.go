@@ -74,7 +74,7 @@ func TestAmend(t *testing.T) {
 				check(t, a.cluster(t, "us").Amend(t.Context(), add(c.add)))
 				equal(t, "kept", a.kept(kube.OwnLease)[kube.ReleasedAnnotation], c.kept)
 				equal(t, "holder", a.holder(own), c.holder)
-				equal(t, "writes", a.written(), c.writes)
+				equal(t, "writes", a.written("us"), c.writes)
 			})
 		})
 	}

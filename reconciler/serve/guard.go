@@ -62,7 +62,7 @@ type Guard struct {
 // Fence is a kube.Fence: it holds whereabouts' Leases, so that no ADD or DEL goes on.
 type Fence interface {
 	Lead()
-	Raise(leases map[string][]string, why string) (stood <-chan struct{})
+	Raise(leases map[string][]string, why string)
 	Lower(ctx context.Context)
 	Leave()
 	State() kube.FenceState

@@ -69,7 +69,7 @@ func (w *guardedCluster) RecordRestore(why string) {
 func (w *guardedCluster) Lead()  { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
 func (w *guardedCluster) Leave() { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
 
-func (w *guardedCluster) Raise(_ map[string][]string, why string) <-chan struct{} {
+func (w *guardedCluster) Raise(_ map[string][]string, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.know = why
@@ -79,7 +79,6 @@ func (w *guardedCluster) Raise(_ map[string][]string, why string) <-chan struct{
 	if !w.busy && w.up.IsZero() {
 		w.up = time.Now().Add(-w.age)
 	}
-	return nil
 }
 
 func (w *guardedCluster) Lower(context.Context) {
