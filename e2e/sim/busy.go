@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 // leaked is an entry that nobody has.
@@ -35,9 +37,15 @@ func (s *Simulation) busy() {
 	before, rate := s.leaked(), s.plan.Faults
 	s.say("ordinary things go on, with %d entries that nobody has", len(before))
 	s.faulty, s.plan.Faults = true, min(rate, 5)
-	for end := time.Now().Add(2 * (s.plan.Confirm + settleFor)); s.violation == "" && time.Now().Before(end); {
-		s.ordinary(before)
-		s.runUntil(time.Now().Add(s.between(s.plan.Every/4, s.plan.Every)))
+	goOn := func(d time.Duration) {
+		for end := time.Now().Add(d); s.violation == "" && time.Now().Before(end); {
+			s.ordinary(before)
+			s.runUntil(time.Now().Add(s.between(s.plan.Every/4, s.plan.Every)))
+		}
+	}
+	goOn(2 * (s.plan.Confirm + settleFor))
+	if slices.ContainsFunc(before, s.isAwaited) { // a new sandbox of its pod may have begun the wait again
+		goOn(s.plan.Confirm + settleFor)
 	}
 	s.faulty, s.plan.Faults = false, rate
 	if s.plan.Serve && s.violation == "" {
@@ -51,6 +59,14 @@ func (s *Simulation) busy() {
 		}
 		s.count("released while things go on")
 	}
+}
+
+// isAwaited reports whether the last pass waits for the verdict on an entry to be confirmed.
+func (s *Simulation) isAwaited(l leaked) bool {
+	it := s.itemOf(l)
+	return it != nil && slices.ContainsFunc(s.last.Refused, func(x reconciler.Refused) bool {
+		return x.ID() == it.ID() && x.Why == reconciler.AwaitingConfirmation
+	})
 }
 
 // ordinary has one thing happen, to no pod that an entry waits for: one that is Pending has its addresses.

@@ -190,7 +190,9 @@ func (s *Simulation) awaitsTheEarly(ip string) bool {
 		return slices.Contains(slices.Collect(maps.Values(s.early)), true)
 	}
 	return slices.ContainsFunc(s.last.Refused, func(x reconciler.Refused) bool { return x.Text() == ip && x.Why == reconciler.EtcdRestored }) &&
-		s.last.Restore != nil && !slices.ContainsFunc(s.last.Restore.Awaiting, func(name string) bool { return !s.early[name] })
+		s.last.Restore != nil && !slices.ContainsFunc(s.last.Restore.Awaiting, func(name string) bool {
+		return !s.early[name] && s.last.Judgement.Observation.Nodes[name] == nil // one that is there has yet to report
+	})
 }
 
 // heldForGood reports whether what an entry is held for still holds: no pod says which
