@@ -214,7 +214,7 @@ func faults() []fault {
 				eventually(t, "the next second", func() bool { return time.Now().Nanosecond() < int(100*time.Millisecond) })
 				return i.annotate(t, kube.RestoreLease, kube.RestoreAnnotation, fmt.Sprintf(`{"restored":%q,"why":"a revision ran backwards"}`, time.Now().UTC().Format(time.RFC3339)))
 			}},
-		{name: "whereabouts' own CronJob", says: []string{"✗ CronJob openshift-multus/ip-reconciler runs whereabouts' own /ip-reconciler", `patch cronjob ip-reconciler -p '{"spec":{"suspend":true}}'`},
+		{name: "whereabouts' own CronJob", says: []string{"✗ CronJob openshift-multus/ip-reconciler runs whereabouts' own /ip-reconciler", `patch cronjob/ip-reconciler -p '{"spec":{"suspend":true}}'`},
 			plant: func(t *testing.T, i *statusStage) func() {
 				const namespace = "openshift-multus"
 				i.namespace(t, namespace)
