@@ -56,7 +56,7 @@ func (s *Snapshot) add(o *object) error {
 	}
 	switch {
 	case errors.Is(err, errDiffers):
-		return fmt.Errorf("read snapshot: %s: %s and %s %w: remove the copy that is not right", o.shown(), first, o.path, err)
+		return fmt.Errorf("%s: %s and %s %w: remove the copy that is not right", o.shown(), first, o.path, err)
 	case err != nil:
 		s.report("%s: %s: %v", o.path, o.shown(), err)
 	}

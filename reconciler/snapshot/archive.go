@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -15,11 +16,10 @@ import (
 // file compressed with gzip, or YAML or JSON. name is for messages.
 func walkStream(name string, r io.Reader) (walk, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
-	var unpacked *unpacking
 	head, _ := in.Peek(512) // less where there is less
 	if bytes.HasPrefix(head, []byte("\x1f\x8b")) {
-		var err error
-		if unpacked, err = unpack(name, in); err != nil {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
 			return nil, fmt.Errorf("%s is not gzip: %w", name, err)
 		}
 		in = bufio.NewReaderSize(unpacked, 1<<16)
@@ -28,42 +28,36 @@ func walkStream(name string, r io.Reader) (walk, error) {
 		}
 	}
 	if len(head) >= 262 && string(head[257:262]) == "ustar" { // POSIX.1 and GNU
-		a := &archive{name: name, r: in, packed: unpacked, most: maxArchive, mostNames: maxNames}
-		return a.walk, nil
+		return (&archive{name, in, maxArchive}).walk, nil
 	}
 	return func(take func(entry) error, _ func(string)) error {
-		open := func() (io.ReadCloser, error) { return io.NopCloser(in), nil }
 		// Told by its content, it is read as what kubectl writes, whatever its name is.
-		return take(entry{name: "stream.yaml", path: name, required: true, open: open})
+		return take(entry{name: "stream.yaml", path: name, required: true, Reader: in})
 	}, nil
 }
 
 // An archive is a tar archive, read once from its beginning to its end. Nothing of it is
 // written to disk.
 type archive struct {
-	name            string // for messages
-	r               io.Reader
-	packed          *unpacking // nil where it is not compressed
-	most, mostNames int64      // as maxArchive and maxNames
+	name string // for messages
+	r    io.Reader
+	most int64 // as maxArchive
 }
 
 func (a *archive) walk(take func(entry) error, skip func(string)) error {
 	stream := &tail{r: io.LimitReader(a.r, a.most+1)}
 	in := tar.NewReader(stream)
-	for names := 0; ; {
+	for {
 		head, err := in.Next()
-		if err == nil {
-			names += 64 + len(head.Name) + len(head.Linkname)
-		}
-		if stream.read > a.most || int64(names) > a.mostNames {
-			return fmt.Errorf("read snapshot: %s %w: it has more than %d bytes, or names of more than %d: "+
-				"unpack it, and give the folder with the objects alone", a.name, errTooLarge, a.most, a.mostNames)
+		if stream.read > a.most {
+			return fmt.Errorf("%s %w: it has more than %d bytes: "+
+				"unpack it, and give the folder with the objects alone", a.name, errTooLarge, a.most)
 		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("read snapshot: %s is damaged, or was not copied to its end: %w", a.name, err)
+			return fmt.Errorf("%s is damaged, or was not copied to its end: %w", a.name, err)
 		}
 		if err := a.entry(head, in, take, skip); err != nil {
 			return err
@@ -72,10 +66,10 @@ func (a *archive) walk(take func(entry) error, skip func(string)) error {
 	// tar's Reader takes an end without its mark for an end, too. What is missing would count
 	// as not there.
 	if !stream.endsInZeros() {
-		return fmt.Errorf("read snapshot: %s ends without the mark of its end: it was not copied to its end", a.name)
+		return fmt.Errorf("%s ends without the mark of its end: it was not copied to its end", a.name)
 	}
 	if _, err := io.Copy(io.Discard, stream); err != nil { // for gzip to compare its checksum
-		return fmt.Errorf("read snapshot: %s is damaged, or was not copied to its end: %w", a.name, err)
+		return fmt.Errorf("%s is damaged, or was not copied to its end: %w", a.name, err)
 	}
 	return nil
 }
@@ -85,22 +79,16 @@ func (a *archive) entry(head *tar.Header, in io.Reader, take func(entry) error, 
 	name := path.Clean(strings.TrimLeft(head.Name, "/"))
 	shown := a.name + ": " + name
 	if leadsOut(name) {
-		return fmt.Errorf("read snapshot: %s holds %q, which is outside of it: make the archive again", a.name, head.Name)
-	}
-	if a.packed != nil {
-		a.packed.skips = !hasEnding(name)
+		return fmt.Errorf("%s holds %q, which is outside of it: make the archive again", a.name, head.Name)
 	}
 	switch head.Typeflag {
 	case tar.TypeDir, tar.TypeXGlobalHeader:
 		return nil
 	case tar.TypeReg, tar.TypeGNUSparse:
-		if isSparse(head) && hasEnding(name) {
-			return fmt.Errorf("read snapshot: %s is a sparse file: make the archive again, without --sparse", shown)
-		}
-		return take(entry{name: name, path: shown, size: head.Size, open: func() (io.ReadCloser, error) { return io.NopCloser(in), nil }})
+		return take(entry{name: name, path: shown, Reader: in})
 	case tar.TypeSymlink, tar.TypeLink:
 		if mayHide(name, head.Linkname) {
-			return fmt.Errorf("read snapshot: %s is a link to %s, which is not followed: "+
+			return fmt.Errorf("%s is a link to %s, which is not followed: "+
 				"make the archive again with --dereference and --hard-dereference, or without the link", shown, head.Linkname)
 		}
 		skip(shown)
@@ -111,17 +99,6 @@ func (a *archive) entry(head *tar.Header, in io.Reader, take func(entry) error, 
 
 // leadsOut reports whether a cleaned path is above where it begins.
 func leadsOut(name string) bool { return name == ".." || strings.HasPrefix(name, "../") }
-
-// isSparse reports whether a file may be larger than what the archive has of it: a few
-// bytes of it may stand for any number of zeros.
-func isSparse(head *tar.Header) bool {
-	for record := range head.PAXRecords {
-		if strings.HasPrefix(record, "GNU.sparse.") {
-			return true
-		}
-	}
-	return head.Typeflag == tar.TypeGNUSparse
-}
 
 // tail remembers the last block that was read, and counts the bytes.
 type tail struct {

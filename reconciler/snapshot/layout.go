@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -38,50 +39,16 @@ func byLayout(name string) bool {
 }
 
 var (
-	kindMember = regexp.MustCompile(`\b[kK]ind["']?[ \t]*:[ \t]*["']?([A-Za-z]*)`)
-	// ownField is a field that objects of the kinds that are read have, and others hardly.
-	ownField = regexp.MustCompile(`"?(podref|podIPs?|containerStatuses|k8s\.v1\.cni\.cncf\.io/network-status)"?\s*:`)
+	// mayHold matches a text with the kind of an object that is read, with a kind that cannot be told since the text
+	// ends there, or with a field that objects of these kinds have and others hardly: items of a list may lack a kind.
+	mayHold = regexp.MustCompile(`\b[kK]ind["']?[ \t]*:[ \t"']*((List|(` + strings.Join(slices.Sorted(maps.Keys(kinds)), "|") +
+		`)(List)?)([^A-Za-z]|$)|[^A-Za-z \t"']|[A-Za-z]*\s*$)|"?\b(podref|podIPs?|containerStatuses|k8s\.v1\.cni\.cncf\.io/network-status)"?\s*:`)
 	// objectHead is how a file begins that kubectl has written.
-	objectHead = regexp.MustCompile(`^(\s|#.*\n|---)*(\{\s*)?"?(apiVersion|kind|items|metadata)"?\s*:`)
+	objectHead = regexp.MustCompile(`^([^\w#]|#.*\n)*(apiVersion|kind|items|metadata)"?\s*:`)
 )
 
-// mentions reports whether a text that cannot be parsed may hold an object of those kinds that
-// are read, and which. A kind that cannot be told counts, and is "".
-func mentions(text []byte) (kind string, may bool) {
-	text = withoutZeros(text)
-	end := len(bytes.TrimRight(text, " \r\n\t"))
-	for _, at := range kindMember.FindAllSubmatchIndex(text, -1) {
-		word := string(text[at[2]:at[3]])
-		if isRead(word) || word == "" || word == "List" || at[3] == end { // it may have been cut off there
-			return word, true
-		}
-	}
-	return "", ownField.Match(text) // the items of a list need not say what they are
-}
-
-// isRead reports whether objects of a kind, or lists of them, are read.
-func isRead(kind string) bool {
-	_, known := kinds[strings.TrimSuffix(kind, "List")]
-	return known
-}
-
-// beginsLikeObjects reports whether the head of a file of any name looks as if kubectl had
-// written objects there that are read.
-func beginsLikeObjects(head []byte) bool {
-	head = withoutZeros(head)
-	return objectHead.Match(head) && slices.ContainsFunc(kindMember.FindAllSubmatch(head, -1), func(found [][]byte) bool { return isRead(string(found[1])) })
-}
-
 // withoutZeros makes of UTF-16, as PowerShell writes it, what can be searched.
-func withoutZeros(text []byte) []byte {
-	for _, mark := range []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"} {
-		text = bytes.TrimPrefix(text, []byte(mark))
-	}
-	if bytes.IndexByte(text, 0) < 0 {
-		return text
-	}
-	return bytes.ReplaceAll(text, []byte{0}, nil)
-}
+func withoutZeros(text []byte) []byte { return bytes.ReplaceAll(text, []byte{0}, nil) }
 
 // timestampFile is what must-gather and inspect write beside what they gather: the times at which they began and
 // ended, a line each (oc, pkg/cli/admin/mustgather and pkg/cli/admin/inspect).

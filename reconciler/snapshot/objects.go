@@ -2,12 +2,15 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -144,36 +147,12 @@ func (o *object) shrink() error {
 	case o.kind == "Pod" || o.kind == "Node":
 		o.text = fileFields.AppendJSON(nil, lean.New(o.text))
 	}
-	if key := repeated(lean.New(o.text)); key != "" {
-		return fmt.Errorf("%s: the key %q appears twice in an object", o.path, key)
+	var whole any
+	twice, err := kjson.UnmarshalStrict(o.text, &whole, kjson.DisallowDuplicateFields)
+	if o.text != nil && (err != nil || len(twice) > 0) {
+		return fmt.Errorf("%s: %s: %w", o.path, o.shown(), cmp.Or(err, errors.Join(twice...)))
 	}
 	return nil
-}
-
-// repeated is a name that appears twice in an object of the value, "" for none.
-func repeated(r *lean.Reader) (twice string) {
-	switch r.Kind() {
-	case '{':
-		names := map[string]bool{}
-		r.Object(func(name []byte) {
-			if names[string(name)] {
-				twice = string(name)
-			}
-			names[string(name)] = true
-			if below := repeated(r); below != "" {
-				twice = below
-			}
-		})
-	case '[':
-		r.Array(func() {
-			if below := repeated(r); below != "" {
-				twice = below
-			}
-		})
-	default:
-		r.Skip()
-	}
-	return twice
 }
 
 func textOf(r *lean.Reader) string {

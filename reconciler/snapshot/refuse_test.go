@@ -33,7 +33,7 @@ func TestAFolderThatCannotBeReadWholeIsRefusedWithTheReason(t *testing.T) {
 		{"a JSON array", "x.json", `[{"kind":"Pod"}]`, []string{"x.json", "one JSON object", "List"}},
 		{"something behind a JSON object", "x.json", `{"kind":"Pod"} }`, []string{"x.json"}},
 		{"a JSON List with an item that is none", "x.json", `{"kind":"List","items":[{"kind":"Pod"},5]}`, []string{"x.json", "items[1]", "not a Kubernetes object"}},
-		{"a key twice in JSON", "x.json", `{"kind":"IPPool","spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"a"},"5":{"id":"b"}}}}`, []string{"x.json", "twice"}},
+		{"a key twice in JSON", "x.json", `{"kind":"IPPool","spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"a"},"5":{"id":"b"}}}}`, []string{"x.json", "duplicate field"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := open2(t, map[string]string{"pool.yaml": onePool, c.file: c.text})

@@ -61,16 +61,12 @@ const noVersion = "1"
 // are not followed and what is not read counts as not there, if two copies of an object differ, or if there is no IPPool
 // at all: that is not what was meant.
 func Open(path string, now time.Time, namespace string) (*Snapshot, error) {
-	info, err := os.Stat(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	if !info.IsDir() {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("read snapshot: %w", err)
-		}
-		defer file.Close()
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.IsDir() {
 		return OpenStream(path, file, now, namespace)
 	}
 	root, err := os.OpenRoot(path)
@@ -98,7 +94,7 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 		seenIn: map[string]string{}, reports: map[string]*v1alpha1.SandboxReport{},
 	}
 	if err := files(s.take, s.skip); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	if len(s.pools) == 0 {
 		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, s.files, s.skipped)

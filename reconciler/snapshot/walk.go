@@ -1,7 +1,7 @@
 package snapshot
 
 import (
-	"errors"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"io/fs"
@@ -19,22 +19,22 @@ type walk func(take func(entry) error, skip func(path string)) error
 type entry struct {
 	name string // in the snapshot, with slashes
 	path string // for messages
-	size int64  // in bytes; 0 if that is not known
-	// required: it is all there is, so that it cannot be left out.
-	required bool
-	open     func() (io.ReadCloser, error)
+	io.Reader
+	required bool // it is all there is, so that it cannot be left out
 }
 
 // text reads the whole file, and unpacks one that is compressed.
-func (e entry) text(r io.Reader) ([]byte, error) {
-	if !strings.HasSuffix(e.name, ".gz") {
-		return readAtMost(r, e.path, e.size)
+func (e entry) text() (text []byte, err error) {
+	r := e.Reader
+	if strings.HasSuffix(e.name, ".gz") {
+		if r, err = gzip.NewReader(r); err != nil {
+			return nil, fmt.Errorf("%s is not gzip: %w", e.path, err)
+		}
 	}
-	unpacked, err := unpack(e.path, r)
-	if err != nil {
-		return nil, fmt.Errorf("%s is not gzip: %w", e.path, err)
+	if text, err = io.ReadAll(io.LimitReader(r, maxFile+1)); err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s %w: it has more than %d bytes: export its objects in several files", e.path, errTooLarge, maxFile)
 	}
-	return readAtMost(unpacked, e.path, 0)
+	return text, err
 }
 
 // peekedBytes is how much is read of a file that is probably none of ours.
@@ -46,43 +46,28 @@ func (s *Snapshot) take(e entry) error {
 		s.skip(e.path)
 		return nil
 	}
-	r, err := e.open()
-	if err != nil {
-		return fmt.Errorf("read snapshot: %w", err)
-	}
-	defer r.Close()
 	if !hasEnding(e.name) {
-		return s.peek(e, r)
+		return s.peek(e)
 	}
-	text, err := e.text(r)
+	text, err := e.text()
 	if err != nil {
-		return fmt.Errorf("read snapshot: %w", err)
+		return err
 	}
 	objects, lists, err := objectsOf(e, text)
 	needed := e.required || byLayout(e.name)
 	switch {
-	case needed && errors.Is(err, errTooLarge):
-		return fmt.Errorf("read snapshot: %w", err)
-	case err != nil && needed:
-		return fmt.Errorf("%w; by its name it holds what is judged: repair it, or remove it", err)
-	case err != nil:
-		if kind, may := mentions(text); may {
-			what := "has fields of pods or pools"
-			if kind != "" {
-				what = fmt.Sprintf("mentions 'kind: %s'", kind)
-			}
-			return fmt.Errorf("%w; it %s, and so it is not left out: repair it, or remove it", err, what)
-		}
-	case len(objects) == 0 && lists == 0 && needed:
+	case err != nil && (needed || mayHold.Match(withoutZeros(text))):
+		return fmt.Errorf("%w; it may hold what is judged: repair it, or remove it", err)
+	case err == nil && (len(objects) > 0 || lists > 0):
+		return s.takeObjects(objects)
+	case err == nil && needed:
 		return fmt.Errorf("%s holds no Kubernetes object, and by its name it should: export it again, or remove it", e.path)
-	case len(objects) > 0 || lists > 0:
-		return s.takeObjects(e, objects)
 	}
 	s.skip(e.path)
 	return nil
 }
 
-func (s *Snapshot) takeObjects(e entry, objects []*object) error {
+func (s *Snapshot) takeObjects(objects []*object) error {
 	s.files++
 	for _, o := range objects {
 		if err := o.shrink(); err != nil {
@@ -100,14 +85,14 @@ func (s *Snapshot) takeObjects(e entry, objects []*object) error {
 }
 
 // peek reads the head of a file that is not read because of its name, and refuses one that begins like objects.
-func (s *Snapshot) peek(e entry, r io.Reader) error {
-	head, err := io.ReadAll(io.LimitReader(r, peekedBytes))
+func (s *Snapshot) peek(e entry) error {
+	head, err := io.ReadAll(io.LimitReader(e, peekedBytes))
 	if err != nil {
-		return fmt.Errorf("read snapshot: %w", err)
+		return fmt.Errorf("%s: %w", e.path, err)
 	}
 	s.takeTimestamp(e.name, head)
-	if beginsLikeObjects(head) {
-		return fmt.Errorf("read snapshot: %s begins like Kubernetes objects, and is not read because of its name: give it the ending .yaml or .json, or move it out of the snapshot", e.path)
+	if text := withoutZeros(head); objectHead.Match(text) && mayHold.Match(text) {
+		return fmt.Errorf("%s begins like Kubernetes objects, and is not read because of its name: give it the ending .yaml or .json, or move it out of the snapshot", e.path)
 	}
 	s.skip(e.path)
 	return nil
@@ -123,7 +108,7 @@ func (s *Snapshot) skip(path string) {
 // notRegular refuses pipes, devices and sockets where a file must be: they may never end.
 func notRegular(name, path string, skip func(string)) error {
 	if hasEnding(name) {
-		return fmt.Errorf("read snapshot: %s is not a regular file: put its content there, or remove it", path)
+		return fmt.Errorf("%s is not a regular file: put its content there, or remove it", path)
 	}
 	skip(path)
 	return nil
@@ -137,7 +122,7 @@ func (f folder) walk(take func(entry) error, skip func(string)) error {
 	return fs.WalkDir(f.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return fmt.Errorf("read snapshot: %w", err)
+			return err
 		case e.IsDir():
 			return nil
 		case e.Type()&fs.ModeSymlink != 0:
@@ -145,12 +130,12 @@ func (f folder) walk(take func(entry) error, skip func(string)) error {
 		case !e.Type().IsRegular():
 			return notRegular(name, f.path(name), skip)
 		}
-		info, err := e.Info()
+		file, err := f.Open(name)
 		if err != nil {
-			return fmt.Errorf("read snapshot: %w", err)
+			return err
 		}
-		open := func() (io.ReadCloser, error) { return f.Open(name) }
-		return take(entry{name: name, path: f.path(name), size: info.Size(), open: open})
+		defer file.Close()
+		return take(entry{name: name, path: f.path(name), Reader: file})
 	})
 }
 
@@ -161,14 +146,14 @@ func (f folder) path(name string) string { return filepath.Join(f.Name(), filepa
 func (f folder) link(name string, skip func(string)) error {
 	target, err := f.Readlink(name)
 	if err != nil {
-		return fmt.Errorf("read snapshot: %w", err)
+		return err
 	}
 	target = filepath.ToSlash(target)
 	if info, err := f.Stat(name); err == nil && (info.IsDir() || hasEnding(target)) {
 		return nil
 	}
 	if there, err := os.Stat(f.path(name)); mayHide(name, target) || err == nil && there.IsDir() {
-		return fmt.Errorf("read snapshot: %s is a link to %s, which is not followed: put what it leads to into the folder, or remove the link", f.path(name), target)
+		return fmt.Errorf("%s is a link to %s, which is not followed: put what it leads to into the folder, or remove the link", f.path(name), target)
 	}
 	skip(f.path(name))
 	return nil

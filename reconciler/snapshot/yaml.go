@@ -18,7 +18,6 @@ import (
 
 // asJSON makes JSON of the documents of a YAML file, one by one. path is for messages.
 func asJSON(path string, text []byte) (documents [][]byte, err error) {
-	aliased := min(64<<10+16*len(text), maxAliased) // a few nested ones stand for more than fits into any machine
 	for start, end, parts := 0, 0, 0; start < len(text); start, parts = end, parts+1 {
 		end = len(text)
 		// No scalar has such a line. A parser takes kilobytes for each part.
@@ -29,7 +28,7 @@ func asJSON(path string, text []byte) (documents [][]byte, err error) {
 			documents = append(documents, list)
 			continue
 		}
-		part, err := documentsAsJSON(path, text[start:end], maxNodes, &aliased)
+		part, err := documentsAsJSON(path, text[start:end], maxNodes)
 		if err != nil && start > 0 {
 			return nil, fmt.Errorf("%w (in what begins in line %d)", err, 1+bytes.Count(text[:start], []byte("\n")))
 		} else if err != nil {
@@ -40,9 +39,8 @@ func asJSON(path string, text []byte) (documents [][]byte, err error) {
 	return documents, nil
 }
 
-// documentsAsJSON makes JSON of a text's documents. maxNodes is how many nodes they may have together, and aliased how
-// many bytes aliases may still stand for.
-func documentsAsJSON(path string, text []byte, maxNodes int, aliased *int) (documents [][]byte, err error) {
+// documentsAsJSON makes JSON of a text's documents. maxNodes is how many nodes they may have together.
+func documentsAsJSON(path string, text []byte, maxNodes int) (documents [][]byte, err error) {
 	if yamlNodes(text) > maxNodes {
 		return nil, fmt.Errorf("%s %w: it is not a List as kubectl writes it, and has more than %d nodes of YAML: "+
 			"export it as JSON, or in several files", path, errTooLarge, maxNodes)
@@ -64,7 +62,7 @@ func documentsAsJSON(path string, text []byte, maxNodes int, aliased *int) (docu
 		if root.Kind != yaml.MappingNode {
 			return nil, fmt.Errorf("%s, line %d: a document is not a Kubernetes object", path, root.Line)
 		}
-		v, err := expand(root, 0, false, aliased)
+		v, err := valueOf(root, 0)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -76,12 +74,23 @@ func documentsAsJSON(path string, text []byte, maxNodes int, aliased *int) (docu
 	}
 }
 
-// listAsJSON makes JSON of a List as kubectl writes it, item by item, on all cores:
-// what a parser makes of YAML is twenty times larger than the text. It reports false
-// for any other text, and for one with anything wrong in it.
+// listAsJSON makes JSON of a List as kubectl and oc write it, item by item, on all cores: what a parser makes of YAML
+// is twenty times larger than the text. It reports false for any other text, and for one with anything wrong in it.
+// The lines of an item are indented; where one is not, a part is no object by itself.
 func listAsJSON(text []byte) ([]byte, bool) {
-	head, items, ok := splitList(bytes.TrimPrefix(text, []byte("---\n")))
-	if !ok {
+	const begin, next = "items:\n- ", "\n- "
+	text = bytes.TrimSuffix(text, []byte("\n"))
+	at := bytes.Index(text, []byte(begin))
+	if at < 0 || at > 0 && text[at-1] != '\n' {
+		return nil, false
+	}
+	list := text[at+len(begin):]
+	end := len(list)
+	if kind := bytes.LastIndex(list, []byte("\nkind: ")); kind >= 0 {
+		end = kind
+	}
+	items := bytes.Split(list[:end], []byte(next))
+	if len(items) > maxObjects {
 		return nil, false
 	}
 	parsed := make([][]byte, len(items))
@@ -89,13 +98,13 @@ func listAsJSON(text []byte) ([]byte, bool) {
 	g.SetLimit(min(runtime.GOMAXPROCS(0), itemsAtOnce))
 	for i := range items {
 		g.Go(func() (err error) {
-			item := append([]byte(" "), items[i][1:]...) // without its dash an item is a document
-			parsed[i], err = objectAsJSON(item, maxNodes/itemsAtOnce)
+			item := append([]byte("  "), items[i]...) // in place of its dash
+			parsed[i], err = objectAsJSON(append(item, '\n'), maxNodes/itemsAtOnce)
 			return err
 		})
 	}
-	out, err := objectAsJSON(head, maxNodes)
-	if g.Wait() != nil || err != nil || len(out) < 3 { // {}
+	out, err := objectAsJSON(append(append(bytes.Clone(text[:at]), list[end:]...), '\n'), maxNodes)
+	if g.Wait() != nil || err != nil || len(out) < 3 || bytes.Contains(out, []byte(`"items"`)) { // {}
 		return nil, false
 	}
 	out = append(out[:len(out)-1], `,"items":[`...)
@@ -105,92 +114,42 @@ func listAsJSON(text []byte) ([]byte, bool) {
 
 // objectAsJSON makes JSON of a part of a List that is one object.
 func objectAsJSON(text []byte, maxNodes int) ([]byte, error) {
-	none := -1 // what has aliases is left to the whole parser, which counts those of all items
-	documents, err := documentsAsJSON("", text, maxNodes, &none)
+	documents, err := documentsAsJSON("", text, maxNodes)
 	if err != nil || len(documents) != 1 {
 		return nil, cmp.Or(err, errors.New("not one object"))
 	}
 	return documents[0], nil
 }
 
-// splitList splits a List into the text beside its items, and its items, each as a
-// list of one. What begins in the first column is a key or an item, because all
-// within these is indented by more; where a scalar is not, its quote is left open in
-// the part, which then cannot be parsed.
-func splitList(text []byte) (head []byte, items [][]byte, ok bool) {
-	inItems, part := false, 0 // where the part began that the line is of
-	end := func(at int) {
-		switch {
-		case part == at:
-		case text[part] == '-':
-			items = append(items, text[part:at])
-		default:
-			head = append(head, text[part:at]...)
-		}
-		part = at
-	}
-	for at := 0; at < len(text); {
-		line, _, _ := bytes.Cut(text[at:], []byte("\n"))
-		next := min(at+len(line)+1, len(text))
-		switch {
-		case len(line) == 0 || line[0] == ' ':
-			if at == 0 || inItems && at == part { // a list that is indented
-				return nil, nil, false
-			}
-		case string(line) == "items:":
-			if end(at); len(items) > 0 || inItems {
-				return nil, nil, false
-			}
-			inItems, part = true, next
-		case inItems && bytes.HasPrefix(line, []byte("- ")):
-			end(at)
-		case line[0] >= 'a' && line[0] <= 'z':
-			end(at)
-			inItems = false
-		default: // a comment, a second document, …
-			return nil, nil, false
-		}
-		at = next
-	}
-	end(len(text))
-	return head, items, len(items) > 0 && len(items) <= maxObjects
-}
-
-// expand turns a YAML node into the values that JSON has. Keys and times stay
-// the text they are: an allocation's key "09" is not the number nine.
-func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
-	if aliased {
-		*budget -= nodeSize + len(n.Value)
-	}
-	if depth > 100 || aliased && *budget < 0 {
-		return nil, fmt.Errorf("line %d: nested too deeply, or too much behind aliases", n.Line)
+// valueOf is the value that JSON has for a YAML node. Keys and times stay the text they are: an allocation's key "09" is
+// not the number nine. Aliases are refused: a few of them may stand for any amount, and exports have none.
+func valueOf(n *yaml.Node, depth int) (any, error) {
+	if depth > 100 {
+		return nil, fmt.Errorf("line %d: nested too deeply", n.Line)
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		return expand(n.Alias, depth+1, true, budget)
+		return nil, fmt.Errorf("line %d: an alias, which no export has: write out what it stands for", n.Line)
 	case yaml.SequenceNode:
-		out := []any{}
-		for _, c := range n.Content {
-			v, err := expand(c, depth+1, aliased, budget)
+		out := make([]any, len(n.Content))
+		for i, c := range n.Content {
+			v, err := valueOf(c, depth+1)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, v)
+			out[i] = v
 		}
 		return out, nil
 	case yaml.MappingNode:
 		out := map[string]any{}
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			v, err := expand(n.Content[i+1], depth+1, aliased, budget)
-			if err != nil {
-				return nil, err
-			}
 			key := n.Content[i]
-			if aliased {
-				*budget -= nodeSize + len(key.Value)
-			}
 			if _, twice := out[key.Value]; twice {
 				return nil, fmt.Errorf("line %d: key %q appears twice", key.Line, key.Value)
+			}
+			v, err := valueOf(n.Content[i+1], depth+1)
+			if err != nil {
+				return nil, err
 			}
 			out[key.Value] = v
 		}
@@ -198,9 +157,6 @@ func expand(n *yaml.Node, depth int, aliased bool, budget *int) (any, error) {
 	}
 	return scalarValue(n), nil
 }
-
-// nodeSize is what a node takes, in bytes, beside its text.
-const nodeSize = 16
 
 // scalarValue is what JSON has for a scalar: a text where that has nothing else.
 func scalarValue(n *yaml.Node) any {
