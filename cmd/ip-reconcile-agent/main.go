@@ -19,7 +19,7 @@ func main() {
 	flags.DropClientLogs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	memory.Bound(100, 0) // from the first inspection on, which is the largest; agentcmd lowers it later
+	memory.KeepSmall(80)
 	command := agentcmd.New(os.Stderr, nil)
 	command.Use, command.Version = "ip-reconcile-agent", version.Get().String()
 	command.SilenceErrors, command.SilenceUsage = true, true

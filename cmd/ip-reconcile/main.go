@@ -32,8 +32,7 @@ var errLeft = errors.New("something is left")
 
 func main() {
 	flags.DropClientLogs()
-	memory.KeepDroppingFilePages()
-	memory.Bound(40, 0)
+	memory.KeepSmall(40)
 	os.Exit(execute(arguments(), terminal()))
 }
 
@@ -82,28 +81,14 @@ stale, and says of every other why it is kept.`,
 	}
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.SetFlagErrorFunc(flags.ExplainFlagError)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
+	})
 	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), newStatus(std),
-		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()), newOptions(std))
+		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()))
 	root.SetUsageTemplate(root.UsageTemplate() + `{{if .HasAvailableLocalFlags}}
-Use "{{.Root.DisplayName}} options" for kubectl's other flags, as --as and --server.
+All commands take kubectl's other flags of the cluster and the user, too, as --as and --server: see "kubectl options".
 {{end}}`)
 	rename(root, commandName())
 	return root
-}
-
-// newOptions is 'kubectl options' for this program: the flags that are kubectl's own, which
-// the help of the other commands leaves out.
-func newOptions(std streams) *cobra.Command {
-	return &cobra.Command{
-		Use:   "options",
-		Short: "List kubectl's own flags, which all commands take",
-		Long: `List the flags of which cluster it is and who asks, which are kubectl's and mean the
-same. The help of the other commands has the common ones only.`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(std.out, "These flags can be passed to any command:\n\n%s", flags.KubectlUsages())
-			return err
-		},
-	}
 }

@@ -82,7 +82,6 @@ func TestNoCommandTellsTheSecretsOfAKubeconfig(t *testing.T) {
 		keepsSecrets(t, "--kubeconfig", config, "--username", "me", "--password", hush)
 		keepsSecrets(t, "--kubeconfig", config, "--proxy-url", "http://me:"+hush+"@"+closed.Listener.Addr().String())
 		keepsSecrets(t, "--kubeconfig", config, "--server", strings.Replace(closed.URL, "://", "://me:"+hush+"@", 1))
-		keepsSecrets(t, "--kubeconfig", config, "-token="+hush)
 		keepsSecrets(t, "--kubeconfig", config, "--tokn="+hush)
 	})
 }

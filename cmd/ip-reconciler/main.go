@@ -47,11 +47,7 @@ func main() {
 	flags.DropClientLogs()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// What is read around each page by default is more than whereabouts' 50Mi leave
-	// beside the heap.
-	memory.ReadFileSparsely()
-	memory.KeepDroppingFilePages()
-	memory.Bound(40, 0)
+	memory.KeepSmall(40)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/agent/cri"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 )
 
 // options are the flags of the node agent.
@@ -89,9 +88,6 @@ nothing is published: the last report stands and goes stale.`,
 	return c
 }
 
-// startupTime is after how long an agent needs none of the memory of its start any more.
-const startupTime = 20 * time.Second
-
 // run runs the agent until the context ends.
 func (o *options) run(ctx context.Context, logs io.Writer) error {
 	log, err := o.Logger(logs)
@@ -130,11 +126,6 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	settled := time.AfterFunc(startupTime, func() { // there is an agent on every node, and most of the program is for other commands
-		memory.Bound(80, 48<<20) // pods with huge annotations make huge answers
-		memory.DropFilePages()
-	})
-	defer settled.Stop()
 	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
 		return agent.NodeIdentity(ctx, config, o.node.Name)
 	}}

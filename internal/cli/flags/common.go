@@ -1,7 +1,6 @@
 // Package flags has the command-line flags that all commands share (Common: which cluster,
 // how to log) and those of the commands that inspect the node on which they run (Node), and
-// makes of them clients, loggers and inspectors. kubectl.go has kubectl's own flags,
-// and secrets.go keeps secrets out of errors.
+// makes of them clients, loggers and inspectors. kubectl.go has kubectl's own flags.
 package flags
 
 import (

@@ -3,6 +3,7 @@ package flags
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,11 +25,14 @@ func (o *Common) Config(component string, qps float32, burst int) (*rest.Config,
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, ErrNoCluster
 	}
-	if err != nil {
-		return nil, fmt.Errorf("kubeconfig: %w: check --kubeconfig, --context and --cluster", withoutProxy(err))
+	if clientcmd.IsConfigurationInvalid(err) && strings.Contains(err.Error(), "proxy-url") { // which may have a password
+		err = errors.New("its proxy-url is no URL of a proxy, as http://proxy.example.com:3128")
 	}
-	if err := keepHostBare(config); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w: check --kubeconfig, --context and --cluster", err)
+	}
+	if strings.Contains(config.Host, "@") { // the URL is printed wherever the server is named
+		return nil, errors.New("kubeconfig: the server must be a URL as https://api.example.com:6443, without a user name and a password")
 	}
 	// A pod's own account leaves these out (client-go v0.37.2, inClusterClientConfig): whoever
 	// asks as somebody else is not to be answered as this pod.

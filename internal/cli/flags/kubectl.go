@@ -2,6 +2,7 @@ package flags
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
@@ -10,8 +11,7 @@ import (
 // kubectlFlag annotates the flags that are kubectl's and mean the same as there.
 const kubectlFlag = "ip-reconcile.dev/kubectl"
 
-// shownOfKubectl are those of kubectl's flags that the help of each command has; the others
-// are in KubectlUsages.
+// shownOfKubectl are those of kubectl's flags that the help of each command has. The others are in the help of kubectl.
 var shownOfKubectl = []string{"kubeconfig", "context"}
 
 // addKubectl adds kubectl's flags of which cluster it is and who asks (client-go,
@@ -47,18 +47,9 @@ func VisitKubectl(f *pflag.FlagSet, visit func(name, value string)) {
 			values = several.GetSlice()
 		}
 		for _, value := range values {
-			if !hasUserinfo(value) {
+			if !strings.Contains(value, "://") || !strings.Contains(value, "@") {
 				visit(flag.Name, value)
 			}
 		}
 	})
-}
-
-// KubectlUsages is the help on kubectl's flags, the ones that are hidden elsewhere included.
-func KubectlUsages() string {
-	var o Common
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	o.addKubectl(f)
-	f.VisitAll(func(flag *pflag.Flag) { flag.Hidden = false })
-	return f.FlagUsages()
 }
