@@ -152,29 +152,24 @@ func TestWhatTheBreakerCountsIsAskedWithoutChangingIt(t *testing.T) {
 		s.leaks(bluePool, 15)
 		s.pass(t)
 		kept := s.kept
-		recent, err := s.reconciler(t).Recent(t.Context(), time.Now())
-		if want := (reconciler.Recent{Releases: 15, Of: 15, Shared: true}); err != nil || recent != want {
-			t.Errorf("got %+v, %v, want %+v", recent, err, want)
+		state := func(r *reconciler.Reconciler) reconciler.BreakerState {
+			t.Helper()
+			j, err := r.Check(t.Context())
+			same(t, "error", err, nil)
+			state, err := r.Breaker(t.Context(), j)
+			same(t, "error", err, nil)
+			return state
 		}
-		recent, err = s.reconciler(t).Recent(t.Context(), time.Now().Add(61*time.Minute))
-		if err != nil || recent.Releases != 0 {
-			t.Errorf("an hour later: %+v, %v", recent, err)
+		if got := state(s.reconciler(t)); got.Made != 15 || got.Of != 15 || !got.Shared {
+			t.Errorf("got %+v", got)
 		}
-		same(t, "kept", s.kept, kept)
 		alone := s.reconciler(t)
 		alone.Window = nil
-		if recent, err = alone.Recent(t.Context(), time.Now()); err != nil || recent.Shared || recent.Releases != 0 {
-			t.Errorf("where nothing is shared: %+v, %v", recent, err)
+		if got := state(alone); got.Shared || got.Made != 0 {
+			t.Errorf("where nothing is shared: %+v", got)
 		}
-		s.kept = `[{"at":"2100-01-01T00:00:00Z","count":3,"of":9}]` // which a release would mend
-		kept = s.kept
-		if recent, err = s.reconciler(t).Recent(t.Context(), time.Now()); err != nil || recent.Releases != 3 {
-			t.Errorf("of the future: %+v, %v", recent, err)
-		}
-		same(t, "kept of the future", s.kept, kept)
-		s.fault = failing("amend", errServer)
-		if _, err = s.reconciler(t).Recent(t.Context(), time.Now()); err == nil {
-			t.Error("what cannot be read is told as nothing")
-		}
+		time.Sleep(61 * time.Minute)
+		same(t, "an hour later", state(s.reconciler(t)).Made, 0)
+		same(t, "kept", s.kept, kept)
 	})
 }

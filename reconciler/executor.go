@@ -13,12 +13,12 @@ import (
 )
 
 const (
+	// maxBatch is how many changes are tried under one hold at most: a hold of two seconds has room for them on a server
+	// that needs some 2 ms for a change.
+	maxBatch = 1000
 	// tries is how often a change is checked and written without getting through, before it is given up until the
 	// next pass.
-	tries = 6
-	// triesSpent is how often for a change for which alone a hold has no room: that takes 5 s each time, and others
-	// are kept waiting.
-	triesSpent = 3
+	tries = 5
 	// maxBarren is how many holds in a row that get nothing through end the pass for all changes that are left.
 	maxBarren = 15
 )
@@ -33,17 +33,18 @@ var (
 
 // kind is what releases and repairs differ in.
 type kind interface {
-	// checkUnheld checks changes before the Leases are taken, and returns those that still stand.
-	checkUnheld(ctx context.Context, todo []*change) ([]*change, error)
 	// keys names what the second check reads under the Leases.
 	keys(todo []*change) LiveKeys
 	// judge judges changes again by what was read last, and returns those that still stand.
-	judge(todo []*change) []*change
+	judge(todo []*change) checked
 	// refuse records changes that are given up.
 	refuse(changes []*change, err error)
 	// finish records a change that is written.
 	finish(c *change)
 }
+
+// checked are changes that have passed the second check: only they are written.
+type checked []*change
 
 // executor writes the changes of a pass that need the same Leases: nothing else writes to pools and reservations.
 type executor struct {
@@ -53,7 +54,6 @@ type executor struct {
 	namespace string
 	leases    []string
 	out       *Result
-	pace      batchSize
 	// writeFor is for how long after a hold began writes begin under it, and for half as long at least after the
 	// second check; zero for as long as the hold allows.
 	writeFor time.Duration
@@ -67,8 +67,7 @@ type executor struct {
 func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes []*change, out *Result, isRepair bool) {
 	live := &liveIndex{Reconciler: r, first: o}
 	for _, g := range grouped(changes) {
-		e := &executor{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, pace: firstBatch(isRepair, !o.Fenced.IsZero()),
-			recorded: map[string]bool{}, conflicts: map[string]string{}}
+		e := &executor{liveIndex: live, namespace: g.namespace, leases: g.leases, out: out, recorded: map[string]bool{}, conflicts: map[string]string{}}
 		if e.kind, e.doing = (releases{e}), "releasing"; isRepair {
 			e.kind, e.doing, e.writeFor = repairs{e}, "repairing", writeBackFor
 		}
@@ -76,13 +75,13 @@ func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes 
 	}
 }
 
-// run writes the changes, as many at a time as a hold has room for. What a hold had no time for comes first under
-// the next one; what failed goes back to the end of the queue, and is given up when it has failed too often.
+// run writes the changes, a batch under each hold. What a hold had no time for comes first under the next one; what
+// failed goes back to the end of the queue, and is given up when it has failed too often.
 func (e *executor) run(ctx context.Context, todo []*change) {
-	isSpent, barren := false, 0 // the last hold was too short; how many holds in a row got nothing through
+	size, isSpent, barren := maxBatch, false, 0 // whether the last hold was too short; how many in a row got nothing through
 	for len(todo) > 0 {
 		e.progress("%s in namespace %s: %d to go", e.doing, e.namespace, len(todo)) // a step for the liveness probe, too
-		n := min(e.pace.size, len(todo))
+		n := min(size, len(todo))
 		begun, wrote := countBegun(todo[:n]), e.wrote
 		if isSpent && begun > 0 { // no more reservations are deleted before these have their entries removed
 			n = begun
@@ -106,20 +105,19 @@ func (e *executor) run(ctx context.Context, todo []*change) {
 		case ctx.Err() != nil:
 			e.giveUp(slices.Concat(left, rest), errors.New(cmp.Or(err, ctx.Err()).Error()))
 			return
+		case len(left) == 0: // one slow moment must not cost the rest of the run
+			size = min(2*size, maxBatch)
 		case isBarren && isSpent && n > 1:
-			e.pace.spent(n)
+			size = n / 2
 		case isBarren:
-			lost, again := divide(left, func(c *change) bool { c.tries++; return c.tries == tries || isSpent && c.tries >= triesSpent })
-			e.giveUp(lost, err)
+			failed, again := divide(left, func(c *change) bool { c.tries++; return c.tries == tries })
+			e.giveUp(failed, err)
 			left = again
 		}
-		if isSpent {
-			slices.SortStableFunc(left, begunFirst)
-			todo = slices.Concat(left, rest)
-		} else {
-			todo = slices.Concat(rest, left)
+		if todo = slices.Concat(rest, left); isSpent {
+			begun, others := divide(left, (*change).begun)
+			todo = slices.Concat(begun, others, rest)
 		}
-		slices.SortStableFunc(todo, entriesFirst)
 		if isBarren && len(todo) > 0 {
 			e.wait(ctx, 100*time.Millisecond<<min(barren, tries)) // the hold was too short, or somebody was faster
 		}
@@ -131,35 +129,23 @@ func stops(err error) bool {
 	return errors.Is(err, ErrLeaseForbidden) || errors.Is(err, ErrLeaseBusy) || errors.Is(err, ErrLeaseFailed)
 }
 
-// attempt checks the changes without any Lease, and then, under the Leases, checks them again and writes them. It
-// returns those that must be tried again; the error is one that is about all of them.
+// attempt takes the Leases, checks the changes under them and writes them. It returns those that must be tried again;
+// the error is one that is about all of them.
 func (e *executor) attempt(ctx context.Context, todo []*change) (left []*change, err error) {
 	if err := e.refresh(ctx); err != nil {
 		return todo, err
 	}
-	if e.observation().Paused { // then ADDs need not wait for us
-		e.giveUp(todo, errAllPaused)
-		return nil, nil
-	}
-	// Of what has begun the live read decides: only that knows whether its pod has come back, and what was deleted
-	// must be created again.
-	begun, fresh := divide(todo, (*change).begun)
-	if fresh, err = e.checkUnheld(ctx, fresh); err != nil {
-		return todo, err
-	}
-	if left = slices.Concat(begun, fresh); len(left) == 0 {
-		return nil, nil
-	}
+	left = todo
 	err = e.Writer.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, h *Hold) (err error) {
-		left, err = e.underHold(ctx, h, left, len(todo))
+		left, err = e.underHold(ctx, h, todo)
 		return err
 	})
 	e.Log.Debug("a hold of the Lease", "namespace", e.namespace, "leases", e.leases, "items", len(todo), "left", len(left), "error", err)
 	if slices.ContainsFunc(left, (*change).begun) {
 		// A write failed after reservations were deleted: whatever proves live must have its own back at once, not
 		// at the next turn with the Lease.
-		if still, changed, checkErr := e.check(ctx, left, true); checkErr == nil {
-			left = slices.Concat(still, changed)
+		if still, checkErr := e.check(ctx, left); checkErr == nil {
+			left = still
 		}
 	}
 	return left, err
@@ -167,69 +153,39 @@ func (e *executor) attempt(ctx context.Context, todo []*change) (left []*change,
 
 // underHold checks what can have changed since the Leases were asked for, and writes. It returns the changes that
 // must be tried again, and why.
-func (e *executor) underHold(ctx context.Context, h *Hold, left []*change, size int) ([]*change, error) {
+func (e *executor) underHold(ctx context.Context, h *Hold, todo []*change) (left []*change, err error) {
 	asked := e.Clock.Now()
 	if err := e.refresh(ctx); err != nil { // the wait for the Lease may have been long
-		return left, err
+		return todo, err
 	}
 	began, isBounded := e.Clock.Now(), !h.Until.IsZero()
 	if isBounded { // what that took is not taken from the work
 		h.Until = h.Until.Add(began.Sub(asked))
 	}
-	// The Lease does not keep those out who write without it: after a conflict the pool is read again once before
-	// the Lease is given back.
-	for round := range 2 {
-		work, without := divide(left, func(c *change) bool { return h.covers(c.leases) })
-		for _, c := range without {
-			c.err = errLeaseMissing
-		}
-		if len(work) == 0 {
-			break
-		}
-		still, changed, err := e.check(ctx, work, round > 0 || worst(work) != nil)
+	work, without := divide(todo, func(c *change) bool { return h.covers(c.leases) })
+	for _, c := range without {
+		c.err = errLeaseMissing
+	}
+	if len(work) > 0 {
+		still, err := e.check(ctx, work)
 		if err != nil {
-			return left, err
+			return todo, err
 		}
-		if isBounded && round == 0 && e.writeFor > 0 {
+		if isBounded && e.writeFor > 0 {
 			h.Until = later(began.Add(e.writeFor), e.Clock.Now().Add(e.writeFor/2))
 		}
-		failed := e.write(ctx, h, still)
-		left = slices.Concat(failed, changed, without)
-		if len(changed) > 0 {
-			e.invalidate() // they are read without the Lease
-		}
-		if !errors.Is(worst(failed), ErrConflict) || !h.mayBegin(ctx, e.Clock) {
-			break
-		}
+		left = e.write(ctx, h, still)
 	}
-	e.pace.adjust(size, e.Clock.Since(asked), len(left) == 0, isBounded)
+	left = append(left, without...)
 	return left, worst(left)
 }
 
-// checked are changes that have passed the second check under the Leases: only they are written.
-type checked []*change
-
-// check is the second check: it reads live what can have changed, and judges again. It returns what still stands, and
-// the changes of pools that have changed and were not read in full.
-func (e *executor) check(ctx context.Context, todo []*change, reread bool) (still checked, changed []*change, err error) {
-	need := e.keys(todo)
-	need.Reread = need.Reread || reread
-	live, err := e.read(ctx, need)
-	if err != nil {
-		return nil, nil, err
+// check is the second check: it reads live what can have changed, and judges again. It returns what still stands.
+func (e *executor) check(ctx context.Context, todo []*change) (checked, error) {
+	if err := e.read(ctx, e.keys(todo)); err != nil {
+		return nil, err
 	}
-	var judged []*change
-	for _, c := range todo {
-		judged = append(judged, c)
-		for _, name := range c.poolNames() {
-			if live.Changed[name] {
-				c.err = fmt.Errorf("%w: pool %s", ErrConflict, name)
-				judged, changed = judged[:len(judged)-1], append(changed, c)
-				break
-			}
-		}
-	}
-	return e.judge(judged), changed, nil
+	return e.judge(todo), nil
 }
 
 // giveUp ends changes for this pass. What is not known to have gone well gets its reservations back: one too many is
@@ -277,14 +233,4 @@ func divide(changes []*change, is func(*change) bool) (with, without []*change) 
 		}
 	}
 	return with, without
-}
-
-func begunFirst(a, b *change) int {
-	switch {
-	case a.begun() == b.begun():
-		return 0
-	case a.begun():
-		return -1
-	}
-	return 1
 }

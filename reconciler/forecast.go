@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -28,37 +29,24 @@ func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
 	return plan
 }
 
-// forecast adds the breaker to the gates of what awaits confirmation and will be too much when it is confirmed,
-// if nothing is contradicted until then.
+// forecast adds the breaker to the gates of what awaits confirmation, if all of it will be too much by the time at which
+// the last is confirmed.
 func (r *Reconciler) forecast(ctx context.Context, j *judge.Judgement, plan *Plan) {
 	var waits []*Refused
+	var at time.Time
 	for i := range plan.Refused {
 		if x := &plan.Refused[i]; x.Why == AwaitingConfirmation && len(x.Also) == 0 {
-			waits = append(waits, x)
+			waits, at = append(waits, x), later(at, x.Gate.At)
 		}
 	}
 	if r.Options.AllowMassRelease || len(waits) == 0 {
 		return
 	}
-	slices.SortStableFunc(waits, func(a, b *Refused) int { return a.Gate.At.Compare(b.Gate.At) })
-	// Where the releases of other processes cannot be read, those of this one count.
-	_ = r.dry().amendWindow(ctx, j.Observation.Now, func(w window) window { return w })
-	behind := plan.count(Breaker)
-	w := r.History.released.and(j.Observation.Now, plan.unconfirmed-behind, j.Total)
-	for len(waits) > 0 {
-		at, n := waits[0].Gate.At, len(waits)
-		if i := slices.IndexFunc(waits, func(x *Refused) bool { return x.Gate.At.After(at) }); i >= 0 {
-			n = i
+	_ = r.readReleased(ctx, j.Observation.Now) // where that cannot be read, the releases of this process count
+	if text := r.History.released.breaker(at, plan.unconfirmed+len(waits), j.Total); text != "" {
+		for _, x := range waits {
+			x.Also = append(x.Also, Gate{Why: Breaker, Detail: text})
 		}
-		if text := w.breaker(at, behind+n, j.Total); text != "" {
-			behind += n
-			for _, x := range waits[:n] {
-				x.Also = append(x.Also, Gate{Why: Breaker, Detail: text})
-			}
-		} else {
-			w = w.and(at, n, j.Total)
-		}
-		waits = waits[n:]
 	}
 }
 

@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"hash/maphash"
 	"maps"
 	"slices"
 	"time"
@@ -14,8 +13,7 @@ import (
 // which makes releases slower and never wrong. It keeps nothing of candidates
 // that are no longer there.
 type History struct {
-	seeds           [2]maphash.Seed
-	candidates      map[candidateKey]seen
+	candidates      map[judge.ID]seen
 	passes          uint32                // counts the passes
 	reports         bool                  // a SandboxReport was seen
 	revision        uint64                // etcd's revision in the last pass
@@ -30,12 +28,8 @@ type History struct {
 	repaired        map[judge.NodePool]window // entries written by --repair
 }
 
-// candidateKey is a hash of an ID: of a hundred thousand entries the names would be
-// most of what is remembered. No two IDs share 128 bits.
-type candidateKey [2]uint64
-
 type seen struct {
-	first        int64         // when it was seen first, in nanoseconds
+	first        time.Time     // when it was seen first
 	confirmation *confirmation // nil where something contradicted it in the last pass
 	ranOn        []string      // nodes of pods that were seen by the owner's name
 	carriedOn    []string      // nodes of pods of other names that were seen carrying the address
@@ -43,7 +37,6 @@ type seen struct {
 	grace        time.Duration // of that pod
 	deleted      time.Duration // the longest grace period of a pod that was deleted
 	pass         uint32        // the last pass that saw it
-	released     int64         // when this process deleted a reservation that is still there, in nanoseconds
 }
 
 // confirmation is since when a verdict is as it is.
@@ -73,11 +66,7 @@ func (m moment) after(d time.Duration, o *judge.Observation) time.Time {
 
 // NewHistory is the memory of a process that has just started.
 func NewHistory() *History {
-	return &History{seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, candidates: map[candidateKey]seen{}}
-}
-
-func (h *History) keyOf(id judge.ID) candidateKey {
-	return candidateKey{maphash.Comparable(h.seeds[0], id), maphash.Comparable(h.seeds[1], id)}
+	return &History{candidates: map[judge.ID]seen{}}
 }
 
 // SawReports reports whether a SandboxReport was there at any observation.
@@ -85,18 +74,8 @@ func (h *History) SawReports() bool { return h.reports }
 
 // Of is what is known of an allocation or a reservation.
 func (h *History) Of(id judge.ID) judge.Seen {
-	if len(h.candidates) == 0 {
-		return judge.Seen{}
-	}
-	return h.candidates[h.keyOf(id)].seen()
-}
-
-// seen is the memory of a candidate as judging reads it.
-func (s seen) seen() judge.Seen {
-	known := judge.Seen{RanOn: s.ranOn, CarriedOn: s.carriedOn}
-	if s.first != 0 {
-		known.First = time.Unix(0, s.first)
-	}
+	s := h.candidates[id]
+	known := judge.Seen{First: s.first, RanOn: s.ranOn, CarriedOn: s.carriedOn}
 	if s.confirmation != nil {
 		known.StaleSince, known.UncontradictedSince = s.confirmation.stale.at, s.confirmation.uncontradicted.at
 	}
@@ -114,7 +93,7 @@ func (h *History) Remember(j *judge.Judgement) {
 	h.noteAwaited(j)
 	h.forgetRepairs(j.Observation.Now)
 	h.oldest = time.Time{}
-	maps.DeleteFunc(h.candidates, func(_ candidateKey, s seen) bool {
+	maps.DeleteFunc(h.candidates, func(_ judge.ID, s seen) bool {
 		if c := s.confirmation; s.pass == h.passes && c != nil {
 			h.oldest = Sooner(h.oldest, c.stale.at)
 		}
@@ -134,10 +113,9 @@ func (h *History) noteItems(j *judge.Judgement) {
 }
 
 func (h *History) note(it *judge.Item, o *judge.Observation) {
-	k := h.keyOf(it.ID())
-	s, known := h.candidates[k]
+	s, known := h.candidates[it.ID()]
 	if !known {
-		s.first = o.Now.UnixNano()
+		s.first = o.Now
 	}
 	s.pass = h.passes
 	s.confirmation = s.confirmation.next(it, o)
@@ -149,7 +127,7 @@ func (h *History) note(it *judge.Item, o *judge.Observation) {
 		}
 		s.notePod(pod)
 	}
-	h.candidates[k] = s
+	h.candidates[it.ID()] = s
 }
 
 // next is what is known after an item was judged again, nil where that contradicts it.
@@ -185,7 +163,7 @@ func (c *confirmation) next(it *judge.Item, o *judge.Observation) *confirmation 
 // delayOf is for how long an item was proven, or else Stale, until now by this process' own clock; not ok
 // where that is not known.
 func (h *History) delayOf(it *judge.Item, now time.Time) (d Delay, ok bool) {
-	c := h.candidates[h.keyOf(it.ID())].confirmation
+	c := h.candidates[it.ID()].confirmation
 	if c == nil {
 		return Delay{}, false
 	}
@@ -194,26 +172,6 @@ func (h *History) delayOf(it *judge.Item, now time.Time) (d Delay, ok bool) {
 		since = c.proven
 	}
 	return Delay{Proven: it.Proven, After: now.Sub(since)}, !since.IsZero()
-}
-
-// releaseAgainAfter is for how long a reservation that was deleted, and is still there, is not deleted again.
-const releaseAgainAfter = time.Hour
-
-// noteReleased remembers that a reservation was deleted. A finalizer may keep the object.
-func (h *History) noteReleased(it *judge.Item, o *judge.Observation) {
-	k := h.keyOf(it.ID())
-	if s, known := h.candidates[k]; known && it.Reservation != nil {
-		s.released = o.Now.UnixNano()
-		h.candidates[k] = s
-	}
-}
-
-// releasedUntil is until when a reservation that was deleted is not deleted again; zero if it was not.
-func (h *History) releasedUntil(it *judge.Item) time.Time {
-	if s := h.candidates[h.keyOf(it.ID())]; it.Reservation != nil && s.released != 0 {
-		return time.Unix(0, s.released).Add(releaseAgainAfter)
-	}
-	return time.Time{}
 }
 
 // withNode is a list of nodes with one more, "" for none.
@@ -242,7 +200,7 @@ func (s *seen) notePod(pod *podstate.Pod) {
 // contradicted makes an unconfirmed verdict be confirmed from now on: what was judged since
 // does not bear it out.
 func (h *History) contradicted(was, now *judge.Item) {
-	if c := h.candidates[h.keyOf(was.ID())].confirmation; c != nil && now.NotKnown() {
+	if c := h.candidates[was.ID()].confirmation; c != nil && now.NotKnown() {
 		c.stale, c.missing, c.proven = moment{}, moment{}, time.Time{}
 	} else {
 		c.reset()
@@ -265,7 +223,7 @@ const quarantine = 40 * time.Second
 // A sandbox is made before its entry: so that no node has it now counts from when the entry
 // was known, whether or not each node was known at every pass.
 func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
-	s, e := h.candidates[h.keyOf(it.ID())], it.Evidence()
+	s, e := h.candidates[it.ID()], it.Evidence()
 	var since, missing moment
 	if c := s.confirmation; c != nil {
 		since, missing = c.stale, c.missing

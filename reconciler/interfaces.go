@@ -28,10 +28,8 @@ type Source interface {
 
 // LiveKeys names what a live read is about.
 type LiveKeys struct {
-	// Pools are compared by their resourceVersion with the observation's.
-	Pools []types.NamespacedName
-	// Reread: pools that have another resourceVersion are read in full.
-	Reread       bool
+	// Pools are read in full where they have another resourceVersion than in the observation.
+	Pools        []types.NamespacedName
 	Reservations []types.NamespacedName
 	Pods         []types.NamespacedName
 }

@@ -49,18 +49,15 @@ func (b *liveIndex) refresh(ctx context.Context) error {
 	return nil
 }
 
-// invalidate has the next refresh read again in any case.
-func (b *liveIndex) invalidate() { b.refreshed = time.Time{} }
-
 // read makes a live read and puts what it found into the index.
-func (b *liveIndex) read(ctx context.Context, need LiveKeys) (*judge.Live, error) {
+func (b *liveIndex) read(ctx context.Context, need LiveKeys) error {
 	live, err := b.Source.GetLive(ctx, b.observation(), need)
 	if err != nil {
-		return nil, fmt.Errorf("live read: %w", err)
+		return fmt.Errorf("live read: %w", err)
 	}
 	b.x = b.x.With(live)
 	if live.Restored != "" {
 		b.History.noteRestore(b.observation())
 	}
-	return live, nil
+	return nil
 }

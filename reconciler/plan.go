@@ -115,9 +115,6 @@ func (h *History) gatesOf(it *judge.Item, o *judge.Observation, standing []Gate,
 			gates = append(gates, g)
 		}
 	}
-	if at := h.releasedUntil(it); at.After(o.Now) {
-		gates = append(gates, Gate{Why: Changed, Detail: stillThere(at)})
-	}
 	if it.Proven {
 		return gates
 	}

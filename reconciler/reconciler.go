@@ -323,7 +323,6 @@ func (r *Reconciler) done(out *Result, it *judge.Item, o *judge.Observation) {
 			out.Delays = append(out.Delays, d)
 		}
 	}
-	r.History.noteReleased(it, o)
 	r.Log.Info("released", append(it.Attrs(), "age", it.Age(o.Now))...)
 }
 

@@ -33,7 +33,8 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 			return time.Time{}, 0, err
 		}
 		if out.Judgement, out.Unrepaired = j, nil; r.Options.DryRun {
-			r.planAllRepairs(j, out)
+			p := r.History.planRepairs(j, r.Options)
+			out.ToRepair, out.Unrepaired = p.toRepair, p.withheld
 			return time.Time{}, 0, nil
 		}
 		until, most = r.repair(ctx, j, out), recheckEvery
@@ -52,20 +53,6 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	return out, nil
-}
-
-// planAllRepairs is what would be withheld if all were to be written now.
-func (r *Reconciler) planAllRepairs(j *judge.Judgement, out *Result) {
-	var all []*change
-	for i := range j.Findings {
-		if f := &j.Findings[i]; f.Repair != nil {
-			all = append(all, &change{finding: f})
-		}
-	}
-	out.ToRepair = len(all)
-	if !r.Options.AllowMassRepair {
-		_, _, out.Unrepaired = r.History.boundRepairs(j, all)
-	}
 }
 
 // WriteRow is an entry or a reservation that is written because of a finding.

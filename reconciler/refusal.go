@@ -88,10 +88,6 @@ func massRelease(n, total int) string {
 		"check a few with 'ip-reconcile explain' and, if they are right, run with --allow-mass-release", n, total)
 }
 
-func stillThere(until time.Time) string {
-	return fmt.Sprintf("it was deleted and is still there: see its finalizers. It is not deleted again before %s", until.UTC().Format(time.RFC3339))
-}
-
 func notCounted(err error) string {
 	return fmt.Sprintf("nothing unconfirmed is released without being counted for the breaker: %v", err)
 }

@@ -30,11 +30,6 @@ func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge
 // releases is the kind of changes that releases are.
 type releases struct{ *executor }
 
-// checkUnheld judges by what was read last.
-func (e releases) checkUnheld(_ context.Context, todo []*change) ([]*change, error) {
-	return e.judge(todo), nil
-}
-
 // keys leaves out a reservation that is known: its delete tests the UID and the resourceVersion, which is the same
 // check, made at the moment that counts.
 func (e releases) keys(todo []*change) (need LiveKeys) {
@@ -55,7 +50,7 @@ func (e releases) keys(todo []*change) (need LiveKeys) {
 
 // judge judges items again. What is no longer Stale gets back the reservations that were deleted for it, and so does
 // whatever else needs them.
-func (e releases) judge(todo []*change) (still []*change) {
+func (e releases) judge(todo []*change) (still checked) {
 	addresses := make([]netip.Addr, 0, len(todo))
 	for _, c := range todo {
 		addresses = append(addresses, c.Address())
@@ -136,8 +131,6 @@ func (e releases) refuse(changes []*change, err error) {
 	switch {
 	case errors.Is(err, errLeaseMissing):
 		detail += "; run again"
-	case why == Paused:
-		detail = everythingPaused()
 	case why == NoLease:
 		detail = noLease(e.namespace, e.leases)
 	case why == LeaseBusy:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -45,6 +46,7 @@ func (u Unrepaired) String() string {
 // waits.
 func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result) time.Time {
 	p := r.History.planRepairs(j, r.Options)
+	slices.SortStableFunc(p.due, entriesFirst)
 	r.History.repairs, out.ToRepair, out.Unrepaired = p.since, p.toRepair, p.withheld
 	r.execute(ctx, j.Observation, p.due, out, true)
 	return p.until
@@ -62,41 +64,18 @@ func findingKey(f *judge.Finding) string {
 // repairs is the kind of changes that repairs are.
 type repairs struct{ *executor }
 
-// checkUnheld reads whose pods the sandboxes are, where only watches have shown them, and reservations of which a
-// write failed. A pod that has ended since it was listed is no matter: its entry would have been as it is written.
-func (e repairs) checkUnheld(ctx context.Context, todo []*change) ([]*change, error) {
-	var need LiveKeys
+// keys are the pools, since who writes an entry must know what is in its slot; whose pods the sandboxes are, where only
+// watches have shown them; and reservations of which a write failed.
+func (e repairs) keys(todo []*change) (need LiveKeys) {
 	for _, c := range todo {
 		w := c.finding.Repair
+		need.Pools = append(need.Pools, c.poolNames()...)
 		if ref, err := ippool.ParsePodRef(w.PodRef); err == nil && e.first.Watched && w.Key != "" {
 			need.Pods = append(need.Pods, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 		}
-		need.Reservations = append(need.Reservations, failedReservation(c)...)
-	}
-	if err := e.preconditions(); err != nil {
-		return e.judge(todo), nil
-	}
-	if _, err := e.read(ctx, need.unique()); err != nil {
-		return nil, err
-	}
-	return e.judge(todo), nil
-}
-
-// failedReservation names the reservation of a repair of which a write failed.
-func failedReservation(c *change) []types.NamespacedName {
-	if c.err == nil {
-		return nil
-	}
-	w := c.finding.Repair
-	return []types.NamespacedName{{Namespace: w.Pool.Namespace, Name: ippool.ReservationName(w.Network, w.Address)}}
-}
-
-// keys are the pools: who writes an entry must know what is in its slot.
-func (e repairs) keys(todo []*change) LiveKeys {
-	need := LiveKeys{Reread: true}
-	for _, c := range todo {
-		need.Pools = append(need.Pools, c.poolNames()...)
-		need.Reservations = append(need.Reservations, failedReservation(c)...)
+		if c.err != nil {
+			need.Reservations = append(need.Reservations, types.NamespacedName{Namespace: w.Pool.Namespace, Name: ippool.ReservationName(w.Network, w.Address)})
+		}
 	}
 	return need.unique()
 }
@@ -113,7 +92,7 @@ func (e repairs) preconditions() error {
 
 // judge returns those of the repairs whose findings are found by now, too, as they are found now. The cost grows with
 // the findings, not with the cluster.
-func (e repairs) judge(todo []*change) (still []*change) {
+func (e repairs) judge(todo []*change) (still checked) {
 	if err := e.preconditions(); err != nil {
 		e.giveUp(todo, err)
 		return nil
@@ -180,8 +159,5 @@ func (e repairs) finish(c *change) {
 
 // entriesFirst sorts repairs: a reservation matters to pools with an overlapping range alone.
 func entriesFirst(a, b *change) int {
-	if a.finding == nil || b.finding == nil {
-		return 0
-	}
 	return min(len(b.finding.Repair.Key), 1) - min(len(a.finding.Repair.Key), 1)
 }

@@ -135,7 +135,7 @@ func TestRepair(t *testing.T) {
 		{says: "or before the Lease is had", set: func(s *simulator) {
 			s.withoutReservation()
 			s.before("hold", func() { hasReservation(s) })
-		}, took: minute, calls: []string{"hold [whereabouts]", "create 10.0.0.1"}},
+		}, took: minute, calls: []string{"hold [whereabouts]", "create 10.0.0.1", "hold [whereabouts]"}},
 		{says: "an entry is written back", set: func(s *simulator) { s.unrecorded(false) }, took: minute, repaired: 2,
 			check: func(t *testing.T, s *simulator) { same(t, "entry", s.entryAt("1"), "box-web default/web") }},
 		{says: "that of a phantom under a name that no successor takes over", set: func(s *simulator) { s.unrecorded(true) }, took: minute, repaired: 2,

@@ -174,7 +174,7 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 		return nil, err
 	}
 	s.mu.Lock()
-	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{}, Changed: map[types.NamespacedName]bool{},
+	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{}}
 	for _, n := range need.Pools {
 		at := slices.IndexFunc(before.Pools, func(p *ippool.Pool) bool { return p.Namespace == n.Namespace && p.Name == n.Name })
@@ -182,10 +182,8 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 		case u == nil:
 			live.Pools[n] = nil
 		case at >= 0 && before.Pools[at].ResourceVersion == u.GetResourceVersion():
-		case need.Reread:
-			live.Pools[n] = ippool.ReadPool(u.DeepCopy())
 		default:
-			live.Changed[n] = true
+			live.Pools[n] = ippool.ReadPool(u.DeepCopy())
 		}
 	}
 	for _, n := range need.Reservations {

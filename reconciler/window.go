@@ -33,19 +33,19 @@ type releaseCount struct {
 
 // readWindow reads what was kept. What is of the future is taken for made now: a
 // clock that was wrong must not stand against releases for longer than an hour.
-func readWindow(kept string, now time.Time) (w window, mended bool, err error) {
+func readWindow(kept string, now time.Time) (w window, err error) {
 	if kept == "" {
-		return nil, false, nil
+		return nil, nil
 	}
 	if err := json.Unmarshal([]byte(kept), &w); err != nil {
-		return nil, false, fmt.Errorf("what is kept of the releases of the last hour cannot be read (%w); remove it, and it begins again", err)
+		return nil, fmt.Errorf("what is kept of the releases of the last hour cannot be read (%w); remove it, and it begins again", err)
 	}
 	for i := range w {
 		if w[i].At.After(now) {
-			w[i].At, mended = now, true
+			w[i].At = now
 		}
 	}
-	return w.since(now), mended, nil
+	return w.since(now), nil
 }
 
 func (w window) text() (string, error) {
@@ -113,27 +113,44 @@ func (w window) breaker(now time.Time, n, total int) string {
 	return massRelease(n, total)
 }
 
-// BreakerState is what the breaker counts, as it is kept for all processes.
+// BreakerState is what the breaker counts.
 type BreakerState struct {
-	// Made are the unconfirmed releases of the last hour, Of the allocations at its start.
+	// Made are the unconfirmed releases of the last hour, Of the allocations before the first of them.
 	Made, Of int
 	// Until is when the first of them stops counting; zero where there are none.
 	Until time.Time
 	// Refusal says why one more is not made; "" where it may be.
 	Refusal string
+	// Shared: it has the releases of every process, and not of this one alone.
+	Shared bool
 }
 
-// ReadBreaker reads what is kept by the breaker at a time of the API server, where there are
-// now so many allocations. The error says that nothing unconfirmed is released, since it
-// cannot be read.
+func (w window) state(now time.Time, allocations int, shared bool) BreakerState {
+	s := BreakerState{Made: w.made(), Shared: shared}
+	if len(w) > 0 {
+		s.Of, s.Until, s.Refusal = w[0].Of, w[0].At.Add(time.Hour), w.breaker(now, 1, allocations)
+	}
+	return s
+}
+
+// ReadBreaker reads what is kept by the breaker for all processes, at a time of the API server, where there are now so
+// many allocations. The error says that nothing unconfirmed is released, since it cannot be read.
 func ReadBreaker(kept string, now time.Time, allocations int) (BreakerState, error) {
-	w, _, err := readWindow(kept, now)
-	if err != nil || len(w) == 0 {
+	w, err := readWindow(kept, now)
+	return w.state(now, allocations, true), err
+}
+
+// Breaker is what the breaker counts at a judgement. It changes nothing.
+func (r *Reconciler) Breaker(ctx context.Context, j *judge.Judgement) (BreakerState, error) {
+	if err := r.readReleased(ctx, j.Observation.Now); err != nil {
 		return BreakerState{}, err
 	}
-	s := BreakerState{Of: w[0].Of, Until: w[0].At.Add(time.Hour), Refusal: w.breaker(now, 1, allocations)}
-	s.Made = w.made()
-	return s, nil
+	return r.History.released.state(j.Observation.Now, j.Total, r.Window != nil && !r.History.windowForbidden), nil
+}
+
+// readReleased takes in what other processes have released.
+func (r *Reconciler) readReleased(ctx context.Context, now time.Time) error {
+	return r.dry().amendWindow(ctx, now, func(w window) window { return w })
 }
 
 // amendWindow changes the window, the one that others find where there is a right to it.
@@ -141,20 +158,14 @@ func (r *Reconciler) amendWindow(ctx context.Context, now time.Time, change func
 	h := r.History
 	if r.Window != nil && !h.windowForbidden {
 		err := r.Window.Amend(ctx, func(kept string) (string, error) {
-			w, mended, err := readWindow(kept, now)
+			w, err := readWindow(kept, now)
 			if err != nil {
 				return "", err
 			}
-			before, err := w.text()
-			if err != nil {
-				return "", err
+			if h.released = change(w); r.Options.DryRun {
+				return kept, nil
 			}
-			h.released = change(w)
-			after, err := h.released.text()
-			if r.Options.DryRun || after == before && !mended {
-				return kept, err
-			}
-			return after, err
+			return h.released.text()
 		})
 		if !errors.Is(err, ErrForbidden) {
 			return err
@@ -164,32 +175,6 @@ func (r *Reconciler) amendWindow(ctx context.Context, now time.Time, change func
 	}
 	h.released = change(h.released.since(now))
 	return nil
-}
-
-// Recent is what the breaker counts: the unconfirmed releases of the last hour.
-type Recent struct {
-	Releases int
-	// Of is how many allocations there were before the first of them; 0 where there was none.
-	Of int
-	// Shared: it has those of every process, and not of this one alone.
-	Shared bool
-}
-
-// Recent reads what the breaker counts up to a time. It changes nothing.
-func (r *Reconciler) Recent(ctx context.Context, now time.Time) (Recent, error) {
-	var counted window
-	if err := r.dry().amendWindow(ctx, now, func(w window) window {
-		counted = w
-		return w
-	}); err != nil {
-		return Recent{}, err
-	}
-	recent := Recent{Shared: r.Window != nil && !r.History.windowForbidden}
-	recent.Releases = counted.made()
-	if len(counted) > 0 {
-		recent.Of = counted[0].Of
-	}
-	return recent, nil
 }
 
 // countInWindow counts the unconfirmed releases of a plan before they are made: a process

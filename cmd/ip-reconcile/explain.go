@@ -87,7 +87,7 @@ func (o *options) explain(ctx context.Context, std streams, subject explanation.
 		return nil, nil, err
 	}
 	plan := r.Plan(ctx, j)
-	recent, err := r.Recent(ctx, j.Observation.Now)
+	recent, err := r.Breaker(ctx, j)
 	if err != nil {
 		o := j.Observation
 		o.Warnings = append(o.Warnings, fmt.Sprintf("what the breaker counts could not be read: %v", err))

@@ -49,7 +49,7 @@ func gates() []Mutant {
 		{Fault: "What cannot be counted is released", In: "reconciler", Decl: "Reconciler.countInWindow", Tests: "TestTheBreakersWindow",
 			Old: `why, text = WriteFailed, notCounted(err)`, New: `_ = err`},
 		{Fault: "A window that cannot be read counts as empty", In: "reconciler", Decl: "readWindow", Tests: "TestTheBreakersWindow",
-			Old: `return nil, false, fmt.Errorf(`, New: `return nil, false, nil; _ = fmt.Errorf(`},
+			Old: `return nil, fmt.Errorf(`, New: `return nil, nil; _ = fmt.Errorf(`},
 		{Fault: "An object whose version runs backwards is no restore", In: "reconciler", Decl: "History.checkRevision", Tests: "TestAnObjectThatIsOlderThanBeforeShowsARestore",
 			Old: `o.Restored = older`, New: `_ = older`},
 		{Fault: "A revision that runs backwards is no restore", In: "reconciler", Decl: "History.checkRevision", Tests: "TestNothingIsReleasedAfterARestore",

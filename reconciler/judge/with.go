@@ -20,11 +20,8 @@ type Live struct {
 	Now time.Time
 	// Restored says what showed that etcd was restored, "" if nothing did.
 	Restored string
-	// Pools are those that were read in full, or are gone.
-	Pools map[types.NamespacedName]*ippool.Pool
-	// Changed are pools at another resourceVersion that were not read in full:
-	// nothing may be concluded about their entries.
-	Changed      map[types.NamespacedName]bool
+	// Pools are those that have changed, or are gone.
+	Pools        map[types.NamespacedName]*ippool.Pool
 	Reservations map[types.NamespacedName]*ippool.Reservation
 	Pods         map[types.NamespacedName]*podstate.Pod
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// GetLive reads what is named, by quorum, pods last. Of a pool the metadata are
-// read: one at the resourceVersion of the observation is what it was.
+// GetLive reads what is named, by quorum, pods last. Of a pool the metadata are read: one at the resourceVersion of the
+// observation is what it was, and is not read in full.
 func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys reconciler.LiveKeys) (*judge.Live, error) {
 	live := &judge.Live{
-		Pools: map[types.NamespacedName]*ippool.Pool{}, Changed: map[types.NamespacedName]bool{},
-		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{},
+		Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{},
+		Pods: map[types.NamespacedName]*podstate.Pod{},
 	}
 	known := map[types.NamespacedName]*ippool.Pool{}
 	for _, p := range before.Pools {
@@ -40,7 +40,7 @@ func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys r
 			if i == 0 {
 				ctx = dated // the one whose Date counts; its context is not the group's
 			}
-			return c.livePool(ctx, name, known[name], keys.Reread, live, &mu)
+			return c.livePool(ctx, name, known[name], live, &mu)
 		})
 	}
 	for _, name := range keys.Reservations {
@@ -82,12 +82,12 @@ func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys r
 	return live, g.Wait()
 }
 
-// livePool compares one pool with what is known of it.
-func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known *ippool.Pool, reread bool, live *judge.Live, mu *sync.Mutex) error {
+// livePool reads one pool in full if it is not what is known of it.
+func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known *ippool.Pool, live *judge.Live, mu *sync.Mutex) error {
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	changed := err == nil && (known == nil || m.ResourceVersion != known.ResourceVersion || string(m.UID) != known.UID)
 	var whole *unstructured.Unstructured
-	if changed && reread {
+	if changed {
 		whole, err = c.get(ctx, ippool.PoolResource, name)
 	}
 	mu.Lock()
@@ -97,8 +97,6 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 		live.Pools[name] = nil
 	case err != nil:
 		return fmt.Errorf("get IPPool %s: %w", name, err)
-	case changed && !reread:
-		live.Changed[name] = true
 	case changed:
 		live.Pools[name] = ippool.ReadPool(whole)
 	}

@@ -46,7 +46,6 @@ var need = reconciler.LiveKeys{
 	Pools:        []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.0-24"}},
 	Reservations: []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.5"}},
 	Pods:         []types.NamespacedName{{Namespace: "default", Name: "web-0"}},
-	Reread:       true,
 }
 
 // seen is a first observation that had one of each, and another pod.
@@ -69,25 +68,19 @@ func TestALiveReadTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 	check(t, err)
 	equal(t, "pools, reservations, pods", []int{len(live.Pools), len(live.Reservations), len(live.Pods)}, []int{1, 1, 1})
 	equal(t, "the pool's version", live.Pools[need.Pools[0]].ResourceVersion, "8")
-	equal(t, "pools that have changed and were not read", len(live.Changed), 0)
 	equal(t, "restored", live.Restored, "")
 	equal(t, "the last request", f.requests[len(f.requests)-1].URL.Path, onePod)
 
-	// A pool is read in full where that is asked for and it has changed, else not.
-	for version, reread := range map[string]bool{"7": true, "8": false} {
-		f := newFakeAPI(t)
-		all(f)
-		f.answers[onePool] = object(pool(version))
-		what := need
-		what.Reread = reread
-		live, err := f.cluster(t).GetLive(t.Context(), seen(), what)
-		check(t, err)
-		equal(t, "pools read in full", len(live.Pools), 0)
-		equal(t, "pools that have changed", live.Changed[need.Pools[0]], version == "8")
-		equal(t, "requests for the pool", len(f.to(onePool)), 1)
-		if accept := f.to(onePool)[0].Header.Get("Accept"); !strings.Contains(accept, "as=PartialObjectMetadata") {
-			t.Errorf("more than its metadata was asked for: %s", accept)
-		}
+	// A pool that has not changed is not read in full.
+	f = newFakeAPI(t)
+	all(f)
+	f.answers[onePool] = object(pool("7"))
+	live, err = f.cluster(t).GetLive(t.Context(), seen(), need)
+	check(t, err)
+	equal(t, "pools read in full", len(live.Pools), 0)
+	equal(t, "requests for the pool", len(f.to(onePool)), 1)
+	if accept := f.to(onePool)[0].Header.Get("Accept"); !strings.Contains(accept, "as=PartialObjectMetadata") {
+		t.Errorf("more than its metadata was asked for: %s", accept)
 	}
 
 	for _, path := range []string{onePool, oneRes, onePod} {

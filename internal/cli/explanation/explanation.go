@@ -24,7 +24,7 @@ type Question struct {
 	Subject   Subject
 	Judgement *judge.Judgement
 	Plan      *reconciler.Plan
-	Recent    reconciler.Recent
+	Recent    reconciler.BreakerState
 	Advisor   advice.Advisor
 	// Snapshot: exported objects were judged, and namespaces may not have been exported.
 	Snapshot bool
@@ -43,7 +43,7 @@ type answer struct {
 func Answer(q Question) (*report.Report, *document.Explanation) {
 	pools := usage.Of(q.Judgement)
 	d := &document.Explanation{Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
-		Missing: []string{}, Pods: podsOf(q.Judgement, q.Subject, pools), RecentReleases: document.RecentReleases(q.Recent)}
+		Missing: []string{}, Pods: podsOf(q.Judgement, q.Subject, pools), RecentReleases: document.RecentReleases{Releases: q.Recent.Made, Of: q.Recent.Of, Shared: q.Recent.Shared}}
 	about := pick(q.Judgement, q.Subject, d.Pods)
 	a := &answer{q: q, d: d, Report: report.Of(q.Judgement, q.Plan.Refused, q.Plan.Standing, about), conflicts: map[string]bool{}}
 	for _, f := range q.Judgement.Findings {
