@@ -97,6 +97,7 @@ const maxFailedChecks = 5
 // Check observes and judges once.
 func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 	r.progress("reading the cluster…")
+	fenced := r.fencedSince()
 	o, err := r.Source.List(ctx)
 	if err != nil {
 		return nil, err
@@ -105,7 +106,9 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 		r.History.checkRevision(o) // it is not shown again
 		return nil, err
 	}
-	o.Fenced = r.fencedSince()
+	if r.fencedSince().Equal(fenced) { // all was read behind the fence
+		o.Fenced = fenced
+	}
 	if !o.Static {
 		o.Local = r.Clock.Now()
 	}

@@ -374,3 +374,26 @@ func TestAWriteOfThisProcessThatIsLostShowsARestore(t *testing.T) {
 		}
 	})
 }
+
+// raisedWhileReading is a fence that does not stand before the second time that somebody asks.
+type raisedWhileReading struct{ asked int }
+
+func (f *raisedWhileReading) Since() (time.Time, bool) {
+	f.asked++
+	return time.Unix(1e9, 0), f.asked > 1
+}
+
+// An ADD may have written what was read after the pool was.
+func TestCheck_BehindAFenceThatStoodWhileAllWasRead(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		r := s.reconciler(t)
+		r.Fence = &raisedWhileReading{}
+		for _, want := range []bool{false, true} {
+			j, err := r.Check(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "behind the fence", !j.Observation.Fenced.IsZero(), want)
+		}
+	})
+}

@@ -22,7 +22,7 @@ func (w *guardedCluster) guards(t *testing.T, c *cluster, s *Server) {
 	g := NewGuard(GuardConfig{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler), FullPass: s.Requests.FullPass,
 		Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}}})
 	c.mu.Lock()
-	s.Guard = g
+	s.Guard, s.Full.Fence = g, w
 	c.mu.Unlock()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})

@@ -116,12 +116,13 @@ func (w *guardedCluster) restore() {
 	w.is(func() { w.away, w.revision = false, 10 }, time.Second)
 }
 
+// pass ends a full pass that began behind the fence as it stands now.
 func (g *Guard) pass(nodes map[string]judge.NodeState, restored string) {
-	g.passBegun(time.Now(), nodes, restored)
+	g.passBehind(g.Fence.State().Since, nodes, restored)
 }
 
-func (g *Guard) passBegun(began time.Time, nodes map[string]judge.NodeState, restored string) {
-	o := &judge.Observation{Restored: restored, Pools: []*ippool.Pool{aPool("10.0.0.0-24", "10.0.0.0/24")}}
+func (g *Guard) passBehind(fence time.Time, nodes map[string]judge.NodeState, restored string) {
+	o := &judge.Observation{Restored: restored, Fenced: fence, Pools: []*ippool.Pool{aPool("10.0.0.0-24", "10.0.0.0/24")}}
 	for name, state := range nodes {
 		r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}}, Renewed: time.Now()}
 		if state != judge.NodeFresh {
@@ -130,7 +131,7 @@ func (g *Guard) passBegun(began time.Time, nodes map[string]judge.NodeState, res
 		o.Reports = append(o.Reports, r)
 	}
 	state := &judge.RestoreState{Restored: time.Now(), Why: "it ran backwards"}
-	g.PassEnded(began, &reconciler.Result{Judgement: &judge.Judgement{Observation: o, Nodes: nodes, Restore: state}})
+	g.PassEnded(&reconciler.Result{Judgement: &judge.Judgement{Observation: o, Nodes: nodes, Restore: state}})
 }
 
 // A pool that a restore has lost is made again under the Lease of its ADDs, also where no pool
@@ -138,7 +139,7 @@ func (g *Guard) passBegun(began time.Time, nodes map[string]judge.NodeState, res
 func TestTheFenceHoldsTheLeaseOfAPoolThatIsNotThere(t *testing.T) {
 	g := NewGuard(GuardConfig{})
 	missing := ippool.NewPool("kube-system", "blue", netip.MustParsePrefix("10.0.0.0/24"))
-	g.PassEnded(time.Now(), &reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{},
+	g.PassEnded(&reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{},
 		Findings: []judge.Finding{{Kind: judge.Unrecorded, Repair: &judge.Repair{Pool: missing, NewPool: true}}, {Kind: judge.Conflict}}}})
 	if got := fmt.Sprint(g.passLeases); got != "map[kube-system:[whereabouts]]" {
 		t.Errorf("it holds %s", got)
@@ -170,9 +171,11 @@ func TestAFenceForARestoreStandsUntilNothingRemains(t *testing.T) {
 		guarded(t, w, func(t *testing.T, g *Guard) {
 			w.restore()
 			w.is(func() {}, 15*time.Second)
-			g.passBegun(time.Now().Add(-time.Minute), fresh, "")
-			w.is(func() {}, 5*time.Second)
-			w.stands(t, true)
+			for _, before := range []time.Time{{}, time.Now().Add(-time.Minute)} {
+				g.passBehind(before, fresh, "")
+				w.is(func() {}, 5*time.Second)
+				w.stands(t, true)
+			}
 		})
 	})
 }

@@ -100,6 +100,11 @@ func (w *guardedCluster) State() kube.FenceState {
 	return s
 }
 
+func (w *guardedCluster) Since() (since time.Time, standing bool) {
+	since = w.State().Since
+	return since, !since.IsZero()
+}
+
 func (w *guardedCluster) PeerFence(context.Context, map[string][]string) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -25,7 +25,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	if err == nil {
 		s.plan(ctx, out, until, began)
 		if s.Guard != nil {
-			s.Guard.PassEnded(began, out)
+			s.Guard.PassEnded(out)
 		}
 		if out.Observation.ReportsUnreadable || out.Observation.Paused || !out.Restore.Complete() {
 			s.Requests.AddAfter(fullPass, observeEvery) // no cache pass would observe that it changes
