@@ -52,7 +52,7 @@ func TestFilesThatHoldNoObjectsAreSkippedAndCountedInOneNote(t *testing.T) {
 	}
 }
 
-// A pod that is left out makes what it has look leaked.
+// A pod that is left out makes what it has look leaked. A crash or a rotation may have put zeros before it.
 func TestAFileThatMayHoldAnObjectIsNeverSkipped(t *testing.T) {
 	pod := runningPodAt("1")
 	inJSON := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"default"}}`
@@ -61,7 +61,9 @@ func TestAFileThatMayHoldAnObjectIsNeverSkipped(t *testing.T) {
 		"items.json": `[{"metadata":{"name":"a","namespace":"default"},"status":{"podIPs":[{"ip":"10.244.0.5"}]}}]`,
 		"array.json": "[" + inJSON + "]", "array.yaml": "- " + indentedBy2(pod), "list.json": `{"kind":"PodList","items":[`,
 		"quoted.yaml": "\"kind\": 'Lease'\nx: [\n", "spaces.json": `{ "kind" : "IPPool", }`, "utf16.json": inUTF16(inJSON), "bom.json": "\xef\xbb\xbf" + inJSON,
-		"pods": pod, "pods.txt": "# from the lab\n---\n" + pod, "pods.yaml.bak": pod, "10.0.0.0-24": onePool, "list": "apiVersion: v1\nitems:\n- " + indentedBy2(pod), "utf16.txt": inUTF16(pod),
+		"zeros.json": "\x00\x00" + inJSON, "zeros-between.json": `{"kind":"ConfigMap"}` + "\x00" + inJSON, "zeros-between.yaml": `{"kind":"ConfigMap"}` + "\x00" + inJSON,
+		"utf16-without-mark.json": "\x00" + inUTF16(inJSON)[2:],
+		"pods":                    pod, "pods.txt": "# from the lab\n---\n" + pod, "pods.yaml.bak": pod, "10.0.0.0-24": onePool, "list": "apiVersion: v1\nitems:\n- " + indentedBy2(pod), "utf16.txt": inUTF16(pod),
 		"pods.json": "", "x/core/pods.yaml": "# nothing\n", "nodes.yaml": "error", "pods/a/a.yaml": "", "whereabouts.cni.cncf.io/x/y.yaml": "- 1\n",
 		"pods.json.gz": zipped(t, "{}"), "cut.yaml.gz": zipped(t, pod[:90]), "torn.yaml.gz": "\x1f\x8b",
 	} {
