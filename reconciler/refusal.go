@@ -49,18 +49,18 @@ type Refused struct {
 	Also []Gate
 }
 
+// Gates are all that stand against the release of the item.
+func (x Refused) Gates() []Gate { return append([]Gate{x.Gate}, x.Also...) }
+
 // At is when the item will be released if nothing contradicts it and no gate is added;
 // zero where a gate does not open by itself.
 func (x Refused) At() time.Time {
-	at := x.Gate.At
-	for _, g := range x.Also {
+	var at time.Time
+	for _, g := range x.Gates() {
 		if g.At.IsZero() {
 			return time.Time{}
 		}
 		at = later(at, g.At)
-	}
-	if x.Gate.At.IsZero() {
-		return time.Time{}
 	}
 	return at
 }
@@ -80,7 +80,7 @@ func poolPaused(p *ippool.Pool) string {
 }
 
 func awaitsConfirmation(at time.Time) string {
-	return fmt.Sprintf("will be released at %s unless something contradicts it", at.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("is confirmed at %s unless something contradicts it", at.UTC().Format(time.RFC3339))
 }
 
 func massRelease(n, total int) string {

@@ -125,7 +125,7 @@ func TestExplain_Gates(t *testing.T) {
 			pauseEverything(t, dir)
 			pausePool(t, dir)
 			restoreEtcd(t, dir)
-		}, []string{"10.0.0.22"}, "Paused Paused EtcdRestored AwaitingConfirmation"},
+		}, []string{"10.0.0.22"}, "Paused EtcdRestored Paused AwaitingConfirmation"},
 		{"nothing", func(*testing.T, string) {}, []string{"10.0.0.20"}, ""},
 	} {
 		dir := copySample(t)
@@ -143,7 +143,7 @@ func TestExplain_Gates(t *testing.T) {
 		if released := strings.Contains(oneLine, "nothing stands against it: the next pass releases it"); released != (c.want == "") {
 			t.Errorf("%s: that it is released is said: %v", c.name, released)
 		}
-		if promised := strings.Contains(oneLine, "will be released at"); promised != (c.want == "AwaitingConfirmation") {
+		if promised := strings.Contains(oneLine, "is confirmed at"); promised != strings.Contains(c.want, "AwaitingConfirmation") {
 			t.Errorf("%s: a time is promised: %v", c.name, promised)
 		}
 	}

@@ -55,7 +55,7 @@ func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 
 // adviseItem is what can be done about an item: about what stands against its release, else about its verdict. A
 // reservation that shares a verdict has its allocation's.
-func (a *answer) adviseItem(it *judge.Item, gates []report.Gate) (steps []document.Advice) {
+func (a *answer) adviseItem(it *judge.Item, gates []reconciler.Gate) (steps []document.Advice) {
 	f := a.itemFacts(it)
 	switch namespace := it.Owner().Namespace; {
 	case it.SharesVerdictOf() != nil:
@@ -70,21 +70,21 @@ func (a *answer) adviseItem(it *judge.Item, gates []report.Gate) (steps []docume
 		steps = a.steps("stale", "Stale", f)
 	}
 	for _, g := range gates {
-		if g.Refusal != reconciler.AwaitingConfirmation || len(gates) == 1 { // with others that alone releases nothing
+		if g.Why != reconciler.AwaitingConfirmation || len(gates) == 1 { // with others that alone releases nothing
 			steps = append(steps, a.adviseGate(g, f)...)
 		}
 	}
 	return advice.Unique(append(a.steps("stale", it.Reason.String(), f), steps...))
 }
 
-func (a *answer) adviseGate(g report.Gate, f advice.Facts) []document.Advice {
-	name := string(g.Refusal)
+func (a *answer) adviseGate(g reconciler.Gate, f advice.Facts) []document.Advice {
+	name := string(g.Why)
 	switch {
 	case g.Pool != "":
 		name, f = name+" pool", a.facts(map[string]string{"pool": g.Pool})
-	case g.Refusal == reconciler.EtcdRestored && a.Restore.Complete():
+	case g.Why == reconciler.EtcdRestored && a.Restore.Complete():
 		f = a.facts(f.Names)
-	case g.Refusal == reconciler.EtcdRestored:
+	case g.Why == reconciler.EtcdRestored:
 		f = a.facts(map[string]string{"restored": a.Restore.Date()}, a.Restore.Awaiting...)
 	}
 	return a.steps("gates", name, f)

@@ -15,16 +15,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // item is an allocation or reservation with its evidence and what stands against its release.
 func (a *answer) item(it *judge.Item) document.ExplainedItem {
-	gates := a.GatesAgainst(it)
+	var gates []reconciler.Gate
+	if x, isRefused := a.RefusedOf(it); isRefused {
+		gates = x.Gates()
+	}
 	d := document.ExplainedItem{AllocationRow: document.OfItem(a.Report, it), Key: it.Key(), Network: it.Network(), RuleText: it.Rule(),
-		Gates: document.Rows(gates, func(g report.Gate) document.ExplainedGate {
-			return document.ExplainedGate{Refusal: g.Refusal, Detail: g.Detail, Pool: g.Pool, OpensAt: g.FirstReleasableAt}
+		Gates: document.Rows(gates, func(g reconciler.Gate) document.ExplainedGate {
+			return document.ExplainedGate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, OpensAt: report.When(g.At)}
 		}),
 		Advice:          document.List(a.adviseItem(it, gates)),
 		KnownForSeconds: int64(it.Age(a.Observation.Now).Seconds()),

@@ -48,7 +48,7 @@ var leak = All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)), Reservation(
 func TestExplanation_NoRefusalPromisesARelease(t *testing.T) {
 	opens := Now.Add(time.Hour)
 	for _, why := range reconciler.Refusals() {
-		for name, also := range map[string][]reconciler.Gate{"alone": nil, "with another": {{Why: reconciler.AwaitingConfirmation, At: opens, Detail: "will be released at some time"}}} {
+		for name, also := range map[string][]reconciler.Gate{"alone": nil, "with another": {{Why: reconciler.AwaitingConfirmation, At: opens, Detail: "is confirmed at some time"}}} {
 			if why == reconciler.AwaitingConfirmation && len(also) > 0 {
 				continue
 			}
@@ -66,7 +66,7 @@ func TestExplanation_NoRefusalPromisesARelease(t *testing.T) {
 			if want := "refusal " + string(why); len(d.Items) != 2 || strings.Count(text, want) < 2 {
 				t.Errorf("%s %s: the allocation and its reservation do not both say %q:\n%s", why, name, want, text)
 			}
-			for _, wrong := range []string{"nothing stands against it", "will be released at some time", "Release it. 'serve'"} {
+			for _, wrong := range []string{"nothing stands against it", "Release it. 'serve'"} {
 				if strings.Contains(text, wrong) {
 					t.Errorf("%s %s says %q:\n%s", why, name, wrong, text)
 				}

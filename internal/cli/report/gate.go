@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Gate is a cause for which Stale items are not released.
@@ -21,73 +20,50 @@ type Gate struct {
 	// FirstReleasableAt and LastReleasableAt are left out where the gate does not open by itself.
 	FirstReleasableAt *time.Time `json:"firstReleasableAt,omitempty"`
 	LastReleasableAt  *time.Time `json:"lastReleasableAt,omitempty"`
-
-	first, last time.Time // the same, with fractions of a second
-	isNotAlone  bool      // another gate stands against one of them, too
 }
 
-// sentence says what stands against them. Nothing is said to be released when this gate opens while another stands.
-func (g *Gate) sentence() string {
-	first, last := g.first.UTC().Format(time.RFC3339), g.last.UTC().Format(time.RFC3339)
-	switch {
-	case g.Refusal != reconciler.AwaitingConfirmation || g.last.IsZero():
-		return g.Detail
-	case g.isNotAlone:
-		return "is not confirmed before " + last
-	case g.first.Equal(g.last):
-		return fmt.Sprintf("will be released at %s unless something contradicts it", first)
-	}
-	return fmt.Sprintf("will be released from %s to %s unless something contradicts it", first, last)
-}
-
-// gatesOf are the gates that stand, in the order of the refusals, each once: those that
-// open at their own time for each item are one.
+// gatesOf are the gates that stand, in the order of the refusals, each once: those that open at their own time for each
+// item are one.
 func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
 	gates := []Gate{}
-	add := func(g reconciler.Gate, n int, isNotAlone bool) {
-		if g.Why == reconciler.AwaitingConfirmation && !g.At.IsZero() {
-			g.Detail = ""
-		}
-		i := slices.IndexFunc(gates, func(x Gate) bool { return x.Refusal == g.Why && x.Pool == g.Pool && x.Detail == g.Detail })
+	add := func(g reconciler.Gate, n int) {
+		at := When(g.At)
+		isTimed := g.Why == reconciler.AwaitingConfirmation && at != nil
+		i := slices.IndexFunc(gates, func(x Gate) bool {
+			return x.Refusal == g.Why && x.Pool == g.Pool && (x.Detail == g.Detail || isTimed && x.FirstReleasableAt != nil)
+		})
 		if i < 0 {
-			i, gates = len(gates), append(gates, Gate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, first: g.At})
+			gates = append(gates, Gate{g.Why, g.Detail, g.Pool, n, at, at})
+			return
 		}
 		e := &gates[i]
-		e.Count += n
-		e.isNotAlone = e.isNotAlone || isNotAlone
-		if g.At.Before(e.first) {
-			e.first = g.At
+		if e.Count += n; !isTimed {
+			return
 		}
-		if g.At.After(e.last) {
-			e.last = g.At
+		if at.Before(*e.FirstReleasableAt) {
+			e.FirstReleasableAt = at
+		}
+		if at.After(*e.LastReleasableAt) {
+			e.LastReleasableAt = at
+		}
+		if e.Detail != g.Detail {
+			e.Detail = fmt.Sprintf("is confirmed from %s to %s unless something contradicts it",
+				e.FirstReleasableAt.Format(time.RFC3339), e.LastReleasableAt.Format(time.RFC3339))
 		}
 	}
 	for _, g := range standing {
-		add(g, 0, false)
+		add(g, 0)
 	}
 	for _, x := range refused {
 		if x.Gate.Why != reconciler.DryRunRefusal {
-			for _, g := range append([]reconciler.Gate{x.Gate}, x.Also...) {
-				add(g, 1, len(x.Also) > 0)
+			for _, g := range x.Gates() {
+				add(g, 1)
 			}
 		}
-	}
-	for i := range gates {
-		g := &gates[i]
-		g.Detail, g.FirstReleasableAt, g.LastReleasableAt = g.sentence(), When(g.first), When(g.last)
 	}
 	order := func(g Gate) int { return slices.Index(reconciler.Refusals(), g.Refusal) }
 	slices.SortStableFunc(gates, func(a, b Gate) int { return cmp.Or(order(a)-order(b), cmp.Compare(a.Pool, b.Pool)) })
 	return gates
-}
-
-// GatesAgainst are all that stand against the release of an item. Something Stale without any is released by the next
-// pass.
-func (r *Report) GatesAgainst(it *judge.Item) []Gate {
-	if x, refused := r.RefusedOf(it); refused {
-		return gatesOf(nil, []reconciler.Refused{x})
-	}
-	return nil
 }
 
 // When is a time, nil for zero.
