@@ -28,43 +28,31 @@ func Next(expression string, after time.Time) (time.Time, error) {
 	return parsed.Next(after.UTC()).UTC(), nil
 }
 
-// parse reads an expression. One that is never due, such as one for a 30th of
-// February, is an error too: no timer can be set for it.
-func parse(expression string) (cron.Schedule, error) {
-	if len(expression) > longest {
-		return nil, fmt.Errorf("%s is no cron expression: it is longer than %d bytes", quote(expression), longest)
-	}
-	parsed, err := parseStandard(strings.TrimSpace(expression))
-	if err == nil && parsed.Next(time.Now().UTC()).IsZero() {
-		err = errors.New("it is never due")
-	}
-	if err != nil {
-		return nil, fmt.Errorf(`%s is no cron expression: %w; write five fields as in "30 4 * * *", or @daily, or @every 5m, in UTC or with TZ=Area/City before it`,
-			quote(expression), err)
-	}
-	return parsed, nil
-}
-
 // longest is how many bytes an expression has at most. All minutes one by one are 170; the parser
 // takes seventy times the length, and repeats all of it in its errors.
 const longest = 1024
 
-func parseStandard(expression string) (cron.Schedule, error) {
-	if !strings.HasPrefix(expression, "TZ=") && !strings.HasPrefix(expression, "CRON_TZ=") {
-		return cron.ParseStandard("CRON_TZ=UTC " + expression)
+// parse reads an expression. One that is never due, such as one for a 30th of
+// February, is an error too: no timer can be set for it.
+func parse(expression string) (parsed cron.Schedule, err error) {
+	expression = strings.TrimSpace(expression)
+	hasZone := strings.HasPrefix(expression, "TZ=") || strings.HasPrefix(expression, "CRON_TZ=")
+	switch {
+	case len(expression) > longest:
+		err = fmt.Errorf("it is longer than %d bytes", longest)
+	case hasZone && !strings.Contains(expression, " "): // the parser would panic
+		err = errors.New("nothing follows the time zone")
+	case hasZone:
+		parsed, err = cron.ParseStandard(expression)
+	default:
+		parsed, err = cron.ParseStandard("CRON_TZ=UTC " + expression)
 	}
-	if !strings.Contains(expression, " ") {
-		// The parser would panic.
-		return nil, errors.New("nothing follows the time zone")
+	if err == nil && parsed.Next(time.Now().UTC()).IsZero() {
+		err = errors.New("it is never due")
 	}
-	return cron.ParseStandard(expression)
-}
-
-// quote is for messages: a file may hold anything, of any length.
-func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return fmt.Sprintf("%.80q…", s)
+	if err != nil {
+		return nil, fmt.Errorf(`%.80q is no cron expression: %w; write five fields as in "30 4 * * *", or @daily, or @every 5m, in UTC or with TZ=Area/City before it`,
+			expression, err)
 	}
-	return fmt.Sprintf("%q", s)
+	return parsed, nil
 }

@@ -21,7 +21,7 @@ import (
 // Schedule says when passes are due. Its fields are set before Run and not changed after;
 // the zero Schedule is the Default expression.
 type Schedule struct {
-	// Expression, where set, overrules all files; they are then not read.
+	// Expression, where set, overrules all files.
 	Expression string
 	// File holds nothing but the expression: DefaultFile. "" is no file.
 	File string
@@ -34,9 +34,7 @@ type Schedule struct {
 	// Log, where set, gets the same.
 	Log *slog.Logger
 
-	job      gocron.Job // of the expression in force; nil before the first
-	inForce  string
-	reported Status // without Next
+	status Status // as it was reported last
 }
 
 // Status is what is in force, and what is wrong with what should be.
@@ -46,8 +44,6 @@ type Status struct {
 	// Source is the path of the file that decides now, whether or not its
 	// expression could be used (Err), or one of SourceOption and SourceDefault.
 	Source string
-	// Next is when the next pass was due, in UTC, as this Status came to be.
-	Next time.Time
 	// Err is why Source's expression is not the one in force, with the file,
 	// what is there, and what to do; nil when it is in force.
 	Err error
@@ -62,18 +58,9 @@ const (
 // rereadEvery is how often the files are read again. kubelet takes longer to update a ConfigMap volume.
 const rereadEvery = 30 * time.Second
 
-// Run calls due at once and then whenever a pass is due, until the context ends; then it
-// returns nil. A changed expression changes when the next pass is due; it makes none due
-// itself. due must not block.
-//
-// The error is that of an Expression that does not parse, or of a scheduler
-// that cannot start; due has not been called then.
+// Run calls due at once and then whenever a pass is due, until the context ends; then it returns nil. A changed
+// expression changes when the next pass is due; the same one again changes nothing. due must not block.
 func (s *Schedule) Run(ctx context.Context, due func()) error {
-	if s.Expression != "" {
-		if _, err := parse(s.Expression); err != nil {
-			return err
-		}
-	}
 	s.Log = cmp.Or(s.Log, slog.New(slog.DiscardHandler))
 	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC))
 	if err != nil {
@@ -81,76 +68,47 @@ func (s *Schedule) Run(ctx context.Context, due func()) error {
 	}
 	scheduler.Start()
 	defer func() { _ = scheduler.Shutdown() }()
-	if err := s.refresh(scheduler, due); err != nil {
-		return err
+	task := gocron.NewTask(due)
+	job, err := scheduler.NewJob(gocron.CronJob(Default, false), task)
+	if err != nil {
+		return fmt.Errorf("the scheduler of passes: %w", err)
 	}
+	inForce := Default
+	refresh := func() {
+		source, expression, err := s.find()
+		if err == nil && expression != inForce {
+			_, err = parse(expression)
+			if err == nil {
+				_, err = scheduler.Update(job.ID(), gocron.CronJob(expression, false), task)
+			}
+			if err == nil {
+				inForce = expression
+			}
+		}
+		if err != nil {
+			err = fmt.Errorf("%s: %w; until then %q stays in force", source, err, inForce)
+		}
+		s.report(Status{Expression: inForce, Source: source, Err: err})
+	}
+	refresh()
 	due()
-	var reread <-chan time.Time
-	if s.Expression == "" && len(s.files()) > 0 {
-		ticker := time.NewTicker(rereadEvery)
-		defer ticker.Stop()
-		reread = ticker.C
-	}
-	for {
+	for reread := time.Tick(rereadEvery); ; {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-reread:
-			_ = s.refresh(scheduler, due) // there is a job already: it stays
+			refresh()
 		}
 	}
-}
-
-// refresh reads the expression and puts it in force, where it is another. When
-// it cannot be used the last good one, or Default, stays. The error means that
-// nothing is in force.
-func (s *Schedule) refresh(scheduler gocron.Scheduler, due func()) error {
-	source, expression, err := s.find()
-	if err == nil {
-		_, err = parse(expression)
-	}
-	if err == nil {
-		err = s.replaceJob(scheduler, due, expression)
-	}
-	if err != nil && s.job == nil {
-		if err := s.replaceJob(scheduler, due, Default); err != nil {
-			return fmt.Errorf("the scheduler of passes: %w", err)
-		}
-	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w; until then %q stays in force", source, err, s.inForce)
-	}
-	s.report(Status{Expression: s.inForce, Source: source, Err: err})
-	return nil
-}
-
-// replaceJob makes passes due by the expression. The same one again changes nothing:
-// the period of an @every goes on.
-func (s *Schedule) replaceJob(scheduler gocron.Scheduler, due func(), expression string) error {
-	if s.job != nil && expression == s.inForce {
-		return nil
-	}
-	job, err := scheduler.NewJob(gocron.CronJob(expression, false), gocron.NewTask(due))
-	if err != nil {
-		return err
-	}
-	if s.job != nil {
-		_ = scheduler.RemoveJob(s.job.ID())
-	}
-	s.job, s.inForce = job, expression
-	return nil
 }
 
 // report reports what is in force, when it is not what was reported last.
 func (s *Schedule) report(status Status) {
-	if status.Expression == s.reported.Expression && status.Source == s.reported.Source && fmt.Sprint(status.Err) == fmt.Sprint(s.reported.Err) {
+	if fmt.Sprint(status) == fmt.Sprint(s.status) {
 		return
 	}
-	s.reported = status
-	if next, err := s.job.NextRun(); err == nil {
-		status.Next = next.UTC()
-	}
-	attrs := []any{"expression", status.Expression, "source", status.Source, "next", status.Next}
+	s.status = status
+	attrs := []any{"expression", status.Expression, "source", status.Source}
 	if status.Err != nil {
 		s.Log.Error("the schedule of passes cannot be used", append(attrs, "error", status.Err)...)
 	} else {

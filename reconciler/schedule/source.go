@@ -25,14 +25,6 @@ func DefaultFlatFiles() []string {
 	}
 }
 
-// files are all that may decide, in their order.
-func (s *Schedule) files() []string {
-	if s.File == "" {
-		return s.FlatFiles
-	}
-	return append([]string{s.File}, s.FlatFiles...)
-}
-
 // find reads the expression where it is to be read now, and does not judge it.
 // A file that exists and cannot be read still decides: only its absence leaves it
 // to the next, which may have another expression.
@@ -40,10 +32,10 @@ func (s *Schedule) find() (source, expression string, err error) {
 	if s.Expression != "" {
 		return SourceOption, strings.TrimSpace(s.Expression), nil
 	}
-	for _, file := range s.files() {
+	for _, file := range append([]string{s.File}, s.FlatFiles...) {
 		content, err := os.ReadFile(file)
 		switch {
-		case absent(err):
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // also where no File is set
 			continue
 		case err != nil:
 			return file, "", fmt.Errorf("cannot be read: %w; make it a file that may be read, or remove it", err)
@@ -69,9 +61,4 @@ func fromFlat(content []byte) (string, error) {
 		return "", fmt.Errorf("cannot be parsed: %w; write JSON with a reconciler_cron_expression as in %q, or remove it", err, Default)
 	}
 	return strings.TrimSpace(flat.Expression), nil
-}
-
-// absent reports that there is no such file, and not that it could not be read.
-func absent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

@@ -18,7 +18,7 @@ func write(t *testing.T, file, content string) {
 	}
 }
 
-func TestTheExpressionComesFromTheFirstSourceThatIsThere(t *testing.T) {
+func TestFind_FirstSourceThatExists(t *testing.T) {
 	const flat = `{"datastore": "kubernetes", "reconciler_cron_expression": "%s", "log_level": 7}`
 	for name, c := range map[string]struct {
 		option             string
@@ -78,27 +78,12 @@ func TestTheExpressionComesFromTheFirstSourceThatIsThere(t *testing.T) {
 	}
 }
 
-func TestAFileBelowWhatIsNoFolderIsNoFile(t *testing.T) {
+func TestFind_FileBelowWhatIsNoFolder(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "cron-schedule"), "not a folder")
-	s := Schedule{File: filepath.Join(dir, "cron-schedule", "config")}
-	if source, expression, err := s.find(); source != SourceDefault || expression != Default || err != nil {
-		t.Errorf("got %q from %s, %v", expression, source, err)
-	}
-}
-
-func TestAScheduleWithoutFilesIsTheDefault(t *testing.T) {
-	s := Schedule{}
-	if source, expression, err := s.find(); source != SourceDefault || expression != Default || err != nil {
-		t.Errorf("got %q from %s, %v", expression, source, err)
-	}
-}
-
-func TestTheDefaultPlacesAreThoseOfWhereabouts(t *testing.T) {
-	s := Schedule{File: DefaultFile, FlatFiles: DefaultFlatFiles()}
-	want := "/cron-schedule/config /etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf " +
-		"/etc/cni/net.d/whereabouts.d/whereabouts.conf /host/etc/cni/net.d/whereabouts.d/whereabouts.conf"
-	if got := strings.Join(s.files(), " "); got != want {
-		t.Errorf("got %s", got)
+	for _, s := range []Schedule{{}, {File: filepath.Join(dir, "cron-schedule", "config")}} {
+		if source, expression, err := s.find(); source != SourceDefault || expression != Default || err != nil {
+			t.Errorf("%+v: got %q from %s, %v", s, expression, source, err)
+		}
 	}
 }

@@ -285,6 +285,11 @@ func (m *Metrics) fullPassEnded(took time.Duration, err error) {
 	m.lastSuccess.SetToCurrentTime()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.setNextPass()
+}
+
+// setNextPass sets when the next pass is due by the schedule.
+func (m *Metrics) setNextPass() {
 	if next, err := schedule.Next(m.expression, time.Now()); err == nil {
 		m.nextPass.Set(float64(next.Unix()))
 	}
@@ -302,7 +307,7 @@ func (m *Metrics) scheduleChanged(status schedule.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.expression = status.Expression
-	m.nextPass.Set(float64(status.Next.Unix()))
+	m.setNextPass()
 	m.scheduleError.Set(0)
 	if status.Err != nil {
 		m.scheduleErrors.Inc()
