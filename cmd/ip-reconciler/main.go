@@ -14,13 +14,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/types"
@@ -63,7 +60,7 @@ type command struct {
 var levels = map[string]string{"debug": "debug", "verbose": "info", "info": "info", "warn": "warn", "error": "error", "panic": "error+4"}
 
 // parse reads the flags of whereabouts v0.5.4 (cmd/reconciler/ip.go), of which v0.9.4 has -log-level only, and
-// -trust-network-status, which is ours. Where it returns nil the program ends with the code.
+// -trust-network-status, which is ours, and makes of them those of serve. Where it returns nil the program ends with the code.
 func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 	f := flag.NewFlagSet("ip-reconciler", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -72,14 +69,13 @@ func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 	timeout := f.Int("timeout", 30, "make one pass; the limit of each of its requests, in seconds")
 	printVersion := f.Bool("version", false, "print the version and end")
 	trust := f.Bool("trust-network-status", false, "release what the network-status of a running pod lacks, as whereabouts does: whoever may edit a pod can then have its address assigned to another while it is in use")
-	err := f.Parse(args)
-	switch {
+	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return nil, exitDone
-	case err == nil && *timeout <= 0:
-		fmt.Fprintf(stderr, "-timeout %d: must be above zero\n", *timeout)
-		return nil, exitNotObserved
 	case err != nil:
+		return nil, exitNotObserved
+	case *timeout <= 0:
+		fmt.Fprintf(stderr, "-timeout %d: must be above zero\n", *timeout)
 		return nil, exitNotObserved
 	case *printVersion:
 		fmt.Fprintln(stdout, "ip-reconciler version", version.Get())
@@ -90,20 +86,24 @@ func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 	known := levels[strings.ToLower(*level)]
 	ours := pflag.NewFlagSet("", pflag.ContinueOnError)
 	given.Add(ours, cmp.Or(known, "debug"))
-	// WHEREABOUTS_NAMESPACE is the pod's own namespace in whereabouts' manifests; its programs keep
-	// their pools and Leases there (v0.9.4, pkg/controlloop/pod.go: ipPoolsNamespace).
-	err = errors.Join(ours.Set("kubeconfig", *kubeconfig), ours.Set("trust-network-status", strconv.FormatBool(*trust)),
-		ours.Set("reconciler-namespace", os.Getenv("WHEREABOUTS_NAMESPACE")))
+	err := ours.Parse([]string{
+		"--kubeconfig=" + *kubeconfig,
+		// WHEREABOUTS_NAMESPACE is the pod's own namespace in whereabouts' manifests; its programs keep
+		// their pools and Leases there (v0.9.4, pkg/controlloop/pod.go: ipPoolsNamespace).
+		"--reconciler-namespace=" + os.Getenv("WHEREABOUTS_NAMESPACE"),
+		fmt.Sprintf("--request-timeout=%ds", *timeout),
+		fmt.Sprintf("--trust-network-status=%v", *trust),
+		"--without-pause",                                           // whereabouts' own ClusterRole has no right to namespaces
+		"--metrics-bind-address=0", "--health-probe-bind-address=0", // whereabouts' program listens nowhere
+	})
 	log, logErr := given.Logger(stderr)
 	if err := errors.Join(err, logErr); err != nil {
 		fmt.Fprintln(stderr, err)
 		return nil, exitNotObserved
 	}
 	given.log = log
-	given.Timeout = time.Duration(*timeout) * time.Second
-	given.WithoutPause = true // whereabouts' own ClusterRole has no right to namespaces
 	if known == "" {
-		given.log.Warn("-log-level " + *level + " is not known: it is debug, verbose, info, warn, error or panic; taken for debug")
+		log.Warn("-log-level " + *level + " is not known: it is debug, verbose, info, warn, error or panic; taken for debug")
 	}
 	return given, exitDone
 }
@@ -114,39 +114,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if given == nil {
 		return code
 	}
-	log := given.log
-	failed := func(err error) int {
-		log.Error("reconciler run failed: " + err.Error())
-		return exitNotObserved
-	}
-	cluster, _, err := given.Connect("reconciler", log)
-	if err != nil {
-		return failed(err)
-	}
-	r, err := given.Reconciler(log)
-	if err != nil {
-		return failed(err)
-	}
+	cluster, _, err := given.Connect("reconciler", given.log)
 	once := given.once
-	if !once {
-		once, err = ownedByJob(ctx, cluster, log)
+	if err == nil && !once {
+		once, err = ownedByJob(ctx, cluster, given.log)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return exitDone
 	case err != nil:
-		return failed(fmt.Errorf("it cannot be told whether a Job runs this pod: %w", err))
+		given.log.Error("reconciler run failed: " + err.Error())
+		return exitNotObserved
 	case once:
+		r, err := given.Reconciler(given.log)
+		if err != nil {
+			given.log.Error("reconciler run failed: " + err.Error())
+			return exitNotObserved
+		}
 		r.Source, r.Writer, r.Window, r.Restores, r.Passes = cluster, cluster, cluster, cluster.Restores(), cluster.Passes()
 		return makePass(ctx, r)
 	}
-	given.Manager.Metrics.BindAddress = freeOrNone(log, "metrics", given.Manager.Metrics.BindAddress)
-	given.Manager.HealthProbeBindAddress = freeOrNone(log, "probes", given.Manager.HealthProbeBindAddress)
-	if err := given.Run(ctx, log); err != nil {
-		log.Error("the reconciler ends: " + err.Error())
+	if err := given.Run(ctx, given.log); err != nil {
+		given.log.Error("the reconciler ends: " + err.Error())
 		return exitServing
 	}
-	log.Info("shutting down reconciler")
+	given.log.Info("shutting down reconciler")
 	return exitDone
 }
 
@@ -157,22 +149,13 @@ func ownedByJob(ctx context.Context, cluster *kube.Cluster, log *slog.Logger) (b
 	// Not in WHEREABOUTS_NAMESPACE, which may be another.
 	pod := types.NamespacedName{Namespace: new(flags.Common).Namespace(), Name: cluster.Pod}
 	job, there, err := cluster.OwnedByJob(ctx, pod)
-	if err == nil && !there {
+	switch {
+	case err != nil:
+		err = fmt.Errorf("it cannot be told whether a Job runs this pod: %w", err)
+	case !there:
 		log.Warn("there is no pod of this name, so that it cannot be seen whether a Job runs it: taken for a Deployment's. In a Job give -timeout 30, or POD_NAME", "pod", pod)
 	}
 	return job, err
-}
-
-// freeOrNone is the address, or "0" for none where somebody else listens at it:
-// whereabouts' program listens nowhere, so that nobody has kept it free.
-func freeOrNone(log *slog.Logger, what, address string) string {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		log.Warn("there are no "+what+": the address cannot be had", "address", address, "error", err)
-		return "0"
-	}
-	_ = l.Close()
-	return address
 }
 
 // makePass makes one pass, which waits for what is not confirmed.
@@ -195,25 +178,25 @@ func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 // exitCode says what a pass came to. What an operator has paused, and what waits for the agents after a restore of etcd,
 // is no failure. A pass waits until nothing is unconfirmed, unless the cluster cannot be observed any more.
 func exitCode(out *reconciler.Result) (code int, err error) {
-	allocations, reservations, unconfirmed := 0, 0, 0
+	count := map[int]int{}
 	for _, x := range out.Refused {
 		switch {
 		case x.Why == reconciler.Paused || x.Why == reconciler.EtcdRestored:
 		case x.Why == reconciler.AwaitingConfirmation:
-			unconfirmed++
+			count[exitNotObserved]++
 		case x.Allocation != nil:
-			allocations++
+			count[exitAllocations]++
 		default:
-			reservations++
+			count[exitReservations]++
 		}
 	}
-	switch {
-	case allocations > 0:
-		return exitAllocations, fmt.Errorf("%d allocations and %d reservations are stale and could not be freed", allocations, reservations)
-	case reservations > 0:
-		return exitReservations, fmt.Errorf("%d reservations are stale and could not be freed", reservations)
-	case unconfirmed > 0:
-		return exitNotObserved, fmt.Errorf("%d allocations and reservations seem stale, and the cluster could not be read until that was confirmed", unconfirmed)
+	for _, code := range []int{exitAllocations, exitReservations} {
+		if count[code] > 0 {
+			return code, fmt.Errorf("%d allocations and %d reservations are stale and could not be freed", count[exitAllocations], count[exitReservations])
+		}
+	}
+	if n := count[exitNotObserved]; n > 0 {
+		return exitNotObserved, fmt.Errorf("%d allocations and reservations seem stale, and the cluster could not be read until that was confirmed", n)
 	}
 	return exitDone, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,12 +30,9 @@ func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
 		trust   bool
 	}{
 		{"", slog.LevelDebug, usual, false, false},
-		{"-log-level debug", slog.LevelDebug, usual, false, false},
 		{"-log-level=verbose", slog.LevelInfo, usual, false, false},
 		{"--log-level ERROR", slog.LevelError, usual, false, false},
 		{"-log-level panic", slog.LevelError + 4, usual, false, false},
-		{"-log-level warn", slog.LevelWarn, usual, false, false},
-		{"-log-level info", slog.LevelInfo, usual, false, false},
 		{"-log-level loud", slog.LevelDebug, usual, false, false},
 		{"-timeout 5", slog.LevelDebug, 5 * time.Second, true, false},
 		{"-kubeconfig=/a/b", slog.LevelDebug, usual, true, false},
@@ -49,7 +45,7 @@ func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
 			t.Errorf("%q: exit code %d", c.args, code)
 			continue
 		}
-		if got.once != c.once || got.Timeout != c.timeout || got.TrustNetworkStatus != c.trust || !got.WithoutPause {
+		if got.once != c.once || got.Timeout != c.timeout || got.TrustNetworkStatus != c.trust || !got.WithoutPause || got.Manager.Metrics.BindAddress != "0" || got.Manager.HealthProbeBindAddress != "0" {
 			t.Errorf("%q: %+v", c.args, got)
 		}
 		if !got.log.Enabled(t.Context(), c.level) || got.log.Enabled(t.Context(), c.level-1) {
@@ -101,22 +97,5 @@ func TestTheNamespaceIsTheOneOfWhereabouts(t *testing.T) {
 		if given == nil || given.Namespace() != want {
 			t.Errorf("exit code %d, %v, want %s", code, given, want)
 		}
-	}
-}
-
-func TestAPortThatIsTakenIsGoneWithout(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	var logs bytes.Buffer
-	log := slog.New(slog.NewTextHandler(&logs, nil))
-	if got := freeOrNone(log, "metrics", address); got != "0" || !strings.Contains(logs.String(), "there are no metrics") || !strings.Contains(logs.String(), address) {
-		t.Errorf("a taken address becomes %s; said: %s", got, logs.String())
-	}
-	l.Close()
-	if got := freeOrNone(log, "metrics", address); got != address {
-		t.Errorf("a free address becomes %s", got)
 	}
 }
