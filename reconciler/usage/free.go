@@ -23,11 +23,7 @@ func reservedAddresses(reservations []*ippool.Reservation, definitions []*Defini
 	}
 	all := map[network][]netip.Addr{}
 	for _, r := range reservations {
-		for i := range r.Name {
-			name := r.Name[:i]
-			if i > 0 && r.Name[i] != '-' || !networks[name] {
-				continue
-			}
+		for name := range networks {
 			if a, ok := ippool.ReservedAddress(r.Name, name); ok {
 				all[network{r.Namespace, name}] = append(all[network{r.Namespace, name}], a)
 			}
@@ -70,18 +66,18 @@ func (p *Pool) count(reserved map[network][]netip.Addr) {
 		if d.Network.Overlapping {
 			open.RemoveSet(withReservation)
 		}
-		if d.free = setOf(&open); len(d.free.Ranges()) > 0 {
-			d.next = d.free.Ranges()[0].From()
+		if left := setOf(&open).Ranges(); len(left) > 0 {
+			d.next = left[0].From()
 			skipped.RemoveRange(netipx.IPRangeFrom(d.next, all.To()))
 		}
 		if n := ippool.Size(setOf(&skipped)); i == 0 || n.Cmp(p.skipped) < 0 {
 			p.skipped = n
 		}
 		usable.AddSet(d.Usable)
-		free.AddSet(d.free)
+		free.AddSet(setOf(&open))
 	}
-	p.free = setOf(&free)
-	p.Usable, p.Free = ippool.Size(setOf(&usable)), ippool.Size(p.free)
+	p.FreeAddresses = setOf(&free)
+	p.Usable, p.Free = ippool.Size(setOf(&usable)), ippool.Size(p.FreeAddresses)
 }
 
 // setOf is what was built of valid addresses and sets, which give no error.
@@ -90,21 +86,18 @@ func setOf(b *netipx.IPSetBuilder) *netipx.IPSet {
 	return s
 }
 
-// FreeAddresses are the addresses that are free; nil where that is not known.
-func (p *Pool) FreeAddresses() *netipx.IPSet { return p.free }
-
 // mostSkipped is how many addresses that are reserved elsewhere an ADD surely skips. It asks for one after the
 // other, with two requests each at client-go's 5 a second, and has 10 s (whereabouts v0.9.4,
 // pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate; pkg/storage/storage.go, RequestTimeout): 24 were
 // skipped in 9 s, and with 27 the ADD failed.
 const mostSkipped = 24
 
-// blocked says of a pool that no ADD reaches its free addresses in time, because too many that other pools have reserved
-// come before the first of them; "" where that is not so.
-func (p *Pool) blocked() string {
+// noteBlocked notes of a pool that no ADD reaches its free addresses in time, because too many that other pools have
+// reserved come before the first of them.
+func (p *Pool) noteBlocked(u *Pools) {
 	if p.Free == nil || p.Free.Sign() == 0 || p.skipped.Cmp(big.NewInt(mostSkipped)) <= 0 {
-		return ""
+		return
 	}
-	return fmt.Sprintf("%d addresses that other pools of the network have reserved come before the first free one of %s: "+
-		"whereabouts tries them one by one and runs out of time after some 25, so that ADDs fail although %s are free", p.skipped, p.Ref(), p.Free)
+	u.Notes = append(u.Notes, fmt.Sprintf("%d addresses that other pools of the network have reserved come before the first free one of %s: "+
+		"whereabouts tries them one by one and runs out of time after some 25, so that ADDs fail although %s are free", p.skipped, p.Ref(), p.Free))
 }

@@ -34,8 +34,9 @@ type Pool struct {
 	Waiting []types.NamespacedName
 	// StaleEntries are the items that are Stale, by address.
 	StaleEntries []*judge.Item
+	// FreeAddresses are what Free counts; nil where that is not known.
+	FreeAddresses *netipx.IPSet
 
-	free    *netipx.IPSet                // nil where that is not known
 	entries map[types.NamespacedName]int // by pod, once it is asked for
 	skipped *big.Int                     // how many reserved addresses an ADD tries before it gets one
 }
@@ -46,8 +47,8 @@ type Definition struct {
 	Network ippool.Network
 	Node    string        // whose slice the pool is, "" for none
 	Usable  *netipx.IPSet // of this pool
-	free    *netipx.IPSet // what of it is not taken
-	next    netip.Addr    // the first free one; invalid for none
+	pool    *Pool
+	next    netip.Addr // the first free one; invalid for none
 }
 
 // Fill is which part of what is usable is taken, 0 to 1; not ok where that is not known, or
@@ -83,8 +84,16 @@ func Of(j *judge.Judgement) *Pools {
 		known[stored], u.All = p, append(u.All, p)
 	}
 	for _, it := range j.Allocations {
-		if p := known[it.Pool]; p != nil {
-			p.add(it)
+		p := known[it.Pool]
+		switch {
+		case p == nil:
+		case it.Verdict == judge.InUse:
+			p.InUse++
+		case it.Verdict == judge.Held:
+			p.Held++
+		case it.Verdict == judge.Stale:
+			p.Stale++
+			p.StaleEntries = append(p.StaleEntries, it)
 		}
 	}
 	slices.SortFunc(u.All, byFill)
@@ -100,23 +109,9 @@ func Of(j *judge.Judgement) *Pools {
 			pool, unrecorded[pool]))
 	}
 	for _, p := range u.All {
-		if text := p.blocked(); text != "" {
-			u.Notes = append(u.Notes, text)
-		}
+		p.noteBlocked(u)
 	}
 	return u
-}
-
-func (p *Pool) add(it *judge.Item) {
-	switch it.Verdict {
-	case judge.InUse:
-		p.InUse++
-	case judge.Held:
-		p.Held++
-	case judge.Stale:
-		p.Stale++
-		p.StaleEntries = append(p.StaleEntries, it)
-	}
 }
 
 func byFill(a, b *Pool) int {
@@ -182,7 +177,8 @@ func (p *Pool) define(all []*Definition, o *judge.Observation) {
 		case node != "" && len(o.Nodes) > 0 && o.Nodes[node] == nil:
 			why = fmt.Sprintf("it is a slice of node %s, which is gone: no address is assigned from it", node)
 		default:
-			p.Definitions = append(p.Definitions, &Definition{NamespacedName: d.NamespacedName, Network: d.Network, Node: node, Usable: d.Network.Usable(p.Pool)})
+			p.Definitions = append(p.Definitions, &Definition{
+				NamespacedName: d.NamespacedName, Network: d.Network, Node: node, Usable: d.Network.Usable(p.Pool), pool: p})
 		}
 	}
 	if len(p.Definitions) == 0 {

@@ -111,7 +111,7 @@ func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Po
 			Namespaces: Rows(p.ByNamespace(), ofOwner), Workloads: Rows(u.ByWorkload(p), ofOwner),
 			StaleEntries: Rows(p.StaleEntries, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
 		}
-		if free := p.FreeAddresses(); free != nil {
+		if free := p.FreeAddresses; free != nil {
 			d.FreeRanges, d.MoreFreeRanges = ranges(free)
 		}
 		return d
