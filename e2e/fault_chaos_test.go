@@ -183,14 +183,10 @@ func (r *faultTrial) mending(t *testing.T) *mending {
 // records are what is stored of the network: its entries, and whose the reservations are.
 func (m *mending) records(t testing.TB) contents {
 	t.Helper()
-	c := contents{}
-	for place, text := range m.contents(t) {
-		if strings.HasPrefix(place, "10.9.") {
-			c[place] = text
-		} else if strings.HasPrefix(place, "reservation 10.9.") {
-			_, c[place], _ = strings.Cut(text, " ") // it may be another object
-		}
-	}
+	c := m.contents(t).withoutUIDs()
+	maps.DeleteFunc(c, func(place, _ string) bool {
+		return !strings.HasPrefix(strings.TrimPrefix(place, "reservation "), "10.9.")
+	})
 	return c
 }
 

@@ -108,9 +108,9 @@ func (s *stage) loseRecords(t *testing.T, pools int) {
 		check(t, err)
 	}
 	check(t, fill.Etcd(s.AskEtcd).Clear(t.Context(), "/registry/whereabouts.cni.cncf.io/overlappingrangeipreservations/"))
-	for deadline := time.Now().Add(time.Minute); len(s.records(t)) > 0; time.Sleep(50 * time.Millisecond) { // its watch tells the API server
+	for deadline := time.Now().Add(time.Minute); len(s.contents(t).withoutUIDs()) > 0; time.Sleep(50 * time.Millisecond) { // its watch tells the API server
 		if time.Now().After(deadline) {
-			t.Fatalf("%d are left", len(s.records(t)))
+			t.Fatalf("%d are left", len(s.contents(t).withoutUIDs()))
 		}
 	}
 }
@@ -135,7 +135,7 @@ func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 			ready := make(chan struct{})
 			go func() { _ = content.Vouch(t.Context(), s.AskEtcd, func() { close(ready) }) }()
 			<-ready
-			before := s.records(t)
+			before := s.contents(t).withoutUIDs()
 			equal(t, "entries and reservations", len(before), 2*c.pods)
 			s.loseRecords(t, c.pools)
 
@@ -161,7 +161,7 @@ func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 			leases := s.record(t, leasesResource)
 			out := product(t, append([]string{"recover", "--yes", "--kubeconfig", p.start(t, s)}, c.more...)...)
 			out.exits(t, 0)
-			if after := s.records(t); !maps.Equal(after, before) {
+			if after := s.contents(t).withoutUIDs(); !maps.Equal(after, before) {
 				t.Errorf("%d entries and reservations are there again, want the %d of before", len(after), len(before))
 			}
 			if patches.Load() > 4*int64(c.pools) {
@@ -177,18 +177,6 @@ func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 				c.pods, out.took.Seconds()-60, float64(entries.Load()-first.Load())/1000, float64(last.Load()-first.Load())/1000, patches.Load(), holds, leases.longest(t, "whereabouts").Seconds(), p.requests.Load())
 		})
 	}
-}
-
-// records are the entries and reservations that there are, by what they say.
-func (s *stage) records(t *testing.T) contents {
-	t.Helper()
-	c := s.contents(t)
-	for place, text := range c {
-		if strings.HasPrefix(place, "reservation ") {
-			_, c[place], _ = strings.Cut(text, " ") // without the UID
-		}
-	}
-	return c
 }
 
 // longest is the longest time for which a Lease was held that was given back.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -201,6 +202,17 @@ func (s *stage) contents(t testing.TB) contents {
 	}
 	for _, r := range try(s.Dynamic().Resource(harness.Reservations).List(ctx, metav1.ListOptions{})).must(t).Items {
 		c["reservation "+r.GetName()] = string(r.GetUID()) + " " + string(try(json.Marshal(r.Object["spec"])).must(t))
+	}
+	return c
+}
+
+// withoutUIDs is what reservations say, and not which objects they are.
+func (c contents) withoutUIDs() contents {
+	c = maps.Clone(c)
+	for place, text := range c {
+		if strings.HasPrefix(place, "reservation ") {
+			_, c[place], _ = strings.Cut(text, " ")
+		}
 	}
 	return c
 }
