@@ -4,19 +4,16 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -125,20 +122,6 @@ var (
 	policiesResource = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
 )
 
-// agentManifests is a folder to give to kubectl's -k: deploy/agent, as it is or
-// in another namespace (if that is not ""), with components.
-func agentManifests(t testing.TB, namespace string, components ...string) string {
-	t.Helper()
-	if namespace == "" && len(components) == 0 {
-		return try(filepath.Abs("../deploy/agent")).must(t)
-	}
-	var folders []string
-	for _, c := range components {
-		folders = append(folders, "agent/components/"+c)
-	}
-	return overlay(t, namespace, []string{"agent"}, folders, "")
-}
-
 // rendered are the objects of a folder for -k.
 func (s *stage) rendered(t testing.TB, folder string) []*unstructured.Unstructured {
 	t.Helper()
@@ -152,27 +135,17 @@ func (s *stage) rendered(t testing.TB, folder string) []*unstructured.Unstructur
 // objectIn is the first object of a kind in a YAML file.
 func objectIn[T any](t testing.TB, file, kind string) *T {
 	t.Helper()
-	for _, o := range try(harness.Documents(string(try(os.ReadFile(file)).must(t)))).must(t) {
-		if o.GetKind() == kind {
-			return as[T](t, o)
-		}
-	}
-	t.Fatalf("%s has no %s", file, kind)
-	return nil
+	return firstOf[T](t, try(harness.Documents(string(try(os.ReadFile(file)).must(t)))).must(t), kind)
 }
 
-// daemonSet is the one among rendered objects.
-func daemonSet(t testing.TB, objects []*unstructured.Unstructured) *appsv1.DaemonSet {
+// firstOf is the first of a kind among objects.
+func firstOf[T any](t testing.TB, objects []*unstructured.Unstructured, kind string) *T {
 	t.Helper()
-	for _, o := range objects {
-		if o.GetKind() == "DaemonSet" {
-			ds := &appsv1.DaemonSet{}
-			check(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, ds, true))
-			return ds
-		}
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
+	if i < 0 {
+		t.Fatalf("there is no %s", kind)
 	}
-	t.Fatal("there is no DaemonSet")
-	return nil
+	return as[T](t, objects[i])
 }
 
 // A visitor makes requests to the API as somebody.
@@ -244,41 +217,50 @@ func (o thing) of(v *visitor) dynamic.ResourceInterface {
 	return v.Resource(o.r).Namespace(o.namespace)
 }
 
-func (o thing) create(name string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).Create(ctx, o.new(name), metav1.CreateOptions{})
-		return err
-	}
+// do is an attempt with its objects.
+func (o thing) do(what func(ctx context.Context, objects dynamic.ResourceInterface) error) attempt {
+	return func(ctx context.Context, v *visitor) error { return what(ctx, o.of(v)) }
 }
 
-// generate creates one by a name that the API server makes up.
-func (o thing) generate(prefix string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		u := o.new("")
+// creates creates one; without a name by one that the API server makes up from a prefix.
+func (o thing) creates(name, prefix string, options metav1.CreateOptions) attempt {
+	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
+		u := o.new(name)
 		u.SetGenerateName(prefix)
-		_, err := o.of(v).Create(ctx, u, metav1.CreateOptions{})
+		_, err := objects.Create(ctx, u, options)
 		return err
-	}
+	})
 }
 
-// update changes one by PUT.
-func (o thing) update(name string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		u, err := o.of(v).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
+func (o thing) create(name string) attempt     { return o.creates(name, "", metav1.CreateOptions{}) }
+func (o thing) generate(prefix string) attempt { return o.creates("", prefix, metav1.CreateOptions{}) }
+
+// dryRun creates one that is not stored.
+func (o thing) dryRun(name string) attempt {
+	return o.creates(name, "", metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+}
+
+// put changes one by PUT.
+func (o thing) put(name string, change func(u *unstructured.Unstructured)) attempt {
+	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
+		u, err := objects.Get(ctx, name, metav1.GetOptions{})
+		if err == nil {
+			change(u)
+			_, err = objects.Update(ctx, u, metav1.UpdateOptions{})
 		}
-		u.SetAnnotations(map[string]string{"updated": "by PUT"})
-		_, err = o.of(v).Update(ctx, u, metav1.UpdateOptions{})
 		return err
-	}
+	})
+}
+
+func (o thing) update(name string) attempt {
+	return o.put(name, func(u *unstructured.Unstructured) { u.SetAnnotations(map[string]string{"updated": "by PUT"}) })
 }
 
 func (o thing) patch(name string, kind types.PatchType, patch string, subresource ...string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).Patch(ctx, name, kind, []byte(patch), metav1.PatchOptions{}, subresource...)
+	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
+		_, err := objects.Patch(ctx, name, kind, []byte(patch), metav1.PatchOptions{}, subresource...)
 		return err
-	}
+	})
 }
 
 func (o thing) merge(name string) attempt {
@@ -287,42 +269,41 @@ func (o thing) merge(name string) attempt {
 
 // apply creates or changes one by server-side apply.
 func (o thing) apply(name string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).Apply(ctx, name, o.new(name), metav1.ApplyOptions{FieldManager: "test", Force: true})
+	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
+		_, err := objects.Apply(ctx, name, o.new(name), metav1.ApplyOptions{FieldManager: "test", Force: true})
 		return err
-	}
+	})
 }
 
 func (o thing) get(name string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).Get(ctx, name, metav1.GetOptions{})
+	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
+		_, err := objects.Get(ctx, name, metav1.GetOptions{})
 		return err
-	}
+	})
 }
 
-func (o thing) list() attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).List(ctx, metav1.ListOptions{})
+// list lists all, or one by its name, as a watch of one object begins.
+func (o thing) list(names ...string) attempt {
+	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
+		selector := ""
+		for _, name := range names {
+			selector = "metadata.name=" + name
+		}
+		_, err := objects.List(ctx, metav1.ListOptions{FieldSelector: selector})
 		return err
-	}
+	})
 }
 
 func (o thing) delete(name string) attempt {
-	return func(ctx context.Context, v *visitor) error { return o.of(v).Delete(ctx, name, metav1.DeleteOptions{}) }
+	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
+		return objects.Delete(ctx, name, metav1.DeleteOptions{})
+	})
 }
 
 func (o thing) deleteAll() attempt {
-	return func(ctx context.Context, v *visitor) error {
-		return o.of(v).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	}
-}
-
-// dryRun creates one that is not stored.
-func (o thing) dryRun(name string) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		_, err := o.of(v).Create(ctx, o.new(name), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return err
-	}
+	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
+		return objects.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	})
 }
 
 // A trial is an attempt and the part of the answer that it must get: "" where

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -21,19 +20,6 @@ import (
 	nodeagent "github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
-
-// put changes one by PUT.
-func (o thing) put(name string, change func(u *unstructured.Unstructured)) attempt {
-	return func(ctx context.Context, v *visitor) error {
-		u, err := o.of(v).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		change(u)
-		_, err = o.of(v).Update(ctx, u, metav1.UpdateOptions{})
-		return err
-	}
-}
 
 // agentsWriteNoMoreThanTheyNeed: whoever has one token can write as often as the API server answers, and all of it is
 // kept in etcd until that is compacted.

@@ -43,10 +43,9 @@ func TestANodeAgentWritesTheReportAndTheLeaseOfItsOwnNodeOnly(t *testing.T) {
 }
 
 func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
-	folder, in := agentManifests(t, namespace), namespace
-	if namespace == "" {
-		in = metav1.NamespaceSystem
-	} else {
+	folder, in := "../deploy/agent", metav1.NamespaceSystem
+	if namespace != "" {
+		folder, in = overlay(t, namespace, []string{"agent"}, nil, ""), namespace
 		s.namespace(t, namespace)
 	}
 	s.leasesOf(t, in)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v4/pkg/strvals"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -170,7 +171,7 @@ func TestEveryDocumentedInstallationIsAdmitted(t *testing.T) {
 		}
 		for says, spec := range map[string]corev1.PodSpec{
 			"insufficient quota to match these scopes": reconcilerPod(t, objects).Spec,
-			"violates PodSecurity":                     daemonSet(t, objects).Spec.Template.Spec,
+			"violates PodSecurity":                     firstOf[appsv1.DaemonSet](t, objects, "DaemonSet").Spec.Template.Spec,
 		} {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "any"}, Spec: spec}
 			dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}

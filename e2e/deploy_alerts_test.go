@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -134,7 +135,7 @@ func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 	for _, values := range []string{"mode: deployment", "mode: cronjob"} {
 		objects, err := helm(metav1.NamespaceSystem, values)
 		check(t, err)
-		run = append(run, reconcilerPod(t, objects).Spec.Containers[0].Command[0], daemonSet(t, objects).Spec.Template.Spec.Containers[0].Command[0])
+		run = append(run, reconcilerPod(t, objects).Spec.Containers[0].Command[0], firstOf[appsv1.DaemonSet](t, objects, "DaemonSet").Spec.Template.Spec.Containers[0].Command[0])
 	}
 	for _, program := range run {
 		if !slices.Contains(programs, program) {

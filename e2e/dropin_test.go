@@ -100,22 +100,6 @@ func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
 		s.lost(t, before)
 	})
 
-	s.play(t, "with the flags of a CronJob it asks for no pod", func(t *testing.T) {
-		out := beginDropIn(t, "", "none", "-kubeconfig="+kubeconfig, "-log-level=verbose", "-timeout", "5").wait()
-		out.exits(t, 0)
-		contains(t, "the log", out.stderr, "reconciler run succeeded")
-	})
-
-	s.play(t, "what it cannot read", func(t *testing.T) {
-		out := beginDropIn(t, "", "none", "-kubeconfig="+plainKubeconfig(t, "http://"+freeAddress(t)), "-timeout", "1").wait()
-		out.exits(t, 2)
-		contains(t, "the log", out.stderr, "reconciler run failed:", "cannot be reached")
-		out = job(t, s.account(t, "no-pods", without(v054Rules(t), "pods")))
-		out.exits(t, 2)
-		contains(t, "the log", out.stderr, "it cannot be told whether a Job runs this pod", "grant list on pods")
-		beginDropIn(t, kubeconfig, "none", "-timeout", "soon").wait().exits(t, 2)
-	})
-
 	s.play(t, "without a pod of its name it runs until it is told to end", func(t *testing.T) {
 		dropInPorts.Lock()
 		t.Cleanup(dropInPorts.Unlock) // when it has ended

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -21,22 +20,11 @@ import (
 
 // explanation is what explain -o json prints, beyond what outcome has.
 type explanation struct {
-	Items []struct {
-		IP    string `json:"ip"`
-		Gates []struct {
-			Refusal string `json:"refusal"`
-		} `json:"gates"`
-	} `json:"items"`
 	Advice []struct {
 		Why     string `json:"why"`
 		Command string `json:"command"`
 		OnNode  string `json:"onNode"`
 	} `json:"advice"`
-	RecentReleases struct {
-		Releases int  `json:"releases"`
-		Of       int  `json:"of"`
-		Shared   bool `json:"shared"`
-	} `json:"recentReleases"`
 }
 
 // commands are what is advised, with the node where it is to be run on one.
@@ -53,28 +41,15 @@ func (e *explanation) commands() (all []string) {
 	return all
 }
 
-func (e *explanation) gates() []string {
-	all := []string{}
-	for _, g := range e.Items[0].Gates {
-		all = append(all, g.Refusal)
-	}
-	return all
-}
-
 // explain asks as the admin; every command that is advised is one that kubectl takes.
-func (s *stage) explain(t *testing.T, args ...string) *explanation {
+func (s *stage) explain(t *testing.T, subject string) *explanation {
 	t.Helper()
-	return s.explainAs(t, s.Kubeconfig(), args...)
-}
-
-func (s *stage) explainAs(t *testing.T, kubeconfig string, args ...string) *explanation {
-	t.Helper()
-	out := s.productAs(t, kubeconfig, append([]string{"explain"}, args...)...)
+	out := s.product(t, "explain", subject)
 	out.exits(t, 0)
 	e := &explanation{}
 	check(t, json.Unmarshal([]byte(out.stdout), e))
 	if len(e.Advice) == 0 {
-		t.Errorf("explain %v advises nothing", args)
+		t.Errorf("explain %s advises nothing", subject)
 	}
 	for _, a := range e.Advice {
 		if strings.HasPrefix(a.Command, "kubectl ") {
@@ -96,40 +71,9 @@ func (s *stage) shell(t *testing.T, command string) {
 	}
 }
 
-// follow finds the command that begins so, and runs it.
-func (s *stage) follow(t *testing.T, e *explanation, begins string) {
-	t.Helper()
-	i := slices.IndexFunc(e.commands(), func(c string) bool { return strings.HasPrefix(c, begins) })
-	if i < 0 {
-		t.Fatalf("no %q is advised: %q", begins, e.commands())
-	}
-	s.shell(t, e.commands()[i])
-}
-
 // kubectlTo is how kubectl is called for the cluster of the test.
 func (s *stage) kubectlTo(verb string) string {
 	return "kubectl --kubeconfig=" + s.Kubeconfig() + " " + verb
-}
-
-func TestExplainSaysWhatStandsAgainstAReleaseAndWhatEndsIt(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, "worker-1")
-
-	s.play(t, "it is paused twice, and the advice ends that", func(t *testing.T) {
-		leaked := s.up(t, "worker-1", "leaked", blue).leak(t)
-		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
-		s.pauseAll(t, "true")
-		defer s.pauseAll(t, "")
-		e := s.explain(t, "default/leaked", "--confirm-after", "0")
-		equal(t, "gates", e.gates(), []string{"Paused", "Paused"})
-		s.follow(t, e, s.kubectlTo("annotate namespace"))
-		e = s.explain(t, "pool/10.1.0.0-24", "--confirm-after", "0")
-		equal(t, "gates when one pause is over", e.gates(), []string{"Paused"})
-		s.follow(t, e, s.kubectlTo("annotate ippools"))
-		equal(t, "gates when both are over", s.explain(t, leaked.ips[0], "--confirm-after", "0").gates(), []string{})
-		s.run(t).exits(t, 0)
-	})
-
 }
 
 // kubectl refuses a flag or a verb that it does not know before it prints its help.

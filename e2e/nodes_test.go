@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -144,27 +142,8 @@ func (s *stage) fresh(t testing.TB, node string) {
 	eventually(t, "the Lease of "+node+" to vouch for its report", func() bool {
 		lease, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), node, metav1.GetOptions{})
 		r := s.report(t, node)
-		return err == nil && r != nil && lease.Annotations[v1alpha1.HashAnnotation] == hashOf(r)
+		return err == nil && r != nil && lease.Annotations[v1alpha1.HashAnnotation] == podstate.Hash(r)
 	})
-}
-
-// served asks a running agent for its metrics, health or readiness.
-func served(t testing.TB, address, path string) (status int, body string) {
-	t.Helper()
-	resp, err := http.Get("http://" + address + path)
-	check(t, err)
-	defer resp.Body.Close()
-	var text strings.Builder
-	_, err = fmt.Fprint(&text, try(readAll(resp.Body)).must(t))
-	check(t, err)
-	return resp.StatusCode, text.String()
-}
-
-func hashOf(r *v1alpha1.SandboxReport) string { return podstate.Hash(r) }
-
-func readAll(r io.Reader) (string, error) {
-	b, err := io.ReadAll(r)
-	return string(b), err
 }
 
 // owned makes up a node's sandbox for a pod that the real plugin gave addresses.

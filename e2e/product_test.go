@@ -237,6 +237,12 @@ func (c *command) wait() *outcome {
 	return o
 }
 
+// waits waits until a run waits for a confirmation.
+func (c *command) waits(t testing.TB) {
+	t.Helper()
+	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
+}
+
 // read reads the document.
 func (o *outcome) read(t testing.TB) {
 	t.Helper()
@@ -283,8 +289,13 @@ func (o *outcome) shown() string {
 // verdicts are those of everything judged, by place. Entries whose address
 // cannot be read are all at "<pool> ".
 func (o *outcome) verdicts() map[string]string {
+	return verdictsOf(slices.Concat(o.Allocations, o.Reservations))
+}
+
+// verdictsOf are those of items, by place.
+func verdictsOf(items []item) map[string]string {
 	all := map[string]string{}
-	for _, i := range slices.Concat(o.Allocations, o.Reservations) {
+	for _, i := range items {
 		all[i.place()] = i.verdict()
 	}
 	return all

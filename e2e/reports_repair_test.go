@@ -3,111 +3,15 @@
 package e2e
 
 import (
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
-
-func TestTheReportDecidesOverTheAddressOfAPod(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t, "worker-1", "worker-2")
-	check(t, s.CreateNAD(t.Context(), blue))
-	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
-	make1 := func(name string) *pod { return s.up(t, "worker-1", name, blue) }
-
-	ready := make1("ready")
-	phantom := make1("phantom")
-	phantom.forceDelete(t)
-	moved := make1("moved").annotate(t, statusAnnotation, `[{"name":"default/blue","interface":"net1","ips":["10.1.0.200"]}]`)
-	replaced := make1("replaced").leak(t)
-	s.bare(t, "worker-1", "replaced") // a successor, still Pending
-	attached := make1("attached")
-	attached.forceDelete(t)
-	closed := make1("closed").leak(t)
-	stopped := make1("stopped").leak(t)
-	gone := make1("gone").leak(t)
-	done := make1("done").finish(t, corev1.PodSucceeded)
-	absent := make1("absent").leak(t)
-	elsewhere := s.up(t, "worker-2", "elsewhere", blue)
-
-	say := func(t *testing.T) {
-		one.writeReport(t, ready.listed(v1alpha1.SandboxReady), phantom.listed(v1alpha1.SandboxReady), moved.stopped(), replaced.stopped(),
-			attached.attached(ptr.To(false)), closed.attached(ptr.To(true)), stopped.stopped(), gone.gone(), done.gone())
-		two.writeReport(t, elsewhere.listed(v1alpha1.SandboxReady))
-	}
-	want := []string{
-		at(ready), "InUse SandboxReady",
-		at(phantom), "Held PhantomPod",
-		at(moved), "Stale SandboxReplaced proven",
-		at(replaced), "Stale PodReplaced", // for a minute: its node's agent may not know of the pod's sandbox yet
-		at(attached), "Held Attached",
-		at(closed), "Stale PodGone",
-		at(stopped), "Stale PodGone proven",
-		at(gone), "Stale PodGone proven",
-		at(done), "Stale PodFinished proven",
-		at(absent), "Stale PodGone",
-		at(elsewhere), "InUse SandboxReady",
-	}
-	say(t)
-	before := s.contents(t)
-
-	// Ages in a report count by the clock that wrote it, freshness by the API
-	// server's: a clock that is wrong by more than a report may be old changes nothing.
-	var straight map[string]string
-	for _, skew := range []time.Duration{0, -2 * time.Minute, 2 * time.Minute} {
-		t.Run("with the agents' clocks off by "+skew.String(), func(t *testing.T) {
-			one.change(func() { one.skew = skew })
-			two.change(func() { two.skew = skew })
-			say(t)
-			out := s.product(t, "check")
-			out.exits(t, 1)
-			out.expect(t, want...)
-			if straight == nil {
-				straight = out.verdicts()
-			}
-			equal(t, "verdicts", out.verdicts(), straight)
-			found := out.found("Phantom")
-			if len(found) != 1 || found[0].IP != phantom.ips[0] || found[0].Node != "worker-1" || found[0].Pool != "kube-system/10.1.0.0-24" {
-				t.Errorf("the phantoms are %+v", found)
-			}
-			equal(t, "silent nodes", len(out.found("NoFreshReport")), 0)
-		})
-	}
-	one.change(func() { one.skew = 0 })
-	two.change(func() { two.skew = 0 })
-	say(t)
-	s.lost(t, before)
-
-	t.Run("and what is proven is freed at once, while the rest is waited for", func(t *testing.T) {
-		c := begin(t, "run", "-o", "json", "--kubeconfig", s.Kubeconfig())
-		eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
-		var proven []string
-		for _, p := range []*pod{moved, stopped, gone, done} {
-			proven = append(proven, stored(p)...)
-		}
-		s.lost(t, before, proven...)
-		check(t, c.cmd.Process.Signal(os.Interrupt))
-		out := c.wait()
-		out.exits(t, 1)
-		equal(t, "failed", places(out.Failed), at(replaced)+", "+at(closed)+", "+at(absent))
-		equal(t, "released", len(out.Released), 8)
-		s.lost(t, before, proven...)
-	})
-	t.Run("and the rest when it is confirmed", func(t *testing.T) {
-		before := s.contents(t)
-		s.run(t).exits(t, 0)
-		s.lost(t, before, slices.Concat(stored(replaced), stored(closed), stored(absent))...)
-	})
-}
 
 // TestWhatIsMissingIsWrittenBack has all that --repair mends in one run, since a
 // run observes twice, a minute apart.
@@ -144,7 +48,7 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	s.lost(t, before) // without --repair nothing is written
 
 	c := begin(t, "run", "--repair", "-o", "json", "--kubeconfig", s.Kubeconfig())
-	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
+	c.waits(t)
 	s.lost(t, before) // one observation is not enough
 	out = c.wait()
 	out.exits(t, 0)

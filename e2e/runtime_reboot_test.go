@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,18 +20,38 @@ import (
 
 func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s, n, before := rebooted(t, flavour)
+		s := newStageWithReports(t, "worker-1")
+		n := s.realNode(t, "worker-1", flavour)
+		bootID, bootIDFile := "00000000-0000-4000-8000-00000000b007", filepath.Join(t.TempDir(), "boot_id")
+		check(t, os.WriteFile(bootIDFile, []byte(bootID+"\n"), 0o600))
+		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+		// The object of the first stays, that of the second is gone, the third was being deleted, and the fourth has a
+		// successor of the same name that has not started.
+		var pods []*livePod
+		for _, name := range []string{"web", "gone", "leaving", "replaced"} {
+			pods = append(pods, n.up(t, name, blue))
+		}
+		pods[1].forget(t)
+		check(t, s.DeletePod(t.Context(), pods[2].Pod, 600))
+		pods[3].forget(t)
+		n.object(t, "replaced", blue)
+		for i, p := range pods {
+			n.sees(t, p.id, "Ready")
+			n.answers(t, fmt.Sprint("10.1.0.", i+1), true)
+		}
+		before := s.contents(t)
+		n.renews(t)
+		n.PowerOff()
+		n.agent.wait()
+		check(t, s.nodes["worker-1"].SetBootID(t.Context(), bootID)) // that it will have
+
 		// Its last report is vouched for until a minute has passed, and decides.
-		out := s.run(t)
-		out.exits(t, 0)
-		out.expect(t, slices.Concat(of(1, "InUse SandboxReady"), of(2, "Held PhantomPod"), of(3, "Held Terminating"), of(4, "Held PhantomPod"))...)
+		s.judges(t, slices.Concat(of(1, "InUse SandboxReady"), of(2, "Held PhantomPod"), of(3, "Held Terminating"), of(4, "Held PhantomPod"))...)
 		s.lost(t, before)
 
 		s.silent(t, "worker-1", 2*time.Minute)
 		// With no agent heard etcd may have been restored.
-		out = s.run(t)
-		out.exits(t, 0)
-		out.expect(t, slices.Concat(of(1, "InUse AddressOnPod"), of(2, "Held NoFreshReport"), of(3, "Held NoFreshReport"), of(4, "InUse PodPending"))...)
+		s.judges(t, slices.Concat(of(1, "InUse AddressOnPod"), of(2, "Held NoFreshReport"), of(3, "Held NoFreshReport"), of(4, "InUse PodPending"))...)
 		s.lost(t, before)
 
 		s.nodes["worker-2"] = harness.NewNode(t, s.ControlPlane, "worker-2")
@@ -39,18 +60,16 @@ func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
 		s.judges(t, of(2, "Held NoFreshReport")...)
 		s.lost(t, before)
 		s.hasReported(t, "worker-2", time.Hour)
-		out = s.run(t)
-		out.exits(t, 0)
 		// Pods of the other names may be back there.
-		out.expect(t, slices.Concat(of(1, "InUse AddressOnPod"), of(3, "Held NoFreshReport"), of(4, "InUse PodPending"))...)
+		out := s.judges(t, slices.Concat(of(1, "InUse AddressOnPod"), of(3, "Held NoFreshReport"), of(4, "InUse PodPending"))...)
 		equal(t, "released", verdictsOf(out.Released), map[string]string{
 			"10.1.0.0-24 10.1.0.2": "Stale NodeDead proven", "reservation 10.1.0.2": "Stale NodeDead proven",
 		})
 		s.lost(t, before, entryAndReservation(2)...)
 
 		check(t, n.Boot(t.Context()))
-		n.startAgent(t, "--boot-id-file", n.bootIDFile)
-		for _, p := range n.pods {
+		n.startAgent(t, "--boot-id-file", bootIDFile)
+		for _, p := range pods {
 			n.sees(t, p.id, "Stopped")
 		}
 		out = s.run(t)
@@ -60,79 +79,27 @@ func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
 			"10.1.0.0-24 10.1.0.4": "Stale PodReplaced proven", "reservation 10.1.0.4": "Stale PodReplaced proven",
 		})
 		s.lost(t, before, slices.Concat(entryAndReservation(2), entryAndReservation(3), entryAndReservation(4))...)
-		n.comesBack(t, n.pods[0], before)
-	})
-}
 
-// A rebooting node is down, and its Node object has the boot id that it will have.
-type rebooting struct {
-	*realNode
-	bootID, bootIDFile string
-	pods               []*addressed
-}
-
-type addressed struct {
-	*livePod
-	ip string
-}
-
-// rebooted takes the power from a node with four pods: one whose object stays, one
-// whose object is gone, one that was being deleted, and one with a successor of
-// the same name that has not started.
-func rebooted(t *testing.T, flavour harness.Flavour) (*stage, *rebooting, contents) {
-	t.Helper()
-	s := newStageWithReports(t, "worker-1")
-	n := &rebooting{realNode: s.realNode(t, "worker-1", flavour), bootID: "00000000-0000-4000-8000-00000000b007"}
-	n.bootIDFile = filepath.Join(t.TempDir(), "boot_id")
-	check(t, os.WriteFile(n.bootIDFile, []byte(n.bootID+"\n"), 0o600))
-	blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
-	for i, name := range []string{"web", "gone", "leaving", "replaced"} {
-		n.pods = append(n.pods, &addressed{n.up(t, name, blue), "10.1.0." + string('1'+byte(i))})
-	}
-	n.pods[1].forget(t)
-	check(t, s.DeletePod(t.Context(), n.pods[2].Pod, 600))
-	n.pods[3].forget(t)
-	n.object(t, "replaced", blue)
-	for _, p := range n.pods {
-		n.sees(t, p.id, "Ready")
-		n.answers(t, p.ip, true)
-	}
-	before := s.contents(t)
-	n.renews(t)
-	n.PowerOff()
-	n.agent.wait()
-	check(t, s.nodes["worker-1"].SetBootID(t.Context(), n.bootID))
-	return s, n, before
-}
-
-// comesBack runs a pod again, as kubelet does after a reboot: it has the address
-// that it had, and what was freed is free for others.
-func (n *rebooting) comesBack(t *testing.T, p *addressed, before contents) {
-	t.Helper()
-	s, stored := n.s, entryAndReservation(1)
-	again := p.spec()
-	again.Attempt++
-	id := try(n.RunPod(t.Context(), again)).must(t)
-	n.sees(t, id, "Ready")
-	now := s.contents(t)
-	equal(t, "the entry", now[stored[0]], strings.Replace(before[stored[0]], p.id, id, 1))
-	equal(t, "the reservation", now[stored[1]], before[stored[1]])
-	equal(t, "the pod's networks", len(p.read(t).Annotations[statusAnnotation]) > 0, true)
-
-	other := n.up(t, "other", simple("blue", "10.1.0.0/24"))
-	n.sees(t, other.id, "Ready")
-	out := s.run(t)
-	out.exits(t, 0)
-	out.expect(t, slices.Concat(of(1, "InUse SandboxReady"), of(2, "InUse SandboxReady"))...)
-	equal(t, "allocations", out.Summary.Allocations, 2)
-	for ip, namespaces := range try(n.OnWire()).must(t) {
-		if len(namespaces) != 1 {
-			t.Errorf("%s is in %d network namespaces", ip, len(namespaces))
+		// The first has the address that it had, in another sandbox, and what was freed is free for others.
+		again := pods[0].spec()
+		again.Attempt++
+		id, place := try(n.RunPod(t.Context(), again)).must(t), entryAndReservation(1)
+		n.sees(t, id, "Ready")
+		now := s.contents(t)
+		equal(t, "the entry", now[place[0]], strings.Replace(before[place[0]], pods[0].id, id, 1))
+		equal(t, "the reservation", now[place[1]], before[place[1]])
+		equal(t, "the pod's networks", len(pods[0].read(t).Annotations[statusAnnotation]) > 0, true)
+		other := n.up(t, "other", blue)
+		n.sees(t, other.id, "Ready")
+		out = s.judges(t, slices.Concat(of(1, "InUse SandboxReady"), of(2, "InUse SandboxReady"))...)
+		equal(t, "allocations", out.Summary.Allocations, 2)
+		for ip, namespaces := range try(n.OnWire()).must(t) {
+			equal(t, "network namespaces with "+ip.String(), len(namespaces), 1)
 		}
-	}
-	for i, want := range map[string]bool{"10.1.0.1": true, "10.1.0.2": true, "10.1.0.3": false, "10.1.0.4": false} {
-		n.answers(t, i, want)
-	}
+		for ip, want := range map[string]bool{"10.1.0.1": true, "10.1.0.2": true, "10.1.0.3": false, "10.1.0.4": false} {
+			n.answers(t, ip, want)
+		}
+	})
 }
 
 // silent makes it so that a node's agent, which does not run, renewed its Lease
@@ -159,13 +126,4 @@ func (s *stage) hasReported(t testing.TB, node string, since time.Duration) {
 	stored.SetCreationTimestamp(metav1.NewTime(stored.GetCreationTimestamp().Add(-since)))
 	s.etcdPut(t, key, try(stored.MarshalJSON()).must(t))
 	eventually(t, "the API server to see the older report", func() bool { return time.Since(s.report(t, node).CreationTimestamp.Time) >= since })
-}
-
-// verdictsOf are those of items, by place.
-func verdictsOf(items []item) map[string]string {
-	all := map[string]string{}
-	for _, i := range items {
-		all[i.place()] = i.verdict()
-	}
-	return all
 }

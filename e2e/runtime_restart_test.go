@@ -4,9 +4,9 @@ package e2e
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -151,7 +151,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		stopping.forget(t)
 		health.turns(t, http.StatusServiceUnavailable, "the node could not be inspected", harness.Socket)
 		lease := s.leaseOf(t, "worker-1")
-		failed := health.failedLooks(t)
+		failed := health.failedLooks()
 		if failed == 0 {
 			t.Error("no pass has failed")
 		}
@@ -161,7 +161,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 			time.Sleep(time.Until(until))
 		}
 		eventuallyWithin(t, 3*time.Minute, "ten more passes to fail", func() bool {
-			return health.failedLooks(t) >= failed+10
+			return health.failedLooks() >= failed+10
 		})
 		equal(t, "the Lease", s.leaseOf(t, "worker-1").ResourceVersion, lease.ResourceVersion)
 		equal(t, "the report", s.report(t, "worker-1").ResourceVersion, report.ResourceVersion)
@@ -276,18 +276,11 @@ func (h health) turns(t testing.TB, status int, says ...string) {
 			return false // it does not listen yet
 		}
 		defer resp.Body.Close()
-		text := try(readAll(resp.Body)).must(t)
+		text := string(try(io.ReadAll(resp.Body)).must(t))
 		return resp.StatusCode == status && !slices.ContainsFunc(says, func(s string) bool { return !strings.Contains(text, s) })
 	})
 }
 
-func (h health) failedLooks(t testing.TB) int {
-	t.Helper()
-	_, body := served(t, string(h), "/metrics")
-	for line := range strings.Lines(body) {
-		if number, ok := strings.CutPrefix(line, `ip_reconcile_agent_looks_total{result="failed"} `); ok {
-			return try(strconv.Atoi(strings.TrimSpace(number))).must(t)
-		}
-	}
-	return 0
+func (h health) failedLooks() float64 {
+	return (&server{metrics: string(h)}).metric(`ip_reconcile_agent_looks_total{result="failed"}`)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -81,7 +82,7 @@ func TestTheAgentsSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	folder := overlay(t, "", []string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}, "")
-	container := daemonSet(t, s.rendered(t, folder)).Spec.Template.Spec.Containers[0]
+	container := firstOf[appsv1.DaemonSet](t, s.rendered(t, folder), "DaemonSet").Spec.Template.Spec.Containers[0]
 	s.applied(t, folder)
 	address, plain := freeAddress(t), freeAddress(t)
 	n := newFakeNode(t, "worker-1", critest.Containerd)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // revision is etcd's, now.
@@ -105,7 +106,7 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 					}
 				}, one, two)
 				// The Leases of the backup, as if it had been made just now.
-				one.change(func() { one.hash = hashOf(s.report(t, "worker-1")) })
+				one.change(func() { one.hash = podstate.Hash(s.report(t, "worker-1")) })
 				check(t, one.renew())
 				check(t, two.renew())
 			})

@@ -80,20 +80,12 @@ func (v *server) metric(series string) float64 {
 	defer resp.Body.Close()
 	sum := 0.0
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if name, value, ok := cutLast(lines.Text(), " "); ok && strings.HasPrefix(name+" ", series) {
-			n, _ := strconv.ParseFloat(value, 64)
+		if at := strings.LastIndex(lines.Text(), " ") + 1; strings.HasPrefix(lines.Text()[:at], series) {
+			n, _ := strconv.ParseFloat(lines.Text()[at:], 64)
 			sum += n
 		}
 	}
 	return sum
-}
-
-func cutLast(s, sep string) (before, after string, ok bool) {
-	at := strings.LastIndex(s, sep)
-	if at < 0 {
-		return s, "", false
-	}
-	return s[:at], s[at+len(sep):], true
 }
 
 // counts waits until a metric has come to a value.
@@ -202,7 +194,7 @@ func proxyTo(t testing.TB, config *rest.Config) *httputil.ReverseProxy {
 
 var quiet = log.New(io.Discard, "", 0)
 
-// through starts a proxy, and writes a kubeconfig that leads through it. Requests under way end with the test.
+// through starts a proxy for the product, and writes a kubeconfig that leads through it. Requests under way end with the test.
 func through(t testing.TB, handler http.Handler) (kubeconfig string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -210,14 +202,8 @@ func through(t testing.TB, handler http.Handler) (kubeconfig string) {
 	server.Config.ErrorLog, server.Config.BaseContext = quiet, func(net.Listener) context.Context { return open }
 	server.Start()
 	t.Cleanup(func() { end(); server.CloseClientConnections(); server.Close() })
-	return plainKubeconfig(t, server.URL)
-}
-
-// plainKubeconfig writes a kubeconfig for a server that asks for nothing.
-func plainKubeconfig(t testing.TB, server string) string {
-	t.Helper()
 	config := clientcmdapi.NewConfig()
-	config.Clusters["e2e"] = &clientcmdapi.Cluster{Server: server}
+	config.Clusters["e2e"] = &clientcmdapi.Cluster{Server: server.URL} // which asks for no credentials
 	config.Contexts["e2e"] = &clientcmdapi.Context{Cluster: "e2e"}
 	config.CurrentContext = "e2e"
 	path := filepath.Join(t.TempDir(), "kubeconfig")

@@ -68,9 +68,6 @@ func same(t testing.TB, offline, live *outcome) {
 	equal(t, "summary", offline.Summary, live.Summary)
 }
 
-// recentReservation stands alone, and is InUse as long as it is young.
-const recentReservation = "10.1.0.78"
-
 // varied fills the stage with what verdicts and findings differ over.
 func (s *stage) varied(t *testing.T) (live, leaked *pod) {
 	red := network("red", harness.IPAM{"range": "10.2.0.0/24", "network_name": "red"})
@@ -92,7 +89,6 @@ func (s *stage) varied(t *testing.T) (live, leaked *pod) {
 	alone := s.up(t, "worker-2", "alone", blue).age(t, time.Hour)
 	s.forget(t, alone) // Unrecorded, and its reservation stands alone
 	s.reservation(t, "10.1.0.77", "default/nobody", time.Hour)
-	s.reservation(t, recentReservation, "default/nobody", 0)
 	s.reservation(t, "red-10.2.0.77", "default/nobody", time.Hour)
 	s.pool(t, "10.9.0.0-24", "10.9.0.0/24", map[string]any{
 		"1": entry("default/gone", noID), "2": entry("", noID), "3": entry("no podref", noID), "999": entry("default/gone", noID),
@@ -131,11 +127,9 @@ func TestASnapshotIsJudgedAsTheLiveCluster(t *testing.T) {
 // snapshots holds snapshots of the stage against the stage.
 func (s *stage) snapshots(t *testing.T, kinds string) {
 	before := s.contents(t)
-	s.young(t, recentReservation)
 	live := s.product(t, "check")
 	folders := map[string]string{}
 	for _, as := range []string{"yaml", "json"} {
-		s.young(t, recentReservation)
 		dir := s.export(t, kinds, as)
 		text := try(os.ReadFile(filepath.Join(dir, "cluster."+as))).must(t)
 		offline := product(t, "check", "--snapshot", dir, "-o", "json")
@@ -149,7 +143,6 @@ func (s *stage) snapshots(t *testing.T, kinds string) {
 	}
 	equal(t, "there is some of everything", []any{len(verdicts), len(live.Findings) > 3, live.Summary.Stale > 5}, []any{3, true, true})
 
-	s.young(t, recentReservation)
 	s.run(t)
 	after := s.contents(t)
 	lost := maps.Clone(before)
@@ -187,19 +180,4 @@ func (o *outcome) wouldRelease(t testing.TB) []string {
 	}
 	slices.Sort(places)
 	return places
-}
-
-// young makes a reservation a new one by its age, so that it is in use for 2 min more.
-func (s *stage) young(t testing.TB, name string) {
-	t.Helper()
-	created := func() time.Time {
-		r := try(s.of(harness.Reservations).Get(t.Context(), name, metav1.GetOptions{})).must(t)
-		return r.GetCreationTimestamp().Time
-	}
-	now := time.Now()
-	s.age(t, harness.Reservations, name, created().Sub(now))
-	// What is written past the API server is seen by it a moment later.
-	eventually(t, "the API server to see the younger reservation", func() bool {
-		return !created().Before(now.Truncate(time.Second))
-	})
 }
