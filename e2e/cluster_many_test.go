@@ -157,12 +157,13 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 
 // A sandbox whose DEL fails keeps its network namespace, and kubelet tries again. Of
 // what it keeps nothing is freed, whatever becomes of the pod.
-func TestASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testing.T) {
-	t.Parallel()
-	i := install(t, 1)
-	pods := i.statefulSet(t, "web", 3, nil, "blue")
+func (i *installation) playFailingDELs(t *testing.T) {
+	pods := i.statefulSet(t, "web", 3, func(s *appsv1.StatefulSet) {
+		s.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "worker-1"}
+	}, "blue")
 	stays := i.start(t, workload("stays", "", "blue"))
 	worker, v := i.cluster.Worker("worker-1"), i.leader(t)
+	released := v.from("ip_reconcile_released_total")
 	before := i.contents(t)
 	check(t, worker.LoseDELs(true))
 	check(t, worker.FailDELs(true))
@@ -195,7 +196,7 @@ func TestASandboxWhoseDELFailsKeepsItsAddressUntilItIsClosed(t *testing.T) {
 	began = time.Now()
 	eventuallyWithin(t, 2*time.Minute, "their entries to be freed", func() bool { return len(i.contents(t)) == 2 })
 	t.Logf("freed %.1fs after that", time.Since(began).Seconds())
-	v.is(t, "ip_reconcile_released_total", 6)
+	released(t, 6)
 	equal(t, "the sandbox of the other pod", i.sandbox(t, stays) != "", true)
 	i.asPod(t, "check").exits(t, 0)
 }

@@ -12,9 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playNodeLost(t *testing.T) {
 	stays := i.start(t, workload("stays", "worker-1", "blue"))
 	p := i.start(t, workload("web", "worker-2", "blue"))
 	address := addressOn(t, p, "net1")
@@ -46,9 +44,7 @@ func TestANodeThatIsLostKeepsItsAddressesUntilItIsOutOfService(t *testing.T) {
 	equal(t, "the sandbox of the other pod", i.sandbox(t, stays) != "", true)
 }
 
-func TestANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playNodeCutOff(t *testing.T) {
 	stays := i.start(t, workload("stays", "worker-1", "blue"))
 	p := i.start(t, workload("web", "worker-2", "blue"))
 	address := addressOn(t, p, "net1")
@@ -77,9 +73,7 @@ func TestANodeThatIsCutOffKeepsItsAddressesUntilItIsBack(t *testing.T) {
 	i.asPod(t, "check").exits(t, 0)
 }
 
-func TestARebootFreesWhatDoesNotComeBack(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playReboot(t *testing.T) {
 	worker := i.cluster.Worker("worker-2")
 	check(t, worker.LoseDELs(true))
 	stays := i.start(t, workload("stays", "worker-1", "blue"))
@@ -116,9 +110,7 @@ func TestARebootFreesWhatDoesNotComeBack(t *testing.T) {
 	equal(t, "its phase", i.running(t, back.Name)[0].Status.Phase, corev1.PodRunning)
 }
 
-func TestAPodDeletedWhileContainerdIsDownKeepsItsAddressUntilItHasEnded(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playContainerdDown(t *testing.T) {
 	asks, p := i.start(t, workload("asks", "worker-1", "blue")), i.start(t, workload("web", "worker-2", "blue"))
 	address, worker := addressOn(t, p, "net1"), i.cluster.Worker("worker-2")
 	check(t, worker.LoseDELs(true))

@@ -19,20 +19,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestStaticPodsAndPodsOfJobsKeepTheirAddressesAsLongAsTheyRun(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
-	asks := i.start(t, workload("asks", "worker-2", "blue"))
-	for _, w := range i.cluster.Workers {
-		check(t, w.LoseDELs(true))
-	}
-	v := i.leader(t)
-	t.Run("a static pod", func(t *testing.T) { i.playStatic(t, v, asks) })
-	t.Run("a Job", func(t *testing.T) { i.playJob(t, v, asks) })
-}
-
 // The runtime knows a static pod by another UID than the API does.
-func (i *installation) playStatic(t *testing.T, v *server, asks *corev1.Pod) {
+func (i *installation) playStatic(t *testing.T) {
+	v, asks := i.losing(t)
 	const inUse = `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`
 	worker, pods := i.cluster.Worker("worker-1"), i.Client().CoreV1().Pods("default")
 	p := workload("fixed", "", "default/blue")
@@ -76,12 +65,14 @@ func (i *installation) playStatic(t *testing.T, v *server, asks *corev1.Pod) {
 	})
 }
 
-func (i *installation) playJob(t *testing.T, v *server, asks *corev1.Pod) {
+func (i *installation) playJob(t *testing.T) {
+	v, asks := i.losing(t)
+	released := v.from(`ip_reconcile_released_total{reason="PodFinished"}`)
 	runs := i.job(t, "runs", 1, corev1.PodRunning)[0]
 	address := addressOn(t, &runs, "net1")
 	before := i.contents(t)
 	done := i.job(t, "done", 2, corev1.PodSucceeded, addressOn(t, asks, "net1").String())
-	v.is(t, `ip_reconcile_released_total{reason="PodFinished"}`, 4)
+	released(t, 4)
 	i.lost(t, before)
 	newcomer := i.start(t, workload("newcomer", "", "blue"))
 	next := addressOn(t, newcomer, "net1")
@@ -101,6 +92,15 @@ func (i *installation) playJob(t *testing.T, v *server, asks *corev1.Pod) {
 	out := i.product(t, "check")
 	out.exits(t, 0)
 	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady", "10.1.0.0-24 "+next.String(), "InUse SandboxReady")
+}
+
+// losing has all DELs lost, beside a pod that asks others.
+func (i *installation) losing(t *testing.T) (v *server, asks *corev1.Pod) {
+	t.Helper()
+	for _, w := range i.cluster.Workers {
+		check(t, w.LoseDELs(true))
+	}
+	return i.leader(t), i.start(t, workload("asks", "worker-2", "blue"))
 }
 
 // job makes a Job of the workload and waits until all its pods are in a phase.

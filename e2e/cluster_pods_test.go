@@ -18,9 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-func TestAnEvictedPodLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playEvicted(t *testing.T) {
 	worker, pods := i.cluster.Worker("worker-1"), i.Client().CoreV1().Pods("default")
 	check(t, worker.LoseDELs(true))
 	asks := i.start(t, workload("asks", "worker-2", "blue"))
@@ -31,6 +29,7 @@ func TestAnEvictedPodLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
 	big = i.start(t, big)
 	equal(t, "the addresses", addressOn(t, late, "net1").String()+" "+addressOn(t, big, "net1").String(), "10.1.0.2 10.1.0.3")
 	v := i.leader(t)
+	released := v.from(`ip_reconcile_released_total{reason="PodFinished"}`)
 
 	try(pods.Patch(t.Context(), late.Name, types.MergePatchType, []byte(`{"spec":{"activeDeadlineSeconds":1}}`), metav1.PatchOptions{})).must(t)
 	began := time.Now()
@@ -50,7 +49,7 @@ func TestAnEvictedPodLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
 	}
 	i.freed(t, soon, "10.1.0.0-24", "2")
 	i.freed(t, soon, "10.1.0.0-24", "3")
-	v.is(t, `ip_reconcile_released_total{reason="PodFinished"}`, 4)
+	released(t, 4)
 	for name, reason := range map[string]string{late.Name: "DeadlineExceeded", big.Name: "Evicted"} {
 		i.event(t, reason, "Pod", name)
 		equal(t, "the phase of "+name, try(pods.Get(t.Context(), name, metav1.GetOptions{})).must(t).Status.Phase, corev1.PodFailed)
@@ -64,13 +63,12 @@ func TestAnEvictedPodLosesItsAddressAlthoughItStaysInTheAPI(t *testing.T) {
 
 // Kubelets before 1.25 said so while containers ran, and any client may. Today's kubelet
 // takes it back sooner or later, or ends the pod when it starts: this one hangs till then.
-func TestAPodThatIsReportedFailedKeepsItsAddressWhileItRuns(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playReportedFailed(t *testing.T) {
 	p := i.start(t, workload("web", "worker-1", "blue"))
 	address, worker := addressOn(t, p, "net1"), i.cluster.Worker("worker-1")
 	check(t, worker.LoseDELs(true))
 	v := i.leader(t)
+	released := v.from(`ip_reconcile_released_total{reason="PodFinished"}`)
 	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
 
 	check(t, worker.Kubelet.Freeze())
@@ -88,7 +86,7 @@ func TestAPodThatIsReportedFailedKeepsItsAddressWhileItRuns(t *testing.T) {
 	check(t, worker.StartKubelet())
 	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
 	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "1").Round(time.Second))
-	v.is(t, `ip_reconcile_released_total{reason="PodFinished"}`, 2)
+	released(t, 2)
 	p = try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)
 	equal(t, "the pod, which is there,", p.Status.Phase, corev1.PodFailed)
 	next := i.start(t, workload("next", "worker-2", "blue"))
@@ -96,13 +94,12 @@ func TestAPodThatIsReportedFailedKeepsItsAddressWhileItRuns(t *testing.T) {
 	i.asPod(t, "check").exits(t, 0)
 }
 
-func TestAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playDeletedByForce(t *testing.T) {
 	p := i.start(t, stubborn("stubborn", "worker-1", 600))
 	address, id := addressOn(t, p, "net1"), i.sandbox(t, p)
 	check(t, i.cluster.Worker("worker-1").LoseDELs(true))
 	v := i.leader(t)
+	released := v.from(`ip_reconcile_released_total{reason="PodGone"}`)
 	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
 
 	check(t, i.DeletePod(t.Context(), p, 600))
@@ -122,20 +119,19 @@ func TestAPodThatIsDeletedByForceKeepsItsAddressWhileItRuns(t *testing.T) {
 	check(t, worker.KillContainers(t.Context(), id))
 	eventually(t, "nobody to answer", func() bool { return !worker.Answers(t, address) })
 	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "1"))
-	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
+	released(t, 2)
 	equal(t, "the event", i.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"), "successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
 	i.asPod(t, "check").exits(t, 0)
 }
 
 // Kubelet removes a stopped sandbox soon, unless it hangs just then.
-func TestASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playStopped(t *testing.T) {
 	asks, blocker := i.start(t, workload("asks", "worker-2", "blue")), i.NewCNIBlocker()
 	p := i.start(t, workload("web", "worker-1", "blue"))
 	address, id := addressOn(t, p, "net1"), i.sandbox(t, p)
 	worker := i.cluster.Worker("worker-1")
 	v := i.leader(t)
+	released := v.from(`ip_reconcile_released_total{reason="PodGone"}`)
 	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 2)
 
 	check(t, blocker.Block())
@@ -155,7 +151,7 @@ func TestASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *testing.T)
 	eventually(t, "the address to be off the wire", func() bool { return !worker.Answers(t, address) })
 	// Containerd has no event for the end of a network: the agent inspects the node every 10 s.
 	t.Logf("freed %s after that", i.freed(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
-	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
+	released(t, 2)
 	state := try(worker.Status(t.Context(), id)).must(t).Status.State
 	equal(t, "the state of its sandbox, which is still listed", state, cri.PodSandboxState_SANDBOX_NOTREADY)
 
@@ -174,9 +170,7 @@ func TestASandboxThatIsStoppedLosesItsAddressAlthoughItStaysListed(t *testing.T)
 
 // Kubelet ends the pods of a node that shuts down, the node's agent soon after them:
 // whether that one still sees it or not, the next boot proves it.
-func TestAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playShutdown(t *testing.T) {
 	worker, pods := i.cluster.Worker("worker-2"), i.Client().CoreV1().Pods("default")
 	check(t, worker.LoseDELs(true))
 	check(t, worker.Kubelet.Stop())
@@ -216,9 +210,7 @@ func TestAPodThatAShutdownEndsLosesItsAddressAndNotBefore(t *testing.T) {
 // whereabouts gives a successor of the same name the entry of the pod that was deleted
 // by force and runs on, so both have one address. Nobody can undo that from outside;
 // it is said, and the entry stays for who is left.
-func TestASuccessorThatSharesAnAddressIsReportedAndKeepsIt(t *testing.T) {
-	t.Parallel()
-	i := install(t, 2)
+func (i *installation) playSuccessor(t *testing.T) {
 	asks := i.start(t, workload("asks", "", "blue"))
 	old := i.statefulSet(t, "db", 1, func(s *appsv1.StatefulSet) {
 		s.Spec.Template.Spec.Containers[0].Args = []string{"-stubborn"}

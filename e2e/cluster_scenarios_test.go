@@ -1,0 +1,78 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"errors"
+	"testing"
+)
+
+// A scenario is played in a cluster that other scenarios have before and after it.
+type scenario struct {
+	name string
+	play func(i *installation, t *testing.T)
+}
+
+// scenarios are those that leave a cluster as it was, but for the last of each cluster.
+var scenarios = map[string][]scenario{
+	"pods": {
+		{"a pod that is deleted by force keeps its address while it runs", (*installation).playDeletedByForce},
+		{"a pod that is reported failed keeps its address while it runs", (*installation).playReportedFailed},
+		{"an evicted pod loses its address although it stays in the API", (*installation).playEvicted},
+		{"a successor that shares an address is reported and keeps it", (*installation).playSuccessor},
+	},
+	"sandboxes": {
+		{"a static pod keeps its address as long as it runs", (*installation).playStatic},
+		{"the pods of a Job keep their addresses as long as they run", (*installation).playJob},
+		{"a sandbox that is stopped loses its address although it stays listed", (*installation).playStopped},
+		{"a sandbox whose DEL fails keeps its address until it is closed", (*installation).playFailingDELs},
+	},
+	"nodes": {
+		{"a pod deleted while containerd is down keeps its address until it has ended", (*installation).playContainerdDown},
+		{"a node that is cut off keeps its addresses until it is back", (*installation).playNodeCutOff},
+		{"a pod that a shutdown ends loses its address and not before", (*installation).playShutdown},
+	},
+	"boots": {
+		{"a reboot frees what does not come back", (*installation).playReboot},
+		{"a node that is lost keeps its addresses until it is out of service", (*installation).playNodeLost},
+	},
+}
+
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	for cluster, group := range scenarios {
+		t.Run(cluster, func(t *testing.T) {
+			t.Parallel()
+			i := install(t, 2)
+			for n, s := range group {
+				if n > 0 {
+					i.clean(t)
+				}
+				if !t.Run(s.name, func(t *testing.T) { s.play(i, t); i.oracle.check(t) }) {
+					return // what it has left is not known
+				}
+			}
+		})
+	}
+}
+
+// clean waits until nothing is left of a scenario, so that the next pod gets the first address again.
+func (i *installation) clean(t *testing.T) {
+	t.Helper()
+	for _, w := range i.cluster.Workers {
+		check(t, errors.Join(w.LoseDELs(false), w.FailDELs(false)))
+	}
+	i.mustKubectl(t, "delete", "statefulsets,jobs,pods", "--all", "--grace-period=1", "--timeout=180s")
+	eventually(t, "nothing to be left", func() bool {
+		return len(i.contents(t)) == 0 && len(i.onWire(t)) == 0 && i.leader(t).metric("ip_reconcile_candidates") == 0
+	})
+}
+
+// from remembers a counter, and returns how to wait until it is greater by so much.
+func (v *server) from(series string) (grown func(t *testing.T, by float64)) {
+	before := v.metric(series)
+	return func(t *testing.T, by float64) {
+		t.Helper()
+		v.is(t, series, before+by)
+	}
+}
