@@ -15,7 +15,7 @@ import (
 // besides are the scenarios of the table. They wait for what nodes and controllers
 // do, never for what a contender does: it has two passes' time for that.
 var besides = []struct {
-	name, schedule string // everyMinute unless it is said
+	name, schedule string // every minute, which is the shortest of cron, unless it is said
 	restores       bool   // of etcd
 	play           func(t *testing.T, m *match)
 }{
@@ -125,7 +125,7 @@ var besides = []struct {
 		m.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/"+worker.Name)
 		check(t, m.DeletePod(t.Context(), lost, 0))
 		m.passes()
-		if !m.recorded(t, lost) {
+		if podOf(try(m.entries(t.Context())).must(t)[addressOn(t, lost, "net1")]) != "default/lost" {
 			m.remark("Freed before the node was on again.")
 		}
 		m.oracle.now()
@@ -174,12 +174,6 @@ func (m *match) newcomer(t *testing.T, worker string, other *corev1.Pod) {
 		m.remark("The next pod gets the address.")
 	}
 	m.oracle.sees(t)
-}
-
-// recorded reports whether a pod's address has its entry.
-func (m *match) recorded(t *testing.T, p *corev1.Pod) bool {
-	t.Helper()
-	return podOf(try(m.entries(t.Context())).must(t)[addressOn(t, p, "net1")]) == p.Namespace+"/"+p.Name
 }
 
 // evictable is a pod that is taken from a node as soon as that is unreachable.

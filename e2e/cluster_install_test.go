@@ -101,7 +101,7 @@ func (i *installation) playFullPool(t *testing.T) {
 // told to wait for nothing: what keeps an address is what is seen of it.
 func TestTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
 	t.Parallel()
-	i := readyBy(t, func() *harness.Cluster { return harness.StartClusterOnWhereabouts(t, 2) })
+	i := readyOn(t, 2, true)
 	i.deploy(t, "--confirm-after=0s", "--cron=@every 2s")
 	i.statefulSet(t, "web", 3, nil, "blue")
 	lost := i.start(t, workload("lost", "worker-2"))

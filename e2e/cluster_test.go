@@ -67,17 +67,18 @@ func (i *installation) apply(t *testing.T, args ...string) {
 // ready starts a cluster with the network blue, and the product's image on its workers. Nothing of it runs.
 func ready(t *testing.T, workers int) *installation {
 	t.Helper()
-	return readyBy(t, func() *harness.Cluster { return harness.StartCluster(t, workers) })
+	return readyOn(t, workers, false)
 }
 
-func readyBy(t *testing.T, start func() *harness.Cluster) *installation {
+// readyOn is ready where the pods' default network may have its addresses from whereabouts.
+func readyOn(t *testing.T, workers int, shared bool) *installation {
 	t.Helper()
 	began := time.Now()
 	if why := harness.ContainerdV2.Unsupported(); why != "" {
 		t.Skip(why)
 	}
 	programs := []string{shipped.program(t, "ip-reconcile"), shipped.program(t, "ip-reconcile-agent")}
-	w := start()
+	w := harness.StartCluster(t, workers, shared)
 	t.Logf("the cluster was ready after %.1fs", time.Since(began).Seconds())
 	i := &installation{stage: &stage{ControlPlane: w.ControlPlane, programs: shipped}, cluster: w}
 	check(t, w.ImportImage(t.Context(), productImage, programs...))

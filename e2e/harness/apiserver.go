@@ -18,7 +18,7 @@ func (c *ControlPlane) AnotherAPI(t testing.TB, ahead time.Duration) *rest.Confi
 	if err != nil {
 		t.Fatal(err)
 	}
-	another, err := startProcessAs("kube-apiserver-2", c.apiServer, c.home.dir, "kube-apiserver", flags...)
+	another, err := startProcess(c.apiServer, c.home.dir, "kube-apiserver", "-2", flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,20 +28,9 @@ type Cluster struct {
 	scheduler   *process
 }
 
-// StartCluster starts a cluster that lasts for the test.
-func StartCluster(t testing.TB, workers int) *Cluster {
-	t.Helper()
-	return startClusterWith(t, workers, false)
-}
-
-// StartClusterOnWhereabouts is StartCluster where the pods' default network has its
+// StartCluster starts a cluster that lasts for the test. Where shared is true, the pods' default network has its
 // addresses from whereabouts too: eth0 of every pod is in the pool of DefaultPool.
-func StartClusterOnWhereabouts(t testing.TB, workers int) *Cluster {
-	t.Helper()
-	return startClusterWith(t, workers, true)
-}
-
-func startClusterWith(t testing.TB, workers int, shared bool) *Cluster {
+func StartCluster(t testing.TB, workers int, shared bool) *Cluster {
 	t.Helper()
 	w, err := newCluster(workers)
 	if err == nil {
@@ -181,11 +170,11 @@ func (w *Cluster) startControllers() (err error) {
 		"--kubeconfig=" + w.Kubeconfig(), "--leader-elect=false", "--bind-address=" + w.address.String(), "--profiling=false",
 		"--authentication-kubeconfig=" + w.Kubeconfig(), "--authorization-kubeconfig=" + w.Kubeconfig(),
 	}
-	w.scheduler, err = startProcess(w.parts, w.run.dir, "kube-scheduler", flags...)
+	w.scheduler, err = startProcess(w.parts, w.run.dir, "kube-scheduler", "", flags...)
 	if err != nil {
 		return err
 	}
-	w.controllers, err = startProcess(w.parts, w.run.dir, "kube-controller-manager", append(flags,
+	w.controllers, err = startProcess(w.parts, w.run.dir, "kube-controller-manager", "", append(flags,
 		"--service-account-private-key-file="+w.credentials.key, "--root-ca-file="+w.credentials.cert,
 		"--flex-volume-plugin-dir="+filepath.Join(w.run.dir, "volume-plugins"), // which it makes
 		fmt.Sprint("--node-monitor-grace-period=", nodeGrace), "--node-monitor-period=1s")...)

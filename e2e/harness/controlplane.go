@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -151,7 +150,7 @@ func (c *ControlPlane) StartEtcd() (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	client, peer := c.url("http", 2379), c.url("http", 2380)
-	c.etcd, err = startProcess(c.kubeparts(), c.home.dir, "etcd",
+	c.etcd, err = startProcess(c.kubeparts(), c.home.dir, "etcd", "",
 		"--data-dir="+c.EtcdData(), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer, "--initial-cluster=default="+peer)
@@ -167,10 +166,10 @@ func (c *ControlPlane) StartAPI(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.api, err = startProcess(c.apiServer, c.home.dir, "kube-apiserver", flags...); err != nil {
+	if c.api, err = startProcess(c.apiServer, c.home.dir, "kube-apiserver", "", flags...); err != nil {
 		return err
 	}
-	return c.waitReady(ctx, c.api)
+	return waitAnswers(ctx, c.client, c.api)
 }
 
 func (c *ControlPlane) apiServerFlags(port int) ([]string, error) {
@@ -191,16 +190,12 @@ func (c *ControlPlane) WaitReady(ctx context.Context) error {
 	c.mu.Lock()
 	api := c.api
 	c.mu.Unlock()
-	return c.waitReady(ctx, api)
-}
-
-func (c *ControlPlane) waitReady(ctx context.Context, api *process) error {
 	return waitAnswers(ctx, c.client, api)
 }
 
 func waitAnswers(ctx context.Context, client kubernetes.Interface, api *process) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, readyTimeout, true, func(ctx context.Context) (bool, error) {
+	err := poll(ctx, func(ctx context.Context) (bool, error) {
 		if err := api.ended(); err != nil {
 			return false, err
 		}

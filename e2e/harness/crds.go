@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/util/retry"
 )
@@ -161,7 +160,7 @@ func (c *ControlPlane) waitServed(ctx context.Context, crd *unstructured.Unstruc
 		}
 		resource := schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural}
 		var last error // also of a stream that the server breaks off while it takes over a definition
-		err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		err := poll(ctx, func(ctx context.Context) (bool, error) {
 			if _, last = c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); last == nil {
 				_, last = c.client.Discovery().ServerResourcesForGroupVersion(resource.GroupVersion().String())
 			}

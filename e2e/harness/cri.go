@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"path"
@@ -71,6 +72,16 @@ func (r *Runtime) RemovePod(ctx context.Context, id string) error {
 	return err
 }
 
+// KillContainers ends all containers of a sandbox with SIGKILL.
+func (r *Runtime) KillContainers(ctx context.Context, sandboxID string) error {
+	all, err := r.cri.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: sandboxID}})
+	for _, c := range all.GetContainers() {
+		_, stopErr := r.cri.StopContainer(ctx, &cri.StopContainerRequest{ContainerId: c.Id})
+		err = errors.Join(err, stopErr)
+	}
+	return err
+}
+
 // Sandboxes lists what the runtime lists.
 func (r *Runtime) Sandboxes(ctx context.Context) ([]*cri.PodSandbox, error) {
 	answer, err := r.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
@@ -84,9 +95,8 @@ func (r *Runtime) Status(ctx context.Context, id string) (*cri.PodSandboxStatusR
 
 // SandboxInfo is what containerd's verbose status says beyond the CRI.
 type SandboxInfo struct {
-	PID                int  `json:"pid"` // on the node
-	NetNamespaceClosed bool `json:"netNamespaceClosed"`
-	RuntimeSpec        struct {
+	PID         int `json:"pid"` // on the node
+	RuntimeSpec struct {
 		Linux struct {
 			Namespaces []struct{ Type, Path string }
 		}

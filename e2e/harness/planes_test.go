@@ -6,12 +6,10 @@ import (
 	"bytes"
 	"context"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 func TestWhatATestLeavesInAControlPlaneTheNextDoesNotFind(t *testing.T) {
@@ -29,7 +27,7 @@ func TestWhatATestLeavesInAControlPlaneTheNextDoesNotFind(t *testing.T) {
 		_, err := c.CreatePod(t.Context(), "default", "web", "")
 		check(t, err)
 		check(t, c.Dynamic().Resource(crds).Delete(t.Context(), "ippools.whereabouts.cni.cncf.io", metav1.DeleteOptions{}))
-		check(t, wait.PollUntilContextCancel(t.Context(), 50*time.Millisecond, true, func(ctx context.Context) (bool, error) { // else another is started
+		check(t, poll(t.Context(), func(ctx context.Context) (bool, error) { // else another is started
 			_, err := c.Dynamic().Resource(crds).Get(ctx, "ippools.whereabouts.cni.cncf.io", metav1.GetOptions{})
 			return apierrors.IsNotFound(err), nil
 		}))

@@ -17,21 +17,13 @@ type process struct {
 	exited    chan struct{}
 }
 
-// startProcess starts a program of the kubeparts binary. It appends to
-// <dir>/<name>.log, so a program that is started again continues its log.
-func startProcess(kubeparts, dir, name string, args ...string) (*process, error) {
-	return startProcessAs(name, kubeparts, dir, name, args...)
+// startProcess starts a program of the kubeparts binary, whose log has the program's name and perhaps a suffix.
+func startProcess(kubeparts, dir, name, suffix string, args ...string) (*process, error) {
+	return startCommand(dir, name+suffix, &exec.Cmd{Path: kubeparts, Args: append([]string{name}, args...), Dir: dir, SysProcAttr: dieWithParent()})
 }
 
-// startProcessAs is startProcess for a second process of a program, with a name of its own.
-func startProcessAs(name, kubeparts, dir, program string, args ...string) (*process, error) {
-	return startCommand(dir, name, &exec.Cmd{
-		Path: kubeparts, Args: append([]string{program}, args...), Dir: dir, SysProcAttr: dieWithParent(),
-	})
-}
-
-// startCommand starts a command that is yet without output. It dies with the test
-// process if its SysProcAttr says so.
+// startCommand starts a command that is yet without output. It dies with the test process if its SysProcAttr says so. It
+// appends to <dir>/<name>.log, so a program that is started again continues its log.
 func startCommand(dir, name string, cmd *exec.Cmd) (*process, error) {
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()

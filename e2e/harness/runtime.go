@@ -225,7 +225,7 @@ func (r *Runtime) tools() string { return filepath.Dir(r.nodens) }
 
 // poll asks until the answer is yes. On a machine that is not loaded nothing on a node takes more than seconds.
 func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	for pause := 10 * time.Millisecond; ; pause = min(pause*3/2, 200*time.Millisecond) {
 		if ok, err := ask(ctx); ok || err != nil {
