@@ -189,19 +189,21 @@ func (s *stage) as(t testing.TB, user string, groups ...string) *visitor {
 // An attempt is a request; it returns what the API server said.
 type attempt func(ctx context.Context, v *visitor) error
 
-func newReport(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": sandboxReports.GroupVersion().String(), "kind": "SandboxReport",
-		"metadata": map[string]any{"name": name}, "observedAt": "2026-11-20T10:00:00Z",
-	}}
+// objects makes objects of a kind by name, with fields beside their metadata.
+func objects(r schema.GroupVersionResource, kind string, fields map[string]any) func(name string) *unstructured.Unstructured {
+	return func(name string) *unstructured.Unstructured {
+		u := (&unstructured.Unstructured{Object: fields}).DeepCopy()
+		u.SetAPIVersion(r.GroupVersion().String())
+		u.SetKind(kind)
+		u.SetName(name)
+		return u
+	}
 }
 
-func newLease(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": leasesResource.GroupVersion().String(), "kind": "Lease",
-		"metadata": map[string]any{"name": name}, "spec": map[string]any{"holderIdentity": name},
-	}}
-}
+var (
+	newReport = objects(sandboxReports, "SandboxReport", map[string]any{"observedAt": "2026-11-20T10:00:00Z"})
+	newLease  = objects(leasesResource, "Lease", map[string]any{"spec": map[string]any{"holderIdentity": "any"}})
+)
 
 // thing is a kind of objects in a namespace, or in none.
 type thing struct {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -45,7 +47,7 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAgain(t *testing.T) {
 		return err == nil && lease.Spec.RenewTime.After(s.report(t, "worker-1").ObservedAt.Time)
 	})
 	restore()
-	s.leakByHand(t)
+	s.pool(t, "10.1.0.0-24", "10.1.0.0/24", map[string]any{"77": entry("default/gone", noID)})
 
 	for name := range nodes {
 		r := s.reported(t, name, "the annotation of a restore", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
@@ -68,8 +70,25 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAgain(t *testing.T) {
 func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
-	newer := s.olderCRD(t)
-	s.stores(t, "machine", false)
+	// The field machine is not in the definition, as in an older version.
+	definition := s.crd(t, sandboxReports)
+	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	check(t, err)
+	machine, there, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "machine")
+	check(t, err)
+	equal(t, "the field is in the CRD", there, true)
+	change := func(op string, stored bool) {
+		patch := []map[string]any{{"op": op, "path": "/spec/versions/0/schema/openAPIV3Schema/properties/machine", "value": machine}}
+		try(s.Dynamic().Resource(crds).Patch(t.Context(), definition.GetName(), types.JSONPatchType, try(json.Marshal(patch)).must(t), metav1.PatchOptions{})).must(t)
+		eventually(t, "the API server to know, or not to know, the field", func() bool {
+			probe := newReport("probe")
+			probe.Object["machine"] = map[string]any{"machineID": "m"}
+			probe = try(s.Dynamic().Resource(sandboxReports).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})).must(t)
+			_, there := probe.Object["machine"]
+			return there == stored
+		})
+	}
+	change("remove", false)
 
 	n := newFakeNode(t, "worker-1", critest.Containerd)
 	n.Set(n.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"))
@@ -78,31 +97,16 @@ func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 		said := a.stderr.String()
 		return strings.Contains(said, "unknown field") && strings.Contains(said, "machine") && strings.Contains(said, "deploy/crds")
 	})
-	_, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "worker-1", metav1.GetOptions{})
+	_, err = s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), "worker-1", metav1.GetOptions{})
 	equal(t, "there is no Lease", apierrors.IsNotFound(err), true)
 
-	newer()
-	s.stores(t, "machine", true)
+	change("add", true)
 	eventuallyWithin(t, time.Minute, "the report to have it", func() bool {
 		r := s.report(t, "worker-1")
 		return r != nil && r.Machine.MachineID != ""
 	})
 	s.fresh(t, "worker-1")
 	a.stop(t)
-}
-
-// stores waits until the API server keeps a field of reports, or drops it.
-func (s *stage) stores(t testing.TB, field string, want bool) {
-	t.Helper()
-	eventually(t, "the API server to know, or not to know, "+field, func() bool {
-		probe := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": sandboxReports.GroupVersion().String(), "kind": "SandboxReport", "metadata": map[string]any{"name": "probe"},
-			"observedAt": "2026-11-20T10:00:00Z", field: map[string]any{"machineID": "m"},
-		}}
-		stored := try(s.Dynamic().Resource(sandboxReports).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})).must(t)
-		_, there := stored.Object[field]
-		return there == want
-	})
 }
 
 // TestANodeWithoutAnAgentIsInspectedByHand: --cri asks the runtime itself.

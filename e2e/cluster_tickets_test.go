@@ -71,7 +71,7 @@ func (i *installation) playTwoThatAnswer(t *testing.T, d *tickets, web *corev1.P
 	t.Helper()
 	address := addressOn(t, web, "net1").String()
 	i.oracle.ignores(addressOn(t, web, "net1")) // it is handed out twice on purpose
-	check(t, i.of(harness.Reservations).Delete(t.Context(), address, metav1.DeleteOptions{}))
+	i.unreserve(t, address)
 	i.patch(t, harness.IPPools, "10.1.0.0-24", `{"metadata":{"annotations":{"ip-reconcile.dev/paused":"true"}},"spec":{"allocations":{"1":null}}}`)
 	late := i.start(t, workload("late", "worker-2", "blue"))
 	equal(t, "the address of the pod that came later", addressOn(t, late, "net1").String(), address)

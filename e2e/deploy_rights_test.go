@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -101,15 +100,8 @@ func TestTheReconcilersRightsAreTheseAndNoMore(t *testing.T) {
 	checkTrials(t, "it may", []trial{
 		{"get its own namespace", v, namespaces.get(metav1.NamespaceSystem), ""},
 		{"list its own namespace", v, namespaces.list(metav1.NamespaceSystem), ""},
-		{"write a reservation back", v, thing{harness.Reservations, metav1.NamespaceSystem, newReservation}.create("10.9.0.1"), ""},
+		{"write a reservation back", v, thing{harness.Reservations, metav1.NamespaceSystem, reserves("default/live")}.create("10.9.0.1"), ""},
 	})
-}
-
-func newReservation(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": harness.Reservations.GroupVersion().String(), "kind": "OverlappingRangeIPReservation",
-		"metadata": map[string]any{"name": name}, "spec": map[string]any{"podref": "default/live"},
-	}}
 }
 
 // The Deployment's own ServiceAccount and arguments, but for the addresses.

@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 // explanation is what explain -o json prints, beyond what outcome has.
@@ -107,7 +106,7 @@ func TestTheAdviceOnAConflictEndsIt(t *testing.T) {
 		check(t, s.CreateNAD(t.Context(), blue))
 		first = s.up(t, "worker-1", "first", blue)
 		s.forget(t, first)
-		check(t, s.of(harness.Reservations).Delete(t.Context(), first.ips[0], metav1.DeleteOptions{}))
+		s.unreserve(t, first.ips[0])
 		second = s.up(t, "worker-2", "second", blue)
 		equal(t, "the second's address", second.ips, first.ips)
 		one.writeReport(t, first.listed(v1alpha1.SandboxReady))

@@ -175,7 +175,7 @@ func (r *faultTrial) mending(t *testing.T) *mending {
 	m.whole = m.records(t)
 	m.patch(t, harness.IPPools, "10.9.0.0-24", `{"spec":{"allocations":{"1":null}}}`)
 	for _, address := range []string{"10.9.0.1", "10.9.0.2"} {
-		check(t, m.of(harness.Reservations).Delete(t.Context(), address, metav1.DeleteOptions{}))
+		m.unreserve(t, address)
 	}
 	return m
 }

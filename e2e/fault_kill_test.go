@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
@@ -236,7 +235,7 @@ func (s *stage) unrecorded(t testing.TB, one *agent) (all []*lostRecord) {
 	one.writeReport(t, content...)
 	for _, c := range all {
 		s.patch(t, harness.IPPools, c.pool, `{"spec":{"allocations":{"1":null}}}`)
-		check(t, s.of(harness.Reservations).Delete(t.Context(), c.pod.ips[0], metav1.DeleteOptions{}))
+		s.unreserve(t, c.pod.ips[0])
 	}
 	return all
 }

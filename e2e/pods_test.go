@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
@@ -61,7 +59,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 
 	s.play(t, "D3 a DEL of two families that finds no v4 reservation", func(t *testing.T) {
 		p := s.up(t, "worker-1", "p", dual)
-		check(t, s.of(harness.Reservations).Delete(t.Context(), "10.2.0.1", metav1.DeleteOptions{}))
+		s.unreserve(t, "10.2.0.1")
 		p.del(t)
 		p.leak(t)
 		before := s.contents(t)
@@ -120,7 +118,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 
 	s.play(t, "D6 and where its pod carries the address nothing is freed", func(t *testing.T) {
 		s.up(t, "worker-1", "p", blue)
-		check(t, s.of(harness.Reservations).Delete(t.Context(), "10.1.0.1", metav1.DeleteOptions{}))
+		s.unreserve(t, "10.1.0.1")
 		s.reservation(t, "10.1.0.1", "default/dead", 5*time.Minute)
 		before := s.contents(t)
 		s.judges(t, "10.1.0.0-24 10.1.0.1", "InUse AddressOnPod", "reservation 10.1.0.1", "Held ClaimedByOther")

@@ -7,10 +7,7 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 // TestWhatIsMissingIsWrittenBack has all that --repair mends in one run, since a
@@ -35,10 +32,10 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	for _, p := range []*pod{phantom, second} {
 		p.forceDelete(t)
 		s.forget(t, p)
-		check(t, s.of(harness.Reservations).Delete(t.Context(), p.ips[0], metav1.DeleteOptions{}))
+		s.unreserve(t, p.ips[0])
 	}
 	s.forget(t, live)
-	check(t, s.of(harness.Reservations).Delete(t.Context(), lacking.ips[0], metav1.DeleteOptions{}))
+	s.unreserve(t, lacking.ips[0])
 	before := s.contents(t)
 	equal(t, "what is left", len(before), len(whole)-6)
 	out := s.run(t)

@@ -3,14 +3,12 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -124,40 +122,31 @@ func TestWhatAUserWithTheRoleEditCanWrite(t *testing.T) {
 
 // newMirror is a pod that pretends to be the mirror of a static pod. The API server
 // wants such a pod to be bound to a node.
-func newMirror(name string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"name": name, "annotations": map[string]any{"kubernetes.io/config.mirror": "the UID of another"}},
-		"spec":     map[string]any{"nodeName": "worker-1", "containers": []any{map[string]any{"name": "app", "image": "e2e.invalid/none"}}},
-	}}
-}
+var newMirror = objects(podsResource, "Pod", map[string]any{
+	"metadata": map[string]any{"annotations": map[string]any{"kubernetes.io/config.mirror": "the UID of another"}},
+	"spec":     map[string]any{"nodeName": "worker-1", "containers": []any{map[string]any{"name": "app", "image": "e2e.invalid/none"}}},
+})
 
 func TestTheAPIServerBoundsAReport(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	admin := newVisitor(t, s.Config(), "")
-	many := func(sandboxes int, name string) attempt {
-		return func(ctx context.Context, v *visitor) error {
-			u, all := newReport("worker-1"), []any{}
-			for i := range sandboxes {
-				all = append(all, map[string]any{"id": fmt.Sprint(i), "state": "Ready", "name": name})
-			}
-			u.Object["sandboxes"] = all
-			_, err := v.Resource(sandboxReports).Create(ctx, u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-			return err
-		}
-	}
 	for what, c := range map[string]struct {
-		try  attempt
-		says string
+		sandboxes, id, name int // bytes
+		says                string
 	}{
-		"4,000 sandboxes":       {many(4000, ""), ""},
-		"one more":              {many(4001, ""), "must have at most 4000 items"},
-		"4,000 of a KiB each":   {many(4000, strings.Repeat("x", 1024)), "too large"},
-		"an id of 129 bytes":    {thing{sandboxReports, "", reportOf(strings.Repeat("x", 129))}.dryRun("worker-1"), "Too long: may not be"},
-		"an id of 128 as usual": {thing{sandboxReports, "", reportOf(strings.Repeat("x", 128))}.dryRun("worker-1"), ""},
+		"4,000 sandboxes":       {4000, 4, 0, ""},
+		"one more":              {4001, 4, 0, "must have at most 4000 items"},
+		"4,000 of a KiB each":   {4000, 4, 1024, "too large"},
+		"an id of 129 bytes":    {1, 129, 0, "Too long: may not be"},
+		"an id of 128 as usual": {1, 128, 0, ""},
 	} {
-		err := c.try(t.Context(), admin)
+		var all []any
+		for i := range c.sandboxes {
+			all = append(all, map[string]any{"id": fmt.Sprintf("%0*d", c.id, i), "state": "Ready", "name": strings.Repeat("x", c.name)})
+		}
+		fields := map[string]any{"observedAt": "2026-11-20T10:00:00Z", "sandboxes": all}
+		err := thing{sandboxReports, "", objects(sandboxReports, "SandboxReport", fields)}.dryRun("worker-1")(t.Context(), admin)
 		switch {
 		case c.says == "":
 			check(t, err)
@@ -166,14 +155,5 @@ func TestTheAPIServerBoundsAReport(t *testing.T) {
 		default:
 			contains(t, what, err.Error(), c.says)
 		}
-	}
-}
-
-// reportOf makes reports of one sandbox.
-func reportOf(id string) func(name string) *unstructured.Unstructured {
-	return func(name string) *unstructured.Unstructured {
-		u := newReport(name)
-		u.Object["sandboxes"] = []any{map[string]any{"id": id, "state": "Ready"}}
-		return u
 	}
 }

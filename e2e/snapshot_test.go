@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -85,7 +84,7 @@ func (s *stage) varied(t *testing.T) (live, leaked *pod) {
 	s.up(t, "worker-2", "mute", red).annotate(t, statusAnnotation, "")
 	s.up(t, "worker-2", "leaving", blue).delete(t, 600)
 	lacking := s.up(t, "worker-2", "lacking", blue).age(t, time.Hour)
-	check(t, s.of(harness.Reservations).Delete(t.Context(), lacking.ips[0], metav1.DeleteOptions{}))
+	s.unreserve(t, lacking.ips[0])
 	alone := s.up(t, "worker-2", "alone", blue).age(t, time.Hour)
 	s.forget(t, alone) // Unrecorded, and its reservation stands alone
 	s.reservation(t, "10.1.0.77", "default/nobody", time.Hour)

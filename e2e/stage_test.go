@@ -105,23 +105,6 @@ func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstruc
 	})
 }
 
-// olderCRD takes the field machine from the definition of reports, as an older version has it, until newer.
-func (s *stage) olderCRD(t testing.TB) (newer func()) {
-	t.Helper()
-	const path = "/spec/versions/0/schema/openAPIV3Schema/properties/machine"
-	versions, _, err := unstructured.NestedSlice(s.crd(t, sandboxReports).Object, "spec", "versions")
-	check(t, err)
-	machine, there, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "machine")
-	check(t, err)
-	equal(t, "the field is in the CRD", there, true)
-	change := func(op map[string]any) {
-		text := try(json.Marshal([]map[string]any{op})).must(t)
-		try(s.Dynamic().Resource(crds).Patch(t.Context(), "sandboxreports.ip-reconcile.dev", types.JSONPatchType, text, metav1.PatchOptions{})).must(t)
-	}
-	change(map[string]any{"op": "remove", "path": path})
-	return func() { change(map[string]any{"op": "add", "path": path, "value": machine}) }
-}
-
 // play runs a subtest and then removes what it made.
 func (s *stage) play(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
@@ -263,21 +246,25 @@ func (s *stage) patch(t testing.TB, r schema.GroupVersionResource, name, merge s
 // pool writes a pool by hand: entries by key, each as {"podref": …}.
 func (s *stage) pool(t testing.TB, name, cidr string, entries map[string]any) {
 	t.Helper()
-	_, err := s.of(harness.IPPools).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"range": cidr, "allocations": entries},
-	}}, metav1.CreateOptions{})
-	check(t, err)
+	pool := objects(harness.IPPools, "IPPool", map[string]any{"spec": map[string]any{"range": cidr, "allocations": entries}})(name)
+	try(s.of(harness.IPPools).Create(t.Context(), pool, metav1.CreateOptions{})).must(t)
+}
+
+// reserves makes reservations for a pod.
+func reserves(podRef string) func(name string) *unstructured.Unstructured {
+	return objects(harness.Reservations, "OverlappingRangeIPReservation", map[string]any{"spec": map[string]any{"podref": podRef}})
+}
+
+// unreserve deletes a reservation by hand.
+func (s *stage) unreserve(t testing.TB, name string) {
+	t.Helper()
+	check(t, s.of(harness.Reservations).Delete(t.Context(), name, metav1.DeleteOptions{}))
 }
 
 // reservation writes a reservation by hand, with an age.
 func (s *stage) reservation(t testing.TB, name, podRef string, age time.Duration) {
 	t.Helper()
-	_, err := s.of(harness.Reservations).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"podref": podRef},
-	}}, metav1.CreateOptions{})
-	check(t, err)
+	try(s.of(harness.Reservations).Create(t.Context(), reserves(podRef)(name), metav1.CreateOptions{})).must(t)
 	if age > 0 {
 		s.age(t, harness.Reservations, name, age)
 	}
@@ -356,11 +343,9 @@ func (s *stage) slices(t *testing.T, name string, pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		allocations = append(allocations, map[string]any{"nodeName": pairs[i], "sliceRange": pairs[i+1]})
 	}
-	try(s.of(harness.NodeSlicePools).Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "NodeSlicePool", "metadata": map[string]any{"name": name},
-		"spec":   map[string]any{"range": "10.4.0.0/16", "sliceSize": "/24"},
-		"status": map[string]any{"allocations": allocations},
-	}}, metav1.CreateOptions{})).must(t)
+	try(s.of(harness.NodeSlicePools).Create(t.Context(), objects(harness.NodeSlicePools, "NodeSlicePool", map[string]any{
+		"spec": map[string]any{"range": "10.4.0.0/16", "sliceSize": "/24"}, "status": map[string]any{"allocations": allocations},
+	})(name), metav1.CreateOptions{})).must(t)
 }
 
 // backup copies etcd's data and returns how to put it back: a plain restore, after
@@ -388,23 +373,9 @@ func (s *stage) offline(t testing.TB, do func()) {
 	check(t, s.StartAPI(t.Context()))
 }
 
-func (s *stage) leakByHand(t testing.TB) {
-	t.Helper()
-	s.pool(t, "10.1.0.0-24", "10.1.0.0/24", map[string]any{"77": entry("default/gone", noID)})
-}
-
 func (s *stage) outOfService(t testing.TB, node string) {
 	t.Helper()
-	s.patchNode(t, node, map[string]any{"spec": map[string]any{"taints": []corev1.Taint{
-		{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute},
-	}}})
-}
-
-func (s *stage) patchNode(t testing.TB, node string, patch map[string]any, subresource ...string) {
-	t.Helper()
-	_, err := s.Client().CoreV1().Nodes().Patch(context.Background(), node, types.StrategicMergePatchType,
-		try(json.Marshal(patch)).must(t), metav1.PatchOptions{}, subresource...)
-	check(t, err)
+	s.mustKubectl(t, "taint", "node", node, corev1.TaintNodeOutOfService+"=nodeshutdown:NoExecute")
 }
 
 // try(f()).must(t) is the value of a call that may not fail; by itself try does nothing.
