@@ -28,12 +28,10 @@ var besides = []struct {
 	{name: "A restore of etcd after 18 pods were rolled; 6 new ones start at once", restores: true, play: func(t *testing.T, m *match) {
 		m.deployment(t, "web", 12, "blue")
 		m.statefulSet(t, "db", 6, nil, "blue")
-		m.mustKubectl(t, "rollout", "status", "--timeout=180s", "deployment/web")
+		m.rolled(t, "deployment/web")
 		snapshot := try(m.cluster.Snapshot()).must(t)
 		m.mustKubectl(t, "rollout", "restart", "deployment/web", "statefulset/db")
-		for _, what := range []string{"deployment/web", "statefulset/db"} {
-			m.mustKubectl(t, "rollout", "status", "--timeout=300s", what)
-		}
+		m.rolled(t, "deployment/web", "statefulset/db")
 		m.restored(t, snapshot, 6, func() {})
 	}},
 	{name: "A restore of etcd brings 6 deleted pods back; 6 new ones start at once", restores: true, play: func(t *testing.T, m *match) {

@@ -65,9 +65,7 @@ func (i *installation) rolls(t *testing.T, there func()) {
 	t.Helper()
 	rolledOut := func() {
 		t.Helper()
-		for _, what := range []string{"deployment/web", "statefulset/db"} {
-			i.mustKubectl(t, "rollout", "status", "--timeout=480s", what)
-		}
+		i.rolled(t, "deployment/web", "statefulset/db")
 		there()
 	}
 	i.statefulSet(t, "db", inSet, func(s *appsv1.StatefulSet) {
@@ -109,7 +107,7 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	const pods = 100
 	began := time.Now()
 	i.deployment(t, "web", pods, "blue")
-	i.mustKubectl(t, "rollout", "status", "--timeout=600s", "deployment/web")
+	i.rolled(t, "deployment/web")
 	t.Logf("%d pods were there after %.0fs", pods, time.Since(began).Seconds())
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, pods+1)

@@ -64,13 +64,11 @@ func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) 
 			i := install(t, 2)
 			i.deployment(t, "web", 12, "blue")
 			i.statefulSet(t, "db", 6, nil, "blue")
-			i.mustKubectl(t, "rollout", "status", "--timeout=180s", "deployment/web")
+			i.rolled(t, "deployment/web")
 			i.leader(t)
 			snapshot := try(i.cluster.Snapshot()).must(t)
 			i.mustKubectl(t, "rollout", "restart", "deployment/web", "statefulset/db")
-			for _, what := range []string{"deployment/web", "statefulset/db"} {
-				i.mustKubectl(t, "rollout", "status", "--timeout=300s", what)
-			}
+			i.rolled(t, "deployment/web", "statefulset/db")
 			var names []string
 			done := i.restores(t, snapshot, func() {
 				names = i.create(t, "newcomer", "", 6)
@@ -84,9 +82,7 @@ func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) 
 			newcomers := i.runningWithin(t, 4*time.Minute, names...)
 			done().stood(t)
 			if restarted {
-				for _, what := range []string{"deployment/web", "statefulset/db"} {
-					i.mustKubectl(t, "rollout", "status", "--timeout=300s", what)
-				}
+				i.rolled(t, "deployment/web", "statefulset/db")
 			}
 			i.apart(t, newcomers...)
 			i.oracle.sees(t)

@@ -99,6 +99,14 @@ func (i *installation) rolledOut(t testing.TB, workloads ...string) {
 	}
 }
 
+// rolled waits until workloads of the namespace "default" are rolled out.
+func (i *installation) rolled(t testing.TB, workloads ...string) {
+	t.Helper()
+	for _, w := range workloads {
+		i.mustKubectl(t, "rollout", "status", "--timeout=600s", w)
+	}
+}
+
 // logProduct logs what the product's pods print, and on which node they are.
 func (i *installation) logProduct(t *testing.T) {
 	for _, p := range try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})).must(t).Items {

@@ -219,7 +219,7 @@ func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		equal(t, "ADDs that did not wait", ended(), 0)
 		check(t, leases.catchUp(t.Context()))
-		equal(t, "who held the Lease meanwhile", leases.holders(from), []string{kube.FenceHolder})
+		equal(t, "who held the Lease meanwhile", leases.holders("whereabouts", from), []string{kube.FenceHolder})
 		s.lowered(t)
 		fell := time.Now()
 		if age := time.Since(stood); age > timeout+30*time.Second {
@@ -261,7 +261,7 @@ func TestATimeWithoutTheAPIServerCostsADDsNextToNothing(t *testing.T) {
 		t.Error("that is too long")
 	}
 	check(t, leases.catchUp(t.Context()))
-	if who := leases.holders(from); slices.Contains(who, kube.FenceHolder) {
+	if who := leases.holders("whereabouts", from); slices.Contains(who, kube.FenceHolder) {
 		t.Errorf("a fence was raised: %v held the Lease", who)
 	}
 	for _, v := range []*server{first, second} {

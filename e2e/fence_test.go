@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
@@ -44,18 +43,12 @@ func (s *stage) adds(t *testing.T, name string, n int, networks ...harness.Netwo
 	return func() int { mu.Lock(); defer mu.Unlock(); return len(pods) }, func() []*pod { all.Wait(); return pods }
 }
 
-// holders are who held whereabouts' shared Lease from one revision on, each for as long
-// as that did not change; "" is nobody.
-func (h *history) holders(from uint64) (names []string) { return h.holdersOf("whereabouts", from) }
-
-// holdersOf are the same of another Lease.
-func (h *history) holdersOf(lease string, from uint64) (names []string) {
+// holders are who held a Lease from one revision on, each for as long as that did not change; "" is nobody.
+func (h *history) holders(lease string, from uint64) (names []string) {
 	for _, v := range h.during(lease, from, 1<<62) {
-		if v.object == nil {
-			continue
+		if v.object != nil {
+			names = append(names, v.spec("holderIdentity"))
 		}
-		holder, _, _ := unstructured.NestedString(v.object.Object, "spec", "holderIdentity")
-		names = append(names, holder)
 	}
 	return slices.Compact(names)
 }
@@ -65,7 +58,7 @@ func (h *history) fenced(t *testing.T, from uint64) {
 	t.Helper()
 	check(t, h.catchUp(t.Context()))
 	for _, name := range allLeases[metav1.NamespaceSystem] {
-		equal(t, "who held the Lease "+name+" meanwhile", h.holdersOf(name, from), []string{kube.FenceHolder})
+		equal(t, "who held the Lease "+name+" meanwhile", h.holders(name, from), []string{kube.FenceHolder})
 	}
 }
 
@@ -148,7 +141,7 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		leases, from := s.record(t, leasesResource), s.revision(t)
 		ended, wait := s.adds(t, "slow", 1, slow)
 		eventually(t, "ADD to hold the Lease", func() bool {
-			return slices.Contains(leases.holders(from), "default/slow-0")
+			return slices.Contains(leases.holders("whereabouts", from), "default/slow-0")
 		})
 		f := s.holder(t, "us").Fence()
 		f.Lead()

@@ -36,6 +36,14 @@ type version struct {
 	object   *unstructured.Unstructured
 }
 
+// spec is a text in the spec of what was there.
+func (v version) spec(field string) (text string) {
+	if v.object != nil {
+		text, _, _ = unstructured.NestedString(v.object.Object, "spec", field)
+	}
+	return text
+}
+
 // An etcdPair is a key with its value, as etcd's gateway for JSON has it.
 type etcdPair struct {
 	Key, Value  []byte

@@ -85,11 +85,7 @@ func (h *history) holds(t *testing.T, lease string) (n int) {
 	check(t, h.catchUp(t.Context()))
 	before := ""
 	for _, v := range h.during(lease, 1, 1<<62) {
-		holder := ""
-		if v.object != nil {
-			spec, _ := v.object.Object["spec"].(map[string]any)
-			holder, _ = spec["holderIdentity"].(string)
-		}
+		holder := v.spec("holderIdentity")
 		if holder != "" && holder != before {
 			n++
 		}
@@ -185,18 +181,13 @@ func (h *history) longest(t *testing.T, lease string) (most time.Duration) {
 	check(t, h.catchUp(t.Context()))
 	var since time.Time
 	for _, v := range h.during(lease, 1, 1<<62) {
-		if v.object == nil {
-			continue
-		}
-		spec, _ := v.object.Object["spec"].(map[string]any)
 		at := func(field string) time.Time {
-			text, _ := spec[field].(string)
-			when, _ := time.Parse(time.RFC3339Nano, text)
+			when, _ := time.Parse(time.RFC3339Nano, v.spec(field))
 			return when
 		}
-		if holder, _ := spec["holderIdentity"].(string); holder != "" {
+		if v.spec("holderIdentity") != "" {
 			since = at("acquireTime")
-		} else if !since.IsZero() {
+		} else if !since.IsZero() && v.object != nil {
 			most, since = max(most, at("renewTime").Sub(since)), time.Time{}
 		}
 	}

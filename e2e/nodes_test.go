@@ -54,10 +54,16 @@ func (n *fakeNode) sandbox(t testing.TB, i int, cidr, ip string) critest.Sandbox
 		ID: fmt.Sprintf("%064x", i+1), Namespace: "default", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
 		CreatedAt: time.Now().Add(-time.Hour), NetNS: filepath.Join(n.netns, fmt.Sprintf("cni-%d", i)),
 	}
-	check(t, os.WriteFile(b.NetNS, nil, 0o600))
-	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge", "ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
+	n.attach(t, b)
 	n.whereabouts(t, b, cidr, ip)
 	return b
+}
+
+// attach makes up its network namespace, and its eth0 in the cache.
+func (n *fakeNode) attach(t testing.TB, b critest.Sandbox) {
+	t.Helper()
+	check(t, os.WriteFile(b.NetNS, nil, 0o600))
+	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge", "ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
 }
 
 // whereabouts makes up what Multus keeps of its net1 with an address of whereabouts.
@@ -153,18 +159,11 @@ func (n *fakeNode) owned(t testing.TB, p *pod) critest.Sandbox {
 		ID: p.sandbox.ID, Namespace: p.Namespace, Name: p.Name, UID: string(p.UID),
 		CreatedAt: time.Now().Add(-time.Hour), NetNS: filepath.Join(n.netns, p.sandbox.ID[:12]),
 	}
-	check(t, os.WriteFile(b.NetNS, nil, 0o600))
-	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge", "ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
+	n.attach(t, b)
 	for _, a := range p.addresses() {
 		n.whereabouts(t, b, a.Range, a.IP)
 	}
 	return b
-}
-
-// another makes up a sandbox of no interest, whose namespace shows that the folder
-// of namespaces is the node's.
-func (n *fakeNode) another(t testing.TB) critest.Sandbox {
-	return n.sandbox(t, 900, "10.9.0.0/24", "10.9.0.9")
 }
 
 // forget removes a sandbox's files, as DEL and the end of its namespace do.
@@ -218,12 +217,6 @@ func (n *realNode) startAgent(t testing.TB, more ...string) {
 	n.agent = start(t, n.Command(context.Background(), program, append([]string{"--node", n.name, "--outside-pod",
 		"--kubeconfig", n.s.Kubeconfig(), "--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...))
 	n.agent.logOnFailure(n.name)
-}
-
-// stopAgent ends it as kubelet does.
-func (n *realNode) stopAgent(t testing.TB) {
-	t.Helper()
-	n.agent.stop(t)
 }
 
 // A livePod is a pod in the real runtime, on a whereabouts network by Multus.

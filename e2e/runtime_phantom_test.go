@@ -121,7 +121,7 @@ func TestAShimThatHangsCostsOnlyItsOwnSandbox(t *testing.T) {
 		hung, other := n.up(t, "hung", blue), n.up(t, "other", blue)
 		n.sees(t, hung.id, "Ready")
 		n.sees(t, other.id, "Ready")
-		n.stopAgent(t)
+		n.agent.stop(t)
 		shim := shimOf(t, hung.id)
 		check(t, syscall.Kill(shim, syscall.SIGSTOP))
 		t.Cleanup(func() { syscall.Kill(shim, syscall.SIGCONT) })
@@ -142,7 +142,7 @@ func TestAShimThatHangsCostsOnlyItsOwnSandbox(t *testing.T) {
 		}
 		s.judges(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod")
 		s.lost(t, before, entryAndReservation(2)...)
-		n.stopAgent(t)
+		n.agent.stop(t)
 		// containerd 1.6 gives up on the shim when the agent gives up on containerd, and then answers as if
 		// it had asked (services/tasks/local.go, getProcessState): either may be first.
 		if said := n.agent.stderr.String(); flavour.Name != harness.ContainerdDebian.Name || strings.Contains(said, hung.id) {

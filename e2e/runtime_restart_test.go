@@ -101,7 +101,7 @@ func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
 
 		// That its namespace is not in the folder proves nothing to an agent that does
 		// not know yet that it is the right folder.
-		n.stopAgent(t)
+		n.agent.stop(t)
 		n.startAgent(t)
 		ends[1]()
 		n.answers(t, "10.1.0.2", false)
@@ -260,7 +260,7 @@ type health string
 func (n *realNode) serving(t testing.TB, more ...string) health {
 	t.Helper()
 	if n.agent.cmd.ProcessState == nil {
-		n.stopAgent(t)
+		n.agent.stop(t)
 	}
 	h := health(freeAddress(t))
 	n.startAgent(t, append(more, "--metrics-bind-address", string(h))...)

@@ -125,7 +125,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		second.said(t, works)
 		check(t, leases.catchUp(t.Context()))
 		// It is given back: nobody waits until it expires.
-		holders := leases.holdersOf("ip-reconcile", from)
+		holders := leases.holders("ip-reconcile", from)
 		if len(holders) != 3 || holders[1] != "" {
 			t.Errorf("the Lease of the leader was held by %q in turn", holders)
 		}

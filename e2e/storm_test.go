@@ -73,14 +73,6 @@ func (h *holding) recorded(pool *unstructured.Unstructured) bool {
 	return false
 }
 
-func (h *holding) reserved(reservation *unstructured.Unstructured) bool {
-	if reservation == nil {
-		return false
-	}
-	podRef, _, _ := unstructured.NestedString(reservation.Object, "spec", "podref")
-	return podRef == h.podRef
-}
-
 // A ledger has all holdings, and notices when two live sandboxes share an address.
 type ledger struct {
 	mu    sync.Mutex
@@ -140,7 +132,7 @@ func (l *ledger) check(pools, reservations *history, now uint64) (freed, bare []
 		if i := slices.IndexFunc(entries, func(v version) bool { return !h.recorded(v.object) }); i >= 0 {
 			freed = append(freed, fmt.Errorf("at revision %d there is no entry for %s, which lived from %d to %d", entries[i].revision, h, h.from, until))
 		}
-		if i := slices.IndexFunc(reserved, func(v version) bool { return !h.reserved(v.object) }); i >= 0 {
+		if i := slices.IndexFunc(reserved, func(v version) bool { return v.spec("podref") != h.podRef }); i >= 0 {
 			bare = append(bare, fmt.Errorf("at revision %d there is no reservation %s for %s, which lived from %d to %d", reserved[i].revision, h.reservation, h, h.from, until))
 		}
 	}
