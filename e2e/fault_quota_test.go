@@ -20,13 +20,12 @@ func TestAnEtcdThatGetsFullDuringAReleaseLeavesNothingForGood(t *testing.T) {
 	live, web, lost := s.up(t, "worker-1", "live", blue), s.up(t, "worker-1", "web", blue).leak(t), s.up(t, "worker-2", "lost", blue).leak(t)
 	before := s.contents(t)
 	full := sync.OnceFunc(func() { s.etcd(t, "maintenance/alarm", map[string]any{"action": "ACTIVATE", "alarm": "NOSPACE"}) })
-	p := &proxy{before: func(r *http.Request) int {
+	through := s.seen(t, func(r *http.Request) {
 		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/ippools/") {
 			full()
 		}
-		return 0
-	}}
-	out := s.productAs(t, p.start(t, s), "run", "--confirm-after", "0")
+	})
+	out := s.productAs(t, through, "run", "--confirm-after", "0")
 	out.exits(t, 1)
 	equal(t, "failed", places(out.Failed), at(web)+", "+at(lost))
 	contains(t, "what is said", out.message(at(web)), "database space exceeded")

@@ -31,7 +31,7 @@ func TestMeasure_Agent(t *testing.T) {
 	const sandboxes, seconds = 250, 45 // in full everywhere: it mostly waits
 	var mu sync.Mutex
 	calls := map[string]int{}
-	p := &proxy{before: func(r *http.Request) int {
+	through := s.seen(t, func(r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		what := r.Method + " " + r.URL.Path
@@ -39,9 +39,7 @@ func TestMeasure_Agent(t *testing.T) {
 			what = "WATCH " + r.URL.Path
 		}
 		calls[what]++
-		return 0
-	}}
-	through := p.start(t, s)
+	})
 	idle, busy, large := newFakeNode(t, "idle", critest.Containerd), newFakeNode(t, "busy", critest.Containerd), newFakeNode(t, "large", critest.Containerd)
 	fill := func(n *fakeNode, count int) (all []critest.Sandbox) {
 		for i := range count {
@@ -158,7 +156,7 @@ func TestMeasure_Serve(t *testing.T) {
 
 	var mu sync.Mutex
 	calls, watches, pulses, last := map[string]int{}, 0, 0, time.Now()
-	p := &proxy{before: func(r *http.Request) int {
+	through := s.seen(t, func(r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch q := r.URL.Query(); {
@@ -170,9 +168,8 @@ func TestMeasure_Serve(t *testing.T) {
 			calls[r.Method+" "+r.URL.Path]++
 			last = time.Now()
 		}
-		return 0
-	}}
-	v := s.serve(t, p.start(t, s))
+	})
+	v := s.serve(t, through)
 	v.is(t, `ip_reconcile_allocations{reason="AddressOnPod",verdict="InUse"}`, float64(pods))
 	once := func(what string, each func(second int)) (quiet bool) {
 		t.Helper()

@@ -5,9 +5,6 @@ package e2e
 import (
 	"fmt"
 	"maps"
-	"net/http"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,25 +47,14 @@ func TestMeasure_ReleaseInAFewHolds(t *testing.T) {
 	checked.exits(t, 1)
 	equal(t, "summary", fmt.Sprint(checked.Summary.counts), fmt.Sprintf("{%d %d %d 0 %d %d 0}", c.Pools, c.Entries(), c.Pods, c.Stale, c.Entries()))
 
-	var deletes, creates, patches atomic.Int64
-	p := &proxy{before: func(r *http.Request) int {
-		switch resource := strings.Contains(r.URL.Path, harness.Reservations.Resource); {
-		case resource && r.Method == http.MethodDelete:
-			deletes.Add(1)
-		case resource && r.Method == http.MethodPost:
-			creates.Add(1)
-		case r.Method == http.MethodPatch:
-			patches.Add(1)
-		}
-		return 0
-	}}
+	kubeconfig, made := s.counted(t)
 	leases := s.record(t, leasesResource)
-	out := product(t, "run", "--confirm-after", "0", "-o", "json", "--kubeconfig", p.start(t, s))
+	out := product(t, "run", "--confirm-after", "0", "-o", "json", "--kubeconfig", kubeconfig)
 	out.exits(t, 0)
 	equal(t, "released", len(out.Released), len(stale))
 	s.lost(t, before, stale...)
-	equal(t, "reservations put back", creates.Load(), 0)
-	equal(t, "deletes of reservations", deletes.Load(), c.Stale)
+	equal(t, "reservations put back", made.count("POST ", "/"+harness.Reservations.Resource), 0)
+	equal(t, "deletes of reservations", made.count("DELETE ", "/"+harness.Reservations.Resource), c.Stale)
 	holds := leases.holds(t, "whereabouts")
 	// Two on an idle machine. Where a write takes seconds batches shrink, but never to
 	// one hold for each few entries.
@@ -76,7 +62,7 @@ func TestMeasure_ReleaseInAFewHolds(t *testing.T) {
 		t.Errorf("the Lease was taken %d times, want %d times at most", holds, most)
 	}
 	t.Logf("run freed %d entries and as many reservations beside %d pods in %.1fs, in %d holds with %d patches and %d requests over all",
-		c.Stale, c.Pods, out.took.Seconds(), holds, patches.Load(), p.requests.Load())
+		c.Stale, c.Pods, out.took.Seconds(), holds, made.count("PATCH "), made.count())
 }
 
 // holds counts how often a Lease was taken from nobody or from somebody else.
@@ -135,42 +121,25 @@ func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 			equal(t, "entries and reservations", len(before), 2*c.pods)
 			s.loseRecords(t, c.pools)
 
-			var patches, creates atomic.Int64
-			var first, entries, last atomic.Int64 // writes, in milliseconds
-			p := &proxy{before: func(r *http.Request) int {
-				switch resource := strings.Contains(r.URL.Path, harness.Reservations.Resource); {
-				case resource && r.Method == http.MethodPost:
-					creates.Add(1)
-				case r.Method == http.MethodPatch:
-					patches.Add(1)
-				default:
-					return 0
-				}
-				now := time.Now().UnixMilli()
-				if r.Method == http.MethodPatch {
-					entries.Store(now)
-				}
-				first.CompareAndSwap(0, now)
-				last.Store(now)
-				return 0
-			}}
+			kubeconfig, made := s.counted(t)
 			leases := s.record(t, leasesResource)
-			out := product(t, append([]string{"recover", "--yes", "--kubeconfig", p.start(t, s)}, c.more...)...)
+			out := product(t, append([]string{"recover", "--yes", "--kubeconfig", kubeconfig}, c.more...)...)
 			out.exits(t, 0)
 			if after := s.contents(t).withoutUIDs(); !maps.Equal(after, before) {
 				t.Errorf("%d entries and reservations are there again, want the %d of before", len(after), len(before))
 			}
-			if patches.Load() > 4*int64(c.pools) {
-				t.Errorf("%d patches for %d pools", patches.Load(), c.pools)
+			patches := made.count("PATCH ")
+			if patches > 4*c.pools {
+				t.Errorf("%d patches for %d pools", patches, c.pools)
 			}
-			equal(t, "reservations created", creates.Load(), int64(c.pods))
+			equal(t, "reservations created", made.count("POST ", "/"+harness.Reservations.Resource), c.pods)
 			holds := leases.holds(t, "whereabouts")
 			const most = 40 // the machine may be loaded: then less fits in a hold
 			if (holds == 0) != (c.more != nil) || holds > most {
 				t.Errorf("the Lease was taken %d times, want %d times at most", holds, most)
 			}
-			t.Logf("%d entries and as many reservations were back %.1fs after the minute of waiting, the last entries %.1fs and the last reservation %.1fs after the first write; %d patches in %d holds, the longest of %.2fs; %d requests over all",
-				c.pods, out.took.Seconds()-60, float64(entries.Load()-first.Load())/1000, float64(last.Load()-first.Load())/1000, patches.Load(), holds, leases.longest(t, "whereabouts").Seconds(), p.requests.Load())
+			t.Logf("%d entries and as many reservations were back %.1fs after the minute of waiting; %d patches in %d holds, the longest of %.2fs; %d requests over all",
+				c.pods, out.took.Seconds()-60, patches, holds, leases.longest(t, "whereabouts").Seconds(), made.count())
 		})
 	}
 }

@@ -63,11 +63,13 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 				web = s.pending(t, "worker-2", "web", blue)
 				addLeft = s.has(t, web)
 			})
-			p := &proxy{before: func(r *http.Request) int { back(r); return 0 }}
+			l, kubeconfig := s.link(t)
 			if moment.answered {
-				p = &proxy{after: back}
+				l.suffers(faults{answered: back})
+			} else {
+				l.suffers(faults{refuse: func(r *http.Request) int { back(r); return 0 }})
 			}
-			out := s.productAs(t, p.start(t, s), "run", "--confirm-after", "0", "--without-lease")
+			out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0", "--without-lease")
 			equal(t, "put back", s.has(t, web) != addLeft, moment.recreated)
 			equal(t, "released", places(out.Released), "")
 		})
@@ -94,7 +96,7 @@ func TestTwoRunsAtOnceFreeEverythingOnce(t *testing.T) {
 				begins := once(func(r *http.Request) bool {
 					return asks(http.MethodGet, "/ippools/")(r) || strings.HasSuffix(r.URL.Path, "/leases/whereabouts")
 				}, func() { judged.Done(); judged.Wait() })
-				through := (&proxy{before: func(r *http.Request) int { begins(r); return 0 }}).start(t, s)
+				through := s.seen(t, begins)
 				running.Go(func() error {
 					both[i] = s.productAs(t, through, slices.Concat([]string{"run", "--confirm-after", "0"}, flags)...)
 					return nil
@@ -125,14 +127,15 @@ func TestPodsThatComeWhileARunReadsAndWritesKeepTheirAddresses(t *testing.T) {
 	s.up(t, "worker-1", "leaked", blue).leak(t)
 	var came []*pod
 	var mu sync.Mutex // reads come several at once
-	p := &proxy{after: func(r *http.Request) {
+	l, kubeconfig := s.link(t)
+	l.suffers(faults{answered: func(r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		if r.Method == http.MethodGet && len(came) < 12 && !strings.Contains(r.URL.Path, "lease") {
 			came = append(came, s.up(t, "worker-2", fmt.Sprintf("new-%d", len(came)), blue))
 		}
-	}}
-	out := s.productAs(t, p.start(t, s), "run", "--confirm-after", "0")
+	}})
+	out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
 	equal(t, "released", places(out.Released), "10.1.0.0-24 10.1.0.1, reservation 10.1.0.1")
 	all := s.contents(t)
 	for _, p := range came {

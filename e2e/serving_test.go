@@ -4,28 +4,18 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
-	"log"
 	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -147,69 +137,6 @@ func (s *stage) event(t testing.TB, reason, kind, name string) (message string) 
 // promptly is what the issue of a proof may take until the address is free: a second or two, and what a loaded
 // machine adds. Nothing but an event has it freed within that time: a server observes by itself every 5 min.
 const promptly = time.Minute
-
-// A proxy stands between the product and the API server, to let things happen
-// at a certain moment of a run.
-type proxy struct {
-	// before is asked before a request is passed on; one for which it returns
-	// a status is not passed on, and answered so.
-	before func(r *http.Request) (status int)
-	// after is told when the API server has answered, before the product is.
-	after    func(r *http.Request)
-	requests atomic.Int64
-}
-
-// start returns a kubeconfig that leads through the proxy, as the admin.
-func (p *proxy) start(t *testing.T, s *stage) (kubeconfig string) {
-	t.Helper()
-	to := s.reverseProxy(t)
-	to.ModifyResponse = func(r *http.Response) error {
-		if p.after != nil {
-			p.after(r.Request)
-		}
-		return nil
-	}
-	return through(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.requests.Add(1)
-		if p.before != nil {
-			if status := p.before(r); status != 0 {
-				http.Error(w, "the proxy of the test says so", status)
-				return
-			}
-		}
-		to.ServeHTTP(w, r)
-	}))
-}
-
-// reverseProxy passes requests on to the API server, as the admin.
-func (s *stage) reverseProxy(t testing.TB) *httputil.ReverseProxy {
-	return proxyTo(t, s.Config())
-}
-
-func proxyTo(t testing.TB, config *rest.Config) *httputil.ReverseProxy {
-	to := httputil.NewSingleHostReverseProxy(try(url.Parse(config.Host)).must(t))
-	to.Transport, to.ErrorLog = try(rest.TransportFor(config)).must(t), quiet // what is cut is cut on purpose
-	return to
-}
-
-var quiet = log.New(io.Discard, "", 0)
-
-// through starts a proxy for the product, and writes a kubeconfig that leads through it. Requests under way end with the test.
-func through(t testing.TB, handler http.Handler) (kubeconfig string) {
-	t.Helper()
-	server := httptest.NewUnstartedServer(handler)
-	open, end := context.WithCancel(context.Background())
-	server.Config.ErrorLog, server.Config.BaseContext = quiet, func(net.Listener) context.Context { return open }
-	server.Start()
-	t.Cleanup(func() { end(); server.CloseClientConnections(); server.Close() })
-	config := clientcmdapi.NewConfig()
-	config.Clusters["e2e"] = &clientcmdapi.Cluster{Server: server.URL} // which asks for no credentials
-	config.Contexts["e2e"] = &clientcmdapi.Context{Cluster: "e2e"}
-	config.CurrentContext = "e2e"
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	check(t, clientcmd.WriteToFile(*config, path))
-	return path
-}
 
 // holder makes a Cluster that holds Leases under a name.
 func (s *stage) holder(t *testing.T, identity string) *kube.Cluster {

@@ -34,7 +34,7 @@ func TestStatusNamesEachFaultAndNoneInAHealthyInstall(t *testing.T) {
 		t.Errorf("something is not known in a healthy install:\n%s", out.stdout)
 	}
 	i.status(t, "-o", "json").exits(t, 0) // by the published schema
-	for _, f := range faults() {
+	for _, f := range statusFaults() {
 		t.Run(f.name, func(t *testing.T) {
 			undo := f.plant(t, i)
 			var out *outcome
@@ -170,7 +170,7 @@ func (f fault) may(line string) bool {
 	})
 }
 
-func faults() []fault {
+func statusFaults() []fault {
 	return []fault{
 		{name: "no right to Leases", says: []string{"✗ ServiceAccount kube-system/ip-reconcile may not", "get, create, update leases in kube-system"},
 			plant: func(t *testing.T, i *statusStage) func() {
