@@ -140,7 +140,7 @@ func TestARestoreWithAnAgentDownEndangersOnlyTheAddressesOfThatNode(t *testing.T
 	var names []string
 	done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", "", 2*pods) })
 	newcomers := i.runningWithin(t, 5*time.Minute, names...)
-	done().stood(t)
+	done().stands(t)
 	contains(t, "the event", i.event(t, "FenceTimedOut", "Pod", ""), "not all is settled", "nodes that have not written their report since: worker-2")
 	out := i.asPod(t, "check")
 	contains(t, "the notes", out.stderr, "node worker-2 has not written its SandboxReport since")

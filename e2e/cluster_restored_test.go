@@ -3,18 +3,16 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // Pods are made from the first second on after a restore: no controller waits until the
@@ -44,7 +42,7 @@ func TestNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 			began := time.Now()
 			newcomers := i.runningWithin(t, 4*time.Minute, names...)
 			t.Logf("%d newcomers ran after %.1fs", c.pods, time.Since(began).Seconds())
-			done().stood(t)
+			done().stands(t)
 			running := append(newcomers, kept)
 			if c.ends {
 				eventuallyWithin(t, 2*time.Minute, "the phantoms' entries to go", func() bool { return len(i.contents(t)) == 2*len(running) })
@@ -80,7 +78,7 @@ func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) 
 				}
 			})
 			newcomers := i.runningWithin(t, 4*time.Minute, names...)
-			done().stood(t)
+			done().stands(t)
 			if restarted {
 				i.rolled(t, "deployment/web", "statefulset/db")
 			}
@@ -110,7 +108,7 @@ func TestTheAddressesOfPodsOfThePastAreFreedAfterARestore(t *testing.T) {
 		names = i.create(t, "newcomer", "", 6)
 	})
 	newcomers := i.runningWithin(t, 4*time.Minute, names...)
-	done().stood(t)
+	done().stands(t)
 	i.apart(t, newcomers...)
 	eventuallyWithin(t, 2*time.Minute, "the entries of the past to go", func() bool { return len(i.contents(t)) == 2*(1+len(newcomers)) })
 }
@@ -133,92 +131,25 @@ func TestTheOtherReplicaFencesWhenARestoreCostsTheLeadersNode(t *testing.T) {
 	var names []string
 	done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", other.Name, pods) })
 	newcomers := i.runningWithin(t, 5*time.Minute, names...)
-	done().stood(t)
+	done().stands(t)
 	i.apart(t, append(newcomers, phantoms...)...)
 	equal(t, "the entry of the pod on the lost node is there", i.contents(t)["10.1.0.0-24 1"] != "", true)
 }
 
-// fenceHolder begins the identity of who holds whereabouts' Leases as a fence.
-const fenceHolder = "ip-reconcile/fence"
-
-// A restore is a restore of etcd as it was seen from outside: when the API server
-// answered again, and when the fence stood and fell.
-type restore struct {
-	answered, fenced, open time.Time
-}
-
-// stood checks that there was a fence.
-func (r *restore) stood(t *testing.T) {
-	t.Helper()
-	if r.fenced.IsZero() {
-		t.Error("there was no fence")
-	}
-}
-
-func (r *restore) String() string {
-	if r.fenced.IsZero() {
-		return "no fence was seen"
-	}
-	text := fmt.Sprintf("the fence stood %.1fs after the API server answered", r.fenced.Sub(r.answered).Seconds())
-	if !r.open.IsZero() {
-		text += fmt.Sprintf(", for %.1fs", r.open.Sub(r.fenced).Seconds())
-	}
-	return text
-}
-
 // restores puts a backup back, perhaps with flags of etcdutl, with what begins at the
-// moment in which kubelets can hear of new pods. Its answer is complete when done returns.
-func (i *installation) restores(t *testing.T, snapshot string, atOnce func(), flags ...string) (done func() *restore) {
+// moment in which kubelets can hear of new pods. What is seen of the fence is complete when done returns.
+func (i *installation) restores(t *testing.T, snapshot string, atOnce func(), flags ...string) (done func() *fenceSeen) {
 	t.Helper()
 	revision := try(i.cluster.Revision(t.Context())).must(t)
-	r, ctx, stop := &restore{}, t.Context(), make(chan struct{})
-	var wg sync.WaitGroup
-	before := time.Now()
-	wg.Go(func() {
-		leases := i.Client().CoordinationV1().Leases(metav1.NamespaceSystem)
-		away := false
-		for tick := time.NewTicker(50 * time.Millisecond); ; {
-			asking, cancel := context.WithTimeout(ctx, time.Second)
-			l, err := leases.Get(asking, "whereabouts", metav1.GetOptions{})
-			cancel()
-			answered := err == nil || apierrors.IsNotFound(err)
-			away = away || !answered
-			held := err == nil && strings.HasPrefix(ptr.Deref(l.Spec.HolderIdentity, ""), fenceHolder)
-			switch {
-			case !away:
-			case answered && r.answered.IsZero():
-				r.answered = time.Now()
-				fallthrough
-			case answered && held && r.fenced.IsZero():
-				if held {
-					r.fenced = time.Now()
-				}
-			case answered && !held && !r.fenced.IsZero():
-				r.open = time.Now()
-			}
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-			}
-			if !r.open.IsZero() {
-				return
-			}
-		}
-	})
+	fence, before := i.watchFence(t), time.Now()
 	i.restore(t, snapshot, flags...)
-	check(t, i.cluster.CatchUp(ctx, revision))
+	check(t, i.cluster.CatchUp(t.Context(), revision))
 	atOnce()
 	t.Logf("etcd was restored and had caught up after %.1fs", time.Since(before).Seconds())
-	return sync.OnceValue(func() *restore {
-		within(2*time.Minute, 100*time.Millisecond, func() bool {
-			l, err := i.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, "whereabouts", metav1.GetOptions{})
-			return err == nil && !strings.HasPrefix(ptr.Deref(l.Spec.HolderIdentity, ""), fenceHolder)
-		})
-		close(stop)
-		wg.Wait()
-		t.Log(r)
-		return r
+	return sync.OnceValue(func() *fenceSeen {
+		within(2*time.Minute, 100*time.Millisecond, func() bool { return i.heldBy(t, "whereabouts") != kube.FenceHolder })
+		t.Log(fence)
+		return fence
 	})
 }
 

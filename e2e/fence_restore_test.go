@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"net/http"
 	"os"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -27,29 +25,6 @@ func restores(t testing.TB) int {
 		return try(strconv.Atoi(text)).must(t)
 	}
 	return 3
-}
-
-// fencedAfter waits, from before the API server is back, until whereabouts' Lease is the
-// fence's, and sends how long after its first answer that was.
-func (s *stage) fencedAfter(ctx context.Context) <-chan time.Duration {
-	took := make(chan time.Duration, 1)
-	go func() {
-		var answered time.Time
-		for ctx.Err() == nil {
-			asked, cancel := context.WithTimeout(ctx, time.Second)
-			l, err := s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(asked, "whereabouts", metav1.GetOptions{})
-			cancel()
-			if err == nil && answered.IsZero() {
-				answered = time.Now()
-			}
-			if err == nil && ptr.Deref(l.Spec.HolderIdentity, "") == kube.FenceHolder {
-				took <- time.Since(answered)
-				return
-			}
-			time.Sleep(10 * time.Millisecond)
-		}
-	}()
-	return took
 }
 
 // keepAdding makes ADDs for pods, each again until it is done, as kubelet does. It returns
@@ -113,18 +88,11 @@ func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
 			return replicas[0].ready() && replicas[1].ready()
 		})
 		time.Sleep(2 * time.Second) // for a pulse that sees the newest revision
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-		took := s.fencedAfter(ctx)
+		fence := s.watchFence(t)
 		ended, wait := keepAdding(newcomers, blue)
 		restore()
-		select {
-		case d := <-took:
-			times = append(times, d)
-		case <-ctx.Done():
-			t.Fatal("no fence stands")
-		}
+		times = append(times, fence.stands(t))
 		slipped += ended()
-		cancel()
 		began := time.Now()
 		wait(t)
 		waited = append(waited, time.Since(began))
@@ -147,24 +115,17 @@ func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
 	}
 }
 
-// ready asks the server's own probe.
-func (v *server) ready() bool {
-	resp, err := http.Get("http://" + v.health + "/readyz")
+// ready asks the server's own probe; runs, whether it answers at all: one that led ends when it could not renew for 10 s.
+func (v *server) ready() bool { return v.probe("readyz") == http.StatusOK }
+func (v *server) runs() bool  { return v.probe("healthz") != 0 }
+
+func (v *server) probe(path string) (status int) {
+	resp, err := http.Get("http://" + v.health + "/" + path)
 	if err != nil {
-		return false
+		return 0
 	}
 	resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
-}
-
-// runs reports whether the server answers at all: one that led ends when it could not
-// renew for 10 s.
-func (v *server) runs() bool {
-	resp, err := http.Get("http://" + v.health + "/healthz")
-	if err == nil {
-		resp.Body.Close()
-	}
-	return err == nil
+	return resp.StatusCode
 }
 
 // TestAFenceOutlivesTheReplicaThatRaisedIt: an agent that is not heard after the restore
@@ -186,17 +147,10 @@ func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
 	s.outgrows(t, s.revision(t)+20)
 	eventually(t, "both replicas to watch", func() bool { return first.ready() && second.ready() })
 	time.Sleep(2 * time.Second)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	took := s.fencedAfter(ctx)
+	fence := s.watchFence(t)
 	one.change(func() { // it is not heard any more
 		restore()
-		select {
-		case d := <-took:
-			t.Logf("the fence stood %s after the API server's first answer", d.Round(time.Millisecond))
-		case <-ctx.Done():
-			t.Fatal("no fence stands")
-		}
+		t.Logf("the fence stood %s after the API server's first answer", fence.stands(t).Round(time.Millisecond))
 		stood := time.Now()
 		second.said(t, "etcd was restored: whereabouts' Leases are kept")
 		leases := s.record(t, leasesResource)

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -199,17 +198,10 @@ func TestAfterARestoreThePoolsSayBehindTheFenceWhatRuns(t *testing.T) {
 			time.Sleep(2 * time.Second) // for a pulse that sees the newest revision
 			equal(t, "entries and reservations", len(s.contents(t)), 0)
 
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-			defer cancel()
-			fenced := s.fencedAfter(ctx)
+			fence := s.watchFence(t)
 			restore()
 			answers := time.Now()
-			var after time.Duration
-			select {
-			case after = <-fenced:
-			case <-ctx.Done():
-				t.Fatal("no fence stands")
-			}
+			after := fence.stands(t)
 			stood := time.Now()
 			eventuallyWithin(t, 2*time.Minute, "all to be back", func() bool { return len(s.contents(t)) == 2*c.addresses })
 			rebuilt := time.Since(answers)

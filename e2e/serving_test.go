@@ -11,10 +11,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -166,4 +168,57 @@ func (s *stage) leases(t *testing.T) map[string]string {
 		}
 	}
 	return versions
+}
+
+// A fenceSeen is what is seen from outside of a fence after a restore of etcd.
+type fenceSeen struct {
+	mu                     sync.Mutex
+	answered, fenced, open time.Time // when the API server answered again, and when the fence stood and fell
+}
+
+// watchFence watches, from before the API server goes away, until a fence has fallen or the test ends.
+func (s *stage) watchFence(t *testing.T) *fenceSeen {
+	f, ctx, leases := &fenceSeen{}, t.Context(), s.Client().CoordinationV1().Leases(metav1.NamespaceSystem)
+	go func() {
+		for away := false; ctx.Err() == nil && f.open.IsZero(); time.Sleep(20 * time.Millisecond) {
+			asking, cancel := context.WithTimeout(ctx, time.Second)
+			l, err := leases.Get(asking, "whereabouts", metav1.GetOptions{})
+			cancel()
+			answered := err == nil || apierrors.IsNotFound(err)
+			if away = away || !answered; !away || !answered {
+				continue
+			}
+			held := err == nil && ptr.Deref(l.Spec.HolderIdentity, "") == kube.FenceHolder
+			f.mu.Lock()
+			if f.answered.IsZero() {
+				f.answered = time.Now()
+			}
+			if held && f.fenced.IsZero() {
+				f.fenced = time.Now()
+			} else if !held && !f.fenced.IsZero() {
+				f.open = time.Now()
+			}
+			f.mu.Unlock()
+		}
+	}()
+	return f
+}
+
+// stands waits until the fence has stood, and returns how long after the API server's first answer that was.
+func (f *fenceSeen) stands(t *testing.T) (after time.Duration) {
+	t.Helper()
+	eventually(t, "a fence to stand", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		after = f.fenced.Sub(f.answered)
+		return !f.fenced.IsZero()
+	})
+	return after
+}
+
+func (f *fenceSeen) String() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return fmt.Sprintf("the API server answered at %s, the fence stood at %s and fell at %s (zero: it did not)",
+		f.answered.Format(time.TimeOnly), f.fenced.Format(time.TimeOnly), f.open.Format(time.TimeOnly))
 }
