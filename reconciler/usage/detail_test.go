@@ -86,7 +86,7 @@ func TestWhoHasAPoolAndWhatIsFree(t *testing.T) {
 	for _, c := range []struct{ what, got, want string }{
 		{"namespaces", fmt.Sprint(p.ByNamespace()), "[{default 3} {blue 1}]"},
 		{"workloads", fmt.Sprint(u.ByWorkload(p)), "[{default/ReplicaSet/web 2} {blue/Pod/gone 1} {default/Pod/web-1 1}]"},
-		{"free addresses", fmt.Sprint(p.FreeAddresses().Ranges()), "[10.0.0.3-10.0.0.3 10.0.0.6-10.0.0.6]"},
+		{"free addresses", fmt.Sprint(p.FreeAddresses.Ranges()), "[10.0.0.3-10.0.0.3 10.0.0.6-10.0.0.6]"},
 		{"definitions", fmt.Sprint(len(p.Definitions), p.Definitions[0], p.Definitions[0].Usable.Ranges()), "1 default/a [10.0.0.1-10.0.0.6]"},
 		{"stale", fmt.Sprint(len(p.StaleEntries), " ", p.StaleEntries[0].Address()), "2 10.0.0.4"},
 	} {

@@ -90,7 +90,7 @@ func TestAsManyADDsSucceedAsAddressesAreFree(t *testing.T) {
 			parts = append(parts, Reservation(a, "default/elsewhere", LongAgo))
 		}
 		p := usage.Of(judged(parts...)).All[0]
-		free, assigned := p.FreeAddresses(), 0
+		free, assigned := p.FreeAddresses, 0
 		for _, d := range definitions {
 			for {
 				a, ok := d.assign(taken, reserved, fmt.Sprint("new-", assigned))
