@@ -8,8 +8,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// inUseAndStale is a pool of n allocations in use and, after them, some whose pods and
-// sandboxes no report knows.
+// inUseAndStale is a pool of n allocations in use and, after them, some whose pods and sandboxes no report knows.
 func inUseAndStale(inUse, stale int) Part {
 	var allocs []Allocation
 	var sandboxes []ReportEdit

@@ -50,8 +50,7 @@ func (r *Reconciler) forecast(ctx context.Context, j *judge.Judgement, plan *Pla
 	}
 }
 
-// dry is a reconciler of the same history that writes nothing, and logs nothing: what goes
-// wrong is in what it returns.
+// dry is a reconciler of the same history that writes nothing, and logs nothing: what goes wrong is in what it returns.
 func (r *Reconciler) dry() *Reconciler {
 	dry := *r
 	dry.Options.DryRun, dry.Log = true, slog.New(slog.DiscardHandler)

@@ -9,9 +9,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// History is what the passes of one process saw. It is empty after a start,
-// which makes releases slower and never wrong. It keeps nothing of candidates
-// that are no longer there.
+// History is what the passes of one process saw. It is empty after a start, which makes releases slower and never
+// wrong. It keeps nothing of candidates that are no longer there.
 type History struct {
 	candidates      map[judge.ID]seen
 	passes          uint32                // counts the passes
@@ -197,8 +196,7 @@ func (s *seen) notePod(pod *podstate.Pod) {
 	}
 }
 
-// contradicted makes an unconfirmed verdict be confirmed from now on: what was judged since
-// does not bear it out.
+// contradicted makes an unconfirmed verdict be confirmed from now on: what was judged since does not bear it out.
 func (h *History) contradicted(was, now *judge.Item) {
 	if c := h.candidates[was.ID()].confirmation; c != nil && now.NotKnown() {
 		c.stale, c.missing, c.proven = moment{}, moment{}, time.Time{}
@@ -213,15 +211,13 @@ func (c *confirmation) reset() {
 	}
 }
 
-// quarantine is how long a Node object must have been gone before that counts,
-// whatever --confirm-after says (Kubernetes v1.36,
-// pkg/controller/podgc/gc_controller.go, quarantineTime).
+// quarantine is how long a Node object must have been gone before that counts, whatever --confirm-after says
+// (Kubernetes v1.36, pkg/controller/podgc/gc_controller.go, quarantineTime).
 const quarantine = 40 * time.Second
 
-// confirmedAt is when an unconfirmed verdict may be acted upon: when it has held at every
-// pass for confirmAfter, or for longer where the pod may still be within its grace period.
-// A sandbox is made before its entry: so that no node has it now counts from when the entry
-// was known, whether or not each node was known at every pass.
+// confirmedAt is when an unconfirmed verdict may be acted upon: when it has held at every pass for confirmAfter, or for
+// longer where the pod may still be within its grace period. A sandbox is made before its entry: so that no node has it
+// now counts from when the entry was known, whether or not each node was known at every pass.
 func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
 	s, e := h.candidates[it.ID()], it.Evidence()
 	var since, missing moment

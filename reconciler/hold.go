@@ -14,9 +14,8 @@ import (
 type Hold struct {
 	// Leases are those that are held; nil where no Lease is needed.
 	Leases []string
-	// Until is when the work should come to its end, so that ADDs are not kept
-	// waiting: nothing is begun then but what finishes what was begun. Zero for
-	// no such time.
+	// Until is when the work should come to its end, so that ADDs are not kept waiting: nothing is begun then but what
+	// finishes what was begun. Zero for no such time.
 	Until time.Time
 	// MayWrite reports whether a write may begin now; nil for always.
 	MayWrite func() bool
@@ -24,10 +23,9 @@ type Hold struct {
 	late atomic.Bool // the answer to a write was
 }
 
-// lateAfter is how long a write may take before its answer counts as late. A
-// write begins within 700 ms of a renewal, and others may take a Lease 1.5 s
-// after it: a server that needs longer than what lies between is too slow to
-// rely on, whatever it answers.
+// lateAfter is how long a write may take before its answer counts as late. A write begins within 700 ms of a renewal,
+// and others may take a Lease 1.5 s after it: a server that needs longer than what lies between is too slow to rely on,
+// whatever it answers.
 const lateAfter = 800 * time.Millisecond
 
 // covers reports whether all these Leases are held.
@@ -35,8 +33,7 @@ func (h *Hold) covers(leases []string) bool {
 	return h.Leases == nil || !slices.ContainsFunc(leases, func(l string) bool { return !slices.Contains(h.Leases, l) })
 }
 
-// mayBegin reports whether new work may begin: something that is not needed to
-// finish what was begun.
+// mayBegin reports whether new work may begin: something that is not needed to finish what was begun.
 func (h *Hold) mayBegin(ctx context.Context, c clock.PassiveClock) bool {
 	return h.mayWrite(ctx) && (h.Until.IsZero() || c.Now().Before(h.Until))
 }

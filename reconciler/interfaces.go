@@ -14,15 +14,13 @@ import (
 
 // Source reads a cluster: the live API, a folder of files, a simulator.
 type Source interface {
-	// List reads everything: reservations and pools first, pods last. An
-	// error means that the cluster as a whole cannot be observed; what can be done
-	// without is said in the observation's Warnings.
+	// List reads everything: reservations and pools first, pods last. An error means that the cluster as a whole cannot
+	// be observed; what can be done without is said in the observation's Warnings.
 	List(ctx context.Context) (*judge.Observation, error)
 	// Relist reads again, by quorum, all but pods and reservations.
 	Relist(ctx context.Context, o *judge.Observation) (*judge.Observation, error)
-	// GetLive reads again, by quorum, what is named and what may have changed of
-	// it since the observation, pods last. Its cost grows with what is named,
-	// not with the cluster: it is called while whereabouts' Lease is held.
+	// GetLive reads again, by quorum, what is named and what may have changed of it since the observation, pods last.
+	// Its cost grows with what is named, not with the cluster: it is called while whereabouts' Lease is held.
 	GetLive(ctx context.Context, o *judge.Observation, what LiveKeys) (*judge.Live, error)
 }
 
@@ -37,33 +35,28 @@ type LiveKeys struct {
 // Writer changes a cluster. Every write carries its proof, so that it fails
 // with ErrConflict where something changed since it was read.
 type Writer interface {
-	// Hold runs work while holding the first of the Leases, and of the others
-	// those that were free: all that whereabouts' ADD and DEL may take. The
-	// context given to work ends when the Leases must be given back. It returns
-	// ErrLeaseBusy where the first was not to be had in time, ErrLeaseFailed, ErrLeaseForbidden
-	// where one never will be, and else what work returned.
+	// Hold runs work while holding the first of the Leases, and of the others those that were free: all that
+	// whereabouts' ADD and DEL may take. The context given to work ends when the Leases must be given back. It returns
+	// ErrLeaseBusy where the first was not to be had in time, ErrLeaseFailed, ErrLeaseForbidden where one never will
+	// be, and else what work returned.
 	Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *Hold) error) error
-	// PatchPool applies a JSON patch with its tests to the pool, and returns the
-	// resourceVersion that it has then. It is called by several goroutines at
-	// once, for different pools.
+	// PatchPool applies a JSON patch with its tests to the pool, and returns the resourceVersion that it has then. It
+	// is called by several goroutines at once, for different pools.
 	PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (resourceVersion string, err error)
-	// DeleteReservation deletes this very reservation, by UID and
-	// resourceVersion. One that is gone already is no error. It is called by
-	// several goroutines at once.
+	// DeleteReservation deletes this very reservation, by UID and resourceVersion. One that is gone already is no
+	// error. It is called by several goroutines at once.
 	DeleteReservation(ctx context.Context, r *ippool.Reservation) error
 	// CreatePool creates a pool, and returns its resourceVersion; one of that name that is
 	// there already is ErrConflict. It is called by several goroutines at once.
 	CreatePool(ctx context.Context, o *unstructured.Unstructured) (resourceVersion string, err error)
-	// CreateReservation creates a reservation; one of that name that is there
-	// already is ErrConflict.
+	// CreateReservation creates a reservation; one of that name that is there already is ErrConflict.
 	CreateReservation(ctx context.Context, o *unstructured.Unstructured) error
 }
 
 // Fence tells of the time for which nothing is handed out and nothing given back.
 type Fence interface {
-	// Since is since when it stands, by the API server's clock as Report.Renewed is,
-	// and not a moment too early: no ADD or DEL is under way from then on. standing is
-	// false while one may be.
+	// Since is since when it stands, by the API server's clock as Report.Renewed is, and not a moment too early: no ADD
+	// or DEL is under way from then on. standing is false while one may be.
 	Since() (since time.Time, standing bool)
 }
 

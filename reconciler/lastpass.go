@@ -16,11 +16,9 @@ const (
 	PassFailed    PassResult = "Failed"    // it could not observe
 )
 
-// PassRecord is what a pass leaves behind for who asks from outside whether, and how, the
-// reconciler works.
+// PassRecord is what a pass leaves behind for who asks from outside whether, and how, the reconciler works.
 type PassRecord struct {
-	// At is when the pass had observed the cluster, by the API server's clock, or when it
-	// failed, by its own.
+	// At is when the pass had observed the cluster, by the API server's clock, or when it failed, by its own.
 	At     time.Time  `json:"at"`
 	Result PassResult `json:"result"`
 	// Took is its duration, as in 1.5s.

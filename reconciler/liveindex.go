@@ -25,8 +25,7 @@ type liveIndex struct {
 // observation is what the index was built from, with what was found since but for pods and reservations.
 func (b *liveIndex) observation() *judge.Observation { return b.x.BasedOn() }
 
-// refresh reads again what is not read live, where that was long ago. It is best
-// called while no Lease is held.
+// refresh reads again what is not read live, where that was long ago. It is best called while no Lease is held.
 func (b *liveIndex) refresh(ctx context.Context) error {
 	if !b.refreshed.IsZero() && b.Clock.Since(b.refreshed) < refreshEvery {
 		return nil

@@ -41,8 +41,7 @@ func (s *WithLocalNode) Relist(ctx context.Context, before *judge.Observation) (
 	return s.inspect(ctx, o)
 }
 
-// inspect is made after the pools were read, so that it has the sandbox of every
-// entry that they have.
+// inspect is made after the pools were read, so that it has the sandbox of every entry that they have.
 func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
 	at := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == s.Node })
 	last := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{}}
@@ -87,9 +86,8 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*jud
 	return o, nil
 }
 
-// known reports whether the node is known to be this machine by its boot id: its Node
-// object's, or where that has none or Nodes may not be read, its last report's. It is
-// an error where it is known to be another.
+// known reports whether the node is known to be this machine by its boot id: its Node object's, or where that has none
+// or Nodes may not be read, its last report's. It is an error where it is known to be another.
 func (s *WithLocalNode) known(o *judge.Observation, last *podstate.Report) (bool, error) {
 	node := o.Nodes[s.Node]
 	switch {
@@ -107,8 +105,7 @@ func (s *WithLocalNode) known(o *judge.Observation, last *podstate.Report) (bool
 	return false, nil
 }
 
-// runsHere is an error unless the pods that run here are the node's by the API: a pod
-// of one UID never moves.
+// runsHere is an error unless the pods that run here are the node's by the API: a pod of one UID never moves.
 func (s *WithLocalNode) runsHere(o *judge.Observation, runs []string) error {
 	here, running := false, sets.New(runs...)
 	for _, p := range o.Pods {

@@ -207,8 +207,7 @@ func TestAnInspectionContinuesOnlyFromAReportOfThisBoot(t *testing.T) {
 	}
 }
 
-// A machine beside the cluster, or another node, whose runtime lists nothing of what the
-// named node runs.
+// A machine beside the cluster, or another node, whose runtime lists nothing of what the named node runs.
 func TestAnotherMachineThanTheNamedNodeIsNoticedAlsoWithoutNodes(t *testing.T) {
 	bootIs := func(id string) ReportEdit { return func(r *podstate.Report) { r.BootID = id } }
 	runs := Sandbox("box-1", "uid-1")

@@ -7,9 +7,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Needs reports whether an allocation or reservation that was not released rests
-// on a report: it could be of a sandbox of that node, or is held because one of
-// that node carries the address.
+// Needs reports whether an allocation or reservation that was not released rests on a report: it could be of a sandbox
+// of that node, or is held because one of that node carries the address.
 func (out *Result) Needs(r *podstate.Report) bool {
 	released := map[judge.ID]bool{}
 	for _, it := range out.Released {

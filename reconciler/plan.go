@@ -45,8 +45,7 @@ type Plan struct {
 	Refused []Refused
 	// Until is when the next refused item is confirmed; zero if none waits.
 	Until time.Time
-	// Standing are the gates that stand against a pool or everything, whether or not
-	// anything there is stale.
+	// Standing are the gates that stand against a pool or everything, whether or not anything there is stale.
 	Standing []Gate
 
 	unconfirmed int // what the breaker counts, with what it has refused and is not judged now
@@ -65,9 +64,8 @@ func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 	return p
 }
 
-// passGates are the items that nothing stands against but the breaker, which is asked
-// once about all of them. Reservations that share an allocation's verdict are released
-// with it and are not in the plan.
+// passGates are the items that nothing stands against but the breaker, which is asked once about all of them.
+// Reservations that share an allocation's verdict are released with it and are not in the plan.
 func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
 	p := &Plan{Standing: h.standing(j)}
 	var unconfirmed []*judge.Item
@@ -89,8 +87,7 @@ func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
 	return p
 }
 
-// standing are the gates that stand against more than one item: the pauses, and a
-// restore of etcd.
+// standing are the gates that stand against more than one item: the pauses, and a restore of etcd.
 func (h *History) standing(j *judge.Judgement) (gates []Gate) {
 	if j.Observation.Paused {
 		gates = append(gates, Gate{Why: Paused, Detail: everythingPaused()})
@@ -106,8 +103,7 @@ func (h *History) standing(j *judge.Judgement) (gates []Gate) {
 	return gates
 }
 
-// gatesOf are all gates that stand against the release of one item, the first of which
-// is why it is refused.
+// gatesOf are all gates that stand against the release of one item, the first of which is why it is refused.
 func (h *History) gatesOf(it *judge.Item, o *judge.Observation, standing []Gate, opts Options) (gates []Gate) {
 	paused := it.PausedPool()
 	for _, g := range standing {
@@ -137,8 +133,7 @@ func (p *Plan) withhold(g Gate) {
 	p.Release = release
 }
 
-// refuse notes an item that is not released because of the gates, of which there is one
-// at least.
+// refuse notes an item that is not released because of the gates, of which there is one at least.
 func (p *Plan) refuse(it *judge.Item, gates ...Gate) {
 	p.Refused = append(p.Refused, Refused{Item: it, Gate: gates[0], Also: gates[1:]})
 	if gates[0].Why == AwaitingConfirmation {

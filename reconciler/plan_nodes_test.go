@@ -45,8 +45,7 @@ func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testi
 	}
 }
 
-// The Node object of the pod's node must have been gone for as long as that must be,
-// whatever --confirm-after says.
+// The Node object of the pod's node must have been gone for as long as that must be, whatever --confirm-after says.
 func TestAReportAboutAPodOfAMissingNodeRestsOnThatNodeBeingGone(t *testing.T) {
 	j := Judged(Observe(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)), UsualPod(OnNode("worker-2"), DeletedAgo(0))), judge.Policy{})
 	it := AllocationOf(t, j, "10.0.0.5")

@@ -158,8 +158,7 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 	})
 }
 
-// A pod that was deleted may take its grace period to stop, and its kubelet
-// needs a moment then.
+// A pod that was deleted may take its grace period to stop, and its kubelet needs a moment then.
 func TestALongGracePeriodLengthensTheWait(t *testing.T) {
 	hour := GracePeriod(time.Hour)
 	t.Run("of a pod that is being deleted", func(t *testing.T) {
@@ -196,8 +195,7 @@ func TestALongGracePeriodLengthensTheWait(t *testing.T) {
 	})
 }
 
-// A Node object that is gone must have been so for 40 s; then the wait counts
-// from when the node was last heard.
+// A Node object that is gone must have been so for 40 s; then the wait counts from when the node was last heard.
 func TestNodeMissingIsConfirmedByWaiting(t *testing.T) {
 	missing := func(lastHeard time.Duration) Part {
 		return func(o *Observed) {

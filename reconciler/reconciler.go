@@ -1,14 +1,12 @@
-// Package reconciler acts on what package judge decides: it plans what may be released
-// now, checks that again under whereabouts' Lease, writes with proofs (patches that test
-// what they replace, deletes with preconditions), repairs what is missing, and remembers
-// what the next pass must know.
+// Package reconciler acts on what package judge decides: it plans what may be released now, checks that again under
+// whereabouts' Lease, writes with proofs (patches that test what they replace, deletes with preconditions), repairs
+// what is missing, and remembers what the next pass must know.
 //
 //	Source → judge.Judge → Plan → second check under the Lease → Writer
 //
-// Sources and writers come in from outside (kube, informers, snapshot), so that the live
-// API, a folder of files and a simulator run through the very same code. Read
-// reconciler.go, plan.go, change.go and executor.go, in that order; history.go is what is
-// remembered, restored.go and fence what a restore of etcd asks for.
+// Sources and writers come in from outside (kube, informers, snapshot), so that the live API, a folder of files and a
+// simulator run through the very same code. Read reconciler.go, plan.go, change.go and executor.go, in that order;
+// history.go is what is remembered, restored.go and fence what a restore of etcd asks for.
 package reconciler
 
 import (
@@ -34,11 +32,9 @@ type Reconciler struct {
 	History *History
 	// Window keeps what the breaker counts beyond this process; nil for nowhere.
 	Window Window
-	// Fence tells whether ADDs and DELs are kept waiting because etcd was restored;
-	// nil where nothing does.
+	// Fence tells whether ADDs and DELs are kept waiting because etcd was restored; nil where nothing does.
 	Fence Fence
-	// Restores keeps what is known of restores of etcd beyond this process; nil for
-	// nowhere.
+	// Restores keeps what is known of restores of etcd beyond this process; nil for nowhere.
 	Restores Window
 	// Passes keeps the PassRecord of the last full pass beyond this process; nil for nowhere.
 	Passes Window
@@ -61,8 +57,7 @@ type Result struct {
 	// Standing are the gates of the last pass that are not about single items.
 	Standing []Gate
 	refused  map[judge.ID]bool // the same
-	// Repaired are findings that were repaired; of a dry run those that would be, when they
-	// have stood for long enough.
+	// Repaired are findings that were repaired; of a dry run those that would be, when they have stood for long enough.
 	Repaired []judge.Finding
 	// Unrepaired are findings that --repair could not repair.
 	Unrepaired []Unrepaired
@@ -73,8 +68,7 @@ type Result struct {
 	Oldest time.Time
 	// Tried is for how many a second check was made.
 	Tried int
-	// Conflicts is how many writes failed because what they were based on had
-	// changed; they were judged again.
+	// Conflicts is how many writes failed because what they were based on had changed; they were judged again.
 	Conflicts int
 	// CheckDuration is how long it took to observe and to judge.
 	CheckDuration time.Duration
@@ -86,12 +80,10 @@ type Delay struct {
 	After  time.Duration
 }
 
-// recheckEvery is how often a run that waits observes everything again: an
-// unconfirmed verdict must hold in every pass.
+// recheckEvery is how often a run that waits observes everything again: an unconfirmed verdict must hold in every pass.
 const recheckEvery = time.Minute
 
-// maxFailedChecks is after how many passes in a row that could not be made a run
-// that waits gives up.
+// maxFailedChecks is after how many passes in a row that could not be made a run that waits gives up.
 const maxFailedChecks = 5
 
 // Check observes and judges once.
@@ -135,10 +127,9 @@ func (r *Reconciler) fencedSince() time.Time {
 	return since
 }
 
-// Run makes one pass: it judges everything, releases what is Stale, and waits
-// for unconfirmed verdicts to be confirmed where there are any. The error says that
-// the cluster could not be read; what went wrong with single objects is in
-// the result.
+// Run makes one pass: it judges everything, releases what is Stale, and waits for unconfirmed verdicts to be confirmed
+// where there are any. The error says that the cluster could not be read; what went wrong with single objects is in the
+// result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	out, began := &Result{}, r.Clock.Now()
 	if err := r.run(ctx, out); err != nil {
@@ -202,9 +193,8 @@ func (r *Reconciler) passes(ctx context.Context, out *Result, pass func() (until
 	}
 }
 
-// Pass observes once, releases what may be released now, and does not wait for
-// anything to be confirmed. Where ready is given, only items that it lets through are
-// released; the others stay out of the result's lists. The time is when what
+// Pass observes once, releases what may be released now, and does not wait for anything to be confirmed. Where ready is
+// given, only items that it lets through are released; the others stay out of the result's lists. The time is when what
 // waits now will be confirmed; zero if nothing waits. Verdicts may change at Due, too.
 func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*Result, time.Time, error) {
 	out := &Result{}

@@ -18,10 +18,9 @@ var errNoReports = errors.New("no node agent has reported what runs, so that not
 // recoverEvery is how often Recover looks behind a fence, where reports come in all the time.
 const recoverEvery = 2 * time.Second
 
-// Recover makes pools and reservations say what runs, and releases nothing. It waits
-// for the findings that have not stood for long enough. With DryRun it observes once, and
-// the result tells what it would write. The error says that the cluster could not be
-// looked at.
+// Recover makes pools and reservations say what runs, and releases nothing. It waits for the findings that have not
+// stood for long enough. With DryRun it observes once, and the result tells what it would write. The error says that
+// the cluster could not be looked at.
 func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	out := &Result{}
 	err := r.passes(ctx, out, func() (until time.Time, most time.Duration, err error) {

@@ -9,8 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Refusal is why a Stale item is not released now. It is the same word in the CLI, JSON,
-// metrics, events and logs.
+// Refusal is why a Stale item is not released now. It is the same word in the CLI, JSON, metrics, events and logs.
 type Refusal string
 
 const (
@@ -34,8 +33,7 @@ func Refusals() []Refusal {
 type Gate struct {
 	Why    Refusal
 	Detail string // a sentence
-	// At is when the gate opens by itself, if nothing contradicts the verdict; zero where
-	// that is not known.
+	// At is when the gate opens by itself, if nothing contradicts the verdict; zero where that is not known.
 	At time.Time
 	// Pool is the pool that it is about, as "<namespace>/<name>"; "" for all or one item.
 	Pool string

@@ -42,8 +42,7 @@ func (u Unrepaired) String() string {
 	return fmt.Sprintf("%s of %s in %s: %s", u.Kind, u.IP, u.Pool, u.Detail)
 }
 
-// repair repairs the findings that have stood for long enough, and returns when the next will have; zero if none
-// waits.
+// repair repairs the findings that have stood for long enough, and returns when the next will have; zero if none waits.
 func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result) time.Time {
 	p := r.History.planRepairs(j, r.Options)
 	slices.SortStableFunc(p.due, entriesFirst)

@@ -181,9 +181,8 @@ func TestRepairsForAllNodesTogetherAreBounded(t *testing.T) {
 	}
 }
 
-// A pool of 6 addresses is used by two nodes, of which one runs four pods that the API has bound
-// there, and a restore has lost the entries: an entry that is withheld is an address that the next
-// ADD hands out again.
+// A pool of 6 addresses is used by two nodes, of which one runs four pods that the API has bound there, and a restore
+// has lost the entries: an entry that is withheld is an address that the next ADD hands out again.
 func TestWhatTheAPIConfirmsIsWrittenBackInSmallPools(t *testing.T) {
 	for _, c := range []struct{ pods, addresses, withheld int }{{4, 1, 0}, {6, 1, 0}, {1, 6, 2}, {2, 3, 1}} {
 		parts := []Part{Pool("10.0.0.0-29", "10.0.0.0/29"), NAD("wb", WhereaboutsConfig("10.0.0.0/29", "")), Node("worker-1"), Node("worker-2"), FreshReport("worker-2")}

@@ -112,8 +112,7 @@ func (s *simulator) entry(pool string, key int, podRef, id string, reserved bool
 
 func addressOf(key int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(key >> 8), byte(key)}) }
 
-// pod makes a pod that runs and carries the addresses of some keys; without
-// any it is Pending.
+// pod makes a pod that runs and carries the addresses of some keys; without any it is Pending.
 func (s *simulator) pod(name, uid string, keys ...int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,9 +25,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// A simulator is a small cluster in memory, a Source and a Writer: objects with
-// resourceVersions and UIDs, JSON patches with their tests, deletes with their
-// preconditions. It runs by the clock of the synctest bubble around it.
+// A simulator is a small cluster in memory, a Source and a Writer: objects with resourceVersions and UIDs, JSON patches
+// with their tests, deletes with their preconditions. It runs by the clock of the synctest bubble around it.
 type simulator struct {
 	mu           sync.Mutex
 	revision     uint64
@@ -210,8 +209,7 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 	return live, done()
 }
 
-// Hold lasts five seconds at most; writes begin in the first four, and new work
-// in the first two.
+// Hold lasts five seconds at most; writes begin in the first four, and new work in the first two.
 func (s *simulator) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
 	if _, err := s.call(ctx, "hold", fmt.Sprint(leases)); err != nil {
 		return err
@@ -379,8 +377,7 @@ func (s *simulator) stored() map[string]bool {
 	return all
 }
 
-// reconciler makes one on the simulator. Pauses are not spread, so that tests
-// can tell times.
+// reconciler makes one on the simulator. Pauses are not spread, so that tests can tell times.
 func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 	log := slog.DiscardHandler
 	if t != nil {

@@ -8,8 +8,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// What is found of some addresses alone, under the Lease, is what a full pass
-// finds of them.
+// What is found of some addresses alone, under the Lease, is what a full pass finds of them.
 func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
 	t.Parallel()
 	kinds := map[judge.Kind]int{}

@@ -23,8 +23,7 @@ type Window interface {
 // Those of one minute are counted together, which bounds it.
 type window []releaseCount
 
-// releaseCount is how many unconfirmed releases were made, or were about to be made,
-// within a minute.
+// releaseCount is how many unconfirmed releases were made, or were about to be made, within a minute.
 type releaseCount struct {
 	At    time.Time `json:"at"` // of the last of them, by the API server's clock
 	Count int       `json:"count"`
@@ -98,9 +97,8 @@ func (w window) and(at time.Time, n, of int) window {
 	return next
 }
 
-// breaker says why n more unconfirmed releases are not made now, where there are so
-// many allocations: within an hour they would come to more than half of those that
-// there were at its start.
+// breaker says why n more unconfirmed releases are not made now, where there are so many allocations: within an hour
+// they would come to more than half of those that there were at its start.
 func (w window) breaker(now time.Time, n, total int) string {
 	w = w.since(now)
 	n += w.made()
@@ -177,10 +175,9 @@ func (r *Reconciler) amendWindow(ctx context.Context, now time.Time, change func
 	return nil
 }
 
-// countInWindow counts the unconfirmed releases of a plan before they are made: a process
-// that ends half-way through must not have made them unseen. Where others have made
-// so many that these are too many, or they cannot be counted, they are taken out of
-// the plan. It returns how many were counted.
+// countInWindow counts the unconfirmed releases of a plan before they are made: a process that ends half-way through
+// must not have made them unseen. Where others have made so many that these are too many, or they cannot be counted,
+// they are taken out of the plan. It returns how many were counted.
 func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan *Plan) (n int) {
 	for _, it := range plan.Release {
 		if !it.Proven {

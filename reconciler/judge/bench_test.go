@@ -21,17 +21,15 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// perPool and perNode are how many allocations a pool has, and how many pods
-// with an address a node.
+// perPool and perNode are how many allocations a pool has, and how many pods with an address a node.
 const (
 	perPool = 5000
 	perNode = 50
 )
 
-// cluster is what a large cluster looks like: n pods with two interfaces each,
-// an entry and a sandbox for each, spread over the nodes as a scheduler does.
-// The names that repeat are shared and each other text is a copy of its own, as
-// it is after decoding.
+// cluster is what a large cluster looks like: n pods with two interfaces each, an entry and a sandbox for each, spread
+// over the nodes as a scheduler does. The names that repeat are shared and each other text is a copy of its own, as it
+// is after decoding.
 func cluster(n int, reservations bool) *Observed {
 	random := rand.New(rand.NewPCG(1, 2))
 	nodes := max(n/perNode, 1)
@@ -112,9 +110,8 @@ func hexOf(random *rand.Rand, n int) string {
 	return hex.EncodeToString(b)
 }
 
-// BenchmarkJudge gives everything its verdict, the index included, beside what
-// was read: nothing is kept from a pass before. B7: see that the time for an
-// allocation stays about the same from row to row.
+// BenchmarkJudge gives everything its verdict, the index included, beside what was read: nothing is kept from a pass
+// before. B7: see that the time for an allocation stays about the same from row to row.
 func BenchmarkJudge(b *testing.B) {
 	for _, reservations := range []bool{false, true} {
 		for _, n := range []int{10_000, 250_000, 1_000_000} {

@@ -22,8 +22,7 @@ func TestAPodsStatusCountsWhereItsSandboxesAddressesAreReadInPart(t *testing.T) 
 		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.6", ""), unread)))
 }
 
-// Its status has the addresses of the sandbox that was not read, and the entry still
-// names the one before.
+// Its status has the addresses of the sandbox that was not read, and the entry still names the one before.
 func TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod(t *testing.T) {
 	expectKept(t, UsualPool, Node("worker-1"), UsualPod(DeletedAgo(-time.Minute), Carrying("10.0.0.5")),
 		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, unread)))

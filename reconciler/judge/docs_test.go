@@ -10,8 +10,7 @@ import (
 
 const verdictsDoc = "../../docs/verdicts.md"
 
-// docs/verdicts.md is written by this test where UPDATE_DOCS is set, as 'make generate'
-// does.
+// docs/verdicts.md is written by this test where UPDATE_DOCS is set, as 'make generate' does.
 func TestTheVerdictsInTheDocsAreThoseOfTheTable(t *testing.T) {
 	want := document()
 	if os.Getenv("UPDATE_DOCS") != "" {

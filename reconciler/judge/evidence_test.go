@@ -287,8 +287,7 @@ func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
 	}
 }
 
-// manyAddresses is a network-status of so many addresses of 10.9.0.0/16, in so
-// many entries each.
+// manyAddresses is a network-status of so many addresses of 10.9.0.0/16, in so many entries each.
 func manyAddresses(entries ...int) PodEdit {
 	var texts []string
 	n := 0

@@ -129,12 +129,10 @@ func (it *Item) ContainerID() string {
 // Related are the reservations of an allocation, or the allocations of a reservation.
 func (it *Item) Related() []*Item { return it.related }
 
-// SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none, and
-// for an allocation.
+// SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none, and for an allocation.
 func (it *Item) SharesVerdictOf() *Item { return it.sharedWith }
 
-// Evidence is what the verdict rests on; nil for a reservation that shares an
-// allocation's verdict.
+// Evidence is what the verdict rests on; nil for a reservation that shares an allocation's verdict.
 func (it *Item) Evidence() *Evidence {
 	if it.sharedWith != nil {
 		return nil

@@ -18,19 +18,16 @@ type Judgement struct {
 	Allocations  []*Item // by pool, then address
 	Reservations []*Item // by name
 	Findings     []Finding
-	// WithoutAgents: no node agent reports, so that a phantom pod on a Ready
-	// node cannot be told from a leak.
+	// WithoutAgents: no node agent reports, so that a phantom pod on a Ready node cannot be told from a leak.
 	WithoutAgents bool
-	// Nodes are those that should have an agent, and those that have a report;
-	// none where there are no agents.
+	// Nodes are those that should have an agent, and those that have a report; none where there are no agents.
 	Nodes map[string]NodeState
 	// Restore is what is known of the last restore of etcd; nil where none is.
 	Restore *RestoreState
 	// Recheck is when what a restore of etcd waits for may change although nothing that was
 	// observed does; zero for never.
 	Recheck time.Time
-	// Total is the number of allocations that there are; a judgement of some addresses
-	// has fewer.
+	// Total is the number of allocations that there are; a judgement of some addresses has fewer.
 	Total int
 
 	x *Index
@@ -40,15 +37,13 @@ const (
 	// addTimeLimit is how long an ADD or DEL may keep a reservation without its entry
 	// (whereabouts v0.9.4, pkg/types/types.go, AddTimeLimit).
 	addTimeLimit = 2 * time.Minute
-	// longAlone is how long a reservation must have stood alone before nodes that do not report
-	// no longer keep it.
+	// longAlone is how long a reservation must have stood alone before nodes that do not report no longer keep it.
 	longAlone = 24 * time.Hour
 )
 
-// Judge gives everything observed its verdict. It does no I/O, and the same
-// observation, past and policy always give the same judgement: the first pass, the
-// second check before a write, the CLI on a folder and the Deployment all call it.
-// past is nil where nothing is known of earlier observations.
+// Judge gives everything observed its verdict. It does no I/O, and the same observation, past and policy always give
+// the same judgement: the first pass, the second check before a write, the CLI on a folder and the Deployment all call
+// it. past is nil where nothing is known of earlier observations.
 func Judge(o *Observation, past Past, policy Policy) *Judgement {
 	x := NewIndex(o, past, policy)
 	var entries []entry
@@ -115,8 +110,7 @@ func unreadable(problem ippool.Problem, detail string) Evidence {
 	return Evidence{Problem: problem, Detail: detail, nodeSet: nodeSet{Sandbox: NoSource}}
 }
 
-// judgeReservation gives a reservation the verdict of its allocation, or judges one that has
-// none by the same table.
+// judgeReservation gives a reservation the verdict of its allocation, or judges one that has none by the same table.
 func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Allocation]*Item) *Item {
 	it := &Item{Reservation: r, x: x}
 	readings := x.readingsOf(r)

@@ -129,8 +129,7 @@ func TestWhatARepairRewrites(t *testing.T) {
 	}
 }
 
-// Behind the fence no ADD or DEL is half done, so that what a report says that was
-// renewed since needs no more time.
+// Behind the fence no ADD or DEL is half done, so that what a report says that was renewed since needs no more time.
 func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 	young := Sandbox("box-7", "uid-7", OfPod("web-7"), WithAddress("10.0.0.5", ""), CreatedAgo(5*time.Second))
 	renewed := func(ago time.Duration) ReportEdit {

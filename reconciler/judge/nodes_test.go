@@ -269,8 +269,7 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 	})
 }
 
-// Its sandbox may be the one of any of them, and one node's word of its end is not
-// that of the others.
+// Its sandbox may be the one of any of them, and one node's word of its end is not that of the others.
 func TestTheNodesOfAllEarlierPodsOfTheNameAreAsked(t *testing.T) {
 	nodes := All(Node("worker-1"), Node("worker-2"), Node("worker-3"), FreshReport("worker-2"))
 	ended := All(UsualPool, nodes, FreshReport("worker-3", Gone("box-1", UsualUID)))

@@ -11,10 +11,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// agentless reports that no agent can run on a node, with the requirement of a
-// label selector that leaves such nodes out; "" where nothing says so. A DaemonSet
-// has no pods on virtual kubelets and on Fargate, and the agent is a program for
-// Linux.
+// agentless reports that no agent can run on a node, with the requirement of a label selector that leaves such nodes
+// out; "" where nothing says so. A DaemonSet has no pods on virtual kubelets and on Fargate, and the agent is a program
+// for Linux.
 func agentless(n *podstate.Node) (leftOutBy string) {
 	switch {
 	case n.Labels["type"] == "virtual-kubelet": // virtual-kubelet's own, AKS' and OpenShift's too
@@ -27,8 +26,7 @@ func agentless(n *podstate.Node) (leftOutBy string) {
 	return ""
 }
 
-// agentlessNote names the nodes that are asked for a report and can have no agent:
-// what they may hold is held for ever.
+// agentlessNote names the nodes that are asked for a report and can have no agent: what they may hold is held for ever.
 func (j *Judgement) agentlessNote() string {
 	var nodes []string
 	leftOutBy := map[string]bool{}
@@ -49,8 +47,7 @@ func (j *Judgement) agentlessNote() string {
 		AtMost(nodes, 5), strings.Join(slices.Sorted(maps.Keys(leftOutBy)), ","))
 }
 
-// taintsNote names the nodes that would be proven dead, if a restore of etcd had not
-// made their taints doubtful.
+// taintsNote names the nodes that would be proven dead, if a restore of etcd had not made their taints doubtful.
 func (j *Judgement) taintsNote() string {
 	var nodes []string
 	for name, n := range j.Observation.Nodes {

@@ -11,12 +11,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Observation is everything that is judged, as it was read: reservations and
-// pools first, pods last, so that an entry which was seen belongs to a pod that
-// existed before the pods were read.
+// Observation is everything that is judged, as it was read: reservations and pools first, pods last, so that an entry
+// which was seen belongs to a pod that existed before the pods were read.
 type Observation struct {
-	// Now is the time by the clock that wrote the objects' timestamps: the API
-	// server's, or the snapshot's.
+	// Now is the time by the clock that wrote the objects' timestamps: the API server's, or the snapshot's.
 	Now time.Time
 	// Local is the time by this process' own clock; zero where it plays no part.
 	Local time.Time
@@ -26,8 +24,7 @@ type Observation struct {
 	Reservations []*ippool.Reservation
 	NADs         map[types.NamespacedName]*ippool.NAD
 	Pods         map[types.NamespacedName]*podstate.Pod
-	// Nodes by name. Empty means that nothing is known of nodes, not that
-	// there are none.
+	// Nodes by name. Empty means that nothing is known of nodes, not that there are none.
 	Nodes   map[string]*podstate.Node
 	Reports []*podstate.Report
 	// ReportsUnreadable: SandboxReports are served and could not be read, so
@@ -36,8 +33,7 @@ type Observation struct {
 	// Missed are nodes whose reports this process knew before it observed the cluster, and that are not
 	// there any more; the time is since when. They are of the last minutes.
 	Missed map[string]time.Time
-	// Watched: pods and reservations are what watches have told, not what a quorum read
-	// found.
+	// Watched: pods and reservations are what watches have told, not what a quorum read found.
 	Watched bool
 	// Paused: the operator stopped every release.
 	Paused bool
@@ -71,15 +67,12 @@ func (o *Observation) PodsMissing() error {
 
 // Policy is what an operator decides about judging.
 type Policy struct {
-	// AgentsRequired: without reports nothing is known, instead of judging by
-	// the API alone.
+	// AgentsRequired: without reports nothing is known, instead of judging by the API alone.
 	AgentsRequired bool
-	// AgentNodes selects the nodes that run an agent. Nil selects those with
-	// kubernetes.io/os=linux.
+	// AgentNodes selects the nodes that run an agent. Nil selects those with kubernetes.io/os=linux.
 	AgentNodes labels.Selector
-	// UnreachableNodeTimeout makes what a node that is not Ready for so long
-	// keeps Held stale. 0, the default, never does: behind a partition the
-	// address is still in use.
+	// UnreachableNodeTimeout makes what a node that is not Ready for so long keeps Held stale. 0, the default, never
+	// does: behind a partition the address is still in use.
 	UnreachableNodeTimeout time.Duration
 	// TrustNetworkStatus makes Stale, without agents, what the network-status of a running pod
 	// lacks. Whoever may edit the pod can then have its address assigned twice.

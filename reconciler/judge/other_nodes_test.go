@@ -11,8 +11,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// A cloned machine, or one agent that lies, has the ids of sandboxes that run
-// elsewhere.
+// A cloned machine, or one agent that lies, has the ids of sandboxes that run elsewhere.
 func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	held, proven := decision{judge.Held, judge.SandboxNotReady, false}, decision{judge.Stale, judge.PodGone, true}
 	nodes := All(Node("worker-1"), Node("worker-2"))
@@ -60,8 +59,7 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	})
 }
 
-// The pod of the entry is bound to worker-2, and what is known of the sandbox is
-// worker-1's word.
+// The pod of the entry is bound to worker-2, and what is known of the sandbox is worker-1's word.
 func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 	says := map[string]Part{
 		"stopped":     All(Node("worker-1"), FreshReport("worker-1", Sandbox("box-1", OtherUID, NotReady(Closed)))),
@@ -100,8 +98,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 	})
 }
 
-// What kubelet wrote of stopped containers is about the pod on its node, at
-// the time at which they did.
+// What kubelet wrote of stopped containers is about the pod on its node, at the time at which they did.
 func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T) {
 	held, freed := decision{judge.Held, judge.NoFreshReportReason, false}, decision{judge.Stale, judge.PodFinished, false}
 	ended := func(ago time.Duration) Part { return UsualPod(Phase("Succeeded"), StoppedByKubelet(ago)) }
@@ -212,8 +209,7 @@ func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.
 	}
 }
 
-// The machine id can be recreated while all runs on; a boot id is of one boot of one
-// machine only.
+// The machine id can be recreated while all runs on; a boot id is of one boot of one machine only.
 func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
 	expectKept(t, UsualPool, Node("worker-2"), FreshReport("worker-2"),
 		Node("worker-1", OnMachine(v1alpha1.Machine{SystemUUID: MachineOf("worker-1").SystemUUID, MachineID: "recreated"})),

@@ -6,11 +6,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Past is what earlier observations of this process taught. Judging reads it and
-// never writes it.
+// Past is what earlier observations of this process taught. Judging reads it and never writes it.
 type Past interface {
-	// SawReports reports whether a SandboxReport was ever there: without one now there
-	// are agents all the same.
+	// SawReports reports whether a SandboxReport was ever there: without one now there are agents all the same.
 	SawReports() bool
 	// DoubtsTaint reports whether the out-of-service taint of a node may be one that a restore
 	// of etcd has brought back: it then proves nothing.
@@ -26,8 +24,7 @@ type Past interface {
 type Seen struct {
 	// First is when it was seen first; zero where it was not.
 	First time.Time
-	// StaleSince is since when it was judged Stale at every observation; zero if it was
-	// not at the last one.
+	// StaleSince is since when it was judged Stale at every observation; zero if it was not at the last one.
 	StaleSince time.Time
 	// UncontradictedSince is the same for what is Stale or NotKnown; zero, too, for a
 	// reservation of which there is an entry.

@@ -18,8 +18,7 @@ import (
 // still READY, and a DEL that was under way then must have had the time to end.
 const DELTimeout = 10 * time.Second
 
-// Repair is what --repair would write for a finding: an entry where it has a key,
-// else a reservation.
+// Repair is what --repair would write for a finding: an entry where it has a key, else a reservation.
 type Repair struct {
 	Pool        *ippool.Pool        // of the entry
 	Key         string              // of the entry
@@ -151,9 +150,8 @@ func (x *Index) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress,
 	return f
 }
 
-// carrier is the one sandbox that carries an address of the pool on its network, nil
-// where there is none, or where several do: that is a Conflict. One that is READY goes
-// before all others. The pool is known by the CNI result cache.
+// carrier is the one sandbox that carries an address of the pool on its network, nil where there is none, or where
+// several do: that is a Conflict. One that is READY goes before all others. The pool is known by the CNI result cache.
 func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 	var one *sandboxAddress
 	several := false

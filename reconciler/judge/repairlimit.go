@@ -63,8 +63,7 @@ func (x *Index) poolOrMissing(ref string) *pool {
 	return nil
 }
 
-// size is how many addresses whereabouts gives away of a pool at most; 0 for too many to
-// count.
+// size is how many addresses whereabouts gives away of a pool at most; 0 for too many to count.
 func (p *pool) size() int {
 	prefix := p.Range.Prefix()
 	host := prefix.Addr().BitLen() - prefix.Bits()

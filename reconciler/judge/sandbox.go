@@ -13,8 +13,7 @@ type Sandbox int
 const (
 	// Ready: a fresh report lists the id as READY.
 	Ready Sandbox = iota
-	// NotReady: a fresh report lists it as NOTREADY, its network namespace open
-	// or not known.
+	// NotReady: a fresh report lists it as NOTREADY, its network namespace open or not known.
 	NotReady
 	// Stopped: a fresh report lists it as NOTREADY, its network namespace closed.
 	Stopped

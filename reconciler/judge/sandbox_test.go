@@ -13,8 +13,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// stateIn judges the usual allocation, with no pod by its name, and returns what
-// is known of its sandbox.
+// stateIn judges the usual allocation, with no pod by its name, and returns what is known of its sandbox.
 func stateIn(t *testing.T, policy judge.Policy, parts ...Part) judge.Sandbox {
 	t.Helper()
 	return AllocationOf(t, Judged(Observe(append([]Part{UsualPool}, parts...)...), policy), "10.0.0.5").Evidence().Sandbox
@@ -69,8 +68,7 @@ func TestAttachments(t *testing.T) {
 		{"younger than 15 min, its namespace known to be closed", judge.Absent, report(Attachment("box-1", UsualUID, young, Closed))},
 		{"older than 15 min, its namespace known to be closed", judge.Absent, report(Attachment("box-1", UsualUID, old, Closed))},
 		{"from the future by the node's clock", judge.Attached, report(Attachment("box-1", UsualUID, -time.Hour, nil))},
-		// The age counts to when it was seen: a renewal of the report
-		// since then is no new observation of it.
+		// The age counts to when it was seen: a renewal of the report since then is no new observation of it.
 		{"younger than 15 min when it was observed", judge.Attached, report(Attachment("box-1", UsualUID, 20*time.Minute, nil), ObservedAgo(10*time.Minute))},
 		{"older than 15 min when it was observed", judge.Absent, report(Attachment("box-1", UsualUID, 30*time.Minute, nil), ObservedAgo(10*time.Minute))},
 		{"younger than 15 min by this clock, observed in the future by the node's", judge.Attached, report(Attachment("box-1", UsualUID, young, nil), ObservedAgo(-time.Hour))},
@@ -120,8 +118,7 @@ func TestDeadNodes(t *testing.T) {
 		{"still of the same boot", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-1")), last, another}},
 		{"the report carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID), FromBoot("")), another}},
 		{"the Node carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("")), last, another}},
-		// The id was not there any more before the reboot: that the node has
-		// rebooted says nothing about where it runs.
+		// The id was not there any more before the reboot: that the node has rebooted says nothing about where it runs.
 		{"rebooted since a report that names the id as gone", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Gone("box-1", UsualUID)), another}},
 		{"rebooted since a report that does not have the id", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1"), another}},
 		{"out of service and not Ready, and its agent reports all the same", judge.Absent,

@@ -8,8 +8,7 @@ type Summary struct {
 	Held         int `json:"held"`
 	Stale        int `json:"stale"`
 	Reservations int `json:"reservations"`
-	// Lone are the reservations without an allocation, by verdict. All others share the
-	// verdict of theirs.
+	// Lone are the reservations without an allocation, by verdict. All others share the verdict of theirs.
 	Lone     Lone `json:"reservationsWithoutAllocation"`
 	Findings int  `json:"findings"`
 	// Restore is there while nothing is released because etcd was restored.

@@ -7,10 +7,9 @@ import (
 
 // table is the verdict table; the first row that matches decides.
 //
-// The order carries the safety: a sandbox that runs is never stale whatever the
-// API says; a pod that is starting is not asked for its addresses; an address
-// that the pod carries counts whatever became of the sandbox; and only then do
-// the rows follow in which something is missing.
+// The order carries the safety: a sandbox that runs is never stale whatever the API says; a pod that is starting is not
+// asked for its addresses; an address that the pod carries counts whatever became of the sandbox; and only then do the
+// rows follow in which something is missing.
 func table() []rule {
 	when := func(text string, holds func(*Evidence) bool) *condition { return &condition{text, holds} }
 

@@ -46,9 +46,8 @@ func TestAMirrorPodIsKnownByItsAnnotation(t *testing.T) {
 	})
 }
 
-// A finished pod on a node without a fresh report, or without agents: only the status
-// that kubelet wrote counts, and on such a node only where the last report does not
-// contradict it.
+// A finished pod on a node without a fresh report, or without agents: only the status that kubelet wrote counts, and on
+// such a node only where the last report does not contradict it.
 func TestFinishedWithoutAFreshReport(t *testing.T) {
 	freed, noFreshReport := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport), Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
 	bare, running := Want(judge.Stale, judge.PodFinished, false, judge.NoSource), Want(judge.Held, judge.TerminalButRunning, false, judge.NoSource)
@@ -119,9 +118,8 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 	})
 }
 
-// The whole cross product: everything gets a verdict with a sentence, nothing
-// that may hold its address is ever stale, and nothing is proven but by a word
-// that proves it.
+// The whole cross product: everything gets a verdict with a sentence, nothing that may hold its address is ever stale,
+// and nothing is proven but by a word that proves it.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
 	pods := []podCase{noPod, pending, live, carrier, unknownCarrier, terminating, terminatingCarrier, stuckTerminating, finished, succeeded, finishedAndDeleted,
 		{"a live pod without a network-status", UsualPod(NoNetworkStatus)},

@@ -103,8 +103,7 @@ type tableRow struct {
 	reason    judge.Reason
 }
 
-// tableRows are the design's table, in its order; a cell with several states or two
-// reasons is written out.
+// tableRows are the design's table, in its order; a cell with several states or two reasons is written out.
 func tableRows() []tableRow {
 	beside := []sandboxCase{ // every state but Ready
 		isNotReady(UsualUID), isNotReady(OtherUID), hasStopped(UsualUID), hasStopped(OtherUID), isAttached(UsualUID), isAttached(OtherUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID),
@@ -182,8 +181,7 @@ func TestVerdictTable(t *testing.T) {
 	}
 }
 
-// Row 1 comes before everything: what cannot be read is not judged, whatever
-// the pod and the sandbox are.
+// Row 1 comes before everything: what cannot be read is not judged, whatever the pod and the sandbox are.
 func TestWhatCannotBeReadIsHeld(t *testing.T) {
 	entry := func(edit func(map[string]any)) Part {
 		e := map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1"}
@@ -236,8 +234,7 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 	}
 }
 
-// expectVerdict is Expect where the rules define the verdict only, and not the state
-// of the sandbox.
+// expectVerdict is Expect where the rules define the verdict only, and not the state of the sandbox.
 func expectVerdict(t *testing.T, want decision, parts ...Part) {
 	t.Helper()
 	it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5")
@@ -254,8 +251,7 @@ func expectKept(t *testing.T, parts ...Part) {
 	}
 }
 
-// afterPassesOver has earlier passes over the same things, every ten minutes from so long
-// ago on.
+// afterPassesOver has earlier passes over the same things, every ten minutes from so long ago on.
 func afterPassesOver(ago time.Duration, parts ...Part) Part {
 	return func(o *Observed) {
 		h := reconciler.NewHistory()

@@ -21,8 +21,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// processorTime is the least time of the processor that work took: what else runs on the
-// machine does not count.
+// processorTime is the least time of the processor that work took: what else runs on the machine does not count.
 func processorTime(t testing.TB, prepare func() func()) time.Duration {
 	t.Helper()
 	runtime.LockOSThread()
@@ -49,8 +48,7 @@ func threadTime(t testing.TB) time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// hostile is an observation with n times something that somebody has written who wants it to
-// take long.
+// hostile is an observation with n times something that somebody has written who wants it to take long.
 type hostile struct {
 	says string
 	make func(n int) *Observed
@@ -160,9 +158,8 @@ func hostiles() []hostile {
 	}
 }
 
-// linear is how much longer four times as much may take: what is linear takes four times as
-// long, and a bit more where it no longer fits into the processor's cache; what is
-// quadratic takes sixteen times as long.
+// linear is how much longer four times as much may take: what is linear takes four times as long, and a bit more where
+// it no longer fits into the processor's cache; what is quadratic takes sixteen times as long.
 const linear = 9
 
 // unmeasured is added to what is divided by: less than that is soon twice as much.

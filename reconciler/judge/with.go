@@ -34,10 +34,9 @@ type overlay struct {
 	reservations  map[types.NamespacedName]*ippool.Reservation
 }
 
-// With is the index with what a live read found in the place of what was there; x stays as it
-// is. The cost grows with what was found since the observation, with the number of pools and of
-// reports, and with the entries of the pools in it. Only what changes ranges, or the nodes where no
-// Node object is known, makes it build all of the index again.
+// With is the index with what a live read found in the place of what was there; x stays as it is. The cost grows with
+// what was found since the observation, with the number of pools and of reports, and with the entries of the pools in
+// it. Only what changes ranges, or the nodes where no Node object is known, makes it build all of the index again.
 func (x *Index) With(live *Live) *Index {
 	o, y := *x.o, *x
 	o.Restored = cmp.Or(live.Restored, o.Restored)
@@ -124,8 +123,7 @@ func (x *Index) mustBuildAgain(live *Live) bool {
 	return false
 }
 
-// BasedOn is what the index was built from, with what live reads found but for pods and
-// reservations. It costs nothing.
+// BasedOn is what the index was built from, with what live reads found but for pods and reservations. It costs nothing.
 func (x *Index) BasedOn() *Observation { return x.o }
 
 // Observation is what the index stands for.

@@ -10,8 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Find are the pools that a text names: "<namespace>/<name>", the name alone, the range, or an address
-// of the range.
+// Find are the pools that a text names: "<namespace>/<name>", the name alone, the range, or an address of the range.
 func (u *Pools) Find(text string) []*Pool {
 	var found []*Pool
 	addr, addrErr := netip.ParseAddr(text)

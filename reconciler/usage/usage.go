@@ -1,6 +1,5 @@
-// Package usage says how full pools are: how many addresses whereabouts would assign from
-// each, which are taken, by whom, and which pods wait for one. It does no I/O: it reads a
-// judgement.
+// Package usage says how full pools are: how many addresses whereabouts would assign from each, which are taken, by
+// whom, and which pods wait for one. It does no I/O: it reads a judgement.
 package usage
 
 import (
@@ -51,8 +50,7 @@ type Definition struct {
 	next    netip.Addr // the first free one; invalid for none
 }
 
-// Fill is which part of what is usable is taken, 0 to 1; not ok where that is not known, or
-// nothing is usable.
+// Fill is which part of what is usable is taken, 0 to 1; not ok where that is not known, or nothing is usable.
 func (p *Pool) Fill() (fill float64, ok bool) {
 	if p.Usable == nil || p.Usable.Sign() == 0 {
 		return 0, false

@@ -11,8 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// WaitsAfter is how old a pod is at least that waits for an address: before that its sandbox may be
-// being set up.
+// WaitsAfter is how old a pod is at least that waits for an address: before that its sandbox may be being set up.
 const WaitsAfter = 30 * time.Second
 
 // addWaiting finds the pods that wait for an address of each pool: Pending, bound to a node, WaitsAfter

@@ -5,9 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ApplyPatch applies a JSON patch to an object, its tests included, and
-// returns the outcome; the object itself stays as it is. It fails where the
-// API server would answer 422.
+// ApplyPatch applies a JSON patch to an object, its tests included, and returns the outcome; the object itself stays as
+// it is. It fails where the API server would answer 422.
 func ApplyPatch(o *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
 	decoded, err := jsonpatch.DecodePatch(patch)
 	if err != nil {

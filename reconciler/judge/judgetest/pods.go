@@ -67,8 +67,7 @@ func PodIPs(ips ...string) PodEdit {
 	}
 }
 
-// DeletedAgo deletes the pod with a grace period that ended so long ago; a negative
-// duration is what is left of it.
+// DeletedAgo deletes the pod with a grace period that ended so long ago; a negative duration is what is left of it.
 func DeletedAgo(d time.Duration) PodEdit {
 	return func(p *corev1.Pod) {
 		t := metav1.NewTime(Now.Add(-d))

@@ -102,8 +102,7 @@ func CreatedAgo(d time.Duration) SandboxEdit {
 	return func(b *v1alpha1.Sandbox) { b.CreatedAt = metav1.NewTime(Now.Add(-d)) }
 }
 
-// NotReady makes it NOTREADY, with what is known of its network namespace: Closed,
-// Open, or nil for nothing.
+// NotReady makes it NOTREADY, with what is known of its network namespace: Closed, Open, or nil for nothing.
 func NotReady(closed *bool) SandboxEdit {
 	return func(b *v1alpha1.Sandbox) { b.State, b.NetworkClosed = "NotReady", closed }
 }
