@@ -239,22 +239,17 @@ func creationTime(t time.Time) metav1.Time {
 	return apiTime(t)
 }
 
-// Report inspects the node once and returns the report that follows on the one before,
-// which must be of this machine (nil for none), and the UIDs of all pods that run.
-func (ni *NodeInspector) Report(ctx context.Context, before *v1alpha1.SandboxReport) (next *v1alpha1.SandboxReport, runs []string, err error) {
+// Report inspects the node once and returns the report that follows on the one before, which must be of this machine
+// (nil for none).
+func (ni *NodeInspector) Report(ctx context.Context, before *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
 	if before != nil {
 		ni.Resume(before, true)
 	}
 	inspection, err := ni.Inspect(ctx)
 	if err != nil {
-		return nil, nil, err
-	}
-	for i := range inspection.Sandboxes {
-		if s := &inspection.Sandboxes[i]; s.State == v1alpha1.SandboxReady && s.UID != "" {
-			runs = append(runs, s.UID)
-		}
+		return nil, err
 	}
 	report := *Next(before, inspection)
 	report.ObservedAt = apiTime(inspection.At)
-	return &report, runs, nil
+	return &report, nil
 }

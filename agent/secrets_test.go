@@ -31,7 +31,7 @@ func TestNoReportAndNoLineOfALogHasWhatIsSecretOfTheNode(t *testing.T) {
 				n.entry(sandbox.ID, "wb", "net1", config, path, "10.0.0.5/24")
 				n.file(filepath.Join(n.cni, "multus", sandbox.ID), fmt.Sprintf(`[{"Conf":{"name":"hUsH"},"Bytes":%s}]`, jsonOf(t, []byte(config))))
 				n.file(filepath.Join(n.cni, "multus", "results", "wb-"+sandbox.ID+"-net2"), `{"kind":"cniCacheV1","config":"hUsH!"`)
-				report, _, err := n.Report(t.Context(), nil)
+				report, err := n.Report(t.Context(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -40,7 +40,7 @@ func TestNoReportAndNoLineOfALogHasWhatIsSecretOfTheNode(t *testing.T) {
 					said += "\n" + err.Error()
 				}
 				n.runtime.Fail("PodSandboxStatus", errors.New("the shim is gone"))
-				if _, _, err := n.newInspector().Report(t.Context(), report); err != nil {
+				if _, err := n.newInspector().Report(t.Context(), report); err != nil {
 					said += "\n" + err.Error()
 				}
 				if len(report.Sandboxes) == 0 || strings.Contains(said, hush) || strings.Contains(said, "/etc/") {

@@ -41,17 +41,13 @@ func (s *scripted) GetLive(context.Context, *judge.Observation, LiveKeys) (*judg
 func inspectedWorker(source Source, c ...ReportEdit) (on *WithLocalNode, before **v1alpha1.SandboxReport) {
 	before = new(*v1alpha1.SandboxReport)
 	return &WithLocalNode{Source: source, Node: "worker-1", BootID: "boot-1",
-		Inspect: func(_ context.Context, b *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, []string, error) {
+		Inspect: func(_ context.Context, b *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
 			*before = b
 			r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(Now.Add(-time.Hour))}}
 			for _, f := range c {
 				f(r)
 			}
-			var runs []string
-			for _, b := range r.Sandboxes {
-				runs = append(runs, b.UID)
-			}
-			return r.SandboxReport, runs, nil
+			return r.SandboxReport, nil
 		}}, before
 }
 
@@ -132,32 +128,14 @@ func TestWithoutAReportOfTheNodeTheInspectionStartsAfresh(t *testing.T) {
 	})
 }
 
-func TestTheBootIDIsInTheReportOnlyWhenItIsTheNodesOwn(t *testing.T) {
-	for name, c := range map[string]struct {
-		node Part
-		want string
-	}{
-		"the Node's own":            {Node("worker-1"), "boot-1"},
-		"the Node has none yet":     {Node("worker-1", Booted("")), ""},
-		"nothing is known of nodes": {Nothing, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			on, _ := inspectedWorker(&scripted{parts: []Part{c.node, UsualPod()}}, Sandbox("box-1", "uid-1"))
-			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
-				if got := o.Reports[0].BootID; got != c.want {
-					t.Errorf("got %q", got)
-				}
-			})
-		})
-	}
-}
-
 func TestAnInspectionThatFailsIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*WithLocalNode)
 		want   string
 	}{
 		"the cluster has no such Node":  {func(on *WithLocalNode) { on.Node = "worker-7" }, "--node worker-7"},
+		"the Node has no boot ID":       {func(on *WithLocalNode) { on.Source = &scripted{parts: []Part{Node("worker-1", Booted(""))}} }, "another machine"},
+		"Nodes may not be listed":       {func(on *WithLocalNode) { on.Source = &scripted{parts: []Part{FreshReport("worker-1")}} }, "RBAC"},
 		"the Node was booted otherwise": {func(on *WithLocalNode) { on.Source = &scripted{parts: []Part{Node("worker-1", Booted("boot-2"))}} }, "another machine"},
 		"the runtime does not answer":   {func(on *WithLocalNode) { on.Inspect = blindly }, "worker-1: no socket"},
 		"the cluster cannot be read":    {func(on *WithLocalNode) { on.Source = &scripted{err: errors.New("no API")} }, "no API"},
@@ -175,8 +153,8 @@ func TestAnInspectionThatFailsIsAnError(t *testing.T) {
 	}
 }
 
-func blindly(context.Context, *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, []string, error) {
-	return nil, nil, errors.New("no socket")
+func blindly(context.Context, *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
+	return nil, errors.New("no socket")
 }
 
 // Whose runtime it is must be sure before anything counts as gone there.
@@ -194,54 +172,13 @@ func TestAnInspectionContinuesOnlyFromAReportOfThisBoot(t *testing.T) {
 		"a fresh one of another's":     {FreshReport("worker-2", Sandbox("old", "uid")), false},
 		"no report of any node at all": {Nothing, false},
 	} {
-		for known, nodes := range map[string]Part{"Nodes may not be listed": Nothing, "the Node has no boot id": Node("worker-1", Booted("")), "the Node is this machine": Node("worker-1")} {
-			t.Run(name+", "+known, func(t *testing.T) {
-				on, before := inspectedWorker(&scripted{parts: []Part{nodes, UsualPod(), c.report}}, Sandbox("box-1", "uid-1"))
-				forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
-					if (*before != nil) != c.goesOn {
-						t.Errorf("it continues %+v", *before)
-					}
-				})
-			})
-		}
-	}
-}
-
-// A machine beside the cluster, or another node, whose runtime lists nothing of what the named node runs.
-func TestAnotherMachineThanTheNamedNodeIsNoticedAlsoWithoutNodes(t *testing.T) {
-	bootIs := func(id string) ReportEdit { return func(r *podstate.Report) { r.BootID = id } }
-	runs := Sandbox("box-1", "uid-1")
-	for name, c := range map[string]struct {
-		has  Part // the API, without Nodes
-		sees []ReportEdit
-		want string // the error, "" for none
-	}{
-		"a pod of that node runs":                     {UsualPod(), []ReportEdit{runs}, ""},
-		"a static pod of that node runs":              {UsualPod(UID("uid-of-the-mirror"), MirrorOf("uid-1")), []ReportEdit{runs}, ""},
-		"a pod of another node runs":                  {UsualPod(OnNode("worker-2")), []ReportEdit{runs}, "runs pod default/web-0, which is bound to node worker-2"},
-		"pods of both run":                            {All(UsualPod(), Pod("web-1", UID("uid-2"), OnNode("worker-2"))), []ReportEdit{runs, Sandbox("box-2", "uid-2")}, "default/web-1"},
-		"a pod runs that the API does not know":       {UsualPod(UID("uid-7")), []ReportEdit{runs}, "nothing tells"},
-		"a pod runs that is bound to none":            {UsualPod(OnNode("")), []ReportEdit{runs}, "nothing tells"},
-		"nothing runs":                                {UsualPod(), nil, "nothing tells"},
-		"a report of this boot, and nothing runs":     {StaleReport("worker-1"), nil, ""},
-		"a fresh report of another boot":              {All(UsualPod(), FreshReport("worker-1", bootIs("boot-2"))), []ReportEdit{runs}, "reports that it was booted as boot-2"},
-		"a stale report of another boot, and its pod": {All(UsualPod(), StaleReport("worker-1", bootIs("boot-2"))), []ReportEdit{runs}, ""},
-		"a stale report of another boot":              {StaleReport("worker-1", bootIs("boot-2")), nil, "nothing tells"},
-	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := inspectedWorker(&scripted{parts: []Part{c.has}}, c.sees...)
-			for what, read := range map[string]func() (*judge.Observation, error){
-				"observed":  func() (*judge.Observation, error) { return on.List(t.Context()) },
-				"refreshed": func() (*judge.Observation, error) { return on.Relist(t.Context(), Observe().Observation) },
-			} {
-				o, err := read()
-				switch {
-				case c.want == "" && err != nil:
-					t.Errorf("%s: %v", what, err)
-				case c.want != "" && (err == nil || o != nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "--node worker-1")):
-					t.Errorf("%s: %v, %v", what, o, err)
+			on, before := inspectedWorker(&scripted{parts: []Part{Node("worker-1"), UsualPod(), c.report}}, Sandbox("box-1", "uid-1"))
+			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
+				if (*before != nil) != c.goesOn {
+					t.Errorf("it continues %+v", *before)
 				}
-			}
+			})
 		})
 	}
 }

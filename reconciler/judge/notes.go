@@ -2,50 +2,11 @@ package judge
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
-
-// agentless reports that no agent can run on a node, with the requirement of a label selector that leaves such nodes
-// out; "" where nothing says so. A DaemonSet has no pods on virtual kubelets and on Fargate, and the agent is a program
-// for Linux.
-func agentless(n *podstate.Node) (leftOutBy string) {
-	switch {
-	case n.Labels["type"] == "virtual-kubelet": // virtual-kubelet's own, AKS' and OpenShift's too
-		return "type!=virtual-kubelet"
-	case n.Labels["eks.amazonaws.com/compute-type"] == "fargate":
-		return "eks.amazonaws.com/compute-type!=fargate"
-	case n.Labels[corev1.LabelOSStable] != "" && n.Labels[corev1.LabelOSStable] != "linux":
-		return corev1.LabelOSStable + "=linux"
-	}
-	return ""
-}
-
-// agentlessNote names the nodes that are asked for a report and can have no agent: what they may hold is held for ever.
-func (j *Judgement) agentlessNote() string {
-	var nodes []string
-	leftOutBy := map[string]bool{}
-	for _, name := range slices.Sorted(maps.Keys(j.Nodes)) {
-		n := j.Observation.Nodes[name]
-		if n == nil || j.Nodes[name] != NodeNoFreshReport || j.x.byNode[name] != nil {
-			continue
-		}
-		if by := agentless(n); by != "" {
-			nodes = append(nodes, name)
-			leftOutBy[by] = true
-		}
-	}
-	if len(nodes) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("no node agent can run on %s, and addresses are held for want of their reports: if no pod there has an address of whereabouts, leave them out with --agent-nodes, by adding %q to it",
-		AtMost(nodes, 5), strings.Join(slices.Sorted(maps.Keys(leftOutBy)), ","))
-}
 
 // taintsNote names the nodes that would be proven dead, if a restore of etcd had not made their taints doubtful.
 func (j *Judgement) taintsNote() string {
@@ -98,9 +59,6 @@ func (j *Judgement) Notes() []string {
 	if n := j.unknownPods(); n >= foreignFloor && 4*n >= j.Total {
 		notes = append(notes, fmt.Sprintf("%d of %d allocations are of pods that this cluster does not have, and no node reports their sandboxes: "+
 			"if another cluster uses the same pools, stop this reconciler. It would release the addresses of the other cluster, which is not supported", n, j.Total))
-	}
-	if note := j.agentlessNote(); note != "" {
-		notes = append(notes, note)
 	}
 	if text := j.Restore.Text(); text != "" {
 		notes = append(notes, text)

@@ -10,52 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
-
-func TestNodesOnWhichNoAgentCanRunAreNamedWithTheFlagToSet(t *testing.T) {
-	worker, report := Node("worker-1"), FreshReport("worker-1")
-	virtual := Node("virtual", Label("type", "virtual-kubelet"))
-	fargate := Node("fargate-10", Label("eks.amazonaws.com/compute-type", "fargate"))
-	windows := Node("win-1", Label("kubernetes.io/os", "windows"))
-	all := judge.Policy{AgentNodes: labels.Everything()}
-	for name, c := range map[string]struct {
-		policy judge.Policy
-		parts  []Part
-		want   []string // nil for no note
-	}{
-		"a virtual kubelet": {judge.Policy{}, []Part{worker, report, virtual}, []string{"virtual", `--agent-nodes, by adding "type!=virtual-kubelet"`}},
-		"two kinds": {judge.Policy{AgentsRequired: true}, []Part{worker, virtual, fargate},
-			[]string{"fargate-10, virtual", `"eks.amazonaws.com/compute-type!=fargate,type!=virtual-kubelet"`}},
-		"another OS that is selected":   {all, []Part{worker, report, windows}, []string{"win-1", `"kubernetes.io/os=linux"`}},
-		"another OS that is not":        {judge.Policy{}, []Part{worker, report, windows}, nil},
-		"one that has a report":         {judge.Policy{}, []Part{virtual, FreshReport("virtual")}, nil},
-		"one whose agent is silent":     {judge.Policy{}, []Part{worker, report, Node("worker-2")}, nil},
-		"where there are no agents":     {judge.Policy{}, []Part{worker, virtual}, nil},
-		"one that is proven to be dead": {judge.Policy{}, []Part{worker, report, Node("virtual", Label("type", "virtual-kubelet"), NotReadyFor(0), OutOfService)}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var notes []string
-			for _, n := range Judged(Observe(c.parts...), c.policy).Notes() {
-				if strings.Contains(n, "no node agent can run") {
-					notes = append(notes, n)
-				}
-			}
-			text := strings.Join(notes, "\n")
-			if len(notes) > 1 || (text == "") != (c.want == nil) {
-				t.Fatalf("notes %q, want %q", notes, c.want)
-			}
-			for _, w := range c.want {
-				if !strings.Contains(text, w) {
-					t.Errorf("%q is not in %q", w, text)
-				}
-			}
-		})
-	}
-}
 
 func TestTheNoteOnClustersWithoutAgentsSaysWhatCannotBeTold(t *testing.T) {
 	for trust, want := range map[bool]string{
