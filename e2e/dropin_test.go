@@ -5,7 +5,6 @@ package e2e
 import (
 	"os/exec"
 	"regexp"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -15,9 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
-
-// dropInPorts is held while a drop-in serves: its ports are what they are, and here on the machine's own network.
-var dropInPorts sync.Mutex
 
 const dropInImage = "e2e.invalid/whereabouts:latest"
 
@@ -101,8 +97,6 @@ func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
 	})
 
 	s.play(t, "without a pod of its name it runs until it is told to end", func(t *testing.T) {
-		dropInPorts.Lock()
-		t.Cleanup(dropInPorts.Unlock) // when it has ended
 		c := beginDropIn(t, kubeconfig, "none")
 		eventually(t, "the first pass", func() bool { return matches(c, "reconciler run succeeded") })
 		check(t, c.cmd.Process.Signal(syscall.SIGTERM))
