@@ -180,15 +180,13 @@ func quote(text string) (string, bool) {
 var plain = regexp.MustCompile(`^[a-zA-Z0-9@%+=:,./_-]*$`)
 
 // Unique leaves out steps whose command, or where there is none whose sentence, was there before. Those of one cause are
-// put together, and how something is released comes last. The steps on a Conflict stay whole and in their order.
+// put together, and how something is released comes last.
 func Unique(steps []document.Advice) (unique []document.Advice) {
 	seen, rank := map[document.Advice]bool{}, map[string]int{judge.Stale.String(): math.MaxInt}
 	for _, s := range steps {
 		key := s
-		if s.Cause != string(judge.Conflict) {
-			if key.Cause = ""; s.Command != "" {
-				key.Why = ""
-			}
+		if key.Cause = ""; s.Command != "" {
+			key.Why = ""
 		}
 		if seen[key] {
 			continue

@@ -18,7 +18,7 @@ func advisor() Advisor { return Advisor{Program: "ip-reconcile", Namespace: "kub
 func known() Facts {
 	return Facts{Names: map[string]string{"ip": "10.0.0.7", "pool": "kube-system/10.0.0.0-24", "reservation": "kube-system/10.0.0.7", "pod": "default/web-0", "container": "c0ffee",
 		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restored": "2026-11-20T10:00:00Z",
-		"keeper": "default/web-0 on worker-1", "place": "pool kube-system/10.0.0.0-24", "entry": "default/web-2"},
+		},
 		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
 }
 
@@ -32,7 +32,7 @@ func each(f func(section, name string, templates []template)) {
 }
 
 func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
-	words := map[string][]string{"reasons": append(judge.ReasonNames(), "NotExported"), "stale": append(judge.ReasonNames(), "Stale"), "conflict": {"Conflict"}}
+	words := map[string][]string{"reasons": append(judge.ReasonNames(), "NotExported"), "stale": append(judge.ReasonNames(), "Stale")}
 	for _, why := range reconciler.Refusals() {
 		words["gates"] = append(words["gates"], string(why))
 	}

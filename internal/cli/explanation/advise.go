@@ -103,8 +103,6 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	}
 	name := string(f.Kind)
 	switch {
-	case f.Kind == judge.Conflict:
-		return conflictOf(a.q.Judgement, f).advise(a.q.Advisor)
 	case a.isInConflict(f.IP): // what is done about it must be done in an order
 		return a.steps("findings", string(judge.Conflict), advice.Facts{Names: names})
 	case f.Kind != judge.Unrecorded || f.CanRepair():
@@ -138,14 +136,10 @@ func (a *answer) advise() []document.Advice {
 			all = append(all, steps...)
 		}
 	}
-	// All there is to say of an address in conflict is said of the conflict, once for its pods and its sandboxes.
-	said := map[string]bool{}
 	for _, kind := range judge.Kinds() { // conflicts are the first
 		for _, f := range a.Findings {
-			isConflict := kind == judge.Conflict
-			if f.Kind == kind && (isConflict && !said[f.IP+f.Pool] || !isConflict && !said[f.IP]) {
+			if f.Kind == kind {
 				take(string(kind), a.adviseFinding(f))
-				said[f.IP+f.Pool], said[f.IP] = isConflict, said[f.IP] || isConflict
 			}
 		}
 	}
@@ -155,7 +149,7 @@ func (a *answer) advise() []document.Advice {
 			for _, g := range it.Gates {
 				why += string(g.Refusal) + g.Pool
 			}
-			if it.Verdict == verdict && !said[it.IP] && len(it.Advice) > 0 {
+			if it.Verdict == verdict && !a.conflicts[it.IP] && len(it.Advice) > 0 {
 				take(verdict.String()+why, it.Advice)
 			}
 		}

@@ -3,7 +3,7 @@
 // Package document has the types, package screen makes text of them.
 //
 // subject.go reads what is asked about and picks what is about it, evidence.go has what is known of items, pods and
-// nodes, advise.go and conflict.go what can be done.
+// nodes, advise.go what can be done.
 package explanation
 
 import (

@@ -107,12 +107,11 @@ func TestExplanation_PhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 	for _, what := range []string{"10.0.0.5", "default/ghost", "default/web-0", "pool/10.0.0.0-24", "node/worker-1"} {
 		r, d := ask(t, what, nil, conflicting)
 		text := said(r, d)
-		pod, phantom := strings.Index(text, "kubectl delete pod -n default web-0"), strings.Index(text, "crictl stopp box-9")
-		if pod < 0 || phantom < pod {
-			t.Errorf("explain %s: the pod must give the address up first:\n%s", what, text)
+		if !strings.Contains(text, "docs/conflicts.md") {
+			t.Errorf("explain %s does not say in which order the conflict is ended:\n%s", what, text)
 		}
-		if n := strings.Count(fmt.Sprint(d.Advice), "crictl stopp box-9"); n != 1 {
-			t.Errorf("explain %s ends the phantom %d times:\n%s", what, n, text)
+		if strings.Contains(fmt.Sprint(d.Advice), "crictl") || strings.Contains(fmt.Sprint(d.Advice), "delete pod") {
+			t.Errorf("explain %s ends one of them out of order:\n%s", what, text)
 		}
 		for _, it := range d.Items {
 			if strings.Contains(fmt.Sprint(it.Advice), "crictl") {
