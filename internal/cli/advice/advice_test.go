@@ -18,7 +18,7 @@ func advisor() Advisor { return Advisor{Program: "ip-reconcile", Namespace: "kub
 func known() Facts {
 	return Facts{Names: map[string]string{"ip": "10.0.0.7", "pool": "kube-system/10.0.0.0-24", "reservation": "kube-system/10.0.0.7", "pod": "default/web-0", "container": "c0ffee",
 		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restored": "2026-11-20T10:00:00Z",
-		},
+	},
 		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
 }
 
