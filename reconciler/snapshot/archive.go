@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
 	"strings"
 )
 
@@ -30,7 +31,7 @@ func walkStream(name string, r io.Reader) (walk, error) {
 	if len(head) >= 262 && string(head[257:262]) == "ustar" { // POSIX.1 and GNU
 		return (&archive{name, in, maxArchive}).walk, nil
 	}
-	return func(take func(entry) error, _ func(string)) error {
+	return func(take func(entry) error) error {
 		// Told by its content, it is read as what kubectl writes, whatever its name is.
 		return take(entry{name: "stream.yaml", path: name, required: true, Reader: in})
 	}, nil
@@ -44,7 +45,7 @@ type archive struct {
 	most int64 // as maxArchive
 }
 
-func (a *archive) walk(take func(entry) error, skip func(string)) error {
+func (a *archive) walk(take func(entry) error) error {
 	stream := &tail{r: io.LimitReader(a.r, a.most+1)}
 	in := tar.NewReader(stream)
 	for {
@@ -59,7 +60,20 @@ func (a *archive) walk(take func(entry) error, skip func(string)) error {
 		if err != nil {
 			return fmt.Errorf("%s is damaged, or was not copied to its end: %w", a.name, err)
 		}
-		if err := a.entry(head, in, take, skip); err != nil {
+		e := entry{name: path.Clean(strings.TrimLeft(head.Name, "/"))}
+		e.path = a.name + ": " + e.name
+		if !filepath.IsLocal(e.name) {
+			return fmt.Errorf("%s holds %q, which is outside of it: make the archive again", a.name, head.Name)
+		}
+		switch head.Typeflag {
+		case tar.TypeDir, tar.TypeXGlobalHeader:
+			continue
+		case tar.TypeReg, tar.TypeGNUSparse:
+			e.Reader = in
+		case tar.TypeSymlink, tar.TypeLink:
+			e.link = head.Linkname
+		}
+		if err := take(e); err != nil {
 			return err
 		}
 	}
@@ -73,32 +87,6 @@ func (a *archive) walk(take func(entry) error, skip func(string)) error {
 	}
 	return nil
 }
-
-// entry takes in what has a header of its own in the archive.
-func (a *archive) entry(head *tar.Header, in io.Reader, take func(entry) error, skip func(string)) error {
-	name := path.Clean(strings.TrimLeft(head.Name, "/"))
-	shown := a.name + ": " + name
-	if leadsOut(name) {
-		return fmt.Errorf("%s holds %q, which is outside of it: make the archive again", a.name, head.Name)
-	}
-	switch head.Typeflag {
-	case tar.TypeDir, tar.TypeXGlobalHeader:
-		return nil
-	case tar.TypeReg, tar.TypeGNUSparse:
-		return take(entry{name: name, path: shown, Reader: in})
-	case tar.TypeSymlink, tar.TypeLink:
-		if mayHide(name, head.Linkname) {
-			return fmt.Errorf("%s is a link to %s, which is not followed: "+
-				"make the archive again with --dereference and --hard-dereference, or without the link", shown, head.Linkname)
-		}
-		skip(shown)
-		return nil
-	}
-	return notRegular(name, shown, skip)
-}
-
-// leadsOut reports whether a cleaned path is above where it begins.
-func leadsOut(name string) bool { return name == ".." || strings.HasPrefix(name, "../") }
 
 // tail remembers the last block that was read, and counts the bytes.
 type tail struct {

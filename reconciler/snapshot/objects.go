@@ -34,80 +34,70 @@ func (o *object) id() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.namespace, Name: o.name}
 }
 
-// objectsOf are those of a file; a List counts as its items, and lists are how many Lists there are.
-func objectsOf(e entry, text []byte) (objects []*object, lists int, err error) {
-	f := &file{path: e.path}
+// objectsOf are those of a file, a List counting as its items, and whether it has an object or a List at all.
+func objectsOf(e entry, text []byte) (objects []*object, isAny bool, err error) {
 	documents := [][]byte{text}
 	isJSON := path.Ext(strings.TrimSuffix(e.name, ".gz")) == ".json" || bytes.HasPrefix(bytes.TrimSpace(text), []byte("{"))
 	if !isJSON {
 		if documents, err = asJSON(e.path, text); err != nil {
-			return nil, 0, err
+			return nil, false, err
 		}
 	}
 	for _, d := range documents {
 		for r := lean.New(d); r.More(); {
-			if err := f.read(r); err != nil {
-				return nil, 0, err
+			found, is, err := readObjects(r, e.path)
+			if err != nil {
+				return nil, false, err
+			}
+			isAny = isAny || is
+			if objects = append(objects, found...); len(objects) > maxObjects {
+				return nil, false, fmt.Errorf("%s %w: it has more than %d objects: export them in several files", e.path, errTooLarge, maxObjects)
 			}
 		}
 	}
-	return f.objects, f.lists, nil
+	return objects, isAny, nil
 }
 
-// file is what was read of a file so far.
-type file struct {
-	path    string // for messages
-	objects []*object
-	lists   int
-}
-
-// read reads one JSON value: an object, or a List of them. One that has nothing of an object is none.
-func (f *file) read(r *lean.Reader) error {
+// readObjects reads one JSON value: an object, or a List of them. One that has nothing of an object is none.
+func readObjects(r *lean.Reader, path string) (items []*object, isAny bool, err error) {
 	start := *r
 	var list object // what the List says of its items
-	var items []*object
-	isObject, isList, other := false, false, -1 // other is the first item that is no object
+	isList := false
 	whole := r.Object(func(name []byte) {
-		isObject = isObject || slices.Contains([]string{"kind", "apiVersion", "metadata", "items"}, string(name))
+		isAny = isAny || slices.Contains([]string{"kind", "apiVersion", "metadata", "items"}, string(name))
 		switch string(name) {
 		case "kind":
 			list.kind = textOf(r)
 		case "apiVersion":
 			list.apiVersion = textOf(r)
 		case "items":
-			isList = r.Kind() == '[' || isList
+			isList = isList || r.Kind() == '['
 			r.Array(func() {
-				if r.Kind() != '{' && other < 0 {
-					other = len(items)
-				}
-				if other < 0 && len(items)+len(f.objects) <= maxObjects {
-					items = append(items, readObject(r, f.path))
+				if len(items) <= maxObjects {
+					items = append(items, readObject(r, path))
 				}
 			})
 		}
 	})
-	switch err := r.Err(); {
-	case err != nil:
-		return fmt.Errorf("%s is not JSON: %w", f.path, err)
-	case !whole:
-		return fmt.Errorf("%s: must hold one JSON object, a List for several", f.path)
-	case other >= 0:
-		return fmt.Errorf("%s: items[%d] is not a Kubernetes object", f.path, other)
-	case isList:
-		f.lists++
-	case isObject:
-		items = []*object{readObject(&start, f.path)}
+	if err := r.Err(); err != nil {
+		return nil, false, fmt.Errorf("%s is not JSON: %w", path, err)
 	}
-	kind, typed := strings.CutSuffix(list.kind, "List")
-	for _, o := range items {
-		if o.kind == "" && isList && typed && kind != "" { // items of a typed list, as PodList, leave out their kind
+	if !whole {
+		return nil, false, fmt.Errorf("%s: must hold one JSON object, a List for several", path)
+	}
+	if isAny && !isList {
+		return []*object{readObject(&start, path)}, true, nil
+	}
+	kind, isTyped := strings.CutSuffix(list.kind, "List")
+	for i, o := range items {
+		if o.text[0] != '{' {
+			return nil, false, fmt.Errorf("%s: items[%d] is not a Kubernetes object", path, i)
+		}
+		if o.kind == "" && isTyped && kind != "" { // items of a typed list, as PodList, leave out their kind
 			o.kind, o.apiVersion = kind, list.apiVersion
 		}
 	}
-	if f.objects = append(f.objects, items...); len(f.objects) > maxObjects {
-		return fmt.Errorf("%s %w: it has more than %d objects: export them in several files", f.path, errTooLarge, maxObjects)
-	}
-	return nil
+	return items, isAny, nil
 }
 
 // readObject reads what tells objects apart.

@@ -93,7 +93,7 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 		nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{},
 		seenIn: map[string]string{}, reports: map[string]*v1alpha1.SandboxReport{},
 	}
-	if err := files(s.take, s.skip); err != nil {
+	if err := files(s.take); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	if len(s.pools) == 0 {

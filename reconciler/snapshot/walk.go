@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// A walk goes over a folder, an archive or one stream. It calls take for every file, and skip for what can hold
-// nothing. An error of take ends it.
-type walk func(take func(entry) error, skip func(path string)) error
+// A walk goes over a folder, an archive or one stream, and calls take for every file and link. An error of take ends it.
+type walk func(take func(entry) error) error
 
-// entry is a file of a snapshot.
+// entry is a file or link of a snapshot.
 type entry struct {
-	name string // in the snapshot, with slashes
-	path string // for messages
-	io.Reader
-	required bool // it is all there is, so that it cannot be left out
+	name      string // in the snapshot, with slashes
+	path      string // for messages
+	io.Reader        // nil for what is no regular file
+	link      string // the target of a link, with a slash at its end where that is a folder outside of the snapshot
+	required  bool   // it is all there is, so that it cannot be left out
 }
 
 // text reads the whole file, and unpacks one that is compressed.
@@ -42,7 +42,13 @@ const peekedBytes = 16 << 10
 
 // take takes in a file, or skips it where it holds nothing that is read.
 func (s *Snapshot) take(e entry) error {
-	if path.Ext(e.name) == ".log" {
+	switch {
+	case e.link != "" && mayHide(e.name, e.link):
+		return fmt.Errorf("%s is a link to %s, which is not followed: put what it leads to in its place "+
+			"(tar --dereference --hard-dereference does), or remove it", e.path, e.link)
+	case e.link == "" && e.Reader == nil && hasEnding(e.name): // a pipe or device may never end
+		return fmt.Errorf("%s is not a regular file: put its content there, or remove it", e.path)
+	case e.Reader == nil, path.Ext(e.name) == ".log":
 		s.skip(e.path)
 		return nil
 	}
@@ -53,12 +59,12 @@ func (s *Snapshot) take(e entry) error {
 	if err != nil {
 		return err
 	}
-	objects, lists, err := objectsOf(e, text)
+	objects, isAny, err := objectsOf(e, text)
 	needed := e.required || byLayout(e.name)
 	switch {
 	case err != nil && (needed || mayHold.Match(withoutZeros(text))):
 		return fmt.Errorf("%w; it may hold what is judged: repair it, or remove it", err)
-	case err == nil && (len(objects) > 0 || lists > 0):
+	case err == nil && isAny:
 		return s.takeObjects(objects)
 	case err == nil && needed:
 		return fmt.Errorf("%s holds no Kubernetes object, and by its name it should: export it again, or remove it", e.path)
@@ -105,61 +111,41 @@ func (s *Snapshot) skip(path string) {
 	}
 }
 
-// notRegular refuses pipes, devices and sockets where a file must be: they may never end.
-func notRegular(name, path string, skip func(string)) error {
-	if hasEnding(name) {
-		return fmt.Errorf("%s is not a regular file: put its content there, or remove it", path)
-	}
-	skip(path)
-	return nil
-}
-
 // folder walks a folder on disk. Nothing outside of it is read, whatever links in it, and links that are put into it
 // meanwhile, lead to.
 type folder struct{ *os.Root }
 
-func (f folder) walk(take func(entry) error, skip func(string)) error {
-	return fs.WalkDir(f.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+func (f folder) walk(take func(entry) error) error {
+	return fs.WalkDir(f.FS(), ".", func(name string, found fs.DirEntry, err error) error {
+		if err != nil || found.IsDir() {
+			return err
+		}
+		e := entry{name: name, path: filepath.Join(f.Name(), filepath.FromSlash(name))}
 		switch {
-		case err != nil:
-			return err
-		case e.IsDir():
-			return nil
-		case e.Type()&fs.ModeSymlink != 0:
-			return f.link(name, skip)
-		case !e.Type().IsRegular():
-			return notRegular(name, f.path(name), skip)
+		case found.Type()&fs.ModeSymlink != 0:
+			if e.link, err = f.Readlink(name); err != nil {
+				return err
+			}
+			if info, err := f.Stat(name); err == nil && (info.IsDir() || hasEnding(e.link)) {
+				return nil // what it leads to is read where it is
+			}
+			if info, err := os.Stat(e.path); err == nil && info.IsDir() {
+				e.link += "/"
+			}
+		case found.Type().IsRegular():
+			file, err := f.Open(name)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			e.Reader = file
 		}
-		file, err := f.Open(name)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		return take(entry{name: name, path: f.path(name), Reader: file})
+		return take(e)
 	})
-}
-
-func (f folder) path(name string) string { return filepath.Join(f.Name(), filepath.FromSlash(name)) }
-
-// link skips a link, since links are not followed. One that leads to a folder or file of the snapshot that is read is
-// no loss; one that may lead to other objects is refused.
-func (f folder) link(name string, skip func(string)) error {
-	target, err := f.Readlink(name)
-	if err != nil {
-		return err
-	}
-	target = filepath.ToSlash(target)
-	if info, err := f.Stat(name); err == nil && (info.IsDir() || hasEnding(target)) {
-		return nil
-	}
-	if there, err := os.Stat(f.path(name)); mayHide(name, target) || err == nil && there.IsDir() {
-		return fmt.Errorf("%s is a link to %s, which is not followed: put what it leads to into the folder, or remove the link", f.path(name), target)
-	}
-	skip(f.path(name))
-	return nil
 }
 
 // mayHide reports whether a link may lead to objects that are read, by its name and its target.
 func mayHide(name, target string) bool {
-	return hasEnding(name) || hasEnding(target) || byLayout(name) || byLayout(target)
+	target = filepath.ToSlash(target)
+	return hasEnding(name) || hasEnding(target) || byLayout(name) || byLayout(target) || strings.HasSuffix(target, "/")
 }
