@@ -234,3 +234,97 @@ func divide(changes []*change, is func(*change) bool) (with, without []*change) 
 	}
 	return with, without
 }
+
+// maxLeases is how many Leases are held at once.
+const maxLeases = 16
+
+// group is what is written under the same Leases.
+type group struct {
+	namespace string
+	leases    []string // the shared one first: without it nothing can be done
+	changes   []*change
+}
+
+// grouped puts together what can be written under one hold. The pools of node slices have a Lease each: several are
+// held at once, since all of them also take the shared one, which must be left to others after each hold.
+func grouped(changes []*change) []*group {
+	var all []*group
+	for _, c := range changes {
+		at := slices.IndexFunc(all, func(g *group) bool { return g.namespace == c.namespace() && g.takes(c.leases) })
+		if at < 0 {
+			at = len(all)
+			all = append(all, &group{namespace: c.namespace(), leases: []string{ippool.SharedLease}})
+		}
+		g := all[at]
+		for _, n := range c.leases {
+			if !slices.Contains(g.leases, n) {
+				g.leases = append(g.leases, n)
+			}
+		}
+		g.changes = append(g.changes, c)
+	}
+	return all
+}
+
+// takes reports whether these Leases can be held with the group's.
+func (g *group) takes(names []string) bool {
+	more := 0
+	for _, n := range names {
+		if !slices.Contains(g.leases, n) {
+			more++
+		}
+	}
+	return more == 0 || len(g.leases)+more <= maxLeases
+}
+
+// refreshEvery is how old reports, Leases, Nodes and definitions may be when
+// something is judged that is about to be written.
+const refreshEvery = 5 * time.Second
+
+// liveIndex is what writes are judged on: what was read last, with what live reads found
+// and what our own writes did since.
+type liveIndex struct {
+	*Reconciler
+	first     *judge.Observation // of before the first refresh
+	x         *judge.Index       // nil before it
+	refreshed time.Time
+}
+
+// observation is what the index was built from, with what was found since but for pods and reservations.
+func (b *liveIndex) observation() *judge.Observation { return b.x.BasedOn() }
+
+// refresh reads again what is not read live, where that was long ago. It is best called while no Lease is held.
+func (b *liveIndex) refresh(ctx context.Context) error {
+	if !b.refreshed.IsZero() && b.Clock.Since(b.refreshed) < refreshEvery {
+		return nil
+	}
+	before := b.first
+	if b.x != nil {
+		before = b.x.Observation()
+	}
+	o, err := b.Source.Relist(ctx, before)
+	if err != nil {
+		return fmt.Errorf("read reports, nodes and pools again: %w", err)
+	}
+	b.History.checkRevision(o)
+	o.Restored = cmp.Or(o.Restored, before.Restored)
+	o.Local, o.Fenced = before.Local, b.fencedSince()
+	if o.Now.Before(before.Now) {
+		o.Now = before.Now // the API server tells the time to the second; what was confirmed stays so
+	}
+	b.x, b.refreshed = judge.NewIndex(o, b.History, b.Options.judging()), b.Clock.Now()
+	return nil
+}
+
+// read makes a live read and puts what it found into the index.
+func (b *liveIndex) read(ctx context.Context, need LiveKeys) error {
+	live, err := b.Source.GetLive(ctx, b.observation(), need)
+	if err != nil {
+		return fmt.Errorf("live read: %w", err)
+	}
+	b.x = b.x.With(live)
+	if live.Restored != "" {
+		b.History.noteRestore(b.observation())
+	}
+	return nil
+}

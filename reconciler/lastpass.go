@@ -35,9 +35,6 @@ type PassRecord struct {
 }
 
 const (
-	// recordEvery is how often passes with the same result are recorded at most: behind the
-	// fence one follows the other.
-	recordEvery = 10 * time.Second
 	// recordWithin is how long that may take, since the next pass waits for it.
 	recordWithin = 3 * time.Second
 	// longestMessage is how many bytes of an error are kept.
@@ -74,10 +71,7 @@ func (r *Reconciler) RecordPass(ctx context.Context, out *Result, took time.Dura
 	if r.Schedule != nil {
 		p.Schedule = r.Schedule()
 	}
-	if p.At = p.At.UTC().Truncate(time.Second); p.Result == r.recordedResult && now.Sub(r.recorded) < recordEvery {
-		return
-	}
-	r.recorded, r.recordedResult = now, p.Result
+	p.At = p.At.UTC().Truncate(time.Second)
 	ctx, cancel := context.WithTimeout(ctx, recordWithin)
 	defer cancel()
 	err := r.Passes.Amend(ctx, func(kept string) (string, error) {

@@ -59,24 +59,6 @@ func TestAFailedPassDoesNotHideTheLastThatSucceeded(t *testing.T) {
 	}
 }
 
-// Behind the fence one pass follows the other.
-func TestPassesInARowAreRecordedEveryTenSeconds(t *testing.T) {
-	p, s := newProcess(t, quarter), &memoryStore{}
-	p.Passes = s
-	var kept []string
-	for range 25 {
-		s.text = ""
-		p.RecordPass(t.Context(), observedAt(0), time.Second, nil)
-		if s.text != "" {
-			kept = append(kept, p.Clock.Now().Format(time.TimeOnly))
-		}
-		p.Clock.(*clocktesting.FakeClock).Step(time.Second)
-	}
-	if got := strings.Join(kept, " "); got != "10:00:00 10:00:10 10:00:20" {
-		t.Errorf("recorded at %s", got)
-	}
-}
-
 func TestWhatIsNoPassIsNotRecorded(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -2,6 +2,8 @@ package reconciler
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -313,4 +315,31 @@ func TestWhatWasUnconfirmedBeforeAnEtcdRestoreIsConfirmedAgain(t *testing.T) {
 	p.wantRefused("the look that saw it", EtcdRestored, p.pass(14*time.Minute, unconfirmed, revision(90)))
 	p.wantRefused("15 minutes after the first look", AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed, revision(91)))
 	p.wantReleased("15 minutes after the restore", p.pass(29*time.Minute, unconfirmed, revision(92)))
+}
+
+// A cluster whose pools have entries has pods, if only those of whereabouts.
+func TestAnEmptyAnswerForPodsProvesNothing(t *testing.T) {
+	for says, parts := range map[string][]Part{
+		"with agents":               {UsualPool, ReportingWorker()},
+		"with proof of the runtime": {UsualSandboxGone},
+		"without agents":            {UsualPool, Node("worker-1")},
+		"of a reservation alone":    {Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), ReportingWorker()},
+	} {
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, quarter)
+			p.Options.PodsComplete = false
+			p.next = Observe(parts...)
+			if j, err := p.Check(t.Context()); err == nil {
+				t.Errorf("it judged: %v", OutcomeOf(slices.Concat(j.Allocations, j.Reservations)[0]))
+			} else if text := err.Error(); !strings.Contains(text, "pod") || strings.Contains(text, "\n") {
+				t.Errorf("it does not say in a line that pods were missing: %s", text)
+			}
+		})
+	}
+	p := newProcess(t, quarter)
+	p.Options.PodsComplete = false
+	p.next = Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker())
+	if _, err := p.Check(t.Context()); err != nil {
+		t.Errorf("nothing is recorded, so that no pod need be there: %v", err)
+	}
 }

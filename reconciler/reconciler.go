@@ -16,8 +16,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"k8s.io/utils/clock"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Reconciler makes passes over one cluster. It is used by one goroutine.
@@ -42,9 +44,6 @@ type Reconciler struct {
 	Schedule func() string
 	// Progress, where set, is told what is being done, by several goroutines at once.
 	Progress func(string)
-
-	recorded       time.Time // when the last pass was recorded
-	recordedResult PassResult
 }
 
 // Result is what a pass saw and did.
@@ -341,3 +340,16 @@ func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
 
 // Left is how many Stale allocations and reservations the pass left.
 func (out *Result) Left() int { return len(out.Refused) }
+
+// Needs reports whether an allocation or reservation that was not released rests on a report: it could be of a sandbox
+// of that node, or is held because one of that node carries the address.
+func (out *Result) Needs(r *podstate.Report) bool {
+	released := map[judge.ID]bool{}
+	for _, it := range out.Released {
+		released[it.ID()] = true
+	}
+	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *judge.Item) bool {
+		e := it.Evidence()
+		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.ClaimantNode == r.Name) && !released[it.ID()]
+	})
+}

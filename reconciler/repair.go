@@ -3,8 +3,10 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -159,4 +161,148 @@ func (e repairs) finish(c *change) {
 // entriesFirst sorts repairs: a reservation matters to pools with an overlapping range alone.
 func entriesFirst(a, b *change) int {
 	return min(len(b.finding.Repair.Key), 1) - min(len(a.finding.Repair.Key), 1)
+}
+
+// repairPlan is what is to be done about the findings of a judgement now.
+type repairPlan struct {
+	due      []*change
+	withheld []Unrepaired         // by the breaker
+	toRepair int                  // findings that --repair would repair and that are not paused
+	since    map[string]time.Time // when those that wait were found first
+	until    time.Time            // when the next has waited for long enough; zero if none waits
+}
+
+// planRepairs picks the findings that may be repaired now. It changes nothing.
+func (h *History) planRepairs(j *judge.Judgement, opts Options) *repairPlan {
+	p := h.dueRepairs(j, opts)
+	if opts.AllowMassRepair {
+		return p
+	}
+	var withheld []*change
+	p.due, withheld, p.withheld = h.boundRepairs(j, p.due)
+	for _, f := range withheld {
+		if f.waited {
+			p.since[findingKey(f.finding)] = f.first // it need not stand for a minute again
+		}
+	}
+	return p
+}
+
+// dueRepairs are the findings that have stood for long enough.
+func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
+	o, p := j.Observation, &repairPlan{since: map[string]time.Time{}}
+	for i := range j.Findings {
+		f := &j.Findings[i]
+		if opts.OnlyFindings != nil && !opts.OnlyFindings(f) {
+			continue
+		}
+		if f.Repair == nil || o.Paused || f.Repair.Pool.Paused { // the age of what is paused begins again
+			continue
+		}
+		p.toRepair++
+		key := findingKey(f)
+		first, seen := h.repairs[key]
+		if !seen {
+			first = o.Now
+		}
+		at := first.Add(repairAfter)
+		waited := opts.DryRun || !at.After(o.Now)
+		if !waited && !f.Repair.Fenced {
+			p.since[key] = first
+			p.until = Sooner(p.until, at)
+			continue
+		}
+		p.due = append(p.due, &change{finding: f, leases: f.Repair.Pool.LeaseNames(), repairTerms: repairTerms{first: first, waited: waited}})
+	}
+	if end := o.Fenced.Add(judge.DELTimeout); !o.Fenced.IsZero() && !p.until.IsZero() && end.After(o.Now) {
+		p.until = Sooner(p.until, end) // what waits may then rest on what is seen behind the fence
+	}
+	return p
+}
+
+// wouldRepair are the findings that --repair repairs when they have stood for long enough,
+// and those that the breaker withholds.
+func (h *History) wouldRepair(j *judge.Judgement, opts Options) ([]judge.Finding, []Unrepaired) {
+	p := h.planRepairs(j, opts)
+	found := make([]judge.Finding, 0, len(p.due))
+	for _, f := range p.due {
+		found = append(found, *f.finding)
+		if r := j.Index().ReservationOf(f.finding); r != nil {
+			found = append(found, *r)
+		}
+	}
+	return found, p.withheld
+}
+
+// noteRepair counts an entry that was written.
+func (h *History) noteRepair(now time.Time, w *judge.Repair) {
+	if h.repaired == nil {
+		h.repaired = map[judge.NodePool]window{}
+	}
+	at := judge.NodePool{Node: w.Node, Pool: w.Pool.Ref()}
+	h.repaired[at] = h.repaired[at].since(now).and(now, 1, 0)
+}
+
+// repairedWithin is how many entries were written within the last hour.
+func (h *History) repairedWithin(now time.Time) map[judge.NodePool]int {
+	count := map[judge.NodePool]int{}
+	for at, w := range h.repaired {
+		count[at] = w.since(now).made()
+	}
+	return count
+}
+
+// forgetRepairs forgets the entries that were written more than an hour ago.
+func (h *History) forgetRepairs(now time.Time) {
+	maps.DeleteFunc(h.repaired, func(_ judge.NodePool, w window) bool { return len(w.since(now)) == 0 })
+}
+
+// boundRepairs withholds what would be too much for which no pod in the API asks.
+func (h *History) boundRepairs(j *judge.Judgement, due []*change) (allowed, withheld []*change, why []Unrepaired) {
+	if len(due) == 0 {
+		return nil, nil, nil
+	}
+	repairs := make([]*judge.Repair, len(due))
+	for i, f := range due {
+		repairs[i] = f.finding.Repair
+	}
+	x, inPool := j.Index(), h.repairedWithin(j.Observation.Now)
+	unasked, phantoms := x.Unasked(repairs)
+	for at, n := range phantoms { // an earlier process may have written them
+		inPool[at] = max(inPool[at], n)
+	}
+	byNode, inAll, restored := map[string]int{}, 0, h.restoredLately(j)
+	for at, n := range inPool {
+		byNode[at.Node] += n
+		inAll += n
+	}
+	for _, f := range due {
+		if f.unasked = unasked[f.finding.Repair]; f.unasked {
+			at := judge.NodePool{Node: f.finding.Repair.Node, Pool: f.finding.Repair.Pool.Ref()}
+			if text := x.RepairLimit(at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
+				withheld, why = append(withheld, f), append(why, Unrepaired{*f.finding, Breaker, text})
+				continue
+			}
+			inAll++
+			byNode[at.Node]++
+			inPool[at]++
+		}
+		allowed = append(allowed, f)
+	}
+	return allowed, withheld, why
+}
+
+// restoredFor is for how long agents report a restore of etcd (agent/restore.go, restoreNoteFor).
+const restoredFor = 24 * time.Hour
+
+// restoredLately reports whether etcd was restored within a day, as this process has detected or the agents of most
+// nodes report. A single agent's report raises no bound.
+func (h *History) restoredLately(j *judge.Judgement) bool {
+	now, r, reporters := j.Observation.Now, &h.restore, 0
+	for _, report := range j.Observation.Reports {
+		if now.Sub(report.RestoreSeen) <= restoredFor {
+			reporters++
+		}
+	}
+	return 2*reporters > len(j.Nodes) || now.Sub(r.seen) <= restoredFor && !strings.Contains(r.Why, byAgentOf)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -201,6 +202,50 @@ func TestWhatTheAPIConfirmsIsWrittenBackInSmallPools(t *testing.T) {
 		plan := boundedRepairs(t, append(parts, FreshReport("worker-1", sandboxes...))...)
 		if len(plan.withheld) != c.withheld || len(plan.due) != ip-c.withheld {
 			t.Errorf("%d pods with %d addresses: %d due, %d withheld, want %d withheld", c.pods, c.addresses, len(plan.due), len(plan.withheld), c.withheld)
+		}
+	}
+}
+
+// A fence would else stand for what nobody will write.
+func TestWhileEverythingIsPausedNothingIsToBeRepaired(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), UsualPod(),
+			func(o *Observed) { o.Paused = paused })
+		plan := NewHistory().planRepairs(Judged(o, judge.Policy{}), Options{DryRun: true})
+		if want := map[bool]int{false: 1}[paused]; plan.toRepair != want || len(plan.due) != want {
+			t.Errorf("paused %v: %d are to be repaired, and %d now", paused, plan.toRepair, len(plan.due))
+		}
+	}
+}
+
+// What is found of some addresses alone, under the Lease, is what a full pass finds of them.
+func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
+	t.Parallel()
+	kinds := map[judge.Kind]int{}
+	for seed := range Seeds(6000) {
+		x, o, policy := ChangedIndex(NewRandom(seed, 4))
+		all := Judged(o, policy).Findings
+		m := repairs{&executor{liveIndex: &liveIndex{x: x}}}
+		for i := range all {
+			f := &all[i]
+			if f.Repair == nil {
+				continue
+			}
+			kinds[f.Kind]++
+			still := m.judge([]*change{{finding: f, repairTerms: repairTerms{waited: true}}})
+			var found []judge.Finding
+			for _, s := range still {
+				found = append(found, *s.finding)
+			}
+			if want := DescribeFindings([]judge.Finding{*f}); !slices.Equal(DescribeFindings(found), want) {
+				t.Fatalf("seed %d: stands\n%v\nfound was\n%v", seed, DescribeFindings(found), want)
+			}
+		}
+	}
+	t.Log(kinds)
+	for _, kind := range []judge.Kind{judge.Unrecorded, judge.Misrecorded, judge.MissingReservation} {
+		if kinds[kind] < int(Seeds(5)) {
+			t.Errorf("%d findings of kind %s: the random clusters have too few", kinds[kind], kind)
 		}
 	}
 }

@@ -35,29 +35,6 @@ func TestARunPassesEveryMinuteUntilAllIsConfirmed(t *testing.T) {
 	})
 }
 
-func TestAContradictionRestartsTheWait(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.leaks(bluePool, 1)
-		s.at(map[int]func(){
-			7: func() { s.pod("gone-1", "back", 1) }, // and it carries the address
-			9: func() { s.noPod("gone-1") },
-		})
-		r := s.reconciler(t)
-		r.Options.ConfirmAfter = 15 * time.Minute
-		// At the seventh minute nothing waits, so the run ends; a second one, of
-		// the same process, goes on with what it saw.
-		_, took := run(t, r)
-		same(t, "the first run took", took, 7*time.Minute)
-		time.Sleep(time.Minute)
-		run(t, r)
-		time.Sleep(time.Minute)
-		began := time.Now()
-		out, _ := run(t, r)
-		same(t, "released", len(out.Released), 2)
-		same(t, "after the pod was gone for", time.Since(began), 15*time.Minute)
-	})
-}
-
 // A contradiction in the second check alone counts as well.
 func TestAContradictionInTheRecheckRestartsTheWait(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
@@ -105,23 +82,6 @@ func TestTwoConfirmedAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) 
 	})
 }
 
-// What is proven does not wait for what is not.
-func TestWhatIsProvenGoesAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.leaks(bluePool, 2)
-		s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"}))
-		r := s.reconciler(t)
-		r.Options.ConfirmAfter = 15 * time.Minute
-		began := time.Now()
-		out, took := run(t, r)
-		same(t, "the first hold came after", s.holds[0].began.Sub(began), time.Duration(0))
-		same(t, "entries per hold", s.removedPerHold(), []int{1, 1})
-		same(t, "it took", took, 15*time.Minute)
-		same(t, "released", len(out.Released), 4)
-	})
-}
-
-// A run that is ended promises nothing.
 func TestRun_WaitsNoLongerThanItMay(t *testing.T) {
 	for most, want := range map[time.Duration]int{30 * time.Minute: 1, 2 * time.Hour: 0, 0: 0} {
 		bubble(t, func(t *testing.T, s *simulator) {
@@ -213,4 +173,30 @@ func (k *keptRestores) Amend(_ context.Context, change func(string) (string, err
 		k.text = text
 	}
 	return err
+}
+
+// serve's liveness probe fails after ten minutes without a step (serve/health.go, stuckAfter). While requests hang no
+// page of a LIST is one.
+func TestExecutor_EachBatchIsAStepForTheLivenessProbe(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 1000)
+		s.takes["refresh"] = 2 * time.Minute // 4 tries of 30 s, kube.Cluster.call
+		s.fault = func(call, _ string) (error, bool) {
+			if call == "refresh" {
+				return errServer, false
+			}
+			return nil, false
+		}
+		r := s.reconciler(nil)
+		r.Options.AllowMassRelease = true
+		last, longest := time.Now(), time.Duration(0)
+		r.Progress = func(string) { longest, last = max(longest, time.Since(last)), time.Now() }
+		_, took := run(t, r)
+		longest = max(longest, time.Since(last))
+		if longest > 10*time.Minute {
+			t.Errorf("no step for %s of %s", longest, took)
+		} else {
+			t.Logf("at most %s of %s without a step", longest, took)
+		}
+	})
 }

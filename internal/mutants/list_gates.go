@@ -17,7 +17,7 @@ func gates() []Mutant {
 			Old: `text != "" && !opts.AllowMassRelease {`, New: `text == "-" && !opts.AllowMassRelease {`},
 		{Fault: "An empty list of pods is believed", In: "reconciler/judge", Decl: "Observation.PodsMissing", Tests: "TestAnEmptyAnswerForPodsProvesNothing", TestsIn: "reconciler",
 			Old: `if n == 0 || len(o.Pods) > 0 {`, New: `if true {`},
-		{Fault: "A verdict that was contradicted in between goes on counting", In: "reconciler", Decl: "confirmation.next", Tests: "TestAContradictionRestartsTheWait",
+		{Fault: "A verdict that was contradicted in between goes on counting", In: "reconciler", Decl: "confirmation.next", Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `if it.Verdict != judge.Stale && !it.NotKnown() {
 		return nil`, New: `if it.Verdict != judge.Stale && !it.NotKnown() {
 		return c`},

@@ -132,31 +132,6 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// BenchmarkRecheck amends the index by one pod that has gone or come again, and
-// judges what is recorded of it: it takes as long among many as among few.
-func BenchmarkRecheck(b *testing.B) {
-	for _, n := range []int{10_000, 250_000} {
-		b.Run(fmt.Sprint("n=", n), func(b *testing.B) {
-			if n > 10_000 && testing.Short() {
-				b.Skip()
-			}
-			o := cluster(n, true)
-			x := judge.NewIndex(o.Observation, o.Past, judge.Policy{})
-			a := o.Pools[0].Allocations[17]
-			name := types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}
-			states := []*podstate.Pod{nil, o.Pods[name]}
-			want := []judge.Reason{judge.PhantomPod, judge.SandboxReady}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				x = x.With(&judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: states[i%2]}})
-				if j := x.JudgeAddresses([]netip.Addr{a.Address}); j.Allocations[0].Reason != want[i%2] {
-					b.Fatal(OutcomeOf(j.Allocations[0]))
-				}
-			}
-		})
-	}
-}
-
 // BenchmarkDefinitions indexes what a tenant's definitions say beside pools of node slices: it takes
 // no longer for each pool.
 func BenchmarkDefinitions(b *testing.B) {

@@ -212,27 +212,6 @@ func TestASecondCheckOfFourTimesAsManyLiesTakesFourTimesAsLong(t *testing.T) {
 	}
 }
 
-// Of a range wider than /64 a key may stand for several addresses, which a live read of many pods must not be searched for.
-func TestASecondCheckOfAWideRangeTakesFourTimesAsLongForFourTimesAsManyPods(t *testing.T) {
-	took := func(n int) time.Duration {
-		entries := make([]Allocation, n)
-		parts := []Part{Node("worker-1"), FreshReport("worker-1"), NAD("wb", WhereaboutsConfig("fd00::/48", ""))}
-		var addresses []netip.Addr
-		for i := range n {
-			entries[i] = Alloc(fmt.Sprint(i+1), fmt.Sprintf("default/p-%d", i), fmt.Sprint("box-", i), "net1")
-			a := netip.AddrFrom16([16]byte{0: 0xfd, 14: byte((i + 1) >> 8), 15: byte(i + 1)})
-			addresses = append(addresses, a)
-			parts = append(parts, Pod(fmt.Sprint("p-", i), OnNode("worker-1"), NetworkStatus(fmt.Sprintf(`[{"name":"default/wb","interface":"net1","ips":[%q]}]`, a))))
-		}
-		o := Observe(append(parts, Pool("fd00---48", "fd00::/48", entries...))...)
-		return processorTime(t, func() func() {
-			x := judge.NewIndex(o.Observation, nil, judge.Policy{})
-			return func() { x.With(&judge.Live{Now: o.Now, Pods: o.Pods}).JudgeAddresses(addresses) }
-		})
-	}
-	grows(t, took(1000), took(4000))
-}
-
 // What a pass takes for a lie stays within a multiple of the lie's own length.
 func TestAReportTakesNoMoreMemoryThanAMultipleOfItsLength(t *testing.T) {
 	for _, h := range hostiles() {

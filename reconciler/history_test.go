@@ -1,0 +1,154 @@
+package reconciler
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// In a fleet a node is always down. What may run there is held, and that no candidate is
+// left says that everything that is stale is released.
+func TestWhatIsHeldForANodeThatIsDownIsNoOldCandidate(t *testing.T) {
+	p := newProcess(t, quarter)
+	down := []Part{UsualPool, ReportingWorker(), Node("worker-2", NotReadyFor(time.Minute)), ReportRenewed("worker-2", time.Hour)}
+	for hour := range 4 {
+		p.pass(time.Duration(hour)*time.Hour, down...)
+		it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5")
+		if it.Verdict != judge.Held || !it.NotKnown() {
+			t.Fatalf("hour %d: %v", hour, OutcomeOf(it))
+		}
+		if !p.History.oldest.IsZero() {
+			t.Errorf("hour %d: a candidate since %s", hour, p.History.oldest)
+		}
+	}
+	back := []Part{UsualPool, ReportingWorker(), Node("worker-2"), FreshReport("worker-2")}
+	for range 2 {
+		p.pass(4*time.Hour, back...)
+		if at := Now.Add(4 * time.Hour); !p.History.oldest.Equal(at) {
+			t.Errorf("the node is back, and the oldest candidate is of %s, want %s", p.History.oldest, at)
+		}
+	}
+	p.pass(5*time.Hour, Node("worker-1"))
+	if !p.History.oldest.IsZero() {
+		t.Errorf("nothing is left, and the oldest candidate is of %s", p.History.oldest)
+	}
+}
+
+// What waited for proof was not proven meanwhile, and what is contradicted begins again.
+func TestForHowLongSomethingIsProvenOrStale(t *testing.T) {
+	p := newProcess(t, quarter)
+	delay := func(after time.Duration, parts ...Part) (d Delay, ok bool) {
+		p.pass(after, parts...)
+		it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5")
+		return p.History.delayOf(it, p.Clock.Now().Add(3*time.Second))
+	}
+	const minute = time.Minute
+	absent := []Part{UsualPool, ReportingWorker()}
+	gone := []Part{UsualPool, ReportingWorker(Gone("box-1", UsualUID))}
+	runs := []Part{UsualPool, ReportingWorker(Sandbox("box-1", UsualUID))}
+	for _, c := range []struct {
+		says  string
+		after time.Duration
+		parts []Part
+		want  Delay
+		ok    bool
+	}{
+		{"absent", 0, absent, Delay{false, 3 * time.Second}, true},
+		{"absent for ten minutes", 10 * minute, absent, Delay{false, 10*minute + 3*time.Second}, true},
+		{"proven since", 11 * minute, gone, Delay{true, 3 * time.Second}, true},
+		{"proven for a minute", 12 * minute, gone, Delay{true, minute + 3*time.Second}, true},
+		{"not proven any more", 13 * minute, absent, Delay{false, 13*minute + 3*time.Second}, true},
+		{"proven again", 14 * minute, gone, Delay{true, 3 * time.Second}, true},
+		{"it runs", 15 * minute, runs, Delay{}, false},
+		{"absent again", 16 * minute, absent, Delay{false, 3 * time.Second}, true},
+	} {
+		if d, ok := delay(c.after, c.parts...); ok != c.ok || ok && d != c.want {
+			t.Errorf("%s: %v, known: %v; want %v", c.says, d, ok, c.want)
+		}
+	}
+}
+
+// TestHistoryKeepsNothingOfWhatIsGone: two thousand pods come, leak and go.
+func TestHistoryKeepsNothingOfWhatIsGone(t *testing.T) {
+	h := NewHistory()
+	pass := func(parts ...Part) {
+		o := Observe(parts...)
+		o.Past = h
+		j := Judged(o, judge.Policy{})
+		h.Remember(j)
+		h.plan(j, Options{ConfirmAfter: time.Hour})
+	}
+	for i := range 20 {
+		var entries []Allocation
+		var pods []Part
+		for n := range 100 {
+			name := fmt.Sprint("web-", 100*i+n)
+			entries = append(entries, Alloc(fmt.Sprint(n+1), "default/"+name, "box-"+name, "net1"))
+			pods = append(pods, Pod(name), Reservation(fmt.Sprint("10.0.0.", n+1), "default/"+name, time.Hour))
+		}
+		pool := Pool("10.0.0.0-24", "10.0.0.0/24", entries...)
+		pass(append(pods, pool)...)
+		pass(pool)
+		if n := len(h.candidates); n != 100 {
+			t.Fatalf("%d candidates", n)
+		}
+	}
+	pass(Pool("10.0.0.0-24", "10.0.0.0/24"))
+	if n := len(h.candidates) + len(h.released) + len(h.repairs); n != 0 {
+		t.Errorf("%d things are remembered of nothing", n)
+	}
+}
+
+// o.Now may be by another API server's clock than in the pass before.
+func TestNodeMissingIsConfirmedByThisProcessOwnClockToo(t *testing.T) {
+	for says, c := range map[string]Part{
+		"of which there is a report": All(UsualPool, Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-time.Hour)))),
+		"without a report":           All(UsualPool, Node("worker-2"), UsualPod(DeletedAgo(0))),
+	} {
+		t.Run("a node "+says+", missing for ten seconds", func(t *testing.T) {
+			p := newProcess(t, quarter)
+			p.pass(0, c)
+			p.skew = 10*time.Second - time.Hour // this machine's clock went on by as much
+			p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.pass(time.Hour, c))
+		})
+		t.Run("a node "+says+", missing for an hour", func(t *testing.T) {
+			p := newProcess(t, quarter)
+			p.pass(0, c)
+			p.wantReleased("both clocks went on by an hour", p.pass(time.Hour, c))
+		})
+	}
+	t.Run("a node without a report, for less than --confirm-after", func(t *testing.T) {
+		c := All(UsualPool, Node("worker-2"), UsualPod(DeletedAgo(0)))
+		p := newProcess(t, quarter)
+		p.pass(0, c)
+		p.skew = 14*time.Minute - time.Hour
+		p.wantRefused("the API server's clock went on by an hour", AwaitingConfirmation, p.pass(time.Hour, c))
+	})
+}
+
+// From the first pass to the plan.
+func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testing.T) {
+	p := newProcess(t, quarter)
+	parts := []Part{UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-2*time.Hour), Carrying("10.0.0.5")), ReplacedMachine()}
+	p.pass(0, parts...)
+	if plan := p.pass(time.Hour, parts...); len(plan.Release) > 0 {
+		t.Errorf("released: %s", plan.Release[0].Message())
+	}
+}
+
+// The Node object of the pod's node must have been gone for as long as that must be, whatever --confirm-after says.
+func TestAReportAboutAPodOfAMissingNodeRestsOnThatNodeBeingGone(t *testing.T) {
+	j := Judged(Observe(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)), UsualPod(OnNode("worker-2"), DeletedAgo(0))), judge.Policy{})
+	it := AllocationOf(t, j, "10.0.0.5")
+	if it.Verdict == judge.Stale && !it.Evidence().MissingNode {
+		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+	}
+	p := newProcess(t, Options{})
+	parts := []Part{UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)), UsualPod(OnNode("worker-2"), DeletedAgo(0))}
+	if plan := p.pass(0, parts...); len(plan.Release) > 0 {
+		t.Errorf("released at the first pass that misses the node: %s", plan.Release[0].Message())
+	}
+}
