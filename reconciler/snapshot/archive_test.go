@@ -98,14 +98,11 @@ func TestLinksAndPathsOfAnArchiveLeadNowhereElse(t *testing.T) {
 		head *tar.Header
 		says string
 	}{
-		"a path above it":            {&tar.Header{Name: "../pods.yaml", Typeflag: tar.TypeReg}, "outside"},
-		"a link above it":            {&tar.Header{Name: "d/pods.yaml", Linkname: "../../pods.yaml", Typeflag: tar.TypeSymlink}, "not followed"},
-		"a link of another name":     {&tar.Header{Name: "d/latest", Linkname: "/etc/pods.yaml", Typeflag: tar.TypeSymlink}, "not followed"},
-		"a folder of objects":        {&tar.Header{Name: "d/pods", Linkname: "../../x", Typeflag: tar.TypeSymlink}, "not followed"},
-		"a link to what is not read": {&tar.Header{Name: "d/pods.yaml", Linkname: "data.txt", Typeflag: tar.TypeSymlink}, "not followed"},
-		"a hard link":                {&tar.Header{Name: "d/same.yaml", Linkname: "d/pool.yaml", Typeflag: tar.TypeLink}, "--hard-dereference"},
-		"a device":                   {&tar.Header{Name: "d/pods.yaml", Typeflag: tar.TypeChar}, "not a regular file"},
-		"a link to a log":            {&tar.Header{Name: "d/log", Linkname: "/var/log/x.log", Typeflag: tar.TypeSymlink}, ""},
+		"a path above it":        {&tar.Header{Name: "../pods.yaml", Typeflag: tar.TypeReg}, "outside"},
+		"a link of another name": {&tar.Header{Name: "d/latest", Linkname: "/etc/pods.yaml", Typeflag: tar.TypeSymlink}, "not followed"},
+		"a hard link":            {&tar.Header{Name: "d/same.yaml", Linkname: "d/pool.yaml", Typeflag: tar.TypeLink}, "--hard-dereference"},
+		"a device":               {&tar.Header{Name: "d/pods.yaml", Typeflag: tar.TypeChar}, "not a regular file"},
+		"a link to a log":        {&tar.Header{Name: "d/log", Linkname: "/var/log/x.log", Typeflag: tar.TypeSymlink}, ""},
 	} {
 		f, err := openText(tarOf(t, files, c.head))
 		if c.says == "" {
