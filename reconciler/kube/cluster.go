@@ -2,9 +2,9 @@
 //
 // A Cluster lists everything (observe.go, reports.go, list.go), reads again what is about to be
 // changed (live.go), and writes (write.go) while it holds the Leases that whereabouts' ADD and
-// DEL take (lease.go, renew.go). Its Fence holds the same Leases for longer, after a restore of
+// DEL take (lease.go). Its Fence holds the same Leases for longer, after a restore of
 // etcd (fence.go, fencedlease.go). window.go keeps in annotations what must outlive the process;
-// workloads.go finds reconcilers that compete; self.go says what this process is and may do;
+// workloads.go finds what status reports; self.go says what this process is and may do;
 // ping.go and watch.go are what the long-running form needs besides.
 package kube
 

@@ -40,20 +40,10 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 		return nil, err
 	}
 	put(o)
-	var competing []string
-	g, gctx = errgroup.WithContext(ctx)
-	g.Go(func() (err error) {
-		o.Pods, err = c.listPods(gctx, "", metav1.ListOptions{})
-		return c.explain("list pods", err, "grant list on pods")
-	})
-	g.Go(func() error {
-		competing = c.competingReconcilers(gctx, o.Pools)
-		return nil
-	})
-	if err := g.Wait(); err != nil {
-		return nil, err
+	var err error
+	if o.Pods, err = c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
+		return nil, c.explain("list pods", err, "grant list on pods")
 	}
-	o.Warnings = append(o.Warnings, competing...)
 	return o, nil
 }
 

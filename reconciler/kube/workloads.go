@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -17,8 +16,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/utils/ptr"
-
-	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
 // The labels of deploy/.
@@ -146,31 +143,4 @@ func (w *Workload) program() string {
 		}
 	}
 	return ""
-}
-
-// competingFor is for how long a pass waits for the workloads: they are for a warning only.
-const competingFor = 10 * time.Second
-
-// competingReconcilers is a warning for each workload beside whereabouts' pools that frees what is held here. Where
-// workloads may not be listed there is no warning: most clusters have none.
-func (c *Cluster) competingReconcilers(ctx context.Context, pools []*ippool.Pool) (warnings []string) {
-	ctx, cancel := context.WithTimeout(ctx, competingFor)
-	defer cancel()
-	namespaces := []string{c.Namespace}
-	for _, p := range pools {
-		namespaces = append(namespaces, p.Namespace)
-	}
-	slices.Sort(namespaces)
-	for _, namespace := range slices.Compact(namespaces) {
-		found, err := Workloads(ctx, c.core, namespace, "")
-		if err != nil {
-			c.Log.Debug("Cannot list workloads to find whereabouts' own reconciler", "namespace", namespace, "error", err)
-		}
-		for _, w := range found {
-			if program := w.Competing(); program != "" {
-				warnings = append(warnings, fmt.Sprintf("%s runs whereabouts' own %s beside this, which frees addresses that are held here: stop it (deploy/whereabouts)", w.String(), program))
-			}
-		}
-	}
-	return warnings
 }
