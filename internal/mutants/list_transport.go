@@ -4,10 +4,10 @@ package main
 func transport() []Mutant {
 	return []Mutant{
 		{Fault: "Pods are read before what they may own", In: "reconciler/kube", Decl: "Cluster.List", Tests: "TestAnObservationReadsPodsLast",
-			Old: `put := c.readOtherKinds(gctx, g, &judge.Observation{})`, New: `if _, err := c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
+			Old: `if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {`, New: `if _, err := c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
 		return nil, err
 	}
-	put := c.readOtherKinds(gctx, g, &judge.Observation{})`},
+	if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {`},
 		{Fault: "Half a list is a list", In: "reconciler/kube", Decl: "list", Tests: "TestAListIsReadPageByPage",
 			Old: `if opts.Continue = meta.Continue; opts.Continue == "" {`, New: `if opts.Continue = meta.Continue; true {`},
 		{Fault: "An answer that is no API server's is an empty list", In: "reconciler/kube", Decl: "list", Tests: "TestAnAnswerThatIsNoListIsNoEmptyList",

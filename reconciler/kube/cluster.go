@@ -129,6 +129,9 @@ func (c *Cluster) Now() time.Time {
 	return last.date.Add(time.Since(last.arrived))
 }
 
+// date is Now in whole seconds, as the API server writes times.
+func (c *Cluster) date() time.Time { return c.Now().Truncate(time.Second) }
+
 // call makes one request, and makes it again where the failure
 // is of a kind that passes.
 func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error {
@@ -152,8 +155,6 @@ type serverTime struct {
 	c    *Cluster
 }
 
-type dateKey struct{}
-
 func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !maySend(r) {
 		return nil, errNotSent
@@ -164,21 +165,9 @@ func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if t, perr := http.ParseTime(resp.Header.Get("Date")); perr == nil {
 		s.c.lastDate.Store(&serverDate{t, time.Now()})
-		if recorded, ok := r.Context().Value(dateKey{}).(*atomic.Pointer[time.Time]); ok {
-			recorded.Store(&t)
-		}
 	}
 	if err := checkAnswer(resp); err != nil {
 		return nil, err
 	}
 	return resp, nil
-}
-
-// withDate makes requests record the API server's time; date returns the last that was
-// recorded. It starts as this machine's time, for a server that sends none.
-func withDate(ctx context.Context) (dated context.Context, date func() time.Time) {
-	recorded := &atomic.Pointer[time.Time]{}
-	now := time.Now()
-	recorded.Store(&now)
-	return context.WithValue(ctx, dateKey{}, recorded), func() time.Time { return *recorded.Load() }
 }

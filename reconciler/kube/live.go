@@ -30,40 +30,26 @@ func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys r
 	for _, p := range before.Pools {
 		known[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
 	}
-	dated, date := withDate(ctx)
 	var mu sync.Mutex
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for i, name := range keys.Pools {
-		g.Go(func() error {
-			ctx := gctx
-			if i == 0 {
-				ctx = dated // the one whose Date counts; its context is not the group's
-			}
-			return c.livePool(ctx, name, known[name], live, &mu)
-		})
+	for _, name := range keys.Pools {
+		g.Go(func() error { return c.livePool(gctx, name, known[name], live, &mu) })
 	}
 	for _, name := range keys.Reservations {
 		g.Go(func() error {
-			o, err := c.get(gctx, ippool.ReservationResource, name)
-			if err != nil && !absent(err) && !(apierrors.IsNotFound(err) && c.lacks(gctx, ippool.ReservationResource)) {
-				return fmt.Errorf("get OverlappingRangeIPReservation %s: %w", name, err)
-			}
-			var r *ippool.Reservation // nil for none
-			if err == nil {
-				r = ippool.ReadReservation(o)
-			}
+			r, err := c.liveReservation(gctx, name)
 			mu.Lock()
 			defer mu.Unlock()
 			live.Reservations[name] = r
-			return nil
+			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
 	if len(keys.Pools) > 0 {
-		live.Now = date()
+		live.Now = c.date()
 	}
 	g, gctx = errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
@@ -80,6 +66,18 @@ func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys r
 		})
 	}
 	return live, g.Wait()
+}
+
+// liveReservation reads a reservation, nil where there is none.
+func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName) (*ippool.Reservation, error) {
+	o, err := c.get(ctx, ippool.ReservationResource, name)
+	switch {
+	case err == nil:
+		return ippool.ReadReservation(o), nil
+	case absent(err), apierrors.IsNotFound(err) && c.lacks(ctx, ippool.ReservationResource):
+		return nil, nil
+	}
+	return nil, fmt.Errorf("get OverlappingRangeIPReservation %s: %w", name, err)
 }
 
 // livePool reads one pool in full if it is not what is known of it.

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -21,12 +23,32 @@ import (
 
 var podResource, nodeResource = corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
 
-// List reads everything, by quorum: reservations, then pools, pods last. An
-// ADD writes the pool before the reservation and needs its pod before either,
-// so that whatever was seen has its owner in what is read after it. What else
-// there is does not depend on ADDs, and is read in parallel to reservations and pools.
+// reading is an observation whose kinds are read in parallel, each into fields of its own.
+type reading struct {
+	*judge.Observation
+	mu sync.Mutex // of Warnings and Now
+}
+
+func (o *reading) warn(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...))
+}
+
+// readAt notes the time by the API server's clock of something that was read.
+func (o *reading) readAt(now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now.After(o.Now) {
+		o.Now = now
+	}
+}
+
+// List reads everything, by quorum: reservations, then pools, pods last. An ADD writes the pool before the reservation
+// and needs its pod before either, so that whatever was seen has its owner in what is read after it. What else there is
+// does not depend on ADDs, and is read in parallel to reservations and pools.
 func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
-	o := &judge.Observation{}
+	o := &reading{Observation: &judge.Observation{}}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		o.Reservations, _, err = list(gctx, c, listing{resource: ippool.ReservationResource}, ippool.DecodeReservations)
@@ -35,39 +57,34 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 		}
 		return c.readPools(gctx, o, nil)
 	})
-	put := c.readOtherKinds(gctx, g, &judge.Observation{})
-	if err := g.Wait(); err != nil {
+	if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {
 		return nil, err
 	}
-	put(o)
 	var err error
 	if o.Pods, err = c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
 		return nil, c.explain("list pods", err, "grant list on pods")
 	}
-	return o, nil
+	return o.Observation, nil
 }
 
-// Relist reads again what is not a pod or a reservation: of pools, nodes and
-// reports the metadata, and in full only those that have changed.
+// Relist reads again what is not a pod or a reservation: of pools, nodes and reports the metadata, and in full only
+// those that have changed.
 func (c *Cluster) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
-	o := &judge.Observation{Reservations: before.Reservations, Pods: before.Pods}
+	o := &reading{Observation: &judge.Observation{Reservations: before.Reservations, Pods: before.Pods}}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.readPools(gctx, o, before.Pools) })
-	put := c.readOtherKinds(gctx, g, before)
-	if err := g.Wait(); err != nil {
+	if err := c.readOtherKinds(gctx, g, o, before); err != nil {
 		return nil, err
 	}
-	put(o)
 	if o.Revision < before.Revision {
 		o.Restored = fmt.Sprintf("IPPools are at resourceVersion %d after %d", o.Revision, before.Revision)
 	}
-	return o, nil
+	return o.Observation, nil
 }
 
 // readPools reads the pools, and in full only those that are not known.
-func (c *Cluster) readPools(ctx context.Context, o *judge.Observation, known []*ippool.Pool) error {
-	dated, date := withDate(ctx)
-	pools, revision, err := listChanged(dated, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, known,
+func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Pool) error {
+	pools, revision, err := listChanged(ctx, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, known,
 		func(p *ippool.Pool) (types.NamespacedName, Version) {
 			return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Version{types.UID(p.UID), p.ResourceVersion}
 		}, ippool.DecodePools)
@@ -77,50 +94,44 @@ func (c *Cluster) readPools(ctx context.Context, o *judge.Observation, known []*
 	if err != nil {
 		return c.explain("list IPPools", err, "grant get, list and patch on ippools")
 	}
-	o.Pools, o.Now = pools, date()
+	o.Pools = pools
+	o.readAt(c.date())
 	o.Revision, _ = strconv.ParseUint(revision, 10, 64)
 	return nil
 }
 
 // optional lets an observation go on without a kind that is not served or must not be
 // read: what is then unknown makes verdicts more careful, never less.
-func (c *Cluster) optional(ctx context.Context, o *judge.Observation, resource schema.GroupVersionResource, kind string, err error) error {
+func (c *Cluster) optional(ctx context.Context, o *reading, resource schema.GroupVersionResource, kind string, err error) error {
 	switch {
 	case err == nil, apierrors.IsNotFound(err) && c.lacks(ctx, resource):
 		return nil
 	case apierrors.IsForbidden(err) && resource != ippool.ReservationResource:
-		o.Warnings = append(o.Warnings, fmt.Sprintf("no right to list %s: judged without them", kind))
+		o.warn("no right to list %s: judged without them", kind)
 		return nil
 	}
 	return c.explain("list "+kind, err, "grant list on them")
 }
 
-// readOtherKinds reads all but pools, reservations and pods, each kind on its own; put
-// takes it over once the group has ended. Nodes and reports that before has are read
-// again only where they have changed.
-func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, before *judge.Observation) (put func(*judge.Observation)) {
-	var nads, pause, agents judge.Observation
-	g.Go(func() error { return c.readNADs(ctx, &nads) })
+// readOtherKinds reads all but pools, reservations and pods, each kind on its own, and waits for the group. Nodes and
+// reports that before has are read again only where they have changed.
+func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, o *reading, before *judge.Observation) error {
+	g.Go(func() error { return c.readNADs(ctx, o) })
 	g.Go(func() error {
-		c.readPause(ctx, &pause)
+		c.readPause(ctx, o)
 		return nil
 	})
 	g.Go(func() error {
 		// A Node that is read after the reports is never at an earlier boot than they are.
-		c.readReports(ctx, &agents, before.Reports)
-		return c.readNodes(ctx, &agents, slices.Collect(maps.Values(before.Nodes)))
+		c.readReports(ctx, o, before.Reports)
+		return c.readNodes(ctx, o, slices.Collect(maps.Values(before.Nodes)))
 	})
-	return func(o *judge.Observation) {
-		o.NADs, o.Paused, o.Acknowledged = nads.NADs, pause.Paused, pause.Acknowledged
-		o.Nodes, o.Reports, o.ReportsUnreadable, o.Unreadable = agents.Nodes, agents.Reports, agents.ReportsUnreadable, agents.Unreadable
-		if agents.Now.After(o.Now) {
-			o.Now = agents.Now
-		}
-		o.Warnings = slices.Concat(o.Warnings, nads.Warnings, pause.Warnings, agents.Warnings)
-	}
+	err := g.Wait()
+	slices.Sort(o.Warnings)
+	return err
 }
 
-func (c *Cluster) readNADs(ctx context.Context, o *judge.Observation) error {
+func (c *Cluster) readNADs(ctx context.Context, o *reading) error {
 	nads, _, err := list(ctx, c, listing{resource: ippool.NADResource}, ippool.DecodeNADs)
 	o.NADs = map[types.NamespacedName]*ippool.NAD{}
 	for _, n := range nads {
@@ -129,13 +140,13 @@ func (c *Cluster) readNADs(ctx context.Context, o *judge.Observation) error {
 	return c.optional(ctx, o, ippool.NADResource, "NetworkAttachmentDefinitions", err)
 }
 
-func (c *Cluster) readPause(ctx context.Context, o *judge.Observation) {
+func (c *Cluster) readPause(ctx context.Context, o *reading) {
 	err := c.call(ctx, func(ctx context.Context) error {
 		ns, err := c.core.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{})
 		if err == nil {
 			o.Paused = ippool.Pauses(ns.Annotations)
 			if value := ippool.UnknownPause(ns.Annotations); value != "" {
-				o.Warnings = append(o.Warnings, fmt.Sprintf("namespace %s: the annotation %s=%q is neither true nor false; releases are paused", c.Namespace, ippool.PausedAnnotation, value))
+				o.warn("namespace %s: the annotation %s=%q is neither true nor false; releases are paused", c.Namespace, ippool.PausedAnnotation, value)
 			}
 			o.Acknowledged = judge.Acknowledged(ns.Annotations)
 		}
@@ -148,21 +159,21 @@ func (c *Cluster) readPause(ctx context.Context, o *judge.Observation) {
 		if o.Paused = !c.WithoutPause; c.WithoutPause {
 			what = "a pause of everything is NOT seen; pause single pools"
 		}
-		o.Warnings = append(o.Warnings, fmt.Sprintf("cannot get namespace %s: forbidden. The annotations %s and %s on it cannot be read: %s", c.Namespace, ippool.PausedAnnotation, judge.AcknowledgedAnnotation, what))
+		o.warn("cannot get namespace %s: forbidden. The annotations %s and %s on it cannot be read: %s", c.Namespace, ippool.PausedAnnotation, judge.AcknowledgedAnnotation, what)
 	default:
 		// Whether the operator has stopped everything is not known: so it is.
 		o.Paused = true
-		o.Warnings = append(o.Warnings, fmt.Sprintf("namespace %s could not be read (%v): taken for paused", c.Namespace, err))
+		o.warn("namespace %s could not be read (%v): taken for paused", c.Namespace, err)
 	}
 }
 
-func (c *Cluster) readNodes(ctx context.Context, o *judge.Observation, known []*podstate.Node) error {
+func (c *Cluster) readNodes(ctx context.Context, o *reading, known []*podstate.Node) error {
 	nodes, _, err := listChanged(ctx, c, listing{resource: nodeResource, form: asProtobuf}, known,
 		func(n *podstate.Node) (types.NamespacedName, Version) {
 			return types.NamespacedName{Name: n.Name}, Version{types.UID(n.UID), n.ResourceVersion}
 		}, each(podstate.DecodeNodes))
 	if apierrors.IsForbidden(err) {
-		o.Warnings = append(o.Warnings, "no right to list nodes: nothing is known of them, and no node counts as dead or missing")
+		o.warn("no right to list nodes: nothing is known of them, and no node counts as dead or missing")
 		return nil
 	}
 	if err != nil {

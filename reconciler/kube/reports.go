@@ -18,7 +18,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // rereadFor is how long an observation waits for agents that have written their report
@@ -29,7 +28,7 @@ const rereadFor = 250 * time.Millisecond
 // readReports reads the agents' reports and Leases. Only where the API does not
 // serve reports at all, or an allowed LIST is empty, is there no agent: a 403
 // or an error proves nothing.
-func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before []*podstate.Report) {
+func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstate.Report) {
 	served, err := c.Serves(ctx, v1alpha1.Resource())
 	if err == nil && !served {
 		return
@@ -44,7 +43,7 @@ func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before 
 	}
 	if err != nil {
 		o.ReportsUnreadable = true
-		o.Warnings = append(o.Warnings, fmt.Sprintf("SandboxReports are served and could not be read (%v): what only they can prove is held", innermost(err)))
+		o.warn("SandboxReports are served and could not be read (%v): what only they can prove is held", innermost(err))
 		return
 	}
 	slices.Sort(bad.reports)
@@ -52,12 +51,11 @@ func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before 
 	if len(reports) == 0 {
 		return
 	}
-	dated, date := withDate(ctx)
-	leases, err := c.listLeases(dated, metav1.ListOptions{})
+	leases, err := c.listLeases(ctx, metav1.ListOptions{})
 	if err != nil {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("the node agents' Leases in namespace %s could not be read (%v): no report counts as fresh", c.LeaseNamespace, innermost(err)))
+		o.warn("the node agents' Leases in namespace %s could not be read (%v): no report counts as fresh", c.LeaseNamespace, innermost(err))
 	} else {
-		o.Now = date()
+		o.readAt(c.date())
 	}
 	hasLease := false
 	for _, r := range reports {
@@ -66,7 +64,7 @@ func (c *Cluster) readReports(ctx context.Context, o *judge.Observation, before 
 	}
 	c.rereadUnverified(ctx, o)
 	if !hasLease && err == nil {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%d SandboxReports and none of their Leases in namespace %s: name the namespace that agents write them to with --lease-namespace, and give them the right to (deploy/leases)", len(reports), c.LeaseNamespace))
+		o.warn("%d SandboxReports and none of their Leases in namespace %s: name the namespace that agents write them to with --lease-namespace, and give them the right to (deploy/leases)", len(reports), c.LeaseNamespace)
 	}
 }
 
@@ -106,12 +104,12 @@ func (c *Cluster) listLeases(ctx context.Context, only metav1.ListOptions) (map[
 // rereadUnverified reads again the reports whose hash is not in the Lease of their agent,
 // which is alive: an agent writes the report and then the Lease, and the lists may have been
 // in between. What stays so, or cannot be read again, is as it was.
-func (c *Cluster) rereadUnverified(ctx context.Context, o *judge.Observation) {
+func (c *Cluster) rereadUnverified(ctx context.Context, o *reading) {
 	ctx, cancel := context.WithTimeout(ctx, rereadFor)
 	defer cancel()
 	for i, r := range o.Reports {
 		alive := podstate.Report{Renewed: r.LeaseRenewed}
-		for r.Renewed.IsZero() && alive.Fresh(o.Now) && ctx.Err() == nil {
+		for r.Renewed.IsZero() && alive.Fresh(c.Now()) && ctx.Err() == nil {
 			again, _, err := list(ctx, c, listing{resource: v1alpha1.Resource(), only: named(r.Name)}, new(unreadable).decode)
 			if err != nil || len(again) != 1 {
 				break
