@@ -85,7 +85,7 @@ stale, and says of every other why it is kept.`,
 		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
 	})
 	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), newStatus(std),
-		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, agentMetrics()))
+		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, serveAgentMetrics))
 	root.SetUsageTemplate(root.UsageTemplate() + `{{if .HasAvailableLocalFlags}}
 All commands take kubectl's other flags of the cluster and the user, too, as --as and --server: see "kubectl options".
 {{end}}`)

@@ -30,30 +30,19 @@ type options struct {
 	noPolicy   bool
 	metrics    string
 
-	secure                 *SecureMetrics
+	serveSecure            SecureMetrics
 	secureMetrics, certDir string
 }
 
-// SecureMetrics is the agent's metrics by HTTPS. It comes from outside since it brings
-// much code with it, which the program for the DaemonSet has no room for.
-type SecureMetrics struct {
-	// Registry is what Serve serves.
-	Registry Registry
-	// Serve serves /metrics until the context ends, with tls.crt and tls.key of a
-	// folder, or with a certificate that it makes where certDir is "".
-	Serve func(ctx context.Context, config *rest.Config, address, certDir string, log *slog.Logger) error
-}
-
-// Registry is where metrics are registered, and gathered.
-type Registry interface {
-	prometheus.Registerer
-	prometheus.Gatherer
-}
+// SecureMetrics serves the agent's metrics by HTTPS until the context ends, with tls.crt and tls.key of a folder, or with a
+// certificate that it makes where certDir is "". It comes from outside since it brings much code with it, which the program
+// for the DaemonSet has no room for.
+type SecureMetrics = func(ctx context.Context, config *rest.Config, address, certDir string, metrics prometheus.Collector, log *slog.Logger) error
 
 // New is the command; it logs to the given file. Where secure is nil it cannot serve
 // metrics by HTTPS.
-func New(logs io.Writer, secure *SecureMetrics) *cobra.Command {
-	o := &options{secure: secure}
+func New(logs io.Writer, secure SecureMetrics) *cobra.Command {
+	o := &options{serveSecure: secure}
 	c := &cobra.Command{
 		Use:   "agent",
 		Short: "Publish what this node's container runtime really runs: the DaemonSet",

@@ -18,11 +18,8 @@ import (
 
 // serve serves metrics and health, where that was asked for, and returns the Health that they are of.
 func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.Health, error) {
-	var registry Registry = prometheus.NewRegistry()
+	registry := prometheus.NewRegistry()
 	isSet := func(address string) bool { return address != "" && address != "0" }
-	if isSet(o.secureMetrics) {
-		registry = o.secure.Registry
-	}
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), version.Get().Collector())
 	health := agent.NewHealth(log, registry)
 	if isSet(o.metrics) {
@@ -37,7 +34,7 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 	}
 	if isSet(o.secureMetrics) {
 		go func() {
-			if err := o.secure.Serve(ctx, config, o.secureMetrics, o.certDir, log); err != nil {
+			if err := o.serveSecure(ctx, config, o.secureMetrics, o.certDir, registry, log); err != nil {
 				log.Error("metrics are not served by HTTPS", "--secure-metrics-bind-address", o.secureMetrics, "error", err)
 			}
 		}()
