@@ -113,7 +113,7 @@ func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 func TestANodeWithoutAnAgentIsInspectedByHand(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
-	blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+	check(t, s.CreateNAD(t.Context(), blue))
 	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes["worker-1"], harness.ContainerdV2), s: s, name: "worker-1"}
 	live, phantom, stopped := n.up(t, "live", blue), n.up(t, "phantom", blue), n.up(t, "stopped", blue)
 	elsewhere := s.up(t, "worker-2", "elsewhere", blue)

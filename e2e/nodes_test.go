@@ -182,13 +182,14 @@ func (n *fakeNode) forget(t testing.TB, b critest.Sandbox) {
 // made up but kubelet, whose part the test plays.
 type realNode struct {
 	*harness.Runtime
-	s     *stage
-	name  string
-	agent *command
+	s       *stage
+	name    string
+	flavour harness.Flavour
+	agent   *command
 }
 
-// everyContainerd runs a scenario with every containerd there is.
-func everyContainerd(t *testing.T, scenario func(t *testing.T, flavour harness.Flavour)) {
+// everyContainerd plays on a node with every containerd there is.
+func everyContainerd(t *testing.T, play func(t *testing.T, s *stage, n *realNode)) {
 	t.Parallel()
 	for _, f := range []harness.Flavour{harness.ContainerdV2, harness.ContainerdDebian} {
 		t.Run(f.Name, func(t *testing.T) {
@@ -196,7 +197,8 @@ func everyContainerd(t *testing.T, scenario func(t *testing.T, flavour harness.F
 				t.Skip(why)
 			}
 			t.Parallel()
-			scenario(t, f)
+			s := newStageWithReports(t, "worker-1")
+			play(t, s, s.realNode(t, "worker-1", f))
 		})
 	}
 }
@@ -205,7 +207,7 @@ func everyContainerd(t *testing.T, scenario func(t *testing.T, flavour harness.F
 func (s *stage) realNode(t *testing.T, name string, flavour harness.Flavour) *realNode {
 	t.Helper()
 	try(shipped()).must(t)
-	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes[name], flavour), s: s, name: name}
+	n := &realNode{Runtime: harness.NewRuntime(t, s.nodes[name], flavour), s: s, name: name, flavour: flavour}
 	n.startAgent(t)
 	return n
 }
@@ -287,14 +289,6 @@ func (n *realNode) answers(t testing.TB, ip string, want bool) {
 	if got := n.Answers(t, netip.MustParseAddr(ip)); got != want {
 		t.Errorf("%s on %s answers: %t, want %t", ip, n.name, got, want)
 	}
-}
-
-// runtimeNetwork makes a network that Multus attaches real pods to.
-func (s *stage) runtimeNetwork(t testing.TB, name, cidr string) harness.Network {
-	t.Helper()
-	n := simple(name, cidr)
-	check(t, s.CreateNAD(t.Context(), n))
-	return n
 }
 
 // object reads a pod back.

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,10 +21,9 @@ import (
 // whereabouts takes an entry over by pod name and interface. The newcomer here asks
 // for another network first, so that its interface on the phantom's is net2.
 func TestAPhantomKeepsItsAddressBesideASuccessorWithAnEntryOfItsOwn(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s := newStageWithReports(t, "worker-1")
-		n := s.realNode(t, "worker-1", flavour)
-		blue, red := s.runtimeNetwork(t, "blue", "10.1.0.0/24"), s.runtimeNetwork(t, "red", "10.2.0.0/24")
+	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
+		red := simple("red", "10.2.0.0/24")
+		check(t, errors.Join(s.CreateNAD(t.Context(), blue), s.CreateNAD(t.Context(), red)))
 		phantom := n.up(t, "web-0", blue)
 		n.sees(t, phantom.id, "Ready")
 		phantom.forget(t)
@@ -75,10 +75,8 @@ func written(p *livePod, ifName, podRef string) string {
 // A stopped sandbox stays listed until kubelet removes it, in the seed case for
 // two months. Here one stays and one is removed; both lost their DEL.
 func TestAStoppedSandboxLosesItsAddressAtOnceWhetherItIsKeptOrRemoved(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s := newStageWithReports(t, "worker-1")
-		n := s.realNode(t, "worker-1", flavour)
-		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
+		check(t, s.CreateNAD(t.Context(), blue))
 		kept, removed, live := n.up(t, "kept", blue), n.up(t, "removed", blue), n.up(t, "live", blue)
 		for _, p := range []*livePod{kept, removed, live} {
 			n.sees(t, p.id, "Ready") // only what was seen can be seen to have gone
@@ -114,10 +112,8 @@ func TestAStoppedSandboxLosesItsAddressAtOnceWhetherItIsKeptOrRemoved(t *testing
 // TestAShimThatHangsCostsOnlyItsOwnSandbox stops the shim of a pod's sandbox, so that
 // containerd gets no answer from it, and starts the agent afterwards.
 func TestAShimThatHangsCostsOnlyItsOwnSandbox(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s := newStageWithReports(t, "worker-1")
-		n := s.realNode(t, "worker-1", flavour)
-		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
+		check(t, s.CreateNAD(t.Context(), blue))
 		hung, other := n.up(t, "hung", blue), n.up(t, "other", blue)
 		n.sees(t, hung.id, "Ready")
 		n.sees(t, other.id, "Ready")
@@ -145,7 +141,7 @@ func TestAShimThatHangsCostsOnlyItsOwnSandbox(t *testing.T) {
 		n.agent.stop(t)
 		// containerd 1.6 gives up on the shim when the agent gives up on containerd, and then answers as if
 		// it had asked (services/tasks/local.go, getProcessState): either may be first.
-		if said := n.agent.stderr.String(); flavour.Name != harness.ContainerdDebian.Name || strings.Contains(said, hung.id) {
+		if said := n.agent.stderr.String(); n.flavour.Name != harness.ContainerdDebian.Name || strings.Contains(said, hung.id) {
 			contains(t, "what the agent said", said, hung.id, "only the network mode of the sandbox is known")
 		}
 	})
@@ -166,11 +162,9 @@ func shimOf(t testing.TB, id string) int {
 }
 
 func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s := newStageWithReports(t, "worker-1")
-		blue, blocker := simple("blue", "10.1.0.0/24"), s.NewCNIBlocker()
+	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
+		blocker := s.NewCNIBlocker()
 		check(t, s.CreateBlockedNAD(t.Context(), blue, blocker))
-		n := s.realNode(t, "worker-1", flavour)
 		check(t, blocker.Block())
 		starting, started := n.held(t, blocker, "starting", blue)
 		leaving, left := n.held(t, blocker, "leaving", blue)
@@ -206,11 +200,9 @@ func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
 }
 
 func TestAnAddressIsKeptWhenContainerdDiesBeforeItListsTheSandbox(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s := newStageWithReports(t, "worker-1")
-		blue, blocker := simple("blue", "10.1.0.0/24"), s.NewCNIBlocker()
+	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
+		blocker := s.NewCNIBlocker()
 		check(t, s.CreateBlockedNAD(t.Context(), blue, blocker))
-		n := s.realNode(t, "worker-1", flavour)
 		check(t, blocker.Block())
 		web, started := n.held(t, blocker, "web", blue)
 		n.sees(t, web.id, "Attached")

@@ -19,12 +19,10 @@ import (
 )
 
 func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s := newStageWithReports(t, "worker-1")
-		n := s.realNode(t, "worker-1", flavour)
+	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		bootID, bootIDFile := "00000000-0000-4000-8000-00000000b007", filepath.Join(t.TempDir(), "boot_id")
 		check(t, os.WriteFile(bootIDFile, []byte(bootID+"\n"), 0o600))
-		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+		check(t, s.CreateNAD(t.Context(), blue))
 		// The object of the first stays, that of the second is gone, the third was being deleted, and the fourth has a
 		// successor of the same name that has not started.
 		var pods []*livePod

@@ -20,11 +20,9 @@ import (
 )
 
 func TestAContainerdThatStartsAgainLosesNoAddress(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s := newStageWithReports(t, "worker-1")
-		n := s.realNode(t, "worker-1", flavour)
+	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		health := n.serving(t)
-		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+		check(t, s.CreateNAD(t.Context(), blue))
 		web, phantom := n.up(t, "web", blue), n.up(t, "phantom", blue)
 		phantom.forget(t)
 		n.sees(t, web.id, "Ready")
@@ -59,10 +57,8 @@ func TestAContainerdThatStartsAgainLosesNoAddress(t *testing.T) {
 }
 
 func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s := newStageWithReports(t, "worker-1")
-		n := s.realNode(t, "worker-1", flavour)
-		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
+		check(t, s.CreateNAD(t.Context(), blue))
 		web, phantom := n.up(t, "web", blue), n.up(t, "phantom", blue)
 		var ends []func()
 		for _, p := range []*livePod{web, phantom} {
@@ -133,11 +129,9 @@ func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
 }
 
 func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
-	everyContainerd(t, func(t *testing.T, flavour harness.Flavour) {
-		s := newStageWithReports(t, "worker-1")
-		n := s.realNode(t, "worker-1", flavour)
+	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		health := n.serving(t)
-		blue := s.runtimeNetwork(t, "blue", "10.1.0.0/24")
+		check(t, s.CreateNAD(t.Context(), blue))
 		web, phantom, leaving, stopping := n.up(t, "web", blue), n.up(t, "phantom", blue), n.up(t, "leaving", blue), n.up(t, "stopping", blue)
 		phantom.forget(t)
 		check(t, s.DeletePod(t.Context(), leaving.Pod, 600))
