@@ -125,7 +125,7 @@ func TestTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
 	key := fmt.Sprint(address.As4()[3])
 	check(t, worker.LoseDELs(true))
 	check(t, i.DeletePod(t.Context(), lost, 1))
-	eventually(t, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	i.ends(t, worker, address)
 	t.Logf("freed %s after that", i.freed(t, soon, pool, key))
 	v.is(t, `ip_reconcile_released_total`, 2)
 	i.lost(t, before, pool+" "+key, "reservation "+address.String())

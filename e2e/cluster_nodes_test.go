@@ -61,13 +61,12 @@ func (i *installation) playNodeCutOff(t *testing.T) {
 		v = i.leader(t)
 		return v.metric(`ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`) == 1
 	})
-	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
-	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	i.next(t, "newcomer", "worker-1", "10.1.0.3")
 	i.answers(t, stays, address, p)
 
 	check(t, worker.Reconnect())
 	began := time.Now()
-	eventuallyWithin(t, time.Minute, "kubelet to end the pod", func() bool { return !worker.Answers(t, address) })
+	i.ends(t, worker, address)
 	t.Logf("it ended %s after the node was back", time.Since(began).Round(time.Second))
 	t.Logf("freed %s after that", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
@@ -125,12 +124,11 @@ func (i *installation) playContainerdDown(t *testing.T) {
 	// node is not ready.
 	v.is(t, `ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`, 1)
 	t.Logf("unreachable %s after containerd was stopped", time.Since(began).Round(time.Second))
-	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
-	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	i.next(t, "newcomer", "worker-1", "10.1.0.3")
 	i.answers(t, asks, address, p)
 
 	check(t, worker.Start(t.Context()))
-	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	i.ends(t, worker, address)
 	t.Logf("freed %s after it ended", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }
@@ -151,8 +149,7 @@ func TestAPodWhoseTerminationHangsKeepsItsAddressHoweverLongItIsOverdue(t *testi
 	check(t, worker.Start(t.Context()))
 	v.is(t, `ip_reconcile_allocations{reason="SandboxNotReady",verdict="Held"}`, 1)
 	i.lost(t, before)
-	newcomer := i.start(t, workload("newcomer", "worker-1", "blue"))
-	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	i.next(t, "newcomer", "worker-1", "10.1.0.3")
 	eventuallyWithin(t, 6*time.Minute, "the pod to be overdue", func() bool {
 		return v.metric(`ip_reconcile_allocations{reason="StuckTerminating",verdict="Held"}`) == 1
 	})
@@ -160,7 +157,7 @@ func TestAPodWhoseTerminationHangsKeepsItsAddressHoweverLongItIsOverdue(t *testi
 	equal(t, "the address is configured", worker.Answers(t, address), true)
 
 	check(t, blocker.Unblock())
-	eventuallyWithin(t, 3*time.Minute, "the address to be off the wire", func() bool { return !worker.Answers(t, address) })
+	i.ends(t, worker, address)
 	t.Logf("freed %s after that", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }

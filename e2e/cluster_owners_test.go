@@ -56,7 +56,7 @@ func (i *installation) playStatic(t *testing.T) {
 	kept(t)
 
 	check(t, worker.RemoveStatic(p.Name))
-	eventually(t, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	i.ends(t, worker, address)
 	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "2"))
 	i.lost(t, before, entryAndReservation(2)...)
 	eventually(t, "the mirror to go", func() bool {
@@ -167,7 +167,7 @@ func TestANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
 
 	check(t, leaves.LoseDELs(true))
 	check(t, i.DeletePod(t.Context(), lost, 1))
-	eventually(t, "nobody to answer", func() bool { return !leaves.Answers(t, nth(slice[leaves], 2)) })
+	i.ends(t, leaves, nth(slice[leaves], 2))
 	t.Logf("freed %s after that", i.freed(t, soon, pool, "2"))
 	i.lost(t, before, pool+" 2", "reservation "+nth(slice[leaves], 2).String())
 	i.answer(t, two, start("next", leaves, 2))

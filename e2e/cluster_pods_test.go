@@ -55,8 +55,7 @@ func (i *installation) playEvicted(t *testing.T) {
 		equal(t, "the phase of "+name, try(pods.Get(t.Context(), name, metav1.GetOptions{})).must(t).Status.Phase, corev1.PodFailed)
 	}
 
-	next := i.start(t, workload("next", "worker-2", "blue"))
-	equal(t, "the next pod's address", addressOn(t, next, "net1"), addressOn(t, late, "net1"))
+	next := i.next(t, "next", "worker-2", addressOn(t, late, "net1").String())
 	i.answers(t, asks, addressOn(t, next, "net1"), next)
 	i.asPod(t, "check").exits(t, 0)
 }
@@ -78,19 +77,17 @@ func (i *installation) playReportedFailed(t *testing.T) {
 		equal(t, string(c.Type), c.Status, corev1.ConditionTrue)
 	}
 	v.is(t, `ip_reconcile_allocations{reason="TerminalButRunning",verdict="Held"}`, 1)
-	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
-	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.2")
+	newcomer := i.next(t, "newcomer", "worker-2", "10.1.0.2")
 	i.answers(t, newcomer, address, p)
 
 	worker.Kubelet.Kill()
 	check(t, worker.StartKubelet())
-	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	i.ends(t, worker, address)
 	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "1").Round(time.Second))
 	released(t, 2)
 	p = try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)
 	equal(t, "the pod, which is there,", p.Status.Phase, corev1.PodFailed)
-	next := i.start(t, workload("next", "worker-2", "blue"))
-	equal(t, "the next pod's address", addressOn(t, next, "net1"), address)
+	i.next(t, "next", "worker-2", address.String())
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -111,13 +108,12 @@ func (i *installation) playDeletedByForce(t *testing.T) {
 	}
 	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
 	equal(t, "its sandbox", i.sandbox(t, p), id)
-	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
-	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.2")
+	newcomer := i.next(t, "newcomer", "worker-2", "10.1.0.2")
 	i.answers(t, newcomer, address, p)
 
 	worker := i.cluster.Worker("worker-1")
 	check(t, worker.KillContainers(t.Context(), id))
-	eventually(t, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	i.ends(t, worker, address)
 	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "1"))
 	released(t, 2)
 	equal(t, "the event", i.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"), "successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
@@ -144,19 +140,17 @@ func (i *installation) playStopped(t *testing.T) {
 	check(t, i.DeletePod(t.Context(), p, 0))
 	v.is(t, `ip_reconcile_allocations{reason="SandboxNotReady",verdict="Held"}`, 1)
 	equal(t, "the address is configured", worker.Answers(t, address), true)
-	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
-	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	i.next(t, "newcomer", "worker-2", "10.1.0.3")
 
 	check(t, blocker.Unblock())
-	eventually(t, "the address to be off the wire", func() bool { return !worker.Answers(t, address) })
+	i.ends(t, worker, address)
 	// Containerd has no event for the end of a network: the agent inspects the node every 10 s.
 	t.Logf("freed %s after that", i.freed(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
 	released(t, 2)
 	state := try(worker.Status(t.Context(), id)).must(t).Status.State
 	equal(t, "the state of its sandbox, which is still listed", state, cri.PodSandboxState_SANDBOX_NOTREADY)
 
-	next := i.start(t, workload("next", "worker-2", "blue"))
-	equal(t, "the next pod's address", addressOn(t, next, "net1"), address)
+	next := i.next(t, "next", "worker-2", address.String())
 	i.answers(t, asks, address, next)
 	before := i.contents(t)
 	check(t, worker.Kubelet.Thaw())
@@ -202,8 +196,7 @@ func (i *installation) playShutdown(t *testing.T) {
 	check(t, worker.Boot(t.Context()))
 	t.Logf("freed %s after the next boot", i.freed(t, time.Minute, "10.1.0.0-24", "2").Round(time.Second))
 	equal(t, "the pod, which is there,", try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t).Status.Phase, corev1.PodFailed)
-	next := i.start(t, workload("next", "worker-1", "blue"))
-	equal(t, "the next pod's address", addressOn(t, next, "net1"), address)
+	i.next(t, "next", "worker-1", address.String())
 	equal(t, "it is configured on the other node", worker.Answers(t, address), false)
 }
 

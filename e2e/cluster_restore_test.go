@@ -50,8 +50,7 @@ func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	equal(t, "addresses that no pool has", len(out.found("Unrecorded")), 0)
 	v.is(t, `ip_reconcile_fences_total{outcome="Settled"}`, 1)
 	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
-	newcomer := i.start(t, workload("newcomer", "worker-2", "blue"))
-	equal(t, "the newcomer's address", addressOn(t, newcomer, "net1").String(), "10.1.0.3")
+	newcomer := i.next(t, "newcomer", "worker-2", "10.1.0.3")
 	i.answers(t, newcomer, address, lost)
 
 	// Not even a pod of its name gets it.
@@ -72,7 +71,7 @@ func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	check(t, worker.LoseDELs(true))
 	worker.Kubelet.Kill()
 	check(t, worker.StartKubelet())
-	eventuallyWithin(t, time.Minute, "nobody to answer", func() bool { return !worker.Answers(t, address) })
+	i.ends(t, worker, address)
 	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "2"))
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.4", "InUse SandboxReady")
 	equal(t, "the sandbox of the pod that was kept", i.sandbox(t, kept) != "", true)

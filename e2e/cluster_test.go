@@ -214,6 +214,20 @@ func (i *installation) start(t testing.TB, p *corev1.Pod) *corev1.Pod {
 	return i.running(t, p.Name)[0]
 }
 
+// next starts a pod on the network blue, which must get this address.
+func (i *installation) next(t testing.TB, name, worker, address string) *corev1.Pod {
+	t.Helper()
+	p := i.start(t, workload(name, worker, "blue"))
+	equal(t, "the address of "+name, addressOn(t, p, "net1").String(), address)
+	return p
+}
+
+// ends waits until nobody on a worker has an address.
+func (i *installation) ends(t testing.TB, worker *harness.Worker, address netip.Addr) {
+	t.Helper()
+	eventuallyWithin(t, 3*time.Minute, address.String()+" to be off the wire", func() bool { return !worker.Answers(t, address) })
+}
+
 // running waits until pods of the namespace "default" run.
 func (i *installation) running(t testing.TB, names ...string) (pods []*corev1.Pod) {
 	t.Helper()

@@ -15,49 +15,28 @@ import (
 
 // usedPool is a pool in the document of `pools`, by the names that scripts read.
 type usedPool struct {
-	Pool         string
 	Range        string
 	Usable, Free any // a number, a string, or nil where it is not known
 	Used         int
-	Fill         *float64
-	Stale, Held  int
 	Waiting      []string
-	Networks     []string
-	Unknown      string
-	Definitions  []struct {
-		Name   string
-		Ranges []string
-	}
-	Workloads []struct {
+	Definitions  []struct{ Ranges []string }
+	Workloads    []struct {
 		Name    string
 		Entries int
 	}
-	FreeRanges   []string
-	StaleEntries []item
-}
-
-// readPools reads what `pools -ojson` printed.
-func readPools(t testing.TB, o *outcome) []usedPool {
-	t.Helper()
-	o.exits(t, 0)
-	var d struct {
-		Kind  string
-		Pools []usedPool
-	}
-	if err := json.Unmarshal([]byte(o.stdout), &d); err != nil || !strings.HasPrefix(d.Kind, "Pool") {
-		t.Fatalf("no document of pools: %v: %s%s", err, o.stderr, o.stdout)
-	}
-	return d.Pools
+	FreeRanges []string
 }
 
 // usage is how full a pool is.
 func (s *stage) usage(t testing.TB, name string) usedPool {
 	t.Helper()
-	found := readPools(t, product(t, "pools", name, "-ojson", "--kubeconfig", s.Kubeconfig()))
-	if len(found) != 1 {
-		t.Fatalf("%d pools have the name %s", len(found), name)
+	out := product(t, "pools", name, "-ojson", "--kubeconfig", s.Kubeconfig())
+	out.exits(t, 0)
+	var d struct{ Pools []usedPool }
+	if err := json.Unmarshal([]byte(out.stdout), &d); err != nil || len(d.Pools) != 1 {
+		t.Fatalf("no document of one pool %s: %v: %s%s", name, err, out.stderr, out.stdout)
 	}
-	return found[0]
+	return d.Pools[0]
 }
 
 // usable are all addresses that the definitions assign, in order.
