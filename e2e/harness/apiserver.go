@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"net/http"
 	"testing"
 	"time"
 
@@ -37,6 +38,19 @@ func (c *ControlPlane) AnotherAPI(t testing.TB, ahead time.Duration) *rest.Confi
 	defer cancel()
 	if err := waitAnswers(ctx, client, another); err != nil {
 		t.Fatal(err)
+	}
+	web, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := web.Get(config.Host + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	date, err := http.ParseTime(answer.Header.Get("Date"))
+	if off := time.Until(date) - ahead; err != nil || off.Abs() > 20*time.Second {
+		t.Fatalf("the API server is %s ahead, want %s: %v", time.Until(date), ahead, err)
 	}
 	return config
 }
