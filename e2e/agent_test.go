@@ -204,13 +204,6 @@ func (p *pod) stopped() v1alpha1.Sandbox {
 	return b
 }
 
-// attached is the pod's sandbox where only a CNI cache has it.
-func (p *pod) attached(closed *bool) v1alpha1.Attachment {
-	return v1alpha1.Attachment{
-		ID: p.sandbox.ID, Namespace: p.Namespace, Name: p.Name, UID: string(p.UID), NetworkClosed: closed, Addresses: p.addresses(),
-	}
-}
-
 // gone is the pod's sandbox where it was and is not any more.
 func (p *pod) gone() v1alpha1.Gone { return v1alpha1.Gone{ID: p.sandbox.ID, UID: string(p.UID)} }
 

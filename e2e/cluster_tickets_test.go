@@ -47,7 +47,7 @@ func TestEachTicketIsAnsweredByOneCommand(t *testing.T) {
 	worker.Kill()
 	worker.PowerOff()
 	check(t, i.DeletePod(t.Context(), db, 30)) // for ever: only its kubelet can say that it ended
-	unreachable := func() bool { return i.product(t, "check").reason("10.1.0.2") == "NodeUnreachable" }
+	unreachable := func() bool { return i.product(t, "check").judged("10.1.0.2").Reason == "NodeUnreachable" }
 	eventuallyWithin(t, 3*time.Minute, "the node to be unreachable", unreachable)
 	d.run(t, i.stage, "A node died, and its addresses are needed now", 0)
 

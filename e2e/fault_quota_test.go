@@ -28,7 +28,7 @@ func TestAnEtcdThatGetsFullDuringAReleaseLeavesNothingForGood(t *testing.T) {
 	out := s.productAs(t, through, "run", "--confirm-after", "0")
 	out.exits(t, 1)
 	equal(t, "failed", places(out.Failed), at(web)+", "+at(lost))
-	contains(t, "what is said", out.message(at(web)), "database space exceeded")
+	contains(t, "what is said", out.judged(at(web)).Message, "database space exceeded")
 	s.lost(t, before, stored(web)[1], stored(lost)[1])
 	s.etcdHasRoom(t)
 

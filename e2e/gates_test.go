@@ -31,12 +31,12 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 			out.exits(t, 1)
 			out.expect(t, at(inBlue), "Stale PodGone", "reservation 10.1.0.77", "Stale PodGone")
 			equal(t, "failed", places(out.Failed), at(inBlue)+", reservation 10.1.0.77")
-			contains(t, "what is said", out.message(at(inBlue)), "kube-system/10.1.0.0-24", "paused", "ip-reconcile.dev/paused")
+			contains(t, "what is said", out.judged(at(inBlue)).Message, "kube-system/10.1.0.0-24", "paused", "ip-reconcile.dev/paused")
 			s.lost(t, before, "10.2.0.0-24 1", "reservation 10.2.0.1")
 		}
 		checked := s.product(t, "check")
 		checked.exits(t, 1)
-		equal(t, "what check says stands against the one", checked.refusal(t, at(inBlue)), "Paused")
+		equal(t, "what check says stands against the one", checked.judged(at(inBlue)).Refusal, "Paused")
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing(""))
 		s.run(t).exits(t, 0)
 		s.lost(t, before, append(stored(inBlue), "10.2.0.0-24 1", "reservation 10.2.0.1", "reservation 10.1.0.77")...)
@@ -50,7 +50,7 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 		out := s.run(t, "--allow-mass-release", "--without-lease")
 		out.exits(t, 1)
 		equal(t, "failed", places(out.Failed), at(inBlue)+", 10.2.0.0-24 10.2.0.1")
-		contains(t, "what is said", out.message(at(inBlue)), "everything is paused", "ip-reconcile.dev/paused")
+		contains(t, "what is said", out.judged(at(inBlue)).Message, "everything is paused", "ip-reconcile.dev/paused")
 		text := product(t, "run", "--confirm-after", "0", "--kubeconfig", s.Kubeconfig())
 		text.exits(t, 1)
 		contains(t, "the table", text.stdout, "Paused: everything is paused")
@@ -78,7 +78,7 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 				{Name: "reconciler", Image: "example.com/ip-reconcile", Args: []string{"serve"}}}}}}}
 		d = try(s.Client().AppsV1().Deployments("lab").Create(t.Context(), d, metav1.CreateOptions{})).must(t)
 		s.run(t).exits(t, 1)
-		equal(t, "what check says stands against it", s.product(t, "check").refusal(t, at(inBlue)), "Paused")
+		equal(t, "what check says stands against it", s.product(t, "check").judged(at(inBlue)).Refusal, "Paused")
 		d.Spec.Template.Spec.Containers[0].Args = []string{"serve", "--agents=required"}
 		d = try(s.Client().AppsV1().Deployments("lab").Update(t.Context(), d, metav1.UpdateOptions{})).must(t)
 		s.product(t, "check").expect(t, at(inBlue), "Held NoFreshReport")

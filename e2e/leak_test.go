@@ -150,7 +150,7 @@ func TestAPolicyThatDeniesReleasesIsNoLostRace(t *testing.T) {
 	try(log.Next()).must(t)
 	out := s.run(t)
 	out.exits(t, 1)
-	contains(t, "what is said", out.message(at(leak)), "nobody frees here")
+	contains(t, "what is said", out.judged(at(leak)).Message, "nobody frees here")
 	equal(t, "entries and reservations", slices.Sorted(maps.Keys(s.contents(t))), slices.Sorted(maps.Keys(before)))
 	equal(t, "deletes and creates of the reservation", len(try(log.Next()).must(t)), 2)
 	s.mustKubectl(t, "delete", "-f", file)

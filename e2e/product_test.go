@@ -320,36 +320,14 @@ func (o *outcome) exits(t testing.TB, code int) {
 	}
 }
 
-// message is what is said of a place, "" if it is not judged at all.
-func (o *outcome) message(place string) string {
+// judged is what is said of a place, or of an address; nothing if it is not judged at all.
+func (o *outcome) judged(where string) item {
 	for _, i := range slices.Concat(o.Failed, o.Allocations, o.Reservations) {
-		if i.place() == place {
-			return i.Message
+		if i.place() == where || i.IP == where {
+			return i
 		}
 	}
-	return ""
-}
-
-// refusal is why what is Stale at a place is not released, "" where it is.
-func (o *outcome) refusal(t testing.TB, place string) string {
-	t.Helper()
-	for _, i := range slices.Concat(o.Allocations, o.Reservations) {
-		if i.place() == place {
-			return i.Refusal
-		}
-	}
-	t.Errorf("nothing is told of %s", place)
-	return ""
-}
-
-// reason is why of an address, "" where nothing is told of it.
-func (o *outcome) reason(ip string) string {
-	for _, i := range o.Allocations {
-		if i.IP == ip {
-			return i.Reason
-		}
-	}
-	return ""
+	return item{}
 }
 
 // found are the findings of a kind.
@@ -383,17 +361,4 @@ func containsNot(t testing.TB, what, text string, parts ...string) {
 			t.Errorf("%s says %q:\n%s", what, p, shortened(text))
 		}
 	}
-}
-
-// refuses checks that a command could not read the cluster: exit code 2, nothing printed,
-// and one line that says why.
-func (o *outcome) refuses(t testing.TB, parts ...string) {
-	t.Helper()
-	o.exits(t, 2)
-	equal(t, "stdout", o.stdout, "")
-	line := strings.TrimSuffix(o.stderr, "\n")
-	if strings.Contains(line, "\n") || !strings.HasPrefix(line, "ip-reconcile: ") {
-		t.Errorf("stderr is not one line from the command:\n%s", o.stderr)
-	}
-	contains(t, "the line", line, parts...)
 }

@@ -53,15 +53,15 @@ func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
 		leaked, _, _ := cast(t)
 		before, leases := s.contents(t), s.leases(t)
 		forecast := s.productAs(t, kubeconfig, "check", "--confirm-after", "0")
-		equal(t, "what check says before", forecast.refusal(t, at(leaked)), "Paused") // which it may not see either
-		equal(t, "what check says to who has the right", s.product(t, "check", "--confirm-after", "0").refusal(t, at(leaked)), "")
+		equal(t, "what check says before", forecast.judged(at(leaked)).Refusal, "Paused") // which it may not see either
+		equal(t, "what check says to who has the right", s.product(t, "check", "--confirm-after", "0").judged(at(leaked)).Refusal, "")
 		asked := product(t, "run", "--kubeconfig", kubeconfig)
 		asked.exits(t, 2)
 		contains(t, "a run that is not told whose pause counts", asked.stderr, "--reconciler-namespace")
 		out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
 		out.exits(t, 1)
 		equal(t, "failed", places(out.Failed), at(leaked))
-		contains(t, "what is said", out.message(at(leaked)), "grant get, create and update on leases", "--without-lease", "kube-system")
+		contains(t, "what is said", out.judged(at(leaked)).Message, "grant get, create and update on leases", "--without-lease", "kube-system")
 		s.lost(t, before)
 		s.productAs(t, kubeconfig, "run", "--confirm-after", "0", "--without-lease").exits(t, 0)
 		s.lost(t, before, stored(leaked)...)
