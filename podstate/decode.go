@@ -1,7 +1,6 @@
 package podstate
 
 import (
-	"slices"
 	"unique"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -30,8 +29,9 @@ var (
 	podSpec   = append(containers, lean.F(4, "terminationGracePeriodSeconds"), lean.F(10, "nodeName"))
 	podStatus = []lean.Field{lean.F(1, "phase"), lean.F(2, "conditions", lean.F(1, "type"), lean.F(2, "status")), lean.F(6, "podIP"), lean.F(12, "podIPs"),
 		lean.F(8, "containerStatuses", finished...), lean.F(10, "initContainerStatuses", finished...), lean.F(13, "ephemeralContainerStatuses", finished...)}
-	podFields  = lean.Fields{lean.F(1, "metadata", podMetadata...), lean.F(2, "spec", podSpec...), lean.F(3, "status", podStatus...)}
-	nodeFields = lean.Fields{
+	// PodFields and NodeFields are what ReadPod and ReadNode read.
+	PodFields  = lean.Fields{lean.F(1, "metadata", podMetadata...), lean.F(2, "spec", podSpec...), lean.F(3, "status", podStatus...)}
+	NodeFields = lean.Fields{
 		lean.F(1, "metadata", nameField, uidField, versionField, createdField, lean.F(11, "labels")),
 		lean.F(2, "spec", lean.F(5, "taints")),
 		lean.F(3, "status", conditionsField, lean.F(7, "nodeInfo")),
@@ -40,25 +40,15 @@ var (
 	headFields  = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField)}
 )
 
-// FileFields are what is read of a pod and of a Node in a file, by name alone: of which kind an object is may stand behind it.
-func FileFields() lean.Fields {
-	return lean.Fields{
-		lean.F(0, "apiVersion"), lean.F(0, "kind"),
-		lean.F(0, "metadata", append(slices.Clip(podMetadata), lean.F(0, "labels"))...),
-		lean.F(0, "spec", append(slices.Clip(podSpec), lean.F(0, "taints"))...),
-		lean.F(0, "status", append([]lean.Field{conditionsField, lean.F(0, "nodeInfo")}, podStatus...)...),
-	}
-}
-
 // DecodePods reads a LIST of pods, in protobuf or JSON, and calls each with
 // what ReadPod takes from every pod.
 func DecodePods(body []byte, each func(*Pod)) (metav1.ListMeta, error) {
-	return decodeList(body, podFields, func(o *corev1.Pod) { each(ReadPod(o)) })
+	return decodeList(body, PodFields, func(o *corev1.Pod) { each(ReadPod(o)) })
 }
 
 // DecodeNodes is DecodePods for Nodes.
 func DecodeNodes(body []byte, each func(*Node)) (metav1.ListMeta, error) {
-	return decodeList(body, nodeFields, func(o *corev1.Node) { each(ReadNode(o)) })
+	return decodeList(body, NodeFields, func(o *corev1.Node) { each(ReadNode(o)) })
 }
 
 // DecodeLeases is DecodePods for Leases, of which all is kept that ReadReport reads.

@@ -126,16 +126,16 @@ func readObject(r *lean.Reader, path string) *object {
 	return o
 }
 
-var fileFields = podstate.FileFields()
-
 // shrink leaves of the object what is read of it. A key that appears twice there is an error: one reader may take the
 // first and another the last.
 func (o *object) shrink() error {
 	switch _, known := kinds[o.kind]; {
 	case !known:
 		o.text = nil
-	case o.kind == "Pod" || o.kind == "Node":
-		o.text = fileFields.AppendJSON(nil, lean.New(o.text))
+	case o.kind == "Pod":
+		o.text = podstate.PodFields.AppendJSON(nil, lean.New(o.text))
+	case o.kind == "Node":
+		o.text = podstate.NodeFields.AppendJSON(nil, lean.New(o.text))
 	}
 	var whole any
 	twice, err := kjson.UnmarshalStrict(o.text, &whole, kjson.DisallowDuplicateFields)
