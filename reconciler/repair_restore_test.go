@@ -46,14 +46,6 @@ func (s *simulator) runsOn(node string, names ...string) {
 	}
 }
 
-// emptyPool is one without entries.
-func (s *simulator) emptyPool(name, cidr string) {
-	s.entry(name, 1, "default/x", "x", false)
-	u := s.pools[name]
-	u.Object["spec"] = map[string]any{"range": cidr, "allocations": map[string]any{}}
-	s.store(s.pools, u)
-}
-
 // fenced is a fence that has stood since a time.
 type fenced struct{ since time.Time }
 
@@ -78,23 +70,6 @@ func (s *simulator) recorded(t *testing.T, i int) (entry, reservation string) {
 		reservation = fmt.Sprint(r.Object["spec"].(map[string]any)["podref"])
 	}
 	return fmt.Sprint(e["id"], " ", e["podref"]), reservation
-}
-
-func TestAnEntryOfThePastIsRewrittenWithItsReservation(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aRestoredPast()
-		r := s.reconciler(t)
-		r.Options.Repair = true
-		out, took := run(t, r)
-		same(t, "it took", took, time.Minute)
-		same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
-		entry, reservation := s.recorded(t, 1)
-		same(t, "entry", entry, "box-web default/web")
-		same(t, "reservation", reservation, "default/web")
-		same(t, "writes", s.made("patch", "delete", "create"), []string{"patch " + bluePool, "delete 10.0.0.1", "create 10.0.0.1"})
-		same(t, "released", len(out.Released), 0)
-		same(t, "left", out.ToRepair, 0)
-	})
 }
 
 func TestBehindTheFenceAnEntryOfThePastIsRewrittenAtOnce(t *testing.T) {
@@ -216,51 +191,12 @@ func TestAnEntryThatChangesBeforeItIsRewrittenStaysAsItIs(t *testing.T) {
 	}
 }
 
-// A reservation of the past that stayed when its entry was rewritten would give the
-// address to that pod from a pool with an overlapping range.
-func TestAReservationOfThePastIsReplacedLaterToo(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aNetwork()
-		s.entry(bluePool, 1, "default/web", "box-web", false)
-		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/past", "net1"))
-		s.pod("web", "u", 1)
-		s.runsOn("worker-1", "web")
-		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
-		time.Sleep(5 * time.Minute)
-		r := s.reconciler(t)
-		r.Options.Repair = true
-		out, _ := run(t, r)
-		same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
-		_, reservation := s.recorded(t, 1)
-		same(t, "reservation", reservation, "default/web")
-	})
-}
-
-func TestAReservationThatAnotherEntryNeedsIsNotReplaced(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aNetwork()
-		s.entry(bluePool, 1, "default/past", "box-past", true)
-		s.emptyPool("10.0.0.0-15", "10.0.0.0/15")
-		s.entry("10.0.0.0-15", 1, "default/past", "box-past2", false)
-		s.pod("web", "u", 1)
-		s.runsOn("worker-1", "web")
-		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
-		time.Sleep(5 * time.Minute)
-		r := s.reconciler(t)
-		r.Options.Repair = true
-		run(t, r)
-		entry, reservation := s.recorded(t, 1)
-		same(t, "entry", entry, "box-web default/web")
-		same(t, "reservation", reservation, "default/past")
-	})
-}
-
 // The report of one agent does not fill a range: the first half goes in beside what the API's pods ask for, and the rest is
 // refused loudly.
 func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		const pool = "10.0.0.0-25"
-		s.emptyPool(pool, "10.0.0.0/25")
+		s.poolOf(pool, "10.0.0.0/25")
 		s.nads[types.NamespacedName{Namespace: "default", Name: "wb"}] = &ippool.NAD{Namespace: "default", Name: "wb",
 			Networks: []ippool.Network{{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/25")}}}}
 		var sandboxes []v1alpha1.Sandbox
@@ -339,19 +275,6 @@ func TestRepairsByTheReportOfOneNodeAreBounded(t *testing.T) {
 			})
 		})
 	}
-}
-
-// What is paused is not written, however long the fence stands.
-func TestAPausedPoolDoesNotKeepTheFenceUp(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.aRestoredPast()
-		s.pools[bluePool].SetAnnotations(map[string]string{ippool.PausedAnnotation: "true"})
-		r := s.reconciler(t)
-		r.Options.Repair, r.Fence = true, fenced{time.Now().Add(-time.Minute)}
-		out, _, err := r.Pass(t.Context(), nil)
-		same(t, "error", err, nil)
-		same(t, "still to be written", out.ToRepair, 0)
-	})
 }
 
 // The backup is younger than the last pass that saw the revision, which others have passed by now.

@@ -46,7 +46,7 @@ func (s *simulator) aThousandUnrecorded() {
 		s.runsOn(node, name)
 	}
 	for pool := range 10 {
-		s.emptyPool(fmt.Sprintf("10.%d.0.0-16", pool), fmt.Sprintf("10.%d.0.0/16", pool))
+		s.poolOf(fmt.Sprintf("10.%d.0.0-16", pool), fmt.Sprintf("10.%d.0.0/16", pool))
 	}
 	s.reported(by)
 	time.Sleep(5 * time.Minute)
@@ -55,7 +55,7 @@ func (s *simulator) aThousandUnrecorded() {
 // aLostPool is a cluster whose pool a restore has lost, with what runs and another pool.
 func (s *simulator) aLostPool() {
 	s.aNetwork()
-	s.emptyPool("red-10.1.0.0-16", "10.1.0.0/16")
+	s.poolOf("red-10.1.0.0-16", "10.1.0.0/16")
 	delete(s.pools, bluePool)
 	s.pod("one", "u", 1)
 	s.pod("two", "u", 2)
@@ -86,6 +86,16 @@ func (s *simulator) manyOnALostPool(lost, onRed int) {
 func (s *simulator) entryAt(key string) string {
 	e, _ := entriesOf(s.pools[bluePool])[key].(map[string]any)
 	return fmt.Sprint(e["id"], " ", e["podref"])
+}
+
+// expectRecorded wants the first address to be recorded for a pod, and its reservation to be a pod's.
+func (s *simulator) expectRecorded(t *testing.T, entry, reservation string) {
+	t.Helper()
+	got := ""
+	if r := s.reservations[blueAddress]; r != nil {
+		got, _, _ = unstructured.NestedString(r.Object, "spec", "podref")
+	}
+	same(t, "entry and reservation", s.entryAt("1")+", "+got, entry+", "+reservation)
 }
 
 // before adds something that happens before a call of a name, after what is there already.
@@ -166,6 +176,29 @@ func TestRepair(t *testing.T) {
 		}, took: minute, unrepaired: refusals{reconciler.LeaseBusy: 1}, calls: []string{"hold [whereabouts]"}},
 		{says: "no Lease is held for a paused pool", set: func(s *simulator) {
 			s.withoutReservation()
+			s.changePool(bluePool, func(u *unstructured.Unstructured) {
+				u.SetAnnotations(map[string]string{ippool.PausedAnnotation: "true"})
+			})
+		}, calls: []string{}},
+		{says: "an entry of the past is rewritten with its reservation", set: (*simulator).aRestoredPast, took: minute, repaired: 2,
+			check: func(t *testing.T, s *simulator) {
+				s.expectRecorded(t, "box-web default/web", "default/web")
+				same(t, "writes", s.made("patch", "delete", "create"), []string{"patch " + bluePool, "delete 10.0.0.1", "create 10.0.0.1"})
+			}},
+		// One that stayed when its entry was rewritten would give the address to that pod from a pool with an overlapping range.
+		{says: "a reservation of the past is replaced later, too", set: func(s *simulator) {
+			s.withoutReservation()
+			s.entry(bluePool, 1, "default/web", "box-web", false)
+			s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/past", "net1"))
+			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
+		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) { s.expectRecorded(t, "box-web default/web", "default/web") }},
+		{says: "one that another entry needs is not replaced", set: func(s *simulator) {
+			s.aRestoredPast()
+			s.poolOf("10.0.0.0-15", "10.0.0.0/15")
+			s.entry("10.0.0.0-15", 1, "default/past", "box-past2", false)
+		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) { s.expectRecorded(t, "box-web default/web", "default/past") }},
+		{says: "a paused pool is left alone behind the fence", fenced: true, set: func(s *simulator) {
+			s.aRestoredPast()
 			s.changePool(bluePool, func(u *unstructured.Unstructured) {
 				u.SetAnnotations(map[string]string{ippool.PausedAnnotation: "true"})
 			})
@@ -253,6 +286,9 @@ func TestRepair(t *testing.T) {
 				out, took := run(t, r)
 				same(t, "it took", took.Truncate(10*time.Second), c.took)
 				same(t, "repaired", len(out.Repaired), c.repaired)
+				if c.fenced {
+					same(t, "left, for which the fence would stand", out.ToRepair, 0)
+				}
 				got := refusals{}
 				for _, u := range out.Unrepaired {
 					got[u.Why]++
