@@ -63,15 +63,6 @@ func (s *simulator) aRestoredPast() {
 	time.Sleep(5 * time.Minute)
 }
 
-func (s *simulator) recorded(t *testing.T, i int) (entry, reservation string) {
-	t.Helper()
-	e, _ := entriesOf(s.pools[bluePool])[fmt.Sprint(i)].(map[string]any)
-	if r := s.reservations[addressOf(i).String()]; r != nil {
-		reservation = fmt.Sprint(r.Object["spec"].(map[string]any)["podref"])
-	}
-	return fmt.Sprint(e["id"], " ", e["podref"]), reservation
-}
-
 func TestBehindTheFenceAnEntryOfThePastIsRewrittenAtOnce(t *testing.T) {
 	for ago, took := range map[time.Duration]time.Duration{10 * time.Second: 0, 4 * time.Second: 6 * time.Second} {
 		t.Run(fmt.Sprint("the fence stood for ", ago), func(t *testing.T) {
@@ -82,7 +73,7 @@ func TestBehindTheFenceAnEntryOfThePastIsRewrittenAtOnce(t *testing.T) {
 				out, waited := run(t, r)
 				same(t, "it took", waited, took)
 				same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
-				entry, _ := s.recorded(t, 1)
+				entry := s.entryAt("1")
 				same(t, "entry", entry, "box-web default/web")
 			})
 		})
@@ -115,7 +106,7 @@ func TestWhatOnlyWatchesReportIsReadBeforeAnEntryIsWritten(t *testing.T) {
 		r := s.reconciler(t)
 		r.Options.Repair = true
 		run(t, r)
-		entry, _ := s.recorded(t, 1)
+		entry := s.entryAt("1")
 		same(t, "nothing is written as what was waited for", entry, "box-past default/past")
 	})
 }
@@ -142,7 +133,7 @@ func TestWhenTheFenceIsLostInBetweenAFindingWaitsItsMinute(t *testing.T) {
 		same(t, "left", out.ToRepair, 1)
 		_, took := run(t, r)
 		same(t, "it took", took, time.Minute)
-		entry, _ := s.recorded(t, 1)
+		entry := s.entryAt("1")
 		same(t, "entry", entry, "box-web default/web")
 	})
 }
@@ -182,7 +173,7 @@ func TestAnEntryThatChangesBeforeItIsRewrittenStaysAsItIs(t *testing.T) {
 					r := s.reconciler(t)
 					r.Options.Repair = true
 					out, _ := run(t, r)
-					entry, _ := s.recorded(t, 1)
+					entry := s.entryAt("1")
 					same(t, "entry", entry, c.want)
 					same(t, "repaired", len(out.Repaired), 0)
 				})
