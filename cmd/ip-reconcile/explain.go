@@ -106,7 +106,7 @@ func (o *options) advisor(f *pflag.FlagSet) advice.Advisor {
 	if o.snapshot != "" && !strings.Contains(" "+strings.Join(a.KubectlFlags, " "), " --context=") {
 		a.ClusterFlag("context", "CONTEXT_OF_THAT_CLUSTER")
 	}
-	if f.Changed("reconciler-namespace") || f.Changed("namespace") {
+	if f.Changed("reconciler-namespace") {
 		a.Flag("reconciler-namespace", o.Namespace())
 	}
 	for _, name := range []string{"lease-namespace", "agents", "agent-nodes", "trust-network-status", "confirm-after"} {

@@ -245,10 +245,6 @@ func TestExplain_CommandsNameTheClusterAndTheNamespace(t *testing.T) {
 			t.Error(a.Command)
 		}
 	}
-	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-	if _, d = explained(t, sample, "10.0.0.20", "--namespace", "ops", "--log-level", "error"); !strings.HasSuffix(d.Advice[0].Command, ofThatCluster+" --reconciler-namespace=ops") {
-		t.Errorf("by the flag's former name: %s", d.Advice[0].Command)
-	}
 }
 
 func TestExplain_RepairReleasesNothing(t *testing.T) {

@@ -75,9 +75,7 @@ stale, and says of every other why it is kept.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
-
-		PersistentPreRunE: refuseNamespace,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetOut(std.out)
 	root.SetErr(std.err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,18 +33,6 @@ func arguments() []string {
 		return append([]string{cobra.ShellCompRequestCmd}, os.Args[1:]...)
 	}
 	return os.Args[1:]
-}
-
-// refuseNamespace refuses the former name of --reconciler-namespace where a person types it:
-// it may be meant for the pods that are asked about, as kubectl's is. Taken for the
-// reconciler's it would have a pause and a restore of etcd looked for where nobody noted
-// them, and everything be released. In a pod it is what a manifest of before has.
-func refuseNamespace(c *cobra.Command, _ []string) error {
-	flag := c.Flags().Lookup("namespace")
-	if flag == nil || !flag.Changed || calledAs() != pluginName && (os.Getenv("KUBERNETES_SERVICE_HOST") != "" || c.Name() == "serve" || c.Name() == "agent") {
-		return nil
-	}
-	return errors.New("--namespace: give -n or --pod-namespace for the pods of a namespace, --reconciler-namespace for where the reconciler is")
 }
 
 // rename has the help of a command and of those below it say how the program is called.

@@ -58,28 +58,6 @@ func TestAsAPluginTheCommandsThatAreAdvisedCanBeTyped(t *testing.T) {
 	}
 }
 
-func TestTheNamespaceThatAPersonTypesIsNotTheReconcilers(t *testing.T) {
-	ask := []string{"run", "--dry-run", "--snapshot", sample, "--namespace", "default", "--log-level", "error"}
-	refusal := []string{"--pod-namespace", "--reconciler-namespace"}
-	refused(t, ask, refusal)
-	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-	if code, _, errs := run(t, ask...); code == exitFailed {
-		t.Errorf("in a pod it is refused: %s", errs)
-	}
-	calledBy(t, "kubectl-ip_reconcile")
-	refused(t, ask, refusal)
-	if code, _, errs := run(t, "run", "--dry-run", "--snapshot", sample, "-n", "default"); code == exitFailed {
-		t.Error(errs)
-	}
-}
-
-func TestHelpSaysTheProgramsOwnNameWhereItIsNoPlugin(t *testing.T) {
-	_, out, _ := run(t, "--help")
-	if strings.Contains(out, "kubectl ip-reconcile") || !strings.Contains(out, "\n  ip-reconcile check") {
-		t.Error(out)
-	}
-}
-
 func TestKubectlCompletesThePluginsCommandLine(t *testing.T) {
 	calledBy(t, "kubectl_complete-ip_reconcile", "check", "--verdict", "")
 	if code, out, _ := run(t, "completion", "bash"); code != exitClean || !strings.Contains(out, "__start_") {
@@ -115,23 +93,5 @@ func TestKubectlsFlagsSayWhichClusterAndWhoAsks(t *testing.T) {
 	}
 	if _, out, _ := run(t, "check", "--help"); strings.Contains(out, "--as-group") || !strings.Contains(out, "--context") {
 		t.Error("the help of check has other flags of kubectl than the common ones")
-	}
-}
-
-func TestNamespaceIsTheReconcilersOwnByItsFormerNameToo(t *testing.T) {
-	dir := copySample(t)
-	write(t, filepath.Join(dir, "paused.yaml"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: lab, annotations: {ip-reconcile.dev/paused: \"true\"}}\n")
-	t.Setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-	for flag, warnings := range map[string]int{"--namespace": 1, "--reconciler-namespace": 0} {
-		_, out, errs := run(t, "check", "--snapshot", dir, "--now", "2026-11-20T10:00:00Z", flag, "lab", "-o", "json")
-		if !strings.Contains(out, `"refusal": "Paused"`) {
-			t.Errorf("%s: nothing is paused", flag)
-		}
-		if strings.Count(errs, "\n") != warnings || strings.Count(errs, "--reconciler-namespace") != warnings {
-			t.Errorf("%s: stderr %q", flag, errs)
-		}
-	}
-	if _, out, _ := run(t, "check", "--help"); strings.Contains(out, " --namespace") {
-		t.Error("the help shows --namespace")
 	}
 }

@@ -40,7 +40,6 @@ func keepsSecrets(t *testing.T, args ...string) {
 func TestNoCommandTellsTheSecretsOfAKubeconfig(t *testing.T) {
 	refusing := serving(t, http.StatusUnauthorized, "application/json", status(http.StatusUnauthorized, "Unauthorized"))
 	forbidding := serving(t, http.StatusForbidden, "application/json", status(http.StatusForbidden, "Forbidden"))
-	html := serving(t, http.StatusOK, "text/html", "<html>Log in</html>")
 	tls := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(tls.Close)
 	closed := httptest.NewServer(http.NotFoundHandler())
@@ -48,31 +47,18 @@ func TestNoCommandTellsTheSecretsOfAKubeconfig(t *testing.T) {
 	pem := base64.StdEncoding.EncodeToString([]byte("-----BEGIN PRIVATE KEY-----\n" + hush + "\n-----END PRIVATE KEY-----\n"))
 	token := "token: " + hush
 	for what, config := range map[string]string{
-		"a token that is refused":             secretive(t, refusing.URL, "", token),
-		"a token without rights":              secretive(t, forbidding.URL, "", token),
-		"a token for a page":                  secretive(t, html.URL, "", token),
-		"a token for a server that is away":   secretive(t, closed.URL, "", token),
-		"a token for one that is not trusted": secretive(t, tls.URL, "", token),
-		"a token that no header can have":     secretive(t, refusing.URL, "", `token: "`+hush+`\n"`),
-		"a token of another type":             secretive(t, refusing.URL, "", "token: ["+hush+"]"),
-		"a password":                          secretive(t, refusing.URL, "", "username: me, password: "+hush),
-		"a token beside a password":           secretive(t, refusing.URL, "", token+", username: me, password: "+hush),
-		"a key that is none":                  secretive(t, tls.URL, "", "client-certificate-data: "+pem+", client-key-data: "+pem),
-		"a key that is not base64":            secretive(t, tls.URL, "", "client-key-data: '"+hush+"!'"),
-		"an authority that is none":           secretive(t, tls.URL, ", certificate-authority-data: "+pem, token),
-		"a plugin that is not there":          secretive(t, tls.URL, "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: /nowhere/login, interactiveMode: Never, env: [{name: PASSWORD, value: "+hush+"}], args: [--password="+hush+"]}"),
-		"a plugin that fails":                 secretive(t, tls.URL, "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never, args: [-c, 'echo "+hush+"; exit 3']}"),
-		"a plugin that says what is no JSON":  secretive(t, tls.URL, "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, interactiveMode: Never, args: ["+hush+"]}"),
-		"a provider that is not there":        secretive(t, tls.URL, "", "auth-provider: {name: gone, config: {secret: "+hush+"}}"),
-		"a proxy that is away":                secretive(t, tls.URL, ", proxy-url: 'http://me:"+hush+"@"+closed.Listener.Addr().String()+"'", token),
-		"a proxy that refuses":                secretive(t, tls.URL, ", proxy-url: 'http://me:"+hush+"@"+refusing.Listener.Addr().String()+"'", token),
-		"a proxy of SOCKS":                    secretive(t, tls.URL, ", proxy-url: 'socks5://me:"+hush+"@"+refusing.Listener.Addr().String()+"'", token),
-		"a proxy of another scheme":           secretive(t, tls.URL, ", proxy-url: 'ftp://me:"+hush+"@proxy'", token),
-		"a proxy that is no URL":              secretive(t, tls.URL, ", proxy-url: 'http://me:x/"+hush+"@proxy'", token),
-		"a proxy with a space":                secretive(t, tls.URL, ", proxy-url: 'http://me:x "+hush+"@proxy'", token),
-		"a server with a password":            secretive(t, strings.Replace(refusing.URL, "://", "://me:"+hush+"@", 1), "", ""),
-		"a server away, with a password":      secretive(t, strings.Replace(closed.URL, "://", "://me:"+hush+"@", 1), "", token),
-		"a server with a broken password":     secretive(t, strings.Replace(closed.URL, "://", "://me:x%zz/"+hush+"@", 1), "", token),
+		"a token that is refused":            secretive(t, refusing.URL, "", token),
+		"a token without rights":             secretive(t, forbidding.URL, "", token),
+		"a token for a server that is away":  secretive(t, closed.URL, "", token),
+		"a token that no header can have":    secretive(t, refusing.URL, "", `token: "`+hush+`\n"`),
+		"a key that is none":                 secretive(t, tls.URL, "", "client-certificate-data: "+pem+", client-key-data: "+pem),
+		"a plugin that fails":                secretive(t, tls.URL, "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never, args: [-c, 'echo "+hush+"; exit 3']}"),
+		"a plugin that says what is no JSON": secretive(t, tls.URL, "", "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, interactiveMode: Never, args: ["+hush+"]}"),
+		"a proxy that is away":               secretive(t, tls.URL, ", proxy-url: 'http://me:"+hush+"@"+closed.Listener.Addr().String()+"'", token),
+		"a proxy that refuses":               secretive(t, tls.URL, ", proxy-url: 'http://me:"+hush+"@"+refusing.Listener.Addr().String()+"'", token),
+		"a proxy that is no URL":             secretive(t, tls.URL, ", proxy-url: 'http://me:x/"+hush+"@proxy'", token),
+		"a server with a password":           secretive(t, strings.Replace(refusing.URL, "://", "://me:"+hush+"@", 1), "", ""),
+		"a server with a broken password":    secretive(t, strings.Replace(closed.URL, "://", "://me:x%zz/"+hush+"@", 1), "", token),
 	} {
 		t.Run(what, func(t *testing.T) { keepsSecrets(t, "--kubeconfig", config) })
 	}
@@ -93,10 +79,7 @@ func TestNoCommandTellsTheSecretsOfADefinition(t *testing.T) {
 		"one that can be read":        `{"type":"own","password":"hUsH","ipam":{"type":"whereabouts","range":"10.0.0.0/24","kubernetes":{"kubeconfig":"/etc/hUsH","token":"hUsH"}}}`,
 		"one that is cut off":         `{"type":"own","password":"hUsH","ipam":{"type":"whereabouts","token":"hUsH`,
 		"one that is no JSON":         `password: hUsH`,
-		"one of another type":         `{"ipam":"hUsH"}`,
 		"one with fields of others":   `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","enable_overlapping_ranges":"hUsH","node_slice_size":["hUsH"]},"plugins":"hUsH"}`,
-		"one without a range":         `{"ipam":{"type":"whereabouts","kubernetes":{"token":"hUsH"}}}`,
-		"one of another ipam":         `{"ipam":{"type":"hUsH"}}`,
 		"one with a key that is none": `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","etcd_password":"hUsH","etcd_key_cert":{"a":"hUsH"}}}`,
 	} {
 		t.Run(what, func(t *testing.T) {

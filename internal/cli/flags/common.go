@@ -4,7 +4,6 @@
 package flags
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,19 +18,17 @@ import (
 
 // Common are the flags that every command has: which cluster, and how to log.
 type Common struct {
-	kubeconfig              string
-	overrides               clientcmd.ConfigOverrides // of the kubeconfig
-	namespace, oldNamespace string                    // by --reconciler-namespace, by --namespace
-	leaseNamespace          string
-	logLevel, logFormat     string
+	kubeconfig          string
+	overrides           clientcmd.ConfigOverrides // of the kubeconfig
+	namespace           string                    // by --reconciler-namespace
+	leaseNamespace      string
+	logLevel, logFormat string
 }
 
 // Add adds the flags, with the log level that is the default.
 func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
 	o.addKubectl(f)
 	f.StringVar(&o.namespace, "reconciler-namespace", "", "the reconciler's own namespace, whose annotation pauses everything (default: the pod's, else kube-system)")
-	f.StringVar(&o.oldNamespace, "namespace", "", "the former name of --reconciler-namespace")
-	_ = f.MarkHidden("namespace") // fails only for a flag that does not exist
 	f.StringVar(&o.leaseNamespace, "lease-namespace", "ip-reconcile-node-lease", "namespace of the node agents' Leases; nothing else should be in it, since agents may write there")
 	f.StringVar(&o.logLevel, "log-level", logLevel, "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
@@ -41,30 +38,20 @@ func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
 // beginning of a program: klog has one logger for the process, and requests read it.
 func DropClientLogs() { klog.SetLogger(klog.New(nil)) }
 
-// Logger makes the logger that the flags ask for, and warns by it of a flag that is given
-// by its former name.
+// Logger makes the logger that the flags ask for.
 func (o *Common) Logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: must be debug, info, warn or error", o.logLevel)
 	}
-	if o.namespace != "" && o.oldNamespace != "" && o.namespace != o.oldNamespace {
-		return nil, fmt.Errorf("--namespace %s: is the former name of --reconciler-namespace, which says %s; give the latter alone", o.oldNamespace, o.namespace)
-	}
 	opts := &slog.HandlerOptions{Level: level}
-	var log *slog.Logger
 	switch o.logFormat {
 	case "text":
-		log = slog.New(slog.NewTextHandler(w, opts))
+		return slog.New(slog.NewTextHandler(w, opts)), nil
 	case "json":
-		log = slog.New(slog.NewJSONHandler(w, opts))
-	default:
-		return nil, fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
+		return slog.New(slog.NewJSONHandler(w, opts)), nil
 	}
-	if o.oldNamespace != "" {
-		log.Warn("--namespace is the reconciler's own namespace, and is called --reconciler-namespace now", "namespace", o.oldNamespace)
-	}
-	return log, nil
+	return nil, fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
 }
 
 // LeaseNamespace is where the node agents' Leases are, wherever agents and reconciler
@@ -73,8 +60,8 @@ func (o *Common) LeaseNamespace() string { return o.leaseNamespace }
 
 // Namespace is the reconciler's own: by the flag, else the pod's, else kube-system.
 func (o *Common) Namespace() string {
-	if given := cmp.Or(o.namespace, o.oldNamespace); given != "" {
-		return given
+	if o.namespace != "" {
+		return o.namespace
 	}
 	if text, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); err == nil {
 		return strings.TrimSpace(string(text))

@@ -343,7 +343,7 @@ func TestStatus_AdoptsFlagsAndNamespace(t *testing.T) {
 	if o, _ = read(); o.ConfirmAfter != time.Hour {
 		t.Errorf("it confirms after %s", o.ConfirmAfter)
 	}
-	if _, p = read("--namespace", "mine"); p.namespace != "mine" {
+	if _, p = read("--reconciler-namespace", "mine"); p.namespace != "mine" {
 		t.Errorf("the namespace that is given is %s", p.namespace)
 	}
 	if _, p = read("--lease-namespace", "own"); p.leaseNamespace != "own" {

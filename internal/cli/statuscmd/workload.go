@@ -116,7 +116,7 @@ func (all workloads) pick(is func(*kube.Workload) bool) (found []*workload) {
 // that a command by hand heeds its pause and counts for its breaker. Where there is none nothing changes. What
 // cannot be found out, since RBAC forbids it or there are several, is an error for a command that writes.
 func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, writes bool) error {
-	if given.Changed("reconciler-namespace") || given.Changed("namespace") {
+	if given.Changed("reconciler-namespace") {
 		return nil
 	}
 	core, _, err := client(o, "find")
@@ -144,12 +144,12 @@ func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, wri
 
 // ownNamespace is the one whose annotation pauses it.
 func (w *workload) ownNamespace() string {
-	return cmp.Or(w.argument("--reconciler-namespace"), w.argument("--namespace"), w.Namespace)
+	return cmp.Or(w.argument("--reconciler-namespace"), w.Namespace)
 }
 
 // adoptNamespace takes over the namespace of a workload. The flag does not count as given.
 func adoptNamespace(given *pflag.FlagSet, w *workload) {
-	if f := given.Lookup("reconciler-namespace"); !f.Changed && !given.Changed("namespace") {
+	if f := given.Lookup("reconciler-namespace"); !f.Changed {
 		_ = f.Value.Set(w.ownNamespace()) // a string takes every value
 	}
 }
