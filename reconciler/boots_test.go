@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -41,46 +40,28 @@ func TestABootThatARestoreBroughtBackProvesNothing(t *testing.T) {
 	}
 }
 
-// Each Node's boot is doubted after a restore: of thousands of nodes that would be more than
+// Each Node's boot is doubted after a restore, until the node reports it: of thousands of nodes that would be more than
 // the next process can be told.
 func TestABootThatANodeReportsAfterARestoreIsBelieved(t *testing.T) {
-	const nodes = 5000
-	name := func(i int) string { return fmt.Sprintf("ip-10-128-%d-%d.eu-central-1.compute.internal", i/250, i%250) }
-	boot := func(i int) string { return fmt.Sprintf("8a0c3e5f-1d2b-4c3a-9e8f-%012d", i) }
-	var before, silent, after []Part
-	for i := range nodes {
-		node := Node(name(i), Booted(boot(i)), OnMachine(MachineOf(name(i))))
-		report := func(at time.Duration) Part {
-			return written(name(i), at, FromBoot(boot(i)), FromMachine(MachineOf(name(i))))
-		}
-		before, after = append(before, node, report(0)), append(after, node, report(2*minute))
-		if i == 0 {
-			silent = append(silent, node, written(name(i), 0, FromBoot(boot(i)), FromMachine(MachineOf(name(i))), RenewedAt(Now)))
-		} else {
-			silent = append(silent, node, report(2*minute))
-		}
+	node := func(name string, writtenAfter time.Duration) Part {
+		return All(Node(name, Booted("boot of "+name), OnMachine(MachineOf(name))),
+			written(name, writtenAfter, FromBoot("boot of "+name), FromMachine(MachineOf(name)), RenewedAt(Now.Add(writtenAfter))))
 	}
-	p := newProcess(t, atOnce)
-	store := &memoryStore{}
+	p, store := newProcess(t, atOnce), &memoryStore{}
 	p.Restores = store
-	p.pass(0, append(before, revision(100))...)
-	p.pass(minute, append(before, revision(90))...)
-	kept := func() (boots []string) {
+	p.pass(0, node("silent", 0), node("worker-1", 0), revision(100))
+	p.pass(minute, node("silent", 0), node("worker-1", 0), revision(90))
+	for _, c := range []struct {
+		at, silent time.Duration
+		kept       []string
+	}{{2 * minute, 0, []string{"silent"}}, {3 * minute, 3 * minute, nil}} {
+		p.pass(c.at, node("silent", c.silent), node("worker-1", 2*minute), revision(91))
 		d, err := readRestore(store.text, p.next.Now)
-		if err != nil || d.DoubtsAll {
-			t.Fatalf("what is kept: doubts all %v, %v", d.DoubtsAll, err)
+		if got := slices.Sorted(maps.Keys(d.Boots)); err != nil || d.DoubtsAll || !slices.Equal(got, c.kept) {
+			t.Errorf("kept are the boots of %v, that all are doubted: %v, %v", got, d.DoubtsAll, err)
 		}
-		return slices.Sorted(maps.Keys(d.Boots))
-	}
-	p.pass(2*minute, append(silent, revision(91))...)
-	if got := kept(); !slices.Equal(got, []string{name(0)}) {
-		t.Errorf("while one has not reported, kept are the boots of %d nodes: %.3v", len(got), got)
-	}
-	p.pass(3*minute, append(after, revision(92))...)
-	if got := kept(); len(got) > 0 {
-		t.Errorf("kept are the boots of %v", got)
-	}
-	if strings.Contains(store.text, boot(0)) {
-		t.Error("a boot that is believed is kept")
+		if strings.Contains(store.text, "boot of worker-1") {
+			t.Error("a boot that is believed is kept")
+		}
 	}
 }

@@ -15,19 +15,14 @@ import (
 // storedRestore is the text by which processes share what they know of the last restore: a process after a restart,
 // that of a Job, a run by hand. A restore takes the text back as well, so what a process has detected itself counts first.
 type storedRestore struct {
-	text   string // as it was last read or written
-	isRead bool
-	unread error // why it could not be read
-	// forbidden is until when a refusal counts: an API server that has just started may refuse everything.
-	forbidden time.Time
+	text        string // as it was last read or written
+	isRead      bool
+	unread      error // why it could not be read
+	isForbidden bool  // RBAC forbade it once; an API server that has just started may forbid everything
 }
 
-const (
-	// askAgain is how long after a refusal the text is read again.
-	askAgain = time.Minute
-	// longestText is how long the text may be: annotations may have 256 KiB in all.
-	longestText = 128 << 10
-)
+// longestText is how long the text may be: annotations may have 256 KiB in all.
+const longestText = 128 << 10
 
 // text is what is kept. Doubts, and if that is not enough the nodes, are dropped where it is too long: the next process
 // then doubts everything that it finds, and does not know which nodes are lost.
@@ -68,7 +63,7 @@ func readRestore(text string, now time.Time) (r restore, err error) {
 // Nothing is released while it cannot be read.
 func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.storedRestore
-	if r.Restores == nil || k.isRead && o.Watched || o.Now.Before(k.forbidden) {
+	if r.Restores == nil || k.isRead && o.Watched {
 		return
 	}
 	var kept restore
@@ -79,10 +74,10 @@ func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	})
 	switch {
 	case errors.Is(err, ErrForbidden):
-		if k.forbidden.IsZero() {
+		if !k.isForbidden {
 			r.Log.Warn("what this process learns of restores of etcd it cannot tell to the next: there is no right to keep it", "error", err)
 		}
-		k.forbidden, k.unread = o.Now.Add(askAgain), nil
+		k.isForbidden, k.unread = true, nil
 	case err != nil:
 		k.unread = err
 		o.Warnings = append(o.Warnings, fmt.Sprintf("what is kept of restores of etcd could not be read, so nothing is released: %v", err))

@@ -94,25 +94,6 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		s.err = nil
 		one.wantReleased("the node has written since", one.pass(4*minute, leakOn(4*minute)))
 	})
-	t.Run("is short, however many nodes there are", func(t *testing.T) {
-		p := newProcess(t, atOnce)
-		s := &memoryStore{}
-		p.Restores = s
-		many := make([]Part, 0, 20000)
-		for i := range 20000 {
-			many = append(many, Node(fmt.Sprint("node-with-a-long-name-", i)))
-		}
-		p.pass(0, leakOn(0), All(many...), revision(100))
-		p.pass(minute, leakOn(0), revision(90))
-		if d, err := readRestore(s.text, p.next.Now); err != nil || !d.DoubtsAll {
-			t.Errorf("before a pass has seen which taints and boots there are, kept is that all are doubted: %v, %v", d.DoubtsAll, err)
-		}
-		p.pass(2*minute, leakOn(0), revision(91))
-		if len(s.text) > longestText || !strings.Contains(s.text, `"restored"`) {
-			t.Errorf("%d bytes are kept", len(s.text))
-		}
-		p.wantRefused("all are waited for", EtcdRestored, p.pass(3*minute, leakOn(3*minute), revision(92)))
-	})
 }
 
 // The Lease with what is kept of restores cannot be read at the pass that shows a restore:
