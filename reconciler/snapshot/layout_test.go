@@ -117,9 +117,9 @@ func TestTreesOfMustGatherInspectAndDumpAreJudgedAsTheyAre(t *testing.T) {
 		tree    map[string]string
 		skipped string
 	}{
-		"oc adm inspect":            {inspectTree(), "7 files that hold no Kubernetes objects were skipped"},
-		"oc adm must-gather":        {mustGatherTree(), "23 files that hold no Kubernetes objects were skipped"},
-		"kubectl cluster-info dump": {dumpTree(), "1 file that holds no Kubernetes objects was skipped"},
+		"oc adm inspect":            {inspectTree(), "files skipped because they hold no Kubernetes objects: 7, as"},
+		"oc adm must-gather":        {mustGatherTree(), "files skipped because they hold no Kubernetes objects: 23, as"},
+		"kubectl cluster-info dump": {dumpTree(), "files skipped because they hold no Kubernetes objects: 1, as"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			o := observe(t, open(t, folder(t, c.tree)))

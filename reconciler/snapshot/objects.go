@@ -51,7 +51,8 @@ func objectsOf(e entry, text []byte) (objects []*object, isAny bool, err error) 
 			}
 			isAny = isAny || is
 			if objects = append(objects, found...); len(objects) > maxObjects {
-				return nil, false, fmt.Errorf("%s %w: it has more than %d objects: export them in several files", e.path, errTooLarge, maxObjects)
+				return nil, false, fmt.Errorf("%s %w: it has more than %d objects: export them in several files",
+					e.path, errTooLarge, maxObjects)
 			}
 		}
 	}

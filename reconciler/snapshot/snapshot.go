@@ -56,10 +56,9 @@ const noVersion = "1"
 // Open reads a folder and those in it, a tar archive, packed with gzip or not, or one file of
 // YAML or JSON. In a folder and an archive the files ending in .yaml, .yml or .json are read;
 // those that hold no Kubernetes objects are left out and counted.
-// now is the snapshot's time; zero takes it from the snapshot (layout.go). namespace is the reconciler's own. It is an error
-// if a file is not YAML or JSON and may hold an object that is judged by, if a link may lead to such a file, since links
-// are not followed and what is not read counts as not there, if two copies of an object differ, or if there is no IPPool
-// at all: that is not what was meant.
+// now is the snapshot's time; zero takes it from the snapshot (layout.go). namespace is the reconciler's own. What is not
+// read counts as not there. So it is an error if a file is not YAML or JSON and may hold an object that is judged by, if
+// a link may lead to such a file, if two copies of an object differ, or if there is no IPPool at all.
 func Open(path string, now time.Time, namespace string) (*Snapshot, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -90,14 +89,16 @@ func OpenStream(name string, r io.Reader, now time.Time, namespace string) (*Sna
 func open(path string, files walk, now time.Time, namespace string) (*Snapshot, error) {
 	s := &Snapshot{
 		now: now, namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
-		nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{}, nodes: map[string]*podstate.Node{},
+		nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{},
+		nodes:  map[string]*podstate.Node{},
 		seenIn: map[string]string{}, reports: map[string]*v1alpha1.SandboxReport{},
 	}
 	if err := files(s.take); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	if len(s.pools) == 0 {
-		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, s.files, s.skipped)
+		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): "+
+			"export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, s.files, s.skipped)
 	}
 	if s.now.IsZero() {
 		s.now, s.nowBy = s.time()
@@ -124,7 +125,8 @@ func (s *Snapshot) withoutPods() []string {
 	}
 	var found []string
 	for _, namespace := range slices.Sorted(maps.Keys(count)) {
-		found = append(found, fmt.Sprintf("the snapshot has no pods of namespace %s, and %d allocations belong to it. If the namespace was not exported, their verdicts are wrong: export it, too", namespace, count[namespace]))
+		found = append(found, fmt.Sprintf("the snapshot has no pods of namespace %s, and %d allocations belong to it. "+
+			"If the namespace was not exported, their verdicts are wrong: export it, too", namespace, count[namespace]))
 	}
 	return found
 }
@@ -170,14 +172,13 @@ func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 		o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
 	}
 	if s.nowBy != "" {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("judged as of %s, by %s; --now takes another time", s.now.UTC().Format(time.RFC3339), s.nowBy))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("judged as of %s, by %s; --now takes another time",
+			s.now.UTC().Format(time.RFC3339), s.nowBy))
 	}
 	o.Warnings = append(o.Warnings, s.withoutPods()...)
-	switch {
-	case s.skipped == 1:
-		o.Warnings = append(o.Warnings, fmt.Sprintf("1 file that holds no Kubernetes objects was skipped: %s", s.skippedFirst))
-	case s.skipped > 1:
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%d files that hold no Kubernetes objects were skipped, e.g. %s", s.skipped, s.skippedFirst))
+	if s.skipped > 0 {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("files skipped because they hold no Kubernetes objects: %d, as %s",
+			s.skipped, s.skippedFirst))
 	}
 	if s.ignored > 0 {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were ignored", s.ignored))

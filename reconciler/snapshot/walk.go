@@ -32,7 +32,8 @@ func (e entry) text() (text []byte, err error) {
 		}
 	}
 	if text, err = io.ReadAll(io.LimitReader(r, maxFile+1)); err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s %w: it has more than %d bytes: export its objects in several files", e.path, errTooLarge, maxFile)
+		err = fmt.Errorf("%s %w: it has more than %d bytes: export its objects in several files",
+			e.path, errTooLarge, maxFile)
 	}
 	return text, err
 }
@@ -98,7 +99,8 @@ func (s *Snapshot) peek(e entry) error {
 	}
 	s.takeTimestamp(e.name, head)
 	if text := withoutZeros(head); objectHead.Match(text) && mayHold.Match(text) {
-		return fmt.Errorf("%s begins like Kubernetes objects, and is not read because of its name: give it the ending .yaml or .json, or move it out of the snapshot", e.path)
+		return fmt.Errorf("%s begins like Kubernetes objects, and is not read because of its name: "+
+			"give it the ending .yaml or .json, or move it out of the snapshot", e.path)
 	}
 	s.skip(e.path)
 	return nil
