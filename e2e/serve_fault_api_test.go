@@ -288,7 +288,7 @@ func TestServeTakesUpReportsThatAreServedLater(t *testing.T) {
 	one := s.agent(t, "worker-1")
 	one.writeReport(t, phantom.listed("Ready"))
 	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
-	v.said(t, `what may be watched has changed`)
+	v.said(t, `a kind can be watched from now on`)
 	before := s.contents(t)
 	one.writeReport(t, phantom.stopped())
 	s.freed(t, recovery, "10.1.0.0-24", "1")

@@ -67,8 +67,6 @@ type Result struct {
 	Oldest time.Time
 	// Tried is for how many a second check was made.
 	Tried int
-	// Conflicts is how many writes failed because what they were based on had changed; they were judged again.
-	Conflicts int
 	// CheckDuration is how long it took to observe and to judge.
 	CheckDuration time.Duration
 }

@@ -103,7 +103,6 @@ func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, w
 	})
 	for i, p := range pools {
 		if errors.Is(errs[i], ErrConflict) {
-			e.out.Conflicts++
 			errs[i] = e.deniedOrConflict(p, errs[i])
 		}
 		for _, c := range by[p] {

@@ -180,7 +180,7 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	requests := serve.NewRequests()
 	context.AfterFunc(ctx, requests.ShutDown)
 	source := informers.New(cluster, config, log, func(string) { requests.Changed() })
-	health := serve.NewHealth(clock.RealClock{}, source.Synced)
+	health := serve.NewHealth(source.Synced)
 	source.OnRebuild = recorder.CachesRebuilt
 	var guard *serve.Guard
 	if s.plan.Repair {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -68,6 +69,15 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden})
 		return
 	}
+	switch query := r.URL.Query(); {
+	case query.Has("sendInitialEvents"): // it knows of no such thing
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	case query.Has("watch"):
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		return
+	}
 	if told != nil {
 		told(resource, n)
 	}
@@ -91,12 +101,18 @@ func (f *fakeAPI) has(resource string, objects ...client.Object) {
 	f.objects[resource] = objects
 }
 
-// A bench is a source whose caches a test fills by hand.
+// denies forbids a resource, "" for none.
+func (f *fakeAPI) denies(resource string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.denied = resource
+}
+
+// A bench is a source whose stores a test fills by hand.
 type bench struct {
 	source  *Source
 	full    reconciler.Source
 	api     *fakeAPI
-	session *session
 	changed []string // what was said to matter
 	broken  []string
 }
@@ -112,39 +128,46 @@ func newBench(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(cluster, config, log, func(string) {})
+	s := New(cluster, config, log, func(what string) { b.changed = append(b.changed, what) })
 	s.settleFor, s.OnRebuild = 100*time.Millisecond, func(why string) { b.broken = append(b.broken, why) }
 	b.source, b.full = s, s.Full()
-	b.session = &session{
-		kinds:   kinds("kube-system", "kube-system"),
-		view:    newView("kube-system", s.Now, func(what string) { b.changed = append(b.changed, what) }, s.reports),
-		watches: newWatchTracker(func() {}),
+	for _, k := range s.stores {
+		k.opened()
+		b.lists(t, k.resource.Resource)
 	}
-	for _, k := range b.session.kinds {
-		b.session.watches.watchOpened(k.resource.Resource)
-	}
-	s.setSession(b.session)
 	return b
 }
 
-// kindOf is the kind of a resource.
-func kindOf(resource string) kind {
-	for _, k := range kinds("kube-system", "kube-system") {
-		if k.resource.Resource == resource {
-			return k
-		}
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
-	panic("no kind of " + resource)
 }
 
-// watchEvent is an event of a watch: an object is there, or has changed.
-func (b *bench) watchEvent(resource string, o client.Object) *item {
-	kept, err := kindOf(resource).transform(o.DeepCopyObject())
-	if err != nil {
-		panic(err)
-	}
-	b.session.view.set(resource, kept.(*item))
-	return kept.(*item)
+// lists is what a Reflector has listed.
+func (b *bench) lists(t *testing.T, resource string, objects ...any) {
+	t.Helper()
+	must(t, b.source.store(resource).Replace(objects, "1"))
+}
+
+// sets is an event of a watch: an object is there, or has changed.
+func (b *bench) sets(t *testing.T, resource string, o client.Object) {
+	t.Helper()
+	must(t, b.source.store(resource).Add(o.DeepCopyObject()))
+}
+
+// removes is an event of a watch: an object is gone.
+func (b *bench) removes(t *testing.T, resource string, o client.Object) {
+	t.Helper()
+	must(t, b.source.store(resource).Delete(o))
+}
+
+// observe is what the stores hold.
+func (b *bench) observe() *judge.Observation {
+	b.source.mu.Lock()
+	defer b.source.mu.Unlock()
+	return b.source.observe()
 }
 
 func aPod(name, version string, edits ...func(*corev1.Pod)) *corev1.Pod {

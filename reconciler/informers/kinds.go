@@ -1,16 +1,18 @@
 package informers
 
 import (
+	"context"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -21,17 +23,14 @@ import (
 // kind is one kind of object that is watched.
 type kind struct {
 	resource schema.GroupVersionResource
-	object   client.Object
-	// where restricts the watch: to a namespace, to an object.
-	where fields.Set
+	object   runtime.Object
+	// namespace and name, where set, are all that is watched.
+	namespace, name string
 	// required: without it nothing is watched at all.
 	required bool
 	// parse takes from an object what the rules read; nothing else is kept.
-	parse func(client.Object) any
+	parse func(runtime.Object) any
 }
-
-// is reports whether two kinds are the same.
-func (k kind) is(other kind) bool { return k.resource == other.resource }
 
 func core(resource string) schema.GroupVersionResource {
 	return corev1.SchemeGroupVersion.WithResource(resource)
@@ -43,35 +42,58 @@ func custom(r schema.GroupVersionResource, name string) *unstructured.Unstructur
 	return u
 }
 
+var reportResource, leaseResource = v1alpha1.Resource().Resource, "leases"
+
 // kinds are all that an observation needs; own is the reconciler's namespace, leases that of
 // the agents' Leases.
 func kinds(own, leases string) []kind {
 	return []kind{
 		{resource: ippool.PoolResource, object: custom(ippool.PoolResource, "IPPool"), required: true,
-			parse: func(o client.Object) any { return ippool.ReadPool(slim(o)) }},
+			parse: func(o runtime.Object) any { return ippool.ReadPool(slim(o)) }},
 		{resource: ippool.ReservationResource, object: custom(ippool.ReservationResource, "OverlappingRangeIPReservation"),
-			parse: func(o client.Object) any { return ippool.ReadReservation(slim(o)) }},
+			parse: func(o runtime.Object) any { return ippool.ReadReservation(slim(o)) }},
 		{resource: ippool.NADResource, object: custom(ippool.NADResource, "NetworkAttachmentDefinition"),
-			parse: func(o client.Object) any { return ippool.ReadNAD(o.(*unstructured.Unstructured)) }},
+			parse: func(o runtime.Object) any { return ippool.ReadNAD(o.(*unstructured.Unstructured)) }},
 		{resource: core("pods"), object: &corev1.Pod{}, required: true,
-			parse: func(o client.Object) any { return podstate.ReadPod(o.(*corev1.Pod)) }},
+			parse: func(o runtime.Object) any { return podstate.ReadPod(o.(*corev1.Pod)) }},
 		{resource: core("nodes"), object: &corev1.Node{},
-			parse: func(o client.Object) any { return podstate.ReadNode(o.(*corev1.Node)) }},
+			parse: func(o runtime.Object) any { return podstate.ReadNode(o.(*corev1.Node)) }},
 		{resource: v1alpha1.Resource(), object: custom(v1alpha1.Resource(), "SandboxReport"),
-			parse: func(o client.Object) any { return parseReport(o.(*unstructured.Unstructured)) }},
-		{resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), object: &coordinationv1.Lease{},
-			where: fields.Set{"metadata.namespace": leases},
-			parse: func(o client.Object) any { return slimLease(o.(*coordinationv1.Lease)) }},
-		{resource: core("namespaces"), object: &corev1.Namespace{},
-			where: fields.Set{"metadata.name": own},
-			parse: func(o client.Object) any { return readNamespaceSettings(o.GetAnnotations()) }},
+			parse: func(o runtime.Object) any { return parseReport(o.(*unstructured.Unstructured)) }},
+		{resource: coordinationv1.SchemeGroupVersion.WithResource(leaseResource), object: &coordinationv1.Lease{}, namespace: leases,
+			parse: func(o runtime.Object) any { return slimLease(o.(*coordinationv1.Lease)) }},
+		{resource: core("namespaces"), object: &corev1.Namespace{}, name: own,
+			parse: func(o runtime.Object) any { return readNamespaceSettings(o.(*corev1.Namespace).Annotations) }},
+	}
+}
+
+// requests lists and watches a kind.
+func (k kind) requests(core kubernetes.Interface, custom dynamic.Interface) *toolscache.ListWatch {
+	only := func(opts *metav1.ListOptions) {
+		if k.name != "" {
+			opts.FieldSelector = "metadata.name=" + k.name
+		}
+	}
+	switch k.resource.Group {
+	case corev1.GroupName:
+		return toolscache.NewFilteredListWatchFromClient(core.CoreV1().RESTClient(), k.resource.Resource, k.namespace, only)
+	case coordinationv1.GroupName:
+		return toolscache.NewFilteredListWatchFromClient(core.CoordinationV1().RESTClient(), k.resource.Resource, k.namespace, only)
+	}
+	objects := custom.Resource(k.resource)
+	return &toolscache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, opts)
+		},
+		WatchFuncWithContext: objects.Watch,
 	}
 }
 
 // slim drops what nobody reads and is larger than the rest.
-func slim(o client.Object) *unstructured.Unstructured {
-	o.SetManagedFields(nil)
-	return o.(*unstructured.Unstructured)
+func slim(o runtime.Object) *unstructured.Unstructured {
+	u := o.(*unstructured.Unstructured)
+	u.SetManagedFields(nil)
+	return u
 }
 
 // namespaceSettings are what an operator sets by annotations of the reconciler's own namespace.
@@ -115,23 +137,4 @@ func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
 		}
 	}
 	return slim
-}
-
-// mapper knows the kinds without discovery, which would fail as a whole where one API
-// group is broken.
-func mapper(kinds []kind, scheme *runtime.Scheme) meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
-	for _, k := range kinds {
-		gvks, _, err := scheme.ObjectKinds(k.object)
-		if err != nil {
-			gvks = []schema.GroupVersionKind{k.object.GetObjectKind().GroupVersionKind()}
-		}
-		scope := meta.RESTScopeNamespace
-		switch k.resource.Resource {
-		case "nodes", "namespaces", v1alpha1.Resource().Resource:
-			scope = meta.RESTScopeRoot
-		}
-		m.AddSpecific(gvks[0], k.resource, k.resource, scope)
-	}
-	return m
 }

@@ -2,32 +2,24 @@ package informers
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// The methods in this file are what package serve's Guard needs to detect a restore.
-
-// Ping asks the API server for as little as possible; see kube.Cluster.
-func (s *Source) Ping(ctx context.Context) (kube.Answer, error) { return s.cluster.Ping(ctx) }
-
-// Now is the time by the API server's clock.
-func (s *Source) Now() time.Time { return s.cluster.Now() }
+// The methods in this file, Ping and Now are what package serve's Guard needs to detect a restore.
 
 // Leases are whereabouts' Leases that ADDs and DELs may take for the pools that the
-// watches have told of, by namespace; nil where there are no caches.
+// watches have delivered, by namespace; nil where there are no caches.
 func (s *Source) Leases() map[string][]string {
-	current := s.session()
-	if current == nil {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.synced {
 		return nil
 	}
-	current.view.mu.Lock()
-	defer current.view.mu.Unlock()
 	var pools []*ippool.Pool
-	for _, i := range current.view.objects[ippool.PoolResource.Resource] {
+	for _, i := range s.store(ippool.PoolResource.Resource).objects {
 		pools = append(pools, i.parsed.(*ippool.Pool))
 	}
 	return ippool.LeasesOf(pools)
@@ -43,44 +35,41 @@ func (s *Source) RestartFullPass() {
 	}
 }
 
-// fullPassBegins takes what ends the quorum read that begins.
-func (s *Source) fullPassBegins(cancel context.CancelFunc) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cancelFullPass = cancel
-}
-
-// backwards returns what showed that etcd was restored since the caches were built,
-// "" if nothing did: an object came at an older resourceVersion than before, or
-// etcd is at an older one than the watches have delivered.
-func (s *Source) backwards(ctx context.Context, current *session) (why string, err error) {
-	newest, why := current.view.newestVersions()
-	for _, k := range current.kinds {
-		seen := newest[k.resource.Resource]
-		if why != "" || seen == 0 {
+// backwards returns what shows that etcd is at an older resourceVersion than the watches have delivered, "" if it is not.
+func (s *Source) backwards(ctx context.Context) (why string, err error) {
+	for _, k := range s.stores {
+		s.mu.Lock()
+		newest := k.newest
+		if k.refusal != nil {
+			newest = 0
+		}
+		s.mu.Unlock()
+		if newest == 0 {
 			continue
 		}
-		now, err := s.cluster.Revision(ctx, k.resource, k.where["metadata.namespace"], k.where["metadata.name"])
+		now, err := s.Cluster.Revision(ctx, k.resource, k.namespace, k.name)
 		if err != nil {
 			return "", err
 		}
-		if now < seen {
-			why = fmt.Sprintf("etcd is at resourceVersion %d, and the watch of %s has told of %d", now, k.resource.Resource, seen)
+		if now < newest {
+			return fmt.Sprintf("etcd is at resourceVersion %d, and the watch of %s has delivered %d", now, k.resource.Resource, newest), nil
 		}
 	}
-	return why, nil
+	return "", nil
 }
 
 // RecordRestore takes what shows that etcd was restored: the next full pass reports it, and the caches are rebuilt.
 func (s *Source) RecordRestore(why string) {
+	s.mu.Lock()
 	s.setRestored(why)
+	s.mu.Unlock()
 	s.Rebuild(why)
 }
 
+// setRestored has the next full pass report a restore. The caller holds mu.
 func (s *Source) setRestored(why string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.restored, s.restoreNoticedAt = why, s.Now()
+	s.invalidate(errors.New(why))
 }
 
 // takeRestore returns the restore that no full pass has reported yet, which this one does. A replica that does not lead

@@ -14,14 +14,14 @@ func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
 	slice.SetName("worker-1-10.0.0.0-24")
 	elsewhere := aPool("9", "web")
 	elsewhere.SetNamespace("other")
-	b.watchEvent("ippools", aPool("7", "web"))
-	b.watchEvent("ippools", slice)
-	b.watchEvent("ippools", elsewhere)
+	b.sets(t, "ippools", aPool("7", "web"))
+	b.sets(t, "ippools", slice)
+	b.sets(t, "ippools", elsewhere)
 	all := b.source.Leases()
 	equal(t, "namespaces", len(all), 2)
 	equal(t, "of one", len(all["kube-system"]), 2)
 	equal(t, "of the other", all["other"], []string{"whereabouts"})
-	b.source.setSession(nil)
+	b.source.reset()
 	equal(t, "without caches it is not known", b.source.Leases() == nil, true)
 }
 
@@ -87,7 +87,7 @@ func TestARestoreIsReportedBeforeTheCachesAreThrownAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "70"))
-	b.watchEvent("pods", aPod("web", "70"))
+	b.sets(t, "pods", aPod("web", "70"))
 	b.fullPass(t)
 	var told []string
 	b.source.OnRestore = func(why string, at time.Time) {

@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
@@ -34,7 +35,15 @@ type Schedule struct {
 	// Log, where set, gets the same.
 	Log *slog.Logger
 
+	mu     sync.Mutex
 	status Status // as it was reported last
+}
+
+// InForce is the expression in force; "" before the first. It may be called by any goroutine.
+func (s *Schedule) InForce() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status.Expression
 }
 
 // Status is what is in force, and what is wrong with what should be.
@@ -58,8 +67,8 @@ const (
 // rereadEvery is how often the files are read again. kubelet takes longer to update a ConfigMap volume.
 const rereadEvery = 30 * time.Second
 
-// Run calls due at once and then whenever a pass is due, until the context ends; then it returns nil. A changed
-// expression changes when the next pass is due; the same one again changes nothing. due must not block.
+// Run calls due when an expression comes into force, the first included, and whenever a pass is due by it, until the
+// context ends; then it returns nil. The same expression again changes nothing. due must not block.
 func (s *Schedule) Run(ctx context.Context, due func()) error {
 	s.Log = cmp.Or(s.Log, slog.New(slog.DiscardHandler))
 	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC))
@@ -88,10 +97,13 @@ func (s *Schedule) Run(ctx context.Context, due func()) error {
 		if err != nil {
 			err = fmt.Errorf("%s: %w; until then %q stays in force", source, err, inForce)
 		}
+		before := s.InForce()
 		s.report(Status{Expression: inForce, Source: source, Err: err})
+		if inForce != before {
+			due() // the record of that pass has the expression
+		}
 	}
 	refresh()
-	due()
 	for reread := time.Tick(rereadEvery); ; {
 		select {
 		case <-ctx.Done():
@@ -107,7 +119,9 @@ func (s *Schedule) report(status Status) {
 	if fmt.Sprint(status) == fmt.Sprint(s.status) {
 		return
 	}
+	s.mu.Lock()
 	s.status = status
+	s.mu.Unlock()
 	attrs := []any{"expression", status.Expression, "source", status.Source}
 	if status.Err != nil {
 		s.Log.Error("the schedule of passes cannot be used", append(attrs, "error", status.Err)...)

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"k8s.io/utils/clock"
 )
 
 const (
@@ -21,7 +19,6 @@ const (
 // Health is what the liveness and readiness probes ask for. It is safe for use by several
 // goroutines.
 type Health struct {
-	clock  clock.PassiveClock
 	synced func() bool
 
 	mu           sync.Mutex
@@ -33,40 +30,37 @@ type Health struct {
 }
 
 // NewHealth returns a Health; synced reports whether the caches have listed everything.
-func NewHealth(clock clock.PassiveClock, synced func() bool) *Health {
-	return &Health{clock: clock, synced: synced}
+func NewHealth(synced func() bool) *Health {
+	return &Health{synced: synced}
 }
 
 // Lead takes note that the loop runs from now on.
 func (h *Health) Lead() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.leading, h.lastStep, h.lastObserved = true, h.clock.Now(), h.clock.Now()
+	h.leading, h.lastStep, h.lastObserved = true, time.Now(), time.Now()
 }
 
 // Tick takes note of a step of the loop.
 func (h *Health) Tick() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lastStep = h.clock.Now()
+	h.lastStep = time.Now()
 }
 
-// begin and end are called around each pass.
-func (h *Health) begin() { h.set(true) }
-func (h *Health) end()   { h.set(false) }
-
-func (h *Health) set(busy bool) {
+// setBusy is called around each pass.
+func (h *Health) setBusy(busy bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.busy, h.lastStep = busy, h.clock.Now()
+	h.busy, h.lastStep = busy, time.Now()
 }
 
 func (h *Health) passEnded(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lastStep, h.lastError = h.clock.Now(), err
+	h.lastStep, h.lastError = time.Now(), err
 	if err == nil {
-		h.lastObserved = h.clock.Now()
+		h.lastObserved = time.Now()
 	}
 }
 
@@ -74,7 +68,7 @@ func (h *Health) passEnded(err error) {
 func (h *Health) Alive(*http.Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if since := h.clock.Since(h.lastStep); h.busy && since > stuckAfter {
+	if since := time.Since(h.lastStep); h.busy && since > stuckAfter {
 		return fmt.Errorf("no step was taken for %s", since.Round(time.Second))
 	}
 	return nil
@@ -87,7 +81,7 @@ func (h *Health) Ready(*http.Request) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if since := h.clock.Since(h.lastObserved); h.leading && h.lastError != nil && since > notReadyAfter {
+	if since := time.Since(h.lastObserved); h.leading && h.lastError != nil && since > notReadyAfter {
 		return fmt.Errorf("the cluster could not be observed for %s: %w", since.Round(time.Second), h.lastError)
 	}
 	return nil

@@ -2,59 +2,42 @@ package serve
 
 import (
 	"errors"
-	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	testingclock "k8s.io/utils/clock/testing"
 )
 
-func TestALoopThatWaitsForEventsIsAliveAndOneThatIsStuckIsNot(t *testing.T) {
-	clock := testingclock.NewFakePassiveClock(time.Now())
-	s := NewHealth(clock, func() bool { return true })
-	alive := func(want bool) {
-		t.Helper()
-		if err := s.Alive(nil); (err == nil) != want {
-			t.Errorf("alive: %v", err)
+func TestHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		isSynced := false
+		h := NewHealth(func() bool { return isSynced })
+		is := func(what string, isAlive, isReady bool) {
+			t.Helper()
+			if alive, ready := h.Alive(nil), h.Ready(nil); (alive == nil) != isAlive || (ready == nil) != isReady {
+				t.Errorf("%s: alive: %v, ready: %v", what, alive, ready)
+			}
 		}
-	}
-	alive(true) // it does not lead
-	s.Lead()
-	clock.SetTime(clock.Now().Add(48 * time.Hour))
-	alive(true)
-	s.begin()
-	clock.SetTime(clock.Now().Add(stuckAfter))
-	alive(true)
-	clock.SetTime(clock.Now().Add(time.Second))
-	alive(false)
-	s.Tick() // another batch of a long pass
-	alive(true)
-	s.end()
-	clock.SetTime(clock.Now().Add(48 * time.Hour))
-	alive(true)
-}
-
-func TestAReplicaIsReadyWhenItHasCachesAndALeaderWhenItCanObserve(t *testing.T) {
-	clock := testingclock.NewFakePassiveClock(time.Now())
-	synced := false
-	s := NewHealth(clock, func() bool { return synced })
-	ready := func(want string) {
-		t.Helper()
-		switch err := s.Ready(nil); {
-		case (err == nil) != (want == ""), err != nil && !strings.Contains(err.Error(), want):
-			t.Errorf("ready: %v", err)
-		}
-	}
-	ready("caches")
-	synced = true
-	ready("")
-	s.Lead()
-	s.passEnded(errors.New("the API server is away"))
-	ready("")
-	clock.SetTime(clock.Now().Add(notReadyAfter + time.Second))
-	ready("the API server is away")
-	s.passEnded(nil)
-	ready("")
-	clock.SetTime(clock.Now().Add(48 * time.Hour)) // nothing happens
-	ready("")
+		is("without caches", true, false)
+		isSynced = true
+		is("it does not lead", true, true)
+		h.Lead()
+		time.Sleep(48 * time.Hour)
+		is("it waits for events", true, true)
+		h.setBusy(true)
+		time.Sleep(stuckAfter)
+		is("a long pass", true, true)
+		time.Sleep(time.Second)
+		is("a pass that is stuck", false, true)
+		h.Tick()
+		is("another batch of a long pass", true, true)
+		h.passEnded(nil)
+		h.setBusy(false)
+		h.passEnded(errors.New("the API server is away"))
+		is("one pass failed", true, true)
+		time.Sleep(notReadyAfter + time.Second)
+		is("passes fail", true, false)
+		h.passEnded(nil)
+		time.Sleep(48 * time.Hour)
+		is("nothing happens", true, true)
+	})
 }

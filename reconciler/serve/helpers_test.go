@@ -190,7 +190,7 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 		}
 		quick := *full
 		quick.Source = view{c, false}
-		health := NewHealth(clock.RealClock{}, c.Synced)
+		health := NewHealth(c.Synced)
 		s := New(Config{
 			Full: full, Quick: &quick, Caches: c, Requests: NewRequests(), Health: health,
 			Schedule: &schedule.Schedule{Expression: cron, Log: log},
@@ -254,6 +254,14 @@ func series(t *testing.T, registry *prometheus.Registry, metric string) map[stri
 		}
 	}
 	return found
+}
+
+// ofPass is the value of a gauge without labels that the last pass has set.
+func ofPass(t *testing.T, m *Metrics, metric string) float64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(m)
+	return series(t, registry, metric)[""]
 }
 
 // valueOf is the value of a metric without labels.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -18,7 +19,7 @@ import (
 // before the first, nor in a process that does not lead.
 type Metrics struct {
 	released, refused, repaired, unrepaired, passes, cachePasses, fences *prometheus.CounterVec
-	conflicts, rebuilds, restores, scheduleErrors, denied                prometheus.Counter
+	rebuilds, restores, denied                                           prometheus.Counter
 	duration, fenceDuration                                              prometheus.Histogram
 	releaseTime                                                          *prometheus.HistogramVec
 	lastSuccess, scheduleError, nextPass, fence                          prometheus.Gauge
@@ -26,13 +27,8 @@ type Metrics struct {
 	// WithoutPools leaves out the series of how full each pool is.
 	WithoutPools bool
 
-	mu         sync.Mutex
-	expression string // of the schedule in force
-	// Gauges of the last pass, which are set together.
-	ofPass                                              []*prometheus.GaugeVec
-	allocations, candidates, oldest, oldestHeld         *prometheus.GaugeVec
-	findings, nodes, awaited, observed, breaker, paused *prometheus.GaugeVec
-	poolAddresses, poolWaiting                          *prometheus.GaugeVec
+	mu     sync.Mutex
+	ofPass gauges
 }
 
 // The values of the label proof.
@@ -43,41 +39,40 @@ const nodeNotReady judge.NodeState = "NotReady"
 
 // NewMetrics makes the metrics and registers them.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
+	auto := promauto.With(registry)
 	vec := func(name, help, label string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "ip_reconcile_" + name, Help: help}, []string{label})
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: "ip_reconcile_" + name, Help: help}, []string{label})
 	}
 	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: "ip_reconcile_" + name, Help: help})
+		return auto.NewCounter(prometheus.CounterOpts{Name: "ip_reconcile_" + name, Help: help})
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "ip_reconcile_" + name, Help: help})
+		return auto.NewGauge(prometheus.GaugeOpts{Name: "ip_reconcile_" + name, Help: help})
 	}
 	m := &Metrics{
-		released:       vec("released_total", "Allocations and reservations released, by reason.", "reason"),
-		refused:        vec("refused_total", "Stale allocations and reservations that were not released, by why; each once until that changes.", "reason"),
-		repaired:       vec("repaired_total", "Entries and reservations written back, by the finding's kind.", "kind"),
-		unrepaired:     vec("not_repaired_total", "Findings that could not be mended, by why; each once until that changes.", "reason"),
-		passes:         vec("passes_total", "Full passes, by result.", "result"),
-		cachePasses:    vec("looks_total", "Passes over the watch caches between full passes, by result.", "result"),
-		conflicts:      counter("patch_conflicts_total", "Writes that failed because what they were based on had changed; it was judged again."),
-		rebuilds:       counter("cache_rebuilds_total", "Times the caches disagreed with the API server and were rebuilt."),
-		denied:         counter("denied_writes_total", "Writes that RBAC, an admission policy or a schema forbids (403 and 422), each try."),
-		restores:       counter("etcd_restores_total", "Restores of etcd that a pass or an agent noticed."),
-		scheduleErrors: counter("schedule_errors_total", "Cron expressions that could not be used."),
-		scheduleError:  gauge("schedule_error", "1 while the cron expression cannot be used and an earlier one, or the default, stays in force."),
-		lastSuccess:    gauge("pass_last_success_timestamp_seconds", "When the last full pass succeeded."),
-		nextPass:       gauge("schedule_next_timestamp_seconds", "When the next full pass is due after the last that succeeded; in the past while one is overdue."),
-		duration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_pass_duration_seconds",
+		released:      vec("released_total", "Allocations and reservations released, by reason.", "reason"),
+		refused:       vec("refused_total", "Stale allocations and reservations that were not released, by why; each once until that changes.", "reason"),
+		repaired:      vec("repaired_total", "Entries and reservations written back, by the finding's kind.", "kind"),
+		unrepaired:    vec("not_repaired_total", "Findings that could not be mended, by why; each once until that changes.", "reason"),
+		passes:        vec("passes_total", "Full passes, by result.", "result"),
+		cachePasses:   vec("looks_total", "Passes over the watch caches between full passes, by result.", "result"),
+		rebuilds:      counter("cache_rebuilds_total", "Times the caches disagreed with the API server and were rebuilt."),
+		denied:        counter("denied_writes_total", "Writes that RBAC, an admission policy or a schema forbids (403 and 422), each try."),
+		restores:      counter("etcd_restores_total", "Restores of etcd that a pass or an agent noticed."),
+		scheduleError: gauge("schedule_error", "1 while the cron expression cannot be used and an earlier one, or the default, stays in force."),
+		lastSuccess:   gauge("pass_last_success_timestamp_seconds", "When the last full pass succeeded."),
+		nextPass:      gauge("schedule_next_timestamp_seconds", "When the next full pass is due after the last that succeeded; in the past while one is overdue."),
+		duration: auto.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_pass_duration_seconds",
 			Help: "How long full passes took, waiting for whereabouts' Lease included.", Buckets: prometheus.ExponentialBuckets(0.05, 2.5, 10)}),
-		releaseTime: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "ip_reconcile_release_seconds",
+		releaseTime: auto.NewHistogramVec(prometheus.HistogramOpts{Name: "ip_reconcile_release_seconds",
 			Help:    "How long allocations and reservations were proven, or without proof stale, before they were released.",
 			Buckets: []float64{1, 5, 15, 60, 300, 900, 960, 1200, 3600, 14400}}, []string{"proof"}),
 		fence:  gauge("fence", "1 while this replica keeps ADDs and DELs waiting, because etcd was restored or may have been."),
 		fences: vec("fences_total", "Times that this replica kept ADDs and DELs waiting, by how that ended.", "outcome"),
-		fenceDuration: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_fence_duration_seconds",
+		fenceDuration: auto.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_fence_duration_seconds",
 			Help: "For how long ADDs and DELs were kept waiting.", Buckets: []float64{0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90}}),
 	}
-	m.makeGaugesOfPass()
+	registry.MustRegister(m)
 	// A counter that begins with its first event shows no increase.
 	m.refused.WithLabelValues(string(reconciler.AwaitingConfirmation))
 	for _, why := range []reconciler.Refusal{
@@ -92,135 +87,146 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	for _, outcome := range []string{outcomeSettled, outcomeTimedOut} {
 		m.fences.WithLabelValues(outcome)
 	}
-	registry.MustRegister(m.releaseTime, m.denied, m.fence, m.fences, m.fenceDuration, m.released, m.refused, m.repaired, m.unrepaired, m.passes, m.cachePasses, m.conflicts, m.rebuilds, m.restores, m.scheduleErrors,
-		m.scheduleError, m.lastSuccess, m.nextPass, m.duration, m)
 	return m
 }
 
-// makeGaugesOfPass makes the gauges that each pass sets.
-func (m *Metrics) makeGaugesOfPass() {
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
-		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "ip_reconcile_" + name, Help: help}, labels)
-		m.ofPass = append(m.ofPass, g)
-		return g
-	}
-	m.allocations = gauge("allocations", "Allocations, by verdict and reason.", "verdict", "reason")
-	m.candidates = gauge("candidates", "Allocations and reservations that are stale and not released yet: must return to 0.")
-	m.oldest = gauge("oldest_candidate_timestamp_seconds", "Since when the first of the candidates is stale; 0 where there is none.")
-	m.oldestHeld = gauge("oldest_held_timestamp_seconds",
-		"Since when the first of those that are held is held for the reason. No series where none is.", "reason")
-	m.findings = gauge("findings", "What is wrong beside the verdicts, by kind.", "kind")
-	m.nodes = gauge("nodes",
-		"Nodes that should have an agent, by the state of their SandboxReport; NotReady are those without a fresh one that are not Ready.", "state")
-	m.awaited = gauge("restore_awaited_nodes", "Nodes that have not written their SandboxReport since etcd was restored: nothing is released until they have.")
-	m.observed = gauge("last_observation_timestamp_seconds", "When the cluster was last observed. The other gauges are of that time.")
-	m.breaker = gauge("breaker", `1 while the breaker refuses unconfirmed releases (what="release") or repairs for one node (what="repair").`, "what")
-	m.paused = gauge("paused", "1 where an operator has paused everything.")
-	m.poolAddresses = gauge("pool_addresses",
-		"Addresses of each pool, by state: usable are those that whereabouts would assign were none taken, free those of them that are not, used the entries. Without usable and free where it is not known what is assigned. alerts is off where the pool may be nearly full.",
-		"pool", "state", "alerts")
-	m.poolWaiting = gauge("pool_waiting_pods", "Pods that cannot start because the pool is full. A pool for which none waits has no series.", "pool")
+// gauges are those that a pass sets.
+type gauges []prometheus.Metric
+
+func (g *gauges) set(d *prometheus.Desc, value float64, labels ...string) {
+	*g = append(*g, prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...))
 }
 
-// Describe is a prometheus.Collector's.
-func (m *Metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, g := range m.ofPass {
-		g.Describe(out)
-	}
+func gauge(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("ip_reconcile_"+name, help, labels, nil)
 }
+
+var (
+	allocations = gauge("allocations", "Allocations, by verdict and reason.", "verdict", "reason")
+	candidates  = gauge("candidates", "Allocations and reservations that are stale and not released yet: must return to 0.")
+	oldest      = gauge("oldest_candidate_timestamp_seconds", "Since when the first of the candidates is stale; 0 where there is none.")
+	oldestHeld  = gauge("oldest_held_timestamp_seconds",
+		"Since when the first of those that are held is held for the reason. No series where none is.", "reason")
+	findings = gauge("findings", "What is wrong beside the verdicts, by kind.", "kind")
+	nodes    = gauge("nodes",
+		"Nodes that should have an agent, by the state of their SandboxReport; NotReady are those without a fresh one that are not Ready.", "state")
+	awaited = gauge("restore_awaited_nodes",
+		"Nodes that have not written their SandboxReport since etcd was restored: nothing is released until they have.")
+	observed = gauge("last_observation_timestamp_seconds", "When the cluster was last observed. The other gauges are of that time.")
+	breaker  = gauge("breaker",
+		`1 while the breaker refuses unconfirmed releases (what="release") or repairs for one node (what="repair").`, "what")
+	paused        = gauge("paused", "1 where an operator has paused everything.")
+	poolAddresses = gauge("pool_addresses",
+		"Addresses of each pool, by state: usable are those that whereabouts would assign were none taken, free those of them that are not, "+
+			"used the entries. Without usable and free where it is not known what is assigned. alerts is off where the pool may be nearly full.",
+		"pool", "state", "alerts")
+	poolWaiting = gauge("pool_waiting_pods", "Pods that cannot start because the pool is full. A pool for which none waits has no series.", "pool")
+)
+
+// Describe describes nothing: what is collected has its descriptions.
+func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the gauges of the last pass.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, g := range m.ofPass {
-		g.Collect(out)
+	ofPass := m.ofPass
+	m.mu.Unlock()
+	for _, g := range ofPass {
+		out <- g
 	}
 }
 
 // update takes in what a pass has observed and done, and since when the first item is held for each reason.
-func (m *Metrics) update(out *reconciler.Result, oldestHeld map[judge.Reason]time.Time) {
+func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time) {
 	m.countWrites(out)
-	pools := usage.Of(out.Judgement)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, g := range m.ofPass {
-		g.Reset()
+	var g gauges
+	g.setItems(out)
+	g.set(oldest, seconds(out.Oldest))
+	for reason, since := range held {
+		g.set(oldestHeld, seconds(since), reason.String())
 	}
-	m.setItems(out)
-	m.oldest.WithLabelValues().Set(seconds(out.Oldest))
-	for reason, since := range oldestHeld {
-		m.oldestHeld.WithLabelValues(reason.String()).Set(seconds(since))
+	found := map[judge.Kind]int{}
+	for _, f := range out.Findings {
+		found[f.Kind]++
 	}
 	for _, kind := range judge.Kinds() {
-		m.findings.WithLabelValues(string(kind)).Set(0)
+		g.set(findings, float64(found[kind]), string(kind))
 	}
-	for _, f := range out.Findings {
-		m.findings.WithLabelValues(string(f.Kind)).Inc()
-	}
-	for _, state := range []judge.NodeState{judge.NodeFresh, judge.NodeNoFreshReport, judge.NodeLost, nodeNotReady} {
-		m.nodes.WithLabelValues(string(state)).Set(0)
-	}
+	states := map[judge.NodeState]int{}
 	for name, state := range out.Nodes {
 		if n := out.Observation.Nodes[name]; state == judge.NodeNoFreshReport && n != nil && !n.Ready {
 			state = nodeNotReady
 		}
-		m.nodes.WithLabelValues(string(state)).Inc()
+		states[state]++
 	}
-	m.awaited.WithLabelValues().Set(0)
+	for _, state := range []judge.NodeState{judge.NodeFresh, judge.NodeNoFreshReport, judge.NodeLost, nodeNotReady} {
+		g.set(nodes, float64(states[state]), string(state))
+	}
+	waitsFor := 0
 	if out.Restore != nil {
-		m.awaited.WithLabelValues().Set(float64(len(out.Restore.Awaiting)))
+		waitsFor = len(out.Restore.Awaiting)
 	}
-	m.observed.WithLabelValues().SetToCurrentTime()
+	g.set(awaited, float64(waitsFor))
+	g.set(observed, seconds(time.Now()))
 	refusesRelease := slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.Breaker })
 	refusesRepair := slices.ContainsFunc(out.Unrepaired, func(x reconciler.Unrepaired) bool { return x.Why == reconciler.Breaker })
-	m.breaker.WithLabelValues("release").Set(oneIf(refusesRelease))
-	m.breaker.WithLabelValues("repair").Set(oneIf(refusesRepair))
-	m.paused.WithLabelValues().Set(oneIf(out.Observation.Paused))
-	for _, p := range pools.All {
-		m.setPool(p)
+	g.set(breaker, oneIf(refusesRelease), "release")
+	g.set(breaker, oneIf(refusesRepair), "repair")
+	g.set(paused, oneIf(out.Observation.Paused))
+	for _, p := range usage.Of(out.Judgement).All {
+		g.setPool(p, m.WithoutPools)
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ofPass = g
 }
 
 // setItems counts all allocations and candidates but those that were released.
-func (m *Metrics) setItems(out *reconciler.Result) {
+func (g *gauges) setItems(out *reconciler.Result) {
 	released := map[judge.ID]bool{}
 	for _, it := range out.Released {
 		released[it.ID()] = true
 	}
-	candidates := 0
+	type verdict struct {
+		verdict judge.Verdict
+		reason  judge.Reason
+	}
+	counts, stale := map[verdict]int{}, 0
 	for _, it := range out.Allocations {
 		if it.Verdict == judge.Stale {
 			if released[it.ID()] {
 				continue
 			}
-			candidates++
+			stale++
 		}
-		m.allocations.WithLabelValues(it.Verdict.String(), it.Reason.String()).Inc()
+		counts[verdict{it.Verdict, it.Reason}]++
 	}
 	for _, it := range out.Reservations {
 		if it.Verdict == judge.Stale && len(it.Related()) == 0 && !released[it.ID()] {
-			candidates++
+			stale++
 		}
 	}
-	m.candidates.WithLabelValues().Set(float64(candidates))
+	for v, n := range counts {
+		g.set(allocations, float64(n), v.verdict.String(), v.reason.String())
+	}
+	g.set(candidates, float64(stale))
 }
 
-func (m *Metrics) setPool(p *usage.Pool) {
+func (g *gauges) setPool(p *usage.Pool, withoutAddresses bool) {
 	if n := len(p.Waiting); n > 0 {
-		m.poolWaiting.WithLabelValues(p.Ref()).Set(float64(n))
+		g.set(poolWaiting, float64(n), p.Ref())
 	}
-	if m.WithoutPools {
+	if withoutAddresses {
 		return
 	}
 	alerts := "on"
 	if p.NoUsageAlerts || slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Node != "" }) { // a slice of a node fills up
 		alerts = "off"
 	}
-	m.poolAddresses.WithLabelValues(p.Ref(), "used", alerts).Set(float64(p.Used))
+	g.set(poolAddresses, float64(p.Used), p.Ref(), "used", alerts)
 	if p.Unknown == "" {
-		m.poolAddresses.WithLabelValues(p.Ref(), "usable", alerts).Set(float(p.Usable))
-		m.poolAddresses.WithLabelValues(p.Ref(), "free", alerts).Set(float(p.Free))
+		g.set(poolAddresses, float(p.Usable), p.Ref(), "usable", alerts)
+		g.set(poolAddresses, float(p.Free), p.Ref(), "free", alerts)
 	}
 }
 
@@ -259,7 +265,6 @@ func (m *Metrics) countWrites(out *reconciler.Result) {
 	for _, f := range out.Repaired {
 		m.repaired.WithLabelValues(string(f.Kind)).Inc()
 	}
-	m.conflicts.Add(float64(out.Conflicts))
 }
 
 // WriteDenied counts a write that RBAC, a policy or a schema forbids.
@@ -275,7 +280,8 @@ func (m *Metrics) fenceLowered(outcome string, stood time.Duration) {
 	m.fenceDuration.Observe(stood.Seconds())
 }
 
-func (m *Metrics) fullPassEnded(took time.Duration, err error) {
+// fullPassEnded takes in the schedule in force, too; "" for none.
+func (m *Metrics) fullPassEnded(took time.Duration, err error, expression string) {
 	m.duration.Observe(took.Seconds())
 	if err != nil {
 		m.passes.WithLabelValues("failed").Inc()
@@ -283,34 +289,18 @@ func (m *Metrics) fullPassEnded(took time.Duration, err error) {
 	}
 	m.passes.WithLabelValues("done").Inc()
 	m.lastSuccess.SetToCurrentTime()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.setNextPass()
+	m.setNextPass(expression)
 }
 
 // setNextPass sets when the next pass is due by the schedule.
-func (m *Metrics) setNextPass() {
-	if next, err := schedule.Next(m.expression, time.Now()); err == nil {
-		m.nextPass.Set(float64(next.Unix()))
+func (m *Metrics) setNextPass(expression string) {
+	if next, err := schedule.Next(expression, time.Now()); err == nil {
+		m.nextPass.Set(seconds(next))
 	}
-}
-
-// Schedule is the expression in force; "" before the first.
-func (m *Metrics) Schedule() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.expression
 }
 
 // scheduleChanged takes in the schedule that is in force.
 func (m *Metrics) scheduleChanged(status schedule.Status) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.expression = status.Expression
-	m.setNextPass()
-	m.scheduleError.Set(0)
-	if status.Err != nil {
-		m.scheduleErrors.Inc()
-		m.scheduleError.Set(1)
-	}
+	m.setNextPass(status.Expression)
+	m.scheduleError.Set(oneIf(status.Err != nil))
 }

@@ -18,5 +18,5 @@ func Once(log *slog.Logger, pass func() (*reconciler.Result, error)) {
 	r.fullPassStarted()
 	began := time.Now()
 	out, err := pass()
-	r.fullPassEnded(out, time.Since(began), err)
+	r.fullPassEnded(out, time.Since(began), err, "")
 }

@@ -3,7 +3,6 @@ package serve
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -36,7 +35,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	if s.Guard != nil && s.Guard.Restoring() {
 		s.Requests.AddAfter(fullPass, restoreEvery)
 	}
-	s.Recorder.fullPassEnded(out, took, err)
+	s.Recorder.fullPassEnded(out, took, err, s.Schedule.InForce())
 	s.Health.passEnded(err)
 	s.Full.RecordPass(ctx, out, took, err)
 }
@@ -44,7 +43,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 // makeCachePass observes what the caches hold, and releases what may be released now.
 func (s *Server) makeCachePass(ctx context.Context) {
 	began := time.Now()
-	out, until, err := s.Quick.Pass(ctx, func(it *judge.Item) bool { return !s.retryAt[it.Object()].After(began) })
+	out, until, err := s.Quick.Pass(ctx, func(it *judge.Item) bool { return !s.retryAt.After(began) || !s.failed.Has(it.Object()) })
 	ended := time.Now()
 	s.Health.passEnded(err)
 	s.Recorder.cachePassEnded(err, s.backoff.NumRequeues(fullPass))
@@ -98,31 +97,26 @@ func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, began 
 	s.noticeRestore(out)
 }
 
-// backOff has what could not be written wait, longer after each failure, and forgets the failures
-// of what was tried in the pass that has ended and did not fail.
+// backOff has what could not be written wait, longer after each pass that has tried it and failed again.
 func (s *Server) backOff(out *reconciler.Result, began time.Time) {
-	failed := map[string]bool{}
+	isTried := !s.retryAt.After(began)
+	if isTried {
+		s.failed.Clear()
+	}
 	for _, x := range out.Refused {
 		switch x.Why {
 		case reconciler.Changed, reconciler.LeaseBusy, reconciler.WriteFailed, reconciler.NoLease:
-			failed[x.Object()] = true
+			s.failed.Insert(x.Object())
 		}
 	}
-	maps.DeleteFunc(s.retryAt, func(object string, at time.Time) bool {
-		if failed[object] || at.After(began) {
-			return false
-		}
-		s.backoff.Forget(object)
-		return true
-	})
-	for object := range failed {
-		if !s.retryAt[object].After(began) { // else a full pass has tried it before its time
-			s.retryAt[object] = time.Now().Add(s.backoff.When(object))
-		}
+	switch {
+	case s.failed.Len() == 0:
+		s.backoff.Forget(write)
+		return
+	case isTried:
+		s.retryAt = time.Now().Add(s.backoff.When(write))
 	}
-	for _, at := range s.retryAt {
-		s.Requests.AddAfter(cachePass, time.Until(at))
-	}
+	s.Requests.AddAfter(cachePass, time.Until(s.retryAt))
 }
 
 // noticeRestore throws the caches away when etcd was restored, as a pass or an agent
@@ -130,17 +124,15 @@ func (s *Server) backOff(out *reconciler.Result, began time.Time) {
 // against releases.
 func (s *Server) noticeRestore(out *reconciler.Result) {
 	when, sign := s.Full.History.LastRestore()
-	before := s.lastRestore
-	if before == nil || when.After(*before) {
-		s.lastRestore = &when
+	isKnown := !when.After(s.lastRestore.Add(sameRestoreWithin))
+	if !s.hasPassed {
+		isKnown = isKnown || !slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.EtcdRestored })
 	}
-	if before == nil {
-		before = &when
-		if slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.EtcdRestored }) {
-			before = &time.Time{}
-		}
+	s.hasPassed = true
+	if when.After(s.lastRestore) {
+		s.lastRestore = when
 	}
-	if !when.After(before.Add(sameRestoreWithin)) {
+	if isKnown {
 		return
 	}
 	why := "etcd was restored (" + sign + ")"

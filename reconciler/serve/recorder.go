@@ -24,25 +24,24 @@ type Recorder struct {
 	Events  *Events
 
 	held             map[judge.ID]heldSince
-	refused          memory[judge.ID, reconciler.Refusal]
-	texts            memory[string, bool] // of findings, notes and what could not be repaired
-	loggedErrors     map[string]bool      // why full passes failed since the last that succeeded
+	recorded         map[string]time.Time // when it was recorded last, of what is recorded once
 	warnedUnverified bool                 // it was logged that the caches cannot be relied upon
-	awaited          []string             // nodes that a restore waited for when that was last logged
-	awaitedLogged    time.Time            // when that was
+	awaitedLogged    time.Time            // when it was last logged for which nodes a restore waits; zero while it waits for none
 }
 
-// memory is what was recorded in the last pass and in this one.
-type memory[K, V comparable] struct{ before, now map[K]V }
+// forgetAfter is how long something must have been gone to be recorded when it comes again: longer than the longest
+// pause between passes, and between the tries of what fails.
+const forgetAfter = 2 * observeEvery
 
-// passBegins forgets what was recorded before the last pass.
-func (m *memory[K, V]) passBegins() { m.before, m.now = m.now, map[K]V{} }
-
-// isNew records a value, and reports whether the key had another, or none.
-func (m *memory[K, V]) isNew(key K, value V) bool {
-	isKnown := m.before[key] == value || m.now[key] == value
-	m.now[key] = value
-	return !isKnown
+// isNew reports whether something was not recorded yet, and records it.
+func (r *Recorder) isNew(key ...any) bool {
+	text, now := fmt.Sprintln(key...), time.Now()
+	if r.recorded == nil {
+		r.recorded = map[string]time.Time{}
+	}
+	last, isKnown := r.recorded[text]
+	r.recorded[text] = now
+	return !isKnown || now.Sub(last) > forgetAfter
 }
 
 // heldSince is why and since when something is held.
@@ -55,37 +54,24 @@ type heldSince struct {
 // (v0.9.4, pkg/reconciler): people search their logs for it.
 func (r *Recorder) fullPassStarted() { r.Log.Info("starting reconciler run") }
 
-func (r *Recorder) fullPassEnded(out *reconciler.Result, took time.Duration, err error) {
-	r.Metrics.fullPassEnded(took, err)
+func (r *Recorder) fullPassEnded(out *reconciler.Result, took time.Duration, err error, expression string) {
+	r.Metrics.fullPassEnded(took, err, expression)
 	if out != nil {
 		r.record(out)
 		r.logCleanedUp(out)
 	}
 	if err != nil {
-		r.logFailed(err.Error())
+		level := slog.LevelError
+		if !r.isNew("failed", err) { // it is tried again and again
+			level = slog.LevelDebug
+		}
+		r.Log.Log(context.Background(), level, "reconciler run failed: "+err.Error())
 		return
 	}
-	r.loggedErrors = nil
 	s := out.Summary()
-	r.Log.Info("reconciler run succeeded", "took", took.Round(time.Millisecond), "pools", s.Pools, "allocations", s.Allocations, "inUse", s.InUse,
-		"held", s.Held, "stale", s.Stale, "reservations", s.Reservations, "findings", s.Findings, "released", len(out.Released), "left", out.Left())
-}
-
-// maxLoggedErrors bounds what is remembered of errors: some have a text of their own each time.
-const maxLoggedErrors = 100
-
-// logFailed logs why a full pass failed, as an error once: it is tried again and again, and of
-// kinds that are read in parallel now one and now another fails first.
-func (r *Recorder) logFailed(why string) {
-	level := slog.LevelError
-	if r.loggedErrors[why] {
-		level = slog.LevelDebug
-	}
-	r.Log.Log(context.Background(), level, "reconciler run failed: "+why)
-	if r.loggedErrors == nil || len(r.loggedErrors) >= maxLoggedErrors {
-		r.loggedErrors = map[string]bool{}
-	}
-	r.loggedErrors[why] = true
+	r.Log.Info("reconciler run succeeded", "took", took.Round(time.Millisecond), "pools", s.Pools, "allocations", s.Allocations,
+		"inUse", s.InUse, "held", s.Held, "stale", s.Stale, "reservations", s.Reservations, "findings", s.Findings,
+		"released", len(out.Released), "left", out.Left())
 }
 
 func (r *Recorder) logCleanedUp(out *reconciler.Result) {
@@ -127,8 +113,7 @@ func (r *Recorder) cachePassEnded(err error, fullPasses int) {
 
 // record records one pass.
 func (r *Recorder) record(out *reconciler.Result) {
-	r.refused.passBegins()
-	r.texts.passBegins()
+	maps.DeleteFunc(r.recorded, func(_ string, last time.Time) bool { return time.Since(last) > forgetAfter })
 	r.Metrics.update(out, r.recordHeld(out))
 	r.recordReleased(out)
 	r.recordRefused(out)
@@ -136,7 +121,7 @@ func (r *Recorder) record(out *reconciler.Result) {
 	r.recordAwaited(out)
 	r.recordUnrepaired(out)
 	for _, note := range out.Notes() {
-		if note != out.Restore.Text() && r.texts.isNew(note, true) { // recordAwaited has logged that
+		if note != out.Restore.Text() && r.isNew(note) { // recordAwaited has logged that
 			r.Log.Warn(note)
 		}
 	}
@@ -177,23 +162,13 @@ func (r *Recorder) recordHeld(out *reconciler.Result) map[judge.Reason]time.Time
 // recordRefused records what is newly refused.
 func (r *Recorder) recordRefused(out *reconciler.Result) {
 	for _, x := range out.Refused {
-		if x.Why == reconciler.Breaker && r.texts.isNew("MassReleaseRefused", true) {
+		if x.Why == reconciler.Breaker && r.isNew("MassReleaseRefused") {
 			r.Log.Error("mass release refused", "why", x.Detail)
 			r.Events.aboutSelf("MassReleaseRefused", x.Detail)
 		}
-		if r.refused.isNew(x.ID(), x.Why) {
+		if r.isNew("refused", x.ID(), x.Why) {
 			r.recordRefusal(x)
 		}
-	}
-	// What was refused before and waits for a retry is in no list now.
-	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
-		why, was := r.refused.before[it.ID()]
-		if _, is := r.refused.now[it.ID()]; was && !is && it.Verdict == judge.Stale {
-			r.refused.now[it.ID()] = why
-		}
-	}
-	for _, it := range out.Released {
-		delete(r.refused.now, it.ID())
 	}
 }
 
@@ -213,11 +188,11 @@ func (r *Recorder) recordRefusal(x reconciler.Refused) {
 
 func (r *Recorder) recordFindings(out *reconciler.Result) {
 	for _, f := range out.Findings {
-		key := fmt.Sprint("finding ", f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs)
+		message := ""
 		if f.Kind == judge.MalformedFinding {
-			key += f.Message
+			message = f.Message
 		}
-		if r.texts.isNew(key, true) {
+		if r.isNew("finding", f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs, message) {
 			r.Log.Warn("found", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "containerIDs", f.ContainerIDs, "node", f.Node, "message", f.Message)
 			r.Events.finding(f, uidOf(f.Pool, out))
 		}
@@ -230,20 +205,17 @@ const logAwaitedEvery = time.Minute
 
 // recordAwaited logs for which nodes a restore waits.
 func (r *Recorder) recordAwaited(out *reconciler.Result) {
-	var awaited []string
-	if out.Restore != nil {
-		awaited = out.Restore.Awaiting
-	}
 	now := out.Observation.Now
 	switch {
-	case slices.Equal(awaited, r.awaited):
-	case len(awaited) == 0:
-		r.Log.Info("every node has written its report since etcd was restored, or needs not", "nodes", len(r.awaited))
-		r.awaited, r.awaitedLogged = nil, time.Time{}
-	case len(r.awaited) == 0 || now.Sub(r.awaitedLogged) >= logAwaitedEvery:
-		r.Log.Error("nothing is released until these nodes have written their reports", "nodes", awaited, "lost", out.Restore.Lost,
+	case out.Restore.Complete():
+		if !r.awaitedLogged.IsZero() {
+			r.Log.Info("every node has written its report since etcd was restored, or needs not")
+		}
+		r.awaitedLogged = time.Time{}
+	case now.Sub(r.awaitedLogged) >= logAwaitedEvery && r.isNew("awaited", out.Restore.Restored, out.Restore.Awaiting):
+		r.Log.Error("nothing is released until these nodes have written their reports", "nodes", out.Restore.Awaiting, "lost", out.Restore.Lost,
 			"restored", out.Restore.Restored, "why", out.Restore.Why)
-		r.awaited, r.awaitedLogged = awaited, now
+		r.awaitedLogged = now
 	}
 }
 
@@ -252,7 +224,7 @@ func (r *Recorder) recordAwaited(out *reconciler.Result) {
 func (r *Recorder) recordUnrepaired(out *reconciler.Result) {
 	withheld := map[string]int{}
 	for _, u := range out.Unrepaired {
-		if r.texts.isNew(fmt.Sprint("unrepaired ", u.Why, " ", u.Kind, u.Pool, u.IP, u.ContainerIDs), true) {
+		if r.isNew("unrepaired", u.Why, u.Kind, u.Pool, u.IP, u.ContainerIDs) {
 			r.Metrics.unrepaired.WithLabelValues(string(u.Why)).Inc()
 		}
 		if u.Why == reconciler.Breaker {
@@ -260,7 +232,7 @@ func (r *Recorder) recordUnrepaired(out *reconciler.Result) {
 		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(withheld)) {
-		if r.texts.isNew("MassRepairRefused "+why, true) {
+		if r.isNew("MassRepairRefused", why) {
 			r.Log.Error("mass repair refused", "findings", withheld[why], "why", why)
 			r.Events.aboutSelf("MassRepairRefused", why)
 		}

@@ -69,81 +69,40 @@ func (s *reportGCTest) at(after time.Duration) {
 	s.next = s.Collect(context.Background(), &reconciler.Result{Judgement: judge.Judge(o, nil, judge.Policy{})})
 }
 
-// expect checks whether the report was removed, and how often the API was asked.
-func (s *reportGCTest) expect(t *testing.T, deleted, asked int) {
-	t.Helper()
-	if len(s.api.deleted) != deleted || s.api.asked != asked {
-		t.Errorf("deleted %v, asked %d times; want %d, %d", s.api.deleted, s.api.asked, deleted, asked)
+func TestReportGC(t *testing.T) {
+	type step struct {
+		minute         int
+		change         func(s *reportGCTest)
+		deleted, asked int // so far
 	}
-}
-
-func TestTheReportOfANodeThatIsGoneIsRemovedAfterAnHour(t *testing.T) {
-	s := newReportGCTest()
-	s.at(0)
-	if want := noon.Add(time.Hour); !s.next.Equal(want) {
-		t.Errorf("the next collection is at %s, want %s", s.next, want)
-	}
-	s.at(time.Hour - time.Second)
-	s.expect(t, 0, 0)
-	s.at(time.Hour)
-	s.expect(t, 1, 1)
-}
-
-func TestTheReportOfANodeIsKept(t *testing.T) {
-	for name, meanwhile := range map[string]struct {
-		happens func(s *reportGCTest)
-		asked   int // the API, after an hour and a half
-	}{
-		"whose agent has renewed its Lease":     {func(s *reportGCTest) { s.heard = noon.Add(90 * time.Minute) }, 0},
-		"that is back":                          {func(s *reportGCTest) { s.nodes["worker-2"] = &podstate.Node{} }, 0},
-		"while no node can be listed":           {func(s *reportGCTest) { s.nodes = nil }, 0},
-		"whose allocation is not freed":         {func(s *reportGCTest) { s.pools = []*ippool.Pool{aPool("10.1.0.0-24", "10.1.0.0/24", "default/web")} }, 0},
-		"that the API server has":               {func(s *reportGCTest) { s.api.there = true }, 1},
-		"of which the API server knows nothing": {func(s *reportGCTest) { s.api.fails = errors.New("too many requests") }, 1},
+	nothing := func(*reportGCTest) {}
+	isBack := func(s *reportGCTest) { s.nodes["worker-2"] = &podstate.Node{} }
+	isGone := func(s *reportGCTest) { delete(s.nodes, "worker-2") }
+	hasAllocation := func(s *reportGCTest) { s.pools = []*ippool.Pool{aPool("10.1.0.0-24", "10.1.0.0/24", "default/web")} }
+	fails := func(s *reportGCTest) { s.api.fails = errors.New("too many requests") }
+	for name, steps := range map[string][]step{
+		"after an hour":               {{59, nothing, 0, 0}, {60, nothing, 1, 1}},
+		"its agent renews its Lease":  {{90, func(s *reportGCTest) { s.heard = noon.Add(90 * time.Minute) }, 0, 0}},
+		"the node is back":            {{90, isBack, 0, 0}},
+		"and goes again":              {{50, isBack, 0, 0}, {70, isGone, 0, 0}, {129, nothing, 0, 0}, {130, nothing, 1, 1}},
+		"no node can be listed":       {{90, func(s *reportGCTest) { s.nodes = nil }, 0, 0}},
+		"an allocation needs it":      {{90, hasAllocation, 0, 0}, {91, func(s *reportGCTest) { s.pools = nil }, 1, 1}},
+		"the API server has the node": {{90, func(s *reportGCTest) { s.api.there = true }, 0, 1}},
+		"the API server does not say": {{90, fails, 0, 1}, {120, func(s *reportGCTest) { s.api.fails = nil }, 0, 1}, {150, nothing, 1, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newReportGCTest()
 			s.at(0)
-			meanwhile.happens(s)
-			s.at(90 * time.Minute)
-			s.expect(t, 0, meanwhile.asked)
+			if want := noon.Add(time.Hour); !s.next.Equal(want) {
+				t.Errorf("the next collection is at %s, want %s", s.next, want)
+			}
+			for _, step := range steps {
+				step.change(s)
+				s.at(time.Duration(step.minute) * time.Minute)
+				if len(s.api.deleted) != step.deleted || s.api.asked != step.asked {
+					t.Errorf("minute %d: deleted %v, asked %d times; want %d, %d", step.minute, s.api.deleted, s.api.asked, step.deleted, step.asked)
+				}
+			}
 		})
 	}
-}
-
-func TestTheHourStartsOverWhenTheNodeWasBack(t *testing.T) {
-	s := newReportGCTest()
-	s.at(0)
-	s.nodes["worker-2"] = &podstate.Node{}
-	s.at(50 * time.Minute)
-	delete(s.nodes, "worker-2")
-	s.at(70 * time.Minute)
-	s.expect(t, 0, 0)
-	s.at(130*time.Minute - time.Second)
-	s.expect(t, 0, 0)
-	s.at(130 * time.Minute)
-	s.expect(t, 1, 1)
-}
-
-func TestWhatCouldNotBeRemovedIsTriedAfterAnotherHour(t *testing.T) {
-	s := newReportGCTest()
-	s.at(0)
-	s.api.fails = errors.New("too many requests")
-	s.at(time.Hour)
-	s.api.fails = nil
-	s.at(90 * time.Minute)
-	s.expect(t, 0, 1)
-	s.at(2 * time.Hour)
-	s.expect(t, 1, 2)
-}
-
-func TestWhatAnAllocationNeededGoesWithIt(t *testing.T) {
-	s := newReportGCTest()
-	s.pools = []*ippool.Pool{aPool("10.1.0.0-24", "10.1.0.0/24", "default/web")}
-	s.at(0)
-	s.at(2 * time.Hour)
-	s.expect(t, 0, 0)
-	s.pools = nil
-	s.at(2*time.Hour + time.Second)
-	s.expect(t, 1, 1)
 }

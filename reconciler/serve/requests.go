@@ -14,11 +14,11 @@ type Requests struct {
 	workqueue.TypedDelayingInterface[string]
 }
 
-// The keys of the queue. They also count failures in Server.backoff, beside pools and
-// reservations, whose names have a slash.
+// The keys of the queue. With write they are those of Server.backoff, too.
 const (
 	fullPass  = "full"
 	cachePass = "cache"
+	write     = "write"
 )
 
 // settleFor is how long a burst of changes may go on before a pass begins.

@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -60,14 +61,16 @@ type Server struct {
 	isFullPass atomic.Bool
 	// restUntil is when the next cache pass may begin.
 	restUntil time.Time
-	// retryAt is when what could not be written is tried again, by pool or reservation.
-	retryAt map[string]time.Time
-	// backoff counts failures, by pool or reservation, fullPass and cachePass.
+	// failed are the pools and reservations that could not be written, which are tried again at retryAt.
+	failed  sets.Set[string]
+	retryAt time.Time
+	// backoff counts failures, by fullPass, cachePass and write.
 	backoff workqueue.TypedRateLimiter[string]
 	// isFullPassRequested: one was requested because the caches cannot be relied upon.
 	isFullPassRequested bool
-	// lastRestore is the last restore of etcd that is known; nil before the first pass.
-	lastRestore *time.Time
+	// lastRestore is the last restore of etcd that is known, once a pass was made.
+	lastRestore time.Time
+	hasPassed   bool
 }
 
 const (
@@ -92,7 +95,7 @@ const (
 // New returns a Server.
 func New(c Config) *Server {
 	return &Server{
-		Config: c, retryAt: map[string]time.Time{},
+		Config: c, failed: sets.New[string](),
 		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry),
 	}
 }
@@ -135,7 +138,7 @@ func (s *Server) work(ctx context.Context) {
 		if rest := time.Until(s.restUntil); pass == cachePass && rest > 0 {
 			s.Requests.AddAfter(cachePass, rest)
 		} else {
-			s.Health.begin()
+			s.Health.setBusy(true)
 			s.isFullPass.Store(pass == fullPass)
 			if pass == fullPass {
 				s.makeFullPass(ctx)
@@ -143,7 +146,7 @@ func (s *Server) work(ctx context.Context) {
 				s.makeCachePass(ctx)
 			}
 			s.isFullPass.Store(false)
-			s.Health.end()
+			s.Health.setBusy(false)
 		}
 		s.Requests.Done(pass)
 	}

@@ -130,11 +130,8 @@ func TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed(t *testing.T) {
 			t.Error("it is not freed when its writes succeed again")
 		}
 		synctest.Wait()
-		if n := s.backoff.NumRequeues("kube-system/10.1.0.0-24"); n != 0 {
-			t.Errorf("%d failures are remembered", n)
-		}
-		if len(s.retryAt) != 0 {
-			t.Errorf("waiting %v", s.retryAt)
+		if n := s.backoff.NumRequeues(write); n != 0 || s.failed.Len() != 0 {
+			t.Errorf("%d failures are remembered, of %v", n, s.failed)
 		}
 	})
 }

@@ -22,7 +22,6 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -178,7 +177,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 		log.Debug("changed", "what", what)
 		requests.Changed()
 	})
-	health := serve.NewHealth(clock.RealClock{}, source.Synced)
+	health := serve.NewHealth(source.Synced)
 	cluster.OnPage, cluster.OnDenied = health.Tick, recorder.Metrics.WriteDenied
 	guard := o.guard(serve.GuardConfig{
 		Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
@@ -191,11 +190,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	full.Source, full.Writer = source.Full(), cluster
 	full.Window, full.Restores, full.Passes = cluster, cluster.Restores(), cluster.Passes()
 	o.Schedule.FlatFiles, o.Schedule.Log = schedule.DefaultFlatFiles(), log
-	o.Schedule.Changed = func(status schedule.Status) {
-		recorder.ScheduleChanged(status)
-		requests.FullPass() // whose record has it
-	}
-	full.Schedule = recorder.Metrics.Schedule
+	o.Schedule.Changed, full.Schedule = recorder.ScheduleChanged, o.Schedule.InForce
 	full.Progress = func(string) { health.Tick() }
 	quick := *full
 	quick.Source = source

@@ -2,6 +2,8 @@ package informers
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,10 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -42,18 +46,14 @@ func acknowledging(version, at string) *corev1.Namespace {
 func TestWhatAnOperatorSaysWithTheNamespaceIsObserved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.watchEvent("namespaces", acknowledging("7", "2026-11-20T10:00:00Z"))
-	o := b.session.view.observe(&judge.Observation{Paused: true})
-	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
-	equal(t, "paused", o.Paused, false)
-	b.watchEvent("namespaces", acknowledging("8", "soon"))
-	equal(t, "what cannot be read", b.session.view.observe(o).Acknowledged, time.Time{})
-}
-
-func TestWithoutANamespaceWatchTheLastFullPassSaysWhatIsAcknowledged(t *testing.T) {
-	t.Parallel()
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	equal(t, "acknowledged", newBench(t).session.view.observe(&judge.Observation{Acknowledged: at}).Acknowledged, at)
+	b.source.last = &judge.Observation{Paused: true, Acknowledged: at.Add(time.Hour)}
+	equal(t, "acknowledged, by the last full pass", b.observe().Acknowledged, at.Add(time.Hour))
+	b.sets(t, "namespaces", acknowledging("7", "2026-11-20T10:00:00Z"))
+	equal(t, "acknowledged", b.observe().Acknowledged, at)
+	equal(t, "paused", b.observe().Paused, false)
+	b.sets(t, "namespaces", acknowledging("8", "soon"))
+	equal(t, "what cannot be read", b.observe().Acknowledged, time.Time{})
 }
 
 // aLease was renewed that long ago, with a hash.
@@ -101,7 +101,6 @@ func TestWhichChangesAffectAVerdict(t *testing.T) {
 		"a pool that changes":                            {"ippools", aPool("1", "web"), aPool("8", "other"), true},
 		"a pool that goes":                               {"ippools", aPool("1", "web"), nil, true},
 		"a definition that changes":                      {"network-attachment-definitions", aNAD("7", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}`), aNAD("8", `{"ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}`), true},
-		"a definition that is written as it was":         {"network-attachment-definitions", aNAD("7", `{"type":"macvlan"}`), aNAD("8", `{"type":"macvlan"}`), false},
 		"a report that changes":                          {"sandboxreports", aReport("1"), aReport("8"), true},
 		"a report that goes":                             {"sandboxreports", aReport("1"), nil, true},
 		"the Lease of a report that is renewed":          {"leases", aLease("7", "worker-1", "abc", 20*time.Second), aLease("8", "worker-1", "abc", 0), false},
@@ -111,36 +110,101 @@ func TestWhichChangesAffectAVerdict(t *testing.T) {
 		"the Lease of something else":                    {"leases", aLease("7", "whereabouts", "", 2*time.Minute), aLease("8", "whereabouts", "", 0), false},
 		"the reconciler's namespace, which is paused":    {"namespaces", aNamespace("7", "false"), aNamespace("8", "true"), true},
 		"the reconciler's namespace, which acknowledges": {"namespaces", aNamespace("7", ""), acknowledging("8", "2026-11-20T10:00:00Z"), true},
-		"the reconciler's namespace, written as it was":  {"namespaces", aNamespace("7", "true"), aNamespace("8", "true"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.watchEvent("ippools", aPool("1", "web"))
-			b.watchEvent("sandboxreports", aReport("1"))
-			var was *item
+			b.sets(t, "ippools", aPool("1", "web"))
+			b.sets(t, "sandboxreports", aReport("1"))
 			if tt.before != nil {
-				was = b.watchEvent(tt.resource, tt.before)
+				b.sets(t, tt.resource, tt.before)
 			}
 			b.changed = nil
 			if tt.after != nil {
-				b.watchEvent(tt.resource, tt.after)
+				b.sets(t, tt.resource, tt.after)
 			} else {
-				b.session.view.remove(tt.resource, was)
+				b.removes(t, tt.resource, tt.before)
 			}
 			equal(t, "affects a verdict", len(b.changed) > 0, tt.want)
 		})
 	}
 }
 
-func TestView_ForgetsWhatIsGone(t *testing.T) {
+func TestObserve_ForgetsWhatIsGone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for i := range 200 {
-		b.session.view.remove("pods", b.watchEvent("pods", aPod(fmt.Sprint("web-", i), "7")))
+		b.sets(t, "pods", aPod(fmt.Sprint("web-", i), "7"))
+		b.removes(t, "pods", aPod(fmt.Sprint("web-", i), "8"))
 	}
-	b.watchEvent("pods", aPod("other", "9001"))
+	b.sets(t, "pods", aPod("other", "9001"))
 	b.fullPass(t)
-	equal(t, "pods", len(b.session.view.objects["pods"]), 1)
-	equal(t, "changes that are noted", len(b.session.view.changedSince), 0)
+	equal(t, "pods", len(b.observe().Pods), 1)
+	equal(t, "changes that are noted", len(b.source.changedSince), 0)
+}
+
+// sandboxReport is worker-1's, with a sandbox.
+func sandboxReport(id string) *item {
+	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Sandboxes: []v1alpha1.Sandbox{{ID: id}}}
+	return &item{NamespacedName: types.NamespacedName{Name: "worker-1"}, ResourceVersion: "7", parsed: &report{SandboxReport: r, hash: podstate.Hash(r)}}
+}
+
+// An agent writes its report and then the Lease with its hash. A pass in
+// between must not find the node without a fresh report.
+func TestObserve_NodesReportIsFreshWhileItsAgentWrites(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	writes := func(id string) *report {
+		r := sandboxReport(id)
+		must(t, b.source.store(reportResource).Add(r))
+		return r.parsed.(*report)
+	}
+	check := func(what, id string, isFresh bool) {
+		t.Helper()
+		o := b.observe()
+		if r := o.Reports[0]; r.Sandboxes[0].ID != id || r.Fresh(o.Now) != isFresh {
+			t.Errorf("%s: sandbox %s, fresh %v; want %s, %v", what, r.Sandboxes[0].ID, r.Fresh(o.Now), id, isFresh)
+		}
+	}
+	one := writes("box-1")
+	check("before its Lease", "box-1", false)
+	b.sets(t, "leases", aLease("2", "worker-1", one.hash, 0))
+	check("with its Lease", "box-1", true)
+	writes("box-2")
+	check("the next one, before its Lease", "box-1", true)
+	three := writes("box-3")
+	check("and one more", "box-1", true)
+	b.sets(t, "leases", aLease("5", "worker-1", three.hash, 0))
+	check("its Lease", "box-3", true)
+	four := writes("box-4")
+	four.previousSince = four.previousSince.Add(-leaseDelay)
+	check("a Lease that does not come", "box-4", false)
+}
+
+func TestObserve_ReportThatIsGoneIsMissedForAWhile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	missed := func(what string, nodes ...string) {
+		t.Helper()
+		equal(t, what, slices.Sorted(maps.Keys(b.observe().Missed)), nodes)
+		equal(t, what+", by a full pass", slices.Sorted(maps.Keys(b.fullPass(t).Missed)), nodes)
+	}
+	missed("of none")
+	b.sets(t, reportResource, aReport("7"))
+	b.api.has(reportResource, aReport("7"))
+	missed("of one that is there")
+	b.removes(t, reportResource, aReport("8"))
+	b.api.has(reportResource)
+	missed("of one that is gone", "worker-1")
+	b.lists(t, reportResource, aReport("9"))
+	b.lists(t, reportResource)
+	missed("of one that the next list lacks", "worker-1")
+	b.source.missed["worker-1"] = b.source.Now().Add(-missedFor - time.Minute)
+	missed("ten minutes later")
+
+	b.sets(t, reportResource, aReport("9"))
+	b.source.reset()
+	missed("in caches that are rebuilt", "worker-1") // no event says that it is gone
+	b.sets(t, reportResource, aReport("10"))
+	missed("and that is there again")
 }
