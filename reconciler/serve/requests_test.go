@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -40,22 +39,6 @@ func TestRequests_ChangeDuringAPass(t *testing.T) {
 	}
 }
 
-func TestRequests_BeforeTheServerRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := NewRequests()
-		defer r.ShutDown()
-		r.Changed()
-		r.FullPass()
-		r.FullPass()
-		r.AddAfter(cachePass, time.Minute) // a longer delay
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if r.Len() != 2 {
-			t.Errorf("%d passes are due", r.Len())
-		}
-	})
-}
-
 // large is a cluster of which a cache pass takes a second, with pools that
 // are empty so far. The first such pass has just been made: the next may begin in four
 // seconds.
@@ -85,24 +68,6 @@ func TestRest_ChangesThatGoOnTakeAFifthOfACore(t *testing.T) {
 		}
 		if n := len(c.cachePasses); n < 19 || n > 21 {
 			t.Errorf("%d cache passes of a second in 100 s", n)
-		}
-	})
-}
-
-func TestRest_ChangesAreAnsweredTogetherAfterIt(t *testing.T) {
-	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
-		for i := range 8 {
-			c.has(fmt.Sprintf("10.1.%d.0-24", i), fmt.Sprintf("10.1.%d.0/24", i))
-			s.Requests.Changed()
-			c.sleep(100 * time.Millisecond)
-		}
-		c.sleep(2 * time.Second)
-		if len(c.cachePasses) != 1 || len(c.patches) != 0 {
-			t.Errorf("%d cache passes, %d patches within the rest", len(c.cachePasses), len(c.patches))
-		}
-		c.sleep(3 * time.Second)
-		if len(c.cachePasses) != 2 || len(c.patches) != 8 {
-			t.Errorf("%d cache passes, %d patches after the rest", len(c.cachePasses), len(c.patches))
 		}
 	})
 }
