@@ -96,7 +96,7 @@ func TestAWebPageInPlaceOfAnAnswerIsNamedWithItsHost(t *testing.T) {
 	t.Cleanup(redirect.Close)
 	for name, server := range map[string]*httptest.Server{
 		"a login page": login, "a redirect to one": redirect,
-		"one with 403": serving(t, 403, "text/html", page), "one with 404": serving(t, 404, "text/html", page), "one with 401": serving(t, 401, "text/html", page),
+		"one with 403": serving(t, 403, "text/html", page),
 	} {
 		host := server.Listener.Addr().String()
 		if server == redirect {

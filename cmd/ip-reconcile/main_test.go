@@ -2,14 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
@@ -138,42 +134,6 @@ func TestTheSamplesCommentsAreTrue(t *testing.T) {
 	}
 	if said != len(d.Allocations) {
 		t.Errorf("%d of %d allocations have a comment", said, len(d.Allocations))
-	}
-}
-
-func TestRunOnASnapshotPrintsWhatItWouldSendAndWritesNothing(t *testing.T) {
-	dir := copySample(t)
-	before := contents(t, dir)
-	var printed, dry document.Run
-	for d, args := range map[*document.Run][]string{&printed: nil, &dry: {"--dry-run"}} {
-		code, out, errs := run(t, append([]string{"run", "--snapshot", dir, "-o", "yaml", "--log-level", "error", "--confirm-after", "0"}, args...)...)
-		if err := yaml.Unmarshal([]byte(out), d); err != nil || code != exitLeft {
-			t.Fatalf("exit code %d, %v; stderr: %s", code, err, errs)
-		}
-	}
-	removed := 0
-	for _, p := range printed.Patches {
-		removed += (len(p.Operations) - 1) / 2 // a test of the version, then a test and a removal of each entry
-	}
-	missingNode := 1 // its quarantine is never over in a snapshot
-	if want := printed.Summary.Stale - missingNode; removed != want || len(printed.Deletes) != want || len(printed.Patches) != 2 {
-		t.Errorf("%d entries and %d reservations would be released, by %d patches; want the %d stale allocations with a reservation each",
-			removed, len(printed.Deletes), len(printed.Patches), want)
-	}
-	if len(dry.Deletes)+len(dry.Patches) > 0 {
-		t.Errorf("a dry run that was asked for prints requests: %v %v", dry.Deletes, dry.Patches)
-	}
-	if printed.Deletes, printed.Patches, printed.Header = nil, nil, dry.Header; !reflect.DeepEqual(printed, dry) {
-		t.Errorf("the run says\n%+v\nthe dry run\n%+v", printed, dry)
-	}
-	_, out, _ := run(t, "run", "--snapshot", dir)
-	for _, want := range []string{"RESERVATIONS TO DELETE (6)", "kube-system/10.0.0.20\n", "PATCHES OF POOLS (1)", `{"op":"remove","path":"/spec/allocations/20"}`} {
-		if !strings.Contains(out, want) {
-			t.Errorf("lacks %q:\n%s", want, out)
-		}
-	}
-	if !maps.Equal(contents(t, dir), before) {
-		t.Error("a file was changed")
 	}
 }
 
