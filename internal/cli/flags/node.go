@@ -38,14 +38,11 @@ func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime,
 	if n.Name == "" {
 		return nil, nil, errors.New("--node must name the node on which this runs (in a pod: NODE_NAME from spec.nodeName)")
 	}
-	for flag, path := range map[string]string{"--cni-results": n.results, "--cni-multus": n.multus} {
-		if !filepath.IsAbs(path) {
-			return nil, nil, fmt.Errorf("%s %q: must be the absolute path of a folder", flag, path)
-		}
-	}
-	for _, path := range n.namespaces {
-		if !filepath.IsAbs(path) {
-			return nil, nil, fmt.Errorf("--netns-dir %q: must be the absolute path of a folder", path)
+	for flag, paths := range map[string][]string{"--cni-results": {n.results}, "--cni-multus": {n.multus}, "--netns-dir": n.namespaces} {
+		for _, path := range paths {
+			if !filepath.IsAbs(path) {
+				return nil, nil, fmt.Errorf("%s %q: must be the absolute path of a folder", flag, path)
+			}
 		}
 	}
 	socket, err := cri.FindSocket(n.Socket)

@@ -2,6 +2,7 @@ package statuscmd
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -348,5 +349,36 @@ func TestStatus_AdoptsFlagsAndNamespace(t *testing.T) {
 	}
 	if _, p = read("--lease-namespace", "own"); p.leaseNamespace != "own" {
 		t.Errorf("the namespace of Leases that is given is %s", p.leaseNamespace)
+	}
+}
+
+// A command that writes must not miss the annotation that pauses the reconciler, wherever that is.
+func TestAdopt_OnlyReconcilerOrAnError(t *testing.T) {
+	one := workloads{{kube.Workload{Kind: "Deployment", Namespace: "addresses", Spec: running("ip-reconcile:0.1.0"), Labels: map[string]string{kube.NameLabel: kube.Product}}}}
+	second := workloads{one[0], one[0]}
+	second[1].Namespace = "other"
+	away := errors.New("no route to host")
+	for name, c := range map[string]struct {
+		found         workloads
+		err           error
+		namespace     string
+		refusesWrites bool
+	}{
+		"one":                        {one, nil, "addresses", false},
+		"one, and others forbidden":  {one, forbidden, "addresses", false},
+		"none":                       {nil, nil, "kube-system", false},
+		"none, and others forbidden": {nil, forbidden, "kube-system", true},
+		"several":                    {second, nil, "kube-system", true},
+		"no answer":                  {nil, away, "kube-system", true},
+		"half an answer":             {one, away, "kube-system", true},
+	} {
+		for _, writes := range []bool{false, true} {
+			o, given := &clusterflags.Flags{}, pflag.NewFlagSet("run", pflag.ContinueOnError)
+			o.Add(given, "error")
+			err := c.found.adoptOnly(c.err, given, writes)
+			if o.Namespace() != c.namespace || (err != nil) != (writes && c.refusesWrites) {
+				t.Errorf("%s, writes %v: namespace %s, %v", name, writes, o.Namespace(), err)
+			}
+		}
 	}
 }

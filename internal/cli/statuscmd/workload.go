@@ -128,6 +128,11 @@ func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, wri
 		selector = ""
 	}
 	all, err := list(ctx, core, o.Namespace(), selector)
+	return all.adoptOnly(err, given, writes)
+}
+
+// adoptOnly takes over the namespace and flags of the only reconciler among them; the error is why others may not be listed.
+func (all workloads) adoptOnly(err error, given *pflag.FlagSet, writes bool) error {
 	found := all.reconcilers()
 	other := slices.IndexFunc(found, func(w *workload) bool { return w.ownNamespace() != found[0].ownNamespace() })
 	switch {
