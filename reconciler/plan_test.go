@@ -115,11 +115,6 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 		p.pass(10*time.Minute, unconfirmed, UsualPod()) // a successor without the address
 		p.wantReleased("still stale", p.pass(15*time.Minute, unconfirmed, UsualPod()))
 	})
-	t.Run("an entry that replaces another is confirmed by itself", func(t *testing.T) {
-		p := newProcess(t, quarter)
-		p.pass(0, unconfirmed)
-		p.wantRefused("another sandbox", AwaitingConfirmation, p.pass(15*time.Minute, ReportingWorker(), Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1"))))
-	})
 	t.Run("a dry run confirms nothing", func(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, DryRun: true})
 		p.wantRefused("not confirmed", AwaitingConfirmation, p.pass(0, unconfirmed))

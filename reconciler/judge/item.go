@@ -221,7 +221,7 @@ func (it *Item) LastRenewed() (last time.Time) {
 
 // mayBeAbout reports whether the item may be about this address.
 func (it *Item) mayBeAbout(ip netip.Addr) bool {
-	if it.in == nil || it.in.keyed == nil {
+	if it.in == nil || it.in.keyed == nil || it.Allocation.Problem != "" {
 		return ip == it.Address()
 	}
 	return it.in.Range.HasKey(ip, it.Allocation.Offset)

@@ -218,12 +218,7 @@ func (j *Judgement) StaleItems() []*Item {
 // About is the part of a judgement that is about one address.
 func (j *Judgement) About(addr netip.Addr) *Judgement {
 	about := *j
-	isOther := func(it *Item) bool {
-		if it.in != nil && it.in.Problem == "" && it.Allocation.Problem == "" {
-			return !it.in.Range.HasKey(addr, it.Allocation.Offset)
-		}
-		return it.Address() != addr
-	}
+	isOther := func(it *Item) bool { return !it.mayBeAbout(addr) }
 	about.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), isOther)
 	about.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), isOther)
 	about.Findings = slices.DeleteFunc(slices.Clone(j.Findings), func(f Finding) bool {

@@ -1,7 +1,6 @@
 package judge_test
 
 import (
-	"net/netip"
 	"testing"
 	"time"
 
@@ -58,50 +57,6 @@ func TestMisrecorded(t *testing.T) {
 		{"two entries stand for the address", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("05", "default/x", "box-x", "net1")), nodes, runner, runs, quiet}},
 		{"there are no agents", 0, []Part{UsualPool, nodes, runner}},
 	})
-}
-
-// The second check before an entry is rewritten asks for one address, whatever the first found.
-func TestARecheckFindsNothingMisrecordedWhoseSandboxMayRun(t *testing.T) {
-	carries := FreshReport("worker-2", Sandbox("box-7", "uid-7", OfPod("web-7"), WithAddress("10.0.0.5", "")))
-	for want, report := range map[int]Part{1: FreshReport("worker-1", Gone("box-1", UsualUID)), 0: FreshReport("worker-1", Sandbox("box-1", UsualUID))} {
-		o := Observe(UsualPool, Node("worker-1"), Node("worker-2"), carries, report)
-		found := judge.NewIndex(o.Observation, nil, judge.Policy{}).FindingsAt([]netip.Addr{netip.MustParseAddr("10.0.0.5")}, nil)
-		if len(found) != want {
-			t.Errorf("got %+v, want %d", found, want)
-		}
-	}
-}
-
-// Who carries an address that is recorded for somebody else keeps it: nothing of it is
-// released, whatever is known of the entry's own pod and sandbox.
-func TestWhatIsMisrecordedIsNeverStale(t *testing.T) {
-	runs := FreshReport("worker-2", Sandbox("box-7", "uid-7", OfPod("web-7"), WithAddress("10.0.0.5", "")))
-	for says, parts := range map[string][]Part{
-		"its sandbox has gone":               {FreshReport("worker-1", Gone("box-1", UsualUID))},
-		"its pod has finished":               {FreshReport("worker-1"), UsualPod(Phase("Failed"), StoppedByKubelet(time.Hour))},
-		"its pod was replaced":               {FreshReport("worker-1", Gone("box-1", UsualUID)), UsualPod(UID("uid-2"))},
-		"its pod is live, with no addresses": {FreshReport("worker-1"), UsualPod()},
-	} {
-		t.Run(says, func(t *testing.T) {
-			o := Observe(append(parts, UsualPool, Node("worker-1"), Node("worker-2"), runs, Reservation("10.0.0.5", "default/web-0", time.Hour))...)
-			j := Judged(o, judge.Policy{})
-			if it := AllocationOf(t, j, "10.0.0.5"); it.Verdict == judge.Stale || len(j.StaleItems()) > 0 {
-				t.Errorf("%v: %s", OutcomeOf(it), it.Message())
-			}
-			if n := len(findingsOf(j, judge.Misrecorded)); n != 1 {
-				t.Errorf("%d findings", n)
-			}
-		})
-	}
-}
-
-func findingsOf(j *judge.Judgement, kind judge.Kind) (found []judge.Finding) {
-	for _, f := range j.Findings {
-		if f.Kind == kind {
-			found = append(found, f)
-		}
-	}
-	return found
 }
 
 func TestWhatARepairRewrites(t *testing.T) {
