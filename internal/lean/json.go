@@ -122,15 +122,6 @@ func (r *Reader) Kind() byte {
 	return r.peek()
 }
 
-// Null reads null and reports true, or reads nothing.
-func (r *Reader) Null() bool {
-	if r.space(); r.peek() != 'n' {
-		return false
-	}
-	r.Skip()
-	return r.err == nil
-}
-
 // Raw reads any value and returns its text.
 func (r *Reader) Raw() []byte {
 	r.space()

@@ -92,8 +92,8 @@ func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta,
 				}
 			})
 		case "items":
-			objects = nil
-			items = r.Null() || r.Array(func() { objects = append(objects, r.Raw()) })
+			objects, items = nil, r.Kind() == '[' || r.Kind() == 'n' // null is a list without items
+			r.Array(func() { objects = append(objects, r.Raw()) })
 		}
 	})
 	if err := r.End(); err != nil {
