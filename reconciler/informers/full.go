@@ -65,9 +65,11 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 	}
 	f.mu.Lock()
 	f.setMissed(o)
-	f.last = &judge.Observation{Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged}
+	f.last = &judge.Observation{
+		Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged,
+	}
 	// A watch that was closed meanwhile delivers later what it has missed.
-	wereOpen := f.synced && f.opens == opens && !slices.ContainsFunc(f.stores, func(k *store) bool { return k.refusal == nil && k.open == 0 })
+	wereOpen := f.synced && f.opens == opens && !slices.ContainsFunc(f.stores, (*store).isClosed)
 	if isSynced && err == nil && differs == "" && o.Restored == "" {
 		f.compared = opens
 		if f.failures == failures {
@@ -84,9 +86,9 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 	return o, nil
 }
 
-// settle returns how the caches differ from what was read, and what shows that etcd was restored, once the caches had time
-// to catch up: what a cache has held unchanged since before the read although it was read otherwise is an object that the
-// cache has lost or that is gone.
+// settle returns how the caches differ from what was read, and what shows that etcd was restored. It gives the caches
+// time to catch up: an object that differs although the cache has held it unchanged since before the read was lost by
+// the cache, or is gone.
 func (s *Source) settle(ctx context.Context, o *judge.Observation) (differs, older string, err error) {
 	for end := time.Now().Add(s.settleFor); ; {
 		if differs, older = s.differences(o); differs == "" || !time.Now().Before(end) {
@@ -100,9 +102,9 @@ func (s *Source) settle(ctx context.Context, o *judge.Observation) (differs, old
 	}
 }
 
-// differences says how the caches differ from what was read by quorum, "" for not at all, and which object was read at an
-// older resourceVersion than a cache has: then etcd was restored. Objects that have changed in the caches since the
-// comparison began do not count.
+// differences says how the caches differ from what was read by quorum, "" for not at all. It also returns which object
+// was read at an older resourceVersion than a cache has: then etcd was restored. Objects that have changed in the
+// caches since the comparison began do not count.
 func (s *Source) differences(o *judge.Observation) (differs, older string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,10 +173,12 @@ func isRead(o *judge.Observation, resource string) bool {
 func versionsOf(o *judge.Observation) map[objectKey]string {
 	versions := make(map[objectKey]string, len(o.Pods)+len(o.Pools)+len(o.Reservations))
 	for _, p := range o.Pools {
-		versions[objectKey{ippool.PoolResource.Resource, types.NamespacedName{Namespace: p.Namespace, Name: p.Name}}] = p.ResourceVersion
+		name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+		versions[objectKey{ippool.PoolResource.Resource, name}] = p.ResourceVersion
 	}
 	for _, r := range o.Reservations {
-		versions[objectKey{ippool.ReservationResource.Resource, types.NamespacedName{Namespace: r.Namespace, Name: r.Name}}] = r.ResourceVersion
+		name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+		versions[objectKey{ippool.ReservationResource.Resource, name}] = r.ResourceVersion
 	}
 	for name, n := range o.NADs {
 		versions[objectKey{ippool.NADResource.Resource, name}] = n.ResourceVersion

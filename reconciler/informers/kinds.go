@@ -60,8 +60,9 @@ func kinds(own, leases string) []kind {
 			parse: func(o runtime.Object) any { return podstate.ReadNode(o.(*corev1.Node)) }},
 		{resource: v1alpha1.Resource(), object: custom(v1alpha1.Resource(), "SandboxReport"),
 			parse: func(o runtime.Object) any { return parseReport(o.(*unstructured.Unstructured)) }},
-		{resource: coordinationv1.SchemeGroupVersion.WithResource(leaseResource), object: &coordinationv1.Lease{}, namespace: leases,
-			parse: func(o runtime.Object) any { return slimLease(o.(*coordinationv1.Lease)) }},
+		{resource: coordinationv1.SchemeGroupVersion.WithResource(leaseResource), object: &coordinationv1.Lease{},
+			namespace: leases,
+			parse:     func(o runtime.Object) any { return slimLease(o.(*coordinationv1.Lease)) }},
 		{resource: core("namespaces"), object: &corev1.Namespace{}, name: own,
 			parse: func(o runtime.Object) any { return readNamespaceSettings(o.(*corev1.Namespace).Annotations) }},
 	}
@@ -74,11 +75,14 @@ func (k kind) requests(core kubernetes.Interface, custom dynamic.Interface) *too
 			opts.FieldSelector = "metadata.name=" + k.name
 		}
 	}
+	typed := func(c toolscache.Getter) *toolscache.ListWatch {
+		return toolscache.NewFilteredListWatchFromClient(c, k.resource.Resource, k.namespace, only)
+	}
 	switch k.resource.Group {
 	case corev1.GroupName:
-		return toolscache.NewFilteredListWatchFromClient(core.CoreV1().RESTClient(), k.resource.Resource, k.namespace, only)
+		return typed(core.CoreV1().RESTClient())
 	case coordinationv1.GroupName:
-		return toolscache.NewFilteredListWatchFromClient(core.CoordinationV1().RESTClient(), k.resource.Resource, k.namespace, only)
+		return typed(core.CoordinationV1().RESTClient())
 	}
 	objects := custom.Resource(k.resource)
 	return &toolscache.ListWatch{

@@ -21,8 +21,10 @@ import (
 // from the last full pass, where there was one.
 func (s *Source) observe() *judge.Observation {
 	o := &judge.Observation{
-		Watched: true, Now: s.Now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
-		Warnings: s.last.Warnings, ReportsUnreadable: s.last.ReportsUnreadable, Paused: s.last.Paused, Acknowledged: s.last.Acknowledged,
+		Watched: true, Now: s.Now(),
+		NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
+		Warnings: s.last.Warnings, ReportsUnreadable: s.last.ReportsUnreadable,
+		Paused: s.last.Paused, Acknowledged: s.last.Acknowledged,
 	}
 	for _, k := range s.stores {
 		if k.refusal != nil {
@@ -69,9 +71,9 @@ func (s *Source) affectsVerdict(before, after *item) bool {
 		b.ResourceVersion = a.ResourceVersion
 		return !reflect.DeepEqual(*a, b)
 	case *coordinationv1.Lease: // agents renew theirs all the time
-		was := podstate.Report{Renewed: podstate.LeaseRenewed(a)}
+		b, was := after.parsed.(*coordinationv1.Lease), podstate.Report{Renewed: podstate.LeaseRenewed(a)}
 		hasReport := s.store(reportResource).objects[types.NamespacedName{Name: after.Name}] != nil
-		return hasReport && (!maps.Equal(a.Annotations, after.parsed.(*coordinationv1.Lease).Annotations) || !was.Fresh(s.Now()))
+		return hasReport && (!maps.Equal(a.Annotations, b.Annotations) || !was.Fresh(s.Now()))
 	}
 	return true
 }
@@ -134,9 +136,9 @@ func verifies(l *coordinationv1.Lease, r *report) bool {
 // report a restore.
 const missedFor = 10 * time.Minute
 
-// setMissed puts into an observation which reports it lacks. A replica that does not lead has watched before a restore of
-// etcd and has made no pass: so it knows what the restore has lost, even where the leader ended because it could not
-// renew its Lease meanwhile.
+// setMissed puts into an observation which reports it lacks. A replica that does not lead has watched before a restore
+// of etcd and has made no pass: so it knows what the restore has lost, even where the leader ended because it could
+// not renew its Lease meanwhile.
 func (s *Source) setMissed(o *judge.Observation) {
 	if o.ReportsUnreadable {
 		return

@@ -35,7 +35,8 @@ func (s *Source) RestartFullPass() {
 	}
 }
 
-// backwards returns what shows that etcd is at an older resourceVersion than the watches have delivered, "" if it is not.
+// backwards returns what shows that etcd is at an older resourceVersion than the watches have delivered, "" if nothing
+// does.
 func (s *Source) backwards(ctx context.Context) (why string, err error) {
 	for _, k := range s.stores {
 		s.mu.Lock()
@@ -52,7 +53,8 @@ func (s *Source) backwards(ctx context.Context) (why string, err error) {
 			return "", err
 		}
 		if now < newest {
-			return fmt.Sprintf("etcd is at resourceVersion %d, and the watch of %s has delivered %d", now, k.resource.Resource, newest), nil
+			return fmt.Sprintf("etcd is at resourceVersion %d, and the watch of %s has delivered %d",
+				now, k.resource.Resource, newest), nil
 		}
 	}
 	return "", nil

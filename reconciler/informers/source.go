@@ -139,15 +139,16 @@ func (s *Source) watch(ctx context.Context, core kubernetes.Interface, custom dy
 	}
 	logger := logr.Discard()
 	for _, k := range s.stores {
-		reflector := toolscache.NewReflectorWithOptions(k.listWatch(core, custom), k.object, k, toolscache.ReflectorOptions{Logger: &logger})
-		reflectors.Go(func() {
-			_ = retryPauses.DelayWithReset(clock.RealClock{}, 2*time.Minute).Until(ctx, true, true, func(ctx context.Context) (bool, error) {
-				if err := reflector.ListAndWatchWithContext(ctx); err != nil {
-					s.log.Debug("a watch has failed", "resource", k.resource.Resource, "error", err)
-				}
-				return false, nil
-			})
-		})
+		options := toolscache.ReflectorOptions{Logger: &logger}
+		reflector := toolscache.NewReflectorWithOptions(k.listWatch(core, custom), k.object, k, options)
+		listAndWatch := func(ctx context.Context) (bool, error) {
+			if err := reflector.ListAndWatchWithContext(ctx); err != nil {
+				s.log.Debug("a watch has failed", "resource", k.resource.Resource, "error", err)
+			}
+			return false, nil
+		}
+		pauses := retryPauses.DelayWithReset(clock.RealClock{}, 2*time.Minute)
+		reflectors.Go(func() { _ = pauses.Until(ctx, true, true, listAndWatch) })
 	}
 	select {
 	case <-ctx.Done():
@@ -249,7 +250,7 @@ func (s *Source) doubt() error {
 		return errors.New("they have not listed everything yet")
 	}
 	for _, k := range s.stores {
-		if k.refusal == nil && k.open == 0 {
+		if k.isClosed() {
 			return fmt.Errorf("the watch of %s is not open", k.resource.Resource)
 		}
 	}

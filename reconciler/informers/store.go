@@ -140,7 +140,8 @@ func (s *store) set(name types.NamespacedName, version string, after *item) {
 		s.source.reportChanged(before, after, name.Name)
 	}
 	if before != nil && after != nil && before.UID == after.UID && kube.Older(version, before.ResourceVersion) {
-		s.source.setRestored(fmt.Sprintf("%s %s is at resourceVersion %s after %s", s.resource.Resource, name, version, before.ResourceVersion))
+		key := objectKey{s.resource.Resource, name}
+		s.source.setRestored(fmt.Sprintf("%s is at resourceVersion %s after %s", key, version, before.ResourceVersion))
 	}
 	if s.source.synced && s.source.affectsVerdict(before, after) {
 		s.source.changed(s.resource.Resource)
@@ -220,6 +221,9 @@ func (s *store) opened() {
 	}
 	s.source.changed("a watch")
 }
+
+// isClosed reports whether a kind that may be watched is not. The caller holds mu.
+func (s *store) isClosed() bool { return s.refusal == nil && s.open == 0 }
 
 func (s *store) closed() {
 	s.source.mu.Lock()

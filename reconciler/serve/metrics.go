@@ -168,10 +168,9 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 	}
 	g.set(awaited, float64(waitsFor))
 	g.set(observed, seconds(time.Now()))
-	refusesRelease := slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.Breaker })
-	refusesRepair := slices.ContainsFunc(out.Unrepaired, func(x reconciler.Unrepaired) bool { return x.Why == reconciler.Breaker })
-	g.set(breaker, oneIf(refusesRelease), "release")
-	g.set(breaker, oneIf(refusesRepair), "repair")
+	isWithheld := func(x reconciler.Unrepaired) bool { return x.Why == reconciler.Breaker }
+	g.set(breaker, oneIf(hasRefused(out, reconciler.Breaker)), "release")
+	g.set(breaker, oneIf(slices.ContainsFunc(out.Unrepaired, isWithheld)), "repair")
 	g.set(paused, oneIf(out.Observation.Paused))
 	for _, p := range usage.Of(out.Judgement).All {
 		g.setPool(p, m.WithoutPools)

@@ -43,7 +43,8 @@ func (s *Server) makeFullPass(ctx context.Context) {
 // makeCachePass observes what the caches hold, and releases what may be released now.
 func (s *Server) makeCachePass(ctx context.Context) {
 	began := time.Now()
-	out, until, err := s.Quick.Pass(ctx, func(it *judge.Item) bool { return !s.retryAt.After(began) || !s.failed.Has(it.Object()) })
+	isReady := func(it *judge.Item) bool { return !s.retryAt.After(began) || !s.failed.Has(it.Object()) }
+	out, until, err := s.Quick.Pass(ctx, isReady)
 	ended := time.Now()
 	s.Health.passEnded(err)
 	s.Recorder.cachePassEnded(err, s.backoff.NumRequeues(fullPass))
@@ -77,7 +78,7 @@ func (s *Server) makeCachePass(ctx context.Context) {
 func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, began time.Time) {
 	s.backOff(out, began)
 	now := out.Observation.Now
-	if until.IsZero() && slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.AwaitingConfirmation }) {
+	if until.IsZero() && hasRefused(out, reconciler.AwaitingConfirmation) {
 		until = now.Add(time.Second) // the second check refused it: nothing else tells when
 	}
 	if s.CollectReports != nil {
@@ -95,6 +96,11 @@ func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, began 
 		s.Requests.AddAfter(fullPass, max(wait, lastRetry))
 	}
 	s.noticeRestore(out)
+}
+
+// hasRefused reports whether a pass refused to release something for a reason.
+func hasRefused(out *reconciler.Result, why reconciler.Refusal) bool {
+	return slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == why })
 }
 
 // backOff has what could not be written wait, longer after each pass that has tried it and failed again.
@@ -126,7 +132,7 @@ func (s *Server) noticeRestore(out *reconciler.Result) {
 	when, sign := s.Full.History.LastRestore()
 	isKnown := !when.After(s.lastRestore.Add(sameRestoreWithin))
 	if !s.hasPassed {
-		isKnown = isKnown || !slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == reconciler.EtcdRestored })
+		isKnown = isKnown || !hasRefused(out, reconciler.EtcdRestored)
 	}
 	s.hasPassed = true
 	if when.After(s.lastRestore) {
