@@ -196,19 +196,16 @@ func (s *stage) isWhole(t testing.TB, stored contents, pods ...*pod) {
 // are written, and the Lease is given back; by the name of what is written last, and of what
 // was written before.
 var repairWrites = []func(writes []string) bool{
+	func(writes []string) bool { return len(writes) == 1 || last(writes, "leases/ip-reconcile") },
+	func(writes []string) bool { return last(writes, "leases/whereabouts") },
+	func(writes []string) bool { return last(writes, "PATCH ippools") },
+	func(writes []string) bool { return last(writes, "POST kube-system/overlapping") },
 	func(writes []string) bool {
-		return strings.Contains(writes[len(writes)-1], "leases/ip-reconcile") || len(writes) == 1
-	},
-	func(writes []string) bool { return strings.Contains(writes[len(writes)-1], "leases/whereabouts") },
-	func(writes []string) bool { return strings.Contains(writes[len(writes)-1], "PATCH ippools") },
-	func(writes []string) bool {
-		return strings.Contains(writes[len(writes)-1], "POST kube-system/overlapping")
-	},
-	func(writes []string) bool {
-		reserved := slices.IndexFunc(writes, func(w string) bool { return strings.Contains(w, "POST kube-system/overlapping") })
-		return reserved >= 0 && strings.Contains(writes[len(writes)-1], "leases/whereabouts")
+		return strings.Contains(strings.Join(writes, "\n"), "POST kube-system/overlapping") && last(writes, "leases/whereabouts")
 	},
 }
+
+func last(writes []string, part string) bool { return strings.Contains(writes[len(writes)-1], part) }
 
 // A lostRecord is a pod whose entry and reservation are lost, on a network of its own, and where
 // the repair of that is killed.

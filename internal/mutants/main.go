@@ -86,14 +86,14 @@ func tell(out io.Writer, o *result) {
 	if len(o.by) > 0 {
 		fmt.Fprintf(out, "                 by %s\n", strings.Join(o.by, ", "))
 	}
-	if o.outcome != caught && o.outcome != survived {
+	if o.output != "" {
 		fmt.Fprintln(out, o.output)
 	}
 }
 
 // summarize counts, and repeats what was not caught. The error says how many that are.
 func summarize(out io.Writer, results []*result, took time.Duration) error {
-	count := map[outcome]int{}
+	count := map[string]int{}
 	for _, o := range results {
 		if count[o.outcome]++; o.outcome != caught {
 			fmt.Fprintf(out, "%s: %s: %s (expected %s)\n", o.outcome, o.Decl, o.Fault, o.Tests)

@@ -14,20 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// outcome is what became of a mutant.
-type outcome string
-
-const (
-	caught     outcome = "caught"
-	survived   outcome = "SURVIVED"
-	notBuilt   outcome = "DOES NOT COMPILE" // a mistake in the list
-	timedOut   outcome = "TIMED OUT"
-	noTestTold outcome = "NO TEST FAILED" // and yet the run did
-)
+const caught = "caught"
 
 type result struct {
 	*Mutant
-	outcome outcome
+	outcome string   // caught, or what became of it
 	by      []string // the tests that failed
 	took    time.Duration
 	output  string // where it was not caught
@@ -107,18 +98,18 @@ func (r *runner) test(ctx context.Context, i int, m *Mutant) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &result{Mutant: m, by: t.failed, took: time.Since(began), output: t.output}
+	out := &result{Mutant: m, outcome: caught, by: t.failed, took: time.Since(began), output: t.output}
 	switch {
 	case !t.built:
-		out.outcome = notBuilt
+		out.outcome = "DOES NOT COMPILE" // a mistake in the list
 	case t.ok:
-		out.outcome = survived
+		out.outcome, out.output = "SURVIVED", ""
 	case t.timedOut:
-		out.outcome = timedOut
+		out.outcome = "TIMED OUT"
 	case len(t.failed) == 0:
-		out.outcome = noTestTold
+		out.outcome = "NO TEST FAILED" // and yet the run did
 	default:
-		out.outcome, out.output = caught, ""
+		out.output = ""
 	}
 	return out, nil
 }
