@@ -18,7 +18,7 @@ type Folders struct {
 	Results string
 	// Multus is its cniDir: /var/lib/cni/multus, with a file for each container
 	// and its delegates' results in results/ below it (Multus v4.2.4,
-	// pkg/multus/multus.go, saveScratchNetConf and confAdd). "" where there is none.
+	// pkg/multus/multus.go, saveScratchNetConf and confAdd).
 	// What Multus' own configs in the runtime's results name is read besides.
 	Multus string
 }
@@ -27,29 +27,20 @@ type Folders struct {
 // that did not change, so that a Read costs a readdir, and a stat per file. It
 // is not for concurrent use.
 type Cache struct {
+	folders    Folders
 	results    *folder
-	configured string               // Multus' cniDir, by Folders; "" for none
 	multus     map[string][]*folder // by cniDir
 	unreadable map[string]error
 }
 
 // New returns a Cache that has read nothing yet.
 func New(f Folders) *Cache {
+	f.Multus = filepath.Clean(f.Multus)
 	// libcni makes its folder with the first result: a node on which no pod has had a
 	// network yet has only the parent folder.
-	c := &Cache{results: &folder{path: f.Results, kind: runtimeResults, parent: filepath.Dir(f.Results)}}
-	if f.Multus != "" {
-		c.configured = filepath.Clean(f.Multus)
-	}
+	c := &Cache{folders: f, results: &folder{path: f.Results, kind: runtimeResults, parent: filepath.Dir(f.Results)}}
 	c.findMultus(nil)
 	return c
-}
-
-func multusFolders(cniDir string) []*folder {
-	return []*folder{
-		{path: filepath.Clean(cniDir), kind: multusDelegates},
-		{path: filepath.Join(cniDir, "results"), kind: multusResults},
-	}
 }
 
 // Read returns the entries by container id; they are the caller's own. It is an
@@ -73,11 +64,7 @@ func (c *Cache) Read() (map[string]*Entry, error) {
 	}
 	entries := make(map[string]*Entry, len(builders))
 	for id, b := range builders {
-		e, err := b.build(id)
-		if err != nil {
-			c.unreadable[id] = err
-		}
-		entries[id] = e
+		entries[id] = b.build(id)
 	}
 	return entries, nil
 }
@@ -87,16 +74,21 @@ func (c *Cache) findMultus(builders map[string]*entryBuilder) {
 	known := c.multus
 	c.multus = map[string][]*folder{}
 	add := func(cniDir string) {
-		if cniDir == "" || c.multus[cniDir] != nil {
+		if c.multus[cniDir] != nil {
 			return
 		}
 		if c.multus[cniDir] = known[cniDir]; known[cniDir] == nil {
-			c.multus[cniDir] = multusFolders(cniDir)
+			c.multus[cniDir] = []*folder{
+				{path: cniDir, kind: multusDelegates},
+				{path: filepath.Join(cniDir, "results"), kind: multusResults},
+			}
 		}
 	}
-	add(c.configured)
+	add(c.folders.Multus)
 	for _, b := range builders {
-		add(b.cniDir)
+		if b.cniDir != "" {
+			add(b.cniDir)
+		}
 	}
 }
 
@@ -104,20 +96,19 @@ func (c *Cache) findMultus(builders map[string]*entryBuilder) {
 // none, and "" if it is there.
 func (c *Cache) MissingResults() string {
 	if !c.results.existed {
-		return c.results.path
+		return c.folders.Results
 	}
 	return ""
 }
 
 // Results returns the folder of the runtime's results.
-func (c *Cache) Results() string { return c.results.path }
+func (c *Cache) Results() string { return c.folders.Results }
 
 // MultusDirs returns the cniDirs of the last Read.
 func (c *Cache) MultusDirs() []string { return slices.Sorted(maps.Keys(c.multus)) }
 
-// Unreadable returns what could not be read in the last Read and affects only its own
-// entry, with the error: by path each file that could not be read in full, and by id
-// each container whose files contradict each other.
+// Unreadable returns the files that could not be read in full in the last Read, by path, with the error. They affect
+// only the entries of their own containers.
 func (c *Cache) Unreadable() map[string]error { return c.unreadable }
 
 func (c *Cache) readFolder(f *folder, now time.Time, builders map[string]*entryBuilder) error {

@@ -1,8 +1,6 @@
 package cnicache_test
 
 import (
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,23 +50,6 @@ func TestAFolderOfMultusMayBeMissingUntilItWasSeen(t *testing.T) {
 	c.remove(c.folders.Multus)
 	if entries, err := c.Read(); err == nil {
 		t.Errorf("without %s: got %v and no error", c.folders.Multus, entries)
-	}
-}
-
-func TestAFolderOfMultusThatCannotBeListedIsAnErrorAtOnce(t *testing.T) {
-	c := newCaches(t)
-	c.write(c.folders.Multus, "a file")
-	if entries, err := c.Read(); err == nil {
-		t.Errorf("got %v and no error", entries)
-	}
-}
-
-func TestWithoutMultusItsFolderIsNotRead(t *testing.T) {
-	c := newCaches(t)
-	c.runtime(one, "eth0", kindnet, eth0)
-	entries, err := cnicache.New(cnicache.Folders{Results: c.folders.Results}).Read()
-	if err != nil || len(entries) != 1 {
-		t.Errorf("got %v, %v", entries, err)
 	}
 }
 
@@ -132,48 +113,4 @@ func TestAFileThatWasJustWrittenIsReadAgainWhateverItsTime(t *testing.T) {
 	changed := wbAddr
 	changed.IP = "10.0.0.6"
 	addresses(t, c.readEntry(one), changed)
-}
-
-func TestReadingWhileSandboxesComeAndGoFailsNeverAndEndsWithWhatIsThere(t *testing.T) {
-	c := newCaches(t)
-	c.runtime(one, "net1", wb, net1)
-	c.own(one, wb)
-	c.delegate(one, "net1", wb, net1)
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			paths := []string{c.own(two, wb), c.delegate(two, "net1", wb, net1), c.runtime(two, "net1", wb, net1)}
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			for _, p := range paths {
-				c.remove(p)
-			}
-		}
-	}()
-	for range 500 {
-		addresses(t, c.readEntry(one), wbAddr)
-		for p, err := range c.Unreadable() {
-			if !strings.Contains(p, two) || errors.Is(err, fs.ErrNotExist) {
-				t.Fatal(p, err)
-			}
-		}
-	}
-	close(stop)
-	<-done
-	addresses(t, c.readEntry(two), wbAddr)
-	c.readable()
-}
-
-func TestWhatACallerDoesToAnEntryIsNotSeenByTheNextRead(t *testing.T) {
-	c := newCaches(t)
-	c.runtime(one, "net1", wb, net1)
-	e := c.readEntry(one)
-	e.Addresses[0].IP, e.NetNS[0] = "changed", "changed"
-	e = c.readEntry(one)
-	addresses(t, e, wbAddr)
-	same(t, "paths", e.NetNS, []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"})
 }

@@ -102,20 +102,21 @@ func readIPAM(raw json.RawMessage) ([]source, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	var kind struct {
-		Type string `json:"type"`
-	}
-	if err := json.Unmarshal(raw, &kind); err != nil || kind.Type != whereabouts {
-		return nil, err
-	}
 	var conf struct {
+		Type        string `json:"type"`
 		Range       string `json:"range"`
 		NetworkName string `json:"network_name"`
 		Ranges      []struct {
 			Range string `json:"range"`
 		} `json:"ipRanges"`
 	}
-	err := json.Unmarshal(raw, &conf)
+	err := json.Unmarshal(raw, &conf) // reads the other fields where one is of another type
+	switch {
+	case conf.Type == "":
+		return nil, err
+	case conf.Type != whereabouts:
+		return nil, nil
+	}
 	if err == nil && len(conf.NetworkName) > maxName {
 		err = errors.New("a longer network_name than a pool can have")
 	}
@@ -147,9 +148,9 @@ func readIPAM(raw json.RawMessage) ([]source, error) {
 // range, in their order (v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagement),
 // which tells ranges that overlap apart. One more than there are ranges, or in none of
 // them, came from elsewhere in the chain, or is a static one of the config.
-func (c config) addresses(ips []net.IP, ifName, network string) []address {
+func (c config) addresses(ips []net.IP, ifName, network string) []v1alpha1.Address {
 	sources := slices.Clone(c.sources)
-	var found []address
+	var found []v1alpha1.Address
 	for _, ip := range ips {
 		addr, ok := netip.AddrFromSlice(ip)
 		from := slices.IndexFunc(sources, func(s source) bool { return s.ipNet != nil && !s.taken && s.ipNet.Contains(ip) })
@@ -160,10 +161,10 @@ func (c config) addresses(ips []net.IP, ifName, network string) []address {
 			continue
 		}
 		sources[from].taken = true
-		n, addr := sources[from].network(), addr.Unmap()
-		found = append(found, address{addr: addr, Address: v1alpha1.Address{
-			IP: addr.String(), IfName: ifName, Network: network, NetworkName: n.NetworkName, Range: n.Range,
-		}})
+		n := sources[from].network()
+		found = append(found, v1alpha1.Address{
+			IP: addr.Unmap().String(), IfName: ifName, Network: network, NetworkName: n.NetworkName, Range: n.Range,
+		})
 	}
 	return found
 }

@@ -2,8 +2,6 @@ package cnicache
 
 import (
 	"cmp"
-	"errors"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -51,7 +49,7 @@ type entryBuilder struct {
 	since                      time.Time
 	namespace, name, uid       podField
 	netns                      []string
-	addresses                  []address
+	addresses                  []v1alpha1.Address
 	hasResult                  bool // of more than the loopback
 	hasDelegates               bool // Multus' own file is
 	byMultus, inMultus         bool
@@ -96,9 +94,9 @@ func (b *entryBuilder) allNetworks() bool {
 	return b.hasResult && !b.unreadable && (b.hasDelegates || !b.byMultus && !b.inMultus)
 }
 
-func (b *entryBuilder) build(id string) (*Entry, error) {
+func (b *entryBuilder) build(id string) *Entry {
 	slices.Sort(b.netns)
-	slices.SortFunc(b.addresses, address.compare)
+	slices.SortFunc(b.addresses, compareAddresses)
 	e := &Entry{
 		ID: id, Since: b.since,
 		Namespace: b.namespace.value, Name: b.name.value, UID: b.uid.value,
@@ -106,20 +104,18 @@ func (b *entryBuilder) build(id string) (*Entry, error) {
 	}
 	// All addresses are known where each of Multus' networks has a result.
 	e.AddressesComplete = e.NoWhereabouts || b.allNetworks() && (!b.hasDelegates || b.delegateResults >= b.delegates)
-	for _, a := range slices.Compact(b.addresses) {
-		if len(e.Addresses) == maxAddresses {
-			e.AddressesComplete = false
-			break
-		}
-		e.Addresses = append(e.Addresses, a.Address)
+	if e.Addresses = slices.Compact(b.addresses); len(e.Addresses) > maxAddresses {
+		e.Addresses, e.AddressesComplete = e.Addresses[:maxAddresses], false
 	}
 	if networks := sortedNetworks(b.networks); !e.AddressesComplete && b.allNetworks() && len(networks) <= maxAddresses {
 		e.MayCarry = networks
 	}
-	if b.namespace.conflict || b.name.conflict || b.uid.conflict {
-		return e, errors.New("its files name different pods")
-	}
-	return e, nil
+	return e
+}
+
+func compareAddresses(a, b v1alpha1.Address) int {
+	return cmp.Or(strings.Compare(a.IfName, b.IfName), strings.Compare(a.IP, b.IP), strings.Compare(a.Network, b.Network),
+		strings.Compare(a.NetworkName, b.NetworkName), strings.Compare(a.Range, b.Range))
 }
 
 func sortedNetworks(all []v1alpha1.Network) []v1alpha1.Network {
@@ -145,17 +141,4 @@ func (w *podField) add(text string) {
 		return
 	}
 	w.value = text
-}
-
-// address is an address of a result with its parsed form, by which it is sorted.
-type address struct {
-	v1alpha1.Address
-	addr netip.Addr
-}
-
-func (a address) compare(b address) int {
-	return cmp.Or(
-		strings.Compare(a.IfName, b.IfName), a.addr.Compare(b.addr), strings.Compare(a.Network, b.Network),
-		strings.Compare(a.NetworkName, b.NetworkName), strings.Compare(a.Range, b.Range),
-	)
 }

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"syscall"
 	"time"
 )
@@ -20,6 +20,25 @@ const (
 	multusDelegates                 // <containerID>, the delegates
 	multusResults                   // libcni's, of Multus' delegates
 )
+
+// The container ids in the names of the files, as containerd and CRI-O make them. Results are named
+// <network>-<containerID>-<ifname>. The last id in the name counts: a network may be named like an id.
+var (
+	delegatesName = regexp.MustCompile(`^([0-9a-fA-F]{64})$`)
+	resultName    = regexp.MustCompile(`^.+-([0-9a-fA-F]{64})-.+$`)
+)
+
+// id is the container id in the name of a file, "" for none.
+func (k fileKind) id(name string) string {
+	pattern := resultName
+	if k == multusDelegates {
+		pattern = delegatesName
+	}
+	if found := pattern.FindStringSubmatch(name); found != nil {
+		return found[1]
+	}
+	return ""
+}
 
 const (
 	// maxFileSize is beyond any real file: a result is a few KB.
@@ -57,8 +76,8 @@ func (f *folder) read(now time.Time, found func(id, name string, r *parsedFile))
 	f.files = make(map[string]*parsedFile, len(listed))
 	for _, file := range listed {
 		name := file.Name()
-		id, ok := f.kind.id(name)
-		if !ok {
+		id := f.kind.id(name)
+		if id == "" {
 			continue
 		}
 		r, err := f.readFile(root, name, id, known[name], now)
@@ -102,7 +121,8 @@ func (f *folder) readFile(root *os.Root, name, id string, known *parsedFile, now
 	return r, nil
 }
 
-// readContent reads a regular file and never blocks.
+// readContent reads a regular file and never blocks. The file must be the one that info describes, and not change
+// while it is read.
 func readContent(root *os.Root, name string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("is no regular file: %v", info.Mode())
@@ -110,76 +130,23 @@ func readContent(root *os.Root, name string, info fs.FileInfo) ([]byte, error) {
 	if info.Size() > maxFileSize {
 		return nil, fmt.Errorf("is larger than %d bytes: %d", maxFileSize, info.Size())
 	}
-	// Nothing but the file that info describes is read, whatever takes its name
-	// meanwhile: Root would follow a link inside the folder, and a fifo must not
-	// block.
-	h, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	// A FIFO may have taken its place meanwhile.
+	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer h.Close()
-	if err := unchanged(h, info); err != nil {
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
+	if err != nil {
 		return nil, err
 	}
-	data, err := io.ReadAll(io.LimitReader(h, maxFileSize+1))
-	if err == nil {
-		err = unchanged(h, info)
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case int64(len(data)) != info.Size():
-		return nil, errChanged
-	case len(data) == 0:
-		return nil, errors.New("is empty")
+	if now, err := file.Stat(); err != nil || !sameFile(now, info) {
+		return nil, errors.New("changed while it was read")
 	}
 	return data, nil
-}
-
-var errChanged = errors.New("changed while it was read")
-
-// unchanged returns an error unless an open file is still the one that info describes.
-func unchanged(h *os.File, info fs.FileInfo) error {
-	now, err := h.Stat()
-	if err == nil && !sameFile(now, info) {
-		err = errChanged
-	}
-	return err
 }
 
 // sameFile reports whether a and b describe one file that did not change in between.
 func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
-}
-
-// id is the container id in the name of a file: all of it for Multus' own, the
-// last run of 64 hex digits between dashes in <network>-<containerID>-<ifname>.
-// The last: a network may be named like an id, an interface name is too short.
-func (k fileKind) id(name string) (string, bool) {
-	if k == multusDelegates {
-		return name, isID(name)
-	}
-	for end := len(name); ; {
-		dash := strings.LastIndexByte(name[:end], '-')
-		if dash <= 0 {
-			return "", false
-		}
-		if part := name[dash+1 : end]; end < len(name)-1 && isID(part) {
-			return part, true
-		}
-		end = dash
-	}
-}
-
-// isID reports whether it is an id as containerd and CRI-O make them.
-func isID(text string) bool {
-	if len(text) != 64 {
-		return false
-	}
-	for _, c := range []byte(text) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
-			return false
-		}
-	}
-	return true
 }

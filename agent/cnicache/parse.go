@@ -1,11 +1,14 @@
 package cnicache
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 // parsedFile is the content of one cache file, as far as it is used.
@@ -14,15 +17,25 @@ type parsedFile struct {
 	problem              error // why it could not be read in full
 	namespace, name, uid string
 	netns                []string
-	addresses            []address
+	addresses            []v1alpha1.Address
 	config                    // of the network; of Multus' own file the sources of all networks
-	mentionsWhereabouts  bool // anywhere in the file
+	mentionsWhereabouts  bool // anywhere in the file, or in the configs in it
 	delegates            int  // number of networks in Multus' own file
 }
 
 // cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go,
 // CNICacheV1). Older files have no kind and are the bare result.
 const cacheV1 = "cniCacheV1"
+
+const whereabouts = "whereabouts"
+
+// mentions reports whether JSON mentions whereabouts anywhere, also with escapes.
+func mentions(text []byte) bool {
+	var v any
+	_ = json.Unmarshal(text, &v)
+	plain, _ := json.Marshal(v)
+	return bytes.Contains(bytes.ToLower(append(plain, text...)), []byte(whereabouts))
+}
 
 // parse reads a file of a kind.
 func (k fileKind) parse(id string, data []byte) *parsedFile {
@@ -69,6 +82,7 @@ func parseResult(id string, data []byte) *parsedFile {
 		r.problem = fmt.Errorf("is of another container than its name says: %q", info.ContainerID)
 		return r
 	}
+	r.mentionsWhereabouts = r.mentionsWhereabouts || mentions(info.Config)
 	r.addNetNS(info.NetNS)
 	r.addPod(info.CNIArgs)
 	if max(len(info.IfName), len(info.NetworkName)) > maxName {
@@ -103,10 +117,7 @@ func parseDelegates(data []byte) *parsedFile {
 		r.problem = errors.New("names no network")
 	}
 	for i, d := range delegates {
-		var config map[string]json.RawMessage
-		if err := json.Unmarshal(d.Bytes, &config); err != nil || len(config) == 0 {
-			r.problem = fmt.Errorf("network %d is without a config that can be read", i)
-		}
+		r.mentionsWhereabouts = r.mentionsWhereabouts || mentions(d.Bytes)
 		conf, err := readConfig(d.Bytes)
 		if err != nil {
 			r.problem = fmt.Errorf("the config of network %d: %w", i, err)
