@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,8 +15,6 @@ const (
 	// relistEvery is the pause between inspections when nothing happens: events may be
 	// lost, or not be sent at all.
 	relistEvery = 10 * time.Second
-	// closingEvery is that pause while the network of a sandbox that stopped is to close.
-	closingEvery = 2 * time.Second
 	// renewEvery is the pause between renewals of the Lease, which confirms the
 	// report for a minute.
 	renewEvery = 20 * time.Second
@@ -26,13 +25,12 @@ const (
 	frequentEvery = 5 * time.Second
 	// mergeWindow is how long changes are gathered: a burst is one report.
 	mergeWindow = time.Second
-	// retryAfter is the pause after an inspection or a write that failed; for writes it
-	// doubles up to maxRetryAfter.
-	retryAfter    = 2 * time.Second
-	maxRetryAfter = 15 * time.Second
-	// finalTimeout limits the last inspection and the report of it: less than the grace
-	// period of the DaemonSet.
-	finalTimeout = 4 * time.Second
+	// retryAfter is the pause after an inspection that failed, rewriteAfter the one after
+	// a write that failed.
+	retryAfter   = 2 * time.Second
+	rewriteAfter = 5 * time.Second
+	// guardEvery is the pause between two checks of the admission policy.
+	guardEvery = 10 * time.Minute
 )
 
 // Inspector inspects a node; NodeInspector is the real one.
@@ -52,7 +50,7 @@ type Store interface {
 	Load(ctx context.Context) (*v1alpha1.SandboxReport, error)
 	Publish(ctx context.Context, report *v1alpha1.SandboxReport) error
 	Renew(ctx context.Context) error
-	Intact(ctx context.Context, report *v1alpha1.SandboxReport, resourceVersion string) (bool, error)
+	IsOwn(resourceVersion string) bool
 	RestoreNoteExpired() bool
 }
 
@@ -77,19 +75,17 @@ type Agent struct {
 	CheckPolicy func(ctx context.Context) error
 	Health      *Health
 
-	report          *v1alpha1.SandboxReport // as last made
-	resumed         bool                    // the Inspector knows the report of before
-	published       bool                    // the Store has the report
-	rewrite         bool                    // the report must be written with a new observedAt, even if nothing changed
-	lastRenewal     time.Time               // of the Lease
-	guarded         time.Time               // when CheckPolicy last succeeded; zero after it failed
-	frequentUntil   time.Time
-	publishFailures int // in a row
+	report        *v1alpha1.SandboxReport // as last made
+	resumed       bool                    // the Inspector knows the report of before
+	published     bool                    // the Store has the report
+	rewrite       bool                    // the report must be written with a new observedAt, even if nothing changed
+	lastRenewal   time.Time               // of the Lease
+	guardedUntil  time.Time               // when CheckPolicy is called again
+	frequentUntil time.Time
 }
 
-// Run inspects and publishes until the context ends, and then once more, so that the
-// next agent on this node finds the state at the end of this one. Every failure is
-// logged and retried; none ends it.
+// Run inspects and publishes until the context ends. Every failure is logged and retried;
+// none ends it.
 func (a *Agent) Run(ctx context.Context) {
 	load := func(ctx context.Context) (bool, error) { return a.load(ctx), nil }
 	if wait.PollUntilContextCancel(ctx, retryAfter, true, load) != nil {
@@ -108,9 +104,6 @@ func (a *Agent) Run(ctx context.Context) {
 		default:
 		}
 	}
-	final, stop := context.WithTimeout(context.WithoutCancel(ctx), finalTimeout)
-	defer stop()
-	a.inspectAndPublish(final)
 }
 
 // wait waits for a reason to inspect again.
@@ -127,7 +120,9 @@ func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 			a.rewriteSoon()
 			return
 		case version := <-a.ReportChanges:
-			if !a.intact(ctx, version) {
+			if a.published && !a.Store.IsOwn(version) {
+				a.Health.reportChanged()
+				a.published = false
 				return
 			}
 		}
@@ -168,22 +163,21 @@ func (a *Agent) inspectAndPublish(ctx context.Context) time.Duration {
 	if time.Now().Before(a.frequentUntil) {
 		interval, renewAfter = frequentEvery, frequentEvery/2
 	}
-	if inspection.Closing {
-		interval = closingEvery
-	}
 	if a.published && time.Since(a.lastRenewal) <= renewAfter {
 		return interval
 	}
 	err = a.publish(ctx)
 	switch {
-	case a.handledRestore(err):
+	case errors.As(err, new(*RestoreError)):
+		// The report must be rewritten, by an inspection that was made since.
+		a.Health.restoreNoticed(err)
+		a.rewriteSoon()
 		return 0
 	case err != nil:
 		a.Health.publishFailed(err)
-		a.publishFailures++
-		return min(retryAfter<<min(a.publishFailures-1, 3), maxRetryAfter)
+		return rewriteAfter
 	}
-	a.published, a.rewrite, a.lastRenewal, a.publishFailures = true, false, time.Now(), 0
+	a.published, a.rewrite, a.lastRenewal = true, false, time.Now()
 	a.Health.published(a.report)
 	return interval
 }
@@ -207,9 +201,7 @@ func (a *Agent) inspect(ctx context.Context) (*Inspection, error) {
 // gone.
 func (a *Agent) confirmIdentity(ctx context.Context) (Identity, error) {
 	identity, err := a.Identity(ctx, a.report)
-	if err != nil && a.report.BootID != "" {
-		// The boot id of the report that stands proves dead what ran before the boot.
-		// It is not replaced by a report that cannot.
+	if err != nil {
 		return identity, err
 	}
 	if !a.resumed {
@@ -239,8 +231,11 @@ func (a *Agent) update(inspection *Inspection) {
 }
 
 func (a *Agent) publish(ctx context.Context) error {
-	if err := a.checkGuard(ctx); err != nil {
-		return err
+	if a.CheckPolicy != nil && !time.Now().Before(a.guardedUntil) {
+		if err := a.CheckPolicy(ctx); err != nil {
+			return err
+		}
+		a.guardedUntil = time.Now().Add(guardEvery)
 	}
 	if !a.published {
 		return a.Store.Publish(ctx, a.report)
@@ -248,37 +243,7 @@ func (a *Agent) publish(ctx context.Context) error {
 	return a.Store.Renew(ctx)
 }
 
-// handledRestore reports whether an error is the sign of a restore. The report must then
-// be rewritten, by an inspection that was made since.
-func (a *Agent) handledRestore(err error) bool {
-	if !isRestore(err) {
-		return false
-	}
-	a.Health.restoreNoticed(err)
-	a.rewriteSoon()
-	return true
-}
-
 // rewriteSoon has the report written by the next inspection, and renewed frequently.
 func (a *Agent) rewriteSoon() {
 	a.published, a.rewrite, a.frequentUntil = false, true, time.Now().Add(frequentFor)
-}
-
-// intact reports whether the report at the API server, which changed, is the one that
-// was written.
-func (a *Agent) intact(ctx context.Context, version string) bool {
-	if !a.published {
-		return true
-	}
-	intact, err := a.Store.Intact(ctx, a.report, version)
-	switch {
-	case a.handledRestore(err):
-	case err != nil:
-		a.Health.publishFailed(err)
-		a.published = false // the event is gone; writing the report again finds out
-	case !intact:
-		a.Health.reportChanged()
-		a.published = false
-	}
-	return intact
 }

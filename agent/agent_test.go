@@ -37,15 +37,12 @@ type scene struct {
 	blind     error // why it cannot be looked at
 	bootID    string
 	machine   v1alpha1.Machine
-	closing   bool
 	recalled  []bool                  // whether each was of this machine
 	before    *v1alpha1.SandboxReport // what Load finds
 	noLoad    error
 	noPublish error
 	noRenew   error
-	noIntact  error
 	otherBoot error
-	intact    bool
 	outdated  bool                      // a note of the report is
 	did       []deed                    // since the last after
 	window    []deed                    // between that and the one before it
@@ -61,7 +58,7 @@ type deed struct {
 func play(t *testing.T, change func(*scene), act func(*scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{T: t, events: make(chan struct{}, 1), changes: make(chan string, 16), again: make(chan struct{}, 1), ended: make(chan struct{}), intact: true,
+		s := &scene{T: t, events: make(chan struct{}, 1), changes: make(chan string, 16), again: make(chan struct{}, 1), ended: make(chan struct{}),
 			parts: []any{old("a")}, bootID: "boot-1"}
 		s.began = time.Now()
 		if change != nil {
@@ -167,7 +164,7 @@ func (e inspector) Inspect(context.Context) (*agent.Inspection, error) {
 		return nil, e.blind
 	}
 	l := inspected(0, e.parts...)
-	l.At, l.Closed, l.Closing = time.Now(), map[string]bool{}, e.closing
+	l.At, l.Closed = time.Now(), map[string]bool{}
 	for _, id := range []string{"a", "b", "c", "x"} {
 		l.Closed[id] = true // where it is there no more
 	}
@@ -202,15 +199,7 @@ func (s store) Renew(context.Context) error {
 	return s.noRenew
 }
 
-func (s store) Intact(_ context.Context, _ *v1alpha1.SandboxReport, version string) (bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if version == "own" {
-		return true, nil
-	}
-	s.do("intact")
-	return s.intact && s.noIntact == nil, s.noIntact
-}
+func (store) IsOwn(version string) bool { return version == "own" }
 
 func (s store) RestoreNoteExpired() bool {
 	s.mu.Lock()
@@ -353,7 +342,7 @@ func TestAPublishThatFailsIsTriedAgainWithTheNewestContentAndLosesNothing(t *tes
 		s.after(5 * time.Second)
 		s.now(func() { s.noPublish = errors.New("the server is away"); s.parts = []any{old("a"), old("b")} })
 		did := s.after(2 * time.Minute)
-		if len(did) < 8 || len(did) > 12 || slices.ContainsFunc(did, func(what string) bool { return what != "publish" }) {
+		if len(did) < 20 || len(did) > 25 || slices.ContainsFunc(did, func(what string) bool { return what != "publish" }) {
 			t.Errorf("in two minutes: %v", did)
 		}
 		s.ready("the server is away")

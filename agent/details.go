@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,15 +40,13 @@ func (ni *NodeInspector) updateTracked(ctx context.Context, listed []cri.Sandbox
 		if t.needsDetails(s.Ready) && !began.Before(t.retryAt) {
 			toFetch = append(toFetch, s)
 		}
-		if t.listed = true; !s.Ready && t.stoppedAt.IsZero() {
-			t.stoppedAt = began
-		}
+		t.listed = true
 		if entry := entries[s.ID]; s.Ready && entry != nil {
 			t.noWhereabouts = entry.NoWhereabouts
 		}
 	}
 	for id, t := range ni.tracked {
-		if next[id] != nil || t.detail.HostNetwork || t.noWhereabouts {
+		if next[id] != nil || t.detail.Network == cri.HostNetwork || t.noWhereabouts {
 			continue
 		}
 		if t.listed {
@@ -85,15 +84,13 @@ func (ni *NodeInspector) fetchDetails(ctx context.Context, sandboxes []cri.Sandb
 		t, err := ni.tracked[s.ID], errs[i]
 		switch t.statusErr = err; {
 		case err == nil:
-			t.detailed, t.networkModeKnown, t.detailedReady = true, true, s.Ready
+			t.detailed, t.detailedReady = true, s.Ready
 			t.detail, t.retryAt = details[i], time.Time{}
 		case errors.Is(err, cri.ErrNotFound) && !last:
 			gone, t.detailed = err, false
 		default:
 			t.detailed, t.detailedReady, t.detail.NetworkClosed = true, s.Ready, nil
-			if errors.Is(err, cri.ErrPartialStatus) {
-				t.networkModeKnown, t.detail.HostNetwork = true, details[i].HostNetwork
-			}
+			t.detail.Network = cmp.Or(details[i].Network, t.detail.Network)
 			t.retryAt = began.Add(statusRetryAfter)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,8 +14,6 @@ import (
 )
 
 const (
-	// guardEvery is the pause between two checks of the admission policy.
-	guardEvery = 10 * time.Minute
 	// notANode is the name of a report that belongs to no node.
 	notANode = "ip-reconcile-checks-its-admission-policy"
 	// refusal is in what the policy answers (deploy/agent/admission.yaml).
@@ -46,17 +43,4 @@ func (a *APIStore) CheckPolicy(ctx context.Context) error {
 	default:
 		return fmt.Errorf("find out whether the admission policy ip-reconcile-agent is enforced: %w", err)
 	}
-}
-
-// checkGuard returns CheckPolicy's error. It does not ask again for guardEvery after a success.
-func (a *Agent) checkGuard(ctx context.Context) error {
-	if a.CheckPolicy == nil || !a.guarded.IsZero() && time.Since(a.guarded) < guardEvery {
-		return nil
-	}
-	if err := a.CheckPolicy(ctx); err != nil {
-		a.guarded = time.Time{}
-		return err
-	}
-	a.guarded = time.Now()
-	return nil
 }

@@ -36,34 +36,25 @@ type Health struct {
 	publishErr  string    // why the last write failed; "" if it did not
 	unreadable  int
 
-	inspections, writes, signs                   *prometheus.CounterVec
-	lastInspection, renewed, unread, attachments prometheus.Gauge
-	addressesUnread, unguarded                   prometheus.Gauge
-	sandboxes                                    *prometheus.GaugeVec
+	inspections                                        *prometheus.CounterVec
+	lastInspection, unread, addressesUnread, unguarded prometheus.Gauge
 }
 
 // NewHealth makes a Health with its metrics in the registry.
 func NewHealth(log *slog.Logger, registry prometheus.Registerer) *Health {
 	const prefix = "ip_reconcile_agent_"
 	with := promauto.With(registry)
-	counter := func(name, help, label string) *prometheus.CounterVec {
-		return with.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, []string{label})
-	}
 	gauge := func(name, help string) prometheus.Gauge {
 		return with.NewGauge(prometheus.GaugeOpts{Name: prefix + name, Help: help})
 	}
 	return &Health{
 		log: log, lastAttempt: time.Now(), publishErr: "no report was published yet",
-		inspections:     counter("looks_total", "Inspections of the container runtime and the CNI caches; failed ones publish nothing.", "result"),
-		writes:          counter("report_writes_total", "Attempts to write the SandboxReport or to renew its Lease.", "result"),
-		signs:           counter("signs_total", "Signs that the report at the API server is not what was written: etcd restored, or someone else's change.", "sign"),
+		inspections: with.NewCounterVec(prometheus.CounterOpts{Name: prefix + "looks_total",
+			Help: "Inspections of the container runtime and the CNI caches; failed ones publish nothing."}, []string{"result"}),
 		lastInspection:  gauge("last_good_look_timestamp_seconds", "When the last successful inspection was made."),
-		renewed:         gauge("lease_renewed_timestamp_seconds", "When the Lease that confirms the report was last renewed."),
 		unread:          gauge("unread", "CNI cache files and sandboxes of which only the name could be read in the last inspection."),
 		addressesUnread: gauge("addresses_unread", "Sandboxes in the last inspection whose addresses are not all known: they may hold back what their pods' networks have."),
 		unguarded:       gauge("unguarded", "1 while the admission policy is not enforced, and the agent publishes nothing."),
-		attachments:     gauge("attachments", "Container ids in a CNI cache that the runtime does not list."),
-		sandboxes:       with.NewGaugeVec(prometheus.GaugeOpts{Name: prefix + "sandboxes", Help: "Sandboxes in the report, by state."}, []string{"state"}),
 	}
 }
 
@@ -111,12 +102,7 @@ func (h *Health) inspected(inspection *Inspection, unread map[string]error) {
 
 // published notes that the report and its Lease are written.
 func (h *Health) published(r *v1alpha1.SandboxReport) {
-	h.writes.WithLabelValues("done").Inc()
-	h.renewed.SetToCurrentTime()
 	h.unguarded.Set(0)
-	h.attachments.Set(float64(r.Summary.Attachments))
-	h.sandboxes.WithLabelValues("Ready").Set(float64(r.Summary.Sandboxes - r.Summary.NotReady))
-	h.sandboxes.WithLabelValues("NotReady").Set(float64(r.Summary.NotReady))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lastAttempt, h.lastRenewal = time.Now(), time.Now()
@@ -128,7 +114,6 @@ func (h *Health) published(r *v1alpha1.SandboxReport) {
 
 // publishFailed notes that the API server could not be read or written.
 func (h *Health) publishFailed(err error) {
-	h.writes.WithLabelValues("failed").Inc()
 	if errors.Is(err, errUnguarded) {
 		h.unguarded.Set(1)
 	}
@@ -142,12 +127,10 @@ func (h *Health) publishFailed(err error) {
 }
 
 func (h *Health) restoreNoticed(err error) {
-	h.signs.WithLabelValues("restored").Inc()
 	h.log.Warn("the report is rewritten, and nothing is released until every node has done so", "error", err)
 }
 
 func (h *Health) reportChanged() {
-	h.signs.WithLabelValues("changed").Inc()
 	h.log.Warn("the report was changed or deleted by someone else: it is written again")
 }
 

@@ -3,10 +3,8 @@ package agent_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,40 +34,34 @@ func TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID(t *testing.T) {
 		before *v1alpha1.SandboxReport
 		want   agent.Identity
 		says   string // the error
-		again  time.Duration
 	}{
 		"the Node has its boot id":            {node: here, before: of(""), want: here},
-		"the Node was booted otherwise":       {node: agent.Identity{BootID: "boot-0", Machine: machine}, before: of("boot-1"), says: "booted as boot-0", again: 10 * time.Second},
-		"the Node has none yet":               {before: of("boot-1"), says: "no boot id", again: 10 * time.Second},
-		"the API server is away":              {err: errors.New("away"), before: of("boot-1"), says: "away", again: 10 * time.Second},
+		"the Node was booted otherwise":       {node: agent.Identity{BootID: "boot-0", Machine: machine}, before: of("boot-1"), says: `booted as "boot-0"`},
+		"the Node has none yet":               {before: of("boot-1"), says: `booted as ""`},
+		"the API server is away":              {err: errors.New("away"), before: of("boot-1"), says: "away"},
 		"no right, a report of this boot":     {err: forbidden, before: of("boot-1"), want: here},
-		"no right, a report of another boot":  {err: forbidden, before: of("boot-0"), again: 10 * time.Minute},
-		"no right, and nothing was before":    {err: forbidden, before: of(""), again: 10 * time.Minute},
+		"no right, a report of another boot":  {err: forbidden, before: of("boot-0"), says: "no right"},
+		"no right, and nothing was before":    {err: forbidden, before: of("")},
 		"no such Node, a report of this boot": {err: noNode, before: of("boot-1"), want: here},
-		"no such Node, nothing was before":    {err: noNode, before: of(""), again: 10 * time.Second},
+		"no such Node, nothing was before":    {err: noNode, before: of("")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var asked []time.Duration
-				began := time.Now()
-				x := &agent.Confirmer{Node: "worker-1", BootID: "boot-1", Log: slog.New(slog.DiscardHandler), Get: func(context.Context) (agent.Identity, error) {
-					asked = append(asked, time.Since(began))
-					return c.node, c.err
-				}}
-				for range 20 {
-					got, err := x.Identity(t.Context(), c.before)
-					if got != c.want || (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
-						t.Fatalf("got %v, %v", got, err)
-					}
-					time.Sleep(time.Minute / 2)
+			asked := 0
+			x := &agent.Confirmer{Node: "worker-1", BootID: "boot-1", Get: func(context.Context) (agent.Identity, error) {
+				asked++
+				return c.node, c.err
+			}}
+			for range 3 {
+				got, err := x.Identity(t.Context(), c.before)
+				if got != c.want || (err != nil) != (c.says != "") || err != nil && !strings.Contains(err.Error(), c.says) {
+					t.Fatalf("got %v, %v", got, err)
 				}
-				want := 1
-				switch c.again {
-				case 10 * time.Second:
-					want = 20
-				}
-				equal(t, "how often it asked", len(asked), want)
-			})
+			}
+			want := 3
+			if c.want == here {
+				want = 1
+			}
+			equal(t, "how often it asked", asked, want)
 		})
 	}
 }

@@ -35,9 +35,6 @@ type Inspection struct {
 	// Closed has the ids of the previous inspection that are neither listed nor in a cache
 	// any more, and whether their network namespaces are known to be gone.
 	Closed map[string]bool
-	// Closing is set if a sandbox stopped not long ago and its network is still open.
-	// Runtimes send no event when it closes.
-	Closing bool
 }
 
 // ListedSandbox is a sandbox that the runtime lists.
@@ -111,9 +108,7 @@ func (ni *NodeInspector) inspectOnce(ctx context.Context, last bool) (*Inspectio
 	}
 	netns := ni.findNetNSDirs(listed)
 	for _, s := range listed {
-		out := ni.describeSandbox(s, entries[s.ID], netns)
-		inspection.Sandboxes = append(inspection.Sandboxes, out)
-		inspection.Closing = inspection.Closing || !s.Ready && !out.Irrelevant && knownOpen(out.NetworkClosed) && inspection.At.Sub(ni.tracked[s.ID].stoppedAt) < closingFor
+		inspection.Sandboxes = append(inspection.Sandboxes, ni.describeSandbox(s, entries[s.ID], netns))
 	}
 	slices.SortFunc(inspection.Sandboxes, func(a, b ListedSandbox) int { return cmp.Compare(a.ID, b.ID) })
 	ni.inspectCached(inspection, entries, netns)
@@ -138,7 +133,7 @@ func (ni *NodeInspector) inspectCached(inspection *Inspection, entries map[strin
 		}
 		t.attachedSince = entry.Since
 		t.last = v1alpha1.Sandbox{ID: id, Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID, Addresses: entry.Addresses}
-		inspection.Attachments = append(inspection.Attachments, t.attachment(t.closedHere(netns.closed(entry.NetNS, false))))
+		inspection.Attachments = append(inspection.Attachments, t.attachment(t.closedHere(netns.closed(entry.NetNS))))
 	}
 }
 
@@ -150,7 +145,7 @@ func (ni *NodeInspector) inspectVanished(inspection *Inspection, entries map[str
 		if t.listed || entries[id] != nil {
 			continue
 		}
-		closed := t.closedHere(netns.closed(t.netnsPaths(), false))
+		closed := t.closedHere(netns.closed(t.netnsPaths()))
 		if !knownOpen(closed) {
 			delete(ni.tracked, id)
 			inspection.Closed[id] = closed != nil
@@ -164,34 +159,31 @@ func (ni *NodeInspector) inspectVanished(inspection *Inspection, entries map[str
 // of those at least one would have an entry. A pod that is being set up would not be seen
 // either.
 func (ni *NodeInspector) checkCaches(listed []cri.Sandbox, entries map[string]*cnicache.Entry) error {
-	if path := ni.Caches.MissingResults(); path != "" && slices.ContainsFunc(listed, func(s cri.Sandbox) bool { return s.Ready && !ni.tracked[s.ID].detail.HostNetwork }) {
+	hasNetwork := func(s cri.Sandbox) bool { return s.Ready && ni.tracked[s.ID].detail.Network != cri.HostNetwork }
+	if path := ni.Caches.MissingResults(); path != "" && slices.ContainsFunc(listed, hasNetwork) {
 		return fmt.Errorf("CNI cache: there is no %s, and pods have networks: name the right folder with --cni-results, and mount it", path)
 	}
-	pods, cached, byMultus, inMultus := 0, 0, 0, 0
-	count := func(n *int, is bool) {
-		if is {
-			*n++
-		}
-	}
+	pods, byMultus, anyCached, anyInMultus := 0, 0, false, false
 	for _, s := range listed {
-		t, entry := ni.tracked[s.ID], entries[s.ID]
-		if !s.Ready || !t.networkModeKnown || t.detail.HostNetwork {
+		if !s.Ready || ni.tracked[s.ID].detail.Network != cri.PodNetwork {
 			continue
 		}
 		pods++
-		if entry != nil {
-			cached++
-			count(&byMultus, entry.ByMultus)
-			count(&inMultus, entry.ByMultus && entry.InMultus)
+		if entry := entries[s.ID]; entry != nil {
+			anyCached = true
+			if entry.ByMultus {
+				byMultus++
+				anyInMultus = anyInMultus || entry.InMultus
+			}
 		}
 	}
 	dirs := strings.Join(ni.Caches.MultusDirs(), ", ")
 	const repair = "; where the folder is right and was emptied, restart one of the pods"
 	switch {
-	case pods > 0 && cached == 0:
+	case pods > 0 && !anyCached:
 		return fmt.Errorf("CNI caches: none of the %d sandboxes that run with a network of their own has an entry in %s or %s: name the right folders with --cni-results and --cni-multus, and mount them%s",
 			pods, ni.Caches.Results(), dirs, repair)
-	case byMultus > 0 && inMultus == 0:
+	case byMultus > 0 && !anyInMultus:
 		return fmt.Errorf("CNI caches: none of the %d sandboxes that Multus gave their networks has an entry in %s: name Multus' cniDir with --cni-multus, and mount it%s", byMultus, dirs, repair)
 	}
 	return nil

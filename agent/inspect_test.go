@@ -296,30 +296,3 @@ func TestDetailsAreAskedOncePerStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T
 		})
 	}
 }
-
-func TestANetworkIsClosingForAMinuteAfterItsSandboxStopped(t *testing.T) {
-	for name, style := range styles {
-		t.Run(name, func(t *testing.T) {
-			n := newNode(t, style)
-			clock := noon
-			n.Now = func() time.Time { return clock }
-			sandbox, other := web("1a"), web("2b")
-			sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
-			n.runs(sandbox, other)
-			equal(t, "while it runs", n.inspect().Closing, false)
-			sandbox.NotReady = true
-			n.runs(sandbox, other)
-			for range 60 {
-				equal(t, "when it has stopped", n.inspect().Closing, true)
-				clock = clock.Add(time.Second)
-			}
-			equal(t, "a minute later", n.inspect().Closing, false)
-			clock = clock.Add(-30 * time.Second)
-			equal(t, "within the minute", n.inspect().Closing, true)
-			sandbox.Closed = true
-			n.remove(sandbox.NetNS)
-			n.runs(sandbox, other)
-			equal(t, "when it is closed", n.inspect().Closing, false)
-		})
-	}
-}

@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -13,29 +12,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
-
-func TestAReportOfABusyNodeIsSmall(t *testing.T) {
-	var all []any
-	for i := range 500 {
-		s := v1alpha1.Sandbox{
-			ID: fmt.Sprintf("%064x", i), Namespace: "a-namespace-of-some-team", Name: fmt.Sprintf("a-deployment-5d4f8c7b9d-x%04d", i),
-			UID: fmt.Sprintf("0b0f5a1e-5c1c-4a2e-9d3f-%012d", i), State: v1alpha1.SandboxReady, CreatedAt: at(-time.Hour), NetworkClosed: &no,
-		}
-		for net := range 3 {
-			s.Addresses = append(s.Addresses, v1alpha1.Address{IP: fmt.Sprintf("10.%d.%d.%d", net, i/256, i%256), IfName: fmt.Sprintf("net%d", net+1),
-				Network: fmt.Sprintf("a-network-%d", net), Range: fmt.Sprintf("10.%d.0.0/16", net)})
-		}
-		all = append(all, s)
-	}
-	text, err := json.Marshal(ended(nil, inspected(0, all...)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d KiB", len(text)>>10)
-	if len(text) >= 400<<10 {
-		t.Errorf("%d bytes", len(text))
-	}
-}
 
 // Whatever comes and goes: an id that a report listed, or had as a closed
 // attachment, and that is in the next inspection no more is gone, until it is back, a

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
 )
 
 // What the runtime says of a sandbox has the environment of its pod, and a network's config
@@ -31,16 +33,13 @@ func TestNoReportAndNoLineOfALogHasWhatIsSecretOfTheNode(t *testing.T) {
 				n.entry(sandbox.ID, "wb", "net1", config, path, "10.0.0.5/24")
 				n.file(filepath.Join(n.cni, "multus", sandbox.ID), fmt.Sprintf(`[{"Conf":{"name":"hUsH"},"Bytes":%s}]`, jsonOf(t, []byte(config))))
 				n.file(filepath.Join(n.cni, "multus", "results", "wb-"+sandbox.ID+"-net2"), `{"kind":"cniCacheV1","config":"hUsH!"`)
-				report, err := n.Report(t.Context(), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				report := agent.Next(nil, n.inspect())
 				said := jsonOf(t, report)
 				for _, err := range n.Caches.Unreadable() {
 					said += "\n" + err.Error()
 				}
 				n.runtime.Fail("PodSandboxStatus", errors.New("the shim is gone"))
-				if _, err := n.newInspector().Report(t.Context(), report); err != nil {
+				if _, err := n.newInspector().Inspect(t.Context()); err != nil {
 					said += "\n" + err.Error()
 				}
 				if len(report.Sandboxes) == 0 || strings.Contains(said, hush) || strings.Contains(said, "/etc/") {

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -33,9 +32,6 @@ const (
 type RestoreError struct{ Sign string }
 
 func (e *RestoreError) Error() string { return "etcd was restored: " + e.Sign }
-
-// isRestore reports whether an error is a RestoreError.
-func isRestore(err error) bool { return errors.As(err, new(*RestoreError)) }
 
 // APIStore keeps the node's report and Lease at the API server. It is for one
 // goroutine.
@@ -165,17 +161,10 @@ func (a *APIStore) Renew(ctx context.Context) error {
 	return err
 }
 
-// Intact reports whether the report, which changed to this resourceVersion ("" if it is not there), is still what was
-// written. It reads the report unless that is the version that was answered last.
-func (a *APIStore) Intact(ctx context.Context, report *v1alpha1.SandboxReport, version string) (bool, error) {
-	if version != "" && version == a.report.meta.ResourceVersion {
-		return true, nil
-	}
-	stored, err := a.report.reread(ctx, a.checkReport(ctx))
-	if err != nil || stored == nil {
-		return false, err
-	}
-	return podstate.Hash(stored) == podstate.Hash(report) && stored.Annotations[v1alpha1.RestoreAnnotation] == a.restoreNote, nil
+// IsOwn reports whether a change of the report, to this resourceVersion ("" where it is not there any more), is one
+// that this agent wrote, or has read since.
+func (a *APIStore) IsOwn(version string) bool {
+	return version != "" && (version == a.report.meta.ResourceVersion || older(version, a.report.meta.ResourceVersion))
 }
 
 func (a *APIStore) checkReport(ctx context.Context) func(*v1alpha1.SandboxReport, bool) error {

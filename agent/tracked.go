@@ -11,13 +11,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-const (
-	// maxAddresses is how many a SandboxReport accepts for one sandbox.
-	maxAddresses = 128
-	// closingFor is how long after a sandbox stopped the node is inspected more often
-	// than usual for the end of its network: a DEL takes seconds.
-	closingFor = time.Minute
-)
+// maxAddresses is how many a SandboxReport accepts for one sandbox.
+const maxAddresses = 128
 
 // trackedSandbox is what a NodeInspector remembers of an id: what need not be asked again
 // of a sandbox in the state it is in, and what it was when it is not listed any more.
@@ -28,11 +23,8 @@ type trackedSandbox struct {
 	detailed      bool             // detail was fetched by this agent,
 	detailedReady bool             // when the sandbox was ready
 	detail        cri.Detail
-	// networkModeKnown is whether the runtime reported detail.HostNetwork.
-	networkModeKnown bool
-	stoppedAt        time.Time // when it was first observed not to be ready
-	statusErr        error     // why its status is not known
-	retryAt          time.Time // when to fetch it again after that
+	statusErr     error     // why its status is not known
+	retryAt       time.Time // when to fetch it again after that
 	// noWhereabouts: its cache entry was complete, and had nothing of whereabouts. DEL
 	// removes the entry, so this is remembered.
 	noWhereabouts bool
@@ -75,7 +67,7 @@ func (ni *NodeInspector) describeSandbox(s cri.Sandbox, entry *cnicache.Entry, n
 			State: v1alpha1.SandboxNotReady, CreatedAt: creationTime(s.CreatedAt), NetworkClosed: t.detail.NetworkClosed,
 			NetNS: t.detail.NetNS,
 		},
-		Irrelevant: t.detail.HostNetwork || t.noWhereabouts,
+		Irrelevant: t.detail.Network == cri.HostNetwork || t.noWhereabouts,
 	}
 	if s.Ready {
 		out.State, t.otherMachine = v1alpha1.SandboxReady, false
@@ -85,7 +77,7 @@ func (ni *NodeInspector) describeSandbox(s cri.Sandbox, entry *cnicache.Entry, n
 		paths = entry.NetNS
 	}
 	if out.NetworkClosed == nil {
-		out.NetworkClosed = netns.closed(paths, true)
+		out.NetworkClosed = netns.closed(paths)
 	}
 	out.NetworkClosed = t.closedHere(out.NetworkClosed)
 	switch {

@@ -22,7 +22,7 @@ func FuzzVerboseInfoTellsTheNetworkNamespaceAndNothingElse(f *testing.F) {
 		if !json.Valid([]byte(text)) && d != (Detail{}) {
 			t.Fatalf("%+v of what is not JSON: %q", d, text)
 		}
-		if d.HostNetwork {
+		if d.Network != "" {
 			t.Fatalf("%q tells the network mode", text)
 		}
 		var whole any

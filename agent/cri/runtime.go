@@ -31,10 +31,6 @@ import (
 // internal/cri/server/sandbox_run.go, CRI-O 1.34 server/sandbox_status.go).
 var ErrNotFound = errors.New("the runtime does not know the sandbox")
 
-// ErrPartialStatus is returned if the runtime answers only with what it has of a sandbox
-// in its memory.
-var ErrPartialStatus = errors.New("only the network mode of the sandbox is known")
-
 // statusTimeout is the limit of a call for one status, which may wait for that
 // sandbox's shim.
 const statusTimeout = 2 * time.Second
@@ -157,9 +153,17 @@ func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 	return all, nil
 }
 
+// NetworkMode is whose network a sandbox is on, "" where that is not known.
+type NetworkMode string
+
+const (
+	PodNetwork  NetworkMode = "pod"
+	HostNetwork NetworkMode = "host"
+)
+
 // Detail is what only the status of a sandbox tells.
 type Detail struct {
-	HostNetwork bool
+	Network NetworkMode
 	// NetworkClosed is whether the network namespace is gone, as the runtime has it; nil
 	// where it does not report that (CRI-O).
 	NetworkClosed *bool
@@ -168,7 +172,7 @@ type Detail struct {
 }
 
 // Detail asks for the status of a sandbox. It returns ErrNotFound where the
-// runtime does not know the id, and ErrPartialStatus where only HostNetwork is known: containerd
+// runtime does not know the id. With another error it may still return the Network: containerd
 // answers the verbose status with its shim's help, and the plain one from its memory
 // (1.7 pkg/cri/server/sandbox_status.go, 2.4 internal/cri/server/podsandbox/sandbox_status.go).
 func (r *Runtime) Detail(ctx context.Context, id string) (Detail, error) {
@@ -182,10 +186,10 @@ func (r *Runtime) Detail(ctx context.Context, id string) (Detail, error) {
 		if perr != nil {
 			return Detail{}, err
 		}
-		return Detail{HostNetwork: onHostNetwork(plain)}, fmt.Errorf("%w: %w", ErrPartialStatus, err)
+		return Detail{Network: networkMode(plain)}, err
 	}
 	d := parseInfo(answer.GetInfo()["info"])
-	d.HostNetwork = onHostNetwork(answer)
+	d.Network = networkMode(answer)
 	return d, nil
 }
 
@@ -195,9 +199,11 @@ func (r *Runtime) status(ctx context.Context, id string, verbose bool, limit tim
 	return r.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: verbose})
 }
 
-func onHostNetwork(answer *runtimeapi.PodSandboxStatusResponse) bool {
-	options := answer.GetStatus().GetLinux().GetNamespaces().GetOptions()
-	return options != nil && options.GetNetwork() == runtimeapi.NamespaceMode_NODE
+func networkMode(answer *runtimeapi.PodSandboxStatusResponse) NetworkMode {
+	if answer.GetStatus().GetLinux().GetNamespaces().GetOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE {
+		return HostNetwork
+	}
+	return PodNetwork
 }
 
 // parseInfo reads the verbose info of a status. The CRI promises nothing about

@@ -166,15 +166,18 @@ func TestDetailsAreWhatTheRuntimeReportsAndTheNamespacesPath(t *testing.T) {
 		crio       cri.Detail
 	}{
 		{"a sandbox that runs", critest.Sandbox{NetNS: path},
-			cri.Detail{NetworkClosed: &no, NetNS: path}, cri.Detail{NetNS: path}},
+			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no, NetNS: path}, cri.Detail{Network: cri.PodNetwork, NetNS: path}},
 		{"one that is not ready and whose network is open", critest.Sandbox{NotReady: true, NetNS: path},
-			cri.Detail{NetworkClosed: &no, NetNS: path}, cri.Detail{NetNS: path}},
+			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no, NetNS: path}, cri.Detail{Network: cri.PodNetwork, NetNS: path}},
 		{"one whose network is closed", critest.Sandbox{NotReady: true, NetNS: path, Closed: true},
-			cri.Detail{NetworkClosed: &yes, NetNS: path}, cri.Detail{NetNS: path}},
+			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &yes, NetNS: path}, cri.Detail{Network: cri.PodNetwork, NetNS: path}},
 		{"one without a path", critest.Sandbox{},
-			cri.Detail{NetworkClosed: &no}, cri.Detail{}},
+			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no}, cri.Detail{Network: cri.PodNetwork}},
+		{"one on the host network whose verbose status is an error", critest.Sandbox{HostNetwork: true, Broken: true},
+			cri.Detail{Network: cri.HostNetwork}, cri.Detail{Network: cri.HostNetwork}},
+		{"one of which no status is answered", critest.Sandbox{Broken: true, Deaf: true}, cri.Detail{}, cri.Detail{}},
 		{"one on the host network", critest.Sandbox{HostNetwork: true},
-			cri.Detail{HostNetwork: true, NetworkClosed: &no}, cri.Detail{HostNetwork: true}},
+			cri.Detail{Network: cri.HostNetwork, NetworkClosed: &no}, cri.Detail{Network: cri.HostNetwork}},
 	} {
 		for name, style := range styles {
 			t.Run(c.name+", "+name, func(t *testing.T) {
@@ -186,30 +189,11 @@ func TestDetailsAreWhatTheRuntimeReportsAndTheNamespacesPath(t *testing.T) {
 					want = c.crio
 				}
 				got, err := dial(t, s.Socket).Detail(t.Context(), "a")
-				if err != nil || !reflect.DeepEqual(got, want) {
+				if (err != nil) != c.sandbox.Broken || !reflect.DeepEqual(got, want) {
 					t.Errorf("got %+v (closed: %v), %v; want %+v", got, word(got.NetworkClosed), err, want)
 				}
 			})
 		}
-	}
-}
-
-func TestWhereTheVerboseStatusIsNotToBeHadThePlainOneTellsTheNetworkMode(t *testing.T) {
-	for name, sandbox := range map[string]critest.Sandbox{"hangs": {Hung: true}, "is broken": {Broken: true}, "was killed": {Away: true}} {
-		t.Run(name, func(t *testing.T) {
-			s := critest.Start(t, critest.Containerd)
-			sandbox.ID, sandbox.HostNetwork = "a", true
-			deaf := sandbox
-			deaf.ID, deaf.Deaf = "b", true
-			s.Set(sandbox, deaf)
-			r := dial(t, s.Socket)
-			if got, err := r.Detail(t.Context(), "a"); !errors.Is(err, cri.ErrPartialStatus) || got != (cri.Detail{HostNetwork: true}) {
-				t.Errorf("got %+v, %v", got, err)
-			}
-			if got, err := r.Detail(t.Context(), "b"); err == nil || errors.Is(err, cri.ErrPartialStatus) || got != (cri.Detail{}) {
-				t.Errorf("deaf: got %+v, %v", got, err)
-			}
-		})
 	}
 }
 
@@ -240,7 +224,7 @@ func TestVerboseInfoThatCannotBeReadTellsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := dialOdd(t, &odd{status: &runtimeapi.PodSandboxStatusResponse{Info: info}})
-			if got, err := r.Detail(t.Context(), "a"); err != nil || !reflect.DeepEqual(got, cri.Detail{}) {
+			if got, err := r.Detail(t.Context(), "a"); err != nil || !reflect.DeepEqual(got, cri.Detail{Network: cri.PodNetwork}) {
 				t.Errorf("got %+v (closed: %v), %v", got, word(got.NetworkClosed), err)
 			}
 		})

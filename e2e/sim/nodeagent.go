@@ -68,7 +68,7 @@ func (s *Simulation) startAgent(n *node) {
 		}
 	})
 	log := s.log()
-	confirmer := &agent.Confirmer{Node: n.name, BootID: n.bootID(), Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
+	confirmer := &agent.Confirmer{Node: n.name, BootID: n.bootID(), Get: func(ctx context.Context) (agent.Identity, error) {
 		return agent.NodeIdentity(ctx, config, n.name)
 	}}
 	a := &agent.Agent{

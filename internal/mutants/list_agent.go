@@ -55,9 +55,7 @@ func agent() []Mutant {
 		{Fault: "A report that is stored in part is confirmed", In: "agent", Decl: "APIStore.Publish", Tests: "TestNoLeaseConfirmsAReportThatIsNotStoredInFull",
 			Old: `if podstate.Hash(stored) != hash {`, New: `if stored == nil {`},
 		{Fault: "A Node of another boot is this machine's", In: "agent", Decl: "Confirmer.Identity", Tests: "TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID",
-			Old: `case node.BootID == c.BootID:
-		c.confirmed = &node`, New: `case node.BootID != "":
-		c.confirmed = &node`},
+			Old: `case err == nil && node.BootID == c.BootID:`, New: `case err == nil:`},
 		{Fault: "A resourceVersion that ran backwards is no restore to an agent", In: "agent", Decl: "object.advance", Tests: "TestARestoreOfEtcdIsNoticedAndNoted",
 			Old: `case older(now.resourceVersion, before.resourceVersion):`, New: `case false:`},
 		{Fault: "The API server may drop fields of a report", In: "agent", Decl: "object.put", Tests: "TestNoLeaseConfirmsAReportThatIsNotStoredInFull",

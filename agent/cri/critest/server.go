@@ -47,10 +47,6 @@ type Sandbox struct {
 	Unknown bool
 	// Broken: its verbose status is an error, as where its record is damaged.
 	Broken bool
-	// Hung: its verbose status is not answered, as where its shim does not answer.
-	Hung bool
-	// Away: its verbose status is Unavailable, as where its shim was killed.
-	Away bool
 	// Deaf: its plain status is as the verbose one, as of runtimes that keep nothing
 	// of it in their own memory.
 	Deaf bool
@@ -172,7 +168,7 @@ func (s *Server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxReque
 }
 
 // PodSandboxStatus answers as the runtime of the style does for one sandbox.
-func (s *Server) PodSandboxStatus(ctx context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	switch {
 	case err != nil:
@@ -180,11 +176,6 @@ func (s *Server) PodSandboxStatus(ctx context.Context, r *runtimeapi.PodSandboxS
 	case !r.Verbose && !b.Deaf:
 	case b.Broken:
 		return nil, status.Errorf(codes.Unknown, "failed to get the task of sandbox %s", b.ID)
-	case b.Away:
-		return nil, status.Errorf(codes.Unavailable, "ttrpc: closed")
-	case b.Hung:
-		<-ctx.Done()
-		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	network := runtimeapi.NamespaceMode_POD
 	if b.HostNetwork {

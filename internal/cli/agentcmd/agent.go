@@ -51,9 +51,8 @@ as the node's SandboxReport, with a Lease that confirms it. The reconciler
 reads the reports to tell phantom pods, stuck-terminating pods and sandboxes that
 were kept after their end from leaks. The agent itself frees nothing.
 
-It inspects them every 10 seconds, every 2 while a sandbox that stopped still has its
-network, and at once when the runtime sends an event (containerd before 2.0 gives
-each event to one reader only: there kubelet keeps them). When an inspection fails,
+It inspects them every 10 seconds, and at once when the runtime sends an event
+(containerd before 2.0 gives each event to one reader only: there kubelet keeps them). When an inspection fails,
 nothing is published: the last report stands and goes stale.`,
 		Example: `  ip-reconcile agent                                 # in the DaemonSet of deploy/agent
   ip-reconcile agent --node worker-1 --outside-pod   # on a node, as root
@@ -115,7 +114,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Log: log, Get: func(ctx context.Context) (agent.Identity, error) {
+	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Get: func(ctx context.Context) (agent.Identity, error) {
 		return agent.NodeIdentity(ctx, config, o.node.Name)
 	}}
 	log.Info("the node agent starts", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
