@@ -1,13 +1,11 @@
 package ippool
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
 	"strings"
 
-	"github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
 	netutils "k8s.io/utils/net"
 )
 
@@ -18,51 +16,22 @@ type Bounds struct {
 	Exclude    []netip.Prefix // single addresses as /32 or /128
 }
 
-func (b Bounds) empty() bool { return !b.Start.IsValid() && !b.End.IsValid() && len(b.Exclude) == 0 }
-
-// readBounds reads the bounds of an ipam section's ranges, in the order of readIPAM (whereabouts
-// v0.9.4, pkg/config/config.go, LoadIPAMConfig; pkg/allocate/allocate.go,
-// parseExcludedRange). An error is why whereabouts refuses every ADD.
-func readBounds(raw json.RawMessage) ([]Bounds, error) {
-	var ipam types.IPAMConfig
-	if err := json.Unmarshal(raw, &ipam); err != nil {
-		return nil, fmt.Errorf("ipam section: %w", err)
+// bounds reads the bounds of a range (whereabouts v0.9.4, pkg/config/config.go, LoadIPAMConfig; pkg/allocate/allocate.go,
+// parseExcludedRange). An error is why whereabouts refuses every ADD. A start or end that cannot be read counts as none.
+func (r ipamRange) bounds() (Bounds, error) {
+	// What stands in the range takes the place of range_start and range_end.
+	start, end := r.Start, r.End
+	first, cidr, isSpan := strings.Cut(r.Range, "-")
+	if isSpan {
+		start = first
+		end, _, _ = strings.Cut(cidr, "/")
 	}
-	ranges := ipam.IPRanges
-	if ipam.Range != "" {
-		first := types.RangeConfiguration{Range: ipam.Range, RangeStart: ipam.RangeStart, RangeEnd: ipam.RangeEnd, OmitRanges: ipam.OmitRanges}
-		ranges = append([]types.RangeConfiguration{first}, ranges...)
+	b := Bounds{Start: addrOf(netutils.ParseIPSloppy(start)), End: addrOf(netutils.ParseIPSloppy(end))}
+	if network, _ := ParseConfiguredRange(r.Range); isSpan && !network.Contains(b.Start) {
+		return Bounds{}, fmt.Errorf("range %q: %q is no address of %s", r.Range, first, network)
 	}
-	var all []Bounds
-	some := false
-	for _, r := range ranges {
-		b, err := boundsOf(r)
-		if err != nil {
-			return nil, err
-		}
-		all, some = append(all, b), some || !b.empty()
-	}
-	if !some {
-		return nil, nil
-	}
-	return all, nil
-}
-
-func boundsOf(r types.RangeConfiguration) (Bounds, error) {
-	if first, cidr, ok := strings.Cut(r.Range, "-"); ok {
-		// These take the place of range_start and range_end.
-		last, network, err := netutils.ParseCIDRSloppy(cidr)
-		if err != nil {
-			return Bounds{}, fmt.Errorf("range %q: %w", r.Range, err)
-		}
-		r.RangeStart, r.RangeEnd = netutils.ParseIPSloppy(first), last
-		if r.RangeStart == nil || !network.Contains(r.RangeStart) {
-			return Bounds{}, fmt.Errorf("range %q: %q is no address of %s", r.Range, first, network)
-		}
-	}
-	b := Bounds{Start: addrOf(r.RangeStart), End: addrOf(r.RangeEnd)}
-	for _, text := range r.OmitRanges {
-		p, err := parseExclude(text)
+	for _, text := range r.Exclude {
+		p, err := parseExclude(fmt.Sprint(text))
 		if err != nil {
 			return Bounds{}, err
 		}

@@ -33,7 +33,7 @@ type Network struct {
 	Overlapping bool // enable_overlapping_ranges, true by default
 	Slices      bool // node_slice_size is set: the pools are parts of the range
 	SliceBits   int  // the length of those parts' prefixes; 0 where it cannot be read
-	// Bounds are those of the Ranges, in their order; nil where no range has any.
+	// Bounds are those of the Ranges, in their order.
 	Bounds []Bounds
 	// Refused is why whereabouts answers no ADD by this section, "" where nothing is known to be wrong
 	// with it. It says nothing against what was assigned before the definition was edited.
@@ -94,16 +94,22 @@ func readConfig(config string) ([]Network, error) {
 	return networks, nil
 }
 
+// ipamRange is a range of an ipam section.
+type ipamRange struct {
+	Range   string `json:"range"`
+	Start   string `json:"range_start"`
+	End     string `json:"range_end"`
+	Exclude []any  `json:"exclude"`
+}
+
 func readIPAM(raw json.RawMessage) (Network, bool, error) {
 	var ipam struct {
-		Type        string `json:"type"`
-		Range       string `json:"range"`
-		NetworkName string `json:"network_name"`
-		SliceSize   string `json:"node_slice_size"`
-		Overlapping *bool  `json:"enable_overlapping_ranges"`
-		Ranges      []struct {
-			Range string `json:"range"`
-		} `json:"ipRanges"`
+		ipamRange
+		Type        string      `json:"type"`
+		NetworkName string      `json:"network_name"`
+		SliceSize   string      `json:"node_slice_size"`
+		Overlapping *bool       `json:"enable_overlapping_ranges"`
+		Ranges      []ipamRange `json:"ipRanges"`
 	}
 	if err := json.Unmarshal(raw, &ipam); err != nil {
 		return Network{}, false, fmt.Errorf("ipam section: %w", err)
@@ -115,26 +121,23 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 	if bits, err := strconv.Atoi(strings.TrimPrefix(ipam.SliceSize, "/")); err == nil && n.Slices {
 		n.SliceBits = bits
 	}
-	texts := []string{}
+	ranges := ipam.Ranges
 	if ipam.Range != "" {
-		texts = append(texts, ipam.Range)
+		ranges = append([]ipamRange{ipam.ipamRange}, ranges...)
 	}
-	for _, r := range ipam.Ranges {
-		texts = append(texts, r.Range)
+	if len(ranges) == 0 {
+		return Network{}, false, errors.New("ipam section without a range: it is configured on the nodes")
 	}
-	for _, text := range texts {
-		r, err := ParseConfiguredRange(text)
+	for _, text := range ranges {
+		r, err := ParseConfiguredRange(text.Range)
 		if err != nil {
 			return Network{}, false, err
 		}
-		n.Ranges = append(n.Ranges, r)
-	}
-	if len(n.Ranges) == 0 {
-		return Network{}, false, errors.New("ipam section without a range: it is configured on the nodes")
-	}
-	var err error
-	if n.Bounds, err = readBounds(raw); err != nil {
-		n.Refused = err.Error()
+		bounds, err := text.bounds()
+		if err != nil {
+			n.Refused = err.Error()
+		}
+		n.Ranges, n.Bounds = append(n.Ranges, r), append(n.Bounds, bounds)
 	}
 	return n, true, nil
 }

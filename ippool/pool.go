@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sort"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -205,57 +204,40 @@ func (p *Pool) Ref() string { return p.Namespace + "/" + p.Name }
 
 // Find is the allocation with this very key, nil if there is none.
 func (p *Pool) Find(key string) *Allocation {
-	if i, found := p.find(key); found {
+	a := Allocation{Key: key}
+	a.place(p)
+	if i, found := slices.BinarySearchFunc(p.Allocations, a, byAddress); found {
 		return &p.Allocations[i]
 	}
 	return nil
 }
 
-func (p *Pool) find(key string) (int, bool) {
-	a := Allocation{Key: key}
-	a.place(p)
-	return sort.Find(len(p.Allocations), func(i int) int {
-		b := &p.Allocations[i]
-		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(key, b.Key))
-	})
-}
-
 // Without is the pool after the patch that removes these entries, as the API
 // server stored it at the given resourceVersion. The pool itself stays as it is.
 func (p *Pool) Without(entries []Allocation, resourceVersion string) *Pool {
-	gone := make([]bool, len(p.Allocations))
+	gone := map[string]bool{}
 	for i := range entries {
-		if at, found := p.find(entries[i].Key); found {
-			gone[at] = true
-		}
+		gone[entries[i].Key] = true
 	}
 	after := *p
 	after.ResourceVersion = resourceVersion
-	after.Allocations = make([]Allocation, 0, len(p.Allocations))
-	for i := range p.Allocations {
-		if !gone[i] {
-			after.Allocations = append(after.Allocations, p.Allocations[i])
-		}
-	}
+	after.Allocations = slices.DeleteFunc(slices.Clone(p.Allocations), func(a Allocation) bool { return gone[a.Key] })
 	return &after
 }
 
 // With is the pool after the patch that writes these entries, as the API server
 // stored it at the given resourceVersion. The pool itself stays as it is.
 func (p *Pool) With(entries []NewEntry, resourceVersion string) *Pool {
-	replaced := make([]Allocation, len(entries))
+	added := make([]Allocation, len(entries))
 	for i := range entries {
-		replaced[i].Key = entries[i].Key
-	}
-	after := p.Without(replaced, resourceVersion)
-	after.noMap = false
-	for i := range entries {
-		e := &entries[i]
-		a := Allocation{Key: e.Key, ContainerID: e.ContainerID, PodRef: e.PodRef, IfName: e.IfName, hasID: true, hasIfName: e.IfName != ""}
+		e, a := &entries[i], &added[i]
+		*a = Allocation{Key: e.Key, ContainerID: e.ContainerID, PodRef: e.PodRef, IfName: e.IfName, hasID: true, hasIfName: e.IfName != ""}
 		a.readOwner()
 		a.place(p)
-		after.Allocations = append(after.Allocations, a)
 	}
+	after := p.Without(added, resourceVersion)
+	after.noMap = false
+	after.Allocations = append(after.Allocations, added...)
 	slices.SortFunc(after.Allocations, byAddress)
 	return after
 }

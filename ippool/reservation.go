@@ -2,7 +2,6 @@ package ippool
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,8 +18,8 @@ type Reservation struct {
 	Problem              Problem
 	Detail               string
 
-	hasIfName bool
-	stored    *unstructured.Unstructured // the object, where there is more to it than whereabouts writes
+	containerID string // whereabouts never sets it to this day
+	hasIfName   bool
 }
 
 // ReadReservation reads a reservation. What cannot be read is in Problem.
@@ -34,8 +33,7 @@ func ReadReservation(o *unstructured.Unstructured) *Reservation {
 	if !isObject {
 		r.Problem, r.Detail = Malformed, "spec is missing"
 	} else {
-		var containerID string // whereabouts never sets it to this day
-		known := map[string]*string{"podref": &r.PodRef, "ifname": &r.IfName, "containerid": &containerID}
+		known := map[string]*string{"podref": &r.PodRef, "ifname": &r.IfName, "containerid": &r.containerID}
 		r.Problem, r.Detail = readFields(spec, known)
 		_, r.hasIfName = spec["ifname"]
 	}
@@ -44,50 +42,24 @@ func ReadReservation(o *unstructured.Unstructured) *Reservation {
 		r.Problem, r.Detail = Malformed, err.Error()
 	}
 	r.IfName = intern(r.IfName)
-	if _, more := spec["containerid"]; more || r.Problem != "" || hasMore(o) {
-		r.stored = o.DeepCopy()
-	}
 	return r
-}
-
-// serverFields are the fields of metadata that the API server sets.
-var serverFields = []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields",
-	"deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"}
-
-// hasMore reports whether an object has more than whereabouts and the API server write.
-func hasMore(o *unstructured.Unstructured) bool {
-	for name := range o.Object {
-		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "spec"}, name) {
-			return true
-		}
-	}
-	metadata, _ := o.Object["metadata"].(map[string]any)
-	for name := range metadata {
-		if name != "namespace" && name != "name" && !slices.Contains(serverFields, name) {
-			return true
-		}
-	}
-	return false
 }
 
 // Ref names the reservation as "<namespace>/<name>".
 func (r *Reservation) Ref() string { return r.Namespace + "/" + r.Name }
 
 // AsNew is the object to create in order to have a reservation again that was
-// deleted: all of it but what the API server sets.
+// deleted, as whereabouts wrote it. It is for reservations without a Problem.
 func (r *Reservation) AsNew() *unstructured.Unstructured {
 	o := reservationObject(r.Namespace, r.Name, r.PodRef)
+	spec := o.Object["spec"].(map[string]any)
 	if r.hasIfName {
-		o.Object["spec"].(map[string]any)["ifname"] = r.IfName
+		spec["ifname"] = r.IfName
 	}
-	if r.stored == nil {
-		return o
+	if r.containerID != "" {
+		spec["containerid"] = r.containerID
 	}
-	whole := r.stored.DeepCopy()
-	for _, field := range serverFields {
-		unstructured.RemoveNestedField(whole.Object, "metadata", field)
-	}
-	return whole
+	return o
 }
 
 // NewReservation is the object that whereabouts' ADD creates for an address

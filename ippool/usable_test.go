@@ -10,10 +10,9 @@ import (
 func TestWhatWhereaboutsRefusesIsSaidAndIsStillANetwork(t *testing.T) {
 	for _, c := range []struct{ name, ipam, says string }{
 		{"an exclude that is nothing", `"range":"10.0.0.0/24","exclude":["10.0.0.300"]`, `exclude "10.0.0.300"`},
-		{"an exclude that is no text", `"range":"10.0.0.0/24","exclude":[5]`, "ipam section"},
+		{"an exclude that is no text", `"range":"10.0.0.0/24","exclude":[5]`, `exclude "5"`},
 		{"a first address outside", `"range":"10.0.1.5-10.0.0.9/24"`, `"10.0.1.5" is no address of 10.0.0.0/24`},
 		{"a first address that is none", `"range":"x-10.0.0.9/24"`, `"x" is no address`},
-		{"a start among ipRanges that is none", `"ipRanges":[{"range":"10.0.0.0/24","range_start":"x"}]`, "ipam section"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := nadOf(`{"ipam":{"type":"whereabouts",` + c.ipam + `}}`)
