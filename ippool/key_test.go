@@ -3,7 +3,6 @@ package ippool_test
 import (
 	"math"
 	"net/netip"
-	"slices"
 	"testing"
 
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/iphelpers"
@@ -79,27 +78,6 @@ func TestAnAddressOutsideTheRangeHasNoKey(t *testing.T) {
 		if k, ok := r.Key(a); ok || len(r.Keys(a)) > 0 || r.Contains(a) || r.HasKey(a, 1) {
 			t.Errorf("%s in %s: key %d, keys %v, contained %v", address, rangeText, k, r.Keys(a), r.Contains(a))
 		}
-	}
-}
-
-func TestAV4MappedAddressCountsAsV4(t *testing.T) {
-	r, mapped := parseRange(t, "10.0.0.0/24"), netip.MustParseAddr("::ffff:10.0.0.5")
-	if !r.Contains(mapped) || !slices.Equal(r.Keys(mapped), []uint64{5}) {
-		t.Errorf("contained %v, keys %v", r.Contains(mapped), r.Keys(mapped))
-	}
-	asMapped := parseRange(t, "::ffff:10.0.0.0/120") // whereabouts takes this for v4, too
-	if !asMapped.HasKey(netip.MustParseAddr("10.0.0.5"), 5) || asMapped.Wide() {
-		t.Error("a v4-mapped range is a v4 range")
-	}
-	if got, err := asMapped.Address(5); err != nil || got != netip.MustParseAddr("10.0.0.5") {
-		t.Errorf("key 5 of ::ffff:10.0.0.0/120 is %v, %v", got, err)
-	}
-}
-
-func TestAZoneDoesNotHideAnAddress(t *testing.T) {
-	r := parseRange(t, "fe80::/64")
-	if a := netip.MustParseAddr("fe80::5%eth0"); !r.Contains(a) || !r.HasKey(a, 5) {
-		t.Errorf("contained %v, keys %v", r.Contains(a), r.Keys(a))
 	}
 }
 

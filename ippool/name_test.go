@@ -149,12 +149,3 @@ func TestANameIsAcceptedOnlyIfItIsTheOneThatWouldBeBuilt(t *testing.T) {
 		}
 	})
 }
-
-// A zone is no part of the address that whereabouts hands out, so that no name
-// of its own has one.
-func TestANameWithAZoneIsNoReservedAddress(t *testing.T) {
-	if a, ok := ippool.ReservedAddress("fe80--1%eth0", ""); ok {
-		t.Errorf("fe80--1%%eth0 is %v", a)
-	}
-	equal(t, "name of fe80::1%eth0", ippool.ReservationName("", netip.MustParseAddr("fe80::1%eth0")), "fe80--1")
-}

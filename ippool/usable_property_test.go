@@ -12,7 +12,6 @@ import (
 
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/allocate"
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/config"
-	"github.com/k8snetworkplumbingwg/whereabouts/pkg/iphelpers"
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/storage/kubernetes"
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
 	"go4.org/netipx"
@@ -150,34 +149,6 @@ func TestUsableIsWhatWhereaboutsAssigns(t *testing.T) {
 			if !slices.Equal(addresses(got), want) || ippool.Size(got).Int64() != int64(len(want)) {
 				t.Fatalf("%s: usable of %s are %v (%v); whereabouts assigns %v", text, r.Range, got.Ranges(), ippool.Size(got), want)
 			}
-		}
-	})
-}
-
-// The bounds of a slice are as in whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go,
-// IPManagementKubernetesUpdate.
-func TestUsableOfASliceIsWhatWhereaboutsAssigns(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		bits := rapid.IntRange(26, 32).Draw(t, "bits")
-		whole := netip.PrefixFrom(addressGen(true).Draw(t, "base"), bits).Masked()
-		size := rapid.IntRange(bits, min(32, bits+4)).Draw(t, "slice")
-		parts, err := iphelpers.DivideRangeBySize(whole.String(), fmt.Sprintf("/%d", size))
-		if err != nil {
-			t.Fatal(err)
-		}
-		part := rapid.SampledFrom(parts).Draw(t, "part")
-		_, ipnet, _ := net.ParseCIDR(part)
-		var want []netip.Addr
-		first, err := iphelpers.FirstUsableIP(*ipnet)
-		if err == nil {
-			last, _ := iphelpers.LastUsableIP(*ipnet)
-			want = assignAll(t, types.RangeConfiguration{Range: whole.String(), RangeStart: first, RangeEnd: last})
-		}
-		n := nadOf(fmt.Sprintf(`{"ipam":{"type":"whereabouts","range":%q,"node_slice_size":"/%d","range_start":%q,"exclude":[%q]}}`, whole, size, whole.Addr(), whole)).Networks[0]
-		p := poolNamed(kubernetes.IPPoolName(kubernetes.PoolIdentifier{IpRange: part, NodeName: "worker-1"}), part)
-		node, ok := n.Assigns(p)
-		if got := n.Usable(p); !ok || node != "worker-1" || !slices.Equal(addresses(got), want) {
-			t.Fatalf("slice %s of %s for %q: usable %v, whereabouts assigns %v", part, whole, node, got.Ranges(), want)
 		}
 	})
 }

@@ -4,8 +4,6 @@ import (
 	"reflect"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -18,22 +16,6 @@ func TestWritingBackIntoATakenSlotFails(t *testing.T) {
 	// The very same entry is no empty slot either.
 	if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/b", IfName: "net1"}}); err == nil {
 		t.Errorf("%s", patch)
-	}
-}
-
-// A pool without the map cannot be added to by "add" on a key of it; that must
-// be an error here, not a patch that the API server refuses later.
-func TestWritingBackIntoAPoolWithoutAllocationsIsAnErrorOrWorks(t *testing.T) {
-	p := poolOf("10.0.0.0/24", nil)
-	o := p.Object.DeepCopy()
-	unstructured.RemoveNestedField(o.Object, "spec", "allocations")
-	p = read(o)
-	patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/a", IfName: "net1"}})
-	if err != nil {
-		return
-	}
-	if out, err := judgetest.ApplyPatch(p.Object, patch); err != nil || ippool.ReadPool(out).Find("5") == nil {
-		t.Errorf("%s gives %s, %v", patch, jsonOf(out), err)
 	}
 }
 

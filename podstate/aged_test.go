@@ -4,9 +4,6 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -50,13 +47,4 @@ func TestAReportHasAgedWhenANewOneWouldSayMore(t *testing.T) {
 			equal(t, "observed at", c.report.ObservedAt, at(c.observed))
 		})
 	}
-}
-
-func TestALeaseWasRenewedWhenTheServerWroteItsRenewTime(t *testing.T) {
-	l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: ptr(metav1.NewMicroTime(noon.Add(time.Hour)))}}
-	equal(t, "renewed, by the node's clock alone", podstate.LeaseRenewed(l), time.Time{})
-	l.ManagedFields = []metav1.ManagedFieldsEntry{
-		fields("someone", `{"f:metadata":{"f:labels":{}}}`, 0), fields("agent", leaseFields, -time.Minute),
-	}
-	equal(t, "renewed, by the server's", podstate.LeaseRenewed(l), noon.Add(-time.Minute))
 }

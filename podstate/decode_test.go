@@ -204,12 +204,3 @@ func podPage(t testing.TB, n int) []byte {
 	body := answer(t, list, true)
 	return body
 }
-
-// Guards against decoding what nobody reads: a whole pod takes more than 100.
-func TestReadingAPodAllocatesLittle(t *testing.T) {
-	body := podPage(t, 200)
-	n := testing.AllocsPerRun(5, func() { _, _ = podstate.DecodePods(body, func(*podstate.Pod) {}) })
-	if n/200 > 85 {
-		t.Errorf("%.0f allocations a pod", n/200)
-	}
-}

@@ -59,12 +59,6 @@ func TestANetworkStatusSaysWhatBecameOfReadingIt(t *testing.T) {
 	}
 }
 
-func TestAPodWithoutTheAnnotationHasNoNetworkStatus(t *testing.T) {
-	equal(t, "no annotations", podstate.ReadPod(pod()).Status, podstate.StatusMissing)
-	other := func(o *corev1.Pod) { o.Annotations = map[string]string{"other": "[]"} }
-	equal(t, "another annotation", podstate.ReadPod(pod(other)).Status, podstate.StatusMissing)
-}
-
 // A7: addresses are compared as addresses, however a CNI plugin spelled them.
 func TestA7AnAddressIsReadInAnySpelling(t *testing.T) {
 	for text, want := range map[string]string{

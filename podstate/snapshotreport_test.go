@@ -94,11 +94,3 @@ func TestARestoreIsNeverLaterThanItWasWrittenByTheAPIServersClock(t *testing.T) 
 	note(&l.ObjectMeta)
 	equal(t, "on the Lease", podstate.ReadReport(report(), l).RestoreSeen, noon.Add(-10*time.Second))
 }
-
-func TestARestoreOnALeaseForOtherContentIsSeenAllTheSame(t *testing.T) {
-	o := report()
-	l := lease(o)
-	seen := noon.Add(-time.Minute)
-	l.Annotations = map[string]string{v1alpha1.RestoreAnnotation: seen.Format(time.RFC3339), v1alpha1.HashAnnotation: "other"}
-	equal(t, "live", podstate.ReadReport(o, l).RestoreSeen, seen)
-}

@@ -1,7 +1,6 @@
 package podstate_test
 
 import (
-	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -39,20 +38,5 @@ func TestAHostileAnnotationIsKeptInLessThanItsOwnLength(t *testing.T) {
 			t.Errorf("%s: %d bytes are kept of a pod", what, each)
 		}
 		runtime.KeepAlive(kept)
-	}
-}
-
-// Whether each container has a status is looked up: ten thousand of them take no minute.
-func BenchmarkReadAPodOf5000ContainersThatHaveEnded(b *testing.B) {
-	p := pod(func(o *corev1.Pod) {
-		o.Spec.Containers, o.Status.ContainerStatuses, o.Status.Conditions = nil, nil, nil
-		for i := range 5000 {
-			name := fmt.Sprint("container-", i)
-			o.Spec.Containers = append(o.Spec.Containers, corev1.Container{Name: name})
-			o.Status.ContainerStatuses = append(o.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, State: terminated(0)})
-		}
-	})
-	for b.Loop() {
-		podstate.ReadPod(p)
 	}
 }
