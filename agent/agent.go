@@ -238,6 +238,9 @@ func (a *Agent) publish(ctx context.Context) error {
 		a.guardedUntil = time.Now().Add(guardEvery)
 	}
 	if !a.published {
+		for len(a.ReportChanges) > 0 {
+			<-a.ReportChanges // the write meets whatever they were
+		}
 		return a.Store.Publish(ctx, a.report)
 	}
 	return a.Store.Renew(ctx)
