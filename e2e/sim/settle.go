@@ -156,7 +156,7 @@ func (s *Simulation) carriedWithoutEntry(ip string) bool {
 
 // mayStay reports whether an entry that nobody has may be there when all is settled.
 func (s *Simulation) mayStay(l leaked) bool {
-	return s.heldForGood(l) || s.isClaimed(l) || s.awaitsTheEarly(l.address().String())
+	return s.heldForGood(l) || s.isClaimed(l) || s.awaitsTheEarly()
 }
 
 // isClaimed reports whether an entry is held because somebody uses its address by another range of the network: a restore
@@ -183,16 +183,17 @@ func (s *Simulation) itemOf(l leaked) *judge.Item {
 	return nil
 }
 
-// awaitsTheEarly reports whether an address is kept for an hour because of machines that came after a restore and went
+// awaitsTheEarly reports whether every address is kept for an hour because of machines that came after a restore and went
 // before it was noticed: nothing distinguishes them from what the restore has lost.
-func (s *Simulation) awaitsTheEarly(ip string) bool {
+func (s *Simulation) awaitsTheEarly() bool {
 	if s.plan.Serve || s.last == nil { // serve does not say what it waits for
 		return slices.Contains(slices.Collect(maps.Values(s.early)), true)
 	}
-	return slices.ContainsFunc(s.last.Refused, func(x reconciler.Refused) bool { return x.Text() == ip && x.Why == reconciler.EtcdRestored }) &&
-		s.last.Restore != nil && !slices.ContainsFunc(s.last.Restore.Awaiting, func(name string) bool {
-		return !s.early[name] && s.last.Judgement.Observation.Nodes[name] == nil // one that is there has yet to report
-	})
+	// What the last pass holds for a node that has just joined is not refused, and waits all the same.
+	return s.last.Restore != nil && len(s.last.Restore.Awaiting) > 0 &&
+		!slices.ContainsFunc(s.last.Restore.Awaiting, func(name string) bool {
+			return !s.early[name] && s.last.Judgement.Observation.Nodes[name] == nil // one that is there has yet to report
+		})
 }
 
 // heldForGood reports whether what an entry is held for still holds: no pod says which
