@@ -81,9 +81,9 @@ func TestFind_FirstSourceThatExists(t *testing.T) {
 func TestFind_FileBelowWhatIsNoFolder(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "cron-schedule"), "not a folder")
-	for _, s := range []Schedule{{}, {File: filepath.Join(dir, "cron-schedule", "config")}} {
+	for _, s := range []*Schedule{{}, {File: filepath.Join(dir, "cron-schedule", "config")}} {
 		if source, expression, err := s.find(); source != SourceDefault || expression != Default || err != nil {
-			t.Errorf("%+v: got %q from %s, %v", s, expression, source, err)
+			t.Errorf("file %q: got %q from %s, %v", s.File, expression, source, err)
 		}
 	}
 }
