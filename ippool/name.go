@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // whereabouts' own functions for names are in a package that imports client-go, which judging must not, and print
@@ -160,8 +158,28 @@ func ParsePodRef(text string) (PodRef, error) {
 	return PodRef{ns, name, uid}, nil
 }
 
-func isLabel(name string) bool     { return len(validation.IsDNS1123Label(name)) == 0 }
-func isSubdomain(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
+// isSubdomain and isLabel are IsDNS1123Subdomain and IsDNS1123Label of k8s.io/apimachinery/pkg/util/validation without
+// their regular expressions, which would take most of the time that reading a pool takes.
+func isSubdomain(name string) bool {
+	for part := range strings.SplitSeq(name, ".") {
+		if !isDNSPart(part) {
+			return false
+		}
+	}
+	return len(name) <= 253
+}
+
+func isLabel(name string) bool { return len(name) <= 63 && isDNSPart(name) }
+
+func isDNSPart(part string) bool {
+	for i := range len(part) {
+		c := part[i]
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' && i > 0 && i < len(part)-1) {
+			return false
+		}
+	}
+	return part != ""
+}
 
 func (r PodRef) String() string {
 	if r.UID != "" {
