@@ -29,6 +29,9 @@ const (
 	// a write that failed.
 	retryAfter   = 2 * time.Second
 	rewriteAfter = 5 * time.Second
+	// finalTimeout limits the last inspection and the report of it: less than the grace
+	// period of the DaemonSet.
+	finalTimeout = 4 * time.Second
 	// guardEvery is the pause between two checks of the admission policy.
 	guardEvery = 10 * time.Minute
 )
@@ -84,8 +87,9 @@ type Agent struct {
 	frequentUntil time.Time
 }
 
-// Run inspects and publishes until the context ends. Every failure is logged and retried;
-// none ends it.
+// Run inspects and publishes until the context ends, and then once more, so that the next
+// agent on this node finds the state at the end of this one. Every failure is logged and
+// retried; none ends it.
 func (a *Agent) Run(ctx context.Context) {
 	load := func(ctx context.Context) (bool, error) { return a.load(ctx), nil }
 	if wait.PollUntilContextCancel(ctx, retryAfter, true, load) != nil {
@@ -104,6 +108,9 @@ func (a *Agent) Run(ctx context.Context) {
 		default:
 		}
 	}
+	final, stop := context.WithTimeout(context.WithoutCancel(ctx), finalTimeout)
+	defer stop()
+	a.inspectAndPublish(final)
 }
 
 // wait waits for a reason to inspect again.

@@ -133,7 +133,7 @@ func (ni *NodeInspector) inspectCached(inspection *Inspection, entries map[strin
 		}
 		t.attachedSince = entry.Since
 		t.last = v1alpha1.Sandbox{ID: id, Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID, Addresses: entry.Addresses}
-		inspection.Attachments = append(inspection.Attachments, t.attachment(t.closedHere(netns.closed(entry.NetNS))))
+		inspection.Attachments = append(inspection.Attachments, t.attachment(t.closedHere(netns.closed(entry.NetNS, false))))
 	}
 }
 
@@ -145,7 +145,7 @@ func (ni *NodeInspector) inspectVanished(inspection *Inspection, entries map[str
 		if t.listed || entries[id] != nil {
 			continue
 		}
-		closed := t.closedHere(netns.closed(t.netnsPaths()))
+		closed := t.closedHere(netns.closed(t.netnsPaths(), false))
 		if !knownOpen(closed) {
 			delete(ni.tracked, id)
 			inspection.Closed[id] = closed != nil

@@ -16,6 +16,9 @@ import (
 type netnsDirs struct {
 	dirs     map[string]os.FileInfo // those of NetNSDirs that exist, by path
 	nodeDirs []os.FileInfo          // those that were found to be the node's
+	// mounts are those in which namespaces of sandboxes that run are mounts, plain those in which one is a
+	// file: there mounts of the node do not reach this process.
+	mounts, plain []os.FileInfo
 }
 
 // findNetNSDirs finds the folders that hold the namespace of a sandbox that runs. A folder
@@ -41,6 +44,11 @@ func (ni *NodeInspector) findNetNSDirs(listed []cri.Sandbox) *netnsDirs {
 		if !n.isNodeDir(dir) {
 			n.nodeDirs = append(n.nodeDirs, dir)
 		}
+		if isNamespace(path) {
+			n.mounts = append(n.mounts, dir)
+		} else {
+			n.plain = append(n.plain, dir)
+		}
 	}
 	// A folder without the namespace of a sandbox that runs proves nothing.
 	n.nodeDirs = slices.DeleteFunc(slices.Clone(n.nodeDirs), func(f os.FileInfo) bool { return contains(incomplete, f) })
@@ -56,9 +64,16 @@ func contains(dirs []os.FileInfo, dir os.FileInfo) bool {
 	return slices.ContainsFunc(dirs, func(d os.FileInfo) bool { return os.SameFile(d, dir) })
 }
 
+// isLeftover reports whether a path is the file of a namespace that was unmounted: a plain file, where
+// those of all sandboxes that run are mounts, and mounts that the node makes reach this process.
+func (n *netnsDirs) isLeftover(path string, dir os.FileInfo) bool {
+	return n.isNodeDir(dir) && contains(n.mounts, dir) && !contains(n.plain, dir) && !isNamespace(path) && seesMounts(filepath.Dir(path))
+}
+
 // closed reports whether the namespaces at these paths are all gone (true), one of
-// them exists (false), or neither is known (nil). A file on which a namespace was mounted counts as one that exists.
-func (n *netnsDirs) closed(paths []string) *bool {
+// them exists (false), or neither is known (nil). The file of one that was unmounted is gone only for a sandbox
+// that the runtime lists: one that lost its state, and its mounts, may have left it running.
+func (n *netnsDirs) closed(paths []string, listed bool) *bool {
 	if len(paths) == 0 {
 		return nil
 	}
@@ -70,6 +85,7 @@ func (n *netnsDirs) closed(paths []string) *bool {
 			continue
 		}
 		switch _, err := os.Lstat(path); {
+		case err == nil && listed && n.isLeftover(path, dir):
 		case err == nil:
 			return &open
 		case !errors.Is(err, fs.ErrNotExist) || !n.isNodeDir(dir):

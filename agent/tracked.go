@@ -77,7 +77,7 @@ func (ni *NodeInspector) describeSandbox(s cri.Sandbox, entry *cnicache.Entry, n
 		paths = entry.NetNS
 	}
 	if out.NetworkClosed == nil {
-		out.NetworkClosed = netns.closed(paths)
+		out.NetworkClosed = netns.closed(paths, true)
 	}
 	out.NetworkClosed = t.closedHere(out.NetworkClosed)
 	switch {

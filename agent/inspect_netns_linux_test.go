@@ -1,0 +1,55 @@
+package agent_test
+
+import (
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+)
+
+// An unmounted namespace leaves its plain file behind. It is closed where the namespaces of sandboxes that run are
+// mounts, and mounts of the node reach the agent. Where they do not, a plain file may be a namespace.
+func TestAPlainFileIsNoNamespaceBesideMounts(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root may mount")
+	}
+	for says, c := range map[string]struct {
+		mount, private, plain bool
+		want                  string
+	}{
+		"beside a mount":                              {mount: true, want: "closed"},
+		"beside plain files":                          {want: "open"},
+		"beside a mount and a plain file":             {mount: true, plain: true, want: "open"},
+		"beside a mount that the agent made or found": {mount: true, private: true, want: "open"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			n := newNode(t, critest.CRIO)
+			mount := func(from, to string, flags uintptr) {
+				t.Helper()
+				if err := syscall.Mount(from, to, "", flags, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mount(n.netns, n.netns, syscall.MS_BIND)
+			t.Cleanup(func() { _ = syscall.Unmount(n.netns, syscall.MNT_DETACH) })
+			propagation := uintptr(syscall.MS_SHARED)
+			if c.private {
+				propagation = syscall.MS_PRIVATE
+			}
+			mount("", n.netns, propagation)
+			gone, runs, other := web("1a"), web("2b"), web("3c")
+			gone.NotReady = true
+			gone.NetNS, runs.NetNS, other.NetNS = n.namespace("a"), n.namespace("b"), n.namespace("c")
+			if c.mount {
+				mount("/proc/self/ns/net", runs.NetNS, syscall.MS_BIND)
+			}
+			all := []critest.Sandbox{gone, runs}
+			if c.plain {
+				all = append(all, other)
+			}
+			n.runs(all...)
+			equal(t, "network", networkState(n.sandbox(gone.ID).NetworkClosed), c.want)
+		})
+	}
+}
