@@ -142,7 +142,7 @@ func TestARunInAPodIsRecordedAndOneByHandIsNot(t *testing.T) {
 	i := &statusStage{stage: s}
 	kubeconfig := s.applied(t, "../deploy/cronjob")
 	s.up(t, "worker-1", "live", blue)
-	product(t, "run", "--kubeconfig", kubeconfig).exits(t, 0)
+	product(t, "run", "--kubeconfig", kubeconfig, "--reconciler-namespace", "kube-system").exits(t, 0)
 	equal(t, "what a run by hand recorded", i.annotation(t, kube.PassLease, kube.PassAnnotation), "")
 
 	binary := shipped.program(t, "ip-reconcile")
@@ -152,7 +152,6 @@ func TestARunInAPodIsRecordedAndOneByHandIsNot(t *testing.T) {
 	out := i.runStatus(t, s.Kubeconfig())
 	out.exits(t, 0)
 	contains(t, "status", unwrapped(out.stdout), `✓ CronJob kube-system/ip-reconcile runs at "*/15 * * * *"`, "✓ The last pass succeeded", "next is due at", "– There are no node agents")
-
 }
 
 // A fault is planted in an installation that is healthy, and taken away again. What status makes of all that it reads is
