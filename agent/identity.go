@@ -39,7 +39,7 @@ type Confirmer struct {
 // kubelet writes there some time after a boot. It is an error if the Node object could not
 // be read, or has another boot id: kubelet has not updated it yet after a boot, or it is
 // another machine. Where there is no Node object, or none that the agent may read, before,
-// the node's report, stands in for it if it is of this boot. Where that has no boot id either,
+// the node's report, stands in for it if it is of this boot. Where neither has a boot id,
 // nothing is known, and the Identity is empty.
 func (c *Confirmer) Identity(ctx context.Context, before *v1alpha1.SandboxReport) (Identity, error) {
 	if c.confirmed != nil {
@@ -54,7 +54,7 @@ func (c *Confirmer) Identity(ctx context.Context, before *v1alpha1.SandboxReport
 	case hidden && before.BootID == c.BootID:
 		c.confirmed = &Identity{BootID: before.BootID, Machine: before.Machine}
 		return *c.confirmed, nil
-	case hidden && before.BootID == "":
+	case (hidden || err == nil && node.BootID == "") && before.BootID == "":
 		return Identity{}, nil
 	case err != nil:
 		return Identity{}, err

@@ -38,6 +38,7 @@ func TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID(t *testing.T) {
 		"the Node has its boot id":            {node: here, before: of(""), want: here},
 		"the Node was booted otherwise":       {node: agent.Identity{BootID: "boot-0", Machine: machine}, before: of("boot-1"), says: `booted as "boot-0"`},
 		"the Node has none yet":               {before: of("boot-1"), says: `booted as ""`},
+		"the Node has none, nor had before":   {before: of("")},
 		"the API server is away":              {err: errors.New("away"), before: of("boot-1"), says: "away"},
 		"no right, a report of this boot":     {err: forbidden, before: of("boot-1"), want: here},
 		"no right, a report of another boot":  {err: forbidden, before: of("boot-0"), says: "no right"},
