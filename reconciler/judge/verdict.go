@@ -77,9 +77,6 @@ func judge(e *Evidence) Judged {
 	return stale.stale(e)
 }
 
-// message is the verdict as a sentence.
-func (j *Judged) message(e *Evidence) string { return e.fill(j.decided().say) }
-
 // decided is the row that gave the verdict.
 func (j *Judged) decided() *rule { return cmp.Or(j.against, j.row) }
 
