@@ -90,11 +90,7 @@ func (s *stage) loseRecords(t *testing.T, pools int) {
 		check(t, err)
 	}
 	check(t, fill.Etcd(s.AskEtcd).Clear(t.Context(), "/registry/whereabouts.cni.cncf.io/overlappingrangeipreservations/"))
-	for deadline := time.Now().Add(time.Minute); len(s.contents(t).withoutUIDs()) > 0; time.Sleep(50 * time.Millisecond) { // its watch tells the API server
-		if time.Now().After(deadline) {
-			t.Fatalf("%d are left", len(s.contents(t).withoutUIDs()))
-		}
-	}
+	eventuallyWithin(t, time.Minute, "what the API server's watch tells it is gone", func() bool { return len(s.contents(t).withoutUIDs()) == 0 })
 }
 
 // TestMeasure_RecoverInAFewHolds writes back what made-up reports
