@@ -129,6 +129,7 @@ spec: {policyName: protect, validationActions: [Deny]}
 // protectPools has a policy deny that entry 1 is removed, and returns its file.
 func (s *stage) protectPools(t *testing.T) (file string) {
 	t.Helper()
+	s.Dispose()
 	file = filepath.Join(t.TempDir(), "policy.yaml")
 	check(t, os.WriteFile(file, []byte(protectingPolicy), 0o600))
 	s.mustKubectl(t, "apply", "-f", file)

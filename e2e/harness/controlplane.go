@@ -41,7 +41,7 @@ type ControlPlane struct {
 
 	mu        sync.Mutex // for what a fault test stops and starts
 	etcd, api *process
-	disturbed bool  // its servers were stopped, or have been joined by another
+	disturbed bool  // no other test may have it: its servers were stopped, or joined by another
 	audited   int64 // how long their audit log was before it
 }
 
@@ -206,6 +206,14 @@ func waitAnswers(ctx context.Context, client kubernetes.Interface, api *process)
 		return fmt.Errorf("%s did not get ready: %w (last answer: %v); its log ends with:\n%s", api.name, err, last, tail(api.log)) //nolint:errorlint // nil where nothing answered
 	}
 	return nil
+}
+
+// Dispose keeps the control plane from being given to another test, for one that changes what an API server keeps
+// beside etcd: an admission policy stays in force for up to a second after it was deleted.
+func (c *ControlPlane) Dispose() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.disturbed = true
 }
 
 // StopAPI ends the API server as a crash would.
