@@ -68,7 +68,7 @@ func addressesIn(t testing.TB, ranges []string) (all []netip.Addr) {
 // publishedSchemas are the schemas of the documents by their kind, by which fields that
 // they do not know are errors.
 var publishedSchemas = sync.OnceValues(func() (map[string]*jsonschema.Resolved, error) {
-	text, err := os.ReadFile("../docs/schema/output-v1.json")
+	text, err := os.ReadFile("../docs/reference/schema/output-v1.json")
 	if err != nil {
 		return nil, err
 	}

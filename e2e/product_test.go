@@ -258,7 +258,7 @@ func (o *outcome) read(t testing.TB) {
 	if s := schemas[kind]; s == nil {
 		t.Errorf("the published schema has no kind %q", kind)
 	} else if err := s.Validate(whole); err != nil {
-		t.Errorf("what was printed is not as docs/schema/output-v1.json says: %v", err)
+		t.Errorf("what was printed is not as docs/reference/schema/output-v1.json says: %v", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func valid(t *testing.T, args []string, out string) {
 	}
 	kind, _ := document["kind"].(string)
 	if err := strictSchema(t, kind).Validate(document); err != nil {
-		t.Errorf("%v prints what is not in docs/schema/output-v1.json: %v", args, err)
+		t.Errorf("%v prints what is not in docs/reference/schema/output-v1.json: %v", args, err)
 	}
 }
 
@@ -49,7 +49,7 @@ func strictSchema(t *testing.T, kind string) *jsonschema.Resolved {
 
 // strictSchemas reads them once: every document of every test is checked.
 var strictSchemas = sync.OnceValues(func() (map[string]*jsonschema.Resolved, error) {
-	text, err := os.ReadFile("../../docs/schema/output-v1.json")
+	text, err := os.ReadFile("../../docs/reference/schema/output-v1.json")
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 // Package document is what the commands print as JSON or YAML. Its names are a contract:
 // scripts read them. Fields are added, and never removed or given another meaning, within
-// an apiVersion; docs/schema has the JSON Schema, which is made of these types.
+// an apiVersion; docs/reference/schema has the JSON Schema, which is made of these types.
 //
 // document.go has what all kinds share, check.go and rows.go what check, run and recover print,
 // pools.go, explain.go and status.go the rest.

@@ -13,7 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-const schemaFile = "../../../docs/schema/output-v1.json"
+const schemaFile = "../../../docs/reference/schema/output-v1.json"
 
 // kinds are the documents by their kind.
 func kinds() map[string]reflect.Type {
@@ -90,7 +90,7 @@ func each(s *jsonschema.Schema, f func(*jsonschema.Schema)) {
 	}
 }
 
-// docs/schema/output-v1.json is written by this test where UPDATE_DOCS is set, as 'make generate' does. Its diff shows
+// docs/reference/schema/output-v1.json is written by this test where UPDATE_DOCS is set, as 'make generate' does. Its diff shows
 // what a change breaks.
 func TestThePublishedSchemaIsThatOfTheDocuments(t *testing.T) {
 	text, err := json.MarshalIndent(schema(t), "", "  ")
@@ -105,6 +105,6 @@ func TestThePublishedSchemaIsThatOfTheDocuments(t *testing.T) {
 		return
 	}
 	if got, err := os.ReadFile(schemaFile); err != nil || string(got) != string(text) {
-		t.Errorf("docs/schema/output-v1.json is not what the documents are (%v): run 'make generate'", err)
+		t.Errorf("docs/reference/schema/output-v1.json is not what the documents are (%v): run 'make generate'", err)
 	}
 }
