@@ -135,8 +135,8 @@ mutants: ## Break the product on purpose, in one place at a time, and see that a
 	@$(GO) run ./internal/mutants $(if $(RUN),-run "$(RUN)")
 
 .PHONY: beside
-beside: ## Play situations in a whole cluster with ours and with upstream's reconciler, and write the table in docs/beside-upstream.md
-	@mkdir -p bin && cd e2e && IP_RECONCILE_TABLE=$(CURDIR)/docs/beside-upstream.md $(GO) test -count=1 -timeout 90m -parallel 3 -v -tags cluster -run '^TestBesideUpstream$$' . > ../bin/beside.log || { tail -n 50 ../bin/beside.log; exit 1; }
+beside: ## Play situations in a whole cluster with ours and with upstream's reconciler, and write the table in docs/explain/comparison.md
+	@mkdir -p bin && cd e2e && IP_RECONCILE_TABLE=$(CURDIR)/docs/explain/comparison.md $(GO) test -count=1 -timeout 90m -parallel 3 -v -tags cluster -run '^TestBesideUpstream$$' . > ../bin/beside.log || { tail -n 50 ../bin/beside.log; exit 1; }
 
 .PHONY: cluster
 cluster: build ## Run such a cluster with two workers until Ctrl-C, to look at and to play with
@@ -185,12 +185,12 @@ image: ## Build the container image with docker, tagged with the version, and th
 	docker build -t $(IMAGE)-drop-in:$(VERSION) --target drop-in --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) -f deploy/Dockerfile .
 
 .PHONY: bench
-bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/performance.md (WORK="10000 adds" for some of it)
+bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/explain/performance.md (WORK="10000 adds" for some of it)
 	$(BUILD) -o bin/bench/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
 	cd e2e && $(BUILD) -o ../bin/bench/ ./bench/cmd/...
 	cd e2e && ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json $(WORK)
 	$(if $(WORK),,cd e2e && taskset -c 0 ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json one-core)
-	cd e2e && ../bin/bench/bench report -programs ../bin/bench -results ../bin/bench/results.json ../docs/performance.md
+	cd e2e && ../bin/bench/bench report -programs ../bin/bench -results ../bin/bench/results.json ../docs/explain/performance.md
 
 .PHONY: bench-go
 bench-go: ## Run Go's benchmarks of judging, decoding and patches, into bin/bench/gobench.txt for benchstat

@@ -73,7 +73,7 @@ func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
 // unwrapped undoes the breaking of lines.
 func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// What docs/threat-model.md takes for granted of whoever may edit a namespace.
+// What docs/explain/threat-model.md takes for granted of whoever may edit a namespace.
 func TestWhatAUserWithTheRoleEditCanWrite(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")

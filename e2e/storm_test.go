@@ -111,7 +111,7 @@ func (l *ledger) isLive(id string) bool {
 // its pool, and its reservation is there all the time. Between ADD's return and
 // the revision that is read after it nothing is missed: an entry that is gone
 // by then is gone in the first version that is checked. Where no version until then
-// had it, whereabouts itself has lost it (see docs/safety.md): such a holding is in
+// had it, whereabouts itself has lost it (see docs/explain/safety.md): such a holding is in
 // unwritten, and its entry is checked from the version on that a repair has made.
 func (l *ledger) check(pools, reservations *history, now uint64) (freed, bare []error, unwritten []*holding) {
 	l.mu.Lock()

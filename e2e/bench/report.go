@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Report writes what the book has into docs/performance.md, each table between its own
+// Report writes what the book has into docs/explain/performance.md, each table between its own
 // two markers: the text around them is written by hand.
 func Report(b *Book, programs, page string) error {
 	text, err := os.ReadFile(page)

@@ -12,7 +12,7 @@ import (
 )
 
 func TestAReportLeavesWhatIsWrittenByHand(t *testing.T) {
-	before, err := os.ReadFile("../../docs/performance.md")
+	before, err := os.ReadFile("../../docs/explain/performance.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func document() string {
 	b.WriteString(`# Verdicts
 
 Generated from the verdict table (reconciler/judge/table.go) by ` + "`make generate`" + `. What the words mean, and why the rows are in this
-order, is in [design.md](design.md).
+order, is in [design.md](explain/design.md).
 
 The first row that matches decides. ` + "`ip-reconcile explain`" + ` prints the row by its name. A pod is *finished* (Failed or Succeeded), else
 *terminating* (deletionTimestamp), else *Pending*, else *live*; *none* is no pod by that name. A *proven* verdict may be released at

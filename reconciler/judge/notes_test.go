@@ -51,9 +51,13 @@ func TestNotes_AnotherClusterOnTheSamePools(t *testing.T) {
 // What docs say a test shows is a claim where the test is gone. A name may be the beginning of several, as for go test -run.
 func TestDocs_EveryTestThatTheyNameIsThere(t *testing.T) {
 	const root = "../.."
-	pages, err := filepath.Glob(filepath.Join(root, "docs/*.md"))
-	if err != nil || len(pages) == 0 {
-		t.Fatal(pages, err)
+	var pages []string
+	for _, pattern := range []string{"docs/*.md", "docs/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
 	}
 	there, named := keysOf(testsUnder(t, root)), 0
 	for _, page := range pages {

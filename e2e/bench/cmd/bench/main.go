@@ -60,7 +60,7 @@ func report(args []string) error {
 		return err
 	}
 	if flags.NArg() != 1 {
-		return errors.New("name one page, such as ../docs/performance.md")
+		return errors.New("name one page, such as ../docs/explain/performance.md")
 	}
 	return bench.Report(b.Book, b.Programs, flags.Arg(0))
 }
