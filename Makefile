@@ -175,7 +175,7 @@ generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1,
 	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestThePublishedSchemaIsThatOfTheDocuments$$' ./internal/cli/document
 
 .PHONY: tickets
-tickets: ## Play the tickets of docs/tickets.md in a whole cluster, and write what each command prints there
+tickets: ## Play the tickets of docs/operate/tickets.md in a whole cluster, and write what each command prints there
 	@cd e2e && UPDATE_DOCS=1 $(GO) test -count=1 -timeout 20m -tags cluster -run '^TestEachTicketIsAnsweredByOneCommand$$' .
 
 .PHONY: image

@@ -21,7 +21,7 @@ func ruleFile(t *testing.T, dir string) {
 		rules = append(rules, map[string]any{"alert": a.name, "expr": a.expression, "for": a.wait, "labels": map[string]any{"severity": a.severity}})
 	}
 	if len(rules) < 10 {
-		t.Fatalf("docs/metrics.md has %d alerts", len(rules))
+		t.Fatalf("docs/operate/metrics.md has %d alerts", len(rules))
 	}
 	file := map[string]any{"groups": []any{map[string]any{"name": "ip-reconcile", "rules": rules}}}
 	check(t, os.WriteFile(filepath.Join(dir, "rules.json"), try(json.Marshal(file)).must(t), 0o600))

@@ -16,7 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// Each ticket of docs/tickets.md is played in one cluster, and its command prints what
+// Each ticket of docs/operate/tickets.md is played in one cluster, and its command prints what
 // the document shows.
 func TestEachTicketIsAnsweredByOneCommand(t *testing.T) {
 	t.Parallel()
@@ -93,9 +93,9 @@ func (i *installation) playNothingIsFreed(t *testing.T, d *tickets) {
 }
 
 // ticketsDoc is written by the scenario where UPDATE_DOCS is set.
-const ticketsDoc = "../docs/tickets.md"
+const ticketsDoc = "../docs/operate/tickets.md"
 
-// tickets are the answers in docs/tickets.md: by the title of each section the command
+// tickets are the answers in docs/operate/tickets.md: by the title of each section the command
 // and what it prints.
 type tickets struct {
 	text     string
@@ -129,7 +129,7 @@ func (d *tickets) run(t *testing.T, s *stage, title string, code int) {
 	t.Helper()
 	a, known := d.answers[title]
 	if !known {
-		t.Fatalf("docs/tickets.md has no ticket %q", title)
+		t.Fatalf("docs/operate/tickets.md has no ticket %q", title)
 	}
 	d.answered[title] = true
 	args := strings.Fields(strings.TrimPrefix(a.command, "ip-reconcile "))
@@ -141,7 +141,7 @@ func (d *tickets) run(t *testing.T, s *stage, title string, code int) {
 		return
 	}
 	if got, want := withoutChance(out.stdout), withoutChance(a.output); got != want {
-		t.Errorf("%q: the command prints\n%s\nand docs/tickets.md says\n%s", title, got, want)
+		t.Errorf("%q: the command prints\n%s\nand docs/operate/tickets.md says\n%s", title, got, want)
 	}
 }
 

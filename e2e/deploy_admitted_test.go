@@ -309,7 +309,7 @@ func TestTheDocumentedStepsBeforeHelmMakeNothingThatTheChartMakes(t *testing.T) 
 	t.Parallel()
 	blocks := helmBlocks(t)
 	if len(blocks) < 2 {
-		t.Fatalf("README.md and docs/install.md have %d blocks with helm install", len(blocks))
+		t.Fatalf("README.md and docs/install/README.md have %d blocks with helm install", len(blocks))
 	}
 	for _, block := range blocks {
 		install := regexp.MustCompile(`helm install .* -n (\S+) (.*)`).FindStringSubmatch(block)

@@ -62,7 +62,7 @@ func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
 
 func TestTheDocsAndTheChartHaveTheSameAlerts(t *testing.T) {
 	t.Parallel()
-	equal(t, "the alerts in docs/metrics.md", documentedAlerts(t), chartsAlerts(t))
+	equal(t, "the alerts in docs/operate/metrics.md", documentedAlerts(t), chartsAlerts(t))
 }
 
 // Terminating ends by itself, or becomes StuckTerminating.
@@ -126,7 +126,7 @@ func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 			}
 		}
 	}
-	for _, file := range []string{"../docs/install.md", "../deploy/whereabouts/README.md"} {
+	for _, file := range []string{"../docs/install/README.md", "../deploy/whereabouts/README.md"} {
 		for _, image := range regexp.MustCompile(`set image \S+ \S+=(\S+)`).FindAllStringSubmatch(string(try(os.ReadFile(file)).must(t)), -1) {
 			contains(t, "what replaces whereabouts' image in "+file, image[1], "/ip-reconcile-drop-in:")
 		}

@@ -103,7 +103,7 @@ func releases(t *testing.T, m *Metrics, proof string, within float64) (n, all ui
 	return 0, 0
 }
 
-// The objectives are those of docs/metrics.md, by the default --confirm-after.
+// The objectives are those of docs/operate/metrics.md, by the default --confirm-after.
 func TestWhatIsReleasedIsCountedByHowLongItWasStale(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: 15 * time.Minute}, func(t *testing.T, s *Server) {

@@ -19,7 +19,7 @@ func TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence(t *testing.T) {
 				w.is(func() { w.away, w.up = true, time.Time{} }, away) // nobody renews: 3 s later they are nobody's
 				w.is(func() { w.away = false }, time.Second)
 				equal(t, "it is raised, or still is", g.Restoring(), true)
-				w.is(func() {}, 16*time.Second) // what the agents need, by docs/restore.md
+				w.is(func() {}, 16*time.Second) // what the agents need, by docs/operate/restore.md
 				equal(t, "it stands for as long as the agents need", g.Restoring(), true)
 				g.outcomes(t, nil)
 			})

@@ -34,7 +34,7 @@ func (p *Probe) paused(context.Context) (line, error) {
 func (p *Probe) restore(context.Context) (line, error) {
 	for _, g := range p.plan.Standing {
 		if g.Why == reconciler.EtcdRestored {
-			return fail("ip-reconcile check", "A restore of etcd stands against releases: %s. docs/restore.md has what to do.", g.Detail)
+			return fail("ip-reconcile check", "A restore of etcd stands against releases: %s. docs/operate/restore.md has what to do.", g.Detail)
 		}
 	}
 	return ok("No restore of etcd stands against releases.")

@@ -213,7 +213,7 @@ func (w *workload) pods() string {
 	return kubectl(w.Namespace, "get pods -l %s -o wide", labels.FormatLabels(w.Labels))
 }
 
-// stopCompeting is what docs/install.md and deploy/whereabouts say.
+// stopCompeting is what docs/install/README.md and deploy/whereabouts say.
 func (w *workload) stopCompeting() string {
 	switch w.Kind {
 	case "DaemonSet":
