@@ -150,8 +150,9 @@ cluster-down: ## End the cluster of 'make cluster', and remove what killed ones 
 LINT_TAGS ?= slow
 
 .PHONY: lint
-lint: ## Run gofmt, go vet with all build tags, and golangci-lint
+lint: ## Run gofmt, the checks of words in internal/style, go vet with all build tags, and golangci-lint
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
+	$(GO) test -count=1 ./internal/style
 	$(GO) vet ./...
 	cd e2e && $(GO) vet ./... && $(GO) vet -tags $(E2E_TAGS) ./...
 	$(GO) run $(GOLANGCI_LINT) run ./...
