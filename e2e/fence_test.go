@@ -127,7 +127,7 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		check(t, err)
 		_, wait := s.adds(t, "web", 2, blue)
 		leader.Lower(t.Context())
-		eventually(t, "the other to see that it is over", func() bool { return other.State().EndedByPeer })
+		eventually(t, "the other to see that it is over", func() bool { return other.State().IsEndedByPeer })
 		other.Lower(t.Context())
 		equal(t, "pods", len(wait()), 2)
 		for _, l := range try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})).must(t).Items {

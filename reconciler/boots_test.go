@@ -23,7 +23,7 @@ func TestABootThatARestoreBroughtBackProvesNothing(t *testing.T) {
 		return Node("worker-2", append(edits, Booted(boot), OnMachine(MachineOf("worker-2")))...)
 	}
 	p := newProcess(t, atOnce)
-	p.Restores = &memoryStore{}
+	p.RestoreStore = &memoryStore{}
 	p.pass(0, usual, node("second"), reports("second"), revision(100))
 	p.pass(minute, usual, node("second"), reports("second"), revision(90))
 	p.pass(2*minute, usual, node("first"), reports("second"), revision(91))
@@ -48,7 +48,7 @@ func TestABootThatANodeReportsAfterARestoreIsBelieved(t *testing.T) {
 			written(name, writtenAfter, FromBoot("boot of "+name), FromMachine(MachineOf(name)), RenewedAt(Now.Add(writtenAfter))))
 	}
 	p, store := newProcess(t, atOnce), &memoryStore{}
-	p.Restores = store
+	p.RestoreStore = store
 	p.pass(0, node("silent", 0), node("worker-1", 0), revision(100))
 	p.pass(minute, node("silent", 0), node("worker-1", 0), revision(90))
 	for _, c := range []struct {

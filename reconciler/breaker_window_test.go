@@ -160,16 +160,16 @@ func TestWhatTheBreakerCountsIsAskedWithoutChangingIt(t *testing.T) {
 			same(t, "error", err, nil)
 			return state
 		}
-		if got := state(s.reconciler(t)); got.Made != 15 || got.Of != 15 || !got.Shared {
+		if got := state(s.reconciler(t)); got.Releases != 15 || got.Of != 15 || !got.IsShared {
 			t.Errorf("got %+v", got)
 		}
 		alone := s.reconciler(t)
-		alone.Window = nil
-		if got := state(alone); got.Shared || got.Made != 0 {
+		alone.BreakerStore = nil
+		if got := state(alone); got.IsShared || got.Releases != 0 {
 			t.Errorf("where nothing is shared: %+v", got)
 		}
 		time.Sleep(61 * time.Minute)
-		same(t, "an hour later", state(s.reconciler(t)).Made, 0)
+		same(t, "an hour later", state(s.reconciler(t)).Releases, 0)
 		same(t, "kept", s.kept, kept)
 	})
 }

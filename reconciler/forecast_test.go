@@ -81,8 +81,8 @@ func TestEveryGateAgainstAReleaseIsNamed(t *testing.T) {
 func TestWhatStandsAgainstAPoolIsNamedWithNothingStaleThere(t *testing.T) {
 	p := newProcess(t, quarter)
 	plan := p.forecast(0, UsualPool, UsualPod(Carrying("10.0.0.5")), paused, pausedPool)
-	if len(plan.Standing) != 2 || plan.Standing[0].Pool != "" || plan.Standing[1].Pool != "kube-system/10.0.0.0-24" {
-		t.Errorf("got %+v", plan.Standing)
+	if len(plan.CommonGates) != 2 || plan.CommonGates[0].Pool != "" || plan.CommonGates[1].Pool != "kube-system/10.0.0.0-24" {
+		t.Errorf("got %+v", plan.CommonGates)
 	}
 }
 
@@ -98,7 +98,7 @@ func manyLeaks(n int) Part {
 func TestThePlanCountsWhatOthersReleasedAndWritesNothing(t *testing.T) {
 	store := &memoryStore{text: fmt.Sprintf(`[{"at":%q,"count":15,"of":30}]`, Now.Format(time.RFC3339))}
 	p := newProcess(t, Options{})
-	p.Window = store
+	p.BreakerStore = store
 	before := store.text
 	plan := p.forecast(time.Minute, manyLeaks(15))
 	if got := gates(plan); !slices.Equal(got, []Refusal{Breaker}) || len(plan.Refused) != 15 {
@@ -108,9 +108,9 @@ func TestThePlanCountsWhatOthersReleasedAndWritesNothing(t *testing.T) {
 		t.Errorf("the window was %s and is %s", before, store.text)
 	}
 	p = newProcess(t, Options{})
-	p.Window = &memoryStore{}
+	p.BreakerStore = &memoryStore{}
 	plan = p.forecast(time.Minute, manyLeaks(15))
-	if store = p.Window.(*memoryStore); len(plan.Release) != 15 || store.text != "" {
+	if store = p.BreakerStore.(*memoryStore); len(plan.Release) != 15 || store.text != "" {
 		t.Errorf("%d released, the window is %q", len(plan.Release), store.text)
 	}
 }

@@ -94,7 +94,7 @@ func (h *History) Remember(j *judge.Judgement) {
 	h.oldest = time.Time{}
 	maps.DeleteFunc(h.candidates, func(_ judge.ID, s seen) bool {
 		if c := s.confirmation; s.pass == h.passes && c != nil {
-			h.oldest = Sooner(h.oldest, c.stale.at)
+			h.oldest = EarliestNonZero(h.oldest, c.stale.at)
 		}
 		return s.pass != h.passes
 	})

@@ -126,5 +126,5 @@ func puttingBack(ctx context.Context) context.Context {
 	return context.WithValue(ctx, putBackKey{}, true)
 }
 
-// IsPutBack reports whether a write undoes what was deleted: no other write is sent outside of a hold.
-func IsPutBack(ctx context.Context) bool { return ctx.Value(putBackKey{}) != nil }
+// IsRollback reports whether a write undoes what was deleted: no other write is sent outside of a hold.
+func IsRollback(ctx context.Context) bool { return ctx.Value(putBackKey{}) != nil }

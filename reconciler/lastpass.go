@@ -57,7 +57,7 @@ func ReadPass(kept string) (*PassRecord, error) {
 // part of the pass: where it cannot be kept that is logged, and nothing else changes.
 func (r *Reconciler) RecordPass(ctx context.Context, out *Result, took time.Duration, failed error) {
 	now := r.Clock.Now()
-	if r.Passes == nil || r.Options.DryRun || ctx.Err() != nil {
+	if r.PassStore == nil || r.Options.DryRun || ctx.Err() != nil {
 		return
 	}
 	p := PassRecord{At: now, Result: PassSucceeded, Took: took.Round(time.Millisecond).String()}
@@ -74,7 +74,7 @@ func (r *Reconciler) RecordPass(ctx context.Context, out *Result, took time.Dura
 	p.At = p.At.UTC().Truncate(time.Second)
 	ctx, cancel := context.WithTimeout(ctx, recordWithin)
 	defer cancel()
-	err := r.Passes.Amend(ctx, func(kept string) (string, error) {
+	err := r.PassStore.Update(ctx, func(kept string) (string, error) {
 		if before, err := ReadPass(kept); err == nil && before != nil && p.Result == PassFailed {
 			p.Succeeded = before.Succeeded
 		}

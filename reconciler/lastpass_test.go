@@ -30,7 +30,7 @@ func observedAt(at time.Duration) *Result {
 
 func TestAPassLeavesARecord(t *testing.T) {
 	p, s := newProcess(t, quarter), &memoryStore{}
-	p.Passes = s
+	p.PassStore = s
 	out := observedAt(0)
 	out.Released = make([]*judge.Item, 2)
 	out.Refused = []Refused{refusedBecause(nil, Paused, ""), refusedBecause(nil, Paused, ""), refusedBecause(nil, Breaker, "")}
@@ -43,7 +43,7 @@ func TestAPassLeavesARecord(t *testing.T) {
 
 func TestAFailedPassDoesNotHideTheLastThatSucceeded(t *testing.T) {
 	p, s := newProcess(t, quarter), &memoryStore{}
-	p.Passes = s
+	p.PassStore = s
 	p.RecordPass(t.Context(), observedAt(0), time.Second, nil)
 	clock := p.Clock.(*clocktesting.FakeClock)
 	clock.Step(time.Second)
@@ -67,7 +67,7 @@ func TestWhatIsNoPassIsNotRecorded(t *testing.T) {
 		ctx  context.Context
 	}{"a dry run": {Options{DryRun: true}, t.Context()}, "a pass that was told to end": {quarter, ended}} {
 		p, s := newProcess(t, c.opts), &memoryStore{}
-		p.Passes = s
+		p.PassStore = s
 		p.RecordPass(c.ctx, observedAt(0), time.Second, nil)
 		if s.text != "" {
 			t.Errorf("%s: %s", name, s.text)
@@ -78,7 +78,7 @@ func TestWhatIsNoPassIsNotRecorded(t *testing.T) {
 func TestARunIsRecordedWhateverBecomesOfTheRecord(t *testing.T) {
 	for name, store := range map[string]*memoryStore{"it is kept": {}, "there is no right to it": {err: ErrForbidden}, "somebody wrote something else": {text: "?"}} {
 		p := newProcess(t, Options{})
-		p.Passes, p.next = store, Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
+		p.PassStore, p.next = store, Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
 		if _, err := p.Run(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -99,14 +99,14 @@ func TestTheStateOfTheBreakerIsReadAsItDecides(t *testing.T) {
 		refuses bool
 	}{{"", 0, false}, {of(29), 29, false}, {of(30), 30, true}} {
 		s, err := ReadBreaker(c.kept, Now, 60)
-		if err != nil || s.Made != c.made || (s.Refusal != "") != c.refuses {
+		if err != nil || s.Releases != c.made || (s.Refusal != "") != c.refuses {
 			t.Errorf("%s: %+v, %v", c.kept, s, err)
 		}
 		if c.made > 0 && !s.Until.Equal(Now.Add(40*time.Minute)) {
 			t.Errorf("until %s", s.Until)
 		}
 	}
-	if s, err := ReadBreaker(of(30), Now.Add(41*time.Minute), 60); err != nil || s.Made != 0 || s.Refusal != "" {
+	if s, err := ReadBreaker(of(30), Now.Add(41*time.Minute), 60); err != nil || s.Releases != 0 || s.Refusal != "" {
 		t.Errorf("an hour later: %+v, %v", s, err)
 	}
 	if _, err := ReadBreaker("?", Now, 60); err == nil {
@@ -116,7 +116,7 @@ func TestTheStateOfTheBreakerIsReadAsItDecides(t *testing.T) {
 
 func TestAPassRecordsItsSchedule(t *testing.T) {
 	p, s := newProcess(t, quarter), &memoryStore{}
-	p.Passes, p.Schedule = s, func() string { return "@every 5m" }
+	p.PassStore, p.Schedule = s, func() string { return "@every 5m" }
 	p.RecordPass(t.Context(), nil, time.Second, errors.New("list IPPools: no"))
 	if got := recorded(t, s); got.Schedule != "@every 5m" {
 		t.Errorf("kept is %s", s.text)

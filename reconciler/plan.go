@@ -45,8 +45,8 @@ type Plan struct {
 	Refused []Refused
 	// Until is when the next refused item is confirmed; zero if none waits.
 	Until time.Time
-	// Standing are the gates that stand against a pool or everything, whether or not anything there is stale.
-	Standing []Gate
+	// CommonGates are the gates that stand against a pool or everything, whether or not anything there is stale.
+	CommonGates []Gate
 
 	unconfirmed int // what the breaker counts, with what it has refused and is not judged now
 }
@@ -67,13 +67,13 @@ func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 // passGates are the items that nothing stands against but the breaker, which is asked once about all of them.
 // Reservations that share an allocation's verdict are released with it and are not in the plan.
 func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
-	p := &Plan{Standing: h.standing(j)}
+	p := &Plan{CommonGates: h.standing(j)}
 	var unconfirmed []*judge.Item
 	for _, it := range j.StaleItems() {
 		if it.Reservation != nil && len(it.Related()) > 0 || !opts.inScope(it) {
 			continue
 		}
-		gates := h.gatesOf(it, j.Observation, p.Standing, opts)
+		gates := h.gatesOf(it, j.Observation, p.CommonGates, opts)
 		switch {
 		case len(gates) > 0:
 			p.refuse(it, gates...)
@@ -137,7 +137,7 @@ func (p *Plan) withhold(g Gate) {
 func (p *Plan) refuse(it *judge.Item, gates ...Gate) {
 	p.Refused = append(p.Refused, Refused{Item: it, Gate: gates[0], Also: gates[1:]})
 	if gates[0].Why == AwaitingConfirmation {
-		p.Until = Sooner(p.Until, gates[0].At)
+		p.Until = EarliestNonZero(p.Until, gates[0].At)
 	}
 }
 

@@ -58,7 +58,7 @@ func (p *process) pass(after time.Duration, parts ...Part) *Plan {
 // restarted is the process after it: what it remembered is gone.
 func (p *process) restarted() *process {
 	next := newProcess(p.t, p.Options)
-	next.Restores = p.Restores
+	next.RestoreStore = p.RestoreStore
 	return next
 }
 
@@ -68,7 +68,7 @@ type memoryStore struct {
 	err  error
 }
 
-func (s *memoryStore) Amend(_ context.Context, change func(string) (string, error)) error {
+func (s *memoryStore) Update(_ context.Context, change func(string) (string, error)) error {
 	if s.err != nil {
 		return s.err
 	}

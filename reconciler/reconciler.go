@@ -32,14 +32,14 @@ type Reconciler struct {
 	Jitter  func(time.Duration) time.Duration
 	Log     *slog.Logger
 	History *History
-	// Window keeps what the breaker counts beyond this process; nil for nowhere.
-	Window Window
+	// BreakerStore keeps what the breaker counts beyond this process; nil for nowhere.
+	BreakerStore StateStore
 	// Fence tells whether ADDs and DELs are kept waiting because etcd was restored; nil where nothing does.
 	Fence Fence
-	// Restores keeps what is known of restores of etcd beyond this process; nil for nowhere.
-	Restores Window
-	// Passes keeps the PassRecord of the last full pass beyond this process; nil for nowhere.
-	Passes Window
+	// RestoreStore keeps what is known of restores of etcd beyond this process; nil for nowhere.
+	RestoreStore StateStore
+	// PassStore keeps the PassRecord of the last full pass beyond this process; nil for nowhere.
+	PassStore StateStore
 	// Schedule is the cron expression that the PassRecord names; nil for none.
 	Schedule func() string
 	// Progress, where set, is told what is being done, by several goroutines at once.
@@ -53,9 +53,9 @@ type Result struct {
 	// Delays are those of what was released, where they are known.
 	Delays  []Delay
 	Refused []Refused
-	// Standing are the gates of the last pass that are not about single items.
-	Standing []Gate
-	refused  map[judge.ID]bool // the same
+	// CommonGates are the gates of the last pass that are not about single items.
+	CommonGates []Gate
+	refused     map[judge.ID]bool // the same
 	// Repaired are findings that were repaired; of a dry run those that would be, when they have stood for long enough.
 	Repaired []judge.Finding
 	// Unrepaired are findings that --repair could not repair.
@@ -65,8 +65,8 @@ type Result struct {
 	ToRepair int
 	// Oldest is since when the first of what is stale is so; zero where nothing is.
 	Oldest time.Time
-	// Tried is for how many a second check was made.
-	Tried int
+	// Attempts is for how many a second check was made.
+	Attempts int
 	// CheckDuration is how long it took to observe and to judge.
 	CheckDuration time.Duration
 }
@@ -109,7 +109,7 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 	j := judge.Judge(o, r.History, r.Options.judging())
 	r.History.Remember(j)
 	j.Restore = r.History.restoreState(j)
-	j.Recheck = Sooner(j.Recheck, r.History.restore.due(o.Now))
+	j.Recheck = EarliestNonZero(j.Recheck, r.History.restore.due(o.Now))
 	return j, nil
 }
 
@@ -215,7 +215,7 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 	case r.Options.Repair && r.Options.DryRun:
 		out.Repaired, out.Unrepaired = r.History.wouldRepair(j, r.Options)
 	case r.Options.Repair:
-		until = Sooner(until, r.repair(ctx, j, out))
+		until = EarliestNonZero(until, r.repair(ctx, j, out))
 	}
 	r.saveRestore(ctx, j.Observation) // a second check may have shown one
 	return until, nil
@@ -225,7 +225,7 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out *Result, ready func(*judge.Item) bool) (until time.Time) {
 	out.Judgement, out.Refused = j, nil
 	plan := r.History.plan(j, r.Options)
-	out.Standing = plan.Standing
+	out.CommonGates = plan.CommonGates
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
 	}
@@ -237,7 +237,7 @@ func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out
 			out.refuse(refusedBecause(it, DryRunRefusal, "would be released"))
 		}
 	} else {
-		out.Tried += len(plan.Release)
+		out.Attempts += len(plan.Release)
 		r.release(ctx, j.Index(), plan.Release, out)
 		r.correctWindow(ctx, j, intended, out.Released[before:])
 	}
@@ -247,8 +247,8 @@ func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out
 	return plan.Until
 }
 
-// Sooner is the earlier of two times, of which zero is never.
-func Sooner(a, b time.Time) time.Time {
+// EarliestNonZero is the earlier of two times, of which zero is never.
+func EarliestNonZero(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
@@ -335,9 +335,6 @@ func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 }
-
-// Left is how many Stale allocations and reservations the pass left.
-func (out *Result) Left() int { return len(out.Refused) }
 
 // Needs reports whether an allocation or reservation that was not released rests on a report: it could be of a sandbox
 // of that node, or is held because one of that node carries the address.

@@ -40,7 +40,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		if fenced := j.Observation.Fenced; !fenced.IsZero() {
 			most = recoverEvery
 			if len(j.NotRenewedSince(fenced)) > 0 {
-				until = Sooner(until, j.Observation.Now.Add(recoverEvery))
+				until = EarliestNonZero(until, j.Observation.Now.Add(recoverEvery))
 			}
 		}
 		return until, most, nil

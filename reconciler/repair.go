@@ -209,13 +209,13 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 		waited := opts.DryRun || !at.After(o.Now)
 		if !waited && !f.Repair.Fenced {
 			p.since[key] = first
-			p.until = Sooner(p.until, at)
+			p.until = EarliestNonZero(p.until, at)
 			continue
 		}
 		p.due = append(p.due, &change{finding: f, leases: f.Repair.Pool.LeaseNames(), repairTerms: repairTerms{first: first, waited: waited}})
 	}
 	if end := o.Fenced.Add(judge.DELTimeout); !o.Fenced.IsZero() && !p.until.IsZero() && end.After(o.Now) {
-		p.until = Sooner(p.until, end) // what waits may then rest on what is seen behind the fence
+		p.until = EarliestNonZero(p.until, end) // what waits may then rest on what is seen behind the fence
 	}
 	return p
 }

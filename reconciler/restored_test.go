@@ -60,7 +60,7 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			p.Restores = &memoryStore{}
+			p.RestoreStore = &memoryStore{}
 			p.pass(0, leakOn(0), c.there, revision(100))
 			p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), c.there, revision(90)))
 			p.wantRefused("the look after it", EtcdRestored, p.pass(90*time.Second, leakOn(0), c.there, revision(90)))
@@ -124,13 +124,13 @@ func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 	})
 	t.Run("in the process after it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &memoryStore{}
+		p.RestoreStore = &memoryStore{}
 		settled(p)
 		reported := restoreNoticed("worker-1", minute-5*time.Second, 2*minute)
 		next := All(UsualPool, Node("worker-1"), reported, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) }, newNode)
 		p.wantReleased("with what was kept", p.restarted().pass(10*minute, next, revision(92)))
 		forgetful := p.restarted()
-		forgetful.Restores = nil
+		forgetful.RestoreStore = nil
 		p.wantRefused("without it", EtcdRestored, forgetful.pass(10*minute, next, revision(92)))
 	})
 	t.Run("unless there is another", func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 	})
 	t.Run("not before it is", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &memoryStore{}
+		p.RestoreStore = &memoryStore{}
 		p.pass(0, leakOn(0), revision(100))
 		p.pass(minute, leakOn(0), revision(90))
 		p.wantRefused("the process after the one that saw it", EtcdRestored, p.restarted().pass(hour, leakOn(0), revision(500)))
@@ -157,7 +157,7 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 	newer := All(Node("worker-9"), written("worker-9", 0))
 	lost := func(t *testing.T) *process {
 		p := newProcess(t, atOnce)
-		p.Restores = &memoryStore{}
+		p.RestoreStore = &memoryStore{}
 		p.pass(0, leakOn(0), newer, revision(100))
 		p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
 		return p
@@ -303,7 +303,7 @@ func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
 func TestReportsThatARestoreHasTakenAreWaitedFor(t *testing.T) {
 	bare := All(UsualPool, Node("worker-1"))
 	p := newProcess(t, atOnce)
-	p.Restores = &memoryStore{}
+	p.RestoreStore = &memoryStore{}
 	p.pass(0, leakOn(0), revision(100))
 	p.pass(minute, bare, revision(90))
 	if plan := p.pass(2*minute, bare, revision(91)); len(plan.Release)+len(plan.Refused) > 0 {
@@ -348,7 +348,7 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 func TestMachinesThatNeverStartedDoNotKeepEverythingAfterARestore(t *testing.T) {
 	for known, want := range map[bool]bool{false: true, true: false} {
 		p := newProcess(t, atOnce)
-		p.Restores = &memoryStore{}
+		p.RestoreStore = &memoryStore{}
 		before := All()
 		if known { // the restore has lost it, and its kubelet registers it again
 			before = All(Node("spot"), FreshReport("spot"))
@@ -369,7 +369,7 @@ func TestMachinesThatNeverStartedDoNotKeepEverythingAfterARestore(t *testing.T) 
 func TestAMachineThatJoinsInTheSecondOfTheRestoreAndNeverStartsKeepsNothing(t *testing.T) {
 	for age, want := range map[time.Duration]bool{0: true, time.Second: false} {
 		p := newProcess(t, atOnce)
-		p.Restores = &memoryStore{}
+		p.RestoreStore = &memoryStore{}
 		p.pass(0, leakOn(0), revision(100))
 		joined := Node("spot", func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(Now.Add(time.Minute - age)) })
 		p.pass(time.Minute, leakOn(0), joined, revision(90))
@@ -384,7 +384,7 @@ func TestAMachineThatJoinsInTheSecondOfTheRestoreAndNeverStartsKeepsNothing(t *t
 // A Node that no pass knew before the restore, nor the first one after it, joined since, whatever its own clock says.
 func TestOfMachinesThatJoinOneAfterTheOtherNoneKeepsEverything(t *testing.T) {
 	p := newProcess(t, atOnce)
-	p.Restores = &memoryStore{}
+	p.RestoreStore = &memoryStore{}
 	p.pass(0, leakOn(0), revision(100))
 	p.pass(time.Minute, leakOn(0), revision(90))
 	p.pass(2*time.Minute, leakOn(2*time.Minute), Node("spot-0"), revision(100)) // it may be of the backup

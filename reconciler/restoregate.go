@@ -130,7 +130,7 @@ func (h *History) noteAwaited(j *judge.Judgement) {
 func (r *restore) due(now time.Time) (next time.Time) {
 	for _, since := range r.Gone {
 		if at := since.Add(goneFor); at.After(now) {
-			next = Sooner(next, at)
+			next = EarliestNonZero(next, at)
 		}
 	}
 	return next

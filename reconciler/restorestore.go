@@ -63,11 +63,11 @@ func readRestore(text string, now time.Time) (r restore, err error) {
 // Nothing is released while it cannot be read.
 func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.storedRestore
-	if r.Restores == nil || k.isRead && o.Watched {
+	if r.RestoreStore == nil || k.isRead && o.Watched {
 		return
 	}
 	var kept restore
-	err := r.Restores.Amend(ctx, func(text string) (_ string, err error) {
+	err := r.RestoreStore.Update(ctx, func(text string) (_ string, err error) {
 		k.text = text
 		kept, err = readRestore(text, o.Now)
 		return text, err
@@ -117,7 +117,7 @@ func (h *History) mergeRestore(kept restore) {
 // saveRestore keeps what has changed for others.
 func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.storedRestore
-	if r.Restores == nil || !k.isRead || r.Options.DryRun {
+	if r.RestoreStore == nil || !k.isRead || r.Options.DryRun {
 		return
 	}
 	text, err := r.History.restore.text()
@@ -125,7 +125,7 @@ func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
 		return
 	}
 	if err == nil {
-		err = r.Restores.Amend(ctx, func(now string) (string, error) {
+		err = r.RestoreStore.Update(ctx, func(now string) (string, error) {
 			if kept, err := readRestore(now, o.Now); err == nil {
 				r.History.mergeRestore(kept)
 			}

@@ -14,14 +14,14 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	t.Run("cannot be read: nothing is released", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		s := &memoryStore{err: errors.New("the server is away")}
-		p.Restores = s
+		p.RestoreStore = s
 		p.wantRefused("at first", EtcdRestored, p.pass(0, leakOn(0)))
 		s.err = nil
 		p.wantReleased("then", p.pass(minute, leakOn(0)))
 	})
 	t.Run("is not what was written there", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &memoryStore{text: "{"}
+		p.RestoreStore = &memoryStore{text: "{"}
 		plan := p.pass(0, leakOn(0))
 		p.wantRefused("at first", EtcdRestored, plan)
 		if text := plan.Refused[0].Detail; !strings.Contains(text, "remove it") {
@@ -30,13 +30,13 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	})
 	t.Run("must not be kept", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.Restores = &memoryStore{err: fmt.Errorf("%w: no right", ErrForbidden)}
+		p.RestoreStore = &memoryStore{err: fmt.Errorf("%w: no right", ErrForbidden)}
 		p.wantReleased("all the same", p.pass(0, leakOn(0)))
 	})
 	t.Run("is written when it changes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		s := &memoryStore{}
-		p.Restores = s
+		p.RestoreStore = s
 		p.pass(0, leakOn(0), revision(100))
 		if s.text != "" {
 			t.Errorf("kept, without a restore: %s", s.text)
@@ -55,7 +55,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	t.Run("is not written by a dry run", func(t *testing.T) {
 		p := newProcess(t, Options{DryRun: true})
 		s := &memoryStore{}
-		p.Restores = s
+		p.RestoreStore = s
 		p.pass(0, leakOn(0), revision(100))
 		p.pass(minute, leakOn(0), revision(90))
 		if s.text != "" {
@@ -65,7 +65,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	t.Run("by an earlier process: a dry run says that nothing is released", func(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, Options{DryRun: true})
-		one.Restores, two.Restores = s, s
+		one.RestoreStore, two.RestoreStore = s, s
 		one.pass(0, leakOn(0), revision(100))
 		one.pass(minute, leakOn(0), revision(90))
 		two.wantRefused("the dry run", EtcdRestored, two.pass(2*minute, leakBeside("silent", 0), revision(91)))
@@ -73,7 +73,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	t.Run("by somebody else who has seen it settled", func(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
-		one.Restores, two.Restores = s, s
+		one.RestoreStore, two.RestoreStore = s, s
 		one.pass(0, leakOn(0), revision(100))
 		one.pass(minute, leakOn(0), revision(90))
 		two.pass(2*minute, leakBeside("silent", 0), revision(91))
@@ -84,7 +84,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	t.Run("by somebody else who has noticed a restore while this one waited", func(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
-		one.Restores, two.Restores = s, s
+		one.RestoreStore, two.RestoreStore = s, s
 		one.wantReleased("before it", one.pass(0, leakOn(0)))
 		two.pass(0, leakOn(0), revision(100))
 		two.pass(minute, leakOn(0), revision(90))
@@ -110,7 +110,7 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			s := &memoryStore{text: c.text, err: errors.New("etcdserver: request timed out")}
-			p.Restores = s
+			p.RestoreStore = s
 			p.wantRefused("the look that shows it", EtcdRestored, p.pass(3*minute, c.first))
 			s.err = nil
 			later := All(c.first, func(o *Observed) { o.Restored = "" })
@@ -124,7 +124,7 @@ func TestOneRefusalToReadWhatIsKeptIsNotForEver(t *testing.T) {
 	p := newProcess(t, atOnce)
 	s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","awaited":{"worker-9":true}}`, Now.Add(-time.Minute).Format(time.RFC3339)),
 		err: fmt.Errorf("%w: not yet", ErrForbidden)}
-	p.Restores = s
+	p.RestoreStore = s
 	p.pass(0, leakOn(0))
 	s.err = nil
 	p.wantRefused("worker-9 is waited for", EtcdRestored, p.pass(minute, leakOn(0)))
@@ -186,7 +186,7 @@ func TestWhoLearnsOfARestoreRemembersWhatItHasLost(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			s := &memoryStore{}
-			p.Restores = s
+			p.RestoreStore = s
 			p.wantReleased("before it", p.pass(0, both, revision(100)))
 			p.pass(minute, both, c.shown)
 			s.text = c.text

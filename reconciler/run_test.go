@@ -149,10 +149,10 @@ func TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten(t *testing.T) {
 			}
 		}
 		r, next := s.reconciler(t), s.reconciler(t)
-		r.Restores, next.Restores = &keptRestores{}, &keptRestores{}
+		r.RestoreStore, next.RestoreStore = &keptRestores{}, &keptRestores{}
 		for _, says := range []string{"the pass that shows it", "the next process", "the next pass"} {
 			if r, next = next, r; says == "the next process" {
-				r.Restores = &keptRestores{next.Restores.(*keptRestores).text}
+				r.RestoreStore = &keptRestores{next.RestoreStore.(*keptRestores).text}
 			}
 			out, _, err := r.Pass(t.Context(), nil)
 			if err != nil {
@@ -167,7 +167,7 @@ func TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten(t *testing.T) {
 // keptRestores is what processes keep of restores.
 type keptRestores struct{ text string }
 
-func (k *keptRestores) Amend(_ context.Context, change func(string) (string, error)) error {
+func (k *keptRestores) Update(_ context.Context, change func(string) (string, error)) error {
 	text, err := change(k.text)
 	if err == nil {
 		k.text = text

@@ -311,8 +311,8 @@ func (s *simulator) CreateReservation(ctx context.Context, u *unstructured.Unstr
 	return done()
 }
 
-// Amend is a Window's.
-func (s *simulator) Amend(ctx context.Context, change func(string) (string, error)) error {
+// Update is a reconciler.StateStore's.
+func (s *simulator) Update(ctx context.Context, change func(string) (string, error)) error {
 	done, err := s.call(ctx, "amend", "")
 	if err != nil {
 		return err
@@ -384,7 +384,7 @@ func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 		log = slog.NewTextHandler(t.Output(), nil)
 	}
 	return &reconciler.Reconciler{
-		Source: s, Writer: s, Window: s, Clock: clock.RealClock{}, Log: slog.New(log), History: reconciler.NewHistory(),
+		Source: s, Writer: s, BreakerStore: s, Clock: clock.RealClock{}, Log: slog.New(log), History: reconciler.NewHistory(),
 		Jitter:  func(d time.Duration) time.Duration { return d },
 		Options: reconciler.Options{PodsComplete: true}, // most tests free the pods
 	}

@@ -25,7 +25,7 @@ func TestATaintThatARestoreBroughtBackProvesNothing(t *testing.T) {
 	leak := leakOn(2 * minute)
 	restored := func(t *testing.T) *process {
 		p := newProcess(t, atOnce)
-		p.Restores = &memoryStore{}
+		p.RestoreStore = &memoryStore{}
 		p.pass(0, leakOn(0), Node("worker-2"), revision(100))
 		p.wantRefused("the pass that shows it, with Nodes of before", EtcdRestored, p.pass(minute, leakOn(0), Node("worker-2"), revision(90)))
 		p.wantRefused("the pass after it", EtcdRestored, p.pass(2*minute, leak, back, revision(91)))
@@ -86,7 +86,7 @@ func TestATaintThatARestoreBroughtBackStaysDoubtfulOnANodeThatRuns(t *testing.T)
 	for says, more := range map[string]Part{"": Nothing, "also where the restore was acknowledged for the sake of another": acknowledged(minute)} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
-			p.Restores = &memoryStore{}
+			p.RestoreStore = &memoryStore{}
 			p.pass(0, usual, runs(0), revision(100))
 			p.pass(minute, usual, runs(0), revision(90))
 			p.pass(2*minute, usual, runs(2), revision(91))

@@ -10,13 +10,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Window keeps a text where other processes find it, as what the breaker counts: for the
+// StateStore keeps a text where other processes find it, as what the breaker counts: for the
 // next one after a restart, for that of a Job, for a run by hand beside a Deployment.
-type Window interface {
-	// Amend replaces the text that is kept, which is "" at first, by what change makes
+type StateStore interface {
+	// Update replaces the text that is kept, which is "" at first, by what change makes
 	// of it. Where somebody else writes in between, change is called again. Nothing is
 	// written where it changes nothing. Without the right to it the error is ErrForbidden.
-	Amend(ctx context.Context, change func(kept string) (string, error)) error
+	Update(ctx context.Context, change func(kept string) (string, error)) error
 }
 
 // window is how many unconfirmed releases were made within the last hour, in order.
@@ -113,18 +113,18 @@ func (w window) breaker(now time.Time, n, total int) string {
 
 // BreakerState is what the breaker counts.
 type BreakerState struct {
-	// Made are the unconfirmed releases of the last hour, Of the allocations before the first of them.
-	Made, Of int
+	// Releases are the unconfirmed releases of the last hour, Of the allocations before the first of them.
+	Releases, Of int
 	// Until is when the first of them stops counting; zero where there are none.
 	Until time.Time
 	// Refusal says why one more is not made; "" where it may be.
 	Refusal string
-	// Shared: it has the releases of every process, and not of this one alone.
-	Shared bool
+	// IsShared says that it has the releases of every process, and not of this one alone.
+	IsShared bool
 }
 
 func (w window) state(now time.Time, allocations int, shared bool) BreakerState {
-	s := BreakerState{Made: w.made(), Shared: shared}
+	s := BreakerState{Releases: w.made(), IsShared: shared}
 	if len(w) > 0 {
 		s.Of, s.Until, s.Refusal = w[0].Of, w[0].At.Add(time.Hour), w.breaker(now, 1, allocations)
 	}
@@ -143,19 +143,19 @@ func (r *Reconciler) Breaker(ctx context.Context, j *judge.Judgement) (BreakerSt
 	if err := r.readReleased(ctx, j.Observation.Now); err != nil {
 		return BreakerState{}, err
 	}
-	return r.History.released.state(j.Observation.Now, j.Total, r.Window != nil && !r.History.windowForbidden), nil
+	return r.History.released.state(j.Observation.Now, j.Total, r.BreakerStore != nil && !r.History.windowForbidden), nil
 }
 
 // readReleased takes in what other processes have released.
 func (r *Reconciler) readReleased(ctx context.Context, now time.Time) error {
-	return r.dry().amendWindow(ctx, now, func(w window) window { return w })
+	return r.dry().updateWindow(ctx, now, func(w window) window { return w })
 }
 
-// amendWindow changes the window, the one that others find where there is a right to it.
-func (r *Reconciler) amendWindow(ctx context.Context, now time.Time, change func(window) window) error {
+// updateWindow changes the window, the one that others find where there is a right to it.
+func (r *Reconciler) updateWindow(ctx context.Context, now time.Time, change func(window) window) error {
 	h := r.History
-	if r.Window != nil && !h.windowForbidden {
-		err := r.Window.Amend(ctx, func(kept string) (string, error) {
+	if r.BreakerStore != nil && !h.windowForbidden {
+		err := r.BreakerStore.Update(ctx, func(kept string) (string, error) {
 			w, err := readWindow(kept, now)
 			if err != nil {
 				return "", err
@@ -188,7 +188,7 @@ func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan
 		return 0
 	}
 	now, why, text := j.Observation.Now, Breaker, ""
-	err := r.amendWindow(ctx, now, func(w window) window {
+	err := r.updateWindow(ctx, now, func(w window) window {
 		if text = w.breaker(now, plan.unconfirmed, j.Total); text != "" && !r.Options.AllowMassRelease {
 			return w
 		}
@@ -221,7 +221,7 @@ func (r *Reconciler) correctWindow(ctx context.Context, j *judge.Judgement, inte
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	now := j.Observation.Now
-	if err := r.amendWindow(ctx, now, func(w window) window { return w.and(now, n-intended, j.Total) }); err != nil {
+	if err := r.updateWindow(ctx, now, func(w window) window { return w.and(now, n-intended, j.Total) }); err != nil {
 		r.Log.Warn("the breaker counts releases that were not made, for an hour", "counted", intended, "made", n, "error", err)
 	}
 }

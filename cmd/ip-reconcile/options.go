@@ -175,9 +175,9 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 	if err != nil {
 		return nil, err
 	}
-	r.Source, r.Writer, r.Window, r.Restores = withNode(cluster), cluster, cluster, cluster.Restores()
+	r.Source, r.Writer, r.BreakerStore, r.RestoreStore = withNode(cluster), cluster, cluster.BreakerStore(), cluster.RestoreStore()
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" && o.asked.filter.IsZero() { // a CronJob's: what a person runs by hand must not hide that it does not
-		r.Passes = cluster.Passes()
+		r.PassStore = cluster.PassStore()
 	}
 	o.cluster = func(ctx context.Context) document.Cluster {
 		server, uid := cluster.ClusterIdentity(ctx)

@@ -131,7 +131,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			given.log.Error("reconciler run failed: " + err.Error())
 			return exitNotObserved
 		}
-		r.Source, r.Writer, r.Window, r.Restores, r.Passes = cluster, cluster, cluster, cluster.Restores(), cluster.Passes()
+		r.Source, r.Writer, r.BreakerStore, r.RestoreStore, r.PassStore = cluster, cluster, cluster.BreakerStore(), cluster.RestoreStore(), cluster.PassStore()
 		return makePass(ctx, r)
 	}
 	if err := given.Run(ctx, given.log); err != nil {

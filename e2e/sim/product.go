@@ -71,7 +71,7 @@ func (s *Simulation) startReplica(i int) {
 		at, _ := rec.History.LastRestore()
 		return at
 	}
-	rec.Writer, rec.Window, rec.Restores, rec.Passes = cluster, cluster, cluster.Restores(), cluster.Passes()
+	rec.Writer, rec.BreakerStore, rec.RestoreStore, rec.PassStore = cluster, cluster.BreakerStore(), cluster.RestoreStore(), cluster.PassStore()
 	if s.plan.Serve {
 		s.serveReplica(ctx, r, cluster, rec)
 		return

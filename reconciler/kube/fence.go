@@ -78,8 +78,8 @@ type FenceState struct {
 	Since time.Time
 	// Age is for how long the first of the Leases has been kept from others, by whichever replica; zero while none is.
 	Age time.Duration
-	// EndedByPeer says that another replica has ended the fence.
-	EndedByPeer bool
+	// IsEndedByPeer says that another replica has ended the fence.
+	IsEndedByPeer bool
 	// Missing names the Leases that are not held, as namespace/name, with those that RBAC forbids.
 	Missing []string
 }
@@ -155,7 +155,7 @@ func (f *Fence) Leave() {
 func (f *Fence) State() FenceState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	s := FenceState{EndedByPeer: f.endedByPeer}
+	s := FenceState{IsEndedByPeer: f.endedByPeer}
 	if f.stands() {
 		s.Since = f.since
 	}

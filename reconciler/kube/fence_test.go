@@ -174,7 +174,7 @@ func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 			then(a)
 		}
 		time.Sleep(time.Second)
-		equal(t, "dropped", other.State().EndedByPeer, true)
+		equal(t, "dropped", other.State().IsEndedByPeer, true)
 		equal(t, "the holder", a.holder(shared), holder)
 		other.Lower(t.Context())
 	})
@@ -192,7 +192,7 @@ func TestTheLeaderTakesBackWhatSomebodyWhoRecoversByHandGivesBack(t *testing.T) 
 		other.Lower(t.Context())
 		time.Sleep(time.Second)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
-		equal(t, "dropped", leader.State().EndedByPeer, false)
+		equal(t, "dropped", leader.State().IsEndedByPeer, false)
 		leader.Lower(t.Context())
 	})
 }

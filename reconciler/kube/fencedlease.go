@@ -74,7 +74,7 @@ func (l *fencedLease) noteStep(err error) time.Duration {
 
 // renewOrTake renews the Lease, or reads it and takes it where the protocol says so.
 func (l *fencedLease) renewOrTake(ctx context.Context) error {
-	if s := l.State(); s.EndedByPeer || s.Age >= LongestFence {
+	if s := l.State(); s.IsEndedByPeer || s.Age >= LongestFence {
 		return nil
 	}
 	if l.isOurs {

@@ -271,7 +271,7 @@ var errNotSent = errors.New("not sent: the hold of whereabouts' Lease is over, o
 func maySend(r *http.Request) bool {
 	h, held := r.Context().Value(holdKey{}).(interface{ mayWrite() bool })
 	switch {
-	case r.Method == http.MethodGet, !strings.Contains(r.URL.Path, "/apis/"+ippool.PoolResource.Group+"/"), reconciler.IsPutBack(r.Context()):
+	case r.Method == http.MethodGet, !strings.Contains(r.URL.Path, "/apis/"+ippool.PoolResource.Group+"/"), reconciler.IsRollback(r.Context()):
 		return true
 	case !held:
 		return false

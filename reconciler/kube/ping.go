@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ErrAway: the API server does not answer, or cannot.
-var ErrAway = errors.New("the API server is away")
+// ErrUnreachable: the API server does not answer, or cannot.
+var ErrUnreachable = errors.New("the API server is away")
 
 // An Answer is what the API server says when it is asked for as little as possible.
 type Answer struct {
@@ -21,17 +21,17 @@ type Answer struct {
 	Revision uint64
 	// Lease is the version of OwnLease, which the leader renews every two seconds; zero where there is none.
 	Lease Version
-	// Reconnected says that a connection had to be opened for it: the last one has ended.
-	Reconnected bool
+	// HasReconnected says that a connection had to be opened for it: the last one has ended.
+	HasReconnected bool
 }
 
-// Ping asks for as little as possible, over a connection of its own. The error is ErrAway; any
+// Ping asks for as little as possible, over a connection of its own. The error is ErrUnreachable; any
 // other refusal is an answer, without a revision.
 func (c *Cluster) Ping(ctx context.Context) (Answer, error) {
 	only, before := named(OwnLease), c.dials.Load()
 	only.Limit = 1
 	list, err := c.pings.Leases(c.Namespace).List(ctx, only)
-	answer := Answer{Reconnected: c.dials.Load() != before}
+	answer := Answer{HasReconnected: c.dials.Load() != before}
 	var status apierrors.APIStatus
 	switch {
 	case err == nil:
@@ -43,7 +43,7 @@ func (c *Cluster) Ping(ctx context.Context) (Answer, error) {
 	case errors.As(err, &status) && status.Status().Code > 0 && status.Status().Code < 500:
 		return answer, nil
 	}
-	return Answer{}, fmt.Errorf("%w: %w", ErrAway, err)
+	return Answer{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
 // leasesAlone is a client with a connection of its own, which no other request opens again: by it

@@ -25,7 +25,7 @@ func TestAPingTellsTheRevisionTheLeaseAndWhetherTheConnectionHasEnded(t *testing
 	}
 	answer := kube.Answer{Revision: 120, Lease: kube.Version{UID: "1", ResourceVersion: "90"}}
 	again := answer
-	again.Reconnected = true
+	again.HasReconnected = true
 	asks("the first", again)
 	equal(t, "it asks for", filter, "metadata.name="+kube.OwnLease)
 	asks("over the same connection", answer)
@@ -38,7 +38,7 @@ func TestAPingTellsTheRevisionTheLeaseAndWhetherTheConnectionHasEnded(t *testing
 	f.answers[leases] = fails(http.StatusForbidden)
 	asks("a refusal", kube.Answer{})
 	f.answers[leases] = fails(http.StatusServiceUnavailable)
-	if _, err := c.Ping(t.Context()); !errors.Is(err, kube.ErrAway) {
+	if _, err := c.Ping(t.Context()); !errors.Is(err, kube.ErrUnreachable) {
 		t.Errorf("an API server that cannot answer: %v", err)
 	}
 }

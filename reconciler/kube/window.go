@@ -32,21 +32,20 @@ const (
 	PassAnnotation = "ip-reconcile.dev/last-pass"
 )
 
-// Amend keeps what the breaker counts in an annotation of the own Lease, which is made
-// where it is missing.
-func (c *Cluster) Amend(ctx context.Context, change func(kept string) (string, error)) error {
-	return leaseAnnotation{c, OwnLease, ReleasedAnnotation}.Amend(ctx, change)
+// BreakerStore keeps what the breaker counts in an annotation of OwnLease.
+func (c *Cluster) BreakerStore() reconciler.StateStore {
+	return leaseAnnotation{c, OwnLease, ReleasedAnnotation}
 }
 
-// Restores keeps what is known of restores of etcd. It may be long, with the names of
+// RestoreStore keeps what is known of restores of etcd. It may be long, with the names of
 // all nodes, and the own Lease is written every 2 s: so it is on another one.
-func (c *Cluster) Restores() reconciler.Window {
+func (c *Cluster) RestoreStore() reconciler.StateStore {
 	return leaseAnnotation{c, RestoreLease, RestoreAnnotation}
 }
 
-// Passes keeps what is told of the last full pass. It is on a Lease of its own: the elector
+// PassStore keeps what is told of the last full pass. It is on a Lease of its own: the elector
 // that renews the own Lease every 2 s would meet a conflict after each pass.
-func (c *Cluster) Passes() reconciler.Window {
+func (c *Cluster) PassStore() reconciler.StateStore {
 	return leaseAnnotation{c, PassLease, PassAnnotation}
 }
 
@@ -56,23 +55,23 @@ type leaseAnnotation struct {
 	lease, annotation string
 }
 
-// Amend is a reconciler.Window's. The Lease is made where it is missing, and is read again where somebody else wrote it
+// Update is a reconciler.StateStore's. The Lease is made where it is missing, and is read again where somebody else wrote it
 // in between, as its holder does every 2 s.
-func (a leaseAnnotation) Amend(ctx context.Context, change func(kept string) (string, error)) error {
+func (a leaseAnnotation) Update(ctx context.Context, change func(kept string) (string, error)) error {
 	var sent string
 	isLost := func(err error) bool {
 		return ctx.Err() == nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err))
 	}
-	err := retry.OnError(retry.DefaultRetry, isLost, func() error { return a.amendOnce(ctx, &sent, change) })
+	err := retry.OnError(retry.DefaultRetry, isLost, func() error { return a.updateOnce(ctx, &sent, change) })
 	if err != nil {
 		return a.c.writeError(fmt.Sprintf("keep annotation %s of Lease %s/%s", a.annotation, a.c.Namespace, a.lease), err)
 	}
 	return nil
 }
 
-// amendOnce is one try. What was sent at the one before may have arrived although its
+// updateOnce is one try. What was sent at the one before may have arrived although its
 // answer did not.
-func (a leaseAnnotation) amendOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
+func (a leaseAnnotation) updateOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
 	var lease *coordinationv1.Lease
 	err := a.c.call(ctx, func(ctx context.Context) (err error) {
 		lease, err = a.c.lease(ctx, types.NamespacedName{Namespace: a.c.Namespace, Name: a.lease})

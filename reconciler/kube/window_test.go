@@ -71,7 +71,7 @@ func TestAmend(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newLeaseAPI()
 				c.prepare(a)
-				check(t, a.cluster(t, "us").Amend(t.Context(), add(c.add)))
+				check(t, a.cluster(t, "us").BreakerStore().Update(t.Context(), add(c.add)))
 				equal(t, "kept", a.kept(kube.OwnLease)[kube.ReleasedAnnotation], c.kept)
 				equal(t, "holder", a.holder(own), c.holder)
 				equal(t, "writes", a.written("us"), c.writes)
@@ -84,7 +84,7 @@ func TestAmend(t *testing.T) {
 			a.fails = func(string, *http.Request) int { return code }
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			err := a.cluster(t, "us").Amend(ctx, func(string) (string, error) {
+			err := a.cluster(t, "us").BreakerStore().Update(ctx, func(string) (string, error) {
 				t.Error("it was concluded that nothing is kept")
 				return "", nil
 			})
@@ -100,9 +100,9 @@ func TestAmend_LeasesOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		c := a.cluster(t, "us")
-		check(t, c.Restores().Amend(t.Context(), add("a")))
-		check(t, c.Restores().Amend(t.Context(), add("b")))
-		check(t, c.Passes().Amend(t.Context(), add("p")))
+		check(t, c.RestoreStore().Update(t.Context(), add("a")))
+		check(t, c.RestoreStore().Update(t.Context(), add("b")))
+		check(t, c.PassStore().Update(t.Context(), add("p")))
 		equal(t, "kept", a.kept(kube.RestoreLease), map[string]string{kube.RestoreAnnotation: "ab"})
 		equal(t, "kept of the pass", a.kept(kube.PassLease), map[string]string{kube.PassAnnotation: "p"})
 		equal(t, "the own Lease", a.kept(kube.OwnLease), map[string]string(nil))

@@ -76,7 +76,7 @@ func Workloads(ctx context.Context, core kubernetes.Interface, namespace, select
 		pages(apps.Deployments(namespace).List), pages(apps.DaemonSets(namespace).List), pages(batch.CronJobs(namespace).List),
 	} {
 		err := pager.New(list).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
-			if w := workloadOf(o); w.Spec != nil && len(w.Spec.Containers) > 0 && (w.Ours() || w.program() != "") {
+			if w := workloadOf(o); w.Spec != nil && len(w.Spec.Containers) > 0 && (w.IsOurs() || w.program() != "") {
 				found = append(found, w)
 			}
 			return nil
@@ -96,9 +96,9 @@ func pages[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, 
 // String is as in "Deployment kube-system/ip-reconcile".
 func (w *Workload) String() string { return fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name) }
 
-// Ours reports whether a workload runs this product: by its label, or by the name that this project's manifests give
+// IsOurs reports whether a workload runs this product: by its label, or by the name that this project's manifests give
 // its image, in whatever registry. A mirror may name whereabouts' own ip-reconciler.
-func (w *Workload) Ours() bool {
+func (w *Workload) IsOurs() bool {
 	return w.Labels[NameLabel] == Product || slices.ContainsFunc(w.Spec.Containers, func(container corev1.Container) bool {
 		image, _, _ := strings.Cut(container.Image, "@")
 		return slices.ContainsFunc(strings.Split(image, "/"), func(part string) bool {
@@ -110,20 +110,20 @@ func (w *Workload) Ours() bool {
 
 // IsAgent reports whether it is the node agents' DaemonSet.
 func (w *Workload) IsAgent() bool {
-	return w.Ours() && w.Kind == "DaemonSet" && (w.Labels[ComponentLabel] == "agent" || w.Labels[NameLabel] != Product && w.program() == "")
+	return w.IsOurs() && w.Kind == "DaemonSet" && (w.Labels[ComponentLabel] == "agent" || w.Labels[NameLabel] != Product && w.program() == "")
 }
 
 // IsReconciler reports whether it is the Deployment, the CronJob, or the drop-in in the place of whereabouts' own.
 func (w *Workload) IsReconciler() bool {
-	return w.Ours() && w.Kind != "DaemonSet" && w.Labels[ComponentLabel] != "agent"
+	return w.IsOurs() && w.Kind != "DaemonSet" && w.Labels[ComponentLabel] != "agent"
 }
 
 // Runs reports whether it is to run pods.
 func (w *Workload) Runs() bool { return w.Kind == "CronJob" && !w.Suspended || w.Wanted > 0 }
 
-// Competing is the program of whereabouts by which a workload frees addresses beside this product; "" for none.
-func (w *Workload) Competing() string {
-	if w.Ours() || !w.Runs() {
+// CompetingProgram is the program of whereabouts by which a workload frees addresses beside this product; "" for none.
+func (w *Workload) CompetingProgram() string {
+	if w.IsOurs() || !w.Runs() {
 		return ""
 	}
 	return w.program()

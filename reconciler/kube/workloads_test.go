@@ -26,7 +26,7 @@ func TestWorkload_OursByItsImage(t *testing.T) {
 		"example.com/mirror/ip-reconciler:v0.9.4": false, "example.com/whereabouts:ip-reconcile": false, "ghcr.io/k8snetworkplumbingwg/whereabouts:v0.9.4": false,
 	} {
 		w := kube.Workload{Spec: &corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}
-		equal(t, image, w.Ours(), want)
+		equal(t, image, w.IsOurs(), want)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestWorkloads_OursAndCompeting(t *testing.T) {
 		texts := []string{}
 		for _, w := range found {
 			text := fmt.Sprintf("%s %d/%d", w.String(), w.Ready, w.Wanted)
-			for _, more := range []string{w.Schedule, w.Competing()} {
+			for _, more := range []string{w.Schedule, w.CompetingProgram()} {
 				if more != "" {
 					text += " " + more
 				}

@@ -51,7 +51,7 @@ func TestNoFenceIsRaisedAfterAnOutageWhereNothingWasRestored(t *testing.T) {
 	for name, gone := range map[string]func(w *guardedCluster, is bool){
 		"no connection":       func(w *guardedCluster, is bool) { w.away = is },
 		"no answer":           func(w *guardedCluster, is bool) { w.hangs = is },
-		"a connection alone":  func(w *guardedCluster, is bool) { w.answer.Reconnected = is },
+		"a connection alone":  func(w *guardedCluster, is bool) { w.answer.HasReconnected = is },
 		"not all is served":   func(w *guardedCluster, is bool) { w.away, w.revision = is, 0 },
 		"much is written now": func(w *guardedCluster, is bool) { w.away, w.revision = is, w.revision+10_000 },
 	} {
@@ -69,7 +69,7 @@ func TestNoFenceIsRaisedAfterAnOutageWhereNothingWasRestored(t *testing.T) {
 				w.is(func() {}, time.Second)
 				w.stands(t, true)
 				g.outcomes(t, nil)
-			}, func(*Guard) { w.answer.Reconnected = true }) // as every process begins
+			}, func(*Guard) { w.answer.HasReconnected = true }) // as every process begins
 		})
 	}
 }

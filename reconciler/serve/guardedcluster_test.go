@@ -39,7 +39,7 @@ func (w *guardedCluster) Ping(ctx context.Context) (kube.Answer, error) {
 	w.mu.Lock()
 	away, hangs, answer := w.away, w.hangs, w.answer
 	answer.Revision = w.revision
-	w.answer.Reconnected = false
+	w.answer.HasReconnected = false
 	w.mu.Unlock()
 	switch {
 	case hangs:
@@ -93,7 +93,7 @@ func (w *guardedCluster) Lower(context.Context) {
 func (w *guardedCluster) State() kube.FenceState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := kube.FenceState{Since: w.up, EndedByPeer: w.dropped}
+	s := kube.FenceState{Since: w.up, IsEndedByPeer: w.dropped}
 	if !w.up.IsZero() {
 		s.Age = time.Since(w.up)
 	}

@@ -85,7 +85,7 @@ func (g *Guard) step(ctx context.Context) {
 // requests a full pass, which shows any other restore.
 func (g *Guard) noteAnswer(answer kube.Answer) {
 	awaySince := g.awaySince
-	wasAway := !awaySince.IsZero() || answer.Reconnected && g.last.Revision != 0
+	wasAway := !awaySince.IsZero() || answer.HasReconnected && g.last.Revision != 0
 	g.awaySince = time.Time{}
 	g.updateLeases(wasAway)
 	if wasAway {
@@ -222,7 +222,7 @@ func (g *Guard) lowerIfDue(ctx context.Context, state kube.FenceState) {
 	g.mu.Unlock()
 	var outcome string
 	switch {
-	case state.EndedByPeer && !leading:
+	case state.IsEndedByPeer && !leading:
 		outcome = outcomeEndedByPeer
 	case !g.awaySince.IsZero() && !was.recovered: // nobody waits for it
 		return

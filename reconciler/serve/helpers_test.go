@@ -137,8 +137,8 @@ func (c *cluster) CreateReservation(context.Context, *unstructured.Unstructured)
 	return errors.New("nothing is repaired here")
 }
 
-// Amend is a Window's.
-func (c *cluster) Amend(_ context.Context, change func(string) (string, error)) (err error) {
+// Update is a reconciler.StateStore's.
+func (c *cluster) Update(_ context.Context, change func(string) (string, error)) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.kept, err = change(c.kept)
@@ -185,7 +185,7 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 		log := slog.New(slog.DiscardHandler)
 		opts.PodsComplete = true // most clusters here are of nothing but entries
 		full := &reconciler.Reconciler{
-			Source: view{c, true}, Writer: c, Window: c, Options: opts, Clock: clock.RealClock{}, Log: log,
+			Source: view{c, true}, Writer: c, BreakerStore: c, Options: opts, Clock: clock.RealClock{}, Log: log,
 			Jitter: func(d time.Duration) time.Duration { return d }, History: reconciler.NewHistory(),
 		}
 		quick := *full

@@ -66,7 +66,7 @@ func (s *Server) makeCachePass(ctx context.Context) {
 		s.plan(ctx, out, until, began)
 		s.Recorder.record(out)
 		worked := out.CheckDuration + time.Since(ended)
-		if out.Tried > 0 { // the second check judges again
+		if out.Attempts > 0 { // the second check judges again
 			worked += out.CheckDuration
 		}
 		s.restUntil = time.Now().Add(min(restFactor*worked, maxRest))
@@ -82,13 +82,13 @@ func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, began 
 		until = now.Add(time.Second) // the second check refused it: nothing else tells when
 	}
 	if s.CollectReports != nil {
-		until = reconciler.Sooner(until, s.CollectReports(ctx, out))
+		until = reconciler.EarliestNonZero(until, s.CollectReports(ctx, out))
 	}
 	synced := s.Caches.Synced()
 	if synced {
-		until = reconciler.Sooner(reconciler.Sooner(until, out.Recheck), now.Add(judgeEvery))
+		until = reconciler.EarliestNonZero(reconciler.EarliestNonZero(until, out.Recheck), now.Add(judgeEvery))
 	}
-	until = reconciler.Sooner(until, now.Add(observeEvery))
+	until = reconciler.EarliestNonZero(until, now.Add(observeEvery))
 	wait := max(until.Sub(now), 0) + time.Second // the API server's time is known to the second
 	if synced {
 		s.Requests.AddAfter(cachePass, wait)

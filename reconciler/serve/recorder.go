@@ -71,7 +71,7 @@ func (r *Recorder) fullPassEnded(out *reconciler.Result, took time.Duration, err
 	s := out.Summary()
 	r.Log.Info("reconciler run succeeded", "took", took.Round(time.Millisecond), "pools", s.Pools, "allocations", s.Allocations,
 		"inUse", s.InUse, "held", s.Held, "stale", s.Stale, "reservations", s.Reservations, "findings", s.Findings,
-		"released", len(out.Released), "left", out.Left())
+		"released", len(out.Released), "left", len(out.Refused))
 }
 
 func (r *Recorder) logCleanedUp(out *reconciler.Result) {
@@ -152,7 +152,7 @@ func (r *Recorder) recordHeld(out *reconciler.Result) map[judge.Reason]time.Time
 				r.Log.Info("held", append(it.Attrs(), "age", it.Age(out.Observation.Now))...)
 			}
 			held[it.ID()] = h
-			oldest[it.Reason] = reconciler.Sooner(oldest[it.Reason], h.since)
+			oldest[it.Reason] = reconciler.EarliestNonZero(oldest[it.Reason], h.since)
 		}
 	}
 	r.held = held

@@ -44,7 +44,7 @@ func (s *ReportGC) Collect(ctx context.Context, out *reconciler.Result) (next ti
 		}
 		missing[r.Name] = since
 		if due := since.Add(missingFor); due.After(o.Now) {
-			next = reconciler.Sooner(next, due)
+			next = reconciler.EarliestNonZero(next, due)
 			continue
 		}
 		if out.Needs(r) {

@@ -85,7 +85,7 @@ func TestExplanation_GatesOfOtherItemsAreNotShown(t *testing.T) {
 	s, _ := explanation.ParseSubject("10.0.0.5")
 	j := Judged(Observe(leak, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("5", "default/other", "box-9", "net1"))), judge.Policy{})
 	paused := reconciler.Gate{Why: reconciler.Paused, Pool: "kube-system/10.1.0.0-24", Detail: "its pool is paused"}
-	plan := &reconciler.Plan{Standing: []reconciler.Gate{paused}}
+	plan := &reconciler.Plan{CommonGates: []reconciler.Gate{paused}}
 	for _, it := range j.StaleItems() {
 		if it.Allocation != nil && it.Object() == paused.Pool {
 			plan.Refused = append(plan.Refused, reconciler.Refused{Item: it, Gate: paused})

@@ -48,14 +48,14 @@ type Picks interface {
 
 // OfCheck is a judgement with what a pass would do now.
 func OfCheck(j *judge.Judgement, plan *reconciler.Plan, f Filter) *Report {
-	r := Of(j, plan.Refused, plan.Standing, f)
+	r := Of(j, plan.Refused, plan.CommonGates, f)
 	r.Filter = f
 	return r
 }
 
 // OfRun is the result of a run; of the findings those that are left.
 func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
-	r := Of(out.Judgement, out.Refused, out.Standing, f)
+	r := Of(out.Judgement, out.Refused, out.CommonGates, f)
 	r.Filter, r.Ran, r.DryRun, r.Repaired, r.Unrepaired = f, true, dryRun, out.Repaired, out.Unrepaired
 	r.Released = Only(out.Released, f.Item)
 	slices.SortStableFunc(r.Released, judge.ByPlace)

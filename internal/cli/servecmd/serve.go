@@ -188,7 +188,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 		full.Fence, source.OnRestore = cluster.Fence(), guard.RestoreReported
 	}
 	full.Source, full.Writer = source.Full(), cluster
-	full.Window, full.Restores, full.Passes = cluster, cluster.Restores(), cluster.Passes()
+	full.BreakerStore, full.RestoreStore, full.PassStore = cluster.BreakerStore(), cluster.RestoreStore(), cluster.PassStore()
 	o.Schedule.FlatFiles, o.Schedule.Log = schedule.DefaultFlatFiles(), log
 	o.Schedule.Changed, full.Schedule = recorder.ScheduleChanged, o.Schedule.InForce
 	full.Progress = func(string) { health.Tick() }

@@ -109,8 +109,8 @@ func (p *Probe) competing(context.Context) (line, error) {
 	for i := range p.workloads {
 		w := &p.workloads[i]
 		switch {
-		case w.Competing() != "":
-			return fail(w.stopCompeting(), "%s runs whereabouts' own %s, which releases addresses that are held here.", w, w.Competing())
+		case w.CompetingProgram() != "":
+			return fail(w.stopCompeting(), "%s runs whereabouts' own %s, which releases addresses that are held here.", w, w.CompetingProgram())
 		case w.IsReconciler() && w.Runs():
 			names = append(names, w.String())
 		}

@@ -32,7 +32,7 @@ func (p *Probe) paused(context.Context) (line, error) {
 }
 
 func (p *Probe) restore(context.Context) (line, error) {
-	for _, g := range p.plan.Standing {
+	for _, g := range p.plan.CommonGates {
 		if g.Why == reconciler.EtcdRestored {
 			return fail("ip-reconcile check", "A restore of etcd stands against releases: %s. docs/operate/restore.md has what to do.", g.Detail)
 		}
@@ -50,7 +50,7 @@ func (p *Probe) breaker(ctx context.Context) (line, error) {
 		return fail(kubectl(p.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation), "Nothing unconfirmed is released: %v.", err)
 	case s.Refusal != "":
 		return fail("ip-reconcile run --dry-run", "The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
-			"No more are made before %s, but by run --allow-mass-release.", s.Made, s.Of, clock(s.Until))
+			"No more are made before %s, but by run --allow-mass-release.", s.Releases, s.Of, clock(s.Until))
 	}
 	return ok("The breaker has not tripped.")
 }
