@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"fmt"
 	"math"
 	"os"
@@ -24,9 +25,14 @@ func Report(b *Book, programs, page string) error {
 		name  string
 		table func(*Book, string) string
 	}{
-		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small}, {"adds", addTable}, {"serve", serveTable}, {"traffic", trafficTable},
+		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small},
+		{"adds", addTable}, {"serve", serveTable}, {"traffic", trafficTable},
 	} {
-		if text, err = between(text, section.name, section.table(b, programs)); err != nil {
+		table := section.table(b, programs)
+		if strings.HasPrefix(table, "|") && strings.Count(table, "\n") == 2 {
+			table = "Not measured on this commit.\n"
+		}
+		if text, err = between(text, section.name, table); err != nil {
 			return fmt.Errorf("%s: %w", page, err)
 		}
 	}
@@ -55,7 +61,19 @@ func head(cells ...string) string {
 	return row(cells...) + strings.Repeat("|---", len(cells)) + "|\n"
 }
 
-func machine(b *Book, _ string) string {
+// commit is the revision of the version control that a program was built from.
+func commit(program string) string {
+	if info, err := buildinfo.ReadFile(program); err == nil {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				return s.Value[:min(len(s.Value), 12)]
+			}
+		}
+	}
+	return "unknown"
+}
+
+func machine(b *Book, programs string) string {
 	var first, last time.Time
 	var low, high float64
 	for i, r := range b.Results {
@@ -71,7 +89,7 @@ func machine(b *Book, _ string) string {
 		low, high = min(low, r.Load), max(high, r.Load)
 	}
 	info, _ := os.ReadFile("/proc/cpuinfo")
-	model := "a processor that does not say its name"
+	model := "an unknown processor"
 	if found := regexp.MustCompile(`model name\s*: (.*)`).FindSubmatch(info); found != nil {
 		model = string(found[1])
 	}
@@ -79,8 +97,10 @@ func machine(b *Book, _ string) string {
 	if memory, err := os.ReadFile("/proc/meminfo"); err == nil {
 		fmt.Sscanf(string(memory), "MemTotal: %f", &kib)
 	}
-	return fmt.Sprintf("Measured %s to %s UTC on %d cores of %s with %.0f GiB, %s, by `make bench`. etcd, the API server and what is measured share\nthe cores. The load average of the machine when a measurement ended, its own work included, was between %.1f and %.1f.\n",
-		first.Format("2006-01-02 15:04"), last.Format("2006-01-02 15:04"), runtime.NumCPU(), model, kib/1024/1024, runtime.Version(), low, high)
+	return fmt.Sprintf("Commit %s, measured %s to %s UTC by `make bench`, on %d cores of %s with %.0f GiB, %s.\n"+
+		"The load average of the machine after a measurement, its own work included, was between %.1f and %.1f.\n",
+		commit(filepath.Join(programs, "ip-reconcile")), first.Format("2006-01-02 15:04"), last.Format("2006-01-02 15:04"),
+		runtime.NumCPU(), model, kib/1024/1024, runtime.Version(), low, high)
 }
 
 // timed writes a result's median, and what the runs left or lost.
@@ -132,7 +152,7 @@ func total(r *Result) string {
 var sizes = []int{1000, 5000, 10000, 25000, 50000}
 
 func releases(b *Book, _ string) string {
-	s := head("what is freed", "ours", "upstream, no limit on requests", "of ours", "upstream as it ships", "requests of ours", "of upstream")
+	s := head("what is released", "ours", "upstream, no limit on requests", "of ours", "upstream as it ships", "requests of ours", "of upstream")
 	for _, w := range []struct{ name, work string }{
 		{"50 of 1,050 entries", "run-1000"},
 		{"250 of 5,250", "run-5000"},
@@ -168,7 +188,7 @@ func shipped(b *Book, work string) string {
 }
 
 func looks(b *Book, _ string) string {
-	s := head("pods, entries", "`check`", "bare LISTs", "`check` / LISTs", "upstream's look", "`check`: CPU", "upstream: CPU")
+	s := head("pods, entries", "`check`", "bare LISTs", "`check` / LISTs", "upstream's check", "`check`: CPU", "upstream: CPU")
 	for _, n := range sizes {
 		work := fmt.Sprint("check-", n)
 		ours, bare, upstream := b.Get(work, Ours), quicker(b.Get(work, Lists), b.Get(work, PlainLists)), b.Get(work, Upstream)
@@ -204,7 +224,7 @@ func mib(r *Result) string {
 }
 
 func memory(b *Book, _ string) string {
-	s := head("pods", "`check`", "`run`", "`serve` at rest", "upstream's look", "upstream's run")
+	s := head("pods", "`check`", "`run`", "`serve` at rest", "upstream's check", "upstream's run")
 	for _, n := range append([]int{0}, sizes...) {
 		look, run, serve := fmt.Sprint("check-", n), fmt.Sprint("run-", n), fmt.Sprint("serve-", n)
 		if b.Get(look, Ours) != nil {
@@ -216,7 +236,7 @@ func memory(b *Book, _ string) string {
 
 func small(b *Book, programs string) string {
 	s := head("what", "ours", "upstream")
-	s += row("a look at an empty cluster", timed(b.Get("check-0", Ours)), timed(b.Get("check-0", Upstream)))
+	s += row("a `check` of an empty cluster", timed(b.Get("check-0", Ours)), timed(b.Get("check-0", Upstream)))
 	for _, format := range []string{"json", "yaml"} {
 		r := b.Get("snapshot-"+format, Ours)
 		s += row("a snapshot of 10,000 pods in "+strings.ToUpper(format), strings.Trim(timed(r)+", "+mib(r), ", "), "")
@@ -262,9 +282,9 @@ func spread(r *Result) []string {
 }
 
 func addTable(b *Book, _ string) string {
-	s := head("ADDs of the plugin", "number", "failed", "p50", "p99", "longest", "left of what the releases were to free")
+	s := head("ADDs of the plugin", "number", "failed", "p50", "p99", "longest", "stale entries that remained")
 	for _, w := range []struct{ name, work string }{
-		{"alone", AddsAlone}, {"beside `run` freeing 5,000", AddsBesideOurs}, {"beside upstream's run freeing 5,000", AddsBesideUpstream},
+		{"alone", AddsAlone}, {"beside `run` releasing 5,000", AddsBesideOurs}, {"beside upstream's run releasing 5,000", AddsBesideUpstream},
 	} {
 		if r := b.Get(w.work, "whereabouts"); r != nil {
 			left := ""
@@ -278,13 +298,13 @@ func addTable(b *Book, _ string) string {
 }
 
 func serveTable(b *Book, _ string) string {
-	s := head("from … to the freed address", "number", "not within a minute", "p50", "p99", "longest")
+	s := head("from … to the release", "number", "not within a minute", "p50", "p99", "longest")
 	for _, w := range []struct{ name, work string }{
 		{"a pod's deletion (no agents, `--confirm-after 0s`), idle", "serve-pod-deleted-idle"},
 		{"the same, 100 pods changing a second", "serve-pod-deleted-busy"},
-		{"the report that its sandbox is gone, idle", "serve-reported-gone-idle"},
+		{"the report that its sandbox ended, idle", "serve-reported-gone-idle"},
 		{"the same, 100 pods changing a second", "serve-reported-gone-busy"},
-		{"the report that its sandbox is gone, 40 pools of 250 entries, idle", "serve-reported-gone-small-pools-idle"},
+		{"the report that its sandbox ended, 40 pools of 250 entries, idle", "serve-reported-gone-small-pools-idle"},
 		{"the same, 100 pods changing a second", "serve-reported-gone-small-pools-busy"},
 	} {
 		if r := b.Get(w.work, Ours); r != nil {

@@ -53,7 +53,7 @@ func Traffic(ctx context.Context, b *Bench) error {
 			return err
 		}
 		defer stop()
-		p, err := b.StartServe(ctx, ours.Kubeconfig(), "--confirm-after", "24h", "--leader-elect=true")
+		p, err := b.StartServe(ctx, ours.Kubeconfig(), "--confirm-after", "24h", "--leader-elect=true", "--repair")
 		if err != nil {
 			return err
 		}
