@@ -138,7 +138,7 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	_, log, err := i.cluster.Worker(v.node).Output(v.pod)
 	check(t, err)
 	contains(t, "the leader's log", log, "reconciler run succeeded")
-	relied := v.metric(`ip_reconcile_looks_total{result="untrusted"}`) == 0 // else full passes take the caches' place
+	relied := v.metric(`ip_reconcile_cache_passes_total{result="unverified"}`) == 0 // else full passes take the caches' place
 	for line := range strings.Lines(log) {
 		if relied && strings.Contains(line, "reconciler run succeeded") && !strings.Contains(line, " released=0 ") {
 			t.Errorf("a full pass released what an agent's report should have: %s", line)

@@ -166,9 +166,9 @@ func TestServeCountsEachWriteThatIsDenied(t *testing.T) {
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "0s", "--pool-metrics=false")
 	v.counts(t, `ip_reconcile_denied_writes_total`, 3)
 	equal(t, "series of pools", v.metric(`ip_reconcile_pool_addresses`), 0)
-	v.is(t, `ip_reconcile_release_seconds_count{proof="unconfirmed"}`, 0)
+	v.is(t, `ip_reconcile_release_delay_seconds_count{proof="unconfirmed"}`, 0)
 	s.mustKubectl(t, "delete", "-f", file)
 	s.freed(t, time.Minute, "10.1.0.0-24", "1")
-	v.is(t, `ip_reconcile_release_seconds_count{proof="unconfirmed"}`, 1)
+	v.is(t, `ip_reconcile_release_delay_seconds_count{proof="unconfirmed"}`, 1)
 	v.is(t, `ip_reconcile_candidates`, 0)
 }

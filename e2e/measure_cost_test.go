@@ -182,14 +182,14 @@ func TestMeasure_Serve(t *testing.T) {
 		clear(calls)
 		watches, pulses = 0, 0
 		mu.Unlock()
-		began, used, passes := time.Now(), cpuTime(t, v.command), v.metric("ip_reconcile_looks_total")
+		began, used, passes := time.Now(), cpuTime(t, v.command), v.metric("ip_reconcile_cache_passes_total")
 		for i := range seconds {
 			each(i)
 			time.Sleep(time.Until(began.Add(time.Duration(i+1) * time.Second))) // the load is so much a second
 		}
 		resident, file := residentMemory(t, v.command)
 		t.Logf("serve beside %d pods, %s: %.1f %% of a core, %.0f passes, %.1f MiB resident (%.1f MiB of it the program's file)", pods, what,
-			100*(cpuTime(t, v.command)-used).Seconds()/time.Since(began).Seconds(), v.metric("ip_reconcile_looks_total")-passes, resident, file)
+			100*(cpuTime(t, v.command)-used).Seconds()/time.Since(began).Seconds(), v.metric("ip_reconcile_cache_passes_total")-passes, resident, file)
 		mu.Lock()
 		defer mu.Unlock()
 		if len(calls) > 0 && watches == 0 {

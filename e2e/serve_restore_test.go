@@ -36,7 +36,7 @@ func (s *stage) outgrows(t testing.TB, revision uint64) {
 }
 
 // cachePasses counts the passes over caches that the server trusts.
-const cachePasses = `ip_reconcile_looks_total{result="done"}`
+const cachePasses = `ip_reconcile_cache_passes_total{result="done"}`
 
 // judgedChange waits until a server trusts its caches and has judged a change of
 // the network blue's pool.
@@ -228,7 +228,7 @@ func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing
 	before := s.contents(t)
 	v.counts(t, `ip_reconcile_etcd_restores_total`, 1)
 	one.writeReport(t, keep.listed("Ready"), leaked.stopped())
-	v.is(t, `ip_reconcile_restore_awaited_nodes`, 1)
+	v.is(t, `ip_reconcile_restore_pending_nodes`, 1)
 	v.is(t, `ip_reconcile_candidates`, 1)
 	v.said(t, `level=ERROR msg="nothing is released until these nodes have written their reports" nodes=\[worker-2\] lost=\[worker-2\]`)
 
@@ -247,7 +247,7 @@ func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing
 	word := fmt.Sprintf(`{"metadata":{"annotations":{"ip-reconcile.dev/restore-acknowledged":%q}}}`, out.Summary.Restore.Restored)
 	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(word), metav1.PatchOptions{})).must(t)
 	s.freed(t, recovery, "10.1.0.0-24", "2")
-	v.is(t, `ip_reconcile_restore_awaited_nodes`, 0)
+	v.is(t, `ip_reconcile_restore_pending_nodes`, 0)
 
 	// A node that joins later is not asked, by another process either.
 	s.nodes["worker-3"] = harness.NewNode(t, s.ControlPlane, "worker-3")

@@ -91,7 +91,7 @@ func TestNodesByState(t *testing.T) {
 func releases(t *testing.T, m *Metrics, proof string, within float64) (n, all uint64) {
 	t.Helper()
 	var out dto.Metric
-	if err := m.releaseTime.WithLabelValues(proof).(prometheus.Metric).Write(&out); err != nil {
+	if err := m.releaseDelay.WithLabelValues(proof).(prometheus.Metric).Write(&out); err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range out.GetHistogram().GetBucket() {

@@ -256,8 +256,8 @@ func series(t *testing.T, registry *prometheus.Registry, metric string) map[stri
 	return found
 }
 
-// ofPass is the value of a gauge without labels that the last pass has set.
-func ofPass(t *testing.T, m *Metrics, metric string) float64 {
+// gaugeOf is the value of a gauge without labels that the last pass has set.
+func gaugeOf(t *testing.T, m *Metrics, metric string) float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(m)

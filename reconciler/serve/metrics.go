@@ -15,74 +15,76 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// Metrics are what the long-running form counts. The gauges of the last pass are not there
-// before the first, nor in a process that does not lead.
+// Metrics are the metrics of serve. Only a process that leads has the gauges of its last pass.
 type Metrics struct {
 	released, refused, repaired, unrepaired, passes, cachePasses, fences *prometheus.CounterVec
 	rebuilds, restores, denied                                           prometheus.Counter
-	duration, fenceDuration                                              prometheus.Histogram
-	releaseTime                                                          *prometheus.HistogramVec
+	passDuration, fenceDuration                                          prometheus.Histogram
+	releaseDelay                                                         *prometheus.HistogramVec
 	lastSuccess, scheduleError, nextPass, fence                          prometheus.Gauge
 
-	// WithoutPools leaves out the series of how full each pool is.
+	// WithoutPools leaves out pool_addresses.
 	WithoutPools bool
 
-	mu     sync.Mutex
-	ofPass gauges
+	mu       sync.Mutex
+	lastPass gauges
 }
 
 // The values of the label proof.
 const proven, unconfirmed = "proven", "unconfirmed"
 
-// nodeNotReady are nodes that are neither Ready nor have a fresh report: the one follows from the other.
+// nodeNotReady is the state of nodes without a fresh report that are not Ready.
 const nodeNotReady judge.NodeState = "NotReady"
 
 // NewMetrics makes the metrics and registers them.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
+	const prefix = "ip_reconcile_"
 	auto := promauto.With(registry)
 	vec := func(name, help, label string) *prometheus.CounterVec {
-		return auto.NewCounterVec(prometheus.CounterOpts{Name: "ip_reconcile_" + name, Help: help}, []string{label})
+		return auto.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, []string{label})
 	}
 	counter := func(name, help string) prometheus.Counter {
-		return auto.NewCounter(prometheus.CounterOpts{Name: "ip_reconcile_" + name, Help: help})
+		return auto.NewCounter(prometheus.CounterOpts{Name: prefix + name, Help: help})
 	}
 	gauge := func(name, help string) prometheus.Gauge {
-		return auto.NewGauge(prometheus.GaugeOpts{Name: "ip_reconcile_" + name, Help: help})
+		return auto.NewGauge(prometheus.GaugeOpts{Name: prefix + name, Help: help})
 	}
 	m := &Metrics{
 		released:      vec("released_total", "Allocations and reservations released, by reason.", "reason"),
-		refused:       vec("refused_total", "Stale allocations and reservations that were not released, by why; each once until that changes.", "reason"),
-		repaired:      vec("repaired_total", "Entries and reservations written back, by the finding's kind.", "kind"),
-		unrepaired:    vec("not_repaired_total", "Findings that could not be mended, by why; each once until that changes.", "reason"),
+		refused:       vec("refused_total", "Refused releases, by refusal. Each item counts once per refusal.", "reason"),
+		repaired:      vec("repaired_total", "Findings repaired, by kind.", "kind"),
+		unrepaired:    vec("not_repaired_total", "Refused or failed repairs, by refusal. Each finding counts once.", "reason"),
 		passes:        vec("passes_total", "Full passes, by result.", "result"),
-		cachePasses:   vec("looks_total", "Passes over the watch caches between full passes, by result.", "result"),
-		rebuilds:      counter("cache_rebuilds_total", "Times the caches disagreed with the API server and were rebuilt."),
-		denied:        counter("denied_writes_total", "Writes that RBAC, an admission policy or a schema forbids (403 and 422), each try."),
-		restores:      counter("etcd_restores_total", "Restores of etcd that a pass or an agent noticed."),
-		scheduleError: gauge("schedule_error", "1 while the cron expression cannot be used and an earlier one, or the default, stays in force."),
-		lastSuccess:   gauge("pass_last_success_timestamp_seconds", "When the last full pass succeeded."),
-		nextPass:      gauge("schedule_next_timestamp_seconds", "When the next full pass is due after the last that succeeded; in the past while one is overdue."),
-		duration: auto.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_pass_duration_seconds",
-			Help: "How long full passes took, waiting for whereabouts' Lease included.", Buckets: prometheus.ExponentialBuckets(0.05, 2.5, 10)}),
-		releaseTime: auto.NewHistogramVec(prometheus.HistogramOpts{Name: "ip_reconcile_release_seconds",
-			Help:    "How long allocations and reservations were proven, or without proof stale, before they were released.",
+		cachePasses:   vec("cache_passes_total", "Passes over the watch caches, by result.", "result"),
+		rebuilds:      counter("cache_rebuilds_total", "Rebuilds of watch caches that differed from the API server."),
+		denied:        counter("denied_writes_total", "Writes denied by RBAC, an admission policy or a schema (403 and 422)."),
+		restores:      counter("etcd_restores_total", "Restores of etcd that a pass or an agent detected."),
+		scheduleError: gauge("schedule_error", "1 while the configured cron expression is invalid and another one is in force."),
+		lastSuccess:   gauge("pass_last_success_timestamp_seconds", "Time of the last successful full pass."),
+		nextPass: gauge("schedule_next_timestamp_seconds",
+			"Time when the schedule asks for the next full pass. It is in the past while a pass is overdue."),
+		passDuration: auto.NewHistogram(prometheus.HistogramOpts{Name: prefix + "pass_duration_seconds",
+			Help:    "Duration of full passes, including waits for whereabouts' Lease.",
+			Buckets: prometheus.ExponentialBuckets(0.05, 2.5, 10)}),
+		releaseDelay: auto.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "release_delay_seconds",
+			Help:    "Time from the first Stale verdict (unconfirmed) or the proof (proven) to the release.",
 			Buckets: []float64{1, 5, 15, 60, 300, 900, 960, 1200, 3600, 14400}}, []string{"proof"}),
-		fence:  gauge("fence", "1 while this replica keeps ADDs and DELs waiting, because etcd was restored or may have been."),
-		fences: vec("fences_total", "Times that this replica kept ADDs and DELs waiting, by how that ended.", "outcome"),
-		fenceDuration: auto.NewHistogram(prometheus.HistogramOpts{Name: "ip_reconcile_fence_duration_seconds",
-			Help: "For how long ADDs and DELs were kept waiting.", Buckets: []float64{0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90}}),
+		fence:  gauge("fence", "1 while this replica makes ADDs and DELs wait after a restore of etcd."),
+		fences: vec("fences_total", "Fences that this replica has lowered, by outcome.", "outcome"),
+		fenceDuration: auto.NewHistogram(prometheus.HistogramOpts{Name: prefix + "fence_duration_seconds",
+			Help:    "How long ADDs and DELs waited for a fence.",
+			Buckets: []float64{0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90}}),
 	}
 	registry.MustRegister(m)
-	// A counter that begins with its first event shows no increase.
+	// increase() ignores the first event of a counter that did not exist before it.
 	m.refused.WithLabelValues(string(reconciler.AwaitingConfirmation))
-	for _, why := range []reconciler.Refusal{
-		reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker, reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed,
-	} {
+	for _, why := range []reconciler.Refusal{reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker,
+		reconciler.Changed, reconciler.LeaseBusy, reconciler.NoLease, reconciler.WriteFailed} {
 		m.refused.WithLabelValues(string(why))
 		m.unrepaired.WithLabelValues(string(why))
 	}
 	for _, proof := range []string{proven, unconfirmed} {
-		m.releaseTime.WithLabelValues(proof)
+		m.releaseDelay.WithLabelValues(proof)
 	}
 	for _, outcome := range []string{outcomeSettled, outcomeTimedOut} {
 		m.fences.WithLabelValues(outcome)
@@ -90,7 +92,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	return m
 }
 
-// gauges are those that a pass sets.
+// gauges are the gauges of one pass.
 type gauges []prometheus.Metric
 
 func (g *gauges) set(d *prometheus.Desc, value float64, labels ...string) {
@@ -103,40 +105,34 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	allocations = gauge("allocations", "Allocations, by verdict and reason.", "verdict", "reason")
-	candidates  = gauge("candidates", "Allocations and reservations that are stale and not released yet: must return to 0.")
-	oldest      = gauge("oldest_candidate_timestamp_seconds", "Since when the first of the candidates is stale; 0 where there is none.")
-	oldestHeld  = gauge("oldest_held_timestamp_seconds",
-		"Since when the first of those that are held is held for the reason. No series where none is.", "reason")
-	findings = gauge("findings", "What is wrong beside the verdicts, by kind.", "kind")
-	nodes    = gauge("nodes",
-		"Nodes that should have an agent, by the state of their SandboxReport; NotReady are those without a fresh one that are not Ready.", "state")
-	awaited = gauge("restore_awaited_nodes",
-		"Nodes that have not written their SandboxReport since etcd was restored: nothing is released until they have.")
-	observed = gauge("last_observation_timestamp_seconds", "When the cluster was last observed. The other gauges are of that time.")
-	breaker  = gauge("breaker",
-		`1 while the breaker refuses unconfirmed releases (what="release") or repairs for one node (what="repair").`, "what")
-	paused        = gauge("paused", "1 where an operator has paused everything.")
-	poolAddresses = gauge("pool_addresses",
-		"Addresses of each pool, by state: usable are those that whereabouts would assign were none taken, free those of them that are not, "+
-			"used the entries. Without usable and free where it is not known what is assigned. alerts is off where the pool may be nearly full.",
-		"pool", "state", "alerts")
-	poolWaiting = gauge("pool_waiting_pods", "Pods that cannot start because the pool is full. A pool for which none waits has no series.", "pool")
+	candidates  = gauge("candidates", "Stale allocations and reservations that are not released yet.")
+	oldest      = gauge("oldest_candidate_timestamp_seconds", "Time since when the oldest candidate is Stale, 0 without one.")
+	oldestHeld  = gauge("oldest_held_timestamp_seconds", "Time since when the oldest Held item is held, by reason.", "reason")
+	findings    = gauge("findings", "Findings, by kind.", "kind")
+	nodes       = gauge("nodes", "Nodes that should have an agent, by the state of their SandboxReport.", "state")
+	pending     = gauge("restore_pending_nodes", "Nodes that pause releases, because they have not reported since an etcd restore.")
+	observed    = gauge("last_observation_timestamp_seconds", "Time of the last pass that observed the cluster.")
+	breaker     = gauge("breaker", "1 while the breaker refuses unconfirmed releases or repairs, by operation.", "operation")
+	paused      = gauge("paused", "1 while an operator pauses the reconciler.")
+
+	poolAddresses = gauge("pool_addresses", "Addresses of each pool, by state: usable, used, free.", "pool", "state", "alerts")
+	poolWaiting   = gauge("pool_waiting_pods", "Pods that cannot start because the pool is full.", "pool")
 )
 
-// Describe describes nothing: what is collected has its descriptions.
+// Describe sends nothing: Collect sends other gauges after each pass.
 func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
 
 // Collect sends the gauges of the last pass.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	m.mu.Lock()
-	ofPass := m.ofPass
+	all := m.lastPass
 	m.mu.Unlock()
-	for _, g := range ofPass {
+	for _, g := range all {
 		out <- g
 	}
 }
 
-// update takes in what a pass has observed and done, and since when the first item is held for each reason.
+// update counts the writes of a pass and sets its gauges. held is since when the oldest item is held for each reason.
 func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time) {
 	m.countWrites(out)
 	var g gauges
@@ -162,11 +158,11 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 	for _, state := range []judge.NodeState{judge.NodeFresh, judge.NodeNoFreshReport, judge.NodeLost, nodeNotReady} {
 		g.set(nodes, float64(states[state]), string(state))
 	}
-	waitsFor := 0
 	if out.Restore != nil {
-		waitsFor = len(out.Restore.Awaiting)
+		g.set(pending, float64(len(out.Restore.Awaiting)))
+	} else {
+		g.set(pending, 0)
 	}
-	g.set(awaited, float64(waitsFor))
 	g.set(observed, seconds(time.Now()))
 	isWithheld := func(x reconciler.Unrepaired) bool { return x.Why == reconciler.Breaker }
 	g.set(breaker, oneIf(hasRefused(out, reconciler.Breaker)), "release")
@@ -177,10 +173,10 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ofPass = g
+	m.lastPass = g
 }
 
-// setItems counts all allocations and candidates but those that were released.
+// setItems counts allocations and candidates, without those that the pass released.
 func (g *gauges) setItems(out *reconciler.Result) {
 	released := map[judge.ID]bool{}
 	for _, it := range out.Released {
@@ -219,7 +215,8 @@ func (g *gauges) setPool(p *usage.Pool, withoutAddresses bool) {
 		return
 	}
 	alerts := "on"
-	if p.NoUsageAlerts || slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Node != "" }) { // a slice of a node fills up
+	isSlice := func(d *usage.Definition) bool { return d.Node != "" } // the slice of one node may fill up
+	if p.NoUsageAlerts || slices.ContainsFunc(p.Definitions, isSlice) {
 		alerts = "off"
 	}
 	g.set(poolAddresses, float64(p.Used), p.Ref(), "used", alerts)
@@ -229,7 +226,7 @@ func (g *gauges) setPool(p *usage.Pool, withoutAddresses bool) {
 	}
 }
 
-// seconds is a time as a metric; 0 for none.
+// seconds returns a time as the value of a metric, 0 for the zero time.
 func seconds(t time.Time) float64 {
 	if t.IsZero() {
 		return 0
@@ -249,7 +246,7 @@ func float(n *big.Int) float64 {
 	return f
 }
 
-// countWrites counts what was written.
+// countWrites counts releases and repairs.
 func (m *Metrics) countWrites(out *reconciler.Result) {
 	for _, it := range out.Released {
 		m.released.WithLabelValues(it.Reason.String()).Inc()
@@ -259,17 +256,17 @@ func (m *Metrics) countWrites(out *reconciler.Result) {
 		if d.Proven {
 			proof = proven
 		}
-		m.releaseTime.WithLabelValues(proof).Observe(d.After.Seconds())
+		m.releaseDelay.WithLabelValues(proof).Observe(d.After.Seconds())
 	}
 	for _, f := range out.Repaired {
 		m.repaired.WithLabelValues(string(f.Kind)).Inc()
 	}
 }
 
-// WriteDenied counts a write that RBAC, a policy or a schema forbids.
+// WriteDenied counts a write that RBAC, a policy or a schema has denied.
 func (m *Metrics) WriteDenied() { m.denied.Inc() }
 
-// fenceLowered counts a fence that this replica has ended.
+// fenceLowered counts a fence, unless another replica has lowered it.
 func (m *Metrics) fenceLowered(outcome string, stood time.Duration) {
 	m.fence.Set(0)
 	if outcome == outcomeEndedByPeer {
@@ -279,9 +276,9 @@ func (m *Metrics) fenceLowered(outcome string, stood time.Duration) {
 	m.fenceDuration.Observe(stood.Seconds())
 }
 
-// fullPassEnded takes in the schedule in force, too; "" for none.
+// fullPassEnded counts a full pass. expression is the schedule in force.
 func (m *Metrics) fullPassEnded(took time.Duration, err error, expression string) {
-	m.duration.Observe(took.Seconds())
+	m.passDuration.Observe(took.Seconds())
 	if err != nil {
 		m.passes.WithLabelValues("failed").Inc()
 		return
@@ -291,14 +288,12 @@ func (m *Metrics) fullPassEnded(took time.Duration, err error, expression string
 	m.setNextPass(expression)
 }
 
-// setNextPass sets when the next pass is due by the schedule.
 func (m *Metrics) setNextPass(expression string) {
 	if next, err := schedule.Next(expression, time.Now()); err == nil {
 		m.nextPass.Set(seconds(next))
 	}
 }
 
-// scheduleChanged takes in the schedule that is in force.
 func (m *Metrics) scheduleChanged(status schedule.Status) {
 	m.setNextPass(status.Expression)
 	m.scheduleError.Set(oneIf(status.Err != nil))

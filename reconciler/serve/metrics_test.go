@@ -48,14 +48,14 @@ func TestAPassIsOverdueOnlyWhenNoneHasSucceededSinceItWasDue(t *testing.T) {
 	})
 }
 
-// The alert IPReconcileDoesNotObserve is about an observation that is older than 15 minutes.
+// The alert IPReconcileNotObserving is about an observation that is older than 15 minutes.
 func TestAnObservationIsNeverOldUnlessThePassesFail(t *testing.T) {
 	for _, noCaches := range []bool{false, true} {
 		c := newCluster()
 		c.noCaches = noCaches
 		serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 			age := func() time.Duration {
-				return time.Since(time.Unix(int64(ofPass(t, s.Recorder.Metrics, "last_observation_timestamp_seconds")), 0))
+				return time.Since(time.Unix(int64(gaugeOf(t, s.Recorder.Metrics, "last_observation_timestamp_seconds")), 0))
 			}
 			for range 24 * 60 {
 				c.sleep(time.Minute)

@@ -99,7 +99,7 @@ func TestAScrapeOfTenThousandPools(t *testing.T) {
 	}{{false, 3*pools + 150, 25 + pools*3/10}, {true, 150, 25}} {
 		m.WithoutPools = c.withoutPools
 		m.update(out, nil)
-		m.ofPass.set(poolWaiting, 2, "kube-system/10.0.0.0-29")
+		m.lastPass.set(poolWaiting, 2, "kube-system/10.0.0.0-29")
 		scrape := scrapeOf(t, registry)
 		n, kib := seriesOf(scrape), len(scrape)>>10
 		t.Logf("without pools %v: %d series, %d KiB", c.withoutPools, n, kib)

@@ -99,7 +99,7 @@ func (r *Recorder) cachePassEnded(err error, fullPasses int) {
 			r.warnedUnverified = false
 		}
 	case errors.Is(err, informers.ErrCacheUnverified):
-		result = "untrusted"
+		result = "unverified"
 		r.Log.Debug("no pass over the caches", "why", err)
 		if fullPasses > 1 && !r.warnedUnverified {
 			r.Log.Warn("until the caches can be relied upon, full passes are made instead of passes over them", "why", err)

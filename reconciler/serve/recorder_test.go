@@ -108,7 +108,7 @@ func TestForWhomARestoreWaitsIsToldAsAnErrorOnceAMinute(t *testing.T) {
 		out.Observation.Now = out.Observation.Now.Add(after)
 		out.Restore = &judge.RestoreState{Restored: noon, Why: "resourceVersion 90 after 100", Awaiting: awaited}
 		recorder.record(out)
-		if got := ofPass(t, recorder.Metrics, "restore_awaited_nodes"); got != float64(len(awaited)) {
+		if got := gaugeOf(t, recorder.Metrics, "restore_pending_nodes"); got != float64(len(awaited)) {
 			t.Errorf("%v nodes in the metric, want %d", got, len(awaited))
 		}
 		return strings.Count(log.String(), "level=ERROR") - before
