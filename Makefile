@@ -169,10 +169,10 @@ vuln: ## Look for known vulnerabilities that the programs call; VULNDB=<URL> ask
 	esac
 
 .PHONY: generate
-generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1, docs/verdicts.md from the verdict table and docs/reference/schema from the documents
+generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1, docs/reference/verdicts.md from the verdict table and docs/reference/schema from the documents
 	$(GO) run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	cp deploy/crds/*.yaml deploy/helm/ip-reconcile/crds/
-	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestTheVerdictsInTheDocsAreThoseOfTheTable$$' ./reconciler/judge
+	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestDocs_Verdicts$$' ./reconciler/judge
 	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestThePublishedSchemaIsThatOfTheDocuments$$' ./internal/cli/document
 
 .PHONY: tickets

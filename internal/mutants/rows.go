@@ -16,7 +16,7 @@ const judgeFolder = "reconciler/judge"
 // rowTests are the tests that judge something by each row.
 const rowTests = "TestVerdictTable|TestWhatCannotBeReadIsHeld|TestARecentReservation|TestAReservationThatIsBeingDeletedIsHeld|" +
 	"TestAnInterfaceThatWasDetachedIsALeak|TestFinishedWithoutAFreshReport|TestUnreachableNodeTimeout|TestTrustNetworkStatus|" +
-	"TestTheLastRowHoldsWhateverNoOtherMatches|TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod|TestAnotherPodCarriesTheAddress|" +
+	"TestTable_LastRowHolds|TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod|TestAnotherPodCarriesTheAddress|" +
 	"TestTheRowNamesTheCauseWhereSeveralHoldForOneReason"
 
 // rowMutants are a mutant for each row of the verdict table whose verdict is not a proven release: it

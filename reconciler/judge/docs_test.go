@@ -8,22 +8,39 @@ import (
 	"testing"
 )
 
-const verdictsDoc = "../../docs/verdicts.md"
+const referenceDocs = "../../docs/reference/"
 
-// docs/verdicts.md is written by this test where UPDATE_DOCS is set, as 'make generate' does.
-func TestTheVerdictsInTheDocsAreThoseOfTheTable(t *testing.T) {
+// TestDocs_Verdicts writes docs/reference/verdicts.md where UPDATE_DOCS is set, as 'make generate' does.
+func TestDocs_Verdicts(t *testing.T) {
 	want := document()
 	if os.Getenv("UPDATE_DOCS") != "" {
-		if err := os.WriteFile(verdictsDoc, []byte(want), 0o644); err != nil {
+		if err := os.WriteFile(referenceDocs+"verdicts.md", []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	got, err := os.ReadFile(verdictsDoc)
+	got, err := os.ReadFile(referenceDocs + "verdicts.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Error("docs/verdicts.md is not what the table says: run 'make generate'")
+		t.Error("docs/reference/verdicts.md differs from the table: run 'make generate'")
+	}
+}
+
+// TestDocs_Findings checks that docs/reference/findings.md has a section for each kind, in the order of Kinds.
+func TestDocs_Findings(t *testing.T) {
+	page, err := os.ReadFile(referenceDocs + "findings.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sections []Kind
+	for line := range strings.Lines(string(page)) {
+		if name, found := strings.CutPrefix(line, "## "); found {
+			sections = append(sections, Kind(strings.TrimSpace(name)))
+		}
+	}
+	if !slices.Equal(sections, Kinds()) {
+		t.Errorf("the page has sections for %v, want %v", sections, Kinds())
 	}
 }
 
@@ -31,18 +48,44 @@ func document() string {
 	var b strings.Builder
 	b.WriteString(`# Verdicts
 
-Generated from the verdict table (reconciler/judge/table.go) by ` + "`make generate`" + `. What the words mean, and why the rows are in this
-order, is in [design.md](explain/design.md).
+` + "`make generate`" + ` writes this page from the verdict table (reconciler/judge/table.go).
 
-The first row that matches decides. ` + "`ip-reconcile explain`" + ` prints the row by its name. A pod is *finished* (Failed or Succeeded), else
-*terminating* (deletionTimestamp), else *Pending*, else *live*; *none* is no pod by that name. A *proven* verdict may be released at
-once, an *unconfirmed* one when it was reached at every pass for ` + "`--confirm-after`" + `.
+Every allocation and every reservation without an allocation gets one verdict:
+
+- **InUse**: there is proof of use, or it is too early to judge.
+- **Held**: it is not proven stale. The reason says what stands against a release.
+- **Stale**: it will be released. A *proven* verdict may be released at once. An *unconfirmed* one may be released when
+  every pass for ` + "`--confirm-after`" + ` agrees.
+
+The first row that matches decides. ` + "`ip-reconcile explain`" + ` prints the row. Each row has these columns:
+
+**Pod**: the pod by the name that the allocation records. *none*: there is no such pod. *finished*: its phase is
+Failed or Succeeded. *terminating*: it has a deletionTimestamp. *Pending*: its phase is Pending. *live*: any other.
+
+**Sandbox**: what is known of the sandbox by the ID that the allocation records. The report gives the UID of its pod.
+
+| sandbox | meaning |
+|---|---|
+| Ready | a fresh report lists the sandbox as READY |
+| NotReady | a fresh report lists the sandbox as NOTREADY, and its network may still exist |
+| Stopped | a fresh report lists the sandbox as NOTREADY, and its network is closed |
+| Attached | a CNI cache has the sandbox and the runtime does not list it: it is starting, or its DEL was lost |
+| Gone | a fresh report lists the sandbox among those that have ended |
+| NodeDead | a node that could run the sandbox is proven dead, and no other node may run it |
+| NodeMissing | a node that could run the sandbox has no Node object, and no other node may run it |
+| Absent | no report has the sandbox, and every node that could run it has a fresh report |
+| NoFreshReport | a node that could run the sandbox has no fresh report |
+| NoSource | there are no node agents |
+
+**When**: what else must be true. **Message**: what is printed, with the names filled in.
+
+## Rows
 
 `)
 	rowsTo(&b, false)
-	b.WriteString("\n## What overrules Stale\n\n")
+	b.WriteString("\n## Rows that overrule Stale\n\n")
 	rowsTo(&b, true)
-	b.WriteString("\n## What makes a proven verdict unconfirmed\n\n")
+	b.WriteString("\n## Conditions that make a proven verdict unconfirmed\n\n")
 	for _, c := range doubts() {
 		fmt.Fprintf(&b, "- %s\n", c.text)
 	}
@@ -50,17 +93,18 @@ once, an *unconfirmed* one when it was reached at every pass for ` + "`--confirm
 }
 
 func rowsTo(b *strings.Builder, overrules bool) {
-	b.WriteString("| row | pod by that name | sandbox | when | verdict and reason | in words |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| row | pod | sandbox | when | verdict and reason | message |\n|---|---|---|---|---|---|\n")
 	for i := range rules {
 		r := &rules[i]
 		if r.overrules != overrules {
 			continue
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", r.id, r.podText(), r.sandboxText(), r.whenText(), r.verdictText(), r.say)
+		columns := []string{r.id, r.podText(), r.sandboxText(), r.whenText(), r.verdictText(), r.say}
+		fmt.Fprintf(b, "| %s |\n", strings.Join(columns, " | "))
 	}
 }
 
-func TestEveryRowHasANameOfItsOwn(t *testing.T) {
+func TestTable_RowNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range rules {
 		if id := rules[i].id; id == "" || seen[id] || strings.ToLower(id) != id {
@@ -70,10 +114,12 @@ func TestEveryRowHasANameOfItsOwn(t *testing.T) {
 	}
 }
 
-// A gap in the table must never free anything.
-func TestTheLastRowHoldsWhateverNoOtherMatches(t *testing.T) {
+// A gap in the table must never release anything.
+func TestTable_LastRowHolds(t *testing.T) {
 	i := slices.IndexFunc(rules, func(r rule) bool { return r.overrules })
-	if last := rules[i-1]; last.reason != NoRule || last.verdict != Held || last.pod != anyPod || last.sandbox != nil || last.when != nil || last.own != nil {
+	last := rules[i-1]
+	matchesAll := last.pod == anyPod && last.sandbox == nil && last.when == nil && last.own == nil
+	if last.reason != NoRule || last.verdict != Held || !matchesAll {
 		t.Errorf("the last row is %s", last.text())
 	}
 	for _, r := range rules[i:] {

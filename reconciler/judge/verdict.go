@@ -34,7 +34,7 @@ type rule struct {
 }
 
 // condition is what a row asks of the evidence beside the pod's phase and the sandbox's
-// state. Its text is what explain and docs/verdicts.md print.
+// state. Its text is what explain and docs/reference/verdicts.md print.
 type condition struct {
 	text  string
 	holds func(*Evidence) bool

@@ -14,7 +14,7 @@ type Judged struct {
 	Reason  judge.Reason  `json:"reason"`
 	Proven  bool          `json:"proven"`
 	Message string        `json:"message"`
-	// Rule is the id of the row of the verdict table that decided (docs/verdicts.md).
+	// Rule is the id of the row of the verdict table that decided (docs/reference/verdicts.md).
 	Rule string `json:"rule"`
 	// Refusal is why something Stale is not released now, with a sentence; both are left
 	// out where a pass would release it now, or has.
