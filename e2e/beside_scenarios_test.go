@@ -124,7 +124,7 @@ var besides = []struct {
 		check(t, m.DeletePod(t.Context(), lost, 0))
 		m.passes()
 		if podOf(try(m.entries(t.Context())).must(t)[addressOn(t, lost, "net1")]) != "default/lost" {
-			m.remark("Freed before the node was on again.")
+			m.remark("Released before the node was on again.")
 		}
 		m.oracle.now()
 		check(t, worker.Boot(t.Context()))

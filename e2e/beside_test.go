@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -86,7 +87,9 @@ func writeTable(t *testing.T, file string, rows [][]string) {
 	if from < 0 || to < 0 {
 		t.Fatalf("%s has no place for the table: it is between %q and %q", file, begins, ends)
 	}
-	table := "| Situation | Reconciler | Wrongly freed | On the wire twice | Leaked | Freed after | Remarks |\n|---|---|--:|--:|--:|--:|---|\n"
+	commit := strings.TrimSpace(string(try(exec.Command("git", "rev-parse", "--short", "HEAD").Output()).must(t)))
+	table := fmt.Sprintf("Played %s, commit %s.\n\n", time.Now().UTC().Format(time.DateOnly), commit) +
+		"| Situation | Reconciler | Wrongly released | In use twice | Leaked | Released after | Remarks |\n|---|---|--:|--:|--:|--:|---|\n"
 	for _, of := range rows {
 		table += strings.Join(of, "")
 	}
