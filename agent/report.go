@@ -45,7 +45,7 @@ func Next(before *v1alpha1.SandboxReport, inspection *Inspection) *v1alpha1.Sand
 	}
 	next.Attachments = dropOldest(inspection.Attachments, next.ObservedAt.Time)
 	next.Summary = summarize(next)
-	if sameContent(before, next) && !(&podstate.Report{SandboxReport: before}).AgeChanged(next.ObservedAt.Time) {
+	if sameContent(before, next) && !(&podstate.Report{SandboxReport: before}).NeedsRewrite(next.ObservedAt.Time) {
 		return before
 	}
 	// Only a report that is written anyway is cleared of what is long gone.
@@ -81,12 +81,12 @@ func goneIDs(before *v1alpha1.SandboxReport, inspection *Inspection) []v1alpha1.
 	}
 	for i := range before.Sandboxes {
 		s := &before.Sandboxes[i]
-		if podstate.Closed(s.NetworkClosed) || rebooted || inspection.Closed[s.ID] {
+		if podstate.IsClosed(s.NetworkClosed) || rebooted || inspection.Closed[s.ID] {
 			add(v1alpha1.Gone{ID: s.ID, UID: s.UID, Since: apiTime(inspection.At)})
 		}
 	}
 	for i := range before.Attachments {
-		if a := &before.Attachments[i]; podstate.Closed(a.NetworkClosed) || rebooted || inspection.Closed[a.ID] {
+		if a := &before.Attachments[i]; podstate.IsClosed(a.NetworkClosed) || rebooted || inspection.Closed[a.ID] {
 			add(v1alpha1.Gone{ID: a.ID, UID: a.UID, Since: apiTime(inspection.At)})
 		}
 	}
@@ -107,12 +107,12 @@ func dropOldest(attachments []v1alpha1.Attachment, observed time.Time) []v1alpha
 	seen := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(observed)}}
 	var idle []v1alpha1.Attachment
 	for _, a := range attachments {
-		if !seen.Counts(&a, observed) {
+		if !seen.IsEvidence(&a, observed) {
 			idle = append(idle, a)
 		}
 	}
 	first := func(a v1alpha1.Attachment) int {
-		if podstate.Closed(a.NetworkClosed) {
+		if podstate.IsClosed(a.NetworkClosed) {
 			return 0
 		}
 		return 1

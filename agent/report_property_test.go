@@ -57,7 +57,7 @@ func TestNoIDIsLostSilently(t *testing.T) {
 					went[s.ID] = l.At
 				}
 				for _, a := range r.Attachments {
-					if podstate.Closed(a.NetworkClosed) {
+					if podstate.IsClosed(a.NetworkClosed) {
 						went[a.ID] = l.At
 					}
 				}

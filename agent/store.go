@@ -94,7 +94,7 @@ func (a *APIStore) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	}
 	a.report.newest, a.lease.newest = versionOf(a.report.meta), versionOf(a.lease.meta)
 	if report != nil {
-		if seen := podstate.ReadReport(report, lease).RestoreSeen; !seen.IsZero() {
+		if seen := podstate.ReadReport(report, lease).RestoreDetectedAt; !seen.IsZero() {
 			a.restoreNote = seen.UTC().Format(time.RFC3339)
 		}
 	}

@@ -38,7 +38,7 @@ func TestARestoreOfEtcdIsNoticedAndNoted(t *testing.T) {
 				s.fine(a.Renew(t.Context()))
 			}
 			s.fine(a.Publish(t.Context(), aReport("b")))
-			last := podstate.LeaseRenewed(s.lease())
+			last := podstate.LeaseRenewTime(s.lease())
 			restore()
 			s.restored(c.shows(s, a))
 			// The report and the Lease may each show it, once.

@@ -251,11 +251,11 @@ func TestAReportAndALeaseThatConfirmsItAreWritten(t *testing.T) {
 	s.fine(a.Publish(t.Context(), second))
 	s.confirmed(second)
 	version := s.report().ResourceVersion
-	renewed := podstate.LeaseRenewed(s.lease())
+	renewed := podstate.LeaseRenewTime(s.lease())
 	s.fine(a.Renew(t.Context()))
 	s.confirmed(second)
 	equal(t, "version of the report after a renewal", s.report().ResourceVersion, version)
-	if !podstate.LeaseRenewed(s.lease()).After(renewed) {
+	if !podstate.LeaseRenewTime(s.lease()).After(renewed) {
 		t.Error("the Lease is not renewed")
 	}
 	for at, own := range map[string]bool{version: true, "1": true, "999": false, "": false} {

@@ -81,7 +81,7 @@ func (ni *NodeInspector) describeSandbox(s cri.Sandbox, entry *cnicache.Entry, n
 	}
 	out.NetworkClosed = t.closedHere(out.NetworkClosed)
 	switch {
-	case s.Ready || !podstate.Closed(out.NetworkClosed):
+	case s.Ready || !podstate.IsClosed(out.NetworkClosed):
 		out.Addresses = t.addresses(entry)
 		if out.AddressesUnread = !t.addressesComplete && !out.Irrelevant; out.AddressesUnread && entry != nil {
 			out.MayCarry = entry.MayCarry
@@ -123,7 +123,7 @@ func (t *trackedSandbox) attachment(closed *bool) v1alpha1.Attachment {
 // closedHere returns what was found out here about its network namespace, as far as that
 // can be its own.
 func (t *trackedSandbox) closedHere(closed *bool) *bool {
-	if t.otherMachine && podstate.Closed(closed) {
+	if t.otherMachine && podstate.IsClosed(closed) {
 		return nil
 	}
 	return closed

@@ -268,7 +268,7 @@ func stateIn(r *v1alpha1.SandboxReport, id string) string {
 		case s.ID != id:
 		case s.State == v1alpha1.SandboxReady:
 			return "Ready"
-		case podstate.Closed(s.NetworkClosed):
+		case podstate.IsClosed(s.NetworkClosed):
 			return "Stopped"
 		default:
 			return "NotReady"

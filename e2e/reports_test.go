@@ -36,7 +36,7 @@ func TestALeaseFromTheFutureConfirmsNothing(t *testing.T) {
 		// A write that changes nothing but such times is none, and what a manager changes is dated by the API server.
 		lease.Labels = map[string]string{"dated": fmt.Sprintf("x%d", by)}
 		lease = try(leases.Update(t.Context(), lease, metav1.UpdateOptions{FieldManager: "another"})).must(t)
-		is(t, "it is dated as it was written", podstate.LeaseRenewed(lease), by)
+		is(t, "it is dated as it was written", podstate.LeaseRenewTime(lease), by)
 	}
 	verdict := func(what, want string) {
 		t.Helper()
@@ -56,7 +56,7 @@ func TestALeaseFromTheFutureConfirmsNothing(t *testing.T) {
 	check(t, node.renew())
 	lease := try(leases.Get(t.Context(), "worker-1", metav1.GetOptions{})).must(t)
 	is(t, "renewTime", lease.Spec.RenewTime.Time, time.Hour)
-	is(t, "renewed", podstate.LeaseRenewed(lease), 0)
+	is(t, "renewed", podstate.LeaseRenewTime(lease), 0)
 	verdict("renewed by a clock that is an hour ahead", "Stale PodGone proven")
 	dated(-2 * time.Minute)
 	verdict("two minutes after that", "Held NoFreshReport")

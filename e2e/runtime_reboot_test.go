@@ -113,7 +113,7 @@ func (s *stage) silent(t testing.TB, node string, by time.Duration) {
 		o.SetManagedFields(fields)
 	})
 	// What is written past the API server is seen by it a moment later.
-	eventually(t, "the API server to see the older Lease", func() bool { return time.Since(podstate.LeaseRenewed(s.leaseOf(t, node))) > by })
+	eventually(t, "the API server to see the older Lease", func() bool { return time.Since(podstate.LeaseRenewTime(s.leaseOf(t, node))) > by })
 }
 
 // hasReported makes a node's report older, by the API server's clock.

@@ -151,7 +151,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		}
 
 		// It is vouched for for a minute, by the API server's clock.
-		for until := podstate.LeaseRenewed(lease).Add(61 * time.Second); time.Now().Before(until); {
+		for until := podstate.LeaseRenewTime(lease).Add(61 * time.Second); time.Now().Before(until); {
 			time.Sleep(time.Until(until))
 		}
 		eventuallyWithin(t, 3*time.Minute, "ten more passes to fail", func() bool {
@@ -227,7 +227,7 @@ func (n *realNode) tells(t testing.TB, id string, closed *bool) {
 	t.Helper()
 	n.s.reported(t, n.name, id[:12]+" as attached, its network as it is", func(r *v1alpha1.SandboxReport) bool {
 		return slices.ContainsFunc(r.Attachments, func(a v1alpha1.Attachment) bool {
-			return a.ID == id && (a.NetworkClosed == nil) == (closed == nil) && podstate.Closed(a.NetworkClosed) == podstate.Closed(closed)
+			return a.ID == id && (a.NetworkClosed == nil) == (closed == nil) && podstate.IsClosed(a.NetworkClosed) == podstate.IsClosed(closed)
 		})
 	})
 	n.s.fresh(t, n.name)

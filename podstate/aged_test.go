@@ -43,7 +43,7 @@ func TestAReportHasAgedWhenANewOneWouldSayMore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.report.ObservedAt = at(c.observed)
-			equal(t, "aged", (&podstate.Report{SandboxReport: c.report}).AgeChanged(noon.Add(c.now)), c.want)
+			equal(t, "aged", (&podstate.Report{SandboxReport: c.report}).NeedsRewrite(noon.Add(c.now)), c.want)
 			equal(t, "observed at", c.report.ObservedAt, at(c.observed))
 		})
 	}

@@ -24,20 +24,20 @@ func FuzzAReportIsFreshOnlyForItsOwnContent(f *testing.F) {
 		}
 		own := podstate.Hash(o)
 		confirmed := lease(o)
-		renewed := podstate.LeaseRenewed(confirmed)
-		if own != "" && !podstate.ReadReport(o, confirmed).Fresh(renewed) {
+		renewed := podstate.LeaseRenewTime(confirmed)
+		if own != "" && !podstate.ReadReport(o, confirmed).IsFresh(renewed) {
 			t.Fatal("it is not fresh by its own hash")
 		}
 		other := lease(o)
 		other.Annotations = map[string]string{v1alpha1.HashAnnotation: hash, v1alpha1.RestoreAnnotation: restored}
 		r := podstate.ReadReport(o, other)
-		if fresh := r.Fresh(renewed); fresh != (hash != "" && hash == own) {
+		if fresh := r.IsFresh(renewed); fresh != (hash != "" && hash == own) {
 			t.Fatalf("fresh %v by hash %q; the report's own is %q", fresh, hash, own)
 		}
-		if _, there := o.Annotations[v1alpha1.RestoreAnnotation]; !there && r.RestoreSeen.After(renewed) {
-			t.Fatalf("a restore is dated %s, after the Lease was written", r.RestoreSeen)
+		if _, there := o.Annotations[v1alpha1.RestoreAnnotation]; !there && r.RestoreDetectedAt.After(renewed) {
+			t.Fatalf("a restore is dated %s, after the Lease was written", r.RestoreDetectedAt)
 		}
-		if r.AgeChanged(noon) && !o.ObservedAt.Time.Before(noon) {
+		if r.NeedsRewrite(noon) && !o.ObservedAt.Time.Before(noon) {
 			t.Fatal("an age has changed since it was observed later")
 		}
 	})
@@ -59,8 +59,8 @@ func FuzzWhatATenantWritesIsBounded(f *testing.F) {
 			o.Status.Phase = corev1.PodPending
 			o.Annotations["k8s.v1.cni.cncf.io/networks"], o.Annotations["v1.multus-cni.io/default-network"] = text, first
 		}))
-		if len(p.Selected) > 65 {
-			t.Fatalf("%d networks", len(p.Selected))
+		if len(p.RequestedNetworks) > 65 {
+			t.Fatalf("%d networks", len(p.RequestedNetworks))
 		}
 		kept, empty := 0, 0
 		for _, i := range p.Interfaces {

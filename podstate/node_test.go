@@ -62,6 +62,6 @@ func TestANodeIsDeadOnlyOutOfServiceAndNotReady(t *testing.T) {
 		{"not ready", node(corev1.ConditionFalse), false},
 		{"well", node(corev1.ConditionTrue), false},
 	} {
-		equal(t, c.name, podstate.ReadNode(c.node).Dead(), c.want)
+		equal(t, c.name, podstate.ReadNode(c.node).IsDead(), c.want)
 	}
 }

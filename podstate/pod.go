@@ -42,26 +42,26 @@ type Pod struct {
 	ResourceVersion string
 	Node            string
 	Phase           Phase
-	Created         time.Time
-	Deleted         time.Time     // deletionTimestamp: when the grace period ends; zero if not deleted
-	Grace           time.Duration // what a deletion waits or would wait for the containers
+	CreatedAt       time.Time
+	DeletionTime    time.Time     // deletionTimestamp: when the grace period ends; zero if not deleted
+	GracePeriod     time.Duration // what a deletion waits or would wait for the containers
 	Status          NetworkStatus
 	Interfaces      []Interface // of the network-status; none of a Finished pod
 	IPs             []netip.Addr
-	// Selected are the NetworkAttachmentDefinitions that a pod asks for that is Pending or has no readable status, one for each
+	// RequestedNetworks are the NetworkAttachmentDefinitions that a pod asks for that is Pending or has no readable status, one for each
 	// interface. Nobody needs those of a pod that has started, of which there are many.
-	Selected []types.NamespacedName
-	// Selects is how many networks a pod with a readable status asks for, by its annotation; 0 for one that is Pending.
-	Selects  int
-	Workload string // its controller as "<kind>/<name>", "" for none
+	RequestedNetworks []types.NamespacedName
+	// RequestedCount is how many networks a pod with a readable status asks for, by its annotation; 0 for one that is Pending.
+	RequestedCount int
+	Workload       string // its controller as "<kind>/<name>", "" for none
 	// StoppedByKubelet: every container of the spec has a status, every status
 	// of any kind is terminated, and Ready is not True. That is how kubelet
 	// leaves a pod; other writers of a terminal phase do not touch the statuses.
 	StoppedByKubelet bool
-	LastFinished     time.Time // the last container's finishedAt
-	// Disputed is why nothing of this may be relied upon, "" if it may: a snapshot has
+	LastFinishedAt   time.Time // the last container's finishedAt
+	// Contradiction is why nothing of this may be relied upon, "" if it may: a snapshot has
 	// the pod twice, and differently.
-	Disputed string
+	Contradiction string
 }
 
 // ReadPod takes from a pod object what the rules need. The addresses of a
@@ -74,30 +74,30 @@ func ReadPod(o *corev1.Pod) *Pod {
 		ResourceVersion: o.ResourceVersion,
 		Node:            intern(o.Spec.NodeName),
 		Phase:           phase(o),
-		Created:         o.CreationTimestamp.Time,
+		CreatedAt:       o.CreationTimestamp.Time,
 		Workload:        workload(o),
 	}
 	if uid := o.Annotations[mirrorAnnotation]; uid != "" {
 		p.RuntimeUID = uid
 	}
 	if o.DeletionTimestamp != nil {
-		p.Deleted = o.DeletionTimestamp.Time
+		p.DeletionTime = o.DeletionTimestamp.Time
 	}
 	if g := o.DeletionGracePeriodSeconds; g != nil {
-		p.Grace = time.Duration(*g) * time.Second
+		p.GracePeriod = time.Duration(*g) * time.Second
 	} else if g := o.Spec.TerminationGracePeriodSeconds; g != nil {
-		p.Grace = time.Duration(*g) * time.Second
+		p.GracePeriod = time.Duration(*g) * time.Second
 	}
-	p.StoppedByKubelet, p.LastFinished = stopped(o)
+	p.StoppedByKubelet, p.LastFinishedAt = stopped(o)
 	if p.Phase == Finished {
-		p.Selected = readSelection(o)
+		p.RequestedNetworks = readSelection(o)
 		return p
 	}
 	p.Status, p.Interfaces = readNetworkStatus(o.Annotations)
 	if p.Phase == Pending || p.Status != StatusReadable {
-		p.Selected = readSelection(o)
+		p.RequestedNetworks = readSelection(o)
 	} else {
-		p.Selects = len(readSelection(o))
+		p.RequestedCount = len(readSelection(o))
 	}
 	for _, ip := range slices.Concat(o.Status.PodIPs, []corev1.PodIP{{IP: o.Status.PodIP}}) {
 		if a, err := parseAddr(ip.IP); err == nil {
@@ -120,7 +120,7 @@ func phase(o *corev1.Pod) Phase {
 	return Live
 }
 
-// stopped returns Pod's StoppedByKubelet and LastFinished.
+// stopped returns Pod's StoppedByKubelet and LastFinishedAt.
 func stopped(o *corev1.Pod) (all bool, last time.Time) {
 	seen := make(map[string]bool, len(o.Status.ContainerStatuses))
 	all = true
@@ -152,20 +152,20 @@ func stopped(o *corev1.Pod) (all bool, last time.Time) {
 	return all, last
 }
 
-// Has reports whether a sandbox with this UID is the pod's; no UID is nobody's.
-func (p *Pod) Has(uid string) bool { return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }
+// HasUID reports whether a sandbox with this UID is the pod's; no UID is nobody's.
+func (p *Pod) HasUID(uid string) bool { return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }
 
-// Overdue reports whether the pod should have been gone five minutes ago.
-func (p *Pod) Overdue(now time.Time) bool {
-	return !p.Deleted.IsZero() && now.After(p.OverdueAfter())
+// IsOverdue reports whether the pod should have been gone five minutes ago.
+func (p *Pod) IsOverdue(now time.Time) bool {
+	return !p.DeletionTime.IsZero() && now.After(p.OverdueAfter())
 }
 
 // OverdueAfter is after when the pod is overdue; zero if it is not being deleted.
 func (p *Pod) OverdueAfter() time.Time {
-	if p.Deleted.IsZero() {
+	if p.DeletionTime.IsZero() {
 		return time.Time{}
 	}
-	return p.Deleted.Add(overdueAfter)
+	return p.DeletionTime.Add(overdueAfter)
 }
 
 const overdueAfter = 5 * time.Minute

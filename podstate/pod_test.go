@@ -50,9 +50,9 @@ func TestAPodIsReadWithWhatTheRulesNeed(t *testing.T) {
 	equal(t, "the runtime's UID", p.RuntimeUID, "api-uid")
 	equal(t, "resourceVersion", p.ResourceVersion, "7")
 	equal(t, "node", p.Node, "worker-1")
-	equal(t, "created", p.Created, noon.Add(-time.Hour))
-	equal(t, "deleted", p.Deleted, time.Time{})
-	equal(t, "overdue", p.Overdue(noon.Add(1000*time.Hour)), false)
+	equal(t, "created", p.CreatedAt, noon.Add(-time.Hour))
+	equal(t, "deleted", p.DeletionTime, time.Time{})
+	equal(t, "overdue", p.IsOverdue(noon.Add(1000*time.Hour)), false)
 }
 
 // The API's object of a static pod has a UID of its own; the runtime knows the
@@ -73,17 +73,17 @@ func TestASandboxWithoutAUIDIsNobodys(t *testing.T) {
 		o.Annotations = map[string]string{"kubernetes.io/config.mirror": "static-uid"}
 	}))
 	for uid, want := range map[string]bool{"": false, "api-uid": true, "static-uid": true, "another": false} {
-		equal(t, "has "+uid, p.Has(uid), want)
+		equal(t, "has "+uid, p.HasUID(uid), want)
 	}
 }
 
 func TestAPodIsOverdueFiveMinutesAfterItShouldHaveBeenGone(t *testing.T) {
 	p := podstate.ReadPod(pod(func(o *corev1.Pod) { o.DeletionTimestamp = atPtr(0) }))
-	equal(t, "deleted", p.Deleted, noon)
+	equal(t, "deleted", p.DeletionTime, noon)
 	for after, want := range map[time.Duration]bool{
 		-time.Hour: false, 0: false, 5 * time.Minute: false, 5*time.Minute + 1: true, time.Hour: true,
 	} {
-		equal(t, "overdue after "+after.String(), p.Overdue(noon.Add(after)), want)
+		equal(t, "overdue after "+after.String(), p.IsOverdue(noon.Add(after)), want)
 	}
 }
 
@@ -101,7 +101,7 @@ func TestTheGracePeriodIsTheDeletionsElseTheSpecs(t *testing.T) {
 		p := podstate.ReadPod(pod(func(o *corev1.Pod) {
 			o.Spec.TerminationGracePeriodSeconds, o.DeletionGracePeriodSeconds = c.spec, c.deletion
 		}))
-		equal(t, c.name, p.Grace, c.want)
+		equal(t, c.name, p.GracePeriod, c.want)
 	}
 }
 

@@ -30,18 +30,18 @@ const (
 // Report is a node's SandboxReport with the evidence that it is current: its node's Lease.
 type Report struct {
 	*v1alpha1.SandboxReport
-	// Renewed is when the Lease was last renewed for this content, by the API server's
+	// ConfirmedAt is when the Lease was last renewed for this content, by the API server's
 	// clock; zero if it never was, or for other content.
-	Renewed time.Time
-	// LeaseRenewed is when the Lease was last renewed, for whatever content; zero if never.
-	LeaseRenewed time.Time
+	ConfirmedAt time.Time
+	// LeaseRenewedAt is when the Lease was last renewed, for whatever content; zero if never.
+	LeaseRenewedAt time.Time
 	// LeaseVersion is the Lease's resourceVersion, "" without one.
 	LeaseVersion string
-	// Written is when the content was written, by the API server's clock.
-	Written time.Time
-	// RestoreSeen is the agent's date of the last restore of etcd that it noticed, never
+	// WrittenAt is when the content was written, by the API server's clock.
+	WrittenAt time.Time
+	// RestoreDetectedAt is the agent's date of the last restore of etcd that it noticed, never
 	// later than it was written by the API server's clock; zero if it noticed none.
-	RestoreSeen time.Time
+	RestoreDetectedAt time.Time
 	// RestoreNote is the text that says so: one that does not change is no news, however
 	// it reads.
 	RestoreNote string
@@ -49,9 +49,9 @@ type Report struct {
 	hash string // of the content
 }
 
-// Fresh reports whether the report may be relied upon at this time.
-func (r *Report) Fresh(now time.Time) bool {
-	return !r.Renewed.IsZero() && now.Sub(r.Renewed).Abs() <= freshFor
+// IsFresh reports whether the report may be relied upon at this time.
+func (r *Report) IsFresh(now time.Time) bool {
+	return !r.ConfirmedAt.IsZero() && now.Sub(r.ConfirmedAt).Abs() <= freshFor
 }
 
 // ageReference is the time that ages in the report count to: the younger of now and
@@ -64,25 +64,25 @@ func (r *Report) ageReference(now time.Time) time.Time {
 	return now
 }
 
-// Counts reports whether an attachment is evidence: its network namespace is
+// IsEvidence reports whether an attachment is evidence: its network namespace is
 // there, or it is young enough to be one that is being set up and is not known
 // to be closed.
-func (r *Report) Counts(a *v1alpha1.Attachment, now time.Time) bool {
+func (r *Report) IsEvidence(a *v1alpha1.Attachment, now time.Time) bool {
 	if a.NetworkClosed != nil {
 		return !*a.NetworkClosed
 	}
 	return r.ageReference(now).Sub(a.Since.Time) < attachedFor
 }
 
-// Settled reports whether a sandbox of the report is old enough that its pod should be
+// IsSettled reports whether a sandbox of the report is old enough that its pod should be
 // known: by its node's clock, or, which a clock that is ahead cannot put off, because the
 // report that has it was written long enough ago by the API server's.
-func (r *Report) Settled(s *v1alpha1.Sandbox, now time.Time) bool {
-	return r.ageReference(now).Sub(s.CreatedAt.Time) > settledAfter || !r.Written.IsZero() && now.Sub(r.Written) > settledAfter
+func (r *Report) IsSettled(s *v1alpha1.Sandbox, now time.Time) bool {
+	return r.ageReference(now).Sub(s.CreatedAt.Time) > settledAfter || !r.WrittenAt.IsZero() && now.Sub(r.WrittenAt) > settledAfter
 }
 
-// Closed reports whether a network namespace is known to be gone.
-func Closed(networkClosed *bool) bool { return networkClosed != nil && *networkClosed }
+// IsClosed reports whether a network namespace is known to be gone.
+func IsClosed(networkClosed *bool) bool { return networkClosed != nil && *networkClosed }
 
 // ParseAddress reads a report's address; ok is false where it is none.
 func ParseAddress(a v1alpha1.Address) (netip.Addr, bool) {
@@ -107,27 +107,27 @@ func Hash(r *v1alpha1.SandboxReport) string {
 // API server knows them. The times come from managedFields: the server's own, unless a writer
 // of the object sends others.
 func ReadReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report {
-	return ReadHashedReport(o, Hash(o), lease)
+	return ReadReportWithHash(o, Hash(o), lease)
 }
 
-// ReadHashedReport is ReadReport for a report whose Hash is known already.
-func ReadHashedReport(o *v1alpha1.SandboxReport, contentHash string, lease *coordinationv1.Lease) *Report {
-	r := &Report{SandboxReport: o, Written: fieldTime(o.ManagedFields, `"f:observedAt"`), hash: contentHash}
+// ReadReportWithHash is ReadReport for a report whose Hash is known already.
+func ReadReportWithHash(o *v1alpha1.SandboxReport, contentHash string, lease *coordinationv1.Lease) *Report {
+	r := &Report{SandboxReport: o, WrittenAt: fieldTime(o.ManagedFields, `"f:observedAt"`), hash: contentHash}
 	return r.WithLease(lease)
 }
 
 // WithLease is the same report with its node's Lease as it is now.
 func (r *Report) WithLease(lease *coordinationv1.Lease) *Report {
-	r = &Report{SandboxReport: r.SandboxReport, Written: r.Written, hash: r.hash}
-	r.noteRestore(r.Annotations, r.Written, r.ManagedFields)
+	r = &Report{SandboxReport: r.SandboxReport, WrittenAt: r.WrittenAt, hash: r.hash}
+	r.noteRestore(r.Annotations, r.WrittenAt, r.ManagedFields)
 	if lease == nil {
 		return r
 	}
-	r.LeaseRenewed, r.LeaseVersion = LeaseRenewed(lease), lease.ResourceVersion
+	r.LeaseRenewedAt, r.LeaseVersion = LeaseRenewTime(lease), lease.ResourceVersion
 	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == r.hash {
-		r.Renewed = r.LeaseRenewed
+		r.ConfirmedAt = r.LeaseRenewedAt
 	}
-	r.noteRestore(lease.Annotations, r.LeaseRenewed, lease.ManagedFields)
+	r.noteRestore(lease.Annotations, r.LeaseRenewedAt, lease.ManagedFields)
 	return r
 }
 
@@ -135,16 +135,16 @@ func (r *Report) WithLease(lease *coordinationv1.Lease) *Report {
 // are mostly stripped: the Lease counts by its renewTime only, and in a folder
 // without any such Lease (leases false) the report's observedAt stands in.
 func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease, leases bool) *Report {
-	r := &Report{SandboxReport: o, Written: o.ObservedAt.Time}
-	r.noteRestore(o.Annotations, r.Written, nil) // a node's clock is no limit
+	r := &Report{SandboxReport: o, WrittenAt: o.ObservedAt.Time}
+	r.noteRestore(o.Annotations, r.WrittenAt, nil) // a node's clock is no limit
 	switch {
 	case lease != nil && lease.Spec.RenewTime != nil:
-		r.Renewed = lease.Spec.RenewTime.Time
-		r.noteRestore(lease.Annotations, r.Renewed, nil)
+		r.ConfirmedAt = lease.Spec.RenewTime.Time
+		r.noteRestore(lease.Annotations, r.ConfirmedAt, nil)
 	case !leases:
-		r.Renewed = o.ObservedAt.Time
+		r.ConfirmedAt = o.ObservedAt.Time
 	}
-	r.LeaseRenewed = r.Renewed
+	r.LeaseRenewedAt = r.ConfirmedAt
 	return r
 }
 
@@ -167,8 +167,8 @@ func (r *Report) noteRestore(annotations map[string]string, written time.Time, f
 	case !limit.IsZero() && seen.After(limit):
 		seen = limit
 	}
-	if seen.After(r.RestoreSeen) {
-		r.RestoreSeen, r.RestoreNote = seen, text
+	if seen.After(r.RestoreDetectedAt) {
+		r.RestoreDetectedAt, r.RestoreNote = seen, text
 	}
 }
 
@@ -187,10 +187,10 @@ func fieldTime(fields []metav1.ManagedFieldsEntry, field string) time.Time {
 	return newest
 }
 
-// AgeChanged reports whether an entry has come of an age that matters since the report
+// NeedsRewrite reports whether an entry has come of an age that matters since the report
 // was observed: ages count to observedAt, so a report that does not change must
 // still be rewritten for it.
-func (r *Report) AgeChanged(now time.Time) bool {
+func (r *Report) NeedsRewrite(now time.Time) bool {
 	if !r.ObservedAt.Time.Before(now) {
 		return false
 	}
@@ -198,20 +198,20 @@ func (r *Report) AgeChanged(now time.Time) bool {
 	later.ObservedAt = metav1.NewTime(now)
 	then := &Report{SandboxReport: &later}
 	for i := range r.Sandboxes {
-		if s := &r.Sandboxes[i]; s.State == v1alpha1.SandboxReady && r.Settled(s, now) != then.Settled(s, now) {
+		if s := &r.Sandboxes[i]; s.State == v1alpha1.SandboxReady && r.IsSettled(s, now) != then.IsSettled(s, now) {
 			return true
 		}
 	}
 	for i := range r.Attachments {
-		if a := &r.Attachments[i]; r.Counts(a, now) != then.Counts(a, now) {
+		if a := &r.Attachments[i]; r.IsEvidence(a, now) != then.IsEvidence(a, now) {
 			return true
 		}
 	}
 	return false
 }
 
-// LeaseRenewed is when an agent's Lease was last renewed, by the API server's clock;
+// LeaseRenewTime is when an agent's Lease was last renewed, by the API server's clock;
 // zero if that is not known.
-func LeaseRenewed(lease *coordinationv1.Lease) time.Time {
+func LeaseRenewTime(lease *coordinationv1.Lease) time.Time {
 	return fieldTime(lease.ManagedFields, `"f:renewTime"`)
 }

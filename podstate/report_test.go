@@ -50,11 +50,11 @@ func lease(o *v1alpha1.SandboxReport) *coordinationv1.Lease {
 func TestAReportIsRenewedByItsLeaseAtTheAPIServersTime(t *testing.T) {
 	o := report()
 	r := podstate.ReadReport(o, lease(o))
-	equal(t, "renewed, not when the node's clock says", r.Renewed, noon.Add(-10*time.Second))
-	equal(t, "Lease renewed", r.LeaseRenewed, noon.Add(-10*time.Second))
-	equal(t, "written, not when the node's clock says", r.Written, noon.Add(-5*time.Minute))
-	equal(t, "restore seen", r.RestoreSeen, time.Time{})
-	equal(t, "fresh", r.Fresh(noon), true)
+	equal(t, "renewed, not when the node's clock says", r.ConfirmedAt, noon.Add(-10*time.Second))
+	equal(t, "Lease renewed", r.LeaseRenewedAt, noon.Add(-10*time.Second))
+	equal(t, "written, not when the node's clock says", r.WrittenAt, noon.Add(-5*time.Minute))
+	equal(t, "restore seen", r.RestoreDetectedAt, time.Time{})
+	equal(t, "fresh", r.IsFresh(noon), true)
 }
 
 // The Lease confirms one content and no other: a report that was changed,
@@ -68,22 +68,22 @@ func TestALeaseForOtherContentIsRenewedAndConfirmsNothing(t *testing.T) {
 			l.Annotations = nil
 		}
 		r := podstate.ReadReport(o, l)
-		equal(t, name+": renewed", r.Renewed, time.Time{})
-		equal(t, name+": fresh", r.Fresh(noon), false)
-		equal(t, name+": Lease renewed", r.LeaseRenewed, noon.Add(-10*time.Second))
+		equal(t, name+": renewed", r.ConfirmedAt, time.Time{})
+		equal(t, name+": fresh", r.IsFresh(noon), false)
+		equal(t, name+": Lease renewed", r.LeaseRenewedAt, noon.Add(-10*time.Second))
 	}
 	o := report()
 	l := lease(o)
 	o.Sandboxes = nil // somebody emptied the report
-	equal(t, "a changed report is fresh", podstate.ReadReport(o, l).Fresh(noon), false)
+	equal(t, "a changed report is fresh", podstate.ReadReport(o, l).IsFresh(noon), false)
 }
 
 func TestAReportWithoutALeaseWasNeverRenewed(t *testing.T) {
 	r := podstate.ReadReport(report(), nil)
-	equal(t, "renewed", r.Renewed, time.Time{})
-	equal(t, "Lease renewed", r.LeaseRenewed, time.Time{})
-	equal(t, "fresh", r.Fresh(noon), false)
-	equal(t, "written", r.Written, noon.Add(-5*time.Minute))
+	equal(t, "renewed", r.ConfirmedAt, time.Time{})
+	equal(t, "Lease renewed", r.LeaseRenewedAt, time.Time{})
+	equal(t, "fresh", r.IsFresh(noon), false)
+	equal(t, "written", r.WrittenAt, noon.Add(-5*time.Minute))
 }
 
 // Whoever touches a Lease's labels does not renew it.
@@ -91,25 +91,25 @@ func TestOnlyWhoWritesRenewTimeRenews(t *testing.T) {
 	o := report()
 	l := lease(o)
 	l.ManagedFields = append(l.ManagedFields, fields("kubectl-label", `{"f:metadata":{"f:labels":{"f:x":{}}}}`, 0))
-	equal(t, "renewed", podstate.ReadReport(o, l).Renewed, noon.Add(-10*time.Second))
+	equal(t, "renewed", podstate.ReadReport(o, l).ConfirmedAt, noon.Add(-10*time.Second))
 	l.ManagedFields = append(l.ManagedFields, fields("agent-of-an-older-version", leaseFields, -time.Hour), fields("agent-2", leaseFields, -5*time.Second))
-	equal(t, "renewed by the newest of several", podstate.ReadReport(o, l).Renewed, noon.Add(-5*time.Second))
+	equal(t, "renewed by the newest of several", podstate.ReadReport(o, l).ConfirmedAt, noon.Add(-5*time.Second))
 	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "no time", FieldsV1: fields("", leaseFields, 0).FieldsV1}, {Manager: "no fields", Time: atPtr(0)}}
-	equal(t, "an entry without a time or without fields", podstate.ReadReport(o, l).Renewed, time.Time{})
+	equal(t, "an entry without a time or without fields", podstate.ReadReport(o, l).ConfirmedAt, time.Time{})
 	l.ManagedFields = nil
-	equal(t, "no managedFields", podstate.ReadReport(o, l).Fresh(noon.Add(time.Hour)), false)
+	equal(t, "no managedFields", podstate.ReadReport(o, l).IsFresh(noon.Add(time.Hour)), false)
 }
 
 func TestAReportIsFreshFor60SecondsAfterItsRenewal(t *testing.T) {
-	r := &podstate.Report{SandboxReport: report(), Renewed: noon}
+	r := &podstate.Report{SandboxReport: report(), ConfirmedAt: noon}
 	for after, want := range map[time.Duration]bool{
 		0: true, 20 * time.Second: true, 60 * time.Second: true, 60*time.Second + 1: false, time.Hour: false,
 		// A server whose clock was set back: no further off in that direction either.
 		-60 * time.Second: true, -61 * time.Second: false,
 	} {
-		equal(t, "fresh after "+after.String(), r.Fresh(noon.Add(after)), want)
+		equal(t, "fresh after "+after.String(), r.IsFresh(noon.Add(after)), want)
 	}
-	equal(t, "never renewed", (&podstate.Report{SandboxReport: report()}).Fresh(time.Time{}), false)
+	equal(t, "never renewed", (&podstate.Report{SandboxReport: report()}).IsFresh(time.Time{}), false)
 }
 
 func TestAnAttachmentCountsByItsNamespaceElseByItsAge(t *testing.T) {
@@ -132,7 +132,7 @@ func TestAnAttachmentCountsByItsNamespaceElseByItsAge(t *testing.T) {
 		{"not known, begun by a clock that is ahead", nil, -time.Hour, true},
 	} {
 		a := &v1alpha1.Attachment{Since: at(-c.age), NetworkClosed: c.closed}
-		equal(t, c.name, r.Counts(a, noon), c.want)
+		equal(t, c.name, r.IsEvidence(a, noon), c.want)
 	}
 }
 
@@ -142,11 +142,11 @@ func TestAgesCountToTheYoungerOfNowAndTheReport(t *testing.T) {
 	a := &v1alpha1.Attachment{Since: at(-5 * time.Minute)}
 	s := &v1alpha1.Sandbox{CreatedAt: at(-30 * time.Second)}
 	stale := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
-	equal(t, "an attachment of a stale report", stale.Counts(a, noon.Add(240*time.Hour)), true)
-	equal(t, "a sandbox of a stale report", stale.Settled(s, noon.Add(240*time.Hour)), false)
+	equal(t, "an attachment of a stale report", stale.IsEvidence(a, noon.Add(240*time.Hour)), true)
+	equal(t, "a sandbox of a stale report", stale.IsSettled(s, noon.Add(240*time.Hour)), false)
 	ahead := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(time.Hour)}}
-	equal(t, "an attachment by a clock that is ahead", ahead.Counts(a, noon), true)
-	equal(t, "a sandbox by a clock that is ahead", ahead.Settled(s, noon), false)
+	equal(t, "an attachment by a clock that is ahead", ahead.IsEvidence(a, noon), true)
+	equal(t, "a sandbox by a clock that is ahead", ahead.IsSettled(s, noon), false)
 }
 
 func TestASandboxIsSettledOnceItIsOlderThanAMinute(t *testing.T) {
@@ -154,7 +154,7 @@ func TestASandboxIsSettledOnceItIsOlderThanAMinute(t *testing.T) {
 	for age, want := range map[time.Duration]bool{
 		0: false, time.Minute: false, time.Minute + time.Second: true, time.Hour: true, -time.Hour: false,
 	} {
-		equal(t, "settled at "+age.String(), r.Settled(&v1alpha1.Sandbox{CreatedAt: at(-age)}, noon), want)
+		equal(t, "settled at "+age.String(), r.IsSettled(&v1alpha1.Sandbox{CreatedAt: at(-age)}, noon), want)
 	}
 }
 
@@ -162,9 +162,9 @@ func TestASandboxIsSettledOnceItIsOlderThanAMinute(t *testing.T) {
 // being found for an hour.
 func TestANodesClockThatIsAheadDoesNotKeepItsSandboxesYoung(t *testing.T) {
 	s := v1alpha1.Sandbox{ID: "a", State: v1alpha1.SandboxReady, CreatedAt: at(time.Hour)}
-	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(time.Hour), Sandboxes: []v1alpha1.Sandbox{s}}, Written: noon}
-	equal(t, "settled a minute after it was written", r.Settled(&s, noon.Add(time.Minute)), false)
-	equal(t, "settled when it was written longer ago", r.Settled(&s, noon.Add(time.Minute+time.Second)), true)
-	r.Written = time.Time{}
-	equal(t, "settled where it is not known when it was written", r.Settled(&s, noon.Add(30*time.Minute)), false)
+	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(time.Hour), Sandboxes: []v1alpha1.Sandbox{s}}, WrittenAt: noon}
+	equal(t, "settled a minute after it was written", r.IsSettled(&s, noon.Add(time.Minute)), false)
+	equal(t, "settled when it was written longer ago", r.IsSettled(&s, noon.Add(time.Minute+time.Second)), true)
+	r.WrittenAt = time.Time{}
+	equal(t, "settled where it is not known when it was written", r.IsSettled(&s, noon.Add(30*time.Minute)), false)
 }

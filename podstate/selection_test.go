@@ -38,7 +38,7 @@ func TestThePendingPodsNetworksAreReadAsMultusReadsThem(t *testing.T) {
 			p.Status.Phase = corev1.PodPending
 			p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": c.networks, "v1.multus-cni.io/default-network": c.first}
 		})
-		if got := fmt.Sprint(podstate.ReadPod(p).Selected); got != c.want {
+		if got := fmt.Sprint(podstate.ReadPod(p).RequestedNetworks); got != c.want {
 			t.Errorf("%q and %q: %s, want %s", c.networks, c.first, got, c.want)
 		}
 	}
@@ -48,14 +48,14 @@ func TestThePendingPodsNetworksAreReadAsMultusReadsThem(t *testing.T) {
 func TestTheNetworksOfARunningPodAreKeptOnlyWhereItsStatusIsNotReadable(t *testing.T) {
 	for text, want := range map[string]string{`[{"name":"default/a"}]`: "[]", "garbage": "[default/a]", "": "[default/a]"} {
 		p := pod(status(text), func(p *corev1.Pod) { p.Annotations["k8s.v1.cni.cncf.io/networks"] = "a" })
-		if got := fmt.Sprint(podstate.ReadPod(p).Selected); got != want {
+		if got := fmt.Sprint(podstate.ReadPod(p).RequestedNetworks); got != want {
 			t.Errorf("%q: kept %v, want %v", text, got, want)
 		}
 	}
 	p := pod(status("garbage"), func(p *corev1.Pod) {
 		p.Annotations["k8s.v1.cni.cncf.io/networks"], p.Status.Phase = "a", corev1.PodFailed
 	})
-	if got := fmt.Sprint(podstate.ReadPod(p).Selected); got != "[default/a]" {
+	if got := fmt.Sprint(podstate.ReadPod(p).RequestedNetworks); got != "[default/a]" {
 		t.Errorf("of a finished pod: %v", got)
 	}
 }

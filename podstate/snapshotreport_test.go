@@ -16,21 +16,21 @@ func TestASnapshotsReportIsRenewedByItsLeasesRenewTime(t *testing.T) {
 	l := lease(o)
 	l.ManagedFields, l.Annotations = nil, nil // neither of them is looked at
 	r := podstate.ReadSnapshotReport(o, l, true)
-	equal(t, "renewed", r.Renewed, noon.Add(time.Hour))
-	equal(t, "Lease renewed", r.LeaseRenewed, noon.Add(time.Hour))
-	equal(t, "written", r.Written, o.ObservedAt.Time)
+	equal(t, "renewed", r.ConfirmedAt, noon.Add(time.Hour))
+	equal(t, "Lease renewed", r.LeaseRenewedAt, noon.Add(time.Hour))
+	equal(t, "written", r.WrittenAt, o.ObservedAt.Time)
 }
 
 func TestASnapshotsReportWithoutALeaseCountsOnlyWhereThereAreNoLeases(t *testing.T) {
 	o := report()
 	r := podstate.ReadSnapshotReport(o, nil, false)
-	equal(t, "no Leases at all: its observedAt", r.Renewed, o.ObservedAt.Time)
+	equal(t, "no Leases at all: its observedAt", r.ConfirmedAt, o.ObservedAt.Time)
 	r = podstate.ReadSnapshotReport(o, nil, true)
-	equal(t, "others have Leases", r.Renewed, time.Time{})
-	equal(t, "others have Leases: Lease renewed", r.LeaseRenewed, time.Time{})
+	equal(t, "others have Leases", r.ConfirmedAt, time.Time{})
+	equal(t, "others have Leases: Lease renewed", r.LeaseRenewedAt, time.Time{})
 	l := lease(o)
 	l.Spec.RenewTime = nil
-	equal(t, "a Lease that was never renewed", podstate.ReadSnapshotReport(o, l, true).Renewed, time.Time{})
+	equal(t, "a Lease that was never renewed", podstate.ReadSnapshotReport(o, l, true).ConfirmedAt, time.Time{})
 }
 
 // A restored etcd stops all releases until every node has reported since, so
@@ -57,11 +57,11 @@ func TestARestoreIsSeenOnTheReportOrOnItsLeaseTheLaterOfBoth(t *testing.T) {
 		if c.onLease != "" {
 			l.Annotations[v1alpha1.RestoreAnnotation] = c.onLease
 		}
-		if r := podstate.ReadReport(o, l); !r.RestoreSeen.Equal(c.want) {
-			t.Errorf("%s: live: %v; want %v", c.name, r.RestoreSeen, c.want)
+		if r := podstate.ReadReport(o, l); !r.RestoreDetectedAt.Equal(c.want) {
+			t.Errorf("%s: live: %v; want %v", c.name, r.RestoreDetectedAt, c.want)
 		}
-		if r := podstate.ReadSnapshotReport(o, l, true); !r.RestoreSeen.Equal(c.want) {
-			t.Errorf("%s: in a snapshot: %v; want %v", c.name, r.RestoreSeen, c.want)
+		if r := podstate.ReadSnapshotReport(o, l, true); !r.RestoreDetectedAt.Equal(c.want) {
+			t.Errorf("%s: in a snapshot: %v; want %v", c.name, r.RestoreDetectedAt, c.want)
 		}
 	}
 }
@@ -69,14 +69,14 @@ func TestARestoreIsSeenOnTheReportOrOnItsLeaseTheLaterOfBoth(t *testing.T) {
 func TestARestoreWhoseTimeCannotBeReadCountsFromTheWriting(t *testing.T) {
 	o := report()
 	o.Annotations = map[string]string{v1alpha1.RestoreAnnotation: "yesterday"}
-	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreSeen, noon.Add(-5*time.Minute))
-	equal(t, "on a snapshot's report", podstate.ReadSnapshotReport(o, nil, false).RestoreSeen, o.ObservedAt.Time)
+	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreDetectedAt, noon.Add(-5*time.Minute))
+	equal(t, "on a snapshot's report", podstate.ReadSnapshotReport(o, nil, false).RestoreDetectedAt, o.ObservedAt.Time)
 
 	o = report()
 	l := lease(o)
 	l.Annotations[v1alpha1.RestoreAnnotation] = ""
-	equal(t, "on the Lease", podstate.ReadReport(o, l).RestoreSeen, noon.Add(-10*time.Second))
-	equal(t, "on a snapshot's Lease", podstate.ReadSnapshotReport(o, l, true).RestoreSeen, noon.Add(time.Hour))
+	equal(t, "on the Lease", podstate.ReadReport(o, l).RestoreDetectedAt, noon.Add(-10*time.Second))
+	equal(t, "on a snapshot's Lease", podstate.ReadSnapshotReport(o, l, true).RestoreDetectedAt, noon.Add(time.Hour))
 }
 
 // Who may write one report must not stop all releases for as long as they please.
@@ -87,10 +87,10 @@ func TestARestoreIsNeverLaterThanItWasWrittenByTheAPIServersClock(t *testing.T) 
 	byHand := fields("kubectl", `{"f:metadata":{"f:annotations":{"f:ip-reconcile.dev/etcd-restored":{}}}}`, -time.Minute)
 	o, l := report(), lease(report())
 	note(&o.ObjectMeta)
-	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreSeen, noon.Add(-5*time.Minute))
+	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreDetectedAt, noon.Add(-5*time.Minute))
 	o.ManagedFields = append(o.ManagedFields, byHand)
-	equal(t, "by somebody else's hand", podstate.ReadReport(o, nil).RestoreSeen, noon.Add(-time.Minute))
+	equal(t, "by somebody else's hand", podstate.ReadReport(o, nil).RestoreDetectedAt, noon.Add(-time.Minute))
 	equal(t, "what it says", podstate.ReadReport(o, nil).RestoreNote, "2099-01-01T00:00:00Z")
 	note(&l.ObjectMeta)
-	equal(t, "on the Lease", podstate.ReadReport(report(), l).RestoreSeen, noon.Add(-10*time.Second))
+	equal(t, "on the Lease", podstate.ReadReport(report(), l).RestoreDetectedAt, noon.Add(-10*time.Second))
 }

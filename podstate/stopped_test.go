@@ -89,6 +89,6 @@ func TestTheLastFinishIsTheLatestOfContainersOfAnyKind(t *testing.T) {
 		o.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: terminated(-time.Hour)}}
 		o.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug", State: terminated(-time.Second)}}
 	}))
-	equal(t, "last finished", p.LastFinished, noon.Add(-time.Second))
-	equal(t, "nothing finished", podstate.ReadPod(pod()).LastFinished, time.Time{})
+	equal(t, "last finished", p.LastFinishedAt, noon.Add(-time.Second))
+	equal(t, "nothing finished", podstate.ReadPod(pod()).LastFinishedAt, time.Time{})
 }

@@ -189,9 +189,9 @@ func (s *seen) notePod(pod *podstate.Pod) {
 		s.pod = ""
 	}
 	if pod != nil {
-		s.pod, s.grace = pod.UID, pod.Grace
-		if !pod.Deleted.IsZero() {
-			s.deleted = max(s.deleted, pod.Grace)
+		s.pod, s.grace = pod.UID, pod.GracePeriod
+		if !pod.DeletionTime.IsZero() {
+			s.deleted = max(s.deleted, pod.GracePeriod)
 		}
 	}
 }

@@ -58,7 +58,7 @@ type Writer interface {
 
 // Fence tells of the time for which nothing is handed out and nothing given back.
 type Fence interface {
-	// Since is since when it stands, by the API server's clock as Report.Renewed is, and not a moment too early: no ADD
+	// Since is since when it stands, by the API server's clock as Report.ConfirmedAt is, and not a moment too early: no ADD
 	// or DEL is under way from then on. standing is false while one may be.
 	Since() (since time.Time, standing bool)
 }

@@ -49,11 +49,11 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*jud
 		return nil, fmt.Errorf("--node %s: this is another machine, or its kubelet has not reported its boot yet (boot ID of the Node %q, of this machine %q)",
 			s.Node, node.BootID, s.BootID)
 	}
-	report := &podstate.Report{Renewed: o.Now, LeaseRenewed: o.Now, Written: o.Now}
+	report := &podstate.Report{ConfirmedAt: o.Now, LeaseRenewedAt: o.Now, WrittenAt: o.Now}
 	var before *v1alpha1.SandboxReport
 	at := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == s.Node })
 	if at >= 0 {
-		if report.RestoreSeen = o.Reports[at].RestoreSeen; o.Reports[at].BootID == s.BootID {
+		if report.RestoreDetectedAt = o.Reports[at].RestoreDetectedAt; o.Reports[at].BootID == s.BootID {
 			before = o.Reports[at].SandboxReport
 		}
 		o.Reports = slices.Delete(slices.Clone(o.Reports), at, at+1)

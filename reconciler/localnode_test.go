@@ -82,7 +82,7 @@ func TestTheNodeInspectedHereNeedsNoFreshReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			on, _ := inspectedWorker(&scripted{parts: []Part{UsualPool, UsualPod(Carrying("10.0.0.7")), Node("worker-1"), c.has}}, c.sees...)
 			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
-				if len(o.Reports) != 1 || o.Reports[0].Name != "worker-1" || !o.Reports[0].Fresh(o.Now) {
+				if len(o.Reports) != 1 || o.Reports[0].Name != "worker-1" || !o.Reports[0].IsFresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
 				}
 				if got := OutcomeOf(AllocationOf(t, judge.Judge(o, nil, judge.Policy{}), "10.0.0.5")); got != c.want {
@@ -95,7 +95,7 @@ func TestTheNodeInspectedHereNeedsNoFreshReport(t *testing.T) {
 
 func TestTheReportOfTheInspectionReplacesTheNodesOwn(t *testing.T) {
 	seen := Now.Add(-7 * time.Minute)
-	restored := func(r *podstate.Report) { r.RestoreSeen = seen }
+	restored := func(r *podstate.Report) { r.RestoreDetectedAt = seen }
 	on, before := inspectedWorker(&scripted{parts: []Part{
 		Node("worker-1"), Node("worker-2"),
 		FreshReport("worker-2", Sandbox("other", "uid-9")), StaleReport("worker-1", restored, Sandbox("old", "uid-1"), Gone("older", "uid-0")),
@@ -108,8 +108,8 @@ func TestTheReportOfTheInspectionReplacesTheNodesOwn(t *testing.T) {
 		if len(r.Sandboxes) != 1 || r.Sandboxes[0].ID != "box-1" {
 			t.Errorf("sandboxes: %v", r.Sandboxes)
 		}
-		if !r.Written.Equal(Now) || !r.LeaseRenewed.Equal(Now) || !r.RestoreSeen.Equal(seen) {
-			t.Errorf("written %s, heard %s, restore seen %s", r.Written, r.LeaseRenewed, r.RestoreSeen)
+		if !r.WrittenAt.Equal(Now) || !r.LeaseRenewedAt.Equal(Now) || !r.RestoreDetectedAt.Equal(seen) {
+			t.Errorf("written %s, heard %s, restore seen %s", r.WrittenAt, r.LeaseRenewedAt, r.RestoreDetectedAt)
 		}
 		// What is gone goes on from what the node's own report has.
 		b := *before

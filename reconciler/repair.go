@@ -300,7 +300,7 @@ const restoredFor = 24 * time.Hour
 func (h *History) restoredLately(j *judge.Judgement) bool {
 	now, r, reporters := j.Observation.Now, &h.restore, 0
 	for _, report := range j.Observation.Reports {
-		if now.Sub(report.RestoreSeen) <= restoredFor {
+		if now.Sub(report.RestoreDetectedAt) <= restoredFor {
 			reporters++
 		}
 	}

@@ -34,7 +34,7 @@ func (s *simulator) reported(by map[string][]v1alpha1.Sandbox) {
 		for node, sandboxes := range by {
 			r := &v1alpha1.SandboxReport{Sandboxes: sandboxes}
 			r.Name, r.ObservedAt.Time = node, time.Now()
-			s.reports = append(s.reports, &podstate.Report{SandboxReport: r, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()})
+			s.reports = append(s.reports, &podstate.Report{SandboxReport: r, ConfirmedAt: time.Now(), LeaseRenewedAt: time.Now(), WrittenAt: time.Now()})
 		}
 	}
 }

@@ -143,8 +143,8 @@ func manyAddresses(n int) (ips []string) {
 // After a restore whole nodes of pods are phantoms. An agent cannot make one up that counts for that.
 func TestAfterARestoreMoreIsWrittenBackThanNoPodAsksFor(t *testing.T) {
 	shows := func(why string) Part { return func(o *Observed) { o.Restored = why } }
-	tells := func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = "said", Now.Add(-time.Hour) }
-	twoDaysAgo := func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = "said", Now.Add(-48*time.Hour) }
+	tells := func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = "said", Now.Add(-time.Hour) }
+	twoDaysAgo := func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = "said", Now.Add(-48*time.Hour) }
 	for _, c := range []struct {
 		says  string
 		want  int

@@ -17,7 +17,7 @@ func revision(n uint64) Part { return func(o *Observed) { o.Revision = n } }
 // written is a fresh report whose content was written so long after the
 // beginning, whatever its Lease says.
 func written(node string, after time.Duration, c ...ReportEdit) Part {
-	return FreshReport(node, append(c, func(r *podstate.Report) { r.Written = Now.Add(after) })...)
+	return FreshReport(node, append(c, func(r *podstate.Report) { r.WrittenAt = Now.Add(after) })...)
 }
 
 // After a restore the API may lack entries and pods that live on: only what
@@ -46,7 +46,7 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	})
 	t.Run("which it cannot do for another report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		otherHash := written("worker-2", 0, func(r *podstate.Report) { r.Renewed = time.Time{} })
+		otherHash := written("worker-2", 0, func(r *podstate.Report) { r.ConfirmedAt = time.Time{} })
 		p.pass(0, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(100))
 		p.pass(time.Minute, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(90))
 		p.wantRefused("an hour later", EtcdRestored, p.pass(time.Hour, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(91)))
@@ -157,7 +157,7 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 		return func(o *Observed) {
 			report(o)
 			last := o.Reports[len(o.Reports)-1]
-			last.Renewed, last.LeaseRenewed = Now.Add(at), Now.Add(at)
+			last.ConfirmedAt, last.LeaseRenewedAt = Now.Add(at), Now.Add(at)
 		}
 	}
 	for _, c := range []struct {

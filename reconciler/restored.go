@@ -127,7 +127,7 @@ func (h *History) noteRestore(o *judge.Observation) {
 func (h *History) noteRestores(o *judge.Observation) {
 	r := restore{Noticed: o.Now}
 	for _, report := range o.Reports {
-		at := report.RestoreSeen
+		at := report.RestoreDetectedAt
 		if at.After(o.Now) {
 			at = o.Now
 		}

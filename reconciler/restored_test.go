@@ -33,12 +33,12 @@ func restoreNoticed(node string, after, write time.Duration) Part {
 
 // writtenWithRestoreNote has an agent's report say a text about a restore, of a time.
 func writtenWithRestoreNote(node, text string, after, write time.Duration) Part {
-	return written(node, write, func(r *podstate.Report) { r.RestoreNote, r.RestoreSeen = text, Now.Add(after) })
+	return written(node, write, func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = text, Now.Add(after) })
 }
 
 func writtenBefore(r *podstate.Report) {
-	r.Written = Now.Add(-hour)
-	RenewedAt(r.Written)(r)
+	r.WrittenAt = Now.Add(-hour)
+	RenewedAt(r.WrittenAt)(r)
 }
 
 func acknowledged(after time.Duration) Part {

@@ -50,7 +50,7 @@ func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 		if r.Awaited[name] && node == nil && (report == nil || len(o.Nodes) > 0) {
 			state.Lost = append(state.Lost, name)
 		}
-		if node != nil && node.Dead() {
+		if node != nil && node.IsDead() {
 			state.Tainted = append(state.Tainted, name)
 		}
 	}
@@ -72,7 +72,7 @@ func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observat
 	case report != nil && r.isSince(report):
 		return false
 	case node != nil:
-		return !node.Dead() || r.doubtsTaint(node)
+		return !node.IsDead() || r.doubtsTaint(node)
 	}
 	since, gone := r.Gone[name]
 	return !gone || o.Now.Sub(since) < goneFor
@@ -85,7 +85,7 @@ func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observat
 // A report of the backup that caches still have from before the restore may be younger, too: what they hold opens the
 // gate for a first check only, and settles nothing.
 func (r *restore) isSince(report *podstate.Report) bool {
-	return !report.Written.Before(r.At) || !report.Renewed.Before(r.Noticed.Add(clocksDiffer))
+	return !report.WrittenAt.Before(r.At) || !report.ConfirmedAt.Before(r.Noticed.Add(clocksDiffer))
 }
 
 // noteAwaited notes which nodes a restore still waits for, and settles it when there are none. Only a quorum read does.
@@ -116,7 +116,7 @@ func (h *History) noteAwaited(j *judge.Judgement) {
 	for _, name := range state.Awaiting {
 		// A node that joined since and goes before it reports is forgotten. While etcd was away none was created.
 		node := o.Nodes[name]
-		hasJoined := !known.Has(name) && node != nil && reports[name] == nil && (r.Asked || !node.Created.Before(r.At))
+		hasJoined := !known.Has(name) && node != nil && reports[name] == nil && (r.Asked || !node.CreatedAt.Before(r.At))
 		if !hasJoined {
 			awaited[name] = r.Awaited[name]
 		}

@@ -144,7 +144,7 @@ func (s *simulator) heard(report *v1alpha1.SandboxReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	report.ObservedAt.Time = time.Now()
-	s.reports = []*podstate.Report{{SandboxReport: report, Renewed: time.Now(), LeaseRenewed: time.Now(), Written: time.Now()}}
+	s.reports = []*podstate.Report{{SandboxReport: report, ConfirmedAt: time.Now(), LeaseRenewedAt: time.Now(), WrittenAt: time.Now()}}
 }
 
 // keepReporting has a node report this, renewed at every call.

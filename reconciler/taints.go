@@ -14,7 +14,7 @@ import (
 
 func (r *restore) doubtsTaint(n *podstate.Node) bool {
 	taint, doubted := r.Taints[n.Name]
-	return n.OutOfService && (r.DoubtsAll || doubted && taint == n.OutOfServiceAs)
+	return n.OutOfService && (r.DoubtsAll || doubted && taint == n.OutOfServiceTaint)
 }
 
 func (r *restore) doubtsBoot(n *podstate.Node) bool {
@@ -38,7 +38,7 @@ func (r *restore) noteDoubts(o *judge.Observation) {
 		r.DoubtsAll, r.Taints, r.Boots = false, map[string]string{}, map[string]string{}
 		for name, n := range o.Nodes {
 			if r.Boots[name] = n.BootID; n.OutOfService {
-				r.Taints[name] = n.OutOfServiceAs
+				r.Taints[name] = n.OutOfServiceTaint
 			}
 		}
 	}

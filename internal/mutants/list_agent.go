@@ -38,9 +38,9 @@ func agent() []Mutant {
 		return nil, ErrOwnSandboxMissing
 	}`},
 		{Fault: "What is listed no more is gone whatever its network is", In: "agent", Decl: "goneIDs", Tests: "TestOnlyAnotherBootOfTheSameMachineEndsWhatIsNotKnownToBeClosed",
-			Old: `if podstate.Closed(s.NetworkClosed) || rebooted || inspection.Closed[s.ID] {`, New: `if true {`},
+			Old: `if podstate.IsClosed(s.NetworkClosed) || rebooted || inspection.Closed[s.ID] {`, New: `if true {`},
 		{Fault: "What another machine's report had is closed here", In: "agent", Decl: "trackedSandbox.closedHere", Tests: "TestWhatAnotherMachinesReportHadIsNeverClosedHere",
-			Old: `if t.otherMachine && podstate.Closed(closed) {
+			Old: `if t.otherMachine && podstate.IsClosed(closed) {
 		return nil
 	}`, New: ``},
 		{Fault: "The Lease is renewed after an inspection that failed", In: "agent", Decl: "Agent.inspectAndPublish", Tests: "TestAFailedInspectionPublishesAndRenewsNothingUntilOneSucceeds",

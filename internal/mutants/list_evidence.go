@@ -6,11 +6,11 @@ func evidence() []Mutant {
 		{Fault: "Nobody claims an address", In: "reconciler/judge", Decl: "table", Tests: "TestWhichNetworkAPoolIsOf",
 			Old: `return e.Claimant != "" })`, New: `return false })`},
 		{Fault: "A report that is not fresh is believed", In: "reconciler/judge", Decl: "Index.stateOf", Tests: "TestFreshness",
-			Old: `case !g.report.Fresh(x.now):
+			Old: `case !g.report.IsFresh(x.now):
 		return 0, false
 	case`, New: `case`},
 		{Fault: "A sandbox whose network may be open has stopped", In: "reconciler/judge", Decl: "Index.stateOf", Tests: "TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp",
-			Old: `g.State == v1alpha1.SandboxNotReady && podstate.Closed(g.NetworkClosed):`, New: `g.State == v1alpha1.SandboxNotReady:`},
+			Old: `g.State == v1alpha1.SandboxNotReady && podstate.IsClosed(g.NetworkClosed):`, New: `g.State == v1alpha1.SandboxNotReady:`},
 		{Fault: "An attachment proves nothing", In: "reconciler/judge", Decl: "Index.stateOf", Tests: "TestAttachments",
 			Old: `return Attached, x.counts(g)`, New: `return Attached, false`},
 		{Fault: "The end of a sandbox on one node is the end everywhere", In: "reconciler/judge", Decl: "Index.findSandbox", Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
@@ -56,20 +56,20 @@ func evidence() []Mutant {
 			Old: `e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef &&`, New: `e.pool.Namespace == r.Namespace &&`},
 		{Fault: "A reservation of another network is the allocation's", In: "reconciler/judge", Decl: "Index.allocationsOf", Tests: "TestAReservationOfAnotherIsNotTheAllocations",
 			Old: `e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network)`, New: `e.PodRef == r.PodRef`},
-		{Fault: "A report that was never renewed is fresh", In: "podstate", Decl: "Report.Fresh", Tests: "TestAReportWithoutALeaseWasNeverRenewed",
-			Old: `return !r.Renewed.IsZero() && now`, New: `return r.Renewed.IsZero() || now`},
+		{Fault: "A report that was never renewed is fresh", In: "podstate", Decl: "Report.IsFresh", Tests: "TestAReportWithoutALeaseWasNeverRenewed",
+			Old: `return !r.ConfirmedAt.IsZero() && now`, New: `return r.ConfirmedAt.IsZero() || now`},
 		{Fault: "A Lease that confirms other content confirms a report", In: "podstate", Decl: "Report.WithLease", Tests: "TestALeaseForOtherContentIsRenewedAndConfirmsNothing",
 			Old: `hash != "" && hash == r.hash {`, New: `hash != "" {`},
 		{Fault: "The hash leaves out what the report says of networks", In: "podstate", Decl: "Hash", Tests: "TestTheHashChangesWithEveryFieldOfTheContent",
 			Old: `text, err := json.Marshal(&content)`, New: `content.Attachments = nil
 	text, err := json.Marshal(&content)`},
-		{Fault: "The out-of-service taint is proof although the node is Ready", In: "podstate", Decl: "Node.Dead", Tests: "TestANodeIsDeadOnlyOutOfServiceAndNotReady",
+		{Fault: "The out-of-service taint is proof although the node is Ready", In: "podstate", Decl: "Node.IsDead", Tests: "TestANodeIsDeadOnlyOutOfServiceAndNotReady",
 			Old: `return n.OutOfService && !n.Ready }`, New: `return n.OutOfService }`},
 		{Fault: "A container that runs does not keep a pod from being stopped", In: "podstate", Decl: "stopped", Tests: "TestOnlyAPodThatKubeletHasStoppedIsStopped",
 			Old: `all = false
 			} else`, New: `all = true
 			} else`},
-		{Fault: "A sandbox without a UID is every pod's", In: "podstate", Decl: "Pod.Has", Tests: "TestASandboxWithoutAUIDIsNobodys",
+		{Fault: "A sandbox without a UID is every pod's", In: "podstate", Decl: "Pod.HasUID", Tests: "TestASandboxWithoutAUIDIsNobodys",
 			Old: `return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }`, New: `return uid == "" || uid == p.UID || uid == p.RuntimeUID }`},
 		{Fault: "A second check does not notice that the last agent is silent", In: "reconciler/judge", Decl: "Index.With", Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
 			Old: `map[nodeSetKey]*nodeSet{}, findFreshSince(&o)`, New: `map[nodeSetKey]*nodeSet{}, x.freshSince`},

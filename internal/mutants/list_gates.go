@@ -65,7 +65,7 @@ func gates() []Mutant {
 		{Fault: "The pass that shows a restore releases", In: "reconciler", Decl: "History.restoreGate", Tests: "TestNothingIsReleasedAfterARestore",
 			Old: `return restoreSeen(o.Restored)`, New: ``},
 		{Fault: "A report that was not renewed since the restore is enough", In: "reconciler", Decl: "restore.isSince", Tests: "TestNothingIsReleasedAfterARestore",
-			Old: `!report.Renewed.Before(r.Noticed.Add(clocksDiffer))`, New: `true`},
+			Old: `!report.ConfirmedAt.Before(r.Noticed.Add(clocksDiffer))`, New: `true`},
 		{Fault: "A dry run confirms what it has", In: "reconciler", Decl: "History.gatesOf", Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `if it.Proven {
 		return gates`, New: `if it.Proven || opts.DryRun {

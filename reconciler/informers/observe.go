@@ -64,16 +64,16 @@ func (s *Source) affectsVerdict(before, after *item) bool {
 	switch a := before.parsed.(type) {
 	case *podstate.Pod:
 		b := *after.parsed.(*podstate.Pod)
-		b.ResourceVersion, b.Selected, b.Workload = a.ResourceVersion, a.Selected, a.Workload
+		b.ResourceVersion, b.RequestedNetworks, b.Workload = a.ResourceVersion, a.RequestedNetworks, a.Workload
 		return !reflect.DeepEqual(*a, b)
 	case *podstate.Node:
 		b := *after.parsed.(*podstate.Node)
 		b.ResourceVersion = a.ResourceVersion
 		return !reflect.DeepEqual(*a, b)
 	case *coordinationv1.Lease: // agents renew theirs all the time
-		b, was := after.parsed.(*coordinationv1.Lease), podstate.Report{Renewed: podstate.LeaseRenewed(a)}
+		b, was := after.parsed.(*coordinationv1.Lease), podstate.Report{ConfirmedAt: podstate.LeaseRenewTime(a)}
 		hasReport := s.store(reportResource).objects[types.NamespacedName{Name: after.Name}] != nil
-		return hasReport && (!maps.Equal(a.Annotations, b.Annotations) || !was.Fresh(s.Now()))
+		return hasReport && (!maps.Equal(a.Annotations, b.Annotations) || !was.IsFresh(s.Now()))
 	}
 	return true
 }
@@ -93,7 +93,7 @@ func (s *Source) addReport(o *judge.Observation, name string, r *report) {
 	if r.previous != nil && o.Now.Sub(r.previousSince) < leaseDelay && verifies(lease, r.previous) {
 		r = r.previous
 	}
-	o.Reports = append(o.Reports, podstate.ReadHashedReport(r.SandboxReport, r.hash, lease))
+	o.Reports = append(o.Reports, podstate.ReadReportWithHash(r.SandboxReport, r.hash, lease))
 }
 
 // reportChanged notes which report is gone. Beside one that has just come it keeps the one before while the agent's

@@ -162,8 +162,8 @@ func TestObserve_NodesReportIsFreshWhileItsAgentWrites(t *testing.T) {
 	check := func(what, id string, isFresh bool) {
 		t.Helper()
 		o := b.observe()
-		if r := o.Reports[0]; r.Sandboxes[0].ID != id || r.Fresh(o.Now) != isFresh {
-			t.Errorf("%s: sandbox %s, fresh %v; want %s, %v", what, r.Sandboxes[0].ID, r.Fresh(o.Now), id, isFresh)
+		if r := o.Reports[0]; r.Sandboxes[0].ID != id || r.IsFresh(o.Now) != isFresh {
+			t.Errorf("%s: sandbox %s, fresh %v; want %s, %v", what, r.Sandboxes[0].ID, r.IsFresh(o.Now), id, isFresh)
 		}
 	}
 	one := writes("box-1")

@@ -47,7 +47,7 @@ func cluster(n int, reservations bool) *Observed {
 		o.Nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1", Labels: map[string]string{"kubernetes.io/os": "linux"}}
 		o.Reports = append(o.Reports, &podstate.Report{
 			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}, BootID: "boot-1", ObservedAt: metav1.NewTime(Now)},
-			Renewed:       Now, LeaseRenewed: Now, Written: Now,
+			ConfirmedAt:   Now, LeaseRenewedAt: Now, WrittenAt: Now,
 		})
 	}
 	overlapping := ""
@@ -70,7 +70,7 @@ func cluster(n int, reservations bool) *Observed {
 			name := types.NamespacedName{Namespace: namespaces[(first+i)%200], Name: fmt.Sprintf("frontend-%d-%s-%s", i%97, hexOf(random, 5), hexOf(random, 3))}
 			allocations[fmt.Sprint(i+1)] = map[string]any{"id": strings.Clone(id), "podref": name.String(), "ifname": "net1"}
 			o.Pods[name] = &podstate.Pod{
-				NamespacedName: name, UID: uid, RuntimeUID: uid, Node: o.Reports[at].Name, Phase: podstate.Live, Created: old.Time,
+				NamespacedName: name, UID: uid, RuntimeUID: uid, Node: o.Reports[at].Name, Phase: podstate.Live, CreatedAt: old.Time,
 				Status: podstate.StatusReadable, IPs: []netip.Addr{defaultAddress(first + i)},
 				Interfaces: []podstate.Interface{
 					{Network: "cbr0", Name: "eth0", Default: true, Addresses: []netip.Addr{defaultAddress(first + i)}},

@@ -165,7 +165,7 @@ func (x *Index) findUnread() (found []unreadSandbox) {
 				}
 				u.any = ranges == maxRanges && isNew(r, u.ID)
 			case pod != nil:
-				for _, name := range pod.Selected {
+				for _, name := range pod.RequestedNetworks {
 					on = append(on, name.String())
 				}
 			default:

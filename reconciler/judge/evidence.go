@@ -63,15 +63,15 @@ func (x *Index) gather(it *Item) {
 	e := &it.evidence
 	e.StatusTrusted = x.policy.TrustNetworkStatus
 	if e.Pod = x.owner(it.Owner()); e.Pod != nil {
-		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.Overdue(x.now), x.isOnPod(it)
-		if e.Pod.Disputed != "" {
-			e.Problem, e.Detail = ippool.Malformed, e.Pod.Disputed
+		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.IsOverdue(x.now), x.isOnPod(it)
+		if e.Pod.Contradiction != "" {
+			e.Problem, e.Detail = ippool.Malformed, e.Pod.Contradiction
 		}
 	}
 	x.findSandbox(it)
 	switch {
 	case e.Pod == nil || e.SandboxUID == "":
-	case e.Pod.Has(e.SandboxUID):
+	case e.Pod.HasUID(e.SandboxUID):
 		e.Ownership = ItsPod
 	default:
 		e.Ownership = NotItsPod
@@ -130,11 +130,11 @@ func (x *Index) isDetached(it *Item) bool {
 		ip, readable := podstate.ParseAddress(a)
 		return !readable || a.IfName == it.IfName() || it.mayBeAbout(ip)
 	}
-	return reported >= e.Pod.Selects && !slices.ContainsFunc(it.mentions, func(g mention) bool {
+	return reported >= e.Pod.RequestedCount && !slices.ContainsFunc(it.mentions, func(g mention) bool {
 		if g.kind == ofGone {
 			return false
 		}
-		isComplete := g.kind == ofSandbox && g.report.Fresh(x.now) && g.report.Name == e.Pod.Node && len(g.Addresses) > 0 && !g.AddressesUnread
+		isComplete := g.kind == ofSandbox && g.report.IsFresh(x.now) && g.report.Name == e.Pod.Node && len(g.Addresses) > 0 && !g.AddressesUnread
 		return !isComplete || slices.ContainsFunc(g.Addresses, mayHave)
 	})
 }
@@ -143,8 +143,8 @@ func (x *Index) isDetached(it *Item) bool {
 // stopped: it was renewed, by the API server's clock, when the containers had ended.
 func (x *Index) staleReportContradicts(it *Item) bool {
 	return it.evidence.Pod != nil && slices.ContainsFunc(it.mentions, func(g mention) bool {
-		renewed := g.report.LeaseRenewed
-		return !g.report.Fresh(x.now) && x.holds(&g) && (renewed.IsZero() || !renewed.Before(it.evidence.Pod.LastFinished))
+		renewed := g.report.LeaseRenewedAt
+		return !g.report.IsFresh(x.now) && x.holds(&g) && (renewed.IsZero() || !renewed.Before(it.evidence.Pod.LastFinishedAt))
 	})
 }
 

@@ -109,7 +109,7 @@ func (x *Index) wrongEntriesAt(addr netip.Addr, uses map[*ippool.Pool]bool) []Fi
 // apiHasPod reports whether the API has the sandbox's pod.
 func (x *Index) apiHasPod(g *mention) bool {
 	p := x.pod(g.Namespace, g.Name)
-	return p != nil && (g.UID == "" || p.Has(g.UID))
+	return p != nil && (g.UID == "" || p.HasUID(g.UID))
 }
 
 // phantoms are the sandboxes that run and whose pods the API does not have.
@@ -117,7 +117,7 @@ func (x *Index) phantoms() (found []Finding) {
 	for _, r := range x.reports {
 		for i := range r.Sandboxes {
 			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
-			if x.isReady(g) && r.Settled(g.Sandbox, x.now) && !x.apiHasPod(g) {
+			if x.isReady(g) && r.IsSettled(g.Sandbox, x.now) && !x.apiHasPod(g) {
 				found = append(found, x.phantom(g))
 			}
 		}

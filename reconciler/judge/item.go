@@ -212,8 +212,8 @@ func (it *Item) PodByOwnerName() *podstate.Pod {
 // sandbox; zero where none did.
 func (it *Item) LastRenewed() (last time.Time) {
 	for _, node := range it.Evidence().Nodes {
-		if r := it.x.byNode[node]; r != nil && r.LeaseRenewed.After(last) {
-			last = r.LeaseRenewed
+		if r := it.x.byNode[node]; r != nil && r.LeaseRenewedAt.After(last) {
+			last = r.LeaseRenewedAt
 		}
 	}
 	return last

@@ -88,7 +88,7 @@ func TestWhatARepairRewrites(t *testing.T) {
 func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 	young := Sandbox("box-7", "uid-7", OfPod("web-7"), WithAddress("10.0.0.5", ""), CreatedAgo(5*time.Second))
 	renewed := func(ago time.Duration) ReportEdit {
-		return func(r *podstate.Report) { r.Renewed = Now.Add(-ago) }
+		return func(r *podstate.Report) { r.ConfirmedAt = Now.Add(-ago) }
 	}
 	fence := func(ago time.Duration) Part { return func(o *Observed) { o.Fenced = Now.Add(-ago) } }
 	nodes := All(Node("worker-1"), Node("worker-2"))

@@ -250,7 +250,7 @@ func (x *Index) nodeStates() map[string]NodeState {
 	}
 	for n, r := range x.byNode {
 		switch {
-		case r.Fresh(x.now):
+		case r.IsFresh(x.now):
 			states[n] = NodeFresh
 		case x.dead(n), x.missing(n):
 			states[n] = NodeLost
@@ -266,7 +266,7 @@ func (x *Index) nodeStates() map[string]NodeState {
 func (j *Judgement) NotRenewedSince(fenced time.Time) (nodes []string) {
 	renewed := map[string]bool{}
 	for _, r := range j.Observation.Reports {
-		renewed[r.Name] = !r.Renewed.Before(fenced.Add(DELTimeout))
+		renewed[r.Name] = !r.ConfirmedAt.Before(fenced.Add(DELTimeout))
 	}
 	for node, state := range j.Nodes {
 		if state != NodeLost && !renewed[node] {

@@ -12,7 +12,7 @@ import (
 func (j *Judgement) taintsNote() string {
 	var nodes []string
 	for name, n := range j.Observation.Nodes {
-		if n.Dead() && j.x.past.DoubtsTaint(n) {
+		if n.IsDead() && j.x.past.DoubtsTaint(n) {
 			nodes = append(nodes, name)
 		}
 	}

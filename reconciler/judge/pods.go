@@ -61,7 +61,7 @@ func (x *Index) owner(owner ippool.PodRef) *podstate.Pod {
 
 // podOf is the pod of a sandbox, nil if it is not known.
 func (x *Index) podOf(g *mention) *podstate.Pod {
-	if p := x.pod(g.Namespace, g.Name); p != nil && p.Has(g.UID) {
+	if p := x.pod(g.Namespace, g.Name); p != nil && p.HasUID(g.UID) {
 		return p
 	}
 	return nil
@@ -98,12 +98,12 @@ func (x *Index) podsNaming(addr netip.Addr) []podAddress {
 // isReported reports whether the fresh report of a pod's node lists its sandbox with all of its addresses.
 func (x *Index) isReported(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
-	return r != nil && r.Fresh(x.now) && (p.UID != "" && r.complete[p.UID] || p.RuntimeUID != "" && r.complete[p.RuntimeUID])
+	return r != nil && r.IsFresh(x.now) && (p.UID != "" && r.complete[p.UID] || p.RuntimeUID != "" && r.complete[p.RuntimeUID])
 }
 
 // isRefuted reports whether the fresh report of a pod's node has every address of each sandbox of the pod. The report
 // must be younger than the pod: a fresh one is at most HeardSince old. A sandbox without a name may be any pod's.
 func (x *Index) isRefuted(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
-	return r != nil && r.Fresh(x.now) && x.now.Sub(p.Created) > HeardSince && !r.incomplete[p.String()] && !r.incomplete["/"]
+	return r != nil && r.IsFresh(x.now) && x.now.Sub(p.CreatedAt) > HeardSince && !r.incomplete[p.String()] && !r.incomplete["/"]
 }

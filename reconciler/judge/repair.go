@@ -70,7 +70,7 @@ func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
 		return found
 	}
 	for _, c := range x.podsAt(addr) {
-		if c.nad == nil || c.pod.Phase != podstate.Live || x.now.Sub(c.pod.Created) < addTimeLimit || recorded[c.pod.String()] {
+		if c.nad == nil || c.pod.Phase != podstate.Live || x.now.Sub(c.pod.CreatedAt) < addTimeLimit || recorded[c.pod.String()] {
 			continue // what was read first may be older than the pod
 		}
 		for _, p := range lacking {
@@ -182,7 +182,7 @@ func (x *Index) needsEntry(b *sandboxAddress, fenced bool) bool {
 
 // isDoneWithADD reports whether a sandbox has been READY for so long that its ADD is done.
 func (x *Index) isDoneWithADD(b *sandboxAddress) bool {
-	return x.isReady(&b.mention) && b.report.Settled(b.Sandbox, x.now)
+	return x.isReady(&b.mention) && b.report.IsSettled(b.Sandbox, x.now)
 }
 
 // podRefFor is the podref of a sandbox's entry: one that no successor takes over where
@@ -210,7 +210,7 @@ func (x *Index) renewedBehindFence(stood time.Duration, nodes []string) bool {
 	}
 	since := x.o.Fenced.Add(stood)
 	for _, name := range nodes {
-		if r := x.byNode[name]; r == nil || !r.Fresh(x.now) || r.Renewed.Before(since) {
+		if r := x.byNode[name]; r == nil || !r.IsFresh(x.now) || r.ConfirmedAt.Before(since) {
 			return false
 		}
 	}

@@ -139,8 +139,8 @@ func (x *Index) asks(pod *podstate.Pod, p *pool) (n int) {
 	for i := range pod.Interfaces {
 		count(pod.Interfaces[i].Network)
 	}
-	n = min(n, pod.Selects)
-	for _, name := range pod.Selected { // kept where there is no readable status
+	n = min(n, pod.RequestedCount)
+	for _, name := range pod.RequestedNetworks { // kept where there is no readable status
 		count(name.String())
 	}
 	return n

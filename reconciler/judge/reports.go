@@ -81,7 +81,7 @@ func (x *Index) addMention(g mention) {
 	isReady := g.kind == ofSandbox && g.State == v1alpha1.SandboxReady
 	g.report.hasUnread = g.report.hasUnread || g.AddressesUnread
 	switch {
-	case g.kind == ofGone, !isReady && podstate.Closed(g.NetworkClosed):
+	case g.kind == ofGone, !isReady && podstate.IsClosed(g.NetworkClosed):
 	case g.kind == ofAttachment, len(g.Addresses) == 0, g.AddressesUnread:
 		g.report.incomplete[g.pod()] = true
 	case isReady:
@@ -91,14 +91,14 @@ func (x *Index) addMention(g mention) {
 
 // isReady reports whether a fresh report has a READY sandbox.
 func (x *Index) isReady(g *mention) bool {
-	return g.report.Fresh(x.now) && g.kind == ofSandbox && g.State == v1alpha1.SandboxReady
+	return g.report.IsFresh(x.now) && g.kind == ofSandbox && g.State == v1alpha1.SandboxReady
 }
 
 // mayRun reports whether a sandbox is Ready, NotReady or Attached as of its report, fresh or stale.
 func (x *Index) mayRun(g *mention) bool {
 	switch g.kind {
 	case ofSandbox:
-		return g.State == v1alpha1.SandboxReady || !podstate.Closed(g.NetworkClosed)
+		return g.State == v1alpha1.SandboxReady || !podstate.IsClosed(g.NetworkClosed)
 	case ofAttachment:
 		return x.counts(g)
 	}
@@ -107,7 +107,7 @@ func (x *Index) mayRun(g *mention) bool {
 
 // counts reports whether an attachment is evidence.
 func (x *Index) counts(g *mention) bool {
-	return g.kind == ofAttachment && g.report.Counts(&v1alpha1.Attachment{Since: g.CreatedAt, NetworkClosed: g.NetworkClosed}, x.now)
+	return g.kind == ofAttachment && g.report.IsEvidence(&v1alpha1.Attachment{Since: g.CreatedAt, NetworkClosed: g.NetworkClosed}, x.now)
 }
 
 // holds reports whether a sandbox or attachment may hold its addresses.
@@ -116,7 +116,7 @@ func (x *Index) holds(g *mention) bool { return !x.endedWithNode(g.report) && x.
 // stateOf is what a fresh report's mention proves; ok is false where it proves nothing, or the report is not fresh.
 func (x *Index) stateOf(g *mention) (state Sandbox, ok bool) {
 	switch {
-	case !g.report.Fresh(x.now):
+	case !g.report.IsFresh(x.now):
 		return 0, false
 	case g.kind == ofGone:
 		return Gone, true
@@ -124,7 +124,7 @@ func (x *Index) stateOf(g *mention) (state Sandbox, ok bool) {
 		return Attached, x.counts(g)
 	case g.State == v1alpha1.SandboxReady:
 		return Ready, true
-	case g.State == v1alpha1.SandboxNotReady && podstate.Closed(g.NetworkClosed):
+	case g.State == v1alpha1.SandboxNotReady && podstate.IsClosed(g.NetworkClosed):
 		return Stopped, true
 	}
 	return NotReady, true
@@ -133,7 +133,7 @@ func (x *Index) stateOf(g *mention) (state Sandbox, ok bool) {
 // dead reports whether a node is proven dead by its Node object.
 func (x *Index) dead(node string) bool {
 	n := x.o.Nodes[node]
-	return n != nil && n.Dead() && !x.past.DoubtsTaint(n)
+	return n != nil && n.IsDead() && !x.past.DoubtsTaint(n)
 }
 
 // missing reports whether a node's object is gone.
@@ -149,7 +149,7 @@ func (x *Index) notReady(node string) bool {
 
 func (x *Index) hasFreshReport(node string) bool {
 	r := x.byNode[node]
-	return r != nil && r.Fresh(x.now)
+	return r != nil && r.IsFresh(x.now)
 }
 
 // rebooted reports whether the node runs another boot than at the time of the report, on the same machine. Another
@@ -165,7 +165,7 @@ func (x *Index) rebooted(r *report) bool {
 // not known.
 func findFreshSince(o *Observation) (since time.Time) {
 	for _, r := range o.Reports {
-		if r.Fresh(o.Now) && (since.IsZero() || r.CreationTimestamp.Time.Before(since)) {
+		if r.IsFresh(o.Now) && (since.IsZero() || r.CreationTimestamp.Time.Before(since)) {
 			since = r.CreationTimestamp.Time
 		}
 	}
@@ -174,10 +174,10 @@ func findFreshSince(o *Observation) (since time.Time) {
 
 // lastRenewed is when the agent last renewed its Lease, whatever that confirms.
 func (r *report) lastRenewed() time.Time {
-	if r.LeaseRenewed.IsZero() {
-		return r.Written
+	if r.LeaseRenewedAt.IsZero() {
+		return r.WrittenAt
 	}
-	return r.LeaseRenewed
+	return r.LeaseRenewedAt
 }
 
 // hasAnotherBoot reports whether the Node is known to be at a later boot than its report.
@@ -195,18 +195,18 @@ func (x *Index) isOfAnotherMachine(r *report) bool {
 // isReplaced reports whether another machine runs under the node's name than at the time of the report: what the one
 // before ran is then as that of a missing node. A machine ID alone can be made again while everything runs on.
 func (x *Index) isReplaced(r *report) bool {
-	return !r.Fresh(x.now) && x.hasAnotherBoot(r) && x.isOfAnotherMachine(r)
+	return !r.IsFresh(x.now) && x.hasAnotherBoot(r) && x.isOfAnotherMachine(r)
 }
 
 // expired reports whether the machine of a report has been gone, and its report not renewed, for as long as an
 // unconfirmed verdict must hold.
 func (x *Index) expired(r *report) bool {
 	renewed := r.lastRenewed()
-	return !r.Fresh(x.now) && !renewed.IsZero() && (x.missing(r.Name) || x.isReplaced(r)) && !x.now.Before(renewed.Add(x.policy.missingAfter()))
+	return !r.IsFresh(x.now) && !renewed.IsZero() && (x.missing(r.Name) || x.isReplaced(r)) && !x.now.Before(renewed.Add(x.policy.missingAfter()))
 }
 
 // endedWithNode reports whether what a report lists ended with its node: it is stale, and the node is dead or has
 // booted again since.
 func (x *Index) endedWithNode(r *report) bool {
-	return !r.Fresh(x.now) && (x.dead(r.Name) || x.rebooted(r))
+	return !r.IsFresh(x.now) && (x.dead(r.Name) || x.rebooted(r))
 }

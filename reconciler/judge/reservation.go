@@ -23,7 +23,7 @@ func (x *Index) missingReservation(it *Item) []Finding {
 		if b == nil || !x.isDoneWithADD(b) {
 			return nil
 		}
-	case x.now.Sub(e.Pod.Created) < addTimeLimit:
+	case x.now.Sub(e.Pod.CreatedAt) < addTimeLimit:
 		return nil
 	}
 	f := Finding{Kind: MissingReservation, IP: it.Address().String(), Pool: p.ref, Pods: []string{it.PodRef()},

@@ -122,10 +122,10 @@ func (x *Index) isContradicted(it *Item) bool {
 	e := &it.evidence
 	for i := range it.mentions {
 		g := &it.mentions[i]
-		contradicts := x.mayRun(g) || g.kind == ofAttachment && !podstate.Closed(g.NetworkClosed)
+		contradicts := x.mayRun(g) || g.kind == ofAttachment && !podstate.IsClosed(g.NetworkClosed)
 		switch {
 		case !contradicts || x.endedWithNode(g.report) || e.Sandbox != NodeDead && slices.Contains(e.Nodes, g.report.Name):
-		case g.kind == ofAttachment && g.report.Fresh(x.now) && !x.counts(g): // a leftover, or one that takes long
+		case g.kind == ofAttachment && g.report.IsFresh(x.now) && !x.counts(g): // a leftover, or one that takes long
 			e.Unproven = true
 		case x.expired(g.report):
 			e.MissingNode, e.Unproven = true, true

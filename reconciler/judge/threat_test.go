@@ -310,9 +310,9 @@ func FuzzNoReportOfAnotherNodeFreesWhatRuns(f *testing.F) {
 			return
 		}
 		said.ObjectMeta = metav1.ObjectMeta{Name: liar}
-		lie := &podstate.Report{SandboxReport: said, Renewed: Now.Add(-10 * time.Second), LeaseRenewed: Now.Add(-10 * time.Second), Written: Now.Add(-time.Minute)}
+		lie := &podstate.Report{SandboxReport: said, ConfirmedAt: Now.Add(-10 * time.Second), LeaseRenewedAt: Now.Add(-10 * time.Second), WrittenAt: Now.Add(-time.Minute)}
 		if !fresh {
-			lie.Renewed, lie.LeaseRenewed = Now.Add(-time.Hour), Now.Add(-time.Hour)
+			lie.ConfirmedAt, lie.LeaseRenewedAt = Now.Add(-time.Hour), Now.Add(-time.Hour)
 		}
 		for _, pod := range []Part{Nothing, UsualPod(), UsualPod(DeletedAgo(time.Hour)), UsualPod(UID(OtherUID), Phase("Pending"))} {
 			parts := []Part{UsualPool, Reservation("10.0.0.5", "default/web-0", LongAgo), pod, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node(liar),

@@ -156,7 +156,7 @@ func (e *Evidence) fill(text string) string {
 	}
 	phase, deleted, uid := "", "", e.SandboxUID
 	if e.Pod != nil {
-		phase, deleted = e.Phase.String(), e.Pod.Deleted.UTC().Format("2006-01-02T15:04:05Z")
+		phase, deleted = e.Phase.String(), e.Pod.DeletionTime.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	return strings.NewReplacer("{nodes}", list(e.Nodes), "{gone}", list(e.gone), "{without}", list(e.WithoutReport), "{phase}", phase,
 		"{deleted}", deleted, "{uid}", uid, "{sandbox}", e.Sandbox.String(), "{detail}", e.Detail, "{claimant}", e.Claimant).Replace(text)

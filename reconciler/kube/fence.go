@@ -196,7 +196,7 @@ func (f *Fence) PeerFence(ctx context.Context, leases map[string][]string) (why 
 
 // fenceOf is the age of the fence that a Lease is of, and whether that fence is alive.
 func (c *Cluster) fenceOf(l *coordinationv1.Lease) (age time.Duration, alive bool) {
-	since := c.Now().Sub(podstate.LeaseRenewed(l))
+	since := c.Now().Sub(podstate.LeaseRenewTime(l))
 	if holderOf(l) != FenceHolder || since > aliveFor {
 		return 0, false
 	}

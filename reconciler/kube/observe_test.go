@@ -281,7 +281,7 @@ func TestFreshnessIsCountedByTheAPIServersClock(t *testing.T) {
 			check(t, err)
 			equal(t, "now", o.Now.UTC(), server.UTC())
 			equal(t, "reports", len(o.Reports), 1)
-			equal(t, "fresh", o.Reports[0].Fresh(o.Now), c.fresh)
+			equal(t, "fresh", o.Reports[0].IsFresh(o.Now), c.fresh)
 			equal(t, "warnings", len(o.Warnings) == 0, c.written > 0)
 		})
 	}
@@ -315,7 +315,7 @@ func TestAReportIsReadAgainWhereItsLeaseIsBehind(t *testing.T) {
 			f.answers[leases] = first(answers...)
 			o, err := f.cluster(t).List(t.Context())
 			check(t, err)
-			equal(t, "fresh", o.Reports[0].Fresh(o.Now), c.fresh)
+			equal(t, "fresh", o.Reports[0].IsFresh(o.Now), c.fresh)
 			if c.reads >= 0 {
 				equal(t, "reads", len(f.to(leases)), c.reads)
 			}

@@ -92,7 +92,7 @@ func TestARefreshReadsInFullOnlyWhatHasChanged(t *testing.T) {
 	equal(t, "boots", []string{after.Nodes["worker-1"].BootID, after.Nodes["worker-2"].BootID}, []string{"boot-1", "boot-3"})
 	equal(t, "reports", len(after.Reports), 2)
 	for _, r := range after.Reports {
-		equal(t, r.Name+" is fresh", r.Fresh(after.Now), r.Name == "worker-2")
+		equal(t, r.Name+" is fresh", r.IsFresh(after.Now), r.Name == "worker-2")
 	}
 	equal(t, "pools read in full", len(f.wholes(pools, since))+len(f.wholes(inWhereabouts+"ippools", since)), 2)
 	equal(t, "nodes read in full", f.wholes(nodes, since), []string{"metadata.name=worker-2"})

@@ -108,8 +108,8 @@ func (c *Cluster) rereadUnverified(ctx context.Context, o *reading) {
 	ctx, cancel := context.WithTimeout(ctx, rereadFor)
 	defer cancel()
 	for i, r := range o.Reports {
-		alive := podstate.Report{Renewed: r.LeaseRenewed}
-		for r.Renewed.IsZero() && alive.Fresh(c.Now()) && ctx.Err() == nil {
+		alive := podstate.Report{ConfirmedAt: r.LeaseRenewedAt}
+		for r.ConfirmedAt.IsZero() && alive.IsFresh(c.Now()) && ctx.Err() == nil {
 			again, _, err := list(ctx, c, listing{resource: v1alpha1.Resource(), only: named(r.Name)}, new(unreadable).decode)
 			if err != nil || len(again) != 1 {
 				break
@@ -118,7 +118,7 @@ func (c *Cluster) rereadUnverified(ctx context.Context, o *reading) {
 			if err != nil || leases[r.Name] == nil {
 				break
 			}
-			if r = again[0].WithLease(leases[r.Name]); r.Renewed.IsZero() {
+			if r = again[0].WithLease(leases[r.Name]); r.ConfirmedAt.IsZero() {
 				select {
 				case <-ctx.Done():
 				case <-time.After(50 * time.Millisecond):

@@ -64,7 +64,7 @@ func TestARestoreThatAnAgentTellsOfRaisesTheFenceWhileThatIsNew(t *testing.T) {
 			serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 				w.guards(t, c, s)
 				c.sleep(2 * time.Hour)
-				c.reports = []*podstate.Report{{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}, RestoreSeen: time.Now().Add(-tt.ago)}}
+				c.reports = []*podstate.Report{{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}, RestoreDetectedAt: time.Now().Add(-tt.ago)}}
 				s.Requests.Changed()
 				c.sleep(10 * time.Second)
 				equal(t, "raised", w.raised, tt.raised)

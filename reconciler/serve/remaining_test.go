@@ -19,7 +19,7 @@ func TestWhatRemainsToBeDoneAfterARestore(t *testing.T) {
 		return &judge.RestoreState{Restored: now, Awaiting: awaiting}
 	}
 	report := func(renewed time.Time) []*podstate.Report {
-		return []*podstate.Report{{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}, Renewed: renewed}}
+		return []*podstate.Report{{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}, ConfirmedAt: renewed}}
 	}
 	fresh := map[string]judge.NodeState{"worker-1": judge.NodeFresh, "worker-2": judge.NodeLost}
 	for says, c := range map[string]struct {

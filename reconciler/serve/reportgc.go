@@ -35,7 +35,7 @@ func (s *ReportGC) Collect(ctx context.Context, out *reconciler.Result) (next ti
 	o := out.Observation
 	missing := map[string]time.Time{}
 	for _, r := range o.Reports {
-		if len(o.Nodes) == 0 || o.Nodes[r.Name] != nil || r.Fresh(o.Now) {
+		if len(o.Nodes) == 0 || o.Nodes[r.Name] != nil || r.IsFresh(o.Now) {
 			continue
 		}
 		since, known := s.missingSince[r.Name]
@@ -67,6 +67,6 @@ func (s *ReportGC) collectOne(ctx context.Context, r *podstate.Report) error {
 	if err := s.API.DeleteReport(ctx, r); err != nil {
 		return err
 	}
-	s.Log.Info("removed the SandboxReport and the Lease of a node that is gone", "node", r.Name, "lastHeard", r.LeaseRenewed)
+	s.Log.Info("removed the SandboxReport and the Lease of a node that is gone", "node", r.Name, "lastHeard", r.LeaseRenewedAt)
 	return nil
 }

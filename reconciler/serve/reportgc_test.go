@@ -63,7 +63,7 @@ func (s *reportGCTest) at(after time.Duration) {
 		Reports: []*podstate.Report{{
 			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-2"},
 				Sandboxes: []v1alpha1.Sandbox{{ID: "box-0", State: v1alpha1.SandboxReady}}},
-			Renewed: s.heard, LeaseRenewed: s.heard,
+			ConfirmedAt: s.heard, LeaseRenewedAt: s.heard,
 		}},
 	}
 	s.next = s.Collect(context.Background(), &reconciler.Result{Judgement: judge.Judge(o, nil, judge.Policy{})})

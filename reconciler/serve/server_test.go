@@ -50,7 +50,7 @@ func TestADayOnWhichNothingHappens(t *testing.T) {
 			c.reports = slices.Clone(c.reports)
 			for i, r := range c.reports {
 				renewed := *r // the server has the one from before
-				renewed.Renewed, renewed.LeaseRenewed = time.Now(), time.Now()
+				renewed.ConfirmedAt, renewed.LeaseRenewedAt = time.Now(), time.Now()
 				c.reports[i] = &renewed
 			}
 			c.mu.Unlock()

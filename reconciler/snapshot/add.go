@@ -132,7 +132,7 @@ func (s *Snapshot) addPod(o *object) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
 		if old := s.pods[o.id()]; old != nil { // its addresses count further
-			old.Disputed = s.report("%s: %s: %v", o.path, o.shown(), err)
+			old.Contradiction = s.report("%s: %s: %v", o.path, o.shown(), err)
 			return nil
 		}
 		s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
@@ -141,7 +141,7 @@ func (s *Snapshot) addPod(o *object) error {
 	p := podstate.ReadPod(pod)
 	if keep(s.pods, o.id(), p, func(p *podstate.Pod) { p.ResourceVersion = "" }) != nil {
 		old := s.pods[o.id()]
-		p.Disputed = s.report("%s: %s and %s %v; remove the copy that is not right", o.shown(), s.seenIn[o.ref()], o.path, errDiffers)
+		p.Contradiction = s.report("%s: %s and %s %v; remove the copy that is not right", o.shown(), s.seenIn[o.ref()], o.path, errDiffers)
 		p.Node, p.Interfaces = cmp.Or(p.Node, old.Node), append(old.Interfaces, p.Interfaces...)
 		s.pods[o.id()] = p
 	}

@@ -92,11 +92,11 @@ func (s *Snapshot) time() (at time.Time, by string) {
 	}
 	const newest = "the newest time in it"
 	for _, p := range s.pods {
-		newer(p.Created, newest)
-		newer(p.LastFinished, newest)
+		newer(p.CreatedAt, newest)
+		newer(p.LastFinishedAt, newest)
 	}
 	for _, n := range s.nodes {
-		newer(n.Created, newest)
+		newer(n.CreatedAt, newest)
 		newer(n.NotReadySince, newest)
 	}
 	for _, r := range s.reservations {

@@ -132,7 +132,7 @@ func TestAListOfEveryKindIsReadWhole(t *testing.T) {
 	if node == nil || !node.Ready || node.BootID != "boot-1" {
 		t.Errorf("node %+v", node)
 	}
-	if len(o.Reports) != 1 || len(o.Reports[0].Sandboxes) != 1 || !o.Reports[0].Fresh(noon) {
+	if len(o.Reports) != 1 || len(o.Reports[0].Sandboxes) != 1 || !o.Reports[0].IsFresh(noon) {
 		t.Errorf("reports %+v", o.Reports)
 	}
 	equal(t, "now", o.Now, noon)

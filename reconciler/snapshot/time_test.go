@@ -71,7 +71,7 @@ func nodeObject(node string) string {
 func freshReports(o *judge.Observation) string {
 	var names string
 	for _, r := range o.Reports {
-		if r.Fresh(o.Now) {
+		if r.IsFresh(o.Now) {
 			names += r.Name + " "
 		}
 	}
@@ -99,5 +99,5 @@ func TestAReportIsFreshByItsLeaseWhereAnyNodeHasOne(t *testing.T) {
 
 func TestARestoreThatAnAgentSawIsReadFromASnapshot(t *testing.T) {
 	const marked = "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\nmetadata: {name: w1, annotations: {ip-reconcile.dev/etcd-restored: \"2026-11-20T11:00:00Z\"}}\nobservedAt: \"2026-11-20T11:59:00Z\"\n"
-	equal(t, "restore seen", observeFile(t, marked).Reports[0].RestoreSeen.Format("15:04"), "11:00")
+	equal(t, "restore seen", observeFile(t, marked).Reports[0].RestoreDetectedAt.Format("15:04"), "11:00")
 }

@@ -39,7 +39,7 @@ func TestWhichPodsWait(t *testing.T) {
 			p.Annotations["v1.multus-cni.io/default-network"] = "default/a"
 		})}},
 		{"a snapshot has it twice, and differently", false, []Part{full, asking("p", "a", time.Minute), func(o *Observed) {
-			o.Pods[types.NamespacedName{Namespace: "default", Name: "p"}].Disputed = "it is there twice"
+			o.Pods[types.NamespacedName{Namespace: "default", Name: "p"}].Contradiction = "it is there twice"
 		}}},
 		{"its pool has something left", false, []Part{net("a"), pool29(1, 2, 3, 4, 5), asking("p", "a", time.Minute)}},
 		{"it is not known what its pool has", false, []Part{pool29(1, 2, 3, 4, 5, 6), asking("p", "a", time.Minute)}},

@@ -26,11 +26,11 @@ func (u *Pools) addWaiting() {
 		}
 	}
 	for _, pod := range u.o.Pods {
-		if pod.Phase != podstate.Pending || pod.Node == "" || pod.Disputed != "" || u.o.Now.Sub(pod.Created) < WaitsAfter {
+		if pod.Phase != podstate.Pending || pod.Node == "" || pod.Contradiction != "" || u.o.Now.Sub(pod.CreatedAt) < WaitsAfter {
 			continue
 		}
 		interfaces := map[types.NamespacedName]int{}
-		for _, name := range pod.Selected {
+		for _, name := range pod.RequestedNetworks {
 			interfaces[name]++
 		}
 		waitsFor := map[*Pool]bool{} // once for all its definitions

@@ -88,7 +88,7 @@ type sandbox struct {
 // isPhantomOf reports whether the API's pod is another, or there is none; a sandbox without a
 // UID is nobody's.
 func isPhantomOf(b document.ExplainedSandbox, p *podstate.Pod) bool {
-	return p == nil || b.UID != "" && !p.Has(b.UID)
+	return p == nil || b.UID != "" && !p.HasUID(b.UID)
 }
 
 // runs reports whether a report that may be relied upon has a sandbox as running.
@@ -100,7 +100,7 @@ func runs(b document.ExplainedSandbox) bool {
 func sandboxes(o *judge.Observation) (all []sandbox) {
 	for _, r := range o.Reports {
 		add := func(id, uid, state, namespace, name string, since time.Time, addresses []v1alpha1.Address) {
-			d := document.ExplainedSandbox{ID: id, UID: uid, Node: r.Name, State: state, Fresh: r.Fresh(o.Now),
+			d := document.ExplainedSandbox{ID: id, UID: uid, Node: r.Name, State: state, Fresh: r.IsFresh(o.Now),
 				Created: report.When(since), Addresses: []string{}}
 			for _, a := range addresses {
 				if addr, ok := podstate.ParseAddress(a); ok {
@@ -189,7 +189,7 @@ func (a *answer) node(name string) document.ExplainedNode {
 	}
 	for _, r := range a.Observation.Reports {
 		if r.Name == name {
-			d.Report = &document.NodeReport{Fresh: r.Fresh(a.Observation.Now), LeaseRenewed: report.When(r.LeaseRenewed),
+			d.Report = &document.NodeReport{Fresh: r.IsFresh(a.Observation.Now), LeaseRenewed: report.When(r.LeaseRenewedAt),
 				ObservedAt: report.When(r.ObservedAt.Time), Runtime: r.Runtime.Name + " " + r.Runtime.Version,
 				BootIDKnown: r.BootID != "", Sandboxes: len(r.Sandboxes), Attachments: len(r.Attachments)}
 		}

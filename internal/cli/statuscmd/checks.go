@@ -162,7 +162,7 @@ func unlessAbsent(err error) error {
 
 // renewTime is when a Lease was renewed last, by the API server's clock where it tells.
 func renewTime(l *coordinationv1.Lease) time.Time {
-	if at := podstate.LeaseRenewed(l); !at.IsZero() || l.Spec.RenewTime == nil {
+	if at := podstate.LeaseRenewTime(l); !at.IsZero() || l.Spec.RenewTime == nil {
 		return at
 	}
 	return l.Spec.RenewTime.Time

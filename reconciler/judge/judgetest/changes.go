@@ -59,7 +59,7 @@ func ChangedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
 	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
 	for _, r := range o.Reports { // most confirm what they say by now
 		if !c.OneIn(4) {
-			r.Renewed, r.LeaseRenewed = o.Now, o.Now
+			r.ConfirmedAt, r.LeaseRenewedAt = o.Now, o.Now
 		}
 	}
 	x := judge.NewIndex(o.Observation, o.Past, policy)

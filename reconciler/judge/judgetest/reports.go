@@ -28,7 +28,7 @@ func ReportRenewed(node string, ago time.Duration, c ...ReportEdit) Part {
 				ObjectMeta: metav1.ObjectMeta{Name: node, CreationTimestamp: metav1.NewTime(t.Add(-24 * time.Hour))},
 				BootID:     "boot-1", Machine: MachineOf(node), ObservedAt: metav1.NewTime(t),
 			},
-			Renewed: t, LeaseRenewed: t, Written: t,
+			ConfirmedAt: t, LeaseRenewedAt: t, WrittenAt: t,
 		}
 		for _, f := range c {
 			f(r)
@@ -42,7 +42,7 @@ func JustMade(r *podstate.Report) { r.CreationTimestamp = r.ObservedAt }
 
 // RenewedAt is when the Lease was last renewed, with the hash of this content.
 func RenewedAt(t time.Time) ReportEdit {
-	return func(r *podstate.Report) { r.Renewed, r.LeaseRenewed = t, t }
+	return func(r *podstate.Report) { r.ConfirmedAt, r.LeaseRenewedAt = t, t }
 }
 
 // MachineOf is the machine that runs under a node's name, in its Node and its report.
@@ -69,7 +69,7 @@ func ObservedAgo(d time.Duration) ReportEdit {
 }
 
 // WithoutMatchingLease has the Lease never carry the hash of this content.
-func WithoutMatchingLease(r *podstate.Report) { r.Renewed = time.Time{} }
+func WithoutMatchingLease(r *podstate.Report) { r.ConfirmedAt = time.Time{} }
 
 // ReportingWorker adds a Ready worker-1 with a fresh report.
 func ReportingWorker(c ...ReportEdit) Part {
