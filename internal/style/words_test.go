@@ -85,7 +85,6 @@ var pending = []string{
 	"reconciler/judge",
 	"reconciler/judge/judgetest",
 	"reconciler/kube",
-	"reconciler/schedule",
 	"reconciler/serve",
 	"reconciler/snapshot",
 	"reconciler/usage",

@@ -11,15 +11,13 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Default is in force where no other is configured: daily at 04:30 UTC, as in
-// whereabouts v0.9.4 (script/lib.sh, doc/crds/daemonset-install.yaml).
+// Default is the expression without any configuration: daily at 04:30 UTC, as in whereabouts v0.9.4
+// (script/lib.sh, doc/crds/daemonset-install.yaml).
 const Default = "30 4 * * *"
 
-// Next is when the expression is due for the first time after a moment, in UTC.
-// The expression is one of robfig's standard parser: five fields, a descriptor
-// such as @daily, or @every with a duration (of whole seconds, at least one),
-// in UTC unless TZ= or CRON_TZ= and a zone stand before it. An hour that the
-// zone's clocks skip is not due, one that they repeat is due twice.
+// Next returns the first time after a moment at which an expression is due, in UTC. The expression is one of robfig's
+// standard parser: five fields, a descriptor such as @daily, or @every with a duration of whole seconds. TZ= or
+// CRON_TZ= and a zone before it replace UTC. An hour that the zone's clocks skip is not due, a repeated one twice.
 func Next(expression string, after time.Time) (time.Time, error) {
 	parsed, err := parse(expression)
 	if err != nil {
@@ -28,18 +26,17 @@ func Next(expression string, after time.Time) (time.Time, error) {
 	return parsed.Next(after.UTC()).UTC(), nil
 }
 
-// longest is how many bytes an expression has at most. All minutes one by one are 170; the parser
-// takes seventy times the length, and repeats all of it in its errors.
-const longest = 1024
+// maxLength is the maximum length of an expression in bytes. All minutes one by one are 170 bytes. The parser needs
+// memory of seventy times the length, and its errors repeat the expression.
+const maxLength = 1024
 
-// parse reads an expression. One that is never due, such as one for a 30th of
-// February, is an error too: no timer can be set for it.
+// parse reads an expression. An expression that is never due, such as one for February 30, is an error.
 func parse(expression string) (parsed cron.Schedule, err error) {
 	expression = strings.TrimSpace(expression)
 	hasZone := strings.HasPrefix(expression, "TZ=") || strings.HasPrefix(expression, "CRON_TZ=")
 	switch {
-	case len(expression) > longest:
-		err = fmt.Errorf("it is longer than %d bytes", longest)
+	case len(expression) > maxLength:
+		err = fmt.Errorf("it is longer than %d bytes", maxLength)
 	case hasZone && !strings.Contains(expression, " "): // the parser would panic
 		err = errors.New("nothing follows the time zone")
 	case hasZone:
@@ -51,8 +48,8 @@ func parse(expression string) (parsed cron.Schedule, err error) {
 		err = errors.New("it is never due")
 	}
 	if err != nil {
-		return nil, fmt.Errorf(`%.80q is no cron expression: %w; write five fields as in "30 4 * * *", or @daily, or @every 5m, in UTC or with TZ=Area/City before it`,
-			expression, err)
+		return nil, fmt.Errorf(`invalid cron expression %.80q: %w; write five fields as in "30 4 * * *", or @daily, `+
+			`or @every 5m, in UTC or with TZ=Area/City before it`, expression, err)
 	}
 	return parsed, nil
 }

@@ -1,11 +1,9 @@
-// Package schedule says when full passes are due: once at start, and then by a cron
-// expression that is read from where whereabouts v0.9.4 reads it
-// (cmd/reconciler/main.go, pkg/reconciler/config.go, pkg/config/config.go:
-// GetFlatIPAM). The files are read again every 30 seconds.
+// Package schedule starts full passes: once at start, and then by a cron expression from the files that whereabouts
+// v0.9.4 reads (cmd/reconciler/main.go, pkg/reconciler/config.go, pkg/config/config.go: GetFlatIPAM). It reads the
+// files again every 30 seconds.
 //
-// What differs from whereabouts v0.9.4: a pass is due at start, an expression that does
-// not parse is reported instead of ending the process, and a file that appears or goes
-// later counts.
+// It differs from whereabouts v0.9.4 in three ways: it starts a pass at start, it reports an invalid expression instead
+// of ending the process, and it reads files that appear later.
 package schedule
 
 import (
@@ -19,68 +17,64 @@ import (
 	"github.com/go-co-op/gocron/v2"
 )
 
-// Schedule says when passes are due. Its fields are set before Run and not changed after;
-// the zero Schedule is the Default expression.
+// Schedule starts passes. Its fields are set before Run and do not change. The zero Schedule is the Default expression.
 type Schedule struct {
-	// Expression, where set, overrules all files.
+	// Expression overrules all files.
 	Expression string
-	// File holds nothing but the expression: DefaultFile. "" is no file.
+	// File contains only the expression. "" is no file.
 	File string
-	// FlatFiles are whereabouts' own configuration files, asked when there is
-	// no File: DefaultFlatFiles. The first that exists decides.
+	// FlatFiles are whereabouts' own configuration files, for the case that File does not exist. The first that
+	// exists decides.
 	FlatFiles []string
-	// Changed, where set, is called with what is in force: at start, and whenever that
-	// changes. It is called by the goroutine of Run.
+	// Changed, if set, receives the status at start and whenever it changes, in the goroutine of Run.
 	Changed func(Status)
-	// Log, where set, gets the same.
+	// Log, if set, gets the same.
 	Log *slog.Logger
 
 	mu     sync.Mutex
-	status Status // as it was reported last
+	status Status // the last that was reported
 }
 
-// InForce is the expression in force; "" before the first. It may be called by any goroutine.
+// InForce returns the expression in force, "" before Run. It is safe for concurrent use.
 func (s *Schedule) InForce() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.status.Expression
 }
 
-// Status is what is in force, and what is wrong with what should be.
+// Status is the expression in force, and why it is not the configured one.
 type Status struct {
-	// Expression is the one in force; it parses.
+	// Expression is valid.
 	Expression string
-	// Source is the path of the file that decides now, whether or not its
-	// expression could be used (Err), or one of SourceOption and SourceDefault.
+	// Source is the file that decides, even if its expression is invalid; or SourceOption, or SourceDefault.
 	Source string
-	// Err is why Source's expression is not the one in force, with the file,
-	// what is there, and what to do; nil when it is in force.
+	// Err is why the expression of Source is not in force; nil if it is.
 	Err error
 }
 
-// Sources that are no files.
+// Sources that are not files.
 const (
 	SourceOption  = "option"
 	SourceDefault = "default"
 )
 
-// rereadEvery is how often the files are read again. kubelet takes longer to update a ConfigMap volume.
+// rereadEvery is the interval at which files are read again. kubelet takes longer to update a ConfigMap volume.
 const rereadEvery = 30 * time.Second
 
-// Run calls due when an expression comes into force, the first included, and whenever a pass is due by it, until the
-// context ends; then it returns nil. The same expression again changes nothing. due must not block.
+// Run calls due when an expression comes into force, the first included, and whenever it is due. It returns nil when
+// the context ends. due must not block.
 func (s *Schedule) Run(ctx context.Context, due func()) error {
 	s.Log = cmp.Or(s.Log, slog.New(slog.DiscardHandler))
 	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC))
 	if err != nil {
-		return fmt.Errorf("the scheduler of passes: %w", err)
+		return fmt.Errorf("create the scheduler: %w", err)
 	}
 	scheduler.Start()
 	defer func() { _ = scheduler.Shutdown() }()
 	task := gocron.NewTask(due)
 	job, err := scheduler.NewJob(gocron.CronJob(Default, false), task)
 	if err != nil {
-		return fmt.Errorf("the scheduler of passes: %w", err)
+		return fmt.Errorf("create the scheduler: %w", err)
 	}
 	inForce := Default
 	refresh := func() {
@@ -95,12 +89,12 @@ func (s *Schedule) Run(ctx context.Context, due func()) error {
 			}
 		}
 		if err != nil {
-			err = fmt.Errorf("%s: %w; until then %q stays in force", source, err, inForce)
+			err = fmt.Errorf("%s: %w; %q stays in force", source, err, inForce)
 		}
 		before := s.InForce()
 		s.report(Status{Expression: inForce, Source: source, Err: err})
 		if inForce != before {
-			due() // the record of that pass has the expression
+			due() // its pass records the expression
 		}
 	}
 	refresh()
@@ -114,7 +108,7 @@ func (s *Schedule) Run(ctx context.Context, due func()) error {
 	}
 }
 
-// report reports what is in force, when it is not what was reported last.
+// report logs and publishes a status, unless it is the last one.
 func (s *Schedule) report(status Status) {
 	if fmt.Sprint(status) == fmt.Sprint(s.status) {
 		return
@@ -124,9 +118,9 @@ func (s *Schedule) report(status Status) {
 	s.mu.Unlock()
 	attrs := []any{"expression", status.Expression, "source", status.Source}
 	if status.Err != nil {
-		s.Log.Error("the schedule of passes cannot be used", append(attrs, "error", status.Err)...)
+		s.Log.Error("Cannot use the configured schedule", append(attrs, "error", status.Err)...)
 	} else {
-		s.Log.Info("the schedule of passes is in force", attrs...)
+		s.Log.Info("Schedule is in force", attrs...)
 	}
 	if s.Changed != nil {
 		s.Changed(status)

@@ -10,13 +10,11 @@ import (
 	"syscall"
 )
 
-// DefaultFile is where whereabouts v0.9.4 mounts the key of its ConfigMap that
-// holds the expression (cmd/reconciler/main.go).
+// DefaultFile is where whereabouts v0.9.4 mounts the expression out of its ConfigMap (cmd/reconciler/main.go).
 const DefaultFile = "/cron-schedule/config"
 
-// DefaultFlatFiles are the places of whereabouts' own configuration file, in
-// the order in which whereabouts v0.9.4 looks there (pkg/config/config.go:
-// GetFlatIPAM).
+// DefaultFlatFiles are the paths of whereabouts' own configuration file, in the order of whereabouts v0.9.4
+// (pkg/config/config.go: GetFlatIPAM).
 func DefaultFlatFiles() []string {
 	return []string{
 		"/etc/kubernetes/cni/net.d/whereabouts.d/whereabouts.conf",
@@ -25,9 +23,8 @@ func DefaultFlatFiles() []string {
 	}
 }
 
-// find reads the expression where it is to be read now, and does not judge it.
-// A file that exists and cannot be read still decides: only its absence leaves it
-// to the next, which may have another expression.
+// find reads the expression and its source, and does not parse the expression. Only a file that does not exist is
+// skipped: an unreadable file is an error, since the next file may have another expression.
 func (s *Schedule) find() (source, expression string, err error) {
 	if s.Expression != "" {
 		return SourceOption, strings.TrimSpace(s.Expression), nil
@@ -35,10 +32,10 @@ func (s *Schedule) find() (source, expression string, err error) {
 	for _, file := range append([]string{s.File}, s.FlatFiles...) {
 		content, err := os.ReadFile(file)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // also where no File is set
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR): // or File is ""
 			continue
 		case err != nil:
-			return file, "", fmt.Errorf("cannot be read: %w; make it a file that may be read, or remove it", err)
+			return file, "", fmt.Errorf("cannot be read: %w; make the file readable, or remove it", err)
 		case file == s.File:
 			return file, strings.TrimSpace(string(content)), nil
 		}
@@ -51,14 +48,14 @@ func (s *Schedule) find() (source, expression string, err error) {
 	return SourceDefault, Default, nil
 }
 
-// fromFlat is the expression in a whereabouts.conf, "" where there is none: the
-// files of releases before v0.6 know no such field.
+// fromFlat returns the expression in a whereabouts.conf, "" if the field is missing as in releases before v0.6.
 func fromFlat(content []byte) (string, error) {
 	var flat struct {
 		Expression string `json:"reconciler_cron_expression"`
 	}
 	if err := json.Unmarshal(content, &flat); err != nil {
-		return "", fmt.Errorf("cannot be parsed: %w; write JSON with a reconciler_cron_expression as in %q, or remove it", err, Default)
+		return "", fmt.Errorf("cannot be parsed: %w; write JSON with a reconciler_cron_expression such as %q, "+
+			"or remove it", err, Default)
 	}
 	return strings.TrimSpace(flat.Expression), nil
 }

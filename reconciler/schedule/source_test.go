@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// write makes a file, and its folders.
+// write creates a file and its folders.
 func write(t *testing.T, file, content string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -22,35 +22,38 @@ func TestFind_FirstSourceThatExists(t *testing.T) {
 	const flat = `{"datastore": "kubernetes", "reconciler_cron_expression": "%s", "log_level": 7}`
 	for name, c := range map[string]struct {
 		option             string
-		files              map[string]string // "" content: a folder
+		files              map[string]string // by name; "" is a folder
 		source, expression string
 		err                string
 	}{
-		"the option overrules all": {
+		"option": {
 			option: " @hourly ", files: map[string]string{"config": "@daily"}, source: SourceOption, expression: "@hourly"},
-		"the file, trimmed": {
+		"file, trimmed": {
 			files: map[string]string{"config": "\n 1 1 * * * \r\n", "flat1": flat}, source: "config", expression: "1 1 * * *"},
-		"an empty file decides all the same": {
+		"empty file": {
 			files: map[string]string{"config": "\n", "flat1": flat}, source: "config", expression: ""},
-		"a file that cannot be read decides all the same": {
+		"unreadable file": {
 			files: map[string]string{"config": "", "flat1": flat}, source: "config", err: "cannot be read"},
-		"no file: the first flat file": {
+		"first flat file": {
 			files: map[string]string{"flat1": flat, "flat2": flat}, source: "flat1", expression: "flat1"},
-		"no first flat file: the second": {
+		"second flat file": {
 			files: map[string]string{"flat2": flat, "flat3": flat}, source: "flat2", expression: "flat2"},
-		"only the third flat file": {
+		"third flat file": {
 			files: map[string]string{"flat3": flat}, source: "flat3", expression: "flat3"},
-		"a flat file without an expression ends the search": {
-			files: map[string]string{"flat1": `{"datastore": "kubernetes"}`, "flat2": flat}, source: SourceDefault, expression: Default},
-		"a flat file with an empty expression ends the search": {
-			files: map[string]string{"flat1": `{"reconciler_cron_expression": " "}`, "flat2": flat}, source: SourceDefault, expression: Default},
-		"a flat file that is no JSON ends the search": {
+		"flat file without an expression": {
+			files:  map[string]string{"flat1": `{"datastore": "kubernetes"}`, "flat2": flat},
+			source: SourceDefault, expression: Default},
+		"flat file with an empty expression": {
+			files:  map[string]string{"flat1": `{"reconciler_cron_expression": " "}`, "flat2": flat},
+			source: SourceDefault, expression: Default},
+		"invalid JSON": {
 			files: map[string]string{"flat1": `{"datastore"`, "flat2": flat}, source: "flat1", err: "cannot be parsed"},
-		"a flat file with an expression of another type ends the search": {
-			files: map[string]string{"flat1": `{"reconciler_cron_expression": 5}`, "flat2": flat}, source: "flat1", err: "cannot be parsed"},
-		"a flat file that cannot be read ends the search": {
+		"expression of another type": {
+			files:  map[string]string{"flat1": `{"reconciler_cron_expression": 5}`, "flat2": flat},
+			source: "flat1", err: "cannot be parsed"},
+		"unreadable flat file": {
 			files: map[string]string{"flat1": "", "flat2": flat}, source: "flat1", err: "cannot be read"},
-		"nothing: the default": {source: SourceDefault, expression: Default},
+		"no file": {source: SourceDefault, expression: Default},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -78,7 +81,7 @@ func TestFind_FirstSourceThatExists(t *testing.T) {
 	}
 }
 
-func TestFind_FileBelowWhatIsNoFolder(t *testing.T) {
+func TestFind_FileBelowAFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "cron-schedule"), "not a folder")
 	for _, s := range []*Schedule{{}, {File: filepath.Join(dir, "cron-schedule", "config")}} {
