@@ -169,11 +169,13 @@ vuln: ## Look for known vulnerabilities that the programs call; VULNDB=<URL> ask
 	esac
 
 .PHONY: generate
-generate: ## Generate the SandboxReport CRD and deepcopy code from api/v1alpha1, docs/reference/verdicts.md from the verdict table and docs/reference/schema from the documents
+generate: ## Generate the CRD and deepcopy code from api/v1alpha1, and pages of docs/reference and the counts of mutants from the code
 	$(GO) run $(CONTROLLER_GEN) object crd paths=./api/v1alpha1 output:crd:dir=deploy/crds
 	cp deploy/crds/*.yaml deploy/helm/ip-reconcile/crds/
 	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestDocs_Verdicts$$' ./reconciler/judge
 	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestThePublishedSchemaIsThatOfTheDocuments$$' ./internal/cli/document
+	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestCountsInTheDocs$$' ./internal/mutants
+	cd e2e && UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestReferenceDocs$$' .
 
 .PHONY: tickets
 tickets: ## Play the tickets of docs/operate/tickets.md in a whole cluster, and write what each command prints there
