@@ -291,7 +291,7 @@ type liveIndex struct {
 }
 
 // observation is what the index was built from, with what was found since but for pods and reservations.
-func (b *liveIndex) observation() *judge.Observation { return b.x.BasedOn() }
+func (b *liveIndex) observation() *judge.Observation { return b.x.Base() }
 
 // refresh reads again what is not read live, where that was long ago. It is best called while no Lease is held.
 func (b *liveIndex) refresh(ctx context.Context) error {
@@ -308,7 +308,7 @@ func (b *liveIndex) refresh(ctx context.Context) error {
 	}
 	b.History.checkRevision(o)
 	o.Restored = cmp.Or(o.Restored, before.Restored)
-	o.Local, o.Fenced = before.Local, b.fencedSince()
+	o.Local, o.FencedSince = before.Local, b.fencedSince()
 	if o.Now.Before(before.Now) {
 		o.Now = before.Now // the API server tells the time to the second; what was confirmed stays so
 	}

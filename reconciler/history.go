@@ -72,9 +72,9 @@ func NewHistory() *History {
 func (h *History) SawReports() bool { return h.reports }
 
 // Of is what is known of an allocation or a reservation.
-func (h *History) Of(id judge.ID) judge.Seen {
+func (h *History) Of(id judge.ID) judge.ItemHistory {
 	s := h.candidates[id]
-	known := judge.Seen{First: s.first, RanOn: s.ranOn, CarriedOn: s.carriedOn}
+	known := judge.ItemHistory{First: s.first, RanOn: s.ranOn, CarriedOn: s.carriedOn}
 	if s.confirmation != nil {
 		known.StaleSince, known.UncontradictedSince = s.confirmation.stale.at, s.confirmation.uncontradicted.at
 	}
@@ -131,7 +131,7 @@ func (h *History) note(it *judge.Item, o *judge.Observation) {
 
 // next is what is known after an item was judged again, nil where that contradicts it.
 func (c *confirmation) next(it *judge.Item, o *judge.Observation) *confirmation {
-	if it.Verdict != judge.Stale && !it.NotKnown() {
+	if it.Verdict != judge.Stale && !it.IsUndetermined() {
 		return nil
 	}
 	if c == nil {
@@ -198,7 +198,7 @@ func (s *seen) notePod(pod *podstate.Pod) {
 
 // contradicted makes an unconfirmed verdict be confirmed from now on: what was judged since does not bear it out.
 func (h *History) contradicted(was, now *judge.Item) {
-	if c := h.candidates[was.ID()].confirmation; c != nil && now.NotKnown() {
+	if c := h.candidates[was.ID()].confirmation; c != nil && now.IsUndetermined() {
 		c.stale, c.missing, c.proven = moment{}, moment{}, time.Time{}
 	} else {
 		c.reset()
@@ -233,9 +233,9 @@ func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter
 	switch {
 	case e == nil || e.Phase != podstate.Pending:
 	case e.Sandbox == judge.Absent:
-		confirmAfter = max(confirmAfter, judge.HeardSince)
+		confirmAfter = max(confirmAfter, judge.MinAbsenceWhilePending)
 	case e.AgentMayNotKnow && !e.Unproven: // then it is proven
-		confirmAfter = judge.HeardSince
+		confirmAfter = judge.MinAbsenceWhilePending
 	}
 	if s.deleted > confirmAfter {
 		confirmAfter = s.deleted + time.Minute

@@ -17,7 +17,7 @@ func TestWhatIsHeldForANodeThatIsDownIsNoOldCandidate(t *testing.T) {
 	for hour := range 4 {
 		p.pass(time.Duration(hour)*time.Hour, down...)
 		it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5")
-		if it.Verdict != judge.Held || !it.NotKnown() {
+		if it.Verdict != judge.Held || !it.IsUndetermined() {
 			t.Fatalf("hour %d: %v", hour, OutcomeOf(it))
 		}
 		if !p.History.oldest.IsZero() {

@@ -231,7 +231,7 @@ func TestNodeMissingIsConfirmedByWaiting(t *testing.T) {
 		p.pass(0, missing(time.Hour))
 		plan := p.pass(time.Minute, UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
 		if len(plan.Release) > 0 {
-			t.Errorf("released: %+v", plan.Release[0].Judged)
+			t.Errorf("released: %+v", plan.Release[0].Decision)
 		}
 	})
 }

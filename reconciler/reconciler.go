@@ -96,7 +96,7 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 		return nil, err
 	}
 	if r.fencedSince().Equal(fenced) { // all was read behind the fence
-		o.Fenced = fenced
+		o.FencedSince = fenced
 	}
 	if !o.Static {
 		o.Local = r.Clock.Now()

@@ -37,7 +37,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 			return time.Time{}, 0, nil
 		}
 		until, most = r.repair(ctx, j, out), recheckEvery
-		if fenced := j.Observation.Fenced; !fenced.IsZero() {
+		if fenced := j.Observation.FencedSince; !fenced.IsZero() {
 			most = recoverEvery
 			if len(j.NotRenewedSince(fenced)) > 0 {
 				until = EarliestNonZero(until, j.Observation.Now.Add(recoverEvery))
@@ -110,10 +110,10 @@ func writeRow(f *judge.Finding, state, message string) WriteRow {
 	w := f.Repair
 	row := WriteRow{Kind: f.Kind, IP: f.IP, Pool: f.Pool, PodRef: w.PodRef, ContainerID: w.ContainerID, IfName: w.IfName, Node: w.Node, State: state, Message: message}
 	switch {
-	case w.Instead != nil:
-		row.Instead = w.Instead.PodRef
-	case w.Replaced != nil:
-		row.Instead = w.Replaced.PodRef
+	case w.Previous != nil:
+		row.Instead = w.Previous.PodRef
+	case w.PreviousReservation != nil:
+		row.Instead = w.PreviousReservation.PodRef
 	}
 	return row
 }

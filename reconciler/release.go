@@ -74,7 +74,7 @@ func (e releases) judge(todo []*change) (still checked) {
 	for _, c := range todo {
 		it, there := now[c.ID()]
 		switch {
-		case !there && c.state == patchSent && e.x.EntryRemoved(c.Item):
+		case !there && c.state == patchSent && e.x.HasNoEntry(c.Item):
 			written = append(written, c) // the answer was lost, the write was not
 		case !there:
 			e.Log.Info("not released: it is gone or was rewritten since the first check", c.Attrs()...)

@@ -29,7 +29,7 @@ type repairTerms struct {
 	first  time.Time // when it was found first
 	waited bool      // it has stood for long enough
 	follow bool      // the reservation of an entry that was repaired
-	// unasked: an entry that no pod in the API asks for, see judge.Index.Unasked.
+	// unasked: an entry that no pod in the API asks for, see judge.Index.UnrequestedRepairs.
 	unasked bool
 }
 
@@ -56,8 +56,8 @@ func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result
 func findingKey(f *judge.Finding) string {
 	w := f.Repair
 	was := ""
-	if w.Instead != nil {
-		was = w.Instead.ContainerID
+	if w.Previous != nil {
+		was = w.Previous.ContainerID
 	}
 	return fmt.Sprint(f.Kind, f.Pool, f.IP, w.PodRef, w.ContainerID, " ", was)
 }
@@ -116,7 +116,7 @@ func (e repairs) judge(todo []*change) (still checked) {
 		}
 		c := asked[findingKey(f)]
 		switch {
-		case c == nil, !c.waited && !f.Repair.Fenced:
+		case c == nil, !c.waited && !f.Repair.IsFenced:
 		case f.Repair.Pool.Paused:
 			e.giveUp([]*change{c}, fmt.Errorf("%w: pool %s, by its annotation %s", errPaused, f.Repair.Pool.Ref(), ippool.PausedAnnotation))
 		default:
@@ -207,14 +207,14 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 		}
 		at := first.Add(repairAfter)
 		waited := opts.DryRun || !at.After(o.Now)
-		if !waited && !f.Repair.Fenced {
+		if !waited && !f.Repair.IsFenced {
 			p.since[key] = first
 			p.until = EarliestNonZero(p.until, at)
 			continue
 		}
 		p.due = append(p.due, &change{finding: f, leases: f.Repair.Pool.LeaseNames(), repairTerms: repairTerms{first: first, waited: waited}})
 	}
-	if end := o.Fenced.Add(judge.DELTimeout); !o.Fenced.IsZero() && !p.until.IsZero() && end.After(o.Now) {
+	if end := o.FencedSince.Add(judge.DELTimeout); !o.FencedSince.IsZero() && !p.until.IsZero() && end.After(o.Now) {
 		p.until = EarliestNonZero(p.until, end) // what waits may then rest on what is seen behind the fence
 	}
 	return p
@@ -267,7 +267,7 @@ func (h *History) boundRepairs(j *judge.Judgement, due []*change) (allowed, with
 		repairs[i] = f.finding.Repair
 	}
 	x, inPool := j.Index(), h.repairedWithin(j.Observation.Now)
-	unasked, phantoms := x.Unasked(repairs)
+	unasked, phantoms := x.UnrequestedRepairs(repairs)
 	for at, n := range phantoms { // an earlier process may have written them
 		inPool[at] = max(inPool[at], n)
 	}

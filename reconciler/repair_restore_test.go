@@ -307,7 +307,7 @@ func TestCheck_BehindAFenceThatStoodWhileAllWasRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "behind the fence", !j.Observation.Fenced.IsZero(), want)
+			same(t, "behind the fence", !j.Observation.FencedSince.IsZero(), want)
 		}
 	})
 }

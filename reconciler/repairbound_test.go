@@ -60,7 +60,7 @@ func lastOf[T any](all []T, name func(T) string) []T {
 func boundedRepairs(t *testing.T, parts ...Part) *repairPlan {
 	t.Helper()
 	p := newProcess(t, Options{Repair: true})
-	o := Observe(append(parts, func(o *Observed) { o.Fenced = o.Now.Add(-30 * time.Second) })...)
+	o := Observe(append(parts, func(o *Observed) { o.FencedSince = o.Now.Add(-30 * time.Second) })...)
 	o.Pools, o.Reports = lastOf(o.Pools, (*ippool.Pool).Ref), lastOf(o.Reports, func(r *podstate.Report) string { return r.Name })
 	p.History.checkRevision(o.Observation)
 	p.History.noteRestores(o.Observation)

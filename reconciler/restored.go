@@ -184,8 +184,8 @@ func (h *History) resetConfirmations() {
 
 // noteMissed takes which nodes the source has missed before the first pass: then there were reports.
 func (h *History) noteMissed(o *judge.Observation) {
-	if h.last.IsZero() && len(o.Missed) > 0 {
-		h.reports, h.restore.missing = true, maps.Clone(o.Missed)
+	if h.last.IsZero() && len(o.MissingReports) > 0 {
+		h.reports, h.restore.missing = true, maps.Clone(o.MissingReports)
 	}
 }
 
@@ -205,7 +205,7 @@ func (h *History) noteNodes(j *judge.Judgement) {
 		}
 	}
 	for name, state := range j.Nodes {
-		if state != judge.NodeLost {
+		if state != judge.NodeDeadOrMissing {
 			missing[name] = time.Time{}
 		}
 	}

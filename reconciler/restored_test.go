@@ -220,7 +220,7 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 	})
 	t.Run("also by a replica that watched before and makes its first pass", func(t *testing.T) {
 		missed := func(after time.Duration) Part {
-			return func(o *Observed) { o.Missed = map[string]time.Time{"worker-9": Now.Add(after)} }
+			return func(o *Observed) { o.MissingReports = map[string]time.Time{"worker-9": Now.Add(after)} }
 		}
 		reported := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p := newProcess(t, atOnce)
@@ -332,8 +332,8 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 	if row == nil || row.Restored != Now.Add(minute).Format(time.RFC3339) || row.Why != "resourceVersion 90 after 100" || !slices.Equal(row.Awaiting, []string{"worker-2", "worker-9"}) {
 		t.Errorf("the summary has %+v", row)
 	}
-	if !slices.Equal(j.Restore.Lost, []string{"worker-9"}) {
-		t.Errorf("lost are %v", j.Restore.Lost)
+	if !slices.Equal(j.Restore.LostNodes, []string{"worker-9"}) {
+		t.Errorf("lost are %v", j.Restore.LostNodes)
 	}
 	if notes := strings.Join(j.Notes(), "\n"); !strings.Contains(notes, "nodes worker-2, worker-9 (which the restore has lost) have not written their SandboxReports since") {
 		t.Errorf("the notes are %s", notes)

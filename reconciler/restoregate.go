@@ -48,10 +48,10 @@ func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 		}
 		state.Awaiting = append(state.Awaiting, name)
 		if r.Awaited[name] && node == nil && (report == nil || len(o.Nodes) > 0) {
-			state.Lost = append(state.Lost, name)
+			state.LostNodes = append(state.LostNodes, name)
 		}
 		if node != nil && node.IsDead() {
-			state.Tainted = append(state.Tainted, name)
+			state.TaintedNodes = append(state.TaintedNodes, name)
 		}
 	}
 	return state

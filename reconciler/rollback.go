@@ -47,7 +47,7 @@ func (e *executor) rollback(changes, still []*change, j *judge.Judgement) {
 	}
 	for _, at := range begun {
 		for _, c := range at {
-			if !leaving[c.ID()] && e.x.PoolUnreadable(c.Item) {
+			if !leaving[c.ID()] && e.x.IsUnreadable(c.Item) {
 				needed[c] = true
 			}
 		}

@@ -157,7 +157,7 @@ func entriesOf(changes []*change) (removed []ippool.Allocation, written []ippool
 			continue
 		}
 		w := c.finding.Repair
-		written = append(written, ippool.NewEntry{Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Replaces: w.Instead})
+		written = append(written, ippool.NewEntry{Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Replaces: w.Previous})
 	}
 	return removed, written
 }
@@ -195,10 +195,10 @@ func (e *executor) createReservations(ctx context.Context, h *Hold, changes []*c
 // UID and resourceVersion: left alone it would let that pod have the address from a pool with an overlapping range.
 func (e *executor) createReservation(ctx context.Context, h *Hold, w *judge.Repair) error {
 	create := func(ctx context.Context) error { return e.Writer.CreateReservation(ctx, w.NewReservation()) }
-	if w.Replaced == nil {
+	if w.PreviousReservation == nil {
 		return e.writeUnderHold(ctx, h, create)
 	}
-	if err := e.writeUnderHold(ctx, h, func(ctx context.Context) error { return e.Writer.DeleteReservation(ctx, w.Replaced) }); err != nil {
+	if err := e.writeUnderHold(ctx, h, func(ctx context.Context) error { return e.Writer.DeleteReservation(ctx, w.PreviousReservation) }); err != nil {
 		return err
 	}
 	ctx, cancel := detached(ctx) // it must not be left half done

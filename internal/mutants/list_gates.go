@@ -18,8 +18,8 @@ func gates() []Mutant {
 		{Fault: "An empty list of pods is believed", In: "reconciler/judge", Decl: "Observation.PodsMissing", Tests: "TestAnEmptyAnswerForPodsProvesNothing", TestsIn: "reconciler",
 			Old: `if n == 0 || len(o.Pods) > 0 {`, New: `if true {`},
 		{Fault: "A verdict that was contradicted in between goes on counting", In: "reconciler", Decl: "confirmation.next", Tests: "TestUnconfirmedIsConfirmedByWaiting",
-			Old: `if it.Verdict != judge.Stale && !it.NotKnown() {
-		return nil`, New: `if it.Verdict != judge.Stale && !it.NotKnown() {
+			Old: `if it.Verdict != judge.Stale && !it.IsUndetermined() {
+		return nil`, New: `if it.Verdict != judge.Stale && !it.IsUndetermined() {
 		return c`},
 		{Fault: "An entry that was rewritten for another sandbox goes on counting", In: "reconciler/judge", Decl: "Item.ID", Tests: "TestUnconfirmedIsConfirmedByWaiting", TestsIn: "reconciler",
 			Old: `Key: a.Key, ContainerID: a.ContainerID, PodRef`, New: `Key: a.Key, PodRef`},
@@ -28,7 +28,7 @@ func gates() []Mutant {
 		{Fault: "The time of an API server that jumped confirms", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo",
 			Old: `at := since.after(confirmAfter, o)`, New: `at := since.at.Add(confirmAfter)`},
 		{Fault: "What is unconfirmed of a Pending pod does not wait its minute", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestUnconfirmedIsConfirmedByWaiting",
-			Old: `confirmAfter = max(confirmAfter, judge.HeardSince)`, New: ``},
+			Old: `confirmAfter = max(confirmAfter, judge.MinAbsenceWhilePending)`, New: ``},
 		{Fault: "A long grace period does not lengthen the wait", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestALongGracePeriodLengthensTheWait",
 			Old: `if s.deleted > confirmAfter {`, New: `if false && s.deleted > confirmAfter {`},
 		{Fault: "A Node object that is gone counts at once", In: "reconciler", Decl: "quarantine", Tests: "TestNodeMissingIsConfirmedByWaiting",

@@ -144,8 +144,8 @@ func (s *Source) setMissed(o *judge.Observation) {
 		return
 	}
 	maps.DeleteFunc(s.missed, func(_ string, since time.Time) bool { return o.Now.Sub(since) > missedFor })
-	o.Missed = maps.Clone(s.missed)
+	o.MissingReports = maps.Clone(s.missed)
 	for _, r := range o.Reports {
-		delete(o.Missed, r.Name)
+		delete(o.MissingReports, r.Name)
 	}
 }

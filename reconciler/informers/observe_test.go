@@ -186,8 +186,8 @@ func TestObserve_ReportThatIsGoneIsMissedForAWhile(t *testing.T) {
 	b := newBench(t)
 	missed := func(what string, nodes ...string) {
 		t.Helper()
-		equal(t, what, slices.Sorted(maps.Keys(b.observe().Missed)), nodes)
-		equal(t, what+", by a full pass", slices.Sorted(maps.Keys(b.fullPass(t).Missed)), nodes)
+		equal(t, what, slices.Sorted(maps.Keys(b.observe().MissingReports)), nodes)
+		equal(t, what+", by a full pass", slices.Sorted(maps.Keys(b.fullPass(t).MissingReports)), nodes)
 	}
 	missed("of none")
 	b.sets(t, reportResource, aReport("7"))

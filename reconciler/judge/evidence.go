@@ -10,10 +10,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// HeardSince is how long a sandbox must have been absent before that counts while its pod is Pending, whatever
+// MinAbsenceWhilePending is how long a sandbox must have been absent before that counts while its pod is Pending, whatever
 // --confirm-after says: as long as a report is fresh. Before that its agent may have looked last when the ADD had not yet
 // begun.
-const HeardSince = time.Minute
+const MinAbsenceWhilePending = time.Minute
 
 // Ownership reports whether the pod by the allocation's name is the sandbox's pod.
 type Ownership int
@@ -45,7 +45,7 @@ type Evidence struct {
 	OnPod                  bool // the address is on the pod
 	StatusTrusted          bool // the operator trusts network-status annotations
 	Detached               bool // neither the pod nor its running sandbox has the interface any more
-	StaleReportContradicts bool // a stale report has the sandbox as one that may be running, and was renewed after the containers' end
+	HasContradictingReport bool // a stale report has the sandbox as one that may be running, and was renewed after the containers' end
 	Recent                 bool // a reservation younger than an ADD may take
 	Deleting               bool // a reservation that is being deleted
 	LongAlone              bool // a reservation that has had no entry, and nobody who carries its address, for a day
@@ -77,10 +77,10 @@ func (x *Index) gather(it *Item) {
 		e.Ownership = NotItsPod
 	}
 	e.Detached = x.isDetached(it)
-	e.StaleReportContradicts = x.staleReportContradicts(it)
+	e.HasContradictingReport = x.hasContradictingReport(it)
 	if e.Phase == podstate.Pending && e.Ownership == NotItsPod {
 		since := x.past.Of(it.ID()).StaleSince
-		e.AgentMayNotKnow = since.IsZero() || x.now.Sub(since) < HeardSince
+		e.AgentMayNotKnow = since.IsZero() || x.now.Sub(since) < MinAbsenceWhilePending
 	}
 	x.findClaims(it)
 }
@@ -139,9 +139,9 @@ func (x *Index) isDetached(it *Item) bool {
 	})
 }
 
-// staleReportContradicts reports whether a last report that has the ID speaks against a pod that kubelet says it has
+// hasContradictingReport reports whether a last report that has the ID speaks against a pod that kubelet says it has
 // stopped: it was renewed, by the API server's clock, when the containers had ended.
-func (x *Index) staleReportContradicts(it *Item) bool {
+func (x *Index) hasContradictingReport(it *Item) bool {
 	return it.evidence.Pod != nil && slices.ContainsFunc(it.mentions, func(g mention) bool {
 		renewed := g.report.LeaseRenewedAt
 		return !g.report.IsFresh(x.now) && x.holds(&g) && (renewed.IsZero() || !renewed.Before(it.evidence.Pod.LastFinishedAt))

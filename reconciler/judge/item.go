@@ -14,7 +14,7 @@ import (
 
 // Item is one allocation or reservation with its verdict.
 type Item struct {
-	Judged
+	Decision
 	Pool        *ippool.Pool        // of an allocation
 	Allocation  *ippool.Allocation  // nil for a reservation
 	Reservation *ippool.Reservation // nil for an allocation
@@ -155,9 +155,9 @@ func (it *Item) RuleID() string { return it.decided().id }
 // Node is the node that the verdict is about, "" where there is no single one.
 func (it *Item) Node() string { return it.Evidence().node() }
 
-// NotKnown reports whether it is held only because agents do not report all of it: of a node
+// IsUndetermined reports whether it is held only because agents do not report all of it: of a node
 // that could run it, or what a sandbox carries.
-func (it *Item) NotKnown() bool {
+func (it *Item) IsUndetermined() bool {
 	e := it.Evidence()
 	if it.Verdict != Held || e == nil || e.Claimant != "" && !e.ClaimUnread {
 		return false
@@ -177,7 +177,7 @@ func (it *Item) Age(now time.Time) time.Duration {
 
 // ReservationItem is a reservation that shares an allocation's verdict.
 func (it *Item) ReservationItem(r *ippool.Reservation) *Item {
-	return &Item{Judged: it.Judged, Reservation: r, x: it.x, sharedWith: it, related: []*Item{it}, reading: nameReading{address: it.Address()}}
+	return &Item{Decision: it.Decision, Reservation: r, x: it.x, sharedWith: it, related: []*Item{it}, reading: nameReading{address: it.Address()}}
 }
 
 // Attrs are an item's fields in the log.

@@ -102,7 +102,7 @@ func (x *Index) judgeAllocation(a entry) *Item {
 	} else {
 		x.gather(it)
 	}
-	it.Judged = judge(&it.evidence)
+	it.Decision = judge(&it.evidence)
 	return it
 }
 
@@ -125,7 +125,7 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 		}
 	case r.Problem == "" && len(related) > 0:
 		it.related, it.sharedWith = related, mostConservative(related)
-		it.Judged = it.sharedWith.Judged
+		it.Decision = it.sharedWith.Decision
 		for _, a := range related {
 			a.related = append(a.related, it)
 		}
@@ -136,7 +136,7 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 	} else {
 		x.gatherOnLone(it, readings)
 	}
-	it.Judged = judge(&it.evidence)
+	it.Decision = judge(&it.evidence)
 	return it
 }
 
@@ -154,7 +154,7 @@ func (x *Index) allocationsOf(r *ippool.Reservation, readings []nameReading, ite
 
 // mostConservative is the first of the items with the most conservative verdict.
 func mostConservative(items []*Item) *Item {
-	rank := func(j Judged) int {
+	rank := func(j Decision) int {
 		switch {
 		case j.Verdict == InUse:
 			return 0
@@ -165,7 +165,7 @@ func mostConservative(items []*Item) *Item {
 		}
 		return 3
 	}
-	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(rank(a.Judged), rank(b.Judged)) })
+	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(rank(a.Decision), rank(b.Decision)) })
 }
 
 // gatherOnLone fills in the evidence on a reservation without an allocation. Its sandbox is looked for by address and

@@ -77,7 +77,7 @@ func TestWhatARepairRewrites(t *testing.T) {
 				t.Fatalf("got %+v", found)
 			}
 			r := found[0].Repair
-			if r.Key != "5" || r.ContainerID != "box-7" || r.IfName != "net1" || r.PodRef != c.podRef || r.Instead == nil || r.Instead.ContainerID != "box-1" {
+			if r.Key != "5" || r.ContainerID != "box-7" || r.IfName != "net1" || r.PodRef != c.podRef || r.Previous == nil || r.Previous.ContainerID != "box-1" {
 				t.Errorf("got %+v", r)
 			}
 		})
@@ -90,7 +90,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 	renewed := func(ago time.Duration) ReportEdit {
 		return func(r *podstate.Report) { r.ConfirmedAt = Now.Add(-ago) }
 	}
-	fence := func(ago time.Duration) Part { return func(o *Observed) { o.Fenced = Now.Add(-ago) } }
+	fence := func(ago time.Duration) Part { return func(o *Observed) { o.FencedSince = Now.Add(-ago) } }
 	nodes := All(Node("worker-1"), Node("worker-2"))
 	empty := Pool("10.0.0.0-24", "10.0.0.0/24")
 	// Its DEL waits for the fence, and the address is on the wire meanwhile.
@@ -126,7 +126,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 			if len(found) != c.want {
 				t.Fatalf("got %+v", found)
 			}
-			if len(found) > 0 && (found[0].Repair == nil || !found[0].Repair.Fenced) {
+			if len(found) > 0 && (found[0].Repair == nil || !found[0].Repair.IsFenced) {
 				t.Errorf("it would wait: %+v", found[0].Repair)
 			}
 		})
@@ -135,7 +135,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 		old := Sandbox("box-7", "uid-7", OfPod("web-7"), WithAddress("10.0.0.5", ""))
 		found := FindingsOf(judge.Misrecorded, UsualPool, nodes, fence(12*time.Second),
 			FreshReport("worker-2", old, renewed(time.Second)), FreshReport("worker-1", renewed(3*time.Second), Gone("box-1", UsualUID)))
-		if len(found) != 1 || found[0].Repair == nil || found[0].Repair.Fenced {
+		if len(found) != 1 || found[0].Repair == nil || found[0].Repair.IsFenced {
 			t.Errorf("got %+v", found)
 		}
 	})

@@ -235,7 +235,7 @@ type NodeState string
 const (
 	NodeFresh         NodeState = "Fresh"         // its report may be relied upon
 	NodeNoFreshReport NodeState = "NoFreshReport" // it has no report, or one that is not renewed now
-	NodeLost          NodeState = "Dead"          // it is proven dead, or its Node object is gone
+	NodeDeadOrMissing NodeState = "Dead"          // it is proven dead, or its Node object is gone
 )
 
 // nodeStates are the nodes that should have an agent, and those that have a report, by name; none where there are no
@@ -253,7 +253,7 @@ func (x *Index) nodeStates() map[string]NodeState {
 		case r.IsFresh(x.now):
 			states[n] = NodeFresh
 		case x.dead(n), x.missing(n):
-			states[n] = NodeLost
+			states[n] = NodeDeadOrMissing
 		default:
 			states[n] = NodeNoFreshReport
 		}
@@ -269,7 +269,7 @@ func (j *Judgement) NotRenewedSince(fenced time.Time) (nodes []string) {
 		renewed[r.Name] = !r.ConfirmedAt.Before(fenced.Add(DELTimeout))
 	}
 	for node, state := range j.Nodes {
-		if state != NodeLost && !renewed[node] {
+		if state != NodeDeadOrMissing && !renewed[node] {
 			nodes = append(nodes, node)
 		}
 	}

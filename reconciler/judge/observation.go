@@ -30,9 +30,9 @@ type Observation struct {
 	// ReportsUnreadable: SandboxReports are served and could not be read, so
 	// that no report is no proof that there is no agent.
 	ReportsUnreadable bool
-	// Missed are nodes whose reports this process knew before it observed the cluster, and that are not
+	// MissingReports are nodes whose reports this process knew before it observed the cluster, and that are not
 	// there any more; the time is since when. They are of the last minutes.
-	Missed map[string]time.Time
+	MissingReports map[string]time.Time
 	// Watched: pods and reservations are what watches have told, not what a quorum read found.
 	Watched bool
 	// Paused: the operator stopped every release.
@@ -41,9 +41,9 @@ type Observation struct {
 	Acknowledged time.Time
 	// Revision is etcd's revision at which the pools were listed; 0 if unknown.
 	Revision uint64
-	// Fenced is since when no ADD or DEL can be done, by the clock of Now: this process
+	// FencedSince is since when no ADD or DEL can be done, by the clock of Now: this process
 	// holds whereabouts' Leases. Zero where it does not.
-	Fenced time.Time
+	FencedSince time.Time
 	// Restored says what showed that etcd was restored, "" if nothing did.
 	Restored string
 	// Unreadable are objects that could not be read at all, a sentence each.
@@ -108,17 +108,17 @@ type Past interface {
 	// DoubtsBoot reports whether the boot and the machine that a Node tells of may be those that
 	// a restore of etcd has brought back: another one in a report is then no earlier one.
 	DoubtsBoot(n *podstate.Node) bool
-	// Of is what is known of an allocation or a reservation; the zero Seen where nothing is.
-	Of(id ID) Seen
+	// Of is what is known of an allocation or a reservation; the zero ItemHistory where nothing is.
+	Of(id ID) ItemHistory
 }
 
-// Seen is what earlier observations taught of one allocation or reservation.
-type Seen struct {
+// ItemHistory is what earlier observations taught of one allocation or reservation.
+type ItemHistory struct {
 	// First is when it was seen first; zero where it was not.
 	First time.Time
 	// StaleSince is since when it was judged Stale at every observation; zero if it was not at the last one.
 	StaleSince time.Time
-	// UncontradictedSince is the same for what is Stale or NotKnown; zero, too, for a
+	// UncontradictedSince is the same for what is Stale or IsUndetermined; zero, too, for a
 	// reservation of which there is an entry.
 	UncontradictedSince time.Time
 	// RanOn are the nodes of pods that were seen by the owner's name.
@@ -133,4 +133,4 @@ type noPast struct{}
 func (noPast) SawReports() bool                { return false }
 func (noPast) DoubtsTaint(*podstate.Node) bool { return false }
 func (noPast) DoubtsBoot(*podstate.Node) bool  { return false }
-func (noPast) Of(ID) Seen                      { return Seen{} }
+func (noPast) Of(ID) ItemHistory               { return ItemHistory{} }

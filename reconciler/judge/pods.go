@@ -102,8 +102,8 @@ func (x *Index) isReported(p *podstate.Pod) bool {
 }
 
 // isRefuted reports whether the fresh report of a pod's node has every address of each sandbox of the pod. The report
-// must be younger than the pod: a fresh one is at most HeardSince old. A sandbox without a name may be any pod's.
+// must be younger than the pod: a fresh one is at most MinAbsenceWhilePending old. A sandbox without a name may be any pod's.
 func (x *Index) isRefuted(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
-	return r != nil && r.IsFresh(x.now) && x.now.Sub(p.CreatedAt) > HeardSince && !r.incomplete[p.String()] && !r.incomplete["/"]
+	return r != nil && r.IsFresh(x.now) && x.now.Sub(p.CreatedAt) > MinAbsenceWhilePending && !r.incomplete[p.String()] && !r.incomplete["/"]
 }

@@ -20,19 +20,19 @@ const DELTimeout = 10 * time.Second
 
 // Repair is what --repair would write for a finding: an entry where it has a key, else a reservation.
 type Repair struct {
-	Pool        *ippool.Pool        // of the entry
-	Key         string              // of the entry
-	Instead     *ippool.Allocation  // the entry that is replaced; nil for an empty slot
-	NewPool     bool                // the pool is not there, and is made with the entry
-	Overlapping bool                // the entry needs a reservation, too
-	Replaced    *ippool.Reservation // another pod's, in the place of which it is written; nil for none
-	Address     netip.Addr
-	Network     string
-	ContainerID string
-	PodRef      string
-	IfName      string
-	Node        string // by whose report it is known
-	Fenced      bool   // what it rests on was seen behind the fence: nothing is waited for
+	Pool                *ippool.Pool        // of the entry
+	Key                 string              // of the entry
+	Previous            *ippool.Allocation  // the entry that is replaced; nil for an empty slot
+	NewPool             bool                // the pool is not there, and is made with the entry
+	Overlapping         bool                // the entry needs a reservation, too
+	PreviousReservation *ippool.Reservation // another pod's, in the place of which it is written; nil for none
+	Address             netip.Addr
+	Network             string
+	ContainerID         string
+	PodRef              string
+	IfName              string
+	Node                string // by whose report it is known
+	IsFenced            bool   // what it rests on was seen behind the fence: nothing is waited for
 }
 
 // NewReservation is what a repair creates.
@@ -60,7 +60,7 @@ func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
 			f := p.unrecorded(addr, b.pod(), b.ID, b.report.Name)
 			if podRef, ok := x.podRefFor(&b); ok && !isFound[p] { // of two that carry it one has the entry, and the other is a Conflict
 				f.Repair = p.entryFor(addr, &b, podRef)
-				f.Repair.Fenced, f.Repair.NewPool = fenced, p.missing
+				f.Repair.IsFenced, f.Repair.NewPool = fenced, p.missing
 			}
 			isFound[p] = true
 			found = append(found, f)
@@ -145,7 +145,7 @@ func (x *Index) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress,
 	}
 	if podRef, ok := x.podRefFor(b); ok {
 		f.Repair = p.entryFor(a.Address, b, podRef)
-		f.Repair.Instead, f.Repair.Key, f.Repair.Fenced = a, a.Key, fenced
+		f.Repair.Previous, f.Repair.Key, f.Repair.IsFenced = a, a.Key, fenced
 	}
 	return f
 }
@@ -205,10 +205,10 @@ func (p *pool) entryFor(addr netip.Addr, b *sandboxAddress, podRef string) *Repa
 // renewedBehindFence reports whether the fence had stood for so long when each of these
 // nodes' reports was last renewed: behind it no ADD or DEL is half done.
 func (x *Index) renewedBehindFence(stood time.Duration, nodes []string) bool {
-	if x.o.Fenced.IsZero() || len(nodes) == 0 {
+	if x.o.FencedSince.IsZero() || len(nodes) == 0 {
 		return false
 	}
-	since := x.o.Fenced.Add(stood)
+	since := x.o.FencedSince.Add(stood)
 	for _, name := range nodes {
 		if r := x.byNode[name]; r == nil || !r.IsFresh(x.now) || r.ConfirmedAt.Before(since) {
 			return false

@@ -76,10 +76,10 @@ func (p *pool) size() int {
 	return 1<<host - 2
 }
 
-// Unasked are the entries among the repairs for which no pod asks that the API has bound to the reporting node. A pod
+// UnrequestedRepairs are the entries among the repairs for which no pod asks that the API has bound to the reporting node. A pod
 // asks for an address of a pool with each interface, less the entries that it has there. The numbers are of entries in
 // these pools that a repair wrote for sandboxes of which the API has no pod, by the nodes that still report them.
-func (x *Index) Unasked(repairs []*Repair) (unasked map[*Repair]bool, phantoms map[NodePool]int) {
+func (x *Index) UnrequestedRepairs(repairs []*Repair) (unasked map[*Repair]bool, phantoms map[NodePool]int) {
 	type podPool struct {
 		podRef string
 		pool   *ippool.Pool
@@ -87,8 +87,8 @@ func (x *Index) Unasked(repairs []*Repair) (unasked map[*Repair]bool, phantoms m
 	room, asked, read := map[podPool]int{}, map[podPool]bool{}, map[*ippool.Pool]bool{}
 	unasked, phantoms = map[*Repair]bool{}, map[NodePool]int{}
 	for _, w := range repairs {
-		if w.Instead != nil {
-			room[podPool{w.Instead.PodRef, w.Pool}]++
+		if w.Previous != nil {
+			room[podPool{w.Previous.PodRef, w.Pool}]++
 		}
 		if read[w.Pool] {
 			continue

@@ -33,10 +33,10 @@ func (x *Index) missingReservation(it *Item) []Finding {
 		return []Finding{f}
 	}
 	f.Repair = &Repair{Pool: p.Pool, Address: it.Address(), Network: p.networks[0], ContainerID: it.ContainerID(),
-		PodRef: it.PodRef(), IfName: it.IfName(), Node: f.Node, Fenced: fenced}
+		PodRef: it.PodRef(), IfName: it.IfName(), Node: f.Node, IsFenced: fenced}
 	if _, r := x.ReservedFor(f.Repair); r != nil {
 		f.Message = fmt.Sprintf("the reservation of %s, which %s carries, is %s's: a pool with an overlapping range may hand it out to that pod", it.Address(), it.PodRef(), r.PodRef)
-		if f.Repair.Replaced = r; !x.MayReplace(r, f.Repair) {
+		if f.Repair.PreviousReservation = r; !x.MayReplace(r, f.Repair) {
 			f.Repair = nil
 		}
 	}
@@ -63,7 +63,7 @@ func (x *Index) ReservationOf(f *Finding) *Finding {
 	if own != nil || other != nil && !x.MayReplace(other, &w) {
 		return nil
 	}
-	w.Key, w.Instead, w.Replaced = "", nil, other
+	w.Key, w.Previous, w.PreviousReservation = "", nil, other
 	missing.Kind, missing.Repair = MissingReservation, &w
 	missing.Message = fmt.Sprintf("the entry of %s is written back, and its reservation is missing", f.IP)
 	return &missing
@@ -80,11 +80,11 @@ func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 	switch {
 	case b == nil || b.ID != w.ContainerID || r.Problem != "":
 		return false
-	case !w.Fenced && x.now.Sub(r.Created) < addTimeLimit:
+	case !w.IsFenced && x.now.Sub(r.Created) < addTimeLimit:
 		return false
 	}
 	return !slices.ContainsFunc(x.entriesFor(w.Address), func(e entry) bool {
-		rewritten := w.Instead != nil && e.pool.ref == w.Pool.Ref() && e.Key == w.Instead.Key && e.ContainerID == w.Instead.ContainerID
+		rewritten := w.Previous != nil && e.pool.ref == w.Pool.Ref() && e.Key == w.Previous.Key && e.ContainerID == w.Previous.ContainerID
 		return e.pool.Namespace == r.Namespace && e.pool.isOfNetwork(w.Network) && e.PodRef == r.PodRef && !rewritten
 	})
 }

@@ -203,7 +203,7 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 				it := ReservationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")
 				name := fmt.Sprintf("%s whose sandbox %s", p.says, b.says)
 				if it.Proven || it.Reason == judge.NodeDeadReason || it.Reason == judge.NodeMissingReason {
-					t.Errorf("%s: %+v", name, it.Judged)
+					t.Errorf("%s: %+v", name, it.Decision)
 				}
 				if s := it.Evidence().Sandbox; it.Verdict == judge.Stale && (s == judge.Ready || s == judge.NotReady || s == judge.Attached) {
 					t.Errorf("%s: stale with sandbox %s", name, s)

@@ -28,12 +28,12 @@ type RestoreState struct {
 	// Awaiting are the nodes that have not written their report since, sorted. While
 	// there are any nothing is released.
 	Awaiting []string
-	// Lost are those of them that were known before it and whose Node object was not seen
+	// LostNodes are those of them that were known before it and whose Node object was not seen
 	// since: the restore has lost it, and what ran there runs on.
-	Lost []string
-	// Tainted are those of them that are out of service by a taint which the restore may have
+	LostNodes []string
+	// TaintedNodes are those of them that are out of service by a taint which the restore may have
 	// brought back.
-	Tainted []string
+	TaintedNodes []string
 }
 
 // Complete reports whether no node is waited for; nil is no restore.
@@ -53,9 +53,9 @@ func (s *RestoreState) Text() string {
 	names := slices.Clone(s.Awaiting[:min(len(s.Awaiting), namesShown)])
 	for i, n := range names {
 		switch {
-		case slices.Contains(s.Lost, n):
+		case slices.Contains(s.LostNodes, n):
 			names[i] += " (which the restore has lost)"
-		case slices.Contains(s.Tainted, n):
+		case slices.Contains(s.TaintedNodes, n):
 			names[i] += " (whose out-of-service taint may be the backup's)"
 		}
 	}

@@ -52,7 +52,7 @@ func (p proof) holds(e *Evidence) bool {
 // is about only, and for its own node. The sandbox of an earlier pod of the name may run on, on a node without a fresh
 // report.
 func (e *Evidence) stoppedOnItsOwnNode() bool {
-	return e.Pod.StoppedByKubelet && !e.StaleReportContradicts && e.Ownership != NotItsPod && slices.Equal(e.WithoutReport, []string{e.Pod.Node})
+	return e.Pod.StoppedByKubelet && !e.HasContradictingReport && e.Ownership != NotItsPod && slices.Equal(e.WithoutReport, []string{e.Pod.Node})
 }
 
 // forbidsStale reports whether the evidence does not let anything be Stale, whatever the proof:
@@ -66,11 +66,11 @@ func (e *Evidence) forbidsStale() bool {
 
 // stale is the verdict Stale by a row of the table, and the only place that gives it. What forbids it is a mistake
 // in the table, by which the item is held.
-func (r *rule) stale(e *Evidence) Judged {
+func (r *rule) stale(e *Evidence) Decision {
 	if !r.by.holds(e) || e.forbidsStale() || r.proven && r.by != sandboxEnded {
 		noRule := &rules[slices.IndexFunc(rules, func(r rule) bool { return r.reason == NoRule })]
-		return Judged{Verdict: Held, Reason: NoRule, row: noRule}
+		return Decision{Verdict: Held, Reason: NoRule, row: noRule}
 	}
 	doubted := slices.ContainsFunc(doubts(), func(c condition) bool { return c.holds(e) })
-	return Judged{Verdict: Stale, Reason: r.reason, Proven: r.proven && !doubted, row: r}
+	return Decision{Verdict: Stale, Reason: r.reason, Proven: r.proven && !doubted, row: r}
 }

@@ -24,7 +24,7 @@ func eachEvidence(f func(e *Evidence)) {
 						pod.Status = podstate.StatusReadable
 					}
 					e := &Evidence{Phase: phase, Pod: pod, Ownership: owner, OnPod: bit(2), StatusTrusted: bit(3),
-						Detached: bit(4), nodeSet: nodeSet{Sandbox: sandbox, WithoutReport: []string{"worker-1"}, UnreachableTimedOut: bit(5), Unreachable: bit(5)}, StaleReportContradicts: bit(6), Recent: bit(7), Deleting: bit(8), LongAlone: bit(9),
+						Detached: bit(4), nodeSet: nodeSet{Sandbox: sandbox, WithoutReport: []string{"worker-1"}, UnreachableTimedOut: bit(5), Unreachable: bit(5)}, HasContradictingReport: bit(6), Recent: bit(7), Deleting: bit(8), LongAlone: bit(9),
 						Unproven: bit(10), AgentMayNotKnow: bit(11), ClaimUnread: bit(13)}
 					if phase == podstate.None {
 						e.Pod = nil
@@ -76,7 +76,7 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 		never(e.Phase == podstate.Pending && e.Ownership != NotItsPod && e.Sandbox != Absent, "the pod may be getting the address")
 		never(e.Recent || e.Deleting, "an ADD may just have made the reservation, or it is being deleted")
 		kubelet := e.Phase == podstate.Finished && e.Pod.StoppedByKubelet
-		never(e.Sandbox == NoFreshReport && !e.UnreachableTimedOut && !e.LongAlone && (!kubelet || e.StaleReportContradicts || e.Ownership == NotItsPod), "a node that could run it is not heard")
+		never(e.Sandbox == NoFreshReport && !e.UnreachableTimedOut && !e.LongAlone && (!kubelet || e.HasContradictingReport || e.Ownership == NotItsPod), "a node that could run it is not heard")
 		never(e.Sandbox == NoSource && e.Phase == podstate.Live && !e.StatusTrusted, "nobody reports what the running pod has")
 		never(e.Sandbox == NoSource && e.Phase == podstate.Terminating && !e.UnreachableTimedOut, "nobody reports whether the pod that is being deleted runs")
 		never(e.Sandbox == NoSource && e.Phase == podstate.Finished && !kubelet, "nobody reports that the finished pod's containers have stopped")

@@ -121,7 +121,7 @@ func expectUnharmed(t *testing.T, rt *rapid.T, parts ...Part) {
 		rt.Fatalf("%v: %s", OutcomeOf(it), it.Message())
 	}
 	for _, f := range j.Findings {
-		if f.Repair != nil && f.Repair.Instead != nil {
+		if f.Repair != nil && f.Repair.Previous != nil {
 			rt.Fatalf("the entry is rewritten: %s", f.Message)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Judged is a verdict with why.
-type Judged struct {
+// Decision is a verdict with its reason.
+type Decision struct {
 	Verdict Verdict
 	Reason  Reason
 	Proven  bool  // of a Stale verdict: may be released at once
@@ -61,7 +61,7 @@ func (r *rule) matches(e *Evidence) bool {
 }
 
 // judge finds the first row that matches, and where that says Stale the first of those that overrule it.
-func judge(e *Evidence) Judged {
+func judge(e *Evidence) Decision {
 	var stale *rule
 	for i := range rules {
 		switch r := &rules[i]; {
@@ -69,19 +69,19 @@ func judge(e *Evidence) Judged {
 		case r.verdict == Stale:
 			stale = r
 		case stale != nil:
-			return Judged{Verdict: r.verdict, Reason: r.reason, row: stale, against: r}
+			return Decision{Verdict: r.verdict, Reason: r.reason, row: stale, against: r}
 		default:
-			return Judged{Verdict: r.verdict, Reason: r.reason, row: r}
+			return Decision{Verdict: r.verdict, Reason: r.reason, row: r}
 		}
 	}
 	return stale.stale(e)
 }
 
 // decided is the row that gave the verdict.
-func (j *Judged) decided() *rule { return cmp.Or(j.against, j.row) }
+func (j *Decision) decided() *rule { return cmp.Or(j.against, j.row) }
 
 // text is the row that decided, with its conditions.
-func (j *Judged) text(e *Evidence) string {
+func (j *Decision) text(e *Evidence) string {
 	text := j.row.text()
 	switch {
 	case j.against != nil:

@@ -138,7 +138,7 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 				state := it.Evidence().Sandbox
 				seenStates[state] = true
 				if it.Verdict != judge.InUse && it.Verdict != judge.Held && it.Verdict != judge.Stale || it.Reason == "" || it.Message() == "" || it.Rule() == "" || it.Reason == judge.NoRule {
-					t.Errorf("%s: no verdict: %+v", name, it.Judged)
+					t.Errorf("%s: no verdict: %+v", name, it.Decision)
 				}
 				if it.Verdict == judge.Stale && (state == judge.Ready || state == judge.NotReady || state == judge.Attached) {
 					t.Errorf("%s: stale (%s) although its address may be in use", name, it.Reason)

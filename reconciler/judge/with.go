@@ -123,8 +123,8 @@ func (x *Index) mustBuildAgain(live *Live) bool {
 	return false
 }
 
-// BasedOn is what the index was built from, with what live reads found but for pods and reservations. It costs nothing.
-func (x *Index) BasedOn() *Observation { return x.o }
+// Base is what the index was built from, with what live reads found but for pods and reservations. It costs nothing.
+func (x *Index) Base() *Observation { return x.o }
 
 // Observation is what the index stands for.
 func (x *Index) Observation() *Observation {
@@ -153,15 +153,15 @@ func (x *Index) ReservationsOf(it *Item) (names []types.NamespacedName) {
 	return names
 }
 
-// EntryRemoved reports whether an allocation's pool was read and has nothing under its key.
-func (x *Index) EntryRemoved(it *Item) bool {
+// HasNoEntry reports whether an allocation's pool was read and has nothing under its key.
+func (x *Index) HasNoEntry(it *Item) bool {
 	p := x.poolNamed(it.Object())
 	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
 }
 
-// PoolUnreadable reports whether an allocation's pool, or what is under its key, cannot be read: then nothing tells whose
+// IsUnreadable reports whether an allocation's pool, or what is under its key, cannot be read: then nothing tells whose
 // it is.
-func (x *Index) PoolUnreadable(it *Item) bool {
+func (x *Index) IsUnreadable(it *Item) bool {
 	p := x.poolNamed(it.Object())
 	if p == nil {
 		return false

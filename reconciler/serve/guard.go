@@ -140,7 +140,7 @@ func (g *Guard) PassEnded(out *reconciler.Result) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.passLeases = ippool.LeasesOf(pools)
-	if since := out.Observation.Fenced; g.raised != nil && !since.IsZero() && since.Equal(g.Fence.State().Since) {
+	if since := out.Observation.FencedSince; g.raised != nil && !since.IsZero() && since.Equal(g.Fence.State().Since) {
 		g.raised.remaining = remainingWork(out, since)
 		g.raised.recovered = g.raised.remaining == ""
 	}

@@ -122,7 +122,7 @@ func (g *Guard) pass(nodes map[string]judge.NodeState, restored string) {
 }
 
 func (g *Guard) passBehind(fence time.Time, nodes map[string]judge.NodeState, restored string) {
-	o := &judge.Observation{Restored: restored, Fenced: fence, Pools: []*ippool.Pool{aPool("10.0.0.0-24", "10.0.0.0/24")}}
+	o := &judge.Observation{Restored: restored, FencedSince: fence, Pools: []*ippool.Pool{aPool("10.0.0.0-24", "10.0.0.0/24")}}
 	for name, state := range nodes {
 		r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}}, ConfirmedAt: time.Now()}
 		if state != judge.NodeFresh {

@@ -155,7 +155,7 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 		}
 		states[state]++
 	}
-	for _, state := range []judge.NodeState{judge.NodeFresh, judge.NodeNoFreshReport, judge.NodeLost, nodeNotReady} {
+	for _, state := range []judge.NodeState{judge.NodeFresh, judge.NodeNoFreshReport, judge.NodeDeadOrMissing, nodeNotReady} {
 		g.set(nodes, float64(states[state]), string(state))
 	}
 	if out.Restore != nil {

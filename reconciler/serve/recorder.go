@@ -213,7 +213,7 @@ func (r *Recorder) recordAwaited(out *reconciler.Result) {
 		}
 		r.awaitedLogged = time.Time{}
 	case now.Sub(r.awaitedLogged) >= logAwaitedEvery && r.isNew("awaited", out.Restore.Restored, out.Restore.Awaiting):
-		r.Log.Error("nothing is released until these nodes have written their reports", "nodes", out.Restore.Awaiting, "lost", out.Restore.Lost,
+		r.Log.Error("nothing is released until these nodes have written their reports", "nodes", out.Restore.Awaiting, "lost", out.Restore.LostNodes,
 			"restored", out.Restore.Restored, "why", out.Restore.Why)
 		r.awaitedLogged = now
 	}

@@ -21,7 +21,7 @@ func TestWhatRemainsToBeDoneAfterARestore(t *testing.T) {
 	report := func(renewed time.Time) []*podstate.Report {
 		return []*podstate.Report{{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}, ConfirmedAt: renewed}}
 	}
-	fresh := map[string]judge.NodeState{"worker-1": judge.NodeFresh, "worker-2": judge.NodeLost}
+	fresh := map[string]judge.NodeState{"worker-1": judge.NodeFresh, "worker-2": judge.NodeDeadOrMissing}
 	for says, c := range map[string]struct {
 		out  reconciler.Result
 		left string

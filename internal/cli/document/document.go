@@ -86,7 +86,7 @@ func circumstances(r *report.Report) Circumstances {
 			a.Fresh++
 		case judge.NodeNoFreshReport:
 			a.NoFreshReport = append(a.NoFreshReport, name)
-		case judge.NodeLost:
+		case judge.NodeDeadOrMissing:
 			a.Dead = append(a.Dead, name)
 		}
 	}

@@ -33,7 +33,7 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 		switch state {
 		case judge.NodeFresh:
 			fresh++
-		case judge.NodeLost:
+		case judge.NodeDeadOrMissing:
 			dead = append(dead, node)
 		default:
 			silent = append(silent, node)
