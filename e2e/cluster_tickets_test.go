@@ -87,7 +87,7 @@ func (i *installation) playNothingIsFreed(t *testing.T, d *tickets) {
 	t.Helper()
 	i.patch(t, harness.IPPools, "10.1.0.0-24", fmt.Sprintf(`{"spec":{"allocations":{"77":{"id":%q,"podref":"default/gone","ifname":"net1"}}}}`, noID))
 	i.pauseAll(t, "true")
-	d.run(t, i.stage, "Nothing is freed: why?", 1)
+	d.run(t, i.stage, "Nothing is released: why?", 1)
 	i.pauseAll(t, "")
 	i.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"77":null}}}`)
 }

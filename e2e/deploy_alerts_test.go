@@ -16,9 +16,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// chartsAlerts are the rules of the chart's PrometheusRule.
+// An alert is a rule of the chart's PrometheusRule.
+type alert struct{ name, severity, expression, wait string }
+
+// chartsAlerts are the rules of the chart's PrometheusRule. The runbook of each is its section in docs/operate/alerts.md.
 func chartsAlerts(t *testing.T) (alerts []alert) {
 	t.Helper()
 	objects, err := helm(metav1.NamespaceSystem, "prometheusRule: {enabled: true}")
@@ -27,14 +33,17 @@ func chartsAlerts(t *testing.T) (alerts []alert) {
 	check(t, err)
 	for _, r := range groups[0].(map[string]any)["rules"].([]any) {
 		rule := r.(map[string]any)
-		summary, _, err := unstructured.NestedString(rule, "annotations", "summary")
+		annotations, _, err := unstructured.NestedStringMap(rule, "annotations")
 		check(t, err)
-		if summary == "" || strings.Contains(summary, "{{`") {
+		if summary := annotations["summary"]; summary == "" || strings.Contains(summary, "{{`") {
 			t.Errorf("%s says %q", rule["alert"], summary)
 		}
+		name := rule["alert"].(string)
+		equal(t, "the runbook of "+name, annotations["runbook_url"],
+			"https://github.com/ip-reconcile/ip-reconcile/blob/main/docs/operate/alerts.md#"+strings.ToLower(name))
 		severity, _, err := unstructured.NestedString(rule, "labels", "severity")
 		check(t, err)
-		alerts = append(alerts, alert{rule["alert"].(string), severity, rule["expr"].(string), rule["for"].(string)})
+		alerts = append(alerts, alert{name, severity, rule["expr"].(string), rule["for"].(string)})
 	}
 	return alerts
 }
@@ -62,21 +71,58 @@ func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
 
 func TestTheDocsAndTheChartHaveTheSameAlerts(t *testing.T) {
 	t.Parallel()
-	equal(t, "the alerts in docs/operate/metrics.md", documentedAlerts(t), chartsAlerts(t))
+	page := string(try(os.ReadFile("../docs/operate/alerts.md")).must(t))
+	var documented, charts []alert
+	for _, m := range regexp.MustCompile(`(?m)^### (\w+)\n\n\*\*(\w+)\*\*, (\w+)\. `).FindAllStringSubmatch(page, -1) {
+		documented = append(documented, alert{name: m[1], severity: m[2], wait: m[3]})
+	}
+	for _, a := range chartsAlerts(t) {
+		charts = append(charts, alert{name: a.name, severity: a.severity, wait: a.wait})
+	}
+	equal(t, "the alerts in docs/operate/alerts.md", documented, charts)
+}
+
+// words are the words in the first column of a section's table in docs/operate/troubleshooting.md.
+func words(t *testing.T, section string) (words []string) {
+	t.Helper()
+	page := string(try(os.ReadFile("../docs/operate/troubleshooting.md")).must(t))
+	_, text, found := strings.Cut(page, "\n## "+section+"\n")
+	if !found {
+		t.Fatalf("docs/operate/troubleshooting.md has no section %s", section)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	for _, row := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(text, -1) {
+		words = append(words, row[1])
+	}
+	slices.Sort(words)
+	return words
+}
+
+func TestEachPrintedWordIsInTheTroubleshootingPage(t *testing.T) {
+	t.Parallel()
+	var refusals, findings []string
+	for _, r := range reconciler.Refusals() {
+		refusals = append(refusals, string(r))
+	}
+	for _, k := range judge.Kinds() {
+		findings = append(findings, string(k))
+	}
+	slices.Sort(refusals)
+	slices.Sort(findings)
+	equal(t, "the refusals", words(t, "Refusals"), refusals)
+	equal(t, "the findings", words(t, "Findings"), findings)
+	page := string(try(os.ReadFile("../docs/operate/troubleshooting.md")).must(t))
+	for _, reason := range judge.ReasonNames() {
+		contains(t, "the page", page, "`"+reason+"`")
+	}
 }
 
 // Terminating ends by itself, or becomes StuckTerminating.
 func TestThereIsAnAlertForEveryReasonToHoldOnWhichAnOperatorMustAct(t *testing.T) {
 	t.Parallel()
-	docs := string(try(os.ReadFile("../docs/usage.md")).must(t))
-	var reasons []string
-	for _, row := range regexp.MustCompile(`(?m)^\| Held: .*\|$`).FindAllString(docs, -1) {
-		for _, reason := range regexp.MustCompile("`(\\w+)`").FindAllStringSubmatch(row, -1) {
-			reasons = append(reasons, reason[1])
-		}
-	}
+	reasons := words(t, "Held")
 	if len(reasons) < 10 || !slices.Contains(reasons, "ClaimedByOther") {
-		t.Fatalf("docs/usage.md has %q", reasons)
+		t.Fatalf("docs/operate/troubleshooting.md has %q", reasons)
 	}
 	matcher := regexp.MustCompile(`oldest_held_timestamp_seconds\{reason(=|=~|!~)"([^"]*)"`)
 	alerts := chartsAlerts(t)
@@ -126,7 +172,7 @@ func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 			}
 		}
 	}
-	for _, file := range []string{"../docs/install/README.md", "../deploy/whereabouts/README.md"} {
+	for _, file := range []string{"../docs/install/drop-in.md", "../docs/install/migrate.md"} {
 		for _, image := range regexp.MustCompile(`set image \S+ \S+=(\S+)`).FindAllStringSubmatch(string(try(os.ReadFile(file)).must(t)), -1) {
 			contains(t, "what replaces whereabouts' image in "+file, image[1], "/ip-reconcile-drop-in:")
 		}

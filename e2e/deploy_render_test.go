@@ -232,6 +232,6 @@ func TestWithoutTheAdmissionPolicyTheInstallationSaysWhatAgentsCanDo(t *testing.
 
 func TestTheInstallationSaysHowTheCRDIsUpgraded(t *testing.T) {
 	t.Parallel()
-	contains(t, "docs/install/README.md", string(try(os.ReadFile("../docs/install/README.md")).must(t)), "**Upgrade** the CRD first",
+	contains(t, "docs/install/upgrade.md", string(try(os.ReadFile("../docs/install/upgrade.md")).must(t)), "Helm never upgrades a CRD",
 		"kubectl apply --server-side --force-conflicts -f deploy/crds")
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/netip"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -100,17 +99,4 @@ func onlyKnownFields(s *jsonschema.Schema) {
 		onlyKnownFields(p)
 	}
 	onlyKnownFields(s.Items)
-}
-
-// An alert is a rule for Prometheus.
-type alert struct{ name, severity, expression, wait string }
-
-// documentedAlerts are those in docs/operate/metrics.md.
-func documentedAlerts(t *testing.T) (told []alert) {
-	t.Helper()
-	docs := string(try(os.ReadFile("../docs/operate/metrics.md")).must(t))
-	for _, row := range regexp.MustCompile("(?m)^\\| `(IPReconcile\\w+)`: [^|]+ \\| (\\w+) \\| `(.*)` \\| (\\w+) \\|$").FindAllStringSubmatch(docs, -1) {
-		told = append(told, alert{row[1], row[2], strings.ReplaceAll(row[3], `\|`, "|"), row[4]})
-	}
-	return told
 }
