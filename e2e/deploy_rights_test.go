@@ -112,7 +112,7 @@ func TestTheRightsOfTheDeploymentSufficeToServe(t *testing.T) {
 	check(t, s.CreateNAD(t.Context(), blue))
 	node := s.agent(t, "worker-1")
 	v := s.serve(t, kubeconfig, "--leader-elect", "--agents=required", "--repair")
-	v.said(t, `msg="the cluster is watched" kinds=8`)
+	v.said(t, `msg="Watch caches are synced" kinds=8`)
 	equal(t, "the leader's Lease is held", s.heldBy(t, "ip-reconcile") != "", true)
 
 	stopped := s.up(t, "worker-1", "stopped", blue)

@@ -72,7 +72,7 @@ func serveFaults() []serveFault {
 			end:   func(t *testing.T, m *meeting) { check(t, m.StartEtcd()); check(t, m.StartAPI(t.Context())) }},
 		refuses("every list with 429", just(http.StatusTooManyRequests, lists), true),
 		refuses("every watch with 500", just(http.StatusInternalServerError, anyWatch), true).whichReleases(), // full passes list
-		refuses("every watch with 429", just(http.StatusTooManyRequests, anyWatch), true).whichReleases(), // full passes list
+		refuses("every watch with 429", just(http.StatusTooManyRequests, anyWatch), true).whichReleases(),     // full passes list
 		refuses("all with 503", everything(http.StatusServiceUnavailable), true),
 		refuses("lists of pods with 500", just(http.StatusInternalServerError, is(http.MethodGet, "pods")), true),
 		refuses("patches with 500", just(http.StatusInternalServerError, is(http.MethodPatch, "ippools")), false),
@@ -294,7 +294,7 @@ func TestServeTakesUpReportsThatAreServedLater(t *testing.T) {
 	one := s.agent(t, "worker-1")
 	one.writeReport(t, phantom.listed("Ready"))
 	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
-	v.said(t, `a kind can be watched from now on`)
+	v.said(t, `Started watching a resource that was forbidden or missing`)
 	before := s.contents(t)
 	one.writeReport(t, phantom.stopped())
 	s.freed(t, recovery, "10.1.0.0-24", "1")

@@ -130,7 +130,7 @@ func TestServeWhoseWatchesAreOpenAndTellNothing(t *testing.T) {
 		v.passes(t, passes+1) // by which it could be freed, if it were on the caches' word
 		s.lost(t, before)
 		l.suffers(faults{})
-		v.said(t, "(?s)the cluster is watched.*the cluster is watched")
+		v.said(t, "(?s)Watch caches are synced.*Watch caches are synced")
 		unseen.leak(t)
 		v.is(t, `ip_reconcile_candidates`, 1)
 		equal(t, "caches that were rebuilt", v.metric(`ip_reconcile_cache_rebuilds_total`), 1.0)

@@ -26,7 +26,7 @@ const works = "this replica works from now on"
 func (s *stage) replica(t testing.TB, kubeconfig string, more ...string) *server {
 	t.Helper()
 	v := s.beginServe(t, kubeconfig, append([]string{"--leader-elect"}, more...)...)
-	v.said(t, "the cluster is watched")
+	v.said(t, "Watch caches are synced")
 	return v
 }
 

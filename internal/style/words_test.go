@@ -81,7 +81,6 @@ var pending = []string{
 	"ippool",
 	"podstate",
 	"reconciler",
-	"reconciler/informers",
 	"reconciler/judge",
 	"reconciler/judge/judgetest",
 	"reconciler/kube",

@@ -1,6 +1,7 @@
 package informers
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -23,16 +24,16 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// A fakeAPI is an API server that lists what a test puts there.
+// A fakeAPI is an API server that lists objects of the test.
 type fakeAPI struct {
 	*httptest.Server
 	mu       sync.Mutex
 	revision uint64
 	objects  map[string][]client.Object // by resource
-	// onList is told of each list, with how many of the resource there were.
+	// onList is called for each list, with the number of lists of the resource.
 	onList func(resource string, n int)
 	lists  map[string]int
-	denied string // a resource that must not be listed
+	denied string // a resource that RBAC forbids
 }
 
 func newFakeAPI(t *testing.T) *fakeAPI {
@@ -48,7 +49,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := func(o any) { _ = json.NewEncoder(w).Encode(o) }
 	switch {
 	case resource == "selfsubjectaccessreviews":
-		answer(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "status": map[string]any{"allowed": true}})
+		answer(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+			"status": map[string]any{"allowed": true}})
 		return
 	case resource == "kube-system":
 		answer(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
@@ -58,19 +60,20 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.mu.Lock()
-	denied, told := f.denied == resource, f.onList
-	if r.URL.Query().Get("limit") != "1" { // who asks for one asks for the revision, or for the right
+	denied, onList := f.denied == resource, f.onList
+	if r.URL.Query().Get("limit") != "1" { // such a request reads the revision
 		f.lists[resource]++
 	}
 	n := f.lists[resource]
 	f.mu.Unlock()
 	if denied {
 		w.WriteHeader(http.StatusForbidden)
-		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden})
+		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden})
 		return
 	}
 	switch query := r.URL.Query(); {
-	case query.Has("sendInitialEvents"): // it knows of no such thing
+	case query.Has("sendInitialEvents"): // not supported
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	case query.Has("watch"):
@@ -78,43 +81,43 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
-	if told != nil {
-		told(resource, n)
+	if onList != nil {
+		onList(resource, n)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	version, kind := "v1", map[string]string{"pods": "PodList", "nodes": "NodeList", "leases": "LeaseList", "namespaces": "NamespaceList"}[resource]
+	version := "v1"
+	kind := cmp.Or(map[string]string{"pods": "PodList", "nodes": "NodeList", "leases": "LeaseList",
+		"namespaces": "NamespaceList"}[resource], "List")
 	if rest, ok := strings.CutPrefix(r.URL.Path, "/apis/"); ok {
 		version = strings.Join(strings.SplitN(rest, "/", 3)[:2], "/")
 	}
-	if kind == "" {
-		kind = "List"
-	}
-	answer(map[string]any{"apiVersion": version, "kind": kind, "metadata": map[string]any{"resourceVersion": fmt.Sprint(f.revision)},
-		"items": append([]client.Object{}, f.objects[resource]...)})
+	answer(map[string]any{"apiVersion": version, "kind": kind,
+		"metadata": map[string]any{"resourceVersion": fmt.Sprint(f.revision)},
+		"items":    append([]client.Object{}, f.objects[resource]...)})
 }
 
-// has puts objects in the place of those of a resource.
+// has replaces the objects of a resource.
 func (f *fakeAPI) has(resource string, objects ...client.Object) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.objects[resource] = objects
 }
 
-// denies forbids a resource, "" for none.
+// denies makes RBAC forbid a resource, "" for none.
 func (f *fakeAPI) denies(resource string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.denied = resource
 }
 
-// A bench is a source whose stores a test fills by hand.
+// A bench is a Source whose stores the test fills.
 type bench struct {
 	source  *Source
 	full    reconciler.Source
 	api     *fakeAPI
-	changed []string // what was said to matter
-	broken  []string
+	changes []string // calls of onChange
+	broken  []string // calls of OnRebuild
 }
 
 func newBench(t *testing.T) *bench {
@@ -123,16 +126,17 @@ func newBench(t *testing.T) *bench {
 	config := &rest.Config{Host: b.api.URL, QPS: -1}
 	log := slog.New(slog.DiscardHandler)
 	cluster, err := kube.New(config, kube.Settings{
-		Namespace: "kube-system", Identity: "us", Timeout: 5 * time.Second, Log: log, Jitter: func(time.Duration) time.Duration { return 0 },
+		Namespace: "kube-system", Identity: "us", Timeout: 5 * time.Second, Log: log,
+		Jitter: func(time.Duration) time.Duration { return 0 },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(cluster, config, log, func(what string) { b.changed = append(b.changed, what) })
-	s.settleFor, s.OnRebuild = 100*time.Millisecond, func(why string) { b.broken = append(b.broken, why) }
+	s := New(cluster, config, log, func(resource string) { b.changes = append(b.changes, resource) })
+	s.settleTimeout, s.OnRebuild = 100*time.Millisecond, func(why string) { b.broken = append(b.broken, why) }
 	b.source, b.full = s, s.Full()
 	for _, k := range s.stores {
-		k.opened()
+		k.addWatch()
 		b.lists(t, k.resource.Resource)
 	}
 	return b
@@ -145,25 +149,25 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// lists is what a Reflector has listed.
+// lists replaces the objects of a store, as a Reflector does with a list.
 func (b *bench) lists(t *testing.T, resource string, objects ...any) {
 	t.Helper()
 	must(t, b.source.store(resource).Replace(objects, "1"))
 }
 
-// sets is an event of a watch: an object is there, or has changed.
+// sets delivers a new or changed object.
 func (b *bench) sets(t *testing.T, resource string, o client.Object) {
 	t.Helper()
 	must(t, b.source.store(resource).Add(o.DeepCopyObject()))
 }
 
-// removes is an event of a watch: an object is gone.
+// removes delivers a deletion.
 func (b *bench) removes(t *testing.T, resource string, o client.Object) {
 	t.Helper()
 	must(t, b.source.store(resource).Delete(o))
 }
 
-// observe is what the stores hold.
+// observe returns the observation of the stores.
 func (b *bench) observe() *judge.Observation {
 	b.source.mu.Lock()
 	defer b.source.mu.Unlock()
@@ -180,10 +184,12 @@ func aPod(name, version string, edits ...func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// aPool has the entry of a pod.
+// aPool has one allocation of a pod.
 func aPool(version, pod string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": ippool.PoolResource.GroupVersion().String(), "kind": "IPPool",
-		"metadata": map[string]any{"namespace": "kube-system", "name": "10.0.0.0-24", "uid": "uid-pool", "resourceVersion": version},
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": ippool.PoolResource.GroupVersion().String(), "kind": "IPPool",
+		"metadata": map[string]any{"namespace": "kube-system", "name": "10.0.0.0-24", "uid": "uid-pool",
+			"resourceVersion": version},
 		"spec": map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 			"5": map[string]any{"id": "box-1", "podref": "default/" + pod, "ifname": "net1"}}}}}
 }

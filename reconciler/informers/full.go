@@ -16,13 +16,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// full is the Source whose List reads by quorum, and verifies the caches.
+// full is a Source whose List reads by quorum.
 type full struct{ *Source }
 
-// Full is the cluster as a source that reads by quorum and compares the caches with what it read.
+// Full returns a source that reads by quorum, and compares the caches with what it read.
 func (s *Source) Full() reconciler.Source { return full{s} }
 
-// List reads everything by quorum, and compares the caches with that.
+// List reads everything by quorum and compares the caches with it. RestartFullPass makes it start again.
 func (f full) List(ctx context.Context) (*judge.Observation, error) {
 	for {
 		pass, end := context.WithCancel(ctx)
@@ -40,44 +40,45 @@ func (f full) List(ctx context.Context) (*judge.Observation, error) {
 
 func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 	f.mu.Lock()
-	isSynced, failures, opens := f.synced, f.failures, f.opens
-	f.changedSince = map[objectKey]bool{}
+	isSynced, failures, opens := f.isSynced, f.failures, f.opens
+	f.changes = map[objectKey]bool{}
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.changedSince = nil
+		f.changes = nil
 	}()
 	o, err := f.Cluster.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var differs, older, backwards string
+	var difference, older, revisions string
 	if isSynced {
-		if differs, older, err = f.settle(ctx, o); err != nil {
+		if difference, older, err = f.settle(ctx, o); err != nil {
 			return nil, err
 		}
-		backwards, err = f.backwards(ctx)
+		revisions, err = f.compareRevisions(ctx)
 	}
-	o.Restored = cmp.Or(f.takeRestore(), backwards, older)
+	o.Restored = cmp.Or(f.takeRestore(), revisions, older)
 	if o.Restored != "" && f.OnRestore != nil {
 		f.OnRestore(o.Restored, o.Now)
 	}
 	f.mu.Lock()
-	f.setMissed(o)
-	f.last = &judge.Observation{
+	f.setMissing(o)
+	f.lastFull = &judge.Observation{
 		Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged,
 	}
-	// A watch that was closed meanwhile delivers later what it has missed.
-	wereOpen := f.synced && f.opens == opens && !slices.ContainsFunc(f.stores, (*store).isClosed)
-	if isSynced && err == nil && differs == "" && o.Restored == "" {
-		f.compared = opens
+	// A watch that was closed during the read still delivers what it lacks.
+	wereOpen := f.isSynced && f.opens == opens && !slices.ContainsFunc(f.stores, (*store).isClosed)
+	if isSynced && err == nil && difference == "" && o.Restored == "" {
+		f.checked = opens
 		if f.failures == failures {
 			f.unverified = nil
 		}
 	}
 	f.mu.Unlock()
-	if why := cmp.Or(o.Restored, differs); isSynced && (o.Restored != "" || err == nil && differs != "" && wereOpen) {
+	isBroken := o.Restored != "" || err == nil && difference != "" && wereOpen
+	if why := cmp.Or(o.Restored, difference); isSynced && isBroken {
 		f.Rebuild(why)
 		if f.OnRebuild != nil {
 			f.OnRebuild(why)
@@ -86,42 +87,41 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 	return o, nil
 }
 
-// settle returns how the caches differ from what was read, and what shows that etcd was restored. It gives the caches
-// time to catch up: an object that differs although the cache has held it unchanged since before the read was lost by
-// the cache, or is gone.
-func (s *Source) settle(ctx context.Context, o *judge.Observation) (differs, older string, err error) {
-	for end := time.Now().Add(s.settleFor); ; {
-		if differs, older = s.differences(o); differs == "" || !time.Now().Before(end) {
-			return differs, older, nil
+// settle returns differences of the caches and the observation once the caches had time to catch up. An object that
+// still differs, and that has not changed in the cache since the read began, is wrong there.
+func (s *Source) settle(ctx context.Context, o *judge.Observation) (difference, older string, err error) {
+	for end := time.Now().Add(s.settleTimeout); ; {
+		if difference, older = s.differences(o); difference == "" || !time.Now().Before(end) {
+			return difference, older, nil
 		}
 		select {
 		case <-ctx.Done():
 			return "", "", ctx.Err()
-		case <-time.After(s.settleFor / 20):
+		case <-time.After(s.settleTimeout / 20):
 		}
 	}
 }
 
-// differences says how the caches differ from what was read by quorum, "" for not at all. It also returns which object
-// was read at an older resourceVersion than a cache has: then etcd was restored. Objects that have changed in the
-// caches since the comparison began do not count.
-func (s *Source) differences(o *judge.Observation) (differs, older string) {
+// differences describes how the caches differ from an observation, "" if they agree. older names an object with an
+// older resourceVersion than in the cache, which shows a restore of etcd. Objects that changed in the caches during the
+// comparison are ignored.
+func (s *Source) differences(o *judge.Observation) (difference, older string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var found, restored []string
+	var found, backwards []string
 	compare := func(key objectKey, cached, listed string) {
 		switch {
-		case cached == listed, s.changedSince[key]:
+		case cached == listed, s.changes[key]:
 			return
 		case cached == "":
-			found = append(found, key.String()+" is missing there")
+			found = append(found, key.String()+" is not in the cache")
 		case listed == "":
-			found = append(found, key.String()+" is there and does not exist")
+			found = append(found, key.String()+" is in the cache and does not exist")
 		default:
-			found = append(found, fmt.Sprintf("%s is there at resourceVersion %s and was read at %s", key, cached, listed))
+			found = append(found, fmt.Sprintf("%s has resourceVersion %s in the cache, and %s", key, cached, listed))
 		}
 		if kube.Older(listed, cached) {
-			restored = append(restored, fmt.Sprintf("%s is at resourceVersion %s after %s", key, listed, cached))
+			backwards = append(backwards, fmt.Sprintf("%s is at resourceVersion %s after %s", key, listed, cached))
 		}
 	}
 	read := versionsOf(o)
@@ -130,7 +130,7 @@ func (s *Source) differences(o *judge.Observation) (differs, older string) {
 		if i := k.objects[key.NamespacedName]; i != nil {
 			cached = i.ResourceVersion
 		}
-		if !apierrors.IsForbidden(k.refusal) { // it may be listed and not watched
+		if !apierrors.IsForbidden(k.refusal) { // RBAC may allow list, and forbid watch
 			compare(key, cached, version)
 		}
 	}
@@ -144,8 +144,8 @@ func (s *Source) differences(o *judge.Observation) (differs, older string) {
 			}
 		}
 	}
-	if len(restored) > 0 {
-		older = slices.Min(restored)
+	if len(backwards) > 0 {
+		older = slices.Min(backwards)
 	}
 	switch len(found) {
 	case 0:
@@ -156,7 +156,7 @@ func (s *Source) differences(o *judge.Observation) (differs, older string) {
 	return fmt.Sprintf("%s, and %d more", slices.Min(found), len(found)-1), older
 }
 
-// isRead reports whether an observation has all objects of a kind. Leases and the namespace are not in it as they are.
+// isRead reports whether an observation has all objects of a kind.
 func isRead(o *judge.Observation, resource string) bool {
 	switch resource {
 	case leaseResource, "namespaces":
@@ -169,7 +169,7 @@ func isRead(o *judge.Observation, resource string) bool {
 	return true
 }
 
-// versionsOf are the resourceVersions in an observation.
+// versionsOf returns the resourceVersions in an observation.
 func versionsOf(o *judge.Observation) map[objectKey]string {
 	versions := make(map[objectKey]string, len(o.Pods)+len(o.Pools)+len(o.Reservations))
 	for _, p := range o.Pools {

@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// fullPass reads everything by quorum.
+// fullPass makes the observation of a full pass.
 func (b *bench) fullPass(t *testing.T) *judge.Observation {
 	t.Helper()
 	o, err := b.full.List(t.Context())
@@ -22,8 +22,8 @@ func (b *bench) fullPass(t *testing.T) *judge.Observation {
 	return o
 }
 
-// verified reports whether the caches can be relied upon.
-func (b *bench) verified(t *testing.T) bool {
+// isVerified reports whether the caches are verified.
+func (b *bench) isVerified(t *testing.T) bool {
 	t.Helper()
 	_, err := b.source.List(t.Context())
 	if err != nil && !errors.Is(err, ErrCacheUnverified) {
@@ -32,8 +32,8 @@ func (b *bench) verified(t *testing.T) bool {
 	return err == nil
 }
 
-// rebuilt returns why the caches are to be rebuilt, "" if they are not.
-func (b *bench) rebuilt() string {
+// rebuildReason returns the reason of a requested rebuild, "" without one.
+func (b *bench) rebuildReason() string {
 	select {
 	case why := <-b.source.rebuild:
 		return why
@@ -42,47 +42,53 @@ func (b *bench) rebuilt() string {
 	}
 }
 
-func TestCachesAreReliedUponSinceAFullPassThatAgreed(t *testing.T) {
+func TestFull_VerifiesCachesThatAgree(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "7"))
 	b.sets(t, "pods", aPod("web", "7"))
-	if b.verified(t) {
-		t.Error("they are relied upon before they were compared")
+	if b.isVerified(t) {
+		t.Error("verified before a full pass")
 	}
 	b.fullPass(t)
-	if !b.verified(t) {
-		t.Error("they are not relied upon although they agree")
+	if !b.isVerified(t) {
+		t.Error("not verified, although they agree")
 	}
 	equal(t, "read twice", b.api.lists["pods"], 1)
-	b.source.store("pods").ended(t.Context(), errors.New("connection refused"))
-	if b.verified(t) {
-		t.Error("they are relied upon although a request has failed since")
+	b.source.store("pods").handleResult(t.Context(), errors.New("connection refused"))
+	if b.isVerified(t) {
+		t.Error("verified after a failed request")
 	}
 	b.fullPass(t)
-	if !b.verified(t) {
-		t.Error("they are not relied upon although they agree again")
+	if !b.isVerified(t) {
+		t.Error("not verified, although they agree again")
 	}
-	b.source.store("nodes").closed()
-	if b.verified(t) {
-		t.Error("they are relied upon although a watch is closed")
+	b.source.store("nodes").removeWatch()
+	if b.isVerified(t) {
+		t.Error("verified with a closed watch")
 	}
 	equal(t, "broken", len(b.broken), 0)
 }
 
-func TestCachesThatKeepDifferingAreThrownAway(t *testing.T) {
+func TestFull_RebuildsCachesThatDiffer(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		prepare func(t *testing.T, b *bench)
 		why     string
 	}{
-		"an object that is gone":  {func(t *testing.T, b *bench) { b.sets(t, "pods", aPod("web", "7")) }, "pods default/web is there and does not exist"},
-		"an object that it lacks": {func(t *testing.T, b *bench) { b.api.has("pods", aPod("web", "7")) }, "pods default/web is missing there"},
-		"an old version, of a pool": {func(t *testing.T, b *bench) {
+		"deleted object": {func(t *testing.T, b *bench) {
+			b.sets(t, "pods", aPod("web", "7"))
+		}, "pods default/web is in the cache and does not exist"},
+		"missing object": {func(t *testing.T, b *bench) {
+			b.api.has("pods", aPod("web", "7"))
+		}, "pods default/web is not in the cache"},
+		"old version of a pool": {func(t *testing.T, b *bench) {
 			b.api.has("ippools", aPool("9", "web"))
 			b.sets(t, "ippools", aPool("7", "web"))
-		}, "ippools kube-system/10.0.0.0-24 is there at resourceVersion 7 and was read at 9"},
-		"more than one": {func(t *testing.T, b *bench) { b.api.has("pods", aPod("a", "7"), aPod("b", "8")) }, "pods default/a is missing there, and 1 more"},
+		}, "ippools kube-system/10.0.0.0-24 has resourceVersion 7 in the cache, and 9"},
+		"two objects": {func(t *testing.T, b *bench) {
+			b.api.has("pods", aPod("a", "7"), aPod("b", "8"))
+		}, "pods default/a is not in the cache, and 1 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,29 +96,25 @@ func TestCachesThatKeepDifferingAreThrownAway(t *testing.T) {
 			tt.prepare(t, b)
 			o := b.fullPass(t)
 			equal(t, "broken", strings.Join(b.broken, "; "), tt.why)
-			equal(t, "rebuilt", b.rebuilt(), tt.why)
+			equal(t, "rebuilt", b.rebuildReason(), tt.why)
 			equal(t, "restored", o.Restored, "")
 			equal(t, "lists of pods", b.api.lists["pods"], 1)
-			if b.verified(t) {
-				t.Error("they are relied upon")
+			if b.isVerified(t) {
+				t.Error("verified")
 			}
 		})
 	}
 }
 
-func TestFull_CachesThatCatchUpAreKept(t *testing.T) {
+func TestFull_KeepsCachesThatCatchUp(t *testing.T) {
 	t.Parallel()
-	catchUp := func(b *bench, version string) func() {
-		return func() { b.sets(t, "pods", aPod("web", version)) }
-	}
-	for name, tt := range map[string]struct {
-		version string // in the cache, in the end
-		late    bool   // after everything was read
-	}{
-		"while it is read": {"9", false},
-		"after it was":     {"9", true},
-		// A pod that changes all the time is never caught up with.
-		"and are behind again": {"8", true},
+	later := func(f func()) { time.AfterFunc(20*time.Millisecond, f) }
+	for name, during := range map[string]func(b *bench){
+		"during the read": func(b *bench) { b.sets(t, "pods", aPod("web", "9")) },
+		"after the read":  func(b *bench) { later(func() { b.sets(t, "pods", aPod("web", "9")) }) },
+		// The caches never catch up with a pod that changes all the time.
+		"older version": func(b *bench) { later(func() { b.sets(t, "pods", aPod("web", "8")) }) },
+		"deleted":       func(b *bench) { b.removes(t, "pods", aPod("web", "10")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -120,47 +122,25 @@ func TestFull_CachesThatCatchUpAreKept(t *testing.T) {
 			b.sets(t, "pods", aPod("web", "7"))
 			b.api.has("pods", aPod("web", "9"))
 			b.api.onList = func(resource string, n int) {
-				switch {
-				case resource != "pods" || n != 1:
-				case tt.late:
-					time.AfterFunc(20*time.Millisecond, catchUp(b, tt.version))
-				default:
-					catchUp(b, tt.version)()
+				if resource == "pods" && n == 1 {
+					during(b)
 				}
 			}
 			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
 			equal(t, "lists of pods", b.api.lists["pods"], 1)
-			if !b.verified(t) {
-				t.Error("they are not relied upon")
+			if !b.isVerified(t) {
+				t.Error("not verified")
 			}
 		})
 	}
 }
 
-// A pod may come and go while everything is read: the list has it, and the cache never has it again.
-func TestFull_ObjectThatComesAndGoesWhileItIsRead(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.api.has("pods", aPod("web", "7"))
-	b.api.onList = func(resource string, n int) {
-		if resource == "pods" && n == 1 {
-			b.sets(t, "pods", aPod("web", "7"))
-			b.removes(t, "pods", aPod("web", "8"))
-		}
-	}
-	b.fullPass(t)
-	equal(t, "broken", len(b.broken), 0)
-	if !b.verified(t) {
-		t.Error("they are not relied upon")
-	}
-}
-
-func TestAWatchThatWasClosedMayStillCatchUp(t *testing.T) {
+func TestFull_KeepsCachesWhoseWatchWasClosed(t *testing.T) {
 	t.Parallel()
 	for name, closed := range map[string]func(b *bench){
-		"closed":           func(b *bench) { b.source.store("pods").closed() },
-		"closed, reopened": func(b *bench) { b.source.store("pods").closed(); b.source.store("pods").opened() },
+		"closed":           func(b *bench) { b.source.store("pods").removeWatch() },
+		"closed, reopened": func(b *bench) { b.source.store("pods").removeWatch(); b.source.store("pods").addWatch() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,27 +152,29 @@ func TestAWatchThatWasClosedMayStillCatchUp(t *testing.T) {
 					closed(b)
 				}
 			}
-			b.source.store("pods").ended(t.Context(), errors.New("connection refused"))
+			b.source.store("pods").handleResult(t.Context(), errors.New("connection refused"))
 			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
-			if b.verified(t) {
-				t.Error("they are relied upon")
+			if b.isVerified(t) {
+				t.Error("verified")
 			}
 		})
 	}
 }
 
-func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
+func TestFull_DetectsRestore(t *testing.T) {
 	t.Parallel()
 	restored := map[string]struct {
 		prepare func(t *testing.T, b *bench)
 		why     string
 	}{
-		"its revision": {func(t *testing.T, b *bench) { b.api.revision = 50 }, "etcd is at resourceVersion 50, and the watch of pods has delivered 70"},
-		"an object that was read at an older version than the cache has": {func(t *testing.T, b *bench) {
+		"revision": {func(t *testing.T, b *bench) {
+			b.api.revision = 50
+		}, "etcd is at resourceVersion 50, and the watch of pods has delivered 70"},
+		"older object in a list": {func(t *testing.T, b *bench) {
 			b.api.has("pods", aPod("web", "60"))
 		}, "pods default/web is at resourceVersion 60 after 70"},
-		"an object that a watch told of again": {func(t *testing.T, b *bench) {
+		"older object by a watch": {func(t *testing.T, b *bench) {
 			b.api.has("pods", aPod("web", "60"))
 			b.sets(t, "pods", aPod("web", "60"))
 		}, "pods default/web is at resourceVersion 60 after 70"},
@@ -207,14 +189,14 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 			tt.prepare(t, b)
 			o := b.fullPass(t)
 			equal(t, "restored", o.Restored, tt.why)
-			equal(t, "rebuilt", b.rebuilt(), tt.why)
-			if b.verified(t) {
-				t.Error("they are relied upon")
+			equal(t, "rebuilt", b.rebuildReason(), tt.why)
+			if b.isVerified(t) {
+				t.Error("verified")
 			}
 		})
 	}
 
-	t.Run("another pod of the same name it is not", func(t *testing.T) {
+	t.Run("another pod of the same name", func(t *testing.T) {
 		t.Parallel()
 		b := newBench(t)
 		b.sets(t, "pods", aPod("web", "70"))
@@ -226,29 +208,29 @@ func TestARestoreOfEtcdIsSeenBy(t *testing.T) {
 	})
 }
 
-func TestARevisionThatRanBackwardsIsSeenWhenAWatchIsReopened(t *testing.T) {
+func TestList_ComparesRevisionsAfterAWatchWasOpened(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "70"))
 	b.sets(t, "pods", aPod("web", "70"))
 	b.fullPass(t)
 	b.api.revision = 50
-	if !b.verified(t) { // nothing gave a reason to ask
-		t.Error("they are not relied upon")
+	if !b.isVerified(t) { // no watch was opened
+		t.Error("not verified")
 	}
-	b.source.store("pods").closed()
-	b.source.store("pods").opened()
-	if b.verified(t) {
-		t.Error("they are relied upon")
+	b.source.store("pods").removeWatch()
+	b.source.store("pods").addWatch()
+	if b.isVerified(t) {
+		t.Error("verified")
 	}
-	b.api.revision = 200 // it grows past the old one before a full pass is made
+	b.api.revision = 200 // exceeds the old one before the next full pass
 	if o := b.fullPass(t); !strings.Contains(o.Restored, "50") {
 		t.Errorf("the full pass reports %q", o.Restored)
 	}
 	equal(t, "the next full pass", b.fullPass(t).Restored, "")
 }
 
-func TestFull_KindThatMayNotBeListedAnyMore(t *testing.T) {
+func TestFull_KindThatBecomesForbidden(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ResourceVersion: "7"}}
@@ -257,8 +239,8 @@ func TestFull_KindThatMayNotBeListedAnyMore(t *testing.T) {
 	b.fullPass(t)
 	b.api.denied = "nodes"
 	b.fullPass(t)
-	equal(t, "broken", b.broken, "[]") // that no node is read any more is no difference
-	if !b.verified(t) {                // the watch that is open outlives the right
-		t.Error("they are not relied upon")
+	equal(t, "broken", b.broken, "[]")
+	if !b.isVerified(t) { // the open watch continues
+		t.Error("not verified")
 	}
 }

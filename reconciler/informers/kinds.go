@@ -20,15 +20,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// kind is one kind of object that is watched.
+// kind is a kind of objects to watch.
 type kind struct {
 	resource schema.GroupVersionResource
 	object   runtime.Object
-	// namespace and name, where set, are all that is watched.
+	// namespace and name, if set, restrict the watch.
 	namespace, name string
-	// required: without it nothing is watched at all.
-	required bool
-	// parse takes from an object what the rules read; nothing else is kept.
+	// isRequired is true if the caches are useless without this kind.
+	isRequired bool
+	// parse returns what the rules read of an object.
 	parse func(runtime.Object) any
 }
 
@@ -44,17 +44,18 @@ func custom(r schema.GroupVersionResource, name string) *unstructured.Unstructur
 
 var reportResource, leaseResource = v1alpha1.Resource().Resource, "leases"
 
-// kinds are all that an observation needs; own is the reconciler's namespace, leases that of
-// the agents' Leases.
+// kinds returns all kinds of an observation. own is the reconciler's namespace, leases the namespace of the agents'
+// Leases.
 func kinds(own, leases string) []kind {
 	return []kind{
-		{resource: ippool.PoolResource, object: custom(ippool.PoolResource, "IPPool"), required: true,
+		{resource: ippool.PoolResource, object: custom(ippool.PoolResource, "IPPool"), isRequired: true,
 			parse: func(o runtime.Object) any { return ippool.ReadPool(slim(o)) }},
-		{resource: ippool.ReservationResource, object: custom(ippool.ReservationResource, "OverlappingRangeIPReservation"),
-			parse: func(o runtime.Object) any { return ippool.ReadReservation(slim(o)) }},
+		{resource: ippool.ReservationResource,
+			object: custom(ippool.ReservationResource, "OverlappingRangeIPReservation"),
+			parse:  func(o runtime.Object) any { return ippool.ReadReservation(slim(o)) }},
 		{resource: ippool.NADResource, object: custom(ippool.NADResource, "NetworkAttachmentDefinition"),
 			parse: func(o runtime.Object) any { return ippool.ReadNAD(o.(*unstructured.Unstructured)) }},
-		{resource: core("pods"), object: &corev1.Pod{}, required: true,
+		{resource: core("pods"), object: &corev1.Pod{}, isRequired: true,
 			parse: func(o runtime.Object) any { return podstate.ReadPod(o.(*corev1.Pod)) }},
 		{resource: core("nodes"), object: &corev1.Node{},
 			parse: func(o runtime.Object) any { return podstate.ReadNode(o.(*corev1.Node)) }},
@@ -68,7 +69,7 @@ func kinds(own, leases string) []kind {
 	}
 }
 
-// requests lists and watches a kind.
+// requests returns the requests that list and watch a kind.
 func (k kind) requests(core kubernetes.Interface, custom dynamic.Interface) *toolscache.ListWatch {
 	only := func(opts *metav1.ListOptions) {
 		if k.name != "" {
@@ -93,16 +94,16 @@ func (k kind) requests(core kubernetes.Interface, custom dynamic.Interface) *too
 	}
 }
 
-// slim drops what nobody reads and is larger than the rest.
+// slim drops managedFields, which are larger than all else.
 func slim(o runtime.Object) *unstructured.Unstructured {
 	u := o.(*unstructured.Unstructured)
 	u.SetManagedFields(nil)
 	return u
 }
 
-// namespaceSettings are what an operator sets by annotations of the reconciler's own namespace.
+// namespaceSettings are the annotations of the reconciler's own namespace.
 type namespaceSettings struct {
-	paused       bool
+	isPaused     bool
 	acknowledged time.Time
 }
 
@@ -110,13 +111,13 @@ func readNamespaceSettings(annotations map[string]string) namespaceSettings {
 	return namespaceSettings{ippool.Pauses(annotations), judge.Acknowledged(annotations)}
 }
 
-// report is a SandboxReport with its hash, or why it cannot be read.
+// report is a SandboxReport with its hash, or the error of parsing it.
 type report struct {
 	*v1alpha1.SandboxReport
 	hash string
 	err  error
 
-	previous      *report // the one before it, where the agent's Lease had the hash of that as this one came
+	previous      *report // the one before it, if the agent's Lease had its hash when this one arrived
 	previousSince time.Time
 }
 
@@ -128,7 +129,7 @@ func parseReport(u *unstructured.Unstructured) *report {
 	return r
 }
 
-// slimLease keeps of an agent's Lease what podstate.ReadReport reads.
+// slimLease returns the parts of an agent's Lease that podstate.ReadReport reads.
 func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
 	slim := &coordinationv1.Lease{}
 	slim.Name, slim.Namespace, slim.ManagedFields = l.Name, l.Namespace, l.ManagedFields

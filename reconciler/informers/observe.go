@@ -15,16 +15,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// The caller of each function in this file holds mu.
+// The callers of all functions in this file hold mu.
 
-// observe puts together what is to be judged. What is not watched is taken
-// from the last full pass, where there was one.
+// observe makes an observation of the caches. The last full pass supplies what is not watched.
 func (s *Source) observe() *judge.Observation {
 	o := &judge.Observation{
 		Watched: true, Now: s.Now(),
 		NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
-		Warnings: s.last.Warnings, ReportsUnreadable: s.last.ReportsUnreadable,
-		Paused: s.last.Paused, Acknowledged: s.last.Acknowledged,
+		Warnings: s.lastFull.Warnings, ReportsUnreadable: s.lastFull.ReportsUnreadable,
+		Paused: s.lastFull.Paused, Acknowledged: s.lastFull.Acknowledged,
 	}
 	for _, k := range s.stores {
 		if k.refusal != nil {
@@ -48,15 +47,16 @@ func (s *Source) observe() *judge.Observation {
 			case *report:
 				s.addReport(o, name.Name, p)
 			case namespaceSettings:
-				o.Paused, o.Acknowledged = p.paused, p.acknowledged
+				o.Paused, o.Acknowledged = p.isPaused, p.acknowledged
 			}
 		}
 	}
-	s.setMissed(o)
+	s.setMissing(o)
 	return o
 }
 
-// affectsVerdict reports whether a change may change a verdict. One of the two may be nil.
+// affectsVerdict reports whether a change may change a verdict. before is nil for a new object, after for a deleted
+// one.
 func (s *Source) affectsVerdict(before, after *item) bool {
 	if before == nil || after == nil {
 		return true
@@ -70,7 +70,7 @@ func (s *Source) affectsVerdict(before, after *item) bool {
 		b := *after.parsed.(*podstate.Node)
 		b.ResourceVersion = a.ResourceVersion
 		return !reflect.DeepEqual(*a, b)
-	case *coordinationv1.Lease: // agents renew theirs all the time
+	case *coordinationv1.Lease: // agents renew their Leases all the time
 		b, was := after.parsed.(*coordinationv1.Lease), podstate.Report{ConfirmedAt: podstate.LeaseRenewTime(a)}
 		hasReport := s.store(reportResource).objects[types.NamespacedName{Name: after.Name}] != nil
 		return hasReport && (!maps.Equal(a.Annotations, b.Annotations) || !was.IsFresh(s.Now()))
@@ -78,11 +78,10 @@ func (s *Source) affectsVerdict(before, after *item) bool {
 	return true
 }
 
-// leaseDelay is for how long an agent may have written a report and not yet the
-// Lease with its hash.
+// leaseDelay is the maximum time between an agent's writes of a report and of the Lease with its hash.
 const leaseDelay = 5 * time.Second
 
-// addReport puts a node's report with its Lease into an observation.
+// addReport adds a node's report, with its Lease, to an observation.
 func (s *Source) addReport(o *judge.Observation, name string, r *report) {
 	if r.err != nil {
 		o.ReportsUnreadable = true
@@ -90,32 +89,32 @@ func (s *Source) addReport(o *judge.Observation, name string, r *report) {
 		return
 	}
 	lease := s.leaseOf(name)
-	if r.previous != nil && o.Now.Sub(r.previousSince) < leaseDelay && verifies(lease, r.previous) {
+	if r.previous != nil && o.Now.Sub(r.previousSince) < leaseDelay && hasHash(lease, r.previous) {
 		r = r.previous
 	}
 	o.Reports = append(o.Reports, podstate.ReadReportWithHash(r.SandboxReport, r.hash, lease))
 }
 
-// reportChanged notes which report is gone. Beside one that has just come it keeps the one before while the agent's
-// Lease still has the hash of that: else each report would leave its node without a fresh one until the Lease is
-// written, and confirmation would start over.
-func (s *Source) reportChanged(before, after *item, node string) {
+// trackReport records a deleted report as missing. With a new report it keeps the previous one, while the agent's Lease
+// still has its hash. Otherwise the node would have no fresh report until the agent writes the Lease, and confirmation
+// would start over.
+func (s *Source) trackReport(before, after *item, node string) {
 	if after == nil {
-		s.missed[node] = s.Now()
+		s.missing[node] = s.Now()
 		return
 	}
-	delete(s.missed, node)
+	delete(s.missing, node)
 	if before == nil {
 		return
 	}
 	r, old, lease := after.parsed.(*report), before.parsed.(*report), s.leaseOf(node)
-	if old.previous != nil && verifies(lease, old.previous) {
+	if old.previous != nil && hasHash(lease, old.previous) {
 		old = old.previous
 	}
-	if old.hash != r.hash && verifies(lease, old) {
-		kept := *old
-		kept.previous = nil
-		r.previous, r.previousSince = &kept, s.Now()
+	if old.hash != r.hash && hasHash(lease, old) {
+		previous := *old
+		previous.previous = nil
+		r.previous, r.previousSince = &previous, s.Now()
 	}
 }
 
@@ -126,25 +125,22 @@ func (s *Source) leaseOf(node string) *coordinationv1.Lease {
 	return nil
 }
 
-// verifies reports whether an agent's Lease has the hash of a report, which counts as fresh
-// only then.
-func verifies(l *coordinationv1.Lease, r *report) bool {
+// hasHash reports whether an agent's Lease has the hash of a report. Only then is the report fresh.
+func hasHash(l *coordinationv1.Lease, r *report) bool {
 	return l != nil && r.hash != "" && l.Annotations[v1alpha1.HashAnnotation] == r.hash
 }
 
-// missedFor is for how long it counts that a report was there: longer than agents take to
-// report a restore.
-const missedFor = 10 * time.Minute
+// missingPeriod is how long a deleted report counts as missing. Agents report a restore within a shorter time.
+const missingPeriod = 10 * time.Minute
 
-// setMissed puts into an observation which reports it lacks. A replica that does not lead has watched before a restore
-// of etcd and has made no pass: so it knows what the restore has lost, even where the leader ended because it could
-// not renew its Lease meanwhile.
-func (s *Source) setMissed(o *judge.Observation) {
+// setMissing sets MissingReports. A replica that does not lead has watched before a restore of etcd.
+// So it knows what the restore has lost, even if the leader has ended because it could not renew its Lease.
+func (s *Source) setMissing(o *judge.Observation) {
 	if o.ReportsUnreadable {
 		return
 	}
-	maps.DeleteFunc(s.missed, func(_ string, since time.Time) bool { return o.Now.Sub(since) > missedFor })
-	o.MissingReports = maps.Clone(s.missed)
+	maps.DeleteFunc(s.missing, func(_ string, since time.Time) bool { return o.Now.Sub(since) > missingPeriod })
+	o.MissingReports = maps.Clone(s.missing)
 	for _, r := range o.Reports {
 		delete(o.MissingReports, r.Name)
 	}

@@ -16,13 +16,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func carrying(ip string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": fmt.Sprintf(`[{"name":"default/blue","interface":"net1","ips":[%q]}]`, ip)}
+		status := fmt.Sprintf(`[{"name":"default/blue","interface":"net1","ips":[%q]}]`, ip)
+		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": status}
 	}
 }
 
@@ -31,106 +33,110 @@ func aNode(version string, ready corev1.ConditionStatus) *corev1.Node {
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
 }
 
-func aNamespace(version, paused string) *corev1.Namespace {
+func aNamespace(version, paused, acknowledged string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", ResourceVersion: version,
-		Annotations: map[string]string{"ip-reconcile.dev/paused": paused}}}
+		Annotations: map[string]string{ippool.PausedAnnotation: paused, judge.AcknowledgedAnnotation: acknowledged}}}
 }
 
-// acknowledging is the namespace in which an operator has acknowledged a restore.
-func acknowledging(version, at string) *corev1.Namespace {
-	n := aNamespace(version, "false")
-	n.Annotations[judge.AcknowledgedAnnotation] = at
-	return n
-}
-
-func TestWhatAnOperatorSaysWithTheNamespaceIsObserved(t *testing.T) {
+func TestObserve_AnnotationsOfTheNamespace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
-	b.source.last = &judge.Observation{Paused: true, Acknowledged: at.Add(time.Hour)}
+	b.source.lastFull = &judge.Observation{Paused: true, Acknowledged: at.Add(time.Hour)}
 	equal(t, "acknowledged, by the last full pass", b.observe().Acknowledged, at.Add(time.Hour))
-	b.sets(t, "namespaces", acknowledging("7", "2026-11-20T10:00:00Z"))
+	b.sets(t, "namespaces", aNamespace("7", "false", "2026-11-20T10:00:00Z"))
 	equal(t, "acknowledged", b.observe().Acknowledged, at)
 	equal(t, "paused", b.observe().Paused, false)
-	b.sets(t, "namespaces", acknowledging("8", "soon"))
-	equal(t, "what cannot be read", b.observe().Acknowledged, time.Time{})
+	b.sets(t, "namespaces", aNamespace("8", "false", "soon"))
+	equal(t, "acknowledged, unreadable", b.observe().Acknowledged, time.Time{})
 }
 
-// aLease was renewed that long ago, with a hash.
+// aLease was renewed some time ago, with a hash.
 func aLease(version, name, hash string, ago time.Duration) *coordinationv1.Lease {
 	at := metav1.NewTime(time.Now().Add(-ago))
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, ResourceVersion: version,
-		Annotations:   map[string]string{v1alpha1.HashAnnotation: hash},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}}}
+	l := &coordinationv1.Lease{}
+	l.Namespace, l.Name, l.ResourceVersion = "kube-system", name, version
+	l.Annotations = map[string]string{v1alpha1.HashAnnotation: hash}
+	fields := metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)
+	l.ManagedFields = []metav1.ManagedFieldsEntry{{Time: &at, FieldsV1: fields}}
+	return l
 }
 
 func aReport(version string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
-		"metadata": map[string]any{"name": "worker-1", "resourceVersion": version}, "observedAt": "2026-11-20T10:00:00Z"}}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport", "observedAt": "2026-11-20T10:00:00Z",
+		"metadata": map[string]any{"name": "worker-1", "resourceVersion": version}}}
 }
 
-func aNAD(version, config string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-		"metadata": map[string]any{"namespace": "default", "name": "blue", "resourceVersion": version}, "spec": map[string]any{"config": config}}}
+func aNAD(version, cidr string) *unstructured.Unstructured {
+	config := fmt.Sprintf(`{"ipam":{"type":"whereabouts","range":%q}}`, cidr)
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "spec": map[string]any{"config": config},
+		"metadata": map[string]any{"namespace": "default", "name": "blue", "resourceVersion": version}}}
 }
 
-// TestWhichChangesAffectAVerdict: there is a report of worker-1.
-func TestWhichChangesAffectAVerdict(t *testing.T) {
+func TestAffectsVerdict(t *testing.T) {
 	t.Parallel()
 	finished := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
-	labelled := func(p *corev1.Pod) { p.Labels = map[string]string{"of": "no-interest"} }
-	adopted := func(p *corev1.Pod) {
+	labelled := func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} }
+	owner := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", Controller: ptr.To(true)}}
 	}
+	withIP := carrying("10.0.0.9")
+	lease := func(version, hash string, ago time.Duration) client.Object {
+		return aLease(version, "worker-1", hash, ago)
+	}
+	other := func(version string, ago time.Duration) client.Object { return aLease(version, "whereabouts", "", ago) }
+	const isReady, isNotReady = corev1.ConditionTrue, corev1.ConditionFalse
+	const nads, reports = "network-attachment-definitions", "sandboxreports"
 	for name, tt := range map[string]struct {
 		resource      string
-		before, after client.Object // nil: it is new, it is deleted
+		before, after client.Object // nil for a new or deleted object
 		want          bool
 	}{
-		"a new pod":                                      {"pods", nil, aPod("web", "7"), true},
-		"a pod that goes":                                {"pods", aPod("web", "7"), nil, true},
-		"a pod that finishes":                            {"pods", aPod("web", "7"), aPod("web", "8", finished), true},
-		"a pod that gets a label":                        {"pods", aPod("web", "7"), aPod("web", "8", labelled), false},
-		"a pod that a controller adopts":                 {"pods", aPod("web", "7"), aPod("web", "8", adopted), false},
-		"a pod that comes to carry a pool's address":     {"pods", aPod("other", "7"), aPod("other", "8", carrying("10.0.0.9")), true},
-		"a pod that carries a pool's address and goes":   {"pods", aPod("other", "7", carrying("10.0.0.9")), nil, true},
-		"a pod that loses a pool's address":              {"pods", aPod("other", "7", carrying("10.0.0.9")), aPod("other", "8"), true},
-		"a node that is not Ready any more":              {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionFalse), true},
-		"a node that is the same again":                  {"nodes", aNode("7", corev1.ConditionTrue), aNode("8", corev1.ConditionTrue), false},
-		"a node that goes":                               {"nodes", aNode("7", corev1.ConditionTrue), nil, true},
-		"a pool that changes":                            {"ippools", aPool("1", "web"), aPool("8", "other"), true},
-		"a pool that goes":                               {"ippools", aPool("1", "web"), nil, true},
-		"a definition that changes":                      {"network-attachment-definitions", aNAD("7", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}`), aNAD("8", `{"ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}`), true},
-		"a report that changes":                          {"sandboxreports", aReport("1"), aReport("8"), true},
-		"a report that goes":                             {"sandboxreports", aReport("1"), nil, true},
-		"the Lease of a report that is renewed":          {"leases", aLease("7", "worker-1", "abc", 20*time.Second), aLease("8", "worker-1", "abc", 0), false},
-		"the Lease of a report that was too old":         {"leases", aLease("7", "worker-1", "abc", 2*time.Minute), aLease("8", "worker-1", "abc", 0), true},
-		"the Lease of a report with another hash":        {"leases", aLease("7", "worker-1", "abc", 20*time.Second), aLease("8", "worker-1", "def", 0), true},
-		"the first Lease of a report":                    {"leases", nil, aLease("8", "worker-1", "abc", 0), true},
-		"the Lease of something else":                    {"leases", aLease("7", "whereabouts", "", 2*time.Minute), aLease("8", "whereabouts", "", 0), false},
-		"the reconciler's namespace, which is paused":    {"namespaces", aNamespace("7", "false"), aNamespace("8", "true"), true},
-		"the reconciler's namespace, which acknowledges": {"namespaces", aNamespace("7", ""), acknowledging("8", "2026-11-20T10:00:00Z"), true},
+		"new pod":                 {"pods", nil, aPod("web", "7"), true},
+		"deleted pod":             {"pods", aPod("web", "7"), nil, true},
+		"pod finishes":            {"pods", aPod("web", "7"), aPod("web", "8", finished), true},
+		"label of a pod":          {"pods", aPod("web", "7"), aPod("web", "8", labelled), false},
+		"owner of a pod":          {"pods", aPod("web", "7"), aPod("web", "8", owner), false},
+		"pod gets an address":     {"pods", aPod("web", "7"), aPod("web", "8", withIP), true},
+		"pod loses an address":    {"pods", aPod("web", "7", withIP), aPod("web", "8"), true},
+		"node not Ready":          {"nodes", aNode("7", isReady), aNode("8", isNotReady), true},
+		"same node":               {"nodes", aNode("7", isReady), aNode("8", isReady), false},
+		"deleted node":            {"nodes", aNode("7", isReady), nil, true},
+		"changed pool":            {"ippools", aPool("1", "web"), aPool("8", "other"), true},
+		"deleted pool":            {"ippools", aPool("1", "web"), nil, true},
+		"changed definition":      {nads, aNAD("7", "10.0.0.0/24"), aNAD("8", "10.9.0.0/24"), true},
+		"changed report":          {reports, aReport("1"), aReport("8"), true},
+		"deleted report":          {reports, aReport("1"), nil, true},
+		"renewed Lease":           {"leases", lease("7", "abc", 20*time.Second), lease("8", "abc", 0), false},
+		"renewed, expired Lease":  {"leases", lease("7", "abc", 2*time.Minute), lease("8", "abc", 0), true},
+		"Lease with another hash": {"leases", lease("7", "abc", 20*time.Second), lease("8", "def", 0), true},
+		"first Lease":             {"leases", nil, lease("8", "abc", 0), true},
+		"Lease without a report":  {"leases", other("7", 2*time.Minute), other("8", 0), false},
+		"paused by the namespace": {"namespaces", aNamespace("7", "false", ""), aNamespace("8", "true", ""), true},
+		"acknowledged restore":    {"namespaces", aNamespace("7", "", ""), aNamespace("8", "", "2026-11-20T10:00:00Z"), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			b.sets(t, "ippools", aPool("1", "web"))
-			b.sets(t, "sandboxreports", aReport("1"))
+			b.sets(t, "sandboxreports", aReport("1")) // of worker-1
 			if tt.before != nil {
 				b.sets(t, tt.resource, tt.before)
 			}
-			b.changed = nil
+			b.changes = nil
 			if tt.after != nil {
 				b.sets(t, tt.resource, tt.after)
 			} else {
 				b.removes(t, tt.resource, tt.before)
 			}
-			equal(t, "affects a verdict", len(b.changed) > 0, tt.want)
+			equal(t, "affects a verdict", len(b.changes) > 0, tt.want)
 		})
 	}
 }
 
-func TestObserve_ForgetsWhatIsGone(t *testing.T) {
+func TestObserve_ForgetsDeletedObjects(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for i := range 200 {
@@ -140,18 +146,19 @@ func TestObserve_ForgetsWhatIsGone(t *testing.T) {
 	b.sets(t, "pods", aPod("other", "9001"))
 	b.fullPass(t)
 	equal(t, "pods", len(b.observe().Pods), 1)
-	equal(t, "changes that are noted", len(b.source.changedSince), 0)
+	equal(t, "recorded changes", len(b.source.changes), 0)
 }
 
-// sandboxReport is worker-1's, with a sandbox.
+// sandboxReport is worker-1's report of one sandbox.
 func sandboxReport(id string) *item {
-	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}, Sandboxes: []v1alpha1.Sandbox{{ID: id}}}
-	return &item{NamespacedName: types.NamespacedName{Name: "worker-1"}, ResourceVersion: "7", parsed: &report{SandboxReport: r, hash: podstate.Hash(r)}}
+	r := &v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: id}}}
+	r.Name = "worker-1"
+	return &item{NamespacedName: types.NamespacedName{Name: "worker-1"}, ResourceVersion: "7",
+		parsed: &report{SandboxReport: r, hash: podstate.Hash(r)}}
 }
 
-// An agent writes its report and then the Lease with its hash. A pass in
-// between must not find the node without a fresh report.
-func TestObserve_NodesReportIsFreshWhileItsAgentWrites(t *testing.T) {
+// An agent writes its report and then the Lease with its hash. The node has a fresh report in between.
+func TestObserve_ReportIsFreshWhileTheAgentWrites(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	writes := func(id string) *report {
@@ -167,44 +174,44 @@ func TestObserve_NodesReportIsFreshWhileItsAgentWrites(t *testing.T) {
 		}
 	}
 	one := writes("box-1")
-	check("before its Lease", "box-1", false)
+	check("before the Lease", "box-1", false)
 	b.sets(t, "leases", aLease("2", "worker-1", one.hash, 0))
-	check("with its Lease", "box-1", true)
+	check("with the Lease", "box-1", true)
 	writes("box-2")
-	check("the next one, before its Lease", "box-1", true)
+	check("second report, before the Lease", "box-1", true)
 	three := writes("box-3")
-	check("and one more", "box-1", true)
+	check("third report, before the Lease", "box-1", true)
 	b.sets(t, "leases", aLease("5", "worker-1", three.hash, 0))
-	check("its Lease", "box-3", true)
+	check("Lease of the third report", "box-3", true)
 	four := writes("box-4")
 	four.previousSince = four.previousSince.Add(-leaseDelay)
-	check("a Lease that does not come", "box-4", false)
+	check("without a new Lease", "box-4", false)
 }
 
-func TestObserve_ReportThatIsGoneIsMissedForAWhile(t *testing.T) {
+func TestObserve_MissingReports(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	missed := func(what string, nodes ...string) {
+	missing := func(what string, nodes ...string) {
 		t.Helper()
 		equal(t, what, slices.Sorted(maps.Keys(b.observe().MissingReports)), nodes)
 		equal(t, what+", by a full pass", slices.Sorted(maps.Keys(b.fullPass(t).MissingReports)), nodes)
 	}
-	missed("of none")
+	missing("without a report")
 	b.sets(t, reportResource, aReport("7"))
 	b.api.has(reportResource, aReport("7"))
-	missed("of one that is there")
+	missing("with a report")
 	b.removes(t, reportResource, aReport("8"))
 	b.api.has(reportResource)
-	missed("of one that is gone", "worker-1")
+	missing("deleted", "worker-1")
 	b.lists(t, reportResource, aReport("9"))
 	b.lists(t, reportResource)
-	missed("of one that the next list lacks", "worker-1")
-	b.source.missed["worker-1"] = b.source.Now().Add(-missedFor - time.Minute)
-	missed("ten minutes later")
+	missing("not in the next list", "worker-1")
+	b.source.missing["worker-1"] = b.source.Now().Add(-missingPeriod - time.Minute)
+	missing("ten minutes later")
 
 	b.sets(t, reportResource, aReport("9"))
 	b.source.reset()
-	missed("in caches that are rebuilt", "worker-1") // no event says that it is gone
+	missing("in rebuilt caches", "worker-1")
 	b.sets(t, reportResource, aReport("10"))
-	missed("and that is there again")
+	missing("recreated")
 }

@@ -8,14 +8,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// The methods in this file, Ping and Now are what package serve's Guard needs to detect a restore.
-
-// Leases are whereabouts' Leases that ADDs and DELs may take for the pools that the
-// watches have delivered, by namespace; nil where there are no caches.
+// Leases returns whereabouts' Leases of all pools in the caches, by namespace; nil if the caches are not synced.
 func (s *Source) Leases() map[string][]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.synced {
+	if !s.isSynced {
 		return nil
 	}
 	var pools []*ippool.Pool
@@ -25,8 +22,7 @@ func (s *Source) Leases() map[string][]string {
 	return ippool.LeasesOf(pools)
 }
 
-// RestartFullPass has a quorum read that is under way begin again: its requests may wait
-// for an API server that is not there any more.
+// RestartFullPass restarts the current quorum read, if any. Its requests may wait for an API server that is gone.
 func (s *Source) RestartFullPass() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,9 +31,8 @@ func (s *Source) RestartFullPass() {
 	}
 }
 
-// backwards returns what shows that etcd is at an older resourceVersion than the watches have delivered, "" if nothing
-// does.
-func (s *Source) backwards(ctx context.Context) (why string, err error) {
+// compareRevisions returns evidence that etcd is at an older resourceVersion than the watches have delivered, or "".
+func (s *Source) compareRevisions(ctx context.Context) (why string, err error) {
 	for _, k := range s.stores {
 		s.mu.Lock()
 		newest := k.newest
@@ -60,28 +55,28 @@ func (s *Source) backwards(ctx context.Context) (why string, err error) {
 	return "", nil
 }
 
-// RecordRestore takes what shows that etcd was restored: the next full pass reports it, and the caches are rebuilt.
+// RecordRestore records evidence that etcd was restored. The next full pass reports it, and the caches are rebuilt.
 func (s *Source) RecordRestore(why string) {
 	s.mu.Lock()
-	s.setRestored(why)
+	s.setRestore(why)
 	s.mu.Unlock()
 	s.Rebuild(why)
 }
 
-// setRestored has the next full pass report a restore. The caller holds mu.
-func (s *Source) setRestored(why string) {
-	s.restored, s.restoreNoticedAt = why, s.Now()
+// setRestore records a restore for the next full pass. The caller holds mu.
+func (s *Source) setRestore(why string) {
+	s.restore, s.restoreTime = why, s.Now()
 	s.invalidate(errors.New(why))
 }
 
-// takeRestore returns the restore that no full pass has reported yet, which this one does. A replica that does not lead
-// makes none, and a restore of long ago is not new when it begins to: the leader of then has reported it.
+// takeRestore returns and clears the recorded restore. A replica that does not lead makes no full pass. When it becomes
+// the leader much later, the restore is not new: the previous leader has reported it.
 func (s *Source) takeRestore() (why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Now().Sub(s.restoreNoticedAt) <= missedFor {
-		why = s.restored
+	if s.Now().Sub(s.restoreTime) <= missingPeriod {
+		why = s.restore
 	}
-	s.restored = ""
+	s.restore = ""
 	return why
 }

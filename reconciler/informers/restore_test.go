@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
+func TestLeases(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	equal(t, "of no pool", len(b.source.Leases()), 0)
+	equal(t, "without a pool", len(b.source.Leases()), 0)
 	slice := aPool("8", "web")
 	slice.SetName("worker-1-10.0.0.0-24")
 	elsewhere := aPool("9", "web")
@@ -19,24 +19,24 @@ func TestTheLeasesOfThePoolsThatTheWatchesHaveToldOf(t *testing.T) {
 	b.sets(t, "ippools", elsewhere)
 	all := b.source.Leases()
 	equal(t, "namespaces", len(all), 2)
-	equal(t, "of one", len(all["kube-system"]), 2)
-	equal(t, "of the other", all["other"], []string{"whereabouts"})
+	equal(t, "of kube-system", len(all["kube-system"]), 2)
+	equal(t, "of other", all["other"], []string{"whereabouts"})
 	b.source.reset()
-	equal(t, "without caches it is not known", b.source.Leases() == nil, true)
+	equal(t, "nil without caches", b.source.Leases() == nil, true)
 }
 
-func TestARestoreIsReportedByTheNextFullPassAndTheCachesAreRebuilt(t *testing.T) {
+func TestRecordRestore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.source.RecordRestore("a pool is older")
-	equal(t, "rebuilt", b.rebuilt(), "a pool is older")
+	equal(t, "rebuilt", b.rebuildReason(), "a pool is older")
 	o := b.fullPass(t)
-	equal(t, "what the pass reports", o.Restored, "a pool is older")
+	equal(t, "the next pass", o.Restored, "a pool is older")
 	o = b.fullPass(t)
 	equal(t, "the pass after it", o.Restored, "")
 }
 
-func TestAFullPassThatHangsIsRestartedWhenTheAPIServerIsBack(t *testing.T) {
+func TestRestartFullPass(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	hangs, hung := make(chan struct{}), make(chan struct{})
@@ -53,53 +53,51 @@ func TestAFullPassThatHangsIsRestartedWhenTheAPIServerIsBack(t *testing.T) {
 	}()
 	b.fullPass(t)
 	equal(t, "lists of pools", b.api.lists["ippools"], 2)
-	b.source.RestartFullPass() // none is under way
+	b.source.RestartFullPass() // without one
 	b.fullPass(t)
 }
 
-// A replica that does not lead notices a restore as well, and makes no full pass before it
-// leads: that may be days later.
-func TestARestoreThatNoPassHasReportedIsDroppedADayLater(t *testing.T) {
+// A replica that does not lead detects a restore, and makes its first full pass days later.
+func TestRecordRestore_ExpiresBeforeTheFirstPass(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	late := time.Duration(0)
+	offset := time.Duration(0)
 	next := b.api.Config.Handler
 	b.api.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", time.Now().Add(late).UTC().Format(http.TimeFormat))
+		w.Header().Set("Date", time.Now().Add(offset).UTC().Format(http.TimeFormat))
 		next.ServeHTTP(w, r)
 	})
 	if _, err := b.source.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.source.RecordRestore("a pool is older") // the guard of the replica that does not lead
-	late = 24 * time.Hour
+	b.source.RecordRestore("a pool is older")
+	offset = 24 * time.Hour
 	if _, err := b.source.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if o := b.fullPass(t); o.Restored != "" { // its first pass as the leader
-		t.Errorf("at %s etcd was restored: %q", o.Now, o.Restored)
+	if o := b.fullPass(t); o.Restored != "" {
+		t.Errorf("the pass at %s reports %q", o.Now, o.Restored)
 	}
 }
 
-// While the guard asks whether etcd was restored, behind a fence, a full pass may see it
-// first, and throws away the caches that show it.
-func TestARestoreIsReportedBeforeTheCachesAreThrownAway(t *testing.T) {
+// The rebuild discards the evidence of a restore.
+func TestFull_ReportsRestoreBeforeRebuild(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.api.has("pods", aPod("web", "70"))
 	b.sets(t, "pods", aPod("web", "70"))
 	b.fullPass(t)
-	var told []string
+	var reported []string
 	b.source.OnRestore = func(why string, at time.Time) {
-		told = append(told, why)
+		reported = append(reported, why)
 		if at.IsZero() || len(b.broken) > 0 {
-			t.Errorf("it is told for %s, when %v caches were thrown away", at, b.broken)
+			t.Errorf("reported for %s, after the rebuilds %v", at, b.broken)
 		}
 	}
 	b.api.mu.Lock()
 	b.api.revision = 50
 	b.api.mu.Unlock()
-	if o := b.fullPass(t); o.Restored == "" || len(told) != 1 || told[0] != o.Restored {
-		t.Errorf("the pass shows %q, and %q was told", o.Restored, told)
+	if o := b.fullPass(t); o.Restored == "" || len(reported) != 1 || reported[0] != o.Restored {
+		t.Errorf("reported %q, want %q", reported, o.Restored)
 	}
 }

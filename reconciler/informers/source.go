@@ -1,14 +1,12 @@
-// Package informers is the API as a source of observations that watches keep up to date,
-// so that the reconciler acts at once on what an event proves.
+// Package informers observes the cluster through watch caches, so that the reconciler reacts to events at once.
 //
-// A Source keeps a store of each kind by a Reflector. A change in them makes a pass due, and
-// List is what they hold, for a first observation only: Relist and GetLive, which every
-// release needs, read by quorum. The stores are reliable while every watch is open, and
-// since they agreed with a quorum read after the last request of theirs that failed. Full
-// makes that read. Stores that do not agree are emptied and filled again.
+// A Source keeps one store per kind, which a Reflector fills. A change in a store requests a pass. List returns the
+// content of the stores for the first observation of a pass only: Relist and GetLive, which every release needs, read
+// by quorum. The stores are verified while every watch is open, if they agreed with a quorum read after the last failed
+// request. Full makes that read, and rebuilds stores that differ.
 //
-// Read source.go first, then full.go; store.go is what keeps the objects of one kind,
-// observe.go makes an observation of them, restore.go detects restores of etcd.
+// Read source.go first, then full.go. store.go keeps the objects of one kind, observe.go makes an observation of them,
+// restore.go detects restores of etcd.
 package informers
 
 import (
@@ -34,46 +32,45 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// ErrCacheUnverified: the caches cannot be relied upon now; a full pass can.
-var ErrCacheUnverified = errors.New("the caches cannot be relied upon")
+// ErrCacheUnverified means that only a full pass can observe the cluster now.
+var ErrCacheUnverified = errors.New("the watch caches are not verified")
 
-var errNeverVerified = errors.New("they were not compared with a full pass yet")
+var errNeverVerified = errors.New("no full pass has compared them yet")
 
-// Source observes by watches. Its Run must be running. The callbacks are set before Run,
-// may be nil, and must not block.
+// Source observes the cluster by watches while its Run runs. The callbacks are set before Run, may be nil, and must not
+// block.
 type Source struct {
-	// OnRestore is called with what shows in an observation that etcd was restored, and
-	// when by the API server's clock: before the caches are rebuilt, after which nothing
-	// shows it.
+	// OnRestore receives the evidence that etcd was restored, with the time of the API server's clock. The caches are
+	// rebuilt afterwards and lose that evidence.
 	OnRestore func(why string, at time.Time)
-	// OnRebuild is called with what was wrong with caches that are rebuilt.
+	// OnRebuild receives the reason for a rebuild of the caches.
 	OnRebuild func(why string)
 
-	// Cluster is the API itself, which reads by quorum.
+	// Cluster reads the API by quorum.
 	*kube.Cluster
-	config  *rest.Config
-	log     *slog.Logger
-	changed func(what string)
-	rebuild chan string
-	// settleFor is how long caches may take to catch up with a quorum read.
-	settleFor time.Duration
+	config   *rest.Config
+	log      *slog.Logger
+	onChange func(resource string)
+	rebuild  chan string
+	// settleTimeout is how long caches may take to catch up with a quorum read.
+	settleTimeout time.Duration
 
-	mu     sync.Mutex
-	stores []*store
-	synced bool // each kind is listed, or is optional and cannot be watched
-	// unverified is why the caches must be compared with a quorum read before they are relied upon; nil if they agreed.
+	mu       sync.Mutex
+	stores   []*store
+	isSynced bool // each kind is listed, or is optional and cannot be watched
+	// unverified is why a quorum read must verify the caches; nil if they are verified.
 	unverified error
-	failures   int // how often unverified was set
-	opens      int // how many watches were opened
-	compared   int // opens when the revisions were compared last
-	// changedSince are the objects that changed since a comparison began; nil while none is under way.
-	changedSince map[objectKey]bool
-	missed       map[string]time.Time // nodes whose report the watches have delivered, since when it is gone
-	last         *judge.Observation   // by the last full pass; what is not watched comes from there
-	// restored is what showed that etcd was restored, until the next full pass reports it.
-	restored         string
-	restoreNoticedAt time.Time          // by the API server's clock
-	cancelFullPass   context.CancelFunc // of the quorum read that is under way, or was last; nil before the first
+	failures   int // number of calls of invalidate
+	opens      int // number of watches that were opened
+	checked    int // value of opens at the last comparison of revisions
+	// changes are the objects that changed during a comparison; nil without one.
+	changes  map[objectKey]bool
+	missing  map[string]time.Time // by node, when the watches delivered the deletion of its report
+	lastFull *judge.Observation   // of the last full pass; it supplies what is not watched
+	// restore is the evidence that etcd was restored, until the next full pass reports it.
+	restore        string
+	restoreTime    time.Time          // by the API server's clock
+	cancelFullPass context.CancelFunc // of the current or last quorum read; nil before the first
 }
 
 // objectKey names an object of any kind.
@@ -84,11 +81,11 @@ type objectKey struct {
 
 func (k objectKey) String() string { return k.resource + " " + k.NamespacedName.String() }
 
-// New returns a Source; changed is called when something changed that may change a verdict, with what it was: the
-// name of a resource. It must not block, and not call the Source.
-func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, changed func(what string)) *Source {
-	s := &Source{Cluster: cluster, config: config, log: log, changed: changed, rebuild: make(chan string, 1),
-		settleFor: 2 * time.Second, last: &judge.Observation{}, missed: map[string]time.Time{}}
+// New returns a Source. onChange receives the name of a resource when a change of it may change a verdict. It must not
+// block, and not call the Source.
+func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, onChange func(resource string)) *Source {
+	s := &Source{Cluster: cluster, config: config, log: log, onChange: onChange, rebuild: make(chan string, 1),
+		settleTimeout: 2 * time.Second, lastFull: &judge.Observation{}, missing: map[string]time.Time{}}
 	for _, k := range kinds(cluster.Namespace, cluster.LeaseNamespace) {
 		s.stores = append(s.stores, &store{kind: k, source: s})
 	}
@@ -96,13 +93,13 @@ func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, changed f
 	return s
 }
 
-// rebuildEvery is how long after the caches were begun they are rebuilt at the earliest.
-const rebuildEvery = 5 * time.Second
+// minRebuildInterval is the minimum time between two rebuilds of the caches.
+const minRebuildInterval = 5 * time.Second
 
-// retryPauses are those after a list or a watch that failed, as a Reflector by itself makes them.
+// retryPauses are the pauses after a failed list or watch, as in Reflector.Run.
 var retryPauses = wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
 
-// Run keeps the caches until the context ends.
+// Run maintains the caches until the context ends.
 func (s *Source) Run(ctx context.Context) {
 	typed := rest.CopyConfig(s.config)
 	typed.ContentType = "application/vnd.kubernetes.protobuf"
@@ -110,31 +107,31 @@ func (s *Source) Run(ctx context.Context) {
 	core, err := kubernetes.NewForConfig(typed)
 	custom, customErr := dynamic.NewForConfig(s.config)
 	if err := errors.Join(err, customErr); err != nil {
-		s.log.Error("the cluster cannot be watched", "error", err)
+		s.log.Error("Cannot create the clients of the watch caches", "error", err)
 		return
 	}
-	quiet := klog.NewContext(ctx, logr.Discard()) // of what a Reflector logs the stores know
+	quiet := klog.NewContext(ctx, logr.Discard()) // the stores handle what a Reflector logs
 	for ctx.Err() == nil {
-		began := time.Now()
+		start := time.Now()
 		s.watch(quiet, core, custom)
 		s.mu.Lock()
 		s.reset()
 		s.mu.Unlock()
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Until(began.Add(rebuildEvery))):
+		case <-time.After(time.Until(start.Add(minRebuildInterval))):
 		}
 	}
 }
 
-// watch fills the stores until they are to be rebuilt.
+// watch fills the stores until a rebuild is requested.
 func (s *Source) watch(ctx context.Context, core kubernetes.Interface, custom dynamic.Interface) {
 	ctx, stop := context.WithCancel(ctx)
 	var reflectors sync.WaitGroup
 	defer reflectors.Wait()
 	defer stop()
 	select {
-	case <-s.rebuild: // these caches are what it asked for
+	case <-s.rebuild: // the stores are empty already
 	default:
 	}
 	logger := logr.Discard()
@@ -143,7 +140,7 @@ func (s *Source) watch(ctx context.Context, core kubernetes.Interface, custom dy
 		reflector := toolscache.NewReflectorWithOptions(k.listWatch(core, custom), k.object, k, options)
 		listAndWatch := func(ctx context.Context) (bool, error) {
 			if err := reflector.ListAndWatchWithContext(ctx); err != nil {
-				s.log.Debug("a watch has failed", "resource", k.resource.Resource, "error", err)
+				s.log.Debug("Watch failed", "resource", k.resource.Resource, "error", err)
 			}
 			return false, nil
 		}
@@ -153,19 +150,19 @@ func (s *Source) watch(ctx context.Context, core kubernetes.Interface, custom dy
 	select {
 	case <-ctx.Done():
 	case why := <-s.rebuild:
-		s.log.Info("the caches are rebuilt", "why", why)
+		s.log.Info("Rebuilding the watch caches", "reason", why)
 	}
 }
 
-// reset empties the stores. That a report goes does not show while they are filled again. The caller holds mu.
+// reset empties the stores. All reports count as missing, since no event will show a deletion. The caller holds mu.
 func (s *Source) reset() {
 	for name := range s.store(reportResource).objects {
-		s.missed[name.Name] = s.Now()
+		s.missing[name.Name] = s.Now()
 	}
 	for _, k := range s.stores {
 		k.objects, k.newest, k.isListed, k.refusal = map[types.NamespacedName]*item{}, 0, false, nil
 	}
-	s.synced = false
+	s.isSynced = false
 	s.invalidate(errNeverVerified)
 }
 
@@ -173,33 +170,33 @@ func (s *Source) store(resource string) *store {
 	return s.stores[slices.IndexFunc(s.stores, func(k *store) bool { return k.resource.Resource == resource })]
 }
 
-// invalidate has the caches count for nothing until they are verified again. The caller holds mu.
+// invalidate makes the caches unverified. The caller holds mu.
 func (s *Source) invalidate(why error) {
 	s.unverified = why
 	s.failures++
 }
 
-// updateSynced takes in that a kind was listed, or cannot be watched. The caller holds mu.
-func (s *Source) updateSynced() {
-	was := s.synced
-	s.synced = !slices.ContainsFunc(s.stores, func(k *store) bool {
-		return k.refusal == nil && !k.isListed || k.refusal != nil && k.required
+// updateSync sets isSynced after a kind was listed, or was found to be unavailable. The caller holds mu.
+func (s *Source) updateSync() {
+	was := s.isSynced
+	s.isSynced = !slices.ContainsFunc(s.stores, func(k *store) bool {
+		return k.refusal == nil && !k.isListed || k.refusal != nil && k.isRequired
 	})
-	if s.synced && !was {
+	if s.isSynced && !was {
 		watched := slices.DeleteFunc(slices.Clone(s.stores), func(k *store) bool { return k.refusal != nil })
-		s.log.Info("the cluster is watched", "kinds", len(watched))
-		s.changed("all")
+		s.log.Info("Watch caches are synced", "kinds", len(watched))
+		s.onChange("all")
 	}
 }
 
-// Synced reports whether there are caches that have listed everything.
+// Synced reports whether the caches have listed everything.
 func (s *Source) Synced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.synced
+	return s.isSynced
 }
 
-// Rebuild throws the caches away and builds new ones.
+// Rebuild requests that the caches are emptied and filled again.
 func (s *Source) Rebuild(why string) {
 	s.mu.Lock()
 	s.invalidate(errors.New(why))
@@ -210,8 +207,7 @@ func (s *Source) Rebuild(why string) {
 	}
 }
 
-// List returns what the caches hold. The error is ErrCacheUnverified where
-// that may differ from what the API server has.
+// List returns the content of the caches. The error is ErrCacheUnverified if they may differ from the API server.
 func (s *Source) List(ctx context.Context) (*judge.Observation, error) {
 	if err := s.verify(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCacheUnverified, err)
@@ -221,37 +217,37 @@ func (s *Source) List(ctx context.Context) (*judge.Observation, error) {
 	return s.observe(), nil
 }
 
-// verify returns why the caches cannot be relied upon, nil if they can. A watch that is resumed at a revision that a
-// restored etcd has not reached yet is open and delivers nothing: so the revisions are compared when one was opened.
+// verify returns why the caches are not verified, nil if they are. A watch that resumes at a revision which a restored
+// etcd has not reached yet delivers nothing. So verify compares the revisions after a watch was opened.
 func (s *Source) verify(ctx context.Context) error {
 	s.mu.Lock()
-	err, opens, isCompared := s.doubt(), s.opens, s.opens == s.compared
+	err, opens, isChecked := s.problem(), s.opens, s.opens == s.checked
 	s.mu.Unlock()
-	if err != nil || isCompared {
+	if err != nil || isChecked {
 		return err
 	}
-	why, err := s.backwards(ctx)
+	why, err := s.compareRevisions(ctx)
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if why != "" {
-		s.setRestored(why)
+		s.setRestore(why)
 		return errors.New(why)
 	}
-	s.compared = opens
+	s.checked = opens
 	return nil
 }
 
-// doubt returns why the caches may be out of date, nil if they are not. The caller holds mu.
-func (s *Source) doubt() error {
-	if !s.synced {
-		return errors.New("they have not listed everything yet")
+// problem returns why the caches may be out of date, nil if they are current. The caller holds mu.
+func (s *Source) problem() error {
+	if !s.isSynced {
+		return errors.New("they are not synced")
 	}
 	for _, k := range s.stores {
 		if k.isClosed() {
-			return fmt.Errorf("the watch of %s is not open", k.resource.Resource)
+			return fmt.Errorf("the watch of %s is closed", k.resource.Resource)
 		}
 	}
 	return s.unverified

@@ -19,19 +19,19 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// store keeps the objects of one kind, and knows whether they are up to date. It is a
-// TransformingStore of a Reflector. All but kind is guarded by the Source's mu.
+// store keeps the objects of one kind. It is the TransformingStore of a Reflector. The Source's mu guards all fields
+// except kind.
 type store struct {
 	kind
 	source   *Source
 	objects  map[types.NamespacedName]*item
-	newest   uint64 // the newest resourceVersion so far
-	open     int    // watches that are open
+	newest   uint64 // the newest resourceVersion
+	watches  int    // number of open watches
 	isListed bool
-	refusal  error // a 403 or 404, until a watch is opened
+	refusal  error // a 403 or 404 since the last watch was opened
 }
 
-// item is what a store keeps of an object.
+// item is an object in a store.
 type item struct {
 	types.NamespacedName
 	UID             types.UID
@@ -39,13 +39,12 @@ type item struct {
 	parsed          any
 }
 
-// GetObjectMeta is for the Reflector, which asks for the name and the resourceVersion:
-// an ObjectMeta in each of many thousand items would be larger than the rest.
+// GetObjectMeta returns what a Reflector reads. An ObjectMeta in each item would be larger than all else.
 func (i *item) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID, ResourceVersion: i.ResourceVersion}
 }
 
-// transform replaces an object by what was parsed of it.
+// transform returns the item of an object.
 func (k kind) transform(o any) (any, error) {
 	if _, isItem := o.(*item); isItem {
 		return o, nil
@@ -61,26 +60,26 @@ func nameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// Transformer has a Reflector transform objects as they arrive.
+// Transformer makes a Reflector transform objects as they arrive.
 func (s *store) Transformer() toolscache.TransformFunc { return s.transform }
 
-// Add takes in a new or changed object.
+// Add stores a new or changed object.
 func (s *store) Add(o any) error {
-	kept, err := s.transform(o)
+	transformed, err := s.transform(o)
 	if err != nil {
 		return err
 	}
-	i := kept.(*item)
+	i := transformed.(*item)
 	s.source.mu.Lock()
 	defer s.source.mu.Unlock()
 	s.set(i.NamespacedName, i.ResourceVersion, i)
 	return nil
 }
 
-// Update takes in a changed object.
+// Update stores a changed object.
 func (s *store) Update(o any) error { return s.Add(o) }
 
-// Delete takes in that an object is gone.
+// Delete removes an object.
 func (s *store) Delete(o any) error {
 	object, err := meta.Accessor(o)
 	if err != nil {
@@ -92,16 +91,16 @@ func (s *store) Delete(o any) error {
 	return nil
 }
 
-// Replace takes in a list.
+// Replace stores the objects of a list, and removes all others.
 func (s *store) Replace(list []any, _ string) error {
 	listed := make(map[types.NamespacedName]*item, len(list))
 	for n, o := range list {
-		kept, err := s.transform(o)
+		transformed, err := s.transform(o)
 		if err != nil {
 			return err
 		}
 		list[n] = nil // the object may be large
-		listed[kept.(*item).NamespacedName] = kept.(*item)
+		listed[transformed.(*item).NamespacedName] = transformed.(*item)
 	}
 	s.source.mu.Lock()
 	defer s.source.mu.Unlock()
@@ -114,15 +113,14 @@ func (s *store) Replace(list []any, _ string) error {
 		s.set(name, i.ResourceVersion, i)
 	}
 	s.isListed = true
-	s.source.updateSynced()
+	s.source.updateSync()
 	return nil
 }
 
 // Resync does nothing.
 func (s *store) Resync() error { return nil }
 
-// set puts what an object is now, at a version, in the place of what it was; nil is an object that is gone. The
-// caller holds mu.
+// set replaces an object by its new state, nil if it was deleted. The caller holds mu.
 func (s *store) set(name types.NamespacedName, version string, after *item) {
 	before := s.objects[name]
 	if after != nil {
@@ -133,60 +131,60 @@ func (s *store) set(name types.NamespacedName, version string, after *item) {
 	if number, err := strconv.ParseUint(version, 10, 64); err == nil {
 		s.newest = max(s.newest, number)
 	}
-	if s.source.changedSince != nil {
-		s.source.changedSince[objectKey{s.resource.Resource, name}] = true
+	key := objectKey{s.resource.Resource, name}
+	if s.source.changes != nil {
+		s.source.changes[key] = true
 	}
 	if s.resource.Resource == reportResource {
-		s.source.reportChanged(before, after, name.Name)
+		s.source.trackReport(before, after, name.Name)
 	}
 	if before != nil && after != nil && before.UID == after.UID && kube.Older(version, before.ResourceVersion) {
-		key := objectKey{s.resource.Resource, name}
-		s.source.setRestored(fmt.Sprintf("%s is at resourceVersion %s after %s", key, version, before.ResourceVersion))
+		s.source.setRestore(fmt.Sprintf("%s is at resourceVersion %s after %s", key, version, before.ResourceVersion))
 	}
-	if s.source.synced && s.source.affectsVerdict(before, after) {
-		s.source.changed(s.resource.Resource)
+	if s.source.isSynced && s.source.affectsVerdict(before, after) {
+		s.source.onChange(s.resource.Resource)
 	}
 }
 
-// listWatch makes the requests of a Reflector.
+// listWatch returns the requests of a Reflector, which update the state of the store.
 func (s *store) listWatch(core kubernetes.Interface, custom dynamic.Interface) *toolscache.ListWatch {
 	requests := s.requests(core, custom)
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			list, err := requests.ListWithContext(ctx, opts)
-			s.ended(ctx, err)
+			s.handleResult(ctx, err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			w, err := requests.WatchWithContext(ctx, opts)
-			s.ended(ctx, err)
+			s.handleResult(ctx, err)
 			if err != nil {
 				return nil, err
 			}
-			s.opened()
-			return openWatch{w, sync.OnceFunc(s.closed)}, nil
+			s.addWatch()
+			return countedWatch{w, sync.OnceFunc(s.removeWatch)}, nil
 		},
 	}
 }
 
-// openWatch is a watch. A Reflector stops it when its stream has ended.
-type openWatch struct {
+// countedWatch is an open watch. A Reflector stops it when its stream has ended.
+type countedWatch struct {
 	watch.Interface
-	closed func()
+	onStop func()
 }
 
-func (w openWatch) Stop() {
-	w.closed()
+func (w countedWatch) Stop() {
+	w.onStop()
 	w.Interface.Stop()
 }
 
-// ended takes in how a request ended.
-func (s *store) ended(ctx context.Context, err error) {
-	if err == nil || ctx.Err() != nil { // we ended it
+// handleResult makes the caches unverified after a failed request.
+func (s *store) handleResult(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil {
 		return
 	}
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || // the Reflector lists everything again
-		apierrors.IsTooManyRequests(err) { // it is asked again, and a full pass would ask for much more
+		apierrors.IsTooManyRequests(err) { // the Reflector tries again; a full pass would be a larger load
 		return
 	}
 	s.source.mu.Lock()
@@ -196,37 +194,38 @@ func (s *store) ended(ctx context.Context, err error) {
 			return
 		}
 		s.refusal, s.isListed = err, false
-		if s.required {
-			s.source.log.Warn("the cluster cannot be watched: until it can, only the schedule starts passes", "error", err)
+		if s.isRequired {
+			s.source.log.Warn("Cannot watch a required resource, making full passes instead",
+				"resource", s.resource.Resource, "error", err)
 		}
-		s.source.updateSynced()
+		s.source.updateSync()
 	}
-	first := s.source.unverified == nil
-	s.source.invalidate(fmt.Errorf("a request of the caches has failed: %s: %w", s.resource.Resource, err))
-	if first {
-		s.source.changed("a watch") // else whoever waits for an event would wait in vain
+	wasVerified := s.source.unverified == nil
+	s.source.invalidate(fmt.Errorf("list or watch %s: %w", s.resource.Resource, err))
+	if wasVerified {
+		s.source.onChange("watch") // no event of the watch will request a pass
 	}
 }
 
-func (s *store) opened() {
+func (s *store) addWatch() {
 	s.source.mu.Lock()
 	defer s.source.mu.Unlock()
-	s.open++
+	s.watches++
 	s.source.opens++
 	if s.refusal != nil {
-		s.source.log.Info("a kind can be watched from now on", "resource", s.resource.Resource)
+		s.source.log.Info("Started watching a resource that was forbidden or missing", "resource", s.resource.Resource)
 		s.refusal = nil
 		s.source.invalidate(errNeverVerified)
-		s.source.updateSynced()
+		s.source.updateSync()
 	}
-	s.source.changed("a watch")
+	s.source.onChange("watch")
 }
 
-// isClosed reports whether a kind that may be watched is not. The caller holds mu.
-func (s *store) isClosed() bool { return s.refusal == nil && s.open == 0 }
+// isClosed reports whether a kind is not watched although it may be. The caller holds mu.
+func (s *store) isClosed() bool { return s.refusal == nil && s.watches == 0 }
 
-func (s *store) closed() {
+func (s *store) removeWatch() {
 	s.source.mu.Lock()
 	defer s.source.mu.Unlock()
-	s.open--
+	s.watches--
 }

@@ -10,10 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 )
 
-// eventually waits for what comes true soon.
+// eventually waits for a condition.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(20 * time.Millisecond) {
@@ -23,14 +22,13 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-func (b *bench) doubt() error {
+func (b *bench) problem() error {
 	b.source.mu.Lock()
 	defer b.source.mu.Unlock()
-	return b.source.doubt()
+	return b.source.problem()
 }
 
-// The whole Source, which lists and watches.
-func TestRun_KindsThatMayBeWatchedLaterAndARebuild(t *testing.T) {
+func TestRun_ForbiddenKindAndRebuild(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := New(b.source.Cluster, b.source.config, b.source.log, func(string) {})
@@ -41,49 +39,29 @@ func TestRun_KindsThatMayBeWatchedLaterAndARebuild(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { s.Run(ctx); close(ended) }()
-	eventually(t, "the caches without the kind", s.Synced)
-	eventually(t, "watches that are open", func() bool { b.fullPass(t); return b.verified(t) })
+	eventually(t, "caches without the kind", s.Synced)
+	eventually(t, "open watches", func() bool { b.fullPass(t); return b.isVerified(t) })
 	equal(t, "pods and nodes", []int{len(b.observe().Pods), len(b.observe().Nodes)}, []int{1, 0})
 	b.api.denies("")
-	eventually(t, "the kind that may be watched", func() bool { return len(b.observe().Nodes) == 1 })
-	equal(t, "verified since", b.verified(t), false)
-	eventually(t, "verified with it", func() bool { b.fullPass(t); return b.verified(t) })
+	eventually(t, "caches with the kind", func() bool { return len(b.observe().Nodes) == 1 })
+	equal(t, "verified with it", b.isVerified(t), false)
+	eventually(t, "verified", func() bool { b.fullPass(t); return b.isVerified(t) })
 	b.api.has("pods")
 	s.Rebuild("a test")
-	eventually(t, "the rebuilt caches", func() bool { return s.Synced() && len(b.observe().Pods) == 0 })
+	eventually(t, "rebuilt caches", func() bool { return s.Synced() && len(b.observe().Pods) == 0 })
 	stop()
 	<-ended
-	equal(t, "open after the end", b.source.store("pods").open, 0)
+	equal(t, "open after the end", b.source.store("pods").watches, 0)
 }
 
-func TestRun_RequiredKindThatMayNotBeWatched(t *testing.T) {
+func TestRun_ForbiddenRequiredKind(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.source.store("pods").ended(t.Context(), apierrors.NewForbidden(schema.GroupResource{}, "", nil))
+	b.source.store("pods").handleResult(t.Context(), apierrors.NewForbidden(schema.GroupResource{}, "", nil))
 	equal(t, "synced", b.source.Synced(), false)
 }
 
-func TestStore_WatchIsOpenUntilItEnds(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	b.fullPass(t)
-	pods := b.source.store("pods")
-	pods.closed()
-	if b.doubt() == nil {
-		t.Error("one that was closed is open")
-	}
-	pods.opened()
-	if err := b.doubt(); err != nil {
-		t.Error(err)
-	}
-	w := openWatch{watch.NewFake(), pods.closed}
-	w.Stop()
-	if b.doubt() == nil {
-		t.Error("one that was stopped is open")
-	}
-}
-
-func TestStore_WhatCountsAsAFailure(t *testing.T) {
+func TestStore_Failures(t *testing.T) {
 	t.Parallel()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
@@ -95,32 +73,32 @@ func TestStore_WhatCountsAsAFailure(t *testing.T) {
 		err       error
 		isFailure bool
 	}{
-		"no answer":                 {t.Context(), errors.New("connection refused"), true},
-		"no answer, which we ended": {stopped, errors.New("connection refused"), false},
-		"a 403":                     {t.Context(), status(http.StatusForbidden), true},
-		"a 404":                     {t.Context(), status(http.StatusNotFound), true},
-		"a 429":                     {t.Context(), status(http.StatusTooManyRequests), false},
-		"a 500":                     {t.Context(), status(http.StatusInternalServerError), true},
-		"a 410":                     {t.Context(), status(http.StatusGone), false},
-		"a 200":                     {t.Context(), nil, false},
+		"no answer": {t.Context(), errors.New("connection refused"), true},
+		"canceled":  {stopped, errors.New("connection refused"), false},
+		"a 403":     {t.Context(), status(http.StatusForbidden), true},
+		"a 404":     {t.Context(), status(http.StatusNotFound), true},
+		"a 429":     {t.Context(), status(http.StatusTooManyRequests), false},
+		"a 500":     {t.Context(), status(http.StatusInternalServerError), true},
+		"a 410":     {t.Context(), status(http.StatusGone), false},
+		"a 200":     {t.Context(), nil, false},
 	} {
 		b := newBench(t)
 		b.fullPass(t)
-		b.source.store("nodes").ended(tt.ctx, tt.err)
-		equal(t, name, b.doubt() != nil, tt.isFailure)
+		b.source.store("nodes").handleResult(tt.ctx, tt.err)
+		equal(t, name, b.problem() != nil, tt.isFailure)
 	}
 }
 
-func TestStore_FailureIsForgivenByACheckThatBeganAfterIt(t *testing.T) {
+func TestFull_VerifiesOnlyFailuresBeforeIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	pods := b.source.store("pods")
 	b.fullPass(t)
 	fails := func(changes int) {
 		t.Helper()
-		b.changed = nil
-		pods.ended(t.Context(), errors.New("connection refused"))
-		equal(t, "changes by a failure", len(b.changed), changes)
+		b.changes = nil
+		pods.handleResult(t.Context(), errors.New("connection refused"))
+		equal(t, "changes after a failure", len(b.changes), changes)
 	}
 	fails(1)
 	fails(0)
@@ -130,15 +108,15 @@ func TestStore_FailureIsForgivenByACheckThatBeganAfterIt(t *testing.T) {
 		}
 	}
 	b.fullPass(t)
-	if b.doubt() == nil {
-		t.Error("a full pass from before a failure forgave it")
+	if b.problem() == nil {
+		t.Error("a full pass that began before the failure has verified the caches")
 	}
 	b.fullPass(t)
-	if err := b.doubt(); err != nil {
-		t.Errorf("not forgiven: %v", err)
+	if err := b.problem(); err != nil {
+		t.Errorf("not verified: %v", err)
 	}
 	fails(1)
-	b.changed = nil
-	pods.opened()
-	equal(t, "changes by a watch that was opened", len(b.changed), 1)
+	b.changes = nil
+	pods.addWatch()
+	equal(t, "changes after a watch was opened", len(b.changes), 1)
 }
