@@ -35,21 +35,30 @@ func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeLis
 // objectReader reads what can be read of an object, and notes what cannot be.
 type objectReader[T any] func(*unstructured.Unstructured) T
 
-// decode leaves out managedFields, which are larger than all that is read.
-func decode[T any](text []byte, read objectReader[T]) (v T, err error) {
-	if text, err = lean.WithoutManagedFields(text); err != nil {
+func decode[T any](text []byte, read objectReader[T]) (T, error) {
+	return new(decoder[T]).decode(text, read)
+}
+
+// decoder decodes one object after the other. It leaves out managedFields, which are larger than all that is read.
+type decoder[T any] struct {
+	text []byte // of the last object
+}
+
+func (d *decoder[T]) decode(text []byte, read objectReader[T]) (v T, err error) {
+	if d.text, err = lean.AppendWithoutManagedFields(d.text[:0], text); err != nil {
 		return v, err
 	}
 	o := &unstructured.Unstructured{}
-	if lean.New(text).Kind() == '{' {
-		err = kjson.Unmarshal(text, &o.Object)
+	if lean.New(d.text).Kind() == '{' {
+		err = kjson.Unmarshal(d.text, &o.Object)
 	}
 	return read(o), err
 }
 
 func decodeList[T any](text []byte, read objectReader[T]) (all []T, page metav1.ListMeta, err error) {
+	var d decoder[T]
 	page, err = lean.List(text, func(object []byte, _ bool) error {
-		v, err := decode(object, read)
+		v, err := d.decode(object, read)
 		all = append(all, v)
 		return err
 	})
@@ -59,14 +68,22 @@ func decodeList[T any](text []byte, read objectReader[T]) (all []T, page metav1.
 	return all, page, nil
 }
 
-// readFields reads the texts that are known of an entry or a spec, and reports what else is there.
-func readFields(o map[string]any, known map[string]*string) (problem Problem, detail string) {
+// textField is a field of an allocation or a spec that holds a text, and where to put it.
+type textField struct {
+	name string
+	into *string
+}
+
+// readFields reads the known fields of an allocation or a spec, and reports what else is there.
+func readFields(o map[string]any, known ...textField) (problem Problem, detail string) {
 	var unknown, broken []string
 	for name, value := range o {
-		if into, ok := known[name]; !ok {
+		if i := slices.IndexFunc(known, func(f textField) bool { return f.name == name }); i < 0 {
 			unknown = append(unknown, name)
-		} else if *into, ok = value.(string); !ok {
+		} else if text, isText := value.(string); !isText {
 			broken = append(broken, name)
+		} else {
+			*known[i].into = text
 		}
 	}
 	switch {

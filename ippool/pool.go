@@ -155,6 +155,7 @@ func ReadPool(o *unstructured.Unstructured) *Pool {
 	if p.noMap = !isMap; p.noMap && spec["allocations"] != nil {
 		p.Problem = "spec.allocations is not a map"
 	}
+	p.Allocations = make([]Allocation, 0, len(entries))
 	for key, entry := range entries {
 		a := readEntry(key, entry)
 		a.place(p)
@@ -171,8 +172,8 @@ func readEntry(key string, entry any) Allocation {
 		a.Problem, a.Detail = Malformed, fmt.Sprintf("entry %q is not an object", key)
 		return a
 	}
-	known := map[string]*string{"id": &a.ContainerID, "podref": &a.PodRef, "ifname": &a.IfName}
-	a.Problem, a.Detail = readFields(fields, known)
+	a.Problem, a.Detail = readFields(fields, textField{"id", &a.ContainerID}, textField{"podref", &a.PodRef},
+		textField{"ifname", &a.IfName})
 	_, a.hasID = fields["id"]
 	_, a.hasIfName = fields["ifname"]
 	a.IfName = intern(a.IfName)

@@ -33,8 +33,8 @@ func ReadReservation(o *unstructured.Unstructured) *Reservation {
 	if !isObject {
 		r.Problem, r.Detail = Malformed, "spec is missing"
 	} else {
-		known := map[string]*string{"podref": &r.PodRef, "ifname": &r.IfName, "containerid": &r.containerID}
-		r.Problem, r.Detail = readFields(spec, known)
+		r.Problem, r.Detail = readFields(spec, textField{"podref", &r.PodRef}, textField{"ifname", &r.IfName},
+			textField{"containerid", &r.containerID})
 		_, r.hasIfName = spec["ifname"]
 	}
 	var err error

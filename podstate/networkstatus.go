@@ -42,11 +42,11 @@ func (i Interface) NAD() (namespace, name string, ok bool) {
 // no proof that another is not.
 func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interface) {
 	text := cmp.Or(strings.TrimSpace(annotations[statusAnnotation]), strings.TrimSpace(annotations[oldStatusAnnotation]))
-	var entries []json.RawMessage
 	if text == "" {
 		return StatusMissing, nil
 	}
-	if json.Unmarshal([]byte(text), &entries) != nil {
+	entries, err := readEntries([]byte(text))
+	if err != nil {
 		return StatusUnreadable, nil
 	}
 	if len(entries) == 0 {
@@ -56,7 +56,7 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 	var interfaces []Interface
 	left, empty := maxAddresses, 0
 	for _, entry := range entries {
-		i, readable := readInterface(entry, left)
+		i, readable := entry.read(left)
 		if i != nil && len(i.Addresses) == 0 {
 			if empty++; empty > maxEmpty {
 				i = nil
@@ -81,28 +81,48 @@ const maxAddresses = 128
 // its length in memory, and be gone through for each of the addresses.
 const maxEmpty = 64
 
-// readInterface reads an entry and at most so many of its addresses, nil if it is
-// none; readable is whether all of its addresses are.
-func readInterface(text []byte, most int) (i *Interface, readable bool) {
-	var entry *struct {
-		Name, Interface string
-		Default         bool
-		IPs             []*string
+// statusEntry is an entry of the annotation. As for Multus, names are the same in any case.
+type statusEntry struct {
+	Name, Interface string
+	Default         bool
+	IPs             []*string
+}
+
+// readEntries reads the list. An entry that cannot be read is nil.
+func readEntries(text []byte) (entries []*statusEntry, err error) {
+	if json.Unmarshal(text, &entries) == nil {
+		return entries, nil
 	}
-	if json.Unmarshal(text, &entry) != nil || entry == nil {
+	var each []json.RawMessage
+	if err := json.Unmarshal(text, &each); err != nil {
+		return nil, err
+	}
+	entries = make([]*statusEntry, len(each))
+	for i, text := range each {
+		if json.Unmarshal(text, &entries[i]) != nil {
+			entries[i] = nil
+		}
+	}
+	return entries, nil
+}
+
+// read reads the entry and at most so many of its addresses. The result is nil for an entry that cannot be read, and
+// isReadable is false where an address cannot.
+func (e *statusEntry) read(most int) (i *Interface, isReadable bool) {
+	if e == nil {
 		return nil, false
 	}
-	i, readable = &Interface{Network: intern(entry.Name), Name: intern(entry.Interface), Default: entry.Default}, true
-	for _, ip := range entry.IPs {
+	i, isReadable = &Interface{Network: intern(e.Name), Name: intern(e.Interface), Default: e.Default}, true
+	for _, ip := range e.IPs {
 		if ip == nil {
-			readable = false
+			isReadable = false
 		} else if a, err := parseAddr(*ip); err == nil && len(i.Addresses) < most {
 			i.Addresses = append(i.Addresses, a)
 		} else {
-			readable = false
+			isReadable = false
 		}
 	}
-	return i, readable
+	return i, isReadable
 }
 
 // parseAddr reads an address in any spelling, with or without a prefix length:

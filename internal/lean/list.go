@@ -113,10 +113,10 @@ func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta,
 	return meta, nil
 }
 
-// WithoutManagedFields returns the JSON of an object with null for its managedFields. It is an error if the text is not
-// JSON.
-func WithoutManagedFields(text []byte) ([]byte, error) {
-	r, out, from := New(text), make([]byte, 0, len(text)), 0
+// AppendWithoutManagedFields appends the JSON of an object to dst, with null for its managedFields. It is an error if the
+// text is not JSON.
+func AppendWithoutManagedFields(dst, text []byte) ([]byte, error) {
+	r, from := New(text), 0
 	r.Object(func(name []byte) {
 		if string(name) != "metadata" {
 			return
@@ -126,9 +126,9 @@ func WithoutManagedFields(text []byte) ([]byte, error) {
 				return
 			}
 			value := r.Raw()
-			out = append(append(out, text[from:r.at-len(value)]...), "null"...)
+			dst = append(append(dst, text[from:r.at-len(value)]...), "null"...)
 			from = r.at
 		})
 	})
-	return append(out, text[from:]...), r.End()
+	return append(dst, text[from:]...), r.End()
 }
