@@ -12,99 +12,90 @@ import (
 )
 
 const (
-	// relistEvery is the pause between inspections when nothing happens: events may be
-	// lost, or not be sent at all.
-	relistEvery = 10 * time.Second
-	// renewEvery is the pause between renewals of the Lease, which confirms the
-	// report for a minute.
-	renewEvery = 20 * time.Second
-	// For frequentFor after the API server was away the agent inspects and renews every
-	// frequentEvery: if etcd was restored nothing is handed out until every node has
-	// reported what it runs.
-	frequentFor   = 30 * time.Second
-	frequentEvery = 5 * time.Second
-	// mergeWindow is how long changes are gathered: a burst is one report.
-	mergeWindow = time.Second
-	// retryAfter is the pause after an inspection that failed, rewriteAfter the one after
-	// a write that failed.
-	retryAfter   = 2 * time.Second
-	rewriteAfter = 5 * time.Second
-	// finalTimeout limits the last inspection and the report of it: less than the grace
-	// period of the DaemonSet.
+	// inspectInterval is the pause between inspections without an event. Runtimes may drop events, or send none.
+	inspectInterval = 10 * time.Second
+	// renewInterval is the pause between renewals of the Lease. A renewal confirms the report for a minute.
+	renewInterval = 20 * time.Second
+	// For frequentPeriod after the API server was unreachable, the agent inspects and renews every
+	// frequentInterval. If etcd was restored, no address is handed out until every node has reported.
+	frequentPeriod   = 30 * time.Second
+	frequentInterval = 5 * time.Second
+	// batchWindow is how long the agent collects changes before the next inspection.
+	batchWindow = time.Second
+	// inspectRetryDelay is the pause after a failed inspection, publishRetryDelay the pause after a failed write.
+	inspectRetryDelay = 2 * time.Second
+	publishRetryDelay = 5 * time.Second
+	// finalTimeout limits the last inspection and its report. It is shorter than the grace period of the DaemonSet.
 	finalTimeout = 4 * time.Second
-	// guardEvery is the pause between two checks of the admission policy.
-	guardEvery = 10 * time.Minute
+	// policyCheckInterval is the pause between two checks of the admission policy.
+	policyCheckInterval = 10 * time.Minute
 )
 
-// Inspector inspects a node; NodeInspector is the real one.
+// Inspector inspects a node. NodeInspector implements it.
 type Inspector interface {
-	// Resume takes over what the report of an earlier agent knew, and is called before
-	// the first Inspect; thisMachine is whether that agent ran on this machine.
+	// Resume takes over the report of an earlier agent, before the first Inspect. thisMachine says whether that
+	// agent ran on this machine.
 	Resume(report *v1alpha1.SandboxReport, thisMachine bool)
-	// Inspect returns an error where nothing may be concluded.
+	// Inspect returns the state of the node, or an error if nothing may be concluded.
 	Inspect(ctx context.Context) (*Inspection, error)
-	// Unreadable returns what the last Inspect could not read, and did not fail for.
+	// Unreadable returns what the last Inspect could not read without failing.
 	Unreadable() map[string]error
 }
 
-// Store keeps the report and the Lease that confirms it; APIStore is the one at
-// the API server, and describes the methods.
+// Store keeps the report and the Lease that confirms it. APIStore implements it and documents the methods.
 type Store interface {
 	Load(ctx context.Context) (*v1alpha1.SandboxReport, error)
 	Publish(ctx context.Context, report *v1alpha1.SandboxReport) error
 	Renew(ctx context.Context) error
 	IsOwn(resourceVersion string) bool
-	RestoreNoteExpired() bool
+	IsRestoreNoteExpired() bool
 }
 
-// Agent publishes the state of its node for as long as it runs.
+// Agent publishes the state of its node until its context ends.
 type Agent struct {
 	Node      string
 	Inspector Inspector
 	Store     Store
-	// Identity is a Confirmer's.
+	// Identity is Confirmer.Identity.
 	Identity func(ctx context.Context, before *v1alpha1.SandboxReport) (Identity, error)
-	// RuntimeEvents receives when the runtime changed something.
+	// RuntimeEvents receives a value when something changed in the runtime.
 	RuntimeEvents <-chan struct{}
-	// ReportChanges receives the resourceVersion of each change of the report, "" when
-	// it is not there.
+	// ReportChanges receives the resourceVersion of each change of the report, "" for a deletion.
 	ReportChanges <-chan string
-	// Reconnected receives when the API server was away. If etcd was restored meanwhile,
-	// and nothing of this node was lost by it, nothing else shows it; so the report is
-	// rewritten.
+	// Reconnected receives a value when the API server was unreachable. The agent then rewrites its report, because
+	// a restore of etcd in the meantime may show nowhere else.
 	Reconnected <-chan struct{}
-	// CheckPolicy is an APIStore's. The agent calls it at start and every ten minutes, and publishes nothing while
-	// it returns an error. nil: nothing is checked.
+	// CheckPolicy is APIStore.CheckPolicy; nil checks nothing. The agent calls it at start and every ten minutes,
+	// and publishes nothing while it returns an error.
 	CheckPolicy func(ctx context.Context) error
 	Health      *Health
 
-	report        *v1alpha1.SandboxReport // as last made
-	resumed       bool                    // the Inspector knows the report of before
-	published     bool                    // the Store has the report
-	rewrite       bool                    // the report must be written with a new observedAt, even if nothing changed
-	lastRenewal   time.Time               // of the Lease
-	guardedUntil  time.Time               // when CheckPolicy is called again
-	frequentUntil time.Time
+	report          *v1alpha1.SandboxReport // the last report that was made
+	hasResumed      bool                    // Inspector.Resume was called
+	isPublished     bool                    // the Store has the report
+	mustRewrite     bool                    // write the report with a new observedAt, even if nothing changed
+	lastRenewalAt   time.Time               // time of the last renewal of the Lease
+	nextPolicyCheck time.Time               // time of the next CheckPolicy
+	frequentUntil   time.Time
 }
 
-// Run inspects and publishes until the context ends, and then once more, so that the next
-// agent on this node finds the state at the end of this one. Every failure is logged and
-// retried; none ends it.
+// Run inspects and publishes until the context ends, and then once more, so that the report shows the state at the
+// end. Failures are logged and retried.
 func (a *Agent) Run(ctx context.Context) {
 	load := func(ctx context.Context) (bool, error) { return a.load(ctx), nil }
-	if wait.PollUntilContextCancel(ctx, retryAfter, true, load) != nil {
+	if wait.PollUntilContextCancel(ctx, inspectRetryDelay, true, load) != nil {
 		return
 	}
 	for ctx.Err() == nil {
 		relist := time.After(a.inspectAndPublish(ctx))
-		gathered := time.After(mergeWindow)
+		batch := time.After(batchWindow)
 		a.wait(ctx, relist)
 		select {
 		case <-ctx.Done():
-		case <-gathered:
+		case <-batch:
 		}
 		select {
-		case <-a.RuntimeEvents: // the next inspection covers it
+		case <-a.RuntimeEvents: // the next inspection covers this event
 		default:
 		}
 	}
@@ -113,7 +104,7 @@ func (a *Agent) Run(ctx context.Context) {
 	a.inspectAndPublish(final)
 }
 
-// wait waits for a reason to inspect again.
+// wait returns when there is a reason to inspect again.
 func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 	for {
 		select {
@@ -124,68 +115,66 @@ func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 		case <-a.RuntimeEvents:
 			return
 		case <-a.Reconnected:
-			a.rewriteSoon()
+			a.scheduleRewrite()
 			return
 		case version := <-a.ReportChanges:
-			if a.published && !a.Store.IsOwn(version) {
-				a.Health.reportChanged()
-				a.published = false
+			if a.isPublished && !a.Store.IsOwn(version) {
+				a.Health.logForeignChange()
+				a.isPublished = false
 				return
 			}
 		}
 	}
 }
 
-// load begins with the report of an earlier agent on this node, so that what was
-// gone stays gone. It is rewritten in any case: since then etcd may have been
-// restored.
+// load reads the report of an earlier agent on this node, so that gone ids stay gone. The agent rewrites that
+// report, because etcd may have been restored in the meantime.
 func (a *Agent) load(ctx context.Context) bool {
 	report, err := a.Store.Load(ctx)
 	if err != nil {
-		a.Health.publishFailed(err)
+		a.Health.recordPublishFailure(err)
 		return false
 	}
 	if report == nil {
 		report = &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: a.Node}}
 	}
-	a.report, a.rewrite = report, true
+	a.report, a.mustRewrite = report, true
 	return true
 }
 
-// inspectAndPublish inspects the node and publishes what changed, or renews the Lease if
-// nothing did. After a failed inspection nothing is written. It returns the pause until
-// the next inspection.
+// inspectAndPublish inspects the node, and publishes a changed report or renews the Lease. After a failed
+// inspection it writes nothing. It returns the pause until the next inspection.
 func (a *Agent) inspectAndPublish(ctx context.Context) time.Duration {
 	inspection, err := a.inspect(ctx)
 	if ctx.Err() != nil {
 		return 0
 	}
 	if err != nil {
-		a.Health.inspectFailed(err)
-		return retryAfter
+		a.Health.recordInspectFailure(err)
+		return inspectRetryDelay
 	}
-	a.Health.inspected(inspection, a.Inspector.Unreadable())
+	a.Health.recordInspection(inspection, a.Inspector.Unreadable())
 	a.update(inspection)
-	interval, renewAfter := relistEvery, renewEvery-relistEvery/2
+	interval, renewAfter := inspectInterval, renewInterval-inspectInterval/2
 	if time.Now().Before(a.frequentUntil) {
-		interval, renewAfter = frequentEvery, frequentEvery/2
+		interval, renewAfter = frequentInterval, frequentInterval/2
 	}
-	if a.published && time.Since(a.lastRenewal) <= renewAfter {
+	if a.isPublished && time.Since(a.lastRenewalAt) <= renewAfter {
 		return interval
 	}
 	err = a.publish(ctx)
 	switch {
 	case errors.As(err, new(*RestoreError)):
-		// The report must be rewritten, by an inspection that was made since.
-		a.Health.restoreNoticed(err)
-		a.rewriteSoon()
+		// The next report must come from an inspection that was made after the restore.
+		a.Health.logRestore(err)
+		a.scheduleRewrite()
 		return 0
 	case err != nil:
-		a.Health.publishFailed(err)
-		return rewriteAfter
+		a.Health.recordPublishFailure(err)
+		return publishRetryDelay
 	}
-	a.published, a.rewrite, a.lastRenewal = true, false, time.Now()
-	a.Health.published(a.report)
+	a.isPublished, a.mustRewrite, a.lastRenewalAt = true, false, time.Now()
+	a.Health.recordPublish(a.report)
 	return interval
 }
 
@@ -202,58 +191,57 @@ func (a *Agent) inspect(ctx context.Context) (*Inspection, error) {
 	return inspection, nil
 }
 
-// confirmIdentity finds out which machine this is, and before the first inspection
-// whether the report of an earlier agent is of the same one. Of another machine by this
-// node's name nothing is known here: what it ran is dropped from the report, and is not
-// gone.
+// confirmIdentity finds out which machine this is. Before the first inspection it also compares the earlier report
+// with this machine. Nothing is known here about another machine with this node's name, so its sandboxes are
+// dropped from the report and not listed as gone.
 func (a *Agent) confirmIdentity(ctx context.Context) (Identity, error) {
 	identity, err := a.Identity(ctx, a.report)
 	if err != nil {
 		return identity, err
 	}
-	if !a.resumed {
-		a.resumed = true
+	if !a.hasResumed {
+		a.hasResumed = true
 		same := identity.matches(a.report)
 		a.Inspector.Resume(a.report, same)
 		if !same {
-			a.Health.otherMachine(a.report, identity)
+			a.Health.logOtherMachine(a.report, identity)
 			a.report = &v1alpha1.SandboxReport{ObjectMeta: a.report.ObjectMeta}
 		}
 	}
 	return identity, nil
 }
 
-// update makes the next report of an inspection.
+// update makes the next report from an inspection.
 func (a *Agent) update(inspection *Inspection) {
-	next := Next(a.report, inspection)
-	a.rewrite = a.rewrite || a.Store.RestoreNoteExpired()
-	if a.rewrite && next == a.report {
+	next := NextReport(a.report, inspection)
+	a.mustRewrite = a.mustRewrite || a.Store.IsRestoreNoteExpired()
+	if a.mustRewrite && next == a.report {
 		rewritten := *a.report
 		rewritten.ObservedAt = apiTime(inspection.At)
 		next = &rewritten
 	}
 	if next != a.report {
-		a.report, a.published = next, false
+		a.report, a.isPublished = next, false
 	}
 }
 
 func (a *Agent) publish(ctx context.Context) error {
-	if a.CheckPolicy != nil && !time.Now().Before(a.guardedUntil) {
+	if a.CheckPolicy != nil && !time.Now().Before(a.nextPolicyCheck) {
 		if err := a.CheckPolicy(ctx); err != nil {
 			return err
 		}
-		a.guardedUntil = time.Now().Add(guardEvery)
+		a.nextPolicyCheck = time.Now().Add(policyCheckInterval)
 	}
-	if !a.published {
+	if !a.isPublished {
 		for len(a.ReportChanges) > 0 {
-			<-a.ReportChanges // the write meets whatever they were
+			<-a.ReportChanges // the write covers these changes
 		}
 		return a.Store.Publish(ctx, a.report)
 	}
 	return a.Store.Renew(ctx)
 }
 
-// rewriteSoon has the report written by the next inspection, and renewed frequently.
-func (a *Agent) rewriteSoon() {
-	a.published, a.rewrite, a.frequentUntil = false, true, time.Now().Add(frequentFor)
+// scheduleRewrite makes the next inspection write the report, and raises the frequency of renewals.
+func (a *Agent) scheduleRewrite() {
+	a.isPublished, a.mustRewrite, a.frequentUntil = false, true, time.Now().Add(frequentPeriod)
 }

@@ -16,7 +16,7 @@ import (
 )
 
 func TestASignOfARestoreRewritesTheReportByAnInspectionMadeSince(t *testing.T) {
-	restore := &agent.RestoreError{Sign: "a resourceVersion ran backwards"}
+	restore := &agent.RestoreError{Reason: "a resourceVersion ran backwards"}
 	for name, c := range map[string]struct {
 		sign  func(*scene) // the restore shows
 		over  func(*scene)
@@ -77,7 +77,7 @@ func TestARestoreIsNotForgottenWhenTheWriteAfterItFails(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)
 		first := s.last()
-		s.now(func() { s.noRenew, s.noPublish = &agent.RestoreError{Sign: "x"}, errors.New("away") })
+		s.now(func() { s.noRenew, s.noPublish = &agent.RestoreError{Reason: "x"}, errors.New("away") })
 		s.after(30 * time.Second)
 		s.now(func() { s.noRenew, s.noPublish = nil, nil })
 		equal(t, "then", s.after(5*time.Second), []string{"publish"})
@@ -121,7 +121,7 @@ func TestNothingIsInspectedBeforeTheEarlierAgentsReportIsKnown(t *testing.T) {
 // node was rebooted.
 func TestAReportOfBeforeABootStandsUntilTheNodeObjectHasTheNewBootID(t *testing.T) {
 	play(t, func(s *scene) {
-		s.before = stored(t, agent.Next(nil, inspected(0, old("x"))))
+		s.before = stored(t, agent.NextReport(nil, inspected(0, old("x"))))
 		s.machine = v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}
 		s.before.Machine, s.before.BootID, s.bootID, s.otherBoot = s.machine, "boot-0", "", errors.New("booted as boot-0")
 	}, func(s *scene) {

@@ -164,9 +164,9 @@ func (e inspector) Inspect(context.Context) (*agent.Inspection, error) {
 		return nil, e.blind
 	}
 	l := inspected(0, e.parts...)
-	l.At, l.Closed = time.Now(), map[string]bool{}
+	l.At, l.NamespaceGone = time.Now(), map[string]bool{}
 	for _, id := range []string{"a", "b", "c", "x"} {
-		l.Closed[id] = true // where it is there no more
+		l.NamespaceGone[id] = true // where it is there no more
 	}
 	return l, nil
 }
@@ -201,7 +201,7 @@ func (s store) Renew(context.Context) error {
 
 func (store) IsOwn(version string) bool { return version == "own" }
 
-func (s store) RestoreNoteExpired() bool {
+func (s store) IsRestoreNoteExpired() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outdated
@@ -240,7 +240,7 @@ func TestAnAgentGoesOnFromTheReportOfTheOneBefore(t *testing.T) {
 	play(t, func(s *scene) {
 		l := inspected(0, old("a"), old("x"))
 		l.At = time.Now().Add(-time.Minute)
-		s.before = stored(t, agent.Next(nil, l))
+		s.before = stored(t, agent.NextReport(nil, l))
 		s.before.Name = "worker-1"
 	}, func(s *scene) {
 		equal(t, "gone", goneIDs(s.last()), "x")
@@ -248,7 +248,7 @@ func TestAnAgentGoesOnFromTheReportOfTheOneBefore(t *testing.T) {
 	play(t, func(s *scene) {
 		l := inspected(0, old("a"))
 		l.At = time.Now().Add(-time.Minute)
-		s.before = stored(t, agent.Next(nil, l))
+		s.before = stored(t, agent.NextReport(nil, l))
 		s.before.Name = "worker-1"
 	}, func(s *scene) {
 		again := s.last()

@@ -14,22 +14,24 @@ import (
 )
 
 const (
-	// statusCalls is how many statuses are fetched at a time. Those of shims that
-	// hang wait for as long as a call may last, and must not keep the others waiting.
+	// statusCalls limits the number of concurrent status calls. Calls to shims that hang last until their timeout
+	// and must not delay the others.
 	statusCalls = 64
-	// statusRetryAfter is the pause after a status that could not be fetched. Without it shims that hang would make each
-	// inspection slow.
-	statusRetryAfter = time.Minute
+	// statusRetryDelay is the pause after a failed status call. Without a pause, shims that hang would slow down
+	// each inspection.
+	statusRetryDelay = time.Minute
 )
 
-// updateTracked notes which sandboxes are listed, and fetches the details of those that
-// are new or in a new state, and of those that are not ready while the runtime says that
-// their network is open: it closes without a change of state. A sandbox that was removed
-// meanwhile is an error that wraps cri.ErrNotFound, unless this is the last try. A
-// sandbox whose status cannot be fetched (its shim hangs, its record is broken) does not
-// fail the inspection: it is listed, and whether its network is closed is not known.
-func (ni *NodeInspector) updateTracked(ctx context.Context, listed []cri.Sandbox, entries map[string]*cnicache.Entry, last bool) error {
-	next, began := make(map[string]*trackedSandbox, len(listed)), now(ni.Now)
+// updateTracked records which sandboxes are listed. It fetches details of sandboxes that are new or changed state.
+// It also fetches details of sandboxes that are not ready and whose network is open, because a network closes
+// without a change of state.
+//
+// If a listed sandbox was removed in the meantime, the error wraps cri.ErrNotFound, except in the last try. If a
+// status call fails otherwise, the sandbox stays listed and its network state is unknown.
+func (ni *NodeInspector) updateTracked(
+	ctx context.Context, listed []cri.Sandbox, entries map[string]*cnicache.Entry, isLastTry bool,
+) error {
+	next, start := make(map[string]*trackedSandbox, len(listed)), now(ni.Now)
 	var toFetch []cri.Sandbox
 	for _, s := range listed {
 		t := ni.tracked[s.ID]
@@ -37,36 +39,37 @@ func (ni *NodeInspector) updateTracked(ctx context.Context, listed []cri.Sandbox
 			t = &trackedSandbox{}
 		}
 		next[s.ID] = t
-		if t.needsDetails(s.Ready) && !began.Before(t.retryAt) {
+		if t.needsDetails(s.Ready) && !start.Before(t.retryAt) {
 			toFetch = append(toFetch, s)
 		}
-		t.listed = true
+		t.isListed = true
 		if entry := entries[s.ID]; s.Ready && entry != nil {
-			t.noWhereabouts = entry.NoWhereabouts
+			t.hasNoWhereabouts = entry.HasNoWhereabouts
 		}
 	}
 	for id, t := range ni.tracked {
-		if next[id] != nil || t.detail.Network == cri.HostNetwork || t.noWhereabouts {
+		if next[id] != nil || t.detail.Network == cri.HostNetwork || t.hasNoWhereabouts {
 			continue
 		}
-		if t.listed {
-			t.listed, t.attachedSince = false, began
+		if t.isListed {
+			t.isListed, t.attachedSince = false, start
 		}
 		next[id] = t
 	}
 	ni.tracked = next
-	return ni.fetchDetails(ctx, toFetch, began, last)
+	return ni.fetchDetails(ctx, toFetch, start, isLastTry)
 }
 
-// needsDetails reports whether details must be fetched of a sandbox that is listed.
+// needsDetails reports whether the details of a listed sandbox must be fetched.
 func (t *trackedSandbox) needsDetails(ready bool) bool {
 	closing := !ready && t.detail.NetworkClosed != nil && !*t.detail.NetworkClosed
-	return !t.detailed || t.detailedReady != ready || closing || t.statusErr != nil
+	return !t.hasDetail || t.detailReady != ready || closing || t.statusErr != nil
 }
 
-// fetchDetails fetches the details of sandboxes and notes what came of it, see
-// updateTracked.
-func (ni *NodeInspector) fetchDetails(ctx context.Context, sandboxes []cri.Sandbox, began time.Time, last bool) (gone error) {
+// fetchDetails fetches the details of sandboxes and records the results as updateTracked describes.
+func (ni *NodeInspector) fetchDetails(
+	ctx context.Context, sandboxes []cri.Sandbox, start time.Time, isLastTry bool,
+) (notFound error) {
 	details, errs := make([]cri.Detail, len(sandboxes)), make([]error, len(sandboxes))
 	var calls errgroup.Group
 	calls.SetLimit(statusCalls)
@@ -78,21 +81,21 @@ func (ni *NodeInspector) fetchDetails(ctx context.Context, sandboxes []cri.Sandb
 	}
 	_ = calls.Wait() // each call has its own error
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("ask for the statuses of sandboxes: %w", err)
+		return fmt.Errorf("get the status of sandboxes: %w", err)
 	}
 	for i, s := range sandboxes {
 		t, err := ni.tracked[s.ID], errs[i]
 		switch t.statusErr = err; {
 		case err == nil:
-			t.detailed, t.detailedReady = true, s.Ready
+			t.hasDetail, t.detailReady = true, s.Ready
 			t.detail, t.retryAt = details[i], time.Time{}
-		case errors.Is(err, cri.ErrNotFound) && !last:
-			gone, t.detailed = err, false
+		case errors.Is(err, cri.ErrNotFound) && !isLastTry:
+			notFound, t.hasDetail = err, false
 		default:
-			t.detailed, t.detailedReady, t.detail.NetworkClosed = true, s.Ready, nil
+			t.hasDetail, t.detailReady, t.detail.NetworkClosed = true, s.Ready, nil
 			t.detail.Network = cmp.Or(details[i].Network, t.detail.Network)
-			t.retryAt = began.Add(statusRetryAfter)
+			t.retryAt = start.Add(statusRetryDelay)
 		}
 	}
-	return gone
+	return notFound
 }

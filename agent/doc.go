@@ -1,13 +1,9 @@
-// Package agent is the node agent: it inspects one node's container runtime and CNI
-// caches, and publishes what they hold as the node's SandboxReport, with a Lease that
-// confirms it.
+// Package agent is the node agent. It inspects the container runtime and the CNI caches of one node. It publishes
+// the result as the node's SandboxReport, with a Lease that confirms the report.
 //
-// Agent (agent.go) is the loop. A NodeInspector (inspect.go) makes an Inspection; what it
-// remembers of each sandbox is in tracked.go, what it asks the runtime of them in
-// details.go, and which network namespaces still exist in netns.go. Next (report.go) makes
-// the report that follows from an Inspection. An APIStore (store.go) writes report and
-// Lease, each an object (object.go), and detects by the answers whether etcd was restored.
-// A Confirmer (identity.go) finds out whether the
-// Node object is this machine's, a Watcher (watcher.go) follows the report, and Health
-// (health.go) has the metrics and probes.
+// Agent (agent.go) is the loop. NodeInspector (inspect.go) makes an Inspection from what it tracks of each sandbox
+// (tracked.go), the runtime's details (details.go) and the network namespaces (netns.go). NextReport (report.go)
+// makes a report from an Inspection. APIStore (store.go) writes the report and the Lease, each as an object
+// (object.go), and detects restores of etcd. Confirmer (identity.go) checks that the Node object belongs to this
+// machine. Watcher (watcher.go) follows the report. Health (health.go) has the metrics and probes.
 package agent

@@ -24,7 +24,7 @@ func TestNothingIsPublishedBeforeThePolicyIsSeenToBeEnforced(t *testing.T) {
 		for _, what := range s.after(5 * time.Minute) {
 			equal(t, "done meanwhile", what, "check")
 		}
-		s.ready("could not be published: not enforced")
+		s.ready("cannot publish the report: not enforced")
 		s.now(func() { why = nil })
 		equal(t, "done once it is enforced", strings.Join(s.after(20 * time.Second)[:2], " "), "check publish")
 		s.ready("")

@@ -16,31 +16,30 @@ import (
 )
 
 const (
-	// readyFor is how long an agent counts as ready after its Lease was renewed:
-	// as long as the Lease confirms its report.
-	readyFor = leaseSeconds * time.Second
-	// aliveFor is how long it may go without so much as a failed attempt: longer than
-	// an inspection with a slow runtime, or the calls to a slow API server, which have their own
-	// limits, take at worst.
-	aliveFor = 5 * time.Minute
+	// maxRenewalAge is how long an agent stays ready after a renewal of its Lease: as long as the Lease confirms
+	// the report.
+	maxRenewalAge = leaseSeconds * time.Second
+	// maxAttemptAge is how long an agent stays alive without an attempt. It is longer than the slowest inspection
+	// plus the slowest calls to the API server, which have their own timeouts.
+	maxAttemptAge = 5 * time.Minute
 )
 
-// Health is what an agent reports of itself: log lines, metrics and probes.
+// Health logs the agent's results and serves them as metrics and probes.
 type Health struct {
 	log *slog.Logger
 
-	mu          sync.Mutex
-	lastAttempt time.Time // at an inspection or a write, successful or not
-	lastRenewal time.Time // the last renewal
-	inspectErr  string    // why the last inspection failed; "" if it did not
-	publishErr  string    // why the last write failed; "" if it did not
-	unreadable  int
+	mu              sync.Mutex
+	lastAttemptAt   time.Time // last inspection or write, successful or not
+	lastRenewalAt   time.Time // last renewal of the Lease
+	inspectFailure  string    // error of the last inspection, "" if it succeeded
+	publishFailure  string    // error of the last write, "" if it succeeded
+	unreadableCount int
 
 	inspections                                        *prometheus.CounterVec
 	lastInspection, unread, addressesUnread, unguarded prometheus.Gauge
 }
 
-// NewHealth makes a Health with its metrics in the registry.
+// NewHealth returns a Health whose metrics are in the registry.
 func NewHealth(log *slog.Logger, registry prometheus.Registerer) *Health {
 	const prefix = "ip_reconcile_agent_"
 	with := promauto.With(registry)
@@ -48,31 +47,31 @@ func NewHealth(log *slog.Logger, registry prometheus.Registerer) *Health {
 		return with.NewGauge(prometheus.GaugeOpts{Name: prefix + name, Help: help})
 	}
 	return &Health{
-		log: log, lastAttempt: time.Now(), publishErr: "no report was published yet",
-		inspections: with.NewCounterVec(prometheus.CounterOpts{Name: prefix + "looks_total",
-			Help: "Inspections of the container runtime and the CNI caches; failed ones publish nothing."}, []string{"result"}),
-		lastInspection:  gauge("last_good_look_timestamp_seconds", "When the last successful inspection was made."),
-		unread:          gauge("unread", "CNI cache files and sandboxes of which only the name could be read in the last inspection."),
-		addressesUnread: gauge("addresses_unread", "Sandboxes in the last inspection whose addresses are not all known: they may hold back what their pods' networks have."),
-		unguarded:       gauge("unguarded", "1 while the admission policy is not enforced, and the agent publishes nothing."),
+		log: log, lastAttemptAt: time.Now(), publishFailure: "not published yet",
+		inspections: with.NewCounterVec(prometheus.CounterOpts{Name: prefix + "inspections_total",
+			Help: "Inspections of the container runtime and the CNI caches, by result (good, failed)."}, []string{"result"}),
+		lastInspection: gauge("last_successful_inspection_timestamp_seconds", "Time of the last successful inspection."),
+		unread:         gauge("unread", "CNI cache files and sandboxes that the last inspection could not read."),
+		addressesUnread: gauge("addresses_unread",
+			"Sandboxes whose addresses are not all known: stale allocations are held for them."),
+		unguarded: gauge("unguarded", "1 while the admission policy is not enforced and the agent publishes nothing."),
 	}
 }
 
-// inspectFailed notes an inspection that failed. It is logged when it begins and when it changes,
-// not at every attempt.
-func (h *Health) inspectFailed(err error) {
+// recordInspectFailure counts a failed inspection, and logs the error if it is a new one.
+func (h *Health) recordInspectFailure(err error) {
 	h.inspections.WithLabelValues("failed").Inc()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lastAttempt = time.Now()
-	if h.inspectErr != err.Error() {
-		h.log.Warn("the node could not be inspected: the last report stands, and goes stale in a minute", "error", err)
+	h.lastAttemptAt = time.Now()
+	if h.inspectFailure != err.Error() {
+		h.log.Warn("Cannot inspect the node", "error", err)
 	}
-	h.inspectErr = err.Error()
+	h.inspectFailure = err.Error()
 }
 
-// inspected notes a successful inspection.
-func (h *Health) inspected(inspection *Inspection, unread map[string]error) {
+// recordInspection counts a successful inspection.
+func (h *Health) recordInspection(inspection *Inspection, unread map[string]error) {
 	h.inspections.WithLabelValues("good").Inc()
 	h.lastInspection.SetToCurrentTime()
 	h.unread.Set(float64(len(unread)))
@@ -85,85 +84,86 @@ func (h *Health) inspected(inspection *Inspection, unread map[string]error) {
 	h.addressesUnread.Set(float64(incomplete))
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lastAttempt = time.Now()
-	if h.inspectErr != "" {
-		h.log.Info("the node can be inspected again",
+	h.lastAttemptAt = time.Now()
+	if h.inspectFailure != "" {
+		h.log.Info("Inspected the node again",
 			"sandboxes", len(inspection.Sandboxes), "attachments", len(inspection.Attachments))
 	}
-	h.inspectErr = ""
-	if len(unread) > h.unreadable {
-		for file, err := range unread {
-			h.log.Warn("a CNI cache file or the status of a sandbox cannot be read: it counts by its name only", "which", file, "error", err)
-			break // the others are in the metric
+	h.inspectFailure = ""
+	if len(unread) > h.unreadableCount {
+		for name, err := range unread {
+			h.log.Warn("Cannot read a CNI cache file or the status of a sandbox", "name", name, "error", err)
+			break // the metric counts the others
 		}
 	}
-	h.unreadable = len(unread)
+	h.unreadableCount = len(unread)
 }
 
-// published notes that the report and its Lease are written.
-func (h *Health) published(r *v1alpha1.SandboxReport) {
+// recordPublish records that the report and its Lease were written.
+func (h *Health) recordPublish(r *v1alpha1.SandboxReport) {
 	h.unguarded.Set(0)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lastAttempt, h.lastRenewal = time.Now(), time.Now()
-	if h.publishErr != "" {
-		h.log.Info("the report is published", "node", r.Name, "sandboxes", r.Summary.Sandboxes, "attachments", r.Summary.Attachments)
+	h.lastAttemptAt, h.lastRenewalAt = time.Now(), time.Now()
+	if h.publishFailure != "" {
+		h.log.Info("Published the report",
+			"node", r.Name, "sandboxes", r.Summary.Sandboxes, "attachments", r.Summary.Attachments)
 	}
-	h.publishErr = ""
+	h.publishFailure = ""
 }
 
-// publishFailed notes that the API server could not be read or written.
-func (h *Health) publishFailed(err error) {
-	if errors.Is(err, errUnguarded) {
+// recordPublishFailure records that the API server could not be read or written.
+func (h *Health) recordPublishFailure(err error) {
+	if errors.Is(err, errPolicyNotEnforced) {
 		h.unguarded.Set(1)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lastAttempt = time.Now()
-	if h.publishErr != err.Error() {
-		h.log.Warn("the report could not be read back or published: without a renewal it goes stale in a minute", "error", err)
+	h.lastAttemptAt = time.Now()
+	if h.publishFailure != err.Error() {
+		h.log.Warn("Cannot publish the report", "error", err)
 	}
-	h.publishErr = err.Error()
+	h.publishFailure = err.Error()
 }
 
-func (h *Health) restoreNoticed(err error) {
-	h.log.Warn("the report is rewritten, and nothing is released until every node has done so", "error", err)
+// logRestore logs a restore of etcd, after which the agent rewrites its report.
+func (h *Health) logRestore(err error) { h.log.Warn("Detected a restore of etcd", "error", err) }
+
+// logForeignChange logs that somebody else changed or deleted the report, which the agent then rewrites.
+func (h *Health) logForeignChange() {
+	h.log.Warn("Rewriting a report that somebody else changed or deleted")
 }
 
-func (h *Health) reportChanged() {
-	h.log.Warn("the report was changed or deleted by someone else: it is written again")
-}
-
-// otherMachine notes a report that is not known to be of this machine.
-func (h *Health) otherMachine(r *v1alpha1.SandboxReport, now Identity) {
+// logOtherMachine logs that the earlier report may belong to another machine.
+func (h *Health) logOtherMachine(r *v1alpha1.SandboxReport, now Identity) {
 	if len(r.Sandboxes)+len(r.Attachments)+len(r.Gone) == 0 {
 		return
 	}
-	h.log.Warn("the report of before is not known to be of this machine: what it had is not called gone",
-		"node", r.Name, "sandboxes", len(r.Sandboxes), "booted", r.BootID, "machine", r.Machine, "booted here", now.BootID, "machine here", now.Machine)
+	h.log.Warn("Dropped an earlier report that may be of another machine", "node", r.Name, "sandboxes", len(r.Sandboxes),
+		"reportBootID", r.BootID, "reportMachine", r.Machine, "bootID", now.BootID, "machine", now.Machine)
 }
 
-// Ready returns why the agent's report cannot be relied upon; nil if it can.
+// Ready returns nil if the report is fresh, otherwise the reason why it is not.
 func (h *Health) Ready() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case time.Since(h.lastRenewal) <= readyFor && h.inspectErr == "":
+	case time.Since(h.lastRenewalAt) <= maxRenewalAge && h.inspectFailure == "":
 		return nil
-	case h.inspectErr != "":
-		return fmt.Errorf("the node could not be inspected: %s", h.inspectErr)
-	case h.publishErr != "":
-		return fmt.Errorf("the report could not be published: %s", h.publishErr)
+	case h.inspectFailure != "":
+		return fmt.Errorf("cannot inspect the node: %s", h.inspectFailure)
+	case h.publishFailure != "":
+		return fmt.Errorf("cannot publish the report: %s", h.publishFailure)
 	}
 	return errors.New("the Lease was not renewed for a minute")
 }
 
-// Alive returns why the agent is stuck; nil if it is not.
+// Alive returns an error if the agent is stuck.
 func (h *Health) Alive() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if since := time.Since(h.lastAttempt); since > aliveFor {
-		return fmt.Errorf("no attempt was made for %s", since.Round(time.Second))
+	if since := time.Since(h.lastAttemptAt); since > maxAttemptAge {
+		return fmt.Errorf("no attempt for %s", since.Round(time.Second))
 	}
 	return nil
 }

@@ -9,56 +9,54 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// Identity is which machine a node is, and which of its boots.
+// Identity identifies a machine and its current boot.
 type Identity struct {
-	// BootID is /proc/sys/kernel/random/boot_id, "" where it is not known to be the
-	// node's.
+	// BootID is /proc/sys/kernel/random/boot_id, "" if the Node object does not confirm it.
 	BootID string
-	// Machine is empty where it is not known.
+	// Machine is empty if it is unknown.
 	Machine v1alpha1.Machine
 }
 
-// matches reports whether a report is known to be of this machine: made since it was
-// booted, or by a machine with both of its ids.
+// matches reports whether a report certainly belongs to this machine: the boot id is the same, or both machine ids
+// are.
 func (i Identity) matches(report *v1alpha1.SandboxReport) bool {
 	return i.BootID != "" && i.BootID == report.BootID || i.Machine.Same(report.Machine)
 }
 
-// Confirmer finds out whether the Node object is of this machine. It reads the object
-// until it knows, and not after. It is for one goroutine.
+// Confirmer checks that the Node object belongs to this machine. After a success it does not read the object again.
+// It is not safe for concurrent use.
 type Confirmer struct {
-	// Node is the name, and BootID this machine's.
+	// Node is the name of the Node object, BootID the boot id of this machine.
 	Node, BootID string
-	// Get reads the Node object's.
+	// Get reads the Identity in the Node object.
 	Get func(ctx context.Context) (Identity, error)
 
-	confirmed *Identity
+	identity *Identity
 }
 
-// Identity returns this machine's once the Node object has the same boot id, which
-// kubelet writes there some time after a boot. It is an error if the Node object could not
-// be read, or has another boot id: kubelet has not updated it yet after a boot, or it is
-// another machine. Where there is no Node object, or none that the agent may read, before,
-// the node's report, stands in for it if it is of this boot. Where neither has a boot id,
-// nothing is known, and the Identity is empty.
+// Identity returns this machine's Identity once the Node object has the same boot id. Kubelet writes the boot id
+// some time after a boot.
+//
+// It returns an error if the Node object cannot be read or has another boot id. If the Node object is missing or
+// forbidden, the earlier report of the same boot replaces it. If neither has a boot id, the Identity is empty.
 func (c *Confirmer) Identity(ctx context.Context, before *v1alpha1.SandboxReport) (Identity, error) {
-	if c.confirmed != nil {
-		return *c.confirmed, nil
+	if c.identity != nil {
+		return *c.identity, nil
 	}
 	node, err := c.Get(ctx)
-	hidden := apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+	noNode := apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 	switch {
 	case err == nil && node.BootID == c.BootID:
-		c.confirmed = &node
+		c.identity = &node
 		return node, nil
-	case hidden && before.BootID == c.BootID:
-		c.confirmed = &Identity{BootID: before.BootID, Machine: before.Machine}
-		return *c.confirmed, nil
-	case (hidden || err == nil && node.BootID == "") && before.BootID == "":
+	case noNode && before.BootID == c.BootID:
+		c.identity = &Identity{BootID: before.BootID, Machine: before.Machine}
+		return *c.identity, nil
+	case (noNode || err == nil && node.BootID == "") && before.BootID == "":
 		return Identity{}, nil
 	case err != nil:
 		return Identity{}, err
 	}
-	return Identity{}, fmt.Errorf("the Node %s was booted as %q and this machine as %q: its kubelet has not said yet "+
-		"that it was booted again, or --node names another machine", c.Node, node.BootID, c.BootID)
+	return Identity{}, fmt.Errorf("the Node %s has boot id %q and this machine %q: "+
+		"kubelet has not reported the last boot yet, or --node names another machine", c.Node, node.BootID, c.BootID)
 }

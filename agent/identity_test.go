@@ -36,8 +36,8 @@ func TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID(t *testing.T) {
 		says   string // the error
 	}{
 		"the Node has its boot id":            {node: here, before: of(""), want: here},
-		"the Node was booted otherwise":       {node: agent.Identity{BootID: "boot-0", Machine: machine}, before: of("boot-1"), says: `booted as "boot-0"`},
-		"the Node has none yet":               {before: of("boot-1"), says: `booted as ""`},
+		"the Node was booted otherwise":       {node: agent.Identity{BootID: "boot-0", Machine: machine}, before: of("boot-1"), says: `boot id "boot-0"`},
+		"the Node has none yet":               {before: of("boot-1"), says: `boot id ""`},
 		"the Node has none, nor had before":   {before: of("")},
 		"the API server is away":              {err: errors.New("away"), before: of("boot-1"), says: "away"},
 		"no right, a report of this boot":     {err: forbidden, before: of("boot-1"), want: here},
@@ -72,7 +72,7 @@ func TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID(t *testing.T) {
 func TestAnotherMachineUnderTheSameNameIsNoReboot(t *testing.T) {
 	left := func(s *scene) {
 		l := inspected(0, old("x"), hook("c", &yes))
-		s.before = stored(t, agent.Next(agent.Next(nil, inspected(0, sandbox("g"), sandbox("x"))), l))
+		s.before = stored(t, agent.NextReport(agent.NextReport(nil, inspected(0, sandbox("g"), sandbox("x"))), l))
 		s.before.Gone = []v1alpha1.Gone{{ID: "g", UID: "uid-g", Since: at(0)}}
 		s.before.Name, s.before.BootID, s.before.Machine = "worker-1", "boot-0", machine
 		s.bootID = "boot-1"
@@ -106,7 +106,7 @@ func TestAnotherMachineUnderTheSameNameIsNoReboot(t *testing.T) {
 // reported of this very boot.
 func TestAnAgentThatStartsAgainOnTheSameBootGoesOn(t *testing.T) {
 	play(t, func(s *scene) {
-		s.before = stored(t, agent.Next(nil, inspected(0, old("x"))))
+		s.before = stored(t, agent.NextReport(nil, inspected(0, old("x"))))
 		s.before.BootID, s.bootID = "boot-1", "boot-1" // and no machine, as of an older agent
 	}, func(s *scene) {
 		equal(t, "gone", goneIDs(s.last()), "x")
@@ -139,7 +139,7 @@ func TestWhatAnotherMachinesReportHadIsNeverClosedHere(t *testing.T) {
 				}
 			}
 			equal(t, "that is in a cache", networkState(inspection.Attachments[0].NetworkClosed), want)
-			equal(t, "that is nowhere is closed", inspection.Closed[neither.ID], thisMachine)
+			equal(t, "that is nowhere is closed", inspection.NamespaceGone[neither.ID], thisMachine)
 		})
 	}
 }

@@ -18,60 +18,58 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// Inspection is the state of a node as it was found by one complete inspection: every
-// call succeeded, the caches could be read, and the agent's own sandbox was listed.
+// Inspection is the result of one complete inspection: every call succeeded, the caches could be read, and the
+// runtime lists the agent's own sandbox.
 type Inspection struct {
 	// At is when the inspection began, by the node's clock.
 	At      time.Time
 	Runtime v1alpha1.Runtime
-	// Identity is empty as far as the Node object is not known to be this machine's.
+	// Identity is empty if the Node object does not confirm this machine.
 	Identity
-	// Sandboxes are all that the runtime lists, those without a whereabouts
-	// address included.
+	// Sandboxes are all sandboxes that the runtime lists, with or without a whereabouts address.
 	Sandboxes []ListedSandbox
-	// Attachments are the ids that the runtime does not list, and that are in a CNI
-	// cache, or whose network namespace is known to be there.
+	// Attachments are the ids that the runtime does not list and that are in a CNI cache or have an existing
+	// network namespace.
 	Attachments []v1alpha1.Attachment
-	// Closed has the ids of the previous inspection that are neither listed nor in a cache
-	// any more, and whether their network namespaces are known to be gone.
-	Closed map[string]bool
+	// NamespaceGone has the ids of the previous inspection that are neither listed nor cached any more. The value
+	// is whether the network namespace is known to be gone.
+	NamespaceGone map[string]bool
 }
 
 // ListedSandbox is a sandbox that the runtime lists.
 type ListedSandbox struct {
 	v1alpha1.Sandbox
-	// Irrelevant is set if it is on the host network, or surely has no whereabouts
-	// address.
-	Irrelevant bool
+	// IsIrrelevant means that the sandbox is on the host network, or certainly has no whereabouts address.
+	IsIrrelevant bool
 }
 
-// NodeInspector inspects a node repeatedly, and asks the runtime again only for what may
-// have changed. It is for one goroutine.
+// NodeInspector inspects a node repeatedly, and asks the runtime again only for what may have changed. It is not
+// safe for concurrent use.
 type NodeInspector struct {
 	Runtime *cri.Runtime
 	Caches  *cnicache.Cache
-	// NetNSDirs are the folders of the node's network namespaces as this process
-	// sees them. Paths elsewhere are ignored.
+	// NetNSDirs are the folders of network namespaces as this process sees them. Paths in other folders are
+	// ignored.
 	NetNSDirs []string
-	// OwnUID is the UID of the agent's own pod, which must be in every inspection; ""
-	// outside a pod.
+	// OwnUID is the UID of the agent's own pod, which every inspection must contain; "" outside a pod.
 	OwnUID string
-	// Now is the node's clock; time.Now where it is nil.
+	// Now returns the time of the node's clock. The default is time.Now.
 	Now func() time.Time
 
 	tracked  map[string]*trackedSandbox
-	nodeDirs []os.FileInfo // folders that were found to be the node's
+	nodeDirs []os.FileInfo // folders that are confirmed to be the node's
 }
 
-// ErrOwnSandboxMissing is returned if the runtime does not list the agent's own sandbox as
-// READY: it is the wrong runtime, or its answer is incomplete.
-var ErrOwnSandboxMissing = errors.New("the runtime does not list the agent's own sandbox as READY: it is another runtime than the one that runs this pod, or its answer is short")
+// ErrOwnSandboxMissing means that the runtime does not list the agent's own sandbox as READY. It is another
+// runtime, or its answer is incomplete.
+var ErrOwnSandboxMissing = errors.New("the runtime does not list the agent's own sandbox as READY: " +
+	"it is not the runtime of this pod, or its answer is incomplete")
 
-// inspectTries limits the attempts of one inspection: it begins again if a sandbox was
-// removed between the list and the call for its status.
+// inspectTries limits the tries of one inspection. A try fails if a sandbox is removed between the list and its
+// status call.
 const inspectTries = 3
 
-// Inspect inspects the node. An error means that nothing may be concluded.
+// Inspect inspects the node. After an error nothing may be concluded.
 func (ni *NodeInspector) Inspect(ctx context.Context) (*Inspection, error) {
 	for try := 1; ; try++ {
 		inspection, err := ni.inspectOnce(ctx, try == inspectTries)
@@ -81,10 +79,10 @@ func (ni *NodeInspector) Inspect(ctx context.Context) (*Inspection, error) {
 	}
 }
 
-// inspectOnce reads the runtime first and the caches after it: a sandbox whose setup
-// ends in between is then seen in the cache, and never in neither.
-func (ni *NodeInspector) inspectOnce(ctx context.Context, last bool) (*Inspection, error) {
-	inspection := &Inspection{At: now(ni.Now), Closed: map[string]bool{}}
+// inspectOnce reads the runtime before the caches. A sandbox whose setup ends in between is then at least in the
+// cache.
+func (ni *NodeInspector) inspectOnce(ctx context.Context, isLastTry bool) (*Inspection, error) {
+	inspection := &Inspection{At: now(ni.Now), NamespaceGone: map[string]bool{}}
 	var err error
 	if inspection.Runtime.Name, inspection.Runtime.Version, err = ni.Runtime.Version(ctx); err != nil {
 		return nil, err
@@ -100,7 +98,7 @@ func (ni *NodeInspector) inspectOnce(ctx context.Context, last bool) (*Inspectio
 	if err != nil {
 		return nil, err
 	}
-	if err := ni.updateTracked(ctx, listed, entries, last); err != nil {
+	if err := ni.updateTracked(ctx, listed, entries, isLastTry); err != nil {
 		return nil, err
 	}
 	if err := ni.checkCaches(listed, entries); err != nil {
@@ -125,43 +123,44 @@ func (ni *NodeInspector) inspectCached(inspection *Inspection, entries map[strin
 			t = &trackedSandbox{}
 			ni.tracked[id] = t
 		}
-		if t.listed {
+		if t.isListed {
 			continue
 		}
 		if len(entry.NetNS) > 0 {
 			t.detail.NetNS = entry.NetNS[0]
 		}
 		t.attachedSince = entry.Since
-		t.last = v1alpha1.Sandbox{ID: id, Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID, Addresses: entry.Addresses}
-		inspection.Attachments = append(inspection.Attachments, t.attachment(t.closedHere(netns.closed(entry.NetNS, false))))
+		t.sandbox = v1alpha1.Sandbox{ID: id, Namespace: entry.Namespace, Name: entry.Name, UID: entry.UID,
+			Addresses: entry.Addresses}
+		closed := t.trustedState(netns.networkClosed(entry.NetNS, false))
+		inspection.Attachments = append(inspection.Attachments, t.attachment(closed))
 	}
 }
 
-// inspectVanished finds out what became of sandboxes that are neither listed nor in a
-// cache any more. One whose network namespace still exists may still run, unknown to a
-// runtime that lost its state: it is an attachment, and stays tracked.
+// inspectVanished handles sandboxes that are neither listed nor cached any more. If the network namespace exists, a
+// runtime that lost its state may not know that the sandbox runs. It becomes an attachment and stays tracked.
 func (ni *NodeInspector) inspectVanished(inspection *Inspection, entries map[string]*cnicache.Entry, netns *netnsDirs) {
 	for id, t := range ni.tracked {
-		if t.listed || entries[id] != nil {
+		if t.isListed || entries[id] != nil {
 			continue
 		}
-		closed := t.closedHere(netns.closed(t.netnsPaths(), false))
-		if !knownOpen(closed) {
+		closed := t.trustedState(netns.networkClosed(t.netnsPaths(), false))
+		if !isOpen(closed) {
 			delete(ni.tracked, id)
-			inspection.Closed[id] = closed != nil
+			inspection.NamespaceGone[id] = closed != nil
 			continue
 		}
 		inspection.Attachments = append(inspection.Attachments, t.attachment(closed))
 	}
 }
 
-// checkCaches returns an error if the caches are not those of the pods that run here:
-// of those at least one would have an entry. A pod that is being set up would not be seen
-// either.
+// checkCaches returns an error if no running pod has an entry in the caches. They are then not the caches of this
+// node, and a pod that is being set up would be invisible.
 func (ni *NodeInspector) checkCaches(listed []cri.Sandbox, entries map[string]*cnicache.Entry) error {
 	hasNetwork := func(s cri.Sandbox) bool { return s.Ready && ni.tracked[s.ID].detail.Network != cri.HostNetwork }
 	if path := ni.Caches.MissingResults(); path != "" && slices.ContainsFunc(listed, hasNetwork) {
-		return fmt.Errorf("CNI cache: there is no %s, and pods have networks: name the right folder with --cni-results, and mount it", path)
+		return fmt.Errorf("CNI cache: %s does not exist, but pods have networks: "+
+			"name the right folder with --cni-results and mount it", path)
 	}
 	pods, byMultus, anyCached, anyInMultus := 0, 0, false, false
 	for _, s := range listed {
@@ -178,23 +177,24 @@ func (ni *NodeInspector) checkCaches(listed []cri.Sandbox, entries map[string]*c
 		}
 	}
 	dirs := strings.Join(ni.Caches.MultusDirs(), ", ")
-	const repair = "; where the folder is right and was emptied, restart one of the pods"
+	const repair = "; if the folder is right and was emptied, restart one of the pods"
 	switch {
 	case pods > 0 && !anyCached:
-		return fmt.Errorf("CNI caches: none of the %d sandboxes that run with a network of their own has an entry in %s or %s: name the right folders with --cni-results and --cni-multus, and mount them%s",
+		return fmt.Errorf("CNI caches: none of the %d running sandboxes on a pod network has an entry in %s or %s: "+
+			"name the right folders with --cni-results and --cni-multus, and mount them%s",
 			pods, ni.Caches.Results(), dirs, repair)
 	case byMultus > 0 && !anyInMultus:
-		return fmt.Errorf("CNI caches: none of the %d sandboxes that Multus gave their networks has an entry in %s: name Multus' cniDir with --cni-multus, and mount it%s", byMultus, dirs, repair)
+		return fmt.Errorf("CNI caches: none of the %d running sandboxes of Multus has an entry in %s: "+
+			"name Multus' cniDir with --cni-multus and mount it%s", byMultus, dirs, repair)
 	}
 	return nil
 }
 
-// Unreadable returns what the last inspection did without: cache files that could
-// not be read, by path, and sandboxes whose status could not be fetched, by id.
+// Unreadable returns what the last inspection could not read: cache files by path, and sandboxes by id.
 func (ni *NodeInspector) Unreadable() map[string]error {
 	all := maps.Clone(ni.Caches.Unreadable())
 	for id, t := range ni.tracked {
-		if t.listed && t.statusErr != nil {
+		if t.isListed && t.statusErr != nil {
 			all[id] = t.statusErr
 		}
 	}
@@ -208,9 +208,8 @@ func now(clock func() time.Time) time.Time {
 	return clock()
 }
 
-// apiTime returns a time as the API stores it: to the second. One that it would refuse,
-// as of a file that was written before the clock was set, is moved to the nearest that it
-// accepts.
+// apiTime returns a time as the API stores it, to the second. It moves a time that the API refuses, such as a file
+// time from before the clock was set, to the nearest accepted time.
 func apiTime(t time.Time) metav1.Time {
 	t = t.UTC().Truncate(time.Second)
 	switch {
@@ -222,8 +221,8 @@ func apiTime(t time.Time) metav1.Time {
 	return metav1.NewTime(t)
 }
 
-// creationTime returns the creation time of a sandbox, zero if it has none: containerd
-// 2.4 gives 1754 to a sandbox that it found half made after a crash.
+// creationTime returns the creation time of a sandbox, zero if it has none. containerd 2.4 reports the year 1754
+// for a sandbox that a crash left incomplete.
 func creationTime(t time.Time) metav1.Time {
 	if t.Unix() <= 0 {
 		return metav1.Time{}
@@ -231,8 +230,7 @@ func creationTime(t time.Time) metav1.Time {
 	return apiTime(t)
 }
 
-// Report inspects the node once and returns the report that follows on the one before, which must be of this machine
-// (nil for none).
+// Report inspects the node once and returns the report that follows before, which must be of this machine or nil.
 func (ni *NodeInspector) Report(ctx context.Context, before *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error) {
 	if before != nil {
 		ni.Resume(before, true)
@@ -241,7 +239,7 @@ func (ni *NodeInspector) Report(ctx context.Context, before *v1alpha1.SandboxRep
 	if err != nil {
 		return nil, err
 	}
-	report := *Next(before, inspection)
+	report := *NextReport(before, inspection)
 	report.ObservedAt = apiTime(inspection.At)
 	return &report, nil
 }

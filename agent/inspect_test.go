@@ -55,7 +55,7 @@ func TestAnInspectionHasTheRuntimesSandboxesAndTheCachesAddresses(t *testing.T) 
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0),
 					Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}},
 				{Sandbox: v1alpha1.Sandbox{ID: n.own.ID, Namespace: "kube-system", Name: "agent", UID: "own-uid", State: v1alpha1.SandboxReady,
-					NetworkClosed: ownWord, CreatedAt: at(0)}, Irrelevant: true},
+					NetworkClosed: ownWord, CreatedAt: at(0)}, IsIrrelevant: true},
 			})
 			equal(t, "attachments", len(inspection.Attachments), 0)
 		})
@@ -82,7 +82,7 @@ func TestOnlyHostNetworkAndSurelyNoWhereaboutsAreIrrelevant(t *testing.T) {
 				sandbox := web("1a")
 				c.with(n, &sandbox)
 				n.runs(sandbox)
-				equal(t, "irrelevant", n.sandbox(sandbox.ID).Irrelevant, c.is)
+				equal(t, "irrelevant", n.sandbox(sandbox.ID).IsIrrelevant, c.is)
 			})
 		}
 	}
@@ -95,17 +95,17 @@ func TestWhatTheCachesSaidBeforeDELIsRememberedForAsLongAsTheAgentRuns(t *testin
 	sandbox := web("1a")
 	file := n.cached("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
 	n.runs(sandbox)
-	equal(t, "irrelevant while it runs", n.sandbox(sandbox.ID).Irrelevant, true)
+	equal(t, "irrelevant while it runs", n.sandbox(sandbox.ID).IsIrrelevant, true)
 	n.remove(file)
 	sandbox.NotReady = true
 	n.runs(sandbox)
-	equal(t, "irrelevant after DEL", n.sandbox(sandbox.ID).Irrelevant, true)
+	equal(t, "irrelevant after DEL", n.sandbox(sandbox.ID).IsIrrelevant, true)
 	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "restarting"))
 	_ = n.fails()
 	n.runtime.Fail("ListPodSandbox", nil)
-	equal(t, "irrelevant after an inspection that failed", n.sandbox(sandbox.ID).Irrelevant, true)
+	equal(t, "irrelevant after an inspection that failed", n.sandbox(sandbox.ID).IsIrrelevant, true)
 	n.NodeInspector = n.newInspector()
-	equal(t, "irrelevant to an agent that starts now", n.sandbox(sandbox.ID).Irrelevant, false)
+	equal(t, "irrelevant to an agent that starts now", n.sandbox(sandbox.ID).IsIrrelevant, false)
 }
 
 // An interface may be plugged into a pod that runs.
@@ -114,14 +114,14 @@ func TestASandboxThatIsGivenAWhereaboutsAddressLaterIsRelevantFromThenOn(t *test
 	sandbox := web("1a")
 	n.cached("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
 	n.runs(sandbox)
-	equal(t, "irrelevant at first", n.sandbox(sandbox.ID).Irrelevant, true)
+	equal(t, "irrelevant at first", n.sandbox(sandbox.ID).IsIrrelevant, true)
 	n.cached("wb", sandbox.ID, "net1", "/run/netns/a", "10.0.0.5/24")
 	s := n.sandbox(sandbox.ID)
-	equal(t, "irrelevant then", s.Irrelevant, false)
+	equal(t, "irrelevant then", s.IsIrrelevant, false)
 	equal(t, "addresses", len(s.Addresses), 1)
 	sandbox.NotReady = true
 	n.runs(sandbox)
-	equal(t, "irrelevant when it has stopped", n.sandbox(sandbox.ID).Irrelevant, false)
+	equal(t, "irrelevant when it has stopped", n.sandbox(sandbox.ID).IsIrrelevant, false)
 }
 
 func TestAnInspectionWithoutTheAgentsOwnSandboxFails(t *testing.T) {
@@ -219,7 +219,7 @@ func TestASandboxWhoseStatusIsNotToBeHadCostsOnlyItself(t *testing.T) {
 	equal(t, "the other's network", networkState(n.sandbox(well.ID).NetworkClosed), "closed")
 	b := n.sandbox(ill.ID)
 	equal(t, "its own", networkState(b.NetworkClosed), "open") // by its path
-	equal(t, "relevant", b.Irrelevant, false)
+	equal(t, "relevant", b.IsIrrelevant, false)
 	equal(t, "said", len(n.Unreadable()), 1)
 	calls := n.runtime.Calls("PodSandboxStatus")
 	for range 4 {

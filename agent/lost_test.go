@@ -28,7 +28,7 @@ func TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs(t *testing.T) {
 			sandbox, other := web("1a"), web("2b")
 			sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
 			n.runs(sandbox, other)
-			report := agent.Next(nil, n.inspect())
+			report := agent.NextReport(nil, n.inspect())
 			c.happens(n, &sandbox)
 			n.runs(other)
 			if c.restart {
@@ -36,7 +36,7 @@ func TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs(t *testing.T) {
 				n.Resume(stored(t, report), true)
 			}
 			for range 3 { // it stays so
-				report = agent.Next(report, n.inspect())
+				report = agent.NextReport(report, n.inspect())
 			}
 			equal(t, "it is", fate(report, sandbox.ID), c.want)
 		})
@@ -63,16 +63,16 @@ func TestASandboxThatLivesOnIsKeptWithItsAddressesUntilItsNetworkCloses(t *testi
 	sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
 	file := n.cached("wb", sandbox.ID, "net1", sandbox.NetNS, "10.0.0.5/24")
 	n.runs(sandbox, other)
-	report := agent.Next(nil, n.inspect())
+	report := agent.NextReport(nil, n.inspect())
 	n.runs(other)
-	report = agent.Next(report, n.inspect())
+	report = agent.NextReport(report, n.inspect())
 	equal(t, "by its cache", fate(report, sandbox.ID), "open")
 	n.remove(file)
-	report = agent.Next(report, n.inspect())
+	report = agent.NextReport(report, n.inspect())
 	equal(t, "by its namespace", fate(report, sandbox.ID), "open")
 	equal(t, "its address", report.Attachments[0].Addresses[0].IP, "10.0.0.5")
 	equal(t, "its pod", report.Attachments[0].UID, sandbox.UID)
 	n.remove(sandbox.NetNS)
-	report = agent.Next(report, n.inspect())
+	report = agent.NextReport(report, n.inspect())
 	equal(t, "in the end", fate(report, sandbox.ID), "gone")
 }

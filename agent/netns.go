@@ -10,19 +10,18 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri"
 )
 
-// netnsDirs are the folders of network namespaces in which a path shows whether the
-// namespace still exists. A missing path proves that only in a folder that is really the
-// node's: one in which the namespace of a sandbox that runs was found.
+// netnsDirs are the folders in which a path shows whether a network namespace exists. A missing path proves that
+// only in a folder that is really the node's: it holds the namespace of a running sandbox.
 type netnsDirs struct {
 	dirs     map[string]os.FileInfo // those of NetNSDirs that exist, by path
-	nodeDirs []os.FileInfo          // those that were found to be the node's
-	// mounts are those in which namespaces of sandboxes that run are mounts, plain those in which one is a
-	// file: there mounts of the node do not reach this process.
-	mounts, plain []os.FileInfo
+	nodeDirs []os.FileInfo          // those that are confirmed to be the node's
+	// mountDirs contain a mounted namespace of a running sandbox. plainDirs contain one as a plain file, so mounts
+	// of the node do not reach this process there.
+	mountDirs, plainDirs []os.FileInfo
 }
 
-// findNetNSDirs finds the folders that hold the namespace of a sandbox that runs. A folder
-// that once did stays the node's: were it unmounted, another would be in its place.
+// findNetNSDirs finds the folders that hold the namespace of a running sandbox. Such a folder stays the node's:
+// after an unmount another folder would be in its place.
 func (ni *NodeInspector) findNetNSDirs(listed []cri.Sandbox) *netnsDirs {
 	n := &netnsDirs{dirs: map[string]os.FileInfo{}, nodeDirs: ni.nodeDirs}
 	for _, dir := range ni.NetNSDirs {
@@ -45,35 +44,36 @@ func (ni *NodeInspector) findNetNSDirs(listed []cri.Sandbox) *netnsDirs {
 			n.nodeDirs = append(n.nodeDirs, dir)
 		}
 		if isNamespace(path) {
-			n.mounts = append(n.mounts, dir)
+			n.mountDirs = append(n.mountDirs, dir)
 		} else {
-			n.plain = append(n.plain, dir)
+			n.plainDirs = append(n.plainDirs, dir)
 		}
 	}
-	// A folder without the namespace of a sandbox that runs proves nothing.
+	// A folder that lacks the namespace of a running sandbox proves nothing.
 	n.nodeDirs = slices.DeleteFunc(slices.Clone(n.nodeDirs), func(f os.FileInfo) bool { return contains(incomplete, f) })
 	ni.nodeDirs = n.nodeDirs
 	return n
 }
 
-// isNodeDir reports whether a folder was found to be the node's, by whatever name:
-// /var/run/netns is /run/netns on most nodes.
+// isNodeDir reports whether a folder is confirmed to be the node's under any name. /var/run/netns is /run/netns on
+// most nodes.
 func (n *netnsDirs) isNodeDir(dir os.FileInfo) bool { return contains(n.nodeDirs, dir) }
 
 func contains(dirs []os.FileInfo, dir os.FileInfo) bool {
 	return slices.ContainsFunc(dirs, func(d os.FileInfo) bool { return os.SameFile(d, dir) })
 }
 
-// isLeftover reports whether a path is the file of a namespace that was unmounted: a plain file, where
-// those of all sandboxes that run are mounts, and mounts that the node makes reach this process.
+// isLeftover reports whether a path is the file of an unmounted namespace. It is a plain file, all running
+// sandboxes have mounts in its folder, and new mounts of the node reach this process.
 func (n *netnsDirs) isLeftover(path string, dir os.FileInfo) bool {
-	return n.isNodeDir(dir) && contains(n.mounts, dir) && !contains(n.plain, dir) && !isNamespace(path) && seesMounts(filepath.Dir(path))
+	return n.isNodeDir(dir) && contains(n.mountDirs, dir) && !contains(n.plainDirs, dir) &&
+		!isNamespace(path) && receivesMounts(filepath.Dir(path))
 }
 
-// closed reports whether the namespaces at these paths are all gone (true), one of
-// them exists (false), or neither is known (nil). The file of one that was unmounted is gone only for a sandbox
-// that the runtime lists: one that lost its state, and its mounts, may have left it running.
-func (n *netnsDirs) closed(paths []string, listed bool) *bool {
+// networkClosed reports whether all namespaces at these paths are gone (true), one exists (false), or neither is
+// known (nil). The file of an unmounted namespace is gone only for a listed sandbox. A runtime that lost its state
+// and its mounts may have an unlisted sandbox that still runs.
+func (n *netnsDirs) networkClosed(paths []string, listed bool) *bool {
 	if len(paths) == 0 {
 		return nil
 	}

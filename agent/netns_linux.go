@@ -7,14 +7,14 @@ import (
 	"syscall"
 )
 
-// File systems of which a network namespace is a file (linux, include/uapi/linux/magic.h). Before 3.19 it was proc's.
+// File systems of namespace files (include/uapi/linux/magic.h). Before Linux 3.19 they were files of proc.
 const (
 	nsfsMagic = 0x6e736673
 	procMagic = 0x9fa0
 )
 
-// isNamespace reports whether a file is a namespace, and not the plain file on which one was mounted. It is
-// taken for one where that cannot be found out.
+// isNamespace reports whether a file is a namespace, as opposed to the plain file below its mount. It returns true
+// if that cannot be found out.
 func isNamespace(path string) bool {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(path, &fs); err != nil {
@@ -23,9 +23,9 @@ func isNamespace(path string) bool {
 	return int64(fs.Type) == nsfsMagic || int64(fs.Type) == procMagic
 }
 
-// seesMounts reports whether what is mounted in a folder of the node from now on is mounted for this process,
-// too: the mount that has the folder is shared or a slave (proc_pid_mountinfo(5), optional fields).
-func seesMounts(dir string) bool {
+// receivesMounts reports whether future mounts of the node in a folder reach this process. The mount of that folder
+// must be shared or a slave (proc_pid_mountinfo(5), optional fields).
+func receivesMounts(dir string) bool {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return false

@@ -2,7 +2,7 @@
 
 package agent
 
-// isNamespace takes every file for a namespace: the agent itself runs on Linux alone.
+// isNamespace returns true. The agent runs on Linux only.
 func isNamespace(string) bool { return true }
 
 func seesMounts(string) bool { return false }

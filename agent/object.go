@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// newClient is a client for requests of whole objects in JSON. client-go's typed clients bring
-// every kind that Kubernetes has into memory.
+// newClient returns a client for whole objects in JSON. client-go's typed clients load every kind of Kubernetes
+// into memory.
 func newClient(config *rest.Config) (rest.Interface, error) {
 	config = metadata.ConfigFor(config)
 	config.Timeout = 10 * time.Second
@@ -27,14 +27,14 @@ func newClient(config *rest.Config) (rest.Interface, error) {
 	return client, nil
 }
 
-// object is one object of the API server's, as this agent knows it.
+// object is one object at the API server, as this agent knows it.
 type object[T any] struct {
 	client           rest.Interface
 	path, kind, name string
-	verb             string // of a write, for errors
+	verb             string // verb of a write, for errors
 
-	meta   metav1.ObjectMeta // as last answered; no ResourceVersion: the object is not there
-	newest objectVersion     // that was answered. An object that is created again must still be newer.
+	meta        metav1.ObjectMeta // as last answered; without a ResourceVersion the object does not exist
+	lastVersion objectVersion     // last answered version, also of a deleted object
 }
 
 // get reads the object.
@@ -46,8 +46,7 @@ func (o *object[T]) get(ctx context.Context) (*T, error) {
 	return stored, nil
 }
 
-// put creates the object, or replaces it in the version that was last answered. The API server refuses fields that
-// it does not know.
+// put creates the object, or replaces the last answered version. The API server refuses unknown fields.
 func (o *object[T]) put(ctx context.Context, content *T) (*T, error) {
 	body, err := json.Marshal(content)
 	if err != nil {
@@ -60,8 +59,8 @@ func (o *object[T]) put(ctx context.Context, content *T) (*T, error) {
 	return o.do(ctx, request.Param("fieldValidation", metav1.FieldValidationStrict).Body(body))
 }
 
-// do makes a request and returns the object that was answered. Of one that cannot be decoded only the metadata is
-// there: someone, or a newer agent, wrote what this one does not understand.
+// do sends a request and returns the object in the answer. If the object cannot be decoded, it returns only the
+// metadata: somebody else or a newer agent wrote the rest.
 func (o *object[T]) do(ctx context.Context, r *rest.Request) (*T, error) {
 	result := r.Do(ctx)
 	if err := result.Error(); err != nil { // Raw would lose the server's message
@@ -73,7 +72,7 @@ func (o *object[T]) do(ctx context.Context, r *rest.Request) (*T, error) {
 	}
 	var head metav1.PartialObjectMetadata
 	if err := json.Unmarshal(text, &head); err != nil {
-		return nil, fmt.Errorf("the answer cannot be read: %w", err)
+		return nil, fmt.Errorf("decode the answer: %w", err)
 	}
 	o.meta = head.ObjectMeta
 	stored := new(T)
@@ -87,12 +86,14 @@ func (o *object[T]) do(ctx context.Context, r *rest.Request) (*T, error) {
 	return stored, json.Unmarshal(text, stored)
 }
 
-// writeTries limits the attempts of one write, of which each but the first follows a conflict.
+// writeTries limits the tries of one write. Each try after the first follows a conflict.
 const writeTries = 3
 
-// write puts an object with this metadata, which is what others may have set, until it meets no conflict. After each
-// answer it calls check, with whether the object was only read.
-func (o *object[T]) write(ctx context.Context, content func(metav1.ObjectMeta) *T, check func(stored *T, read bool) error) (*T, error) {
+// write puts content until there is no conflict. content receives the metadata to keep, which others may have set.
+// check is called after each answer; read is true if the object was read and not written.
+func (o *object[T]) write(
+	ctx context.Context, content func(metav1.ObjectMeta) *T, check func(stored *T, read bool) error,
+) (*T, error) {
 	for try := 1; ; try++ {
 		stored, err := o.put(ctx, content(metav1.ObjectMeta{
 			Name: o.name, ResourceVersion: o.meta.ResourceVersion, Labels: o.meta.Labels, Annotations: o.meta.Annotations,
@@ -108,15 +109,14 @@ func (o *object[T]) write(ctx context.Context, content func(metav1.ObjectMeta) *
 				return nil, err
 			}
 		case apierrors.IsNotFound(err) && o.meta.ResourceVersion != "":
-			o.meta.ResourceVersion = "" // someone deleted it, or a restore did: the answer to a new one shows which
+			o.meta.ResourceVersion = "" // deleted, or lost in a restore: the answer to a new object shows which
 		default:
 			return nil, fmt.Errorf("%s %s %s: %w", o.verb, o.kind, o.name, err)
 		}
 	}
 }
 
-// reread reads the object that is not what was written last, by someone's hand or by a restore; nil if it is not
-// there.
+// reread reads the object after it changed unexpectedly. It returns nil if the object does not exist.
 func (o *object[T]) reread(ctx context.Context, check func(stored *T, read bool) error) (*T, error) {
 	stored, err := o.get(ctx)
 	if apierrors.IsNotFound(err) {
@@ -129,14 +129,13 @@ func (o *object[T]) reread(ctx context.Context, check func(stored *T, read bool)
 	return stored, check(stored, true)
 }
 
-// objectVersion is a version of an object, and when the API server wrote it.
+// objectVersion is a version of an object and the time when the API server wrote it.
 type objectVersion struct {
 	resourceVersion string
 	writtenAt       time.Time
 }
 
-// versionOf returns the version of an object as it was answered. Its time is that of the
-// newest write by anybody.
+// versionOf returns the version of an answered object. Its time is that of the newest write by anybody.
 func versionOf(m metav1.ObjectMeta) objectVersion {
 	newest := objectVersion{resourceVersion: m.ResourceVersion}
 	for _, f := range m.ManagedFields {
@@ -147,39 +146,41 @@ func versionOf(m metav1.ObjectMeta) objectVersion {
 	return newest
 }
 
-// maxClockSkew is by how much the clocks of two API servers may differ: the answer to a
-// write may be lost, and that of the next come from the other one.
+// maxClockSkew is how much the clocks of two API servers may differ. The answer to one write may be lost, and the
+// next answer may come from the other server.
 const maxClockSkew = 10 * time.Second
 
-// advance moves the newest version on to what was answered, and returns the version before it. sign says how it
-// shows that etcd was restored, "" if it does not: the resourceVersion ran backwards, or the last write of an object
-// that was read is of an earlier time, where a restore has moved the versions on.
-func (o *object[T]) advance(read bool) (before objectVersion, sign string) {
-	before, o.newest = o.newest, versionOf(o.meta)
-	switch now := o.newest; {
+// advance records the answered version and returns the version before. reason says why etcd must have been
+// restored, "" if not. Either the resourceVersion ran backwards, or the last write of an object that was read is
+// older than known.
+func (o *object[T]) advance(read bool) (before objectVersion, reason string) {
+	before, o.lastVersion = o.lastVersion, versionOf(o.meta)
+	switch now := o.lastVersion; {
 	case before.resourceVersion == "":
-	case older(now.resourceVersion, before.resourceVersion):
-		sign = fmt.Sprintf("%s %s is at resourceVersion %s after %s", o.kind, o.name, now.resourceVersion, before.resourceVersion)
+	case isOlder(now.resourceVersion, before.resourceVersion):
+		reason = fmt.Sprintf("%s %s is at resourceVersion %s after %s",
+			o.kind, o.name, now.resourceVersion, before.resourceVersion)
 	case read && !now.writtenAt.IsZero() && now.writtenAt.Before(before.writtenAt.Add(-maxClockSkew)):
-		sign = fmt.Sprintf("%s %s was last written at %s after it was written at %s", o.kind, o.name,
+		reason = fmt.Sprintf("%s %s was last written at %s after it was written at %s", o.kind, o.name,
 			now.writtenAt.UTC().Format(time.RFC3339), before.writtenAt.UTC().Format(time.RFC3339))
 	}
-	return before, sign
+	return before, reason
 }
 
-// lostAfter returns when the newest write was made, if that was after t and the write is lost. Else, and where that
-// cannot be found out, it returns t.
-func (o *object[T]) lostAfter(ctx context.Context, t time.Time) time.Time {
-	if !o.newest.writtenAt.After(t) {
+// lostWriteTime returns when the last known write was made, if that was after t and the write is lost. Otherwise,
+// or if that is unknown, it returns t.
+func (o *object[T]) lostWriteTime(ctx context.Context, t time.Time) time.Time {
+	if !o.lastVersion.writtenAt.After(t) {
 		return t
 	}
-	if _, err := o.get(ctx); apierrors.IsNotFound(err) || err == nil && older(o.meta.ResourceVersion, o.newest.resourceVersion) {
-		return o.newest.writtenAt
+	_, err := o.get(ctx)
+	if apierrors.IsNotFound(err) || err == nil && isOlder(o.meta.ResourceVersion, o.lastVersion.resourceVersion) {
+		return o.lastVersion.writtenAt
 	}
 	return t
 }
 
-func older(version, than string) bool {
+func isOlder(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order < 0
 }

@@ -13,19 +13,18 @@ import (
 )
 
 const (
-	// goneFor is how long an id stays among the gone ones, and goneMax how many
-	// of them there are: longer than a reconciler is away, and bounded.
-	goneFor = 24 * time.Hour
-	maxGone = 500
-	// maxAttachments bounds what lost DELs leave in the caches. Beyond it the
-	// oldest are left out that are evidence of nothing but the node.
+	// goneRetention is how long an id stays in Gone, and maxGone the most ids there. Both exceed an outage of a
+	// reconciler.
+	goneRetention = 24 * time.Hour
+	maxGone       = 500
+	// maxAttachments limits the attachments that lost DELs leave in the caches. Beyond it, the oldest that are no
+	// evidence are dropped.
 	maxAttachments = 1000
 )
 
-// Next returns the report that follows from an inspection and the report before (nil if
-// there is none), which may be one of an earlier agent on this machine, and is that
-// same report where nothing in it changes.
-func Next(before *v1alpha1.SandboxReport, inspection *Inspection) *v1alpha1.SandboxReport {
+// NextReport returns the report that follows before (nil for none) after an inspection. If nothing changed, it
+// returns before. The report before may be from an earlier agent on this machine.
+func NextReport(before *v1alpha1.SandboxReport, inspection *Inspection) *v1alpha1.SandboxReport {
 	if before == nil {
 		before = &v1alpha1.SandboxReport{}
 	}
@@ -39,17 +38,19 @@ func Next(before *v1alpha1.SandboxReport, inspection *Inspection) *v1alpha1.Sand
 		Gone:       goneIDs(before, inspection),
 	}
 	for i := range inspection.Sandboxes {
-		if s := &inspection.Sandboxes[i]; !s.Irrelevant {
+		if s := &inspection.Sandboxes[i]; !s.IsIrrelevant {
 			next.Sandboxes = append(next.Sandboxes, s.Sandbox)
 		}
 	}
-	next.Attachments = dropOldest(inspection.Attachments, next.ObservedAt.Time)
+	next.Attachments = dropOldestAttachments(inspection.Attachments, next.ObservedAt.Time)
 	next.Summary = summarize(next)
 	if sameContent(before, next) && !(&podstate.Report{SandboxReport: before}).NeedsRewrite(next.ObservedAt.Time) {
 		return before
 	}
-	// Only a report that is written anyway is cleared of what is long gone.
-	next.Gone = slices.DeleteFunc(next.Gone, func(g v1alpha1.Gone) bool { return inspection.At.Sub(g.Since.Time) > goneFor })
+	// Expiry of gone ids alone is no reason to write a report.
+	next.Gone = slices.DeleteFunc(next.Gone, func(g v1alpha1.Gone) bool {
+		return inspection.At.Sub(g.Since.Time) > goneRetention
+	})
 	if over := len(next.Gone) - maxGone; over > 0 {
 		slices.SortStableFunc(next.Gone, func(a, b v1alpha1.Gone) int { return a.Since.Compare(b.Since.Time) })
 		next.Gone = slices.Delete(next.Gone, 0, over)
@@ -58,35 +59,34 @@ func Next(before *v1alpha1.SandboxReport, inspection *Inspection) *v1alpha1.Sand
 	return next
 }
 
-// goneIDs are the ids that were listed or attached and are in the inspection no more, with
-// those that were gone before. A sandbox whose network was not known to be closed
-// is gone only where that is known now: a runtime that lost its state, and caches
-// that were emptied, do not end what runs. An attachment whose network was never
-// known to be closed is not gone: it only cannot be seen any more.
+// goneIDs returns the ids that ended since the report before, and those that were gone in it. A sandbox ends when
+// its network is known to be closed, or by a reboot. A runtime that lost its state, or emptied caches, end nothing.
+// An attachment whose network state was never known is not gone, only invisible.
 func goneIDs(before *v1alpha1.SandboxReport, inspection *Inspection) []v1alpha1.Gone {
-	seen := make(map[string]bool, len(inspection.Sandboxes)+len(inspection.Attachments))
+	inspected := make(map[string]bool, len(inspection.Sandboxes)+len(inspection.Attachments))
 	for i := range inspection.Sandboxes {
-		seen[inspection.Sandboxes[i].ID] = true
+		inspected[inspection.Sandboxes[i].ID] = true
 	}
 	for i := range inspection.Attachments {
-		seen[inspection.Attachments[i].ID] = true
+		inspected[inspection.Attachments[i].ID] = true
 	}
-	rebooted := before.BootID != "" && inspection.BootID != "" && before.BootID != inspection.BootID && before.Machine.Same(inspection.Machine)
+	rebooted := before.BootID != "" && inspection.BootID != "" && before.BootID != inspection.BootID &&
+		before.Machine.Same(inspection.Machine)
 	var all []v1alpha1.Gone
 	add := func(g v1alpha1.Gone) {
-		if !seen[g.ID] {
-			seen[g.ID] = true
+		if !inspected[g.ID] {
+			inspected[g.ID] = true
 			all = append(all, g)
 		}
 	}
 	for i := range before.Sandboxes {
 		s := &before.Sandboxes[i]
-		if podstate.IsClosed(s.NetworkClosed) || rebooted || inspection.Closed[s.ID] {
+		if podstate.IsClosed(s.NetworkClosed) || rebooted || inspection.NamespaceGone[s.ID] {
 			add(v1alpha1.Gone{ID: s.ID, UID: s.UID, Since: apiTime(inspection.At)})
 		}
 	}
 	for i := range before.Attachments {
-		if a := &before.Attachments[i]; podstate.IsClosed(a.NetworkClosed) || rebooted || inspection.Closed[a.ID] {
+		if a := &before.Attachments[i]; podstate.IsClosed(a.NetworkClosed) || rebooted || inspection.NamespaceGone[a.ID] {
 			add(v1alpha1.Gone{ID: a.ID, UID: a.UID, Since: apiTime(inspection.At)})
 		}
 	}
@@ -97,34 +97,34 @@ func goneIDs(before *v1alpha1.SandboxReport, inspection *Inspection) []v1alpha1.
 	return all
 }
 
-// dropOldest leaves out the oldest attachments that are no evidence, where there are
-// too many: what is known to be closed, and what nothing is known of for long.
-func dropOldest(attachments []v1alpha1.Attachment, observed time.Time) []v1alpha1.Attachment {
+// dropOldestAttachments drops the oldest attachments that are no evidence if there are too many: first those that
+// are closed, then those whose state has been unknown for long.
+func dropOldestAttachments(attachments []v1alpha1.Attachment, observed time.Time) []v1alpha1.Attachment {
 	over := len(attachments) - maxAttachments
 	if over <= 0 {
 		return attachments
 	}
-	seen := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(observed)}}
+	report := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(observed)}}
 	var idle []v1alpha1.Attachment
 	for _, a := range attachments {
-		if !seen.IsEvidence(&a, observed) {
+		if !report.IsEvidence(&a, observed) {
 			idle = append(idle, a)
 		}
 	}
-	first := func(a v1alpha1.Attachment) int {
+	rank := func(a v1alpha1.Attachment) int {
 		if podstate.IsClosed(a.NetworkClosed) {
 			return 0
 		}
 		return 1
 	}
 	slices.SortStableFunc(idle, func(a, b v1alpha1.Attachment) int {
-		return cmp.Or(cmp.Compare(first(a), first(b)), a.Since.Compare(b.Since.Time))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Since.Compare(b.Since.Time))
 	})
-	out := map[string]bool{}
+	isDropped := map[string]bool{}
 	for _, a := range idle[:min(over, len(idle))] {
-		out[a.ID] = true
+		isDropped[a.ID] = true
 	}
-	return slices.DeleteFunc(slices.Clone(attachments), func(a v1alpha1.Attachment) bool { return out[a.ID] })
+	return slices.DeleteFunc(slices.Clone(attachments), func(a v1alpha1.Attachment) bool { return isDropped[a.ID] })
 }
 
 func summarize(r *v1alpha1.SandboxReport) v1alpha1.Summary {
@@ -137,8 +137,7 @@ func summarize(r *v1alpha1.SandboxReport) v1alpha1.Summary {
 	return s
 }
 
-// sameContent reports whether two reports say the same, whoever keeps them and whenever it
-// was observed.
+// sameContent reports whether two reports are equal apart from metadata and observedAt.
 func sameContent(a, b *v1alpha1.SandboxReport) bool {
 	x := *a
 	x.TypeMeta, x.ObjectMeta, x.ObservedAt = b.TypeMeta, b.ObjectMeta, b.ObservedAt

@@ -33,7 +33,7 @@ func TestNoIDIsLostSilently(t *testing.T) {
 				case 2:
 					parts = append(parts, sandbox(name))
 				case 3:
-					parts = append(parts, agent.ListedSandbox{Sandbox: sandbox(name), Irrelevant: true})
+					parts = append(parts, agent.ListedSandbox{Sandbox: sandbox(name), IsIrrelevant: true})
 				case 4:
 					parts = append(parts, hook(name, &yes))
 				case 5:

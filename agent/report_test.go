@@ -50,12 +50,12 @@ func inspected(d time.Duration, parts ...any) *agent.Inspection {
 // there no more are known to be closed.
 func ended(before *v1alpha1.SandboxReport, l *agent.Inspection) *v1alpha1.SandboxReport {
 	if before != nil {
-		l.Closed = map[string]bool{}
+		l.NamespaceGone = map[string]bool{}
 		for _, s := range before.Sandboxes {
-			l.Closed[s.ID] = true
+			l.NamespaceGone[s.ID] = true
 		}
 	}
-	return agent.Next(before, l)
+	return agent.NextReport(before, l)
 }
 
 // stored is a report as an agent that starts reads it from the API server.
@@ -83,7 +83,7 @@ func goneIDs(r *v1alpha1.SandboxReport) string {
 func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
 	stopped := sandbox("b")
 	stopped.State = v1alpha1.SandboxNotReady
-	r := ended(nil, inspected(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, stopped, hook("c", &yes)))
+	r := ended(nil, inspected(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, stopped, hook("c", &yes)))
 	equal(t, "kind", r.TypeMeta, metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"})
 	equal(t, "boot id", r.BootID, "boot-1")
 	equal(t, "runtime", r.Runtime, v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"})
@@ -95,7 +95,7 @@ func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
 }
 
 func TestAnInspectionThatChangesNothingGivesTheSameReport(t *testing.T) {
-	parts := []any{sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, hook("c", nil), hook("d", &no)}
+	parts := []any{sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, hook("c", nil), hook("d", &no)}
 	for name, before := range map[string]*v1alpha1.SandboxReport{
 		"of nothing":    ended(nil, inspected(0)),
 		"of sandboxes":  ended(nil, inspected(0, parts...)),
@@ -126,8 +126,8 @@ func TestEachChangeGivesANewReport(t *testing.T) {
 		"a sandbox more": func(l *agent.Inspection) {
 			l.Sandboxes = append(l.Sandboxes, agent.ListedSandbox{Sandbox: sandbox("z")})
 		},
-		"a sandbox that is relevant now": func(l *agent.Inspection) { l.Sandboxes[1].Irrelevant = false },
-		"one that is irrelevant now":     func(l *agent.Inspection) { l.Sandboxes[0].Irrelevant = true },
+		"a sandbox that is relevant now": func(l *agent.Inspection) { l.Sandboxes[1].IsIrrelevant = false },
+		"one that is irrelevant now":     func(l *agent.Inspection) { l.Sandboxes[0].IsIrrelevant = true },
 		"its state":                      func(l *agent.Inspection) { l.Sandboxes[0].State = v1alpha1.SandboxNotReady },
 		"its network":                    func(l *agent.Inspection) { l.Sandboxes[0].NetworkClosed = &no },
 		"an address":                     func(l *agent.Inspection) { l.Sandboxes[0].Addresses[0].IP = "10.0.0.6" },
@@ -137,7 +137,7 @@ func TestEachChangeGivesANewReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := func() *agent.Inspection {
-				return inspected(time.Minute, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), Irrelevant: true}, hook("c", &no))
+				return inspected(time.Minute, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, hook("c", &no))
 			}
 			first := now()
 			first.Sandboxes = append(first.Sandboxes, agent.ListedSandbox{Sandbox: sandbox("x")})
@@ -180,7 +180,7 @@ func TestOnlyAnotherBootOfTheSameMachineEndsWhatIsNotKnownToBeClosed(t *testing.
 	} {
 		first, second := inspected(0, sandbox("a"), hook("b", nil)), inspected(time.Minute)
 		first.Machine, second.Identity = c.before, c.now
-		equal(t, says, goneIDs(agent.Next(agent.Next(nil, first), second)), c.want)
+		equal(t, says, goneIDs(agent.NextReport(agent.NextReport(nil, first), second)), c.want)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestNoReportAndNoLineOfALogHasWhatIsSecretOfTheNode(t *testing.T) {
 				n.entry(sandbox.ID, "wb", "net1", config, path, "10.0.0.5/24")
 				n.file(filepath.Join(n.cni, "multus", sandbox.ID), fmt.Sprintf(`[{"Conf":{"name":"hUsH"},"Bytes":%s}]`, jsonOf(t, []byte(config))))
 				n.file(filepath.Join(n.cni, "multus", "results", "wb-"+sandbox.ID+"-net2"), `{"kind":"cniCacheV1","config":"hUsH!"`)
-				report := agent.Next(nil, n.inspect())
+				report := agent.NextReport(nil, n.inspect())
 				said := jsonOf(t, report)
 				for _, err := range n.Caches.Unreadable() {
 					said += "\n" + err.Error()

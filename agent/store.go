@@ -19,36 +19,34 @@ import (
 )
 
 const (
-	// leaseSeconds is for how long a renewal confirms the report.
+	// leaseSeconds is how long a renewal confirms the report.
 	leaseSeconds = 60
-	// restoreNoteFor is for how long the report has the note of a restore: longer than
-	// a reconciler is away. After that a restore has long been settled, and a note that
-	// stays would be news to each reconciler that starts.
-	restoreNoteFor = 24 * time.Hour
+	// restoreNoteRetention is how long a report carries the note of a restore, longer than an outage of a
+	// reconciler. A note that stayed would be new to each reconciler that starts.
+	restoreNoteRetention = 24 * time.Hour
 )
 
-// RestoreError says that an answer showed that etcd was restored since this agent wrote
-// last. What it had written may be lost, and must be rewritten.
-type RestoreError struct{ Sign string }
+// RestoreError means that an answer showed a restore of etcd since the agent's last write. That write may be lost
+// and must be repeated.
+type RestoreError struct{ Reason string }
 
-func (e *RestoreError) Error() string { return "etcd was restored: " + e.Sign }
+func (e *RestoreError) Error() string { return "etcd was restored: " + e.Reason }
 
-// APIStore keeps the node's report and Lease at the API server. It is for one
-// goroutine.
+// APIStore keeps the node's report and Lease at the API server. It is not safe for concurrent use.
 type APIStore struct {
-	// Now is the node's clock; time.Now where it is nil. It is in the Lease's renewTime,
-	// on which nothing relies.
+	// Now returns the time of the node's clock, for the Lease's renewTime; no rule reads it. The default is
+	// time.Now.
 	Now func() time.Time
 
 	node, namespace string
 
 	report      object[v1alpha1.SandboxReport]
 	lease       object[coordinationv1.Lease]
-	hash        string // of the report as it was last written
-	restoreNote string // the annotation's value once etcd was restored, "" for none
+	hash        string // hash of the last written report
+	restoreNote string // value of the annotation after a restore, "" for none
 }
 
-// NewAPIStore makes the store of a node's report; namespace is that of the Lease.
+// NewAPIStore returns the store of a node's report. namespace is that of the Lease.
 func NewAPIStore(config *rest.Config, node, namespace string) (*APIStore, error) {
 	client, err := newClient(config)
 	if err != nil {
@@ -56,8 +54,10 @@ func NewAPIStore(config *rest.Config, node, namespace string) (*APIStore, error)
 	}
 	return &APIStore{
 		node: node, namespace: namespace,
-		report: object[v1alpha1.SandboxReport]{client: client, path: reportsPath, kind: "SandboxReport", name: node, verb: "write"},
-		lease:  object[coordinationv1.Lease]{client: client, path: leasesPath + namespace + "/leases", kind: "Lease", name: node, verb: "renew"},
+		report: object[v1alpha1.SandboxReport]{client: client, path: reportsPath, kind: "SandboxReport", name: node,
+			verb: "write"},
+		lease: object[coordinationv1.Lease]{client: client, path: leasesPath + namespace + "/leases", kind: "Lease",
+			name: node, verb: "renew"},
 	}, nil
 }
 
@@ -67,7 +67,7 @@ const (
 	nodesPath   = "/api/v1/nodes"
 )
 
-// NodeIdentity reads from a Node object which machine it is.
+// NodeIdentity reads the Identity in a Node object.
 func NodeIdentity(ctx context.Context, config *rest.Config, node string) (Identity, error) {
 	client, err := newClient(config)
 	if err != nil {
@@ -78,11 +78,12 @@ func NodeIdentity(ctx context.Context, config *rest.Config, node string) (Identi
 		return Identity{}, err
 	}
 	info := n.Status.NodeInfo
-	return Identity{BootID: info.BootID, Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID}}, nil
+	machine := v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID}
+	return Identity{BootID: info.BootID, Machine: machine}, nil
 }
 
-// Load reads the report that an earlier agent on this node left; nil if there is
-// none. It must be called before anything is written.
+// Load returns the report of an earlier agent on this node, nil if there is none. It must be called before the
+// first write.
 func (a *APIStore) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	report, err := a.report.reread(ctx, func(*v1alpha1.SandboxReport, bool) error { return nil })
 	if err != nil {
@@ -92,7 +93,7 @@ func (a *APIStore) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.report.newest, a.lease.newest = versionOf(a.report.meta), versionOf(a.lease.meta)
+	a.report.lastVersion, a.lease.lastVersion = versionOf(a.report.meta), versionOf(a.lease.meta)
 	if report != nil {
 		if seen := podstate.ReadReport(report, lease).RestoreDetectedAt; !seen.IsZero() {
 			a.restoreNote = seen.UTC().Format(time.RFC3339)
@@ -101,21 +102,22 @@ func (a *APIStore) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	return report, nil
 }
 
-// checkHolder returns an error if a Lease is not one that agents write. Any program may
-// have a Lease by the name of a node in this namespace.
+// checkHolder returns an error if the Lease belongs to another program. Any program may have a Lease with a node's
+// name in this namespace.
 func (a *APIStore) checkHolder(lease *coordinationv1.Lease) error {
 	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
 	if _, ours := lease.Annotations[v1alpha1.HashAnnotation]; ours || holder == "" || holder == a.node {
 		return nil
 	}
-	return fmt.Errorf("the Lease %s in namespace %s is held by %q, another program's: run the agents in a namespace of their own (--lease-namespace)", a.node, a.namespace, holder)
+	return fmt.Errorf("another program holds Lease %s/%s, %q: "+
+		"run the agents in a namespace of their own (--lease-namespace)",
+		a.namespace, a.node, holder)
 }
 
-// Publish writes the report and then the Lease that confirms it. A
-// RestoreError means that the report must be recreated and published again. Where the API
-// server does not store all of the report, no Lease confirms what it stores.
+// Publish writes the report, then the Lease that confirms it. After a RestoreError the caller must make a new
+// report and publish again. If the API server does not store the whole report, no Lease confirms it.
 func (a *APIStore) Publish(ctx context.Context, report *v1alpha1.SandboxReport) error {
-	if a.RestoreNoteExpired() {
+	if a.IsRestoreNoteExpired() {
 		a.restoreNote = ""
 	}
 	stored, err := a.report.write(ctx, func(m metav1.ObjectMeta) *v1alpha1.SandboxReport {
@@ -125,22 +127,22 @@ func (a *APIStore) Publish(ctx context.Context, report *v1alpha1.SandboxReport) 
 		return &out
 	}, a.checkReport(ctx))
 	if apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field") {
-		return fmt.Errorf("%w: the CustomResourceDefinition sandboxreports.ip-reconcile.dev is older than this agent (Helm never upgrades one); "+
-			"apply the one of this version (kubectl apply --server-side --force-conflicts -f deploy/crds, or the crds folder of the chart)", err)
+		return fmt.Errorf("%w: the CustomResourceDefinition sandboxreports.ip-reconcile.dev is older than this agent: "+
+			"apply it with kubectl apply --server-side --force-conflicts -f deploy/crds (or the chart's crds)", err)
 	}
 	if err != nil {
 		return err
 	}
 	hash := podstate.Hash(report)
 	if podstate.Hash(stored) != hash {
-		return fmt.Errorf("the API server stored SandboxReport %s otherwise than it was written: nothing can confirm it", a.node)
+		return fmt.Errorf("the API server stored a changed SandboxReport %s, which no Lease confirms", a.node)
 	}
 	a.hash = hash
 	return a.Renew(ctx)
 }
 
-// Renew renews the Lease, so that it confirms the report as it was last
-// written. A RestoreError means that the report must be recreated and published.
+// Renew renews the Lease, which confirms the last written report. After a RestoreError the caller must make and
+// publish a new report.
 func (a *APIStore) Renew(ctx context.Context) error {
 	_, err := a.lease.write(ctx, func(m metav1.ObjectMeta) *coordinationv1.Lease {
 		m.Annotations = a.annotations(m.Annotations)
@@ -148,64 +150,67 @@ func (a *APIStore) Renew(ctx context.Context) error {
 		return &coordinationv1.Lease{
 			TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: m,
 			Spec: coordinationv1.LeaseSpec{
-				HolderIdentity: &a.node, LeaseDurationSeconds: ptr.To[int32](leaseSeconds), RenewTime: ptr.To(metav1.NewMicroTime(now(a.Now))),
+				HolderIdentity: &a.node, LeaseDurationSeconds: ptr.To[int32](leaseSeconds),
+				RenewTime: ptr.To(metav1.NewMicroTime(now(a.Now))),
 			},
 		}
 	}, func(lease *coordinationv1.Lease, read bool) error {
 		if err := a.checkHolder(lease); err != nil {
 			return err
 		}
-		before, sign := a.lease.advance(read)
-		return a.noteRestore(ctx, before, sign, a.report.lostAfter)
+		before, reason := a.lease.advance(read)
+		return a.noteRestore(ctx, before, reason, a.report.lostWriteTime)
 	})
 	return err
 }
 
-// IsOwn reports whether a change of the report, to this resourceVersion ("" where it is not there any more), is one
-// that this agent wrote, or has read since.
+// IsOwn reports whether this agent wrote or has read the report's resourceVersion; "" means that the report was
+// deleted.
 func (a *APIStore) IsOwn(version string) bool {
-	return version != "" && (version == a.report.meta.ResourceVersion || older(version, a.report.meta.ResourceVersion))
+	return version != "" && (version == a.report.meta.ResourceVersion || isOlder(version, a.report.meta.ResourceVersion))
 }
 
 func (a *APIStore) checkReport(ctx context.Context) func(*v1alpha1.SandboxReport, bool) error {
 	return func(_ *v1alpha1.SandboxReport, read bool) error {
-		before, sign := a.report.advance(read)
-		return a.noteRestore(ctx, before, sign, a.lease.lostAfter)
+		before, reason := a.report.advance(read)
+		return a.noteRestore(ctx, before, reason, a.lease.lostWriteTime)
 	}
 }
 
-// noteRestore notes a restore, of which a write that was lost is the sign. It is dated to the
-// last of this agent's writes that was lost: the backup is older than any of those, and
-// whatever was written between the backup and the restore is lost, so that all reports
-// that are of that time or later were written since the restore. A write that is still
-// there may be of after it, as that of a report which just replaced one that the
-// backup has: to date the restore later than that would have it count as of before.
-func (a *APIStore) noteRestore(ctx context.Context, before objectVersion, sign string, otherLostAfter func(context.Context, time.Time) time.Time) error {
-	if sign == "" {
+// noteRestore records a restore of etcd if there is a reason, and returns a RestoreError. The note has the time of
+// the agent's last lost write. The backup is older than that write, and all later writes before the restore are
+// lost. So reports of that time or later were written after the restore.
+//
+// A write that still exists may have been made after the restore. A note with its time would declare reports of
+// other agents older than the restore.
+func (a *APIStore) noteRestore(
+	ctx context.Context, before objectVersion, reason string, otherLost func(context.Context, time.Time) time.Time,
+) error {
+	if reason == "" {
 		return nil
 	}
-	at := otherLostAfter(ctx, before.writtenAt)
+	at := otherLost(ctx, before.writtenAt)
 	if at.IsZero() {
 		at = now(a.Now)
 	}
-	// The same restore shows in both objects, and is noted once.
-	a.report.newest, a.lease.newest = objectVersion{}, objectVersion{}
+	// The same restore shows in both objects, and is recorded once.
+	a.report.lastVersion, a.lease.lastVersion = objectVersion{}, objectVersion{}
 	a.restoreNote = at.UTC().Format(time.RFC3339)
-	return &RestoreError{sign}
+	return &RestoreError{reason}
 }
 
-// RestoreNoteExpired reports whether the report still says that etcd was restored, and that was
-// a day ago: the next write leaves it out.
-func (a *APIStore) RestoreNoteExpired() bool {
-	noticed, err := time.Parse(time.RFC3339, a.restoreNote)
-	now := a.lease.newest.writtenAt
-	if a.report.newest.writtenAt.After(now) {
-		now = a.report.newest.writtenAt
+// IsRestoreNoteExpired reports whether the report has a note of a restore that is older than a day. The next write
+// drops the note.
+func (a *APIStore) IsRestoreNoteExpired() bool {
+	restoredAt, err := time.Parse(time.RFC3339, a.restoreNote)
+	now := a.lease.lastVersion.writtenAt
+	if a.report.lastVersion.writtenAt.After(now) {
+		now = a.report.lastVersion.writtenAt
 	}
-	return err == nil && now.Sub(noticed) > restoreNoteFor
+	return err == nil && now.Sub(restoredAt) > restoreNoteRetention
 }
 
-// annotations are those of the report or its Lease with what is to be said of a restore.
+// annotations returns the annotations to write: those to keep, and the note of a restore.
 func (a *APIStore) annotations(kept map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, kept)

@@ -117,14 +117,14 @@ func TestTheNoteOfARestoreIsLeftOutAfterADay(t *testing.T) {
 	noted := s.report().Annotations[v1alpha1.RestoreAnnotation]
 	s.clock = s.clock.Add(23 * time.Hour)
 	s.fine(a.Renew(t.Context()))
-	equal(t, "outdated after 23 hours", a.RestoreNoteExpired(), false)
+	equal(t, "outdated after 23 hours", a.IsRestoreNoteExpired(), false)
 	s.clock = s.clock.Add(time.Hour)
 	s.fine(a.Renew(t.Context()))
-	equal(t, "outdated after a day", a.RestoreNoteExpired(), true)
+	equal(t, "outdated after a day", a.IsRestoreNoteExpired(), true)
 	equal(t, "noted until it is written", s.report().Annotations[v1alpha1.RestoreAnnotation], noted)
 	s.fine(a.Publish(t.Context(), aReport("b")))
 	s.noRestoreNoted()
-	equal(t, "outdated", a.RestoreNoteExpired(), false)
+	equal(t, "outdated", a.IsRestoreNoteExpired(), false)
 	s.fine(s.api().Publish(t.Context(), aReport("b"))) // nor by an agent that starts then
 	s.noRestoreNoted()
 }

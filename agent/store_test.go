@@ -233,7 +233,7 @@ func aReport(ids ...string) *v1alpha1.SandboxReport {
 	for _, id := range ids {
 		parts = append(parts, sandbox(id))
 	}
-	return agent.Next(nil, inspected(0, parts...))
+	return agent.NextReport(nil, inspected(0, parts...))
 }
 
 func TestAReportAndALeaseThatConfirmsItAreWritten(t *testing.T) {

@@ -36,7 +36,7 @@ func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
 			sandbox := web("1a")
 			file := n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
 			n.runs(sandbox)
-			report := agent.Next(nil, n.inspect())
+			report := agent.NextReport(nil, n.inspect())
 			n.remove(file)
 			restart(n, report)
 			for range 2 {
@@ -116,11 +116,11 @@ func TestAnInspectionFailsWhereNoneOfThePodsIsInTheCaches(t *testing.T) {
 		says string // the error, "" for none
 		with func(n *aNode, sandboxes []critest.Sandbox)
 	}{
-		"none has an entry":                      {"none of the 2 sandboxes that run with a network of their own has an entry in", func(*aNode, []critest.Sandbox) {}},
+		"none has an entry":                      {"none of the 2 running sandboxes on a pod network has an entry in", func(*aNode, []critest.Sandbox) {}},
 		"one has":                                {"", func(n *aNode, b []critest.Sandbox) { n.cached("kindnet", b[0].ID, "eth0", "/x") }},
 		"none, but they are on the host network": {"", func(_ *aNode, b []critest.Sandbox) { b[0].HostNetwork, b[1].HostNetwork = true, true }},
 		"none, but they are not ready":           {"", func(_ *aNode, b []critest.Sandbox) { b[0].NotReady, b[1].NotReady = true, true }},
-		"Multus has none": {"none of the 2 sandboxes that Multus gave their networks has an entry in", func(n *aNode, b []critest.Sandbox) {
+		"Multus has none": {"none of the 2 running sandboxes of Multus has an entry in", func(n *aNode, b []critest.Sandbox) {
 			byMultus(n, b[0].ID)
 			byMultus(n, b[1].ID)
 		}},
@@ -129,7 +129,7 @@ func TestAnInspectionFailsWhereNoneOfThePodsIsInTheCaches(t *testing.T) {
 			byMultus(n, b[1].ID)
 			n.file(filepath.Join(n.cni, "multus", b[1].ID), "[]")
 		}},
-		"one is of Multus, which has none": {"none of the 1 sandboxes that Multus", func(n *aNode, b []critest.Sandbox) {
+		"one is of Multus, which has none": {"none of the 1 running sandboxes of Multus", func(n *aNode, b []critest.Sandbox) {
 			byMultus(n, b[0].ID)
 			n.cached("kindnet", b[1].ID, "eth0", "/x")
 		}},

@@ -15,7 +15,7 @@ func TestNoLeaseConfirmsAReportThatIsNotStoredInFull(t *testing.T) {
 		want           []string
 	}{
 		"an older CustomResourceDefinition": {refuses: "machine", want: []string{`unknown field "machine"`, "sandboxreports.ip-reconcile.dev", "deploy/crds"}},
-		"something that drops a field":      {drops: "machine", want: []string{"otherwise than it was written"}},
+		"something that drops a field":      {drops: "machine", want: []string{"stored a changed SandboxReport"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)

@@ -16,40 +16,39 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// watchTimeout is how long a watch of the report lasts, unless it is cut off.
+// watchTimeout is how long a watch lasts without an interruption.
 const watchTimeout = 30 * time.Minute
 
-// A Watcher follows the node's report. It is for one goroutine.
+// Watcher follows the node's report. It is not safe for concurrent use.
 type Watcher struct {
-	reconnected func()
-	node        string
-	reports     metadata.ResourceInterface
-	away        bool // the last watch was cut off, or failed
+	onReconnect   func()
+	node          string
+	reports       metadata.ResourceInterface
+	isInterrupted bool // the last watch failed or ended early
 }
 
-// NewWatcher makes a Watcher of the node's report. It calls reconnected when a watch
-// begins after one that was cut off, or that failed: the API server was away, for
-// however short a time.
-func NewWatcher(config *rest.Config, node string, reconnected func()) (*Watcher, error) {
+// NewWatcher returns a Watcher of the node's report. It calls onReconnect when a watch begins after one that failed
+// or ended early, because the API server was unreachable.
+func NewWatcher(config *rest.Config, node string, onReconnect func()) (*Watcher, error) {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up a client for %s: %w", config.Host, err)
 	}
-	return &Watcher{node: node, reports: client.Resource(v1alpha1.Resource()), reconnected: reconnected}, nil
+	return &Watcher{node: node, reports: client.Resource(v1alpha1.Resource()), onReconnect: onReconnect}, nil
 }
 
-// Watch calls changed with the resourceVersion of each change of the report, ""
-// for one that is not there, until the watch ends. It begins with what is there.
+// Watch calls changed with the resourceVersion of the report, and again for each change until the watch ends; ""
+// means that it does not exist.
 func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string)) error {
 	only := fields.OneTermEqualSelector(metav1.ObjectNameField, w.node).String()
-	wasAway := w.away
-	w.away = true // until a watch has lasted as long as it was asked to
+	wasInterrupted := w.isInterrupted
+	w.isInterrupted = true // until this watch has lasted its full time
 	list, err := w.reports.List(ctx, metav1.ListOptions{FieldSelector: only})
 	if err != nil {
 		return fmt.Errorf("list SandboxReport %s: %w", w.node, err)
 	}
-	if wasAway {
-		w.reconnected()
+	if wasInterrupted {
+		w.onReconnect()
 	}
 	if len(list.Items) == 0 {
 		changed("")
@@ -57,12 +56,12 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 	for i := range list.Items {
 		changed(list.Items[i].ResourceVersion)
 	}
-	began := time.Now()
+	start := time.Now()
 	events, err := w.reports.Watch(ctx, metav1.ListOptions{
 		FieldSelector: only, ResourceVersion: list.ResourceVersion, TimeoutSeconds: ptr.To(int64(watchTimeout.Seconds())),
 	})
 	if err != nil {
-		w.away = !apierrors.IsForbidden(err) // which no attempt changes
+		w.isInterrupted = !apierrors.IsForbidden(err) // retrying does not change that
 		return fmt.Errorf("watch SandboxReport %s: %w", w.node, err)
 	}
 	defer events.Stop()
@@ -76,6 +75,6 @@ func (w *Watcher) Watch(ctx context.Context, changed func(resourceVersion string
 			changed(object.ResourceVersion)
 		}
 	}
-	w.away = time.Since(began) < watchTimeout
+	w.isInterrupted = time.Since(start) < watchTimeout
 	return nil
 }

@@ -38,7 +38,7 @@ func TestAContainerdThatStartsAgainLosesNoAddress(t *testing.T) {
 
 		n.renews(t)
 		n.Kill()
-		health.turns(t, http.StatusServiceUnavailable, "the node could not be inspected", harness.Socket)
+		health.turns(t, http.StatusServiceUnavailable, "cannot inspect the node", harness.Socket)
 		nothingIsFreed() // by what was seen last, which is less than a minute old
 		check(t, n.Start(t.Context()))
 		health.turns(t, http.StatusOK)
@@ -143,7 +143,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		n.Kill()
 		end()
 		stopping.forget(t)
-		health.turns(t, http.StatusServiceUnavailable, "the node could not be inspected", harness.Socket)
+		health.turns(t, http.StatusServiceUnavailable, "cannot inspect the node", harness.Socket)
 		lease := s.leaseOf(t, "worker-1")
 		failed := health.failedLooks()
 		if failed == 0 {
@@ -174,7 +174,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 		check(t, s.nodes["worker-1"].SetReady(t.Context(), false))
 		unheard("Held NodeUnreachable")
 		check(t, s.nodes["worker-1"].SetReady(t.Context(), true))
-		health.turns(t, http.StatusServiceUnavailable, "the node could not be inspected", harness.Socket)
+		health.turns(t, http.StatusServiceUnavailable, "cannot inspect the node", harness.Socket)
 
 		check(t, n.Start(t.Context()))
 		health.turns(t, http.StatusOK)
@@ -276,5 +276,5 @@ func (h health) turns(t testing.TB, status int, says ...string) {
 }
 
 func (h health) failedLooks() float64 {
-	return (&server{metrics: string(h)}).metric(`ip_reconcile_agent_looks_total{result="failed"}`)
+	return (&server{metrics: string(h)}).metric(`ip_reconcile_agent_inspections_total{result="failed"}`)
 }

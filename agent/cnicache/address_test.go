@@ -108,8 +108,8 @@ func TestAtMost128AddressesAreKept(t *testing.T) {
 	}
 	c.runtime(one, "net1", conf("wb", `{"type":"whereabouts","ipRanges":[`+strings.Join(ranges, ",")+`]}`), result(ips...))
 	e := c.readEntry(one)
-	if len(e.Addresses) != 128 || e.Addresses[0].IP != "10.0.0.101" || e.Addresses[127].IP != "10.0.0.228" || e.AddressesComplete {
-		t.Errorf("got %d, complete: %v: %v", len(e.Addresses), e.AddressesComplete, e.Addresses)
+	if len(e.Addresses) != 128 || e.Addresses[0].IP != "10.0.0.101" || e.Addresses[127].IP != "10.0.0.228" || e.HasAllAddresses {
+		t.Errorf("got %d, complete: %v: %v", len(e.Addresses), e.HasAllAddresses, e.Addresses)
 	}
 	same(t, "may carry", e.MayCarry, []v1alpha1.Network{{Range: "10.0.0.0/24"}})
 }
@@ -126,7 +126,7 @@ func TestAnIPAMSectionThatNoPluginReadsDoesNotMakeASandboxUnread(t *testing.T) {
 	c.delegate(one, "eth0", kindnet, eth0)
 	c.delegate(one, "net1", ignored, `{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/pod"}],"ips":[],"dns":{}}`)
 	c.own(one, kindnet, ignored)
-	if e := c.readEntry(one); !e.AddressesComplete || len(e.Addresses) > 0 {
+	if e := c.readEntry(one); !e.HasAllAddresses || len(e.Addresses) > 0 {
 		t.Errorf("got %+v", e)
 	}
 	c.readable()

@@ -11,51 +11,47 @@ import (
 	"time"
 )
 
-// Folders are where the caches lie on this node.
+// Folders are the folders of the caches on this node.
 type Folders struct {
-	// Results is libcni's own, of the container runtime: /var/lib/cni/results
-	// (libcni v1.3.0, libcni/api.go, getCacheFilePath).
+	// Results is libcni's folder for the container runtime, /var/lib/cni/results (libcni v1.3.0, libcni/api.go,
+	// getCacheFilePath).
 	Results string
-	// Multus is its cniDir: /var/lib/cni/multus, with a file for each container
-	// and its delegates' results in results/ below it (Multus v4.2.4,
-	// pkg/multus/multus.go, saveScratchNetConf and confAdd).
-	// What Multus' own configs in the runtime's results name is read besides.
+	// Multus is Multus' cniDir, /var/lib/cni/multus. It has a file for each container, and the results of its
+	// delegates in results/ (Multus v4.2.4, pkg/multus/multus.go, saveScratchNetConf and confAdd). A cniDir that
+	// Multus' config in a runtime result names is read as well.
 	Multus string
 }
 
-// Cache reads the folders whenever Read is called and keeps what it parsed of files
-// that did not change, so that a Read costs a readdir, and a stat per file. It
-// is not for concurrent use.
+// Cache reads the folders at each Read. It parses only files that changed, so a Read costs a readdir and a stat per
+// file. It is not safe for concurrent use.
 type Cache struct {
-	folders    Folders
-	results    *folder
-	multus     map[string][]*folder // by cniDir
-	unreadable map[string]error
+	folders       Folders
+	runtimeFolder *folder
+	multusFolders map[string][]*folder // by cniDir
+	unreadable    map[string]error
 }
 
-// New returns a Cache that has read nothing yet.
+// New returns a Cache without content.
 func New(f Folders) *Cache {
 	f.Multus = filepath.Clean(f.Multus)
-	// libcni makes its folder with the first result: a node on which no pod has had a
-	// network yet has only the parent folder.
-	c := &Cache{folders: f, results: &folder{path: f.Results, kind: runtimeResults, parent: filepath.Dir(f.Results)}}
+	// libcni creates its folder with the first result. Before that, a node has only the parent folder.
+	c := &Cache{folders: f, runtimeFolder: &folder{path: f.Results, kind: runtimeResults, parent: filepath.Dir(f.Results)}}
 	c.findMultus(nil)
 	return c
 }
 
-// Read returns the entries by container id; they are the caller's own. It is an
-// error when a folder could not be listed, or the metadata of its files not be read. A
-// folder may be missing as long as this Cache has never seen it; for that of the
-// runtime's results, the parent folder must be there.
+// Read returns the entries by container id; the caller owns them. It fails if a folder cannot be listed, or a file
+// has no metadata. A folder may be missing until this Cache has read it. For the runtime's results the parent
+// folder must exist.
 func (c *Cache) Read() (map[string]*Entry, error) {
 	c.unreadable = map[string]error{}
 	now := time.Now()
 	builders := map[string]*entryBuilder{}
-	if err := c.readFolder(c.results, now, builders); err != nil {
+	if err := c.readFolder(c.runtimeFolder, now, builders); err != nil {
 		return nil, err
 	}
 	c.findMultus(builders)
-	for _, folders := range c.multus {
+	for _, folders := range c.multusFolders {
 		for _, f := range folders {
 			if err := c.readFolder(f, now, builders); err != nil {
 				return nil, err
@@ -69,16 +65,17 @@ func (c *Cache) Read() (map[string]*Entry, error) {
 	return entries, nil
 }
 
-// findMultus finds Multus' folders: that of Folders, and those that its own configs among the runtime's results name.
+// findMultus finds the folders of Multus: those of Folders, and those that a Multus config in a runtime result
+// names.
 func (c *Cache) findMultus(builders map[string]*entryBuilder) {
-	known := c.multus
-	c.multus = map[string][]*folder{}
+	known := c.multusFolders
+	c.multusFolders = map[string][]*folder{}
 	add := func(cniDir string) {
-		if c.multus[cniDir] != nil {
+		if c.multusFolders[cniDir] != nil {
 			return
 		}
-		if c.multus[cniDir] = known[cniDir]; known[cniDir] == nil {
-			c.multus[cniDir] = []*folder{
+		if c.multusFolders[cniDir] = known[cniDir]; known[cniDir] == nil {
+			c.multusFolders[cniDir] = []*folder{
 				{path: cniDir, kind: multusDelegates},
 				{path: filepath.Join(cniDir, "results"), kind: multusResults},
 			}
@@ -92,10 +89,9 @@ func (c *Cache) findMultus(builders map[string]*entryBuilder) {
 	}
 }
 
-// MissingResults returns the folder of the runtime's results if the last Read found
-// none, and "" if it is there.
+// MissingResults returns the folder of the runtime's results if the last Read did not find it, else "".
 func (c *Cache) MissingResults() string {
-	if !c.results.existed {
+	if !c.runtimeFolder.hasExisted {
 		return c.folders.Results
 	}
 	return ""
@@ -105,10 +101,10 @@ func (c *Cache) MissingResults() string {
 func (c *Cache) Results() string { return c.folders.Results }
 
 // MultusDirs returns the cniDirs of the last Read.
-func (c *Cache) MultusDirs() []string { return slices.Sorted(maps.Keys(c.multus)) }
+func (c *Cache) MultusDirs() []string { return slices.Sorted(maps.Keys(c.multusFolders)) }
 
-// Unreadable returns the files that could not be read in full in the last Read, by path, with the error. They affect
-// only the entries of their own containers.
+// Unreadable returns the files that the last Read could not read in full, by path, with the error. They affect only
+// the entries of their own containers.
 func (c *Cache) Unreadable() map[string]error { return c.unreadable }
 
 func (c *Cache) readFolder(f *folder, now time.Time, builders map[string]*entryBuilder) error {
@@ -123,7 +119,7 @@ func (c *Cache) readFolder(f *folder, now time.Time, builders map[string]*entryB
 			c.unreadable[filepath.Join(f.path, name)] = r.problem
 		}
 	})
-	if errors.Is(err, fs.ErrNotExist) && !f.existed {
+	if errors.Is(err, fs.ErrNotExist) && !f.hasExisted {
 		if f.parent == "" {
 			return nil
 		}
@@ -134,6 +130,6 @@ func (c *Cache) readFolder(f *folder, now time.Time, builders map[string]*entryB
 	if err != nil {
 		return fmt.Errorf("CNI cache: %w", err)
 	}
-	f.existed = true
+	f.hasExisted = true
 	return nil
 }

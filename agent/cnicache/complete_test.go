@@ -50,7 +50,7 @@ func TestAddressesAreCompleteOnlyWhereEachNetworkHasAReadableResult(t *testing.T
 		t.Run(name, func(t *testing.T) {
 			c := newCaches(t)
 			tc.files(c)
-			if got := c.readEntry(one).AddressesComplete; got != tc.want {
+			if got := c.readEntry(one).HasAllAddresses; got != tc.want {
 				t.Errorf("told: got %v, want %v; unread: %v", got, tc.want, c.Unreadable())
 			}
 		})
@@ -102,7 +102,7 @@ func TestTheCNIDirThatMultusConfigNamesIsReadToo(t *testing.T) {
 	c.runtime(one, "eth0", config, eth0)
 	usual := c.folders.Multus
 	same(t, "before anything was read", c.MultusDirs(), []string{usual})
-	if e := c.readEntry(one); e.AddressesComplete || e.InMultus || !e.ByMultus {
+	if e := c.readEntry(one); e.HasAllAddresses || e.InMultus || !e.ByMultus {
 		t.Errorf("without that folder: %+v", e)
 	}
 	same(t, "folders", c.MultusDirs(), []string{cniDir, usual})
@@ -114,7 +114,7 @@ func TestTheCNIDirThatMultusConfigNamesIsReadToo(t *testing.T) {
 	c.folders.Multus = usual
 	e := c.readEntry(one)
 	addresses(t, e, wbAddr)
-	if !e.AddressesComplete || !e.InMultus {
+	if !e.HasAllAddresses || !e.InMultus {
 		t.Errorf("got %+v", e)
 	}
 	c.readEntry(two)

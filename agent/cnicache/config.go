@@ -14,29 +14,28 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// config is the part of a CNI network's config that tells its whereabouts addresses.
+// config is the part of a CNI network's config that determines its whereabouts addresses.
 type config struct {
-	multus   bool     // Multus is one of its plugins
-	cniDir   string   // Multus', where its config names one
-	loopback bool     // loopback is its only plugin
-	sources  []source // of whereabouts' addresses
-	ranges   int      // that were read
+	multus   bool     // Multus is one of the plugins
+	cniDir   string   // of Multus, if its config has one
+	loopback bool     // loopback is the only plugin
+	sources  []source // of whereabouts addresses
+	ranges   int      // number of ranges that were read
 }
 
-// maxRanges is how many ranges of a config are read: a tenant writes as many into a definition
-// as fit, and each would be compared with every address. Those of the ipam section that has
-// more are unknown.
+// maxRanges limits the ranges of a config. A tenant may write any number, and each is compared with every address.
+// The ranges of an ipam section beyond the limit are unknown.
 const maxRanges = 256
 
-// source is a range from which whereabouts gives a result one address; ipNet is nil where the
-// range is unknown. A section without ranges may take them from whereabouts' own file on the node.
+// source is a range from which whereabouts assigns one address to a result. ipNet is nil if the range is unknown,
+// because the section may take its ranges from whereabouts' own file on the node.
 type source struct {
 	ipNet       *net.IPNet
 	networkName string
-	taken       bool
+	isUsed      bool
 }
 
-// network is where the address is from, as a report has it.
+// network returns the source as a report has it.
 func (s source) network() v1alpha1.Network {
 	n := v1alpha1.Network{NetworkName: s.networkName}
 	if s.ipNet != nil {
@@ -51,8 +50,7 @@ type plugin struct {
 	CNIDir string          `json:"cniDir"`
 }
 
-// readConfig reads the config of a single plugin or of a chain. With an error what
-// could be read is returned all the same.
+// readConfig reads the config of a plugin or a chain. With an error it also returns what could be read.
 func readConfig(data []byte) (config, error) {
 	var list struct {
 		plugin
@@ -72,9 +70,9 @@ func readConfig(data []byte) (config, error) {
 		}
 	}
 	if !named {
-		// libcni v1.3.0 loads plugins from a folder too, and does not cache them
-		// (libcni/conf.go, NetworkConfFromFile).
-		problem = errors.New("names no plugin")
+		// libcni v1.3.0 also loads plugins from a folder, and does not cache them (libcni/conf.go,
+		// NetworkConfFromFile).
+		problem = errors.New("no plugins")
 	}
 	c.loopback = named && !others
 	return c, problem
@@ -82,7 +80,7 @@ func readConfig(data []byte) (config, error) {
 
 func (c *config) add(p plugin) error {
 	if strings.HasPrefix(p.Type, "multus") {
-		// What it returned is its first delegate's, which has a result of its own.
+		// Multus returns the result of its first delegate, which has a file of its own.
 		c.multus = true
 		if filepath.IsAbs(p.CNIDir) {
 			c.cniDir = filepath.Clean(p.CNIDir)
@@ -97,7 +95,7 @@ func (c *config) add(p plugin) error {
 	return err
 }
 
-// readIPAM returns the sources of an ipam section in whereabouts' order; none where it is not whereabouts'.
+// readIPAM returns the sources of an ipam section in whereabouts' order, none for another plugin.
 func readIPAM(raw json.RawMessage) ([]source, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -110,7 +108,7 @@ func readIPAM(raw json.RawMessage) ([]source, error) {
 			Range string `json:"range"`
 		} `json:"ipRanges"`
 	}
-	err := json.Unmarshal(raw, &conf) // reads the other fields where one is of another type
+	err := json.Unmarshal(raw, &conf) // a field of a wrong type does not prevent the others
 	switch {
 	case conf.Type == "":
 		return nil, err
@@ -118,15 +116,15 @@ func readIPAM(raw json.RawMessage) ([]source, error) {
 		return nil, nil
 	}
 	if err == nil && len(conf.NetworkName) > maxName {
-		err = errors.New("a longer network_name than a pool can have")
+		err = errors.New("network_name is too long")
 	}
 	if err != nil {
 		return []source{{}}, err
 	}
 	var sources []source
 	add := func(text string) {
-		// As whereabouts does: the network with its host bits cleared, also of "10.0.0.10-10.0.0.20/24", where the
-		// prefix length stands at the last address (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
+		// As in whereabouts: the network with its host bits cleared. In "10.0.0.10-10.0.0.20/24" the prefix length
+		// follows the last address (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
 		if _, last, ok := strings.Cut(text, "-"); ok {
 			text = last
 		}
@@ -144,23 +142,22 @@ func readIPAM(raw json.RawMessage) ([]source, error) {
 	return sources, nil
 }
 
-// addresses are those of a result's that whereabouts gave. It gives one of each
-// range, in their order (v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagement),
-// which tells ranges that overlap apart. One more than there are ranges, or in none of
-// them, came from elsewhere in the chain, or is a static one of the config.
+// addresses returns the addresses of a result that whereabouts assigned. whereabouts assigns one of each range, in
+// their order (v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagement), which resolves overlapping ranges. Other
+// addresses come from other plugins of the chain, or are static.
 func (c config) addresses(ips []net.IP, ifName, network string) []v1alpha1.Address {
 	sources := slices.Clone(c.sources)
 	var found []v1alpha1.Address
 	for _, ip := range ips {
 		addr, ok := netip.AddrFromSlice(ip)
-		from := slices.IndexFunc(sources, func(s source) bool { return s.ipNet != nil && !s.taken && s.ipNet.Contains(ip) })
+		from := slices.IndexFunc(sources, func(s source) bool { return s.ipNet != nil && !s.isUsed && s.ipNet.Contains(ip) })
 		if from < 0 {
 			from = slices.IndexFunc(sources, func(s source) bool { return s.ipNet == nil })
 		}
 		if !ok || from < 0 {
 			continue
 		}
-		sources[from].taken = true
+		sources[from].isUsed = true
 		n := sources[from].network()
 		found = append(found, v1alpha1.Address{
 			IP: addr.Unmap().String(), IfName: ifName, Network: network, NetworkName: n.NetworkName, Range: n.Range,

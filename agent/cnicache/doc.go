@@ -1,9 +1,7 @@
-// Package cnicache reads a node's CNI caches: the results that libcni keeps for the
-// container runtime, those that it keeps for Multus, and the list of networks that
-// Multus keeps for each container. They have a sandbox before the runtime lists it, and
-// after a DEL was lost; and they hold the addresses that are really configured.
+// Package cnicache reads the CNI caches of a node: libcni's results for the container runtime, libcni's results for
+// Multus, and Multus' list of networks of each container. A sandbox is in these caches before the runtime lists it,
+// and stays there after a lost DEL. They have the addresses that are really configured.
 //
-// Cache (cache.go) reads the folders and returns an Entry for each container id
-// (entry.go). A folder (folder.go) remembers the files that did not change; a file is
-// parsed in parse.go, its result in result.go and its network config in config.go.
+// Cache (cache.go) returns an Entry for each container id (entry.go). folder (folder.go) keeps files that did not
+// change. Files are parsed in parse.go, results in result.go and network configs in config.go.
 package cnicache

@@ -9,53 +9,53 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// Entry is everything that the caches hold of one container id.
+// Entry is the content of the caches for one container id.
 type Entry struct {
 	ID string
-	// Since is when the first of its files appeared: their oldest mtime.
+	// Since is the oldest mtime of its files.
 	Since time.Time
-	// Namespace, Name and UID are the pod's by the CNI arguments K8S_POD_*; ""
-	// where no file has them, or where the files of one id contradict each other.
+	// Namespace, Name and UID identify the pod by the CNI arguments K8S_POD_*. Each is "" if no file has it, or if
+	// files contradict each other.
 	Namespace, Name, UID string
-	// NetNS are the paths of network namespaces that its files name, sorted.
+	// NetNS are the paths of network namespaces in its files, sorted.
 	NetNS []string
-	// Addresses are the whereabouts addresses that are really configured, sorted
-	// by interface and address, each once, at most 128.
+	// Addresses are the configured whereabouts addresses, sorted by interface and address, without duplicates, at
+	// most 128.
 	Addresses []v1alpha1.Address
-	// NoWhereabouts is set where it has no whereabouts address: there is a result of more than
-	// the loopback, every file could be read in full, nothing in them mentions whereabouts, and
-	// where Multus is involved, Multus' own list of its networks is one of the files.
-	NoWhereabouts bool
-	// AddressesComplete is set where Addresses are known to be all: its files prove that
-	// it has none, or are a result of each of its networks and could be read in full.
-	AddressesComplete bool
-	// MayCarry are all ranges of whereabouts that it may have addresses of, where these are not
-	// known to be all; none where its files do not name them all.
+	// HasNoWhereabouts means that it certainly has no whereabouts address. A result of more than the loopback
+	// exists, every file could be read in full, no file mentions whereabouts, and with Multus, its list of networks
+	// is one of the files.
+	HasNoWhereabouts bool
+	// HasAllAddresses means that Addresses are complete. Its files could be read in full, and prove that it has no
+	// whereabouts address or are a result of each of its networks.
+	HasAllAddresses bool
+	// MayCarry are the whereabouts ranges of its networks if Addresses are incomplete; none if its files do not
+	// name all networks.
 	MayCarry []v1alpha1.Network
-	// ByMultus: its result of the runtime is Multus'. InMultus: one of its files is in
-	// a folder of Multus.
+	// ByMultus means that its runtime result is from Multus, InMultus that one of its files is in a folder of
+	// Multus.
 	ByMultus, InMultus bool
 }
 
 const (
-	// maxAddresses is what a SandboxReport takes for one sandbox.
+	// maxAddresses is the most addresses of one sandbox that a SandboxReport accepts.
 	maxAddresses = 128
-	// maxName is how long a name in it may be, and a name of anything in the API.
+	// maxName is the longest name that a SandboxReport and the API accept.
 	maxName = 253
 )
 
-// entryBuilder collects the files of one container id, in whatever order they come.
+// entryBuilder collects the files of one container id in any order.
 type entryBuilder struct {
 	since                      time.Time
 	namespace, name, uid       podField
 	netns                      []string
 	addresses                  []v1alpha1.Address
 	hasResult                  bool // of more than the loopback
-	hasDelegates               bool // Multus' own file is
+	hasDelegates               bool // Multus' own file exists
 	byMultus, inMultus         bool
 	delegates, delegateResults int    // networks in Multus' own file; results of them
-	cniDir                     string // Multus', by its own config
-	mentionsWhereabouts        bool   // anywhere in the files
+	cniDir                     string // of Multus, by its own config
+	mentionsWhereabouts        bool   // in any of the files
 	unreadable                 bool   // a file could not be read in full
 	networks                   []v1alpha1.Network
 }
@@ -74,7 +74,7 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 	for _, s := range r.sources {
 		b.networks = append(b.networks, s.network())
 	}
-	// A delegate's result is Multus' also while the runtime has none of Multus.
+	// A delegate's result is by Multus even if the runtime has no result of Multus yet.
 	b.byMultus = b.byMultus || r.multus
 	b.inMultus = b.inMultus || kind != runtimeResults
 	switch kind {
@@ -89,8 +89,8 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 	b.hasResult = b.hasResult || !r.loopback
 }
 
-// allNetworks reports whether the files name all networks of the container.
-func (b *entryBuilder) allNetworks() bool {
+// hasAllNetworks reports whether the files name all networks of the container.
+func (b *entryBuilder) hasAllNetworks() bool {
 	return b.hasResult && !b.unreadable && (b.hasDelegates || !b.byMultus && !b.inMultus)
 }
 
@@ -100,14 +100,15 @@ func (b *entryBuilder) build(id string) *Entry {
 	e := &Entry{
 		ID: id, Since: b.since,
 		Namespace: b.namespace.value, Name: b.name.value, UID: b.uid.value,
-		NetNS: slices.Compact(b.netns), NoWhereabouts: b.allNetworks() && !b.mentionsWhereabouts, ByMultus: b.byMultus, InMultus: b.inMultus,
+		NetNS: slices.Compact(b.netns), HasNoWhereabouts: b.hasAllNetworks() && !b.mentionsWhereabouts,
+		ByMultus: b.byMultus, InMultus: b.inMultus,
 	}
-	// All addresses are known where each of Multus' networks has a result.
-	e.AddressesComplete = e.NoWhereabouts || b.allNetworks() && (!b.hasDelegates || b.delegateResults >= b.delegates)
+	// Addresses are complete if each of Multus' networks has a result.
+	e.HasAllAddresses = e.HasNoWhereabouts || b.hasAllNetworks() && (!b.hasDelegates || b.delegateResults >= b.delegates)
 	if e.Addresses = slices.Compact(b.addresses); len(e.Addresses) > maxAddresses {
-		e.Addresses, e.AddressesComplete = e.Addresses[:maxAddresses], false
+		e.Addresses, e.HasAllAddresses = e.Addresses[:maxAddresses], false
 	}
-	if networks := sortedNetworks(b.networks); !e.AddressesComplete && b.allNetworks() && len(networks) <= maxAddresses {
+	if networks := sortedNetworks(b.networks); !e.HasAllAddresses && b.hasAllNetworks() && len(networks) <= maxAddresses {
 		e.MayCarry = networks
 	}
 	return e
@@ -125,8 +126,8 @@ func sortedNetworks(all []v1alpha1.Network) []v1alpha1.Network {
 	return slices.Compact(all)
 }
 
-// podField is a name or UID that several files may have. A UID proves that a pod is
-// another one, so where they contradict each other it is "".
+// podField is a name or UID that several files may have. It is "" if they contradict each other, because a UID
+// proves that two pods differ.
 type podField struct {
 	value    string
 	conflict bool

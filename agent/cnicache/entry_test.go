@@ -26,7 +26,7 @@ func TestASandboxBehindMultusHasItsPodItsNamespaceAndItsAddress(t *testing.T) {
 	e.Since = time.Time{}
 	same(t, "entry", *e, cnicache.Entry{
 		ID: one, Namespace: "default", Name: "web-0", UID: "uid-1",
-		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"}, AddressesComplete: true, ByMultus: true, InMultus: true,
+		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"}, HasAllAddresses: true, ByMultus: true, InMultus: true,
 	})
 }
 
@@ -94,7 +94,7 @@ func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testin
 		t.Run(name, func(t *testing.T) {
 			c := newCaches(t)
 			tc.files(c)
-			if got := c.readEntry(one).NoWhereabouts; got != tc.want {
+			if got := c.readEntry(one).HasNoWhereabouts; got != tc.want {
 				t.Errorf("no whereabouts: got %v, want %v; unread: %v", got, tc.want, c.Unreadable())
 			}
 		})

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// fileKind is which cache the files of a folder belong to.
+// fileKind is the kind of cache to which the files of a folder belong.
 type fileKind int
 
 const (
-	runtimeResults  fileKind = iota // libcni's, of the container runtime
-	multusDelegates                 // <containerID>, the delegates
-	multusResults                   // libcni's, of Multus' delegates
+	runtimeResults  fileKind = iota // libcni's, for the container runtime
+	multusDelegates                 // Multus' list of networks, in <containerID>
+	multusResults                   // libcni's, for the delegates of Multus
 )
 
-// The container ids in the names of the files, as containerd and CRI-O make them. Results are named
-// <network>-<containerID>-<ifname>. The last id in the name counts: a network may be named like an id.
+// Patterns of file names with a container id, as containerd and CRI-O create ids. Results are named
+// <network>-<containerID>-<ifname>. The last id counts, because a network name may contain one.
 var (
 	delegatesName = regexp.MustCompile(`^([0-9a-fA-F]{64})$`)
 	resultName    = regexp.MustCompile(`^.+-([0-9a-fA-F]{64})-.+$`)
 )
 
-// id is the container id in the name of a file, "" for none.
+// id returns the container id in the name of a file, "" if there is none.
 func (k fileKind) id(name string) string {
 	pattern := resultName
 	if k == multusDelegates {
@@ -41,28 +41,26 @@ func (k fileKind) id(name string) string {
 }
 
 const (
-	// maxFileSize is beyond any real file: a result is a few KB.
+	// maxFileSize is far beyond any real file: a result has a few KB.
 	maxFileSize = 1 << 20
-	// mtimeReliableAfter is how old a file must be for its next change to show in its
-	// mtime: the kernel's file times are coarse, and a file that is being written may
-	// change without another mtime.
+	// mtimeReliableAfter is the age from which any change of a file changes its mtime. The kernel's file times are
+	// coarse, so a younger file may change again with the same mtime.
 	mtimeReliableAfter = 2 * time.Second
 )
 
-// folder is one of the folders and what was parsed of its files.
+// folder is one of the folders, with the parsed content of its files.
 type folder struct {
-	path    string
-	kind    fileKind
-	existed bool                   // it may be missing until then
-	parent  string                 // must exist even then; "" for none
-	files   map[string]*parsedFile // of the last read, those that are read again only when they change
+	path       string
+	kind       fileKind
+	hasExisted bool                   // the folder may be missing until this is true
+	parent     string                 // must exist even before that; "" for none
+	files      map[string]*parsedFile // of the last read; a file is read again when it changes
 }
 
-// read calls found for every file with an id in its name. Its error means that
-// the folder as a whole cannot be relied upon.
+// read calls found for every file with an id in its name. After an error nothing may be concluded from the folder.
 func (f *folder) read(now time.Time, found func(id, name string, r *parsedFile)) error {
-	// Files are opened below the very folder that was listed: were the path
-	// another by then (an unmount), all of them would seem to have gone.
+	// Files are opened below the folder that was listed. If another folder took its place (an unmount), all files
+	// would seem to be gone.
 	root, err := os.OpenRoot(f.path)
 	if err != nil {
 		return err
@@ -91,18 +89,17 @@ func (f *folder) read(now time.Time, found func(id, name string, r *parsedFile))
 	return nil
 }
 
-// readFile returns what was parsed of a file, now or before if it did not change; nil
-// if it has gone since it was listed.
+// readFile returns the parsed file, from before if the file did not change, nil if the file is gone.
 func (f *folder) readFile(root *os.Root, name, id string, known *parsedFile, now time.Time) (*parsedFile, error) {
 	info, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		// Without its age it can neither count nor be left out.
+		// Without its age the file can neither count nor be ignored.
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(f.path, name), err)
 	}
-	if known != nil && sameFile(known.info, info) {
+	if known != nil && isSameFile(known.info, info) {
 		f.files[name] = known
 		return known, nil
 	}
@@ -121,16 +118,16 @@ func (f *folder) readFile(root *os.Root, name, id string, known *parsedFile, now
 	return r, nil
 }
 
-// readContent reads a regular file and never blocks. The file must be the one that info describes, and not change
-// while it is read.
+// readContent reads a regular file without blocking. It fails if the file is not the one of info or changes
+// meanwhile.
 func readContent(root *os.Root, name string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("is no regular file: %v", info.Mode())
+		return nil, fmt.Errorf("not a regular file: %v", info.Mode())
 	}
 	if info.Size() > maxFileSize {
-		return nil, fmt.Errorf("is larger than %d bytes: %d", maxFileSize, info.Size())
+		return nil, fmt.Errorf("larger than %d bytes: %d", maxFileSize, info.Size())
 	}
-	// A FIFO may have taken its place meanwhile.
+	// A FIFO may have replaced the file.
 	file, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -140,13 +137,13 @@ func readContent(root *os.Root, name string, info fs.FileInfo) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if now, err := file.Stat(); err != nil || !sameFile(now, info) {
-		return nil, errors.New("changed while it was read")
+	if now, err := file.Stat(); err != nil || !isSameFile(now, info) {
+		return nil, errors.New("changed during the read")
 	}
 	return data, nil
 }
 
-// sameFile reports whether a and b describe one file that did not change in between.
-func sameFile(a, b fs.FileInfo) bool {
+// isSameFile reports whether a and b describe the same unchanged file.
+func isSameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode()
 }

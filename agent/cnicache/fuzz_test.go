@@ -75,13 +75,13 @@ func FuzzACacheFileProvesNoMoreThanItSays(f *testing.F) {
 		if parsed.problem == nil && !json.Valid(data) {
 			t.Fatalf("nothing is wrong with %q", data)
 		}
-		if parsed.problem != nil && (e.NoWhereabouts || e.AddressesComplete) {
+		if parsed.problem != nil && (e.HasNoWhereabouts || e.HasAllAddresses) {
 			t.Fatalf("%v, and yet %+v is proven by %q", parsed.problem, e, data)
 		}
 		if parsed.problem != nil && utf8.RuneCountInString(parsed.problem.Error()) > 310 {
 			t.Fatalf("%d bytes say what is wrong", len(parsed.problem.Error()))
 		}
-		if e.NoWhereabouts && (len(e.Addresses) > 0 || strings.Contains(strings.ToLower(string(data)), whereabouts)) {
+		if e.HasNoWhereabouts && (len(e.Addresses) > 0 || strings.Contains(strings.ToLower(string(data)), whereabouts)) {
 			t.Fatalf("%q proves that there is no whereabouts", data)
 		}
 		if len(e.Addresses) > maxAddresses {

@@ -29,7 +29,7 @@ func TestNoNameOfAnEntryIsLongerThanAReportTakes(t *testing.T) {
 					t.Errorf("it has %.20s… of %d bytes", got, len(got))
 				}
 			}
-			if len(e.Addresses) == 0 && e.AddressesComplete {
+			if len(e.Addresses) == 0 && e.HasAllAddresses {
 				t.Error("it is said to have no address")
 			}
 		})

@@ -11,25 +11,25 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// parsedFile is the content of one cache file, as far as it is used.
+// parsedFile is the used content of one cache file.
 type parsedFile struct {
 	info                 fs.FileInfo
-	problem              error // why it could not be read in full
+	problem              error // why the file could not be read in full
 	namespace, name, uid string
 	netns                []string
 	addresses            []v1alpha1.Address
-	config                    // of the network; of Multus' own file the sources of all networks
-	mentionsWhereabouts  bool // anywhere in the file, or in the configs in it
+	config                    // of the network; for Multus' own file the sources of all networks
+	mentionsWhereabouts  bool // in the file, or in the configs in it
 	delegates            int  // number of networks in Multus' own file
 }
 
-// cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go,
-// CNICacheV1). Older files have no kind and are the bare result.
+// cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go, CNICacheV1). Older files have no kind and
+// consist of the result only.
 const cacheV1 = "cniCacheV1"
 
 const whereabouts = "whereabouts"
 
-// mentions reports whether JSON mentions whereabouts anywhere, also with escapes.
+// mentions reports whether JSON contains "whereabouts" anywhere, also with escapes.
 func mentions(text []byte) bool {
 	var v any
 	_ = json.Unmarshal(text, &v)
@@ -37,7 +37,7 @@ func mentions(text []byte) bool {
 	return bytes.Contains(bytes.ToLower(append(plain, text...)), []byte(whereabouts))
 }
 
-// parse reads a file of a kind.
+// parse parses a file of this kind.
 func (k fileKind) parse(id string, data []byte) *parsedFile {
 	var r *parsedFile
 	if k == multusDelegates {
@@ -46,13 +46,12 @@ func (k fileKind) parse(id string, data []byte) *parsedFile {
 		r = parseResult(id, data)
 	}
 	if r.problem != nil {
-		r.problem = fmt.Errorf("%.300s", r.problem.Error()) // it may quote any length of the file
+		r.problem = fmt.Errorf("%.300s", r.problem.Error()) // the error may quote any part of the file
 	}
 	return r
 }
 
-// parseResult reads a result file, libcni's cachedInfo (libcni v1.3.0,
-// libcni/api.go, cacheAdd).
+// parseResult parses a result file, libcni's cachedInfo (libcni v1.3.0, libcni/api.go, cacheAdd).
 func parseResult(id string, data []byte) *parsedFile {
 	r := &parsedFile{mentionsWhereabouts: mentions(data)}
 	var info struct {
@@ -71,41 +70,40 @@ func parseResult(id string, data []byte) *parsedFile {
 	}
 	switch {
 	case info.Kind == "":
-		r.problem = errors.New("is a bare result, without the network it is of")
+		r.problem = errors.New("a result without its network")
 		sandboxes, _, _ := decodeResult(data)
 		r.addNetNS(sandboxes...)
 		return r
 	case info.Kind != cacheV1:
-		r.problem = fmt.Errorf("is of another kind: %q", info.Kind)
+		r.problem = fmt.Errorf("unknown kind %q", info.Kind)
 		return r
 	case info.ContainerID != id:
-		r.problem = fmt.Errorf("is of another container than its name says: %q", info.ContainerID)
+		r.problem = fmt.Errorf("container %q differs from the one in the file name", info.ContainerID)
 		return r
 	}
 	r.mentionsWhereabouts = r.mentionsWhereabouts || mentions(info.Config)
 	r.addNetNS(info.NetNS)
 	r.addPod(info.CNIArgs)
 	if max(len(info.IfName), len(info.NetworkName)) > maxName {
-		r.problem = errors.New("names an interface or network that its own name has no room for")
+		r.problem = errors.New("the name of an interface or network is too long")
 		return r
 	}
 	sandboxes, ips, err := decodeResult(info.Result)
 	if err != nil {
-		r.problem = fmt.Errorf("its result: %w", err)
+		r.problem = fmt.Errorf("parse the result: %w", err)
 	}
 	r.addNetNS(sandboxes...)
 	conf, err := readConfig(info.Config)
 	if err != nil {
-		r.problem = fmt.Errorf("its config: %w", err)
+		r.problem = fmt.Errorf("parse the config: %w", err)
 	}
 	r.config = conf
 	r.addresses = conf.addresses(ips, info.IfName, info.NetworkName)
 	return r
 }
 
-// parseDelegates reads Multus' own file: the networks that the container is
-// given, each with its whole config in Bytes (Multus v4.2.4, pkg/multus/multus.go,
-// saveDelegates; pkg/types/types.go, DelegateNetConf).
+// parseDelegates parses Multus' own file, the list of the container's networks with each config in Bytes (Multus
+// v4.2.4, pkg/multus/multus.go, saveDelegates; pkg/types/types.go, DelegateNetConf).
 func parseDelegates(data []byte) *parsedFile {
 	r := &parsedFile{mentionsWhereabouts: mentions(data)}
 	var delegates []struct{ Bytes []byte }
@@ -114,21 +112,21 @@ func parseDelegates(data []byte) *parsedFile {
 	}
 	r.delegates = len(delegates)
 	if len(delegates) == 0 {
-		r.problem = errors.New("names no network")
+		r.problem = errors.New("no networks")
 	}
 	for i, d := range delegates {
 		r.mentionsWhereabouts = r.mentionsWhereabouts || mentions(d.Bytes)
 		conf, err := readConfig(d.Bytes)
 		if err != nil {
-			r.problem = fmt.Errorf("the config of network %d: %w", i, err)
+			r.problem = fmt.Errorf("parse the config of network %d: %w", i, err)
 		}
 		r.sources = append(r.sources, conf.sources...)
 	}
 	return r
 }
 
-// addNetNS takes paths only: the sandbox of an interface may name an isolation
-// domain of another sort (CNI specification, "ADD Success").
+// addNetNS adds absolute paths. The sandbox of an interface may also name another kind of isolation domain (CNI
+// specification, "ADD Success").
 func (r *parsedFile) addNetNS(paths ...string) {
 	for _, p := range paths {
 		if filepath.IsAbs(p) && len(p) <= 4096 {

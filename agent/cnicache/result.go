@@ -9,11 +9,12 @@ import (
 	"github.com/containernetworking/cni/pkg/types/create"
 )
 
-// decodeResult returns the addresses of a CNI result of any version that the library knows, and the sandboxes of its
-// interfaces, mostly paths of network namespaces. libcni's own reader (GetNetworkCachedResult) would open the file
-// again, by its path and without a limit, and convert the result to one version; that conversion panics on an
-// interface or address that is null (libcni v1.3.0, pkg/types/100/types.go, convertFrom04x). So the library checks
-// the result, and the fields are read of every version at once. No bytes are an empty result, as for libcni.
+// decodeResult returns the interfaces' sandboxes (usually paths of network namespaces) and the addresses of a CNI
+// result. It accepts every version that the library knows; no bytes are an empty result, as for libcni.
+//
+// The library checks the result, and the fields of all versions are read here. libcni's GetNetworkCachedResult
+// would open the file again without a limit. Its conversion panics on an interface or address that is null (libcni
+// v1.3.0, pkg/types/100/types.go, convertFrom04x).
 func decodeResult(data []byte) (sandboxes []string, ips []net.IP, err error) {
 	if len(data) == 0 {
 		return nil, nil, nil

@@ -1,9 +1,7 @@
-// Package cri asks a container runtime which pod sandboxes it has, through its
-// CRI v1 socket.
+// Package cri reads pod sandboxes from a container runtime through its CRI v1 socket.
 //
-// FindSocket finds the socket, Dial connects to it. A Runtime lists the sandboxes (List),
-// fetches what only the status of one tells (Detail) and follows the runtime's events
-// (Watch).
+// FindSocket finds the socket, Dial connects to it. Runtime lists sandboxes (List), reads details in their status
+// (Detail) and follows events (Watch).
 package cri
 
 import (
@@ -26,70 +24,68 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ErrNotFound is returned if the runtime does not know the sandbox, or not yet: containerd and
-// CRI-O answer alike for an id that is being set up (facts of containerd 2.4
-// internal/cri/server/sandbox_run.go, CRI-O 1.34 server/sandbox_status.go).
+// ErrNotFound means that the runtime does not know the sandbox, or does not know it yet. containerd and CRI-O give
+// the same answer for an id that is being set up (containerd 2.4 internal/cri/server/sandbox_run.go, CRI-O 1.34
+// server/sandbox_status.go).
 var ErrNotFound = errors.New("the runtime does not know the sandbox")
 
-// statusTimeout is the limit of a call for one status, which may wait for that
-// sandbox's shim.
+// statusTimeout limits one status call, which may wait for the shim of its sandbox.
 const statusTimeout = 2 * time.Second
 
-// callTimeout is the limit of one call. Lists are answered from the runtime's
-// memory; one that takes longer is in trouble.
+// callTimeout limits any other call. Runtimes answer a list from memory.
 const callTimeout = 10 * time.Second
 
-// DefaultSockets are where runtimes listen: containerd, CRI-O, k3s and RKE2.
+// DefaultSockets returns the usual sockets of containerd, CRI-O, and k3s and RKE2.
 func DefaultSockets() []string {
 	return []string{"/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock"}
 }
 
-// FindSocket returns the socket to use: the named one, else the first of DefaultSockets
-// that is there. More than one is an error, since only the operator knows which
-// of them runs the pods.
+// FindSocket returns the named socket, or the only one of DefaultSockets that exists. With several sockets only the
+// operator knows which runtime runs the pods, so that is an error.
 func FindSocket(socket string) (string, error) {
 	if socket != "" {
 		path := strings.TrimPrefix(socket, "unix://")
 		if !filepath.IsAbs(path) {
-			return "", fmt.Errorf("--cri %q: must be the absolute path of a socket", socket)
+			return "", fmt.Errorf("--cri %q must be the absolute path of a socket", socket)
 		}
 		return path, nil
 	}
-	var found []string
+	var sockets []string
 	for _, path := range DefaultSockets() {
 		info, err := os.Stat(path)
 		if err == nil && info.Mode()&fs.ModeSocket != 0 {
-			found = append(found, path)
+			sockets = append(sockets, path)
 		}
 	}
-	switch len(found) {
+	switch len(sockets) {
 	case 0:
-		return "", fmt.Errorf("no container runtime's socket at %s: name it with --cri", strings.Join(DefaultSockets(), ", "))
+		return "", fmt.Errorf("no socket of a container runtime at %s: name it with --cri",
+			strings.Join(DefaultSockets(), ", "))
 	case 1:
-		return found[0], nil
+		return sockets[0], nil
 	}
-	return "", fmt.Errorf("several container runtimes listen here (%s): name the one that runs the pods with --cri", strings.Join(found, ", "))
+	return "", fmt.Errorf("several container runtimes (%s): name the one that runs the pods with --cri",
+		strings.Join(sockets, ", "))
 }
 
-// Runtime is a connection to a runtime's socket. It outlives restarts of the
-// runtime.
+// Runtime is a connection to a runtime's socket. It survives restarts of the runtime.
 type Runtime struct {
 	socket string
 	conn   *grpc.ClientConn
 	client runtimeapi.RuntimeServiceClient
 }
 
-// Dial prepares a connection; whether anybody listens shows at the first call.
+// Dial prepares a connection. The first call shows whether the runtime listens.
 func Dial(socket string) (*Runtime, error) {
 	conn, err := grpc.NewClient("unix://"+socket,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// Without a limit of its own gRPC waits up to two minutes before it tries
-		// again to reach a runtime that was restarted.
+		// gRPC by itself waits up to two minutes before it reconnects to a restarted runtime.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 3 * time.Second},
+			Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2,
+				MaxDelay: 3 * time.Second},
 			MinConnectTimeout: 3 * time.Second,
 		}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)), // as kubelet; a list of thousands exceeds gRPC's own 4 MiB
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)), // as in kubelet; gRPC's default of 4 MiB is too small
 	)
 	if err != nil {
 		return nil, fmt.Errorf("prepare a connection to the container runtime at %s: %w", socket, err)
@@ -97,10 +93,10 @@ func Dial(socket string) (*Runtime, error) {
 	return &Runtime{socket: socket, conn: conn, client: runtimeapi.NewRuntimeServiceClient(conn)}, nil
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (r *Runtime) Close() error { return r.conn.Close() }
 
-// Sandbox is a sandbox as the runtime lists it.
+// Sandbox is a sandbox in the runtime's list.
 type Sandbox struct {
 	ID, Namespace, Name, UID string
 	Attempt                  uint32
@@ -108,22 +104,20 @@ type Sandbox struct {
 	CreatedAt                time.Time
 }
 
-// Version names the runtime and its version.
+// Version returns the name and version of the runtime.
 func (r *Runtime) Version(ctx context.Context) (name, version string, err error) {
 	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
 	v, err := r.client.Version(ctx, &runtimeapi.VersionRequest{})
 	if err != nil {
-		return "", "", r.wrapError("ask the version of", err)
+		return "", "", r.wrapError("get the version of", err)
 	}
-	// As long as a report takes.
+	// The longest that a report accepts.
 	return fmt.Sprintf("%.253s", v.GetRuntimeName()), fmt.Sprintf("%.253s", v.GetRuntimeVersion()), nil
 }
 
-// List lists all sandboxes, also those that are not ready. A sandbox that is
-// being set up is not among them. An answer in which a sandbox has no id, no
-// pod, a name that no pod can have or a state that the CRI does not know is an error:
-// what it leaves out or means cannot be known.
+// List lists all sandboxes, also those that are not ready, but not those that are being set up. A sandbox without
+// an id or pod, with a name that is too long, or in an unknown state makes the whole answer an error.
 func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
@@ -135,14 +129,15 @@ func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 	for _, item := range answer.GetItems() {
 		m := item.GetMetadata()
 		if item.GetId() == "" || m == nil {
-			return nil, fmt.Errorf("list the sandboxes of the container runtime at %s: it lists one without an id or a pod", r.socket)
+			return nil, fmt.Errorf("list the sandboxes of the container runtime at %s: a sandbox has no id or pod", r.socket)
 		}
 		state := item.GetState()
 		if state != runtimeapi.PodSandboxState_SANDBOX_READY && state != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
-			return nil, fmt.Errorf("list the sandboxes of the container runtime at %s: %s is in state %s, which is not known", r.socket, item.GetId(), state)
+			return nil, fmt.Errorf("list the sandboxes of the container runtime at %s: %s is in the unknown state %s",
+				r.socket, item.GetId(), state)
 		}
 		if len(item.GetId()) > 128 || max(len(m.GetNamespace()), len(m.GetName()), len(m.GetUid())) > 253 {
-			const text = "list the sandboxes of the container runtime at %s: one has a longer name than a pod: %.128s"
+			const text = "list the sandboxes of the container runtime at %s: a name of %.128s is too long"
 			return nil, fmt.Errorf(text, r.socket, item.GetId())
 		}
 		all = append(all, Sandbox{
@@ -153,7 +148,7 @@ func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 	return all, nil
 }
 
-// NetworkMode is whose network a sandbox is on, "" where that is not known.
+// NetworkMode is the kind of network of a sandbox, "" if unknown.
 type NetworkMode string
 
 const (
@@ -161,27 +156,26 @@ const (
 	HostNetwork NetworkMode = "host"
 )
 
-// Detail is what only the status of a sandbox tells.
+// Detail is the part of a sandbox's state that only its status contains.
 type Detail struct {
 	Network NetworkMode
-	// NetworkClosed is whether the network namespace is gone, as the runtime has it; nil
-	// where it does not report that (CRI-O).
+	// NetworkClosed says whether the network namespace is gone according to the runtime; nil if it does not say
+	// (CRI-O).
 	NetworkClosed *bool
-	// NetNS is the path of the network namespace; "" where it is not reported.
+	// NetNS is the path of the network namespace, "" if unknown.
 	NetNS string
 }
 
-// Detail asks for the status of a sandbox. It returns ErrNotFound where the
-// runtime does not know the id. With another error it may still return the Network: containerd
-// answers the verbose status with its shim's help, and the plain one from its memory
-// (1.7 pkg/cri/server/sandbox_status.go, 2.4 internal/cri/server/podsandbox/sandbox_status.go).
+// Detail reads the status of a sandbox. It returns ErrNotFound if the runtime does not know the id. With another
+// error it may still return the Network: containerd needs the shim only for the verbose status (1.7
+// pkg/cri/server/sandbox_status.go, 2.4 internal/cri/server/podsandbox/sandbox_status.go).
 func (r *Runtime) Detail(ctx context.Context, id string) (Detail, error) {
 	answer, err := r.status(ctx, id, true, statusTimeout)
 	if status.Code(err) == codes.NotFound {
 		return Detail{}, fmt.Errorf("%w %s", ErrNotFound, id)
 	}
 	if err != nil {
-		err = r.wrapError("ask for the status of sandbox "+id+" of", err)
+		err = r.wrapError("get the status of sandbox "+id+" of", err)
 		plain, perr := r.status(ctx, id, false, statusTimeout/2)
 		if perr != nil {
 			return Detail{}, err
@@ -193,7 +187,9 @@ func (r *Runtime) Detail(ctx context.Context, id string) (Detail, error) {
 	return d, nil
 }
 
-func (r *Runtime) status(ctx context.Context, id string, verbose bool, limit time.Duration) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (r *Runtime) status(
+	ctx context.Context, id string, verbose bool, limit time.Duration,
+) (*runtimeapi.PodSandboxStatusResponse, error) {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	return r.client.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id, Verbose: verbose})
@@ -206,9 +202,8 @@ func networkMode(answer *runtimeapi.PodSandboxStatusResponse) NetworkMode {
 	return PodNetwork
 }
 
-// parseInfo reads the verbose info of a status. The CRI promises nothing about
-// it; containerd 1.6–2.4 and CRI-O put the sandbox's OCI spec in it, containerd
-// also netNamespaceClosed. What cannot be read is left out.
+// parseInfo parses the verbose info of a status, of which the CRI promises nothing. containerd 1.6–2.4 and CRI-O
+// include the OCI spec, containerd also netNamespaceClosed. What cannot be parsed is left out.
 func parseInfo(text string) Detail {
 	var info struct {
 		NetNamespaceClosed *bool `json:"netNamespaceClosed"`
@@ -235,15 +230,13 @@ func parseInfo(text string) Detail {
 
 const readEventsOf = "read the events of"
 
-// ErrEventsNotShared is returned if each event of the runtime goes to one reader only, and
-// so would be missing where kubelet reads them too.
-var ErrEventsNotShared = errors.New("the runtime is not known to send its events to every reader")
+// ErrEventsNotShared means that the runtime may send each event to only one reader, so that kubelet would miss
+// events.
+var ErrEventsNotShared = errors.New("the runtime may not send its events to every reader")
 
-// Watch calls changed for each event of a sandbox or container until the stream
-// ends, which it always does with an error. Events are hints: containerd drops
-// them when nobody reads fast enough, and CRI-O sends none unless it is configured to. It
-// returns ErrNotBroadcast, and takes no event, where it would take them from
-// others.
+// Watch calls changed for each event of a sandbox or container until the stream ends, always with an error. Events
+// are hints: containerd drops them for slow readers, and CRI-O sends none by default. It returns
+// ErrEventsNotShared, without reading any event, if it would take events from other readers.
 func (r *Runtime) Watch(ctx context.Context, changed func()) error {
 	name, version, err := r.Version(ctx)
 	if err != nil {
@@ -261,9 +254,9 @@ func (r *Runtime) Watch(ctx context.Context, changed func()) error {
 	return r.wrapError(readEventsOf, err)
 }
 
-// sharesEvents reports whether every reader gets every event: of CRI-O always (server/
-// server.go, broadcastEvents), of containerd since 2.0 (internal/eventq); 1.7 has one
-// channel for all readers (pkg/cri/server/container_events.go).
+// sharesEvents reports whether every reader receives every event. CRI-O always does that (server/server.go,
+// broadcastEvents), containerd since 2.0 (internal/eventq). 1.7 has one channel for all readers
+// (pkg/cri/server/container_events.go).
 func sharesEvents(name, version string) bool {
 	switch name {
 	case "cri-o":
@@ -280,9 +273,9 @@ func (r *Runtime) wrapError(what string, err error) error {
 	hint := ""
 	switch code := status.Code(err); {
 	case code == codes.Unimplemented && what != readEventsOf:
-		hint = ": it does not speak CRI v1 (containerd before 1.6, or its CRI plugin is off)"
+		hint = ": it does not support CRI v1 (containerd before 1.6, or its CRI plugin is off)"
 	case code == codes.Unavailable && strings.Contains(err.Error(), "permission denied"):
-		hint = ": run as root, and where SELinux is enforced as spc_t"
+		hint = ": run as root, and as spc_t if SELinux is enforced"
 	}
 	return fmt.Errorf("%s the container runtime at %s: %w%s", what, r.socket, err, hint)
 }

@@ -267,7 +267,7 @@ func TestAFailedCallIsAnErrorThatNamesTheSocketAndNeverAnEmptyAnswer(t *testing.
 					if err == nil || !strings.Contains(err.Error(), s.Socket) || !strings.Contains(err.Error(), "not initialized yet") {
 						t.Errorf("%s, %s: %v", method, code, err)
 					}
-					if hinted := err != nil && strings.Contains(err.Error(), "does not speak CRI v1"); hinted != (code == codes.Unimplemented) {
+					if hinted := err != nil && strings.Contains(err.Error(), "does not support CRI v1"); hinted != (code == codes.Unimplemented) {
 						t.Errorf("%s, %s: %v", method, code, err)
 					}
 				}

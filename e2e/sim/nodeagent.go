@@ -121,7 +121,7 @@ func (i *inspector) Unreadable() map[string]error { return nil }
 // Inspect is an agent.Inspector's.
 func (i *inspector) Inspect(context.Context) (*agent.Inspection, error) {
 	at := i.clock()
-	in := &agent.Inspection{At: at, Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Closed: map[string]bool{}}
+	in := &agent.Inspection{At: at, Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, NamespaceGone: map[string]bool{}}
 	seen := map[string]bool{}
 	for _, b := range i.node.sandboxes {
 		closed := i.networkClosed(b)
@@ -149,7 +149,7 @@ func (i *inspector) Inspect(context.Context) (*agent.Inspection, error) {
 			})
 		default:
 			if i.known[b.id] {
-				in.Closed[b.id] = closed != nil
+				in.NamespaceGone[b.id] = closed != nil
 			}
 			continue
 		}

@@ -38,16 +38,16 @@ func agent() []Mutant {
 		return nil, ErrOwnSandboxMissing
 	}`},
 		{Fault: "What is listed no more is gone whatever its network is", In: "agent", Decl: "goneIDs", Tests: "TestOnlyAnotherBootOfTheSameMachineEndsWhatIsNotKnownToBeClosed",
-			Old: `if podstate.IsClosed(s.NetworkClosed) || rebooted || inspection.Closed[s.ID] {`, New: `if true {`},
-		{Fault: "What another machine's report had is closed here", In: "agent", Decl: "trackedSandbox.closedHere", Tests: "TestWhatAnotherMachinesReportHadIsNeverClosedHere",
-			Old: `if t.otherMachine && podstate.IsClosed(closed) {
+			Old: `if podstate.IsClosed(s.NetworkClosed) || rebooted || inspection.NamespaceGone[s.ID] {`, New: `if true {`},
+		{Fault: "What another machine's report had is closed here", In: "agent", Decl: "trackedSandbox.trustedState", Tests: "TestWhatAnotherMachinesReportHadIsNeverClosedHere",
+			Old: `if t.isOtherMachine && podstate.IsClosed(closed) {
 		return nil
 	}`, New: ``},
 		{Fault: "The Lease is renewed after an inspection that failed", In: "agent", Decl: "Agent.inspectAndPublish", Tests: "TestAFailedInspectionPublishesAndRenewsNothingUntilOneSucceeds",
-			Old: `a.Health.inspectFailed(err)
-		return retryAfter`, New: `a.Health.inspectFailed(err)
+			Old: `a.Health.recordInspectFailure(err)
+		return inspectRetryDelay`, New: `a.Health.recordInspectFailure(err)
 		_ = a.Store.Renew(ctx)
-		return retryAfter`},
+		return inspectRetryDelay`},
 		{Fault: "The Lease confirms a report before it is written", In: "agent", Decl: "APIStore.Publish", Tests: "TestNoLeaseConfirmsAReportThatIsNotStoredInFull",
 			Old: `stored, err := a.report.write(`, New: `a.hash = podstate.Hash(report)
 	_ = a.Renew(ctx)
@@ -57,7 +57,7 @@ func agent() []Mutant {
 		{Fault: "A Node of another boot is this machine's", In: "agent", Decl: "Confirmer.Identity", Tests: "TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID",
 			Old: `case err == nil && node.BootID == c.BootID:`, New: `case err == nil:`},
 		{Fault: "A resourceVersion that ran backwards is no restore to an agent", In: "agent", Decl: "object.advance", Tests: "TestARestoreOfEtcdIsNoticedAndNoted",
-			Old: `case older(now.resourceVersion, before.resourceVersion):`, New: `case false:`},
+			Old: `case isOlder(now.resourceVersion, before.resourceVersion):`, New: `case false:`},
 		{Fault: "The API server may drop fields of a report", In: "agent", Decl: "object.put", Tests: "TestNoLeaseConfirmsAReportThatIsNotStoredInFull",
 			Old: `metav1.FieldValidationStrict`, New: `metav1.FieldValidationIgnore`},
 	}
