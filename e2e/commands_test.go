@@ -43,9 +43,7 @@ var notRunHere = map[string]string{
 
 // skipped are pages whose commands are not run here, with the reason.
 var skipped = map[string]string{
-	"docs/operate/tickets.md":     "another test runs each command and writes the page",
-	"docs/operate/must-gather.md": "is rewritten",
-	"docs/usage.md":               "is rewritten",
+	"docs/operate/tickets.md": "another test runs each command and writes the page",
 }
 
 // tools are the programs of the machine that commands may use.
@@ -102,7 +100,7 @@ var (
 	remark     = regexp.MustCompile(` # .*`)
 	heredoc    = regexp.MustCompile(`<<-?\s*'?(\w+)'?`)
 	assignment = regexp.MustCompile(`^(export )?[A-Z_]+=\S+$`)
-	program    = regexp.MustCompile(`^(\$ )?(kubectl|helm|oc|ip-reconcile|ip-reconciler|ip-reconcile-agent|make|cd|for|` +
+	program    = regexp.MustCompile(`^(\$ )?(kubectl|helm|oc|ip-reconcile|ip-reconciler|ip-reconcile-agent|make|mkdir|cd|for|` +
 		`crictl|systemctl|journalctl|docker|git|go|ln|sudo|curl) `)
 )
 
@@ -236,6 +234,7 @@ func (w *workplace) helm(args []string) error {
 	sets, files := f.StringArray("set", nil, ""), f.StringArrayP("values", "f", nil, "")
 	texts := f.StringArray("set-string", nil, "")
 	f.String("version", "", "")
+	f.String("show-only", "", "")
 	for _, name := range []string{"install", "reuse-values", "reset-then-reuse-values", "create-namespace", "wait", "dry-run", "take-ownership"} {
 		f.BoolP(name, map[string]string{"install": "i"}[name], false, "")
 	}
@@ -321,6 +320,13 @@ metadata: {name: ip-reconciler, namespace: kube-system}
 spec:
   schedule: "0 4 * * *"
   jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: whereabouts, image: e2e.invalid/none}]}}}}
+---
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: ip-reconcile, namespace: kube-system}
+spec:
+  schedule: "0 4 * * *"
+  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: ip-reconcile, image: e2e.invalid/none}]}}}}
 `
 
 // newCommandStage is a stage with what documents and advice name: the installed product, whereabouts, pods
