@@ -90,7 +90,7 @@ func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
 		s.up(t, "worker-1", "leaked", blue).leak(t)
 		before := s.contents(t)
 		c := beginDropIn(t, kubeconfig, s.jobPod(t).Name, "-log-level=verbose")
-		eventually(t, "the first pass", func() bool { return matches(c, `msg="waiting before the next pass" pause=1m0s unconfirmed=1`) })
+		eventually(t, "the first pass", func() bool { return matches(c, `msg="Waiting before the next pass" pause=1m0s unconfirmed=1`) })
 		check(t, c.cmd.Process.Signal(syscall.SIGTERM))
 		c.wait().exits(t, 0)
 		s.lost(t, before)

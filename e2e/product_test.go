@@ -240,7 +240,7 @@ func (c *command) wait() *outcome {
 // waits waits until a run waits for a confirmation.
 func (c *command) waits(t testing.TB) {
 	t.Helper()
-	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "waiting before the next pass") })
+	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "Waiting before the next pass") })
 }
 
 // read reads the document.

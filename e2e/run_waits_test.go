@@ -26,7 +26,7 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 	}
 
 	blind := func(t *testing.T, c *command) {
-		eventually(t, "the run to miss it", func() bool { return strings.Contains(c.stderr.String(), "could not read the cluster again") })
+		eventually(t, "the run to miss it", func() bool { return strings.Contains(c.stderr.String(), "Could not read the cluster again") })
 	}
 	// What it saw before is told at the end, and that nothing was done about it.
 	interrupted := func(t *testing.T, c *command) {

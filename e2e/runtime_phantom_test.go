@@ -102,7 +102,7 @@ func TestAStoppedSandboxLosesItsAddressAtOnceWhetherItIsKeptOrRemoved(t *testing
 			"10.1.0.0-24 10.1.0.2", "Stale PodGone proven", "reservation 10.1.0.2", "Stale PodGone proven",
 			"10.1.0.0-24 10.1.0.3", "InUse SandboxReady", "reservation 10.1.0.3", "InUse SandboxReady")
 		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1", "10.1.0.0-24 2", "reservation 10.1.0.2")
-		containsNot(t, "the log", out.stderr, "waiting before the next pass") // what is proven is freed at once
+		containsNot(t, "the log", out.stderr, "Waiting before the next pass") // what is proven is freed at once
 		n.answers(t, "10.1.0.3", true)
 		s.product(t, "check").exits(t, 0)
 	})

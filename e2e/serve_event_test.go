@@ -41,7 +41,7 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 		v.is(t, `ip_reconcile_candidates`, 0)
 		v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
 		equal(t, "the event", s.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"), "successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
-		v.said(t, `msg=released pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web ifName=net1 verdict=Stale reason=PodGone rule=gone-ended evidence=.* containerID=`+p.sandbox.ID+` age=`)
+		v.said(t, `msg=Released pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web ifName=net1 verdict=Stale reason=PodGone rule=gone-ended evidence=.* containerID=`+p.sandbox.ID+` age=`)
 		equal(t, "what is left", len(s.contents(t)), 0)
 	})
 

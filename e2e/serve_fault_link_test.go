@@ -113,7 +113,7 @@ func TestServeWhoseWatchesAreOpenAndTellNothing(t *testing.T) {
 		again := s.pending(t, "worker-1", "back", blue)
 		equal(t, "the address of the pod that came back", again.ips, back.ips)
 		before := s.contents(t)
-		v.said(t, "not released: the live read contradicts.*"+again.sandbox.ID)
+		v.said(t, "Not released: no longer Stale at the second check.*"+again.sandbox.ID)
 		s.lost(t, before)
 	})
 

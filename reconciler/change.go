@@ -12,9 +12,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// A change is one thing that a pass writes: the release of an allocation or of a reservation that stands alone,
-// or the repair of a finding. The executor takes it through these states; a write that fails leaves it in one,
-// and the next second check goes on from there:
+// change is one thing that a pass writes: the release of an allocation, the release of a reservation without one, or the
+// repair of a finding. The executor takes it through these states. A write that fails leaves it in one of them, where the
+// next second check goes on:
 //
 //	   ┌─create again──┐
 //	   ▼               │
@@ -25,51 +25,51 @@ import (
 //	   └► patchSent ◄──┘         │
 //	         └────────patch──────┘
 //
-// A reservation is deleted before its entry, because an ADD adopts a reservation of its own pod without writing it:
-// then only the pool's resourceVersion, which the patch tests, shows that ADD. What was deleted for an entry that
-// stays is created again.
+// A reservation is deleted before its allocation, because an ADD adopts a reservation of its own pod without writing it:
+// then only the pool's resourceVersion, which the patch tests, reveals that ADD. A reservation that was deleted for an
+// allocation that stays is created again.
 type change struct {
 	*judge.Item                // what is released; nil for a repair
 	finding     *judge.Finding // what is repaired; nil for a release
-	leases      []string       // that its writes need
+	leases      []string       // needed for its writes
 	state       state
-	err         error // why its last write failed; nil where it did not
-	tries       int   // holds that it was tried under in vain
+	err         error // of its last write
+	tries       int   // fruitless holds
 
-	// pools may have entries that need the reservations of a release. They are noted before a reservation is
-	// deleted, because they do not follow from what is read afterwards.
+	// pools may have allocations that need the reservations of a release. They are recorded before a reservation is
+	// deleted, because later reads do not show them.
 	pools   []types.NamespacedName
-	deletes []*ippool.Reservation // are deleted before the entry is removed
-	deleted []*ippool.Reservation // are deleted, or may be, and the entry was not removed
+	deletes []*ippool.Reservation // to delete before the allocation is removed
+	deleted []*ippool.Reservation // deleted, or perhaps, while the allocation is not removed
 
 	repairTerms
 }
 
-// state is how far a change has come.
+// state is the progress of a change.
 type state int
 
 const (
 	planned            state = iota // nothing was written
-	reservationDeleted              // a reservation is deleted, or may be
-	patchSent                       // a patch of the pool was sent, and its outcome is not known
+	reservationDeleted              // a reservation is deleted, or perhaps
+	patchSent                       // a patch of the pool was sent, with unknown outcome
 	done
 )
 
-// writeStep is a write of a change.
+// writeStep is a kind of write.
 type writeStep int
 
 const (
-	deleteStep writeStep = iota // of a reservation whose entry is removed afterwards
-	lastStep                    // the patch of the pool, or the only write of a change that has no entry
+	deleteStep writeStep = iota // of a reservation whose allocation is removed afterwards
+	lastStep                    // the patch of the pool, or the only write of a change without allocation
 )
 
-// outcome is what is known of a write.
+// outcome is what is known about a write.
 type outcome int
 
 const (
 	succeeded  outcome = iota
-	notWritten         // it was not sent, or lost a race
-	uncertain          // an error that may hide that it was written
+	notWritten         // not sent, or lost a race
+	uncertain          // an error, but the write may have arrived
 )
 
 // notSent is the error of a write that was not sent.
@@ -87,8 +87,8 @@ func outcomeOf(err error) outcome {
 	return uncertain
 }
 
-// after is the state after a write.
-func (s state) after(at writeStep, o outcome) state {
+// next is the state after a write.
+func (s state) next(at writeStep, o outcome) state {
 	switch {
 	case o == notWritten, s == done:
 		return s
@@ -100,13 +100,13 @@ func (s state) after(at writeStep, o outcome) state {
 	return patchSent
 }
 
-// begun reports whether something is written of a release that is not complete: what was deleted must be created
-// again if the entry stays.
-func (c *change) begun() bool {
+// isPartial reports whether a release has begun and is not complete: its reservations must be recreated if the allocation
+// stays.
+func (c *change) isPartial() bool {
 	return c.finding == nil && c.Allocation != nil && (c.state == reservationDeleted || c.state == patchSent)
 }
 
-// pool is the pool that the change patches or creates; nil where it is about a reservation alone.
+// pool is the pool that the change patches or creates; nil where it concerns only a reservation.
 func (c *change) pool() *ippool.Pool {
 	switch {
 	case c.finding == nil:
@@ -124,7 +124,7 @@ func (c *change) namespace() string {
 	return c.Item.Namespace()
 }
 
-// poolNames are the pools whose entries the change is judged by.
+// poolNames are the pools that the second check of the change needs.
 func (c *change) poolNames() []types.NamespacedName {
 	if c.finding != nil {
 		p := c.finding.Repair.Pool
@@ -133,12 +133,12 @@ func (c *change) poolNames() []types.NamespacedName {
 	return uniqueNames(slices.Concat(c.pools, c.Item.PoolNames()))
 }
 
-// noteDelete takes in the answer to the delete of a reservation of an entry. It is noted as deleted where an error
-// may hide that it is.
+// noteDelete records the answer to the delete of a reservation. An error may hide that it was deleted: then it counts as
+// deleted.
 func (c *change) noteDelete(r *ippool.Reservation, err error) {
 	c.err = moreSevere(c.err, err)
 	if c.Allocation == nil {
-		c.state = c.state.after(lastStep, outcomeOf(err))
+		c.state = c.state.next(lastStep, outcomeOf(err))
 		return
 	}
 	if outcomeOf(err) != notWritten {
@@ -147,19 +147,18 @@ func (c *change) noteDelete(r *ippool.Reservation, err error) {
 }
 
 func (c *change) noteDeleted(r *ippool.Reservation) {
-	c.state = c.state.after(deleteStep, uncertain)
+	c.state = c.state.next(deleteStep, uncertain)
 	if !slices.ContainsFunc(c.deleted, func(x *ippool.Reservation) bool { return x.UID == r.UID && x.Ref() == r.Ref() }) {
 		c.deleted = append(c.deleted, r)
 	}
 }
 
-// notePatch takes in the answer to the patch of the pool.
+// notePatch records the answer to the patch of the pool.
 func (c *change) notePatch(err error) {
-	c.err, c.state = err, c.state.after(lastStep, outcomeOf(err))
+	c.err, c.state = err, c.state.next(lastStep, outcomeOf(err))
 }
 
-// moreSevere is the error that says more. A conflict or a Lease that others hold concerns one object, which is tried
-// again.
+// moreSevere returns the error that concerns more. A conflict or a busy Lease concerns one object, which is tried again.
 func moreSevere(a, b error) error {
 	if a == nil || b != nil && severity(b) > severity(a) {
 		return b
@@ -177,24 +176,24 @@ func severity(err error) int {
 	return 2
 }
 
-// worst is the most severe error of changes.
-func worst(changes []*change) (err error) {
+// worstError returns the most severe error of changes.
+func worstError(changes []*change) (err error) {
 	for _, c := range changes {
 		err = moreSevere(err, c.err)
 	}
 	return err
 }
 
-func countBegun(changes []*change) (n int) {
+func countPartial(changes []*change) (n int) {
 	for _, c := range changes {
-		if c.begun() {
+		if c.isPartial() {
 			n++
 		}
 	}
 	return n
 }
 
-// unique are the keys, each once.
+// unique sorts the keys and removes duplicates.
 func (k LiveKeys) unique() LiveKeys {
 	k.Pools, k.Reservations, k.Pods = uniqueNames(k.Pools), uniqueNames(k.Reservations), uniqueNames(k.Pods)
 	return k

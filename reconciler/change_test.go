@@ -23,7 +23,7 @@ func TestState_After(t *testing.T) {
 		{done, lastStep, [3]state{done, done, done}},
 	} {
 		for o, want := range map[outcome]state{succeeded: c.want[0], notWritten: c.want[1], uncertain: c.want[2]} {
-			if got := c.from.after(c.at, o); got != want {
+			if got := c.from.next(c.at, o); got != want {
 				t.Errorf("from %d after step %d with outcome %d: got %d, want %d", c.from, c.at, o, got, want)
 			}
 		}

@@ -10,18 +10,17 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// leaseChecker is a Writer that can tell beforehand whether Hold may take Leases.
+// leaseChecker is a Writer that knows beforehand whether Hold may take Leases.
 type leaseChecker interface {
-	// CheckLeases returns ErrLeaseForbidden where there is no right to whereabouts' Leases
-	// in a namespace. Any other error means that this is not known.
+	// CheckLeases returns ErrLeaseForbidden where RBAC forbids whereabouts' Leases in a namespace. Any other error means
+	// that this is unknown.
 	CheckLeases(ctx context.Context, namespace string, leases []string) error
 }
 
-// Plan is what a pass would do about a judgement now: what it would release, and for
-// everything else that is Stale the gates that stand against it. It writes nothing; as a pass does, it takes over what
-// other processes have released, which the breaker counts.
+// Plan returns what a pass would release from a judgement, and the gates against everything else that is Stale. It writes
+// nothing. Like a pass, it takes over the releases that other processes have counted.
 func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
-	dry := r.dry()
+	dry := r.readOnly()
 	plan := dry.History.plan(j, dry.Options)
 	dry.countInWindow(ctx, j, plan)
 	dry.forecast(ctx, j, plan)
@@ -29,36 +28,35 @@ func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
 	return plan
 }
 
-// forecast adds the breaker to the gates of what awaits confirmation, if all of it will be too much by the time at which
-// the last is confirmed.
+// forecast adds the breaker to the gates of items that await confirmation, if all of them will be too many once the last
+// one is confirmed.
 func (r *Reconciler) forecast(ctx context.Context, j *judge.Judgement, plan *Plan) {
 	var waits []*Refused
 	var at time.Time
 	for i := range plan.Refused {
 		if x := &plan.Refused[i]; x.Why == AwaitingConfirmation && len(x.Also) == 0 {
-			waits, at = append(waits, x), later(at, x.Gate.At)
+			waits, at = append(waits, x), maxTime(at, x.Gate.At)
 		}
 	}
 	if r.Options.AllowMassRelease || len(waits) == 0 {
 		return
 	}
-	_ = r.readReleased(ctx, j.Observation.Now) // where that cannot be read, the releases of this process count
-	if text := r.History.released.breaker(at, plan.unconfirmed+len(waits), j.Total); text != "" {
+	_ = r.readReleases(ctx, j.Observation.Now) // after an error the releases of this process count
+	if text := r.History.releases.breaker(at, plan.unconfirmed+len(waits), j.Total); text != "" {
 		for _, x := range waits {
 			x.Also = append(x.Also, Gate{Why: Breaker, Detail: text})
 		}
 	}
 }
 
-// dry is a reconciler of the same history that writes nothing, and logs nothing: what goes wrong is in what it returns.
-func (r *Reconciler) dry() *Reconciler {
+// readOnly returns a reconciler with the same history that neither writes nor logs.
+func (r *Reconciler) readOnly() *Reconciler {
 	dry := *r
 	dry.Options.DryRun, dry.Log = true, slog.New(slog.DiscardHandler)
 	return &dry
 }
 
-// checkLeases takes out of a plan what needs Leases to which there is no right. Where
-// that cannot be known the plan stays as it is: the release will tell.
+// checkLeases refuses the items of a plan whose Leases RBAC forbids. Where that is unknown the plan stays as it is.
 func (r *Reconciler) checkLeases(ctx context.Context, plan *Plan) {
 	checker, ok := r.Writer.(leaseChecker)
 	if !ok {
@@ -67,14 +65,16 @@ func (r *Reconciler) checkLeases(ctx context.Context, plan *Plan) {
 	forbidden := map[string]bool{}
 	plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool {
 		namespace, leases := it.Namespace(), it.LeaseNames()
-		no, known := forbidden[namespace]
+		isForbidden, known := forbidden[namespace]
 		if !known {
-			no = errors.Is(checker.CheckLeases(ctx, namespace, leases), ErrLeaseForbidden)
-			forbidden[namespace] = no
+			isForbidden = errors.Is(checker.CheckLeases(ctx, namespace, leases), ErrLeaseForbidden)
+			forbidden[namespace] = isForbidden
 		}
-		if no {
-			plan.refuse(it, Gate{Why: NoLease, Detail: noLease(namespace, leases) + "; this is about who asks, and not about a reconciler with rights of its own"})
+		if isForbidden {
+			plan.refuse(it, Gate{
+				Why: NoLease, Detail: leaseForbiddenDetail(namespace, leases) + " (checked for your account, not for the reconciler's)",
+			})
 		}
-		return no
+		return isForbidden
 	})
 }

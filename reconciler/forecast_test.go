@@ -181,11 +181,11 @@ func TestForecast_BreakerOfWhatAwaitsConfirmation(t *testing.T) {
 	t.Run("what others have released counts", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, inUseAndStale(30, 20))
-		p.History.released = window{{At: p.next.Now, Count: 10, Of: 50}}
+		p.History.releases = window{{At: p.next.Now, Count: 10, Of: 50}}
 		if got := gates(p.forecast(0, inUseAndStale(30, 20))); !slices.Equal(got, []Refusal{AwaitingConfirmation, Breaker}) {
 			t.Error(got)
 		}
-		p.History.released[0].At = p.next.Now.Add(-50 * time.Minute) // not any more by then
+		p.History.releases[0].At = p.next.Now.Add(-50 * time.Minute) // not any more by then
 		if got := gates(p.forecast(0, inUseAndStale(30, 20))); len(got) != 1 {
 			t.Error(got)
 		}

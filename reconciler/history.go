@@ -9,48 +9,49 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// History is what the passes of one process saw. It is empty after a start, which makes releases slower and never
-// wrong. It keeps nothing of candidates that are no longer there.
+// History is what the passes of one process have observed. It is empty after a start, which makes releases slower and
+// never wrong. Items that no longer exist are forgotten.
 type History struct {
-	candidates      map[judge.ID]seen
-	passes          uint32                // counts the passes
-	reports         bool                  // a SandboxReport was seen
-	revision        uint64                // etcd's revision in the last pass
-	versions        map[objectName]string // the resourceVersions that were read by quorum, or written, last
-	released        window                // as it was amended last
-	windowForbidden bool                  // there is no right to a window that others find
-	restore         restore
-	storedRestore   storedRestore
-	last            time.Time // the last pass that showed no restore of etcd
-	oldest          time.Time // since when the first of the candidates is Stale
-	repairs         map[string]time.Time
-	repaired        map[judge.NodePool]window // entries written by --repair
+	candidates       map[judge.ID]candidate
+	passes           uint32                // number of passes
+	hasReports       bool                  // a pass has read a SandboxReport
+	revision         uint64                // etcd's revision in the last pass
+	versions         map[objectName]string // the resourceVersions last read by quorum, or written
+	releases         window                // what the breaker counted last
+	isStoreForbidden bool                  // RBAC forbids the BreakerStore
+	restore          restore
+	storedRestore    storedRestore
+	lastCleanPass    time.Time            // the last pass that did not detect a restore of etcd
+	oldestStale      time.Time            // since when the oldest of the candidates is Stale
+	repairs          map[string]time.Time // when each waiting finding was found first, by findingKey
+	repairCounts     map[judge.NodePool]window
 }
 
-type seen struct {
-	first        time.Time     // when it was seen first
-	confirmation *confirmation // nil where something contradicted it in the last pass
-	ranOn        []string      // nodes of pods that were seen by the owner's name
-	carriedOn    []string      // nodes of pods of other names that were seen carrying the address
-	pod          string        // UID of the pod that was last seen by the owner's name
-	grace        time.Duration // of that pod
-	deleted      time.Duration // the longest grace period of a pod that was deleted
-	pass         uint32        // the last pass that saw it
+// candidate is what is known of one allocation or reservation.
+type candidate struct {
+	first        time.Time
+	confirmation *confirmation // nil where the last pass contradicted it
+	ranOn        []string      // nodes of pods with the owner's name
+	carriedOn    []string      // nodes of other pods that carried the address
+	podUID       string        // the last pod with the owner's name
+	grace        time.Duration // grace period of that pod
+	longestGrace time.Duration // longest grace period of any such pod that was deleted
+	pass         uint32        // the last pass that had it
 }
 
-// confirmation is since when a verdict is as it is.
+// confirmation is since when a verdict stands.
 type confirmation struct {
-	stale          moment    // since when judged Stale in every pass
-	uncontradicted moment    // since when nothing says otherwise: that something is not known does not
-	missing        moment    // since when Stale because its Node is gone
-	proven         time.Time // since when Stale and proven in every pass, by this process' own clock
+	staleSince          moment    // Stale in every pass since
+	uncontradictedSince moment    // no pass since contradicts it; missing information does not contradict
+	nodeMissingSince    moment    // Stale since because its Node is missing
+	provenSince         time.Time // Stale and proven in every pass since, by this process's clock
 }
 
-// moment is a time by the API server's clock, and by this process' own: one server's may
-// be another than the next one's. The zero moment is none.
+// moment is a time by the API server's clock and by this process's own, because two API servers may differ. The zero
+// moment is none.
 type moment struct{ at, local time.Time }
 
-// orNow is the time of an observation where there is none yet.
+// orNow returns m, or the time of an observation where m is none.
 func (m moment) orNow(o *judge.Observation) moment {
 	if m.at.IsZero() {
 		return moment{o.Now, o.Local}
@@ -58,51 +59,51 @@ func (m moment) orNow(o *judge.Observation) moment {
 	return m
 }
 
-// after is when d will have passed since, by both clocks.
-func (m moment) after(d time.Duration, o *judge.Observation) time.Time {
-	return later(m.at.Add(d), lapsed(o, m.local, d))
+// deadline is when d has passed since m by both clocks.
+func (m moment) deadline(d time.Duration, o *judge.Observation) time.Time {
+	return maxTime(m.at.Add(d), localDeadline(o, m.local, d))
 }
 
-// NewHistory is the memory of a process that has just started.
+// NewHistory returns the History of a process that has just started.
 func NewHistory() *History {
-	return &History{candidates: map[judge.ID]seen{}}
+	return &History{candidates: map[judge.ID]candidate{}}
 }
 
-// SawReports reports whether a SandboxReport was there at any observation.
-func (h *History) SawReports() bool { return h.reports }
+// SawReports reports whether any pass has read a SandboxReport.
+func (h *History) SawReports() bool { return h.hasReports }
 
-// Of is what is known of an allocation or a reservation.
+// Of returns what is known of an allocation or a reservation.
 func (h *History) Of(id judge.ID) judge.ItemHistory {
 	s := h.candidates[id]
 	known := judge.ItemHistory{First: s.first, RanOn: s.ranOn, CarriedOn: s.carriedOn}
 	if s.confirmation != nil {
-		known.StaleSince, known.UncontradictedSince = s.confirmation.stale.at, s.confirmation.uncontradicted.at
+		known.StaleSince, known.UncontradictedSince = s.confirmation.staleSince.at, s.confirmation.uncontradictedSince.at
 	}
 	return known
 }
 
-// Remember takes in a full pass.
+// Remember records a full pass.
 func (h *History) Remember(j *judge.Judgement) {
 	if j.Observation.Restored == "" {
-		h.last = j.Observation.Now
+		h.lastCleanPass = j.Observation.Now
 	}
 	h.passes++
 	h.noteNodes(j)
 	h.noteItems(j)
-	h.noteAwaited(j)
+	h.notePendingNodes(j)
 	h.forgetRepairs(j.Observation.Now)
-	h.oldest = time.Time{}
-	maps.DeleteFunc(h.candidates, func(_ judge.ID, s seen) bool {
+	h.oldestStale = time.Time{}
+	maps.DeleteFunc(h.candidates, func(_ judge.ID, s candidate) bool {
 		if c := s.confirmation; s.pass == h.passes && c != nil {
-			h.oldest = EarliestNonZero(h.oldest, c.stale.at)
+			h.oldestStale = EarliestNonZero(h.oldestStale, c.staleSince.at)
 		}
 		return s.pass != h.passes
 	})
 }
 
-// noteItems takes in what a judgement says of its items.
+// noteItems records the items of a judgement.
 func (h *History) noteItems(j *judge.Judgement) {
-	h.reports = h.reports || len(j.Observation.Reports) > 0
+	h.hasReports = h.hasReports || len(j.Observation.Reports) > 0
 	h.noteRestores(j.Observation)
 	for _, items := range [][]*judge.Item{j.Allocations, j.Reservations} {
 		for _, it := range items {
@@ -129,7 +130,7 @@ func (h *History) note(it *judge.Item, o *judge.Observation) {
 	h.candidates[it.ID()] = s
 }
 
-// next is what is known after an item was judged again, nil where that contradicts it.
+// next is the confirmation after an item was judged again; nil where that contradicts it.
 func (c *confirmation) next(it *judge.Item, o *judge.Observation) *confirmation {
 	if it.Verdict != judge.Stale && !it.IsUndetermined() {
 		return nil
@@ -137,43 +138,43 @@ func (c *confirmation) next(it *judge.Item, o *judge.Observation) *confirmation 
 	if c == nil {
 		c = &confirmation{}
 	}
-	c.uncontradicted = c.uncontradicted.orNow(o)
-	if it.Reservation != nil && len(it.Related()) > 0 { // an entry needs it
-		c.uncontradicted = moment{}
+	c.uncontradictedSince = c.uncontradictedSince.orNow(o)
+	if it.Reservation != nil && len(it.Related()) > 0 { // an allocation needs it
+		c.uncontradictedSince = moment{}
 	}
 	e := it.Evidence()
 	switch {
 	case it.Verdict != judge.Stale:
-		c.stale, c.missing = moment{}, moment{}
+		c.staleSince, c.nodeMissingSince = moment{}, moment{}
 	case e == nil || !e.MissingNode:
-		c.stale, c.missing = c.stale.orNow(o), moment{}
+		c.staleSince, c.nodeMissingSince = c.staleSince.orNow(o), moment{}
 	default:
-		c.stale, c.missing = c.stale.orNow(o), c.missing.orNow(o)
+		c.staleSince, c.nodeMissingSince = c.staleSince.orNow(o), c.nodeMissingSince.orNow(o)
 	}
 	switch {
 	case it.Verdict != judge.Stale || !it.Proven:
-		c.proven = time.Time{}
-	case c.proven.IsZero():
-		c.proven = o.Local
+		c.provenSince = time.Time{}
+	case c.provenSince.IsZero():
+		c.provenSince = o.Local
 	}
 	return c
 }
 
-// delayOf is for how long an item was proven, or else Stale, until now by this process' own clock; not ok
-// where that is not known.
+// delayOf is for how long an item has been proven, or else Stale, by this process's clock. ok is false where that is
+// unknown.
 func (h *History) delayOf(it *judge.Item, now time.Time) (d Delay, ok bool) {
 	c := h.candidates[it.ID()].confirmation
 	if c == nil {
 		return Delay{}, false
 	}
-	since := c.stale.local
+	since := c.staleSince.local
 	if it.Proven {
-		since = c.proven
+		since = c.provenSince
 	}
 	return Delay{Proven: it.Proven, After: now.Sub(since)}, !since.IsZero()
 }
 
-// withNode is a list of nodes with one more, "" for none.
+// withNode appends a node to a list that does not have it; "" is none.
 func withNode(nodes []string, node string) []string {
 	if node == "" || slices.Contains(nodes, node) {
 		return nodes
@@ -181,25 +182,24 @@ func withNode(nodes []string, node string) []string {
 	return append(nodes, node)
 }
 
-// notePod remembers for how long a pod that was deleted may still be running: a
-// pod that is not there any more was deleted, with the grace period that it had.
-func (s *seen) notePod(pod *podstate.Pod) {
-	if s.pod != "" && (pod == nil || pod.UID != s.pod) {
-		s.deleted = max(s.deleted, s.grace)
-		s.pod = ""
+// notePod records for how long a deleted pod may still run. A pod that is missing was deleted with its grace period.
+func (s *candidate) notePod(pod *podstate.Pod) {
+	if s.podUID != "" && (pod == nil || pod.UID != s.podUID) {
+		s.longestGrace = max(s.longestGrace, s.grace)
+		s.podUID = ""
 	}
 	if pod != nil {
-		s.pod, s.grace = pod.UID, pod.GracePeriod
+		s.podUID, s.grace = pod.UID, pod.GracePeriod
 		if !pod.DeletionTime.IsZero() {
-			s.deleted = max(s.deleted, pod.GracePeriod)
+			s.longestGrace = max(s.longestGrace, pod.GracePeriod)
 		}
 	}
 }
 
-// contradicted makes an unconfirmed verdict be confirmed from now on: what was judged since does not bear it out.
-func (h *History) contradicted(was, now *judge.Item) {
+// resetConfirmation starts the wait for confirmation again, since the second check judged otherwise.
+func (h *History) resetConfirmation(was, now *judge.Item) {
 	if c := h.candidates[was.ID()].confirmation; c != nil && now.IsUndetermined() {
-		c.stale, c.missing, c.proven = moment{}, moment{}, time.Time{}
+		c.staleSince, c.nodeMissingSince, c.provenSince = moment{}, moment{}, time.Time{}
 	} else {
 		c.reset()
 	}
@@ -211,36 +211,36 @@ func (c *confirmation) reset() {
 	}
 }
 
-// quarantine is how long a Node object must have been gone before that counts, whatever --confirm-after says
+// nodeQuarantine is how long a Node object must be missing before that counts, whatever --confirm-after says
 // (Kubernetes v1.36, pkg/controller/podgc/gc_controller.go, quarantineTime).
-const quarantine = 40 * time.Second
+const nodeQuarantine = 40 * time.Second
 
-// confirmedAt is when an unconfirmed verdict may be acted upon: when it has held at every pass for confirmAfter, or for
-// longer where the pod may still be within its grace period. A sandbox is made before its entry: so that no node has it
-// now counts from when the entry was known, whether or not each node was known at every pass.
+// confirmedAt is when an unconfirmed verdict may be acted upon: once every pass for confirmAfter agreed, or longer while
+// the pod may be within its grace period. A sandbox precedes its allocation, so a sandbox counts as absent from all nodes
+// since the allocation is known. A pass that could not inspect each node does not interrupt that.
 func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
 	s, e := h.candidates[it.ID()], it.Evidence()
 	var since, missing moment
 	if c := s.confirmation; c != nil {
-		since, missing = c.stale, c.missing
+		since, missing = c.staleSince, c.nodeMissingSince
 		if e != nil && e.Sandbox == judge.Absent {
-			since = c.uncontradicted
+			since = c.uncontradictedSince
 		}
 	}
 	if since.at.IsZero() {
-		s, since, missing = seen{}, since.orNow(o), moment{}
+		s, since, missing = candidate{}, since.orNow(o), moment{}
 	}
 	switch {
 	case e == nil || e.Phase != podstate.Pending:
 	case e.Sandbox == judge.Absent:
 		confirmAfter = max(confirmAfter, judge.MinAbsenceWhilePending)
-	case e.AgentMayNotKnow && !e.Unproven: // then it is proven
+	case e.AgentMayNotKnow && !e.Unproven: // otherwise it is proven
 		confirmAfter = judge.MinAbsenceWhilePending
 	}
-	if s.deleted > confirmAfter {
-		confirmAfter = s.deleted + time.Minute
+	if s.longestGrace > confirmAfter {
+		confirmAfter = s.longestGrace + time.Minute
 	}
-	at := since.after(confirmAfter, o)
+	at := since.deadline(confirmAfter, o)
 	if it.Reason == judge.NodeMissingReason {
 		if renewed := it.LastRenewed(); !renewed.IsZero() && renewed.Before(since.at) {
 			at = renewed.Add(confirmAfter)
@@ -249,19 +249,19 @@ func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter
 	if e == nil || !e.MissingNode {
 		return at
 	}
-	return later(at, missing.orNow(o).after(quarantine, o))
+	return maxTime(at, missing.orNow(o).deadline(nodeQuarantine, o))
 }
 
-// lapsed is when d will have passed since a time by this process' own clock: o.Now may
-// be by another API server's than in the pass before. Zero where there is no such clock.
-func lapsed(o *judge.Observation, since time.Time, d time.Duration) time.Time {
+// localDeadline is when d has passed since a time by this process's clock, expressed in o.Now's clock. Zero where the
+// observation has no local time.
+func localDeadline(o *judge.Observation, since time.Time, d time.Duration) time.Time {
 	if since.IsZero() {
 		return time.Time{}
 	}
 	return o.Now.Add(d - o.Local.Sub(since))
 }
 
-func later(a, b time.Time) time.Time {
+func maxTime(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

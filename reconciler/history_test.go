@@ -20,20 +20,20 @@ func TestWhatIsHeldForANodeThatIsDownIsNoOldCandidate(t *testing.T) {
 		if it.Verdict != judge.Held || !it.IsUndetermined() {
 			t.Fatalf("hour %d: %v", hour, OutcomeOf(it))
 		}
-		if !p.History.oldest.IsZero() {
-			t.Errorf("hour %d: a candidate since %s", hour, p.History.oldest)
+		if !p.History.oldestStale.IsZero() {
+			t.Errorf("hour %d: a candidate since %s", hour, p.History.oldestStale)
 		}
 	}
 	back := []Part{UsualPool, ReportingWorker(), Node("worker-2"), FreshReport("worker-2")}
 	for range 2 {
 		p.pass(4*time.Hour, back...)
-		if at := Now.Add(4 * time.Hour); !p.History.oldest.Equal(at) {
-			t.Errorf("the node is back, and the oldest candidate is of %s, want %s", p.History.oldest, at)
+		if at := Now.Add(4 * time.Hour); !p.History.oldestStale.Equal(at) {
+			t.Errorf("the node is back, and the oldest candidate is of %s, want %s", p.History.oldestStale, at)
 		}
 	}
 	p.pass(5*time.Hour, Node("worker-1"))
-	if !p.History.oldest.IsZero() {
-		t.Errorf("nothing is left, and the oldest candidate is of %s", p.History.oldest)
+	if !p.History.oldestStale.IsZero() {
+		t.Errorf("nothing is left, and the oldest candidate is of %s", p.History.oldestStale)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestHistoryKeepsNothingOfWhatIsGone(t *testing.T) {
 		}
 	}
 	pass(Pool("10.0.0.0-24", "10.0.0.0/24"))
-	if n := len(h.candidates) + len(h.released) + len(h.repairs); n != 0 {
+	if n := len(h.candidates) + len(h.releases) + len(h.repairs); n != 0 {
 		t.Errorf("%d things are remembered of nothing", n)
 	}
 }

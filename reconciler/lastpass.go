@@ -8,53 +8,53 @@ import (
 	"time"
 )
 
-// PassResult is what became of a pass.
+// PassResult is the result of a pass.
 type PassResult string
 
 const (
-	PassSucceeded PassResult = "Succeeded" // it observed, and did what there was to do
-	PassFailed    PassResult = "Failed"    // it could not observe
+	PassSucceeded PassResult = "Succeeded" // it observed the cluster and acted
+	PassFailed    PassResult = "Failed"    // it could not observe the cluster
 )
 
-// PassRecord is what a pass leaves behind for who asks from outside whether, and how, the reconciler works.
+// PassRecord is what a pass records for `ip-reconcile status`.
 type PassRecord struct {
-	// At is when the pass had observed the cluster, by the API server's clock, or when it failed, by its own.
+	// At is when the pass observed the cluster, by the API server's clock, or when it failed, by its own.
 	At     time.Time  `json:"at"`
 	Result PassResult `json:"result"`
-	// Took is its duration, as in 1.5s.
+	// Took is the duration, as in 1.5s.
 	Took string `json:"took"`
-	// Succeeded is At of the last one that succeeded; zero for none.
+	// Succeeded is At of the last pass that succeeded; zero for none.
 	Succeeded time.Time `json:"succeeded,omitzero"`
-	// Message is the error of one that failed.
+	// Message is the error of a failed pass.
 	Message  string `json:"message,omitempty"`
 	Released int    `json:"released,omitempty"`
-	// Refused is how many Stale items were not released, by why.
+	// Refused counts the Stale items that were not released, by reason.
 	Refused map[Refusal]int `json:"refused,omitempty"`
-	// Schedule is the cron expression by which serve makes full passes; "" for a pass of a CronJob.
+	// Schedule is serve's cron expression of full passes; "" in a CronJob.
 	Schedule string `json:"schedule,omitempty"`
 }
 
 const (
-	// recordWithin is how long that may take, since the next pass waits for it.
-	recordWithin = 3 * time.Second
+	// recordTimeout is short, since the next pass waits for the record.
+	recordTimeout = 3 * time.Second
 	// longestMessage is how many bytes of an error are kept.
 	longestMessage = 500
 )
 
-// ReadPass reads a record as RecordPass keeps it; nil where there is none.
+// ReadPass decodes what RecordPass has written; nil for "".
 func ReadPass(kept string) (*PassRecord, error) {
 	if kept == "" {
 		return nil, nil
 	}
 	p := &PassRecord{}
 	if err := json.Unmarshal([]byte(kept), p); err != nil {
-		return nil, fmt.Errorf("what is kept of the last pass cannot be read: %w", err)
+		return nil, fmt.Errorf("read the record of the last pass: %w", err)
 	}
 	return p, nil
 }
 
-// RecordPass keeps what became of a pass in Passes; out is nil where it failed. It is no
-// part of the pass: where it cannot be kept that is logged, and nothing else changes.
+// RecordPass writes the result of a pass to PassStore; out is nil after a failure. A failed write is logged and has no
+// other effect.
 func (r *Reconciler) RecordPass(ctx context.Context, out *Result, took time.Duration, failed error) {
 	now := r.Clock.Now()
 	if r.PassStore == nil || r.Options.DryRun || ctx.Err() != nil {
@@ -72,7 +72,7 @@ func (r *Reconciler) RecordPass(ctx context.Context, out *Result, took time.Dura
 		p.Schedule = r.Schedule()
 	}
 	p.At = p.At.UTC().Truncate(time.Second)
-	ctx, cancel := context.WithTimeout(ctx, recordWithin)
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
 	err := r.PassStore.Update(ctx, func(kept string) (string, error) {
 		if before, err := ReadPass(kept); err == nil && before != nil && p.Result == PassFailed {
@@ -82,7 +82,7 @@ func (r *Reconciler) RecordPass(ctx context.Context, out *Result, took time.Dura
 		return string(text), err
 	})
 	if err != nil {
-		r.Log.Debug("the pass could not be recorded for `ip-reconcile status`", "error", err)
+		r.Log.Debug("Could not record the pass for status", "error", err)
 	}
 }
 

@@ -10,17 +10,17 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// WithLocalNode is a Source on a node: its container runtime is inspected here and now, whatever agent the node has, so
-// that the node counts as reported.
+// WithLocalNode is a Source on a node: it inspects the container runtime here and now, so that the node counts as reported
+// whether or not it has an agent.
 type WithLocalNode struct {
 	Source
 	Node   string
 	BootID string // of this machine
-	// Inspect makes the node's report, going on from the one before it, nil for none.
+	// Inspect makes the node's report, based on the previous one, nil for none.
 	Inspect func(ctx context.Context, before *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error)
 }
 
-// List is the Source's, with the node's report.
+// List lists the Source and adds the node's report.
 func (s *WithLocalNode) List(ctx context.Context) (*judge.Observation, error) {
 	o, err := s.Source.List(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *WithLocalNode) List(ctx context.Context) (*judge.Observation, error) {
 	return s.inspect(ctx, o)
 }
 
-// Relist is the Source's, with the node's report.
+// Relist lists the Source again and adds the node's report.
 func (s *WithLocalNode) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
 	o, err := s.Source.Relist(ctx, before)
 	if err != nil {
@@ -38,15 +38,15 @@ func (s *WithLocalNode) Relist(ctx context.Context, before *judge.Observation) (
 	return s.inspect(ctx, o)
 }
 
-// inspect is made after the pools were read, so that it has the sandbox of every entry that they have. It is an error
-// unless the Node has the boot ID of this machine: what another machine runs would seem to be gone.
+// inspect adds the node's report. It runs after the pools were read, so that it has the sandbox of every allocation. The
+// Node must have the boot ID of this machine: otherwise the sandboxes of another machine would seem to be gone.
 func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
 	node := o.Nodes[s.Node]
 	switch {
 	case node == nil:
-		return nil, fmt.Errorf("--node %s: there is no such Node, or RBAC forbids listing nodes", s.Node)
+		return nil, fmt.Errorf("--node %s: this Node does not exist, or listing nodes is forbidden", s.Node)
 	case node.BootID != s.BootID:
-		return nil, fmt.Errorf("--node %s: this is another machine, or its kubelet has not reported its boot yet (boot ID of the Node %q, of this machine %q)",
+		return nil, fmt.Errorf("--node %s: this is another machine, or its kubelet has not reported its boot ID yet (Node %q, this machine %q)",
 			s.Node, node.BootID, s.BootID)
 	}
 	report := &podstate.Report{ConfirmedAt: o.Now, LeaseRenewedAt: o.Now, WrittenAt: o.Now}

@@ -1,12 +1,11 @@
-// Package reconciler acts on what package judge decides: it plans what may be released now, checks that again under
-// whereabouts' Lease, writes with proofs (patches that test what they replace, deletes with preconditions), repairs
-// what is missing, and remembers what the next pass must know.
+// Package reconciler acts on the verdicts of package judge. It plans what may be released now and checks that again under
+// whereabouts' Lease. Its writes carry proofs: patches test what they replace, deletes have preconditions.
 //
 //	Source → judge.Judge → Plan → second check under the Lease → Writer
 //
-// Sources and writers come in from outside (kube, informers, snapshot), so that the live API, a folder of files and a
-// simulator run through the very same code. Read reconciler.go, plan.go, change.go and executor.go, in that order;
-// history.go is what is remembered, restored.go and fence what a restore of etcd asks for.
+// Sources and writers come from outside (kube, informers, snapshot), so that the live API, a folder of files and a
+// simulator run through the same code. Read reconciler.go, plan.go, change.go and executor.go, in that order.
+// history.go has the memory of a process, restored.go and restoregate.go handle restores of etcd.
 package reconciler
 
 import (
@@ -22,65 +21,64 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Reconciler makes passes over one cluster. It is used by one goroutine.
+// Reconciler makes passes over one cluster. It is not safe for use by several goroutines.
 type Reconciler struct {
 	Source  Source
 	Writer  Writer
 	Options Options
 	Clock   clock.Clock
-	// Jitter spreads a pause so that several writers do not stay in step.
+	// Jitter spreads a pause, so that several writers do not stay in step.
 	Jitter  func(time.Duration) time.Duration
 	Log     *slog.Logger
 	History *History
-	// BreakerStore keeps what the breaker counts beyond this process; nil for nowhere.
+	// BreakerStore shares what the breaker counts with other processes; nil for none.
 	BreakerStore StateStore
-	// Fence tells whether ADDs and DELs are kept waiting because etcd was restored; nil where nothing does.
+	// Fence keeps ADDs and DELs waiting after a restore of etcd; nil for none.
 	Fence Fence
-	// RestoreStore keeps what is known of restores of etcd beyond this process; nil for nowhere.
+	// RestoreStore shares the etcd restore state with other processes; nil for none.
 	RestoreStore StateStore
-	// PassStore keeps the PassRecord of the last full pass beyond this process; nil for nowhere.
+	// PassStore keeps the PassRecord of the last full pass; nil for none.
 	PassStore StateStore
-	// Schedule is the cron expression that the PassRecord names; nil for none.
+	// Schedule returns the cron expression for the PassRecord; nil for none.
 	Schedule func() string
-	// Progress, where set, is told what is being done, by several goroutines at once.
+	// Progress, where set, receives progress messages from several goroutines at once.
 	Progress func(string)
 }
 
-// Result is what a pass saw and did.
+// Result is what a pass observed and did.
 type Result struct {
 	*judge.Judgement
 	Released []*judge.Item
-	// Delays are those of what was released, where they are known.
+	// Delays are those of the released items, where known.
 	Delays  []Delay
 	Refused []Refused
-	// CommonGates are the gates of the last pass that are not about single items.
+	// CommonGates are the gates of the last pass that concern more than one item.
 	CommonGates []Gate
-	refused     map[judge.ID]bool // the same
-	// Repaired are findings that were repaired; of a dry run those that would be, when they have stood for long enough.
+	refusedIDs  map[judge.ID]bool
+	// Repaired are the findings that were repaired, or would be in a dry run.
 	Repaired []judge.Finding
-	// Unrepaired are findings that --repair could not repair.
+	// Unrepaired are the findings that --repair could not repair.
 	Unrepaired []Unrepaired
-	// ToRepair is how many findings are left that --repair would repair: they wait, are
-	// paused, were withheld or failed.
+	// ToRepair is how many findings --repair has yet to repair: they wait, are paused, were refused or failed.
 	ToRepair int
-	// Oldest is since when the first of what is stale is so; zero where nothing is.
+	// Oldest is since when the oldest Stale item is Stale; zero for none.
 	Oldest time.Time
-	// Attempts is for how many a second check was made.
+	// Attempts is how many items had a second check.
 	Attempts int
-	// CheckDuration is how long it took to observe and to judge.
+	// CheckDuration is how long observing and judging took.
 	CheckDuration time.Duration
 }
 
-// Delay is how long something was proven, or where it is not Stale, before it was released.
+// Delay is how long an item was proven, or else Stale, before it was released.
 type Delay struct {
 	Proven bool
 	After  time.Duration
 }
 
-// recheckEvery is how often a run that waits observes everything again: an unconfirmed verdict must hold in every pass.
+// recheckEvery is how often a waiting run makes a pass: an unconfirmed verdict must stand in every pass.
 const recheckEvery = time.Minute
 
-// maxFailedChecks is after how many passes in a row that could not be made a run that waits gives up.
+// maxFailedChecks is after how many failed passes in a row a waiting run gives up.
 const maxFailedChecks = 5
 
 // Check observes and judges once.
@@ -92,7 +90,7 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 		return nil, err
 	}
 	if err := o.PodsMissing(); err != nil && !r.Options.PodsComplete {
-		r.History.checkRevision(o) // it is not shown again
+		r.History.checkRevision(o) // the next pass does not show it again
 		return nil, err
 	}
 	if r.fencedSince().Equal(fenced) { // all was read behind the fence
@@ -102,14 +100,14 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 		o.Local = r.Clock.Now()
 	}
 	r.loadRestore(ctx, o)
-	r.History.noteMissed(o)
+	r.History.noteKnownNodes(o)
 	r.History.checkRevision(o)
 	r.History.restore.noteDoubts(o)
 	r.History.noteRestores(o) // before it is judged: a restore makes taints doubtful
-	j := judge.Judge(o, r.History, r.Options.judging())
+	j := judge.Judge(o, r.History, r.Options.judgePolicy())
 	r.History.Remember(j)
 	j.Restore = r.History.restoreState(j)
-	j.Recheck = EarliestNonZero(j.Recheck, r.History.restore.due(o.Now))
+	j.Recheck = EarliestNonZero(j.Recheck, r.History.restore.nextTimeout(o.Now))
 	return j, nil
 }
 
@@ -124,9 +122,8 @@ func (r *Reconciler) fencedSince() time.Time {
 	return since
 }
 
-// Run makes one pass: it judges everything, releases what is Stale, and waits for unconfirmed verdicts to be confirmed
-// where there are any. The error says that the cluster could not be read; what went wrong with single objects is in the
-// result.
+// Run makes one pass, and further ones until no verdict awaits confirmation. The error says that the cluster could not be
+// read. Failures of single objects are in the result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	out, began := &Result{}, r.Clock.Now()
 	if err := r.run(ctx, out); err != nil {
@@ -134,51 +131,51 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		out.noPromises()
+		out.dropConfirmationTimes()
 	}
-	out.listReleased()
+	out.addReleased()
 	r.RecordPass(ctx, out, r.Clock.Since(began), nil)
 	return out, nil
 }
 
 func (r *Reconciler) run(ctx context.Context, out *Result) error {
 	began := r.Clock.Now()
-	return r.passes(ctx, out, func() (until time.Time, most time.Duration, err error) {
-		until, err = r.pass(ctx, out, nil)
-		return until, recheckEvery, err
-	}, func(until time.Time, pause time.Duration) (waits bool) {
+	return r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {
+		next, err = r.pass(ctx, out, nil)
+		return next, recheckEvery, err
+	}, func(next time.Time, pause time.Duration) (waits bool) {
 		if most := r.Options.MaxWait; most > 0 && r.Clock.Since(began)+pause > most {
-			out.noPromises()
+			out.dropConfirmationTimes()
 			return false
 		}
 		unconfirmed := countUnconfirmed(out.Refused)
-		r.progress("%d unconfirmed, the first to be freed at %s; next pass in %s", unconfirmed, until.Format(time.TimeOnly), pause.Round(time.Second))
-		r.Log.Info("waiting before the next pass", "pause", pause, "unconfirmed", unconfirmed, "until", until)
+		r.progress("%d unconfirmed, the first to be released at %s; next pass in %s", unconfirmed, next.Format(time.TimeOnly), pause.Round(time.Second))
+		r.Log.Info("Waiting before the next pass", "pause", pause, "unconfirmed", unconfirmed, "until", next)
 		return true
 	})
 }
 
-// passes makes passes until none is due any more. A pass returns when the next one is due, zero for never, and after
-// how long at most it is made; waits decides whether that is waited for. The error is that of the first pass: what
-// earlier ones did is in the result.
-func (r *Reconciler) passes(ctx context.Context, out *Result, pass func() (until time.Time, most time.Duration, err error),
-	waits func(until time.Time, pause time.Duration) bool,
+// passes makes passes until none is due. pass returns when the next one is due, zero for never, and the longest pause.
+// waits decides whether to wait for it. The error is that of the first pass; after later errors the result has what earlier
+// passes did.
+func (r *Reconciler) passes(ctx context.Context, out *Result, pass func() (next time.Time, atMost time.Duration, err error),
+	waits func(next time.Time, pause time.Duration) bool,
 ) error {
 	for failed := 0; ; {
-		until, most, err := pass()
+		next, atMost, err := pass()
 		pause := recheckEvery
 		switch {
 		case err != nil && out.Judgement == nil:
 			return err
-		case ctx.Err() != nil, err == nil && until.IsZero(), r.Options.DryRun:
+		case ctx.Err() != nil, err == nil && next.IsZero(), r.Options.DryRun:
 			return nil
 		case err == nil:
-			failed, pause = 0, min(max(until.Sub(out.Observation.Now), time.Second), most)
-			if !waits(until, pause) {
+			failed, pause = 0, min(max(next.Sub(out.Observation.Now), time.Second), atMost)
+			if !waits(next, pause) {
 				return nil
 			}
-		default: // what waits may still be confirmed
-			r.Log.Warn("could not read the cluster again", "error", err)
+		default: // a later pass may succeed
+			r.Log.Warn("Could not read the cluster again", "error", err)
 			if failed++; failed == maxFailedChecks {
 				out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("gave up waiting: %v", err))
 				return nil
@@ -190,9 +187,9 @@ func (r *Reconciler) passes(ctx context.Context, out *Result, pass func() (until
 	}
 }
 
-// Pass observes once, releases what may be released now, and does not wait for anything to be confirmed. Where ready is
-// given, only items that it lets through are released; the others stay out of the result's lists. The time is when what
-// waits now will be confirmed; zero if nothing waits. Verdicts may change at Due, too.
+// Pass observes once, releases what may be released now, and does not wait for confirmations. Where ready is given, only
+// items that it accepts are released, and the result's lists omit the others. The time is when the next item is confirmed;
+// zero for none.
 func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*Result, time.Time, error) {
 	out := &Result{}
 	until, err := r.pass(ctx, out, ready)
@@ -210,18 +207,18 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 	}
 	out.CheckDuration = r.Clock.Since(began)
 	r.saveRestore(ctx, j.Observation)
-	until, out.Oldest = r.releasePlanned(ctx, j, out, ready), r.History.oldest
+	until, out.Oldest = r.releasePlanned(ctx, j, out, ready), r.History.oldestStale
 	switch {
 	case r.Options.Repair && r.Options.DryRun:
-		out.Repaired, out.Unrepaired = r.History.wouldRepair(j, r.Options)
+		out.Repaired, out.Unrepaired = r.History.plannedRepairs(j, r.Options)
 	case r.Options.Repair:
 		until = EarliestNonZero(until, r.repair(ctx, j, out))
 	}
-	r.saveRestore(ctx, j.Observation) // a second check may have shown one
+	r.saveRestore(ctx, j.Observation) // a second check may have detected a restore
 	return until, nil
 }
 
-// releasePlanned releases what a judgement says, and returns when what waits now will be confirmed.
+// releasePlanned releases what a plan for the judgement allows, and returns when the next item is confirmed.
 func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out *Result, ready func(*judge.Item) bool) (until time.Time) {
 	out.Judgement, out.Refused = j, nil
 	plan := r.History.plan(j, r.Options)
@@ -247,7 +244,7 @@ func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out
 	return plan.Until
 }
 
-// EarliestNonZero is the earlier of two times, of which zero is never.
+// EarliestNonZero returns the earlier of two times, where zero is never.
 func EarliestNonZero(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -259,61 +256,61 @@ func countUnconfirmed(refused []Refused) int {
 	return (&Plan{Refused: refused}).count(AwaitingConfirmation)
 }
 
-// noPromises takes from what awaits confirmation the time at which it would be released: a run that was ended
-// releases nothing more.
-func (out *Result) noPromises() {
+// dropConfirmationTimes removes the time of release from items that await confirmation: the run ends, and releases nothing
+// more.
+func (out *Result) dropConfirmationTimes() {
 	for i := range out.Refused {
 		if g := &out.Refused[i].Gate; g.Why == AwaitingConfirmation {
-			g.At, g.Detail = time.Time{}, "it was not confirmed when the run was ended: run again"
+			g.At, g.Detail = time.Time{}, "not confirmed when the run ended; run again"
 		}
 	}
 }
 
-// listReleased adds what earlier passes released to what the last one saw.
-func (out *Result) listReleased() {
+// addReleased adds the items that earlier passes released to the last judgement.
+func (out *Result) addReleased() {
 	if len(out.Released) == 0 {
 		return
 	}
-	j, there := out.Judgement, map[judge.ID]bool{}
+	j, has := out.Judgement, map[judge.ID]bool{}
 	for _, items := range [][]*judge.Item{j.Allocations, j.Reservations} {
 		for _, it := range items {
-			there[it.ID()] = true
+			has[it.ID()] = true
 		}
 	}
 	for _, it := range out.Released {
 		switch {
-		case there[it.ID()]:
+		case has[it.ID()]:
 		case it.Allocation != nil:
 			j.Allocations = append(j.Allocations, it)
 		default:
 			j.Reservations = append(j.Reservations, it)
 		}
-		there[it.ID()] = true
+		has[it.ID()] = true
 	}
 	slices.SortStableFunc(j.Allocations, judge.ByPlace)
 	slices.SortStableFunc(j.Reservations, judge.ByPlace)
 }
 
-// refuse notes an item that is not released, once.
+// refuse adds an item that is not released, once.
 func (out *Result) refuse(x Refused) {
-	if len(out.Refused) == 0 { // a pass begins with none
-		out.refused = map[judge.ID]bool{}
+	if len(out.Refused) == 0 { // a new pass
+		out.refusedIDs = map[judge.ID]bool{}
 	}
-	if id := x.ID(); !out.refused[id] {
-		out.refused[id] = true
+	if id := x.ID(); !out.refusedIDs[id] {
+		out.refusedIDs[id] = true
 		out.Refused = append(out.Refused, x)
 	}
 }
 
-// done records a release.
-func (r *Reconciler) done(out *Result, it *judge.Item, o *judge.Observation) {
+// recordRelease records a release.
+func (r *Reconciler) recordRelease(out *Result, it *judge.Item, o *judge.Observation) {
 	out.Released = append(out.Released, it)
-	if it.Allocation != nil || len(it.Related()) == 0 { // a reservation goes with its entry
+	if it.Allocation != nil || len(it.Related()) == 0 { // a reservation is part of the release of its allocation
 		if d, ok := r.History.delayOf(it, r.Clock.Now()); ok {
 			out.Delays = append(out.Delays, d)
 		}
 	}
-	r.Log.Info("released", append(it.Attrs(), "age", it.Age(o.Now))...)
+	r.Log.Info("Released", append(it.Attrs(), "age", it.Age(o.Now))...)
 }
 
 func (r *Reconciler) progress(format string, args ...any) {
@@ -336,8 +333,8 @@ func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Needs reports whether an allocation or reservation that was not released rests on a report: it could be of a sandbox
-// of that node, or is held because one of that node carries the address.
+// Needs reports whether an allocation or reservation that was not released rests on a report: its sandbox may be on that
+// node, or a sandbox of that node carries its address.
 func (out *Result) Needs(r *podstate.Report) bool {
 	released := map[judge.ID]bool{}
 	for _, it := range out.Released {

@@ -11,19 +11,19 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// errNoReports: without a report nothing tells what runs.
-var errNoReports = errors.New("no node agent has reported what runs, so that nothing can be written back; " +
-	"deploy the agents, inspect a single node with --cri, or take a --snapshot with their sandboxreports and leases")
+// errNoReports: without reports nothing shows which sandboxes run.
+var errNoReports = errors.New("no node agent has reported, so nothing can be written back; " +
+	"deploy the agents, inspect a single node with --cri, or use a --snapshot with their sandboxreports and leases")
 
-// recoverEvery is how often Recover looks behind a fence, where reports come in all the time.
+// recoverEvery is how often Recover makes a pass behind a fence, where reports arrive all the time.
 const recoverEvery = 2 * time.Second
 
-// Recover makes pools and reservations say what runs, and releases nothing. It waits for the findings that have not
-// stood for long enough. With DryRun it observes once, and the result tells what it would write. The error says that
-// the cluster could not be looked at.
+// Recover writes into pools and reservations what runs, and releases nothing. It waits for findings until they are due.
+// With DryRun it observes once, and the result lists what it would write. The error says that the cluster could not be
+// read.
 func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	out := &Result{}
-	err := r.passes(ctx, out, func() (until time.Time, most time.Duration, err error) {
+	err := r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {
 		j, err := r.Check(ctx)
 		if err == nil && j.WithoutAgents {
 			err = errNoReports
@@ -33,19 +33,19 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		}
 		if out.Judgement, out.Unrepaired = j, nil; r.Options.DryRun {
 			p := r.History.planRepairs(j, r.Options)
-			out.ToRepair, out.Unrepaired = p.toRepair, p.withheld
+			out.ToRepair, out.Unrepaired = p.total, p.refused
 			return time.Time{}, 0, nil
 		}
-		until, most = r.repair(ctx, j, out), recheckEvery
+		next, atMost = r.repair(ctx, j, out), recheckEvery
 		if fenced := j.Observation.FencedSince; !fenced.IsZero() {
-			most = recoverEvery
+			atMost = recoverEvery
 			if len(j.NotRenewedSince(fenced)) > 0 {
-				until = EarliestNonZero(until, j.Observation.Now.Add(recoverEvery))
+				next = EarliestNonZero(next, j.Observation.Now.Add(recoverEvery))
 			}
 		}
-		return until, most, nil
-	}, func(until time.Time, pause time.Duration) bool {
-		r.progress("%d to be written, the next at %s; next pass in %s", out.ToRepair, until.Format(time.TimeOnly), pause.Round(time.Second))
+		return next, atMost, nil
+	}, func(next time.Time, pause time.Duration) bool {
+		r.progress("%d to be written, the next at %s; next pass in %s", out.ToRepair, next.Format(time.TimeOnly), pause.Round(time.Second))
 		return true
 	})
 	if err != nil {
@@ -54,29 +54,29 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	return out, nil
 }
 
-// WriteRow is an entry or a reservation that is written because of a finding.
+// WriteRow is an allocation or a reservation that is written because of a finding.
 type WriteRow struct {
 	Kind judge.Kind `json:"kind"`
 	IP   string     `json:"ip"`
 	Pool string     `json:"pool"`
-	// PodRef, ContainerID and IfName are those that are written.
+	// PodRef, ContainerID and IfName are what is written.
 	PodRef      string `json:"podRef"`
 	ContainerID string `json:"containerID"`
 	IfName      string `json:"ifName"`
 	// Instead is the podref of what is replaced, "" for nothing.
 	Instead string `json:"instead"`
 	Node    string `json:"node"`
-	// State is Planned, Written, or why it was not: Paused, Breaker, WriteFailed and so on.
+	// State is Planned, Written, or the reason why it was not written: Paused, Breaker, WriteFailed and so on.
 	State   string `json:"state"`
 	Message string `json:"message"`
 }
 
-// Writes lists what was written, was not, or is still to be, by pool, then address.
+// Writes lists what was written, was not, or will be, by pool, then address.
 func (out *Result) Writes() []WriteRow {
-	rows, said := []WriteRow{}, map[string]bool{}
+	rows, has := []WriteRow{}, map[string]bool{}
 	add := func(f *judge.Finding, state, message string) {
-		if f.Repair != nil && !said[findingKey(f)] {
-			said[findingKey(f)] = true
+		if f.Repair != nil && !has[findingKey(f)] {
+			has[findingKey(f)] = true
 			rows = append(rows, writeRow(f, state, message))
 		}
 	}
@@ -89,9 +89,9 @@ func (out *Result) Writes() []WriteRow {
 	for i := range out.Findings {
 		f := &out.Findings[i]
 		if f.Repair != nil && (f.Repair.Pool.Paused || out.Observation.Paused) {
-			add(f, string(Paused), "it is paused by an annotation")
+			add(f, string(Paused), "paused by an annotation")
 		}
-		if f.Repair != nil && !said[findingKey(f)] {
+		if f.Repair != nil && !has[findingKey(f)] {
 			add(f, "Planned", f.Message)
 			if r := out.Index().ReservationOf(f); r != nil {
 				add(r, "Planned", r.Message)
@@ -102,13 +102,16 @@ func (out *Result) Writes() []WriteRow {
 		addr, _ := netip.ParseAddr(row.IP)
 		return addr
 	}
-	slices.SortStableFunc(rows, func(a, b WriteRow) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), address(a).Compare(address(b))) })
+	slices.SortStableFunc(rows, func(a, b WriteRow) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), address(a).Compare(address(b)))
+	})
 	return rows
 }
 
 func writeRow(f *judge.Finding, state, message string) WriteRow {
 	w := f.Repair
-	row := WriteRow{Kind: f.Kind, IP: f.IP, Pool: f.Pool, PodRef: w.PodRef, ContainerID: w.ContainerID, IfName: w.IfName, Node: w.Node, State: state, Message: message}
+	row := WriteRow{Kind: f.Kind, IP: f.IP, Pool: f.Pool, PodRef: w.PodRef, ContainerID: w.ContainerID, IfName: w.IfName,
+		Node: w.Node, State: state, Message: message}
 	switch {
 	case w.Previous != nil:
 		row.Instead = w.Previous.PodRef

@@ -27,11 +27,11 @@ func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge
 	r.execute(ctx, x.Observation(), changes, out, false)
 }
 
-// releases is the kind of changes that releases are.
+// releases is the kind of the changes that release items.
 type releases struct{ *executor }
 
-// keys leaves out a reservation that is known: its delete tests the UID and the resourceVersion, which is the same
-// check, made at the moment that counts.
+// keys leaves out a known reservation: its delete tests the UID and the resourceVersion, which is the same check at the
+// moment of the write.
 func (e releases) keys(todo []*change) (need LiveKeys) {
 	for _, c := range todo {
 		if c.err != nil && c.Reservation != nil {
@@ -48,14 +48,14 @@ func (e releases) keys(todo []*change) (need LiveKeys) {
 	return need.unique()
 }
 
-// judge judges items again. What is no longer Stale gets back the reservations that were deleted for it, and so does
-// whatever else needs them.
-func (e releases) judge(todo []*change) (still checked) {
+// judge judges items again, and recreates reservations that were deleted for items that are no longer Stale or that
+// another item needs.
+func (e releases) judge(todo []*change) (still checkedChanges) {
 	addresses := make([]netip.Addr, 0, len(todo))
 	for _, c := range todo {
 		addresses = append(addresses, c.Address())
 		for _, r := range c.Related() {
-			addresses = append(addresses, r.Address()) // in a wide range not the one that reads back from the key
+			addresses = append(addresses, r.Address()) // in a wide range the key gives another one
 		}
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
@@ -64,27 +64,27 @@ func (e releases) judge(todo []*change) (still checked) {
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		now[it.ID()] = it
 	}
-	e.History.noteRestores(j.Observation)     // this check may be the first that has an agent's report
-	plan := e.History.passGates(j, e.Options) // the breaker was asked before
+	e.History.noteRestores(j.Observation)     // this check may be the first with an agent's report
+	plan := e.History.passGates(j, e.Options) // the breaker has passed them
 	refused := map[judge.ID]Refused{}
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
 	}
 	var written []*change
 	for _, c := range todo {
-		it, there := now[c.ID()]
+		it, found := now[c.ID()]
 		switch {
-		case !there && c.state == patchSent && e.x.HasNoEntry(c.Item):
-			written = append(written, c) // the answer was lost, the write was not
-		case !there:
-			e.Log.Info("not released: it is gone or was rewritten since the first check", c.Attrs()...)
+		case !found && c.state == patchSent && e.x.HasNoEntry(c.Item):
+			written = append(written, c) // the write arrived, its answer did not
+		case !found:
+			e.Log.Info("Not released: deleted or rewritten since the first check", c.Attrs()...)
 		case it.Reservation != nil && len(it.Related()) > 0:
-			e.Log.Info("not released: an allocation of this reservation has appeared", it.Attrs()...)
+			e.Log.Info("Not released: the reservation has an allocation now", it.Attrs()...)
 		case it.Verdict != judge.Stale:
-			e.Log.Info("not released: the live read contradicts", it.Attrs()...)
-			e.History.contradicted(c.Item, it)
-		case !e.Options.inScope(it):
-			e.Log.Info("not released: by the live read it is none of those asked for", it.Attrs()...)
+			e.Log.Info("Not released: no longer Stale at the second check", it.Attrs()...)
+			e.History.resetConfirmation(c.Item, it)
+		case !e.Options.isInScope(it):
+			e.Log.Info("Not released: out of scope at the second check", it.Attrs()...)
 		case refused[c.ID()].Item != nil:
 			e.out.refuse(refused[c.ID()])
 		default:
@@ -97,29 +97,29 @@ func (e releases) judge(todo []*change) (still checked) {
 		c.state = done
 		e.finish(c)
 	}
-	leaving := leavingOf(still)
+	toRelease := idSet(still)
 	for _, c := range still {
-		c.deletes = c.reservations(leaving)
+		c.deletes = c.reservations(toRelease)
 	}
 	return still
 }
 
-func leavingOf(changes []*change) map[judge.ID]bool {
-	leaving := map[judge.ID]bool{}
+func idSet(changes []*change) map[judge.ID]bool {
+	toRelease := map[judge.ID]bool{}
 	for _, c := range changes {
-		leaving[c.ID()] = true
+		toRelease[c.ID()] = true
 	}
-	return leaving
+	return toRelease
 }
 
-// reservations are those to delete for a release: its own, where it is one; else the ones that no allocation needs
-// which is not leaving as well.
-func (c *change) reservations(leaving map[judge.ID]bool) (all []*ippool.Reservation) {
+// reservations are those to delete for a release: its own, where it is one. Otherwise those that only released
+// allocations need.
+func (c *change) reservations(toRelease map[judge.ID]bool) (all []*ippool.Reservation) {
 	if c.Reservation != nil {
 		return []*ippool.Reservation{c.Reservation}
 	}
 	for _, r := range c.Related() {
-		if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !leaving[a.ID()] }) {
+		if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !toRelease[a.ID()] }) {
 			all = append(all, r.Reservation)
 		}
 	}
@@ -127,32 +127,32 @@ func (c *change) reservations(leaving map[judge.ID]bool) (all []*ippool.Reservat
 }
 
 func (e releases) refuse(changes []*change, err error) {
-	why, detail := whyOf(err), err.Error()
+	why, detail := refusalOf(err), err.Error()
 	switch {
 	case errors.Is(err, errLeaseMissing):
 		detail += "; run again"
 	case why == NoLease:
-		detail = noLease(e.namespace, e.leases)
+		detail = leaseForbiddenDetail(e.namespace, e.leases)
 	case why == LeaseBusy:
-		detail = fmt.Sprintf("Lease %s in namespace %s stayed busy with ADDs and DELs; run again", strings.Join(e.leases, ", "), e.namespace)
+		detail = fmt.Sprintf("ADDs and DELs held Lease %s in namespace %s all the time; run again", strings.Join(e.leases, ", "), e.namespace)
 	}
 	for _, c := range changes {
 		if why == Changed {
-			detail = fmt.Sprintf("it changed at each of %d tries: %v", max(c.tries, 1), err)
+			detail = fmt.Sprintf("changed at each of %d tries: %v", max(c.tries, 1), err)
 		}
 		e.out.refuse(refusedBecause(c.Item, why, detail))
 	}
 }
 
-// finish records that an item was released, with its reservations. One that two entries shared is recorded once.
+// finish records the release of an item and its reservations. A reservation that two allocations shared is recorded once.
 func (e releases) finish(c *change) {
 	for _, r := range c.deleted {
-		if id := r.Ref() + " " + r.UID; !e.recorded[id] {
-			e.recorded[id] = true
-			e.done(e.out, c.withReservation(r), e.observation())
+		if id := r.Ref() + " " + r.UID; !e.recordedIDs[id] {
+			e.recordedIDs[id] = true
+			e.recordRelease(e.out, c.withReservation(r), e.observation())
 		}
 	}
-	e.done(e.out, c.Item, e.observation())
+	e.recordRelease(e.out, c.Item, e.observation())
 	c.deleted = nil
 }
 

@@ -16,21 +16,20 @@ import (
 )
 
 const (
-	// repairAfter is how long a finding must have stood, seen twice, before it is repaired: an ADD in progress looks
-	// the same for a moment. Behind the fence none is in progress.
+	// repairAfter is how long a finding must stand, found twice, before it is repaired: an ADD in progress looks the same
+	// for a moment. Behind the fence no ADD is in progress.
 	repairAfter = time.Minute
-	// writeBackFor is for how long repairs are begun under a hold: ADDs are kept off for a second at most, unless a
-	// large pool takes the API server longer.
-	writeBackFor = 700 * time.Millisecond
+	// repairWriteFor is for how long repairs begin under a hold: ADDs wait a second at most, or longer where the API server
+	// needs longer for a large pool.
+	repairWriteFor = 700 * time.Millisecond
 )
 
 // repairTerms are what a change knows of its finding.
 type repairTerms struct {
-	first  time.Time // when it was found first
-	waited bool      // it has stood for long enough
-	follow bool      // the reservation of an entry that was repaired
-	// unasked: an entry that no pod in the API asks for, see judge.Index.UnrequestedRepairs.
-	unasked bool
+	first      time.Time // when it was found first
+	isDue      bool      // it has stood for long enough
+	isFollowUp bool      // the reservation of an allocation that was repaired
+	hasNoPod   bool      // no pod in the API asks for the allocation, see judge.Index.UnrequestedRepairs
 }
 
 // Unrepaired is a finding that was not repaired.
@@ -44,13 +43,13 @@ func (u Unrepaired) String() string {
 	return fmt.Sprintf("%s of %s in %s: %s", u.Kind, u.IP, u.Pool, u.Detail)
 }
 
-// repair repairs the findings that have stood for long enough, and returns when the next will have; zero if none waits.
+// repair repairs the findings that are due, and returns when the next one is; zero for none.
 func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result) time.Time {
 	p := r.History.planRepairs(j, r.Options)
-	slices.SortStableFunc(p.due, entriesFirst)
-	r.History.repairs, out.ToRepair, out.Unrepaired = p.since, p.toRepair, p.withheld
+	slices.SortStableFunc(p.due, allocationsFirst)
+	r.History.repairs, out.ToRepair, out.Unrepaired = p.firstFound, p.total, p.refused
 	r.execute(ctx, j.Observation, p.due, out, true)
-	return p.until
+	return p.next
 }
 
 func findingKey(f *judge.Finding) string {
@@ -62,11 +61,11 @@ func findingKey(f *judge.Finding) string {
 	return fmt.Sprint(f.Kind, f.Pool, f.IP, w.PodRef, w.ContainerID, " ", was)
 }
 
-// repairs is the kind of changes that repairs are.
+// repairs is the kind of the changes that repair findings.
 type repairs struct{ *executor }
 
-// keys are the pools, since who writes an entry must know what is in its slot; whose pods the sandboxes are, where only
-// watches have shown them; and reservations of which a write failed.
+// keys names the pools, since a write needs to know the content of its slot; the pods that only watches have shown; and
+// the reservations of which a write failed.
 func (e repairs) keys(todo []*change) (need LiveKeys) {
 	for _, c := range todo {
 		w := c.finding.Repair
@@ -81,19 +80,19 @@ func (e repairs) keys(todo []*change) (need LiveKeys) {
 	return need.unique()
 }
 
-// preconditions says why nothing may be written now, nil if nothing stands against it.
+// preconditions says why nothing may be written now; nil where it may.
 func (e repairs) preconditions() error {
 	if o := e.observation(); o.Restored != "" {
-		return fmt.Errorf("%w: etcd was restored (%s), and what was seen before proves nothing", errPreconditions, o.Restored)
+		return fmt.Errorf("%w: etcd was restored (%s), and earlier observations prove nothing", errPreconditions, o.Restored)
 	} else if o.Paused {
 		return errAllPaused
 	}
 	return nil
 }
 
-// judge returns those of the repairs whose findings are found by now, too, as they are found now. The cost grows with
-// the findings, not with the cluster.
-func (e repairs) judge(todo []*change) (still checked) {
+// judge returns the repairs whose findings are found again, as they are found now. The cost grows with the findings, not
+// with the cluster.
+func (e repairs) judge(todo []*change) (still checkedChanges) {
 	if err := e.preconditions(); err != nil {
 		e.giveUp(todo, err)
 		return nil
@@ -116,9 +115,9 @@ func (e repairs) judge(todo []*change) (still checked) {
 		}
 		c := asked[findingKey(f)]
 		switch {
-		case c == nil, !c.waited && !f.Repair.IsFenced:
+		case c == nil, !c.isDue && !f.Repair.IsFenced:
 		case f.Repair.Pool.Paused:
-			e.giveUp([]*change{c}, fmt.Errorf("%w: pool %s, by its annotation %s", errPaused, f.Repair.Pool.Ref(), ippool.PausedAnnotation))
+			e.giveUp([]*change{c}, fmt.Errorf("%w by the annotation %[3]s of pool %[2]s", errPaused, f.Repair.Pool.Ref(), ippool.PausedAnnotation))
 		default:
 			f.Repair.Overlapping = c.finding.Repair.Overlapping
 			c.finding = f
@@ -128,48 +127,49 @@ func (e repairs) judge(todo []*change) (still checked) {
 	return still
 }
 
-// missingReservations is the missing reservation of an entry that was written; none where it needs none, has it, or
-// another pod needs the one that is there.
-func (e *executor) missingReservations(c *change) []*change {
+// missingReservation is the repair that creates the reservation of an allocation that was written; none where the
+// allocation needs none, has one, or another pod needs the one that exists.
+func (e *executor) missingReservation(c *change) []*change {
 	missing := e.x.ReservationOf(c.finding)
 	if missing == nil {
 		return nil
 	}
-	return []*change{{finding: missing, leases: c.leases, repairTerms: repairTerms{waited: c.waited, follow: true}}}
+	return []*change{{finding: missing, leases: c.leases, repairTerms: repairTerms{isDue: c.isDue, isFollowUp: true}}}
 }
 
 func (e repairs) refuse(changes []*change, err error) {
 	for _, c := range changes {
 		f := c.finding
-		e.Log.Warn("not repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
-		e.out.Unrepaired = append(e.out.Unrepaired, Unrepaired{*f, whyOf(err), err.Error()})
+		e.Log.Warn("Could not repair a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
+		e.out.Unrepaired = append(e.out.Unrepaired, Unrepaired{*f, refusalOf(err), err.Error()})
 	}
 }
 
 func (e repairs) finish(c *change) {
 	f := c.finding
-	e.Log.Info("repaired", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "podRef", f.Repair.PodRef, "containerID", f.Repair.ContainerID)
+	e.Log.Info("Repaired a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "podRef", f.Repair.PodRef,
+		"containerID", f.Repair.ContainerID)
 	e.out.Repaired = append(e.out.Repaired, *f)
-	if !c.follow {
+	if !c.isFollowUp {
 		e.out.ToRepair--
 	}
-	if c.unasked {
+	if c.hasNoPod {
 		e.History.noteRepair(e.observation().Now, f.Repair)
 	}
 }
 
-// entriesFirst sorts repairs: a reservation matters to pools with an overlapping range alone.
-func entriesFirst(a, b *change) int {
+// allocationsFirst sorts repairs: a reservation matters only to pools with an overlapping range.
+func allocationsFirst(a, b *change) int {
 	return min(len(b.finding.Repair.Key), 1) - min(len(a.finding.Repair.Key), 1)
 }
 
-// repairPlan is what is to be done about the findings of a judgement now.
+// repairPlan is which findings of a judgement are repaired now.
 type repairPlan struct {
-	due      []*change
-	withheld []Unrepaired         // by the breaker
-	toRepair int                  // findings that --repair would repair and that are not paused
-	since    map[string]time.Time // when those that wait were found first
-	until    time.Time            // when the next has waited for long enough; zero if none waits
+	due        []*change
+	refused    []Unrepaired         // by the breaker
+	total      int                  // findings that --repair would repair and that are not paused
+	firstFound map[string]time.Time // of those that wait
+	next       time.Time            // when the next one is due; zero for none
 }
 
 // planRepairs picks the findings that may be repaired now. It changes nothing.
@@ -178,131 +178,130 @@ func (h *History) planRepairs(j *judge.Judgement, opts Options) *repairPlan {
 	if opts.AllowMassRepair {
 		return p
 	}
-	var withheld []*change
-	p.due, withheld, p.withheld = h.boundRepairs(j, p.due)
-	for _, f := range withheld {
-		if f.waited {
-			p.since[findingKey(f.finding)] = f.first // it need not stand for a minute again
+	var refused []*change
+	p.due, refused, p.refused = h.limitRepairs(j, p.due)
+	for _, c := range refused {
+		if c.isDue {
+			p.firstFound[findingKey(c.finding)] = c.first // it need not stand for a minute again
 		}
 	}
 	return p
 }
 
-// dueRepairs are the findings that have stood for long enough.
+// dueRepairs picks the findings that have stood for long enough.
 func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
-	o, p := j.Observation, &repairPlan{since: map[string]time.Time{}}
+	o, p := j.Observation, &repairPlan{firstFound: map[string]time.Time{}}
 	for i := range j.Findings {
 		f := &j.Findings[i]
 		if opts.OnlyFindings != nil && !opts.OnlyFindings(f) {
 			continue
 		}
-		if f.Repair == nil || o.Paused || f.Repair.Pool.Paused { // the age of what is paused begins again
+		if f.Repair == nil || o.Paused || f.Repair.Pool.Paused { // a pause starts the age again
 			continue
 		}
-		p.toRepair++
+		p.total++
 		key := findingKey(f)
-		first, seen := h.repairs[key]
-		if !seen {
+		first, known := h.repairs[key]
+		if !known {
 			first = o.Now
 		}
 		at := first.Add(repairAfter)
-		waited := opts.DryRun || !at.After(o.Now)
-		if !waited && !f.Repair.IsFenced {
-			p.since[key] = first
-			p.until = EarliestNonZero(p.until, at)
+		isDue := opts.DryRun || !at.After(o.Now)
+		if !isDue && !f.Repair.IsFenced {
+			p.firstFound[key] = first
+			p.next = EarliestNonZero(p.next, at)
 			continue
 		}
-		p.due = append(p.due, &change{finding: f, leases: f.Repair.Pool.LeaseNames(), repairTerms: repairTerms{first: first, waited: waited}})
+		p.due = append(p.due, &change{finding: f, leases: f.Repair.Pool.LeaseNames(), repairTerms: repairTerms{first: first, isDue: isDue}})
 	}
-	if end := o.FencedSince.Add(judge.DELTimeout); !o.FencedSince.IsZero() && !p.until.IsZero() && end.After(o.Now) {
-		p.until = EarliestNonZero(p.until, end) // what waits may then rest on what is seen behind the fence
+	if end := o.FencedSince.Add(judge.DELTimeout); !o.FencedSince.IsZero() && !p.next.IsZero() && end.After(o.Now) {
+		p.next = EarliestNonZero(p.next, end) // then findings may rest on what is observed behind the fence
 	}
 	return p
 }
 
-// wouldRepair are the findings that --repair repairs when they have stood for long enough,
-// and those that the breaker withholds.
-func (h *History) wouldRepair(j *judge.Judgement, opts Options) ([]judge.Finding, []Unrepaired) {
+// plannedRepairs are the findings that --repair would repair, and those that the breaker refuses.
+func (h *History) plannedRepairs(j *judge.Judgement, opts Options) ([]judge.Finding, []Unrepaired) {
 	p := h.planRepairs(j, opts)
 	found := make([]judge.Finding, 0, len(p.due))
-	for _, f := range p.due {
-		found = append(found, *f.finding)
-		if r := j.Index().ReservationOf(f.finding); r != nil {
+	for _, c := range p.due {
+		found = append(found, *c.finding)
+		if r := j.Index().ReservationOf(c.finding); r != nil {
 			found = append(found, *r)
 		}
 	}
-	return found, p.withheld
+	return found, p.refused
 }
 
-// noteRepair counts an entry that was written.
+// noteRepair counts an allocation that was written.
 func (h *History) noteRepair(now time.Time, w *judge.Repair) {
-	if h.repaired == nil {
-		h.repaired = map[judge.NodePool]window{}
+	if h.repairCounts == nil {
+		h.repairCounts = map[judge.NodePool]window{}
 	}
 	at := judge.NodePool{Node: w.Node, Pool: w.Pool.Ref()}
-	h.repaired[at] = h.repaired[at].since(now).and(now, 1, 0)
+	h.repairCounts[at] = h.repairCounts[at].lastHour(now).add(now, 1, 0)
 }
 
-// repairedWithin is how many entries were written within the last hour.
-func (h *History) repairedWithin(now time.Time) map[judge.NodePool]int {
+// recentRepairs is how many allocations were written within the last hour.
+func (h *History) recentRepairs(now time.Time) map[judge.NodePool]int {
 	count := map[judge.NodePool]int{}
-	for at, w := range h.repaired {
-		count[at] = w.since(now).made()
+	for at, w := range h.repairCounts {
+		count[at] = w.lastHour(now).total()
 	}
 	return count
 }
 
-// forgetRepairs forgets the entries that were written more than an hour ago.
+// forgetRepairs drops the counts that are older than an hour.
 func (h *History) forgetRepairs(now time.Time) {
-	maps.DeleteFunc(h.repaired, func(_ judge.NodePool, w window) bool { return len(w.since(now)) == 0 })
+	maps.DeleteFunc(h.repairCounts, func(_ judge.NodePool, w window) bool { return len(w.lastHour(now)) == 0 })
 }
 
-// boundRepairs withholds what would be too much for which no pod in the API asks.
-func (h *History) boundRepairs(j *judge.Judgement, due []*change) (allowed, withheld []*change, why []Unrepaired) {
+// limitRepairs refuses repairs for which no pod in the API asks, where they are too many.
+func (h *History) limitRepairs(j *judge.Judgement, due []*change) (allowed, refused []*change, why []Unrepaired) {
 	if len(due) == 0 {
 		return nil, nil, nil
 	}
 	repairs := make([]*judge.Repair, len(due))
-	for i, f := range due {
-		repairs[i] = f.finding.Repair
+	for i, c := range due {
+		repairs[i] = c.finding.Repair
 	}
-	x, inPool := j.Index(), h.repairedWithin(j.Observation.Now)
-	unasked, phantoms := x.UnrequestedRepairs(repairs)
+	x, inPool := j.Index(), h.recentRepairs(j.Observation.Now)
+	hasNoPod, phantoms := x.UnrequestedRepairs(repairs)
 	for at, n := range phantoms { // an earlier process may have written them
 		inPool[at] = max(inPool[at], n)
 	}
-	byNode, inAll, restored := map[string]int{}, 0, h.restoredLately(j)
+	byNode, inAll, restored := map[string]int{}, 0, h.isRestoreRecent(j)
 	for at, n := range inPool {
 		byNode[at.Node] += n
 		inAll += n
 	}
-	for _, f := range due {
-		if f.unasked = unasked[f.finding.Repair]; f.unasked {
-			at := judge.NodePool{Node: f.finding.Repair.Node, Pool: f.finding.Repair.Pool.Ref()}
+	for _, c := range due {
+		if c.hasNoPod = hasNoPod[c.finding.Repair]; c.hasNoPod {
+			at := judge.NodePool{Node: c.finding.Repair.Node, Pool: c.finding.Repair.Pool.Ref()}
 			if text := x.RepairLimit(at, restored, inAll+1, byNode[at.Node]+1, inPool[at]+1); text != "" {
-				withheld, why = append(withheld, f), append(why, Unrepaired{*f.finding, Breaker, text})
+				refused, why = append(refused, c), append(why, Unrepaired{*c.finding, Breaker, text})
 				continue
 			}
 			inAll++
 			byNode[at.Node]++
 			inPool[at]++
 		}
-		allowed = append(allowed, f)
+		allowed = append(allowed, c)
 	}
-	return allowed, withheld, why
+	return allowed, refused, why
 }
 
-// restoredFor is for how long agents report a restore of etcd (agent/restore.go, restoreNoteFor).
-const restoredFor = 24 * time.Hour
+// restoreNoteFor is for how long agents report a restore of etcd (agent/restore.go, restoreNoteFor).
+const restoreNoteFor = 24 * time.Hour
 
-// restoredLately reports whether etcd was restored within a day, as this process has detected or the agents of most
-// nodes report. A single agent's report raises no bound.
-func (h *History) restoredLately(j *judge.Judgement) bool {
+// isRestoreRecent reports whether etcd was restored within a day. This process must have detected it, or the agents of
+// most nodes report it: a single agent does not raise the limits.
+func (h *History) isRestoreRecent(j *judge.Judgement) bool {
 	now, r, reporters := j.Observation.Now, &h.restore, 0
 	for _, report := range j.Observation.Reports {
-		if now.Sub(report.RestoreDetectedAt) <= restoredFor {
+		if now.Sub(report.RestoreDetectedAt) <= restoreNoteFor {
 			reporters++
 		}
 	}
-	return 2*reporters > len(j.Nodes) || now.Sub(r.seen) <= restoredFor && !strings.Contains(r.Why, byAgentOf)
+	return 2*reporters > len(j.Nodes) || now.Sub(r.passDetectedAt) <= restoreNoteFor && !strings.Contains(r.Why, reportedByAgent)
 }

@@ -127,7 +127,7 @@ func TestTheBoundOnRepairsIsNotSetByTheReport(t *testing.T) {
 			plan := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 400, 1), c.report)}, c.parts...)...)
 			plan.due = slices.DeleteFunc(plan.due, func(f *change) bool { return f.finding.Repair.Key == "" }) // a reservation
 			if got := len(plan.due); got != 110+c.asked {
-				t.Errorf("%d are written, want 110 and %d; of %d", got, c.asked, got+len(plan.withheld))
+				t.Errorf("%d are written, want 110 and %d; of %d", got, c.asked, got+len(plan.refused))
 			}
 		})
 	}
@@ -153,14 +153,14 @@ func TestAfterARestoreMoreIsWrittenBackThanNoPodAsksFor(t *testing.T) {
 		{"nothing shows one", 110, nil},
 		{"this process shows it", 1000, []Part{shows("resourceVersion 90 after 100")}},
 		{"one agent of three reports it", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), tells)}},
-		{"another replica says that one agent reports it", 110, []Part{shows("another replica says: by the word of the agent of node worker-1")}},
+		{"another replica says that one agent reports it", 110, []Part{shows("another replica says: reported by the agent on node worker-1")}},
 		{"two agents of three report it", 1000, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), tells), FreshReport("worker-2", tells)}},
 		{"two agents report one of two days ago", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), twoDaysAgo), FreshReport("worker-2", twoDaysAgo)}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			plan := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 1200, 1)), Node("worker-3"), FreshReport("worker-3")}, c.parts...)...)
 			if got := len(plan.due); got != c.want {
-				t.Errorf("%d of %d are written, want %d", got, got+len(plan.withheld), c.want)
+				t.Errorf("%d of %d are written, want %d", got, got+len(plan.refused), c.want)
 			}
 		})
 	}
@@ -200,8 +200,8 @@ func TestWhatTheAPIConfirmsIsWrittenBackInSmallPools(t *testing.T) {
 			sandboxes = append(sandboxes, carries("box-"+name, name, uid, "10.0.0.0/29", ips...))
 		}
 		plan := boundedRepairs(t, append(parts, FreshReport("worker-1", sandboxes...))...)
-		if len(plan.withheld) != c.withheld || len(plan.due) != ip-c.withheld {
-			t.Errorf("%d pods with %d addresses: %d due, %d withheld, want %d withheld", c.pods, c.addresses, len(plan.due), len(plan.withheld), c.withheld)
+		if len(plan.refused) != c.withheld || len(plan.due) != ip-c.withheld {
+			t.Errorf("%d pods with %d addresses: %d due, %d withheld, want %d withheld", c.pods, c.addresses, len(plan.due), len(plan.refused), c.withheld)
 		}
 	}
 }
@@ -212,8 +212,8 @@ func TestWhileEverythingIsPausedNothingIsToBeRepaired(t *testing.T) {
 		o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), UsualPod(),
 			func(o *Observed) { o.Paused = paused })
 		plan := NewHistory().planRepairs(Judged(o, judge.Policy{}), Options{DryRun: true})
-		if want := map[bool]int{false: 1}[paused]; plan.toRepair != want || len(plan.due) != want {
-			t.Errorf("paused %v: %d are to be repaired, and %d now", paused, plan.toRepair, len(plan.due))
+		if want := map[bool]int{false: 1}[paused]; plan.total != want || len(plan.due) != want {
+			t.Errorf("paused %v: %d are to be repaired, and %d now", paused, plan.total, len(plan.due))
 		}
 	}
 }
@@ -232,7 +232,7 @@ func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
 				continue
 			}
 			kinds[f.Kind]++
-			still := m.judge([]*change{{finding: f, repairTerms: repairTerms{waited: true}}})
+			still := m.judge([]*change{{finding: f, repairTerms: repairTerms{isDue: true}}})
 			var found []judge.Finding
 			for _, s := range still {
 				found = append(found, *s.finding)

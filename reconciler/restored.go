@@ -11,53 +11,51 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// sameRestore is the time within which what agents note and what passes detect is one restore.
-const sameRestore = 10 * time.Minute
+// sameRestoreWithin is the time within which a restore that an agent reports and one that a pass detects are the same.
+const sameRestoreWithin = 10 * time.Minute
 
-// byAgentOf is in Why where an agent reported the restore, to this replica or to another one.
-const byAgentOf = "by the word of the agent of node "
+// reportedByAgent begins Why where an agent reported the restore, to this replica or to another one.
+const reportedByAgent = "reported by the agent on node "
 
 // restore is the last restore of etcd that this process knows of. The exported fields are kept for other processes:
 // see storedRestore.
 type restore struct {
-	// At is a time after the backup, by the API server's clock: when this process or another one detected the restore,
-	// or as an agent dates it. An object that was written at that time or later was written since the restore.
-	// It is zero where no restore is known.
+	// At is a time after the backup, by the API server's clock: when a process detected the restore, or the date that an
+	// agent gives. An object that was written at that time or later was written since the restore. Zero is no restore.
 	At time.Time `json:"restored,omitzero"`
-	// Noticed is a time after the restore: when a pass first knew of it.
-	Noticed time.Time `json:"noticed,omitzero"`
+	// DetectedAt is a time after the restore: when a pass first knew of it.
+	DetectedAt time.Time `json:"noticed,omitzero"`
 	// Why says what showed the restore. Note is the text of the agent's note, where that showed it.
 	Why  string `json:"why,omitempty"`
 	Note string `json:"note,omitempty"`
-	// Settled says that every node has reported. A node that joins later is not waited for.
-	Settled bool `json:"settled,omitempty"`
-	// Asked says that a pass since the restore has asked all nodes.
-	Asked bool `json:"asked,omitempty"`
-	// Awaited are the nodes that had not reported in the last pass. True is for one that was known before the restore
-	// and that has neither a Node object nor a report since: the restore may have lost it.
-	Awaited map[string]bool `json:"awaited,omitempty"`
-	// Gone is since when the Node object of a node is missing that had one since the restore.
-	Gone map[string]time.Time `json:"gone,omitempty"`
-	// Taints and Boots are what is doubted: see taints.go.
+	// IsSettled says that every node has reported. Nodes that join later need not report.
+	IsSettled bool `json:"settled,omitempty"`
+	// HasAsked says that a pass since the restore has listed the nodes that must report.
+	HasAsked bool `json:"asked,omitempty"`
+	// Pending are the nodes without a report in the last pass. True marks a node that was known before the restore and
+	// has neither a Node object nor a report since: the restore may have lost it.
+	Pending map[string]bool `json:"awaited,omitempty"`
+	// MissingSince is since when the Node object of a node is missing that had one since the restore.
+	MissingSince map[string]time.Time `json:"gone,omitempty"`
+	// Taints and Boots are in doubt: see doubtsTaint.
 	Taints    map[string]string `json:"doubted,omitempty"`
 	Boots     map[string]string `json:"doubtedBoots,omitempty"`
 	DoubtsAll bool              `json:"doubtsAll,omitempty"`
 
-	missing map[string]time.Time // since when a node is missing that was known; zero for one that was there in the last pass
-	seen    time.Time            // when a pass of this process detected a restore
+	knownNodes     map[string]time.Time // since when a known node is missing; zero for a node of the last pass
+	passDetectedAt time.Time            // when a pass of this process detected a restore
 }
 
-// Restored is when a pass last detected that etcd was restored; zero if none did.
-func (h *History) Restored() time.Time { return h.restore.seen }
+// Restored returns when a pass last detected a restore of etcd; zero if none did.
+func (h *History) Restored() time.Time { return h.restore.passDetectedAt }
 
-// LastRestore is the date of the last restore of etcd that is known, and what showed it. The date is zero where none
-// is known.
+// LastRestore returns the date of the last known restore of etcd, zero for none, and what showed it.
 func (h *History) LastRestore() (at time.Time, why string) { return h.restore.At, h.restore.Why }
 
-// objectName is the kind and the name of an object whose version is remembered.
+// objectName identifies an object whose version is remembered.
 type objectName struct{ kind, name string }
 
-// noteWrite remembers the version of a pool that this process has written.
+// noteWrite records the version of a pool that this process has written.
 func (h *History) noteWrite(p *ippool.Pool) {
 	if h.versions == nil {
 		h.versions = map[objectName]string{}
@@ -65,9 +63,9 @@ func (h *History) noteWrite(p *ippool.Pool) {
 	h.versions[objectName{"IPPool", p.Ref()}] = p.ResourceVersion
 }
 
-// olderObject returns which object has an older version than this process has read by quorum or written before, or "".
-// It shows a restore that etcd's revision does not: the backup may be younger than the last pass, or new writes may
-// have taken the revision past that of the last pass already. Watches may lag behind, and show nothing.
+// olderObject returns which object has an older version than this process has read by quorum or written before; "" for
+// none. It detects restores that etcd's revision does not show: the backup may be younger than the last pass, or new
+// writes may have raised the revision again. Watches lag behind and prove nothing.
 func (h *History) olderObject(o *judge.Observation) (sign string) {
 	if o.Watched {
 		return ""
@@ -79,7 +77,7 @@ func (h *History) olderObject(o *judge.Observation) (sign string) {
 	note := func(kind, name, version string) {
 		n := objectName{kind, name}
 		before, known := h.versions[n]
-		if version == "" { // it was not read
+		if version == "" { // was not read
 			version = before
 		}
 		if order, err := resourceversion.CompareResourceVersion(version, before); known && err == nil && order < 0 && sign == "" {
@@ -98,7 +96,7 @@ func (h *History) olderObject(o *judge.Observation) (sign string) {
 	return sign
 }
 
-// checkRevision detects a restore: etcd's revision, or an object's, ran backwards.
+// checkRevision detects a restore by a revision of etcd, or a version of an object, that runs backwards.
 func (h *History) checkRevision(o *judge.Observation) {
 	if older := h.olderObject(o); o.Restored == "" {
 		o.Restored = older
@@ -109,65 +107,65 @@ func (h *History) checkRevision(o *judge.Observation) {
 	if o.Revision != 0 {
 		h.revision = o.Revision
 	}
-	if o.Restored != "" { // at once: what follows may fail
+	if o.Restored != "" { // at once, because later steps may fail
 		h.noteRestore(o)
 	}
 }
 
-// noteRestore notes a restore that a pass has detected, once for each pass.
+// noteRestore records a restore that a pass has detected, once per pass.
 func (h *History) noteRestore(o *judge.Observation) {
-	if h.restore.seen.Before(o.Now) {
-		h.restore.seen = o.Now
-		h.beginRestore(restore{At: o.Now, Noticed: o.Now, Why: o.Restored}, time.Time{})
+	if h.restore.passDetectedAt.Before(o.Now) {
+		h.restore.passDetectedAt = o.Now
+		h.beginRestore(restore{At: o.Now, DetectedAt: o.Now, Why: o.Restored}, time.Time{})
 	}
 }
 
-// noteRestores reads the agents' notes of restores. Several notes may be of one restore: the first dates it.
-// A note that stays is no news, although its date may move: see podstate.Report.RestoreNote.
+// noteRestores reads the restores that agents report. Several reports may be of one restore: the first dates it.
+// A note with the same text is the same restore, although its date may move: see podstate.Report.RestoreNote.
 func (h *History) noteRestores(o *judge.Observation) {
-	r := restore{Noticed: o.Now}
+	r := restore{DetectedAt: o.Now}
 	for _, report := range o.Reports {
 		at := report.RestoreDetectedAt
 		if at.After(o.Now) {
 			at = o.Now
 		}
 		if at.After(r.At) && (report.RestoreNote == "" || report.RestoreNote != h.restore.Note) {
-			r.At, r.Why, r.Note = at, byAgentOf+report.Name, report.RestoreNote
+			r.At, r.Why, r.Note = at, reportedByAgent+report.Name, report.RestoreNote
 		}
 	}
-	if !r.At.IsZero() && (h.restore.At.IsZero() || r.At.After(h.restore.At.Add(sameRestore))) {
+	if !r.At.IsZero() && (h.restore.At.IsZero() || r.At.After(h.restore.At.Add(sameRestoreWithin))) {
 		h.beginRestore(r, r.At)
 	}
 }
 
-// beginRestore begins to wait for all nodes. A restore may have lost every node that was there in the last pass, that
-// has been missing since a time, or that an earlier restore had lost. What was seen before it confirms nothing.
+// beginRestore starts to wait for reports of all nodes. The restore may have lost each node of the last pass, each that
+// is missing since after the given time, and each that an earlier restore lost. Earlier passes confirm nothing.
 func (h *History) beginRestore(next restore, since time.Time) {
 	r := &h.restore
-	next.DoubtsAll, next.missing, next.seen = true, r.missing, r.seen
-	for _, name := range r.lost() {
-		next.lose(name)
+	next.DoubtsAll, next.knownNodes, next.passDetectedAt = true, r.knownNodes, r.passDetectedAt
+	for _, name := range r.lostNodes() {
+		next.addLost(name)
 	}
-	for name, missing := range r.missing {
+	for name, missing := range r.knownNodes {
 		if missing.IsZero() || missing.After(since) {
-			next.lose(name)
+			next.addLost(name)
 		}
 	}
 	*r = next
 	h.resetConfirmations()
 }
 
-// lose notes a node as one that the restore may have lost.
-func (r *restore) lose(name string) {
-	if r.Awaited == nil {
-		r.Awaited = map[string]bool{}
+// addLost records a node that the restore may have lost.
+func (r *restore) addLost(name string) {
+	if r.Pending == nil {
+		r.Pending = map[string]bool{}
 	}
-	r.Awaited[name], r.Settled = true, false
+	r.Pending[name], r.IsSettled = true, false
 }
 
-// lost are the nodes that the restore may have lost.
-func (r *restore) lost() (names []string) {
-	for name, isLost := range r.Awaited {
+// lostNodes returns the nodes that the restore may have lost.
+func (r *restore) lostNodes() (names []string) {
+	for name, isLost := range r.Pending {
 		if isLost {
 			names = append(names, name)
 		}
@@ -175,39 +173,39 @@ func (r *restore) lost() (names []string) {
 	return names
 }
 
-// resetConfirmations has what waits to be confirmed begin again.
+// resetConfirmations starts every wait for confirmation again.
 func (h *History) resetConfirmations() {
 	for _, s := range h.candidates {
 		s.confirmation.reset()
 	}
 }
 
-// noteMissed takes which nodes the source has missed before the first pass: then there were reports.
-func (h *History) noteMissed(o *judge.Observation) {
-	if h.last.IsZero() && len(o.MissingReports) > 0 {
-		h.reports, h.restore.missing = true, maps.Clone(o.MissingReports)
+// noteKnownNodes takes over the nodes that the source has missed before the first pass; they had reports.
+func (h *History) noteKnownNodes(o *judge.Observation) {
+	if h.lastCleanPass.IsZero() && len(o.MissingReports) > 0 {
+		h.hasReports, h.restore.knownNodes = true, maps.Clone(o.MissingReports)
 	}
 }
 
-// noteNodes remembers which nodes there are, and for a while which were.
+// noteNodes records the nodes of a pass, and keeps missing ones for a while.
 func (h *History) noteNodes(j *judge.Judgement) {
 	r, now := &h.restore, j.Observation.Now
 	if j.WithoutAgents || j.Observation.ReportsUnreadable {
 		return
 	}
-	missing := map[string]time.Time{}
-	for name, since := range r.missing {
+	known := map[string]time.Time{}
+	for name, since := range r.knownNodes {
 		if since.IsZero() {
 			since = now
 		}
-		if now.Sub(since) <= sameRestore {
-			missing[name] = since
+		if now.Sub(since) <= sameRestoreWithin {
+			known[name] = since
 		}
 	}
 	for name, state := range j.Nodes {
 		if state != judge.NodeDeadOrMissing {
-			missing[name] = time.Time{}
+			known[name] = time.Time{}
 		}
 	}
-	r.missing = missing
+	r.knownNodes = known
 }

@@ -102,7 +102,7 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 		p.pass(0, leakOn(0), stale, revision(100))
 		p.pass(minute, leakOn(0), stale, revision(90))
 		p.pass(2*minute, leakOn(2*minute), stale, revision(91))
-		if due := p.History.restore.due(Now.Add(3 * minute)); !due.Equal(Now.Add(hour + 2*minute)) {
+		if due := p.History.restore.nextTimeout(Now.Add(3 * minute)); !due.Equal(Now.Add(hour + 2*minute)) {
 			t.Errorf("due at %s", due)
 		}
 	})
@@ -264,7 +264,7 @@ func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
 		p := newProcess(t, atOnce)
 		plan := p.pass(2*minute, with(restoreNoticed("worker-2", minute, 2*minute)))
 		p.wantRefused("reported", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "by the word of the agent of node worker-2") || !strings.Contains(text, "node worker-1 has not written") {
+		if text := plan.Refused[0].Detail; !strings.Contains(text, "reported by the agent on node worker-2") || !strings.Contains(text, "node worker-1 has not written") {
 			t.Errorf("it says %q", text)
 		}
 	})

@@ -12,20 +12,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// storedRestore is the text by which processes share what they know of the last restore: a process after a restart,
-// that of a Job, a run by hand. A restore takes the text back as well, so what a process has detected itself counts first.
+// storedRestore is the text by which processes share what they know of the last restore: after a restart, in a Job, in a
+// run by hand. A restore reverts the text, too, so what a process has detected itself has precedence.
 type storedRestore struct {
-	text        string // as it was last read or written
+	text        string // as last read or written
 	isRead      bool
-	unread      error // why it could not be read
-	isForbidden bool  // RBAC forbade it once; an API server that has just started may forbid everything
+	readErr     error
+	isForbidden bool // RBAC forbade it once; an API server that has just started may forbid everything
 }
 
-// longestText is how long the text may be: annotations may have 256 KiB in all.
+// longestText is how long the text may be: all annotations together may have 256 KiB.
 const longestText = 128 << 10
 
-// text is what is kept. Doubts, and if that is not enough the nodes, are dropped where it is too long: the next process
-// then doubts everything that it finds, and does not know which nodes are lost.
+// text is what the store keeps. A text that is too long loses first the doubts, then the nodes: the next process then
+// doubts everything, and does not know which nodes are lost.
 func (r *restore) text() (string, error) {
 	if r.At.IsZero() {
 		return "", nil
@@ -37,7 +37,7 @@ func (r *restore) text() (string, error) {
 		text, err = json.Marshal(&short)
 	}
 	if len(text) > longestText {
-		short.Awaited, short.Gone = nil, nil
+		short.Pending, short.MissingSince = nil, nil
 		text, err = json.Marshal(&short)
 	}
 	return string(text), err
@@ -48,18 +48,18 @@ func readRestore(text string, now time.Time) (r restore, err error) {
 		return r, nil
 	}
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return r, fmt.Errorf("it is not what was written there (%w); remove it, and it begins again", err)
+		return r, fmt.Errorf("the annotation is not JSON of this program (%w); remove it to start anew", err)
 	}
-	if r.At.After(now) { // a clock that was wrong
+	if r.At.After(now) { // a clock was wrong
 		r.At = now
 	}
-	if r.Noticed.IsZero() {
-		r.Noticed = now
+	if r.DetectedAt.IsZero() {
+		r.DetectedAt = now
 	}
 	return r, nil
 }
 
-// loadRestore reads what others have kept: once where watches are relied upon, which show a restore to every process.
+// loadRestore reads what other processes have kept. With watches, which show a restore to every process, it does so once.
 // Nothing is released while it cannot be read.
 func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.storedRestore
@@ -75,46 +75,46 @@ func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	switch {
 	case errors.Is(err, ErrForbidden):
 		if !k.isForbidden {
-			r.Log.Warn("what this process learns of restores of etcd it cannot tell to the next: there is no right to keep it", "error", err)
+			r.Log.Warn("Cannot persist etcd restore state: forbidden", "error", err)
 		}
-		k.isForbidden, k.unread = true, nil
+		k.isForbidden, k.readErr = true, nil
 	case err != nil:
-		k.unread = err
-		o.Warnings = append(o.Warnings, fmt.Sprintf("what is kept of restores of etcd could not be read, so nothing is released: %v", err))
+		k.readErr = err
+		o.Warnings = append(o.Warnings, fmt.Sprintf("cannot read the etcd restore state, so releases are paused: %v", err))
 	default:
 		r.History.mergeRestore(kept)
-		k.isRead, k.unread = true, nil
+		k.isRead, k.readErr = true, nil
 	}
 }
 
-// mergeRestore takes over a later restore than this process knows of, or that the same one is settled. Another process
-// may not know of a node that the restore has lost and that was known here. What is read late, when this process
-// already knows of a restore, may be of the backup, or of what an earlier restore had lost.
+// mergeRestore takes over a later restore than this process knows of, or that the same one is settled. Nodes that this
+// process knew, and that the restore lost, stay pending. A text that is first read while a restore is known may be of the
+// backup, or name what an earlier restore had lost.
 func (h *History) mergeRestore(kept restore) {
 	r, isFirst := &h.restore, !h.storedRestore.isRead
-	lost := kept.lost()
+	lost := kept.lostNodes()
 	switch isLater := kept.At.After(r.At); {
-	case isLater || kept.At.Equal(r.At) && kept.Settled && len(r.lost()) == 0:
+	case isLater || kept.At.Equal(r.At) && kept.IsSettled && len(r.lostNodes()) == 0:
 		before := *r
 		*r = kept
-		r.missing, r.seen, lost = before.missing, before.seen, before.lost()
+		r.knownNodes, r.passDetectedAt, lost = before.knownNodes, before.passDetectedAt, before.lostNodes()
 		if isLater && !isFirst {
-			lost = slices.AppendSeq(lost, maps.Keys(before.missing))
+			lost = slices.AppendSeq(lost, maps.Keys(before.knownNodes))
 		}
 		if isLater {
 			h.resetConfirmations()
 		}
-	case r.Settled || !isFirst:
+	case r.IsSettled || !isFirst:
 		lost = nil
 	}
 	for _, name := range lost {
-		r.lose(name)
+		r.addLost(name)
 	}
-	// That a restore has lost the reports is no sign that there are no agents.
-	h.reports = h.reports || !r.Settled && len(r.Awaited)+len(r.Gone) > 0
+	// Reports that a restore has lost do not mean that there are no agents.
+	h.hasReports = h.hasReports || !r.IsSettled && len(r.Pending)+len(r.MissingSince) > 0
 }
 
-// saveRestore keeps what has changed for others.
+// saveRestore keeps changes for other processes.
 func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.storedRestore
 	if r.RestoreStore == nil || !k.isRead || r.Options.DryRun {
@@ -136,6 +136,6 @@ func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
 	}
 	if err != nil {
 		k.text = ""
-		r.Log.Warn("what is known of restores of etcd could not be kept for the next process", "error", err)
+		r.Log.Warn("Could not persist etcd restore state", "error", err)
 	}
 }

@@ -150,10 +150,10 @@ func TestWhatIsLeftOutOfWhatIsKeptOfRestores(t *testing.T) {
 		r                          restore
 		doubtsAll, keepsNodes, all bool
 	}{
-		"nothing":         {restore{Awaited: nodes(2000), Taints: doubts(9), Boots: doubts(9)}, false, true, true},
-		"boots":           {restore{Awaited: nodes(2000), Boots: doubts(5000)}, true, true, false},
-		"taints":          {restore{Awaited: nodes(2000), Taints: doubts(5000)}, true, true, false},
-		"nodes, and both": {restore{Awaited: nodes(20000), Taints: doubts(9), Boots: doubts(9)}, true, false, false},
+		"nothing":         {restore{Pending: nodes(2000), Taints: doubts(9), Boots: doubts(9)}, false, true, true},
+		"boots":           {restore{Pending: nodes(2000), Boots: doubts(5000)}, true, true, false},
+		"taints":          {restore{Pending: nodes(2000), Taints: doubts(5000)}, true, true, false},
+		"nodes, and both": {restore{Pending: nodes(20000), Taints: doubts(9), Boots: doubts(9)}, true, false, false},
 	} {
 		t.Run(says, func(t *testing.T) {
 			c.r.At = Now
@@ -162,8 +162,8 @@ func TestWhatIsLeftOutOfWhatIsKeptOfRestores(t *testing.T) {
 			if err != nil || rerr != nil || len(text) > longestText || !d.At.Equal(Now) {
 				t.Fatalf("%d bytes, %v, %v, %s", len(text), err, rerr, d.At)
 			}
-			if d.DoubtsAll != c.doubtsAll || (len(d.Awaited) > 0) != c.keepsNodes || (len(d.Taints)+len(d.Boots) > 0) != c.all {
-				t.Errorf("kept are %d nodes, %d taints, %d boots, and that all are doubted: %v", len(d.Awaited), len(d.Taints), len(d.Boots), d.DoubtsAll)
+			if d.DoubtsAll != c.doubtsAll || (len(d.Pending) > 0) != c.keepsNodes || (len(d.Taints)+len(d.Boots) > 0) != c.all {
+				t.Errorf("kept are %d nodes, %d taints, %d boots, and that all are doubted: %v", len(d.Pending), len(d.Taints), len(d.Boots), d.DoubtsAll)
 			}
 		})
 	}

@@ -13,25 +13,25 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// rollback creates again the reservations that were deleted for changes and that an entry needs which stays: its ADD
-// may have seen the reservation, kept it, and will not make another. What is still to be released needs none, nor
-// does an entry that is proven Stale under another id, nor that of another pod, which makes its own.
+// rollback recreates the reservations that were deleted for changes and that a remaining allocation needs: its ADD may
+// have adopted the reservation, and does not create another one. Three kinds of allocations need none: what is still to be
+// released, what is proven Stale under another id, and those of other pods, which create their own.
 func (e *executor) rollback(changes, still []*change, j *judge.Judgement) {
-	begun := map[sharedKey][]*change{}
+	partial := map[sharedKey][]*change{}
 	for _, c := range changes {
 		if len(c.deleted) > 0 {
-			begun[sharedKeyOf(c.Item)] = append(begun[sharedKeyOf(c.Item)], c)
+			partial[sharedKeyOf(c.Item)] = append(partial[sharedKeyOf(c.Item)], c)
 		}
 	}
-	if len(begun) == 0 {
+	if len(partial) == 0 {
 		return
 	}
-	leaving := leavingOf(still)
+	toRelease := idSet(still)
 	for _, c := range still {
 		if c.Allocation == nil {
 			continue
 		}
-		for _, d := range begun[sharedKeyOf(c.Item)] { // what proves live later must have it back, too
+		for _, d := range partial[sharedKeyOf(c.Item)] { // an item that proves live later needs it, too
 			for _, r := range d.deleted {
 				c.noteDeleted(r)
 			}
@@ -39,24 +39,24 @@ func (e *executor) rollback(changes, still []*change, j *judge.Judgement) {
 	}
 	needed := map[*change]bool{}
 	for _, it := range j.Allocations {
-		for _, c := range begun[sharedKeyOf(it)] {
-			if !leaving[it.ID()] && (it.Verdict != judge.Stale || !it.Proven || it.ID() == c.ID()) {
+		for _, c := range partial[sharedKeyOf(it)] {
+			if !toRelease[it.ID()] && (it.Verdict != judge.Stale || !it.Proven || it.ID() == c.ID()) {
 				needed[c] = true
 			}
 		}
 	}
-	for _, at := range begun {
+	for _, at := range partial {
 		for _, c := range at {
-			if !leaving[c.ID()] && e.x.IsUnreadable(c.Item) {
+			if !toRelease[c.ID()] && e.x.IsUnreadable(c.Item) {
 				needed[c] = true
 			}
 		}
 	}
-	back, _ := divide(changes, func(c *change) bool { return needed[c] })
-	e.putBack(back)
+	back, _ := partition(changes, func(c *change) bool { return needed[c] })
+	e.recreateReservations(back)
 }
 
-// sharedKey is what entries have in common that may share a reservation.
+// sharedKey is equal for allocations that may share a reservation.
 type sharedKey struct {
 	namespace, podRef string
 	address           netip.Addr
@@ -66,10 +66,10 @@ func sharedKeyOf(it *judge.Item) sharedKey {
 	return sharedKey{it.Namespace(), it.PodRef(), it.Address()}
 }
 
-// putBack creates the deleted reservations of changes again, whatever becomes of the run. Each has its own time at
-// each try, more of it at the next one, so that calls that hang cost the others none.
-func (e *executor) putBack(changes []*change) {
-	ctx := puttingBack(context.Background()) // neither the end of the run nor that of the hold stops it
+// recreateReservations recreates the deleted reservations of changes, even if the run ends. Each reservation has a timeout
+// of its own, longer at each try, so that calls that hang do not delay the others.
+func (e *executor) recreateReservations(changes []*change) {
+	ctx := withRollback(context.Background()) // not cancelled by the end of the run or of the hold
 	var todo []*ippool.Reservation
 	for _, c := range changes {
 		todo = append(todo, c.deleted...)
@@ -81,15 +81,17 @@ func (e *executor) putBack(changes []*change) {
 	slices.SortFunc(todo, func(x, y *ippool.Reservation) int {
 		return cmp.Or(strings.Compare(x.Ref(), y.Ref()), strings.Compare(x.UID, y.UID))
 	})
-	todo = slices.CompactFunc(todo, func(x, y *ippool.Reservation) bool { return x.Ref() == y.Ref() && x.UID == y.UID }) // two entries may share one
+	todo = slices.CompactFunc(todo, func(x, y *ippool.Reservation) bool { // two allocations may share one
+		return x.Ref() == y.Ref() && x.UID == y.UID
+	})
 	for try := 0; len(todo) > 0; try++ {
-		errs := inParallel(parallelWrites, todo, func(r *ippool.Reservation) error { return e.recreate(ctx, r, time.Second<<try) })
+		errs := inParallel(parallelWrites, todo, func(r *ippool.Reservation) error { return e.recreateReservation(ctx, r, time.Second<<try) })
 		var failed []*ippool.Reservation
 		for i, r := range todo {
 			switch {
 			case errs[i] == nil:
 			case try+1 == recreateTries:
-				e.Log.Error("could not put back the reservation of an address in use; create it by hand, or run with --repair",
+				e.Log.Error("Could not recreate the reservation of an address in use; create it by hand, or run with --repair",
 					"reservation", r.Ref(), "podRef", r.PodRef, "ifName", r.IfName, "error", errs[i])
 			default:
 				failed = append(failed, r)
@@ -101,16 +103,14 @@ func (e *executor) putBack(changes []*change) {
 	}
 }
 
-// recreateTries is how often a reservation is tried to be put back: where few are left it is done within 20 s, or
-// given up.
+// recreateTries is how often recreating a reservation is tried. A few reservations take at most 20 s.
 const recreateTries = 4
 
-// recreate creates a reservation again, for which it has so much time. One that is still there may be the one whose
-// delete was sent and not answered: that may yet arrive, and finds nothing to delete when the reservation is another
-// object.
-func (e *executor) recreate(ctx context.Context, r *ippool.Reservation, within time.Duration) error {
+// recreateReservation recreates a reservation within the timeout. One that exists may be the one whose delete was sent and
+// not answered. That delete may still arrive, and must not match: so the reservation is replaced by a new object.
+func (e *executor) recreateReservation(ctx context.Context, r *ippool.Reservation, timeout time.Duration) error {
 	create := func() error {
-		ctx, cancel := context.WithTimeout(ctx, within)
+		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
 		return e.Writer.CreateReservation(ctx, r.AsNew())
 	}
@@ -125,13 +125,13 @@ func (e *executor) recreate(ctx context.Context, r *ippool.Reservation, within t
 	if err != nil && !errors.Is(err, ErrConflict) {
 		return err
 	}
-	e.progress("put back the reservation %s", r.Ref())
-	e.Log.Info("put the reservation back", "reservation", r.Ref(), "podRef", r.PodRef)
+	e.progress("recreated reservation %s", r.Ref())
+	e.Log.Info("Recreated a reservation", "reservation", r.Ref(), "podRef", r.PodRef)
 	return nil
 }
 
-// detached is the time for a write that must not be left half done, even where the run is being stopped or the Lease
-// was given back. It bounds how long a process takes to end.
+// detached is the context of a write that must complete even if the run is being stopped or the hold ends. Its timeout
+// bounds how long the process takes to end.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }

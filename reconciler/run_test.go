@@ -116,7 +116,7 @@ func TestRun_EndedWhileItWaits(t *testing.T) {
 		same(t, "refused", refusalCounts(out), refusals{reconciler.AwaitingConfirmation: 1})
 		same(t, "writes", s.made("delete", "patch", "hold"), []string{})
 		same(t, "when", out.Refused[0].At(), time.Time{})
-		same(t, "detail", out.Refused[0].Detail, "it was not confirmed when the run was ended: run again")
+		same(t, "detail", out.Refused[0].Detail, "not confirmed when the run ended; run again")
 	})
 }
 

@@ -7,29 +7,28 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// A restore brings out-of-service taints back, and nothing dates a taint: the node may have been repaired after the
-// backup, and run. So a taint that was there after the restore proves nothing until somebody sets it again. The same
-// goes for the boot of a Node: the backup has an earlier one than a report that was written since.
-// DoubtsAll says that no pass since the restore has seen the Nodes: then all are doubted.
-
+// doubtsTaint reports whether the restore may have brought back the out-of-service taint of a node. Taints have no date,
+// and the node may have been repaired since the backup. So a taint that a restore brought proves nothing until somebody sets
+// it again. DoubtsAll says that no pass since the restore has read the Nodes: then all are in doubt.
 func (r *restore) doubtsTaint(n *podstate.Node) bool {
-	taint, doubted := r.Taints[n.Name]
-	return n.OutOfService && (r.DoubtsAll || doubted && taint == n.OutOfServiceTaint)
+	taint, inDoubt := r.Taints[n.Name]
+	return n.OutOfService && (r.DoubtsAll || inDoubt && taint == n.OutOfServiceTaint)
 }
 
+// doubtsBoot reports whether the restore may have brought back an earlier boot of a Node than a later report has.
 func (r *restore) doubtsBoot(n *podstate.Node) bool {
-	boot, doubted := r.Boots[n.Name]
-	return r.DoubtsAll || doubted && boot == n.BootID
+	boot, inDoubt := r.Boots[n.Name]
+	return r.DoubtsAll || inDoubt && boot == n.BootID
 }
 
-// DoubtsTaint reports whether a restore may have brought the out-of-service taint of a node back.
+// DoubtsTaint reports whether a restore may have brought back the out-of-service taint of a node.
 func (h *History) DoubtsTaint(n *podstate.Node) bool { return h.restore.doubtsTaint(n) }
 
-// DoubtsBoot reports whether a restore may have brought the boot of a Node back.
+// DoubtsBoot reports whether a restore may have brought back an earlier boot of a Node.
 func (h *History) DoubtsBoot(n *podstate.Node) bool { return h.restore.doubtsBoot(n) }
 
-// noteDoubts notes the taints and boots of the first pass since a restore, and later which of them are gone or, for a
-// boot, confirmed by the node's own report. The pass that shows the restore may still have Nodes of before it.
+// noteDoubts records the taints and boots of the first pass since a restore. Later passes drop those that have changed,
+// and boots that the node's own report confirms. The pass that detects the restore may still have Nodes from before it.
 func (r *restore) noteDoubts(o *judge.Observation) {
 	if o.Restored != "" || len(o.Nodes) == 0 {
 		return
@@ -43,7 +42,7 @@ func (r *restore) noteDoubts(o *judge.Observation) {
 		}
 	}
 	maps.DeleteFunc(r.Taints, func(name, _ string) bool {
-		n := o.Nodes[name] // a missing one is judged as such, and may be back with its taint
+		n := o.Nodes[name] // a missing Node is judged as such, and may return with its taint
 		return n != nil && !r.doubtsTaint(n)
 	})
 	if len(r.Boots) == 0 {
@@ -52,14 +51,14 @@ func (r *restore) noteDoubts(o *judge.Observation) {
 	reports := reportsByName(o)
 	maps.DeleteFunc(r.Boots, func(name, boot string) bool {
 		n, report := o.Nodes[name], reports[name]
-		return n != nil && (n.BootID != boot || report != nil && report.BootID == boot && r.isSince(report))
+		return n != nil && (n.BootID != boot || report != nil && report.BootID == boot && r.isAfterRestore(report))
 	})
 }
 
-// acknowledgeDoubts believes the taints and boots of the nodes that an operator has acknowledged to run nothing: those
-// that were still waited for.
+// acknowledgeDoubts drops the doubts about the nodes that had not reported when an operator acknowledged the restore: the
+// operator says that nothing runs there.
 func (r *restore) acknowledgeDoubts(j *judge.Judgement) {
-	if len(r.Taints)+len(r.Boots) == 0 || !r.acknowledged(j.Observation) {
+	if len(r.Taints)+len(r.Boots) == 0 || !r.isAcknowledged(j.Observation) {
 		return
 	}
 	reports := reportsByName(j.Observation)

@@ -10,41 +10,38 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// StateStore keeps a text where other processes find it, as what the breaker counts: for the
-// next one after a restart, for that of a Job, for a run by hand beside a Deployment.
+// StateStore keeps a text where other processes find it: after a restart, in a Job, in a run by hand.
 type StateStore interface {
-	// Update replaces the text that is kept, which is "" at first, by what change makes
-	// of it. Where somebody else writes in between, change is called again. Nothing is
-	// written where it changes nothing. Without the right to it the error is ErrForbidden.
+	// Update replaces the text, "" at first, by the result of change. After a concurrent write change is called again.
+	// An unchanged text is not written. Where RBAC forbids it the error is ErrForbidden.
 	Update(ctx context.Context, change func(kept string) (string, error)) error
 }
 
-// window is how many unconfirmed releases were made within the last hour, in order.
-// Those of one minute are counted together, which bounds it.
+// window counts the unconfirmed releases of the last hour, in order, one count a minute.
 type window []releaseCount
 
-// releaseCount is how many unconfirmed releases were made, or were about to be made, within a minute.
+// releaseCount is how many unconfirmed releases a minute had, or was about to have.
 type releaseCount struct {
-	At    time.Time `json:"at"` // of the last of them, by the API server's clock
+	At    time.Time `json:"at"` // of the last one, by the API server's clock
 	Count int       `json:"count"`
-	Of    int       `json:"of"` // how many allocations there were before the first
+	Of    int       `json:"of"` // allocations before the first one
 }
 
-// readWindow reads what was kept. What is of the future is taken for made now: a
-// clock that was wrong must not stand against releases for longer than an hour.
+// readWindow decodes a window. Releases of the future count as of now: a clock that was wrong must not block releases for
+// longer than an hour.
 func readWindow(kept string, now time.Time) (w window, err error) {
 	if kept == "" {
 		return nil, nil
 	}
 	if err := json.Unmarshal([]byte(kept), &w); err != nil {
-		return nil, fmt.Errorf("what is kept of the releases of the last hour cannot be read (%w); remove it, and it begins again", err)
+		return nil, fmt.Errorf("the count of recent releases is not JSON of this program (%w); remove the annotation to start anew", err)
 	}
 	for i := range w {
 		if w[i].At.After(now) {
 			w[i].At = now
 		}
 	}
-	return w.since(now), nil
+	return w.lastHour(now), nil
 }
 
 func (w window) text() (string, error) {
@@ -55,27 +52,27 @@ func (w window) text() (string, error) {
 	return string(text), err
 }
 
-// since is what is left of it at a time.
-func (w window) since(now time.Time) window {
-	var left window
+// lastHour is the part of the window that counts at a time.
+func (w window) lastHour(now time.Time) window {
+	var recent window
 	for _, r := range w {
 		if now.Sub(r.At) <= time.Hour {
-			left = append(left, r)
+			recent = append(recent, r)
 		}
 	}
-	return left
+	return recent
 }
 
-// made is how many releases it has.
-func (w window) made() (n int) {
+// total is how many releases the window has.
+func (w window) total() (n int) {
 	for _, r := range w {
 		n += r.Count
 	}
 	return n
 }
 
-// and is the window with n more releases at a time, or, where n is below zero, fewer.
-func (w window) and(at time.Time, n, of int) window {
+// add is the window with n more releases at a time, or fewer where n is negative.
+func (w window) add(at time.Time, n, of int) window {
 	at = at.UTC().Truncate(time.Second)
 	var next window
 	found := false
@@ -97,87 +94,87 @@ func (w window) and(at time.Time, n, of int) window {
 	return next
 }
 
-// breaker says why n more unconfirmed releases are not made now, where there are so many allocations: within an hour
-// they would come to more than half of those that there were at its start.
+// breaker says why n more unconfirmed releases are refused; "" where they are not. Within an hour they would come to more
+// than half of the allocations at its start.
 func (w window) breaker(now time.Time, n, total int) string {
-	w = w.since(now)
-	n += w.made()
+	w = w.lastHour(now)
+	n += w.total()
 	if len(w) > 0 {
 		total = w[0].Of
 	}
 	if n <= breakerFloor || 2*n <= total {
 		return ""
 	}
-	return massRelease(n, total)
+	return breakerDetail(n, total)
 }
 
 // BreakerState is what the breaker counts.
 type BreakerState struct {
-	// Releases are the unconfirmed releases of the last hour, Of the allocations before the first of them.
+	// Releases are the unconfirmed releases of the last hour, Of the allocations before the first one.
 	Releases, Of int
-	// Until is when the first of them stops counting; zero where there are none.
+	// Until is when the first one stops counting; zero for none.
 	Until time.Time
-	// Refusal says why one more is not made; "" where it may be.
+	// Refusal says why one more is refused; "" where it is not.
 	Refusal string
-	// IsShared says that it has the releases of every process, and not of this one alone.
+	// IsShared says that the releases of all processes count, not only of this one.
 	IsShared bool
 }
 
 func (w window) state(now time.Time, allocations int, shared bool) BreakerState {
-	s := BreakerState{Releases: w.made(), IsShared: shared}
+	s := BreakerState{Releases: w.total(), IsShared: shared}
 	if len(w) > 0 {
 		s.Of, s.Until, s.Refusal = w[0].Of, w[0].At.Add(time.Hour), w.breaker(now, 1, allocations)
 	}
 	return s
 }
 
-// ReadBreaker reads what is kept by the breaker for all processes, at a time of the API server, where there are now so
-// many allocations. The error says that nothing unconfirmed is released, since it cannot be read.
+// ReadBreaker decodes what a BreakerStore keeps, at a time of the API server and a number of allocations. After an error
+// nothing unconfirmed is released.
 func ReadBreaker(kept string, now time.Time, allocations int) (BreakerState, error) {
 	w, err := readWindow(kept, now)
 	return w.state(now, allocations, true), err
 }
 
-// Breaker is what the breaker counts at a judgement. It changes nothing.
+// Breaker returns what the breaker counts at a judgement. It changes nothing.
 func (r *Reconciler) Breaker(ctx context.Context, j *judge.Judgement) (BreakerState, error) {
-	if err := r.readReleased(ctx, j.Observation.Now); err != nil {
+	if err := r.readReleases(ctx, j.Observation.Now); err != nil {
 		return BreakerState{}, err
 	}
-	return r.History.released.state(j.Observation.Now, j.Total, r.BreakerStore != nil && !r.History.windowForbidden), nil
+	return r.History.releases.state(j.Observation.Now, j.Total, r.BreakerStore != nil && !r.History.isStoreForbidden), nil
 }
 
-// readReleased takes in what other processes have released.
-func (r *Reconciler) readReleased(ctx context.Context, now time.Time) error {
-	return r.dry().updateWindow(ctx, now, func(w window) window { return w })
+// readReleases takes over the releases that other processes have counted.
+func (r *Reconciler) readReleases(ctx context.Context, now time.Time) error {
+	return r.readOnly().updateWindow(ctx, now, func(w window) window { return w })
 }
 
-// updateWindow changes the window, the one that others find where there is a right to it.
+// updateWindow changes the window in the BreakerStore, or that of this process where RBAC forbids the store.
 func (r *Reconciler) updateWindow(ctx context.Context, now time.Time, change func(window) window) error {
 	h := r.History
-	if r.BreakerStore != nil && !h.windowForbidden {
+	if r.BreakerStore != nil && !h.isStoreForbidden {
 		err := r.BreakerStore.Update(ctx, func(kept string) (string, error) {
 			w, err := readWindow(kept, now)
 			if err != nil {
 				return "", err
 			}
-			if h.released = change(w); r.Options.DryRun {
+			if h.releases = change(w); r.Options.DryRun {
 				return kept, nil
 			}
-			return h.released.text()
+			return h.releases.text()
 		})
 		if !errors.Is(err, ErrForbidden) {
 			return err
 		}
-		h.windowForbidden = true
-		r.Log.Warn("the breaker counts the releases of this process only: there is no right to keep them for others", "error", err)
+		h.isStoreForbidden = true
+		r.Log.Warn("The breaker counts only the releases of this process: forbidden", "error", err)
 	}
-	h.released = change(h.released.since(now))
+	h.releases = change(h.releases.lastHour(now))
 	return nil
 }
 
-// countInWindow counts the unconfirmed releases of a plan before they are made: a process that ends half-way through
-// must not have made them unseen. Where others have made so many that these are too many, or they cannot be counted,
-// they are taken out of the plan. It returns how many were counted.
+// countInWindow counts the unconfirmed releases of a plan before they are made, because the process may end half-way. If
+// releases of other processes make them too many, or they cannot be counted, the plan refuses them. It returns how many
+// were counted.
 func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan *Plan) (n int) {
 	for _, it := range plan.Release {
 		if !it.Proven {
@@ -195,19 +192,19 @@ func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan
 		if text = ""; r.Options.DryRun {
 			return w
 		}
-		return w.and(now, n, j.Total)
+		return w.add(now, n, j.Total)
 	})
 	if err != nil {
-		why, text = WriteFailed, notCounted(err)
+		why, text = WriteFailed, uncountedDetail(err)
 	}
 	if text == "" {
 		return n
 	}
-	plan.withhold(Gate{Why: why, Detail: text})
+	plan.refuseUnconfirmed(Gate{Why: why, Detail: text})
 	return 0
 }
 
-// correctWindow corrects what was intended: only what was made counts.
+// correctWindow corrects the count: only releases that were made count.
 func (r *Reconciler) correctWindow(ctx context.Context, j *judge.Judgement, intended int, released []*judge.Item) {
 	n := 0
 	for _, it := range released {
@@ -221,7 +218,7 @@ func (r *Reconciler) correctWindow(ctx context.Context, j *judge.Judgement, inte
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	now := j.Observation.Now
-	if err := r.updateWindow(ctx, now, func(w window) window { return w.and(now, n-intended, j.Total) }); err != nil {
-		r.Log.Warn("the breaker counts releases that were not made, for an hour", "counted", intended, "made", n, "error", err)
+	if err := r.updateWindow(ctx, now, func(w window) window { return w.add(now, n-intended, j.Total) }); err != nil {
+		r.Log.Warn("The breaker counts releases that were not made for an hour", "counted", intended, "made", n, "error", err)
 	}
 }

@@ -17,33 +17,32 @@ import (
 const (
 	// parallelWrites is how many reservations are deleted or created at once.
 	parallelWrites = 16
-	// parallelPools is how many pools are written at once: the API server takes most of its time for one core's
-	// work on a large pool.
+	// parallelPools is how many pools are written at once: a large pool takes most of the API server's time on one core.
 	parallelPools = 4
 )
 
-// write makes the steps of changes: it deletes the reservations of entries, patches pools, and creates reservations.
-// A step that fails ends its change for now. It returns those that failed.
-func (e *executor) write(ctx context.Context, h *Hold, changes checked) (failed []*change) {
+// write makes the writes of changes: it deletes the reservations of allocations, patches pools, and creates reservations.
+// A write that fails ends its change for this hold. write returns the changes that failed.
+func (e *executor) write(ctx context.Context, h *Hold, changes checkedChanges) (failed []*change) {
 	for _, c := range changes {
 		c.err = nil
 	}
-	wrote := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
-	e.deleteReservations(ctx, h, changes, wrote)
-	e.patchPools(ctx, h, changes, wrote)
-	e.x = e.x.With(wrote)
+	written := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	e.deleteReservations(ctx, h, changes, written)
+	e.patchPools(ctx, h, changes, written)
+	e.x = e.x.With(written)
 	all := slices.Clone([]*change(changes))
 	for _, c := range changes {
 		if c.finding != nil && c.state == done {
-			all = append(all, e.missingReservations(c)...)
+			all = append(all, e.missingReservation(c)...)
 		}
 	}
-	if creates, _ := divide(all, func(c *change) bool { return c.finding != nil && c.pool() == nil }); len(creates) > 0 {
+	if creates, _ := partition(all, func(c *change) bool { return c.finding != nil && c.pool() == nil }); len(creates) > 0 {
 		e.createReservations(ctx, h, creates)
 	}
 	for _, c := range all {
 		if c.state == done {
-			e.wrote++
+			e.writes++
 			e.finish(c)
 		} else {
 			failed = append(failed, c)
@@ -52,9 +51,9 @@ func (e *executor) write(ctx context.Context, h *Hold, changes checked) (failed 
 	return failed
 }
 
-// deleteReservations deletes what goes before its entry, and reservations that stand alone. One that two entries
-// share is deleted once.
-func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*change, wrote *judge.Live) {
+// deleteReservations deletes the reservations that precede their allocation, and reservations without one. A reservation
+// that two allocations share is deleted once.
+func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*change, written *judge.Live) {
 	answers := map[*ippool.Reservation]error{}
 	var todo []*ippool.Reservation
 	for _, c := range changes {
@@ -66,14 +65,14 @@ func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*c
 		}
 	}
 	errs := inParallel(parallelWrites, todo, func(r *ippool.Reservation) error {
-		if !h.mayBegin(ctx, e.Clock) { // time is left for the entries of those that are deleted
+		if !h.mayBegin(ctx, e.Clock) { // the rest of the time is for the allocations
 			return ErrHoldSpent
 		}
 		return e.writeUnderHold(ctx, h, func(ctx context.Context) error { return e.Writer.DeleteReservation(ctx, r) })
 	})
 	for i, r := range todo {
 		if answers[r] = errs[i]; errs[i] == nil {
-			wrote.Reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = nil
+			written.Reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = nil
 		}
 	}
 	for _, c := range changes {
@@ -83,8 +82,8 @@ func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*c
 	}
 }
 
-// patchPools removes and writes the entries of changes of which no delete failed, with one patch for each pool.
-func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, wrote *judge.Live) {
+// patchPools removes and writes the allocations of changes of which no delete failed, with one patch per pool.
+func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, written *judge.Live) {
 	by := map[*ippool.Pool][]*change{}
 	var pools []*ippool.Pool
 	for _, c := range changes {
@@ -110,31 +109,31 @@ func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, w
 		}
 		if errs[i] == nil {
 			e.History.noteWrite(after[i])
-			wrote.Pools[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = after[i]
+			written.Pools[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = after[i]
 		}
 	}
 }
 
-// patchPool removes entries from a pool or writes entries into it, and returns the pool as it is then. One that is
-// not there is created with its entries: an ADD that is faster makes that a conflict.
+// patchPool removes allocations from a pool or writes some into it, and returns the pool after the write. A pool that does
+// not exist is created with its allocations; if an ADD creates it first, that is a conflict.
 func (e *executor) patchPool(ctx context.Context, h *Hold, p *ippool.Pool, changes []*change) (after *ippool.Pool, err error) {
 	var patch []byte
 	var version string
-	removed, written := entriesOf(changes)
-	switch isRepair := len(written) > 0; {
+	removed, added := entriesOf(changes)
+	switch isRepair := len(added) > 0; {
 	case !isRepair:
 		patch, err = ippool.RemovePatch(p, removed)
 	case !h.mayBegin(ctx, e.Clock):
 		return nil, ErrHoldSpent
 	case !changes[0].finding.Repair.NewPool:
-		patch, err = ippool.WritePatch(p, written)
+		patch, err = ippool.WritePatch(p, added)
 	}
 	if err != nil {
 		return nil, notSent{err}
 	}
 	err = e.writeUnderHold(ctx, h, func(ctx context.Context) (err error) {
 		if patch == nil {
-			version, err = e.Writer.CreatePool(ctx, p.AsNew(written))
+			version, err = e.Writer.CreatePool(ctx, p.AsNew(added))
 		} else {
 			version, err = e.Writer.PatchPool(ctx, p, patch)
 		}
@@ -143,39 +142,41 @@ func (e *executor) patchPool(ctx context.Context, h *Hold, p *ippool.Pool, chang
 	switch {
 	case err != nil:
 		return nil, err
-	case len(written) > 0:
-		return p.With(written, version), nil
+	case len(added) > 0:
+		return p.With(added, version), nil
 	}
 	return p.Without(removed, version), nil
 }
 
-// entriesOf are the entries that releases remove and repairs write.
-func entriesOf(changes []*change) (removed []ippool.Allocation, written []ippool.NewEntry) {
+// entriesOf returns the allocations that releases remove and repairs add.
+func entriesOf(changes []*change) (removed []ippool.Allocation, added []ippool.NewEntry) {
 	for _, c := range changes {
 		if c.finding == nil {
 			removed = append(removed, *c.Allocation)
 			continue
 		}
 		w := c.finding.Repair
-		written = append(written, ippool.NewEntry{Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Replaces: w.Previous})
+		added = append(added, ippool.NewEntry{
+			Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Replaces: w.Previous,
+		})
 	}
-	return removed, written
+	return removed, added
 }
 
-// deniedOrConflict takes a conflict for a denial where the pool has still the resourceVersion at which a patch met
-// one before: it was read since, and nobody had changed it.
+// deniedOrConflict turns a conflict into ErrForbidden where the pool still has the resourceVersion of an earlier conflict:
+// it was read since, and nobody had changed it.
 func (e *executor) deniedOrConflict(p *ippool.Pool, conflict error) error {
 	before, known := e.conflicts[p.Ref()]
 	e.conflicts[p.Ref()] = p.ResourceVersion
 	if known && before == p.ResourceVersion {
-		return fmt.Errorf("%w: the pool has not changed: %v", ErrForbidden, conflict) //nolint:errorlint // it is no conflict
+		return fmt.Errorf("%w: the pool has not changed: %v", ErrForbidden, conflict) //nolint:errorlint // no conflict any more
 	}
 	return conflict
 }
 
-// createReservations creates the reservations that findings miss.
+// createReservations creates the missing reservations of findings.
 func (e *executor) createReservations(ctx context.Context, h *Hold, changes []*change) {
-	wrote := &judge.Live{Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	written := &judge.Live{Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	errs := inParallel(parallelWrites, changes, func(c *change) error {
 		if !h.mayBegin(ctx, e.Clock) {
 			return ErrHoldSpent
@@ -185,14 +186,14 @@ func (e *executor) createReservations(ctx context.Context, h *Hold, changes []*c
 	for i, c := range changes {
 		if c.notePatch(errs[i]); errs[i] == nil {
 			r := ippool.ReadReservation(c.finding.Repair.NewReservation())
-			wrote.Reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
+			written.Reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
 		}
 	}
-	e.x = e.x.With(wrote)
+	e.x = e.x.With(written)
 }
 
-// createReservation creates a reservation. One in its place that another pod has outlived is deleted before, with its
-// UID and resourceVersion: left alone it would let that pod have the address from a pool with an overlapping range.
+// createReservation creates a reservation. First it deletes the reservation of a pod that has ended, by UID and
+// resourceVersion: that one would let its pod have the address from a pool with an overlapping range.
 func (e *executor) createReservation(ctx context.Context, h *Hold, w *judge.Repair) error {
 	create := func(ctx context.Context) error { return e.Writer.CreateReservation(ctx, w.NewReservation()) }
 	if w.PreviousReservation == nil {
@@ -201,26 +202,26 @@ func (e *executor) createReservation(ctx context.Context, h *Hold, w *judge.Repa
 	if err := e.writeUnderHold(ctx, h, func(ctx context.Context) error { return e.Writer.DeleteReservation(ctx, w.PreviousReservation) }); err != nil {
 		return err
 	}
-	ctx, cancel := detached(ctx) // it must not be left half done
+	ctx, cancel := detached(ctx) // must complete
 	defer cancel()
 	return create(ctx)
 }
 
-// writeUnderHold makes one write if the hold allows for it. One that is under way is not broken off when the hold
-// ends: it carries its proof, and the API server would have worked on it in vain.
+// writeUnderHold makes one write if the hold allows it. The end of the hold does not cancel the write: it carries its
+// proof, and the API server would have worked in vain.
 func (e *executor) writeUnderHold(ctx context.Context, h *Hold, write func(context.Context) error) error {
 	if !h.mayWrite(ctx) {
 		return ErrHoldSpent
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	began := e.Clock.Now()
+	sent := e.Clock.Now()
 	err := write(ctx)
-	h.noteLatency(e.Clock.Since(began))
+	h.noteLatency(e.Clock.Since(sent))
 	return err
 }
 
-// inParallel calls do for each of all, limit at a time, and returns their errors.
+// inParallel calls do for each element, limit at a time, and returns the errors by index.
 func inParallel[T any](limit int, all []T, do func(T) error) []error {
 	errs := make([]error, len(all))
 	var g errgroup.Group

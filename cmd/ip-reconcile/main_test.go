@@ -142,7 +142,7 @@ func TestRecoverNeedsReports(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "sandboxreports.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := run(t, "recover", "--snapshot", dir); code != exitFailed || !strings.Contains(errs, "no node agent has reported what runs") {
+	if code, _, errs := run(t, "recover", "--snapshot", dir); code != exitFailed || !strings.Contains(errs, "no node agent has reported") {
 		t.Errorf("exit code %d; stderr: %s", code, errs)
 	}
 }

@@ -13,7 +13,7 @@ func executor() []Mutant {
 			Old: `e.out.refuse(refused[c.ID()])`, New: `e.out.refuse(refused[c.ID()])
 			still = append(still, c)`},
 		{Fault: "An entry that is gone, or was rewritten, is released", In: "reconciler", Decl: "releases.judge", Tests: "TestRelease_WhatHappensInBetween",
-			Old: `e.Log.Info("not released: it is gone or was rewritten since the first check", c.Attrs()...)`, New: `still = append(still, c)`},
+			Old: `e.Log.Info("Not released: deleted or rewritten since the first check", c.Attrs()...)`, New: `still = append(still, c)`},
 		{Fault: "A reservation is deleted alone for which an entry has appeared", In: "reconciler", Decl: "releases.judge", Tests: "TestRelease_ReservationForWhichAnEntryAppears",
 			Old: `case it.Reservation != nil && len(it.Related()) > 0:`, New: `case false:`},
 		{Fault: "The pool is not read again", In: "reconciler", Decl: "releases.keys", Tests: "TestRelease_WhatHappensInBetween",
@@ -24,7 +24,7 @@ func executor() []Mutant {
 	return nil`, New: `}
 	return nil`},
 		{Fault: "Reports and Nodes of long ago do for the second check", In: "reconciler", Decl: "liveIndex.refresh", Tests: "TestRelease_WhatHappensInBetween",
-			Old: `b.Clock.Since(b.refreshed) < refreshEvery {`, New: `true {`},
+			Old: `b.Clock.Since(b.refreshedAt) < refreshEvery {`, New: `true {`},
 		{Fault: "What was read before the wait for the Lease does for the work under it", In: "reconciler", Decl: "executor.underHold", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `if err := e.refresh(ctx); err != nil { // the wait for the Lease may have been long
 		return todo, err
@@ -32,18 +32,18 @@ func executor() []Mutant {
 		{Fault: "The entry is removed although its reservation was not deleted", In: "reconciler", Decl: "executor.patchPools", Tests: "TestRelease_StepsAndFaults",
 			Old: `p != nil && c.err == nil {`, New: `p != nil {`},
 		{Fault: "The entry is removed before its reservation is deleted", In: "reconciler", Decl: "executor.write", Tests: "TestRelease_StepsAndFaults",
-			Old: `e.deleteReservations(ctx, h, changes, wrote)
-	e.patchPools(ctx, h, changes, wrote)`, New: `e.patchPools(ctx, h, changes, wrote)
-	e.deleteReservations(ctx, h, changes, wrote)`},
+			Old: `e.deleteReservations(ctx, h, changes, written)
+	e.patchPools(ctx, h, changes, written)`, New: `e.patchPools(ctx, h, changes, written)
+	e.deleteReservations(ctx, h, changes, written)`},
 		{Fault: "A reservation is deleted that another entry needs", In: "reconciler", Decl: "change.reservations", Tests: "TestRelease_SharedReservation",
-			Old: `if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !leaving[a.ID()] }) {`, New: `if r.Verdict == judge.Stale {`},
+			Old: `if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !toRelease[a.ID()] }) {`, New: `if r.Verdict == judge.Stale {`},
 		{Fault: "A write begins although the hold is over", In: "reconciler", Decl: "executor.writeUnderHold", Tests: "TestRelease_StepsAndFaults",
 			Old: `if !h.mayWrite(ctx) {
 		return ErrHoldSpent
 	}`, New: ``},
 		{Fault: "A reservation whose delete was not answered is not put back", In: "reconciler", Decl: "change.noteDelete", Tests: "TestRelease_StepsAndFaults",
 			Old: `if outcomeOf(err) != notWritten {`, New: `if outcomeOf(err) == succeeded {`},
-		{Fault: "A patch that was not answered is taken for one that was not sent", In: "reconciler", Decl: "state.after", Tests: "TestRelease_StepsAndFaults",
+		{Fault: "A patch that was not answered is taken for one that was not sent", In: "reconciler", Decl: "state.next", Tests: "TestRelease_StepsAndFaults",
 			Old: `return patchSent`, New: `return s`},
 		{Fault: "No reservation is put back for what proves live", In: "reconciler", Decl: "releases.judge", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `e.rollback(todo, still, j)`, New: ``},
@@ -51,13 +51,13 @@ func executor() []Mutant {
 			Old: `(it.Verdict != judge.Stale || !it.Proven || it.ID() == c.ID()) {`, New: `it.ID() == c.ID() {`},
 		{Fault: "What is given up does not have its reservations back", In: "reconciler", Decl: "executor.giveUp", Tests: "TestRelease_StepsAndFaults",
 			Old: `e.refuse(changes, err)
-	e.putBack(changes)`, New: `e.refuse(changes, err)`},
-		{Fault: "A reservation whose delete may yet arrive stays the same object", In: "reconciler", Decl: "executor.recreate", Tests: "TestRelease_WritesThatArriveLate",
+	e.recreateReservations(changes)`, New: `e.refuse(changes, err)`},
+		{Fault: "A reservation whose delete may yet arrive stays the same object", In: "reconciler", Decl: "executor.recreateReservation", Tests: "TestRelease_WritesThatArriveLate",
 			Old: `if errors.Is(err, ErrConflict) {
 		deleting`, New: `if false {
 		deleting`},
 		{Fault: "A late answer does not end the hold", In: "reconciler", Decl: "Hold.noteLatency", Tests: "TestRelease_Holds",
-			Old: `h.late.Store(true)`, New: ``},
+			Old: `h.isSlow.Store(true)`, New: ``},
 		{Fault: "What needs a Lease that is not held is written", In: "reconciler", Decl: "Hold.covers", Tests: "TestRelease_Holds",
 			Old: `return h.Leases == nil || !slices.ContainsFunc(`, New: `return h.Leases == nil || true || !slices.ContainsFunc(`},
 		{Fault: "A write begins although the Lease was not renewed", In: "reconciler", Decl: "Hold.mayWrite", Tests: "TestRelease_Holds",

@@ -5,13 +5,13 @@ func gates() []Mutant {
 	return []Mutant{
 		{Fault: "What is unconfirmed is released at once", In: "reconciler", Decl: "History.gatesOf", Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `opts.ConfirmAfter); at.After(o.Now) {`, New: `opts.ConfirmAfter); false && at.After(o.Now) {`},
-		{Fault: "The pause of everything is not honoured", In: "reconciler", Decl: "History.standing", Tests: "TestPaused",
+		{Fault: "The pause of everything is not honoured", In: "reconciler", Decl: "History.commonGates", Tests: "TestPaused",
 			Old: `if j.Observation.Paused {`, New: `if false && j.Observation.Paused {`},
-		{Fault: "The pause of a pool is not honoured", In: "reconciler", Decl: "History.standing", Tests: "TestPaused",
+		{Fault: "The pause of a pool is not honoured", In: "reconciler", Decl: "History.commonGates", Tests: "TestPaused",
 			Old: `if p.Paused {
 			gates`, New: `if false && p.Paused {
 			gates`},
-		{Fault: "A restore stands against no release", In: "reconciler", Decl: "History.standing", Tests: "TestNothingIsReleasedAfterARestore",
+		{Fault: "A restore stands against no release", In: "reconciler", Decl: "History.commonGates", Tests: "TestNothingIsReleasedAfterARestore",
 			Old: `text := h.restoreGate(j); text != "" {`, New: `text := h.restoreGate(j); text == "-" {`},
 		{Fault: "The breaker is not asked", In: "reconciler", Decl: "History.plan", Tests: "TestBreaker",
 			Old: `text != "" && !opts.AllowMassRelease {`, New: `text == "-" && !opts.AllowMassRelease {`},
@@ -24,30 +24,30 @@ func gates() []Mutant {
 		{Fault: "An entry that was rewritten for another sandbox goes on counting", In: "reconciler/judge", Decl: "Item.ID", Tests: "TestUnconfirmedIsConfirmedByWaiting", TestsIn: "reconciler",
 			Old: `Key: a.Key, ContainerID: a.ContainerID, PodRef`, New: `Key: a.Key, PodRef`},
 		{Fault: "--confirm-after counts for nothing", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestUnconfirmedIsConfirmedByWaiting",
-			Old: `at := since.after(confirmAfter, o)`, New: `at := since.after(0, o)`},
+			Old: `at := since.deadline(confirmAfter, o)`, New: `at := since.deadline(0, o)`},
 		{Fault: "The time of an API server that jumped confirms", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo",
-			Old: `at := since.after(confirmAfter, o)`, New: `at := since.at.Add(confirmAfter)`},
+			Old: `at := since.deadline(confirmAfter, o)`, New: `at := since.at.Add(confirmAfter)`},
 		{Fault: "What is unconfirmed of a Pending pod does not wait its minute", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `confirmAfter = max(confirmAfter, judge.MinAbsenceWhilePending)`, New: ``},
 		{Fault: "A long grace period does not lengthen the wait", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestALongGracePeriodLengthensTheWait",
-			Old: `if s.deleted > confirmAfter {`, New: `if false && s.deleted > confirmAfter {`},
-		{Fault: "A Node object that is gone counts at once", In: "reconciler", Decl: "quarantine", Tests: "TestNodeMissingIsConfirmedByWaiting",
+			Old: `if s.longestGrace > confirmAfter {`, New: `if false && s.longestGrace > confirmAfter {`},
+		{Fault: "A Node object that is gone counts at once", In: "reconciler", Decl: "nodeQuarantine", Tests: "TestNodeMissingIsConfirmedByWaiting",
 			Old: `40 * time.Second`, New: `0 * time.Second`},
 		{Fault: "NodeMissing is confirmed by one process' clock alone", In: "reconciler", Decl: "History.confirmedAt", Tests: "TestNodeMissingIsConfirmedByThisProcessOwnClockToo",
-			Old: `return later(at, missing.orNow(o).after(quarantine, o))`, New: `return later(at, missing.orNow(o).at.Add(quarantine))`},
+			Old: `return maxTime(at, missing.orNow(o).deadline(nodeQuarantine, o))`, New: `return maxTime(at, missing.orNow(o).at.Add(nodeQuarantine))`},
 		{Fault: "The breaker lets all go but one", In: "reconciler", Decl: "window.breaker", Tests: "TestBreaker",
 			Old: `2*n <= total {`, New: `n < total {`},
 		{Fault: "The breaker counts each pass by itself", In: "reconciler", Decl: "window.breaker", Tests: "TestTheBreakerCountsTheLastHour",
-			Old: `n += w.made()
+			Old: `n += w.total()
 	if`, New: `if`},
 		{Fault: "Releases are not counted before they are made", In: "reconciler", Decl: "Reconciler.countInWindow", Tests: "TestTheBreakersWindow",
-			Old: `return w.and(now, n, j.Total)
+			Old: `return w.add(now, n, j.Total)
 	})
 	if err`, New: `return w
 	})
 	if err`},
 		{Fault: "What cannot be counted is released", In: "reconciler", Decl: "Reconciler.countInWindow", Tests: "TestTheBreakersWindow",
-			Old: `why, text = WriteFailed, notCounted(err)`, New: `_ = err`},
+			Old: `why, text = WriteFailed, uncountedDetail(err)`, New: `_ = err`},
 		{Fault: "A window that cannot be read counts as empty", In: "reconciler", Decl: "readWindow", Tests: "TestTheBreakersWindow",
 			Old: `return nil, fmt.Errorf(`, New: `return nil, nil; _ = fmt.Errorf(`},
 		{Fault: "An object whose version runs backwards is no restore", In: "reconciler", Decl: "History.checkRevision", Tests: "TestAnObjectThatIsOlderThanBeforeShowsARestore",
@@ -60,12 +60,12 @@ func gates() []Mutant {
 	}`, New: ``},
 		{Fault: "Nodes that were known before are not waited for", In: "reconciler", Decl: "History.beginRestore", Tests: "TestReportsThatARestoreHasTakenAreWaitedFor|TestANodeThatTheRestoreHasLostIsWaitedFor",
 			Old: `if missing.IsZero() || missing.After(since) {`, New: `if missing.After(since) && false {`},
-		{Fault: "A restore is settled before every node has written", In: "reconciler", Decl: "History.noteAwaited", Tests: "TestForWhichNodesARestoreWaits|TestNothingIsReleasedAfterARestore|TestANodeThatTheRestoreHasLostIsWaitedFor",
+		{Fault: "A restore is settled before every node has written", In: "reconciler", Decl: "History.notePendingNodes", Tests: "TestForWhichNodesARestoreWaits|TestNothingIsReleasedAfterARestore|TestANodeThatTheRestoreHasLostIsWaitedFor",
 			Old: `state.Complete() {`, New: `true {`},
 		{Fault: "The pass that shows a restore releases", In: "reconciler", Decl: "History.restoreGate", Tests: "TestNothingIsReleasedAfterARestore",
-			Old: `return restoreSeen(o.Restored)`, New: ``},
-		{Fault: "A report that was not renewed since the restore is enough", In: "reconciler", Decl: "restore.isSince", Tests: "TestNothingIsReleasedAfterARestore",
-			Old: `!report.ConfirmedAt.Before(r.Noticed.Add(clocksDiffer))`, New: `true`},
+			Old: `return restoreDetail(o.Restored)`, New: ``},
+		{Fault: "A report that was not renewed since the restore is enough", In: "reconciler", Decl: "restore.isAfterRestore", Tests: "TestNothingIsReleasedAfterARestore",
+			Old: `!report.ConfirmedAt.Before(r.DetectedAt.Add(maxClockDifference))`, New: `true`},
 		{Fault: "A dry run confirms what it has", In: "reconciler", Decl: "History.gatesOf", Tests: "TestUnconfirmedIsConfirmedByWaiting",
 			Old: `if it.Proven {
 		return gates`, New: `if it.Proven || opts.DryRun {

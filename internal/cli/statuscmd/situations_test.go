@@ -86,7 +86,7 @@ func situations() []situation {
 			p.plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored, Detail: r.Text()}}
 		}},
 		{"what is kept of restores cannot be read", func(p *Probe) {
-			p.plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored, Detail: "what is kept of restores of etcd could not be read: it is no JSON"}}
+			p.plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored, Detail: "cannot read the etcd restore state: it is no JSON"}}
 		}},
 		{"a breaker that has tripped", func(p *Probe) { p.breakerHas(`[{"at":"2026-11-20T09:50:00Z","count":30,"of":40}]`) }},
 		{"a breaker that cannot be read", func(p *Probe) { p.breakerHas("?") }},
