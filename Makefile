@@ -176,6 +176,7 @@ generate: ## Generate the CRD and deepcopy code from api/v1alpha1, and pages of 
 	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestThePublishedSchemaIsThatOfTheDocuments$$' ./internal/cli/document
 	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestCountsInTheDocs$$' ./internal/mutants
 	cd e2e && UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestReferenceDocs$$' .
+	UPDATE_DOCS=1 $(GO) test -count=1 -run '^TestCommands_Docs$$' ./cmd/ip-reconcile
 
 .PHONY: tickets
 tickets: ## Play the tickets of docs/operate/tickets.md in a whole cluster, and write what each command prints there

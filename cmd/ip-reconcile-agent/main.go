@@ -1,5 +1,4 @@
-// Command ip-reconcile-agent is `ip-reconcile agent` and nothing else, for the
-// DaemonSet: it needs less memory.
+// Command ip-reconcile-agent is `ip-reconcile agent` alone. The DaemonSet runs it, since it needs less memory.
 package main
 
 import (
@@ -7,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
@@ -22,6 +22,8 @@ func main() {
 	memory.KeepSmall(80)
 	command := agentcmd.New(os.Stderr, nil)
 	command.Use, command.Version = "ip-reconcile-agent", version.Get().String()
+	command.Example = strings.ReplaceAll(command.Example, "ip-reconcile agent", "ip-reconcile-agent")
+	flags.SetHelp(command)
 	command.SilenceErrors, command.SilenceUsage = true, true
 	if err := command.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(os.Stderr, "ip-reconcile-agent: %v\n", err)

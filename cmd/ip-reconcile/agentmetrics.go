@@ -14,9 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// serveAgentMetrics serves the node agent's metrics by HTTPS, to who may get /metrics. It is
-// not in ip-reconcile-agent, which it would make twice as large.
-func serveAgentMetrics(ctx context.Context, config *rest.Config, address, certDir string, of prometheus.Collector, log *slog.Logger) error {
+// serveAgentMetrics serves the node agent's metrics by HTTPS, to accounts that may get /metrics. It would make the program
+// ip-reconcile-agent twice as large, and is not part of that.
+func serveAgentMetrics(
+	ctx context.Context, config *rest.Config, address, certDir string, of prometheus.Collector, log *slog.Logger,
+) error {
 	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -26,7 +28,8 @@ func serveAgentMetrics(ctx context.Context, config *rest.Config, address, certDi
 		return err
 	}
 	s, err := server.NewServer(server.Options{
-		BindAddress: address, SecureServing: true, CertDir: certDir, FilterProvider: filters.WithAuthenticationAndAuthorization,
+		BindAddress: address, SecureServing: true, CertDir: certDir,
+		FilterProvider: filters.WithAuthenticationAndAuthorization,
 	}, config, client)
 	if err != nil {
 		return err

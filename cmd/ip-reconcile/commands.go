@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,22 +13,24 @@ import (
 )
 
 const snapshotHelp = `
-A snapshot is a folder of YAML or JSON files as kubectl writes them, a must-gather, an
-archive (.tar, .tgz) of such a folder, one such file, or - for one on stdin:
+A snapshot is a must-gather, a folder of YAML or JSON files, a .tar or .tgz of one, a
+single file, or - for stdin. kubectl writes one:
   kubectl get ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def -A -o yaml > dir/cluster.yaml
-Where node agents run, add sandboxreports.ip-reconcile.dev and their leases.`
+Where node agents run, add sandboxreports.ip-reconcile.dev and their Leases.`
+
+const failOnHelp = `
+Exit code 0: nothing that --fail-on names; 1: something that --fail-on names; 2: the
+cluster could not be read.
+`
 
 func newCheck(std streams) *cobra.Command {
 	o := &options{component: "check"}
 	c := &cobra.Command{
 		Use:   "check",
-		Short: "Judge every address and print the verdicts; never writes",
-		Long: `Judge every allocation and reservation and print the verdicts, what needs
-attention first. It never writes.
-
-Exit code 0: nothing is stale and there are no findings, or nothing that --fail-on
-names; 1: there is something; 2: the cluster could not be read.
-` + snapshotHelp,
+		Short: "Judge every address and print the verdicts; read-only",
+		Long: `Judge every allocation and reservation and print the verdicts. What needs attention
+comes first. check is read-only.
+` + failOnHelp + snapshotHelp,
 		Example: `  ip-reconcile check
   ip-reconcile check --all
   ip-reconcile check -o json | jq '.allocations[] | select(.verdict == "Stale")'
@@ -42,11 +45,11 @@ names; 1: there is something; 2: the cluster could not be read.
 			if err != nil {
 				return err
 			}
-			return o.tell(c.Context(), std, report.OfCheck(j, r.Plan(c.Context(), j), o.asked.filter))
+			return o.printReport(c.Context(), std, report.OfCheck(j, r.Plan(c.Context(), j), o.selection.filter))
 		},
 	}
 	o.add(c.Flags(), "warn")
-	o.asked.add(c.Flags())
+	o.selection.add(c.Flags(), "Stale and every finding")
 	o.AddConfirmAfter(c.Flags())
 	o.completions(c)
 	return c
@@ -54,84 +57,87 @@ names; 1: there is something; 2: the cluster could not be read.
 
 func newRun(std streams) *cobra.Command {
 	o := &options{component: "run"}
-	var dryRun, massRelease bool
+	var dryRun string
+	var massRelease bool
 	var maxWait time.Duration
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Make one pass: judge every address, free the stale ones",
-		Long: `Make one pass: judge every allocation and reservation and free those that are
-Stale. What is proven stale is freed at once; what is not confirmed is freed when
-it has been judged so in every pass for --confirm-after, for which run waits.
-Each write is made under whereabouts' own Lease, after a second check of fresh objects,
-and fails if anything changed in between.
+		Short: "Make one pass: judge every address and release the stale ones",
+		Long: `Judge every allocation and reservation, and release those that are Stale. run releases
+a proven item at once. It releases an unconfirmed item once every pass for
+--confirm-after agrees, and waits for that.
 
-Exit code 0: nothing stale is left; 1: something is, and the output says why;
-2: the cluster could not be read.
-` + snapshotHelp + `
-With --snapshot it writes nothing and prints the patches and deletes that it would send.`,
+run makes each write under whereabouts' own Lease, after a second check of fresh objects.
+The write fails if anything changed in between. With --snapshot or --dry-run it writes
+nothing. With --snapshot it also prints the patches and deletes that it would send.
+` + failOnHelp + snapshotHelp,
 		Example: `  ip-reconcile run --dry-run
   ip-reconcile run
   ip-reconcile run --confirm-after 1h --repair
   ip-reconcile run -o json | jq .released`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			dry := dryRun || o.snapshot != ""
+			if dryRun != "none" && dryRun != "client" {
+				return fmt.Errorf("--dry-run %q: must be none or client", dryRun)
+			}
+			dry := dryRun == "client" || o.snapshot != ""
 			o.writes = !dry
 			r, err := o.reconciler(c.Context(), std)
 			if err != nil {
 				return err
 			}
 			r.Options.DryRun, r.Options.AllowMassRelease, r.Options.MaxWait = dry, massRelease, maxWait
-			if f := o.asked.filter; !f.IsZero() {
+			if f := o.selection.filter; !f.IsZero() {
 				r.Options.Only, r.Options.OnlyFindings = f.Item, f.Finding
 			}
 			out, err := r.Run(c.Context())
 			if err != nil {
 				return err
 			}
-			rep := report.OfRun(out, dry, o.asked.filter)
-			if dry && !dryRun {
+			rep := report.OfRun(out, dry, o.selection.filter)
+			if dryRun == "none" && dry {
 				if rep.Requests, err = report.RequestsOf(out); err != nil {
 					return err
 				}
 			}
-			return o.tell(c.Context(), std, rep)
+			return o.printReport(c.Context(), std, rep)
 		},
 	}
 	o.add(c.Flags(), "info")
 	f := c.Flags()
-	o.asked.add(f)
+	o.selection.add(f, "every Stale item that is not released")
 	o.AddWriting(f)
-	f.BoolVar(&dryRun, "dry-run", false, "print what would be freed, and write nothing")
-	f.DurationVar(&maxWait, "max-wait", 0, "how long to wait at most for what is not confirmed; the next run begins again (0: as long as it takes)")
-	f.BoolVar(&massRelease, "allow-mass-release", false, "free more than half of all allocations within an hour, unconfirmed ones included")
+	f.StringVar(&dryRun, "dry-run", "none", "none or client; client prints what a run would release, and writes nothing")
+	f.Lookup("dry-run").NoOptDefVal = "client"
+	f.DurationVar(&maxWait, "max-wait", 0, "how long to wait at most for confirmations; 0: until nothing is unconfirmed")
+	f.BoolVar(&massRelease, "allow-mass-release", false, "release without the breaker, which refuses more than half of all allocations within an hour")
 	o.completions(c)
 	return c
 }
 
-// tell prints what check and run have to tell, and ends with errLeft where there is
-// something that makes them fail. That something is not there is said last: of others
-// something may have been released.
-func (o *options) tell(ctx context.Context, std streams, r *report.Report) error {
-	err := o.print(std, answer{
-		notes: r.Notes(),
-		document: func() any {
+// printReport prints the report of check or run. It returns errUnresolved where the report has something that makes the
+// command fail. A filter that names nothing is an error at the end, since a run may have released other items.
+func (o *options) printReport(ctx context.Context, std streams, r *report.Report) error {
+	kind := document.KindCheck
+	if r.Ran {
+		kind = document.KindRun
+	}
+	err := o.print(ctx, std, answer{
+		kind: kind, at: r.Observation.Now, notes: r.Notes(),
+		document: func(h document.Header) any {
 			if r.Ran {
-				return document.OfRun(o.header(ctx, document.KindRun, r.Observation), r)
+				return document.OfRun(h, r)
 			}
-			return document.OfCheck(o.header(ctx, document.KindCheck, r.Observation), r)
+			return document.OfCheck(h, r)
 		},
-		names: func() []string { return r.Addresses(o.all) },
-		screen: func(s *screen.Screen) {
-			s.All = o.all
-			s.Report(r)
-		},
+		names:  func() []string { return r.Addresses(o.all) },
+		screen: func(s *screen.Screen) { s.Report(r) },
 	})
 	if err == nil {
-		err = o.asked.notThere(r.Observation)
+		err = o.selection.checkNames(r.Observation)
 	}
-	if err == nil && o.asked.fails.Fails(r) {
-		return errLeft
+	if err == nil && o.selection.fails.Fails(r) {
+		return errUnresolved
 	}
 	return err
 }

@@ -20,15 +20,17 @@ func newExplain(std streams) *cobra.Command {
 	o := &options{component: "explain"}
 	c := &cobra.Command{
 		Use:   "explain IP | NAMESPACE/POD | node/NAME | pool/NAME",
-		Short: "Say what is known of an address, pod, node or pool, and what you can do",
-		Long: `Print the evidence on an address, a pod, a node or a pool, the rule behind each
-verdict, what stands against a release, and what you can do: commands with the
-real names filled in. It never writes.
+		Short: "Explain an address, pod, node or pool, and what you can do; read-only",
+		Long: `Print the evidence on an address, a pod, a node or a pool, the rule behind each verdict,
+the gates against each release, and what you can do: commands with the real names
+filled in. explain is read-only.
 
-A pod is NAMESPACE/POD or pod/NAMESPACE/POD, a pool is pool/NAME,
-pool/NAMESPACE/NAME or its range, as 10.0.0.0/24. A command that is to be run on a
-node needs no kubeconfig; with --snapshot all others are for the cluster that the
-snapshot is of: give its --context, or put it for CONTEXT_OF_THAT_CLUSTER.
+A pod is NAMESPACE/POD or pod/NAMESPACE/POD. A pool is pool/NAME, pool/NAMESPACE/NAME or
+its range, for example 10.0.0.0/24.
+
+A printed command runs on any machine with a kubeconfig, unless explain names the node to
+run it on. With --snapshot give the --context of the cluster that the snapshot is of.
+Without it the commands have CONTEXT_OF_THAT_CLUSTER in its place.
 
 Exit code 0: something is recorded or known; 1: nothing is; 2: the cluster could
 not be read.
@@ -55,17 +57,17 @@ not be read.
 			if err != nil {
 				return err
 			}
-			err = o.print(std, answer{
-				notes: r.Notes(),
-				document: func() any {
-					d.Header = o.header(c.Context(), document.KindExplanation, r.Observation)
+			err = o.print(c.Context(), std, answer{
+				kind: document.KindExplanation, at: r.Observation.Now, notes: r.Notes(),
+				document: func(h document.Header) any {
+					d.Header = h
 					return d
 				},
 				names:  func() []string { return r.Addresses(true) },
 				screen: func(s *screen.Screen) { s.Explain(r, d) },
 			})
 			if err == nil && !d.Found {
-				return errLeft
+				return errUnresolved
 			}
 			return err
 		},
@@ -76,8 +78,10 @@ not be read.
 	return c
 }
 
-// explain judges the cluster and picks what is about a subject.
-func (o *options) explain(ctx context.Context, std streams, subject explanation.Subject, f *pflag.FlagSet) (*report.Report, *document.Explanation, error) {
+// explain judges the cluster and explains the subject.
+func (o *options) explain(ctx context.Context, std streams, subject explanation.Subject, f *pflag.FlagSet) (
+	*report.Report, *document.Explanation, error,
+) {
 	r, err := o.reconciler(ctx, std)
 	if err != nil {
 		return nil, nil, err
@@ -89,32 +93,29 @@ func (o *options) explain(ctx context.Context, std streams, subject explanation.
 	plan := r.Plan(ctx, j)
 	recent, err := r.Breaker(ctx, j)
 	if err != nil {
-		o := j.Observation
-		o.Warnings = append(o.Warnings, fmt.Sprintf("what the breaker counts could not be read: %v", err))
+		j.Observation.Warnings = append(j.Observation.Warnings, fmt.Sprintf("the breaker's count could not be read: %v", err))
 	}
-	found, d := explanation.Answer(explanation.Question{Subject: subject, Judgement: j, Plan: plan, Recent: recent,
-		Advisor: o.advisor(f), Snapshot: o.snapshot != ""})
-	return found, d, nil
+	rep, d := explanation.Answer(explanation.Question{
+		Subject: subject, Judgement: j, Plan: plan, Recent: recent, Advisor: o.advisor(f), Snapshot: o.snapshot != "",
+	})
+	return rep, d, nil
 }
 
-// advisor writes commands for the cluster that the flags name, and for the same pause
-// annotation and policy. A snapshot does not say which cluster it is of: unless a context is given, its commands
-// have one that no kubeconfig has, so that they fail where they are pasted.
+// advisor returns an Advisor whose commands name the cluster that the flags name, and have the flags that decide about
+// verdicts. A snapshot does not say which cluster it is of. Unless a context is given, its commands have one that no
+// kubeconfig has, and fail where they are pasted.
 func (o *options) advisor(f *pflag.FlagSet) advice.Advisor {
 	a := advice.Advisor{Program: commandName(), Namespace: o.Namespace()}
 	flags.VisitKubectl(f, a.ClusterFlag)
 	if o.snapshot != "" && !strings.Contains(" "+strings.Join(a.KubectlFlags, " "), " --context=") {
 		a.ClusterFlag("context", "CONTEXT_OF_THAT_CLUSTER")
 	}
-	if f.Changed("reconciler-namespace") {
-		a.Flag("reconciler-namespace", o.Namespace())
-	}
-	for _, name := range []string{"lease-namespace", "agents", "agent-nodes", "trust-network-status", "confirm-after"} {
-		flag := f.Lookup(name)
-		if flag == nil || !flag.Changed {
-			continue
+	for _, name := range []string{
+		"reconciler-namespace", "lease-namespace", "agents", "agent-nodes", "trust-network-status", "confirm-after",
+	} {
+		if flag := f.Lookup(name); flag != nil && flag.Changed {
+			a.Flag(name, flag.Value.String())
 		}
-		a.Flag(name, flag.Value.String())
 	}
 	return a
 }

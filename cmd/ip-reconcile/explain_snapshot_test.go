@@ -41,7 +41,7 @@ func TestAdviceOutOfASnapshotFailsWhereItIsPasted(t *testing.T) {
 	// What check prints is to be asked of the same cluster or snapshot, and has no program of its own.
 	dir := copySample(t)
 	leakMany(t, dir)
-	if _, out, _ := run(t, "check", "--snapshot", dir); strings.Contains(out, "'ip-reconcile check") || !strings.Contains(out, "-o wide has them all") {
+	if _, out, _ := run(t, "check", "--snapshot", dir); strings.Contains(out, "'ip-reconcile check") || !strings.Contains(out, "-o wide prints all") {
 		t.Error(out)
 	}
 }

@@ -1,5 +1,4 @@
-// Command ip-reconcile finds the IP addresses that whereabouts has leaked, frees
-// those that are proven stale, and says why it does so.
+// Command ip-reconcile finds and releases IP addresses that whereabouts has leaked, and explains each verdict.
 package main
 
 import (
@@ -20,15 +19,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
-// The exit codes of run and check.
+// The exit codes.
 const (
-	exitClean  = 0
-	exitLeft   = 1
-	exitFailed = 2
+	exitClean      = 0
+	exitUnresolved = 1
+	exitFailed     = 2
 )
 
-// errLeft ends a command with exit code 1: it could judge, and something is left.
-var errLeft = errors.New("something is left")
+// errUnresolved ends a command with exit code 1: it could judge, and something needs attention.
+var errUnresolved = errors.New("something needs attention")
 
 func main() {
 	flags.DropClientLogs()
@@ -36,7 +35,7 @@ func main() {
 	os.Exit(execute(arguments(), terminal()))
 }
 
-// streams are where a command reads and writes; tests give their own.
+// streams are the files that a command writes to.
 type streams struct {
 	out, err *os.File
 }
@@ -51,8 +50,8 @@ func execute(args []string, std streams) int {
 	switch err := root.ExecuteContext(ctx); {
 	case err == nil:
 		return exitClean
-	case errors.Is(err, errLeft):
-		return exitLeft
+	case errors.Is(err, errUnresolved):
+		return exitUnresolved
 	default:
 		fmt.Fprintf(std.err, "%s: %v\n", commandName(), err)
 		return exitFailed
@@ -62,15 +61,16 @@ func execute(args []string, std streams) int {
 func newRoot(std streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "ip-reconcile",
-		Short: "Free the IP addresses that whereabouts leaked, and no others",
-		Long: `ip-reconcile judges every address that whereabouts has recorded, by the pods in
-the API and by what the container runtimes run, frees those that are proven
-stale, and says of every other why it is kept.`,
-		Example: `  ip-reconcile check                          # judge the cluster of the current kubeconfig; writes nothing
-  ip-reconcile explain 10.0.0.7               # why this address is kept, or would be freed
-  ip-reconcile run --dry-run                  # what a run would free
-  ip-reconcile run                            # free what is stale
-  ip-reconcile check --snapshot ./must-gather # the same, on exported YAML or JSON files`,
+		Short: "Find and release IP addresses that whereabouts has leaked",
+		Long: `ip-reconcile judges every address that whereabouts has recorded, by the pods in the API
+and by the sandboxes that the node agents report. It releases addresses that are proven
+stale, holds all others, and explains each verdict. 'run', 'serve' and 'recover --yes'
+write; all other commands are read-only.`,
+		Example: `  ip-reconcile check                          # judge the cluster of the current kubeconfig
+  ip-reconcile check --snapshot ./must-gather # judge exported YAML or JSON files
+  ip-reconcile explain 10.0.0.7               # why this address is held, or is released
+  ip-reconcile run --dry-run                  # what a run would release
+  ip-reconcile run                            # release what is stale`,
 		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -79,14 +79,13 @@ stale, and says of every other why it is kept.`,
 	}
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see '%s --help'", err, c.CommandPath())
-	})
+	flags.SetHelp(root)
 	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), newStatus(std),
-		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, serveAgentMetrics))
-	root.SetUsageTemplate(root.UsageTemplate() + `{{if .HasAvailableLocalFlags}}
-All commands take kubectl's other flags of the cluster and the user, too, as --as and --server: see "kubectl options".
-{{end}}`)
+		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, serveAgentMetrics),
+		&cobra.Command{
+			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+			Run: func(*cobra.Command, []string) { fmt.Fprintln(std.out, "ip-reconcile version", root.Version) },
+		})
 	rename(root, commandName())
 	return root
 }

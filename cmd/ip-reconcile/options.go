@@ -21,30 +21,30 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
-	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
-// options are the flags that run, check and explain share.
+// options are the flags that the commands share which judge a cluster or a snapshot.
 type options struct {
 	clusterflags.Flags
 	component     string // the command, for the User-Agent
 	node          flags.Node
 	snapshot, now string
 	given         *pflag.FlagSet
-	writes        bool // what is found is written
+	writes        bool // to the cluster
 	printing
 	podsComplete bool
-	asked
-	// cluster is what the documents say of where it was observed.
-	cluster func(context.Context) document.Cluster
+	selection
+	// cluster is what was judged, and clusterUID asks for its UID; nil for a snapshot.
+	cluster    document.Cluster
+	clusterUID func(context.Context) string
 }
 
-// asked are the flags of what is asked for, and of what makes the command fail.
-type asked struct {
+// selection are the flags that pick items and findings, and that decide about the exit code.
+type selection struct {
 	addresses, pools, podNamespaces, nodes, verdicts, reasons, failOn []string
 
 	allNamespaces, all bool
@@ -53,48 +53,50 @@ type asked struct {
 	fails  report.FailOn
 }
 
-func (a *asked) add(f *pflag.FlagSet) {
-	f.BoolVar(&a.all, "all", false, "list what is in use, too")
-	f.StringSliceVar(&a.addresses, "address", nil, "only these addresses")
-	f.StringSliceVar(&a.pools, "pool", nil, "only these pools: name, namespace/name, or range as in 10.0.0.0/24")
-	f.StringSliceVarP(&a.podNamespaces, "pod-namespace", "n", nil, "only what is recorded for pods of these namespaces")
-	f.BoolVarP(&a.allNamespaces, "all-namespaces", "A", false, "what is recorded for pods of all namespaces (the default)")
-	f.StringSliceVar(&a.nodes, "on-node", nil, "only what these nodes run, or may run")
-	f.StringSliceVar(&a.verdicts, "verdict", nil, "only these verdicts: InUse, Held, Stale")
-	f.StringSliceVar(&a.reasons, "reason", nil, "only these reasons or findings, as PodGone or Conflict")
-	f.StringSliceVar(&a.failOn, "fail-on", nil, "exit code 1 for these verdicts, reasons, refusals and findings alone, as Conflict,Unrecorded,Stale; none for nothing (default: Stale and every finding)")
+// add adds the flags. failOn is the default of --fail-on in words.
+func (s *selection) add(f *pflag.FlagSet, failOn string) {
+	f.BoolVar(&s.all, "all", false, "list what is in use, too")
+	f.StringSliceVar(&s.addresses, "address", nil, "only these addresses")
+	f.StringSliceVar(&s.pools, "pool", nil, "only these pools: name, namespace/name, or range, for example 10.0.0.0/24")
+	f.StringSliceVarP(&s.podNamespaces, "pod-namespace", "n", nil, "only allocations and reservations of pods in these namespaces")
+	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "allocations and reservations of pods in all namespaces (the default)")
+	f.StringSliceVar(&s.nodes, "on-node", nil, "only items whose sandbox runs, or may run, on these nodes")
+	f.StringSliceVar(&s.verdicts, "verdict", nil, "only these verdicts: InUse, Held, Stale")
+	f.StringSliceVar(&s.reasons, "reason", nil, "only these reasons or findings, for example PodGone or Conflict")
+	f.StringSliceVar(&s.failOn, "fail-on", nil, "exit code 1 only for these verdicts, reasons, refusals and findings, "+
+		"for example Conflict,Stale; none: never (default: "+failOn+")")
 }
 
 // check reads the flags.
-func (a *asked) check() (err error) {
-	if a.allNamespaces && len(a.podNamespaces) > 0 {
+func (s *selection) check() (err error) {
+	if s.allNamespaces && len(s.podNamespaces) > 0 {
 		return errors.New("-A/--all-namespaces and -n/--pod-namespace contradict each other: give one of them")
 	}
-	if a.filter, err = report.NewFilter(a.pools, a.podNamespaces, a.nodes, a.verdicts, a.reasons); err != nil {
+	if s.filter, err = report.NewFilter(s.pools, s.podNamespaces, s.nodes, s.verdicts, s.reasons); err != nil {
 		return err
 	}
-	for _, text := range a.addresses {
+	for _, text := range s.addresses {
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
-			return fmt.Errorf("--address: %w", err)
+			return fmt.Errorf("--address %q: must be an IP address", text)
 		}
-		a.filter.Addresses = append(a.filter.Addresses, addr.Unmap())
+		s.filter.Addresses = append(s.filter.Addresses, addr.Unmap())
 	}
-	a.fails, err = report.NewFailOn(a.failOn)
+	s.fails, err = report.NewFailOn(s.failOn)
 	return err
 }
 
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.given = f
 	o.Flags.Add(f, logLevel)
-	o.node.Add(f, "also look at the container runtime of --node itself, at this socket: for a node without an agent")
-	f.StringVar(&o.snapshot, "snapshot", "", "judge exported objects instead of a live cluster: a folder such as a must-gather, a .tar or .tgz of one, a YAML or JSON file, or - for stdin")
-	f.StringVar(&o.now, "now", "", "the time of the snapshot, as in 2026-11-20T10:00:00Z (default: that of its timestamp file, Leases and SandboxReports)")
-	f.BoolVar(&o.podsComplete, "pods-complete", false, "with --snapshot: the folder has every pod there is, even if it has none")
+	o.node.Add(f, "inspect the node named by --node, too, by the container runtime's socket at this path; for a node without an agent")
+	f.StringVar(&o.snapshot, "snapshot", "", "judge exported objects instead of a cluster: a folder, .tar, .tgz, YAML or JSON file, or - for stdin")
+	f.StringVar(&o.now, "now", "", "time at which the snapshot is judged, for example 2026-11-20T10:00:00Z (default: the snapshot's own)")
+	f.BoolVar(&o.podsComplete, "pods-complete", false, "the snapshot has every pod of the cluster, even where it has none")
 	o.printing.add(f)
 }
 
-// reconciler makes the reconciler that the flags ask for.
+// reconciler returns the reconciler that the flags ask for.
 func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reconciler, error) {
 	log, err := o.Logger(std.err)
 	if err != nil {
@@ -107,26 +109,26 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 	if err := o.printing.check(); err != nil {
 		return nil, err
 	}
-	// A script's variable may be empty, and no filter at all asks for everything.
+	// A variable of a script may be empty. Without a filter the command would be about everything.
 	for _, name := range []string{"address", "pool", "pod-namespace", "on-node", "verdict", "reason", "fail-on", "snapshot"} {
 		if flag := o.given.Lookup(name); flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[,]") == "" {
 			return nil, fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
 		}
 	}
-	if err := o.asked.check(); err != nil {
+	if err := o.selection.check(); err != nil {
 		return nil, err
 	}
 	if o.snapshot != "" {
 		if o.node.Socket != "" {
-			return nil, errors.New("--cri looks at a live node: it does not go with --snapshot")
+			return nil, errors.New("--cri inspects a live node, and cannot be used with --snapshot")
 		}
 		r.Source, err = o.readSnapshot()
 		r.Options.PodsComplete = o.podsComplete
-		o.cluster = func(context.Context) document.Cluster { return document.Cluster{Snapshot: o.snapshot} }
+		o.cluster = document.Cluster{Snapshot: o.snapshot}
 		return r, err
 	}
 	if o.podsComplete {
-		return nil, errors.New("--pods-complete is for --snapshot only: a live cluster is asked for its pods")
+		return nil, errors.New("--pods-complete is for --snapshot only: a live cluster lists its pods")
 	}
 	if o.now != "" {
 		return nil, errors.New("--now is for --snapshot only: a live cluster has its own clock")
@@ -139,7 +141,7 @@ func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {
 	var now time.Time
 	if o.now != "" {
 		if now, err = time.Parse(time.RFC3339, o.now); err != nil {
-			return nil, fmt.Errorf("--now %q: must be a time as in 2026-11-20T10:00:00Z", o.now)
+			return nil, fmt.Errorf("--now %q: must be a time, for example 2026-11-20T10:00:00Z", o.now)
 		}
 	}
 	if o.snapshot != "-" {
@@ -159,7 +161,8 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 			return nil, err
 		}
 	}
-	if os.Getenv("KUBERNETES_SERVICE_HOST") == "" { // a pod's namespace and flags are those of its manifests
+	inPod := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
+	if !inPod { // a pod's namespace and flags are in its manifest
 		if err := statuscmd.Adopt(ctx, &o.Flags, o.given, o.writes); err != nil {
 			return nil, err
 		}
@@ -168,25 +171,27 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 	if err != nil {
 		return nil, err
 	}
-	cluster, _, err := o.Connect(o.component, log)
+	cluster, config, err := o.Connect(o.component, log)
 	if errors.Is(err, flags.ErrNoCluster) && o.node.Socket == "" {
 		return nil, fmt.Errorf("%w, or --snapshot for exported files", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.Source, r.Writer, r.BreakerStore, r.RestoreStore = withNode(cluster), cluster, cluster.BreakerStore(), cluster.RestoreStore()
-	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" && o.asked.filter.IsZero() { // a CronJob's: what a person runs by hand must not hide that it does not
+	r.Source, r.Writer = withNode(cluster), cluster
+	r.BreakerStore, r.RestoreStore = cluster.BreakerStore(), cluster.RestoreStore()
+	if inPod && o.selection.filter.IsZero() { // status reports the passes of a CronJob, not those of a person
 		r.PassStore = cluster.PassStore()
 	}
-	o.cluster = func(ctx context.Context) document.Cluster {
-		server, uid := cluster.ClusterIdentity(ctx)
-		return document.Cluster{Server: server, UID: uid}
+	o.cluster = document.Cluster{Server: config.Host, Context: o.Context()}
+	o.clusterUID = func(ctx context.Context) string {
+		_, uid := cluster.ClusterIdentity(ctx)
+		return uid
 	}
 	return r, nil
 }
 
-// withLocalNode returns what adds an inspection of this node to a cluster's source.
+// withLocalNode returns a function that adds an inspection of this node to a cluster's source.
 func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, error) {
 	inspector, _, err := o.node.NodeInspector("")
 	if err != nil {
@@ -201,10 +206,10 @@ func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, er
 	}, nil
 }
 
-// notThere is an error for a pool, a namespace or a node that is asked for and that nothing is known of: a namespace has
-// a pod or an address that is recorded for one, a node is there, has a report or runs a pod.
-func (a *asked) notThere(o *judge.Observation) error {
-	if len(a.pools)+len(a.podNamespaces)+len(a.nodes) == 0 {
+// checkNames returns an error for a pool, a pod namespace or a node that a flag names and that does not exist. A namespace
+// exists where it has a pod or an allocation. A node exists where it has a Node object, a report or a pod.
+func (s *selection) checkNames(o *judge.Observation) error {
+	if len(s.pools)+len(s.podNamespaces)+len(s.nodes) == 0 {
 		return nil
 	}
 	namespaces, nodes := sets.New[string](), sets.KeySet(o.Nodes)
@@ -223,27 +228,22 @@ func (a *asked) notThere(o *judge.Observation) error {
 	for _, r := range o.Reports {
 		nodes.Insert(r.Name)
 	}
-	for _, name := range a.pools {
+	for _, name := range s.pools {
 		if !slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return (report.Filter{Pools: []string{name}}).Pool(p.Ref()) }) {
-			return fmt.Errorf("--pool %q: there is no such pool; 'pools' lists them", name)
+			return fmt.Errorf("--pool %q: no such pool; 'ip-reconcile pools' lists all pools", name)
 		}
 	}
-	for _, name := range a.podNamespaces {
+	for _, name := range s.podNamespaces {
 		if !namespaces.Has(name) {
-			return fmt.Errorf("--pod-namespace %q: it has no pods, and no address is recorded for any", name)
+			return fmt.Errorf("--pod-namespace %q: the namespace has no pods and no allocations", name)
 		}
 	}
-	for _, name := range a.nodes {
+	for _, name := range s.nodes {
 		if !nodes.Has(name) {
-			return fmt.Errorf("--on-node %q: there is no such node", name)
+			return fmt.Errorf("--on-node %q: no such node", name)
 		}
 	}
 	return nil
-}
-
-// header is the head of a document about what was observed.
-func (o *options) header(ctx context.Context, kind string, observed *judge.Observation) document.Header {
-	return document.NewHeader(kind, version.Get().Version, o.cluster(ctx), observed.Now)
 }
 
 // completions completes the values of flags in a shell.

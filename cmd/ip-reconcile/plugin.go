@@ -8,18 +8,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The names under which kubectl runs the program: as the plugin ip-reconcile, and to complete
-// its command line (kubectl v0.36.3, pkg/cmd/plugin/plugin_completion.go). Each is a link to
-// the program.
+// The names by which kubectl calls the program: as the plugin ip-reconcile, and to complete its command line (kubectl
+// v0.36.3, pkg/cmd/plugin/plugin_completion.go). Each is a link to the program.
 const (
 	pluginName   = "kubectl-ip_reconcile"
 	completeName = "kubectl_complete-ip_reconcile"
 )
 
-// calledAs is the name by which the program was called, without its folder.
+// calledAs returns the name by which the program was called, without its folder.
 func calledAs() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") }
 
-// commandName is how the program was called: it may be a plugin of kubectl.
+// commandName returns the command that called the program, which may be a plugin of kubectl.
 func commandName() string {
 	if calledAs() == pluginName {
 		return "kubectl ip-reconcile"
@@ -27,7 +26,7 @@ func commandName() string {
 	return "ip-reconcile"
 }
 
-// arguments are those of the command line: kubectl asks for completions with nothing else.
+// arguments returns the arguments of the command line. kubectl asks for completions without a command of its own.
 func arguments() []string {
 	if calledAs() == completeName {
 		return append([]string{cobra.ShellCompRequestCmd}, os.Args[1:]...)
@@ -35,7 +34,7 @@ func arguments() []string {
 	return os.Args[1:]
 }
 
-// rename has the help of a command and of those below it say how the program is called.
+// rename puts the name of the program into the help of a command and of those below it.
 func rename(c *cobra.Command, name string) {
 	const plain = "ip-reconcile"
 	if name == plain {

@@ -15,24 +15,30 @@ func newPools(std streams) *cobra.Command {
 	o := &options{component: "pools"}
 	c := &cobra.Command{
 		Use:   "pools [NAME | RANGE | ADDRESS]",
-		Short: "Say how full each pool is, and who waits for an address; never writes",
-		Long: `Print for each pool how many addresses whereabouts would assign from it, how many
-are taken and free, how many of the entries are stale or held, and how many pods
-cannot start because it is full. With the name, the range or an address of a pool:
-who has its entries, which addresses are free, when what is stale will be
-released, and which pods wait. It never writes.
+		Short: "Print how full each pool is and which pods wait for an address; read-only",
+		Long: `Print for each pool how many addresses whereabouts can assign from it, how many are used
+and free, how many allocations are stale or held, and how many pods cannot start because
+the pool is full. For one pool, named by its name, its range or an address in it: who has
+its allocations, which addresses are free, when stale ones are released, and which pods
+wait. pools is read-only.
 
-USABLE is by the NetworkAttachmentDefinitions: range, range_start, range_end, exclude,
-ipRanges and node_slice_size. It is "?" where no definition of the pool can be
-read; bounds in whereabouts' own files on the nodes are not known.
+USABLE follows the NetworkAttachmentDefinitions: range, range_start, range_end, exclude,
+ipRanges and node_slice_size. It is "?" where no definition of the pool can be read.
+Limits in whereabouts' own files on the nodes are unknown.
 
-Exit code 0: it is printed; 2: the cluster could not be read, or there is no such pool.
+Exit code 0: the pools are printed; 2: the cluster could not be read, or has no such pool.
 ` + snapshotHelp,
 		Example: `  ip-reconcile pools
   ip-reconcile pools 10.0.0.0/24
   ip-reconcile pools kube-system/10.0.0.0-24 -o json | jq '.pools[].waiting'
   ip-reconcile pools --snapshot ./must-gather`,
-		Args: cobra.MaximumNArgs(1),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return fmt.Errorf("pools takes at most one name, range or address, got %d arguments; see '%s --help'",
+					len(args), c.CommandPath())
+			}
+			return nil
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.pools(c, std, args)
 		},
@@ -54,7 +60,7 @@ func (o *options) pools(c *cobra.Command, std streams, args []string) error {
 	}
 	all := usage.Of(j)
 	pools := all.All
-	var only report.Filter // what stands against releases in other pools is no answer
+	var only report.Filter // of one pool: gates against releases in other pools are no answer
 	if len(args) > 0 {
 		if pools = all.Find(args[0]); len(pools) == 0 {
 			return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
@@ -68,18 +74,17 @@ func (o *options) pools(c *cobra.Command, std streams, args []string) error {
 		only.Pools = names
 	}
 	rep := report.OfCheck(j, r.Plan(c.Context(), j), only)
-	a := answer{notes: append(rep.Notes(), all.Notes...), names: func() []string { return names }}
-	text := document.Header{ObservedAt: j.Observation.Now}
-	if len(args) == 0 {
-		a.document = func() any {
-			return document.OfPools(o.header(c.Context(), document.KindPools, j.Observation), rep, all)
-		}
-		a.screen = func(s *screen.Screen) { s.Pools(document.OfPools(text, rep, all)) }
-	} else {
-		a.document = func() any {
-			return document.OfPoolDetails(o.header(c.Context(), document.KindPool, j.Observation), rep, all, pools)
-		}
+	a := answer{
+		kind: document.KindPools, at: j.Observation.Now,
+		notes: append(rep.Notes(), all.Notes...), names: func() []string { return names },
+		document: func(h document.Header) any { return document.OfPools(h, rep, all) },
+		screen:   func(s *screen.Screen) { s.Pools(document.OfPools(document.Header{}, rep, all)) },
+	}
+	if len(args) > 0 {
+		text := document.Header{ObservedAt: j.Observation.Now}
+		a.kind = document.KindPool
+		a.document = func(h document.Header) any { return document.OfPoolDetails(h, rep, all, pools) }
 		a.screen = func(s *screen.Screen) { s.PoolDetails(document.OfPoolDetails(text, rep, all, pools)) }
 	}
-	return o.print(std, a)
+	return o.print(c.Context(), std, a)
 }

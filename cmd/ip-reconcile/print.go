@@ -2,16 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 // printing are the flags of how an answer is printed.
@@ -23,15 +26,15 @@ type printing struct {
 
 const jsonPathPrefix = "jsonpath="
 
-// outputs are the other forms that --output takes.
+// outputs returns the values of --output beside jsonpath=TEMPLATE.
 func outputs() []string { return []string{"table", "wide", "json", "yaml", "name"} }
 
 func (p *printing) add(f *pflag.FlagSet) {
 	f.StringVarP(&p.output, "output", "o", "table", "table, wide, json, yaml, name or jsonpath=TEMPLATE")
-	f.BoolVar(&p.noHeaders, "no-headers", false, "leave out the names of the columns")
+	f.BoolVar(&p.noHeaders, "no-headers", false, "print tables without the names of their columns")
 }
 
-// check reads the flags, before anything is done.
+// check reads the flags.
 func (p *printing) check() error {
 	template, isPath := strings.CutPrefix(p.output, jsonPathPrefix)
 	switch {
@@ -41,32 +44,34 @@ func (p *printing) check() error {
 			return fmt.Errorf("--output %q: %w", p.output, err)
 		}
 	case p.output == "jsonpath":
-		return fmt.Errorf("--output jsonpath: needs a template, as in -o jsonpath='{.summary.stale}'")
+		return fmt.Errorf("--output jsonpath: needs a template, for example -o jsonpath='{.summary.stale}'")
 	case !slices.Contains(outputs(), p.output):
 		return fmt.Errorf("--output %q: must be table, wide, json, yaml, name or jsonpath=TEMPLATE", p.output)
 	}
 	return nil
 }
 
-// machine reports whether what is printed is for a program.
-func (p *printing) machine() bool { return p.output != "table" && p.output != "wide" }
+// isTable reports whether the output is for a person.
+func (p *printing) isTable() bool { return p.output == "table" || p.output == "wide" }
 
-// answer is what a command has to tell, in the forms in which it can be asked for.
+// answer is what a command prints, in each of the forms that --output asks for.
 type answer struct {
+	kind     string    // of the document
+	at       time.Time // at which it was judged
 	notes    []string
-	document func() any
+	document func(document.Header) any
 	names    func() []string
 	screen   func(*screen.Screen)
 }
 
-// print writes an answer in the form asked for. The notes that a table has at its head are
-// for a person, too, who pipes a document into another program: they go to stderr.
-func (p *printing) print(std streams, a answer) error {
-	text, err := p.render(std, a)
+// print writes an answer in the form that --output asks for. A table begins with the notes. For all other forms print
+// writes them to stderr.
+func (o *options) print(ctx context.Context, std streams, a answer) error {
+	text, err := o.render(ctx, a)
 	if err != nil {
 		return err
 	}
-	if p.machine() {
+	if !o.isTable() {
 		for _, note := range a.notes {
 			fmt.Fprintln(std.err, "Note:", note)
 		}
@@ -75,21 +80,28 @@ func (p *printing) print(std streams, a answer) error {
 	return err
 }
 
-func (p *printing) render(std streams, a answer) ([]byte, error) {
+func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
+	header := document.NewHeader(a.kind, version.Get().Version, o.cluster, a.at)
 	switch {
-	case p.path != nil:
-		return p.query(a.document())
-	case p.output == "json", p.output == "yaml":
-		return document.Encode(p.output, a.document())
-	case p.output == "name":
+	case o.isTable():
+		s := &screen.Screen{Wide: o.output == "wide", NoHeaders: o.noHeaders, All: o.all, ConfirmAfter: o.ConfirmAfter}
+		s.Head(header)
+		a.screen(s)
+		return []byte(s.String()), nil
+	case o.output == "name":
 		return []byte(strings.Join(append(a.names(), ""), "\n")), nil
 	}
-	s := &screen.Screen{Wide: p.output == "wide", NoHeaders: p.noHeaders}
-	a.screen(s)
-	return []byte(s.String()), nil
+	if o.clusterUID != nil {
+		header.Cluster.UID = o.clusterUID(ctx)
+	}
+	d := a.document(header)
+	if o.path != nil {
+		return o.query(d)
+	}
+	return document.Encode(o.output, d)
 }
 
-// query is what a template picks of a document.
+// query applies the template of -o jsonpath to a document.
 func (p *printing) query(d any) ([]byte, error) {
 	text, err := json.Marshal(d)
 	if err != nil {

@@ -20,19 +20,18 @@ func newRecover(std streams) *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "recover",
-		Short: "After a restore of etcd: make pools and reservations say what runs",
-		Long: `Write back the entries and reservations of all addresses that running sandboxes
-carry, as the node agents report them, and rewrite those that name a sandbox of the
-past. It frees nothing. It is what 'serve' does by itself after a restore of etcd,
-for a cluster without it.
+		Short: "After an etcd restore: write the allocations that running pods lack; releases nothing",
+		Long: `Write the allocations and reservations of all addresses that running sandboxes carry, as
+the node agents report them, and correct those that name an ended sandbox. recover
+releases nothing. After an etcd restore 'serve' does the same by itself; recover is for
+a cluster without 'serve'.
 
-Without --yes it prints what it would write, and writes nothing. With it whereabouts'
-own Leases are held meanwhile, for 90 seconds at most: ADDs and DELs wait until all
-nodes have renewed their reports, some 20 seconds, and everything is written. What
-cannot be settled by then is seen again a minute later. Each write tests what it
-replaces.
+Without --yes recover prints what it would write, and writes nothing. With --yes it holds
+whereabouts' own Leases meanwhile, for 90 seconds at most. ADDs and DELs wait until all
+nodes have renewed their reports, some 20 seconds, and everything is written. What cannot
+be written by then is tried again a minute later. Each write tests what it replaces.
 
-Exit code 0: nothing is left to be written; 1: something is, and the output says why;
+Exit code 0: nothing is left to write; 1: something is, and the output says why;
 2: the cluster could not be read, or no agent reports.
 ` + snapshotHelp,
 		Example: `  ip-reconcile recover
@@ -41,7 +40,7 @@ Exit code 0: nothing is left to be written; 1: something is, and the output says
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.writes = yes; yes && o.snapshot != "" {
-				return fmt.Errorf("--snapshot %s: nothing is written to a snapshot: leave out --yes", o.snapshot)
+				return fmt.Errorf("--snapshot %s: recover does not write to a snapshot: leave out --yes", o.snapshot)
 			}
 			r, err := o.reconciler(c.Context(), std)
 			if err != nil {
@@ -52,11 +51,9 @@ Exit code 0: nothing is left to be written; 1: something is, and the output says
 			if err != nil {
 				return err
 			}
-			err = o.print(std, answer{
-				notes: out.Notes(),
-				document: func() any {
-					return document.OfRecovery(o.header(c.Context(), document.KindRecovery, out.Observation), out)
-				},
+			err = o.print(c.Context(), std, answer{
+				kind: document.KindRecovery, at: out.Observation.Now, notes: out.Notes(),
+				document: func(h document.Header) any { return document.OfRecovery(h, out) },
 				names: func() (addresses []string) {
 					for _, r := range out.Writes() {
 						addresses = append(addresses, r.IP)
@@ -65,28 +62,28 @@ Exit code 0: nothing is left to be written; 1: something is, and the output says
 				},
 				screen: func(s *screen.Screen) { s.Recovery(out, yes) },
 			})
-			if err != nil {
-				return err
+			if err == nil && out.ToRepair+len(out.Unrepaired) > 0 {
+				return errUnresolved
 			}
-			if out.ToRepair+len(out.Unrepaired) > 0 {
-				return errLeft
-			}
-			return nil
+			return err
 		},
 	}
 	o.add(c.Flags(), "warn")
 	o.completions(c)
 	f := c.Flags()
-	f.BoolVar(&yes, "yes", false, "write; without it only what would be written is printed")
+	f.BoolVar(&yes, "yes", false, "write; without this flag recover prints what it would write")
 	o.AddMassRepair(f)
 	o.AddWithout(f)
 	return c
 }
 
-// underFence recovers while whereabouts' Leases of all pools are held. Where nothing is written, none is needed.
+// raiseFor is how long ADDs and DELs that hold a Lease may take to release it.
+const raiseFor = 20 * time.Second
+
+// underFence recovers while the fence holds whereabouts' Leases of all pools. A dry run needs no fence.
 func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*reconciler.Result, error) {
-	cluster, live := r.Writer.(*kube.Cluster)
-	if !live || !writes || cluster.WithoutLease {
+	cluster, isLive := r.Writer.(*kube.Cluster)
+	if !isLive || !writes || cluster.WithoutLease {
 		return r.Recover(ctx)
 	}
 	j, err := r.Check(ctx)
@@ -104,10 +101,7 @@ func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*re
 	if wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, raiseFor, true, stands) == nil {
 		r.Fence = fence
 	} else if ctx.Err() == nil {
-		r.Log.Warn("whereabouts' Leases were not to be had, so that ADDs and DELs go on beside this", "missing", fence.State().Missing)
+		r.Log.Warn("Could not take whereabouts' Leases; ADDs and DELs go on meanwhile", "missing", fence.State().Missing)
 	}
 	return r.Recover(ctx)
 }
-
-// raiseFor is how long ADDs and DELs that are under way may take to give the Leases back.
-const raiseFor = 20 * time.Second

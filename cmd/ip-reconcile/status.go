@@ -14,17 +14,17 @@ func newStatus(std streams) *cobra.Command {
 	o := &options{component: "status"}
 	c := &cobra.Command{
 		Use:   "status",
-		Short: "Say whether the installation works, and if nothing is freed, why; never writes",
-		Long: `Check the reconciler, its last pass, the node agents, what stops releases, its rights,
-custom resource definitions, and whatever else frees addresses beside it; and say
-of each fault which command to type next. It never writes.
+		Short: "Check the installation, and why nothing is released; read-only",
+		Long: `Check the reconciler, its last pass, the node agents, the gates against releases, RBAC,
+the custom resource definitions, and whatever else releases addresses in the cluster. Each
+fault has the command to type next. status is read-only.
 
-  ✓ is as it should be      ! works, but somebody should know or decide
-  ✗ does not work           – is not known, or not in use
+  ✓ as it should be         ! works, but needs attention
+  ✗ does not work           – unknown, or not in use
 
-The flags of the deployed reconciler (--agents, --agent-nodes, --lease-namespace,
---unreachable-node-timeout, --trust-network-status) count where none are given here,
-and so do its namespace and its --confirm-after.
+status takes --agents, --agent-nodes, --lease-namespace, --unreachable-node-timeout and
+--trust-network-status from the deployed reconciler where they are not given here, and
+always its namespace and its --confirm-after.
 
 Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 		Example: `  ip-reconcile status
@@ -49,14 +49,18 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			for i := range lines {
 				lines[i].Next = a.OnCluster(lines[i].Next)
 			}
-			d := document.OfStatus(document.NewHeader(document.KindStatus, probe.Version, o.cluster(ctx), probe.Now), lines)
-			err = o.print(std, answer{
-				document: func() any { return d },
-				names:    d.IDs,
-				screen:   func(s *screen.Screen) { s.Status(d) },
+			d := document.OfStatus(document.Header{}, lines)
+			err = o.print(ctx, std, answer{
+				kind: document.KindStatus, at: probe.Now,
+				document: func(h document.Header) any {
+					d.Header = h
+					return d
+				},
+				names:  d.IDs,
+				screen: func(s *screen.Screen) { s.Status(d) },
 			})
 			if err == nil && d.Level != document.LevelOK {
-				return errLeft
+				return errUnresolved
 			}
 			return err
 		},

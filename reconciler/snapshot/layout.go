@@ -90,7 +90,7 @@ func (s *Snapshot) time() (at time.Time, by string) {
 	if !at.IsZero() {
 		return at, by
 	}
-	const newest = "the newest time in it"
+	const newest = "its newest object"
 	for _, p := range s.pods {
 		newer(p.CreatedAt, newest)
 		newer(p.LastFinishedAt, newest)
@@ -103,7 +103,7 @@ func (s *Snapshot) time() (at time.Time, by string) {
 		newer(r.Created, newest)
 	}
 	if at.IsZero() {
-		return time.Now(), "the present time, since it has none"
+		return time.Now(), "this machine's clock, since no object has a time"
 	}
 	return at, by
 }

@@ -172,8 +172,7 @@ func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 		o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
 	}
 	if s.nowBy != "" {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("judged as of %s, by %s; --now takes another time",
-			s.now.UTC().Format(time.RFC3339), s.nowBy))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("the snapshot's time is taken from %s; --now sets another", s.nowBy))
 	}
 	o.Warnings = append(o.Warnings, s.withoutPods()...)
 	if s.skipped > 0 {

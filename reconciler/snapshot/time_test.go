@@ -9,7 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
-// A must-gather is judged as of when it was gathered, and the first note says by what.
+// A must-gather is judged at the time when it was gathered. The first note says what that time is taken from.
 func TestTime_OfASnapshot(t *testing.T) {
 	lease := leaseAt("ip-reconcile", "w1", "2026-11-20T11:00:00.000000Z")
 	pod := strings.Replace(runningPodAt("7"), "metadata:\n", "metadata:\n  creationTimestamp: \"2026-11-19T08:00:00Z\"\n", 1)
@@ -25,8 +25,8 @@ func TestTime_OfASnapshot(t *testing.T) {
 		"a report newer than every Lease": {map[string]string{"x.yaml": reportAt("w1", "2026-11-20T11:45:00Z") + lease}, "2026-11-20T11:45:00Z", "newest SandboxReport"},
 		"Leases of kubelet and others do not count": {map[string]string{"x.yaml": reportAt("w1", "2026-11-20T10:00:00Z") + reportAt("w2", "2026-11-20T10:30:00Z") +
 			leaseAt("kube-node-lease", "w1", "2026-11-20T11:00:00.000000Z") + leaseAt("kube-system", "whereabouts", "2026-11-20T11:00:00.000000Z")}, "2026-11-20T10:30:00Z", "newest SandboxReport"},
-		"none that can be read": {map[string]string{"timestamp": "x"}, "2026-11-19T08:00:00Z", "the newest time in it"},
-		"none":                  {nil, "2026-11-19T08:00:00Z", "the newest time in it"},
+		"none that can be read": {map[string]string{"timestamp": "x"}, "2026-11-19T08:00:00Z", "its newest object"},
+		"none":                  {nil, "2026-11-19T08:00:00Z", "its newest object"},
 	} {
 		files := map[string]string{"pool.yaml": onePool, "pods.yaml": pod}
 		for name, text := range c.files {
@@ -38,19 +38,19 @@ func TestTime_OfASnapshot(t *testing.T) {
 		}
 		o := observe(t, f)
 		equal(t, says, o.Now.UTC().Format(time.RFC3339Nano), c.want)
-		if !strings.HasPrefix(o.Warnings[0], "judged as of ") || !strings.Contains(o.Warnings[0], c.by) {
+		if !strings.HasPrefix(o.Warnings[0], "the snapshot's time is taken from ") || !strings.Contains(o.Warnings[0], c.by) {
 			t.Errorf("%s: %q", says, o.Warnings)
 		}
 	}
 	f, err := snapshot.Open(folder(t, map[string]string{"pool.yaml": onePool}), time.Time{}, home)
-	if err != nil || !strings.Contains(observe(t, f).Warnings[0], "the present time") {
+	if err != nil || !strings.Contains(observe(t, f).Warnings[0], "this machine's clock") {
 		t.Errorf("without any time: %v", err)
 	}
 	f, err = snapshot.Open(folder(t, map[string]string{"pool.yaml": onePool, "pods.yaml": pod}), time.Unix(1e9, 0), "kube-system")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := observe(t, f); !o.Now.Equal(time.Unix(1e9, 0)) || strings.Contains(strings.Join(o.Warnings, " "), "judged as of") {
+	if o := observe(t, f); !o.Now.Equal(time.Unix(1e9, 0)) || strings.Contains(strings.Join(o.Warnings, " "), "the snapshot's time") {
 		t.Errorf("given: %s, %q", o.Now, o.Warnings)
 	}
 }

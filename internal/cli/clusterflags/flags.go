@@ -1,5 +1,5 @@
-// Package clusterflags has the flags of the commands that judge a cluster, and makes of them a Reconciler and the connection
-// (Connect). It is apart from package flags, which the node agent has too: the agent must not link what judges.
+// Package clusterflags has the flags of the commands that judge a cluster. It makes a Reconciler and a connection of them.
+// Package flags is apart from it, since the node agent uses that, and must not link the code that judges.
 package clusterflags
 
 import (
@@ -22,69 +22,75 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// Flags are the values; their zero is not their default, see Add.
+// Flags are the values of the flags. Add sets the defaults, which are not the zero values.
 type Flags struct {
 	flags.Common
 	// QPS and Burst limit the requests to the API server.
 	QPS   float32
 	Burst int
-	// Timeout of one request.
+	// Timeout limits one request.
 	Timeout                    time.Duration
 	WithoutLease, WithoutPause bool
-	// Options are complete once Reconciler has read them.
+	// Options are complete after a call of Reconciler.
 	reconciler.Options
 
 	agents, agentNodes string
 }
 
-// confirmAfter is longer than the time for which a runtime may not list a sandbox
-// that it is setting up.
+// confirmAfter is longer than a runtime may fail to list a sandbox that it sets up.
 const confirmAfter = 15 * time.Minute
 
-// Add adds the flags of observing and judging; logLevel is the default of --log-level.
+// Add adds the flags of observing and judging. logLevel is the default of --log-level.
 func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 	o.Common.Add(f, logLevel)
 	f.Float32Var(&o.QPS, "kube-api-qps", 1000, "requests per second to the API server")
-	f.IntVar(&o.Burst, "kube-api-burst", 2000, "requests that may be made at once")
-	f.DurationVar(&o.Timeout, "request-timeout", 30*time.Second, "limit of one request; there is none over all")
-	f.StringVar(&o.agents, "agents", "auto", "auto: judge without node agents where there are none; required: never conclude anything without their reports")
+	f.IntVar(&o.Burst, "kube-api-burst", 2000, "requests to the API server at once")
+	f.DurationVar(&o.Timeout, "request-timeout", 30*time.Second, "time limit of one request; the command itself has none")
+	f.StringVar(&o.agents, "agents", "auto",
+		"auto: where no node has an agent, judge without reports; required: never judge without reports")
 	f.StringVar(&o.agentNodes, "agent-nodes", "kubernetes.io/os=linux", "label selector of the nodes that run an agent")
-	f.DurationVar(&o.UnreachableNodeTimeout, "unreachable-node-timeout", 0, "free what a node holds that has been not Ready for so long; 0 never does: behind a partition the addresses are in use")
-	f.BoolVar(&o.TrustNetworkStatus, "trust-network-status", false, "without node agents release what the network-status of a running pod lacks: whoever may edit a pod can then have its address assigned to another while it is in use")
+	f.DurationVar(&o.UnreachableNodeTimeout, "unreachable-node-timeout", 0,
+		"judge addresses of a node as stale when it was not Ready for so long; 0: never, since they may be in use behind a partition")
+	f.BoolVar(&o.TrustNetworkStatus, "trust-network-status", false,
+		"without node agents, judge an address as stale when the running pod's network-status lacks it; "+
+			"whoever may edit a pod can then have its address assigned to another pod while it is in use")
 }
 
 // AddWriting adds the flags of releasing.
 func (o *Flags) AddWriting(f *pflag.FlagSet) {
 	o.AddConfirmAfter(f)
-	f.BoolVar(&o.Repair, "repair", false, "write back entries and reservations that running pods lack, and rewrite those of pods of the past")
+	f.BoolVar(&o.Repair, "repair", false,
+		"write the allocations and reservations that running pods lack, and correct those that name an ended sandbox")
 	o.AddMassRepair(f)
 	o.AddWithout(f)
 }
 
-// AddConfirmAfter adds the flag of what is waited for, which a command that only tells what
-// would be done has, too.
+// AddConfirmAfter adds the flag for the wait that unconfirmed verdicts have. Read-only commands have it to say when.
 func (o *Flags) AddConfirmAfter(f *pflag.FlagSet) {
-	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter, "for how long nothing must contradict an unconfirmed verdict before it is acted upon")
+	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter,
+		"how long every pass must agree on an unconfirmed verdict before it is confirmed")
 }
 
 // AddMassRepair adds the flag that switches off the bounds of repairs.
 func (o *Flags) AddMassRepair(f *pflag.FlagSet) {
-	f.BoolVar(&o.AllowMassRepair, "allow-mass-repair", false, "write back more by nodes' reports than the pods in the API ask for and the bounds allow, or than half of a pool")
+	f.BoolVar(&o.AllowMassRepair, "allow-mass-repair", false,
+		"write without bounds: more addresses than the pods in the API ask for, or more than half of a pool")
 }
 
-// AddWithout adds the flags for rights that do not reach whereabouts' Lease or the reconciler's namespace.
+// AddWithout adds the flags for accounts that may not use whereabouts' Lease or read the reconciler's namespace.
 func (o *Flags) AddWithout(f *pflag.FlagSet) {
-	f.BoolVar(&o.WithoutPause, "without-pause", false, "release although RBAC forbids to read the reconciler's namespace, whose annotation may pause everything")
-	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without taking whereabouts' Lease, where there is no right to it")
+	f.BoolVar(&o.WithoutPause, "without-pause", false,
+		"write although RBAC forbids reading the reconciler's namespace, whose annotation may pause everything")
+	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without whereabouts' Lease, where RBAC forbids it")
 }
 
-// Completions completes the flags in a shell.
+// Completions completes the values of flags in a shell.
 func (o *Flags) Completions(c *cobra.Command) {
 	o.Common.Completions(c)
 	flags.Complete(c, "agents", "auto", "required")
 }
 
-// Reconciler makes a reconciler of the flags, without a source and a writer.
+// Reconciler returns a reconciler without a source and a writer.
 func (o *Flags) Reconciler(log *slog.Logger) (_ *reconciler.Reconciler, err error) {
 	o.AgentsRequired = o.agents == "required"
 	switch {
@@ -96,15 +102,17 @@ func (o *Flags) Reconciler(log *slog.Logger) (_ *reconciler.Reconciler, err erro
 		return nil, fmt.Errorf("--confirm-after %s: must not be negative", o.ConfirmAfter)
 	}
 	if o.AgentNodes, err = labels.Parse(o.agentNodes); err != nil {
-		return nil, fmt.Errorf("--agent-nodes: %w", err)
+		return nil, fmt.Errorf("--agent-nodes %q: must be a label selector, for example kubernetes.io/os=linux", o.agentNodes)
 	}
-	return &reconciler.Reconciler{Options: o.Options, Clock: clock.RealClock{}, Jitter: jitter, Log: log, History: reconciler.NewHistory()}, nil
+	return &reconciler.Reconciler{
+		Options: o.Options, Clock: clock.RealClock{}, Jitter: jitter, Log: log, History: reconciler.NewHistory(),
+	}, nil
 }
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// Connect returns the cluster that the flags name, and its client's configuration;
-// component is what the User-Agent says of the program.
+// Connect returns the cluster that the flags name, and the configuration of its client. component is the User-Agent's name
+// for the program.
 func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
 	if o.QPS <= 0 || o.Burst <= 0 {
 		return nil, nil, errors.New("--kube-api-qps and --kube-api-burst must be above zero")
@@ -118,8 +126,9 @@ func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *res
 		host = "unknown"
 	}
 	cluster, err := kube.New(config, kube.Settings{
-		Namespace: o.Namespace(), LeaseNamespace: o.LeaseNamespace(), Timeout: o.Timeout, WithoutLease: o.WithoutLease, WithoutPause: o.WithoutPause, Jitter: jitter, Log: log,
-		Pod:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host), // the host's name is the pod's but on the host's network
+		Namespace: o.Namespace(), LeaseNamespace: o.LeaseNamespace(), Timeout: o.Timeout,
+		WithoutLease: o.WithoutLease, WithoutPause: o.WithoutPause, Jitter: jitter, Log: log,
+		Pod:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host), // on the host's network the host's name is not the pod's
 		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
 	})
 	return cluster, config, err

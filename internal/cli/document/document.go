@@ -48,7 +48,9 @@ type Header struct {
 type Cluster struct {
 	// Server is the address of the API server.
 	Server string `json:"server,omitempty"`
-	// UID is that of the namespace kube-system.
+	// Context is the context of the kubeconfig that was used.
+	Context string `json:"context,omitempty"`
+	// UID is the UID of the namespace kube-system.
 	UID string `json:"uid,omitempty"`
 	// Snapshot is the path of the files that were judged instead of a cluster.
 	Snapshot string `json:"snapshot,omitempty"`

@@ -1,6 +1,5 @@
-// Package flags has the command-line flags that all commands share (Common: which cluster,
-// how to log) and those of the commands that inspect the node on which they run (Node), and
-// makes of them clients, loggers and inspectors. kubectl.go has kubectl's own flags.
+// Package flags has the flags that all commands share (Common), those of the commands that inspect their own node (Node),
+// and the help that lists flags. It makes clients, loggers and inspectors of them. kubectl.go has kubectl's own flags.
 package flags
 
 import (
@@ -20,25 +19,28 @@ import (
 type Common struct {
 	kubeconfig          string
 	overrides           clientcmd.ConfigOverrides // of the kubeconfig
-	namespace           string                    // by --reconciler-namespace
+	context             string                    // which Config used
+	namespace           string                    // --reconciler-namespace
 	leaseNamespace      string
 	logLevel, logFormat string
 }
 
-// Add adds the flags, with the log level that is the default.
+// Add adds the flags. logLevel is the default of --log-level.
 func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
 	o.addKubectl(f)
-	f.StringVar(&o.namespace, "reconciler-namespace", "", "the reconciler's own namespace, whose annotation pauses everything (default: the pod's, else kube-system)")
-	f.StringVar(&o.leaseNamespace, "lease-namespace", "ip-reconcile-node-lease", "namespace of the node agents' Leases; nothing else should be in it, since agents may write there")
+	f.StringVar(&o.namespace, "reconciler-namespace", "",
+		"namespace of the reconciler, whose annotation pauses all releases (default: the pod's own, or kube-system)")
+	f.StringVar(&o.leaseNamespace, "lease-namespace", "ip-reconcile-node-lease",
+		"namespace of the node agents' Leases; agents may write there, so nothing else should be in it")
 	f.StringVar(&o.logLevel, "log-level", logLevel, "debug, info, warn or error")
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
-// DropClientLogs drops client-go's own lines, which repeat what we say better. It is for the
-// beginning of a program: klog has one logger for the process, and requests read it.
+// DropClientLogs drops the log lines of client-go, which repeat those of this program. Call it before the first request:
+// klog has one logger for the process.
 func DropClientLogs() { klog.SetLogger(klog.New(nil)) }
 
-// Logger makes the logger that the flags ask for.
+// Logger returns the logger that the flags ask for.
 func (o *Common) Logger(w io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
@@ -54,11 +56,10 @@ func (o *Common) Logger(w io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
 }
 
-// LeaseNamespace is where the node agents' Leases are, wherever agents and reconciler
-// run: neither needs to be told where the other is.
+// LeaseNamespace returns the namespace of the node agents' Leases.
 func (o *Common) LeaseNamespace() string { return o.leaseNamespace }
 
-// Namespace is the reconciler's own: by the flag, else the pod's, else kube-system.
+// Namespace returns the reconciler's namespace: that of the flag, else the pod's own, else kube-system.
 func (o *Common) Namespace() string {
 	if o.namespace != "" {
 		return o.namespace
@@ -69,13 +70,14 @@ func (o *Common) Namespace() string {
 	return "kube-system"
 }
 
-// Completions completes the flags in a shell.
+// Completions completes the values of flags in a shell.
 func (o *Common) Completions(c *cobra.Command) {
 	Complete(c, "log-level", "debug", "info", "warn", "error")
 	Complete(c, "log-format", "text", "json")
 }
 
-// Complete gives a flag's values to a shell.
+// Complete completes the values of one flag in a shell.
 func Complete(c *cobra.Command, flag string, values ...string) {
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
+	// The error is for a flag that does not exist.
+	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }

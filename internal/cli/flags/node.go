@@ -14,31 +14,33 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri"
 )
 
-// Node are the flags of inspecting the node on which the process runs.
+// Node are the flags for inspecting the node on which the process runs.
 type Node struct {
-	// Socket is the container runtime's, Name the node's.
+	// Socket is the path of the container runtime's socket, and Name the node's name.
 	Socket, Name                string
 	results, multus, bootIDFile string
 	namespaces                  []string
 }
 
-// Add adds the flags; socket is what --cri is for.
+// Add adds the flags. socket is the help of --cri.
 func (n *Node) Add(f *pflag.FlagSet, socket string) {
 	f.StringVar(&n.Socket, "cri", "", socket)
 	f.StringVar(&n.Name, "node", os.Getenv("NODE_NAME"), "name of the node on which this runs (default: $NODE_NAME)")
 	f.StringVar(&n.results, "cni-results", "/var/lib/cni/results", "folder of the container runtime's CNI result cache")
-	f.StringVar(&n.multus, "cni-multus", "/var/lib/cni/multus", "Multus' cniDir; what its configs in the CNI results name is read too")
+	f.StringVar(&n.multus, "cni-multus", "/var/lib/cni/multus",
+		"Multus' cniDir; the folders that Multus' configs in the CNI results name are read, too")
 	f.StringSliceVar(&n.namespaces, "netns-dir", []string{"/run/netns", "/var/run/netns"}, "folders of the network namespaces")
 	f.StringVar(&n.bootIDFile, "boot-id-file", "/proc/sys/kernel/random/boot_id", "file with the node's boot id")
 }
 
-// NodeInspector makes the inspector of the node, and the connection to its runtime, which
-// the caller closes. ownUID is the UID of the inspecting pod, "" outside a pod.
+// NodeInspector returns the inspector of the node, and the connection to its runtime, which the caller closes. ownUID is
+// the UID of the inspecting pod, "" outside a pod.
 func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime, error) {
 	if n.Name == "" {
 		return nil, nil, errors.New("--node must name the node on which this runs (in a pod: NODE_NAME from spec.nodeName)")
 	}
-	for flag, paths := range map[string][]string{"--cni-results": {n.results}, "--cni-multus": {n.multus}, "--netns-dir": n.namespaces} {
+	folders := map[string][]string{"--cni-results": {n.results}, "--cni-multus": {n.multus}, "--netns-dir": n.namespaces}
+	for flag, paths := range folders {
 		for _, path := range paths {
 			if !filepath.IsAbs(path) {
 				return nil, nil, fmt.Errorf("%s %q: must be the absolute path of a folder", flag, path)
@@ -54,10 +56,11 @@ func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime,
 		return nil, nil, err
 	}
 	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus})
-	return &agent.NodeInspector{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}, runtime, nil
+	inspector := &agent.NodeInspector{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}
+	return inspector, runtime, nil
 }
 
-// BootID reads the boot id of this machine.
+// BootID returns the boot id of this machine.
 func (n *Node) BootID() (string, error) {
 	text, err := os.ReadFile(n.bootIDFile)
 	if err != nil {
@@ -65,7 +68,7 @@ func (n *Node) BootID() (string, error) {
 	}
 	id := strings.TrimSpace(string(text))
 	if id == "" {
-		return "", fmt.Errorf("--boot-id-file %s: is empty", n.bootIDFile)
+		return "", fmt.Errorf("--boot-id-file %s: the file is empty", n.bootIDFile)
 	}
 	return id, nil
 }

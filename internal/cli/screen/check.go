@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Report writes a report of check or run: of a run what was done, what was not and why, and what is left.
+// Report writes a report of check or run.
 func (s *Screen) Report(r *report.Report) {
 	s.summary(r)
 	switch {
@@ -28,23 +28,27 @@ func (s *Screen) Report(r *report.Report) {
 	if s.All {
 		s.items("IN USE", r, r.Pick(judge.InUse))
 	}
+	s.legend()
 }
 
 func (s *Screen) ran(r *report.Report) {
-	allocations := len(report.Only(r.Released, func(it *judge.Item) bool { return it.Allocation != nil }))
-	s.Line("Released %s and %s; %s left.", Count(allocations, "allocation"), Count(len(r.Released)-allocations, "reservation"),
-		Count(len(r.Left), "stale item"))
-	s.Findings("FINDINGS LEFT", r.Findings)
-	s.items(released, r, report.Only(r.Released, report.OwnRow))
+	rows := report.Only(r.Released, report.OwnRow)
+	with := ""
+	if n := len(r.Released) - len(rows); n > 0 {
+		with = " (with their " + Count(n, "reservation") + ")"
+	}
+	s.Line("Released %s%s. %s not released.", Count(len(rows), "item"), with, Count(len(r.Left), "stale item"))
+	s.Findings("FINDINGS", r.Findings)
+	s.items(released, r, rows)
 	s.items("NOT RELEASED", r, document.Rows(r.Left, itemOf))
 	s.repaired("REPAIRED", r)
 }
 
 func itemOf(x reconciler.Refused) *judge.Item { return x.Item }
 
-// dryRun writes what would become of everything that is stale.
+// dryRun writes what a run would do with each Stale item.
 func (s *Screen) dryRun(r *report.Report) {
-	s.Line("A dry run: nothing is written.")
+	s.Line("Dry run: nothing is written.")
 	s.Findings("FINDINGS", r.Findings)
 	const now, never = "WOULD BE RELEASED NOW", "WOULD NOT BE RELEASED"
 	for _, title := range []string{now, "WOULD BE RELEASED LATER", never} {
@@ -59,7 +63,7 @@ func (s *Screen) dryRun(r *report.Report) {
 	}
 }
 
-// requests writes what a run would send, an operation of a patch on each line.
+// requests writes the requests that a run would send, one line for each operation of a patch.
 func (s *Screen) requests(r *report.Requests) {
 	if len(r.Deletes) > 0 {
 		s.Title("RESERVATIONS TO DELETE", len(r.Deletes))
@@ -79,7 +83,7 @@ func (s *Screen) requests(r *report.Requests) {
 	}
 }
 
-// repaired writes what was written back, and what was not and why.
+// repaired writes which findings were repaired, and why others were not.
 func (s *Screen) repaired(title string, r *report.Report) {
 	if len(r.Repaired)+len(r.Unrepaired) == 0 {
 		return
@@ -99,38 +103,34 @@ func (s *Screen) repaired(title string, r *report.Report) {
 	s.notRepaired(why)
 }
 
-// notRepaired writes each reason once, with how many it is about.
+// notRepaired writes each reason once, with its count.
 func (s *Screen) notRepaired(why map[string]int) {
 	for _, text := range slices.Sorted(maps.Keys(why)) {
 		s.Text(fmt.Sprintf("%d not repaired: ", why[text]), text)
 	}
 }
 
-// Recovery writes what recover wrote, or would write, and below why something is not written.
+// Recovery writes what recover wrote or would write, and why the rest is not written.
 func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
 	s.summary(report.OfRun(out, !wrote, report.Filter{}))
-	columns := []string{"ADDRESS", "STATE", "WHY", "POD", "INSTEAD OF", "NODE", "POOL"}
 	var rows [][]string
-	why, written := map[string]int{}, 0
+	why, count := map[string]int{}, map[string]int{}
 	for _, r := range out.Writes() {
 		rows = append(rows, []string{r.IP, r.State, string(r.Kind), r.PodRef, r.Instead, r.Node, r.Pool})
-		switch r.State {
-		case "Written":
-			written++
-		case "Planned":
-		default:
+		if count[r.State]++; r.State != "Written" && r.State != "Planned" {
 			why[r.Message]++
 		}
 	}
+	others := report.Only(out.Findings, func(f judge.Finding) bool { return !f.CanRepair() })
 	if wrote {
-		s.Line("Wrote %d; %d left.", written, len(rows)-written)
+		s.Line("Wrote %d, not written %d.", count["Written"], len(rows)-count["Written"])
 	} else {
-		s.Line("%d to write; nothing is written without --yes.", len(rows))
+		s.Line("To write: %d, for %s. Nothing is written without --yes.", count["Planned"], Count(len(out.Findings)-len(others), "finding"))
 	}
-	s.Findings("FINDINGS", slices.DeleteFunc(slices.Clone(out.Findings), judge.Finding.CanRepair))
+	s.Findings("FINDINGS THAT RECOVER DOES NOT REPAIR", others)
 	if len(rows) > 0 {
-		s.Line("")
-		s.Table(columns, rows, nil)
+		s.Title("WRITES", len(rows))
+		s.Table([]string{"ADDRESS", "STATE", "WHY", "POD", "INSTEAD OF", "NODE", "POOL"}, rows, nil)
 	}
 	s.notRepaired(why)
 }

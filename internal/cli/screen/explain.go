@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Explain writes all that is known of a subject, and what can be done.
+// Explain writes an explanation.
 func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	for _, text := range d.Missing {
 		s.Text("", text)
@@ -21,7 +21,7 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	for _, p := range d.Pods {
 		s.section("pod "+p.Name, p)
 		if len(d.Items) == 0 {
-			s.fact("recorded", "nothing, in any pool")
+			s.fact("recorded", "in no pool")
 		}
 	}
 	if d.Subject.Kind == "Pool" && d.Found {
@@ -45,28 +45,35 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 		s.more(len(d.Nodes)-manyRows, "node")
 	}
 	if d.Restore != nil {
-		s.section("restore of etcd", *d.Restore)
+		s.section("etcd restore", *d.Restore)
 	}
 	if d.RecentReleases.Releases > 0 {
-		s.section("unconfirmed releases within the last hour, of all allocations before them", d.RecentReleases)
+		s.section("unconfirmed releases within an hour, of the allocations before them", d.RecentReleases)
 	}
 	s.Findings("FINDINGS", r.Findings)
 	s.advice(d.Advice)
+	s.legend()
 }
 
 // explainItem writes an allocation or reservation with its evidence.
 func (s *Screen) explainItem(it document.ExplainedItem) {
 	title := fmt.Sprintf("%s in %s", table.Dash(it.IP), it.Pool+it.Reservation)
+	if it.SharesVerdictOf != "" {
+		s.section(title, struct{}{})
+		s.fact("verdict", fmt.Sprintf("%s, as its allocation in %s", it.Verdict, it.SharesVerdictOf))
+		return
+	}
 	evidence := it.Evidence
 	it.AllocationRow = document.AllocationRow{PodRef: it.PodRef, ContainerID: it.ContainerID, IfName: it.IfName, Judged: it.Judged}
-	it.Refusal, it.Detail, it.ReleasableAt = "", "", nil // they are among the gates
+	it.Refusal, it.Detail, it.ReleasableAt = "", "", nil // the gates have them
 	it.Reservation, it.Rule, it.Evidence, it.Advice = "", "", nil, nil
 	s.section(title, it)
 	if evidence != nil {
 		s.facts(*evidence)
+		s.explainWord(evidence.Sandbox.State)
 	}
 	if it.Verdict == judge.Stale && len(it.Gates) == 0 {
-		s.fact("release", "nothing stands against it: the next pass releases it")
+		s.fact("release", "no gate stands against it: the next pass releases it")
 	}
 }
 
@@ -77,8 +84,8 @@ func (s *Screen) section(title string, of any) {
 	s.facts(of)
 }
 
-// facts writes the fields of a struct under their names in JSON, and each element of a list of structs on its own. What is
-// empty is left out, and the name, which is in the title.
+// facts writes the fields of a struct under their names in JSON, and each element of a list of structs on its own. It leaves
+// out empty fields, and the name, which is in the title.
 func (s *Screen) facts(of any) {
 	v := reflect.ValueOf(of)
 	for _, f := range reflect.VisibleFields(v.Type()) {
@@ -104,7 +111,7 @@ func nameOf(f reflect.StructField) string {
 
 func isShown(f reflect.StructField) bool { return nameOf(f) != "name" && nameOf(f) != "-" }
 
-// oneLine is a value as text, a struct as its fields with their names.
+// oneLine returns a value as text, and a struct as its fields with their names.
 func oneLine(v reflect.Value) string {
 	if at, is := v.Interface().(time.Time); is {
 		return at.Format(time.RFC3339)
@@ -132,8 +139,7 @@ func oneLine(v reflect.Value) string {
 	return strings.Join(texts, ", ")
 }
 
-// advice writes what can be done: each command on a line of its own, which is never broken,
-// so that it can be copied.
+// advice writes what an operator can do. Each command is on a line of its own that is never broken, and can be copied.
 func (s *Screen) advice(steps []document.Advice) {
 	if len(steps) == 0 {
 		return

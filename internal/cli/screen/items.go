@@ -1,8 +1,12 @@
 package screen
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
@@ -10,17 +14,17 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// released is the title of what a run has released.
+// released is the title of the items that a run has released.
 const released = "RELEASED"
 
-// items writes a section of items, of some verdict or fate.
+// items writes a section of items.
 func (s *Screen) items(title string, r *report.Report, items []*judge.Item) {
 	rows := document.Rows(items, func(it *judge.Item) document.AllocationRow { return document.OfItem(r, it) })
 	s.rows(title, r.Observation.Now, rows)
 }
 
-// rows writes a section: a row for each item, and below it the sentences behind its verdict and behind what stands
-// against its release alone. Of many there are the counts of each reason, and the first rows without sentences.
+// rows writes a section: a row for each item, and below it the sentences behind its verdict and its own refusal. A long
+// section has the count of each reason and the first rows, without sentences.
 func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow) {
 	if len(rows) == 0 {
 		return
@@ -30,25 +34,69 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 	release := ""
 	if rows[0].Verdict == judge.Stale && title != released {
 		release = "RELEASE"
+		s.hasUnconfirmed = s.hasUnconfirmed || slices.ContainsFunc(rows, isUnconfirmed)
 	}
 	columns := []string{"ADDRESS", "REASON", release, "POD", "SANDBOX", "NODE", "POOL OR RESERVATION"}
 	if s.Wide {
 		columns = append(columns, "INTERFACE", "CONTAINER", "RULE", "MESSAGE")
 	}
-	lines := document.Rows(shown, func(d document.AllocationRow) []string { return cells(d, now)[:len(columns)] })
+	lines := document.Rows(shown, func(d document.AllocationRow) []string {
+		s.explainWord(d.Sandbox)
+		return cells(d, now)[:len(columns)]
+	})
 	s.Table(columns, lines, func(i int) {
 		if s.Wide || len(shown) < len(rows) {
 			return
 		}
 		s.Text("    ", shown[i].Message)
 		if why := shown[i].Refusal; why == reconciler.Changed || why == reconciler.LeaseBusy || why == reconciler.WriteFailed {
-			s.Text("    ", shown[i].Detail) // the others are above the sections, once
+			s.Text("    ", shown[i].Detail) // the summary has the others
 		}
 	})
 	s.more(len(rows)-len(shown), "row")
-	if release != "" && slices.ContainsFunc(rows, isUnconfirmed) {
-		s.Text("", "? = unconfirmed: released once nothing has contradicted the verdict for --confirm-after. "+
-			"RELEASE is for a run that starts now (UTC); 'serve' may have confirmed it earlier.")
+}
+
+// sandboxWords are the words of the column SANDBOX.
+var sandboxWords = []struct {
+	state   judge.Sandbox
+	meaning string
+}{
+	{judge.Ready, "runs"},
+	{judge.NotReady, "stopped, its network may be open"},
+	{judge.Stopped, "ended, its network is closed"},
+	{judge.Attached, "in a CNI cache of the node, not in the runtime's list"},
+	{judge.Gone, "the node's agent reports its end"},
+	{judge.NodeDead, "its node is proven dead"},
+	{judge.NodeMissing, "its Node object is gone"},
+	{judge.Absent, "in no report"},
+	{judge.NoFreshReport, "a node that could run it has no fresh report"},
+	{judge.NoSource, "unknown: no node agents, or the item cannot be read"},
+}
+
+// explainWord puts a word of the column SANDBOX into the legend.
+func (s *Screen) explainWord(word string) {
+	if s.sandboxes == nil {
+		s.sandboxes = map[string]bool{}
+	}
+	s.sandboxes[word] = true
+}
+
+// legend writes what the words on the screen mean.
+func (s *Screen) legend() {
+	var texts []string
+	for _, w := range sandboxWords {
+		if s.sandboxes[w.state.String()] {
+			texts = append(texts, w.state.String()+" = "+w.meaning)
+		}
+	}
+	if s.NoHeaders || len(texts) == 0 {
+		return
+	}
+	s.gap()
+	s.Text("SANDBOX: ", strings.Join(texts, "; ")+".")
+	if s.hasUnconfirmed {
+		s.Text("", fmt.Sprintf("? = unconfirmed: confirmed once every pass for %s agrees. RELEASE is in UTC, "+
+			"for a run that starts now; 'serve' may confirm earlier.", duration.HumanDuration(s.ConfirmAfter)))
 	}
 }
 
@@ -59,7 +107,7 @@ func cells(d document.AllocationRow, now time.Time) []string {
 	return []string{d.IP, reason(d), release(d, now), d.PodRef, d.Sandbox, d.Node, d.Pool, d.IfName, d.ContainerID, d.Rule, d.Message}
 }
 
-// reason is the word, with a ? where the verdict is not confirmed.
+// reason returns the reason, with a ? where the verdict is unconfirmed.
 func reason(d document.AllocationRow) string {
 	if isUnconfirmed(d) {
 		return d.Reason.String() + "?"
@@ -69,7 +117,7 @@ func reason(d document.AllocationRow) string {
 
 func isUnconfirmed(d document.AllocationRow) bool { return d.Verdict == judge.Stale && !d.Proven }
 
-// release is when something Stale is released, or in a word why it is not. A time within a day of now has no date.
+// release returns when a Stale item is released, or why not. A time within a day of now has no date.
 func release(d document.AllocationRow, now time.Time) string {
 	switch {
 	case d.Refusal == "":

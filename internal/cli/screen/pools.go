@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 )
 
-// Pools writes how full all pools are, the fullest first.
+// Pools writes how full all pools are. The fullest comes first.
 func (s *Screen) Pools(d *document.PoolList) {
 	s.circumstances(d.Notes, nil)
 	s.poolTable(d.Pools...)
@@ -23,7 +23,7 @@ func (s *Screen) Pools(d *document.PoolList) {
 	}
 }
 
-// PoolDetails writes more of the pools that were asked for.
+// PoolDetails writes the details of some pools.
 func (s *Screen) PoolDetails(d *document.PoolDetails) {
 	s.circumstances(d.Notes, d.Gates)
 	for i, p := range d.Pools {
@@ -45,34 +45,37 @@ func (s *Screen) PoolDetails(d *document.PoolDetails) {
 		}
 		s.rows("STALE", d.ObservedAt, p.StaleEntries)
 	}
+	s.legend()
 }
 
-// poolTable writes a row for each pool, and why there are question marks, each reason once.
+// poolTable writes a row for each pool, and each reason for a question mark once.
 func (s *Screen) poolTable(pools ...document.PoolUsage) {
 	columns := []string{"POOL", "RANGE", "USABLE", "USED", "FREE", "FILL", "STALE", "HELD", "WAITING", "NETWORKS"}
 	unknown := map[string][]string{} // pools by why
 	s.Table(columns, document.Rows(pools, func(p document.PoolUsage) []string {
-		usable, free, waiting := "?", "?", "?" // whether a pod waits depends on whether the pool is full
+		usable, free, waiting := "?", "?", "?" // a pod waits only for a full pool
 		if p.Unknown == "" {
 			usable, free, waiting = amount(p.Usable.Int), amount(p.Free.Int), strconv.Itoa(len(p.Waiting))
 		} else {
 			unknown[p.Unknown] = append(unknown[p.Unknown], p.Pool)
 		}
-		return []string{p.Pool, p.Range, usable, strconv.Itoa(p.Used), free, percent(p), strconv.Itoa(p.Stale), strconv.Itoa(p.Held),
-			waiting, strings.Join(p.Networks, ",")}
+		return []string{
+			p.Pool, p.Range, usable, strconv.Itoa(p.Used), free, percent(p), strconv.Itoa(p.Stale), strconv.Itoa(p.Held),
+			waiting, strings.Join(p.Networks, ","),
+		}
 	}), nil)
 	for _, why := range slices.Sorted(maps.Keys(unknown)) {
 		s.Text("? ", fmt.Sprintf("%s: %s.", s.list(unknown[why], fewNames), why))
 	}
 }
 
-// owners are who has entries, and how many.
+// owners returns who has allocations, and how many.
 func owners(all []document.PoolOwner) string {
 	texts := document.Rows(all, func(o document.PoolOwner) string { return fmt.Sprintf("%s (%d)", o.Name, o.Entries) })
 	return cmp.Or(strings.Join(texts, ", "), "none")
 }
 
-// amount is a number of addresses, as 1.84e+19 where it has many digits.
+// amount returns a number of addresses, in the form 1.84e+19 where it has many digits.
 func amount(n *big.Int) string {
 	if n.BitLen() <= 40 {
 		return n.String()
@@ -80,7 +83,7 @@ func amount(n *big.Int) string {
 	return new(big.Float).SetInt(n).Text('g', 3)
 }
 
-// percent is rounded down, so that only what is full is 100 %.
+// percent rounds down: only a full pool has 100 %.
 func percent(p document.PoolUsage) string {
 	switch {
 	case p.Unknown != "":

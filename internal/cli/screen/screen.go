@@ -1,16 +1,17 @@
-// Package screen lays out reports as text for a person: what is an outage first, then
-// what is stale and when it will be released, then what is held; each section with its
-// count, and the counts add up to the first line.
+// Package screen lays out reports as text for a person. Findings that are outages come first, then stale items and when
+// they are released, then held items. Each section has its count, and the counts add up to the summary.
 //
-// screen.go has what all share, check.go the order of the sections, items.go the rows, pools.go
-// how full pools are, and explain.go what is known of one thing and what to do about it.
+// screen.go has the parts that all commands share, check.go the order of the sections, items.go the rows and the legend,
+// pools.go how full pools are, and explain.go the explanation of one subject.
 package screen
 
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
@@ -18,32 +19,47 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Screen is text for a person, as far as it has been written.
+// Screen is text for a person. Methods append to it.
 type Screen struct {
-	Wide      bool // every column and row
+	Wide      bool // all columns, rows and whole container ids
 	NoHeaders bool
-	All       bool // what is in use is listed, too
+	All       bool // also list what is in use
+	// ConfirmAfter is how long an unconfirmed verdict must hold.
+	ConfirmAfter time.Duration
 
-	text strings.Builder
+	text           strings.Builder
+	sandboxes      map[string]bool // words on the screen, for the legend
+	hasUnconfirmed bool
 }
 
-// manyRows is how many of a section are shown without -o wide, fewNames how many names in a sentence.
+// manyRows is how many rows of a section are shown without -o wide, and fewNames how many names of a sentence.
 const (
 	manyRows = 40
 	fewNames = 3
 )
 
-// String is the text.
+// String returns the text.
 func (s *Screen) String() string { return s.text.String() }
 
 // Line writes a line.
 func (s *Screen) Line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
 
-// Text writes a text, broken between words, behind a prefix.
-func (s *Screen) Text(prefix, text string) { table.Wrapped(&s.text, prefix, text) }
+// Text writes a text behind a prefix, broken between words.
+func (s *Screen) Text(prefix, text string) { table.Wrapped(&s.text, prefix, s.shorten(text)) }
 
 // Title writes the title of a section with its count.
 func (s *Screen) Title(title string, n int) { s.Line("\n%s (%d)", title, n) }
+
+// containerID matches the id of a container.
+var containerID = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+
+// shorten shortens container ids to the 13 characters that crictl prints, except in a wide screen.
+func (s *Screen) shorten(text string) string {
+	if s.Wide {
+		return text
+	}
+	return containerID.ReplaceAllStringFunc(text, func(id string) string { return id[:13] })
+}
 
 // Table writes rows below the names of the columns. below writes what is below a row.
 func (s *Screen) Table(columns []string, rows [][]string, below func(row int)) {
@@ -54,37 +70,52 @@ func (s *Screen) Table(columns []string, rows [][]string, below func(row int)) {
 		rows = append([][]string{columns}, rows...)
 	}
 	for i, line := range table.Lines(columns, rows) {
-		s.Line("%s", line)
+		s.Line("%s", s.shorten(line))
 		if below != nil && i >= headers {
 			below(i - headers)
 		}
 	}
 }
 
-// summary writes the first line, and what a reader must know to believe the rest.
-func (s *Screen) summary(r *report.Report) {
-	sum := r.Summary()
-	lone, stale := "", "stale"
-	if n := sum.Lone; n != (judge.Lone{}) {
-		lone = fmt.Sprintf(" (%d without an allocation: %d in use, %d held, %d stale)", n.InUse+n.Held+n.Stale, n.InUse, n.Held, n.Stale)
+// Head writes the first line of every screen: the cluster or the snapshot, and the time at which it was judged.
+func (s *Screen) Head(h document.Header) {
+	judged := "Cluster " + h.Cluster.Server
+	switch c := h.Cluster; {
+	case c.Snapshot != "":
+		judged = "Snapshot " + c.Snapshot
+	case c.Context != "":
+		judged += " (context " + c.Context + ")"
 	}
+	s.Line("%s, judged at %s.", table.Clean(judged), h.ObservedAt.Format(time.RFC3339))
+}
+
+// summary writes the counts, the notes and the gates.
+func (s *Screen) summary(r *report.Report) {
+	sum, stale := r.Summary(), "stale"
 	if len(r.Released) > 0 {
 		stale = "stale before this run"
 	}
-	s.Text("", fmt.Sprintf("%s, %s: %d in use, %d held, %d %s; %s%s, %s.",
-		Count(sum.Pools, "pool"), Count(sum.Allocations, "allocation"), sum.InUse, sum.Held, sum.Stale, stale,
-		Count(sum.Reservations, "reservation"), lone, Count(sum.Findings, "finding")))
+	s.Text("", fmt.Sprintf("%s: %d in use, %d held, %d %s. %s.", counts(sum), sum.InUse+sum.Lone.InUse, sum.Held+sum.Lone.Held,
+		sum.Stale+sum.Lone.Stale, stale, Count(sum.Findings, "finding")))
 	if !r.Filter.IsZero() {
-		s.Text("", fmt.Sprintf("Only what was asked for; in all %s, %s, %s and %s.", Count(r.Of.Pools, "pool"),
-			Count(r.Of.Allocations, "allocation"), Count(r.Of.Reservations, "reservation"), Count(r.Of.Findings, "finding")))
+		s.Text("", fmt.Sprintf("The flags pick these of %s, %s.", counts(r.Of), Count(r.Of.Findings, "finding")))
 	}
 	s.circumstances(r.Notes(), r.Gates)
 }
 
-// circumstances writes what a reader must know to believe the rest, and what stands between Stale and released.
+// counts are the pools, and the items that have a row of their own.
+func counts(sum judge.Summary) string {
+	text := Count(sum.Pools, "pool") + ", " + Count(sum.Allocations, "allocation")
+	if n := sum.Lone.InUse + sum.Lone.Held + sum.Lone.Stale; n > 0 {
+		text += ", " + Count(n, "reservation") + " without an allocation"
+	}
+	return text
+}
+
+// circumstances writes the notes and the gates.
 func (s *Screen) circumstances(notes []string, gates []report.Gate) {
 	for _, text := range notes {
-		isGate := func(g report.Gate) bool { return g.Detail == text } // as a restore of etcd is
+		isGate := func(g report.Gate) bool { return g.Detail == text } // for example an etcd restore
 		if !slices.ContainsFunc(gates, isGate) {
 			s.Text("Note: ", text)
 		}
@@ -94,7 +125,7 @@ func (s *Screen) circumstances(notes []string, gates []report.Gate) {
 	}
 }
 
-// Count is a number with what it counts.
+// Count returns a number with its noun.
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -102,7 +133,7 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// list is as many of the texts, and how many more there are; all of them with -o wide.
+// list joins the first texts and says how many more there are. A wide screen has all of them.
 func (s *Screen) list(all []string, most int) string {
 	if s.Wide {
 		most = len(all)
@@ -110,17 +141,17 @@ func (s *Screen) list(all []string, most int) string {
 	return judge.AtMost(all, most)
 }
 
-// gap writes an empty line between what is there and what follows.
+// gap writes an empty line, except at the beginning.
 func (s *Screen) gap() {
 	if s.text.Len() > 0 {
 		s.Line("")
 	}
 }
 
-// fact writes a line of facts under a name.
+// fact writes a fact behind its name.
 func (s *Screen) fact(name, text string) { s.Text(fmt.Sprintf("  %-16s ", name), text) }
 
-// Findings writes findings, what is an outage first.
+// Findings writes findings. Outages come first.
 func (s *Screen) Findings(title string, found []judge.Finding) {
 	if len(found) == 0 {
 		return
@@ -135,7 +166,7 @@ func (s *Screen) Findings(title string, found []judge.Finding) {
 	s.more(len(found)-shown, "finding")
 }
 
-// shown is how many of a section are shown. Of many these are the first, below the count of each word.
+// shown returns how many rows of a section are shown. Where that is not all, it writes how often each word occurs.
 func (s *Screen) shown(words []string) int {
 	if len(words) <= manyRows || s.Wide {
 		return len(words)
@@ -144,12 +175,13 @@ func (s *Screen) shown(words []string) int {
 	for _, word := range words {
 		n[word]++
 	}
-	s.Text("", strings.Join(document.Rows(slices.Sorted(maps.Keys(n)), func(word string) string { return fmt.Sprint(n[word], " ", word) }), ", ")+".")
+	count := func(word string) string { return fmt.Sprint(n[word], " ", word) }
+	s.Text("", strings.Join(document.Rows(slices.Sorted(maps.Keys(n)), count), ", ")+".")
 	return manyRows
 }
 
 func (s *Screen) more(n int, what string) {
 	if n > 0 {
-		s.Line("and %s; -o wide has them all.", Count(n, "more "+what))
+		s.Line("And %s; -o wide prints all.", Count(n, "more "+what))
 	}
 }

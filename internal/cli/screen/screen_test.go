@@ -30,7 +30,7 @@ func planned(t testing.TB, parts ...Part) *report.Report {
 }
 
 func text(s Screen, r *report.Report) string {
-	s.All = true
+	s.All, s.ConfirmAfter = true, 15*time.Minute
 	s.Report(r)
 	return s.String()
 }
@@ -104,7 +104,7 @@ func poolScreens(t *testing.T) (all, each string) {
 	t.Helper()
 	j := Judged(Observe(sixPools()), judge.Policy{})
 	u := usage.Of(j)
-	r, h, list, details := report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), document.Header{ObservedAt: Now}, &Screen{}, &Screen{}
+	r, h, list, details := report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), document.Header{ObservedAt: Now}, &Screen{}, &Screen{ConfirmAfter: 15 * time.Minute}
 	list.Pools(document.OfPools(h, r, u))
 	details.PoolDetails(document.OfPoolDetails(h, r, u, u.All))
 	return list.String(), details.String()

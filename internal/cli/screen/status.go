@@ -2,7 +2,7 @@ package screen
 
 import "github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 
-// levels are what stands for the levels of a status, what needs attention first.
+// levels are the marks of the levels, in the order of the lines.
 var levels = []struct {
 	document.Level
 	mark string
@@ -14,7 +14,7 @@ func (s *Screen) Status(d *document.Status) {
 	for _, l := range d.Lines {
 		count[l.Level]++
 	}
-	s.Line("%s: %s, %s", d.Cluster.Server, Count(count[document.LevelError], "error"), Count(count[document.LevelWarning], "warning"))
+	s.Line("%s, %s.", Count(count[document.LevelError], "error"), Count(count[document.LevelWarning], "warning"))
 	for _, level := range levels {
 		for _, l := range d.Lines {
 			if l.Level != level.Level {

@@ -6,17 +6,20 @@ import (
 	"unicode/utf8"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // Faults come first.
 func TestScreen_Status(t *testing.T) {
-	d := document.OfStatus(document.Header{Cluster: document.Cluster{Server: "https://10.0.0.1:6443"}}, []document.StatusLine{
+	h := document.Header{Cluster: document.Cluster{Server: "https://10.0.0.1:6443", Context: "lab"}, ObservedAt: Now}
+	d := document.OfStatus(h, []document.StatusLine{
 		{ID: "one", Level: document.LevelOK, Message: "All is well."},
 		{ID: "two", Level: document.LevelWarning, Message: "Somebody should know.", Next: "kubectl get b"},
 		{ID: "three", Level: document.LevelUnknown, Message: "Not known."},
 		{ID: "four", Level: document.LevelError, Message: "It does not work, " + strings.Repeat("and here is why ", 12), Next: "kubectl get a"},
 	})
 	s := &Screen{}
+	s.Head(h)
 	s.Status(d)
 	text := s.String()
 	for line := range strings.Lines(text) {
@@ -24,7 +27,7 @@ func TestScreen_Status(t *testing.T) {
 			t.Errorf("too long: %q", line)
 		}
 	}
-	order := []string{"https://10.0.0.1:6443: 1 error, 1 warning", "✗ It does", "    kubectl get a", "! Somebody", "    kubectl get b", "✓ All", "– Not"}
+	order := []string{"Cluster https://10.0.0.1:6443 (context lab), judged at 2026-11-20T10:00:00Z.\n1 error, 1 warning.", "✗ It does", "    kubectl get a", "! Somebody", "    kubectl get b", "✓ All", "– Not"}
 	for i, part := range order {
 		at := strings.Index(text, part)
 		if at < 0 || i > 0 && at < strings.Index(text, order[i-1]) {

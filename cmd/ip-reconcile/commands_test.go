@@ -1,0 +1,133 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+)
+
+const commandsFile = "../../docs/reference/commands.md"
+
+// row is a flag with its help, and the commands that have it.
+type row struct{ flag, usage, commands string }
+
+// allFlags are the flags of the commands, each once for each help that it has.
+func allFlags(commands []*cobra.Command) (rows []row) {
+	found := map[row][]string{}
+	for _, c := range commands {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Hidden || f.Name == "help" {
+				return
+			}
+			name := "`--" + f.Name + "`"
+			if f.Shorthand != "" {
+				name = "`-" + f.Shorthand + "`, " + name
+			}
+			usage := strings.ReplaceAll(f.Usage, "|", `\|`)
+			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && !strings.Contains(usage, "(default") {
+				usage += " (default `" + f.DefValue + "`)"
+			}
+			found[row{flag: name, usage: usage}] = append(found[row{flag: name, usage: usage}], c.Name())
+		})
+	}
+	for r, names := range found {
+		r.commands = strings.Join(names, ", ")
+		rows = append(rows, r)
+	}
+	plain := func(r row) string { return r.flag[strings.Index(r.flag, "--"):] }
+	slices.SortFunc(rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(plain(a), plain(b)), cmp.Compare(a.commands, b.commands))
+	})
+	return rows
+}
+
+func commandsPage() string {
+	root := newRoot(terminal())
+	commands := slices.DeleteFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "help" || c.Name() == "completion" })
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Commands\n\n<!-- Generated from the code by `make generate`. -->\n\n%s\n\n", root.Long)
+	for _, c := range commands {
+		fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", c.Name(), c.Name(), c.Short)
+	}
+	b.WriteString("- `completion`: Generate the completion script for bash, zsh, fish or powershell\n")
+	for _, c := range commands {
+		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s\n", c.Name(), c.UseLine(), cmp.Or(literal(c.Long), c.Short+"."))
+		if c.HasExample() {
+			fmt.Fprintf(&b, "\nExamples:\n\n%s\n", strings.ReplaceAll("  "+c.Example, "\n", "\n  "))
+		}
+	}
+	b.WriteString("\n## Flags\n\nkubectl's other flags for the cluster and the user work with all commands but `version`: see `kubectl options`.\n\n")
+	b.WriteString("| flag | meaning | commands |\n|---|---|---|\n")
+	for _, r := range allFlags(commands) {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.flag, r.usage, r.commands)
+	}
+	return b.String()
+}
+
+// literal makes blocks of the lines that are indented.
+func literal(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i, line := range lines {
+		if strings.HasPrefix(line, "  ") {
+			lines[i] = "  " + line
+			if i > 0 && lines[i-1] != "" && !strings.HasPrefix(lines[i-1], "    ") {
+				lines[i] = "\n" + lines[i]
+			}
+		} else if i > 0 && strings.HasPrefix(strings.TrimPrefix(lines[i-1], "\n"), "    ") && line != "" {
+			lines[i] = "\n" + line
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// docs/reference/commands.md is written by this test where UPDATE_DOCS is set, as 'make generate' does.
+func TestCommands_Docs(t *testing.T) {
+	t.Setenv("NODE_NAME", "")
+	t.Setenv("POD_UID", "")
+	page := commandsPage()
+	if os.Getenv("UPDATE_DOCS") != "" {
+		write(t, commandsFile, page)
+		return
+	}
+	if got, err := os.ReadFile(commandsFile); err != nil || string(got) != page {
+		t.Errorf("%s is not what the commands say (%v): run 'make generate'", commandsFile, err)
+	}
+}
+
+func TestCommands_FirstFlags(t *testing.T) {
+	for _, c := range newRoot(terminal()).Commands() {
+		first := 0
+		c.InitDefaultHelpFlag()
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && !flags.IsAdvanced(c, f) {
+				first++
+			}
+		})
+		if first > 15 {
+			t.Errorf("%s has %d flags in the first list of its help", c.Name(), first)
+		}
+	}
+}
+
+func TestCommands_NoReadOnlyFlagReleases(t *testing.T) {
+	for _, c := range newRoot(terminal()).Commands() {
+		if !strings.HasSuffix(c.Short, "read-only") {
+			continue
+		}
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			for _, word := range []string{"release ", "free ", "write "} {
+				if strings.HasPrefix(f.Usage, word) {
+					t.Errorf("%s --%s: %s", c.Name(), f.Name, f.Usage)
+				}
+			}
+		})
+	}
+}

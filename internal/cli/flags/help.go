@@ -1,0 +1,105 @@
+package flags
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// firstFlags are the flags that the help of each command lists first, at most 15 with --help. All others are advanced.
+// A command that is not named here has no advanced flags.
+var firstFlags = map[string]string{
+	"check":   "address all context fail-on kubeconfig now on-node output pod-namespace pool reason snapshot verdict",
+	"run":     "address confirm-after context dry-run fail-on kubeconfig max-wait on-node output pod-namespace pool reason repair snapshot",
+	"explain": "confirm-after context kubeconfig now output reconciler-namespace snapshot",
+	"pools":   "confirm-after context kubeconfig no-headers now output snapshot",
+	"recover": "context kubeconfig output snapshot yes",
+	"status":  "context kubeconfig output reconciler-namespace",
+	"serve": "agents confirm-after context cron fence-timeout health-probe-bind-address kubeconfig leader-elect log-level " +
+		"metrics-bind-address repair",
+	"agent": "context cri kubeconfig log-level metrics-bind-address node outside-pod",
+}
+
+// IsAdvanced reports whether the help of a command lists a flag among the advanced ones.
+func IsAdvanced(c *cobra.Command, f *pflag.Flag) bool {
+	first := firstFlags[strings.TrimPrefix(c.Name(), "ip-reconcile-")]
+	return first != "" && f.Name != "help" && f.Name != "version" && !slices.Contains(strings.Fields(first), f.Name)
+}
+
+// SetHelp gives a command and those below it the help with advanced flags, and errors of flags that say what is wanted.
+func SetHelp(root *cobra.Command) {
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		_, err := fmt.Fprint(c.OutOrStderr(), usage(c))
+		return err
+	})
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see '%s --help'", flagError(err), c.CommandPath())
+	})
+}
+
+func usage(c *cobra.Command) string {
+	var b strings.Builder
+	b.WriteString("Usage:")
+	if c.Runnable() {
+		b.WriteString("\n  " + c.UseLine())
+	}
+	if c.HasAvailableSubCommands() {
+		b.WriteString("\n  " + c.CommandPath() + " [command]")
+	}
+	if c.HasExample() {
+		b.WriteString("\n\nExamples:\n" + c.Example)
+	}
+	if c.HasAvailableSubCommands() {
+		b.WriteString("\n\nCommands:")
+		for _, sub := range c.Commands() {
+			if sub.IsAvailableCommand() {
+				fmt.Fprintf(&b, "\n  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short)
+			}
+		}
+	}
+	first, advanced := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if IsAdvanced(c, f) {
+			advanced.AddFlag(f)
+		} else {
+			first.AddFlag(f)
+		}
+	})
+	b.WriteString("\n\nFlags:\n" + first.FlagUsages())
+	if advanced.HasAvailableFlags() {
+		b.WriteString("\nAdvanced flags:\n" + advanced.FlagUsages())
+	}
+	if c.Flags().Lookup("context") != nil {
+		b.WriteString("\nkubectl's other flags for the cluster and the user work here, too, for example --as and --server: see \"kubectl options\".\n")
+	}
+	if c.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" says more about a command.\n", c.CommandPath())
+	}
+	return b.String()
+}
+
+// wanted is what a flag takes, by the type of its value.
+var wanted = map[string]string{
+	"bool":        "true or false",
+	"duration":    "a duration, for example 90s, 15m or 1h",
+	"int":         "a whole number",
+	"float32":     "a number",
+	"stringSlice": "values separated by commas",
+	"stringArray": "values separated by commas",
+}
+
+// flagError says of a value that a flag does not take which values it takes.
+func flagError(err error) error {
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) {
+		if want := wanted[bad.GetFlag().Value.Type()]; want != "" {
+			return fmt.Errorf("--%s %q: must be %s", bad.GetFlag().Name, bad.GetValue(), want)
+		}
+		return fmt.Errorf("--%s %q: %w", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap())
+	}
+	return err
+}
