@@ -180,7 +180,7 @@ generate: ## Generate the CRD and deepcopy code from api/v1alpha1, and pages of 
 
 .PHONY: tickets
 tickets: ## Play the tickets of docs/operate/tickets.md in a whole cluster, and write what each command prints there
-	@cd e2e && UPDATE_DOCS=1 $(GO) test -count=1 -timeout 20m -tags cluster -run '^TestEachTicketIsAnsweredByOneCommand$$' .
+	@cd e2e && UPDATE_DOCS=1 $(GO) test -count=1 -timeout 20m -tags cluster -run '^TestTickets$$' .
 
 .PHONY: image
 image: ## Build the container image with docker, tagged with the version, and the drop-in for whereabouts' manifests (IMAGE=example.com/ip-reconcile)

@@ -30,7 +30,7 @@ func upstreamRules(t testing.TB) []rbacv1.PolicyRule {
 	return objectIn[rbacv1.ClusterRole](t, harness.UpstreamManifest(t, "daemonset-install.yaml"), "ClusterRole").Rules
 }
 
-// without takes verbs on a resource out of rules; no verbs mean all of them.
+// without removes verbs on a resource from rules; no verbs mean all of them.
 func without(rules []rbacv1.PolicyRule, resource string, verbs ...string) []rbacv1.PolicyRule {
 	var rest []rbacv1.PolicyRule
 	for _, r := range rules {
@@ -51,8 +51,7 @@ func without(rules []rbacv1.PolicyRule, resource string, verbs ...string) []rbac
 	return rest
 }
 
-// account makes a ServiceAccount with just these rights and returns its
-// kubeconfig. As it is also for rights with which nothing can be judged.
+// account creates a ServiceAccount with exactly these rules and returns its kubeconfig.
 func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) string {
 	t.Helper()
 	s.serviceAccount(t, metav1.NamespaceSystem, name)
@@ -60,7 +59,7 @@ func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) st
 	try(s.Client().RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})).must(t)
 	s.binds(t, name, name, rbacv1.Subject{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: name})
 	kubeconfig := s.KubeconfigFor(t, metav1.NamespaceSystem, name)
-	// The API server learns of roles a moment after they are stored.
+	// The API server observes roles a moment after they are stored.
 	mayNow(t, kubeconfig, rules[0])
 	return kubeconfig
 }
@@ -91,7 +90,7 @@ func mayNow(t testing.TB, kubeconfig string, r rbacv1.PolicyRule) {
 	may(t, kubeconfig, authorizationv1.ResourceAttributes{Group: r.APIGroups[0], Resource: r.Resources[0], Verb: r.Verbs[0]}, true)
 }
 
-// may waits until the API server grants an account a right, or does not any more.
+// may waits until the API server grants an account a permission, or denies it if want is false.
 func may(t testing.TB, kubeconfig string, right authorizationv1.ResourceAttributes, want bool) {
 	t.Helper()
 	reviews := clientOf(t, kubeconfig).AuthorizationV1().SelfSubjectAccessReviews()
@@ -102,7 +101,7 @@ func may(t testing.TB, kubeconfig string, right authorizationv1.ResourceAttribut
 	})
 }
 
-// configOf is what a kubeconfig says.
+// configOf is the client configuration of a kubeconfig.
 func configOf(t testing.TB, kubeconfig string) *rest.Config {
 	t.Helper()
 	return try(clientcmd.BuildConfigFromFlags("", kubeconfig)).must(t)
@@ -122,7 +121,7 @@ var (
 	policiesResource = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
 )
 
-// rendered are the objects of a folder for -k.
+// rendered are the objects of a kustomize folder.
 func (s *stage) rendered(t testing.TB, folder string) []*unstructured.Unstructured {
 	t.Helper()
 	out, errs, err := s.Kubectl(t.Context(), "kustomize", folder)
@@ -148,10 +147,10 @@ func firstOf[T any](t testing.TB, objects []*unstructured.Unstructured, kind str
 	return as[T](t, objects[i])
 }
 
-// A visitor makes requests to the API as somebody.
+// A visitor makes requests to the API as one account.
 type visitor struct {
 	dynamic.Interface
-	kubeconfig string // "" for who is impersonated
+	kubeconfig string // "" for an impersonated user
 }
 
 func newVisitor(t testing.TB, config *rest.Config, kubeconfig string) *visitor {
@@ -165,7 +164,7 @@ func (s *stage) withToken(t testing.TB, kubeconfig string) *visitor {
 	return newVisitor(t, configOf(t, kubeconfig), kubeconfig)
 }
 
-// inPod is who has the token of a pod, which is on a node unless that is "".
+// inPod is a visitor with the token of a pod. The pod is on a node unless node is "".
 func (s *stage) inPod(t testing.TB, namespace, serviceAccount, node string) *visitor {
 	t.Helper()
 	pod := try(s.Client().CoreV1().Pods(namespace).Create(t.Context(), &corev1.Pod{
@@ -178,7 +177,7 @@ func (s *stage) inPod(t testing.TB, namespace, serviceAccount, node string) *vis
 	return s.withToken(t, s.KubeconfigForPod(t, pod))
 }
 
-// as is who the admin impersonates.
+// as is a visitor that the admin impersonates.
 func (s *stage) as(t testing.TB, user string, groups ...string) *visitor {
 	t.Helper()
 	config := s.Config()
@@ -189,7 +188,7 @@ func (s *stage) as(t testing.TB, user string, groups ...string) *visitor {
 // An attempt is a request; it returns what the API server said.
 type attempt func(ctx context.Context, v *visitor) error
 
-// objects makes objects of a kind by name, with fields beside their metadata.
+// objects creates objects of a kind by name, with fields beside their metadata.
 func objects(r schema.GroupVersionResource, kind string, fields map[string]any) func(name string) *unstructured.Unstructured {
 	return func(name string) *unstructured.Unstructured {
 		u := (&unstructured.Unstructured{Object: fields}).DeepCopy()
@@ -205,7 +204,7 @@ var (
 	newLease  = objects(leasesResource, "Lease", map[string]any{"spec": map[string]any{"holderIdentity": "any"}})
 )
 
-// thing is a kind of objects in a namespace, or in none.
+// thing is a kind of object, in a namespace or cluster-scoped.
 type thing struct {
 	r         schema.GroupVersionResource
 	namespace string
@@ -219,12 +218,12 @@ func (o thing) of(v *visitor) dynamic.ResourceInterface {
 	return v.Resource(o.r).Namespace(o.namespace)
 }
 
-// do is an attempt with its objects.
+// do is an attempt on the objects of the kind.
 func (o thing) do(what func(ctx context.Context, objects dynamic.ResourceInterface) error) attempt {
 	return func(ctx context.Context, v *visitor) error { return what(ctx, o.of(v)) }
 }
 
-// creates creates one; without a name by one that the API server makes up from a prefix.
+// creates creates one object. Without a name the API server generates one from a prefix.
 func (o thing) creates(name, prefix string, options metav1.CreateOptions) attempt {
 	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
 		u := o.new(name)
@@ -237,12 +236,12 @@ func (o thing) creates(name, prefix string, options metav1.CreateOptions) attemp
 func (o thing) create(name string) attempt     { return o.creates(name, "", metav1.CreateOptions{}) }
 func (o thing) generate(prefix string) attempt { return o.creates("", prefix, metav1.CreateOptions{}) }
 
-// dryRun creates one that is not stored.
+// dryRun creates one object without storing it.
 func (o thing) dryRun(name string) attempt {
 	return o.creates(name, "", metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-// put changes one by PUT.
+// put changes one object by PUT.
 func (o thing) put(name string, change func(u *unstructured.Unstructured)) attempt {
 	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
 		u, err := objects.Get(ctx, name, metav1.GetOptions{})
@@ -269,7 +268,7 @@ func (o thing) merge(name string) attempt {
 	return o.patch(name, types.MergePatchType, `{"metadata":{"annotations":{"patched":"yes"}}}`)
 }
 
-// apply creates or changes one by server-side apply.
+// apply creates or changes one object by server-side apply.
 func (o thing) apply(name string) attempt {
 	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
 		_, err := objects.Apply(ctx, name, o.new(name), metav1.ApplyOptions{FieldManager: "test", Force: true})
@@ -284,7 +283,7 @@ func (o thing) get(name string) attempt {
 	})
 }
 
-// list lists all, or one by its name, as a watch of one object begins.
+// list lists all objects, or one by its name, as a watch of one object begins.
 func (o thing) list(names ...string) attempt {
 	return o.do(func(ctx context.Context, objects dynamic.ResourceInterface) error {
 		selector := ""
@@ -308,8 +307,7 @@ func (o thing) deleteAll() attempt {
 	})
 }
 
-// A trial is an attempt and the part of the answer that it must get: "" where
-// it is allowed.
+// A trial is an attempt and the part of the answer that it must get: "" if it is allowed.
 type trial struct {
 	what string
 	who  *visitor
@@ -341,10 +339,10 @@ const (
 	ofNoNode   = "its token names no node"
 	onlyAgents = "only node agents write reports and the Leases that confirm them"
 	tooLarge   = "a node agent may write at most"
-	noRight    = "cannot" // in what RBAC says
-	// What the API server says to whomever.
+	noRight    = "cannot" // in what RBAC answers
+	// Answers of the API server that do not depend on the account.
 	invalid   = "Invalid value"
 	otherName = "does not match the name on the URL"
-	// By the CustomResourceDefinition.
+	// From the CustomResourceDefinition.
 	invalidLength = "may not be more than 253 bytes"
 )

@@ -21,8 +21,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// agentsWriteNoMoreThanTheyNeed: whoever has one token can write as often as the API server answers, and all of it is
-// kept in etcd until that is compacted.
+// agentsWriteNoMoreThanTheyNeed checks the bounds on reports and Leases. With one token anybody can write as often as
+// the API server answers, and etcd keeps all of it until it compacts.
 func (s *stage) agentsWriteNoMoreThanTheyNeed(t *testing.T, one *visitor, reports, own thing) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	sandboxes := func(n int, name string) func(u *unstructured.Unstructured) {
@@ -76,7 +76,7 @@ func (s *stage) agentsWriteNoMoreThanTheyNeed(t *testing.T, one *visitor, report
 	check(t, reports.put("worker-1", sandboxes(1, "web-0"))(t.Context(), one))
 }
 
-// largeReport is one of as many sandboxes that run, with addresses, as have ended.
+// largeReport has this many running sandboxes, each with addresses, and as many that ended.
 func largeReport(sandboxes, addresses int) *v1alpha1.SandboxReport {
 	r := &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(time.Now()), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}}
 	closed := true
@@ -98,7 +98,8 @@ func largeReport(sandboxes, addresses int) *v1alpha1.SandboxReport {
 	return r
 }
 
-// onlyAgentsConfirmReports: whoever may write all Leases, as whereabouts' own account may, could make a silent node look alive.
+// onlyAgentsConfirmReports checks that an account with write access to all Leases, as whereabouts has, cannot make a
+// silent node look alive.
 func (s *stage) onlyAgentsConfirmReports(t *testing.T, in string, reports, own thing) {
 	all := []string{"*"}
 	try(s.Client().RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
@@ -140,7 +141,7 @@ func (s *stage) onlyAgentsConfirmReports(t *testing.T, in string, reports, own t
 		{"an account of the agents' name in another namespace renews a node's Lease", namesake, own.update("worker-1"), onlyAgents},
 		{"an account of the agents' name in another namespace writes its node's report", namesake, reports.update("worker-1"), onlyAgents},
 	})
-	// As agents would be that were moved there, and whose policies were not.
+	// Agents that were moved there without their policies would write like this.
 	store := try(nodeagent.NewAPIStore(configOf(t, namesake.kubeconfig), "worker-1", own.namespace)).must(t)
 	if err := store.CheckPolicy(t.Context()); err == nil {
 		t.Error("an agent in a namespace that the policies do not name takes itself for guarded")
@@ -165,7 +166,7 @@ func (s *stage) onlyAgentsConfirmReports(t *testing.T, in string, reports, own t
 	check(t, s.Client().RbacV1().ClusterRoleBindings().Delete(t.Context(), "confirm", metav1.DeleteOptions{}))
 }
 
-// headers keeps those of the last answer.
+// headers keeps the headers of the last answer.
 type headers struct {
 	http.RoundTripper
 	last http.Header
@@ -193,7 +194,7 @@ func (s *stage) agentsHaveAPriorityLevelOfTheirOwn(t *testing.T, one *visitor) {
 	}
 	for _, path := range []string{
 		"/apis/ip-reconcile.dev/v1alpha1/sandboxreports/worker-1", "/api/v1/nodes/worker-1",
-		// Without it those of kube-system share with the leader election of the control plane.
+		// Without a FlowSchema of their own, Leases in kube-system share the priority of leader election.
 		"/apis/coordination.k8s.io/v1/namespaces/ip-reconcile-node-lease/leases/worker-1", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any",
 	} {
 		eventuallyWithin(t, 20*time.Second, "the request for "+path+" to be of the agents' level", is(client.CoreV1().RESTClient(), path))

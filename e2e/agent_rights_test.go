@@ -23,12 +23,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// ofOwnNodeOnly is what an agent is told that writes for another node.
+// ofOwnNodeOnly is the answer to an agent that writes for another node.
 func ofOwnNodeOnly(kind, node, name string) string {
 	return fmt.Sprintf("a node agent may write the %s of its own node only: its token is of node %s, the object is named %s", kind, node, name)
 }
 
-func TestANodeAgentWritesTheReportAndTheLeaseOfItsOwnNodeOnly(t *testing.T) {
+func TestAgent_WritesForItsOwnNodeOnly(t *testing.T) {
 	t.Parallel()
 	for name, namespace := range map[string]string{
 		"as shipped":           "",
@@ -81,7 +81,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 			var rules []string
 			for _, r := range review.Status.ResourceRules {
 				if slices.Contains([]string{"authorization.k8s.io", "authentication.k8s.io"}, r.APIGroups[0]) {
-					continue // about itself: what everybody may
+					continue // about itself: everybody may
 				}
 				slices.Sort(r.Verbs)
 				for _, resource := range r.Resources {
@@ -162,7 +162,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"a token for another pod", one, tokenOf(t, in), noRight},
 	})
 
-	// The policy stands by itself, should somebody give agents more.
+	// The policy holds by itself if somebody grants agents more.
 	s.binds(t, "more", "cluster-admin",
 		rbacv1.Subject{Kind: "ServiceAccount", Namespace: in, Name: agentName},
 		rbacv1.Subject{Kind: "ServiceAccount", Namespace: in, Name: "ip-reconcile"},
@@ -207,11 +207,11 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	s.anAgentNoticesThePolicy(t, one)
 }
 
-// leasesOf gives the rights of deploy/leases to accounts in a namespace, as it says.
+// leasesOf grants the permissions of deploy/leases to accounts in a namespace, as that file says.
 func (s *stage) leasesOf(t testing.TB, namespace string) {
 	t.Helper()
 	if namespace == metav1.NamespaceSystem {
-		return // the harness has
+		return // the harness has applied it
 	}
 	for i, o := range leasesManifests(t, namespace) {
 		file := filepath.Join(t.TempDir(), fmt.Sprint(i, ".json"))
@@ -220,7 +220,7 @@ func (s *stage) leasesOf(t testing.TB, namespace string) {
 	}
 }
 
-// tokenOf asks for a token of the agents' ServiceAccount.
+// tokenOf requests a token of the agents' ServiceAccount.
 func tokenOf(t *testing.T, namespace string) attempt {
 	return func(ctx context.Context, v *visitor) error {
 		client, err := kubernetes.NewForConfig(configOf(t, v.kubeconfig))
@@ -232,8 +232,8 @@ func tokenOf(t *testing.T, namespace string) attempt {
 	}
 }
 
-// anAgentNoticesThePolicy has the agent of worker-1 see whether the admission policy is enforced, as that is
-// weakened in every way that leaves the policy itself where it is, and then removed.
+// anAgentNoticesThePolicy checks that the agent of worker-1 reports whether the admission policy is enforced. The
+// policy is weakened in every way that keeps its object, and then removed.
 func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
 	config := configOf(t, one.kubeconfig)
 	store := try(nodeagent.NewAPIStore(config, "worker-1", harness.LeaseNamespace)).must(t)
@@ -265,7 +265,7 @@ func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
 	try(bindings.Create(t.Context(), original, metav1.CreateOptions{})).must(t)
 	sees("the binding", "")
 
-	// Another policy that refuses such a write says nothing of this one.
+	// Another policy that refuses such a write proves nothing about this one.
 	check(t, policies.Delete(t.Context(), agentName, metav1.DeleteOptions{}))
 	sees("that there is no policy", unguarded)
 	_, err := policies.Create(t.Context(), &admissionv1.ValidatingAdmissionPolicy{

@@ -19,9 +19,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestAfterARestoreOfEtcdEveryAgentWritesAgain puts back a plain backup of etcd:
-// resourceVersions run backwards, and what the agents wrote since is lost.
-func TestAfterARestoreOfEtcdEveryAgentWritesAgain(t *testing.T) {
+// TestAgent_ReportsAgainAfterARestore restores a plain backup of etcd: resourceVersions run backwards, and
+// what the agents wrote since is lost.
+func TestAgent_ReportsAgainAfterARestore(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2")
 	nodes := map[string]*fakeNode{}
@@ -36,7 +36,7 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAgain(t *testing.T) {
 	restore := s.backup(t)
 	s.fresh(t, "worker-1")
 
-	// What comes after the backup: a sandbox that the reports name, and a leak.
+	// Written after the backup: a sandbox that the reports name, and a leak.
 	one := nodes["worker-1"]
 	late := one.sandbox(t, 2, "10.1.0.0/24", "10.1.0.2")
 	one.Set(one.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"), late)
@@ -58,16 +58,16 @@ func TestAfterARestoreOfEtcdEveryAgentWritesAgain(t *testing.T) {
 		s.fresh(t, name)
 	}
 	equal(t, "the late sandbox", stateIn(s.report(t, "worker-1"), late.ID), "Ready")
-	// Both have written since, so what is stale may go.
+	// Both agents have written since, so stale addresses may be released.
 	before := s.contents(t)
 	out := s.run(t)
 	out.exits(t, 0)
 	s.lost(t, before, "10.1.0.0-24 77")
 }
 
-// TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing: Helm never upgrades CRDs, and
-// the API server would drop what an older one does not know without an error.
-func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
+// TestAgent_OlderCRDConfirmsNothing removes a field from the CRD. Helm never upgrades CRDs, and the
+// API server drops unknown fields without an error.
+func TestAgent_OlderCRDConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	// The field machine is not in the definition, as in an older version.
@@ -109,8 +109,8 @@ func TestAnAgentWithAnOlderCRDSaysSoAndVouchesForNothing(t *testing.T) {
 	a.stop(t)
 }
 
-// TestANodeWithoutAnAgentIsInspectedByHand: --cri asks the runtime itself.
-func TestANodeWithoutAnAgentIsInspectedByHand(t *testing.T) {
+// TestCheck_InspectsANodeByHand uses --cri, which asks the runtime itself.
+func TestCheck_InspectsANodeByHand(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	check(t, s.CreateNAD(t.Context(), blue))
@@ -125,7 +125,7 @@ func TestANodeWithoutAnAgentIsInspectedByHand(t *testing.T) {
 	before := s.contents(t)
 	_ = live
 
-	// By the API alone a phantom looks like a leak.
+	// From the API alone a phantom cannot be distinguished from a leak.
 	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Stale PodGone")
 	out := n.byHand(t, "run", "--confirm-after", "0")
 	out.exits(t, 0)
@@ -141,7 +141,7 @@ func TestANodeWithoutAnAgentIsInspectedByHand(t *testing.T) {
 	contains(t, "a dead runtime", out.stderr, harness.Socket)
 }
 
-// byHand runs the product on the node, and has it ask the node's runtime.
+// byHand runs the product on the node with access to its runtime.
 func (n *realNode) byHand(t testing.TB, args ...string) *outcome {
 	t.Helper()
 	return start(t, n.Command(context.Background(), shipped.program(t, "ip-reconcile"), append([]string{args[0], "--cri", harness.Socket, "--node", n.name,

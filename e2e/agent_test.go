@@ -21,22 +21,22 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// An agent is a node agent as far as the API sees one: a SandboxReport, and a
-// Lease that vouches for its content. The test says what the runtime lists.
+// An agent is a node agent as the API sees one: it writes a SandboxReport and a Lease that confirms the report. The
+// test decides what the runtime lists.
 type agent struct {
 	s    *stage
 	node string
 
 	mu       sync.Mutex
 	skew     time.Duration // of the node's clock
-	settled  time.Duration // for how long the content is what it is
+	settled  time.Duration // how long the content has been the same
 	restored string        // the annotation on report and Lease; "" for none
 	hash     string        // on the Lease
-	silent   bool          // it renews nothing
+	silent   bool          // it does not renew
 	core     kubernetes.Interface
 	objects  dynamic.Interface
-	patient  bool   // the API server may be away: what fails is tried again later
-	lie      string // a hash for the Lease that is not the report's
+	patient  bool   // failed requests are retried: the API server may be down
+	lie      string // a hash for the Lease that differs from the report's
 }
 
 // agent starts an agent on a node. It renews its Lease until the test ends.
@@ -77,7 +77,7 @@ func (a *agent) remove(t testing.TB) {
 	}
 }
 
-// change changes how the agent behaves from its next word on.
+// change changes how the agent behaves from its next write on.
 func (a *agent) change(how func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,9 +87,8 @@ func (a *agent) change(how func()) {
 // now is the time by the node's own clock.
 func (a *agent) now() time.Time { return time.Now().Add(a.skew) }
 
-// writeReport writes the report: sandboxes, attachments and gone ids are all that there
-// is. Times in them are set by the node's clock here: when it was observed,
-// sandboxes were ten minutes old, attachments one, what is gone had just gone.
+// writeReport writes a report with exactly these sandboxes, attachments and gone ids. It sets their times by the node's
+// clock: sandboxes are ten minutes old, attachments one, and gone ids are new.
 func (a *agent) writeReport(t testing.TB, content ...any) {
 	t.Helper()
 	check(t, a.write(content...))
@@ -124,7 +123,7 @@ func (a *agent) write(content ...any) error {
 	}
 	stored, err := a.store(r)
 	if err == nil {
-		// The hash is of the report as the API gives it back: that is what readers see.
+		// The hash is of the report as the API returns it, which is what readers get.
 		a.hash = podstate.Hash(stored)
 	}
 	a.mu.Unlock()
@@ -156,7 +155,7 @@ func (a *agent) store(r *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport, error
 	return stored, runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, stored)
 }
 
-// renew renews the Lease, or makes it.
+// renew renews the Lease, or creates it.
 func (a *agent) renew() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -204,7 +203,7 @@ func (p *pod) stopped() v1alpha1.Sandbox {
 	return b
 }
 
-// gone is the pod's sandbox where it was and is not any more.
+// gone is the pod's sandbox after the runtime removed it.
 func (p *pod) gone() v1alpha1.Gone { return v1alpha1.Gone{ID: p.sandbox.ID, UID: string(p.UID)} }
 
 func (p *pod) addresses() []v1alpha1.Address {

@@ -12,10 +12,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// besides are the scenarios of the table. They wait for what nodes and controllers
-// do, never for what a contender does: it has two passes' time for that.
+// besides are the scenarios of the table. They wait for nodes and controllers and never for a contender, which has the
+// time of two passes.
 var besides = []struct {
-	name, schedule string // every minute, which is the shortest of cron, unless it is said
+	name, schedule string // every minute, the shortest period of cron, unless set
 	restores       bool   // of etcd
 	play           func(t *testing.T, m *match)
 }{
@@ -86,8 +86,7 @@ var besides = []struct {
 		check(t, worker.Kubelet.Freeze())
 		check(t, m.DeletePod(t.Context(), p, 0))
 		m.newcomer(t, "worker-2", p)
-		// Longer than the oracle takes for wrong, and not the two minutes after which
-		// containerd gives up.
+		// Longer than the oracle tolerates, and shorter than the two minutes after which containerd gives up.
 		time.Sleep(2 * unexplained)
 		m.ends(t, worker.Name, p, func() { check(t, blocker.Unblock()) })
 	}},
@@ -139,8 +138,7 @@ var besides = []struct {
 	}},
 }
 
-// restored restores etcd with new pods from the first second on, and waits until they run
-// and two passes were made.
+// restored restores etcd while new pods are created, and waits until they run and two passes were made.
 func (m *match) restored(t *testing.T, snapshot string, newcomers int, atOnce func()) {
 	t.Helper()
 	var names []string
@@ -156,7 +154,7 @@ func (m *match) restored(t *testing.T, snapshot string, newcomers int, atOnce fu
 	m.passes()
 }
 
-// ends waits until nobody on a worker has the pod's address, after something was done.
+// ends acts, and then waits until nobody on a worker has the pod's address.
 func (m *match) ends(t *testing.T, worker string, p *corev1.Pod, done func()) {
 	t.Helper()
 	done()
@@ -174,7 +172,7 @@ func (m *match) newcomer(t *testing.T, worker string, other *corev1.Pod) {
 	m.oracle.sees(t)
 }
 
-// evictable is a pod that is taken from a node as soon as that is unreachable.
+// evictable is a pod that is evicted as soon as its node is unreachable.
 func evictable(name, worker string) *corev1.Pod {
 	p := workload(name, worker, "blue")
 	for _, key := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
@@ -185,7 +183,7 @@ func evictable(name, worker string) *corev1.Pod {
 	return p
 }
 
-// terminating waits until the controllers have taken a pod from its node.
+// terminating waits until the controllers have evicted a pod.
 func (m *match) terminating(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	eventuallyWithin(t, 2*time.Minute, p.Name+" to be terminating", func() bool {

@@ -18,21 +18,20 @@ import (
 // A match is a scenario with one contender.
 type match struct {
 	*installation
-	saw []string // what the table adds in words
+	saw []string // the remarks in the table
 }
 
-// remark is added to the table.
+// remark adds a remark to the table.
 func (m *match) remark(text string) { m.saw = append(m.saw, text) }
 
 // twoPasses is long enough for a schedule of "* * * * *".
 const twoPasses = 2*time.Minute + 10*time.Second
 
-// passes lets two passes go by, whose ends not every contender tells.
+// passes waits for the time of two passes: not every contender reports when one ends.
 func (m *match) passes() { time.Sleep(twoPasses) }
 
-// TestBesideUpstream plays the scenarios with the product and with
-// whereabouts' own reconciler and control loop, and writes the table that the
-// documentation has, where IP_RECONCILE_TABLE says.
+// TestBesideUpstream plays the scenarios with the product and with whereabouts' own reconciler and control loop. It
+// writes the table of the documentation to IP_RECONCILE_TABLE.
 func TestBesideUpstream(t *testing.T) {
 	file := os.Getenv("IP_RECONCILE_TABLE")
 	if file == "" {
@@ -56,13 +55,13 @@ func TestBesideUpstream(t *testing.T) {
 					t.Log(saw)
 					rows[n][k] = row(s.name, c.name, saw, m.saw)
 					if k == 0 && len(saw.Wrong)+len(saw.Leaked) > 0 {
-						t.Errorf("ours: %s", saw) // the oracle says more when the test ends
+						t.Errorf("ours: %s", saw) // the oracle adds to it when the test ends
 					}
 				})
 			}
 		}
 	})
-	if !t.Failed() { // else the table stays as it is
+	if !t.Failed() { // else the table does not change
 		writeTable(t, file, rows)
 	}
 }
@@ -98,12 +97,12 @@ func writeTable(t *testing.T, file string, rows [][]string) {
 
 const upstreamImage = "e2e.invalid/whereabouts:0.9.4"
 
-// A contender is a way to free what leaks.
+// A contender is a program that releases leaked addresses.
 type contender struct {
 	name string
-	// restores: it plays the restores of etcd alone.
+	// restores means that it plays only the restores of etcd.
 	restores bool
-	// install starts a cluster of two workers with it. Passes are made by the schedule.
+	// install starts a cluster of two workers with the contender, whose passes follow the schedule.
 	install func(t *testing.T, schedule string) *installation
 }
 
@@ -119,8 +118,8 @@ var contenders = []contender{
 	{name: "whereabouts v0.9.4", install: installUpstream},
 }
 
-// installUpstream starts a cluster with whereabouts' own ip-reconciler and, on every
-// worker, ip-control-loop, by its own manifests.
+// installUpstream starts a cluster with whereabouts' own ip-reconciler, and ip-control-loop on every worker, from
+// whereabouts' manifests.
 func installUpstream(t *testing.T, schedule string) *installation {
 	t.Helper()
 	i := ready(t, 2)

@@ -17,7 +17,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
+func TestInstall_RunningPodsKeepTheirAddresses(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
@@ -63,7 +63,7 @@ func TestWhatRunsIsSeenByNodeAgentsAndKept(t *testing.T) {
 	eventuallyWithin(t, 20*time.Second, "the entries to be gone", func() bool { return len(i.contents(t)) == 0 })
 }
 
-// playFullPool has four pods for the two addresses of a pool.
+// playFullPool starts four pods for the two addresses of a pool.
 func (i *installation) playFullPool(t *testing.T) {
 	t.Helper()
 	const pool = "10.3.0.0-29"
@@ -97,9 +97,9 @@ func (i *installation) playFullPool(t *testing.T) {
 	equal(t, "pods that wait", len(i.usage(t, pool).Waiting), 0)
 }
 
-// The reconciler's own pods have their addresses from a pool that it works on, and it is
-// told to wait for nothing: what keeps an address is what is seen of it.
-func TestTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
+// The reconciler's own pods have addresses from a pool that it reconciles, and it waits for no confirmation: only
+// evidence keeps an address.
+func TestInstall_DefaultNetworkByWhereabouts(t *testing.T) {
 	t.Parallel()
 	i := readyOn(t, 2, true)
 	i.deploy(t, "--confirm-after=0s", "--cron=@every 2s")
@@ -135,9 +135,8 @@ func TestTheDefaultNetworkMayHaveItsAddressesFromWhereabouts(t *testing.T) {
 	i.product(t, "check").exits(t, 0)
 }
 
-// eachHasItsOwn checks that every running pod that is not on its node's network has an
-// eth0 from the pool of the default network, that the pool says so, and that nobody
-// else has its address.
+// eachHasItsOwn checks every running pod that is not on its node's network: its eth0 has an address from the pool of
+// the default network, the pool records it, and nobody else has it.
 func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 	t.Helper()
 	all := try(i.Client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Running"})).must(t).Items
@@ -158,24 +157,24 @@ func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 		contains(t, place, entries[place], i.sandbox(t, &p), p.Namespace+"/"+p.Name)
 		equal(t, "network namespaces with "+address.String(), len(try(i.holders()).must(t)[address]), 1)
 		if p.Namespace != asks.Namespace {
-			continue // it is not the workload, and does not say its name
+			continue // not the workload: it does not report its name
 		}
 		i.answers(t, asks, address, &p)
 	}
 }
 
-func TestWhereaboutsOwnDeploymentWorksWithOurImage(t *testing.T) {
+func TestInstall_WhereaboutsDeploymentWithOurImage(t *testing.T) {
 	t.Parallel()
 	i := ready(t, 2)
 	check(t, i.cluster.ImportImage(t.Context(), productImage, shipped.program(t, "ip-reconcile"), shipped.program(t, "ip-reconciler")))
 	i.removeCRD(t, sandboxReports) // whereabouts alone has none
 	i.mustKubectl(t, "apply", "-f", harness.UpstreamManifest(t, "daemonset-install.yaml"), "-f", harness.UpstreamManifest(t, "reconciler-deployment.yaml"))
-	i.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts") // the plugin is installed, and its image not to be had
+	i.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts") // the plugin is installed, and its image cannot be pulled
 	i.start(t, workload("stays", "worker-1", "blue"))
 	lost := i.start(t, workload("lost", "worker-2", "blue"))
 	before := i.contents(t)
 
-	// As in deploy/whereabouts, but that an image without a registry cannot be pulled.
+	// As in deploy/whereabouts, with an image that cannot be pulled.
 	i.mustKubectl(t, "patch", "-n", "kube-system", "deployment/whereabouts-reconciler", "--type=json",
 		"-p", `[{"op": "replace", "path": "/spec/template/spec/containers/0/imagePullPolicy", "value": "Never"},
 			{"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"kubernetes.io/hostname": "worker-1"}}]`)

@@ -20,10 +20,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// Passes follow each other without a pause, and half of all DELs are lost: what is
-// released may be a successor's by then. What is not proven is confirmed as soon as can
-// be, and an agent tells of a sandbox only some seconds after its ADD has the entry.
-func TestNoAddressIsFreedWhileItsPodIsCreated(t *testing.T) {
+// Passes follow each other without a pause, and half of all DELs are lost, so a released address may belong to a
+// successor. Unconfirmed verdicts are confirmed as early as possible. An agent reports a sandbox some seconds after its
+// ADD has stored the allocation.
+func TestCluster_NoReleaseDuringCreation(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--cron=@every 1s", "--confirm-after=0s")
 	check(t, i.CreateNAD(t.Context(), simple("red", "10.2.0.0/24")))
@@ -32,7 +32,7 @@ func TestNoAddressIsFreedWhileItsPodIsCreated(t *testing.T) {
 	passes := v.metric(`ip_reconcile_passes_total{result="done"}`)
 
 	i.rolls(t, func() { t.Logf("all pods were there after %.0fs", time.Since(began).Seconds()) })
-	const held = 2 * 2 * (inSet + inDeployment) // entries and reservations
+	const held = 2 * 2 * (inSet + inDeployment) // allocations and reservations
 	if !within(3*time.Minute, time.Second, func() bool { return len(i.contents(t)) == held }) {
 		t.Errorf("%d entries and reservations, want %d", len(i.contents(t)), held)
 	}
@@ -56,11 +56,10 @@ func TestNoAddressIsFreedWhileItsPodIsCreated(t *testing.T) {
 	i.allAnswer(t)
 }
 
-// Of two networks each, and rolled twice.
+// Each pod has two networks, and each workload is rolled twice.
 const inSet, inDeployment, rolls = 12, 24, 2
 
-// rolls makes a StatefulSet and a Deployment and rolls them, with a word when all pods
-// are there.
+// rolls creates a StatefulSet and a Deployment and rolls them. It calls there when all pods run.
 func (i *installation) rolls(t *testing.T, there func()) {
 	t.Helper()
 	rolledOut := func() {
@@ -79,8 +78,8 @@ func (i *installation) rolls(t *testing.T, there func()) {
 	}
 }
 
-// allAnswer checks that every pod of the namespace "default" runs and has its entries and
-// reservations, and that it answers at its addresses.
+// allAnswer checks every pod of the namespace "default": it runs, has its allocations and reservations, and answers at
+// its addresses.
 func (i *installation) allAnswer(t testing.TB) {
 	t.Helper()
 	stored := i.contents(t)
@@ -100,7 +99,7 @@ func (i *installation) allAnswer(t testing.TB) {
 	}
 }
 
-func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
+func TestCluster_ReleasesAHundredLeaksAtOnce(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	stays := i.start(t, workload("stays", "worker-1", "blue"))
@@ -118,8 +117,8 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	}
 	i.mustKubectl(t, "scale", "--replicas=0", "deployment/web")
 	began = time.Now()
-	// Each DEL waits for a minute. On a slow machine not all of them do so at the same time; the oracle sees to it
-	// that no entry goes before its interface.
+	// Each DEL waits for a minute. On a slow machine they do not all wait at the same time. The oracle checks that no
+	// allocation is removed before its interface.
 	v.counts(t, `ip_reconcile_allocations{reason="SandboxNotReady",verdict="Held"}`, 1)
 	eventuallyWithin(t, patience, "the interfaces to go", func() bool { return len(i.onWire(t)) == 1 })
 	t.Logf("the last interface went %.0fs after the scaling", time.Since(began).Seconds())
@@ -138,7 +137,7 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	_, log, err := i.cluster.Worker(v.node).Output(v.pod)
 	check(t, err)
 	contains(t, "the leader's log", log, "reconciler run succeeded")
-	relied := v.metric(`ip_reconcile_cache_passes_total{result="unverified"}`) == 0 // else full passes take the caches' place
+	relied := v.metric(`ip_reconcile_cache_passes_total{result="unverified"}`) == 0 // else full passes replace cache passes
 	for line := range strings.Lines(log) {
 		if relied && strings.Contains(line, "reconciler run succeeded") && !strings.Contains(line, " released=0 ") {
 			t.Errorf("a full pass released what an agent's report should have: %s", line)
@@ -153,8 +152,8 @@ func TestAHundredAddressesThatWhereaboutsLostAreFreedAtOnce(t *testing.T) {
 	i.asPod(t, "check").exits(t, 0)
 }
 
-// A sandbox whose DEL fails keeps its network namespace, and kubelet tries again. Of
-// what it keeps nothing is freed, whatever becomes of the pod.
+// A sandbox whose DEL fails keeps its network namespace, and kubelet retries. None of its addresses is released,
+// whatever happens to the pod.
 func (i *installation) playFailingDELs(t *testing.T) {
 	pods := i.statefulSet(t, "web", 3, func(s *appsv1.StatefulSet) {
 		s.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "worker-1"}
@@ -173,8 +172,7 @@ func (i *installation) playFailingDELs(t *testing.T) {
 	equal(t, "addresses on the wire", len(i.onWire(t)), 4)
 	i.lost(t, before)
 
-	// Multus has no cache any more: without the pod it does nothing, and says that all
-	// is well.
+	// Multus has lost its cache: without the pod it does nothing and reports success.
 	forced := pods[0]
 	check(t, i.DeletePod(t.Context(), forced, 0))
 	address := addressOn(t, forced, "net1")
@@ -199,7 +197,7 @@ func (i *installation) playFailingDELs(t *testing.T) {
 	i.asPod(t, "check").exits(t, 0)
 }
 
-// onWire are the addresses of the network blue that are on the wire of any worker.
+// onWire are the addresses of the network blue that an interface of any worker has.
 func (i *installation) onWire(t testing.TB) map[netip.Addr]bool {
 	t.Helper()
 	found := map[netip.Addr]bool{}

@@ -22,7 +22,7 @@ func (i *installation) playNodeLost(t *testing.T) {
 
 	worker.Kubelet.Kill()
 	worker.Kill()
-	check(t, i.DeletePod(t.Context(), p, 30)) // for ever: only its kubelet can say that it ended
+	check(t, i.DeletePod(t.Context(), p, 30)) // it terminates for ever: only its kubelet can end it
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_allocations{reason="Terminating",verdict="Held"}`, 1)
 	began := time.Now()
@@ -31,7 +31,7 @@ func (i *installation) playNodeLost(t *testing.T) {
 	i.answers(t, stays, address, p)
 	before := i.contents(t)
 
-	// Who says that a node is out of service has seen to it that it is off.
+	// An operator who marks a node out of service has powered it off.
 	worker.PowerOff()
 	eventuallyWithin(t, time.Minute, "a replica on the other node to lead", func() bool {
 		v = i.leader(t)
@@ -120,8 +120,7 @@ func (i *installation) playContainerdDown(t *testing.T) {
 	began := time.Now()
 	check(t, i.DeletePod(t.Context(), p, 1))
 	v.is(t, `ip_reconcile_allocations{reason="Terminating",verdict="Held"}`, 1)
-	// Its report counts for a minute, and then kubelet, which lives, has said that the
-	// node is not ready.
+	// Its report stays fresh for a minute. By then kubelet, which runs, has reported the node not Ready.
 	v.is(t, `ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`, 1)
 	t.Logf("unreachable %s after containerd was stopped", time.Since(began).Round(time.Second))
 	i.next(t, "newcomer", "worker-1", "10.1.0.3")
@@ -133,7 +132,7 @@ func (i *installation) playContainerdDown(t *testing.T) {
 	i.asPod(t, "check").exits(t, 0)
 }
 
-func TestAPodWhoseTerminationHangsKeepsItsAddressHoweverLongItIsOverdue(t *testing.T) {
+func TestCluster_HungTerminationKeepsItsAddress(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	i.start(t, workload("stays", "worker-1", "blue"))
@@ -162,8 +161,8 @@ func TestAPodWhoseTerminationHangsKeepsItsAddressHoweverLongItIsOverdue(t *testi
 	i.asPod(t, "check").exits(t, 0)
 }
 
-// cutInTheMiddle kills containerd in the middle of the first DEL that something brings
-// about. Its DELs wait at the blocker, and the next containerd's too.
+// cutInTheMiddle kills containerd during the first DEL after an action. The blocker holds that DEL, and those of the
+// next containerd.
 func (i *installation) cutInTheMiddle(t *testing.T, worker *harness.Worker, blocker harness.CNIBlocker, do func()) {
 	t.Helper()
 	check(t, blocker.Block())

@@ -16,17 +16,17 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// Programs by their User-Agent. The first is the plugin, whose DEL removes the entry of its
-// own sandbox; the others release what they take for stale.
+// Programs by their User-Agent. The plugin's DEL removes the allocation of its own sandbox. The others release what
+// they judge stale.
 const plugin = "whereabouts"
 
 var releasing = []string{"ip-reconcile", "ip-reconciler", "ip-control-loop"}
 
-// unexplained is for how long an address may be in use without its entry, or without its
-// reservation, where no reconciler removed it.
+// unexplained is how long an address may be in use without its allocation or reservation where no reconciler removed
+// it.
 const unexplained = 10 * time.Second
 
-// A removal is one that the API server did.
+// A removal is one that the API server performed.
 type removal struct {
 	at time.Time
 	by string // the program
@@ -34,11 +34,11 @@ type removal struct {
 
 func (r removal) String() string { return r.by + " at " + r.at.Format("15:04:05.000") }
 
-// learn takes in what the audit log says.
+// learn takes in what the audit log records.
 func (r *oracle) learn(ranges map[string]netip.Prefix, writes []harness.Write) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.Copy(r.ranges, ranges) // a pool that is gone keeps its own
+	maps.Copy(r.ranges, ranges) // a deleted pool keeps its last range
 	for _, w := range writes {
 		if w.Resource == harness.IPPools.Resource {
 			for _, key := range w.Removed {
@@ -69,15 +69,14 @@ func (a *addressState) learn(what string, w harness.Write) {
 	a.story = append(a.story, fmt.Sprintf("%s %s %s by %s as %s", w.At.Format("15:04:05.0"), what, change, w.Program, w.User))
 }
 
-// judgeBare judges a network namespace that has the address without its entry for more
-// than one observation.
+// judgeBare judges a network namespace that has had the address without its allocation for more than one observation.
 func (a *addressState) judgeBare(now time.Time, h *holder, ns string) {
 	if h.removed.by == "" {
 		h.removed = a.removed
 	}
 	switch {
 	case h.removed.by == plugin:
-		h.leaving = true // the entry goes before the link, which on a loaded machine takes its time
+		h.leaving = true // DEL removes the allocation before the link, which takes time on a loaded machine
 	case slices.Contains(releasing, h.removed.by):
 		a.accuse("released by %s while %s still had it for %q", h.removed, ns, h.pod)
 	case now.Sub(h.bare) < unexplained:
@@ -88,8 +87,8 @@ func (a *addressState) judgeBare(now time.Time, h *holder, ns string) {
 	}
 }
 
-// judgeReservation judges the reservation of an address whose entry was there when an observation
-// began: a release that finds its pod alive has deleted it, and creates it again.
+// judgeReservation judges the reservation of an address that was recorded when an observation began. A release that
+// finds its pod alive has deleted the reservation and creates it again.
 func (a *addressState) judgeReservation(began time.Time, pod, ns string) {
 	if by := a.unreserved; slices.Contains(releasing, by.by) && began.Sub(by.at) >= unexplained {
 		a.accuse("its reservation was removed by %s, and not put back, while %s had it for %q", by, ns, pod)
@@ -103,7 +102,7 @@ func (a *addressState) accuse(format string, args ...any) {
 	}
 }
 
-// lingering are the addresses that are in use although a DEL removed their entries.
+// lingering are the addresses in use whose allocations a DEL removed.
 func (r *oracle) lingering() (addresses []netip.Addr) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,9 +116,9 @@ func (r *oracle) lingering() (addresses []netip.Addr) {
 	return addresses
 }
 
-// TestTheOracleTellsWhatIsWrongFromWhatPasses plays what happens to one address. Each observation is "entry namespaces *times":
-// "-" is no entry, and an observation comes a step after the one before, which is a second unless a row says otherwise.
-func TestTheOracleTellsWhatIsWrongFromWhatPasses(t *testing.T) {
+// TestOracle_DistinguishesWrongFromTransient plays what happens to one address. Each observation is "allocation
+// namespaces *times"; "-" is no allocation. Observations are a second apart unless a row sets another step.
+func TestOracle_DistinguishesWrongFromTransient(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ play, saw, blame string }{
 		"a pod comes and goes":                            {play: "-; a/x; a/x ns1 *3; - ns1 *8; - *5"},
@@ -134,7 +133,7 @@ func TestTheOracleTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 		"a leak that is freed":                            {play: "a/x ns1 *2; a/x *4; - *2", saw: "freed[4s]"},
 		"a leak that is taken over":                       {play: "a/x ns1 *2; a/x *4; a/x ns2 *2"},
 
-		// A restore takes entries back, and excuses nothing else.
+		// A restore brings allocations back and excuses nothing else.
 		"restored: its entry is of the past":              {play: "step 10s; a/x ns1; restoring; restored; a/old ns1 *2"},
 		"restored: its entry is gone":                     {play: "step 10s; a/x ns1; restoring; restored; - ns1 *2"},
 		"restored: its entry is back, and goes":           {play: "step 10s; a/x ns1; restoring; restored; - ns1; a/x ns1; - ns1 *2", saw: "wrong"},
@@ -144,7 +143,7 @@ func TestTheOracleTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 		"nothing is judged while etcd is restored":        {play: "step 10s; a/x ns1; restoring; - ns1 *2; restored; - ns1; a/x ns1"},
 		"and everything after it":                         {play: "step 10s; a/x ns1; restoring; - ns1 *2; restored; - ns1; a/x ns1; - ns1 *2", saw: "wrong"},
 
-		// The audit log tells a release from a slow DEL.
+		// The audit log distinguishes a release from a slow DEL.
 		"a release": {
 			play: "step 500ms; removed whereabouts; a/x ns1 *2; removed ip-reconcile; - ns1 *2", saw: "wrong",
 			blame: `released by ip-reconcile at 00:00:01.250 while ns1 still had it for "a/x"`},
@@ -158,7 +157,7 @@ func TestTheOracleTellsWhatIsWrongFromWhatPasses(t *testing.T) {
 		"somebody else for a moment":              {play: "step 500ms; a/x ns1 *2; removed kubectl; - ns1 *2; a/x ns1"},
 		"nobody at all for longer than a moment":  {play: "step 500ms; a/x ns1 *2; - ns1 *24", saw: "wrong", blame: "removed by no audited write"},
 
-		// On a loaded machine an observation takes 14 s, and the log says what became of an entry meanwhile.
+		// On a loaded machine an observation takes 14 s, and the log records what happened to an allocation meanwhile.
 		"a reservation is removed during an observation": {play: "a/x ns1; unreserved ip-reconcile +2s; took 14s; a/x ns1"},
 		"a reservation is removed long before one":       {play: "a/x ns1; unreserved ip-reconcile +0s; step 10s; took 14s; a/x ns1", saw: "wrong"},
 		"an entry goes during one to the next pod":       {play: "a/old; removed ip-reconcile +2s; took 10s; a/old ns2; took 0s; a/new ns2 *3"},

@@ -19,51 +19,51 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// An oracle observes a cluster from outside, twice a second: the entries of the pools,
-// and the addresses that network namespaces really have. What is in use it learns from
-// neither the API nor the product, and who removed what from the API server's audit log.
+// An oracle observes a cluster from outside, twice a second: the allocations of the pools, and the addresses that
+// network namespaces really have. It does not use the API or the product to decide what is in use. The API server's
+// audit log shows who removed what.
 type oracle struct {
 	mu sync.Mutex
 
 	ranges       map[string]netip.Prefix // of the pools
 	all          map[netip.Addr]*addressState
-	since        time.Time // before it, no entry was there for nothing
-	restoring    bool      // entries may be gone for as long as that takes, and nobody released them
+	since        time.Time // before then no allocation counts as leaked
+	restoring    bool      // allocations may be missing for that long after a restore: nobody released them
 	observations int
 
 	excused []netip.Addr
 }
 
-// An addressState is what an oracle knows of an address.
+// An addressState is what an oracle knows about an address.
 type addressState struct {
 	on  map[string]*holder // by network namespace
-	off time.Time          // since when there is an entry for nothing
+	off time.Time          // since when there is an allocation that nobody uses
 
-	removed    removal // of its entry, since the entry was seen last
-	unreserved removal // of its reservation, which is not back yet
+	removed    removal // of its allocation, since it was observed last
+	unreserved removal // of its reservation, which was not created again
 
 	story []string // what changed, and when
 
-	crowded          int // observations in a row that saw it in two network namespaces
+	crowded          int // consecutive observations with the address in two network namespaces
 	wrong, duplicate bool
-	blame            []string        // who did what is wrong
-	freed            []time.Duration // how long its entry had been there for nothing
+	blame            []string        // who caused a wrong release
+	freed            []time.Duration // how long its allocation had been unused
 }
 
 // A holder is a network namespace that has an address.
 type holder struct {
-	pod     string    // whose entry it was
+	pod     string    // whose allocation it was
 	bare    time.Time // since when there is none, or another pod's
-	removed removal   // of that entry, where the audit log has it
-	leaving bool      // whereabouts' DEL removed the entry, and has yet to come to the link
-	excused bool      // etcd was restored, and its entry is not back yet
+	removed removal   // of that allocation, from the audit log
+	leaving bool      // whereabouts' DEL removed the allocation and has not reached the link
+	excused bool      // etcd was restored, and its allocation is not back yet
 }
 
-// An oracleReport is what an oracle has seen.
+// An oracleReport is the result of an oracle.
 type oracleReport struct {
-	Wrong      []netip.Addr // on the wire without an entry, or with another pod's
+	Wrong      []netip.Addr // on the wire without an allocation, or with another pod's
 	Duplicates []netip.Addr // two network namespaces had them
-	Leaked     []netip.Addr // their entries are there and nobody has them
+	Leaked     []netip.Addr // recorded, and nobody has them
 	Freed      []time.Duration
 }
 
@@ -85,8 +85,7 @@ func (i *installation) watched(t *testing.T) *oracle {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				// What could not be read is nothing that was seen. The log comes last: it has
-				// whatever led to the rest.
+				// What could not be read was not observed. The log is read last, so it explains all that was read before.
 				began := time.Now()
 				entries, ranges, err := i.entriesAndRanges(ctx)
 				if err != nil {
@@ -108,13 +107,13 @@ func (i *installation) watched(t *testing.T) *oracle {
 	return r
 }
 
-// entries are the podrefs of all pools' entries.
+// entries are the podrefs of all pools' allocations.
 func (i *installation) entries(ctx context.Context) (map[netip.Addr]string, error) {
 	found, _, err := i.entriesAndRanges(ctx)
 	return found, err
 }
 
-// entriesAndRanges are the entries, and the pools' ranges by name.
+// entriesAndRanges are the allocations, and the pools' ranges by name.
 func (i *installation) entriesAndRanges(ctx context.Context) (found map[netip.Addr]string, ranges map[string]netip.Prefix, err error) {
 	pools, err := i.Dynamic().Resource(harness.IPPools).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -159,7 +158,7 @@ func (i *installation) holders() (map[netip.Addr][]string, error) {
 	return found, nil
 }
 
-// observe takes in what there was between two moments.
+// observe takes in what existed between two moments.
 func (r *oracle) observe(began, now time.Time, entries map[netip.Addr]string, wire map[netip.Addr][]string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -184,7 +183,7 @@ func (r *oracle) state(address netip.Addr) *addressState {
 	return r.all[address]
 }
 
-// note remembers a change, for who reads why a test has failed.
+// note records a change, to explain a failed test.
 func (a *addressState) note(now time.Time, podRef string, namespaces []string) {
 	is := fmt.Sprintf("entry of %q, in %v", podRef, slices.Sorted(slices.Values(namespaces)))
 	if n := len(a.story); n == 0 || !strings.HasSuffix(a.story[n-1], is) {
@@ -201,12 +200,12 @@ func (a *addressState) observe(began, now, since time.Time, pod string, namespac
 		}
 		on[ns] = h
 		switch {
-		case h.excused && (pod == "" || pod != h.pod): // the entry of a restored pool may be of the past
-		case pod != "" && h.pod == "" && a.removed.at.After(began): // the entry that was read has gone since, perhaps to an ADD
+		case h.excused && (pod == "" || pod != h.pod): // the allocation of a restored pool may be out of date
+		case pod != "" && h.pod == "" && a.removed.at.After(began): // the allocation was removed after it was read, perhaps for an ADD
 		case pod != "" && (h.pod == "" || h.pod == pod):
 			*h = holder{pod: pod}
 			a.judgeReservation(began, pod, ns)
-		case h.bare.IsZero(): // an ADD may be in progress, and its entry about to be there
+		case h.bare.IsZero(): // an ADD may be in progress and about to store its allocation
 			h.bare, h.removed = now, a.removed
 		case !h.leaving:
 			a.judgeBare(now, h, ns)
@@ -238,14 +237,14 @@ func (a *addressState) observe(began, now, since time.Time, pod string, namespac
 	}
 }
 
-// podOf is the pod of a podref. One that --repair wrote for a phantom has the UID too.
+// podOf is the pod of a podref. A podref that --repair wrote for a phantom has the UID too.
 func podOf(podRef string) string {
 	pod, _, _ := strings.Cut(podRef, "_")
 	return pod
 }
 
-// restore puts a backup of etcd back, perhaps with flags of etcdutl. Entries are gone by that, which is
-// no release, and until the API server is ready again the oracle judges nothing.
+// restore restores a backup of etcd, perhaps with flags of etcdutl. That removes allocations without a release, so the
+// oracle judges nothing until the API server is ready again.
 func (i *installation) restore(t *testing.T, snapshot string, flags ...string) {
 	t.Helper()
 	i.oracle.restores(true)
@@ -269,7 +268,7 @@ func (a *addressState) restored() {
 	}
 }
 
-// sees waits until the oracle has seen what there is now, in two observations.
+// sees waits until the oracle has made two observations that began now or later.
 func (r *oracle) sees(t *testing.T) {
 	t.Helper()
 	observations := func() int {
@@ -281,22 +280,21 @@ func (r *oracle) sees(t *testing.T) {
 	eventually(t, "the oracle to observe", func() bool { return observations() >= before+3 })
 }
 
-// now is from when entries that are there for nothing may be freed, when that is not
-// since nobody has the address.
+// now marks the moment from which unused allocations may be released, if they were in use until now.
 func (r *oracle) now() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.since = time.Now()
 }
 
-// ignores an address that the test has on the wire twice, or without an entry.
+// ignores excludes an address that the test puts on the wire twice or without an allocation.
 func (r *oracle) ignores(address netip.Addr) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.excused = append(r.excused, address)
 }
 
-// check fails the test for what may not be seen.
+// check fails the test for what the oracle must not observe.
 func (r *oracle) check(t *testing.T) {
 	saw := r.report()
 	if l := r.lingering(); len(l) > 0 {
@@ -311,7 +309,7 @@ func (r *oracle) check(t *testing.T) {
 	}
 }
 
-// blamed says who did it.
+// blamed names the program that caused a wrong release.
 func (r *oracle) blamed(address netip.Addr) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -324,7 +322,7 @@ func (r *oracle) story(address netip.Addr) string {
 	return strings.Join(r.all[address].story, "\n")
 }
 
-// oracleReport is what was seen until now.
+// report is the result so far.
 func (r *oracle) report() (seen oracleReport) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// The runtime knows a static pod by another UID than the API does.
+// The runtime and the API have different UIDs for a static pod.
 func (i *installation) playStatic(t *testing.T) {
 	v, asks := i.losing(t)
 	const inUse = `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`
@@ -43,7 +43,7 @@ func (i *installation) playStatic(t *testing.T) {
 	}
 	kept(t)
 
-	worker.Kubelet.Kill() // which makes a mirror again at once, or a minute later
+	worker.Kubelet.Kill() // kubelet creates a mirror pod again at once, or a minute later
 	check(t, i.DeletePod(t.Context(), mirror, 0))
 	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
 	i.lost(t, before)
@@ -79,7 +79,7 @@ func (i *installation) playJob(t *testing.T) {
 	if next != addressOn(t, &done[0], "net1") && next != addressOn(t, &done[1], "net1") {
 		t.Errorf("the newcomer has %s, which was no finished pod's", next)
 	}
-	for _, p := range done { // each says yet that it has an address
+	for _, p := range done { // the status of each still has an address
 		equal(t, "its phase", try(i.Client().CoreV1().Pods("default").Get(t.Context(), p.Name, metav1.GetOptions{})).must(t).Status.Phase, corev1.PodSucceeded)
 	}
 	before = i.contents(t)
@@ -94,7 +94,7 @@ func (i *installation) playJob(t *testing.T) {
 	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady", "10.1.0.0-24 "+next.String(), "InUse SandboxReady")
 }
 
-// losing has all DELs lost, beside a pod that asks others.
+// losing loses all DELs, with a pod beside that queries others.
 func (i *installation) losing(t *testing.T) (v *server, asks *corev1.Pod) {
 	t.Helper()
 	for _, w := range i.cluster.Workers {
@@ -103,7 +103,7 @@ func (i *installation) losing(t *testing.T) (v *server, asks *corev1.Pod) {
 	return i.leader(t), i.start(t, workload("asks", "worker-2", "blue"))
 }
 
-// job makes a Job of the workload and waits until all its pods are in a phase.
+// job creates a Job of the workload and waits until all its pods are in a phase.
 func (i *installation) job(t *testing.T, name string, count int, phase corev1.PodPhase, args ...string) []corev1.Pod {
 	t.Helper()
 	p := workload(name, "", "blue")
@@ -126,9 +126,9 @@ func (i *installation) job(t *testing.T, name string, count int, phase corev1.Po
 	return pods
 }
 
-// whereabouts' own controller cuts the network into slices, and takes back that of a
-// node that has left, whatever entries its pool still has.
-func TestANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
+// whereabouts' own controller cuts the network into slices. It reclaims the slice of a node that was removed, even if
+// the slice's pool still has allocations.
+func TestCluster_ReleasesTheSliceOfARemovedNode(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2, "--confirm-after=30s")
 	v := i.leader(t)
@@ -138,9 +138,9 @@ func TestANodesSliceIsFreedWhenTheNodeHasLeft(t *testing.T) {
 	if leads.Spec.NodeName == leaves.Name {
 		stays, leaves = leaves, stays
 	}
-	// The controller takes definitions without a network_name for one network, which they must agree about.
+	// The controller treats definitions without a network_name as one network, so they must agree.
 	check(t, i.Dynamic().Resource(harness.NADs).Namespace("default").Delete(t.Context(), blue.Name, metav1.DeleteOptions{}))
-	// A slice pool goes at once when its owner is not in its own namespace.
+	// The API server deletes a slice pool at once if its owner is in another namespace.
 	check(t, i.CreateNAD(t.Context(), harness.Network{
 		Namespace: "kube-system", Name: "sliced", IPAM: harness.IPAM{"range": "10.4.0.0/22", "node_slice_size": "/24"},
 	}))

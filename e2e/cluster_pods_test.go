@@ -24,7 +24,7 @@ func (i *installation) playEvicted(t *testing.T) {
 	asks := i.start(t, workload("asks", "worker-2", "blue"))
 	late := i.start(t, stubborn("late", "worker-1", 15))
 	big := workload("big", "worker-1", "blue")
-	big.Spec.Containers[0].Args = []string{"-stubborn", "-fill", "/fill"} // kubelet says Succeeded of one that ends well
+	big.Spec.Containers[0].Args = []string{"-stubborn", "-fill", "/fill"} // kubelet reports Succeeded for one that exits with 0
 	big.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Mi")}
 	big = i.start(t, big)
 	equal(t, "the addresses", addressOn(t, late, "net1").String()+" "+addressOn(t, big, "net1").String(), "10.1.0.2 10.1.0.3")
@@ -60,8 +60,8 @@ func (i *installation) playEvicted(t *testing.T) {
 	i.asPod(t, "check").exits(t, 0)
 }
 
-// Kubelets before 1.25 said so while containers ran, and any client may. Today's kubelet
-// takes it back sooner or later, or ends the pod when it starts: this one hangs till then.
+// Kubelets before 1.25 reported Failed while containers ran, and any client may write it. Today's kubelet corrects the
+// phase later, or ends the pod when kubelet starts. This one hangs until then.
 func (i *installation) playReportedFailed(t *testing.T) {
 	p := i.start(t, workload("web", "worker-1", "blue"))
 	address, worker := addressOn(t, p, "net1"), i.cluster.Worker("worker-1")
@@ -120,7 +120,7 @@ func (i *installation) playDeletedByForce(t *testing.T) {
 	i.asPod(t, "check").exits(t, 0)
 }
 
-// Kubelet removes a stopped sandbox soon, unless it hangs just then.
+// Kubelet removes a stopped sandbox soon, unless kubelet hangs.
 func (i *installation) playStopped(t *testing.T) {
 	asks, blocker := i.start(t, workload("asks", "worker-2", "blue")), i.NewCNIBlocker()
 	p := i.start(t, workload("web", "worker-1", "blue"))
@@ -144,7 +144,7 @@ func (i *installation) playStopped(t *testing.T) {
 
 	check(t, blocker.Unblock())
 	i.ends(t, worker, address)
-	// Containerd has no event for the end of a network: the agent inspects the node every 10 s.
+	// containerd sends no event for the end of a network, so the agent inspects the node every 10 s.
 	t.Logf("freed %s after that", i.freed(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
 	released(t, 2)
 	state := try(worker.Status(t.Context(), id)).must(t).Status.State
@@ -154,7 +154,7 @@ func (i *installation) playStopped(t *testing.T) {
 	i.answers(t, asks, address, next)
 	before := i.contents(t)
 	check(t, worker.Kubelet.Thaw())
-	eventuallyWithin(t, 3*time.Minute, "kubelet to remove the sandbox", func() bool { // it collects them once a minute
+	eventuallyWithin(t, 3*time.Minute, "kubelet to remove the sandbox", func() bool { // it is collected once a minute
 		_, err := worker.Status(t.Context(), id)
 		return err != nil
 	})
@@ -162,8 +162,8 @@ func (i *installation) playStopped(t *testing.T) {
 	i.asPod(t, "check").exits(t, 0)
 }
 
-// Kubelet ends the pods of a node that shuts down, the node's agent soon after them:
-// whether that one still sees it or not, the next boot proves it.
+// Kubelet ends the pods of a node that shuts down, and the agent soon after. The next boot proves their end, whether
+// the agent reported it or not.
 func (i *installation) playShutdown(t *testing.T) {
 	worker, pods := i.cluster.Worker("worker-2"), i.Client().CoreV1().Pods("default")
 	check(t, worker.LoseDELs(true))
@@ -200,9 +200,9 @@ func (i *installation) playShutdown(t *testing.T) {
 	equal(t, "it is configured on the other node", worker.Answers(t, address), false)
 }
 
-// whereabouts gives a successor of the same name the entry of the pod that was deleted
-// by force and runs on, so both have one address. Nobody can undo that from outside;
-// it is said, and the entry stays for who is left.
+// whereabouts gives a successor of the same name the allocation of a pod that was deleted by force and still runs, so
+// both have one address. Nobody can undo that from outside: it is reported, and the allocation stays for the remaining
+// pod.
 func (i *installation) playSuccessor(t *testing.T) {
 	asks := i.start(t, workload("asks", "", "blue"))
 	old := i.statefulSet(t, "db", 1, func(s *appsv1.StatefulSet) {

@@ -17,9 +17,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
+func TestRestore_LostPodKeepsItsAddress(t *testing.T) {
 	t.Parallel()
-	i := install(t, 2) // with --repair, as it ships
+	i := install(t, 2) // with --repair, as in the manifests
 	kept := i.start(t, workload("kept", "worker-1", "blue"))
 	i.leader(t)
 	snapshot := try(i.cluster.Snapshot()).must(t)
@@ -39,7 +39,7 @@ func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	eventuallyWithin(t, time.Minute, "its entry to be back", func() bool { return i.contents(t)["10.1.0.0-24 2"] != "" })
 	t.Logf("its entry was back %.1fs after the restore", time.Since(began).Seconds())
 	v := i.leader(t)
-	// A sandbox may be ahead of its pod for a minute, and is inspected every 10 s.
+	// A sandbox may exist a minute before its pod, and the node is inspected every 10 s.
 	v.is(t, `ip_reconcile_findings{kind="Phantom"}`, 1)
 	t.Logf("found %.1fs after the restore", time.Since(began).Seconds())
 	i.event(t, "Phantom", "IPPool", "10.1.0.0-24")
@@ -53,7 +53,7 @@ func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	newcomer := i.next(t, "newcomer", "worker-2", "10.1.0.3")
 	i.answers(t, newcomer, address, lost)
 
-	// Not even a pod of its name gets it.
+	// Even a pod of the same name does not get the address.
 	entry, other := i.contents(t)["10.1.0.0-24 2"], i.cluster.Worker("worker-2")
 	namesake := i.start(t, workload(lost.Name, "worker-2", "blue"))
 	equal(t, "the namesake's address", addressOn(t, namesake, "net1").String(), "10.1.0.4")
@@ -67,7 +67,7 @@ func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod",
 		"10.1.0.0-24 10.1.0.3", "InUse SandboxReady", "10.1.0.0-24 10.1.0.4", "InUse SandboxReady")
 
-	// A kubelet that starts again ends what the API does not know.
+	// A kubelet that restarts ends pods that the API does not have.
 	check(t, worker.LoseDELs(true))
 	worker.Kubelet.Kill()
 	check(t, worker.StartKubelet())
@@ -77,10 +77,10 @@ func TestAPodThatARestoreOfEtcdHasLostKeepsItsAddress(t *testing.T) {
 	equal(t, "the sandbox of the pod that was kept", i.sandbox(t, kept) != "", true)
 }
 
-// Without --repair and a fence nothing keeps the address of a pod that a restore has lost: the next
-// ADD gives it away. That is said; and what the restore brought back and is a leak is
-// not freed before every node has reported again, since any of them may use it.
-func TestARestoreWithoutRepairGivesAnAddressAwayAndReportsIt(t *testing.T) {
+// Without --repair and a fence nothing keeps the address of a pod that a restore lost: the next ADD assigns it to
+// another pod, which is reported. A leak that the restore brought back is held until every node has reported again,
+// since any node may use the address.
+func TestRestore_WithoutRepairReportsADuplicate(t *testing.T) {
 	t.Parallel()
 	i := install(t, 3, "--repair=false", "--fence-timeout=0")
 	kept, leaked := i.start(t, workload("kept", "worker-1", "blue")), i.start(t, workload("leaked", "worker-1", "blue"))
@@ -95,7 +95,7 @@ func TestARestoreWithoutRepairGivesAnAddressAwayAndReportsIt(t *testing.T) {
 
 	worker, silent := i.cluster.Worker("worker-1"), i.cluster.Worker("worker-2")
 	check(t, silent.Freeze())
-	check(t, worker.Kubelet.Freeze()) // should it list its pods again, it would end the pod that the backup lacks
+	check(t, worker.Kubelet.Freeze()) // if it listed its pods again, it would end the pod that the backup lacks
 	i.restore(t, snapshot)
 	check(t, i.DeletePod(t.Context(), leaked, 0))
 	check(t, i.cluster.CatchUp(t.Context(), revision))
@@ -108,7 +108,7 @@ func TestARestoreWithoutRepairGivesAnAddressAwayAndReportsIt(t *testing.T) {
 	v := i.leader(t)
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 1)
 	i.event(t, "Conflict", "IPPool", "10.1.0.0-24")
-	// A sandbox may be ahead of its pod for a minute, and is inspected every 10 s.
+	// A sandbox may exist a minute before its pod, and the node is inspected every 10 s.
 	v.is(t, `ip_reconcile_findings{kind="Phantom"}`, 1)
 	i.event(t, "Phantom", "Node", "worker-1")
 	equal(t, "the sandboxes, whose pods know nothing of it", i.sandbox(t, lost) != "" && i.sandbox(t, kept) != "", true)
@@ -120,9 +120,9 @@ func TestARestoreWithoutRepairGivesAnAddressAwayAndReportsIt(t *testing.T) {
 	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
 }
 
-// What runs on a node whose agent is down is not known to anybody, and a fence cannot
-// wait for it for ever. Those addresses are at risk, and that is said; no others are.
-func TestARestoreWithAnAgentDownEndangersOnlyTheAddressesOfThatNode(t *testing.T) {
+// Nobody knows what runs on a node whose agent is down, and a fence cannot wait for it for ever. Only the addresses on
+// that node are at risk, and that is reported.
+func TestRestore_AgentDownEndangersItsNodeOnly(t *testing.T) {
 	t.Parallel()
 	const pods = 5 // on each worker
 	i := install(t, 2)
@@ -156,9 +156,9 @@ func TestARestoreWithAnAgentDownEndangersOnlyTheAddressesOfThatNode(t *testing.T
 	})
 }
 
-// The backup is older than the reconciler. Its pods are ended like all that the API does
-// not know, and the agents alone say what has happened, until somebody recovers by hand.
-func TestARestoreThatLosesTheReconcilerIsReportedAndRepairedByHand(t *testing.T) {
+// The backup is older than the reconciler. Its pods are ended like all that the API does not have. Only the agents
+// report what happened, until an operator recovers by hand.
+func TestRestore_LosesTheReconciler(t *testing.T) {
 	t.Parallel()
 	const pods = 6
 	i := install(t, 2)
@@ -191,7 +191,7 @@ func TestARestoreThatLosesTheReconcilerIsReportedAndRepairedByHand(t *testing.T)
 	i.conflictsAre(t, twice)
 }
 
-// agentsOn has agents run on a worker alone, or on all: null.
+// agentsOn runs agents on one worker alone, or on all for null.
 func (i *installation) agentsOn(t *testing.T, worker string) {
 	t.Helper()
 	i.mustKubectl(t, "patch", "daemonset", "-n", "kube-system", "ip-reconcile-agent", "-p",
@@ -199,7 +199,7 @@ func (i *installation) agentsOn(t *testing.T, worker string) {
 	i.rolledOut(t, "daemonset/ip-reconcile-agent")
 }
 
-// excuse has the oracle excuse the addresses of pods.
+// excuse makes the oracle excuse the addresses of pods.
 func (i *installation) excuse(t *testing.T, pods ...*corev1.Pod) (atRisk []netip.Addr) {
 	t.Helper()
 	for _, p := range pods {
@@ -209,8 +209,7 @@ func (i *installation) excuse(t *testing.T, pods ...*corev1.Pod) (atRisk []netip
 	return atRisk
 }
 
-// sharing are those of the addresses at risk that one of the pods has, too. No two of the
-// pods may have the same.
+// sharing are those of the addresses at risk that one of the pods also has. No two of the pods may have the same.
 func (i *installation) sharing(t *testing.T, atRisk []netip.Addr, pods ...*corev1.Pod) (twice []netip.Addr) {
 	t.Helper()
 	on := map[netip.Addr]string{}
@@ -227,7 +226,7 @@ func (i *installation) sharing(t *testing.T, atRisk []netip.Addr, pods ...*corev
 	return twice
 }
 
-// conflictsAre waits until check finds these addresses to be in use twice, and no others.
+// conflictsAre waits until check reports a conflict for exactly these addresses.
 func (i *installation) conflictsAre(t *testing.T, twice []netip.Addr) {
 	t.Helper()
 	var want []string

@@ -15,15 +15,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// Pods are made from the first second on after a restore: no controller waits until the
-// pools are right. The oracle fails a test in which an address is on the wire twice.
-func TestNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
+// Pods are created from the first second after a restore: no controller waits until the pools are correct. The oracle
+// fails a test in which an address is on the wire twice.
+func TestRestore_NoPodGetsAPhantomsAddress(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		pods  int
 		flags []string
-		ends  bool // kubelets end the phantoms: their watches are too old, and they list
+		ends  bool // kubelets end the phantoms: their watches are too old, so they list
 	}{
 		{"whose revisions run backwards", 30, nil, false},
 		{"whose revisions were bumped", 12, []string{"--bump-revision=1000000", "--mark-compacted"}, true},
@@ -54,7 +54,7 @@ func TestNoPodGetsAPhantomsAddressAfterARestore(t *testing.T) {
 	}
 }
 
-func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) {
+func TestRestore_OldPodsGetNoAddressInUse(t *testing.T) {
 	t.Parallel()
 	for name, restarted := range map[string]bool{"and kubelets run on": false, "and kubelets start again": true} {
 		t.Run(name, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestPodsOfThePastDoNotGetAddressesOfPodsThatRunAfterARestore(t *testing.T) 
 	}
 }
 
-// The entries of pods that were deleted after the backup come back with it.
-func TestTheAddressesOfPodsOfThePastAreFreedAfterARestore(t *testing.T) {
+// The allocations of pods that were deleted after the backup come back with it.
+func TestRestore_ReleasesAddressesOfOldPods(t *testing.T) {
 	t.Parallel()
 	i := install(t, 2)
 	i.start(t, workload("kept", "worker-1", "blue"))
@@ -113,8 +113,8 @@ func TestTheAddressesOfPodsOfThePastAreFreedAfterARestore(t *testing.T) {
 	eventuallyWithin(t, 2*time.Minute, "the entries of the past to go", func() bool { return len(i.contents(t)) == 2*(1+len(newcomers)) })
 }
 
-// The lost node says nothing, so that the fence stands for as long as it may.
-func TestTheOtherReplicaFencesWhenARestoreCostsTheLeadersNode(t *testing.T) {
+// The lost node does not report, so the fence stands for its longest time.
+func TestRestore_OtherReplicaFences(t *testing.T) {
 	t.Parallel()
 	const pods = 12
 	i := install(t, 2)
@@ -136,8 +136,8 @@ func TestTheOtherReplicaFencesWhenARestoreCostsTheLeadersNode(t *testing.T) {
 	equal(t, "the entry of the pod on the lost node is there", i.contents(t)["10.1.0.0-24 1"] != "", true)
 }
 
-// restores puts a backup back, perhaps with flags of etcdutl, with what begins at the
-// moment in which kubelets can hear of new pods. What is seen of the fence is complete when done returns.
+// restores restores a backup, perhaps with flags of etcdutl, and calls begin when kubelets can receive new pods. The
+// record of the fence is complete when done returns.
 func (i *installation) restores(t *testing.T, snapshot string, atOnce func(), flags ...string) (done func() *fenceSeen) {
 	t.Helper()
 	revision := try(i.cluster.Revision(t.Context())).must(t)
@@ -153,7 +153,7 @@ func (i *installation) restores(t *testing.T, snapshot string, atOnce func(), fl
 	})
 }
 
-// create makes pods of the workload on a worker, or wherever they fit.
+// create creates pods of the workload on a worker, or wherever they fit.
 func (i *installation) create(t *testing.T, prefix, worker string, count int) (names []string) {
 	t.Helper()
 	for n := range count {
@@ -165,8 +165,8 @@ func (i *installation) create(t *testing.T, prefix, worker string, count int) (n
 	return names
 }
 
-// apart checks that no two of the pods, of those too which the API does not know, have
-// one address, that each one's entry says so, and that each answers for itself.
+// apart checks pods, including those that the API does not have: no two have one address, each one's allocation names
+// it, and each answers for itself.
 func (i *installation) apart(t *testing.T, pods ...*corev1.Pod) {
 	t.Helper()
 	on := map[netip.Addr]string{}

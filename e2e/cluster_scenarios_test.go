@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// A scenario is played in a cluster that other scenarios have before and after it.
+// A scenario is played in a cluster that other scenarios use before and after it.
 type scenario struct {
 	name string
 	play func(i *installation, t *testing.T)
 }
 
-// scenarios are those that leave a cluster as it was, but for the last of each cluster.
+// scenarios leave a cluster as it was, except the last of each cluster.
 var scenarios = map[string][]scenario{
 	"pods": {
 		{"a pod that is deleted by force keeps its address while it runs", (*installation).playDeletedByForce},
@@ -49,14 +49,14 @@ func TestScenarios(t *testing.T) {
 					i.clean(t)
 				}
 				if !t.Run(s.name, func(t *testing.T) { s.play(i, t); i.oracle.check(t) }) {
-					return // what it has left is not known
+					return // its remains are not known
 				}
 			}
 		})
 	}
 }
 
-// clean waits until nothing is left of a scenario, so that the next pod gets the first address again.
+// clean waits until a scenario has no records, so that the next pod gets the first address again.
 func (i *installation) clean(t *testing.T) {
 	t.Helper()
 	for _, w := range i.cluster.Workers {
@@ -68,7 +68,7 @@ func (i *installation) clean(t *testing.T) {
 	})
 }
 
-// from remembers a counter, and returns how to wait until it is greater by so much.
+// from remembers a counter and returns a function that waits until it has grown by an amount.
 func (v *server) from(series string) (grown func(t *testing.T, by float64)) {
 	before := v.metric(series)
 	return func(t *testing.T, by float64) {

@@ -22,21 +22,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// An installation is a cluster with kubelets in which the product runs as its users run it:
-// by the manifests of deploy, from its image. The test stands in for no component.
+// An installation is a cluster with kubelets in which the product runs as users run it: from the manifests of deploy
+// and its image. The test plays no component.
 type installation struct {
 	*stage
 	cluster *harness.Cluster
 	oracle  *oracle
 }
 
-// soon is long enough for what events bring about, on a machine with three clusters
-// and two cores. How long it took is in the log.
+// soon is long enough for what an event triggers, on a machine with three clusters and two cores. The log has how long
+// it took.
 const soon = 3 * time.Minute
 
-// install starts a cluster and installs the Deployment and the agents, with more
-// arguments for the reconciler. While the test lasts, an oracle checks that no address
-// is freed that is on the wire.
+// install starts a cluster and installs the Deployment, with extra arguments, and the agents. An oracle checks until
+// the test ends that no address on the wire is released.
 func install(t *testing.T, workers int, args ...string) *installation {
 	t.Helper()
 	i := ready(t, workers)
@@ -44,14 +43,14 @@ func install(t *testing.T, workers int, args ...string) *installation {
 	return i
 }
 
-// deploy installs them in a cluster that is ready.
+// deploy installs the product in a cluster that is ready.
 func (i *installation) deploy(t *testing.T, args ...string) {
 	t.Helper()
 	i.apply(t, args...)
 	t.Cleanup(func() { i.oracle.check(t) })
 }
 
-// apply is deploy without the check of the oracle in the end.
+// apply is deploy without the oracle's check at the end.
 func (i *installation) apply(t *testing.T, args ...string) {
 	t.Helper()
 	began := time.Now()
@@ -64,13 +63,13 @@ func (i *installation) apply(t *testing.T, args ...string) {
 	t.Logf("the product was ready after %.1fs", time.Since(began).Seconds())
 }
 
-// ready starts a cluster with the network blue, and the product's image on its workers. Nothing of it runs.
+// ready starts a cluster with the network blue and the product's image on its workers. The product does not run.
 func ready(t *testing.T, workers int) *installation {
 	t.Helper()
 	return readyOn(t, workers, false)
 }
 
-// readyOn is ready where the pods' default network may have its addresses from whereabouts.
+// readyOn is ready where the pods' default network may use whereabouts.
 func readyOn(t *testing.T, workers int, shared bool) *installation {
 	t.Helper()
 	began := time.Now()
@@ -107,7 +106,7 @@ func (i *installation) rolled(t testing.TB, workloads ...string) {
 	}
 }
 
-// logProduct logs what the product's pods print, and on which node they are.
+// logProduct logs what the product's pods print and on which node they run.
 func (i *installation) logProduct(t *testing.T) {
 	for _, p := range try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})).must(t).Items {
 		worker := i.cluster.Worker(p.Spec.NodeName)
@@ -120,8 +119,8 @@ func (i *installation) logProduct(t *testing.T) {
 	}
 }
 
-// waitReported waits until the agents of the pods' nodes have reported their sandboxes Ready:
-// until then AddressOnPod is as right as SandboxReady.
+// waitReported waits until the agents of the pods' nodes report their sandboxes Ready: until then AddressOnPod is as
+// correct as SandboxReady.
 func (i *installation) waitReported(t testing.TB, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, p := range pods {
@@ -132,8 +131,7 @@ func (i *installation) waitReported(t testing.TB, pods ...*corev1.Pod) {
 	}
 }
 
-// asPod runs the product in a pod of its own with the reconciler's rights, to its
-// end; -o json is added.
+// asPod runs the product to its end in a pod with the reconciler's permissions; -o json is added.
 func (i *installation) asPod(t testing.TB, args ...string) *outcome {
 	t.Helper()
 	began, pods := time.Now(), i.Client().CoreV1().Pods(metav1.NamespaceSystem)
@@ -161,7 +159,7 @@ func (i *installation) asPod(t testing.TB, args ...string) *outcome {
 	return o
 }
 
-// leader is the replica that works.
+// leader is the replica that leads.
 func (i *installation) leader(t testing.TB) *server {
 	t.Helper()
 	v := &server{}
@@ -199,7 +197,7 @@ func workload(name, worker string, networks ...string) *corev1.Pod {
 	return p
 }
 
-// stubborn is a pod that ends when its grace is over, in seconds.
+// stubborn is a pod that ends only after its grace period, in seconds.
 func stubborn(name, worker string, grace int64) *corev1.Pod {
 	p := workload(name, worker, "blue")
 	p.Spec.Containers[0].Args = []string{"-stubborn"}
@@ -251,8 +249,7 @@ func (i *installation) runningWithin(t testing.TB, limit time.Duration, names ..
 	return pods
 }
 
-// statefulSet makes a StatefulSet of the workload that is spread over the workers,
-// perhaps changed, and waits until its pods run.
+// statefulSet creates a StatefulSet of the workload that is spread over the workers, and waits until its pods run.
 func (i *installation) statefulSet(t testing.TB, name string, replicas int, change func(*appsv1.StatefulSet), networks ...string) []*corev1.Pod {
 	t.Helper()
 	labels, template := spread(name, networks...)
@@ -273,7 +270,7 @@ func (i *installation) statefulSet(t testing.TB, name string, replicas int, chan
 	return i.running(t, names...)
 }
 
-// deployment makes a Deployment of the workload that is spread over the workers.
+// deployment creates a Deployment of the workload that is spread over the workers.
 func (i *installation) deployment(t testing.TB, name string, replicas int, networks ...string) {
 	t.Helper()
 	labels, template := spread(name, networks...)
@@ -283,8 +280,7 @@ func (i *installation) deployment(t testing.TB, name string, replicas int, netwo
 	}, metav1.CreateOptions{})).must(t)
 }
 
-// spread makes of the workload what a controller makes its pods from, as many on each
-// worker as on the others.
+// spread makes a pod template of the workload, with as many pods on each worker.
 func spread(name string, networks ...string) (*metav1.LabelSelector, corev1.PodTemplateSpec) {
 	p := workload(name, "", networks...)
 	labels := &metav1.LabelSelector{MatchLabels: p.Labels}
@@ -294,7 +290,7 @@ func spread(name string, networks ...string) (*metav1.LabelSelector, corev1.PodT
 	return labels, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec}
 }
 
-// addressOn is the address of a pod's interface, by Multus' word.
+// addressOn is the address of a pod's interface, as Multus reports it.
 func addressOn(t testing.TB, p *corev1.Pod, ifName string) netip.Addr {
 	t.Helper()
 	var entries []harness.NetworkStatus
@@ -306,7 +302,7 @@ func addressOn(t testing.TB, p *corev1.Pod, ifName string) netip.Addr {
 	return netip.MustParseAddr(entries[at].IPs[0])
 }
 
-// answers checks who answers at an address of the workload when a pod asks.
+// answers checks which pod answers when a pod queries an address of the workload.
 func (i *installation) answers(t testing.TB, asks *corev1.Pod, address netip.Addr, want *corev1.Pod) {
 	t.Helper()
 	if name, err := i.cluster.Asked(t.Context(), asks, address); err != nil || name != want.Name {
@@ -320,8 +316,7 @@ func (i *installation) sandbox(t testing.TB, p *corev1.Pod) string {
 	return try(i.cluster.Worker(p.Spec.NodeName).SandboxOf(t.Context(), string(p.UID))).must(t)
 }
 
-// killing waits until kubelet has begun with a graceful end: one that has not makes a
-// quick one, when the pod is then deleted by force.
+// killing waits until kubelet has begun a graceful termination. Otherwise a deletion by force makes it a quick one.
 func (i *installation) killing(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	eventually(t, "kubelet to begin", func() bool {

@@ -18,7 +18,7 @@ import (
 
 // Each ticket of docs/operate/tickets.md is played in one cluster, and its command prints what
 // the document shows.
-func TestEachTicketIsAnsweredByOneCommand(t *testing.T) {
+func TestTickets(t *testing.T) {
 	t.Parallel()
 	i := ready(t, 2)
 	i.deploy(t)
@@ -46,7 +46,7 @@ func TestEachTicketIsAnsweredByOneCommand(t *testing.T) {
 	worker.Kubelet.Kill()
 	worker.Kill()
 	worker.PowerOff()
-	check(t, i.DeletePod(t.Context(), db, 30)) // for ever: only its kubelet can say that it ended
+	check(t, i.DeletePod(t.Context(), db, 30)) // it terminates for ever: only its kubelet can end it
 	unreachable := func() bool { return i.product(t, "check").judged("10.1.0.2").Reason == "NodeUnreachable" }
 	eventuallyWithin(t, 3*time.Minute, "the node to be unreachable", unreachable)
 	d.run(t, i.stage, "A node died, and its addresses are needed now", 0)
@@ -66,16 +66,16 @@ func TestEachTicketIsAnsweredByOneCommand(t *testing.T) {
 	d.done(t)
 }
 
-// playTwoThatAnswer loses the entry of a pod that runs, so that the next one gets its address.
+// playTwoThatAnswer deletes the allocation of a running pod, so that the next pod gets its address.
 func (i *installation) playTwoThatAnswer(t *testing.T, d *tickets, web *corev1.Pod) {
 	t.Helper()
 	address := addressOn(t, web, "net1").String()
-	i.oracle.ignores(addressOn(t, web, "net1")) // it is handed out twice on purpose
+	i.oracle.ignores(addressOn(t, web, "net1")) // it is assigned twice on purpose
 	i.unreserve(t, address)
 	i.patch(t, harness.IPPools, "10.1.0.0-24", `{"metadata":{"annotations":{"ip-reconcile.dev/paused":"true"}},"spec":{"allocations":{"1":null}}}`)
 	late := i.start(t, workload("late", "worker-2", "blue"))
 	equal(t, "the address of the pod that came later", addressOn(t, late, "net1").String(), address)
-	i.patch(t, harness.IPPools, "10.1.0.0-24", pausing("")) // until now, or else --repair is faster than an ADD that takes long
+	i.patch(t, harness.IPPools, "10.1.0.0-24", pausing("")) // not before, since --repair can be faster than a slow ADD
 	i.waitReported(t, late)
 	d.run(t, i.stage, "Two pods answer at one address", 0)
 	check(t, i.DeletePod(t.Context(), web, 0))
@@ -92,11 +92,10 @@ func (i *installation) playNothingIsFreed(t *testing.T, d *tickets) {
 	i.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"77":null}}}`)
 }
 
-// ticketsDoc is written by the scenario where UPDATE_DOCS is set.
+// ticketsDoc is written by the scenario if UPDATE_DOCS is set.
 const ticketsDoc = "../docs/operate/tickets.md"
 
-// tickets are the answers in docs/operate/tickets.md: by the title of each section the command
-// and what it prints.
+// tickets are the answers in docs/operate/tickets.md: by section title the command and its output.
 type tickets struct {
 	text     string
 	answers  map[string]answered
@@ -105,7 +104,7 @@ type tickets struct {
 
 type answered struct {
 	command, output string
-	block           string // as it stands in the text
+	block           string // as it is in the text
 }
 
 var consoleBlock = regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```\n")
@@ -124,7 +123,7 @@ func readTickets(t *testing.T) *tickets {
 	return d
 }
 
-// run gives a ticket's command and compares what it prints.
+// run runs a ticket's command and compares its output.
 func (d *tickets) run(t *testing.T, s *stage, title string, code int) {
 	t.Helper()
 	a, known := d.answers[title]
@@ -135,7 +134,7 @@ func (d *tickets) run(t *testing.T, s *stage, title string, code int) {
 	args := strings.Fields(strings.TrimPrefix(a.command, "ip-reconcile "))
 	out := product(t, append(args, "--kubeconfig", s.Kubeconfig())...)
 	out.exits(t, code)
-	out.stdout = strings.ReplaceAll(out.stdout, " --kubeconfig="+s.Kubeconfig(), "") // commands repeat what the test gives
+	out.stdout = strings.ReplaceAll(out.stdout, " --kubeconfig="+s.Kubeconfig(), "") // commands repeat the test's flag
 	if os.Getenv("UPDATE_DOCS") != "" {
 		d.text = strings.Replace(d.text, a.block, fmt.Sprintf("```console\n$ %s\n%s```\n", a.command, out.stdout), 1)
 		return
@@ -158,8 +157,7 @@ func (d *tickets) done(t *testing.T) {
 	}
 }
 
-// withoutChance replaces what differs from run to run, and breaks the text where the words
-// do and not the lines.
+// withoutChance replaces what differs between runs and ignores line breaks.
 func withoutChance(text string) string {
 	for _, r := range []struct{ pattern, by string }{
 		{`[0-9a-f]{64}`, "ID"},

@@ -28,8 +28,8 @@ import (
 type documented struct {
 	kustomize  string // folders of deploy
 	components string // agent/x is deploy/agent/components/x, x deploy/components/x
-	helm       string // values, in the place of both
-	own        bool   // in a namespace of its own, as deploy/namespace makes it
+	helm       string // values, instead of both
+	own        bool   // in a namespace of its own, as deploy/namespace creates it
 }
 
 const withAgents = "deployment-with-agent"
@@ -85,7 +85,7 @@ func (d documented) componentFolders() (folders []string) {
 	return folders
 }
 
-// render makes the objects of an installation, and what the docs ask for before.
+// render renders the objects of an installation and what the docs require before.
 func (s *stage) render(t *testing.T, d documented) (namespace string, objects []*unstructured.Unstructured) {
 	t.Helper()
 	namespace = metav1.NamespaceSystem
@@ -106,10 +106,10 @@ func (s *stage) render(t *testing.T, d documented) (namespace string, objects []
 	return namespace, s.rendered(t, overlay(t, namespace, strings.Fields(d.kustomize), d.componentFolders(), patches))
 }
 
-// TestEveryDocumentedInstallationIsAdmitted has an API server that admits pods as GKE and strict clusters do: Pod
-// Security is restricted but in kube-system and where labels say otherwise, and the system's priority classes
-// need a ResourceQuota outside of kube-system.
-func TestEveryDocumentedInstallationIsAdmitted(t *testing.T) {
+// TestDeploy_DocumentedInstallationsAreAdmitted uses an API server that admits pods as GKE and strict clusters do: Pod
+// Security is restricted except in kube-system and where labels say otherwise, and the system's priority classes need a
+// ResourceQuota outside of kube-system.
+func TestDeploy_DocumentedInstallationsAreAdmitted(t *testing.T) {
 	t.Parallel()
 	if why := harness.Unsupported(); why != "" {
 		t.Skip(why)
@@ -162,7 +162,7 @@ func TestEveryDocumentedInstallationIsAdmitted(t *testing.T) {
 			}
 		}
 	})
-	// The API server that this is tried on must refuse what such clusters do.
+	// This API server must refuse what such clusters refuse.
 	t.Run("and without deploy/namespace it is not", func(t *testing.T) {
 		s.namespace(t, "bare")
 		objects := try(helm("bare", "{}")).must(t)
@@ -200,7 +200,7 @@ plugins:
       - {scopeName: PriorityClass, operator: In, values: [system-node-critical, system-cluster-critical]}
 `
 
-// serveForeignKinds has the API server store the kinds of OpenShift, of the Prometheus operator and of cert-manager.
+// serveForeignKinds makes the API server store the kinds of OpenShift, the Prometheus operator and cert-manager.
 func (s *stage) serveForeignKinds(t *testing.T) {
 	t.Helper()
 	text := ""
@@ -229,7 +229,7 @@ spec:
 	s.mustKubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "-f", file)
 }
 
-// countQuotas does what the quota controller does: until then a quota admits nothing.
+// countQuotas acts for the quota controller: until it has counted, a quota admits nothing.
 func (s *stage) countQuotas(t *testing.T, namespace string) {
 	t.Helper()
 	quotas := s.Client().CoreV1().ResourceQuotas(namespace)
@@ -242,8 +242,8 @@ func (s *stage) countQuotas(t *testing.T, namespace string) {
 	}
 }
 
-// refusedByOpenShift is what of a pod the SecurityContextConstraints do not allow that its account may use: the
-// agents' own, nonroot-v2 for the reconciler. The API server has set the defaults of the pod.
+// refusedByOpenShift is what SecurityContextConstraints forbid in a pod: the agents have their own, the reconciler uses
+// nonroot-v2. The API server has set the defaults of the pod.
 func refusedByOpenShift(t *testing.T, pod *corev1.Pod, objects []*unstructured.Unstructured) (refused []string) {
 	t.Helper()
 	scc := map[string]any{"volumes": []any{"configMap", "downwardAPI", "emptyDir", "projected", "secret"}} // and more
@@ -303,9 +303,9 @@ func helmBlocks(t *testing.T) (blocks []string) {
 	return blocks
 }
 
-// TestTheDocumentedStepsBeforeHelmMakeNothingThatTheChartMakes: Helm refuses to install over objects that are not its
-// own. The chart's CRDs it leaves alone where they are there.
-func TestTheDocumentedStepsBeforeHelmMakeNothingThatTheChartMakes(t *testing.T) {
+// TestDeploy_StepsBeforeHelm: Helm refuses to install over objects that it did not
+// create. It accepts the chart's CRDs if they exist.
+func TestDeploy_StepsBeforeHelm(t *testing.T) {
 	t.Parallel()
 	blocks := helmBlocks(t)
 	if len(blocks) < 2 {

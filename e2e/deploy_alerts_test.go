@@ -48,9 +48,8 @@ func chartsAlerts(t *testing.T) (alerts []alert) {
 	return alerts
 }
 
-// TestAlertsAreAboutMetricsThatThereAre looks for their names where metrics are
-// made.
-func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
+// TestAlerts_MetricsExist searches for the metric names where metrics are created.
+func TestAlerts_MetricsExist(t *testing.T) {
 	t.Parallel()
 	source := ""
 	for _, file := range append(try(filepath.Glob("../reconciler/serve/*metrics.go")).must(t), "../agent/health.go") {
@@ -69,7 +68,7 @@ func TestAlertsAreAboutMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-func TestTheDocsAndTheChartHaveTheSameAlerts(t *testing.T) {
+func TestAlerts_SameInDocsAndChart(t *testing.T) {
 	t.Parallel()
 	page := string(try(os.ReadFile("../docs/operate/alerts.md")).must(t))
 	var documented, charts []alert
@@ -117,8 +116,8 @@ func TestEachPrintedWordIsInTheTroubleshootingPage(t *testing.T) {
 	}
 }
 
-// Terminating ends by itself, or becomes StuckTerminating.
-func TestThereIsAnAlertForEveryReasonToHoldOnWhichAnOperatorMustAct(t *testing.T) {
+// Terminating ends by itself or becomes StuckTerminating.
+func TestAlerts_CoverReasonsThatNeedAnOperator(t *testing.T) {
 	t.Parallel()
 	reasons := words(t, "Held")
 	if len(reasons) < 10 || !slices.Contains(reasons, "ClaimedByOther") {
@@ -143,7 +142,7 @@ func TestThereIsAnAlertForEveryReasonToHoldOnWhichAnOperatorMustAct(t *testing.T
 	}
 }
 
-func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
+func TestImage_HasThePrograms(t *testing.T) {
 	t.Parallel()
 	dockerfile, makefile := string(try(os.ReadFile("../deploy/Dockerfile")).must(t)), string(try(os.ReadFile("../Makefile")).must(t))
 	_, final, found := strings.Cut(dockerfile, "\nFROM scratch AS drop-in\n")
@@ -151,7 +150,7 @@ func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 	if !found || !found2 || strings.Contains(dropIn+final2, "FROM ") {
 		t.Fatal("the final stage is not from scratch")
 	}
-	// The drop-in's pods set no user, and read what whereabouts' do.
+	// The drop-in's pods set no user, and read the files that whereabouts' pods read.
 	user := regexp.MustCompile(`(?m)^USER (\S+)$`)
 	equal(t, "the user of the drop-in", user.FindAllStringSubmatch(dropIn, -1), [][]string{{"USER 0:0", "0:0"}})
 	equal(t, "the user", user.FindAllStringSubmatch(final2, -1), [][]string{{"USER 65532:65532", "65532:65532"}})
@@ -177,7 +176,7 @@ func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 			contains(t, "what replaces whereabouts' image in "+file, image[1], "/ip-reconcile-drop-in:")
 		}
 	}
-	run := []string{"/ip-reconciler"} // by whereabouts' own manifests, where only the image is replaced
+	run := []string{"/ip-reconciler"} // in whereabouts' own manifests, where only the image is replaced
 	for _, values := range []string{"mode: deployment", "mode: cronjob"} {
 		objects, err := helm(metav1.NamespaceSystem, values)
 		check(t, err)
@@ -190,9 +189,8 @@ func TestTheImageHasTheProgramsThatAreRunFromIt(t *testing.T) {
 	}
 }
 
-// TestNoImageHasANameThatNobodyOwns: whoever registers the name of an image that
-// manifests have by default runs as root on all nodes.
-func TestNoImageHasANameThatNobodyOwns(t *testing.T) {
+// TestImage_NamesAreOwned: anybody who registers a default image name would run as root on all nodes.
+func TestImage_NamesAreOwned(t *testing.T) {
 	t.Parallel()
 	chart := try(loader.LoadDir(chartFolder)).must(t)
 	version := chart.Metadata.AppVersion
@@ -201,12 +199,12 @@ func TestNoImageHasANameThatNobodyOwns(t *testing.T) {
 	equal(t, "the chart's default repository", chart.Values["image"].(map[string]any)["repository"], "")
 	for _, file := range try(filepath.Glob("../deploy/*/*.yaml")).must(t) {
 		for _, image := range regexp.MustCompile(`(?m)^ +image: (\S+)`).FindAllStringSubmatch(string(try(os.ReadFile(file)).must(t)), -1) {
-			equal(t, file, image[1], productImage) // .invalid is a name that nobody can have (RFC 6761)
+			equal(t, file, image[1], productImage) // nobody can register a .invalid name (RFC 6761)
 		}
 	}
 }
 
-func TestTheImageSaysWhatItIsAndIsBuiltByAKnownGo(t *testing.T) {
+func TestImage_LabelsAndGoVersion(t *testing.T) {
 	t.Parallel()
 	dockerfile := string(try(os.ReadFile("../deploy/Dockerfile")).must(t))
 	if !regexp.MustCompile(`(?m)^ARG GO_IMAGE=golang:1\.\d+\.\d+(@sha256:[0-9a-f]{64})?$`).MatchString(dockerfile) {

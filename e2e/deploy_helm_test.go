@@ -26,8 +26,7 @@ const (
 	imageToSet  = "set-your-image.invalid/ip-reconcile" // in the manifests
 )
 
-// helm renders the chart as `helm install` does, with values as a YAML file has
-// them.
+// helm renders the chart as `helm install` does, with values as YAML.
 func helm(namespace, values string) ([]*unstructured.Unstructured, error) {
 	return helmOn("v1.36.3", namespace, values)
 }
@@ -51,7 +50,7 @@ func helmOn(kubernetes, namespace, values string) ([]*unstructured.Unstructured,
 	return objects, nil
 }
 
-// notesOf is what an installation says at its end.
+// notesOf are the notes that an installation prints at its end.
 func notesOf(t testing.TB, values string) string {
 	t.Helper()
 	files := try(helmFiles("v1.36.3", metav1.NamespaceSystem, values)).must(t)
@@ -69,7 +68,7 @@ func helmFiles(kubernetes, namespace, values string) (map[string]string, error) 
 	if err != nil {
 		return nil, err
 	}
-	if given["image"] == nil { // nothing is rendered without one
+	if given["image"] == nil { // the chart requires one
 		given["image"] = map[string]any{"repository": imageToSet}
 	}
 	all, err := chartutil.ToRenderValues(chart, given, common.ReleaseOptions{Name: "addresses", Namespace: namespace, IsInstall: true, Revision: 1}, cluster)
@@ -89,14 +88,14 @@ func quotaManifests(t testing.TB, namespace string) []*unstructured.Unstructured
 	return try(harness.Documents(strings.ReplaceAll(text, "namespace: ip-reconcile", "namespace: "+namespace))).must(t)
 }
 
-// leasesManifests are deploy/leases for accounts in a namespace, as it says.
+// leasesManifests are deploy/leases for accounts in a namespace, as that file says.
 func leasesManifests(t testing.TB, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	text := string(try(os.ReadFile("../deploy/leases/leases.yaml")).must(t))
 	return try(harness.Documents(strings.ReplaceAll(text, "namespace: kube-system", "namespace: "+namespace))).must(t)
 }
 
-func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {
+func TestDeploy_ChartMatchesManifests(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t)
 	for values, c := range map[string]struct {
@@ -154,7 +153,7 @@ func TestTheChartAndTheManifestsAreTheSame(t *testing.T) {
 	})
 }
 
-func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
+func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 	t.Parallel()
 	for values, says := range map[string]string{
 		"mode: Deploy":            "mode",
@@ -203,7 +202,7 @@ func TestTheChartSaysWhichValueIsWrong(t *testing.T) {
 	}
 }
 
-// ownNamespace is the patch that deploy/deployment asks for in another namespace.
+// ownNamespace is the patch that deploy/deployment requires in another namespace.
 func ownNamespace(namespace string) string {
 	return fmt.Sprintf(`patches:
 - target: {kind: ClusterRole, name: ip-reconcile-own-namespace}

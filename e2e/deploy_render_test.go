@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// renderings are installations by the chart, by the name of their golden file. Where there is no API server for a kind,
-// the kind is named.
+// renderings are installations by the chart, by the name of their golden file. unserved is the kind that the API server
+// does not serve.
 var renderings = []struct{ name, values, unserved string }{
 	{"default", "{}", ""},
 	{"cronjob", "mode: cronjob", ""},
@@ -79,8 +79,8 @@ var renderings = []struct{ name, values, unserved string }{
 
 var digest = strings.Repeat("0f", 32)
 
-// TestDeploy_Rendered compares what the chart renders with golden files: of the default all, of others what differs from
-// it. The API server accepts all of it, strictly.
+// TestDeploy_Rendered compares what the chart renders with golden files: everything for the default values, the
+// difference for others. The API server accepts all of it strictly.
 func TestDeploy_Rendered(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t)
@@ -120,7 +120,7 @@ func TestDeploy_Rendered(t *testing.T) {
 			asksForNoMoreThanItNeeds(t, objects)
 			givesNoTokenToStrangers(t, objects, strings.Contains(c.values, "insecureSkipVerify"))
 			asksTheNodesThatHaveAnAgent(t, objects, strings.Contains(c.values, "--agent-nodes"))
-			if p := reconcilerPod(t, objects); !p.Spec.HostNetwork { // even where Pod Security is at its strictest
+			if p := reconcilerPod(t, objects); !p.Spec.HostNetwork { // even where Pod Security is strictest
 				p.Name, p.Namespace = "any", restricted.Name
 				try(s.Client().CoreV1().Pods(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{
 					DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
@@ -142,8 +142,8 @@ func golden(t *testing.T, file, text string) {
 	}
 }
 
-// asksForNoMoreThanItNeeds checks the pods of every rendering: no privilege, nothing of the host that can be written, and
-// tokens that end after six hours.
+// asksForNoMoreThanItNeeds checks the pods of every rendering: no privilege, no writable host path, and tokens that
+// expire after six hours.
 func asksForNoMoreThanItNeeds(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range objects {
@@ -168,8 +168,7 @@ func asksForNoMoreThanItNeeds(t *testing.T, objects []*unstructured.Unstructured
 	}
 }
 
-// givesNoTokenToStrangers checks that Prometheus presents a token of its own only to whom it can verify: whoever answers
-// gets it.
+// givesNoTokenToStrangers checks that Prometheus presents its token only to a server that it can verify.
 func givesNoTokenToStrangers(t *testing.T, objects []*unstructured.Unstructured, unverified bool) {
 	t.Helper()
 	for _, o := range objects {
@@ -185,15 +184,15 @@ func givesNoTokenToStrangers(t *testing.T, objects []*unstructured.Unstructured,
 	}
 }
 
-// asksTheNodesThatHaveAnAgent checks that the reconciler asks the nodes that the DaemonSet selects, and no others: else it
-// waits for ever for the reports of nodes that are to have no agent.
+// asksTheNodesThatHaveAnAgent checks that the reconciler requires reports exactly of the nodes that the DaemonSet
+// selects. Otherwise it waits for ever for nodes without an agent.
 func asksTheNodesThatHaveAnAgent(t *testing.T, objects []*unstructured.Unstructured, overruled bool) {
 	t.Helper()
 	ds := byName(t, objects)["DaemonSet "+agentName]
 	if ds == nil || overruled {
 		return
 	}
-	selector := "kubernetes.io/os=linux" // what the program asks by itself
+	selector := "kubernetes.io/os=linux" // the program's default
 	for _, a := range reconcilerPod(t, objects).Spec.Containers[0].Args {
 		if given, is := strings.CutPrefix(a, "--agent-nodes="); is {
 			selector = given
@@ -203,7 +202,7 @@ func asksTheNodesThatHaveAnAgent(t *testing.T, objects []*unstructured.Unstructu
 	equal(t, "the nodes that are asked", try(labels.Parse(selector)).must(t).String(), labels.SelectorFromSet(nodes).String())
 }
 
-// installed is what the chart makes with values.
+// installed is what the chart renders with values.
 func installed(t *testing.T, values string) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := helm(metav1.NamespaceSystem, values)
@@ -211,7 +210,7 @@ func installed(t *testing.T, values string) []*unstructured.Unstructured {
 	return objects
 }
 
-func TestWithoutTheAdmissionPolicyTheInstallationSaysWhatAgentsCanDo(t *testing.T) {
+func TestDeploy_WarnsWithoutAdmissionPolicy(t *testing.T) {
 	t.Parallel()
 	_, err := helmOn("v1.29.4", metav1.NamespaceSystem, "")
 	if err == nil {
@@ -230,7 +229,7 @@ func TestWithoutTheAdmissionPolicyTheInstallationSaysWhatAgentsCanDo(t *testing.
 	containsNot(t, "the notes with the policy", notesOf(t, ""), "root on one node")
 }
 
-func TestTheInstallationSaysHowTheCRDIsUpgraded(t *testing.T) {
+func TestDeploy_NotesOnCRDUpgrade(t *testing.T) {
 	t.Parallel()
 	contains(t, "docs/install/upgrade.md", string(try(os.ReadFile("../docs/install/upgrade.md")).must(t)), "Helm never upgrades a CRD",
 		"kubectl apply --server-side --force-conflicts -f deploy/crds")

@@ -14,7 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestTheRightsOfTheCronJobSuffice(t *testing.T) {
+func TestRBAC_CronJob(t *testing.T) {
 	t.Parallel()
 	for name, namespace := range map[string]string{"as shipped": "", "in another namespace": "addresses"} {
 		t.Run(name, func(t *testing.T) {
@@ -50,8 +50,8 @@ func TestTheRightsOfTheCronJobSuffice(t *testing.T) {
 	}
 }
 
-// With agents: their Leases, in a namespace of their own, say what is fresh.
-func TestTheRightsOfTheDeploymentSufficeForAPassWithReports(t *testing.T) {
+// With agents: their Leases, in a namespace of their own, show which reports are fresh.
+func TestRBAC_DeploymentPassWithReports(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	kubeconfig := s.applied(t, "../deploy/deployment-with-agent")
@@ -68,7 +68,7 @@ func TestTheRightsOfTheDeploymentSufficeForAPassWithReports(t *testing.T) {
 	missesNone(t, out)
 }
 
-// missesNone checks that a command had every right that it wanted.
+// missesNone checks that RBAC forbade a command nothing.
 func missesNone(t testing.TB, o *outcome) {
 	t.Helper()
 	if strings.Contains(o.stderr, "no right") {
@@ -76,8 +76,8 @@ func missesNone(t testing.TB, o *outcome) {
 	}
 }
 
-// All rights that there are have the golden files of TestDeploy_Rendered.
-func TestTheReconcilersRightsAreTheseAndNoMore(t *testing.T) {
+// The golden files of TestDeploy_Rendered have all permissions.
+func TestRBAC_ReconcilerHasNoMore(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	v := s.withToken(t, s.applied(t, "../deploy/deployment"))
@@ -104,8 +104,8 @@ func TestTheReconcilersRightsAreTheseAndNoMore(t *testing.T) {
 	})
 }
 
-// The Deployment's own ServiceAccount and arguments, but for the addresses.
-func TestTheRightsOfTheDeploymentSufficeToServe(t *testing.T) {
+// The Deployment's own ServiceAccount and arguments, except the addresses.
+func TestRBAC_DeploymentServes(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	kubeconfig := s.applied(t, "../deploy/deployment-with-agent")

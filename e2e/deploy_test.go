@@ -42,8 +42,7 @@ func byName(t testing.TB, objects []*unstructured.Unstructured) objectsOf {
 	return all
 }
 
-// as makes a typed object of a rendered one, which may have no field that the
-// type does not know.
+// as converts a rendered object to a type, and fails for a field that the type does not have.
 func as[T any](t testing.TB, o *unstructured.Unstructured) *T {
 	t.Helper()
 	if o == nil {
@@ -55,8 +54,7 @@ func as[T any](t testing.TB, o *unstructured.Unstructured) *T {
 	return typed
 }
 
-// overlay is a folder for -k: folders of deploy in another namespace, with
-// components and patches.
+// overlay is a kustomize folder: folders of deploy in another namespace, with components and patches.
 func overlay(t testing.TB, namespace string, resources, components []string, patches string) string {
 	t.Helper()
 	folder := try(filepath.EvalSymlinks(t.TempDir())).must(t)
@@ -81,7 +79,7 @@ func overlay(t testing.TB, namespace string, resources, components []string, pat
 	return folder
 }
 
-// agentsNamespace are the replacements that deploy/agent asks for in another namespace.
+// agentsNamespace are the replacements that deploy/agent requires in another namespace.
 func agentsNamespace(t testing.TB) string {
 	t.Helper()
 	text := string(try(os.ReadFile("../deploy/agent/kustomization.yaml")).must(t))
@@ -91,8 +89,8 @@ func agentsNamespace(t testing.TB) string {
 	return "replacements:" + strings.ReplaceAll(text, "\n#   ", "\n") + "\n"
 }
 
-// applied applies a folder for -k, and returns the kubeconfig of its reconciler:
-// with the token of a pod made after the template in it.
+// applied applies a kustomize folder and returns the kubeconfig of its reconciler, with the token of a pod created from
+// its template.
 func (s *stage) applied(t testing.TB, folder string) (kubeconfig string) {
 	t.Helper()
 	objects := s.rendered(t, folder)
@@ -109,7 +107,7 @@ func (s *stage) applied(t testing.TB, folder string) (kubeconfig string) {
 	return kubeconfig
 }
 
-// reconcilerPod is a pod as the Deployment or the CronJob makes them.
+// reconcilerPod is a pod as the Deployment or the CronJob creates it.
 func reconcilerPod(t testing.TB, objects []*unstructured.Unstructured) *corev1.Pod {
 	t.Helper()
 	for _, o := range objects {
@@ -122,7 +120,7 @@ func reconcilerPod(t testing.TB, objects []*unstructured.Unstructured) *corev1.P
 	return nil
 }
 
-// madeBy is a pod as a workload makes them; nil of another object.
+// madeBy is a pod as a workload creates it; nil for another object.
 func madeBy(t testing.TB, o *unstructured.Unstructured) *corev1.Pod {
 	t.Helper()
 	path := []string{"spec", "template"}
@@ -138,8 +136,8 @@ func madeBy(t testing.TB, o *unstructured.Unstructured) *corev1.Pod {
 	return as[corev1.Pod](t, &unstructured.Unstructured{Object: template})
 }
 
-// granted waits until the API server grants a reconciler every right that the
-// objects bind to it: it learns of roles a moment after they are stored.
+// granted waits until the API server grants a reconciler every permission that the objects bind to it: it observes
+// roles a moment after they are stored.
 func granted(t testing.TB, kubeconfig string, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for role, rules := range boundTo(t, reconcilerName, objects) {
@@ -153,8 +151,8 @@ func granted(t testing.TB, kubeconfig string, objects []*unstructured.Unstructur
 	}
 }
 
-// boundTo are the rules of the roles that are bound to a ServiceAccount, by
-// "<namespace>/<role>", the namespace being "" for all.
+// boundTo are the rules of the roles that are bound to a ServiceAccount, by "<namespace>/<role>"; the namespace is ""
+// for all.
 func boundTo(t testing.TB, account string, objects []*unstructured.Unstructured) map[string][]rbacv1.PolicyRule {
 	t.Helper()
 	all, bound := byName(t, objects), map[string][]rbacv1.PolicyRule{}
@@ -173,7 +171,7 @@ func boundTo(t testing.TB, account string, objects []*unstructured.Unstructured)
 			continue
 		}
 		equal(t, "the namespace of who is bound by "+o.GetName(), b.Subjects[0].Namespace, all["ServiceAccount "+account].GetNamespace())
-		// So have ClusterRole and Role, but for what is of no use here.
+		// ClusterRole and Role have the same fields, too, except for aggregation.
 		bound[o.GetNamespace()+"/"+role.GetName()] = as[rbacv1.Role](t, role).Rules
 	}
 	if len(bound) == 0 {
@@ -201,8 +199,8 @@ func requests(rules []rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 	return all
 }
 
-// accepted checks that the API server would store every object, all fields known
-// to it, and returns the kinds that it does not serve.
+// accepted checks that the API server would store every object, all fields known to it. It returns the kinds that the
+// API server does not serve.
 func (s *stage) accepted(t testing.TB, objects []*unstructured.Unstructured) (unserved []string) {
 	t.Helper()
 	mapper := restmapper.NewDiscoveryRESTMapper(try(restmapper.GetAPIGroupResources(s.Client().Discovery())).must(t))
@@ -224,9 +222,8 @@ func (s *stage) accepted(t testing.TB, objects []*unstructured.Unstructured) (un
 	return slices.Compact(unserved)
 }
 
-// plain is an object as JSON, without the labels on itself, which say who
-// installed it, and without the namespace that kustomize gives to kinds that it
-// does not know to have none.
+// plain is an object as JSON, without the labels that name the installer, and without the namespace that kustomize adds
+// to kinds that it does not know.
 func plain(t testing.TB, o *unstructured.Unstructured) string {
 	o = o.DeepCopy()
 	o.SetLabels(nil)

@@ -38,16 +38,15 @@ func upstreamAt(t testing.TB, version string) string {
 	return info.Dir
 }
 
-// patched runs kubectl to change an object, and returns what it says.
+// patched changes an object with kubectl and returns its output.
 func (s *stage) patched(t testing.TB, args ...string) (string, error) {
 	t.Helper()
 	out, errs, err := s.Kubectl(t.Context(), args...)
 	return out + errs, err
 }
 
-// onANode runs the command of whereabouts' container with the scripts of an
-// image, as bash understands them, below a folder. There is a control loop that
-// leaves a mark, and a ServiceAccount whose token is "one".
+// onANode runs the command of whereabouts' container with the scripts of an image, in bash, below a folder. The folder
+// has a control loop that leaves a mark, and a ServiceAccount whose token is "one".
 func onANode(t *testing.T, scripts string, c corev1.Container) (folder string, process *exec.Cmd) {
 	t.Helper()
 	folder = t.TempDir()
@@ -103,12 +102,12 @@ func sleeps(pid int) bool {
 	return false
 }
 
-func TestWhereaboutsDaemonSetWithoutItsControlLoopStillInstallsThePlugin(t *testing.T) {
+func TestWhereabouts_DaemonSetWithoutControlLoop(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	for name, c := range map[string]struct {
 		version string // with manifests
-		file    string // else one of testdata
+		file    string // else a manifest of testdata
 		watcher bool
 	}{
 		"v0.9.4":                           {version: "v0.9.4", watcher: true},
@@ -157,7 +156,7 @@ func TestWhereaboutsDaemonSetWithoutItsControlLoopStillInstallsThePlugin(t *test
 				t.Error("the control loop ran")
 			}
 
-			// As shipped it runs in this same surrounding.
+			// As shipped it runs in the same environment.
 			folder, _ = onANode(t, source+"/script", before)
 			eventually(t, "upstream's control loop", func() bool { _, err := os.Stat(folder + "/reconciled"); return err == nil })
 		})
@@ -186,9 +185,9 @@ func TestWhereaboutsDaemonSetWithoutItsControlLoopStillInstallsThePlugin(t *test
 	})
 }
 
-// TestOpenShiftsReconcilerStaysOffTheNodes has its operator apply the DaemonSet
-// again and again, server-side and by force, as it does.
-func TestOpenShiftsReconcilerStaysOffTheNodes(t *testing.T) {
+// TestWhereabouts_OpenShiftReconcilerStaysOff lets its operator apply the DaemonSet repeatedly, server-side and by force,
+// as it does.
+func TestWhereabouts_OpenShiftReconcilerStaysOff(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	const namespace, name = "openshift-multus", "whereabouts-reconciler"

@@ -12,10 +12,10 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// usedPool is a pool in the document of `pools`, by the names that scripts read.
+// usedPool is a pool in the document of `pools`, by the field names that scripts read.
 type usedPool struct {
 	Range        string
-	Usable, Free any // a number, a string, or nil where it is not known
+	Usable, Free any // a number, a string, or nil if unknown
 	Used         int
 	Waiting      []string
 	Definitions  []struct{ Ranges []string }
@@ -48,7 +48,7 @@ func (p usedPool) usable(t testing.TB) (all []netip.Addr) {
 	return slices.Compact(all)
 }
 
-// addressesIn are those of ranges as the document has them: "10.0.0.1-10.0.0.4" or "10.0.0.1".
+// addressesIn are the addresses of ranges in the document's form: "10.0.0.1-10.0.0.4" or "10.0.0.1".
 func addressesIn(t testing.TB, ranges []string) (all []netip.Addr) {
 	t.Helper()
 	for _, text := range ranges {
@@ -64,8 +64,7 @@ func addressesIn(t testing.TB, ranges []string) (all []netip.Addr) {
 	return all
 }
 
-// publishedSchemas are the schemas of the documents by their kind, by which fields that
-// they do not know are errors.
+// publishedSchemas are the schemas of the documents by kind. Unknown fields are errors.
 var publishedSchemas = sync.OnceValues(func() (map[string]*jsonschema.Resolved, error) {
 	text, err := os.ReadFile("../docs/reference/schema/output-v1.json")
 	if err != nil {

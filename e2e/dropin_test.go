@@ -17,16 +17,15 @@ import (
 
 const dropInImage = "e2e.invalid/whereabouts:latest"
 
-// v054Rules are what whereabouts v0.5.4's ClusterRole grants of that of v0.9.4
-// (doc/crds/daemonset-install.yaml).
+// v054Rules are the rules of v0.9.4's ClusterRole that whereabouts v0.5.4 has too (doc/crds/daemonset-install.yaml).
 func v054Rules(t testing.TB) []rbacv1.PolicyRule {
 	return without(without(without(upstreamRules(t), "nodes"), "pods", "get"), "nodeslicepools")
 }
 
-// readReports is what node agents need of who reads their reports.
+// readReports is the rule that reading reports needs.
 var readReports = rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"list", "get"}}
 
-// jobPod makes the pod object of a CronJob's Job.
+// jobPod creates the pod of a CronJob's Job.
 func (s *stage) jobPod(t testing.TB) *corev1.Pod {
 	t.Helper()
 	return try(s.Client().CoreV1().Pods(metav1.NamespaceSystem).Create(t.Context(), &corev1.Pod{
@@ -37,8 +36,8 @@ func (s *stage) jobPod(t testing.TB) *corev1.Pod {
 	}, metav1.CreateOptions{})).must(t)
 }
 
-// beginDropIn starts ip-reconciler with the host name of a pod. Outside of a
-// container KUBECONFIG leads to the cluster in the place of the pod's account.
+// beginDropIn starts ip-reconciler with the host name of a pod. Outside of a container KUBECONFIG replaces the pod's
+// account.
 func beginDropIn(t testing.TB, kubeconfig, host string, args ...string) *command {
 	t.Helper()
 	cmd := exec.Command(shipped.program(t, "ip-reconciler"), args...)
@@ -46,7 +45,7 @@ func beginDropIn(t testing.TB, kubeconfig, host string, args ...string) *command
 	return start(t, cmd)
 }
 
-func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
+func TestDropIn_CronJobOfV054(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	kubeconfig := s.account(t, "v0.5.4", v054Rules(t))
@@ -70,7 +69,7 @@ func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
 		leaked.leak(t)
 		s.up(t, "worker-1", "live", blue)
 		before := s.contents(t)
-		// 403 is no answer: what only reports could prove is held.
+		// 403 is no answer: without reports their allocations are held.
 		job(t, kubeconfig).exits(t, 0)
 		s.lost(t, before)
 
@@ -106,7 +105,7 @@ func TestTheCronJobOfV054RunsWithOnlyItsImageChanged(t *testing.T) {
 	})
 }
 
-// matches reports whether the log has it.
+// matches reports whether the log matches a pattern.
 func matches(c *command, pattern string) bool {
 	return regexp.MustCompile(pattern).MatchString(c.stderr.String())
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// explanation is what explain -o json prints, beyond what outcome has.
+// explanation is what explain -o json has beyond an outcome.
 type explanation struct {
 	Advice []struct {
 		Why     string `json:"why"`
@@ -25,7 +25,7 @@ type explanation struct {
 	} `json:"advice"`
 }
 
-// commands are what is advised, with the node where it is to be run on one.
+// commands are the advised commands, with the node for those that run on one.
 func (e *explanation) commands() (all []string) {
 	for _, a := range e.Advice {
 		switch {
@@ -39,7 +39,7 @@ func (e *explanation) commands() (all []string) {
 	return all
 }
 
-// explain asks as the admin; every command that is advised is one that kubectl takes.
+// explain runs explain as the admin and checks that kubectl accepts every advised command.
 func (s *stage) explain(t *testing.T, subject string) *explanation {
 	t.Helper()
 	out := s.product(t, "explain", subject)
@@ -69,18 +69,18 @@ func (s *stage) shell(t *testing.T, command string) {
 	}
 }
 
-// kubectlTo is how kubectl is called for the cluster of the test.
+// kubectlTo is a kubectl command for the cluster of the test.
 func (s *stage) kubectlTo(verb string) string {
 	return "kubectl --kubeconfig=" + s.Kubeconfig() + " " + verb
 }
 
-// The records are changed by hand as a restore of etcd changes them, the pods have their
-// addresses by the real plugin, and the reports are as the agents write them.
+// The test changes the records as a restore of etcd does. The pods have their addresses from the real plugin, and the
+// reports are as agents write them.
 func TestConflict_EndsInTheOrderOfTheDocs(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2")
 	one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
-	// both are two pods with one address, the second of which has the entry.
+	// both starts two pods with one address. The second has the allocation.
 	both := func(t *testing.T) (first, second *pod) {
 		check(t, s.CreateNAD(t.Context(), blue))
 		first = s.up(t, "worker-1", "first", blue)
@@ -122,20 +122,20 @@ func TestConflict_EndsInTheOrderOfTheDocs(t *testing.T) {
 		one.writeReport(t, again.listed(v1alpha1.SandboxReady))
 		over(t, phantom.ips[0])
 		before := s.contents(t)
-		phantom.del(t) // what crictl stopp makes the runtime do
+		phantom.del(t) // the runtime does this for crictl stopp
 		s.lost(t, before, stored(phantom)...)
 	})
 
 }
 
-// person is the kubeconfig of somebody to whom a ClusterRole of the manifests is bound.
+// person is the kubeconfig of a user with one of the ClusterRoles of the manifests.
 func (s *stage) person(t *testing.T, role string) (kubeconfig string) {
 	t.Helper()
 	rules := as[rbacv1.ClusterRole](t, byName(t, s.rendered(t, "../deploy/base"))["ClusterRole "+role]).Rules
 	return s.account(t, "somebody-with-"+role, rules)
 }
 
-func TestWhoMayRunCheckAndWhoMayRunRecover(t *testing.T) {
+func TestRBAC_ClusterRolesForPeople(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	s.applied(t, "../deploy/deployment-with-agent")
@@ -151,7 +151,7 @@ func TestWhoMayRunCheckAndWhoMayRunRecover(t *testing.T) {
 				t.Errorf("it ended with %d", out.code)
 			}
 			text := unwrapped(out.stdout + out.stderr)
-			// Whose rights these are is for who may ask about others.
+			// Only an account that may ask about others is shown their permissions.
 			text = strings.ReplaceAll(text, "The state of rights is unknown", "")
 			containsNot(t, "what it says", text, "no right to list", "no right to get", "is unknown")
 		})
@@ -169,7 +169,7 @@ func TestWhoMayRunCheckAndWhoMayRunRecover(t *testing.T) {
 	s.lost(t, before, stored(leaked)...)
 }
 
-func TestWhoMayViewEverythingMayRunCheck(t *testing.T) {
+func TestRBAC_ViewMayRunCheck(t *testing.T) {
 	t.Parallel()
 	role := as[rbacv1.ClusterRole](t, byName(t, installed(t, ""))["ClusterRole ip-reconcile-check"])
 	equal(t, "the label", role.Labels["rbac.authorization.k8s.io/aggregate-to-view"], "true")

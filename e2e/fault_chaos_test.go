@@ -27,8 +27,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// A chaos is a proxy between the product and the API server in which every request may fail,
-// by dice with a seed.
+// A chaos is a proxy between the product and the API server in which every request may fail, by a seeded random number.
 type chaos struct {
 	mu     sync.Mutex
 	dice   *rand.Rand
@@ -36,8 +35,8 @@ type chaos struct {
 	counts map[string]int
 }
 
-// Of a hundred requests so many meet each fault. What is cut or lost after the API server has
-// done it looks to the product like what it has not done.
+// The plan is how many of a hundred requests meet each fault. A request that is cut or lost after the API server
+// performed it looks unperformed to the product.
 var chaosPlan = []struct {
 	kind string
 	of   int
@@ -52,7 +51,7 @@ func newChaos(t *testing.T, s *stage, seed uint64) (c *chaos, kubeconfig string)
 	return c, through(t, c.handler(s.reverseProxy(t)))
 }
 
-// roll draws the fault of a request, "" for none, and how long it takes.
+// roll draws the fault of a request, "" for none, and its delay.
 func (c *chaos) roll(r *http.Request) (kind string, after time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +83,7 @@ func (c *chaos) handler(to http.Handler) http.HandlerFunc {
 			defer cancel()
 			to.ServeHTTP(w, r.WithContext(ctx))
 		case "delayed":
-			// What is under way arrives, also where nobody waits for the answer by now.
+			// A request in progress is performed even if nobody waits for the answer.
 			body, _ := io.ReadAll(r.Body)
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			time.Sleep(after)
@@ -128,7 +127,7 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
 	})
 }
 
-// over ends the faults, and says how many there were.
+// over ends the faults and counts them.
 func (c *chaos) over() (injected int, kinds string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,8 +149,8 @@ func (c *chaos) sum() (n int) {
 	return n
 }
 
-// A mending has pods that keep standing while their records are damaged by accident, on a
-// network where no other pod comes: what is lost there nobody else gets.
+// A mending has pods that keep running while their records are damaged, on a network where no other pod is created:
+// nobody else gets a lost address.
 type mending struct {
 	*stage
 	pods  []*pod
@@ -180,7 +179,7 @@ func (r *faultTrial) mending(t *testing.T) *mending {
 	return m
 }
 
-// records are what is stored of the network: its entries, and whose the reservations are.
+// records are the stored allocations of the network, and the owners of its reservations.
 func (m *mending) records(t testing.TB) contents {
 	t.Helper()
 	c := m.contents(t).withoutUIDs()
@@ -190,9 +189,9 @@ func (m *mending) records(t testing.TB) contents {
 	return c
 }
 
-// TestNothingIsFreedWronglyThoughAnyAnswerMayFail has every request of the product meet a
-// fault with some probability, while ADDs and DELs go on beside it.
-func TestNothingIsFreedWronglyThoughAnyAnswerMayFail(t *testing.T) {
+// TestFaults_AnyRequestMayFail lets every request of the product fail with some probability, while
+// pods ADD and DEL.
+func TestFaults_AnyRequestMayFail(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		seed  uint64
@@ -230,8 +229,8 @@ func TestNothingIsFreedWronglyThoughAnyAnswerMayFail(t *testing.T) {
 	}
 }
 
-// balanced starts a balancer that sends each request of the product to one of the API servers, at random: in
-// turn, passes that make an even number of requests would always read the time of the same one.
+// balanced starts a balancer that sends each request to a random API server. In turn would not do: passes with an even
+// number of requests would always read the time from the same one.
 func balanced(t *testing.T, configs ...*rest.Config) (kubeconfig string, requests *atomic.Int64) {
 	t.Helper()
 	requests = &atomic.Int64{}
@@ -245,9 +244,9 @@ func balanced(t *testing.T, configs ...*rest.Config) (kubeconfig string, request
 	})), requests
 }
 
-// TestNothingIsFreedWronglyByTwoAPIServersAMinuteApart has two API servers on one etcd, one
-// whose clock is a minute ahead of the other's, and the product ask now one, now the other.
-func TestNothingIsFreedWronglyByTwoAPIServersAMinuteApart(t *testing.T) {
+// TestFaults_TwoAPIServersAMinuteApart has two API servers on one etcd, whose clocks differ by a
+// minute. The product uses both.
+func TestFaults_TwoAPIServersAMinuteApart(t *testing.T) {
 	t.Parallel()
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the clock of a process is put forward on amd64 alone")
@@ -261,7 +260,7 @@ func TestNothingIsFreedWronglyByTwoAPIServersAMinuteApart(t *testing.T) {
 		})
 	}
 	through(r.agents[1])
-	silent := s.agent(t, "worker-3") // its last word is of a minute in the future
+	silent := s.agent(t, "worker-3") // its last renewal is a minute in the future
 	through(silent)
 	silent.writeReport(t)
 	silent.change(func() { silent.silent = true })

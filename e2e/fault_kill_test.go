@@ -26,20 +26,20 @@ import (
 
 // A killer is a proxy that kills the product with SIGKILL at one of its writes.
 type killer struct {
-	at   func(writes []string) bool // whether it is the last of these, which are all so far
-	done bool                       // the API server has done it, and its answer is not passed on
+	at   func(writes []string) bool // whether this write is the one; the argument has all writes so far
+	done bool                       // after the API server performed it; the answer is dropped
 
 	victim *command
 	begun  chan struct{} // closed when there is a victim
 	dead   chan struct{} // closed when it has ended
 
 	mu      sync.Mutex
-	writes  []string          // without renewals of whereabouts' Lease, of which there are as many as there is time
-	holders map[string]string // of that Lease, by namespace, as the last write has it
+	writes  []string          // without the many renewals of whereabouts' Lease
+	holders map[string]string // of that Lease, by namespace, from the last write
 	last    string            // at which it was killed
 }
 
-// kill runs the product until it is killed, or to its end, and reports which.
+// kill runs the product until it is killed or ends, and reports which.
 func (s *stage) kill(t testing.TB, at func(writes []string) bool, done bool, args ...string) (k *killer, killed bool) {
 	t.Helper()
 	k = &killer{at: at, done: done, begun: make(chan struct{}), dead: make(chan struct{}), holders: map[string]string{}}
@@ -69,7 +69,7 @@ func (k *killer) handler(to http.Handler) http.HandlerFunc {
 	}
 }
 
-// isAt notes a write, and reports whether it is the one.
+// isAt records a write, and reports whether it is the one.
 func (k *killer) isAt(r *http.Request) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -84,7 +84,7 @@ func (k *killer) isAt(r *http.Request) bool {
 	return is
 }
 
-// renews reports whether a write only renews whereabouts' Lease, and notes whose the Lease is.
+// renews reports whether a write only renews whereabouts' Lease, and records the Lease's holder.
 func (k *killer) renews(r *http.Request) bool {
 	if !strings.Contains(r.URL.Path, "/leases") {
 		return false
@@ -104,8 +104,8 @@ func (k *killer) renews(r *http.Request) bool {
 	return known && k.holders[lease.Namespace] == before
 }
 
-// quick is what ADD and DEL may take when a holder of their Lease is dead. It expires after 1.5 s by
-// whereabouts' own rule, and they ask for it twice a second; a Lease that stays blocked fails them after 2 min.
+// quick is how long ADD and DEL may take when the holder of their Lease is dead. The Lease expires after 1.5 s by
+// whereabouts' own rule, and they request it twice a second. A Lease that stays held fails them after 2 min.
 const quick = time.Minute
 
 // timed checks that an ADD or a DEL was in time, and returns the longest so far.
@@ -120,9 +120,8 @@ func timed(t testing.TB, what string, longest time.Duration, do func()) time.Dur
 	return max(longest, took)
 }
 
-// TestAReleaseThatIsKilledAtAnyWriteLeavesNothingHalfDone kills a run before and after each
-// of its writes.
-func TestAReleaseThatIsKilledAtAnyWriteLeavesNothingHalfDone(t *testing.T) {
+// TestFaults_ReleaseKilledAtAnyWrite kills a run before and after each of its writes.
+func TestFaults_ReleaseKilledAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2").withRaceDetector()
 	check(t, s.CreateNAD(t.Context(), blue))
@@ -164,7 +163,7 @@ func TestAReleaseThatIsKilledAtAnyWriteLeavesNothingHalfDone(t *testing.T) {
 	s.sums(t, fmt.Sprintf("%d SIGKILLs at writes of a release, %d ADDs, %d DELs (the longest took %.1fs)", len(killedAt), adds, dels, longest.Seconds()))
 }
 
-// sums logs what a document quotes of a test that found nothing wrong and nothing left.
+// sums logs what the documentation quotes of a test that found nothing wrong and no remains.
 func (s *stage) sums(t testing.TB, faults string) {
 	t.Helper()
 	released, repaired := 0, 0
@@ -179,7 +178,7 @@ func (s *stage) sums(t testing.TB, faults string) {
 	}
 }
 
-// isWhole checks that pods have their entries and reservations.
+// isWhole checks that pods have their allocations and reservations.
 func (s *stage) isWhole(t testing.TB, stored contents, pods ...*pod) {
 	t.Helper()
 	for _, p := range pods {
@@ -192,9 +191,8 @@ func (s *stage) isWhole(t testing.TB, stored contents, pods ...*pod) {
 	}
 }
 
-// repairWrites are the writes of a repair: the Lease is taken, the entry and its reservation
-// are written, and the Lease is given back; by the name of what is written last, and of what
-// was written before.
+// repairWrites are the writes of a repair: the Lease is taken, the allocation and its reservation are written, and the
+// Lease is released. Each is recognized by the last write and those before it.
 var repairWrites = []func(writes []string) bool{
 	func(writes []string) bool { return len(writes) == 1 || last(writes, "leases/ip-reconcile") },
 	func(writes []string) bool { return last(writes, "leases/whereabouts") },
@@ -207,18 +205,18 @@ var repairWrites = []func(writes []string) bool{
 
 func last(writes []string, part string) bool { return strings.Contains(writes[len(writes)-1], part) }
 
-// A lostRecord is a pod whose entry and reservation are lost, on a network of its own, and where
-// the repair of that is killed.
+// A lostRecord is a pod whose allocation and reservation are lost, on a network of its own, and the write at which its
+// repair is killed.
 type lostRecord struct {
 	at      func(writes []string) bool
 	done    bool
 	network harness.Network
 	pool    string
 	pod     *pod
-	killed  string // at which write; "" for at none
+	killed  string // at which write; "" for none
 }
 
-// unrecorded makes the pods, two for each write of a repair.
+// unrecorded starts the pods, two for each write of a repair.
 func (s *stage) unrecorded(t testing.TB, one *agent) (all []*lostRecord) {
 	t.Helper()
 	var content []any
@@ -237,9 +235,9 @@ func (s *stage) unrecorded(t testing.TB, one *agent) (all []*lostRecord) {
 	return all
 }
 
-// TestARepairThatIsKilledAtAnyWriteIsFinishedByTheNext kills repairs, each of another pool,
-// five beside each other: each waits a minute, and all of them for one Lease.
-func TestARepairThatIsKilledAtAnyWriteIsFinishedByTheNext(t *testing.T) {
+// TestFaults_RepairKilledAtAnyWrite kills repairs of different pools, five in parallel: each waits a
+// minute, and all wait for one Lease.
+func TestFaults_RepairKilledAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	all := s.unrecorded(t, s.agent(t, "worker-1"))
@@ -261,7 +259,7 @@ func TestARepairThatIsKilledAtAnyWriteIsFinishedByTheNext(t *testing.T) {
 			killedAt = append(killedAt, c.killed)
 		}
 		if stored[c.pool+" 1"] == "" {
-			continue // its address would be handed out: that is what a repair is for
+			continue // its address would be assigned again, which a repair prevents
 		}
 		if stored["reservation "+c.pod.ips[0]] == "" {
 			half++

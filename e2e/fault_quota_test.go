@@ -10,10 +10,9 @@ import (
 	"testing"
 )
 
-// TestAnEtcdThatGetsFullDuringAReleaseLeavesNothingForGood has the alarm raised when the
-// reservation is deleted and the entry is about to be: neither can the entry be removed then,
-// nor the reservation be put back.
-func TestAnEtcdThatGetsFullDuringAReleaseLeavesNothingForGood(t *testing.T) {
+// TestFaults_EtcdFullDuringARelease raises the alarm after the reservation is deleted and before
+// the allocation is: then neither the allocation can be removed nor the reservation created again.
+func TestFaults_EtcdFullDuringARelease(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2").withRaceDetector()
 	check(t, s.CreateNAD(t.Context(), blue))
@@ -32,7 +31,7 @@ func TestAnEtcdThatGetsFullDuringAReleaseLeavesNothingForGood(t *testing.T) {
 	s.lost(t, before, stored(web)[1], stored(lost)[1])
 	s.etcdHasRoom(t)
 
-	web = s.up(t, "worker-2", "web", blue) // it takes its entry over, and makes its reservation
+	web = s.up(t, "worker-2", "web", blue) // it takes its allocation over and creates its reservation
 	s.isWhole(t, s.contents(t), live, web)
 	s.run(t).exits(t, 0)
 	after := s.contents(t)

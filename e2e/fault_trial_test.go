@@ -24,15 +24,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// A faultTrial has pods come and go by the real plugin, some without their DEL, while the product works and something
-// goes wrong. Agents report what runs, if there are any. It knows every address in use, every version of the pools, and
-// by the audit log who wrote it.
+// A faultTrial starts and ends pods by the real plugin, some without their DEL, while the product works under a fault.
+// Agents, if there are any, report what runs. The trial knows every address in use, every version of the pools, and by
+// the audit log who wrote it.
 type faultTrial struct {
 	*stage
 	*ledger
 	networks            []*stormNetwork
 	pools, reservations *history
-	agents              []*agent // none where nothing goes wrong: the storm
+	agents              []*agent // none without a fault: the storm
 
 	mu      sync.Mutex
 	content map[string][]any // of the agents' reports, beside the ledger's
@@ -40,7 +40,7 @@ type faultTrial struct {
 	adds, failedADDs, dels, released, longestADD atomic.Int64
 }
 
-// A stormNetwork knows the names that whereabouts gives its objects.
+// A stormNetwork knows the names of whereabouts' objects for it.
 type stormNetwork struct {
 	harness.Network
 	scope       string // its network_name
@@ -83,7 +83,7 @@ func newFaultTrial(t *testing.T, s *stage, withAgents bool, networks ...*stormNe
 	return r
 }
 
-// report has an agent report what runs on its node, soon after it changed.
+// report makes an agent report what runs on its node, soon after a change.
 func (r *faultTrial) report(ctx context.Context, a *agent) {
 	last := "nothing"
 	for tick := time.NewTicker(300 * time.Millisecond); ; {
@@ -130,16 +130,16 @@ type life struct {
 	holdings []*holding
 }
 
-// An ending is how a pod goes.
+// An ending is how a pod ends.
 type ending int
 
 const (
-	graceful ending = iota // deletionTimestamp, DEL, then the object goes
-	sudden                 // DEL, then the object goes
+	graceful ending = iota // deletionTimestamp, DEL, then the object is removed
+	sudden                 // DEL, then the object is removed
 	leaked                 // the sandbox ends without a DEL, and the object is deleted by force
 )
 
-// traffic has pods come and go until it is stopped; then every third stays. Half of them come back under their name,
+// traffic starts and ends pods until it is stopped. Then every third stays. Half of them come back under their name,
 // like a StatefulSet's.
 func (r *faultTrial) traffic(t *testing.T, seed uint64, actors int) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -171,7 +171,7 @@ func (r *faultTrial) pick(dice *rand.Rand) []*stormNetwork {
 	return []*stormNetwork{r.networks[i], r.networks[(i+1+dice.IntN(others))%len(r.networks)]}
 }
 
-// again does something until it is done: the API server may be away.
+// again retries an action until it succeeds: the API server may be down.
 func again(ctx context.Context, do func() error) {
 	for do() != nil && ctx.Err() == nil {
 		time.Sleep(100 * time.Millisecond)
@@ -187,13 +187,13 @@ func (r *faultTrial) now(ctx context.Context) (uint64, error) {
 	return strconv.ParseUint(list.GetResourceVersion(), 10, 64)
 }
 
-// come brings a pod up in kubelet's order: the object, the ADDs, the status. It has patience with the API server. Where
-// an ADD fails it returns nil: the pod is gone, and what the ADD has left is a leak.
+// come starts a pod in kubelet's order: the object, the ADDs, the status. It retries while the API server is down. If
+// an ADD fails it returns nil: the pod is gone, and the remains of the ADD are a leak.
 func (r *faultTrial) come(ctx context.Context, node *harness.Node, name string, networks []*stormNetwork) *life {
 	l := &life{node: node}
 	pods := r.Client().CoreV1().Pods("default")
 	again(ctx, func() (err error) {
-		// With a grace period a run would wait for a minute more than that before it frees what a pod of this name left.
+		// With a grace period a run would hold the address of a pod of this name for a minute longer.
 		l.pod, err = pods.Create(ctx, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: corev1.PodSpec{NodeName: node.Name, TerminationGracePeriodSeconds: ptr.To(int64(0)),
@@ -232,8 +232,8 @@ func (r *faultTrial) come(ctx context.Context, node *harness.Node, name string, 
 	return l
 }
 
-// leave ends a pod. The sandbox ends before the object goes: without node agents nothing could tell a sandbox that
-// outlives its pod object from a leak.
+// leave ends a pod. The sandbox ends before the object is removed: without node agents nothing distinguishes a sandbox
+// that outlives its pod object from a leak.
 func (r *faultTrial) leave(ctx context.Context, l *life, how ending) {
 	if how == graceful {
 		again(ctx, func() error { return absentIsDone(r.DeletePod(ctx, l.pod, 30)) })
@@ -262,8 +262,7 @@ func absentIsDone(err error) error {
 	return err
 }
 
-// runs has the command release over and over until it is stopped. A run may fail, but none
-// may say that it freed what is in use.
+// runs repeats the command until it is stopped. A run may fail, but none may report the release of an address in use.
 func (r *faultTrial) runs(t *testing.T, kubeconfig string, more ...string) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -291,7 +290,7 @@ func (r *faultTrial) runs(t *testing.T, kubeconfig string, more ...string) (stop
 	return func() { close(done); <-ended }
 }
 
-// settle waits until nothing that is stale is left, and nothing half done. A reservation that stands alone is in use
+// settle waits until nothing is stale and no change is half done. A reservation without an allocation counts as in use
 // for its first 2 min.
 func (r *faultTrial) settle(t *testing.T) (left []string) {
 	t.Helper()
@@ -304,7 +303,7 @@ func (r *faultTrial) settle(t *testing.T) (left []string) {
 	return left
 }
 
-// verdict checks the whole trial, and returns what a document quotes.
+// verdict checks the whole trial and returns what the documentation quotes.
 func (r *faultTrial) verdict(t *testing.T, left []string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -332,9 +331,9 @@ func (r *faultTrial) verdict(t *testing.T, left []string) string {
 		r.adds.Load(), r.failedADDs.Load(), len(unwritten), time.Duration(r.longestADD.Load()).Seconds(), r.dels.Load(), released, len(freed)+len(bare)+len(strayed), len(left))
 }
 
-// TestNothingIsFreedWronglyThoughTheControlPlaneDies has SIGKILL end the API server and etcd,
-// in turn and at any moment, while the product releases and repairs and pods come and go.
-func TestNothingIsFreedWronglyThoughTheControlPlaneDies(t *testing.T) {
+// TestFaults_ControlPlaneDies kills the API server and etcd with SIGKILL, in turn and at any
+// moment, while the product releases and repairs and pods start and end.
+func TestFaults_ControlPlaneDies(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
 	r := newFaultTrial(t, s, true, theNames(blue))
@@ -352,8 +351,7 @@ func TestNothingIsFreedWronglyThoughTheControlPlaneDies(t *testing.T) {
 	t.Logf("faults: %s, %s", inOrder(counts), r.verdict(t, left))
 }
 
-// restarts kills and starts the API server and etcd, so many times at least, and until there was
-// something to disturb.
+// restarts kills and starts the API server and etcd at least this often, and until that disturbed something.
 func (r *faultTrial) restarts(t *testing.T, dice *rand.Rand, least int) map[string]int {
 	t.Helper()
 	s := r.stage
@@ -361,7 +359,7 @@ func (r *faultTrial) restarts(t *testing.T, dice *rand.Rand, least int) map[stri
 	defer cancel()
 	counts := map[string]int{}
 	for n := 0; n < least || r.adds.Load() < 20; n++ {
-		time.Sleep(time.Duration(1000+dice.IntN(5000)) * time.Millisecond) // at any moment is what is wanted
+		time.Sleep(time.Duration(1000+dice.IntN(5000)) * time.Millisecond) // at a random moment on purpose
 		away := time.Duration(dice.IntN(3000)) * time.Millisecond
 		if dice.IntN(2) == 0 {
 			s.StopEtcd()

@@ -27,8 +27,8 @@ func restores(t testing.TB) int {
 	return 3
 }
 
-// keepAdding makes ADDs for pods, each again until it is done, as kubelet does. It returns
-// how many are, and how to wait for all.
+// keepAdding makes ADDs for pods and retries each until it succeeds, as kubelet does. It returns a counter and a
+// function that waits for all.
 func keepAdding(pods []*pod, n harness.Network) (ended func() int, wait func(t testing.TB)) {
 	var done atomic.Int64
 	var all sync.WaitGroup
@@ -66,9 +66,9 @@ func (s *stage) lowered(t *testing.T) {
 	eventuallyWithin(t, 2*time.Minute, "the fence to be lowered", func() bool { return s.heldBy(t, "whereabouts") != kube.FenceHolder })
 }
 
-// TestAfterARestoreOfEtcdTheFenceStandsAtOnce measures how long after the API server's
-// first answer that is, with a replica that leads and one that stands by.
-func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
+// TestFence_StandsAtOnceAfterARestore measures the time from the API server's first answer to the fence, with a
+// leader and a standby replica.
+func TestFence_StandsAtOnceAfterARestore(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	s.up(t, "worker-1", "keep", blue)
@@ -87,7 +87,7 @@ func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
 			}
 			return replicas[0].ready() && replicas[1].ready()
 		})
-		time.Sleep(2 * time.Second) // for a pulse that sees the newest revision
+		time.Sleep(2 * time.Second) // for a pulse that reads the newest revision
 		fence := s.watchFence(t)
 		ended, wait := keepAdding(newcomers, blue)
 		restore()
@@ -105,7 +105,7 @@ func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
 	slices.Sort(waited)
 	t.Logf("%d restores: the fence stood %s after the API server's first answer at the median, %s at the longest; %d of %d ADDs that had been waiting for it were done before; the others ended %s after it stood at the median",
 		len(times), median(times).Round(time.Millisecond), longest(times).Round(time.Millisecond), slipped, 2*len(times), median(waited).Round(time.Millisecond))
-	if median(times) > 15*time.Second { // 2 s is the aim, on a machine that is not slow
+	if median(times) > 15*time.Second { // the aim is 2 s on a machine that is not slow
 		t.Error("that is too late")
 	}
 	for _, v := range replicas {
@@ -115,7 +115,7 @@ func TestAfterARestoreOfEtcdTheFenceStandsAtOnce(t *testing.T) {
 	}
 }
 
-// ready asks the server's own probe; runs, whether it answers at all: one that led ends when it could not renew for 10 s.
+// ready probes readiness. runs probes whether the server answers at all: a leader that could not renew for 10 s ends.
 func (v *server) ready() bool { return v.probe("readyz") == http.StatusOK }
 func (v *server) runs() bool  { return v.probe("healthz") != 0 }
 
@@ -128,15 +128,15 @@ func (v *server) probe(path string) (status int) {
 	return resp.StatusCode
 }
 
-// TestAFenceOutlivesTheReplicaThatRaisedIt: an agent that is not heard after the restore
-// keeps it up, for as long as it may stand.
-func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
+// TestFence_OutlivesItsReplica has an agent that does not report after the restore, so the fence stands for
+// its longest time.
+func TestFence_OutlivesItsReplica(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	one := s.agent(t, "worker-1")
 	keep := s.up(t, "worker-1", "keep", blue)
 	one.writeReport(t, keep.listed("Ready"))
-	// The second leads some 20 s after the first was killed, and sends an event only then.
+	// The second replica leads some 20 s after the first was killed, and sends an event only then.
 	const timeout = 80 * time.Second
 	var restore func()
 	silently(func() { restore = s.backup(t) }, one)
@@ -148,7 +148,7 @@ func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
 	eventually(t, "both replicas to watch", func() bool { return first.ready() && second.ready() })
 	time.Sleep(2 * time.Second)
 	fence := s.watchFence(t)
-	one.change(func() { // it is not heard any more
+	one.change(func() { // it does not report
 		restore()
 		t.Logf("the fence stood %s after the API server's first answer", fence.stands(t).Round(time.Millisecond))
 		stood := time.Now()
@@ -188,8 +188,8 @@ func TestAFenceOutlivesTheReplicaThatRaisedIt(t *testing.T) {
 	})
 }
 
-// TestATimeWithoutTheAPIServerCostsADDsNextToNothing: nothing was restored.
-func TestATimeWithoutTheAPIServerCostsADDsNextToNothing(t *testing.T) {
+// TestFence_OutageDelaysADDsLittle stops the API server without a restore.
+func TestFence_OutageDelaysADDsLittle(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	s.up(t, "worker-1", "keep", blue)

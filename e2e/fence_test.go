@@ -25,8 +25,8 @@ var (
 	allLeases = map[string][]string{metav1.NamespaceSystem: {"whereabouts", "red-10.2.0.0-24"}}
 )
 
-// adds begins real ADDs at once and returns how many have ended so far, and how to wait
-// for all: it returns the pods.
+// adds starts real ADDs and returns a counter of those that ended, and a function that waits for all and returns the
+// pods.
 func (s *stage) adds(t *testing.T, name string, n int, networks ...harness.Network) (ended func() int, wait func() []*pod) {
 	var mu sync.Mutex
 	var pods []*pod
@@ -42,7 +42,7 @@ func (s *stage) adds(t *testing.T, name string, n int, networks ...harness.Netwo
 	return func() int { mu.Lock(); defer mu.Unlock(); return len(pods) }, func() []*pod { all.Wait(); return pods }
 }
 
-// holders are who held a Lease from one revision on, each for as long as that did not change; "" is nobody.
+// holders are the successive holders of a Lease from a revision on, with the time of each; "" is nobody.
 func (h *history) holders(lease string, from uint64) (names []string) {
 	for _, v := range h.during(lease, from, 1<<62) {
 		if v.object != nil {
@@ -52,7 +52,7 @@ func (h *history) holders(lease string, from uint64) (names []string) {
 	return slices.Compact(names)
 }
 
-// fenced checks that from one revision on nobody but the fence held any of its Leases.
+// fenced checks that from a revision on only the fence held its Leases.
 func (h *history) fenced(t *testing.T, from uint64) {
 	t.Helper()
 	check(t, h.catchUp(t.Context()))
@@ -68,7 +68,7 @@ func stood(t *testing.T, f *kube.Fence, leases map[string][]string) {
 	eventuallyWithin(t, time.Minute, "the fence to stand", func() bool { _, standing := f.Since(); return standing })
 }
 
-func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
+func TestFence_ADDsWaitAndSucceed(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	s.up(t, "worker-1", "first", blue, red)
@@ -82,7 +82,7 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		equal(t, "ADDs that did not wait", ended(), 0)
 		leases.fenced(t, from)
-		// A renewal that was slow has it not stand for a moment.
+		// After a slow renewal the fence does not stand for a moment.
 		if since, standing := f.Since(); standing && time.Since(since) > time.Minute {
 			t.Errorf("it stands since %s", since)
 		}
@@ -152,10 +152,9 @@ func TestTheFenceKeepsADDsWaitingAndAllOfThemSucceedAfterwards(t *testing.T) {
 	})
 }
 
-// TestAfterARestoreThePoolsSayBehindTheFenceWhatRuns has agents on made-up nodes whose
-// sandboxes are all newer than the backup, and measures how long it takes until each
-// address has its entry and its reservation again.
-func TestAfterARestoreThePoolsSayBehindTheFenceWhatRuns(t *testing.T) {
+// TestFence_RecordsWhatRuns runs agents on simulated nodes whose sandboxes are all newer than
+// the backup. It measures the time until each address has its allocation and its reservation again.
+func TestFence_RecordsWhatRuns(t *testing.T) {
 	type size struct{ addresses, pools, nodes int }
 	sizes := []size{{60, 1, 2}}
 	if os.Getenv("IP_RECONCILE_RESTORES") != "" { // to measure
@@ -192,10 +191,10 @@ func TestAfterARestoreThePoolsSayBehindTheFenceWhatRuns(t *testing.T) {
 			for _, node := range nodes {
 				s.reported(t, node.name, "its sandboxes", func(r *v1alpha1.SandboxReport) bool { return len(r.Sandboxes) == each })
 			}
-			s.outgrows(t, s.revision(t)+200) // what the API server writes at its start comes to less
+			s.outgrows(t, s.revision(t)+200) // the API server writes less at its start
 			replicas := []*server{s.replica(t, s.Kubeconfig(), "--repair"), s.replica(t, s.Kubeconfig(), "--repair")}
 			eventually(t, "both replicas to watch", func() bool { return replicas[0].ready() && replicas[1].ready() })
-			time.Sleep(2 * time.Second) // for a pulse that sees the newest revision
+			time.Sleep(2 * time.Second) // for a pulse that reads the newest revision
 			equal(t, "entries and reservations", len(s.contents(t)), 0)
 
 			fence := s.watchFence(t)
@@ -208,7 +207,7 @@ func TestAfterARestoreThePoolsSayBehindTheFenceWhatRuns(t *testing.T) {
 			s.lowered(t)
 			t.Logf("%d addresses in %d pools, of %d nodes: the fence stood %s after the API server's first answer and for some %.0fs; all entries and reservations were back %.1fs after that answer",
 				c.addresses, c.pools, c.nodes, after.Round(time.Millisecond), time.Since(stood).Seconds(), rebuilt.Seconds())
-			// It is counted after the Leases are given back.
+			// It is counted after the Leases are released.
 			eventuallyWithin(t, time.Minute, "one fence to have ended because all was settled", func() bool {
 				settled := 0.0
 				for _, v := range replicas {

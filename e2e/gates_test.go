@@ -13,7 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
+func TestGates_PausedIsJudgedAndNotReleased(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	red := simple("red", "10.2.0.0/24")
@@ -57,7 +57,7 @@ func TestWhatIsPausedIsJudgedAndNotFreed(t *testing.T) {
 		s.lost(t, before)
 		equal(t, "versions of Leases", s.leases(t), leases)
 
-		// It is the reconciler's own namespace that counts, and any value but those that say no.
+		// The annotation counts on the reconciler's own namespace only, with any value except those that mean no.
 		s.run(t, "--reconciler-namespace", "default", "--dry-run").expect(t, at(inBlue), "Stale PodGone")
 		s.pauseAll(t, "yes")
 		s.run(t).exits(t, 1)

@@ -21,8 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A history has every version that objects of a kind have had, by name and in the order of etcd's revisions. etcd
-// reports them: a GET may miss versions, and API servers and etcd itself may end meanwhile.
+// A history has every version of the objects of a kind, by name and in the order of etcd's revisions. It follows etcd:
+// a GET may miss versions, and API servers and etcd itself may restart.
 type history struct {
 	client dynamic.ResourceInterface
 	mu     sync.Mutex
@@ -30,13 +30,13 @@ type history struct {
 	broken error
 }
 
-// A version is what an object was from a revision on. It has no object when the object was deleted.
+// A version is an object from a revision on. The object is nil after its deletion.
 type version struct {
 	revision uint64
 	object   *unstructured.Unstructured
 }
 
-// spec is a text in the spec of what was there.
+// spec is a text field of the object's spec.
 func (v version) spec(field string) (text string) {
 	if v.object != nil {
 		text, _, _ = unstructured.NestedString(v.object.Object, "spec", field)
@@ -44,14 +44,13 @@ func (v version) spec(field string) (text string) {
 	return text
 }
 
-// An etcdPair is a key with its value, as etcd's gateway for JSON has it.
+// An etcdPair is a key with its value in the JSON of etcd's gateway.
 type etcdPair struct {
 	Key, Value  []byte
 	ModRevision uint64 `json:"mod_revision,string"`
 }
 
-// record begins a history of whereabouts' objects, of reports, or of the Leases in kube-system. The history ends with
-// the test.
+// record starts a history of whereabouts' objects, of reports, or of the Leases in kube-system. It ends with the test.
 func (s *stage) record(t testing.TB, resource schema.GroupVersionResource) *history {
 	t.Helper()
 	h := &history{client: s.of(resource), of: map[string][]version{}}
@@ -96,7 +95,7 @@ func (h *history) add(kv etcdPair, deleted bool) {
 	h.of[name] = append(h.of[name], v)
 }
 
-// storedObject decodes an object as etcd has it: custom resources are JSON, others protobuf.
+// storedObject decodes an object as etcd stores it: custom resources are JSON, others protobuf.
 func storedObject(value []byte) (*unstructured.Unstructured, error) {
 	o := &unstructured.Unstructured{}
 	if bytes.HasPrefix(value, []byte("{")) {
@@ -110,7 +109,7 @@ func storedObject(value []byte) (*unstructured.Unstructured, error) {
 	return o, err
 }
 
-// follow reads what happens from a revision on until the connection ends, and returns the revision from which to go on.
+// follow reads changes from a revision on until the connection ends, and returns the revision to continue from.
 func (h *history) follow(ctx context.Context, server string, ask map[string]any, from uint64) uint64 {
 	body, _ := json.Marshal(ask)
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, server+"/v3/watch", bytes.NewReader(body))
@@ -152,7 +151,7 @@ func revisionOf(o metav1.Object) uint64 {
 	return n
 }
 
-// catchUp waits until the history has what there is now.
+// catchUp waits until the history has the present state.
 func (h *history) catchUp(ctx context.Context) error {
 	list, err := h.client.List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -174,7 +173,7 @@ func (h *history) catchUp(ctx context.Context) error {
 	}
 }
 
-// during returns the versions that an object had at any time between two revisions, both included.
+// during returns the versions of an object between two revisions, both included.
 func (h *history) during(name string, from, to uint64) []version {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -191,7 +190,7 @@ func (h *history) during(name string, from, to uint64) []version {
 	return found
 }
 
-// first returns the revision of the first version of an object for which is holds, and false if there is none.
+// first returns the revision of the first version of an object for which is holds; false if there is none.
 func (h *history) first(name string, is func(*unstructured.Unstructured) bool) (uint64, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -215,8 +214,8 @@ func (h *history) step(name string, revision uint64) (before, after *unstructure
 	return versions[i].object, versions[i+1].object
 }
 
-// takenOver counts the entries that got another id under the same key and podref: what ADD does for a pod that comes
-// back.
+// takenOver counts the allocations that got another id under the same key and podref, as an ADD for a returning pod
+// does.
 func (h *history) takenOver() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -233,7 +232,7 @@ func (h *history) takenOver() (n int) {
 	return n
 }
 
-// entriesOf are a pool's allocations by key; a pool that is gone has none.
+// entriesOf are a pool's allocations by key; a deleted pool has none.
 func entriesOf(pool *unstructured.Unstructured) map[string]map[string]any {
 	entries := map[string]map[string]any{}
 	if pool == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestALeakIsFreed(t *testing.T) {
+func TestRelease_Leak(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 
@@ -69,8 +69,8 @@ func TestALeakIsFreed(t *testing.T) {
 	})
 }
 
-// TestTheAuditLogTellsADELFromARelease has the oracles rely on who it says did what.
-func TestTheAuditLogTellsADELFromARelease(t *testing.T) {
+// TestAuditLog_DistinguishesDELFromRelease checks the source of the oracles' blame.
+func TestAuditLog_DistinguishesDELFromRelease(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	ended, lost := s.up(t, "worker-1", "ended", blue), s.up(t, "worker-1", "lost", blue)
@@ -126,7 +126,7 @@ metadata: {name: protect}
 spec: {policyName: protect, validationActions: [Deny]}
 `
 
-// protectPools has a policy deny that entry 1 is removed, and returns its file.
+// protectPools creates a policy that denies the removal of entry 1, and returns its file.
 func (s *stage) protectPools(t *testing.T) (file string) {
 	t.Helper()
 	s.Dispose()
@@ -141,8 +141,8 @@ func (s *stage) protectPools(t *testing.T) (file string) {
 	return file
 }
 
-// It answers with 422, as a patch of which a test fails is answered.
-func TestAPolicyThatDeniesReleasesIsNoLostRace(t *testing.T) {
+// The API server answers 422, as for a patch whose test fails.
+func TestRelease_DeniedByAPolicy(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	leak := s.up(t, "worker-1", "leak", blue).leak(t)
@@ -157,8 +157,8 @@ func TestAPolicyThatDeniesReleasesIsNoLostRace(t *testing.T) {
 	s.mustKubectl(t, "delete", "-f", file)
 }
 
-// The alert IPReconcileWritesDenied stays for as long as writes are denied: each try counts.
-func TestServeCountsEachWriteThatIsDenied(t *testing.T) {
+// The alert IPReconcileWritesDenied stays as long as writes are denied: each try counts.
+func TestServe_CountsDeniedWrites(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	s.up(t, "worker-1", "leak", blue).leak(t)

@@ -22,27 +22,26 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A link is a proxy between a server and the API server whose ways change while
-// it is used: it refuses or delays requests, and cuts or holds watches that are
-// open.
+// A link is a proxy between a server and the API server whose faults change while it is used: it refuses or delays
+// requests, and cuts or holds open watches.
 type link struct {
 	mu      sync.Mutex
 	faults  faults
 	freed   chan struct{} // closed when the faults change
 	watches map[*context.CancelFunc]*http.Request
 	hits    int         // requests that met a fault
-	writes  []time.Time // of pools and reservations, as they were passed on
+	writes  []time.Time // of pools and reservations, when they were passed on
 }
 
 // faults are what happens to requests; a nil func lets all through.
 type faults struct {
-	// refuse gives the status with which a request is answered; 0 for none.
+	// refuse returns the status of the answer; 0 passes the request on.
 	refuse func(r *http.Request) int
-	// delay is how long an answer takes longer.
+	// delay is how much longer an answer takes.
 	delay func(r *http.Request) time.Duration
-	// hold says which watches deliver nothing more, and stay open.
+	// hold reports which watches deliver nothing more and stay open.
 	hold func(r *http.Request) bool
-	// answered is told when the API server has answered, before the product is.
+	// answered is called when the API server has answered, before the product gets the answer.
 	answered func(r *http.Request)
 }
 
@@ -64,7 +63,7 @@ func (s *stage) link(t testing.TB) (l *link, kubeconfig string) {
 	return l, through(t, l.handler(to))
 }
 
-// seen is a kubeconfig that leads through a link to which something happens at each request.
+// seen is a kubeconfig that leads through a link which calls happens at each request.
 func (s *stage) seen(t testing.TB, happens func(r *http.Request)) (kubeconfig string) {
 	t.Helper()
 	l, kubeconfig := s.link(t)
@@ -139,7 +138,7 @@ func (h *held) Write(p []byte) (int, error) {
 	}
 }
 
-// suffers puts faults in the place of those that there are.
+// suffers replaces the faults.
 func (l *link) suffers(f faults) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +160,7 @@ func (l *link) cut(which func(*http.Request) bool) (n int) {
 	return n
 }
 
-// met waits until requests have met a fault so often.
+// met waits until this many requests have met a fault.
 func (l *link) met(t testing.TB, least int) {
 	t.Helper()
 	eventuallyWithin(t, 3*time.Minute, "requests to meet the fault", func() bool {
@@ -203,13 +202,13 @@ func just(status int, which func(*http.Request) bool) faults {
 	}}
 }
 
-// madeRequests are requests that were made, as "METHOD path?query".
+// madeRequests are the requests so far, as "METHOD path?query".
 type madeRequests struct {
 	mu  sync.Mutex
 	all []string
 }
 
-// count counts those that have all parts.
+// count counts the requests that contain all parts.
 func (k *madeRequests) count(parts ...string) (n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -221,7 +220,7 @@ func (k *madeRequests) count(parts ...string) (n int) {
 	return n
 }
 
-// counted is a kubeconfig that leads through a link that notes requests.
+// counted is a kubeconfig that leads through a link that records requests.
 func (s *stage) counted(t testing.TB) (kubeconfig string, k *madeRequests) {
 	t.Helper()
 	k = &madeRequests{}
@@ -245,7 +244,8 @@ func proxyTo(t testing.TB, config *rest.Config) *httputil.ReverseProxy {
 
 var quiet = log.New(io.Discard, "", 0)
 
-// through starts a proxy for the product, and writes a kubeconfig that leads through it. Requests under way end with the test.
+// through starts a proxy for the product, and writes a kubeconfig that leads through it. Requests in progress end with
+// the test.
 func through(t testing.TB, handler http.Handler) (kubeconfig string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)

@@ -21,10 +21,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestMeasure_Agent measures an agent with 250 sandboxes that changes once a
-// second, beside one with 250 that does not change, and the size of a report of
-// 500. Memory, traffic and size are bounded; time is only told. An API server that has no
-// time ends watches, and then there are requests: what is measured meanwhile does not count.
+// TestMeasure_Agent measures an agent with 250 sandboxes that changes once a second, one with 250 that does not change,
+// and the size of a report of 500. Memory, traffic and size are bounded; time is only logged. An overloaded API server
+// ends watches, which causes requests: such a time does not count.
 func TestMeasure_Agent(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "idle", "busy", "large")
@@ -72,7 +71,7 @@ func TestMeasure_Agent(t *testing.T) {
 		mu.Unlock()
 		writes := s.report(t, "busy").Generation
 		cpu := map[*command]time.Duration{quiet: cpuTime(t, quiet), working: cpuTime(t, working)}
-		least := map[*command][2]float64{} // what is resident in all, and of the file: garbage comes and goes
+		least := map[*command][2]float64{} // all resident memory, and that of files: garbage comes and goes
 		began := time.Now()
 		for i := range seconds {
 			next := append([]critest.Sandbox{}, all[1:]...)
@@ -120,7 +119,7 @@ func TestMeasure_Agent(t *testing.T) {
 	t.Error("watches ended in each of five measurements")
 }
 
-// cpuTime is what a process has used, user and system, in all its threads.
+// cpuTime is the processor time of a process, user and system, in all its threads.
 func cpuTime(t testing.TB, c *command) (used time.Duration) {
 	t.Helper()
 	for _, path := range try(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", c.cmd.Process.Pid))).must(t) {
@@ -144,9 +143,8 @@ func residentMemory(t testing.TB, c *command) (all, file float64) {
 	return all, file
 }
 
-// TestMeasure_Serve measures the long-running form beside 5,000 pods: when nothing
-// happens, and when every second ten pods change that have an address. An API server that has no
-// time ends watches, and then there are requests: what is measured meanwhile does not count.
+// TestMeasure_Serve measures serve beside 5,000 pods: idle, and while ten pods with an address change every second. An
+// overloaded API server ends watches, which causes requests: such a time does not count.
 func TestMeasure_Serve(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")

@@ -16,7 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// fill puts a content into the stage.
+// fill stores a content on the stage.
 func (s *stage) fill(t *testing.T, c *fill.Content) {
 	t.Helper()
 	c.Made = time.Now().UTC().Truncate(time.Second)
@@ -25,9 +25,8 @@ func (s *stage) fill(t *testing.T, c *fill.Content) {
 	t.Logf("filled with %d pods and %d entries in %.1fs", c.Pods, c.Entries(), time.Since(began).Seconds())
 }
 
-// TestMeasure_ReleaseInAFewHolds has more objects than fit in
-// a page, many of them Pending, and pools that take the API server long to patch:
-// what a hold of the Lease costs must not grow with any of that.
+// TestMeasure_ReleaseInAFewHolds has more objects than fit in a page, many of them Pending, and pools that the API
+// server patches slowly. The cost of a hold must not grow with any of that.
 func TestMeasure_ReleaseInAFewHolds(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -56,8 +55,7 @@ func TestMeasure_ReleaseInAFewHolds(t *testing.T) {
 	equal(t, "reservations put back", made.count("POST ", "/"+harness.Reservations.Resource), 0)
 	equal(t, "deletes of reservations", made.count("DELETE ", "/"+harness.Reservations.Resource), c.Stale)
 	holds := leases.holds(t, "whereabouts")
-	// Two on an idle machine. Where a write takes seconds batches shrink, but never to
-	// one hold for each few entries.
+	// Two on an idle machine. Slow writes make batches smaller, but never to one hold for each few allocations.
 	if most := max(c.Stale/10, 20); holds == 0 || holds > most {
 		t.Errorf("the Lease was taken %d times, want %d times at most", holds, most)
 	}
@@ -65,7 +63,7 @@ func TestMeasure_ReleaseInAFewHolds(t *testing.T) {
 		c.Stale, c.Pods, out.took.Seconds(), holds, made.count("PATCH "), made.count())
 }
 
-// holds counts how often a Lease was taken from nobody or from somebody else.
+// holds counts how often a Lease was taken from nobody or from another holder.
 func (h *history) holds(t *testing.T, lease string) (n int) {
 	t.Helper()
 	check(t, h.catchUp(t.Context()))
@@ -80,8 +78,7 @@ func (h *history) holds(t *testing.T, lease string) (n int) {
 	return n
 }
 
-// loseRecords empties all pools, and removes all reservations: what a restore to before
-// the pods were made does to them.
+// loseRecords empties all pools and removes all reservations, as a restore to before the pods were created does.
 func (s *stage) loseRecords(t *testing.T, pools int) {
 	t.Helper()
 	for pool := range pools {
@@ -93,9 +90,8 @@ func (s *stage) loseRecords(t *testing.T, pools int) {
 	eventuallyWithin(t, time.Minute, "what the API server's watch tells it is gone", func() bool { return len(s.contents(t).withoutUIDs()) == 0 })
 }
 
-// TestMeasure_RecoverInAFewHolds writes back what made-up reports
-// say that runs. What a hold costs must grow with what is written, and not with what
-// there is beside it.
+// TestMeasure_RecoverInAFewHolds records what simulated reports say that runs. The cost of a hold must grow with the
+// writes, and not with the other objects.
 func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -103,7 +99,7 @@ func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 		more               []string
 	}{
 		{sized(1000), 10, 20, nil},
-		{sized(5000), 10, 50, []string{"--without-lease"}}, // as behind the fence: nothing bounds a hold
+		{sized(5000), 10, 50, []string{"--without-lease"}}, // as behind the fence, where holds are unbounded
 	} {
 		t.Run(fmt.Sprint(c.pods), func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +126,7 @@ func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 			}
 			equal(t, "reservations created", made.count("POST ", "/"+harness.Reservations.Resource), c.pods)
 			holds := leases.holds(t, "whereabouts")
-			const most = 40 // the machine may be loaded: then less fits in a hold
+			const most = 40 // on a loaded machine less fits in a hold
 			if (holds == 0) != (c.more != nil) || holds > most {
 				t.Errorf("the Lease was taken %d times, want %d times at most", holds, most)
 			}
@@ -140,7 +136,7 @@ func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 	}
 }
 
-// longest is the longest time for which a Lease was held that was given back.
+// longest is the longest hold of a Lease that was released.
 func (h *history) longest(t *testing.T, lease string) (most time.Duration) {
 	t.Helper()
 	check(t, h.catchUp(t.Context()))

@@ -12,8 +12,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestEveryKindOfNetwork has in each of them a leak beside a live pod.
-func TestEveryKindOfNetwork(t *testing.T) {
+// TestNetworks_EveryKind has a leak beside a live pod in each kind.
+func TestNetworks_EveryKind(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 
@@ -103,8 +103,7 @@ func TestNodeSlices(t *testing.T) {
 	}
 	t.Logf("4 leaks in 4 slices, each under its own Lease, took %.1fs", out.took.Seconds())
 
-	// D10: the node and its pods are gone, its slice is another node's, and the
-	// old pool keeps its entries.
+	// D10: the node and its pods are gone, its slice belongs to another node, and the old pool keeps its allocations.
 	t.Run("of a node that was removed", func(t *testing.T) {
 		p := s.up(t, "worker-3", "removed", sliced, named)
 		equal(t, "addresses", p.ips, []string{"10.4.3.1", "10.4.3.1"})
@@ -123,8 +122,7 @@ func TestNodeSlices(t *testing.T) {
 		before := s.contents(t)
 		out := s.run(t)
 		out.exits(t, 0)
-		// The old entry of an address that the slice's new node has given to a
-		// live pod waits until that pod is gone, too.
+		// The old allocation of an address that a live pod has from the slice's new node is held until that pod is gone.
 		out.expect(t, "worker-2-10.4.2.0-24 10.4.2.2", "InUse AddressOnPod", "reservation 10.4.2.2", "InUse AddressOnPod",
 			"worker-9-10.4.2.0-24 10.4.2.2", "Held ClaimedByOther")
 		s.lost(t, before, "worker-9-10.4.2.0-24 7", "reservation 10.4.2.7")

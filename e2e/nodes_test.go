@@ -24,8 +24,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// A fakeNode is a node of which the test makes up everything that a node agent
-// reads: a CRI server, CNI caches, a folder of network namespaces.
+// A fakeNode is a node of which the test simulates everything that a node agent reads: a CRI server, CNI caches, a
+// folder of network namespaces.
 type fakeNode struct {
 	*critest.Server
 	name                   string
@@ -46,8 +46,7 @@ func newFakeNode(t testing.TB, name string, style critest.Style) *fakeNode {
 	return n
 }
 
-// sandbox makes up a sandbox with a network namespace and, in the caches, an address
-// of whereabouts on net1.
+// sandbox creates a sandbox with a network namespace and, in the caches, an address of whereabouts on net1.
 func (n *fakeNode) sandbox(t testing.TB, i int, cidr, ip string) critest.Sandbox {
 	t.Helper()
 	b := critest.Sandbox{
@@ -59,14 +58,14 @@ func (n *fakeNode) sandbox(t testing.TB, i int, cidr, ip string) critest.Sandbox
 	return b
 }
 
-// attach makes up its network namespace, and its eth0 in the cache.
+// attach creates its network namespace, and its eth0 in the cache.
 func (n *fakeNode) attach(t testing.TB, b critest.Sandbox) {
 	t.Helper()
 	check(t, os.WriteFile(b.NetNS, nil, 0o600))
 	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge", "ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
 }
 
-// whereabouts makes up what Multus keeps of its net1 with an address of whereabouts.
+// whereabouts writes what Multus keeps of its net1 with an address of whereabouts.
 func (n *fakeNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip string) {
 	t.Helper()
 	blue := map[string]any{"cniVersion": "1.0.0", "name": "blue", "type": "macvlan", "ipam": map[string]any{"type": "whereabouts", "range": cidr}}
@@ -74,8 +73,8 @@ func (n *fakeNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip string)
 	check(t, os.WriteFile(filepath.Join(n.multus, b.ID), try(json.Marshal([]map[string]any{{"Bytes": try(json.Marshal(blue)).must(t)}})).must(t), 0o600))
 }
 
-// cache writes a result as libcni does: the default network's beside those of the
-// runtime, others beside those of Multus.
+// cache writes a result as libcni does: of the default network beside those of the runtime, others beside those of
+// Multus.
 func (n *fakeNode) cache(t testing.TB, b critest.Sandbox, ifName string, config map[string]any, address string) {
 	t.Helper()
 	text := try(json.Marshal(map[string]any{
@@ -103,7 +102,7 @@ func (n *fakeNode) agent(t testing.TB, kubeconfig string, more ...string) *comma
 	return c
 }
 
-// logOnFailure logs what an agent said when its test fails.
+// logOnFailure logs an agent's output when its test fails.
 func (c *command) logOnFailure(node string) {
 	c.t.Cleanup(func() {
 		if c.t.Failed() {
@@ -132,7 +131,7 @@ func (s *stage) report(t testing.TB, node string) *v1alpha1.SandboxReport {
 	return r
 }
 
-// reported waits for a node's report to be so.
+// reported waits until a node's report is as expected.
 func (s *stage) reported(t testing.TB, node, what string, is func(r *v1alpha1.SandboxReport) bool) (r *v1alpha1.SandboxReport) {
 	t.Helper()
 	eventually(t, "the report of "+node+" to have "+what, func() bool {
@@ -142,7 +141,7 @@ func (s *stage) reported(t testing.TB, node, what string, is func(r *v1alpha1.Sa
 	return r
 }
 
-// fresh waits until the node's Lease vouches for its report.
+// fresh waits until the node's Lease confirms its report.
 func (s *stage) fresh(t testing.TB, node string) {
 	t.Helper()
 	eventually(t, "the Lease of "+node+" to vouch for its report", func() bool {
@@ -152,7 +151,7 @@ func (s *stage) fresh(t testing.TB, node string) {
 	})
 }
 
-// owned makes up a node's sandbox for a pod that the real plugin gave addresses.
+// owned creates a node's sandbox for a pod with addresses from the real plugin.
 func (n *fakeNode) owned(t testing.TB, p *pod) critest.Sandbox {
 	t.Helper()
 	b := critest.Sandbox{
@@ -178,8 +177,7 @@ func (n *fakeNode) forget(t testing.TB, b critest.Sandbox) {
 	check(t, os.Remove(b.NetNS))
 }
 
-// A realNode is a node with the real containerd and our agent. Nothing of it is
-// made up but kubelet, whose part the test plays.
+// A realNode is a node with the real containerd and our agent. Only kubelet is simulated: the test acts for it.
 type realNode struct {
 	*harness.Runtime
 	s       *stage
@@ -188,7 +186,7 @@ type realNode struct {
 	agent   *command
 }
 
-// everyContainerd plays on a node with every containerd there is.
+// everyContainerd plays on a node with each containerd.
 func everyContainerd(t *testing.T, play func(t *testing.T, s *stage, n *realNode)) {
 	t.Parallel()
 	for _, f := range []harness.Flavour{harness.ContainerdV2, harness.ContainerdDebian} {
@@ -237,7 +235,7 @@ func (n *realNode) up(t testing.TB, name string, networks ...harness.Network) *l
 	return p
 }
 
-// object is the pod as it is before its sandbox is made.
+// object is the pod before its sandbox is created.
 func (n *realNode) object(t testing.TB, name string, networks ...harness.Network) *livePod {
 	t.Helper()
 	return &livePod{Pod: try(n.s.CreatePod(t.Context(), "default", name, n.name, networks...)).must(t), n: n}
@@ -253,8 +251,8 @@ func (p *livePod) forget(t testing.TB) {
 	check(t, p.n.s.DeletePod(t.Context(), p.Pod, 0))
 }
 
-// sees waits until a fresh report of the node has the id so: "Ready", "NotReady"
-// (its network open or not known), "Stopped", "Attached", "Gone".
+// sees waits until a fresh report of the node has the id in this state: "Ready", "NotReady" (its network open or
+// unknown), "Stopped", "Attached", "Gone".
 func (n *realNode) sees(t testing.TB, id, state string) *v1alpha1.SandboxReport {
 	t.Helper()
 	r := n.s.reported(t, n.name, id[:12]+" as "+state, func(r *v1alpha1.SandboxReport) bool { return stateIn(r, id) == state })
@@ -291,7 +289,7 @@ func (n *realNode) answers(t testing.TB, ip string, want bool) {
 	}
 }
 
-// object reads a pod back.
+// read reads the pod from the API.
 func (p *livePod) read(t testing.TB) *corev1.Pod {
 	t.Helper()
 	return try(p.n.s.Client().CoreV1().Pods(p.Namespace).Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)

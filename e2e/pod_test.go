@@ -25,7 +25,7 @@ const (
 	statusAnnotation = "k8s.v1.cni.cncf.io/network-status"
 )
 
-// A pod is a pod with a sandbox and what the real plugin gave it.
+// A pod is a pod with a sandbox and the addresses that the real plugin assigned.
 type pod struct {
 	*corev1.Pod
 	s           *stage
@@ -37,7 +37,7 @@ type pod struct {
 	interfaces  int // that fillUp has attached
 }
 
-// network is one in the namespace default.
+// network is a network in the namespace default.
 func network(name string, ipam harness.IPAM) harness.Network {
 	return harness.Network{Namespace: "default", Name: name, IPAM: ipam}
 }
@@ -45,8 +45,7 @@ func network(name string, ipam harness.IPAM) harness.Network {
 // simple is a network of one range.
 func simple(name, cidr string) harness.Network { return network(name, harness.IPAM{"range": cidr}) }
 
-// pending brings a pod as far as a runtime does before Multus writes the
-// status: it is Pending and its ADDs are done.
+// pending starts a pod as far as a runtime does before Multus writes the status: it is Pending and its ADDs are done.
 func (s *stage) pending(t testing.TB, node, name string, networks ...harness.Network) *pod {
 	t.Helper()
 	object := try(s.CreatePod(context.Background(), "default", name, node, networks...)).must(t)
@@ -55,7 +54,7 @@ func (s *stage) pending(t testing.TB, node, name string, networks ...harness.Net
 	return p
 }
 
-// attach makes a sandbox for the pod and attaches it.
+// attach creates a sandbox for the pod and attaches it.
 func (p *pod) attach(t testing.TB, networks ...harness.Network) {
 	t.Helper()
 	p.sandbox, p.attachments, p.ips, p.status = try(p.node.NewSandbox()).must(t), nil, nil, nil
@@ -81,7 +80,7 @@ func (p *pod) add(a harness.Attachment) error {
 	return nil
 }
 
-// up brings a pod up: Running, with the network-status of its attachments.
+// up starts a pod: Running, with the network-status of its attachments.
 func (s *stage) up(t testing.TB, node, name string, networks ...harness.Network) *pod {
 	t.Helper()
 	return s.pending(t, node, name, networks...).running(t)
@@ -93,7 +92,7 @@ func (p *pod) running(t testing.TB) *pod {
 	return p
 }
 
-// leak loses the pod without a DEL: deleted by force, its sandbox gone.
+// leak ends the pod without a DEL: deleted by force, its sandbox gone.
 func (p *pod) leak(t testing.TB) *pod {
 	t.Helper()
 	p.forceDelete(t)
@@ -136,7 +135,7 @@ func (p *pod) change(t testing.TB, patch map[string]any, subresource ...string) 
 	return p
 }
 
-// phase writes the phase alone, as others than kubelet do.
+// phase writes the phase alone, as other clients than kubelet do.
 func (p *pod) phase(t testing.TB, phase corev1.PodPhase) *pod {
 	t.Helper()
 	return p.change(t, map[string]any{"status": map[string]any{"phase": phase}}, "status")
@@ -156,7 +155,7 @@ func (p *pod) finish(t testing.TB, phase corev1.PodPhase) *pod {
 	}}, "status")
 }
 
-// bare makes a pod object without sandbox or network, whose owner ends it at once.
+// bare creates a pod object without sandbox or network; its owner ends it at once.
 func (s *stage) bare(t testing.TB, node, name string) *pod {
 	t.Helper()
 	object := try(s.Client().CoreV1().Pods("default").Create(context.Background(), &corev1.Pod{
@@ -171,28 +170,27 @@ func (s *stage) bare(t testing.TB, node, name string) *pod {
 
 var blue = simple("blue", "10.1.0.0/24")
 
-// at is the place of a pod's entry in the network blue, as verdicts have it.
+// at is the place of a pod's allocation in the network blue, as in verdicts.
 func at(p *pod) string { return "10.1.0.0-24 " + p.ips[0] }
 
-// stored are the places of a pod's entry in the network blue and of its
-// reservation, as contents have them.
+// stored are the places of a pod's allocation in the network blue and of its reservation, as in contents.
 func stored(p *pod) []string {
 	return []string{"10.1.0.0-24 " + strings.TrimPrefix(p.ips[0], "10.1.0."), "reservation " + p.ips[0]}
 }
 
-// forget removes a pod's entry in the network blue, as if it had never been stored.
+// forget removes a pod's allocation in the network blue, as if it had never been stored.
 func (s *stage) forget(t testing.TB, p *pod) {
 	t.Helper()
 	s.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"`+strings.TrimPrefix(p.ips[0], "10.1.0.")+`":null}}}`)
 }
 
-// entryAndReservation are where an address in 10.1.0.0/24 is stored, for lost.
+// entryAndReservation are the places of an address in 10.1.0.0/24, for lost.
 func entryAndReservation(i int) []string {
 	return []string{fmt.Sprint("10.1.0.0-24 ", i), fmt.Sprint("reservation 10.1.0.", i)}
 }
 
-// What only time can bring about is written straight to etcd here: the API
-// server sets creation and deletion times itself and takes no others.
+// What only time can cause is written directly to etcd: the API server sets creation and deletion times itself and
+// accepts no others.
 
 // age makes an object of whereabouts older.
 func (s *stage) age(t testing.TB, r schema.GroupVersionResource, name string, by time.Duration) {
@@ -214,7 +212,7 @@ func (p *pod) age(t testing.TB, by time.Duration) *pod {
 			o.SetDeletionTimestamp(&earlier)
 		}
 	})
-	// What is written past the API server is seen by it a moment later.
+	// The API server observes such a write a moment later.
 	want := p.CreationTimestamp.Add(-by).Unix()
 	eventually(t, "the API server to see the older pod", func() bool {
 		p.Pod = try(p.s.Client().CoreV1().Pods(p.Namespace).Get(context.Background(), p.Name, metav1.GetOptions{})).must(t)
@@ -223,7 +221,7 @@ func (p *pod) age(t testing.TB, by time.Duration) *pod {
 	return p
 }
 
-// rewrite changes an object of a built-in kind where it is stored.
+// rewrite changes an object of a built-in kind in etcd.
 func rewrite(t testing.TB, s *stage, key string, change func(metav1.Object)) {
 	t.Helper()
 	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(s.etcdGet(t, key), nil, nil)

@@ -13,8 +13,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestWhatTheRealPluginLeavesBehind has what whereabouts' plugin leaves behind when its requests fail. D10 is in TestNodeSlices.
-func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
+// TestPlugin_Remains has the remains of whereabouts' plugin when its requests fail. D10 is in
+// TestNodeSlices.
+func TestPlugin_Remains(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	dual := network("dual", harness.IPAM{"ipRanges": []any{map[string]any{"range": "10.2.0.0/24"}, map[string]any{"range": "fd00:2::/64"}}})
@@ -38,7 +39,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 			t.Errorf("what is said of the missing entry: %+v", found)
 		}
 		s.lost(t, before)
-		p.leak(t) // and then the reservation is what is left
+		p.leak(t) // only the reservation remains
 		s.run(t).exits(t, 0)
 		s.lost(t, before, "reservation 10.1.0.2")
 	})
@@ -50,7 +51,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 		p.leak(t)
 		before := s.contents(t)
 		equal(t, "left behind", len(before), 3)
-		s.run(t).exits(t, 0) // the v4 reservation is young, and nothing but its age speaks for it
+		s.run(t).exits(t, 0) // the v4 reservation is young, and nothing but its age holds it
 		s.lost(t, before, v6, reserved6)
 		s.age(t, harness.Reservations, "10.2.0.1", 5*time.Minute)
 		s.run(t).exits(t, 0)
@@ -153,7 +154,7 @@ func TestWhatTheRealPluginLeavesBehind(t *testing.T) {
 	})
 }
 
-// pluginIs has a node's plugin use another kubeconfig until the subtest ends.
+// pluginIs gives a node's plugin another kubeconfig until the subtest ends.
 func (s *stage) pluginIs(t *testing.T, node, kubeconfig string) {
 	t.Helper()
 	path := filepath.Join(s.Dir(), "node-"+node, "whereabouts.conf")

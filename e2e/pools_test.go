@@ -11,8 +11,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// fillUp attaches new interfaces of one pod to a network until whereabouts has no address left,
-// and returns what it assigned.
+// fillUp attaches new interfaces of one pod to a network until whereabouts has no free address, and returns what it
+// assigned.
 func (p *pod) fillUp(t *testing.T, n harness.Network) (all []netip.Addr) {
 	t.Helper()
 	for range 100 {
@@ -32,10 +32,9 @@ func (p *pod) fillUp(t *testing.T, n harness.Network) (all []netip.Addr) {
 	return nil
 }
 
-// TestPoolsCountWhatThePluginAssigns fills pools up, and compares what whereabouts' own plugin assigned
-// with what `pools` said it would. By whereabouts' own functions that is tested with ranges of all kinds in ippool
-// (TestUsableIsWhatWhereaboutsAssigns).
-func TestPoolsCountWhatThePluginAssigns(t *testing.T) {
+// TestPools_CountWhatThePluginAssigns fills pools and compares what whereabouts' own plugin assigned with the output of
+// `pools`. TestUsableIsWhatWhereaboutsAssigns in ippool compares ranges of all kinds with whereabouts' own functions.
+func TestPools_CountWhatThePluginAssigns(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 
@@ -43,7 +42,7 @@ func TestPoolsCountWhatThePluginAssigns(t *testing.T) {
 		says string
 		pool string
 		nads []harness.IPAM
-		want string // the addresses, in the order in which they are assigned; ranges as "a-b"
+		want string // the addresses in order of assignment; ranges as "a-b"
 	}{
 		{"a /29", "10.7.0.0-29", []harness.IPAM{{"range": "10.7.0.0/29"}}, "10.7.0.1-10.7.0.6"},
 		{"range_start and range_end", "10.7.0.0-24", []harness.IPAM{{"range": "10.7.0.0/24", "range_start": "10.7.0.5", "range_end": "10.7.0.8"}}, "10.7.0.5-10.7.0.8"},

@@ -51,10 +51,10 @@ func TestMain(m *testing.M) {
 // planes are the control planes of the stages.
 var planes harness.Planes
 
-// A build gives the folder with the product's commands, up to date.
+// A build returns the folder with the product's commands, up to date.
 type build func() (folder string, err error)
 
-// shipped is the product as it ships, raced the same with the race detector.
+// shipped is the product as it ships, raced with the race detector.
 var (
 	shipped = build(sync.OnceValues(func() (string, error) { return harness.BuildProduct("shipped") }))
 	raced   = build(sync.OnceValues(func() (string, error) { return harness.BuildProduct("raced", "-race") }))
@@ -66,7 +66,7 @@ func (b build) program(t testing.TB, name string) string {
 	return filepath.Join(try(b()).must(t), name)
 }
 
-// An outcome is what one run of the command came to.
+// An outcome is the result of one run of the command.
 type outcome struct {
 	document
 	code           int
@@ -74,7 +74,7 @@ type outcome struct {
 	took           time.Duration
 }
 
-// document is what -o json prints, by the names that scripts read.
+// document is what -o json prints, by the field names that scripts read.
 type document struct {
 	Summary struct {
 		counts
@@ -91,7 +91,7 @@ type counts struct {
 	Pools, Allocations, InUse, Held, Stale, Reservations, Findings int
 }
 
-// awaits is what a restore of etcd still waits for.
+// awaits is what blocks releases after a restore of etcd.
 type awaits struct {
 	Restored, Why string
 	Awaiting      []string
@@ -114,7 +114,7 @@ type item struct {
 	Proven      bool   `json:"proven"`
 	Message     string `json:"message"`
 	Rule        string `json:"rule"`
-	// Of what is Stale and not released: why, in a word, and when it will be.
+	// Of a Stale item that is not released: why, in a word, and when it will be.
 	Refusal      string    `json:"refusal,omitempty"`
 	Detail       string    `json:"detail,omitempty"`
 	ReleasableAt time.Time `json:"releasableAt,omitzero"`
@@ -179,7 +179,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// begin starts the product with nothing of the test's own surroundings.
+// begin starts the product with an environment of its own.
 func begin(t testing.TB, args ...string) *command {
 	t.Helper()
 	return beginProgram(t, shipped.program(t, "ip-reconcile"), args...)
@@ -208,12 +208,10 @@ func start(t testing.TB, cmd *exec.Cmd) *command {
 	return c
 }
 
-// patience is how long one command may take: the longest is a minute and a half on a
-// machine that has a fifth of a core for it.
+// patience is how long one command may take. The longest takes a minute and a half on a fifth of a core.
 const patience = 5 * time.Minute
 
-// wait returns what the command came to. With -o json its output must be the
-// document and nothing else.
+// wait returns the outcome. With -o json the output must be the document and nothing else.
 func (c *command) wait() *outcome {
 	c.t.Helper()
 	limit := time.AfterFunc(patience, func() { c.cmd.Process.Kill() })
@@ -277,8 +275,7 @@ func shortenedTo(most int, text string) string {
 	return text
 }
 
-// shown is what was printed. Of a document of thousands the beginning tells enough: what
-// else failed must be seen beside it.
+// shown is the output. A document of thousands of items is shortened, so that other failures remain visible.
 func (o *outcome) shown() string {
 	if len(o.Allocations) > 100 {
 		return shortenedTo(1000, o.stdout)
@@ -286,8 +283,7 @@ func (o *outcome) shown() string {
 	return shortened(o.stdout)
 }
 
-// verdicts are those of everything judged, by place. Entries whose address
-// cannot be read are all at "<pool> ".
+// verdicts are those of all items, by place. Allocations without a readable address are all at "<pool> ".
 func (o *outcome) verdicts() map[string]string {
 	return verdictsOf(slices.Concat(o.Allocations, o.Reservations))
 }
@@ -320,7 +316,7 @@ func (o *outcome) exits(t testing.TB, code int) {
 	}
 }
 
-// judged is what is said of a place, or of an address; nothing if it is not judged at all.
+// judged is the item of a place or address, or an empty item.
 func (o *outcome) judged(where string) item {
 	for _, i := range slices.Concat(o.Failed, o.Allocations, o.Reservations) {
 		if i.place() == where || i.IP == where {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// once has something happen at the first request that is so.
+// once calls happen at the first request for which is holds.
 func once(is func(r *http.Request) bool, happen func()) func(r *http.Request) {
 	happen = sync.OnceFunc(happen)
 	return func(r *http.Request) {
@@ -23,12 +23,12 @@ func once(is func(r *http.Request) bool, happen func()) func(r *http.Request) {
 	}
 }
 
-// asks tells requests by their method and by what is in their path.
+// asks matches requests by their method and a part of their path.
 func asks(method, part string) func(r *http.Request) bool {
 	return func(r *http.Request) bool { return r.Method == method && strings.Contains(r.URL.Path, part) }
 }
 
-// has checks that 10.1.0.1 on blue is a pod's, entry and reservation.
+// has checks that 10.1.0.1 on blue is a pod's: the allocation and the reservation.
 func (s *stage) has(t *testing.T, p *pod) (reservationUID string) {
 	t.Helper()
 	stored := s.contents(t)
@@ -38,17 +38,17 @@ func (s *stage) has(t *testing.T, p *pod) (reservationUID string) {
 	return uid
 }
 
-// TestAPodThatComesBackKeepsItsAddress has web leak 10.1.0.1 and come back at every moment of its release: ADD finds the
-// entry by name, takes it over, and keeps the reservation if there is one. Without the Lease ADDs can be made at any
-// moment: what the Lease makes rare must be safe all the same.
-func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
+// TestRace_PodComesBack leaks 10.1.0.1 of web and recreates web at every moment of the release. ADD
+// finds the allocation by name, takes it over, and keeps a reservation that exists. Without the Lease ADDs may run at
+// any moment: what the Lease makes rare must be safe all the same.
+func TestRace_PodComesBack(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	for _, moment := range []struct {
 		name      string
 		is        func(r *http.Request) bool
-		answered  bool // the request: else it is about to be made
-		recreated bool // the reservation in the end is not the one that ADD kept or made
+		answered  bool // after the request; else before
+		recreated bool // the reservation in the end is not the one that ADD kept or created
 	}{
 		{"before the live read", asks(http.MethodGet, "/ippools/10.1.0.0-24"), false, false},
 		{"between the live read and the first write", asks(http.MethodGet, "/pods/web"), true, true},
@@ -76,8 +76,8 @@ func TestAPodThatComesBackKeepsItsAddress(t *testing.T) {
 	}
 }
 
-// TestTwoRunsAtOnceFreeEverythingOnce: nothing keeps an operator from running the command while a CronJob does.
-func TestTwoRunsAtOnceFreeEverythingOnce(t *testing.T) {
+// TestRace_TwoRunsAtOnce: an operator can run the command while a CronJob does.
+func TestRace_TwoRunsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	for name, flags := range map[string][]string{"under the Lease": nil, "without the Lease": {"--without-lease"}} {
@@ -119,9 +119,9 @@ func TestTwoRunsAtOnceFreeEverythingOnce(t *testing.T) {
 	}
 }
 
-// TestPodsThatComeWhileARunReadsAndWritesKeepTheirAddresses has a pod come after each answer that a run gets, until
-// there are twelve. The plugin waits for the Lease, so none comes while the run holds it.
-func TestPodsThatComeWhileARunReadsAndWritesKeepTheirAddresses(t *testing.T) {
+// TestRace_PodsDuringARun starts a pod after each answer that a run gets, up to
+// twelve. The plugin waits for the Lease, so none starts while the run holds it.
+func TestRace_PodsDuringARun(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	s.up(t, "worker-1", "leaked", blue).leak(t)

@@ -10,9 +10,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// TestWhatIsMissingIsWrittenBack has all that --repair mends in one run, since a
-// run observes twice, a minute apart.
-func TestWhatIsMissingIsWrittenBack(t *testing.T) {
+// TestRepair_WritesWhatIsMissing has all that --repair mends in one run, since a run observes twice, a minute apart.
+func TestRepair_WritesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2")
 	check(t, s.CreateNAD(t.Context(), blue))
@@ -27,8 +26,8 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	whole := s.contents(t)
 	s.product(t, "check").exits(t, 0)
 
-	// Phantoms after an etcd restore: neither pod, nor entry, nor reservation. And
-	// two accidents of ADD: an entry whose patch failed, a reservation not made.
+	// Phantoms after an etcd restore have neither pod, allocation nor reservation. Two failed ADDs: one without the
+	// allocation, one without the reservation.
 	for _, p := range []*pod{phantom, second} {
 		p.forceDelete(t)
 		s.forget(t, p)
@@ -64,7 +63,7 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 		contains(t, "its reservation", after[stored(p)[1]], `"default/`+p.Name+"_"+string(p.UID)+`"`)
 	}
 
-	// A pod of the same name neither takes the entry over nor gets the address.
+	// A pod of the same name neither takes the allocation over nor gets the address.
 	successor := s.up(t, "worker-2", "web-0", blue)
 	equal(t, "the address of the successor", successor.ips[0], "10.1.0.5")
 	equal(t, "the phantom's entry", s.contents(t)[stored(phantom)[0]], after[stored(phantom)[0]])
@@ -72,7 +71,7 @@ func TestWhatIsMissingIsWrittenBack(t *testing.T) {
 	equal(t, "findings that were mended", len(out.found("Unrecorded"))+len(out.found("MissingReservation")), 0)
 	equal(t, "conflicts", len(out.found("Conflict")), 0)
 
-	// It goes with the sandbox: at the next run, or by the sandbox's own DEL.
+	// The allocation is released after the sandbox ended: by the next run, or by the sandbox's own DEL.
 	before = s.contents(t)
 	second.del(t)
 	s.lost(t, before, stored(second)...)

@@ -18,9 +18,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// The API server dates a write in managedFields, and takes the times of other entries there from whoever writes the
-// object: who may write a Lease can date it as he likes. None of that makes it fresh for longer than a minute.
-func TestALeaseFromTheFutureConfirmsNothing(t *testing.T) {
+// The API server dates a write in managedFields, and accepts the times of other entries there from the writer: an
+// account that may write a Lease can date it freely. None of that makes the Lease fresh for longer than a minute.
+func TestReports_LeaseFromTheFuture(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	node := s.agent(t, "worker-1")
@@ -33,7 +33,7 @@ func TestALeaseFromTheFutureConfirmsNothing(t *testing.T) {
 		for i := range lease.ManagedFields {
 			lease.ManagedFields[i].Time = ptr.To(metav1.NewTime(time.Now().Add(by)))
 		}
-		// A write that changes nothing but such times is none, and what a manager changes is dated by the API server.
+		// A write that changes only such times does not count, and the API server dates what a manager changes.
 		lease.Labels = map[string]string{"dated": fmt.Sprintf("x%d", by)}
 		lease = try(leases.Update(t.Context(), lease, metav1.UpdateOptions{FieldManager: "another"})).must(t)
 		is(t, "it is dated as it was written", podstate.LeaseRenewTime(lease), by)
@@ -51,7 +51,7 @@ func TestALeaseFromTheFutureConfirmsNothing(t *testing.T) {
 	dated(-time.Hour)
 	verdict("dated an hour ago", "Held NoFreshReport")
 
-	// Its renewTime, by the node's clock, is another matter: nothing reads it.
+	// Nothing reads its renewTime, which is by the node's clock.
 	node.change(func() { node.skew = time.Hour })
 	check(t, node.renew())
 	lease := try(leases.Get(t.Context(), "worker-1", metav1.GetOptions{})).must(t)
@@ -62,7 +62,7 @@ func TestALeaseFromTheFutureConfirmsNothing(t *testing.T) {
 	verdict("two minutes after that", "Held NoFreshReport")
 }
 
-// is checks that a time is about so far from now.
+// is checks that a time is about this far from now.
 func is(t testing.TB, what string, got time.Time, want time.Duration) {
 	t.Helper()
 	if off := time.Until(got) - want; off.Abs() > 30*time.Second {
@@ -70,10 +70,9 @@ func is(t testing.TB, what string, got time.Time, want time.Duration) {
 	}
 }
 
-// TestARebootIsSeenWithCRIOsSandboxes: CRI-O wipes all sandboxes at a reboot, has no word on
-// network namespaces, and sends no events. It is made up, since CRI-O cannot be
-// installed here.
-func TestARebootIsSeenWithCRIOsSandboxes(t *testing.T) {
+// TestReports_RebootWithCRIO: CRI-O wipes all sandboxes at a reboot, reports no network namespaces, and sends
+// no events. It is simulated, since CRI-O cannot be installed here.
+func TestReports_RebootWithCRIO(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	n := newFakeNode(t, "worker-1", critest.CRIO)
@@ -87,14 +86,14 @@ func TestARebootIsSeenWithCRIOsSandboxes(t *testing.T) {
 	lost.forceDelete(t)
 
 	check(t, s.nodes["worker-1"].SetBootID(t.Context(), "another boot"))
-	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Held PhantomPod") // its report is fresh yet, and says Ready
+	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Held PhantomPod") // its report is still fresh, and has it Ready
 	n.bootID = filepath.Join(t.TempDir(), "boot_id")
 	check(t, os.WriteFile(n.bootID, []byte("another boot\n"), 0o600))
 	for _, p := range []*pod{back, lost} {
 		n.forget(t, critest.Sandbox{ID: p.sandbox.ID, NetNS: filepath.Join(n.netns, p.sandbox.ID[:12])})
 	}
 	old := back.sandbox.ID
-	back.attach(t, blue) // kubelet makes a new sandbox for the same pod
+	back.attach(t, blue) // kubelet creates a new sandbox for the same pod
 	again := n.owned(t, back)
 	again.Attempt = 1
 	n.Set(again)

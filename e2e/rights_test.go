@@ -14,11 +14,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
+func TestRBAC_WhereaboutsAccount(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
 	upstream := upstreamRules(t)
-	// cast brings up what is judged by every account, and says what is to go.
+	// cast starts what every account judges, and returns what is to be released.
 	cast := func(t *testing.T) (leaked, pending, live *pod) {
 		check(t, s.CreateNAD(t.Context(), blue))
 		leaked = s.up(t, "worker-1", "leaked", blue).leak(t)
@@ -53,7 +53,7 @@ func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
 		leaked, _, _ := cast(t)
 		before, leases := s.contents(t), s.leases(t)
 		forecast := s.productAs(t, kubeconfig, "check", "--confirm-after", "0")
-		equal(t, "what check says before", forecast.judged(at(leaked)).Refusal, "Paused") // which it may not see either
+		equal(t, "what check says before", forecast.judged(at(leaked)).Refusal, "Paused") // which the account may not read either
 		equal(t, "what check says to who has the right", s.product(t, "check", "--confirm-after", "0").judged(at(leaked)).Refusal, "")
 		asked := product(t, "run", "--kubeconfig", kubeconfig)
 		asked.exits(t, 2)
@@ -70,17 +70,17 @@ func TestTheRightsOfWhereaboutsSuffice(t *testing.T) {
 
 }
 
-// unwrapped undoes the breaking of lines.
+// unwrapped joins wrapped lines.
 func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// What docs/explain/threat-model.md takes for granted of whoever may edit a namespace.
-func TestWhatAUserWithTheRoleEditCanWrite(t *testing.T) {
+// docs/explain/threat-model.md assumes this of everybody who may edit a namespace.
+func TestRBAC_RoleEdit(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	for user, namespace := range map[string]string{"tenant": metav1.NamespaceDefault, "editor": metav1.NamespaceSystem} {
 		try(s.Client().RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: "edit"},
-			// What edit is made of; the controller that does that is not there.
+			// The rules that edit is aggregated from; the controller that does that does not run.
 			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit"},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
 		}, metav1.CreateOptions{})).must(t)
@@ -120,14 +120,14 @@ func TestWhatAUserWithTheRoleEditCanWrite(t *testing.T) {
 	})
 }
 
-// newMirror is a pod that pretends to be the mirror of a static pod. The API server
-// wants such a pod to be bound to a node.
+// newMirror is a pod that pretends to be the mirror of a static pod. The API server requires such a pod to be bound to
+// a node.
 var newMirror = objects(podsResource, "Pod", map[string]any{
 	"metadata": map[string]any{"annotations": map[string]any{"kubernetes.io/config.mirror": "the UID of another"}},
 	"spec":     map[string]any{"nodeName": "worker-1", "containers": []any{map[string]any{"name": "app", "image": "e2e.invalid/none"}}},
 })
 
-func TestTheAPIServerBoundsAReport(t *testing.T) {
+func TestReports_BoundedByTheAPIServer(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	admin := newVisitor(t, s.Config(), "")

@@ -14,7 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
+func TestRun_APIServerStopsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1").withRaceDetector()
 	leaked, live := s.up(t, "worker-1", "leaked", blue).leak(t), s.up(t, "worker-1", "live", blue)
@@ -28,7 +28,7 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 	blind := func(t *testing.T, c *command) {
 		eventually(t, "the run to miss it", func() bool { return strings.Contains(c.stderr.String(), "Could not read the cluster again") })
 	}
-	// What it saw before is told at the end, and that nothing was done about it.
+	// An interrupted run prints what it found, and that it released nothing.
 	interrupted := func(t *testing.T, c *command) {
 		check(t, c.cmd.Process.Signal(os.Interrupt))
 		out := c.wait()
@@ -45,7 +45,7 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 		blind(t, c)
 		interrupted(t, c)
 		check(t, s.StartEtcd())
-		// An API server that was without etcd for long tries seldom to connect again: a new one does at once.
+		// An API server that was without etcd for long reconnects rarely: a new one does at once.
 		s.StopAPI()
 		check(t, s.StartAPI(t.Context()))
 		s.lost(t, before)
@@ -62,7 +62,7 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 		interrupted(t, impatient)
 		check(t, s.StartAPI(t.Context()))
 		s.lost(t, before)
-		// Who comes before the next pass, a minute after the one that failed, takes a place that was free at the last.
+		// A pod that is created before the next pass takes an address that was free at the last.
 		came := s.up(t, "worker-1", "came", blue)
 		during := s.contents(t)
 		out := patient.wait()
@@ -72,9 +72,9 @@ func TestAnAPIServerThatGoesAwayWhileARunWaits(t *testing.T) {
 	})
 }
 
-// TestAPoolThatWasDeletedIsMadeAgainWithWhatRuns deletes a pool, as is advised where a range is
-// full. whereabouts' next ADD would make it, empty, and hand out what runs.
-func TestAPoolThatWasDeletedIsMadeAgainWithWhatRuns(t *testing.T) {
+// TestRepair_RecreatesADeletedPool deletes a pool, as is advised where a range is full. whereabouts' next
+// ADD would create it empty and assign addresses in use.
+func TestRepair_RecreatesADeletedPool(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	check(t, s.CreateNAD(t.Context(), blue))

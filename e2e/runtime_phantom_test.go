@@ -17,9 +17,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// whereabouts takes an entry over by pod name and interface. The newcomer here asks
-// for another network first, so that its interface on the phantom's is net2.
-func TestAPhantomKeepsItsAddressBesideASuccessorWithAnEntryOfItsOwn(t *testing.T) {
+// whereabouts takes an allocation over by pod name and interface. The newcomer requests another network first, so its
+// interface on the phantom's network is net2.
+func TestRuntime_PhantomBesideASuccessor(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		red := simple("red", "10.2.0.0/24")
 		check(t, errors.Join(s.CreateNAD(t.Context(), blue), s.CreateNAD(t.Context(), red)))
@@ -30,7 +30,7 @@ func TestAPhantomKeepsItsAddressBesideASuccessorWithAnEntryOfItsOwn(t *testing.T
 		web := n.object(t, "web-0", red, blue)
 		before := s.contents(t)
 		s.judges(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod", "reservation 10.1.0.1", "Held PhantomPod")
-		s.lost(t, before) // the newcomer is Pending, and has no sandbox
+		s.lost(t, before) // the newcomer is Pending and has no sandbox
 
 		web.id = try(n.RunPod(t.Context(), web.spec())).must(t)
 		n.sees(t, web.id, "Ready")
@@ -66,19 +66,19 @@ func TestAPhantomKeepsItsAddressBesideASuccessorWithAnEntryOfItsOwn(t *testing.T
 	})
 }
 
-// written is a pod's entry as contents have it.
+// written is a pod's allocation as in contents.
 func written(p *livePod, ifName, podRef string) string {
 	return `{"id":"` + p.id + `","ifname":"` + ifName + `","podref":"` + podRef + `"}`
 }
 
-// A stopped sandbox stays listed until kubelet removes it, in the seed case for
-// two months. Here one stays and one is removed; both lost their DEL.
-func TestAStoppedSandboxLosesItsAddressAtOnceWhetherItIsKeptOrRemoved(t *testing.T) {
+// A stopped sandbox stays listed until kubelet removes it, in the seed case for two months. Here one stays and one is
+// removed; both lost their DEL.
+func TestRuntime_StoppedSandbox(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		check(t, s.CreateNAD(t.Context(), blue))
 		kept, removed, live := n.up(t, "kept", blue), n.up(t, "removed", blue), n.up(t, "live", blue)
 		for _, p := range []*livePod{kept, removed, live} {
-			n.sees(t, p.id, "Ready") // only what was seen can be seen to have gone
+			n.sees(t, p.id, "Ready") // only a reported sandbox can be reported as gone
 		}
 		before := s.contents(t)
 		equal(t, "entries and reservations", len(before), 6)
@@ -102,15 +102,15 @@ func TestAStoppedSandboxLosesItsAddressAtOnceWhetherItIsKeptOrRemoved(t *testing
 			"10.1.0.0-24 10.1.0.2", "Stale PodGone proven", "reservation 10.1.0.2", "Stale PodGone proven",
 			"10.1.0.0-24 10.1.0.3", "InUse SandboxReady", "reservation 10.1.0.3", "InUse SandboxReady")
 		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1", "10.1.0.0-24 2", "reservation 10.1.0.2")
-		containsNot(t, "the log", out.stderr, "Waiting before the next pass") // what is proven is freed at once
+		containsNot(t, "the log", out.stderr, "Waiting before the next pass") // what is proven is released at once
 		n.answers(t, "10.1.0.3", true)
 		s.product(t, "check").exits(t, 0)
 	})
 }
 
-// TestAShimThatHangsCostsOnlyItsOwnSandbox stops the shim of a pod's sandbox, so that
-// containerd gets no answer from it, and starts the agent afterwards.
-func TestAShimThatHangsCostsOnlyItsOwnSandbox(t *testing.T) {
+// TestRuntime_HungShim stops the shim of a pod's sandbox, so that containerd gets no answer from
+// it, and starts the agent afterwards.
+func TestRuntime_HungShim(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		check(t, s.CreateNAD(t.Context(), blue))
 		hung, other := n.up(t, "hung", blue), n.up(t, "other", blue)
@@ -138,8 +138,8 @@ func TestAShimThatHangsCostsOnlyItsOwnSandbox(t *testing.T) {
 		s.judges(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod")
 		s.lost(t, before, entryAndReservation(2)...)
 		n.agent.stop(t)
-		// containerd 1.6 gives up on the shim when the agent gives up on containerd, and then answers as if
-		// it had asked (services/tasks/local.go, getProcessState): either may be first.
+		// containerd 1.6 gives up on the shim when the agent gives up on containerd, and then answers as if it had asked
+		// (services/tasks/local.go, getProcessState): either may be first.
 		if n.flavour.Name != harness.ContainerdDebian.Name {
 			contains(t, "what the agent said", n.agent.stderr.String(), hung.id)
 		}
@@ -160,7 +160,7 @@ func shimOf(t testing.TB, id string) int {
 	return 0
 }
 
-func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
+func TestRuntime_SandboxNotListedYet(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		blocker := s.NewCNIBlocker()
 		check(t, s.CreateBlockedNAD(t.Context(), blue, blocker))
@@ -198,7 +198,7 @@ func TestAnAddressIsKeptBeforeItsSandboxIsListed(t *testing.T) {
 	})
 }
 
-func TestAnAddressIsKeptWhenContainerdDiesBeforeItListsTheSandbox(t *testing.T) {
+func TestRuntime_ContainerdDiesBeforeListing(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		blocker := s.NewCNIBlocker()
 		check(t, s.CreateBlockedNAD(t.Context(), blue, blocker))
@@ -221,7 +221,7 @@ func TestAnAddressIsKeptWhenContainerdDiesBeforeItListsTheSandbox(t *testing.T) 
 		}
 		kept("Held Attached")
 
-		// Containerd finds it on its disk; its ADD goes on without containerd.
+		// containerd finds the sandbox on its disk; its ADD continues without containerd.
 		check(t, n.Start(t.Context()))
 		n.sees(t, web.id, "NotReady")
 		kept("Held SandboxNotReady")
@@ -229,7 +229,7 @@ func TestAnAddressIsKeptWhenContainerdDiesBeforeItListsTheSandbox(t *testing.T) 
 		eventually(t, "the ADD to end", func() bool { return len(blocker.Waiting()) == 0 })
 		kept("Held SandboxNotReady")
 
-		// As kubelet does with a sandbox of a pod that it does not know.
+		// kubelet does this with a sandbox of a pod that it does not know.
 		check(t, n.LoseDELs(true))
 		check(t, n.StopPod(t.Context(), web.id))
 		n.answers(t, "10.1.0.1", false)
@@ -240,8 +240,8 @@ func TestAnAddressIsKeptWhenContainerdDiesBeforeItListsTheSandbox(t *testing.T) 
 	})
 }
 
-// held brings a pod as far as its ADD, which a blocker holds after whereabouts: the
-// address is recorded and configured, and containerd does not list the sandbox.
+// held starts a pod up to its ADD, which a blocker holds after whereabouts: the address is recorded and configured, and
+// containerd does not list the sandbox.
 func (n *realNode) held(t testing.TB, blocker harness.CNIBlocker, name string, networks ...harness.Network) (p *livePod, done <-chan error) {
 	t.Helper()
 	p = n.object(t, name, networks...)

@@ -18,7 +18,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
+func TestRuntime_RebootWithoutAgent(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		bootID, bootIDFile := "00000000-0000-4000-8000-00000000b007", filepath.Join(t.TempDir(), "boot_id")
 		check(t, os.WriteFile(bootIDFile, []byte(bootID+"\n"), 0o600))
@@ -43,22 +43,22 @@ func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
 		n.agent.wait()
 		check(t, s.nodes["worker-1"].SetBootID(t.Context(), bootID)) // that it will have
 
-		// Its last report is vouched for until a minute has passed, and decides.
+		// Its last report is confirmed until a minute has passed, and decides.
 		s.judges(t, slices.Concat(of(1, "InUse SandboxReady"), of(2, "Held PhantomPod"), of(3, "Held Terminating"), of(4, "Held PhantomPod"))...)
 		s.lost(t, before)
 
 		s.silent(t, "worker-1", 2*time.Minute)
-		// With no agent heard etcd may have been restored.
+		// Without a fresh report of any agent, etcd may have been restored.
 		s.judges(t, slices.Concat(of(1, "InUse AddressOnPod"), of(2, "Held NoFreshReport"), of(3, "Held NoFreshReport"), of(4, "InUse PodPending"))...)
 		s.lost(t, before)
 
 		s.nodes["worker-2"] = harness.NewNode(t, s.ControlPlane, "worker-2")
 		s.agent(t, "worker-2")
-		// Its agent was not there before the boot, and cannot know of a restore of before that.
+		// Its agent did not run before the boot, and cannot know of an earlier restore.
 		s.judges(t, of(2, "Held NoFreshReport")...)
 		s.lost(t, before)
 		s.hasReported(t, "worker-2", time.Hour)
-		// Pods of the other names may be back there.
+		// Pods of the other names may have returned there.
 		out := s.judges(t, slices.Concat(of(1, "InUse AddressOnPod"), of(3, "Held NoFreshReport"), of(4, "InUse PodPending"))...)
 		equal(t, "released", verdictsOf(out.Released), map[string]string{
 			"10.1.0.0-24 10.1.0.2": "Stale NodeDead proven", "reservation 10.1.0.2": "Stale NodeDead proven",
@@ -78,7 +78,7 @@ func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
 		})
 		s.lost(t, before, slices.Concat(entryAndReservation(2), entryAndReservation(3), entryAndReservation(4))...)
 
-		// The first has the address that it had, in another sandbox, and what was freed is free for others.
+		// The first pod has the same address in another sandbox, and others can get the released addresses.
 		again := pods[0].spec()
 		again.Attempt++
 		id, place := try(n.RunPod(t.Context(), again)).must(t), entryAndReservation(1)
@@ -100,8 +100,7 @@ func TestWhatANodeRanBeforeItsRebootIsFreedWithoutItsAgent(t *testing.T) {
 	})
 }
 
-// silent makes it so that a node's agent, which does not run, renewed its Lease
-// that much earlier.
+// silent makes the last renewal of a node's Lease older; its agent does not run.
 func (s *stage) silent(t testing.TB, node string, by time.Duration) {
 	t.Helper()
 	rewrite(t, s, "/registry/leases/"+harness.LeaseNamespace+"/"+node, func(o metav1.Object) {
@@ -112,7 +111,7 @@ func (s *stage) silent(t testing.TB, node string, by time.Duration) {
 		}
 		o.SetManagedFields(fields)
 	})
-	// What is written past the API server is seen by it a moment later.
+	// The API server observes such a write a moment later.
 	eventually(t, "the API server to see the older Lease", func() bool { return time.Since(podstate.LeaseRenewTime(s.leaseOf(t, node))) > by })
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-func TestAContainerdThatStartsAgainLosesNoAddress(t *testing.T) {
+func TestRuntime_ContainerdRestarts(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		health := n.serving(t)
 		check(t, s.CreateNAD(t.Context(), blue))
@@ -39,7 +39,7 @@ func TestAContainerdThatStartsAgainLosesNoAddress(t *testing.T) {
 		n.renews(t)
 		n.Kill()
 		health.turns(t, http.StatusServiceUnavailable, "cannot inspect the node", harness.Socket)
-		nothingIsFreed() // by what was seen last, which is less than a minute old
+		nothingIsFreed() // from the last report, which is less than a minute old
 		check(t, n.Start(t.Context()))
 		health.turns(t, http.StatusOK)
 		nothingIsFreed()
@@ -56,7 +56,7 @@ func TestAContainerdThatStartsAgainLosesNoAddress(t *testing.T) {
 	})
 }
 
-func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
+func TestRuntime_ContainerdForgetsItsPods(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		check(t, s.CreateNAD(t.Context(), blue))
 		web, phantom := n.up(t, "web", blue), n.up(t, "phantom", blue)
@@ -73,7 +73,7 @@ func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
 		equal(t, "sandboxes", len(try(n.Sandboxes(t.Context())).must(t)), 0)
 		n.sees(t, web.id, "Attached")
 		for _, a := range n.sees(t, phantom.id, "Attached").Attachments {
-			// By the cache of Multus; that of containerd has them both, but without these addresses.
+			// From the cache of Multus; containerd's has both, but without these addresses.
 			p, ip := web, "10.1.0.1"
 			if a.ID == phantom.id {
 				p, ip = phantom, "10.1.0.2"
@@ -95,15 +95,14 @@ func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
 		n.answers(t, "10.1.0.1", true)
 		n.answers(t, "10.1.0.2", true)
 
-		// That its namespace is not in the folder proves nothing to an agent that does
-		// not know yet that it is the right folder.
+		// A namespace that is missing in the folder proves nothing until the agent knows that the folder is the right one.
 		n.agent.stop(t)
 		n.startAgent(t)
 		ends[1]()
 		n.answers(t, "10.1.0.2", false)
 		n.tells(t, phantom.id, nil)
 		attached("Held Attached")
-		// The namespace of a sandbox that runs is seen in it.
+		// The namespace of a running sandbox confirms the folder.
 		next := n.up(t, "next", blue)
 		closed := true
 		n.tells(t, phantom.id, &closed)
@@ -128,7 +127,7 @@ func TestAContainerdThatForgotItsPodsLosesNoAddress(t *testing.T) {
 	})
 }
 
-func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
+func TestRuntime_DeadContainerdHasNoFreshReport(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		health := n.serving(t)
 		check(t, s.CreateNAD(t.Context(), blue))
@@ -150,7 +149,7 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 			t.Error("no pass has failed")
 		}
 
-		// It is vouched for for a minute, by the API server's clock.
+		// The Lease confirms it for a minute, by the API server's clock.
 		for until := podstate.LeaseRenewTime(lease).Add(61 * time.Second); time.Now().Before(until); {
 			time.Sleep(time.Until(until))
 		}
@@ -190,14 +189,13 @@ func TestWhileContainerdIsDeadItsNodeIsUnheard(t *testing.T) {
 	})
 }
 
-// of are a verdict's places, for expect: of the entry and the reservation of an
-// address in 10.1.0.0/24.
+// of are pairs for expect: a verdict on the allocation and the reservation of an address in 10.1.0.0/24.
 func of(i int, verdict string) []string {
 	return []string{fmt.Sprint("10.1.0.0-24 10.1.0.", i), verdict, fmt.Sprint("reservation 10.1.0.", i), verdict}
 }
 
-// end returns what ends a sandbox behind containerd's back: its process and its
-// network namespace. It must be asked for while containerd knows them.
+// end returns a function that ends a sandbox behind containerd's back: its process and its network namespace. Call end
+// while containerd knows them.
 func (n *realNode) end(t testing.TB, id string) func() {
 	t.Helper()
 	pid, netNS := try(n.Info(t.Context(), id)).must(t).PID, try(n.NetNS(t.Context(), id)).must(t)
@@ -208,8 +206,8 @@ func (n *realNode) end(t testing.TB, id string) func() {
 	}
 }
 
-// removeNetNS removes a network namespace by its name, as containerd does. It ends
-// when nothing else holds it.
+// removeNetNS removes a network namespace by its name, as containerd does. The namespace ends when nothing else holds
+// it.
 func (n *realNode) removeNetNS(t testing.TB, netNS string) {
 	t.Helper()
 	n.onNode(t, "umount -l "+netNS+" && rm "+netNS)
@@ -222,7 +220,7 @@ func (n *realNode) onNode(t testing.TB, script string) {
 	}
 }
 
-// tells waits until the report says this of the network of an attachment.
+// tells waits until the report has this state of an attachment's network.
 func (n *realNode) tells(t testing.TB, id string, closed *bool) {
 	t.Helper()
 	n.s.reported(t, n.name, id[:12]+" as attached, its network as it is", func(r *v1alpha1.SandboxReport) bool {
@@ -247,7 +245,7 @@ func (s *stage) leaseOf(t testing.TB, node string) *coordinationv1.Lease {
 	return try(s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), node, metav1.GetOptions{})).must(t)
 }
 
-// A health is where an agent says how it is.
+// A health is the URL of an agent's readiness.
 type health string
 
 // serving starts the agent again, with a port that is known.
@@ -261,7 +259,7 @@ func (n *realNode) serving(t testing.TB, more ...string) health {
 	return h
 }
 
-// turns waits until /readyz answers so and says this.
+// turns waits until /readyz answers with this status and text.
 func (h health) turns(t testing.TB, status int, says ...string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("/readyz to answer %d and %q", status, says), func() bool {

@@ -20,7 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-func TestServeFreesWhatAnEventProves(t *testing.T) {
+func TestServe_ReleasesWhatAnEventProves(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
 	blue := simple("blue", "10.1.0.0/24")
@@ -68,7 +68,7 @@ func TestServeFreesWhatAnEventProves(t *testing.T) {
 
 }
 
-func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {
+func TestServe_SecureMetrics(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	folder := overlay(t, "", []string{"deployment"}, []string{"components/secure-metrics"}, "")
@@ -78,7 +78,7 @@ func TestSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	s.areForReaders(t, v.metrics, "ip-reconcile-metrics-reader")
 }
 
-func TestTheAgentsSecureMetricsAreForWhoMayGetThem(t *testing.T) {
+func TestAgent_SecureMetrics(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	folder := overlay(t, "", []string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}, "")
@@ -100,11 +100,10 @@ func TestTheAgentsSecureMetricsAreForWhoMayGetThem(t *testing.T) {
 	})
 }
 
-// areForReaders checks that metrics are served by HTTPS to who has the ClusterRole, and to
-// nobody else.
+// areForReaders checks that metrics are served by HTTPS to accounts with the ClusterRole, and to nobody else.
 func (s *stage) areForReaders(t *testing.T, address, role string) {
 	t.Helper()
-	eventually(t, "the metrics to be served", func() bool { // a short pass is over before the certificate is made
+	eventually(t, "the metrics to be served", func() bool { // a short pass is over before the certificate is created
 		connection, err := net.Dial("tcp", address)
 		return err == nil && connection.Close() == nil
 	})

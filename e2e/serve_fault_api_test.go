@@ -18,29 +18,29 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// recovery is how long what is proven may wait after a fault has ended: the
-// longest pause between attempts is 30 s, and the attempt itself takes its time.
+// recovery is how long a proven release may wait after a fault has ended: the longest pause between attempts is 30 s,
+// and the attempt itself takes its time.
 const recovery = 2 * time.Minute
 
-// inUse waits until so many entries of the network blue are seen with a Ready sandbox.
+// inUse waits until this many allocations of the network blue have a Ready sandbox.
 func (v *server) inUse(t testing.TB, n float64) {
 	t.Helper()
 	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, n)
 }
 
-// A serveFault is met by a server that has an entry to release.
+// A serveFault is met by a server that has an allocation to release.
 type serveFault struct {
 	name       string
 	flags      []string
 	begin, end func(t *testing.T, m *meeting)
-	away       bool   // nobody reaches the API server meanwhile: there is nothing to release before the end
+	away       bool   // the API server is unreachable meanwhile: there is nothing to release before the end
 	says       string // in the log, before there is something to release; late: after it
 	late       bool
 	hits       int  // requests that meet it
 	frees      bool // all the same
 }
 
-// A meeting is of a server with a fault.
+// A meeting is a server that meets a fault.
 type meeting struct {
 	*stage
 	v          *server
@@ -59,7 +59,7 @@ func serveFaults() []serveFault {
 	aLease := func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/leases/whereabouts") }
 	slowReads := faults{delay: func(r *http.Request) time.Duration {
 		if r.Method == http.MethodGet && !strings.Contains(r.URL.Path, "/namespaces/") {
-			return time.Second // but not what is asked for while the Lease is held
+			return time.Second // except what is requested while the Lease is held
 		}
 		return 0
 	}}
@@ -96,8 +96,8 @@ func serveFaults() []serveFault {
 	return all
 }
 
-// refuses is a fault in which requests are refused. Where watches are cut when it begins, it is met over and over; a
-// write that fails is tried again after a pause that doubles.
+// refuses is a fault that refuses requests. If watches are cut at its beginning, requests meet it again and again. A
+// write that fails is retried after a pause that doubles.
 func refuses(what string, f faults, cut bool) serveFault {
 	c := serveFault{name: "the API server answers " + what, hits: 2, end: func(_ *testing.T, m *meeting) { m.l.suffers(faults{}) }}
 	if cut {
@@ -111,21 +111,21 @@ func refuses(what string, f faults, cut bool) serveFault {
 	return c
 }
 
-// whichReleases is the fault where it does not keep what is proven from being released.
+// whichReleases is the fault where proven releases go on.
 func (c serveFault) whichReleases() serveFault {
 	c.frees = true
 	return c
 }
 
-// servingRules are rules with which serve lacks nothing: verbs by resource.
+// servingRules are all rules that serve needs: verbs by resource.
 var servingRules = map[schema.GroupVersionResource]string{
 	harness.IPPools: "get list watch patch", harness.Reservations: "get list watch create delete", harness.NADs: "get list watch",
 	podsResource: "get list watch", nodesResource: "get list watch", {Resource: "namespaces"}: "get list watch",
 	{Resource: "events"}: "create patch", sandboxReports: "get list watch", leasesResource: "get list watch create update",
 }
 
-// ofRights is a fault in which verbs on a resource, by its name, are taken from the server's role; all, but where the
-// rest is of use. Watches that are open outlive the right: passes ask again.
+// ofRights is a fault that removes verbs on a resource from the server's role; without verbs all of them. Open watches
+// outlive the permission, but passes ask again.
 func (c serveFault) ofRights() serveFault {
 	text, resource, _ := strings.Cut(c.name, " ")
 	verbs := strings.Split(text, ",")
@@ -158,8 +158,8 @@ func (c serveFault) ofRights() serveFault {
 	return c
 }
 
-// TestServe_Faults: what is not proven while a fault lasts is not released, what was proven is released when it has
-// ended, and nothing is said twice.
+// TestServe_Faults: while a fault lasts nothing unconfirmed is released. What was proven is released after its end, and
+// nothing is logged twice.
 func TestServe_Faults(t *testing.T) {
 	t.Parallel()
 	for _, c := range serveFaults() {
@@ -210,7 +210,7 @@ func TestServe_Faults(t *testing.T) {
 			if !c.away {
 				return
 			}
-			// And it judges from the caches again, not by full passes alone.
+			// The server judges from the caches again, not by full passes alone.
 			s.judgedChange(t, m.v)
 			last := s.up(t, "worker-1", "last", blue)
 			one.writeReport(t, last.stopped(), keep.listed("Ready"))
@@ -223,21 +223,21 @@ func TestServe_Faults(t *testing.T) {
 	}
 }
 
-// waitRecreated waits until all entries and reservations are there; one that was deleted
-// for a release that failed is another object with the same content.
+// waitRecreated waits until all allocations and reservations exist. A reservation that was deleted for a failed release
+// is another object with the same content.
 func (s *stage) waitRecreated(t testing.TB, before contents) {
 	t.Helper()
 	eventually(t, "everything to be stored", func() bool { return maps.Equal(s.contents(t).withoutUIDs(), before.withoutUIDs()) })
 }
 
-func TestServeWhileACRDComesAndGoes(t *testing.T) {
+func TestServe_CRDComesAndGoes(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	reports, pools, nads := s.crd(t, sandboxReports), s.crd(t, harness.IPPools), s.crd(t, harness.NADs)
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "3s")
 	held := `ip_reconcile_allocations{reason="NoFreshReport",verdict="Held"}`
 
-	// SandboxReports were seen: that they are not served any more proves nothing.
+	// SandboxReports were observed: that they are no longer served proves nothing.
 	one := s.agent(t, "worker-1")
 	keep, silent := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "silent", blue)
 	one.writeReport(t, keep.listed("Ready"), silent.listed("Ready"))
@@ -256,7 +256,7 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 	s.freed(t, recovery, "10.1.0.0-24", "2")
 	s.lost(t, before, stored(silent)...)
 
-	// Without definitions it goes on.
+	// It continues without definitions.
 	s.removeCRD(t, harness.NADs)
 	web := s.up(t, "worker-1", "web", blue)
 	one.writeReport(t, keep.listed("Ready"), web.listed("Ready"))
@@ -281,7 +281,7 @@ func TestServeWhileACRDComesAndGoes(t *testing.T) {
 	v.repeatsNothing(t)
 }
 
-func TestServeTakesUpReportsThatAreServedLater(t *testing.T) {
+func TestServe_ReportsAreServedLater(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	reports := s.crd(t, sandboxReports)

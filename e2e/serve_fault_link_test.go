@@ -32,11 +32,11 @@ func (v *server) repeatsNothing(t testing.TB) {
 	}
 }
 
-// ofTheCaches are their watches, and the lists that they make where watches fail:
-// those ask for no newer version than the last that they know.
+// ofTheCaches are the watches of the caches, and the lists that replace a failed watch: those ask for no newer version
+// than the last known.
 func ofTheCaches(r *http.Request) bool { return anyWatch(r) || r.URL.Query().Has("resourceVersion") }
 
-func TestServeWhoseWatchesFail(t *testing.T) {
+func TestServe_WatchesFail(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	one := s.agent(t, "worker-1")
@@ -67,7 +67,7 @@ func TestServeWhoseWatchesFail(t *testing.T) {
 		equal(t, "caches that were rebuilt", v.metric(`ip_reconcile_cache_rebuilds_total`), 0.0)
 	})
 
-	// What is not about the owner, a pass reads from the caches alone.
+	// A pass reads only from the caches what is not about the owner.
 	s.play(t, "and stay closed while leaks turn out to be none", func(t *testing.T) {
 		l, kubeconfig := s.link(t)
 		v := s.serve(t, kubeconfig, "--confirm-after", "30s")
@@ -98,9 +98,8 @@ func TestServeWhoseWatchesFail(t *testing.T) {
 
 }
 
-// TestServeWhoseWatchesAreOpenAndTellNothing is without agents, so that only the
-// API tells that a pod came back.
-func TestServeWhoseWatchesAreOpenAndTellNothing(t *testing.T) {
+// TestServe_SilentWatches is without agents, so that only the API shows that a pod came back.
+func TestServe_SilentWatches(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1").withRaceDetector()
 
@@ -127,7 +126,7 @@ func TestServeWhoseWatchesAreOpenAndTellNothing(t *testing.T) {
 		contains(t, "the event", s.event(t, "CacheRebuilt", "Namespace", metav1.NamespaceSystem), "out of step", "pods default/unseen")
 		v.said(t, `level=ERROR msg="the caches were out of step with the API server and are rebuilt" why="pods default/unseen`)
 		passes := v.metric(`ip_reconcile_passes_total`)
-		v.passes(t, passes+1) // by which it could be freed, if it were on the caches' word
+		v.passes(t, passes+1) // by then the caches alone would have released it
 		s.lost(t, before)
 		l.suffers(faults{})
 		v.said(t, "(?s)Watch caches are synced.*Watch caches are synced")
@@ -138,7 +137,7 @@ func TestServeWhoseWatchesAreOpenAndTellNothing(t *testing.T) {
 	})
 }
 
-func TestServeRefusesAMassReleaseUntilAnOperatorMakesIt(t *testing.T) {
+func TestServe_MassRelease(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1").withRaceDetector()
 	entries, leaks := map[string]any{}, []string{}

@@ -30,7 +30,7 @@ func (s *stage) replica(t testing.TB, kubeconfig string, more ...string) *server
 	return v
 }
 
-// logged is when the first line of a replica's log has been written that is so.
+// logged is the time of the first line of a replica's log that matches.
 func (v *server) logged(t testing.TB, pattern string) time.Time {
 	t.Helper()
 	v.said(t, pattern)
@@ -49,7 +49,7 @@ func (v *server) stands(t testing.TB) {
 	}
 }
 
-// goneBoxes makes up the ids of sandboxes that a runtime had and has not any more.
+// goneBoxes are made-up ids of sandboxes that a runtime removed.
 func goneBoxes(n int) (ids []string, report []any) {
 	for i := range n {
 		ids = append(ids, fmt.Sprintf("%064x", 0xdead0000+i))
@@ -58,7 +58,7 @@ func goneBoxes(n int) (ids []string, report []any) {
 	return ids, report
 }
 
-func TestTheOtherReplicaTakesOver(t *testing.T) {
+func TestServe_OtherReplicaTakesOver(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	one := s.agent(t, "worker-1")
@@ -86,7 +86,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		first.is(t, `ip_reconcile_candidates`, leaks+1)
 		before := s.contents(t)
 
-		// Reservations go first; the patch of the pool does not come through.
+		// Reservations are deleted first; the patch of the pool does not get through.
 		l.suffers(faults{delay: func(r *http.Request) time.Duration {
 			if r.Method == http.MethodPatch {
 				return time.Hour
@@ -104,7 +104,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		s.freed(t, recovery, "10.1.0.0-24", "219")
 		second.counts(t, `ip_reconcile_released_total{reason="PodGone"}`, leaks)
 		s.lost(t, before, places...)
-		// What is not confirmed ripens again.
+		// The new leader waits for the confirmation again.
 		s.freed(t, 3*time.Minute, "10.1.0.0-24", "3")
 		leads, released := second.logged(t, works), second.logged(t, `msg=released .*podRef=default/silent `)
 		if took := released.Sub(leads); took < 28*time.Second {
@@ -124,7 +124,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 		first.wait().exits(t, 0)
 		second.said(t, works)
 		check(t, leases.catchUp(t.Context()))
-		// It is given back: nobody waits until it expires.
+		// The leader releases the Lease: nobody waits until it expires.
 		holders := leases.holders("ip-reconcile", from)
 		if len(holders) != 3 || holders[1] != "" {
 			t.Errorf("the Lease of the leader was held by %q in turn", holders)
@@ -154,7 +154,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 			_ = first.cmd.Wait()
 			ended <- time.Now()
 		}()
-		for i := 0; len(m.written()) == 0; i++ { // there is work all the time
+		for i := 0; len(m.written()) == 0; i++ { // it always has work
 			if i == leaks {
 				t.Fatal("the second wrote nothing")
 			}
@@ -183,7 +183,7 @@ func TestTheOtherReplicaTakesOver(t *testing.T) {
 	})
 }
 
-// addEntries adds entries to a pool, as ADDs do.
+// addEntries adds allocations to a pool, as ADDs do.
 func (s *stage) addEntries(t testing.TB, pool string, entries map[string]any) {
 	t.Helper()
 	merge := try(json.Marshal(map[string]any{"spec": map[string]any{"allocations": entries}})).must(t)

@@ -18,14 +18,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// revision is etcd's, now.
+// revision is etcd's present revision.
 func (s *stage) revision(t testing.TB) uint64 {
 	t.Helper()
 	list := try(s.of(harness.IPPools).List(context.Background(), metav1.ListOptions{Limit: 1})).must(t)
 	return try(strconv.ParseUint(list.GetResourceVersion(), 10, 64)).must(t)
 }
 
-// outgrows writes objects of no interest until etcd's revision is past another.
+// outgrows writes unrelated objects until etcd's revision is past another.
 func (s *stage) outgrows(t testing.TB, revision uint64) {
 	t.Helper()
 	for n := 0; s.revision(t) <= revision; n++ {
@@ -35,11 +35,10 @@ func (s *stage) outgrows(t testing.TB, revision uint64) {
 	}
 }
 
-// cachePasses counts the passes over caches that the server trusts.
+// cachePasses is the number of passes over caches that the server trusts.
 const cachePasses = `ip_reconcile_cache_passes_total{result="done"}`
 
-// judgedChange waits until a server trusts its caches and has judged a change of
-// the network blue's pool.
+// judgedChange waits until a server trusts its caches and has judged a change of the network blue's pool.
 func (s *stage) judgedChange(t testing.TB, v *server) {
 	t.Helper()
 	before := v.metric(cachePasses)
@@ -49,7 +48,7 @@ func (s *stage) judgedChange(t testing.TB, v *server) {
 	})
 }
 
-// away cuts a server off while something happens.
+// away makes the API server unreachable for a server during an action.
 func (l *link) away(do func()) {
 	l.suffers(everything(http.StatusServiceUnavailable))
 	l.cut(anyWatch)
@@ -57,7 +56,7 @@ func (l *link) away(do func()) {
 	l.suffers(faults{})
 }
 
-// silently does something while agents do not renew.
+// silently acts while agents do not renew.
 func silently(do func(), agents ...*agent) {
 	if len(agents) == 0 {
 		do()
@@ -66,10 +65,9 @@ func silently(do func(), agents ...*agent) {
 	agents[0].change(func() { silently(do, agents[1:]...) })
 }
 
-// TestServeUnderARestoreOfEtcd: the backup has an entry that is proven to be a
-// leak, and its address was given to another pod since. The restore loses that
-// pod, which runs on.
-func TestServeUnderARestoreOfEtcd(t *testing.T) {
+// TestServe_Restore: the backup has an allocation that is proven to be a leak, and its address was assigned
+// to another pod since. The restore loses that pod, which still runs.
+func TestServe_Restore(t *testing.T) {
 	t.Parallel()
 	for name, overtaken := range map[string]bool{"seen by its revision": false, "whose revision has grown past the old one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +75,7 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 			s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
 			one, two := s.agent(t, "worker-1"), s.agent(t, "worker-2")
 			l, kubeconfig := s.link(t)
-			v := s.serve(t, kubeconfig, "--fence-timeout=0") // what is asked for here is what is released
+			v := s.serve(t, kubeconfig, "--fence-timeout=0") // whatever is requested here is released
 			keep, leaked := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "leaked", blue)
 			one.writeReport(t, keep.listed("Ready"), leaked.listed("Ready"))
 			v.inUse(t, 2)
@@ -93,7 +91,7 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 			one.writeReport(t, keep.listed("Ready"), phantom.listed("Ready"))
 			keep.annotate(t, "of", "no interest") // its resourceVersion will run backwards
 			v.inUse(t, 2)
-			s.outgrows(t, s.revision(t)+200) // what the API server writes at its start comes to less
+			s.outgrows(t, s.revision(t)+200) // the API server writes less at its start
 			keep.annotate(t, "of", "no interest either")
 			s.judgedChange(t, v)
 			newest := s.revision(t)
@@ -120,14 +118,14 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 			v.said(t, `level=ERROR msg="etcd was restored`)
 			s.lost(t, before)
 
-			// One agent writes again, and says what it found; the other does not yet.
+			// One agent reports again; the other does not yet.
 			late := s.up(t, "worker-2", "late", blue)
 			one.change(func() { one.restored = time.Now().UTC().Format(time.RFC3339) })
 			one.writeReport(t, keep.listed("Ready"), phantom.listed("Ready"))
 			v.is(t, `ip_reconcile_findings{kind="Phantom"}`, 1)
 			v.is(t, `ip_reconcile_allocations{reason="ClaimedByOther",verdict="Held"}`, 1)
 			late.leak(t)
-			v.is(t, `ip_reconcile_candidates`, 1) // seen, although it came at revisions that were seen before
+			v.is(t, `ip_reconcile_candidates`, 1) // detected, although its revisions were observed before
 			before = s.contents(t)
 
 			two.writeReport(t, late.stopped())
@@ -138,9 +136,9 @@ func TestServeUnderARestoreOfEtcd(t *testing.T) {
 	}
 }
 
-// TestServeUnderARestoreOfEtcdWithoutAgents: nothing tells of phantoms then. What
-// a pass before the restore saw must not be what frees something after it.
-func TestServeUnderARestoreOfEtcdWithoutAgents(t *testing.T) {
+// TestServe_RestoreWithoutAgents: without agents nothing reports phantoms. A pass from before the restore
+// must not cause a release after it.
+func TestServe_RestoreWithoutAgents(t *testing.T) {
 	t.Parallel()
 	for name, overtaken := range map[string]bool{"seen by its revision": false, "whose revision has grown past the old one": true} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +152,7 @@ func TestServeUnderARestoreOfEtcdWithoutAgents(t *testing.T) {
 			var restore func()
 			l.away(func() { restore = s.backup(t) })
 			before := s.contents(t)
-			// A pod that the restore brings back, one that it loses, one that it makes older.
+			// One pod that the restore brings back, one that it loses, one that it makes older.
 			back.forceDelete(t)
 			s.up(t, "worker-1", "phantom", blue)
 			keep.annotate(t, "of", "no interest")
@@ -177,8 +175,8 @@ func TestServeUnderARestoreOfEtcdWithoutAgents(t *testing.T) {
 			v.is(t, `ip_reconcile_candidates`, 0)
 			v.is(t, onPod, 2)
 
-			// New pods are seen, although their revisions were seen before; and the
-			// verdict on a leak counts from after the restore.
+			// New pods are detected, although their revisions were observed before. The verdict on a leak counts from after the
+			// restore.
 			late := s.up(t, "worker-1", "late", blue)
 			v.is(t, onPod, 3)
 			now := s.contents(t)
@@ -194,9 +192,9 @@ func TestServeUnderARestoreOfEtcdWithoutAgents(t *testing.T) {
 	}
 }
 
-// worker-2 is newer than the backup, and runs a pod with an address that the backup has
-// for a leak: after the restore the API knows neither.
-func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing.T) {
+// worker-2 is newer than the backup, and runs a pod with an address that the backup has for a leak: after the restore
+// the API has neither.
+func TestServe_RestoreLosesANode(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	one := s.agent(t, "worker-1")
@@ -218,11 +216,11 @@ func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing
 	equal(t, "the phantom's address", phantom.ips, leaked.ips)
 	two.writeReport(t, phantom.listed("Ready"))
 	v.inUse(t, 2)
-	s.outgrows(t, s.revision(t)+200) // what the API server writes at its start comes to less
+	s.outgrows(t, s.revision(t)+200) // the API server writes less at its start
 	keep.annotate(t, "of", "no interest")
 	s.judgedChange(t, v)
 
-	two.mu.Lock() // its agent is not heard any more
+	two.mu.Lock() // its agent does not report
 	t.Cleanup(two.mu.Unlock)
 	l.away(func() { silently(restore, one) })
 	before := s.contents(t)
@@ -232,7 +230,7 @@ func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing
 	v.is(t, `ip_reconcile_candidates`, 1)
 	v.said(t, `level=ERROR msg="nothing is released until these nodes have written their reports" nodes=\[worker-2\] lost=\[worker-2\]`)
 
-	// Another process knows it by what was kept.
+	// Another process reads the stored state.
 	out := s.product(t, "check")
 	if out.Summary.Restore == nil {
 		t.Fatalf("check says nothing of the restore: %s", out.stdout)
@@ -249,7 +247,7 @@ func TestServeWaitsForANodeThatARestoreHasLostUntilThatIsAcknowledged(t *testing
 	s.freed(t, recovery, "10.1.0.0-24", "2")
 	v.is(t, `ip_reconcile_restore_pending_nodes`, 0)
 
-	// A node that joins later is not asked, by another process either.
+	// A node that joins later is not required, by another process either.
 	s.nodes["worker-3"] = harness.NewNode(t, s.ControlPlane, "worker-3")
 	keep.leak(t)
 	one.writeReport(t, keep.stopped())

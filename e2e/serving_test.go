@@ -23,7 +23,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// A server is the long-running form while it runs.
+// A server is a running `ip-reconcile serve`.
 type server struct {
 	*command
 	metrics, health string
@@ -52,8 +52,8 @@ func (s *stage) beginServe(t testing.TB, kubeconfig string, more ...string) *ser
 	return v
 }
 
-// freeAddress is one that nobody listens at. It is on an IP address of its own, of which nobody else takes a port
-// until it is used.
+// freeAddress is an address on which nobody listens, on an IP address of its own, so that nobody takes the port before
+// it is used.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	ip := net.IPv4(127, byte(16+rand.IntN(224)), byte(rand.IntN(256)), byte(1+rand.IntN(254)))
@@ -62,10 +62,10 @@ func freeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// metric is the sum of the values of all series whose name and labels begin so. A space ends the name of a series
-// without labels. Nothing where nobody listens: not yet, or not any more.
+// metric is the sum of all series whose name and labels begin with a text. A space ends the name of a series without
+// labels. It is 0 while nobody listens.
 func (v *server) metric(series string) float64 {
-	resp, err := (&http.Client{Timeout: 20 * time.Second}).Get("http://" + v.metrics + "/metrics") // its node may be cut off
+	resp, err := (&http.Client{Timeout: 20 * time.Second}).Get("http://" + v.metrics + "/metrics") // its node may be unreachable
 	if err != nil {
 		return 0
 	}
@@ -80,7 +80,7 @@ func (v *server) metric(series string) float64 {
 	return sum
 }
 
-// counts waits until a metric has come to a value.
+// counts waits until a metric has reached a value.
 func (v *server) counts(t testing.TB, series string, least float64) {
 	t.Helper()
 	eventuallyWithin(t, 3*time.Minute, fmt.Sprintf("%s to come to %g", series, least), func() bool { return v.metric(series) >= least })
@@ -98,15 +98,15 @@ func (v *server) passes(t testing.TB, least float64) {
 	v.counts(t, `ip_reconcile_passes_total{result="done"}`, least)
 }
 
-// said waits for a line in the log. A watch that was refused for long is tried again only
-// after up to a minute, and a full pass comes after that.
+// said waits for a line in the log. A watch that was refused for long is retried within a minute, and a full pass
+// follows.
 func (v *server) said(t testing.TB, pattern string) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
 	eventuallyWithin(t, 2*time.Minute, "the log to have "+pattern, func() bool { return re.MatchString(v.stderr.String()) })
 }
 
-// freed waits until an entry is gone and says how long that took.
+// freed waits until an allocation is released and returns how long that took.
 func (s *stage) freed(t testing.TB, limit time.Duration, pool, key string) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -117,8 +117,7 @@ func (s *stage) freed(t testing.TB, limit time.Duration, pool, key string) time.
 	return time.Since(began)
 }
 
-// event waits for an event with a reason about an object, or "" for any of the kind, and
-// returns its message.
+// event waits for an event with a reason about an object, or "" for any of the kind, and returns its message.
 func (s *stage) event(t testing.TB, reason, kind, name string) (message string) {
 	t.Helper()
 	eventually(t, "an event "+reason+" on "+kind+" "+name, func() bool {
@@ -136,8 +135,8 @@ func (s *stage) event(t testing.TB, reason, kind, name string) (message string) 
 	return message
 }
 
-// promptly is what the issue of a proof may take until the address is free: a second or two, and what a loaded
-// machine adds. Nothing but an event has it freed within that time: a server observes by itself every 5 min.
+// promptly is how long a proven release may take after the event: a second or two, and more on a loaded machine. Only
+// an event releases within that time: by itself a server observes every 5 min.
 const promptly = time.Minute
 
 // holder makes a Cluster that holds Leases under a name.
@@ -148,7 +147,7 @@ func (s *stage) holder(t *testing.T, identity string) *kube.Cluster {
 	})).must(t)
 }
 
-// heldBy is who holds a Lease, "" if nobody does or there is none.
+// heldBy is the holder of a Lease, "" if it has none.
 func (s *stage) heldBy(t *testing.T, name string) string {
 	t.Helper()
 	list := try(s.Client().CoordinationV1().Leases("kube-system").List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})).must(t)
@@ -158,7 +157,7 @@ func (s *stage) heldBy(t *testing.T, name string) string {
 	return ptr.Deref(list.Items[0].Spec.HolderIdentity, "")
 }
 
-// leases are the versions of all Leases but those of the API server itself.
+// leases are the versions of all Leases except those of the API server itself.
 func (s *stage) leases(t *testing.T) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
@@ -170,13 +169,13 @@ func (s *stage) leases(t *testing.T) map[string]string {
 	return versions
 }
 
-// A fenceSeen is what is seen from outside of a fence after a restore of etcd.
+// A fenceSeen is what can be observed of a fence after a restore of etcd.
 type fenceSeen struct {
 	mu                     sync.Mutex
 	answered, fenced, open time.Time // when the API server answered again, and when the fence stood and fell
 }
 
-// watchFence watches, from before the API server goes away, until a fence has fallen or the test ends.
+// watchFence watches, from before the API server stops, until a fence has fallen or the test ends.
 func (s *stage) watchFence(t *testing.T) *fenceSeen {
 	f, ctx, leases := &fenceSeen{}, t.Context(), s.Client().CoordinationV1().Leases(metav1.NamespaceSystem)
 	go func() {

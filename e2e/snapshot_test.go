@@ -20,7 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// exported are the kinds that the help of check tells to export.
+// exported are the kinds that the help of check says to export.
 const exported = "ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def"
 
 // export writes the cluster to a folder, as the help of check says.
@@ -35,7 +35,7 @@ func (s *stage) export(t testing.TB, kinds, as string) (dir string) {
 	return dir
 }
 
-// said is all that the JSON says of what is judged and found.
+// said are all verdicts and findings of the JSON.
 func (o *outcome) said() []string {
 	var all []string
 	for _, i := range slices.Concat(o.Allocations, o.Reservations) {
@@ -48,7 +48,7 @@ func (o *outcome) said() []string {
 	return all
 }
 
-// same checks that two commands said the same.
+// same checks that two commands have the same result.
 func same(t testing.TB, offline, live *outcome) {
 	t.Helper()
 	a, b := offline.said(), live.said()
@@ -67,7 +67,7 @@ func same(t testing.TB, offline, live *outcome) {
 	equal(t, "summary", offline.Summary, live.Summary)
 }
 
-// varied fills the stage with what verdicts and findings differ over.
+// varied creates what verdicts and findings differ over.
 func (s *stage) varied(t *testing.T) (live, leaked *pod) {
 	red := network("red", harness.IPAM{"range": "10.2.0.0/24", "network_name": "red"})
 	six := simple("six", "fd00:6::/64")
@@ -86,7 +86,7 @@ func (s *stage) varied(t *testing.T) (live, leaked *pod) {
 	lacking := s.up(t, "worker-2", "lacking", blue).age(t, time.Hour)
 	s.unreserve(t, lacking.ips[0])
 	alone := s.up(t, "worker-2", "alone", blue).age(t, time.Hour)
-	s.forget(t, alone) // Unrecorded, and its reservation stands alone
+	s.forget(t, alone) // Unrecorded, and its reservation has no allocation
 	s.reservation(t, "10.1.0.77", "default/nobody", time.Hour)
 	s.reservation(t, "red-10.2.0.77", "default/nobody", time.Hour)
 	s.pool(t, "10.9.0.0-24", "10.9.0.0/24", map[string]any{
@@ -97,7 +97,7 @@ func (s *stage) varied(t *testing.T) (live, leaked *pod) {
 	return live, leaked
 }
 
-func TestASnapshotIsJudgedAsTheLiveCluster(t *testing.T) {
+func TestSnapshot_JudgedAsTheLiveCluster(t *testing.T) {
 	t.Parallel()
 
 	t.Run("without node agents", func(t *testing.T) {
@@ -116,14 +116,14 @@ func TestASnapshotIsJudgedAsTheLiveCluster(t *testing.T) {
 		phantom := s.up(t, "worker-1", "phantom", blue)
 		phantom.forceDelete(t)
 		stopped := s.up(t, "worker-1", "stopped", blue).leak(t)
-		// Nothing has changed there for an hour: the Lease alone says that it is heard.
+		// Nothing has changed there for an hour: only the Lease confirms the report.
 		one.change(func() { one.settled = time.Hour })
 		one.writeReport(t, live.listed(v1alpha1.SandboxReady), leaked.gone(), phantom.listed(v1alpha1.SandboxReady), stopped.stopped())
 		s.snapshots(t, exported+",sandboxreports.ip-reconcile.dev,leases")
 	})
 }
 
-// snapshots holds snapshots of the stage against the stage.
+// snapshots compares snapshots of the stage with the stage.
 func (s *stage) snapshots(t *testing.T, kinds string) {
 	before := s.contents(t)
 	live := s.product(t, "check")
@@ -155,7 +155,7 @@ func (s *stage) snapshots(t *testing.T, kinds string) {
 	}
 }
 
-// wouldRelease are the places of what a run on a snapshot would send requests for, as contents names them.
+// wouldRelease are the places of the requests that a run on a snapshot would send, as in contents.
 func (o *outcome) wouldRelease(t testing.TB) []string {
 	t.Helper()
 	var d struct {

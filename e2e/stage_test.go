@@ -30,16 +30,15 @@ var (
 	crds           = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// A stage is a cluster for the subtests of one test, which play one after the
-// other and leave nothing behind.
+// A stage is a cluster for the subtests of one test, which run one after the other and leave nothing behind.
 type stage struct {
 	*harness.ControlPlane
 	nodes    map[string]*harness.Node
-	programs build // shipped, where nothing says otherwise
+	programs build // shipped unless set
 }
 
-// newStage starts a cluster as whereabouts alone has it, with Ready nodes by
-// the given names: no node agents, and no SandboxReports served.
+// newStage starts a cluster as whereabouts alone has it, with Ready nodes of these names: no node agents, and no
+// SandboxReports served.
 func newStage(t *testing.T, nodes ...string) *stage {
 	t.Helper()
 	s := newStageWithReports(t, nodes...)
@@ -61,15 +60,14 @@ func newStageWithReports(t *testing.T, nodes ...string) *stage {
 	return s
 }
 
-// withRaceDetector has the stage run the product with the race detector: many things happen to it at
-// once here.
+// withRaceDetector makes the stage run the product with the race detector, for tests with much concurrency.
 func (s *stage) withRaceDetector() *stage {
 	s.programs = raced
 	return s
 }
 
-// bystander is a pod that has nothing to do with any network: no cluster with entries is
-// without pods, and the product takes that for no answer.
+// bystander is a pod without networks: no cluster with allocations is without pods, and the product rejects an empty
+// list.
 const bystander = "bystander"
 
 func (s *stage) removeCRD(t *testing.T, r schema.GroupVersionResource) {
@@ -82,7 +80,7 @@ func (s *stage) removeCRD(t *testing.T, r schema.GroupVersionResource) {
 	})
 }
 
-// crd returns the CRD of a resource, as it can be created again.
+// crd returns the CRD of a resource, ready to be created again.
 func (s *stage) crd(t testing.TB, r schema.GroupVersionResource) *unstructured.Unstructured {
 	t.Helper()
 	crd := try(s.Dynamic().Resource(crds).Get(context.Background(), r.Resource+"."+r.Group, metav1.GetOptions{})).must(t)
@@ -92,7 +90,7 @@ func (s *stage) crd(t testing.TB, r schema.GroupVersionResource) *unstructured.U
 	return crd
 }
 
-// serves creates a CRD and waits until the API server takes objects of it.
+// serves creates a CRD and waits until the API server accepts objects of it.
 func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstructured.Unstructured) {
 	t.Helper()
 	try(s.Dynamic().Resource(crds).Create(context.Background(), crd, metav1.CreateOptions{})).must(t)
@@ -105,7 +103,7 @@ func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstruc
 	})
 }
 
-// play runs a subtest and then removes what it made.
+// play runs a subtest and then removes what it created.
 func (s *stage) play(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -135,7 +133,7 @@ func (s *stage) product(t testing.TB, args ...string) *outcome {
 	return s.productAs(t, s.Kubeconfig(), args...)
 }
 
-// productAs is product as a user with few rights, who says what RBAC hides from a command that writes.
+// productAs is product as an account with few permissions, which must state what RBAC hides from a command that writes.
 func (s *stage) productAs(t testing.TB, kubeconfig string, args ...string) *outcome {
 	t.Helper()
 	if args[0] == "run" && kubeconfig != s.Kubeconfig() {
@@ -159,7 +157,7 @@ func (s *stage) run(t testing.TB, more ...string) *outcome {
 	return s.product(t, append([]string{"run", "--confirm-after", "0"}, more...)...)
 }
 
-// judges is run that ends well, and that comes to these verdicts on places.
+// judges is run that exits with 0 and has these verdicts on places.
 func (s *stage) judges(t testing.TB, pairs ...string) *outcome {
 	t.Helper()
 	out := s.run(t)
@@ -168,9 +166,8 @@ func (s *stage) judges(t testing.TB, pairs ...string) *outcome {
 	return out
 }
 
-// contents are all entries and reservations, as they are stored: by
-// "<pool> <key>" and "reservation <name>". Those of all namespaces are in one,
-// since pools here are in kube-system.
+// contents are all allocations and reservations as stored, by "<pool> <key>" and "reservation <name>". Pools of all
+// namespaces are in one, since tests have them in kube-system.
 type contents map[string]string
 
 func (s *stage) contents(t testing.TB) contents {
@@ -189,7 +186,7 @@ func (s *stage) contents(t testing.TB) contents {
 	return c
 }
 
-// withoutUIDs is what reservations say, and not which objects they are.
+// withoutUIDs is the content of reservations without their identity.
 func (c contents) withoutUIDs() contents {
 	c = maps.Clone(c)
 	for place, text := range c {
@@ -200,7 +197,7 @@ func (c contents) withoutUIDs() contents {
 	return c
 }
 
-// lost checks that exactly these are gone since and that nothing else changed.
+// lost checks that exactly these places are gone since and that nothing else changed.
 func (s *stage) lost(t testing.TB, before contents, places ...string) {
 	t.Helper()
 	want := maps.Clone(before)
@@ -231,7 +228,7 @@ func (s *stage) lost(t testing.TB, before contents, places ...string) {
 	}
 }
 
-// pools and the like are in the namespace of whereabouts.
+// of are the objects of a kind in the namespace of whereabouts.
 func (s *stage) of(r schema.GroupVersionResource) dynamic.ResourceInterface {
 	return s.Dynamic().Resource(r).Namespace(metav1.NamespaceSystem)
 }
@@ -243,14 +240,14 @@ func (s *stage) patch(t testing.TB, r schema.GroupVersionResource, name, merge s
 	check(t, err)
 }
 
-// pool writes a pool by hand: entries by key, each as {"podref": …}.
+// pool writes a pool by hand: allocations by key, each as {"podref": …}.
 func (s *stage) pool(t testing.TB, name, cidr string, entries map[string]any) {
 	t.Helper()
 	pool := objects(harness.IPPools, "IPPool", map[string]any{"spec": map[string]any{"range": cidr, "allocations": entries}})(name)
 	try(s.of(harness.IPPools).Create(t.Context(), pool, metav1.CreateOptions{})).must(t)
 }
 
-// reserves makes reservations for a pod.
+// reserves creates reservations for a pod.
 func reserves(podRef string) func(name string) *unstructured.Unstructured {
 	return objects(harness.Reservations, "OverlappingRangeIPReservation", map[string]any{"spec": map[string]any{"podref": podRef}})
 }
@@ -292,7 +289,7 @@ func equal(t testing.TB, what string, got, want any) {
 	}
 }
 
-// eventually waits for what others do.
+// eventually waits for others to act.
 func eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	if !within(3*time.Minute, 200*time.Millisecond, is) {
@@ -300,8 +297,8 @@ func eventually(t testing.TB, what string, is func() bool) {
 	}
 }
 
-// within asks again and again whether something is so, at first at once and then with longer pauses, and
-// reports whether it was in time.
+// within polls until a condition holds, at first without a pause and then with longer ones, and reports whether it held
+// in time.
 func within(limit, longest time.Duration, is func() bool) bool {
 	pause := 20 * time.Millisecond
 	for deadline := time.Now().Add(limit); !is(); time.Sleep(pause) {
@@ -322,7 +319,7 @@ func eventuallyWithin(t testing.TB, limit time.Duration, what string, is func() 
 
 func keys(c contents) []string { return slices.Sorted(maps.Keys(c)) }
 
-// pausing is the merge patch that sets the annotation; "" takes it away.
+// pausing is the merge patch that sets the annotation; "" removes it.
 func pausing(value string) string {
 	if value == "" {
 		return `{"metadata":{"annotations":{"ip-reconcile.dev/paused":null}}}`
@@ -336,7 +333,7 @@ func (s *stage) pauseAll(t testing.TB, value string) {
 	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(pausing(value)), metav1.PatchOptions{})).must(t)
 }
 
-// slices writes what the node slice controller does: pairs of node and slice.
+// slices writes what the node slice controller writes: pairs of node and slice.
 func (s *stage) slices(t *testing.T, name string, pairs ...string) {
 	t.Helper()
 	var allocations []any
@@ -348,8 +345,8 @@ func (s *stage) slices(t *testing.T, name string, pairs ...string) {
 	})(name), metav1.CreateOptions{})).must(t)
 }
 
-// backup copies etcd's data and returns how to put it back: a plain restore, after
-// which resourceVersions run backwards.
+// backup copies etcd's data and returns a function that restores it: a plain restore, after which resourceVersions run
+// backwards.
 func (s *stage) backup(t testing.TB) (restore func()) {
 	t.Helper()
 	kept := filepath.Join(t.TempDir(), "backup")
@@ -363,7 +360,7 @@ func (s *stage) backup(t testing.TB) (restore func()) {
 	}
 }
 
-// offline stops the control plane, does something, and starts it again.
+// offline stops the control plane, acts, and starts it again.
 func (s *stage) offline(t testing.TB, do func()) {
 	t.Helper()
 	s.StopAPI()
@@ -378,7 +375,7 @@ func (s *stage) outOfService(t testing.TB, node string) {
 	s.mustKubectl(t, "taint", "node", node, corev1.TaintNodeOutOfService+"=nodeshutdown:NoExecute")
 }
 
-// try(f()).must(t) is the value of a call that may not fail; by itself try does nothing.
+// try(f()).must(t) is the value of a call that must not fail; try alone checks nothing.
 func try[T any](v T, err error) tried[T] { return tried[T]{v, err} }
 
 type tried[T any] struct {
@@ -386,7 +383,7 @@ type tried[T any] struct {
 	err   error
 }
 
-// must ends the test t on an error, and no other.
+// must ends the test t on an error.
 func (r tried[T]) must(t testing.TB) T {
 	t.Helper()
 	check(t, r.err)

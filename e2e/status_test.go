@@ -24,7 +24,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-func TestStatusNamesEachFaultAndNoneInAHealthyInstall(t *testing.T) {
+func TestStatus_NamesEachFault(t *testing.T) {
 	t.Parallel()
 	i := newStatusStage(t)
 	out := i.healthy(t, "at first")
@@ -62,8 +62,8 @@ func screen(text string) string {
 	return unwrapped(strings.Join(lines[:min(24, len(lines))], ""))
 }
 
-// A statusStage has the product installed: the manifests of deploy as they are, of which the test plays the
-// controllers, the leader after its first pass, and the agents.
+// A statusStage has the product installed from the manifests of deploy. The test plays the controllers, the agents, and
+// the leader after its first pass.
 type statusStage struct {
 	*stage
 	one, two *agent
@@ -90,14 +90,14 @@ func newStatusStage(t *testing.T) *statusStage {
 	d := try(api.Get(t.Context(), reconcilerName, metav1.GetOptions{})).must(t)
 	d.Status.Replicas, d.Status.ReadyReplicas = 2, 2
 	try(api.UpdateStatus(t.Context(), d, metav1.UpdateOptions{})).must(t)
-	// The real program records a pass with the rights of its ServiceAccount.
+	// The real program records a pass with the permissions of its ServiceAccount.
 	v := s.serve(t, kubeconfig, "--leader-elect", "--agents=required", "--repair")
 	eventually(t, "the pass to be recorded", func() bool { return i.annotation(t, kube.PassLease, kube.PassAnnotation) != "" })
 	v.stop(t)
 	return i
 }
 
-// status runs the real binary as an administrator whose terminal has 100 columns.
+// status runs the real program as an administrator whose terminal has 100 columns.
 func (i *statusStage) status(t testing.TB, more ...string) *outcome {
 	t.Helper()
 	// The leader's Lease is renewed as its elector does.
@@ -136,7 +136,7 @@ func (i *statusStage) annotation(t testing.TB, lease, name string) string {
 	return l.Annotations[name]
 }
 
-func TestARunInAPodIsRecordedAndOneByHandIsNot(t *testing.T) {
+func TestStatus_RecordsRunsInPodsOnly(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	i := &statusStage{stage: s}
@@ -154,15 +154,15 @@ func TestARunInAPodIsRecordedAndOneByHandIsNot(t *testing.T) {
 	contains(t, "status", unwrapped(out.stdout), `✓ CronJob kube-system/ip-reconcile runs at "*/15 * * * *"`, "✓ The last pass succeeded", "next is due at", "– There are no node agents")
 }
 
-// A fault is planted in an installation that is healthy, and taken away again. What status makes of all that it reads is
-// in the golden file of its package; these are of what only an API server answers.
+// A fault is planted in a healthy installation and removed again. The golden file of its package has what status prints
+// for all other input; these faults need an API server.
 type fault struct {
 	name  string
 	plant func(t *testing.T, i *statusStage) (undo func())
 	says  []string // on the first screen
 }
 
-// may reports whether a line is one that the fault brings.
+// may reports whether the fault may cause a line.
 func (f fault) may(line string) bool {
 	return slices.ContainsFunc(f.says, func(part string) bool {
 		return strings.Contains(unwrapped(line), part) || strings.Contains(part, strings.TrimPrefix(strings.TrimPrefix(line, "✗ "), "! "))
@@ -229,7 +229,7 @@ func statusFaults() []fault {
 	}
 }
 
-// lease is a Lease in kube-system, which is made where it is missing.
+// lease is a Lease in kube-system, created if it is missing.
 func (i *statusStage) lease(t testing.TB, name string) *coordinationv1.Lease {
 	t.Helper()
 	api := i.Client().CoordinationV1().Leases(metav1.NamespaceSystem)

@@ -20,12 +20,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestAStormOfPodsLosesNoAddressAndLeaksNone lets the real plugin and the real command work side by side, without node
-// agents, and reads in the history of the pools whether an address was ever free while it was in use.
-func TestAStormOfPodsLosesNoAddressAndLeaksNone(t *testing.T) {
+// TestStorm runs the real plugin and the real command concurrently, without node
+// agents, and checks in the history of the pools that no address was free while it was in use.
+func TestStorm(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2").withRaceDetector()
-	// red has the addresses of blue: only their network names tell them apart.
+	// red has the addresses of blue: only their network names distinguish them.
 	red := network("red", harness.IPAM{"range": "10.1.0.0/24", "network_name": "red"})
 	// sliced gives each node a pool and a Lease of its own.
 	s.slices(t, "sliced", "worker-1", "10.4.1.0/24", "worker-2", "10.4.2.0/24")
@@ -47,8 +47,7 @@ func TestAStormOfPodsLosesNoAddressAndLeaksNone(t *testing.T) {
 	}
 }
 
-// A holding is one address of one sandbox from ADD's return on, until its DEL
-// begins or the sandbox is ended without one.
+// A holding is one address of one sandbox, from the return of ADD until its DEL begins or the sandbox ends without one.
 type holding struct {
 	network           *stormNetwork
 	pool, reservation string
@@ -73,7 +72,7 @@ func (h *holding) recorded(pool *unstructured.Unstructured) bool {
 	return false
 }
 
-// A ledger has all holdings, and notices when two live sandboxes share an address.
+// A ledger has all holdings, and detects when two live sandboxes share an address.
 type ledger struct {
 	mu    sync.Mutex
 	all   []*holding
@@ -107,12 +106,11 @@ func (l *ledger) isLive(id string) bool {
 	return slices.ContainsFunc(l.all, func(h *holding) bool { return h.id == id && h.until == 0 })
 }
 
-// check goes through the histories: each holding's entry is in every version of
-// its pool, and its reservation is there all the time. Between ADD's return and
-// the revision that is read after it nothing is missed: an entry that is gone
-// by then is gone in the first version that is checked. Where no version until then
-// had it, whereabouts itself has lost it (see docs/explain/safety.md): such a holding is in
-// unwritten, and its entry is checked from the version on that a repair has made.
+// check compares the holdings with the histories: each holding's allocation is in every version of its pool, and its
+// reservation exists all the time. An allocation that is missing between ADD's return and the revision read after it is
+// missing in the first version that is checked, too. If no version until then had the allocation, whereabouts itself
+// has lost it (see docs/explain/safety.md): such a holding is in unwritten, and is checked from the version that a
+// repair wrote.
 func (l *ledger) check(pools, reservations *history, now uint64) (freed, bare []error, unwritten []*holding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +122,7 @@ func (l *ledger) check(pools, reservations *history, now uint64) (freed, bare []
 		entries, reserved := pools.during(h.pool, h.from, until), reservations.during(h.reservation, h.from, until)
 		if first, ok := pools.first(h.pool, h.recorded); !ok || first > h.from {
 			unwritten = append(unwritten, h)
-			entries, reserved = nil, nil // a repair makes the reservation after the entry
+			entries, reserved = nil, nil // a repair creates the reservation after the allocation
 			if ok {
 				entries = pools.during(h.pool, first, until)
 			}
@@ -139,8 +137,7 @@ func (l *ledger) check(pools, reservations *history, now uint64) (freed, bare []
 	return append(freed, l.twice...), bare, unwritten
 }
 
-// leaks compares what is stored with who lives: a sentence for each entry and
-// reservation too many or too few.
+// leaks compares what is stored with what lives: a sentence for each allocation and reservation too many or too few.
 func (l *ledger) leaks(ctx context.Context, poolsNow, reservationsNow dynamic.ResourceInterface) (leaks []string, err error) {
 	l.mu.Lock()
 	want := map[string]bool{}
@@ -178,9 +175,8 @@ func (l *ledger) leaks(ctx context.Context, poolsNow, reservationsNow dynamic.Re
 	return leaks, nil
 }
 
-// ours compares what the product's patches did to the pools with what they were meant to do,
-// and counts the entries that they removed. A patch tests the version that it is for, so the
-// next version is its outcome.
+// ours compares the product's patches with their effect on the pools, and counts the allocations that they removed. A
+// patch tests the version that it is for, so the next version is its result.
 func ours(pools *history, writes []harness.Write) (released int, strayed []error) {
 	for _, w := range writes {
 		if w.Program != "ip-reconcile" || w.Resource != harness.IPPools.Resource {
@@ -210,7 +206,7 @@ func ours(pools *history, writes []harness.Write) (released int, strayed []error
 	return released, strayed
 }
 
-// outside is what a pool has beside its entries and what the API server writes itself.
+// outside is a pool without its allocations and without what the API server writes itself.
 func outside(pool *unstructured.Unstructured) map[string]any {
 	o := pool.DeepCopy()
 	o.SetResourceVersion("")
@@ -228,9 +224,9 @@ func inOrder(counts map[string]int) (text string) {
 	return text[min(len(text), 2):]
 }
 
-// TestTheLedgerTellsAReleaseFromAnEntryThatWasNeverWritten has one sandbox of revision 5 to 20, and
-// what its pool was meanwhile.
-func TestTheLedgerTellsAReleaseFromAnEntryThatWasNeverWritten(t *testing.T) {
+// TestLedger_ReleaseOrNeverWritten has one sandbox from revision 5 to 20, and the states of its
+// pool meanwhile.
+func TestLedger_ReleaseOrNeverWritten(t *testing.T) {
 	t.Parallel()
 	with := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"allocations": map[string]any{
 		"1": map[string]any{"id": "a", "ifname": "net1", "podref": "default/web"}}}}}

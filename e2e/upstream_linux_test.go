@@ -17,11 +17,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestReleasesBesideUpstreamsOwnReconciler makes a dozen situations at once in which whereabouts'
-// reconciler frees what is in use. Ours leaves them all as they are; then the one
-// of whereabouts v0.9.4 runs on the very same objects, and shows that they are
-// what they are meant to be.
-func TestReleasesBesideUpstreamsOwnReconciler(t *testing.T) {
+// TestUpstream_ReleasesAddressesInUse has a dozen situations in which whereabouts' reconciler releases an address
+// in use. Ours changes none of them. Then that of whereabouts v0.9.4 runs on the same objects, which proves the
+// situations.
+func TestUpstream_ReleasesAddressesInUse(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	up := func(name, cidr string, more harness.IPAM) *pod {
@@ -69,8 +68,7 @@ func TestReleasesBesideUpstreamsOwnReconciler(t *testing.T) {
 	t.Logf("upstream's reconciler frees %d of %d entries and reservations that are in use, or said to be somebody's; ours none", len(before)-len(s.contents(t)), len(before))
 }
 
-// upstream has whereabouts' own reconciler make one pass, as the admin, in a
-// root folder that has what its pod has.
+// upstream makes one pass of whereabouts' own reconciler as the admin, in a root folder with the files of its pod.
 func (s *stage) upstream(t *testing.T) {
 	t.Helper()
 	root := t.TempDir()

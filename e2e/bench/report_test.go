@@ -11,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/used"
 )
 
-func TestAReportLeavesWhatIsWrittenByHand(t *testing.T) {
+func TestReport_KeepsHandwrittenText(t *testing.T) {
 	before, err := os.ReadFile("../../docs/explain/performance.md")
 	if err != nil {
 		t.Fatal(err)

@@ -99,7 +99,7 @@ func runPod(t *testing.T, r *Runtime, name string, networks ...Network) {
 	try(r.RunPod(t.Context(), PodSpec{Namespace: "default", Name: name, UID: string(pod.UID)})).must(t)
 }
 
-func TestLeftoversAreOfClustersWhoseOwnersAreDead(t *testing.T) {
+func TestLeftovers_OwnersAreDead(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	living, dead := try(newRun()).must(t), filepath.Join(runsDir(), "ad0ead")
 	check(t, os.Mkdir(dead, 0o700))
@@ -109,7 +109,7 @@ func TestLeftoversAreOfClustersWhoseOwnersAreDead(t *testing.T) {
 	equal(t, "left when the living has ended", slices.Contains(try(Leftovers()).must(t), living.dir), true)
 }
 
-func TestASweepRemovesTheCgroupsOfARunWhoseFolderIsGoneUnlessItLivesElsewhere(t *testing.T) {
+func TestSweep_RemovesCgroupsOfDeadRuns(t *testing.T) {
 	if why := Unsupported(); why != "" {
 		t.Skip(why)
 	}

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestWhatATestLeavesInAControlPlaneTheNextDoesNotFind(t *testing.T) {
+func TestPlanes_AreCleanForTheNextTest(t *testing.T) {
 	t.Parallel()
 	if why := Unsupported(); why != "" {
 		t.Skip(why)

@@ -12,7 +12,7 @@ import (
 
 // A seed is worth little if it gives another history each time. What is left to chance is the
 // order in which the product takes what is in its maps, and Go what is ready at once.
-func TestASeedGivesTheSameHistoryAgain(t *testing.T) {
+func TestSim_SameSeedSameHistory(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // as a worker has
 	var p Player
 	var differ []uint64
@@ -31,7 +31,7 @@ func TestASeedGivesTheSameHistoryAgain(t *testing.T) {
 
 // A restore brings an entry back whose address somebody has been given since by another range of the network. The entry
 // stays while that address is used: that is no leak.
-func TestAnEntryWhoseAddressIsUsedByAnotherRangeMayStay(t *testing.T) {
+func TestSim_AllocationUsedByAnotherRangeMayStay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	out := (&Player{}).Play(t, &Plan{
 		Seed: 1693967763, Nodes: 1, Pods: 2, Nets: 2, Apart: 1, Agents: 1, Repair: true, Replicas: 2, Shared: 2, Long: true, Faults: 5,

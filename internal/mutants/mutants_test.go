@@ -14,7 +14,7 @@ import (
 
 const root = "../.."
 
-func TestEachMutantIsFoundOnce(t *testing.T) {
+func TestMutants_FoundOnce(t *testing.T) {
 	faults := map[string]bool{}
 	for _, m := range all(t) {
 		if faults[m.Fault] {
@@ -64,7 +64,7 @@ func all(t *testing.T) []Mutant {
 	return found
 }
 
-func TestTheTestsOfEachMutantExist(t *testing.T) {
+func TestMutants_NamedTestsExist(t *testing.T) {
 	known := map[string]map[string]bool{}
 	for _, m := range all(t) {
 		folder := m.testFolder()
@@ -103,7 +103,7 @@ func testsIn(t *testing.T, folder string) map[string]bool {
 
 // What 'go test -json' printed of one that failed, one that did not compile and one that
 // ran into the time limit.
-func TestWhatBecameOfAMutantIsReadFromWhatTheTestsPrint(t *testing.T) {
+func TestMutants_OutcomeFromOutput(t *testing.T) {
 	for says, c := range map[string]struct {
 		printed  string
 		failed   int

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestASandboxThatIsReportedGoneIsNotListedAnyMore(t *testing.T) {
+func TestSim_GoneSandboxIsNotListed(t *testing.T) {
 	c := &Content{Pods: 100, Pools: 1, Nodes: 10, Reports: true, Made: time.Now()}
 	e := c.Entry(42)
 	before := c.Report(e.Node)
