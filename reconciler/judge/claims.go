@@ -10,7 +10,7 @@ import (
 
 // findClaims notes who else carries the address in the same network.
 func (x *Index) findClaims(it *Item) {
-	e := &it.evidence
+	e := it.evidence
 	if x.isOnSuccessor(e) {
 		e.Claimant, e.claimedOn = "pod "+e.Pod.String(), e.Pod.Node
 		return
@@ -38,7 +38,7 @@ func (x *Index) isOnSuccessor(e *Evidence) bool {
 // is not known counts as the same. What expired with a node that is gone is no claim; the evidence then says that it rests
 // on that.
 func (x *Index) findClaimant(it *Item) {
-	e, owner := &it.evidence, it.Owner()
+	e, owner := it.evidence, it.Owner()
 	for _, addr := range it.addresses() {
 		for _, c := range x.podsAt(addr) {
 			isOwn := owner.UID == "" && c.pod.Namespace == owner.Namespace && c.pod.Name == owner.Name
@@ -95,7 +95,7 @@ func (u *unreadSandbox) mayCarry(it *Item) bool {
 
 // findUnreadClaim finds a sandbox whose addresses are not known, and may include the item's.
 func (x *Index) findUnreadClaim(it *Item) {
-	e := &it.evidence
+	e := it.evidence
 	isClaimant := func(g *mention) bool {
 		if it.Allocation != nil && g.ID == it.Allocation.ContainerID || x.isExpiredClaim(g, e) {
 			return false

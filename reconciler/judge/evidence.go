@@ -60,7 +60,7 @@ type Evidence struct {
 
 // gather fills in the evidence on an item.
 func (x *Index) gather(it *Item) {
-	e := &it.evidence
+	e := it.evidence
 	e.StatusTrusted = x.policy.TrustNetworkStatus
 	if e.Pod = x.owner(it.Owner()); e.Pod != nil {
 		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.IsOverdue(x.now), x.isOnPod(it)
@@ -112,7 +112,7 @@ func (x *Index) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Ad
 // network-status has no interface by that name, and neither has the complete list of the sandbox's addresses, as the
 // agent of the pod's own node reports it. A hot-unplug whose DEL was lost leaves such an entry.
 func (x *Index) isDetached(it *Item) bool {
-	e := &it.evidence
+	e := it.evidence
 	if it.IfName() == "" || it.Allocation == nil || e.Sandbox != Ready || e.OnPod || e.Phase != podstate.Live || e.Pod.Status != podstate.StatusReadable {
 		return false
 	}

@@ -174,7 +174,8 @@ func nodesWithoutReport(items []*Item) []Finding {
 	}
 	same := map[*string]*nodes{} // many share one list
 	for _, it := range items {
-		if names := it.evidence.WithoutReport; it.Allocation != nil && it.evidence.Sandbox == NoFreshReport && len(names) > 0 {
+		if e := it.evidence; it.Allocation != nil && e.Sandbox == NoFreshReport && len(e.WithoutReport) > 0 {
+			names := e.WithoutReport
 			if same[&names[0]] == nil {
 				same[&names[0]] = &nodes{names: names}
 			}

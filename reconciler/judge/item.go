@@ -23,7 +23,7 @@ type Item struct {
 	in              *pool       // of an allocation
 	reading         nameReading // of a reservation's name
 	mentions        []mention   // of its container ID, or for a reservation of its address
-	evidence        Evidence    // but for a reservation that shares an allocation's verdict
+	evidence        *Evidence   // nil for a reservation that shares an allocation's verdict
 	related         []*Item
 	sharedWith      *Item // whose verdict a reservation shares
 	reservedUnknown bool  // the reservation of an allocation has a field that is not known
@@ -133,12 +133,7 @@ func (it *Item) Related() []*Item { return it.related }
 func (it *Item) SharesVerdictOf() *Item { return it.sharedWith }
 
 // Evidence is what the verdict rests on; nil for a reservation that shares an allocation's verdict.
-func (it *Item) Evidence() *Evidence {
-	if it.sharedWith != nil {
-		return nil
-	}
-	return &it.evidence
-}
+func (it *Item) Evidence() *Evidence { return it.evidence }
 
 // decider is the item whose evidence decided.
 func (it *Item) decider() *Item { return cmp.Or(it.sharedWith, it) }
@@ -147,7 +142,7 @@ func (it *Item) decider() *Item { return cmp.Or(it.sharedWith, it) }
 func (it *Item) Message() string { return it.decider().evidence.fill(it.decided().say) }
 
 // Rule is the row of the verdict table that decided, with its conditions.
-func (it *Item) Rule() string { return it.text(&it.decider().evidence) }
+func (it *Item) Rule() string { return it.text(it.decider().evidence) }
 
 // RuleID is the ID of the row of the verdict table that decided, or of what overruled it.
 func (it *Item) RuleID() string { return it.decided().id }
@@ -196,7 +191,7 @@ func (it *Item) Attrs() []any {
 // ClaimedOn is the node of a pod of another name that carries the address; "" where none was
 // found, and for an allocation in use.
 func (it *Item) ClaimedOn() string {
-	if it.Allocation != nil && it.Verdict == InUse {
+	if it.evidence == nil || it.Allocation != nil && it.Verdict == InUse {
 		return ""
 	}
 	return it.evidence.claimedOn

@@ -96,18 +96,19 @@ func (x *Index) judge(entries []entry, reservations []*ippool.Reservation) *Judg
 }
 
 func (x *Index) judgeAllocation(a entry) *Item {
-	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x, in: a.pool, mentions: x.byContainerID[a.ContainerID]}
+	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x, in: a.pool, evidence: &Evidence{},
+		mentions: x.byContainerID[a.ContainerID]}
 	if a.Problem != "" {
 		it.evidence = unreadable(a.Problem, a.Detail)
 	} else {
 		x.gather(it)
 	}
-	it.Decision = judge(&it.evidence)
+	it.Decision = judge(it.evidence)
 	return it
 }
 
-func unreadable(problem ippool.Problem, detail string) Evidence {
-	return Evidence{Problem: problem, Detail: detail, nodeSet: nodeSet{Sandbox: NoSource}}
+func unreadable(problem ippool.Problem, detail string) *Evidence {
+	return &Evidence{Problem: problem, Detail: detail, nodeSet: nodeSet{Sandbox: NoSource}}
 }
 
 // judgeReservation gives a reservation the verdict of its allocation, or judges one that has none by the same table.
@@ -131,12 +132,13 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 		}
 		return it
 	}
+	it.evidence = &Evidence{}
 	if r.Problem != "" {
 		it.evidence = unreadable(r.Problem, r.Detail)
 	} else {
 		x.gatherOnLone(it, readings)
 	}
-	it.Decision = judge(&it.evidence)
+	it.Decision = judge(it.evidence)
 	return it
 }
 
@@ -171,7 +173,7 @@ func mostConservative(items []*Item) *Item {
 // gatherOnLone fills in the evidence on a reservation without an allocation. Its sandbox is looked for by address and
 // network.
 func (x *Index) gatherOnLone(it *Item, readings []nameReading) {
-	e, r := &it.evidence, it.Reservation
+	e, r := it.evidence, it.Reservation
 	e.Sandbox = NoSource
 	if len(readings) == 1 {
 		for _, b := range x.sandboxesByAddress[it.reading.address] {

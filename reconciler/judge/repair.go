@@ -126,7 +126,7 @@ func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 		if b == nil || b.ID == entries[0].ContainerID {
 			continue
 		}
-		e := &x.judgeAllocation(entries[0]).evidence
+		e := x.judgeAllocation(entries[0]).evidence
 		fenced := x.renewedBehindFence(DELTimeout, b.report.node) && (e.Sandbox == NodeDead || x.renewedBehindFence(DELTimeout, e.Nodes))
 		if e.endedSandbox() && (fenced || x.isDoneWithADD(b)) {
 			found = append(found, x.misrecordedFor(p, entries[0].Allocation, b, e, fenced))

@@ -14,7 +14,7 @@ func (x *Index) missingReservation(it *Item) []Finding {
 	if !carried || len(it.related) > 0 || it.reservedUnknown {
 		return nil
 	}
-	p, e := it.in, &it.evidence
+	p, e := it.in, it.evidence
 	fenced := e.Sandbox == Ready && x.renewedBehindFence(0, e.Nodes)
 	switch {
 	case fenced:

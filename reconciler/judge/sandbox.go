@@ -39,7 +39,7 @@ func (s Sandbox) String() string {
 
 // findSandbox finds the state of an item's sandbox, and what it is concluded from.
 func (x *Index) findSandbox(it *Item) {
-	e := &it.evidence
+	e := it.evidence
 	e.ContainerID = it.ContainerID()
 	if x.findReported(it) {
 		if e.Sandbox == Stopped || e.Sandbox == Gone {
@@ -56,7 +56,7 @@ func (x *Index) findSandbox(it *Item) {
 
 // findReported takes the strongest state of the fresh reports, and remembers which UID any report gives the ID.
 func (x *Index) findReported(it *Item) (found bool) {
-	e := &it.evidence
+	e := it.evidence
 	for i := range it.mentions {
 		g := &it.mentions[i]
 		state, ok := x.stateOf(g)
@@ -91,7 +91,7 @@ func (x *Index) findReported(it *Item) (found bool) {
 // not speak for another, as that of the pod by that name. A machine that was cloned, or one agent that lies, would else
 // release the address of a sandbox that runs.
 func (x *Index) checkOtherNodes(it *Item) {
-	e := &it.evidence
+	e := it.evidence
 	reporting := e.Nodes
 	if x.isContradicted(it) {
 		return
@@ -119,7 +119,7 @@ func (x *Index) checkOtherNodes(it *Item) {
 // isContradicted reports whether another node than those of the evidence has the ID as what may be running, and then
 // holds the item. It counts for an attachment however old, unless the report says itself that its network is closed.
 func (x *Index) isContradicted(it *Item) bool {
-	e := &it.evidence
+	e := it.evidence
 	for i := range it.mentions {
 		g := &it.mentions[i]
 		contradicts := x.mayRun(g) || g.kind == ofAttachment && !podstate.IsClosed(g.NetworkClosed)
