@@ -43,7 +43,8 @@ var notRunHere = map[string]string{
 
 // skipped are pages whose commands are not run here, with the reason.
 var skipped = map[string]string{
-	"docs/operate/tickets.md": "another test runs each command and writes the page",
+	"docs/operate/tickets.md":    "another test runs each command and writes the page",
+	"docs/reference/commands.md": "is generated from the help of the commands",
 }
 
 // tools are the programs of the machine that commands may use.
@@ -98,6 +99,7 @@ type pageCommand struct {
 
 var (
 	remark     = regexp.MustCompile(` # .*`)
+	inline     = regexp.MustCompile("`((?:kubectl|oc|ip-reconcile) [a-z-]+ [^`]+)`")
 	heredoc    = regexp.MustCompile(`<<-?\s*'?(\w+)'?`)
 	assignment = regexp.MustCompile(`^(export )?[A-Z_]+=\S+$`)
 	program    = regexp.MustCompile(`^(\$ )?(kubectl|helm|oc|ip-reconcile|ip-reconciler|ip-reconcile-agent|make|mkdir|cd|for|` +
@@ -116,6 +118,11 @@ func commandsOf(page, text string) (all []pageCommand) {
 			continue
 		}
 		line = strings.TrimPrefix(line, indent)
+		if !fenced && !strings.HasPrefix(line, "    ") {
+			for _, span := range inline.FindAllStringSubmatch(line, -1) {
+				all = append(all, pageCommand{fmt.Sprintf("%s:%d", page, i+1), strings.ReplaceAll(span[1], `\|`, "|")})
+			}
+		}
 		switch {
 		case bare == "" || strings.HasPrefix(bare, "#"):
 			continue
