@@ -75,12 +75,12 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 
 		out := job(t, s.account(t, "no-patch", append(without(v054Rules(t), "ippools", "patch"), readReports)))
 		out.exits(t, 3)
-		contains(t, "the log", out.stderr, "reconciler run failed: 1 allocations", "forbidden")
+		contains(t, "the log", out.stderr, `"reconciler run failed" error="1 allocations`, "forbidden")
 		equal(t, "entries and reservations", len(s.contents(t)), len(before))
 
 		out = job(t, s.account(t, "reports", append(v054Rules(t), readReports)))
 		out.exits(t, 0)
-		contains(t, "the log", out.stderr, "successfully cleanup IPs: [10.1.0.1]", "removed stale overlappingIP allocation [kube-system/10.1.0.1]", "reconciler run succeeded")
+		contains(t, "the log", out.stderr, `"successfully cleanup IPs" addresses=[10.1.0.1]`, `"removed stale overlappingIP allocation" reservation=kube-system/10.1.0.1`, "reconciler run succeeded")
 		equal(t, "what is left", keys(s.contents(t)), []string{"10.1.0.0-24 2", "reservation 10.1.0.2"})
 	})
 

@@ -152,7 +152,7 @@ func TestFence_OutlivesItsReplica(t *testing.T) {
 		restore()
 		t.Logf("the fence stood %s after the API server's first answer", fence.stands(t).Round(time.Millisecond))
 		stood := time.Now()
-		second.said(t, "etcd was restored: whereabouts' Leases are kept")
+		second.said(t, "Raising the fence after a restore of etcd")
 		leases := s.record(t, leasesResource)
 		from := s.revision(t)
 		var newcomers []*pod
@@ -183,8 +183,8 @@ func TestFence_OutlivesItsReplica(t *testing.T) {
 		t.Logf("%d ADDs waited for %.0fs while the fence stood, and all had ended %.1fs after it fell",
 			len(newcomers), fell.Sub(adding).Seconds(), time.Since(fell).Seconds())
 		second.counts(t, `ip_reconcile_fences_total{outcome="TimedOut"}`, 1)
-		second.said(t, "level=ERROR msg=\"the fence is lowered")
-		contains(t, "the event", s.event(t, "FenceTimedOut", "Namespace", metav1.NamespaceSystem), "not all is settled")
+		second.said(t, "level=ERROR msg=\"Lowered the fence at its timeout")
+		contains(t, "the event", s.event(t, "FenceTimedOut", "Namespace", metav1.NamespaceSystem), "work remains")
 	})
 }
 

@@ -35,7 +35,7 @@ func TestServe_ReleasesWhatAnEventProves(t *testing.T) {
 		v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
 		p.forceDelete(t)
 		v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
-		v.said(t, `msg=held pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web .*reason=PhantomPod.* age=`)
+		v.said(t, `msg=Held pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web .*reason=PhantomPod.* age=`)
 		one.writeReport(t, p.stopped())
 		t.Logf("freed %s after the report", s.freed(t, promptly, "10.1.0.0-24", "1"))
 		v.is(t, `ip_reconcile_candidates`, 0)

@@ -81,11 +81,11 @@ func serveFaults() []serveFault {
 		{name: "each answer takes a second", frees: true,
 			begin: func(_ *testing.T, m *meeting) { m.l.suffers(slowReads); m.l.cut(anyWatch) }, end: func(*testing.T, *meeting) {}},
 	}
-	all[0].says = `level=ERROR msg="reconciler run failed: .*cannot be reached`
+	all[0].says = `level=ERROR msg="reconciler run failed" error=.*cannot be reached`
 	all[1].says = all[0].says
 	for _, right := range []serveFault{
-		{name: "list pods", says: `reconciler run failed: no right to list pods`},
-		{name: "list,watch ippools", says: `reconciler run failed: no right to list IPPools`},
+		{name: "list pods", says: `reconciler run failed" error="no right to list pods`},
+		{name: "list,watch ippools", says: `reconciler run failed" error="no right to list IPPools`},
 		{name: "patch ippools", says: `not released.*forbidden.*cannot patch resource`, late: true},
 		{name: "list leases", says: `no right to whereabouts' Lease|Leases in namespace ip-reconcile-node-lease could not be read`},
 		{name: "list sandboxreports", says: `SandboxReports are served and could not be read`},
@@ -269,7 +269,7 @@ func TestServe_CRDComesAndGoes(t *testing.T) {
 	// Without pools there is nothing to judge, and nothing is concluded.
 	reserved := try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t)
 	s.removeCRD(t, harness.IPPools)
-	v.said(t, `reconciler run failed: .* does not serve ippools`)
+	v.said(t, `reconciler run failed" error=.* does not serve ippools`)
 	equal(t, "the reservation", try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t).GetUID(), reserved.GetUID())
 	s.serves(t, harness.IPPools, pools)
 	again := s.up(t, "worker-1", "again", simple("green", "10.2.0.0/24"))

@@ -20,7 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-const works = "this replica works from now on"
+const works = "Started leading"
 
 // replica starts a server that works only as the leader, and waits until it watches.
 func (s *stage) replica(t testing.TB, kubeconfig string, more ...string) *server {

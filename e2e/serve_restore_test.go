@@ -115,7 +115,7 @@ func TestServe_Restore(t *testing.T) {
 			v.counts(t, `ip_reconcile_refused_total{reason="EtcdRestored"}`, 1)
 			v.counts(t, `ip_reconcile_etcd_restores_total`, 1)
 			contains(t, "the event", s.event(t, "EtcdRestored", "Namespace", metav1.NamespaceSystem), "nothing is released")
-			v.said(t, `level=ERROR msg="etcd was restored`)
+			v.said(t, `level=ERROR msg="Detected a restore of etcd`)
 			s.lost(t, before)
 
 			// One agent reports again; the other does not yet.
@@ -228,7 +228,7 @@ func TestServe_RestoreLosesANode(t *testing.T) {
 	one.writeReport(t, keep.listed("Ready"), leaked.stopped())
 	v.is(t, `ip_reconcile_restore_pending_nodes`, 1)
 	v.is(t, `ip_reconcile_candidates`, 1)
-	v.said(t, `level=ERROR msg="nothing is released until these nodes have written their reports" nodes=\[worker-2\] lost=\[worker-2\]`)
+	v.said(t, `level=ERROR msg="Releases are paused until nodes report after the restore of etcd" nodes=\[worker-2\] lost=\[worker-2\]`)
 
 	// Another process reads the stored state.
 	out := s.product(t, "check")

@@ -123,12 +123,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case ctx.Err() != nil:
 		return exitDone
 	case err != nil:
-		given.log.Error("reconciler run failed: " + err.Error())
+		given.log.Error("reconciler run failed", "error", err)
 		return exitNotObserved
 	case once:
 		r, err := given.Reconciler(given.log)
 		if err != nil {
-			given.log.Error("reconciler run failed: " + err.Error())
+			given.log.Error("reconciler run failed", "error", err)
 			return exitNotObserved
 		}
 		r.Source, r.Writer, r.BreakerStore, r.RestoreStore, r.PassStore = cluster, cluster, cluster.BreakerStore(), cluster.RestoreStore(), cluster.PassStore()

@@ -57,8 +57,8 @@ func TestMakePass_ClusterThatCannotBeRead(t *testing.T) {
 		code int
 		says string
 	}{
-		{t.Context(), exitNotObserved, "reconciler run failed: the API server cannot be reached"},
-		{stopped, exitDone, "reconciler run failed: it was told to end"},
+		{t.Context(), exitNotObserved, `"reconciler run failed" error="the API server cannot be reached"`},
+		{stopped, exitDone, `"reconciler run failed" error="it was told to end"`},
 	} {
 		var logs bytes.Buffer
 		r := &reconciler.Reconciler{Source: unreachable{}, Clock: clock.RealClock{}, Log: slog.New(slog.NewTextHandler(&logs, nil)), History: reconciler.NewHistory()}

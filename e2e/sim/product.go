@@ -179,7 +179,7 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(prometheus.NewRegistry()), Events: events}
 	requests := serve.NewRequests()
 	context.AfterFunc(ctx, requests.ShutDown)
-	source := informers.New(cluster, config, log, func(string) { requests.Changed() })
+	source := informers.New(cluster, config, log, func(string) { requests.CachePass() })
 	health := serve.NewHealth(source.Synced)
 	source.OnRebuild = recorder.CachesRebuilt
 	var guard *serve.Guard
@@ -187,10 +187,10 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 		guard = serve.NewGuard(serve.GuardConfig{
 			Fence: cluster.Fence(), Detector: source, Timeout: serve.MaxFence, FullPass: requests.FullPass, Metrics: recorder.Metrics, Events: events, Log: log,
 		})
-		full.Fence, source.OnRestore = cluster.Fence(), guard.RestoreReported
+		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportRestore
 	}
 	full.Source = source.Full()
-	full.Progress = func(string) { health.Tick() }
+	full.Progress = func(string) { health.Progress() }
 	quick := *full
 	quick.Source = source
 	server := serve.New(serve.Config{

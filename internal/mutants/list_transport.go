@@ -62,14 +62,14 @@ func transport() []Mutant {
 			Old: `90 * time.Second`, New: `900 * time.Second`},
 		{Fault: "The fence takes a Lease that somebody holds", In: "reconciler/kube", Decl: "fencedLease.renewOrTake", Tests: "TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem",
 			Old: `case holderOf(now) == FenceHolder, holderOf(now) == "", l.c.isExpired(now):`, New: `case true:`},
-		{Fault: "A revision that runs backwards raises no fence", In: "reconciler/serve", Decl: "restoreShown", Tests: "TestAPingThatShowsARestoreRaisesTheFence",
+		{Fault: "A revision that runs backwards raises no fence", In: "reconciler/serve", Decl: "restoreEvidence", Tests: "TestAPingThatShowsARestoreRaisesTheFence",
 			Old: `case now.Revision < was.Revision:`, New: `case false:`},
 		{Fault: "A fence for a restore is lowered before all is settled", In: "reconciler/serve", Decl: "Guard.lowerIfDue", Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
-			Old: `case was.recovered:
+			Old: `case was.isRecovered:
 		outcome`, New: `case true:
 		outcome`},
-		{Fault: "Time without the API server counts as time behind the fence", In: "reconciler/serve", Decl: "Guard.noteAnswer", Tests: "TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence",
-			Old: `if was := g.raised; was != nil && !awaySince.IsZero() && time.Since(awaySince) > leaseExpiry {`, New: `if was := g.raised; was != nil && false {`},
+		{Fault: "Time without the API server counts as time behind the fence", In: "reconciler/serve", Decl: "Guard.handleAnswer", Tests: "TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence",
+			Old: `was != nil && hasExpired {`, New: `was != nil && false && hasExpired {`},
 		{Fault: "A change is lost that comes while a cache pass rests", In: "reconciler/serve", Decl: "Server.work", Tests: "TestRequests_ChangeDuringAPass",
 			Old: `s.Requests.AddAfter(cachePass, rest)`, New: ``},
 	}

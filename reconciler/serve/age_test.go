@@ -112,7 +112,7 @@ func TestWhatIsReleasedIsCountedByHowLongItWasStale(t *testing.T) {
 			t.Errorf("%d releases before the first", all)
 		}
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		c.sleep(20 * time.Minute)
 		if in, all := releases(t, m, unconfirmed, 1200); in != 1 || all != 1 {
 			t.Errorf("%d of %d releases in time", in, all)
@@ -122,7 +122,7 @@ func TestWhatIsReleasedIsCountedByHowLongItWasStale(t *testing.T) {
 		}
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		c.fails["10.1.0.0-24"] = fmt.Errorf("it fails")
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		c.sleep(25 * time.Minute)
 		c.mu.Lock()
 		delete(c.fails, "10.1.0.0-24")

@@ -14,40 +14,42 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// The reasons of events that people alert on (whereabouts v0.9.4,
-// pkg/controlloop/pod.go).
+// The reasons of Events that whereabouts' pod controller writes, too (v0.9.4, pkg/controlloop/pod.go).
 const (
-	collected    = "IPAddressGarbageCollected"
-	notCollected = "IPAddressGarbageCollectionFailed"
+	reasonReleased = "IPAddressGarbageCollected"
+	reasonFailed   = "IPAddressGarbageCollectionFailed"
 )
 
-// Events writes Kubernetes events. The recorder aggregates them: a mass release
-// is a few events of each pool, with a count.
+// Events writes Kubernetes Events. Its EventRecorder aggregates the Events of one pool.
 type Events struct {
 	record.EventRecorder
-	// Self is what events about the reconciler itself are about.
+	// Self is the object of Events about the reconciler.
 	Self *corev1.ObjectReference
 }
 
 func (e *Events) released(it *judge.Item) {
-	e.Eventf(subjectOf(it), corev1.EventTypeNormal, collected, "successful cleanup of IP address [%s] from network %s: %s (rule %s)", it.Text(), network(it), it.Reason, it.RuleID())
+	e.Eventf(subjectOf(it), corev1.EventTypeNormal, reasonReleased,
+		"successful cleanup of IP address [%s] from network %s: %s (rule %s)",
+		it.Text(), network(it), it.Reason, it.RuleID())
 }
 
 func (e *Events) failed(x reconciler.Refused) {
-	e.Eventf(subjectOf(x.Item), corev1.EventTypeWarning, notCollected, "failed to garbage collect addresses for pod %s: %s of network %s: %s: %s", x.PodRef(), x.Text(), network(x.Item), x.Why, x.Detail)
+	e.Eventf(subjectOf(x.Item), corev1.EventTypeWarning, reasonFailed,
+		"failed to garbage collect addresses for pod %s: %s of network %s: %s: %s",
+		x.PodRef(), x.Text(), network(x.Item), x.Why, x.Detail)
 }
 
 func (e *Events) aboutSelf(reason, text string) {
 	e.Event(e.Self, corev1.EventTypeWarning, reason, text)
 }
 
-// finding is about the pool that a finding names, else about the node.
+// finding writes an Event on the pool of a finding, else on the node.
 func (e *Events) finding(f judge.Finding, poolUID string) {
 	on := e.Self
 	if pool, _, _ := strings.Cut(f.Pool, ","); pool != "" {
 		on = poolReference(pool, poolUID)
 	} else if f.Node != "" {
-		on = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.Node, UID: types.UID(f.Node)} // as kubelet writes it
+		on = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.Node, UID: types.UID(f.Node)} // as kubelet's
 	}
 	level := corev1.EventTypeWarning
 	if f.Kind == judge.StatusMismatch { // information only
@@ -56,7 +58,7 @@ func (e *Events) finding(f judge.Finding, poolUID string) {
 	e.Event(on, level, string(f.Kind), f.Message)
 }
 
-// uidOf is that of the first pool that a finding names.
+// uidOf returns the UID of the first of some pools.
 func uidOf(pools string, out *reconciler.Result) string {
 	first, _, _ := strings.Cut(pools, ",")
 	for _, p := range out.Observation.Pools {
@@ -67,22 +69,24 @@ func uidOf(pools string, out *reconciler.Result) string {
 	return ""
 }
 
-// subjectOf is the allocation's pod where there is one; else its pool. A successor
-// of the same name is not its pod.
+// subjectOf returns the pod of an allocation if that pod exists, else the pool. Another pod of the same name does not
+// count.
 func subjectOf(it *judge.Item) *corev1.ObjectReference {
-	if p := it.Evidence().Pod; p != nil && it.Evidence().Phase != podstate.None && it.Evidence().Ownership != judge.NotItsPod {
-		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
+	e := it.Evidence()
+	if p := e.Pod; p != nil && e.Phase != podstate.None && e.Ownership != judge.NotItsPod {
+		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name,
+			UID: types.UID(p.UID), ResourceVersion: p.ResourceVersion}
 	}
 	return poolReference(it.Object(), it.Pool.UID)
 }
 
 func poolReference(ref, uid string) *corev1.ObjectReference {
 	namespace, name, _ := strings.Cut(ref, "/")
-	return &corev1.ObjectReference{APIVersion: ippool.PoolResource.GroupVersion().String(), Kind: "IPPool", Namespace: namespace, Name: name, UID: types.UID(uid)}
+	return &corev1.ObjectReference{APIVersion: ippool.PoolResource.GroupVersion().String(), Kind: "IPPool",
+		Namespace: namespace, Name: name, UID: types.UID(uid)}
 }
 
-// network names the network as its pool does: by its range, and its name where
-// the pool's name tells it.
+// network returns the range of an allocation's network, and its name if known.
 func network(it *judge.Item) string {
 	for _, r := range it.Related() {
 		if r.Network() != "" {

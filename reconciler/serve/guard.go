@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,11 +14,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// GuardConfig is what a Guard works with.
+// GuardConfig has the parts of a Guard.
 type GuardConfig struct {
 	Fence    Fence
 	Detector RestoreDetector
-	// Timeout is how long a fence may stand, at most MaxFence.
+	// Timeout is the maximum duration of a fence, at most MaxFence.
 	Timeout time.Duration
 	// FullPass requests a full pass soon. It must not block.
 	FullPass func()
@@ -26,43 +27,43 @@ type GuardConfig struct {
 	Log      *slog.Logger
 }
 
-// Guard keeps the fence after a restore of etcd, until nothing remains to be done, for Timeout at most. It runs in every
-// replica: the one that led has often ended by the time that the API server is back.
+// Guard raises the fence after a restore of etcd, until no work remains, for at most Timeout. It runs in every replica,
+// since the leader has often ended when the API server answers again.
 //
-// Most restores show by the first answer after the API server was away: see restoreShown. Any other shows by a pass, by
-// an agent, or by the fence of another replica.
+// The first answer after an outage of the API server shows most restores: see restoreEvidence. A pass, an agent or the
+// fence of another replica shows the others.
 type Guard struct {
 	GuardConfig
 
 	wakeup chan struct{}
 
 	// Only the goroutine of Run uses these:
-	leases         map[string][]string // of the pools that were known before the API server was last away
-	last           kube.Answer         // that had a revision
-	lastAt         time.Time           // when it came
-	awaySince      time.Time           // zero while the API server answers
-	answeredAt     time.Time           // when the API server first answered again
-	warnedNoLeases bool                // it was logged that the Leases are not known
+	leases           map[string][]string // of the pools before the last outage of the API server, and since
+	last             kube.Answer         // the last answer with a revision
+	lastAt           time.Time           // the time of last
+	outageStart      time.Time           // zero while the API server answers
+	outageEnd        time.Time           // of the last outage
+	hasWarnedOfPools bool                // that no pool is known
 
 	mu         sync.Mutex
-	leading    bool
-	reported   string // what showed others that etcd was restored
+	isLeader   bool
+	evidence   string // of a restore that ReportRestore has received
 	passLeases map[string][]string
-	raised     *raisedFence // nil while no fence is raised
-	endedWhy   string       // what showed the restore whose fence was the last to end
-	endedAt    time.Time    // when that ended, by the API server's clock
+	current    *guardFence // nil without a fence
+	lastWhy    string      // why of the last fence
+	lastEnd    time.Time   // when the last fence was lowered, by the API server's clock
 }
 
-// raisedFence is a fence from when this replica raises it until it ends for this replica.
-type raisedFence struct {
-	why       string // what showed the restore
-	at        time.Time
-	hasStood  bool
-	remaining string // what the last full pass under it left to be done
-	recovered bool   // nothing remains
+// guardFence is a fence that this replica has raised.
+type guardFence struct {
+	why         string // evidence of the restore
+	at          time.Time
+	isComplete  bool   // it has held all Leases
+	remaining   string // work that remained after the last full pass under the fence
+	isRecovered bool   // no work remained
 }
 
-// Fence is a kube.Fence: it holds whereabouts' Leases, so that no ADD or DEL goes on.
+// Fence is a kube.Fence. It holds whereabouts' Leases, so that ADDs and DELs wait.
 type Fence interface {
 	Lead()
 	Raise(leases map[string][]string, why string)
@@ -74,22 +75,22 @@ type Fence interface {
 
 // RestoreDetector detects restores of etcd.
 type RestoreDetector interface {
-	// Ping asks for as little as possible. The error means that the API server does not answer, or cannot.
+	// Ping makes the smallest request. Its error means that the API server is unreachable.
 	Ping(ctx context.Context) (kube.Answer, error)
-	// Leases are whereabouts' Leases for the pools that are known, by namespace.
+	// Leases returns whereabouts' Leases of the known pools, by namespace.
 	Leases() map[string][]string
-	// RestartFullPass has a full pass that is in progress begin again.
+	// RestartFullPass restarts the current full pass.
 	RestartFullPass()
-	// RecordRestore takes what shows that etcd was restored.
+	// RecordRestore records evidence that etcd was restored.
 	RecordRestore(why string)
-	// Now is the time by the API server's clock.
+	// Now returns the time of the API server's clock.
 	Now() time.Time
 }
 
-// MaxFence is for how long a fence may stand at most.
+// MaxFence is the maximum duration of a fence.
 const MaxFence = kube.LongestFence
 
-// NewGuard returns a Guard whose methods may be called before it runs.
+// NewGuard returns a Guard. Its methods may be called before Run.
 func NewGuard(c GuardConfig) *Guard {
 	return &Guard{GuardConfig: c, wakeup: make(chan struct{}, 1)}
 }
@@ -97,39 +98,47 @@ func NewGuard(c GuardConfig) *Guard {
 // CheckFence checks --fence-timeout.
 func CheckFence(timeout time.Duration) error {
 	if timeout < 0 || timeout > MaxFence {
-		return fmt.Errorf("--fence-timeout %s: must be between 0, which is no fence, and %s: an ADD waits 2m for its turn", timeout, MaxFence)
+		return fmt.Errorf("--fence-timeout %s: must be between 0 (no fence) and %s", timeout, MaxFence)
 	}
 	return nil
 }
 
-// Lead takes note that this replica leads from now on.
+// Lead records that this replica is the leader.
 func (g *Guard) Lead() {
 	g.Fence.Lead()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.leading = true
+	g.isLeader = true
 }
 
-// RestoreReported takes what showed a pass or an agent that etcd was restored, and when by the API server's clock. A
-// restore whose fence has ended is not new: a replica that begins to lead reports it with its date, or, where it detected
-// it itself, with the date of now.
-func (g *Guard) RestoreReported(why string, at time.Time) {
+// ReportRestore receives evidence of a restore of etcd from a pass or an agent, and its time by the API server's clock.
+// A restore whose fence was lowered is not new. A new leader reports it with its time, or with the current time if that
+// leader has detected it, too.
+func (g *Guard) ReportRestore(why string, at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if at.After(g.endedAt) && (why != g.endedWhy || at.Sub(g.endedAt) > sameRestoreWithin) {
-		g.reported = why
+	if at.After(g.lastEnd) && (why != g.lastWhy || at.Sub(g.lastEnd) > sameRestoreWithin) {
+		g.evidence = why
 	}
-	request(g.wakeup)
+	g.wake()
 }
 
-// Restoring reports whether the fence is raised: then full passes follow each other at once.
-func (g *Guard) Restoring() bool {
+// wake makes the goroutine of Run continue at once.
+func (g *Guard) wake() {
+	select {
+	case g.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// IsFenced reports whether a fence is raised. Full passes follow one another meanwhile.
+func (g *Guard) IsFenced() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.raised != nil
+	return g.current != nil
 }
 
-// PassEnded takes the result of a full pass. Only one that was made under the fence as it stands now tells what remains.
+// PassEnded receives the result of a full pass. Only a pass under the current fence sets the remaining work.
 func (g *Guard) PassEnded(out *reconciler.Result) {
 	pools := slices.Clone(out.Observation.Pools)
 	for i := range out.Findings {
@@ -140,9 +149,31 @@ func (g *Guard) PassEnded(out *reconciler.Result) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.passLeases = ippool.LeasesOf(pools)
-	if since := out.Observation.FencedSince; g.raised != nil && !since.IsZero() && since.Equal(g.Fence.State().Since) {
-		g.raised.remaining = remainingWork(out, since)
-		g.raised.recovered = g.raised.remaining == ""
+	if since := out.Observation.FencedSince; g.current != nil && !since.IsZero() && since.Equal(g.Fence.State().Since) {
+		g.current.remaining = remainingWork(out, since)
+		g.current.isRecovered = g.current.remaining == ""
 	}
-	request(g.wakeup)
+	g.wake()
+}
+
+// remainingWork describes the work that remains after a full pass under a fence, "" for none. fence is since when the
+// fence holds all Leases. A report must have been renewed after the last ADD or DEL before that must have ended.
+func remainingWork(out *reconciler.Result, fence time.Time) string {
+	switch {
+	case out.Observation.Restored != "":
+		return "the pass itself has detected the restore, another pass must follow"
+	case out.WithoutAgents, out.Observation.Paused:
+		return "" // no report will come, or no write is allowed
+	case out.Restore == nil:
+		return "the pass has not observed the restore"
+	case !out.Restore.Complete():
+		return "nodes that have not reported since the restore: " + strings.Join(out.Restore.Awaiting, ", ")
+	}
+	if nodes := out.NotRenewedSince(fence); len(nodes) > 0 {
+		return "nodes that have not renewed their report under the fence: " + strings.Join(nodes, ", ")
+	}
+	if out.ToRepair > 0 {
+		return fmt.Sprintf("%d allocations and reservations to write", out.ToRepair)
+	}
+	return ""
 }

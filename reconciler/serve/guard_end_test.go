@@ -18,9 +18,9 @@ func TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence(t *testing.T) {
 				w.stands(t, true)
 				w.is(func() { w.away, w.up = true, time.Time{} }, away) // nobody renews: 3 s later they are nobody's
 				w.is(func() { w.away = false }, time.Second)
-				equal(t, "it is raised, or still is", g.Restoring(), true)
+				equal(t, "it is raised, or still is", g.IsFenced(), true)
 				w.is(func() {}, 16*time.Second) // what the agents need, by docs/operate/restore.md
-				equal(t, "it stands for as long as the agents need", g.Restoring(), true)
+				equal(t, "it stands for as long as the agents need", g.IsFenced(), true)
 				g.outcomes(t, nil)
 			})
 		})
@@ -41,16 +41,16 @@ func TestAFenceWhoseTimeIsUpIsNotRaisedAgainForTheSameRestore(t *testing.T) {
 		sign := w.restored[len(w.restored)-1] // that the source was told, and will tell
 		w.mu.Unlock()
 		for _, at := range []time.Duration{-102 * time.Second, 0} {
-			g.RestoreReported(sign, time.Now().Add(at))
+			g.ReportRestore(sign, time.Now().Add(at))
 			w.is(func() {}, time.Second)
 			w.stands(t, false)
 		}
-		g.RestoreReported("another pool is older", time.Now())
+		g.ReportRestore("another pool is older", time.Now())
 		w.is(func() {}, time.Second)
 		w.stands(t, true)
 		w.is(func() {}, 20*time.Minute)
 		w.stands(t, false)
-		g.RestoreReported("another pool is older", time.Now()) // again, by another restore
+		g.ReportRestore("another pool is older", time.Now()) // again, by another restore
 		w.is(func() {}, time.Second)
 		w.stands(t, true)
 	})

@@ -65,7 +65,7 @@ func TestARestoreThatAnAgentTellsOfRaisesTheFenceWhileThatIsNew(t *testing.T) {
 				w.guards(t, c, s)
 				c.sleep(2 * time.Hour)
 				c.reports = []*podstate.Report{{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}, RestoreDetectedAt: time.Now().Add(-tt.ago)}}
-				s.Requests.Changed()
+				s.Requests.CachePass()
 				c.sleep(10 * time.Second)
 				equal(t, "raised", w.raised, tt.raised)
 				c.reports = nil

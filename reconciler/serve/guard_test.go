@@ -65,7 +65,7 @@ func TestNoFenceIsRaisedAfterAnOutageWhereNothingWasRestored(t *testing.T) {
 				}
 				equal(t, "raised", w.raised, 0)
 				equal(t, "full passes are asked for, which compare all objects", w.passes, 3)
-				g.RestoreReported("a pool is older", time.Now())
+				g.ReportRestore("a pool is older", time.Now())
 				w.is(func() {}, time.Second)
 				w.stands(t, true)
 				g.outcomes(t, nil)
@@ -85,13 +85,13 @@ func TestAPingThatShowsARestoreRaisesTheFence(t *testing.T) {
 	}{
 		"the revision ran backwards":   {0, func(w *guardedCluster) { w.revision = 50 }, []string{"etcd is at resourceVersion 50 after 100"}},
 		"the Lease ran backwards":      {0, func(w *guardedCluster) { w.revision, w.answer = 120, lease("80") }, []string{"the Lease ip-reconcile is at resourceVersion 80 after 90"}},
-		"the revision was bumped":      {0, func(w *guardedCluster) { w.revision = 100_200 }, []string{"etcd is at resourceVersion 100200 1s after it was at 100"}},
+		"the revision was bumped":      {0, func(w *guardedCluster) { w.revision = 100_200 }, []string{"etcd is at resourceVersion 100200 1s after 100"}},
 		"the Lease was made again":     {0, func(w *guardedCluster) { w.answer.Lease = kube.Version{UID: "2", ResourceVersion: "80"} }, nil},
 		"there is no Lease":            {0, func(w *guardedCluster) { w.answer.Lease = kube.Version{} }, nil},
 		"the ping is refused":          {0, func(w *guardedCluster) { w.revision, w.answer = 0, kube.Answer{} }, nil},
 		"much was written":             {0, func(w *guardedCluster) { w.revision, w.answer = 90_000, lease("89000") }, nil},
 		"much was written in an hour":  {time.Hour, func(w *guardedCluster) { w.revision = 10_000_000 }, nil},
-		"it was bumped within an hour": {time.Hour, func(w *guardedCluster) { w.revision = 1_000_000_000 }, []string{"etcd is at resourceVersion 1000000000 1h0m0s after it was at 100"}},
+		"it was bumped within an hour": {time.Hour, func(w *guardedCluster) { w.revision = 1_000_000_000 }, []string{"etcd is at resourceVersion 1000000000 1h0m0s after 100"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := aCluster()
@@ -158,11 +158,11 @@ func TestAFenceForARestoreStandsUntilNothingRemains(t *testing.T) {
 			g.pass(stale, "")
 			w.is(func() {}, 5*time.Second)
 			w.stands(t, true)
-			equal(t, "passes follow each other", g.Restoring(), true)
+			equal(t, "passes follow each other", g.IsFenced(), true)
 			g.pass(fresh, "")
 			w.is(func() {}, time.Second)
 			w.stands(t, false)
-			equal(t, "passes follow each other afterwards", g.Restoring(), false)
+			equal(t, "passes follow each other afterwards", g.IsFenced(), false)
 			g.outcomes(t, map[string]float64{outcomeSettled: 1})
 		})
 	})
@@ -252,7 +252,7 @@ func TestWhatATimedOutFenceHasLeftIsToldByTheReplicaThatLeads(t *testing.T) {
 func TestWhatAPassOrAnAgentShowsRaisesTheFence(t *testing.T) {
 	w := aCluster()
 	guarded(t, w, func(t *testing.T, g *Guard) {
-		g.RestoreReported("the agent of worker-1 saw it", time.Now())
+		g.ReportRestore("the agent of worker-1 saw it", time.Now())
 		w.is(func() {}, 100*time.Millisecond)
 		w.stands(t, true)
 	})
@@ -283,7 +283,7 @@ func TestAFenceThatTheOtherReplicaHasLoweredIsOver(t *testing.T) {
 		w.is(func() { w.dropped = true }, time.Second)
 		w.stands(t, false)
 		g.outcomes(t, nil)
-		equal(t, "passes follow each other", g.Restoring(), false)
+		equal(t, "passes follow each other", g.IsFenced(), false)
 	})
 }
 
@@ -295,6 +295,6 @@ func TestWhereItIsNotKnownWherePoolsAreThereIsNoFenceAndThatIsSaidOnce(t *testin
 			w.is(func() { w.revision = 50 - i }, time.Minute)
 		}
 		equal(t, "raised", w.raised, 0)
-		equal(t, "said", strings.Count(said.String(), "no fence can be raised"), 1)
+		equal(t, "said", strings.Count(said.String(), "Cannot raise the fence"), 1)
 	}, func(g *Guard) { g.Log = slog.New(slog.NewTextHandler(&said, nil)) })
 }

@@ -12,42 +12,40 @@ import (
 )
 
 const (
-	// pingInterval is how often the API server is asked while all is well.
 	pingInterval = time.Second
-	// pingTimeout is how long it may take to answer then.
-	pingTimeout = 3 * time.Second
-	// awayPingInterval is how often it is asked while it is away: ADDs that wait for it ask every half second.
-	awayPingInterval = 50 * time.Millisecond
-	awayPingTimeout  = time.Second
-	// raisedPingInterval is how often it is asked while the fence is raised.
-	raisedPingInterval = 200 * time.Millisecond
-	// fastestWrites are in a second what no etcd does, and smallestBump what is less than any that a restore is made
-	// with (etcdutl's --bump-revision: Kubernetes' documentation has 10⁹).
-	fastestWrites = 20_000
-	smallestBump  = 100_000
-	// peerTimeout is how long it may take to read whether another replica keeps a fence.
+	pingTimeout  = 3 * time.Second
+	// outagePingInterval is the interval during an outage of the API server. Waiting ADDs retry every half second.
+	outagePingInterval = 50 * time.Millisecond
+	outagePingTimeout  = time.Second
+	// fencedPingInterval is the interval under the fence.
+	fencedPingInterval = 200 * time.Millisecond
+	// maxWriteRate is more than any etcd writes in a second. minBump is less than any revision bump of a restore
+	// (etcdutl's --bump-revision: Kubernetes' documentation has 10⁹).
+	maxWriteRate = 20_000
+	minBump      = 100_000
+	// peerTimeout bounds the read of another replica's fence.
 	peerTimeout = time.Second
-	// leaseExpiry is after how long Leases that nobody renewed have surely gone to others.
+	// leaseExpiry is longer than a Lease of whereabouts lasts without a renewal.
 	leaseExpiry = 5 * time.Second
 )
 
 // Outcomes of a fence.
 const (
-	outcomeSettled     = "Settled"
-	outcomeTimedOut    = "TimedOut"
-	outcomeEndedByPeer = "" // by the other replica, which counts it
+	outcomeSettled  = "Settled"
+	outcomeTimedOut = "TimedOut"
+	outcomeByPeer   = "" // another replica has lowered the fence, and counts it
 )
 
-// Run guards until the context ends. Then a fence is left to the other replica.
+// Run guards until the context ends. It leaves a raised fence to the other replicas.
 func (g *Guard) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		g.step(ctx)
 		pause := pingInterval
 		switch {
-		case !g.awaySince.IsZero():
-			pause = awayPingInterval
-		case g.raised != nil: // only this goroutine sets it
-			pause = raisedPingInterval
+		case !g.outageStart.IsZero():
+			pause = outagePingInterval
+		case g.current != nil: // only this goroutine sets it
+			pause = fencedPingInterval
 		}
 		select {
 		case <-ctx.Done():
@@ -59,75 +57,78 @@ func (g *Guard) Run(ctx context.Context) {
 }
 
 func (g *Guard) step(ctx context.Context) {
-	limit := pingTimeout
-	if !g.awaySince.IsZero() {
-		limit = awayPingTimeout
+	timeout := pingTimeout
+	if !g.outageStart.IsZero() {
+		timeout = outagePingTimeout
 	}
-	asked, cancel := context.WithTimeout(ctx, limit)
-	answer, err := g.Detector.Ping(asked)
+	pingCtx, cancel := context.WithTimeout(ctx, timeout)
+	answer, err := g.Detector.Ping(pingCtx)
 	cancel()
 	switch {
 	case err == nil:
-		g.noteAnswer(answer)
+		g.handleAnswer(answer)
 		g.handleReports(ctx)
-	case ctx.Err() == nil && g.awaySince.IsZero():
-		g.Log.Debug("The API server is away", "error", err)
-		g.awaySince = time.Now()
+	case ctx.Err() == nil && g.outageStart.IsZero():
+		g.Log.Debug("API server is unreachable", "error", err)
+		g.outageStart = time.Now()
 	}
-	if g.raised != nil {
+	if g.current != nil {
 		state := g.Fence.State()
-		g.noteStanding(state)
+		g.updateFence(state)
 		g.lowerIfDue(ctx, state)
 	}
 }
 
-// noteAnswer raises the fence where an answer shows that etcd was restored. After a time without the API server it
-// requests a full pass, which shows any other restore.
-func (g *Guard) noteAnswer(answer kube.Answer) {
-	awaySince := g.awaySince
-	wasAway := !awaySince.IsZero() || answer.HasReconnected && g.last.Revision != 0
-	g.awaySince = time.Time{}
-	g.updateLeases(wasAway)
-	if wasAway {
-		g.answeredAt = time.Now()
+// handleAnswer raises the fence if an answer shows that etcd was restored. After an outage it requests a full pass,
+// which detects other restores.
+func (g *Guard) handleAnswer(answer kube.Answer) {
+	outageStart := g.outageStart
+	hadOutage := !outageStart.IsZero() || answer.HasReconnected && g.last.Revision != 0
+	g.outageStart = time.Time{}
+	g.updateLeases(hadOutage)
+	if hadOutage {
+		g.outageEnd = time.Now()
 		g.Detector.RestartFullPass()
 		g.FullPass()
-		if was := g.raised; was != nil && !awaySince.IsZero() && time.Since(awaySince) > leaseExpiry { // nothing was kept from anybody meanwhile
+		hasExpired := !outageStart.IsZero() && time.Since(outageStart) > leaseExpiry
+		if was := g.current; was != nil && hasExpired { // the fence has not made anyone wait
 			g.Fence.Leave()
-			g.setRaised(nil)
+			g.setCurrent(nil)
 			g.raise(was.why)
 		}
 	}
 	if answer.Revision == 0 {
 		return
 	}
-	if why := restoreShown(g.last, answer, time.Since(g.lastAt)); why != "" {
+	if why := restoreEvidence(g.last, answer, time.Since(g.lastAt)); why != "" {
 		g.Detector.RecordRestore(why)
 		g.raise(why)
 	}
 	g.last, g.lastAt = answer, time.Now()
 }
 
-// restoreShown is how an answer shows that etcd was restored since the one before it, "" if it does not.
-func restoreShown(was, now kube.Answer, took time.Duration) string {
+// restoreEvidence returns how an answer shows that etcd was restored since the last one, "" if it does not.
+func restoreEvidence(was, now kube.Answer, between time.Duration) string {
 	switch {
 	case was.Revision == 0:
 		return ""
 	case now.Revision < was.Revision:
 		return fmt.Sprintf("etcd is at resourceVersion %d after %d", now.Revision, was.Revision)
 	case now.Lease.UID == was.Lease.UID && kube.Older(now.Lease.ResourceVersion, was.Lease.ResourceVersion):
-		return fmt.Sprintf("the Lease %s is at resourceVersion %s after %s", kube.OwnLease, now.Lease.ResourceVersion, was.Lease.ResourceVersion)
-	case float64(now.Revision-was.Revision) > max(smallestBump, fastestWrites*took.Seconds()):
-		return fmt.Sprintf("etcd is at resourceVersion %d %s after it was at %d", now.Revision, took.Round(time.Second), was.Revision)
+		return fmt.Sprintf("the Lease %s is at resourceVersion %s after %s", kube.OwnLease,
+			now.Lease.ResourceVersion, was.Lease.ResourceVersion)
+	case float64(now.Revision-was.Revision) > max(minBump, maxWriteRate*between.Seconds()):
+		return fmt.Sprintf("etcd is at resourceVersion %d %s after %d", now.Revision, between.Round(time.Second),
+			was.Revision)
 	}
 	return ""
 }
 
-// updateLeases notes which Leases there are. During and after an outage, and under the fence, those that were known before
-// stay: a restore may have lost a pool that a pod has an address of.
-func (g *Guard) updateLeases(wasAway bool) {
+// updateLeases updates the known Leases. After an outage and under the fence it only adds Leases, because a restore may
+// have lost a pool of which a pod has an address.
+func (g *Guard) updateLeases(hadOutage bool) {
 	leases := g.Detector.Leases()
-	if g.leases != nil && (wasAway || time.Since(g.answeredAt) < g.Timeout || g.raised != nil || len(leases) == 0) {
+	if g.leases != nil && (hadOutage || time.Since(g.outageEnd) < g.Timeout || g.current != nil || len(leases) == 0) {
 		g.addLeases(leases)
 		return
 	}
@@ -145,114 +146,115 @@ func (g *Guard) addLeases(leases map[string][]string) {
 	}
 }
 
-// handleReports takes what passes have reported, and what the fence of another replica says.
+// handleReports raises the fence for a restore that a pass or another replica has reported.
 func (g *Guard) handleReports(ctx context.Context) {
 	g.mu.Lock()
-	reported, leases, leading := g.reported, g.passLeases, g.leading
-	g.reported, g.passLeases = "", nil
+	evidence, leases, isLeader := g.evidence, g.passLeases, g.isLeader
+	g.evidence, g.passLeases = "", nil
 	g.mu.Unlock()
 	g.addLeases(leases)
 	switch {
-	case reported != "":
-		g.raise(reported)
+	case evidence != "":
+		g.raise(evidence)
 	case leases == nil:
-	case g.raised != nil: // there may be more pools
-		g.Fence.Raise(g.leases, g.raised.why)
-	case leading: // a replica that has just begun to lead may know of no restore
-		asked, cancel := context.WithTimeout(ctx, peerTimeout)
+	case g.current != nil: // add the Leases of new pools
+		g.Fence.Raise(g.leases, g.current.why)
+	case isLeader: // a new leader may not know of the restore
+		ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 		defer cancel()
-		switch peer, err := g.Fence.PeerFence(asked, leases); {
+		switch peer, err := g.Fence.PeerFence(ctx, leases); {
 		case err != nil:
-			g.Log.Debug("Cannot read whether another replica keeps the fence", "error", err)
+			g.Log.Debug("Cannot read the fence of other replicas", "error", err)
 		case peer != "":
-			why := "another replica says: " + peer
+			why := "reported by another replica: " + peer
 			g.Detector.RecordRestore(why)
 			g.raise(why)
 		}
 	}
 }
 
-// raise raises the fence, where it is known over which Leases. A fence that is raised then stands for this restore, too.
+// raise raises the fence over all known Leases. A fence that is raised already serves for this restore, too.
 func (g *Guard) raise(why string) {
 	if len(g.leases) == 0 {
-		if !g.warnedNoLeases {
-			g.Log.Warn("no fence can be raised: it is not known yet where pools are", "why", why)
-			g.warnedNoLeases = true
+		if !g.hasWarnedOfPools {
+			g.Log.Warn("Cannot raise the fence, because no pool is known yet", "reason", why)
+			g.hasWarnedOfPools = true
 		}
 		return
 	}
-	next := &raisedFence{why: why, at: time.Now()}
-	if was := g.raised; was != nil {
-		next.at, next.hasStood = was.at, was.hasStood
+	next := &guardFence{why: why, at: time.Now()}
+	if was := g.current; was != nil {
+		next.at, next.isComplete = was.at, was.isComplete
 	} else {
-		text := "etcd was restored: whereabouts' Leases are kept, so that nothing is handed out before the pools say what runs"
-		g.Log.Error(text, "why", why, "atMost", g.Timeout)
-		g.Events.aboutSelf("FenceRaised", text+", at most for "+g.Timeout.String()+": "+why)
+		g.Log.Error("Raising the fence after a restore of etcd", "reason", why, "timeout", g.Timeout)
+		g.Events.aboutSelf("FenceRaised", fmt.Sprintf("etcd was restored (%s); whereabouts' ADDs and DELs wait "+
+			"until the pools record all addresses in use, for at most %s", why, g.Timeout))
 	}
-	g.setRaised(next)
+	g.setCurrent(next)
 	g.Fence.Raise(g.leases, why)
 	g.FullPass()
 }
 
-func (g *Guard) setRaised(next *raisedFence) {
+func (g *Guard) setCurrent(next *guardFence) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.raised = next
+	g.current = next
 }
 
-// noteStanding notes when the fence first stands.
-func (g *Guard) noteStanding(state kube.FenceState) {
-	if g.raised.hasStood || state.Since.IsZero() {
+// updateFence requests a full pass once the fence is complete.
+func (g *Guard) updateFence(state kube.FenceState) {
+	if g.current.isComplete || state.Since.IsZero() {
 		return
 	}
-	g.raised.hasStood = true
+	g.current.isComplete = true
 	g.Metrics.fence.Set(1)
-	attrs := []any{"took", time.Since(g.raised.at).Round(time.Millisecond)}
-	if since := time.Since(g.answeredAt); since < g.Timeout {
-		attrs = append(attrs, "sinceTheAPIServerAnswers", since.Round(time.Millisecond))
+	attrs := []any{"duration", time.Since(g.current.at).Round(time.Millisecond)}
+	if since := time.Since(g.outageEnd); since < g.Timeout {
+		attrs = append(attrs, "sinceOutage", since.Round(time.Millisecond))
 	}
-	g.Log.Info("the fence stands: ADDs and DELs wait", attrs...)
+	g.Log.Info("Raised the fence, ADDs and DELs wait", attrs...)
 	g.FullPass()
 }
 
-// lowerIfDue lowers the fence when its time has come.
+// lowerIfDue lowers the fence once it is due.
 func (g *Guard) lowerIfDue(ctx context.Context, state kube.FenceState) {
 	g.mu.Lock()
-	was, leading := *g.raised, g.leading
+	was, isLeader := *g.current, g.isLeader
 	g.mu.Unlock()
 	var outcome string
 	switch {
-	case state.IsEndedByPeer && !leading:
-		outcome = outcomeEndedByPeer
-	case !g.awaySince.IsZero() && !was.recovered: // nobody waits for it
+	case state.IsEndedByPeer && !isLeader:
+		outcome = outcomeByPeer
+	case !g.outageStart.IsZero() && !was.isRecovered: // ADDs and DELs wait for the API server anyway
 		return
-	case max(state.Age, time.Since(was.at)) >= g.Timeout: // also where none of the Leases could be taken
+	case max(state.Age, time.Since(was.at)) >= g.Timeout: // also if the fence never held a Lease
 		outcome = outcomeTimedOut
-	case was.recovered:
+	case was.isRecovered:
 		outcome = outcomeSettled
 	default:
 		return
 	}
 	g.Fence.Lower(ctx)
 	g.mu.Lock()
-	g.raised, g.endedWhy, g.endedAt = nil, was.why, g.Detector.Now()
+	g.current, g.lastWhy, g.lastEnd = nil, was.why, g.Detector.Now()
 	g.mu.Unlock()
 	g.Metrics.fenceLowered(outcome, state.Age)
-	stood := state.Age.Round(time.Millisecond)
-	switch {
-	case outcome == outcomeSettled:
-		g.Log.Info("the fence is lowered: after the restore of etcd all is settled", "stood", stood)
-	case outcome == outcomeEndedByPeer:
-		g.Log.Info("the fence was lowered by the other replica", "stood", stood)
+	duration := state.Age.Round(time.Millisecond)
+	switch outcome {
+	case outcomeSettled:
+		g.Log.Info("Lowered the fence, no work remains", "duration", duration)
+	case outcomeByPeer:
+		g.Log.Info("Another replica lowered the fence", "duration", duration)
 	default:
-		remaining := cmp.Or(was.remaining, "no full pass was made under it")
+		remaining := cmp.Or(was.remaining, "no full pass was made under the fence")
 		if len(state.Missing) > 0 {
-			remaining += "; not held were " + strings.Join(state.Missing, ", ")
+			remaining += "; Leases that the fence did not hold: " + strings.Join(state.Missing, ", ")
 		}
-		g.Log.Error("the fence is lowered, since ADDs and DELs must not wait for longer: addresses may be handed out that are in use",
-			"stood", stood, "leads", leading, "left", remaining)
-		if leading { // only the leader makes passes
-			g.Events.aboutSelf("FenceTimedOut", fmt.Sprintf("after %s ADDs and DELs go on, although not all is settled: %s", stood, remaining))
+		g.Log.Error("Lowered the fence at its timeout, whereabouts may assign addresses in use",
+			"duration", duration, "isLeader", isLeader, "remaining", remaining)
+		if isLeader { // only the leader makes passes
+			g.Events.aboutSelf("FenceTimedOut", fmt.Sprintf("ADDs and DELs continue after %s, and work remains: %s",
+				duration, remaining))
 		}
 	}
 }

@@ -9,80 +9,78 @@ import (
 )
 
 const (
-	// stuckAfter is how long the loop may be busy without a step: it takes one for
-	// every batch of releases, for which it waits at most for a Lease.
+	// stuckAfter is how long a pass may take without progress. It progresses with every page of a list and every batch
+	// of releases.
 	stuckAfter = 10 * time.Minute
-	// notReadyAfter is how long passes may fail before a leader is not ready.
+	// notReadyAfter is how long passes may fail until the leader is not ready.
 	notReadyAfter = 5 * time.Minute
 )
 
-// Health is what the liveness and readiness probes ask for. It is safe for use by several
-// goroutines.
+// Health answers the liveness and readiness probes. It is safe for concurrent use.
 type Health struct {
-	synced func() bool
+	isSynced func() bool
 
-	mu           sync.Mutex
-	leading      bool
-	busy         bool      // the loop makes a pass, and does not wait for a request
-	lastStep     time.Time // the last step of the loop
-	lastObserved time.Time // the last pass that could observe the cluster
-	lastError    error     // why the last one could not
+	mu              sync.Mutex
+	isLeader        bool
+	isBusy          bool      // during a pass
+	lastProgress    time.Time // of a pass
+	lastObservation time.Time // end of the last successful pass
+	lastError       error     // of the last pass
 }
 
-// NewHealth returns a Health; synced reports whether the caches have listed everything.
-func NewHealth(synced func() bool) *Health {
-	return &Health{synced: synced}
+// NewHealth returns a Health. isSynced is Synced of the caches.
+func NewHealth(isSynced func() bool) *Health {
+	return &Health{isSynced: isSynced}
 }
 
-// Lead takes note that the loop runs from now on.
+// Lead records that this process is the leader.
 func (h *Health) Lead() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.leading, h.lastStep, h.lastObserved = true, time.Now(), time.Now()
+	h.isLeader, h.lastProgress, h.lastObservation = true, time.Now(), time.Now()
 }
 
-// Tick takes note of a step of the loop.
-func (h *Health) Tick() {
+// Progress records progress of a pass.
+func (h *Health) Progress() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lastStep = time.Now()
+	h.lastProgress = time.Now()
 }
 
-// setBusy is called around each pass.
-func (h *Health) setBusy(busy bool) {
+func (h *Health) setBusy(isBusy bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.busy, h.lastStep = busy, time.Now()
+	h.isBusy, h.lastProgress = isBusy, time.Now()
 }
 
 func (h *Health) passEnded(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lastStep, h.lastError = time.Now(), err
+	h.lastProgress, h.lastError = time.Now(), err
 	if err == nil {
-		h.lastObserved = time.Now()
+		h.lastObservation = time.Now()
 	}
 }
 
-// Alive returns why the loop is stuck; nil if it is not.
+// Alive returns an error if a pass is stuck.
 func (h *Health) Alive(*http.Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if since := time.Since(h.lastStep); h.busy && since > stuckAfter {
-		return fmt.Errorf("no step was taken for %s", since.Round(time.Second))
+	if since := time.Since(h.lastProgress); h.isBusy && since > stuckAfter {
+		return fmt.Errorf("a pass has made no progress for %s", since.Round(time.Second))
 	}
 	return nil
 }
 
-// Ready returns why this process cannot do its work, or take it over; nil if it can.
+// Ready returns an error if this process cannot make passes, or could not as the leader.
 func (h *Health) Ready(*http.Request) error {
-	if !h.synced() {
-		return errors.New("the caches have not listed everything yet")
+	if !h.isSynced() {
+		return errors.New("the watch caches are not synced")
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if since := time.Since(h.lastObserved); h.leading && h.lastError != nil && since > notReadyAfter {
-		return fmt.Errorf("the cluster could not be observed for %s: %w", since.Round(time.Second), h.lastError)
+	if since := time.Since(h.lastObservation); h.isLeader && h.lastError != nil && since > notReadyAfter {
+		return fmt.Errorf("no pass has succeeded for %s: %w", since.Round(time.Second), h.lastError)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestHealth(t *testing.T) {
 		is("a long pass", true, true)
 		time.Sleep(time.Second)
 		is("a pass that is stuck", false, true)
-		h.Tick()
+		h.Progress()
 		is("another batch of a long pass", true, true)
 		h.passEnded(nil)
 		h.setBusy(false)

@@ -53,13 +53,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		released:      vec("released_total", "Allocations and reservations released, by reason.", "reason"),
 		refused:       vec("refused_total", "Refused releases, by refusal. Each item counts once per refusal.", "reason"),
 		repaired:      vec("repaired_total", "Findings repaired, by kind.", "kind"),
-		unrepaired:    vec("not_repaired_total", "Refused or failed repairs, by refusal. Each finding counts once.", "reason"),
+		unrepaired:    vec("not_repaired_total", "Repairs refused or failed, by refusal. Each counts once.", "reason"),
 		passes:        vec("passes_total", "Full passes, by result.", "result"),
 		cachePasses:   vec("cache_passes_total", "Passes over the watch caches, by result.", "result"),
 		rebuilds:      counter("cache_rebuilds_total", "Rebuilds of watch caches that differed from the API server."),
-		denied:        counter("denied_writes_total", "Writes denied by RBAC, an admission policy or a schema (403 and 422)."),
+		denied:        counter("denied_writes_total", "Writes denied by RBAC, admission or a schema (403 and 422)."),
 		restores:      counter("etcd_restores_total", "Restores of etcd that a pass or an agent detected."),
-		scheduleError: gauge("schedule_error", "1 while the configured cron expression is invalid and another one is in force."),
+		scheduleError: gauge("schedule_error", "1 while the configured cron expression is invalid."),
 		lastSuccess:   gauge("pass_last_success_timestamp_seconds", "Time of the last successful full pass."),
 		nextPass: gauge("schedule_next_timestamp_seconds",
 			"Time when the schedule asks for the next full pass. It is in the past while a pass is overdue."),
@@ -106,16 +106,16 @@ func gauge(name, help string, labels ...string) *prometheus.Desc {
 var (
 	allocations = gauge("allocations", "Allocations, by verdict and reason.", "verdict", "reason")
 	candidates  = gauge("candidates", "Stale allocations and reservations that are not released yet.")
-	oldest      = gauge("oldest_candidate_timestamp_seconds", "Time since when the oldest candidate is Stale, 0 without one.")
-	oldestHeld  = gauge("oldest_held_timestamp_seconds", "Time since when the oldest Held item is held, by reason.", "reason")
+	oldest      = gauge("oldest_candidate_timestamp_seconds", "Since when the oldest candidate is Stale, 0 without one.")
+	oldestHeld  = gauge("oldest_held_timestamp_seconds", "Since when the oldest Held item is held, by reason.", "reason")
 	findings    = gauge("findings", "Findings, by kind.", "kind")
 	nodes       = gauge("nodes", "Nodes that should have an agent, by the state of their SandboxReport.", "state")
-	pending     = gauge("restore_pending_nodes", "Nodes that pause releases, because they have not reported since an etcd restore.")
+	pending     = gauge("restore_pending_nodes", "Nodes that have not reported since a restore of etcd.")
 	observed    = gauge("last_observation_timestamp_seconds", "Time of the last pass that observed the cluster.")
-	breaker     = gauge("breaker", "1 while the breaker refuses unconfirmed releases or repairs, by operation.", "operation")
+	breaker     = gauge("breaker", "1 while the breaker refuses releases or repairs, by operation.", "operation")
 	paused      = gauge("paused", "1 while an operator pauses the reconciler.")
 
-	poolAddresses = gauge("pool_addresses", "Addresses of each pool, by state: usable, used, free.", "pool", "state", "alerts")
+	poolAddresses = gauge("pool_addresses", "Addresses of each pool: usable, used, free.", "pool", "state", "alerts")
 	poolWaiting   = gauge("pool_waiting_pods", "Pods that cannot start because the pool is full.", "pool")
 )
 
@@ -155,7 +155,8 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 		}
 		states[state]++
 	}
-	for _, state := range []judge.NodeState{judge.NodeFresh, judge.NodeNoFreshReport, judge.NodeDeadOrMissing, nodeNotReady} {
+	all := []judge.NodeState{judge.NodeFresh, judge.NodeNoFreshReport, judge.NodeDeadOrMissing, nodeNotReady}
+	for _, state := range all {
 		g.set(nodes, float64(states[state]), string(state))
 	}
 	if out.Restore != nil {
@@ -267,18 +268,18 @@ func (m *Metrics) countWrites(out *reconciler.Result) {
 func (m *Metrics) WriteDenied() { m.denied.Inc() }
 
 // fenceLowered counts a fence, unless another replica has lowered it.
-func (m *Metrics) fenceLowered(outcome string, stood time.Duration) {
+func (m *Metrics) fenceLowered(outcome string, duration time.Duration) {
 	m.fence.Set(0)
-	if outcome == outcomeEndedByPeer {
+	if outcome == outcomeByPeer {
 		return
 	}
 	m.fences.WithLabelValues(outcome).Inc()
-	m.fenceDuration.Observe(stood.Seconds())
+	m.fenceDuration.Observe(duration.Seconds())
 }
 
 // fullPassEnded counts a full pass. expression is the schedule in force.
-func (m *Metrics) fullPassEnded(took time.Duration, err error, expression string) {
-	m.passDuration.Observe(took.Seconds())
+func (m *Metrics) fullPassEnded(duration time.Duration, err error, expression string) {
+	m.passDuration.Observe(duration.Seconds())
 	if err != nil {
 		m.passes.WithLabelValues("failed").Inc()
 		return

@@ -11,51 +11,51 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// sameRestoreWithin is within what time agents and passes report one restore.
+// sameRestoreWithin is the maximum time between two reports of one restore.
 const sameRestoreWithin = 10 * time.Minute
 
-// makeFullPass observes by quorum, and releases what may be released now.
+// makeFullPass makes a pass that observes by quorum.
 func (s *Server) makeFullPass(ctx context.Context) {
-	s.isFullPassRequested = false
-	began := time.Now()
+	s.hasRequestedFullPass = false
+	start := time.Now()
 	s.Recorder.fullPassStarted()
 	out, until, err := s.Full.Pass(ctx, nil)
-	took := time.Since(began)
+	took := time.Since(start)
 	if err == nil {
-		s.plan(ctx, out, until, began)
+		s.plan(ctx, out, until, start)
 		if s.Guard != nil {
 			s.Guard.PassEnded(out)
 		}
 		if out.Observation.ReportsUnreadable || out.Observation.Paused || !out.Restore.Complete() {
-			s.Requests.AddAfter(fullPass, observeEvery) // no cache pass would observe that it changes
+			s.Requests.AddAfter(fullPass, observeEvery) // a cache pass does not observe these changes
 		}
 	} else if ctx.Err() == nil {
 		s.Requests.AddAfter(fullPass, s.backoff.When(fullPass))
 	}
-	if s.Guard != nil && s.Guard.Restoring() {
-		s.Requests.AddAfter(fullPass, restoreEvery)
+	if s.Guard != nil && s.Guard.IsFenced() {
+		s.Requests.AddAfter(fullPass, fencedEvery)
 	}
 	s.Recorder.fullPassEnded(out, took, err, s.Schedule.InForce())
 	s.Health.passEnded(err)
 	s.Full.RecordPass(ctx, out, took, err)
 }
 
-// makeCachePass observes what the caches hold, and releases what may be released now.
+// makeCachePass makes a pass that observes the watch caches.
 func (s *Server) makeCachePass(ctx context.Context) {
-	began := time.Now()
-	isReady := func(it *judge.Item) bool { return !s.retryAt.After(began) || !s.failed.Has(it.Object()) }
+	start := time.Now()
+	isReady := func(it *judge.Item) bool { return !s.retryAt.After(start) || !s.unwritten.Has(it.Object()) }
 	out, until, err := s.Quick.Pass(ctx, isReady)
-	ended := time.Now()
+	end := time.Now()
 	s.Health.passEnded(err)
 	s.Recorder.cachePassEnded(err, s.backoff.NumRequeues(fullPass))
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, informers.ErrCacheUnverified):
 		switch {
-		case !s.Caches.Synced(): // what this pass was for must not wait for the schedule
-			s.Requests.AddAfter(fullPass, lastRetry)
-		case !s.isFullPassRequested:
-			s.isFullPassRequested = true
+		case !s.Caches.Synced():
+			s.Requests.AddAfter(fullPass, maxRetry)
+		case !s.hasRequestedFullPass:
+			s.hasRequestedFullPass = true
 			s.Requests.AddAfter(fullPass, s.backoff.When(fullPass))
 		}
 	case err != nil:
@@ -63,73 +63,71 @@ func (s *Server) makeCachePass(ctx context.Context) {
 	default:
 		s.backoff.Forget(cachePass)
 		s.backoff.Forget(fullPass)
-		s.plan(ctx, out, until, began)
+		s.plan(ctx, out, until, start)
 		s.Recorder.record(out)
-		worked := out.CheckDuration + time.Since(ended)
+		work := out.CheckDuration + time.Since(end)
 		if out.Attempts > 0 { // the second check judges again
-			worked += out.CheckDuration
+			work += out.CheckDuration
 		}
-		s.restUntil = time.Now().Add(min(restFactor*worked, maxRest))
+		s.nextCachePass = time.Now().Add(min(restFactor*work, maxRest))
 	}
 }
 
-// plan makes the next pass due, by what one has found and left. It is a full one where there
-// are no caches.
-func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, began time.Time) {
-	s.backOff(out, began)
+// plan requests the pass that must follow a pass. Without caches it is a full pass.
+func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, start time.Time) {
+	s.backOff(out, start)
 	now := out.Observation.Now
 	if until.IsZero() && hasRefused(out, reconciler.AwaitingConfirmation) {
-		until = now.Add(time.Second) // the second check refused it: nothing else tells when
+		until = now.Add(time.Second) // refused by the second check, which sets no time
 	}
 	if s.CollectReports != nil {
 		until = reconciler.EarliestNonZero(until, s.CollectReports(ctx, out))
 	}
-	synced := s.Caches.Synced()
-	if synced {
+	isSynced := s.Caches.Synced()
+	if isSynced {
 		until = reconciler.EarliestNonZero(reconciler.EarliestNonZero(until, out.Recheck), now.Add(judgeEvery))
 	}
 	until = reconciler.EarliestNonZero(until, now.Add(observeEvery))
-	wait := max(until.Sub(now), 0) + time.Second // the API server's time is known to the second
-	if synced {
+	wait := max(until.Sub(now), 0) + time.Second // the API server's time has a resolution of seconds
+	if isSynced {
 		s.Requests.AddAfter(cachePass, wait)
 	} else {
-		s.Requests.AddAfter(fullPass, max(wait, lastRetry))
+		s.Requests.AddAfter(fullPass, max(wait, maxRetry))
 	}
-	s.noticeRestore(out)
+	s.handleRestore(out)
 }
 
-// hasRefused reports whether a pass refused to release something for a reason.
+// hasRefused reports whether a pass has refused a release for a reason.
 func hasRefused(out *reconciler.Result, why reconciler.Refusal) bool {
 	return slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == why })
 }
 
-// backOff has what could not be written wait, longer after each pass that has tried it and failed again.
-func (s *Server) backOff(out *reconciler.Result, began time.Time) {
-	isTried := !s.retryAt.After(began)
-	if isTried {
-		s.failed.Clear()
+// backOff delays the next try of failed writes, for longer after each pass that has tried them.
+func (s *Server) backOff(out *reconciler.Result, start time.Time) {
+	hasTried := !s.retryAt.After(start)
+	if hasTried {
+		s.unwritten.Clear()
 	}
 	for _, x := range out.Refused {
 		switch x.Why {
 		case reconciler.Changed, reconciler.LeaseBusy, reconciler.WriteFailed, reconciler.NoLease:
-			s.failed.Insert(x.Object())
+			s.unwritten.Insert(x.Object())
 		}
 	}
 	switch {
-	case s.failed.Len() == 0:
+	case s.unwritten.Len() == 0:
 		s.backoff.Forget(write)
 		return
-	case isTried:
+	case hasTried:
 		s.retryAt = time.Now().Add(s.backoff.When(write))
 	}
 	s.Requests.AddAfter(cachePass, time.Until(s.retryAt))
 }
 
-// noticeRestore throws the caches away when etcd was restored, as a pass or an agent
-// saw. To a process that has just started one of before is new only while it stands
-// against releases.
-func (s *Server) noticeRestore(out *reconciler.Result) {
-	when, sign := s.Full.History.LastRestore()
+// handleRestore rebuilds the caches and raises the fence after a new restore of etcd. For the first pass of a process,
+// an earlier restore is new only if it pauses releases.
+func (s *Server) handleRestore(out *reconciler.Result) {
+	when, evidence := s.Full.History.LastRestore()
 	isKnown := !when.After(s.lastRestore.Add(sameRestoreWithin))
 	if !s.hasPassed {
 		isKnown = isKnown || !hasRefused(out, reconciler.EtcdRestored)
@@ -141,10 +139,9 @@ func (s *Server) noticeRestore(out *reconciler.Result) {
 	if isKnown {
 		return
 	}
-	why := "etcd was restored (" + sign + ")"
-	s.Recorder.restoreNoticed(why, when)
-	s.Caches.Rebuild(why)
+	s.Recorder.restoreDetected(evidence, when)
+	s.Caches.Rebuild("etcd was restored: " + evidence)
 	if s.Guard != nil && out.Observation.Now.Sub(when) < sameRestoreWithin { // else it is too late
-		s.Guard.RestoreReported(sign, when)
+		s.Guard.ReportRestore(evidence, when)
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
@@ -16,42 +18,51 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
-// Recorder records passes in the log, in metrics and in events: what is new, once.
-// It forgets what it remembers of an allocation once that is gone.
+// Recorder writes the results of passes to the log, metrics and Events. It writes each fact once.
 type Recorder struct {
 	Log     *slog.Logger
 	Metrics *Metrics
 	Events  *Events
 
-	held             map[judge.ID]heldSince
-	recorded         map[string]time.Time // when it was recorded last, of what is recorded once
-	warnedUnverified bool                 // it was logged that the caches cannot be relied upon
-	awaitedLogged    time.Time            // when it was last logged for which nodes a restore waits; zero while it waits for none
+	held             map[judge.ID]heldItem
+	facts            map[string]time.Time // when each was last observed
+	hasWarnedOfCache bool                 // since the last verified cache pass
+	pendingLoggedAt  time.Time            // when the nodes that a restore waits for were last logged; zero without any
 }
 
-// forgetAfter is how long something must have been gone to be recorded when it comes again: longer than the longest
-// pause between passes, and between the tries of what fails.
+// forgetAfter is how long a fact must be absent to be new again. It is longer than any pause between passes or between
+// tries of failed writes.
 const forgetAfter = 2 * observeEvery
 
-// isNew reports whether something was not recorded yet, and records it.
-func (r *Recorder) isNew(key ...any) bool {
-	text, now := fmt.Sprintln(key...), time.Now()
-	if r.recorded == nil {
-		r.recorded = map[string]time.Time{}
+// isNew remembers a fact and reports whether it is new.
+func (r *Recorder) isNew(fact ...any) bool {
+	text, now := fmt.Sprintln(fact...), time.Now()
+	if r.facts == nil {
+		r.facts = map[string]time.Time{}
 	}
-	last, isKnown := r.recorded[text]
-	r.recorded[text] = now
+	last, isKnown := r.facts[text]
+	r.facts[text] = now
 	return !isKnown || now.Sub(last) > forgetAfter
 }
 
-// heldSince is why and since when something is held.
-type heldSince struct {
+// heldItem is the reason of a Held item, and since when it is held for it.
+type heldItem struct {
 	reason judge.Reason
 	since  time.Time
 }
 
-// fullPassStarted and fullPassEnded are around a full pass. Their wording is whereabouts' own
-// (v0.9.4, pkg/reconciler): people search their logs for it.
+// Once logs a single pass as a full pass of a Server. It writes no Events, as whereabouts' own one-shot program (v0.5).
+func Once(log *slog.Logger, pass func() (*reconciler.Result, error)) {
+	r := &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()),
+		Events: &Events{EventRecorder: &record.FakeRecorder{}}}
+	r.fullPassStarted()
+	start := time.Now()
+	out, err := pass()
+	r.fullPassEnded(out, time.Since(start), err, "")
+}
+
+// fullPassStarted logs the start of a full pass. The messages of full passes are those of whereabouts v0.9.4
+// (pkg/reconciler), for which people search their logs.
 func (r *Recorder) fullPassStarted() { r.Log.Info("starting reconciler run") }
 
 func (r *Recorder) fullPassEnded(out *reconciler.Result, took time.Duration, err error, expression string) {
@@ -62,16 +73,16 @@ func (r *Recorder) fullPassEnded(out *reconciler.Result, took time.Duration, err
 	}
 	if err != nil {
 		level := slog.LevelError
-		if !r.isNew("failed", err) { // it is tried again and again
+		if !r.isNew("failed", err) {
 			level = slog.LevelDebug
 		}
-		r.Log.Log(context.Background(), level, "reconciler run failed: "+err.Error())
+		r.Log.Log(context.Background(), level, "reconciler run failed", "error", err)
 		return
 	}
 	s := out.Summary()
-	r.Log.Info("reconciler run succeeded", "took", took.Round(time.Millisecond), "pools", s.Pools, "allocations", s.Allocations,
-		"inUse", s.InUse, "held", s.Held, "stale", s.Stale, "reservations", s.Reservations, "findings", s.Findings,
-		"released", len(out.Released), "left", len(out.Refused))
+	r.Log.Info("reconciler run succeeded", "duration", took.Round(time.Millisecond), "pools", s.Pools,
+		"allocations", s.Allocations, "inUse", s.InUse, "held", s.Held, "stale", s.Stale,
+		"reservations", s.Reservations, "findings", s.Findings, "released", len(out.Released), "refused", len(out.Refused))
 }
 
 func (r *Recorder) logCleanedUp(out *reconciler.Result) {
@@ -82,28 +93,28 @@ func (r *Recorder) logCleanedUp(out *reconciler.Result) {
 		}
 	}
 	if len(addresses) > 0 {
-		r.Log.Info("successfully cleanup IPs: [" + strings.Join(addresses, " ") + "]")
+		r.Log.Info("successfully cleanup IPs", "addresses", addresses)
 	} else {
 		r.Log.Info("no IP addresses to cleanup")
 	}
 }
 
-// cachePassEnded counts a cache pass. It logs that the caches cannot be relied upon where so many full passes were made
-// for that in vain: a watch that is closed for a moment is not worth a warning.
+// cachePassEnded counts a cache pass. It warns of unverified caches only after two full passes, because a watch may be
+// closed for a moment.
 func (r *Recorder) cachePassEnded(err error, fullPasses int) {
 	result := "done"
 	switch {
 	case err == nil:
-		if r.warnedUnverified {
-			r.Log.Info("the caches can be relied upon again")
-			r.warnedUnverified = false
+		if r.hasWarnedOfCache {
+			r.Log.Info("Watch caches are verified again")
+			r.hasWarnedOfCache = false
 		}
 	case errors.Is(err, informers.ErrCacheUnverified):
 		result = "unverified"
-		r.Log.Debug("no pass over the caches", "why", err)
-		if fullPasses > 1 && !r.warnedUnverified {
-			r.Log.Warn("until the caches can be relied upon, full passes are made instead of passes over them", "why", err)
-			r.warnedUnverified = true
+		r.Log.Debug("Skipped a cache pass", "error", err)
+		if fullPasses > 1 && !r.hasWarnedOfCache {
+			r.Log.Warn("Making full passes until the watch caches are verified", "error", err)
+			r.hasWarnedOfCache = true
 		}
 	default:
 		result = "failed"
@@ -111,18 +122,18 @@ func (r *Recorder) cachePassEnded(err error, fullPasses int) {
 	r.Metrics.cachePasses.WithLabelValues(result).Inc()
 }
 
-// record records one pass.
+// record records a pass.
 func (r *Recorder) record(out *reconciler.Result) {
-	maps.DeleteFunc(r.recorded, func(_ string, last time.Time) bool { return time.Since(last) > forgetAfter })
+	maps.DeleteFunc(r.facts, func(_ string, last time.Time) bool { return time.Since(last) > forgetAfter })
 	r.Metrics.update(out, r.recordHeld(out))
 	r.recordReleased(out)
 	r.recordRefused(out)
 	r.recordFindings(out)
-	r.recordAwaited(out)
+	r.recordRestore(out)
 	r.recordUnrepaired(out)
 	for _, note := range out.Notes() {
-		if note != out.Restore.Text() && r.isNew(note) { // recordAwaited has logged that
-			r.Log.Warn(note)
+		if note != out.Restore.Text() && r.isNew(note) { // recordRestore logs that text
+			r.Log.Warn("Note on the pass", "note", note)
 		}
 	}
 }
@@ -130,26 +141,26 @@ func (r *Recorder) record(out *reconciler.Result) {
 func (r *Recorder) recordReleased(out *reconciler.Result) {
 	for _, it := range out.Released {
 		if it.Reservation != nil {
-			r.Log.Info("removed stale overlappingIP allocation [" + it.Object() + "]")
+			r.Log.Info("removed stale overlappingIP allocation", "reservation", it.Object())
 		} else {
 			r.Events.released(it)
 		}
 	}
 }
 
-// recordHeld logs what is newly held, and returns since when the first item is, by reason. A reservation
-// that shares an allocation's verdict is not counted beside it.
+// recordHeld logs newly held items, and returns since when the oldest item is held, by reason. A reservation with the
+// verdict of an allocation does not count.
 func (r *Recorder) recordHeld(out *reconciler.Result) map[judge.Reason]time.Time {
-	held, oldest := map[judge.ID]heldSince{}, map[judge.Reason]time.Time{}
+	held, oldest := map[judge.ID]heldItem{}, map[judge.Reason]time.Time{}
 	for _, items := range [][]*judge.Item{out.Allocations, out.Reservations} {
 		for _, it := range items {
 			if it.Verdict != judge.Held || it.Reservation != nil && len(it.Related()) > 0 {
 				continue
 			}
-			h, known := r.held[it.ID()]
-			if !known || h.reason != it.Reason {
-				h = heldSince{it.Reason, out.Observation.Now}
-				r.Log.Info("held", append(it.Attrs(), "age", it.Age(out.Observation.Now))...)
+			h, isKnown := r.held[it.ID()]
+			if !isKnown || h.reason != it.Reason {
+				h = heldItem{it.Reason, out.Observation.Now}
+				r.Log.Info("Held", append(it.Attrs(), "age", it.Age(out.Observation.Now))...)
 			}
 			held[it.ID()] = h
 			oldest[it.Reason] = reconciler.EarliestNonZero(oldest[it.Reason], h.since)
@@ -159,11 +170,11 @@ func (r *Recorder) recordHeld(out *reconciler.Result) map[judge.Reason]time.Time
 	return oldest
 }
 
-// recordRefused records what is newly refused.
+// recordRefused records new refusals.
 func (r *Recorder) recordRefused(out *reconciler.Result) {
 	for _, x := range out.Refused {
 		if x.Why == reconciler.Breaker && r.isNew("MassReleaseRefused") {
-			r.Log.Error("mass release refused", "why", x.Detail)
+			r.Log.Error("Refused a mass release", "detail", x.Detail)
 			r.Events.aboutSelf("MassReleaseRefused", x.Detail)
 		}
 		if r.isNew("refused", x.ID(), x.Why) {
@@ -177,10 +188,10 @@ func (r *Recorder) recordRefusal(x reconciler.Refused) {
 	attrs := append(x.Attrs(), "refusal", x.Why, "detail", x.Detail)
 	switch x.Why {
 	case reconciler.AwaitingConfirmation, reconciler.Breaker, reconciler.EtcdRestored, reconciler.Paused:
-		r.Log.Debug("not released", attrs...)
+		r.Log.Debug("Not released", attrs...)
 		return
 	}
-	r.Log.Warn("not released", attrs...)
+	r.Log.Warn("Not released", attrs...)
 	if x.Allocation != nil {
 		r.Events.failed(x)
 	}
@@ -193,67 +204,68 @@ func (r *Recorder) recordFindings(out *reconciler.Result) {
 			message = f.Message
 		}
 		if r.isNew("finding", f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs, message) {
-			r.Log.Warn("found", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "containerIDs", f.ContainerIDs, "node", f.Node, "message", f.Message)
+			r.Log.Warn("Found a defect", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods,
+				"containerIDs", f.ContainerIDs, "node", f.Node, "message", f.Message)
 			r.Events.finding(f, uidOf(f.Pool, out))
 		}
 	}
 }
 
-// logAwaitedEvery is how often it is logged for whom a restore waits, where that changes:
-// in a large cluster one node after the other writes its report.
-const logAwaitedEvery = time.Minute
+// logPendingEvery is the minimum time between logs of the nodes that a restore waits for. In a large cluster the nodes
+// report one after the other.
+const logPendingEvery = time.Minute
 
-// recordAwaited logs for which nodes a restore waits.
-func (r *Recorder) recordAwaited(out *reconciler.Result) {
+// recordRestore logs the nodes that a restore waits for.
+func (r *Recorder) recordRestore(out *reconciler.Result) {
 	now := out.Observation.Now
 	switch {
 	case out.Restore.Complete():
-		if !r.awaitedLogged.IsZero() {
-			r.Log.Info("every node has written its report since etcd was restored, or needs not")
+		if !r.pendingLoggedAt.IsZero() {
+			r.Log.Info("All nodes have reported since the restore of etcd, releases continue")
 		}
-		r.awaitedLogged = time.Time{}
-	case now.Sub(r.awaitedLogged) >= logAwaitedEvery && r.isNew("awaited", out.Restore.Restored, out.Restore.Awaiting):
-		r.Log.Error("nothing is released until these nodes have written their reports", "nodes", out.Restore.Awaiting, "lost", out.Restore.LostNodes,
-			"restored", out.Restore.Restored, "why", out.Restore.Why)
-		r.awaitedLogged = now
+		r.pendingLoggedAt = time.Time{}
+	case now.Sub(r.pendingLoggedAt) >= logPendingEvery && r.isNew("awaited", out.Restore.Restored, out.Restore.Awaiting):
+		r.Log.Error("Releases are paused until nodes report after the restore of etcd", "nodes", out.Restore.Awaiting,
+			"lost", out.Restore.LostNodes, "restored", out.Restore.Restored, "reason", out.Restore.Why)
+		r.pendingLoggedAt = now
 	}
 }
 
-// recordUnrepaired counts what could not be mended; the reconciler has logged each. What
-// the breaker withholds is many at a time, and is logged once with its reason.
+// recordUnrepaired counts failed and refused repairs, which the reconciler has logged. It logs refusals by the breaker,
+// once per reason.
 func (r *Recorder) recordUnrepaired(out *reconciler.Result) {
-	withheld := map[string]int{}
+	refused := map[string]int{}
 	for _, u := range out.Unrepaired {
 		if r.isNew("unrepaired", u.Why, u.Kind, u.Pool, u.IP, u.ContainerIDs) {
 			r.Metrics.unrepaired.WithLabelValues(string(u.Why)).Inc()
 		}
 		if u.Why == reconciler.Breaker {
-			withheld[u.Detail]++
+			refused[u.Detail]++
 		}
 	}
-	for _, why := range slices.Sorted(maps.Keys(withheld)) {
-		if r.isNew("MassRepairRefused", why) {
-			r.Log.Error("mass repair refused", "findings", withheld[why], "why", why)
-			r.Events.aboutSelf("MassRepairRefused", why)
+	for _, detail := range slices.Sorted(maps.Keys(refused)) {
+		if r.isNew("MassRepairRefused", detail) {
+			r.Log.Error("Refused a mass repair", "findings", refused[detail], "detail", detail)
+			r.Events.aboutSelf("MassRepairRefused", detail)
 		}
 	}
 }
 
-func (r *Recorder) restoreNoticed(why string, when time.Time) {
+func (r *Recorder) restoreDetected(why string, when time.Time) {
 	r.Metrics.restores.Inc()
-	r.Log.Error("etcd was restored: nothing is released until every node has written its report since", "why", why, "at", when)
-	r.Events.aboutSelf("EtcdRestored", why+": nothing is released until every node has written its report since; the caches are rebuilt")
+	r.Log.Error("Detected a restore of etcd, releases are paused until all nodes report", "reason", why, "at", when)
+	r.Events.aboutSelf("EtcdRestored",
+		"etcd was restored ("+why+"); releases are paused until all nodes report, and the watch caches are rebuilt")
 }
 
-// CachesRebuilt records that caches disagreed with the API server and are thrown away.
+// CachesRebuilt records a rebuild of caches that differ from the API server.
 func (r *Recorder) CachesRebuilt(why string) {
 	r.Metrics.rebuilds.Inc()
-	r.Log.Error("the caches were out of step with the API server and are rebuilt", "why", why)
-	r.Events.aboutSelf("CacheRebuilt", "the caches were out of step with the API server and are rebuilt: "+why)
+	r.Log.Error("Watch caches differ from the API server and are rebuilt", "reason", why)
+	r.Events.aboutSelf("CacheRebuilt", "watch caches differ from the API server and are rebuilt: "+why)
 }
 
-// ScheduleChanged records the schedule that is in force. It may be called while a pass is
-// recorded.
+// ScheduleChanged records the schedule in force. It is safe to call during a pass.
 func (r *Recorder) ScheduleChanged(status schedule.Status) {
 	r.Metrics.scheduleChanged(status)
 	if status.Err != nil {

@@ -59,13 +59,13 @@ func TestWhatIsToldIsToldOnceAndForgottenWithItsSubject(t *testing.T) {
 		if log.Len() != said {
 			t.Fatalf("said again: %s", log.String()[said:])
 		}
-		if n := strings.Count(log.String(), "msg=held"); n != 100 {
+		if n := strings.Count(log.String(), "msg=Held"); n != 100 {
 			t.Errorf("%d entries were told of as held", n)
 		}
 		time.Sleep(forgetAfter + time.Second)
 		recorder.record(passOver(t, history))
-		if n := len(recorder.held) + len(recorder.recorded); n > 1 { // but for a note
-			t.Errorf("%d things are remembered of nothing, %v", n, recorder.recorded)
+		if n := len(recorder.held) + len(recorder.facts); n > 1 { // but for a note
+			t.Errorf("%d things are remembered of nothing, %v", n, recorder.facts)
 		}
 	})
 }
@@ -131,7 +131,7 @@ func TestForWhomARestoreWaitsIsToldAsAnErrorOnceAMinute(t *testing.T) {
 			t.Errorf("%s: said %d times, want %d", c.says, said, c.said)
 		}
 	}
-	for _, want := range []string{"[worker-1 worker-2 worker-3]", "resourceVersion 90 after 100", "every node has written its report"} {
+	for _, want := range []string{"[worker-1 worker-2 worker-3]", "resourceVersion 90 after 100", "All nodes have reported"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("%q is not in %s", want, log.String())
 		}
@@ -155,7 +155,7 @@ func TestWhatTheBreakerForRepairWithholdsIsLoggedOnceAndCountedEach(t *testing.T
 	for range 3 {
 		recorder.record(out)
 	}
-	if n := strings.Count(log.String(), "mass repair refused"); n != 1 || !strings.Contains(log.String(), "findings=3") || count() != 3 {
+	if n := strings.Count(log.String(), "Refused a mass repair"); n != 1 || !strings.Contains(log.String(), "findings=3") || count() != 3 {
 		t.Errorf("counted %v, told %d times: %s", count(), n, log.String())
 	}
 }

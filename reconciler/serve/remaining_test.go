@@ -26,13 +26,13 @@ func TestWhatRemainsToBeDoneAfterARestore(t *testing.T) {
 		out  reconciler.Result
 		left string
 	}{
-		"the pass showed the restore itself": {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Restored: "x"}}}, "another one is needed"},
-		"it does not know of the restore":    {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}}}, "does not know"},
+		"the pass showed the restore itself": {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Restored: "x"}}}, "another pass must follow"},
+		"it does not know of the restore":    {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}}}, "has not observed the restore"},
 		"there are no agents":                {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}, WithoutAgents: true}}, ""},
 		"all is paused":                      {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Paused: true}, Restore: state("worker-1")}, ToRepair: 3}, ""},
 		"a node is waited for":               {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state("worker-9")}}, "worker-9"},
 		"a report was renewed too early":     {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10*time.Second - time.Second))}, Nodes: fresh, Restore: state()}}, "worker-1"},
-		"something is not written yet":       {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}, ToRepair: 3}, "3 entries"},
+		"something is not written yet":       {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}, ToRepair: 3}, "3 allocations"},
 		"nothing":                            {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}}, ""},
 	} {
 		t.Run(says, func(t *testing.T) {

@@ -9,28 +9,28 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// missingFor is how long a Node must have been gone before what its agent left is
-// removed: nodes are deleted and join again under the same name.
+// missingFor is how long a Node must be missing before its report is deleted. A deleted node may join again under the
+// same name.
 const missingFor = time.Hour
 
-// ReportGC removes the reports and Leases of Nodes that are gone for good, which
-// else would stand against releases after a restore of etcd for ever.
+// ReportGC deletes the reports and Leases of deleted Nodes. Such a report would pause releases forever after a restore
+// of etcd.
 type ReportGC struct {
 	API ReportGCAPI
 	Log *slog.Logger
 
-	missingSince map[string]time.Time // since when a Node with a report was missing at every pass
+	missingSince map[string]time.Time // by name, the first of the passes in a row without the Node
 }
 
-// ReportGCAPI is what a ReportGC needs of the API.
+// ReportGCAPI is a kube.Cluster.
 type ReportGCAPI interface {
-	// HasNode asks the API server itself.
+	// HasNode reads by quorum.
 	HasNode(ctx context.Context, name string) (bool, error)
-	// DeleteReport deletes this very report, and the Lease of its agent.
+	// DeleteReport deletes exactly this report, and the Lease of its agent.
 	DeleteReport(ctx context.Context, r *podstate.Report) error
 }
 
-// Collect removes what may be removed, and returns when there may be more; zero for never.
+// Collect deletes reports, and returns when the next one may be due; zero for never.
 func (s *ReportGC) Collect(ctx context.Context, out *reconciler.Result) (next time.Time) {
 	o := out.Observation
 	missing := map[string]time.Time{}
@@ -38,8 +38,8 @@ func (s *ReportGC) Collect(ctx context.Context, out *reconciler.Result) (next ti
 		if len(o.Nodes) == 0 || o.Nodes[r.Name] != nil || r.IsFresh(o.Now) {
 			continue
 		}
-		since, known := s.missingSince[r.Name]
-		if !known {
+		since, isKnown := s.missingSince[r.Name]
+		if !isKnown {
 			since = o.Now
 		}
 		missing[r.Name] = since
@@ -48,11 +48,11 @@ func (s *ReportGC) Collect(ctx context.Context, out *reconciler.Result) (next ti
 			continue
 		}
 		if out.Needs(r) {
-			continue // another pass follows when that has changed
+			continue
 		}
 		if err := s.collectOne(ctx, r); err != nil {
-			s.Log.Warn("the report of a node that is gone could not be removed", "node", r.Name, "error", err)
-			missing[r.Name] = o.Now // not before another hour
+			s.Log.Warn("Cannot delete the report of a deleted node", "node", r.Name, "error", err)
+			missing[r.Name] = o.Now // try again in an hour
 		}
 	}
 	s.missingSince = missing
@@ -60,13 +60,13 @@ func (s *ReportGC) Collect(ctx context.Context, out *reconciler.Result) (next ti
 }
 
 func (s *ReportGC) collectOne(ctx context.Context, r *podstate.Report) error {
-	there, err := s.API.HasNode(ctx, r.Name)
-	if err != nil || there {
+	hasNode, err := s.API.HasNode(ctx, r.Name)
+	if err != nil || hasNode {
 		return err
 	}
 	if err := s.API.DeleteReport(ctx, r); err != nil {
 		return err
 	}
-	s.Log.Info("removed the SandboxReport and the Lease of a node that is gone", "node", r.Name, "lastHeard", r.LeaseRenewedAt)
+	s.Log.Info("Deleted the SandboxReport and the Lease of a deleted node", "node", r.Name, "renewed", r.LeaseRenewedAt)
 	return nil
 }

@@ -12,11 +12,11 @@ import (
 
 func TestRequests_ChangeDuringAPass(t *testing.T) {
 	for name, during := range map[string]func(c *cluster, s *Server){
-		"a cache pass":            func(c *cluster, s *Server) { c.large = 2 * time.Second; s.Requests.Changed() },
+		"a cache pass":            func(c *cluster, s *Server) { c.large = 2 * time.Second; s.Requests.CachePass() },
 		"a full pass":             func(c *cluster, s *Server) { c.slow = 2 * time.Second; s.Requests.FullPass() },
-		"the rest after one":      func(c *cluster, s *Server) { c.large = 400 * time.Millisecond; s.Requests.Changed() },
-		"a pass that fails":       func(c *cluster, s *Server) { c.unverified = errors.New("cannot be read"); s.Requests.Changed() },
-		"the settling of a burst": func(c *cluster, s *Server) { s.Requests.Changed() },
+		"the rest after one":      func(c *cluster, s *Server) { c.large = 400 * time.Millisecond; s.Requests.CachePass() },
+		"a pass that fails":       func(c *cluster, s *Server) { c.unverified = errors.New("cannot be read"); s.Requests.CachePass() },
+		"the settling of a burst": func(c *cluster, s *Server) { s.Requests.CachePass() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster()
@@ -27,7 +27,7 @@ func TestRequests_ChangeDuringAPass(t *testing.T) {
 					c.unverified = nil
 					c.has("10.1.0.0-24", "10.1.0.0/24")
 					patches := len(c.patches)
-					s.Requests.Changed()
+					s.Requests.CachePass()
 					c.sleep(30 * time.Second)
 					if len(c.patches) != patches+1 {
 						t.Fatalf("%d patches more, for a change %s later", len(c.patches)-patches, wait)
@@ -51,7 +51,7 @@ func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *clu
 	}
 	opts.AllowMassRelease = true
 	serving(t, c, opts, func(t *testing.T, s *Server) {
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		c.sleep(settleFor + c.large + 100*time.Millisecond)
 		if len(c.cachePasses) != 1 {
 			t.Fatalf("%d cache passes", len(c.cachePasses))
@@ -63,7 +63,7 @@ func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *clu
 func TestRest_ChangesThatGoOnTakeAFifthOfACore(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		for range 1000 {
-			s.Requests.Changed()
+			s.Requests.CachePass()
 			c.sleep(100 * time.Millisecond)
 		}
 		if n := len(c.cachePasses); n < 19 || n > 21 {
@@ -77,7 +77,7 @@ func TestRest_FirstChangeAfterQuiet(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		c.sleep(time.Minute)
 		c.has("10.1.5.0-24", "10.1.5.0/24")
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		c.sleep(settleFor + c.large + 10*time.Millisecond)
 		if len(c.patches) != 1 {
 			t.Errorf("%d patches", len(c.patches))
@@ -117,7 +117,7 @@ func TestBackOff_PoolThatChangesAllTheTime(t *testing.T) {
 		for i := range 14 { // a pool that leaks one entry after the other
 			refs = append(refs, fmt.Sprint("default/gone-", i))
 			c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24", refs...)
-			s.Requests.Changed()
+			s.Requests.CachePass()
 			c.sleep(500 * time.Millisecond)
 		}
 		refused := valueOf(t, s.Recorder.Metrics.refused.WithLabelValues(string(reconciler.LeaseBusy)))
@@ -136,7 +136,7 @@ func TestRestore_DetectedByTheSecondCheckThrowsTheCachesAway(t *testing.T) {
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.revision = 50
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		c.sleep(time.Second)
 		if s.Full.History.Restored().IsZero() || len(c.rebuilds) != 1 || len(c.cachePasses) != 1 || len(c.patches) != 0 {
 			t.Errorf("restored at %s, rebuilt %q, %d cache passes, patches %v", s.Full.History.Restored(), c.rebuilds, len(c.cachePasses), c.patches)

@@ -26,7 +26,7 @@ func TestABurstOfChangesIsOneCachePass(t *testing.T) {
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		for range 1000 {
-			s.Requests.Changed()
+			s.Requests.CachePass()
 		}
 		c.sleep(judgeEvery - time.Second)
 		if n := len(c.cachePasses); n != 1 {
@@ -65,7 +65,7 @@ func TestWhatIsNotConfirmedIsJudgedAgainWhenItIsDue(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: 2 * time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		found := time.Now()
 		c.sleep(10 * time.Minute)
 		if len(c.patches) != 1 {
@@ -86,11 +86,11 @@ func TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed(t *testing.T) {
 		c.fails["10.1.0.0-24"] = errors.New("an error on the server")
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		began := time.Now()
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		for i := range 40 { // another pool has a leak every now and then
 			name := fmt.Sprintf("10.2.%d.0-24", i)
 			c.has(name, fmt.Sprintf("10.2.%d.0/24", i))
-			s.Requests.Changed()
+			s.Requests.CachePass()
 			c.sleep(15 * time.Second)
 			if n := len(c.pools[name].Allocations); n != 0 {
 				t.Errorf("%s is not freed", name)
@@ -115,8 +115,8 @@ func TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed(t *testing.T) {
 			t.Error("it is not freed when its writes succeed again")
 		}
 		synctest.Wait()
-		if n := s.backoff.NumRequeues(write); n != 0 || s.failed.Len() != 0 {
-			t.Errorf("%d failures are remembered, of %v", n, s.failed)
+		if n := s.backoff.NumRequeues(write); n != 0 || s.unwritten.Len() != 0 {
+			t.Errorf("%d failures are remembered, of %v", n, s.unwritten)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testin
 		c.unverified = fmt.Errorf("%w: a watch is closed", informers.ErrCacheUnverified)
 		began := time.Now()
 		for time.Since(began) < 10*time.Minute { // changes go on and on
-			s.Requests.Changed()
+			s.Requests.CachePass()
 			c.sleep(300 * time.Millisecond)
 		}
 		between := pauses(since(c.passes, began))
@@ -179,11 +179,11 @@ func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testin
 		}
 
 		c.unverified = nil
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		c.sleep(time.Second)
 		c.unverified = informers.ErrCacheUnverified
 		again := time.Now()
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		c.sleep(10 * time.Second)
 		if passes := since(c.passes, again); len(passes) == 0 || passes[0].Sub(again) > 3*time.Second {
 			t.Errorf("the next fault begins with full passes at %v", passes)
@@ -195,7 +195,7 @@ func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		c.sleep(time.Second)
 		c.noCaches, c.unverified = true, fmt.Errorf("%w: there are none", informers.ErrCacheUnverified)
 		c.sleep(3 * time.Minute)
@@ -210,7 +210,7 @@ func TestAClusterThatCannotBeObservedIsTriedWithGrowingPauses(t *testing.T) {
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.down, c.unverified = errors.New("cannot be reached"), informers.ErrCacheUnverified
 		began := time.Now()
-		s.Requests.Changed()
+		s.Requests.CachePass()
 		c.sleep(10 * time.Minute)
 		between := pauses(since(c.passes, began))
 		if len(between) < 15 || len(between) > 30 || !slices.IsSorted(between) {
