@@ -71,7 +71,7 @@ func TestRBAC_DeploymentPassWithReports(t *testing.T) {
 // missesNone checks that RBAC forbade a command nothing.
 func missesNone(t testing.TB, o *outcome) {
 	t.Helper()
-	if strings.Contains(o.stderr, "no right") {
+	if strings.Contains(o.stderr, ": forbidden") {
 		t.Errorf("it misses rights:\n%s", o.stderr)
 	}
 }
@@ -127,7 +127,7 @@ func TestRBAC_DeploymentServes(t *testing.T) {
 	s.pauseAll(t, "false")
 	v.is(t, "ip_reconcile_paused", 0)
 
-	if log := v.stderr.String(); strings.Contains(log, "no right") || strings.Contains(log, "forbidden") {
+	if log := v.stderr.String(); strings.Contains(log, "forbidden") {
 		t.Errorf("it misses rights")
 	}
 

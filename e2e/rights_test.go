@@ -41,11 +41,11 @@ func TestRBAC_WhereaboutsAccount(t *testing.T) {
 	s.play(t, "in the form of v0.8.1, with pods listed by name", func(t *testing.T) {
 		kubeconfig := s.account(t, "v0.8.1", without(without(upstream, "pods", "get"), "nodes", "list", "watch"))
 		out := frees(t, kubeconfig, "--log-level", "debug")
-		contains(t, "the log", out.stderr, "no right to get pods: they are listed by name")
+		contains(t, "the log", out.stderr, "Getting pods is forbidden; listing them by name")
 		s.up(t, "worker-1", "again", blue).leak(t)
 		text := product(t, "run", "--confirm-after", "0", "--without-pause", "--reconciler-namespace", "kube-system", "--kubeconfig", kubeconfig)
 		text.exits(t, 0)
-		equal(t, "how often it says that nodes are not seen", strings.Count(text.stdout+text.stderr, "no right to list nodes"), 1)
+		equal(t, "how often it says that nodes are not seen", strings.Count(text.stdout+text.stderr, "cannot list nodes: forbidden"), 1)
 	})
 
 	s.play(t, "but for its Leases nothing is released", func(t *testing.T) {

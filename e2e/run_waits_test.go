@@ -57,7 +57,7 @@ func TestRun_APIServerStopsWhileItWaits(t *testing.T) {
 		impatient.waits(t)
 		s.StopAPI()
 		blind(t, patient)
-		contains(t, "the warning", patient.stderr.String(), "cannot be reached", "connection refused")
+		contains(t, "the warning", patient.stderr.String(), "is unreachable", "connection refused")
 		blind(t, impatient)
 		interrupted(t, impatient)
 		check(t, s.StartAPI(t.Context()))

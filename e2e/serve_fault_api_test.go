@@ -81,15 +81,15 @@ func serveFaults() []serveFault {
 		{name: "each answer takes a second", frees: true,
 			begin: func(_ *testing.T, m *meeting) { m.l.suffers(slowReads); m.l.cut(anyWatch) }, end: func(*testing.T, *meeting) {}},
 	}
-	all[0].says = `level=ERROR msg="reconciler run failed" error=.*cannot be reached`
+	all[0].says = `level=ERROR msg="reconciler run failed" error=.*is unreachable`
 	all[1].says = all[0].says
 	for _, right := range []serveFault{
-		{name: "list pods", says: `reconciler run failed" error="no right to list pods`},
-		{name: "list,watch ippools", says: `reconciler run failed" error="no right to list IPPools`},
+		{name: "list pods", says: `reconciler run failed" error="cannot list pods: forbidden`},
+		{name: "list,watch ippools", says: `reconciler run failed" error="cannot list IPPools: forbidden`},
 		{name: "patch ippools", says: `not released.*forbidden.*cannot patch resource`, late: true},
-		{name: "list leases", says: `no right to whereabouts' Lease|Leases in namespace ip-reconcile-node-lease could not be read`},
-		{name: "list sandboxreports", says: `SandboxReports are served and could not be read`},
-		{name: "list nodes", says: `no right to list nodes`, frees: true},
+		{name: "list leases", says: `cannot take whereabouts' Lease.*: forbidden|cannot list the node agents' Leases in namespace ip-reconcile-node-lease`},
+		{name: "list sandboxreports", says: `cannot list SandboxReports`},
+		{name: "list nodes", says: `cannot list nodes: forbidden`, frees: true},
 	} {
 		all = append(all, right.ofRights())
 	}

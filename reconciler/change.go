@@ -12,9 +12,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// change is one thing that a pass writes: the release of an allocation, the release of a reservation without one, or the
-// repair of a finding. The executor takes it through these states. A write that fails leaves it in one of them, where the
-// next second check goes on:
+// change is one thing that a pass writes: the release of an allocation, the release of a reservation without one, or
+// the repair of a finding. The executor takes it through these states. A write that fails leaves it in one of them,
+// where the next second check goes on:
 //
 //	   ┌─create again──┐
 //	   ▼               │
@@ -25,9 +25,9 @@ import (
 //	   └► patchSent ◄──┘         │
 //	         └────────patch──────┘
 //
-// A reservation is deleted before its allocation, because an ADD adopts a reservation of its own pod without writing it:
-// then only the pool's resourceVersion, which the patch tests, reveals that ADD. A reservation that was deleted for an
-// allocation that stays is created again.
+// A reservation is deleted before its allocation, because an ADD adopts a reservation of its own pod without writing
+// it: then only the pool's resourceVersion, which the patch tests, reveals that ADD. A reservation that was deleted for
+// an allocation that stays is created again.
 type change struct {
 	*judge.Item                // what is released; nil for a repair
 	finding     *judge.Finding // what is repaired; nil for a release
@@ -100,8 +100,8 @@ func (s state) next(at writeStep, o outcome) state {
 	return patchSent
 }
 
-// isPartial reports whether a release has begun and is not complete: its reservations must be recreated if the allocation
-// stays.
+// isPartial reports whether a release has begun and is not complete: its reservations must be recreated if the
+// allocation stays.
 func (c *change) isPartial() bool {
 	return c.finding == nil && c.Allocation != nil && (c.state == reservationDeleted || c.state == patchSent)
 }
@@ -133,8 +133,8 @@ func (c *change) poolNames() []types.NamespacedName {
 	return uniqueNames(slices.Concat(c.pools, c.Item.PoolNames()))
 }
 
-// noteDelete records the answer to the delete of a reservation. An error may hide that it was deleted: then it counts as
-// deleted.
+// noteDelete records the answer to the delete of a reservation. An error may hide that it was deleted: then it counts
+// as deleted.
 func (c *change) noteDelete(r *ippool.Reservation, err error) {
 	c.err = moreSevere(c.err, err)
 	if c.Allocation == nil {
@@ -158,7 +158,8 @@ func (c *change) notePatch(err error) {
 	c.err, c.state = err, c.state.next(lastStep, outcomeOf(err))
 }
 
-// moreSevere returns the error that concerns more. A conflict or a busy Lease concerns one object, which is tried again.
+// moreSevere returns the error that concerns more. A conflict or a busy Lease concerns one object, which is tried
+// again.
 func moreSevere(a, b error) error {
 	if a == nil || b != nil && severity(b) > severity(a) {
 		return b

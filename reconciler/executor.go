@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// maxBatch is how many changes one hold tries at most. Two seconds suffice for them on a server that needs 2 ms a change.
+	// maxBatch is how many changes one hold tries at most. Two seconds suffice for them on a server that needs 2 ms a
+	// change.
 	maxBatch = 1000
 	// maxTries is how many fruitless holds a change takes part in before it is given up until the next pass.
 	maxTries = 5
@@ -130,8 +131,8 @@ func isFatal(err error) bool {
 	return errors.Is(err, ErrLeaseForbidden) || errors.Is(err, ErrLeaseBusy) || errors.Is(err, ErrLeaseFailed)
 }
 
-// attempt takes the Leases, checks the changes under them and writes them. It returns those that must be tried again. The
-// error concerns all of them.
+// attempt takes the Leases, checks the changes under them and writes them. It returns those that must be tried again.
+// The error concerns all of them.
 func (e *executor) attempt(ctx context.Context, todo []*change) (remaining []*change, err error) {
 	if err := e.refresh(ctx); err != nil {
 		return todo, err
@@ -153,8 +154,8 @@ func (e *executor) attempt(ctx context.Context, todo []*change) (remaining []*ch
 	return remaining, err
 }
 
-// underHold checks what can have changed since the Leases were requested, and writes. It returns the changes that must be
-// tried again, and why.
+// underHold checks what can have changed since the Leases were requested, and writes. It returns the changes that must
+// be tried again, and why.
 func (e *executor) underHold(ctx context.Context, h *Hold, todo []*change) (remaining []*change, err error) {
 	requested := e.Clock.Now()
 	if err := e.refresh(ctx); err != nil { // the wait for the Lease may have been long
@@ -190,14 +191,15 @@ func (e *executor) check(ctx context.Context, todo []*change) (checkedChanges, e
 	return e.judge(todo), nil
 }
 
-// giveUp ends changes for this pass, and recreates the reservations of those that may be incomplete. One reservation too
-// many is found and released later; one too few may hand out a live address.
+// giveUp ends changes for this pass, and recreates the reservations of those that may be incomplete. One reservation
+// too many is found and released later; one too few may hand out a live address.
 func (e *executor) giveUp(changes []*change, err error) {
 	e.refuse(changes, err)
 	e.recreateReservations(changes)
 }
 
-// refuseDenied gives up the changes whose write is forbidden, since trying again would be useless, and returns the others.
+// refuseDenied gives up the changes whose write is forbidden, since trying again would be useless, and returns the
+// others.
 func (e *executor) refuseDenied(all []*change) (others []*change) {
 	denied, others := partition(all, func(c *change) bool { return errors.Is(c.err, ErrForbidden) })
 	for _, c := range denied {
@@ -246,8 +248,8 @@ type group struct {
 	changes   []*change
 }
 
-// groupChanges puts together what can be written under one hold. The pools of node slices have a Lease each. Several are
-// held at once, since all of them need the shared Lease, too, which must be left to others after each hold.
+// groupChanges puts together what can be written under one hold. The pools of node slices have a Lease each. Several
+// are held at once, since all of them need the shared Lease, too, which this process must yield after each hold.
 func groupChanges(changes []*change) []*group {
 	var all []*group
 	for _, c := range changes {
@@ -292,7 +294,8 @@ type liveIndex struct {
 // observation is what the index was built from, updated except for pods and reservations.
 func (b *liveIndex) observation() *judge.Observation { return b.x.Base() }
 
-// refresh reads again what live reads leave out, if the last refresh is too old. Call it while no Lease is held, if possible.
+// refresh reads again what live reads leave out, if the last refresh is too old. Call it while no Lease is held, if
+// possible.
 func (b *liveIndex) refresh(ctx context.Context) error {
 	if !b.refreshedAt.IsZero() && b.Clock.Since(b.refreshedAt) < refreshEvery {
 		return nil

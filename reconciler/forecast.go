@@ -17,8 +17,8 @@ type leaseChecker interface {
 	CheckLeases(ctx context.Context, namespace string, leases []string) error
 }
 
-// Plan returns what a pass would release from a judgement, and the gates against everything else that is Stale. It writes
-// nothing. Like a pass, it takes over the releases that other processes have counted.
+// Plan returns what a pass would release from a judgement, and the gates against everything else that is Stale. It
+// writes nothing. Like a pass, it takes over the releases that other processes have counted.
 func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
 	dry := r.readOnly()
 	plan := dry.History.plan(j, dry.Options)
@@ -28,8 +28,8 @@ func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
 	return plan
 }
 
-// forecast adds the breaker to the gates of items that await confirmation, if all of them will be too many once the last
-// one is confirmed.
+// forecast adds the breaker to the gates of items that await confirmation, if all of them will be too many once the
+// last one is confirmed.
 func (r *Reconciler) forecast(ctx context.Context, j *judge.Judgement, plan *Plan) {
 	var waits []*Refused
 	var at time.Time

@@ -215,9 +215,9 @@ func (c *confirmation) reset() {
 // (Kubernetes v1.36, pkg/controller/podgc/gc_controller.go, quarantineTime).
 const nodeQuarantine = 40 * time.Second
 
-// confirmedAt is when an unconfirmed verdict may be acted upon: once every pass for confirmAfter agreed, or longer while
-// the pod may be within its grace period. A sandbox precedes its allocation, so a sandbox counts as absent from all nodes
-// since the allocation is known. A pass that could not inspect each node does not interrupt that.
+// confirmedAt is when an unconfirmed verdict may be acted upon: once every pass for confirmAfter agreed, or longer
+// while the pod may be within its grace period. A sandbox precedes its allocation, so a sandbox counts as absent from
+// all nodes since the allocation is known. A pass that could not inspect each node does not interrupt that.
 func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter time.Duration) time.Time {
 	s, e := h.candidates[it.ID()], it.Evidence()
 	var since, missing moment

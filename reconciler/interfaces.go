@@ -35,8 +35,8 @@ type LiveKeys struct {
 	Pods         []types.NamespacedName
 }
 
-// Writer changes a cluster. Every write carries its proof: it fails with ErrConflict where its object has changed since it
-// was read. All methods except Hold are called by several goroutines at once.
+// Writer changes a cluster. Every write carries its proof: it fails with ErrConflict where its object has changed since
+// it was read. All methods except Hold are called by several goroutines at once.
 type Writer interface {
 	// Hold runs work while it holds the first of the Leases, and of the others those that were free: all that whereabouts'
 	// ADD and DEL may take. The context of work ends when the Leases must be cleared. The error is ErrLeaseBusy where the
@@ -71,7 +71,7 @@ var (
 	ErrLeaseFailed = errors.New("cannot take whereabouts' Lease")
 	// ErrLeaseForbidden: RBAC forbids whereabouts' Lease.
 	ErrLeaseForbidden = errors.New("cannot take whereabouts' Lease: forbidden")
-	// ErrHoldSpent: too little time is left of the hold.
+	// ErrHoldSpent: the hold ends too soon.
 	ErrHoldSpent = errors.New("the time of the hold ran out")
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// WithLocalNode is a Source on a node: it inspects the container runtime here and now, so that the node counts as reported
-// whether or not it has an agent.
+// WithLocalNode is a Source on a node: it inspects the container runtime here and now, so that the node counts as
+// reported whether or not it has an agent.
 type WithLocalNode struct {
 	Source
 	Node   string
@@ -38,8 +38,8 @@ func (s *WithLocalNode) Relist(ctx context.Context, before *judge.Observation) (
 	return s.inspect(ctx, o)
 }
 
-// inspect adds the node's report. It runs after the pools were read, so that it has the sandbox of every allocation. The
-// Node must have the boot ID of this machine: otherwise the sandboxes of another machine would seem to be gone.
+// inspect adds the node's report. It runs after the pools were read, so that it has the sandbox of every allocation.
+// The Node must have the boot ID of this machine: otherwise the sandboxes of another machine would seem to be gone.
 func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
 	node := o.Nodes[s.Node]
 	switch {

@@ -53,8 +53,8 @@ type Plan struct {
 // breakerFloor is how many unconfirmed releases the breaker always allows.
 const breakerFloor = 20
 
-// plan picks from a judgement what may be released now: each item must pass the gates, and all unconfirmed items together
-// the breaker. It changes nothing.
+// plan picks from a judgement what may be released now: each item must pass the gates, and all unconfirmed items
+// together the breaker. It changes nothing.
 func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 	p := h.passGates(j, opts)
 	if text := h.releases.breaker(j.Observation.Now, p.unconfirmed, j.Total); text != "" && !opts.AllowMassRelease {
@@ -63,8 +63,8 @@ func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 	return p
 }
 
-// passGates is plan without the breaker. A reservation with the verdict of an allocation is released with it, and is not in
-// the plan.
+// passGates is plan without the breaker. A reservation with the verdict of an allocation is released with it, and is
+// not in the plan.
 func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
 	p := &Plan{CommonGates: h.commonGates(j)}
 	var unconfirmed []*judge.Item

@@ -1,5 +1,5 @@
-// Package reconciler acts on the verdicts of package judge. It plans what may be released now and checks that again under
-// whereabouts' Lease. Its writes carry proofs: patches test what they replace, deletes have preconditions.
+// Package reconciler acts on the verdicts of package judge. It plans what may be released now and checks that again
+// under whereabouts' Lease. Its writes carry proofs: patches test what they replace, deletes have preconditions.
 //
 //	Source → judge.Judge → Plan → second check under the Lease → Writer
 //
@@ -122,8 +122,8 @@ func (r *Reconciler) fencedSince() time.Time {
 	return since
 }
 
-// Run makes one pass, and further ones until no verdict awaits confirmation. The error says that the cluster could not be
-// read. Failures of single objects are in the result.
+// Run makes one pass, and further ones until no verdict awaits confirmation. The error says that the cluster could not
+// be read. Failures of single objects are in the result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	out, began := &Result{}, r.Clock.Now()
 	if err := r.run(ctx, out); err != nil {
@@ -156,8 +156,8 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 }
 
 // passes makes passes until none is due. pass returns when the next one is due, zero for never, and the longest pause.
-// waits decides whether to wait for it. The error is that of the first pass; after later errors the result has what earlier
-// passes did.
+// waits decides whether to wait for it. The error is that of the first pass; after later errors the result has what
+// earlier passes did.
 func (r *Reconciler) passes(ctx context.Context, out *Result, pass func() (next time.Time, atMost time.Duration, err error),
 	waits func(next time.Time, pause time.Duration) bool,
 ) error {
@@ -187,9 +187,9 @@ func (r *Reconciler) passes(ctx context.Context, out *Result, pass func() (next 
 	}
 }
 
-// Pass observes once, releases what may be released now, and does not wait for confirmations. Where ready is given, only
-// items that it accepts are released, and the result's lists omit the others. The time is when the next item is confirmed;
-// zero for none.
+// Pass observes once, releases what may be released now, and does not wait for confirmations. Where ready is given,
+// only items that it accepts are released, and the result's lists omit the others. The time is when the next item is
+// confirmed; zero for none.
 func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*Result, time.Time, error) {
 	out := &Result{}
 	until, err := r.pass(ctx, out, ready)
@@ -256,8 +256,8 @@ func countUnconfirmed(refused []Refused) int {
 	return (&Plan{Refused: refused}).count(AwaitingConfirmation)
 }
 
-// dropConfirmationTimes removes the time of release from items that await confirmation: the run ends, and releases nothing
-// more.
+// dropConfirmationTimes removes the time of release from items that await confirmation: the run ends, and releases
+// nothing more.
 func (out *Result) dropConfirmationTimes() {
 	for i := range out.Refused {
 		if g := &out.Refused[i].Gate; g.Why == AwaitingConfirmation {
@@ -333,8 +333,8 @@ func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Needs reports whether an allocation or reservation that was not released rests on a report: its sandbox may be on that
-// node, or a sandbox of that node carries its address.
+// Needs reports whether an allocation or reservation that was not released rests on a report: its sandbox may be on
+// that node, or a sandbox of that node carries its address.
 func (out *Result) Needs(r *podstate.Report) bool {
 	released := map[judge.ID]bool{}
 	for _, it := range out.Released {

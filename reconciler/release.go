@@ -144,7 +144,8 @@ func (e releases) refuse(changes []*change, err error) {
 	}
 }
 
-// finish records the release of an item and its reservations. A reservation that two allocations shared is recorded once.
+// finish records the release of an item and its reservations. A reservation that two allocations shared is recorded
+// once.
 func (e releases) finish(c *change) {
 	for _, r := range c.deleted {
 		if id := r.Ref() + " " + r.UID; !e.recordedIDs[id] {

@@ -19,8 +19,8 @@ const (
 	// repairAfter is how long a finding must stand, found twice, before it is repaired: an ADD in progress looks the same
 	// for a moment. Behind the fence no ADD is in progress.
 	repairAfter = time.Minute
-	// repairWriteFor is for how long repairs begin under a hold: ADDs wait a second at most, or longer where the API server
-	// needs longer for a large pool.
+	// repairWriteFor is for how long repairs begin under a hold: ADDs wait a second at most, or longer where the API
+	// server needs longer for a large pool.
 	repairWriteFor = 700 * time.Millisecond
 )
 
@@ -90,8 +90,8 @@ func (e repairs) preconditions() error {
 	return nil
 }
 
-// judge returns the repairs whose findings are found again, as they are found now. The cost grows with the findings, not
-// with the cluster.
+// judge returns the repairs whose findings are found again, as they are found now. The cost grows with the findings,
+// not with the cluster.
 func (e repairs) judge(todo []*change) (still checkedChanges) {
 	if err := e.preconditions(); err != nil {
 		e.giveUp(todo, err)

@@ -24,7 +24,7 @@ type restore struct {
 	// agent gives. An object that was written at that time or later was written since the restore. Zero is no restore.
 	At time.Time `json:"restored,omitzero"`
 	// DetectedAt is a time after the restore: when a pass first knew of it.
-	DetectedAt time.Time `json:"noticed,omitzero"`
+	DetectedAt time.Time `json:"detected,omitzero"`
 	// Why says what showed the restore. Note is the text of the agent's note, where that showed it.
 	Why  string `json:"why,omitempty"`
 	Note string `json:"note,omitempty"`

@@ -57,14 +57,15 @@ func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 	return state
 }
 
-// nodesToReport are the nodes that must report: each that should have an agent or has a report, and each that a pass has
-// recorded.
+// nodesToReport are the nodes that must report: each that should have an agent or has a report, and each that a pass
+// has recorded.
 func (r *restore) nodesToReport(j *judge.Judgement) sets.Set[string] {
 	return sets.KeySet(j.Nodes).Union(sets.KeySet(r.Pending)).Union(sets.KeySet(r.MissingSince))
 }
 
-// awaits reports whether a node has yet to report. A node need not report if it is proven dead, or if its Node object was
-// deleted since the restore and an hour ago. A Node object that the restore itself has lost proves nothing: its pods run on.
+// awaits reports whether a node has yet to report. A node need not report if it is proven dead, or if its Node object
+// was deleted since the restore and an hour ago. A Node object that the restore itself has lost proves nothing: its
+// pods run on.
 func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observation) bool {
 	node := o.Nodes[name]
 	switch {
@@ -79,8 +80,8 @@ func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observat
 
 // isAfterRestore reports whether a report was written or renewed since the restore.
 //   - A report that was written at At or later is: whatever was written between backup and restore is lost.
-//   - A Lease is renewed all the time, also in the backup. It must be younger than DetectedAt, by more than the clocks of
-//     two API servers may differ.
+//   - A Lease is renewed all the time, also in the backup. It must be younger than DetectedAt, by more than the clocks
+//     of two API servers may differ.
 //
 // Caches may still have a younger report from before the restore. It opens the gate for a first check only, and settles
 // nothing.
@@ -88,8 +89,8 @@ func (r *restore) isAfterRestore(report *podstate.Report) bool {
 	return !report.WrittenAt.Before(r.At) || !report.ConfirmedAt.Before(r.DetectedAt.Add(maxClockDifference))
 }
 
-// notePendingNodes records which nodes have yet to report since the restore, and settles the restore when none has. Only a
-// quorum read does.
+// notePendingNodes records which nodes have yet to report since the restore, and settles the restore when none has.
+// Only a quorum read does.
 func (h *History) notePendingNodes(j *judge.Judgement) {
 	r, o := &h.restore, j.Observation
 	r.acknowledgeDoubts(j)

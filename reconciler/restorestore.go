@@ -12,8 +12,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// storedRestore is the text by which processes share what they know of the last restore: after a restart, in a Job, in a
-// run by hand. A restore reverts the text, too, so what a process has detected itself has precedence.
+// storedRestore is the text by which processes share what they know of the last restore: after a restart, in a Job, in
+// a run by hand. A restore reverts the text, too, so what a process has detected itself has precedence.
 type storedRestore struct {
 	text        string // as last read or written
 	isRead      bool
@@ -59,8 +59,8 @@ func readRestore(text string, now time.Time) (r restore, err error) {
 	return r, nil
 }
 
-// loadRestore reads what other processes have kept. With watches, which show a restore to every process, it does so once.
-// Nothing is released while it cannot be read.
+// loadRestore reads what other processes have kept. With watches, which show a restore to every process, it does so
+// once. Nothing is released while it cannot be read.
 func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.storedRestore
 	if r.RestoreStore == nil || k.isRead && o.Watched {
@@ -88,8 +88,8 @@ func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 }
 
 // mergeRestore takes over a later restore than this process knows of, or that the same one is settled. Nodes that this
-// process knew, and that the restore lost, stay pending. A text that is first read while a restore is known may be of the
-// backup, or name what an earlier restore had lost.
+// process knew, and that the restore lost, stay pending. A text that is first read while a restore is known may be of
+// the backup, or name what an earlier restore had lost.
 func (h *History) mergeRestore(kept restore) {
 	r, isFirst := &h.restore, !h.storedRestore.isRead
 	lost := kept.lostNodes()
@@ -110,7 +110,7 @@ func (h *History) mergeRestore(kept restore) {
 	for _, name := range lost {
 		r.addLost(name)
 	}
-	// Reports that a restore has lost do not mean that there are no agents.
+	// Agents exist even if a restore has lost their reports.
 	h.hasReports = h.hasReports || !r.IsSettled && len(r.Pending)+len(r.MissingSince) > 0
 }
 

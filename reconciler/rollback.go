@@ -14,8 +14,8 @@ import (
 )
 
 // rollback recreates the reservations that were deleted for changes and that a remaining allocation needs: its ADD may
-// have adopted the reservation, and does not create another one. Three kinds of allocations need none: what is still to be
-// released, what is proven Stale under another id, and those of other pods, which create their own.
+// have adopted the reservation, and does not create another one. Three kinds of allocations need none: what is still to
+// be released, what is proven Stale under another id, and those of other pods, which create their own.
 func (e *executor) rollback(changes, still []*change, j *judge.Judgement) {
 	partial := map[sharedKey][]*change{}
 	for _, c := range changes {
@@ -66,8 +66,8 @@ func sharedKeyOf(it *judge.Item) sharedKey {
 	return sharedKey{it.Namespace(), it.PodRef(), it.Address()}
 }
 
-// recreateReservations recreates the deleted reservations of changes, even if the run ends. Each reservation has a timeout
-// of its own, longer at each try, so that calls that hang do not delay the others.
+// recreateReservations recreates the deleted reservations of changes, even if the run ends. Each reservation has a
+// timeout of its own, longer at each try, so that calls that hang do not delay the others.
 func (e *executor) recreateReservations(changes []*change) {
 	ctx := withRollback(context.Background()) // not cancelled by the end of the run or of the hold
 	var todo []*ippool.Reservation
@@ -106,8 +106,8 @@ func (e *executor) recreateReservations(changes []*change) {
 // recreateTries is how often recreating a reservation is tried. A few reservations take at most 20 s.
 const recreateTries = 4
 
-// recreateReservation recreates a reservation within the timeout. One that exists may be the one whose delete was sent and
-// not answered. That delete may still arrive, and must not match: so the reservation is replaced by a new object.
+// recreateReservation recreates a reservation within the timeout. One that exists may be the one whose delete was sent
+// and not answered. That delete may still arrive, and must not match: so the reservation is replaced by a new object.
 func (e *executor) recreateReservation(ctx context.Context, r *ippool.Reservation, timeout time.Duration) error {
 	create := func() error {
 		ctx, cancel := context.WithTimeout(ctx, timeout)

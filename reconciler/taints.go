@@ -7,9 +7,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// doubtsTaint reports whether the restore may have brought back the out-of-service taint of a node. Taints have no date,
-// and the node may have been repaired since the backup. So a taint that a restore brought proves nothing until somebody sets
-// it again. DoubtsAll says that no pass since the restore has read the Nodes: then all are in doubt.
+// doubtsTaint reports whether the restore may have brought back the out-of-service taint of a node. Taints have no
+// date, and the node may have been repaired since the backup. So a taint that a restore brought proves nothing until
+// somebody sets it again. DoubtsAll says that no pass since the restore has read the Nodes: then all are in doubt.
 func (r *restore) doubtsTaint(n *podstate.Node) bool {
 	taint, inDoubt := r.Taints[n.Name]
 	return n.OutOfService && (r.DoubtsAll || inDoubt && taint == n.OutOfServiceTaint)
@@ -55,8 +55,8 @@ func (r *restore) noteDoubts(o *judge.Observation) {
 	})
 }
 
-// acknowledgeDoubts drops the doubts about the nodes that had not reported when an operator acknowledged the restore: the
-// operator says that nothing runs there.
+// acknowledgeDoubts drops the doubts about the nodes that had not reported when an operator acknowledged the restore:
+// the operator says that nothing runs there.
 func (r *restore) acknowledgeDoubts(j *judge.Judgement) {
 	if len(r.Taints)+len(r.Boots) == 0 || !r.isAcknowledged(j.Observation) {
 		return

@@ -27,8 +27,8 @@ type releaseCount struct {
 	Of    int       `json:"of"` // allocations before the first one
 }
 
-// readWindow decodes a window. Releases of the future count as of now: a clock that was wrong must not block releases for
-// longer than an hour.
+// readWindow decodes a window. Releases of the future count as of now: a clock that was wrong must not block releases
+// for longer than an hour.
 func readWindow(kept string, now time.Time) (w window, err error) {
 	if kept == "" {
 		return nil, nil
@@ -94,8 +94,8 @@ func (w window) add(at time.Time, n, of int) window {
 	return next
 }
 
-// breaker says why n more unconfirmed releases are refused; "" where they are not. Within an hour they would come to more
-// than half of the allocations at its start.
+// breaker says why n more unconfirmed releases are refused; "" where they are not. Within an hour they would come to
+// more than half of the allocations at its start.
 func (w window) breaker(now time.Time, n, total int) string {
 	w = w.lastHour(now)
 	n += w.total()
@@ -128,8 +128,8 @@ func (w window) state(now time.Time, allocations int, shared bool) BreakerState 
 	return s
 }
 
-// ReadBreaker decodes what a BreakerStore keeps, at a time of the API server and a number of allocations. After an error
-// nothing unconfirmed is released.
+// ReadBreaker decodes what a BreakerStore keeps, at a time of the API server and a number of allocations. After an
+// error nothing unconfirmed is released.
 func ReadBreaker(kept string, now time.Time, allocations int) (BreakerState, error) {
 	w, err := readWindow(kept, now)
 	return w.state(now, allocations, true), err
@@ -172,9 +172,9 @@ func (r *Reconciler) updateWindow(ctx context.Context, now time.Time, change fun
 	return nil
 }
 
-// countInWindow counts the unconfirmed releases of a plan before they are made, because the process may end half-way. If
-// releases of other processes make them too many, or they cannot be counted, the plan refuses them. It returns how many
-// were counted.
+// countInWindow counts the unconfirmed releases of a plan before they are made, because the process may end half-way.
+// If releases of other processes make them too many, or they cannot be counted, the plan refuses them. It returns how
+// many were counted.
 func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan *Plan) (n int) {
 	for _, it := range plan.Release {
 		if !it.Proven {

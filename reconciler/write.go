@@ -21,8 +21,8 @@ const (
 	parallelPools = 4
 )
 
-// write makes the writes of changes: it deletes the reservations of allocations, patches pools, and creates reservations.
-// A write that fails ends its change for this hold. write returns the changes that failed.
+// write makes the writes of changes: it deletes the reservations of allocations, patches pools, and creates
+// reservations. A write that fails ends its change for this hold. write returns the changes that failed.
 func (e *executor) write(ctx context.Context, h *Hold, changes checkedChanges) (failed []*change) {
 	for _, c := range changes {
 		c.err = nil
@@ -51,8 +51,8 @@ func (e *executor) write(ctx context.Context, h *Hold, changes checkedChanges) (
 	return failed
 }
 
-// deleteReservations deletes the reservations that precede their allocation, and reservations without one. A reservation
-// that two allocations share is deleted once.
+// deleteReservations deletes the reservations that precede their allocation, and reservations without one. A
+// reservation that two allocations share is deleted once.
 func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*change, written *judge.Live) {
 	answers := map[*ippool.Reservation]error{}
 	var todo []*ippool.Reservation
@@ -114,8 +114,8 @@ func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, w
 	}
 }
 
-// patchPool removes allocations from a pool or writes some into it, and returns the pool after the write. A pool that does
-// not exist is created with its allocations; if an ADD creates it first, that is a conflict.
+// patchPool removes allocations from a pool or writes some into it, and returns the pool after the write. A pool that
+// does not exist is created with its allocations; if an ADD creates it first, that is a conflict.
 func (e *executor) patchPool(ctx context.Context, h *Hold, p *ippool.Pool, changes []*change) (after *ippool.Pool, err error) {
 	var patch []byte
 	var version string
@@ -163,8 +163,8 @@ func entriesOf(changes []*change) (removed []ippool.Allocation, added []ippool.N
 	return removed, added
 }
 
-// deniedOrConflict turns a conflict into ErrForbidden where the pool still has the resourceVersion of an earlier conflict:
-// it was read since, and nobody had changed it.
+// deniedOrConflict turns a conflict into ErrForbidden where the pool still has the resourceVersion of an earlier
+// conflict: it was read since, and nobody had changed it.
 func (e *executor) deniedOrConflict(p *ippool.Pool, conflict error) error {
 	before, known := e.conflicts[p.Ref()]
 	e.conflicts[p.Ref()] = p.ResourceVersion

@@ -68,12 +68,12 @@ func TestAnAPIServerThatRefusesIsExplainedWithWhatToDo(t *testing.T) {
 		want   []string
 	}{
 		{"an expired token", serving(t, 401, "application/json", status(401, "Unauthorized")).URL, []string{"does not accept the credentials", "log in again"}},
-		{"no rights", serving(t, 403, "application/json", status(403, "Forbidden")).URL, []string{"no right to list", "grant"}},
+		{"no rights", serving(t, 403, "application/json", status(403, "Forbidden")).URL, []string{"cannot list", "forbidden", "grant"}},
 		{"no CRD", withoutWhereabouts(t).URL, []string{"does not serve ippools.whereabouts.cni.cncf.io", "not installed", "--context"}},
 		{"no API server", serving(t, 404, "text/plain", "404 page not found\n").URL, []string{"does not answer as an API server", "--context"}},
 		{"an unknown authority", stranger.URL, []string{"is not trusted", "authority", "--certificate-authority"}},
-		{"nobody there", "https://" + freeAddress(t), []string{"cannot be reached", "connection refused", "--context"}},
-		{"no such host", "https://api.invalid", []string{"cannot be reached", "api.invalid"}},
+		{"nobody there", "https://" + freeAddress(t), []string{"is unreachable", "connection refused", "--context"}},
+		{"no such host", "https://api.invalid", []string{"is unreachable", "api.invalid"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			refused(t, []string{"check", "--kubeconfig", kubeconfigOf(t, c.server)}, c.want)
@@ -85,7 +85,7 @@ func TestAnAPIServerThatRefusesIsExplainedWithWhatToDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { l.Close() })
-		refused(t, []string{"check", "--request-timeout", "100ms", "--kubeconfig", kubeconfigOf(t, "https://"+l.Addr().String())}, []string{"cannot be reached", l.Addr().String()})
+		refused(t, []string{"check", "--request-timeout", "100ms", "--kubeconfig", kubeconfigOf(t, "https://"+l.Addr().String())}, []string{"is unreachable", l.Addr().String()})
 	})
 }
 

@@ -28,7 +28,7 @@ func transport() []Mutant {
 		}`, New: `case !apierrors.IsForbidden(err):
 			return nil, nil
 		}`},
-		{Fault: "A 404 of something in between says that there is no object", In: "reconciler/kube", Decl: "absent", Tests: "TestA404ThatIsNoAnswerOfAnAPIServerIsNone",
+		{Fault: "A 404 of something in between says that there is no object", In: "reconciler/kube", Decl: "isAbsent", Tests: "TestA404ThatIsNoAnswerOfAnAPIServerIsNone",
 			Old: `return apierrors.IsNotFound(err) && !isForeign(err)`, New: `return apierrors.IsNotFound(err)`},
 		{Fault: "A write goes out again when its hold is over", In: "reconciler/kube", Decl: "serverTime.RoundTrip", Tests: "TestHold_AWriteIsNotMadeAgainTooLate",
 			Old: `if !maySend(r) {
@@ -45,19 +45,19 @@ func transport() []Mutant {
 		{Fault: "The Lease is not taken", In: "reconciler/kube", Decl: "Cluster.Hold", Tests: "TestHold_LeaseThatCannotBeTaken",
 			Old: `if c.WithoutLease {`, New: `if true {`},
 		{Fault: "A Lease that somebody else holds is taken", In: "reconciler/kube", Decl: "leases.take", Tests: "TestHold_ALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
-			Old: `return fmt.Errorf("%w: %s", errHeld, holder)`, New: `_ = errHeld`},
+			Old: `return fmt.Errorf("%w: %s", errHeldByOther, holder)`, New: `_ = errHeldByOther`},
 		{Fault: "A Lease is expired as soon as it is seen", In: "reconciler/kube", Decl: "Cluster.isExpired", Tests: "TestHold_ALeaseOfAnotherIsTakenOnceNobodyRenewsIt",
 			Old: `return c.unchangedFor(l) > max`, New: `return true || c.unchangedFor(l) > max`},
 		{Fault: "A write begins after the time for writes", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestHold_Ends",
-			Old: `if time.Since(h.began) >= writeFor {
+			Old: `if time.Since(h.start) >= writeFor {
 		return false
 	}`, New: ``},
 		{Fault: "A write begins long after the last renewal", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestHold_Ends",
-			Old: `return time.Since(l.renewed) >= writeWithin })
+			Old: `return time.Since(l.renewedAt) >= writeWithin })
 }`, New: `return false })
 }`},
 		{Fault: "A Lease that is somebody else's by now does not end the hold", In: "reconciler/kube", Decl: "leases.renew", Tests: "TestHold_Ends",
-			Old: `l.renewed = time.Time{}`, New: ``},
+			Old: `l.renewedAt = time.Time{}`, New: ``},
 		{Fault: "A fence has no end", In: "reconciler/kube", Decl: "LongestFence", Tests: "TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds",
 			Old: `90 * time.Second`, New: `900 * time.Second`},
 		{Fault: "The fence takes a Lease that somebody holds", In: "reconciler/kube", Decl: "fencedLease.renewOrTake", Tests: "TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem",

@@ -1,11 +1,11 @@
 // Package kube is the live API as a source of observations and as a writer.
 //
-// A Cluster lists everything (observe.go, reports.go, list.go), reads again what is about to be
-// changed (live.go), and writes (write.go) while it holds the Leases that whereabouts' ADD and
-// DEL take (lease.go). Its Fence holds the same Leases for longer, after a restore of
-// etcd (fence.go, fencedlease.go). window.go keeps in annotations what must outlive the process;
-// workloads.go finds what status reports; self.go says what this process is and may do;
-// ping.go and watch.go are what the long-running form needs besides.
+//   - observe.go, reports.go and list.go list everything; live.go reads again what is about to be changed.
+//   - write.go writes, under the Leases that whereabouts' ADD and DEL take (lease.go).
+//   - fence.go and fencedlease.go hold these Leases for longer after a restore of etcd.
+//   - window.go keeps in annotations what must outlive the process.
+//   - workloads.go finds what status reports; self.go reports what this process is and may do.
+//   - ping.go and watch.go serve the long-running form.
 package kube
 
 import (
@@ -28,29 +28,27 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Settings are how the API is used.
+// Settings configure a Cluster.
 type Settings struct {
-	// Namespace is the reconciler's own: its pause annotation counts for everything.
+	// Namespace is the reconciler's own. Its pause annotation pauses everything.
 	Namespace string
 	// LeaseNamespace is that of the agents' Leases; Namespace if empty.
 	LeaseNamespace string
-	// Pod is the name of this process' own pod; "" outside a pod.
+	// Pod is the name of this process's pod; "" outside a pod.
 	Pod string
-	// Timeout of one request; 30 s if zero. There is no limit over all: a pass
-	// over a large cluster takes as long as it takes.
+	// Timeout of one request; 30 s if zero. A pass as a whole has no timeout.
 	Timeout time.Duration
-	// Identity is the holder of whereabouts' Lease while it is held; no two
-	// processes may have the same.
+	// Identity is the holder of whereabouts' Leases under a hold, unique among processes.
 	Identity string
 	// WithoutLease writes without whereabouts' Lease.
 	WithoutLease bool
-	// WithoutPause: where the reconciler's namespace may not be read, nothing counts as paused by it.
+	// WithoutPause ignores the pause of everything where RBAC forbids reading Namespace.
 	WithoutPause bool
-	// OnPage, where set, is called for each page of a LIST that was read, by several goroutines at once: a
-	// large cluster takes minutes, in which nothing else shows that anything goes on.
+	// OnPage, where set, is called for each page of a LIST, by several goroutines at once. It shows progress in large
+	// clusters.
 	OnPage func()
-	// OnDenied, where set, is called for each write that RBAC, a policy or a schema forbids, by several goroutines
-	// at once.
+	// OnDenied, where set, is called for each write that RBAC, a policy or a schema forbids, by several goroutines at
+	// once.
 	OnDenied func()
 	// Jitter spreads pauses.
 	Jitter func(time.Duration) time.Duration
@@ -60,29 +58,29 @@ type Settings struct {
 // Cluster reads and writes through an API server.
 type Cluster struct {
 	Settings
-	host     string
-	core     kubernetes.Interface
-	objects  dynamic.Interface
-	metadata metadata.Interface
-	client   rest.Interface                   // for LISTs, whose pages are decoded here
-	pings    typedcoordinationv1.LeasesGetter // over a connection of its own
-	dials    atomic.Int64                     // how often that was opened
-	noGet    atomic.Bool                      // no right to get pods, so they are listed by name
-	lastDate atomic.Pointer[serverDate]       // the Date of its last answer
-	fence    *Fence
+	host              string
+	core              kubernetes.Interface
+	objects           dynamic.Interface
+	metadata          metadata.Interface
+	client            rest.Interface                   // for LISTs, whose pages package lean decodes
+	pings             typedcoordinationv1.LeasesGetter // over a connection of its own
+	dials             atomic.Int64                     // how often that connection was opened
+	isPodGetForbidden atomic.Bool                      // so pods are listed by name
+	lastDate          atomic.Pointer[serverDate]       // the Date of its last answer
+	fence             *Fence
 
 	mu           sync.Mutex
-	notBefore    map[string]time.Time   // until when a Lease is left to others
-	foreignHolds map[string]foreignHold // who was seen holding a Lease, since when
+	yieldUntil   map[string]time.Time   // until when this process does not take a Lease
+	foreignHolds map[string]foreignHold // holds by other processes
 }
 
-// New makes a Cluster of its own client. config.QPS and config.Burst are its own.
+// New returns a Cluster with a client of its own, limited by config.QPS and config.Burst.
 func New(config *rest.Config, s Settings) (*Cluster, error) {
 	if s.Timeout == 0 {
 		s.Timeout = 30 * time.Second
 	}
 	s.LeaseNamespace = cmp.Or(s.LeaseNamespace, s.Namespace)
-	c := &Cluster{Settings: s, host: config.Host, notBefore: map[string]time.Time{}, foreignHolds: map[string]foreignHold{}}
+	c := &Cluster{Settings: s, host: config.Host, yieldUntil: map[string]time.Time{}, foreignHolds: map[string]foreignHold{}}
 	c.fence = &Fence{c: c}
 	config = rest.CopyConfig(config)
 	config.Timeout = s.Timeout
@@ -103,9 +101,8 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	return c, nil
 }
 
-// onSameNetwork reports whether the API server is on this machine, or that of the cluster
-// in which this process is a pod: over such a network its answers arrive sooner than
-// it can compress them.
+// onSameNetwork reports whether the API server is on this machine or in this pod's cluster. Then compression takes
+// longer than the transfer saves.
 func onSameNetwork(host string) bool {
 	u, err := url.Parse(host)
 	if err != nil {
@@ -116,24 +113,23 @@ func onSameNetwork(host string) bool {
 	return name == "localhost" || err == nil && a.IsLoopback() || name != "" && name == os.Getenv("KUBERNETES_SERVICE_HOST")
 }
 
-// serverDate is a Date and when it arrived here.
-type serverDate struct{ date, arrived time.Time }
+// serverDate is the Date of an answer, and when the answer arrived.
+type serverDate struct{ date, arrivedAt time.Time }
 
-// Now is the time by the API server's clock, a second less or more: the Date of
-// its last answer and what has passed since, whatever becomes of our own clock.
+// Now returns the time by the API server's clock, within a second: the Date of its last answer plus the time since. It
+// does not depend on this machine's clock.
 func (c *Cluster) Now() time.Time {
 	last := c.lastDate.Load()
 	if last == nil {
 		return time.Now()
 	}
-	return last.date.Add(time.Since(last.arrived))
+	return last.date.Add(time.Since(last.arrivedAt))
 }
 
-// date is Now in whole seconds, as the API server writes times.
+// date returns Now in whole seconds, as the API server writes times.
 func (c *Cluster) date() time.Time { return c.Now().Truncate(time.Second) }
 
-// call makes one request, and makes it again where the failure
-// is of a kind that passes.
+// call makes one request, and repeats it up to three times after transient errors.
 func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error {
 	for try := 0; ; try++ {
 		err := f(ctx)
@@ -148,8 +144,8 @@ func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error
 	}
 }
 
-// serverTime records the Date of an answer: ages of what the API server wrote are
-// counted by its own clock.
+// serverTime records the Date of each answer, because ages count by the API server's clock. It refuses writes that
+// maySend forbids.
 type serverTime struct {
 	next http.RoundTripper
 	c    *Cluster

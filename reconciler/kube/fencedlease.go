@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// manyLeases is from how many Leases on each is renewed less often, every leastEvery: together they must not take
-	// all requests that a client may make.
+	// manyLeases is from how many Leases on each is renewed only every leastEvery, so that renewals do not use up the
+	// client's rate limit.
 	manyLeases = 200
 	leastEvery = 500 * time.Millisecond
-	// stepFor is how long one step at a Lease may take.
+	// stepFor is the timeout of one step.
 	stepFor = time.Second
 )
 
@@ -25,23 +25,22 @@ type fencedLease struct {
 	*Fence
 	at types.NamespacedName
 
-	// Only the Lease's own goroutine uses these:
-	last   *coordinationv1.Lease // as it was written or read last
-	isOurs bool                  // last is our own write
+	// Used only by the Lease's own goroutine:
+	last   *coordinationv1.Lease // as last written or read
+	isOurs bool                  // this process wrote last
 
 	// Under mu:
-	kept      time.Time // when it was last known to be the fence's; zero while it is not
-	forbidden bool
+	lastHeld    time.Time // when the Lease was last known to be the fence's; zero while it is not
+	isForbidden bool
 }
 
 // isHeld reports whether the Lease is the fence's.
-func (l *fencedLease) isHeld() bool { return time.Since(l.kept) < expiry }
+func (l *fencedLease) isHeld() bool { return time.Since(l.lastHeld) < expiry }
 
 // keep keeps the Lease until the context ends.
 func (l *fencedLease) keep(ctx context.Context) {
 	for ctx.Err() == nil {
-		// The end of the fence does not end a request: an answer that nobody waits for leaves a Lease of unknown
-		// version behind.
+		// The end of the fence does not cancel a request, because the version of the Lease would be unknown then.
 		request, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepFor)
 		err := l.renewOrTake(request)
 		cancel()
@@ -55,12 +54,12 @@ func (l *fencedLease) keep(ctx context.Context) {
 	}
 }
 
-// noteStep notes how a step ended, and returns when the next one is due.
+// noteStep records the result of a step, and returns the pause before the next one.
 func (l *fencedLease) noteStep(err error) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := apierrors.IsForbidden(err); now != l.forbidden {
-		l.forbidden, l.since = now, time.Time{} // until now it was not kept from anybody
+	if now := apierrors.IsForbidden(err); now != l.isForbidden {
+		l.isForbidden, l.standingSince = now, time.Time{} // until now others could take the Lease
 	}
 	l.updateSince()
 	switch {
@@ -72,7 +71,7 @@ func (l *fencedLease) noteStep(err error) time.Duration {
 	return renewEvery
 }
 
-// renewOrTake renews the Lease, or reads it and takes it where the protocol says so.
+// renewOrTake renews the Lease, or reads it and takes it if the protocol says so.
 func (l *fencedLease) renewOrTake(ctx context.Context) error {
 	if s := l.State(); s.IsEndedByPeer || s.Age >= LongestFence {
 		return nil
@@ -91,37 +90,37 @@ func (l *fencedLease) renewOrTake(ctx context.Context) error {
 	before := l.last
 	l.last = now
 	l.mu.Lock()
-	follows := l.isHeld() && !l.leading
+	follows := l.isHeld() && !l.isLeader
 	if follows && now.ResourceVersion != "" && holderOf(now) != FenceHolder {
-		l.kept, l.since, l.endedByPeer = time.Time{}, time.Time{}, true
+		l.lastHeld, l.standingSince, l.isEndedByPeer = time.Time{}, time.Time{}, true
 		l.mu.Unlock()
 		return nil
 	}
-	if before != nil && transitionsOf(before) != transitionsOf(now) { // somebody else has had it in between
-		l.kept, l.since, follows = time.Time{}, time.Time{}, false
+	if before != nil && transitionsOf(before) != transitionsOf(now) { // somebody else held it in between
+		l.lastHeld, l.standingSince, follows = time.Time{}, time.Time{}, false
 	}
 	l.mu.Unlock()
 	switch unchanged := l.c.unchangedFor(now); {
-	case holderOf(now) == FenceHolder && follows && unchanged < quietFor:
+	case holderOf(now) == FenceHolder && follows && unchanged < quietPeriod:
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.kept = time.Now().Add(-unchanged)
+		l.lastHeld = time.Now().Add(-unchanged)
 		return nil
 	case holderOf(now) == FenceHolder, holderOf(now) == "", l.c.isExpired(now):
 		return l.write(ctx, now)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept, l.since = time.Time{}, time.Time{} // who has it must have its turn
+	l.lastHeld, l.standingSince = time.Time{}, time.Time{} // the holder must have its turn
 	return nil
 }
 
-// write makes the Lease the fence's for another while, where it is still as it was read.
+// write takes or renews the Lease for the fence, if the Lease is still as it was read.
 func (l *fencedLease) write(ctx context.Context, was *coordinationv1.Lease) error {
 	sent := time.Now()
 	age, isAlive := l.c.fenceOf(was)
 	l.mu.Lock()
-	began := l.began
+	began := l.start
 	l.mu.Unlock()
 	if carried := sent.Add(-age); began.IsZero() || isAlive && !l.isOurs && carried.Before(began) {
 		began = carried
@@ -134,7 +133,7 @@ func (l *fencedLease) write(ctx context.Context, was *coordinationv1.Lease) erro
 		HolderIdentity: ptr.To(FenceHolder), LeaseDurationSeconds: ptr.To(int32(fenceLeaseDuration / time.Second)),
 		AcquireTime: ptr.To(metav1.NewMicroTime(began)), RenewTime: ptr.To(metav1.NewMicroTime(sent)), LeaseTransitions: &transitions,
 	}
-	if !isAlive || next.Annotations[RestoredAnnotation] == "" { // what a remnant says counts for nothing
+	if !isAlive || next.Annotations[RestoredAnnotation] == "" { // the annotation of an abandoned fence does not count
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, RestoredAnnotation, l.why)
 		if l.why == "" {
 			delete(next.Annotations, RestoredAnnotation)
@@ -147,9 +146,9 @@ func (l *fencedLease) write(ctx context.Context, was *coordinationv1.Lease) erro
 	l.last, l.isOurs = next, true
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept = sent
-	if l.began.IsZero() || began.Before(l.began) {
-		l.began = began
+	l.lastHeld = sent
+	if l.start.IsZero() || began.Before(l.start) {
+		l.start = began
 	}
 	return nil
 }

@@ -22,56 +22,55 @@ import (
 )
 
 const (
-	// largestPage is how many objects a page has: the API server takes longer for
-	// each object of a larger one, and a page is in memory as a whole.
+	// largestPage is how many objects a page has at most: the API server takes longer per object for larger pages, and a
+	// page is in memory as a whole.
 	largestPage = 500
-	// pageBytes is how large a page becomes before the next has fewer objects.
+	// pageBytes is the size from which the next page has fewer objects.
 	pageBytes = 4 << 20
-	// firstPageOfPools is how many the first page has: a pool may have some megabytes.
+	// firstPageOfPools is how many pools the first page has: a pool may have some megabytes.
 	firstPageOfPools = 2
-	// parallel is how many requests are under way at once: a live read is made while
-	// whereabouts' Lease is held, and ADDs wait for that.
+	// parallel is how many requests are in progress at once. ADDs wait for a live read under whereabouts' Lease.
 	parallel = 32
 )
 
-// The forms in which a LIST is asked for.
+// The Accept headers of LISTs.
 const (
 	asJSON     = "application/json"
 	asProtobuf = "application/vnd.kubernetes.protobuf, " + asJSON
-	asMetadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1, " + asJSON + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	asHeads    = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	asMetadata = "application/vnd.kubernetes.protobuf" + asHeads + ", " + asJSON + asHeads
 )
 
-// listing is a LIST: of what, and in which form.
+// listing is a LIST request.
 type listing struct {
 	resource  schema.GroupVersionResource
 	namespace string
-	only      metav1.ListOptions // selects objects; all where it is empty
+	only      metav1.ListOptions // selects objects; empty for all
 	form      string             // asJSON if empty
-	first     int64              // how many objects the first page has; largestPage if zero
+	first     int64              // size of the first page; largestPage if zero
 }
 
-// A decoder decodes a page of a LIST. What it returns may keep nothing of the body.
+// decoder decodes a page of a LIST. The result must not refer to the body.
 type decoder[T any] func(body []byte) ([]T, metav1.ListMeta, error)
 
-// each is the decoder of what is decoded object by object.
-func each[T any](decode func([]byte, func(T)) (metav1.ListMeta, error)) decoder[T] {
+// perObject is a decoder that decodes object by object.
+func perObject[T any](decode func([]byte, func(T)) (metav1.ListMeta, error)) decoder[T] {
 	return func(body []byte) (page []T, meta metav1.ListMeta, err error) {
 		meta, err = decode(body, func(o T) { page = append(page, o) })
 		return page, meta, err
 	}
 }
 
-// list reads a LIST page by page, by quorum, and returns its objects and its revision. Each page
-// is decoded before the next is asked for, so that one at a time is in memory.
-// One that takes so long that its revision is compacted begins again: half a list
-// is no list.
+// list reads a LIST page by page, by quorum, and returns its objects and its revision. Each page is decoded before the
+// next one is requested, so that only one is in memory. If the revision is compacted meanwhile, the list starts again:
+// half a list is no list.
 //
-// client-go's tools/pager would need each page as an object, has one size for all
-// pages, and reads the whole list at once where its revision is compacted.
+// client-go's tools/pager needs each page as an object, has one size for all pages, and reads the whole list at once
+// after a compaction.
 func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) (all []T, revision string, err error) {
 	opts := l.only
 	opts.Limit = cmp.Or(l.first, largestPage)
-	var body bytes.Buffer // of one page after the other
+	var body bytes.Buffer // reused for each page
 	for restarts := 0; ; {
 		err := c.call(ctx, func(ctx context.Context) error {
 			request := c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec)
@@ -90,7 +89,7 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 			return nil, "", fmt.Errorf("%s: %w", l.resource.Resource, err)
 		}
 		if meta.ResourceVersion == "" { // every list of an API server has one
-			return nil, "", fmt.Errorf("the answer to a LIST of %s has no resourceVersion: it is not an API server's", l.resource.Resource)
+			return nil, "", fmt.Errorf("list %s: the answer has no resourceVersion, so it is not an API server's", l.resource.Resource)
 		}
 		if c.OnPage != nil {
 			c.OnPage()
@@ -103,7 +102,7 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 	}
 }
 
-// read reads the answer to a request.
+// read reads the body of the answer to a request.
 func read(ctx context.Context, request *rest.Request, form string, into *bytes.Buffer) error {
 	answer, err := request.SetHeader("Accept", form).Stream(ctx)
 	if err != nil {
@@ -117,14 +116,14 @@ func read(ctx context.Context, request *rest.Request, form string, into *bytes.B
 	return nil
 }
 
-// nextLimit is how many objects make a page of pageBytes, by the page before; it
-// grows step by step, since the next ones may be larger.
+// nextLimit is how many objects make a page of pageBytes, by the size of the page before. It grows stepwise, since the
+// next objects may be larger.
 func nextLimit(limit int64, bytes int) int64 {
 	return max(1, min(limit*pageBytes/int64(max(bytes, 1)), 4*limit, largestPage))
 }
 
-// named selects the object of that name only, or all where there is none.
-func named(name string) metav1.ListOptions {
+// byName selects the object of a name; "" selects all.
+func byName(name string) metav1.ListOptions {
 	if name == "" {
 		return metav1.ListOptions{}
 	}
@@ -142,22 +141,23 @@ func pathOf(r schema.GroupVersionResource, namespace string) string {
 	return path.Join(root, r.Resource)
 }
 
-// Version is which of its versions an object is: at the same one it is as it was read.
+// Version identifies a version of an object.
 type Version struct {
 	UID             types.UID
 	ResourceVersion string
 }
 
-// listChanged reads the objects of a resource, by namespace and name, and returns the
-// revision of the list. What is known at the very version at which it is now is
-// taken as it was read: a version is given once, save by an etcd that was restored,
-// which the revision tells; and a patch tests the entry as well. The others are read
-// again, each by name, or all where they are many or nothing is known.
-func listChanged[T any](ctx context.Context, c *Cluster, l listing, known []T, id func(T) (types.NamespacedName, Version), decode decoder[T]) (all []T, revision string, err error) {
+// listChanged returns the objects of a resource, by namespace and name, and the revision of the list. It lists the
+// metadata, and takes objects whose version is known as they are. A version is given once, except by a restored etcd,
+// which the revision shows; and a patch tests the entry as well. Other objects are read by name, or all are listed if
+// they are many.
+func listChanged[T any](
+	ctx context.Context, c *Cluster, l listing, known []T, id func(T) (types.NamespacedName, Version), decode decoder[T],
+) (all []T, revision string, err error) {
 	if len(known) == 0 {
 		return list(ctx, c, l, decode)
 	}
-	heads, revision, err := list(ctx, c, listing{resource: l.resource, form: asMetadata}, each(podstate.DecodeHeads))
+	heads, revision, err := list(ctx, c, listing{resource: l.resource, form: asMetadata}, perObject(podstate.DecodeHeads))
 	if err != nil {
 		return nil, "", err
 	}
@@ -184,7 +184,7 @@ func listChanged[T any](ctx context.Context, c *Cluster, l listing, known []T, i
 		}
 		g.Go(func() error {
 			one := l
-			one.namespace, one.only = name.Namespace, named(name.Name)
+			one.namespace, one.only = name.Namespace, byName(name.Name)
 			found, _, err := list(gctx, c, one, decode)
 			mu.Lock()
 			defer mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// GetLive reads what is named, by quorum, pods last. Of a pool the metadata are read: one at the resourceVersion of the
-// observation is what it was, and is not read in full.
+// GetLive reads the named objects by quorum, pods last. Of a pool it reads the metadata first, and the rest only if the
+// resourceVersion differs from the observation.
 func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys reconciler.LiveKeys) (*judge.Live, error) {
 	live := &judge.Live{
 		Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{},
@@ -68,19 +68,19 @@ func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys r
 	return live, g.Wait()
 }
 
-// liveReservation reads a reservation, nil where there is none.
+// liveReservation reads a reservation; nil for none.
 func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName) (*ippool.Reservation, error) {
 	o, err := c.get(ctx, ippool.ReservationResource, name)
 	switch {
 	case err == nil:
 		return ippool.ReadReservation(o), nil
-	case absent(err), apierrors.IsNotFound(err) && c.lacks(ctx, ippool.ReservationResource):
+	case isAbsent(err), apierrors.IsNotFound(err) && c.lacks(ctx, ippool.ReservationResource):
 		return nil, nil
 	}
 	return nil, fmt.Errorf("get OverlappingRangeIPReservation %s: %w", name, err)
 }
 
-// livePool reads one pool in full if it is not what is known of it.
+// livePool reads one pool in full if its version is not known.
 func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known *ippool.Pool, live *judge.Live, mu *sync.Mutex) error {
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	changed := err == nil && (known == nil || m.ResourceVersion != known.ResourceVersion || string(m.UID) != known.UID)
@@ -91,7 +91,7 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 	mu.Lock()
 	defer mu.Unlock()
 	switch {
-	case absent(err):
+	case isAbsent(err):
 		live.Pools[name] = nil
 	case err != nil:
 		return fmt.Errorf("get IPPool %s: %w", name, err)
@@ -104,42 +104,41 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 	return nil
 }
 
-// get reads a custom resource. An answer that is not the object that was asked for is an error: what something in
-// between answers may well be JSON.
+// get reads a custom resource. An answer with another object is an error: something in between may answer with JSON,
+// too.
 func (c *Cluster) get(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName) (*unstructured.Unstructured, error) {
 	o, err := c.objects.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err
 	}
 	if o.GetNamespace() != name.Namespace || o.GetName() != name.Name || o.GetResourceVersion() == "" {
-		return nil, fmt.Errorf("the answer is %s/%s at resourceVersion %q: it is not an API server's", o.GetNamespace(), o.GetName(), o.GetResourceVersion())
+		return nil, fmt.Errorf("the answer is %s/%s at resourceVersion %q, so it is not an API server's",
+			o.GetNamespace(), o.GetName(), o.GetResourceVersion())
 	}
 	return o, nil
 }
 
-// Older reports whether a resourceVersion is older than another of the same resource;
-// false where one of them is none.
+// Older reports whether resourceVersion a of a resource is older than b; false where one of them is invalid.
 func Older(a, b string) bool {
 	c, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && c < 0
 }
 
-// livePod reads a pod, nil where there is none: by name with a LIST where there
-// is no right to GET.
+// livePod reads a pod; nil for none. Where RBAC forbids GET, it uses a LIST by name.
 func (c *Cluster) livePod(ctx context.Context, name types.NamespacedName) (*podstate.Pod, error) {
-	if !c.noGet.Load() {
+	if !c.isPodGetForbidden.Load() {
 		p, err := c.core.CoreV1().Pods(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 		switch {
 		case err == nil:
 			return podstate.ReadPod(p), nil
-		case absent(err):
+		case isAbsent(err):
 			return nil, nil
 		case !apierrors.IsForbidden(err):
 			return nil, err
 		}
-		c.noGet.Store(true) // whereabouts' own ClusterRole has no get on pods before v0.9
-		c.Log.Debug("no right to get pods: they are listed by name instead")
+		c.isPodGetForbidden.Store(true) // whereabouts' own ClusterRole has no get on pods before v0.9
+		c.Log.Debug("Getting pods is forbidden; listing them by name")
 	}
-	pods, err := c.listPods(ctx, name.Namespace, named(name.Name))
+	pods, err := c.listPods(ctx, name.Namespace, byName(name.Name))
 	return pods[name], err
 }

@@ -23,10 +23,10 @@ import (
 
 var podResource, nodeResource = corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
 
-// reading is an observation whose kinds are read in parallel, each into fields of its own.
+// reading is an observation whose kinds are read in parallel, each into its own fields.
 type reading struct {
 	*judge.Observation
-	mu sync.Mutex // of Warnings and Now
+	mu sync.Mutex // protects Warnings and Now
 }
 
 func (o *reading) warn(format string, args ...any) {
@@ -35,7 +35,7 @@ func (o *reading) warn(format string, args ...any) {
 	o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...))
 }
 
-// readAt notes the time by the API server's clock of something that was read.
+// readAt records the time of a read by the API server's clock.
 func (o *reading) readAt(now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -44,9 +44,9 @@ func (o *reading) readAt(now time.Time) {
 	}
 }
 
-// List reads everything, by quorum: reservations, then pools, pods last. An ADD writes the pool before the reservation
-// and needs its pod before either, so that whatever was seen has its owner in what is read after it. What else there is
-// does not depend on ADDs, and is read in parallel to reservations and pools.
+// List reads everything, by quorum: reservations, then pools, pods last. An ADD writes the pool before the reservation,
+// and its pod exists before either. So the owner of each object that was read is in what is read later. The other kinds
+// do not depend on ADDs, and are read in parallel to reservations and pools.
 func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	o := &reading{Observation: &judge.Observation{}}
 	g, gctx := errgroup.WithContext(ctx)
@@ -62,13 +62,13 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	}
 	var err error
 	if o.Pods, err = c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
-		return nil, c.explain("list pods", err, "grant list on pods")
+		return nil, c.explainError("list pods", err, "grant list on pods")
 	}
 	return o.Observation, nil
 }
 
-// Relist reads again what is not a pod or a reservation: of pools, nodes and reports the metadata, and in full only
-// those that have changed.
+// Relist reads again all except pods and reservations. Of pools, nodes and reports it reads the metadata, and in full
+// only those that have changed.
 func (c *Cluster) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
 	o := &reading{Observation: &judge.Observation{Reservations: before.Reservations, Pods: before.Pods}}
 	g, gctx := errgroup.WithContext(ctx)
@@ -82,17 +82,18 @@ func (c *Cluster) Relist(ctx context.Context, before *judge.Observation) (*judge
 	return o.Observation, nil
 }
 
-// readPools reads the pools, and in full only those that are not known.
+// readPools reads the pools, in full only those whose version is not known.
 func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Pool) error {
 	pools, revision, err := listChanged(ctx, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, known,
 		func(p *ippool.Pool) (types.NamespacedName, Version) {
 			return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Version{types.UID(p.UID), p.ResourceVersion}
 		}, ippool.DecodePools)
 	if apierrors.IsNotFound(err) && c.lacks(ctx, ippool.PoolResource) {
-		return fmt.Errorf("the API server at %s does not serve ippools.%s: whereabouts' CRDs are not installed there; if another cluster is meant, name it with --context or --kubeconfig", c.host, ippool.PoolResource.Group)
+		return fmt.Errorf("the API server at %s does not serve ippools.%s: whereabouts' CRDs are not installed; for another cluster use --context or --kubeconfig",
+			c.host, ippool.PoolResource.Group)
 	}
 	if err != nil {
-		return c.explain("list IPPools", err, "grant get, list and patch on ippools")
+		return c.explainError("list IPPools", err, "grant get, list and patch on ippools")
 	}
 	o.Pools = pools
 	o.readAt(c.date())
@@ -100,21 +101,21 @@ func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Poo
 	return nil
 }
 
-// optional lets an observation go on without a kind that is not served or must not be
-// read: what is then unknown makes verdicts more careful, never less.
+// optional lets an observation continue without a kind that is not served or that RBAC forbids. Missing information
+// makes verdicts more careful, never less.
 func (c *Cluster) optional(ctx context.Context, o *reading, resource schema.GroupVersionResource, kind string, err error) error {
 	switch {
 	case err == nil, apierrors.IsNotFound(err) && c.lacks(ctx, resource):
 		return nil
 	case apierrors.IsForbidden(err) && resource != ippool.ReservationResource:
-		o.warn("no right to list %s: judged without them", kind)
+		o.warn("cannot list %s: forbidden; continuing without them", kind)
 		return nil
 	}
-	return c.explain("list "+kind, err, "grant list on them")
+	return c.explainError("list "+kind, err, "grant list on them")
 }
 
-// readOtherKinds reads all but pools, reservations and pods, each kind on its own, and waits for the group. Nodes and
-// reports that before has are read again only where they have changed.
+// readOtherKinds reads all kinds except pools, reservations and pods, and waits for the group. Nodes and reports of
+// before are read again only if they have changed.
 func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, o *reading, before *judge.Observation) error {
 	g.Go(func() error { return c.readNADs(ctx, o) })
 	g.Go(func() error {
@@ -146,24 +147,25 @@ func (c *Cluster) readPause(ctx context.Context, o *reading) {
 		if err == nil {
 			o.Paused = ippool.Pauses(ns.Annotations)
 			if value := ippool.UnknownPause(ns.Annotations); value != "" {
-				o.warn("namespace %s: the annotation %s=%q is neither true nor false; releases are paused", c.Namespace, ippool.PausedAnnotation, value)
+				o.warn("namespace %s: the annotation %s=%q is neither true nor false; releases are paused",
+					c.Namespace, ippool.PausedAnnotation, value)
 			}
 			o.Acknowledged = judge.Acknowledged(ns.Annotations)
 		}
 		return err
 	})
 	switch {
-	case err == nil, absent(err):
+	case err == nil, isAbsent(err):
 	case apierrors.IsForbidden(err):
 		what := "releases are paused (--without-pause overrules)"
 		if o.Paused = !c.WithoutPause; c.WithoutPause {
-			what = "a pause of everything is NOT seen; pause single pools"
+			what = "a pause of everything is ignored; pause single pools"
 		}
-		o.warn("cannot get namespace %s: forbidden. The annotations %s and %s on it cannot be read: %s", c.Namespace, ippool.PausedAnnotation, judge.AcknowledgedAnnotation, what)
+		o.warn("cannot get namespace %s: forbidden. The annotations %s and %s on it cannot be read: %s",
+			c.Namespace, ippool.PausedAnnotation, judge.AcknowledgedAnnotation, what)
 	default:
-		// Whether the operator has stopped everything is not known: so it is.
-		o.Paused = true
-		o.warn("namespace %s could not be read (%v): taken for paused", c.Namespace, err)
+		o.Paused = true // an operator may have paused everything
+		o.warn("cannot get namespace %s, so releases are paused: %v", c.Namespace, err)
 	}
 }
 
@@ -171,13 +173,13 @@ func (c *Cluster) readNodes(ctx context.Context, o *reading, known []*podstate.N
 	nodes, _, err := listChanged(ctx, c, listing{resource: nodeResource, form: asProtobuf}, known,
 		func(n *podstate.Node) (types.NamespacedName, Version) {
 			return types.NamespacedName{Name: n.Name}, Version{types.UID(n.UID), n.ResourceVersion}
-		}, each(podstate.DecodeNodes))
+		}, perObject(podstate.DecodeNodes))
 	if apierrors.IsForbidden(err) {
-		o.warn("no right to list nodes: nothing is known of them, and no node counts as dead or missing")
+		o.warn("cannot list nodes: forbidden; no node counts as dead or missing")
 		return nil
 	}
 	if err != nil {
-		return c.explain("list nodes", err, "")
+		return c.explainError("list nodes", err, "")
 	}
 	o.Nodes = make(map[string]*podstate.Node, len(nodes))
 	for _, n := range nodes {
@@ -187,7 +189,7 @@ func (c *Cluster) readNodes(ctx context.Context, o *reading, known []*podstate.N
 }
 
 func (c *Cluster) listPods(ctx context.Context, namespace string, only metav1.ListOptions) (map[types.NamespacedName]*podstate.Pod, error) {
-	all, _, err := list(ctx, c, listing{resource: podResource, namespace: namespace, only: only, form: asProtobuf}, each(podstate.DecodePods))
+	all, _, err := list(ctx, c, listing{resource: podResource, namespace: namespace, only: only, form: asProtobuf}, perObject(podstate.DecodePods))
 	pods := make(map[types.NamespacedName]*podstate.Pod, len(all))
 	for _, p := range all {
 		pods[p.NamespacedName] = p

@@ -128,7 +128,7 @@ func TestWhatMayNotBeRead(t *testing.T) {
 		if needed {
 			if err == nil {
 				t.Errorf("%s: an observation was made", path)
-			} else if !strings.Contains(err.Error(), "no right to list") {
+			} else if !strings.Contains(err.Error(), ": forbidden") {
 				t.Errorf("%s: the error does not say what right is missing: %v", path, err)
 			}
 			continue
@@ -153,9 +153,9 @@ func TestANamespaceThatCannotBeReadOrSaysYesIsPaused(t *testing.T) {
 		{annotated(ippool.PausedAnnotation, ""), false, true, ""},
 		{annotated(ippool.PausedAnnotation, "until Monday"), false, true, "neither true nor false"},
 		{annotated(ippool.PausedAnnotation, "no"), false, false, ""},
-		{fails(http.StatusInternalServerError), false, true, "taken for paused"},
+		{fails(http.StatusInternalServerError), false, true, "so releases are paused"},
 		{fails(http.StatusForbidden), false, true, "releases are paused"},
-		{fails(http.StatusForbidden), true, false, "NOT seen"},
+		{fails(http.StatusForbidden), true, false, "is ignored"},
 	} {
 		f := newFakeAPI(t)
 		f.answers[namespace] = c.answer

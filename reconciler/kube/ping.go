@@ -12,23 +12,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ErrUnreachable: the API server does not answer, or cannot.
-var ErrUnreachable = errors.New("the API server is away")
+// ErrUnreachable: the API server does not answer, or answers with a server error.
+var ErrUnreachable = errors.New("the API server is unreachable")
 
-// An Answer is what the API server says when it is asked for as little as possible.
+// Answer is the answer to a Ping.
 type Answer struct {
-	// Revision is that of the etcd that has Leases, read by quorum; 0 where the request was refused.
+	// Revision is that of the etcd that stores Leases, read by quorum; 0 where the request was refused.
 	Revision uint64
-	// Lease is the version of OwnLease, which the leader renews every two seconds; zero where there is none.
+	// Lease is the version of OwnLease, which the leader renews every two seconds; zero for none.
 	Lease Version
-	// HasReconnected says that a connection had to be opened for it: the last one has ended.
+	// HasReconnected says that the request opened a new connection, since the last one had ended.
 	HasReconnected bool
 }
 
-// Ping asks for as little as possible, over a connection of its own. The error is ErrUnreachable; any
-// other refusal is an answer, without a revision.
+// Ping makes the smallest request, over a connection of its own. The error is ErrUnreachable; any other refusal is an
+// Answer without a revision.
 func (c *Cluster) Ping(ctx context.Context) (Answer, error) {
-	only, before := named(OwnLease), c.dials.Load()
+	only, before := byName(OwnLease), c.dials.Load()
 	only.Limit = 1
 	list, err := c.pings.Leases(c.Namespace).List(ctx, only)
 	answer := Answer{HasReconnected: c.dials.Load() != before}
@@ -46,8 +46,8 @@ func (c *Cluster) Ping(ctx context.Context) (Answer, error) {
 	return Answer{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
 }
 
-// leasesAlone is a client with a connection of its own, which no other request opens again: by it
-// a time without the API server shows although it is over when it is asked the next time.
+// leasesAlone returns a client with a connection of its own, which no other request reopens. So Ping detects an outage
+// of the API server even after it has ended.
 func (c *Cluster) leasesAlone(config *rest.Config) (typedcoordinationv1.LeasesGetter, error) {
 	config = rest.CopyConfig(config)
 	dial := config.Dial

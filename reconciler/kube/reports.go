@@ -20,20 +20,18 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// rereadFor is how long an observation waits for agents that have written their report
-// and not yet the Lease with its hash. It may be made while
-// whereabouts' Lease is held.
-const rereadFor = 250 * time.Millisecond
+// rereadTimeout is how long an observation waits for agents that have written their report and not yet the Lease with
+// its hash. An observation may be made while whereabouts' Lease is held.
+const rereadTimeout = 250 * time.Millisecond
 
-// readReports reads the agents' reports and Leases. Only where the API does not
-// serve reports at all, or an allowed LIST is empty, is there no agent: a 403
-// or an error proves nothing.
+// readReports reads the agents' reports and Leases. Only two things show that no agent exists: the API does not serve
+// reports, or an allowed LIST is empty. A 403 or an error proves nothing.
 func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstate.Report) {
 	served, err := c.Serves(ctx, v1alpha1.Resource())
 	if err == nil && !served {
 		return
 	}
-	var bad unreadable
+	var bad badReports
 	var reports []*podstate.Report
 	if err == nil {
 		reports, _, err = listChanged(ctx, c, listing{resource: v1alpha1.Resource()}, before,
@@ -43,7 +41,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 	}
 	if err != nil {
 		o.ReportsUnreadable = true
-		o.warn("SandboxReports are served and could not be read (%v): what only they can prove is held", innermost(err))
+		o.warn("cannot list SandboxReports, so what only they can prove is held: %v", innermost(err))
 		return
 	}
 	slices.Sort(bad.reports)
@@ -53,7 +51,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 	}
 	leases, err := c.listLeases(ctx, metav1.ListOptions{})
 	if err != nil {
-		o.warn("the node agents' Leases in namespace %s could not be read (%v): no report counts as fresh", c.LeaseNamespace, innermost(err))
+		o.warn("cannot list the node agents' Leases in namespace %s, so no report counts as fresh: %v", c.LeaseNamespace, innermost(err))
 	} else {
 		o.readAt(c.date())
 	}
@@ -64,18 +62,19 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 	}
 	c.rereadUnverified(ctx, o)
 	if !hasLease && err == nil {
-		o.warn("%d SandboxReports and none of their Leases in namespace %s: name the namespace that agents write them to with --lease-namespace, and give them the right to (deploy/leases)", len(reports), c.LeaseNamespace)
+		o.warn("namespace %s has no Leases for %d SandboxReports: set --lease-namespace to the agents' namespace, and allow agents to write Leases there (deploy/leases)",
+			c.LeaseNamespace, len(reports))
 	}
 }
 
-// unreadable are the reports that are no SandboxReports, by several goroutines.
-type unreadable struct {
+// badReports collects the reports that cannot be decoded. It is safe for use by several goroutines.
+type badReports struct {
 	mu      sync.Mutex
 	reports []string
 }
 
 // decode is a decoder of reports.
-func (u *unreadable) decode(body []byte) (page []*podstate.Report, meta metav1.ListMeta, err error) {
+func (u *badReports) decode(body []byte) (page []*podstate.Report, meta metav1.ListMeta, err error) {
 	meta, err = lean.List(body, func(text []byte, _ bool) error {
 		r := &v1alpha1.SandboxReport{}
 		if err := json.UnmarshalCaseSensitivePreserveInts(text, r); err != nil {
@@ -90,10 +89,11 @@ func (u *unreadable) decode(body []byte) (page []*podstate.Report, meta metav1.L
 	return page, meta, err
 }
 
-// listLeases lists the Leases of the agents, by their names.
+// listLeases lists the agents' Leases, by name.
 func (c *Cluster) listLeases(ctx context.Context, only metav1.ListOptions) (map[string]*coordinationv1.Lease, error) {
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
-	all, _, err := list(ctx, c, listing{resource: resource, namespace: c.LeaseNamespace, only: only, form: asProtobuf}, each(podstate.DecodeLeases))
+	what := listing{resource: resource, namespace: c.LeaseNamespace, only: only, form: asProtobuf}
+	all, _, err := list(ctx, c, what, perObject(podstate.DecodeLeases))
 	leases := make(map[string]*coordinationv1.Lease, len(all))
 	for _, l := range all {
 		leases[l.Name] = l
@@ -101,20 +101,19 @@ func (c *Cluster) listLeases(ctx context.Context, only metav1.ListOptions) (map[
 	return leases, err
 }
 
-// rereadUnverified reads again the reports whose hash is not in the Lease of their agent,
-// which is alive: an agent writes the report and then the Lease, and the lists may have been
-// in between. What stays so, or cannot be read again, is as it was.
+// rereadUnverified reads a report again whose hash is not in the fresh Lease of its agent: the agent writes the report
+// and then the Lease, and the lists may have been in between. After the timeout the report stays as it was.
 func (c *Cluster) rereadUnverified(ctx context.Context, o *reading) {
-	ctx, cancel := context.WithTimeout(ctx, rereadFor)
+	ctx, cancel := context.WithTimeout(ctx, rereadTimeout)
 	defer cancel()
 	for i, r := range o.Reports {
 		alive := podstate.Report{ConfirmedAt: r.LeaseRenewedAt}
 		for r.ConfirmedAt.IsZero() && alive.IsFresh(c.Now()) && ctx.Err() == nil {
-			again, _, err := list(ctx, c, listing{resource: v1alpha1.Resource(), only: named(r.Name)}, new(unreadable).decode)
+			again, _, err := list(ctx, c, listing{resource: v1alpha1.Resource(), only: byName(r.Name)}, new(badReports).decode)
 			if err != nil || len(again) != 1 {
 				break
 			}
-			leases, err := c.listLeases(ctx, named(r.Name))
+			leases, err := c.listLeases(ctx, byName(r.Name))
 			if err != nil || leases[r.Name] == nil {
 				break
 			}
@@ -129,15 +128,14 @@ func (c *Cluster) rereadUnverified(ctx context.Context, o *reading) {
 	}
 }
 
-// lacks reports whether a 404 of a LIST means that the API server does not serve the resource.
+// lacks reports whether the API server does not serve a resource, for a LIST that was answered with 404.
 func (c *Cluster) lacks(ctx context.Context, r schema.GroupVersionResource) bool {
 	served, err := c.Serves(ctx, r)
 	return err == nil && !served
 }
 
-// Serves reports whether the API server serves a resource. A 404 of its group and version alone is
-// no answer: it is that of the API server only where it lists its groups, and this
-// one is not among them.
+// Serves reports whether the API server serves a resource. The 404 of a group and version counts only if the API server
+// lists its groups without that one.
 func (c *Cluster) Serves(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
 	version := r.GroupVersion().String()
 	served := true
@@ -161,7 +159,7 @@ func (c *Cluster) Serves(ctx context.Context, r schema.GroupVersionResource) (bo
 	for _, g := range groups.Groups {
 		for _, v := range g.Versions {
 			if v.GroupVersion == version {
-				return false, fmt.Errorf("%s is listed among the API's groups and not found", version)
+				return false, fmt.Errorf("%s is among the API's groups, but not found", version)
 			}
 		}
 	}
@@ -171,17 +169,16 @@ func (c *Cluster) Serves(ctx context.Context, r schema.GroupVersionResource) (bo
 	return false, nil
 }
 
-// HasNode asks, by quorum, whether there is a Node object.
+// HasNode reports, by quorum, whether a Node object exists.
 func (c *Cluster) HasNode(ctx context.Context, name string) (bool, error) {
 	_, err := c.core.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil && !absent(err) {
+	if err != nil && !isAbsent(err) {
 		return false, fmt.Errorf("get Node %s: %w", name, err)
 	}
 	return err == nil, nil
 }
 
-// DeleteReport deletes this very report, and then its agent's Lease. A Lease by
-// that name that no agent wrote stays.
+// DeleteReport deletes this very report, and then its agent's Lease. A Lease of that name that no agent wrote remains.
 func (c *Cluster) DeleteReport(ctx context.Context, r *podstate.Report) error {
 	err := c.objects.Resource(v1alpha1.Resource()).Delete(ctx, r.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &r.UID, ResourceVersion: &r.ResourceVersion},

@@ -14,19 +14,15 @@ import (
 )
 
 const (
-	// OwnLease is the Lease in the reconciler's namespace by which one of several
-	// replicas leads.
+	// OwnLease is the Lease in the reconciler's namespace that elects the leader.
 	OwnLease = "ip-reconcile"
-	// ReleasedAnnotation on it is what the breaker counts. An elector that renews the
-	// Lease keeps it.
+	// ReleasedAnnotation on it is what the breaker counts. The elector keeps it.
 	ReleasedAnnotation = "ip-reconcile.dev/released"
-	// RestoreLease is the Lease in the reconciler's namespace that has what is known of
-	// restores of etcd. Nobody holds it.
+	// RestoreLease is the Lease in the reconciler's namespace with the etcd restore state. It has no holder.
 	RestoreLease = "ip-reconcile-restore"
-	// RestoreAnnotation on it is that.
+	// RestoreAnnotation on it is that state.
 	RestoreAnnotation = "ip-reconcile.dev/restore"
-	// PassLease is the Lease in the reconciler's namespace that tells of the last full pass.
-	// Nobody holds it.
+	// PassLease is the Lease in the reconciler's namespace with the record of the last full pass. It has no holder.
 	PassLease = "ip-reconcile-last-pass"
 	// PassAnnotation on it is a reconciler.PassRecord.
 	PassAnnotation = "ip-reconcile.dev/last-pass"
@@ -37,40 +33,38 @@ func (c *Cluster) BreakerStore() reconciler.StateStore {
 	return leaseAnnotation{c, OwnLease, ReleasedAnnotation}
 }
 
-// RestoreStore keeps what is known of restores of etcd. It may be long, with the names of
-// all nodes, and the own Lease is written every 2 s: so it is on another one.
+// RestoreStore keeps the etcd restore state. It may be long, with the names of all nodes, so it is not on OwnLease,
+// which is written every 2 s.
 func (c *Cluster) RestoreStore() reconciler.StateStore {
 	return leaseAnnotation{c, RestoreLease, RestoreAnnotation}
 }
 
-// PassStore keeps what is told of the last full pass. It is on a Lease of its own: the elector
-// that renews the own Lease every 2 s would meet a conflict after each pass.
+// PassStore keeps the record of the last full pass. On OwnLease the elector would meet a conflict after each pass.
 func (c *Cluster) PassStore() reconciler.StateStore {
 	return leaseAnnotation{c, PassLease, PassAnnotation}
 }
 
-// leaseAnnotation is a text in an annotation of a Lease in the reconciler's namespace.
+// leaseAnnotation is a StateStore in an annotation of a Lease in the reconciler's namespace.
 type leaseAnnotation struct {
 	c                 *Cluster
 	lease, annotation string
 }
 
-// Update is a reconciler.StateStore's. The Lease is made where it is missing, and is read again where somebody else wrote it
-// in between, as its holder does every 2 s.
+// Update implements reconciler.StateStore. It creates a missing Lease, and reads the Lease again after a conflict, as
+// with its holder.
 func (a leaseAnnotation) Update(ctx context.Context, change func(kept string) (string, error)) error {
 	var sent string
-	isLost := func(err error) bool {
+	isConflict := func(err error) bool {
 		return ctx.Err() == nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err))
 	}
-	err := retry.OnError(retry.DefaultRetry, isLost, func() error { return a.updateOnce(ctx, &sent, change) })
+	err := retry.OnError(retry.DefaultRetry, isConflict, func() error { return a.updateOnce(ctx, &sent, change) })
 	if err != nil {
-		return a.c.writeError(fmt.Sprintf("keep annotation %s of Lease %s/%s", a.annotation, a.c.Namespace, a.lease), err)
+		return a.c.writeError(fmt.Sprintf("write annotation %s of Lease %s/%s", a.annotation, a.c.Namespace, a.lease), err)
 	}
 	return nil
 }
 
-// updateOnce is one try. What was sent at the one before may have arrived although its
-// answer did not.
+// updateOnce is one try. What the previous try sent may have arrived although its answer did not.
 func (a leaseAnnotation) updateOnce(ctx context.Context, sent *string, change func(kept string) (string, error)) error {
 	var lease *coordinationv1.Lease
 	err := a.c.call(ctx, func(ctx context.Context) (err error) {

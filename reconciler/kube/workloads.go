@@ -25,8 +25,8 @@ const (
 	Product        = "ip-reconcile"
 )
 
-// Workload is a Deployment, DaemonSet or CronJob that runs this product, or a program of
-// whereabouts that frees addresses as well.
+// Workload is a Deployment, DaemonSet or CronJob that runs this product, or a program of whereabouts that also releases
+// addresses.
 type Workload struct {
 	Kind, Namespace, Name string
 	Labels                map[string]string // of its pods
@@ -38,7 +38,7 @@ type Workload struct {
 	Suspended bool
 }
 
-// workloadOf is the zero Workload for another object than a Deployment, CronJob or DaemonSet.
+// workloadOf converts a Deployment, DaemonSet or CronJob; the result is zero for any other object.
 func workloadOf(o runtime.Object) Workload {
 	of := func(kind string, at metav1.ObjectMeta, template *corev1.PodTemplateSpec) Workload {
 		return Workload{Kind: kind, Namespace: at.Namespace, Name: at.Name, Labels: template.Labels, Spec: &template.Spec}
@@ -66,9 +66,8 @@ func workloadOf(o runtime.Object) Workload {
 	return Workload{}
 }
 
-// Workloads are those of a namespace, "" for all, that a label selector picks. An error says what kinds could not
-// be listed; the others are returned with it. After an error that is no answer of the API server nothing more
-// is asked.
+// Workloads lists the workloads of a namespace, "" for all, that a label selector selects. An error names the kinds
+// that could not be listed; the result has the others. An error that is no answer of the API server ends the listing.
 func Workloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (found []Workload, err error) {
 	apps, batch := core.AppsV1(), core.BatchV1()
 	var errs []error
@@ -88,16 +87,16 @@ func Workloads(ctx context.Context, core kubernetes.Interface, namespace, select
 	return found, errors.Join(errs...)
 }
 
-// pages is a typed list call as the pager calls it.
+// pages adapts a typed list call to the pager.
 func pages[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
 	return func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return list(ctx, opts) }
 }
 
-// String is as in "Deployment kube-system/ip-reconcile".
+// String returns kind, namespace and name, as in "Deployment kube-system/ip-reconcile".
 func (w *Workload) String() string { return fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name) }
 
-// IsOurs reports whether a workload runs this product: by its label, or by the name that this project's manifests give
-// its image, in whatever registry. A mirror may name whereabouts' own ip-reconciler.
+// IsOurs reports whether a workload runs this product: by its label, or by the image name of this project's manifests
+// in any registry. The image name ip-reconciler does not count, since a mirror may use it for whereabouts' program.
 func (w *Workload) IsOurs() bool {
 	return w.Labels[NameLabel] == Product || slices.ContainsFunc(w.Spec.Containers, func(container corev1.Container) bool {
 		image, _, _ := strings.Cut(container.Image, "@")
@@ -108,20 +107,21 @@ func (w *Workload) IsOurs() bool {
 	})
 }
 
-// IsAgent reports whether it is the node agents' DaemonSet.
+// IsAgent reports whether the workload is the node agents' DaemonSet.
 func (w *Workload) IsAgent() bool {
-	return w.IsOurs() && w.Kind == "DaemonSet" && (w.Labels[ComponentLabel] == "agent" || w.Labels[NameLabel] != Product && w.program() == "")
+	return w.IsOurs() && w.Kind == "DaemonSet" &&
+		(w.Labels[ComponentLabel] == "agent" || w.Labels[NameLabel] != Product && w.program() == "")
 }
 
-// IsReconciler reports whether it is the Deployment, the CronJob, or the drop-in in the place of whereabouts' own.
+// IsReconciler reports whether the workload is the Deployment, the CronJob, or the drop-in for whereabouts' program.
 func (w *Workload) IsReconciler() bool {
 	return w.IsOurs() && w.Kind != "DaemonSet" && w.Labels[ComponentLabel] != "agent"
 }
 
-// Runs reports whether it is to run pods.
+// Runs reports whether the workload should run pods.
 func (w *Workload) Runs() bool { return w.Kind == "CronJob" && !w.Suspended || w.Wanted > 0 }
 
-// CompetingProgram is the program of whereabouts by which a workload frees addresses beside this product; "" for none.
+// CompetingProgram returns the program of whereabouts by which a workload also releases addresses; "" for none.
 func (w *Workload) CompetingProgram() string {
 	if w.IsOurs() || !w.Runs() {
 		return ""
@@ -129,13 +129,13 @@ func (w *Workload) CompetingProgram() string {
 	return w.program()
 }
 
-// program is the program in its containers that frees addresses as whereabouts' own reconciler does (v0.9.4,
-// doc/crds/daemonset-install.yaml and reconciler-deployment.yaml; v0.5, ip-reconciler-job.yaml), "" for none. A
-// drop-in of ours has the same name.
+// program returns the program in the containers that releases addresses as whereabouts' own reconciler does (v0.9.4,
+// doc/crds/daemonset-install.yaml and reconciler-deployment.yaml; v0.5, ip-reconciler-job.yaml); "" for none. Our
+// drop-in has the same name.
 func (w *Workload) program() string {
 	for _, container := range w.Spec.Containers {
 		text := strings.Join(slices.Concat(container.Command, container.Args), " ")
-		// The last is OpenShift's, which starts the control loop.
+		// The last one is OpenShift's, which starts the control loop.
 		for _, program := range []string{"/ip-control-loop", "/ip-reconciler", "/usr/src/whereabouts/bin/entrypoint.sh"} {
 			if strings.Contains(text, program) {
 				return program
