@@ -301,11 +301,11 @@ func serveTable(b *Book, _ string) string {
 	s := head("from … to the release", "number", "not within a minute", "p50", "p99", "longest")
 	for _, w := range []struct{ name, work string }{
 		{"a pod's deletion (no agents, `--confirm-after 0s`), idle", "serve-pod-deleted-idle"},
-		{"the same, 100 pods changing a second", "serve-pod-deleted-busy"},
+		{"the same, up to 100 pods changing a second", "serve-pod-deleted-busy"},
 		{"the report that its sandbox ended, idle", "serve-reported-gone-idle"},
-		{"the same, 100 pods changing a second", "serve-reported-gone-busy"},
+		{"the same, up to 100 pods changing a second", "serve-reported-gone-busy"},
 		{"the report that its sandbox ended, 40 pools of 250 entries, idle", "serve-reported-gone-small-pools-idle"},
-		{"the same, 100 pods changing a second", "serve-reported-gone-small-pools-busy"},
+		{"the same, up to 100 pods changing a second", "serve-reported-gone-small-pools-busy"},
 	} {
 		if r := b.Get(w.work, Ours); r != nil {
 			s += row(append([]string{w.name}, spread(r)...)...)

@@ -144,7 +144,7 @@ const loops = 100 // the nodes that one control loop is multiplied to
 func trafficTable(b *Book, _ string) string {
 	s := head("", "requests an hour", "MiB an hour", "seen in")
 	for _, period := range []struct{ name, work string }{
-		{"at rest", TrafficRest}, {fmt.Sprintf("%d pods changing a second, and a pool every %.0f s", churnSecond, poolPause.Seconds()), TrafficChurn},
+		{"at rest", TrafficRest}, {fmt.Sprintf("up to %d pods changing a second, and a pool every %.0f s", churnSecond, poolPause.Seconds()), TrafficChurn},
 	} {
 		for _, who := range []struct {
 			name, who string
