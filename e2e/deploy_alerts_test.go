@@ -68,6 +68,25 @@ func TestAlerts_MetricsExist(t *testing.T) {
 	}
 }
 
+// TestDocs_EachMetric searches for the metrics' names where metrics are created.
+func TestDocs_EachMetric(t *testing.T) {
+	t.Parallel()
+	page := string(try(os.ReadFile("../docs/operate/metrics.md")).must(t))
+	created := regexp.MustCompile(`(?:\b(?:vec|counter|gauge)\(|Name: +(?:prefix \+ )?)"(?:ip_reconcile_)?([a-z_]+[a-z])"`)
+	n := 0
+	for _, file := range []string{"../reconciler/serve/metrics.go", "../agent/health.go"} {
+		for _, m := range created.FindAllStringSubmatch(string(try(os.ReadFile(file)).must(t)), -1) {
+			n++
+			if !regexp.MustCompile("`" + m[1] + "[`{]").MatchString(page) {
+				t.Errorf("docs/operate/metrics.md does not have the metric %s of %s", m[1], file)
+			}
+		}
+	}
+	if n < 30 {
+		t.Errorf("only %d metrics are created", n)
+	}
+}
+
 func TestAlerts_SameInDocsAndChart(t *testing.T) {
 	t.Parallel()
 	page := string(try(os.ReadFile("../docs/operate/alerts.md")).must(t))
