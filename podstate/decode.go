@@ -11,37 +11,40 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
-// What is read of an object, by the numbers in k8s.io/api's generated.proto and the names in JSON. A
-// test holds what is decoded so against decoding everything.
+// The fields that are read of an object, by their numbers in k8s.io/api's generated.proto and their names in JSON.
+// A test compares the result with that of decoding everything.
 var (
 	nameField, uidField, versionField = lean.F(1, "name"), lean.F(5, "uid"), lean.F(6, "resourceVersion")
 	namespaceField, createdField      = lean.F(3, "namespace"), lean.F(8, "creationTimestamp")
 	annotationsField                  = lean.F(12, "annotations")
-	// The name of an ephemeral container is a level deeper in protobuf.
+	// In protobuf the name of an ephemeral container is one level deeper.
 	containers = []lean.Field{lean.F(2, "containers", nameField), lean.F(20, "initContainers", nameField),
 		lean.F(34, "ephemeralContainers", lean.F(0, "name"), lean.F(1, "", nameField))}
 	finished = []lean.Field{nameField, lean.F(2, "state", lean.F(3, "terminated", lean.F(6, "finishedAt")))}
 
 	conditionsField = lean.F(4, "conditions", lean.F(1, "type"), lean.F(2, "status"), lean.F(4, "lastTransitionTime"))
 
-	podMetadata = []lean.Field{nameField, namespaceField, uidField, versionField, createdField, lean.F(9, "deletionTimestamp"), lean.F(10, "deletionGracePeriodSeconds"),
-		annotationsField, lean.F(13, "ownerReferences", lean.F(1, "kind"), lean.F(3, "name"), lean.F(6, "controller"))}
+	podMetadata = []lean.Field{nameField, namespaceField, uidField, versionField, createdField,
+		lean.F(9, "deletionTimestamp"), lean.F(10, "deletionGracePeriodSeconds"), annotationsField,
+		lean.F(13, "ownerReferences", lean.F(1, "kind"), lean.F(3, "name"), lean.F(6, "controller"))}
 	podSpec   = append(containers, lean.F(4, "terminationGracePeriodSeconds"), lean.F(10, "nodeName"))
-	podStatus = []lean.Field{lean.F(1, "phase"), lean.F(2, "conditions", lean.F(1, "type"), lean.F(2, "status")), lean.F(6, "podIP"), lean.F(12, "podIPs"),
-		lean.F(8, "containerStatuses", finished...), lean.F(10, "initContainerStatuses", finished...), lean.F(13, "ephemeralContainerStatuses", finished...)}
-	// PodFields and NodeFields are what ReadPod and ReadNode read.
-	PodFields  = lean.Fields{lean.F(1, "metadata", podMetadata...), lean.F(2, "spec", podSpec...), lean.F(3, "status", podStatus...)}
+	podStatus = []lean.Field{lean.F(1, "phase"), lean.F(2, "conditions", lean.F(1, "type"), lean.F(2, "status")),
+		lean.F(6, "podIP"), lean.F(12, "podIPs"), lean.F(8, "containerStatuses", finished...),
+		lean.F(10, "initContainerStatuses", finished...), lean.F(13, "ephemeralContainerStatuses", finished...)}
+	// PodFields and NodeFields are the fields that ReadPod and ReadNode read.
+	PodFields = lean.Fields{lean.F(1, "metadata", podMetadata...), lean.F(2, "spec", podSpec...),
+		lean.F(3, "status", podStatus...)}
 	NodeFields = lean.Fields{
 		lean.F(1, "metadata", nameField, uidField, versionField, createdField, lean.F(11, "labels")),
 		lean.F(2, "spec", lean.F(5, "taints")),
 		lean.F(3, "status", conditionsField, lean.F(7, "nodeInfo")),
 	}
-	leaseFields = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField, annotationsField, lean.F(17, "managedFields")), lean.F(2, "spec")}
-	headFields  = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField)}
+	leaseFields = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField,
+		annotationsField, lean.F(17, "managedFields")), lean.F(2, "spec")}
+	headFields = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField)}
 )
 
-// DecodePods reads a LIST of pods, in protobuf or JSON, and calls each with
-// what ReadPod takes from every pod.
+// DecodePods decodes a LIST of pods in protobuf or JSON, and calls each with every pod.
 func DecodePods(body []byte, each func(*Pod)) (metav1.ListMeta, error) {
 	return decodeList(body, PodFields, func(o *corev1.Pod) { each(ReadPod(o)) })
 }
@@ -51,13 +54,12 @@ func DecodeNodes(body []byte, each func(*Node)) (metav1.ListMeta, error) {
 	return decodeList(body, NodeFields, func(o *corev1.Node) { each(ReadNode(o)) })
 }
 
-// DecodeLeases is DecodePods for Leases, of which all is kept that ReadReport reads.
+// DecodeLeases is DecodePods for Leases, with the fields that ReadReport reads.
 func DecodeLeases(body []byte, each func(*coordinationv1.Lease)) (metav1.ListMeta, error) {
 	return decodeList(body, leaseFields, each)
 }
 
-// DecodeHeads reads a LIST of metadata: the name, namespace, UID and
-// resourceVersion of each object.
+// DecodeHeads decodes the name, namespace, UID and resourceVersion of each object in a LIST.
 func DecodeHeads(body []byte, each func(*metav1.PartialObjectMetadata)) (metav1.ListMeta, error) {
 	return decodeList(body, headFields, each)
 }
@@ -66,7 +68,7 @@ func decodeList[T any, P interface {
 	*T
 	Unmarshal([]byte) error
 }](body []byte, kept lean.Fields, each func(P)) (metav1.ListMeta, error) {
-	var text []byte // of one object after the other
+	var text []byte // buffer of the current object
 	return lean.List(body, func(object []byte, isJSON bool) (err error) {
 		o := P(new(T))
 		if isJSON {
@@ -82,5 +84,5 @@ func decodeList[T any, P interface {
 	})
 }
 
-// intern makes equal texts of many objects one.
+// intern returns one shared string for equal strings.
 func intern(text string) string { return unique.Make(text).Value() }

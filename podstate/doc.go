@@ -1,9 +1,6 @@
-// Package podstate reads Kubernetes objects into the few facts from which the rules conclude
-// whether a pod is alive: pods (Pod, with its Phase and the addresses of its
-// network-status), nodes (Node) and the node agents' reports of what the container runtimes
-// run (Report, with the Lease that confirms it). It keeps nothing else of the objects, does
-// no I/O and knows nothing of pools.
+// Package podstate reads Kubernetes objects into the facts that decide whether a pod is alive: pods (Pod), nodes
+// (Node) and the reports of node agents (Report). It keeps no other fields, does no I/O and does not depend on
+// pools.
 //
-// Pod, Node and Report are in a file each; decode.go reads whole lists of them without
-// decoding the fields that no rule needs.
+// Pod, Node and Report have a file each. decode.go decodes lists of them without the fields that no rule reads.
 package podstate

@@ -7,39 +7,38 @@ import (
 	"strings"
 )
 
-// NetworkStatus is the outcome of reading a pod's network-status annotation.
+// NetworkStatus is the result of reading a pod's network-status annotation.
 type NetworkStatus int
 
 const (
 	StatusMissing    NetworkStatus = iota // no annotation, or an empty one
-	StatusUnreadable                      // not JSON, one entry or address that cannot be parsed, more than 128 addresses, or more than 64 entries without any
+	StatusUnreadable                      // not JSON, a bad entry or address, or more of them than the limits below
 	StatusReadable
 )
 
 const (
 	statusAnnotation = "k8s.v1.cni.cncf.io/network-status"
-	// oldStatusAnnotation was written beside the present one by Multus before v4.
+	// oldStatusAnnotation is the annotation of Multus before v4.
 	oldStatusAnnotation = "k8s.v1.cni.cncf.io/networks-status"
 )
 
 // Interface is one entry of a pod's network-status.
 type Interface struct {
-	Network   string // as the status names it: "<namespace>/<NAD>", or a plain CNI network name
+	Network   string // "<namespace>/<NAD>", or a plain CNI network name
 	Name      string // net1, eth0
 	Default   bool   // the cluster's default network
 	Addresses []netip.Addr
 }
 
-// NAD is the NetworkAttachmentDefinition that the interface's network names.
-// A name without a namespace is a CNI network's own and names none.
+// NAD returns the NetworkAttachmentDefinition of the interface. A network name without a namespace is that of a CNI
+// network and has none.
 func (i Interface) NAD() (namespace, name string, ok bool) {
 	namespace, name, ok = strings.Cut(i.Network, "/")
 	return namespace, name, ok && namespace != "" && name != ""
 }
 
-// readNetworkStatus takes the addresses that can be read even where others
-// cannot: one that is there counts as use, and the status as a whole is then
-// no proof that another is not.
+// readNetworkStatus returns all addresses that can be read, even if others cannot. Each is in use, but an
+// unreadable status is no proof that another address is not.
 func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interface) {
 	text := cmp.Or(strings.TrimSpace(annotations[statusAnnotation]), strings.TrimSpace(annotations[oldStatusAnnotation]))
 	if text == "" {
@@ -54,9 +53,9 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 	}
 	status := StatusReadable
 	var interfaces []Interface
-	left, empty := maxAddresses, 0
+	limit, empty := maxAddresses, 0
 	for _, entry := range entries {
-		i, readable := entry.read(left)
+		i, isReadable := entry.read(limit)
 		if i != nil && len(i.Addresses) == 0 {
 			if empty++; empty > maxEmpty {
 				i = nil
@@ -64,31 +63,29 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 		}
 		if i != nil {
 			interfaces = append(interfaces, *i)
-			left -= len(i.Addresses)
+			limit -= len(i.Addresses)
 		}
-		if i == nil || !readable {
+		if i == nil || !isReadable {
 			status = StatusUnreadable
 		}
 	}
 	return status, interfaces
 }
 
-// maxAddresses is how many addresses of a network-status are read: a tenant writes as
-// many into its own as fit, and each would be looked up.
+// maxAddresses limits the addresses of a network-status, because a tenant may write any number.
 const maxAddresses = 128
 
-// maxEmpty is how many entries without an address are kept: "{}" would take twenty times
-// its length in memory, and be gone through for each of the addresses.
+// maxEmpty limits the entries without an address, because "{}" needs twenty times its length in memory.
 const maxEmpty = 64
 
-// statusEntry is an entry of the annotation. As for Multus, names are the same in any case.
+// statusEntry is an entry of the annotation. Names of fields match in any case, as in Multus.
 type statusEntry struct {
 	Name, Interface string
 	Default         bool
 	IPs             []*string
 }
 
-// readEntries reads the list. An entry that cannot be read is nil.
+// readEntries decodes the list. An entry that cannot be decoded is nil.
 func readEntries(text []byte) (entries []*statusEntry, err error) {
 	if json.Unmarshal(text, &entries) == nil {
 		return entries, nil
@@ -106,9 +103,9 @@ func readEntries(text []byte) (entries []*statusEntry, err error) {
 	return entries, nil
 }
 
-// read reads the entry and at most so many of its addresses. The result is nil for an entry that cannot be read, and
-// isReadable is false where an address cannot.
-func (e *statusEntry) read(most int) (i *Interface, isReadable bool) {
+// read returns the interface with at most limit addresses, nil for a nil entry. isReadable is false if an address could
+// not be read.
+func (e *statusEntry) read(limit int) (i *Interface, isReadable bool) {
 	if e == nil {
 		return nil, false
 	}
@@ -116,7 +113,7 @@ func (e *statusEntry) read(most int) (i *Interface, isReadable bool) {
 	for _, ip := range e.IPs {
 		if ip == nil {
 			isReadable = false
-		} else if a, err := parseAddr(*ip); err == nil && len(i.Addresses) < most {
+		} else if a, err := parseAddr(*ip); err == nil && len(i.Addresses) < limit {
 			i.Addresses = append(i.Addresses, a)
 		} else {
 			isReadable = false
@@ -125,8 +122,8 @@ func (e *statusEntry) read(most int) (i *Interface, isReadable bool) {
 	return i, isReadable
 }
 
-// parseAddr reads an address in any spelling, with or without a prefix length:
-// addresses are compared as addresses, never as strings.
+// parseAddr parses an address in any spelling, with or without a prefix length. Addresses are compared as addresses,
+// never as strings.
 func parseAddr(text string) (netip.Addr, error) {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "/")
 	a, err := netip.ParseAddr(text)

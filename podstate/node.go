@@ -8,28 +8,29 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// Node is what the rules need of a Node object.
+// Node has the facts about a Node object that rules read.
 type Node struct {
 	Name          string
-	CreatedAt     time.Time // when the object was
+	CreatedAt     time.Time // creation time of the object
 	Labels        map[string]string
 	BootID        string
 	Machine       v1alpha1.Machine
 	Ready         bool
-	NotReadySince time.Time // since when Ready is not True; zero if it is, or if that is not known
-	OutOfService  bool      // the taint node.kubernetes.io/out-of-service
-	// OutOfServiceTaint is what distinguishes this taint from one that was set before or after it: the
-	// UID of the Node, and value and effect of the taint.
+	NotReadySince time.Time // since when Ready is not True; zero if it is True, or unknown
+	OutOfService  bool      // has the taint node.kubernetes.io/out-of-service
+	// OutOfServiceTaint identifies this taint: the UID of the Node, and value and effect of the taint. A later
+	// taint may differ.
 	OutOfServiceTaint string
 
 	UID, ResourceVersion string
 }
 
-// ReadNode takes from a Node object what the rules need.
+// ReadNode reads a Node object.
 func ReadNode(o *corev1.Node) *Node {
 	info := &o.Status.NodeInfo
-	n := &Node{Name: o.Name, CreatedAt: o.CreationTimestamp.Time, Labels: o.Labels, BootID: info.BootID, Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID},
-		UID: string(o.UID), ResourceVersion: o.ResourceVersion}
+	n := &Node{Name: o.Name, UID: string(o.UID), ResourceVersion: o.ResourceVersion, CreatedAt: o.CreationTimestamp.Time,
+		Labels: o.Labels, BootID: info.BootID,
+		Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID}}
 	for _, c := range o.Status.Conditions {
 		if c.Type != corev1.NodeReady {
 			continue
@@ -48,6 +49,5 @@ func ReadNode(o *corev1.Node) *Node {
 	return n
 }
 
-// IsDead reports whether the node is proven dead: an operator declared it so with
-// the out-of-service taint, and its kubelet does not contradict by being Ready.
+// IsDead reports whether the node is proven dead: it has the out-of-service taint, and it is not Ready.
 func (n *Node) IsDead() bool { return n.OutOfService && !n.Ready }

@@ -9,20 +9,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Phase is how far a pod is in its life by its object, in the order in which it counts:
-// a finished pod is Finished even while it is being deleted.
+// Phase is the phase of a pod's life. The order is that of precedence: a finished pod is Finished even while it is
+// being deleted.
 type Phase int
 
 const (
-	// None: no pod by that name.
+	// None means that no pod has that name.
 	None Phase = iota
-	// Pending: not started; CNI ADD runs in this phase.
+	// Pending means that the pod has not started. CNI ADD runs in this phase.
 	Pending
-	// Live: Running, or Unknown.
+	// Live means Running, or Unknown.
 	Live
-	// Terminating: has a deletionTimestamp and is not Finished.
+	// Terminating means that the pod has a deletionTimestamp and is not Finished.
 	Terminating
-	// Finished: phase Failed or Succeeded.
+	// Finished means the phase Failed or Succeeded.
 	Finished
 )
 
@@ -30,42 +30,38 @@ func (p Phase) String() string {
 	return [...]string{"none", "Pending", "live", "terminating", "finished"}[p]
 }
 
-// mirrorAnnotation of a static pod's mirror object holds the UID that the
-// runtime knows the pod by (kubelet, pkg/kubelet/types/pod_update.go).
+// mirrorAnnotation has the UID that the runtime uses for a static pod (kubelet, pkg/kubelet/types/pod_update.go).
 const mirrorAnnotation = corev1.MirrorPodAnnotationKey
 
-// Pod is what the rules need of a pod object.
+// Pod has the facts about a pod object that rules read.
 type Pod struct {
 	types.NamespacedName
-	UID             string // of the object in the API
-	RuntimeUID      string // the one that the runtime knows: a static pod's differs
+	UID             string // of the API object
+	RuntimeUID      string // in the runtime, which differs for a static pod
 	ResourceVersion string
 	Node            string
 	Phase           Phase
 	CreatedAt       time.Time
-	DeletionTime    time.Time     // deletionTimestamp: when the grace period ends; zero if not deleted
-	GracePeriod     time.Duration // what a deletion waits or would wait for the containers
+	DeletionTime    time.Time     // deletionTimestamp, the end of the grace period; zero if not deleted
+	GracePeriod     time.Duration // how long a deletion waits for the containers
 	Status          NetworkStatus
-	Interfaces      []Interface // of the network-status; none of a Finished pod
+	Interfaces      []Interface // of the network-status; none if Finished
 	IPs             []netip.Addr
-	// RequestedNetworks are the NetworkAttachmentDefinitions that a pod asks for that is Pending or has no readable status, one for each
-	// interface. Nobody needs those of a pod that has started, of which there are many.
+	// RequestedNetworks are the NetworkAttachmentDefinitions that the pod requests, one for each interface. They
+	// are read only if the pod is Pending or Finished, or has no readable status, to save memory.
 	RequestedNetworks []types.NamespacedName
-	// RequestedCount is how many networks a pod with a readable status asks for, by its annotation; 0 for one that is Pending.
+	// RequestedCount is the number of requested networks of a pod with a readable status; 0 for a Pending pod.
 	RequestedCount int
 	Workload       string // its controller as "<kind>/<name>", "" for none
-	// StoppedByKubelet: every container of the spec has a status, every status
-	// of any kind is terminated, and Ready is not True. That is how kubelet
-	// leaves a pod; other writers of a terminal phase do not touch the statuses.
+	// StoppedByKubelet means that every container has a status, every status is terminated, and Ready is not True.
+	// Only kubelet leaves a pod like this. Other writers of a terminal phase do not change the statuses.
 	StoppedByKubelet bool
-	LastFinishedAt   time.Time // the last container's finishedAt
-	// Contradiction is why nothing of this may be relied upon, "" if it may: a snapshot has
-	// the pod twice, and differently.
+	LastFinishedAt   time.Time // latest finishedAt of a container
+	// Contradiction is the reason why the pod proves nothing, "" for none: a snapshot has two versions of it.
 	Contradiction string
 }
 
-// ReadPod takes from a pod object what the rules need. The addresses of a
-// finished pod stay in its status on purpose and are not read.
+// ReadPod reads a pod object. It ignores the addresses of a Finished pod, which stay in the object's status.
 func ReadPod(o *corev1.Pod) *Pod {
 	p := &Pod{
 		NamespacedName:  types.NamespacedName{Namespace: intern(o.Namespace), Name: o.Name},
@@ -88,7 +84,7 @@ func ReadPod(o *corev1.Pod) *Pod {
 	} else if g := o.Spec.TerminationGracePeriodSeconds; g != nil {
 		p.GracePeriod = time.Duration(*g) * time.Second
 	}
-	p.StoppedByKubelet, p.LastFinishedAt = stopped(o)
+	p.StoppedByKubelet, p.LastFinishedAt = readStop(o)
 	if p.Phase == Finished {
 		p.RequestedNetworks = readSelection(o)
 		return p
@@ -113,54 +109,57 @@ func phase(o *corev1.Pod) Phase {
 		return Finished
 	case o.DeletionTimestamp != nil:
 		return Terminating
-	// A pod that has just been created may have no phase yet.
+	// A new pod may have no phase yet.
 	case o.Status.Phase == corev1.PodPending || o.Status.Phase == "":
 		return Pending
 	}
 	return Live
 }
 
-// stopped returns Pod's StoppedByKubelet and LastFinishedAt.
-func stopped(o *corev1.Pod) (all bool, last time.Time) {
-	seen := make(map[string]bool, len(o.Status.ContainerStatuses))
-	all = true
-	for _, list := range [...][]corev1.ContainerStatus{o.Status.InitContainerStatuses, o.Status.ContainerStatuses, o.Status.EphemeralContainerStatuses} {
+// readStop returns StoppedByKubelet and LastFinishedAt.
+func readStop(o *corev1.Pod) (isStopped bool, last time.Time) {
+	hasStatus := make(map[string]bool, len(o.Status.ContainerStatuses))
+	isStopped = true
+	s := &o.Status
+	for _, list := range [][]corev1.ContainerStatus{
+		s.InitContainerStatuses, s.ContainerStatuses, s.EphemeralContainerStatuses,
+	} {
 		for i := range list {
-			seen[list[i].Name] = true
+			hasStatus[list[i].Name] = true
 			if t := list[i].State.Terminated; t == nil {
-				all = false
+				isStopped = false
 			} else if t.FinishedAt.After(last) {
 				last = t.FinishedAt.Time
 			}
 		}
 	}
-	all = all && len(seen) > 0
+	isStopped = isStopped && len(hasStatus) > 0
 	for i := range o.Spec.Containers {
-		all = all && seen[o.Spec.Containers[i].Name]
+		isStopped = isStopped && hasStatus[o.Spec.Containers[i].Name]
 	}
 	for i := range o.Spec.InitContainers {
-		all = all && seen[o.Spec.InitContainers[i].Name]
+		isStopped = isStopped && hasStatus[o.Spec.InitContainers[i].Name]
 	}
 	for i := range o.Spec.EphemeralContainers {
-		all = all && seen[o.Spec.EphemeralContainers[i].Name]
+		isStopped = isStopped && hasStatus[o.Spec.EphemeralContainers[i].Name]
 	}
 	for i := range o.Status.Conditions {
 		if c := &o.Status.Conditions[i]; c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-			all = false
+			isStopped = false
 		}
 	}
-	return all, last
+	return isStopped, last
 }
 
-// HasUID reports whether a sandbox with this UID is the pod's; no UID is nobody's.
+// HasUID reports whether a sandbox with this UID belongs to the pod.
 func (p *Pod) HasUID(uid string) bool { return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }
 
-// IsOverdue reports whether the pod should have been gone five minutes ago.
+// IsOverdue reports whether the pod should have been gone for five minutes.
 func (p *Pod) IsOverdue(now time.Time) bool {
 	return !p.DeletionTime.IsZero() && now.After(p.OverdueAfter())
 }
 
-// OverdueAfter is after when the pod is overdue; zero if it is not being deleted.
+// OverdueAfter returns the time after which the pod is overdue; zero if it is not being deleted.
 func (p *Pod) OverdueAfter() time.Time {
 	if p.DeletionTime.IsZero() {
 		return time.Time{}

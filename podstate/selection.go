@@ -11,17 +11,17 @@ import (
 const (
 	selectionAnnotation      = "k8s.v1.cni.cncf.io/networks"
 	defaultNetworkAnnotation = "v1.multus-cni.io/default-network"
-	// multusNamespace is where Multus looks for a default network without a namespace, unless its
-	// configuration says otherwise (v4.2.4, pkg/types/conf.go, defaultMultusNamespace).
+	// multusNamespace is Multus' default namespace of a default network (v4.2.4, pkg/types/conf.go,
+	// defaultMultusNamespace).
 	multusNamespace = "kube-system"
 )
 
-// maxSelected is how many networks of a pod are read: a tenant writes as many as fit.
+// maxSelected limits the networks of a pod, because a tenant may write any number.
 const maxSelected = 64
 
-// readSelection are the NetworkAttachmentDefinitions that a pod asks Multus for, one for each interface: by
-// name, by namespace and name, with or without an interface, or in JSON (multus v4.2.4, pkg/k8sclient/k8sclient.go,
-// parsePodNetworkAnnotation and tryLoadK8sPodDefaultNetwork). None where Multus could not read them either.
+// readSelection returns the NetworkAttachmentDefinitions that a pod requests, one for each interface, as Multus
+// reads them (v4.2.4, pkg/k8sclient/k8sclient.go, parsePodNetworkAnnotation and tryLoadK8sPodDefaultNetwork). It
+// returns none if Multus could not read them.
 func readSelection(o *corev1.Pod) []types.NamespacedName {
 	selected, ok := parseSelection(o.Annotations[selectionAnnotation], o.Namespace)
 	first, defaultOK := parseSelection(o.Annotations[defaultNetworkAnnotation], multusNamespace)
@@ -64,7 +64,8 @@ func parseSelection(text, namespace string) (selected []types.NamespacedName, ok
 		}
 		name, _, _ := strings.Cut(rest, "@")
 		ns, name = strings.TrimSpace(ns), strings.TrimSpace(name)
-		if strings.Contains(rest, "/") || strings.Count(rest, "@") > 1 || !isLabel(ns) || !isLabel(name) || len(selected) > maxSelected {
+		if strings.Contains(rest, "/") || strings.Count(rest, "@") > 1 || !isLabel(ns) || !isLabel(name) ||
+			len(selected) > maxSelected {
 			return nil, false
 		}
 		add(ns, name)
@@ -72,12 +73,13 @@ func parseSelection(text, namespace string) (selected []types.NamespacedName, ok
 	return selected, true
 }
 
-// isLabel reports whether Multus takes a text for a name in a list of names; it does not mind an empty one.
+// isLabel reports whether Multus accepts a name in a list of names. It accepts "".
 func isLabel(text string) bool {
-	return strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && !strings.HasPrefix(text, "-") && !strings.HasSuffix(text, "-")
+	return strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" &&
+		!strings.HasPrefix(text, "-") && !strings.HasSuffix(text, "-")
 }
 
-// workload is the kind and name of the pod's controller, such as "ReplicaSet/web-7d4b9c", "" for none.
+// workload returns the pod's controller, such as "ReplicaSet/web-7d4b9c", "" for none.
 func workload(o *corev1.Pod) string {
 	for i := range o.OwnerReferences {
 		if r := &o.OwnerReferences[i]; r.Controller != nil && *r.Controller {

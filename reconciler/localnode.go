@@ -63,7 +63,7 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*jud
 		return nil, fmt.Errorf("inspect node %s: %w", s.Node, err)
 	}
 	report.Name, report.BootID, report.Machine = s.Node, s.BootID, node.Machine
-	if before != nil && !node.Machine.Known() {
+	if before != nil && !node.Machine.IsKnown() {
 		report.Machine = before.Machine
 	}
 	o.Reports = append(o.Reports, report)

@@ -1,7 +1,5 @@
-// Package v1alpha1 is the SandboxReport API: what the container runtime of one
-// node really runs, written by that node's agent (package agent) and read by the
-// reconciler (podstate.Report). The types are in types.go; the CRD in deploy/crds is
-// generated from them.
+// Package v1alpha1 has the SandboxReport API. The agent of a node (package agent) reports there what its container
+// runtime runs, and the reconciler reads it (podstate.Report). The CRD in deploy/crds is generated from types.go.
 //
 // +kubebuilder:object:generate=true
 // +groupName=ip-reconcile.dev
@@ -9,7 +7,7 @@ package v1alpha1
 
 import "k8s.io/apimachinery/pkg/runtime/schema"
 
-// Resource is SandboxReports as they are served.
+// Resource returns the resource of SandboxReports.
 func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "ip-reconcile.dev", Version: "v1alpha1", Resource: "sandboxreports"}
 }

@@ -3,12 +3,11 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 const (
-	// HashAnnotation on a node's Lease carries the podstate.Hash of the report that the
-	// Lease confirms.
+	// HashAnnotation on a node's Lease has the podstate.Hash of the report that the Lease confirms.
 	HashAnnotation = "ip-reconcile.dev/report-hash"
-	// RestoreAnnotation on a report or its Lease says that the agent noticed that
-	// etcd had been restored, as an RFC 3339 time of the API server: reports that
-	// were written at that time or later were written since. It stays for a day.
+	// RestoreAnnotation on a report or its Lease means that the agent detected a restore of etcd. The value is an
+	// RFC 3339 time of the API server. Reports that were written at that time or later were written after the
+	// restore. It stays for a day.
 	RestoreAnnotation = "ip-reconcile.dev/etcd-restored"
 )
 
@@ -21,10 +20,9 @@ const (
 	SandboxNotReady SandboxState = "NotReady"
 )
 
-// SandboxReport is what one node's container runtime and CNI caches hold. It is
-// cluster-scoped and named after the node; like an EndpointSlice it has neither
-// spec nor status. Left out are sandboxes on the host network and those that
-// surely have no whereabouts address.
+// SandboxReport lists the pod sandboxes in a node's container runtime and CNI caches. It is cluster-scoped and has
+// the name of the node. It does not list sandboxes on the host network, or sandboxes that certainly have no
+// whereabouts address.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=sbr
@@ -39,40 +37,36 @@ type SandboxReport struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// BootID is /proc/sys/kernel/random/boot_id; left out unless it is the
-	// Node's own at the time.
+	// BootID is the content of /proc/sys/kernel/random/boot_id. It is missing if the Node object does not confirm it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	BootID string `json:"bootID,omitempty"`
-	// Machine is which machine the node is; left out, like BootID, unless the
-	// Node object is known to be this machine's.
+	// Machine identifies the machine of the node. It is missing if the Node object does not confirm it.
 	// +optional
 	Machine Machine `json:"machine,omitzero"`
-	// Runtime is the container runtime that was asked.
+	// Runtime is the node's container runtime.
 	// +optional
 	Runtime Runtime `json:"runtime,omitzero"`
-	// ObservedAt is when this content was read from the runtime, by the node's clock.
+	// ObservedAt is the time at which this content was read, by the node's clock.
 	ObservedAt metav1.Time `json:"observedAt"`
-	// Summary counts what follows, for people: a printer column cannot.
+	// Summary counts the items of this report, for printer columns.
 	// +optional
 	Summary Summary `json:"summary,omitzero"`
-	// Sandboxes are those that the runtime lists.
+	// Sandboxes are the sandboxes that the runtime lists.
 	// +optional
 	// +kubebuilder:validation:MaxItems=4000
 	Sandboxes []Sandbox `json:"sandboxes,omitempty"`
-	// Attachments are in a CNI cache and not listed by the runtime.
+	// Attachments are container IDs in a CNI cache that the runtime does not list.
 	// +optional
 	// +kubebuilder:validation:MaxItems=4000
 	Attachments []Attachment `json:"attachments,omitempty"`
-	// Gone were listed or attached and are not any more; 24 h, at most 500.
+	// Gone are IDs that ended within 24 hours, at most 500.
 	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	Gone []Gone `json:"gone,omitempty"`
 }
 
-// Machine identifies a machine beyond its boots, by its Node's nodeInfo: another
-// machine under the same name has another boot id, and so has the same one after a
-// reboot.
+// Machine identifies a machine across reboots, by the nodeInfo of its Node.
 type Machine struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
@@ -82,15 +76,14 @@ type Machine struct {
 	MachineID string `json:"machineID,omitempty"`
 }
 
-// Same reports whether both are known to be one machine. Either id alone does not
-// tell: a cloned disk brings its machine id along, and some vendors give one system
-// UUID to every board.
-func (m Machine) Same(other Machine) bool { return m.Known() && m == other }
+// Same reports whether both are certainly one machine. One ID is not enough: a cloned disk keeps its machine ID,
+// and some vendors give the same system UUID to all boards.
+func (m Machine) Same(other Machine) bool { return m.IsKnown() && m == other }
 
-// Known reports whether both ids are there.
-func (m Machine) Known() bool { return m.SystemUUID != "" && m.MachineID != "" }
+// IsKnown reports whether both IDs are set.
+func (m Machine) IsKnown() bool { return m.SystemUUID != "" && m.MachineID != "" }
 
-// Runtime names a container runtime.
+// Runtime identifies a container runtime.
 type Runtime struct {
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
@@ -98,14 +91,14 @@ type Runtime struct {
 	Version string `json:"version,omitempty"`
 }
 
-// Summary counts the entries of a report. No rule reads it.
+// Summary counts the items of a report. No rule reads it.
 type Summary struct {
 	Sandboxes   int32 `json:"sandboxes"`
 	NotReady    int32 `json:"notReady"`
 	Attachments int32 `json:"attachments"`
 }
 
-// Sandbox is a pod sandbox as the CRI lists it.
+// Sandbox is a pod sandbox in the CRI list.
 type Sandbox struct {
 	// +kubebuilder:validation:MaxLength=128
 	ID string `json:"id"`
@@ -117,11 +110,10 @@ type Sandbox struct {
 	UID     string       `json:"uid,omitempty"`
 	Attempt uint32       `json:"attempt,omitempty"`
 	State   SandboxState `json:"state"`
-	// NetworkClosed reports whether the network namespace is gone; left out when
-	// nothing tells.
+	// NetworkClosed is true if the network namespace is gone, false if it exists, and missing if that is unknown.
 	// +optional
 	NetworkClosed *bool `json:"networkClosed,omitempty"`
-	// NetNS is the path of its network namespace, for an agent that starts again.
+	// NetNS is the path of the network namespace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	NetNS string `json:"netns,omitempty"`
@@ -130,21 +122,20 @@ type Sandbox struct {
 	// +optional
 	// +kubebuilder:validation:MaxItems=128
 	Addresses []Address `json:"addresses,omitempty"`
-	// AddressesUnread: it is on a pod network that is not known to be closed, and
-	// nothing tells all of its addresses: it may carry others, of MayCarry, or where that
-	// is left out, of its pod's networks.
+	// AddressesUnread is true if the sandbox may have addresses that are not in this report. They are of the
+	// networks in MayCarry, or if that is missing, of any network of the pod.
 	// +optional
 	AddressesUnread bool `json:"addressesUnread,omitempty"`
-	// MayCarry are the ranges of whereabouts that its CNI caches name, with AddressesUnread;
-	// left out where the caches do not name all of its networks.
+	// MayCarry are the whereabouts ranges in the CNI caches of a sandbox with AddressesUnread. It is missing if the
+	// caches do not contain all of its networks.
 	// +optional
 	// +kubebuilder:validation:MaxItems=128
 	MayCarry []Network `json:"mayCarry,omitempty"`
 }
 
-// Network is a range of one of whereabouts' networks.
+// Network is a range of a whereabouts network.
 type Network struct {
-	// Range is left out where it is not known: then it is any of the network.
+	// Range is missing if it is unknown. It is then any range of the network.
 	// +kubebuilder:validation:MaxLength=253
 	Range string `json:"range,omitempty"`
 	// NetworkName is whereabouts' network_name, "" for the unnamed network.
@@ -152,8 +143,8 @@ type Network struct {
 	NetworkName string `json:"networkName,omitempty"`
 }
 
-// Attachment is a container id that the runtime does not list: one in a CNI cache,
-// or one that was listed and whose network namespace is still there.
+// Attachment is a container ID that the runtime does not list. It is in a CNI cache, or it was listed and its
+// network namespace still exists.
 type Attachment struct {
 	// +kubebuilder:validation:MaxLength=128
 	ID string `json:"id"`
@@ -161,7 +152,7 @@ type Attachment struct {
 	Since metav1.Time `json:"since"`
 	// +optional
 	NetworkClosed *bool `json:"networkClosed,omitempty"`
-	// NetNS is the path of its network namespace, for an agent that starts again.
+	// NetNS is the path of the network namespace.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	NetNS string `json:"netns,omitempty"`
@@ -176,7 +167,7 @@ type Attachment struct {
 	Addresses []Address `json:"addresses,omitempty"`
 }
 
-// Gone is an id that was listed or attached and is not any more.
+// Gone is a container ID that ended.
 type Gone struct {
 	// +kubebuilder:validation:MaxLength=128
 	ID string `json:"id"`
@@ -185,7 +176,7 @@ type Gone struct {
 	Since metav1.Time `json:"since"`
 }
 
-// Address is a whereabouts address as it is configured in a sandbox.
+// Address is a whereabouts address that is configured in a sandbox.
 type Address struct {
 	// +kubebuilder:validation:MaxLength=253
 	IP string `json:"ip"`
@@ -194,7 +185,7 @@ type Address struct {
 	// Network is the name of the CNI network.
 	// +kubebuilder:validation:MaxLength=253
 	Network string `json:"network,omitempty"`
-	// Range is the ipam range that the address came from.
+	// Range is the ipam range of the address.
 	// +kubebuilder:validation:MaxLength=253
 	Range string `json:"range,omitempty"`
 	// NetworkName is whereabouts' network_name, "" for the unnamed network.

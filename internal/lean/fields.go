@@ -8,24 +8,24 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field is one that is kept of an object: its number in protobuf, its name in JSON, and what is kept of it, which is
-// all where Of is nil. A value that is a list has it of each element.
+// Field is a field to keep, with its number in protobuf and its name in JSON. Of are the fields to keep of its
+// value, or of each element of a list; nil keeps everything.
 type Field struct {
 	Number protowire.Number
 	Name   string
 	Of     Fields
 }
 
-// Fields are those that are kept of an object.
+// Fields are the fields to keep of an object.
 type Fields []Field
 
-// F is a Field.
+// F returns a Field.
 func F(number protowire.Number, name string, of ...Field) Field {
 	return Field{Number: number, Name: name, Of: of}
 }
 
-// AppendProto appends what is kept of a protobuf message to dst, in the order in which it stands there. It is an error if the
-// message is not protobuf.
+// AppendProto appends the kept fields of a protobuf message to dst, in their order. It fails if the message is not
+// protobuf.
 func (f Fields) AppendProto(dst, message []byte) ([]byte, error) {
 	err := eachField(message, func(number protowire.Number, field, value []byte) (err error) {
 		at := slices.IndexFunc(f, func(kept Field) bool { return kept.Number == number })
@@ -45,8 +45,8 @@ func (f Fields) AppendProto(dst, message []byte) ([]byte, error) {
 	return dst, err
 }
 
-// eachField calls do for the fields of a message, with the value of one that holds bytes. It is an error if the message is
-// not protobuf.
+// eachField calls do for each field of a message; value is the content of a field of bytes. It fails if the message
+// is not protobuf.
 func eachField(message []byte, do func(number protowire.Number, field, value []byte) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeField(message)
@@ -66,7 +66,7 @@ func eachField(message []byte, do func(number protowire.Number, field, value []b
 	return nil
 }
 
-// AppendJSON appends what is kept of a JSON value to dst. What is wrong with the text is the reader's error.
+// AppendJSON appends the kept fields of a JSON value to dst. The Reader keeps the first error.
 func (f Fields) AppendJSON(dst []byte, r *Reader) []byte {
 	switch r.Kind() {
 	case '{':

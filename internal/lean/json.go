@@ -8,14 +8,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deeply values may be nested, as in encoding/json.
+// maxDepth limits the nesting of values, as in encoding/json.
 const maxDepth = 10000
 
 var errMalformed = errors.New("not JSON")
 
-// A Reader reads one text. Object, Array and String each read one value,
-// whatever it is, and report whether it was of that type. After an error every
-// call reports false and does nothing; End returns the error.
+// Reader reads one JSON text. Object, Array and String each read one value and report whether it has that type.
+// After an error they do nothing and return false; End returns the error.
 type Reader struct {
 	text  []byte
 	at    int
@@ -23,21 +22,20 @@ type Reader struct {
 	err   error
 }
 
-// New reads the text; strings that are handed out lie in it.
+// New returns a Reader of the text. Strings that it returns are part of the text.
 func New(text []byte) *Reader { return &Reader{text: text} }
 
-// Object reads an object: member is called for each, in order, repeated names
-// included, and reads the value. One that it does not read is skipped. The name
-// is valid until the member has been read.
+// Object calls member for each member in order, including repeated names. member reads the value; otherwise the
+// value is skipped. name is valid until the value has been read.
 func (r *Reader) Object(member func(name []byte)) bool {
 	return r.composite('{', '}', func() {
 		name, ok := r.String()
 		if !ok {
-			r.fail("a member's name is missing")
+			r.fail("a member has no name")
 			return
 		}
 		if r.space(); r.peek() != ':' {
-			r.fail("':' is missing")
+			r.fail("missing ':'")
 			return
 		}
 		r.at++
@@ -45,12 +43,12 @@ func (r *Reader) Object(member func(name []byte)) bool {
 	})
 }
 
-// Array reads an array: element is called for each and reads it.
+// Array calls element for each element, which reads it.
 func (r *Reader) Array(element func()) bool {
 	return r.composite('[', ']', func() { r.value(element) })
 }
 
-// value has one value read, and skips what was left unread.
+// value calls read, and skips the value if read did not read it.
 func (r *Reader) value(read func()) {
 	r.space()
 	if before := r.at; r.err == nil {
@@ -88,13 +86,13 @@ func (r *Reader) composite(open, end byte, element func()) bool {
 			r.depth--
 			return true
 		default:
-			r.fail("',' or the end of a list of values is missing")
+			r.fail("missing ',' or the end of the values")
 		}
 	}
 	return false
 }
 
-// String reads a string. What it returns is valid as long as the text is.
+// String reads a string, which is valid as long as the text.
 func (r *Reader) String() ([]byte, bool) {
 	if r.space(); r.peek() != '"' {
 		r.Skip()
@@ -116,7 +114,7 @@ func (r *Reader) String() ([]byte, bool) {
 	return []byte(s), true
 }
 
-// Kind is the byte with which the next value begins, 0 at the end.
+// Kind returns the first byte of the next value, 0 at the end.
 func (r *Reader) Kind() byte {
 	r.space()
 	return r.peek()
@@ -144,21 +142,21 @@ func (r *Reader) Skip() {
 	case c == '"':
 		r.skipString()
 	case c == 0:
-		r.fail("a value is missing")
+		r.fail("missing value")
 	default:
 		r.scalar()
 	}
 }
 
-// End reports what was wrong with the text so far, or that there is more of it.
+// End returns the first error, also if there is text after the value.
 func (r *Reader) End() error {
 	if r.space(); r.err == nil && r.at < len(r.text) {
-		r.fail("text after the end")
+		r.fail("text after the value")
 	}
 	return r.err
 }
 
-// Err is what was wrong with the text so far.
+// Err returns the first error.
 func (r *Reader) Err() error { return r.err }
 
 // More reports whether there is more text than spaces. A NUL byte is text.
@@ -173,7 +171,7 @@ func (r *Reader) fail(what string) {
 	}
 }
 
-// peek is the next byte, 0 after an error or at the end.
+// peek returns the next byte, 0 at the end or after an error.
 func (r *Reader) peek() byte {
 	if r.err != nil || r.at >= len(r.text) {
 		return 0
@@ -195,12 +193,11 @@ func (r *Reader) scalar() {
 	}
 	if !json.Valid(r.text[start:r.at]) {
 		r.at = start
-		r.fail("no value begins so")
+		r.fail("invalid value")
 	}
 }
 
-// skipString reads a string, and reports whether its text is what it says: it
-// has no escapes and is UTF-8.
+// skipString skips a string, and reports whether its text is its value: UTF-8 without escapes.
 func (r *Reader) skipString() (plain bool) {
 	start := r.at + 1
 	escaped, ascii := false, true
@@ -210,7 +207,7 @@ func (r *Reader) skipString() (plain bool) {
 			r.at = i + 1
 			if escaped && !json.Valid(r.text[start-1:r.at]) {
 				r.at = start
-				r.fail("a string has an escape sequence that is none")
+				r.fail("invalid escape sequence")
 			}
 			return !escaped && (ascii || utf8.Valid(r.text[start:i]))
 		case c == '\\':
@@ -224,6 +221,6 @@ func (r *Reader) skipString() (plain bool) {
 			ascii = false
 		}
 	}
-	r.fail("a string does not end")
+	r.fail("unterminated string")
 	return false
 }

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// List reads the answer to a LIST, in protobuf or JSON, and calls item for each. What item is given is valid until the
-// body is changed. It is an error if the body is no list; what was given to item until then is worth nothing.
+// List decodes the answer to a LIST in protobuf or JSON, and calls item for each object. The object is valid until
+// body changes. After an error the caller must discard all objects.
 func List(body []byte, item func(object []byte, isJSON bool) error) (metav1.ListMeta, error) {
 	read := listJSON
 	envelope, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
@@ -20,13 +20,13 @@ func List(body []byte, item func(object []byte, isJSON bool) error) (metav1.List
 	}
 	meta, err := read(body, item)
 	if err != nil {
-		return metav1.ListMeta{}, fmt.Errorf("read a list: %w", err)
+		return metav1.ListMeta{}, fmt.Errorf("decode a list: %w", err)
 	}
 	return meta, nil
 }
 
 func listProto(envelope []byte, item func([]byte, bool) error) (meta metav1.ListMeta, err error) {
-	list, err := listIn(envelope)
+	list, err := unwrap(envelope)
 	if err != nil {
 		return meta, err
 	}
@@ -42,12 +42,10 @@ func listProto(envelope []byte, item func([]byte, bool) error) (meta metav1.List
 	return meta, err
 }
 
-// listIn is the message in the envelope that the API server puts around it
-// (k8s.io/apimachinery, pkg/runtime/serializer/protobuf): after four bytes of its
-// own a runtime.Unknown, with the kind in its first field and the message in its
-// second.
-func listIn(envelope []byte) (list []byte, err error) {
-	kind, there := "", false
+// unwrap returns the message in the API server's envelope (k8s.io/apimachinery, pkg/runtime/serializer/protobuf).
+// After four bytes, a runtime.Unknown has the kind in its first field and the message in its second.
+func unwrap(envelope []byte) (list []byte, err error) {
+	kind, hasMessage := "", false
 	err = eachField(envelope, func(number protowire.Number, _, value []byte) error {
 		switch number {
 		case 1:
@@ -58,17 +56,17 @@ func listIn(envelope []byte) (list []byte, err error) {
 				return nil
 			})
 		case 2:
-			list, there = value, true
+			list, hasMessage = value, true
 		}
 		return nil
 	})
-	if err == nil && (!there || !strings.HasSuffix(kind, "List")) {
+	if err == nil && (!hasMessage || !strings.HasSuffix(kind, "List")) {
 		err = fmt.Errorf("the answer is a %q", kind)
 	}
 	return list, err
 }
 
-// listJSON gives nothing to item unless the whole body is JSON. Of members that appear twice the last counts.
+// listJSON calls item only if the whole body is JSON. Of repeated members the last counts.
 func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta, err error) {
 	r := New(body)
 	var objects [][]byte
@@ -113,8 +111,8 @@ func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta,
 	return meta, nil
 }
 
-// AppendWithoutManagedFields appends the JSON of an object to dst, with null for its managedFields. It is an error if the
-// text is not JSON.
+// AppendWithoutManagedFields appends the JSON of an object to dst, with null as its managedFields. It fails if the text
+// is not JSON.
 func AppendWithoutManagedFields(dst, text []byte) ([]byte, error) {
 	r, from := New(text), 0
 	r.Object(func(name []byte) {

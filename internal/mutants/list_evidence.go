@@ -65,9 +65,9 @@ func evidence() []Mutant {
 	text, err := json.Marshal(&content)`},
 		{Fault: "The out-of-service taint is proof although the node is Ready", In: "podstate", Decl: "Node.IsDead", Tests: "TestANodeIsDeadOnlyOutOfServiceAndNotReady",
 			Old: `return n.OutOfService && !n.Ready }`, New: `return n.OutOfService }`},
-		{Fault: "A container that runs does not keep a pod from being stopped", In: "podstate", Decl: "stopped", Tests: "TestOnlyAPodThatKubeletHasStoppedIsStopped",
-			Old: `all = false
-			} else`, New: `all = true
+		{Fault: "A container that runs does not keep a pod from being stopped", In: "podstate", Decl: "readStop", Tests: "TestOnlyAPodThatKubeletHasStoppedIsStopped",
+			Old: `isStopped = false
+			} else`, New: `isStopped = true
 			} else`},
 		{Fault: "A sandbox without a UID is every pod's", In: "podstate", Decl: "Pod.HasUID", Tests: "TestASandboxWithoutAUIDIsNobodys",
 			Old: `return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }`, New: `return uid == "" || uid == p.UID || uid == p.RuntimeUID }`},

@@ -1,5 +1,5 @@
-// Package version knows which build of ip-reconcile a program is: for --version, for
-// the metric ip_reconcile_build_info and for the User-Agent of Kubernetes clients.
+// Package version identifies the build of a program for --version, the metric ip_reconcile_build_info and the
+// User-Agent of Kubernetes clients.
 package version
 
 import (
@@ -11,23 +11,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// linkedVersion and linkedRevision are set by the linker (-X in the Makefile): a build
-// from a source tree has no module version, and one in an image no version control.
+// linkedVersion and linkedRevision are set by the linker (-X in the Makefile). A source tree has no module version,
+// and a build of an image has no version control.
 var linkedVersion, linkedRevision string
 
 // Info identifies a build.
 type Info struct {
-	// Version is that of the release, as in 0.1.0, or the module's, as in v0.1.0;
-	// "devel" where neither is known.
+	// Version is the release, as in 0.1.0, or the module version, as in v0.1.0; "devel" if unknown.
 	Version string
-	// Revision is the commit it was built from, with "-dirty" where files were modified;
-	// "unknown" where it is not known.
+	// Revision is the commit, with "-dirty" if files were modified; "unknown" if unknown.
 	Revision string
-	// GoVersion is that of the compiler, as in go1.26.
+	// GoVersion is the version of the compiler, as in go1.26.
 	GoVersion string
 }
 
-// Get returns the identity of the running program.
+// Get returns the build of the running program.
 func Get() Info {
 	build, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -36,7 +34,7 @@ func Get() Info {
 	return read(build, linkedVersion, linkedRevision)
 }
 
-// read prefers what was linked in to what the go command recorded.
+// read prefers linked values to those that the go command recorded.
 func read(build *debug.BuildInfo, version, revision string) Info {
 	recorded := map[string]string{}
 	for _, s := range build.Settings {
@@ -53,18 +51,17 @@ func read(build *debug.BuildInfo, version, revision string) Info {
 	}
 }
 
-// String is what --version prints after the program's name.
+// String returns what --version prints after the program's name.
 func (i Info) String() string {
 	return fmt.Sprintf("%s (revision %s, %s)", i.Version, i.Revision, i.GoVersion)
 }
 
-// UserAgent is the User-Agent of a component's requests to the API server, as in
-// "ip-reconcile/0.1.0 (agent)".
+// UserAgent returns the User-Agent of a component, as in "ip-reconcile/0.1.0 (agent)".
 func (i Info) UserAgent(component string) string {
 	return fmt.Sprintf("ip-reconcile/%s (%s)", i.Version, component)
 }
 
-// Collector is the metric ip_reconcile_build_info, always 1.
+// Collector returns the metric ip_reconcile_build_info, which is always 1.
 func (i Info) Collector() prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "ip_reconcile_build_info",

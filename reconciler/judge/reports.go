@@ -189,7 +189,7 @@ func (x *Index) hasAnotherBoot(r *report) bool {
 // isOfAnotherMachine reports whether the machine of a report is known, and its Node names another.
 func (x *Index) isOfAnotherMachine(r *report) bool {
 	n := x.o.Nodes[r.Name]
-	return n != nil && n.Machine.Known() && r.Machine.Known() && n.Machine != r.Machine
+	return n != nil && n.Machine.IsKnown() && r.Machine.IsKnown() && n.Machine != r.Machine
 }
 
 // isReplaced reports whether another machine runs under the node's name than at the time of the report: what the one

@@ -16,11 +16,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
-// serve serves metrics and health, where that was asked for, and returns the Health that they are of.
+// serve starts to serve metrics and probes on the configured addresses, and returns the Health that feeds them.
 func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logger) (*agent.Health, error) {
 	registry := prometheus.NewRegistry()
 	isSet := func(address string) bool { return address != "" && address != "0" }
-	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewGoCollector(), version.Get().Collector())
+	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collectors.NewGoCollector(), version.Get().Collector())
 	health := agent.NewHealth(log, registry)
 	if isSet(o.metrics) {
 		listener, err := net.Listen("tcp", o.metrics)
@@ -29,13 +30,13 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		}
 		go func() {
 			err := (&http.Server{Handler: health.Handler(registry), ReadHeaderTimeout: 5 * time.Second}).Serve(listener)
-			log.Error("metrics and health are not served any more", "error", err)
+			log.Error("Cannot serve metrics and probes", "error", err)
 		}()
 	}
 	if isSet(o.secureMetrics) {
 		go func() {
 			if err := o.serveSecure(ctx, config, o.secureMetrics, o.certDir, registry, log); err != nil {
-				log.Error("metrics are not served by HTTPS", "--secure-metrics-bind-address", o.secureMetrics, "error", err)
+				log.Error("Cannot serve metrics by HTTPS", "address", o.secureMetrics, "error", err)
 			}
 		}()
 	}
