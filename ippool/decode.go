@@ -1,6 +1,8 @@
 package ippool
 
 import (
+	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"unique"
@@ -13,27 +15,61 @@ import (
 )
 
 // DecodePool reads the JSON of an IPPool as ReadPool reads the object. It is an error only if the text is not JSON.
-func DecodePool(text []byte) (*Pool, error) { return decode(text, ReadPool) }
+func DecodePool(text []byte) (*Pool, error) { return decode(text, readPool) }
 
 // DecodeReservation is DecodePool for a reservation.
-func DecodeReservation(text []byte) (*Reservation, error) { return decode(text, ReadReservation) }
+func DecodeReservation(text []byte) (*Reservation, error) { return decode(text, readReservation) }
 
 // DecodeNAD is DecodePool for a NetworkAttachmentDefinition.
-func DecodeNAD(text []byte) (*NAD, error) { return decode(text, ReadNAD) }
+func DecodeNAD(text []byte) (*NAD, error) { return decode(text, readNAD) }
 
 // DecodePools reads the JSON of a LIST of IPPools. It is an error if the text is no list.
-func DecodePools(text []byte) ([]*Pool, metav1.ListMeta, error) { return decodeList(text, ReadPool) }
+func DecodePools(text []byte) ([]*Pool, metav1.ListMeta, error) { return decodeList(text, readPool) }
 
 // DecodeReservations is DecodePools for reservations.
 func DecodeReservations(text []byte) ([]*Reservation, metav1.ListMeta, error) {
-	return decodeList(text, ReadReservation)
+	return decodeList(text, readReservation)
 }
 
 // DecodeNADs is DecodePools for NetworkAttachmentDefinitions.
-func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeList(text, ReadNAD) }
+func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeList(text, readNAD) }
+
+// object is what is read of an object. A field of another type than it must have is left out.
+type object struct {
+	Metadata struct {
+		Namespace         string            `json:"namespace"`
+		Name              string            `json:"name"`
+		UID               string            `json:"uid"`
+		ResourceVersion   string            `json:"resourceVersion"`
+		CreationTimestamp string            `json:"creationTimestamp"`
+		DeletionTimestamp string            `json:"deletionTimestamp"`
+		Annotations       map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec any `json:"spec"`
+}
+
+// objectOf is what is read of an object that was decoded as a whole.
+func objectOf(u *unstructured.Unstructured) *object {
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	text := func(name string) string {
+		s, _ := metadata[name].(string)
+		return s
+	}
+	o := &object{Spec: u.Object["spec"]}
+	m := &o.Metadata
+	m.Namespace, m.Name, m.UID, m.ResourceVersion = text("namespace"), text("name"), text("uid"), text("resourceVersion")
+	m.CreationTimestamp, m.DeletionTimestamp = text("creationTimestamp"), text("deletionTimestamp")
+	m.Annotations = u.GetAnnotations()
+	return o
+}
+
+func (o *object) spec() (fields map[string]any, isObject bool) {
+	fields, isObject = o.Spec.(map[string]any)
+	return fields, isObject
+}
 
 // objectReader reads what can be read of an object, and notes what cannot be.
-type objectReader[T any] func(*unstructured.Unstructured) T
+type objectReader[T any] func(*object) T
 
 func decode[T any](text []byte, read objectReader[T]) (T, error) {
 	return new(decoder[T]).decode(text, read)
@@ -42,17 +78,19 @@ func decode[T any](text []byte, read objectReader[T]) (T, error) {
 // decoder decodes one object after the other. It leaves out managedFields, which are larger than all that is read.
 type decoder[T any] struct {
 	text []byte // of the last object
+	object
 }
 
 func (d *decoder[T]) decode(text []byte, read objectReader[T]) (v T, err error) {
 	if d.text, err = lean.AppendWithoutManagedFields(d.text[:0], text); err != nil {
 		return v, err
 	}
-	o := &unstructured.Unstructured{}
-	if lean.New(d.text).Kind() == '{' {
-		err = kjson.Unmarshal(d.text, &o.Object)
+	d.object = object{}
+	err = kjson.Unmarshal(d.text, &d.object)
+	if wrongType := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrongType) {
+		err = nil // all else is decoded
 	}
-	return read(o), err
+	return read(&d.object), err
 }
 
 func decodeList[T any](text []byte, read objectReader[T]) (all []T, page metav1.ListMeta, err error) {

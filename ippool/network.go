@@ -46,9 +46,12 @@ const MaxRanges = 256
 
 // ReadNAD reads a NetworkAttachmentDefinition, spec.config as whereabouts does (v0.9.4, pkg/config/config.go,
 // LoadIPAMConfig). What cannot be read is in Problem.
-func ReadNAD(o *unstructured.Unstructured) *NAD {
-	n := &NAD{Namespace: intern(o.GetNamespace()), Name: o.GetName(), ResourceVersion: o.GetResourceVersion()}
-	spec, _ := o.Object["spec"].(map[string]any)
+func ReadNAD(o *unstructured.Unstructured) *NAD { return readNAD(objectOf(o)) }
+
+func readNAD(o *object) *NAD {
+	m := &o.Metadata
+	n := &NAD{Namespace: intern(m.Namespace), Name: m.Name, ResourceVersion: m.ResourceVersion}
+	spec, _ := o.spec()
 	config, isText := spec["config"].(string)
 	err := errors.New("spec.config is not a string")
 	if isText || spec["config"] == nil {

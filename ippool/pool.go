@@ -137,14 +137,15 @@ func (p *Pool) AsNew(entries []NewEntry) *unstructured.Unstructured {
 }
 
 // ReadPool reads an IPPool object. What cannot be read is in Problem, of the pool or of the entry.
-func ReadPool(o *unstructured.Unstructured) *Pool {
-	annotations := o.GetAnnotations()
+func ReadPool(o *unstructured.Unstructured) *Pool { return readPool(objectOf(o)) }
+
+func readPool(o *object) *Pool {
+	m := &o.Metadata
 	p := &Pool{
-		Namespace: intern(o.GetNamespace()), Name: o.GetName(),
-		UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
-		Paused: Pauses(annotations), NoUsageAlerts: isSet(annotations, NoUsageAlertsAnnotation),
+		Namespace: intern(m.Namespace), Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		Paused: Pauses(m.Annotations), NoUsageAlerts: isSet(m.Annotations, NoUsageAlertsAnnotation),
 	}
-	spec, _ := o.Object["spec"].(map[string]any)
+	spec, _ := o.spec()
 	rangeText, _ := spec["range"].(string)
 	p.RangeText = intern(rangeText)
 	var err error

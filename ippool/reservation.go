@@ -23,13 +23,16 @@ type Reservation struct {
 }
 
 // ReadReservation reads a reservation. What cannot be read is in Problem.
-func ReadReservation(o *unstructured.Unstructured) *Reservation {
+func ReadReservation(o *unstructured.Unstructured) *Reservation { return readReservation(objectOf(o)) }
+
+func readReservation(o *object) *Reservation {
+	m := &o.Metadata
 	r := &Reservation{
-		Namespace: intern(o.GetNamespace()), Name: o.GetName(),
-		UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(),
-		Created: o.GetCreationTimestamp().Time, Deleting: !o.GetDeletionTimestamp().IsZero(),
+		Namespace: intern(m.Namespace), Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		Deleting: m.DeletionTimestamp != "",
 	}
-	spec, isObject := o.Object["spec"].(map[string]any)
+	r.Created, _ = time.Parse(time.RFC3339, m.CreationTimestamp)
+	spec, isObject := o.spec()
 	if !isObject {
 		r.Problem, r.Detail = Malformed, "spec is missing"
 	} else {
