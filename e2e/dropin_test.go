@@ -101,7 +101,7 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 		check(t, c.cmd.Process.Signal(syscall.SIGTERM))
 		out := c.wait()
 		out.exits(t, 0)
-		contains(t, "the log", out.stderr, "there is no pod of this name", "shutting down reconciler")
+		contains(t, "the log", out.stderr, "Own pod not found", "Shutting down")
 	})
 }
 

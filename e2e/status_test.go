@@ -28,8 +28,8 @@ func TestStatus_NamesEachFault(t *testing.T) {
 	t.Parallel()
 	i := newStatusStage(t)
 	out := i.healthy(t, "at first")
-	contains(t, "status", out.stdout, "0 errors, 0 warnings", "Deployment kube-system/ip-reconcile has 2 of 2 replicas ready", "leads since",
-		"The last pass succeeded", "the next is due at", "2 of 2 node agents have a fresh report", "admission policies", "has all rights that it needs", "1 allocation in 1 pool: none is stale")
+	contains(t, "status", out.stdout, "0 errors, 0 warnings", "Deployment kube-system/ip-reconcile has 2 of 2 replicas ready", "is the lease holder",
+		"The last pass succeeded", "The next is due at", "2 of 2 node agents have a fresh report", "admission policies", "RBAC allows ServiceAccount kube-system/ip-reconcile all that it needs", "1 allocation in 1 pool: none is stale")
 	if strings.Contains(out.stdout, "–") {
 		t.Errorf("something is not known in a healthy install:\n%s", out.stdout)
 	}
@@ -151,7 +151,7 @@ func TestStatus_RecordsRunsInPodsOnly(t *testing.T) {
 	start(t, run).wait().exits(t, 0)
 	out := i.runStatus(t, s.Kubeconfig())
 	out.exits(t, 0)
-	contains(t, "status", unwrapped(out.stdout), `✓ CronJob kube-system/ip-reconcile runs at "*/15 * * * *"`, "✓ The last pass succeeded", "next is due at", "– There are no node agents")
+	contains(t, "status", unwrapped(out.stdout), `✓ CronJob kube-system/ip-reconcile has the schedule "*/15 * * * *"`, "✓ The last pass succeeded", "next is due at", "– No node agents are deployed")
 }
 
 // A fault is planted in a healthy installation and removed again. The golden file of its package has what status prints
@@ -171,7 +171,7 @@ func (f fault) may(line string) bool {
 
 func statusFaults() []fault {
 	return []fault{
-		{name: "no right to Leases", says: []string{"✗ ServiceAccount kube-system/ip-reconcile may not", "get, create, update leases in kube-system"},
+		{name: "no right to Leases", says: []string{"✗ RBAC forbids ServiceAccount kube-system/ip-reconcile to", "get, create, update leases in kube-system"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				api := i.Client().RbacV1().ClusterRoles()
 				role := try(api.Get(t.Context(), reconcilerName, metav1.GetOptions{})).must(t)
@@ -183,12 +183,12 @@ func statusFaults() []fault {
 					try(api.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
 				}
 			}},
-		{name: "an agent whose report is not confirmed", says: []string{"✗ 1 of 2 node agents have a fresh report", "nothing is released on worker-2", "ip-reconcile explain node/worker-2"},
+		{name: "an agent whose report is not confirmed", says: []string{"✗ 1 of 2 node agents have a fresh report", "On worker-2 only addresses of finished pods are released", "ip-reconcile explain node/worker-2"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.two.change(func() { i.two.lie = noID })
 				return func() { i.two.change(func() { i.two.lie = "" }) }
 			}},
-		{name: "no admission policy", says: []string{"! The admission policy ip-reconcile-agent, or its binding, is missing", "apply -f deploy/agent/admission.yaml"},
+		{name: "no admission policy", says: []string{"! The admission policy ip-reconcile-agent or its binding is missing", "apply -f deploy/agent/admission.yaml"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				check(t, i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), "ip-reconcile-agent", metav1.DeleteOptions{}))
 				return func() { i.mustKubectl(t, "apply", "-f", "../deploy/agent/admission.yaml") }
@@ -203,12 +203,12 @@ func statusFaults() []fault {
 					i.writeReports(t)
 				}
 			}},
-		{name: "everything paused", says: []string{"! Everything is paused by the annotation on namespace kube-system", "kubectl annotate namespace kube-system ip-reconcile.dev/paused-"},
+		{name: "everything paused", says: []string{"! All releases are paused: namespace kube-system has the annotation", "kubectl annotate namespace kube-system ip-reconcile.dev/paused-"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.pauseAll(t, "true")
 				return func() { i.pauseAll(t, "") }
 			}},
-		{name: "a restore of etcd that is not settled", says: []string{"✗ A restore of etcd stands against releases: etcd was restored at", "nodes worker-1, worker-2 have not written their SandboxReports since"},
+		{name: "a restore of etcd that is not settled", says: []string{"✗ Releases are paused: etcd was restored at", "nodes worker-1, worker-2 have not written their SandboxReports since"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				eventually(t, "the next second", func() bool { return time.Now().Nanosecond() < int(100*time.Millisecond) })
 				return i.annotate(t, kube.RestoreLease, kube.RestoreAnnotation, fmt.Sprintf(`{"restored":%q,"why":"a revision ran backwards"}`, time.Now().UTC().Format(time.RFC3339)))

@@ -1,9 +1,8 @@
-// Command ip-reconciler takes the place of whereabouts' program of that name,
-// with nothing but the image changed: that of the CronJob of v0.5
-// (doc/crds/ip-reconciler-job.yaml, cmd/reconciler/ip.go) and that of the
-// Deployment of v0.9.4 (doc/crds/reconciler-deployment.yaml, cmd/reconciler/main.go).
+// Command ip-reconciler replaces whereabouts' program of that name, in manifests where only the image changes: the CronJob
+// of v0.5 (doc/crds/ip-reconciler-job.yaml, cmd/reconciler/ip.go) and the Deployment of v0.9.4
+// (doc/crds/reconciler-deployment.yaml, cmd/reconciler/main.go).
 //
-// It makes one pass where -kubeconfig or -timeout is given or a Job owns its pod, and else runs until it is terminated.
+// With -kubeconfig or -timeout, or in the pod of a Job, it makes one pass. Otherwise it runs until it is terminated.
 package main
 
 import (
@@ -33,8 +32,8 @@ import (
 
 // The exit codes of v0.5 (cmd/reconciler/errors.go), and exitServing.
 const (
-	exitDone         = 0 // the pass left nothing that it should have released, or it was told to end
-	exitServing      = 1 // serving could not be set up, or has lost its Lease
+	exitDone         = 0 // the pass released all that it should, or the program was terminated
+	exitServing      = 1 // serving could not be set up, or lost its Lease
 	exitNotObserved  = 2 // a flag is bad, or the cluster could not be read
 	exitAllocations  = 3 // the pass failed to release allocations
 	exitReservations = 4 // the pass failed to release reservations, and no allocations
@@ -48,19 +47,19 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// command is what the command line says: the options of `ip-reconcile serve`, with its defaults.
+// command is the parsed command line: the options of `ip-reconcile serve` with its defaults.
 type command struct {
 	servecmd.Options
-	once bool // a flag that only the one-shot form had is given
+	once bool // a flag of the one-shot form is given
 	log  *slog.Logger
 }
 
-// levels are whereabouts' log levels (v0.9.4, pkg/logging/logging.go) as --log-level takes them, with two
-// of ours. In whereabouts nothing is more urgent than panic, and little is said there; here nothing.
+// levels are whereabouts' log levels (v0.9.4, pkg/logging/logging.go) and two more, with their values of --log-level.
+// panic is the highest level of whereabouts; here it logs nothing.
 var levels = map[string]string{"debug": "debug", "verbose": "info", "info": "info", "warn": "warn", "error": "error", "panic": "error+4"}
 
-// parse reads the flags of whereabouts v0.5.4 (cmd/reconciler/ip.go), of which v0.9.4 has -log-level only, and
-// -trust-network-status, which is ours, and makes of them those of serve. Where it returns nil the program ends with the code.
+// parse parses the flags of whereabouts v0.5.4 (cmd/reconciler/ip.go), of which v0.9.4 has only -log-level, and the additional
+// -trust-network-status. It returns the options of serve, or nil if the program ends with the code.
 func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 	f := flag.NewFlagSet("ip-reconciler", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -68,7 +67,8 @@ func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 	level := f.String("log-level", "debug", "debug, verbose, info, warn, error or panic")
 	timeout := f.Int("timeout", 30, "make one pass; the limit of each of its requests, in seconds")
 	printVersion := f.Bool("version", false, "print the version and end")
-	trust := f.Bool("trust-network-status", false, "release what the network-status of a running pod lacks, as whereabouts does: whoever may edit a pod can then have its address assigned to another while it is in use")
+	trust := f.Bool("trust-network-status", false, "release an address that the running pod's network-status lacks, as whereabouts does; "+
+		"whoever may edit a pod can then have its address assigned to another pod while it is in use")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return nil, exitDone
@@ -93,7 +93,7 @@ func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 		"--reconciler-namespace=" + os.Getenv("WHEREABOUTS_NAMESPACE"),
 		fmt.Sprintf("--request-timeout=%ds", *timeout),
 		fmt.Sprintf("--trust-network-status=%v", *trust),
-		"--without-pause",                                           // whereabouts' own ClusterRole has no right to namespaces
+		"--without-pause",                                           // whereabouts' own ClusterRole forbids reading namespaces
 		"--metrics-bind-address=0", "--health-probe-bind-address=0", // whereabouts' program listens nowhere
 	})
 	log, logErr := given.Logger(stderr)
@@ -103,12 +103,12 @@ func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 	}
 	given.log = log
 	if known == "" {
-		log.Warn("-log-level " + *level + " is not known: it is debug, verbose, info, warn, error or panic; taken for debug")
+		log.Warn("Unknown -log-level, using debug: must be debug, verbose, info, warn, error or panic", "level", *level)
 	}
 	return given, exitDone
 }
 
-// run is the program; it logs to stderr.
+// run is the program. It logs to stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	given, code := parse(args, stdout, stderr)
 	if given == nil {
@@ -135,36 +135,36 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return makePass(ctx, r)
 	}
 	if err := given.Run(ctx, given.log); err != nil {
-		given.log.Error("the reconciler ends: " + err.Error())
+		given.log.Error("Stopped serving", "error", err)
 		return exitServing
 	}
-	given.log.Info("shutting down reconciler")
+	given.log.Info("Shutting down")
 	return exitDone
 }
 
-// ownedByJob reports whether a Job runs this pod: the CronJob of whereabouts v0.5.4 gives no flag that tells it from the
-// Deployment. An error ends the program, and whatever started it starts it again. Where there is no such pod, as on the
-// host's network, the program serves: a Job that this keeps from ending still does its work.
+// ownedByJob reports whether a Job runs this pod: the CronJob of whereabouts v0.5.4 has the same flags as the Deployment. An
+// error ends the program, and kubelet restarts it. If the pod is unknown, for example on the host's network, the program
+// serves: a Job then does its work, too, but does not end.
 func ownedByJob(ctx context.Context, cluster *kube.Cluster, log *slog.Logger) (bool, error) {
-	// Not in WHEREABOUTS_NAMESPACE, which may be another.
+	// The pod may be in another namespace than WHEREABOUTS_NAMESPACE.
 	pod := types.NamespacedName{Namespace: new(flags.Common).Namespace(), Name: cluster.Pod}
 	job, there, err := cluster.OwnedByJob(ctx, pod)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("it cannot be told whether a Job runs this pod: %w", err)
+		err = fmt.Errorf("find out whether a Job runs this pod: %w", err)
 	case !there:
-		log.Warn("there is no pod of this name, so that it cannot be seen whether a Job runs it: taken for a Deployment's. In a Job give -timeout 30, or POD_NAME", "pod", pod)
+		log.Warn("Own pod not found, serving as a Deployment; in a Job give -timeout 30, or POD_NAME", "pod", pod)
 	}
 	return job, err
 }
 
-// makePass makes one pass, which waits for what is not confirmed.
+// makePass makes one pass, which waits for confirmations.
 func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 	serve.Once(r.Log, func() (*reconciler.Result, error) {
 		out, err := r.Run(ctx)
 		switch {
 		case ctx.Err() != nil:
-			code, err = exitDone, errors.New("it was told to end")
+			code, err = exitDone, errors.New("terminated")
 		case err != nil:
 			code = exitNotObserved
 		default:
@@ -175,8 +175,8 @@ func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 	return code
 }
 
-// exitCode says what a pass came to. What an operator has paused, and what waits for the agents after a restore of etcd,
-// is no failure. A pass waits until nothing is unconfirmed, unless the cluster cannot be observed any more.
+// exitCode returns the exit code of a pass. Items that are paused, or that wait for the agents after an etcd restore, are no
+// failure. A pass waits until nothing is unconfirmed, unless the cluster becomes unreadable.
 func exitCode(out *reconciler.Result) (code int, err error) {
 	count := map[int]int{}
 	for _, x := range out.Refused {
@@ -192,11 +192,11 @@ func exitCode(out *reconciler.Result) (code int, err error) {
 	}
 	for _, code := range []int{exitAllocations, exitReservations} {
 		if count[code] > 0 {
-			return code, fmt.Errorf("%d allocations and %d reservations are stale and could not be freed", count[exitAllocations], count[exitReservations])
+			return code, fmt.Errorf("%d allocations and %d reservations are stale and could not be released", count[exitAllocations], count[exitReservations])
 		}
 	}
 	if n := count[exitNotObserved]; n > 0 {
-		return exitNotObserved, fmt.Errorf("%d allocations and reservations seem stale, and the cluster could not be read until that was confirmed", n)
+		return exitNotObserved, fmt.Errorf("%d allocations and reservations are unconfirmed, and the cluster could not be read any more", n)
 	}
 	return exitDone, nil
 }

@@ -83,7 +83,7 @@ func TestAnUnknownLogLevelIsWarnedOf(t *testing.T) {
 	if code := run(t.Context(), []string{"-log-level", "loud"}, io.Discard, &stderr); code != exitNotObserved {
 		t.Errorf("exit code %d", code)
 	}
-	for _, want := range []string{"level=WARN", "-log-level loud is not known", `"reconciler run failed" error="no cluster is named`} {
+	for _, want := range []string{"level=WARN", "Unknown -log-level", "level=loud", "reconciler run failed", "no cluster is named"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, stderr.String())
 		}

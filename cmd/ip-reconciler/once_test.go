@@ -28,7 +28,7 @@ func TestExitCode_OfRefusals(t *testing.T) {
 		"nothing":          {nil, exitDone, ""},
 		"paused":           {[]reconciler.Refused{refused(allocation, reconciler.Paused)}, exitDone, ""},
 		"etcd restored":    {[]reconciler.Refused{refused(reservation, reconciler.EtcdRestored)}, exitDone, ""},
-		"not confirmed":    {[]reconciler.Refused{refused(allocation, reconciler.AwaitingConfirmation)}, exitNotObserved, "1 allocations and reservations seem stale"},
+		"not confirmed":    {[]reconciler.Refused{refused(allocation, reconciler.AwaitingConfirmation)}, exitNotObserved, "1 allocations and reservations are unconfirmed"},
 		"the breaker":      {[]reconciler.Refused{refused(allocation, reconciler.Breaker)}, exitAllocations, "1 allocations and 0 reservations"},
 		"Leases forbidden": {[]reconciler.Refused{refused(allocation, reconciler.NoLease)}, exitAllocations, "1 allocations and 0 reservations"},
 		"a reservation":    {[]reconciler.Refused{refused(reservation, reconciler.WriteFailed)}, exitReservations, "0 allocations and 1 reservations"},
@@ -58,7 +58,7 @@ func TestMakePass_ClusterThatCannotBeRead(t *testing.T) {
 		says string
 	}{
 		{t.Context(), exitNotObserved, `"reconciler run failed" error="the API server cannot be reached"`},
-		{stopped, exitDone, `"reconciler run failed" error="it was told to end"`},
+		{stopped, exitDone, `"reconciler run failed" error=terminated`},
 	} {
 		var logs bytes.Buffer
 		r := &reconciler.Reconciler{Source: unreachable{}, Clock: clock.RealClock{}, Log: slog.New(slog.NewTextHandler(&logs, nil)), History: reconciler.NewHistory()}

@@ -18,15 +18,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// kinds are the kinds that are read, each with its API group and what takes in an object. The error says why the object
-// cannot be read, or is errDiffers.
+// kinds are the kinds that a snapshot is judged by, each with its API group. add decodes an object. Its error says why the
+// object cannot be decoded, or is errDiffers.
 var kinds = map[string]struct {
 	group string
 	add   func(s *Snapshot, o *object) error
 }{
 	"IPPool":                        {ippool.PoolResource.Group, (*Snapshot).addPool},
 	"OverlappingRangeIPReservation": {ippool.PoolResource.Group, (*Snapshot).addReservation},
-	"NodeSlicePool":                 {ippool.PoolResource.Group, nil}, // the names of the pools say which node has a slice
+	"NodeSlicePool":                 {ippool.PoolResource.Group, nil}, // a pool's name says which node has the slice
 	"NetworkAttachmentDefinition":   {ippool.NADResource.Group, (*Snapshot).addNAD},
 	"SandboxReport":                 {v1alpha1.Resource().Group, (*Snapshot).addReport},
 	"Lease":                         {coordinationv1.GroupName, (*Snapshot).addLease},
@@ -35,11 +35,11 @@ var kinds = map[string]struct {
 	"Namespace":                     {corev1.GroupName, (*Snapshot).addNamespace},
 }
 
-// errDiffers is the error of an object that another file has with another content.
+// errDiffers is the error of an object that is in two files with different contents.
 var errDiffers = errors.New("differ")
 
-// add takes in an object. An object that cannot be read is reported, and is never taken for one that does not exist.
-// Two copies of an object that differ are an error, since nothing says which of them is right.
+// add adds an object. It reports an object that cannot be decoded, which never counts as missing. Two copies that differ are
+// an error, since either may be right.
 func (s *Snapshot) add(o *object) error {
 	first, duplicate := s.seenIn[o.ref()]
 	if !duplicate {
@@ -50,7 +50,7 @@ func (s *Snapshot) add(o *object) error {
 	case o.kind == "":
 		err = errors.New("no kind: not a Kubernetes object")
 	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group:
-		s.ignored++ // Calico, for one, has IPPools of its own
+		s.ignored++ // for example the IPPools of Calico
 	case kind.add != nil:
 		err = kind.add(s, o)
 	}
@@ -63,8 +63,7 @@ func (s *Snapshot) add(o *object) error {
 	return nil
 }
 
-// keep stores an object that was read. Copies that differ in their resourceVersion alone are one object; withoutVersion
-// clears that field.
+// keep stores an object. Copies that differ only in their resourceVersion are one object. withoutVersion clears that field.
 func keep[K comparable, V any](all map[K]*V, key K, read *V, withoutVersion func(*V)) error {
 	old := all[key]
 	if old == nil {
@@ -80,7 +79,7 @@ func keep[K comparable, V any](all map[K]*V, key K, read *V, withoutVersion func
 	return nil
 }
 
-// report notes what cannot be relied upon.
+// report notes an object that cannot be relied upon.
 func (s *Snapshot) report(format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
 	s.unreadable = append(s.unreadable, text)
@@ -94,7 +93,7 @@ func (s *Snapshot) addNamespace(o *object) error {
 	}
 	ns := &metav1.PartialObjectMetadata{}
 	err := decode(o.text, ns)
-	if err != nil { // it may pause everything
+	if err != nil { // the annotation that pauses everything may be there
 		ns.Annotations = map[string]string{ippool.PausedAnnotation: "true"}
 	}
 	if s.ownNamespace != nil && !maps.Equal(s.ownNamespace.Annotations, ns.Annotations) {
@@ -126,12 +125,12 @@ func (s *Snapshot) addNAD(o *object) error {
 	return cmp.Or(keep(s.nads, o.id(), n, func(*ippool.NAD) {}), err)
 }
 
-// addPod takes in a pod. 'oc adm inspect' reads a running pod twice, one time after the other, and so copies that
-// differ do not refuse the snapshot: the pod is disputed, which holds its entries and the addresses of all copies.
+// addPod adds a pod. 'oc adm inspect' reads a running pod twice, and its copies may differ. Such a pod is disputed: its
+// allocations and the addresses of all copies are held.
 func (s *Snapshot) addPod(o *object) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
-		if old := s.pods[o.id()]; old != nil { // its addresses count further
+		if old := s.pods[o.id()]; old != nil { // its addresses still count
 			old.Contradiction = s.report("%s: %s: %v", o.path, o.shown(), err)
 			return nil
 		}
@@ -152,7 +151,7 @@ func (s *Snapshot) addNode(o *object) error {
 	node := &corev1.Node{}
 	err := decode(o.text, node)
 	n := podstate.ReadNode(node)
-	if err != nil { // it is there, not Ready, and has the labels that can be read
+	if err != nil { // the node exists and is not Ready; its labels may be readable
 		head := &metav1.PartialObjectMetadata{}
 		_ = decode(o.text, head)
 		n = &podstate.Node{Name: o.name, Labels: head.Labels}
@@ -165,7 +164,7 @@ func (s *Snapshot) addLease(o *object) error {
 	err := decode(o.text, lease)
 	if err != nil {
 		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name}}
-		lease.Spec.RenewTime = &metav1.MicroTime{} // there is one, and it makes no report fresh
+		lease.Spec.RenewTime = &metav1.MicroTime{} // the Lease exists, and makes no report fresh
 	}
 	s.leases = append(s.leases, lease)
 	return err

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// walkStream tells by its first bytes what a stream is: a tar archive, such an archive or a
-// file compressed with gzip, or YAML or JSON. name is for messages.
+// walkStream detects by its first bytes what a stream is: a tar archive, YAML or JSON, each packed with gzip or not. name is
+// for messages.
 func walkStream(name string, r io.Reader) (walk, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	head, _ := in.Peek(512) // less where there is less
@@ -32,13 +32,12 @@ func walkStream(name string, r io.Reader) (walk, error) {
 		return (&archive{name, in, maxArchive}).walk, nil
 	}
 	return func(take func(entry) error) error {
-		// Told by its content, it is read as what kubectl writes, whatever its name is.
+		// The content decides, whatever the name is.
 		return take(entry{name: "stream.yaml", path: name, required: true, Reader: in})
 	}, nil
 }
 
-// An archive is a tar archive, read once from its beginning to its end. Nothing of it is
-// written to disk.
+// archive is a tar archive. It is read once, from its beginning to its end, and never written to disk.
 type archive struct {
 	name string // for messages
 	r    io.Reader
@@ -52,18 +51,18 @@ func (a *archive) walk(take func(entry) error) error {
 		head, err := in.Next()
 		if stream.read > a.most {
 			return fmt.Errorf("%s %w: it has more than %d bytes: "+
-				"unpack it, and give the folder with the objects alone", a.name, errTooLarge, a.most)
+				"unpack it, and judge the folder with the objects only", a.name, errTooLarge, a.most)
 		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("%s is damaged, or was not copied to its end: %w", a.name, err)
+			return fmt.Errorf("%s is damaged or incomplete: %w", a.name, err)
 		}
 		e := entry{name: path.Clean(strings.TrimLeft(head.Name, "/"))}
 		e.path = a.name + ": " + e.name
 		if !filepath.IsLocal(e.name) {
-			return fmt.Errorf("%s holds %q, which is outside of it: make the archive again", a.name, head.Name)
+			return fmt.Errorf("%s has the path %q, which is outside of the archive: create the archive again", a.name, head.Name)
 		}
 		switch head.Typeflag {
 		case tar.TypeDir, tar.TypeXGlobalHeader:
@@ -77,18 +76,17 @@ func (a *archive) walk(take func(entry) error) error {
 			return err
 		}
 	}
-	// tar's Reader takes an end without its mark for an end, too. What is missing would count
-	// as not there.
+	// tar's Reader accepts an archive without the mark of its end. Missing objects would count as not existing.
 	if !stream.endsInZeros() {
-		return fmt.Errorf("%s ends without the mark of its end: it was not copied to its end", a.name)
+		return fmt.Errorf("%s is incomplete: it lacks the mark of its end", a.name)
 	}
 	if _, err := io.Copy(io.Discard, stream); err != nil { // for gzip to compare its checksum
-		return fmt.Errorf("%s is damaged, or was not copied to its end: %w", a.name, err)
+		return fmt.Errorf("%s is damaged or incomplete: %w", a.name, err)
 	}
 	return nil
 }
 
-// tail remembers the last block that was read, and counts the bytes.
+// tail is a Reader that keeps the last block and counts the bytes.
 type tail struct {
 	r    io.Reader
 	read int64
@@ -105,7 +103,7 @@ func (t *tail) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endsInZeros reports whether the last block that was read is a mark of the end.
+// endsInZeros reports whether the last block is a mark of the end.
 func (t *tail) endsInZeros() bool {
 	return len(t.last) == block && len(bytes.Trim(t.last, "\x00")) == 0
 }

@@ -48,7 +48,7 @@ func TestAnArchiveIsReadAsItsFolderIs(t *testing.T) {
 	for _, path := range []string{plain, packed} {
 		o := observe(t, open(t, path))
 		judgedAs(t, o, judge.InUse, judge.Stale)
-		if len(o.Warnings) == 0 || !strings.Contains(strings.Join(o.Warnings, "\n"), "files skipped because they hold no Kubernetes objects: 23, as "+path+": ") {
+		if len(o.Warnings) == 0 || !strings.Contains(strings.Join(o.Warnings, "\n"), "files skipped because they hold no Kubernetes objects: 23, for example "+path+": ") {
 			t.Errorf("notes %q", o.Warnings)
 		}
 	}

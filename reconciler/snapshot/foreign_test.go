@@ -47,7 +47,7 @@ func TestFilesThatHoldNoObjectsAreSkippedAndCountedInOneNote(t *testing.T) {
 	link(t, "nowhere", filepath.Join(dir, "latest"))
 	link(t, "../../elsewhere.log", filepath.Join(dir, "log"))
 	o := observe(t, open(t, dir))
-	if len(o.Unreadable) > 0 || len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "files skipped because they hold no Kubernetes objects: 17, as "+filepath.Join(dir, "README")) {
+	if len(o.Unreadable) > 0 || len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "files skipped because they hold no Kubernetes objects: 17, for example "+filepath.Join(dir, "README")) {
 		t.Errorf("unreadable %q, notes %q", o.Unreadable, o.Warnings)
 	}
 }

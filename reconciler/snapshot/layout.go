@@ -10,26 +10,25 @@ import (
 	"time"
 )
 
-// This file has what is known of trees that must-gather, inspect and kubectl cluster-info dump write. It tells the
-// files that hold objects of our kinds from those that hold none, such as logs and what other tools have written there.
-// A pod's file that is left out makes what the pod has look leaked, so that a file is left out only where it is known to
-// hold no such object: in case of doubt there is an error.
+// This file knows the trees that must-gather, inspect and kubectl cluster-info dump write. It distinguishes files with
+// objects that are judged from others, such as logs. Skipping a pod's file would make the pod's addresses stale. So a file
+// is skipped only if it is known to have no such object. In case of doubt it is an error.
 
-// hasEnding reports whether a file is read as YAML or JSON, compressed or not. Of others the head is read, save of logs.
+// hasEnding reports whether a file is read as YAML or JSON, compressed or not. Of all others but logs the head is read.
 func hasEnding(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(strings.TrimSuffix(name, ".gz")))
 }
 
-// resources are the names by which tools write the resources that are read: of files that
-// hold all of a namespace ('kubectl cluster-info dump': <namespace>/pods.json; 'oc adm
-// inspect': namespaces/<namespace>/core/pods.yaml) and of folders with a file for each.
+// resources returns the names of resources in the names of files and folders. A file has all objects of a namespace
+// ('kubectl cluster-info dump': <namespace>/pods.json; 'oc adm inspect': namespaces/<namespace>/core/pods.yaml). A folder
+// has a file for each object.
 func resources() []string {
 	return []string{"ippools", "overlappingrangeipreservations", "nodeslicepools", "network-attachment-definitions", "net-attach-def",
 		"sandboxreports", "leases", "nodes", "pods", "namespaces"}
 }
 
-// byLayout reports whether a file must hold an object that is read, by where it is in the
-// tree (oc, pkg/cli/admin/inspect; kubectl v0.36.3, pkg/cmd/clusterinfo).
+// byLayout reports whether a file must have an object that is judged, by its place in the tree (oc, pkg/cli/admin/inspect;
+// kubectl v0.36.3, pkg/cmd/clusterinfo).
 func byLayout(name string) bool {
 	folder := path.Dir(name)
 	base, parent, above := strings.TrimSuffix(path.Base(name), ".gz"), path.Base(folder), path.Base(path.Dir(folder))
@@ -39,23 +38,23 @@ func byLayout(name string) bool {
 }
 
 var (
-	// mayHold matches a text with the kind of an object that is read, with a kind that cannot be told since the text
-	// ends there, or with a field that objects of these kinds have and others hardly: items of a list may lack a kind.
+	// mayHold matches a text with the kind of an object that is judged, or with a kind that is cut by the end of the text.
+	// Items of a list may lack a kind, so it also matches fields that hardly any other kind has.
 	mayHold = regexp.MustCompile(`\b[kK]ind["']?[ \t]*:[ \t"']*((List|(` + strings.Join(slices.Sorted(maps.Keys(kinds)), "|") +
 		`)(List)?)([^A-Za-z]|$)|[^A-Za-z \t"']|[A-Za-z]*\s*$)|"?\b(podref|podIPs?|containerStatuses|k8s\.v1\.cni\.cncf\.io/network-status)"?\s*:`)
-	// objectHead is how a file begins that kubectl has written.
+	// objectHead matches the head of a file that kubectl writes.
 	objectHead = regexp.MustCompile(`^([^\w#]|#.*\n)*(apiVersion|kind|items|metadata)"?\s*:`)
 )
 
-// withoutZeros makes of UTF-16, as PowerShell writes it, what can be searched.
+// withoutZeros makes UTF-16, which Windows writes, searchable.
 func withoutZeros(text []byte) []byte { return bytes.ReplaceAll(text, []byte{0}, nil) }
 
-// timestampFile is what must-gather and inspect write beside what they gather: the times at which they began and
-// ended, a line each (oc, pkg/cli/admin/mustgather and pkg/cli/admin/inspect).
+// timestampFile is the name of a file by must-gather and inspect with the times of their begin and end (oc,
+// pkg/cli/admin/mustgather and pkg/cli/admin/inspect).
 const timestampFile = "timestamp"
 
-// takeTimestamp takes in the first time of a timestamp file, as Go prints it: "2026-11-20 12:00:00.123 +0100 CET".
-// Without a zone it is UTC. Of several files the earliest counts.
+// takeTimestamp reads the first time of a timestamp file, in the form "2026-11-20 12:00:00.123 +0100 CET". Without a zone
+// the time is UTC. Of several files the earliest time counts.
 func (s *Snapshot) takeTimestamp(name string, head []byte) {
 	fields := strings.Fields(string(head))
 	if path.Base(name) != timestampFile || len(fields) < 2 {
@@ -71,9 +70,8 @@ func (s *Snapshot) takeTimestamp(name string, head []byte) {
 	}
 }
 
-// time is when the snapshot was taken, and what says so: the newest Lease renewal or report, or where that is of
-// before the snapshot was begun its timestamp file; where it has none of these the newest time of a pod, Node or
-// reservation.
+// time returns when the snapshot was taken, and by what: the newest of its timestamp file, the renewals of agents' Leases and
+// the reports. Without these it is the newest time of a pod, Node or reservation.
 func (s *Snapshot) time() (at time.Time, by string) {
 	newer := func(t time.Time, what string) {
 		if t.After(at) {

@@ -117,9 +117,9 @@ func TestTreesOfMustGatherInspectAndDumpAreJudgedAsTheyAre(t *testing.T) {
 		tree    map[string]string
 		skipped string
 	}{
-		"oc adm inspect":            {inspectTree(), "files skipped because they hold no Kubernetes objects: 7, as"},
-		"oc adm must-gather":        {mustGatherTree(), "files skipped because they hold no Kubernetes objects: 23, as"},
-		"kubectl cluster-info dump": {dumpTree(), "files skipped because they hold no Kubernetes objects: 1, as"},
+		"oc adm inspect":            {inspectTree(), "files skipped because they hold no Kubernetes objects: 7, for example"},
+		"oc adm must-gather":        {mustGatherTree(), "files skipped because they hold no Kubernetes objects: 23, for example"},
+		"kubectl cluster-info dump": {dumpTree(), "files skipped because they hold no Kubernetes objects: 1, for example"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			o := observe(t, open(t, folder(t, c.tree)))

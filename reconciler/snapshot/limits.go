@@ -5,34 +5,34 @@ import (
 	"fmt"
 )
 
-// A snapshot may come from anybody: these limits bound the memory that reading it takes. 10,000 pods with all their
-// fields take 155 MB of YAML with 10.5 million nodes, and 345 MB of JSON; 35 MB of it are kept.
+// These limits bound the memory for reading a snapshot, which anybody may have written. 10,000 pods with all their fields
+// have 155 MB of YAML with 10.5 million nodes, or 345 MB of JSON. 35 MB of it are kept.
 const (
-	// maxFile is how large a file may be in bytes, unpacked.
+	// maxFile limits the size of a file in bytes, unpacked.
 	maxFile = 512 << 20
-	// maxNodes is how many nodes of YAML may be in memory. The worst take 350 bytes each.
+	// maxNodes limits the nodes of YAML in memory. A node takes up to 350 bytes.
 	maxNodes = 8_000_000
-	// itemsAtOnce is how many items of a List are parsed at once; each has its share of maxNodes.
+	// itemsAtOnce is the number of items of a List that are parsed concurrently. Each has its share of maxNodes.
 	itemsAtOnce = 8
-	// maxObjects is how many objects a file may have, of any kind.
+	// maxObjects limits the objects of a file, of any kind.
 	maxObjects = 1_000_000
-	// maxObject is how long the JSON of an object that is read may be, in bytes: API servers accept 3 MiB.
+	// maxObject limits the JSON of an object that is judged, in bytes. API servers accept 3 MiB.
 	maxObject = 4 << 20
-	// maxKept is how many bytes of all objects may be kept, with perObject for each.
+	// maxKept limits the bytes of all objects together, with perObject for each.
 	maxKept, perObject = 512 << 20, 256
-	// maxArchive is how many bytes an archive may unpack to, read or not.
+	// maxArchive limits the unpacked size of an archive in bytes.
 	maxArchive = 32 << 30
 )
 
 var errTooLarge = errors.New("is too large to be read")
 
-// yamlNodes is an upper bound of the nodes of a text. A node follows a line break or an indicator; those in scalars
-// count, too. Real objects have two thirds of it.
+// yamlNodes returns an upper bound of the nodes of a text. A node follows a line break or an indicator, and those in scalars
+// count, too. Real objects have two thirds of the bound.
 func yamlNodes(text []byte) int {
 	n := 1
 	for i, c := range text {
 		switch c {
-		case '\n', '\r', 0x85, 0xa8, 0xa9: // the last three end the line breaks of Unicode
+		case '\n', '\r', 0x85, 0xa8, 0xa9: // the last three end line breaks of Unicode
 			n++
 		case '-', ':', '?':
 			if i+1 == len(text) || text[i+1] <= ' ' || text[i+1] >= 0x80 {
@@ -48,12 +48,12 @@ func yamlNodes(text []byte) int {
 	return n
 }
 
-// charge counts an object that is taken in.
+// charge counts an object against the limits.
 func (s *Snapshot) charge(o *object) error {
 	size := len(o.text)
 	if s.kept += perObject + len(o.path) + len(o.ref()) + size; s.kept <= maxKept && size <= maxObject {
 		return nil
 	}
 	return fmt.Errorf("%s %w: %s %s/%s has %d bytes (an object may have %d, all together %d): "+
-		"leave out what is not of this cluster", o.path, errTooLarge, o.kind, o.namespace, o.name, size, maxObject, maxKept)
+		"remove objects of other clusters", o.path, errTooLarge, o.kind, o.namespace, o.name, size, maxObject, maxKept)
 }

@@ -20,21 +20,21 @@ import (
 type object struct {
 	kind, apiVersion     string
 	namespace, name, uid string
-	text                 []byte // its JSON until it has been read
+	text                 []byte // its JSON until it is decoded
 	path                 string // of its file, for messages
 }
 
-// ref names the object as "<kind> <namespace> <name>".
+// ref returns "<kind> <namespace> <name>".
 func (o *object) ref() string { return strings.Join([]string{o.kind, o.namespace, o.name}, " ") }
 
-// shown names the object in messages.
+// shown returns the name of the object for messages.
 func (o *object) shown() string { return o.kind + " " + o.namespace + "/" + o.name }
 
 func (o *object) id() types.NamespacedName {
 	return types.NamespacedName{Namespace: o.namespace, Name: o.name}
 }
 
-// objectsOf are those of a file, a List counting as its items, and whether it has an object or a List at all.
+// objectsOf returns the objects of a file and the items of its Lists. isAny is false where it has neither.
 func objectsOf(e entry, text []byte) (objects []*object, isAny bool, err error) {
 	documents := [][]byte{text}
 	isJSON := path.Ext(strings.TrimSuffix(e.name, ".gz")) == ".json" || bytes.HasPrefix(bytes.TrimSpace(text), []byte("{"))
@@ -59,10 +59,10 @@ func objectsOf(e entry, text []byte) (objects []*object, isAny bool, err error) 
 	return objects, isAny, nil
 }
 
-// readObjects reads one JSON value: an object, or a List of them. One that has nothing of an object is none.
+// readObjects reads one JSON value: an object or a List. A value without any field of an object is neither.
 func readObjects(r *lean.Reader, path string) (items []*object, isAny bool, err error) {
 	start := *r
-	var list object // what the List says of its items
+	var list object // the kind and apiVersion of the List
 	isList := false
 	whole := r.Object(func(name []byte) {
 		isAny = isAny || slices.Contains([]string{"kind", "apiVersion", "metadata", "items"}, string(name))
@@ -94,14 +94,14 @@ func readObjects(r *lean.Reader, path string) (items []*object, isAny bool, err 
 		if o.text[0] != '{' {
 			return nil, false, fmt.Errorf("%s: items[%d] is not a Kubernetes object", path, i)
 		}
-		if o.kind == "" && isTyped && kind != "" { // items of a typed list, as PodList, leave out their kind
+		if o.kind == "" && isTyped && kind != "" { // items of a typed list, for example a PodList, have no kind
 			o.kind, o.apiVersion = kind, list.apiVersion
 		}
 	}
 	return items, isAny, nil
 }
 
-// readObject reads what tells objects apart.
+// readObject reads the fields that identify an object.
 func readObject(r *lean.Reader, path string) *object {
 	o := &object{path: path, text: r.Raw()}
 	head := lean.New(o.text)
@@ -127,8 +127,8 @@ func readObject(r *lean.Reader, path string) *object {
 	return o
 }
 
-// shrink leaves of the object what is read of it. A key that appears twice there is an error: one reader may take the
-// first and another the last.
+// shrink reduces the object to the fields that are judged. A key that appears twice there is an error: readers disagree
+// on which one counts.
 func (o *object) shrink() error {
 	switch _, known := kinds[o.kind]; {
 	case !known:

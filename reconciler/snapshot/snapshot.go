@@ -1,9 +1,9 @@
-// Package snapshot reads exported objects, as 'kubectl get -o yaml' writes them, as a source of observations: the
-// same verdicts as on a live cluster. Nothing is written.
+// Package snapshot reads exported objects, as 'kubectl get -o yaml' writes them. They are a source of observations with the
+// same verdicts as on a live cluster. The package writes nothing.
 //
-// Open and OpenStream walk over a folder (walk.go), an archive or a stream (archive.go), and take in its files
-// (walk.go). layout.go knows which of them may be left out, and when the snapshot was taken. yaml.go makes JSON of
-// YAML, objects.go splits it into objects, and add.go decodes them by kind. limits.go bounds what all this may take.
+// Open and OpenStream walk over a folder (walk.go), an archive or a stream (archive.go). layout.go knows which files may be
+// skipped, and when the snapshot was taken. yaml.go makes JSON of YAML, objects.go splits it into objects, and add.go
+// decodes them by kind. limits.go bounds the memory.
 package snapshot
 
 import (
@@ -30,9 +30,9 @@ import (
 // Snapshot is a snapshot of a cluster. It is a reconciler.Source.
 type Snapshot struct {
 	now            time.Time
-	nowBy          string                         // what now is taken from; "" where it was given
-	gathered       time.Time                      // when what wrote the snapshot began, by its timestamp file
-	namespace      string                         // the reconciler's own
+	nowBy          string                         // the source of now; "" where it was given
+	gathered       time.Time                      // by its timestamp file
+	namespace      string                         // of the reconciler
 	pools          map[string]*ippool.Pool        // by object.ref
 	reservations   map[string]*ippool.Reservation // by object.ref
 	nads           map[types.NamespacedName]*ippool.NAD
@@ -43,22 +43,21 @@ type Snapshot struct {
 	ownNamespace   *metav1.PartialObjectMetadata
 	seenIn         map[string]string // object.ref → the first file that has it
 	unreadable     []string
-	badReport      bool   // one of them is a report
-	ignored, kept  int    // objects of other kinds, and bytes that are kept of all
-	files, skipped int    // files that hold objects, and others
+	badReport      bool   // unreadable has a report
+	ignored, kept  int    // objects of other kinds, and bytes of all
+	files, skipped int    // files with objects, and others
 	skippedFirst   string // one of the others
 }
 
-// noVersion is the resourceVersion of a pool that has none: a patch needs
-// something to test.
+// noVersion is the resourceVersion of a pool without one: a patch tests a resourceVersion.
 const noVersion = "1"
 
-// Open reads a folder and those in it, a tar archive, packed with gzip or not, or one file of
-// YAML or JSON. In a folder and an archive the files ending in .yaml, .yml or .json are read;
-// those that hold no Kubernetes objects are left out and counted.
-// now is the snapshot's time; zero takes it from the snapshot (layout.go). namespace is the reconciler's own. What is not
-// read counts as not there. So it is an error if a file is not YAML or JSON and may hold an object that is judged by, if
-// a link may lead to such a file, if two copies of an object differ, or if there is no IPPool at all.
+// Open reads a folder, a tar archive, packed with gzip or not, or one file of YAML or JSON. In a folder and an archive it
+// reads the files that end in .yaml, .yml or .json. It skips and counts those without Kubernetes objects. now is the
+// snapshot's time; zero takes it from the snapshot (layout.go). namespace is the reconciler's.
+//
+// An object that is not read would count as not existing. So these are errors: a file that is not YAML or JSON and may
+// have an object that is judged, a link that may lead to such a file, two copies of an object that differ, no IPPool.
 func Open(path string, now time.Time, namespace string) (*Snapshot, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -76,8 +75,7 @@ func Open(path string, now time.Time, namespace string) (*Snapshot, error) {
 	return open(path, folder{root}.walk, now, namespace)
 }
 
-// OpenStream reads a stream to its end: a tar archive, packed with gzip or not, or YAML or
-// JSON, which is told by its content. name is for messages.
+// OpenStream reads a stream to its end: a tar archive, YAML or JSON, packed with gzip or not. name is for messages.
 func OpenStream(name string, r io.Reader, now time.Time, namespace string) (*Snapshot, error) {
 	files, err := walkStream(name, r)
 	if err != nil {
@@ -106,11 +104,10 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 	return s, nil
 }
 
-// withoutPods warns of namespaces that have allocations and no pod at all: their pods may
-// have been left out of the snapshot, which looks the same.
+// withoutPods returns warnings about namespaces that have allocations and no pods: they may not have been exported.
 func (s *Snapshot) withoutPods() []string {
 	if len(s.pods) == 0 {
-		return nil // then the pods are missing as a whole, or the caller knows that there are none
+		return nil // the snapshot has no pods at all, which is checked elsewhere
 	}
 	has, count := map[string]bool{}, map[string]int{}
 	for name := range s.pods {
@@ -125,14 +122,14 @@ func (s *Snapshot) withoutPods() []string {
 	}
 	var found []string
 	for _, namespace := range slices.Sorted(maps.Keys(count)) {
-		found = append(found, fmt.Sprintf("the snapshot has no pods of namespace %s, and %d allocations belong to it. "+
-			"If the namespace was not exported, their verdicts are wrong: export it, too", namespace, count[namespace]))
+		found = append(found, fmt.Sprintf("the snapshot contains no pods of namespace %s, but %d allocations belong to it. "+
+			"If that namespace was not exported, these verdicts are wrong: export it, too", namespace, count[namespace]))
 	}
 	return found
 }
 
-// nodeLeases are the Leases that count: named like a Node or a report, outside
-// kube-node-lease; of several of one name the newest.
+// nodeLeases returns the agents' Leases by node. Their names are those of a Node or report, and they are outside
+// kube-node-lease. Of several with one name the newest counts.
 func (s *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	found := map[string]*coordinationv1.Lease{}
 	for _, l := range s.leases {
@@ -147,7 +144,7 @@ func (s *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	return found
 }
 
-// sorted are the values of a map, ordered by their keys.
+// sorted returns the values of a map, ordered by their keys.
 func sorted[V any](all map[string]V) []V {
 	values := make([]V, 0, len(all))
 	for _, key := range slices.Sorted(maps.Keys(all)) {
@@ -156,7 +153,7 @@ func sorted[V any](all map[string]V) []V {
 	return values
 }
 
-// List is everything that is in the snapshot.
+// List returns the snapshot as an observation.
 func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 	var own map[string]string
 	if s.ownNamespace != nil {
@@ -176,7 +173,7 @@ func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 	}
 	o.Warnings = append(o.Warnings, s.withoutPods()...)
 	if s.skipped > 0 {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("files skipped because they hold no Kubernetes objects: %d, as %s",
+		o.Warnings = append(o.Warnings, fmt.Sprintf("files skipped because they hold no Kubernetes objects: %d, for example %s",
 			s.skipped, s.skippedFirst))
 	}
 	if s.ignored > 0 {
@@ -185,12 +182,12 @@ func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 	return o, nil
 }
 
-// Relist finds nothing changed.
+// Relist returns what List returns: a snapshot does not change.
 func (s *Snapshot) Relist(ctx context.Context, _ *judge.Observation) (*judge.Observation, error) {
 	return s.List(ctx)
 }
 
-// GetLive finds nothing changed.
+// GetLive returns no changed objects: a snapshot does not change.
 func (s *Snapshot) GetLive(context.Context, *judge.Observation, reconciler.LiveKeys) (*judge.Live, error) {
 	return &judge.Live{}, nil
 }

@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// A walk goes over a folder, an archive or one stream, and calls take for every file and link. An error of take ends it.
+// walk goes over a folder, an archive or one stream, and calls take for every file and link. An error of take ends it.
 type walk func(take func(entry) error) error
 
 // entry is a file or link of a snapshot.
 type entry struct {
 	name      string // in the snapshot, with slashes
 	path      string // for messages
-	io.Reader        // nil for what is no regular file
-	link      string // the target of a link, with a slash at its end where that is a folder outside of the snapshot
-	required  bool   // it is all there is, so that it cannot be left out
+	io.Reader        // nil unless it is a regular file
+	link      string // the target of a link; it ends with a slash for a folder outside of the snapshot
+	required  bool   // the only file, which cannot be skipped
 }
 
-// text reads the whole file, and unpacks one that is compressed.
+// text reads and unpacks the whole file.
 func (e entry) text() (text []byte, err error) {
 	r := e.Reader
 	if strings.HasSuffix(e.name, ".gz") {
@@ -38,17 +38,17 @@ func (e entry) text() (text []byte, err error) {
 	return text, err
 }
 
-// peekedBytes is how much is read of a file that is probably none of ours.
+// peekedBytes is how much is read of a file that is probably skipped.
 const peekedBytes = 16 << 10
 
-// take takes in a file, or skips it where it holds nothing that is read.
+// take reads a file, or skips a file without objects that are judged.
 func (s *Snapshot) take(e entry) error {
 	switch {
 	case e.link != "" && mayHide(e.name, e.link):
-		return fmt.Errorf("%s is a link to %s, which is not followed: put what it leads to in its place "+
+		return fmt.Errorf("%s is a link to %s, which is not followed: replace the link by its target "+
 			"(tar --dereference --hard-dereference does), or remove it", e.path, e.link)
 	case e.link == "" && e.Reader == nil && hasEnding(e.name): // a pipe or device may never end
-		return fmt.Errorf("%s is not a regular file: put its content there, or remove it", e.path)
+		return fmt.Errorf("%s is not a regular file: replace it by a regular file, or remove it", e.path)
 	case e.Reader == nil, path.Ext(e.name) == ".log":
 		s.skip(e.path)
 		return nil
@@ -64,11 +64,11 @@ func (s *Snapshot) take(e entry) error {
 	needed := e.required || byLayout(e.name)
 	switch {
 	case err != nil && (needed || mayHold.Match(withoutZeros(text))):
-		return fmt.Errorf("%w; it may hold what is judged: repair it, or remove it", err)
+		return fmt.Errorf("%w; the file may have objects that are judged: repair it, or remove it", err)
 	case err == nil && isAny:
 		return s.takeObjects(objects)
 	case err == nil && needed:
-		return fmt.Errorf("%s holds no Kubernetes object, and by its name it should: export it again, or remove it", e.path)
+		return fmt.Errorf("%s has no Kubernetes object, and by its name it should: export it again, or remove it", e.path)
 	}
 	s.skip(e.path)
 	return nil
@@ -91,7 +91,7 @@ func (s *Snapshot) takeObjects(objects []*object) error {
 	return nil
 }
 
-// peek reads the head of a file that is not read because of its name, and refuses one that begins like objects.
+// peek reads the head of a file whose name is not that of YAML or JSON. A head of Kubernetes objects is an error.
 func (s *Snapshot) peek(e entry) error {
 	head, err := io.ReadAll(io.LimitReader(e, peekedBytes))
 	if err != nil {
@@ -106,15 +106,14 @@ func (s *Snapshot) peek(e entry) error {
 	return nil
 }
 
-// skip notes a file that holds no object.
+// skip notes a file without objects.
 func (s *Snapshot) skip(path string) {
 	if s.skipped++; s.skippedFirst == "" || path < s.skippedFirst {
 		s.skippedFirst = path
 	}
 }
 
-// folder walks a folder on disk. Nothing outside of it is read, whatever links in it, and links that are put into it
-// meanwhile, lead to.
+// folder walks a folder on disk. It reads no file outside of the folder, even if links change meanwhile.
 type folder struct{ *os.Root }
 
 func (f folder) walk(take func(entry) error) error {
@@ -129,7 +128,7 @@ func (f folder) walk(take func(entry) error) error {
 				return err
 			}
 			if info, err := f.Stat(name); err == nil && (info.IsDir() || hasEnding(e.link)) {
-				return nil // what it leads to is read where it is
+				return nil // the target is read in its own place
 			}
 			if info, err := os.Stat(e.path); err == nil && info.IsDir() {
 				e.link += "/"
@@ -146,7 +145,7 @@ func (f folder) walk(take func(entry) error) error {
 	})
 }
 
-// mayHide reports whether a link may lead to objects that are read, by its name and its target.
+// mayHide reports whether a link may lead to objects that are judged, by its name and its target.
 func mayHide(name, target string) bool {
 	target = filepath.ToSlash(target)
 	return hasEnding(name) || hasEnding(target) || byLayout(name) || byLayout(target) || strings.HasSuffix(target, "/")

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// asJSON makes JSON of the documents of a YAML file, one by one. path is for messages.
+// asJSON converts the documents of a YAML file to JSON. path is for messages.
 func asJSON(path string, text []byte) (documents [][]byte, err error) {
 	for start, end, parts := 0, 0, 0; start < len(text); start, parts = end, parts+1 {
 		end = len(text)
-		// No scalar has such a line. A parser takes kilobytes for each part.
+		// No scalar has such a line. The limit is for the kilobytes that a parser takes for each part.
 		if at := bytes.Index(text[start:], []byte("\n---\n")); at >= 0 && text[0] != '%' && parts < 50_000 {
 			end = start + at + 1
 		}
@@ -39,7 +39,7 @@ func asJSON(path string, text []byte) (documents [][]byte, err error) {
 	return documents, nil
 }
 
-// documentsAsJSON makes JSON of a text's documents. maxNodes is how many nodes they may have together.
+// documentsAsJSON converts the documents of a text to JSON. maxNodes limits their nodes together.
 func documentsAsJSON(path string, text []byte, maxNodes int) (documents [][]byte, err error) {
 	if yamlNodes(text) > maxNodes {
 		return nil, fmt.Errorf("%s %w: it is not a List as kubectl writes it, and has more than %d nodes of YAML: "+
@@ -74,9 +74,9 @@ func documentsAsJSON(path string, text []byte, maxNodes int) (documents [][]byte
 	}
 }
 
-// listAsJSON makes JSON of a List as kubectl and oc write it, item by item, on all cores: what a parser makes of YAML
-// is twenty times larger than the text. It reports false for any other text, and for one with anything wrong in it.
-// The lines of an item are indented; where one is not, a part is no object by itself.
+// listAsJSON converts a List as kubectl and oc write it to JSON. It parses item by item, on all cores: a parser's nodes are
+// twenty times larger than the text. It returns false for any other text, and for a text with an error. The lines of an
+// item are indented. If one is not, a part is not an object.
 func listAsJSON(text []byte) ([]byte, bool) {
 	const begin, next = "items:\n- ", "\n- "
 	text = bytes.TrimSuffix(text, []byte("\n"))
@@ -112,7 +112,7 @@ func listAsJSON(text []byte) ([]byte, bool) {
 	return append(out, "]}"...), true
 }
 
-// objectAsJSON makes JSON of a part of a List that is one object.
+// objectAsJSON converts a part of a List that is one object to JSON.
 func objectAsJSON(text []byte, maxNodes int) ([]byte, error) {
 	documents, err := documentsAsJSON("", text, maxNodes)
 	if err != nil || len(documents) != 1 {
@@ -121,15 +121,15 @@ func objectAsJSON(text []byte, maxNodes int) ([]byte, error) {
 	return documents[0], nil
 }
 
-// valueOf is the value that JSON has for a YAML node. Keys and times stay the text they are: an allocation's key "09" is
-// not the number nine. Aliases are refused: a few of them may stand for any amount, and exports have none.
+// valueOf returns the value of a YAML node in JSON. Keys and times stay text: an allocation's key "09" is not the number
+// nine. Aliases are errors: a few of them may stand for any amount of data, and exports have none.
 func valueOf(n *yaml.Node, depth int) (any, error) {
 	if depth > 100 {
 		return nil, fmt.Errorf("line %d: nested too deeply", n.Line)
 	}
 	switch n.Kind {
 	case yaml.AliasNode:
-		return nil, fmt.Errorf("line %d: an alias, which no export has: write out what it stands for", n.Line)
+		return nil, fmt.Errorf("line %d: an alias, which no export has: write out its value", n.Line)
 	case yaml.SequenceNode:
 		out := make([]any, len(n.Content))
 		for i, c := range n.Content {
@@ -158,7 +158,7 @@ func valueOf(n *yaml.Node, depth int) (any, error) {
 	return scalarValue(n), nil
 }
 
-// scalarValue is what JSON has for a scalar: a text where that has nothing else.
+// scalarValue returns the value of a scalar in JSON: a text where JSON has no other type.
 func scalarValue(n *yaml.Node) any {
 	switch n.ShortTag() {
 	case "!!null":

@@ -1,5 +1,5 @@
-// Package advice says what an operator can do about a reason, a refusal or a finding: a
-// sentence, and where there is one a command with the real names filled in. advice.yaml has them.
+// Package advice has the steps that an operator can take about a reason, a refusal or a finding. A step is a sentence, and
+// may have a command with the real names filled in. advice.yaml has the steps.
 package advice
 
 import (
@@ -19,26 +19,24 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Advisor fills names into templates.
+// Advisor fills names into the steps of advice.yaml.
 type Advisor struct {
-	// Program is how this program is called.
+	// Program is the command that calls this program.
 	Program string
-	// Namespace is the reconciler's own, where its agents are, too.
+	// Namespace is that of the reconciler and its agents.
 	Namespace string
-	// Flags and KubectlFlags say which cluster it is; they follow every command of this
-	// program, and of kubectl.
+	// Flags are appended to each command of this program, and KubectlFlags to each command of kubectl. They name the cluster.
 	Flags, KubectlFlags []string
 }
 
-// Flag adds a flag that was given to this command to those that follow. A value that cannot
-// be written is left out.
+// Flag appends a flag to Flags. It drops a value that no command can have.
 func (a *Advisor) Flag(name, value string) {
 	if text, ok := quote(value); ok {
 		a.Flags = append(a.Flags, "--"+name+"="+text)
 	}
 }
 
-// ClusterFlag adds a flag that kubectl has, too: to the commands of both.
+// ClusterFlag appends a flag to Flags and to KubectlFlags.
 func (a *Advisor) ClusterFlag(name, value string) {
 	a.Flag(name, value)
 	if text, ok := quote(value); ok {
@@ -46,26 +44,24 @@ func (a *Advisor) ClusterFlag(name, value string) {
 	}
 }
 
-// Facts are what the templates have places for.
+// Facts fill the places in templates.
 type Facts struct {
-	// Names are by their place, "" where one is not known. {pool.namespace} and {pool.name} are the
-	// parts of {pool}.
+	// Names has a name for each place, "" for an unknown one. {pool.namespace} and {pool.name} are the parts of {pool}.
 	Names map[string]string
-	// Nodes are those that the cause is about, DownNodes those of them that are not Ready,
-	// and not declared dead yet.
+	// Nodes are the nodes of the cause. DownNodes are those of them that are neither Ready nor declared dead.
 	Nodes, DownNodes []string
 }
 
-// template is a step before the names are filled in, or the name of a part.
+// template is a step without the names, or the name of a part.
 type template struct{ Why, Command, Node, Use string }
 
 //go:embed advice.yaml
 var source []byte
 
-// templates are those of advice.yaml, by section and cause.
+// templates returns the templates of advice.yaml by section and name.
 var templates = sync.OnceValue(func() (all map[string]map[string][]template) {
 	if err := yaml.UnmarshalStrict(source, &all); err != nil {
-		panic(err) // it is part of the program
+		panic(err) // the file is part of the program
 	}
 	for _, section := range all {
 		for cause, list := range section {
@@ -82,11 +78,11 @@ var templates = sync.OnceValue(func() (all map[string]map[string][]template) {
 	return all
 })
 
-// nodesShown is for how many nodes there are commands.
+// nodesShown is the highest number of nodes that get commands of their own.
 const nodesShown = 3
 
-// Steps are the steps of an entry of advice.yaml. Their cause is the first word of its name; those
-// of the section "more" have none.
+// Steps returns the steps of an entry of advice.yaml. Their cause is the entry's name up to the first space. Steps of the
+// section "more" have no cause.
 func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) {
 	cause, _, _ := strings.Cut(name, " ")
 	if section == "more" {
@@ -125,7 +121,7 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 	return steps
 }
 
-// fill makes a step of a template; known is false where a name of it is not known, or cannot be written.
+// fill fills the names into a template. known is false where a name is unknown or no command can have it.
 func (a Advisor) fill(t template, names map[string]string) (s document.Advice, known bool) {
 	known = true
 	replace := func(text string, as func(string) (string, bool)) string {
@@ -143,11 +139,11 @@ func (a Advisor) fill(t template, names map[string]string) (s document.Advice, k
 	return document.Advice{Why: replace(t.Why, printable), Command: command, OnNode: replace(t.Node, printable)}, known
 }
 
-// plainProgram is how commands call this program until OnCluster has seen them.
+// plainProgram calls this program in commands before OnCluster.
 const plainProgram = "ip-reconcile"
 
-// OnCluster is a command of ip-reconcile or kubectl with the flags that say which cluster it is. The
-// program may be of two words, "kubectl ip-reconcile", which takes flags at its end alone.
+// OnCluster adds the flags that name the cluster to a command of ip-reconcile or kubectl. A plugin's command
+// ("kubectl ip-reconcile") takes flags only at its end.
 func (a Advisor) OnCluster(command string) string {
 	if rest, ours := strings.CutPrefix(command, plainProgram+" "); ours {
 		return strings.Join(append([]string{a.Program, rest}, a.Flags...), " ")
@@ -158,15 +154,14 @@ func (a Advisor) OnCluster(command string) string {
 	return command
 }
 
-// places are those of names in a template. kubectl's own JSONPath begins with a dot.
+// places matches the places of names in a template. kubectl's JSONPath begins with a dot, and does not match.
 var places = regexp.MustCompile(`\{[a-z]+(\.[a-z]+)?\}`)
 
 func printable(text string) (string, bool) { return table.Clean(text), text != "" }
 
-// quote writes a name into a command. Not all names are Kubernetes' own: an agent or a
-// runtime may report any text as an id, and a command is copied into a shell. What would be
-// taken for a flag, or has what no name has, is not written at all.
-func quote(text string) (string, bool) {
+// quote quotes a name for a shell. An agent or a runtime may report any text as an id. ok is false for a text that a command
+// would take for a flag, or that has quotes or control characters.
+func quote(text string) (quoted string, ok bool) {
 	switch {
 	case text == "" || text[0] == '-' || strings.Contains(text, "'") || table.Clean(text) != text:
 		return "", false
@@ -176,11 +171,11 @@ func quote(text string) (string, bool) {
 	return "'" + text + "'", true
 }
 
-// plain are characters that are no more than themselves in every shell.
+// plain matches texts without a character that a shell interprets.
 var plain = regexp.MustCompile(`^[a-zA-Z0-9@%+=:,./_-]*$`)
 
-// Unique leaves out steps whose command, or where there is none whose sentence, was there before. Those of one cause are
-// put together, and how something is released comes last.
+// Unique drops steps that repeat the command, or without a command the sentence, of an earlier step. It groups steps by
+// cause, and puts releases last.
 func Unique(steps []document.Advice) (unique []document.Advice) {
 	seen, rank := map[document.Advice]bool{}, map[string]int{judge.Stale.String(): math.MaxInt}
 	for _, s := range steps {

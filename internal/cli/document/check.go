@@ -10,11 +10,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Check is what check prints.
+// Check is the document of check.
 type Check struct {
 	Header
 	Circumstances
-	// Filter is left out where everything was asked for.
+	// Filter is absent where the command was about everything.
 	Filter  *report.Filter `json:"filter,omitempty"`
 	Summary judge.Summary  `json:"summary"`
 	Pools   []PoolRow      `json:"pools"`
@@ -24,18 +24,18 @@ type Check struct {
 	Findings     []judge.Finding  `json:"findings"`
 }
 
-// Run is what run prints: what was judged, with the findings that are left, and what was done.
+// Run is the document of run: the judgement, with the findings that were not repaired, and what the run did.
 type Run struct {
 	Check
 	DryRun bool `json:"dryRun"`
-	// Released and Failed are items as in allocations and reservations. Failed are the
-	// Stale ones that are left, each with why at the end of its message.
+	// Released and Failed are items as in allocations and reservations. Failed are the Stale items that were not released,
+	// with the cause at the end of their messages.
 	Released []any `json:"released"`
 	Failed   []any `json:"failed"`
-	// Repaired are findings that were written back, NotRepaired those that could not be.
+	// Repaired are the findings that were repaired, NotRepaired those that could not be.
 	Repaired    []judge.Finding `json:"repaired"`
 	NotRepaired []NotRepaired   `json:"notRepaired"`
-	// Deletes and Patches are what would be sent to release something; of a run on a snapshot only.
+	// Deletes and Patches are the requests that a run would send; only for a snapshot.
 	Deletes []string       `json:"deletes,omitempty"`
 	Patches []report.Patch `json:"patches,omitempty"`
 }
@@ -47,7 +47,7 @@ type NotRepaired struct {
 	Detail  string             `json:"detail"`
 }
 
-// PoolRow counts what a pool has, of what was asked for.
+// PoolRow counts the picked allocations of a pool.
 type PoolRow struct {
 	Pool        string `json:"pool"`
 	Range       string `json:"range"`
@@ -58,7 +58,7 @@ type PoolRow struct {
 	Paused      bool   `json:"paused"`
 }
 
-// OfCheck is a report as check prints it.
+// OfCheck returns the document of check.
 func OfCheck(h Header, r *report.Report) *Check {
 	d := &Check{
 		Header: h, Circumstances: circumstances(r), Summary: r.Summary(), Pools: poolRows(r), Findings: r.Findings,
@@ -71,7 +71,7 @@ func OfCheck(h Header, r *report.Report) *Check {
 	return d
 }
 
-// OfRun is a report of a run as run prints it.
+// OfRun returns the document of run.
 func OfRun(h Header, r *report.Report) *Run {
 	d := &Run{
 		Check: *OfCheck(h, r), DryRun: r.DryRun, Repaired: List(r.Repaired),
@@ -104,17 +104,17 @@ func poolRows(r *report.Report) []PoolRow {
 	return found
 }
 
-// Recovery is what recover prints.
+// Recovery is the document of recover.
 type Recovery struct {
 	Header
 	Circumstances
 	Summary judge.Summary `json:"summary"`
-	// Writes are what was written, or would be.
+	// Writes are the allocations and reservations that recover wrote or would write.
 	Writes   []reconciler.WriteRow `json:"writes"`
 	Findings []judge.Finding       `json:"findings"`
 }
 
-// OfRecovery is a result as recover prints it.
+// OfRecovery returns the document of recover.
 func OfRecovery(h Header, out *reconciler.Result) *Recovery {
 	r := report.OfRun(out, false, report.Filter{})
 	return &Recovery{h, circumstances(r), r.Summary(), out.Writes(), List(out.Findings)}

@@ -1,9 +1,9 @@
-// Package document is what the commands print as JSON or YAML. Its names are a contract:
-// scripts read them. Fields are added, and never removed or given another meaning, within
-// an apiVersion; docs/reference/schema has the JSON Schema, which is made of these types.
+// Package document has the JSON and YAML documents that the commands print. Scripts read them: within an apiVersion fields
+// are added, and never removed or given another meaning. docs/reference/schema has the JSON Schema, which is generated
+// from these types and their comments.
 //
-// document.go has what all kinds share, check.go and rows.go what check, run and recover print,
-// pools.go, explain.go and status.go the rest.
+// document.go has what all documents share, check.go and rows.go the documents of check, run and recover, and pools.go,
+// explain.go and status.go the others.
 package document
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// APIVersion is that of all documents.
+// APIVersion is the apiVersion of all documents.
 const APIVersion = "output.ip-reconcile.dev/v1"
 
 // The kinds of documents.
@@ -33,18 +33,18 @@ const (
 	KindStatus      = "Status"
 )
 
-// Header is the head of every document: what made it, of which cluster, when.
+// Header is the head of every document: the program, the cluster and the time.
 type Header struct {
 	APIVersion  string `json:"apiVersion"`
 	Kind        string `json:"kind"`
 	ToolVersion string `json:"toolVersion"`
-	// Cluster is where it was observed.
+	// Cluster is the cluster or snapshot that was observed.
 	Cluster Cluster `json:"cluster"`
-	// ObservedAt is by the API server's clock, or the snapshot's time; RFC 3339.
+	// ObservedAt is the time of the API server, or of the snapshot; RFC 3339.
 	ObservedAt time.Time `json:"observedAt"`
 }
 
-// Cluster tells clusters apart. Each field is left out where it is not known.
+// Cluster identifies a cluster. Unknown fields are absent.
 type Cluster struct {
 	// Server is the address of the API server.
 	Server string `json:"server,omitempty"`
@@ -52,27 +52,27 @@ type Cluster struct {
 	Context string `json:"context,omitempty"`
 	// UID is the UID of the namespace kube-system.
 	UID string `json:"uid,omitempty"`
-	// Snapshot is the path of the files that were judged instead of a cluster.
+	// Snapshot is the path of the snapshot that was judged instead of a cluster.
 	Snapshot string `json:"snapshot,omitempty"`
 }
 
-// NewHeader is the head of a document of a kind.
+// NewHeader returns the head of a document.
 func NewHeader(kind, toolVersion string, cluster Cluster, observedAt time.Time) Header {
 	return Header{APIVersion, kind, toolVersion, cluster, observedAt.UTC().Truncate(time.Second)}
 }
 
-// Circumstances are under which it was judged: what a reader must know to believe it.
+// Circumstances are the conditions of the judgement.
 type Circumstances struct {
 	Agents Agents `json:"agents"`
-	// Gates are what stands against releases now.
+	// Gates are the gates against releases now.
 	Gates []report.Gate `json:"gates"`
-	// Notes are sentences on what could not be observed or known.
+	// Notes are sentences about what could not be observed.
 	Notes []string `json:"notes"`
 }
 
 // Agents are the node agents whose reports were used.
 type Agents struct {
-	// InUse: there are agents; without them a phantom cannot be told from a leak.
+	// InUse is true where nodes have agents. Without agents a phantom pod cannot be distinguished from a leak.
 	InUse bool `json:"inUse"`
 	Fresh int  `json:"fresh"`
 	// NoFreshReport and Dead are the nodes in these states, sorted.
@@ -95,7 +95,7 @@ func circumstances(r *report.Report) Circumstances {
 	return Circumstances{Agents: a, Gates: r.Gates, Notes: List(r.Notes())}
 }
 
-// Rows are what is printed of each of them; never null.
+// Rows returns a row for each element; never nil.
 func Rows[T, R any](all []T, row func(T) R) []R {
 	found := make([]R, 0, len(all))
 	for _, x := range all {
@@ -104,10 +104,10 @@ func Rows[T, R any](all []T, row func(T) R) []R {
 	return found
 }
 
-// List is a list that is never null.
+// List returns a list that is never nil.
 func List[T any](all []T) []T { return append([]T{}, all...) }
 
-// Encode is a document as "json" or "yaml".
+// Encode encodes a document as "json" or "yaml".
 func Encode(form string, document any) ([]byte, error) {
 	if form == "yaml" {
 		return yaml.Marshal(document)

@@ -13,60 +13,59 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// PoolList is what pools prints of all pools.
+// PoolList is the document of pools for all pools.
 type PoolList struct {
 	Header
 	Circumstances
 	Pools []PoolUsage `json:"pools"` // the fullest first
 }
 
-// PoolDetails is what pools prints of those that it was asked for.
+// PoolDetails is the document of pools for some pools.
 type PoolDetails struct {
 	Header
 	Circumstances
 	Pools []PoolDetail `json:"pools"`
 }
 
-// PoolUsage is how full a pool is. What is null is not known, and unknown says why.
+// PoolUsage is how full a pool is. Unknown values are null, and the field unknown says why.
 type PoolUsage struct {
 	Pool  string `json:"pool"`
 	Range string `json:"range"`
-	// Usable is how many addresses would be assigned were none taken. Beyond 2^53-1 it is the decimal digits as a string.
+	// Usable is the number of addresses that can be assigned from an empty pool. Beyond 2^53-1 it is a string of digits.
 	Usable *Count `json:"usable"`
-	// Used is how many entries there are, of addresses that are not usable, too.
+	// Used is the number of allocations, including those of addresses that are not usable.
 	Used int `json:"used"`
-	// Free is how many of the usable addresses are not taken, written as usable is.
+	// Free is the number of usable addresses that can be assigned now, in the form of usable.
 	Free *Count `json:"free"`
-	// Fill is which part of the usable addresses is taken, 0 to 1; null also where none is usable.
+	// Fill is the part of the usable addresses that is not free, 0 to 1; null also where none is usable.
 	Fill  *float64 `json:"fill"`
 	InUse int      `json:"inUse"`
 	Held  int      `json:"held"`
 	Stale int      `json:"stale"`
-	// Waiting are pods that cannot start because the pool is full.
+	// Waiting are the pods that cannot start because the pool is full.
 	Waiting []string `json:"waiting"`
-	// Networks are the NetworkAttachmentDefinitions that addresses are assigned by.
+	// Networks are the NetworkAttachmentDefinitions that use the pool.
 	Networks []string `json:"networks"`
-	// Unknown is why usable and free are null; left out where they are not.
+	// Unknown says why usable and free are null; absent where they are not.
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// PoolDetail is more of one pool.
+// PoolDetail has the details of one pool.
 type PoolDetail struct {
 	PoolUsage
 	Definitions []PoolDefinition `json:"definitions"`
-	// Namespaces and Workloads are who has the most entries, at most 10 of each.
+	// Namespaces and Workloads are those with the most allocations, at most 10 of each.
 	Namespaces []PoolOwner `json:"namespaces"`
 	Workloads  []PoolOwner `json:"workloads"`
-	// FreeRanges are the lowest free addresses, each "10.0.0.5-10.0.0.9" or a single address, at most 20; none where they
-	// are not known.
+	// FreeRanges are the lowest free ranges, "10.0.0.5-10.0.0.9" or a single address, at most 20; empty where unknown.
 	FreeRanges []string `json:"freeRanges"`
-	// MoreFreeRanges is how many more ranges there are.
+	// MoreFreeRanges is the number of free ranges beyond those.
 	MoreFreeRanges int `json:"moreFreeRanges"`
 	// StaleEntries are as in check.
 	StaleEntries []AllocationRow `json:"staleEntries"`
 }
 
-// PoolDefinition is what one NetworkAttachmentDefinition assigns from a pool.
+// PoolDefinition has the addresses that one NetworkAttachmentDefinition assigns from a pool.
 type PoolDefinition struct {
 	Name       string   `json:"name"`
 	Usable     Count    `json:"usable"`
@@ -80,8 +79,8 @@ type PoolOwner struct {
 	Entries int    `json:"entries"`
 }
 
-// Count is a number of addresses. In JSON it is a number up to 2^53-1, which every reader has exactly, and
-// beyond that, in ranges of IPv6 wider than /75, its decimal digits as a string.
+// Count is a number of addresses. In JSON it is a number up to 2^53-1, which every reader can represent, and a string of
+// digits beyond that.
 type Count struct{ *big.Int }
 
 // MarshalJSON implements json.Marshaler.
@@ -98,12 +97,12 @@ func (c *Count) UnmarshalJSON(text []byte) error {
 	return c.UnmarshalText([]byte(strings.Trim(string(text), `"`)))
 }
 
-// OfPools is how full all pools are.
+// OfPools returns the document of pools for all pools.
 func OfPools(h Header, r *report.Report, u *usage.Pools) *PoolList {
 	return &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: Rows(u.All, OfPool)}
 }
 
-// OfPoolDetails is more of some of the pools.
+// OfPoolDetails returns the document of pools for some pools.
 func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Pool) *PoolDetails {
 	detail := func(p *usage.Pool) PoolDetail {
 		d := PoolDetail{
@@ -125,7 +124,7 @@ func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
 	return c
 }
 
-// OfPool is how full a pool is.
+// OfPool returns the usage of a pool.
 func OfPool(p *usage.Pool) PoolUsage {
 	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
 		Waiting: Rows(p.Waiting, types.NamespacedName.String), Networks: p.Networks(), Unknown: p.Unknown}
@@ -145,7 +144,7 @@ func ofDefinition(n *usage.Definition) PoolDefinition {
 
 func ofOwner(o usage.Owner) PoolOwner { return PoolOwner(o) }
 
-// ranges are the first 20 ranges of a set, and how many more there are.
+// ranges returns the first 20 ranges of a set, and the number of the others.
 func ranges(set *netipx.IPSet) (texts []string, more int) {
 	all := set.Ranges()
 	first := all[:min(len(all), 20)]

@@ -8,7 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Judged is what allocations and reservations have in common.
+// Judged has the fields that allocations and reservations share.
 type Judged struct {
 	Verdict judge.Verdict `json:"verdict"`
 	Reason  judge.Reason  `json:"reason"`
@@ -16,12 +16,10 @@ type Judged struct {
 	Message string        `json:"message"`
 	// Rule is the id of the row of the verdict table that decided (docs/reference/verdicts.md).
 	Rule string `json:"rule"`
-	// Refusal is why something Stale is not released now, with a sentence; both are left
-	// out where a pass would release it now, or has.
+	// Refusal and Detail say why a Stale item is not released now; absent where a pass would release it now, or has.
 	Refusal reconciler.Refusal `json:"refusal,omitempty"`
 	Detail  string             `json:"detail,omitempty"`
-	// ReleasableAt is when it will be released if nothing contradicts it; left out where
-	// that is not known.
+	// ReleasableAt is when the item will be released if every pass agrees; absent where that is unknown.
 	ReleasableAt *time.Time `json:"releasableAt,omitempty"`
 }
 
@@ -48,7 +46,7 @@ type ReservationRow struct {
 	Judged
 }
 
-// row is an item as AllocationRow or ReservationRow, with more at the end of its message.
+// row returns an AllocationRow or ReservationRow, with more at the end of its message.
 func row(r *report.Report, it *judge.Item, more string) any {
 	d := OfItem(r, it)
 	d.Message += more
@@ -58,7 +56,7 @@ func row(r *report.Report, it *judge.Item, more string) any {
 	return d
 }
 
-// OfItem is an allocation as JSON and text have it, or a reservation as text has it, with its name as the pool.
+// OfItem returns the row of an item. The row of a reservation has its name in the field Pool.
 func OfItem(r *report.Report, it *judge.Item) AllocationRow {
 	d := AllocationRow{
 		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(), Node: it.Node(),
@@ -79,8 +77,14 @@ func (d AllocationRow) reservation(it *judge.Item) ReservationRow {
 
 func judged(r *report.Report, it *judge.Item) Judged {
 	d := Judged{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()}
-	if x, refused := r.RefusedOf(it); refused {
-		d.Refusal, d.Detail, d.ReleasableAt = x.Gate.Why, x.Gate.Detail, report.When(x.At())
+	if x, isRefused := r.RefusedOf(it); isRefused {
+		gate := x.Gate
+		for _, also := range x.Also { // a gate that opens by itself is no answer beside one that does not
+			if !gate.At.IsZero() && also.At.IsZero() {
+				gate = also
+			}
+		}
+		d.Refusal, d.Detail, d.ReleasableAt = gate.Why, gate.Detail, report.When(x.At())
 	}
 	return d
 }

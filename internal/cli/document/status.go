@@ -1,36 +1,36 @@
 package document
 
-// Level is how much a line of a status asks for.
+// Level is the level of a line of a status.
 type Level string
 
 const (
 	LevelOK      Level = "OK"      // as it should be
-	LevelWarning Level = "Warning" // works, but somebody should know or decide
+	LevelWarning Level = "Warning" // works, but needs attention
 	LevelError   Level = "Error"   // something does not work
-	LevelUnknown Level = "Unknown" // it could not be read, or is not in use; nothing is concluded
+	LevelUnknown Level = "Unknown" // could not be read, or is not in use
 )
 
-// Status is what status prints.
+// Status is the document of status.
 type Status struct {
 	Header
-	// Level is the worst of the lines that say something: OK, Warning or Error.
+	// Level is the worst level of the lines, without Unknown: OK, Warning or Error.
 	Level Level `json:"level"`
-	// Lines are what was checked, in no order that matters.
+	// Lines are the checks, in no particular order.
 	Lines []StatusLine `json:"lines"`
 }
 
-// StatusLine is one thing that was checked.
+// StatusLine is the result of one check.
 type StatusLine struct {
-	// ID names what was checked, as in leader; later versions may check more.
+	// ID is the name of the check, for example leader. Later versions may have more checks.
 	ID    string `json:"id"`
 	Level Level  `json:"level"`
-	// Message is a sentence, or two.
+	// Message is one or two sentences.
 	Message string `json:"message"`
-	// Next is the command to type next, left out where nothing is to be done.
+	// Next is the command to type next; absent where nothing is to be done.
 	Next string `json:"next,omitempty"`
 }
 
-// OfStatus is the status that the lines come to.
+// OfStatus returns the status of some lines.
 func OfStatus(h Header, lines []StatusLine) *Status {
 	s := &Status{Header: h, Level: LevelOK, Lines: append([]StatusLine{}, lines...)}
 	for _, l := range lines {
@@ -41,7 +41,7 @@ func OfStatus(h Header, lines []StatusLine) *Status {
 	return s
 }
 
-// IDs name all that was checked.
+// IDs returns the names of all checks.
 func (s *Status) IDs() (ids []string) {
 	for _, l := range s.Lines {
 		ids = append(ids, l.ID)

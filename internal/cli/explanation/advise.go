@@ -16,7 +16,7 @@ func (a *answer) steps(section, name string, f advice.Facts) []document.Advice {
 	return a.q.Advisor.Steps(section, name, f)
 }
 
-// facts are names with those of these nodes.
+// facts returns Facts with the nodes that are down.
 func (a *answer) facts(names map[string]string, nodes ...string) advice.Facts {
 	return advice.Facts{Names: names, Nodes: nodes, DownNodes: report.Only(nodes, func(name string) bool {
 		n := a.Observation.Nodes[name]
@@ -24,8 +24,8 @@ func (a *answer) facts(names map[string]string, nodes ...string) advice.Facts {
 	})}
 }
 
-// itemFacts are the names of an item. Of a node that is asked about, only that node's own are
-// there: others may keep the item, too, and have explanations of their own.
+// itemFacts returns the Facts of an item. Where the subject is one of the item's nodes, that is the only node: the others
+// have explanations of their own.
 func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 	nodes := nodesOf(it)
 	if s := a.q.Subject; s.Kind == Node && slices.Contains(nodes, s.Name) {
@@ -53,8 +53,8 @@ func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 	return a.facts(names, nodes...)
 }
 
-// adviseItem is what can be done about an item: about what stands against its release, else about its verdict. A
-// reservation that shares a verdict has its allocation's.
+// adviseItem returns the steps about the gates of an item, or about its verdict. A reservation that shares a verdict has
+// its allocation's steps.
 func (a *answer) adviseItem(it *judge.Item, gates []reconciler.Gate) (steps []document.Advice) {
 	f := a.itemFacts(it)
 	switch namespace := it.Owner().Namespace; {
@@ -70,7 +70,7 @@ func (a *answer) adviseItem(it *judge.Item, gates []reconciler.Gate) (steps []do
 		steps = a.steps("stale", "Stale", f)
 	}
 	for _, g := range gates {
-		if g.Why != reconciler.AwaitingConfirmation || len(gates) == 1 { // with others that alone releases nothing
+		if g.Why != reconciler.AwaitingConfirmation || len(gates) == 1 { // beside other gates a confirmation releases nothing
 			steps = append(steps, a.adviseGate(g, f)...)
 		}
 	}
@@ -90,7 +90,7 @@ func (a *answer) adviseGate(g reconciler.Gate, f advice.Facts) []document.Advice
 	return a.steps("gates", name, f)
 }
 
-// adviseFinding is what can be done about a finding.
+// adviseFinding returns the steps about a finding.
 func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	names := map[string]string{}
 	names["ip"], _, _ = strings.Cut(f.IP, ",")
@@ -103,7 +103,7 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	}
 	name := string(f.Kind)
 	switch {
-	case a.isInConflict(f.IP): // what is done about it must be done in an order
+	case a.isInConflict(f.IP): // the order of steps matters
 		return a.steps("findings", string(judge.Conflict), advice.Facts{Names: names})
 	case f.Kind != judge.Unrecorded || f.CanRepair():
 	case names["container"] != "":
@@ -117,20 +117,20 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	return advice.Unique(a.steps("findings", name, a.facts(names, f.Node)))
 }
 
-// isInConflict reports whether several carry one of the addresses, which are joined by commas.
+// isInConflict reports whether one of the addresses, which are joined by commas, has a conflict.
 func (a *answer) isInConflict(addresses string) bool {
 	return slices.ContainsFunc(strings.Split(addresses, ","), func(ip string) bool { return a.conflicts[ip] })
 }
 
-// advise puts together all that can be done: what is or may become an outage first; of a node or pool one example of
-// each finding, and of each reason that an item is held or stale for.
+// advise returns all steps. Outages come first. A node or pool has one example of each finding, and of each reason of a
+// Held or Stale item.
 func (a *answer) advise() []document.Advice {
 	s, most, verdicts := a.q.Subject, math.MaxInt, []judge.Verdict{judge.Held, judge.Stale, judge.InUse}
 	if s.Kind == Node || s.Kind == Pool {
 		most, verdicts = 1, verdicts[:2]
 	}
 	var all []document.Advice
-	times := map[string]int{} // by what it is about
+	times := map[string]int{} // by cause
 	take := func(what string, steps []document.Advice) {
 		if times[what]++; times[what] <= most {
 			all = append(all, steps...)

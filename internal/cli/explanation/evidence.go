@@ -20,7 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// item is an allocation or reservation with its evidence and what stands against its release.
+// item returns an allocation or reservation with its evidence and gates.
 func (a *answer) item(it *judge.Item) document.ExplainedItem {
 	var gates []reconciler.Gate
 	if x, isRefused := a.RefusedOf(it); isRefused {
@@ -56,13 +56,13 @@ func evidence(ev *judge.Evidence) *document.Evidence {
 	return d
 }
 
-// networkStatus is the outcome of reading a pod's annotation: Missing, Unreadable or Readable.
+// networkStatus returns whether a pod's annotation is Missing, Unreadable or Readable.
 func networkStatus(p *podstate.Pod) string {
 	return map[podstate.NetworkStatus]string{podstate.StatusMissing: "Missing", podstate.StatusUnreadable: "Unreadable",
 		podstate.StatusReadable: "Readable"}[p.Status]
 }
 
-// podsOf is the pod that is asked about, where anything is known of it.
+// podsOf returns the pod of the subject, where anything is known of it.
 func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.ExplainedPod {
 	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	pod := j.Observation.Pods[name]
@@ -79,24 +79,23 @@ func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.Explai
 	return []document.ExplainedPod{d}
 }
 
-// sandbox is a sandbox with the pod that its runtime names.
+// sandbox is a sandbox with the pod that the runtime reports for it.
 type sandbox struct {
 	document.ExplainedSandbox
 	pod types.NamespacedName
 }
 
-// isPhantomOf reports whether the API's pod is another, or there is none; a sandbox without a
-// UID is nobody's.
+// isPhantomOf reports whether a sandbox belongs to another pod than the API's. A sandbox without a UID belongs to any pod.
 func isPhantomOf(b document.ExplainedSandbox, p *podstate.Pod) bool {
 	return p == nil || b.UID != "" && !p.HasUID(b.UID)
 }
 
-// runs reports whether a report that may be relied upon has a sandbox as running.
+// runs reports whether a fresh report lists a sandbox as running.
 func runs(b document.ExplainedSandbox) bool {
 	return b.Fresh && b.State == string(v1alpha1.SandboxReady)
 }
 
-// sandboxes are all that reports have, by node.
+// sandboxes returns all sandboxes of all reports, by node.
 func sandboxes(o *judge.Observation) (all []sandbox) {
 	for _, r := range o.Reports {
 		add := func(id, uid, state, namespace, name string, since time.Time, addresses []v1alpha1.Address) {
@@ -120,7 +119,7 @@ func sandboxes(o *judge.Observation) (all []sandbox) {
 	return all
 }
 
-// waits says why a pod that is Pending may wait, as far as that is known here; "" where it is not.
+// waits returns why a Pending pod may wait, "" where that is unknown.
 func waits(j *judge.Judgement, pod *podstate.Pod, sandboxes []document.ExplainedSandbox, pools *usage.Pools) string {
 	full := report.Only(pools.All, func(p *usage.Pool) bool { return slices.Contains(p.Waiting, pod.NamespacedName) })
 	hasAddress := func(b document.ExplainedSandbox) bool {
@@ -130,21 +129,19 @@ func waits(j *judge.Judgement, pod *podstate.Pod, sandboxes []document.Explained
 	case pod.Phase != podstate.Pending:
 		return ""
 	case pod.Node == "":
-		return "it is not scheduled to a node yet, so that no address was asked for"
+		return "it is not scheduled to a node yet, and has not asked for an address"
 	case slices.ContainsFunc(sandboxes, hasAddress):
-		return "its sandbox runs and has its address: what it waits for is not its network"
+		return "its sandbox runs and has its address: it does not wait for its network"
 	case len(full) > 0:
 		names := document.Rows(full, func(p *usage.Pool) string { return p.Ref() })
-		return "it is scheduled, and no address is left for it in " + strings.Join(names, ", ")
+		return "it is scheduled, and has no free address in " + strings.Join(names, ", ")
 	case !j.Restore.Complete():
-		return "it is scheduled; etcd was restored, and ADDs wait for as long as the fence holds whereabouts' Leases, " +
-			"90 s at the most"
+		return "it is scheduled; after the etcd restore ADDs wait while the fence holds whereabouts' Leases, 90 s at most"
 	}
-	return "it is scheduled, and no report has an address on a sandbox of it yet: its ADD is under way, or fails; " +
-		"its events say which"
+	return "it is scheduled, and no report lists an address for it yet: its ADD is in progress or fails; read its events"
 }
 
-// carried are the addresses of a pod's network-status that a pool may have, in their order.
+// carried returns the addresses of a pod's network-status that are in the range of a pool.
 func carried(o *judge.Observation, pod *podstate.Pod) []string {
 	var all []netip.Addr
 	for _, i := range pod.Interfaces {
@@ -157,7 +154,7 @@ func carried(o *judge.Observation, pod *podstate.Pod) []string {
 	return document.Rows(report.Only(slices.Compact(all), ofPool), netip.Addr.String)
 }
 
-// nodeNames are the nodes that are asked about, or that the items and findings are about.
+// nodeNames returns the node of the subject, or the nodes of the items and findings.
 func (a *answer) nodeNames() []string {
 	if a.q.Subject.Kind == Node {
 		return []string{a.q.Subject.Name}
@@ -197,8 +194,7 @@ func (a *answer) node(name string) document.ExplainedNode {
 	return d
 }
 
-// nodesOf are the nodes that decided about an item: those without a fresh report, else the one that
-// it is about.
+// nodesOf returns the nodes that decided about an item: those without a fresh report, else the item's own.
 func nodesOf(it *judge.Item) []string {
 	ev := it.Evidence()
 	switch {

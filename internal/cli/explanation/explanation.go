@@ -1,9 +1,8 @@
-// Package explanation gathers what is known of an address, a pod, a node or a pool, and
-// what can be done about it. It picks that out of a judgement and a plan, and does no I/O.
-// Package document has the types, package screen makes text of them.
+// Package explanation explains an address, a pod, a node or a pool by a judgement and a plan. It does no I/O. Package
+// document has the types, and package screen makes text of them.
 //
-// subject.go reads what is asked about and picks what is about it, evidence.go has what is known of items, pods and
-// nodes, advise.go what can be done.
+// subject.go parses the subject and picks what is about it, evidence.go has the evidence of items, pods and nodes, and
+// advise.go the steps that can be taken.
 package explanation
 
 import (
@@ -19,23 +18,23 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// Question is what an explanation is made of.
+// Question has the inputs of an explanation.
 type Question struct {
 	Subject   Subject
 	Judgement *judge.Judgement
 	Plan      *reconciler.Plan
 	Recent    reconciler.BreakerState
 	Advisor   advice.Advisor
-	// Snapshot: exported objects were judged, and namespaces may not have been exported.
+	// Snapshot is true for a snapshot, which may lack namespaces.
 	Snapshot bool
 }
 
-// answer is an explanation in the making.
+// answer is an unfinished explanation.
 type answer struct {
-	*report.Report // of what is about the subject
+	*report.Report // about the subject
 	q              Question
 	d              *document.Explanation
-	conflicts      map[string]bool // addresses that several carry
+	conflicts      map[string]bool // addresses with a conflict
 	exported       map[string]bool // namespaces of which a snapshot has pods; nil for a cluster
 }
 
@@ -81,7 +80,7 @@ func (a *answer) found() bool {
 	return len(a.d.Items)+len(a.Findings)+len(a.d.Pods) > 0
 }
 
-// missing says what there is not, and returns what may be meant instead.
+// missing adds sentences about what does not exist, and returns steps about what may be meant instead.
 func (a *answer) missing() (steps []document.Advice) {
 	s, d := a.q.Subject, a.d
 	add := func(format string, args ...any) { d.Missing = append(d.Missing, fmt.Sprintf(format, args...)) }
@@ -93,15 +92,15 @@ func (a *answer) missing() (steps []document.Advice) {
 		}
 	case d.Found:
 	case s.Kind == Pod:
-		add("There is no pod %s, no report has a sandbox of it, and nothing is recorded for it.", s.ref())
+		add("Pod %s does not exist, no report has a sandbox of it, and nothing is recorded for it.", s.ref())
 		if slices.ContainsFunc(a.Observation.Pools, func(p *ippool.Pool) bool { return p.Ref() == s.ref() }) {
-			add("There is a pool by that name.")
+			add("A pool has that name.")
 			return a.steps("more", "pool", advice.Facts{Names: map[string]string{"pool": s.ref()}})
 		}
 	case s.Kind == Node:
-		add("Nothing is known of a node %s: it has no Node object and no report, and nothing that is recorded may run there.", s.Name)
+		add("Node %s is unknown: it has no Node object and no report, and no recorded sandbox may run there.", s.Name)
 	case s.Kind == Pool:
-		add("There is no such pool (%s). whereabouts makes one at the first ADD of a network.", s)
+		add("%s does not exist. whereabouts creates a pool at the first ADD of its network.", s)
 		for _, f := range a.q.Judgement.Findings {
 			if f.Repair != nil && f.Repair.NewPool && s.isPool(f.Repair.Pool) {
 				add("%s.", f.Message)

@@ -66,12 +66,12 @@ func TestExplanation_NoRefusalPromisesARelease(t *testing.T) {
 			if want := "refusal " + string(why); len(d.Items) != 2 || !strings.Contains(text, want) {
 				t.Errorf("%s %s: the allocation does not say %q:\n%s", why, name, want, text)
 			}
-			for _, wrong := range []string{"no gate stands against it", "Release it. 'serve'"} {
+			for _, wrong := range []string{"no gate stands against it", "Release the address. 'serve'"} {
 				if strings.Contains(text, wrong) {
 					t.Errorf("%s %s says %q:\n%s", why, name, wrong, text)
 				}
 			}
-			if len(also) > 0 && strings.Contains(text, "it is freed when it is confirmed") {
+			if len(also) > 0 && strings.Contains(text, "it releases the address once the verdict is confirmed") {
 				t.Errorf("%s %s: that it is confirmed is said to free it:\n%s", why, name, text)
 			}
 			if !strings.Contains(text, "\n"+string(why)+":") && why != reconciler.AwaitingConfirmation {
@@ -142,16 +142,16 @@ func TestExplanation_OfSubjects(t *testing.T) {
 		"a pod by its name":                   {"default/web-0", names, "10.0.0.5 in kube-system/10.0.0.0-24", "10.0.0.8"},
 		"a pod by its name as a phantom":      {"default/web-0", names, "10.0.0.6 in kube-system/10.0.0.0-24", ""},
 		"a pod by an address that it carries": {"default/web-0", names, "10.0.0.7 in kube-system/10.0.0.0-24", ""},
-		"a pod waits: the pool is full":       {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo)), "no address is left for it in kube-system/10.0.0.0-30", ""},
-		"a pod waits: an address is left":     {"default/web-0", All(UsualPool, wb, UsualPod(asking, CreatedLongAgo), ReportingWorker()), "its ADD is under way, or fails", ""},
+		"a pod waits: the pool is full":       {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo)), "has no free address in kube-system/10.0.0.0-30", ""},
+		"a pod waits: an address is left":     {"default/web-0", All(UsualPool, wb, UsualPod(asking, CreatedLongAgo), ReportingWorker()), "its ADD is in progress or fails", ""},
 		"a pod waits: it is not scheduled":    {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo, OnNode(""))), "it is not scheduled to a node yet", ""},
-		"a pod waits: it has its address":     {"default/web-0", All(full, UsualPod(asking), ReportingWorker(Sandbox("box-9", UsualUID, WithAddress("10.0.0.1", "")))), "what it waits for is not its network", ""},
+		"a pod waits: it has its address":     {"default/web-0", All(full, UsualPod(asking), ReportingWorker(Sandbox("box-9", UsualUID, WithAddress("10.0.0.1", "")))), "it does not wait for its network", ""},
 		"a pod does not wait":                 {"default/web-0", All(full, UsualPod(CreatedLongAgo)), "", "waits"},
 		"a pool with the definitions that use it": {"10.0.0.0/24", All(UsualPool, wb, NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("else", WhereaboutsConfig("10.9.0.0/24", ""))),
 			"0%    1      0     0        default/wb\n", ""},
 		"a missing pool by its name":   {"pool/10.0.0.0-24", lost, "default/web-0 carries 10.0.0.5, and pool kube-system/10.0.0.0-24 is not there", ""},
 		"a missing pool by its range":  {"10.0.0.0/24", lost, "default/web-0 carries 10.0.0.5, and pool kube-system/10.0.0.0-24 is not there", ""},
-		"another missing pool":         {"pool/10.7.0.0-24", lost, "There is no such pool", "10.0.0.5"},
+		"another missing pool":         {"pool/10.7.0.0-24", lost, "does not exist", "10.0.0.5"},
 		"a conflict in a missing pool": {"10.0.0.5", lost, "", "nothing can be written back"},
 	} {
 		text := said(ask(t, c.ask, nil, c.parts))

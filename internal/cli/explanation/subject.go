@@ -24,22 +24,22 @@ const (
 	Pool    Kind = "Pool"
 )
 
-// Subject is what is asked about.
+// Subject is what is explained.
 type Subject struct {
 	Kind Kind
-	// Address is that of an Address.
+	// Address is set for the kind Address.
 	Address netip.Addr
-	// Namespace and Name are those of the object; a pool's namespace is "" for any.
+	// Namespace and Name are those of the object. A pool's namespace is "" for any.
 	Namespace, Name string
-	// Range picks pools by their range, instead of by name; the zero Prefix for none.
+	// Range picks pools by their range instead of by name. The zero Prefix picks none.
 	Range netip.Prefix
 }
 
-// forms are what ParseSubject takes.
+// forms are the forms of a subject.
 const forms = "an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), a node (node/worker-1) " +
 	"or a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24)"
 
-// ParseSubject reads what a user asks about. The error names what there is.
+// ParseSubject parses a subject. The error lists the forms.
 func ParseSubject(text string) (Subject, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return Subject{Kind: Address, Address: addr.Unmap().WithZone("")}, nil
@@ -57,17 +57,17 @@ func ParseSubject(text string) (Subject, error) {
 			s.Namespace, s.Name = namespace, rest
 			ok = namespace != "" && rest != "" && !strings.Contains(rest, "/")
 		}
-	default: // also the podref of a phantom that a pool records
+	default: // also the podref of a phantom pod
 		ref, err := ippool.ParsePodRef(strings.TrimPrefix(text, "pod/"))
 		s, ok = Subject{Kind: Pod, Namespace: ref.Namespace, Name: ref.Name}, err == nil
 	}
 	if !ok {
-		return Subject{}, fmt.Errorf("%q is not something that can be explained: that is %s", text, forms)
+		return Subject{}, fmt.Errorf("%q: must be %s", text, forms)
 	}
 	return s, nil
 }
 
-// String is the subject as it can be asked about again.
+// String returns the subject in a form that ParseSubject takes.
 func (s Subject) String() string {
 	switch {
 	case s.Kind == Address:
@@ -94,18 +94,18 @@ func (s Subject) isPool(p *ippool.Pool) bool {
 	return p.Name == s.Name && (s.Namespace == "" || p.Namespace == s.Namespace)
 }
 
-// about picks what of a judgement is about a subject.
+// about picks the parts of a judgement that are about a subject.
 type about struct {
 	items    map[judge.ID]bool
 	findings func(*judge.Finding) bool
-	pools    map[string]bool // that are asked about, or that have the items
+	pools    map[string]bool // of the subject, or of the items
 }
 
 func (a *about) Pool(ref string) bool          { return a.pools[ref] }
 func (a *about) Item(it *judge.Item) bool      { return a.items[it.ID()] }
 func (a *about) Finding(f *judge.Finding) bool { return a.findings(f) }
 
-// pick is what is about a subject; pods are what is known of a pod.
+// pick returns what is about a subject. pods are what is known of the pod.
 func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *about {
 	a := &about{items: map[judge.ID]bool{}, pools: map[string]bool{}}
 	for _, p := range j.Observation.Pools {
@@ -133,7 +133,7 @@ func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *about {
 		}
 		a.items[it.ID()] = true
 		if shared := it.SharesVerdictOf(); shared != nil {
-			a.items[shared.ID()] = true // whose gates are its own
+			a.items[shared.ID()] = true // it shares the gates, too
 		}
 		for _, p := range it.PoolNames() {
 			a.pools[p.String()] = a.pools[p.String()] || s.Kind != Pool
@@ -142,8 +142,8 @@ func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *about {
 	return a
 }
 
-// ofPod picks what is recorded for a pod, as itself or as a phantom, what is recorded for
-// others of the addresses that it carries, and the findings that name it.
+// ofPod picks the items of a pod and of phantom pods of its name, the items of others for addresses that the pod carries,
+// and the findings that name it.
 func ofPod(s Subject, pods []document.ExplainedPod) (func(*judge.Item) bool, func(*judge.Finding) bool) {
 	var carried []string
 	for _, p := range pods {
@@ -162,7 +162,7 @@ func ofPod(s Subject, pods []document.ExplainedPod) (func(*judge.Item) bool, fun
 
 // ofNode picks the findings about a node or its pods.
 func ofNode(j *judge.Judgement, name string) func(*judge.Finding) bool {
-	here := map[string]bool{} // its pods, and the ids of its sandboxes
+	here := map[string]bool{} // the node's pods, and the ids of its sandboxes
 	for _, s := range sandboxes(j.Observation) {
 		here[s.ID] = here[s.ID] || s.Node == name
 	}

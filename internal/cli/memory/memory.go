@@ -1,5 +1,5 @@
-// Package memory keeps a program small: the garbage collector works harder near the limit of its container, instead of
-// the kernel ending the process there, and pages of the program's own file do not stay in memory.
+// Package memory keeps a program's memory small. Near the limit of its container the garbage collector works harder, so
+// that the kernel does not end the process. Pages of the program's own file do not stay in memory.
 package memory
 
 import (
@@ -9,11 +9,11 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// heapRatio is the part of the container's limit that is for the heap. The rest is for the program's own file.
+// heapRatio is the heap's part of the container's limit. The rest is for the program's own file.
 const heapRatio = 0.6
 
 // KeepSmall runs the garbage collector when the heap has grown by so many per cent, and more often near the limit of the
-// cgroup. GOGC and GOMEMLIMIT overrule it. Neither ends a heap that grows: whatever reads the input of others bounds that.
+// cgroup. GOGC and GOMEMLIMIT override it.
 func KeepSmall(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepDroppingFilePages drops the pages of the program's own file now and twice a second: what is read of it to set up
-// connections is not what is needed to judge. Those that are needed again are mapped from the page cache, which costs some
-// hundred page faults each time. Where memory is limited no page is read because of its neighbors: they count, too.
+// keepDroppingFilePages drops the pages of the program's own file now and twice a second. Setting up connections needs
+// other pages than judging. Reading a dropped page again costs a page fault, some hundred each time. In a container
+// with a memory limit the kernel does not read ahead, since those pages count, too.
 func keepDroppingFilePages(isLimited bool) {
 	if isLimited {
 		advise(unix.MADV_RANDOM)
@@ -25,11 +25,11 @@ func keepDroppingFilePages(isLimited bool) {
 	}()
 }
 
-// advise calls madvise(2) for every mapping of the program's own file that is not written.
+// advise calls madvise(2) for every read-only mapping of the program's own file.
 func advise(advice uintptr) {
 	self, err := os.Executable()
 	if err != nil {
-		return // it is only larger then
+		return // memory is only larger then
 	}
 	maps, err := os.Open("/proc/self/maps")
 	if err != nil {
@@ -40,7 +40,7 @@ func advise(advice uintptr) {
 		var from, to uintptr
 		var rights string
 		_, err := fmt.Sscanf(lines.Text(), "%x-%x %s", &from, &to, &rights)
-		if err == nil && strings.HasSuffix(lines.Text(), self) && !strings.Contains(rights, "w") { // such a page is read from the file again
+		if err == nil && strings.HasSuffix(lines.Text(), self) && !strings.Contains(rights, "w") {
 			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, advice)
 		}
 	}

@@ -8,15 +8,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// FailOn is what makes a command end with exit code 1: verdicts, reasons, refusals and kinds
-// of findings. Nil is what is Stale, and any finding; of a run what is left.
+// FailOn lists the verdicts, reasons, refusals and kinds of findings that make a command end with exit code 1. Nil stands
+// for Stale and every finding; for a run it stands for Stale items that are not released.
 type FailOn []string
 
-// FailOnNothing is the value of --fail-on by which only errors make a command fail.
+// FailOnNothing is the value of --fail-on for which only errors make a command fail.
 const FailOnNothing = "none"
 
-// NewFailOn reads the value of --fail-on, in any case. A word that does not exist is an
-// error, which names those that do.
+// NewFailOn reads the value of --fail-on, in any case. The error for an unknown word lists the known ones.
 func NewFailOn(asked []string) (FailOn, error) {
 	if len(asked) == 0 {
 		return nil, nil
@@ -36,7 +35,7 @@ func NewFailOn(asked []string) (FailOn, error) {
 	return words("fail-on", texts, known, "must be "+FailOnNothing+", or of "+strings.Join(known, ", "))
 }
 
-// Fails reports whether the report has something that makes the command fail.
+// Fails reports whether a report makes the command fail.
 func (on FailOn) Fails(r *Report) bool {
 	switch {
 	case on == nil && r.Ran:

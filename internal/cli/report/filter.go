@@ -12,10 +12,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Filter is what of a cluster is asked for. An empty field asks for all; the values of one field are
-// alternatives. A pool is "<namespace>/<name>", a name alone or a range; the namespaces are those of the pods
-// that are recorded; a node is one on which the sandbox may be, or the pod is; a reason is that of a verdict,
-// or the kind of a finding.
+// Filter picks items and findings. An empty field picks all. The values of one field are alternatives. A pool is
+// "<namespace>/<name>", a name or a range. A pod namespace is that of a recorded pod. A node is one where the sandbox or
+// the pod may be. A reason is that of a verdict, or the kind of a finding.
 type Filter struct {
 	Addresses     []netip.Addr    `json:"-"`
 	Pools         []string        `json:"pools,omitempty"`
@@ -25,8 +24,8 @@ type Filter struct {
 	Reasons       []string        `json:"reasons,omitempty"`
 }
 
-// NewFilter reads the values of the flags. Verdicts and reasons may be in any case; one
-// that does not exist is an error, which names those that do.
+// NewFilter reads the values of the flags. Verdicts and reasons may be in any case. The error for an unknown word lists the
+// known ones.
 func NewFilter(pools, podNamespaces, nodes, verdicts, reasons []string) (f Filter, err error) {
 	f = Filter{Pools: pools, PodNamespaces: podNamespaces, Nodes: nodes}
 	all := []judge.Verdict{judge.InUse, judge.Held, judge.Stale}
@@ -40,7 +39,7 @@ func NewFilter(pools, podNamespaces, nodes, verdicts, reasons []string) (f Filte
 	return f, err
 }
 
-// words are the known values whose texts a flag has, in any case.
+// words returns the known values that a flag names, in any case.
 func words[T any](flag string, texts []string, known []T, must string) ([]T, error) {
 	found := []T{}
 	for _, text := range texts {
@@ -53,12 +52,12 @@ func words[T any](flag string, texts []string, known []T, must string) ([]T, err
 	return found, nil
 }
 
-// Verdicts are the names of all verdicts.
+// Verdicts returns the names of all verdicts.
 func Verdicts() []string {
 	return []string{judge.InUse.String(), judge.Held.String(), judge.Stale.String()}
 }
 
-// Kinds are the names of all findings, what is an outage first.
+// Kinds returns the names of all findings. Outages come first.
 func Kinds() []string {
 	var names []string
 	for _, k := range judge.Kinds() {
@@ -67,30 +66,29 @@ func Kinds() []string {
 	return names
 }
 
-// among reports whether a value is asked for.
+// among reports whether a field picks a value.
 func among[T comparable](asked []T, value T) bool {
 	return len(asked) == 0 || slices.Contains(asked, value)
 }
 
-// anyOf reports whether one of the values is asked for.
+// anyOf reports whether a field picks one of the values.
 func anyOf[A, T any](asked []A, values []T, is func(T) bool) bool {
 	return len(asked) == 0 || slices.ContainsFunc(values, is)
 }
 
-// IsZero reports whether it asks for everything.
+// IsZero reports whether the filter picks everything.
 func (f Filter) IsZero() bool {
 	return len(f.Addresses)+len(f.Pools)+len(f.PodNamespaces)+len(f.Nodes)+len(f.Verdicts)+len(f.Reasons) == 0
 }
 
-// Pool reports whether a pool, as "<namespace>/<name>", is asked for.
+// Pool reports whether the filter picks a pool, which is named "<namespace>/<name>".
 func (f Filter) Pool(ref string) bool {
 	_, name, _ := strings.Cut(ref, "/")
 	is := func(asked string) bool { return asked == ref || asked == name || isOfRange(asked, name) }
 	return len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, is)
 }
 
-// isOfRange reports whether a text is a range, and the name that of a pool of it: of whichever network,
-// or a node's slice.
+// isOfRange reports whether text is a range and name is that of its pool, in any network and of any node's slice.
 func isOfRange(text, name string) bool {
 	r, err := ippool.ParseConfiguredRange(text)
 	if err != nil || !strings.Contains(text, "/") {
@@ -100,8 +98,7 @@ func isOfRange(text, name string) bool {
 	return name == plain || strings.HasSuffix(name, "-"+plain)
 }
 
-// Item reports whether an item is asked for. A reservation is of the pools that have its
-// address.
+// Item reports whether the filter picks an item. A reservation belongs to the pools that have its address.
 func (f Filter) Item(it *judge.Item) bool {
 	return among(f.Addresses, it.Address()) && f.itemPool(it) && f.namespace(it.PodRef()) && f.node(it) &&
 		among(f.Verdicts, it.Verdict) && among(f.Reasons, it.Reason.String())
@@ -128,9 +125,8 @@ func (f Filter) node(it *judge.Item) bool {
 	return anyOf(f.Nodes, e.Nodes, is) || slices.ContainsFunc(e.WithoutReport, is)
 }
 
-// Finding reports whether a finding is asked for. A finding has no verdict: it is asked
-// for by its kind, as a reason, or where none of them is. An address that is
-// in use and of no single node may be of any.
+// Finding reports whether the filter picks a finding. A finding has no verdict: the reasons of the filter pick it by its
+// kind. A Conflict or an Unrecorded address without a node may be of any node.
 func (f Filter) Finding(x *judge.Finding) bool {
 	ofAddress := func(text string) bool {
 		a, err := netip.ParseAddr(text)

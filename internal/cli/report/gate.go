@@ -9,21 +9,21 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// Gate is a cause for which Stale items are not released.
+// Gate is a cause for not releasing Stale items.
 type Gate struct {
 	Refusal reconciler.Refusal `json:"refusal"`
 	Detail  string             `json:"detail"`
-	// Pool is the pool that it is about, left out where it is about more.
+	// Pool is the pool of a gate that is about one pool.
 	Pool string `json:"pool,omitempty"`
-	// Count is how many Stale items it stands against.
+	// Count is the number of Stale items that the gate stands against.
 	Count int `json:"count"`
-	// FirstReleasableAt and LastReleasableAt are left out where the gate does not open by itself.
+	// FirstReleasableAt and LastReleasableAt are absent where the gate does not open by itself.
 	FirstReleasableAt *time.Time `json:"firstReleasableAt,omitempty"`
 	LastReleasableAt  *time.Time `json:"lastReleasableAt,omitempty"`
 }
 
-// gatesOf are the gates that stand, in the order of the refusals, each once: those that open at their own time for each
-// item are one.
+// gatesOf returns the gates in the order of the refusals, each once. Gates that open at a time of their own for each item
+// are one gate.
 func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
 	gates := []Gate{}
 	add := func(g reconciler.Gate, n int) {
@@ -66,7 +66,7 @@ func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
 	return gates
 }
 
-// When is a time, nil for zero.
+// When returns a time in UTC without fractions of a second, nil for zero.
 func When(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil

@@ -1,9 +1,7 @@
-// Package report is what check, run and explain print, before it is laid out: a judgement, for each Stale item
-// the gates that stand against it, and what was done. Package document makes rows and JSON of it, package screen
-// lays out the rows as text.
+// Package report has what check, run and explain print, before it is laid out: a judgement, the gates against each Stale
+// item, and what a run did. Package document makes rows and JSON of it, and package screen lays out the rows as text.
 //
-// report.go has the Report, gate.go its gates, filter.go what is asked for, and failon.go
-// what makes a command fail.
+// report.go has the Report, gate.go its gates, filter.go the filters, and failon.go the exit code.
 package report
 
 import (
@@ -16,44 +14,44 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Report is a judgement, or what was asked for of it, with what stands against each Stale item.
+// Report is a filtered judgement, with the gates against each Stale item.
 type Report struct {
 	*judge.Judgement
 	Filter Filter
-	// Of has as many of each as there were before the filter.
+	// Of has the counts before the filter.
 	Of judge.Summary
 	// Refused are the Stale items that are not released, by ID.
 	Refused map[judge.ID]reconciler.Refused
-	// Gates are what stands against releases, the cluster-wide ones first.
+	// Gates are the gates against releases. Those of the whole cluster come first.
 	Gates []Gate
 
-	// Ran: this is of a run, and DryRun of one that wrote nothing.
+	// Ran is true for a run, and DryRun for a run that wrote nothing.
 	Ran, DryRun bool
 	Released    []*judge.Item        // by place
 	Left        []reconciler.Refused // by place
 	Repaired    []judge.Finding
 	Unrepaired  []reconciler.Unrepaired
-	// Requests are what a run would send, where that is asked for; else nil.
+	// Requests are the requests that a run would send; nil unless the command prints them.
 	Requests *Requests
 
 	picks Picks
 }
 
-// Picks picks what of a judgement a report is about.
+// Picks picks the parts of a judgement that a report is about.
 type Picks interface {
 	Pool(ref string) bool // "<namespace>/<name>"
 	Item(*judge.Item) bool
 	Finding(*judge.Finding) bool
 }
 
-// OfCheck is a judgement with what a pass would do now.
+// OfCheck returns the report of a judgement and the plan of a pass that starts now.
 func OfCheck(j *judge.Judgement, plan *reconciler.Plan, f Filter) *Report {
 	r := Of(j, plan.Refused, plan.CommonGates, f)
 	r.Filter = f
 	return r
 }
 
-// OfRun is the result of a run; of the findings those that are left.
+// OfRun returns the report of a run. Its findings are those that were not repaired.
 func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
 	r := Of(out.Judgement, out.Refused, out.CommonGates, f)
 	r.Filter, r.Ran, r.DryRun, r.Repaired, r.Unrepaired = f, true, dryRun, out.Repaired, out.Unrepaired
@@ -67,7 +65,7 @@ func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
 	return r
 }
 
-// Of is what is picked of a judgement, with the gates that stand against it.
+// Of returns the report of the picked parts of a judgement.
 func Of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, picks Picks) *Report {
 	picked := *j
 	picked.Allocations, picked.Reservations = Only(j.Allocations, picks.Item), Only(j.Reservations, picks.Item)
@@ -81,7 +79,7 @@ func Of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.
 	return r
 }
 
-// Only are those of a list that something is true of; never nil.
+// Only returns the elements for which is returns true; never nil.
 func Only[T any](all []T, is func(T) bool) []T {
 	found := []T{}
 	for _, x := range all {
@@ -92,42 +90,41 @@ func Only[T any](all []T, is func(T) bool) []T {
 	return found
 }
 
-// Pools are the pools that are asked for.
+// Pools returns the picked pools.
 func (r *Report) Pools() []*ippool.Pool {
 	return Only(r.Observation.Pools, func(p *ippool.Pool) bool { return r.picks.Pool(p.Ref()) })
 }
 
-// Summary counts what was asked for.
+// Summary counts the picked parts.
 func (r *Report) Summary() judge.Summary {
 	sum := r.Judgement.Summary()
 	sum.Pools = len(r.Pools())
 	return sum
 }
 
-// Items are the allocations and then the reservations.
+// Items returns the allocations and then the reservations.
 func (r *Report) Items() []*judge.Item { return slices.Concat(r.Allocations, r.Reservations) }
 
-// RefusedOf is what stands against the release of an item, and whether anything does. A reservation that shares an
-// allocation's verdict shares that, too.
-func (r *Report) RefusedOf(it *judge.Item) (reconciler.Refused, bool) {
+// RefusedOf returns the gates against the release of an item. isRefused is false where no gate stands. A reservation that
+// shares an allocation's verdict shares its gates.
+func (r *Report) RefusedOf(it *judge.Item) (x reconciler.Refused, isRefused bool) {
 	if shared := it.SharesVerdictOf(); shared != nil {
 		it = shared
 	}
-	x, refused := r.Refused[it.ID()]
-	return x, refused && x.Gate.Why != reconciler.DryRunRefusal
+	x, isRefused = r.Refused[it.ID()]
+	return x, isRefused && x.Gate.Why != reconciler.DryRunRefusal
 }
 
-// Pick are the items of a verdict that have a row of their own.
+// Pick returns the items of a verdict that have a row of their own.
 func (r *Report) Pick(v judge.Verdict) []*judge.Item {
 	return Only(r.Items(), func(it *judge.Item) bool { return it.Verdict == v && OwnRow(it) })
 }
 
-// OwnRow reports whether an item is listed by itself: a reservation that shares its allocation's verdict stands in its
-// allocation's row.
+// OwnRow reports whether an item has a row of its own. A reservation with an allocation is in its allocation's row.
 func OwnRow(it *judge.Item) bool { return it.Allocation != nil || len(it.Related()) == 0 }
 
-// Addresses are those of what needs attention, or of everything, each once: what -o name
-// prints. What has no readable address is left out.
+// Addresses returns what -o name prints: each address of the items and findings that need attention, or of all. It skips
+// addresses that cannot be parsed.
 func (r *Report) Addresses(all bool) (texts []string) {
 	var found []netip.Addr
 	for _, it := range r.Items() {

@@ -16,15 +16,15 @@ type Patch struct {
 	Operations []any  `json:"operations"`
 }
 
-// Requests are what a run would send to release something.
+// Requests are the requests by which a run releases items.
 type Requests struct {
 	// Deletes are reservations, by namespace and name.
 	Deletes []string
 	Patches []Patch
 }
 
-// RequestsOf are the requests behind what a dry run would release now: a delete for each reservation
-// that no other entry needs, and the patches that remove the entries.
+// RequestsOf returns the requests for what a dry run would release now: a delete for each reservation that no other
+// allocation needs, and the patches that remove the allocations.
 func RequestsOf(out *reconciler.Result) (*Requests, error) {
 	leaving, deletes := map[judge.ID]bool{}, map[string]bool{}
 	released := Only(out.Refused, func(x reconciler.Refused) bool { return x.Gate.Why == reconciler.DryRunRefusal })

@@ -15,7 +15,7 @@ import (
 func (p *Probe) paused(context.Context) (line, error) {
 	if p.Observation.Paused {
 		return warn(fmt.Sprintf("kubectl annotate namespace %s %s-", p.namespace, ippool.PausedAnnotation),
-			"Everything is paused by the annotation on namespace %s, or it cannot be read: nothing is released.", p.namespace)
+			"All releases are paused: namespace %s has the annotation, or cannot be read.", p.namespace)
 	}
 	var names []string
 	next := ""
@@ -26,7 +26,7 @@ func (p *Probe) paused(context.Context) (line, error) {
 		}
 	}
 	if len(names) > 0 {
-		return warn(next, "%s paused by annotation: %s.", screen.Count(len(names), "pool"), few(names))
+		return warn(next, "Releases are paused in %s: %s.", screen.Count(len(names), "pool"), few(names))
 	}
 	return ok("Nothing is paused.")
 }
@@ -34,10 +34,10 @@ func (p *Probe) paused(context.Context) (line, error) {
 func (p *Probe) restore(context.Context) (line, error) {
 	for _, g := range p.plan.CommonGates {
 		if g.Why == reconciler.EtcdRestored {
-			return fail("ip-reconcile check", "A restore of etcd stands against releases: %s. docs/operate/restore.md has what to do.", g.Detail)
+			return fail("ip-reconcile check", "Releases are paused: %s. See docs/operate/restore.md.", g.Detail)
 		}
 	}
-	return ok("No restore of etcd stands against releases.")
+	return ok("No etcd restore pauses releases.")
 }
 
 func (p *Probe) breaker(ctx context.Context) (line, error) {
@@ -47,15 +47,15 @@ func (p *Probe) breaker(ctx context.Context) (line, error) {
 	}
 	switch s, err := reconciler.ReadBreaker(lease.Annotations[kube.ReleasedAnnotation], p.Now, p.Total); {
 	case err != nil:
-		return fail(kubectl(p.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation), "Nothing unconfirmed is released: %v.", err)
+		return fail(kubectl(p.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation), "No unconfirmed address is released: %v.", err)
 	case s.Refusal != "":
 		return fail("ip-reconcile run --dry-run", "The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
-			"No more are made before %s, but by run --allow-mass-release.", s.Releases, s.Of, clock(s.Until))
+			"It refuses more until %s. Only run --allow-mass-release overrides it.", s.Releases, s.Of, clock(s.Until))
 	}
 	return ok("The breaker has not tripped.")
 }
 
-// stale says what is stale, and why it is there still.
+// stale counts the stale addresses by the cause of not releasing them.
 func (p *Probe) stale(context.Context) (line, error) {
 	if p.unjudged != nil {
 		return fail("ip-reconcile check", "Addresses cannot be judged: %v.", p.unjudged)
@@ -67,7 +67,7 @@ func (p *Probe) stale(context.Context) (line, error) {
 	}
 	var parts []string
 	if n := len(p.plan.Release); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d may be released at once", n))
+		parts = append(parts, fmt.Sprintf("%d without a gate", n))
 	}
 	for _, why := range reconciler.Refusals() {
 		if n := count[why]; n > 0 {
@@ -80,10 +80,10 @@ func (p *Probe) stale(context.Context) (line, error) {
 	return ok("%s, %d of them stale: %s.", in, len(p.plan.Release)+len(p.plan.Refused), strings.Join(parts, ", "))
 }
 
-// nearlyFull is the taken part of a pool that is worth a warning, as in the alert IPReconcilePoolNearlyFull.
+// nearlyFull is the fill of a pool above which status warns, as the alert for nearly full pools does.
 const nearlyFull = 0.9
 
-// fullPools says which pools pods wait for, and else which are nearly full.
+// fullPools names the pools that pods wait for, or else those that are nearly full.
 func (p *Probe) fullPools(context.Context) (line, error) {
 	var waited, full []string
 	pods := 0
@@ -99,14 +99,14 @@ func (p *Probe) fullPools(context.Context) (line, error) {
 	}
 	switch {
 	case len(waited) > 0:
-		return fail("ip-reconcile pools "+waited[0], "%s cannot start because no address is left in %s.", screen.Count(pods, "pod"), few(waited))
+		return fail("ip-reconcile pools "+waited[0], "%s cannot start: no free address in %s.", screen.Count(pods, "pod"), few(waited))
 	case len(full) > 0:
 		return warn("ip-reconcile pools", "%s nearly full: %s.", screen.Count(len(full), "pool"), few(full))
 	}
-	return ok("No pod waits for an address, and no pool is known to be nearly full.")
+	return ok("No pod waits for an address. No pool is known to be nearly full.")
 }
 
-// findings says what is wrong beside the verdicts, the worst first.
+// findings counts the findings, the worst first.
 func (p *Probe) findings(context.Context) (line, error) {
 	count := map[judge.Kind]int{}
 	for _, x := range p.Findings {
@@ -119,12 +119,12 @@ func (p *Probe) findings(context.Context) (line, error) {
 			continue
 		}
 		texts, names = append(texts, fmt.Sprintf("%d %s", count[k], k)), append(names, string(k))
-		if k == judge.Conflict || k == judge.Unrecorded || k == judge.Misrecorded { // an address is, or may soon be, on two pods
+		if k == judge.Conflict || k == judge.Unrecorded || k == judge.Misrecorded { // two pods carry an address, or may soon
 			say = fail
 		}
 	}
 	if len(texts) == 0 {
-		return ok("No address is on two pods, and none in use is without its allocation.")
+		return ok("No address is on two pods. Every address in use has its allocation.")
 	}
 	return say("ip-reconcile check --reason "+strings.Join(names, ","), "Pools, reservations and pods disagree: %s.", strings.Join(texts, ", "))
 }

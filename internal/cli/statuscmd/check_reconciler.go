@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// leaderGone is for how long a Lease may not be renewed: another replica takes it after 15 s.
+	// leaderGone is how old a renewal of the Lease may be. Another replica takes the Lease after 15 s.
 	leaderGone = 60 * time.Second
-	// late is for how long a pass may be late. A restart makes one.
+	// late is how late a pass may be.
 	late = 5 * time.Minute
-	// lateJob is late for a CronJob: its Job waits for confirmations, and is ended after an hour
-	// (activeDeadlineSeconds in deploy/cronjob).
+	// lateJob is late for a CronJob. Its Job waits for confirmations, for an hour at most (activeDeadlineSeconds in
+	// deploy/cronjob).
 	lateJob = 80 * time.Minute
 )
 
@@ -32,18 +32,18 @@ func (p *Probe) reconciler(context.Context) (line, error) {
 	case own == nil && p.unlisted != nil:
 		return line{}, p.unlisted
 	case own == nil && len(p.reconcilers()) > 0:
-		return warn(listReconcilers, "The reconciler is not in namespace %s: give its own with --reconciler-namespace.", p.namespace)
+		return warn(listReconcilers, "The reconciler is in another namespace than %s: name it with --reconciler-namespace.", p.namespace)
 	case own == nil:
-		return warn("helm install ip-reconcile deploy/helm/ip-reconcile -n "+p.namespace+" --set image.repository=example.com/ip-reconcile",
-			"No Deployment or CronJob of ip-reconcile was found: nothing is released but by hand.")
+		return warn("helm install ip-reconcile deploy/helm/ip-reconcile -n "+p.namespace+" --set image.repository=IMAGE_REPOSITORY",
+			"No Deployment or CronJob of ip-reconcile exists. Only commands by hand release addresses.")
 	case own.Kind == "CronJob" && own.Suspended:
-		return fail(kubectl(own.Namespace, `patch cronjob %s -p '{"spec":{"suspend":false}}'`, own.Name), "%s is suspended: nothing is released.", own)
+		return fail(kubectl(own.Namespace, `patch cronjob %s -p '{"spec":{"suspend":false}}'`, own.Name), "%s is suspended. Nothing is released.", own)
 	case own.Kind == "CronJob":
-		return ok("%s runs at %q.", own, own.Schedule)
+		return ok("%s has the schedule %q.", own, own.Schedule)
 	case own.Wanted == 0:
-		return fail(own.do("scale", "--replicas=2"), "%s is scaled to 0 replicas: nothing is released.", own)
+		return fail(own.do("scale", "--replicas=2"), "%s is scaled to 0 replicas. Nothing is released.", own)
 	case own.Ready == 0:
-		return fail(own.pods(), "%s has 0 of %d replicas ready: nothing is released.", own, own.Wanted)
+		return fail(own.pods(), "%s has 0 of %d replicas ready. Nothing is released.", own, own.Wanted)
 	case own.Ready < own.Wanted:
 		return warn(own.pods(), "%s has %d of %d replicas ready.", own, own.Ready, own.Wanted)
 	}
@@ -61,12 +61,12 @@ func (p *Probe) leader(ctx context.Context) (line, error) {
 	holder, since := ptr.Deref(lease.Spec.HolderIdentity, ""), p.Now.Sub(renewTime(lease))
 	switch {
 	case holder == "":
-		return fail(p.own.logs(), "No replica leads: Lease %s/%s has no holder. Nothing is released.", p.namespace, kube.OwnLease)
+		return fail(p.own.logs(), "Lease %s/%s has no holder. Nothing is released.", p.namespace, kube.OwnLease)
 	case since > leaderGone:
-		return fail(p.own.logs(), "No replica leads: %s has not renewed Lease %s/%s for %s. Nothing is released.",
+		return fail(p.own.logs(), "The lease holder %s has not renewed Lease %s/%s for %s. Nothing is released.",
 			holder, p.namespace, kube.OwnLease, ago(since))
 	}
-	return ok("%s leads since %s.", holder, clock(ptr.Deref(lease.Spec.AcquireTime, metav1.MicroTime{}).Time))
+	return ok("%s is the lease holder since %s.", holder, clock(ptr.Deref(lease.Spec.AcquireTime, metav1.MicroTime{}).Time))
 }
 
 func (p *Probe) lastPass(ctx context.Context) (line, error) {
@@ -77,13 +77,13 @@ func (p *Probe) lastPass(ctx context.Context) (line, error) {
 	last, err := reconciler.ReadPass(lease.Annotations[kube.PassAnnotation])
 	switch {
 	case err != nil:
-		return warn(kubectl(p.namespace, "delete lease %s", kube.PassLease), "The last pass is not known: %v.", err)
+		return warn(kubectl(p.namespace, "delete lease %s", kube.PassLease), "The last pass is unknown: %v.", err)
 	case last == nil:
-		return unknown("No pass is recorded: none has ended yet, or the reconciler cannot write Lease %s/%s.", p.namespace, kube.PassLease)
+		return unknown("No pass is recorded. No pass has ended yet, or the reconciler cannot write Lease %s/%s.", p.namespace, kube.PassLease)
 	case last.Result == reconciler.PassFailed:
-		before := "none has succeeded before"
+		before := "no earlier pass has succeeded"
 		if !last.Succeeded.IsZero() {
-			before = "the last that succeeded was at " + clock(last.Succeeded)
+			before = "the last success was at " + clock(last.Succeeded)
 		}
 		return fail(p.own.logs(), "The pass at %s failed (%s); %s.", clock(last.At), last.Message, before)
 	}
@@ -96,14 +96,14 @@ func (p *Probe) lastPass(ctx context.Context) (line, error) {
 	due, err := schedule.Next(cmp.Or(p.own.Schedule, last.Schedule), last.Succeeded)
 	switch {
 	case err == nil && p.Now.Sub(due) > mayBeLate:
-		return fail(p.own.logs(), "The last pass was %s ago, at %s, and one is overdue since %s.", since, clock(last.Succeeded), clock(due))
+		return fail(p.own.logs(), "The last pass was %s ago, at %s. The next is overdue since %s.", since, clock(last.Succeeded), clock(due))
 	case last.Refused[reconciler.Breaker] > 0:
-		return fail("ip-reconcile run --dry-run", "The breaker tripped in the last pass: %d unconfirmed releases were not made, which are more "+
-			"than half of all allocations. If they are right: run --allow-mass-release.", last.Refused[reconciler.Breaker])
+		return fail("ip-reconcile run --dry-run", "The breaker refused %d unconfirmed releases in the last pass, more than half of all allocations. "+
+			"If the verdicts are right, use run --allow-mass-release.", last.Refused[reconciler.Breaker])
 	case err != nil: // an older version has not recorded its schedule
 		return ok("%s.", text)
 	}
-	return ok("%s; the next is due at %s.", text, clock(due))
+	return ok("%s. The next is due at %s.", text, clock(due))
 }
 
 func (p *Probe) versions(context.Context) (line, error) {
@@ -121,7 +121,7 @@ func (p *Probe) versions(context.Context) (line, error) {
 	}
 	text := fmt.Sprintf("The reconciler is version %s, the agents %s, this command %s", cmp.Or(reconciler, "unknown"), cmp.Or(agents, "unknown"), p.Version)
 	if known.Len() > 1 {
-		return warn(p.own.do("get", "-o wide"), "%s: they may judge differently, and the reconciler does not take reports of newer agents for fresh.", text)
+		return warn(p.own.do("get", "-o wide"), "%s. They may judge differently, and the reconciler ignores reports of newer agents.", text)
 	}
 	return ok("%s.", text)
 }

@@ -1,5 +1,5 @@
-// Package statuscmd checks for `ip-reconcile status` whether the product is installed right, whether it works, and if nothing
-// is released, why. workload.go finds what is installed; checks.go has the table of checks, and check_*.go what each says.
+// Package statuscmd checks for `ip-reconcile status` whether the product is installed correctly, whether it works, and why
+// nothing is released. workload.go finds the workloads, checks.go has the table of checks, and check_*.go the checks.
 package statuscmd
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// Probe is the cluster, and what several checks read of it.
+// Probe is the cluster, with the state that several checks read.
 type Probe struct {
 	Version string    // of this program, as in 0.1.0
 	Now     time.Time // by the API server's clock
@@ -33,24 +33,24 @@ type Probe struct {
 	core   kubernetes.Interface
 	serves func(context.Context, schema.GroupVersionResource) (bool, error)
 	may    func(ctx context.Context, account string, what authorizationv1.ResourceAttributes) (bool, error)
-	// namespace is the reconciler's, leaseNamespace that of the agents' Leases.
+	// namespace is that of the reconciler, leaseNamespace that of the agents' Leases.
 	namespace, leaseNamespace string
 
 	workloads
 	unlisted error     // why not all workloads could be listed
-	own      *workload // the reconciler that status is about; nil where none is known
+	own      *workload // the reconciler; nil where it is unknown
 
-	// What a pass would see and do now.
+	// The judgement and the plan of a pass that starts now.
 	*judge.Judgement
 	plan     *reconciler.Plan
 	pools    *usage.Pools
 	unjudged error // why addresses could not be judged
 }
 
-// line is what a check says; the zero line is not printed.
+// line is the result of a check. The zero line is not printed.
 type line = document.StatusLine
 
-// checks are all checks, in the order of their lines in the document. One that returns an error says that it is unknown.
+// checks are all checks, in the order of their lines in the document. The error of a check becomes a line that says unknown.
 var checks = []struct {
 	id    string
 	needs need
@@ -69,11 +69,11 @@ var checks = []struct {
 	{"admission-policy", nothing, (*Probe).admissionPolicy},
 	{"versions", aReconciler, (*Probe).versions},
 	{"crds", nothing, (*Probe).definitions},
-	{"rights", aReconciler, (*Probe).rights},
+	{"rights", aReconciler, (*Probe).permissions},
 	{"competing", nothing, (*Probe).competing},
 }
 
-// need is what a check needs to be known. Where it is not, another check says so.
+// need is what a check needs. Where that is unknown, another check says so.
 type need int
 
 const (
@@ -83,9 +83,9 @@ const (
 )
 
 const (
-	// askFor is how long one check may take.
+	// askFor limits one check.
 	askFor = 15 * time.Second
-	// judgeFor is how long it may take to read and judge all addresses.
+	// judgeFor limits reading and judging all addresses.
 	judgeFor = time.Minute
 )
 
@@ -101,7 +101,7 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 	return p.say(ctx)
 }
 
-// say makes all checks at the same time.
+// say makes all checks concurrently.
 func (p *Probe) say(ctx context.Context) []line {
 	lines := make([]line, len(checks))
 	isKnown := map[need]bool{nothing: true, aReconciler: p.own != nil, aJudgement: p.unjudged == nil}
@@ -115,7 +115,7 @@ func (p *Probe) say(ctx context.Context) []line {
 			defer cancel()
 			l, err := c.say(p, ctx)
 			if err != nil {
-				l, _ = unknown("The state of %s is unknown: %v.", c.id, err)
+				l, _ = unknown("%s is unknown: %v.", c.id, err)
 			}
 			l.ID = c.id
 			lines[i] = l
@@ -142,7 +142,7 @@ func fail(next, format string, args ...any) (line, error) {
 	return line{Level: document.LevelError, Next: next, Message: fmt.Sprintf(format, args...)}, nil
 }
 
-// lease is a Lease in the reconciler's namespace, an empty one where there is none.
+// lease returns a Lease of the reconciler's namespace, an empty one where it does not exist.
 func (p *Probe) lease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
 	l, err := p.core.CoordinationV1().Leases(p.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -151,8 +151,8 @@ func (p *Probe) lease(ctx context.Context, name string) (*coordinationv1.Lease, 
 	return l, nil
 }
 
-// unlessAbsent is the error but for the API server's own answer that there is no such
-// object. A 404 of something in between is no answer.
+// unlessAbsent returns the error, nil for the API server's own answer that an object does not exist. A 404 of a proxy is an
+// error.
 func unlessAbsent(err error) error {
 	if apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return nil
@@ -160,7 +160,7 @@ func unlessAbsent(err error) error {
 	return err
 }
 
-// renewTime is when a Lease was renewed last, by the API server's clock where it tells.
+// renewTime returns when a Lease was renewed last, by the API server's clock where that is known.
 func renewTime(l *coordinationv1.Lease) time.Time {
 	if at := podstate.LeaseRenewTime(l); !at.IsZero() || l.Spec.RenewTime == nil {
 		return at
@@ -168,10 +168,10 @@ func renewTime(l *coordinationv1.Lease) time.Time {
 	return l.Spec.RenewTime.Time
 }
 
-// few are the first of many names.
+// few joins the first of many names.
 func few(names []string) string { return judge.AtMost(names, 5) }
 
-// ago is a duration as kubectl has it.
+// ago returns a duration in the form of kubectl.
 func ago(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

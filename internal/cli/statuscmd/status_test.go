@@ -258,7 +258,7 @@ func TestStatus_WorkloadsOfOneNamespace(t *testing.T) {
 func TestStatus_RightsAreInTheManifests(t *testing.T) {
 	p := sound()
 	p.own = p.deployment()
-	for _, w := range p.wantedRights() {
+	for _, w := range p.wantedPermissions() {
 		for verb := range strings.SplitSeq(w.verbs, ", ") {
 			if !granted(t, w.Group, w.Resource, verb) {
 				t.Errorf("no manifest gives %s %s", verb, w.Resource)

@@ -20,14 +20,14 @@ import (
 // workload is a workload with its flags and with commands about it.
 type workload struct{ kube.Workload }
 
-// workloads are those that could be listed.
+// workloads are the workloads that could be listed.
 type workloads []workload
 
 // listReconcilers lists all reconcilers that are installed.
 const listReconcilers = "kubectl get deployments,cronjobs -A -l " + kube.NameLabel + "=" + kube.Product
 
-// Find finds what is installed in the cluster that the flags name, and takes over, where they are not given, the namespace
-// and the flags of the reconciler. The error is for a cluster that cannot be reached at all.
+// Find finds the workloads of the cluster that the flags name. It sets the flags that are not given to the values of the
+// deployed reconciler. The error says that the cluster is unreachable.
 func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Probe, error) {
 	core, host, err := client(o, "status")
 	if err != nil {
@@ -37,19 +37,18 @@ func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Pr
 	defer cancel()
 	_, err = core.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
 	switch {
-	case err == nil, apierrors.IsForbidden(err), apierrors.IsNotFound(err): // is an answer
+	case err == nil, apierrors.IsForbidden(err), apierrors.IsNotFound(err): // the cluster answers
 	case apierrors.IsUnauthorized(err):
 		return nil, fmt.Errorf("the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", host)
 	default:
-		return nil, fmt.Errorf("the API server at %s cannot be reached (%w): check the network, --kubeconfig and --context", host, err)
+		return nil, fmt.Errorf("the API server at %s is unreachable (%w): check the network, --kubeconfig and --context", host, err)
 	}
 	p := &Probe{core: core}
 	p.workloads, p.unlisted = list(ctx, core, o.Namespace(), "")
 	return p, p.adopt(o, given)
 }
 
-// adopt takes over the namespace and flags of the reconciler, so that status observes what it observes. Where there are
-// several none is preferred.
+// adopt sets the flags that are not given to the values of the only reconciler, so that status judges as that does.
 func (p *Probe) adopt(o *clusterflags.Flags, given *pflag.FlagSet) error {
 	found := p.reconcilers()
 	if len(found) == 1 {
@@ -69,7 +68,7 @@ func (p *Probe) adopt(o *clusterflags.Flags, given *pflag.FlagSet) error {
 	return nil
 }
 
-// client is for what the reconciler itself does not read.
+// client returns a client for objects that the reconciler does not read.
 func client(o *clusterflags.Flags, component string) (core kubernetes.Interface, host string, err error) {
 	config, err := o.Config(component, o.QPS, o.Burst)
 	if err != nil {
@@ -80,8 +79,8 @@ func client(o *clusterflags.Flags, component string) (core kubernetes.Interface,
 	return core, config.Host, err
 }
 
-// list lists the workloads that a label selector picks. Where RBAC forbids to list those of all namespaces, the error says
-// so, and those of the given namespace are returned with it.
+// list lists the workloads that a label selector picks. Where RBAC forbids listing all namespaces, it returns the workloads
+// of the given namespace and the error.
 func list(ctx context.Context, core kubernetes.Interface, namespace, selector string) (all workloads, err error) {
 	found, err := kube.Workloads(ctx, core, "", selector)
 	if apierrors.IsForbidden(err) {
@@ -93,14 +92,14 @@ func list(ctx context.Context, core kubernetes.Interface, namespace, selector st
 	return all, err
 }
 
-// reconcilers are the reconcilers among them, that of a Deployment first.
+// reconcilers returns the reconcilers. A Deployment comes first.
 func (all workloads) reconcilers() []*workload {
 	found := all.pick((*kube.Workload).IsReconciler)
 	slices.SortStableFunc(found, func(a, b *workload) int { return cmp.Compare(b.Kind, a.Kind) })
 	return found
 }
 
-// daemonSets are those of the node agents.
+// daemonSets returns the DaemonSets of the node agents.
 func (all workloads) daemonSets() []*workload { return all.pick((*kube.Workload).IsAgent) }
 
 func (all workloads) pick(is func(*kube.Workload) bool) (found []*workload) {
@@ -112,9 +111,9 @@ func (all workloads) pick(is func(*kube.Workload) bool) (found []*workload) {
 	return found
 }
 
-// Adopt takes over, where they are not given, the namespace and the flags of the reconciler that is installed, so
-// that a command by hand heeds its pause and counts for its breaker. Where there is none nothing changes. What
-// cannot be found out, since RBAC forbids it or there are several, is an error for a command that writes.
+// Adopt sets the flags that are not given to the values of the deployed reconciler. A command by hand then respects its
+// pause and counts for its breaker. Without a reconciler nothing changes. For a command that writes it is an error if RBAC
+// hides the reconciler or there are several.
 func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, writes bool) error {
 	if given.Changed("reconciler-namespace") {
 		return nil
@@ -124,14 +123,14 @@ func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, wri
 		return nil //nolint:nilerror // the connection that follows says it better
 	}
 	selector := kube.NameLabel + "=" + kube.Product
-	if writes { // the drop-in, in the place of whereabouts' own, has other labels
+	if writes { // the drop-in has the labels of whereabouts' own reconciler
 		selector = ""
 	}
 	all, err := list(ctx, core, o.Namespace(), selector)
 	return all.adoptOnly(err, given, writes)
 }
 
-// adoptOnly takes over the namespace and flags of the only reconciler among them; the error is why others may not be listed.
+// adoptOnly adopts the only reconciler. err says why others may not be listed.
 func (all workloads) adoptOnly(err error, given *pflag.FlagSet, writes bool) error {
 	found := all.reconcilers()
 	other := slices.IndexFunc(found, func(w *workload) bool { return w.ownNamespace() != found[0].ownNamespace() })
@@ -144,26 +143,28 @@ func (all workloads) adoptOnly(err error, given *pflag.FlagSet, writes bool) err
 	case err == nil:
 		err = fmt.Errorf("%s and %s are installed", found[0], found[other])
 	}
-	return fmt.Errorf("find the reconciler that is installed, whose annotation may pause releases: %w: name its namespace with --reconciler-namespace", err)
+	return fmt.Errorf("find the deployed reconciler, whose namespace may pause releases: %w: name the namespace with --reconciler-namespace", err)
 }
 
-// ownNamespace is the one whose annotation pauses it.
+// ownNamespace returns the namespace whose annotation pauses the reconciler.
 func (w *workload) ownNamespace() string {
 	return cmp.Or(w.argument("--reconciler-namespace"), w.Namespace)
 }
 
-// adoptNamespace takes over the namespace of a workload. The flag does not count as given.
+// adoptNamespace sets the flag to the namespace of a workload. The flag does not count as given.
 func adoptNamespace(given *pflag.FlagSet, w *workload) {
 	if f := given.Lookup("reconciler-namespace"); !f.Changed {
 		_ = f.Value.Set(w.ownNamespace()) // a string takes every value
 	}
 }
 
-// adoptFlags takes over the flags of a workload that decide what is judged.
+// adoptFlags sets the flags that decide about verdicts to the values of a workload.
 func adoptFlags(given *pflag.FlagSet, w *workload) error {
-	for _, name := range []string{"agents", "agent-nodes", "lease-namespace", "unreachable-node-timeout", "trust-network-status"} {
+	names := []string{"agents", "agent-nodes", "lease-namespace", "unreachable-node-timeout", "trust-network-status"}
+	for _, name := range names {
 		value, f := w.argument("--"+name), given.Lookup(name)
-		if f != nil && f.NoOptDefVal != "" && slices.Contains(w.Spec.Containers[0].Args, "--"+name) { // a switch without a value
+		isSwitch := f != nil && f.NoOptDefVal != ""
+		if isSwitch && slices.Contains(w.Spec.Containers[0].Args, "--"+name) { // without a value
 			value = f.NoOptDefVal
 		}
 		if value == "" || f == nil || f.Changed {
@@ -176,7 +177,7 @@ func adoptFlags(given *pflag.FlagSet, w *workload) error {
 	return nil
 }
 
-// argument is the value of a flag of the first container; "" where it is not given.
+// argument returns the value of a flag of the first container, "" where it is not given.
 func (w *workload) argument(flag string) string {
 	args := slices.Concat(w.Spec.Containers[0].Command, w.Spec.Containers[0].Args)
 	for i, a := range args {
@@ -190,19 +191,19 @@ func (w *workload) argument(flag string) string {
 	return ""
 }
 
-// version is the tag of the first container's image; "" where it has none.
+// version returns the tag of the first container's image, "" where it has none.
 func (w *workload) version() string {
 	image, _, _ := strings.Cut(w.Spec.Containers[0].Image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
 	return tag
 }
 
-// kubectl is a command in a namespace.
+// kubectl returns a command in a namespace.
 func kubectl(namespace, format string, args ...any) string {
 	return "kubectl -n " + namespace + " " + fmt.Sprintf(format, args...)
 }
 
-// do is a command about the workload: a verb, the workload, and what follows.
+// do returns a command about the workload: a verb, the workload, and more.
 func (w *workload) do(verb, more string) string {
 	return strings.TrimSpace(kubectl(w.Namespace, "%s %s/%s %s", verb, strings.ToLower(w.Kind), w.Name, more))
 }
@@ -213,7 +214,7 @@ func (w *workload) pods() string {
 	return kubectl(w.Namespace, "get pods -l %s -o wide", labels.FormatLabels(w.Labels))
 }
 
-// stopCompeting is what docs/install/README.md and deploy/whereabouts say.
+// stopCompeting returns the command that docs/install/migrate.md and deploy/whereabouts have.
 func (w *workload) stopCompeting() string {
 	switch w.Kind {
 	case "DaemonSet":

@@ -1,5 +1,5 @@
-// Package table lays out what the command line shows to a person: rows in columns, and text that is broken between
-// words. Nothing is cut: a name is what somebody searches for.
+// Package table lays out text for a person: rows in columns, and prose that is broken between words. It never truncates:
+// a reader may search for a name.
 package table
 
 import (
@@ -11,8 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Lines are rows in columns. Each row has a cell for each column, and an empty cell is shown as a dash. A column without
-// a name is not shown.
+// Lines lays out rows in columns. An empty cell becomes a dash. A column without a name is dropped.
 func Lines(columns []string, rows [][]string) []string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -29,8 +28,8 @@ func Lines(columns []string, rows [][]string) []string {
 	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 }
 
-// Clean keeps what an object says from ending a cell or a line, and from moving the
-// terminal's cursor or the direction in which it writes.
+// Clean replaces characters that are not printable by spaces. Text of objects cannot end a line, move the terminal's cursor
+// or change the direction of writing.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -43,8 +42,8 @@ func Clean(text string) string {
 // proseWidth is the longest line of prose in characters.
 const proseWidth = 100
 
-// Wrapped writes a text behind a prefix. The text is broken between words, and its lines stand under each other. A
-// word that is longer than a line stays whole: it may be an address.
+// Wrapped writes a text behind a prefix, broken between words, with its lines aligned. A word that is longer than a line
+// stays whole: it may be an address.
 func Wrapped(w io.Writer, prefix, text string) {
 	indent := utf8.RuneCountInString(prefix)
 	line, length := Clean(prefix), indent
@@ -60,7 +59,7 @@ func Wrapped(w io.Writer, prefix, text string) {
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
 }
 
-// Dash stands for nothing.
+// Dash returns a dash for an empty text.
 func Dash(text string) string {
 	if text == "" {
 		return "-"
