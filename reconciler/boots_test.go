@@ -11,14 +11,14 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// worker-2 was booted between backup and restore, and told the restored cluster what it runs. It
-// was cut off before kubelet had written its boot again: the Node tells of the one before.
-func TestABootThatARestoreBroughtBackProvesNothing(t *testing.T) {
+// worker-2 was booted between backup and restore, and reported to the restored cluster. It became unreachable before
+// kubelet wrote its boot again: the Node has the earlier one.
+func TestRestore_BootOfTheBackup(t *testing.T) {
 	usual := All(UsualPool, Node("worker-1"), written("worker-1", 2*minute))
 	reports := func(boot string) Part {
 		return written("worker-2", 2*minute, Sandbox("box-1", UsualUID), FromBoot(boot), FromMachine(MachineOf("worker-2")))
 	}
-	cutOff := StaleReport("worker-2", Sandbox("box-1", UsualUID), FromBoot("second"), FromMachine(MachineOf("worker-2")))
+	unreachable := StaleReport("worker-2", Sandbox("box-1", UsualUID), FromBoot("second"), FromMachine(MachineOf("worker-2")))
 	node := func(boot string, edits ...NodeEdit) Part {
 		return Node("worker-2", append(edits, Booted(boot), OnMachine(MachineOf("worker-2")))...)
 	}
@@ -28,21 +28,20 @@ func TestABootThatARestoreBroughtBackProvesNothing(t *testing.T) {
 	p.pass(minute, usual, node("second"), reports("second"), revision(90))
 	p.pass(2*minute, usual, node("first"), reports("second"), revision(91))
 	for _, p := range []*process{p, p.restarted()} {
-		if plan := p.pass(hour, usual, node("first", NotReadyFor(minute)), cutOff, revision(93)); len(plan.Release) > 0 {
+		if plan := p.pass(hour, usual, node("first", NotReadyFor(minute)), unreachable, revision(93)); len(plan.Release) > 0 {
 			t.Error("what it runs is released")
 		}
 		if it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5"); it.Reason != judge.NodeUnreachable {
 			t.Errorf("judged %v", OutcomeOf(it))
 		}
 	}
-	if plan := p.pass(2*hour, usual, node("third", NotReadyFor(minute)), cutOff, revision(94)); len(plan.Release) != 1 {
+	if plan := p.pass(2*hour, usual, node("third", NotReadyFor(minute)), unreachable, revision(94)); len(plan.Release) != 1 {
 		t.Errorf("a boot since the restore proves nothing: %v", plan.Refused)
 	}
 }
 
-// Each Node's boot is doubted after a restore, until the node reports it: of thousands of nodes that would be more than
-// the next process can be told.
-func TestABootThatANodeReportsAfterARestoreIsBelieved(t *testing.T) {
+// Each Node's boot is in doubt after a restore until the node reports it. For thousands of nodes the store has no room.
+func TestRestore_BootReportedSince(t *testing.T) {
 	node := func(name string, writtenAfter time.Duration) Part {
 		return All(Node(name, Booted("boot of "+name), OnMachine(MachineOf(name))),
 			written(name, writtenAfter, FromBoot("boot of "+name), FromMachine(MachineOf(name)), RenewedAt(Now.Add(writtenAfter))))
@@ -58,10 +57,10 @@ func TestABootThatANodeReportsAfterARestoreIsBelieved(t *testing.T) {
 		p.pass(c.at, node("silent", c.silent), node("worker-1", 2*minute), revision(91))
 		d, err := readRestore(store.text, p.next.Now)
 		if got := slices.Sorted(maps.Keys(d.Boots)); err != nil || d.DoubtsAll || !slices.Equal(got, c.kept) {
-			t.Errorf("kept are the boots of %v, that all are doubted: %v, %v", got, d.DoubtsAll, err)
+			t.Errorf("the store has the boots of %v, DoubtsAll %v, %v", got, d.DoubtsAll, err)
 		}
 		if strings.Contains(store.text, "boot of worker-1") {
-			t.Error("a boot that is believed is kept")
+			t.Error("the store has a boot that is not in doubt")
 		}
 	}
 }

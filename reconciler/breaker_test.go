@@ -8,7 +8,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// inUseAndStale is a pool of n allocations in use and, after them, some whose pods and sandboxes no report knows.
+// inUseAndStale is a pool with allocations in use and, after them, unconfirmed leaks.
 func inUseAndStale(inUse, stale int) Part {
 	var allocs []Allocation
 	var sandboxes []ReportEdit
@@ -26,7 +26,7 @@ func inUseAndStale(inUse, stale int) Part {
 	return All(Pool("10.0.0.0-16", "10.0.0.0/16", allocs...), All(pods...), ReportingWorker(sandboxes...))
 }
 
-var atOnce = Options{} // nothing to be confirmed
+var atOnce = Options{} // without a wait for confirmation
 
 func TestBreaker(t *testing.T) {
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestBreaker(t *testing.T) {
 		p := newProcess(t, Options{AllowMassRelease: true})
 		p.wantReleased("allowed", p.pass(0, inUseAndStale(0, 500)))
 	})
-	t.Run("what is proven neither counts nor waits", func(t *testing.T) {
+	t.Run("proven items neither count nor wait", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		plan := p.pass(0, inUseAndStale(0, 30), func(o *Observed) {
 			for i := range 15 {
@@ -68,7 +68,7 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("25 proven and 35 unconfirmed of 60: releases %d, refuses %d", len(plan.Release), len(plan.Refused))
 		}
 	})
-	t.Run("what is not confirmed does not count", func(t *testing.T) {
+	t.Run("items that await confirmation do not count", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, inUseAndStale(0, 20))
 		plan := p.pass(15*time.Minute, inUseAndStale(0, 100))
@@ -78,16 +78,16 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// The hour slides over all passes: many small releases are a mass release too.
-func TestTheBreakerCountsTheLastHour(t *testing.T) {
+// Many small releases within an hour are a mass release, too.
+func TestBreaker_LastHour(t *testing.T) {
 	t.Run("a second pass that would make it too many", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantReleased("30 of 100", p.passAndRelease(0, inUseAndStale(70, 30)))
-		p.wantRefused("and 21 of what is left", Breaker, p.passAndRelease(10*time.Minute, inUseAndStale(49, 21)))
+		p.wantRefused("and 21 of the rest", Breaker, p.passAndRelease(10*time.Minute, inUseAndStale(49, 21)))
 		p.wantReleased("and 20", p.passAndRelease(20*time.Minute, inUseAndStale(50, 20)))
 		p.wantRefused("and one more", Breaker, p.passAndRelease(59*time.Minute, inUseAndStale(49, 1)))
 	})
-	t.Run("an hour later the first pass has been forgotten, the second has not", func(t *testing.T) {
+	t.Run("an hour later only the second pass counts", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantReleased("30 of 100", p.passAndRelease(0, inUseAndStale(70, 30)))
 		p.wantReleased("and 15 of 70", p.passAndRelease(40*time.Minute, inUseAndStale(55, 15)))
@@ -107,14 +107,14 @@ func TestTheBreakerCountsTheLastHour(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.skew = -2 * time.Hour
 		p.wantReleased("30 of 100", p.passAndRelease(0, inUseAndStale(70, 30)))
-		p.wantRefused("and 21 of what is left", Breaker, p.passAndRelease(10*time.Minute, inUseAndStale(49, 21)))
+		p.wantRefused("and 21 of the rest", Breaker, p.passAndRelease(10*time.Minute, inUseAndStale(49, 21)))
 	})
-	t.Run("what was refused does not count", func(t *testing.T) {
+	t.Run("refused items do not count", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantRefused("60 of 100", Breaker, p.passAndRelease(0, inUseAndStale(40, 60)))
 		p.wantReleased("30 of 100", p.passAndRelease(time.Minute, inUseAndStale(70, 30)))
 	})
-	t.Run("what was allowed counts afterwards", func(t *testing.T) {
+	t.Run("allowed releases count afterwards", func(t *testing.T) {
 		p := newProcess(t, Options{AllowMassRelease: true})
 		p.wantReleased("60 of 100", p.passAndRelease(0, inUseAndStale(40, 60)))
 		p.Options.AllowMassRelease = false

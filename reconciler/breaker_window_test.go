@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// pass makes one, without waiting, in a process that has just started.
+// pass makes a pass in a process that has just started, without waiting.
 func (s *simulator) pass(t *testing.T) *reconciler.Result {
 	t.Helper()
 	out, _, err := s.reconciler(t).Pass(t.Context(), nil)
@@ -20,20 +20,20 @@ func (s *simulator) pass(t *testing.T) *reconciler.Result {
 	return out
 }
 
-// leakedEntries makes leaks without reservations.
+// leakedEntries adds leaks without reservations.
 func (s *simulator) leakedEntries(from, to int) {
 	for key := from; key <= to; key++ {
 		s.entry(bluePool, key, fmt.Sprint("default/gone-", key), fmt.Sprint("box-", key), false)
 	}
 }
 
-// proves has an agent report the end of a sandbox, at every call.
+// proves lets an agent report the end of a sandbox at every call.
 func proves(id string) func(*simulator) {
 	return func(s *simulator) { s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: id, UID: "uid-1"})) }
 }
 
-// What the breaker counts, in passes of a process each or of one process.
-func TestTheBreakersWindow(t *testing.T) {
+// What the breaker counts, in passes of one or several processes.
+func TestBreaker_Store(t *testing.T) {
 	const minute, hour = time.Minute, time.Hour
 	type pass struct {
 		after    time.Duration
@@ -60,40 +60,40 @@ func TestTheBreakersWindow(t *testing.T) {
 		dryRun bool
 		one    bool // process makes all passes
 		passes []pass
-		kept   func(text string) bool // by the end; nil for whatever
-		asked  int                    // how often; 0 for whatever
+		kept   func(text string) bool // at the end; nil for any
+		asked  int                    // how often; 0 for any
 	}{
-		{says: "21 that are mostly reservations alone", passes: []pass{{5 * minute, all(leaks(1), alone(101, 120)), 0, breaks(21)}}},
+		{says: "21 items, mostly reservations without allocation", passes: []pass{{5 * minute, all(leaks(1), alone(101, 120)), 0, breaks(21)}}},
 		{says: "20 of them are no mass release", passes: []pass{{5 * minute, alone(101, 120), 20, nil}}},
-		{says: "many, with entries beside", passes: []pass{{5 * minute, all(leaks(15), alone(101, 115)), 0, breaks(30)}}},
-		{says: "few, of what is recorded more", passes: []pass{{5 * minute, all(leaks(10), alone(101, 110)), 30, nil}}},
+		{says: "many, with allocations", passes: []pass{{5 * minute, all(leaks(15), alone(101, 115)), 0, breaks(30)}}},
+		{says: "few of many allocations", passes: []pass{{5 * minute, all(leaks(10), alone(101, 110)), 30, nil}}},
 		{says: "the window outlives the process", passes: []pass{
 			{0, entries(101, 112), 12, nil}, {minute, entries(201, 212), 0, breaks(12)}, {minute, nil, 0, breaks(12)}, {hour, nil, 12, nil}}},
 		{says: "reservations that an earlier process released count, too", passes: []pass{{5 * minute, alone(1, 12), 12, nil}, {5 * minute, alone(101, 112), 0, breaks(12)}}},
-		{says: "what was not released is not counted", passes: []pass{
+		{says: "failed releases do not count", passes: []pass{
 			{0, all(leaks(15), func(s *simulator) { s.fault = failing("hold", errServer) }), 0, refusals{reconciler.WriteFailed: 15}},
 			{0, func(s *simulator) {
 				if s.fault = nil; s.kept != "" {
 					s.late = append(s.late, "kept is "+s.kept)
 				}
 			}, 30, nil}}},
-		{says: "what is about to be released is counted before", passes: []pass{{0, all(leaks(15), func(s *simulator) {
+		{says: "releases are counted before the first write", passes: []pass{{0, all(leaks(15), func(s *simulator) {
 			s.step = func(call, _ string) {
 				if call == "hold" && !strings.Contains(s.kept, `"count":15`) {
 					s.late = append(s.late, "before the first write kept is "+s.kept)
 				}
 			}
 		}), 30, nil}}},
-		{says: "what cannot be counted is not released unless it is proven: the API server does not answer",
+		{says: "unconfirmed items are not released if they cannot be counted",
 			passes: []pass{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.fault = failing("amend", errServer) }), 2, refusals{reconciler.WriteFailed: 2}}}},
-		{says: "nor where what is kept cannot be read", kept: func(text string) bool { return text == "12 or so" },
+		{says: "nor if the window cannot be decoded", kept: func(text string) bool { return text == "12 or so" },
 			passes: []pass{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.kept = "12 or so" }), 2, refusals{reconciler.WriteFailed: 2}}}},
-		{says: "without the right to it a process counts by itself", one: true, asked: 1, passes: []pass{
+		{says: "if the store is forbidden a process counts its own releases", one: true, asked: 1, passes: []pass{
 			{0, all(leaks(15), func(s *simulator) { s.fault = failing("amend", fmt.Errorf("get Lease: %w", reconciler.ErrForbidden)) }), 30, nil}, {0, leaks(15), 0, breaks(15)}}},
 		{says: "a dry run counts nothing", one: true, dryRun: true, kept: func(text string) bool { return text == "" }, passes: []pass{
 			{0, leaks(15), 0, refusals{reconciler.DryRunRefusal: 15}}, {0, nil, 0, refusals{reconciler.DryRunRefusal: 15}}}},
 		{says: "a window of the future is over after an hour", passes: []pass{{0, all(leaks(15), ofFuture), 0, breaks(15)}, {61 * minute, nil, 30, nil}}},
-		{says: "what was refused is not released bit by bit beside what is proven", one: true, passes: []pass{
+		{says: "refused items are not released in portions beside proven ones", one: true, passes: []pass{
 			{5 * minute, all(leaks(60), proves("box-60")), 2, breaks(59)},
 			{0, func(s *simulator) { faults["reservation rewritten"].before(s) }, 0, breaks(59)}}},
 	} {
@@ -128,7 +128,7 @@ func TestTheBreakersWindow(t *testing.T) {
 	}
 }
 
-func TestTheWindowStaysSmallHoweverManyPassesThereAre(t *testing.T) {
+func TestBreaker_WindowStaysSmall(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.poolOf(bluePool, "10.0.0.0/16")
 		for key := range 1000 {
@@ -147,7 +147,7 @@ func TestTheWindowStaysSmallHoweverManyPassesThereAre(t *testing.T) {
 	})
 }
 
-func TestWhatTheBreakerCountsIsAskedWithoutChangingIt(t *testing.T) {
+func TestBreaker_StateIsReadOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 15)
 		s.pass(t)

@@ -7,7 +7,7 @@ import (
 )
 
 // Every state with every outcome of every write.
-func TestState_After(t *testing.T) {
+func TestState_Next(t *testing.T) {
 	for _, c := range []struct {
 		from state
 		at   writeStep
@@ -33,7 +33,7 @@ func TestState_After(t *testing.T) {
 func TestOutcomeOf(t *testing.T) {
 	for err, want := range map[error]outcome{
 		nil: succeeded, ErrConflict: notWritten, ErrHoldSpent: notWritten, notSent{errors.New("too long")}: notWritten,
-		ErrForbidden: uncertain, errors.New("timeout"): uncertain, // what denies may stand behind the API server
+		ErrForbidden: uncertain, errors.New("timeout"): uncertain, // a denial may come from behind the API server
 	} {
 		if err != nil {
 			if got := outcomeOf(fmt.Errorf("patch: %w", err)); got != want {

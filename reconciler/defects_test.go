@@ -8,12 +8,10 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// The defects by which whereabouts' own reconciler and pod-delete controller free something in use (A), as far as they show
-// in what is judged, each by its number. Tests of A15, A16, and of what they leave behind (B) have the number in a comment
-// or a name.
+// The defects by which whereabouts' own reconciler and pod-delete controller release addresses in use (A), by number,
+// as far as judging shows them. Tests of A15, A16 and of their leaks (B) have the number in a comment or a name.
 
-// situation is a defect's input, with what must become of the allocation of ip
-// and of the reservation; an empty verdict asks for nothing.
+// situation is the input of a defect, and the verdicts that the allocation and the reservation must have; "" for any.
 type situation struct {
 	id, says string
 	parts    []Part
@@ -42,7 +40,7 @@ func (s situation) check(t *testing.T) {
 				t.Errorf("reservation: got %s, %s, want %s, %s: %s", it.Verdict, it.Reason, s.reservationWant, s.reservationReason, it.Message())
 			}
 		}
-		// What upstream freed at once is in no plan, now or when it would be confirmed.
+		// No plan releases what upstream releases at once, now or after confirmation.
 		if s.want != judge.Stale && s.reservationWant != judge.Stale {
 			plan.Release = append(plan.Release, p.pass(15*time.Minute, s.parts...).Release...)
 			for _, it := range plan.Release {
@@ -52,7 +50,7 @@ func (s situation) check(t *testing.T) {
 	})
 }
 
-func TestDefectsThatFreedWhatIsInUse(t *testing.T) {
+func TestDefects_InUse(t *testing.T) {
 	node := Node("worker-1")
 	res := Reservation("10.0.0.5", "default/web-0", LongAgo)
 	red := Reservation("red-10.0.0.5", "default/web-0", LongAgo)
@@ -104,7 +102,7 @@ func TestDefectsThatFreedWhatIsInUse(t *testing.T) {
 			ip: "10.0.0.5", want: judge.Held, reason: judge.Terminating},
 		{id: "A13", says: "the same on a node that is not Ready", parts: []Part{UsualPool, Node("worker-1", NotReadyFor(time.Minute)), UsualPod(Carrying("10.0.0.5"), DeletedAgo(time.Hour), Disrupted)},
 			ip: "10.0.0.5", want: judge.Held, reason: judge.NodeUnreachable},
-		{id: "A13", says: "the same on a partitioned node whose agent is not heard", parts: []Part{UsualPool, Node("worker-1", NotReadyFor(time.Minute)), StaleReport("worker-1", Sandbox("box-1", UsualUID)),
+		{id: "A13", says: "the same on a partitioned node whose agent has no fresh report", parts: []Part{UsualPool, Node("worker-1", NotReadyFor(time.Minute)), StaleReport("worker-1", Sandbox("box-1", UsualUID)),
 			UsualPod(Carrying("10.0.0.5"), DeletedAgo(time.Hour), Disrupted)},
 			ip: "10.0.0.5", want: judge.Held, reason: judge.NodeUnreachable},
 		{id: "A14", says: "an address of a range wider than /64, stored modulo 2^64", parts: []Part{
@@ -116,14 +114,14 @@ func TestDefectsThatFreedWhatIsInUse(t *testing.T) {
 }
 
 // A17: the successor of a deleted pod has its UID to show for itself.
-func TestDefectA17TheSuccessorIsNotItsPredecessor(t *testing.T) {
+func TestDefects_A17Successor(t *testing.T) {
 	successor := UsualPod(UID("uid-2"), OnNode("worker-2"), Carrying("10.0.0.5"), DeletedAgo(-time.Hour), GracePeriod(time.Hour))
 	nodes := All(Node("worker-1"), Node("worker-2"))
 	t.Run("its own sandbox runs, though it is being deleted and its predecessor's has ended", func(t *testing.T) {
 		Expect(t, Want(judge.Held, judge.Terminating, false, judge.Ready), UsualPool, nodes, successor,
 			FreshReport("worker-1", Gone("box-0", "uid-1")), FreshReport("worker-2", Sandbox("box-1", "uid-2")))
 	})
-	t.Run("it carries the address, its node is not heard, and its predecessor's sandbox has ended", func(t *testing.T) {
+	t.Run("it carries the address, its node has no fresh report, and its predecessor's sandbox has ended", func(t *testing.T) {
 		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, nodes, successor,
 			FreshReport("worker-1", Gone("box-0", "uid-1")), StaleReport("worker-2", Sandbox("box-1", "uid-2")))
 	})

@@ -13,7 +13,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// forecast observes and says what a pass would do now.
+// forecast observes and returns what a pass would do now.
 func (p *process) forecast(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
 	p.pass(after, parts...)
@@ -27,7 +27,7 @@ func (p *process) forecast(after time.Duration, parts ...Part) *Plan {
 func paused(o *Observed)     { o.Paused = true }
 func pausedPool(o *Observed) { o.Pools[0].Paused = true }
 
-// gates are the refusals that stand against the first refused item.
+// gates returns the gates of the first refused item.
 func gates(p *Plan) (found []Refusal) {
 	if len(p.Refused) == 0 {
 		return nil
@@ -38,7 +38,7 @@ func gates(p *Plan) (found []Refusal) {
 	return found
 }
 
-func TestEveryGateAgainstAReleaseIsNamed(t *testing.T) {
+func TestForecast_Gates(t *testing.T) {
 	silent := All(Node("worker-2"), written("worker-2", 0, RenewedAt(Now)))
 	restored := func(p *process) {
 		p.pass(0, unconfirmed, written("worker-1", 0), revision(100))
@@ -49,7 +49,7 @@ func TestEveryGateAgainstAReleaseIsNamed(t *testing.T) {
 		before func(*process)
 		parts  Part
 		want   []Refusal
-		at     bool // it opens by itself
+		at     bool // the gate opens by itself
 	}{
 		{name: "none", parts: proven},
 		{name: "not confirmed", parts: unconfirmed, want: []Refusal{AwaitingConfirmation}, at: true},
@@ -78,7 +78,7 @@ func TestEveryGateAgainstAReleaseIsNamed(t *testing.T) {
 	}
 }
 
-func TestWhatStandsAgainstAPoolIsNamedWithNothingStaleThere(t *testing.T) {
+func TestForecast_CommonGates(t *testing.T) {
 	p := newProcess(t, quarter)
 	plan := p.forecast(0, UsualPool, UsualPod(Carrying("10.0.0.5")), paused, pausedPool)
 	if len(plan.CommonGates) != 2 || plan.CommonGates[0].Pool != "" || plan.CommonGates[1].Pool != "kube-system/10.0.0.0-24" {
@@ -86,7 +86,7 @@ func TestWhatStandsAgainstAPoolIsNamedWithNothingStaleThere(t *testing.T) {
 	}
 }
 
-// manyLeaks are so many unconfirmed leaks that the breaker has a say.
+// manyLeaks is a pool with n unconfirmed leaks.
 func manyLeaks(n int) Part {
 	var all []Allocation
 	for i := range n {
@@ -95,7 +95,7 @@ func manyLeaks(n int) Part {
 	return All(ReportingWorker(), Pool("10.0.0.0-24", "10.0.0.0/24", all...))
 }
 
-func TestThePlanCountsWhatOthersReleasedAndWritesNothing(t *testing.T) {
+func TestForecast_SharedWindow(t *testing.T) {
 	store := &memoryStore{text: fmt.Sprintf(`[{"at":%q,"count":15,"of":30}]`, Now.Format(time.RFC3339))}
 	p := newProcess(t, Options{})
 	p.BreakerStore = store
@@ -115,7 +115,7 @@ func TestThePlanCountsWhatOthersReleasedAndWritesNothing(t *testing.T) {
 	}
 }
 
-// rightsWriter has or has not the right to Leases.
+// rightsWriter may take Leases, unless it has an error.
 type rightsWriter struct {
 	Writer
 	err error
@@ -123,14 +123,14 @@ type rightsWriter struct {
 
 func (w rightsWriter) CheckLeases(context.Context, string, []string) error { return w.err }
 
-func TestThePlanKnowsTheRightToTheLeases(t *testing.T) {
+func TestForecast_LeasesForbidden(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		want []Refusal
 	}{
 		{nil, nil},
 		{fmt.Errorf("%w: create leases", ErrLeaseForbidden), []Refusal{NoLease}},
-		{errors.New("the API server could not tell"), nil},
+		{errors.New("the API server could not decide"), nil},
 	} {
 		p := newProcess(t, quarter)
 		p.Writer = rightsWriter{err: c.err}
@@ -144,7 +144,7 @@ func TestThePlanKnowsTheRightToTheLeases(t *testing.T) {
 	}
 }
 
-func TestADryRunKnowsTheRightToTheLeasesAsThePlanDoes(t *testing.T) {
+func TestRun_DryRunLeasesForbidden(t *testing.T) {
 	p := newProcess(t, quarter)
 	p.pass(0, proven)
 	p.Options.DryRun, p.Writer = true, rightsWriter{err: ErrLeaseForbidden}
@@ -154,7 +154,7 @@ func TestADryRunKnowsTheRightToTheLeasesAsThePlanDoes(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotAskedForIsNotReleasedNorWaitedFor(t *testing.T) {
+func TestPlan_Only(t *testing.T) {
 	two := All(ReportingWorker(Gone("box-1", UsualUID)), Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/web-1", "box-2", "net1")))
 	p := newProcess(t, quarter)
 	p.Options.Only = func(it *judge.Item) bool { return it.ContainerID() == "box-1" }
@@ -164,8 +164,7 @@ func TestWhatIsNotAskedForIsNotReleasedNorWaitedFor(t *testing.T) {
 	}
 }
 
-// 105 unconfirmed of 119, all known since now: the breaker will refuse them when they are confirmed. Half of them
-// it will not.
+// The breaker will refuse 105 unconfirmed of 119 once they are confirmed, and not 14 or 20.
 func TestForecast_BreakerOfWhatAwaitsConfirmation(t *testing.T) {
 	for stale, want := range map[int][]Refusal{105: {AwaitingConfirmation, Breaker}, 14: {AwaitingConfirmation}, 20: {AwaitingConfirmation}} {
 		p := newProcess(t, quarter)
@@ -178,14 +177,14 @@ func TestForecast_BreakerOfWhatAwaitsConfirmation(t *testing.T) {
 			t.Errorf("%d of 119, with --allow-mass-release: %v", stale, got)
 		}
 	}
-	t.Run("what others have released counts", func(t *testing.T) {
+	t.Run("releases of other processes count", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, inUseAndStale(30, 20))
 		p.History.releases = window{{At: p.next.Now, Count: 10, Of: 50}}
 		if got := gates(p.forecast(0, inUseAndStale(30, 20))); !slices.Equal(got, []Refusal{AwaitingConfirmation, Breaker}) {
 			t.Error(got)
 		}
-		p.History.releases[0].At = p.next.Now.Add(-50 * time.Minute) // not any more by then
+		p.History.releases[0].At = p.next.Now.Add(-50 * time.Minute) // not counted by then
 		if got := gates(p.forecast(0, inUseAndStale(30, 20))); len(got) != 1 {
 			t.Error(got)
 		}

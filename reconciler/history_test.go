@@ -9,9 +9,8 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// In a fleet a node is always down. What may run there is held, and that no candidate is
-// left says that everything that is stale is released.
-func TestWhatIsHeldForANodeThatIsDownIsNoOldCandidate(t *testing.T) {
+// In a fleet a node is always down. Items that may run there are Held, and do not count as candidates.
+func TestHistory_OldestStale(t *testing.T) {
 	p := newProcess(t, quarter)
 	down := []Part{UsualPool, ReportingWorker(), Node("worker-2", NotReadyFor(time.Minute)), ReportRenewed("worker-2", time.Hour)}
 	for hour := range 4 {
@@ -28,17 +27,17 @@ func TestWhatIsHeldForANodeThatIsDownIsNoOldCandidate(t *testing.T) {
 	for range 2 {
 		p.pass(4*time.Hour, back...)
 		if at := Now.Add(4 * time.Hour); !p.History.oldestStale.Equal(at) {
-			t.Errorf("the node is back, and the oldest candidate is of %s, want %s", p.History.oldestStale, at)
+			t.Errorf("after the node returned the oldest candidate is of %s, want %s", p.History.oldestStale, at)
 		}
 	}
 	p.pass(5*time.Hour, Node("worker-1"))
 	if !p.History.oldestStale.IsZero() {
-		t.Errorf("nothing is left, and the oldest candidate is of %s", p.History.oldestStale)
+		t.Errorf("without items the oldest candidate is of %s", p.History.oldestStale)
 	}
 }
 
-// What waited for proof was not proven meanwhile, and what is contradicted begins again.
-func TestForHowLongSomethingIsProvenOrStale(t *testing.T) {
+// The time as unconfirmed does not count as proven, and a contradiction starts the count again.
+func TestHistory_Delay(t *testing.T) {
 	p := newProcess(t, quarter)
 	delay := func(after time.Duration, parts ...Part) (d Delay, ok bool) {
 		p.pass(after, parts...)
@@ -71,8 +70,8 @@ func TestForHowLongSomethingIsProvenOrStale(t *testing.T) {
 	}
 }
 
-// TestHistoryKeepsNothingOfWhatIsGone: two thousand pods come, leak and go.
-func TestHistoryKeepsNothingOfWhatIsGone(t *testing.T) {
+// Two thousand pods start, leak and end.
+func TestHistory_ForgetsMissingItems(t *testing.T) {
 	h := NewHistory()
 	pass := func(parts ...Part) {
 		o := Observe(parts...)
@@ -98,12 +97,12 @@ func TestHistoryKeepsNothingOfWhatIsGone(t *testing.T) {
 	}
 	pass(Pool("10.0.0.0-24", "10.0.0.0/24"))
 	if n := len(h.candidates) + len(h.releases) + len(h.repairs); n != 0 {
-		t.Errorf("%d things are remembered of nothing", n)
+		t.Errorf("%d items are remembered, want none", n)
 	}
 }
 
-// o.Now may be by another API server's clock than in the pass before.
-func TestNodeMissingIsConfirmedByThisProcessOwnClockToo(t *testing.T) {
+// The API server of the next pass may have another clock.
+func TestPlan_NodeMissingOwnClock(t *testing.T) {
 	for says, c := range map[string]Part{
 		"of which there is a report": All(UsualPool, Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-time.Hour)))),
 		"without a report":           All(UsualPool, Node("worker-2"), UsualPod(DeletedAgo(0))),
@@ -130,7 +129,7 @@ func TestNodeMissingIsConfirmedByThisProcessOwnClockToo(t *testing.T) {
 }
 
 // From the first pass to the plan.
-func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testing.T) {
+func TestPlan_ReplacedMachine(t *testing.T) {
 	p := newProcess(t, quarter)
 	parts := []Part{UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-2*time.Hour), Carrying("10.0.0.5")), ReplacedMachine()}
 	p.pass(0, parts...)
@@ -139,8 +138,8 @@ func TestAPodThatEndsSlowlyOnAMachineThatReplacedAnotherKeepsItsAddress(t *testi
 	}
 }
 
-// The Node object of the pod's node must have been gone for as long as that must be, whatever --confirm-after says.
-func TestAReportAboutAPodOfAMissingNodeRestsOnThatNodeBeingGone(t *testing.T) {
+// The Node object of the pod's node must be missing for 40 s, whatever --confirm-after says.
+func TestPlan_ReportOnPodOfMissingNode(t *testing.T) {
 	j := Judged(Observe(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)), UsualPod(OnNode("worker-2"), DeletedAgo(0))), judge.Policy{})
 	it := AllocationOf(t, j, "10.0.0.5")
 	if it.Verdict == judge.Stale && !it.Evidence().MissingNode {

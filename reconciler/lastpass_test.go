@@ -14,7 +14,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// recorded is what a store has of the last pass.
+// recorded decodes the record of the last pass.
 func recorded(t *testing.T, s *memoryStore) *PassRecord {
 	t.Helper()
 	p, err := ReadPass(s.text)
@@ -28,7 +28,7 @@ func observedAt(at time.Duration) *Result {
 	return &Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Now: Now.Add(at)}}}
 }
 
-func TestAPassLeavesARecord(t *testing.T) {
+func TestRecordPass(t *testing.T) {
 	p, s := newProcess(t, quarter), &memoryStore{}
 	p.PassStore = s
 	out := observedAt(0)
@@ -41,7 +41,7 @@ func TestAPassLeavesARecord(t *testing.T) {
 	}
 }
 
-func TestAFailedPassDoesNotHideTheLastThatSucceeded(t *testing.T) {
+func TestRecordPass_Failure(t *testing.T) {
 	p, s := newProcess(t, quarter), &memoryStore{}
 	p.PassStore = s
 	p.RecordPass(t.Context(), observedAt(0), time.Second, nil)
@@ -55,17 +55,17 @@ func TestAFailedPassDoesNotHideTheLastThatSucceeded(t *testing.T) {
 	clock.Step(time.Second)
 	p.RecordPass(t.Context(), observedAt(2*time.Second), time.Second, nil)
 	if got = recorded(t, s); got.Result != PassSucceeded || got.Message != "" {
-		t.Errorf("after one that succeeded kept is %s", s.text)
+		t.Errorf("after a success the record is %s", s.text)
 	}
 }
 
-func TestWhatIsNoPassIsNotRecorded(t *testing.T) {
+func TestRecordPass_DryRunOrCancelled(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, c := range map[string]struct {
 		opts Options
 		ctx  context.Context
-	}{"a dry run": {Options{DryRun: true}, t.Context()}, "a pass that was told to end": {quarter, ended}} {
+	}{"a dry run": {Options{DryRun: true}, t.Context()}, "a cancelled pass": {quarter, ended}} {
 		p, s := newProcess(t, c.opts), &memoryStore{}
 		p.PassStore = s
 		p.RecordPass(c.ctx, observedAt(0), time.Second, nil)
@@ -75,8 +75,8 @@ func TestWhatIsNoPassIsNotRecorded(t *testing.T) {
 	}
 }
 
-func TestARunIsRecordedWhateverBecomesOfTheRecord(t *testing.T) {
-	for name, store := range map[string]*memoryStore{"it is kept": {}, "there is no right to it": {err: ErrForbidden}, "somebody wrote something else": {text: "?"}} {
+func TestRecordPass_StoreFails(t *testing.T) {
+	for name, store := range map[string]*memoryStore{"it is kept": {}, "it is forbidden": {err: ErrForbidden}, "somebody wrote something else": {text: "?"}} {
 		p := newProcess(t, Options{})
 		p.PassStore, p.next = store, Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
 		if _, err := p.Run(t.Context()); err != nil {
@@ -88,7 +88,7 @@ func TestARunIsRecordedWhateverBecomesOfTheRecord(t *testing.T) {
 	}
 }
 
-func TestTheStateOfTheBreakerIsReadAsItDecides(t *testing.T) {
+func TestReadBreaker(t *testing.T) {
 	of := func(count int) string {
 		text, _ := window{{At: Now.Add(-20 * time.Minute), Count: count, Of: 60}}.text()
 		return text
@@ -110,7 +110,7 @@ func TestTheStateOfTheBreakerIsReadAsItDecides(t *testing.T) {
 		t.Errorf("an hour later: %+v, %v", s, err)
 	}
 	if _, err := ReadBreaker("?", Now, 60); err == nil {
-		t.Error("what cannot be read is taken for nothing")
+		t.Error("an invalid text counts as empty")
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// A leak of before the agents were installed: no report has its id, so that every node is asked. An autoscaler
-// adds a node every ten minutes, whose agent first reports 30 s later.
+// The leak precedes the agents: no report has its id, so that every node must report. An autoscaler adds a node every
+// ten minutes, and its agent first reports 30 s later.
 func TestLiveness_NodesThatJoin(t *testing.T) {
 	p := newProcess(t, quarter)
 	base := All(UsualPool, ReportingWorker())
@@ -20,7 +20,7 @@ func TestLiveness_NodesThatJoin(t *testing.T) {
 	for at := time.Duration(0); at <= 20*minute; at += 10 * minute {
 		spot := fmt.Sprint("spot-", int(at/minute))
 		if released(at, Node(spot)) { // a watch wakes the reconciler
-			t.Fatalf("released %s after the beginning, while a node was not known", at)
+			t.Fatalf("released %s after the start, while a node was unknown", at)
 		}
 		if released(at+30*time.Second, Node(spot), FreshReport(spot)) {
 			t.Logf("released after %s", at)
@@ -34,7 +34,7 @@ func TestLiveness_NodesThatJoin(t *testing.T) {
 	t.Error("within half an hour it was not released, although each node's first report lacked it")
 }
 
-// The same by nodes that go: the machine ends, and its Node object is there for another minute.
+// The same with nodes that leave: the machine ends, and its Node object exists for another minute.
 func TestLiveness_NodesThatLeave(t *testing.T) {
 	p := newProcess(t, quarter)
 	base := All(UsualPool, ReportingWorker())

@@ -15,7 +15,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// scripted is a Source that reads the same again and again.
+// scripted is a Source that always reads the same.
 type scripted struct {
 	parts []Part
 	err   error
@@ -36,8 +36,8 @@ func (s *scripted) GetLive(context.Context, *judge.Observation, LiveKeys) (*judg
 	return &judge.Live{}, nil
 }
 
-// inspectedWorker is a WithLocalNode of worker-1 whose inspection, an hour behind the API
-// server's clock, has this content. before is the report that it was given to continue.
+// inspectedWorker is a WithLocalNode of worker-1 whose inspection has this content, by a clock an hour behind the API
+// server's. before is the report that the inspection continues.
 func inspectedWorker(source Source, c ...ReportEdit) (on *WithLocalNode, before **v1alpha1.SandboxReport) {
 	before = new(*v1alpha1.SandboxReport)
 	return &WithLocalNode{Source: source, Node: "worker-1", BootID: "boot-1",
@@ -51,7 +51,7 @@ func inspectedWorker(source Source, c ...ReportEdit) (on *WithLocalNode, before 
 		}}, before
 }
 
-// forListAndRelist checks both ways in which a report comes into an observation.
+// forListAndRelist checks the observations of List and of Relist.
 func forListAndRelist(t *testing.T, on *WithLocalNode, check func(t *testing.T, o *judge.Observation)) {
 	t.Helper()
 	o, err := on.List(t.Context())
@@ -65,15 +65,15 @@ func forListAndRelist(t *testing.T, on *WithLocalNode, check func(t *testing.T, 
 	t.Run("refreshed", func(t *testing.T) { check(t, o) })
 }
 
-func TestTheNodeInspectedHereNeedsNoFreshReport(t *testing.T) {
+func TestLocalNode_Verdicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		has  Part // the API
 		sees []ReportEdit
 		want Outcome
 	}{
-		"no agent, and the sandbox runs":       {Nothing, []ReportEdit{Sandbox("box-1", "uid-1")}, Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
-		"no agent, and the sandbox is stopped": {Nothing, []ReportEdit{Sandbox("box-1", "uid-2", NotReady(Closed))}, Want(judge.Stale, judge.PodReplaced, true, judge.Stopped)},
-		"no agent, and nothing is seen":        {Nothing, nil, Want(judge.Stale, judge.AddressNotOnPod, false, judge.Absent)},
+		"no agent, and the sandbox runs":        {Nothing, []ReportEdit{Sandbox("box-1", "uid-1")}, Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
+		"no agent, and the sandbox is stopped":  {Nothing, []ReportEdit{Sandbox("box-1", "uid-2", NotReady(Closed))}, Want(judge.Stale, judge.PodReplaced, true, judge.Stopped)},
+		"no agent, and the runtime has nothing": {Nothing, nil, Want(judge.Stale, judge.AddressNotOnPod, false, judge.Absent)},
 		"a stale report that has it, and it runs no more": {StaleReport("worker-1", Sandbox("box-1", "uid-2")),
 			[]ReportEdit{Gone("box-1", "uid-2")}, Want(judge.Stale, judge.PodReplaced, true, judge.Gone)},
 		"a fresh report that knows nothing, and it runs": {FreshReport("worker-1"),
@@ -93,7 +93,7 @@ func TestTheNodeInspectedHereNeedsNoFreshReport(t *testing.T) {
 	}
 }
 
-func TestTheReportOfTheInspectionReplacesTheNodesOwn(t *testing.T) {
+func TestLocalNode_ReplacesReport(t *testing.T) {
 	seen := Now.Add(-7 * time.Minute)
 	restored := func(r *podstate.Report) { r.RestoreDetectedAt = seen }
 	on, before := inspectedWorker(&scripted{parts: []Part{
@@ -109,9 +109,9 @@ func TestTheReportOfTheInspectionReplacesTheNodesOwn(t *testing.T) {
 			t.Errorf("sandboxes: %v", r.Sandboxes)
 		}
 		if !r.WrittenAt.Equal(Now) || !r.LeaseRenewedAt.Equal(Now) || !r.RestoreDetectedAt.Equal(seen) {
-			t.Errorf("written %s, heard %s, restore seen %s", r.WrittenAt, r.LeaseRenewedAt, r.RestoreDetectedAt)
+			t.Errorf("written %s, renewed %s, restore detected %s", r.WrittenAt, r.LeaseRenewedAt, r.RestoreDetectedAt)
 		}
-		// What is gone goes on from what the node's own report has.
+		// The list of ended sandboxes continues that of the node's own report.
 		b := *before
 		if b == nil || b.Name != "worker-1" || b.Sandboxes[0].ID != "old" || b.Gone[0].ID != "older" {
 			t.Errorf("it continues %+v", b)
@@ -128,7 +128,7 @@ func TestWithoutAReportOfTheNodeTheInspectionStartsAfresh(t *testing.T) {
 	})
 }
 
-func TestAnInspectionThatFailsIsAnError(t *testing.T) {
+func TestLocalNode_Errors(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*WithLocalNode)
 		want   string
@@ -157,8 +157,8 @@ func blindly(context.Context, *v1alpha1.SandboxReport) (*v1alpha1.SandboxReport,
 	return nil, errors.New("no socket")
 }
 
-// Whose runtime it is must be sure before anything counts as gone there.
-func TestAnInspectionContinuesOnlyFromAReportOfThisBoot(t *testing.T) {
+// The runtime must be that of this boot before a sandbox counts as ended.
+func TestLocalNode_PreviousReport(t *testing.T) {
 	bootIs := func(id string) ReportEdit { return func(r *podstate.Report) { r.BootID = id } }
 	for name, c := range map[string]struct {
 		report Part

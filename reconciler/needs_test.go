@@ -9,9 +9,8 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// What is swept must be of no use to anybody: a claim that only a report of a
-// node which is gone has keeps an address from being freed.
-func TestAReportIsNeededWhileAnythingIsHeldBecauseOfIt(t *testing.T) {
+// A report of a missing node may hold an address that its sandbox carries: such a report must not be deleted.
+func TestResult_Needs(t *testing.T) {
 	report := func(o *Observed, node string) *podstate.Report {
 		for _, r := range o.Reports {
 			if r.Name == node {

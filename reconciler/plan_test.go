@@ -15,10 +15,10 @@ import (
 
 var quarter = Options{ConfirmAfter: 15 * time.Minute}
 
-// unconfirmed and proven are the usual allocation's stale verdicts.
+// unconfirmed and proven make the usual allocation Stale.
 var unconfirmed, proven = All(UsualPool, ReportingWorker()), All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
 
-func TestProvenIsReleasedAtOnce(t *testing.T) {
+func TestPlan_ProvenIsReleasedAtOnce(t *testing.T) {
 	p := newProcess(t, quarter)
 	p.wantReleased("proven", p.pass(0, proven))
 	plan := p.pass(0, proven, Reservation("10.0.0.5", "default/web-0", LongAgo))
@@ -28,8 +28,8 @@ func TestProvenIsReleasedAtOnce(t *testing.T) {
 	}
 }
 
-func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
-	t.Run("it must have been judged so for --confirm-after", func(t *testing.T) {
+func TestPlan_Confirmation(t *testing.T) {
+	t.Run("it must stand for --confirm-after", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		plan := p.pass(0, unconfirmed)
 		p.wantRefused("at the first pass", AwaitingConfirmation, plan)
@@ -43,7 +43,7 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.wantRefused("a process that has just started", AwaitingConfirmation, p.pass(24*time.Hour, unconfirmed))
 	})
-	t.Run("a contradiction in between begins it again", func(t *testing.T) {
+	t.Run("a contradiction starts the wait again", func(t *testing.T) {
 		for says, c := range map[string]Part{
 			"in use":                      All(UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker()),
 			"held":                        All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(Open)))),
@@ -55,12 +55,12 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 			p.pass(0, unconfirmed)
 			p.pass(10*time.Minute, c)
 			p.pass(11*time.Minute, unconfirmed)
-			p.wantRefused(says+", 15 minutes after the first look", AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed))
+			p.wantRefused(says+", 15 minutes after the first pass", AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed))
 			p.wantRefused(says+", a second too early", AwaitingConfirmation, p.pass(26*time.Minute-time.Second, unconfirmed))
 			p.wantReleased(says+", 15 minutes after the contradiction", p.pass(26*time.Minute, unconfirmed))
 		}
 	})
-	t.Run("not knowing is no contradiction", func(t *testing.T) {
+	t.Run("missing information does not contradict", func(t *testing.T) {
 		silent := All(UsualPool, Node("worker-1"), StaleReport("worker-1"))
 		for says, c := range map[string]Part{
 			"a node is silent":        silent,
@@ -80,8 +80,8 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 		p.pass(0, silent)
 		p.wantReleased("known for 15 minutes", p.pass(15*time.Minute, unconfirmed))
 	})
-	// What a kubelet says, or that a Node is gone, counts from when it does.
-	t.Run("not knowing confirms nothing but what no node has", func(t *testing.T) {
+	// What a kubelet reports, or a missing Node, counts from the first pass that has it.
+	t.Run("missing information confirms only an absent sandbox", func(t *testing.T) {
 		silent := All(UsualPool, Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Open))), UsualPod())
 		stopped := All(UsualPool, Node("worker-1"), StaleReport("worker-1", Gone("box-1", UsualUID)), UsualPod(Phase("Succeeded"), StoppedByKubelet(0)))
 		p := newProcess(t, quarter)
@@ -144,7 +144,7 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 		})
 		p.wantRefused("another UID", AwaitingConfirmation, plan)
 	})
-	t.Run("what is confirmed does not wait for what is not", func(t *testing.T) {
+	t.Run("confirmed items do not wait for others", func(t *testing.T) {
 		two := All(ReportingWorker(), Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/web-1", "box-2", "net1")))
 		p := newProcess(t, quarter)
 		p.pass(0, unconfirmed)
@@ -155,8 +155,8 @@ func TestUnconfirmedIsConfirmedByWaiting(t *testing.T) {
 	})
 }
 
-// A pod that was deleted may take its grace period to stop, and its kubelet needs a moment then.
-func TestALongGracePeriodLengthensTheWait(t *testing.T) {
+// A deleted pod may need its grace period to stop, and its kubelet a moment more.
+func TestPlan_GracePeriod(t *testing.T) {
 	hour := GracePeriod(time.Hour)
 	t.Run("of a pod that is being deleted", func(t *testing.T) {
 		p := newProcess(t, quarter)
@@ -164,14 +164,14 @@ func TestALongGracePeriodLengthensTheWait(t *testing.T) {
 		p.wantRefused("before", AwaitingConfirmation, p.pass(61*time.Minute-time.Second, unconfirmed, UsualPod(DeletedAgo(-time.Hour), hour)))
 		p.wantReleased("after", p.pass(61*time.Minute, unconfirmed, UsualPod(DeletedAgo(-time.Hour), hour)))
 	})
-	t.Run("of a pod that was seen and is gone", func(t *testing.T) {
+	t.Run("of a known pod that is missing", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(-time.Minute, UsualPool, ReportingWorker(), UsualPod(Carrying("10.0.0.5"), hour))
 		p.pass(0, unconfirmed)
 		p.wantRefused("before", AwaitingConfirmation, p.pass(61*time.Minute-time.Second, unconfirmed))
 		p.wantReleased("after", p.pass(61*time.Minute, unconfirmed))
 	})
-	t.Run("of a pod that was seen and is gone, though its successor has a short one", func(t *testing.T) {
+	t.Run("of a known pod that is missing, though its successor has a short one", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		next := UsualPod(UID("uid-2"), GracePeriod(30*time.Second))
 		p.pass(-time.Minute, UsualPool, ReportingWorker(), UsualPod(Carrying("10.0.0.5"), hour))
@@ -192,12 +192,12 @@ func TestALongGracePeriodLengthensTheWait(t *testing.T) {
 	})
 }
 
-// A Node object that is gone must have been so for 40 s; then the wait counts from when the node was last heard.
-func TestNodeMissingIsConfirmedByWaiting(t *testing.T) {
-	missing := func(lastHeard time.Duration) Part {
+// A Node object must be missing for 40 s; then the wait counts from the node's last fresh report.
+func TestPlan_NodeMissing(t *testing.T) {
+	missing := func(lastReport time.Duration) Part {
 		return func(o *Observed) {
 			All(UsualPool, Node("worker-2"), FreshReport("worker-2"))(o)
-			ReportRenewed("worker-1", o.Now.Sub(Now)+lastHeard, Sandbox("box-1", UsualUID))(o)
+			ReportRenewed("worker-1", o.Now.Sub(Now)+lastReport, Sandbox("box-1", UsualUID))(o)
 		}
 	}
 	t.Run("it counts from the last fresh report", func(t *testing.T) {
@@ -206,10 +206,10 @@ func TestNodeMissingIsConfirmedByWaiting(t *testing.T) {
 		p.wantRefused("before", AwaitingConfirmation, p.pass(5*time.Minute-time.Second, missing(10*time.Minute)))
 		p.wantReleased("15 minutes after the last report", p.pass(5*time.Minute, missing(10*time.Minute)))
 	})
-	t.Run("a Node object that has just gone is not counted missing, however long its agent has been silent", func(t *testing.T) {
+	t.Run("a Node object that has just disappeared does not count as missing, whatever the age of the report", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(-10*time.Second, UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
-		p.wantRefused("at the first look without it", AwaitingConfirmation, p.pass(0, missing(10*time.Hour)))
+		p.wantRefused("at the first pass without it", AwaitingConfirmation, p.pass(0, missing(10*time.Hour)))
 		p.wantRefused("after 39 s", AwaitingConfirmation, p.pass(39*time.Second, missing(10*time.Hour)))
 		p.wantReleased("after 40 s", p.pass(40*time.Second, missing(10*time.Hour)))
 	})
@@ -236,7 +236,7 @@ func TestNodeMissingIsConfirmedByWaiting(t *testing.T) {
 	})
 }
 
-func TestPaused(t *testing.T) {
+func TestPlan_Paused(t *testing.T) {
 	pause := func(value string) Part {
 		return func(o *Observed) {
 			annotated, err := ippool.DecodePool(fmt.Appendf(nil, `{"metadata": {"annotations": {"ip-reconcile.dev/paused": %q}}}`, value))
@@ -288,8 +288,8 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// The next pass may be answered by another API server, with another clock.
-func TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo(t *testing.T) {
+// The API server of the next pass may have another clock.
+func TestPlan_OwnClock(t *testing.T) {
 	unconfirmed := All(UsualPool, Node("worker-1"))
 	p := newProcess(t, quarter)
 	p.skew = 20 * time.Minute // the API server of the first pass is behind
@@ -303,17 +303,17 @@ func TestAnUnconfirmedVerdictMustHoldByOurOwnClockToo(t *testing.T) {
 	p.wantReleased("15 minutes later", p.pass(15*time.Minute, unconfirmed))
 }
 
-func TestWhatWasUnconfirmedBeforeAnEtcdRestoreIsConfirmedAgain(t *testing.T) {
+func TestRestore_ConfirmationStartsAgain(t *testing.T) {
 	unconfirmed := All(UsualPool, Node("worker-1"))
 	p := newProcess(t, quarter)
 	p.pass(0, unconfirmed, revision(100))
-	p.wantRefused("the look that saw it", EtcdRestored, p.pass(14*time.Minute, unconfirmed, revision(90)))
-	p.wantRefused("15 minutes after the first look", AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed, revision(91)))
+	p.wantRefused("the pass that detected it", EtcdRestored, p.pass(14*time.Minute, unconfirmed, revision(90)))
+	p.wantRefused("15 minutes after the first pass", AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed, revision(91)))
 	p.wantReleased("15 minutes after the restore", p.pass(29*time.Minute, unconfirmed, revision(92)))
 }
 
-// A cluster whose pools have entries has pods, if only those of whereabouts.
-func TestAnEmptyAnswerForPodsProvesNothing(t *testing.T) {
+// A cluster whose pools have allocations has pods, at least those of whereabouts.
+func TestCheck_EmptyListOfPods(t *testing.T) {
 	for says, parts := range map[string][]Part{
 		"with agents":               {UsualPool, ReportingWorker()},
 		"with proof of the runtime": {UsualSandboxGone},
@@ -327,7 +327,7 @@ func TestAnEmptyAnswerForPodsProvesNothing(t *testing.T) {
 			if j, err := p.Check(t.Context()); err == nil {
 				t.Errorf("it judged: %v", OutcomeOf(slices.Concat(j.Allocations, j.Reservations)[0]))
 			} else if text := err.Error(); !strings.Contains(text, "pod") || strings.Contains(text, "\n") {
-				t.Errorf("it does not say in a line that pods were missing: %s", text)
+				t.Errorf("the error does not say in one line that pods are missing: %s", text)
 			}
 		})
 	}
@@ -335,6 +335,6 @@ func TestAnEmptyAnswerForPodsProvesNothing(t *testing.T) {
 	p.Options.PodsComplete = false
 	p.next = Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker())
 	if _, err := p.Check(t.Context()); err != nil {
-		t.Errorf("nothing is recorded, so that no pod need be there: %v", err)
+		t.Errorf("without allocations no pod is needed: %v", err)
 	}
 }

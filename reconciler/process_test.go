@@ -12,8 +12,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// process is a reconciler that is shown one observation after the other and
-// remembers as a running one does. What it plans is taken for done.
+// process is a reconciler that receives one observation after the other. Its plans count as executed.
 type process struct {
 	t *testing.T
 	*Reconciler
@@ -23,14 +22,14 @@ type process struct {
 
 func newProcess(t *testing.T, opts Options) *process {
 	p := &process{t: t}
-	opts.PodsComplete = true // most tests observe one entry, and nothing else
+	opts.PodsComplete = true // most tests observe only one allocation
 	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(Now), Log: slog.New(slog.DiscardHandler), History: NewHistory()}
 	return p
 }
 
 func (p *process) List(context.Context) (*judge.Observation, error) { return p.next.Observation, nil }
 
-// Relist reads the same again. What shows a restore has shown it once.
+// Relist reads the same again, without the sign of a restore.
 func (p *process) Relist(_ context.Context, o *judge.Observation) (*judge.Observation, error) {
 	again := *o
 	again.Restored, again.Now = "", p.Clock.Now().Add(-p.skew)
@@ -41,7 +40,7 @@ func (p *process) GetLive(context.Context, *judge.Observation, LiveKeys) (*judge
 	return &judge.Live{}, nil
 }
 
-// pass observes, judges and plans, so long after the beginning, and releases nothing.
+// pass observes, judges and plans at a time after the start, and releases nothing.
 func (p *process) pass(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
 	p.next = Observe(append([]Part{At(Now.Add(after))}, parts...)...)
@@ -55,14 +54,14 @@ func (p *process) pass(after time.Duration, parts ...Part) *Plan {
 	return p.History.plan(j, p.Options)
 }
 
-// restarted is the process after it: what it remembered is gone.
+// restarted returns the next process, which remembers nothing.
 func (p *process) restarted() *process {
 	next := newProcess(p.t, p.Options)
 	next.RestoreStore = p.RestoreStore
 	return next
 }
 
-// memoryStore keeps what one process writes and the next one finds.
+// memoryStore is a StateStore in memory.
 type memoryStore struct {
 	text string
 	err  error
@@ -79,7 +78,7 @@ func (s *memoryStore) Update(_ context.Context, change func(string) (string, err
 	return err
 }
 
-// passAndRelease is a pass after which everything that may be is released.
+// passAndRelease is a pass that releases its plan.
 func (p *process) passAndRelease(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
 	plan := p.pass(after, parts...)
@@ -95,11 +94,11 @@ func (p *process) wantReleased(says string, plan *Plan) {
 	}
 }
 
-// wantHeld wants nothing that is stale.
+// wantHeld wants no Stale item.
 func (p *process) wantHeld(says string, plan *Plan) {
 	p.t.Helper()
 	if len(plan.Release)+len(plan.Refused) > 0 {
-		p.t.Errorf("%s: releases %d, refuses %s; want nothing that is stale", says, len(plan.Release), refusals(plan))
+		p.t.Errorf("%s: releases %d, refuses %s; want nothing Stale", says, len(plan.Release), refusals(plan))
 	}
 }
 

@@ -19,8 +19,8 @@ func entryOf(id string) map[string]any {
 	return map[string]any{"id": id, "podref": "default/web-0", "ifname": "net1"}
 }
 
-// What others do while a proven leak is released, at each of its steps. Wanted is what is stored afterwards: the entry
-// and its reservation, and what the pass says.
+// Others act while a proven leak is released, before each of its steps. The golden file has the allocation, its
+// reservation and the result afterwards.
 func TestRelease_WhatHappensInBetween(t *testing.T) {
 	var lines []string
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestRelease_WhatHappensInBetween(t *testing.T) {
 			r := s.reports[0].SandboxReport
 			r.Gone, r.Sandboxes = nil, []v1alpha1.Sandbox{{ID: "box-old", UID: "uid-1", Namespace: "default", Name: "web-0", State: v1alpha1.SandboxReady}}
 		}},
-		{"its agent falls silent", func(s *simulator) { s.silent = true; time.Sleep(62 * time.Second) }},
+		{"its agent stops reporting", func(s *simulator) { s.silent = true; time.Sleep(62 * time.Second) }},
 		{"somebody writes an unknown field into the entry", func(s *simulator) {
 			e := entryOf("box-old")
 			e["until"] = "later"
@@ -83,7 +83,7 @@ func TestRelease_WhatHappensInBetween(t *testing.T) {
 					report := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}, v1alpha1.Gone{ID: "box-gone", UID: "uid-0"})
 					at, _, isFault := strings.Cut(moment, " ")
 					if isFault {
-						s.takes["patch"] = 6 * time.Second // so that all is read again before the next hold
+						s.takes["patch"] = 6 * time.Second // so that the next hold refreshes
 						s.fault = func(call, _ string) (error, bool) {
 							if call != "patch" || len(s.made("patch")) > 1 {
 								return nil, false
@@ -92,12 +92,12 @@ func TestRelease_WhatHappensInBetween(t *testing.T) {
 						}
 					}
 					if moment == "hold" {
-						s.takes["hold"] = 6 * time.Second // so that all is read again under the Lease
+						s.takes["hold"] = 6 * time.Second // so that the hold refreshes
 					}
 					happened := false
 					s.step = func(call, _ string) {
 						if !s.silent {
-							s.heard(report)
+							s.setReport(report)
 						}
 						if call == at && !happened {
 							happened = true

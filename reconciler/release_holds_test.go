@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// removedPerHold are how many entries were removed under each hold.
+// removedPerHold counts the entries that each hold removed.
 func (s *simulator) removedPerHold() (n []int) {
 	for _, h := range s.holds {
 		n = append(n, h.removed)
@@ -20,7 +20,7 @@ func (s *simulator) removedPerHold() (n []int) {
 	return n
 }
 
-// whereCallFails makes all calls fail that a condition is true of.
+// whereCallFails makes all calls fail for which is reports true.
 func (s *simulator) whereCallFails(err error, is func(call, object string) bool) {
 	s.fault = func(call, object string) (error, bool) {
 		if is(call, object) {
@@ -30,13 +30,13 @@ func (s *simulator) whereCallFails(err error, is func(call, object string) bool)
 	}
 }
 
-// slice is the pool of a node's slice, which has a Lease of its own.
+// slice is the name of the pool of a node's slice, which has its own Lease.
 func slice(node string) string { return node + "-" + bluePool }
 
 type refusals = map[reconciler.Refusal]int
 
-// Many releases, and what holds have room for: which entries and reservations stay, and why, how many entries go with each
-// hold, and what else must not be.
+// Many releases, and how many fit into a hold: which entries and reservations stay, why, and how many each hold
+// removes.
 func TestRelease_Holds(t *testing.T) {
 	const always = 1 << 30
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestRelease_Holds(t *testing.T) {
 		{says: "a late answer ends the hold, and not the run", blue: 3, set: func(s *simulator) {
 			s.takes["patch"], s.takes["delete"] = time.Second, time.Second
 		}, holds: []int{0, 3}},
-		{says: "a patch that outlasts its hold is not broken off", blue: 3, red: 3, set: func(s *simulator) {
+		{says: "a patch that outlasts its hold is not cancelled", blue: 3, red: 3, set: func(s *simulator) {
 			s.takes["patch"] = 7 * time.Second
 		}, holds: []int{6}, check: func(t *testing.T, s *simulator) { same(t, "patches", len(s.made("patch")), 2) }},
 		{says: "ADDs keep the Lease busy, and reading again is slow", blue: 10, set: func(s *simulator) {
@@ -84,7 +84,7 @@ func TestRelease_Holds(t *testing.T) {
 		}, stays: 2, holds: []int{2}},
 		{says: "the second check never fits into a hold", blue: 3, set: func(s *simulator) { s.takes["fresh"] = 11 * time.Second },
 			stays: 6, refused: refusals{reconciler.WriteFailed: 3}},
-		// The Lease may be somebody else's when a write arrives that begins in the hold's last second.
+		// A write of the hold's last second may arrive when others hold the Lease.
 		{says: "the second check takes all of the hold, of an entry without a reservation", set: func(s *simulator) {
 			s.entry(bluePool, 1, "default/gone-1", "box-1", false)
 			s.takes["fresh"] = 4200 * time.Millisecond
@@ -113,10 +113,10 @@ func TestRelease_Holds(t *testing.T) {
 		}, stays: 1000, refused: refusals{reconciler.LeaseBusy: 500}, holds: []int{1000}},
 		{says: "without the Lease nothing of several batches is tried", blue: 1500, set: func(s *simulator) { s.fault = failing("hold", reconciler.ErrLeaseBusy) },
 			stays: 3000, refused: refusals{reconciler.LeaseBusy: 1500}},
-		{says: "every reservation is put back, however many there are", blue: 500, set: func(s *simulator) {
+		{says: "every reservation is recreated, however many", blue: 500, set: func(s *simulator) {
 			s.takes["create"], s.fault = 500*time.Millisecond, failing("patch", errServer)
 		}, stays: 1000, refused: refusals{reconciler.WriteFailed: 500}},
-		{says: "calls that hang use up no time of others that are put back", blue: 100, set: func(s *simulator) {
+		{says: "calls that hang do not delay the recreation of others", blue: 100, set: func(s *simulator) {
 			s.fault = failing("patch", errServer)
 			var mu sync.Mutex
 			hung := map[string]int{}
@@ -146,7 +146,7 @@ func TestRelease_Holds(t *testing.T) {
 		}, holds: []int{1, 0, 1}, check: func(t *testing.T, s *simulator) {
 			same(t, "the Leases that are asked for", s.made("hold")[0], "hold [whereabouts worker-1-10.0.0.0-16 worker-2-10.0.0.0-16]")
 		}},
-		{says: "a slice whose Lease is always busy is left, and the shared one is not taken for nothing", set: func(s *simulator) {
+		{says: "a slice whose Lease is always busy is given up, and the shared Lease is not held in vain", set: func(s *simulator) {
 			s.leaks(slice("worker-1"), 100)
 			s.busy = map[string]int{slice("worker-1"): always}
 		}, stays: 200, refused: refusals{reconciler.LeaseBusy: 100}, check: func(t *testing.T, s *simulator) {
@@ -168,7 +168,7 @@ func TestRelease_Holds(t *testing.T) {
 				t.Errorf("all was read again %d times, for %d holds", n, holds)
 			}
 		}},
-		{says: "putting back does not keep the Lease", blue: 100, set: func(s *simulator) {
+		{says: "recreating reservations does not keep the Lease", blue: 100, set: func(s *simulator) {
 			s.takes["create"], s.fault = 100*time.Millisecond, failing("patch", errServer)
 			s.step = func(call, _ string) {
 				if call == "hold" && len(s.holds) == 1 {
@@ -202,7 +202,7 @@ func TestRelease_Holds(t *testing.T) {
 				same(t, "refused", refusalCounts(out), c.refused)
 				if c.holds != nil {
 					same(t, "entries per hold", s.removedPerHold(), c.holds)
-					same(t, "reservations that were put back", s.made("create"), []string{})
+					same(t, "recreated reservations", s.made("create"), []string{})
 				}
 				if c.check != nil {
 					c.check(t, s)
@@ -242,8 +242,8 @@ func TestRelease_SharedReservation(t *testing.T) {
 			same(t, "stored", s.stored(), map[string]bool{small + " 5": true, "reservation 10.0.0.5": true})
 		})
 	})
-	// It is deleted for the first entry, since the second is leaving too; the hold has no room for the second.
-	t.Run("it is put back for the second entry, whose pod proves live before the next hold", func(t *testing.T) {
+	// The reservation is deleted for the first entry, since the second is to be released, too. The hold ends before that.
+	t.Run("it is recreated for the second entry, whose pod proves live before the next hold", func(t *testing.T) {
 		bubble(t, func(t *testing.T, s *simulator) {
 			s.leaks(bluePool, 199)
 			s.entry(bluePool, 200, "default/web-0", "box-blue", true)
@@ -264,7 +264,7 @@ func TestRelease_SharedReservation(t *testing.T) {
 		})
 	})
 	for says, lost := range map[string]int{"": 0, ", also where the answer to its delete is lost": 1} {
-		t.Run("it is put back for an entry that an ADD makes in the other pool"+says, func(t *testing.T) {
+		t.Run("it is recreated for an entry that an ADD makes in the other pool"+says, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.entry(bluePool, 1, "default/web-0", "box-old", true)
 				s.poolOf(smallPool, "10.0.0.0/24")
@@ -273,7 +273,7 @@ func TestRelease_SharedReservation(t *testing.T) {
 				report := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"})
 				fails := map[string]int{"delete": lost, "patch": 1}
 				s.step = func(call, _ string) {
-					if s.heard(report); call == "patch" && fails[call] > 0 {
+					if s.setReport(report); call == "patch" && fails[call] > 0 {
 						s.fill(smallPool, "1", entryOf("box-new"))
 					}
 				}
@@ -286,7 +286,7 @@ func TestRelease_SharedReservation(t *testing.T) {
 				}
 				r := s.reconciler(t)
 				r.Options.ConfirmAfter = 15 * time.Minute
-				for range 2 { // it is proven when it has been seen for a minute
+				for range 2 { // proven after a minute
 					_, _, err := r.Pass(t.Context(), nil)
 					same(t, "error", err, nil)
 					time.Sleep(2 * time.Minute)
@@ -297,7 +297,7 @@ func TestRelease_SharedReservation(t *testing.T) {
 	}
 }
 
-// A write whose answer is lost may arrive after everything was read again.
+// A write whose answer is lost may arrive after the next read.
 func TestRelease_WritesThatArriveLate(t *testing.T) {
 	t.Run("a patch: the release is reported", func(t *testing.T) {
 		bubble(t, func(t *testing.T, s *simulator) {
@@ -309,7 +309,7 @@ func TestRelease_WritesThatArriveLate(t *testing.T) {
 			same(t, "released", len(out.Released), 2)
 		})
 	})
-	// Its pod has come back by then, and its ADD keeps the reservation that it found.
+	// By then its pod is back, and the ADD has adopted the reservation.
 	t.Run("a delete: it finds another reservation", func(t *testing.T) {
 		bubble(t, func(t *testing.T, s *simulator) {
 			s.leaks(bluePool, 2)
@@ -329,8 +329,8 @@ func TestRelease_WritesThatArriveLate(t *testing.T) {
 			same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true})
 		})
 	})
-	// The next turn with the Lease may be long in coming.
-	t.Run("none: what proves live after a failed patch has its reservation back before the next hold", func(t *testing.T) {
+	// The next hold may be far away.
+	t.Run("none: an entry that proves live after a failed patch has its reservation before the next hold", func(t *testing.T) {
 		bubble(t, func(t *testing.T, s *simulator) {
 			s.leaks(bluePool, 2)
 			s.fault = func(call, _ string) (error, bool) {
@@ -348,7 +348,7 @@ func TestRelease_WritesThatArriveLate(t *testing.T) {
 	})
 }
 
-// landsLate has the first patch land at the second.
+// landsLate applies the first patch at the second.
 type landsLate struct {
 	*simulator
 	patch func()
@@ -367,7 +367,7 @@ func (l *landsLate) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte)
 	return l.simulator.PatchPool(ctx, p, patch)
 }
 
-// A reservation that stands alone, for which an entry appears before the Lease is had.
+// A reservation without allocation gets one before the hold.
 func TestRelease_ReservationForWhichAnEntryAppears(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.entry(bluePool, 9, "default/gone-9", "box-9", false)

@@ -9,9 +9,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// addOf is an ADD of the pod gone-1 as whereabouts v0.9.4 makes it (IPManagementKubernetesUpdate) in three steps: it reads
-// the pool and the reservation; writes the entry if the pool is still the same, and else begins again; and creates the
-// reservation unless it has read one of its podref.
+// addOf is an ADD of the pod gone-1 as whereabouts v0.9.4 makes it (IPManagementKubernetesUpdate) in three steps: it
+// reads the pool and the reservation; writes the entry if the pool is still the same, and else begins again; and
+// creates the reservation unless it has read one of its podref.
 func (s *simulator) addOf(podRef string) [3]func() {
 	var version string
 	isReserved := false
@@ -40,8 +40,8 @@ func (s *simulator) addOf(podRef string) [3]func() {
 	}
 }
 
-// A leak's pod comes back while the leak is released, and no Lease keeps its ADD out. Whenever it makes its three steps,
-// and whichever call of the release fails once: afterwards it has its entry and its reservation.
+// A leak's pod returns while the leak is released, and no Lease blocks its ADD. Whenever the ADD makes its three steps,
+// and whichever call of the release fails once, it has its entry and its reservation afterwards.
 func TestRelease_InterleavedWithAnADD(t *testing.T) {
 	runs, released := 0, 0
 	failures, apart := []string{"", "delete, done", "patch", "patch, done", "fresh", "delete", "create"}, 8
@@ -98,6 +98,6 @@ func TestRelease_InterleavedWithAnADD(t *testing.T) {
 	}
 	t.Logf("%d runs, %d released", runs, released)
 	if released == 0 {
-		t.Error("nothing was released: this shows nothing")
+		t.Error("nothing was released, so this test shows nothing")
 	}
 }

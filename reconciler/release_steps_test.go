@@ -15,16 +15,16 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// A fault is what becomes of the calls of one step.
+// fault is what happens to the calls of one step.
 type fault struct {
 	err     error // the answer
-	isDone  bool  // the call does its work all the same
+	isDone  bool  // the call does its work nevertheless
 	once    bool  // only the first call
 	takes   time.Duration
 	before  func(s *simulator) // happens before the first call
-	endsRun bool               // the run is ended with the first call
-	ofWrite bool               // it befalls writes alone
-	ofHold  bool               // it befalls the hold alone
+	endsRun bool               // the first call cancels the run
+	ofWrite bool               // only for writes
+	ofHold  bool               // only for the hold
 }
 
 var faults = map[string]fault{
@@ -32,7 +32,7 @@ var faults = map[string]fault{
 	"refused once":          {err: errServer, once: true},
 	"refused, run ended":    {err: errServer, endsRun: true, ofWrite: true},
 	"forbidden":             {err: fmt.Errorf("403: %w", reconciler.ErrForbidden), ofWrite: true},
-	"no right":              {err: reconciler.ErrLeaseForbidden, ofHold: true},
+	"lease forbidden":       {err: reconciler.ErrLeaseForbidden, ofHold: true},
 	"busy":                  {err: reconciler.ErrLeaseBusy, ofHold: true},
 	"failed":                {err: reconciler.ErrLeaseFailed, ofHold: true},
 	"conflict":              {err: reconciler.ErrConflict, ofWrite: true},
@@ -59,19 +59,19 @@ var faults = map[string]fault{
 
 const blueAddress = "10.0.0.1"
 
-// inject has a fault befall a step: the calls of that name that are about the first entry of bluePool, or about no object.
-// The step "put back" follows a patch that always fails.
+// inject lets a fault happen to a step: the calls of that name for the first entry of bluePool, or for no object. The
+// step "recreate" follows a patch that always fails.
 func (s *simulator) inject(step string, f fault, end func()) {
 	var mu sync.Mutex
 	calls := 0
-	concerned := func(call, object string) bool {
-		if step == "put back" {
+	isOfStep := func(call, object string) bool {
+		if step == "recreate" {
 			return call == "create" && object == blueAddress
 		}
 		return call == step && !strings.HasPrefix(object, "red")
 	}
 	s.step = func(call, object string) {
-		if !concerned(call, object) {
+		if !isOfStep(call, object) {
 			return
 		}
 		mu.Lock()
@@ -85,29 +85,29 @@ func (s *simulator) inject(step string, f fault, end func()) {
 			end()
 		}
 	}
-	befalls := func(call, object string) bool {
+	affects := func(call, object string) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return concerned(call, object) && (!f.once || calls == 1)
+		return isOfStep(call, object) && (!f.once || calls == 1)
 	}
 	s.slow = func(call, object string) time.Duration {
-		if !befalls(call, object) {
+		if !affects(call, object) {
 			return 0
 		}
 		return f.takes
 	}
 	s.fault = func(call, object string) (error, bool) {
 		switch {
-		case befalls(call, object):
+		case affects(call, object):
 			return f.err, f.isDone
-		case step == "put back" && call == "patch" && object == bluePool:
+		case step == "recreate" && call == "patch" && object == bluePool:
 			return errServer, false
 		}
 		return nil, false
 	}
 }
 
-// state is what is stored of the first address of bluePool, and then what a run made of it and of the other pool's.
+// state is the stored entry and reservation of the first address of bluePool, and the result of the run.
 func (s *simulator) state(out *reconciler.Result) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,22 +128,21 @@ func (s *simulator) state(out *reconciler.Result) string {
 	return strings.Join(text, " ")
 }
 
-// Each step of a release, and what may become of it. There are a leak in bluePool and one in redPool, each with its
-// reservation. testdata/release_steps.txt has what is stored of the first afterwards, its entry and its reservation, and
-// what the result says of all four.
+// Each step of a release with each fault. bluePool and redPool have a leak each, with its reservation. The golden file
+// has the entry and the reservation of the first afterwards, and the result.
 func TestRelease_StepsAndFaults(t *testing.T) {
 	var lines []string
-	for _, step := range []string{"hold", "fresh", "delete", "patch", "put back", "give back"} {
+	for _, step := range []string{"hold", "fresh", "delete", "patch", "recreate", "clear"} {
 		for _, name := range slices.Sorted(maps.Keys(faults)) {
 			f := faults[name]
-			isWrite := !slices.Contains([]string{"hold", "fresh", "give back"}, step)
-			if f.ofWrite && !isWrite || f.ofHold && step != "hold" || f.err != nil && step == "give back" || f.before != nil && step == "give back" {
+			isWrite := !slices.Contains([]string{"hold", "fresh", "clear"}, step)
+			if f.ofWrite && !isWrite || f.ofHold && step != "hold" || f.err != nil && step == "clear" || f.before != nil && step == "clear" {
 				continue
 			}
 			t.Run(step+" "+name, func(t *testing.T) {
 				bubble(t, func(t *testing.T, s *simulator) {
 					s.leaks(bluePool, 1)
-					if !f.endsRun { // else it is chance how far the other one has come
+					if !f.endsRun { // otherwise the progress of the other one is random
 						s.entry(redPool, 2, "default/gone-2", "box-2", true)
 					}
 					ctx, end := context.WithCancel(t.Context())
@@ -161,7 +160,7 @@ func TestRelease_StepsAndFaults(t *testing.T) {
 					if at := slices.Index(s.calls, "patch "+bluePool); at >= 0 && !slices.Contains(s.calls[:at], "delete "+blueAddress) {
 						t.Errorf("the entry was removed before its reservation: %v", s.calls)
 					}
-					if s.keepsEntryAlone() && !slices.Contains(lostForGood, step+" "+name) {
+					if s.keepsEntryAlone() && !slices.Contains(cannotRecreate, step+" "+name) {
 						t.Errorf("the entry has no reservation: %v", s.calls)
 					}
 				})
@@ -171,10 +170,12 @@ func TestRelease_StepsAndFaults(t *testing.T) {
 	golden(t, "release_steps.txt", lines)
 }
 
-// lostForGood are the faults that leave an entry without its reservation: it cannot be put back.
-var lostForGood = []string{"put back refused", "put back forbidden", "put back not sent", "put back hangs", "put back conflict", "put back refused, run ended"}
+// cannotRecreate are the faults that leave an entry without its reservation.
+var cannotRecreate = []string{
+	"recreate refused", "recreate forbidden", "recreate not sent", "recreate hangs", "recreate conflict", "recreate refused, run ended",
+}
 
-// keepsEntryAlone reports whether the first entry of bluePool is there, and its reservation is not.
+// keepsEntryAlone reports whether the first entry of bluePool exists without its reservation.
 func (s *simulator) keepsEntryAlone() bool {
 	return entriesOf(s.pools[bluePool])["1"] != nil && s.reservations[blueAddress] == nil
 }

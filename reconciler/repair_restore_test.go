@@ -15,13 +15,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// running is a READY sandbox with an address of the pool, of a pod that has its name.
+// running is a READY sandbox of the pod of a name, with an address of the pool.
 func running(name string, i int) v1alpha1.Sandbox {
 	return v1alpha1.Sandbox{ID: "box-" + name, Namespace: "default", Name: name, UID: "u", State: v1alpha1.SandboxReady,
 		Addresses: []v1alpha1.Address{{IP: addressOf(i).String(), IfName: "net1", Network: "wb", Range: "10.0.0.0/16"}}}
 }
 
-// reported has the nodes report these sandboxes, renewed all the time.
+// reported lets the nodes report these sandboxes, always fresh.
 func (s *simulator) reported(by map[string][]v1alpha1.Sandbox) {
 	before := s.step
 	s.step = func(call, object string) {
@@ -39,20 +39,23 @@ func (s *simulator) reported(by map[string][]v1alpha1.Sandbox) {
 	}
 }
 
-// runsOn binds a simulated pod to a node.
+// runsOn binds pods to a node.
 func (s *simulator) runsOn(node string, names ...string) {
 	for _, name := range names {
 		s.pods[types.NamespacedName{Namespace: "default", Name: name}].Spec.NodeName = node
 	}
 }
 
-// fenced is a fence that has stood since a time.
-type fenced struct{ since time.Time }
+// fence is a reconciler.Fence by a function.
+type fence func() (time.Time, bool)
 
-func (f fenced) Since() (time.Time, bool) { return f.since, true }
+func (f fence) Since() (time.Time, bool) { return f() }
 
-// aRestoredPast is a pool with the entry and the reservation of a pod of the past, whose
-// address another pod has by now. The pod of the past is in the API, and runs nowhere.
+// fencedSince is a fence that stands since a time.
+func fencedSince(at time.Time) fence { return func() (time.Time, bool) { return at, true } }
+
+// aRestoredPast is a restored pool with the entry and the reservation of a pod of the past. That pod is in the API and
+// runs nowhere, and another pod has its address.
 func (s *simulator) aRestoredPast() {
 	s.aNetwork()
 	s.entry(bluePool, 1, "default/past", "box-past", true)
@@ -63,13 +66,13 @@ func (s *simulator) aRestoredPast() {
 	time.Sleep(5 * time.Minute)
 }
 
-func TestBehindTheFenceAnEntryOfThePastIsRewrittenAtOnce(t *testing.T) {
+func TestRepair_BehindTheFence(t *testing.T) {
 	for ago, took := range map[time.Duration]time.Duration{10 * time.Second: 0, 4 * time.Second: 6 * time.Second} {
 		t.Run(fmt.Sprint("the fence stood for ", ago), func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.aRestoredPast()
 				r := s.reconciler(t)
-				r.Options.Repair, r.Fence = true, fenced{time.Now().Add(-ago)}
+				r.Options.Repair, r.Fence = true, fencedSince(time.Now().Add(-ago))
 				out, waited := run(t, r)
 				same(t, "it took", waited, took)
 				same(t, "not repaired", fmt.Sprint(out.Unrepaired), "[]")
@@ -80,9 +83,8 @@ func TestBehindTheFenceAnEntryOfThePastIsRewrittenAtOnce(t *testing.T) {
 	}
 }
 
-// A watch may still have a pod that a restore has lost: its successor must not take the
-// entry over.
-func TestWhatOnlyWatchesReportIsReadBeforeAnEntryIsWritten(t *testing.T) {
+// A watch may still have a pod that a restore has lost. The entry must not be written for it.
+func TestRepair_WatchedPodIsReadAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.aRestoredPast()
 		s.watched = true
@@ -107,30 +109,20 @@ func TestWhatOnlyWatchesReportIsReadBeforeAnEntryIsWritten(t *testing.T) {
 		r.Options.Repair = true
 		run(t, r)
 		entry := s.entryAt("1")
-		same(t, "nothing is written as what was waited for", entry, "box-past default/past")
+		same(t, "the entry is not written", entry, "box-past default/past")
 	})
 }
 
-// lostFence stands at so many questions, and then no more.
-type lostFence struct {
-	since time.Time
-	left  int
-}
-
-func (f *lostFence) Since() (time.Time, bool) {
-	f.left--
-	return f.since, f.left >= 0
-}
-
-func TestWhenTheFenceIsLostInBetweenAFindingWaitsItsMinute(t *testing.T) {
+func TestRepair_FenceEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.aRestoredPast()
 		r := s.reconciler(t)
-		r.Options.Repair, r.Fence = true, &lostFence{time.Now().Add(-time.Minute), 1}
+		since, calls := time.Now().Add(-time.Minute), 0
+		r.Options.Repair, r.Fence = true, fence(func() (time.Time, bool) { calls++; return since, calls == 1 })
 		out, _, err := r.Pass(t.Context(), nil)
 		same(t, "error", err, nil)
 		same(t, "writes", s.made("patch", "delete", "create"), []string{})
-		same(t, "left", out.ToRepair, 1)
+		same(t, "to repair", out.ToRepair, 1)
 		_, took := run(t, r)
 		same(t, "it took", took, time.Minute)
 		entry := s.entryAt("1")
@@ -138,17 +130,16 @@ func TestWhenTheFenceIsLostInBetweenAFindingWaitsItsMinute(t *testing.T) {
 	})
 }
 
-// What is written is proven at the moment of the write: the pod of the past comes back,
-// or ends its own entry, while the Lease is waited for.
-func TestAnEntryThatChangesBeforeItIsRewrittenStaysAsItIs(t *testing.T) {
+// A write must be proven when it is made: the entry changes during the wait for the Lease.
+func TestRepair_EntryChanges(t *testing.T) {
 	for says, c := range map[string]struct {
 		change func(s *simulator)
 		want   string
 	}{
-		"a DEL took it away, and an ADD gave it to another": {func(s *simulator) {
+		"a DEL removed it, and an ADD wrote another": {func(s *simulator) {
 			s.entry(bluePool, 1, "default/new", "box-new", false)
 		}, "box-new default/new"},
-		"it is somebody's who is being set up": {func(s *simulator) {
+		"it belongs to a sandbox that is being set up": {func(s *simulator) {
 			s.entry(bluePool, 1, "default/past", "box-attached", false)
 		}, "box-attached default/past"},
 	} {
@@ -182,9 +173,9 @@ func TestAnEntryThatChangesBeforeItIsRewrittenStaysAsItIs(t *testing.T) {
 	}
 }
 
-// The report of one agent does not fill a range: the first half goes in beside what the API's pods ask for, and the rest is
-// refused loudly.
-func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
+// The report of one agent does not fill a range: half of it is written beside the requests of the API's pods, and the
+// rest is refused.
+func TestRepairLimit_Pool(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		const pool = "10.0.0.0-25"
 		s.poolOf(pool, "10.0.0.0/25")
@@ -209,7 +200,7 @@ func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 			t.Error("the one whose pod is known is not among them")
 		}
 		same(t, "refused", len(out.Unrepaired), 62)
-		same(t, "left", out.ToRepair, 62)
+		same(t, "to repair", out.ToRepair, 62)
 		for _, u := range out.Unrepaired {
 			if u.Why != reconciler.Breaker || !strings.Contains(u.Detail, "node worker-1 alone") || !strings.Contains(u.Detail, "--allow-mass-repair") {
 				t.Fatalf("%s: %s", u.Why, u)
@@ -219,7 +210,7 @@ func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 		same(t, "entries after another run", len(entriesOf(s.pools[pool])), 64)
 		next := s.reconciler(nil)
 		next.Options.Repair = true
-		run(t, next) // it counts the phantoms that it finds recorded
+		run(t, next) // it counts recorded phantoms
 		same(t, "entries after a run of another process", len(entriesOf(s.pools[pool])), 64)
 		r.Options.AllowMassRepair = true
 		run(t, r)
@@ -227,9 +218,9 @@ func TestTheReportOfOneNodeDoesNotFillAPool(t *testing.T) {
 	})
 }
 
-// No definition can be read, so that no pod is known to ask for the network. Those that the API has are recorded under their
+// No definition can be read, so that no pod is known to request the network. Pods of the API are recorded under their
 // own names, and count for an hour; recorded phantoms count for as long as they run.
-func TestRepairsByTheReportOfOneNodeAreBounded(t *testing.T) {
+func TestRepairLimit_Node(t *testing.T) {
 	for _, c := range []struct {
 		says           string
 		of             int
@@ -268,8 +259,8 @@ func TestRepairsByTheReportOfOneNodeAreBounded(t *testing.T) {
 	}
 }
 
-// The backup is younger than the last pass that saw the revision, which others have passed by now.
-func TestAWriteOfThisProcessThatIsLostShowsARestore(t *testing.T) {
+// The backup is younger than the last pass, and other writes have raised the revision since.
+func TestRestore_LostWrite(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
 		time.Sleep(time.Hour)
@@ -289,19 +280,12 @@ func TestAWriteOfThisProcessThatIsLostShowsARestore(t *testing.T) {
 	})
 }
 
-// raisedWhileReading is a fence that does not stand before the second time that somebody asks.
-type raisedWhileReading struct{ asked int }
-
-func (f *raisedWhileReading) Since() (time.Time, bool) {
-	f.asked++
-	return time.Unix(1e9, 0), f.asked > 1
-}
-
-// An ADD may have written what was read after the pool was.
-func TestCheck_BehindAFenceThatStoodWhileAllWasRead(t *testing.T) {
+// An ADD may have written after the pool was read.
+func TestCheck_Fenced(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		r := s.reconciler(t)
-		r.Fence = &raisedWhileReading{}
+		calls := 0
+		r.Fence = fence(func() (time.Time, bool) { calls++; return time.Unix(1e9, 0), calls > 1 })
 		for _, want := range []bool{false, true} {
 			j, err := r.Check(t.Context())
 			if err != nil {

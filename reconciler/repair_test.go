@@ -15,14 +15,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// withoutReservation is an entry of a running pod that misses its reservation.
+// withoutReservation is an entry of a running pod without its reservation.
 func (s *simulator) withoutReservation() {
 	s.aNetwork()
 	s.entry(bluePool, 1, "default/web", "box-1", false)
 	s.pod("web", "u", 1)
 }
 
-// unrecorded is a sandbox of which the pool knows nothing, beside an entry of another.
+// unrecorded is a sandbox without entry, beside an entry of another one.
 func (s *simulator) unrecorded(isPhantom bool) {
 	s.entry(bluePool, 9, "default/other", "box-other", true)
 	s.pod("other", "u", 9)
@@ -32,7 +32,7 @@ func (s *simulator) unrecorded(isPhantom bool) {
 	s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("other", 9), running("web", 1)}})
 }
 
-// aThousandUnrecorded are in ten pools, on twenty nodes, of pods that the API has.
+// aThousandUnrecorded are sandboxes without entry, in ten pools, on twenty nodes, of pods of the API.
 func (s *simulator) aThousandUnrecorded() {
 	s.aNetwork()
 	by := map[string][]v1alpha1.Sandbox{}
@@ -52,7 +52,7 @@ func (s *simulator) aThousandUnrecorded() {
 	time.Sleep(5 * time.Minute)
 }
 
-// aLostPool is a cluster whose pool a restore has lost, with what runs and another pool.
+// aLostPool is a cluster without the pool of its sandboxes, and with another pool.
 func (s *simulator) aLostPool() {
 	s.aNetwork()
 	s.poolOf("red-10.1.0.0-16", "10.1.0.0/16")
@@ -64,7 +64,7 @@ func (s *simulator) aLostPool() {
 	time.Sleep(5 * time.Minute)
 }
 
-// manyOnALostPool has so many sandboxes of the lost pool, and some of the one that is there.
+// manyOnALostPool has sandboxes of the lost pool, and some of the other one.
 func (s *simulator) manyOnALostPool(lost, onRed int) {
 	s.aLostPool()
 	by := map[string][]v1alpha1.Sandbox{}
@@ -82,13 +82,13 @@ func (s *simulator) manyOnALostPool(lost, onRed int) {
 	time.Sleep(5 * time.Minute)
 }
 
-// entryAt is the entry of an address in bluePool: its id and podref.
+// entryAt returns id and podref of an entry in bluePool.
 func (s *simulator) entryAt(key string) string {
 	e, _ := entriesOf(s.pools[bluePool])[key].(map[string]any)
 	return fmt.Sprint(e["id"], " ", e["podref"])
 }
 
-// expectRecorded wants the first address to be recorded for a pod, and its reservation to be a pod's.
+// expectRecorded checks the entry and the reservation of the first address.
 func (s *simulator) expectRecorded(t *testing.T, entry, reservation string) {
 	t.Helper()
 	got := ""
@@ -98,12 +98,12 @@ func (s *simulator) expectRecorded(t *testing.T, entry, reservation string) {
 	same(t, "entry and reservation", s.entryAt("1")+", "+got, entry+", "+reservation)
 }
 
-// before adds something that happens before a call of a name, after what is there already.
+// before adds something that happens before a call of a name.
 func (s *simulator) before(call string, happens func()) {
-	already := s.step
+	previous := s.step
 	s.step = func(name, object string) {
-		if already != nil {
-			already(name, object)
+		if previous != nil {
+			previous(name, object)
 		}
 		if name == call {
 			happens()
@@ -132,7 +132,7 @@ func TestRepair(t *testing.T) {
 	}{
 		{says: "a missing reservation, a minute after it was found", set: (*simulator).withoutReservation, took: minute, repaired: 1,
 			calls: []string{"hold [whereabouts]", "create 10.0.0.1"}},
-		{says: "what mends itself before the second pass is left alone", set: func(s *simulator) {
+		{says: "a finding that disappears before the second pass is not repaired", set: func(s *simulator) {
 			s.withoutReservation()
 			passes := 0
 			s.before("observe", func() {
@@ -141,8 +141,8 @@ func TestRepair(t *testing.T) {
 				}
 			})
 		}, took: minute, calls: []string{}},
-		// What is there already stays as it is, and the next pass finds it.
-		{says: "or before the Lease is had", set: func(s *simulator) {
+		// An existing reservation stays as it is, and the next pass finds it.
+		{says: "nor one that disappears before the hold", set: func(s *simulator) {
 			s.withoutReservation()
 			s.before("hold", func() { hasReservation(s) })
 		}, took: minute, calls: []string{"hold [whereabouts]", "create 10.0.0.1", "hold [whereabouts]"}},
@@ -150,7 +150,7 @@ func TestRepair(t *testing.T) {
 			check: func(t *testing.T, s *simulator) { same(t, "entry", s.entryAt("1"), "box-web default/web") }},
 		{says: "that of a phantom under a name that no successor takes over", set: func(s *simulator) { s.unrecorded(true) }, took: minute, repaired: 2,
 			check: func(t *testing.T, s *simulator) { same(t, "entry", s.entryAt("1"), "box-web default/web_u") }},
-		// One address in two sandboxes is a Conflict. One of them gets the entry: none would have the next ADD make it three.
+		// One address in two sandboxes is a Conflict. One of them gets the entry, so that no ADD gives it to a third.
 		{says: "of two that carry an address one gets the entry", set: func(s *simulator) {
 			s.entry(bluePool, 9, "default/other", "box-other", false)
 			for i, name := range []string{"one", "two", "other"} {
@@ -185,7 +185,7 @@ func TestRepair(t *testing.T) {
 				s.expectRecorded(t, "box-web default/web", "default/web")
 				same(t, "writes", s.made("patch", "delete", "create"), []string{"patch " + bluePool, "delete 10.0.0.1", "create 10.0.0.1"})
 			}},
-		// One that stayed when its entry was rewritten would give the address to that pod from a pool with an overlapping range.
+		// Otherwise that pod would get the address from a pool with an overlapping range.
 		{says: "a reservation of the past is replaced later, too", set: func(s *simulator) {
 			s.withoutReservation()
 			s.entry(bluePool, 1, "default/web", "box-web", false)
@@ -197,7 +197,7 @@ func TestRepair(t *testing.T) {
 			s.poolOf("10.0.0.0-15", "10.0.0.0/15")
 			s.entry("10.0.0.0-15", 1, "default/past", "box-past2", false)
 		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) { s.expectRecorded(t, "box-web default/web", "default/past") }},
-		{says: "a paused pool is left alone behind the fence", fenced: true, set: func(s *simulator) {
+		{says: "a paused pool is not repaired behind the fence", fenced: true, set: func(s *simulator) {
 			s.aRestoredPast()
 			s.changePool(bluePool, func(u *unstructured.Unstructured) {
 				u.SetAnnotations(map[string]string{ippool.PausedAnnotation: "true"})
@@ -236,16 +236,16 @@ func TestRepair(t *testing.T) {
 				t.Errorf("%d holds", len(s.holds))
 			}
 		}},
-		{says: "a pool that is not there is made with what runs", set: (*simulator).aLostPool, took: minute, repaired: 4,
+		{says: "a missing pool is created with what runs", set: (*simulator).aLostPool, took: minute, repaired: 4,
 			check: func(t *testing.T, s *simulator) {
 				same(t, "calls", s.made("hold", "createpool", "patch"), []string{"hold [whereabouts]", "createpool " + bluePool})
 				p := ippool.ReadPool(s.pools[bluePool])
 				if a := p.Find("2"); p.Problem != "" || a == nil || a.PodRef != "default/two" {
-					t.Errorf("made was %+v", p)
+					t.Errorf("created: %+v", p)
 				}
 			}},
 		{says: "behind the fence at once", set: (*simulator).aLostPool, fenced: true, repaired: 4},
-		{says: "one that an ADD was faster to make is taken as it is", set: func(s *simulator) {
+		{says: "a pool that an ADD creates first stays as it is", set: func(s *simulator) {
 			s.aLostPool()
 			s.before("createpool", func() {
 				if s.pools[bluePool] == nil {
@@ -255,10 +255,10 @@ func TestRepair(t *testing.T) {
 		}, took: minute, repaired: 2, check: func(t *testing.T, s *simulator) {
 			same(t, "entries", s.entryAt("1")+", "+s.entryAt("2"), "box-added default/added, box-two default/two")
 		}},
-		{says: "one of thousands is made by many writes", set: func(s *simulator) { s.manyOnALostPool(2500, 0) }, took: minute, repaired: 5000,
-			check: func(t *testing.T, s *simulator) { same(t, "times it was made", len(s.made("createpool")), 1) }},
-		// Its own Lease would be that of a node's slice, which it is not.
-		{says: "one of a network needs the shared Lease alone", fenced: true, set: func(s *simulator) {
+		{says: "a pool of thousands is created by many writes", set: func(s *simulator) { s.manyOnALostPool(2500, 0) }, took: minute, repaired: 5000,
+			check: func(t *testing.T, s *simulator) { same(t, "creates", len(s.made("createpool")), 1) }},
+		// Only a node's slice has its own Lease.
+		{says: "a pool of a named network needs only the shared Lease", fenced: true, set: func(s *simulator) {
 			s.aLostPool()
 			s.busy = map[string]int{"green-10.2.0.0-16": 1 << 20}
 			s.nads[types.NamespacedName{Namespace: "default", Name: "green"}] = &ippool.NAD{Namespace: "default", Name: "green",
@@ -267,7 +267,7 @@ func TestRepair(t *testing.T) {
 			b.Addresses[0].IP, b.Addresses[0].Range, b.Addresses[0].NetworkName = "10.2.0.1", "10.2.0.0/16", "green"
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {b}})
 		}, repaired: 1, check: func(t *testing.T, s *simulator) { same(t, "entries", len(entriesOf(s.pools["green-10.2.0.0-16"])), 1) }},
-		{says: "without the right to make one the rest is repaired", set: func(s *simulator) {
+		{says: "if creating pools is forbidden the rest is repaired", set: func(s *simulator) {
 			s.manyOnALostPool(1100, 200)
 			s.fault = failing("createpool", reconciler.ErrForbidden)
 		}, took: minute, repaired: 200, unrepaired: refusals{reconciler.WriteFailed: 1100}},
@@ -275,19 +275,19 @@ func TestRepair(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				c.set(s)
-				time.Sleep(5 * time.Minute) // an ADD that was so young would be left alone
+				time.Sleep(5 * time.Minute) // younger ADDs are not touched
 				r := s.reconciler(nil)
 				run(t, r)
 				same(t, "without --repair", s.made("create", "createpool"), []string{})
 				s.holds, s.calls = nil, nil
 				if r.Options.Repair, r.Options.AllowMassRepair = true, c.mass; c.fenced {
-					r.Fence = fenced{time.Now().Add(-minute)}
+					r.Fence = fencedSince(time.Now().Add(-minute))
 				}
 				out, took := run(t, r)
 				same(t, "it took", took.Truncate(10*time.Second), c.took)
 				same(t, "repaired", len(out.Repaired), c.repaired)
 				if c.fenced {
-					same(t, "left, for which the fence would stand", out.ToRepair, 0)
+					same(t, "to repair, for which the fence would stand", out.ToRepair, 0)
 				}
 				got := refusals{}
 				for _, u := range out.Unrepaired {

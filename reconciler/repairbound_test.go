@@ -16,7 +16,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// asking has a pod ask for networks, and have no network-status.
+// asking lets a pod request networks, without network-status.
 func asking(networks string) PodEdit {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": networks} }
 }
@@ -30,7 +30,7 @@ func carries(id, pod, uid, cidr string, ips ...string) ReportEdit {
 	})
 }
 
-// phantoms are so many sandboxes of which the API has no pod, with so many addresses each.
+// phantoms are sandboxes without a pod in the API, with some addresses each.
 func phantoms(from, sandboxes, addresses int) ReportEdit {
 	return func(r *podstate.Report) {
 		for i := range sandboxes {
@@ -45,7 +45,7 @@ func phantoms(from, sandboxes, addresses int) ReportEdit {
 	}
 }
 
-// lastOf keeps of several by one name the last.
+// lastOf keeps the last element of each name.
 func lastOf[T any](all []T, name func(T) string) []T {
 	var kept []T
 	for i, one := range all {
@@ -56,7 +56,7 @@ func lastOf[T any](all []T, name func(T) string) []T {
 	return kept
 }
 
-// boundedRepairs plans repairs behind the fence. Of pools and reports by one name the last counts.
+// boundedRepairs plans repairs behind the fence. Of pools and reports with one name the last counts.
 func boundedRepairs(t *testing.T, parts ...Part) *repairPlan {
 	t.Helper()
 	p := newProcess(t, Options{Repair: true})
@@ -74,9 +74,9 @@ func bigPool(allocs ...Allocation) Part {
 		Node("worker-2"), FreshReport("worker-2"))
 }
 
-// An agent that lies reports 400 sandboxes of which the API has no pod. Nothing that its node writes allows for more than
-// 110 of them, and what the API's pods ask for is written beside these.
-func TestTheBoundOnRepairsIsNotSetByTheReport(t *testing.T) {
+// A lying agent reports 400 sandboxes without pods. Nothing that its node writes allows more than 110 of them. What the
+// API's pods request is written beside these.
+func TestRepairLimit_ReportDoesNotRaiseIt(t *testing.T) {
 	runsMany := func(n *corev1.Node) {
 		n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5000")}
 	}
@@ -87,7 +87,7 @@ func TestTheBoundOnRepairsIsNotSetByTheReport(t *testing.T) {
 	twoRanges := `{"cniVersion":"0.3.1","name":"wb","type":"macvlan","ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/16"},{"range":"10.8.0.0/16"}]}}`
 	for _, c := range []struct {
 		says   string
-		asked  int // are written beside the 110
+		asked  int // written beside the 110
 		report ReportEdit
 		parts  []Part
 	}{
@@ -140,11 +140,11 @@ func manyAddresses(n int) (ips []string) {
 	return ips
 }
 
-// After a restore whole nodes of pods are phantoms. An agent cannot make one up that counts for that.
-func TestAfterARestoreMoreIsWrittenBackThanNoPodAsksFor(t *testing.T) {
+// After a restore whole nodes of pods are phantoms. One agent cannot invent a restore.
+func TestRepairLimit_AfterRestore(t *testing.T) {
 	shows := func(why string) Part { return func(o *Observed) { o.Restored = why } }
-	tells := func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = "said", Now.Add(-time.Hour) }
-	twoDaysAgo := func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = "said", Now.Add(-48*time.Hour) }
+	reports := func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = "note", Now.Add(-time.Hour) }
+	twoDaysAgo := func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = "note", Now.Add(-48*time.Hour) }
 	for _, c := range []struct {
 		says  string
 		want  int
@@ -152,9 +152,9 @@ func TestAfterARestoreMoreIsWrittenBackThanNoPodAsksFor(t *testing.T) {
 	}{
 		{"nothing shows one", 110, nil},
 		{"this process shows it", 1000, []Part{shows("resourceVersion 90 after 100")}},
-		{"one agent of three reports it", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), tells)}},
+		{"one agent of three reports it", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), reports)}},
 		{"another replica says that one agent reports it", 110, []Part{shows("another replica says: reported by the agent on node worker-1")}},
-		{"two agents of three report it", 1000, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), tells), FreshReport("worker-2", tells)}},
+		{"two agents of three report it", 1000, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), reports), FreshReport("worker-2", reports)}},
 		{"two agents report one of two days ago", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), twoDaysAgo), FreshReport("worker-2", twoDaysAgo)}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -166,8 +166,8 @@ func TestAfterARestoreMoreIsWrittenBackThanNoPodAsksFor(t *testing.T) {
 	}
 }
 
-// A thousand entries that no pod asks for are written by the reports of all nodes together.
-func TestRepairsForAllNodesTogetherAreBounded(t *testing.T) {
+// All nodes together get at most a thousand entries that no pod requests.
+func TestRepairLimit_AllNodes(t *testing.T) {
 	parts := []Part{bigPool()}
 	for i := range 12 {
 		name := fmt.Sprint("liar-", i)
@@ -182,9 +182,9 @@ func TestRepairsForAllNodesTogetherAreBounded(t *testing.T) {
 	}
 }
 
-// A pool of 6 addresses is used by two nodes, of which one runs four pods that the API has bound there, and a restore
-// has lost the entries: an entry that is withheld is an address that the next ADD hands out again.
-func TestWhatTheAPIConfirmsIsWrittenBackInSmallPools(t *testing.T) {
+// A small pool is used by two nodes, one of which runs pods that the API has bound there. A restore has lost the
+// entries: the next ADD hands out the address of an entry that is not written.
+func TestRepairLimit_SmallPools(t *testing.T) {
 	for _, c := range []struct{ pods, addresses, withheld int }{{4, 1, 0}, {6, 1, 0}, {1, 6, 2}, {2, 3, 1}} {
 		parts := []Part{Pool("10.0.0.0-29", "10.0.0.0/29"), NAD("wb", WhereaboutsConfig("10.0.0.0/29", "")), Node("worker-1"), Node("worker-2"), FreshReport("worker-2")}
 		var sandboxes []ReportEdit
@@ -206,8 +206,8 @@ func TestWhatTheAPIConfirmsIsWrittenBackInSmallPools(t *testing.T) {
 	}
 }
 
-// A fence would else stand for what nobody will write.
-func TestWhileEverythingIsPausedNothingIsToBeRepaired(t *testing.T) {
+// Otherwise a fence would stand for repairs that are not made.
+func TestPlanRepairs_Paused(t *testing.T) {
 	for _, paused := range []bool{false, true} {
 		o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), UsualPod(),
 			func(o *Observed) { o.Paused = paused })
@@ -218,8 +218,8 @@ func TestWhileEverythingIsPausedNothingIsToBeRepaired(t *testing.T) {
 	}
 }
 
-// What is found of some addresses alone, under the Lease, is what a full pass finds of them.
-func TestARecheckOfFindingsFindsWhatAFullPassFinds(t *testing.T) {
+// The second check of some addresses finds the same as a full pass.
+func TestRepairs_SecondCheckFindsTheSame(t *testing.T) {
 	t.Parallel()
 	kinds := map[judge.Kind]int{}
 	for seed := range Seeds(6000) {

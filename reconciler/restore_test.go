@@ -14,15 +14,13 @@ import (
 
 func revision(n uint64) Part { return func(o *Observed) { o.Revision = n } }
 
-// written is a fresh report whose content was written so long after the
-// beginning, whatever its Lease says.
+// written is a fresh report whose content was written at a time after the start, whatever its Lease says.
 func written(node string, after time.Duration, c ...ReportEdit) Part {
 	return FreshReport(node, append(c, func(r *podstate.Report) { r.WrittenAt = Now.Add(after) })...)
 }
 
-// After a restore the API may lack entries and pods that live on: only what
-// every node wrote since tells.
-func TestNothingIsReleasedAfterARestore(t *testing.T) {
+// After a restore the API may lack entries and pods that still run: only later reports of all nodes show them.
+func TestRestore_PausesReleases(t *testing.T) {
 	leak := All(UsualPool, Node("worker-1"))
 	report := func(after time.Duration) Part { return written("worker-1", after, Gone("box-1", UsualUID)) }
 	other := func(after time.Duration) Part {
@@ -31,7 +29,7 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	t.Run("until every node has written its report since", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantReleased("before", p.pass(0, leak, report(-time.Hour), other(0), revision(100)))
-		p.wantRefused("the pass that saw it", EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour), other(0), revision(90)))
+		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour), other(0), revision(90)))
 		p.wantRefused("a report of before", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), other(0), revision(95)))
 		p.wantRefused("a report of before, hours later", EtcdRestored, p.pass(5*time.Hour, leak, report(-time.Hour), other(0), revision(500)))
 		p.wantReleased("a report of since", p.pass(5*time.Hour, leak, report(-time.Hour), other(4*time.Hour), revision(600)))
@@ -40,7 +38,7 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 		p := newProcess(t, atOnce)
 		const seen = 10 * time.Minute
 		p.pass(0, leak, report(-time.Hour), revision(100))
-		p.wantRefused("the pass that saw it", EtcdRestored, p.pass(seen, leak, report(-time.Hour), revision(90)))
+		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(seen, leak, report(-time.Hour), revision(90)))
 		p.wantRefused("confirmed 9 s later", EtcdRestored, p.pass(seen+19*time.Second, leak, report(-time.Hour), revision(95)))
 		p.wantReleased("confirmed 10 s later", p.pass(seen+20*time.Second, leak, report(-time.Hour), revision(96)))
 	})
@@ -51,10 +49,10 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 		p.pass(time.Minute, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(90))
 		p.wantRefused("an hour later", EtcdRestored, p.pass(time.Hour, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(91)))
 	})
-	t.Run("also where what follows the recheck that saw it fails", func(t *testing.T) {
+	t.Run("also if the second check that detected it fails later", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
-		p.History.checkRevision(Observe(At(Now.Add(time.Minute)), leak, report(-time.Hour), revision(90)).Observation) // and then the Lease was busy
+		p.History.checkRevision(Observe(At(Now.Add(time.Minute)), leak, report(-time.Hour), revision(90)).Observation) // then the Lease was busy
 		p.wantRefused("the next pass", EtcdRestored, p.pass(70*time.Second, leak, report(-time.Hour), revision(91)))
 	})
 	t.Run("a revision that stands still is none", func(t *testing.T) {
@@ -62,20 +60,20 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 		p.pass(0, leak, report(-time.Hour), revision(100))
 		p.wantReleased("the same", p.pass(time.Minute, leak, report(-time.Hour), revision(100)))
 	})
-	t.Run("a pass whose revision is not known makes nothing forgotten", func(t *testing.T) {
+	t.Run("a pass without a revision does not reset it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
 		p.pass(time.Minute, leak, report(-time.Hour))
 		p.wantRefused("less than before", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), revision(90)))
 	})
-	t.Run("a recheck that sees it stops too", func(t *testing.T) {
+	t.Run("a second check that detects it, too", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		restored := func(o *Observed) { o.Restored = "IPPools are at resourceVersion 90 after 100" }
 		p.wantRefused("said by the source", EtcdRestored, p.pass(0, leak, report(-time.Hour), restored))
 		p.wantRefused("at the pass after it", EtcdRestored, p.pass(10*time.Second, leak, report(-time.Hour)))
 		p.wantReleased("a report of since", p.pass(5*time.Minute, leak, report(2*time.Minute)))
 	})
-	t.Run("without agents at the pass that saw it", func(t *testing.T) {
+	t.Run("without agents at the pass that detected it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, revision(100))
 		p.wantRefused("it", EtcdRestored, p.pass(time.Minute, leak, revision(90)))
@@ -98,7 +96,7 @@ func TestNothingIsReleasedAfterARestore(t *testing.T) {
 	})
 }
 
-func TestForWhichNodesARestoreWaits(t *testing.T) {
+func TestRestore_PendingNodes(t *testing.T) {
 	for _, c := range []struct {
 		says  string
 		waits bool
@@ -108,18 +106,18 @@ func TestForWhichNodesARestoreWaits(t *testing.T) {
 		{"another node that has not", true, All(Node("worker-2"), written("worker-2", 0, RenewedAt(Now)))},
 		{"another node without a report", true, Node("worker-2")},
 		{"another node that is not Ready", true, All(Node("worker-2", NotReadyFor(time.Hour)), StaleReport("worker-2"))},
-		// The restore may have brought its taint back: see taints_test.go.
+		// The restore may have brought back its taint: see taints_test.go.
 		{"another node that is out of service", true, All(Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2"))},
 		{"another node that is out of service and without a report", true, Node("worker-2", NotReadyFor(time.Hour), OutOfService)},
 		{"another node that is out of service and Ready", true, All(Node("worker-2", OutOfService), written("worker-2", 0, RenewedAt(Now)))},
-		// The restore may have lost its Node object: that is no proof of death.
+		// The restore may have lost its Node object: that does not prove that the node is dead.
 		{"a report whose Node object is missing", true, written("worker-9", 0, RenewedAt(Now))},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			leak := All(UsualPool, Node("worker-1"), written("worker-1", 2*time.Minute, Gone("box-1", UsualUID)), c.other)
 			p.pass(0, leak, revision(100))
-			p.wantRefused("the pass that saw it", EtcdRestored, p.pass(time.Minute, leak, revision(90)))
+			p.wantRefused("the pass that detected it", EtcdRestored, p.pass(time.Minute, leak, revision(90)))
 			plan := p.pass(3*time.Minute, leak, revision(91))
 			if c.waits {
 				p.wantRefused("the pass after it", EtcdRestored, plan)
@@ -130,9 +128,8 @@ func TestForWhichNodesARestoreWaits(t *testing.T) {
 	}
 }
 
-// An agent that saw a restore says so on its report or its Lease; a process
-// that has just started knows of it from there alone.
-func TestARestoreThatAnAgentSaw(t *testing.T) {
+// An agent that detects a restore notes it on its report or its Lease. A process that has just started depends on that.
+func TestRestore_ReportedByAgent(t *testing.T) {
 	report := func(node string, write time.Duration, reportSays, leaseSays string) Part {
 		return func(o *Observed) {
 			r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}}, BootID: "boot-1",
@@ -165,7 +162,7 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 		waits    bool
 		one, two Part
 	}{
-		{"none saw one", false, report("worker-1", before, "", ""), report("worker-2", before, "", "")},
+		{"none has a note", false, report("worker-1", before, "", ""), report("worker-2", before, "", "")},
 		{"a report says so, and another is of before", true, report("worker-1", since, at0, ""), report("worker-2", before, "", "")},
 		{"a Lease says so, and another report is of before", true, report("worker-1", since, "", at0), report("worker-2", before, "", "")},
 		{"a Lease says so, and its own report is of before", true, report("worker-1", before, "", at0), report("worker-2", since, "", "")},
@@ -173,9 +170,9 @@ func TestARestoreThatAnAgentSaw(t *testing.T) {
 		{"a Lease says so, and both are of since", false, report("worker-1", since, "", at0), report("worker-2", since, "", "")},
 		{"what it says cannot be read as a time", true, report("worker-1", since, "just now", ""), report("worker-2", before, "", "")},
 		{"the later of two restores counts", true, notRenewedSince(since, report("worker-1", since, at0, "")), later},
-		{"an agent was cut off and noticed it later: the first one has yet to confirm its report", true, report("worker-1", since, at0, ""), later},
-		{"the first one has noticed it, and says so on its Lease alone", true, report("worker-1", before, "", at0), later},
-		{"the first one has noticed another one, long before", true, report("worker-1", since, Now.Add(since-11*time.Minute).Format(time.RFC3339), ""), later},
+		{"an agent was unreachable and detected it later: the first one has yet to confirm its report", true, report("worker-1", since, at0, ""), later},
+		{"the first one has noted it only on its Lease", true, report("worker-1", before, "", at0), later},
+		{"the first one has noted another one, long before", true, report("worker-1", since, Now.Add(since-11*time.Minute).Format(time.RFC3339), ""), later},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
@@ -194,9 +191,9 @@ func by(t time.Time, fields string) []metav1.ManagedFieldsEntry {
 	return []metav1.ManagedFieldsEntry{{Manager: "agent", Operation: "Update", Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}}
 }
 
-// Of a backup that is young, in a cluster where little happens, new writes have soon taken etcd's
-// revision past that of the last pass. What each pass has read is there no more all the same.
-func TestAnObjectThatIsOlderThanBeforeShowsARestore(t *testing.T) {
+// After a restore of a young backup new writes soon raise etcd's revision above that of the last pass. The objects of
+// the last pass are older nevertheless.
+func TestRestore_OlderObject(t *testing.T) {
 	lease := func(version string) Part {
 		return written("worker-1", 0, Gone("box-1", UsualUID), func(r *podstate.Report) { r.LeaseVersion = version })
 	}

@@ -15,7 +15,7 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// leakOn is a proven leak of worker-1, whose report was written so long after the beginning and is always renewed.
+// leakOn is a proven leak of worker-1, whose report was written at a time after the start and is always renewed.
 func leakOn(writtenAfter time.Duration) Part {
 	return All(UsualPool, Node("worker-1"), written("worker-1", writtenAfter, Gone("box-1", UsualUID)))
 }
@@ -25,13 +25,13 @@ func leakBeside(node string, after time.Duration) Part {
 	return All(leakOn(after), Node(node), written(node, after, RenewedAt(Now.Add(after))))
 }
 
-// restoreNoticed has an agent say that etcd was restored so long after the beginning.
-func restoreNoticed(node string, after, write time.Duration) Part {
+// restoreReported lets an agent report a restore of etcd at a time after the start.
+func restoreReported(node string, after, write time.Duration) Part {
 	text := Now.Add(after).Format(time.RFC3339)
 	return writtenWithRestoreNote(node, text, after, write)
 }
 
-// writtenWithRestoreNote has an agent's report say a text about a restore, of a time.
+// writtenWithRestoreNote lets an agent's report have a note about a restore at a time.
 func writtenWithRestoreNote(node, text string, after, write time.Duration) Part {
 	return written(node, write, func(r *podstate.Report) { r.RestoreNote, r.RestoreDetectedAt = text, Now.Add(after) })
 }
@@ -47,13 +47,13 @@ func acknowledged(after time.Duration) Part {
 
 const minute, hour, day = time.Minute, time.Hour, 24 * time.Hour
 
-// worker-2 was removed after the backup: the restore brings back its report and its Node
-// object, and its entries, which are refused for it, keep the report from being removed.
-func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
+// worker-2 was removed after the backup: the restore brings back its report and its Node object. Its refused entries
+// keep the report from being deleted.
+func TestRestore_MissingNode(t *testing.T) {
 	stale := StaleReport("worker-2", writtenBefore)
 	for says, c := range map[string]struct {
-		there Part          // at the pass that shows the restore
-		until time.Duration // since when it is not waited for
+		there Part          // at the pass that detects the restore
+		until time.Duration // from when it need not report
 	}{
 		"its object was deleted since":             {All(Node("worker-2", NotReadyFor(hour)), stale), hour + 2*minute},
 		"its object was deleted before the backup": {stale, hour + 90*time.Second},
@@ -62,15 +62,15 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.RestoreStore = &memoryStore{}
 			p.pass(0, leakOn(0), c.there, revision(100))
-			p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), c.there, revision(90)))
-			p.wantRefused("the look after it", EtcdRestored, p.pass(90*time.Second, leakOn(0), c.there, revision(90)))
+			p.wantRefused("the pass that detected it", EtcdRestored, p.pass(minute, leakOn(0), c.there, revision(90)))
+			p.wantRefused("the next pass", EtcdRestored, p.pass(90*time.Second, leakOn(0), c.there, revision(90)))
 			p.wantRefused("its object is gone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), stale, revision(91)))
 			p.wantRefused("a second less than an hour later", EtcdRestored, p.pass(c.until-time.Second, leakOn(2*minute), stale, revision(92)))
 			p = p.restarted()
 			p.wantReleased("an hour later, in another process", p.pass(c.until, leakOn(2*minute), stale, revision(93)))
 		})
 	}
-	t.Run("it is there again within the hour", func(t *testing.T) {
+	t.Run("it exists again within the hour", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), stale, revision(100))
 		p.pass(minute, leakOn(0), stale, revision(90))
@@ -84,10 +84,10 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 		p.pass(0, leakOn(0), stale, revision(100))
 		p.pass(minute, leakOn(0), stale, revision(90))
 		p.pass(2*minute, leakOn(2*minute), stale)
-		p.wantReleased("to be looked at again, live", p.pass(2*hour, leakOn(2*minute), stale, watched))
+		p.wantReleased("until the second check", p.pass(2*hour, leakOn(2*minute), stale, watched))
 		p.wantRefused("a quorum read has it", EtcdRestored, p.pass(2*hour+minute, leakOn(2*minute), stale, Node("worker-2"), revision(91)))
 	})
-	t.Run("where Nodes cannot be read it is waited for", func(t *testing.T) {
+	t.Run("if Nodes are forbidden it must report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		bare := func(write time.Duration) Part {
 			return All(UsualPool, written("worker-1", write, Gone("box-1", UsualUID)), stale)
@@ -108,12 +108,12 @@ func TestANodeThatIsGoneIsNotWaitedForAnHourAfterItsObjectWas(t *testing.T) {
 	})
 }
 
-// Asked once for each restore.
-func TestARestoreThatIsSettledStaysSo(t *testing.T) {
+// A restore is settled once.
+func TestRestore_StaysSettled(t *testing.T) {
 	leakOn := func(after time.Duration) Part { return leakBeside("silent", after) }
 	settled := func(p *process) {
 		p.pass(0, leakOn(0), revision(100))
-		p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
+		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
 		p.wantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
 	}
 	newNode := Node("autoscaled")
@@ -126,7 +126,7 @@ func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
 		settled(p)
-		reported := restoreNoticed("worker-1", minute-5*time.Second, 2*minute)
+		reported := restoreReported("worker-1", minute-5*time.Second, 2*minute)
 		next := All(UsualPool, Node("worker-1"), reported, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) }, newNode)
 		p.wantReleased("with what was kept", p.restarted().pass(10*minute, next, revision(92)))
 		forgetful := p.restarted()
@@ -136,11 +136,11 @@ func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 	t.Run("unless there is another", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		settled(p)
-		p.wantRefused("seen by a look", EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(80)))
-		p.wantRefused("and the look after it", EtcdRestored, p.pass(4*minute, leakOn(2*minute), revision(81)))
+		p.wantRefused("detected by a pass", EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(80)))
+		p.wantRefused("and the next pass", EtcdRestored, p.pass(4*minute, leakOn(2*minute), revision(81)))
 		p.wantReleased("written since", p.pass(5*minute, leakOn(4*minute), revision(82)))
-		p.wantRefused("reported by an agent", EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"), restoreNoticed("worker-2", 50*minute, 51*minute), revision(83)))
-		p.wantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), restoreNoticed("worker-2", 50*minute, 51*minute), revision(84)))
+		p.wantRefused("reported by an agent", EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"), restoreReported("worker-2", 50*minute, 51*minute), revision(83)))
+		p.wantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), restoreReported("worker-2", 50*minute, 51*minute), revision(84)))
 	})
 	t.Run("not before it is", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -151,15 +151,15 @@ func TestARestoreThatIsSettledStaysSo(t *testing.T) {
 	})
 }
 
-// worker-9 is newer than the backup: after the restore the API has neither its Node
-// object nor its report, and all that it runs runs on.
-func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
+// worker-9 is newer than the backup: after the restore the API has neither its Node object nor its report, and its pods
+// still run.
+func TestRestore_LostNode(t *testing.T) {
 	newer := All(Node("worker-9"), written("worker-9", 0))
 	lost := func(t *testing.T) *process {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
 		p.pass(0, leakOn(0), newer, revision(100))
-		p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
+		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
 		return p
 	}
 	t.Run("for as long as that takes, and it is named", func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p.wantRefused("within the hour", EtcdRestored, p.pass(3*minute+hour-time.Second, leakOn(2*minute), revision(93)))
 		p.wantReleased("an hour later", p.pass(3*minute+hour, leakOn(2*minute), revision(94)))
 	})
-	t.Run("until an operator knows better", func(t *testing.T) {
+	t.Run("until an operator acknowledges the restore", func(t *testing.T) {
 		p := lost(t)
 		p.wantRefused("of an earlier restore", EtcdRestored, p.pass(2*minute, leakOn(2*minute), acknowledged(minute-time.Second), revision(91)))
 		p.wantRefused("of all that are to come", EtcdRestored, p.pass(3*minute, leakOn(2*minute), acknowledged(day), revision(92)))
@@ -205,24 +205,24 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer, revision(100))
 		older := StaleReport("worker-9", writtenBefore)
-		p.wantRefused("the look that saw it", EtcdRestored, p.pass(minute, leakOn(0), older, revision(90)))
-		p.wantRefused("the look after it", EtcdRestored, p.pass(2*minute, leakOn(2*minute), older, revision(91)))
+		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(minute, leakOn(0), older, revision(90)))
+		p.wantRefused("the next pass", EtcdRestored, p.pass(2*minute, leakOn(2*minute), older, revision(91)))
 		p.wantRefused("a day later", EtcdRestored, p.pass(day, leakOn(2*minute), older, revision(92)))
 	})
 	t.Run("also where an agent was the first to report it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
-		// Its revision is beyond the old one, as by --bump-revision: a pass notices nothing.
-		reported := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		// Its revision is beyond the old one, as with --bump-revision: a pass does not detect the restore.
+		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p.pass(90*time.Second, leakOn(0))
-		p.wantRefused("reported when it was missed already", EtcdRestored, p.pass(3*minute, reported))
+		p.wantRefused("reported when it was already missing", EtcdRestored, p.pass(3*minute, reported))
 		p.wantReleased("its report", p.pass(4*minute, reported, newerSince))
 	})
 	t.Run("also by a replica that watched before and makes its first pass", func(t *testing.T) {
 		missed := func(after time.Duration) Part {
 			return func(o *Observed) { o.MissingReports = map[string]time.Time{"worker-9": Now.Add(after)} }
 		}
-		reported := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p := newProcess(t, atOnce)
 		p.wantRefused("reported by an agent", EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
 		p.wantRefused("and later", EtcdRestored, p.pass(hour, reported))
@@ -233,42 +233,42 @@ func TestANodeThatTheRestoreHasLostIsWaitedFor(t *testing.T) {
 		p.wantReleased("missed long before", p.pass(3*minute, reported, missed(0)))
 		p = newProcess(t, atOnce)
 		p.pass(2*minute, leakOn(0))
-		p.wantReleased("removed before its eyes", p.pass(3*minute, reported, missed(2*minute)))
+		p.wantReleased("deleted before the restore", p.pass(3*minute, reported, missed(2*minute)))
 		p = newProcess(t, atOnce)
 		if plan := p.pass(3*minute, UsualPool, Node("worker-1"), missed(2*minute)); len(plan.Release)+len(plan.Refused) > 0 {
 			t.Errorf("there were reports, and without them it is judged stale: releases %d, refuses %s", len(plan.Release), refusals(plan))
 		}
 	})
-	t.Run("not where its object had been gone before", func(t *testing.T) {
+	t.Run("not if its object was missing before", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(-minute, leakOn(0), StaleReport("worker-9", writtenBefore), revision(99))
 		p.pass(0, leakOn(0), StaleReport("worker-9", writtenBefore), revision(100))
 		p.pass(minute, leakOn(0), revision(90))
 		p.wantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
 	})
-	t.Run("not where it had gone long before an agent reported it", func(t *testing.T) {
+	t.Run("not if it was deleted long before an agent reported the restore", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		p.pass(minute, leakOn(0))
-		reported := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", 5*minute, 6*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", 5*minute, 6*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p.wantReleased("its object was deleted before", p.pass(7*minute, reported))
 	})
 }
 
 func newerSince(o *Observed) { All(Node("worker-9"), written("worker-9", 3*minute))(o) }
 
-// Whoever can write one report must not stop all releases for as long as they please.
-func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
+// Whoever can write one report must not pause all releases for ever.
+func TestRestore_OneAgentReports(t *testing.T) {
 	with := func(liar Part) Part { return All(leakOn(0), Node("worker-2"), liar) }
-	t.Run("and it is said whose it is", func(t *testing.T) {
+	t.Run("and its node is named", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		plan := p.pass(2*minute, with(restoreNoticed("worker-2", minute, 2*minute)))
+		plan := p.pass(2*minute, with(restoreReported("worker-2", minute, 2*minute)))
 		p.wantRefused("reported", EtcdRestored, plan)
 		if text := plan.Refused[0].Detail; !strings.Contains(text, "reported by the agent on node worker-2") || !strings.Contains(text, "node worker-1 has not written") {
 			t.Errorf("it says %q", text)
 		}
 	})
-	t.Run("however it reads", func(t *testing.T) {
+	t.Run("whatever its text", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		future := func(write time.Duration) Part {
 			return writtenWithRestoreNote("worker-2", "2099-01-01T00:00:00Z", write, write)
@@ -279,47 +279,47 @@ func TestTheRestoreThatOneAgentReportsCountsOnce(t *testing.T) {
 	})
 	t.Run("where it is bumped again and again within minutes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.wantRefused("reported", EtcdRestored, p.pass(2*minute, with(restoreNoticed("worker-2", minute, 2*minute))))
-		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 2*minute, 3*minute)))
-		p.wantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 10*minute, 10*minute)))
+		p.wantRefused("reported", EtcdRestored, p.pass(2*minute, with(restoreReported("worker-2", minute, 2*minute))))
+		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2", 2*minute, 3*minute)))
+		p.wantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2", 10*minute, 10*minute)))
 	})
-	t.Run("beside what a pass has seen", func(t *testing.T) {
+	t.Run("beside a pass that detected it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, with(written("worker-2", 0)), revision(100))
 		p.pass(minute, with(written("worker-2", 0)), revision(90))
-		p.wantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreNoticed("worker-2", 2*minute, 2*minute), revision(91)))
-		p.wantReleased("and the other reports it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")), restoreNoticed("worker-2", 8*minute, 8*minute), revision(92)))
+		p.wantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2", 2*minute, 2*minute), revision(91)))
+		p.wantReleased("and the other reports it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")), restoreReported("worker-2", 8*minute, 8*minute), revision(92)))
 	})
 	t.Run("of the future, by a source that has no server's clock", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.pass(2*minute, with(restoreNoticed("worker-2", 3*day, minute)))
+		p.pass(2*minute, with(restoreReported("worker-2", 3*day, minute)))
 		if at, _ := p.History.LastRestore(); !at.Equal(Now.Add(2 * minute)) {
 			t.Errorf("dated %s", at)
 		}
 	})
 }
 
-// A restore to before the reports' definition takes all reports with it.
-func TestReportsThatARestoreHasTakenAreWaitedFor(t *testing.T) {
+// A restore to before the CRD of reports loses all reports.
+func TestRestore_LostReports(t *testing.T) {
 	bare := All(UsualPool, Node("worker-1"))
 	p := newProcess(t, atOnce)
 	p.RestoreStore = &memoryStore{}
 	p.pass(0, leakOn(0), revision(100))
 	p.pass(minute, bare, revision(90))
 	if plan := p.pass(2*minute, bare, revision(91)); len(plan.Release)+len(plan.Refused) > 0 {
-		t.Errorf("judged stale without reports: releases %d, refuses %s", len(plan.Release), refusals(plan))
+		t.Errorf("Stale without reports: releases %d, refuses %s", len(plan.Release), refusals(plan))
 	}
 	if j := Judged(p.next, judge.Policy{}); AllocationOf(t, j, "10.0.0.5").Reason != judge.NoFreshReportReason {
 		t.Errorf("judged %v", OutcomeOf(AllocationOf(t, j, "10.0.0.5")))
 	}
 	if plan := p.restarted().pass(150*time.Second, bare, revision(92)); len(plan.Release) > 0 {
-		t.Errorf("a process that has just started and finds what was kept releases %d", len(plan.Release))
+		t.Errorf("a new process with the store releases %d", len(plan.Release))
 	}
 	again := leakOn(3 * minute)
 	p.wantReleased("reported again", p.pass(3*minute, again, revision(93)))
 }
 
-func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
+func TestRestore_State(t *testing.T) {
 	p := newProcess(t, atOnce)
 	p.pass(0, leakOn(0), Node("worker-2"), written("worker-9", 0), Node("worker-9"), revision(100))
 	p.pass(minute, leakOn(0), Node("worker-2"), revision(90))
@@ -344,13 +344,13 @@ func TestForWhomARestoreWaitsIsSaid(t *testing.T) {
 	}
 }
 
-// Of machines that join after a restore, and are gone before they report, none is waited for.
-func TestMachinesThatNeverStartedDoNotKeepEverythingAfterARestore(t *testing.T) {
+// A node that joins after a restore, and is deleted before it reports, need not report.
+func TestRestore_NodeJoinsAndLeaves(t *testing.T) {
 	for known, want := range map[bool]bool{false: true, true: false} {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
 		before := All()
-		if known { // the restore has lost it, and its kubelet registers it again
+		if known { // the restore lost it, and its kubelet registers it again
 			before = All(Node("spot"), FreshReport("spot"))
 		}
 		p.pass(0, leakOn(0), revision(100), before)
@@ -364,9 +364,8 @@ func TestMachinesThatNeverStartedDoNotKeepEverythingAfterARestore(t *testing.T) 
 	}
 }
 
-// The API server's times are in seconds: a restore is noticed in the very second in which a machine joins, and it
-// may have joined since.
-func TestAMachineThatJoinsInTheSecondOfTheRestoreAndNeverStartsKeepsNothing(t *testing.T) {
+// The API server's times have whole seconds: a node of the second of the restore may have joined after it.
+func TestRestore_NodeJoinsInTheSameSecond(t *testing.T) {
 	for age, want := range map[time.Duration]bool{0: true, time.Second: false} {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
@@ -376,24 +375,24 @@ func TestAMachineThatJoinsInTheSecondOfTheRestoreAndNeverStartsKeepsNothing(t *t
 		p.pass(2*time.Minute, leakOn(2*time.Minute), joined, revision(100))
 		plan := p.pass(5*time.Minute, leakOn(2*time.Minute), revision(101))
 		if released := len(plan.Release) > 0; released != want {
-			t.Errorf("made %s before the restore was noticed: released %v", age, released)
+			t.Errorf("created %s before the restore was detected: released %v", age, released)
 		}
 	}
 }
 
-// A Node that no pass knew before the restore, nor the first one after it, joined since, whatever its own clock says.
-func TestOfMachinesThatJoinOneAfterTheOtherNoneKeepsEverything(t *testing.T) {
+// A Node that neither the last pass before the restore nor the first one after it had has joined since.
+func TestRestore_NodesJoinInTurn(t *testing.T) {
 	p := newProcess(t, atOnce)
 	p.RestoreStore = &memoryStore{}
 	p.pass(0, leakOn(0), revision(100))
 	p.pass(time.Minute, leakOn(0), revision(90))
-	p.pass(2*time.Minute, leakOn(2*time.Minute), Node("spot-0"), revision(100)) // it may be of the backup
+	p.pass(2*time.Minute, leakOn(2*time.Minute), Node("spot-0"), revision(100)) // perhaps of the backup
 	p.pass(3*time.Minute, leakOn(2*time.Minute), revision(101))
 	for i := 1; i <= 3; i++ {
 		at := time.Duration(i) * 25 * time.Minute
 		p.pass(at, leakOn(2*time.Minute), Node(fmt.Sprint("spot-", i)), revision(uint64(200+10*i)))
 		released := len(p.pass(at+5*time.Minute, leakOn(2*time.Minute), revision(uint64(201+10*i))).Release) > 0
-		if released != (i == 3) { // an hour after the first one went
+		if released != (i == 3) { // an hour after the first one was deleted
 			t.Errorf("machine %d: released %v", i, released)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-func TestWhatIsKeptOfRestores(t *testing.T) {
+func TestRestoreStore(t *testing.T) {
 	t.Run("cannot be read: nothing is released", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		s := &memoryStore{err: errors.New("the server is away")}
+		s := &memoryStore{err: errors.New("the API server is unreachable")}
 		p.RestoreStore = s
 		p.wantRefused("at first", EtcdRestored, p.pass(0, leakOn(0)))
 		s.err = nil
@@ -30,7 +30,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 	})
 	t.Run("must not be kept", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{err: fmt.Errorf("%w: no right", ErrForbidden)}
+		p.RestoreStore = &memoryStore{err: fmt.Errorf("%w: denied", ErrForbidden)}
 		p.wantReleased("all the same", p.pass(0, leakOn(0)))
 	})
 	t.Run("is written when it changes", func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		if !strings.Contains(s.text, `"settled":true`) {
 			t.Errorf("kept: %s", s.text)
 		}
-		s.err = errors.New("it was asked for again")
+		s.err = errors.New("it was read again")
 		p.pass(3*minute, leakOn(2*minute), revision(92))
 		if text := p.History.storedRestore.text; text != s.text {
 			t.Errorf("it was written though nothing changed: %q", text)
@@ -70,7 +70,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		one.pass(minute, leakOn(0), revision(90))
 		two.wantRefused("the dry run", EtcdRestored, two.pass(2*minute, leakBeside("silent", 0), revision(91)))
 	})
-	t.Run("by somebody else who has seen it settled", func(t *testing.T) {
+	t.Run("by another process that has settled it", func(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
 		one.RestoreStore, two.RestoreStore = s, s
@@ -81,7 +81,7 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		one.pass(4*minute, leakOn(0), Node("worker-2"), revision(93))
 		one.wantReleased("this one", one.pass(5*minute, leakOn(0), Node("worker-2"), revision(94)))
 	})
-	t.Run("by somebody else who has noticed a restore while this one waited", func(t *testing.T) {
+	t.Run("by another process that has detected a restore while this one waited", func(t *testing.T) {
 		s := &memoryStore{}
 		one, two := newProcess(t, atOnce), newProcess(t, atOnce)
 		one.RestoreStore, two.RestoreStore = s, s
@@ -89,29 +89,28 @@ func TestWhatIsKeptOfRestores(t *testing.T) {
 		two.pass(0, leakOn(0), revision(100))
 		two.pass(minute, leakOn(0), revision(90))
 		one.wantRefused("after it", EtcdRestored, one.pass(minute+10*time.Second, leakOn(0)))
-		s.err = errors.New("the server is away")
+		s.err = errors.New("the API server is unreachable")
 		one.wantRefused("what is kept cannot be read", EtcdRestored, one.pass(3*minute, leakOn(3*minute)))
 		s.err = nil
 		one.wantReleased("the node has written since", one.pass(4*minute, leakOn(4*minute)))
 	})
 }
 
-// The Lease with what is kept of restores cannot be read at the pass that shows a restore:
-// the API server has just come back. When it can be, what it says is of the backup.
-func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testing.T) {
+// The store cannot be read at the pass that detects a restore. When it can be, its text is of the backup.
+func TestRestoreStore_ReadLate(t *testing.T) {
 	for says, c := range map[string]struct {
 		first Part
 		text  string
 	}{
-		"a pass has shown it, nothing was kept":   {All(leakBeside("silent", 0), func(o *Observed) { o.Restored = "its watches say so" }), ""},
-		"a pass has shown it, kept is one before": {All(leakBeside("silent", 0), func(o *Observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true}`},
-		"an agent has reported it":                {All(leakBeside("silent", 0), Node("worker-2"), restoreNoticed("worker-2", minute, 2*minute)), ""},
+		"a pass has detected it, the store is empty":           {All(leakBeside("silent", 0), func(o *Observed) { o.Restored = "its watches say so" }), ""},
+		"a pass has detected it, the store has an earlier one": {All(leakBeside("silent", 0), func(o *Observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true}`},
+		"an agent has reported it":                             {All(leakBeside("silent", 0), Node("worker-2"), restoreReported("worker-2", minute, 2*minute)), ""},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			s := &memoryStore{text: c.text, err: errors.New("etcdserver: request timed out")}
 			p.RestoreStore = s
-			p.wantRefused("the look that shows it", EtcdRestored, p.pass(3*minute, c.first))
+			p.wantRefused("the pass that detects it", EtcdRestored, p.pass(3*minute, c.first))
 			s.err = nil
 			later := All(c.first, func(o *Observed) { o.Restored = "" })
 			p.wantRefused("a node has not written since", EtcdRestored, p.pass(4*minute, later))
@@ -119,19 +118,19 @@ func TestARestoreThatWasNoticedBeforeWhatIsKeptCouldBeReadStaysNoticed(t *testin
 	}
 }
 
-// One 403, as API servers give while their caches of roles are not complete.
-func TestOneRefusalToReadWhatIsKeptIsNotForEver(t *testing.T) {
+// One 403, as from API servers whose caches of roles are incomplete.
+func TestRestoreStore_ForbiddenOnce(t *testing.T) {
 	p := newProcess(t, atOnce)
 	s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","awaited":{"worker-9":true}}`, Now.Add(-time.Minute).Format(time.RFC3339)),
 		err: fmt.Errorf("%w: not yet", ErrForbidden)}
 	p.RestoreStore = s
 	p.pass(0, leakOn(0))
 	s.err = nil
-	p.wantRefused("worker-9 is waited for", EtcdRestored, p.pass(minute, leakOn(0)))
+	p.wantRefused("worker-9 must report", EtcdRestored, p.pass(minute, leakOn(0)))
 }
 
-// Of what is too long to be kept the doubts go first: the next process doubts all that it finds.
-func TestWhatIsLeftOutOfWhatIsKeptOfRestores(t *testing.T) {
+// A text that is too long loses the doubts first: the next process doubts everything.
+func TestRestoreStore_TooLong(t *testing.T) {
 	doubts := func(n int) map[string]string {
 		m := map[string]string{}
 		for i := range n {
@@ -169,9 +168,8 @@ func TestWhatIsLeftOutOfWhatIsKeptOfRestores(t *testing.T) {
 	}
 }
 
-// Who tells of a restore may have begun after it, and does not know of a node that the backup
-// does not have.
-func TestWhoLearnsOfARestoreRemembersWhatItHasLost(t *testing.T) {
+// The process that wrote the store may have started after the restore, and not know a node that the backup lacks.
+func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 	both := All(leakOn(0), Node("worker-2"), written("worker-2", 0))
 	noticed := Now.Add(minute).Format(time.RFC3339)
 	for says, c := range map[string]struct {
@@ -190,10 +188,10 @@ func TestWhoLearnsOfARestoreRemembersWhatItHasLost(t *testing.T) {
 			p.wantReleased("before it", p.pass(0, both, revision(100)))
 			p.pass(minute, both, c.shown)
 			s.text = c.text
-			heard := leakOn(3 * minute)
-			p.wantRefused("worker-2 is not there", EtcdRestored, p.pass(3*minute, heard))
-			p.wantRefused("nor then", EtcdRestored, p.pass(4*minute, heard))
-			back := All(heard, Node("worker-2"), written("worker-2", 5*minute))
+			reported := leakOn(3 * minute)
+			p.wantRefused("worker-2 is not there", EtcdRestored, p.pass(3*minute, reported))
+			p.wantRefused("nor then", EtcdRestored, p.pass(4*minute, reported))
+			back := All(reported, Node("worker-2"), written("worker-2", 5*minute))
 			p.pass(5*minute, back)
 			p.wantReleased("it is back", p.pass(6*minute, back))
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// at lets something happen before the pass of a minute, counted from the first.
+// at lets something happen before the passes of some numbers, from 0.
 func (s *simulator) at(happen map[int]func()) {
 	passes := -1
 	s.step = func(call, _ string) {
@@ -21,7 +21,7 @@ func (s *simulator) at(happen map[int]func()) {
 	}
 }
 
-func TestARunPassesEveryMinuteUntilAllIsConfirmed(t *testing.T) {
+func TestRun_WaitsForConfirmation(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
 		r := s.reconciler(t)
@@ -35,8 +35,8 @@ func TestARunPassesEveryMinuteUntilAllIsConfirmed(t *testing.T) {
 	})
 }
 
-// A contradiction in the second check alone counts as well.
-func TestAContradictionInTheRecheckRestartsTheWait(t *testing.T) {
+// A contradiction in the second check counts, too.
+func TestRun_SecondCheckContradicts(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
 		s.step = func(call, _ string) {
@@ -60,8 +60,8 @@ func TestAContradictionInTheRecheckRestartsTheWait(t *testing.T) {
 	})
 }
 
-// What was released is in the result at the end, and is not judged again.
-func TestTwoConfirmedAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) {
+// The final result has what earlier passes released.
+func TestRun_TwoConfirmations(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1)
 		s.at(map[int]func(){3: func() { s.entry(bluePool, 2, "default/gone-2", "box-2", true) }})
@@ -82,7 +82,7 @@ func TestTwoConfirmedAtDifferentTimesAreBothReleasedAndTheRunEnds(t *testing.T) 
 	})
 }
 
-func TestRun_WaitsNoLongerThanItMay(t *testing.T) {
+func TestRun_MaxWait(t *testing.T) {
 	for most, want := range map[time.Duration]int{30 * time.Minute: 1, 2 * time.Hour: 0, 0: 0} {
 		bubble(t, func(t *testing.T, s *simulator) {
 			s.leaks(bluePool, 1)
@@ -120,7 +120,7 @@ func TestRun_EndedWhileItWaits(t *testing.T) {
 	})
 }
 
-func TestADryRunWritesNothing(t *testing.T) {
+func TestRun_DryRun(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 3)
 		r := s.reconciler(t)
@@ -136,11 +136,11 @@ func TestADryRunWritesNothing(t *testing.T) {
 	})
 }
 
-// By the next pass etcd is past the revision that was known before.
-func TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten(t *testing.T) {
+// Before the next pass etcd's revision exceeds the known one.
+func TestRun_SecondCheckDetectsRestore(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1)
-		s.heard(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"}))
+		s.setReport(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"}))
 		time.Sleep(time.Second)
 		s.revision = 100
 		s.step = func(call, _ string) {
@@ -164,7 +164,7 @@ func TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten(t *testing.T) {
 	})
 }
 
-// keptRestores is what processes keep of restores.
+// keptRestores is a StateStore in memory.
 type keptRestores struct{ text string }
 
 func (k *keptRestores) Update(_ context.Context, change func(string) (string, error)) error {
@@ -175,9 +175,8 @@ func (k *keptRestores) Update(_ context.Context, change func(string) (string, er
 	return err
 }
 
-// serve's liveness probe fails after ten minutes without a step (serve/health.go, stuckAfter). While requests hang no
-// page of a LIST is one.
-func TestExecutor_EachBatchIsAStepForTheLivenessProbe(t *testing.T) {
+// serve's liveness probe fails after ten minutes without progress. While requests hang no page of a LIST is progress.
+func TestExecutor_Progress(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1000)
 		s.takes["refresh"] = 2 * time.Minute // 4 tries of 30 s, kube.Cluster.call
@@ -194,9 +193,9 @@ func TestExecutor_EachBatchIsAStepForTheLivenessProbe(t *testing.T) {
 		_, took := run(t, r)
 		longest = max(longest, time.Since(last))
 		if longest > 10*time.Minute {
-			t.Errorf("no step for %s of %s", longest, took)
+			t.Errorf("no progress for %s of %s", longest, took)
 		} else {
-			t.Logf("at most %s of %s without a step", longest, took)
+			t.Logf("at most %s of %s without progress", longest, took)
 		}
 	})
 }

@@ -31,12 +31,12 @@ func bubble(t *testing.T, f func(t *testing.T, s *simulator)) {
 		s := newSimulator()
 		f(t, s)
 		if len(s.late) > 0 {
-			t.Errorf("written when the hold was nearly over: %v", s.late)
+			t.Errorf("written too late in a hold: %v", s.late)
 		}
 	})
 }
 
-// leaks makes entries of pods that are gone, with their reservations.
+// leaks adds entries of deleted pods, with their reservations.
 func (s *simulator) leaks(pool string, n int) {
 	s.entry(pool, 1, "default/gone-1", "box-1", true)
 	s.mu.Lock()
@@ -84,12 +84,12 @@ const (
 	redPool  = "red-10.0.0.0-16"
 )
 
-// networkOf is the network_name that a pool's name has.
+// networkOf is the network_name in a pool's name.
 func networkOf(pool string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(pool, bluePool), "-")
 }
 
-// entry writes an entry and, if wanted, its reservation.
+// entry writes an entry and, optionally, its reservation.
 func (s *simulator) entry(pool string, key int, podRef, id string, reserved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *simulator) entry(pool string, key int, podRef, id string, reserved bool
 
 func addressOf(key int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(key >> 8), byte(key)}) }
 
-// pod makes a pod that runs and carries the addresses of some keys; without any it is Pending.
+// pod adds a pod that runs and carries the addresses of some keys; without keys it is Pending.
 func (s *simulator) pod(name, uid string, keys ...int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,17 +139,17 @@ func (s *simulator) noPod(name string) {
 	delete(s.pods, types.NamespacedName{Namespace: "default", Name: name})
 }
 
-// heard makes a node's report that is fresh at every call.
-func (s *simulator) heard(report *v1alpha1.SandboxReport) {
+// setReport sets the only report, which is fresh now.
+func (s *simulator) setReport(report *v1alpha1.SandboxReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	report.ObservedAt.Time = time.Now()
 	s.reports = []*podstate.Report{{SandboxReport: report, ConfirmedAt: time.Now(), LeaseRenewedAt: time.Now(), WrittenAt: time.Now()}}
 }
 
-// keepReporting has a node report this, renewed at every call.
+// keepReporting lets a node report this, fresh at every call.
 func (s *simulator) keepReporting(report *v1alpha1.SandboxReport) {
-	s.step = func(string, string) { s.heard(report) }
+	s.step = func(string, string) { s.setReport(report) }
 }
 
 func goneOn(node string, gone ...v1alpha1.Gone) *v1alpha1.SandboxReport {
@@ -158,7 +158,7 @@ func goneOn(node string, gone ...v1alpha1.Gone) *v1alpha1.SandboxReport {
 	return report
 }
 
-// poolOf makes a pool without entries.
+// poolOf adds a pool without entries.
 func (s *simulator) poolOf(name, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *simulator) poolOf(name, text string) {
 	s.store(s.pools, u)
 }
 
-// fill gives a pool an entry under a key, or with nil takes it away.
+// fill sets an entry of a pool under a key; nil removes it.
 func (s *simulator) fill(pool, key string, entry map[string]any) {
 	s.changePool(pool, func(u *unstructured.Unstructured) {
 		entries := maps.Clone(entriesOf(u))
@@ -185,7 +185,7 @@ func (s *simulator) fill(pool, key string, entry map[string]any) {
 	})
 }
 
-// changePool and changeReservation make a new version of an object, or with nil delete it.
+// changePool and changeReservation store a new version of an object; nil deletes it.
 func (s *simulator) changePool(name string, f func(*unstructured.Unstructured)) {
 	s.change(s.pools, name, f)
 }
@@ -206,7 +206,7 @@ func (s *simulator) change(in map[string]*unstructured.Unstructured, name string
 	}
 }
 
-// failing makes all calls of a name fail before they do anything.
+// failing makes all calls of a name fail.
 func failing(name string, err error) func(call, object string) (error, bool) {
 	return func(call, _ string) (error, bool) {
 		if call != name {
@@ -216,13 +216,13 @@ func failing(name string, err error) func(call, object string) (error, bool) {
 	}
 }
 
-// aNetwork lets findings know that the pool's network uses reservations.
+// aNetwork defines the pool's network, which uses reservations.
 func (s *simulator) aNetwork() {
 	s.nads[types.NamespacedName{Namespace: "default", Name: "wb"}] = &ippool.NAD{Namespace: "default", Name: "wb",
 		Networks: []ippool.Network{{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, Overlapping: true}}}
 }
 
-// alone makes reservations that stand alone.
+// alone adds reservations without allocation.
 func (s *simulator) alone(from, to int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// A simulator is a small cluster in memory, a Source and a Writer: objects with resourceVersions and UIDs, JSON patches
+// simulator is a small cluster in memory, a Source and a Writer: objects with resourceVersions and UIDs, JSON patches
 // with their tests, deletes with their preconditions. It runs by the clock of the synctest bubble around it.
 type simulator struct {
 	mu           sync.Mutex
@@ -37,29 +37,29 @@ type simulator struct {
 	reports      []*podstate.Report
 	nodes        map[string]*podstate.Node
 	watched      bool // List has what watches reported
-	paused       bool // by the operator: everything
-	silent       bool // agents renew nothing
+	paused       bool // everything, by the operator
+	silent       bool // agents do not report
 
-	// takes is how long a call takes, by its name; fault may give it an error
-	// instead, before it does anything, or with after after it has done it.
+	// takes is how long a call takes, by its name. fault may return an error for it, before the call does anything, or
+	// with after, after that.
 	takes map[string]time.Duration
 	// slow is how long a call for one object takes, where set.
 	slow  func(call, object string) time.Duration
 	fault func(call, object string) (err error, after bool)
-	// step is called before each call, for something to happen in between.
+	// step is called before each call.
 	step func(call, object string)
-	// calls are all that were made, as "<call> <object>".
+	// calls are all calls, as "call object".
 	calls []string
 	holds []hold
-	// behind is by how much the time of Refresh is behind that of List.
+	// behind is how much the clock of Relist is late.
 	behind  time.Duration
 	longest time.Duration  // of the holds
-	busy    map[string]int // for how many holds more a Lease is somebody else's
+	busy    map[string]int // for how many holds a Lease is still busy
 	kept    string         // what the breaker counts
-	late    []string       // writes that began when too little was left of the hold
+	late    []string       // writes that began too late in a hold
 }
 
-// A hold is what was written while the Lease was held.
+// hold is what was written under a hold of the Lease.
 type hold struct {
 	leases  []string
 	began   time.Time
@@ -74,8 +74,7 @@ func newSimulator() *simulator {
 	}
 }
 
-// call begins a call. The error is for the caller before anything is done; done
-// is for the error that it gets all the same when it was done.
+// call starts a call. An error prevents the call; done returns the error after the call.
 func (s *simulator) call(ctx context.Context, name, object string) (done func() error, err error) {
 	if s.step != nil {
 		s.step(name, object)
@@ -105,7 +104,7 @@ func (s *simulator) call(ctx context.Context, name, object string) (done func() 
 	return done, ctx.Err()
 }
 
-// writing notes a write that begins too late: the Lease may be another's when it arrives.
+// writing records a write that begins too late: others may hold the Lease when it arrives.
 func (s *simulator) writing(ctx context.Context, what string) {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= time.Second {
 		s.mu.Lock()
@@ -209,7 +208,7 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 	return live, done()
 }
 
-// Hold lasts five seconds at most; writes begin in the first four, and new work in the first two.
+// Hold lasts at most five seconds. Writes begin in the first four, and new work in the first two.
 func (s *simulator) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
 	if _, err := s.call(ctx, "hold", fmt.Sprint(leases)); err != nil {
 		return err
@@ -228,9 +227,9 @@ func (s *simulator) Hold(ctx context.Context, namespace string, leases []string,
 	defer cancel()
 	err := work(ctx, held)
 	s.longest = max(s.longest, time.Since(began))
-	_, _ = s.call(context.WithoutCancel(ctx), "give back", "")
+	_, _ = s.call(context.WithoutCancel(ctx), "clear", "")
 	if err != nil && time.Since(began) >= 5*time.Second {
-		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err) //nolint:errorlint // its cause decides nothing
+		return fmt.Errorf("%w: %v", reconciler.ErrHoldSpent, err) //nolint:errorlint // only text
 	}
 	return err
 }
@@ -244,12 +243,12 @@ func (s *simulator) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.pools[p.Name] == nil {
-		return "", fmt.Errorf("%w: it is gone", reconciler.ErrConflict)
+		return "", fmt.Errorf("%w: no such pool", reconciler.ErrConflict)
 	}
 	before := len(entriesOf(s.pools[p.Name]))
 	next, err := judgetest.ApplyPatch(s.pools[p.Name], patch)
 	if err != nil {
-		return "", fmt.Errorf("%w: %v", reconciler.ErrConflict, err) //nolint:errorlint // its cause decides nothing
+		return "", fmt.Errorf("%w: %v", reconciler.ErrConflict, err) //nolint:errorlint // only text
 	}
 	s.store(s.pools, next)
 	if len(s.holds) > 0 {
@@ -327,7 +326,7 @@ func (s *simulator) Update(ctx context.Context, change func(string) (string, err
 	return done()
 }
 
-// store puts an object where it belongs, as a new version. The caller holds mu.
+// store stores an object as a new version. The caller holds mu.
 func (s *simulator) store(into map[string]*unstructured.Unstructured, u *unstructured.Unstructured) {
 	s.revision++
 	u.SetResourceVersion(strconv.FormatUint(s.revision, 10))
@@ -346,7 +345,7 @@ func entriesOf(pool *unstructured.Unstructured) map[string]any {
 	return entries
 }
 
-// made are the calls of these names, in order.
+// made returns the calls of these names, in order.
 func (s *simulator) made(names ...string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -361,7 +360,7 @@ func (s *simulator) made(names ...string) []string {
 	return all
 }
 
-// stored are all entries and reservations: "<pool> <key>" and "reservation <name>".
+// stored returns all entries and reservations, as "pool key" and "reservation name".
 func (s *simulator) stored() map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -377,7 +376,7 @@ func (s *simulator) stored() map[string]bool {
 	return all
 }
 
-// reconciler makes one on the simulator. Pauses are not spread, so that tests can tell times.
+// reconciler returns one on the simulator. Its pauses are not spread, so that times are exact.
 func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 	log := slog.DiscardHandler
 	if t != nil {
@@ -386,6 +385,6 @@ func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 	return &reconciler.Reconciler{
 		Source: s, Writer: s, BreakerStore: s, Clock: clock.RealClock{}, Log: slog.New(log), History: reconciler.NewHistory(),
 		Jitter:  func(d time.Duration) time.Duration { return d },
-		Options: reconciler.Options{PodsComplete: true}, // most tests free the pods
+		Options: reconciler.Options{PodsComplete: true}, // most tests have no pods
 	}
 }

@@ -18,9 +18,8 @@ func taintedAs(value string) NodeEdit {
 	}
 }
 
-// worker-2 was out of service at the time of the backup. It was repaired since, and carries
-// the address that the restored pool records for a pod of the past.
-func TestATaintThatARestoreBroughtBackProvesNothing(t *testing.T) {
+// worker-2 was out of service at the time of the backup. It was repaired since, and runs a pod with the address.
+func TestRestore_TaintOfTheBackup(t *testing.T) {
 	back := Node("worker-2", NotReadyFor(hour), taintedAs("nodeshutdown"))
 	leak := leakOn(2 * minute)
 	restored := func(t *testing.T) *process {
@@ -31,7 +30,7 @@ func TestATaintThatARestoreBroughtBackProvesNothing(t *testing.T) {
 		p.wantRefused("the pass after it", EtcdRestored, p.pass(2*minute, leak, back, revision(91)))
 		return p
 	}
-	t.Run("however long it is there, and it is said", func(t *testing.T) {
+	t.Run("however long, and the gate names it", func(t *testing.T) {
 		p := restored(t)
 		plan := p.pass(3*day, leak, back, revision(92))
 		p.wantRefused("days later", EtcdRestored, plan)
@@ -47,24 +46,24 @@ func TestATaintThatARestoreBroughtBackProvesNothing(t *testing.T) {
 		p.wantReleased("in the process after it", p.restarted().pass(5*minute, leak, back, revision(94)))
 	})
 	t.Run("until it is set as another", func(t *testing.T) {
-		p := restored(t).restarted() // of which no pass sees it removed
+		p := restored(t).restarted() // for which no pass had it removed
 		p.wantReleased("with another value", p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour), taintedAs("after-restore")), revision(92)))
 	})
 	t.Run("until the Node is another object", func(t *testing.T) {
 		p := restored(t)
-		again := Node("worker-2", NotReadyFor(hour), func(n *corev1.Node) { n.UID = "made again" }, taintedAs("nodeshutdown"))
-		p.wantReleased("made again", p.pass(3*minute, leak, again, revision(92)))
+		again := Node("worker-2", NotReadyFor(hour), func(n *corev1.Node) { n.UID = "recreated" }, taintedAs("nodeshutdown"))
+		p.wantReleased("recreated", p.pass(3*minute, leak, again, revision(92)))
 	})
 	t.Run("until an operator acknowledges the restore", func(t *testing.T) {
 		p := restored(t)
 		p.pass(3*minute, leak, back, acknowledged(minute), revision(92))
 		p.wantReleased("acknowledged", p.pass(4*minute, leak, back, acknowledged(minute), revision(93)))
 	})
-	t.Run("where an agent alone tells of the restore", func(t *testing.T) {
+	t.Run("if only an agent reports the restore", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		told := All(UsualPool, Node("worker-1"), restoreNoticed("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
-		p.wantRefused("told", EtcdRestored, p.pass(3*minute, told, back))
-		p.wantRefused("later", EtcdRestored, p.pass(hour, told, back))
+		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		p.wantRefused("reported", EtcdRestored, p.pass(3*minute, reported, back))
+		p.wantRefused("later", EtcdRestored, p.pass(hour, reported, back))
 	})
 	t.Run("and a second restore brings it back again", func(t *testing.T) {
 		p := restored(t)
@@ -75,14 +74,14 @@ func TestATaintThatARestoreBroughtBackProvesNothing(t *testing.T) {
 	})
 }
 
-// The taint stays on a node that has reported since: the restore is settled, and when
-// the node is cut off what it runs is not that of a dead one.
-func TestATaintThatARestoreBroughtBackStaysDoubtfulOnANodeThatRuns(t *testing.T) {
+// A node with the taint reports, and the restore is settled. When the node becomes unreachable, it does not count as
+// dead.
+func TestRestore_TaintOnRunningNode(t *testing.T) {
 	usual := All(UsualPool, Node("worker-1"), written("worker-1", 2*minute))
 	runs := func(write int) Part {
 		return All(Node("worker-2", taintedAs("nodeshutdown")), written("worker-2", 2*minute, Sandbox("box-1", UsualUID)))
 	}
-	cutOff := All(Node("worker-2", NotReadyFor(minute), taintedAs("nodeshutdown")), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
+	unreachable := All(Node("worker-2", NotReadyFor(minute), taintedAs("nodeshutdown")), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
 	for says, more := range map[string]Part{"": Nothing, "also where the restore was acknowledged for the sake of another": acknowledged(minute)} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
@@ -92,7 +91,7 @@ func TestATaintThatARestoreBroughtBackStaysDoubtfulOnANodeThatRuns(t *testing.T)
 			p.pass(2*minute, usual, runs(2), revision(91))
 			p.pass(3*minute, usual, runs(2), more, revision(92))
 			for _, p := range []*process{p, p.restarted()} {
-				plan := p.pass(hour, usual, cutOff, more, revision(93))
+				plan := p.pass(hour, usual, unreachable, more, revision(93))
 				if len(plan.Release) > 0 {
 					t.Error("what it runs is released")
 				}
@@ -108,14 +107,14 @@ func TestATaintThatARestoreBroughtBackStaysDoubtfulOnANodeThatRuns(t *testing.T)
 	}
 }
 
-func TestWithoutAgentsATaintThatARestoreBroughtBackProvesNothing(t *testing.T) {
+func TestRestore_TaintWithoutAgents(t *testing.T) {
 	ending := All(UsualPool, UsualPod(DeletedAgo(0)))
 	dead := Node("worker-1", NotReadyFor(hour), OutOfService)
 	p := newProcess(t, atOnce)
 	p.wantReleased("before", p.pass(0, ending, dead, revision(100)))
 	p.pass(minute, ending, dead, revision(90))
 	if plan := p.pass(2*minute, ending, dead, revision(91)); len(plan.Release) > 0 {
-		t.Error("by the taint that came back it is released")
+		t.Error("released because of the taint of the backup")
 	}
 	p.pass(3*minute, ending, dead, acknowledged(minute), revision(92))
 	p.wantReleased("acknowledged", p.pass(4*minute, ending, dead, acknowledged(minute), revision(93)))

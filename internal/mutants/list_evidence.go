@@ -50,7 +50,7 @@ func evidence() []Mutant {
 			Old: `|| past.SawReports(),`, New: `,`},
 		{Fault: "A boot counts while no agent is heard", In: "reconciler/judge", Decl: "Index.rebooted", Tests: "TestDeadNodes",
 			Old: `isReported := !x.freshSince.IsZero() && x.freshSince.Before(r.lastRenewed())`, New: `isReported := true`},
-		{Fault: "A reservation of yesterday is not waited for", In: "reconciler/judge", Decl: "Index.gatherOnLone", Tests: "TestUnconfirmedIsConfirmedByWaiting", TestsIn: "reconciler",
+		{Fault: "A reservation of yesterday is not waited for", In: "reconciler/judge", Decl: "Index.gatherOnLone", Tests: "TestPlan_Confirmation", TestsIn: "reconciler",
 			Old: `>= longAlone`, New: `>= 0`},
 		{Fault: "A reservation of another pod is the allocation's", In: "reconciler/judge", Decl: "Index.allocationsOf", Tests: "TestAReservationOfAnotherIsNotTheAllocations",
 			Old: `e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef &&`, New: `e.pool.Namespace == r.Namespace &&`},

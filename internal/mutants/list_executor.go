@@ -18,7 +18,7 @@ func executor() []Mutant {
 			Old: `case it.Reservation != nil && len(it.Related()) > 0:`, New: `case false:`},
 		{Fault: "The pool is not read again", In: "reconciler", Decl: "releases.keys", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `need.Pools = append(need.Pools, c.poolNames()...)`, New: ``},
-		{Fault: "A restore that the live read shows is not noted", In: "reconciler", Decl: "liveIndex.read", Tests: "TestARestoreThatOnlyTheSecondCheckShowedIsNotForgotten",
+		{Fault: "A restore that the live read shows is not noted", In: "reconciler", Decl: "liveIndex.read", Tests: "TestRun_SecondCheckDetectsRestore",
 			Old: `b.History.noteRestore(b.observation())
 	}
 	return nil`, New: `}

@@ -85,7 +85,7 @@ func rowMutant(row *ast.CompositeLit, source func(ast.Expr) string) (m Mutant, o
 	}
 	tests, testsIn := rowTests, ""
 	if id == "gone-long-alone" { // it needs a day of passes
-		tests, testsIn = "TestUnconfirmedIsConfirmedByWaiting", "reconciler"
+		tests, testsIn = "TestPlan_Confirmation", "reconciler"
 	}
 	return Mutant{
 		Tests: tests, TestsIn: testsIn,

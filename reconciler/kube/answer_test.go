@@ -5,41 +5,41 @@ import (
 	"testing"
 )
 
-// A load balancer that has no API server behind it for a moment answers 404, too.
-func TestA404ThatIsNoAnswerOfAnAPIServerIsNone(t *testing.T) {
+// A load balancer without a backend answers 404, too.
+func TestAnswer_404OfAProxy(t *testing.T) {
 	for _, path := range []string{onePool, oneRes, onePod} {
 		f := newFakeAPI(t)
 		f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
 		f.answers[oneRes] = object(reservation().Object)
 		f.answers[path] = bare(http.StatusNotFound)
-		live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
+		live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 		if err == nil {
-			t.Errorf("%s: %d %d %d was taken for an answer", path, len(live.Pools), len(live.Reservations), len(live.Pods))
+			t.Errorf("%s: %d %d %d counts as an answer", path, len(live.Pools), len(live.Reservations), len(live.Pods))
 		}
 	}
-	// Nor is it the word that there are no agents.
+	// Nor does it say that agents do not exist.
 	f := newFakeAPI(t)
 	f.answers[discovery], f.answers["/apis"] = bare(http.StatusNotFound), bare(http.StatusNotFound)
 	o, err := f.cluster(t).List(t.Context())
 	if err == nil && !o.ReportsUnreadable {
-		t.Error("discovery: it was taken for an API without SandboxReports")
+		t.Error("discovery: a 404 counts as an API without SandboxReports")
 	}
 }
 
-// The report of a node is removed for that answer, and with it what its sandboxes carry.
-func TestANodeIsGoneOnlyByTheAnswerOfAnAPIServer(t *testing.T) {
+// After that answer the report of the node is deleted, and with it what its sandboxes carry.
+func TestHasNode_404OfAProxy(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[nodes+"/worker-1"] = bare(http.StatusNotFound)
-	if there, err := f.cluster(t).HasNode(t.Context(), "worker-1"); err == nil {
-		t.Errorf("a 404 of something in between was taken for an answer: there is a Node: %v", there)
+	if exists, err := f.cluster(t).HasNode(t.Context(), "worker-1"); err == nil {
+		t.Errorf("a 404 of something in between counts as an answer: %v", exists)
 	}
 	f.answers[nodes+"/worker-1"] = fails(http.StatusNotFound)
-	if there, err := f.cluster(t).HasNode(t.Context(), "worker-1"); err != nil || there {
-		t.Errorf("the API server has no such Node: %v, %v", there, err)
+	if exists, err := f.cluster(t).HasNode(t.Context(), "worker-1"); err != nil || exists {
+		t.Errorf("the API server has no such Node: %v, %v", exists, err)
 	}
 }
 
-func TestAnAnswerThatIsNoListIsNoEmptyList(t *testing.T) {
+func TestAnswer_NotAList(t *testing.T) {
 	for _, text := range []string{`{"kind":"PodList"}`, `{"kind":"PodList","items":[]}`, `{}`, ""} {
 		f := newFakeAPI(t)
 		f.answers[pods] = func(w http.ResponseWriter, _ *http.Request, _ int) {
@@ -52,8 +52,8 @@ func TestAnAnswerThatIsNoListIsNoEmptyList(t *testing.T) {
 	}
 }
 
-// What something in between answers may well be JSON.
-func TestAnAnswerThatIsNotTheObjectIsNoEmptyObject(t *testing.T) {
+// Something in between may answer with JSON, too.
+func TestAnswer_NotTheObject(t *testing.T) {
 	other, versionless := pool("8"), pool("")
 	other["metadata"].(map[string]any)["name"] = "10.0.1.0-24"
 	for _, path := range []string{onePool, oneRes} {
@@ -68,19 +68,19 @@ func TestAnAnswerThatIsNotTheObjectIsNoEmptyObject(t *testing.T) {
 			if f.answers[path] = a; path == onePool {
 				f.answers[path] = first(object(pool("8")), a) // the metadata, and then all of it
 			}
-			if live, err := f.cluster(t).GetLive(impatient(t), seen(), need); err == nil {
-				t.Errorf("%s: %s was taken for an answer: %+v", path, title, live)
+			if live, err := f.cluster(t).GetLive(impatient(t), observed(), need); err == nil {
+				t.Errorf("%s: %s counts as an answer: %+v", path, title, live)
 			}
 		}
 	}
 }
 
-func TestAClusterWithoutTheReservationsCRDHasNone(t *testing.T) {
+func TestGetLive_ReservationsNotServed(t *testing.T) {
 	for kind, none := range map[string]bool{"ippools": true, "overlappingrangeipreservations": false} {
 		f := newFakeAPI(t)
 		f.answers[onePool], f.answers[onePod], f.answers[oneRes] = object(pool("8")), object(pod("web-0")), bare(http.StatusNotFound)
 		f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = serves("whereabouts.cni.cncf.io/v1alpha1", kind)
-		live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
+		live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 		if none != (err == nil) || err == nil && live.Reservations[need.Reservations[0]] != nil {
 			t.Errorf("%s are served: %+v, %v", kind, live, err)
 		}

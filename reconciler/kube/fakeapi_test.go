@@ -20,7 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// The paths that are read, all of the cluster.
+// The paths of a full pass.
 const (
 	pools        = "/apis/whereabouts.cni.cncf.io/v1alpha1/ippools"
 	reservations = "/apis/whereabouts.cni.cncf.io/v1alpha1/overlappingrangeipreservations"
@@ -39,8 +39,7 @@ const (
 	podsOfDefault = "/api/v1/namespaces/default/pods"
 )
 
-// A fakeAPI is an API server of an empty cluster without node agents, save for
-// what a test makes it answer.
+// fakeAPI is an API server of an empty cluster without node agents. Tests override answers.
 type fakeAPI struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -50,7 +49,7 @@ type fakeAPI struct {
 	date     time.Time // of all answers; the machine's if zero
 }
 
-// An answer answers the n-th request to a path, from 1.
+// answer answers the n-th request to a path, from 1.
 type answer func(w http.ResponseWriter, r *http.Request, n int)
 
 func newFakeAPI(t *testing.T) *fakeAPI {
@@ -83,7 +82,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a(w, r, n)
 }
 
-// nowAnswers changes answers while requests may still be under way.
+// nowAnswers changes answers while requests may be in progress.
 func (f *fakeAPI) nowAnswers(a answer, paths ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +91,7 @@ func (f *fakeAPI) nowAnswers(a answer, paths ...string) {
 	}
 }
 
-// to are the requests to a path. The caller holds mu, or the server is at rest.
+// to returns the requests to a path. The caller holds mu, or the server is idle.
 func (f *fakeAPI) to(path string) []*http.Request {
 	return slices.DeleteFunc(slices.Clone(f.requests), func(r *http.Request) bool { return r.URL.Path != path })
 }
@@ -184,7 +183,7 @@ func fails(code int) answer {
 	}
 }
 
-// denies answers as an admission policy does, which unlike a patch that does not fit names the object.
+// denies answers as an admission policy does: unlike for a failed test of a patch, it names the object.
 func denies(why string) answer {
 	return func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
@@ -199,7 +198,7 @@ func bare(code int) answer {
 	return func(w http.ResponseWriter, _ *http.Request, _ int) { http.Error(w, "<html>", code) }
 }
 
-// breaksOff ends the connection, with a reset or in the middle of an answer.
+// breaksOff ends the connection, by a reset or in the middle of an answer.
 func breaksOff(reset bool) answer {
 	return func(w http.ResponseWriter, _ *http.Request, _ int) {
 		conn, _, err := w.(http.Hijacker).Hijack()
@@ -215,7 +214,7 @@ func breaksOff(reset bool) answer {
 	}
 }
 
-// first gives some answers in turn, and the last one for ever.
+// first gives some answers in turn, the last one for ever.
 func first(answers ...answer) answer {
 	return func(w http.ResponseWriter, r *http.Request, n int) {
 		answers[min(n, len(answers))-1](w, r, n)

@@ -42,7 +42,7 @@ func stands(t *testing.T, f *kube.Fence) {
 	t.Errorf("the fence does not stand after a second: %v", f.State().Missing)
 }
 
-func TestAReplicaThatDoesNotLeadOnlyReadsWhileTheLeaderRenewsTheFence(t *testing.T) {
+func TestFence_FollowerOnlyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
@@ -74,7 +74,7 @@ func TestAReplicaThatDoesNotLeadOnlyReadsWhileTheLeaderRenewsTheFence(t *testing
 	})
 }
 
-func TestAFenceThatIsTakenOverIsNoYounger(t *testing.T) {
+func TestFence_AgeAfterTakeover(t *testing.T) {
 	for name, late := range map[string]time.Duration{"by a clock that is right": 0, "by clocks that are an hour apart": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestAFenceThatIsTakenOverIsNoYounger(t *testing.T) {
 				raise(t, second, theShared)
 				first.Leave()
 				time.Sleep(5 * time.Second)
-				if age := second.State().Age; age < 54500*time.Millisecond || age > 57*time.Second { // the API server tells whole seconds
+				if age := second.State().Age; age < 54500*time.Millisecond || age > 57*time.Second { // the API server has whole seconds
 					t.Errorf("after 55 s its age is %s", age)
 				}
 				second.Lower(t.Context())
@@ -97,8 +97,8 @@ func TestAFenceThatIsTakenOverIsNoYounger(t *testing.T) {
 	}
 }
 
-// A backup may have been made while a fence stood.
-func TestARemnantOfAFenceCountsForNothing(t *testing.T) {
+// The backup may have a Lease of a fence.
+func TestFence_Abandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		a.has(shared, kube.FenceHolder, time.Hour, func(l *coordinationv1.Lease) {
@@ -107,7 +107,7 @@ func TestARemnantOfAFenceCountsForNothing(t *testing.T) {
 		})
 		f := a.cluster(t, "us").Fence()
 		why, err := f.PeerFence(t.Context(), theShared)
-		equal(t, "what others say", fmt.Sprint(why, err), "<nil>")
+		equal(t, "the reason of others", fmt.Sprint(why, err), "<nil>")
 		raise(t, f, theShared)
 		time.Sleep(time.Second)
 		equal(t, "it is young", f.State().Age < 2*time.Second, true)
@@ -118,7 +118,7 @@ func TestARemnantOfAFenceCountsForNothing(t *testing.T) {
 	})
 }
 
-func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) {
+func TestFence_WaitsForHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		a.has(shared, "default/web-0", 0)
@@ -130,7 +130,7 @@ func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) 
 			time.Sleep(time.Second)
 			a.has(shared, "default/web-0", 0)
 			if _, standing := f.Since(); standing {
-				t.Fatal("it stands although an ADD is under way")
+				t.Fatal("it stands while an ADD is in progress")
 			}
 			equal(t, "missing", f.State().Missing, []string{shared})
 			equal(t, "the holder of another one", a.holder("other/whereabouts"), kube.FenceHolder)
@@ -149,7 +149,7 @@ func TestTheFenceWaitsForWhoHoldsALeaseAndStandsOnlyWithAllOfThem(t *testing.T) 
 	})
 }
 
-func TestTheFenceEndsForTheOtherReplicaWhenTheLeaderLowersIt(t *testing.T) {
+func TestFence_LeaderLowers(t *testing.T) {
 	t.Run("and nobody takes the Lease", func(t *testing.T) { theLeaderLowers(t, nil, "") })
 	t.Run("and an ADD takes it at once", func(t *testing.T) {
 		theLeaderLowers(t, func(a *leaseAPI) { a.has(shared, "default/web-0", 0) }, "default/web-0")
@@ -168,19 +168,19 @@ func theLeaderLowers(t *testing.T, then func(a *leaseAPI), holder string) {
 		raise(t, leader, theShared)
 		time.Sleep(2 * time.Second)
 		why, err := a.cluster(t, "third").Fence().PeerFence(t.Context(), theShared)
-		equal(t, "what one that begins learns", fmt.Sprint(why, err), "it ran backwards<nil>")
+		equal(t, "the reason for a new replica", fmt.Sprint(why, err), "it ran backwards<nil>")
 		leader.Lower(t.Context())
 		if then != nil {
 			then(a)
 		}
 		time.Sleep(time.Second)
-		equal(t, "dropped", other.State().IsEndedByPeer, true)
+		equal(t, "ended by a peer", other.State().IsEndedByPeer, true)
 		equal(t, "the holder", a.holder(shared), holder)
 		other.Lower(t.Context())
 	})
 }
 
-func TestTheLeaderTakesBackWhatSomebodyWhoRecoversByHandGivesBack(t *testing.T) {
+func TestFence_LeaderTakesLeaseAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		leader, other := a.cluster(t, "leader").Fence(), a.cluster(t, "other").Fence()
@@ -192,12 +192,12 @@ func TestTheLeaderTakesBackWhatSomebodyWhoRecoversByHandGivesBack(t *testing.T) 
 		other.Lower(t.Context())
 		time.Sleep(time.Second)
 		equal(t, "the holder", a.holder(shared), kube.FenceHolder)
-		equal(t, "dropped", leader.State().IsEndedByPeer, false)
+		equal(t, "ended by a peer", leader.State().IsEndedByPeer, false)
 		leader.Lower(t.Context())
 	})
 }
 
-func TestWorkUnderTheFence(t *testing.T) {
+func TestFence_Hold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		c := a.cluster(t, "us")
@@ -250,12 +250,12 @@ func TestWorkUnderTheFence(t *testing.T) {
 		began = time.Now()
 		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error { return nil }))
 		if off := time.Since(began); off < 10*time.Second || off > 31*time.Second { // for as long as it was on
-			t.Errorf("the Leases were left to others for %s after the fence", off)
+			t.Errorf("the Leases were yielded for %s after the fence", off)
 		}
 	})
 }
 
-func TestANamespaceWithoutTheRightToLeasesIsLeftOut(t *testing.T) {
+func TestFence_ForbiddenNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		a.fails = func(_ string, r *http.Request) int {
@@ -277,8 +277,8 @@ func TestANamespaceWithoutTheRightToLeasesIsLeftOut(t *testing.T) {
 	})
 }
 
-// What a report says of the time before a moment without the fence proves nothing.
-func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
+// A report from before a moment without the fence proves nothing.
+func TestFence_Interrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		f := a.cluster(t, "us").Fence()
@@ -296,7 +296,7 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 		equal(t, "it stands again", standing, true)
 		equal(t, "since later", since.Sub(before) > 9*time.Second, true)
 
-		// So short that it was no one's when we read it.
+		// So short that the Lease has no holder when it is read.
 		time.Sleep(10 * time.Second)
 		a.has(shared, "", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(20)) })
 		time.Sleep(time.Second)
@@ -307,8 +307,8 @@ func TestAFenceThatSomebodyElseHadForAMomentStandsSinceThen(t *testing.T) {
 	})
 }
 
-// Whoever raised it may hang, or may have lost all its time.
-func TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds(t *testing.T) {
+// The process that raised it may hang.
+func TestFence_EndsAfter90Seconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
@@ -330,9 +330,9 @@ func TestAFenceThatNobodyLowersIsNotRenewedAfter90Seconds(t *testing.T) {
 	})
 }
 
-// recover --yes raises the fence and lowers it at its very end. What is left when the fence
-// is 90 s old is to be written as it is without a fence.
-func TestAFenceThatIsTooOldKeepsNoHoldFromItsOwnProcess(t *testing.T) {
+// recover --yes lowers the fence at its end. When the fence is 90 s old, the remaining repairs are written as without
+// one.
+func TestFence_OldFenceAllowsHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		c := a.cluster(t, "recover")
@@ -348,8 +348,8 @@ func TestAFenceThatIsTooOldKeepsNoHoldFromItsOwnProcess(t *testing.T) {
 	})
 }
 
-// An API server that has just begun gives 403 while its caches of roles are not complete.
-func TestALeaseThatWasForbiddenForAWhileStandsSinceItIsHeld(t *testing.T) {
+// An API server that has just started answers 403 while its caches of roles are incomplete.
+func TestFence_ForbiddenForAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		a.fails = func(_ string, r *http.Request) int {
@@ -368,7 +368,7 @@ func TestALeaseThatWasForbiddenForAWhileStandsSinceItIsHeld(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		since, standing := f.Since()
 		if standing && since.Before(allowed) {
-			t.Errorf("it stands since %s before an ADD in the other namespace could be kept off", allowed.Sub(since))
+			t.Errorf("it stands since %s before the Lease of the other namespace was held", allowed.Sub(since))
 		}
 		f.Lower(t.Context())
 	})

@@ -17,7 +17,7 @@ import (
 
 const sharedLease = "kube-system/whereabouts"
 
-// hold holds Leases in a bubble, and returns for how long they were waited for; -1 where work was not begun.
+// hold holds Leases, and returns how long it waited for them; -1 if work did not run.
 func (a *leaseAPI) hold(t *testing.T, ctx context.Context, work func(context.Context, *reconciler.Hold) error, names ...string) (waited time.Duration, err error) {
 	t.Helper()
 	asked := time.Now()
@@ -49,7 +49,7 @@ func (a *leaseAPI) written(replica string) int {
 	return a.writes[replica]
 }
 
-// between reports a time that is not within two others.
+// between checks that a duration is within two others.
 func between(t *testing.T, what string, got, least, most time.Duration) {
 	t.Helper()
 	if got < least || got > most {
@@ -57,7 +57,7 @@ func between(t *testing.T, what string, got, least, most time.Duration) {
 	}
 }
 
-func TestHold_RenewedAndGivenBack(t *testing.T) {
+func TestHold_RenewedAndCleared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		_, err := a.hold(t, t.Context(), func(ctx context.Context, h *reconciler.Hold) error {
@@ -73,8 +73,8 @@ func TestHold_RenewedAndGivenBack(t *testing.T) {
 	})
 }
 
-// A hold ends after five seconds, and before anybody else may take a Lease that is not renewed. No write begins when
-// it could arrive too late for that, and the Lease is not renewed after the end, whatever the work does.
+// A hold ends after five seconds, and before others may take an unrenewed Lease. No write begins that could arrive
+// later, and the Lease is not renewed after the end, whatever the work does.
 func TestHold_Ends(t *testing.T) {
 	for name, c := range map[string]struct {
 		event                func(*leaseAPI)
@@ -101,13 +101,13 @@ func TestHold_Ends(t *testing.T) {
 					}
 					ended = time.Since(began)
 					equal(t, "may write after the end", h.MayWrite(), false)
-					time.Sleep(time.Second) // as what is put back, though the hold is over
+					time.Sleep(time.Second) // as a rollback does
 					writes := a.written("us")
 					time.Sleep(2 * time.Second)
 					equal(t, "renewals after the end", a.written("us"), writes)
 					return ctx.Err()
 				})
-				equal(t, "it is spent", errors.Is(err, reconciler.ErrHoldSpent), true)
+				equal(t, "it is ErrHoldSpent", errors.Is(err, reconciler.ErrHoldSpent), true)
 				between(t, "the last write begins", last, c.lastLeast, c.lastMost)
 				between(t, "it ends", ended, c.endedLeast, c.endedMax)
 				equal(t, "the holder afterwards", a.holder(sharedLease), c.holder)
@@ -116,8 +116,8 @@ func TestHold_Ends(t *testing.T) {
 	}
 }
 
-// The time that a hold may last includes what taking it took.
-func TestHold_BeginsBeforeTheLeaseIsAskedFor(t *testing.T) {
+// The time of a hold includes taking the Leases.
+func TestHold_StartsBeforeTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		a.fails = func(string, *http.Request) int { time.Sleep(300 * time.Millisecond); return 0 }
@@ -131,8 +131,8 @@ func TestHold_BeginsBeforeTheLeaseIsAskedFor(t *testing.T) {
 	})
 }
 
-// Work that awaits an answer when the hold is over keeps nobody else waiting.
-func TestHold_GivenBackThoughTheWorkGoesOn(t *testing.T) {
+// Work that awaits an answer at the end of the hold does not keep others waiting.
+func TestHold_ClearedWhileWorkContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -146,13 +146,13 @@ func TestHold_GivenBackThoughTheWorkGoesOn(t *testing.T) {
 	})
 }
 
-// While somebody else has the shared Lease, those of the pools are left alone. One of a pool that is busy is left out.
+// While others hold the shared Lease, those of the pools are not touched. The busy Lease of a pool is omitted.
 func TestHold_PoolsOwnLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		a.has("kube-system/busy", "default/web-0", 0)
 		a.has(sharedLease, "default/web-0", 0)
-		go func() { // it is renewed, and then given back
+		go func() { // it is renewed, and then cleared
 			for range 8 {
 				time.Sleep(time.Second)
 				equal(t, "writes while the shared Lease is busy", a.written("us"), 0)
@@ -170,8 +170,8 @@ func TestHold_PoolsOwnLeases(t *testing.T) {
 	})
 }
 
-// The times in a Lease count for nothing: they are by the clock of whoever holds it.
-func TestHold_ALeaseOfAnotherIsTakenOnceNobodyRenewsIt(t *testing.T) {
+// The times in a Lease do not count: they are by its holder's clock.
+func TestHold_ExpiredLease(t *testing.T) {
 	for renewals, want := range map[int]time.Duration{1: 1500 * time.Millisecond, 10: 10500 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
 			a := newLeaseAPI()
@@ -189,7 +189,7 @@ func TestHold_ALeaseOfAnotherIsTakenOnceNobodyRenewsIt(t *testing.T) {
 	}
 }
 
-// Who reads that ADDs and DELs hold the Lease looks for them, and not at an etcd that is full, or at RBAC.
+// A busy Lease, an etcd that is full, and RBAC are different errors.
 func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 	for name, c := range map[string]struct {
 		code                int
@@ -209,7 +209,7 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 				a.answering(c.code)
 				ctx, cancel := context.WithCancel(t.Context())
 				var adds sync.WaitGroup
-				adds.Go(func() { // each renews it after the other
+				adds.Go(func() { // they renew it in turn
 					for ; c.held && ctx.Err() == nil; time.Sleep(500 * time.Millisecond) {
 						a.has(sharedLease, "an ADD", 0)
 					}
@@ -231,7 +231,7 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 	}
 }
 
-func TestHold_LeftToOthersForAsLongAsItWasHeld(t *testing.T) {
+func TestHold_YieldsAfterwards(t *testing.T) {
 	for held, want := range map[time.Duration]time.Duration{0: 1500 * time.Millisecond, 3 * time.Second: 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			c := newLeaseAPI().cluster(t, "us")
@@ -244,14 +244,14 @@ func TestHold_LeftToOthersForAsLongAsItWasHeld(t *testing.T) {
 			}
 			hold(func() { time.Sleep(held); ended = time.Now() })
 			hold(func() { again = time.Now() })
-			between(t, "taken again after", again.Sub(ended), want, want+500*time.Millisecond)
+			between(t, "retaken after", again.Sub(ended), want, want+500*time.Millisecond)
 		})
 	}
 }
 
-// The server is too busy for a write, as for the renewals. client-go makes the write again by itself; by then the Lease
-// was not renewed for a second.
-func TestHold_AWriteIsNotMadeAgainTooLate(t *testing.T) {
+// The server is too busy for a write and for renewals. client-go repeats the write, when the Lease was not renewed for
+// a second.
+func TestHold_LateRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, sent := newLeaseAPI(), 0
 		a.other = func(r *http.Request) http.Response { // the caller holds mu

@@ -22,24 +22,23 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// leaseAPI is an API server that has nothing but Leases, in memory, so that time is
-// the test's: the real one is in e2e.
+// leaseAPI is an API server that has only Leases, in memory, so that tests control time.
 type leaseAPI struct {
 	mu      sync.Mutex
 	version int
 	leases  map[string]*coordinationv1.Lease // by namespace/name
-	writes  map[string]int                   // that were done, by replica
+	writes  map[string]int                   // successful writes, by replica
 	fails   func(replica string, r *http.Request) (code int)
-	lost    func() bool                         // the answer to a write that was done, which is 500 then
-	other   func(r *http.Request) http.Response // what is answered to a request that is not about Leases
-	late    time.Duration                       // how much behind the replica's clocks the times in Leases are
+	lost    func() bool                         // whether the answer to a successful write is 500
+	other   func(r *http.Request) http.Response // answers other requests
+	late    time.Duration                       // how late the clocks in Leases are
 }
 
 func newLeaseAPI() *leaseAPI {
 	return &leaseAPI{leases: map[string]*coordinationv1.Lease{}, writes: map[string]int{}}
 }
 
-// client is the API as one replica sees it.
+// client is the API for one replica.
 type client struct {
 	*leaseAPI
 	replica string
@@ -100,7 +99,7 @@ func (c client) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answered(r, http.StatusOK, written), nil
 }
 
-// store is what the API server makes of a write. The caller holds mu.
+// store stores a Lease as the API server does. The caller holds mu.
 func (a *leaseAPI) store(l *coordinationv1.Lease) {
 	a.version++
 	l.ResourceVersion = fmt.Sprint(a.version)
@@ -129,7 +128,7 @@ func (a *leaseAPI) cluster(t *testing.T, replica string) *kube.Cluster {
 	return c
 }
 
-// holder is who holds a Lease now; "" for nobody.
+// holder returns the holder of a Lease; "" for none.
 func (a *leaseAPI) holder(name string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +138,7 @@ func (a *leaseAPI) holder(name string) string {
 	return ""
 }
 
-// has puts a Lease there that somebody renewed last a while ago.
+// has stores a Lease that its holder renewed a while ago.
 func (a *leaseAPI) has(name, holder string, ago time.Duration, edit ...func(*coordinationv1.Lease)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

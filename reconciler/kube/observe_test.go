@@ -15,7 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// podNames are the names of the pods that an observation has.
+// podNames returns the names of the pods of an observation.
 func podNames(o *judge.Observation) []string {
 	names := []string{}
 	for n := range maps.Keys(o.Pods) {
@@ -25,7 +25,7 @@ func podNames(o *judge.Observation) []string {
 	return names
 }
 
-func TestAListIsReadPageByPage(t *testing.T) {
+func TestList_Pages(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = first(list("second", pod("a"), pod("b")), list("third", pod("c")), list("", pod("d")))
 	o, err := f.cluster(t).List(t.Context())
@@ -38,8 +38,8 @@ func TestAListIsReadPageByPage(t *testing.T) {
 	equal(t, "asked for", fmt.Sprintf("%q", asked), `["500 " "500 second" "500 third"]`)
 }
 
-// Half a list is no list: what is missing in it would seem gone.
-func TestAnExpiredTokenRestartsTheList(t *testing.T) {
+// Half a list is no list: missing objects would seem deleted.
+func TestList_ExpiredToken(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = first(list("old", pod("a"), pod("gone-by-then")), fails(http.StatusGone), list("new", pod("a")), list("", pod("b")))
 	f.answers[pools] = first(list("old", pool("7")), fails(http.StatusGone), list("", pool("8")))
@@ -51,7 +51,7 @@ func TestAnExpiredTokenRestartsTheList(t *testing.T) {
 	equal(t, "the first request after the 410 asks for", f.to(pods)[2].URL.Query().Get("continue"), "")
 }
 
-func TestATokenThatAlwaysExpiresIsAnError(t *testing.T) {
+func TestList_TokenAlwaysExpires(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = func(w http.ResponseWriter, r *http.Request, n int) {
 		if r.URL.Query().Get("continue") != "" {
@@ -61,20 +61,20 @@ func TestATokenThatAlwaysExpiresIsAnError(t *testing.T) {
 		list("more", pod("a"))(w, r, n)
 	}
 	if o, err := f.cluster(t).List(t.Context()); err == nil {
-		t.Errorf("half a list was taken for all: %v", podNames(o))
+		t.Errorf("half a list counts as all: %v", podNames(o))
 	}
 }
 
-// passing are the failures that may be gone at the next try.
-var passing = map[string]answer{
+// transient are failures that may be gone at the next try.
+var transient = map[string]answer{
 	"429": fails(http.StatusTooManyRequests), "500": fails(http.StatusInternalServerError),
 	"503": fails(http.StatusServiceUnavailable), "504": fails(http.StatusGatewayTimeout),
 	"502 of a proxy": bare(http.StatusBadGateway), "503 of a proxy": bare(http.StatusServiceUnavailable),
 	"a connection reset": breaksOff(true), "an answer that breaks off": breaksOff(false),
 }
 
-func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
-	for name, failure := range passing {
+func TestList_TransientFailure(t *testing.T) {
+	for name, failure := range transient {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeAPI(t)
@@ -92,16 +92,16 @@ func TestAFailureThatPassesIsTriedAgain(t *testing.T) {
 	}
 }
 
-// impatient ends what client-go would try again for most of a minute.
+// impatient is a context that ends before client-go's retries.
 func impatient(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// A failure that stays is an error, and never an empty list.
-func TestAFailureThatStaysIsNeverAnAnswer(t *testing.T) {
-	failures := maps.Clone(passing)
+// A permanent failure is an error, and never an empty list.
+func TestList_PermanentFailure(t *testing.T) {
+	failures := maps.Clone(transient)
 	failures["401"], failures["400"] = fails(http.StatusUnauthorized), fails(http.StatusBadRequest)
 	for _, path := range []string{pods, pools, reservations, nodes, nads} {
 		for name, failure := range failures {
@@ -111,7 +111,7 @@ func TestAFailureThatStaysIsNeverAnAnswer(t *testing.T) {
 					f := newFakeAPI(t)
 					f.answers[path] = a
 					if o, err := f.cluster(t).List(impatient(t)); err == nil {
-						t.Errorf("%s could not be read, and an observation was made: %+v", part, o)
+						t.Errorf("%s failed, and List returned: %+v", part, o)
 					}
 				}
 			})
@@ -119,17 +119,17 @@ func TestAFailureThatStaysIsNeverAnAnswer(t *testing.T) {
 	}
 }
 
-// What must not be read and is not needed makes an observation poorer, and it says so.
-func TestWhatMayNotBeRead(t *testing.T) {
+// A forbidden kind that is not needed causes a warning.
+func TestList_Forbidden(t *testing.T) {
 	for path, needed := range map[string]bool{pods: true, pools: true, reservations: true, nodes: false, nads: false, namespace: false} {
 		f := newFakeAPI(t)
 		f.answers[path] = fails(http.StatusForbidden)
 		o, err := f.cluster(t).List(t.Context())
 		if needed {
 			if err == nil {
-				t.Errorf("%s: an observation was made", path)
+				t.Errorf("%s: List succeeded", path)
 			} else if !strings.Contains(err.Error(), ": forbidden") {
-				t.Errorf("%s: the error does not say what right is missing: %v", path, err)
+				t.Errorf("%s: the error does not say what is forbidden: %v", path, err)
 			}
 			continue
 		}
@@ -140,8 +140,8 @@ func TestWhatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// When it is not known whether everything is paused, everything is.
-func TestANamespaceThatCannotBeReadOrSaysYesIsPaused(t *testing.T) {
+// If it is unknown whether everything is paused, everything is.
+func TestList_Pause(t *testing.T) {
 	for _, c := range []struct {
 		answer  answer
 		without bool // --without-pause
@@ -176,7 +176,7 @@ func annotated(name, value string) answer {
 		"metadata": map[string]any{"name": "kube-system", "annotations": map[string]any{name: value}}})
 }
 
-func TestAnAcknowledgedRestoreIsReadFromTheNamespace(t *testing.T) {
+func TestList_AcknowledgedRestore(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[namespace] = annotated(judge.AcknowledgedAnnotation, "2026-11-20T10:00:00Z")
 	o, err := f.cluster(t).List(t.Context())
@@ -184,9 +184,8 @@ func TestAnAcknowledgedRestoreIsReadFromTheNamespace(t *testing.T) {
 	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 }
 
-// That there are no node agents is known only where the API does not serve
-// their reports, or an allowed list is empty.
-func TestWhetherThereAreNodeAgents(t *testing.T) {
+// Agents do not exist only if the API does not serve their reports, or an allowed list is empty.
+func TestList_NodeAgents(t *testing.T) {
 	served := serves("ip-reconcile.dev/v1alpha1", "sandboxreports")
 	for _, c := range []struct {
 		name              string
@@ -194,9 +193,9 @@ func TestWhetherThereAreNodeAgents(t *testing.T) {
 		unreadable, lists bool
 	}{
 		{"not served", fails(http.StatusNotFound), list(""), false, false},
-		{"served, and there are none", served, list(""), false, true},
-		{"served, and they must not be read", served, fails(http.StatusForbidden), true, true},
-		{"served, and they cannot be read", served, fails(http.StatusInternalServerError), true, true},
+		{"served, and the list is empty", served, list(""), false, true},
+		{"served and forbidden", served, fails(http.StatusForbidden), true, true},
+		{"served, and the list fails", served, fails(http.StatusInternalServerError), true, true},
 		{"discovery is forbidden", fails(http.StatusForbidden), list(""), true, false},
 		{"discovery fails", fails(http.StatusServiceUnavailable), list(""), true, false},
 		{"discovery breaks off", breaksOff(false), list(""), true, false},
@@ -214,7 +213,7 @@ func TestWhetherThereAreNodeAgents(t *testing.T) {
 	}
 }
 
-func TestAnObservationReadsPodsLast(t *testing.T) {
+func TestList_PodsLast(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = list("", pod("a"))
 	_, err := f.cluster(t).List(t.Context())
@@ -228,8 +227,8 @@ func TestAnObservationReadsPodsLast(t *testing.T) {
 	equal(t, "order", order, []string{"overlappingrangeipreservations", "ippools", "pods"})
 }
 
-// A Node that is read after the reports is never at an earlier boot than they are.
-func TestNodesAreReadAfterTheReportsOfTheirAgents(t *testing.T) {
+// A Node that is read after the reports never has an earlier boot than they.
+func TestList_NodesAfterReports(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
 	_, err := f.cluster(t).List(t.Context())
@@ -242,7 +241,7 @@ func TestNodesAreReadAfterTheReportsOfTheirAgents(t *testing.T) {
 	}
 }
 
-// leaseOf is the Lease of an agent: for the report of that time, renewed then by the server's clock and by the agent's.
+// leaseOf is the Lease of an agent for the report of a time, renewed at times by the server's clock and by the agent's.
 func leaseOf(t *testing.T, name string, observed, written, renewed time.Time) map[string]any {
 	t.Helper()
 	return map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{
@@ -252,9 +251,8 @@ func leaseOf(t *testing.T, name string, observed, written, renewed time.Time) ma
 		"spec": map[string]any{"renewTime": renewed.UTC().Format("2006-01-02T15:04:05.000000Z")}}
 }
 
-// The age of a report is told by the API server alone: by the times in
-// managedFields, which it writes, against the Date of its answer.
-func TestFreshnessIsCountedByTheAPIServersClock(t *testing.T) {
+// The age of a report counts by the API server: the times in managedFields against the Date of its answer.
+func TestList_Freshness(t *testing.T) {
 	server := time.Now().Add(-72 * time.Hour).Truncate(time.Second) // days behind ours
 	for _, c := range []struct {
 		name    string
@@ -266,7 +264,7 @@ func TestFreshnessIsCountedByTheAPIServersClock(t *testing.T) {
 		{"just renewed, by an agent whose clock is a day ahead", 20 * time.Second, -24 * time.Hour, true},
 		{"long ago, by an agent whose clock says now", 2 * time.Minute, 0, false},
 		{"long ago, by an agent whose clock says our now", 2 * time.Minute, -72 * time.Hour, false},
-		{"and the Leases may not be read", 0, 0, false},
+		{"Leases are forbidden", 0, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFakeAPI(t)
@@ -287,8 +285,8 @@ func TestFreshnessIsCountedByTheAPIServersClock(t *testing.T) {
 	}
 }
 
-// An agent writes its report and then the Lease with its hash.
-func TestAReportIsReadAgainWhereItsLeaseIsBehind(t *testing.T) {
+// An agent writes its report, and then the Lease with its hash.
+func TestList_LeaseBehindReport(t *testing.T) {
 	old, current := time.Now().Add(-time.Minute), time.Now()
 	lease := func(observed, renewed time.Time) map[string]any {
 		return leaseOf(t, "worker-1", observed, renewed, renewed)
@@ -298,10 +296,10 @@ func TestAReportIsReadAgainWhereItsLeaseIsBehind(t *testing.T) {
 		fresh  bool
 		reads  int
 	}{
-		"at once in step":             {[]map[string]any{lease(current, current)}, true, 1},
-		"in step a moment later":      {[]map[string]any{lease(old, current), lease(current, current)}, true, 2},
-		"never in step":               {[]map[string]any{lease(old, current)}, false, -1},
-		"of an agent that is no more": {[]map[string]any{lease(old, current.Add(-5*time.Minute))}, false, 1},
+		"at once in step":            {[]map[string]any{lease(current, current)}, true, 1},
+		"in step a moment later":     {[]map[string]any{lease(old, current), lease(current, current)}, true, 2},
+		"never in step":              {[]map[string]any{lease(old, current)}, false, -1},
+		"of an agent that has ended": {[]map[string]any{lease(old, current.Add(-5*time.Minute))}, false, 1},
 	} {
 		t.Run(says, func(t *testing.T) {
 			t.Parallel()

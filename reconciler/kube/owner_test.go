@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestAPodIsAJobsWhenAJobControlsIt(t *testing.T) {
+func TestOwnedByJob(t *testing.T) {
 	pod := func(owner string) string {
 		return `{"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": [{"apiVersion": "v1", "kind": "Pod",
 			"metadata": {"namespace": "default", "name": "web-0", "ownerReferences": [` + owner + `]}}]}`

@@ -8,7 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-func TestAPingTellsTheRevisionTheLeaseAndWhetherTheConnectionHasEnded(t *testing.T) {
+func TestPing(t *testing.T) {
 	f := newFakeAPI(t)
 	var filter string
 	f.answers[leases] = func(w http.ResponseWriter, r *http.Request, n int) {

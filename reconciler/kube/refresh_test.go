@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// byAccept answers LISTs of metadata and of whole objects with different answers.
+// byAccept answers LISTs of metadata and of whole objects differently.
 func byAccept(heads, whole answer) answer {
 	return func(w http.ResponseWriter, r *http.Request, n int) {
 		if strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadataList") {
@@ -35,7 +35,7 @@ func poolCalled(name, version, podRef string) map[string]any {
 	return p
 }
 
-// wholes are the requests for whole objects, by what they select.
+// wholes returns the field selectors of the requests for whole objects.
 func (f *fakeAPI) wholes(path string, since int) []string {
 	all := []string{}
 	for _, r := range f.requests[since:] {
@@ -46,7 +46,7 @@ func (f *fakeAPI) wholes(path string, since int) []string {
 	return all
 }
 
-func TestARefreshReadsInFullOnlyWhatHasChanged(t *testing.T) {
+func TestRelist_ReadsOnlyChanges(t *testing.T) {
 	now := time.Now()
 	f := newFakeAPI(t)
 	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
@@ -62,8 +62,8 @@ func TestARefreshReadsInFullOnlyWhatHasChanged(t *testing.T) {
 	check(t, err)
 	equal(t, "pools, nodes, reports", []int{len(before.Pools), len(before.Nodes), len(before.Reports)}, []int{3, 2, 2})
 
-	// Nothing but these has changed: pool two, node worker-2 and its report; a pool is
-	// gone and another is new. worker-1's agent has not renewed for long.
+	// Only these have changed: pool two, node worker-2 and its report; a pool is deleted and another is new. worker-1's
+	// agent has not renewed for an hour.
 	later := now.Add(time.Second)
 	two, second, again := poolCalled("two", "12", "default/changed"), node("worker-2", "12", "boot-3"), report("worker-2", "12", later)
 	fresh := poolCalled("new", "13", "default/d")
@@ -100,8 +100,8 @@ func TestARefreshReadsInFullOnlyWhatHasChanged(t *testing.T) {
 	equal(t, "LISTs of Leases", len(f.to(leases)), 2)
 }
 
-// What cannot be read again is never what was read before.
-func TestARefreshThatFailsIsAnErrorOrSaysSo(t *testing.T) {
+// After a failed read the earlier object does not count.
+func TestRelist_Failure(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
 	f.answers[pools] = list("", poolCalled("one", "1", "default/a"))
@@ -129,5 +129,5 @@ func TestARefreshThatFailsIsAnErrorOrSaysSo(t *testing.T) {
 	f.nowAnswers(fails(http.StatusForbidden), nodes)
 	after, err := f.cluster(t).Relist(t.Context(), before)
 	check(t, err)
-	equal(t, "nodes that must not be read any more", len(after.Nodes), 0)
+	equal(t, "nodes when they are forbidden", len(after.Nodes), 0)
 }

@@ -19,7 +19,7 @@ func add(mark string) func(string) (string, error) {
 	return func(kept string) (string, error) { return kept + mark, nil }
 }
 
-// kept are the annotations of a Lease in the reconciler's namespace.
+// kept returns the annotations of a Lease in the reconciler's namespace.
 func (a *leaseAPI) kept(name string) map[string]string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -29,14 +29,14 @@ func (a *leaseAPI) kept(name string) map[string]string {
 	return nil
 }
 
-// leads has somebody lead, after what is kept.
+// leads sets a leader and an annotation.
 func (a *leaseAPI) leads(holder string) {
 	a.has("kube-system/"+kube.OwnLease, holder, 0, func(l *coordinationv1.Lease) {
 		metav1.SetMetaDataAnnotation(&l.ObjectMeta, kube.ReleasedAnnotation, "a")
 	})
 }
 
-func TestAmend(t *testing.T) {
+func TestStateStore(t *testing.T) {
 	const own = "kube-system/" + kube.OwnLease
 	for name, c := range map[string]struct {
 		prepare func(*leaseAPI)
@@ -85,7 +85,7 @@ func TestAmend(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			err := a.cluster(t, "us").BreakerStore().Update(ctx, func(string) (string, error) {
-				t.Error("it was concluded that nothing is kept")
+				t.Error("a failed read counts as an empty store")
 				return "", nil
 			})
 			if err == nil || errors.Is(err, reconciler.ErrForbidden) != forbidden {
@@ -95,8 +95,8 @@ func TestAmend(t *testing.T) {
 	}
 }
 
-// The own Lease is written every 2 s: what is long, and what is written after each pass, is on others.
-func TestAmend_LeasesOfTheirOwn(t *testing.T) {
+// OwnLease is written every 2 s: long texts, and those of each pass, are on other Leases.
+func TestStateStore_Leases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newLeaseAPI()
 		c := a.cluster(t, "us")

@@ -19,8 +19,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// A mirror may give whereabouts' own image the name of its program.
-func TestWorkload_OursByItsImage(t *testing.T) {
+// A mirror may name whereabouts' image ip-reconciler.
+func TestWorkload_IsOurs(t *testing.T) {
 	for image, want := range map[string]bool{
 		"example.com/ip-reconcile:0.1.0": true, "ip-reconcile": true, "example.com/ip-reconcile/ip-reconcile@sha256:0a": true, "example.com:5000/ip-reconcile-agent:1": true,
 		"example.com/mirror/ip-reconciler:v0.9.4": false, "example.com/whereabouts:ip-reconcile": false, "ghcr.io/k8snetworkplumbingwg/whereabouts:v0.9.4": false,
@@ -30,7 +30,7 @@ func TestWorkload_OursByItsImage(t *testing.T) {
 	}
 }
 
-func TestWorkloads_OursAndCompeting(t *testing.T) {
+func TestWorkloads(t *testing.T) {
 	at := func(namespace, name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: namespace, Name: name}
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// hashOf is what an agent's Lease carries for a report without content.
+// hashOf is the hash in an agent's Lease for a report without content.
 func hashOf(t *testing.T, observed time.Time) string {
 	t.Helper()
 	return podstate.Hash(&v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(observed.Truncate(time.Second).UTC())})
@@ -41,15 +41,15 @@ func reservation() *unstructured.Unstructured {
 	return u
 }
 
-// need names one of each.
+// need names one object of each kind.
 var need = reconciler.LiveKeys{
 	Pools:        []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.0-24"}},
 	Reservations: []types.NamespacedName{{Namespace: "kube-system", Name: "10.0.0.5"}},
 	Pods:         []types.NamespacedName{{Namespace: "default", Name: "web-0"}},
 }
 
-// seen is a first observation that had one of each, and another pod.
-func seen() *judge.Observation {
+// observed is an observation with one object of each kind, and another pod.
+func observed() *judge.Observation {
 	web, other := types.NamespacedName{Namespace: "default", Name: "web-0"}, types.NamespacedName{Namespace: "default", Name: "other"}
 	return &judge.Observation{
 		Pools: []*ippool.Pool{readPool("7")}, Reservations: []*ippool.Reservation{readReservation()},
@@ -57,14 +57,14 @@ func seen() *judge.Observation {
 	}
 }
 
-func TestALiveReadTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
+func TestGetLive_NotFound(t *testing.T) {
 	all := func(f *fakeAPI) {
 		f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
 		f.answers[oneRes] = object(reservation().Object)
 	}
 	f := newFakeAPI(t)
 	all(f)
-	live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
+	live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 	check(t, err)
 	equal(t, "pools, reservations, pods", []int{len(live.Pools), len(live.Reservations), len(live.Pods)}, []int{1, 1, 1})
 	equal(t, "the pool's version", live.Pools[need.Pools[0]].ResourceVersion, "8")
@@ -75,7 +75,7 @@ func TestALiveReadTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 	f = newFakeAPI(t)
 	all(f)
 	f.answers[onePool] = object(pool("7"))
-	live, err = f.cluster(t).GetLive(t.Context(), seen(), need)
+	live, err = f.cluster(t).GetLive(t.Context(), observed(), need)
 	check(t, err)
 	equal(t, "pools read in full", len(live.Pools), 0)
 	equal(t, "requests for the pool", len(f.to(onePool)), 1)
@@ -87,19 +87,20 @@ func TestALiveReadTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 		f := newFakeAPI(t)
 		all(f)
 		f.answers[path] = fails(http.StatusNotFound)
-		live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
+		live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 		check(t, err)
-		there := func(is bool) int { return map[bool]int{true: 1}[is] }
-		equal(t, "what is there without "+path, there(live.Pools[need.Pools[0]] != nil)+there(live.Reservations[need.Reservations[0]] != nil)+there(live.Pods[need.Pods[0]] != nil), 2)
+		count := func(is bool) int { return map[bool]int{true: 1}[is] }
+		equal(t, "objects without "+path, count(live.Pools[need.Pools[0]] != nil)+
+			count(live.Reservations[need.Reservations[0]] != nil)+count(live.Pods[need.Pods[0]] != nil), 2)
 
-		for name, failure := range passing {
+		for name, failure := range transient {
 			t.Run(path+", "+name, func(t *testing.T) {
 				t.Parallel()
 				f := newFakeAPI(t)
 				all(f)
 				f.answers[path] = failure
-				if _, err := f.cluster(t).GetLive(impatient(t), seen(), need); err == nil {
-					t.Error("it was taken for an answer")
+				if _, err := f.cluster(t).GetLive(impatient(t), observed(), need); err == nil {
+					t.Error("it counts as an answer")
 				}
 			})
 		}
@@ -108,25 +109,25 @@ func TestALiveReadTakesNotFoundForAnAnswerAndNothingElse(t *testing.T) {
 		f := newFakeAPI(t)
 		all(f)
 		f.answers[path] = fails(http.StatusForbidden)
-		if _, err := f.cluster(t).GetLive(t.Context(), seen(), need); err == nil {
-			t.Errorf("%s: a 403 was taken for an answer", path)
+		if _, err := f.cluster(t).GetLive(t.Context(), observed(), need); err == nil {
+			t.Errorf("%s: a 403 counts as an answer", path)
 		}
 	}
 }
 
-// A pool that was deleted and made again may have any resourceVersion.
-func TestAPoolThatWasMadeAgainHasChangedWhateverItsVersion(t *testing.T) {
+// A recreated pool may have any resourceVersion.
+func TestGetLive_RecreatedPool(t *testing.T) {
 	f := newFakeAPI(t)
 	again := pool("7")
 	again["metadata"].(map[string]any)["uid"] = "another"
 	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(again), fails(http.StatusNotFound), fails(http.StatusNotFound)
-	live, err := f.cluster(t).GetLive(t.Context(), seen(), need)
+	live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 	check(t, err)
 	equal(t, "pools read in full", len(live.Pools), 1)
 }
 
 // whereabouts' own ClusterRole has no get on pods before v0.9.
-func TestPodsThatMayNotBeGotAreListedByName(t *testing.T) {
+func TestGetLive_PodsForbidden(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		f := newFakeAPI(t)
 		f.answers[onePool], f.answers[oneRes] = object(pool("8")), fails(http.StatusNotFound)
@@ -136,49 +137,49 @@ func TestPodsThatMayNotBeGotAreListedByName(t *testing.T) {
 		}
 		c := f.cluster(t)
 		for range 2 {
-			o, err := c.GetLive(t.Context(), seen(), need)
+			o, err := c.GetLive(t.Context(), observed(), need)
 			check(t, err)
 			equal(t, "the pod is found", o.Pods[need.Pods[0]] != nil, there)
 		}
-		equal(t, "GETs", len(f.to(onePod)), 1) // that it may not is remembered
+		equal(t, "GETs", len(f.to(onePod)), 1) // the refusal is remembered
 		lists := f.to(podsOfDefault)
 		equal(t, "LISTs", len(lists), 2)
 		equal(t, "the field selector", lists[0].URL.Query().Get("fieldSelector"), "metadata.name=web-0")
 
 		f.answers[podsOfDefault] = fails(http.StatusForbidden)
-		if _, err := c.GetLive(t.Context(), seen(), need); err == nil {
-			t.Error("a 403 on both was taken for an answer")
+		if _, err := c.GetLive(t.Context(), observed(), need); err == nil {
+			t.Error("a 403 on both counts as an answer")
 		}
 	}
 }
 
-func TestAPoolThatIsOlderThanBeforeMeansARestore(t *testing.T) {
+func TestGetLive_OlderPool(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(pool("6")), fails(http.StatusNotFound), fails(http.StatusNotFound)
-	o, err := f.cluster(t).GetLive(t.Context(), seen(), need)
+	o, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 	check(t, err)
 	if o.Restored == "" {
-		t.Error("resourceVersion 6 after 7 is nothing special")
+		t.Error("resourceVersion 6 after 7 shows no restore")
 	}
-	before := seen()
+	before := observed()
 	before.Revision = 200 // the fake API server is at 100
 	if o, err := f.cluster(t).Relist(t.Context(), before); err != nil || o.Restored == "" {
-		t.Errorf("revision 100 after 200 is nothing special: %v", err)
+		t.Errorf("revision 100 after 200 shows no restore: %v", err)
 	}
 }
 
-// unheld writes as --without-lease does.
+// unheld writes as with --without-lease.
 func unheld(t *testing.T, c *kube.Cluster, do func(context.Context, reconciler.Writer) error) error {
 	t.Helper()
 	c.WithoutLease = true
 	return c.Hold(t.Context(), "kube-system", nil, func(ctx context.Context, _ *reconciler.Hold) error { return do(ctx, c) })
 }
 
-func TestWhatAWriteIsAnsweredWith(t *testing.T) {
+func TestWrite_Answers(t *testing.T) {
 	writes := map[string]struct {
 		path   string
 		do     func(context.Context, reconciler.Writer) error
-		answer map[int]error // nil: done; errors.ErrUnsupported stands for any other error
+		answer map[int]error // nil for success, errors.ErrUnsupported for any other error
 	}{
 		"patch a pool": {onePool, func(ctx context.Context, w reconciler.Writer) error {
 			_, err := w.PatchPool(ctx, readPool("7"), []byte(`[]`))
@@ -196,13 +197,13 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
 	}
 	for name, write := range writes {
-		page := newFakeAPI(t) // of a login: no API server answers so
+		page := newFakeAPI(t) // a login page
 		page.answers[write.path] = func(w http.ResponseWriter, _ *http.Request, _ int) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
 			_, _ = w.Write([]byte("<html>Log in</html>"))
 		}
 		if err := unheld(t, page.cluster(t), write.do); err == nil {
-			t.Errorf("%s: a web page is taken for a success", name)
+			t.Errorf("%s: a web page counts as a success", name)
 		}
 		for code, want := range write.answer {
 			f := newFakeAPI(t)
@@ -218,7 +219,7 @@ func TestWhatAWriteIsAnsweredWith(t *testing.T) {
 			if conflict != errors.Is(want, reconciler.ErrConflict) || (err == nil) != (want == nil) {
 				t.Errorf("%s, answered with %d: %v", name, code, err)
 			}
-			equal(t, name+", requests", len(f.to(write.path)), 1) // whether to write again is for the next pass
+			equal(t, name+", requests", len(f.to(write.path)), 1) // the next pass decides on a retry
 		}
 	}
 	f := newFakeAPI(t)
