@@ -39,7 +39,10 @@ func without(rules []rbacv1.PolicyRule, resource string, verbs ...string) []rbac
 			kept := r
 			kept.Resources = slices.DeleteFunc(slices.Clone(r.Resources), func(x string) bool { return x == resource })
 			r.Resources = []string{resource}
-			r.Verbs = slices.DeleteFunc(slices.Clone(r.Verbs), func(v string) bool { return len(verbs) == 0 || slices.Contains(verbs, v) })
+			r.Verbs = slices.DeleteFunc(slices.Clone(r.Verbs), func(v string) bool {
+				return len(verbs) == 0 ||
+					slices.Contains(verbs, v)
+			})
 			if len(kept.Resources) > 0 {
 				rest = append(rest, kept)
 			}
@@ -56,7 +59,8 @@ func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) st
 	t.Helper()
 	s.serviceAccount(t, metav1.NamespaceSystem, name)
 	meta := metav1.ObjectMeta{Name: name}
-	try(s.Client().RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})).must(t)
+	try(s.Client().RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules},
+		metav1.CreateOptions{})).must(t)
 	s.binds(t, name, name, rbacv1.Subject{Kind: "ServiceAccount", Namespace: metav1.NamespaceSystem, Name: name})
 	kubeconfig := s.KubeconfigFor(t, metav1.NamespaceSystem, name)
 	// The API server observes roles a moment after they are stored.
@@ -66,7 +70,8 @@ func (s *stage) account(t testing.TB, name string, rules []rbacv1.PolicyRule) st
 
 func (s *stage) namespace(t testing.TB, name string) {
 	t.Helper()
-	try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})).must(t)
+	try(s.Client().CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{})).must(t)
 }
 
 func (s *stage) serviceAccount(t testing.TB, namespace, name string) {
@@ -87,18 +92,20 @@ func (s *stage) binds(t testing.TB, name, role string, subjects ...rbacv1.Subjec
 // mayNow waits until the API server grants an account the first right of a rule.
 func mayNow(t testing.TB, kubeconfig string, r rbacv1.PolicyRule) {
 	t.Helper()
-	may(t, kubeconfig, authorizationv1.ResourceAttributes{Group: r.APIGroups[0], Resource: r.Resources[0], Verb: r.Verbs[0]}, true)
+	may(t, kubeconfig, authorizationv1.ResourceAttributes{Group: r.APIGroups[0], Resource: r.Resources[0],
+		Verb: r.Verbs[0]}, true)
 }
 
 // may waits until the API server grants an account a permission, or denies it if want is false.
 func may(t testing.TB, kubeconfig string, right authorizationv1.ResourceAttributes, want bool) {
 	t.Helper()
 	reviews := clientOf(t, kubeconfig).AuthorizationV1().SelfSubjectAccessReviews()
-	eventually(t, fmt.Sprintf("the right to %s %s to be granted or not: %v", right.Verb, right.Resource, want), func() bool {
-		return try(reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
-			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right},
-		}, metav1.CreateOptions{})).must(t).Status.Allowed == want
-	})
+	eventually(t, fmt.Sprintf("the right to %s %s to be granted or not: %v", right.Verb, right.Resource, want),
+		func() bool {
+			return try(reviews.Create(t.Context(), &authorizationv1.SelfSubjectAccessReview{
+				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &right},
+			}, metav1.CreateOptions{})).must(t).Status.Allowed == want
+		})
 }
 
 // configOf is the client configuration of a kubeconfig.
@@ -118,7 +125,8 @@ var (
 	leasesResource   = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 	nodesResource    = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	podsResource     = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	policiesResource = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"}
+	policiesResource = schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1",
+		Resource: "validatingadmissionpolicies"}
 )
 
 // rendered are the objects of a kustomize folder.
@@ -189,7 +197,8 @@ func (s *stage) as(t testing.TB, user string, groups ...string) *visitor {
 type attempt func(ctx context.Context, v *visitor) error
 
 // objects creates objects of a kind by name, with fields beside their metadata.
-func objects(r schema.GroupVersionResource, kind string, fields map[string]any) func(name string) *unstructured.Unstructured {
+func objects(r schema.GroupVersionResource, kind string,
+	fields map[string]any) func(name string) *unstructured.Unstructured {
 	return func(name string) *unstructured.Unstructured {
 		u := (&unstructured.Unstructured{Object: fields}).DeepCopy()
 		u.SetAPIVersion(r.GroupVersion().String())
@@ -328,7 +337,8 @@ func checkTrials(t *testing.T, what string, trials []trial) {
 					t.Error("it was allowed")
 				case c.says != "":
 					contains(t, "the answer", err.Error(), c.says)
-					equal(t, "whether the answer is Forbidden", apierrors.IsForbidden(err), !slices.Contains([]string{invalid, otherName, tooLarge, invalidLength}, c.says))
+					equal(t, "whether the answer is Forbidden", apierrors.IsForbidden(err),
+						!slices.Contains([]string{invalid, otherName, tooLarge, invalidLength}, c.says))
 				}
 			})
 		}

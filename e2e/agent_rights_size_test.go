@@ -42,7 +42,8 @@ func (s *stage) agentsWriteNoMoreThanTheyNeed(t *testing.T, one *visitor, report
 	forged := func(u *unstructured.Unstructured) {
 		fields := u.GetManagedFields()
 		text := `{"f:spec":{"f:` + long(1<<20) + `":{}}}`
-		u.SetManagedFields(append(fields, metav1.ManagedFieldsEntry{Manager: "forged", Operation: metav1.ManagedFieldsOperationUpdate,
+		u.SetManagedFields(append(fields, metav1.ManagedFieldsEntry{Manager: "forged",
+			Operation:  metav1.ManagedFieldsOperationUpdate,
 			APIVersion: u.GetAPIVersion(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(text)}))
 	}
 	holder := func(n int) func(u *unstructured.Unstructured) {
@@ -53,19 +54,21 @@ func (s *stage) agentsWriteNoMoreThanTheyNeed(t *testing.T, one *visitor, report
 	full := try(json.Marshal(largeReport(500, 2))).must(t)
 	t.Logf("the report of 500 pods with two addresses each, and of 500 that ended, has %d bytes", len(full))
 	checkTrials(t, "as much as it needs", []trial{
-		{"a report of 500 pods with two addresses each, and of as many that ended", one, reports.put("worker-1", func(u *unstructured.Unstructured) {
-			var content map[string]any
-			check(t, json.Unmarshal(full, &content))
-			delete(content, "metadata")
-			maps.Copy(u.Object, content)
-		}), ""},
+		{"a report of 500 pods with two addresses each, and of as many that ended", one, reports.put("worker-1",
+			func(u *unstructured.Unstructured) {
+				var content map[string]any
+				check(t, json.Unmarshal(full, &content))
+				delete(content, "metadata")
+				maps.Copy(u.Object, content)
+			}), ""},
 		{"a Lease with an annotation of 10 KiB", one, own.put("worker-1", func(u *unstructured.Unstructured) {
 			u.SetAnnotations(map[string]string{"note": long(10 << 10)})
 		}), ""},
 	})
 	checkTrials(t, "more than that is refused", []trial{
 		{"a report of 1.2 MB", one, reports.put("worker-1", sandboxes(4000, long(253))), tooLarge},
-		{"a report of 900 KB in names of four bytes a letter", one, reports.put("worker-1", sandboxes(900, strings.Repeat("𝕏", 250))), tooLarge},
+		{"a report of 900 KB in names of four bytes a letter", one, reports.put("worker-1",
+			sandboxes(900, strings.Repeat("𝕏", 250))), tooLarge},
 		{"a report with an owner of a megabyte", one, reports.put("worker-1", owner(1<<20)), tooLarge},
 		{"a report with managedFields of a megabyte", one, reports.put("worker-1", forged), tooLarge},
 		{"a Lease of a megabyte", one, own.put("worker-1", holder(1<<20)), tooLarge},
@@ -78,19 +81,23 @@ func (s *stage) agentsWriteNoMoreThanTheyNeed(t *testing.T, one *visitor, report
 
 // largeReport has this many running sandboxes, each with addresses, and as many that ended.
 func largeReport(sandboxes, addresses int) *v1alpha1.SandboxReport {
-	r := &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(time.Now()), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}}
+	r := &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(time.Now()), Runtime: v1alpha1.Runtime{Name: "containerd",
+		Version: "2.4.2"}}
 	closed := true
 	for i := range 2 * sandboxes {
 		b := v1alpha1.Sandbox{
-			ID: fmt.Sprintf("%064x", i), Namespace: "team-of-some-name", Name: fmt.Sprintf("deployment-5d5b9c8f7d-%05d", i), UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
-			State: v1alpha1.SandboxReady, CreatedAt: metav1.NewTime(time.Now()), NetNS: fmt.Sprintf("/var/run/netns/cni-00000000-0000-4000-8000-%012d", i),
+			ID: fmt.Sprintf("%064x", i), Namespace: "team-of-some-name", Name: fmt.Sprintf("deployment-5d5b9c8f7d-%05d", i),
+			UID:   fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
+			State: v1alpha1.SandboxReady, CreatedAt: metav1.NewTime(time.Now()),
+			NetNS: fmt.Sprintf("/var/run/netns/cni-00000000-0000-4000-8000-%012d", i),
 		}
 		if i >= sandboxes {
 			b.State, b.NetworkClosed = v1alpha1.SandboxNotReady, &closed
 			r.Gone = append(r.Gone, v1alpha1.Gone{ID: fmt.Sprintf("%064x", sandboxes+i), UID: b.UID, Since: b.CreatedAt})
 		} else {
 			for a := range addresses {
-				b.Addresses = append(b.Addresses, v1alpha1.Address{IP: fmt.Sprintf("10.%d.%d.%d", a, i/250, i%250), IfName: fmt.Sprint("net", a), Network: "storage-network", Range: "10.0.0.0/16", NetworkName: "blue"})
+				b.Addresses = append(b.Addresses, v1alpha1.Address{IP: fmt.Sprintf("10.%d.%d.%d", a, i/250, i%250),
+					IfName: fmt.Sprint("net", a), Network: "storage-network", Range: "10.0.0.0/16", NetworkName: "blue"})
 			}
 		}
 		r.Sandboxes = append(r.Sandboxes, b)
@@ -113,14 +120,18 @@ func (s *stage) onlyAgentsConfirmReports(t *testing.T, in string, reports, own t
 	s.namespace(t, elsewhere)
 	s.serviceAccount(t, elsewhere, agentName)
 	s.binds(t, "confirm", "confirm",
-		rbacv1.Subject{Kind: "ServiceAccount", Namespace: in, Name: reconcilerName}, rbacv1.Subject{Kind: "ServiceAccount", Namespace: elsewhere, Name: agentName},
+		rbacv1.Subject{Kind: "ServiceAccount", Namespace: in, Name: reconcilerName}, rbacv1.Subject{Kind: "ServiceAccount",
+			Namespace: elsewhere, Name: agentName},
 		rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "writers"},
 	)
 	account := func(namespace, name string) *visitor {
-		return s.as(t, "system:serviceaccount:"+namespace+":"+name, "system:serviceaccounts", "system:serviceaccounts:"+namespace)
+		return s.as(t, "system:serviceaccount:"+namespace+":"+name, "system:serviceaccounts", "system:serviceaccounts:"+
+			namespace)
 	}
-	whereabouts, reconciler, namesake := account(metav1.NamespaceSystem, "whereabouts"), account(in, reconcilerName), s.inPod(t, elsewhere, agentName, "worker-1")
-	writer, collector, namespaces := s.as(t, "writer", "writers"), account(metav1.NamespaceSystem, "generic-garbage-collector"), account(metav1.NamespaceSystem, "namespace-controller")
+	whereabouts, reconciler, namesake := account(metav1.NamespaceSystem, "whereabouts"), account(in, reconcilerName),
+		s.inPod(t, elsewhere, agentName, "worker-1")
+	writer, collector, namespaces := s.as(t, "writer", "writers"), account(metav1.NamespaceSystem,
+		"generic-garbage-collector"), account(metav1.NamespaceSystem, "namespace-controller")
 	admin, others := newVisitor(t, s.Config(), ""), thing{leasesResource, elsewhere, newLease}
 	for _, v := range []*visitor{reconciler, namesake, writer} {
 		eventually(t, "the rights to be there", func() bool {
@@ -138,8 +149,10 @@ func (s *stage) onlyAgentsConfirmReports(t *testing.T, in string, reports, own t
 		{"somebody with every right to them creates a Lease", writer, own.create("worker-7"), onlyAgents},
 		{"somebody with every right to them writes a report", writer, reports.merge("worker-1"), onlyAgents},
 		{"somebody with every right to them applies a report", writer, reports.apply("worker-7"), onlyAgents},
-		{"an account of the agents' name in another namespace renews a node's Lease", namesake, own.update("worker-1"), onlyAgents},
-		{"an account of the agents' name in another namespace writes its node's report", namesake, reports.update("worker-1"), onlyAgents},
+		{"an account of the agents' name in another namespace renews a node's Lease", namesake, own.update("worker-1"),
+			onlyAgents},
+		{"an account of the agents' name in another namespace writes its node's report", namesake, reports.update("worker-1"),
+			onlyAgents},
 	})
 	// Agents that were moved there without their policies would write like this.
 	store := try(nodeagent.NewAPIStore(configOf(t, namesake.kubeconfig), "worker-1", own.namespace)).must(t)
@@ -152,8 +165,10 @@ func (s *stage) onlyAgentsConfirmReports(t *testing.T, in string, reports, own t
 		{"whereabouts writes its own Lease where it belongs", whereabouts, others.create("whereabouts"), ""},
 		{"an account of the agents' name in another namespace writes any Lease", namesake, others.create("worker-2"), ""},
 		{"an administrator renews a Lease", admin, own.update("worker-1"), ""},
-		{"an administrator writes a report", admin, reports.put("worker-1", func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/kept"}) }), ""},
-		{"the garbage collector removes a finalizer", collector, reports.patch("worker-1", "application/merge-patch+json", `{"metadata":{"finalizers":null}}`), ""},
+		{"an administrator writes a report", admin, reports.put("worker-1",
+			func(u *unstructured.Unstructured) { u.SetFinalizers([]string{"example.com/kept"}) }), ""},
+		{"the garbage collector removes a finalizer", collector, reports.patch("worker-1", "application/merge-patch+json",
+			`{"metadata":{"finalizers":null}}`), ""},
 		{"an administrator makes a report", admin, reports.create("worker-7"), ""},
 		{"an administrator makes a Lease", admin, own.create("worker-7"), ""},
 		{"the garbage collector deletes a report", collector, reports.delete("worker-7"), ""},
@@ -182,21 +197,25 @@ func (h *headers) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (s *stage) agentsHaveAPriorityLevelOfTheirOwn(t *testing.T, one *visitor) {
 	schema := try(s.Client().FlowcontrolV1().FlowSchemas().Get(t.Context(), agentName, metav1.GetOptions{})).must(t)
-	level := try(s.Client().FlowcontrolV1().PriorityLevelConfigurations().Get(t.Context(), agentName, metav1.GetOptions{})).must(t)
+	level := try(s.Client().FlowcontrolV1().PriorityLevelConfigurations().Get(t.Context(), agentName,
+		metav1.GetOptions{})).must(t)
 	config, seen := configOf(t, one.kubeconfig), &headers{}
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { seen.RoundTripper = rt; return seen })
 	client := try(kubernetes.NewForConfig(config)).must(t)
 	is := func(who rest.Interface, path string) func() bool {
 		return func() bool {
 			who.Get().AbsPath(path).Do(t.Context())
-			return seen.last.Get("X-Kubernetes-PF-FlowSchema-UID") == string(schema.UID) && seen.last.Get("X-Kubernetes-PF-PriorityLevel-UID") == string(level.UID)
+			return seen.last.Get("X-Kubernetes-PF-FlowSchema-UID") == string(schema.UID) &&
+				seen.last.Get("X-Kubernetes-PF-PriorityLevel-UID") == string(level.UID)
 		}
 	}
 	for _, path := range []string{
 		"/apis/ip-reconcile.dev/v1alpha1/sandboxreports/worker-1", "/api/v1/nodes/worker-1",
 		// Without a FlowSchema of their own, Leases in kube-system share the priority of leader election.
-		"/apis/coordination.k8s.io/v1/namespaces/ip-reconcile-node-lease/leases/worker-1", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any",
+		"/apis/coordination.k8s.io/v1/namespaces/ip-reconcile-node-lease/leases/worker-1",
+		"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any",
 	} {
-		eventuallyWithin(t, 20*time.Second, "the request for "+path+" to be of the agents' level", is(client.CoreV1().RESTClient(), path))
+		eventuallyWithin(t, 20*time.Second, "the request for "+path+" to be of the agents' level",
+			is(client.CoreV1().RESTClient(), path))
 	}
 }

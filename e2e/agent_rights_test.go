@@ -25,7 +25,8 @@ import (
 
 // ofOwnNodeOnly is the answer to an agent that writes for another node.
 func ofOwnNodeOnly(kind, node, name string) string {
-	return fmt.Sprintf("a node agent may write the %s of its own node only: its token is of node %s, the object is named %s", kind, node, name)
+	return fmt.Sprintf("a node agent may write the %s of its own node only: its token is of node %s, the object is "+
+		"named %s", kind, node, name)
 }
 
 func TestAgent_WritesForItsOwnNodeOnly(t *testing.T) {
@@ -59,7 +60,8 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	one, two := s.inPod(t, in, agentName, "worker-1"), s.inPod(t, in, agentName, "worker-2")
 	unbound, unscheduled := s.withToken(t, s.KubeconfigFor(t, in, agentName)), s.inPod(t, in, agentName, "")
 	reports, own := thing{sandboxReports, "", newReport}, thing{leasesResource, harness.LeaseNamespace, newLease}
-	mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"create"}})
+	mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group},
+		Resources: []string{sandboxReports.Resource}, Verbs: []string{"create"}})
 	eventually(t, "the policy to be enforced", func() bool {
 		err := own.dryRun("worker-2")(t.Context(), one)
 		return err != nil && strings.Contains(err.Error(), "a node agent may")
@@ -75,9 +77,10 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 			metav1.NamespaceDefault: everywhere,
 			"nowhere":               everywhere,
 		} {
-			review := try(client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(), &authorizationv1.SelfSubjectRulesReview{
-				Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: where},
-			}, metav1.CreateOptions{})).must(t)
+			review := try(client.AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
+				&authorizationv1.SelfSubjectRulesReview{
+					Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: where},
+				}, metav1.CreateOptions{})).must(t)
 			var rules []string
 			for _, r := range review.Status.ResourceRules {
 				if slices.Contains([]string{"authorization.k8s.io", "authentication.k8s.io"}, r.APIGroups[0]) {
@@ -96,7 +99,8 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		}
 	})
 
-	kubeNodeLease, elsewhere := thing{leasesResource, "kube-node-lease", newLease}, thing{leasesResource, metav1.NamespaceDefault, newLease}
+	kubeNodeLease, elsewhere := thing{leasesResource, "kube-node-lease", newLease},
+		thing{leasesResource, metav1.NamespaceDefault, newLease}
 	checkTrials(t, "an agent may", []trial{
 		{"create its own report", one, reports.create("worker-1"), ""},
 		{"update its own report", one, reports.update("worker-1"), ""},
@@ -117,21 +121,32 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"updating another node's report", one, reports.update("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
 		{"patching another node's report", one, reports.merge("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
 		{"applying another node's report", two, reports.apply("worker-1"), ofOwnNodeOnly("report", "worker-2", "worker-1")},
-		{"creating the report of a node that has none", two, reports.create("worker-3"), ofOwnNodeOnly("report", "worker-2", "worker-3")},
-		{"applying the report of a node that has none", two, reports.apply("worker-3"), ofOwnNodeOnly("report", "worker-2", "worker-3")},
-		{"creating a report by a longer name", one, reports.create("worker-10"), ofOwnNodeOnly("report", "worker-1", "worker-10")},
-		{"creating a report by a name with a suffix", one, reports.create("worker-1.example.com"), ofOwnNodeOnly("report", "worker-1", "worker-1.example.com")},
+		{"creating the report of a node that has none", two, reports.create("worker-3"), ofOwnNodeOnly("report", "worker-2",
+			"worker-3")},
+		{"applying the report of a node that has none", two, reports.apply("worker-3"), ofOwnNodeOnly("report", "worker-2",
+			"worker-3")},
+		{"creating a report by a longer name", one, reports.create("worker-10"), ofOwnNodeOnly("report", "worker-1",
+			"worker-10")},
+		{"creating a report by a name with a suffix", one, reports.create("worker-1.example.com"), ofOwnNodeOnly("report",
+			"worker-1", "worker-1.example.com")},
 		{"creating a report by a shorter name", one, reports.create("worker"), ofOwnNodeOnly("report", "worker-1", "worker")},
 		{"creating a report by a name in capitals", two, reports.create("WORKER-2"), invalid},
-		{"creating a report by a generated name", one, reports.generate("worker-1"), ofOwnNodeOnly("report", "worker-1", "worker-1")},
-		{"renaming in a patch of another node's report", one, reports.patch("worker-2", types.MergePatchType, `{"metadata":{"name":"worker-1"}}`), otherName},
+		{"creating a report by a generated name", one, reports.generate("worker-1"), ofOwnNodeOnly("report", "worker-1",
+			"worker-1")},
+		{"renaming in a patch of another node's report", one, reports.patch("worker-2", types.MergePatchType,
+			`{"metadata":{"name":"worker-1"}}`), otherName},
 		{"updating another node's Lease", one, own.update("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
 		{"patching another node's Lease", one, own.merge("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
-		{"creating the Lease of whereabouts", one, own.create("whereabouts"), ofOwnNodeOnly("Lease", "worker-1", "whereabouts")},
-		{"creating the Lease of the reconciler", one, own.create("ip-reconcile"), ofOwnNodeOnly("Lease", "worker-1", "ip-reconcile")},
-		{"creating a Lease by a generated name", one, own.generate("worker-1"), ofOwnNodeOnly("Lease", "worker-1", "worker-1")},
-		{"applying a Lease of another name", one, own.apply("whereabouts"), ofOwnNodeOnly("Lease", "worker-1", "whereabouts")},
-		{"not even in a dry run is one created for another node", one, reports.dryRun("worker-3"), ofOwnNodeOnly("report", "worker-1", "worker-3")},
+		{"creating the Lease of whereabouts", one, own.create("whereabouts"), ofOwnNodeOnly("Lease", "worker-1",
+			"whereabouts")},
+		{"creating the Lease of the reconciler", one, own.create("ip-reconcile"), ofOwnNodeOnly("Lease", "worker-1",
+			"ip-reconcile")},
+		{"creating a Lease by a generated name", one, own.generate("worker-1"), ofOwnNodeOnly("Lease", "worker-1",
+			"worker-1")},
+		{"applying a Lease of another name", one, own.apply("whereabouts"), ofOwnNodeOnly("Lease", "worker-1",
+			"whereabouts")},
+		{"not even in a dry run is one created for another node", one, reports.dryRun("worker-3"), ofOwnNodeOnly("report",
+			"worker-1", "worker-3")},
 	})
 	checkTrials(t, "without a node it is refused", []trial{
 		{"creating a report with a token that is of no pod", unbound, reports.create("worker-3"), ofNoNode},
@@ -139,17 +154,20 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"creating a report with the token of a pod on no node", unscheduled, reports.create("worker-3"), ofNoNode},
 		{"patching a report with a token that is of no pod", unbound, reports.merge("worker-1"), ofNoNode},
 		{"patching a Lease with a token that is of no pod", unbound, own.merge("worker-1"), ofNoNode},
-		{"who only calls himself an agent", s.as(t, "system:serviceaccount:"+in+":"+agentName, "system:serviceaccounts"), reports.merge("worker-1"), ofNoNode},
+		{"who only calls himself an agent", s.as(t, "system:serviceaccount:"+in+":"+agentName, "system:serviceaccounts"),
+			reports.merge("worker-1"), ofNoNode},
 	})
 	checkTrials(t, "it has no right for", []trial{
 		{"listing nodes", one, thing{r: nodesResource}.list(), noRight},
 		{"changing its own node", one, thing{r: nodesResource}.merge("worker-1"), noRight},
-		{"its own node's status", one, thing{r: nodesResource}.patch("worker-1", types.MergePatchType, `{}`, "status"), noRight},
+		{"its own node's status", one, thing{r: nodesResource}.patch("worker-1", types.MergePatchType, `{}`, "status"),
+			noRight},
 		{"getting its own pod", one, thing{r: podsResource, namespace: in}.get(agentName + "-worker-1"), noRight},
 		{"listing pods", one, thing{r: podsResource, namespace: in}.list(), noRight},
 		{"listing pools", one, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.list(), noRight},
 		{"changing a pool", one, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.merge("10.0.0.0-24"), noRight},
-		{"deleting a reservation", one, thing{r: harness.Reservations, namespace: metav1.NamespaceSystem}.delete("10.0.0.1"), noRight},
+		{"deleting a reservation", one, thing{r: harness.Reservations, namespace: metav1.NamespaceSystem}.delete("10.0.0.1"),
+			noRight},
 		{"deleting its own report", one, reports.delete("worker-1"), noRight},
 		{"deleting all reports", one, reports.deleteAll(), noRight},
 		{"deleting its own Lease", one, own.delete("worker-1"), noRight},
@@ -168,17 +186,20 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		rbacv1.Subject{Kind: "ServiceAccount", Namespace: in, Name: "ip-reconcile"},
 		rbacv1.Subject{Kind: "ServiceAccount", Namespace: in, Name: agentName + "-2"},
 	)
-	mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"delete"}})
+	mayNow(t, one.kubeconfig, rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group},
+		Resources: []string{sandboxReports.Resource}, Verbs: []string{"delete"}})
 	checkTrials(t, "with every right that RBAC has", []trial{
 		{"deleting another node's report", one, reports.delete("worker-2"), ofOwnNodeOnly("report", "worker-1", "worker-2")},
 		{"deleting all reports", two, reports.deleteAll(), ofOwnNodeOnly("report", "worker-2", "worker-1")},
 		{"deleting another node's Lease", one, own.delete("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
 		{"deleting with a token that is of no pod", unbound, reports.delete("worker-1"), ofNoNode},
-		{"another node's Lease in another namespace", one, elsewhere.create("worker-2"), ofOwnNodeOnly("Lease", "worker-1", "worker-2")},
+		{"another node's Lease in another namespace", one, elsewhere.create("worker-2"), ofOwnNodeOnly("Lease", "worker-1",
+			"worker-2")},
 		{"deleting its own report", two, reports.delete("worker-2"), ""},
 		{"deleting its own Lease", two, own.delete("worker-2"), ""},
 		{"nothing else is any of the policy's business", one, thing{r: nodesResource}.merge("worker-2"), ""},
-		{"nor are the Leases of kubelets, which no policy may keep from being renewed", one, kubeNodeLease.create("worker-9"), ""},
+		{"nor are the Leases of kubelets, which no policy may keep from being renewed", one, kubeNodeLease.create("worker-9"),
+			""},
 	})
 
 	for _, name := range []string{"ip-reconcile", agentName + "-2"} {
@@ -186,9 +207,12 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 	}
 	reconciler, namesake := s.inPod(t, in, "ip-reconcile", "worker-1"), s.inPod(t, in, agentName+"-2", "worker-1")
 	s.binds(t, "nodes", "system:node", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: "Group", Name: "system:nodes"})
-	kubelet, manager, admin := s.as(t, "system:node:worker-2", "system:nodes"), s.as(t, "system:kube-controller-manager"), newVisitor(t, s.Config(), "")
+	kubelet, manager, admin := s.as(t, "system:node:worker-2", "system:nodes"), s.as(t, "system:kube-controller-manager"),
+		newVisitor(t, s.Config(), "")
 	kubeLeases := thing{leasesResource, metav1.NamespaceSystem, newLease}
-	eventually(t, "the rights of the kubelet", func() bool { return kubeNodeLease.dryRun("worker-2")(t.Context(), kubelet) == nil })
+	eventually(t, "the rights of the kubelet", func() bool {
+		return kubeNodeLease.dryRun("worker-2")(t.Context(), kubelet) == nil
+	})
 	checkTrials(t, "nobody else is affected", []trial{
 		{"the reconciler creates a report", reconciler, reports.create("worker-4"), ""},
 		{"the reconciler deletes a report", reconciler, reports.delete("worker-4"), ""},
@@ -227,7 +251,8 @@ func tokenOf(t *testing.T, namespace string) attempt {
 		if err != nil {
 			return err
 		}
-		_, err = client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, agentName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		_, err = client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, agentName, &authenticationv1.TokenRequest{},
+			metav1.CreateOptions{})
 		return err
 	}
 }
@@ -245,7 +270,8 @@ func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
 			return want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want)
 		})
 	}
-	bindings, policies := s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings(), s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	bindings, policies := s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings(),
+		s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicies()
 	original := try(bindings.Get(t.Context(), agentName, metav1.GetOptions{})).must(t)
 	original.ResourceVersion = ""
 	patch := func(text string) {
@@ -271,17 +297,22 @@ func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
 	_, err := policies.Create(t.Context(), &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: agentName},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Create},
-				Rule:       admissionv1.Rule{APIGroups: []string{sandboxReports.Group}, APIVersions: []string{"*"}, Resources: []string{sandboxReports.Resource}},
-			}}}},
-			Validations: []admissionv1.Validation{{Expression: "false", Message: "no new reports today", Reason: new(metav1.StatusReasonForbidden)}},
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{admissionv1.Create},
+					Rule: admissionv1.Rule{APIGroups: []string{sandboxReports.Group}, APIVersions: []string{"*"},
+						Resources: []string{sandboxReports.Resource}},
+				},
+			}}},
+			Validations: []admissionv1.Validation{{Expression: "false", Message: "no new reports today",
+				Reason: new(metav1.StatusReasonForbidden)}},
 		},
 	}, metav1.CreateOptions{})
 	check(t, err)
 	sees("a policy for something else", "no new reports today")
 
-	reports, err := s.Dynamic().Resource(sandboxReports).List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=ip-reconcile-checks-its-admission-policy"})
+	reports, err := s.Dynamic().Resource(sandboxReports).List(t.Context(),
+		metav1.ListOptions{FieldSelector: "metadata.name=ip-reconcile-checks-its-admission-policy"})
 	if check(t, err); len(reports.Items) > 0 {
 		t.Errorf("the checks stored %d reports", len(reports.Items))
 	}

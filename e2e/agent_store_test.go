@@ -40,17 +40,21 @@ func TestAgent_ReportsAgainAfterARestore(t *testing.T) {
 	one := nodes["worker-1"]
 	late := one.sandbox(t, 2, "10.1.0.0/24", "10.1.0.2")
 	one.Set(one.sandbox(t, 1, "10.1.0.0/24", "10.1.0.1"), late)
-	s.reported(t, "worker-1", "the late sandbox", func(r *v1alpha1.SandboxReport) bool { return stateIn(r, late.ID) == "Ready" })
+	s.reported(t, "worker-1", "the late sandbox", func(r *v1alpha1.SandboxReport) bool {
+		return stateIn(r, late.ID) == "Ready"
+	})
 	s.fresh(t, "worker-1")
 	eventually(t, "worker-2 to renew after that", func() bool {
-		lease, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), "worker-2", metav1.GetOptions{})
+		lease, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), "worker-2",
+			metav1.GetOptions{})
 		return err == nil && lease.Spec.RenewTime.After(s.report(t, "worker-1").ObservedAt.Time)
 	})
 	restore()
 	s.pool(t, "10.1.0.0-24", "10.1.0.0/24", map[string]any{"77": entry("default/gone", noID)})
 
 	for name := range nodes {
-		r := s.reported(t, name, "the annotation of a restore", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
+		r := s.reported(t, name, "the annotation of a restore",
+			func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
 		since := try(time.Parse(time.RFC3339, r.Annotations[v1alpha1.RestoreAnnotation])).must(t)
 		if since.After(time.Now()) || time.Since(since) > 5*time.Minute {
 			t.Errorf("%s says that it was restored at %s", name, since)
@@ -62,7 +66,7 @@ func TestAgent_ReportsAgainAfterARestore(t *testing.T) {
 	before := s.contents(t)
 	out := s.run(t)
 	out.exits(t, 0)
-	s.lost(t, before, "10.1.0.0-24 77")
+	s.checkReleased(t, before, "10.1.0.0-24 77")
 }
 
 // TestAgent_OlderCRDConfirmsNothing removes a field from the CRD. Helm never upgrades CRDs, and the
@@ -74,16 +78,20 @@ func TestAgent_OlderCRDConfirmsNothing(t *testing.T) {
 	definition := s.crd(t, sandboxReports)
 	versions, _, err := unstructured.NestedSlice(definition.Object, "spec", "versions")
 	check(t, err)
-	machine, there, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "machine")
+	machine, there, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties",
+		"machine")
 	check(t, err)
 	equal(t, "the field is in the CRD", there, true)
 	change := func(op string, stored bool) {
-		patch := []map[string]any{{"op": op, "path": "/spec/versions/0/schema/openAPIV3Schema/properties/machine", "value": machine}}
-		try(s.Dynamic().Resource(crds).Patch(t.Context(), definition.GetName(), types.JSONPatchType, try(json.Marshal(patch)).must(t), metav1.PatchOptions{})).must(t)
+		patch := []map[string]any{{"op": op, "path": "/spec/versions/0/schema/openAPIV3Schema/properties/machine",
+			"value": machine}}
+		try(s.Dynamic().Resource(crds).Patch(t.Context(), definition.GetName(), types.JSONPatchType,
+			try(json.Marshal(patch)).must(t), metav1.PatchOptions{})).must(t)
 		eventually(t, "the API server to know, or not to know, the field", func() bool {
 			probe := newReport("probe")
 			probe.Object["machine"] = map[string]any{"machineID": "m"}
-			probe = try(s.Dynamic().Resource(sandboxReports).Create(t.Context(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})).must(t)
+			probe = try(s.Dynamic().Resource(sandboxReports).Create(t.Context(), probe,
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})).must(t)
 			_, there := probe.Object["machine"]
 			return there == stored
 		})
@@ -95,7 +103,8 @@ func TestAgent_OlderCRDConfirmsNothing(t *testing.T) {
 	a := n.agent(t, s.Kubeconfig())
 	eventually(t, "the agent to say why", func() bool {
 		said := a.stderr.String()
-		return strings.Contains(said, "unknown field") && strings.Contains(said, "machine") && strings.Contains(said, "deploy/crds")
+		return strings.Contains(said, "unknown field") && strings.Contains(said, "machine") && strings.Contains(said,
+			"deploy/crds")
 	})
 	_, err = s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), "worker-1", metav1.GetOptions{})
 	equal(t, "there is no Lease", apierrors.IsNotFound(err), true)
@@ -129,8 +138,9 @@ func TestCheck_InspectsANodeByHand(t *testing.T) {
 	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Stale PodGone")
 	out := n.byHand(t, "run", "--confirm-after", "0")
 	out.exits(t, 0)
-	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod", "10.1.0.0-24 10.1.0.4", "Held NoFreshReport")
-	s.lost(t, before, "10.1.0.0-24 3", "reservation 10.1.0.3")
+	out.expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.2", "Held PhantomPod",
+		"10.1.0.0-24 10.1.0.4", "Held NoFreshReport")
+	s.checkReleased(t, before, "10.1.0.0-24 3", "reservation 10.1.0.3")
 
 	out = n.byHand(t, "check", "--node", "worker-3")
 	out.exits(t, 2)
@@ -144,6 +154,7 @@ func TestCheck_InspectsANodeByHand(t *testing.T) {
 // byHand runs the product on the node with access to its runtime.
 func (n *realNode) byHand(t testing.TB, args ...string) *outcome {
 	t.Helper()
-	return start(t, n.Command(context.Background(), shipped.program(t, "ip-reconcile"), append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
-		"--kubeconfig", n.s.Kubeconfig(), "-o", "json"}, args[1:]...)...)).wait()
+	return start(t, n.Command(context.Background(), shipped.program(t, "ip-reconcile"),
+		append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
+			"--kubeconfig", n.s.Kubeconfig(), "-o", "json"}, args[1:]...)...)).wait()
 }

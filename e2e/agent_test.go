@@ -69,10 +69,12 @@ func (s *stage) agent(t testing.TB, node string) *agent {
 func (a *agent) remove(t testing.TB) {
 	t.Helper()
 	ctx := context.Background()
-	if err := a.s.Dynamic().Resource(sandboxReports).Delete(ctx, a.node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := a.s.Dynamic().Resource(sandboxReports).Delete(ctx, a.node, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
-	if err := a.s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Delete(ctx, a.node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := a.s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Delete(ctx, a.node,
+		metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		t.Error(err)
 	}
 }
@@ -210,7 +212,8 @@ func (p *pod) addresses() []v1alpha1.Address {
 	var all []v1alpha1.Address
 	for i, a := range p.attachments {
 		for _, ip := range p.status[i].IPs {
-			address := v1alpha1.Address{IP: ip, IfName: a.IfName, Network: a.Network.Name, Range: fmt.Sprint(a.Network.IPAM["range"])}
+			address := v1alpha1.Address{IP: ip, IfName: a.IfName, Network: a.Network.Name,
+				Range: fmt.Sprint(a.Network.IPAM["range"])}
 			if name, ok := a.Network.IPAM["network_name"]; ok {
 				address.NetworkName = fmt.Sprint(name)
 			}

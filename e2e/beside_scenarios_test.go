@@ -19,34 +19,37 @@ var besides = []struct {
 	restores       bool   // of etcd
 	play           func(t *testing.T, m *match)
 }{
-	{name: "A restore of etcd loses 30 pods that run on; 30 new ones start at once", restores: true, play: func(t *testing.T, m *match) {
-		m.start(t, workload("kept", "worker-1", "blue"))
-		snapshot := try(m.cluster.Snapshot()).must(t)
-		m.running(t, m.create(t, "lost", "", 30)...)
-		m.restored(t, snapshot, 30, func() {})
-	}},
-	{name: "A restore of etcd after 18 pods were rolled; 6 new ones start at once", restores: true, play: func(t *testing.T, m *match) {
-		m.deployment(t, "web", 12, "blue")
-		m.statefulSet(t, "db", 6, nil, "blue")
-		m.rolled(t, "deployment/web")
-		snapshot := try(m.cluster.Snapshot()).must(t)
-		m.mustKubectl(t, "rollout", "restart", "deployment/web", "statefulset/db")
-		m.rolled(t, "deployment/web", "statefulset/db")
-		m.restored(t, snapshot, 6, func() {})
-	}},
-	{name: "A restore of etcd brings 6 deleted pods back; 6 new ones start at once", restores: true, play: func(t *testing.T, m *match) {
-		past := m.running(t, m.create(t, "past", "", 6)...)
-		snapshot := try(m.cluster.Snapshot()).must(t)
-		for _, p := range past {
-			check(t, m.DeletePod(t.Context(), p, 1))
-		}
-		eventuallyWithin(t, time.Minute, "the entries to go", func() bool { return len(m.contents(t)) == 0 })
-		m.restored(t, snapshot, 6, func() {
+	{name: "A restore of etcd loses 30 pods that run on; 30 new ones start at once", restores: true,
+		play: func(t *testing.T, m *match) {
+			m.start(t, workload("kept", "worker-1", "blue"))
+			snapshot := try(m.cluster.Snapshot()).must(t)
+			m.running(t, m.create(t, "lost", "", 30)...)
+			m.restored(t, snapshot, 30, func() {})
+		}},
+	{name: "A restore of etcd after 18 pods were rolled; 6 new ones start at once", restores: true,
+		play: func(t *testing.T, m *match) {
+			m.deployment(t, "web", 12, "blue")
+			m.statefulSet(t, "db", 6, nil, "blue")
+			m.rolled(t, "deployment/web")
+			snapshot := try(m.cluster.Snapshot()).must(t)
+			m.mustKubectl(t, "rollout", "restart", "deployment/web", "statefulset/db")
+			m.rolled(t, "deployment/web", "statefulset/db")
+			m.restored(t, snapshot, 6, func() {})
+		}},
+	{name: "A restore of etcd brings 6 deleted pods back; 6 new ones start at once", restores: true,
+		play: func(t *testing.T, m *match) {
+			past := m.running(t, m.create(t, "past", "", 6)...)
+			snapshot := try(m.cluster.Snapshot()).must(t)
 			for _, p := range past {
-				check(t, m.DeletePod(t.Context(), p, 0))
+				check(t, m.DeletePod(t.Context(), p, 1))
 			}
-		})
-	}},
+			eventuallyWithin(t, time.Minute, "the entries to go", func() bool { return len(m.contents(t)) == 0 })
+			m.restored(t, snapshot, 6, func() {
+				for _, p := range past {
+					check(t, m.DeletePod(t.Context(), p, 0))
+				}
+			})
+		}},
 	{name: "A pod that runs on is deleted by force", play: func(t *testing.T, m *match) {
 		check(t, m.cluster.Worker("worker-1").LoseDELs(true))
 		p := m.start(t, stubborn("old", "worker-1", 60))
@@ -132,7 +135,7 @@ var besides = []struct {
 			return err == nil && id != before
 		})
 	}},
-	{name: "Sixty pods of two networks each are rolled three times", schedule: "@every 1s", play: func(t *testing.T, m *match) {
+	{name: "Sixty pods of two networks are rolled three times", schedule: "@every 1s", play: func(t *testing.T, m *match) {
 		check(t, m.cluster.Worker("worker-2").LoseDELs(true))
 		m.rolls(t, func() {})
 	}},
@@ -159,7 +162,9 @@ func (m *match) ends(t *testing.T, worker string, p *corev1.Pod, done func()) {
 	t.Helper()
 	done()
 	address := addressOn(t, p, "net1")
-	eventuallyWithin(t, 3*time.Minute, p.Name+" to end", func() bool { return !m.cluster.Worker(worker).Answers(t, address) })
+	eventuallyWithin(t, 3*time.Minute, p.Name+" to end", func() bool {
+		return !m.cluster.Worker(worker).Answers(t, address)
+	})
 }
 
 // newcomer starts a pod, which may get the address that another one has.
@@ -177,7 +182,8 @@ func evictable(name, worker string) *corev1.Pod {
 	p := workload(name, worker, "blue")
 	for _, key := range []string{corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady} {
 		p.Spec.Tolerations = append(p.Spec.Tolerations, corev1.Toleration{
-			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(int64(1)),
+			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
+			TolerationSeconds: ptr.To(int64(1)),
 		})
 	}
 	return p

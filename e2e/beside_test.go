@@ -88,7 +88,8 @@ func writeTable(t *testing.T, file string, rows [][]string) {
 	}
 	commit := strings.TrimSpace(string(try(exec.Command("git", "rev-parse", "--short", "HEAD").Output()).must(t)))
 	table := fmt.Sprintf("Played %s, commit %s.\n\n", time.Now().UTC().Format(time.DateOnly), commit) +
-		"| Situation | Reconciler | Wrongly released | In use twice | Leaked | Released after | Remarks |\n|---|---|--:|--:|--:|--:|---|\n"
+		"| Situation | Reconciler | Wrongly released | In use twice | Leaked | Released after | Remarks " +
+		"|\n|---|---|--:|--:|--:|--:|---|\n"
 	for _, of := range rows {
 		table += strings.Join(of, "")
 	}
@@ -125,7 +126,8 @@ func installUpstream(t *testing.T, schedule string) *installation {
 	i := ready(t, 2)
 	i.removeCRD(t, sandboxReports)
 	programs := harness.Upstream(t)
-	check(t, i.cluster.ImportImage(t.Context(), upstreamImage, filepath.Join(programs, "ip-reconciler"), filepath.Join(programs, "ip-control-loop")))
+	check(t, i.cluster.ImportImage(t.Context(), upstreamImage, filepath.Join(programs, "ip-reconciler"),
+		filepath.Join(programs, "ip-control-loop")))
 	patches := `patches:
 - target: {kind: ConfigMap, name: whereabouts-config}
   patch: |
@@ -145,10 +147,12 @@ func installUpstream(t *testing.T, schedule string) *installation {
 `
 	folder, resources := t.TempDir(), "resources:\n"
 	for _, file := range []string{"daemonset-install.yaml", "reconciler-deployment.yaml"} {
-		check(t, os.WriteFile(filepath.Join(folder, file), try(os.ReadFile(harness.UpstreamManifest(t, file))).must(t), 0o600))
+		check(t, os.WriteFile(filepath.Join(folder, file), try(os.ReadFile(harness.UpstreamManifest(t, file))).must(t),
+			0o600))
 		resources += "- " + file + "\n"
 	}
-	check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), fmt.Appendf(nil, resources+patches, schedule, upstreamImage), 0o600))
+	check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), fmt.Appendf(nil, resources+patches, schedule,
+		upstreamImage), 0o600))
 	i.mustKubectl(t, "apply", "-k", folder)
 	i.rolledOut(t, "daemonset/whereabouts", "deployment/whereabouts-reconciler")
 	return i

@@ -29,7 +29,9 @@ func TestInstall_RunningPodsKeepTheirAddresses(t *testing.T) {
 	listed := 0
 	for _, p := range pods {
 		id := i.sandbox(t, p)
-		r := i.reported(t, p.Spec.NodeName, "the sandbox of "+p.Name, func(r *v1alpha1.SandboxReport) bool { return stateIn(r, id) == "Ready" })
+		r := i.reported(t, p.Spec.NodeName, "the sandbox of "+p.Name, func(r *v1alpha1.SandboxReport) bool {
+			return stateIn(r, id) == "Ready"
+		})
 		for _, s := range r.Sandboxes {
 			if s.ID == id {
 				listed += len(s.Addresses)
@@ -49,13 +51,14 @@ func TestInstall_RunningPodsKeepTheirAddresses(t *testing.T) {
 
 	out := i.asPod(t, "check")
 	out.exits(t, 0)
-	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary.counts), "{Pools:2 Allocations:6 InUse:6 Held:0 Stale:0 Reservations:6 Findings:0}")
+	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary.counts),
+		"{Pools:2 Allocations:6 InUse:6 Held:0 Stale:0 Reservations:6 Findings:0}")
 	for place, verdict := range out.verdicts() {
 		equal(t, place, verdict, "InUse SandboxReady")
 	}
 	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 6)
 	v.is(t, `ip_reconcile_nodes{state="Fresh"}`, 2)
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	equal(t, "who has the pool", fmt.Sprint(i.usage(t, "10.1.0.0-24").Workloads), "[{default/StatefulSet/web 3}]")
 	i.playFullPool(t)
 
@@ -90,7 +93,10 @@ func (i *installation) playFullPool(t *testing.T) {
 
 	i.mustKubectl(t, "delete", "pod", "first")
 	began = time.Now()
-	eventuallyWithin(t, 2*time.Minute, "one of them to start", func() bool { return len(i.usage(t, pool).Waiting) == 1 && i.usage(t, pool).Used == 2 })
+	eventuallyWithin(t, 2*time.Minute, "one of them to start", func() bool {
+		return len(i.usage(t, pool).Waiting) == 1 &&
+			i.usage(t, pool).Used == 2
+	})
 	t.Logf("one had started %s after another pod was deleted", time.Since(began).Round(time.Second))
 	i.mustKubectl(t, "delete", "pod", "second", "third", "fourth")
 	eventuallyWithin(t, 20*time.Second, "its entries to be gone", func() bool { return i.usage(t, pool).Used == 0 })
@@ -111,24 +117,25 @@ func TestInstall_DefaultNetworkByWhereabouts(t *testing.T) {
 	before := i.contents(t)
 
 	v.passes(t, v.metric(`ip_reconcile_passes_total{result="done"}`)+3)
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	out := i.run(t) // which waits for no confirmation
 	out.exits(t, 0)
 	equal(t, "addresses that a run freed", len(out.Released), 0)
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	i.eachHasItsOwn(t, 6)
 	out = i.product(t, "check")
 	out.exits(t, 0)
-	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary.counts), "{Pools:2 Allocations:9 InUse:9 Held:0 Stale:0 Reservations:9 Findings:0}")
+	equal(t, "the summary", fmt.Sprintf("%+v", out.Summary.counts),
+		"{Pools:2 Allocations:9 InUse:9 Held:0 Stale:0 Reservations:9 Findings:0}")
 
 	worker, address := i.cluster.Worker("worker-2"), addressOn(t, lost, "eth0")
 	key := fmt.Sprint(address.As4()[3])
 	check(t, worker.LoseDELs(true))
 	check(t, i.DeletePod(t.Context(), lost, 1))
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.freed(t, soon, pool, key))
+	t.Logf("freed %s after that", i.waitReleased(t, soon, pool, key))
 	v.is(t, `ip_reconcile_released_total`, 2)
-	i.lost(t, before, pool+" "+key, "reservation "+address.String())
+	i.checkReleased(t, before, pool+" "+key, "reservation "+address.String())
 	next := i.start(t, workload("next", "worker-1"))
 	equal(t, "the next pod's address", addressOn(t, next, "eth0"), address)
 	i.eachHasItsOwn(t, 6)
@@ -139,7 +146,8 @@ func TestInstall_DefaultNetworkByWhereabouts(t *testing.T) {
 // the default network, the pool records it, and nobody else has it.
 func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 	t.Helper()
-	all := try(i.Client().CoreV1().Pods("").List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=Running"})).must(t).Items
+	all := try(i.Client().CoreV1().Pods("").List(t.Context(),
+		metav1.ListOptions{FieldSelector: "status.phase=Running"})).must(t).Items
 	all = slices.DeleteFunc(all, func(p corev1.Pod) bool { return p.Spec.HostNetwork })
 	equal(t, "pods", len(all), pods)
 	slices.SortFunc(all, func(a, b corev1.Pod) int { return strings.Compare(a.Namespace, b.Namespace) })
@@ -166,10 +174,13 @@ func (i *installation) eachHasItsOwn(t *testing.T, pods int) {
 func TestInstall_WhereaboutsDeploymentWithOurImage(t *testing.T) {
 	t.Parallel()
 	i := ready(t, 2)
-	check(t, i.cluster.ImportImage(t.Context(), productImage, shipped.program(t, "ip-reconcile"), shipped.program(t, "ip-reconciler")))
+	check(t, i.cluster.ImportImage(t.Context(), productImage, shipped.program(t, "ip-reconcile"),
+		shipped.program(t, "ip-reconciler")))
 	i.removeCRD(t, sandboxReports) // whereabouts alone has none
-	i.mustKubectl(t, "apply", "-f", harness.UpstreamManifest(t, "daemonset-install.yaml"), "-f", harness.UpstreamManifest(t, "reconciler-deployment.yaml"))
-	i.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts") // the plugin is installed, and its image cannot be pulled
+	i.mustKubectl(t, "apply", "-f", harness.UpstreamManifest(t, "daemonset-install.yaml"), "-f",
+		harness.UpstreamManifest(t, "reconciler-deployment.yaml"))
+	// the plugin is installed, and its image cannot be pulled
+	i.mustKubectl(t, "delete", "-n", "kube-system", "daemonset/whereabouts")
 	i.start(t, workload("stays", "worker-1", "blue"))
 	lost := i.start(t, workload("lost", "worker-2", "blue"))
 	before := i.contents(t)
@@ -178,17 +189,18 @@ func TestInstall_WhereaboutsDeploymentWithOurImage(t *testing.T) {
 	i.mustKubectl(t, "patch", "-n", "kube-system", "deployment/whereabouts-reconciler", "--type=json",
 		"-p", `[{"op": "replace", "path": "/spec/template/spec/containers/0/imagePullPolicy", "value": "Never"},
 			{"op": "add", "path": "/spec/template/spec/nodeSelector", "value": {"kubernetes.io/hostname": "worker-1"}}]`)
-	i.mustKubectl(t, "set", "image", "-n", "kube-system", "deployment/whereabouts-reconciler", "whereabouts-reconciler="+productImage)
+	i.mustKubectl(t, "set", "image", "-n", "kube-system", "deployment/whereabouts-reconciler", "whereabouts-reconciler="+
+		productImage)
 	i.rolledOut(t, "deployment/whereabouts-reconciler")
 	t.Cleanup(func() { i.oracle.check(t) })
-	i.lost(t, before)
+	i.checkReleased(t, before)
 
 	i.cluster.Worker("worker-2").PowerOff()
 	i.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/worker-2")
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	i.outOfService(t, "worker-2")
-	t.Logf("freed %s after the taint", i.freed(t, soon, "10.1.0.0-24", "2"))
-	i.lost(t, before, entryAndReservation(2)...)
+	t.Logf("freed %s after the taint", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
+	i.checkReleased(t, before, entryAndReservation(2)...)
 	eventually(t, "the controllers to remove its pod", func() bool {
 		_, err := i.Client().CoreV1().Pods("default").Get(t.Context(), lost.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)

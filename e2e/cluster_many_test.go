@@ -49,7 +49,8 @@ func TestCluster_NoReleaseDuringCreation(t *testing.T) {
 	}
 	passes = v.metric(`ip_reconcile_passes_total{result="done"}`) - passes
 	released := v.metric("ip_reconcile_released_total")
-	t.Logf("%d ADDs, %d entries taken over, %.0f passes, %.0f entries and reservations released, in %.0fs", given, pools.takenOver(), passes, released, took.Seconds())
+	t.Logf("%d ADDs, %d entries taken over, %.0f passes, %.0f entries and reservations released, in %.0fs", given,
+		pools.takenOver(), passes, released, took.Seconds())
 	if given < 2*(inSet+inDeployment)*(rolls+1) || released < inSet+inDeployment || passes < 10 {
 		t.Error("that was too little to show anything")
 	}
@@ -68,7 +69,8 @@ func (i *installation) rolls(t *testing.T, there func()) {
 		there()
 	}
 	i.statefulSet(t, "db", inSet, func(s *appsv1.StatefulSet) {
-		s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{MaxUnavailable: ptr.To(intstr.FromInt32(inSet / 4))}
+		s.Spec.UpdateStrategy.RollingUpdate = &appsv1.RollingUpdateStatefulSetStrategy{
+			MaxUnavailable: ptr.To(intstr.FromInt32(inSet / 4))}
 	}, "blue", "red")
 	i.deployment(t, "web", inDeployment, "blue", "red")
 	rolledOut()
@@ -92,7 +94,8 @@ func (i *installation) allAnswer(t testing.TB) {
 			a := addressOn(t, p, ifName)
 			entry := map[string]string{}
 			json.Unmarshal([]byte(stored[pool+" "+strings.TrimPrefix(a.String(), pool[:len("10.1.0.")])]), &entry)
-			equal(t, fmt.Sprintf("the entry of %s for %s", a, p.Name), entry, map[string]string{"id": id, "podref": "default/" + p.Name, "ifname": ifName})
+			equal(t, fmt.Sprintf("the entry of %s for %s", a, p.Name), entry, map[string]string{"id": id, "podref": "default/" +
+				p.Name, "ifname": ifName})
 			contains(t, "the reservation of "+a.String(), stored["reservation "+a.String()], `"default/`+p.Name+`"`)
 			i.answers(t, &pods[0], a, p)
 		}
@@ -132,12 +135,13 @@ func TestCluster_ReleasesAHundredLeaksAtOnce(t *testing.T) {
 			leaked = append(leaked, place)
 		}
 	}
-	i.lost(t, before, leaked...)
+	i.checkReleased(t, before, leaked...)
 	v.is(t, "ip_reconcile_released_total", 2*pods)
 	_, log, err := i.cluster.Worker(v.node).Output(v.pod)
 	check(t, err)
 	contains(t, "the leader's log", log, "reconciler run succeeded")
-	relied := v.metric(`ip_reconcile_cache_passes_total{result="unverified"}`) == 0 // else full passes replace cache passes
+	// else full passes replace cache passes
+	relied := v.metric(`ip_reconcile_cache_passes_total{result="unverified"}`) == 0
 	for line := range strings.Lines(log) {
 		if relied && strings.Contains(line, "reconciler run succeeded") && !strings.Contains(line, " released=0 ") {
 			t.Errorf("a full pass released what an agent's report should have: %s", line)
@@ -170,18 +174,19 @@ func (i *installation) playFailingDELs(t *testing.T) {
 		contains(t, "kubelet", i.event(t, "FailedKillPod", "Pod", p.Name), "the link is busy")
 	}
 	equal(t, "addresses on the wire", len(i.onWire(t)), 4)
-	i.lost(t, before)
+	i.checkReleased(t, before)
 
 	// Multus has lost its cache: without the pod it does nothing and reports success.
 	forced := pods[0]
 	check(t, i.DeletePod(t.Context(), forced, 0))
 	address := addressOn(t, forced, "net1")
 	began := time.Now()
-	eventuallyWithin(t, 3*time.Minute, "the sandbox of "+forced.Name+" to be closed", func() bool { return !worker.Answers(t, address) })
+	eventuallyWithin(t, 3*time.Minute, "the sandbox of "+forced.Name+" to be closed",
+		func() bool { return !worker.Answers(t, address) })
 	t.Logf("the pod that was deleted by force was off the wire after %.0fs", time.Since(began).Seconds())
 	key := strings.TrimPrefix(address.String(), "10.1.0.")
-	t.Logf("freed %.1fs after that", i.freed(t, 2*time.Minute, "10.1.0.0-24", key).Seconds())
-	i.lost(t, before, "10.1.0.0-24 "+key, "reservation "+address.String())
+	t.Logf("freed %.1fs after that", i.waitReleased(t, 2*time.Minute, "10.1.0.0-24", key).Seconds())
+	i.checkReleased(t, before, "10.1.0.0-24 "+key, "reservation "+address.String())
 	v.is(t, `ip_reconcile_allocations{reason="SandboxNotReady",verdict="Held"}`, 2)
 	equal(t, "addresses on the wire", len(i.onWire(t)), 3)
 

@@ -37,10 +37,10 @@ func (i *installation) playNodeLost(t *testing.T) {
 		v = i.leader(t)
 		return v.metric(`ip_reconcile_allocations{reason="NodeUnreachable",verdict="Held"}`) == 1
 	})
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	i.outOfService(t, "worker-2")
-	t.Logf("freed %s after the taint", i.freed(t, soon, "10.1.0.0-24", "2"))
-	i.lost(t, before, entryAndReservation(2)...)
+	t.Logf("freed %s after the taint", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
+	i.checkReleased(t, before, entryAndReservation(2)...)
 	equal(t, "the sandbox of the other pod", i.sandbox(t, stays) != "", true)
 }
 
@@ -68,7 +68,7 @@ func (i *installation) playNodeCutOff(t *testing.T) {
 	began := time.Now()
 	i.ends(t, worker, address)
 	t.Logf("it ended %s after the node was back", time.Since(began).Round(time.Second))
-	t.Logf("freed %s after that", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("freed %s after that", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -80,15 +80,16 @@ func (i *installation) playReboot(t *testing.T) {
 	address, before := addressOn(t, back, "net1"), i.sandbox(t, back)
 	equal(t, "the address", address.String(), "10.1.0.2")
 	i.waitReported(t, back, lost)
-	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady", "10.1.0.0-24 10.1.0.3", "InUse SandboxReady")
+	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "InUse SandboxReady", "10.1.0.0-24 10.1.0.3",
+		"InUse SandboxReady")
 	entries := i.contents(t)
 
 	worker.PowerOff()
 	i.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/worker-2")
 	check(t, i.DeletePod(t.Context(), lost, 0))
-	i.lost(t, entries)
+	i.checkReleased(t, entries)
 	check(t, worker.Boot(t.Context()))
-	took := i.freed(t, time.Minute, "10.1.0.0-24", "3")
+	took := i.waitReleased(t, time.Minute, "10.1.0.0-24", "3")
 	t.Logf("freed %s after the node was on again", took.Round(time.Second))
 
 	var id string
@@ -97,7 +98,8 @@ func (i *installation) playReboot(t *testing.T) {
 		id, err = worker.SandboxOf(t.Context(), string(back.UID))
 		return err == nil && id != before
 	})
-	eventually(t, "its entry to be its new sandbox's", func() bool { return strings.Contains(i.contents(t)["10.1.0.0-24 2"], id) })
+	eventually(t, "its entry to be its new sandbox's",
+		func() bool { return strings.Contains(i.contents(t)["10.1.0.0-24 2"], id) })
 	eventually(t, "it to answer", func() bool {
 		name, err := i.cluster.Asked(t.Context(), stays, address)
 		return err == nil && name == back.Name
@@ -128,7 +130,7 @@ func (i *installation) playContainerdDown(t *testing.T) {
 
 	check(t, worker.Start(t.Context()))
 	i.ends(t, worker, address)
-	t.Logf("freed %s after it ended", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("freed %s after it ended", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -147,7 +149,7 @@ func TestCluster_HungTerminationKeepsItsAddress(t *testing.T) {
 
 	check(t, worker.Start(t.Context()))
 	v.is(t, `ip_reconcile_allocations{reason="SandboxNotReady",verdict="Held"}`, 1)
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	i.next(t, "newcomer", "worker-1", "10.1.0.3")
 	eventuallyWithin(t, 6*time.Minute, "the pod to be overdue", func() bool {
 		return v.metric(`ip_reconcile_allocations{reason="StuckTerminating",verdict="Held"}`) == 1
@@ -157,7 +159,7 @@ func TestCluster_HungTerminationKeepsItsAddress(t *testing.T) {
 
 	check(t, blocker.Unblock())
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("freed %s after that", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }
 

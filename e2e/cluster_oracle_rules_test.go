@@ -66,7 +66,8 @@ func (a *addressState) learn(what string, w harness.Write) {
 	default:
 		a.unreserved = removal{}
 	}
-	a.story = append(a.story, fmt.Sprintf("%s %s %s by %s as %s", w.At.Format("15:04:05.0"), what, change, w.Program, w.User))
+	a.story = append(a.story, fmt.Sprintf("%s %s %s by %s as %s", w.At.Format("15:04:05.0"), what, change, w.Program,
+		w.User))
 }
 
 // judgeBare judges a network namespace that has had the address without its allocation for more than one observation.
@@ -127,46 +128,65 @@ func TestOracle_DistinguishesWrongFromTransient(t *testing.T) {
 		"an entry goes to another pod when its own ended": {play: "a/x ns1 *2; a/y ns2 *12"},
 		"an entry goes before its pod is on the wire":     {play: "a/x *2; - ns1 *12", saw: "wrong"},
 		"an entry is back in time":                        {play: "a/x ns1 *2; - ns1 *8; a/x_uid ns1 *12"},
-		"a pod of the same name shares an address":        {play: "a/x ns1 *2; a/x ns1,ns2 *12; a/x ns1 *12", saw: "duplicate"},
-		"two for one observation":                         {play: "a/x ns1 *2; a/x ns1,ns2; a/x ns1 *2"},
-		"a leak":                                          {play: "a/x ns1 *2; a/x *4", saw: "leaked"},
-		"a leak that is freed":                            {play: "a/x ns1 *2; a/x *4; - *2", saw: "freed[4s]"},
-		"a leak that is taken over":                       {play: "a/x ns1 *2; a/x *4; a/x ns2 *2"},
+		"a pod of the same name shares an address": {play: "a/x ns1 *2; a/x ns1,ns2 *12; a/x ns1 *12",
+			saw: "duplicate"},
+		"two for one observation":   {play: "a/x ns1 *2; a/x ns1,ns2; a/x ns1 *2"},
+		"a leak":                    {play: "a/x ns1 *2; a/x *4", saw: "leaked"},
+		"a leak that is freed":      {play: "a/x ns1 *2; a/x *4; - *2", saw: "freed[4s]"},
+		"a leak that is taken over": {play: "a/x ns1 *2; a/x *4; a/x ns2 *2"},
 
 		// A restore brings allocations back and excuses nothing else.
-		"restored: its entry is of the past":              {play: "step 10s; a/x ns1; restoring; restored; a/old ns1 *2"},
-		"restored: its entry is gone":                     {play: "step 10s; a/x ns1; restoring; restored; - ns1 *2"},
-		"restored: its entry is back, and goes":           {play: "step 10s; a/x ns1; restoring; restored; - ns1; a/x ns1; - ns1 *2", saw: "wrong"},
-		"restored: its address is given to another":       {play: "step 10s; a/x ns1; restoring; restored; - ns1; a/y ns1,ns2 *2", saw: "duplicate"},
-		"restored: an entry of the past becomes its own":  {play: "step 10s; a/x ns1; restoring; restored; a/old ns1; a/x ns1 *2"},
-		"restored: and then is somebody else's once more": {play: "step 10s; a/x ns1; restoring; restored; a/x ns1; a/y ns1 *2", saw: "wrong"},
-		"nothing is judged while etcd is restored":        {play: "step 10s; a/x ns1; restoring; - ns1 *2; restored; - ns1; a/x ns1"},
-		"and everything after it":                         {play: "step 10s; a/x ns1; restoring; - ns1 *2; restored; - ns1; a/x ns1; - ns1 *2", saw: "wrong"},
+		"restored: its entry is of the past": {play: "step 10s; a/x ns1; restoring; restored; a/old ns1 *2"},
+		"restored: its entry is gone":        {play: "step 10s; a/x ns1; restoring; restored; - ns1 *2"},
+		"restored: its entry is back, and goes": {play: "step 10s; a/x ns1; restoring; restored; - ns1; a/x " +
+			"ns1; - ns1 *2", saw: "wrong"},
+		"restored: its address is given to another": {play: "step 10s; a/x ns1; restoring; restored; - ns1; a/y " +
+			"ns1,ns2 *2", saw: "duplicate"},
+		"restored: an entry of the past becomes its own": {play: "step 10s; a/x ns1; restoring; restored; a/old ns1; a/x " +
+			"ns1 *2"},
+		"restored: and then is somebody else's once more": {play: "step 10s; a/x ns1; restoring; restored; a/x ns1; a/y " +
+			"ns1 *2", saw: "wrong"},
+		"nothing is judged while etcd is restored": {play: "step 10s; a/x ns1; restoring; - ns1 *2; restored; - ns1; a/x " +
+			"ns1"},
+		"and everything after it": {play: "step 10s; a/x ns1; restoring; - ns1 *2; restored; - ns1; a/x ns1; - ns1 *2",
+			saw: "wrong"},
 
 		// The audit log distinguishes a release from a slow DEL.
 		"a release": {
 			play: "step 500ms; removed whereabouts; a/x ns1 *2; removed ip-reconcile; - ns1 *2", saw: "wrong",
 			blame: `released by ip-reconcile at 00:00:01.250 while ns1 still had it for "a/x"`},
-		"a release by upstream":                   {play: "step 500ms; a/x ns1 *2; removed ip-reconciler; - ns1 *2", saw: "wrong", blame: "released by ip-reconciler"},
-		"a release, and the next pod has it":      {play: "step 500ms; a/x ns1 *2; removed ip-reconcile; a/y ns1,ns2 *2", saw: "wrong duplicate", blame: "released by ip-reconcile"},
+		"a release by upstream": {play: "step 500ms; a/x ns1 *2; removed ip-reconciler; - ns1 *2",
+			saw: "wrong", blame: "released by ip-reconciler"},
+		"a release, and the next pod has it": {play: "step 500ms; a/x ns1 *2; removed ip-reconcile; a/y ns1,ns2 *2",
+			saw: "wrong duplicate", blame: "released by ip-reconcile"},
 		"a release of what nobody has":            {play: "step 500ms; a/x ns1 *2; removed ip-reconcile; - *2"},
 		"a release, and an ADD that is under way": {play: "step 500ms; a/x ns1 *2; removed ip-reconcile; - ns2; a/y ns2"},
-		"a DEL that has yet to come to the link":  {play: "step 500ms; a/x ns1 *2; removed whereabouts; - ns1 *60", saw: "lingering"},
-		"such a DEL, and the next pod has it":     {play: "step 500ms; a/x ns1 *2; removed whereabouts; a/y ns1,ns2 *60", saw: "lingering"},
-		"somebody else for longer than a moment":  {play: "step 500ms; a/x ns1 *2; removed kubectl; - ns1 *24", saw: "wrong", blame: "removed by kubectl"},
-		"somebody else for a moment":              {play: "step 500ms; a/x ns1 *2; removed kubectl; - ns1 *2; a/x ns1"},
-		"nobody at all for longer than a moment":  {play: "step 500ms; a/x ns1 *2; - ns1 *24", saw: "wrong", blame: "removed by no audited write"},
+		"a DEL that has yet to come to the link": {play: "step 500ms; a/x ns1 *2; removed whereabouts; - ns1 *60",
+			saw: "lingering"},
+		"such a DEL, and the next pod has it": {play: "step 500ms; a/x ns1 *2; removed whereabouts; a/y ns1,ns2 *60",
+			saw: "lingering"},
+		"somebody else for longer than a moment": {play: "step 500ms; a/x ns1 *2; removed kubectl; - ns1 *24", saw: "wrong",
+			blame: "removed by kubectl"},
+		"somebody else for a moment": {play: "step 500ms; a/x ns1 *2; removed kubectl; - ns1 *2; a/x ns1"},
+		"nobody at all for longer than a moment": {play: "step 500ms; a/x ns1 *2; - ns1 *24", saw: "wrong",
+			blame: "removed by no audited write"},
 
 		// On a loaded machine an observation takes 14 s, and the log records what happened to an allocation meanwhile.
 		"a reservation is removed during an observation": {play: "a/x ns1; unreserved ip-reconcile +2s; took 14s; a/x ns1"},
-		"a reservation is removed long before one":       {play: "a/x ns1; unreserved ip-reconcile +0s; step 10s; took 14s; a/x ns1", saw: "wrong"},
-		"an entry goes during one to the next pod":       {play: "a/old; removed ip-reconcile +2s; took 10s; a/old ns2; took 0s; a/new ns2 *3"},
-		"an entry goes during one, and nobody has it":    {play: "a/old; removed ip-reconcile +2s; took 10s; a/old ns2; took 0s; - ns2 *3", saw: "wrong"},
+		"a reservation is removed long before one": {play: "a/x ns1; unreserved ip-reconcile +0s; step 10s; took " +
+			"14s; a/x ns1", saw: "wrong"},
+		"an entry goes during one to the next pod": {play: "a/old; removed ip-reconcile +2s; took 10s; a/old ns2; took " +
+			"0s; a/new ns2 *3"},
+		"an entry goes during one, and nobody has it": {play: "a/old; removed ip-reconcile +2s; took 10s; a/old ns2; took " +
+			"0s; - ns2 *3", saw: "wrong"},
 
-		"a reservation is put back":          {play: "a/x ns1; unreserved ip-reconcile +0s; a/x ns1; reserved ip-reconcile; a/x ns1 *18"},
-		"a reservation is put back too late": {play: "a/x ns1; unreserved ip-reconcile +0s; a/x ns1 *14; reserved ip-reconcile; a/x ns1 *5", saw: "wrong"},
+		"a reservation is put back": {play: "a/x ns1; unreserved ip-reconcile +0s; a/x ns1; reserved " +
+			"ip-reconcile; a/x ns1 *18"},
+		"a reservation is put back too late": {play: "a/x ns1; unreserved ip-reconcile +0s; a/x ns1 *14; reserved " +
+			"ip-reconcile; a/x ns1 *5", saw: "wrong"},
 		"a reservation is not put back": {
-			play: "a/x ns1; unreserved ip-reconcile +0s; a/x ns1 *19", saw: "wrong", blame: "its reservation was removed by ip-reconcile at 00:00:01.000, and not put back"},
+			play: "a/x ns1; unreserved ip-reconcile +0s; a/x ns1 *19", saw: "wrong",
+			blame: "its reservation was removed by ip-reconcile at 00:00:01.000, and not put back"},
 		"a reservation goes with a DEL": {play: "a/x ns1; unreserved whereabouts +0s; a/x ns1 *19"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,12 +196,14 @@ func TestOracle_DistinguishesWrongFromTransient(t *testing.T) {
 			play(t, r, address, c.play)
 			saw := r.report()
 			is := ""
-			for what, so := range map[string]bool{"wrong": len(saw.Wrong) > 0, "duplicate": len(saw.Duplicates) > 0, "leaked": len(saw.Leaked) > 0, "lingering": len(r.lingering()) > 0} {
+			for what, so := range map[string]bool{"wrong": len(saw.Wrong) > 0, "duplicate": len(saw.Duplicates) > 0,
+				"leaked": len(saw.Leaked) > 0, "lingering": len(r.lingering()) > 0} {
 				if so != strings.Contains(c.saw, what) {
 					is += fmt.Sprintf(" %s is %v", what, so)
 				}
 			}
-			if (len(saw.Freed) > 0) != strings.Contains(c.saw, "freed") || len(saw.Freed) > 0 && c.saw != fmt.Sprint("freed", saw.Freed) {
+			if (len(saw.Freed) > 0) != strings.Contains(c.saw, "freed") || len(saw.Freed) > 0 && c.saw != fmt.Sprint("freed",
+				saw.Freed) {
 				is += fmt.Sprint(" freed ", saw.Freed)
 			}
 			if is != "" {
@@ -202,7 +224,8 @@ func play(t *testing.T, r *oracle, address netip.Addr, script string) {
 		if last := words[len(words)-1]; strings.HasPrefix(last, "+") {
 			after = try(time.ParseDuration(last[1:])).must(t)
 		}
-		reservation := harness.Write{At: now.Add(after), Verb: "delete", Resource: "overlappingrangeipreservations", Name: address.String()}
+		reservation := harness.Write{At: now.Add(after), Verb: "delete", Resource: "overlappingrangeipreservations",
+			Name: address.String()}
 		switch words[0] {
 		case "step":
 			step = try(time.ParseDuration(words[1])).must(t)
@@ -211,7 +234,8 @@ func play(t *testing.T, r *oracle, address netip.Addr, script string) {
 		case "restoring", "restored":
 			r.restores(words[0] == "restoring")
 		case "removed":
-			r.learn(nil, []harness.Write{{At: now.Add(after), Program: words[1], Verb: "patch", Resource: "ippools", Name: "10.1.0.0-24", Removed: []string{"1"}}})
+			r.learn(nil, []harness.Write{{At: now.Add(after), Program: words[1], Verb: "patch", Resource: "ippools",
+				Name: "10.1.0.0-24", Removed: []string{"1"}}})
 		case "reserved":
 			reservation.Verb = "create"
 			fallthrough

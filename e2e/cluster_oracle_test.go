@@ -114,7 +114,8 @@ func (i *installation) entries(ctx context.Context) (map[netip.Addr]string, erro
 }
 
 // entriesAndRanges are the allocations, and the pools' ranges by name.
-func (i *installation) entriesAndRanges(ctx context.Context) (found map[netip.Addr]string, ranges map[string]netip.Prefix, err error) {
+func (i *installation) entriesAndRanges(ctx context.Context) (found map[netip.Addr]string,
+	ranges map[string]netip.Prefix, err error) {
 	pools, err := i.Dynamic().Resource(harness.IPPools).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, nil, err
@@ -201,7 +202,8 @@ func (a *addressState) observe(began, now, since time.Time, pod string, namespac
 		on[ns] = h
 		switch {
 		case h.excused && (pod == "" || pod != h.pod): // the allocation of a restored pool may be out of date
-		case pod != "" && h.pod == "" && a.removed.at.After(began): // the allocation was removed after it was read, perhaps for an ADD
+		// the allocation was removed after it was read, perhaps for an ADD
+		case pod != "" && h.pod == "" && a.removed.at.After(began):
 		case pod != "" && (h.pod == "" || h.pod == pod):
 			*h = holder{pod: pod}
 			a.judgeReservation(began, pod, ns)
@@ -300,7 +302,8 @@ func (r *oracle) check(t *testing.T) {
 	if l := r.lingering(); len(l) > 0 {
 		t.Logf("%v are in use although whereabouts' DEL removed their entries: it has yet to come to their links", l)
 	}
-	for what, addresses := range map[string][]netip.Addr{"freed while it was on the wire": saw.Wrong, "on the wire twice": saw.Duplicates} {
+	for what, addresses := range map[string][]netip.Addr{"freed while it was on the wire": saw.Wrong,
+		"on the wire twice": saw.Duplicates} {
 		for _, a := range addresses {
 			if !slices.Contains(r.excused, a) {
 				t.Errorf("the oracle saw %s %s: %s\n%s", a, what, r.blamed(a), r.story(a))
@@ -346,5 +349,6 @@ func (r *oracle) report() (seen oracleReport) {
 }
 
 func (r oracleReport) String() string {
-	return fmt.Sprintf("wrongly freed %v, on the wire twice %v, leaked %v, freed after %v", r.Wrong, r.Duplicates, r.Leaked, r.Freed)
+	return fmt.Sprintf("wrongly freed %v, on the wire twice %v, leaked %v, freed after %v", r.Wrong, r.Duplicates,
+		r.Leaked, r.Freed)
 }

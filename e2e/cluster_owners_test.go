@@ -37,7 +37,7 @@ func (i *installation) playStatic(t *testing.T) {
 		t.Helper()
 		out := i.run(t)
 		out.exits(t, 0)
-		i.lost(t, before)
+		i.checkReleased(t, before)
 		i.answers(t, asks, address, mirror)
 		equal(t, "its sandbox", try(worker.SandboxOf(t.Context(), uid)).must(t), id)
 	}
@@ -46,7 +46,7 @@ func (i *installation) playStatic(t *testing.T) {
 	worker.Kubelet.Kill() // kubelet creates a mirror pod again at once, or a minute later
 	check(t, i.DeletePod(t.Context(), mirror, 0))
 	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	check(t, worker.StartKubelet())
 	eventually(t, "another mirror", func() bool {
 		again, err := pods.Get(t.Context(), mirror.Name, metav1.GetOptions{})
@@ -57,8 +57,8 @@ func (i *installation) playStatic(t *testing.T) {
 
 	check(t, worker.RemoveStatic(p.Name))
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "2"))
-	i.lost(t, before, entryAndReservation(2)...)
+	t.Logf("freed %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
+	i.checkReleased(t, before, entryAndReservation(2)...)
 	eventually(t, "the mirror to go", func() bool {
 		_, err := pods.Get(t.Context(), mirror.Name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
@@ -73,25 +73,27 @@ func (i *installation) playJob(t *testing.T) {
 	before := i.contents(t)
 	done := i.job(t, "done", 2, corev1.PodSucceeded, addressOn(t, asks, "net1").String())
 	released(t, 4)
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	newcomer := i.start(t, workload("newcomer", "", "blue"))
 	next := addressOn(t, newcomer, "net1")
 	if next != addressOn(t, &done[0], "net1") && next != addressOn(t, &done[1], "net1") {
 		t.Errorf("the newcomer has %s, which was no finished pod's", next)
 	}
 	for _, p := range done { // the status of each still has an address
-		equal(t, "its phase", try(i.Client().CoreV1().Pods("default").Get(t.Context(), p.Name, metav1.GetOptions{})).must(t).Status.Phase, corev1.PodSucceeded)
+		equal(t, "its phase", try(i.Client().CoreV1().Pods("default").Get(t.Context(), p.Name,
+			metav1.GetOptions{})).must(t).Status.Phase, corev1.PodSucceeded)
 	}
 	before = i.contents(t)
 	i.run(t).exits(t, 0)
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	for _, p := range []*corev1.Pod{&runs, newcomer} {
 		i.answers(t, asks, addressOn(t, p, "net1"), p)
 	}
 	i.waitReported(t, &runs, newcomer)
 	out := i.product(t, "check")
 	out.exits(t, 0)
-	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady", "10.1.0.0-24 "+next.String(), "InUse SandboxReady")
+	out.expect(t, "10.1.0.0-24 "+address.String(), "InUse SandboxReady", "10.1.0.0-24 "+next.String(),
+		"InUse SandboxReady")
 }
 
 // losing loses all DELs, with a pod beside that queries others.
@@ -112,7 +114,8 @@ func (i *installation) job(t *testing.T, name string, count int, phase corev1.Po
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: batchv1.JobSpec{
 			Completions: ptr.To(int32(count)), Parallelism: ptr.To(int32(count)),
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations},
+				Spec: p.Spec},
 		},
 	}, metav1.CreateOptions{})).must(t)
 	var pods []corev1.Pod
@@ -134,12 +137,14 @@ func TestCluster_ReleasesTheSliceOfARemovedNode(t *testing.T) {
 	v := i.leader(t)
 	stays, leaves := i.cluster.Workers[0], i.cluster.Workers[1]
 	ip, _, _ := strings.Cut(v.metrics, ":")
-	leads := try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{FieldSelector: "status.podIP=" + ip})).must(t).Items[0]
+	leads := try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(),
+		metav1.ListOptions{FieldSelector: "status.podIP=" + ip})).must(t).Items[0]
 	if leads.Spec.NodeName == leaves.Name {
 		stays, leaves = leaves, stays
 	}
 	// The controller treats definitions without a network_name as one network, so they must agree.
-	check(t, i.Dynamic().Resource(harness.NADs).Namespace("default").Delete(t.Context(), blue.Name, metav1.DeleteOptions{}))
+	check(t, i.Dynamic().Resource(harness.NADs).Namespace("default").Delete(t.Context(), blue.Name,
+		metav1.DeleteOptions{}))
 	// The API server deletes a slice pool at once if its owner is in another namespace.
 	check(t, i.CreateNAD(t.Context(), harness.Network{
 		Namespace: "kube-system", Name: "sliced", IPAM: harness.IPAM{"range": "10.4.0.0/22", "node_slice_size": "/24"},
@@ -163,13 +168,13 @@ func TestCluster_ReleasesTheSliceOfARemovedNode(t *testing.T) {
 	before := i.contents(t)
 	equal(t, "entries and reservations", len(before), 6)
 	i.run(t).exits(t, 0)
-	i.lost(t, before)
+	i.checkReleased(t, before)
 
 	check(t, leaves.LoseDELs(true))
 	check(t, i.DeletePod(t.Context(), lost, 1))
 	i.ends(t, leaves, nth(slice[leaves], 2))
-	t.Logf("freed %s after that", i.freed(t, soon, pool, "2"))
-	i.lost(t, before, pool+" 2", "reservation "+nth(slice[leaves], 2).String())
+	t.Logf("freed %s after that", i.waitReleased(t, soon, pool, "2"))
+	i.checkReleased(t, before, pool+" 2", "reservation "+nth(slice[leaves], 2).String())
 	i.answer(t, two, start("next", leaves, 2))
 	before = i.contents(t)
 
@@ -177,14 +182,15 @@ func TestCluster_ReleasesTheSliceOfARemovedNode(t *testing.T) {
 	check(t, i.Client().CoreV1().Nodes().Delete(t.Context(), leaves.Name, metav1.DeleteOptions{}))
 	began := time.Now()
 	eventually(t, "the slice to be nobody's", func() bool { return i.sliceIn(t, leaves.Name) == "" })
-	i.lost(t, before)
-	i.freed(t, 4*time.Minute, pool, "2") // missed for 40 s, confirmed for 30 s, with a pass every 30 s
-	i.freed(t, soon, pool, "1")
+	i.checkReleased(t, before)
+	i.waitReleased(t, 4*time.Minute, pool, "2") // missed for 40 s, confirmed for 30 s, with a pass every 30 s
+	i.waitReleased(t, soon, pool, "1")
 	took := time.Since(began)
 	t.Logf("freed %s after the node was deleted", took.Round(time.Second))
 	equal(t, "that it was missed for 40 s", took > 40*time.Second, true)
 	v.is(t, `ip_reconcile_released_total{reason="NodeMissing"}`, 4)
-	i.lost(t, before, pool+" 1", pool+" 2", "reservation "+nth(slice[leaves], 1).String(), "reservation "+nth(slice[leaves], 2).String())
+	i.checkReleased(t, before, pool+" 1", pool+" 2", "reservation "+nth(slice[leaves], 1).String(), "reservation "+
+		nth(slice[leaves], 2).String())
 	equal(t, "that the other node's pod answers", stays.Answers(t, addressOn(t, one, "net1")), true)
 
 	check(t, leaves.Boot(t.Context()))

@@ -24,14 +24,18 @@ func (i *installation) playEvicted(t *testing.T) {
 	asks := i.start(t, workload("asks", "worker-2", "blue"))
 	late := i.start(t, stubborn("late", "worker-1", 15))
 	big := workload("big", "worker-1", "blue")
-	big.Spec.Containers[0].Args = []string{"-stubborn", "-fill", "/fill"} // kubelet reports Succeeded for one that exits with 0
-	big.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceEphemeralStorage: resource.MustParse("1Mi")}
+	// kubelet reports Succeeded for one that exits with 0
+	big.Spec.Containers[0].Args = []string{"-stubborn", "-fill", "/fill"}
+	big.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Mi")}
 	big = i.start(t, big)
-	equal(t, "the addresses", addressOn(t, late, "net1").String()+" "+addressOn(t, big, "net1").String(), "10.1.0.2 10.1.0.3")
+	equal(t, "the addresses", addressOn(t, late, "net1").String()+" "+addressOn(t, big, "net1").String(),
+		"10.1.0.2 10.1.0.3")
 	v := i.leader(t)
 	released := v.from(`ip_reconcile_released_total{reason="PodFinished"}`)
 
-	try(pods.Patch(t.Context(), late.Name, types.MergePatchType, []byte(`{"spec":{"activeDeadlineSeconds":1}}`), metav1.PatchOptions{})).must(t)
+	try(pods.Patch(t.Context(), late.Name, types.MergePatchType, []byte(`{"spec":{"activeDeadlineSeconds":1}}`),
+		metav1.PatchOptions{})).must(t)
 	began := time.Now()
 	for _, p := range []*corev1.Pod{late, big} {
 		address := addressOn(t, p, "net1")
@@ -47,12 +51,13 @@ func (i *installation) playEvicted(t *testing.T) {
 		t.Logf("%s failed after %s: %s", p.Name, time.Since(began).Round(time.Second), failed.Status.Reason)
 		equal(t, "it is configured", worker.Answers(t, address), false)
 	}
-	i.freed(t, soon, "10.1.0.0-24", "2")
-	i.freed(t, soon, "10.1.0.0-24", "3")
+	i.waitReleased(t, soon, "10.1.0.0-24", "2")
+	i.waitReleased(t, soon, "10.1.0.0-24", "3")
 	released(t, 4)
 	for name, reason := range map[string]string{late.Name: "DeadlineExceeded", big.Name: "Evicted"} {
 		i.event(t, reason, "Pod", name)
-		equal(t, "the phase of "+name, try(pods.Get(t.Context(), name, metav1.GetOptions{})).must(t).Status.Phase, corev1.PodFailed)
+		equal(t, "the phase of "+name, try(pods.Get(t.Context(), name, metav1.GetOptions{})).must(t).Status.Phase,
+			corev1.PodFailed)
 	}
 
 	next := i.next(t, "next", "worker-2", addressOn(t, late, "net1").String())
@@ -72,7 +77,8 @@ func (i *installation) playReportedFailed(t *testing.T) {
 
 	check(t, worker.Kubelet.Freeze())
 	pods := i.Client().CoreV1().Pods("default")
-	p = try(pods.Patch(t.Context(), p.Name, types.MergePatchType, []byte(`{"status":{"phase":"Failed","reason":"SaidSo"}}`), metav1.PatchOptions{}, "status")).must(t)
+	p = try(pods.Patch(t.Context(), p.Name, types.MergePatchType,
+		[]byte(`{"status":{"phase":"Failed","reason":"SaidSo"}}`), metav1.PatchOptions{}, "status")).must(t)
 	for _, c := range p.Status.Conditions {
 		equal(t, string(c.Type), c.Status, corev1.ConditionTrue)
 	}
@@ -83,7 +89,7 @@ func (i *installation) playReportedFailed(t *testing.T) {
 	worker.Kubelet.Kill()
 	check(t, worker.StartKubelet())
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "1").Round(time.Second))
+	t.Logf("freed %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "1").Round(time.Second))
 	released(t, 2)
 	p = try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)
 	equal(t, "the pod, which is there,", p.Status.Phase, corev1.PodFailed)
@@ -103,7 +109,8 @@ func (i *installation) playDeletedByForce(t *testing.T) {
 	i.killing(t, p)
 	v.is(t, `ip_reconcile_allocations{reason="Terminating",verdict="Held"}`, 1)
 	check(t, i.DeletePod(t.Context(), p, 0))
-	if _, err := i.Client().CoreV1().Pods("default").Get(t.Context(), p.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := i.Client().CoreV1().Pods("default").Get(t.Context(), p.Name,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the API knows the pod: %v", err)
 	}
 	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
@@ -114,9 +121,10 @@ func (i *installation) playDeletedByForce(t *testing.T) {
 	worker := i.cluster.Worker("worker-1")
 	check(t, worker.KillContainers(t.Context(), id))
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "1"))
+	t.Logf("freed %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "1"))
 	released(t, 2)
-	equal(t, "the event", i.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"), "successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
+	equal(t, "the event", i.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"),
+		"successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -145,7 +153,7 @@ func (i *installation) playStopped(t *testing.T) {
 	check(t, blocker.Unblock())
 	i.ends(t, worker, address)
 	// containerd sends no event for the end of a network, so the agent inspects the node every 10 s.
-	t.Logf("freed %s after that", i.freed(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("freed %s after that", i.waitReleased(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
 	released(t, 2)
 	state := try(worker.Status(t.Context(), id)).must(t).Status.State
 	equal(t, "the state of its sandbox, which is still listed", state, cri.PodSandboxState_SANDBOX_NOTREADY)
@@ -158,7 +166,7 @@ func (i *installation) playStopped(t *testing.T) {
 		_, err := worker.Status(t.Context(), id)
 		return err != nil
 	})
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -194,8 +202,9 @@ func (i *installation) playShutdown(t *testing.T) {
 
 	worker.PowerOff()
 	check(t, worker.Boot(t.Context()))
-	t.Logf("freed %s after the next boot", i.freed(t, time.Minute, "10.1.0.0-24", "2").Round(time.Second))
-	equal(t, "the pod, which is there,", try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t).Status.Phase, corev1.PodFailed)
+	t.Logf("freed %s after the next boot", i.waitReleased(t, time.Minute, "10.1.0.0-24", "2").Round(time.Second))
+	equal(t, "the pod, which is there,", try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t).Status.Phase,
+		corev1.PodFailed)
 	i.next(t, "next", "worker-1", address.String())
 	equal(t, "it is configured on the other node", worker.Answers(t, address), false)
 }
@@ -240,7 +249,7 @@ func (i *installation) playSuccessor(t *testing.T) {
 		return err != nil
 	})
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 0)
-	i.lost(t, before)
+	i.checkReleased(t, before)
 	i.waitReported(t, next)
 	out := i.asPod(t, "check")
 	out.exits(t, 0)

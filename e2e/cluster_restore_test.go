@@ -30,7 +30,8 @@ func TestRestore_LostPodKeepsItsAddress(t *testing.T) {
 
 	i.restore(t, snapshot)
 	began := time.Now()
-	if _, err := i.Client().CoreV1().Pods("default").Get(t.Context(), lost.Name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := i.Client().CoreV1().Pods("default").Get(t.Context(), lost.Name,
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the API knows the pod: %v", err)
 	}
 	equal(t, "its sandbox", i.sandbox(t, lost), id)
@@ -59,7 +60,8 @@ func TestRestore_LostPodKeepsItsAddress(t *testing.T) {
 	equal(t, "the namesake's address", addressOn(t, namesake, "net1").String(), "10.1.0.4")
 	equal(t, "the phantom's entry", i.contents(t)["10.1.0.0-24 2"], entry)
 	for _, a := range []netip.Addr{address, addressOn(t, namesake, "net1")} {
-		equal(t, a.String()+" is on the phantom's and on the namesake's node", []bool{worker.Answers(t, a), other.Answers(t, a)}, []bool{a == address, a != address})
+		equal(t, a.String()+" is on the phantom's and on the namesake's node", []bool{worker.Answers(t, a),
+			other.Answers(t, a)}, []bool{a == address, a != address})
 		i.answers(t, newcomer, a, lost)
 	}
 	i.waitReported(t, kept, newcomer, namesake)
@@ -72,8 +74,9 @@ func TestRestore_LostPodKeepsItsAddress(t *testing.T) {
 	worker.Kubelet.Kill()
 	check(t, worker.StartKubelet())
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.freed(t, soon, "10.1.0.0-24", "2"))
-	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.4", "InUse SandboxReady")
+	t.Logf("freed %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
+	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.4",
+		"InUse SandboxReady")
 	equal(t, "the sandbox of the pod that was kept", i.sandbox(t, kept) != "", true)
 }
 
@@ -90,7 +93,7 @@ func TestRestore_WithoutRepairReportsADuplicate(t *testing.T) {
 	address := addressOn(t, lost, "net1")
 	equal(t, "the address", address.String(), "10.1.0.3")
 	check(t, i.DeletePod(t.Context(), leaked, 1))
-	i.freed(t, time.Minute, "10.1.0.0-24", "2")
+	i.waitReleased(t, time.Minute, "10.1.0.0-24", "2")
 	revision := try(i.cluster.Revision(t.Context())).must(t)
 
 	worker, silent := i.cluster.Worker("worker-1"), i.cluster.Worker("worker-2")
@@ -116,7 +119,8 @@ func TestRestore_WithoutRepairReportsADuplicate(t *testing.T) {
 	v.counts(t, `ip_reconcile_refused_total{reason="EtcdRestored"}`, 1)
 	equal(t, "the leak's entry is there", i.contents(t)["10.1.0.0-24 2"] != "", true)
 	check(t, silent.Thaw())
-	t.Logf("the leak was freed %s after the other node was heard", i.freed(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("the leak was freed %s after the other node was heard", i.waitReleased(t, 30*time.Second, "10.1.0.0-24",
+		"2").Round(time.Second))
 	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
 }
 
@@ -140,10 +144,12 @@ func TestRestore_AgentDownEndangersItsNodeOnly(t *testing.T) {
 	done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", "", 2*pods) })
 	newcomers := i.runningWithin(t, 5*time.Minute, names...)
 	done().stands(t)
-	contains(t, "the event", i.event(t, "FenceTimedOut", "Pod", ""), "not all is settled", "nodes that have not written their report since: worker-2")
+	contains(t, "the event", i.event(t, "FenceTimedOut", "Pod", ""), "not all is settled",
+		"nodes that have not written their report since: worker-2")
 	out := i.asPod(t, "check")
 	contains(t, "the notes", out.stderr, "node worker-2 has not written its SandboxReport since")
-	equal(t, "the entry of the pod that the backup has on that node", podOf(try(i.entries(t.Context())).must(t)[addressOn(t, kept, "net1")]), "default/kept")
+	equal(t, "the entry of the pod that the backup has on that node",
+		podOf(try(i.entries(t.Context())).must(t)[addressOn(t, kept, "net1")]), "default/kept")
 	twice := i.sharing(t, atRisk, append(newcomers, known...)...)
 	t.Logf("%d of %d addresses that nobody knew of were handed out again", len(twice), len(atRisk))
 
@@ -174,11 +180,13 @@ func TestRestore_LosesTheReconciler(t *testing.T) {
 	done := i.restores(t, snapshot, func() { names = i.create(t, "early", "", pods/2) })
 	early := i.runningWithin(t, 4*time.Minute, names...)
 	done()
-	if _, err := i.Client().AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "ip-reconcile", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := i.Client().AppsV1().Deployments(metav1.NamespaceSystem).Get(t.Context(), "ip-reconcile",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Fatalf("the reconciler is there: %v", err)
 	}
 	for _, w := range i.cluster.Workers {
-		i.reported(t, w.Name, "that etcd was restored", func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
+		i.reported(t, w.Name, "that etcd was restored",
+			func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
 	}
 	twice := i.sharing(t, atRisk, early...)
 	t.Logf("%d of %d addresses were handed out again before anybody recovered", len(twice), len(atRisk))

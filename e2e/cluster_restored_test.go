@@ -45,7 +45,8 @@ func TestRestore_NoPodGetsAPhantomsAddress(t *testing.T) {
 			done().stands(t)
 			running := append(newcomers, kept)
 			if c.ends {
-				eventuallyWithin(t, 2*time.Minute, "the phantoms' entries to go", func() bool { return len(i.contents(t)) == 2*len(running) })
+				eventuallyWithin(t, 2*time.Minute, "the phantoms' entries to go",
+					func() bool { return len(i.contents(t)) == 2*len(running) })
 			} else {
 				running = append(running, phantoms...)
 			}
@@ -110,7 +111,9 @@ func TestRestore_ReleasesAddressesOfOldPods(t *testing.T) {
 	newcomers := i.runningWithin(t, 4*time.Minute, names...)
 	done().stands(t)
 	i.apart(t, newcomers...)
-	eventuallyWithin(t, 2*time.Minute, "the entries of the past to go", func() bool { return len(i.contents(t)) == 2*(1+len(newcomers)) })
+	eventuallyWithin(t, 2*time.Minute, "the entries of the past to go", func() bool {
+		return len(i.contents(t)) == 2*(1+len(newcomers))
+	})
 }
 
 // The lost node does not report, so the fence stands for its longest time.
@@ -138,7 +141,8 @@ func TestRestore_OtherReplicaFences(t *testing.T) {
 
 // restores restores a backup, perhaps with flags of etcdutl, and calls begin when kubelets can receive new pods. The
 // record of the fence is complete when done returns.
-func (i *installation) restores(t *testing.T, snapshot string, atOnce func(), flags ...string) (done func() *fenceSeen) {
+func (i *installation) restores(t *testing.T, snapshot string, atOnce func(),
+	flags ...string) (done func() *fenceSeen) {
 	t.Helper()
 	revision := try(i.cluster.Revision(t.Context())).must(t)
 	fence, before := i.watchFence(t), time.Now()

@@ -54,7 +54,8 @@ func (i *installation) deploy(t *testing.T, args ...string) {
 func (i *installation) apply(t *testing.T, args ...string) {
 	t.Helper()
 	began := time.Now()
-	patch := "patches:\n- target: {kind: Deployment}\n  patch: |\n    - {op: test, path: /spec/template/spec/containers/0/args/0, value: serve}\n"
+	patch := "patches:\n- target: {kind: Deployment}\n  patch: |\n    - {op: test, path: " +
+		"/spec/template/spec/containers/0/args/0, value: serve}\n"
 	for _, a := range args {
 		patch += fmt.Sprintf("    - {op: add, path: /spec/template/spec/containers/0/args/-, value: %q}\n", a)
 	}
@@ -108,7 +109,8 @@ func (i *installation) rolled(t testing.TB, workloads ...string) {
 
 // logProduct logs what the product's pods print and on which node they run.
 func (i *installation) logProduct(t *testing.T) {
-	for _, p := range try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(context.Background(), metav1.ListOptions{})).must(t).Items {
+	for _, p := range try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(context.Background(),
+		metav1.ListOptions{})).must(t).Items {
 		worker := i.cluster.Worker(p.Spec.NodeName)
 		if worker == nil {
 			t.Logf("%s is on no worker: %v", p.Name, p.Status.Conditions)
@@ -125,7 +127,10 @@ func (i *installation) waitReported(t testing.TB, pods ...*corev1.Pod) {
 	t.Helper()
 	for _, p := range pods {
 		i.reported(t, p.Spec.NodeName, "the sandbox of "+p.Name, func(r *v1alpha1.SandboxReport) bool {
-			return slices.ContainsFunc(r.Sandboxes, func(b v1alpha1.Sandbox) bool { return b.UID == string(p.UID) && b.State == v1alpha1.SandboxReady })
+			return slices.ContainsFunc(r.Sandboxes, func(b v1alpha1.Sandbox) bool {
+				return b.UID == string(p.UID) &&
+					b.State == v1alpha1.SandboxReady
+			})
 		})
 		i.fresh(t, p.Spec.NodeName)
 	}
@@ -164,7 +169,8 @@ func (i *installation) leader(t testing.TB) *server {
 	t.Helper()
 	v := &server{}
 	eventuallyWithin(t, time.Minute, "a replica to lead", func() bool {
-		lease, err := i.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "ip-reconcile", metav1.GetOptions{})
+		lease, err := i.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), "ip-reconcile",
+			metav1.GetOptions{})
 		if err != nil {
 			return false
 		}
@@ -187,7 +193,8 @@ func workload(name, worker string, networks ...string) *corev1.Pod {
 			Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": strings.Join(networks, ",")},
 		},
 		Spec: corev1.PodSpec{
-			Containers:                    []corev1.Container{{Name: "main", Image: harness.WorkloadImage, ImagePullPolicy: corev1.PullNever}},
+			Containers: []corev1.Container{{Name: "main", Image: harness.WorkloadImage,
+				ImagePullPolicy: corev1.PullNever}},
 			TerminationGracePeriodSeconds: ptr.To(int64(1)),
 		},
 	}
@@ -223,7 +230,8 @@ func (i *installation) next(t testing.TB, name, worker, address string) *corev1.
 // ends waits until nobody on a worker has an address.
 func (i *installation) ends(t testing.TB, worker *harness.Worker, address netip.Addr) {
 	t.Helper()
-	eventuallyWithin(t, 3*time.Minute, address.String()+" to be off the wire", func() bool { return !worker.Answers(t, address) })
+	eventuallyWithin(t, 3*time.Minute, address.String()+" to be off the wire",
+		func() bool { return !worker.Answers(t, address) })
 }
 
 // running waits until pods of the namespace "default" run.
@@ -250,13 +258,15 @@ func (i *installation) runningWithin(t testing.TB, limit time.Duration, names ..
 }
 
 // statefulSet creates a StatefulSet of the workload that is spread over the workers, and waits until its pods run.
-func (i *installation) statefulSet(t testing.TB, name string, replicas int, change func(*appsv1.StatefulSet), networks ...string) []*corev1.Pod {
+func (i *installation) statefulSet(t testing.TB, name string, replicas int, change func(*appsv1.StatefulSet),
+	networks ...string) []*corev1.Pod {
 	t.Helper()
 	labels, template := spread(name, networks...)
 	set := &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: appsv1.StatefulSetSpec{
-			Replicas: ptr.To(int32(replicas)), ServiceName: name, Selector: labels, PodManagementPolicy: appsv1.ParallelPodManagement, Template: template,
+			Replicas: ptr.To(int32(replicas)), ServiceName: name, Selector: labels,
+			PodManagementPolicy: appsv1.ParallelPodManagement, Template: template,
 		},
 	}
 	if change != nil {
@@ -287,7 +297,8 @@ func spread(name string, networks ...string) (*metav1.LabelSelector, corev1.PodT
 	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 		MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: labels,
 	}}
-	return labels, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations}, Spec: p.Spec}
+	return labels, corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels, Annotations: p.Annotations},
+		Spec: p.Spec}
 }
 
 // addressOn is the address of a pod's interface, as Multus reports it.
@@ -320,7 +331,8 @@ func (i *installation) sandbox(t testing.TB, p *corev1.Pod) string {
 func (i *installation) killing(t *testing.T, p *corev1.Pod) {
 	t.Helper()
 	eventually(t, "kubelet to begin", func() bool {
-		events, err := i.Client().CoreV1().Events(p.Namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=Killing,involvedObject.name=" + p.Name})
+		events, err := i.Client().CoreV1().Events(p.Namespace).List(t.Context(),
+			metav1.ListOptions{FieldSelector: "reason=Killing,involvedObject.name=" + p.Name})
 		return err == nil && len(events.Items) > 0
 	})
 }

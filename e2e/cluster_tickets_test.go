@@ -16,8 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// Each ticket of docs/operate/tickets.md is played in one cluster, and its command prints what
-// the document shows.
+// Each ticket of docs/operate/tickets.md is played in one cluster, and its command prints what the document shows.
 func TestTickets(t *testing.T) {
 	t.Parallel()
 	i := ready(t, 2)
@@ -32,7 +31,8 @@ func TestTickets(t *testing.T) {
 
 	one, two := i.start(t, workload("one", "worker-1", "small")), i.start(t, workload("two", "worker-1", "small"))
 	i.waitReported(t, one, two)
-	try(i.Client().CoreV1().Pods("default").Create(t.Context(), workload("three", "worker-1", "small"), metav1.CreateOptions{})).must(t)
+	try(i.Client().CoreV1().Pods("default").Create(t.Context(), workload("three", "worker-1", "small"),
+		metav1.CreateOptions{})).must(t)
 	eventuallyWithin(t, 3*time.Minute, "the third pod to be seen waiting", func() bool {
 		return len(i.usage(t, "10.2.0.0-30").Waiting) == 1
 	})
@@ -57,10 +57,12 @@ func TestTickets(t *testing.T) {
 	revision := try(i.cluster.Revision(t.Context())).must(t)
 	i.restore(t, snapshot)
 	check(t, i.cluster.CatchUp(t.Context(), revision))
-	eventuallyWithin(t, 3*time.Minute, "the restore to be noticed, the other node to have reported, and its phantom to be recorded", func() bool {
+	eventuallyWithin(t, 3*time.Minute, "the restore to be noticed, the other node to have reported, and its phantom to "+
+		"be recorded", func() bool {
 		out := i.product(t, "check")
 		r := out.Summary.Restore
-		return r != nil && fmt.Sprint(r.Awaiting) == "[worker-2]" && len(out.found("Phantom")) == 1 && len(out.found("Unrecorded")) == 0 && unreachable()
+		return r != nil && fmt.Sprint(r.Awaiting) == "[worker-2]" && len(out.found("Phantom")) == 1 &&
+			len(out.found("Unrecorded")) == 0 && unreachable()
 	})
 	d.run(t, i.stage, "etcd was restored: is it safe, and what is missing?", 0)
 	d.done(t)
@@ -72,20 +74,23 @@ func (i *installation) playTwoThatAnswer(t *testing.T, d *tickets, web *corev1.P
 	address := addressOn(t, web, "net1").String()
 	i.oracle.ignores(addressOn(t, web, "net1")) // it is assigned twice on purpose
 	i.unreserve(t, address)
-	i.patch(t, harness.IPPools, "10.1.0.0-24", `{"metadata":{"annotations":{"ip-reconcile.dev/paused":"true"}},"spec":{"allocations":{"1":null}}}`)
+	i.patch(t, harness.IPPools, "10.1.0.0-24",
+		`{"metadata":{"annotations":{"ip-reconcile.dev/paused":"true"}},"spec":{"allocations":{"1":null}}}`)
 	late := i.start(t, workload("late", "worker-2", "blue"))
 	equal(t, "the address of the pod that came later", addressOn(t, late, "net1").String(), address)
 	i.patch(t, harness.IPPools, "10.1.0.0-24", pausing("")) // not before, since --repair can be faster than a slow ADD
 	i.waitReported(t, late)
 	d.run(t, i.stage, "Two pods answer at one address", 0)
 	check(t, i.DeletePod(t.Context(), web, 0))
-	eventuallyWithin(t, time.Minute, "the conflict to be over", func() bool { return len(i.product(t, "check").found("Conflict")) == 0 })
+	eventuallyWithin(t, time.Minute, "the conflict to be over",
+		func() bool { return len(i.product(t, "check").found("Conflict")) == 0 })
 }
 
 // playNothingIsFreed pauses everything while something is stale.
 func (i *installation) playNothingIsFreed(t *testing.T, d *tickets) {
 	t.Helper()
-	i.patch(t, harness.IPPools, "10.1.0.0-24", fmt.Sprintf(`{"spec":{"allocations":{"77":{"id":%q,"podref":"default/gone","ifname":"net1"}}}}`, noID))
+	i.patch(t, harness.IPPools, "10.1.0.0-24",
+		fmt.Sprintf(`{"spec":{"allocations":{"77":{"id":%q,"podref":"default/gone","ifname":"net1"}}}}`, noID))
 	i.pauseAll(t, "true")
 	d.run(t, i.stage, "Nothing is released: why?", 1)
 	i.pauseAll(t, "")
@@ -111,7 +116,8 @@ var consoleBlock = regexp.MustCompile("(?ms)^```console\n\\$ (.*?)\n(.*?)^```\n"
 
 func readTickets(t *testing.T) *tickets {
 	t.Helper()
-	d := &tickets{text: string(try(os.ReadFile(ticketsDoc)).must(t)), answers: map[string]answered{}, answered: map[string]bool{}}
+	d := &tickets{text: string(try(os.ReadFile(ticketsDoc)).must(t)), answers: map[string]answered{},
+		answered: map[string]bool{}}
 	for _, section := range strings.Split(d.text, "\n## ")[1:] {
 		title, _, _ := strings.Cut(section, "\n")
 		blocks := consoleBlock.FindAllStringSubmatch(section, -1)

@@ -49,7 +49,8 @@ var skipped = map[string]string{
 
 // tools are the programs of the machine that commands may use.
 var tools = []string{
-	"sh", "cat", "grep", "sed", "awk", "cut", "sort", "head", "tail", "wc", "tr", "xargs", "tar", "gzip", "mkdir", "cp", "date", "sleep", "base64",
+	"sh", "cat", "grep", "sed", "awk", "cut", "sort", "head", "tail", "wc", "tr", "xargs", "tar", "gzip", "mkdir", "cp",
+	"date", "sleep", "base64",
 }
 
 // wrappers stand for the programs that commands call. They do not wait for a kubelet or a controller,
@@ -59,7 +60,8 @@ var wrappers = map[string]string{
 verb=
 for word; do
 	case $word in
-	get|apply|create|delete|annotate|label|taint|patch|scale|set|replace|cordon|uncordon|logs|exec|port-forward|debug|wait|rollout|top|drain)
+	get|apply|create|delete|annotate|label|taint|patch|scale|set|replace|cordon|uncordon|logs|exec|\
+	port-forward|debug|wait|rollout|top|drain)
 		verb=${verb:-$word} ;;
 	--watch|-w) watch=--watch=false ;;
 	esac
@@ -102,8 +104,8 @@ var (
 	inline     = regexp.MustCompile("`((?:kubectl|oc|ip-reconcile) [a-z-]+ [^`]+)`")
 	heredoc    = regexp.MustCompile(`<<-?\s*'?(\w+)'?`)
 	assignment = regexp.MustCompile(`^(export )?[A-Z_]+=\S+$`)
-	program    = regexp.MustCompile(`^(\$ )?(kubectl|helm|oc|ip-reconcile|ip-reconciler|ip-reconcile-agent|make|mkdir|cd|for|` +
-		`crictl|systemctl|journalctl|docker|git|go|ln|sudo|curl) `)
+	program    = regexp.MustCompile(`^(\$ )?(kubectl|helm|oc|ip-reconcile|ip-reconciler|ip-reconcile-agent|` +
+		`make|mkdir|cd|for|crictl|systemctl|journalctl|docker|git|go|ln|sudo|curl) `)
 )
 
 // commandsOf are the commands in a page's blocks: all lines of sh, those after "$ " of console, and in
@@ -139,7 +141,8 @@ func commandsOf(page, text string) (all []pageCommand) {
 			margin = "    "
 		}
 		c := pageCommand{fmt.Sprintf("%s:%d", page, i+1), strings.TrimPrefix(bare, "$ ")}
-		for i+1 < len(lines) && (strings.HasSuffix(c.text, `\`) || strings.Count(remark.ReplaceAllString(c.text, ""), "'")%2 == 1) {
+		for i+1 < len(lines) && (strings.HasSuffix(c.text, `\`) || strings.Count(remark.ReplaceAllString(c.text, ""),
+			"'")%2 == 1) {
 			i++
 			c.text += "\n" + lines[i]
 		}
@@ -242,7 +245,8 @@ func (w *workplace) helm(args []string) error {
 	texts := f.StringArray("set-string", nil, "")
 	f.String("version", "", "")
 	f.String("show-only", "", "")
-	for _, name := range []string{"install", "reuse-values", "reset-then-reuse-values", "create-namespace", "wait", "dry-run", "take-ownership"} {
+	for _, name := range []string{"install", "reuse-values", "reset-then-reuse-values", "create-namespace", "wait",
+		"dry-run", "take-ownership"} {
 		f.BoolP(name, map[string]string{"install": "i"}[name], false, "")
 	}
 	if err := f.Parse(args); err != nil {
@@ -289,7 +293,8 @@ spec:
   group: crd.projectcalico.org
   scope: Cluster
   names: {kind: IPPool, listKind: IPPoolList, plural: ippools, singular: ippool}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+  versions: [{name: v1, served: true, storage: true, schema: {
+    openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
 // named are objects that documents and advice name: the leader's Lease, and workloads of other versions of whereabouts
@@ -326,14 +331,16 @@ kind: CronJob
 metadata: {name: ip-reconciler, namespace: kube-system}
 spec:
   schedule: "0 4 * * *"
-  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: whereabouts, image: e2e.invalid/none}]}}}}
+  jobTemplate: {spec: {template: {spec: {
+    restartPolicy: Never, containers: [{name: whereabouts, image: e2e.invalid/none}]}}}}
 ---
 apiVersion: batch/v1
 kind: CronJob
 metadata: {name: ip-reconcile, namespace: kube-system}
 spec:
   schedule: "0 4 * * *"
-  jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: ip-reconcile, image: e2e.invalid/none}]}}}}
+  jobTemplate: {spec: {template: {spec: {
+    restartPolicy: Never, containers: [{name: ip-reconcile, image: e2e.invalid/none}]}}}}
 `
 
 // newCommandStage is a stage with what documents and advice name: the installed product, whereabouts, pods
@@ -358,8 +365,9 @@ func newCommandStage(t *testing.T) *stage {
 
 // capitals are what a reader fills in.
 var capitals = map[string]string{
-	"NAMESPACE": "default", "POD": "web-0", "NODE": "worker-1", "DIR": "samples/cluster", "IP": "10.0.0.1", "ADDRESS": "10.0.0.1",
-	"POOL": "10.0.0.0-24", "TIME": "2026-11-20T10:00:00Z",
+	"NAMESPACE": "default", "POD": "web-0", "NODE": "worker-1", "DIR": "samples/cluster", "IP": "10.0.0.1",
+	"ADDRESS": "10.0.0.1",
+	"POOL":    "10.0.0.0-24", "TIME": "2026-11-20T10:00:00Z",
 }
 
 var capital = regexp.MustCompile(`(^|[^$A-Z_{-])([A-Z]{2,})\b`)
@@ -399,7 +407,8 @@ func (s *stage) twoContexts(t *testing.T, current string) string {
 	t.Helper()
 	config := try(clientcmd.LoadFromFile(s.Kubeconfig())).must(t)
 	admin := config.Contexts[config.CurrentContext]
-	config.Contexts = map[string]*clientcmdapi.Context{"admin": admin, "other": {Cluster: "other", AuthInfo: admin.AuthInfo}}
+	config.Contexts = map[string]*clientcmdapi.Context{"admin": admin, "other": {Cluster: "other",
+		AuthInfo: admin.AuthInfo}}
 	config.Clusters["other"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
 	config.CurrentContext = current
 	path := filepath.Join(t.TempDir(), "two-contexts")
@@ -417,7 +426,8 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 		"pod.namespace": "default", "pod.name": "web-0", "otherpod": "default/web-1", "namespace": metav1.NamespaceSystem,
 		"ip": "10.0.0.1", "pool": "10.0.0.0-24", "pool.namespace": metav1.NamespaceSystem, "pool.name": "10.0.0.0-24",
 		"inpool": "--pool=10.0.0.0-24", "reservation.namespace": metav1.NamespaceSystem, "reservation.name": "10.0.0.1",
-		"node": "worker-1", "downnode": "worker-2", "container": noID, "othercontainer": noID, "restored": "2026-11-20T10:00:00Z",
+		"node": "worker-1", "downnode": "worker-2", "container": noID, "othercontainer": noID,
+		"restored": "2026-11-20T10:00:00Z",
 	}
 	place := regexp.MustCompile(`\{([a-z.]+)\}`)
 	file := "../internal/cli/advice/advice.yaml"
@@ -441,7 +451,8 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 	}
 
 	for _, args := range [][]string{
-		{"explain", "10.0.0.1"}, {"explain", "pod/default/web-0"}, {"explain", "node/worker-1"}, {"explain", "pool/10.0.0.0-24"}, {"status"},
+		{"explain", "10.0.0.1"}, {"explain", "pod/default/web-0"}, {"explain", "node/worker-1"},
+		{"explain", "pool/10.0.0.0-24"}, {"status"},
 	} {
 		printed := 0
 		out, _ := w.command(t, "ip-reconcile "+strings.Join(args, " ")+" -o json --context admin").Output()
@@ -458,7 +469,7 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 	}
 }
 
-// printedIn are the commands in a document, wherever they are; those for a node are left out.
+// printedIn are the commands in a document, wherever they are; except those for a node.
 func printedIn(document any) (all []string) {
 	switch v := document.(type) {
 	case []any:

@@ -291,7 +291,8 @@ func asYAML(t *testing.T, objects []*unstructured.Unstructured) (text []byte) {
 // helmBlocks are the blocks of commands in the docs that install the chart, continued lines joined.
 func helmBlocks(t *testing.T) (blocks []string) {
 	t.Helper()
-	pages := slices.Concat(try(filepath.Glob("../docs/*.md")).must(t), try(filepath.Glob("../docs/*/*.md")).must(t), []string{"../README.md"})
+	pages := slices.Concat(try(filepath.Glob("../docs/*.md")).must(t), try(filepath.Glob("../docs/*/*.md")).must(t),
+		[]string{"../README.md"})
 	for _, file := range pages {
 		text := string(try(os.ReadFile(file)).must(t))
 		for _, block := range regexp.MustCompile(`(?m)(^    .*\n)+`).FindAllString(text, -1) {

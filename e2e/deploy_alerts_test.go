@@ -24,12 +24,14 @@ import (
 // An alert is a rule of the chart's PrometheusRule.
 type alert struct{ name, severity, expression, wait string }
 
-// chartsAlerts are the rules of the chart's PrometheusRule. The runbook of each is its section in docs/operate/alerts.md.
+// chartsAlerts are the rules of the chart's PrometheusRule. The runbook of each is its section in
+// docs/operate/alerts.md.
 func chartsAlerts(t *testing.T) (alerts []alert) {
 	t.Helper()
 	objects, err := helm(metav1.NamespaceSystem, "prometheusRule: {enabled: true}")
 	check(t, err)
-	groups, _, err := unstructured.NestedSlice(byName(t, objects)["PrometheusRule "+reconcilerName].Object, "spec", "groups")
+	groups, _, err := unstructured.NestedSlice(byName(t, objects)["PrometheusRule "+reconcilerName].Object, "spec",
+		"groups")
 	check(t, err)
 	for _, r := range groups[0].(map[string]any)["rules"].([]any) {
 		rule := r.(map[string]any)
@@ -58,7 +60,8 @@ func TestAlerts_MetricsExist(t *testing.T) {
 	for _, a := range chartsAlerts(t) {
 		names := regexp.MustCompile(`ip_reconcile_([a-z_]+?)(_bucket|_count)?\b`).FindAllStringSubmatch(a.expression, -1)
 		for _, name := range names {
-			if !strings.Contains(source, `"`+strings.TrimPrefix(name[1], "agent_")+`"`) && !strings.Contains(source, `"ip_reconcile_`+name[1]+`"`) {
+			if !strings.Contains(source, `"`+strings.TrimPrefix(name[1], "agent_")+`"`) && !strings.Contains(source,
+				`"ip_reconcile_`+name[1]+`"`) {
 				t.Errorf("there is no metric %s: %s", name[0], a.expression)
 			}
 		}
@@ -163,7 +166,8 @@ func TestAlerts_CoverReasonsThatNeedAnOperator(t *testing.T) {
 
 func TestImage_HasThePrograms(t *testing.T) {
 	t.Parallel()
-	dockerfile, makefile := string(try(os.ReadFile("../deploy/Dockerfile")).must(t)), string(try(os.ReadFile("../Makefile")).must(t))
+	dockerfile, makefile := string(try(os.ReadFile("../deploy/Dockerfile")).must(t)),
+		string(try(os.ReadFile("../Makefile")).must(t))
 	_, final, found := strings.Cut(dockerfile, "\nFROM scratch AS drop-in\n")
 	dropIn, final2, found2 := strings.Cut(final, "\nFROM drop-in\n")
 	if !found || !found2 || strings.Contains(dropIn+final2, "FROM ") {
@@ -191,7 +195,8 @@ func TestImage_HasThePrograms(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"../docs/install/drop-in.md", "../docs/install/migrate.md"} {
-		for _, image := range regexp.MustCompile(`set image \S+ \S+=(\S+)`).FindAllStringSubmatch(string(try(os.ReadFile(file)).must(t)), -1) {
+		text := string(try(os.ReadFile(file)).must(t))
+		for _, image := range regexp.MustCompile(`set image \S+ \S+=(\S+)`).FindAllStringSubmatch(text, -1) {
 			contains(t, "what replaces whereabouts' image in "+file, image[1], "/ip-reconcile-drop-in:")
 		}
 	}
@@ -199,7 +204,8 @@ func TestImage_HasThePrograms(t *testing.T) {
 	for _, values := range []string{"mode: deployment", "mode: cronjob"} {
 		objects, err := helm(metav1.NamespaceSystem, values)
 		check(t, err)
-		run = append(run, reconcilerPod(t, objects).Spec.Containers[0].Command[0], firstOf[appsv1.DaemonSet](t, objects, "DaemonSet").Spec.Template.Spec.Containers[0].Command[0])
+		run = append(run, reconcilerPod(t, objects).Spec.Containers[0].Command[0], firstOf[appsv1.DaemonSet](t, objects,
+			"DaemonSet").Spec.Template.Spec.Containers[0].Command[0])
 	}
 	for _, program := range run {
 		if !slices.Contains(programs, program) {
@@ -217,7 +223,8 @@ func TestImage_NamesAreOwned(t *testing.T) {
 	equal(t, "the image of the cluster tests", productImage, imageToSet+":"+version)
 	equal(t, "the chart's default repository", chart.Values["image"].(map[string]any)["repository"], "")
 	for _, file := range try(filepath.Glob("../deploy/*/*.yaml")).must(t) {
-		for _, image := range regexp.MustCompile(`(?m)^ +image: (\S+)`).FindAllStringSubmatch(string(try(os.ReadFile(file)).must(t)), -1) {
+		text := string(try(os.ReadFile(file)).must(t))
+		for _, image := range regexp.MustCompile(`(?m)^ +image: (\S+)`).FindAllStringSubmatch(text, -1) {
 			equal(t, file, image[1], productImage) // nobody can register a .invalid name (RFC 6761)
 		}
 	}
@@ -235,7 +242,8 @@ func TestImage_LabelsAndGoVersion(t *testing.T) {
 		}
 	}
 	chart := try(loader.LoadDir(chartFolder)).must(t)
-	made := string(try(exec.Command("make", "-C", "..", "--no-print-directory", "-n", "build", "REVISION=abc").Output()).must(t))
+	made := string(try(exec.Command("make", "-C", "..", "--no-print-directory", "-n", "build",
+		"REVISION=abc").Output()).must(t))
 	source := string(try(os.ReadFile("../internal/version/version.go")).must(t))
 	for name, value := range map[string]string{"linkedVersion": chart.Metadata.Version, "linkedRevision": "abc"} {
 		contains(t, "make build", made, "-X github.com/ip-reconcile/ip-reconcile/internal/version."+name+"="+value)

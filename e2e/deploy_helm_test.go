@@ -71,7 +71,8 @@ func helmFiles(kubernetes, namespace, values string) (map[string]string, error) 
 	if given["image"] == nil { // the chart requires one
 		given["image"] = map[string]any{"repository": imageToSet}
 	}
-	all, err := chartutil.ToRenderValues(chart, given, common.ReleaseOptions{Name: "addresses", Namespace: namespace, IsInstall: true, Revision: 1}, cluster)
+	all, err := chartutil.ToRenderValues(chart, given, common.ReleaseOptions{Name: "addresses", Namespace: namespace,
+		IsInstall: true, Revision: 1}, cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -103,16 +104,24 @@ func TestDeploy_ChartMatchesManifests(t *testing.T) {
 	}{
 		"{}":                      {[]string{"deployment-with-agent"}, nil},
 		"agent: {enabled: false}": {[]string{"deployment"}, nil},
-		"{mode: cronjob, agent: {enabled: false}}":             {[]string{"cronjob"}, nil},
-		"{mode: cronjob}":                                      {[]string{"cronjob", "agent"}, []string{"components/agents"}},
-		"agent: {runtime: cri-o}":                              {[]string{"deployment-with-agent"}, []string{"agent/components/cri-o"}},
-		"agent: {runtime: k3s, selinux: true}":                 {[]string{"deployment-with-agent"}, []string{"agent/components/k3s", "agent/components/selinux"}},
-		"agent: {runtime: mixed}":                              {[]string{"deployment-with-agent"}, []string{"agent/components/mixed"}},
-		"agent: {admissionPolicy: false}":                      {[]string{"deployment-with-agent"}, []string{"agent/components/without-admission-policy"}},
-		"openshift: true":                                      {[]string{"deployment-with-agent"}, []string{"agent/components/openshift", "components/openshift"}},
-		"agent: {metrics: {secure: true}}":                     {[]string{"deployment-with-agent"}, []string{"agent/components/secure-metrics"}},
-		"{metrics: {secure: true}, agent: {enabled: false}}":   {[]string{"deployment"}, []string{"components/secure-metrics"}},
-		"{leaseNames: [whereabouts], agent: {enabled: false}}": {[]string{"deployment"}, []string{"components/leases-by-name"}},
+		"{mode: cronjob, agent: {enabled: false}}": {[]string{"cronjob"}, nil},
+		"{mode: cronjob}":                          {[]string{"cronjob", "agent"}, []string{"components/agents"}},
+		"agent: {runtime: cri-o}": {[]string{"deployment-with-agent"},
+			[]string{"agent/components/cri-o"}},
+		"agent: {runtime: k3s, selinux: true}": {[]string{"deployment-with-agent"},
+			[]string{"agent/components/k3s", "agent/components/selinux"}},
+		"agent: {runtime: mixed}": {[]string{"deployment-with-agent"},
+			[]string{"agent/components/mixed"}},
+		"agent: {admissionPolicy: false}": {[]string{"deployment-with-agent"},
+			[]string{"agent/components/without-admission-policy"}},
+		"openshift: true": {[]string{"deployment-with-agent"},
+			[]string{"agent/components/openshift", "components/openshift"}},
+		"agent: {metrics: {secure: true}}": {[]string{"deployment-with-agent"},
+			[]string{"agent/components/secure-metrics"}},
+		"{metrics: {secure: true}, agent: {enabled: false}}": {[]string{"deployment"},
+			[]string{"components/secure-metrics"}},
+		"{leaseNames: [whereabouts], agent: {enabled: false}}": {[]string{"deployment"},
+			[]string{"components/leases-by-name"}},
 		"{openshift: true, agent: {metrics: {secure: true}}}": {[]string{"deployment-with-agent"}, []string{
 			"components/openshift", "agent/components/openshift", "agent/components/secure-metrics",
 		}},
@@ -146,7 +155,8 @@ func TestDeploy_ChartMatchesManifests(t *testing.T) {
 		equal(t, "CRDs", len(try(os.ReadDir(chartFolder+"/crds")).must(t)), len(files))
 		for _, file := range files {
 			shipped := try(os.ReadFile(file)).must(t)
-			if in, err := os.ReadFile(filepath.Join(chartFolder, "crds", filepath.Base(file))); err != nil || string(in) != string(shipped) {
+			if in, err := os.ReadFile(filepath.Join(chartFolder, "crds", filepath.Base(file))); err != nil ||
+				string(in) != string(shipped) {
 				t.Errorf("copy %s into the chart: it is not what is there (%v)", file, err)
 			}
 		}
@@ -185,8 +195,8 @@ func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 		"{mode: cronjob, prometheusRule: {enabled: true}}":              "prometheusRule.enabled: ",
 		"{hostNetwork: true, serviceMonitor: {enabled: true}}":          "serviceMonitor.enabled: ",
 		"serviceMonitor: {enabled: true}":                               "networkPolicy.metricsFrom",
-		"{serviceMonitor: {enabled: true}, metrics: {secure: true}}":    "serviceMonitor.enabled: Prometheus presents its token",
-		"agent: {podMonitor: {enabled: true}, metrics: {secure: true}}": "agent.podMonitor.enabled: Prometheus presents its token",
+		"{serviceMonitor: {enabled: true}, metrics: {secure: true}}":    "serviceMonitor.enabled",
+		"agent: {podMonitor: {enabled: true}, metrics: {secure: true}}": "agent.podMonitor.enabled",
 		"{serviceMonitor: {enabled: true, credentials: {name: reader}}, metrics: {secure: true}}": "metrics.tls.issuerRef",
 		"agent: {criSocket: containerd.sock}":                                                     "agent/criSocket",
 		"agent: {criSocket: /containerd.sock}":                                                    "agent/criSocket",

@@ -29,7 +29,8 @@ var renderings = []struct{ name, values, unserved string }{
 	{"own-namespace", "{}", ""},
 	{"own-namespace-own-priorities", "{priorityClassName: '', agent: {priorityClassName: mine}}", ""},
 	{"image-digest", "image: {repository: r.example.com:5000/i, tag: v1, digest: 'sha256:" + digest + "'}", ""},
-	{"image-tag", "{podAnnotations: {a: b}, imagePullSecrets: [{name: pull}], affinity: {nodeAffinity: {}}, image: {repository: r.example.com/i, tag: v1}}", ""},
+	{"image-tag", "{podAnnotations: {a: b}, imagePullSecrets: [{name: pull}], affinity: {nodeAffinity: {}}, image: " +
+		"{repository: r.example.com/i, tag: v1}}", ""},
 	{"host-network", "hostNetwork: true", ""},
 	{"openshift", "openshift: true", "SecurityContextConstraints"},
 
@@ -40,10 +41,14 @@ var renderings = []struct{ name, values, unserved string }{
 	{"mass-repair-cronjob", "{allowMassRepair: true, mode: cronjob}", ""},
 	{"trust-network-status", "{agent: {enabled: false}, trustNetworkStatus: true}", ""},
 	{"trust-network-status-cronjob", "{agent: {enabled: false}, trustNetworkStatus: true, mode: cronjob}", ""},
-	{"schedule", "{cron: {expression: '*/5 * * * * # five'}, extraArgs: ['--agent-nodes=a in (b, c)'], confirmAfter: 1h30m, fenceTimeout: 60s, podLabels: {team: '007'}}", ""},
-	{"small", "{replicas: 1, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, priorityClassName: '', tolerations: []}", ""},
-	{"pool-namespaces", "{poolNamespaces: [kube-system, default], env: [{name: A, value: b}], networkPolicy: {apiServerPorts: [443, 6443]}}", ""},
-	{"lease-names", "{leaseNames: [whereabouts, blue-10.1.0.0-24], poolNamespaces: [default], metrics: {secure: true, tls: {secretName: mine}}, cron: {expression: '* * * * *'}}", ""},
+	{"schedule", "{cron: {expression: '*/5 * * * * # five'}, extraArgs: ['--agent-nodes=a in (b, c)'], confirmAfter: " +
+		"1h30m, fenceTimeout: 60s, podLabels: {team: '007'}}", ""},
+	{"small", "{replicas: 1, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, " +
+		"priorityClassName: '', tolerations: []}", ""},
+	{"pool-namespaces", "{poolNamespaces: [kube-system, default], env: [{name: A, value: b}], networkPolicy: " +
+		"{apiServerPorts: [443, 6443]}}", ""},
+	{"lease-names", "{leaseNames: [whereabouts, blue-10.1.0.0-24], poolNamespaces: [default], metrics: {secure: true, " +
+		"tls: {secretName: mine}}, cron: {expression: '* * * * *'}}", ""},
 
 	{"pool-metrics-off", "metrics: {pools: false}", ""},
 	{"pool-metrics-off-cronjob", "{mode: cronjob, metrics: {pools: false}}", ""},
@@ -52,9 +57,12 @@ var renderings = []struct{ name, values, unserved string }{
 	{"metrics-secure-from", "{metrics: {secure: true}, networkPolicy: {metricsFrom: [monitoring]}}", ""},
 	{"alerts", "prometheusRule: {enabled: true}", "PrometheusRule"},
 	{"alerts-confirm-after", "{prometheusRule: {enabled: true}, confirmAfter: 1h}", "PrometheusRule"},
-	{"monitor-secret", "{serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true, tls: {secretName: mine}}}", "ServiceMonitor"},
-	{"monitor-issuer", "{serviceMonitor: {enabled: true}, metrics: {secure: true, tls: {issuerRef: {kind: ClusterIssuer, name: ca}}}}", "Certificate ServiceMonitor"},
-	{"monitor-unverified", "{serviceMonitor: {enabled: true, insecureSkipVerify: true, credentials: {name: reader}}, metrics: {secure: true}}", "ServiceMonitor"},
+	{"monitor-secret", "{serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true, tls: " +
+		"{secretName: mine}}}", "ServiceMonitor"},
+	{"monitor-issuer", "{serviceMonitor: {enabled: true}, metrics: {secure: true, tls: {issuerRef: {kind: " +
+		"ClusterIssuer, name: ca}}}}", "Certificate ServiceMonitor"},
+	{"monitor-unverified", "{serviceMonitor: {enabled: true, insecureSkipVerify: true, credentials: {name: reader}}, " +
+		"metrics: {secure: true}}", "ServiceMonitor"},
 
 	{"agent-nodes", "agent: {nodeSelector: {pool: sriov}}", ""},
 	{"agent-nodes-empty-value", "agent: {nodeSelector: {a: b, d/e: ''}}", ""},
@@ -68,12 +76,18 @@ var renderings = []struct{ name, values, unserved string }{
 	{"agent-mixed", "agent: {runtime: mixed}", ""},
 	{"agent-socket", "agent: {criSocket: /var/snap/microk8s/common/run/containerd.sock}", ""},
 	{"agent-socket-mixed", "agent: {runtime: mixed, criSocket: /var/snap/microk8s/common/run/containerd.sock}", ""},
-	{"agent-socket-secure", "agent: {metrics: {secure: true}, criSocket: /var/snap/microk8s/common/run/containerd.sock}", ""},
-	{"agent-folders", "agent: {port: 9999, env: [{name: GOMEMLIMIT, value: 100MiB}], cni: {results: /data/results, multus: /run/multus}, extraArgs: [--log-level=debug]}", ""},
-	{"agent-monitor", "{openshift: true, agent: {metrics: {expose: true}, podMonitor: {enabled: true, labels: {release: p}}}}", "PodMonitor SecurityContextConstraints"},
-	{"agent-monitor-secure", "{openshift: true, agent: {metrics: {secure: true, securePort: 9999, tls: {secretName: agents}}, podMonitor: {enabled: true}}}", "SecurityContextConstraints ServiceMonitor"},
-	{"agent-placed", "agent: {priorityClassName: mine, updateStrategy: {rollingUpdate: {maxUnavailable: 3}}, podAnnotations: {a: b}, podLabels: {c: d}, " +
-		"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: type, operator: NotIn, values: [virtual-kubelet]}]}]}}}}", ""},
+	{"agent-socket-secure", "agent: {metrics: {secure: true}, criSocket: /var/snap/microk8s/common/run/containerd.sock}",
+		""},
+	{"agent-folders", "agent: {port: 9999, env: [{name: GOMEMLIMIT, value: 100MiB}], cni: {results: /data/results, " +
+		"multus: /run/multus}, extraArgs: [--log-level=debug]}", ""},
+	{"agent-monitor", "{openshift: true, agent: {metrics: {expose: true}, podMonitor: {enabled: true, labels: " +
+		"{release: p}}}}", "PodMonitor SecurityContextConstraints"},
+	{"agent-monitor-secure", "{openshift: true, agent: {metrics: {secure: true, securePort: 9999, tls: {secretName: " +
+		"agents}}, podMonitor: {enabled: true}}}", "SecurityContextConstraints ServiceMonitor"},
+	{"agent-placed", "agent: {priorityClassName: mine, updateStrategy: {rollingUpdate: {maxUnavailable: 3}}, " +
+		"podAnnotations: {a: b}, podLabels: {c: d}, " +
+		"affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: " +
+		"[{matchExpressions: [{key: type, operator: NotIn, values: [virtual-kubelet]}]}]}}}}", ""},
 	{"agent-without-policy", "agent: {admissionPolicy: false}", ""},
 }
 
@@ -84,7 +98,8 @@ var digest = strings.Repeat("0f", 32)
 func TestDeploy_Rendered(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t)
-	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restricted", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restricted",
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	try(s.Client().CoreV1().Namespaces().Create(t.Context(), restricted, metav1.CreateOptions{})).must(t)
 	var standard objectsOf
 	for _, c := range renderings {
@@ -176,7 +191,8 @@ func givesNoTokenToStrangers(t *testing.T, objects []*unstructured.Unstructured,
 		for _, e := range endpoints {
 			e := e.(map[string]any)
 			config, _ := e["tlsConfig"].(map[string]any)
-			if e["bearerTokenFile"] != nil && (config["ca"] == nil || config["serverName"] == nil || config["insecureSkipVerify"] == true) {
+			if e["bearerTokenFile"] != nil && (config["ca"] == nil || config["serverName"] == nil ||
+				config["insecureSkipVerify"] == true) {
 				t.Errorf("%s %s gives its token away: %v", o.GetKind(), o.GetName(), e)
 			}
 			equal(t, "that anybody is taken for the reconciler", config["insecureSkipVerify"] == true, unverified)
@@ -199,7 +215,8 @@ func asksTheNodesThatHaveAnAgent(t *testing.T, objects []*unstructured.Unstructu
 		}
 	}
 	nodes := as[appsv1.DaemonSet](t, ds).Spec.Template.Spec.NodeSelector
-	equal(t, "the nodes that are asked", try(labels.Parse(selector)).must(t).String(), labels.SelectorFromSet(nodes).String())
+	equal(t, "the nodes that are asked", try(labels.Parse(selector)).must(t).String(),
+		labels.SelectorFromSet(nodes).String())
 }
 
 // installed is what the chart renders with values.
@@ -216,9 +233,11 @@ func TestDeploy_WarnsWithoutAdmissionPolicy(t *testing.T) {
 	if err == nil {
 		t.Fatal("it was rendered")
 	}
-	contains(t, "the error", err.Error(), "agent.admissionPolicy: ", "v1.29.4", "another", "agent.admissionPolicy=false", "agent.enabled=false")
+	contains(t, "the error", err.Error(), "agent.admissionPolicy: ", "v1.29.4", "another", "agent.admissionPolicy=false",
+		"agent.enabled=false")
 	for version, values := range map[string]string{
-		"v1.29.4": "agent: {enabled: false}", "v1.28.0": "agent: {admissionPolicy: false}", "v1.30.2-eks-1552ad0": "", "v1.30.4+rke2r1": "",
+		"v1.29.4": "agent: {enabled: false}", "v1.28.0": "agent: {admissionPolicy: false}", "v1.30.2-eks-1552ad0": "",
+		"v1.30.4+rke2r1": "",
 	} {
 		objects, err := helmOn(version, metav1.NamespaceSystem, values)
 		check(t, err)
@@ -231,6 +250,7 @@ func TestDeploy_WarnsWithoutAdmissionPolicy(t *testing.T) {
 
 func TestDeploy_NotesOnCRDUpgrade(t *testing.T) {
 	t.Parallel()
-	contains(t, "docs/install/upgrade.md", string(try(os.ReadFile("../docs/install/upgrade.md")).must(t)), "Helm never upgrades a CRD",
+	contains(t, "docs/install/upgrade.md", string(try(os.ReadFile("../docs/install/upgrade.md")).must(t)),
+		"Helm never upgrades a CRD",
 		"kubectl apply --server-side --force-conflicts -f deploy/crds")
 }

@@ -33,7 +33,7 @@ func TestRBAC_CronJob(t *testing.T) {
 			out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0", "--reconciler-namespace", in)
 			out.exits(t, 0)
 			out.expect(t, at(leaked), "Stale PodGone", at(live), "InUse AddressOnPod")
-			s.lost(t, before, stored(leaked)...)
+			s.checkReleased(t, before, stored(leaked)...)
 			missesNone(t, out)
 
 			// The pause of everything is on the reconciler's own namespace.
@@ -45,7 +45,7 @@ func TestRBAC_CronJob(t *testing.T) {
 			paused := s.productAs(t, kubeconfig, "run", "--confirm-after", "0", "--reconciler-namespace", in)
 			paused.exits(t, 1)
 			paused.expect(t, at(again), "Stale PodGone")
-			s.lost(t, before)
+			s.checkReleased(t, before)
 		})
 	}
 }
@@ -64,7 +64,7 @@ func TestRBAC_DeploymentPassWithReports(t *testing.T) {
 	out := s.productAs(t, kubeconfig, "run", "--agents=required", "--repair")
 	out.exits(t, 0)
 	out.expect(t, at(phantom), "Held PhantomPod", at(stopped), "Stale PodGone proven")
-	s.lost(t, before, stored(stopped)...)
+	s.checkReleased(t, before, stored(stopped)...)
 	missesNone(t, out)
 }
 
@@ -91,8 +91,10 @@ func TestRBAC_ReconcilerHasNoMore(t *testing.T) {
 		{"changing a node", v, thing{r: nodesResource}.merge("worker-1"), noRight},
 		{"replacing a pool", v, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.deleteAll(), noRight},
 		{"writing a report", v, thing{sandboxReports, "", newReport}.create("worker-1"), noRight},
-		{"deleting a Lease of its own namespace", v, thing{r: leasesResource, namespace: metav1.NamespaceSystem}.delete("whereabouts"), noRight},
-		{"deleting a Lease of another namespace", v, thing{r: leasesResource, namespace: "kube-node-lease"}.delete("worker-1"), noRight},
+		{"deleting a Lease of its own namespace", v, thing{r: leasesResource,
+			namespace: metav1.NamespaceSystem}.delete("whereabouts"), noRight},
+		{"deleting a Lease of another namespace", v, thing{r: leasesResource,
+			namespace: "kube-node-lease"}.delete("worker-1"), noRight},
 		{"getting another namespace", v, namespaces.get(metav1.NamespaceDefault), noRight},
 		{"listing all namespaces", v, namespaces.list(), noRight},
 		{"changing its own namespace", v, namespaces.merge(metav1.NamespaceSystem), noRight},
@@ -100,7 +102,8 @@ func TestRBAC_ReconcilerHasNoMore(t *testing.T) {
 	checkTrials(t, "it may", []trial{
 		{"get its own namespace", v, namespaces.get(metav1.NamespaceSystem), ""},
 		{"list its own namespace", v, namespaces.list(metav1.NamespaceSystem), ""},
-		{"write a reservation back", v, thing{harness.Reservations, metav1.NamespaceSystem, reserves("default/live")}.create("10.9.0.1"), ""},
+		{"write a reservation back", v, thing{harness.Reservations, metav1.NamespaceSystem,
+			reserves("default/live")}.create("10.9.0.1"), ""},
 	})
 }
 
@@ -119,7 +122,7 @@ func TestRBAC_DeploymentServes(t *testing.T) {
 	node.writeReport(t, stopped.listed(v1alpha1.SandboxReady))
 	stopped.forceDelete(t)
 	node.writeReport(t, stopped.stopped())
-	s.freed(t, promptly, "10.1.0.0-24", "1")
+	s.waitReleased(t, promptly, "10.1.0.0-24", "1")
 	s.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24")
 
 	s.pauseAll(t, "true")

@@ -22,8 +22,7 @@ import (
 
 const reconcilerName = "ip-reconcile" // of its workload, account and container
 
-// objectsOf are rendered objects by "Kind name", the second of a name in another
-// namespace by "Kind name in namespace".
+// objectsOf are rendered objects by "Kind name", the second of a name in another namespace by "Kind name in namespace".
 type objectsOf map[string]*unstructured.Unstructured
 
 func byName(t testing.TB, objects []*unstructured.Unstructured) objectsOf {
@@ -170,7 +169,8 @@ func boundTo(t testing.TB, account string, objects []*unstructured.Unstructured)
 			t.Errorf("%s binds %s %s, which is not there", o.GetName(), b.RoleRef.Kind, b.RoleRef.Name)
 			continue
 		}
-		equal(t, "the namespace of who is bound by "+o.GetName(), b.Subjects[0].Namespace, all["ServiceAccount "+account].GetNamespace())
+		equal(t, "the namespace of who is bound by "+o.GetName(), b.Subjects[0].Namespace, all["ServiceAccount "+
+			account].GetNamespace())
 		// ClusterRole and Role have the same fields, too, except for aggregation.
 		bound[o.GetNamespace()+"/"+role.GetName()] = as[rbacv1.Role](t, role).Rules
 	}
@@ -191,7 +191,8 @@ func requests(rules []rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 		for _, resource := range r.Resources {
 			for _, verb := range r.Verbs {
 				for _, name := range names {
-					all = append(all, authorizationv1.ResourceAttributes{Group: r.APIGroups[0], Resource: resource, Verb: verb, Name: name})
+					all = append(all, authorizationv1.ResourceAttributes{Group: r.APIGroups[0], Resource: resource, Verb: verb,
+						Name: name})
 				}
 			}
 		}
@@ -213,7 +214,8 @@ func (s *stage) accepted(t testing.TB, objects []*unstructured.Unstructured) (un
 			continue
 		}
 		check(t, err)
-		_, err = thing{r: mapping.Resource, namespace: o.GetNamespace()}.of(newVisitor(t, s.Config(), "")).Create(t.Context(), o, options)
+		_, err = thing{r: mapping.Resource, namespace: o.GetNamespace()}.of(newVisitor(t, s.Config(), "")).Create(t.Context(),
+			o, options)
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			t.Errorf("%s %s: %v", o.GetKind(), o.GetName(), err)
 		}
@@ -228,7 +230,8 @@ func plain(t testing.TB, o *unstructured.Unstructured) string {
 	o = o.DeepCopy()
 	o.SetLabels(nil)
 	switch o.GetKind() {
-	case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "SecurityContextConstraints", "FlowSchema", "PriorityLevelConfiguration":
+	case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "SecurityContextConstraints", "FlowSchema",
+		"PriorityLevelConfiguration":
 		o.SetNamespace("")
 	}
 	return string(try(json.MarshalIndent(o.Object, "", " ")).must(t))

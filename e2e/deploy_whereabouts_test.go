@@ -30,7 +30,8 @@ const (
 // upstreamAt is the folder of whereabouts' sources at a version.
 func upstreamAt(t testing.TB, version string) string {
 	t.Helper()
-	out, err := exec.Command("go", "mod", "download", "-json", "github.com/k8snetworkplumbingwg/whereabouts@"+version).Output()
+	out, err := exec.Command("go", "mod", "download", "-json", "github.com/k8snetworkplumbingwg/whereabouts@"+
+		version).Output()
 	var info struct{ Dir, Error string }
 	if json.Unmarshal(out, &info) != nil || info.Dir == "" {
 		t.Skipf("whereabouts %s is not to be had: %v %s", version, err, info.Error)
@@ -51,8 +52,10 @@ func onANode(t *testing.T, scripts string, c corev1.Container) (folder string, p
 	t.Helper()
 	folder = t.TempDir()
 	account := filepath.Join(folder, "serviceaccount")
-	below := strings.NewReplacer("/install-cni.sh", folder+"/install-cni.sh", "/token-watcher.sh", folder+"/token-watcher.sh",
-		"/lib.sh", folder+"/lib.sh", "/ip-control-loop", folder+"/ip-control-loop", "cp -f /whereabouts", "cp -f "+folder+"/whereabouts",
+	below := strings.NewReplacer("/install-cni.sh", folder+"/install-cni.sh", "/token-watcher.sh", folder+
+		"/token-watcher.sh",
+		"/lib.sh", folder+"/lib.sh", "/ip-control-loop", folder+"/ip-control-loop", "cp -f /whereabouts", "cp -f "+folder+
+			"/whereabouts",
 		"/var/run/secrets/kubernetes.io/serviceaccount", account)
 	for _, sub := range []string{"bin", "net.d", "serviceaccount"} {
 		check(t, os.Mkdir(filepath.Join(folder, sub), 0o755))
@@ -71,7 +74,8 @@ func onANode(t *testing.T, scripts string, c corev1.Container) (folder string, p
 	equal(t, "the shell", c.Command, []string{"/bin/sh"})
 	process = exec.Command("bash", c.Args[0], below.Replace(c.Args[1]))
 	process.Env = []string{"PATH=" + os.Getenv("PATH"), "KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_SERVICE_PORT=443",
-		"WHEREABOUTS_NAMESPACE=kube-system", "NODENAME=worker-1", "CNI_BIN_DIR=" + folder + "/bin", "CNI_CONF_DIR=" + folder + "/net.d"}
+		"WHEREABOUTS_NAMESPACE=kube-system", "NODENAME=worker-1", "CNI_BIN_DIR=" + folder + "/bin", "CNI_CONF_DIR=" + folder +
+			"/net.d"}
 	process.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	output := &buffer{}
 	process.Stdout, process.Stderr = output, output
@@ -123,12 +127,14 @@ func TestWhereabouts_DaemonSetWithoutControlLoop(t *testing.T) {
 				source, manifest = upstreamAt(t, "v0.8.0"), "testdata/"+c.file
 			}
 			sets := s.Client().AppsV1().DaemonSets(metav1.NamespaceSystem)
-			shipped := try(sets.Create(t.Context(), objectIn[appsv1.DaemonSet](t, manifest, "DaemonSet"), metav1.CreateOptions{})).must(t)
+			shipped := try(sets.Create(t.Context(), objectIn[appsv1.DaemonSet](t, manifest, "DaemonSet"),
+				metav1.CreateOptions{})).must(t)
 			t.Cleanup(func() { check(t, sets.Delete(context.Background(), shipped.Name, metav1.DeleteOptions{})) })
 			before := shipped.Spec.Template.Spec.Containers[0]
 			contains(t, "upstream's command", fmt.Sprint(before.Command, before.Args), "/ip-control-loop")
 
-			said, err := s.patched(t, "-n", shipped.Namespace, "patch", "daemonset", shipped.Name, "--type", "json", "--patch-file", withoutControlLoop)
+			said, err := s.patched(t, "-n", shipped.Namespace, "patch", "daemonset", shipped.Name, "--type", "json",
+				"--patch-file", withoutControlLoop)
 			if err != nil {
 				t.Fatal(said)
 			}
@@ -158,7 +164,8 @@ func TestWhereabouts_DaemonSetWithoutControlLoop(t *testing.T) {
 
 			// As shipped it runs in the same environment.
 			folder, _ = onANode(t, source+"/script", before)
-			eventually(t, "upstream's control loop", func() bool { _, err := os.Stat(folder + "/reconciled"); return err == nil })
+			eventually(t, "upstream's control loop",
+				func() bool { _, err := os.Stat(folder + "/reconciled"); return err == nil })
 		})
 	}
 
@@ -167,36 +174,42 @@ func TestWhereabouts_DaemonSetWithoutControlLoop(t *testing.T) {
 		set := objectIn[appsv1.DaemonSet](t, "testdata/whereabouts-v0.5.4.yaml", "DaemonSet")
 		set.Spec.Template.Spec.Containers[0].Command = []string{"/usr/bin/whereabouts-of-our-own"}
 		set = try(sets.Create(t.Context(), set, metav1.CreateOptions{})).must(t)
-		said, err := s.patched(t, "-n", set.Namespace, "patch", "daemonset", set.Name, "--type", "json", "--patch-file", withoutControlLoop)
+		said, err := s.patched(t, "-n", set.Namespace, "patch", "daemonset", set.Name, "--type", "json", "--patch-file",
+			withoutControlLoop)
 		if err == nil {
 			t.Errorf("it was patched: %s", said)
 		}
-		equal(t, "what is stored", try(sets.Get(t.Context(), set.Name, metav1.GetOptions{})).must(t).Generation, set.Generation)
+		equal(t, "what is stored", try(sets.Get(t.Context(), set.Name, metav1.GetOptions{})).must(t).Generation,
+			set.Generation)
 	})
 
 	t.Run("and so it is with kustomize", func(t *testing.T) {
 		folder := overlay(t, "", nil, []string{"whereabouts"}, "")
 		manifest := try(os.ReadFile("testdata/whereabouts-v0.5.4.yaml")).must(t)
 		check(t, os.WriteFile(filepath.Join(folder, "whereabouts.yaml"), manifest, 0o600))
-		text := strings.Replace(string(try(os.ReadFile(folder+"/kustomization.yaml")).must(t)), "resources:\n", "resources:\n- whereabouts.yaml\n", 1)
+		text := strings.Replace(string(try(os.ReadFile(folder+"/kustomization.yaml")).must(t)), "resources:\n",
+			"resources:\n- whereabouts.yaml\n", 1)
 		check(t, os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(text), 0o600))
 		set := as[appsv1.DaemonSet](t, byName(t, s.rendered(t, folder))["DaemonSet whereabouts"])
-		contains(t, "the arguments", fmt.Sprint(set.Spec.Template.Spec.Containers[0].Args), "exec /token-watcher.sh", "exec /install-cni.sh")
+		contains(t, "the arguments", fmt.Sprint(set.Spec.Template.Spec.Containers[0].Args), "exec /token-watcher.sh",
+			"exec /install-cni.sh")
 	})
 }
 
-// TestWhereabouts_OpenShiftReconcilerStaysOff lets its operator apply the DaemonSet repeatedly, server-side and by force,
-// as it does.
+// TestWhereabouts_OpenShiftReconcilerStaysOff lets its operator apply the DaemonSet repeatedly, server-side and by
+// force, as it does.
 func TestWhereabouts_OpenShiftReconcilerStaysOff(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	const namespace, name = "openshift-multus", "whereabouts-reconciler"
 	s.namespace(t, namespace)
-	sets := s.Dynamic().Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}).Namespace(namespace)
+	sets := s.Dynamic().Resource(schema.GroupVersionResource{Group: "apps", Version: "v1",
+		Resource: "daemonsets"}).Namespace(namespace)
 	theirs := &unstructured.Unstructured{}
 	check(t, yaml.Unmarshal(try(os.ReadFile("testdata/whereabouts-openshift.yaml")).must(t), &theirs.Object))
 	operator := func() *appsv1.DaemonSet {
-		stored := try(sets.Apply(t.Context(), name, theirs.DeepCopy(), metav1.ApplyOptions{FieldManager: "cluster-network-operator", Force: true})).must(t)
+		stored := try(sets.Apply(t.Context(), name, theirs.DeepCopy(),
+			metav1.ApplyOptions{FieldManager: "cluster-network-operator", Force: true})).must(t)
 		set := &appsv1.DaemonSet{}
 		check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, set))
 		return set
@@ -206,9 +219,11 @@ func TestWhereabouts_OpenShiftReconcilerStaysOff(t *testing.T) {
 	if said, err := s.patched(t, "-n", namespace, "set", "image", "daemonset/"+name, "whereabouts="+ourImage); err != nil {
 		t.Fatal(said)
 	}
-	equal(t, "the image that was changed, after the operator came by", operator().Spec.Template.Spec.Containers[0].Image, image)
+	equal(t, "the image that was changed, after the operator came by", operator().Spec.Template.Spec.Containers[0].Image,
+		image)
 
-	if said, err := s.patched(t, "-n", namespace, "patch", "daemonset", name, "--type", "strategic", "--patch-file", "../deploy/whereabouts/openshift.yaml"); err != nil {
+	if said, err := s.patched(t, "-n", namespace, "patch", "daemonset", name, "--type", "strategic", "--patch-file",
+		"../deploy/whereabouts/openshift.yaml"); err != nil {
 		t.Fatal(said)
 	}
 	generation := try(sets.Get(t.Context(), name, metav1.GetOptions{})).must(t).GetGeneration()
@@ -216,6 +231,7 @@ func TestWhereabouts_OpenShiftReconcilerStaysOff(t *testing.T) {
 	equal(t, "the generation, after the operator came by", set.Generation, generation)
 	terms := set.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	equal(t, "where it may run", terms, []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "ip-reconcile.dev/whereabouts-reconciler", Operator: corev1.NodeSelectorOpExists}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "ip-reconcile.dev/whereabouts-reconciler",
+			Operator: corev1.NodeSelectorOpExists}},
 	}})
 }

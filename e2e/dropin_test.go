@@ -23,16 +23,19 @@ func v054Rules(t testing.TB) []rbacv1.PolicyRule {
 }
 
 // readReports is the rule that reading reports needs.
-var readReports = rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group}, Resources: []string{sandboxReports.Resource}, Verbs: []string{"list", "get"}}
+var readReports = rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group},
+	Resources: []string{sandboxReports.Resource}, Verbs: []string{"list", "get"}}
 
 // jobPod creates the pod of a CronJob's Job.
 func (s *stage) jobPod(t testing.TB) *corev1.Pod {
 	t.Helper()
 	return try(s.Client().CoreV1().Pods(metav1.NamespaceSystem).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "ip-reconciler-29393930-", OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: "ip-reconciler-29393930", UID: "1", Controller: ptr.To(true),
+			APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: "ip-reconciler-29393930", UID: "1",
+			Controller: ptr.To(true),
 		}}},
-		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure, Containers: []corev1.Container{{Name: "whereabouts", Image: dropInImage}}},
+		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyOnFailure,
+			Containers: []corev1.Container{{Name: "whereabouts", Image: dropInImage}}},
 	}, metav1.CreateOptions{})).must(t)
 }
 
@@ -59,8 +62,9 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 		before := s.contents(t)
 		out := job(t, kubeconfig)
 		out.exits(t, 0)
-		contains(t, "the log", out.stderr, "starting reconciler run", "no IP addresses to cleanup", "reconciler run succeeded")
-		s.lost(t, before)
+		contains(t, "the log", out.stderr, "starting reconciler run", "no IP addresses to cleanup",
+			"reconciler run succeeded")
+		s.checkReleased(t, before)
 	})
 
 	s.play(t, "with the agents' reports it frees what they prove", func(t *testing.T) {
@@ -71,7 +75,7 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 		before := s.contents(t)
 		// 403 is no answer: without reports their allocations are held.
 		job(t, kubeconfig).exits(t, 0)
-		s.lost(t, before)
+		s.checkReleased(t, before)
 
 		out := job(t, s.account(t, "no-patch", append(without(v054Rules(t), "ippools", "patch"), readReports)))
 		out.exits(t, 3)
@@ -80,7 +84,8 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 
 		out = job(t, s.account(t, "reports", append(v054Rules(t), readReports)))
 		out.exits(t, 0)
-		contains(t, "the log", out.stderr, `"successfully cleanup IPs" addresses=[10.1.0.1]`, `"removed stale overlappingIP allocation" reservation=kube-system/10.1.0.1`, "reconciler run succeeded")
+		contains(t, "the log", out.stderr, `"successfully cleanup IPs" addresses=[10.1.0.1]`,
+			`"removed stale overlappingIP allocation" reservation=kube-system/10.1.0.1`, "reconciler run succeeded")
 		equal(t, "what is left", keys(s.contents(t)), []string{"10.1.0.0-24 2", "reservation 10.1.0.2"})
 	})
 
@@ -89,10 +94,12 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 		s.up(t, "worker-1", "leaked", blue).leak(t)
 		before := s.contents(t)
 		c := beginDropIn(t, kubeconfig, s.jobPod(t).Name, "-log-level=verbose")
-		eventually(t, "the first pass", func() bool { return matches(c, `msg="Waiting before the next pass" pause=1m0s unconfirmed=1`) })
+		eventually(t, "the first pass", func() bool {
+			return matches(c, `msg="Waiting before the next pass" pause=1m0s unconfirmed=1`)
+		})
 		check(t, c.cmd.Process.Signal(syscall.SIGTERM))
 		c.wait().exits(t, 0)
-		s.lost(t, before)
+		s.checkReleased(t, before)
 	})
 
 	s.play(t, "without a pod of its name it runs until it is told to end", func(t *testing.T) {

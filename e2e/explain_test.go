@@ -109,7 +109,7 @@ func TestConflict_EndsInTheOrderOfTheDocs(t *testing.T) {
 		first.forceDelete(t)
 		one.writeReport(t, first.gone())
 		over(t, second.ips[0])
-		s.lost(t, before)
+		s.checkReleased(t, before)
 	})
 
 	s.play(t, "of a phantom that the entry names, the pod gives it up first", func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestConflict_EndsInTheOrderOfTheDocs(t *testing.T) {
 		over(t, phantom.ips[0])
 		before := s.contents(t)
 		phantom.del(t) // the runtime does this for crictl stopp
-		s.lost(t, before, stored(phantom)...)
+		s.checkReleased(t, before, stored(phantom)...)
 	})
 
 }
@@ -144,7 +144,8 @@ func TestRBAC_ClusterRolesForPeople(t *testing.T) {
 	node.writeReport(t, leaked.stopped(), live.listed(v1alpha1.SandboxReady))
 	leaked.leak(t)
 	viewer := s.person(t, "ip-reconcile-check")
-	for _, args := range [][]string{{"check"}, {"explain", leaked.ips[0]}, {"explain", "default/live"}, {"pools"}, {"status"}} {
+	for _, args := range [][]string{{"check"}, {"explain", leaked.ips[0]}, {"explain", "default/live"}, {"pools"},
+		{"status"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			out := product(t, append(args, "--kubeconfig", viewer)...)
 			if out.code > 1 {
@@ -158,7 +159,7 @@ func TestRBAC_ClusterRolesForPeople(t *testing.T) {
 	}
 	before := s.contents(t)
 	s.productAs(t, viewer, "run", "--confirm-after", "0").exits(t, 1)
-	s.lost(t, before)
+	s.checkReleased(t, before)
 
 	s.forget(t, live)
 	forgotten := s.contents(t)
@@ -166,7 +167,7 @@ func TestRBAC_ClusterRolesForPeople(t *testing.T) {
 	product(t, "recover", "--yes", "--reconciler-namespace", metav1.NamespaceSystem, "--kubeconfig", recovers).exits(t, 0)
 	equal(t, "entries that were written back", len(s.contents(t))-len(forgotten), 1)
 	s.productAs(t, recovers, "run").exits(t, 0)
-	s.lost(t, before, stored(leaked)...)
+	s.checkReleased(t, before, stored(leaked)...)
 }
 
 func TestRBAC_ViewMayRunCheck(t *testing.T) {

@@ -36,12 +36,13 @@ type chaos struct {
 }
 
 // The plan is how many of a hundred requests meet each fault. A request that is cut or lost after the API server
-// performed it looks unperformed to the product.
+// performed it seems unperformed to the product.
 var chaosPlan = []struct {
 	kind string
 	of   int
 }{
-	{"delayed", 10}, {"cut before", 4}, {"cut after", 5}, {"429", 3}, {"500", 3}, {"503", 3}, {"409", 3}, {"timeout though done", 5}, {"truncated", 4},
+	{"delayed", 10}, {"cut before", 4}, {"cut after", 5}, {"429", 3}, {"500", 3}, {"503", 3}, {"409", 3},
+	{"timeout though done", 5}, {"truncated", 4},
 }
 
 // newChaos starts a proxy and returns it with a kubeconfig that leads through it.
@@ -189,8 +190,7 @@ func (m *mending) records(t testing.TB) contents {
 	return c
 }
 
-// TestFaults_AnyRequestMayFail lets every request of the product fail with some probability, while
-// pods ADD and DEL.
+// TestFaults_AnyRequestMayFail lets every request of the product fail with some probability, while pods ADD and DEL.
 func TestFaults_AnyRequestMayFail(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -290,5 +290,6 @@ func TestFaults_TwoAPIServersAMinuteApart(t *testing.T) {
 	silent.writeReport(t, phantom.gone())
 	left := r.settle(t)
 	v.stop(t)
-	t.Logf("faults: %d requests to two API servers whose clocks are a minute apart, %s", requests.Load(), r.verdict(t, left))
+	t.Logf("faults: %d requests to two API servers whose clocks are a minute apart, %s", requests.Load(),
+		r.verdict(t, left))
 }

@@ -16,10 +16,14 @@ func TestFaults_EtcdFullDuringARelease(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2").withRaceDetector()
 	check(t, s.CreateNAD(t.Context(), blue))
-	live, web, lost := s.up(t, "worker-1", "live", blue), s.up(t, "worker-1", "web", blue).leak(t), s.up(t, "worker-2", "lost", blue).leak(t)
+	live, web, lost := s.up(t, "worker-1", "live", blue), s.up(t, "worker-1", "web", blue).leak(t),
+		s.up(t, "worker-2", "lost", blue).leak(t)
 	before := s.contents(t)
-	full := sync.OnceFunc(func() { s.etcd(t, "maintenance/alarm", map[string]any{"action": "ACTIVATE", "alarm": "NOSPACE"}) })
-	through := s.seen(t, func(r *http.Request) {
+	full := sync.OnceFunc(func() {
+		s.etcd(t, "maintenance/alarm", map[string]any{"action": "ACTIVATE",
+			"alarm": "NOSPACE"})
+	})
+	through := s.onRequest(t, func(r *http.Request) {
 		if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/ippools/") {
 			full()
 		}
@@ -28,7 +32,7 @@ func TestFaults_EtcdFullDuringARelease(t *testing.T) {
 	out.exits(t, 1)
 	equal(t, "failed", places(out.Failed), at(web)+", "+at(lost))
 	contains(t, "what is said", out.judged(at(web)).Message, "database space exceeded")
-	s.lost(t, before, stored(web)[1], stored(lost)[1])
+	s.checkReleased(t, before, stored(web)[1], stored(lost)[1])
 	s.etcdHasRoom(t)
 
 	web = s.up(t, "worker-2", "web", blue) // it takes its allocation over and creates its reservation
@@ -46,6 +50,7 @@ func (s *stage) etcdHasRoom(t testing.TB) {
 	var raised struct{ Alarms []map[string]any }
 	check(t, json.Unmarshal(s.etcd(t, "maintenance/alarm", map[string]any{"action": "GET"}), &raised))
 	for _, alarm := range raised.Alarms {
-		s.etcd(t, "maintenance/alarm", map[string]any{"action": "DEACTIVATE", "memberID": alarm["memberID"], "alarm": alarm["alarm"]})
+		s.etcd(t, "maintenance/alarm", map[string]any{"action": "DEACTIVATE", "memberID": alarm["memberID"],
+			"alarm": alarm["alarm"]})
 	}
 }

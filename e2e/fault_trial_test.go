@@ -62,7 +62,8 @@ func theNames(n harness.Network) *stormNetwork {
 // newFaultTrial begins a trial on two nodes.
 func newFaultTrial(t *testing.T, s *stage, withAgents bool, networks ...*stormNetwork) *faultTrial {
 	t.Helper()
-	r := &faultTrial{stage: s, ledger: &ledger{live: map[string]*holding{}}, networks: networks, content: map[string][]any{}}
+	r := &faultTrial{stage: s, ledger: &ledger{live: map[string]*holding{}}, networks: networks,
+		content: map[string][]any{}}
 	for _, n := range networks {
 		check(t, s.CreateNAD(t.Context(), n.Network))
 	}
@@ -114,7 +115,8 @@ func (r *faultTrial) runsOn(node string) (content []any) {
 		default:
 			content = append(content, v1alpha1.Sandbox{
 				ID: h.id, Namespace: "default", Name: h.podRef[len("default/"):], UID: h.uid, State: v1alpha1.SandboxReady,
-				Addresses: []v1alpha1.Address{{IP: h.address, IfName: h.ifName, Network: h.network.Name, Range: fmt.Sprint(h.network.IPAM["range"])}},
+				Addresses: []v1alpha1.Address{{IP: h.address, IfName: h.ifName, Network: h.network.Name,
+					Range: fmt.Sprint(h.network.IPAM["range"])}},
 			})
 		}
 	}
@@ -208,7 +210,8 @@ func (r *faultTrial) come(ctx context.Context, node *harness.Node, name string, 
 	var status []harness.NetworkStatus
 	for i, n := range networks {
 		a := harness.Attachment{
-			Sandbox: l.sandbox, Namespace: "default", Pod: name, UID: string(l.pod.UID), IfName: fmt.Sprint("net", i+1), Network: n.Network,
+			Sandbox: l.sandbox, Namespace: "default", Pod: name, UID: string(l.pod.UID), IfName: fmt.Sprint("net", i+1),
+			Network: n.Network,
 		}
 		began := time.Now()
 		result, err := node.Add(ctx, a)
@@ -273,7 +276,8 @@ func (r *faultTrial) runs(t *testing.T, kubeconfig string, more ...string) (stop
 				return
 			default:
 			}
-			out := r.productAs(t, kubeconfig, append([]string{"run", "--confirm-after", "0", "--allow-mass-release", "--request-timeout", "5s"}, more...)...)
+			out := r.productAs(t, kubeconfig, append([]string{"run", "--confirm-after", "0", "--allow-mass-release",
+				"--request-timeout", "5s"}, more...)...)
 			if len(r.agents) == 0 && out.code == 2 {
 				t.Errorf("a run could not read the cluster: %s", out.stderr)
 			}
@@ -327,8 +331,10 @@ func (r *faultTrial) verdict(t *testing.T, left []string) string {
 			t.Log(w)
 		}
 	}
-	return fmt.Sprintf("%d ADDs (%d failed, %d without an entry by whereabouts, the longest took %.1fs), %d DELs, %d released, %d wrong, %d left",
-		r.adds.Load(), r.failedADDs.Load(), len(unwritten), time.Duration(r.longestADD.Load()).Seconds(), r.dels.Load(), released, len(freed)+len(bare)+len(strayed), len(left))
+	return fmt.Sprintf("%d ADDs (%d failed, %d without an entry by whereabouts, the longest took %.1fs), %d DELs, %d "+
+		"released, %d wrong, %d left",
+		r.adds.Load(), r.failedADDs.Load(), len(unwritten), time.Duration(r.longestADD.Load()).Seconds(), r.dels.Load(),
+		released, len(freed)+len(bare)+len(strayed), len(left))
 }
 
 // TestFaults_ControlPlaneDies kills the API server and etcd with SIGKILL, in turn and at any

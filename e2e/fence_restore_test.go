@@ -41,7 +41,8 @@ func keepAdding(pods []*pod, n harness.Network) (ended func() int, wait func(t t
 				return
 			}
 			for range 100 {
-				err = p.add(harness.Attachment{Sandbox: p.sandbox, Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), IfName: "net1", Network: n})
+				err = p.add(harness.Attachment{Sandbox: p.sandbox, Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID),
+					IfName: "net1", Network: n})
 				if err == nil {
 					done.Add(1)
 					return
@@ -63,7 +64,8 @@ func keepAdding(pods []*pod, n harness.Network) (ended func() int, wait func(t t
 // lowered waits until no fence stands.
 func (s *stage) lowered(t *testing.T) {
 	t.Helper()
-	eventuallyWithin(t, 2*time.Minute, "the fence to be lowered", func() bool { return s.heldBy(t, "whereabouts") != kube.FenceHolder })
+	eventuallyWithin(t, 2*time.Minute, "the fence to be lowered",
+		func() bool { return s.heldBy(t, "whereabouts") != kube.FenceHolder })
 }
 
 // TestFence_StandsAtOnceAfterARestore measures the time from the API server's first answer to the fence, with a
@@ -76,7 +78,8 @@ func TestFence_StandsAtOnceAfterARestore(t *testing.T) {
 	var times []time.Duration
 	slipped, waited := 0, []time.Duration(nil)
 	for i := range restores(t) {
-		newcomers := []*pod{s.bare(t, "worker-1", "newcomer-"+strconv.Itoa(2*i)), s.bare(t, "worker-1", "newcomer-"+strconv.Itoa(2*i+1))}
+		newcomers := []*pod{s.bare(t, "worker-1", "newcomer-"+strconv.Itoa(2*i)), s.bare(t, "worker-1", "newcomer-"+
+			strconv.Itoa(2*i+1))}
 		restore := s.backup(t)
 		late := s.up(t, "worker-1", "late-"+strconv.Itoa(i), blue) // newer than the backup
 		eventuallyWithin(t, 2*time.Minute, "both replicas to watch", func() bool {
@@ -103,8 +106,10 @@ func TestFence_StandsAtOnceAfterARestore(t *testing.T) {
 	}
 	slices.Sort(times)
 	slices.Sort(waited)
-	t.Logf("%d restores: the fence stood %s after the API server's first answer at the median, %s at the longest; %d of %d ADDs that had been waiting for it were done before; the others ended %s after it stood at the median",
-		len(times), median(times).Round(time.Millisecond), longest(times).Round(time.Millisecond), slipped, 2*len(times), median(waited).Round(time.Millisecond))
+	t.Logf("%d restores: the fence stood %s after the API server's first answer at the median, %s at the longest; %d "+
+		"of %d ADDs that had been waiting for it were done before; the others ended %s after it stood at the median",
+		len(times), median(times).Round(time.Millisecond), longest(times).Round(time.Millisecond), slipped, 2*len(times),
+		median(waited).Round(time.Millisecond))
 	if median(times) > 15*time.Second { // the aim is 2 s on a machine that is not slow
 		t.Error("that is too late")
 	}
@@ -210,7 +215,8 @@ func TestFence_OutageDelaysADDsLittle(t *testing.T) {
 	_, wait := s.adds(t, "web", 1, blue)
 	wait()
 	took := time.Since(began)
-	t.Logf("an ADD took %s as usual, and ended %s after the API server was back for us", usual.Round(time.Millisecond), took.Round(time.Millisecond))
+	t.Logf("an ADD took %s as usual, and ended %s after the API server was back for us", usual.Round(time.Millisecond),
+		took.Round(time.Millisecond))
 	if took > time.Minute {
 		t.Error("that is too long")
 	}

@@ -27,7 +27,8 @@ var (
 
 // adds starts real ADDs and returns a counter of those that ended, and a function that waits for all and returns the
 // pods.
-func (s *stage) adds(t *testing.T, name string, n int, networks ...harness.Network) (ended func() int, wait func() []*pod) {
+func (s *stage) adds(t *testing.T, name string, n int, networks ...harness.Network) (ended func() int,
+	wait func() []*pod) {
 	var mu sync.Mutex
 	var pods []*pod
 	var all sync.WaitGroup
@@ -130,7 +131,8 @@ func TestFence_ADDsWaitAndSucceed(t *testing.T) {
 		eventually(t, "the other to see that it is over", func() bool { return other.State().IsEndedByPeer })
 		other.Lower(t.Context())
 		equal(t, "pods", len(wait()), 2)
-		for _, l := range try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).List(t.Context(), metav1.ListOptions{})).must(t).Items {
+		for _, l := range try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).List(t.Context(),
+			metav1.ListOptions{})).must(t).Items {
 			equal(t, "what "+l.Name+" says of a restore", l.Annotations[kube.RestoredAnnotation], "")
 		}
 	})
@@ -183,7 +185,8 @@ func TestFence_RecordsWhatRuns(t *testing.T) {
 				var sandboxes []critest.Sandbox
 				for i := n * each; i < (n+1)*each; i++ {
 					offset := i/c.pools + 1
-					sandboxes = append(sandboxes, node.sandbox(t, i, cidr(i%c.pools), fmt.Sprintf("10.%d.%d.%d", i%c.pools+1, offset/256, offset%256)))
+					sandboxes = append(sandboxes, node.sandbox(t, i, cidr(i%c.pools), fmt.Sprintf("10.%d.%d.%d", i%c.pools+1,
+						offset/256, offset%256)))
 				}
 				node.Set(sandboxes...)
 				node.agent(t, s.Kubeconfig())
@@ -205,7 +208,8 @@ func TestFence_RecordsWhatRuns(t *testing.T) {
 			eventuallyWithin(t, 2*time.Minute, "all to be back", func() bool { return len(s.contents(t)) == 2*c.addresses })
 			rebuilt := time.Since(answers)
 			s.lowered(t)
-			t.Logf("%d addresses in %d pools, of %d nodes: the fence stood %s after the API server's first answer and for some %.0fs; all entries and reservations were back %.1fs after that answer",
+			t.Logf("%d addresses in %d pools, of %d nodes: the fence stood %s after the API server's first answer and for "+
+				"some %.0fs; all entries and reservations were back %.1fs after that answer",
 				c.addresses, c.pools, c.nodes, after.Round(time.Millisecond), time.Since(stood).Seconds(), rebuilt.Seconds())
 			// It is counted after the Leases are released.
 			eventuallyWithin(t, time.Minute, "one fence to have ended because all was settled", func() bool {

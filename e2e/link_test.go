@@ -45,8 +45,7 @@ type faults struct {
 	answered func(r *http.Request)
 }
 
-// link starts a link, as the admin, and returns it with a kubeconfig that leads
-// through it.
+// link starts a link, as the admin, and returns it with a kubeconfig that leads through it.
 func (s *stage) link(t testing.TB) (l *link, kubeconfig string) {
 	t.Helper()
 	l = &link{freed: make(chan struct{}), watches: map[*context.CancelFunc]*http.Request{}}
@@ -63,8 +62,8 @@ func (s *stage) link(t testing.TB) (l *link, kubeconfig string) {
 	return l, through(t, l.handler(to))
 }
 
-// seen is a kubeconfig that leads through a link which calls happens at each request.
-func (s *stage) seen(t testing.TB, happens func(r *http.Request)) (kubeconfig string) {
+// onRequest is a kubeconfig that leads through a link which calls happens at each request.
+func (s *stage) onRequest(t testing.TB, happens func(r *http.Request)) (kubeconfig string) {
 	t.Helper()
 	l, kubeconfig := s.link(t)
 	l.suffers(faults{refuse: func(r *http.Request) int { happens(r); return 0 }})
@@ -95,7 +94,8 @@ func (l *link) handler(to http.Handler) http.HandlerFunc {
 			}
 		}
 		l.mu.Lock()
-		if r.Method != http.MethodGet && (strings.Contains(r.URL.Path, "/ippools/") || strings.Contains(r.URL.Path, "/overlappingrangeipreservations/")) {
+		if r.Method != http.MethodGet && (strings.Contains(r.URL.Path, "/ippools/") || strings.Contains(r.URL.Path,
+			"/overlappingrangeipreservations/")) {
 			l.writes = append(l.writes, time.Now())
 		}
 		if anyWatch(r) {
@@ -224,7 +224,7 @@ func (k *madeRequests) count(parts ...string) (n int) {
 func (s *stage) counted(t testing.TB) (kubeconfig string, k *madeRequests) {
 	t.Helper()
 	k = &madeRequests{}
-	return s.seen(t, func(r *http.Request) {
+	return s.onRequest(t, func(r *http.Request) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.all = append(k.all, r.Method+" "+r.URL.String())

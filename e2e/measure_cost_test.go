@@ -30,7 +30,7 @@ func TestMeasure_Agent(t *testing.T) {
 	const sandboxes, seconds = 250, 45 // in full everywhere: it mostly waits
 	var mu sync.Mutex
 	calls := map[string]int{}
-	through := s.seen(t, func(r *http.Request) {
+	through := s.onRequest(t, func(r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		what := r.Method + " " + r.URL.Path
@@ -39,7 +39,8 @@ func TestMeasure_Agent(t *testing.T) {
 		}
 		calls[what]++
 	})
-	idle, busy, large := newFakeNode(t, "idle", critest.Containerd), newFakeNode(t, "busy", critest.Containerd), newFakeNode(t, "large", critest.Containerd)
+	idle, busy, large := newFakeNode(t, "idle", critest.Containerd), newFakeNode(t, "busy", critest.Containerd),
+		newFakeNode(t, "large", critest.Containerd)
 	fill := func(n *fakeNode, count int) (all []critest.Sandbox) {
 		for i := range count {
 			all = append(all, n.sandbox(t, i, "10.1.0.0/16", fmt.Sprintf("10.1.%d.%d", i/250, 1+i%250)))
@@ -123,7 +124,8 @@ func TestMeasure_Agent(t *testing.T) {
 func cpuTime(t testing.TB, c *command) (used time.Duration) {
 	t.Helper()
 	for _, path := range try(filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", c.cmd.Process.Pid))).must(t) {
-		used += time.Duration(try(strconv.ParseInt(strings.Fields(string(try(os.ReadFile(path)).must(t)))[0], 10, 64)).must(t))
+		used += time.Duration(try(strconv.ParseInt(strings.Fields(string(try(os.ReadFile(path)).must(t)))[0], 10,
+			64)).must(t))
 	}
 	return used
 }
@@ -131,7 +133,8 @@ func cpuTime(t testing.TB, c *command) (used time.Duration) {
 // residentMemory is VmRSS and the part of it that is mapped from files, in MiB.
 func residentMemory(t testing.TB, c *command) (all, file float64) {
 	t.Helper()
-	for line := range strings.Lines(string(try(os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.cmd.Process.Pid), "status"))).must(t))) {
+	for line := range strings.Lines(string(try(os.ReadFile(filepath.Join("/proc", strconv.Itoa(c.cmd.Process.Pid),
+		"status"))).must(t))) {
 		f := strings.Fields(line)
 		switch f[0] {
 		case "VmRSS:":
@@ -154,13 +157,14 @@ func TestMeasure_Serve(t *testing.T) {
 
 	var mu sync.Mutex
 	calls, watches, pulses, last := map[string]int{}, 0, 0, time.Now()
-	through := s.seen(t, func(r *http.Request) {
+	through := s.onRequest(t, func(r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch q := r.URL.Query(); {
 		case q.Has("watch"):
 			watches++
-		case strings.HasSuffix(r.URL.Path, "/leases") && q.Get("fieldSelector") == "metadata.name=ip-reconcile": // is the API server there?
+		// is the API server there?
+		case strings.HasSuffix(r.URL.Path, "/leases") && q.Get("fieldSelector") == "metadata.name=ip-reconcile":
 			pulses++
 		default:
 			calls[r.Method+" "+r.URL.Path]++
@@ -186,8 +190,10 @@ func TestMeasure_Serve(t *testing.T) {
 			time.Sleep(time.Until(began.Add(time.Duration(i+1) * time.Second))) // the load is so much a second
 		}
 		resident, file := residentMemory(t, v.command)
-		t.Logf("serve beside %d pods, %s: %.1f %% of a core, %.0f passes, %.1f MiB resident (%.1f MiB of it the program's file)", pods, what,
-			100*(cpuTime(t, v.command)-used).Seconds()/time.Since(began).Seconds(), v.metric("ip_reconcile_cache_passes_total")-passes, resident, file)
+		t.Logf("serve beside %d pods, %s: %.1f %% of a core, %.0f passes, %.1f MiB resident (%.1f MiB of it the program's "+
+			"file)", pods, what,
+			100*(cpuTime(t, v.command)-used).Seconds()/time.Since(began).Seconds(),
+			v.metric("ip_reconcile_cache_passes_total")-passes, resident, file)
 		mu.Lock()
 		defer mu.Unlock()
 		if len(calls) > 0 && watches == 0 {
@@ -214,7 +220,8 @@ func TestMeasure_Serve(t *testing.T) {
 		for i := range 10 {
 			e := c.Entry(second*10 + i)
 			patch := []byte(fmt.Sprintf(`{"status":{"podIP":"10.244.0.%d"}}`, changes))
-			_, err := s.Client().CoreV1().Pods(e.Namespace).Patch(t.Context(), e.Name, "application/merge-patch+json", patch, metav1.PatchOptions{}, "status")
+			_, err := s.Client().CoreV1().Pods(e.Namespace).Patch(t.Context(), e.Name, "application/merge-patch+json", patch,
+				metav1.PatchOptions{}, "status")
 			check(t, err)
 		}
 	})

@@ -44,14 +44,15 @@ func TestMeasure_ReleaseInAFewHolds(t *testing.T) {
 
 	checked := s.product(t, "check")
 	checked.exits(t, 1)
-	equal(t, "summary", fmt.Sprint(checked.Summary.counts), fmt.Sprintf("{%d %d %d 0 %d %d 0}", c.Pools, c.Entries(), c.Pods, c.Stale, c.Entries()))
+	equal(t, "summary", fmt.Sprint(checked.Summary.counts), fmt.Sprintf("{%d %d %d 0 %d %d 0}", c.Pools, c.Entries(),
+		c.Pods, c.Stale, c.Entries()))
 
 	kubeconfig, made := s.counted(t)
 	leases := s.record(t, leasesResource)
 	out := product(t, "run", "--confirm-after", "0", "-o", "json", "--kubeconfig", kubeconfig)
 	out.exits(t, 0)
 	equal(t, "released", len(out.Released), len(stale))
-	s.lost(t, before, stale...)
+	s.checkReleased(t, before, stale...)
 	equal(t, "reservations put back", made.count("POST ", "/"+harness.Reservations.Resource), 0)
 	equal(t, "deletes of reservations", made.count("DELETE ", "/"+harness.Reservations.Resource), c.Stale)
 	holds := leases.holds(t, "whereabouts")
@@ -59,7 +60,8 @@ func TestMeasure_ReleaseInAFewHolds(t *testing.T) {
 	if most := max(c.Stale/10, 20); holds == 0 || holds > most {
 		t.Errorf("the Lease was taken %d times, want %d times at most", holds, most)
 	}
-	t.Logf("run freed %d entries and as many reservations beside %d pods in %.1fs, in %d holds with %d patches and %d requests over all",
+	t.Logf("run freed %d entries and as many reservations beside %d pods in %.1fs, in %d holds with %d patches and %d "+
+		"requests over all",
 		c.Stale, c.Pods, out.took.Seconds(), holds, made.count("PATCH "), made.count())
 }
 
@@ -82,12 +84,14 @@ func (h *history) holds(t *testing.T, lease string) (n int) {
 func (s *stage) loseRecords(t *testing.T, pools int) {
 	t.Helper()
 	for pool := range pools {
-		_, err := s.Dynamic().Resource(harness.IPPools).Namespace("kube-system").Patch(t.Context(), fill.PoolName(pool), types.JSONPatchType,
+		_, err := s.Dynamic().Resource(harness.IPPools).Namespace("kube-system").Patch(t.Context(), fill.PoolName(pool),
+			types.JSONPatchType,
 			[]byte(`[{"op":"replace","path":"/spec/allocations","value":{}}]`), metav1.PatchOptions{})
 		check(t, err)
 	}
 	check(t, fill.Etcd(s.AskEtcd).Clear(t.Context(), "/registry/whereabouts.cni.cncf.io/overlappingrangeipreservations/"))
-	eventuallyWithin(t, time.Minute, "what the API server's watch tells it is gone", func() bool { return len(s.contents(t).withoutUIDs()) == 0 })
+	eventuallyWithin(t, time.Minute, "what the API server's watch tells it is gone",
+		func() bool { return len(s.contents(t).withoutUIDs()) == 0 })
 }
 
 // TestMeasure_RecoverInAFewHolds records what simulated reports say that runs. The cost of a hold must grow with the
@@ -130,7 +134,8 @@ func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 			if (holds == 0) != (c.more != nil) || holds > most {
 				t.Errorf("the Lease was taken %d times, want %d times at most", holds, most)
 			}
-			t.Logf("%d entries and as many reservations were back %.1fs after the minute of waiting; %d patches in %d holds, the longest of %.2fs; %d requests over all",
+			t.Logf("%d entries and as many reservations were back %.1fs after the minute of waiting; %d patches in %d holds, "+
+				"the longest of %.2fs; %d requests over all",
 				c.pods, out.took.Seconds()-60, patches, holds, leases.longest(t, "whereabouts").Seconds(), made.count())
 		})
 	}

@@ -23,11 +23,13 @@ func TestNetworks_EveryKind(t *testing.T) {
 		leaked []string // of the first pod
 		kept   []string // of the second
 	}{
-		{"of two families", harness.IPAM{"ipRanges": []any{map[string]any{"range": "10.2.0.0/24"}, map[string]any{"range": "fd00:2::/64"}}},
+		{"of two families", harness.IPAM{"ipRanges": []any{map[string]any{"range": "10.2.0.0/24"},
+			map[string]any{"range": "fd00:2::/64"}}},
 			[]string{"10.2.0.0-24 1", "reservation 10.2.0.1", "fd00-2---64 1", "reservation fd00-2--1"},
 			[]string{"10.2.0.0-24 2", "reservation 10.2.0.2", "fd00-2---64 2", "reservation fd00-2--2"}},
 		{"with a name", harness.IPAM{"range": "10.2.0.0/24", "network_name": "red"},
-			[]string{"red-10.2.0.0-24 1", "reservation red-10.2.0.1"}, []string{"red-10.2.0.0-24 2", "reservation red-10.2.0.2"}},
+			[]string{"red-10.2.0.0-24 1", "reservation red-10.2.0.1"}, []string{"red-10.2.0.0-24 2",
+				"reservation red-10.2.0.2"}},
 		{"without overlapping ranges", harness.IPAM{"range": "10.2.0.0/24", "enable_overlapping_ranges": false},
 			[]string{"10.2.0.0-24 1"}, []string{"10.2.0.0-24 2"}},
 		{"whose range is written with a host's address", harness.IPAM{"range": "10.2.3.4/16"},
@@ -38,7 +40,8 @@ func TestNetworks_EveryKind(t *testing.T) {
 		{"wider than /64, from its middle on", harness.IPAM{"range": "193::/24", "range_start": "193:21:4::2"},
 			[]string{"193---24 2", "reservation 193-21-4--2"}, []string{"193---24 3", "reservation 193-21-4--3"}},
 		{"whose first address ends in ::", harness.IPAM{"range": "2001:db8::/64", "range_start": "2001:db8:0:0:1::"},
-			[]string{"2001-db8---64 281474976710656", "reservation 2001-db8-0-0-1--0"}, []string{"2001-db8---64 281474976710657", "reservation 2001-db8--1-0-0-1"}},
+			[]string{"2001-db8---64 281474976710656", "reservation 2001-db8-0-0-1--0"}, []string{"2001-db8---64 281474976710657",
+				"reservation 2001-db8--1-0-0-1"}},
 	} {
 		s.play(t, tt.name, func(t *testing.T) {
 			n := network("net", tt.ipam)
@@ -53,14 +56,15 @@ func TestNetworks_EveryKind(t *testing.T) {
 			out := s.run(t)
 			out.exits(t, 0)
 			equal(t, "findings", len(out.Findings), 0)
-			s.lost(t, before, tt.leaked...)
+			s.checkReleased(t, before, tt.leaked...)
 			equal(t, "the addresses of the next pod", s.up(t, "worker-2", "next", n).ips, leaked.ips)
 			s.product(t, "check").exits(t, 0)
 		})
 	}
 
 	s.play(t, "the same address in two of them, leaked in one", func(t *testing.T) {
-		plain, red := simple("plain", "10.2.0.0/24"), network("red", harness.IPAM{"range": "10.2.0.0/24", "network_name": "red"})
+		plain, red := simple("plain", "10.2.0.0/24"), network("red", harness.IPAM{"range": "10.2.0.0/24",
+			"network_name": "red"})
 		check(t, s.CreateNAD(t.Context(), plain))
 		check(t, s.CreateNAD(t.Context(), red))
 		leaked, live := s.up(t, "worker-1", "leaked", red), s.up(t, "worker-2", "live", plain)
@@ -69,7 +73,7 @@ func TestNetworks_EveryKind(t *testing.T) {
 		before := s.contents(t)
 		s.judges(t, "red-10.2.0.0-24 10.2.0.1", "Stale PodGone", "10.2.0.0-24 10.2.0.1", "InUse AddressOnPod",
 			"reservation red-10.2.0.1", "Stale PodGone", "reservation 10.2.0.1", "InUse AddressOnPod")
-		s.lost(t, before, "red-10.2.0.0-24 1", "reservation red-10.2.0.1")
+		s.checkReleased(t, before, "red-10.2.0.0-24 1", "reservation red-10.2.0.1")
 	})
 }
 
@@ -92,7 +96,7 @@ func TestNodeSlices(t *testing.T) {
 	out := s.run(t)
 	out.exits(t, 0)
 	equal(t, "findings", len(out.Findings), 0)
-	s.lost(t, before,
+	s.checkReleased(t, before,
 		"worker-1-10.4.1.0-24 1", "reservation 10.4.1.1", "red-worker-1-10.4.1.0-24 1", "reservation red-10.4.1.1",
 		"worker-2-10.4.2.0-24 1", "reservation 10.4.2.1", "red-worker-2-10.4.2.0-24 1", "reservation red-10.4.2.1")
 	leases := s.leases(t)
@@ -111,13 +115,15 @@ func TestNodeSlices(t *testing.T) {
 		check(t, s.Client().CoreV1().Nodes().Delete(t.Context(), "worker-3", metav1.DeleteOptions{}))
 		before := s.contents(t)
 		s.run(t).exits(t, 0)
-		s.lost(t, before, "worker-3-10.4.3.0-24 1", "reservation 10.4.3.1", "red-worker-3-10.4.3.0-24 1", "reservation red-10.4.3.1")
+		s.checkReleased(t, before, "worker-3-10.4.3.0-24 1", "reservation 10.4.3.1", "red-worker-3-10.4.3.0-24 1",
+			"reservation red-10.4.3.1")
 		s.product(t, "check").exits(t, 0)
 	})
 
 	t.Run("of a removed node, given to another", func(t *testing.T) {
 		s.age(t, harness.Reservations, "10.4.2.2", 5*time.Minute) // a live pod's: its age must not matter
-		s.pool(t, "worker-9-10.4.2.0-24", "10.4.2.0/24", map[string]any{"2": entry("default/old", noID), "7": entry("default/old", noID)})
+		s.pool(t, "worker-9-10.4.2.0-24", "10.4.2.0/24", map[string]any{"2": entry("default/old", noID),
+			"7": entry("default/old", noID)})
 		s.reservation(t, "10.4.2.7", "default/old", 5*time.Minute)
 		before := s.contents(t)
 		out := s.run(t)
@@ -125,6 +131,6 @@ func TestNodeSlices(t *testing.T) {
 		// The old allocation of an address that a live pod has from the slice's new node is held until that pod is gone.
 		out.expect(t, "worker-2-10.4.2.0-24 10.4.2.2", "InUse AddressOnPod", "reservation 10.4.2.2", "InUse AddressOnPod",
 			"worker-9-10.4.2.0-24 10.4.2.2", "Held ClaimedByOther")
-		s.lost(t, before, "worker-9-10.4.2.0-24 7", "reservation 10.4.2.7")
+		s.checkReleased(t, before, "worker-9-10.4.2.0-24 7", "reservation 10.4.2.7")
 	})
 }

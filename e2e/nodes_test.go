@@ -50,7 +50,8 @@ func newFakeNode(t testing.TB, name string, style critest.Style) *fakeNode {
 func (n *fakeNode) sandbox(t testing.TB, i int, cidr, ip string) critest.Sandbox {
 	t.Helper()
 	b := critest.Sandbox{
-		ID: fmt.Sprintf("%064x", i+1), Namespace: "default", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
+		ID: fmt.Sprintf("%064x", i+1), Namespace: "default", Name: fmt.Sprintf("web-%d", i),
+		UID:       fmt.Sprintf("00000000-0000-4000-8000-%012d", i),
 		CreatedAt: time.Now().Add(-time.Hour), NetNS: filepath.Join(n.netns, fmt.Sprintf("cni-%d", i)),
 	}
 	n.attach(t, b)
@@ -62,15 +63,18 @@ func (n *fakeNode) sandbox(t testing.TB, i int, cidr, ip string) critest.Sandbox
 func (n *fakeNode) attach(t testing.TB, b critest.Sandbox) {
 	t.Helper()
 	check(t, os.WriteFile(b.NetNS, nil, 0o600))
-	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge", "ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
+	n.cache(t, b, "eth0", map[string]any{"cniVersion": "1.0.0", "name": "podnet", "type": "bridge",
+		"ipam": map[string]any{"type": "host-local"}}, "172.16.0.9/24")
 }
 
 // whereabouts writes what Multus keeps of its net1 with an address of whereabouts.
 func (n *fakeNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip string) {
 	t.Helper()
-	blue := map[string]any{"cniVersion": "1.0.0", "name": "blue", "type": "macvlan", "ipam": map[string]any{"type": "whereabouts", "range": cidr}}
+	blue := map[string]any{"cniVersion": "1.0.0", "name": "blue", "type": "macvlan",
+		"ipam": map[string]any{"type": "whereabouts", "range": cidr}}
 	n.cache(t, b, "net1", blue, ip+cidr[strings.Index(cidr, "/"):])
-	check(t, os.WriteFile(filepath.Join(n.multus, b.ID), try(json.Marshal([]map[string]any{{"Bytes": try(json.Marshal(blue)).must(t)}})).must(t), 0o600))
+	check(t, os.WriteFile(filepath.Join(n.multus, b.ID),
+		try(json.Marshal([]map[string]any{{"Bytes": try(json.Marshal(blue)).must(t)}})).must(t), 0o600))
 }
 
 // cache writes a result as libcni does: of the default network beside those of the runtime, others beside those of
@@ -78,11 +82,13 @@ func (n *fakeNode) whereabouts(t testing.TB, b critest.Sandbox, cidr, ip string)
 func (n *fakeNode) cache(t testing.TB, b critest.Sandbox, ifName string, config map[string]any, address string) {
 	t.Helper()
 	text := try(json.Marshal(map[string]any{
-		"kind": "cniCacheV1", "containerId": b.ID, "config": try(json.Marshal(config)).must(t), "ifName": ifName, "networkName": config["name"],
-		"netns":   b.NetNS,
-		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", b.Namespace}, {"K8S_POD_NAME", b.Name}, {"K8S_POD_UID", b.UID}},
+		"kind": "cniCacheV1", "containerId": b.ID, "config": try(json.Marshal(config)).must(t), "ifName": ifName,
+		"networkName": config["name"],
+		"netns":       b.NetNS,
+		"cniArgs":     [][2]string{{"K8S_POD_NAMESPACE", b.Namespace}, {"K8S_POD_NAME", b.Name}, {"K8S_POD_UID", b.UID}},
 		"result": map[string]any{"cniVersion": "1.0.0",
-			"interfaces": []map[string]any{{"name": ifName, "sandbox": b.NetNS}}, "ips": []map[string]any{{"interface": 0, "address": address}}},
+			"interfaces": []map[string]any{{"name": ifName, "sandbox": b.NetNS}},
+			"ips":        []map[string]any{{"interface": 0, "address": address}}},
 	})).must(t)
 	dir := n.results
 	if ifName != "eth0" {
@@ -95,7 +101,8 @@ func (n *fakeNode) cache(t testing.TB, b critest.Sandbox, ifName string, config 
 // agent starts the product's agent on the node, with more flags.
 func (n *fakeNode) agent(t testing.TB, kubeconfig string, more ...string) *command {
 	t.Helper()
-	c := beginProgram(t, shipped.program(t, "ip-reconcile-agent"), append([]string{"--node", n.name, "--outside-pod", "--kubeconfig", kubeconfig, "--cri", n.Socket,
+	c := beginProgram(t, shipped.program(t, "ip-reconcile-agent"), append([]string{"--node", n.name, "--outside-pod",
+		"--kubeconfig", kubeconfig, "--cri", n.Socket,
 		"--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns, "--boot-id-file", n.bootID,
 		"--metrics-bind-address", "127.0.0.1:0", "--log-level", "debug"}, more...)...)
 	c.logOnFailure(n.name)
@@ -132,7 +139,8 @@ func (s *stage) report(t testing.TB, node string) *v1alpha1.SandboxReport {
 }
 
 // reported waits until a node's report is as expected.
-func (s *stage) reported(t testing.TB, node, what string, is func(r *v1alpha1.SandboxReport) bool) (r *v1alpha1.SandboxReport) {
+func (s *stage) reported(t testing.TB, node, what string,
+	is func(r *v1alpha1.SandboxReport) bool) (r *v1alpha1.SandboxReport) {
 	t.Helper()
 	eventually(t, "the report of "+node+" to have "+what, func() bool {
 		r = s.report(t, node)
@@ -255,7 +263,9 @@ func (p *livePod) forget(t testing.TB) {
 // unknown), "Stopped", "Attached", "Gone".
 func (n *realNode) sees(t testing.TB, id, state string) *v1alpha1.SandboxReport {
 	t.Helper()
-	r := n.s.reported(t, n.name, id[:12]+" as "+state, func(r *v1alpha1.SandboxReport) bool { return stateIn(r, id) == state })
+	r := n.s.reported(t, n.name, id[:12]+" as "+state, func(r *v1alpha1.SandboxReport) bool {
+		return stateIn(r, id) == state
+	})
 	n.s.fresh(t, n.name)
 	return r
 }

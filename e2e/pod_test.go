@@ -62,7 +62,8 @@ func (p *pod) attach(t testing.TB, networks ...harness.Network) {
 	t.Cleanup(func() { sandbox.Close() })
 	for i, n := range networks {
 		check(t, p.add(harness.Attachment{
-			Sandbox: p.sandbox, Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), IfName: fmt.Sprintf("net%d", i+1), Network: n,
+			Sandbox: p.sandbox, Namespace: p.Namespace, Pod: p.Name, UID: string(p.UID), IfName: fmt.Sprintf("net%d", i+1),
+			Network: n,
 		}))
 	}
 }
@@ -150,7 +151,8 @@ func (p *pod) finish(t testing.TB, phase corev1.PodPhase) *pod {
 			Name: "main", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: metav1.Now()}},
 		}},
 		Conditions: []corev1.PodCondition{
-			{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: corev1.ContainersReady, Status: corev1.ConditionFalse},
+			{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: corev1.ContainersReady,
+				Status: corev1.ConditionFalse},
 		},
 	}}, "status")
 }
@@ -181,10 +183,11 @@ func stored(p *pod) []string {
 // forget removes a pod's allocation in the network blue, as if it had never been stored.
 func (s *stage) forget(t testing.TB, p *pod) {
 	t.Helper()
-	s.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"`+strings.TrimPrefix(p.ips[0], "10.1.0.")+`":null}}}`)
+	s.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"`+strings.TrimPrefix(p.ips[0], "10.1.0.")+
+		`":null}}}`)
 }
 
-// entryAndReservation are the places of an address in 10.1.0.0/24, for lost.
+// entryAndReservation are the places of an address in 10.1.0.0/24, for checkReleased.
 func entryAndReservation(i int) []string {
 	return []string{fmt.Sprint("10.1.0.0-24 ", i), fmt.Sprint("reservation 10.1.0.", i)}
 }

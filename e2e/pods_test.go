@@ -13,12 +13,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// TestPlugin_Remains has the remains of whereabouts' plugin when its requests fail. D10 is in
-// TestNodeSlices.
+// TestPlugin_Remains has the remains of whereabouts' plugin when its requests fail. D10 is in TestNodeSlices.
 func TestPlugin_Remains(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1", "worker-2")
-	dual := network("dual", harness.IPAM{"ipRanges": []any{map[string]any{"range": "10.2.0.0/24"}, map[string]any{"range": "fd00:2::/64"}}})
+	dual := network("dual", harness.IPAM{"ipRanges": []any{map[string]any{"range": "10.2.0.0/24"},
+		map[string]any{"range": "fd00:2::/64"}}})
 	const v4, v6, reserved4, reserved6 = "10.2.0.0-24 1", "fd00-2---64 1", "reservation 10.2.0.1", "reservation fd00-2--1"
 
 	s.play(t, "D1 a pod runs with an address that is in no pool, and has a reservation", func(t *testing.T) {
@@ -38,10 +38,10 @@ func TestPlugin_Remains(t *testing.T) {
 		if len(found) != 1 || found[0].IP != "10.1.0.2" || found[0].Pods[0] != "default/p" {
 			t.Errorf("what is said of the missing entry: %+v", found)
 		}
-		s.lost(t, before)
+		s.checkReleased(t, before)
 		p.leak(t) // only the reservation remains
 		s.run(t).exits(t, 0)
-		s.lost(t, before, "reservation 10.1.0.2")
+		s.checkReleased(t, before, "reservation 10.1.0.2")
 	})
 
 	s.play(t, "D2 a DEL of two families that finds no v4 entry", func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestPlugin_Remains(t *testing.T) {
 		before := s.contents(t)
 		equal(t, "left behind", len(before), 3)
 		s.run(t).exits(t, 0) // the v4 reservation is young, and nothing but its age holds it
-		s.lost(t, before, v6, reserved6)
+		s.checkReleased(t, before, v6, reserved6)
 		s.age(t, harness.Reservations, "10.2.0.1", 5*time.Minute)
 		s.run(t).exits(t, 0)
 		equal(t, "left behind in the end", s.contents(t), contents{})
@@ -66,7 +66,7 @@ func TestPlugin_Remains(t *testing.T) {
 		before := s.contents(t)
 		equal(t, "left behind", len(before), 2)
 		s.run(t).exits(t, 0)
-		s.lost(t, before, v6, reserved6)
+		s.checkReleased(t, before, v6, reserved6)
 	})
 
 	s.play(t, "D4 an entry from before v0.8, that neither DEL nor ADD knows", func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestPlugin_Remains(t *testing.T) {
 		out := s.run(t, "--trust-network-status")
 		out.exits(t, 0)
 		out.expect(t, "10.1.0.0-24 10.1.0.1", "Stale AddressNotOnPod", "10.1.0.0-24 10.1.0.2", "InUse AddressOnPod")
-		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
+		s.checkReleased(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
 	})
 
 	s.play(t, "D5 a v6 address that came later and got no reservation", func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestPlugin_Remains(t *testing.T) {
 		if len(found) != 1 || found[0].IP != "fd00:2::1" {
 			t.Errorf("what is said of the missing reservation: %+v", found)
 		}
-		s.lost(t, before)
+		s.checkReleased(t, before)
 	})
 
 	s.play(t, "D6 an entry whose reservation is a dead pod's, so that its ADD never ends well", func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestPlugin_Remains(t *testing.T) {
 		object := s.bare(t, "worker-1", "p") // its ADD would try for ten seconds, and fail
 		before := s.contents(t)
 		s.judges(t, "10.1.0.0-24 10.1.0.1", "InUse PodPending", "reservation 10.1.0.1", "Stale PodGone")
-		s.lost(t, before, "reservation 10.1.0.1")
+		s.checkReleased(t, before, "reservation 10.1.0.1")
 		object.attach(t, blue)
 		equal(t, "address", object.ips, []string{"10.1.0.1"})
 	})
@@ -123,13 +123,14 @@ func TestPlugin_Remains(t *testing.T) {
 		s.reservation(t, "10.1.0.1", "default/dead", 5*time.Minute)
 		before := s.contents(t)
 		s.judges(t, "10.1.0.0-24 10.1.0.1", "InUse AddressOnPod", "reservation 10.1.0.1", "Held ClaimedByOther")
-		s.lost(t, before)
+		s.checkReleased(t, before)
 	})
 
 	s.play(t, "D7 a slice of a NodeSlicePool that is not there", func(t *testing.T) {
 		s.up(t, "worker-1", "leaked", blue).leak(t)
 		p := s.pending(t, "worker-1", "p")
-		err := p.add(harness.Attachment{Sandbox: p.sandbox, Namespace: "default", Pod: "p", UID: string(p.UID), IfName: "net1",
+		err := p.add(harness.Attachment{Sandbox: p.sandbox, Namespace: "default", Pod: "p", UID: string(p.UID),
+			IfName:  "net1",
 			Network: network("sliced", harness.IPAM{"range": "10.4.0.0/16", "node_slice_size": "/24"})})
 		if err == nil {
 			t.Fatal("the ADD went well after all")
@@ -137,7 +138,7 @@ func TestPlugin_Remains(t *testing.T) {
 		t.Logf("the plugin says: %.200s", strings.ReplaceAll(err.Error(), "\n", " "))
 		before := s.contents(t)
 		s.run(t).exits(t, 0)
-		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
+		s.checkReleased(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
 	})
 
 	s.play(t, "D8 a DEL that fails and says nothing", func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestPlugin_Remains(t *testing.T) {
 			t.Fatalf("the DEL went well after all: %v", before)
 		}
 		s.run(t).exits(t, 0)
-		s.lost(t, before, keys(before)...)
+		s.checkReleased(t, before, keys(before)...)
 	})
 }
 

@@ -130,8 +130,7 @@ type finding struct {
 	Message      string   `json:"message"`
 }
 
-// place names an item as contents does: "10.1.0.0-24 10.1.0.5" or
-// "reservation 10.1.0.5".
+// place names an item as contents does: "10.1.0.0-24 10.1.0.5" or "reservation 10.1.0.5".
 func (i item) place() string {
 	if i.Reservation != "" {
 		return "reservation " + withoutNamespace(i.Reservation)
@@ -222,10 +221,12 @@ func (c *command) wait() *outcome {
 	if !limit.Stop() {
 		c.t.Errorf("%v was killed after %s; it said:\n%s", c.cmd.Args[1:], patience, shortened(c.stderr.String()))
 	}
-	o := &outcome{code: c.cmd.ProcessState.ExitCode(), stdout: c.stdout.String(), stderr: c.stderr.String(), took: time.Since(c.began)}
+	o := &outcome{code: c.cmd.ProcessState.ExitCode(), stdout: c.stdout.String(), stderr: c.stderr.String(),
+		took: time.Since(c.began)}
 	c.t.Cleanup(func() {
 		if c.t.Failed() {
-			c.t.Logf("%v: exit code %d after %.1fs\n%s%s", c.cmd.Args[1:], o.code, o.took.Seconds(), o.shown(), shortened(o.stderr))
+			c.t.Logf("%v: exit code %d after %.1fs\n%s%s", c.cmd.Args[1:], o.code, o.took.Seconds(), o.shown(),
+				shortened(o.stderr))
 		}
 	})
 	if !slices.Contains(c.cmd.Args, "json") || o.stdout == "" && o.code == 2 {
@@ -238,14 +239,17 @@ func (c *command) wait() *outcome {
 // waits waits until a run waits for a confirmation.
 func (c *command) waits(t testing.TB) {
 	t.Helper()
-	eventually(t, "the run to wait", func() bool { return strings.Contains(c.stderr.String(), "Waiting before the next pass") })
+	eventually(t, "the run to wait", func() bool {
+		return strings.Contains(c.stderr.String(), "Waiting before the next pass")
+	})
 }
 
 // read reads the document.
 func (o *outcome) read(t testing.TB) {
 	t.Helper()
 	var whole map[string]any
-	if err := errors.Join(json.Unmarshal([]byte(o.stdout), &whole), json.Unmarshal([]byte(o.stdout), &o.document)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(o.stdout), &whole), json.Unmarshal([]byte(o.stdout),
+		&o.document)); err != nil {
 		t.Fatalf("what was printed is not the JSON document: %v", err)
 	}
 	schemas, err := publishedSchemas()

@@ -33,7 +33,8 @@ func (s *stage) has(t *testing.T, p *pod) (reservationUID string) {
 	t.Helper()
 	stored := s.contents(t)
 	uid, reservation, _ := strings.Cut(stored["reservation 10.1.0.1"], " ")
-	equal(t, "the entry", stored["10.1.0.0-24 1"], fmt.Sprintf(`{"id":"%s","ifname":"net1","podref":"default/%s"}`, p.sandbox.ID, p.Name))
+	equal(t, "the entry", stored["10.1.0.0-24 1"], fmt.Sprintf(`{"id":"%s","ifname":"net1","podref":"default/%s"}`,
+		p.sandbox.ID, p.Name))
 	equal(t, "the reservation", reservation, fmt.Sprintf(`{"ifname":"net1","podref":"default/%s"}`, p.Name))
 	return uid
 }
@@ -96,14 +97,14 @@ func TestRace_TwoRunsAtOnce(t *testing.T) {
 				begins := once(func(r *http.Request) bool {
 					return asks(http.MethodGet, "/ippools/")(r) || strings.HasSuffix(r.URL.Path, "/leases/whereabouts")
 				}, func() { judged.Done(); judged.Wait() })
-				through := s.seen(t, begins)
+				through := s.onRequest(t, begins)
 				running.Go(func() error {
 					both[i] = s.productAs(t, through, slices.Concat([]string{"run", "--confirm-after", "0"}, flags)...)
 					return nil
 				})
 			}
 			check(t, running.Wait())
-			s.lost(t, before, leaks...)
+			s.checkReleased(t, before, leaks...)
 			s.has(t, live)
 			entries := 0
 			for _, out := range both {

@@ -20,8 +20,10 @@ func TestRepair_WritesWhatIsMissing(t *testing.T) {
 
 	phantom, second := s.up(t, "worker-1", "web-0", blue), s.up(t, "worker-1", "web-1", blue)
 	// These two are old enough that their ADDs are over.
-	live, lacking := s.up(t, "worker-1", "live", blue).age(t, 10*time.Minute), s.up(t, "worker-1", "lacking", blue).age(t, 10*time.Minute)
-	sandboxes := []any{phantom.listed(v1alpha1.SandboxReady), second.listed(v1alpha1.SandboxReady), live.listed(v1alpha1.SandboxReady), lacking.listed(v1alpha1.SandboxReady)}
+	live, lacking := s.up(t, "worker-1", "live", blue).age(t, 10*time.Minute), s.up(t, "worker-1", "lacking", blue).age(t,
+		10*time.Minute)
+	sandboxes := []any{phantom.listed(v1alpha1.SandboxReady), second.listed(v1alpha1.SandboxReady),
+		live.listed(v1alpha1.SandboxReady), lacking.listed(v1alpha1.SandboxReady)}
 	one.writeReport(t, sandboxes...)
 	whole := s.contents(t)
 	s.product(t, "check").exits(t, 0)
@@ -41,11 +43,11 @@ func TestRepair_WritesWhatIsMissing(t *testing.T) {
 	out.exits(t, 0)
 	equal(t, "phantoms, unrecorded, missing reservations",
 		[]int{len(out.found("Phantom")), len(out.found("Unrecorded")), len(out.found("MissingReservation"))}, []int{2, 3, 1})
-	s.lost(t, before) // without --repair nothing is written
+	s.checkReleased(t, before) // without --repair nothing is written
 
 	c := begin(t, "run", "--repair", "-o", "json", "--kubeconfig", s.Kubeconfig())
 	c.waits(t)
-	s.lost(t, before) // one observation is not enough
+	s.checkReleased(t, before) // one observation is not enough
 	out = c.wait()
 	out.exits(t, 0)
 	if out.took < time.Minute {
@@ -67,18 +69,19 @@ func TestRepair_WritesWhatIsMissing(t *testing.T) {
 	successor := s.up(t, "worker-2", "web-0", blue)
 	equal(t, "the address of the successor", successor.ips[0], "10.1.0.5")
 	equal(t, "the phantom's entry", s.contents(t)[stored(phantom)[0]], after[stored(phantom)[0]])
-	out = s.judges(t, at(phantom), "Held PhantomPod", at(second), "Held PhantomPod", at(live), "InUse SandboxReady", at(lacking), "InUse SandboxReady")
+	out = s.judges(t, at(phantom), "Held PhantomPod", at(second), "Held PhantomPod", at(live), "InUse SandboxReady",
+		at(lacking), "InUse SandboxReady")
 	equal(t, "findings that were mended", len(out.found("Unrecorded"))+len(out.found("MissingReservation")), 0)
 	equal(t, "conflicts", len(out.found("Conflict")), 0)
 
 	// The allocation is released after the sandbox ended: by the next run, or by the sandbox's own DEL.
 	before = s.contents(t)
 	second.del(t)
-	s.lost(t, before, stored(second)...)
+	s.checkReleased(t, before, stored(second)...)
 	check(t, phantom.sandbox.Close())
 	one.writeReport(t, append(sandboxes[2:], phantom.stopped(), second.gone())...)
 	out = s.product(t, "run")
 	out.exits(t, 0)
 	out.expect(t, at(phantom), "Stale PodGone proven", at(successor), "InUse AddressOnPod")
-	s.lost(t, before, append(stored(second), stored(phantom)...)...)
+	s.checkReleased(t, before, append(stored(second), stored(phantom)...)...)
 }

@@ -86,7 +86,8 @@ func TestReports_RebootWithCRIO(t *testing.T) {
 	lost.forceDelete(t)
 
 	check(t, s.nodes["worker-1"].SetBootID(t.Context(), "another boot"))
-	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Held PhantomPod") // its report is still fresh, and has it Ready
+	// its report is still fresh, and has it Ready
+	s.product(t, "check").expect(t, "10.1.0.0-24 10.1.0.2", "Held PhantomPod")
 	n.bootID = filepath.Join(t.TempDir(), "boot_id")
 	check(t, os.WriteFile(n.bootID, []byte("another boot\n"), 0o600))
 	for _, p := range []*pod{back, lost} {
@@ -105,5 +106,5 @@ func TestReports_RebootWithCRIO(t *testing.T) {
 	s.fresh(t, "worker-1")
 	before := s.contents(t)
 	s.judges(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady")
-	s.lost(t, before, "10.1.0.0-24 2", "reservation 10.1.0.2")
+	s.checkReleased(t, before, "10.1.0.0-24 2", "reservation 10.1.0.2")
 }

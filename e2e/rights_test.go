@@ -30,7 +30,7 @@ func TestRBAC_WhereaboutsAccount(t *testing.T) {
 		out := s.productAs(t, kubeconfig, append([]string{"run", "--confirm-after", "0"}, more...)...)
 		out.exits(t, 0)
 		out.expect(t, at(leaked), "Stale PodGone", at(pending), "InUse PodPending", at(live), "InUse AddressOnPod")
-		s.lost(t, before, stored(leaked)...)
+		s.checkReleased(t, before, stored(leaked)...)
 		return out
 	}
 
@@ -43,9 +43,11 @@ func TestRBAC_WhereaboutsAccount(t *testing.T) {
 		out := frees(t, kubeconfig, "--log-level", "debug")
 		contains(t, "the log", out.stderr, "Getting pods is forbidden; listing them by name")
 		s.up(t, "worker-1", "again", blue).leak(t)
-		text := product(t, "run", "--confirm-after", "0", "--without-pause", "--reconciler-namespace", "kube-system", "--kubeconfig", kubeconfig)
+		text := product(t, "run", "--confirm-after", "0", "--without-pause", "--reconciler-namespace", "kube-system",
+			"--kubeconfig", kubeconfig)
 		text.exits(t, 0)
-		equal(t, "how often it says that nodes are not seen", strings.Count(text.stdout+text.stderr, "cannot list nodes: forbidden"), 1)
+		equal(t, "how often it says that nodes are not seen", strings.Count(text.stdout+text.stderr,
+			"cannot list nodes: forbidden"), 1)
 	})
 
 	s.play(t, "but for its Leases nothing is released", func(t *testing.T) {
@@ -53,18 +55,21 @@ func TestRBAC_WhereaboutsAccount(t *testing.T) {
 		leaked, _, _ := cast(t)
 		before, leases := s.contents(t), s.leases(t)
 		forecast := s.productAs(t, kubeconfig, "check", "--confirm-after", "0")
-		equal(t, "what check says before", forecast.judged(at(leaked)).Refusal, "Paused") // which the account may not read either
-		equal(t, "what check says to who has the right", s.product(t, "check", "--confirm-after", "0").judged(at(leaked)).Refusal, "")
+		// which the account may not read either
+		equal(t, "what check says before", forecast.judged(at(leaked)).Refusal, "Paused")
+		equal(t, "what check says to who has the right", s.product(t, "check", "--confirm-after",
+			"0").judged(at(leaked)).Refusal, "")
 		asked := product(t, "run", "--kubeconfig", kubeconfig)
 		asked.exits(t, 2)
 		contains(t, "a run that is not told whose pause counts", asked.stderr, "--reconciler-namespace")
 		out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
 		out.exits(t, 1)
 		equal(t, "failed", places(out.Failed), at(leaked))
-		contains(t, "what is said", out.judged(at(leaked)).Message, "grant get, create and update on leases", "--without-lease", "kube-system")
-		s.lost(t, before)
+		contains(t, "what is said", out.judged(at(leaked)).Message, "grant get, create and update on leases",
+			"--without-lease", "kube-system")
+		s.checkReleased(t, before)
 		s.productAs(t, kubeconfig, "run", "--confirm-after", "0", "--without-lease").exits(t, 0)
-		s.lost(t, before, stored(leaked)...)
+		s.checkReleased(t, before, stored(leaked)...)
 		equal(t, "versions of Leases", s.leases(t), leases)
 	})
 
@@ -97,16 +102,21 @@ func TestRBAC_RoleEdit(t *testing.T) {
 	reports, freshness := thing{sandboxReports, "", newReport}, thing{leasesResource, harness.LeaseNamespace, newLease}
 	checkTrials(t, "a tenant may", []trial{
 		{"create a pod that calls itself a mirror of another", tenant, pods.create("mine"), ""},
-		{"write its network-status", tenant, pods.patch("mine", types.MergePatchType, `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}`), ""},
-		{"keep it by a finalizer", tenant, pods.patch("mine", types.MergePatchType, `{"metadata":{"finalizers":["example.com/keep"]}}`), ""},
+		{"write its network-status", tenant, pods.patch("mine", types.MergePatchType,
+			`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/network-status":"[]"}}}`), ""},
+		{"keep it by a finalizer", tenant, pods.patch("mine", types.MergePatchType,
+			`{"metadata":{"finalizers":["example.com/keep"]}}`), ""},
 	})
 	checkTrials(t, "it has no right for", []trial{
-		{"a pod's status", tenant, pods.patch("mine", types.MergePatchType, `{"status":{"phase":"Failed"}}`, "status"), noRight},
-		{"a pod of another namespace", tenant, thing{podsResource, metav1.NamespaceSystem, newMirror}.create("mine"), noRight},
+		{"a pod's status", tenant, pods.patch("mine", types.MergePatchType, `{"status":{"phase":"Failed"}}`, "status"),
+			noRight},
+		{"a pod of another namespace", tenant, thing{podsResource, metav1.NamespaceSystem, newMirror}.create("mine"),
+			noRight},
 		{"a report", tenant, reports.create("worker-1"), noRight},
 		{"the Lease that makes a report fresh", tenant, freshness.create("worker-1"), noRight},
 		{"a pool", tenant, thing{r: harness.IPPools, namespace: metav1.NamespaceSystem}.merge("10.0.0.0-24"), noRight},
-		{"a reservation", tenant, thing{r: harness.Reservations, namespace: metav1.NamespaceSystem}.delete("10.9.0.1"), noRight},
+		{"a reservation", tenant, thing{r: harness.Reservations, namespace: metav1.NamespaceSystem}.delete("10.9.0.1"),
+			noRight},
 		{"whereabouts' Lease", tenant, own.create("whereabouts"), noRight},
 		{"a node's taints", tenant, thing{r: nodesResource}.merge("worker-1"), noRight},
 	})
@@ -124,7 +134,8 @@ func TestRBAC_RoleEdit(t *testing.T) {
 // a node.
 var newMirror = objects(podsResource, "Pod", map[string]any{
 	"metadata": map[string]any{"annotations": map[string]any{"kubernetes.io/config.mirror": "the UID of another"}},
-	"spec":     map[string]any{"nodeName": "worker-1", "containers": []any{map[string]any{"name": "app", "image": "e2e.invalid/none"}}},
+	"spec": map[string]any{"nodeName": "worker-1", "containers": []any{map[string]any{"name": "app",
+		"image": "e2e.invalid/none"}}},
 })
 
 func TestReports_BoundedByTheAPIServer(t *testing.T) {
@@ -143,10 +154,12 @@ func TestReports_BoundedByTheAPIServer(t *testing.T) {
 	} {
 		var all []any
 		for i := range c.sandboxes {
-			all = append(all, map[string]any{"id": fmt.Sprintf("%0*d", c.id, i), "state": "Ready", "name": strings.Repeat("x", c.name)})
+			all = append(all, map[string]any{"id": fmt.Sprintf("%0*d", c.id, i), "state": "Ready", "name": strings.Repeat("x",
+				c.name)})
 		}
 		fields := map[string]any{"observedAt": "2026-11-20T10:00:00Z", "sandboxes": all}
-		err := thing{sandboxReports, "", objects(sandboxReports, "SandboxReport", fields)}.dryRun("worker-1")(t.Context(), admin)
+		err := thing{sandboxReports, "", objects(sandboxReports, "SandboxReport", fields)}.dryRun("worker-1")(t.Context(),
+			admin)
 		switch {
 		case c.says == "":
 			check(t, err)

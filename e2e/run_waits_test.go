@@ -26,7 +26,9 @@ func TestRun_APIServerStopsWhileItWaits(t *testing.T) {
 	}
 
 	blind := func(t *testing.T, c *command) {
-		eventually(t, "the run to miss it", func() bool { return strings.Contains(c.stderr.String(), "Could not read the cluster again") })
+		eventually(t, "the run to miss it", func() bool {
+			return strings.Contains(c.stderr.String(), "Could not read the cluster again")
+		})
 	}
 	// An interrupted run prints what it found, and that it released nothing.
 	interrupted := func(t *testing.T, c *command) {
@@ -48,7 +50,7 @@ func TestRun_APIServerStopsWhileItWaits(t *testing.T) {
 		// An API server that was without etcd for long reconnects rarely: a new one does at once.
 		s.StopAPI()
 		check(t, s.StartAPI(t.Context()))
-		s.lost(t, before)
+		s.checkReleased(t, before)
 	})
 
 	t.Run("is waited for, and what it has when it is back counts", func(t *testing.T) {
@@ -61,14 +63,14 @@ func TestRun_APIServerStopsWhileItWaits(t *testing.T) {
 		blind(t, impatient)
 		interrupted(t, impatient)
 		check(t, s.StartAPI(t.Context()))
-		s.lost(t, before)
+		s.checkReleased(t, before)
 		// A pod that is created before the next pass takes an address that was free at the last.
 		came := s.up(t, "worker-1", "came", blue)
 		during := s.contents(t)
 		out := patient.wait()
 		out.exits(t, 0)
 		out.expect(t, at(leaked), "Stale PodGone", at(live), "InUse AddressOnPod", at(came), "InUse AddressOnPod")
-		s.lost(t, during, stored(leaked)...)
+		s.checkReleased(t, during, stored(leaked)...)
 	})
 }
 
@@ -78,7 +80,8 @@ func TestRepair_RecreatesADeletedPool(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	check(t, s.CreateNAD(t.Context(), blue))
-	pods := []*pod{s.up(t, "worker-1", "web-0", blue).age(t, 10*time.Minute), s.up(t, "worker-1", "web-1", blue).age(t, 10*time.Minute)}
+	pods := []*pod{s.up(t, "worker-1", "web-0", blue).age(t, 10*time.Minute), s.up(t, "worker-1", "web-1", blue).age(t,
+		10*time.Minute)}
 	s.agent(t, "worker-1").writeReport(t, pods[0].listed(v1alpha1.SandboxReady), pods[1].listed(v1alpha1.SandboxReady))
 	before, whole := s.contents(t), try(s.of(harness.IPPools).Get(t.Context(), "10.1.0.0-24", metav1.GetOptions{})).must(t)
 
@@ -89,7 +92,7 @@ func TestRepair_RecreatesADeletedPool(t *testing.T) {
 	}
 	out := s.run(t, "--repair")
 	out.exits(t, 0)
-	s.lost(t, before)
+	s.checkReleased(t, before)
 	again := try(s.of(harness.IPPools).Get(t.Context(), "10.1.0.0-24", metav1.GetOptions{})).must(t)
 	equal(t, "its range", again.Object["spec"].(map[string]any)["range"], whole.Object["spec"].(map[string]any)["range"])
 

@@ -30,7 +30,7 @@ func TestRuntime_PhantomBesideASuccessor(t *testing.T) {
 		web := n.object(t, "web-0", red, blue)
 		before := s.contents(t)
 		s.judges(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod", "reservation 10.1.0.1", "Held PhantomPod")
-		s.lost(t, before) // the newcomer is Pending and has no sandbox
+		s.checkReleased(t, before) // the newcomer is Pending and has no sandbox
 
 		web.id = try(n.RunPod(t.Context(), web.spec())).must(t)
 		n.sees(t, web.id, "Ready")
@@ -44,7 +44,7 @@ func TestRuntime_PhantomBesideASuccessor(t *testing.T) {
 				"10.1.0.0-24 10.1.0.2", "InUse SandboxReady", "reservation 10.1.0.2", "InUse SandboxReady",
 				"10.2.0.0-24 10.2.0.1", "InUse SandboxReady", "reservation 10.2.0.1", "InUse SandboxReady")
 			equal(t, "conflicts", len(out.found("Conflict")), 0)
-			s.lost(t, before)
+			s.checkReleased(t, before)
 			n.answers(t, "10.1.0.1", true)
 			n.answers(t, "10.1.0.2", true)
 		}
@@ -55,11 +55,11 @@ func TestRuntime_PhantomBesideASuccessor(t *testing.T) {
 		check(t, n.LoseDELs(true))
 		check(t, n.StopPod(t.Context(), phantom.id))
 		n.answers(t, "10.1.0.1", false)
-		s.lost(t, before) // its DEL was lost
+		s.checkReleased(t, before) // its DEL was lost
 		n.sees(t, phantom.id, "Stopped")
 		s.judges(t, "10.1.0.0-24 10.1.0.1", "Stale PodReplaced proven", "10.1.0.0-24 10.1.0.2", "InUse SandboxReady",
 			"10.2.0.0-24 10.2.0.1", "InUse SandboxReady")
-		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
+		s.checkReleased(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1")
 		n.answers(t, "10.1.0.2", true)
 		n.answers(t, "10.2.0.1", true)
 		s.product(t, "check").exits(t, 0)
@@ -89,19 +89,20 @@ func TestRuntime_StoppedSandbox(t *testing.T) {
 			p.forget(t)
 		}
 		check(t, n.RemovePod(t.Context(), removed.id))
-		equal(t, "the state of what is kept", try(n.Status(t.Context(), kept.id)).must(t).Status.State, cri.PodSandboxState_SANDBOX_NOTREADY)
+		equal(t, "the state of what is kept", try(n.Status(t.Context(), kept.id)).must(t).Status.State,
+			cri.PodSandboxState_SANDBOX_NOTREADY)
 		n.answers(t, "10.1.0.1", false)
 		n.answers(t, "10.1.0.2", false)
 		n.sees(t, kept.id, "Stopped")
 		n.sees(t, removed.id, "Gone")
-		s.lost(t, before)
+		s.checkReleased(t, before)
 
 		out := s.product(t, "run") // with the default --confirm-after
 		out.exits(t, 0)
 		out.expect(t, "10.1.0.0-24 10.1.0.1", "Stale PodGone proven", "reservation 10.1.0.1", "Stale PodGone proven",
 			"10.1.0.0-24 10.1.0.2", "Stale PodGone proven", "reservation 10.1.0.2", "Stale PodGone proven",
 			"10.1.0.0-24 10.1.0.3", "InUse SandboxReady", "reservation 10.1.0.3", "InUse SandboxReady")
-		s.lost(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1", "10.1.0.0-24 2", "reservation 10.1.0.2")
+		s.checkReleased(t, before, "10.1.0.0-24 1", "reservation 10.1.0.1", "10.1.0.0-24 2", "reservation 10.1.0.2")
 		containsNot(t, "the log", out.stderr, "Waiting before the next pass") // what is proven is released at once
 		n.answers(t, "10.1.0.3", true)
 		s.product(t, "check").exits(t, 0)
@@ -136,7 +137,7 @@ func TestRuntime_HungShim(t *testing.T) {
 			}
 		}
 		s.judges(t, "10.1.0.0-24 10.1.0.1", "Held PhantomPod")
-		s.lost(t, before, entryAndReservation(2)...)
+		s.checkReleased(t, before, entryAndReservation(2)...)
 		n.agent.stop(t)
 		// containerd 1.6 gives up on the shim when the agent gives up on containerd, and then answers as if it had asked
 		// (services/tasks/local.go, getProcessState): either may be first.
@@ -152,7 +153,8 @@ func shimOf(t testing.TB, id string) int {
 	for _, path := range try(filepath.Glob("/proc/[0-9]*/cmdline")).must(t) {
 		text, _ := os.ReadFile(path) // it may have ended
 		args := bytes.Split(text, []byte{0})
-		if filepath.Base(string(args[0])) == "containerd-shim-runc-v2" && slices.ContainsFunc(args, func(a []byte) bool { return string(a) == id }) {
+		if filepath.Base(string(args[0])) == "containerd-shim-runc-v2" && slices.ContainsFunc(args,
+			func(a []byte) bool { return string(a) == id }) {
 			return try(strconv.Atoi(filepath.Base(filepath.Dir(path)))).must(t)
 		}
 	}
@@ -174,7 +176,7 @@ func TestRuntime_SandboxNotListedYet(t *testing.T) {
 			t.Helper()
 			equal(t, "sandboxes", len(try(n.Sandboxes(t.Context())).must(t)), 0)
 			s.judges(t, pairs...)
-			s.lost(t, before)
+			s.checkReleased(t, before)
 			n.answers(t, "10.1.0.1", true)
 			n.answers(t, "10.1.0.2", true)
 		}
@@ -189,10 +191,10 @@ func TestRuntime_SandboxNotListedYet(t *testing.T) {
 		if err := <-left; err == nil {
 			t.Error("Multus did not miss the pod")
 		}
-		s.lost(t, before, entryAndReservation(2)...)
+		s.checkReleased(t, before, entryAndReservation(2)...)
 		try(s.SetRunning(t.Context(), starting.Pod)).must(t)
 		s.judges(t, of(1, "InUse SandboxReady")...)
-		s.lost(t, before, entryAndReservation(2)...)
+		s.checkReleased(t, before, entryAndReservation(2)...)
 		n.answers(t, "10.1.0.1", true)
 		n.answers(t, "10.1.0.2", false)
 	})
@@ -210,7 +212,7 @@ func TestRuntime_ContainerdDiesBeforeListing(t *testing.T) {
 		kept := func(verdict string) {
 			t.Helper()
 			s.judges(t, of(1, verdict)...)
-			s.lost(t, before)
+			s.checkReleased(t, before)
 			n.answers(t, "10.1.0.1", true)
 		}
 		kept("Held Attached")
@@ -234,15 +236,16 @@ func TestRuntime_ContainerdDiesBeforeListing(t *testing.T) {
 		check(t, n.StopPod(t.Context(), web.id))
 		n.answers(t, "10.1.0.1", false)
 		n.sees(t, web.id, "Stopped")
-		s.lost(t, before)
+		s.checkReleased(t, before)
 		s.run(t).exits(t, 0)
-		s.lost(t, before, entryAndReservation(1)...)
+		s.checkReleased(t, before, entryAndReservation(1)...)
 	})
 }
 
 // held starts a pod up to its ADD, which a blocker holds after whereabouts: the address is recorded and configured, and
 // containerd does not list the sandbox.
-func (n *realNode) held(t testing.TB, blocker harness.CNIBlocker, name string, networks ...harness.Network) (p *livePod, done <-chan error) {
+func (n *realNode) held(t testing.TB, blocker harness.CNIBlocker, name string, networks ...harness.Network) (p *livePod,
+	done <-chan error) {
 	t.Helper()
 	p = n.object(t, name, networks...)
 	before := blocker.Waiting()
@@ -251,7 +254,10 @@ func (n *realNode) held(t testing.TB, blocker harness.CNIBlocker, name string, n
 		_, err := n.RunPod(t.Context(), p.spec())
 		ended <- err
 	}()
-	eventually(t, "the ADD of "+name+" to wait", func() bool { return len(blocker.Waiting()) > len(before) || len(ended) > 0 })
+	eventually(t, "the ADD of "+name+" to wait", func() bool {
+		return len(blocker.Waiting()) > len(before) ||
+			len(ended) > 0
+	})
 	if len(ended) > 0 {
 		t.Fatalf("the ADD of %s did not wait: %v", name, <-ended)
 	}

@@ -44,26 +44,29 @@ func TestRuntime_RebootWithoutAgent(t *testing.T) {
 		check(t, s.nodes["worker-1"].SetBootID(t.Context(), bootID)) // that it will have
 
 		// Its last report is confirmed until a minute has passed, and decides.
-		s.judges(t, slices.Concat(of(1, "InUse SandboxReady"), of(2, "Held PhantomPod"), of(3, "Held Terminating"), of(4, "Held PhantomPod"))...)
-		s.lost(t, before)
+		s.judges(t, slices.Concat(of(1, "InUse SandboxReady"), of(2, "Held PhantomPod"), of(3, "Held Terminating"),
+			of(4, "Held PhantomPod"))...)
+		s.checkReleased(t, before)
 
 		s.silent(t, "worker-1", 2*time.Minute)
 		// Without a fresh report of any agent, etcd may have been restored.
-		s.judges(t, slices.Concat(of(1, "InUse AddressOnPod"), of(2, "Held NoFreshReport"), of(3, "Held NoFreshReport"), of(4, "InUse PodPending"))...)
-		s.lost(t, before)
+		s.judges(t, slices.Concat(of(1, "InUse AddressOnPod"), of(2, "Held NoFreshReport"), of(3, "Held NoFreshReport"),
+			of(4, "InUse PodPending"))...)
+		s.checkReleased(t, before)
 
 		s.nodes["worker-2"] = harness.NewNode(t, s.ControlPlane, "worker-2")
 		s.agent(t, "worker-2")
 		// Its agent did not run before the boot, and cannot know of an earlier restore.
 		s.judges(t, of(2, "Held NoFreshReport")...)
-		s.lost(t, before)
+		s.checkReleased(t, before)
 		s.hasReported(t, "worker-2", time.Hour)
 		// Pods of the other names may have returned there.
-		out := s.judges(t, slices.Concat(of(1, "InUse AddressOnPod"), of(3, "Held NoFreshReport"), of(4, "InUse PodPending"))...)
+		out := s.judges(t, slices.Concat(of(1, "InUse AddressOnPod"), of(3, "Held NoFreshReport"),
+			of(4, "InUse PodPending"))...)
 		equal(t, "released", verdictsOf(out.Released), map[string]string{
 			"10.1.0.0-24 10.1.0.2": "Stale NodeDead proven", "reservation 10.1.0.2": "Stale NodeDead proven",
 		})
-		s.lost(t, before, entryAndReservation(2)...)
+		s.checkReleased(t, before, entryAndReservation(2)...)
 
 		check(t, n.Boot(t.Context()))
 		n.startAgent(t, "--boot-id-file", bootIDFile)
@@ -76,7 +79,7 @@ func TestRuntime_RebootWithoutAgent(t *testing.T) {
 			"10.1.0.0-24 10.1.0.3": "Stale SandboxStopped proven", "reservation 10.1.0.3": "Stale SandboxStopped proven",
 			"10.1.0.0-24 10.1.0.4": "Stale PodReplaced proven", "reservation 10.1.0.4": "Stale PodReplaced proven",
 		})
-		s.lost(t, before, slices.Concat(entryAndReservation(2), entryAndReservation(3), entryAndReservation(4))...)
+		s.checkReleased(t, before, slices.Concat(entryAndReservation(2), entryAndReservation(3), entryAndReservation(4))...)
 
 		// The first pod has the same address in another sandbox, and others can get the released addresses.
 		again := pods[0].spec()
@@ -112,7 +115,8 @@ func (s *stage) silent(t testing.TB, node string, by time.Duration) {
 		o.SetManagedFields(fields)
 	})
 	// The API server observes such a write a moment later.
-	eventually(t, "the API server to see the older Lease", func() bool { return time.Since(podstate.LeaseRenewTime(s.leaseOf(t, node))) > by })
+	eventually(t, "the API server to see the older Lease",
+		func() bool { return time.Since(podstate.LeaseRenewTime(s.leaseOf(t, node))) > by })
 }
 
 // hasReported makes a node's report older, by the API server's clock.
@@ -122,5 +126,6 @@ func (s *stage) hasReported(t testing.TB, node string, since time.Duration) {
 	check(t, stored.UnmarshalJSON(s.etcdGet(t, key)))
 	stored.SetCreationTimestamp(metav1.NewTime(stored.GetCreationTimestamp().Add(-since)))
 	s.etcdPut(t, key, try(stored.MarshalJSON()).must(t))
-	eventually(t, "the API server to see the older report", func() bool { return time.Since(s.report(t, node).CreationTimestamp.Time) >= since })
+	eventually(t, "the API server to see the older report",
+		func() bool { return time.Since(s.report(t, node).CreationTimestamp.Time) >= since })
 }

@@ -32,7 +32,7 @@ func TestRuntime_ContainerdRestarts(t *testing.T) {
 			t.Helper()
 			out := s.judges(t, of(1, "InUse SandboxReady")...)
 			out.expect(t, of(2, "Held PhantomPod")...)
-			s.lost(t, before)
+			s.checkReleased(t, before)
 		}
 		nothingIsFreed()
 
@@ -50,7 +50,7 @@ func TestRuntime_ContainerdRestarts(t *testing.T) {
 		check(t, n.StopPod(t.Context(), phantom.id))
 		n.sees(t, phantom.id, "Stopped")
 		s.run(t).exits(t, 0)
-		s.lost(t, before, entryAndReservation(2)...)
+		s.checkReleased(t, before, entryAndReservation(2)...)
 		n.answers(t, "10.1.0.1", true)
 		n.answers(t, "10.1.0.2", false)
 	})
@@ -79,7 +79,8 @@ func TestRuntime_ContainerdForgetsItsPods(t *testing.T) {
 				p, ip = phantom, "10.1.0.2"
 			}
 			equal(t, "whose it is", a.Namespace+"/"+a.Name+" "+a.UID, "default/"+p.Name+" "+string(p.UID))
-			equal(t, "addresses", a.Addresses, []v1alpha1.Address{{IP: ip, IfName: "net1", Network: "blue", Range: "10.1.0.0/24"}})
+			equal(t, "addresses", a.Addresses, []v1alpha1.Address{{IP: ip, IfName: "net1", Network: "blue",
+				Range: "10.1.0.0/24"}})
 			equal(t, "its network is open", a.NetworkClosed != nil && !*a.NetworkClosed, true)
 		}
 		before := s.contents(t)
@@ -87,7 +88,7 @@ func TestRuntime_ContainerdForgetsItsPods(t *testing.T) {
 			t.Helper()
 			out := s.judges(t, of(1, webs)...)
 			out.expect(t, of(2, "Held Attached")...)
-			s.lost(t, before)
+			s.checkReleased(t, before)
 		}
 		attached("InUse AddressOnPod")
 		web.forget(t)
@@ -100,12 +101,12 @@ func TestRuntime_ContainerdForgetsItsPods(t *testing.T) {
 		n.startAgent(t)
 		ends[1]()
 		n.answers(t, "10.1.0.2", false)
-		n.tells(t, phantom.id, nil)
+		n.waitNetwork(t, phantom.id, nil)
 		attached("Held Attached")
 		// The namespace of a running sandbox confirms the folder.
 		next := n.up(t, "next", blue)
 		closed := true
-		n.tells(t, phantom.id, &closed)
+		n.waitNetwork(t, phantom.id, &closed)
 		before = s.contents(t)
 		out := s.run(t)
 		out.exits(t, 0)
@@ -113,17 +114,17 @@ func TestRuntime_ContainerdForgetsItsPods(t *testing.T) {
 		for _, freed := range out.Released {
 			equal(t, "verdict", freed.verdict(), "Stale PodGone")
 		}
-		s.lost(t, before, entryAndReservation(2)...)
+		s.checkReleased(t, before, entryAndReservation(2)...)
 		out.expect(t, of(1, "Held Attached")...)
 		out.expect(t, of(3, "InUse SandboxReady")...)
 		n.answers(t, "10.1.0.1", true)
 		n.answers(t, "10.1.0.3", true)
 
 		ends[0]()
-		n.tells(t, web.id, &closed)
+		n.waitNetwork(t, web.id, &closed)
 		n.sees(t, next.id, "Ready")
 		s.run(t).exits(t, 0)
-		s.lost(t, before, slices.Concat(entryAndReservation(1), entryAndReservation(2))...)
+		s.checkReleased(t, before, slices.Concat(entryAndReservation(1), entryAndReservation(2))...)
 	})
 }
 
@@ -131,7 +132,8 @@ func TestRuntime_DeadContainerdHasNoFreshReport(t *testing.T) {
 	everyContainerd(t, func(t *testing.T, s *stage, n *realNode) {
 		health := n.serving(t)
 		check(t, s.CreateNAD(t.Context(), blue))
-		web, phantom, leaving, stopping := n.up(t, "web", blue), n.up(t, "phantom", blue), n.up(t, "leaving", blue), n.up(t, "stopping", blue)
+		web, phantom, leaving, stopping := n.up(t, "web", blue), n.up(t, "phantom", blue), n.up(t, "leaving", blue),
+			n.up(t, "stopping", blue)
 		phantom.forget(t)
 		check(t, s.DeletePod(t.Context(), leaving.Pod, 600))
 		for _, p := range []*livePod{web, phantom, leaving, stopping} {
@@ -164,7 +166,7 @@ func TestRuntime_DeadContainerdHasNoFreshReport(t *testing.T) {
 			for _, i := range []int{2, 3, 4} {
 				out.expect(t, of(i, why)...)
 			}
-			s.lost(t, before)
+			s.checkReleased(t, before)
 			if silent := out.found("NoFreshReport"); len(silent) != 1 || silent[0].Node != "worker-1" {
 				t.Errorf("the silent nodes are %+v", silent)
 			}
@@ -181,7 +183,7 @@ func TestRuntime_DeadContainerdHasNoFreshReport(t *testing.T) {
 		out := s.judges(t, of(1, "InUse SandboxReady")...)
 		out.expect(t, of(2, "Held PhantomPod")...)
 		out.expect(t, of(3, "Held Terminating")...)
-		s.lost(t, before, entryAndReservation(4)...)
+		s.checkReleased(t, before, entryAndReservation(4)...)
 		equal(t, "silent nodes", len(out.found("NoFreshReport")), 0)
 		for ip, want := range map[string]bool{"10.1.0.1": true, "10.1.0.2": true, "10.1.0.3": true, "10.1.0.4": false} {
 			n.answers(t, ip, want)
@@ -220,12 +222,13 @@ func (n *realNode) onNode(t testing.TB, script string) {
 	}
 }
 
-// tells waits until the report has this state of an attachment's network.
-func (n *realNode) tells(t testing.TB, id string, closed *bool) {
+// waitNetwork waits until the report has this state of an attachment's network.
+func (n *realNode) waitNetwork(t testing.TB, id string, closed *bool) {
 	t.Helper()
 	n.s.reported(t, n.name, id[:12]+" as attached, its network as it is", func(r *v1alpha1.SandboxReport) bool {
 		return slices.ContainsFunc(r.Attachments, func(a v1alpha1.Attachment) bool {
-			return a.ID == id && (a.NetworkClosed == nil) == (closed == nil) && podstate.IsClosed(a.NetworkClosed) == podstate.IsClosed(closed)
+			return a.ID == id && (a.NetworkClosed == nil) == (closed == nil) &&
+				podstate.IsClosed(a.NetworkClosed) == podstate.IsClosed(closed)
 		})
 	})
 	n.s.fresh(t, n.name)
@@ -242,7 +245,8 @@ func (n *realNode) renews(t testing.TB) {
 
 func (s *stage) leaseOf(t testing.TB, node string) *coordinationv1.Lease {
 	t.Helper()
-	return try(s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), node, metav1.GetOptions{})).must(t)
+	return try(s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), node,
+		metav1.GetOptions{})).must(t)
 }
 
 // A health is the URL of an agent's readiness.
@@ -269,7 +273,9 @@ func (h health) turns(t testing.TB, status int, says ...string) {
 		}
 		defer resp.Body.Close()
 		text := string(try(io.ReadAll(resp.Body)).must(t))
-		return resp.StatusCode == status && !slices.ContainsFunc(says, func(s string) bool { return !strings.Contains(text, s) })
+		return resp.StatusCode == status && !slices.ContainsFunc(says, func(s string) bool {
+			return !strings.Contains(text, s)
+		})
 	})
 }
 

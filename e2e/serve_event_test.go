@@ -37,11 +37,13 @@ func TestServe_ReleasesWhatAnEventProves(t *testing.T) {
 		v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
 		v.said(t, `msg=Held pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web .*reason=PhantomPod.* age=`)
 		one.writeReport(t, p.stopped())
-		t.Logf("freed %s after the report", s.freed(t, promptly, "10.1.0.0-24", "1"))
+		t.Logf("freed %s after the report", s.waitReleased(t, promptly, "10.1.0.0-24", "1"))
 		v.is(t, `ip_reconcile_candidates`, 0)
 		v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
-		equal(t, "the event", s.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"), "successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
-		v.said(t, `msg=Released pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web ifName=net1 verdict=Stale reason=PodGone rule=gone-ended evidence=.* containerID=`+p.sandbox.ID+` age=`)
+		equal(t, "the event", s.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"),
+			"successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
+		v.said(t, `msg=Released pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web ifName=net1 `+
+			`verdict=Stale reason=PodGone rule=gone-ended evidence=.* containerID=`+p.sandbox.ID+` age=`)
 		equal(t, "what is left", len(s.contents(t)), 0)
 	})
 
@@ -54,7 +56,7 @@ func TestServe_ReleasesWhatAnEventProves(t *testing.T) {
 		v.is(t, `ip_reconcile_candidates`, 1)
 		v.counts(t, `ip_reconcile_refused_total{reason="Paused"}`, 1)
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("false"))
-		s.freed(t, promptly, "10.1.0.0-24", "1")
+		s.waitReleased(t, promptly, "10.1.0.0-24", "1")
 
 		s.pauseAll(t, "true")
 		v.is(t, `ip_reconcile_paused`, 1)
@@ -63,7 +65,7 @@ func TestServe_ReleasesWhatAnEventProves(t *testing.T) {
 		one.writeReport(t, p.stopped())
 		v.is(t, `ip_reconcile_candidates`, 1)
 		s.pauseAll(t, "false")
-		s.freed(t, promptly, "10.1.0.0-24", "1")
+		s.waitReleased(t, promptly, "10.1.0.0-24", "1")
 	})
 
 }
@@ -73,7 +75,8 @@ func TestServe_SecureMetrics(t *testing.T) {
 	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	folder := overlay(t, "", []string{"deployment"}, []string{"components/secure-metrics"}, "")
 	v := &server{metrics: freeAddress(t), health: freeAddress(t)}
-	v.command = s.beginProduct(t, "serve", "--kubeconfig", s.applied(t, folder), "--metrics-secure", "--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health)
+	v.command = s.beginProduct(t, "serve", "--kubeconfig", s.applied(t, folder), "--metrics-secure",
+		"--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health)
 	v.said(t, "reconciler run succeeded")
 	s.areForReaders(t, v.metrics, "ip-reconcile-metrics-reader")
 }
@@ -91,7 +94,8 @@ func TestAgent_SecureMetrics(t *testing.T) {
 	equal(t, "the address", args[len(args)-1], "--secure-metrics-bind-address=:9747")
 	args[len(args)-1] = "--secure-metrics-bind-address=" + address
 	s.beginProduct(t, append(args, "--kubeconfig", s.inPod(t, metav1.NamespaceSystem, agentName, "worker-1").kubeconfig,
-		"--node", "worker-1", "--outside-pod", "--cri", n.Socket, "--cni-results", n.results, "--cni-multus", n.multus, "--netns-dir", n.netns,
+		"--node", "worker-1", "--outside-pod", "--cri", n.Socket, "--cni-results", n.results, "--cni-multus", n.multus,
+		"--netns-dir", n.netns,
 		"--metrics-bind-address", plain)...).logOnFailure("worker-1")
 	s.areForReaders(t, address, "ip-reconcile-agent-metrics-reader")
 	eventually(t, "the node's own kubelet to be told of its health", func() bool {
@@ -109,7 +113,8 @@ func (s *stage) areForReaders(t *testing.T, address, role string) {
 	})
 	get := func(token string) int {
 		t.Helper()
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+			Timeout: 10 * time.Second}
 		request := try(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)).must(t)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)

@@ -52,7 +52,8 @@ type meeting struct {
 func serveFaults() []serveFault {
 	is := func(method, resource string) func(*http.Request) bool {
 		return func(r *http.Request) bool {
-			return r.Method == method && !anyWatch(r) && (path.Base(r.URL.Path) == resource || strings.Contains(r.URL.Path, "/"+resource+"/"))
+			return r.Method == method && !anyWatch(r) && (path.Base(r.URL.Path) == resource || strings.Contains(r.URL.Path, "/"+
+				resource+"/"))
 		}
 	}
 	lists := func(r *http.Request) bool { return r.Method == http.MethodGet && !anyWatch(r) }
@@ -71,15 +72,18 @@ func serveFaults() []serveFault {
 			begin: func(_ *testing.T, m *meeting) { m.StopAPI(); m.StopEtcd() },
 			end:   func(t *testing.T, m *meeting) { check(t, m.StartEtcd()); check(t, m.StartAPI(t.Context())) }},
 		refuses("every list with 429", just(http.StatusTooManyRequests, lists), true),
-		refuses("every watch with 500", just(http.StatusInternalServerError, anyWatch), true).whichReleases(), // full passes list
-		refuses("every watch with 429", just(http.StatusTooManyRequests, anyWatch), true).whichReleases(),     // full passes list
+		// full passes list
+		refuses("every watch with 500", just(http.StatusInternalServerError, anyWatch), true).whichReleases(),
+		refuses("every watch with 429", just(http.StatusTooManyRequests, anyWatch), true).whichReleases(), // full passes list
 		refuses("all with 503", everything(http.StatusServiceUnavailable), true),
 		refuses("lists of pods with 500", just(http.StatusInternalServerError, is(http.MethodGet, "pods")), true),
 		refuses("patches with 500", just(http.StatusInternalServerError, is(http.MethodPatch, "ippools")), false),
-		refuses("deletes of reservations with 429", just(http.StatusTooManyRequests, is(http.MethodDelete, "overlappingrangeipreservations")), false),
+		refuses("deletes of reservations with 429", just(http.StatusTooManyRequests,
+			is(http.MethodDelete, "overlappingrangeipreservations")), false),
 		refuses("the Lease with 500", just(http.StatusInternalServerError, aLease), false),
 		{name: "each answer takes a second", frees: true,
-			begin: func(_ *testing.T, m *meeting) { m.l.suffers(slowReads); m.l.cut(anyWatch) }, end: func(*testing.T, *meeting) {}},
+			begin: func(_ *testing.T, m *meeting) { m.l.suffers(slowReads); m.l.cut(anyWatch) },
+			end:   func(*testing.T, *meeting) {}},
 	}
 	all[0].says = `level=ERROR msg="reconciler run failed" error=.*is unreachable`
 	all[1].says = all[0].says
@@ -87,7 +91,8 @@ func serveFaults() []serveFault {
 		{name: "list pods", says: `reconciler run failed" error="cannot list pods: forbidden`},
 		{name: "list,watch ippools", says: `reconciler run failed" error="cannot list IPPools: forbidden`},
 		{name: "patch ippools", says: `not released.*forbidden.*cannot patch resource`, late: true},
-		{name: "list leases", says: `cannot take whereabouts' Lease.*: forbidden|cannot list the node agents' Leases in namespace ip-reconcile-node-lease`},
+		{name: "list leases", says: `cannot take whereabouts' Lease.*: forbidden|cannot list the node agents' Leases in ` +
+			`namespace ip-reconcile-node-lease`},
 		{name: "list sandboxreports", says: `cannot list SandboxReports`},
 		{name: "list nodes", says: `cannot list nodes: forbidden`, frees: true},
 	} {
@@ -99,7 +104,9 @@ func serveFaults() []serveFault {
 // refuses is a fault that refuses requests. If watches are cut at its beginning, requests meet it again and again. A
 // write that fails is retried after a pause that doubles.
 func refuses(what string, f faults, cut bool) serveFault {
-	c := serveFault{name: "the API server answers " + what, hits: 2, end: func(_ *testing.T, m *meeting) { m.l.suffers(faults{}) }}
+	c := serveFault{name: "the API server answers " + what, hits: 2, end: func(_ *testing.T, m *meeting) {
+		m.l.suffers(faults{})
+	}}
 	if cut {
 		c.hits = 8
 	}
@@ -119,7 +126,8 @@ func (c serveFault) whichReleases() serveFault {
 
 // servingRules are all rules that serve needs: verbs by resource.
 var servingRules = map[schema.GroupVersionResource]string{
-	harness.IPPools: "get list watch patch", harness.Reservations: "get list watch create delete", harness.NADs: "get list watch",
+	harness.IPPools: "get list watch patch", harness.Reservations: "get list watch create delete",
+	harness.NADs: "get list watch",
 	podsResource: "get list watch", nodesResource: "get list watch", {Resource: "namespaces"}: "get list watch",
 	{Resource: "events"}: "create patch", sandboxReports: "get list watch", leasesResource: "get list watch create update",
 }
@@ -133,7 +141,8 @@ func (c serveFault) ofRights() serveFault {
 		var rules []rbacv1.PolicyRule
 		right := authorizationv1.ResourceAttributes{Resource: resource, Verb: verbs[0]}
 		for r, all := range servingRules {
-			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: strings.Fields(all)})
+			rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource},
+				Verbs: strings.Fields(all)})
 			if r.Resource == resource {
 				right.Group = r.Group
 			}
@@ -197,15 +206,15 @@ func TestServe_Faults(t *testing.T) {
 				m.v.said(t, c.says)
 				l.met(t, c.hits)
 				if c.frees {
-					s.freed(t, recovery, "10.1.0.0-24", "1")
+					s.waitReleased(t, recovery, "10.1.0.0-24", "1")
 				} else {
 					s.waitRecreated(t, before)
 				}
 				c.end(t, m)
 			}
-			t.Logf("freed %s after the fault", s.freed(t, recovery, "10.1.0.0-24", "1"))
+			t.Logf("freed %s after the fault", s.waitReleased(t, recovery, "10.1.0.0-24", "1"))
 			m.v.is(t, `ip_reconcile_candidates`, 0)
-			s.lost(t, before, stored(web)...)
+			s.checkReleased(t, before, stored(web)...)
 			m.v.repeatsNothing(t)
 			if !c.away {
 				return
@@ -216,7 +225,7 @@ func TestServe_Faults(t *testing.T) {
 			one.writeReport(t, last.stopped(), keep.listed("Ready"))
 			passes := m.v.metric(cachePasses)
 			last.forceDelete(t)
-			s.freed(t, recovery, "10.1.0.0-24", "1")
+			s.waitReleased(t, recovery, "10.1.0.0-24", "1")
 			m.v.counts(t, cachePasses, passes+1)
 			m.v.is(t, `ip_reconcile_candidates`, 0)
 		})
@@ -227,7 +236,9 @@ func TestServe_Faults(t *testing.T) {
 // is another object with the same content.
 func (s *stage) waitRecreated(t testing.TB, before contents) {
 	t.Helper()
-	eventually(t, "everything to be stored", func() bool { return maps.Equal(s.contents(t).withoutUIDs(), before.withoutUIDs()) })
+	eventually(t, "everything to be stored", func() bool {
+		return maps.Equal(s.contents(t).withoutUIDs(), before.withoutUIDs())
+	})
 }
 
 func TestServe_CRDComesAndGoes(t *testing.T) {
@@ -251,10 +262,10 @@ func TestServe_CRDComesAndGoes(t *testing.T) {
 	})
 	one.writeReport(t, keep.listed("Ready"), silent.listed("Ready"))
 	v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
-	s.lost(t, before)
+	s.checkReleased(t, before)
 	one.writeReport(t, keep.listed("Ready"), silent.stopped())
-	s.freed(t, recovery, "10.1.0.0-24", "2")
-	s.lost(t, before, stored(silent)...)
+	s.waitReleased(t, recovery, "10.1.0.0-24", "2")
+	s.checkReleased(t, before, stored(silent)...)
 
 	// It continues without definitions.
 	s.removeCRD(t, harness.NADs)
@@ -263,21 +274,22 @@ func TestServe_CRDComesAndGoes(t *testing.T) {
 	v.inUse(t, 2)
 	web.leak(t)
 	one.writeReport(t, keep.listed("Ready"), web.stopped())
-	s.freed(t, recovery, "10.1.0.0-24", "2")
+	s.waitReleased(t, recovery, "10.1.0.0-24", "2")
 	s.serves(t, harness.NADs, nads)
 
 	// Without pools there is nothing to judge, and nothing is concluded.
 	reserved := try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t)
 	s.removeCRD(t, harness.IPPools)
 	v.said(t, `reconciler run failed" error=.* does not serve ippools`)
-	equal(t, "the reservation", try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1", metav1.GetOptions{})).must(t).GetUID(), reserved.GetUID())
+	equal(t, "the reservation", try(s.of(harness.Reservations).Get(t.Context(), "10.1.0.1",
+		metav1.GetOptions{})).must(t).GetUID(), reserved.GetUID())
 	s.serves(t, harness.IPPools, pools)
 	again := s.up(t, "worker-1", "again", simple("green", "10.2.0.0/24"))
 	one.writeReport(t, keep.listed("Ready"), again.listed("Ready"))
 	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 1)
 	again.leak(t)
 	one.writeReport(t, keep.listed("Ready"), again.stopped())
-	s.freed(t, recovery, "10.2.0.0-24", "1")
+	s.waitReleased(t, recovery, "10.2.0.0-24", "1")
 	v.repeatsNothing(t)
 }
 
@@ -297,6 +309,6 @@ func TestServe_ReportsAreServedLater(t *testing.T) {
 	v.said(t, `Started watching a resource that was forbidden or missing`)
 	before := s.contents(t)
 	one.writeReport(t, phantom.stopped())
-	s.freed(t, recovery, "10.1.0.0-24", "1")
-	s.lost(t, before, stored(phantom)...)
+	s.waitReleased(t, recovery, "10.1.0.0-24", "1")
+	s.checkReleased(t, before, stored(phantom)...)
 }

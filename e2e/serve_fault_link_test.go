@@ -57,12 +57,12 @@ func TestServe_WatchesFail(t *testing.T) {
 			p.forceDelete(t)
 			one.writeReport(t, keep.listed("Ready"), p.stopped())
 			cuts += l.cut(watchOf("ippools"))
-			s.freed(t, recovery, "10.1.0.0-24", "2")
+			s.waitReleased(t, recovery, "10.1.0.0-24", "2")
 		}
 		if cuts < 40 {
 			t.Errorf("only %d watches were cut", cuts)
 		}
-		s.lost(t, before)
+		s.checkReleased(t, before)
 		v.is(t, `ip_reconcile_candidates`, 0)
 		equal(t, "caches that were rebuilt", v.metric(`ip_reconcile_cache_rebuilds_total`), 0.0)
 	})
@@ -71,7 +71,8 @@ func TestServe_WatchesFail(t *testing.T) {
 	s.play(t, "and stay closed while leaks turn out to be none", func(t *testing.T) {
 		l, kubeconfig := s.link(t)
 		v := s.serve(t, kubeconfig, "--confirm-after", "30s")
-		lost, back, claimed := s.up(t, "worker-1", "lost", blue), s.up(t, "worker-1", "back", blue), s.up(t, "worker-1", "claimed", blue)
+		lost, back, claimed := s.up(t, "worker-1", "lost", blue), s.up(t, "worker-1", "back", blue),
+			s.up(t, "worker-1", "claimed", blue)
 		one.writeReport(t)
 		for _, p := range []*pod{lost, back, claimed} {
 			p.leak(t)
@@ -86,13 +87,13 @@ func TestServe_WatchesFail(t *testing.T) {
 		thief.status = claimed.status
 		thief.running(t)
 		before := s.contents(t)
-		s.freed(t, 2*time.Minute, "10.1.0.0-24", "1")
-		s.lost(t, before, stored(lost)...)
+		s.waitReleased(t, 2*time.Minute, "10.1.0.0-24", "1")
+		s.checkReleased(t, before, stored(lost)...)
 		v.is(t, `ip_reconcile_allocations{reason="ClaimedByOther",verdict="Held"}`, 1)
 		v.inUse(t, 1)
 		l.suffers(faults{})
 		v.said(t, "Watch caches are verified again")
-		s.lost(t, before, stored(lost)...)
+		s.checkReleased(t, before, stored(lost)...)
 		v.repeatsNothing(t)
 	})
 
@@ -113,7 +114,7 @@ func TestServe_SilentWatches(t *testing.T) {
 		equal(t, "the address of the pod that came back", again.ips, back.ips)
 		before := s.contents(t)
 		v.said(t, "Not released: no longer Stale at the second check.*"+again.sandbox.ID)
-		s.lost(t, before)
+		s.checkReleased(t, before)
 	})
 
 	s.play(t, "until a full pass finds it", func(t *testing.T) {
@@ -123,11 +124,12 @@ func TestServe_SilentWatches(t *testing.T) {
 		unseen := s.up(t, "worker-1", "unseen", blue)
 		before := s.contents(t)
 		v.counts(t, `ip_reconcile_cache_rebuilds_total`, 1)
-		contains(t, "the event", s.event(t, "CacheRebuilt", "Namespace", metav1.NamespaceSystem), "out of step", "pods default/unseen")
+		contains(t, "the event", s.event(t, "CacheRebuilt", "Namespace", metav1.NamespaceSystem), "out of step",
+			"pods default/unseen")
 		v.said(t, `level=ERROR msg="Watch caches differ from the API server and are rebuilt" reason="pods default/unseen`)
 		passes := v.metric(`ip_reconcile_passes_total`)
 		v.passes(t, passes+1) // by then the caches alone would have released it
-		s.lost(t, before)
+		s.checkReleased(t, before)
 		l.suffers(faults{})
 		v.said(t, "(?s)Watch caches are synced.*Watch caches are synced")
 		unseen.leak(t)
@@ -155,14 +157,15 @@ func TestServe_MassRelease(t *testing.T) {
 	s.pool(t, "10.1.0.0-24", "10.1.0.0/24", entries)
 	before := s.contents(t)
 	v.counts(t, `ip_reconcile_refused_total{reason="Breaker"}`, 30)
-	contains(t, "the event", s.event(t, "MassReleaseRefused", "Namespace", metav1.NamespaceSystem), "30 unconfirmed releases", "of 40 allocations", "--allow-mass-release")
+	contains(t, "the event", s.event(t, "MassReleaseRefused", "Namespace", metav1.NamespaceSystem),
+		"30 unconfirmed releases", "of 40 allocations", "--allow-mass-release")
 	v.said(t, `level=ERROR msg="Refused a mass release" detail="30 unconfirmed`)
 	v.is(t, `ip_reconcile_candidates`, 30)
-	s.lost(t, before)
+	s.checkReleased(t, before)
 	v.repeatsNothing(t)
 
 	s.run(t, "--allow-mass-release").exits(t, 0)
-	s.lost(t, before, leaks...)
+	s.checkReleased(t, before, leaks...)
 	v.is(t, `ip_reconcile_candidates`, 0)
 	v.is(t, `ip_reconcile_released_total`, 0)
 }

@@ -67,7 +67,8 @@ func TestServe_OtherReplicaTakesOver(t *testing.T) {
 		const leaks = 120
 		l, kubeconfig := s.link(t)
 		ids, gone := goneBoxes(leaks)
-		keep, too, silent := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "too", blue), s.up(t, "worker-1", "silent", blue)
+		keep, too, silent := s.up(t, "worker-1", "keep", blue), s.up(t, "worker-1", "too", blue),
+			s.up(t, "worker-1", "silent", blue)
 		one.writeReport(t, keep.listed("Ready"), too.listed("Ready"))
 		entries := map[string]any{}
 		places := []string{}
@@ -101,16 +102,16 @@ func TestServe_OtherReplicaTakesOver(t *testing.T) {
 		if took := time.Since(killed); took > time.Minute {
 			t.Errorf("the second works %s after the first was killed", took)
 		}
-		s.freed(t, recovery, "10.1.0.0-24", "219")
+		s.waitReleased(t, recovery, "10.1.0.0-24", "219")
 		second.counts(t, `ip_reconcile_released_total{reason="PodGone"}`, leaks)
-		s.lost(t, before, places...)
+		s.checkReleased(t, before, places...)
 		// The new leader waits for the confirmation again.
-		s.freed(t, 3*time.Minute, "10.1.0.0-24", "3")
-		leads, released := second.logged(t, works), second.logged(t, `msg=released .*podRef=default/silent `)
+		s.waitReleased(t, 3*time.Minute, "10.1.0.0-24", "3")
+		leads, released := second.logged(t, works), second.logged(t, `msg=Released .*podRef=default/silent `)
 		if took := released.Sub(leads); took < 28*time.Second {
 			t.Errorf("freed %s after the second works, unconfirmed", took)
 		}
-		s.lost(t, before, append(places, stored(silent)...)...)
+		s.checkReleased(t, before, append(places, stored(silent)...)...)
 		second.is(t, `ip_reconcile_candidates`, 0)
 	})
 
@@ -133,7 +134,7 @@ func TestServe_OtherReplicaTakesOver(t *testing.T) {
 		web := s.up(t, "worker-1", "web", blue)
 		one.writeReport(t, web.stopped())
 		web.forceDelete(t)
-		s.freed(t, promptly, "10.1.0.0-24", "1")
+		s.waitReleased(t, promptly, "10.1.0.0-24", "1")
 	})
 
 	s.play(t, "after the first has ended, which could not renew and still could write", func(t *testing.T) {
@@ -147,7 +148,9 @@ func TestServe_OtherReplicaTakesOver(t *testing.T) {
 		first.passes(t, 1)
 		second := s.replica(t, other)
 		second.stands(t)
-		l.suffers(just(http.StatusServiceUnavailable, func(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/leases/ip-reconcile") }))
+		l.suffers(just(http.StatusServiceUnavailable, func(r *http.Request) bool {
+			return strings.HasSuffix(r.URL.Path, "/leases/ip-reconcile")
+		}))
 		cut := time.Now()
 		ended := make(chan time.Time, 1)
 		go func() {
@@ -173,7 +176,8 @@ func TestServe_OtherReplicaTakesOver(t *testing.T) {
 		if begun := m.written()[0]; begun.Before(end) {
 			t.Errorf("the second wrote %s before the end of the first", end.Sub(begun))
 		} else {
-			t.Logf("the second wrote %s after the end of the first, whose last write was %s before it", begun.Sub(end), end.Sub(writes[len(writes)-1]))
+			t.Logf("the second wrote %s after the end of the first, whose last write was %s before it", begun.Sub(end),
+				end.Sub(writes[len(writes)-1]))
 		}
 		if code := first.cmd.ProcessState.ExitCode(); code <= 0 {
 			t.Errorf("exit code %d", code)

@@ -69,7 +69,8 @@ func silently(do func(), agents ...*agent) {
 // to another pod since. The restore loses that pod, which still runs.
 func TestServe_Restore(t *testing.T) {
 	t.Parallel()
-	for name, overtaken := range map[string]bool{"seen by its revision": false, "whose revision has grown past the old one": true} {
+	for name, overtaken := range map[string]bool{"seen by its revision": false,
+		"whose revision has grown past the old one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStageWithReports(t, "worker-1", "worker-2").withRaceDetector()
@@ -85,7 +86,7 @@ func TestServe_Restore(t *testing.T) {
 				one.writeReport(t, keep.listed("Ready"), leaked.stopped())
 				silently(func() { restore = s.backup(t) }, one, two)
 			})
-			s.freed(t, recovery, "10.1.0.0-24", "2")
+			s.waitReleased(t, recovery, "10.1.0.0-24", "2")
 			phantom := s.up(t, "worker-1", "phantom", blue)
 			equal(t, "the phantom's address", phantom.ips, leaked.ips)
 			one.writeReport(t, keep.listed("Ready"), phantom.listed("Ready"))
@@ -116,7 +117,7 @@ func TestServe_Restore(t *testing.T) {
 			v.counts(t, `ip_reconcile_etcd_restores_total`, 1)
 			contains(t, "the event", s.event(t, "EtcdRestored", "Namespace", metav1.NamespaceSystem), "nothing is released")
 			v.said(t, `level=ERROR msg="Detected a restore of etcd`)
-			s.lost(t, before)
+			s.checkReleased(t, before)
 
 			// One agent reports again; the other does not yet.
 			late := s.up(t, "worker-2", "late", blue)
@@ -129,8 +130,8 @@ func TestServe_Restore(t *testing.T) {
 			before = s.contents(t)
 
 			two.writeReport(t, late.stopped())
-			s.freed(t, recovery, "10.1.0.0-24", "3")
-			s.lost(t, before, stored(late)...)
+			s.waitReleased(t, recovery, "10.1.0.0-24", "3")
+			s.checkReleased(t, before, stored(late)...)
 			v.is(t, `ip_reconcile_candidates`, 0)
 		})
 	}
@@ -140,7 +141,8 @@ func TestServe_Restore(t *testing.T) {
 // must not cause a release after it.
 func TestServe_RestoreWithoutAgents(t *testing.T) {
 	t.Parallel()
-	for name, overtaken := range map[string]bool{"seen by its revision": false, "whose revision has grown past the old one": true} {
+	for name, overtaken := range map[string]bool{"seen by its revision": false,
+		"whose revision has grown past the old one": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, "worker-1").withRaceDetector()
@@ -183,11 +185,11 @@ func TestServe_RestoreWithoutAgents(t *testing.T) {
 			leaked := time.Now()
 			late.leak(t)
 			v.is(t, `ip_reconcile_candidates`, 1)
-			s.freed(t, 3*time.Minute, "10.1.0.0-24", "3")
+			s.waitReleased(t, 3*time.Minute, "10.1.0.0-24", "3")
 			if took := time.Since(leaked); took < 28*time.Second {
 				t.Errorf("freed after %s", took)
 			}
-			s.lost(t, now, stored(late)...)
+			s.checkReleased(t, now, stored(late)...)
 		})
 	}
 }
@@ -209,7 +211,7 @@ func TestServe_RestoreLosesANode(t *testing.T) {
 		one.writeReport(t, keep.listed("Ready"), leaked.stopped())
 		silently(func() { restore = s.backup(t) }, one)
 	})
-	s.freed(t, recovery, "10.1.0.0-24", "2")
+	s.waitReleased(t, recovery, "10.1.0.0-24", "2")
 	s.nodes["worker-2"] = harness.NewNode(t, s.ControlPlane, "worker-2")
 	two := s.agent(t, "worker-2")
 	phantom := s.up(t, "worker-2", "phantom", blue)
@@ -228,7 +230,8 @@ func TestServe_RestoreLosesANode(t *testing.T) {
 	one.writeReport(t, keep.listed("Ready"), leaked.stopped())
 	v.is(t, `ip_reconcile_restore_pending_nodes`, 1)
 	v.is(t, `ip_reconcile_candidates`, 1)
-	v.said(t, `level=ERROR msg="Releases are paused until nodes report after the restore of etcd" nodes=\[worker-2\] lost=\[worker-2\]`)
+	v.said(t, `level=ERROR msg="Releases are paused until nodes report after the restore of etcd" nodes=\[worker-2\] `+
+		`lost=\[worker-2\]`)
 
 	// Another process reads the stored state.
 	out := s.product(t, "check")
@@ -236,21 +239,24 @@ func TestServe_RestoreLosesANode(t *testing.T) {
 		t.Fatalf("check says nothing of the restore: %s", out.stdout)
 	}
 	equal(t, "awaited", out.Summary.Restore.Awaiting, []string{"worker-2"})
-	contains(t, "the notes", out.stderr, "node worker-2 (which the restore has lost) has not written its SandboxReport since", "ip-reconcile.dev/restore-acknowledged="+out.Summary.Restore.Restored)
+	contains(t, "the notes", out.stderr, "node worker-2 (which the restore has lost) has not written its SandboxReport "+
+		"since", "ip-reconcile.dev/restore-acknowledged="+out.Summary.Restore.Restored)
 	out = s.run(t)
 	out.exits(t, 1)
 	equal(t, "released", places(out.Released), "")
-	s.lost(t, before)
+	s.checkReleased(t, before)
 
-	word := fmt.Sprintf(`{"metadata":{"annotations":{"ip-reconcile.dev/restore-acknowledged":%q}}}`, out.Summary.Restore.Restored)
-	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(word), metav1.PatchOptions{})).must(t)
-	s.freed(t, recovery, "10.1.0.0-24", "2")
+	word := fmt.Sprintf(`{"metadata":{"annotations":{"ip-reconcile.dev/restore-acknowledged":%q}}}`,
+		out.Summary.Restore.Restored)
+	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(word),
+		metav1.PatchOptions{})).must(t)
+	s.waitReleased(t, recovery, "10.1.0.0-24", "2")
 	v.is(t, `ip_reconcile_restore_pending_nodes`, 0)
 
 	// A node that joins later is not required, by another process either.
 	s.nodes["worker-3"] = harness.NewNode(t, s.ControlPlane, "worker-3")
 	keep.leak(t)
 	one.writeReport(t, keep.stopped())
-	s.freed(t, recovery, "10.1.0.0-24", "1")
+	s.waitReleased(t, recovery, "10.1.0.0-24", "1")
 	equal(t, "the restore in the summary", s.product(t, "check").Summary.Restore == nil, true)
 }

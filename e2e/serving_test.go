@@ -42,8 +42,10 @@ func (s *stage) serve(t testing.TB, kubeconfig string, more ...string) *server {
 func (s *stage) beginServe(t testing.TB, kubeconfig string, more ...string) *server {
 	t.Helper()
 	v := &server{metrics: freeAddress(t), health: freeAddress(t)}
-	v.command = s.beginProduct(t, append([]string{"serve", "--kubeconfig", kubeconfig, "--leader-elect=false", "--cron", "0 0 1 1 *",
-		"--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health, "--log-level", "debug", "--request-timeout", "5s"}, more...)...)
+	v.command = s.beginProduct(t, append([]string{"serve", "--kubeconfig", kubeconfig, "--leader-elect=false", "--cron",
+		"0 0 1 1 *",
+		"--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health, "--log-level", "debug",
+		"--request-timeout", "5s"}, more...)...)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("serve said:\n%s", shortened(v.stderr.String()))
@@ -65,7 +67,8 @@ func freeAddress(t testing.TB) string {
 // metric is the sum of all series whose name and labels begin with a text. A space ends the name of a series without
 // labels. It is 0 while nobody listens.
 func (v *server) metric(series string) float64 {
-	resp, err := (&http.Client{Timeout: 20 * time.Second}).Get("http://" + v.metrics + "/metrics") // its node may be unreachable
+	// its node may be unreachable
+	resp, err := (&http.Client{Timeout: 20 * time.Second}).Get("http://" + v.metrics + "/metrics")
 	if err != nil {
 		return 0
 	}
@@ -83,13 +86,15 @@ func (v *server) metric(series string) float64 {
 // counts waits until a metric has reached a value.
 func (v *server) counts(t testing.TB, series string, least float64) {
 	t.Helper()
-	eventuallyWithin(t, 3*time.Minute, fmt.Sprintf("%s to come to %g", series, least), func() bool { return v.metric(series) >= least })
+	eventuallyWithin(t, 3*time.Minute, fmt.Sprintf("%s to come to %g", series, least),
+		func() bool { return v.metric(series) >= least })
 }
 
 // is waits until a metric has a value.
 func (v *server) is(t testing.TB, series string, want float64) {
 	t.Helper()
-	eventuallyWithin(t, 3*time.Minute, fmt.Sprintf("%s to be %g", series, want), func() bool { return v.metric(series) == want })
+	eventuallyWithin(t, 3*time.Minute, fmt.Sprintf("%s to be %g", series, want),
+		func() bool { return v.metric(series) == want })
 }
 
 // passes waits for full passes.
@@ -103,11 +108,12 @@ func (v *server) passes(t testing.TB, least float64) {
 func (v *server) said(t testing.TB, pattern string) {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
-	eventuallyWithin(t, 2*time.Minute, "the log to have "+pattern, func() bool { return re.MatchString(v.stderr.String()) })
+	eventuallyWithin(t, 2*time.Minute, "the log to have "+pattern,
+		func() bool { return re.MatchString(v.stderr.String()) })
 }
 
-// freed waits until an allocation is released and returns how long that took.
-func (s *stage) freed(t testing.TB, limit time.Duration, pool, key string) time.Duration {
+// waitReleased waits until an allocation is released and returns how long that took.
+func (s *stage) waitReleased(t testing.TB, limit time.Duration, pool, key string) time.Duration {
 	t.Helper()
 	began := time.Now()
 	eventuallyWithin(t, limit, pool+" "+key+" to be freed", func() bool {
@@ -143,14 +149,16 @@ const promptly = time.Minute
 func (s *stage) holder(t *testing.T, identity string) *kube.Cluster {
 	t.Helper()
 	return try(kube.New(s.Config(), kube.Settings{
-		Namespace: "kube-system", Identity: identity, Log: slog.New(slog.DiscardHandler), Jitter: func(d time.Duration) time.Duration { return d },
+		Namespace: "kube-system", Identity: identity, Log: slog.New(slog.DiscardHandler),
+		Jitter: func(d time.Duration) time.Duration { return d },
 	})).must(t)
 }
 
 // heldBy is the holder of a Lease, "" if it has none.
 func (s *stage) heldBy(t *testing.T, name string) string {
 	t.Helper()
-	list := try(s.Client().CoordinationV1().Leases("kube-system").List(context.Background(), metav1.ListOptions{FieldSelector: "metadata.name=" + name})).must(t)
+	list := try(s.Client().CoordinationV1().Leases("kube-system").List(context.Background(),
+		metav1.ListOptions{FieldSelector: "metadata.name=" + name})).must(t)
 	if len(list.Items) == 0 {
 		return ""
 	}
@@ -161,7 +169,8 @@ func (s *stage) heldBy(t *testing.T, name string) string {
 func (s *stage) leases(t *testing.T) map[string]string {
 	t.Helper()
 	versions := map[string]string{}
-	for _, l := range try(s.Client().CoordinationV1().Leases("").List(context.Background(), metav1.ListOptions{})).must(t).Items {
+	for _, l := range try(s.Client().CoordinationV1().Leases("").List(context.Background(),
+		metav1.ListOptions{})).must(t).Items {
 		if !strings.HasPrefix(l.Name, "apiserver-") {
 			versions[l.Name] = l.ResourceVersion
 		}

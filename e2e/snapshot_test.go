@@ -21,7 +21,8 @@ import (
 )
 
 // exported are the kinds that the help of check says to export.
-const exported = "ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def"
+const exported = "ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes," +
+	"net-attach-def"
 
 // export writes the cluster to a folder, as the help of check says.
 func (s *stage) export(t testing.TB, kinds, as string) (dir string) {
@@ -71,7 +72,8 @@ func same(t testing.TB, offline, live *outcome) {
 func (s *stage) varied(t *testing.T) (live, leaked *pod) {
 	red := network("red", harness.IPAM{"range": "10.2.0.0/24", "network_name": "red"})
 	six := simple("six", "fd00:6::/64")
-	dual := network("dual", harness.IPAM{"ipRanges": []map[string]any{{"range": "10.3.0.0/24"}, {"range": "fd00:3::/112"}}})
+	dual := network("dual", harness.IPAM{"ipRanges": []map[string]any{{"range": "10.3.0.0/24"},
+		{"range": "fd00:3::/112"}}})
 	for _, n := range []harness.Network{blue, red, six, dual} {
 		check(t, s.CreateNAD(t.Context(), n))
 	}
@@ -80,7 +82,8 @@ func (s *stage) varied(t *testing.T) (live, leaked *pod) {
 	s.pending(t, "worker-1", "pending", blue, dual)
 	s.up(t, "worker-2", "finished", blue, six).finish(t, corev1.PodSucceeded)
 	s.up(t, "worker-2", "failed", blue).phase(t, corev1.PodFailed)
-	s.up(t, "worker-2", "moved", blue).annotate(t, statusAnnotation, `[{"name":"default/blue","interface":"net1","ips":["10.1.0.99"]}]`)
+	s.up(t, "worker-2", "moved", blue).annotate(t, statusAnnotation,
+		`[{"name":"default/blue","interface":"net1","ips":["10.1.0.99"]}]`)
 	s.up(t, "worker-2", "mute", red).annotate(t, statusAnnotation, "")
 	s.up(t, "worker-2", "leaving", blue).delete(t, 600)
 	lacking := s.up(t, "worker-2", "lacking", blue).age(t, time.Hour)
@@ -90,7 +93,8 @@ func (s *stage) varied(t *testing.T) (live, leaked *pod) {
 	s.reservation(t, "10.1.0.77", "default/nobody", time.Hour)
 	s.reservation(t, "red-10.2.0.77", "default/nobody", time.Hour)
 	s.pool(t, "10.9.0.0-24", "10.9.0.0/24", map[string]any{
-		"1": entry("default/gone", noID), "2": entry("", noID), "3": entry("no podref", noID), "999": entry("default/gone", noID),
+		"1": entry("default/gone", noID), "2": entry("", noID), "3": entry("no podref", noID), "999": entry("default/gone",
+			noID),
 		"04": entry("default/zero", noID), "x": entry("default/gone", noID),
 	})
 	s.pool(t, "nonsense", "not a range", map[string]any{"1": entry("default/gone", noID)})
@@ -118,7 +122,8 @@ func TestSnapshot_JudgedAsTheLiveCluster(t *testing.T) {
 		stopped := s.up(t, "worker-1", "stopped", blue).leak(t)
 		// Nothing has changed there for an hour: only the Lease confirms the report.
 		one.change(func() { one.settled = time.Hour })
-		one.writeReport(t, live.listed(v1alpha1.SandboxReady), leaked.gone(), phantom.listed(v1alpha1.SandboxReady), stopped.stopped())
+		one.writeReport(t, live.listed(v1alpha1.SandboxReady), leaked.gone(), phantom.listed(v1alpha1.SandboxReady),
+			stopped.stopped())
 		s.snapshots(t, exported+",sandboxreports.ip-reconcile.dev,leases")
 	})
 }
@@ -133,14 +138,16 @@ func (s *stage) snapshots(t *testing.T, kinds string) {
 		text := try(os.ReadFile(filepath.Join(dir, "cluster."+as))).must(t)
 		offline := product(t, "check", "--snapshot", dir, "-o", "json")
 		same(t, offline, live)
-		equal(t, "check left the file as it was", string(try(os.ReadFile(filepath.Join(dir, "cluster."+as))).must(t)) == string(text), true)
+		equal(t, "check left the file as it was",
+			string(try(os.ReadFile(filepath.Join(dir, "cluster."+as))).must(t)) == string(text), true)
 		folders[as] = dir
 	}
 	verdicts := map[string]bool{}
 	for _, v := range live.verdicts() {
 		verdicts[strings.Fields(v)[0]] = true
 	}
-	equal(t, "there is some of everything", []any{len(verdicts), len(live.Findings) > 3, live.Summary.Stale > 5}, []any{3, true, true})
+	equal(t, "there is some of everything", []any{len(verdicts), len(live.Findings) > 3, live.Summary.Stale > 5},
+		[]any{3, true, true})
 
 	s.run(t)
 	after := s.contents(t)
@@ -151,7 +158,8 @@ func (s *stage) snapshots(t *testing.T, kinds string) {
 	}
 	for as, dir := range folders {
 		out := product(t, "run", "--snapshot", dir, "--confirm-after", "0", "-o", "json")
-		equal(t, as+": what it would release", strings.Join(out.wouldRelease(t), ", "), strings.Join(slices.Sorted(maps.Keys(lost)), ", "))
+		equal(t, as+": what it would release", strings.Join(out.wouldRelease(t), ", "),
+			strings.Join(slices.Sorted(maps.Keys(lost)), ", "))
 	}
 }
 

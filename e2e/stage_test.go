@@ -26,8 +26,9 @@ import (
 )
 
 var (
-	sandboxReports = schema.GroupVersionResource{Group: "ip-reconcile.dev", Version: "v1alpha1", Resource: "sandboxreports"}
-	crds           = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	sandboxReports = schema.GroupVersionResource{Group: "ip-reconcile.dev", Version: "v1alpha1",
+		Resource: "sandboxreports"}
+	crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
 // A stage is a cluster for the subtests of one test, which run one after the other and leave nothing behind.
@@ -96,7 +97,8 @@ func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstruc
 	try(s.Dynamic().Resource(crds).Create(context.Background(), crd, metav1.CreateOptions{})).must(t)
 	eventually(t, r.Resource+" to be served", func() bool {
 		_, err := s.Dynamic().Resource(r).List(context.Background(), metav1.ListOptions{})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) {
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) &&
+			!apierrors.IsServiceUnavailable(err) {
 			t.Error(err)
 		}
 		return err == nil
@@ -118,9 +120,12 @@ func (s *stage) clear(t *testing.T) {
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}
 	namespaces := try(s.Client().CoreV1().Namespaces().List(ctx, metav1.ListOptions{})).must(t)
 	for _, ns := range namespaces.Items {
-		check(t, s.Client().CoreV1().Pods(ns.Name).DeleteCollection(ctx, now, metav1.ListOptions{FieldSelector: "metadata.name!=" + bystander}))
-		for _, r := range []schema.GroupVersionResource{harness.IPPools, harness.Reservations, harness.NodeSlicePools, harness.NADs} {
-			if err := s.Dynamic().Resource(r).Namespace(ns.Name).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		check(t, s.Client().CoreV1().Pods(ns.Name).DeleteCollection(ctx, now,
+			metav1.ListOptions{FieldSelector: "metadata.name!=" + bystander}))
+		for _, r := range []schema.GroupVersionResource{harness.IPPools, harness.Reservations, harness.NodeSlicePools,
+			harness.NADs} {
+			if err := s.Dynamic().Resource(r).Namespace(ns.Name).DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil &&
+				!apierrors.IsNotFound(err) {
 				t.Error(err)
 			}
 		}
@@ -197,8 +202,8 @@ func (c contents) withoutUIDs() contents {
 	return c
 }
 
-// lost checks that exactly these places are gone since and that nothing else changed.
-func (s *stage) lost(t testing.TB, before contents, places ...string) {
+// checkReleased checks that exactly these places are gone since and that nothing else changed.
+func (s *stage) checkReleased(t testing.TB, before contents, places ...string) {
 	t.Helper()
 	want := maps.Clone(before)
 	for _, p := range places {
@@ -243,13 +248,15 @@ func (s *stage) patch(t testing.TB, r schema.GroupVersionResource, name, merge s
 // pool writes a pool by hand: allocations by key, each as {"podref": …}.
 func (s *stage) pool(t testing.TB, name, cidr string, entries map[string]any) {
 	t.Helper()
-	pool := objects(harness.IPPools, "IPPool", map[string]any{"spec": map[string]any{"range": cidr, "allocations": entries}})(name)
+	pool := objects(harness.IPPools, "IPPool", map[string]any{"spec": map[string]any{"range": cidr,
+		"allocations": entries}})(name)
 	try(s.of(harness.IPPools).Create(t.Context(), pool, metav1.CreateOptions{})).must(t)
 }
 
 // reserves creates reservations for a pod.
 func reserves(podRef string) func(name string) *unstructured.Unstructured {
-	return objects(harness.Reservations, "OverlappingRangeIPReservation", map[string]any{"spec": map[string]any{"podref": podRef}})
+	return objects(harness.Reservations, "OverlappingRangeIPReservation",
+		map[string]any{"spec": map[string]any{"podref": podRef}})
 }
 
 // unreserve deletes a reservation by hand.
@@ -330,7 +337,8 @@ func pausing(value string) string {
 // pauseAll sets the annotation on the reconciler's own namespace.
 func (s *stage) pauseAll(t testing.TB, value string) {
 	t.Helper()
-	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType, []byte(pausing(value)), metav1.PatchOptions{})).must(t)
+	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType,
+		[]byte(pausing(value)), metav1.PatchOptions{})).must(t)
 }
 
 // slices writes what the node slice controller writes: pairs of node and slice.
@@ -341,7 +349,8 @@ func (s *stage) slices(t *testing.T, name string, pairs ...string) {
 		allocations = append(allocations, map[string]any{"nodeName": pairs[i], "sliceRange": pairs[i+1]})
 	}
 	try(s.of(harness.NodeSlicePools).Create(t.Context(), objects(harness.NodeSlicePools, "NodeSlicePool", map[string]any{
-		"spec": map[string]any{"range": "10.4.0.0/16", "sliceSize": "/24"}, "status": map[string]any{"allocations": allocations},
+		"spec":   map[string]any{"range": "10.4.0.0/16", "sliceSize": "/24"},
+		"status": map[string]any{"allocations": allocations},
 	})(name), metav1.CreateOptions{})).must(t)
 }
 

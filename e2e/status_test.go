@@ -28,8 +28,10 @@ func TestStatus_NamesEachFault(t *testing.T) {
 	t.Parallel()
 	i := newStatusStage(t)
 	out := i.healthy(t, "at first")
-	contains(t, "status", out.stdout, "0 errors, 0 warnings", "Deployment kube-system/ip-reconcile has 2 of 2 replicas ready", "is the lease holder",
-		"The last pass succeeded", "The next is due at", "2 of 2 node agents have a fresh report", "admission policies", "RBAC allows ServiceAccount kube-system/ip-reconcile all that it needs", "1 allocation in 1 pool: none is stale")
+	contains(t, "status", out.stdout, "0 errors, 0 warnings",
+		"Deployment kube-system/ip-reconcile has 2 of 2 replicas ready", "is the lease holder",
+		"The last pass succeeded", "The next is due at", "2 of 2 node agents have a fresh report", "admission policies",
+		"RBAC allows ServiceAccount kube-system/ip-reconcile all that it needs", "1 allocation in 1 pool: none is stale")
 	if strings.Contains(out.stdout, "–") {
 		t.Errorf("something is not known in a healthy install:\n%s", out.stdout)
 	}
@@ -40,7 +42,8 @@ func TestStatus_NamesEachFault(t *testing.T) {
 			var out *outcome
 			said := within(2*time.Minute, 200*time.Millisecond, func() bool {
 				out = i.status(t)
-				return out.code == 1 && !slices.ContainsFunc(f.says, func(part string) bool { return !strings.Contains(screen(out.stdout), part) })
+				return out.code == 1 && !slices.ContainsFunc(f.says,
+					func(part string) bool { return !strings.Contains(screen(out.stdout), part) })
 			})
 			if !said {
 				t.Errorf("the first screen does not say %q (exit code %d):\n%s", f.says, out.code, out.stdout)
@@ -92,7 +95,9 @@ func newStatusStage(t *testing.T) *statusStage {
 	try(api.UpdateStatus(t.Context(), d, metav1.UpdateOptions{})).must(t)
 	// The real program records a pass with the permissions of its ServiceAccount.
 	v := s.serve(t, kubeconfig, "--leader-elect", "--agents=required", "--repair")
-	eventually(t, "the pass to be recorded", func() bool { return i.annotation(t, kube.PassLease, kube.PassAnnotation) != "" })
+	eventually(t, "the pass to be recorded", func() bool {
+		return i.annotation(t, kube.PassLease, kube.PassAnnotation) != ""
+	})
 	v.stop(t)
 	return i
 }
@@ -103,7 +108,8 @@ func (i *statusStage) status(t testing.TB, more ...string) *outcome {
 	// The leader's Lease is renewed as its elector does.
 	lease, now := i.lease(t, kube.OwnLease), metav1.NewMicroTime(time.Now())
 	lease.Spec.HolderIdentity, lease.Spec.RenewTime, lease.Spec.AcquireTime = ptr.To("ip-reconcile-0_1"), &now, &now
-	try(i.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Update(t.Context(), lease, metav1.UpdateOptions{})).must(t)
+	try(i.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Update(t.Context(), lease,
+		metav1.UpdateOptions{})).must(t)
 	check(t, i.one.renew())
 	check(t, i.two.renew())
 	return i.runStatus(t, i.Kubeconfig(), more...)
@@ -151,7 +157,8 @@ func TestStatus_RecordsRunsInPodsOnly(t *testing.T) {
 	start(t, run).wait().exits(t, 0)
 	out := i.runStatus(t, s.Kubeconfig())
 	out.exits(t, 0)
-	contains(t, "status", unwrapped(out.stdout), `✓ CronJob kube-system/ip-reconcile has the schedule "*/15 * * * *"`, "✓ The last pass succeeded", "next is due at", "– No node agents are deployed")
+	contains(t, "status", unwrapped(out.stdout), `✓ CronJob kube-system/ip-reconcile has the schedule "*/15 * * * *"`,
+		"✓ The last pass succeeded", "next is due at", "– No node agents are deployed")
 }
 
 // A fault is planted in a healthy installation and removed again. The golden file of its package has what status prints
@@ -165,13 +172,15 @@ type fault struct {
 // may reports whether the fault may cause a line.
 func (f fault) may(line string) bool {
 	return slices.ContainsFunc(f.says, func(part string) bool {
-		return strings.Contains(unwrapped(line), part) || strings.Contains(part, strings.TrimPrefix(strings.TrimPrefix(line, "✗ "), "! "))
+		return strings.Contains(unwrapped(line), part) || strings.Contains(part,
+			strings.TrimPrefix(strings.TrimPrefix(line, "✗ "), "! "))
 	})
 }
 
 func statusFaults() []fault {
 	return []fault{
-		{name: "no right to Leases", says: []string{"✗ RBAC forbids ServiceAccount kube-system/ip-reconcile to", "get, create, update leases in kube-system"},
+		{name: "no right to Leases", says: []string{"✗ RBAC forbids ServiceAccount kube-system/ip-reconcile to",
+			"get, create, update leases in kube-system"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				api := i.Client().RbacV1().ClusterRoles()
 				role := try(api.Get(t.Context(), reconcilerName, metav1.GetOptions{})).must(t)
@@ -183,17 +192,21 @@ func statusFaults() []fault {
 					try(api.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
 				}
 			}},
-		{name: "an agent whose report is not confirmed", says: []string{"✗ 1 of 2 node agents have a fresh report", "On worker-2 only addresses of finished pods are released", "ip-reconcile explain node/worker-2"},
+		{name: "an agent whose report is not confirmed", says: []string{"✗ 1 of 2 node agents have a fresh report",
+			"On worker-2 only addresses of finished pods are released", "ip-reconcile explain node/worker-2"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.two.change(func() { i.two.lie = noID })
 				return func() { i.two.change(func() { i.two.lie = "" }) }
 			}},
-		{name: "no admission policy", says: []string{"! The admission policy ip-reconcile-agent or its binding is missing", "apply -f deploy/agent/admission.yaml"},
+		{name: "no admission policy", says: []string{"! The admission policy ip-reconcile-agent or its binding is missing",
+			"apply -f deploy/agent/admission.yaml"},
 			plant: func(t *testing.T, i *statusStage) func() {
-				check(t, i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), "ip-reconcile-agent", metav1.DeleteOptions{}))
+				check(t, i.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(),
+					"ip-reconcile-agent", metav1.DeleteOptions{}))
 				return func() { i.mustKubectl(t, "apply", "-f", "../deploy/agent/admission.yaml") }
 			}},
-		{name: "no definition of reports", says: []string{"✗ The API server does not serve sandboxreports.ip-reconcile.dev in v1alpha1: no agent can report", "--force-conflicts -f deploy/crds",
+		{name: "no definition of reports", says: []string{"✗ The API server does not serve " +
+			"sandboxreports.ip-reconcile.dev in v1alpha1: no agent can report", "--force-conflicts -f deploy/crds",
 			"✗ 0 of 2 node agents have a fresh report"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				definition := i.crd(t, sandboxReports)
@@ -203,25 +216,34 @@ func statusFaults() []fault {
 					i.writeReports(t)
 				}
 			}},
-		{name: "everything paused", says: []string{"! All releases are paused: namespace kube-system has the annotation", "kubectl annotate namespace kube-system ip-reconcile.dev/paused-"},
+		{name: "everything paused", says: []string{"! All releases are paused: namespace kube-system has the annotation",
+			"kubectl annotate namespace kube-system ip-reconcile.dev/paused-"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				i.pauseAll(t, "true")
 				return func() { i.pauseAll(t, "") }
 			}},
-		{name: "a restore of etcd that is not settled", says: []string{"✗ Releases are paused: etcd was restored at", "nodes worker-1, worker-2 have not written their SandboxReports since"},
+		{name: "a restore of etcd that is not settled", says: []string{"✗ Releases are paused: etcd was restored at",
+			"nodes worker-1, worker-2 have not written their SandboxReports since"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				eventually(t, "the next second", func() bool { return time.Now().Nanosecond() < int(100*time.Millisecond) })
-				return i.annotate(t, kube.RestoreLease, kube.RestoreAnnotation, fmt.Sprintf(`{"restored":%q,"why":"a revision ran backwards"}`, time.Now().UTC().Format(time.RFC3339)))
+				return i.annotate(t, kube.RestoreLease, kube.RestoreAnnotation,
+					fmt.Sprintf(`{"restored":%q,"why":"a revision ran backwards"}`, time.Now().UTC().Format(time.RFC3339)))
 			}},
-		{name: "whereabouts' own CronJob", says: []string{"✗ CronJob openshift-multus/ip-reconciler runs whereabouts' own /ip-reconciler", `patch cronjob/ip-reconciler -p '{"spec":{"suspend":true}}'`},
+		{name: "whereabouts' own CronJob", says: []string{"✗ CronJob openshift-multus/ip-reconciler runs whereabouts' " +
+			"own /ip-reconciler", `patch cronjob/ip-reconciler -p '{"spec":{"suspend":true}}'`},
 			plant: func(t *testing.T, i *statusStage) func() {
 				const namespace = "openshift-multus"
 				i.namespace(t, namespace)
-				template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{
-					{Name: "whereabouts", Image: "example.com/whereabouts:v0.5.4", Command: []string{"/ip-reconciler", "-log-level=verbose"}},
-				}}}
-				try(i.Client().BatchV1().CronJobs(namespace).Create(t.Context(), &batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "ip-reconciler"},
-					Spec: batchv1.CronJobSpec{Schedule: "*/15 * * * *", JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}}}}, metav1.CreateOptions{})).must(t)
+				template := corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+					Containers: []corev1.Container{
+						{Name: "whereabouts", Image: "example.com/whereabouts:v0.5.4", Command: []string{"/ip-reconciler",
+							"-log-level=verbose"}},
+					}}}
+				try(i.Client().BatchV1().CronJobs(namespace).Create(t.Context(),
+					&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Name: "ip-reconciler"},
+						Spec: batchv1.CronJobSpec{Schedule: "*/15 * * * *",
+							JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template}}}},
+					metav1.CreateOptions{})).must(t)
 				return func() {
 					check(t, i.Client().BatchV1().CronJobs(namespace).Delete(t.Context(), "ip-reconciler", metav1.DeleteOptions{}))
 				}
@@ -235,7 +257,8 @@ func (i *statusStage) lease(t testing.TB, name string) *coordinationv1.Lease {
 	api := i.Client().CoordinationV1().Leases(metav1.NamespaceSystem)
 	l, err := api.Get(t.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		l, err = api.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		l, err = api.Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{})
 	}
 	check(t, err)
 	return l
@@ -245,8 +268,10 @@ func (i *statusStage) lease(t testing.TB, name string) *coordinationv1.Lease {
 func (i *statusStage) annotate(t testing.TB, lease, name, value string) (undo func()) {
 	t.Helper()
 	write := func(value any) {
-		patch := try(json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{name: value}}})).must(t)
-		try(i.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Patch(t.Context(), lease, types.MergePatchType, patch, metav1.PatchOptions{})).must(t)
+		annotations := map[string]any{"annotations": map[string]any{name: value}}
+		patch := try(json.Marshal(map[string]any{"metadata": annotations})).must(t)
+		try(i.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Patch(t.Context(), lease, types.MergePatchType, patch,
+			metav1.PatchOptions{})).must(t)
 	}
 	before, there := i.lease(t, lease).Annotations[name]
 	write(value)

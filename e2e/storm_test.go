@@ -41,7 +41,8 @@ func TestStorm(t *testing.T) {
 	rest()
 	left := r.settle(t)
 	runs()
-	t.Logf("%s; %d leaked entries were taken over by a successor first; %.1fs", r.verdict(t, left), r.pools.takenOver(), time.Since(began).Seconds())
+	t.Logf("%s; %d leaked entries were taken over by a successor first; %.1fs", r.verdict(t, left), r.pools.takenOver(),
+		time.Since(began).Seconds())
 	if len(r.live) == 0 {
 		t.Error("no sandbox lives")
 	}
@@ -128,17 +129,20 @@ func (l *ledger) check(pools, reservations *history, now uint64) (freed, bare []
 			}
 		}
 		if i := slices.IndexFunc(entries, func(v version) bool { return !h.recorded(v.object) }); i >= 0 {
-			freed = append(freed, fmt.Errorf("at revision %d there is no entry for %s, which lived from %d to %d", entries[i].revision, h, h.from, until))
+			freed = append(freed, fmt.Errorf("at revision %d there is no entry for %s, which lived from %d to %d",
+				entries[i].revision, h, h.from, until))
 		}
 		if i := slices.IndexFunc(reserved, func(v version) bool { return v.spec("podref") != h.podRef }); i >= 0 {
-			bare = append(bare, fmt.Errorf("at revision %d there is no reservation %s for %s, which lived from %d to %d", reserved[i].revision, h.reservation, h, h.from, until))
+			bare = append(bare, fmt.Errorf("at revision %d there is no reservation %s for %s, which lived from %d to %d",
+				reserved[i].revision, h.reservation, h, h.from, until))
 		}
 	}
 	return append(freed, l.twice...), bare, unwritten
 }
 
 // leaks compares what is stored with what lives: a sentence for each allocation and reservation too many or too few.
-func (l *ledger) leaks(ctx context.Context, poolsNow, reservationsNow dynamic.ResourceInterface) (leaks []string, err error) {
+func (l *ledger) leaks(ctx context.Context, poolsNow, reservationsNow dynamic.ResourceInterface) (leaks []string,
+	err error) {
 	l.mu.Lock()
 	want := map[string]bool{}
 	for _, h := range l.live {
@@ -200,7 +204,8 @@ func ours(pools *history, writes []harness.Write) (released int, strayed []error
 			want[key] = got[key]
 		}
 		if !reflect.DeepEqual(want, got) || !reflect.DeepEqual(outside(before), outside(after)) {
-			strayed = append(strayed, fmt.Errorf("more was written than the entries meant: %v became %v: %s", before.Object, after.Object, w))
+			strayed = append(strayed, fmt.Errorf("more was written than the entries meant: %v became %v: %s", before.Object,
+				after.Object, w))
 		}
 	}
 	return released, strayed
@@ -224,8 +229,7 @@ func inOrder(counts map[string]int) (text string) {
 	return text[min(len(text), 2):]
 }
 
-// TestLedger_ReleaseOrNeverWritten has one sandbox from revision 5 to 20, and the states of its
-// pool meanwhile.
+// TestLedger_ReleaseOrNeverWritten has one sandbox from revision 5 to 20, and the states of its pool meanwhile.
 func TestLedger_ReleaseOrNeverWritten(t *testing.T) {
 	t.Parallel()
 	with := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"allocations": map[string]any{
@@ -242,16 +246,21 @@ func TestLedger_ReleaseOrNeverWritten(t *testing.T) {
 		"the entry is removed before ADD's return is seen": {pool: []version{{3, with}, {4, without}}, freed: 1},
 		"the pool is deleted":                              {pool: []version{{3, with}, {9, nil}}, freed: 1},
 		"no version ever has it":                           {pool: []version{{3, without}, {9, without}}, unwritten: 1},
-		"its reservation is removed while it lives":        {pool: []version{{3, with}}, reservation: []version{{9, nil}}, bare: 1},
-		"there is no pool":                                 {unwritten: 1},
-		"a repair writes it":                               {pool: []version{{3, without}, {9, with}}, unwritten: 1},
-		"a repair writes it, and it is removed again":      {pool: []version{{3, without}, {9, with}, {12, without}}, freed: 1, unwritten: 1},
+		"its reservation is removed while it lives": {pool: []version{{3, with}}, reservation: []version{{9, nil}},
+			bare: 1},
+		"there is no pool":   {unwritten: 1},
+		"a repair writes it": {pool: []version{{3, without}, {9, with}}, unwritten: 1},
+		"a repair writes it, and it is removed again": {pool: []version{{3, without}, {9, with}, {12, without}}, freed: 1,
+			unwritten: 1},
 	} {
 		t.Run(situation, func(t *testing.T) {
-			l := &ledger{all: []*holding{{pool: "p", reservation: "r", id: "a", ifName: "net1", podRef: "default/web", address: "10.1.0.1", from: 5, until: 20}}}
-			freed, bare, unwritten := l.check(&history{of: map[string][]version{"p": c.pool}}, &history{of: map[string][]version{"r": append([]version{{4, reserved}}, c.reservation...)}}, 30)
+			l := &ledger{all: []*holding{{pool: "p", reservation: "r", id: "a", ifName: "net1", podRef: "default/web",
+				address: "10.1.0.1", from: 5, until: 20}}}
+			freed, bare, unwritten := l.check(&history{of: map[string][]version{"p": c.pool}},
+				&history{of: map[string][]version{"r": append([]version{{4, reserved}}, c.reservation...)}}, 30)
 			if len(freed) != c.freed || len(bare) != c.bare || len(unwritten) != c.unwritten {
-				t.Errorf("%d freed, %d bare, %d unwritten, want %d, %d, %d: %v %v", len(freed), len(bare), len(unwritten), c.freed, c.bare, c.unwritten, freed, bare)
+				t.Errorf("%d freed, %d bare, %d unwritten, want %d, %d, %d: %v %v", len(freed), len(bare), len(unwritten), c.freed,
+					c.bare, c.unwritten, freed, bare)
 			}
 		})
 	}

@@ -33,7 +33,8 @@ func TestUpstream_ReleasesAddressesInUse(t *testing.T) {
 	s.pending(t, "worker-1", "a3", simple("a3", "10.3.0.0/24"))
 	up("a4", "10.4.0.0/24", nil).annotate(t, statusAnnotation, `[{"ips":["10.4.0.1"]`)
 	a5 := up("a5", "10.5.0.0/24", nil).annotate(t, statusAnnotation, "")
-	a5.change(t, map[string]any{"status": map[string]any{"podIP": "10.5.0.1", "podIPs": []corev1.PodIP{{IP: "10.5.0.1"}}}}, "status")
+	a5.change(t, map[string]any{"status": map[string]any{"podIP": "10.5.0.1", "podIPs": []corev1.PodIP{{IP: "10.5.0.1"}}}},
+		"status")
 	a6 := up("a6", "10.6.0.0/24", nil)
 	a6.status[0].Default = true
 	a6.running(t)
@@ -58,14 +59,18 @@ func TestUpstream_ReleasesAddressesInUse(t *testing.T) {
 
 	ours := s.run(t)
 	ours.exits(t, 0)
-	s.lost(t, before, "10.21.0.0-24 1", "reservation 10.21.0.1")
+	s.checkReleased(t, before, "10.21.0.0-24 1", "reservation 10.21.0.1")
 
 	before = s.contents(t)
 	s.upstream(t)
-	s.lost(t, before, "10.3.0.0-24 1", "reservation 10.3.0.1", "10.4.0.0-24 1", "reservation 10.4.0.1", "10.5.0.0-24 1", "reservation 10.5.0.1",
-		"10.6.0.0-24 1", "reservation 10.6.0.1", "2001-db8-7---64 10", "reservation 2001-db8-7--a", "reservation red-10.8.0.1",
-		"reservation 2001-db8-0-0-1--0", "reservation 10.11.0.1", "reservation 10.12.0.1", "10.13.0.0-24 1", "reservation 10.13.0.1", "193---24 2")
-	t.Logf("upstream's reconciler frees %d of %d entries and reservations that are in use, or said to be somebody's; ours none", len(before)-len(s.contents(t)), len(before))
+	s.checkReleased(t, before, "10.3.0.0-24 1", "reservation 10.3.0.1", "10.4.0.0-24 1", "reservation 10.4.0.1",
+		"10.5.0.0-24 1", "reservation 10.5.0.1",
+		"10.6.0.0-24 1", "reservation 10.6.0.1", "2001-db8-7---64 10", "reservation 2001-db8-7--a",
+		"reservation red-10.8.0.1",
+		"reservation 2001-db8-0-0-1--0", "reservation 10.11.0.1", "reservation 10.12.0.1", "10.13.0.0-24 1",
+		"reservation 10.13.0.1", "193---24 2")
+	t.Logf("upstream's reconciler frees %d of %d entries and reservations that are in use, or said to be somebody's; "+
+		"ours none", len(before)-len(s.contents(t)), len(before))
 }
 
 // upstream makes one pass of whereabouts' own reconciler as the admin, in a root folder with the files of its pod.

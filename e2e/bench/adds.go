@@ -27,12 +27,11 @@ const (
 
 const (
 	fewestAdds = 60  // of each kind
-	mostAdds   = 150 // then the release goes on alone: ADDs that never end keep the Lease busy
+	mostAdds   = 150 // then the release continues alone: endless ADDs keep the Lease busy
 	addsAtOnce = 2
 )
 
-// Adds measures ADDs of the real plugin, alone and beside releases of 5,000 of the
-// pools that the addresses come from.
+// Adds measures ADDs of the real plugin, alone and beside releases of 5,000 allocations of the same pools.
 func Adds(ctx context.Context, b *Bench) error {
 	return b.With(ctx, &fill.Content{Pods: 10000, Stale: 5000, Pools: 3}, func(s *Server) error {
 		node, err := s.AddNode(ctx, "worker-1")
@@ -42,7 +41,8 @@ func Adds(ctx context.Context, b *Bench) error {
 		a := &adds{s: s, node: node, network: harness.Network{
 			Namespace: "default", Name: fill.NetworkName(0), IPAM: harness.IPAM{"range": fill.PoolRange(0)},
 		}}
-		for _, beside := range []struct{ work, who string }{{AddsAlone, ""}, {AddsBesideOurs, Ours}, {AddsBesideUpstream, Upstream}} {
+		for _, beside := range []struct{ work, who string }{{AddsAlone, ""}, {AddsBesideOurs, Ours},
+			{AddsBesideUpstream, Upstream}} {
 			r := &Result{Work: beside.work, Who: "whereabouts", Pods: s.Content.Pods}
 			for len(r.Runs) < fewestAdds {
 				if err := a.round(ctx, b, r, beside.who); err != nil {
@@ -68,8 +68,7 @@ type adds struct {
 	sandboxes []*harness.Sandbox
 }
 
-// round makes ADDs while somebody releases what is stale, or, beside nobody, as many
-// as are wanted; and then takes them back.
+// round makes ADDs while a program releases what is stale, or a fixed number beside none, and then undoes them.
 func (a *adds) round(ctx context.Context, b *Bench, r *Result, beside string) error {
 	released := make(chan error, 1)
 	more := func() bool { return len(r.Runs) < fewestAdds }
@@ -117,16 +116,16 @@ func (a *adds) round(ctx context.Context, b *Bench, r *Result, beside string) er
 		return err
 	}
 	if beside != "" {
-		left, lost, err := a.s.Left(ctx)
+		left, lost, err := a.s.Remaining(ctx)
 		if err != nil {
 			return err
 		}
-		r.Left, r.Lost = r.Left+left, r.Lost+lost
+		r.Unreleased, r.WronglyReleased = r.Unreleased+left, r.WronglyReleased+lost
 	}
 	return errors.Join(a.takeBack(ctx), a.s.Refill(ctx))
 }
 
-// add measures one ADD. That it fails is a result: code 1.
+// add measures one ADD. A failure is a result: code 1.
 func (a *adds) add(ctx context.Context, name string) (*used.Used, error) {
 	pod, err := a.s.CreatePod(ctx, "default", name, a.node.Name, a.network)
 	if err != nil {
@@ -150,17 +149,19 @@ func (a *adds) add(ctx context.Context, name string) (*used.Used, error) {
 	return u, nil
 }
 
-// takeBack removes what ADDs made, but for the entries: the pools are written again.
+// takeBack removes what ADDs created, except allocations: the pools are written again.
 func (a *adds) takeBack(ctx context.Context) error {
 	var errs []error
 	for i, sandbox := range a.sandboxes {
 		errs = append(errs, sandbox.Close(),
-			a.s.Client().CoreV1().Pods("default").Delete(ctx, a.pods[i], metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
+			a.s.Client().CoreV1().Pods("default").Delete(ctx, a.pods[i],
+				metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}))
 	}
 	errs = append(errs, a.s.eachPage(ctx, harness.Reservations, func(o *unstructured.Unstructured) {
 		owner, _, _ := unstructured.NestedString(o.Object, "spec", "podref")
 		if slices.ContainsFunc(a.pods, func(name string) bool { return owner == "default/"+name }) {
-			errs = append(errs, a.s.Dynamic().Resource(harness.Reservations).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(), metav1.DeleteOptions{}))
+			errs = append(errs, a.s.Dynamic().Resource(harness.Reservations).Namespace(o.GetNamespace()).Delete(ctx, o.GetName(),
+				metav1.DeleteOptions{}))
 		}
 	}))
 	a.pods, a.sandboxes = nil, nil

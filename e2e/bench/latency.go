@@ -22,14 +22,14 @@ import (
 const (
 	events      = 20 // of each kind, or as many as fit in
 	eventsLimit = 5 * time.Minute
-	eventPause  = 4 * time.Second // longer than serve stays off the Lease after a hold
+	eventPause  = 4 * time.Second // longer than serve leaves the Lease free after a hold
 	eventLimit  = time.Minute
 	churnSecond = 100 // pod events
 )
 
-// Latency measures how long the long-running form takes from what proves an entry
-// stale to the pool without it: the deletion of a pod without agents, or the report
-// of an agent. It is measured idle, and while so many pods change a second.
+// Latency measures serve's time from the proof that an allocation is stale to the pool without it. The proof is the
+// deletion of a pod without agents, or an agent's report. It is measured idle, and while this many pods change a
+// second.
 func Latency(reports bool, pools int) func(context.Context, *Bench) error {
 	return func(ctx context.Context, b *Bench) error {
 		return b.With(ctx, &fill.Content{Pods: 10000, Pools: pools, Reports: reports, NoGrace: true}, func(s *Server) error {
@@ -69,7 +69,7 @@ type latency struct {
 	changed []chan time.Time // by pool
 }
 
-// watch tells of each change of a pool: nobody but serve changes them.
+// watch observes each change of a pool: only serve changes them.
 func (l *latency) watch(ctx context.Context) error {
 	client, err := metadata.NewForConfig(l.s.Config())
 	if err != nil {
@@ -104,7 +104,8 @@ func (l *latency) measure(ctx context.Context, b *Bench, work string) error {
 		l.next++
 		e := l.s.Content.Entry(i)
 		gone := func() error {
-			return l.s.Client().CoreV1().Pods(e.Namespace).Delete(ctx, e.Name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))})
+			return l.s.Client().CoreV1().Pods(e.Namespace).Delete(ctx, e.Name,
+				metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))})
 		}
 		if l.s.Content.Reports {
 			if err := gone(); err != nil { // which proves nothing: its sandbox is Ready
@@ -113,7 +114,7 @@ func (l *latency) measure(ctx context.Context, b *Bench, work string) error {
 			time.Sleep(eventPause)
 			gone = func() error { return l.s.SandboxGone(ctx, i) }
 		}
-		for len(l.changed[e.Pool]) > 0 { // of an event that was not waited for any more
+		for len(l.changed[e.Pool]) > 0 { // of an event that is no longer waited for
 			<-l.changed[e.Pool]
 		}
 		began := time.Now()
@@ -133,8 +134,7 @@ func (l *latency) measure(ctx context.Context, b *Bench, work string) error {
 	return b.put(r)
 }
 
-// Churn changes the status of so many pods a second, one after the other, until it is
-// stopped, which says how many a second it really was.
+// Churn changes the status of this many pods a second until it is stopped, and returns the real rate.
 func (s *Server) Churn(ctx context.Context, second int) (stop func() (rate float64, err error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	var g errgroup.Group
@@ -164,8 +164,9 @@ func (s *Server) Churn(ctx context.Context, second int) (stop func() (rate float
 			for i := range turns {
 				e := s.Content.Entry(i % s.Content.Entries())
 				patch := []byte(`{"status":{"message":"` + strconv.Itoa(i) + `"}}`)
-				// One that was deleted meanwhile is no event.
-				_, err := s.Client().CoreV1().Pods(e.Namespace).Patch(ctx, e.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+				// A pod that was deleted meanwhile causes no event.
+				_, err := s.Client().CoreV1().Pods(e.Namespace).Patch(ctx, e.Name, types.MergePatchType, patch,
+					metav1.PatchOptions{}, "status")
 				if err == nil {
 					made.Add(1)
 				}

@@ -13,8 +13,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/used"
 )
 
-// Who does the work. Upstream is whereabouts' reconciler without limits on requests,
-// Shipped the same with client-go's: 5 a second.
+// The programs. Upstream is whereabouts' reconciler without limits on requests; Shipped is the same with client-go's: 5
+// a second.
 const (
 	Ours       = "ours"
 	Upstream   = "upstream"
@@ -35,8 +35,8 @@ type Bench struct {
 
 func (b *Bench) program(name string) string { return filepath.Join(b.Programs, name) }
 
-// look is the command of a look: a judgement that writes nothing, or bare LISTs.
-func (b *Bench) look(who, kubeconfig string) []string {
+// check is the command of a judgement that writes nothing, or of bare LISTs.
+func (b *Bench) check(who, kubeconfig string) []string {
 	switch who {
 	case Ours:
 		return []string{b.program("ip-reconcile"), "check", "--kubeconfig", kubeconfig}
@@ -65,7 +65,7 @@ func (b *Bench) put(r *Result) error {
 	r.When, r.Load = time.Now().UTC().Truncate(time.Second), load()
 	last := r.Runs[len(r.Runs)-1]
 	fmt.Fprintf(b.Log, "%-28s %-20s %8.2f s %8.2f s CPU %7.1f MiB, exit %d, left %d, lost %d, load %.1f\n",
-		r.Work, r.Who, r.Median(Seconds), r.Median(CPU), r.Median(MiB), last.Code, r.Left, r.Lost, r.Load)
+		r.Work, r.Who, r.Median(Seconds), r.Median(CPU), r.Median(MiB), last.Code, r.Unreleased, r.WronglyReleased, r.Load)
 	b.Book.Put(r)
 	return b.Book.Save(b.Path)
 }
@@ -77,12 +77,12 @@ func load() (one float64) {
 	return one
 }
 
-// Looks measures looks at the server, in turn.
-func (b *Bench) Looks(ctx context.Context, s *Server, work string, runs int, who ...string) error {
+// Checks measures judgements on the server, in turn.
+func (b *Bench) Checks(ctx context.Context, s *Server, work string, runs int, who ...string) error {
 	results := map[string]*Result{}
 	for range runs {
 		for _, w := range who {
-			u, err := b.run(ctx, b.look(w, s.Kubeconfig())...)
+			u, err := b.run(ctx, b.check(w, s.Kubeconfig())...)
 			if err != nil {
 				return err
 			}
@@ -103,9 +103,10 @@ func (b *Bench) Looks(ctx context.Context, s *Server, work string, runs int, who
 	return nil
 }
 
-// Releases measures releases of all that is stale, in turn, and then counts the
-// requests of one more. Each begins with the same content.
-func (b *Bench) Releases(ctx context.Context, s *Server, work string, delay time.Duration, runs int, who ...string) error {
+// Releases measures releases of all that is stale, in turn, and then counts the requests of one more. Each begins with
+// the same content.
+func (b *Bench) Releases(ctx context.Context, s *Server, work string, delay time.Duration, runs int,
+	who ...string) error {
 	kubeconfig := s.Kubeconfig()
 	p, err := NewProxy(s.Config(), delay)
 	if err != nil {
@@ -121,11 +122,11 @@ func (b *Bench) Releases(ctx context.Context, s *Server, work string, delay time
 		if err != nil {
 			return nil, err
 		}
-		left, lost, err := s.Left(ctx)
+		left, lost, err := s.Remaining(ctx)
 		if err != nil {
 			return nil, err
 		}
-		r.Left, r.Lost = r.Left+left, r.Lost+lost
+		r.Unreleased, r.WronglyReleased = r.Unreleased+left, r.WronglyReleased+lost
 		return u, s.Refill(ctx)
 	}
 	for range runs {
@@ -155,7 +156,7 @@ func (b *Bench) Releases(ctx context.Context, s *Server, work string, delay time
 	return nil
 }
 
-// With starts a server with a content for some measurements.
+// With runs measurements on a server with a content.
 func (b *Bench) With(ctx context.Context, c *fill.Content, do func(*Server) error) error {
 	c.Made = time.Now().UTC().Truncate(time.Second)
 	if c.Nodes == 0 {
@@ -167,7 +168,8 @@ func (b *Bench) With(ctx context.Context, c *fill.Content, do func(*Server) erro
 		return err
 	}
 	if err == nil {
-		fmt.Fprintf(b.Log, "an API server with %d pods and %d entries in %d pools after %.1f s\n", c.Pods, c.Entries(), c.Pools, time.Since(began).Seconds())
+		fmt.Fprintf(b.Log, "an API server with %d pods and %d entries in %d pools after %.1f s\n", c.Pods, c.Entries(),
+			c.Pools, time.Since(began).Seconds())
 		err = do(s)
 	}
 	return errors.Join(err, s.Close())

@@ -21,7 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A Proxy stands between a program and the API server. It counts, and may slow down.
+// A Proxy between a program and the API server counts requests and may delay them.
 type Proxy struct {
 	Delay time.Duration // before each request is passed on
 
@@ -31,8 +31,8 @@ type Proxy struct {
 	counts Counts
 }
 
-// Counts are of requests by verb and resource ("LIST pods"), and of the bytes of the
-// bodies of both directions, as they are on the wire.
+// Counts are requests by verb and resource ("LIST pods"), and the bytes of the bodies in both directions, as on the
+// wire.
 type Counts struct {
 	Requests map[string]int
 	Bytes    int64
@@ -46,7 +46,7 @@ func (c Counts) Total() (n int) {
 	return n
 }
 
-// NewProxy starts one to the API server, as the admin.
+// NewProxy starts a proxy to the API server, as the admin.
 func NewProxy(config *rest.Config, delay time.Duration) (*Proxy, error) {
 	return newProxy(config, delay, (*httptest.Server).Start)
 }
@@ -65,7 +65,7 @@ func newProxy(config *rest.Config, delay time.Duration, start func(*httptest.Ser
 	p.reset()
 	next := httputil.NewSingleHostReverseProxy(to)
 	config = rest.CopyConfig(config)
-	config.DisableCompression = true // what the program asks for is passed on as it is
+	config.DisableCompression = true // what the program requests is passed on unchanged
 	if next.Transport, err = rest.TransportFor(config); err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func newProxy(config *rest.Config, delay time.Duration, start func(*httptest.Ser
 		if r.Body != nil {
 			r.Body = &counted{r.Body, p}
 		}
-		r.Header.Del("Authorization") // a token of its own would go before the admin's
+		r.Header.Del("Authorization") // a token of its own would take precedence
 		time.Sleep(p.Delay)
 		next.ServeHTTP(w, r)
 	}))
@@ -96,11 +96,11 @@ func newProxy(config *rest.Config, delay time.Duration, start func(*httptest.Ser
 	return p, clientcmd.WriteToFile(*kubeconfig, p.Kubeconfig())
 }
 
-// Kubeconfig leads through the proxy.
+// Kubeconfig is the path of a kubeconfig that leads through the proxy.
 func (p *Proxy) Kubeconfig() string { return filepath.Join(p.folder, "kubeconfig") }
 
-// inCluster makes a root folder in which a program finds the proxy as a pod finds the
-// API server, and returns its environment.
+// inCluster creates a root folder in which a program finds the proxy as a pod finds the API server, and returns its
+// environment.
 func (p *Proxy) inCluster(root string) (env []string, err error) {
 	account := filepath.Join(root, "var/run/secrets/kubernetes.io/serviceaccount")
 	if err := os.MkdirAll(account, 0o755); err != nil {
@@ -110,17 +110,18 @@ func (p *Proxy) inCluster(root string) (env []string, err error) {
 	err1 := os.WriteFile(filepath.Join(account, "ca.crt"), ca, 0o644)
 	err2 := os.WriteFile(filepath.Join(account, "token"), []byte("none is needed"), 0o644)
 	at := p.server.Listener.Addr().(*net.TCPAddr)
-	return []string{"KUBERNETES_SERVICE_HOST=" + at.IP.String(), fmt.Sprint("KUBERNETES_SERVICE_PORT=", at.Port)}, errors.Join(err1, err2)
+	return []string{"KUBERNETES_SERVICE_HOST=" + at.IP.String(), fmt.Sprint("KUBERNETES_SERVICE_PORT=", at.Port)},
+		errors.Join(err1, err2)
 }
 
-// Close ends it, and all requests that it passes on.
+// Close ends the proxy and all requests through it.
 func (p *Proxy) Close() {
 	p.server.CloseClientConnections()
 	p.server.Close()
 	os.RemoveAll(p.folder)
 }
 
-// Take returns what was counted since the last time.
+// Take returns the counts since the last call.
 func (p *Proxy) Take() Counts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +146,7 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// kind is the verb and the resource of a request, as RBAC knows them.
+// kind is the verb and the resource of a request, in RBAC's terms.
 func kind(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {

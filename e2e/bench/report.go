@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Report writes what the book has into docs/explain/performance.md, each table between its own
-// two markers: the text around them is written by hand.
+// Report writes the results into docs/explain/performance.md, each table between its own two markers. The text around
+// them is written by hand.
 func Report(b *Book, programs, page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -103,7 +103,7 @@ func machine(b *Book, programs string) string {
 		runtime.NumCPU(), model, kib/1024/1024, runtime.Version(), low, high)
 }
 
-// timed writes a result's median, and what the runs left or lost.
+// timed is a result's median, with what the runs failed to release and released wrongly.
 func timed(r *Result) string {
 	if r == nil {
 		return ""
@@ -112,16 +112,16 @@ func timed(r *Result) string {
 	if len(r.Runs) > 1 {
 		text += fmt.Sprintf(" (%d runs)", len(r.Runs))
 	}
-	if r.Left > 0 {
-		text += fmt.Sprintf("; **%d left**", r.Left)
+	if r.Unreleased > 0 {
+		text += fmt.Sprintf("; **%d not released**", r.Unreleased)
 	}
-	if r.Lost > 0 {
-		text += fmt.Sprintf("; **%d lost**", r.Lost)
+	if r.WronglyReleased > 0 {
+		text += fmt.Sprintf("; **%d wrongly released**", r.WronglyReleased)
 	}
 	return text
 }
 
-// failed writes the exit code of a release, where it is not 0.
+// failed is the exit code of a release unless it is 0.
 func failed(r *Result) string {
 	if r == nil {
 		return ""
@@ -152,7 +152,8 @@ func total(r *Result) string {
 var sizes = []int{1000, 5000, 10000, 25000, 50000}
 
 func releases(b *Book, _ string) string {
-	s := head("what is released", "ours", "upstream, no limit on requests", "of ours", "upstream as it ships", "requests of ours", "of upstream")
+	s := head("what is released", "ours", "upstream, no limit on requests", "of ours", "upstream as it ships",
+		"requests of ours", "of upstream")
 	for _, w := range []struct{ name, work string }{
 		{"50 of 1,050 entries", "run-1000"},
 		{"250 of 5,250", "run-5000"},
@@ -167,14 +168,14 @@ func releases(b *Book, _ string) string {
 		if ours == nil && upstream == nil {
 			continue
 		}
-		s += row(w.name, timed(ours)+failed(ours), timed(upstream)+failed(upstream), times(upstream, ours), shipped(b, w.work), total(ours), total(upstream))
+		s += row(w.name, timed(ours)+failed(ours), timed(upstream)+failed(upstream), times(upstream, ours),
+			shipped(b, w.work), total(ours), total(upstream))
 	}
 	return s
 }
 
-// shipped is what upstream takes with client-go's limits: measured, or calculated from
-// its requests. It has one client for pods, with one request, and one for the rest: ten
-// at once, and then five a second.
+// shipped is upstream's time with client-go's limits: measured, or calculated from its requests. It has one client for
+// pods, with one request, and one for the rest: ten at once, and then five a second.
 func shipped(b *Book, work string) string {
 	if r := b.Get(work, Shipped); r != nil {
 		return timed(r) + ", measured"
@@ -188,20 +189,22 @@ func shipped(b *Book, work string) string {
 }
 
 func looks(b *Book, _ string) string {
-	s := head("pods, entries", "`check`", "bare LISTs", "`check` / LISTs", "upstream's check", "`check`: CPU", "upstream: CPU")
+	s := head("pods, entries", "`check`", "bare LISTs", "`check` / LISTs", "upstream's check", "`check`: CPU",
+		"upstream: CPU")
 	for _, n := range sizes {
 		work := fmt.Sprint("check-", n)
 		ours, bare, upstream := b.Get(work, Ours), quicker(b.Get(work, Lists), b.Get(work, PlainLists)), b.Get(work, Upstream)
 		if ours == nil {
 			continue
 		}
-		s += row(fmt.Sprintf("%s, %s", grouped(float64(n)), grouped(float64(n+n/20))), timed(ours), timed(bare), times(ours, bare),
+		s += row(fmt.Sprintf("%s, %s", grouped(float64(n)), grouped(float64(n+n/20))), timed(ours), timed(bare),
+			times(ours, bare),
 			timed(upstream), cpu(ours), cpu(upstream))
 	}
 	return s
 }
 
-// quicker is the lower limit: the LISTs with compressed answers, or without.
+// quicker is the smaller result: the LISTs with compressed answers, or without.
 func quicker(one, other *Result) *Result {
 	if one == nil || other != nil && other.Median(Seconds) < one.Median(Seconds) {
 		return other
@@ -228,7 +231,8 @@ func memory(b *Book, _ string) string {
 	for _, n := range append([]int{0}, sizes...) {
 		look, run, serve := fmt.Sprint("check-", n), fmt.Sprint("run-", n), fmt.Sprint("serve-", n)
 		if b.Get(look, Ours) != nil {
-			s += row(grouped(float64(n)), mib(b.Get(look, Ours)), mib(b.Get(run, Ours)), mib(b.Get(serve, Ours)), mib(b.Get(look, Upstream)), mib(b.Get(run, Upstream)))
+			s += row(grouped(float64(n)), mib(b.Get(look, Ours)), mib(b.Get(run, Ours)), mib(b.Get(serve, Ours)),
+				mib(b.Get(look, Upstream)), mib(b.Get(run, Upstream)))
 		}
 	}
 	return s
@@ -242,7 +246,9 @@ func small(b *Book, programs string) string {
 		s += row("a snapshot of 10,000 pods in "+strings.ToUpper(format), strings.Trim(timed(r)+", "+mib(r), ", "), "")
 	}
 	if r := b.Get("drop-in-10000", DropIn); r != nil {
-		s += row("one pass of `/ip-reconciler` at 10,000 pods in a cgroup of 50 MiB", fmt.Sprintf("%s, %s with its file, exit %d", timed(r), mib(r), r.Runs[0].Code), fits(b.Get("drop-in-10000", Upstream)))
+		s += row("one pass of `/ip-reconciler` at 10,000 pods in a cgroup of 50 MiB",
+			fmt.Sprintf("%s, %s with its file, exit %d", timed(r), mib(r), r.Runs[0].Code),
+			fits(b.Get("drop-in-10000", Upstream)))
 	}
 	for _, name := range []string{"ip-reconcile", "ip-reconcile-agent", "ip-reconciler"} {
 		if info, err := os.Stat(filepath.Join(programs, name)); err == nil {
@@ -263,7 +269,7 @@ func fits(r *Result) string {
 	}
 }
 
-// spread writes how many, and the times of half of them and of all but one in a hundred.
+// spread is the count, the median and the 99th percentile of the times.
 func spread(r *Result) []string {
 	if r == nil {
 		return []string{"", "", "", "", ""}
@@ -284,12 +290,13 @@ func spread(r *Result) []string {
 func addTable(b *Book, _ string) string {
 	s := head("ADDs of the plugin", "number", "failed", "p50", "p99", "longest", "stale entries that remained")
 	for _, w := range []struct{ name, work string }{
-		{"alone", AddsAlone}, {"beside `run` releasing 5,000", AddsBesideOurs}, {"beside upstream's run releasing 5,000", AddsBesideUpstream},
+		{"alone", AddsAlone}, {"beside `run` releasing 5,000", AddsBesideOurs}, {"beside upstream's run releasing 5,000",
+			AddsBesideUpstream},
 	} {
 		if r := b.Get(w.work, "whereabouts"); r != nil {
 			left := ""
 			if w.work != AddsAlone {
-				left = fmt.Sprint(r.Left)
+				left = fmt.Sprint(r.Unreleased)
 			}
 			s += row(append(append([]string{w.name}, spread(r)...), left)...)
 		}

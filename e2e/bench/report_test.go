@@ -30,7 +30,8 @@ func TestReport_KeepsHandwrittenText(t *testing.T) {
 	b := &Book{}
 	for _, size := range []string{"1000", "10000"} {
 		b.Put(&Result{Work: "run-" + size, Who: Ours, Runs: runs(1, 9, 2)})
-		b.Put(&Result{Work: "run-" + size, Who: Upstream, Runs: runs(5), Left: 3, Requests: map[string]int{"DELETE x": 500, "LIST x": 2, "LIST pods": 1}})
+		b.Put(&Result{Work: "run-" + size, Who: Upstream, Runs: runs(5), Unreleased: 3,
+			Requests: map[string]int{"DELETE x": 500, "LIST x": 2, "LIST pods": 1}})
 		b.Put(&Result{Work: "check-" + size, Who: Ours, Runs: runs(1.2)})
 		b.Put(&Result{Work: "check-" + size, Who: Lists, Runs: runs(1.1)})
 		b.Put(&Result{Work: "check-" + size, Who: PlainLists, Runs: runs(1)})
@@ -46,7 +47,7 @@ func TestReport_KeepsHandwrittenText(t *testing.T) {
 	}
 	for _, want := range []string{
 		"# Performance\n", "The end, by hand.\n", "How it is measured:",
-		"| 500 of 10,500 (2 pools) | 2.0 s (3 runs) | 5.0 s; **3 left** | 2.5× | 98 s, calculated |  | 503 |",
+		"| 500 of 10,500 (2 pools) | 2.0 s (3 runs) | 5.0 s; **3 not released** | 2.5× | 98 s, calculated |  | 503 |",
 		"| 10,000, 10,500 | 1.2 s | 1.0 s | 1.2× |",
 	} {
 		if n := strings.Count(string(text), want); n != 1 {

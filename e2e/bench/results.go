@@ -12,28 +12,27 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/used"
 )
 
-// A Result is what one program took for one kind of work, measured several times.
+// A Result is the cost of one program for one kind of work, measured several times.
 type Result struct {
 	Work, Who string
 	Pods      int
 	Runs      []*used.Used
-	// Left and Lost are what the runs left of what is stale, and what they took of
-	// all else, together.
-	Left, Lost int
-	// Requests of one more run, through a proxy.
+	// Unreleased are stale items that the runs failed to release, WronglyReleased others that they released.
+	Unreleased, WronglyReleased int
+	// Requests are those of one more run, through a proxy.
 	Requests map[string]int `json:",omitempty"`
 	Bytes    int64          `json:",omitempty"` // of their bodies
-	// Load is the machine's load average when the last one began: 1 is one busy core.
+	// Load is the machine's load average at the start of the last run: 1 is one busy core.
 	Load float64
 	When time.Time
 }
 
-// A Book has all results, by work and who did it.
+// A Book has all results by work and program.
 type Book struct {
 	Results []*Result
 }
 
-// OpenBook reads what was measured before, if there is anything.
+// OpenBook reads earlier results, if there are any.
 func OpenBook(path string) (*Book, error) {
 	b := &Book{}
 	text, err := os.ReadFile(path)
@@ -49,7 +48,7 @@ func OpenBook(path string) (*Book, error) {
 	return b, nil
 }
 
-// Put takes a result in the place of an earlier one of its kind.
+// Put replaces an earlier result of the same work and program.
 func (b *Book) Put(r *Result) {
 	b.Results = slices.DeleteFunc(b.Results, func(o *Result) bool { return o.Work == r.Work && o.Who == r.Who })
 	b.Results = append(b.Results, r)
@@ -74,7 +73,7 @@ func (b *Book) Save(path string) error {
 	return os.WriteFile(path, text, 0o644)
 }
 
-// Median of one figure of the runs.
+// Median is the median of one figure of the runs.
 func (r *Result) Median(figure func(*used.Used) float64) float64 {
 	var all []float64
 	for _, u := range r.Runs {

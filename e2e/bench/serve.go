@@ -18,7 +18,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/used"
 )
 
-// A Process is the long-running form while it runs.
+// A Process is a running serve.
 type Process struct {
 	cmd     *exec.Cmd
 	metrics string
@@ -26,8 +26,7 @@ type Process struct {
 	ended   chan error
 }
 
-// StartServe starts the long-running form, and returns when it has made its first
-// full pass.
+// StartServe starts serve, and returns after its first full pass.
 func (b *Bench) StartServe(ctx context.Context, kubeconfig string, more ...string) (*Process, error) {
 	metrics, err := freeAddress()
 	if err != nil {
@@ -38,7 +37,8 @@ func (b *Bench) StartServe(ctx context.Context, kubeconfig string, more ...strin
 		return nil, err
 	}
 	p := &Process{metrics: metrics, ended: make(chan error, 1)}
-	p.cmd = exec.CommandContext(ctx, b.program("ip-reconcile"), append([]string{"serve", "--kubeconfig", kubeconfig, "--leader-elect=false",
+	p.cmd = exec.CommandContext(ctx, b.program("ip-reconcile"), append([]string{"serve", "--kubeconfig", kubeconfig,
+		"--leader-elect=false",
 		"--cron", "0 0 1 1 *", "--metrics-bind-address", metrics, "--health-probe-bind-address", health}, more...)...)
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent"}
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -47,7 +47,8 @@ func (b *Bench) StartServe(ctx context.Context, kubeconfig string, more ...strin
 		return nil, err
 	}
 	go func() { p.ended <- p.cmd.Wait() }()
-	for deadline := time.Now().Add(5 * time.Minute); p.Metric(`ip_reconcile_passes_total{result="done"}`) < 1; time.Sleep(100 * time.Millisecond) {
+	deadline := time.Now().Add(5 * time.Minute)
+	for ; p.Metric(`ip_reconcile_passes_total{result="done"}`) < 1; time.Sleep(100 * time.Millisecond) {
 		select {
 		case err := <-p.ended:
 			return nil, fmt.Errorf("serve ended by itself: %w: %s", err, p.stderr.String())
@@ -69,7 +70,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// Metric is the sum of all series that begin so, 0 where there are none.
+// Metric is the sum of all series with this prefix, 0 for none.
 func (p *Process) Metric(series string) (sum float64) {
 	response, err := http.Get("http://" + p.metrics + "/metrics")
 	if err != nil {
@@ -85,7 +86,7 @@ func (p *Process) Metric(series string) (sum float64) {
 	return sum
 }
 
-// Used is what it took until now; MiB is what is resident now.
+// Used is the cost until now; MiB is the resident memory now.
 func (p *Process) Used() (*used.Used, error) {
 	status, err1 := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	stat, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
@@ -99,7 +100,7 @@ func (p *Process) Used() (*used.Used, error) {
 			u.MiB /= 1024
 		}
 	}
-	// After the name in parentheses come the fields from the third on.
+	// The fields from the third on follow the name in parentheses.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	for _, field := range fields[11:13] { // utime and stime, in hundredths
 		ticks, err := strconv.ParseFloat(field, 64)
@@ -111,7 +112,7 @@ func (p *Process) Used() (*used.Used, error) {
 	return u, nil
 }
 
-// Stop ends it and returns what it wrote to stderr.
+// Stop ends the process and returns its stderr.
 func (p *Process) Stop() string {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -123,12 +124,10 @@ func (p *Process) Stop() string {
 	return p.stderr.String()
 }
 
-// settling is how long the long-running form is left alone before its memory is read: the
-// Go runtime gives back what the first pass needed and nothing needs now.
+// settling is the idle time before serve's memory is read: the Go runtime returns what only the first pass needed.
 const settling = 20 * time.Second
 
-// Serve measures the long-running form at rest. What is stale stays: it is not
-// confirmed.
+// Serve measures an idle serve. Stale allocations stay unconfirmed.
 func (b *Bench) Serve(ctx context.Context, s *Server, work string) error {
 	began := time.Now()
 	p, err := b.StartServe(ctx, s.Kubeconfig(), "--confirm-after", "24h")

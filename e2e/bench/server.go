@@ -18,9 +18,11 @@ import (
 )
 
 var (
-	crds           = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 	pods           = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	sandboxReports = schema.GroupVersionResource{Group: "ip-reconcile.dev", Version: "v1alpha1", Resource: "sandboxreports"}
+	sandboxReports = schema.GroupVersionResource{Group: "ip-reconcile.dev", Version: "v1alpha1",
+		Resource: "sandboxreports"}
 )
 
 // A Server is a real API server with a content.
@@ -28,11 +30,10 @@ type Server struct {
 	*harness.ControlPlane
 	Content *fill.Content
 	vouched context.CancelFunc
-	ended   chan error // what Vouch came to
+	ended   chan error // the result of Vouch
 }
 
-// NewServer starts an API server and fills it. On an error it returns what there is,
-// if anything, for Close.
+// NewServer starts an API server and fills it. On an error it returns what started, for Close.
 func NewServer(ctx context.Context, content *fill.Content) (*Server, error) {
 	cluster, err := harness.NewControlPlane(ctx)
 	if cluster == nil {
@@ -53,10 +54,11 @@ func NewServer(ctx context.Context, content *fill.Content) (*Server, error) {
 	return s, s.vouch(ctx)
 }
 
-// Fill puts a content into a cluster that has none.
+// Fill writes a content into an empty cluster.
 func Fill(ctx context.Context, c *harness.ControlPlane, content *fill.Content) error {
 	for _, name := range fill.Namespaces() {
-		_, err := c.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		_, err := c.Client().CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("making the namespace %s: %w", name, err)
 		}
@@ -67,7 +69,7 @@ func Fill(ctx context.Context, c *harness.ControlPlane, content *fill.Content) e
 	return settled(ctx, c, content)
 }
 
-// Refill makes everything as it was before a run freed what is stale.
+// Refill restores everything to before a release.
 func (s *Server) Refill(ctx context.Context) error {
 	if err := s.Content.Refill(ctx, s.etcd()); err != nil {
 		return err
@@ -75,7 +77,7 @@ func (s *Server) Refill(ctx context.Context) error {
 	return settled(ctx, s.ControlPlane, s.Content)
 }
 
-// SandboxGone has the agent of an entry's node say that its sandbox is gone.
+// SandboxGone makes the agent of an entry's node report its sandbox as gone.
 func (s *Server) SandboxGone(ctx context.Context, i int) error {
 	return s.Content.SandboxGone(ctx, s.etcd(), i)
 }
@@ -97,7 +99,8 @@ func (s *Server) removeReports(ctx context.Context) error {
 	if err := s.Dynamic().Resource(crds).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("removing the CRD %s: %w", name, err)
 	}
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool,
+		error) {
 		_, err := s.Client().Discovery().ServerResourcesForGroupVersion(sandboxReports.GroupVersion().String())
 		return apierrors.IsNotFound(err), nil
 	})
@@ -121,16 +124,16 @@ func (s *Server) vouch(ctx context.Context) error {
 	}
 }
 
-// settled waits until the API server has what was written past it. Its own copy may
-// lag behind: all that one transaction writes has one revision, which the API server
-// takes for reached with the first of it.
+// settled waits until the API server serves what was written to etcd. Its own copy may lag: all writes of one
+// transaction have one revision, which the API server counts as reached with the first.
 func settled(ctx context.Context, c *harness.ControlPlane, content *fill.Content) error {
 	for _, list := range []struct {
 		schema.GroupVersionResource
 		want int
 	}{{harness.IPPools, content.Pools}, {harness.Reservations, content.Entries()}, {pods, content.Pods}} {
 		got := 0
-		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool,
+			error) {
 			l, err := c.Dynamic().Resource(list.GroupVersionResource).List(ctx, metav1.ListOptions{Limit: 1})
 			if err != nil {
 				return false, err
@@ -148,9 +151,8 @@ func settled(ctx context.Context, c *harness.ControlPlane, content *fill.Content
 	return nil
 }
 
-// Left counts what a run has left of what is stale, and what it took of all else:
-// entries and reservations.
-func (s *Server) Left(ctx context.Context) (left, lost int, err error) {
+// Remaining counts what a run failed to release and what it released wrongly: allocations and reservations.
+func (s *Server) Remaining(ctx context.Context) (unreleased, wronglyReleased int, err error) {
 	there := map[string]bool{}
 	err = s.eachPage(ctx, harness.IPPools, func(o *unstructured.Unstructured) {
 		entries, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "allocations")
@@ -167,20 +169,21 @@ func (s *Server) Left(ctx context.Context) (left, lost int, err error) {
 		for _, place := range []string{fmt.Sprintf("%s %d", fill.PoolName(e.Pool), e.Key), e.IP} {
 			switch {
 			case e.Stale && there[place]:
-				left++
+				unreleased++
 			case !e.Stale && !there[place]:
-				lost++
+				wronglyReleased++
 			}
 		}
 	}
-	return left, lost, err
+	return unreleased, wronglyReleased, err
 }
 
-func (s *Server) eachPage(ctx context.Context, r schema.GroupVersionResource, each func(*unstructured.Unstructured)) error {
+func (s *Server) eachPage(ctx context.Context, r schema.GroupVersionResource,
+	each func(*unstructured.Unstructured)) error {
 	for options := (metav1.ListOptions{Limit: 500}); ; {
 		list, err := s.Dynamic().Resource(r).List(ctx, options)
 		if err != nil {
-			return fmt.Errorf("counting what is left of %s: %w", r.Resource, err)
+			return fmt.Errorf("counting what is unreleased of %s: %w", r.Resource, err)
 		}
 		for i := range list.Items {
 			each(&list.Items[i])

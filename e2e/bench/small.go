@@ -15,9 +15,8 @@ import (
 // (v0.9.4, doc/crds/reconciler-deployment.yaml).
 const whereaboutsLimit = 50 << 20
 
-// Small measures one pass of the drop-in and of upstream's reconciler where no more
-// memory than that may be had. Agents prove what is stale, so that nothing is waited
-// for.
+// Small measures one pass of the drop-in and of upstream's reconciler within that memory. Agents prove what is stale,
+// so nothing waits.
 func Small(ctx context.Context, b *Bench) error {
 	return b.With(ctx, &fill.Content{Pods: 10000, Stale: 500, Pools: 2, Reports: true}, func(s *Server) error {
 		for _, who := range []string{DropIn, Upstream} {
@@ -32,7 +31,7 @@ func Small(ctx context.Context, b *Bench) error {
 				return err
 			}
 			r := &Result{Work: "drop-in-10000", Who: who, Pods: s.Content.Pods, Runs: []*used.Used{u}}
-			if r.Left, r.Lost, err = s.Left(ctx); err != nil {
+			if r.Unreleased, r.WronglyReleased, err = s.Remaining(ctx); err != nil {
 				return err
 			}
 			if err := b.put(r); err != nil {
@@ -46,8 +45,8 @@ func Small(ctx context.Context, b *Bench) error {
 	})
 }
 
-// within runs a program in a memory cgroup of its own, which it sees as a container
-// sees its own. MiB is then what the cgroup had at most: the program's file counts.
+// within runs a program in a memory cgroup of its own, which the program sees as a container sees its own. MiB is then
+// the cgroup's maximum, including the program's file.
 func (b *Bench) within(ctx context.Context, limit int, program ...string) (*used.Used, error) {
 	const memory = "/sys/fs/cgroup/memory" // version 1
 	folder := filepath.Join(memory, fmt.Sprint("ip-reconcile-bench-", os.Getpid()))
@@ -55,7 +54,8 @@ func (b *Bench) within(ctx context.Context, limit int, program ...string) (*used
 		return nil, fmt.Errorf("making a memory cgroup (of version 1): %w", err)
 	}
 	defer os.Remove(folder)
-	if err := os.WriteFile(filepath.Join(folder, "memory.limit_in_bytes"), []byte(strconv.Itoa(limit)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "memory.limit_in_bytes"), []byte(strconv.Itoa(limit)),
+		0o644); err != nil {
 		return nil, err
 	}
 	const script = `echo $$ > "$1/cgroup.procs" && mount --bind "$1" ` + memory + ` && shift && exec "$@"`

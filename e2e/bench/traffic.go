@@ -19,13 +19,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-// What was counted: the start, and periods in which nothing happens and in which pods
-// and a pool change.
+// The counted periods: the start, an idle period, and one in which pods and a pool change.
 const (
 	TrafficStart = "traffic-start"
 	TrafficRest  = "traffic-rest"
 	TrafficChurn = "traffic-churn"
-	ControlLoop  = "control-loop" // one of upstream's, of which every node has one
+	ControlLoop  = "control-loop" // of one of upstream's control loops, which every node has
 )
 
 const (
@@ -34,8 +33,7 @@ const (
 	poolPause   = 5 * time.Second // between two changes of a pool
 )
 
-// Traffic counts the requests and bytes of the long-running form, and those of one of
-// upstream's control loops beside it, on the same events.
+// Traffic counts the requests and bytes of serve, and of one of upstream's control loops under the same events.
 func Traffic(ctx context.Context, b *Bench) error {
 	return b.With(ctx, main10000(), func(s *Server) error {
 		ours, err := NewProxy(s.Config(), 0)
@@ -58,14 +56,15 @@ func Traffic(ctx context.Context, b *Bench) error {
 			return err
 		}
 		defer p.Stop()
-		time.Sleep(10 * time.Second) // whatever comes with a start
+		time.Sleep(10 * time.Second) // all that a start causes
 		take := func(work string, began time.Time) error {
 			seconds := time.Since(began).Seconds()
 			for _, one := range []struct {
 				who string
 				Counts
 			}{{Ours, ours.Take()}, {ControlLoop, theirs.Take()}} {
-				r := &Result{Work: work, Who: one.who, Pods: s.Content.Pods, Requests: one.Requests, Bytes: one.Bytes, Runs: []*used.Used{{Seconds: seconds}}}
+				r := &Result{Work: work, Who: one.who, Pods: s.Content.Pods, Requests: one.Requests, Bytes: one.Bytes,
+					Runs: []*used.Used{{Seconds: seconds}}}
 				if err := b.put(r); err != nil {
 					return err
 				}
@@ -99,7 +98,8 @@ func Traffic(ctx context.Context, b *Bench) error {
 func (s *Server) changePool(ctx context.Context, add bool) error {
 	patch := `[{"op":"remove","path":"/spec/allocations/60000"}]`
 	if add {
-		patch = `[{"op":"add","path":"/spec/allocations/60000","value":{"id":"` + strings.Repeat("f", 64) + `","podref":"default/churn","ifname":"net1"}}]`
+		patch = `[{"op":"add","path":"/spec/allocations/60000","value":{"id":"` + strings.Repeat("f", 64) +
+			`","podref":"default/churn","ifname":"net1"}}]`
 	}
 	_, err := s.Dynamic().Resource(harness.IPPools).Namespace(metav1.NamespaceSystem).
 		Patch(ctx, fill.PoolName(0), types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
@@ -144,12 +144,14 @@ const loops = 100 // the nodes that one control loop is multiplied to
 func trafficTable(b *Book, _ string) string {
 	s := head("", "requests an hour", "MiB an hour", "seen in")
 	for _, period := range []struct{ name, work string }{
-		{"at rest", TrafficRest}, {fmt.Sprintf("up to %d pods changing a second, and a pool every %.0f s", churnSecond, poolPause.Seconds()), TrafficChurn},
+		{"at rest", TrafficRest}, {fmt.Sprintf("up to %d pods changing a second, and a pool every %.0f s", churnSecond,
+			poolPause.Seconds()), TrafficChurn},
 	} {
 		for _, who := range []struct {
 			name, who string
 			times     float64
-		}{{"`serve`", Ours, 1}, {"one control loop of upstream's", ControlLoop, 1}, {fmt.Sprintf("%d control loops: the one × %d", loops, loops), ControlLoop, loops}} {
+		}{{"`serve`", Ours, 1}, {"one control loop of upstream's", ControlLoop, 1},
+			{fmt.Sprintf("%d control loops: the one × %d", loops, loops), ControlLoop, loops}} {
 			r := b.Get(period.work, who.who)
 			if r == nil {
 				continue

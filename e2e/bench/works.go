@@ -10,17 +10,17 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/fill"
 )
 
-// A Work is one server with what is measured on it.
+// A Work is a server and the measurements on it.
 type Work struct {
 	Name string
 	Do   func(context.Context, *Bench) error
 }
 
-// Works are all, in the order of their time.
+// Works are all works, in order of their duration.
 var Works = []Work{
 	{"empty", func(ctx context.Context, b *Bench) error {
 		return b.With(ctx, &fill.Content{Nodes: 1}, func(s *Server) error {
-			return b.Looks(ctx, s, "check-0", b.Runs, Ours, Lists, Upstream)
+			return b.Checks(ctx, s, "check-0", b.Runs, Ours, Lists, Upstream)
 		})
 	}},
 	{"1000", size(1000, 1)},
@@ -54,8 +54,7 @@ var Works = []Work{
 	{"50000", size(50000, 12)},
 }
 
-// OneCore is measured in a process of its own that has, with the API server, only
-// one core.
+// OneCore runs in a process of its own that has only one core, together with the API server.
 var OneCore = Work{"one-core", func(ctx context.Context, b *Bench) error {
 	return b.With(ctx, main10000(), func(s *Server) error {
 		return b.Releases(ctx, s, "run-10000-one-core", 0, min(b.Runs, 3), Ours, Upstream)
@@ -64,7 +63,7 @@ var OneCore = Work{"one-core", func(ctx context.Context, b *Bench) error {
 
 func main10000() *fill.Content { return &fill.Content{Pods: 10000, Stale: 500, Pools: 2} }
 
-// size is a look and a release with one in twenty stale.
+// size is a judgement and a release with one in twenty stale.
 func size(pods, pools int) func(context.Context, *Bench) error {
 	return func(ctx context.Context, b *Bench) error {
 		return b.With(ctx, &fill.Content{Pods: pods, Stale: pods / 20, Pools: pools}, func(s *Server) error {
@@ -72,7 +71,7 @@ func size(pods, pools int) func(context.Context, *Bench) error {
 			if pods > 10000 {
 				runs = min(runs, 3)
 			}
-			if err := b.Looks(ctx, s, fmt.Sprint("check-", pods), runs, Ours, Lists, PlainLists, Upstream); err != nil {
+			if err := b.Checks(ctx, s, fmt.Sprint("check-", pods), runs, Ours, Lists, PlainLists, Upstream); err != nil {
 				return err
 			}
 			if err := b.Releases(ctx, s, fmt.Sprint("run-", pods), 0, runs, Ours, Upstream); err != nil {
@@ -91,7 +90,8 @@ func (b *Bench) Snapshots(ctx context.Context, s *Server) error {
 			return err
 		}
 		defer os.RemoveAll(folder)
-		out, errs, err := s.Kubectl(ctx, "get", "ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def",
+		out, errs, err := s.Kubectl(ctx, "get",
+			"ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def",
 			"-A", "-o", format, "--chunk-size=500")
 		if err != nil {
 			return fmt.Errorf("kubectl get: %w: %s", err, errs)
@@ -101,7 +101,8 @@ func (b *Bench) Snapshots(ctx context.Context, s *Server) error {
 		}
 		r := &Result{Work: "snapshot-" + format, Who: Ours, Pods: s.Content.Pods}
 		for range b.Runs {
-			u, err := b.run(ctx, b.program("ip-reconcile"), "check", "--snapshot", folder, "--now", time.Now().UTC().Format(time.RFC3339))
+			u, err := b.run(ctx, b.program("ip-reconcile"), "check", "--snapshot", folder, "--now",
+				time.Now().UTC().Format(time.RFC3339))
 			if err != nil {
 				return err
 			}

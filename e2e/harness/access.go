@@ -18,15 +18,15 @@ func (c *ControlPlane) KubectlProgram() string { return c.kubeparts() }
 // Kubectl runs kubectl as the admin.
 func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, c.kubeparts(), append([]string{"kubectl", "--kubeconfig=" + c.Kubeconfig()}, args...)...)
+	cmd := exec.CommandContext(ctx, c.kubeparts(), append([]string{"kubectl", "--kubeconfig=" + c.Kubeconfig()},
+		args...)...)
 	cmd.Env = append(cmd.Environ(), "HOME="+c.run.dir) // for its caches
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
 	return out.String(), errs.String(), err
 }
 
-// KubeconfigFor is the path of a kubeconfig of a ServiceAccount, which has to
-// exist, with a token of the API server: what its RBAC denies is denied.
+// KubeconfigFor is the path of a kubeconfig with an API server's token of an existing ServiceAccount, under RBAC.
 func (c *ControlPlane) KubeconfigFor(t testing.TB, namespace, serviceAccount string) string {
 	t.Helper()
 	return c.kubeconfigFor(t, namespace, serviceAccount, nil)
@@ -40,7 +40,8 @@ func (c *ControlPlane) KubeconfigForPod(t testing.TB, pod *corev1.Pod) string {
 		&authv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: pod.Name, UID: pod.UID})
 }
 
-func (c *ControlPlane) kubeconfigFor(t testing.TB, namespace, serviceAccount string, bound *authv1.BoundObjectReference) string {
+func (c *ControlPlane) kubeconfigFor(t testing.TB, namespace, serviceAccount string,
+	bound *authv1.BoundObjectReference) string {
 	t.Helper()
 	token, err := c.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), serviceAccount,
 		&authv1.TokenRequest{Spec: authv1.TokenRequestSpec{BoundObjectRef: bound}}, metav1.CreateOptions{})

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// AnotherAPI starts a second API server on the same etcd, whose clock is ahead, and returns the
-// admin's configuration for it. It lasts for the test.
+// AnotherAPI starts a second API server on the same etcd, whose clock is ahead, and returns the admin's configuration
+// for it. It runs until the test ends.
 func (c *ControlPlane) AnotherAPI(t testing.TB, ahead time.Duration) *rest.Config {
 	t.Helper()
 	port := c.port + 1

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// auditPolicy has API servers tell who wrote pools and reservations, and what: the patch,
-// not the pool that it leads to.
+// auditPolicy makes API servers log who wrote pools and reservations, and what: the patch, not the resulting pool.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -24,9 +23,8 @@ rules:
 - level: None
 `
 
-// auditFlags are those of kube-apiserver that write the log to a path. In its default mode
-// the log is written before a request is done. To a file that is there it appends, so that
-// API servers may share one.
+// auditFlags are the flags of kube-apiserver that write the log to a path. In the default mode the log is written
+// before a request is answered. It appends to an existing file, so API servers may share one.
 func auditFlags(dir, path string) ([]string, error) {
 	policy := dir + "/audit-policy.yaml"
 	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -40,20 +38,21 @@ func auditFlags(dir, path string) ([]string, error) {
 		os.WriteFile(policy, []byte(auditPolicy), 0o600)
 }
 
-// A Write is one of a pool or a reservation that the API server did.
+// A Write is a write to a pool or a reservation that the API server performed.
 type Write struct {
-	At            time.Time // when it was done, to the microsecond, by the API server's clock
+	At            time.Time // when it was performed, to the microsecond, by the API server's clock
 	Program, User string    // such as "whereabouts" and "admin"
 	Verb          string    // create, update, patch, delete or deletecollection
 	Resource      string    // ippools or overlappingrangeipreservations
 	Name          string
 	Base          uint64   // the version that a patch of a pool tests; 0 for none
-	Removed       []string // keys of a pool's entries that it removed
+	Removed       []string // keys of the allocations that it removed
 	Written       []string // keys of those that it added or replaced, whole or in part
 }
 
 func (w Write) String() string {
-	return fmt.Sprintf("%s %s of %s %s by %s (-%v +%v)", w.At.Format("15:04:05.000"), w.Verb, w.Resource, w.Name, w.Program, w.Removed, w.Written)
+	return fmt.Sprintf("%s %s of %s %s by %s (-%v +%v)", w.At.Format("15:04:05.000"), w.Verb, w.Resource, w.Name,
+		w.Program, w.Removed, w.Written)
 }
 
 // An AuditLog is read while API servers append to it.
@@ -62,7 +61,7 @@ type AuditLog struct {
 	offset int64
 }
 
-// AuditLog is the log of the control plane's API servers, from the first write on.
+// AuditLog is the log of the control plane's API servers from the first write on.
 func (c *ControlPlane) AuditLog() *AuditLog { return &AuditLog{path: c.auditLog(), offset: c.audited} }
 
 func (c *ControlPlane) auditLog() string { return c.home.dir + "/audit.log" }
@@ -92,7 +91,7 @@ func (l *AuditLog) Next() (writes []Write, err error) {
 	return writes, nil
 }
 
-// writeOf reads a line of the log, and reports whether the API server did what was asked.
+// writeOf reads a line of the log, and reports whether the API server performed the write.
 func writeOf(line []byte) (w Write, did bool, err error) {
 	var event struct {
 		Verb, UserAgent, RequestURI, Stage string
@@ -108,7 +107,8 @@ func writeOf(line []byte) (w Write, did bool, err error) {
 	if strings.Contains(event.RequestURI, "dryRun=") || event.ResponseStatus.Code/100 != 2 {
 		return w, false, nil
 	}
-	w = Write{At: event.StageTimestamp, User: event.User.Username, Verb: event.Verb, Resource: event.ObjectRef.Resource, Name: event.ObjectRef.Name}
+	w = Write{At: event.StageTimestamp, User: event.User.Username, Verb: event.Verb, Resource: event.ObjectRef.Resource,
+		Name: event.ObjectRef.Name}
 	w.Program, _, _ = strings.Cut(event.UserAgent, "/")
 	if w.Verb == "patch" && w.Resource == "ippools" {
 		w.Base, w.Removed, w.Written = patched(event.RequestObject)
@@ -116,8 +116,7 @@ func writeOf(line []byte) (w Write, did bool, err error) {
 	return w, true, nil
 }
 
-// patched reads the version that a JSON patch tests, and the keys of the entries that it or a
-// merge patch names.
+// patched reads the version that a JSON patch tests, and the keys of the allocations that it or a merge patch names.
 func patched(patch []byte) (base uint64, removed, written []string) {
 	var operations []struct {
 		Op, Path string

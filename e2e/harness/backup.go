@@ -13,16 +13,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Snapshot makes a backup of etcd while everything runs, and returns its file.
+// Snapshot makes a backup of the running etcd, and returns its file.
 func (w *Cluster) Snapshot() (file string, err error) {
 	file = filepath.Join(w.run.dir, "snapshot-"+randomHex(4))
 	_, err = command(w.parts, "etcdctl", "--endpoints="+w.url("http", 2379), "snapshot", "save", file)
 	return file, err
 }
 
-// Restore puts a backup back as etcdutl does. Without further flags of it the resource
-// versions run backwards. The control plane starts again, and nothing on the workers
-// does.
+// Restore restores a backup as etcdutl does. Without further flags resource versions run backwards. The control plane
+// restarts, and nothing on the workers does.
 func (w *Cluster) Restore(ctx context.Context, file string, flags ...string) error {
 	w.stopControllers()
 	w.StopAPI()
@@ -48,8 +47,8 @@ func (w *Cluster) Revision(ctx context.Context) (int64, error) {
 	return strconv.ParseInt(list.ResourceVersion, 10, 64)
 }
 
-// CatchUp writes until a revision of before a restore has passed. Before that, kubelets
-// do not hear of new pods: they watch from where they were.
+// CatchUp writes until the revision of before a restore has passed. Until then kubelets receive no new pods: they watch
+// from their old revision.
 func (w *Cluster) CatchUp(ctx context.Context, revision int64) error {
 	var g errgroup.Group
 	for range 8 {

@@ -26,8 +26,7 @@ type part struct {
 	seccomp   bool   // it needs C, and libseccomp
 }
 
-// A kit is a folder of programs that belong together, built when a test first asks
-// for one of them.
+// A kit is a folder of programs that belong together, built when a test first needs one of them.
 type kit struct {
 	module    string // folder of the Go module, below e2e
 	parts     []part
@@ -35,7 +34,7 @@ type kit struct {
 	debian    []string          // packages that are unpacked beside the programs
 }
 
-// core is what every cluster needs, the others what some tests add to it.
+// core is what every cluster needs; the others are additions for some tests.
 var (
 	core = kit{
 		module: "parts",
@@ -84,29 +83,28 @@ var (
 	// oldest has the API server on which `make test-oldest` runs the tests.
 	oldest = kit{module: "oldest", parts: []part{{
 		name: "kube-apiserver", pkg: "k8s.io/kubernetes/cmd/kube-apiserver",
-		variables: "-X k8s.io/component-base/version.gitVersion=" + OldestVersion + " -X k8s.io/component-base/version.gitMinor=30",
+		variables: "-X k8s.io/component-base/version.gitVersion=" + OldestVersion +
+			" -X k8s.io/component-base/version.gitMinor=30",
 	}}}
 )
 
 // OldestVersion is that of e2e/oldest/go.mod.
 const OldestVersion = "v1.30.14"
 
-// oldestEnv is set where the API server of e2e/oldest takes the place of that of e2e/parts.
+// oldestEnv is set where the API server of e2e/oldest replaces that of e2e/parts.
 const oldestEnv = "IP_RECONCILE_OLDEST"
 
 // buildFlags must not vary: with other flags the Go build cache is of no use.
 var buildFlags = []string{"-trimpath", "-buildvcs=false"}
 
-// linkFlags are for every program. Without the version the API server calls itself
-// v0.0.0-master.
+// linkFlags are for every program. Without the version the API server calls itself v0.0.0-master.
 const linkFlags = "-s -w" +
 	" -X k8s.io/component-base/version.gitVersion=v1.36.3" +
 	" -X k8s.io/component-base/version.gitMajor=1" +
 	" -X k8s.io/component-base/version.gitMinor=36" +
 	" -X k8s.io/component-base/version.gitTreeState=clean"
 
-// Upstream is the folder with whereabouts' own ip-reconciler and ip-control-loop, for
-// comparison.
+// Upstream is the folder with whereabouts' own ip-reconciler and ip-control-loop, for comparison.
 func Upstream(t testing.TB) string {
 	t.Helper()
 	dir, err := UpstreamPrograms()
@@ -116,7 +114,7 @@ func Upstream(t testing.TB) string {
 	return dir
 }
 
-// UpstreamPrograms is Upstream for what is no test.
+// UpstreamPrograms is Upstream outside of tests.
 func UpstreamPrograms() (folder string, err error) { return build(upstream) }
 
 // BuildParts builds every part that the user's cache folder lacks.
@@ -139,8 +137,8 @@ func Promtool(t testing.TB) string {
 	return filepath.Join(dir, "usr/bin/promtool")
 }
 
-// UpstreamManifest is the path of a file of whereabouts' doc/crds, such as
-// "daemonset-install.yaml" with the RBAC that a drop-in replacement has to live with.
+// UpstreamManifest is the path of a file of whereabouts' doc/crds, such as "daemonset-install.yaml" with the RBAC that
+// a drop-in replacement must do with.
 func UpstreamManifest(t testing.TB, name string) string {
 	t.Helper()
 	dir, err := build(core)
@@ -150,8 +148,8 @@ func UpstreamManifest(t testing.TB, name string) string {
 	return filepath.Join(dir, "manifests", "whereabouts", name)
 }
 
-// BuildProduct returns the folder with the product's commands, which it makes up to date, with more
-// flags than it ships with. Test processes share it.
+// BuildProduct returns the folder with the product's commands, which it brings up to date, with more build flags than
+// the release. Test processes share it.
 func BuildProduct(name string, flags ...string) (folder string, err error) {
 	e2e, err := e2eDir()
 	if err != nil {
@@ -171,16 +169,15 @@ func BuildProduct(name string, flags ...string) (folder string, err error) {
 		env = append(env, "CGO_ENABLED=1")
 	}
 	args := slices.Concat([]string{"install"}, buildFlags, []string{"-ldflags=-s -w"}, flags, []string{"./cmd/..."})
-	// Without its commit (buildFlags), of which status would say that the reconciler is another one.
+	// Without its commit (buildFlags): with one, status would report a reconciler of another build.
 	if _, err := runGo(filepath.Dir(e2e), env, args...); err != nil {
 		return "", fmt.Errorf("building the product: %w", err)
 	}
 	return folder, nil
 }
 
-// build returns the folder with a kit. The folder is named after everything that
-// goes into it, so one that exists is right; test processes that need it at the
-// same time build it once.
+// build returns the folder with a kit. The folder's name depends on all sources, so an existing one is correct. Test
+// processes that need it at the same time build it once.
 func build(k kit) (string, error) {
 	e2e, err := e2eDir()
 	if err != nil {
@@ -224,14 +221,13 @@ func build(k kit) (string, error) {
 	return dir, os.Rename(temp, dir)
 }
 
-// built reports whether the folder is there, and marks it as used.
+// built reports whether the folder exists, and marks it as used.
 func built(dir string) bool {
 	now := time.Now()
 	return os.Chtimes(dir, now, now) == nil
 }
 
-// prune removes what was not used for a week: builds of other versions, and
-// folders of builds that were killed.
+// prune removes what was not used for a week: builds of other versions, and folders of killed builds.
 func prune(root string) {
 	entries, _ := os.ReadDir(root)
 	for _, e := range entries {
@@ -257,7 +253,8 @@ func buildInto(dir, source string, k kit) error {
 			}
 		}
 		args := append([]string{"build"}, buildFlags...)
-		args = append(args, "-ldflags", strings.TrimSpace(linkFlags+" "+p.variables), "-tags", p.tags, "-o", filepath.Join(dir, p.name), p.pkg)
+		args = append(args, "-ldflags", strings.TrimSpace(linkFlags+" "+p.variables), "-tags", p.tags, "-o",
+			filepath.Join(dir, p.name), p.pkg)
 		if _, err := runGo(source, env, args...); err != nil {
 			return fmt.Errorf("building %s from %s: %w", p.name, p.pkg, err)
 		}
@@ -283,8 +280,7 @@ func buildInto(dir, source string, k kit) error {
 	return nil
 }
 
-// runGo runs the go command in a module, on that module's terms: flags and
-// workspaces of the caller are for other modules.
+// runGo runs the go command in a module, without the caller's flags and workspace.
 func runGo(dir string, env []string, args ...string) ([]byte, error) {
 	cmd := exec.Command("go", args...)
 	cmd.Dir = dir
@@ -298,8 +294,8 @@ func runGo(dir string, env []string, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// buildKey hashes what decides about the programs: the module's sources and
-// versions, the kit, the flags, the Go version and the architecture.
+// buildKey hashes everything that the programs depend on: the module's sources and versions, the kit, the flags, the Go
+// version and the architecture.
 func buildKey(source string, k kit) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), runtime.GOARCH, buildFlags, linkFlags, k)
@@ -318,8 +314,7 @@ func buildKey(source string, k kit) (string, error) {
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 }
 
-// e2eDir finds the folder e2e from the working folder, which `go test` sets to that
-// of the tested package.
+// e2eDir finds the folder e2e from the working folder, which `go test` sets to that of the tested package.
 func e2eDir() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {

@@ -15,7 +15,7 @@ func (r *Runtime) cgroup() string {
 	return linkPrefix(r.Node.cluster.run.id) + "-" + r.Node.Name
 }
 
-// makeCgroup makes a cgroup in every hierarchy, as kubelet wants its root to be.
+// makeCgroup creates a cgroup in every hierarchy, as kubelet requires of its root.
 func makeCgroup(name string) error {
 	tops := []string{"/sys/fs/cgroup"}
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil { // version 1
@@ -28,7 +28,7 @@ func makeCgroup(name string) error {
 			return err
 		}
 	}
-	// In version 1 a new cpuset is empty, and takes no process.
+	// In version 1 a new cpuset is empty, and accepts no process.
 	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 		content, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/cpuset", file))
 		if errors.Is(err, fs.ErrNotExist) {
@@ -44,8 +44,8 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// removeCgroups removes the cgroups with this beginning of a name, in every
-// hierarchy. Those of processes that have just been killed need a moment.
+// removeCgroups removes the cgroups with this prefix, in every hierarchy. Those of processes that were just killed need
+// a moment.
 func removeCgroups(prefix string) error {
 	tops, err := cgroups(prefix)
 	if err != nil {
@@ -64,7 +64,7 @@ func removeCgroups(prefix string) error {
 	return nil
 }
 
-// cgroups are those with this beginning of a name, in every hierarchy.
+// cgroups are those with this prefix, in every hierarchy.
 func cgroups(prefix string) ([]string, error) {
 	one, err := filepath.Glob("/sys/fs/cgroup/" + prefix + "*")
 	each, err1 := filepath.Glob("/sys/fs/cgroup/*/" + prefix + "*") // version 1

@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// shiftClock puts the wall clock of a program forward, by whole seconds: of this process
-// alone, and of a program as it is. A Go program asks the vDSO for the time, a page of code
-// that the kernel maps into each process. Here its clock_gettime is replaced, in the memory of
-// one process, by the system call and an addition. The monotonic clock stays right.
+// shiftClock sets the wall clock of one running process ahead, by whole seconds. A Go program reads the time from the
+// vDSO, a page of code that the kernel maps into each process. shiftClock replaces its clock_gettime, in the memory of
+// the process, by the system call and an addition. The monotonic clock stays correct.
 func shiftClock(pid int, by time.Duration) error {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
@@ -91,7 +90,7 @@ func findVDSO(pid int) (from, to int64, err error) {
 	return 0, 0, errors.New("the process has no vDSO")
 }
 
-// clockGettime is where the function is in an image of the vDSO.
+// clockGettime is the offset of the function in an image of the vDSO.
 func clockGettime(image []byte) (offset int64, err error) {
 	file, err := elf.NewFile(bytes.NewReader(image))
 	if err != nil {

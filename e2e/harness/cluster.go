@@ -13,23 +13,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Cluster is a ControlPlane with all that Kubernetes has: a controller manager, a
-// scheduler, and workers with kubelet, containerd and a network of their own. Pods
-// run as anywhere: the test stands in for no component. Only Services are not reached,
-// but for the API server's own, since there is no kube-proxy.
+// A Cluster is a ControlPlane with all that Kubernetes has: a controller manager, a scheduler, and workers with
+// kubelet, containerd and a network of their own. The test simulates no component. Only Services are unreachable,
+// except the API server's own, because kube-proxy is missing.
 type Cluster struct {
 	*ControlPlane
 	Workers []*Worker // worker-1, worker-2, ...
 
 	parts       string // the program of many names that is kubelet and more
-	shared      bool   // the pods' default network has its addresses from whereabouts
+	shared      bool   // the pods' default network uses whereabouts
 	subnet      subnet
 	controllers *process
 	scheduler   *process
 }
 
-// StartCluster starts a cluster that lasts for the test. Where shared is true, the pods' default network has its
-// addresses from whereabouts too: eth0 of every pod is in the pool of DefaultPool.
+// StartCluster starts a cluster that runs until the test ends. If shared is true, the pods' default network uses
+// whereabouts too: eth0 of every pod is in the pool of DefaultPool.
 func StartCluster(t testing.TB, workers int, shared bool) *Cluster {
 	t.Helper()
 	w, err := newCluster(workers)
@@ -53,8 +52,7 @@ func StartCluster(t testing.TB, workers int, shared bool) *Cluster {
 	return w
 }
 
-// NewCluster is StartCluster for what is no test. On an error it returns what there is, if
-// anything, for Close.
+// NewCluster is StartCluster outside of tests. On an error it returns what started, for Close.
 func NewCluster(ctx context.Context, workers int) (*Cluster, error) {
 	w, err := newCluster(workers)
 	if err != nil {
@@ -63,7 +61,7 @@ func NewCluster(ctx context.Context, workers int) (*Cluster, error) {
 	return w, w.start(ctx)
 }
 
-// newCluster builds the parts and takes a place on the machine. Nothing runs yet.
+// newCluster builds the parts and reserves a place on the machine. Nothing runs yet.
 func newCluster(workers int) (*Cluster, error) {
 	if why := ContainerdV2.Unsupported(); why != "" {
 		return nil, errors.New(why)
@@ -84,8 +82,8 @@ func newCluster(workers int) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The Service "kubernetes" gets the first address of its range. Where the API
-	// server itself has that address, pods reach it as they do anywhere.
+	// The Service "kubernetes" gets the first address of its range. If the API server itself has that address, pods reach
+	// it as in any cluster.
 	c, err := newControlPlane(subnet.api(), 443, []string{
 		"--service-cluster-ip-range=" + subnet.services(), "--kubelet-preferred-address-types=InternalIP",
 	})
@@ -150,7 +148,7 @@ func (w *Cluster) start(ctx context.Context) error {
 	return w.waitSchedulable(ctx)
 }
 
-// waitSchedulable waits until pods may be made, and run on every worker.
+// waitSchedulable waits until pods can be created, and run on every worker.
 func (w *Cluster) waitSchedulable(ctx context.Context) error {
 	for _, worker := range w.Workers {
 		if err := worker.WaitReady(ctx); err != nil {
@@ -176,7 +174,7 @@ func (w *Cluster) startControllers() (err error) {
 	}
 	w.controllers, err = startProcess(w.parts, w.run.dir, "kube-controller-manager", "", append(flags,
 		"--service-account-private-key-file="+w.credentials.key, "--root-ca-file="+w.credentials.cert,
-		"--flex-volume-plugin-dir="+filepath.Join(w.run.dir, "volume-plugins"), // which it makes
+		"--flex-volume-plugin-dir="+filepath.Join(w.run.dir, "volume-plugins"), // the controller creates it
 		fmt.Sprint("--node-monitor-grace-period=", nodeGrace), "--node-monitor-period=1s")...)
 	return err
 }
@@ -188,7 +186,7 @@ func (w *Cluster) stopControllers() {
 	w.controllers.kill()
 }
 
-// Close ends everything and removes what there is on the machine.
+// Close ends everything and removes its traces from the machine.
 func (w *Cluster) Close() error {
 	var errs []error
 	for _, worker := range w.Workers {
@@ -208,8 +206,7 @@ func (w *Cluster) Worker(name string) *Worker {
 	return nil
 }
 
-// nodeGrace is how long a silent node counts as ready; kubelets speak four times
-// as often.
+// nodeGrace is how long a silent node counts as ready; kubelets report four times as often.
 const nodeGrace = 12 * time.Second
 
 // nodeReady reports whether pods may be scheduled to a node.

@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// A CNIBlocker is a CNI plugin in a chain whose ADD waits while the blocker is on. After
-// whereabouts it holds an ADD where the address is recorded and the runtime does not
-// list the sandbox.
+// A CNIBlocker is a CNI plugin in a chain whose ADD waits while the blocker is on. After whereabouts it holds an ADD
+// where the address is recorded and the runtime does not list the sandbox.
 type CNIBlocker struct{ file string }
 
 // NewCNIBlocker returns a blocker that is off.
@@ -21,7 +20,7 @@ func (c *ControlPlane) NewCNIBlocker() CNIBlocker {
 // Block makes ADDs wait.
 func (b CNIBlocker) Block() error { return os.WriteFile(b.file, nil, 0o600) }
 
-// Unblock lets those that wait go on.
+// Unblock lets waiting ADDs continue.
 func (b CNIBlocker) Unblock() error {
 	if err := os.Remove(b.file); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -18,16 +18,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// readyTimeout is for a machine on which several clusters start at once; one
-// alone takes some three seconds.
+// readyTimeout is for a machine on which several clusters start at once; one alone takes some three seconds.
 const readyTimeout = 4 * time.Minute
 
-// A ControlPlane is an etcd and a kube-apiserver with the custom resources of
-// whereabouts, of network attachments and of this project. There is no kubelet,
-// scheduler or controller manager: those are in a Cluster.
+// A ControlPlane is an etcd and a kube-apiserver with the custom resources of whereabouts, of network attachments and
+// of this project. A Cluster adds kubelets, a scheduler and a controller manager.
 type ControlPlane struct {
 	run         *run
-	home        *run   // of its servers: run, but where it has those of a control plane before it
+	home        *run   // of its servers: run, unless the servers are those of an earlier control plane
 	bin         string // the built parts
 	apiServer   string // the program, of bin or older
 	address     net.IP
@@ -39,14 +37,14 @@ type ControlPlane struct {
 	apiFlags    []string
 	full        bool // it belongs to a Cluster
 
-	mu        sync.Mutex // for what a fault test stops and starts
+	mu        sync.Mutex // for servers that a fault test stops and starts
 	etcd, api *process
-	disturbed bool  // no other test may have it: its servers were stopped, or joined by another
-	audited   int64 // how long their audit log was before it
+	disturbed bool  // no other test may use it: its servers were stopped, or joined by another
+	audited   int64 // the length of their audit log before it
 }
 
-// StartControlPlane starts a control plane that lasts for the test. The flags are added to
-// those of kube-apiserver (such as --feature-gates).
+// StartControlPlane starts a control plane that runs until the test ends. The flags are added to those of
+// kube-apiserver (such as --feature-gates).
 func StartControlPlane(t testing.TB, apiFlags ...string) *ControlPlane {
 	t.Helper()
 	c, err := NewControlPlane(t.Context(), apiFlags...)
@@ -66,13 +64,12 @@ func StartControlPlane(t testing.TB, apiFlags ...string) *ControlPlane {
 	return c
 }
 
-// NewControlPlane is StartControlPlane for what is no test. On an error it returns what there is, if
-// anything, for Close.
+// NewControlPlane is StartControlPlane outside of tests. On an error it returns what started, for Close.
 func NewControlPlane(ctx context.Context, apiFlags ...string) (*ControlPlane, error) {
 	c, err := newControlPlane(loopbackAddress(), 6443, append([]string{
 		"--service-cluster-ip-range=10.96.0.0/16",
-		// These two wait for controllers that do not run here: one for the
-		// namespace's ServiceAccount, one for a new node's taint to be removed.
+		// These two wait for controllers that do not run here: one for the namespace's ServiceAccount, one for the removal of
+		// a new node's taint.
 		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
 	}, apiFlags...))
 	if err != nil {
@@ -83,7 +80,7 @@ func NewControlPlane(ctx context.Context, apiFlags ...string) (*ControlPlane, er
 	return c, c.start(ctx)
 }
 
-// newControlPlane builds the parts and takes a place on the machine. Nothing runs yet.
+// newControlPlane builds the parts and reserves a place on the machine. Nothing runs yet.
 func newControlPlane(address net.IP, port int, apiFlags []string) (*ControlPlane, error) {
 	if why := Unsupported(); why != "" {
 		return nil, errors.New(why)
@@ -106,7 +103,7 @@ func newControlPlane(address net.IP, port int, apiFlags []string) (*ControlPlane
 	return c, err
 }
 
-// Close ends everything and removes what there is on the machine.
+// Close ends everything and removes its traces from the machine.
 func (c *ControlPlane) Close() error {
 	c.StopAPI()
 	c.StopEtcd()
@@ -144,8 +141,8 @@ func (c *ControlPlane) start(ctx context.Context) (err error) {
 	return c.installCRDs(ctx)
 }
 
-// StartEtcd starts etcd, on the data that it had if it ran before. An API server
-// that runs finds it by itself: WaitReady waits for that.
+// StartEtcd starts etcd, on its earlier data if it ran before. A running API server reconnects by itself: WaitReady
+// waits for that.
 func (c *ControlPlane) StartEtcd() (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,8 +154,7 @@ func (c *ControlPlane) StartEtcd() (err error) {
 	return err
 }
 
-// StartAPI starts the API server, at the address it had if it ran before, and
-// waits until it is ready.
+// StartAPI starts the API server, at its earlier address if it ran before, and waits until it is ready.
 func (c *ControlPlane) StartAPI(ctx context.Context) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +172,8 @@ func (c *ControlPlane) apiServerFlags(port int) ([]string, error) {
 	audit, err := auditFlags(c.home.dir, c.auditLog())
 	return slices.Concat([]string{
 		"--etcd-servers=" + c.url("http", 2379),
-		"--bind-address=" + c.address.String(), "--advertise-address=" + c.address.String(), fmt.Sprint("--secure-port=", port),
+		"--bind-address=" + c.address.String(), "--advertise-address=" + c.address.String(), fmt.Sprint("--secure-port=",
+			port),
 		"--tls-cert-file=" + c.credentials.cert, "--tls-private-key-file=" + c.credentials.key,
 		"--token-auth-file=" + c.credentials.tokens, "--authorization-mode=RBAC",
 		"--service-account-key-file=" + c.credentials.key, "--service-account-signing-key-file=" + c.credentials.key,
@@ -185,7 +182,7 @@ func (c *ControlPlane) apiServerFlags(port int) ([]string, error) {
 	}, audit, c.apiFlags), err
 }
 
-// WaitReady waits until the API server is ready, which it is when etcd answers it.
+// WaitReady waits until the API server is ready, which requires etcd.
 func (c *ControlPlane) WaitReady(ctx context.Context) error {
 	c.mu.Lock()
 	api := c.api
@@ -203,13 +200,14 @@ func waitAnswers(ctx context.Context, client kubernetes.Interface, api *process)
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s did not get ready: %w (last answer: %v); its log ends with:\n%s", api.name, err, last, tail(api.log)) //nolint:errorlint // nil where nothing answered
+		return fmt.Errorf("%s did not get ready: %w (last answer: %v); its log ends with:\n%s", api.name, err, last,
+			tail(api.log)) //nolint:errorlint // nil where nothing answered
 	}
 	return nil
 }
 
-// Dispose keeps the control plane from being given to another test, for one that changes what an API server keeps
-// beside etcd: an admission policy stays in force for up to a second after it was deleted.
+// Dispose keeps the control plane from other tests. Use it after a change to what an API server keeps beside etcd: an
+// admission policy stays in force for up to a second after its deletion.
 func (c *ControlPlane) Dispose() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,7 +222,7 @@ func (c *ControlPlane) StopAPI() {
 	c.api.kill()
 }
 
-// StopEtcd ends etcd as a crash would. The API server lives on and fails.
+// StopEtcd ends etcd as a crash would. The API server keeps running and fails.
 func (c *ControlPlane) StopEtcd() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,22 +230,21 @@ func (c *ControlPlane) StopEtcd() {
 	c.etcd.kill()
 }
 
-// EtcdData is the folder of etcd's data. A copy made while etcd and the API
-// server are stopped is a backup, and putting it back is a plain restore: the
-// resource versions run backwards.
+// EtcdData is the folder of etcd's data. A copy made while etcd and the API server are stopped is a backup. Copying it
+// back is a plain restore: resource versions run backwards.
 func (c *ControlPlane) EtcdData() string { return filepath.Join(c.home.dir, "etcd-data") }
 
-// EtcdServer is where etcd answers.
+// EtcdServer is the URL of etcd.
 func (c *ControlPlane) EtcdServer() string { return c.url("http", 2379) }
 
-// Dir is the cluster's own folder, which goes with it.
+// Dir is the cluster's own folder, which is removed with it.
 func (c *ControlPlane) Dir() string { return c.run.dir }
 
 // Kubeconfig is the path of the admin's kubeconfig.
 func (c *ControlPlane) Kubeconfig() string { return filepath.Join(c.run.dir, "kubeconfig") }
 
-// pluginKubeconfig is the path of that of whereabouts' plugin, which acts as its own
-// ServiceAccount: RBAC applies to it, as to the product.
+// pluginKubeconfig is the path of the kubeconfig of whereabouts' plugin, which uses its own ServiceAccount: RBAC
+// applies to it, as to the product.
 func (c *ControlPlane) pluginKubeconfig() string {
 	return filepath.Join(c.run.dir, "whereabouts.kubeconfig")
 }
@@ -276,9 +273,8 @@ func (c *ControlPlane) logTails(t testing.TB) {
 	}
 }
 
-// loopbackAddress picks a random address of 127/8, all of which Linux answers on.
-// With an address of its own a cluster uses the usual ports, and nobody takes one
-// while a fault test has its owner stopped.
+// loopbackAddress picks a random address of 127/8, all of which Linux answers on. With an address of its own a cluster
+// uses the usual ports, and nobody takes a port while a fault test has its server stopped.
 func loopbackAddress() net.IP {
 	b := make([]byte, 3)
 	rand.Read(b)

@@ -21,15 +21,18 @@ import (
 
 // The custom resources that tests read.
 var (
-	IPPools        = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "ippools"}
-	Reservations   = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "overlappingrangeipreservations"}
-	NodeSlicePools = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "nodeslicepools"}
-	NADs           = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions"}
-	crds           = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	IPPools = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1",
+		Resource: "ippools"}
+	Reservations = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1",
+		Resource: "overlappingrangeipreservations"}
+	NodeSlicePools = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1",
+		Resource: "nodeslicepools"}
+	NADs = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions"}
+	crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 )
 
-// installCRDs applies the custom resource definitions of whereabouts, of network
-// attachments and of this project's deploy/crds, and waits until each is served.
+// installCRDs applies the custom resource definitions of whereabouts, of network attachments and of this project's
+// deploy/crds, and waits until each is served.
 func (c *ControlPlane) installCRDs(ctx context.Context) error {
 	toInstall, err := c.ownCRDs()
 	if err != nil {
@@ -51,7 +54,7 @@ func (c *ControlPlane) installCRDs(ctx context.Context) error {
 	return nil
 }
 
-// ownCRDs reads those that installCRDs installs.
+// ownCRDs reads the definitions that installCRDs applies.
 func (c *ControlPlane) ownCRDs() (all []*unstructured.Unstructured, err error) {
 	e2e, err := e2eDir()
 	if err != nil {
@@ -77,8 +80,8 @@ func (c *ControlPlane) ownCRDs() (all []*unstructured.Unstructured, err error) {
 // LeaseNamespace is where node agents renew their Leases.
 const LeaseNamespace = "ip-reconcile-node-lease"
 
-// installLeases applies this project's deploy/leases: the namespace of the node agents'
-// Leases, and the rights in it.
+// installLeases applies this project's deploy/leases: the namespace of the node agents' Leases, and the permissions in
+// it.
 func (c *ControlPlane) installLeases(ctx context.Context) error {
 	e2e, err := e2eDir()
 	if err != nil {
@@ -89,16 +92,17 @@ func (c *ControlPlane) installLeases(ctx context.Context) error {
 		c.install(ctx, file, "Role", rbac, "roles", ""), c.install(ctx, file, "RoleBinding", rbac, "rolebindings", ""))
 }
 
-// installPluginRights gives the plugin's ServiceAccount what whereabouts' manifest gives it, by
-// objects of other names: tests install that manifest themselves.
+// installPluginRights grants the plugin's ServiceAccount the rules of whereabouts' manifest, by objects of other names:
+// tests apply that manifest themselves.
 func (c *ControlPlane) installPluginRights(ctx context.Context) error {
 	file := filepath.Join(c.bin, "manifests", "whereabouts", "daemonset-install.yaml")
-	return errors.Join(c.install(ctx, file, "ClusterRole", rbac, "clusterroles", "e2e-"), c.install(ctx, file, "ClusterRoleBinding", rbac, "clusterrolebindings", "e2e-"))
+	return errors.Join(c.install(ctx, file, "ClusterRole", rbac, "clusterroles", "e2e-"),
+		c.install(ctx, file, "ClusterRoleBinding", rbac, "clusterrolebindings", "e2e-"))
 }
 
 const rbac = "rbac.authorization.k8s.io"
 
-// install creates the objects of a kind that a file has, under names with a prefix.
+// install creates a file's objects of a kind, under names with a prefix.
 func (c *ControlPlane) install(ctx context.Context, file, kind, group, resource, prefix string) error {
 	found, err := readObjects(file, kind)
 	if err != nil {
@@ -147,8 +151,8 @@ func Documents(text string) (objects []*unstructured.Unstructured, err error) {
 	}
 }
 
-// waitServed waits until every version of a resource can be listed, which is more than the condition
-// Established says, and is among what the API server says it has, which comes later.
+// waitServed waits until every version of a resource can be listed, which is later than the condition Established, and
+// until discovery has it, which is later still.
 func (c *ControlPlane) waitServed(ctx context.Context, crd *unstructured.Unstructured) error {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	plural, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "plural")
@@ -159,7 +163,7 @@ func (c *ControlPlane) waitServed(ctx context.Context, crd *unstructured.Unstruc
 			continue
 		}
 		resource := schema.GroupVersionResource{Group: group, Version: fmt.Sprint(version["name"]), Resource: plural}
-		var last error // also of a stream that the server breaks off while it takes over a definition
+		var last error // also of a stream that the server interrupts while it takes over a definition
 		err := poll(ctx, func(ctx context.Context) (bool, error) {
 			if _, last = c.dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 1}); last == nil {
 				_, last = c.client.Discovery().ServerResourcesForGroupVersion(resource.GroupVersion().String())
@@ -173,9 +177,8 @@ func (c *ControlPlane) waitServed(ctx context.Context, crd *unstructured.Unstruc
 	return nil
 }
 
-// ageEstablished makes a CRD look a minute old. The API server holds back creates
-// for two seconds when the CRD was established less than two seconds ago, for the
-// sake of other API servers; there is none, and tests would pay for it each time.
+// ageEstablished makes a CRD a minute old. The API server delays creates for two seconds after a CRD was established,
+// for the sake of other API servers. There is none, and each test would wait for it.
 func (c *ControlPlane) ageEstablished(ctx context.Context, name string) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		crd, err := c.dynamic.Resource(crds).Get(ctx, name, metav1.GetOptions{})

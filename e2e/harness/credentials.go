@@ -19,9 +19,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Credentials are files: one key for both TLS and ServiceAccount tokens, a
-// certificate that is its own authority, a token for the admin, and one for
-// whereabouts' ServiceAccount.
+// Credentials are files: one key for both TLS and ServiceAccount tokens, a certificate that is its own authority, a
+// token for the admin, and one for whereabouts' ServiceAccount.
 type credentials struct {
 	key, cert, tokens string // paths
 	certPEM           []byte
@@ -64,7 +63,8 @@ func newCredentials(dir string, address net.IP) (*credentials, error) {
 	for path, content := range map[string][]byte{
 		c.key:  pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
 		c.cert: c.certPEM,
-		c.tokens: fmt.Appendf(nil, "%s,admin,admin,\"system:masters\"\n%s,system:serviceaccount:kube-system:whereabouts,whereabouts,"+
+		c.tokens: fmt.Appendf(nil, "%s,admin,admin,\"system:masters\"\n%s,system:serviceaccount:kube-system:whereabouts,"+
+			"whereabouts,"+
 			"\"system:serviceaccounts,system:serviceaccounts:kube-system\"\n", c.adminToken, c.pluginToken),
 	} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -80,8 +80,7 @@ func (c *ControlPlane) writeKubeconfigs() error {
 		c.credentials.writeKubeconfig(c.pluginKubeconfig(), c.server(), c.credentials.pluginToken))
 }
 
-// writeKubeconfig writes a kubeconfig without a namespace: whereabouts then keeps
-// its objects in kube-system.
+// writeKubeconfig writes a kubeconfig without a namespace: whereabouts then keeps its objects in kube-system.
 func (c *credentials) writeKubeconfig(path, server, token string) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["e2e"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: c.certPEM}

@@ -16,8 +16,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PodSpec is what kubelet tells a runtime of a pod. UID is the pod object's: Multus
-// compares.
+// PodSpec is what kubelet gives a runtime about a pod. UID is the pod object's: Multus compares it.
 type PodSpec struct {
 	Namespace, Name, UID string
 	Attempt              uint32
@@ -36,7 +35,7 @@ func dialCRI(socket func() string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// RunPod makes a sandbox as kubelet does. The pod object must be there for Multus.
+// RunPod creates a sandbox as kubelet does. Multus needs the pod object.
 func (r *Runtime) RunPod(ctx context.Context, p PodSpec) (id string, err error) {
 	config := &cri.PodSandboxConfig{
 		Metadata:     &cri.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: p.UID, Attempt: p.Attempt},
@@ -48,8 +47,9 @@ func (r *Runtime) RunPod(ctx context.Context, p PodSpec) (id string, err error) 
 		Linux: &cri.LinuxPodSandboxConfig{
 			CgroupParent: "/" + r.cgroup(),
 			SecurityContext: &cri.LinuxSandboxSecurityContext{
-				NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_POD, Pid: cri.NamespaceMode_CONTAINER, Ipc: cri.NamespaceMode_POD},
-				Seccomp:          &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault},
+				NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_POD, Pid: cri.NamespaceMode_CONTAINER,
+					Ipc: cri.NamespaceMode_POD},
+				Seccomp: &cri.SecurityProfile{ProfileType: cri.SecurityProfile_RuntimeDefault},
 			},
 		},
 	}
@@ -74,7 +74,8 @@ func (r *Runtime) RemovePod(ctx context.Context, id string) error {
 
 // KillContainers ends all containers of a sandbox with SIGKILL.
 func (r *Runtime) KillContainers(ctx context.Context, sandboxID string) error {
-	all, err := r.cri.ListContainers(ctx, &cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: sandboxID}})
+	all, err := r.cri.ListContainers(ctx,
+		&cri.ListContainersRequest{Filter: &cri.ContainerFilter{PodSandboxId: sandboxID}})
 	for _, c := range all.GetContainers() {
 		_, stopErr := r.cri.StopContainer(ctx, &cri.StopContainerRequest{ContainerId: c.Id})
 		err = errors.Join(err, stopErr)
@@ -82,7 +83,7 @@ func (r *Runtime) KillContainers(ctx context.Context, sandboxID string) error {
 	return err
 }
 
-// Sandboxes lists what the runtime lists.
+// Sandboxes lists the runtime's sandboxes.
 func (r *Runtime) Sandboxes(ctx context.Context) ([]*cri.PodSandbox, error) {
 	answer, err := r.cri.ListPodSandbox(ctx, &cri.ListPodSandboxRequest{})
 	return answer.GetItems(), err
@@ -93,7 +94,7 @@ func (r *Runtime) Status(ctx context.Context, id string) (*cri.PodSandboxStatusR
 	return r.cri.PodSandboxStatus(ctx, &cri.PodSandboxStatusRequest{PodSandboxId: id, Verbose: true})
 }
 
-// SandboxInfo is what containerd's verbose status says beyond the CRI.
+// SandboxInfo is what containerd's verbose status has beyond the CRI.
 type SandboxInfo struct {
 	PID         int `json:"pid"` // on the node
 	RuntimeSpec struct {
@@ -103,7 +104,7 @@ type SandboxInfo struct {
 	} `json:"runtimeSpec"`
 }
 
-// Info returns what the verbose status holds in its info.
+// Info returns the info of the verbose status.
 func (r *Runtime) Info(ctx context.Context, id string) (info SandboxInfo, err error) {
 	status, err := r.Status(ctx, id)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// A Daemon is a program on a node that a test may end, freeze and start again. It is
-// the child of a process that holds it in the node's namespaces.
+// A Daemon is a program on a node that a test may end, freeze and start again. It is the child of a process that keeps
+// it in the node's namespaces.
 type Daemon struct {
 	mu     sync.Mutex
 	holder *process
@@ -43,13 +43,13 @@ func (d *Daemon) runs() bool {
 	return p != nil && p.ended() == nil
 }
 
-// gone waits for the end that comes with the node's.
+// gone waits for the end, after the end of the node.
 func (d *Daemon) gone() { d.held().kill() }
 
 // Kill ends it as a crash would, frozen or not.
 func (d *Daemon) Kill() {
-	// When it is gone, the process that holds it ends; the other way round it
-	// would live on for a moment.
+	// When the program is gone, the process that keeps it ends; the other way round the program would live on for a
+	// moment.
 	if d.end(syscall.SIGKILL) != nil {
 		d.gone()
 	}
@@ -66,7 +66,7 @@ func (d *Daemon) end(s syscall.Signal) error {
 	return poll(context.Background(), func(context.Context) (bool, error) { return p.ended() != nil, nil })
 }
 
-// Freeze keeps it from doing anything until Thaw.
+// Freeze stops all of it until Thaw.
 func (d *Daemon) Freeze() error {
 	if err := d.signal(sigStop); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (d *Daemon) Freeze() error {
 	if err != nil {
 		return err
 	}
-	// Each of its threads takes its own moment to stop.
+	// Each of its threads stops in its own time.
 	return poll(context.Background(), func(context.Context) (bool, error) {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		for _, t := range threads {
@@ -90,7 +90,7 @@ func (d *Daemon) Freeze() error {
 // Thaw ends Freeze.
 func (d *Daemon) Thaw() error { return d.signal(sigContinue) }
 
-// signal sends a signal to the daemon itself, not to the process that holds it.
+// signal sends a signal to the daemon itself, not to the process that keeps it.
 func (d *Daemon) signal(s syscall.Signal) error {
 	pid, err := d.pid()
 	if err != nil {
@@ -125,8 +125,8 @@ func childOf(parent int) (int, error) {
 	return 0, fmt.Errorf("process %d has no child", parent)
 }
 
-// statFields are those of a stat file in /proc from the state on, which the parent
-// follows. Before them there is a name in parentheses that may hold anything.
+// statFields are the fields of a stat file in /proc from the state on, which the parent follows. Before them is a name
+// in parentheses that may contain anything.
 func statFields(path string) []string {
 	stat, err := os.ReadFile(path)
 	if err != nil {

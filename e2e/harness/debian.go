@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// unpackDebian fetches packages with apt and unpacks them into the folder. Nothing
-// is installed: no script of theirs runs and no service starts.
+// unpackDebian fetches packages with apt and unpacks them into the folder. Nothing is installed: no script of theirs
+// runs and no service starts.
 func unpackDebian(dir string, packages ...string) error {
 	if len(packages) == 0 {
 		return nil
@@ -24,7 +24,7 @@ func unpackDebian(dir string, packages ...string) error {
 		return cmd.CombinedOutput()
 	}
 	out, err := download()
-	if err != nil { // what apt knows may be old
+	if err != nil { // apt's lists may be old
 		if _, err = command("apt-get", "update", "-q"); err == nil {
 			out, err = download()
 		}
@@ -44,8 +44,8 @@ func unpackDebian(dir string, packages ...string) error {
 	return nil
 }
 
-// seccompEnv is what the Go command needs to build with libseccomp: the machine's,
-// or where that is not installed one that is unpacked into the folder.
+// seccompEnv is the environment in which the Go command builds with libseccomp: the machine's, or one that is unpacked
+// into the folder.
 func seccompEnv(dir string) ([]string, error) {
 	env := []string{"CGO_ENABLED=1"}
 	if exec.Command("pkg-config", "--exists", "libseccomp").Run() == nil {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// contents is what etcd has of Kubernetes, by key.
+// contents is Kubernetes' content of etcd, by key.
 type contents map[string]stored
 
 type stored struct {
@@ -20,10 +20,10 @@ type stored struct {
 	modRevision string
 }
 
-// errUnclear says that putting back what etcd contained is not enough.
+// errUnclear means that restoring etcd's content is not enough.
 var errUnclear = errors.New("another must be started")
 
-// contents reads what etcd has, perhaps without the values.
+// contents reads etcd's content, with or without the values.
 func (c *ControlPlane) contents(ctx context.Context, keysOnly bool) (contents, error) {
 	all := contents{}
 	for from := "/registry/"; ; {
@@ -48,9 +48,9 @@ func (c *ControlPlane) contents(ctx context.Context, keysOnly bool) (contents, e
 	}
 }
 
-// putBack has etcd contain what it contained before. API servers learn of it as of any other write.
-// errUnclear is for an etcd that has grown, whose quota a test may measure, for policies and
-// webhooks, which API servers follow late, and for a CRD whose deletion is under way and would go on.
+// putBack restores etcd's earlier content. API servers observe that as any other write. It returns errUnclear for an
+// etcd that has grown, whose quota a test may measure, for policies and webhooks, which API servers follow late, and
+// for a CRD that is being deleted.
 func (c *ControlPlane) putBack(ctx context.Context, before contents) error {
 	var status struct {
 		DBSize int64 `json:"dbSize,string"`
@@ -85,7 +85,7 @@ func (c *ControlPlane) putBack(ctx context.Context, before contents) error {
 			changed = append(changed, key)
 		}
 	}
-	const most = 100 // in a transaction; etcd takes 128
+	const most = 100 // in a transaction; etcd accepts 128
 	for from := 0; from < len(changes); from += most {
 		to := min(from+most, len(changes))
 		var done struct{ Header struct{ Revision string } }
@@ -111,7 +111,7 @@ func (c *ControlPlane) isDeletedCRD(ctx context.Context, key string) (bool, erro
 	return len(found.KVs) > 0 && bytes.Contains(found.KVs[0].Value, []byte(`"deletionTimestamp"`)), err
 }
 
-// AskEtcd calls etcd by its gateway for JSON, beside the API server's own connection.
+// AskEtcd calls etcd by its gateway for JSON, without the API server.
 func (c *ControlPlane) AskEtcd(ctx context.Context, call string, ask, answer any) error {
 	body, err := json.Marshal(ask)
 	if err != nil {

@@ -19,10 +19,11 @@ var (
 	// ContainerdV2 is containerd 2 and runc, built from their modules.
 	ContainerdV2 = Flavour{Name: "containerd v2", programs: containerdV2, config: configV3, bin: ".", runc: "runc"}
 	// ContainerdDebian is containerd 1.6 and runc 1.1 as Debian 12 packages them.
-	ContainerdDebian = Flavour{Name: "Debian's containerd", programs: containerdDebian, config: configV2, bin: "usr/bin", runc: "usr/sbin/runc"}
+	ContainerdDebian = Flavour{Name: "Debian's containerd", programs: containerdDebian, config: configV2, bin: "usr/bin",
+		runc: "usr/sbin/runc"}
 )
 
-// Unsupported returns why this containerd cannot be had here, or "".
+// Unsupported returns why this containerd cannot run here, or "".
 func (f Flavour) Unsupported() string {
 	if why := Unsupported(); why != "" {
 		return why
@@ -39,8 +40,8 @@ func (f Flavour) Unsupported() string {
 	return ""
 }
 
-// The folders, socket and log are containerd's defaults where the node has its own.
-// The rest is for a machine that is itself restricted.
+// The folders, socket and log are containerd's defaults where the node has its own. The rest is for a machine that is
+// itself restricted.
 const (
 	pauseImage = "e2e.invalid/pause:1"
 
@@ -62,7 +63,7 @@ const (
       BinaryName = "%[2]s"
       SystemdCgroup = false
 `
-	// Containerd 1 knows one folder of plugins.
+	// containerd 1 knows one folder of plugins.
 	configV2 = `version = 2
 [plugins."io.containerd.internal.v1.opt"]
   path = "/var/lib/containerd/opt"
@@ -81,8 +82,8 @@ const (
 `
 )
 
-// toml is containerd's configuration. What containers are made from is containerd's
-// own if base is empty, and else, with containerd 2, that file.
+// toml is containerd's configuration. Containers are made from containerd's own base spec if base is empty, and
+// otherwise, with containerd 2, from that file.
 func (f Flavour) toml(bin, plugins, base string) []byte {
 	return fmt.Appendf(nil, f.config, plugins, filepath.Join(bin, f.runc), base)
 }

@@ -1,18 +1,16 @@
-// Package harness runs the real programs that the reconciler lives with, on one
-// machine: etcd, kube-apiserver, and the whereabouts CNI plugin as IPAM of macvlan,
-// called through libcni as a container runtime would, or by a real containerd with
-// Multus.
+// Package harness runs the real programs that the reconciler lives with, on one machine: etcd, kube-apiserver, and the
+// whereabouts CNI plugin as IPAM of macvlan, called through libcni as a container runtime would, or by a real
+// containerd with Multus.
 //
-// StartControlPlane gives a ControlPlane, NewNode a Node of it, Node.Add and Node.Del an
-// attachment of a Sandbox. Without a container runtime, Node.Run plays it, kubelet
-// and Multus. NewRuntime gives a Node the real containerd with pods in real
-// sandboxes; only kubelet is then played, by the test. StartCluster gives a
-// Cluster, where the test stands in for nobody: it has kubelets, a controller manager and a
-// scheduler, and its Workers are networks of their own. It is slower.
+// StartControlPlane gives a ControlPlane, NewNode a Node of it, Node.Add and Node.Del an attachment of a Sandbox.
+// Without a container runtime, Node.Run plays it, kubelet and Multus. NewRuntime gives a Node the real containerd with
+// pods in real sandboxes; only kubelet is then played, by the test. StartCluster gives a Cluster, where the test stands
+// in for nobody: it has kubelets, a controller manager and a scheduler, and its Workers are networks of their own. It
+// is slower.
 //
 // Any number of clusters may run side by side, in one test process or in many; they
 // share nothing but the built programs. All that a cluster leaves on the machine goes
-// with it, and what a killed test left goes with the next one that starts.
+// with it, and the next run removes what remains of a killed one.
 //
 // The first run builds the programs from e2e/parts and e2e/containerd. That takes about
 // six minutes on two cores, so the first `go test` may want -timeout 20m.

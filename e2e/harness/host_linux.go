@@ -20,8 +20,8 @@ func dieWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// ownNamespaces is dieWithParent for the first process of a node, which gets mounts,
-// process ids and perhaps a network of its own. Whatever it starts dies with it.
+// ownNamespaces is dieWithParent for the first process of a node, which gets mounts, process ids and perhaps a network
+// of its own. Its children die with it.
 func ownNamespaces(network bool) *syscall.SysProcAttr {
 	flags := uintptr(syscall.CLONE_NEWNS | syscall.CLONE_NEWPID)
 	if network {
@@ -30,11 +30,10 @@ func ownNamespaces(network bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: flags}
 }
 
-// lock waits for the lock on a file. The kernel gives it back when the process
-// dies, however it dies.
+// lock waits for the lock on a file. The kernel releases it when the process dies, however it dies.
 func lock(path string) (unlock func(), err error) { return flock(path, syscall.LOCK_EX) }
 
-// tryLock is lock for those who do not wait: errLocked says that somebody has it.
+// tryLock is lock without waiting: errLocked means that another process has it.
 func tryLock(path string) (unlock func(), err error) {
 	return flock(path, syscall.LOCK_EX|syscall.LOCK_NB)
 }

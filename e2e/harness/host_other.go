@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// The package compiles everywhere, so that it can be read and vetted anywhere;
-// Unsupported keeps tests from getting here.
+// The package compiles everywhere, so that it can be read and vetted anywhere; Unsupported keeps tests from calling
+// this.
 var errNotLinux = errors.New(Unsupported())
 
 const sigStop, sigContinue = syscall.Signal(0), syscall.Signal(0)

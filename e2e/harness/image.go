@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ImportImage makes an image of static programs, of which the first is the
-// entrypoint, and gives it to containerd, by a name.
+// ImportImage makes an image of static programs, whose first is the entrypoint, and imports it into containerd by a
+// name.
 func (r *Runtime) ImportImage(ctx context.Context, name string, programs ...string) error {
 	archive, err := r.Node.cluster.makeImage(name, programs...)
 	if err != nil {
@@ -48,8 +48,7 @@ func (c *ControlPlane) makeImage(name string, programs ...string) (archive strin
 	return archive, nil
 }
 
-// keepImage gives containerd an image, and again whenever it is started: it may have
-// lost its state.
+// keepImage imports an image into containerd, and again at each start: containerd may have lost its state.
 func (r *Runtime) keepImage(ctx context.Context, archive string) error {
 	r.mu.Lock()
 	r.archives = append(r.archives, archive)
@@ -58,7 +57,8 @@ func (r *Runtime) keepImage(ctx context.Context, archive string) error {
 }
 
 func (r *Runtime) loadImage(ctx context.Context, archive string) error {
-	out, err := r.Command(ctx, filepath.Join(r.bin, "ctr"), "--address", Socket, "--namespace", "k8s.io", "images", "import", archive).CombinedOutput()
+	out, err := r.Command(ctx, filepath.Join(r.bin, "ctr"), "--address", Socket, "--namespace", "k8s.io", "images",
+		"import", archive).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("importing %s: %w: %s", filepath.Base(archive), err, out)
 	}
@@ -82,7 +82,8 @@ func writeImage(path, name string, programs ...string) error {
 	}
 	config := asJSON(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "created": "1970-01-01T00:00:00Z",
-		"config": map[string]any{"Entrypoint": []string{"/" + filepath.Base(programs[0])}, "WorkingDir": "/", "Env": []string{"PATH=/"}},
+		"config": map[string]any{"Entrypoint": []string{"/" + filepath.Base(programs[0])}, "WorkingDir": "/",
+			"Env": []string{"PATH=/"}},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hash}},
 	})
 	sum := sha256.Sum256(config)
@@ -96,8 +97,7 @@ func writeImage(path, name string, programs ...string) error {
 	return err
 }
 
-// A file of an archive has its content here, or from another file. It is a folder if
-// its name ends with a slash.
+// A file of an archive has its content here, or from another file. It is a folder if its name ends with a slash.
 type file struct {
 	name    string
 	content []byte

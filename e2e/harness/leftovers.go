@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// Leftovers lists what clusters whose owners are dead have left on the machine: their
-// folders, links, cgroups, mounts, which keep network namespaces, and processes. Clusters
-// that run, of this process or another, leave nothing.
+// Leftovers lists what remains of clusters with dead owners on the machine: their folders, links, cgroups, mounts,
+// which keep network namespaces, and processes. Running clusters, of this process or another, are not listed.
 func Leftovers() ([]string, error) {
 	if err := os.MkdirAll(runsDir(), 0o700); err != nil {
 		return nil, err
@@ -47,7 +46,7 @@ func Leftovers() ([]string, error) {
 	return left, nil
 }
 
-// idsOfRuns are those that there is any trace of on the machine.
+// idsOfRuns are the ids of all runs with a trace on the machine.
 func idsOfRuns() ([]string, error) {
 	links, err := filepath.Glob("/sys/class/net/*")
 	folders, err1 := filepath.Glob(runsDir() + "/*")
@@ -70,7 +69,7 @@ func idsOfRuns() ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), errors.Join(err, err1, err2, err3)
 }
 
-// leftoversOf are those of one run, by its folder.
+// leftoversOf are the leftovers of one run, by its folder.
 func leftoversOf(place string) (left []string, err error) {
 	prefix := linkPrefix(filepath.Base(place))
 	if _, err = os.Stat(place); err == nil {
@@ -89,8 +88,8 @@ func leftoversOf(place string) (left []string, err error) {
 	return append(left, processes...), errors.Join(err, linksErr, groupsErr, readErr, processesErr)
 }
 
-// processesOf are those that have the place in their command line, or in mounts that
-// this process does not have: those on a node.
+// processesOf are those that have the place in their command line, or in mounts that this process does not have: those
+// on a node.
 func processesOf(place string) ([]string, error) {
 	here, err := os.Readlink("/proc/self/ns/mnt")
 	if err != nil {
@@ -99,7 +98,7 @@ func processesOf(place string) ([]string, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	var found []string
 	for _, file := range files {
-		// One that has ended since has nothing to read.
+		// A process that has ended since has nothing to read.
 		line, _ := os.ReadFile(file)
 		belongs := strings.Contains(string(line), place)
 		if there, err := os.Readlink(filepath.Dir(file) + "/ns/mnt"); err == nil && there != here {

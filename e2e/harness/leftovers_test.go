@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// try(f()).must(t) is the value of a call that may not fail; by itself try does nothing.
+// try(f()).must(t) is the value of a call that must not fail; try alone checks nothing.
 func try[T any](v T, err error) tried[T] { return tried[T]{v, err} }
 
 type tried[T any] struct {
@@ -26,7 +26,7 @@ type tried[T any] struct {
 	err   error
 }
 
-// must ends the test t on an error, and no other.
+// must ends the test t on an error.
 func (r tried[T]) must(t *testing.T) T {
 	t.Helper()
 	check(t, r.err)
@@ -47,7 +47,7 @@ func equal(t *testing.T, what string, got, want any) {
 	}
 }
 
-// bringUps bring up something of all that there is, of each kind of cluster.
+// bringUps start something of every kind, for each kind of cluster.
 var bringUps = map[string]func(t *testing.T) *ControlPlane{
 	"a control plane": func(t *testing.T) *ControlPlane {
 		if why := Unsupported(); why != "" {
@@ -77,7 +77,8 @@ var bringUps = map[string]func(t *testing.T) *ControlPlane{
 		pods := w.Client().CoreV1().Pods("default")
 		for _, worker := range w.Workers {
 			try(pods.Create(t.Context(), &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{Name: "on-" + worker.Name, Annotations: map[string]string{networksAnnotation: "blue"}},
+				ObjectMeta: metav1.ObjectMeta{Name: "on-" + worker.Name,
+					Annotations: map[string]string{networksAnnotation: "blue"}},
 				Spec: corev1.PodSpec{
 					NodeName:   worker.Name,
 					Containers: []corev1.Container{{Name: "main", Image: WorkloadImage, ImagePullPolicy: corev1.PullNever}},
@@ -104,7 +105,8 @@ func TestLeftovers_OwnersAreDead(t *testing.T) {
 	living, dead := try(newRun()).must(t), filepath.Join(runsDir(), "ad0ead")
 	check(t, os.Mkdir(dead, 0o700))
 	left := try(Leftovers()).must(t)
-	equal(t, "left are the living's and the dead's", []bool{slices.Contains(left, living.dir), slices.Contains(left, dead)}, []bool{false, true})
+	equal(t, "left are the living's and the dead's", []bool{slices.Contains(left, living.dir),
+		slices.Contains(left, dead)}, []bool{false, true})
 	living.unlock()
 	equal(t, "left when the living has ended", slices.Contains(try(Leftovers()).must(t), living.dir), true)
 }
@@ -137,7 +139,7 @@ func TestSweep_RemovesCgroupsOfDeadRuns(t *testing.T) {
 	equal(t, "cgroups when the last process has ended", try(cgroups(linkPrefix(living))).must(t), []string(nil))
 }
 
-// TestCrash plays both parts: with $E2E_CRASH it brings up what the other one kills.
+// TestCrash plays both roles: with $E2E_CRASH it starts what the other one kills.
 func TestCrash(t *testing.T) {
 	if kind := os.Getenv("E2E_CRASH"); kind != "" {
 		fmt.Println("up", bringUps[kind](t).Dir())
@@ -188,7 +190,8 @@ func crash(t *testing.T, kind string) {
 	if dir == "" {
 		t.Fatal("the test process that was to crash did not come up")
 	}
-	for deadline := time.Now().Add(time.Minute); len(try(processesOf(dir)).must(t)) > 0; time.Sleep(10 * time.Millisecond) {
+	deadline := time.Now().Add(time.Minute)
+	for ; len(try(processesOf(dir)).must(t)) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("these outlive a crash: %q", try(processesOf(dir)).must(t))
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// MindShutdowns has kubelet, from its next start on, give pods time to end when the
-// node is about to shut down, a part of it to critical pods after the others.
+// MindShutdowns makes kubelet, from its next start on, give pods time to end when the node is about to shut down, a
+// part of it to critical pods after the others.
 func (w *Worker) MindShutdowns(grace, critical time.Duration) (err error) {
 	file := filepath.Join(w.dir, "kubelet.json")
 	config := map[string]any{}
@@ -32,7 +32,7 @@ func (w *Worker) MindShutdowns(grace, critical time.Duration) (err error) {
 	return os.WriteFile(file, asJSON(config), 0o644)
 }
 
-// BeginShutdown tells kubelet, which minds shutdowns, of one. PowerOff is the rest.
+// BeginShutdown announces a shutdown to a kubelet that minds them. PowerOff completes it.
 func (w *Worker) BeginShutdown(ctx context.Context) error {
 	return poll(ctx, func(context.Context) (bool, error) {
 		err := w.logind.shutdown()
@@ -45,13 +45,13 @@ func (w *Worker) BeginShutdown(ctx context.Context) error {
 
 var errNobodyAsked = errors.New("no kubelet asked to be told of a shutdown")
 
-// logind is what a kubelet takes for systemd's logind, on a bus of their own: kubelet
-// asks it to be told of a shutdown, and to be waited for.
+// logind plays systemd's logind for a kubelet, on a bus of their own: kubelet subscribes to shutdowns, and asks to
+// delay them.
 type logind struct {
 	socket net.Listener
 
 	mu      sync.Mutex
-	kubelet net.Conn // that asked to be told
+	kubelet net.Conn // that subscribed
 }
 
 const login1 = "org.freedesktop.login1.Manager"
@@ -74,7 +74,7 @@ func startLogind(dir string) (*logind, error) {
 	return l, nil
 }
 
-// environment is what a kubelet finds the bus by.
+// environment is how a kubelet finds the bus.
 func (l *logind) environment() string {
 	return "DBUS_SYSTEM_BUS_ADDRESS=unix:path=" + l.socket.Addr().String()
 }
@@ -119,7 +119,7 @@ func (l *logind) answer(conn net.Conn, call *dbus.Message) {
 	send(conn, dbus.TypeMethodReply, map[dbus.HeaderField]any{dbus.FieldReplySerial: call.Serial()}, result...)
 }
 
-// shutdown says that the node is about to shut down.
+// shutdown announces that the node is about to shut down.
 func (l *logind) shutdown() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,16 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressesIn returns the addresses that are configured in a network namespace,
-// without link-local and loopback ones. It goes there itself: a process for each of
-// some hundred namespaces would take longer than what is to be seen lasts.
+// addressesIn returns the configured addresses of a network namespace, without link-local and loopback ones. It enters
+// the namespace itself: a process for each of a hundred namespaces would take too long.
 func addressesIn(netNS string) (addresses map[string][]netip.Addr, err error) {
 	there, err := os.Open(netNS)
 	if err != nil {
 		return nil, err
 	}
 	defer there.Close()
-	// A thread that ends takes along the daemons it started: it has to come back.
+	// A thread that ends takes along the daemons it started, so it must return.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	here, err := os.Open("/proc/thread-self/ns/net")
@@ -60,6 +59,6 @@ func addressesIn(netNS string) (addresses map[string][]netip.Addr, err error) {
 	return addresses, nil
 }
 
-// gone reports whether a network namespace, or the whole node, was not there to be looked
-// into: a namespace's file is made before and removed after it.
+// gone reports whether a network namespace, or the whole node, did not exist: a namespace's file is created before and
+// removed after it.
 func gone(err error) bool { return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.EINVAL) }

@@ -15,15 +15,15 @@ import (
 // range, ipRanges, network_name, node_slice_size, enable_overlapping_ranges, ...
 type IPAM map[string]any
 
-// A Network is a macvlan network with addresses from whereabouts. Namespace and
-// Name are those of its NetworkAttachmentDefinition; Name is the CNI network's
-// name too, by which whereabouts finds the NodeSlicePool if IPAM has no network_name.
+// A Network is a macvlan network with addresses from whereabouts. Namespace and Name are those of its
+// NetworkAttachmentDefinition. Name is the CNI network's name too, by which whereabouts finds the NodeSlicePool if IPAM
+// has no network_name.
 type Network struct {
 	Namespace, Name string
 	IPAM            IPAM
 }
 
-// config is the CNI configuration, with what a node adds to the ipam section.
+// config is the CNI configuration, with a node's additions to the ipam section.
 func (n Network) config(master string, more IPAM) []byte {
 	return asJSON(n.asPlugin(master, more, map[string]any{"cniVersion": "1.0.0", "name": n.Name}))
 }
@@ -36,7 +36,7 @@ func (n Network) asPlugin(master string, more IPAM, config map[string]any) map[s
 	return config
 }
 
-// asJSON is the JSON of what tests made of maps.
+// asJSON is the JSON of a test's maps.
 func asJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -54,22 +54,24 @@ func (c *ControlPlane) CreateNAD(ctx context.Context, n Network) error {
 // CreateBlockedNAD is CreateNAD with a blocker after macvlan and whereabouts.
 func (c *ControlPlane) CreateBlockedNAD(ctx context.Context, n Network, blocker CNIBlocker) error {
 	return c.createNAD(ctx, n, asJSON(map[string]any{
-		"cniVersion": "1.0.0", "name": n.Name, "plugins": []any{n.asPlugin(c.wire(), nil, map[string]any{}), blocker.asPlugin()},
+		"cniVersion": "1.0.0", "name": n.Name, "plugins": []any{n.asPlugin(c.wire(), nil, map[string]any{}),
+			blocker.asPlugin()},
 	}))
 }
 
 func (c *ControlPlane) createNAD(ctx context.Context, n Network, config []byte) error {
-	_, err := c.dynamic.Resource(NADs).Namespace(n.Namespace).Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "k8s.cni.cncf.io/v1",
-		"kind":       "NetworkAttachmentDefinition",
-		"metadata":   map[string]any{"name": n.Name},
-		"spec":       map[string]any{"config": string(config)},
-	}}, metav1.CreateOptions{})
+	_, err := c.dynamic.Resource(NADs).Namespace(n.Namespace).Create(ctx,
+		&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "k8s.cni.cncf.io/v1",
+			"kind":       "NetworkAttachmentDefinition",
+			"metadata":   map[string]any{"name": n.Name},
+			"spec":       map[string]any{"config": string(config)},
+		}}, metav1.CreateOptions{})
 	return err
 }
 
-// wire is the link under the macvlans of all Nodes with a Runtime: their pods are in
-// one layer 2 network, where an address that is used twice is a real conflict.
+// wire is the link under the macvlans of all Nodes with a Runtime: their pods are in one layer 2 network, where an
+// address that is used twice is a real conflict.
 func (c *ControlPlane) wire() string {
 	if c.full {
 		return secondCable
@@ -77,7 +79,7 @@ func (c *ControlPlane) wire() string {
 	return linkPrefix(c.run.id) + "wire"
 }
 
-// addWire makes the wire unless it is there.
+// addWire creates the wire unless it exists.
 func (c *ControlPlane) addWire() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,8 +89,8 @@ func (c *ControlPlane) addWire() error {
 	return addVeth(c.wire(), linkPrefix(c.run.id)+"far")
 }
 
-// conflist is the runtime's only network: Multus gives every pod an eth0 with a local address, and adds what the pod's
-// annotation asks for. The plugin of local addresses is macvlan unless another is given.
+// conflist is the runtime's only network: Multus gives every pod an eth0 with a local address, and adds the networks of
+// the pod's annotation. The plugin of local addresses is macvlan unless another is given.
 func (r *Runtime) conflist(local map[string]any, plugins string) []byte {
 	if local == nil {
 		local = map[string]any{

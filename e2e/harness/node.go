@@ -19,9 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Node is where sandboxes are: a Node object that is Ready, a link for macvlan,
-// whereabouts' configuration and the CNI cache that a runtime keeps. All Nodes are
-// in the machine's own network namespace.
+// A Node has sandboxes, a Ready Node object, a link for macvlan, whereabouts' configuration and a runtime's CNI cache.
+// All Nodes are in the machine's own network namespace.
 type Node struct {
 	Name string
 	// CacheDir is libcni's: a file results/<network>-<container id>-<ifname> for
@@ -42,7 +41,7 @@ type Attachment struct {
 	Network             Network
 }
 
-// NewNode makes a node that lasts as long as the cluster.
+// NewNode creates a node that exists as long as the cluster.
 func NewNode(t testing.TB, c *ControlPlane, name string) *Node {
 	t.Helper()
 	n, err := c.AddNode(t.Context(), name)
@@ -52,7 +51,7 @@ func NewNode(t testing.TB, c *ControlPlane, name string) *Node {
 	return n
 }
 
-// AddNode is NewNode for what is no test.
+// AddNode is NewNode outside of tests.
 func (c *ControlPlane) AddNode(ctx context.Context, name string) (*Node, error) {
 	dir := filepath.Join(c.run.dir, "node-"+name)
 	n := &Node{Name: name, cluster: c, dir: dir, CacheDir: filepath.Join(dir, "cni-cache")}
@@ -73,8 +72,8 @@ func (c *ControlPlane) AddNode(ctx context.Context, name string) (*Node, error) 
 	return n, nil
 }
 
-// onNode tells plugins which node they are on: whereabouts takes $NODENAME before
-// /etc/hostname, and one test process plays many nodes.
+// onNode sets the node's name for plugins: whereabouts prefers $NODENAME to /etc/hostname, and one test process plays
+// many nodes.
 type onNode struct {
 	invoke.Exec
 	name string
@@ -84,8 +83,8 @@ func (e onNode) ExecPlugin(ctx context.Context, plugin string, stdin []byte, env
 	return e.Exec.ExecPlugin(ctx, plugin, stdin, append(env, "NODENAME="+e.name))
 }
 
-// addMaster makes the master link: one end of a veth pair, since it is up as
-// macvlan wants it, and IPv6 too, which a bridge without ports is not.
+// addMaster creates the master link: one end of a veth pair. Unlike a bridge without ports it is up, as macvlan
+// requires, and has IPv6.
 func (n *Node) addMaster() error {
 	suffix := randomHex(2)
 	n.master = linkPrefix(n.cluster.run.id) + "m" + suffix
@@ -112,8 +111,7 @@ func (n *Node) flat(kubeconfig string) []byte {
 	})
 }
 
-// register creates the Node object as kubelet would, with this machine's boot id, as a
-// machine of its own.
+// register creates the Node object as kubelet would, with this machine's boot id, as a machine of its own.
 func (n *Node) register(ctx context.Context) error {
 	nodes := n.cluster.client.CoreV1().Nodes()
 	node, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -139,12 +137,12 @@ func (n *Node) register(ctx context.Context) error {
 // SetBootID reports another boot, as kubelet does after one.
 func (n *Node) SetBootID(ctx context.Context, id string) error {
 	_, err := n.cluster.client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType,
-		asJSON(map[string]any{"status": map[string]any{"nodeInfo": map[string]string{"bootID": id}}}), metav1.PatchOptions{}, "status")
+		asJSON(map[string]any{"status": map[string]any{"nodeInfo": map[string]string{"bootID": id}}}), metav1.PatchOptions{},
+		"status")
 	return err
 }
 
-// SetReady says that the node is ready, or, as the node lifecycle controller does,
-// that nothing is known of it.
+// SetReady sets the node Ready, or Unknown, as the node lifecycle controller does.
 func (n *Node) SetReady(ctx context.Context, ready bool) error {
 	condition := corev1.NodeCondition{
 		Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
@@ -157,13 +155,13 @@ func (n *Node) SetReady(ctx context.Context, ready bool) error {
 	if err != nil {
 		return err
 	}
-	_, err = n.cluster.client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = n.cluster.client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType, patch,
+		metav1.PatchOptions{}, "status")
 	return err
 }
 
-// Add calls ADD: macvlan in the sandbox's network namespace, with an address from
-// the real whereabouts. The plugin waits up to two minutes for its Lease; a context
-// that ends earlier kills macvlan but not the whereabouts below it.
+// Add calls ADD: macvlan in the sandbox's network namespace, with an address from the real whereabouts. The plugin
+// waits up to two minutes for its Lease. A context that ends earlier kills macvlan but not the whereabouts below it.
 func (n *Node) Add(ctx context.Context, a Attachment) (*current.Result, error) {
 	network, rt, err := n.call(a)
 	if err != nil {
@@ -176,8 +174,7 @@ func (n *Node) Add(ctx context.Context, a Attachment) (*current.Result, error) {
 	return current.NewResultFromResult(result)
 }
 
-// Del calls DEL. The plugin swallows its own errors: nil does not mean that the
-// allocation is gone.
+// Del calls DEL. The plugin swallows its own errors: nil does not mean that the allocation was released.
 func (n *Node) Del(ctx context.Context, a Attachment) error {
 	network, rt, err := n.call(a)
 	if err != nil {

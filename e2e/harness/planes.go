@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Planes are control planes that tests have one after the other: to start one takes more than most
-// tests do. The zero value has none yet.
+// Planes are control planes that tests use one after the other: to start one takes longer than most tests. The zero
+// value has none yet.
 type Planes struct {
 	mu   sync.Mutex
 	free []*lasting
@@ -21,7 +21,7 @@ type lasting struct {
 	fresh contents // of its etcd
 }
 
-// Start gives the test a control plane as StartControlPlane starts one.
+// Start gives the test a control plane like StartControlPlane's.
 func (p *Planes) Start(t testing.TB) *ControlPlane {
 	t.Helper()
 	l, err := p.take(t.Context())
@@ -53,7 +53,7 @@ func (p *Planes) Start(t testing.TB) *ControlPlane {
 	return c
 }
 
-// Close ends all that no test has.
+// Close ends all that no test uses.
 func (p *Planes) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,7 +64,7 @@ func (p *Planes) Close() error {
 	return errors.Join(errs...)
 }
 
-// take returns one that is as it was when it had started.
+// take returns one in the state in which it started.
 func (p *Planes) take(ctx context.Context) (*lasting, error) {
 	for l := p.pop(); l != nil; l = p.pop() {
 		short, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -102,8 +102,8 @@ func (p *Planes) pop() *lasting {
 	return l
 }
 
-// clear has etcd contain what it contained at first, and waits until the API server serves that. It
-// returns errUnclear where another must be started.
+// clear restores etcd's first content, and waits until the API server serves that. It returns errUnclear if another
+// must be started.
 func (l *lasting) clear(ctx context.Context) error {
 	if err := l.putBack(ctx, l.fresh); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (l *lasting) clear(ctx context.Context) error {
 	return nil
 }
 
-// forOneTest is a control plane with the servers, and with a folder of its own.
+// forOneTest is a control plane with these servers and a folder of its own.
 func (l *lasting) forOneTest() (*ControlPlane, error) {
 	run, err := newRun()
 	if err != nil {

@@ -64,7 +64,8 @@ func TestPlanes_AreCleanForTheNextTest(t *testing.T) {
 // identity is the Lease that the API server renews.
 func identity(t *testing.T, c *ControlPlane) string {
 	t.Helper()
-	leases := try(c.Client().CoordinationV1().Leases("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "apiserver.kubernetes.io/identity"})).must(t)
+	leases := try(c.Client().CoordinationV1().Leases("kube-system").List(t.Context(),
+		metav1.ListOptions{LabelSelector: "apiserver.kubernetes.io/identity"})).must(t)
 	equal(t, "API servers", len(leases.Items), 1)
 	return leases.Items[0].Name
 }

@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// NetworkStatus is an entry of the annotation that Multus writes when all
-// attachments of a pod are made.
+// NetworkStatus is an entry of the annotation that Multus writes when all attachments of a pod exist.
 type NetworkStatus struct {
 	Name      string   `json:"name"`
 	Interface string   `json:"interface,omitempty"`
@@ -26,8 +25,9 @@ const (
 	networkStatusAnnotation = "k8s.v1.cni.cncf.io/network-status"
 )
 
-// CreatePod creates a pod that is bound to a node (if any) and asks for networks.
-func (c *ControlPlane) CreatePod(ctx context.Context, namespace, name, node string, networks ...Network) (*corev1.Pod, error) {
+// CreatePod creates a pod that is bound to a node (if any) and requests networks.
+func (c *ControlPlane) CreatePod(ctx context.Context, namespace, name, node string, networks ...Network) (*corev1.Pod,
+	error) {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PodSpec{
@@ -45,16 +45,17 @@ func (c *ControlPlane) CreatePod(ctx context.Context, namespace, name, node stri
 	return c.client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{})
 }
 
-// SetRunning reports a pod as kubelet and Multus do: running and ready, with a
-// network status (none at all without entries). The first entry that is the
-// default network's gives the pod its podIPs.
-func (c *ControlPlane) SetRunning(ctx context.Context, pod *corev1.Pod, networks ...NetworkStatus) (*corev1.Pod, error) {
+// SetRunning reports a pod as kubelet and Multus do: running and ready, with a network status (none without entries).
+// The first entry of the default network gives the pod its podIPs.
+func (c *ControlPlane) SetRunning(ctx context.Context, pod *corev1.Pod, networks ...NetworkStatus) (*corev1.Pod,
+	error) {
 	if len(networks) > 0 {
 		annotation, err := json.Marshal(networks)
 		if err != nil {
 			return nil, err
 		}
-		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]string{networkStatusAnnotation: string(annotation)}}}
+		patch := map[string]any{"metadata": map[string]any{
+			"annotations": map[string]string{networkStatusAnnotation: string(annotation)}}}
 		if pod, err = c.patchPod(ctx, pod, patch); err != nil {
 			return nil, err
 		}
@@ -67,8 +68,10 @@ func (c *ControlPlane) SetRunning(ctx context.Context, pod *corev1.Pod, networks
 			Name: "main", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		}},
 	}
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
-		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, LastTransitionTime: now})
+	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady,
+		corev1.PodReady} {
+		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue,
+			LastTransitionTime: now})
 	}
 	for _, n := range networks {
 		if n.Default && status.PodIP == "" && len(n.IPs) > 0 {
@@ -81,17 +84,18 @@ func (c *ControlPlane) SetRunning(ctx context.Context, pod *corev1.Pod, networks
 	return c.patchPod(ctx, pod, map[string]any{"status": status}, "status")
 }
 
-func (c *ControlPlane) patchPod(ctx context.Context, pod *corev1.Pod, patch map[string]any, subresource ...string) (*corev1.Pod, error) {
+func (c *ControlPlane) patchPod(ctx context.Context, pod *corev1.Pod, patch map[string]any,
+	subresource ...string) (*corev1.Pod, error) {
 	body, err := json.Marshal(patch)
 	if err != nil {
 		return nil, err
 	}
-	return c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, subresource...)
+	return c.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body,
+		metav1.PatchOptions{}, subresource...)
 }
 
-// DeletePod deletes a pod and nothing else. Without a kubelet nobody ends a
-// graceful deletion: a pod that has a node and is not finished keeps its
-// deletionTimestamp until it is deleted again with a grace of 0, which removes the
+// DeletePod deletes a pod object and nothing else. Without a kubelet nobody ends a graceful deletion: a pod that has a
+// node and is not finished keeps its deletionTimestamp until it is deleted again with a grace of 0, which removes the
 // object at once (kubectl's --force).
 func (c *ControlPlane) DeletePod(ctx context.Context, pod *corev1.Pod, graceSeconds int64) error {
 	options := *metav1.NewPreconditionDeleteOptions(string(pod.UID))

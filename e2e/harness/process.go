@@ -19,16 +19,17 @@ type process struct {
 
 // startProcess starts a program of the kubeparts binary, whose log has the program's name and perhaps a suffix.
 func startProcess(kubeparts, dir, name, suffix string, args ...string) (*process, error) {
-	return startCommand(dir, name+suffix, &exec.Cmd{Path: kubeparts, Args: append([]string{name}, args...), Dir: dir, SysProcAttr: dieWithParent()})
+	return startCommand(dir, name+suffix, &exec.Cmd{Path: kubeparts, Args: append([]string{name}, args...), Dir: dir,
+		SysProcAttr: dieWithParent()})
 }
 
-// startCommand starts a command that is yet without output. It dies with the test process if its SysProcAttr says so. It
-// appends to <dir>/<name>.log, so a program that is started again continues its log.
+// startCommand starts a command without output of its own. It dies with the test process if its SysProcAttr says so. It
+// appends to <dir>/<name>.log, so a restarted program continues its log.
 func startCommand(dir, name string, cmd *exec.Cmd) (*process, error) {
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()
 	}
-	// Memory for time: starting the API server takes a fifth less of it.
+	// Memory for time: starting the API server takes a fifth less.
 	cmd.Env = append(cmd.Env, "GOGC=400")
 	p := &process{name: name, log: filepath.Join(dir, name+".log"), cmd: cmd, exited: make(chan struct{})}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -39,8 +40,8 @@ func startCommand(dir, name string, cmd *exec.Cmd) (*process, error) {
 	cmd.Stdout, cmd.Stderr = log, log
 	started := make(chan error)
 	go func() {
-		// The kernel sends the parent's death signal when the thread that started
-		// the child ends. Waiting here keeps that thread for as long as the child.
+		// The kernel sends the parent's death signal when the thread that started the child ends. Waiting here keeps that
+		// thread as long as the child.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -56,8 +57,8 @@ func startCommand(dir, name string, cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// kill ends the process with SIGKILL and waits until it is gone: an orderly end
-// of the API server takes up to a minute once etcd does not answer.
+// kill ends the process with SIGKILL and waits for its end: an orderly end of the API server takes up to a minute
+// without etcd.
 func (p *process) kill() {
 	if p == nil {
 		return
@@ -94,7 +95,7 @@ func tail(path string) string {
 // command runs a short program to its end.
 func command(name string, args ...string) ([]byte, error) { return commandWith("", name, args...) }
 
-// commandWith is command with something for the program to read.
+// commandWith is command with input.
 func commandWith(stdin, name string, args ...string) ([]byte, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Stdin = strings.NewReader(stdin)

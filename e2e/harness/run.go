@@ -13,9 +13,8 @@ import (
 
 var errLocked = errors.New("locked by another process")
 
-// A run is what one cluster has on the machine: a folder, mounts in it, and
-// links and cgroups whose names begin with the run's prefix. A lock in the folder says that
-// the owner lives; so whoever gets the lock may clean up.
+// A run is what one cluster has on the machine: a folder, mounts in it, and links and cgroups whose names begin with
+// the run's prefix. The owner holds a lock in the folder while it lives, so whoever gets the lock may clean up.
 type run struct {
 	id, dir string
 	unlock  func()
@@ -23,12 +22,11 @@ type run struct {
 
 func runsDir() string { return filepath.Join(os.TempDir(), "ip-reconcile-e2e") }
 
-// linkPrefix is the prefix of all links of the run with this id. Link names have
-// 15 characters at most.
+// linkPrefix is the prefix of all links of the run with this id. Link names have 15 characters at most.
 func linkPrefix(id string) string { return "ipr" + id }
 
-// newRun makes a run, and removes those whose owner is dead. It and close hold one
-// lock, so that nobody takes a folder that comes or goes for a dead one.
+// newRun creates a run, and removes those with a dead owner. It and close hold one lock, so that no new or ending
+// folder is taken for a dead one.
 func newRun() (*run, error) {
 	if err := os.MkdirAll(runsDir(), 0o700); err != nil {
 		return nil, err
@@ -50,7 +48,7 @@ func newRun() (*run, error) {
 	return r, err
 }
 
-// close removes all that the run has on the machine.
+// close removes all traces of the run from the machine.
 func (r *run) close() error {
 	unlock, err := lockRuns()
 	if err != nil {
@@ -63,9 +61,8 @@ func (r *run) close() error {
 
 func lockRuns() (func(), error) { return lock(filepath.Join(runsDir(), "lock")) }
 
-// Sweep removes what runs that were killed left on the machine, also links and cgroups of
-// those whose folder is gone: somebody cleared the temporary folder, or kubelet made a
-// cgroup late.
+// Sweep removes what remains of killed runs on the machine, also links and cgroups of runs without a folder: the
+// temporary folder was cleared, or kubelet created a cgroup late.
 func Sweep() error {
 	if err := os.MkdirAll(runsDir(), 0o700); err != nil {
 		return err
@@ -83,7 +80,7 @@ func Sweep() error {
 	return errors.Join(errs...)
 }
 
-// sweep removes the runs that have a folder and that nobody holds.
+// sweep removes the runs that have a folder and no owner.
 func sweep() error {
 	entries, err := os.ReadDir(runsDir())
 	errs := []error{err}
@@ -104,9 +101,8 @@ func sweepRun(dir string) error {
 	return scrub(dir)
 }
 
-// takeOver locks a run whose owner is dead; unlock is nil for one whose owner lives. A run
-// without a folder has no lock: it lives, with another temporary folder, if a process of it
-// does.
+// takeOver locks a run with a dead owner; unlock is nil if the owner lives. A run without a folder has no lock: it
+// lives, with another temporary folder, if a process of it does.
 func takeOver(dir string) (unlock func(), err error) {
 	unlock, err = tryLock(filepath.Join(dir, "owner"))
 	switch {
@@ -132,7 +128,7 @@ func scrub(dir string) error {
 		if !strings.HasPrefix(l.Name(), linkPrefix(filepath.Base(dir))) || !linkExists(l.Name()) {
 			continue
 		}
-		// A link goes with the other end of its pair, even just now.
+		// A link ends with the other end of its pair, even just now.
 		if err := iproute("link", "del", l.Name()); err != nil && linkExists(l.Name()) {
 			errs = append(errs, err)
 		}

@@ -15,9 +15,8 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Paths on a node, as its own processes see them. They are the usual ones: every
-// node has its own /run, /var/lib and /etc/cni. The test sees them with
-// Runtime.Outside.
+// Paths on a node, as its own processes have them. They are the usual ones: every node has its own /run, /var/lib and
+// /etc/cni. Runtime.Outside has the test's paths.
 const (
 	Socket    = "/run/containerd/containerd.sock"
 	StateDir  = "/run/containerd"
@@ -26,9 +25,8 @@ const (
 	MultusDir = "/var/lib/cni/multus" // Multus' cniDir
 )
 
-// A Runtime is the real containerd of a Node, with its shims, runc and CNI plugins.
-// They live in mount and PID namespaces of the node; its network is the machine's,
-// unless it is a Worker's. All of it ends with the test process.
+// A Runtime is the real containerd of a Node, with its shims, runc and CNI plugins. They run in mount and PID
+// namespaces of the node. Its network is the machine's, unless it is a Worker's. All of it ends with the test process.
 type Runtime struct {
 	Node *Node
 
@@ -39,8 +37,8 @@ type Runtime struct {
 	conn    *grpc.ClientConn
 	cri     cri.RuntimeServiceClient
 	images  cri.ImageServiceClient
-	plug    func(pid string) error // gives the network namespace of a Worker its cables
-	base    string                 // path of what containers of a Worker are made from
+	plug    func(pid string) error // plugs cables into the network namespace of a Worker
+	base    string                 // path of the base spec of a Worker's containers
 
 	containerd Daemon
 
@@ -50,7 +48,7 @@ type Runtime struct {
 	archives []string
 }
 
-// NewRuntime starts containerd on a node. It lasts for the test.
+// NewRuntime starts containerd on a node until the test ends.
 func NewRuntime(t testing.TB, node *Node, flavour Flavour) *Runtime {
 	t.Helper()
 	if why := flavour.Unsupported(); why != "" {
@@ -75,7 +73,7 @@ func newRuntime(node *Node, flavour Flavour) *Runtime {
 	return &Runtime{Node: node, flavour: flavour, dir: filepath.Join(node.dir, "runtime")}
 }
 
-// prepare makes what is on the node's disk. local is the plugin of local addresses, if it is not macvlan.
+// prepare creates the node's files on disk. local is the plugin of local addresses, if it is not macvlan.
 func (r *Runtime) prepare(local map[string]any) error {
 	programs, err := build(r.flavour.programs)
 	if err != nil {
@@ -135,7 +133,8 @@ func (r *Runtime) prepare(local map[string]any) error {
 // Boot gives the node its process 1 with an empty /run, and starts containerd.
 func (r *Runtime) Boot(ctx context.Context) error {
 	init, err := startCommand(r.Node.dir, "nodens", &exec.Cmd{
-		Path: r.nodens, Args: []string{r.nodens, "init", r.dir, runsDir()}, Dir: r.dir, SysProcAttr: ownNamespaces(r.plug != nil),
+		Path: r.nodens, Args: []string{r.nodens, "init", r.dir, runsDir()}, Dir: r.dir,
+		SysProcAttr: ownNamespaces(r.plug != nil),
 	})
 	if err != nil {
 		return err
@@ -158,10 +157,10 @@ func (r *Runtime) Boot(ctx context.Context) error {
 	return r.Start(ctx)
 }
 
-// Start starts containerd, on what it has on disk, and waits until the CRI answers
-// and the network is ready.
+// Start starts containerd, on its data on disk, and waits until the CRI answers and the network is ready.
 func (r *Runtime) Start(ctx context.Context) error {
-	cmd := r.Command(context.Background(), filepath.Join(r.bin, "containerd"), "--config", filepath.Join(r.dir, "containerd.toml"))
+	cmd := r.Command(context.Background(), filepath.Join(r.bin, "containerd"), "--config",
+		filepath.Join(r.dir, "containerd.toml"))
 	cmd.Dir = r.dir
 	p, err := r.containerd.start(r.Node.dir, "containerd", cmd)
 	if err != nil {
@@ -186,7 +185,8 @@ func (r *Runtime) Start(ctx context.Context) error {
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s does not answer: %w (last answer: %v); its log ends with:\n%s", r.flavour.Name, err, last, tail(p.log)) //nolint:errorlint // nil where nothing answered
+		return fmt.Errorf("%s does not answer: %w (last answer: %v); its log ends with:\n%s", r.flavour.Name, err, last,
+			tail(p.log)) //nolint:errorlint // nil where nothing answered
 	}
 	for _, archive := range archives {
 		if err := r.loadImage(ctx, archive); err != nil {
@@ -196,7 +196,7 @@ func (r *Runtime) Start(ctx context.Context) error {
 	return nil
 }
 
-// Outside is the path by which the test process sees a path on the node.
+// Outside is the test process's path for a path on the node.
 func (r *Runtime) Outside(path string) string {
 	return filepath.Join("/proc", r.pid(), "root", path)
 }
@@ -207,9 +207,9 @@ func (r *Runtime) pid() string {
 	return strconv.Itoa(r.init.cmd.Process.Pid)
 }
 
-// Command is exec.CommandContext for a program on the node, such as an agent. The
-// node's disk is the machine's but for /run, /var/lib, /var/log and /etc. Signals but
-// SIGSTOP reach the program; SIGKILL, and the context's end, a moment later.
+// Command is exec.CommandContext for a program on the node, such as an agent. The node's disk is the machine's except
+// /run, /var/lib, /var/log and /etc. Signals except SIGSTOP reach the program; SIGKILL, and the context's end, a moment
+// later.
 func (r *Runtime) Command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, r.nodens, append([]string{"run", r.pid(), name}, args...)...)
 	cmd.Env = append(os.Environ(),
@@ -223,7 +223,7 @@ func (r *Runtime) Command(ctx context.Context, name string, args ...string) *exe
 // tools is the folder of this project's own programs for nodes and pods.
 func (r *Runtime) tools() string { return filepath.Dir(r.nodens) }
 
-// poll asks until the answer is yes. On a machine that is not loaded nothing on a node takes more than seconds.
+// poll asks until the answer is yes. On an idle machine everything on a node takes seconds at most.
 func poll(ctx context.Context, ask func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()

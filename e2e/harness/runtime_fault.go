@@ -21,8 +21,8 @@ func (r *Runtime) Freeze() error { return r.containerd.Freeze() }
 // Thaw ends Freeze.
 func (r *Runtime) Thaw() error { return r.containerd.Thaw() }
 
-// LoseState takes from containerd, which must not run, all that it knows. Pods run
-// on, with their network namespaces and addresses, and the CNI caches stay.
+// LoseState removes all state of containerd, which must not run. Pods keep running, with their network namespaces and
+// addresses, and the CNI caches stay.
 func (r *Runtime) LoseState() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,8 +40,7 @@ func (r *Runtime) LoseState() error {
 	return nil
 }
 
-// PowerOff ends all that runs on the node at once, network namespaces too, and
-// empties its /run. What is on its disk stays.
+// PowerOff ends all that runs on the node at once, network namespaces too, and empties its /run. Its disk stays.
 func (r *Runtime) PowerOff() {
 	r.mu.Lock()
 	init := r.init
@@ -61,13 +60,12 @@ func (r *Runtime) close() error {
 	return errors.Join(err, removeCgroups(r.cgroup()))
 }
 
-// LoseDELs makes whereabouts' part of every DEL succeed without being done, or ends
-// that. The links go all the same. It is CutWhereabouts in an instant.
+// LoseDELs makes whereabouts' part of every DEL succeed without any effect, or ends that. The links are removed all the
+// same. It is CutWhereabouts in an instant.
 func (r *Runtime) LoseDELs(lose bool) error { return r.onDEL("whereabouts", "exit 0", lose) }
 
-// HoldDELs makes every DEL wait at a blocker where whereabouts' part of it would be:
-// the pod's processes are gone, and its interfaces are still there. That part is
-// then lost, as with LoseDELs, which ends this too.
+// HoldDELs makes every DEL wait at a blocker in place of whereabouts: the pod's processes are gone, and its interfaces
+// still exist. whereabouts' part is then lost, as with LoseDELs, which ends this too.
 func (r *Runtime) HoldDELs(b CNIBlocker) error {
 	return r.onDEL("whereabouts", fmt.Sprintf(`here=%s.$CNI_CONTAINERID
 	[ -e %[1]s ] && : >$here
@@ -76,13 +74,13 @@ func (r *Runtime) HoldDELs(b CNIBlocker) error {
 	exit 0`, b.file), true)
 }
 
-// FailDELs makes macvlan answer every DEL with an error, before whereabouts is asked
-// and with the link in place, or ends that.
+// FailDELs makes macvlan answer every DEL with an error, before whereabouts is called and with the link in place, or
+// ends that.
 func (r *Runtime) FailDELs(fail bool) error {
 	return r.onDEL("macvlan", `echo '{"cniVersion": "1.0.0", "code": 999, "msg": "the link is busy"}'; exit 1`, fail)
 }
 
-// onDEL makes a plugin do something else at a DEL, or ends that.
+// onDEL replaces what a plugin does at a DEL, or ends that.
 func (r *Runtime) onDEL(plugin, does string, on bool) error {
 	link := filepath.Join(r.dir, "plugins", plugin)
 	program := filepath.Join(r.Node.cluster.bin, plugin)
@@ -94,15 +92,15 @@ func (r *Runtime) onDEL(plugin, does string, on bool) error {
 	return errors.Join(os.WriteFile(next, []byte(script), 0o755), os.Rename(next, link))
 }
 
-// CutWhereabouts takes the API server away from whereabouts alone, or ends that. A DEL
-// of whereabouts 0.9.4 then takes its minute, and says that all is well; the links go
-// after that.
+// CutWhereabouts makes the API server unreachable for whereabouts alone, or ends that. A DEL of whereabouts 0.9.4 then
+// takes its minute and reports success; the links are removed after that.
 func (r *Runtime) CutWhereabouts(cut bool) error {
 	c := r.Node.cluster
 	kubeconfig := c.pluginKubeconfig()
 	if cut {
 		kubeconfig = filepath.Join(r.dir, "nowhere")
-		if err := c.credentials.writeKubeconfig(kubeconfig, "https://"+net.JoinHostPort(c.address.String(), "1"), c.credentials.pluginToken); err != nil {
+		if err := c.credentials.writeKubeconfig(kubeconfig, "https://"+net.JoinHostPort(c.address.String(), "1"),
+			c.credentials.pluginToken); err != nil {
 			return err
 		}
 	}

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// A Sandbox is what a container runtime has when it calls CNI: an id and a network
-// namespace. No process lives in it, a mount keeps it.
+// A Sandbox is what a container runtime has when it calls CNI: an id and a network namespace. A mount keeps it, without
+// a process.
 type Sandbox struct {
 	ID    string // 64 hex digits
 	NetNS string // path
 }
 
-// NewSandbox makes a sandbox. It lasts until Close, or as long as the cluster.
+// NewSandbox creates a sandbox until Close, or the end of the cluster.
 func (n *Node) NewSandbox() (*Sandbox, error) {
 	s := &Sandbox{ID: randomHex(32)}
 	s.NetNS = filepath.Join(n.dir, "netns", s.ID)
@@ -25,7 +25,7 @@ func (n *Node) NewSandbox() (*Sandbox, error) {
 	return s, nil
 }
 
-// newNetNS makes a network namespace that is kept by a mount.
+// newNetNS creates a network namespace that is kept by a mount.
 func newNetNS(path string) error {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		return err
@@ -37,8 +37,8 @@ func newNetNS(path string) error {
 	return nil
 }
 
-// Close ends the network namespace and with it its interfaces and addresses. The
-// allocations stay: without a DEL they are leaks. It may be called again.
+// Close ends the network namespace with its interfaces and addresses. The allocations stay: without a DEL they are
+// leaks. It may be called again.
 func (s *Sandbox) Close() error {
 	if err := unmount(s.NetNS); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -48,8 +48,7 @@ func (s *Sandbox) Close() error {
 	return os.Remove(s.NetNS)
 }
 
-// Addresses returns the addresses that are really configured, by interface,
-// without link-local and loopback ones.
+// Addresses returns the configured addresses, by interface, without link-local and loopback ones.
 func (s *Sandbox) Addresses() (map[string][]netip.Addr, error) { return addressesIn(s.NetNS) }
 
 // Has reports whether the address is configured on any interface.

@@ -11,14 +11,13 @@ import (
 	"slices"
 )
 
-// A subnet is the network of a Cluster: API server, nodes and pods are on one
-// wire, so nothing has to be routed or translated. It is a /24 of the addresses that
-// are set aside for tests of networks.
+// A subnet is the network of a Cluster: API server, nodes and pods are on one wire, so nothing is routed or translated.
+// It is a /24 of the addresses that are reserved for tests of networks.
 type subnet struct{ a, b byte }
 
 const mostWorkers = 3
 
-// freeSubnet picks one that the machine has no address in. It is this process' until that ends: the
+// freeSubnet picks one in which the machine has no address, and reserves it for this process until it ends: the
 // addresses come later, and others start clusters at the same time.
 func freeSubnet() (subnet, error) {
 	taken, err := net.InterfaceAddrs()
@@ -50,8 +49,7 @@ func freeSubnet() (subnet, error) {
 
 func (s subnet) host(n int) string { return fmt.Sprintf("198.%d.%d.%d", s.a, s.b, n) }
 
-// The first 16 addresses are for Services, the next for nodes; every worker then
-// has 64 for its pods.
+// The first 16 addresses are for Services, the next for nodes; every worker then has 64 for its pods.
 func (s subnet) services() string  { return s.host(0) + "/28" }
 func (s subnet) api() net.IP       { return net.ParseIP(s.host(1)).To4() }
 func (s subnet) node(n int) string { return s.host(16 + n) }
@@ -64,10 +62,10 @@ func (s subnet) podNetwork(n int) map[string]any {
 	}}})
 }
 
-// sharedPodNetwork is the default network of all workers' pods, with addresses from
-// whereabouts.
+// sharedPodNetwork is the default network of all workers' pods, with addresses from whereabouts.
 func (s subnet) sharedPodNetwork() map[string]any {
-	return onBridge(map[string]any{"type": "whereabouts", "range": s.host(0) + "/24", "range_start": s.host(64), "range_end": s.host(254)})
+	return onBridge(map[string]any{"type": "whereabouts", "range": s.host(0) + "/24", "range_start": s.host(64),
+		"range_end": s.host(254)})
 }
 
 func onBridge(ipam map[string]any) map[string]any {

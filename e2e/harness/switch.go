@@ -14,9 +14,8 @@ const (
 	secondCable = "eth1" // under the secondary networks
 )
 
-// addSwitches makes the two bridges that join the nodes: one for nodes and pods, with
-// a cable to the API server, one for the secondary networks. They are in a network
-// namespace of their own, where no filter of the machine's sees what passes.
+// addSwitches creates the two bridges that join the nodes: one for nodes and pods, with a cable to the API server, one
+// for the secondary networks. They are in a network namespace of their own, beyond the machine's packet filters.
 func (w *Cluster) addSwitches() error {
 	if err := newNetNS(w.switches()); err != nil {
 		return err
@@ -34,18 +33,18 @@ func (w *Cluster) addSwitches() error {
 		"link set api up master main")
 }
 
-// switches is the path of the network namespace that the bridges are in.
+// switches is the path of the network namespace of the bridges.
 func (w *Cluster) switches() string { return filepath.Join(w.run.dir, "switches") }
 
 func (w *Cluster) atSwitches(lines ...string) error {
 	return ipBatch([]string{"nsenter", "--net=" + w.switches()}, lines...)
 }
 
-// plugIn gives a worker's network namespace, that of a process, its cables.
+// plugIn connects a worker's network namespace, that of a process.
 func (w *Cluster) plugIn(n int, pid string) error {
 	main, second := plug("main", n), plug("second", n)
 	for _, p := range []string{main, second} {
-		// The network namespace of an earlier boot is gone, or going.
+		// The network namespace of an earlier boot is gone, or ends.
 		w.atSwitches("link del " + p)
 	}
 	err := w.atSwitches(
@@ -56,7 +55,7 @@ func (w *Cluster) plugIn(n int, pid string) error {
 	}
 	return ipBatch([]string{"nsenter", "--net=/proc/" + pid + "/ns/net"},
 		"link set lo up",
-		// With an address that is set a bridge keeps it whoever joins.
+		// A bridge keeps an address that is set, whatever joins it.
 		"link add "+nodeBridge+" address "+w.subnet.mac(n)+" type bridge",
 		"link set "+mainCable+" up master "+nodeBridge,
 		"address add "+w.subnet.node(n)+"/24 dev "+nodeBridge,
@@ -67,7 +66,7 @@ func (w *Cluster) plugIn(n int, pid string) error {
 // plug is the end of a worker's cable at the switch.
 func plug(cable string, n int) string { return fmt.Sprint(cable, n) }
 
-// ipBatch gives ip(8) several commands, run by another program if there is one.
+// ipBatch gives ip(8) several commands, through another program if one is given.
 func ipBatch(by []string, lines ...string) error {
 	args := append(slices.Clone(by), "ip", "-batch", "-")
 	_, err := commandWith(strings.Join(lines, "\n")+"\n", args[0], args[1:]...)

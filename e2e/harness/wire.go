@@ -8,14 +8,13 @@ import (
 	"testing"
 )
 
-// Addresses returns the addresses that are really configured in a network namespace
-// of the node (a path as NetNS returns), by interface.
+// Addresses returns the configured addresses of a network namespace of the node (a path as NetNS returns), by
+// interface.
 func (r *Runtime) Addresses(netNS string) (map[string][]netip.Addr, error) {
 	return addressesIn(r.Outside(netNS))
 }
 
-// NetNamespaces are the paths of all network namespaces that are on the node,
-// whether containerd knows of them or not.
+// NetNamespaces are the paths of all network namespaces on the node, whether containerd knows them or not.
 func (r *Runtime) NetNamespaces() ([]string, error) {
 	entries, err := os.ReadDir(r.Outside(NetNSDir))
 	var found []string
@@ -25,9 +24,8 @@ func (r *Runtime) NetNamespaces() ([]string, error) {
 	return found, err
 }
 
-// OnWire returns the addresses that are really configured on the node, each with
-// the network namespaces that have it: with two, it is a duplicate. Namespaces that
-// come or go meanwhile may be left out. A node that is off has nothing on the wire.
+// OnWire returns the configured addresses of the node, each with its network namespaces: two are a duplicate.
+// Namespaces that start or end meanwhile may be missing. A node that is off has none.
 func (r *Runtime) OnWire() (map[netip.Addr][]string, error) {
 	all, err := r.NetNamespaces()
 	if gone(err) {
@@ -54,8 +52,7 @@ func (r *Runtime) OnWire() (map[netip.Addr][]string, error) {
 	return found, nil
 }
 
-// Answers reports whether an address is really configured in any network namespace of
-// the node.
+// Answers reports whether an address is configured in any network namespace of the node.
 func (r *Runtime) Answers(t testing.TB, address netip.Addr) bool {
 	t.Helper()
 	on, err := r.OnWire()

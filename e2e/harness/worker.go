@@ -13,9 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Worker is a node of a Cluster: a Runtime with a kubelet, in a network
-// namespace of its own. The methods of the Runtime are containerd's faults, those
-// of Kubelet kubelet's.
+// A Worker is a node of a Cluster: a Runtime with a kubelet, in a network namespace of its own. The methods of the
+// Runtime are containerd's faults, those of Kubelet kubelet's.
 type Worker struct {
 	*Runtime
 	Name    string
@@ -24,7 +23,7 @@ type Worker struct {
 	cluster *Cluster
 	number  int
 	slicer  Daemon
-	logind  *logind // what kubelet hears of shutdowns from, if anything
+	logind  *logind // kubelet's source of shutdowns, if any
 }
 
 func newWorker(w *Cluster, number int) *Worker {
@@ -34,7 +33,7 @@ func newWorker(w *Cluster, number int) *Worker {
 	return &Worker{Runtime: r, Name: name, cluster: w, number: number}
 }
 
-// install makes what is on the worker's disk.
+// install creates the worker's files on disk.
 func (w *Worker) install() error {
 	if err := w.writeBase(); err != nil {
 		return err
@@ -59,8 +58,8 @@ func (w *Worker) install() error {
 	return makeCgroup(w.cgroup())
 }
 
-// tunables are the kernel's settings as kubelet wants them. It would set them for the
-// whole machine, so the node has files in their place.
+// tunables are the kernel's settings that kubelet requires. It would set them for the whole machine, so the node has
+// files in their place.
 func tunables() map[string]string {
 	return map[string]string{
 		"proc/sys/vm/overcommit_memory":      "1\n",
@@ -72,8 +71,8 @@ func tunables() map[string]string {
 	}
 }
 
-// writeBase writes what containers are made from: containerd's own, and the node's
-// boot id where they would see the machine's, in their own /proc.
+// writeBase writes the base spec of containers: containerd's own, with the node's boot id in /proc instead of the
+// machine's.
 func (w *Worker) writeBase() error {
 	programs, err := build(w.flavour.programs)
 	if err != nil {
@@ -102,7 +101,8 @@ func (w *Worker) writeBase() error {
 func (w *Worker) kubeletConfig() []byte {
 	return asJSON(map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-		"authentication":           map[string]any{"anonymous": map[string]bool{"enabled": true}, "webhook": map[string]bool{"enabled": false}},
+		"authentication": map[string]any{"anonymous": map[string]bool{"enabled": true},
+			"webhook": map[string]bool{"enabled": false}},
 		"authorization":            map[string]string{"mode": "AlwaysAllow"},
 		"containerRuntimeEndpoint": "unix://" + Socket,
 		"cgroupDriver":             "cgroupfs", "cgroupRoot": "/" + w.cgroup(), "failCgroupV1": false, "failSwapOn": false,
@@ -114,11 +114,12 @@ func (w *Worker) kubeletConfig() []byte {
 		"nodeStatusUpdateFrequency": (nodeGrace / 4).String(), "nodeLeaseDurationSeconds": int(nodeGrace.Seconds()),
 		// The disk is the machine's, and others fill it.
 		"imageGCHighThresholdPercent": 100,
-		"evictionHard":                map[string]string{"memory.available": "50Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
+		"evictionHard": map[string]string{"memory.available": "50Mi", "nodefs.available": "0%",
+			"nodefs.inodesFree": "0%", "imagefs.available": "0%"},
 	})
 }
 
-// StartKubelet starts kubelet, again after Kubelet.Kill or Stop.
+// StartKubelet starts kubelet, also after Kubelet.Kill or Stop.
 func (w *Worker) StartKubelet() error {
 	cmd := w.Command(context.Background(), w.cluster.parts, "kubelet",
 		"--config="+filepath.Join(w.dir, "kubelet.json"), "--kubeconfig="+w.cluster.Kubeconfig(),
@@ -145,8 +146,8 @@ func (w *Worker) WaitReady(ctx context.Context) error {
 	return nil
 }
 
-// Boot starts the worker after PowerOff: another boot id, an empty /run, nothing
-// that ran. It waits for containerd and not for kubelet.
+// Boot starts the worker after PowerOff: another boot id, an empty /run, no processes. It waits for containerd and not
+// for kubelet.
 func (w *Worker) Boot(ctx context.Context) error {
 	// Cgroups do not outlive a boot, and kubelet takes three seconds for each that did.
 	if err := errors.Join(removeCgroups(w.cgroup()), makeCgroup(w.cgroup())); err != nil {
@@ -168,8 +169,8 @@ func (w *Worker) PowerOff() {
 	w.slicer.gone()
 }
 
-// CutOff takes the worker, and the pods' default network, off the cluster's wire. The
-// wire of the secondary networks stays.
+// CutOff disconnects the worker, and the pods' default network, from the cluster's wire. The wire of the secondary
+// networks stays.
 func (w *Worker) CutOff() error { return w.cable("down") }
 
 // Reconnect ends CutOff.

@@ -14,13 +14,12 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// WorkloadImage is on every Worker. Its program answers at port 80 with the name of
-// its pod; with -stubborn it does not end before it is killed, with -fill it has four
-// mebibytes on its disk.
+// WorkloadImage is on every Worker. Its program answers at port 80 with the name of its pod. With -stubborn it ends
+// only when it is killed; with -fill it has four mebibytes on its disk.
 const WorkloadImage = "e2e.invalid/workload:1"
 
-// Asked returns the name that a pod, with the workload, gets when it asks at an
-// address on any of its networks; an error when nobody answers.
+// Asked returns the name that a pod with the workload gets from an address on any of its networks; an error if nobody
+// answers.
 func (w *Cluster) Asked(ctx context.Context, from *corev1.Pod, address netip.Addr) (name string, err error) {
 	worker := w.Worker(from.Spec.NodeName)
 	if worker == nil {
@@ -34,7 +33,8 @@ func (w *Cluster) Asked(ctx context.Context, from *corev1.Pod, address netip.Add
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.CommandContext(ctx, "nsenter", "--net="+worker.Outside(netNS), filepath.Join(worker.tools(), "workload"), address.String()).Output()
+	out, err := exec.CommandContext(ctx, "nsenter", "--net="+worker.Outside(netNS), filepath.Join(worker.tools(),
+		"workload"), address.String()).Output()
 	if err != nil {
 		return "", fmt.Errorf("asking %s from %s: %w", address, from.Name, err)
 	}
@@ -52,10 +52,11 @@ func (r *Runtime) SandboxOf(ctx context.Context, uid string) (string, error) {
 	return "", errors.Join(err, fmt.Errorf("%s has no READY sandbox of the pod %s", r.Node.Name, uid))
 }
 
-// Output is what the first container of a pod wrote so far, in its first run.
+// Output is the output of a pod's first container, in its first run.
 func (w *Worker) Output(pod *corev1.Pod) (stdout, stderr string, err error) {
 	container := pod.Spec.Containers[0].Name
-	log, err := os.ReadFile(w.Outside(fmt.Sprintf("/var/log/pods/%s_%s_%s/%s/0.log", pod.Namespace, pod.Name, pod.UID, container)))
+	log, err := os.ReadFile(w.Outside(fmt.Sprintf("/var/log/pods/%s_%s_%s/%s/0.log", pod.Namespace, pod.Name, pod.UID,
+		container)))
 	for line := range strings.Lines(string(log)) {
 		// time, stream, F or P for a line that goes on, text
 		fields := strings.SplitN(line, " ", 4)

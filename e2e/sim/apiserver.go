@@ -22,7 +22,7 @@ type apiServer struct {
 	*store
 	now     func() time.Time // by the server's clock
 	watches map[*watch]bool
-	// stale is what a watch cache that lags behind has: it serves lists at resourceVersion 0.
+	// stale is the state of a watch cache that lags behind: it serves lists at resourceVersion 0.
 	stale *backup
 }
 
@@ -49,7 +49,7 @@ var served = map[string]struct{ apiVersion, kind string }{
 	reports:       {"ip-reconcile.dev/v1alpha1", "SandboxReport"},
 }
 
-// kind returns the apiVersion and kind of what a request is answered with.
+// kind returns the apiVersion and kind of the answer.
 func (q *request) kind() (apiVersion, kind string) {
 	if q.metadataOnly() {
 		return "meta.k8s.io/v1", "PartialObjectMetadata"
@@ -57,7 +57,7 @@ func (q *request) kind() (apiVersion, kind string) {
 	return served[q.resource].apiVersion, served[q.resource].kind
 }
 
-// request is one as the server sees it.
+// request is a request as the server receives it.
 type request struct {
 	key
 	method string
@@ -67,7 +67,7 @@ type request struct {
 	by     string // the client
 }
 
-// answer is what the server says; watch is the stream of one.
+// answer is the server's answer; watch is the stream of a watch.
 type answer struct {
 	status int
 	body   []byte
@@ -112,10 +112,10 @@ func parseRequest(r *http.Request, body []byte, by string) *request {
 	return q
 }
 
-// writes reports whether a request may change something.
+// writes reports whether a request may change an object.
 func (q *request) writes() bool { return q.method != http.MethodGet }
 
-// traced reports whether it is one that a reader of a trace has to see.
+// traced reports whether a reader of a trace needs the request.
 func (q *request) traced() bool {
 	switch q.resource {
 	case leases, reports, "/events", "authorization.k8s.io/selfsubjectaccessreviews":
@@ -126,7 +126,7 @@ func (q *request) traced() bool {
 
 func (q *request) String() string { return q.by + ": " + q.method + " " + q.key.String() }
 
-// serve answers a request, and does what it asks for.
+// serve performs a request and answers it.
 func (s *apiServer) serve(q *request) answer {
 	a := s.answerTo(q)
 	a.date = s.now()
@@ -138,7 +138,8 @@ func (s *apiServer) answerTo(q *request) answer {
 		return s.discovery(q)
 	}
 	if q.resource == "authorization.k8s.io/selfsubjectaccessreviews" {
-		return ok(map[string]any{"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "status": map[string]any{"allowed": true}})
+		return ok(map[string]any{"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
+			"status": map[string]any{"allowed": true}})
 	}
 	if served[q.resource].kind == "" {
 		return s.emptyList(q)
@@ -167,7 +168,8 @@ func ok(content any) answer {
 }
 
 func failure(code int, reason metav1.StatusReason, message string) answer {
-	a := ok(map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure", "reason": string(reason), "code": code, "message": message})
+	a := ok(map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
+		"reason": string(reason), "code": code, "message": message})
 	a.status = code
 	return a
 }
@@ -176,21 +178,25 @@ func (s *apiServer) discovery(q *request) answer {
 	if q.name == "/apis" {
 		return ok(map[string]any{"kind": "APIGroupList", "groups": []any{map[string]any{"name": "ip-reconcile.dev"}}})
 	}
-	return ok(map[string]any{"kind": "APIResourceList", "groupVersion": strings.TrimPrefix(q.name, "/apis/"), "resources": []any{
-		map[string]any{"name": "sandboxreports", "kind": "SandboxReport"}, map[string]any{"name": "overlappingrangeipreservations", "kind": "OverlappingRangeIPReservation", "namespaced": true},
-	}})
+	return ok(map[string]any{"kind": "APIResourceList", "groupVersion": strings.TrimPrefix(q.name, "/apis/"),
+		"resources": []any{
+			map[string]any{"name": "sandboxreports", "kind": "SandboxReport"},
+			map[string]any{"name": "overlappingrangeipreservations", "kind": "OverlappingRangeIPReservation",
+				"namespaced": true},
+		}})
 }
 
 func (s *apiServer) emptyList(q *request) answer {
 	if q.method == http.MethodGet && q.name == "" {
-		return ok(map[string]any{"kind": "List", "apiVersion": "v1", "metadata": map[string]any{"resourceVersion": strconv.FormatUint(s.revision, 10)}, "items": []any{}})
+		return ok(map[string]any{"kind": "List", "apiVersion": "v1",
+			"metadata": map[string]any{"resourceVersion": strconv.FormatUint(s.revision, 10)}, "items": []any{}})
 	}
 	return failure(http.StatusNotFound, metav1.StatusReasonNotFound, q.String())
 }
 
 func (q *request) metadataOnly() bool { return strings.Contains(q.accept, "as=PartialObjectMetadata") }
 
-// shown is an object as it is asked for.
+// shown is an object in the form that the request accepts.
 func (q *request) shown(o *object) []byte {
 	if !q.metadataOnly() {
 		return o.json
@@ -218,7 +224,8 @@ func (s *apiServer) read(q *request) answer {
 	}
 	apiVersion, kind := q.kind()
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[`, kind, apiVersion, from.revision)
+	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[`, kind, apiVersion,
+		from.revision)
 	for i, k := range listOf(from.objects, q.resource, q.namespace, q.query.Get("name")) {
 		if i > 0 {
 			b.WriteByte(',')
@@ -293,7 +300,8 @@ func (s *apiServer) remove(q *request) answer {
 		_ = json.Unmarshal(text, &options)
 	}
 	if p := options.Preconditions; p != nil {
-		if p.UID != nil && string(*p.UID) != before.UID || p.ResourceVersion != nil && *p.ResourceVersion != before.ResourceVersion {
+		if p.UID != nil && string(*p.UID) != before.UID || p.ResourceVersion != nil &&
+			*p.ResourceVersion != before.ResourceVersion {
 			return failure(http.StatusConflict, metav1.StatusReasonConflict, q.key.String()+": the precondition does not hold")
 		}
 	}
@@ -319,7 +327,7 @@ func decodeBody(body []byte) (map[string]any, error) {
 	return decode(text), nil
 }
 
-// response makes of an answer what a client's transport returns.
+// response is the answer as a client's transport returns it.
 func (a answer) response(r *http.Request) (*http.Response, error) {
 	if a.err != nil {
 		return nil, a.err
@@ -328,7 +336,8 @@ func (a answer) response(r *http.Request) (*http.Response, error) {
 	if a.retry != "" {
 		h.Set("Retry-After", a.retry)
 	}
-	resp := &http.Response{StatusCode: a.status, Status: strconv.Itoa(a.status) + " " + http.StatusText(a.status), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, Request: r, ContentLength: -1}
+	resp := &http.Response{StatusCode: a.status, Status: strconv.Itoa(a.status) + " " + http.StatusText(a.status),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, Request: r, ContentLength: -1}
 	if a.watch != nil {
 		resp.Body = a.watch.body(r.Context())
 		return resp, nil

@@ -11,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// leaked is an entry that nobody has.
+// leaked is an allocation whose sandbox does not exist.
 type leaked struct {
 	net   *network
 	slot  string
@@ -32,7 +32,7 @@ func (s *Simulation) leaked() (all []leaked) {
 	return all
 }
 
-// busy has go on what happens in every cluster, for so long that what had leaked before must be released.
+// busy continues the usual events of a cluster for so long that earlier leaks must be released.
 func (s *Simulation) busy() {
 	before, rate := s.leaked(), s.plan.Faults
 	s.say("ordinary things go on, with %d entries that nobody has", len(before))
@@ -44,7 +44,7 @@ func (s *Simulation) busy() {
 		}
 	}
 	goOn(2 * (s.plan.Confirm + settleFor))
-	if slices.ContainsFunc(before, s.isAwaited) { // a new sandbox of its pod may have begun the wait again
+	if slices.ContainsFunc(before, s.isAwaited) { // a new sandbox of its pod may have restarted the wait
 		goOn(s.plan.Confirm + settleFor)
 	}
 	s.faulty, s.plan.Faults = false, rate
@@ -54,14 +54,15 @@ func (s *Simulation) busy() {
 	now := s.leaked()
 	for _, l := range before {
 		if slices.Contains(now, l) && !s.mayStay(l) {
-			s.fail("while ordinary things went on the entry %s of %s (%v) was left: %s", l.address(), l.net.pool.name, l.entry, s.whyLeft(l))
+			s.fail("while ordinary things went on the entry %s of %s (%v) was left: %s", l.address(), l.net.pool.name, l.entry,
+				s.whyKept(l))
 			return
 		}
 		s.count("released while things go on")
 	}
 }
 
-// isAwaited reports whether the last pass waits for the verdict on an entry to be confirmed.
+// isAwaited reports whether the last pass waits for the confirmation of an allocation's verdict.
 func (s *Simulation) isAwaited(l leaked) bool {
 	it := s.itemOf(l)
 	return it != nil && slices.ContainsFunc(s.last.Refused, func(x reconciler.Refused) bool {
@@ -69,17 +70,19 @@ func (s *Simulation) isAwaited(l leaked) bool {
 	})
 }
 
-// ordinary has one thing happen, to no pod that an entry waits for: one that is Pending has its addresses.
+// ordinary lets one event happen, to no pod with an allocation that is waited for: a Pending pod has its addresses.
 func (s *Simulation) ordinary(waiting []leaked) {
 	all := slices.DeleteFunc(kinds(), func(k stepKind) bool {
 		return !slices.Contains([]string{
-			"a pod is made", "a pod is deleted", "a pod ends by itself", "a sandbox dies and is made again", "the runtime's processes are killed",
+			"a pod is made", "a pod is deleted", "a pod ends by itself", "a sandbox dies and is made again",
+			"the runtime's processes are killed",
 			"watches are cut", "an agent starts", "a machine joins and leaves",
 		}, k.name)
 	})
 	k, a, b := all[s.rng.IntN(len(all))], s.rng.IntN(8), s.rng.IntN(8)
 	ref := s.podAt(a).ref()
-	if strings.HasPrefix(k.name, "a pod ") && slices.ContainsFunc(waiting, func(l leaked) bool { return l.entry.PodRef == ref }) {
+	if strings.HasPrefix(k.name, "a pod ") && slices.ContainsFunc(waiting,
+		func(l leaked) bool { return l.entry.PodRef == ref }) {
 		return
 	}
 	s.count(fmt.Sprintf("then %s", k.name))

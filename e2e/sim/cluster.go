@@ -17,7 +17,7 @@ const (
 	podNamespace   = "default"
 )
 
-// network is one of whereabouts, with one pool, which other networks may have, too.
+// network is a network of whereabouts with one pool, which other networks may share.
 type network struct {
 	nad, name string // its definition, and its network_name
 	cidr      netip.Prefix
@@ -44,7 +44,7 @@ type node struct {
 	machine   int
 	skew      time.Duration // of its clock
 	loseDELs  int           // how many DELs never happen
-	blind     time.Time     // until when kubelet sees nothing of what happens in the API
+	blind     time.Time     // until when kubelet receives no changes from the API
 	tells     bool          // the runtime reports whether a network is closed
 	hasAgent  bool
 	lies      bool // its agent does
@@ -56,7 +56,7 @@ type node struct {
 
 func (n *node) reaches() bool { return n.up && n.linked }
 
-// connect has it reach the API server again.
+// connect makes the node reach the API server again.
 func (n *node) connect() {
 	if !n.linked {
 		n.linked, n.linkedAt = true, time.Now()
@@ -66,10 +66,11 @@ func (n *node) connect() {
 func (n *node) bootID() string { return fmt.Sprintf("boot-%s-%d-%d", n.name, n.machine, n.boot) }
 
 func (n *node) identity() agent.Identity {
-	return agent.Identity{BootID: n.bootID(), Machine: v1alpha1.Machine{SystemUUID: fmt.Sprintf("uuid-%s-%d", n.name, n.machine), MachineID: fmt.Sprintf("machine-%s-%d", n.name, n.machine)}}
+	return agent.Identity{BootID: n.bootID(), Machine: v1alpha1.Machine{SystemUUID: fmt.Sprintf("uuid-%s-%d", n.name,
+		n.machine), MachineID: fmt.Sprintf("machine-%s-%d", n.name, n.machine)}}
 }
 
-// podName is a pod by its name, and the network that all pods of that name have.
+// podName is the name of a pod, and the network of all pods with that name.
 type podName struct {
 	namespace, name string
 	net             *network
@@ -80,10 +81,10 @@ func (p *podName) ref() string { return p.namespace + "/" + p.name }
 
 func (p *podName) key() key { return key{pods, p.namespace, p.name} }
 
-// silent reports whether nothing runs on the node that could tell of it.
+// silent reports whether nothing on the node could report what runs.
 func (n *node) silent() bool { return !n.kubelet && (n.agent == nil || n.agent.cancel == nil) }
 
-// sandbox is one of a pod: while it is open and has an address, that is in use.
+// sandbox is a sandbox of a pod. While it is open and has an address, the address is in use.
 type sandbox struct {
 	id, uid  string
 	pod      *podName
@@ -91,10 +92,10 @@ type sandbox struct {
 	node     *node
 	ip       netip.Addr // that is configured there
 	attempt  int
-	adding   bool // its ADD is under way
-	open     bool // its network namespace is there
+	adding   bool // its ADD is in progress
+	open     bool // its network namespace exists
 	ending   bool // it is being stopped
-	giving   bool // its DEL has begun: the address is not its own any more
+	giving   bool // its DEL has begun: it no longer owns the address
 	cached   bool // in a CNI cache
 	listed   bool // by the runtime
 	ready    bool
@@ -105,14 +106,14 @@ type sandbox struct {
 	add      *client   // the process of its ADD
 }
 
-// inUse reports whether it carries an address that nobody else may have.
+// inUse reports whether it carries an address that no other sandbox may have.
 func (b *sandbox) inUse() bool { return b.open && !b.giving && b.ip.IsValid() }
 
 func (b *sandbox) String() string {
 	return fmt.Sprintf("%s of %s on %s", b.id[:6], b.pod.ref(), b.node.name)
 }
 
-// podObject is what the simulation reads of a Pod.
+// podObject is what the simulation reads from a Pod.
 type podObject struct {
 	Metadata struct {
 		UID      string     `json:"uid"`
@@ -138,7 +139,7 @@ func (s *Simulation) podObject(p *podName) *podObject {
 	return o.pod
 }
 
-// edit changes an object as somebody who needs no precondition.
+// edit changes an object without a precondition.
 func (s *Simulation) edit(k key, by string, change func(map[string]any)) {
 	o := s.api.get(k)
 	if o == nil {
@@ -158,7 +159,7 @@ func section(content map[string]any, name string) map[string]any {
 	return m
 }
 
-// makePod makes a pod by the name, if there is none, bound to a node.
+// makePod creates a pod of the name on a node, unless one exists.
 func (s *Simulation) makePod(p *podName, n *node) {
 	if s.away || s.api.get(p.key()) != nil {
 		return
@@ -166,15 +167,16 @@ func (s *Simulation) makePod(p *podName, n *node) {
 	s.uids++
 	s.api.put(p.key(), map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
-		"metadata": map[string]any{"uid": fmt.Sprintf("uid-%03d", s.uids), "annotations": map[string]any{"k8s.v1.cni.cncf.io/networks": p.net.nad}},
-		"spec":     map[string]any{"nodeName": n.name, "containers": []any{map[string]any{"name": "main"}}},
-		"status":   map[string]any{"phase": "Pending"},
+		"metadata": map[string]any{"uid": fmt.Sprintf("uid-%03d", s.uids),
+			"annotations": map[string]any{"k8s.v1.cni.cncf.io/networks": p.net.nad}},
+		"spec":   map[string]any{"nodeName": n.name, "containers": []any{map[string]any{"name": "main"}}},
+		"status": map[string]any{"phase": "Pending"},
 	}, s.api.now(), "scheduler")
 	s.say("pod %s (uid-%03d) is made on %s", p.ref(), s.uids, n.name)
 	s.wake(n)
 }
 
-// deletePod asks for a pod's end, gracefully or by force.
+// deletePod deletes a pod, gracefully or by force.
 func (s *Simulation) deletePod(p *podName, force bool) {
 	o := s.podObject(p)
 	if o == nil || s.away {
@@ -186,7 +188,8 @@ func (s *Simulation) deletePod(p *podName, force bool) {
 	} else if o.Metadata.Deletion == nil {
 		s.edit(p.key(), "user", func(c map[string]any) {
 			m := section(c, "metadata")
-			m["deletionTimestamp"], m["deletionGracePeriodSeconds"] = s.api.now().Add(5*time.Second).UTC().Format(time.RFC3339), 5
+			m["deletionTimestamp"], m["deletionGracePeriodSeconds"] = s.api.now().Add(5*time.Second).UTC().Format(time.RFC3339),
+				5
 		})
 		s.say("pod %s is deleted", p.ref())
 	}
@@ -210,7 +213,8 @@ func (s *Simulation) publishNode(n *node) {
 		return
 	}
 	id := n.identity()
-	s.writeNode(n, "True", map[string]any{"bootID": id.BootID, "systemUUID": id.Machine.SystemUUID, "machineID": id.Machine.MachineID})
+	s.writeNode(n, "True", map[string]any{"bootID": id.BootID, "systemUUID": id.Machine.SystemUUID,
+		"machineID": id.Machine.MachineID})
 }
 
 // writeNode stores a Node with a Ready condition; without info it keeps what kubelet wrote last.

@@ -5,20 +5,21 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// enoughForAll is after how many histories everything has surely happened.
+// enoughForAll is the number of histories after which everything has surely happened.
 const enoughForAll = 50_000
 
-// expected is what enough histories must have met: every row of the verdict table, every
-// refusal, every fault and every kind of step.
+// expected is what enough histories must have covered: every row of the verdict table, every refusal, every fault and
+// every kind of step.
 func expected() (all []string) {
 	for _, id := range judge.RuleIDs() {
-		// That no history meets the one is what it is for, and the other takes a day.
+		// The one row exists so that no history meets it, and the other takes a day.
 		if id != "no-rule" && id != "gone-long-alone" {
 			all = append(all, "row "+id)
 		}
 	}
 	for _, r := range reconciler.Refusals() {
-		if r != reconciler.Changed { // takes more conflicts in a row than a history has; TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot
+		// takes more conflicts in a row than a history has; TestAPoolThatAlwaysConflictsGivesUpAndOthersDoNot
+		if r != reconciler.Changed {
 			all = append(all, "refusal "+string(r))
 		}
 	}
@@ -28,5 +29,6 @@ func expected() (all []string) {
 	for _, k := range kinds() {
 		all = append(all, "step "+k.name)
 	}
-	return append(all, "released", "repaired", "rewritten", "written back", "pool made", "restored", "reservation written", "step at a write", "ADD without an entry", "ADD of IPv6", "DEL lost")
+	return append(all, "released", "repaired", "rewritten", "written back", "pool made", "restored", "reservation written",
+		"step at a write", "ADD without an entry", "ADD of IPv6", "DEL lost")
 }

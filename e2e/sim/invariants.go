@@ -38,9 +38,9 @@ type debt struct {
 	since   time.Time
 }
 
-// stored is told of each change in etcd, and checks those that the product made.
+// stored is called for each change in etcd, and checks those that the product made.
 func (s *Simulation) stored(c change, before *object) {
-	s.api.tell(c)
+	s.api.publish(c)
 	w := s.writer
 	if w == nil || !w.product {
 		return
@@ -78,12 +78,12 @@ func (n *network) slot(a netip.Addr) string {
 	return strconv.Itoa(int(a.As16()[15] - n.cidr.Addr().As16()[15]))
 }
 
-// holders are the sandboxes that use an address of a network, or are about to by an ADD that
-// wrote this very entry.
+// holders are the sandboxes that use an address of a network, or are about to by the ADD that wrote this allocation.
 func (s *Simulation) holders(n *network, a netip.Addr, entry allocation) (all []*sandbox) {
 	for _, m := range s.nodes {
 		for _, b := range m.sandboxes {
-			if b.net.pool == n.pool && (b.inUse() && b.ip == a || b.adding && b.open && !b.add.killed.Load() && b.id == entry.ID) {
+			if b.net.pool == n.pool && (b.inUse() && b.ip == a || b.adding && b.open && !b.add.killed.Load() &&
+				b.id == entry.ID) {
 				all = append(all, b)
 			}
 		}
@@ -91,8 +91,8 @@ func (s *Simulation) holders(n *network, a netip.Addr, entry allocation) (all []
 	return all
 }
 
-// checkPool: only entries are written, none that is in use is removed or replaced, and none
-// is written for an address that nobody has.
+// checkPool checks a write to a pool: only allocations change, none in use is removed or replaced, and none is written
+// for an address that no sandbox has.
 func (s *Simulation) checkPool(c change, before *object) {
 	n := s.netOf(c.key)
 	if n != nil && c.kind == "ADDED" {
@@ -155,7 +155,8 @@ func sameButAllocations(a, b *object) bool {
 
 func (s *Simulation) checkRewritten(a netip.Addr, was, is allocation, holders []*sandbox) {
 	for _, b := range holders {
-		if b.id == was.ID && b.inUse() && !slices.ContainsFunc(holders, func(other *sandbox) bool { return other.id == is.ID }) && s.excuse(b, was) == "" && s.plan.Liar == 0 {
+		if b.id == was.ID && b.inUse() && !slices.ContainsFunc(holders,
+			func(other *sandbox) bool { return other.id == is.ID }) && s.excuse(b, was) == "" && s.plan.Liar == 0 {
 			s.fail("the entry of %s, which %s uses, was rewritten by the product for %s, which does not use it", a, b, is.ID[:6])
 		}
 	}
@@ -171,37 +172,37 @@ func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
 	s.fail("the product wrote an entry for %s of sandbox %s, which never had it", a, entry.ID)
 }
 
-// excuse says by which rule an address may be freed although it is used; "" for none. A node
-// whose agent lies harms its own pods; and without agents a pod that the API does not have, or
-// has as finished, cannot be known to run, nor does a network-status that a restore brought back
-// have what a pod got since the backup. A process that begins within a minute of a backup that
-// is restored already cannot know of it, nor anyone of a sandbox that the entry is not of and no
-// report has.
+// excuse names the rule by which an address may be released although it is in use; "" for none. A node whose agent lies
+// harms its own pods. Without agents nobody can know that a pod runs which the API lacks or has as finished, and a
+// network-status that a restore brought back lacks what a pod got since the backup. A process that starts within a
+// minute of the backup of a finished restore cannot detect the restore. No process knows a sandbox that neither the
+// entry nor a report names.
 func (s *Simulation) excuse(b *sandbox, entry allocation) string {
 	switch {
 	case s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node: // though it may have stopped lying
 		return "its node's agent lies"
 	case s.plan.Unreachable > 0 && (!b.node.linked || s.asked.Sub(b.node.linkedAt) < holdLasts || b.node.silent()):
-		return "the operator asked for it" // and what a node has not written yet cannot be read
+		return "the operator asked for it" // and a report that a node has not written yet cannot be read
 	case s.lostByWhereabouts(b, entry):
 		return "the entry is another's, and no report tells"
-	case s.plan.Agents != 0 && s.unnoticed(b):
+	case s.plan.Agents != 0 && s.isUndetected(b):
 		return "the backup is young, and the process younger"
 	case s.plan.Agents != 0:
 		return ""
 	}
 	o := s.podObject(b.pod)
-	if o == nil || s.restoredSince(b.since) || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil || o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
+	if o == nil || s.restoredSince(b.since) || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil ||
+		o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
 		return "there are no agents"
 	}
 	return ""
 }
 
-// holdLasts is for how long whereabouts' Lease is held, and what was read under it is written.
+// holdLasts is how long whereabouts' Lease is held and what was read under it is written.
 const holdLasts = 5 * time.Second
 
-// checkAdded: what was handed out while another uses it is whereabouts' or a restore's doing,
-// unless the product freed it; then the release was wrong already.
+// checkAdded checks an address that an ADD assigned while another sandbox uses it. whereabouts or a restore caused
+// that, unless the product released the address; then the release was wrong already.
 func (s *Simulation) checkAdded(b *sandbox) {
 	for _, other := range s.holders(b.net, b.ip, allocation{}) {
 		if other != b {
@@ -211,8 +212,8 @@ func (s *Simulation) checkAdded(b *sandbox) {
 		}
 	}
 	entry := s.entryOf(b)
-	// whereabouts v0.9.4 does so when the patch of the pool fails for another reason than
-	// a test: the error is lost (pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
+	// whereabouts v0.9.4 does so when the patch of the pool fails for another reason than a test: the error is lost
+	// (pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
 	if entry == (allocation{}) {
 		s.count("ADD without an entry")
 	} else if entry.ID != b.id {
@@ -221,14 +222,13 @@ func (s *Simulation) checkAdded(b *sandbox) {
 	}
 }
 
-// lostByWhereabouts reports whether whereabouts, or a restore, has the entry of a sandbox'
-// address be another's, and no pass can have read in a report yet that this one has it, too. Its
-// release does what the other's DEL would have done.
+// lostByWhereabouts reports whether whereabouts or a restore gave the entry of a sandbox' address to another pod, and
+// no pass can have read a report yet with this sandbox. A release then does what the other's DEL would have done.
 func (s *Simulation) lostByWhereabouts(b *sandbox, entry allocation) bool {
 	return !b.lostAt.IsZero() && b.id != entry.ID && (!s.reported(b) || s.asked.Sub(b.lostAt) < aPassTakes)
 }
 
-// entryOf is that of a sandbox' address, whosever it is; the zero value for none.
+// entryOf is the entry of a sandbox' address, whoever owns it; the zero value for none.
 func (s *Simulation) entryOf(b *sandbox) allocation {
 	return allocationsOf(s.api.get(b.net.pool))[b.net.slot(b.ip)]
 }
@@ -247,7 +247,7 @@ func (n *network) reservation(a netip.Addr) key {
 	return key{reservations, kubeSystem, name}
 }
 
-// checkReservation: one that an address in use needs must soon be there again.
+// checkReservation records the deletion of a reservation that an address in use needs: it must soon exist again.
 func (s *Simulation) checkReservation(c change) {
 	if c.kind == "ADDED" {
 		s.count("reservation written")

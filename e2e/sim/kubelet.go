@@ -12,7 +12,7 @@ import (
 
 const networkStatus = "k8s.v1.cni.cncf.io/network-status"
 
-// wake has kubelet on a node compare what runs with what the API has, in a moment.
+// wake makes kubelet on a node compare its pods with the API in a moment.
 func (s *Simulation) wake(n *node) {
 	if n.syncing {
 		return
@@ -32,7 +32,7 @@ func (s *Simulation) syncAll() {
 	s.after(11*time.Second, s.syncAll)
 }
 
-// sync is kubelet's. While it reaches no API server it goes on as before.
+// sync is one pass of kubelet's loop. While the API server is unreachable, kubelet continues as before.
 func (s *Simulation) sync(n *node) {
 	if !n.up || !n.kubelet || s.away || !n.linked || time.Now().Before(n.blind) {
 		return
@@ -65,12 +65,13 @@ func (s *Simulation) publishNodeIfChanged(n *node) {
 	if o := s.api.get(key{nodes, "", n.name}); o != nil {
 		_ = json.Unmarshal(o.json, &stored)
 	}
-	if stored.Status.NodeInfo.BootID != n.bootID() || len(stored.Status.Conditions) == 0 || stored.Status.Conditions[0].Status != "True" {
+	if stored.Status.NodeInfo.BootID != n.bootID() || len(stored.Status.Conditions) == 0 ||
+		stored.Status.Conditions[0].Status != "True" {
 		s.publishNode(n)
 	}
 }
 
-// syncPod starts, restarts or ends the sandbox of a pod, and reports.
+// syncPod starts, restarts or ends the sandbox of a pod, and writes the status.
 func (s *Simulation) syncPod(n *node, p *podName, o *podObject) {
 	var current *sandbox
 	open := false
@@ -99,7 +100,7 @@ func (s *Simulation) syncPod(n *node, p *podName, o *podObject) {
 	case current == nil:
 		for _, b := range n.sandboxes {
 			if b.pod == p && b.uid == o.Metadata.UID && b.listed && !b.ready {
-				s.stop(b) // before another is made
+				s.stop(b) // before another is created
 			}
 		}
 	case current.listed && (o.Status.Phase == "Pending" || p.reported != current):
@@ -107,7 +108,7 @@ func (s *Simulation) syncPod(n *node, p *podName, o *podObject) {
 	}
 }
 
-// startSandbox makes a sandbox: network namespace, Multus' cache, whereabouts' ADD.
+// startSandbox creates a sandbox: network namespace, Multus' cache, whereabouts' ADD.
 func (s *Simulation) startSandbox(n *node, p *podName, uid string) {
 	s.ids++
 	b := &sandbox{
@@ -125,7 +126,7 @@ func (s *Simulation) startSandbox(n *node, p *podName, uid string) {
 	s.cni(wbtypes.Allocate, b, b.add, func(ip netip.Addr, err error) { s.added(b, ip, err) })
 }
 
-// added is the outcome of an ADD.
+// added handles the result of an ADD.
 func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
 	b.adding = false
 	if b.add.killed.Load() || !b.open { // the machine is down, or the runtime gave up
@@ -159,8 +160,8 @@ func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
 	})
 }
 
-// annotate writes a pod's network-status, which is Multus' last step of an ADD: without it
-// the ADD fails, and kubelet has no part in it (multus v4.2.4, pkg/multus/multus.go, CmdAdd).
+// annotate writes a pod's network-status, Multus' last step of an ADD: without it the ADD fails, independent of kubelet
+// (multus v4.2.4, pkg/multus/multus.go, CmdAdd).
 func (s *Simulation) annotate(b *sandbox) {
 	if o := s.podObject(b.pod); o == nil || o.Metadata.UID != b.uid {
 		return
@@ -171,37 +172,40 @@ func (s *Simulation) annotate(b *sandbox) {
 			delete(annotations, networkStatus)
 			return
 		}
-		text, _ := json.Marshal([]any{map[string]any{"name": podNamespace + "/" + b.net.nad, "interface": ifName, "ips": []string{b.ip.String()}}})
+		text, _ := json.Marshal([]any{map[string]any{"name": podNamespace + "/" + b.net.nad, "interface": ifName,
+			"ips": []string{b.ip.String()}}})
 		annotations[networkStatus] = string(text)
 	})
 }
 
-// reportRunning is kubelet's status.
+// reportRunning writes kubelet's status of a running pod.
 func (s *Simulation) reportRunning(p *podName, b *sandbox) {
 	s.edit(p.key(), "kubelet", func(c map[string]any) {
 		status := section(c, "status")
 		status["phase"], status["podIP"] = "Running", "192.168.0.1"
 		status["podIPs"] = []any{map[string]any{"ip": "192.168.0.1"}}
 		status["conditions"] = []any{map[string]any{"type": "Ready", "status": "True"}}
-		status["containerStatuses"] = []any{map[string]any{"name": "main", "state": map[string]any{"running": map[string]any{}}}}
+		status["containerStatuses"] = []any{map[string]any{"name": "main",
+			"state": map[string]any{"running": map[string]any{}}}}
 	})
 	p.reported = b
 	s.say("pod %s is Running with %s", p.ref(), b.ip)
 }
 
-// hangs reports whether a sandbox of a pod will not end. Kubelet does not say that a pod has
-// finished before it has stopped its sandboxes.
+// hangs reports whether a sandbox of a pod will not end. Kubelet reports a pod as finished only after it has stopped
+// its sandboxes.
 func (n *node) hangs(uid string) bool {
 	return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool { return b.uid == uid && b.open && b.hangs })
 }
 
-// finish has a pod end by itself.
+// finish ends a pod as if its containers exited.
 func (s *Simulation) finish(p *podName, phase string, byKubelet bool) {
 	o := s.podObject(p)
 	if o == nil || s.away || o.Status.Phase != "Running" {
 		return
 	}
-	if n := s.nodeNamed(o.Spec.NodeName); byKubelet && (n == nil || !n.reaches() || !n.kubelet || time.Now().Before(n.blind) || n.hangs(o.Metadata.UID)) {
+	if n := s.nodeNamed(o.Spec.NodeName); byKubelet && (n == nil || !n.reaches() || !n.kubelet ||
+		time.Now().Before(n.blind) || n.hangs(o.Metadata.UID)) {
 		return
 	}
 	s.edit(p.key(), "kubelet", func(c map[string]any) {
@@ -209,12 +213,14 @@ func (s *Simulation) finish(p *podName, phase string, byKubelet bool) {
 		status["phase"] = phase
 		if byKubelet {
 			status["conditions"] = []any{map[string]any{"type": "Ready", "status": "False"}}
-			status["containerStatuses"] = []any{map[string]any{"name": "main", "state": map[string]any{"terminated": map[string]any{"exitCode": 0, "finishedAt": s.api.now().UTC().Format(time.RFC3339)}}}}
+			status["containerStatuses"] = []any{map[string]any{"name": "main",
+				"state": map[string]any{"terminated": map[string]any{"exitCode": 0,
+					"finishedAt": s.api.now().UTC().Format(time.RFC3339)}}}}
 		}
 	})
 	s.say("pod %s is %s (by kubelet: %v)", p.ref(), phase, byKubelet)
 	if n := s.nodeNamed(o.Spec.NodeName); n != nil {
-		if byKubelet { // which says so when the sandbox has stopped
+		if byKubelet { // which reports it when the sandbox has stopped
 			for _, b := range n.sandboxes {
 				if b.uid == o.Metadata.UID && b.open {
 					s.stop(b)
@@ -251,7 +257,7 @@ func (s *Simulation) stop(b *sandbox) {
 	})
 }
 
-// closed: its network namespace is gone; where the DEL came to its end, so are its files.
+// closed handles the end of a sandbox's network namespace. If the DEL completed, the files of the sandbox are gone too.
 func (s *Simulation) closed(b *sandbox, cleaned bool) {
 	b.open, b.ready = false, false
 	if cleaned {
@@ -265,7 +271,7 @@ func (s *Simulation) closed(b *sandbox, cleaned bool) {
 	s.wake(b.node)
 }
 
-// power takes a machine down, with all that runs there; or starts it again.
+// power stops a machine with all that runs there, or starts it again.
 func (s *Simulation) power(n *node, on bool) {
 	if n.up == on {
 		return

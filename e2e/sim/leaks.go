@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// leak puts an entry into a pool that nobody has, as a lost DEL of long ago left it; of a
-// pod that is there, or of none.
+// leak adds an entry without a sandbox to a pool after an earlier lost DEL; of a pod that exists, or of none.
 func (s *Simulation) leak(a, how int) {
 	n := s.nets[a%len(s.nets)]
 	o := s.api.get(n.pool)
@@ -21,7 +20,7 @@ func (s *Simulation) leak(a, how int) {
 		if _, there := entries[slot]; there || s.someoneHas(n, slot) {
 			continue
 		}
-		if s.api.get(n.reservation(n.address(slot))) != nil { // of a DEL under way
+		if s.api.get(n.reservation(n.address(slot))) != nil { // of a DEL in progress
 			continue
 		}
 		s.ids++
@@ -33,25 +32,28 @@ func (s *Simulation) leak(a, how int) {
 			}
 		}
 		s.edit(n.pool, "leak", func(c map[string]any) {
-			section(section(c, "spec"), "allocations")[slot] = map[string]any{"id": fmt.Sprintf("%06x%058x", 0xdead00+s.ids, s.ids), "podref": podRef, "ifname": ifName}
+			section(section(c, "spec"), "allocations")[slot] = map[string]any{"id": fmt.Sprintf("%06x%058x", 0xdead00+s.ids,
+				s.ids), "podref": podRef, "ifname": ifName}
 		})
 		s.say("%s of %s leaks (%s)", n.address(slot), n.pool.name, podRef)
 		if n.unchecked {
 			return
 		}
 		s.api.put(n.reservation(n.address(slot)), map[string]any{
-			"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation", "spec": map[string]any{"podref": podRef, "ifname": ifName},
+			"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
+			"spec": map[string]any{"podref": podRef, "ifname": ifName},
 		}, s.api.now(), "leak")
 		return
 	}
 }
 
-// leakOf leaves the entry of a sandbox that has ended, as a lost DEL does, or of one that runs, as the
-// lost DEL of a hot-unplug does: on an interface that its pod has no more, so that no ADD takes it over.
+// leakOf leaves the entry of a sandbox that has ended, as a lost DEL does, or of one that runs, as the lost DEL of a
+// hot-unplug does: on an interface that the pod no longer has, so that no ADD takes it over.
 func (s *Simulation) leakOf(m *node, i int, runs bool) {
 	for _, b := range m.sandboxes {
 		o := s.api.get(b.net.pool)
-		if i--; i > 0 || b.open != runs || runs && (!b.ready || b.adding || b.ending) || !b.ip.IsValid() || o == nil || s.away {
+		if i--; i > 0 || b.open != runs || runs && (!b.ready || b.adding || b.ending) || !b.ip.IsValid() || o == nil ||
+			s.away {
 			continue
 		}
 		for slot := 40; slot < 60; slot++ {
@@ -59,7 +61,8 @@ func (s *Simulation) leakOf(m *node, i int, runs bool) {
 				continue
 			}
 			s.edit(b.net.pool, "leak", func(c map[string]any) {
-				section(section(c, "spec"), "allocations")[fmt.Sprint(slot)] = map[string]any{"id": b.id, "podref": b.pod.ref(), "ifname": detached}
+				section(section(c, "spec"), "allocations")[fmt.Sprint(slot)] = map[string]any{"id": b.id, "podref": b.pod.ref(),
+					"ifname": detached}
 			})
 			s.say("%s leaks another address (it runs: %v)", b, runs)
 			return
@@ -70,8 +73,8 @@ func (s *Simulation) leakOf(m *node, i int, runs bool) {
 // detached is the interface that no sandbox has.
 const detached = "net2"
 
-// visit has a machine join that has no agent, and leave before anything is known of it. After a restore its Node
-// would be the backup's, and stay: none is restored any more.
+// visit adds a machine without an agent, and removes it before anything is known of it. After a restore its Node would
+// be the backup's and stay, so no restore follows.
 func (s *Simulation) visit(stays time.Duration) {
 	if s.away {
 		return
@@ -79,9 +82,10 @@ func (s *Simulation) visit(stays time.Duration) {
 	s.visits++
 	n := &node{name: fmt.Sprint("spot-", s.visits)}
 	id := n.identity()
-	s.writeNode(n, "True", map[string]any{"bootID": id.BootID, "systemUUID": id.Machine.SystemUUID, "machineID": id.Machine.MachineID})
+	s.writeNode(n, "True", map[string]any{"bootID": id.BootID, "systemUUID": id.Machine.SystemUUID,
+		"machineID": id.Machine.MachineID})
 	s.say("%s joins", n.name)
-	s.early[n.name] = !s.restoredAt.IsZero() && !s.lastNoticed().After(s.noticedBefore)
+	s.early[n.name] = !s.restoredAt.IsZero() && !s.lastDetected().After(s.detectedBefore)
 	var leave func()
 	leave = func() {
 		if s.away {
@@ -94,7 +98,7 @@ func (s *Simulation) visit(stays time.Duration) {
 	s.after(stays, leave)
 }
 
-// deleting puts a reservation that nobody has, and that a finalizer keeps. It goes when all is healed.
+// deleting adds a reservation without an owner that a finalizer keeps until all is healed.
 func (s *Simulation) deleting(a int) {
 	n := s.nets[a%len(s.nets)]
 	k := n.reservation(n.address("59"))
@@ -110,7 +114,8 @@ func (s *Simulation) deleting(a int) {
 func (s *Simulation) someoneHas(n *network, slot string) bool {
 	for _, m := range s.nodes {
 		for _, b := range m.sandboxes {
-			if (b.net.pool == n.pool || b.net.name == n.name && !n.unchecked) && b.open && (b.adding || b.ip.IsValid() && n.slot(b.ip) == slot) {
+			if (b.net.pool == n.pool || b.net.name == n.name && !n.unchecked) && b.open && (b.adding || b.ip.IsValid() &&
+				n.slot(b.ip) == slot) {
 				return true
 			}
 		}
@@ -118,7 +123,7 @@ func (s *Simulation) someoneHas(n *network, slot string) bool {
 	return false
 }
 
-// oddEntry puts an entry into a pool that cannot be judged. It goes when all is healed.
+// oddEntry adds an entry that cannot be judged, until all is healed.
 func (s *Simulation) oddEntry(a, how int) {
 	n := s.nets[a%len(s.nets)]
 	s.edit(n.pool, "user", func(c map[string]any) {
@@ -131,7 +136,7 @@ func (s *Simulation) oddEntry(a, how int) {
 	})
 }
 
-// loseEntry removes the entry of a sandbox that runs, as an operator may by mistake.
+// loseEntry removes the entry of a running sandbox, as an operator may by mistake.
 func (s *Simulation) loseEntry(i int) {
 	for _, m := range s.nodes {
 		for _, b := range m.sandboxes {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// managed are the fields that each manager wrote last, and when: the times by which the age
-// of a report is told. Lists are one field.
+// managed are the fields that each manager wrote last, and when: the age of a report is derived from those times. Lists
+// are one field.
 type managed map[string]managedBy
 
 type managedBy struct {
@@ -17,7 +17,7 @@ type managedBy struct {
 	fields map[string]any // by path
 }
 
-// after is what a write of a manager makes of it.
+// after is the state after a write of a manager.
 func (m managed) after(before, content map[string]any, by string, now time.Time) managed {
 	was, is := map[string]any{}, map[string]any{}
 	flatten(was, "", before)
@@ -61,7 +61,9 @@ func flatten(into map[string]any, prefix string, content map[string]any) {
 			continue
 		}
 		switch path {
-		case "\x00metadata\x00resourceVersion", "\x00metadata\x00managedFields", "\x00metadata\x00uid", "\x00metadata\x00creationTimestamp", "\x00metadata\x00name", "\x00metadata\x00namespace", "\x00kind", "\x00apiVersion":
+		case "\x00metadata\x00resourceVersion", "\x00metadata\x00managedFields", "\x00metadata\x00uid",
+			"\x00metadata\x00creationTimestamp", "\x00metadata\x00name", "\x00metadata\x00namespace", "\x00kind",
+			"\x00apiVersion":
 		default:
 			into[path] = value
 		}
@@ -84,7 +86,8 @@ func (m managed) entries() []any {
 				at = next
 			}
 		}
-		all = append(all, map[string]any{"manager": name, "operation": "Update", "time": m[name].at.UTC().Format(time.RFC3339), "fieldsType": "FieldsV1", "fieldsV1": fields})
+		all = append(all, map[string]any{"manager": name, "operation": "Update",
+			"time": m[name].at.UTC().Format(time.RFC3339), "fieldsType": "FieldsV1", "fieldsV1": fields})
 	}
 	return all
 }

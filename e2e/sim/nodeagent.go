@@ -13,8 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// nodeAgent is the product's agent on a node: its loop, its reports and its writes. What it
-// inspects is the simulated node.
+// nodeAgent is the product's agent on a node: its loop, its reports and its writes. It inspects the simulated node.
 type nodeAgent struct {
 	cancel context.CancelFunc
 	as     *client
@@ -68,11 +67,13 @@ func (s *Simulation) startAgent(n *node) {
 		}
 	})
 	log := s.log()
-	confirmer := &agent.Confirmer{Node: n.name, BootID: n.bootID(), Get: func(ctx context.Context) (agent.Identity, error) {
+	confirmer := &agent.Confirmer{Node: n.name, BootID: n.bootID(), Get: func(ctx context.Context) (agent.Identity,
+		error) {
 		return agent.NodeIdentity(ctx, config, n.name)
 	}}
 	a := &agent.Agent{
-		Node: n.name, Inspector: &inspector{s: s, node: n, clock: clock}, Store: store, Health: agent.NewHealth(log, prometheus.NewRegistry()),
+		Node: n.name, Inspector: &inspector{s: s, node: n, clock: clock}, Store: store, Health: agent.NewHealth(log,
+			prometheus.NewRegistry()),
 		Identity: confirmer.Identity, RuntimeEvents: n.agent.events, ReportChanges: changes, Reconnected: reconnected,
 	}
 	s.start(func() { a.Run(ctx) })
@@ -85,7 +86,7 @@ func wake(signal chan<- struct{}) {
 	}
 }
 
-// runtimeEvent is one of the container runtime, which may be dropped.
+// runtimeEvent is an event of the container runtime, which may be dropped.
 func (s *Simulation) runtimeEvent(n *node) {
 	if n.agent != nil && n.agent.cancel != nil && s.chance(80) {
 		wake(n.agent.events)
@@ -98,10 +99,10 @@ type inspector struct {
 	node  *node
 	clock func() time.Time
 	known map[string]bool // ids that were in the last inspection, or in the report before
-	read  map[string]bool // ids of other nodes that their reports had
+	read  map[string]bool // ids of other nodes, from their reports
 }
 
-// Resume is an agent.Inspector's.
+// Resume implements agent.Inspector.
 func (i *inspector) Resume(report *v1alpha1.SandboxReport, thisMachine bool) {
 	i.known = map[string]bool{}
 	if !thisMachine {
@@ -115,13 +116,14 @@ func (i *inspector) Resume(report *v1alpha1.SandboxReport, thisMachine bool) {
 	}
 }
 
-// Unreadable is an agent.Inspector's.
+// Unreadable implements agent.Inspector.
 func (i *inspector) Unreadable() map[string]error { return nil }
 
-// Inspect is an agent.Inspector's.
+// Inspect implements agent.Inspector.
 func (i *inspector) Inspect(context.Context) (*agent.Inspection, error) {
 	at := i.clock()
-	in := &agent.Inspection{At: at, Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, NamespaceGone: map[string]bool{}}
+	in := &agent.Inspection{At: at, Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"},
+		NamespaceGone: map[string]bool{}}
 	seen := map[string]bool{}
 	for _, b := range i.node.sandboxes {
 		closed := i.networkClosed(b)
@@ -132,8 +134,10 @@ func (i *inspector) Inspect(context.Context) (*agent.Inspection, error) {
 				state = v1alpha1.SandboxReady
 			}
 			listed := v1alpha1.Sandbox{
-				ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: i.uid(b), AddressesUnread: i.s.plan.Unread && b.open, Attempt: uint32(b.attempt), State: state,
-				NetworkClosed: closed, CreatedAt: metav1.NewTime(b.since.Add(i.node.skew).Truncate(time.Second)), Addresses: b.reported(),
+				ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: i.uid(b), AddressesUnread: i.s.plan.Unread && b.open,
+				Attempt: uint32(b.attempt), State: state,
+				NetworkClosed: closed, CreatedAt: metav1.NewTime(b.since.Add(i.node.skew).Truncate(time.Second)),
+				Addresses: b.reported(),
 			}
 			if listed.AddressesUnread && b.namesRange() {
 				listed.MayCarry = []v1alpha1.Network{{Range: b.net.cidr.String(), NetworkName: b.net.name}}
@@ -164,7 +168,7 @@ func (i *inspector) Inspect(context.Context) (*agent.Inspection, error) {
 	return in, nil
 }
 
-// uid is that of a sandbox' pod, unless the report does not tell.
+// uid is the UID of a sandbox's pod, "" if the report lacks it.
 func (i *inspector) uid(b *sandbox) string {
 	if i.s.plan.NoUID && !i.s.quiet {
 		return ""
@@ -172,7 +176,7 @@ func (i *inspector) uid(b *sandbox) string {
 	return b.uid
 }
 
-// networkClosed is what there is to find out about a network namespace.
+// networkClosed is what can be known about a network namespace.
 func (i *inspector) networkClosed(b *sandbox) *bool {
 	if !i.node.tells && !b.open && b.listed && b.retained {
 		return nil
@@ -181,19 +185,20 @@ func (i *inspector) networkClosed(b *sandbox) *bool {
 	return &closed
 }
 
-// namesRange reports whether its CNI cache names the range of its address, where it does not have that itself.
+// namesRange reports whether its CNI cache names the range of its address, where the cache lacks the address.
 func (b *sandbox) namesRange() bool { return b.id[0]%2 == 0 }
 
-// reported are its addresses by the CNI cache, which is written after ADD.
+// reported are its addresses in the CNI cache, which is written after ADD.
 func (b *sandbox) reported() []v1alpha1.Address {
 	if !b.ip.IsValid() || !b.cached && !b.open {
 		return nil
 	}
-	return []v1alpha1.Address{{IP: b.ip.String(), IfName: ifName, Network: b.net.nad, Range: b.net.cidr.String(), NetworkName: b.net.name}}
+	return []v1alpha1.Address{{IP: b.ip.String(), IfName: ifName, Network: b.net.nad, Range: b.net.cidr.String(),
+		NetworkName: b.net.name}}
 }
 
-// lie has the report say of what runs elsewhere that it ended here, and of what ended here
-// that it never was. Ids of other nodes' sandboxes it has from their reports.
+// lie makes the report claim that sandboxes which run elsewhere ended here, and that sandboxes which ended here never
+// existed. It has the ids from the reports of other nodes.
 func (i *inspector) lie(in *agent.Inspection) {
 	for _, n := range i.s.nodes {
 		for at, b := range n.sandboxes {
@@ -208,13 +213,16 @@ func (i *inspector) lie(in *agent.Inspection) {
 			switch at % 3 {
 			case 0:
 				in.Sandboxes = append(in.Sandboxes, agent.ListedSandbox{Sandbox: v1alpha1.Sandbox{
-					ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: b.uid, State: v1alpha1.SandboxNotReady, NetworkClosed: &closed,
+					ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: b.uid, State: v1alpha1.SandboxNotReady,
+					NetworkClosed: &closed,
 				}})
 			case 1:
-				in.Attachments = append(in.Attachments, v1alpha1.Attachment{ID: b.id, Since: metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second)), NetworkClosed: &closed})
+				in.Attachments = append(in.Attachments, v1alpha1.Attachment{ID: b.id,
+					Since: metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second)), NetworkClosed: &closed})
 			default:
 				in.Sandboxes = append(in.Sandboxes, agent.ListedSandbox{Sandbox: v1alpha1.Sandbox{
-					ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: "uid-of-nobody", State: v1alpha1.SandboxNotReady, NetworkClosed: &closed,
+					ID: b.id, Namespace: b.pod.namespace, Name: b.pod.name, UID: "uid-of-nobody", State: v1alpha1.SandboxNotReady,
+					NetworkClosed: &closed,
 				}})
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Plan is a history before it is played: how the cluster is, and what happens there.
+// Plan is a history before it is played: the cluster and its events.
 type Plan struct {
 	Seed                         uint64
 	Nodes, Pods, Nets, Apart     int
@@ -24,23 +24,25 @@ type Plan struct {
 	Trust                        bool          // --trust-network-status
 	Unread, NoUID                bool          // reports are incomplete: without addresses, without UIDs
 	V6                           bool          // networks of IPv6
-	Shared                       int           // the second network has of the first: 1 its pool, 2 its name and a range around its own
-	Unchecked                    bool          // networks that switch the check for overlapping ranges off
-	Busy                         bool          // when all is healed, ordinary things go on, and old leaks must go all the same
-	Long                         bool          // it goes on for so long that pods should have been gone
-	Latency                      time.Duration // of a request, at most
-	Visits                       bool          // machines join and leave while it is waited for that all is right
-	Patient                      bool          // all the time passes at the end, whatever was settled before
-	Quiet                        bool          // no trace
-	Log                          *slog.Logger  `json:"-"`
+	// the second network has of the first: 1 its pool, 2 its name and a range around its own
+	Shared    int
+	Unchecked bool          // networks that switch the check for overlapping ranges off
+	Busy      bool          // after all is healed, ordinary events continue, and old leaks must be released all the same
+	Long      bool          // it continues until earlier pods should be gone
+	Latency   time.Duration // of a request, at most
+	Visits    bool          // machines join and leave during the final wait
+	Patient   bool          // all the time passes at the end, even if everything is settled
+	Quiet     bool          // no trace
+	Log       *slog.Logger  `json:"-"`
 }
 
-// Step is one thing that happens.
+// Step is one event.
 type Step struct {
-	Gap     time.Duration // after the step before
-	OnWrite int           // 1: just before the product's next write is done, 2: just after it, 3: just before whereabouts' next
-	Kind    int           // which of kinds()
-	A, B    int           // whom it is about
+	Gap time.Duration // after the step before
+	// 1: just before the product's next write is done, 2: just after it, 3: just before whereabouts' next
+	OnWrite int
+	Kind    int // which of kinds()
+	A, B    int // its target
 }
 
 func (x Step) String() string {
@@ -60,7 +62,7 @@ func (x Step) String() string {
 func NewPlan(seed uint64) *Plan {
 	r := newRand(seed)
 	one := func(of int) bool { return r.IntN(of) == 0 }
-	large := one(4) // most things that go wrong need little
+	large := one(4) // most failures need little
 	most := func(small, all int) int {
 		if large {
 			return 1 + r.IntN(all)
@@ -68,9 +70,11 @@ func NewPlan(seed uint64) *Plan {
 		return 1 + r.IntN(small)
 	}
 	p := &Plan{
-		Seed: seed, Nodes: most(2, 3), Pods: most(2, 5), Nets: most(1, 2), Apart: r.IntN(2), Replicas: 1, Repair: !one(4), Serve: one(serveOneIn),
-		Every: time.Duration(35+r.IntN(60)) * time.Second, Confirm: time.Duration(60+r.IntN(30)) * time.Second, Window: time.Duration(r.IntN(20)) * time.Second,
-		Warm: time.Duration(2+r.IntN(20)) * time.Second, Faults: []int{0, 5, 30, 150}[r.IntN(4)],
+		Seed: seed, Nodes: most(2, 3), Pods: most(2, 5), Nets: most(1, 2), Apart: r.IntN(2), Replicas: 1, Repair: !one(4),
+		Serve: one(serveOneIn),
+		Every: time.Duration(35+r.IntN(60)) * time.Second, Confirm: time.Duration(60+r.IntN(30)) * time.Second,
+		Window: time.Duration(r.IntN(20)) * time.Second,
+		Warm:   time.Duration(2+r.IntN(20)) * time.Second, Faults: []int{0, 5, 30, 150}[r.IntN(4)],
 	}
 	p.Agents = 1<<p.Nodes - 1
 	switch r.IntN(10) {
@@ -146,7 +150,7 @@ func (p *Plan) network(i int) *network {
 	return newNetwork(nad, name, netip.MustParsePrefix(cidr), p.Unchecked)
 }
 
-// serveOneIn: serve pings once a second, and costs ten times what a one-shot run does.
+// serveOneIn: serve pings once a second, and costs ten times as much as a one-shot run.
 const serveOneIn = 12
 
 func (p *Plan) gap(kind int, part float64) time.Duration {

@@ -30,11 +30,11 @@ type replica struct {
 	cancel  context.CancelFunc
 	nudged  chan struct{} // of capacity 1: another pass begins at once
 	passes  int
-	// restored is when the process knows that etcd was last restored.
+	// restored is when etcd was last restored, as the process knows.
 	restored func() time.Time
 }
 
-// nudge has a pass be made while something is under way, when it would find it.
+// nudge requests a pass while something is in progress, when the pass would find it.
 func (s *Simulation) nudge(percent int) {
 	if !s.chance(percent) || len(s.replicas) == 0 {
 		return
@@ -47,14 +47,13 @@ func (s *Simulation) nudge(percent int) {
 	})
 }
 
-// kill ends a process as SIGKILL does: what it sent may still arrive.
+// kill ends a process as SIGKILL does: requests that it sent may still arrive.
 func (r *replica) kill() {
 	r.as.killed.Store(true)
 	r.cancel()
 }
 
-// startReplica starts the product: serve, or a run that makes one pass after the other as a
-// CronJob with a memory would.
+// startReplica starts the product: serve, or repeated runs with one memory, like a CronJob.
 func (s *Simulation) startReplica(i int) {
 	s.starts++
 	as := s.newClient(fmt.Sprintf("ip-reconcile-%d", i), nil)
@@ -71,7 +70,8 @@ func (s *Simulation) startReplica(i int) {
 		at, _ := rec.History.LastRestore()
 		return at
 	}
-	rec.Writer, rec.BreakerStore, rec.RestoreStore, rec.PassStore = cluster, cluster.BreakerStore(), cluster.RestoreStore(), cluster.PassStore()
+	rec.Writer, rec.BreakerStore, rec.RestoreStore, rec.PassStore = cluster, cluster.BreakerStore(),
+		cluster.RestoreStore(), cluster.PassStore()
 	if s.plan.Serve {
 		s.serveReplica(ctx, r, cluster, rec)
 		return
@@ -89,15 +89,17 @@ func (s *Simulation) startReplica(i int) {
 	})
 }
 
-// reconciler makes one that reads, as identity and with the rights of a client.
+// reconciler creates a reconciler with an identity and the client of an account.
 func (s *Simulation) reconciler(as *client, identity string) (*kube.Cluster, *reconciler.Reconciler, error) {
 	log := s.log()
-	cluster, err := kube.New(as.config(), kube.Settings{Namespace: ownNamespace, LeaseNamespace: leaseNamespace, Identity: identity, Jitter: s.jitter(), Log: log})
+	cluster, err := kube.New(as.config(), kube.Settings{Namespace: ownNamespace, LeaseNamespace: leaseNamespace,
+		Identity: identity, Jitter: s.jitter(), Log: log})
 	if err != nil {
 		return nil, nil, err
 	}
 	return cluster, &reconciler.Reconciler{
-		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(), Source: cluster,
+		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(),
+		Source: cluster,
 	}, nil
 }
 
@@ -105,7 +107,7 @@ func (c *client) config() *rest.Config {
 	return &rest.Config{Host: "http://simulation", Transport: c, QPS: -1}
 }
 
-// log is the product's own.
+// log is the product's logger.
 func (s *Simulation) log() *slog.Logger {
 	if s.plan.Log != nil {
 		return s.plan.Log
@@ -141,12 +143,12 @@ func (s *Simulation) check() {
 	s.runUntil(time.Now().Add(5 * time.Second))
 }
 
-// jitter spreads pauses by a source of its own: it is called by many goroutines.
+// jitter spreads pauses by a source of its own, which many goroutines use.
 func (s *Simulation) jitter() func(time.Duration) time.Duration {
 	return func(d time.Duration) time.Duration { return d/2 + d/3 }
 }
 
-// passed notes what a pass found.
+// passed records the result of a pass.
 func (s *Simulation) passed(r *replica, out *reconciler.Result, err error) {
 	s.posted <- func() {
 		if err != nil {
@@ -158,7 +160,9 @@ func (s *Simulation) passed(r *replica, out *reconciler.Result, err error) {
 		}
 		r.passes++
 		if s.plan.Log != nil {
-			s.say("%s: a pass: %d released, %d refused, %d repaired, %d not, %d to repair; %d findings", r.as.name, len(out.Released), len(out.Refused), len(out.Repaired), len(out.Unrepaired), out.ToRepair, len(out.Judgement.Findings))
+			s.say("%s: a pass: %d released, %d refused, %d repaired, %d not, %d to repair; %d findings", r.as.name,
+				len(out.Released), len(out.Refused), len(out.Repaired), len(out.Unrepaired), out.ToRepair,
+				len(out.Judgement.Findings))
 		}
 		s.count("pass")
 		s.last = out
@@ -167,7 +171,7 @@ func (s *Simulation) passed(r *replica, out *reconciler.Result, err error) {
 	}
 }
 
-// serveReplica runs the long-running form, put together as the command does it.
+// serveReplica runs serve, assembled as the command does.
 func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube.Cluster, full *reconciler.Reconciler) {
 	config, log := r.as.config(), s.log()
 	core, err := kubernetes.NewForConfig(config)
@@ -175,7 +179,8 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 		s.fail("set up the reconciler: %v", err)
 		return
 	}
-	events := &serve.Events{EventRecorder: &record.FakeRecorder{}, Self: &corev1.ObjectReference{Kind: "Namespace", Name: ownNamespace}}
+	events := &serve.Events{EventRecorder: &record.FakeRecorder{}, Self: &corev1.ObjectReference{Kind: "Namespace",
+		Name: ownNamespace}}
 	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(prometheus.NewRegistry()), Events: events}
 	requests := serve.NewRequests()
 	context.AfterFunc(ctx, requests.ShutDown)
@@ -185,7 +190,8 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	var guard *serve.Guard
 	if s.plan.Repair {
 		guard = serve.NewGuard(serve.GuardConfig{
-			Fence: cluster.Fence(), Detector: source, Timeout: serve.MaxFence, FullPass: requests.FullPass, Metrics: recorder.Metrics, Events: events, Log: log,
+			Fence: cluster.Fence(), Detector: source, Timeout: serve.MaxFence, FullPass: requests.FullPass,
+			Metrics: recorder.Metrics, Events: events, Log: log,
 		})
 		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportRestore
 	}
@@ -195,7 +201,8 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	quick.Source = source
 	server := serve.New(serve.Config{
 		Full: full, Quick: &quick, Caches: source, Requests: requests, Guard: guard, Recorder: recorder, Health: health,
-		Schedule: &schedule.Schedule{Expression: "@every " + s.plan.Every.String(), Changed: recorder.ScheduleChanged, Log: log},
+		Schedule: &schedule.Schedule{Expression: "@every " + s.plan.Every.String(), Changed: recorder.ScheduleChanged,
+			Log: log},
 	})
 	s.start(func() { source.Run(ctx) })
 	if guard != nil {
@@ -212,11 +219,12 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	})
 }
 
-// lead works while the replica has the Lease, with the times of controller-runtime's manager
-// as the command sets them. A process that loses it ends; another is started in its place.
+// lead works while the replica has the Lease, with the times of controller-runtime's manager as the command sets them.
+// A process that loses the Lease ends; another is started.
 func (s *Simulation) lead(ctx context.Context, r *replica, core kubernetes.Interface, work func(context.Context)) {
 	lock := resourcelock.LeaseLock{
-		LeaseMeta: metaName(ownNamespace, kube.OwnLease), Client: core.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: r.as.name + fmt.Sprint(s.starts)},
+		LeaseMeta: metaName(ownNamespace, kube.OwnLease), Client: core.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: r.as.name + fmt.Sprint(s.starts)},
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
@@ -234,7 +242,7 @@ func (s *Simulation) lead(ctx context.Context, r *replica, core kubernetes.Inter
 	}
 }
 
-// replaceReplica ends a process and starts another in its place.
+// replaceReplica ends a process and starts another.
 func (s *Simulation) replaceReplica(r *replica, why string) {
 	for i := range s.replicas {
 		if s.replicas[i] == r {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A seed is worth little if it gives another history each time. What is left to chance is the
-// order in which the product takes what is in its maps, and Go what is ready at once.
+// A seed is of little use if it gives another history each time. Only two orders are random: that of the
+// product's maps, and Go's choice among what is ready.
 func TestSim_SameSeedSameHistory(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // as a worker has
 	var p Player
@@ -29,13 +29,15 @@ func TestSim_SameSeedSameHistory(t *testing.T) {
 	}
 }
 
-// A restore brings an entry back whose address somebody has been given since by another range of the network. The entry
-// stays while that address is used: that is no leak.
+// A restore brings back an entry whose address an overlapping range of the network has assigned since. The entry stays
+// while that address is in use: that is no leak.
 func TestSim_AllocationUsedByAnotherRangeMayStay(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	out := (&Player{}).Play(t, &Plan{
-		Seed: 1693967763, Nodes: 1, Pods: 2, Nets: 2, Apart: 1, Agents: 1, Repair: true, Replicas: 2, Shared: 2, Long: true, Faults: 5,
-		Every: 40 * time.Second, Confirm: 77 * time.Second, Window: 19 * time.Second, Warm: 6 * time.Second, Latency: 20 * time.Millisecond,
+		Seed: 1693967763, Nodes: 1, Pods: 2, Nets: 2, Apart: 1, Agents: 1, Repair: true, Replicas: 2, Shared: 2, Long: true,
+		Faults: 5,
+		Every:  40 * time.Second, Confirm: 77 * time.Second, Window: 19 * time.Second, Warm: 6 * time.Second,
+		Latency: 20 * time.Millisecond,
 		Steps: []Step{
 			{Gap: 535967 * time.Millisecond, OnWrite: 1, Kind: 2, A: 2, B: 6},
 			{Gap: 3091 * time.Millisecond, OnWrite: 2, Kind: 28, A: 7, B: 3},

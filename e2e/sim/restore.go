@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// everyAgentWrites is after how long a backup lacks a write of every agent that reaches the API
-// server, by which it notices that one was restored: they renew every 20 s.
+// everyAgentWrites is the age at which a backup lacks a write of every agent that reaches the API server, by which a
+// restore is detected: they renew every 20 s.
 const everyAgentWrites = 21 * time.Second
 
 func (s *Simulation) saveBackup() {
@@ -14,9 +14,8 @@ func (s *Simulation) saveBackup() {
 	s.say("etcd is backed up at %d", s.backup.revision)
 }
 
-// restore brings the backup back. If blind, kubelets see nothing for a while: their watches
-// begin at revisions that are in the future. A node that is cut off meanwhile has the
-// backup's report, which looks fresh if the backup is young enough.
+// restore restores the backup. If blind, kubelets receive nothing for a while: their watches begin at revisions in the
+// future. A node that is unreachable meanwhile has the backup's report, which is fresh if the backup is young enough.
 func (s *Simulation) restore(blind bool, cutOff *node) {
 	if s.backup == nil || s.away || s.visits > 0 {
 		return
@@ -25,9 +24,9 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 	if !s.restoredAt.After(s.backup.at) {
 		s.wentAt = nil
 	}
-	s.wentAt, s.noticedBefore = append(s.wentAt, time.Now()), s.lastNoticed()
+	s.wentAt, s.detectedBefore = append(s.wentAt, time.Now()), s.lastDetected()
 	s.api.cutWatches("")
-	for _, w := range s.waiting { // the API servers are stopped: what they have not done is not done
+	for _, w := range s.waiting { // the API servers are stopped: pending requests are dropped
 		w.reply <- answer{err: errCut}
 	}
 	s.waiting = nil
@@ -53,8 +52,8 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 	})
 }
 
-// lastNoticed is the newest restore that a process knows of, by its own date.
-func (s *Simulation) lastNoticed() (last time.Time) {
+// lastDetected is the newest restore that a process knows of, by its own date.
+func (s *Simulation) lastDetected() (last time.Time) {
 	for _, r := range s.replicas {
 		if at := r.restored(); at.After(last) {
 			last = at
@@ -65,13 +64,12 @@ func (s *Simulation) lastNoticed() (last time.Time) {
 
 func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After(t) }
 
-// unnoticed reports whether the reports of a backup still look fresh that was restored while a
-// sandbox ran, and the process that writes cannot know of it: serve because it was started
-// since etcd went for the first restore that lost the sandbox, a run because it was, too, or no
-// write of its own was lost, and nobody whose was has told it since; what was told before another
-// restore of that backup is lost by it. Processes date what they notice by the API servers'
-// clocks, one of which may be ahead: an earlier restore may look like this one.
-func (s *Simulation) unnoticed(b *sandbox) bool {
+// isUndetected reports whether reports of a restored backup are still fresh that lack a running sandbox, while the
+// process that writes cannot know of the restore. serve cannot if it was started after the first restore that lost the
+// sandbox. A run cannot if it was, too, or if none of its own writes was lost and no process that lost one has recorded
+// the restore; another restore of that backup loses such a record. Processes date restores by the API servers' clocks,
+// one of which may be ahead, so an earlier restore may look like this one.
+func (s *Simulation) isUndetected(b *sandbox) bool {
 	if !s.restoredSince(b.since) || s.asked.Sub(s.backup.at) > reportsLookFresh+holdLasts {
 		return false
 	}
@@ -92,10 +90,10 @@ func (s *Simulation) unnoticed(b *sandbox) bool {
 	})
 }
 
-// aPassTakes is how long a pass may take that began before another process noticed a restore.
+// aPassTakes is how long a pass may take that began before another process detected a restore.
 const aPassTakes = 15 * time.Second
 
-// reportsLookFresh is for how long they do.
+// reportsLookFresh is how long restored reports count as fresh.
 const reportsLookFresh = time.Minute
 
 // everyThird is a node for one value in three.
@@ -106,9 +104,9 @@ func (s *Simulation) everyThird(a int) *node {
 	return s.nodeAt(a)
 }
 
-// forgetHandover brings about what other steps rarely do: a sandbox ends without a DEL, its
-// entry is released, and its address handed out again; a restore of a backup from in between
-// has the entry of the past, and the report of the node, which is cut off, knows of no other.
+// forgetHandover causes what other steps rarely do. A sandbox ends without a DEL, its entry is released, and its
+// address is assigned again. Then a backup from in between is restored: it has the old entry, and the report of the
+// node, which is unreachable, has no other.
 func (s *Simulation) forgetHandover(p *podName) {
 	o := s.podObject(p)
 	if o == nil || s.nodeNamed(o.Spec.NodeName) == nil {
@@ -142,8 +140,7 @@ func (s *Simulation) forgetHandover(p *podName) {
 	})
 }
 
-// when does something so long after a condition has come to hold, if that is within half a
-// minute and before all is healed.
+// when acts some time after a condition holds, if that is within half a minute and before all is healed.
 func (s *Simulation) when(holds func() bool, later time.Duration, do func()) {
 	end := time.Now().Add(30 * time.Second)
 	var poll func()
@@ -158,7 +155,7 @@ func (s *Simulation) when(holds func() bool, later time.Duration, do func()) {
 	poll()
 }
 
-// unlessQuiet does something later, if not all is healed by then.
+// unlessQuiet acts later, unless all is healed by then.
 func (s *Simulation) unlessQuiet(later time.Duration, do func()) {
 	s.after(later, func() {
 		if !s.quiet {

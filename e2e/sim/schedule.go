@@ -17,14 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A client is a process as the API server knows it. Its transport leads into the
-// simulation, which answers one request after the other, in an order that the seed decides.
+// A client is a process as the API server sees it. Its transport leads into the simulation, which answers one request
+// after the other, in an order that the seed decides.
 type client struct {
 	s    *Simulation
 	name string
-	// product: a reconciler's, whose writes are checked.
+	// product is true for a reconciler, whose writes are checked.
 	product bool
-	node    *node // that it runs on; nil for the control plane's
+	node    *node // that it runs on; nil for the control plane
 	killed  atomic.Bool
 }
 
@@ -40,7 +40,7 @@ type call struct {
 
 var errCut = fmt.Errorf("the simulation cut the connection: %w", syscall.ECONNRESET)
 
-// RoundTrip is a http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.killed.Load() {
 		return nil, errors.New("the process was killed")
@@ -66,13 +66,13 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// event is something that happens at a time.
+// event is an action at a time.
 type event struct {
 	at time.Time
 	do func()
 }
 
-// after has something happen when so much time has passed, after what is due at the same time already.
+// after schedules an action after a duration, behind those that are due at the same time.
 func (s *Simulation) after(d time.Duration, do func()) {
 	at := time.Now().Add(d)
 	i := sort.Search(len(s.events), func(i int) bool { return s.events[i].at.After(at) })
@@ -84,10 +84,10 @@ func (s *Simulation) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(s.rng.Int64N(int64(to-from)+1)).Round(time.Millisecond)
 }
 
-// chance reports true in so many of a hundred cases.
+// chance is true in this many of a hundred cases.
 func (s *Simulation) chance(percent int) bool { return s.rng.IntN(100) < percent }
 
-// runUntil lets the simulation go on until the time has come, or something is wrong.
+// runUntil continues the simulation until a time, or until an invariant is broken.
 func (s *Simulation) runUntil(end time.Time) {
 	for s.violation == "" {
 		synctest.Wait() // from here on nothing else runs
@@ -112,7 +112,7 @@ func (s *Simulation) runUntil(end time.Time) {
 	}
 }
 
-// nextTime is when something happens by itself.
+// nextTime is when the next event happens.
 func (s *Simulation) nextTime(now, end time.Time) time.Time {
 	next := end
 	if len(s.events) > 0 && s.events[0].at.Before(next) {
@@ -126,7 +126,7 @@ func (s *Simulation) nextTime(now, end time.Time) time.Time {
 	return next
 }
 
-// sleepUntil lets time pass until then, or until somebody asks for something.
+// sleepUntil lets time pass until then, or until a request arrives.
 func (s *Simulation) sleepUntil(at time.Time) {
 	timer := time.NewTimer(time.Until(at))
 	defer timer.Stop()
@@ -164,8 +164,8 @@ func (s *Simulation) arrived(w *call) {
 	s.waiting = append(s.waiting, w)
 }
 
-// pick is the next call to be answered: any of those that wait, by name where several came
-// at once, so that the order does not depend on how goroutines are scheduled. -1 for none.
+// pick is the index of the next call to answer: any of those that wait, by name where several arrived at once, so that
+// the order does not depend on the scheduling of goroutines. -1 for none.
 func (s *Simulation) pick(now time.Time) int {
 	var ready []int
 	for i, w := range s.waiting {
@@ -176,13 +176,15 @@ func (s *Simulation) pick(now time.Time) int {
 	if len(ready) == 0 {
 		return -1
 	}
-	slices.SortStableFunc(ready, func(a, b int) int { return strings.Compare(s.waiting[a].String(), s.waiting[b].String()) })
+	slices.SortStableFunc(ready, func(a, b int) int {
+		return strings.Compare(s.waiting[a].String(), s.waiting[b].String())
+	})
 	return ready[s.rng.IntN(len(ready))]
 }
 
-// handle answers a call, or lets something go wrong with it.
+// handle answers a call, or applies a fault.
 func (s *Simulation) handle(w *call) {
-	if w.client.killed.Load() && !s.chance(50) { // what was sent may still arrive
+	if w.client.killed.Load() && !s.chance(50) { // a sent request may still arrive
 		w.reply <- answer{err: errCut}
 		return
 	}
@@ -208,7 +210,7 @@ func (s *Simulation) handle(w *call) {
 	s.answer(w)
 }
 
-// unreachable: some connections are refused at once, others hang until who asks gives up.
+// unreachable fails a call: some connections are refused at once, others hang until the caller gives up.
 func (s *Simulation) unreachable(w *call) {
 	if w.tries == 0 && s.chance(30) {
 		w.tries++
@@ -219,7 +221,7 @@ func (s *Simulation) unreachable(w *call) {
 	w.reply <- answer{err: syscall.ECONNREFUSED}
 }
 
-// answer does what a call asks for, and says so.
+// answer performs a call and answers it.
 func (s *Simulation) answer(w *call) { s.deliver(w, s.serve(w)) }
 
 func (s *Simulation) deliver(w *call, a answer) {
@@ -227,7 +229,7 @@ func (s *Simulation) deliver(w *call, a answer) {
 	s.atWrite(w, false)
 }
 
-// serve has the API server do it.
+// serve lets the API server perform the call.
 func (s *Simulation) serve(w *call) answer {
 	s.writer, s.asked = w.client, w.at
 	defer func() { s.writer = nil }()
@@ -239,7 +241,7 @@ func (s *Simulation) serve(w *call) answer {
 	return a
 }
 
-// fault is something that goes wrong with one request.
+// fault is a failure of one request.
 type fault struct {
 	name   string
 	writes bool // with writes only
@@ -257,10 +259,12 @@ func faults() []fault {
 		{"cut after", false, func(s *Simulation, w *call) { s.serve(w); s.deliver(w, answer{err: io.ErrUnexpectedEOF}) }},
 		{"timeout although done", true, func(s *Simulation, w *call) {
 			s.serve(w)
-			s.deliver(w, withDate(s, failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "request did not complete within requested timeout")))
+			s.deliver(w, withDate(s, failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout,
+				"request did not complete within requested timeout")))
 		}},
 		{"429", false, func(s *Simulation, w *call) {
-			a := withDate(s, failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "the server has too many requests"))
+			a := withDate(s, failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
+				"the server has too many requests"))
 			a.retry = "1"
 			s.deliver(w, a)
 		}},
@@ -287,7 +291,7 @@ func (s *Simulation) postpone(w *call, d time.Duration) {
 	s.waiting = append(s.waiting, w)
 }
 
-// drawFault is what goes wrong with a call, nil for nothing.
+// drawFault is the fault of a call, nil for none.
 func (s *Simulation) drawFault(w *call) *fault {
 	if !s.faulty || s.rng.IntN(1000) >= s.plan.Faults {
 		return nil
@@ -301,7 +305,8 @@ func (s *Simulation) drawFault(w *call) *fault {
 
 func (s *Simulation) say(format string, args ...any) {
 	if !s.plan.Quiet {
-		s.trace = append(s.trace, fmt.Sprintf("%9s  ", time.Since(s.began).Round(time.Millisecond))+fmt.Sprintf(format, args...))
+		s.trace = append(s.trace, fmt.Sprintf("%9s  ", time.Since(s.began).Round(time.Millisecond))+
+			fmt.Sprintf(format, args...))
 	}
 }
 

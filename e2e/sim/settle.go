@@ -12,8 +12,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// settle heals everything, lets time pass, and checks that what is left is right: no entry
-// of what does not run, none missing of what does, and the same of reservations.
+// settle heals everything, lets time pass, and checks the result: no entry without a running sandbox, none missing, and
+// the same for reservations.
 func (s *Simulation) settle() {
 	for s.restoring && s.violation == "" {
 		s.runUntil(time.Now().Add(time.Second))
@@ -40,7 +40,7 @@ func (s *Simulation) settle() {
 		}
 		n.kubelet, n.blind, n.loseDELs = true, time.Time{}, 0
 		n.connect()
-		for _, b := range n.sandboxes { // kubelet removes what has ended
+		for _, b := range n.sandboxes { // kubelet removes ended sandboxes
 			b.hangs = false
 			if b.retained = false; !b.open {
 				b.listed = false
@@ -85,27 +85,27 @@ func (s *Simulation) settle() {
 	}
 }
 
-// settled reports whether all is as it should be, and two passes have found nothing to do.
+// settled reports whether everything is as it should be, and two passes have found nothing to do.
 func (s *Simulation) settled(rounds, passes int) bool {
 	if !s.plan.Serve {
 		return s.counts["pass"] > passes+1 && len(s.last.Refused) == 0 && s.unsettled() == ""
 	}
-	if rounds <= 2 { // serve tells of its passes by metrics and logs alone
+	if rounds <= 2 { // serve reports its passes by metrics and logs alone
 		return false
 	}
 	s.check()
 	return s.violation == "" && s.unsettled() == ""
 }
 
-// settleFor is how long everything may take beyond --confirm-after: a fence of 90 s, another
-// pass, pods that kubelet is asked to end.
+// settleFor is how long everything may take beyond --confirm-after: a fence of 90 s, another pass, pods that kubelet
+// must end.
 const settleFor = 4 * time.Minute
 
-// unsettled is what is not as it should be, "" for nothing.
+// unsettled is the first thing that is not as it should be, "" for none.
 func (s *Simulation) unsettled() string {
 	for _, l := range s.leaked() {
 		if !s.mayStay(l) {
-			return fmt.Sprintf("the entry %s of %s (%v) is left: %s", l.address(), l.net.pool.name, l.entry, s.whyLeft(l))
+			return fmt.Sprintf("the entry %s of %s (%v) is left: %s", l.address(), l.net.pool.name, l.entry, s.whyKept(l))
 		}
 	}
 	for _, m := range s.nodes {
@@ -122,14 +122,15 @@ func (s *Simulation) unsettled() string {
 	}
 	for k, d := range s.owed {
 		if d.sandbox.inUse() && s.api.get(k) == nil && (s.plan.Repair || s.kills == 0) {
-			return fmt.Sprintf("the reservation %s, which the product deleted, is missing, and %s uses the address", k.name, d.sandbox)
+			return fmt.Sprintf("the reservation %s, which the product deleted, is missing, and %s uses the address", k.name,
+				d.sandbox)
 		}
 	}
 	return ""
 }
 
-// givenTwiceOnPurpose is an address of which the last pass finds a conflict although every sandbox that has it has an
-// entry of its own, in a pool of its own.
+// givenTwiceOnPurpose is an address with a conflict in the last pass although every sandbox that has it has an entry of
+// its own, in a pool of its own.
 func (s *Simulation) givenTwiceOnPurpose() string {
 	if s.last == nil || !s.plan.Unchecked {
 		return ""
@@ -154,13 +155,14 @@ func (s *Simulation) carriedWithoutEntry(ip string) bool {
 	return false
 }
 
-// mayStay reports whether an entry that nobody has may be there when all is settled.
+// mayStay reports whether an entry without a sandbox may exist when all is settled.
 func (s *Simulation) mayStay(l leaked) bool {
 	return s.heldForGood(l) || s.isClaimed(l) || s.awaitsTheEarly()
 }
 
-// isClaimed reports whether an entry is held because somebody uses its address by another range of the network: a restore
-// brings it back after an ADD has given the address by that range. Nobody can be given the address while it is used.
+// isClaimed reports whether an entry is held because another pod uses its address by another range of the network: a
+// restore brings it back after an ADD has assigned the address by that range. The address cannot be assigned while it
+// is in use.
 func (s *Simulation) isClaimed(l leaked) bool {
 	it := s.itemOf(l)
 	return it != nil && it.Reason == judge.ClaimedByOther && slices.ContainsFunc(s.nodes, func(n *node) bool {
@@ -170,7 +172,7 @@ func (s *Simulation) isClaimed(l leaked) bool {
 	})
 }
 
-// itemOf is what the last pass judged an entry to be, nil where no pass tells.
+// itemOf is an entry's item in the last pass, nil if no pass judged it.
 func (s *Simulation) itemOf(l leaked) *judge.Item {
 	if s.last == nil {
 		return nil
@@ -183,46 +185,48 @@ func (s *Simulation) itemOf(l leaked) *judge.Item {
 	return nil
 }
 
-// awaitsTheEarly reports whether every address is kept for an hour because of machines that came after a restore and went
-// before it was noticed: nothing distinguishes them from what the restore has lost.
+// awaitsTheEarly reports whether every address is held for an hour because of machines that joined after a restore and
+// were removed before it was detected: nothing distinguishes them from what the restore has lost.
 func (s *Simulation) awaitsTheEarly() bool {
-	if s.plan.Serve || s.last == nil { // serve does not say what it waits for
+	if s.plan.Serve || s.last == nil { // serve does not report what it waits for
 		return slices.Contains(slices.Collect(maps.Values(s.early)), true)
 	}
 	// What the last pass holds for a node that has just joined is not refused, and waits all the same.
 	return s.last.Restore != nil && len(s.last.Restore.Awaiting) > 0 &&
 		!slices.ContainsFunc(s.last.Restore.Awaiting, func(name string) bool {
-			return !s.early[name] && s.last.Judgement.Observation.Nodes[name] == nil // one that is there has yet to report
+			return !s.early[name] && s.last.Judgement.Observation.Nodes[name] == nil // one that exists and has not reported
 		})
 }
 
-// heldForGood reports whether what an entry is held for still holds: no pod says which
-// addresses it has, or no agent is there to tell what runs.
+// heldForGood reports whether the reason to hold an entry still applies: no pod names its addresses, or no agent can
+// report what runs.
 func (s *Simulation) heldForGood(l leaked) bool {
 	it := s.itemOf(l)
 	if it == nil {
 		return false
 	}
 	if it.Verdict == judge.Held {
-		return s.plan.Agents == 0 || it.Reason == judge.NetworkStatusMissing || it.Evidence().ClaimUnread && s.mayBeUnread(l.address())
+		return s.plan.Agents == 0 || it.Reason == judge.NetworkStatusMissing || it.Evidence().ClaimUnread &&
+			s.mayBeUnread(l.address())
 	}
 	if it.Reason == judge.SandboxReady {
 		return it.IfName() == detached && s.mayLackAddresses(it.Owner().Name)
 	}
-	if it.Reason == judge.AddressOnPod { // a restore brings a pod's status of the past back
+	if it.Reason == judge.AddressOnPod { // a restore brings an old pod status back
 		p := s.api.get(key{pods, it.Owner().Namespace, it.Owner().Name})
 		return p != nil && bytes.Contains(p.json, []byte(`\"`+l.address().String()+`\"`))
 	}
 	return false
 }
 
-// mayBeUnread reports whether a sandbox that is unread to the end may carry an address: one of its network, or
-// one of which neither the CNI cache nor a pod names the network.
+// mayBeUnread reports whether a sandbox that stays unread may carry an address: one of its network, or one whose
+// network neither the CNI cache nor a pod names.
 func (s *Simulation) mayBeUnread(ip netip.Addr) bool {
 	for _, n := range s.nodes {
 		for _, b := range n.sandboxes {
 			pod := s.podObject(b.pod)
-			if s.plan.Unread && b.open && (b.net.cidr.Contains(ip) || !b.namesRange() && (pod == nil || pod.Metadata.UID != b.uid)) {
+			if s.plan.Unread && b.open && (b.net.cidr.Contains(ip) || !b.namesRange() &&
+				(pod == nil || pod.Metadata.UID != b.uid)) {
 				return true
 			}
 		}
@@ -230,20 +234,21 @@ func (s *Simulation) mayBeUnread(ip netip.Addr) bool {
 	return false
 }
 
-// beingDeleted reports whether an object is, and a finalizer keeps it.
+// beingDeleted reports whether an object is being deleted and a finalizer keeps it.
 func (s *Simulation) beingDeleted(k key) bool {
 	o := s.api.get(k)
 	return o != nil && bytes.Contains(o.json, []byte(`"deletionTimestamp"`))
 }
 
-// mayLackAddresses reports whether a pod's status or its node's report may not have all addresses. Multus writes
-// the status once: what a restore has lost of it stays lost.
+// mayLackAddresses reports whether a pod's status or its node's report may lack addresses. Multus writes the status
+// once: what a restore loses of it stays lost.
 func (s *Simulation) mayLackAddresses(pod string) bool {
 	o := s.api.get(key{pods, podNamespace, pod})
-	return s.plan.Unread || s.plan.NoUID || s.plan.Agents != 1<<s.plan.Nodes-1 || o == nil || !bytes.Contains(o.json, []byte(networkStatus))
+	return s.plan.Unread || s.plan.NoUID || s.plan.Agents != 1<<s.plan.Nodes-1 || o == nil || !bytes.Contains(o.json,
+		[]byte(networkStatus))
 }
 
-// unrecorded is what is missing of the records of a sandbox that runs.
+// unrecorded is what the records of a running sandbox lack.
 func (s *Simulation) unrecorded(b *sandbox) string {
 	if s.api.get(b.net.pool) == nil && !s.namespaceKnown() {
 		return ""
@@ -257,8 +262,7 @@ func (s *Simulation) unrecorded(b *sandbox) string {
 	return ""
 }
 
-// namespaceKnown reports whether anything that a restore has left tells in which namespace
-// pools are.
+// namespaceKnown reports whether any remaining object names the namespace of the pools after a restore.
 func (s *Simulation) namespaceKnown() bool {
 	for k := range s.api.objects {
 		if k.resource == pools || k.resource == reservations {
@@ -268,7 +272,7 @@ func (s *Simulation) namespaceKnown() bool {
 	return false
 }
 
-// whyUnrepaired is what the last pass found.
+// whyUnrepaired is the result of the last pass.
 func (s *Simulation) whyUnrepaired() string {
 	if s.last == nil {
 		return "no pass tells"
@@ -283,8 +287,8 @@ func (s *Simulation) whyUnrepaired() string {
 	return text
 }
 
-// whyLeft is what the last pass says of an entry.
-func (s *Simulation) whyLeft(l leaked) string {
+// whyKept is the last pass's item of an entry.
+func (s *Simulation) whyKept(l leaked) string {
 	it := s.itemOf(l)
 	if it == nil {
 		return "the last pass does not have it"
@@ -297,7 +301,7 @@ func (s *Simulation) whyLeft(l leaked) string {
 	return it.Verdict.String() + " " + it.Reason.String() + ": " + it.Message()
 }
 
-// cover counts what a pass said.
+// cover counts the results of a pass.
 func (s *Simulation) cover(out *reconciler.Result) {
 	if out == nil || out.Judgement == nil {
 		return

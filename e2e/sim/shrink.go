@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Shrink looks for the smallest history that still breaks an invariant, and returns it with its
-// trace: without steps that do not matter, without faults, with fewer nodes and pods.
+// Shrink searches for the smallest history that still breaks an invariant, and returns it with its trace: fewer steps,
+// faults, nodes and pods.
 func (p *Player) Shrink(t *testing.T, plan *Plan, violation string) string {
 	best := *plan
 	try := func(change func(*Plan)) bool {

@@ -28,8 +28,8 @@ var (
 	workers   = flag.Int("workers", 2, "processes that play them")
 )
 
-// workerEnv makes this program a worker, which plays some of the histories: with one
-// goroutine at a time, so that a seed gives the same history again.
+// workerEnv makes this program a worker that plays some of the histories with one goroutine at a time, so that a seed
+// gives the same history again.
 const workerEnv = "IP_RECONCILE_SIMULATE"
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	logging.SetLogStderr(false)
 	logging.SetLogLevel("panic")
 	debug.SetGCPercent(-1)
-	debug.SetMemoryLimit(512 << 20) // a history leaves nothing behind, and collecting often costs a tenth
+	debug.SetMemoryLimit(512 << 20) // a history leaves nothing behind, and frequent collections cost a tenth
 	os.Exit(m.Run())
 }
 
@@ -113,7 +113,7 @@ func report(t *testing.T, s *share) {
 	t.Log(line)
 }
 
-// runWorker has a process of its own play histories.
+// runWorker plays histories in a process of its own.
 func runWorker(t *testing.T, first, count uint64) (*share, error) {
 	out, err := os.CreateTemp(t.TempDir(), "share")
 	if err != nil {
@@ -132,7 +132,7 @@ func runWorker(t *testing.T, first, count uint64) (*share, error) {
 
 func tail(text string) string { return text[max(0, len(text)-20_000):] }
 
-// TestWorker is a worker's part.
+// TestWorker plays a worker's histories.
 func TestWorker(t *testing.T) {
 	text := os.Getenv(workerEnv)
 	if text == "" {

@@ -1,13 +1,11 @@
-// Package sim plays histories of a small cluster, each from a seed, and drives the product's
-// own code through them: the one-shot reconciler and serve with its watches, Leases and
-// fence, the node agents' loop, reports and writes. The API server, kubelets and runtimes are
-// models; addresses are handed out by whereabouts' own code.
+// Package sim plays histories of a small cluster, each from a seed, and drives the product's own code through them: the
+// one-shot reconciler and serve with its watches, Leases and fence, the node agents' loop, reports and writes. The API
+// server, kubelets and runtimes are models; addresses are handed out by whereabouts' own code.
 //
-// Everything runs in a testing/synctest bubble, so that time is simulated. Every request of
-// every process comes to one place (schedule.go), where it waits until all goroutines are
-// blocked; then one of those that wait is drawn by the seed and answered (apiserver.go), or
-// fails (faults). Between any two requests other things happen (steps.go). Invariants are
-// checked at each write (invariants.go), and after a quiet time at the end.
+// Everything runs in a testing/synctest bubble, so that time is simulated. Every request of every process comes to one
+// place (schedule.go), where it waits until all goroutines are blocked; then one of those that wait is drawn by the
+// seed and answered (apiserver.go), or fails (faults). Between any two requests other things happen (steps.go).
+// Invariants are checked at each write (invariants.go), and after a quiet time at the end.
 package sim
 
 import (
@@ -47,7 +45,7 @@ type Simulation struct {
 	skews  []time.Duration
 	backup *backup
 	writer *client   // whose request is being answered
-	asked  time.Time // when it arrived: it may be done much later
+	asked  time.Time // when it arrived; it may be performed much later
 
 	nodes       []*node
 	pods        []*podName
@@ -59,17 +57,17 @@ type Simulation struct {
 	starts      int
 	requests    int
 	kills       int
-	visits      int             // of machines that have left again
-	early       map[string]bool // whether each joined after a restore which no process had noticed yet
+	visits      int             // of machines that joined and were removed
+	early       map[string]bool // whether each joined after a restore that no process had detected yet
 	quiet       bool
 	restoring   bool        // etcd is
-	forbidden   bool        // the product has no right to whereabouts' Leases
+	forbidden   bool        // RBAC forbids the product whereabouts' Leases
 	massRelease bool        // an operator allows it
 	wentAt      []time.Time // etcd, for each restore of the last backup that was restored
 	restoredAt  time.Time   // the last time
-	// noticedBefore is the newest restore that a process knew of when etcd went the last time.
-	noticedBefore time.Time
-	given         map[given]bool // by ADDs, whatever became of the machine
+	// detectedBefore is the newest restore that a process knew of when etcd stopped the last time.
+	detectedBefore time.Time
+	given          map[given]bool // by ADDs, also of machines that are gone
 
 	last   *reconciler.Result // of the last pass; of one-shot runs only
 	lastAt time.Time
@@ -80,19 +78,19 @@ type Simulation struct {
 	counts    map[string]int
 }
 
-// given is an address that an ADD gave a sandbox.
+// given is an address that an ADD assigned to a sandbox.
 type given struct {
 	sandbox string
 	pool    key
 	ip      netip.Addr
 }
 
-// Outcome is what became of a history.
+// Outcome is the result of a history.
 type Outcome struct {
 	// Violation is the invariant that was broken, "" for none.
 	Violation string
 	Trace     []string
-	// Counts are how often what happened.
+	// Counts are how often each thing happened.
 	Counts map[string]int
 }
 
@@ -101,9 +99,9 @@ type Player struct{ plugins plugins }
 
 // Play plays the history of a plan.
 func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
-	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(), owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}}
-	// client-go's elections draw their pauses from the global source; with randseednop=0 it
-	// gives the same ones again.
+	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(),
+		owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}}
+	// client-go's elections draw their pauses from the global source; with randseednop=0 it repeats them.
 	globalrand.Seed(int64(plan.Seed)) //nolint:staticcheck // it has no other
 	synctest.Test(t, func(*testing.T) { s.play() })
 	return &Outcome{Violation: s.violation, Trace: s.trace, Counts: s.counts}
@@ -114,7 +112,8 @@ func (s *Simulation) play() {
 	s.ctx, s.began = ctx, time.Now()
 	s.calls, s.posted = make(chan *call, 4096), make(chan func(), 4096)
 	s.skews = []time.Duration{0, s.plan.Skew}
-	s.api = &apiServer{store: newStore(), now: func() time.Time { return time.Now().Add(s.skew) }, watches: map[*watch]bool{}}
+	s.api = &apiServer{store: newStore(), now: func() time.Time { return time.Now().Add(s.skew) },
+		watches: map[*watch]bool{}}
 	s.api.changed = s.stored
 	s.setUp()
 	s.faulty = true
@@ -128,17 +127,19 @@ func (s *Simulation) play() {
 	s.end(stop)
 }
 
-// setUp makes what there is at the beginning: nodes, definitions, pools by whereabouts' first
-// ADD, agents, and the product.
+// setUp creates the initial state: nodes, definitions, pools by whereabouts' first ADD, agents, and the product.
 func (s *Simulation) setUp() {
-	s.api.put(key{"/namespaces", "", ownNamespace}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(), "setup")
-	s.api.put(key{"/namespaces", "", kubeSystem}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(), "setup")
+	s.api.put(key{"/namespaces", "", ownNamespace}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(),
+		"setup")
+	s.api.put(key{"/namespaces", "", kubeSystem}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(),
+		"setup")
 	for i := range s.plan.Nets {
 		s.nets = append(s.nets, s.plan.network(i))
 		s.defineNetwork(s.nets[i])
 	}
 	for i := range s.plan.Nodes {
-		n := &node{name: fmt.Sprintf("n%d", i), up: true, linked: true, kubelet: true, hasAgent: s.plan.Agents>>i&1 == 1, tells: s.chance(70), skew: s.between(-s.plan.NodeSkew, s.plan.NodeSkew)}
+		n := &node{name: fmt.Sprintf("n%d", i), up: true, linked: true, kubelet: true, hasAgent: s.plan.Agents>>i&1 == 1,
+			tells: s.chance(70), skew: s.between(-s.plan.NodeSkew, s.plan.NodeSkew)}
 		n.lies = s.plan.Liar == i+1
 		s.nodes = append(s.nodes, n)
 		s.publishNode(n)
@@ -146,8 +147,10 @@ func (s *Simulation) setUp() {
 	for i := range s.plan.Pods {
 		s.pods = append(s.pods, &podName{namespace: podNamespace, name: fmt.Sprintf("p-%d", i), net: s.nets[i%len(s.nets)]})
 	}
-	// A pod that nothing happens to: an API server without pods is not believed.
-	s.api.put(key{pods, kubeSystem, "other"}, map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"nodeName": "n0", "hostNetwork": true}, "status": map[string]any{"phase": "Running"}}, s.api.now(), "setup")
+	// A pod without events: the product rejects an API server without pods.
+	s.api.put(key{pods, kubeSystem, "other"}, map[string]any{"apiVersion": "v1", "kind": "Pod",
+		"spec": map[string]any{"nodeName": "n0", "hostNetwork": true}, "status": map[string]any{"phase": "Running"}},
+		s.api.now(), "setup")
 	for i, p := range s.pods {
 		s.makePod(p, s.nodes[i%len(s.nodes)])
 	}
@@ -164,9 +167,11 @@ func (s *Simulation) setUp() {
 }
 
 func (s *Simulation) defineNetwork(n *network) {
-	config := fmt.Sprintf(`{"cniVersion":"0.3.1","type":"macvlan","name":%q,"ipam":{"type":"whereabouts","range":%q,"network_name":%q,"enable_overlapping_ranges":%t}}`,
+	config := fmt.Sprintf(`{"cniVersion":"0.3.1","type":"macvlan","name":%q,"ipam":{"type":"whereabouts","range":%q,`+
+		`"network_name":%q,"enable_overlapping_ranges":%t}}`,
 		n.nad, n.cidr, n.name, !n.unchecked)
-	s.api.put(key{nads, podNamespace, n.nad}, map[string]any{"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "spec": map[string]any{"config": config}}, s.api.now(), "user")
+	s.api.put(key{nads, podNamespace, n.nad}, map[string]any{"apiVersion": "k8s.cni.cncf.io/v1",
+		"kind": "NetworkAttachmentDefinition", "spec": map[string]any{"config": config}}, s.api.now(), "user")
 }
 
 func (s *Simulation) newClient(name string, n *node) *client {
@@ -177,7 +182,7 @@ func metaName(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name}
 }
 
-// end ends every process, and answers what still waits.
+// end ends every process, and answers pending calls.
 func (s *Simulation) end(stop context.CancelFunc) {
 	stop()
 	for _, n := range s.nodes {
@@ -194,8 +199,7 @@ func (s *Simulation) end(stop context.CancelFunc) {
 	s.api.cutWatches("")
 	s.away = true
 	began := time.Now()
-	// What an elector started is not counted: it ends within the time that is left to put
-	// reservations back.
+	// An elector's goroutines are not counted: they end within the time for rollbacks.
 	for time.Since(began) < 2*time.Minute || s.running > 0 && time.Since(began) < time.Hour {
 		synctest.Wait()
 		s.takeCalls()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// stepKind is one kind of thing that happens in a cluster.
+// stepKind is one kind of event in a cluster.
 type stepKind struct {
 	name   string
 	weight int
@@ -15,7 +15,7 @@ type stepKind struct {
 func (s *Simulation) podAt(i int) *podName { return s.pods[i%len(s.pods)] }
 func (s *Simulation) nodeAt(i int) *node   { return s.nodes[i%len(s.nodes)] }
 
-// onNode is a step about a node that is up.
+// onNode is a step on a node that is up.
 func onNode(do func(*Simulation, *node)) func(*Simulation, int, int) {
 	return func(s *Simulation, a, _ int) {
 		if n := s.nodeAt(a); n.up {
@@ -37,10 +37,20 @@ func kinds() []stepKind {
 			s.deletePod(s.podAt(a), true)
 			s.makePod(s.podAt(a), s.nodeAt(b))
 		}},
-		{"DELs are lost", 14, onNode(func(s *Simulation, n *node) { n.loseDELs += 2; s.say("the next 2 DELs on %s are lost", n.name) })},
+		{"DELs are lost", 14, onNode(func(s *Simulation, n *node) {
+			n.loseDELs += 2
+			s.say("the next 2 DELs on %s are lost",
+				n.name)
+		})},
 		{"the runtime's processes are killed", 8, onNode(killRuntime)},
-		{"a pod ends by itself", 6, func(s *Simulation, a, b int) { s.finish(s.podAt(a), []string{"Failed", "Succeeded"}[b%2], true) }},
-		{"somebody else calls a pod finished", 3, func(s *Simulation, a, b int) { s.finish(s.podAt(a), []string{"Failed", "Succeeded"}[b%2], false) }},
+		{"a pod ends by itself", 6, func(s *Simulation, a, b int) {
+			s.finish(s.podAt(a), []string{"Failed", "Succeeded"}[b%2],
+				true)
+		}},
+		{"somebody else calls a pod finished", 3, func(s *Simulation, a, b int) {
+			s.finish(s.podAt(a),
+				[]string{"Failed", "Succeeded"}[b%2], false)
+		}},
 		{"a sandbox is stopped and stays listed", 6, func(s *Simulation, a, b int) { s.retain(s.nodeAt(a), b) }},
 		{"power", 6, func(s *Simulation, a, b int) { s.powerCycle(s.nodeAt(a), b) }},
 		{"a machine is replaced under its name", 3, func(s *Simulation, a, _ int) { s.replace(s.nodeAt(a)) }},
@@ -50,12 +60,20 @@ func kinds() []stepKind {
 			s.say("kubelet on %s runs: %v", n.name, n.kubelet)
 			s.wake(n)
 		})},
-		{"an agent stops", 5, onNode(func(s *Simulation, n *node) { n.agent.stop(); s.say("the agent on %s is killed", n.name) })},
-		{"an agent starts", 5, onNode(func(s *Simulation, n *node) { s.startAgent(n); s.say("the agent on %s starts", n.name) })},
+		{"an agent stops", 5, onNode(func(s *Simulation, n *node) {
+			n.agent.stop()
+			s.say("the agent on %s is killed",
+				n.name)
+		})},
+		{"an agent starts", 5, onNode(func(s *Simulation, n *node) {
+			s.startAgent(n)
+			s.say("the agent on %s starts",
+				n.name)
+		})},
 		{"a Node is deleted", 2, func(s *Simulation, a, _ int) { s.deleteNode(s.nodeAt(a)) }},
 		{"a node is out of service", 3, func(s *Simulation, a, _ int) { s.taint(s.nodeAt(a)) }},
 		{"a backup of etcd", 5, func(s *Simulation, a, b int) {
-			if s.saveBackup(); b%2 == 0 { // so young that its reports still look fresh
+			if s.saveBackup(); b%2 == 0 { // so young that its reports are still fresh
 				s.unlessQuiet(s.between(everyAgentWrites, 50*time.Second), func() { s.restore(a%4 == 0, s.everyThird(a)) })
 			}
 		}},
@@ -93,7 +111,10 @@ func kinds() []stepKind {
 		}},
 		{"an entry is lost", 2, func(s *Simulation, a, _ int) { s.loseEntry(a) }},
 		{"a pool is deleted", 2, func(s *Simulation, a, _ int) { s.deletePool(a) }},
-		{"clocks of API servers differ", 2, func(s *Simulation, a, _ int) { s.skews[1] = []time.Duration{0, 5 * time.Second, -9 * time.Second}[a%3] }},
+		{"clocks of API servers differ", 2, func(s *Simulation, a, _ int) {
+			s.skews[1] = []time.Duration{0, 5 * time.Second,
+				-9 * time.Second}[a%3]
+		}},
 		{"the network stands still", 4, func(s *Simulation, a, _ int) {
 			s.away = true
 			s.after(time.Duration(a)*700*time.Millisecond, func() { s.away = false })
@@ -101,7 +122,7 @@ func kinds() []stepKind {
 	}
 }
 
-// nextStep has the next step happen when its time has come.
+// nextStep schedules the next step.
 func (s *Simulation) nextStep() {
 	if s.stepped+1 > len(s.plan.Steps) || s.quiet {
 		return
@@ -130,7 +151,7 @@ func (s *Simulation) step(x *Step) {
 	s.nextStep()
 }
 
-// atWrite lets a step happen that waits for a write of the product.
+// atWrite plays a step that waits for a write of the product.
 func (s *Simulation) atWrite(w *call, before bool) {
 	if s.armed == nil || !w.writes() {
 		return
@@ -150,7 +171,7 @@ func (s *Simulation) atWrite(w *call, before bool) {
 	s.step(s.armed)
 }
 
-// makeAgain makes a pod as soon as the one before is gone, as a StatefulSet does.
+// makeAgain creates a pod as soon as the one before is gone, as a StatefulSet does.
 func (s *Simulation) makeAgain(p *podName, n *node, tries int) {
 	s.after(500*time.Millisecond, func() {
 		if s.quiet {
@@ -164,7 +185,7 @@ func (s *Simulation) makeAgain(p *podName, n *node, tries int) {
 	})
 }
 
-// killRuntime ends what the runtime has under way: ADDs and DELs with it.
+// killRuntime ends the ADDs and DELs of a runtime.
 func killRuntime(s *Simulation, n *node) {
 	s.say("the runtime on %s is killed", n.name)
 	for _, b := range n.sandboxes {
@@ -172,7 +193,7 @@ func killRuntime(s *Simulation, n *node) {
 			b.add.killed.Store(true)
 			b.adding = false
 			s.count("ADD or DEL killed")
-			// what it left is cleaned up after it has started again; the DEL may be lost
+			// the restarted runtime cleans up; the DEL may be lost
 			s.after(s.between(2*time.Second, 20*time.Second), func() {
 				if b.open {
 					s.closed(b, s.chance(50))
@@ -207,7 +228,7 @@ func (s *Simulation) hang(n *node, i int) {
 	}
 }
 
-// disturb writes a pool's annotation so many times, faster than anybody can write after reading.
+// disturb writes a pool's annotation repeatedly, faster than a read and a write.
 func (s *Simulation) disturb(n *network, times int) {
 	if times == 0 || s.quiet {
 		return
@@ -231,7 +252,7 @@ func (s *Simulation) powerCycle(n *node, how int) {
 	}
 }
 
-// replace has another machine begin under the name of one that is off.
+// replace starts another machine under the name of one that is off.
 func (s *Simulation) replace(n *node) {
 	s.power(n, false)
 	n.machine++
@@ -263,13 +284,14 @@ func (s *Simulation) deleteNode(n *node) {
 	}
 }
 
-// taint tells that a machine, which is off, is out of service; it is taken off again when it is back.
+// taint marks a machine that is off as out of service, until it is back.
 func (s *Simulation) taint(n *node) {
 	if n.up || s.away {
 		return
 	}
 	s.edit(key{nodes, "", n.name}, "operator", func(c map[string]any) {
-		section(c, "spec")["taints"] = []any{map[string]any{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}}
+		section(c, "spec")["taints"] = []any{map[string]any{"key": "node.kubernetes.io/out-of-service",
+			"value": "nodeshutdown", "effect": "NoExecute"}}
 	})
 	s.say("%s is tainted out-of-service", n.name)
 }
@@ -310,7 +332,7 @@ func (s *Simulation) deletePool(a int) {
 	}
 }
 
-// editNetwork removes a definition, maps it elsewhere, or puts it back.
+// editNetwork removes a definition, maps it elsewhere, or restores it.
 func (s *Simulation) editNetwork(a, how int) {
 	if s.away {
 		return
@@ -330,7 +352,8 @@ func (s *Simulation) editNetwork(a, how int) {
 
 func (s *Simulation) pause(on bool) {
 	s.edit(key{"/namespaces", "", ownNamespace}, "operator", func(c map[string]any) {
-		section(section(c, "metadata"), "annotations")["ip-reconcile.dev/paused"] = map[bool]string{true: "true", false: "false"}[on]
+		section(section(c, "metadata"), "annotations")["ip-reconcile.dev/paused"] = map[bool]string{true: "true",
+			false: "false"}[on]
 	})
 	s.say("paused: %v", on)
 }

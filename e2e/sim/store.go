@@ -14,18 +14,18 @@ import (
 type key struct{ resource, namespace, name string }
 
 func (k key) String() string {
-	return strings.TrimPrefix(k.resource[strings.IndexByte(k.resource, '/')+1:]+" "+strings.TrimPrefix(k.namespace+"/"+k.name, "/"), "/")
+	return strings.TrimPrefix(k.resource[strings.IndexByte(k.resource, '/')+1:]+" "+strings.TrimPrefix(k.namespace+"/"+
+		k.name, "/"), "/")
 }
 
-// object is one stored version of an object. It is never changed, so that a backup is a
-// copy of the map that has them.
+// object is one stored version of an object. It is immutable, so that a backup is a copy of the map.
 type object struct {
 	UID, ResourceVersion, created string
 	content                       map[string]any
 	json                          []byte
 	meta                          []byte // the metadata alone
 	managed                       managed
-	pod                           *podObject // what a pod says, once somebody has asked
+	pod                           *podObject // the decoded pod, after its first use
 }
 
 // change is one event of a watch.
@@ -41,7 +41,7 @@ type store struct {
 	objects  map[key]*object
 	revision uint64
 	changes  []change
-	changed  func(change, *object) // is told of each change with what was there before
+	changed  func(change, *object) // called for each change with the version before
 }
 
 func newStore() *store { return &store{objects: map[key]*object{}, revision: 100} }
@@ -55,7 +55,7 @@ type backup struct {
 
 func (s *store) backup() *backup { return &backup{time.Now(), maps.Clone(s.objects), s.revision} }
 
-// restore brings a backup back: revisions run backwards, as they do by etcdutl snapshot restore.
+// restore restores a backup: revisions run backwards, as with etcdutl snapshot restore.
 func (s *store) restore(b *backup) {
 	s.objects, s.revision, s.changes = maps.Clone(b.objects), b.revision, nil
 }
@@ -73,7 +73,7 @@ func listOf(objects map[key]*object, resource, namespace, name string) []key {
 	return keys
 }
 
-// put stores an object at a new revision, as the API server completes it at its time.
+// put stores an object at a new revision, completed as the API server does at its time.
 func (s *store) put(k key, content map[string]any, now time.Time, by string) *object {
 	before := s.objects[k]
 	meta, _ := content["metadata"].(map[string]any)
@@ -115,11 +115,11 @@ func (s *store) put(k key, content map[string]any, now time.Time, by string) *ob
 	return o
 }
 
-// encode makes an object of what is its own from then on.
+// encode makes an object of content that it owns from then on.
 func encode(content map[string]any) *object {
 	text, err := json.Marshal(content)
 	if err != nil {
-		panic(err) // what was decoded from JSON is JSON
+		panic(err) // decoded JSON can be encoded
 	}
 	meta := content["metadata"].(map[string]any)
 	o := &object{content: content, json: text}
@@ -130,7 +130,7 @@ func encode(content map[string]any) *object {
 	return o
 }
 
-// delete removes an object. What watches get is its last state at the revision of the delete.
+// delete removes an object. Watches get its last state at the revision of the delete.
 func (s *store) delete(k key) {
 	before := s.objects[k]
 	if before == nil {

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// watch is one open watch. What it is sent waits until the client reads it.
+// watch is one open watch. Its events wait until the client reads them.
 type watch struct {
 	q       *request
 	closed  chan struct{}
@@ -23,12 +23,11 @@ type watch struct {
 	pending bytes.Buffer
 }
 
-// watch opens a watch from the revision that is asked for, which may begin with everything
-// that there is (sendInitialEvents).
+// watch opens a watch from the requested revision, which may begin with all objects (sendInitialEvents).
 func (s *apiServer) watch(q *request) answer {
 	from, _ := strconv.ParseUint(q.query.Get("resourceVersion"), 10, 64)
 	if from > s.revision && q.query.Get("sendInitialEvents") != "true" {
-		// kube-apiserver waits for a revision that is in the future, and then says so
+		// kube-apiserver waits for a future revision, and then answers so
 		return failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout, "Too large resource version")
 	}
 	if from > 0 && len(s.changes) > 0 && from+1 < s.changes[0].revision && q.query.Get("sendInitialEvents") != "true" {
@@ -41,7 +40,8 @@ func (s *apiServer) watch(q *request) answer {
 			w.send("ADDED", s.objects[k])
 		}
 		apiVersion, kind := q.kind()
-		w.write(fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"%s","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", kind, apiVersion, s.revision))
+		w.write(fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"%s","apiVersion":"%s","metadata":{`+
+			`"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", kind, apiVersion, s.revision))
 	} else {
 		for _, c := range s.changes {
 			if c.revision > from && w.matches(c.key) {
@@ -55,7 +55,8 @@ func (s *apiServer) watch(q *request) answer {
 
 func (w *watch) matches(k key) bool {
 	name := w.q.query.Get("name")
-	return k.resource == w.q.resource && (w.q.namespace == "" || k.namespace == w.q.namespace) && (name == "" || k.name == name)
+	return k.resource == w.q.resource && (w.q.namespace == "" || k.namespace == w.q.namespace) &&
+		(name == "" || k.name == name)
 }
 
 func (w *watch) send(kind string, o *object) {
@@ -69,8 +70,8 @@ func (w *watch) write(text string) {
 	wake(w.arrived)
 }
 
-// tell sends a change to the watches that it is for.
-func (s *apiServer) tell(c change) {
+// publish sends a change to the watches that select it.
+func (s *apiServer) publish(c change) {
 	for w := range s.watches {
 		select {
 		case <-w.closed:
@@ -84,7 +85,7 @@ func (s *apiServer) tell(c change) {
 	}
 }
 
-// cutWatches ends watches, as a restart of the server does, or those of one client.
+// cutWatches ends all watches, as a restart of the server does, or those of one client.
 func (s *apiServer) cutWatches(by string) {
 	for w := range s.watches {
 		if by == "" || w.q.by == by {

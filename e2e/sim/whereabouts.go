@@ -15,8 +15,7 @@ import (
 
 const kubeSystem = "kube-system"
 
-// plugins are clients of whereabouts' own code. Making one takes longer than a history
-// does, so they are used by one history after the other.
+// plugins are clients of whereabouts' own code. Creating one takes longer than a history, so histories share them.
 type plugins struct{ free []*plugin }
 
 type plugin struct {
@@ -24,7 +23,7 @@ type plugin struct {
 	as atomic.Pointer[client]
 }
 
-// RoundTrip is a http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (p *plugin) RoundTrip(r *http.Request) (*http.Response, error) { return p.as.Load().RoundTrip(r) }
 
 func (ps *plugins) take(as *client) (*plugin, error) {
@@ -51,9 +50,8 @@ func (ps *plugins) take(as *client) (*plugin, error) {
 
 func (ps *plugins) giveBack(p *plugin) { ps.free = append(ps.free, p) }
 
-// cni calls whereabouts v0.9.4's own ADD or DEL, as its program does (cmd/whereabouts.go), and
-// calls done in the simulation when it has ended. The client is the process: killed, its
-// requests go nowhere.
+// cni calls whereabouts v0.9.4's own ADD or DEL, as its program does (cmd/whereabouts.go), and calls done in the
+// simulation when it has ended. The client is the process: when it is killed, its requests go nowhere.
 func (s *Simulation) cni(mode int, b *sandbox, as *client, done func(netip.Addr, error)) {
 	p, err := s.plugins.take(as)
 	if err != nil {
@@ -63,9 +61,11 @@ func (s *Simulation) cni(mode int, b *sandbox, as *client, done func(netip.Addr,
 	ipam := &wbkubernetes.KubernetesIPAM{
 		Client: *p.Client, Namespace: kubeSystem, ContainerID: b.id, IfName: ifName,
 		Config: wbtypes.IPAMConfig{
-			Name: b.net.nad, Type: "whereabouts", IPRanges: []wbtypes.RangeConfiguration{{Range: b.net.cidr.String()}}, OverlappingRanges: !b.net.unchecked, NetworkName: b.net.name,
-			LeaderLeaseDuration: wbtypes.DefaultLeaderLeaseDuration, LeaderRenewDeadline: wbtypes.DefaultLeaderRenewDeadline, LeaderRetryPeriod: wbtypes.DefaultLeaderRetryPeriod,
-			PodNamespace: b.pod.namespace, PodName: b.pod.name,
+			Name: b.net.nad, Type: "whereabouts", IPRanges: []wbtypes.RangeConfiguration{{Range: b.net.cidr.String()}},
+			OverlappingRanges: !b.net.unchecked, NetworkName: b.net.name,
+			LeaderLeaseDuration: wbtypes.DefaultLeaderLeaseDuration, LeaderRenewDeadline: wbtypes.DefaultLeaderRenewDeadline,
+			LeaderRetryPeriod: wbtypes.DefaultLeaderRetryPeriod,
+			PodNamespace:      b.pod.namespace, PodName: b.pod.name,
 		},
 	}
 	limit := wbtypes.AddTimeLimit

@@ -19,9 +19,9 @@ const testLimit = 3 * time.Minute
 type testRun struct {
 	passed, failed []string // top-level tests, in order of their ends
 	built          bool
-	ok             bool // all has succeeded
+	ok             bool // everything succeeded
 	timedOut       bool
-	output         string // what was printed besides
+	output         string // all other output
 }
 
 // event is a line that 'go test -json' prints (cmd/test2json).
@@ -29,11 +29,12 @@ type event struct {
 	Action, Test, Output, FailedBuild string
 }
 
-// runTests runs the tests of one package by a regular expression; overlay names a file that
-// 'go build -overlay' takes, "" for none. The error says that the go command could not run.
+// runTests runs the tests of one package that match a regular expression. overlay is a file for 'go build -overlay', ""
+// for none. The error means that the go command could not run.
 func runTests(ctx context.Context, root, folder, run, overlay string, more ...string) (*testRun, error) {
-	// Most of the time is the compiler's: it need not optimise, nor save memory.
-	args := append([]string{"test", "-json", "-vet=off", "-gcflags=github.com/ip-reconcile/ip-reconcile/...=-N -l", "-short", "-count=1", "-timeout", testLimit.String(), "-run", run}, more...)
+	// Most of the time is the compiler's: it need not optimise or save memory.
+	args := append([]string{"test", "-json", "-vet=off", "-gcflags=github.com/ip-reconcile/ip-reconcile/...=-N -l",
+		"-short", "-count=1", "-timeout", testLimit.String(), "-run", run}, more...)
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}

@@ -1,20 +1,25 @@
 package main
 
-// transport is what reads and writes the API, whereabouts' Lease and the fence.
+// transport is reading and writing the API, whereabouts' Lease and the fence.
 func transport() []Mutant {
 	return []Mutant{
-		{Fault: "Pods are read before what they may own", In: "reconciler/kube", Decl: "Cluster.List", Tests: "TestList_PodsLast",
-			Old: `if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {`, New: `if _, err := c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
+		{Fault: "Pods are read before what they may own", In: "reconciler/kube", Decl: "Cluster.List",
+			Tests: "TestList_PodsLast",
+			Old:   `if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {`,
+			New: `if _, err := c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
 		return nil, err
 	}
 	if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {`},
 		{Fault: "Half a list is a list", In: "reconciler/kube", Decl: "list", Tests: "TestList_Pages",
 			Old: `if opts.Continue = meta.Continue; opts.Continue == "" {`, New: `if opts.Continue = meta.Continue; true {`},
-		{Fault: "An answer that is no API server's is an empty list", In: "reconciler/kube", Decl: "list", Tests: "TestAnswer_NotAList",
-			Old: `if meta.ResourceVersion == "" { //`, New: `if false { //`},
-		{Fault: "A namespace that RBAC forbids is not paused", In: "reconciler/kube", Decl: "Cluster.readPause", Tests: "TestList_Pause",
-			Old: `if o.Paused = !c.WithoutPause; c.WithoutPause {`, New: `if c.WithoutPause {`},
-		{Fault: "A 404 of something in between says that there are no agents", In: "reconciler/kube", Decl: "Cluster.Serves", Tests: "TestAnswer_404OfAProxy|TestList_NodeAgents",
+		{Fault: "An answer that is no API server's is an empty list", In: "reconciler/kube", Decl: "list",
+			Tests: "TestAnswer_NotAList",
+			Old:   `if meta.ResourceVersion == "" { //`, New: `if false { //`},
+		{Fault: "A namespace that RBAC forbids is not paused", In: "reconciler/kube", Decl: "Cluster.readPause",
+			Tests: "TestList_Pause",
+			Old:   `if o.Paused = !c.WithoutPause; c.WithoutPause {`, New: `if c.WithoutPause {`},
+		{Fault: "A 404 of something in between says that there are no agents", In: "reconciler/kube", Decl: "Cluster.Serves",
+			Tests: "TestAnswer_404OfAProxy|TestList_NodeAgents",
 			Old: `if !apierrors.IsNotFound(err) {
 		return served, err
 	}
@@ -22,55 +27,73 @@ func transport() []Mutant {
 		return err == nil && served, nil
 	}
 	groups`},
-		{Fault: "An error of a live read says that there is no pod", In: "reconciler/kube", Decl: "Cluster.livePod", Tests: "TestGetLive_NotFound",
+		{Fault: "An error of a live read says that there is no pod", In: "reconciler/kube", Decl: "Cluster.livePod",
+			Tests: "TestGetLive_NotFound",
 			Old: `case !apierrors.IsForbidden(err):
 			return nil, err
 		}`, New: `case !apierrors.IsForbidden(err):
 			return nil, nil
 		}`},
-		{Fault: "A 404 of something in between says that there is no object", In: "reconciler/kube", Decl: "isAbsent", Tests: "TestAnswer_404OfAProxy",
-			Old: `return apierrors.IsNotFound(err) && !isForeign(err)`, New: `return apierrors.IsNotFound(err)`},
-		{Fault: "A write goes out again when its hold is over", In: "reconciler/kube", Decl: "serverTime.RoundTrip", Tests: "TestHold_LateRetry",
+		{Fault: "A 404 of something in between says that there is no object", In: "reconciler/kube", Decl: "isAbsent",
+			Tests: "TestAnswer_404OfAProxy",
+			Old:   `return apierrors.IsNotFound(err) && !isForeign(err)`, New: `return apierrors.IsNotFound(err)`},
+		{Fault: "A write goes out again when its hold is over", In: "reconciler/kube", Decl: "serverTime.RoundTrip",
+			Tests: "TestHold_LateRetry",
 			Old: `if !maySend(r) {
 		return nil, errNotSent
 	}`, New: ``},
-		{Fault: "A web page is the success of a delete", In: "reconciler/kube", Decl: "checkAnswer", Tests: "TestWrite_Answers",
-			Old: `if answer.StatusCode/100 != 2 || kind`, New: `if true || kind`},
-		{Fault: "A policy that denies is taken for a lost race", In: "reconciler/kube", Decl: "testFailed", Tests: "TestWrite_Answers",
-			Old: `return details == nil || details.Name == ""`, New: `return details == nil || details.Name != "-"`},
-		{Fault: "A reservation is deleted whatever its UID", In: "reconciler/kube", Decl: "Cluster.DeleteReservation", Tests: "TestWrite_Answers",
-			Old: `uid := types.UID(r.UID)`, New: `uid := types.UID("")`},
-		{Fault: "A reservation is deleted whatever its version", In: "reconciler/kube", Decl: "Cluster.DeleteReservation", Tests: "TestWrite_Answers",
-			Old: `UID: &uid, ResourceVersion: &r.ResourceVersion}`, New: `UID: &uid}`},
-		{Fault: "The Lease is not taken", In: "reconciler/kube", Decl: "Cluster.Hold", Tests: "TestHold_LeaseThatCannotBeTaken",
-			Old: `if c.WithoutLease {`, New: `if true {`},
-		{Fault: "A Lease that somebody else holds is taken", In: "reconciler/kube", Decl: "leases.take", Tests: "TestHold_ExpiredLease",
-			Old: `return fmt.Errorf("%w: %s", errHeldByOther, holder)`, New: `_ = errHeldByOther`},
-		{Fault: "A Lease is expired as soon as it is seen", In: "reconciler/kube", Decl: "Cluster.isExpired", Tests: "TestHold_ExpiredLease",
-			Old: `return c.unchangedFor(l) > max`, New: `return true || c.unchangedFor(l) > max`},
-		{Fault: "A write begins after the time for writes", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestHold_Ends",
+		{Fault: "A web page is the success of a delete", In: "reconciler/kube", Decl: "checkAnswer",
+			Tests: "TestWrite_Answers",
+			Old:   `if answer.StatusCode/100 != 2 || kind`, New: `if true || kind`},
+		{Fault: "A policy that denies is taken for a lost race", In: "reconciler/kube", Decl: "testFailed",
+			Tests: "TestWrite_Answers",
+			Old:   `return details == nil || details.Name == ""`, New: `return details == nil || details.Name != "-"`},
+		{Fault: "A reservation is deleted whatever its UID", In: "reconciler/kube", Decl: "Cluster.DeleteReservation",
+			Tests: "TestWrite_Answers",
+			Old:   `uid := types.UID(r.UID)`, New: `uid := types.UID("")`},
+		{Fault: "A reservation is deleted whatever its version", In: "reconciler/kube", Decl: "Cluster.DeleteReservation",
+			Tests: "TestWrite_Answers",
+			Old:   `UID: &uid, ResourceVersion: &r.ResourceVersion}`, New: `UID: &uid}`},
+		{Fault: "The Lease is not taken", In: "reconciler/kube", Decl: "Cluster.Hold",
+			Tests: "TestHold_LeaseThatCannotBeTaken",
+			Old:   `if c.WithoutLease {`, New: `if true {`},
+		{Fault: "A Lease that somebody else holds is taken", In: "reconciler/kube", Decl: "leases.take",
+			Tests: "TestHold_ExpiredLease",
+			Old:   `return fmt.Errorf("%w: %s", errHeldByOther, holder)`, New: `_ = errHeldByOther`},
+		{Fault: "A Lease is expired as soon as it is seen", In: "reconciler/kube", Decl: "Cluster.isExpired",
+			Tests: "TestHold_ExpiredLease",
+			Old:   `return c.unchangedFor(l) > max`, New: `return true || c.unchangedFor(l) > max`},
+		{Fault: "A write begins after the time for writes", In: "reconciler/kube", Decl: "leases.mayWrite",
+			Tests: "TestHold_Ends",
 			Old: `if time.Since(h.start) >= writeFor {
 		return false
 	}`, New: ``},
-		{Fault: "A write begins long after the last renewal", In: "reconciler/kube", Decl: "leases.mayWrite", Tests: "TestHold_Ends",
+		{Fault: "A write begins long after the last renewal", In: "reconciler/kube", Decl: "leases.mayWrite",
+			Tests: "TestHold_Ends",
 			Old: `return time.Since(l.renewedAt) >= writeWithin })
 }`, New: `return false })
 }`},
-		{Fault: "A Lease that is somebody else's by now does not end the hold", In: "reconciler/kube", Decl: "leases.renew", Tests: "TestHold_Ends",
-			Old: `l.renewedAt = time.Time{}`, New: ``},
+		{Fault: "A Lease that is somebody else's by now does not end the hold", In: "reconciler/kube", Decl: "leases.renew",
+			Tests: "TestHold_Ends",
+			Old:   `l.renewedAt = time.Time{}`, New: ``},
 		{Fault: "A fence has no end", In: "reconciler/kube", Decl: "LongestFence", Tests: "TestFence_EndsAfter90Seconds",
 			Old: `90 * time.Second`, New: `900 * time.Second`},
-		{Fault: "The fence takes a Lease that somebody holds", In: "reconciler/kube", Decl: "fencedLease.renewOrTake", Tests: "TestFence_WaitsForHolders",
-			Old: `case holderOf(now) == FenceHolder, holderOf(now) == "", l.c.isExpired(now):`, New: `case true:`},
-		{Fault: "A revision that runs backwards raises no fence", In: "reconciler/serve", Decl: "restoreEvidence", Tests: "TestAPingThatShowsARestoreRaisesTheFence",
-			Old: `case now.Revision < was.Revision:`, New: `case false:`},
-		{Fault: "A fence for a restore is lowered before all is settled", In: "reconciler/serve", Decl: "Guard.lowerIfDue", Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
+		{Fault: "The fence takes a Lease that somebody holds", In: "reconciler/kube", Decl: "fencedLease.renewOrTake",
+			Tests: "TestFence_WaitsForHolders",
+			Old:   `case holderOf(now) == FenceHolder, holderOf(now) == "", l.c.isExpired(now):`, New: `case true:`},
+		{Fault: "A revision that runs backwards raises no fence", In: "reconciler/serve", Decl: "restoreEvidence",
+			Tests: "TestAPingThatShowsARestoreRaisesTheFence",
+			Old:   `case now.Revision < was.Revision:`, New: `case false:`},
+		{Fault: "A fence for a restore is lowered before all is settled", In: "reconciler/serve", Decl: "Guard.lowerIfDue",
+			Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
 			Old: `case was.isRecovered:
 		outcome`, New: `case true:
 		outcome`},
-		{Fault: "Time without the API server counts as time behind the fence", In: "reconciler/serve", Decl: "Guard.handleAnswer", Tests: "TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence",
+		{Fault: "Time without the API server counts as time behind the fence", In: "reconciler/serve",
+			Decl: "Guard.handleAnswer", Tests: "TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence",
 			Old: `was != nil && hasExpired {`, New: `was != nil && false && hasExpired {`},
-		{Fault: "A change is lost that comes while a cache pass rests", In: "reconciler/serve", Decl: "Server.work", Tests: "TestRequests_ChangeDuringAPass",
-			Old: `s.Requests.AddAfter(cachePass, rest)`, New: ``},
+		{Fault: "A change is lost that comes while a cache pass rests", In: "reconciler/serve", Decl: "Server.work",
+			Tests: "TestRequests_ChangeDuringAPass",
+			Old:   `s.Requests.AddAfter(cachePass, rest)`, New: ``},
 	}
 }

@@ -1,9 +1,7 @@
-// Command mutants breaks the product on purpose, in one place at a time, and checks that the
-// unit tests notice: a fault that no test notices is a missing test, or dead code.
-//
-// The list is in the files list_*.go, by area; the rows of the verdict table are mutated without a list. A mutant is
-// an expression or statement in a named function and what takes its place; it is built by 'go test -overlay', so
-// that the tree is never changed.
+// Command mutants breaks the product on purpose, in one place at a time, and checks that the unit tests fail: a fault
+// that no test detects is a missing test, or dead code. The lists are in the files list_*.go, by area; the rows of the
+// verdict table are mutated without a list. A mutant is an expression or statement in a named function and its
+// replacement. It is built by 'go test -overlay', so the tree is never changed.
 package main
 
 import (
@@ -91,7 +89,7 @@ func tell(out io.Writer, o *result) {
 	}
 }
 
-// summarize counts, and repeats what was not caught. The error says how many that are.
+// summarize counts the results and repeats what was not caught. The error has the number of those.
 func summarize(out io.Writer, results []*result, took time.Duration) error {
 	count := map[string]int{}
 	for _, o := range results {
@@ -101,7 +99,8 @@ func summarize(out io.Writer, results []*result, took time.Duration) error {
 	}
 	fmt.Fprintf(out, "%d mutants in %s: %d caught\n", len(results), took.Round(time.Second), count[caught])
 	if n := len(results) - count[caught]; n > 0 {
-		return fmt.Errorf("%d of %d mutants were not caught: a test is missing, code has no purpose, or the list is wrong", n, len(results))
+		return fmt.Errorf("%d of %d mutants were not caught: a test is missing, code has no purpose, or the list is wrong", n,
+			len(results))
 	}
 	return nil
 }

@@ -12,16 +12,15 @@ import (
 	"strings"
 )
 
-// Mutant is one fault, and the tests that must fail where the product has it.
+// Mutant is one fault, and the tests of which one must fail with it.
 type Mutant struct {
-	// Fault says in words what the product does wrong with it.
+	// Fault describes what the product does wrong.
 	Fault string
-	// In is the folder of the package, and Decl a function, a method as "Type.method", a variable or a
-	// constant there.
+	// In is the folder of the package, and Decl a function, a method as "Type.method", a variable or a constant there.
 	In, Decl string
-	// Old is code that occurs in Decl exactly once, however it is formatted. New takes its place.
+	// Old is code that occurs in Decl exactly once, however it is formatted. New replaces it.
 	Old, New string
-	// Tests are names of tests, separated by "|", of which one fails at least.
+	// Tests are names of tests, separated by "|", of which at least one fails.
 	Tests string
 	// TestsIn is the folder of the package that has these tests; In if empty.
 	TestsIn string
@@ -36,8 +35,7 @@ func (m *Mutant) testFolder() string {
 
 func (m *Mutant) tests() []string { return strings.Split(m.Tests, "|") }
 
-// mutated is the file that has Decl, with the fault. The error says that the list is out of date, or has
-// a mistake.
+// mutated is the file that has Decl, with the fault. The error means that the list is out of date or wrong.
 func (m *Mutant) mutated(root string) (file string, text []byte, err error) {
 	file, text, begin, end, err := m.find(filepath.Join(root, m.In))
 	if err != nil {
@@ -50,7 +48,7 @@ func (m *Mutant) mutated(root string) (file string, text []byte, err error) {
 	return file, []byte(mutated), nil
 }
 
-// find finds the file in a folder that has Decl, and where Old is in it.
+// find finds the file in a folder that has Decl, and the position of Old in it.
 func (m *Mutant) find(folder string) (file string, text []byte, begin, end int, err error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {
@@ -81,7 +79,7 @@ func (m *Mutant) find(folder string) (file string, text []byte, begin, end int, 
 	return "", nil, 0, 0, fmt.Errorf("%s has no %s", m.In, m.Decl)
 }
 
-// declaration finds what is declared by a name; nil where nothing is.
+// declaration finds the declaration of a name; nil for none.
 func declaration(f *ast.File, name string) ast.Node {
 	for _, d := range f.Decls {
 		switch d := d.(type) {
@@ -117,7 +115,7 @@ func declaredName(d *ast.FuncDecl) string {
 	return ""
 }
 
-// once finds where the tokens of part occur in text; they must do so exactly once.
+// once finds the position of part's tokens in text; they must occur exactly once.
 func once(text, part string) (begin, end int, err error) {
 	all, want := tokens(text), tokens(part)
 	found := 0
@@ -145,7 +143,7 @@ type word struct {
 	at   int
 }
 
-// tokens are the tokens of Go source, without comments and the semicolons that ends of lines stand for.
+// tokens are the tokens of Go source, without comments and automatic semicolons.
 func tokens(text string) (all []word) {
 	set := token.NewFileSet()
 	file := set.AddFile("", set.Base(), len(text))

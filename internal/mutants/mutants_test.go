@@ -39,7 +39,8 @@ func TestCountsInTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := fmt.Sprintf("| area | mutants |\n|---|--:|\n| rows of the verdict table | %d |\n| gates | %d |\n| executor | %d |\n"+
+	counts := fmt.Sprintf("| area | mutants |\n|---|--:|\n| rows of the verdict table | %d |\n| gates | %d |\n| "+
+		"executor | %d |\n"+
 		"| evidence | %d |\n| transport | %d |\n| agent | %d |\n",
 		len(rows), len(gates()), len(executor()), len(evidence()), len(transport()), len(agent()))
 	before, rest, _ := strings.Cut(string(text), begin)
@@ -101,8 +102,7 @@ func testsIn(t *testing.T, folder string) map[string]bool {
 	return names
 }
 
-// What 'go test -json' printed of one that failed, one that did not compile and one that
-// ran into the time limit.
+// Output of 'go test -json' for a test that failed, one that did not compile and one that ran into the time limit.
 func TestMutants_OutcomeFromOutput(t *testing.T) {
 	for says, c := range map[string]struct {
 		printed  string
@@ -124,7 +124,8 @@ func TestMutants_OutcomeFromOutput(t *testing.T) {
 {"Action":"fail"}`, 1, true, true},
 	} {
 		r := &testRun{built: true}
-		if err := r.read([]byte(c.printed)); err != nil || len(r.failed) != c.failed || r.built != c.built || r.timedOut != c.timedOut {
+		if err := r.read([]byte(c.printed)); err != nil || len(r.failed) != c.failed || r.built != c.built ||
+			r.timedOut != c.timedOut {
 			t.Errorf("%s: %+v, %v", says, r, err)
 		}
 	}

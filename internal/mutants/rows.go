@@ -14,13 +14,13 @@ import (
 const judgeFolder = "reconciler/judge"
 
 // rowTests are the tests that judge something by each row.
-const rowTests = "TestVerdictTable|TestWhatCannotBeReadIsHeld|TestARecentReservation|TestAReservationThatIsBeingDeletedIsHeld|" +
-	"TestAnInterfaceThatWasDetachedIsALeak|TestFinishedWithoutAFreshReport|TestUnreachableNodeTimeout|TestTrustNetworkStatus|" +
-	"TestTable_LastRowHolds|TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod|TestAnotherPodCarriesTheAddress|" +
-	"TestTheRowNamesTheCauseWhereSeveralHoldForOneReason"
+const rowTests = "TestVerdictTable|TestWhatCannotBeReadIsHeld|TestARecentReservation|" +
+	"TestAReservationThatIsBeingDeletedIsHeld|TestAnInterfaceThatWasDetachedIsALeak|TestFinishedWithoutAFreshReport|" +
+	"TestUnreachableNodeTimeout|TestTrustNetworkStatus|TestTable_LastRowHolds|" +
+	"TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod|TestAnotherPodCarriesTheAddress|TestTheRowNamesTheCauseWhereSeveralHoldForOneReason"
 
-// rowMutants are a mutant for each row of the verdict table whose verdict is not a proven release: it
-// releases at once what the row holds, keeps in use, or has confirmed first.
+// rowMutants are mutants of the verdict table, one for each row whose verdict is not a proven release: it releases at
+// once what the row holds, keeps in use, or confirms first.
 func rowMutants(root string) ([]Mutant, error) {
 	file := filepath.Join(root, judgeFolder, "table.go")
 	text, err := os.ReadFile(file)
@@ -58,7 +58,7 @@ func rowMutants(root string) ([]Mutant, error) {
 	return found, nil
 }
 
-// rowMutant is the mutant of a row; false for what is no row and for a row that is proven.
+// rowMutant is the mutant of a row; false for other expressions and for a proven row.
 func rowMutant(row *ast.CompositeLit, source func(ast.Expr) string) (m Mutant, ok bool) {
 	id, verdict := "", ""
 	for _, e := range row.Elts {

@@ -18,14 +18,13 @@ const caught = "caught"
 
 type result struct {
 	*Mutant
-	outcome string   // caught, or what became of it
+	outcome string   // caught, or the other outcome
 	by      []string // the tests that failed
 	took    time.Duration
-	output  string // where it was not caught
+	output  string // unless it was caught
 }
 
-// runner tests mutants of the module in root. Its files are in scratch, and the tree is
-// never changed.
+// runner tests mutants of the module in root. Its files are in scratch, and the tree is never changed.
 type runner struct {
 	root, scratch string
 	parallel      int
@@ -33,15 +32,15 @@ type runner struct {
 	tell          func(*result)
 }
 
-// notNarrow are tests that say little of what is broken: those of pages and of memory, and
-// the long ones, which try everything.
+// notNarrow are tests that prove little about a fault: those of pages and of memory, and the long ones, which try
+// everything.
 const notNarrow = "InTheDocs|EveryRowHasAName|Allocat|IsFollowedIsJudged|AnIndexThatWasAmended|InterleavedWith|" +
 	"NoIDIsLostSilently|ArbitraryContent"
 
 func pattern(tests []string) string { return "^(" + strings.Join(tests, "|") + ")$" }
 
-// checkUnmutated runs the expected tests of each package without any fault. A mutant would
-// else seem to be caught by a test that fails anyway, or that is not there.
+// checkUnmutated runs the expected tests of each package without a fault. Otherwise a test that always fails, or that
+// does not exist, would seem to catch a mutant.
 func (r *runner) checkUnmutated(ctx context.Context, mutants []*Mutant) error {
 	expected := map[string][]string{}
 	for _, m := range mutants {
@@ -56,7 +55,8 @@ func (r *runner) checkUnmutated(ctx context.Context, mutants []*Mutant) error {
 		}
 		missing := slices.DeleteFunc(tests, func(name string) bool { return slices.Contains(t.passed, name) })
 		if !t.ok || len(missing) > 0 {
-			return fmt.Errorf("without any mutant the tests in %s fail (%s) or are not there or did not pass (%s): nothing is told by them\n%s",
+			return fmt.Errorf("without any mutant the tests in %s fail (%s) or are not there or did not pass (%s): nothing "+
+				"is told by them\n%s",
 				folder, strings.Join(t.failed, ", "), strings.Join(missing, ", "), t.output)
 		}
 	}
@@ -83,7 +83,7 @@ func (r *runner) run(ctx context.Context, mutants []*Mutant) ([]*result, error) 
 	return results, g.Wait()
 }
 
-// test runs the tests that are expected to catch a mutant, the i-th.
+// test runs the tests that should catch the i-th mutant.
 func (r *runner) test(ctx context.Context, i int, m *Mutant) (*result, error) {
 	began := time.Now()
 	overlay, err := r.writeOverlay(i, m)
@@ -107,14 +107,14 @@ func (r *runner) test(ctx context.Context, i int, m *Mutant) (*result, error) {
 	case t.timedOut:
 		out.outcome = "TIMED OUT"
 	case len(t.failed) == 0:
-		out.outcome = "NO TEST FAILED" // and yet the run did
+		out.outcome = "NO TEST FAILED" // and yet the run failed
 	default:
 		out.output = ""
 	}
 	return out, nil
 }
 
-// writeOverlay writes the file with the fault, and the one that names it for 'go test'.
+// writeOverlay writes the file with the fault, and the overlay for 'go test'.
 func (r *runner) writeOverlay(i int, m *Mutant) (overlay string, err error) {
 	mutated, text, err := m.mutated(r.root)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package fill writes a cluster's worth of pods, pools and reservations straight to
-// etcd, which takes seconds where the API server would take many minutes. The
-// objects are as big as real ones, and the same each time.
+// Package fill writes a cluster's pods, pools and reservations directly to etcd, which takes seconds where the API
+// server would take many minutes. The objects are as large as real ones, and always the same.
 package fill
 
 import (
@@ -15,35 +14,33 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Content is what there is in a cluster.
+// A Content is the content of a cluster.
 type Content struct {
-	// Pods have an address each. Pending of them are not yet told of it by Multus:
-	// they are evenly spread among the others.
+	// Pods have an address each. Pending of them, evenly spread, have no network-status yet.
 	Pods, Pending int
-	// Stale entries, with their reservations, are of pods that there are none of.
+	// Stale allocations, with their reservations, belong to pods that do not exist.
 	Stale int
-	// Pools have as many entries each.
+	// Pools have the same number of allocations each.
 	Pools int
 	// Nodes run the pods.
 	Nodes int
-	// Reports says that every node has its SandboxReport, in which the sandboxes of
-	// the stale entries are gone.
+	// Reports is whether every node has a SandboxReport, in which the sandboxes of the stale allocations are gone.
 	Reports bool
-	// NoGrace gives the pods no grace period: a pod with one may live on for it after
-	// its object is gone, and its address is waited for.
+	// NoGrace gives the pods no grace period: a pod with one may outlive its object by it, so its address is held that
+	// long.
 	NoGrace bool
-	// Made is when all this was so, on the second.
+	// Made is the time of this state, in whole seconds.
 	Made time.Time
 
 	vouching sync.Mutex // a report and its Lease go together
 	mu       sync.Mutex
-	gone     map[int]bool // sandboxes that reports say have gone since
+	gone     map[int]bool // sandboxes that reports list as gone
 }
 
-// Entries is how many entries the pools have together.
+// Entries is the number of allocations in all pools.
 func (c *Content) Entries() int { return c.Pods + c.Stale }
 
-// An Entry is an allocation with its reservation, and the pod it belongs to.
+// An Entry is an allocation with its reservation and its pool.
 type Entry struct {
 	Pool, Key       int
 	IP              string
@@ -57,7 +54,7 @@ type Entry struct {
 // PodRef is the entry's owner as whereabouts writes it.
 func (e *Entry) PodRef() string { return e.Namespace + "/" + e.Name }
 
-// Entry is one of the Entries, from 0. Those of a pool follow one another.
+// Entry is the allocation of an index from 0. Those of a pool follow one another.
 func (c *Content) Entry(i int) *Entry {
 	n := c.Entries()
 	pool := i * c.Pools / n
@@ -81,7 +78,7 @@ func PoolName(pool int) string { return fmt.Sprintf("10.%d.0.0-16", pool) }
 // PoolRange is its range.
 func PoolRange(pool int) string { return fmt.Sprintf("10.%d.0.0/16", pool) }
 
-// NodeName is long, as those of clouds are.
+// NodeName is as long as the node names of clouds.
 func NodeName(node int) string {
 	return fmt.Sprintf("ip-10-240-%d-%d.eu-central-1.compute.internal", node>>8, node&255)
 }
@@ -93,17 +90,18 @@ var (
 	}
 	apps = []string{
 		"ledger-projection-worker", "api-gateway", "session-cache", "order-fulfilment-consumer", "telemetry-collector",
-		"packet-core-user-plane", "media-transcoder", "fraud-scoring-model", "stateful-index-writer", "notification-dispatcher",
+		"packet-core-user-plane", "media-transcoder", "fraud-scoring-model", "stateful-index-writer",
+		"notification-dispatcher",
 		"price-catalogue-sync",
 	}
 )
 
-// Namespaces are those of the pods.
+// Namespaces are the namespaces of the pods.
 func Namespaces() []string { return namespaces }
 
 func app(i int) string { return apps[i%len(apps)] }
 
-// hashed is short and looks like the hash of a pod template.
+// hashed is short, like the hash of a pod template.
 func hashed(what string, i int) string {
 	sum := sha1.Sum(fmt.Appendf(nil, "%s-%d", what, i))
 	return hex.EncodeToString(sum[:])
@@ -111,7 +109,7 @@ func hashed(what string, i int) string {
 
 func replicaSet(i int) string { return app(i) + "-" + hashed("template", i/20)[:10] }
 
-// podName ends as the API server makes names, but each is another.
+// podName ends as the API server generates names, and is unique.
 func podName(i int) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	suffix := make([]byte, 5)
@@ -131,7 +129,7 @@ func uid(what string, i int) types.UID {
 	return types.UID(h[:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32])
 }
 
-// age is when the i-th object was made: all in the day before.
+// age is the creation time of the i-th object: within the day before.
 func (c *Content) age(i int) metav1.Time {
 	return metav1.NewTime(c.Made.Add(-time.Hour - time.Duration(i%86400)*time.Second))
 }

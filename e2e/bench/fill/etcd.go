@@ -15,7 +15,7 @@ type Put struct {
 	Value []byte
 }
 
-// etcd takes 128 operations at a time, of 1.5 MiB together.
+// etcd accepts 128 operations in a transaction, of 1.5 MiB together.
 const (
 	mostPuts  = 128
 	mostBytes = 1 << 20

@@ -7,8 +7,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Fill writes everything. The SandboxReport resource has to be served where there are
-// reports, and the Leases that vouch for them have to be kept up: see Vouch.
+// Fill writes everything. With reports the API must serve SandboxReports, and Vouch must renew the Leases that confirm
+// them.
 func (c *Content) Fill(ctx context.Context, etcd Etcd) error {
 	return etcd.Write(ctx, func(yield func(Put) bool) {
 		for node := range c.Nodes {
@@ -36,10 +36,10 @@ func (c *Content) Fill(ctx context.Context, etcd Etcd) error {
 	})
 }
 
-// Refill writes again what a run may have freed, and removes the Leases of
-// whereabouts, so that the next run finds what the first one found.
+// Refill writes again what a run may have released, and removes whereabouts' Leases, so that the next run finds the
+// same.
 func (c *Content) Refill(ctx context.Context, etcd Etcd) error {
-	for pool := range c.Pools { // one that was there before may be younger than the pool
+	for pool := range c.Pools { // one that existed before may be younger than the pool
 		if err := etcd.Clear(ctx, "/registry/leases/"+namespace+"/"+PoolName(pool)); err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (c *Content) Refill(ctx context.Context, etcd Etcd) error {
 	})
 }
 
-// whereabouts yields all pools, and the reservations of the entries that are wanted.
+// whereabouts yields all pools, and the reservations of selected entries.
 func (c *Content) whereabouts(yield func(Put) bool, wanted func(*Entry) bool) bool {
 	entries := make([][]*Entry, c.Pools)
 	for i := range c.Entries() {

@@ -14,7 +14,9 @@ func TestSim_GoneSandboxIsNotListed(t *testing.T) {
 	before := c.Report(e.Node)
 	c.gone = map[int]bool{42: true}
 	after := c.Report(e.Node)
-	if fmt.Sprint(len(before.Sandboxes), len(before.Gone), len(after.Sandboxes), len(after.Gone)) != "10 0 9 1" || after.Gone[0].ID != e.Sandbox {
-		t.Errorf("before: %d sandboxes, %d gone; after: %d, %+v", len(before.Sandboxes), len(before.Gone), len(after.Sandboxes), after.Gone)
+	if fmt.Sprint(len(before.Sandboxes), len(before.Gone), len(after.Sandboxes), len(after.Gone)) != "10 0 9 1" ||
+		after.Gone[0].ID != e.Sandbox {
+		t.Errorf("before: %d sandboxes, %d gone; after: %d, %+v", len(before.Sandboxes), len(before.Gone),
+			len(after.Sandboxes), after.Gone)
 	}
 }

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	namespace      = metav1.NamespaceSystem    // where whereabouts' objects are
-	leaseNamespace = "ip-reconcile-node-lease" // where the Leases are that vouch for reports
+	namespace      = metav1.NamespaceSystem    // namespace of whereabouts' objects
+	leaseNamespace = "ip-reconcile-node-lease" // namespace of the Leases that confirm reports
 )
 
 const group = "whereabouts.cni.cncf.io"
@@ -41,13 +41,12 @@ func custom(kind, name string, id string, made metav1.Time, fields json.RawMessa
 func putJSON(key string, o any) Put {
 	value, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // all of it is made here
+		panic(err) // everything is created here
 	}
 	return Put{key, value}
 }
 
-// pool is a pool as the PATCHes of many ADDs leave it: with every entry's fields in
-// managedFields.
+// pool is a pool after the PATCHes of many ADDs: with every allocation's fields in managedFields.
 func (c *Content) pool(pool int, entries []*Entry) Put {
 	allocations, fields := object{}, object{".": object{}}
 	for _, e := range entries {
@@ -73,29 +72,32 @@ func (c *Content) reservation(i int, e *Entry) Put {
 
 // network is the NetworkAttachmentDefinition of a pool.
 func (c *Content) network(pool int) Put {
-	config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"%s","type":"macvlan","master":"eth1","mode":"bridge","ipam":{"type":"whereabouts","range":"%s"}}`,
+	config := fmt.Sprintf(`{"cniVersion":"1.0.0","name":"%s","type":"macvlan","master":"eth1","mode":"bridge","ipam":{`+
+		`"type":"whereabouts","range":"%s"}}`,
 		NetworkName(pool), PoolRange(pool))
 	return putJSON("/registry/k8s.cni.cncf.io/network-attachment-definitions/default/"+NetworkName(pool), object{
 		"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
-		"metadata": object{"name": NetworkName(pool), "namespace": "default", "uid": uid("network", pool), "generation": 1, "creationTimestamp": c.age(pool)},
-		"spec":     object{"config": config},
+		"metadata": object{"name": NetworkName(pool), "namespace": "default", "uid": uid("network", pool), "generation": 1,
+			"creationTimestamp": c.age(pool)},
+		"spec": object{"config": config},
 	})
 }
 
-// Report is what the agent of a node says: the sandboxes of its pods are Ready, those
-// of stale entries are gone.
+// Report is the report of a node's agent: the sandboxes of its pods are Ready, those of stale allocations are gone.
 func (c *Content) Report(node int) *v1alpha1.SandboxReport {
 	made := metav1.NewTime(c.Made)
 	r := &v1alpha1.SandboxReport{
 		TypeMeta: metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"},
 		ObjectMeta: metav1.ObjectMeta{Name: NodeName(node), UID: uid("report", node), Generation: 1, CreationTimestamp: made,
-			ManagedFields: []metav1.ManagedFieldsEntry{written("ip-reconcile", "", made, `{"f:bootID":{},"f:gone":{},"f:observedAt":{},"f:runtime":{},"f:sandboxes":{},"f:summary":{}}`)}},
+			ManagedFields: []metav1.ManagedFieldsEntry{written("ip-reconcile", "", made,
+				`{"f:bootID":{},"f:gone":{},"f:observedAt":{},"f:runtime":{},"f:sandboxes":{},"f:summary":{}}`)}},
 		BootID: BootID(node), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, ObservedAt: made,
 	}
 	for i := node; i < c.Entries(); i += c.Nodes {
 		e := c.Entry(i)
 		if e.Stale || c.isGone(i) {
-			r.Gone = append(r.Gone, v1alpha1.Gone{ID: e.Sandbox, UID: string(e.UID), Since: metav1.NewTime(c.Made.Add(-time.Minute))})
+			r.Gone = append(r.Gone, v1alpha1.Gone{ID: e.Sandbox, UID: string(e.UID),
+				Since: metav1.NewTime(c.Made.Add(-time.Minute))})
 			continue
 		}
 		r.Sandboxes = append(r.Sandboxes, v1alpha1.Sandbox{
@@ -108,16 +110,19 @@ func (c *Content) Report(node int) *v1alpha1.SandboxReport {
 	return r
 }
 
-// lease vouches for a node's report, at this time.
+// lease confirms a node's report at this time.
 func (c *Content) lease(node int, hash string, now time.Time) Put {
 	name, at := NodeName(node), metav1.NewTime(now)
 	return put("/registry/leases/"+leaseNamespace+"/"+name, &coordinationv1.Lease{
 		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: leaseNamespace, UID: uid("lease", node), CreationTimestamp: metav1.NewTime(c.Made),
-			Annotations: map[string]string{v1alpha1.HashAnnotation: hash},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: leaseNamespace, UID: uid("lease", node),
+			CreationTimestamp: metav1.NewTime(c.Made),
+			Annotations:       map[string]string{v1alpha1.HashAnnotation: hash},
 			ManagedFields: []metav1.ManagedFieldsEntry{written("ip-reconcile", "", at,
-				`{"f:metadata":{"f:annotations":{".":{},"f:ip-reconcile.dev/report-hash":{}}},"f:spec":{"f:holderIdentity":{},"f:leaseDurationSeconds":{},"f:renewTime":{}}}`)}},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: ptr.To(int32(60)), RenewTime: ptr.To(metav1.NewMicroTime(now))},
+				`{"f:metadata":{"f:annotations":{".":{},"f:ip-reconcile.dev/report-hash":{}}},"f:spec":{"f:holderIdentity":{},`+
+					`"f:leaseDurationSeconds":{},"f:renewTime":{}}}`)}},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &name, LeaseDurationSeconds: ptr.To(int32(60)),
+			RenewTime: ptr.To(metav1.NewMicroTime(now))},
 	})
 }
 
@@ -131,8 +136,7 @@ func (c *Content) report(node int) Put {
 	return putJSON("/registry/ip-reconcile.dev/sandboxreports/"+NodeName(node), c.Report(node))
 }
 
-// SandboxGone has the entry's node report that its sandbox is gone, and vouch for it
-// in the same moment.
+// SandboxGone makes the entry's node report its sandbox as gone, and confirms the report at once.
 func (c *Content) SandboxGone(ctx context.Context, etcd Etcd, i int) error {
 	c.vouching.Lock()
 	defer c.vouching.Unlock()

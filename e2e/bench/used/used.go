@@ -1,4 +1,4 @@
-// Package used measures what a program takes.
+// Package used measures the cost of a program.
 package used
 
 import (
@@ -11,19 +11,18 @@ import (
 	"time"
 )
 
-// Used is what one run of a program took.
+// Used is the cost of one run of a program.
 type Used struct {
 	Seconds float64 // wall time
 	CPU     float64 // user and system, in seconds
 	MiB     float64 // resident at most
 	Code    int
-	Output  string `json:",omitempty"` // the end of what it wrote to stderr
+	Output  string `json:",omitempty"` // the end of its stderr
 }
 
-// Measure runs a program to its end, throws away what it prints, and writes what it
-// took to the writer. The kernel counts among a child's resident memory what its
-// parent had when it started it: a parent that is larger than the program, with the
-// memory of a benchmark, is of no use.
+// Measure runs a program to its end, discards its output, and writes its cost to the writer. The kernel counts the
+// parent's resident memory at the start as the child's, so a parent larger than the program, with the memory of a
+// benchmark, is of no use.
 func Measure(program []string, to io.Writer) error {
 	cmd := exec.Command(program[0], program[1:]...)
 	cmd.Stderr = os.Stderr

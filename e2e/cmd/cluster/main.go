@@ -1,9 +1,8 @@
 // Command cluster runs a cluster with kubelets to try things out in.
 //
-// "cluster up <folder> <program>..." runs one with two workers until it is
-// interrupted. In the folder there are then a kubeconfig and a kubectl; the programs
-// are the product's, and go into its image. "cluster down <folder>" ends it, and
-// removes what earlier ones left that were killed.
+// "cluster up <folder> <program>..." runs one with two workers until it is interrupted. In the folder there are then a
+// kubeconfig and a kubectl; the programs are the product's, and go into its image. "cluster down <folder>" ends it, and
+// removes what remains of killed ones.
 package main
 
 import (
@@ -66,8 +65,8 @@ func up(folder string, programs []string) (err error) {
 			return err
 		}
 	}
-	fmt.Printf(`A cluster with worker-1 and worker-2 is ready after %.0f s. It runs until Ctrl-C, or make cluster-down. Logs are in
-%s. In another shell:
+	fmt.Printf(`A cluster with worker-1 and worker-2 is ready after %.0f s. It runs until Ctrl-C, or make cluster-down.
+Logs are in %s. In another shell:
 
   export KUBECONFIG=%s PATH=%s:$PATH
   kubectl apply -k deploy/deployment-with-agent      # the image is on the workers, as make build made it
@@ -102,7 +101,7 @@ func await(folder string, stop func()) error {
 				return
 			}
 			go func() {
-				// Who asks only whether a cluster runs says nothing.
+				// A client that only asks whether a cluster runs sends nothing.
 				if _, err := conn.Read(make([]byte, 1)); err == nil {
 					stop()
 				}

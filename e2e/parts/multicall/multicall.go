@@ -1,5 +1,4 @@
-// Package multicall makes one binary of several programs: those that share most of
-// their code are then linked once.
+// Package multicall makes one binary of several programs: those that share most of their code are then linked once.
 package multicall
 
 import (
@@ -8,8 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Main acts as the program that the binary is called by, or that its first argument
-// names.
+// Main acts as the program that the binary is called by, or that its first argument names.
 func Main(programs map[string]func()) {
 	self := filepath.Base(os.Args[0])
 	name := self

@@ -43,8 +43,10 @@ func main() {
 // open reads the flags that measure and report share, and the results so far.
 func open(flags *flag.FlagSet, args []string) (b *bench.Bench, err error) {
 	b = &bench.Bench{Log: os.Stderr}
-	flags.StringVar(&b.Programs, "programs", "../bin", "folder with ip-reconcile, ip-reconciler, launch, upstream and lists")
-	flags.StringVar(&b.Path, "results", "../bin/bench.json", "where results are kept; those measured again take the place of earlier ones")
+	flags.StringVar(&b.Programs, "programs", "../bin",
+		"folder with ip-reconcile, ip-reconciler, launch, upstream and lists")
+	flags.StringVar(&b.Path, "results", "../bin/bench.json",
+		"where results are kept; those measured again take the place of earlier ones")
 	flags.Parse(args)
 	if b.Programs, err = filepath.Abs(b.Programs); err != nil {
 		return nil, err

@@ -1,5 +1,4 @@
-// Command launch runs the program of its arguments and prints what it took. It is
-// small: see package used.
+// Command launch runs the program of its arguments and prints its cost. It is small: see package used.
 package main
 
 import (

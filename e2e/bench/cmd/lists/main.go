@@ -1,6 +1,5 @@
-// Command lists makes the LISTs that any look at a cluster has to make: reservations,
-// pools and pods, one after the other and in pages, as the product does. It throws
-// away what it gets.
+// Command lists makes the LISTs that every judgement needs: reservations, pools and pods, one after the other and in
+// pages, as the product does. It discards the answers.
 package main
 
 import (
@@ -60,8 +59,8 @@ func bare(config *rest.Config, page int64) error {
 // continued is how the token begins that the API server writes for the next page: {"v":"meta.k8s.io/v1" in base64.
 var continued = regexp.MustCompile(`eyJ2IjoibWV0YS5rOHMuaW8vdjEi[A-Za-z0-9_-]*`)
 
-// next is the token for the next page, "" after the last one. It stands before the items, or of custom resources behind
-// them: to decode what is between would cost more than to get it.
+// next is the token for the next page, "" after the last one. It precedes the items, or follows those of custom
+// resources: decoding what is between would cost more than the LIST.
 func next(body []byte) string {
 	const end = 4096
 	if token := continued.Find(body[:min(len(body), end)]); token != nil {

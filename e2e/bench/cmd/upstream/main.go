@@ -1,5 +1,5 @@
-// Command upstream makes one pass of whereabouts' own reconciler with limits of our
-// choice on requests per second. Theirs are client-go's defaults: 5, and 10 at first.
+// Command upstream makes one pass of whereabouts' own reconciler with limits of our choice on requests per second. Its
+// own are client-go's defaults: 5, and 10 at first.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	}
 }
 
-// pass is their ReconcileIPs with a client of our own.
+// pass is upstream's ReconcileIPs with a client of our own.
 func pass(kubeconfig string, qps float32, look bool) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -1,6 +1,5 @@
-// Command cniblocker is a CNI plugin for the chain of a network. It changes nothing, but
-// its ADD waits as long as the file named in its configuration exists, and says so
-// with a file <file>.<container id> for that time.
+// Command cniblocker is a CNI plugin for the chain of a network. It changes nothing, but its ADD waits as long as the
+// file named in its configuration exists. Meanwhile there is a file <file>.<container id>.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Command leftovers lists what killed test runs have left on the machine, and fails when
-// there is anything.
+// Command leftovers lists what remains of killed test runs on the machine, and fails if there is anything.
 package main
 
 import (
@@ -20,5 +19,5 @@ func main() {
 	if err != nil || len(leftovers) > 0 {
 		os.Exit(1)
 	}
-	fmt.Println("Tests have left no process, mount, network namespace, link or cgroup.")
+	fmt.Println("No process, mount, network namespace, link or cgroup of a test remains.")
 }

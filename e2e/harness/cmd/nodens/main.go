@@ -2,12 +2,11 @@
 
 // Command nodens makes the namespaces of a node, and runs programs in them.
 //
-// "nodens init <dir> <others>" is the node's process 1 and expects mount and PID
-// namespaces of its own. It takes from the node what is mounted below the folder
-// others, which is none of its business and would live on with it. It gives the node a /run as after a boot, a /var/lib, a /var/log and
-// the changes to /etc that are kept in the folder, and a /proc, in which the files
-// of the folder's proc hide the machine's. All of the node's processes end with it:
-// the kernel sees to that.
+// "nodens init <dir> <others>" is the node's process 1 and expects mount and PID namespaces of its own. It takes from
+// the node what is mounted below the folder others, which is none of its business and would live on with it. It gives
+// the node a /run as after a boot, a /var/lib, a /var/log and the changes to /etc that are kept in the folder, and a
+// /proc, in which the files of the folder's proc hide the machine's. All of the node's processes end with it: the
+// kernel sees to that.
 //
 // "nodens run <pid> <program> <arguments>" runs a program in the namespaces of that
 // process 1, and hands on signals and the exit status. The program ends with it.
@@ -31,7 +30,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ready is there when the node is.
+// ready exists when the node runs.
 const ready = "/run/node-ready"
 
 func main() {
@@ -64,14 +63,14 @@ func start(dir, others string) error {
 	if err := unmountBelow(others); err != nil {
 		return err
 	}
-	overlay := fmt.Sprintf("lowerdir=/etc,upperdir=%s,workdir=%s", filepath.Join(dir, "etc"), filepath.Join(dir, "etc-work"))
+	overlay := fmt.Sprintf("lowerdir=/etc,upperdir=%s,workdir=%s", filepath.Join(dir, "etc"),
+		filepath.Join(dir, "etc-work"))
 	for _, m := range []struct {
 		source, target, kind string
 		flags                uintptr
 		data                 string
 	}{
-		// As a node's mounts are: containers get to see network namespaces that
-		// are made after them.
+		// As on a usual node: containers can use network namespaces that are created after them.
 		{"", "/", "", unix.MS_REC | unix.MS_SHARED, ""},
 		{"proc", "/proc", "proc", 0, ""},
 		{"tmpfs", "/run", "tmpfs", 0, "mode=755"},
@@ -115,8 +114,7 @@ func unmountBelow(dir string) error {
 	}
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); len(fields) > 4 && strings.HasPrefix(fields[4], dir+"/") {
-			// A mount goes when whoever made it removes what it is on, even just now:
-			// first the mount (EINVAL), then the file.
+			// A mount ends when its owner removes its file, even just now: first the mount (EINVAL), then the file.
 			err := unix.Unmount(fields[4], unix.MNT_DETACH)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EINVAL) {
 				return fmt.Errorf("unmounting %s: %w", fields[4], err)
@@ -126,7 +124,7 @@ func unmountBelow(dir string) error {
 	return nil
 }
 
-// hide puts the folder's files over those of /proc.
+// hide mounts the folder's files over those of /proc.
 func hide(proc string) error {
 	err := filepath.WalkDir(proc, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -148,7 +146,7 @@ func bind(source, target string) error {
 }
 
 func run(namespaces, program string, args []string) error {
-	// A thread's namespaces are its own, and the child is given those of this one.
+	// A thread's namespaces are its own, and the child gets those of this one.
 	runtime.LockOSThread()
 	wd, err := os.Getwd()
 	if err != nil {
@@ -188,8 +186,8 @@ func run(namespaces, program string, args []string) error {
 	return err
 }
 
-// become turns into the program, which will end with its parent. Go's own way to
-// that takes a parent out of sight, in another PID namespace, for a dead one.
+// become turns into the program, which ends with its parent. Go's own way takes a parent that is out of sight, in
+// another PID namespace, for dead.
 func become(program string, args []string) error {
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
@@ -210,7 +208,7 @@ func enter(namespaces string) error {
 		}
 		fds = append(fds, fd)
 	}
-	// The kernel wants a thread without a shared root and working folder.
+	// The kernel requires a thread without a shared root and working folder.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return err
 	}

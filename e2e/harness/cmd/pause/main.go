@@ -1,7 +1,6 @@
 //go:build linux
 
-// Command pause is the process that keeps a pod sandbox: it waits, reaps what is
-// orphaned, and ends when it is told to.
+// Command pause is the process that keeps a pod sandbox: it waits, reaps orphans, and ends on a signal.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Clusterparts is what makes a cluster of an API server, in one binary: what
-// decides, what runs pods, and what makes and restores backups.
+// Clusterparts makes a cluster of an API server, in one binary: controllers, scheduler, kubelet, and the programs that
+// make and restore backups.
 package main
 
 import (
