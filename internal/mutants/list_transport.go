@@ -82,15 +82,15 @@ func transport() []Mutant {
 			Tests: "TestFence_WaitsForHolders",
 			Old:   `case holderOf(now) == FenceHolder, holderOf(now) == "", l.c.isExpired(now):`, New: `case true:`},
 		{Fault: "A revision that runs backwards raises no fence", In: "reconciler/serve", Decl: "restoreEvidence",
-			Tests: "TestAPingThatShowsARestoreRaisesTheFence",
+			Tests: "TestGuard_RestoreEvidence",
 			Old:   `case now.Revision < was.Revision:`, New: `case false:`},
 		{Fault: "A fence for a restore is lowered before all is settled", In: "reconciler/serve", Decl: "Guard.lowerIfDue",
-			Tests: "TestAFenceForARestoreStandsUntilNothingRemains",
+			Tests: "TestGuard_LowersTheFenceWhenNoWorkRemains",
 			Old: `case was.isRecovered:
 		outcome`, New: `case true:
 		outcome`},
 		{Fault: "Time without the API server counts as time behind the fence", In: "reconciler/serve",
-			Decl: "Guard.handleAnswer", Tests: "TestATimeWithoutTheAPIServerIsNoTimeBehindTheFence",
+			Decl: "Guard.handleAnswer", Tests: "TestGuard_OutageDuringAFence",
 			Old: `was != nil && hasExpired {`, New: `was != nil && false && hasExpired {`},
 		{Fault: "A change is lost that comes while a cache pass rests", In: "reconciler/serve", Decl: "Server.work",
 			Tests: "TestRequests_ChangeDuringAPass",

@@ -12,51 +12,51 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// subjects are what events are about.
+// subjects records the objects and types of Events.
 type subjects struct {
 	record.EventRecorder
-	about []*corev1.ObjectReference
-	types []string
+	objects []*corev1.ObjectReference
+	types   []string
 }
 
 func (s *subjects) Event(o runtime.Object, eventType, _, _ string) {
-	s.about, s.types = append(s.about, o.(*corev1.ObjectReference)), append(s.types, eventType)
+	s.objects, s.types = append(s.objects, o.(*corev1.ObjectReference)), append(s.types, eventType)
 }
 
 func (s *subjects) Eventf(o runtime.Object, _, _, _ string, _ ...any) { s.Event(o, "", "", "") }
 
-// Who may read the events of a namespace learns from those on its pods of these pods alone; what
-// is about two of them is told on the pool, where that is.
-func TestEventsAreAboutThePodElseThePool(t *testing.T) {
-	told := &subjects{}
-	e := &Events{EventRecorder: told}
+// A finding on two pods is on the pool: readers of one pod's namespace may not know of the other pod.
+func TestEvents_Objects(t *testing.T) {
+	recorder := &subjects{}
+	e := &Events{EventRecorder: recorder}
 	ended := Judged(Observe(UsualPool, ReportingWorker(Gone("box-1", UsualUID)), UsualPod()), judge.Policy{})
 	e.released(AllocationOf(t, ended, "10.0.0.5"))
 	without := Judged(Observe(UsualSandboxGone), judge.Policy{})
 	e.released(AllocationOf(t, without, "10.0.0.5"))
-	conflict := FindingsOf(judge.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), Node("worker-2"),
+	conflict := FindingsOf(judge.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
+		Node("worker-1"), Node("worker-2"),
 		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))),
 		FreshReport("worker-2", Sandbox("box-2", "uid-2", OfPod("web-1"), WithAddress("10.0.0.5", ""))))
 	if len(conflict) == 0 {
-		t.Fatal("there is no conflict")
+		t.Fatal("no conflict")
 	}
 	e.finding(conflict[0], "")
 	var got []string
-	for _, o := range told.about {
+	for _, o := range recorder.objects {
 		got = append(got, o.Kind+" "+o.Namespace+"/"+o.Name)
 	}
 	want := "Pod default/web-0, IPPool kube-system/10.0.0.0-24, IPPool kube-system/10.0.0.0-24"
 	if text := strings.Join(got, ", "); text != want {
-		t.Errorf("the events are about %s, want %s", text, want)
+		t.Errorf("Events on %s, want %s", text, want)
 	}
 }
 
-func TestEventsAboutFindingsAreWarningsButForInformation(t *testing.T) {
+func TestEvents_TypesOfFindings(t *testing.T) {
 	for _, kind := range judge.Kinds() {
-		told := &subjects{}
-		(&Events{EventRecorder: told, Self: &corev1.ObjectReference{}}).finding(judge.Finding{Kind: kind}, "")
-		if isWarning := told.types[0] == corev1.EventTypeWarning; isWarning == (kind == judge.StatusMismatch) {
-			t.Errorf("an event about %s is of type %s", kind, told.types[0])
+		recorder := &subjects{}
+		(&Events{EventRecorder: recorder, Self: &corev1.ObjectReference{}}).finding(judge.Finding{Kind: kind}, "")
+		if isWarning := recorder.types[0] == corev1.EventTypeWarning; isWarning == (kind == judge.StatusMismatch) {
+			t.Errorf("an Event of %s has type %s", kind, recorder.types[0])
 		}
 	}
 }

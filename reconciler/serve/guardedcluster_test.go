@@ -15,24 +15,23 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// A guardedCluster is a cluster as a guard sees it, with its fence. Its parts are changed
-// by the test.
+// A guardedCluster is the RestoreDetector and the Fence of a Guard. The test changes its fields.
 type guardedCluster struct {
 	mu       sync.Mutex
-	away     bool
-	hangs    bool
+	away     bool // the API server refuses connections
+	hangs    bool // the API server does not answer
 	revision uint64
 	answer   kube.Answer // but for the revision
 	leases   map[string][]string
-	restored []string // what the source was told
+	restored []string // calls of RecordRestore
 
-	raised, lowered, left int
-	up                    time.Time // since when the fence stands; zero if it does not
-	busy                  bool      // the Leases are not to be had
-	age                   time.Duration
-	dropped, leads        bool
-	know, others          string
-	passes                int
+	raises, lowers, leaves int       // numbers of calls
+	since                  time.Time // since when the fence is complete; zero without a fence
+	isBusy                 bool      // others hold the Leases
+	age                    time.Duration
+	endedByPeer            bool
+	why, peer              string // of our last fence, of another replica's
+	passes                 int    // requested full passes
 }
 
 func (w *guardedCluster) Ping(ctx context.Context) (kube.Answer, error) {
@@ -58,49 +57,54 @@ func (w *guardedCluster) Leases() map[string][]string {
 }
 
 func (w *guardedCluster) RestartFullPass() {}
-
-func (w *guardedCluster) Now() time.Time { return time.Now() }
+func (w *guardedCluster) Now() time.Time   { return time.Now() }
+func (w *guardedCluster) Lead()            {}
 
 func (w *guardedCluster) RecordRestore(why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.restored = append(w.restored, why)
 }
-func (w *guardedCluster) Lead()  { w.mu.Lock(); defer w.mu.Unlock(); w.leads = true }
-func (w *guardedCluster) Leave() { w.mu.Lock(); defer w.mu.Unlock(); w.left++; w.up = time.Time{} }
+
+func (w *guardedCluster) Leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaves++
+	w.since = time.Time{}
+}
 
 func (w *guardedCluster) Raise(_ map[string][]string, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.know = why
-	if w.up.IsZero() {
-		w.raised++
+	w.why = why
+	if w.since.IsZero() {
+		w.raises++
 	}
-	if !w.busy && w.up.IsZero() {
-		w.up = time.Now().Add(-w.age)
+	if !w.isBusy && w.since.IsZero() {
+		w.since = time.Now().Add(-w.age)
 	}
 }
 
 func (w *guardedCluster) Lower(context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.up.IsZero() || w.busy {
-		w.lowered++
+	if !w.since.IsZero() || w.isBusy {
+		w.lowers++
 	}
-	w.up = time.Time{}
+	w.since = time.Time{}
 }
 
 func (w *guardedCluster) State() kube.FenceState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := kube.FenceState{Since: w.up, IsEndedByPeer: w.dropped}
-	if !w.up.IsZero() {
-		s.Age = time.Since(w.up)
+	s := kube.FenceState{Since: w.since, IsEndedByPeer: w.endedByPeer}
+	if !w.since.IsZero() {
+		s.Age = time.Since(w.since)
 	}
 	return s
 }
 
-func (w *guardedCluster) Since() (since time.Time, standing bool) {
+func (w *guardedCluster) Since() (since time.Time, isRaised bool) {
 	since = w.State().Since
 	return since, !since.IsZero()
 }
@@ -108,41 +112,50 @@ func (w *guardedCluster) Since() (since time.Time, standing bool) {
 func (w *guardedCluster) PeerFence(context.Context, map[string][]string) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.others, nil
+	return w.peer, nil
 }
 
-// is changes the cluster, and waits for a while.
-func (w *guardedCluster) is(change func(), d time.Duration) {
+// change changes the cluster, and waits.
+func (w *guardedCluster) change(change func(), wait time.Duration) {
 	w.mu.Lock()
 	change()
 	w.mu.Unlock()
+	w.wait(wait)
+}
+
+func (w *guardedCluster) wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// stands checks whether the fence stands.
-func (w *guardedCluster) stands(t *testing.T, want bool) {
+// isFenced checks whether the fence is complete.
+func (w *guardedCluster) isFenced(t *testing.T, want bool) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	equal(t, "it stands", !w.up.IsZero(), want)
+	equal(t, "fenced", !w.since.IsZero(), want)
+}
+
+// newGuard returns a Guard of the cluster.
+func (w *guardedCluster) newGuard(fullPass func()) *Guard {
+	w.revision = 100
+	return NewGuard(GuardConfig{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler),
+		FullPass: fullPass, Metrics: NewMetrics(prometheus.NewRegistry()),
+		Events: &Events{EventRecorder: &record.FakeRecorder{}}})
 }
 
 // guarded runs a guard in a bubble until the test has ended.
 func guarded(t *testing.T, w *guardedCluster, test func(t *testing.T, g *Guard), edits ...func(*Guard)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w.revision = 100
-		g := NewGuard(GuardConfig{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler),
-			Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}},
-			FullPass: func() { w.mu.Lock(); defer w.mu.Unlock(); w.passes++ }})
+		g := w.newGuard(func() { w.mu.Lock(); defer w.mu.Unlock(); w.passes++ })
 		for _, edit := range edits {
 			edit(g)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { g.Run(ctx); close(ended) }()
-		w.is(func() {}, time.Second)
+		w.wait(time.Second)
 		test(t, g)
 		stop()
 		<-ended

@@ -26,29 +26,29 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
-// A cluster is what a server observes and writes to. It is used by the server's
-// own goroutine; a test changes it while that waits, and then lets time pass.
+// A cluster is the source, the writer and the caches of a server. The server's goroutine uses it. The test changes it
+// while that goroutine waits.
 type cluster struct {
 	mu      sync.Mutex
-	slept   int
+	sleeps  int
 	pools   map[string]*ippool.Pool
 	reports []*podstate.Report
-	// fails are the pools of which a patch fails.
+	// fails are the errors of patches, by pool.
 	fails map[string]error
-	// unverified is what a cache pass fails with, down what a full pass does.
+	// unverified is the error of cache passes, down that of full passes.
 	unverified, down error
-	slow             time.Duration // how long a full pass takes
-	large            time.Duration // how long a cache pass takes
+	slow             time.Duration // duration of a full pass
+	large            time.Duration // duration of a cache pass
 	noCaches         bool
-	revision         uint64 // etcd's; the caches do not tell it
+	revision         uint64 // of etcd, unknown to the caches
 
 	cachePasses, passes, patches []time.Time
-	patched                      []string // the pools, in the order of patches
+	patched                      []string // the pools of patches
 	rebuilds                     []string
-	kept                         string // what the breaker counts
+	window                       string // of the breaker
 }
 
-// view is a cluster as Full or Quick see it.
+// view is the source of full or cache passes.
 type view struct {
 	*cluster
 	full bool
@@ -83,7 +83,8 @@ func (c view) List(context.Context) (*judge.Observation, error) {
 
 func (c *cluster) observation() *judge.Observation {
 	o := &judge.Observation{
-		Now: time.Now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{}, Reports: c.reports, Revision: c.revision,
+		Now: time.Now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
+		Reports: c.reports, Revision: c.revision,
 	}
 	for _, p := range c.pools {
 		o.Pools = append(o.Pools, p)
@@ -97,12 +98,12 @@ func (c view) Relist(context.Context, *judge.Observation) (*judge.Observation, e
 	return c.observation(), nil
 }
 
-// GetLive reads pools and pods; all else stays as it was seen.
-func (c view) GetLive(_ context.Context, before *judge.Observation, need reconciler.LiveKeys) (*judge.Live, error) {
+func (c view) GetLive(_ context.Context, _ *judge.Observation, need reconciler.LiveKeys) (*judge.Live, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.observation()
-	live := &judge.Live{Now: now.Now, Pools: map[types.NamespacedName]*ippool.Pool{}, Pods: map[types.NamespacedName]*podstate.Pod{}}
+	live := &judge.Live{Now: now.Now}
+	live.Pools, live.Pods = map[types.NamespacedName]*ippool.Pool{}, map[types.NamespacedName]*podstate.Pod{}
 	for _, n := range need.Pools {
 		live.Pools[n] = c.pools[n.Name]
 	}
@@ -112,7 +113,9 @@ func (c view) GetLive(_ context.Context, before *judge.Observation, need reconci
 	return live, nil
 }
 
-func (c *cluster) Hold(ctx context.Context, _ string, _ []string, work func(context.Context, *reconciler.Hold) error) error {
+func (c *cluster) Hold(ctx context.Context, _ string, _ []string,
+	work func(context.Context, *reconciler.Hold) error,
+) error {
 	return work(ctx, &reconciler.Hold{})
 }
 
@@ -130,18 +133,18 @@ func (c *cluster) PatchPool(_ context.Context, p *ippool.Pool, _ []byte) (string
 func (c *cluster) DeleteReservation(context.Context, *ippool.Reservation) error { return nil }
 
 func (c *cluster) CreatePool(context.Context, *unstructured.Unstructured) (string, error) {
-	return "", errors.New("nothing is repaired here")
+	return "", errors.New("no repairs")
 }
 
 func (c *cluster) CreateReservation(context.Context, *unstructured.Unstructured) error {
-	return errors.New("nothing is repaired here")
+	return errors.New("no repairs")
 }
 
 // Update is a reconciler.StateStore's.
 func (c *cluster) Update(_ context.Context, change func(string) (string, error)) (err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.kept, err = change(c.kept)
+	c.window, err = change(c.window)
 	return err
 }
 
@@ -157,10 +160,10 @@ func (c *cluster) Rebuild(why string) {
 	c.rebuilds = append(c.rebuilds, why)
 }
 
-// has makes a pool whose only entry is a leak.
+// has makes a pool whose only allocation is a leak.
 func (c *cluster) has(name, cidr string) { c.pools[name] = aPool(name, cidr, "default/gone") }
 
-// aPool has an entry for each podref.
+// aPool has an allocation for each podref.
 func aPool(name, cidr string, podRefs ...string) *ippool.Pool {
 	entries := map[string]any{}
 	for i, ref := range podRefs {
@@ -172,8 +175,7 @@ func aPool(name, cidr string, podRefs ...string) *ippool.Pool {
 		"spec":     map[string]any{"range": cidr, "allocations": entries}}})
 }
 
-// serving runs a server in a bubble in which time passes by itself, tells the test
-// when its first full pass is done, and ends with the test.
+// serving runs a server in a bubble, and the test after the first full pass.
 func serving(t *testing.T, c *cluster, opts reconciler.Options, test func(t *testing.T, s *Server)) {
 	t.Helper()
 	servingAt(t, "0 0 1 1 *", c, opts, test)
@@ -183,7 +185,7 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
-		opts.PodsComplete = true // most clusters here are of nothing but entries
+		opts.PodsComplete = true // most clusters have no pods
 		full := &reconciler.Reconciler{
 			Source: view{c, true}, Writer: c, BreakerStore: c, Options: opts, Clock: clock.RealClock{}, Log: log,
 			Jitter: func(d time.Duration) time.Duration { return d }, History: reconciler.NewHistory(),
@@ -194,7 +196,8 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 		s := New(Config{
 			Full: full, Quick: &quick, Caches: c, Requests: NewRequests(), Health: health,
 			Schedule: &schedule.Schedule{Expression: cron, Log: log},
-			Recorder: &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()), Events: &Events{EventRecorder: &record.FakeRecorder{}}},
+			Recorder: &Recorder{Log: log, Metrics: NewMetrics(prometheus.NewRegistry()),
+				Events: &Events{EventRecorder: &record.FakeRecorder{}}},
 		})
 		health.Lead()
 		ctx, stop := context.WithCancel(t.Context())
@@ -209,12 +212,12 @@ func servingAt(t *testing.T, cron string, c *cluster, opts reconciler.Options, t
 	})
 }
 
-// since are the times after a moment.
+// since returns the times after a moment.
 func since(times []time.Time, moment time.Time) []time.Time {
 	return slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return t.Before(moment) })
 }
 
-// pauses are those between times, but for the short ones within one attempt.
+// pauses returns the pauses between times, without the short ones within one attempt.
 func pauses(times []time.Time) (all []time.Duration) {
 	for i := 1; i < len(times); i++ {
 		if d := times[i].Sub(times[i-1]); d > 700*time.Millisecond {
@@ -224,17 +227,16 @@ func pauses(times []time.Time) (all []time.Duration) {
 	return all
 }
 
-// sleep lets time pass, and then waits until the server has done what is due: a
-// test may then check what it did.
+// sleep waits, and then until the server is idle.
 func (c *cluster) sleep(d time.Duration) {
-	c.mu.Lock() // the server reads what the test has written
-	c.slept++
+	c.mu.Lock() // for the race detector: the server reads fields that the test has written
+	c.sleeps++
 	c.mu.Unlock()
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// series are the values of a gauge or counter, by the values of its labels with spaces between.
+// series returns the values of a gauge or counter, by its labels.
 func series(t *testing.T, registry *prometheus.Registry, metric string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -256,7 +258,7 @@ func series(t *testing.T, registry *prometheus.Registry, metric string) map[stri
 	return found
 }
 
-// gaugeOf is the value of a gauge without labels that the last pass has set.
+// gaugeOf returns the value of a gauge of the last pass.
 func gaugeOf(t *testing.T, m *Metrics, metric string) float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -264,7 +266,7 @@ func gaugeOf(t *testing.T, m *Metrics, metric string) float64 {
 	return series(t, registry, metric)[""]
 }
 
-// valueOf is the value of a metric without labels.
+// valueOf returns the value of a gauge or counter.
 func valueOf(t *testing.T, m prometheus.Metric) float64 {
 	t.Helper()
 	var out dto.Metric

@@ -30,7 +30,7 @@ type Metrics struct {
 	lastPass gauges
 }
 
-// The values of the label proof.
+// proven and unconfirmed are the values of the label proof.
 const proven, unconfirmed = "proven", "unconfirmed"
 
 // nodeNotReady is the state of nodes without a fresh report that are not Ready.

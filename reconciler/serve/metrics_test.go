@@ -10,13 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
-// The shipped alert is about a pass that was due more than an hour ago.
-func TestAPassIsOverdueOnlyWhenNoneHasSucceededSinceItWasDue(t *testing.T) {
+// IPReconcilePassOverdue fires for a pass that was due more than an hour ago.
+func TestMetrics_NextPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		recorder := newRecorder(&log)
@@ -30,26 +29,26 @@ func TestAPassIsOverdueOnlyWhenNoneHasSucceededSinceItWasDue(t *testing.T) {
 		recorder.ScheduleChanged(schedule.Status{Expression: "30 4 * * *"})
 		out := passOver(t, reconciler.NewHistory())
 		for day := range 3 {
-			time.Sleep(time.Until(next) + time.Minute) // a pass takes a minute
+			time.Sleep(time.Until(next) + time.Minute) // the duration of the pass
 			if d := overdue(); d < 0 || d > time.Hour {
-				t.Errorf("day %d: before it ended the pass was overdue by %s", day, d)
+				t.Errorf("day %d: overdue by %s at the end of the pass", day, d)
 			}
 			next = next.Add(24 * time.Hour)
 			recorder.fullPassEnded(out, time.Minute, nil, "30 4 * * *")
 			if d := overdue(); d != -time.Until(next) {
-				t.Errorf("day %d: after a pass the next is overdue by %s, want %s", day, d, -time.Until(next))
+				t.Errorf("day %d: overdue by %s after the pass, want %s", day, d, -time.Until(next))
 			}
 		}
 		time.Sleep(time.Until(next) + 2*time.Hour)
-		recorder.fullPassEnded(nil, time.Minute, errors.New("the API server is away"), "30 4 * * *")
+		recorder.fullPassEnded(nil, time.Minute, errors.New("unreachable"), "30 4 * * *")
 		if d := overdue(); d < 2*time.Hour {
-			t.Errorf("passes fail, and the next is overdue by %s", d)
+			t.Errorf("overdue by %s after a failed pass", d)
 		}
 	})
 }
 
-// The alert IPReconcileNotObserving is about an observation that is older than 15 minutes.
-func TestAnObservationIsNeverOldUnlessThePassesFail(t *testing.T) {
+// IPReconcileNotObserving fires for an observation that is older than 15 minutes.
+func TestMetrics_LastObservation(t *testing.T) {
 	for _, noCaches := range []bool{false, true} {
 		c := newCluster()
 		c.noCaches = noCaches
@@ -60,37 +59,39 @@ func TestAnObservationIsNeverOldUnlessThePassesFail(t *testing.T) {
 			for range 24 * 60 {
 				c.sleep(time.Minute)
 				if a := age(); a > 6*time.Minute {
-					t.Fatalf("without caches %v: nothing has been observed for %s", noCaches, a)
+					t.Fatalf("without caches %v: last observation %s ago", noCaches, a)
 				}
 			}
 			refused := errors.New("pods is forbidden")
 			c.down, c.unverified = refused, refused
 			c.sleep(20 * time.Minute)
 			if a := age(); a < 15*time.Minute {
-				t.Errorf("without caches %v: all passes fail, and the last observation is of %s ago", noCaches, a)
+				t.Errorf("without caches %v: last observation %s ago, although passes fail", noCaches, a)
 			}
 			c.down, c.unverified = nil, nil
 			c.sleep(time.Minute)
 			if a := age(); a > time.Minute {
-				t.Errorf("without caches %v: passes succeed again, and the last observation is of %s ago", noCaches, a)
+				t.Errorf("without caches %v: last observation %s ago, although passes succeed", noCaches, a)
 			}
 		})
 	}
 }
 
-// The alert is to stay for as long as the breaker refuses, and no longer.
-func TestTheBreakersStateIsAGauge(t *testing.T) {
-	j := judgetest.Judged(judgetest.Observe(judgetest.Pod("bystander"),
-		judgetest.Pool("10.0.0.0-29", "10.0.0.0/29", judgetest.Alloc("1", "default/x", "b1", "net1"))), judge.Policy{})
+func TestMetrics_Breaker(t *testing.T) {
+	j := resultOf(Pod("bystander"), Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/x", "b1", "net1"))).Judgement
+	refused := func(why reconciler.Refusal) *reconciler.Result {
+		x := reconciler.Refused{Item: j.Allocations[0], Gate: reconciler.Gate{Why: why}}
+		return &reconciler.Result{Judgement: j, Refused: []reconciler.Refused{x}}
+	}
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
 	for _, c := range []struct {
 		out             *reconciler.Result
 		release, repair float64
 	}{
-		{&reconciler.Result{Judgement: j, Refused: []reconciler.Refused{{Item: j.Allocations[0], Gate: reconciler.Gate{Why: reconciler.Breaker}}}}, 1, 0},
+		{refused(reconciler.Breaker), 1, 0},
 		{&reconciler.Result{Judgement: j, Unrepaired: []reconciler.Unrepaired{{Why: reconciler.Breaker}}}, 0, 1},
-		{&reconciler.Result{Judgement: j, Refused: []reconciler.Refused{{Item: j.Allocations[0], Gate: reconciler.Gate{Why: reconciler.LeaseBusy}}}}, 0, 0},
+		{refused(reconciler.LeaseBusy), 0, 0},
 	} {
 		m.update(c.out, nil)
 		found := series(t, registry, "breaker")
@@ -100,13 +101,14 @@ func TestTheBreakersStateIsAGauge(t *testing.T) {
 	}
 }
 
-// increase() of a counter that is not there before its first event is 0.
-func TestMetrics_CountedFromZero(t *testing.T) {
+// increase() ignores the first event of a counter that did not exist before it.
+func TestMetrics_StartAtZero(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := NewMetrics(registry)
-	for metric, label := range map[string]string{"refused_total": "Breaker", "not_repaired_total": "Breaker", "fences_total": outcomeSettled, "denied_writes_total": ""} {
-		if n, there := series(t, registry, metric)[label]; !there || n != 0 {
-			t.Errorf("%s of %q is %v, there %v", metric, label, n, there)
+	for metric, label := range map[string]string{"refused_total": "Breaker", "not_repaired_total": "Breaker",
+		"fences_total": outcomeSettled, "denied_writes_total": ""} {
+		if n, ok := series(t, registry, metric)[label]; !ok || n != 0 {
+			t.Errorf("%s of %q is %v, exists: %v", metric, label, n, ok)
 		}
 	}
 	m.WriteDenied()

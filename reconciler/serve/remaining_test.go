@@ -13,31 +13,43 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-func TestWhatRemainsToBeDoneAfterARestore(t *testing.T) {
-	now := time.Now()
-	state := func(awaiting ...string) *judge.RestoreState {
-		return &judge.RestoreState{Restored: now, Awaiting: awaiting}
+// aReport is the report of a node, confirmed at some time.
+func aReport(node string, confirmedAt time.Time) *podstate.Report {
+	r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	return &podstate.Report{SandboxReport: r, ConfirmedAt: confirmedAt, LeaseRenewedAt: confirmedAt}
+}
+
+func TestRemainingWork(t *testing.T) {
+	fence := time.Now()
+	renewed := func(after time.Duration) judge.Observation {
+		return judge.Observation{Reports: []*podstate.Report{aReport("worker-1", fence.Add(after))}}
 	}
-	report := func(renewed time.Time) []*podstate.Report {
-		return []*podstate.Report{{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}, ConfirmedAt: renewed}}
+	restored := func(awaiting ...string) *judge.RestoreState {
+		return &judge.RestoreState{Restored: fence, Awaiting: awaiting}
 	}
-	fresh := map[string]judge.NodeState{"worker-1": judge.NodeFresh, "worker-2": judge.NodeDeadOrMissing}
-	for says, c := range map[string]struct {
-		out  reconciler.Result
-		left string
+	for name, c := range map[string]struct {
+		observation   judge.Observation
+		restore       *judge.RestoreState
+		withoutAgents bool
+		toRepair      int
+		want          string
 	}{
-		"the pass showed the restore itself": {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Restored: "x"}}}, "another pass must follow"},
-		"it does not know of the restore":    {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}}}, "has not observed the restore"},
-		"there are no agents":                {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{}, WithoutAgents: true}}, ""},
-		"all is paused":                      {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Paused: true}, Restore: state("worker-1")}, ToRepair: 3}, ""},
-		"a node is waited for":               {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state("worker-9")}}, "worker-9"},
-		"a report was renewed too early":     {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10*time.Second - time.Second))}, Nodes: fresh, Restore: state()}}, "worker-1"},
-		"something is not written yet":       {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}, ToRepair: 3}, "3 allocations"},
-		"nothing":                            {reconciler.Result{Judgement: &judge.Judgement{Observation: &judge.Observation{Reports: report(now.Add(10 * time.Second))}, Nodes: fresh, Restore: state()}}, ""},
+		"detected by the pass itself": {judge.Observation{Restored: "x"}, nil, false, 0, "another pass must follow"},
+		"restore not observed":        {judge.Observation{}, nil, false, 0, "has not observed the restore"},
+		"without agents":              {judge.Observation{}, nil, true, 0, ""},
+		"paused":                      {judge.Observation{Paused: true}, restored("worker-1"), false, 3, ""},
+		"node without a report":       {renewed(10 * time.Second), restored("worker-9"), false, 0, "worker-9"},
+		"report renewed too early":    {renewed(9 * time.Second), restored(), false, 0, "worker-1"},
+		"repairs":                     {renewed(10 * time.Second), restored(), false, 3, "3 allocations"},
+		"no work":                     {renewed(10 * time.Second), restored(), false, 0, ""},
 	} {
-		t.Run(says, func(t *testing.T) {
-			if left := remainingWork(&c.out, now); !strings.Contains(left, c.left) || (left == "") != (c.left == "") {
-				t.Errorf("left is %q, want %q", left, c.left)
+		t.Run(name, func(t *testing.T) {
+			states := map[string]judge.NodeState{"worker-1": judge.NodeFresh, "worker-2": judge.NodeDeadOrMissing}
+			j := &judge.Judgement{Observation: &c.observation, Nodes: states, Restore: c.restore,
+				WithoutAgents: c.withoutAgents}
+			got := remainingWork(&reconciler.Result{Judgement: j, ToRepair: c.toRepair}, fence)
+			if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
 	}

@@ -12,11 +12,14 @@ import (
 
 func TestRequests_ChangeDuringAPass(t *testing.T) {
 	for name, during := range map[string]func(c *cluster, s *Server){
-		"a cache pass":            func(c *cluster, s *Server) { c.large = 2 * time.Second; s.Requests.CachePass() },
-		"a full pass":             func(c *cluster, s *Server) { c.slow = 2 * time.Second; s.Requests.FullPass() },
-		"the rest after one":      func(c *cluster, s *Server) { c.large = 400 * time.Millisecond; s.Requests.CachePass() },
-		"a pass that fails":       func(c *cluster, s *Server) { c.unverified = errors.New("cannot be read"); s.Requests.CachePass() },
-		"the settling of a burst": func(c *cluster, s *Server) { s.Requests.CachePass() },
+		"cache pass":              func(c *cluster, s *Server) { c.large = 2 * time.Second; s.Requests.CachePass() },
+		"full pass":               func(c *cluster, s *Server) { c.slow = 2 * time.Second; s.Requests.FullPass() },
+		"rest after a cache pass": func(c *cluster, s *Server) { c.large = 400 * time.Millisecond; s.Requests.CachePass() },
+		"failed pass": func(c *cluster, s *Server) {
+			c.unverified = errors.New("failed")
+			s.Requests.CachePass()
+		},
+		"burst": func(c *cluster, s *Server) { s.Requests.CachePass() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster()
@@ -30,7 +33,7 @@ func TestRequests_ChangeDuringAPass(t *testing.T) {
 					s.Requests.CachePass()
 					c.sleep(30 * time.Second)
 					if len(c.patches) != patches+1 {
-						t.Fatalf("%d patches more, for a change %s later", len(c.patches)-patches, wait)
+						t.Fatalf("%d patches for a change after %s", len(c.patches)-patches, wait)
 					}
 					during(c, s)
 				}
@@ -39,8 +42,7 @@ func TestRequests_ChangeDuringAPass(t *testing.T) {
 	}
 }
 
-// large is a cluster of which a cache pass takes a second, with pools that
-// are empty so far. The first such pass has just been made: the next may begin in four
+// large runs a test on a cluster whose cache passes take a second. The first has ended, so the next may start in four
 // seconds.
 func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *cluster, s *Server)) {
 	c := newCluster()
@@ -60,7 +62,7 @@ func large(t *testing.T, opts reconciler.Options, test func(t *testing.T, c *clu
 	})
 }
 
-func TestRest_ChangesThatGoOnTakeAFifthOfACore(t *testing.T) {
+func TestRest_ContinuousChanges(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		for range 1000 {
 			s.Requests.CachePass()
@@ -72,7 +74,6 @@ func TestRest_ChangesThatGoOnTakeAFifthOfACore(t *testing.T) {
 	})
 }
 
-// The first change after a time in which nothing happened is answered at once.
 func TestRest_FirstChangeAfterQuiet(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		c.sleep(time.Minute)
@@ -85,7 +86,7 @@ func TestRest_FirstChangeAfterQuiet(t *testing.T) {
 	})
 }
 
-func TestRest_FullPassIsNotPutOff(t *testing.T) {
+func TestRest_FullPassDoesNotWait(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		s.Requests.FullPass()
 		c.sleep(2 * settleFor)
@@ -95,7 +96,7 @@ func TestRest_FullPassIsNotPutOff(t *testing.T) {
 	})
 }
 
-// busy is a cluster of which whereabouts' Lease is somebody else's all the time.
+// busy is a cluster in which others hold whereabouts' Lease.
 type busy struct {
 	*cluster
 	holds *[]time.Time
@@ -107,14 +108,13 @@ func (b busy) Hold(context.Context, string, []string, func(context.Context, *rec
 	return reconciler.ErrLeaseBusy
 }
 
-// What was refused is left alone for a while however often it changes, and counted.
 func TestBackOff_PoolThatChangesAllTheTime(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		var holds []time.Time
 		s.Quick.Writer = busy{c, &holds}
 		var refs []string
-		for i := range 14 { // a pool that leaks one entry after the other
+		for i := range 14 { // a pool that leaks continuously
 			refs = append(refs, fmt.Sprint("default/gone-", i))
 			c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24", refs...)
 			s.Requests.CachePass()
@@ -122,14 +122,13 @@ func TestBackOff_PoolThatChangesAllTheTime(t *testing.T) {
 		}
 		refused := valueOf(t, s.Recorder.Metrics.refused.WithLabelValues(string(reconciler.LeaseBusy)))
 		if len(holds) > 5 || refused == 0 {
-			t.Errorf("asked for the busy Lease %d times in 7 s for one pool; refused_total{reason=LeaseBusy} is %v", len(holds), refused)
+			t.Errorf("tried the Lease %d times in 7 s for one pool, %v refusals", len(holds), refused)
 		}
 	})
 }
 
-// The second check detects that etcd was restored. From then on nothing is
-// released on what the caches hold, until they are thrown away.
-func TestRestore_DetectedByTheSecondCheckThrowsTheCachesAway(t *testing.T) {
+// After a restore of etcd cache passes release nothing until the caches are rebuilt.
+func TestRestore_DetectedByTheSecondCheck(t *testing.T) {
 	c := newCluster()
 	c.revision = 100
 	c.pools["10.1.0.0-24"] = aPool("10.1.0.0-24", "10.1.0.0/24")
@@ -138,8 +137,10 @@ func TestRestore_DetectedByTheSecondCheckThrowsTheCachesAway(t *testing.T) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Requests.CachePass()
 		c.sleep(time.Second)
-		if s.Full.History.Restored().IsZero() || len(c.rebuilds) != 1 || len(c.cachePasses) != 1 || len(c.patches) != 0 {
-			t.Errorf("restored at %s, rebuilt %q, %d cache passes, patches %v", s.Full.History.Restored(), c.rebuilds, len(c.cachePasses), c.patches)
+		restored := s.Full.History.Restored()
+		if restored.IsZero() || len(c.rebuilds) != 1 || len(c.cachePasses) != 1 || len(c.patches) != 0 {
+			t.Errorf("restored at %s, rebuilds %q, %d cache passes, patches %v",
+				restored, c.rebuilds, len(c.cachePasses), c.patches)
 		}
 	})
 }

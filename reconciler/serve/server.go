@@ -109,7 +109,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Schedule.Run(ctx, s.requestScheduled)
 }
 
-// requestScheduled requests a full pass, unless one runs, as a CronJob does with concurrencyPolicy Forbid.
+// requestScheduled requests a full pass, unless one runs, like a CronJob that forbids concurrency.
 func (s *Server) requestScheduled() {
 	if s.isFullPass.Load() {
 		s.Recorder.Log.Info("Skipping a scheduled pass, the previous one still runs")

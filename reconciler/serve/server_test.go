@@ -8,11 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 )
@@ -21,7 +17,7 @@ func newCluster() *cluster {
 	return &cluster{pools: map[string]*ippool.Pool{}, fails: map[string]error{}}
 }
 
-func TestABurstOfChangesIsOneCachePass(t *testing.T) {
+func TestServer_BurstOfChanges(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
@@ -38,10 +34,10 @@ func TestABurstOfChangesIsOneCachePass(t *testing.T) {
 	})
 }
 
-func TestADayOnWhichNothingHappens(t *testing.T) {
+func TestServer_QuietDay(t *testing.T) {
 	c := newCluster()
 	for _, name := range []string{"worker-1", "worker-2"} {
-		c.reports = append(c.reports, &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}}})
+		c.reports = append(c.reports, aReport(name, time.Time{}))
 	}
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
 		for range 24 * 60 * 3 { // agents renew their Leases
@@ -61,18 +57,18 @@ func TestADayOnWhichNothingHappens(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotConfirmedIsJudgedAgainWhenItIsDue(t *testing.T) {
+func TestServer_Confirmation(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: 2 * time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Requests.CachePass()
-		found := time.Now()
+		start := time.Now()
 		c.sleep(10 * time.Minute)
 		if len(c.patches) != 1 {
 			t.Fatalf("%d patches", len(c.patches))
 		}
-		if after := c.patches[0].Sub(found); after < 2*time.Minute || after > 2*time.Minute+3*time.Second {
-			t.Errorf("freed after %s", after)
+		if after := c.patches[0].Sub(start); after < 2*time.Minute || after > 2*time.Minute+3*time.Second {
+			t.Errorf("released after %s", after)
 		}
 		if n := len(c.cachePasses); n > 4+int(10*time.Minute/judgeEvery) {
 			t.Errorf("%d cache passes", n)
@@ -80,31 +76,31 @@ func TestWhatIsNotConfirmedIsJudgedAgainWhenItIsDue(t *testing.T) {
 	})
 }
 
-func TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed(t *testing.T) {
+func TestServer_FailedWritesWait(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.fails["10.1.0.0-24"] = errors.New("an error on the server")
 		c.has("10.1.0.0-24", "10.1.0.0/24")
-		began := time.Now()
+		start := time.Now()
 		s.Requests.CachePass()
-		for i := range 40 { // another pool has a leak every now and then
+		for i := range 40 { // leaks in other pools
 			name := fmt.Sprintf("10.2.%d.0-24", i)
 			c.has(name, fmt.Sprintf("10.2.%d.0/24", i))
 			s.Requests.CachePass()
 			c.sleep(15 * time.Second)
 			if n := len(c.pools[name].Allocations); n != 0 {
-				t.Errorf("%s is not freed", name)
+				t.Errorf("%s is not released", name)
 			}
 		}
-		var tried []time.Time
+		var tries []time.Time
 		for i, name := range c.patched {
 			if name == "10.1.0.0-24" {
-				tried = append(tried, c.patches[i])
+				tries = append(tries, c.patches[i])
 			}
 		}
-		between := pauses(since(tried, began))
+		between := pauses(since(tries, start))
 		if len(between) < 10 || len(between) > 120 {
-			t.Errorf("tried again after %v", between)
+			t.Errorf("pauses between tries: %v", between)
 		}
 		if longest := slices.Max(between); longest < 30*time.Second || longest > 45*time.Second {
 			t.Errorf("the longest pause is %s", longest)
@@ -112,35 +108,35 @@ func TestAPoolWhoseWritesFailIsLeftAloneWhileOthersAreFreed(t *testing.T) {
 		delete(c.fails, "10.1.0.0-24")
 		c.sleep(time.Minute)
 		if n := len(c.pools["10.1.0.0-24"].Allocations); n != 0 {
-			t.Error("it is not freed when its writes succeed again")
+			t.Error("not released when writes succeed again")
 		}
 		synctest.Wait()
 		if n := s.backoff.NumRequeues(write); n != 0 || s.unwritten.Len() != 0 {
-			t.Errorf("%d failures are remembered, of %v", n, s.unwritten)
+			t.Errorf("remembers %d failures, of %v", n, s.unwritten)
 		}
 	})
 }
 
-func TestAFullPassThatIsAskedForWhileOneRunsIsMadeAfterIt(t *testing.T) {
+func TestServer_RequestDuringAFullPass(t *testing.T) {
 	c := newCluster()
 	c.slow = 30 * time.Second
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
-		began := time.Now()
+		start := time.Now()
 		s.Requests.FullPass()
-		c.sleep(5 * time.Second) // it runs
+		c.sleep(5 * time.Second)
 		s.Requests.FullPass()
 		c.sleep(2 * time.Minute)
-		passes := since(c.passes, began)
+		passes := since(c.passes, start)
 		if len(passes) != 2 {
 			t.Fatalf("%d full passes", len(passes))
 		}
 		if d := passes[1].Sub(passes[0]); d < c.slow {
-			t.Errorf("the second began %s after the first", d)
+			t.Errorf("the second started %s after the first", d)
 		}
 	})
 }
 
-func TestPassesThatTakeLongerThanTheirPeriodDoNotOverlap(t *testing.T) {
+func TestServer_PassesLongerThanTheirPeriod(t *testing.T) {
 	c := newCluster()
 	c.slow = 7 * time.Second
 	servingAt(t, "@every 2s", c, reconciler.Options{}, func(t *testing.T, s *Server) {
@@ -150,32 +146,32 @@ func TestPassesThatTakeLongerThanTheirPeriodDoNotOverlap(t *testing.T) {
 		}
 		for i := 1; i < len(c.passes); i++ {
 			if d := c.passes[i].Sub(c.passes[i-1]); d < c.slow {
-				t.Errorf("one began %s after the one before", d)
+				t.Errorf("pass %d started %s after the previous one", i, d)
 			}
 		}
 	})
 }
 
-func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testing.T) {
+func TestServer_UnverifiedCaches(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
 		c.unverified = fmt.Errorf("%w: a watch is closed", informers.ErrCacheUnverified)
-		began := time.Now()
-		for time.Since(began) < 10*time.Minute { // changes go on and on
+		start := time.Now()
+		for time.Since(start) < 10*time.Minute { // continuous changes
 			s.Requests.CachePass()
 			c.sleep(300 * time.Millisecond)
 		}
-		between := pauses(since(c.passes, began))
+		between := pauses(since(c.passes, start))
 		if len(between) < 15 || len(between) > 30 || slices.Max(between) > 35*time.Second {
 			t.Errorf("full passes after %v", between)
 		}
 		if !slices.IsSorted(between[:5]) || between[0] > 3*time.Second {
-			t.Errorf("the first pauses: %v", between[:5])
+			t.Errorf("first pauses: %v", between[:5])
 		}
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		c.sleep(time.Minute)
 		if n := len(c.patches); n != 1 {
-			t.Errorf("%d patches: full passes free nothing", n)
+			t.Errorf("%d patches by full passes", n)
 		}
 
 		c.unverified = nil
@@ -186,18 +182,18 @@ func TestCachesThatCannotBeReliedUponAskForFullPassesWithGrowingPauses(t *testin
 		s.Requests.CachePass()
 		c.sleep(10 * time.Second)
 		if passes := since(c.passes, again); len(passes) == 0 || passes[0].Sub(again) > 3*time.Second {
-			t.Errorf("the next fault begins with full passes at %v", passes)
+			t.Errorf("full passes after the next failure: %v", passes)
 		}
 	})
 }
 
-func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
+func TestServer_ConfirmationWithoutCaches(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: time.Minute}, func(t *testing.T, s *Server) {
 		c.has("10.1.0.0-24", "10.1.0.0/24")
 		s.Requests.CachePass()
 		c.sleep(time.Second)
-		c.noCaches, c.unverified = true, fmt.Errorf("%w: there are none", informers.ErrCacheUnverified)
+		c.noCaches, c.unverified = true, informers.ErrCacheUnverified
 		c.sleep(3 * time.Minute)
 		if n := len(c.patches); n != 1 {
 			t.Errorf("%d patches", n)
@@ -205,14 +201,14 @@ func TestWhatIsDueWhileThereAreNoCachesIsNotLeftToTheSchedule(t *testing.T) {
 	})
 }
 
-func TestAClusterThatCannotBeObservedIsTriedWithGrowingPauses(t *testing.T) {
+func TestServer_UnreachableCluster(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
-		c.down, c.unverified = errors.New("cannot be reached"), informers.ErrCacheUnverified
-		began := time.Now()
+		c.down, c.unverified = errors.New("unreachable"), informers.ErrCacheUnverified
+		start := time.Now()
 		s.Requests.CachePass()
 		c.sleep(10 * time.Minute)
-		between := pauses(since(c.passes, began))
+		between := pauses(since(c.passes, start))
 		if len(between) < 15 || len(between) > 30 || !slices.IsSorted(between) {
 			t.Errorf("full passes after %v", between)
 		}
