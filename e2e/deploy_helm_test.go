@@ -169,7 +169,7 @@ func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 		"mode: Deploy":            "mode",
 		"replicas: many":          "replicas",
 		"replica: 3":              "'replica' not allowed",
-		"image: {repository: ''}": "image.repository: must name the image",
+		"image: {repository: ''}": "image.repository: no image is published",
 		"image: {tag: v1}":        "image.repository=example.com/ip-reconcile",
 		"image: {repository: a/b, digest: 'sha256:1'}":                  "image/digest",
 		"image: {pullPolicy: Sometimes}":                                "image/pullPolicy",

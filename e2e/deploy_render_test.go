@@ -244,8 +244,8 @@ func TestDeploy_WarnsWithoutAdmissionPolicy(t *testing.T) {
 		equal(t, version+" has the policy", byName(t, objects)["ValidatingAdmissionPolicy "+agentName] != nil, values == "")
 	}
 	notes := notesOf(t, "agent: {admissionPolicy: false}")
-	contains(t, "the notes", notes, "root on one node", "agent.enabled=false")
-	containsNot(t, "the notes with the policy", notesOf(t, ""), "root on one node")
+	contains(t, "the notes", notes, "root on a node", "agent.enabled=false")
+	containsNot(t, "the notes with the policy", notesOf(t, ""), "root on a node")
 }
 
 func TestDeploy_NotesOnCRDUpgrade(t *testing.T) {

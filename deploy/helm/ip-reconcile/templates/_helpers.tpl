@@ -1,6 +1,6 @@
 {{/*
-Names are fixed and not the release's: there is one reconciler in a cluster, and the
-agents' admission policy knows them by their ServiceAccount's name.
+Names do not depend on the release: a cluster has one reconciler, and the admission policy matches the name of the
+agents' ServiceAccount.
 */}}
 
 {{- define "ip-reconcile.labels" -}}
@@ -26,7 +26,7 @@ imagePullPolicy: {{ .pullPolicy }}
 {{- end -}}
 {{- end -}}
 
-{{/* The arguments that serve and run share. */}}
+{{/* The arguments of serve and run. */}}
 {{- define "ip-reconcile.args" -}}
 {{- if .Values.agent.enabled }}
 - --agents=required
@@ -59,7 +59,7 @@ imagePullPolicy: {{ .pullPolicy }}
 {{- end }}
 {{- end -}}
 
-{{/* What the pods of a Deployment and of a CronJob share, before their containers. */}}
+{{/* The pod spec of the Deployment and the CronJob, without containers. */}}
 {{- define "ip-reconcile.pod" -}}
 serviceAccountName: ip-reconcile
 automountServiceAccountToken: true
@@ -120,7 +120,7 @@ subjects:
   namespace: {{ .Release.Namespace }}
 {{- end -}}
 
-{{/* The right to whereabouts' Leases, and to the reconciler's own. RBAC cannot restrict create by name. */}}
+{{/* The rules for Leases of whereabouts and the reconciler. RBAC cannot restrict create by name. */}}
 {{- define "ip-reconcile.leaseRules" }}
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
@@ -135,12 +135,12 @@ subjects:
 {{- end }}
 {{- end -}}
 
-{{/* The Secret with the certificate of one's metrics; "" for none. Of a dict: tls, name. */}}
+{{/* The Secret with the certificate for metrics; "" for none. Argument: a dict of tls, name. */}}
 {{- define "ip-reconcile.certificate" -}}
 {{- if .tls.issuerRef }}{{ printf "%s-tls" .name }}{{ else }}{{ .tls.secretName }}{{ end }}
 {{- end -}}
 
-{{/* cert-manager's Certificate, where it has an issuer. Of a dict: root, tls, name, selector. */}}
+{{/* The Certificate for cert-manager. Argument: a dict of root, tls, name, selector. */}}
 {{- define "ip-reconcile.issued" -}}
 ---
 apiVersion: cert-manager.io/v1
@@ -157,7 +157,7 @@ spec:
   issuerRef: {{- toYaml .tls.issuerRef | nindent 4 }}
 {{- end -}}
 
-{{/* How Prometheus scrapes secure metrics. Of a dict: root, tls, name, monitor. */}}
+{{/* The endpoint of secure metrics for Prometheus. Argument: a dict of root, tls, name, monitor. */}}
 {{- define "ip-reconcile.scrape" -}}
 scheme: https
 {{- with .monitor.credentials }}
@@ -178,19 +178,19 @@ tlsConfig:
   {{- end }}
 {{- end -}}
 
-{{/* What the schema cannot say. */}}
+{{/* Checks beyond the schema. */}}
 {{- define "ip-reconcile.validate" -}}
 {{- if not .Values.image.repository }}
-{{- fail "image.repository: must name the image, which is yours to build and to push (docker build -f deploy/Dockerfile): nobody publishes one. Set image.repository=example.com/ip-reconcile" }}
+{{- fail "image.repository: no image is published. Build it (docker build -f deploy/Dockerfile), push it, and set image.repository=example.com/ip-reconcile" }}
 {{- end }}
 {{- if and .Values.agent.enabled .Values.agent.admissionPolicy (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
-{{- fail (printf "agent.admissionPolicy: it needs Kubernetes 1.30 or newer, this is %s. Without it whoever is root on one node can write another node's report, and have addresses freed that are in use there: set agent.admissionPolicy=false to go without it all the same, or agent.enabled=false to go without agents" .Capabilities.KubeVersion.Version) }}
+{{- fail (printf "agent.admissionPolicy: it needs Kubernetes 1.30 or newer, this is %s. Without it anyone who is root on a node can write the report of another node, and cause the release of addresses in use there. Set agent.enabled=false to install no agents, or agent.admissionPolicy=false to accept this" .Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- if and .Values.agent.podMonitor.enabled (not .Values.agent.metrics.expose) (not .Values.agent.metrics.secure) }}
-{{- fail "agent.podMonitor.enabled: the agents' metrics are for the node itself only; set agent.metrics.secure=true, or agent.metrics.expose=true" }}
+{{- fail "agent.podMonitor.enabled: only the node can read the agents' metrics; set agent.metrics.secure=true, or agent.metrics.expose=true" }}
 {{- end }}
 {{- if and .Values.hostNetwork .Values.openshift }}
-{{- fail "hostNetwork: no SecurityContextConstraints of OpenShift's own let this run on the node's network; leave it off with openshift=true" }}
+{{- fail "hostNetwork: no SecurityContextConstraints of OpenShift allow it; set hostNetwork=false with openshift=true" }}
 {{- end }}
 {{- range $name := list "serviceMonitor" "prometheusRule" }}
 {{- if and (index $.Values $name).enabled (ne $.Values.mode "deployment") }}
@@ -198,15 +198,15 @@ tlsConfig:
 {{- end }}
 {{- end }}
 {{- if and .Values.serviceMonitor.enabled .Values.hostNetwork (not .Values.metrics.secure) }}
-{{- fail "serviceMonitor.enabled: with hostNetwork=true plain metrics are for the node itself only; set metrics.secure=true" }}
+{{- fail "serviceMonitor.enabled: with hostNetwork=true only the node can read plain metrics; set metrics.secure=true" }}
 {{- end }}
 {{- if and .Values.serviceMonitor.enabled (not .Values.metrics.secure) .Values.networkPolicy.enabled (not .Values.networkPolicy.metricsFrom) }}
-{{- fail "serviceMonitor.enabled: plain metrics are only for the namespaces in networkPolicy.metricsFrom; name Prometheus' namespace there, or set metrics.secure=true" }}
+{{- fail "serviceMonitor.enabled: only namespaces in networkPolicy.metricsFrom can read plain metrics; add that of Prometheus, or set metrics.secure=true" }}
 {{- end }}
 {{- range $monitor, $c := dict "serviceMonitor" (list .Values.serviceMonitor .Values.metrics "metrics") "agent.podMonitor" (list .Values.agent.podMonitor .Values.agent.metrics "agent.metrics") }}
 {{- $m := index $c 0 }}{{ $metrics := index $c 1 }}
 {{- if and $m.enabled $metrics.secure (not $m.insecureSkipVerify) (not $metrics.tls.secretName) (not $metrics.tls.issuerRef) }}
-{{- fail (printf "%s.enabled: Prometheus presents its token and cannot verify to whom; set %s.tls.secretName or %s.tls.issuerRef, or %s.insecureSkipVerify=true" $monitor (index $c 2) (index $c 2) $monitor) }}
+{{- fail (printf "%s.enabled: Prometheus sends its token and cannot verify the server; set %s.tls.secretName or %s.tls.issuerRef, or %s.insecureSkipVerify=true" $monitor (index $c 2) (index $c 2) $monitor) }}
 {{- end }}
 {{- end }}
 {{- end -}}
