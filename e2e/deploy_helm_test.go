@@ -197,10 +197,10 @@ func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 		"serviceMonitor: {enabled: true}":                               "networkPolicy.metricsFrom",
 		"{serviceMonitor: {enabled: true}, metrics: {secure: true}}":    "serviceMonitor.enabled",
 		"agent: {podMonitor: {enabled: true}, metrics: {secure: true}}": "agent.podMonitor.enabled",
-		"{serviceMonitor: {enabled: true, credentials: {name: reader}}, metrics: {secure: true}}": "metrics.tls.issuerRef",
-		"agent: {criSocket: containerd.sock}":                                                     "agent/criSocket",
-		"agent: {criSocket: /containerd.sock}":                                                    "agent/criSocket",
-		"networkPolicy: {metricsFrom: [A]}":                                                       "networkPolicy/metricsFrom",
+		"{serviceMonitor: {enabled: true, credentials: {name: r}}, metrics: {secure: true}}": "metrics.tls.issuerRef",
+		"agent: {criSocket: containerd.sock}":                                                "agent/criSocket",
+		"agent: {criSocket: /containerd.sock}":                                               "agent/criSocket",
+		"networkPolicy: {metricsFrom: [A]}":                                                  "networkPolicy/metricsFrom",
 	} {
 		t.Run(values, func(t *testing.T) {
 			objects, err := helm(metav1.NamespaceSystem, values)

@@ -17,7 +17,8 @@ const judgeFolder = "reconciler/judge"
 const rowTests = "TestVerdictTable|TestWhatCannotBeReadIsHeld|TestARecentReservation|" +
 	"TestAReservationThatIsBeingDeletedIsHeld|TestAnInterfaceThatWasDetachedIsALeak|TestFinishedWithoutAFreshReport|" +
 	"TestUnreachableNodeTimeout|TestTrustNetworkStatus|TestTable_LastRowHolds|" +
-	"TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod|TestAnotherPodCarriesTheAddress|TestTheRowNamesTheCauseWhereSeveralHoldForOneReason"
+	"TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod|TestAnotherPodCarriesTheAddress|" +
+	"TestTheRowNamesTheCauseWhereSeveralHoldForOneReason"
 
 // rowMutants are mutants of the verdict table, one for each row whose verdict is not a proven release: it releases at
 // once what the row holds, keeps in use, or confirms first.

@@ -1,7 +1,7 @@
 // Command workload is what pods of tests run: it answers with its name at port 80 of any of its addresses.
 //
-// "workload" answers until it is told to end; "workload -stubborn" until it is killed; "workload -fill <file>" has four
-// mebibytes on its disk. "workload <address>" asks, and prints the name.
+// "workload" answers until it gets a signal to end; "workload -stubborn" until it is killed; "workload -fill <file>"
+// has four mebibytes on its disk. "workload <address>" asks, and prints the name.
 package main
 
 import (
