@@ -90,7 +90,7 @@ func serveFaults() []serveFault {
 	for _, right := range []serveFault{
 		{name: "list pods", says: `reconciler run failed" error="cannot list pods: forbidden`},
 		{name: "list,watch ippools", says: `reconciler run failed" error="cannot list IPPools: forbidden`},
-		{name: "patch ippools", says: `not released.*forbidden.*cannot patch resource`, late: true},
+		{name: "patch ippools", says: `Not released.*forbidden.*cannot patch resource`, late: true},
 		{name: "list leases", says: `cannot take whereabouts' Lease.*: forbidden|cannot list the node agents' Leases in ` +
 			`namespace ip-reconcile-node-lease`},
 		{name: "list sandboxreports", says: `cannot list SandboxReports`},

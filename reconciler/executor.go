@@ -27,7 +27,8 @@ var (
 	errPaused       = errors.New("paused")
 	// errPreconditions: the observation is no ground to write any more.
 	errPreconditions = errors.New("nothing is written now")
-	errAllPaused     = fmt.Errorf("%w: %w: the reconciler's namespace has the annotation %s", errPreconditions, errPaused, ippool.PausedAnnotation)
+	errAllPaused     = fmt.Errorf("%w: %w: the reconciler's namespace has the annotation %s",
+		errPreconditions, errPaused, ippool.PausedAnnotation)
 )
 
 // kind is what differs between releases and repairs.

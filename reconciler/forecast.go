@@ -72,7 +72,8 @@ func (r *Reconciler) checkLeases(ctx context.Context, plan *Plan) {
 		}
 		if isForbidden {
 			plan.refuse(it, Gate{
-				Why: NoLease, Detail: leaseForbiddenDetail(namespace, leases) + " (checked for your account, not for the reconciler's)",
+				Why:    NoLease,
+				Detail: leaseForbiddenDetail(namespace, leases) + " (checked for your account, not for the reconciler's)",
 			})
 		}
 		return isForbidden

@@ -46,8 +46,8 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*jud
 	case node == nil:
 		return nil, fmt.Errorf("--node %s: this Node does not exist, or listing nodes is forbidden", s.Node)
 	case node.BootID != s.BootID:
-		return nil, fmt.Errorf("--node %s: this is another machine, or its kubelet has not reported its boot ID yet (Node %q, this machine %q)",
-			s.Node, node.BootID, s.BootID)
+		return nil, fmt.Errorf("--node %s: this is another machine, or its kubelet has not reported its boot ID yet "+
+			"(Node %q, this machine %q)", s.Node, node.BootID, s.BootID)
 	}
 	report := &podstate.Report{ConfirmedAt: o.Now, LeaseRenewedAt: o.Now, WrittenAt: o.Now}
 	var before *v1alpha1.SandboxReport

@@ -149,7 +149,8 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 			return false
 		}
 		unconfirmed := countUnconfirmed(out.Refused)
-		r.progress("%d unconfirmed, the first to be released at %s; next pass in %s", unconfirmed, next.Format(time.TimeOnly), pause.Round(time.Second))
+		r.progress("%d unconfirmed, the first to be released at %s; next pass in %s",
+			unconfirmed, next.Format(time.TimeOnly), pause.Round(time.Second))
 		r.Log.Info("Waiting before the next pass", "pause", pause, "unconfirmed", unconfirmed, "until", next)
 		return true
 	})
@@ -158,7 +159,8 @@ func (r *Reconciler) run(ctx context.Context, out *Result) error {
 // passes makes passes until none is due. pass returns when the next one is due, zero for never, and the longest pause.
 // waits decides whether to wait for it. The error is that of the first pass; after later errors the result has what
 // earlier passes did.
-func (r *Reconciler) passes(ctx context.Context, out *Result, pass func() (next time.Time, atMost time.Duration, err error),
+func (r *Reconciler) passes(
+	ctx context.Context, out *Result, pass func() (next time.Time, atMost time.Duration, err error),
 	waits func(next time.Time, pause time.Duration) bool,
 ) error {
 	for failed := 0; ; {
@@ -219,7 +221,9 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 }
 
 // releasePlanned releases what a plan for the judgement allows, and returns when the next item is confirmed.
-func (r *Reconciler) releasePlanned(ctx context.Context, j *judge.Judgement, out *Result, ready func(*judge.Item) bool) (until time.Time) {
+func (r *Reconciler) releasePlanned(
+	ctx context.Context, j *judge.Judgement, out *Result, ready func(*judge.Item) bool,
+) (until time.Time) {
 	out.Judgement, out.Refused = j, nil
 	plan := r.History.plan(j, r.Options)
 	out.CommonGates = plan.CommonGates

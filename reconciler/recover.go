@@ -45,7 +45,8 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 		}
 		return next, atMost, nil
 	}, func(next time.Time, pause time.Duration) bool {
-		r.progress("%d to be written, the next at %s; next pass in %s", out.ToRepair, next.Format(time.TimeOnly), pause.Round(time.Second))
+		r.progress("%d to be written, the next at %s; next pass in %s",
+			out.ToRepair, next.Format(time.TimeOnly), pause.Round(time.Second))
 		return true
 	})
 	if err != nil {

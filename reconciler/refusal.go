@@ -70,7 +70,8 @@ func refusedBecause(it *judge.Item, why Refusal, detail string) Refused {
 // The details of the gates.
 
 func allPausedDetail() string {
-	return "everything is paused: the reconciler's namespace has the annotation " + ippool.PausedAnnotation + ", or cannot be read"
+	return "everything is paused: the reconciler's namespace has the annotation " + ippool.PausedAnnotation +
+		", or cannot be read"
 }
 
 func poolPausedDetail(p *ippool.Pool) string {

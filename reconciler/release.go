@@ -35,7 +35,8 @@ type releases struct{ *executor }
 func (e releases) keys(todo []*change) (need LiveKeys) {
 	for _, c := range todo {
 		if c.err != nil && c.Reservation != nil {
-			need.Reservations = append(need.Reservations, types.NamespacedName{Namespace: c.Reservation.Namespace, Name: c.Reservation.Name})
+			need.Reservations = append(need.Reservations,
+				types.NamespacedName{Namespace: c.Reservation.Namespace, Name: c.Reservation.Name})
 		}
 		if c.Item.Pool != nil && (c.err != nil || len(c.Related()) == 0) {
 			need.Reservations = append(need.Reservations, e.x.ReservationsOf(c.Item)...)
@@ -119,7 +120,8 @@ func (c *change) reservations(toRelease map[judge.ID]bool) (all []*ippool.Reserv
 		return []*ippool.Reservation{c.Reservation}
 	}
 	for _, r := range c.Related() {
-		if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !toRelease[a.ID()] }) {
+		isNeeded := slices.ContainsFunc(r.Related(), func(a *judge.Item) bool { return !toRelease[a.ID()] })
+		if r.Verdict == judge.Stale && !isNeeded {
 			all = append(all, r.Reservation)
 		}
 	}
@@ -134,7 +136,8 @@ func (e releases) refuse(changes []*change, err error) {
 	case why == NoLease:
 		detail = leaseForbiddenDetail(e.namespace, e.leases)
 	case why == LeaseBusy:
-		detail = fmt.Sprintf("ADDs and DELs held Lease %s in namespace %s all the time; run again", strings.Join(e.leases, ", "), e.namespace)
+		detail = fmt.Sprintf("ADDs and DELs held Lease %s in namespace %s all the time; run again",
+			strings.Join(e.leases, ", "), e.namespace)
 	}
 	for _, c := range changes {
 		if why == Changed {

@@ -74,7 +74,8 @@ func (e repairs) keys(todo []*change) (need LiveKeys) {
 			need.Pods = append(need.Pods, types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
 		}
 		if c.err != nil {
-			need.Reservations = append(need.Reservations, types.NamespacedName{Namespace: w.Pool.Namespace, Name: ippool.ReservationName(w.Network, w.Address)})
+			need.Reservations = append(need.Reservations,
+				types.NamespacedName{Namespace: w.Pool.Namespace, Name: ippool.ReservationName(w.Network, w.Address)})
 		}
 	}
 	return need.unique()
@@ -117,7 +118,8 @@ func (e repairs) judge(todo []*change) (still checkedChanges) {
 		switch {
 		case c == nil, !c.isDue && !f.Repair.IsFenced:
 		case f.Repair.Pool.Paused:
-			e.giveUp([]*change{c}, fmt.Errorf("%w by the annotation %[3]s of pool %[2]s", errPaused, f.Repair.Pool.Ref(), ippool.PausedAnnotation))
+			e.giveUp([]*change{c}, fmt.Errorf("%w by the annotation %s of pool %s",
+				errPaused, ippool.PausedAnnotation, f.Repair.Pool.Ref()))
 		default:
 			f.Repair.Overlapping = c.finding.Repair.Overlapping
 			c.finding = f
@@ -147,8 +149,8 @@ func (e repairs) refuse(changes []*change, err error) {
 
 func (e repairs) finish(c *change) {
 	f := c.finding
-	e.Log.Info("Repaired a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods, "podRef", f.Repair.PodRef,
-		"containerID", f.Repair.ContainerID)
+	e.Log.Info("Repaired a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods,
+		"podRef", f.Repair.PodRef, "containerID", f.Repair.ContainerID)
 	e.out.Repaired = append(e.out.Repaired, *f)
 	if !c.isFollowUp {
 		e.out.ToRepair--
@@ -212,7 +214,8 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 			p.next = EarliestNonZero(p.next, at)
 			continue
 		}
-		p.due = append(p.due, &change{finding: f, leases: f.Repair.Pool.LeaseNames(), repairTerms: repairTerms{first: first, isDue: isDue}})
+		terms := repairTerms{first: first, isDue: isDue}
+		p.due = append(p.due, &change{finding: f, leases: f.Repair.Pool.LeaseNames(), repairTerms: terms})
 	}
 	if end := o.FencedSince.Add(judge.DELTimeout); !o.FencedSince.IsZero() && !p.next.IsZero() && end.After(o.Now) {
 		p.next = EarliestNonZero(p.next, end) // then findings may rest on what is observed behind the fence
@@ -303,5 +306,6 @@ func (h *History) isRestoreRecent(j *judge.Judgement) bool {
 			reporters++
 		}
 	}
-	return 2*reporters > len(j.Nodes) || now.Sub(r.passDetectedAt) <= restoreNoteFor && !strings.Contains(r.Why, reportedByAgent)
+	return 2*reporters > len(j.Nodes) ||
+		now.Sub(r.passDetectedAt) <= restoreNoteFor && !strings.Contains(r.Why, reportedByAgent)
 }

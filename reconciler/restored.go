@@ -80,7 +80,8 @@ func (h *History) olderObject(o *judge.Observation) (sign string) {
 		if version == "" { // was not read
 			version = before
 		}
-		if order, err := resourceversion.CompareResourceVersion(version, before); known && err == nil && order < 0 && sign == "" {
+		order, err := resourceversion.CompareResourceVersion(version, before)
+		if known && err == nil && order < 0 && sign == "" {
 			sign = fmt.Sprintf("%s %s is at resourceVersion %s after %s", kind, name, version, before)
 		}
 		versions[n] = version

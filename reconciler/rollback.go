@@ -85,7 +85,9 @@ func (e *executor) recreateReservations(changes []*change) {
 		return x.Ref() == y.Ref() && x.UID == y.UID
 	})
 	for try := 0; len(todo) > 0; try++ {
-		errs := inParallel(parallelWrites, todo, func(r *ippool.Reservation) error { return e.recreateReservation(ctx, r, time.Second<<try) })
+		errs := inParallel(parallelWrites, todo, func(r *ippool.Reservation) error {
+			return e.recreateReservation(ctx, r, time.Second<<try)
+		})
 		var failed []*ippool.Reservation
 		for i, r := range todo {
 			switch {

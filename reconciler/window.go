@@ -34,7 +34,8 @@ func readWindow(kept string, now time.Time) (w window, err error) {
 		return nil, nil
 	}
 	if err := json.Unmarshal([]byte(kept), &w); err != nil {
-		return nil, fmt.Errorf("the count of recent releases is not JSON of this program (%w); remove the annotation to start anew", err)
+		return nil, fmt.Errorf("the count of recent releases is not JSON of this program (%w); "+
+			"remove the annotation to start anew", err)
 	}
 	for i := range w {
 		if w[i].At.After(now) {

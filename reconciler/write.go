@@ -27,7 +27,9 @@ func (e *executor) write(ctx context.Context, h *Hold, changes checkedChanges) (
 	for _, c := range changes {
 		c.err = nil
 	}
-	written := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{}}
+	written := &judge.Live{
+		Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{},
+	}
 	e.deleteReservations(ctx, h, changes, written)
 	e.patchPools(ctx, h, changes, written)
 	e.x = e.x.With(written)
@@ -37,7 +39,8 @@ func (e *executor) write(ctx context.Context, h *Hold, changes checkedChanges) (
 			all = append(all, e.missingReservation(c)...)
 		}
 	}
-	if creates, _ := partition(all, func(c *change) bool { return c.finding != nil && c.pool() == nil }); len(creates) > 0 {
+	creates, _ := partition(all, func(c *change) bool { return c.finding != nil && c.pool() == nil })
+	if len(creates) > 0 {
 		e.createReservations(ctx, h, creates)
 	}
 	for _, c := range all {
@@ -116,7 +119,9 @@ func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, w
 
 // patchPool removes allocations from a pool or writes some into it, and returns the pool after the write. A pool that
 // does not exist is created with its allocations; if an ADD creates it first, that is a conflict.
-func (e *executor) patchPool(ctx context.Context, h *Hold, p *ippool.Pool, changes []*change) (after *ippool.Pool, err error) {
+func (e *executor) patchPool(
+	ctx context.Context, h *Hold, p *ippool.Pool, changes []*change,
+) (after *ippool.Pool, err error) {
 	var patch []byte
 	var version string
 	removed, added := entriesOf(changes)
@@ -169,7 +174,8 @@ func (e *executor) deniedOrConflict(p *ippool.Pool, conflict error) error {
 	before, known := e.conflicts[p.Ref()]
 	e.conflicts[p.Ref()] = p.ResourceVersion
 	if known && before == p.ResourceVersion {
-		return fmt.Errorf("%w: the pool has not changed: %v", ErrForbidden, conflict) //nolint:errorlint // no conflict any more
+		//nolint:errorlint // no conflict any more
+		return fmt.Errorf("%w: the pool has not changed: %v", ErrForbidden, conflict)
 	}
 	return conflict
 }
@@ -199,7 +205,10 @@ func (e *executor) createReservation(ctx context.Context, h *Hold, w *judge.Repa
 	if w.PreviousReservation == nil {
 		return e.writeUnderHold(ctx, h, create)
 	}
-	if err := e.writeUnderHold(ctx, h, func(ctx context.Context) error { return e.Writer.DeleteReservation(ctx, w.PreviousReservation) }); err != nil {
+	err := e.writeUnderHold(ctx, h, func(ctx context.Context) error {
+		return e.Writer.DeleteReservation(ctx, w.PreviousReservation)
+	})
+	if err != nil {
 		return err
 	}
 	ctx, cancel := detached(ctx) // must complete

@@ -80,7 +80,10 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 		s.Timeout = 30 * time.Second
 	}
 	s.LeaseNamespace = cmp.Or(s.LeaseNamespace, s.Namespace)
-	c := &Cluster{Settings: s, host: config.Host, yieldUntil: map[string]time.Time{}, foreignHolds: map[string]foreignHold{}}
+	c := &Cluster{
+		Settings: s, host: config.Host,
+		yieldUntil: map[string]time.Time{}, foreignHolds: map[string]foreignHold{},
+	}
 	c.fence = &Fence{c: c}
 	config = rest.CopyConfig(config)
 	config.Timeout = s.Timeout
@@ -110,7 +113,8 @@ func onSameNetwork(host string) bool {
 	}
 	name := u.Hostname()
 	a, err := netip.ParseAddr(name)
-	return name == "localhost" || err == nil && a.IsLoopback() || name != "" && name == os.Getenv("KUBERNETES_SERVICE_HOST")
+	return name == "localhost" || err == nil && a.IsLoopback() ||
+		name != "" && name == os.Getenv("KUBERNETES_SERVICE_HOST")
 }
 
 // serverDate is the Date of an answer, and when the answer arrived.

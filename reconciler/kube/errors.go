@@ -22,22 +22,23 @@ func (c *Cluster) explainError(what string, err error, grant string) error {
 	if err == nil {
 		return nil
 	}
+	isUnreachable := isTransient(err) || errors.As(err, new(*net.OpError))
 	cause := innermost(err).Error() // only text from here on
 	switch {
 	case errors.Is(err, errWebPage), isForeign(err) && !isTransient(err):
-		return fmt.Errorf("cannot %s: %s does not answer as an API server (%s); check --server, --context, --kubeconfig and the proxy, and log in",
-			what, c.host, err.Error())
+		return fmt.Errorf("cannot %s: %s does not answer as an API server (%s); "+
+			"check --server, --context, --kubeconfig and the proxy, and log in", what, c.host, err.Error())
 	case apierrors.IsForbidden(err):
 		return fmt.Errorf("cannot %s: forbidden; %s (%s: %s)", what, grant, c.host, cause)
 	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("cannot %s: the API server at %s does not accept the credentials; log in again, or use another --kubeconfig or --context",
-			what, c.host)
+		return fmt.Errorf("cannot %s: the API server at %s does not accept the credentials; "+
+			"log in again, or use another --kubeconfig or --context", what, c.host)
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return fmt.Errorf("cannot %s: the API server at %s is not trusted (%s); check --kubeconfig, --certificate-authority and --tls-server-name",
-			what, c.host, cause)
-	case (isTransient(err) || errors.As(err, new(*net.OpError))) && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
-		return fmt.Errorf("cannot %s: the API server at %s is unreachable (%s); check the network, --kubeconfig and --context",
-			what, c.host, cause)
+		return fmt.Errorf("cannot %s: the API server at %s is not trusted (%s); "+
+			"check --kubeconfig, --certificate-authority and --tls-server-name", what, c.host, cause)
+	case isUnreachable && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+		return fmt.Errorf("cannot %s: the API server at %s is unreachable (%s); "+
+			"check the network, --kubeconfig and --context", what, c.host, cause)
 	}
 	return fmt.Errorf("%s at %s: %w", what, c.host, err)
 }
@@ -58,7 +59,8 @@ func isTransient(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsTimeout(err)
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) ||
+		utilnet.IsTimeout(err)
 }
 
 // isForeign reports whether an error does not have the API server's form. It may come from a load balancer, from a

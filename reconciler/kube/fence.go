@@ -271,7 +271,9 @@ func (f *Fence) holdOn(namespace string, names []string) *fencedHold {
 }
 
 // holdUnderFence runs work under the fence, at once and for as long as the fence stands.
-func (c *Cluster) holdUnderFence(ctx context.Context, h *fencedHold, work func(context.Context, *reconciler.Hold) error) error {
+func (c *Cluster) holdUnderFence(
+	ctx context.Context, h *fencedHold, work func(context.Context, *reconciler.Hold) error,
+) error {
 	held, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.over, cancel)()

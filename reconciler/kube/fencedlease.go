@@ -131,7 +131,8 @@ func (l *fencedLease) write(ctx context.Context, was *coordinationv1.Lease) erro
 	}
 	next.Spec = coordinationv1.LeaseSpec{
 		HolderIdentity: ptr.To(FenceHolder), LeaseDurationSeconds: ptr.To(int32(fenceLeaseDuration / time.Second)),
-		AcquireTime: ptr.To(metav1.NewMicroTime(began)), RenewTime: ptr.To(metav1.NewMicroTime(sent)), LeaseTransitions: &transitions,
+		AcquireTime: ptr.To(metav1.NewMicroTime(began)), RenewTime: ptr.To(metav1.NewMicroTime(sent)),
+		LeaseTransitions: &transitions,
 	}
 	if !isAlive || next.Annotations[RestoredAnnotation] == "" { // the annotation of an abandoned fence does not count
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, RestoredAnnotation, l.why)

@@ -60,7 +60,9 @@ type heldLease struct {
 // Hold takes the first of the Leases, and of the others those that are free, renews them, and runs work. Afterwards
 // this process yields them for at least as long as it held them, and 1.5 s. Under the fence the work runs at once, with
 // those of the Leases that the fence holds.
-func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, work func(context.Context, *reconciler.Hold) error) error {
+func (c *Cluster) Hold(
+	ctx context.Context, namespace string, names []string, work func(context.Context, *reconciler.Hold) error,
+) error {
 	if c.WithoutLease {
 		return work(context.WithValue(ctx, holdKey{}, unbounded{}), &reconciler.Hold{})
 	}
@@ -112,7 +114,8 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 			if errors.Is(last, errHeldByOther) || apierrors.IsConflict(last) || apierrors.IsAlreadyExists(last) {
 				why = reconciler.ErrLeaseBusy
 			}
-			return nil, fmt.Errorf("%w: Lease %s in namespace %s: %v", why, names[0], namespace, last) //nolint:errorlint // only text
+			//nolint:errorlint // only text
+			return nil, fmt.Errorf("%w: Lease %s in namespace %s: %v", why, names[0], namespace, last)
 		case <-time.After(pause):
 		}
 		h := &leases{c: c, namespace: namespace, start: time.Now()}
@@ -315,7 +318,8 @@ func (c *Cluster) clearLease(ctx context.Context, l *coordinationv1.Lease, holde
 		if !apierrors.IsConflict(err) {
 			return
 		}
-		if l, err = c.lease(ctx, types.NamespacedName{Namespace: l.Namespace, Name: l.Name}); err != nil || holderOf(l) != holder {
+		l, err = c.lease(ctx, types.NamespacedName{Namespace: l.Namespace, Name: l.Name})
+		if err != nil || holderOf(l) != holder {
 			return
 		}
 	}

@@ -89,7 +89,8 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 			return nil, "", fmt.Errorf("%s: %w", l.resource.Resource, err)
 		}
 		if meta.ResourceVersion == "" { // every list of an API server has one
-			return nil, "", fmt.Errorf("list %s: the answer has no resourceVersion, so it is not an API server's", l.resource.Resource)
+			return nil, "", fmt.Errorf("list %s: the answer has no resourceVersion, so it is not an API server's",
+				l.resource.Resource)
 		}
 		if c.OnPage != nil {
 			c.OnPage()

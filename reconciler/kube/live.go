@@ -21,7 +21,9 @@ import (
 
 // GetLive reads the named objects by quorum, pods last. Of a pool it reads the metadata first, and the rest only if the
 // resourceVersion differs from the observation.
-func (c *Cluster) GetLive(ctx context.Context, before *judge.Observation, keys reconciler.LiveKeys) (*judge.Live, error) {
+func (c *Cluster) GetLive(
+	ctx context.Context, before *judge.Observation, keys reconciler.LiveKeys,
+) (*judge.Live, error) {
 	live := &judge.Live{
 		Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{},
 		Pods: map[types.NamespacedName]*podstate.Pod{},
@@ -81,7 +83,9 @@ func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName
 }
 
 // livePool reads one pool in full if its version is not known.
-func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known *ippool.Pool, live *judge.Live, mu *sync.Mutex) error {
+func (c *Cluster) livePool(
+	ctx context.Context, name types.NamespacedName, known *ippool.Pool, live *judge.Live, mu *sync.Mutex,
+) error {
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	changed := err == nil && (known == nil || m.ResourceVersion != known.ResourceVersion || string(m.UID) != known.UID)
 	var whole *unstructured.Unstructured
@@ -99,14 +103,17 @@ func (c *Cluster) livePool(ctx context.Context, name types.NamespacedName, known
 		live.Pools[name] = ippool.ReadPool(whole)
 	}
 	if changed && known != nil && Older(m.ResourceVersion, known.ResourceVersion) {
-		live.Restored = fmt.Sprintf("IPPool %s is at resourceVersion %s after %s", name, m.ResourceVersion, known.ResourceVersion)
+		live.Restored = fmt.Sprintf("IPPool %s is at resourceVersion %s after %s",
+			name, m.ResourceVersion, known.ResourceVersion)
 	}
 	return nil
 }
 
 // get reads a custom resource. An answer with another object is an error: something in between may answer with JSON,
 // too.
-func (c *Cluster) get(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName) (*unstructured.Unstructured, error) {
+func (c *Cluster) get(
+	ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName,
+) (*unstructured.Unstructured, error) {
 	o, err := c.objects.Resource(resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, err

@@ -21,7 +21,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-var podResource, nodeResource = corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("nodes")
+var (
+	podResource  = corev1.SchemeGroupVersion.WithResource("pods")
+	nodeResource = corev1.SchemeGroupVersion.WithResource("nodes")
+)
 
 // reading is an observation whose kinds are read in parallel, each into its own fields.
 type reading struct {
@@ -89,8 +92,8 @@ func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Poo
 			return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Version{types.UID(p.UID), p.ResourceVersion}
 		}, ippool.DecodePools)
 	if apierrors.IsNotFound(err) && c.lacks(ctx, ippool.PoolResource) {
-		return fmt.Errorf("the API server at %s does not serve ippools.%s: whereabouts' CRDs are not installed; for another cluster use --context or --kubeconfig",
-			c.host, ippool.PoolResource.Group)
+		return fmt.Errorf("the API server at %s does not serve ippools.%s: whereabouts' CRDs are not installed; "+
+			"for another cluster use --context or --kubeconfig", c.host, ippool.PoolResource.Group)
 	}
 	if err != nil {
 		return c.explainError("list IPPools", err, "grant get, list and patch on ippools")
@@ -103,7 +106,9 @@ func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Poo
 
 // optional lets an observation continue without a kind that is not served or that RBAC forbids. Missing information
 // makes verdicts more careful, never less.
-func (c *Cluster) optional(ctx context.Context, o *reading, resource schema.GroupVersionResource, kind string, err error) error {
+func (c *Cluster) optional(
+	ctx context.Context, o *reading, resource schema.GroupVersionResource, kind string, err error,
+) error {
 	switch {
 	case err == nil, apierrors.IsNotFound(err) && c.lacks(ctx, resource):
 		return nil
@@ -188,8 +193,11 @@ func (c *Cluster) readNodes(ctx context.Context, o *reading, known []*podstate.N
 	return nil
 }
 
-func (c *Cluster) listPods(ctx context.Context, namespace string, only metav1.ListOptions) (map[types.NamespacedName]*podstate.Pod, error) {
-	all, _, err := list(ctx, c, listing{resource: podResource, namespace: namespace, only: only, form: asProtobuf}, perObject(podstate.DecodePods))
+func (c *Cluster) listPods(
+	ctx context.Context, namespace string, only metav1.ListOptions,
+) (map[types.NamespacedName]*podstate.Pod, error) {
+	what := listing{resource: podResource, namespace: namespace, only: only, form: asProtobuf}
+	all, _, err := list(ctx, c, what, perObject(podstate.DecodePods))
 	pods := make(map[types.NamespacedName]*podstate.Pod, len(all))
 	for _, p := range all {
 		pods[p.NamespacedName] = p

@@ -51,7 +51,8 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 	}
 	leases, err := c.listLeases(ctx, metav1.ListOptions{})
 	if err != nil {
-		o.warn("cannot list the node agents' Leases in namespace %s, so no report counts as fresh: %v", c.LeaseNamespace, innermost(err))
+		o.warn("cannot list the node agents' Leases in namespace %s, so no report counts as fresh: %v",
+			c.LeaseNamespace, innermost(err))
 	} else {
 		o.readAt(c.date())
 	}
@@ -62,8 +63,8 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 	}
 	c.rereadUnverified(ctx, o)
 	if !hasLease && err == nil {
-		o.warn("namespace %s has no Leases for %d SandboxReports: set --lease-namespace to the agents' namespace, and allow agents to write Leases there (deploy/leases)",
-			c.LeaseNamespace, len(reports))
+		o.warn("namespace %s has no Leases for %d SandboxReports: set --lease-namespace to the agents' namespace, "+
+			"and allow agents to write Leases there (deploy/leases)", c.LeaseNamespace, len(reports))
 	}
 }
 
@@ -151,7 +152,8 @@ func (c *Cluster) Serves(ctx context.Context, r schema.GroupVersionResource) (bo
 	}
 	groups := &metav1.APIGroupList{}
 	err = c.call(ctx, func(ctx context.Context) error {
-		return c.core.Discovery().RESTClient().Get().AbsPath("/apis").SetHeader("Accept", "application/json").Do(ctx).Into(groups)
+		request := c.core.Discovery().RESTClient().Get().AbsPath("/apis").SetHeader("Accept", asJSON)
+		return request.Do(ctx).Into(groups)
 	})
 	if err != nil {
 		return false, fmt.Errorf("list the API's groups: %w", err)

@@ -68,11 +68,14 @@ func workloadOf(o runtime.Object) Workload {
 
 // Workloads lists the workloads of a namespace, "" for all, that a label selector selects. An error names the kinds
 // that could not be listed; the result has the others. An error that is no answer of the API server ends the listing.
-func Workloads(ctx context.Context, core kubernetes.Interface, namespace, selector string) (found []Workload, err error) {
+func Workloads(
+	ctx context.Context, core kubernetes.Interface, namespace, selector string,
+) (found []Workload, err error) {
 	apps, batch := core.AppsV1(), core.BatchV1()
 	var errs []error
 	for _, list := range []pager.ListPageFunc{
-		pages(apps.Deployments(namespace).List), pages(apps.DaemonSets(namespace).List), pages(batch.CronJobs(namespace).List),
+		pages(apps.Deployments(namespace).List), pages(apps.DaemonSets(namespace).List),
+		pages(batch.CronJobs(namespace).List),
 	} {
 		err := pager.New(list).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
 			if w := workloadOf(o); w.Spec != nil && len(w.Spec.Containers) > 0 && (w.IsOurs() || w.program() != "") {

@@ -53,7 +53,8 @@ func (c *Cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) 
 	case err == nil, isAbsent(err):
 		return nil
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("delete reservation %s: %w: %v", r.Ref(), reconciler.ErrConflict, err) //nolint:errorlint // only text
+		//nolint:errorlint // only text
+		return fmt.Errorf("delete reservation %s: %w: %v", r.Ref(), reconciler.ErrConflict, err)
 	}
 	return c.writeError(fmt.Sprintf("delete reservation %s", r.Ref()), err)
 }
@@ -73,7 +74,8 @@ func (c *Cluster) create(
 	ctx context.Context, resource schema.GroupVersionResource, kind string, o *unstructured.Unstructured,
 ) (resourceVersion string, err error) {
 	what := fmt.Sprintf("create %s %s/%s", kind, o.GetNamespace(), o.GetName())
-	created, err := c.objects.Resource(resource).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
+	api := c.objects.Resource(resource).Namespace(o.GetNamespace())
+	created, err := api.Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
 	switch {
 	case err == nil:
 		return created.GetResourceVersion(), nil
