@@ -43,10 +43,10 @@ type ID struct {
 // ID identifies the item across passes.
 func (it *Item) ID() ID {
 	if r := it.Reservation; r != nil {
-		return ID{Object: r.Ref(), UID: r.Name + "/" + r.UID, PodRef: r.PodRef, IfName: r.IfName}
+		return ID{Object: r.Ref(), UID: r.UID, PodRef: r.PodRef, IfName: r.IfName}
 	}
 	a := it.Allocation
-	return ID{Object: it.Pool.Ref(), Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
+	return ID{Object: it.in.ref, Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
 }
 
 // Namespace is that of the pool or reservation, where whereabouts' Leases are, too.
