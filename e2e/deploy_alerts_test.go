@@ -119,7 +119,7 @@ func words(t *testing.T, section string) (words []string) {
 	return words
 }
 
-func TestEachPrintedWordIsInTheTroubleshootingPage(t *testing.T) {
+func TestDocs_EachPrintedWord(t *testing.T) {
 	t.Parallel()
 	var refusals, findings []string
 	for _, r := range reconciler.Refusals() {
@@ -135,6 +135,21 @@ func TestEachPrintedWordIsInTheTroubleshootingPage(t *testing.T) {
 	page := string(try(os.ReadFile("../docs/operate/troubleshooting.md")).must(t))
 	for _, reason := range judge.ReasonNames() {
 		contains(t, "the page", page, "`"+reason+"`")
+	}
+
+	source := ""
+	files := slices.Concat(try(filepath.Glob("../agent/*.go")).must(t), try(filepath.Glob("../agent/cri/*.go")).must(t))
+	for _, file := range files {
+		source += string(try(os.ReadFile(file)).must(t))
+	}
+	source = regexp.MustCompile(`" \+\s*"`).ReplaceAllString(source, "")
+	_, agents, _ := strings.Cut(page, "\n## A node has no fresh report\n")
+	messages := regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(agents, -1)
+	for _, message := range messages {
+		contains(t, "the agent", source, message[1])
+	}
+	if len(messages) < 5 {
+		t.Errorf("the page has %d messages of agents", len(messages))
 	}
 }
 
