@@ -147,7 +147,7 @@ func TestRestore_AgentDownEndangersItsNodeOnly(t *testing.T) {
 	contains(t, "the event", i.event(t, "FenceTimedOut", "Pod", ""), "not all is settled",
 		"nodes that have not written their report since: worker-2")
 	out := i.asPod(t, "check")
-	contains(t, "the notes", out.stderr, "node worker-2 has not written its SandboxReport since")
+	contains(t, "the notes", out.stderr, "until these nodes report: worker-2")
 	equal(t, "the entry of the pod that the backup has on that node",
 		podOf(try(i.entries(t.Context())).must(t)[addressOn(t, kept, "net1")]), "default/kept")
 	twice := i.sharing(t, atRisk, append(newcomers, known...)...)

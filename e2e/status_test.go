@@ -223,7 +223,7 @@ func statusFaults() []fault {
 				return func() { i.pauseAll(t, "") }
 			}},
 		{name: "a restore of etcd that is not settled", says: []string{"✗ Releases are paused: etcd was restored at",
-			"nodes worker-1, worker-2 have not written their SandboxReports since"},
+			"until these nodes report: worker-1, worker-2"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				eventually(t, "the next second", func() bool { return time.Now().Nanosecond() < int(100*time.Millisecond) })
 				return i.annotate(t, kube.RestoreLease, kube.RestoreAnnotation,

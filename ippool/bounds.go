@@ -16,8 +16,9 @@ type Bounds struct {
 	Exclude    []netip.Prefix // single addresses as /32 or /128
 }
 
-// bounds reads the bounds of a range (whereabouts v0.9.4, pkg/config/config.go, LoadIPAMConfig; pkg/allocate/allocate.go,
-// parseExcludedRange). An error is why whereabouts refuses every ADD. A start or end that cannot be read counts as none.
+// bounds reads the bounds of a range (whereabouts v0.9.4, pkg/config/config.go, LoadIPAMConfig;
+// pkg/allocate/allocate.go, parseExcludedRange). An error is why whereabouts refuses every ADD. A start or end that
+// cannot be read counts as none.
 func (r ipamRange) bounds() (Bounds, error) {
 	// What stands in the range takes the place of range_start and range_end.
 	start, end := r.Start, r.End

@@ -19,8 +19,8 @@ func withManagedFields(o *unstructured.Unstructured) []byte {
 	return []byte(jsonOf(o))
 }
 
-// What is cut out before an object is built makes no difference to what is read of it. Its entries are tested and found as
-// they are stored.
+// What is cut out before an object is built makes no difference to what is read of it. Its entries are tested and found
+// as they are stored.
 func TestAPoolIsDecodedAsItReadsFromABuiltObject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := read(storedPoolGen().Draw(t, "pool"))

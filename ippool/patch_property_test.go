@@ -60,7 +60,8 @@ func entriesOf(o *unstructured.Unstructured) map[string]any {
 	return o.Object["spec"].(map[string]any)["allocations"].(map[string]any)
 }
 
-// applied checks that a patch makes a pool what is meant, and that got, what is known of the pool then, is what is read of it.
+// applied checks that a patch makes a pool what is meant, and that got, what is known of the pool then, is what is read
+// of it.
 func applied(t tester, p stored, patch []byte, want *unstructured.Unstructured, got *ippool.Pool) *unstructured.Unstructured {
 	t.Helper()
 	before := p.Object.DeepCopy()

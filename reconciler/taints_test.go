@@ -34,7 +34,7 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 		p := restored(t)
 		plan := p.pass(3*day, leak, back, revision(92))
 		p.wantRefused("days later", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-2 (whose out-of-service taint may be the backup's)") {
+		if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-2 (its out-of-service taint may be from the backup)") {
 			t.Errorf("it says %q", text)
 		}
 		p.wantRefused("in the process after it", EtcdRestored, p.restarted().pass(4*day, leak, back, revision(93)))
@@ -99,7 +99,7 @@ func TestRestore_TaintOnRunningNode(t *testing.T) {
 				if it := AllocationOf(t, j, "10.0.0.5"); it.Reason != judge.NodeUnreachable {
 					t.Errorf("judged %v", OutcomeOf(it))
 				}
-				if notes := strings.Join(j.Notes(), "\n"); !strings.Contains(notes, "the out-of-service taint of worker-2 was there when etcd had been restored") {
+				if notes := strings.Join(j.Notes(), "\n"); !strings.Contains(notes, "the out-of-service taint of worker-2 may come from etcd's backup") {
 					t.Errorf("the notes are %s", notes)
 				}
 			}

@@ -15,7 +15,7 @@ func evidence() []Mutant {
 			Old:   `g.State == v1alpha1.SandboxNotReady && podstate.IsClosed(g.NetworkClosed):`,
 			New:   `g.State == v1alpha1.SandboxNotReady:`},
 		{Fault: "An attachment proves nothing", In: "reconciler/judge", Decl: "Index.stateOf", Tests: "TestAttachments",
-			Old: `return Attached, x.counts(g)`, New: `return Attached, false`},
+			Old: `return Attached, x.isEvidence(g)`, New: `return Attached, false`},
 		{Fault: "The end of a sandbox on one node is the end everywhere", In: "reconciler/judge", Decl: "Index.findSandbox",
 			Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
 			Old:   `x.checkOtherNodes(it)`, New: ``},
@@ -38,12 +38,12 @@ func evidence() []Mutant {
 			Tests: "TestDeadNodes",
 			Old: `case x.hasFreshReport(name) && !x.isOfAnotherMachine(x.byNode[name]):
 		return reporting
-	case x.dead(name):
-		return provenDead`, New: `case x.dead(name):
+	case x.isDead(name):
+		return provenDead`, New: `case x.isDead(name):
 		return provenDead
 	case x.hasFreshReport(name):
 		return reporting`},
-		{Fault: "The pod's own node is not asked", In: "reconciler/judge", Decl: "Index.seenOn",
+		{Fault: "The pod's own node is not asked", In: "reconciler/judge", Decl: "Index.knownNodes",
 			Tests: "TestThePodsOwnNodeIsAlwaysAsked",
 			Old: `nodes = append(nodes, pod.Node)
 	}
@@ -64,12 +64,12 @@ func evidence() []Mutant {
 		{Fault: "Reports that were there and are gone mean that there are no agents", In: "reconciler/judge",
 			Decl: "NewIndex", Tests: "TestWhetherThereAreAgents",
 			Old: `|| past.SawReports(),`, New: `,`},
-		{Fault: "A boot counts while no agent is heard", In: "reconciler/judge", Decl: "Index.rebooted",
+		{Fault: "A boot counts while no agent is heard", In: "reconciler/judge", Decl: "Index.hasRebooted",
 			Tests: "TestDeadNodes",
 			Old:   `isReported := !x.freshSince.IsZero() && x.freshSince.Before(r.lastRenewed())`, New: `isReported := true`},
 		{Fault: "A reservation of yesterday is not waited for", In: "reconciler/judge", Decl: "Index.gatherOnLone",
 			Tests: "TestPlan_Confirmation", TestsIn: "reconciler",
-			Old: `>= longAlone`, New: `>= 0`},
+			Old: `>= minTimeAlone`, New: `>= 0`},
 		{Fault: "A reservation of another pod is the allocation's", In: "reconciler/judge", Decl: "Index.allocationsOf",
 			Tests: "TestAReservationOfAnotherIsNotTheAllocations",
 			Old:   `e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef &&`, New: `e.pool.Namespace == r.Namespace &&`},

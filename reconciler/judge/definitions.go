@@ -8,21 +8,21 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// definedRange is a range of a network that a readable NetworkAttachmentDefinition names.
+// definedRange is a range of a network in a readable NetworkAttachmentDefinition.
 type definedRange struct {
 	network string
 	prefix  netip.Prefix
 }
 
-// definition is what a definition says of one of its ranges.
+// definition is the part of a NetworkAttachmentDefinition about one of its ranges.
 type definition struct {
 	network             string
 	overlapping, slices bool
 	sliceBits           int
 }
 
-// definedFor calls f for what definitions say of the ranges that a pool may be of, one range at a time. The cost does not
-// grow with the pools: a tenant writes as many definitions as fit.
+// definedFor calls f for each range of a definition that contains the pool's range. The cost does not grow with the
+// number of definitions, which tenants write.
 func (x *Index) definedFor(p *ippool.Pool, f func(ippool.Network)) {
 	if p.Problem != "" {
 		return
@@ -30,14 +30,16 @@ func (x *Index) definedFor(p *ippool.Pool, f func(ippool.Network)) {
 	for own, bits := p.Range.Prefix(), p.Range.Prefix().Bits(); bits >= 0; bits-- {
 		around, _ := own.Addr().Prefix(bits)
 		for d := range x.definitions[around] {
-			f(ippool.Network{Name: d.network, Ranges: []netip.Prefix{around}, Overlapping: d.overlapping, Slices: d.slices, SliceBits: d.sliceBits})
+			f(ippool.Network{Name: d.network, Ranges: []netip.Prefix{around},
+				Overlapping: d.overlapping, Slices: d.slices, SliceBits: d.sliceBits})
 		}
 	}
 }
 
-// addDefinitions indexes what the readable definitions say of pools.
+// addDefinitions indexes the readable definitions.
 func (x *Index) addDefinitions() {
-	x.nads, x.definitions, x.overlaps = map[string]*ippool.NAD{}, map[netip.Prefix]map[definition]bool{}, map[definedRange]bool{}
+	x.nads, x.definitions = map[string]*ippool.NAD{}, map[netip.Prefix]map[definition]bool{}
+	x.overlaps = map[definedRange]bool{}
 	sliced := map[definedRange]bool{}
 	for name, nad := range x.o.NADs {
 		if nad == nil || nad.Problem != "" {
@@ -60,9 +62,8 @@ func (x *Index) addDefinitions() {
 	maps.DeleteFunc(x.overlaps, func(at definedRange, _ bool) bool { return sliced[at] })
 }
 
-// addMissingPools finds the ranges of definitions that have no pool. Where etcd was restored from a backup of before its
-// first ADD, or somebody has deleted the pool, the next ADD makes an empty one. It is not known in which namespace where
-// there are pools and reservations in several: whereabouts' pools are where the nodes' kubeconfig says.
+// addMissingPools finds the ranges of definitions without a pool. A restore of etcd or a user has deleted the pool, and
+// the next ADD creates an empty one. The namespace of the pool is known only if all pools and reservations are in one.
 func (x *Index) addMissingPools() {
 	x.missingPools = map[definedRange]*pool{}
 	namespaces := map[string]bool{}
@@ -78,16 +79,15 @@ func (x *Index) addMissingPools() {
 	namespace := slices.Collect(maps.Keys(namespaces))[0]
 	for at := range x.overlaps {
 		p := ippool.NewPool(namespace, at.network, at.prefix)
-		if x.poolNamed(p.Ref()) == nil { // else it cannot be read
+		if x.poolNamed(p.Ref()) == nil { // otherwise it exists and cannot be read
 			x.missingPools[at] = x.newPool(p, []string{at.network})
-			x.missingPools[at].missing = true
+			x.missingPools[at].isMissing = true
 		}
 	}
 }
 
-// missingPool is the pool that a sandbox has its address of, by the CNI result cache and a definition, where there is no
-// such pool. It is nil where a pool may be that one, or records the address for this sandbox: a network_name may be
-// configured on the nodes.
+// missingPool is the pool that should record a sandbox's address, by the CNI result cache and a definition, and does
+// not exist. It is nil if another pool may be the one or records the address for this sandbox.
 func (x *Index) missingPool(b *sandboxAddress, addr netip.Addr) *pool {
 	r, err := ippool.ParseConfiguredRange(b.Range)
 	p := x.missingPools[definedRange{b.NetworkName, r}]
@@ -100,11 +100,9 @@ func (x *Index) missingPool(b *sandboxAddress, addr netip.Addr) *pool {
 	return p
 }
 
-// Where every definition of two ranges has enable_overlapping_ranges off, whereabouts gives an address of both twice, on
-// purpose: the networks are isolated from each other. Who has the address from the one is no claimant of the other's
-// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go).
-
-// isIsolated reports whether a pool is of such a range.
+// isIsolated reports whether every definition of a pool's range has enable_overlapping_ranges off. whereabouts then
+// assigns an address from several such pools (v0.9.4, pkg/storage/kubernetes/ipam.go): the networks are isolated, and a
+// carrier on one of them is no claimant on another.
 func (x *Index) isIsolated(p *pool) bool {
 	if p == nil || len(p.networks) != 1 {
 		return false
@@ -113,27 +111,29 @@ func (x *Index) isIsolated(p *pool) bool {
 	return defined && !overlaps
 }
 
-// isolatedPools are the pools of such ranges that record an address for whom is says.
-func (x *Index) isolatedPools(addr netip.Addr, is func(entry) bool) (found []*pool) {
+// isolatedPools are the isolated pools with a matching entry for an address.
+func (x *Index) isolatedPools(addr netip.Addr, matches func(entry) bool) (found []*pool) {
 	for _, e := range x.entriesFor(addr) {
-		if x.isIsolated(e.pool) && is(e) {
+		if x.isIsolated(e.pool) && matches(e) {
 			found = append(found, e.pool)
 		}
 	}
 	return found
 }
 
-// isolatedOfPod are those of the pool that a pod has an address from, by its definition.
+// isolatedOfPod are the isolated pools that a pod has an address from, by its definition.
 func (x *Index) isolatedOfPod(addr netip.Addr, c podAddress) []*pool {
-	return x.isolatedPools(addr, func(e entry) bool { return c.nad != nil && e.PodRef == c.pod.String() && e.pool.isMapped(c.nad) })
+	return x.isolatedPools(addr, func(e entry) bool {
+		return c.nad != nil && e.PodRef == c.pod.String() && e.pool.isMapped(c.nad)
+	})
 }
 
-// isolatedOfSandbox are those of the pool that a sandbox has an address from, by the cached range.
+// isolatedOfSandbox are the isolated pools that a sandbox has an address from, by the range in its CNI cache.
 func (x *Index) isolatedOfSandbox(addr netip.Addr, b *sandboxAddress) []*pool {
 	return x.isolatedPools(addr, func(e entry) bool { return e.ContainerID == b.ID && x.isOfRange(e.pool, b.Range) })
 }
 
-// isApart reports whether a carrier that has the address from these pools cannot have it from the item's.
+// isApart reports whether a carrier with the address from these isolated pools cannot have it from the item's pool.
 func (x *Index) isApart(it *Item, from []*pool) bool {
-	return len(from) > 0 && x.isIsolated(it.in) && !slices.Contains(from, it.in)
+	return len(from) > 0 && x.isIsolated(it.pool) && !slices.Contains(from, it.pool)
 }

@@ -10,52 +10,47 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// MinAbsenceWhilePending is how long a sandbox must have been absent before that counts while its pod is Pending, whatever
-// --confirm-after says: as long as a report is fresh. Before that its agent may have looked last when the ADD had not yet
-// begun.
+// MinAbsenceWhilePending is how long the sandbox of a Pending pod must be absent before it counts, whatever
+// --confirm-after is. It is how long a report is fresh: the agent may have inspected its node before the ADD.
 const MinAbsenceWhilePending = time.Minute
 
-// Ownership reports whether the pod by the allocation's name is the sandbox's pod.
+// Ownership is whether the pod by the allocation's name is the sandbox's pod.
 type Ownership int
 
 const (
-	// OwnerUnknown: no report gives the sandbox a UID, or there is no pod.
-	OwnerUnknown Ownership = iota
-	// ItsPod: the pod has the UID that the runtime ran the sandbox for.
-	ItsPod
-	// NotItsPod: the pod has another UID: a successor of the same name.
-	NotItsPod
+	OwnerUnknown Ownership = iota // no report gives the sandbox a UID, or the pod does not exist
+	ItsPod                        // the pod has the UID in the report
+	NotItsPod                     // the pod has another UID: it is a successor of the same name
 )
 
-// Evidence is all that the verdict on one allocation or reservation rests on. It is complete before the first row of the
-// table is asked.
+// Evidence is all that the verdict on an item rests on. It is complete before the first row of the table is matched.
 type Evidence struct {
 	Problem ippool.Problem
 	Detail  string // what the Problem is
 
-	Pod       *podstate.Pod  // nil: no pod by that name
-	Phase     podstate.Phase // of that pod
+	Pod       *podstate.Pod // by the owner's name; nil if it does not exist
+	Phase     podstate.Phase
 	Ownership Ownership
 	Overdue   bool
 
 	nodeSet
 	SandboxUID  string
-	ContainerID string // of the sandbox, where it was found by address
+	ContainerID string // of the sandbox
 
-	OnPod                  bool // the address is on the pod
+	OnPod                  bool // the pod carries the address
 	StatusTrusted          bool // the operator trusts network-status annotations
-	Detached               bool // neither the pod nor its running sandbox has the interface any more
-	HasContradictingReport bool // a stale report has the sandbox as one that may be running, and was renewed after the containers' end
-	Recent                 bool // a reservation younger than an ADD may take
+	Detached               bool // neither the pod nor its running sandbox has the interface
+	HasContradictingReport bool // an expired report, renewed after the containers ended, has the sandbox running
+	Recent                 bool // a reservation younger than addTimeLimit
 	Deleting               bool // a reservation that is being deleted
-	LongAlone              bool // a reservation that has had no entry, and nobody who carries its address, for a day
-	Unproven               bool // what would be proven is not: something else could speak against it
-	AgentMayNotKnow        bool // nor yet: the node's agent may not know of the sandbox of the pod by that name
+	LongAlone              bool // a reservation that has had no allocation and no known carrier for minTimeAlone
+	Unproven               bool // a proven row must be confirmed: not every node that could run the sandbox agrees
+	AgentMayNotKnow        bool // a proven row must be confirmed: the agent may not know the Pending pod's sandbox yet
 	EndedElsewhere         bool // another node reports that the sandbox has ended
 	Claimant               string
 	ClaimantNode           string // of the report that lists the claimant; "" for a pod
-	ClaimUnread            bool   // no cache entry lists the claimant's addresses
-	claimedOn              string // the node of a claimant that is a pod
+	ClaimUnread            bool   // no CNI cache file lists the claimant's addresses
+	claimantPodNode        string // the node of a claimant that is a pod
 }
 
 // gather fills in the evidence on an item.
@@ -85,38 +80,41 @@ func (x *Index) gather(it *Item) {
 	x.findClaims(it)
 }
 
-// isOnPod reports whether the address is on the pod: by its network-status, the default network's entry too, or its
-// podIPs. With agents, an interface does not count when its definition maps to another pool that holds an entry of its own
-// for it. That the definition maps elsewhere is no proof: it may have been edited.
+// isOnPod reports whether the pod carries the address, by its network-status or podIPs. With agents, an interface does
+// not count if another pool records it. A definition that maps to another pool is no proof: it may have been edited.
 func (x *Index) isOnPod(it *Item) bool {
 	pod := it.evidence.Pod
-	return slices.ContainsFunc(pod.IPs, it.mayBeAbout) || slices.ContainsFunc(pod.Interfaces, func(i podstate.Interface) bool {
-		return slices.ContainsFunc(i.Addresses, func(ip netip.Addr) bool { return it.mayBeAbout(ip) && !x.isRecordedElsewhere(it, &i, ip) })
-	})
+	hasAddress := func(i podstate.Interface) bool {
+		return slices.ContainsFunc(i.Addresses, func(ip netip.Addr) bool {
+			return it.mayBeAbout(ip) && !x.isRecordedElsewhere(it, &i, ip)
+		})
+	}
+	return slices.ContainsFunc(pod.IPs, it.mayBeAbout) || slices.ContainsFunc(pod.Interfaces, hasAddress)
 }
 
 func (x *Index) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Addr) bool {
 	nad := x.nads[i.Network]
-	if nad == nil || !x.inUse { // without agents nothing reports which of the two is the interface's
+	if nad == nil || !x.hasAgents { // without agents nothing reports which of the two is the interface's
 		return false
 	}
-	if it.in != nil && it.in.isMapped(nad) || it.in == nil && slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Name == it.reading.network }) {
+	isOfReading := func(n ippool.Network) bool { return n.Name == it.reading.network }
+	if it.pool != nil && it.pool.isMapped(nad) || it.pool == nil && slices.ContainsFunc(nad.Networks, isOfReading) {
 		return false
 	}
 	return slices.ContainsFunc(x.entriesFor(ip), func(e entry) bool {
-		return e.pool != it.in && e.PodRef == it.PodRef() && e.IfName == i.Name && e.pool.isMapped(nad)
+		return e.pool != it.pool && e.PodRef == it.PodRef() && e.IfName == i.Name && e.pool.isMapped(nad)
 	})
 }
 
-// isDetached reports whether the interface of an entry is gone from a sandbox that runs: the pod's readable
-// network-status has no interface by that name, and neither has the complete list of the sandbox's addresses, as the
-// agent of the pod's own node reports it. A hot-unplug whose DEL was lost leaves such an entry.
+// isDetached reports whether a running sandbox lacks the interface of an allocation. Neither the pod's readable
+// network-status nor the sandbox's complete address list has it. The cause is a hot-unplug whose DEL was lost.
 func (x *Index) isDetached(it *Item) bool {
 	e := it.evidence
-	if it.IfName() == "" || it.Allocation == nil || e.Sandbox != Ready || e.OnPod || e.Phase != podstate.Live || e.Pod.Status != podstate.StatusReadable {
+	if it.IfName() == "" || it.Allocation == nil || e.Sandbox != Ready || e.OnPod || e.Phase != podstate.Live ||
+		e.Pod.Status != podstate.StatusReadable {
 		return false
 	}
-	// A plugin that reports neither interface nor addresses leaves a status without a name, or none.
+	// A plugin that reports neither interface nor addresses has a status without a name, or none.
 	reported := 0
 	for _, i := range e.Pod.Interfaces {
 		if i.Name == it.IfName() || i.Name == "" {
@@ -134,26 +132,28 @@ func (x *Index) isDetached(it *Item) bool {
 		if g.kind == ofGone {
 			return false
 		}
-		isComplete := g.kind == ofSandbox && g.report.IsFresh(x.now) && g.report.Name == e.Pod.Node && len(g.Addresses) > 0 && !g.AddressesUnread
+		isComplete := g.kind == ofSandbox && g.report.IsFresh(x.now) && g.report.Name == e.Pod.Node &&
+			len(g.Addresses) > 0 && !g.AddressesUnread
 		return !isComplete || slices.ContainsFunc(g.Addresses, mayHave)
 	})
 }
 
-// hasContradictingReport reports whether a last report that has the ID speaks against a pod that kubelet says it has
-// stopped: it was renewed, by the API server's clock, when the containers had ended.
+// hasContradictingReport reports whether an expired report has the sandbox running and was renewed, by the API server's
+// clock, after the containers had ended.
 func (x *Index) hasContradictingReport(it *Item) bool {
 	return it.evidence.Pod != nil && slices.ContainsFunc(it.mentions, func(g mention) bool {
 		renewed := g.report.LeaseRenewedAt
-		return !g.report.IsFresh(x.now) && x.holds(&g) && (renewed.IsZero() || !renewed.Before(it.evidence.Pod.LastFinishedAt))
+		return !g.report.IsFresh(x.now) && x.mayHoldAddress(&g) &&
+			(renewed.IsZero() || !renewed.Before(it.evidence.Pod.LastFinishedAt))
 	})
 }
 
-// endedSandbox reports whether the sandbox of an entry is known not to run.
-func (e *Evidence) endedSandbox() bool {
+// hasEndedSandbox reports whether the sandbox of an entry is known not to run.
+func (e *Evidence) hasEndedSandbox() bool {
 	return e.Problem == "" && slices.Contains([]Sandbox{Absent, Gone, Stopped, NodeDead}, e.Sandbox)
 }
 
-// node is the one node that the evidence is about, "" where there are several.
+// node is the one node that the evidence is about, "" for several.
 func (e *Evidence) node() string {
 	switch {
 	case e == nil:

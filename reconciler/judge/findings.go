@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Kind names a finding.
+// Kind is the kind of a finding.
 type Kind string
 
 const (
@@ -27,17 +27,19 @@ const (
 	StatusMismatch       Kind = "StatusMismatch"
 )
 
-// Kinds are all of them, what is or may become an outage first. The last is information only.
+// Kinds are all kinds by severity: outages first. The last is information only.
 func Kinds() []Kind {
-	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, MissingReservation, UnreadSandbox, MalformedFinding, NoFreshReportFinding, StatusMismatch}
+	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, MissingReservation, UnreadSandbox, MalformedFinding,
+		NoFreshReportFinding, StatusMismatch}
 }
 
-// Is reports whether two findings, maybe of different passes, are about the same.
+// Is reports whether two findings are about the same defect.
 func (f Finding) Is(g Finding) bool {
-	return f.Kind == g.Kind && f.IP == g.IP && f.Pool == g.Pool && f.Node == g.Node && slices.Equal(f.Pods, g.Pods) && slices.Equal(f.ContainerIDs, g.ContainerIDs)
+	return f.Kind == g.Kind && f.IP == g.IP && f.Pool == g.Pool && f.Node == g.Node &&
+		slices.Equal(f.Pods, g.Pods) && slices.Equal(f.ContainerIDs, g.ContainerIDs)
 }
 
-// Finding is something wrong beside the verdicts. The JSON names are a contract.
+// Finding is a defect that is not a verdict. The JSON names are a contract.
 type Finding struct {
 	Kind         Kind     `json:"kind"`
 	IP           string   `json:"ip"`
@@ -47,14 +49,13 @@ type Finding struct {
 	Node         string   `json:"node"`
 	Message      string   `json:"message"`
 
-	// Repair is what --repair would write; nil for nothing.
-	Repair *Repair `json:"-"`
+	Repair *Repair `json:"-"` // what --repair would write; nil for nothing
 }
 
-// CanRepair reports whether --repair would repair it.
+// CanRepair reports whether --repair would repair the defect.
 func (f Finding) CanRepair() bool { return f.Repair != nil }
 
-// findings are all that is wrong beside the verdicts of items, which are all that there are.
+// findings are all findings; items are all items.
 func (x *Index) findings(items []*Item) (found []Finding) {
 	uses := x.overlapping(items)
 	for addr := range x.sandboxesByAddress {
@@ -70,20 +71,21 @@ func (x *Index) findings(items []*Item) (found []Finding) {
 			found = append(found, x.missingReservation(it)...)
 		}
 	}
-	found = slices.Concat(found, x.phantoms(), nodesWithoutReport(items), x.unreadSandboxes(), x.malformed(items))
+	found = slices.Concat(found, x.phantoms(), nodesWithoutReport(items), x.unreadFindings(), x.malformed(items))
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
 	}
 	slices.SortFunc(found, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.IP, b.IP), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Message, b.Message),
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.IP, b.IP),
+			cmp.Compare(a.Node, b.Node), cmp.Compare(a.Message, b.Message),
 			slices.Compare(a.ContainerIDs, b.ContainerIDs), slices.Compare(a.Pods, b.Pods))
 	})
 	return found
 }
 
-// FindingsAt are the findings that can be repaired: of entries at some addresses, and of
-// missing reservations at others. The cost grows with the addresses.
+// FindingsAt are the findings that can be repaired: on entries for some addresses, and on missing reservations of
+// others. The cost grows with the number of addresses.
 func (x *Index) FindingsAt(entries, reservations []netip.Addr) (found []Finding) {
 	for _, addr := range uniqueAddresses(entries) {
 		found = append(found, x.wrongEntriesAt(addr, nil)...)
@@ -94,7 +96,7 @@ func (x *Index) FindingsAt(entries, reservations []netip.Addr) (found []Finding)
 	return found
 }
 
-// wrongEntriesAt are the entries for an address that are missing or wrong. uses are the pools whose networks use
+// wrongEntriesAt are the findings on missing or wrong entries for an address. uses are the pools whose networks use
 // overlapping ranges.
 func (x *Index) wrongEntriesAt(addr netip.Addr, uses map[*ippool.Pool]bool) []Finding {
 	found := append(x.unrecordedAt(addr), x.misrecordedAt(addr)...)
@@ -112,7 +114,7 @@ func (x *Index) apiHasPod(g *mention) bool {
 	return p != nil && (g.UID == "" || p.HasUID(g.UID))
 }
 
-// phantoms are the sandboxes that run and whose pods the API does not have.
+// phantoms are the findings on running sandboxes whose pods the API does not have.
 func (x *Index) phantoms() (found []Finding) {
 	for _, r := range x.reports {
 		for i := range r.Sandboxes {
@@ -143,10 +145,10 @@ func (x *Index) phantom(g *mention) Finding {
 			missing = append(missing, addr.String())
 		}
 	}
-	message := fmt.Sprintf("pod %s (UID %s) runs on %s and the API does not know it", g.pod(), g.UID, g.report.Name)
+	message := fmt.Sprintf("pod %s (UID %s) runs on %s, but the API does not have it", g.pod(), g.UID, g.report.Name)
 	switch {
 	case len(missing) > 0:
-		message += "; no pool records its " + strings.Join(missing, ", ") + ": the next ADD may hand it out again"
+		message += "; no pool records its address " + strings.Join(missing, ", ") + ", so the next ADD may assign it again"
 	case len(pools) > 0:
 		message += "; its address is recorded and held"
 	}
@@ -154,19 +156,19 @@ func (x *Index) phantom(g *mention) Finding {
 		Pods: []string{g.pod()}, ContainerIDs: []string{g.ID}, Node: g.report.Name, Message: message}
 }
 
-// unreadSandboxes are those of which there is neither a CNI cache file nor a pod: each may carry any address.
-func (x *Index) unreadSandboxes() (found []Finding) {
-	for _, u := range x.unread {
+// unreadFindings are the findings on sandboxes with neither a CNI cache file nor a pod, which may carry any address.
+func (x *Index) unreadFindings() (found []Finding) {
+	for _, u := range x.unreadSandboxes {
 		if u.any {
-			found = append(found, Finding{Kind: UnreadSandbox, Pods: []string{u.pod()}, ContainerIDs: []string{u.ID}, Node: u.report.Name,
-				Message: fmt.Sprintf("sandbox %s on %s has no CNI cache file, and the API has no pod %s: it may carry any address, and all stale ones are held",
-					u.ID, u.report.Name, u.pod())})
+			found = append(found, Finding{Kind: UnreadSandbox, Pods: []string{u.pod()}, ContainerIDs: []string{u.ID},
+				Node: u.report.Name, Message: fmt.Sprintf("sandbox %s on %s has no CNI cache file, and the API has no pod %s: "+
+					"it may carry any address, so all stale addresses are held", u.ID, u.report.Name, u.pod())})
 		}
 	}
 	return found
 }
 
-// nodesWithoutReport are the nodes that keep allocations from being judged.
+// nodesWithoutReport are the findings on nodes without a fresh report that hold allocations.
 func nodesWithoutReport(items []*Item) []Finding {
 	type nodes struct {
 		names []string
@@ -191,7 +193,8 @@ func nodesWithoutReport(items []*Item) []Finding {
 	var found []Finding
 	for _, node := range slices.Sorted(maps.Keys(count)) {
 		found = append(found, Finding{Kind: NoFreshReportFinding, Node: node,
-			Message: fmt.Sprintf("no fresh SandboxReport from %s, on which %d allocations depend; check its node agent", node, count[node])})
+			Message: fmt.Sprintf("%s has no fresh SandboxReport, and %d allocations depend on it; check its node agent",
+				node, count[node])})
 	}
 	return found
 }
@@ -217,7 +220,7 @@ func (x *Index) malformed(items []*Item) []Finding {
 func (it *Item) malformed() Finding {
 	f := Finding{Kind: MalformedFinding, IP: it.Text(), Message: "reservation " + it.Object() + ": " + it.Message()}
 	if it.Allocation != nil {
-		f.Pool, f.Message = it.Object(), fmt.Sprintf("pool %s, entry %q: %s", it.Object(), it.Key(), it.Message())
+		f.Pool, f.Message = it.Object(), fmt.Sprintf("pool %s, allocation %q: %s", it.Object(), it.Key(), it.Message())
 	}
 	if it.PodRef() != "" {
 		f.Pods = []string{it.PodRef()}
@@ -225,20 +228,20 @@ func (it *Item) malformed() Finding {
 	return f
 }
 
-// carriedOn is a network on which an address is carried: of isolated ones of that name the one with this pool.
-type carriedOn struct{ network, pool string }
+// networkPool is a network on which an address is carried. Isolated networks of one name differ by their pool.
+type networkPool struct{ network, pool string }
 
-func on(network string, from []*pool) carriedOn {
+func networkPoolOf(network string, from []*pool) networkPool {
 	if len(from) != 1 {
-		return carriedOn{network: network}
+		return networkPool{network: network}
 	}
-	return carriedOn{network, from[0].ref}
+	return networkPool{network, from[0].ref}
 }
 
-// together puts all carriers on a network together where it is not known of all on which isolated one they are.
-func together[T any](carriers map[carriedOn][]T) {
+// joinUnknown joins all carriers on networks of one name, unless the isolated network of each is known.
+func joinUnknown[T any](carriers map[networkPool][]T) {
 	for at, some := range carriers {
-		unknown := carriedOn{network: at.network}
+		unknown := networkPool{network: at.network}
 		if all, there := carriers[unknown]; there && at != unknown {
 			carriers[unknown] = append(all, some...)
 			delete(carriers, at)
@@ -246,26 +249,26 @@ func together[T any](carriers map[carriedOn][]T) {
 	}
 }
 
-// conflictsAt are the networks in which two pods, or two sandboxes, carry an
-// address, and the pods of which only the network-status names the address.
+// conflictsAt are the findings on networks in which two pods, or two sandboxes, carry an address, and on pods of which
+// only the network-status names the address.
 func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	var found []Finding
 	configured, named := x.sandboxesByAddress[addr], x.podsNaming(addr)
 	if len(configured) < 2 && len(named) < 2 {
 		return nil
 	}
-	pods, sandboxes := map[carriedOn][]string{}, map[carriedOn][]mention{}
+	pods, sandboxes := map[networkPool][]string{}, map[networkPool][]mention{}
 	carriers, refuted, has := map[string][]string{}, map[string][]string{}, map[string]bool{}
 	for _, b := range configured {
 		has[b.report.Name+"/"+b.pod()] = true
 	}
 	for _, c := range named {
 		if c.nad == nil {
-			continue // not known which network: no finding
+			continue // the network is unknown
 		}
 		isRefuted := !has[c.pod.Node+"/"+c.pod.String()] && x.isRefuted(c.pod)
 		for _, n := range c.nad.Networks {
-			if at := on(n.Name, x.isolatedOfPod(addr, c)); isRefuted {
+			if at := networkPoolOf(n.Name, x.isolatedOfPod(addr, c)); isRefuted {
 				refuted[n.Name] = append(refuted[n.Name], c.pod.String())
 			} else if !x.isReported(c.pod) {
 				pods[at] = append(pods[at], c.pod.String())
@@ -275,7 +278,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	}
 	for _, b := range configured {
 		if x.isReady(&b.mention) {
-			at := on(b.NetworkName, x.isolatedOfSandbox(addr, &b))
+			at := networkPoolOf(b.NetworkName, x.isolatedOfSandbox(addr, &b))
 			sandboxes[at] = append(sandboxes[at], b.mention)
 			carriers[b.NetworkName] = append(carriers[b.NetworkName], b.pod())
 			if pod := x.podOf(&b.mention); pod != nil && x.isReported(pod) {
@@ -283,12 +286,15 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 			}
 		}
 	}
-	together(pods)
-	together(sandboxes)
+	joinUnknown(pods)
+	joinUnknown(sandboxes)
+	conflict := func(at networkPool, pods, ids []string, message, carriers string) {
+		found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, at.network), Pods: pods,
+			ContainerIDs: ids, Message: fmt.Sprintf(message, addr, carriers)})
+	}
 	for at, names := range pods {
 		if names = sortedUnique(names); len(names) > 1 {
-			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, at.network), Pods: names,
-				Message: fmt.Sprintf("%s is carried by %s", addr, strings.Join(names, " and "))})
+			conflict(at, names, nil, "%s is carried by %s", strings.Join(names, " and "))
 		}
 	}
 	for at, gs := range sandboxes {
@@ -303,28 +309,27 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 			}
 		}
 		if len(ids) > 1 {
-			found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, at.network), Pods: sortedUnique(names), ContainerIDs: ids,
-				Message: fmt.Sprintf("%s is configured in two running sandboxes: %s", addr, strings.Join(where, " and "))})
+			conflict(at, sortedUnique(names), ids, "%s is in use in two running sandboxes: %s", strings.Join(where, " and "))
 		}
 	}
 	return append(found, x.statusMismatches(addr, refuted, carriers)...)
 }
 
-// statusMismatches are the pods, by network, whose network-status names an address that they do not have by the reports of
-// their nodes, where others name or carry the address.
+// statusMismatches are the findings on pods whose network-status names an address that others name or carry, and that
+// the pods do not have by their nodes' reports.
 func (x *Index) statusMismatches(addr netip.Addr, refuted, carriers map[string][]string) (found []Finding) {
 	for network, pods := range refuted {
 		pods, others := sortedUnique(pods), sortedUnique(carriers[network])
 		if len(sortedUnique(slices.Concat(pods, others))) > 1 {
 			found = append(found, Finding{Kind: StatusMismatch, IP: addr.String(), Pool: x.poolNameOf(addr, network), Pods: pods,
-				Message: fmt.Sprintf("the network-status of %s names %s, and a fresh SandboxReport shows no sandbox of the pod with it; carried by %s",
-					strings.Join(pods, " and "), addr, cmp.Or(strings.Join(others, " and "), "nobody"))})
+				Message: fmt.Sprintf("the network-status of %s names %s, but a fresh SandboxReport shows that the pod does not "+
+					"have it; carried by %s", strings.Join(pods, " and "), addr, cmp.Or(strings.Join(others, " and "), "no pod"))})
 		}
 	}
 	return found
 }
 
-// poolNameOf names a pool that has the address on the network, or should be there to have it.
+// poolNameOf names the pool that has, or should have, an address of a network; "" for none.
 func (x *Index) poolNameOf(addr netip.Addr, network string) string {
 	for _, p := range x.poolsAt(addr) {
 		if p.isOfNetwork(network) {

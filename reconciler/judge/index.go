@@ -12,31 +12,31 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// Index is an observation as judging looks things up in it. Nothing of it changes after it was built, but for the node
-// sets that it keeps; With makes another one of what live reads find. It is used by one goroutine.
+// Index makes an observation searchable. Only its cache of node sets changes after it was built. With makes another
+// Index with the objects of a live read. One goroutine uses it.
 type Index struct {
-	o      *Observation
-	live   overlay
-	past   Past
-	now    time.Time
-	policy Policy
-	inUse  bool // reports are in use
+	o         *Observation
+	live      overlay
+	past      Past
+	now       time.Time
+	policy    Policy
+	hasAgents bool // node agents are deployed
 
 	nodeNames  map[string]bool // for the names of node slices
 	agentNodes []string        // see findAgentNodes
 	states     map[string]NodeState
-	nodeSets   map[nodeSetKey]*nodeSet // those that were asked for
+	nodeSets   map[nodeSetKey]*nodeSet // cache of nodeSetOf
 
 	reports            []*report // by name
 	byNode             map[string]*report
 	freshSince         time.Time // see findFreshSince
-	unread             []unreadSandbox
+	unreadSandboxes    []unreadSandbox
 	byContainerID      map[string][]mention
 	sandboxesByAddress map[netip.Addr][]sandboxAddress
 
 	nads                map[string]*ippool.NAD               // the readable ones, by "<namespace>/<name>"
 	definitions         map[netip.Prefix]map[definition]bool // by each of their ranges
-	overlaps            map[definedRange]bool                // whether a range that none cuts into slices uses overlapping ranges
+	overlaps            map[definedRange]bool                // whether a range without slices uses overlapping ranges
 	missingPools        map[definedRange]*pool
 	pools               []*pool // by name
 	ranges              map[netip.Prefix][]*pool
@@ -47,14 +47,14 @@ type Index struct {
 	reservations  map[types.NamespacedName]*ippool.Reservation
 }
 
-// NewIndex indexes an observation; past is nil where nothing is known of earlier ones.
+// NewIndex indexes an observation; past is nil if nothing is known of earlier observations.
 func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	if past == nil {
 		past = noPast{}
 	}
 	x := &Index{
 		o: o, past: past, now: o.Now, policy: policy, nodeSets: map[nodeSetKey]*nodeSet{}, freshSince: findFreshSince(o),
-		inUse:        len(o.Reports) > 0 || o.ReportsUnreadable || policy.AgentsRequired || past.SawReports(),
+		hasAgents:    len(o.Reports) > 0 || o.ReportsUnreadable || policy.AgentsRequired || past.SawReports(),
 		reservations: make(map[types.NamespacedName]*ippool.Reservation, len(o.Reservations)),
 	}
 	x.nameNodes()
@@ -73,22 +73,21 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 		x.reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
 	}
 	for _, p := range x.pools {
-		if p.keyed == nil {
+		if p.byOffset == nil {
 			continue
 		}
 		for addr := range x.podsByAddress {
-			p.carriedAs.add(p.Range, addr)
+			p.carriedByKey.add(p.Range, addr)
 		}
 		for addr := range x.sandboxesByAddress {
-			p.carriedAs.add(p.Range, addr)
+			p.carriedByKey.add(p.Range, addr)
 		}
 	}
-	x.unread = x.findUnread()
+	x.unreadSandboxes = x.findUnread()
 	return x
 }
 
-// nameNodes collects the names that a node slice's pool may carry: those of the
-// Node objects; without any, those in reports and pods.
+// nameNodes collects the names of nodes: those of the Node objects; without any, those in reports and pods.
 func (x *Index) nameNodes() {
 	x.nodeNames = make(map[string]bool, len(x.o.Nodes))
 	for name := range x.o.Nodes {
@@ -107,7 +106,7 @@ func (x *Index) nameNodes() {
 	}
 }
 
-// reservationNamed is the reservation by that name, nil if there is none.
+// reservationNamed is the reservation by that name, nil if it does not exist.
 func (x *Index) reservationNamed(namespace, name string) *ippool.Reservation {
 	at := types.NamespacedName{Namespace: namespace, Name: name}
 	if r, changed := x.live.reservations[at]; changed {

@@ -12,25 +12,24 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Item is one allocation or reservation with its verdict.
+// Item is an allocation or reservation with its verdict.
 type Item struct {
 	Decision
 	Pool        *ippool.Pool        // of an allocation
 	Allocation  *ippool.Allocation  // nil for a reservation
 	Reservation *ippool.Reservation // nil for an allocation
 
-	x               *Index
-	in              *pool       // of an allocation
-	reading         nameReading // of a reservation's name
-	mentions        []mention   // of its container ID, or for a reservation of its address
-	evidence        *Evidence   // nil for a reservation that shares an allocation's verdict
-	related         []*Item
-	sharedWith      *Item // whose verdict a reservation shares
-	reservedUnknown bool  // the reservation of an allocation has a field that is not known
+	x                     *Index
+	pool                  *pool       // of an allocation
+	reading               nameReading // of a reservation's name
+	mentions              []mention   // of its container ID, or for a reservation of its address
+	evidence              *Evidence   // nil for a reservation that shares an allocation's verdict
+	related               []*Item
+	verdictSource         *Item // whose verdict a reservation shares
+	hasUnknownReservation bool  // the reservation of an allocation has a field that is not known
 }
 
-// ID identifies what is judged across passes: the very entry of a pool, or the
-// very reservation. An entry that whereabouts rewrote is another candidate.
+// ID identifies an item across passes. An entry that whereabouts has rewritten has another ID.
 type ID struct {
 	Object      string // "<namespace>/<name>" of the pool or reservation
 	UID         string // of the reservation; "" for an allocation
@@ -49,7 +48,7 @@ func (it *Item) ID() ID {
 	return ID{Object: it.in.ref, Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
 }
 
-// Namespace is that of the pool or reservation, where whereabouts' Leases are, too.
+// Namespace is that of the pool or reservation, and of whereabouts' Leases.
 func (it *Item) Namespace() string {
 	if it.Reservation != nil {
 		return it.Reservation.Namespace
@@ -65,8 +64,8 @@ func (it *Item) Object() string {
 	return it.Pool.Ref()
 }
 
-// recorded is what an entry and a reservation have in common.
-func (it *Item) recorded() (podRef, ifName string, owner ippool.PodRef) {
+// record is what an entry and a reservation have in common.
+func (it *Item) record() (podRef, ifName string, owner ippool.PodRef) {
 	if r := it.Reservation; r != nil {
 		return r.PodRef, r.IfName, r.Owner
 	}
@@ -75,23 +74,23 @@ func (it *Item) recorded() (podRef, ifName string, owner ippool.PodRef) {
 
 // PodRef is the owner as it is recorded.
 func (it *Item) PodRef() string {
-	podRef, _, _ := it.recorded()
+	podRef, _, _ := it.record()
 	return podRef
 }
 
 // IfName is the interface as it is recorded.
 func (it *Item) IfName() string {
-	_, ifName, _ := it.recorded()
+	_, ifName, _ := it.record()
 	return ifName
 }
 
 // Owner is the pod that is recorded.
 func (it *Item) Owner() ippool.PodRef {
-	_, _, owner := it.recorded()
+	_, _, owner := it.record()
 	return owner
 }
 
-// Address is the zero Addr where it cannot be read.
+// Address is the item's address; the zero Addr if it cannot be read.
 func (it *Item) Address() netip.Addr {
 	if it.Allocation != nil {
 		return it.Allocation.Address
@@ -99,7 +98,7 @@ func (it *Item) Address() netip.Addr {
 	return it.reading.address
 }
 
-// Text is an item's address, "" where it cannot be read.
+// Text is the item's address, "" if it cannot be read.
 func (it *Item) Text() string {
 	if !it.Address().IsValid() {
 		return ""
@@ -107,10 +106,10 @@ func (it *Item) Text() string {
 	return it.Address().String()
 }
 
-// Network is that of a reservation, where it is known.
+// Network is the network of a reservation, if it is known.
 func (it *Item) Network() string { return it.reading.network }
 
-// Key is that of an allocation.
+// Key is the key of an allocation, "" for a reservation.
 func (it *Item) Key() string {
 	if it.Allocation == nil {
 		return ""
@@ -118,7 +117,7 @@ func (it *Item) Key() string {
 	return it.Allocation.Key
 }
 
-// ContainerID is that of an allocation.
+// ContainerID is that of an allocation, "" for a reservation.
 func (it *Item) ContainerID() string {
 	if it.Allocation == nil {
 		return ""
@@ -129,29 +128,28 @@ func (it *Item) ContainerID() string {
 // Related are the reservations of an allocation, or the allocations of a reservation.
 func (it *Item) Related() []*Item { return it.related }
 
-// SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none, and for an allocation.
-func (it *Item) SharesVerdictOf() *Item { return it.sharedWith }
+// SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none.
+func (it *Item) SharesVerdictOf() *Item { return it.verdictSource }
 
 // Evidence is what the verdict rests on; nil for a reservation that shares an allocation's verdict.
 func (it *Item) Evidence() *Evidence { return it.evidence }
 
-// decider is the item whose evidence decided.
-func (it *Item) decider() *Item { return cmp.Or(it.sharedWith, it) }
+// evidenceSource is the item whose evidence decided.
+func (it *Item) evidenceSource() *Item { return cmp.Or(it.verdictSource, it) }
 
-// Message says why, in a sentence.
-func (it *Item) Message() string { return it.decider().evidence.fill(it.decided().say) }
+// Message explains the verdict in a sentence.
+func (it *Item) Message() string { return it.evidenceSource().evidence.fill(it.decidingRow().say) }
 
 // Rule is the row of the verdict table that decided, with its conditions.
-func (it *Item) Rule() string { return it.text(it.decider().evidence) }
+func (it *Item) Rule() string { return it.text(it.evidenceSource().evidence) }
 
-// RuleID is the ID of the row of the verdict table that decided, or of what overruled it.
-func (it *Item) RuleID() string { return it.decided().id }
+// RuleID is the ID of the row that decided, or of the row that overruled it.
+func (it *Item) RuleID() string { return it.decidingRow().id }
 
-// Node is the node that the verdict is about, "" where there is no single one.
+// Node is the node that the verdict is about, "" for none or several.
 func (it *Item) Node() string { return it.Evidence().node() }
 
-// IsUndetermined reports whether it is held only because agents do not report all of it: of a node
-// that could run it, or what a sandbox carries.
+// IsUndetermined reports whether the item is held only because a report is missing or lacks a sandbox's addresses.
 func (it *Item) IsUndetermined() bool {
 	e := it.Evidence()
 	if it.Verdict != Held || e == nil || e.Claimant != "" && !e.ClaimUnread {
@@ -160,8 +158,7 @@ func (it *Item) IsUndetermined() bool {
 	return e.Sandbox == NoFreshReport || it.Reason == ClaimedByOther
 }
 
-// Age is for how long this process has known an entry or reservation: whereabouts
-// writes no time beside it. 0 if it does not know it.
+// Age is how long ago this process first observed the item, 0 if it has not. whereabouts stores no time.
 func (it *Item) Age(now time.Time) time.Duration {
 	first := it.x.past.Of(it.ID()).First
 	if first.IsZero() {
@@ -170,12 +167,13 @@ func (it *Item) Age(now time.Time) time.Duration {
 	return now.Sub(first).Round(time.Second)
 }
 
-// ReservationItem is a reservation that shares an allocation's verdict.
+// ReservationItem is the item of a reservation that shares an allocation's verdict.
 func (it *Item) ReservationItem(r *ippool.Reservation) *Item {
-	return &Item{Decision: it.Decision, Reservation: r, x: it.x, sharedWith: it, related: []*Item{it}, reading: nameReading{address: it.Address()}}
+	return &Item{Decision: it.Decision, Reservation: r, x: it.x, verdictSource: it, related: []*Item{it},
+		reading: nameReading{address: it.Address()}}
 }
 
-// Attrs are an item's fields in the log.
+// Attrs are the item's keys and values in the log.
 func (it *Item) Attrs() []any {
 	attrs := []any{"pool", it.Object(), "address", it.Address(), "podRef", it.PodRef(), "ifName", it.IfName(),
 		"verdict", it.Verdict, "reason", it.Reason, "rule", it.RuleID(), "evidence", it.Message()}
@@ -188,23 +186,21 @@ func (it *Item) Attrs() []any {
 	return attrs
 }
 
-// ClaimedOn is the node of a pod of another name that carries the address; "" where none was
-// found, and for an allocation in use.
+// ClaimedOn is the node of another pod that carries the address; "" for none, and for an allocation in use.
 func (it *Item) ClaimedOn() string {
 	if it.evidence == nil || it.Allocation != nil && it.Verdict == InUse {
 		return ""
 	}
-	return it.evidence.claimedOn
+	return it.evidence.claimantPodNode
 }
 
-// PodByOwnerName is the pod by the owner's name; nil where there is none.
+// PodByOwnerName is the pod by the owner's name; nil if it does not exist.
 func (it *Item) PodByOwnerName() *podstate.Pod {
 	owner := it.Owner()
 	return it.x.pod(owner.Namespace, owner.Name)
 }
 
-// LastRenewed is when the last agent renewed its Lease of those of the nodes that could run the
-// sandbox; zero where none did.
+// LastRenewed is when an agent on a node that could run the sandbox last renewed its Lease; zero for never.
 func (it *Item) LastRenewed() (last time.Time) {
 	for _, node := range it.Evidence().Nodes {
 		if r := it.x.byNode[node]; r != nil && r.LeaseRenewedAt.After(last) {
@@ -216,34 +212,36 @@ func (it *Item) LastRenewed() (last time.Time) {
 
 // mayBeAbout reports whether the item may be about this address.
 func (it *Item) mayBeAbout(ip netip.Addr) bool {
-	if it.in == nil || it.in.keyed == nil || it.Allocation.Problem != "" {
+	if it.pool == nil || it.pool.byOffset == nil || it.Allocation.Problem != "" {
 		return ip == it.Address()
 	}
-	return it.in.Range.HasKey(ip, it.Allocation.Offset)
+	return it.pool.Range.HasKey(ip, it.Allocation.Offset)
 }
 
-// addresses are those that the item may be about, and that somebody carries.
+// addresses are the addresses that the item may be about.
 func (it *Item) addresses() []netip.Addr {
-	if it.in != nil {
-		return it.x.possibleAddresses(it.in, it.Allocation)
+	if it.pool != nil {
+		return it.x.possibleAddresses(it.pool, it.Allocation)
 	}
 	return []netip.Addr{it.reading.address}
 }
 
-// isOfNetwork reports whether the item may be of a network.
+// isOfNetwork reports whether the item may belong to a network.
 func (it *Item) isOfNetwork(network string) bool {
-	if it.in != nil {
-		return it.in.isOfNetwork(network)
+	if it.pool != nil {
+		return it.pool.isOfNetwork(network)
 	}
 	return network == it.reading.network
 }
 
-// mayBeOn reports whether an interface of this definition, nil if it cannot be read, may be on the item's network.
+// mayBeOn reports whether an interface of a definition may be on the item's network. nil is a definition that cannot be
+// read.
 func (it *Item) mayBeOn(nad *ippool.NAD) bool {
-	return nad == nil || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return it.isOfNetwork(n.Name) })
+	return nad == nil ||
+		slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return it.isOfNetwork(n.Name) })
 }
 
-// PausedPool is the paused pool that an item is in, or for a reservation one that has its address.
+// PausedPool is the paused pool of an allocation, or a paused pool with the address of a reservation; nil for none.
 func (it *Item) PausedPool() *ippool.Pool {
 	for _, p := range it.pools() {
 		if p.Paused && (it.Pool == nil || it.Pool == p) {
@@ -253,8 +251,7 @@ func (it *Item) PausedPool() *ippool.Pool {
 	return nil
 }
 
-// pools are the pools that an item is about: an allocation's own, and those
-// that may have, or get, an allocation that needs the same reservation.
+// pools are an allocation's pool, and the pools that may have, or get, an allocation which needs the same reservation.
 func (it *Item) pools() (found []*ippool.Pool) {
 	if it.Pool != nil {
 		found = append(found, it.Pool)
@@ -263,7 +260,8 @@ func (it *Item) pools() (found []*ippool.Pool) {
 		}
 	}
 	for _, p := range it.x.poolsAt(it.Address()) {
-		mayNeed := it.Pool == nil || p.Name != it.Pool.Name && slices.ContainsFunc(it.related, func(r *Item) bool { return p.isOfNetwork(r.Network()) })
+		isOfNetwork := func(r *Item) bool { return p.isOfNetwork(r.Network()) }
+		mayNeed := it.Pool == nil || p.Name != it.Pool.Name && slices.ContainsFunc(it.related, isOfNetwork)
 		if p.Namespace == it.Namespace() && mayNeed {
 			found = append(found, p.Pool)
 		}
@@ -271,7 +269,7 @@ func (it *Item) pools() (found []*ippool.Pool) {
 	return found
 }
 
-// LeaseNames are the Leases that ADD and DEL take for the pools that an item is about.
+// LeaseNames are the Leases that ADD and DEL take for the item's pools.
 func (it *Item) LeaseNames() []string {
 	names := []string{ippool.SharedLease}
 	for _, p := range it.pools() {
@@ -280,7 +278,7 @@ func (it *Item) LeaseNames() []string {
 	return sortedUnique(names)
 }
 
-// PoolNames are the pools that an item is about.
+// PoolNames are the names of the item's pools.
 func (it *Item) PoolNames() (names []types.NamespacedName) {
 	for _, p := range it.pools() {
 		names = append(names, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})

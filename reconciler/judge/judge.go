@@ -18,32 +18,30 @@ type Judgement struct {
 	Allocations  []*Item // by pool, then address
 	Reservations []*Item // by name
 	Findings     []Finding
-	// WithoutAgents: no node agent reports, so that a phantom pod on a Ready node cannot be told from a leak.
+	// WithoutAgents: no node agent reports, so that a phantom pod on a Ready node is taken for a leak.
 	WithoutAgents bool
-	// Nodes are those that should have an agent, and those that have a report; none where there are no agents.
+	// Nodes are those that should have an agent or have a report. It is empty without agents.
 	Nodes map[string]NodeState
-	// Restore is what is known of the last restore of etcd; nil where none is.
+	// Restore is the state of the last restore of etcd; nil for none.
 	Restore *RestoreState
-	// Recheck is when what a restore of etcd waits for may change although nothing that was
-	// observed does; zero for never.
+	// Recheck is when the wait after a restore of etcd may end without a change in the cluster; zero for never.
 	Recheck time.Time
-	// Total is the number of allocations that there are; a judgement of some addresses has fewer.
+	// Total is the number of all allocations; a judgement of some addresses has fewer.
 	Total int
 
 	x *Index
 }
 
 const (
-	// addTimeLimit is how long an ADD or DEL may keep a reservation without its entry
+	// addTimeLimit is how long an ADD or DEL may keep a reservation without an allocation
 	// (whereabouts v0.9.4, pkg/types/types.go, AddTimeLimit).
 	addTimeLimit = 2 * time.Minute
-	// longAlone is how long a reservation must have stood alone before nodes that do not report no longer keep it.
-	longAlone = 24 * time.Hour
+	// minTimeAlone is after how long without an allocation a reservation no longer waits for nodes without a report.
+	minTimeAlone = 24 * time.Hour
 )
 
-// Judge gives everything observed its verdict. It does no I/O, and the same observation, past and policy always give
-// the same judgement: the first pass, the second check before a write, the CLI on a folder and the Deployment all call
-// it. past is nil where nothing is known of earlier observations.
+// Judge gives a verdict to everything that was observed. The same observation, past and policy always give the same
+// judgement. past is nil if nothing is known of earlier observations.
 func Judge(o *Observation, past Past, policy Policy) *Judgement {
 	x := NewIndex(o, past, policy)
 	var entries []entry
@@ -58,8 +56,8 @@ func Judge(o *Observation, past Past, policy Policy) *Judgement {
 	return j
 }
 
-// JudgeAddresses gives verdicts to what is recorded of some addresses, on all the evidence there is. The cost grows with
-// the addresses. There are no findings in it, and Nodes are as they were when the index was built.
+// JudgeAddresses gives verdicts to the allocations and reservations of some addresses. The cost grows with the number
+// of addresses. The judgement has no findings, and Nodes are as they were when the index was built.
 func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
 	var entries []entry
 	reservations := map[*ippool.Reservation]bool{}
@@ -73,13 +71,15 @@ func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
 			}
 		}
 	}
-	slices.SortStableFunc(entries, func(a, b entry) int { return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), a.Address.Compare(b.Address)) })
+	slices.SortStableFunc(entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.pool.ref, b.pool.ref), a.Address.Compare(b.Address))
+	})
 	return x.judge(entries, slices.Collect(maps.Keys(reservations)))
 }
 
-// judge gives entries, each once, and reservations their verdicts.
+// judge gives verdicts to entries, each once, and to reservations.
 func (x *Index) judge(entries []entry, reservations []*ippool.Reservation) *Judgement {
-	j := &Judgement{Observation: x.o, WithoutAgents: !x.inUse, Nodes: x.states, x: x,
+	j := &Judgement{Observation: x.o, WithoutAgents: !x.hasAgents, Nodes: x.states, x: x,
 		Allocations: make([]*Item, 0, len(entries)), Reservations: make([]*Item, 0, len(reservations))}
 	items := make(map[*ippool.Allocation]*Item, len(entries))
 	for _, e := range entries {
@@ -96,8 +96,8 @@ func (x *Index) judge(entries []entry, reservations []*ippool.Reservation) *Judg
 }
 
 func (x *Index) judgeAllocation(a entry) *Item {
-	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x, in: a.pool, evidence: &Evidence{},
-		mentions: x.byContainerID[a.ContainerID]}
+	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x, pool: a.pool, evidence: &Evidence{}}
+	it.mentions = x.byContainerID[a.ContainerID]
 	if a.Problem != "" {
 		it.evidence = unreadable(a.Problem, a.Detail)
 	} else {
@@ -111,7 +111,7 @@ func unreadable(problem ippool.Problem, detail string) *Evidence {
 	return &Evidence{Problem: problem, Detail: detail, nodeSet: nodeSet{Sandbox: NoSource}}
 }
 
-// judgeReservation gives a reservation the verdict of its allocation, or judges one that has none by the same table.
+// judgeReservation gives a reservation the verdict of its allocation. A reservation without one is judged by the table.
 func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Allocation]*Item) *Item {
 	it := &Item{Reservation: r, x: x}
 	readings := x.readingsOf(r)
@@ -120,13 +120,13 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 	}
 	related := x.allocationsOf(r, readings, items)
 	switch {
-	case r.Problem == ippool.UnknownField: // it stands for nothing, and still is the reservation
+	case r.Problem == ippool.UnknownField: // the allocation has a reservation, which is Held
 		for _, a := range related {
-			a.reservedUnknown = true
+			a.hasUnknownReservation = true
 		}
 	case r.Problem == "" && len(related) > 0:
-		it.related, it.sharedWith = related, mostConservative(related)
-		it.Decision = it.sharedWith.Decision
+		it.related, it.verdictSource = related, mostConservative(related)
+		it.Decision = it.verdictSource.Decision
 		for _, a := range related {
 			a.related = append(a.related, it)
 		}
@@ -142,11 +142,13 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 	return it
 }
 
-// allocationsOf are the allocations of the same address, network and podref.
-func (x *Index) allocationsOf(r *ippool.Reservation, readings []nameReading, items map[*ippool.Allocation]*Item) (found []*Item) {
+// allocationsOf are the allocations with the address, network and podref of a reservation.
+func (x *Index) allocationsOf(r *ippool.Reservation, readings []nameReading,
+	items map[*ippool.Allocation]*Item) (found []*Item) {
 	for _, read := range readings {
 		for _, e := range x.entriesFor(read.address) {
-			if it := items[e.Allocation]; it != nil && e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network) && !slices.Contains(found, it) {
+			isOfPod := e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef && e.pool.isOfNetwork(read.network)
+			if it := items[e.Allocation]; it != nil && isOfPod && !slices.Contains(found, it) {
 				found = append(found, it)
 			}
 		}
@@ -154,7 +156,7 @@ func (x *Index) allocationsOf(r *ippool.Reservation, readings []nameReading, ite
 	return found
 }
 
-// mostConservative is the first of the items with the most conservative verdict.
+// mostConservative is the first item with the most conservative verdict.
 func mostConservative(items []*Item) *Item {
 	rank := func(j Decision) int {
 		switch {
@@ -170,15 +172,14 @@ func mostConservative(items []*Item) *Item {
 	return slices.MinFunc(items, func(a, b *Item) int { return cmp.Compare(rank(a.Decision), rank(b.Decision)) })
 }
 
-// gatherOnLone fills in the evidence on a reservation without an allocation. Its sandbox is looked for by address and
-// network.
+// gatherOnLone fills in the evidence on a reservation without an allocation. Address and network identify its sandbox.
 func (x *Index) gatherOnLone(it *Item, readings []nameReading) {
 	e, r := it.evidence, it.Reservation
 	e.Sandbox = NoSource
 	if len(readings) == 1 {
 		for _, b := range x.sandboxesByAddress[it.reading.address] {
-			// A leftover says nothing of what the reservation was made for.
-			if b.NetworkName == it.reading.network && x.holds(&b.mention) {
+			// A sandbox that has ended is no evidence on the reservation.
+			if b.NetworkName == it.reading.network && x.mayHoldAddress(&b.mention) {
 				it.mentions = append(it.mentions, b.mention)
 			}
 		}
@@ -186,12 +187,12 @@ func (x *Index) gatherOnLone(it *Item, readings []nameReading) {
 	}
 	e.Deleting = r.Deleting
 	since := x.past.Of(it.ID()).UncontradictedSince
-	e.LongAlone = !since.IsZero() && x.now.Sub(since) >= longAlone
+	e.LongAlone = !since.IsZero() && x.now.Sub(since) >= minTimeAlone
 	switch {
 	case x.now.Sub(r.Created) < addTimeLimit:
 		e.Recent = true
 	case len(readings) == 0:
-		e.Problem, e.Detail = ippool.Malformed, "no pool's range and network give this name"
+		e.Problem, e.Detail = ippool.Malformed, "the name fits no pool's network and range"
 	case len(readings) > 1:
 		var texts []string
 		for _, r := range readings {
@@ -201,7 +202,7 @@ func (x *Index) gatherOnLone(it *Item, readings []nameReading) {
 	}
 }
 
-// byName orders reservations as "<namespace>/<name>".
+// byName orders reservations by "<namespace>/<name>".
 func byName(a, b *ippool.Reservation) int {
 	if a.Namespace == b.Namespace {
 		return cmp.Compare(a.Name, b.Name)
@@ -209,15 +210,16 @@ func byName(a, b *ippool.Reservation) int {
 	return cmp.Compare(a.Ref(), b.Ref())
 }
 
-// Index is what was judged, for those who amend it and judge again.
+// Index is the index that was judged.
 func (j *Judgement) Index() *Index { return j.x }
 
-// StaleItems are the allocations and reservations of which the verdict is Stale.
+// StaleItems are the allocations and reservations that are Stale.
 func (j *Judgement) StaleItems() []*Item {
-	return slices.DeleteFunc(slices.Concat(j.Allocations, j.Reservations), func(it *Item) bool { return it.Verdict != Stale })
+	return slices.DeleteFunc(slices.Concat(j.Allocations, j.Reservations),
+		func(it *Item) bool { return it.Verdict != Stale })
 }
 
-// About is the part of a judgement that is about one address.
+// About is the part of the judgement that is about one address.
 func (j *Judgement) About(addr netip.Addr) *Judgement {
 	about := *j
 	isOther := func(it *Item) bool { return !it.mayBeAbout(addr) }
@@ -229,7 +231,7 @@ func (j *Judgement) About(addr netip.Addr) *Judgement {
 	return &about
 }
 
-// Summary counts. InUse, Held and Stale are of allocations. The JSON names are a contract.
+// Summary has the counts of a judgement. InUse, Held and Stale are of allocations. The JSON names are a contract.
 type Summary struct {
 	Pools        int `json:"pools"`
 	Allocations  int `json:"allocations"`
@@ -237,10 +239,10 @@ type Summary struct {
 	Held         int `json:"held"`
 	Stale        int `json:"stale"`
 	Reservations int `json:"reservations"`
-	// Lone are the reservations without an allocation, by verdict. All others share the verdict of theirs.
+	// Lone are the reservations without an allocation. All others share the verdict of their allocation.
 	Lone     Lone `json:"reservationsWithoutAllocation"`
 	Findings int  `json:"findings"`
-	// Restore is there while nothing is released because etcd was restored.
+	// Restore is set while releases are paused because etcd was restored.
 	Restore *RestoreRow `json:"restore,omitempty"`
 }
 
@@ -258,9 +260,10 @@ type RestoreRow struct {
 	Awaiting []string `json:"awaiting"` // nodes
 }
 
-// Summary counts a judgement.
+// Summary counts the items of a judgement.
 func (j *Judgement) Summary() Summary {
-	s := Summary{Pools: len(j.Observation.Pools), Allocations: len(j.Allocations), Reservations: len(j.Reservations), Findings: len(j.Findings), Restore: j.Restore.row()}
+	s := Summary{Pools: len(j.Observation.Pools), Allocations: len(j.Allocations), Reservations: len(j.Reservations),
+		Findings: len(j.Findings), Restore: j.Restore.row()}
 	for _, it := range j.Allocations {
 		it.Verdict.count(&s.InUse, &s.Held, &s.Stale)
 	}
@@ -283,5 +286,5 @@ func (v Verdict) count(inUse, held, stale *int) {
 	}
 }
 
-// Stale is how many allocations and reservations are stale.
+// Stale is the number of allocations and reservations that are Stale.
 func (j *Judgement) Stale() int { return len(j.StaleItems()) }

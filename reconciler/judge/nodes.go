@@ -9,29 +9,29 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// nodeSet are nodes that could run a sandbox, with what follows where no fresh report has it.
+// nodeSet are the nodes that could run a sandbox which no fresh report has, and the conclusions from their states.
 type nodeSet struct {
 	Sandbox       Sandbox
 	Nodes         []string // that could run the sandbox, sorted
-	WithoutReport []string // those of them without a fresh report
-	gone          []string // those of them that are dead or missing
-	MissingNode   bool     // it rests on a Node object being gone
-	Unreachable   bool     // every node without a fresh report, or without agents the node in question, is not Ready
-	// UnreachableTimedOut: and has been so for longer than the operator allows for.
+	WithoutReport []string // of Nodes, those without a fresh report
+	goneNodes     []string // of Nodes, those that are dead or missing
+	MissingNode   bool     // the evidence rests on a missing Node object
+	Unreachable   bool     // all of WithoutReport are not Ready; without agents, a node that could run it
+	// UnreachableTimedOut: Unreachable, for longer than --unreachable-node-timeout.
 	UnreachableTimedOut bool
 }
 
-// nodeCondition is what is known of a node that no fresh report of has the sandbox.
+// nodeCondition is the state of a node none of whose fresh reports has the sandbox.
 type nodeCondition int
 
 const (
-	notReporting nodeCondition = iota // nothing
-	reporting                         // a fresh report does not have the sandbox
+	notReporting nodeCondition = iota // without a fresh report
+	reporting                         // with a fresh report
 	provenDead
 	nodeObjectMissing
 )
 
-// newNodeSet judges nodes by what is known of each.
+// newNodeSet draws the conclusions from the condition of each node.
 func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeCondition) *nodeSet {
 	n := &nodeSet{Nodes: names}
 	var count [nodeObjectMissing + 1]int
@@ -42,7 +42,7 @@ func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeConditio
 		case notReporting:
 			n.WithoutReport = append(n.WithoutReport, name)
 		case provenDead, nodeObjectMissing:
-			n.gone = append(n.gone, name)
+			n.goneNodes = append(n.goneNodes, name)
 		}
 	}
 	without := n.WithoutReport
@@ -51,11 +51,12 @@ func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeConditio
 		n.Sandbox = NodeDead
 	case len(names) > 0 && count[provenDead]+count[nodeObjectMissing] == len(names):
 		n.Sandbox = NodeMissing
-	case !x.inUse:
+	case !x.hasAgents:
 		n.Sandbox = NoSource
-		// Without agents one node that is not Ready is enough to hold what it
-		// may run: its kubelet cannot say that the sandbox is gone.
-		without = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !x.notReady(name) || len(names) > 1 && x.dead(name) })
+		// Without agents one node that is not Ready is enough to hold what it may run.
+		without = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return !x.isNotReady(name) || len(names) > 1 && x.isDead(name)
+		})
 	case len(names) == 0 || count[notReporting] > 0:
 		n.Sandbox = NoFreshReport
 	case count[nodeObjectMissing] > 0:
@@ -66,31 +67,33 @@ func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeConditio
 		n.Sandbox = Absent
 	}
 	n.MissingNode = n.Sandbox == NodeMissing
-	n.Unreachable = len(without) > 0 && !slices.ContainsFunc(without, func(name string) bool { return !x.notReady(name) })
-	n.UnreachableTimedOut = n.Unreachable && x.policy.UnreachableNodeTimeout > 0 && !slices.ContainsFunc(without, func(name string) bool {
+	mayBeReady := func(name string) bool { return !x.isNotReady(name) }
+	hasTime := func(name string) bool {
 		since := x.o.Nodes[name].NotReadySince
 		return since.IsZero() || x.now.Sub(since) < x.policy.UnreachableNodeTimeout
-	})
+	}
+	n.Unreachable = len(without) > 0 && !slices.ContainsFunc(without, mayBeReady)
+	n.UnreachableTimedOut = n.Unreachable && x.policy.UnreachableNodeTimeout > 0 && !slices.ContainsFunc(without, hasTime)
 	return n
 }
 
-// nodeCondition is what is known of a node by its report and its Node object.
+// nodeCondition is the condition of a node by its report and its Node object. A report of another machine does not
+// prove that a sandbox is absent.
 func (x *Index) nodeCondition(name string) nodeCondition {
 	switch {
-	case x.hasFreshReport(name) && !x.isOfAnotherMachine(x.byNode[name]): // of another machine it says what it lists, and no more
+	case x.hasFreshReport(name) && !x.isOfAnotherMachine(x.byNode[name]):
 		return reporting
-	case x.dead(name):
+	case x.isDead(name):
 		return provenDead
-	case x.missing(name):
+	case x.isMissing(name):
 		return nodeObjectMissing
 	}
 	return notReporting
 }
 
-// nodeConditionFor is what is known of a node as far as the item goes: where a report of the node has the ID, that report
-// decides, so that a fresh one counts even if the node is out of service, and one of a machine that was replaced is of a
-// node that is gone. The pod may run again on a node that has booted, in another sandbox, with the same address: its ADD
-// replaces the entry, but a restore of etcd may have lost that. The node's next report shows it.
+// nodeConditionFor is the condition of a node for one item. If a report of the node has the ID, that report decides. A
+// pod on a rebooted node may run again with the same address, and a restore of etcd may have lost that allocation. So
+// the node must report first.
 func (x *Index) nodeConditionFor(it *Item, node string) nodeCondition {
 	pod := it.evidence.Pod
 	mayBeBack := pod != nil && pod.Node == node && pod.Phase != podstate.Finished
@@ -98,8 +101,8 @@ func (x *Index) nodeConditionFor(it *Item, node string) nodeCondition {
 		g := &it.mentions[i]
 		switch {
 		case g.kind == ofGone || g.report.Name != node:
-		case x.endedWithNode(g.report) && mayBeBack: // it may be dead all the same
-		case x.endedWithNode(g.report):
+		case x.hasEndedWithNode(g.report) && mayBeBack: // nodeCondition decides
+		case x.hasEndedWithNode(g.report):
 			return provenDead
 		case x.isReplaced(g.report):
 			return nodeObjectMissing
@@ -108,12 +111,12 @@ func (x *Index) nodeConditionFor(it *Item, node string) nodeCondition {
 	return x.nodeCondition(node)
 }
 
-// nodeConditionForLone is what is known of a node for a reservation that stands alone. It names no sandbox, so that no
-// node is known to have run it: nodes that are dead, or have been gone for long, only need no report.
+// nodeConditionForLone is the condition of a node for a reservation without an allocation, which names no sandbox. A
+// node that is dead, or missing for long, needs no report, and proves nothing.
 func (x *Index) nodeConditionForLone(node string) nodeCondition {
 	c, r := x.nodeCondition(node), x.byNode[node]
 	switch {
-	case c == provenDead, c == nodeObjectMissing && (r == nil || x.expired(r)):
+	case c == provenDead, c == nodeObjectMissing && (r == nil || x.isObsolete(r)):
 		return reporting
 	case c == nodeObjectMissing:
 		return notReporting
@@ -122,13 +125,13 @@ func (x *Index) nodeConditionForLone(node string) nodeCondition {
 }
 
 type nodeSetKey struct {
-	names              string // joined by "+", which no node's name has
+	names              string // joined by "+", which no node name contains
 	andAgents          bool
 	isReservationAlone bool
 }
 
-// nodeSetOf judges nodes of which no report has the sandbox, with all that should have an agent where andAgents is set.
-// Many items share one.
+// nodeSetOf is the nodeSet of nodes whose reports do not have the sandbox. With andAgents it includes agentNodes. Many
+// items share one.
 func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 	key := nodeSetKey{strings.Join(names, "+"), andAgents, it.Allocation == nil}
 	if n := x.nodeSets[key]; n != nil {
@@ -152,46 +155,46 @@ func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 	return n
 }
 
-// couldRun are the nodes that could run the sandbox: those whose last report has the ID, the node of the pod by that
-// name, and those of pods that were seen carrying the address. Where no report has it, also the nodes whose slice the
-// pool is, by a readable definition; else every node with an agent. Without reports it is the pod's own node, where there
-// is a pod. certain reports whether no other node could run it: where a report has the ID, and without agents.
+// couldRun are the nodes that could run the sandbox: those whose last report has the ID, that of the owner's pod, and
+// those of pods that were observed with the address. If no report has the ID, also the nodes whose slice the pool is,
+// or every node with an agent. Without agents it is the pod's own node. certain is true if no other node could run it.
 func (x *Index) couldRun(it *Item) (n *nodeSet, certain bool) {
 	pod := it.evidence.Pod
 	switch {
-	case !x.inUse && pod != nil && pod.Node == "":
+	case !x.hasAgents && pod != nil && pod.Node == "":
 		return x.nodeSetOf(it, nil, false), true
-	case !x.inUse && pod != nil:
+	case !x.hasAgents && pod != nil:
 		return x.nodeSetOf(it, []string{pod.Node}, false), true
 	}
-	reported := it.reportedOn()
-	all := sortedUnique(append(x.seenOn(it), reported...))
+	reported := it.reportingNodes()
+	all := sortedUnique(append(x.knownNodes(it), reported...))
 	switch {
 	case it.Allocation == nil && pod != nil && x.isGone(pod.Node):
 		return x.newNodeSet([]string{pod.Node}, func(string) nodeCondition { return notReporting }), false
 	case it.Allocation != nil && len(reported) > 0:
-		return x.newNodeSet(all, func(node string) nodeCondition { return x.nodeConditionFor(it, node) }), len(all) == len(reported)
-	case it.Allocation != nil && len(it.in.slice) > 0:
-		return x.nodeSetOf(it, sortedUnique(append(all, it.in.slice...)), false), false
+		n = x.newNodeSet(all, func(node string) nodeCondition { return x.nodeConditionFor(it, node) })
+		return n, len(all) == len(reported)
+	case it.Allocation != nil && len(it.pool.slice) > 0:
+		return x.nodeSetOf(it, sortedUnique(append(all, it.pool.slice...)), false), false
 	}
 	return x.nodeSetOf(it, slices.DeleteFunc(all, func(name string) bool {
-		_, found := slices.BinarySearch(x.agentNodes, name) // most have one anyway
+		_, found := slices.BinarySearch(x.agentNodes, name)
 		return found
 	}), true), false
 }
 
-// reportedOn are the nodes whose last report has the sandbox.
-func (it *Item) reportedOn() (nodes []string) {
+// reportingNodes are the nodes whose last report has the sandbox, but not as ended.
+func (it *Item) reportingNodes() (nodes []string) {
 	for i := range it.mentions {
-		if g := &it.mentions[i]; g.kind != ofGone { // a stale report does not have what it names as gone
+		if g := &it.mentions[i]; g.kind != ofGone {
 			nodes = append(nodes, g.report.Name)
 		}
 	}
 	return sortedUnique(nodes)
 }
 
-// seenOn are the nodes of the pod by the owner's name, and of pods that carry the address, or were seen to.
-func (x *Index) seenOn(it *Item) []string {
+// knownNodes are the nodes of the owner's pod and of pods that carry the address, now or earlier.
+func (x *Index) knownNodes(it *Item) []string {
 	seen := x.past.Of(it.ID())
 	nodes := slices.Concat(seen.RanOn, seen.CarriedOn)
 	if pod := it.evidence.Pod; pod != nil && pod.Node != "" {
@@ -207,21 +210,21 @@ func (x *Index) seenOn(it *Item) []string {
 	return nodes
 }
 
-// isGone reports whether a node is dead or missing, and so is not asked.
+// isGone reports whether a node is dead or missing.
 func (x *Index) isGone(node string) bool {
 	c := x.nodeCondition(node)
 	return node != "" && (c == provenDead || c == nodeObjectMissing)
 }
 
-// findAgentNodes are all nodes that should have an agent or have a report and are neither dead nor missing; where nothing
-// is known of nodes, those that reports and pods name.
+// findAgentNodes are the nodes that should have an agent or have a report, and are neither dead nor missing. If no Node
+// objects are known, they are the nodes that reports and pods name.
 func (x *Index) findAgentNodes() (nodes []string) {
 	if len(x.o.Nodes) == 0 {
 		return slices.Sorted(maps.Keys(x.nodeNames))
 	}
 	selects := x.policy.Selector()
 	for name, n := range x.o.Nodes {
-		if !x.dead(name) && (selects(n) || x.byNode[name] != nil) {
+		if !x.isDead(name) && (selects(n) || x.byNode[name] != nil) {
 			nodes = append(nodes, name)
 		}
 	}
@@ -229,20 +232,19 @@ func (x *Index) findAgentNodes() (nodes []string) {
 	return nodes
 }
 
-// NodeState is what is known of a node that should have an agent.
+// NodeState is the state of a node that should have an agent.
 type NodeState string
 
 const (
-	NodeFresh         NodeState = "Fresh"         // its report may be relied upon
-	NodeNoFreshReport NodeState = "NoFreshReport" // it has no report, or one that is not renewed now
-	NodeDeadOrMissing NodeState = "Dead"          // it is proven dead, or its Node object is gone
+	NodeFresh         NodeState = "Fresh"         // its report is fresh
+	NodeNoFreshReport NodeState = "NoFreshReport" // it has no report, or an expired one
+	NodeDeadOrMissing NodeState = "Dead"          // it is proven dead, or has no Node object
 )
 
-// nodeStates are the nodes that should have an agent, and those that have a report, by name; none where there are no
-// agents.
+// nodeStates are the states of the nodes that should have an agent or have a report; empty without agents.
 func (x *Index) nodeStates() map[string]NodeState {
 	states := make(map[string]NodeState, len(x.byNode))
-	if !x.inUse {
+	if !x.hasAgents {
 		return states
 	}
 	for _, n := range x.agentNodes {
@@ -252,7 +254,7 @@ func (x *Index) nodeStates() map[string]NodeState {
 		switch {
 		case r.IsFresh(x.now):
 			states[n] = NodeFresh
-		case x.dead(n), x.missing(n):
+		case x.isDead(n), x.isMissing(n):
 			states[n] = NodeDeadOrMissing
 		default:
 			states[n] = NodeNoFreshReport
@@ -261,8 +263,8 @@ func (x *Index) nodeStates() map[string]NodeState {
 	return states
 }
 
-// NotRenewedSince are the nodes, sorted, that are not proven dead and whose reports were not renewed since every ADD and
-// DEL has ended that was under way when a fence came to stand.
+// NotRenewedSince are the nodes, sorted, that are not proven dead and whose reports were not renewed DELTimeout after
+// the fence. Every ADD and DEL that was in progress has ended by then.
 func (j *Judgement) NotRenewedSince(fenced time.Time) (nodes []string) {
 	renewed := map[string]bool{}
 	for _, r := range j.Observation.Reports {

@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// taintsNote names the nodes that would be proven dead, if a restore of etcd had not made their taints doubtful.
+// taintsNote names the nodes whose out-of-service taint proves nothing because a restore of etcd may have brought it
+// back.
 func (j *Judgement) taintsNote() string {
 	var nodes []string
 	for name, n := range j.Observation.Nodes {
@@ -20,11 +21,16 @@ func (j *Judgement) taintsNote() string {
 		return ""
 	}
 	slices.Sort(nodes)
-	return fmt.Sprintf("the out-of-service taint of %s was there when etcd had been restored and may be the backup's, so that it proves nothing: remove it from a node that runs; "+
-		"of one that is shut down set it again, as another: kubectl --context=CONTEXT taint --overwrite node %s %s=after-restore:NoExecute", AtMost(nodes, namesShown), nodes[0], corev1.TaintNodeOutOfService)
+	return fmt.Sprintf("the out-of-service taint of %s may come from etcd's backup and proves nothing. "+
+		"If the node runs, remove the taint. If it is shut down, set the taint with another value: "+
+		"kubectl --context=CONTEXT taint --overwrite nodes %s %s=after-restore:NoExecute",
+		AtMost(nodes, namesShown), nodes[0], corev1.TaintNodeOutOfService)
 }
 
-// AtMost lists the first n names for a sentence, and says how many more there are.
+// namesShown is how many nodes a sentence names.
+const namesShown = 10
+
+// AtMost lists the first n names and the number of the others.
 func AtMost(names []string, n int) string {
 	if len(names) <= n {
 		return strings.Join(names, ", ")
@@ -32,11 +38,10 @@ func AtMost(names []string, n int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
 
-// foreignFloor is how many allocations of unknown pods are no sign of another cluster.
-const foreignFloor = 20
+// minForeign is from how many allocations of unknown pods another cluster is suspected.
+const minForeign = 20
 
-// unknownPods are the allocations of which nothing but the entry is known: there is no pod, and no report has
-// had the sandbox.
+// unknownPods is the number of allocations whose pod does not exist and whose sandbox no report has.
 func (j *Judgement) unknownPods() (n int) {
 	for _, it := range j.Allocations {
 		if it.Verdict == Stale && it.Reason == PodGone && !it.Proven {
@@ -46,19 +51,21 @@ func (j *Judgement) unknownPods() (n int) {
 	return n
 }
 
-// Notes are what an operator should know of how it was observed.
+// Notes has a sentence for each thing that limits the judgement.
 func (j *Judgement) Notes() []string {
 	var notes []string
 	if j.WithoutAgents {
 		edited := ""
 		if j.x.policy.TrustNetworkStatus {
-			edited = ", or an address that a pod's own user edited out of its network-status,"
+			edited = ", and an address that a user removed from a pod's network-status,"
 		}
-		notes = append(notes, "no node agent reports: a phantom pod on a Ready node"+edited+" cannot be told from a leak; unconfirmed releases rest on the API alone")
+		notes = append(notes, "no node agent reports: releases rest on the API alone. "+
+			"A phantom pod on a Ready node"+edited+" would be judged as a leak")
 	}
-	if n := j.unknownPods(); n >= foreignFloor && 4*n >= j.Total {
-		notes = append(notes, fmt.Sprintf("%d of %d allocations are of pods that this cluster does not have, and no node reports their sandboxes: "+
-			"if another cluster uses the same pools, stop this reconciler. It would release the addresses of the other cluster, which is not supported", n, j.Total))
+	if n := j.unknownPods(); n >= minForeign && 4*n >= j.Total {
+		notes = append(notes, fmt.Sprintf("%d of %d allocations belong to pods that this cluster does not have, and "+
+			"no node reports their sandboxes. If another cluster uses the same pools, stop this reconciler: "+
+			"it would release that cluster's addresses. Sharing pools is not supported", n, j.Total))
 	}
 	if text := j.Restore.Text(); text != "" {
 		notes = append(notes, text)

@@ -14,12 +14,13 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-func TestTheNoteOnClustersWithoutAgentsSaysWhatCannotBeTold(t *testing.T) {
+func TestNotes_WithoutAgents(t *testing.T) {
 	for trust, want := range map[bool]string{
-		false: "a phantom pod on a Ready node cannot be told from a leak",
-		true:  "a phantom pod on a Ready node, or an address that a pod's own user edited out of its network-status, cannot be told from a leak",
+		false: "A phantom pod on a Ready node would be judged as a leak",
+		true:  "and an address that a user removed from a pod's network-status, would be judged as a leak",
 	} {
-		notes := strings.Join(Judged(Observe(UsualPool, Node("worker-1")), judge.Policy{TrustNetworkStatus: trust}).Notes(), " ")
+		j := Judged(Observe(UsualPool, Node("worker-1")), judge.Policy{TrustNetworkStatus: trust})
+		notes := strings.Join(j.Notes(), " ")
 		if !strings.Contains(notes, want) {
 			t.Errorf("trusted %v: %q", trust, notes)
 		}
@@ -48,7 +49,8 @@ func TestNotes_AnotherClusterOnTheSamePools(t *testing.T) {
 	}
 }
 
-// What docs say a test shows is a claim where the test is gone. A name may be the beginning of several, as for go test -run.
+// What docs say a test shows is a claim where the test is gone. A name may be the beginning of several, as for go test
+// -run.
 func TestDocs_EveryTestThatTheyNameIsThere(t *testing.T) {
 	const root = "../.."
 	var pages []string

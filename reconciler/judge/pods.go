@@ -15,12 +15,11 @@ import (
 // podAddress is an address in the network-status of a pod that is not finished.
 type podAddress struct {
 	pod *podstate.Pod
-	nad *ippool.NAD // nil: it cannot be read
+	nad *ippool.NAD // nil if it cannot be read
 }
 
-// carriedBy are the addresses of pods that may matter to a pool or to another pod: those in a pool's range, of a network
-// of whereabouts or of one that is not known. A pod that was never bound to a node has no network: somebody else wrote
-// its network-status.
+// carriedBy are the addresses of pods in a pool's range, on a network of whereabouts or on an unknown one. A pod that
+// was never bound to a node has no network, whatever its network-status says.
 func (x *Index) carriedBy(pods iter.Seq[*podstate.Pod], n int) map[netip.Addr][]podAddress {
 	found := make(map[netip.Addr][]podAddress, n)
 	for p := range pods {
@@ -42,7 +41,7 @@ func (x *Index) carriedBy(pods iter.Seq[*podstate.Pod], n int) map[netip.Addr][]
 	return found
 }
 
-// pod is the pod by that name, nil if there is none.
+// pod is the pod by that name, nil if it does not exist.
 func (x *Index) pod(namespace, name string) *podstate.Pod {
 	at := types.NamespacedName{Namespace: namespace, Name: name}
 	if p, changed := x.live.pods[at]; changed {
@@ -51,7 +50,7 @@ func (x *Index) pod(namespace, name string) *podstate.Pod {
 	return x.o.Pods[at]
 }
 
-// owner is the pod by an owner's name. What a repair wrote for a phantom names a pod that is known to be none.
+// owner is the pod by an owner's name. An owner with a UID is a phantom, whose pod does not exist.
 func (x *Index) owner(owner ippool.PodRef) *podstate.Pod {
 	if owner.UID != "" {
 		return nil
@@ -59,7 +58,7 @@ func (x *Index) owner(owner ippool.PodRef) *podstate.Pod {
 	return x.pod(owner.Namespace, owner.Name)
 }
 
-// podOf is the pod of a sandbox, nil if it is not known.
+// podOf is the pod of a sandbox, nil if the API does not have it.
 func (x *Index) podOf(g *mention) *podstate.Pod {
 	if p := x.pod(g.Namespace, g.Name); p != nil && p.HasUID(g.UID) {
 		return p
@@ -67,8 +66,8 @@ func (x *Index) podOf(g *mention) *podstate.Pod {
 	return nil
 }
 
-// podsAt are the pods that carry an address, by name: where the runtime's report lists the sandbox of a pod, that
-// counts, and not the annotation.
+// podsAt are the pods that carry an address by their network-status, ordered by name. A pod whose sandbox is reported
+// with all addresses is in sandboxesByAddress instead.
 func (x *Index) podsAt(addr netip.Addr) (found []podAddress) {
 	for _, c := range x.podsNaming(addr) {
 		if !x.isReported(c.pod) {
@@ -78,7 +77,7 @@ func (x *Index) podsAt(addr netip.Addr) (found []podAddress) {
 	return found
 }
 
-// podsNaming are the pods whose network-status names an address, by name. The caller does not change it.
+// podsNaming are the pods whose network-status names an address, ordered by name. The caller must not change the slice.
 func (x *Index) podsNaming(addr netip.Addr) []podAddress {
 	found := x.podsByAddress[addr]
 	if len(x.live.pods) == 0 && len(found) < 2 {
@@ -98,12 +97,14 @@ func (x *Index) podsNaming(addr netip.Addr) []podAddress {
 // isReported reports whether the fresh report of a pod's node lists its sandbox with all of its addresses.
 func (x *Index) isReported(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
-	return r != nil && r.IsFresh(x.now) && (p.UID != "" && r.complete[p.UID] || p.RuntimeUID != "" && r.complete[p.RuntimeUID])
+	return r != nil && r.IsFresh(x.now) &&
+		(p.UID != "" && r.complete[p.UID] || p.RuntimeUID != "" && r.complete[p.RuntimeUID])
 }
 
-// isRefuted reports whether the fresh report of a pod's node has every address of each sandbox of the pod. The report
-// must be younger than the pod: a fresh one is at most MinAbsenceWhilePending old. A sandbox without a name may be any pod's.
+// isRefuted reports whether the fresh report of a pod's node has all addresses of the pod's sandboxes. The report must
+// be younger than the pod: a fresh one is at most a minute old. A sandbox without a name may be any pod's.
 func (x *Index) isRefuted(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
-	return r != nil && r.IsFresh(x.now) && x.now.Sub(p.CreatedAt) > MinAbsenceWhilePending && !r.incomplete[p.String()] && !r.incomplete["/"]
+	return r != nil && r.IsFresh(x.now) && x.now.Sub(p.CreatedAt) > MinAbsenceWhilePending &&
+		!r.incomplete[p.String()] && !r.incomplete["/"]
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// pool is a pool with what its entries are looked up by.
+// pool is a pool with what its entries are found by.
 type pool struct {
 	*ippool.Pool
 	ref      string
 	networks []string        // that its name admits; nil admits any
 	slice    []string        // see sliceNodes
-	taken    map[uint64]bool // keys that have an entry, readable or not
-	// Only where keys are ambiguous may an entry stand for an address that does not read back from its key, so
-	// that every address that is carried is looked up by every key it may have.
-	keyed     map[uint64][]*ippool.Allocation // by offset; nil where keys are unambiguous
-	carriedAs byKey
-	missing   bool // it does not exist, see missingPool
+	usedKeys map[uint64]bool // keys that have an entry, readable or not
+	// If keys are ambiguous, an entry may stand for another address than its key gives. So every carried address is
+	// looked up by every key that it may have.
+	byOffset     map[uint64][]*ippool.Allocation // by offset; nil where keys are unambiguous
+	carriedByKey addressesByKey
+	isMissing    bool // the pool does not exist, see missingPool
 }
 
 // entry is an entry that may stand for an address.
@@ -30,13 +30,14 @@ type entry struct {
 	*ippool.Allocation
 }
 
-// networkName is a network that a pool of a namespace may be of.
+// networkName is a network that a pool of a namespace may belong to.
 type networkName struct{ namespace, network string }
 
 // setPools indexes pools.
 func (x *Index) setPools(pools []*pool) {
 	slices.SortStableFunc(pools, func(a, b *pool) int { return cmp.Compare(a.ref, b.ref) })
-	x.pools, x.ranges, x.lengths, x.networksByNamespace = pools, make(map[netip.Prefix][]*pool, len(pools)), nil, map[networkName]bool{}
+	x.pools, x.ranges, x.lengths = pools, make(map[netip.Prefix][]*pool, len(pools)), nil
+	x.networksByNamespace = map[networkName]bool{}
 	for _, p := range pools {
 		for _, n := range p.networks {
 			x.networksByNamespace[networkName{p.Namespace, n}] = true
@@ -53,30 +54,30 @@ func (x *Index) newPool(p *ippool.Pool, networks []string) *pool {
 	if p.Problem != "" {
 		return q
 	}
-	q.slice, q.taken = x.sliceNodes(q), make(map[uint64]bool, len(p.Allocations))
+	q.slice, q.usedKeys = x.sliceNodes(q), make(map[uint64]bool, len(p.Allocations))
 	if p.Range.AmbiguousKeys() {
-		q.keyed, q.carriedAs = map[uint64][]*ippool.Allocation{}, byKey{}
+		q.byOffset, q.carriedByKey = map[uint64][]*ippool.Allocation{}, addressesByKey{}
 	}
 	for i := range p.Allocations {
 		a := &p.Allocations[i]
 		if !a.Address.IsValid() {
 			if k, err := ippool.ParseKey(a.Key); err == nil {
-				q.taken[k] = true
+				q.usedKeys[k] = true
 			}
 			continue
 		}
-		q.taken[a.Offset] = true
-		if q.keyed != nil {
-			q.keyed[a.Offset] = append(q.keyed[a.Offset], a)
+		q.usedKeys[a.Offset] = true
+		if q.byOffset != nil {
+			q.byOffset[a.Offset] = append(q.byOffset[a.Offset], a)
 		}
 	}
 	return q
 }
 
-// byKey are addresses by the keys that they may have.
-type byKey map[uint64]map[netip.Addr]bool
+// addressesByKey are addresses by the keys that they may have.
+type addressesByKey map[uint64]map[netip.Addr]bool
 
-func (m byKey) add(r ippool.Range, addr netip.Addr) {
+func (m addressesByKey) add(r ippool.Range, addr netip.Addr) {
 	for _, k := range r.Keys(addr) {
 		if m[k] == nil {
 			m[k] = map[netip.Addr]bool{}
@@ -85,8 +86,8 @@ func (m byKey) add(r ippool.Range, addr netip.Addr) {
 	}
 }
 
-// networksOf are the network names that a pool's name admits: also, where a definition cuts the pool's range into
-// slices, that of a slice whose node is gone.
+// networksOf are the network names that a pool's name admits. If a definition cuts the range into slices, they include
+// that of a slice whose node is gone.
 func (x *Index) networksOf(p *ippool.Pool) []string {
 	names := p.Networks(x.nodeNames)
 	if names == nil {
@@ -100,10 +101,10 @@ func (x *Index) networksOf(p *ippool.Pool) []string {
 	return sortedUnique(names)
 }
 
-// sliceNodes are the nodes whose slice a pool is by a definition that can be read and cuts its range into slices of
-// that size. A name alone proves nothing, and where it may as well be another network's there are none.
+// sliceNodes are the nodes whose slice a pool is, by a readable definition with slices of that size. The pool's name
+// alone proves nothing. If the pool may be all of a range, sliceNodes is empty.
 func (x *Index) sliceNodes(p *pool) (found []string) {
-	isWhole := false // by a definition the pool is all of a range
+	isWhole := false
 	x.definedFor(p.Pool, func(n ippool.Network) {
 		if node, ok := n.SliceOf(p.Pool); ok && n.SliceBits == p.Range.Prefix().Bits() && x.nodeNames[node] {
 			found = append(found, node)
@@ -116,7 +117,7 @@ func (x *Index) sliceNodes(p *pool) (found []string) {
 	return sortedUnique(found)
 }
 
-// poolNamed is the pool "<namespace>/<name>", nil if there is none.
+// poolNamed is the pool "<namespace>/<name>", nil if it does not exist.
 func (x *Index) poolNamed(ref string) *pool {
 	at, found := sort.Find(len(x.pools), func(i int) int { return cmp.Compare(ref, x.pools[i].ref) })
 	if !found {
@@ -125,7 +126,7 @@ func (x *Index) poolNamed(ref string) *pool {
 	return x.pools[at]
 }
 
-// poolsAt are the readable pools that have an address in their range, by name.
+// poolsAt are the readable pools whose range contains an address, ordered by name.
 func (x *Index) poolsAt(addr netip.Addr) (found []*pool) {
 	for _, bits := range x.lengths {
 		at, err := addr.Prefix(bits)
@@ -141,7 +142,7 @@ func (x *Index) poolsAt(addr netip.Addr) (found []*pool) {
 	return found
 }
 
-// entriesFor are all entries that may stand for an address, also those that cannot be judged for another Problem.
+// entriesFor are all entries that may stand for an address, including those with a Problem.
 func (x *Index) entriesFor(addr netip.Addr) (found []entry) {
 	for _, p := range x.poolsAt(addr) {
 		found = append(found, p.entriesFor(addr)...)
@@ -155,11 +156,11 @@ func (p *pool) entriesFor(addr netip.Addr) (found []entry) {
 	for i := first; i < len(all) && all[i].Address == addr; i++ {
 		found = append(found, entry{p, &all[i]})
 	}
-	if p.keyed == nil {
+	if p.byOffset == nil {
 		return found
 	}
 	for _, k := range p.Range.Keys(addr) {
-		for _, a := range p.keyed[k] {
+		for _, a := range p.byOffset[k] {
 			if a.Address != addr {
 				found = append(found, entry{p, a})
 			}
@@ -168,19 +169,18 @@ func (p *pool) entriesFor(addr netip.Addr) (found []entry) {
 	return found
 }
 
-// possibleAddresses are all addresses that an entry may stand for and that somebody carries, the one that reads back
-// from its key first.
+// possibleAddresses are the address that an entry's key gives, and all carried addresses that it may stand for.
 func (x *Index) possibleAddresses(p *pool, a *ippool.Allocation) []netip.Addr {
-	if p.keyed == nil {
+	if p.byOffset == nil {
 		return []netip.Addr{a.Address}
 	}
-	others := slices.Collect(maps.Keys(p.carriedAs[a.Offset]))
-	others = slices.AppendSeq(others, maps.Keys(x.live.carriedAs[p][a.Offset]))
+	others := slices.Collect(maps.Keys(p.carriedByKey[a.Offset]))
+	others = slices.AppendSeq(others, maps.Keys(x.live.carriedByKey[p][a.Offset]))
 	others = slices.DeleteFunc(others, func(addr netip.Addr) bool { return addr == a.Address })
 	return append([]netip.Addr{a.Address}, uniqueAddresses(others)...)
 }
 
-// networksIn are the networks that a pool may be of.
+// networksIn are the networks that a pool may belong to.
 func (x *Index) networksIn(p *pool) []string {
 	if p.networks != nil {
 		return p.networks
@@ -194,29 +194,29 @@ func (x *Index) networksIn(p *pool) []string {
 	return sortedUnique(names)
 }
 
-// isOfNetwork reports whether a pool may be of a network, by name. A pool whose name admits any may be of any.
+// isOfNetwork reports whether a pool may belong to a network, by the pool's name.
 func (p *pool) isOfNetwork(network string) bool {
 	return p.networks == nil || slices.Contains(p.networks, network)
 }
 
-// isOfRange reports whether a cached range is the pool's, or a range that the pool is a slice of.
+// isOfRange reports whether a range of a CNI cache is the pool's, or one that the pool may be a slice of.
 func (x *Index) isOfRange(p *pool, text string) bool {
 	r, err := ippool.ParseConfiguredRange(text)
 	own := p.Range.Prefix()
 	return err == nil && (r == own || len(p.SliceNodes(x.nodeNames)) > 0 && r.Contains(own.Addr()))
 }
 
-// isMapped reports whether a definition is of the pool.
+// isMapped reports whether a definition maps to the pool.
 func (p *pool) isMapped(nad *ippool.NAD) bool {
 	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Maps(p.Pool, p.networks) })
 }
 
-// hasNoEntryFor reports whether an address of the pool's range has no entry there.
+// hasNoEntryFor reports whether an address of the pool's range has no entry in the pool.
 func (p *pool) hasNoEntryFor(addr netip.Addr) bool {
-	if k, ok := p.Range.Key(addr); !ok || p.taken[k] {
+	if k, ok := p.Range.Key(addr); !ok || p.usedKeys[k] {
 		return false
 	}
-	return p.keyed == nil || !slices.ContainsFunc(p.Range.Keys(addr), func(k uint64) bool { return p.taken[k] })
+	return p.byOffset == nil || !slices.ContainsFunc(p.Range.Keys(addr), func(k uint64) bool { return p.usedKeys[k] })
 }
 
 // nameReading is one way to read a reservation's name.
@@ -225,12 +225,13 @@ type nameReading struct {
 	address netip.Addr
 }
 
-// readingsOf are the ways to read a reservation's name that a readable pool allows for, ordered by network: the pool
-// may be of the network, and has the address in its range.
+// readingsOf are the ways to read a reservation's name, ordered by network. A readable pool of the network must have
+// the address in its range.
 func (x *Index) readingsOf(r *ippool.Reservation) (found []nameReading) {
 	read := func(network string) {
 		addr, ok := ippool.ReservedAddress(r.Name, network)
-		if ok && slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool { return p.Namespace == r.Namespace && p.isOfNetwork(network) }) {
+		isPossible := func(p *pool) bool { return p.Namespace == r.Namespace && p.isOfNetwork(network) }
+		if ok && slices.ContainsFunc(x.poolsAt(addr), isPossible) {
 			found = append(found, nameReading{network, addr})
 		}
 	}

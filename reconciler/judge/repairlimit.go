@@ -8,49 +8,48 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// A report is what one node's agent says. The API confirms the entries that its pods on that node ask for. All other
-// entries are bounded by numbers that no node sets, and in each pool by a half: otherwise an agent that lies could fill
-// every range.
-
+// These limits keep a lying agent from filling every range. Entries that a pod in the API requests on the reporting
+// node have no limit.
 const (
-	// maxUnasked is how many entries that no pod asks for are written by the report of one node: one for each pod that
-	// a node runs by default (Kubernetes v1.36, pkg/kubelet/apis/config/v1beta1/defaults.go, MaxPods).
-	maxUnasked = 110
-	// maxUnaskedInAll is the same for the reports of all nodes together.
-	maxUnaskedInAll = 1000
-	// maxUnaskedRestored replaces both after a restore of etcd, which may lose every pod of a node.
-	maxUnaskedRestored = 1000
+	// maxUnrequested is the limit of one node: the pods that a node runs by default
+	// (Kubernetes v1.36, pkg/kubelet/apis/config/v1beta1/defaults.go, MaxPods).
+	maxUnrequested = 110
+	// maxUnrequestedInAll is the limit of all nodes together.
+	maxUnrequestedInAll = 1000
+	// maxUnrequestedAfterRestore replaces both after a restore of etcd, which may lose every pod of a node.
+	maxUnrequestedAfterRestore = 1000
 )
 
-// NodePool is what one node's report says of one pool.
+// NodePool is a node whose report has entries of a pool.
 type NodePool struct{ Node, Pool string }
 
-// RepairLimit says why an entry that no pod asks for is not written, "" if it may be. The numbers are of such entries
-// within an hour, with this one: of all nodes, of its node, and of its node in its pool.
+// RepairLimit says why an entry that no pod requests is not written, "" if it may be. The numbers count such entries
+// within an hour, including this one: of all nodes, of its node, and of its node in its pool.
 func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool int) string {
-	const unasked = "more than %d entries within an hour by %s, for which no pod in the API asks%s"
-	const advice = "; check the node and its agent and, if they are right, use --allow-mass-repair"
-	limit := maxUnasked
+	const unrequested = "more than %d allocations within an hour by %s, which no pod in the API requests%s"
+	const advice = "; check the node and its agent, then use --allow-mass-repair"
+	limit := maxUnrequested
 	if restored {
-		limit = maxUnaskedRestored
+		limit = maxUnrequestedAfterRestore
 	}
 	switch {
 	case byNode > limit:
-		return fmt.Sprintf(unasked, limit, "the report of node "+at.Node, advice)
-	case inAll > maxUnaskedInAll && !restored:
-		return fmt.Sprintf(unasked, maxUnaskedInAll, "all nodes' reports", advice)
+		return fmt.Sprintf(unrequested, limit, "the report of node "+at.Node, advice)
+	case inAll > maxUnrequestedInAll && !restored:
+		return fmt.Sprintf(unrequested, maxUnrequestedInAll, "all nodes' reports", advice)
 	}
 	p := x.poolOrMissing(at.Pool)
 	if p == nil || len(x.agentNodes) < 2 || len(p.slice) == 1 && p.slice[0] == at.Node {
-		return "" // no other node has addresses of it
+		return "" // no other node uses the pool
 	}
 	if size := p.size(); size > 0 && 2*inPool > size {
-		return fmt.Sprintf("more than half of the %d addresses of pool %s within an hour by the report of node %s alone%s", size, at.Pool, at.Node, advice)
+		return fmt.Sprintf("more than half of the %d addresses of pool %s within an hour by the report of node %s alone%s",
+			size, at.Pool, at.Node, advice)
 	}
 	return ""
 }
 
-// poolOrMissing is a pool by its "<namespace>/<name>", also one that does not exist and should; nil if there is none.
+// poolOrMissing is a pool, or a missing pool, by its "<namespace>/<name>"; nil for neither.
 func (x *Index) poolOrMissing(ref string) *pool {
 	if p := x.poolNamed(ref); p != nil {
 		return p
@@ -63,7 +62,7 @@ func (x *Index) poolOrMissing(ref string) *pool {
 	return nil
 }
 
-// size is how many addresses whereabouts gives away of a pool at most; 0 for too many to count.
+// size is how many addresses whereabouts can assign from a pool; 0 for too many to count.
 func (p *pool) size() int {
 	prefix := p.Range.Prefix()
 	host := prefix.Addr().BitLen() - prefix.Bits()
@@ -76,24 +75,24 @@ func (p *pool) size() int {
 	return 1<<host - 2
 }
 
-// UnrequestedRepairs are the entries among the repairs for which no pod asks that the API has bound to the reporting node. A pod
-// asks for an address of a pool with each interface, less the entries that it has there. The numbers are of entries in
-// these pools that a repair wrote for sandboxes of which the API has no pod, by the nodes that still report them.
-func (x *Index) UnrequestedRepairs(repairs []*Repair) (unasked map[*Repair]bool, phantoms map[NodePool]int) {
+// UnrequestedRepairs are the repairs of entries that no pod on the reporting node requests. A pod requests an address
+// of a pool with each interface, less its entries there. phantoms counts the entries of these pools that repairs wrote
+// for sandboxes without a pod, by the nodes that still report them.
+func (x *Index) UnrequestedRepairs(repairs []*Repair) (unrequested map[*Repair]bool, phantoms map[NodePool]int) {
 	type podPool struct {
 		podRef string
 		pool   *ippool.Pool
 	}
-	room, asked, read := map[podPool]int{}, map[podPool]bool{}, map[*ippool.Pool]bool{}
-	unasked, phantoms = map[*Repair]bool{}, map[NodePool]int{}
+	room, isCounted, isRead := map[podPool]int{}, map[podPool]bool{}, map[*ippool.Pool]bool{}
+	unrequested, phantoms = map[*Repair]bool{}, map[NodePool]int{}
 	for _, w := range repairs {
 		if w.Previous != nil {
 			room[podPool{w.Previous.PodRef, w.Pool}]++
 		}
-		if read[w.Pool] {
+		if isRead[w.Pool] {
 			continue
 		}
-		read[w.Pool] = true
+		isRead[w.Pool] = true
 		for i := range w.Pool.Allocations {
 			a := &w.Pool.Allocations[i]
 			room[podPool{a.PodRef, w.Pool}]--
@@ -110,27 +109,27 @@ func (x *Index) UnrequestedRepairs(repairs []*Repair) (unasked map[*Repair]bool,
 	for _, w := range repairs {
 		ref, _ := ippool.ParsePodRef(w.PodRef)
 		pod, at := x.owner(ref), podPool{w.PodRef, w.Pool}
-		bound := pod != nil && pod.Node == w.Node && pod.Phase != podstate.Finished
-		if bound && !asked[at] {
-			asked[at] = true
+		isBound := pod != nil && pod.Node == w.Node && pod.Phase != podstate.Finished
+		if isBound && !isCounted[at] {
+			isCounted[at] = true
 			if p := x.poolOrMissing(w.Pool.Ref()); p != nil {
-				room[at] += x.asks(pod, p)
+				room[at] += x.requestedInterfaces(pod, p)
 			}
 		}
 		switch {
 		case w.Key == "":
-		case bound && slices.Contains(pod.IPs, w.Address): // of its default network, which no annotation names
-		case bound && room[at] > 0:
+		case isBound && slices.Contains(pod.IPs, w.Address): // of its default network, which no annotation names
+		case isBound && room[at] > 0:
 			room[at]--
 		default:
-			unasked[w] = true
+			unrequested[w] = true
 		}
 	}
-	return unasked, phantoms
+	return unrequested, phantoms
 }
 
-// asks is with how many interfaces a pod asks for a network of a pool.
-func (x *Index) asks(pod *podstate.Pod, p *pool) (n int) {
+// requestedInterfaces is the number of interfaces with which a pod requests a network of a pool.
+func (x *Index) requestedInterfaces(pod *podstate.Pod, p *pool) (n int) {
 	count := func(name string) {
 		if nad := x.nads[name]; nad != nil && p.isMapped(nad) {
 			n++
@@ -140,7 +139,7 @@ func (x *Index) asks(pod *podstate.Pod, p *pool) (n int) {
 		count(pod.Interfaces[i].Network)
 	}
 	n = min(n, pod.RequestedCount)
-	for _, name := range pod.RequestedNetworks { // kept where there is no readable status
+	for _, name := range pod.RequestedNetworks { // empty if the status is readable
 		count(name.String())
 	}
 	return n

@@ -10,17 +10,17 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// report is a SandboxReport with what is asked of it often.
+// report is a SandboxReport with what is often looked up.
 type report struct {
 	*podstate.Report
-	node      []string // its name alone
-	hasUnread bool     // it has a sandbox whose addresses no cache entry lists
-	// complete are the UIDs of sandboxes that are READY with all of their addresses, incomplete the pods
-	// whose sandboxes may have addresses that are not listed.
+	node      []string // its name
+	hasUnread bool     // a sandbox has addresses that no CNI cache file lists
+	// complete are the UIDs of READY sandboxes with all of their addresses. incomplete are the pods whose sandboxes may
+	// have addresses that are not listed.
 	complete, incomplete map[string]bool
 }
 
-// mention is what a report says of one container ID.
+// mention is an entry of a report about one container ID.
 type mention struct {
 	report *report
 	kind   mentionKind
@@ -35,7 +35,7 @@ const (
 	ofGone                   // its Sandbox has IDs only
 )
 
-// sandboxAddress is an address that a report says is configured in a sandbox.
+// sandboxAddress is an address of a sandbox, by a report.
 type sandboxAddress struct {
 	mention
 	*v1alpha1.Address
@@ -43,8 +43,8 @@ type sandboxAddress struct {
 
 func (g *mention) pod() string { return g.Namespace + "/" + g.Name }
 
-// addReports indexes the reports by node, then sandboxes before attachments before what is gone, then as they stand
-// in the report: the order in which reports are read does not decide.
+// addReports indexes the reports by node, sandboxes before attachments before what is gone. The order in which reports
+// were read does not matter.
 func (x *Index) addReports() {
 	n := 0
 	for _, r := range x.o.Reports {
@@ -52,8 +52,10 @@ func (x *Index) addReports() {
 	}
 	x.byNode = make(map[string]*report, len(x.o.Reports))
 	x.byContainerID, x.sandboxesByAddress = make(map[string][]mention, n), make(map[netip.Addr][]sandboxAddress, n)
-	for _, r := range slices.SortedStableFunc(slices.Values(x.o.Reports), func(a, b *podstate.Report) int { return cmp.Compare(a.Name, b.Name) }) {
-		rep := &report{Report: r, node: []string{r.Name}, complete: make(map[string]bool, len(r.Sandboxes)), incomplete: map[string]bool{}}
+	byName := func(a, b *podstate.Report) int { return cmp.Compare(a.Name, b.Name) }
+	for _, r := range slices.SortedStableFunc(slices.Values(x.o.Reports), byName) {
+		rep := &report{Report: r, node: []string{r.Name},
+			complete: make(map[string]bool, len(r.Sandboxes)), incomplete: map[string]bool{}}
 		x.byNode[r.Name] = rep
 		x.reports = append(x.reports, rep)
 		for i := range r.Sandboxes {
@@ -94,26 +96,27 @@ func (x *Index) isReady(g *mention) bool {
 	return g.report.IsFresh(x.now) && g.kind == ofSandbox && g.State == v1alpha1.SandboxReady
 }
 
-// mayRun reports whether a sandbox is Ready, NotReady or Attached as of its report, fresh or stale.
+// mayRun reports whether a sandbox is Ready, NotReady or Attached by its report, fresh or expired.
 func (x *Index) mayRun(g *mention) bool {
 	switch g.kind {
 	case ofSandbox:
 		return g.State == v1alpha1.SandboxReady || !podstate.IsClosed(g.NetworkClosed)
 	case ofAttachment:
-		return x.counts(g)
+		return x.isEvidence(g)
 	}
 	return false
 }
 
-// counts reports whether an attachment is evidence.
-func (x *Index) counts(g *mention) bool {
-	return g.kind == ofAttachment && g.report.IsEvidence(&v1alpha1.Attachment{Since: g.CreatedAt, NetworkClosed: g.NetworkClosed}, x.now)
+// isEvidence reports whether an attachment is evidence.
+func (x *Index) isEvidence(g *mention) bool {
+	attachment := v1alpha1.Attachment{Since: g.CreatedAt, NetworkClosed: g.NetworkClosed}
+	return g.kind == ofAttachment && g.report.IsEvidence(&attachment, x.now)
 }
 
-// holds reports whether a sandbox or attachment may hold its addresses.
-func (x *Index) holds(g *mention) bool { return !x.endedWithNode(g.report) && x.mayRun(g) }
+// mayHoldAddress reports whether a sandbox or attachment may use its addresses.
+func (x *Index) mayHoldAddress(g *mention) bool { return !x.hasEndedWithNode(g.report) && x.mayRun(g) }
 
-// stateOf is what a fresh report's mention proves; ok is false where it proves nothing, or the report is not fresh.
+// stateOf is what a mention in a fresh report proves; ok is false if it proves nothing.
 func (x *Index) stateOf(g *mention) (state Sandbox, ok bool) {
 	switch {
 	case !g.report.IsFresh(x.now):
@@ -121,7 +124,7 @@ func (x *Index) stateOf(g *mention) (state Sandbox, ok bool) {
 	case g.kind == ofGone:
 		return Gone, true
 	case g.kind == ofAttachment:
-		return Attached, x.counts(g)
+		return Attached, x.isEvidence(g)
 	case g.State == v1alpha1.SandboxReady:
 		return Ready, true
 	case g.State == v1alpha1.SandboxNotReady && podstate.IsClosed(g.NetworkClosed):
@@ -130,19 +133,19 @@ func (x *Index) stateOf(g *mention) (state Sandbox, ok bool) {
 	return NotReady, true
 }
 
-// dead reports whether a node is proven dead by its Node object.
-func (x *Index) dead(node string) bool {
+// isDead reports whether a node is proven dead by its Node object.
+func (x *Index) isDead(node string) bool {
 	n := x.o.Nodes[node]
 	return n != nil && n.IsDead() && !x.past.DoubtsTaint(n)
 }
 
-// missing reports whether a node's object is gone.
-func (x *Index) missing(node string) bool {
+// isMissing reports whether a node has no Node object.
+func (x *Index) isMissing(node string) bool {
 	return len(x.o.Nodes) > 0 && node != "" && x.o.Nodes[node] == nil
 }
 
-// notReady reports whether a node is known not to be Ready.
-func (x *Index) notReady(node string) bool {
+// isNotReady reports whether a node is known not to be Ready.
+func (x *Index) isNotReady(node string) bool {
 	n := x.o.Nodes[node]
 	return n != nil && !n.Ready
 }
@@ -152,17 +155,15 @@ func (x *Index) hasFreshReport(node string) bool {
 	return r != nil && r.IsFresh(x.now)
 }
 
-// rebooted reports whether the node runs another boot than at the time of the report, on the same machine. Another
-// machine under the name proves nothing of the one before. Without a fresh report of an agent that was there before the
-// boot, etcd may just have been restored, and nobody reports it yet: then what the node has run since it booted is not
-// known, and its pods may have been given the addresses of entries that the restore brought back.
-func (x *Index) rebooted(r *report) bool {
+// hasRebooted reports whether the node's machine has booted since the report. Another machine of that name proves
+// nothing. A fresh report of an agent that is older than the boot is required: its agent would have detected a restore
+// of etcd. After a restore, pods of the new boot may have addresses whose allocations the backup has for others.
+func (x *Index) hasRebooted(r *report) bool {
 	isReported := !x.freshSince.IsZero() && x.freshSince.Before(r.lastRenewed())
 	return isReported && x.hasAnotherBoot(r) && x.o.Nodes[r.Name].Machine.Same(r.Machine)
 }
 
-// findFreshSince is since when the first of the reports that are fresh has been there; zero for none, or where that is
-// not known.
+// findFreshSince is when the oldest of the fresh reports was created; zero for none, or if unknown.
 func findFreshSince(o *Observation) (since time.Time) {
 	for _, r := range o.Reports {
 		if r.IsFresh(o.Now) && (since.IsZero() || r.CreationTimestamp.Time.Before(since)) {
@@ -172,7 +173,7 @@ func findFreshSince(o *Observation) (since time.Time) {
 	return since
 }
 
-// lastRenewed is when the agent last renewed its Lease, whatever that confirms.
+// lastRenewed is when the agent last renewed its Lease, for whatever content.
 func (r *report) lastRenewed() time.Time {
 	if r.LeaseRenewedAt.IsZero() {
 		return r.WrittenAt
@@ -180,33 +181,34 @@ func (r *report) lastRenewed() time.Time {
 	return r.LeaseRenewedAt
 }
 
-// hasAnotherBoot reports whether the Node is known to be at a later boot than its report.
+// hasAnotherBoot reports whether the Node has another boot ID than its report.
 func (x *Index) hasAnotherBoot(r *report) bool {
 	n := x.o.Nodes[r.Name]
 	return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && !x.past.DoubtsBoot(n)
 }
 
-// isOfAnotherMachine reports whether the machine of a report is known, and its Node names another.
+// isOfAnotherMachine reports whether report and Node name two machines.
 func (x *Index) isOfAnotherMachine(r *report) bool {
 	n := x.o.Nodes[r.Name]
 	return n != nil && n.Machine.IsKnown() && r.Machine.IsKnown() && n.Machine != r.Machine
 }
 
-// isReplaced reports whether another machine runs under the node's name than at the time of the report: what the one
-// before ran is then as that of a missing node. A machine ID alone can be made again while everything runs on.
+// isReplaced reports whether another machine has taken the node's name since the report. The earlier machine then
+// counts as a missing node. The machine ID alone is no proof: it can be recreated while everything runs on.
 func (x *Index) isReplaced(r *report) bool {
 	return !r.IsFresh(x.now) && x.hasAnotherBoot(r) && x.isOfAnotherMachine(r)
 }
 
-// expired reports whether the machine of a report has been gone, and its report not renewed, for as long as an
-// unconfirmed verdict must hold.
-func (x *Index) expired(r *report) bool {
+// isObsolete reports whether the machine of a report is missing, and the report was not renewed for
+// Policy.MissingAfter.
+func (x *Index) isObsolete(r *report) bool {
 	renewed := r.lastRenewed()
-	return !r.IsFresh(x.now) && !renewed.IsZero() && (x.missing(r.Name) || x.isReplaced(r)) && !x.now.Before(renewed.Add(x.policy.missingAfter()))
+	return !r.IsFresh(x.now) && !renewed.IsZero() && (x.isMissing(r.Name) || x.isReplaced(r)) &&
+		!x.now.Before(renewed.Add(x.policy.missingAfter()))
 }
 
-// endedWithNode reports whether what a report lists ended with its node: it is stale, and the node is dead or has
-// booted again since.
-func (x *Index) endedWithNode(r *report) bool {
-	return !r.IsFresh(x.now) && (x.dead(r.Name) || x.rebooted(r))
+// hasEndedWithNode reports whether everything in a report has ended: the report is expired, and the node is dead or has
+// rebooted since.
+func (x *Index) hasEndedWithNode(r *report) bool {
+	return !r.IsFresh(x.now) && (x.isDead(r.Name) || x.hasRebooted(r))
 }

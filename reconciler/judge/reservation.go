@@ -7,14 +7,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// missingReservation is that of an allocation in use, or of a phantom, where its network uses overlapping ranges. One
-// that may be in the middle of its ADD is left out.
+// missingReservation is the finding on an allocation in use, or of a phantom, without a reservation. An allocation
+// whose ADD may be in progress has none.
 func (x *Index) missingReservation(it *Item) []Finding {
 	carried := it.Verdict == InUse && it.Reason != PodPending || it.Reason == PhantomPod
-	if !carried || len(it.related) > 0 || it.reservedUnknown {
+	if !carried || len(it.related) > 0 || it.hasUnknownReservation {
 		return nil
 	}
-	p, e := it.in, it.evidence
+	p, e := it.pool, it.evidence
 	fenced := e.Sandbox == Ready && x.renewedBehindFence(0, e.Nodes)
 	switch {
 	case fenced:
@@ -28,14 +28,16 @@ func (x *Index) missingReservation(it *Item) []Finding {
 	}
 	f := Finding{Kind: MissingReservation, IP: it.Address().String(), Pool: p.ref, Pods: []string{it.PodRef()},
 		ContainerIDs: []string{it.ContainerID()}, Node: e.node(),
-		Message: fmt.Sprintf("%s of %s has no reservation: a pool with an overlapping range may hand it out", it.Address(), it.PodRef())}
-	if len(p.networks) != 1 || p.keyed != nil {
+		Message: fmt.Sprintf("%s of %s has no reservation: a pool with an overlapping range may assign it again",
+			it.Address(), it.PodRef())}
+	if len(p.networks) != 1 || p.byOffset != nil {
 		return []Finding{f}
 	}
 	f.Repair = &Repair{Pool: p.Pool, Address: it.Address(), Network: p.networks[0], ContainerID: it.ContainerID(),
 		PodRef: it.PodRef(), IfName: it.IfName(), Node: f.Node, IsFenced: fenced}
 	if _, r := x.ReservedFor(f.Repair); r != nil {
-		f.Message = fmt.Sprintf("the reservation of %s, which %s carries, is %s's: a pool with an overlapping range may hand it out to that pod", it.Address(), it.PodRef(), r.PodRef)
+		f.Message = fmt.Sprintf("%s carries %s, but its reservation names %s: a pool with an overlapping range may assign "+
+			"it to that pod", it.PodRef(), it.Address(), r.PodRef)
 		if f.Repair.PreviousReservation = r; !x.MayReplace(r, f.Repair) {
 			f.Repair = nil
 		}
@@ -43,7 +45,7 @@ func (x *Index) missingReservation(it *Item) []Finding {
 	return []Finding{f}
 }
 
-// ReservedFor is the reservation by the name that a repair would write: its own, or another pod's.
+// ReservedFor is the existing reservation of a repair's address and network: its own, or another pod's.
 func (x *Index) ReservedFor(w *Repair) (own, other *ippool.Reservation) {
 	r := x.reservationNamed(w.Pool.Namespace, ippool.ReservationName(w.Network, w.Address))
 	if r != nil && r.PodRef != w.PodRef {
@@ -52,8 +54,8 @@ func (x *Index) ReservedFor(w *Repair) (own, other *ippool.Reservation) {
 	return r, nil
 }
 
-// ReservationOf is the missing reservation of an entry that a finding has written back; nil where the entry
-// needs none, has one, or where another pod needs the one that is there.
+// ReservationOf is the finding on the missing reservation of an entry that a repair has written. It is nil if the entry
+// needs none or has one, or if another pod needs the existing one.
 func (x *Index) ReservationOf(f *Finding) *Finding {
 	if f.Repair == nil || f.Repair.Key == "" || !f.Repair.Overlapping {
 		return nil
@@ -65,12 +67,12 @@ func (x *Index) ReservationOf(f *Finding) *Finding {
 	}
 	w.Key, w.Previous, w.PreviousReservation = "", nil, other
 	missing.Kind, missing.Repair = MissingReservation, &w
-	missing.Message = fmt.Sprintf("the entry of %s is written back, and its reservation is missing", f.IP)
+	missing.Message = fmt.Sprintf("the allocation of %s was repaired, and its reservation is missing", f.IP)
 	return &missing
 }
 
-// MayReplace reports whether a reservation may be replaced: no entry that stays needs it, no ADD that
-// is under way has made it, and the repair's sandbox alone carries the address.
+// MayReplace reports whether a repair may replace a reservation. No other entry needs it, no ADD in progress has
+// created it, and only the repair's sandbox carries the address.
 func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 	p := x.poolNamed(w.Pool.Ref())
 	if p == nil || p.Problem != "" {
@@ -84,13 +86,14 @@ func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 		return false
 	}
 	return !slices.ContainsFunc(x.entriesFor(w.Address), func(e entry) bool {
-		rewritten := w.Previous != nil && e.pool.ref == w.Pool.Ref() && e.Key == w.Previous.Key && e.ContainerID == w.Previous.ContainerID
-		return e.pool.Namespace == r.Namespace && e.pool.isOfNetwork(w.Network) && e.PodRef == r.PodRef && !rewritten
+		isReplaced := w.Previous != nil && e.pool.ref == w.Pool.Ref() && e.Key == w.Previous.Key &&
+			e.ContainerID == w.Previous.ContainerID
+		return e.pool.Namespace == r.Namespace && e.pool.isOfNetwork(w.Network) && e.PodRef == r.PodRef && !isReplaced
 	})
 }
 
-// overlapping tells which pools' networks use overlapping ranges: by their
-// readable definitions; without any, by other allocations having reservations.
+// overlapping are the pools whose networks use overlapping ranges, by their readable definitions. Without any, other
+// allocations of the network have reservations.
 func (x *Index) overlapping(items []*Item) map[*ippool.Pool]bool {
 	uses, defined, reserved := map[*ippool.Pool]bool{}, map[*pool]bool{}, map[string]bool{}
 	for _, p := range x.pools {
@@ -102,7 +105,7 @@ func (x *Index) overlapping(items []*Item) map[*ippool.Pool]bool {
 	}
 	for _, it := range items {
 		if it.Allocation != nil && len(it.related) > 0 {
-			for _, n := range it.in.networks {
+			for _, n := range it.pool.networks {
 				reserved[n] = true
 			}
 		}

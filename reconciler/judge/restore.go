@@ -3,74 +3,51 @@ package judge
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
 
-// AcknowledgedAnnotation on the reconciler's namespace is an operator's word that no
-// node has to be waited for any more because of restores of etcd up to this RFC 3339 time.
+// AcknowledgedAnnotation on the reconciler's namespace ends the wait for nodes after restores of etcd up to its RFC
+// 3339 time.
 const AcknowledgedAnnotation = "ip-reconcile.dev/restore-acknowledged"
 
-// Acknowledged is the time that a namespace's annotation names; zero for none.
+// Acknowledged is the time of AcknowledgedAnnotation; zero for none.
 func Acknowledged(annotations map[string]string) time.Time {
 	t, _ := time.Parse(time.RFC3339, annotations[AcknowledgedAnnotation])
 	return t
 }
 
-// RestoreState is what is known in a pass of the last restore of etcd: an entry and a
-// pod that the API has lost may live on, and only the agents know.
+// RestoreState is the state of the last restore of etcd. Pods that the API has lost may still run, and only the agents
+// report them.
 type RestoreState struct {
-	// Restored dates it by the API server's clock: a report that was written at that time
-	// or later was written since.
-	Restored time.Time
-	// Why is what showed it, or whose word it is.
-	Why string
-	// Awaiting are the nodes that have not written their report since, sorted. While
-	// there are any nothing is released.
-	Awaiting []string
-	// LostNodes are those of them that were known before it and whose Node object was not seen
-	// since: the restore has lost it, and what ran there runs on.
-	LostNodes []string
-	// TaintedNodes are those of them that are out of service by a taint which the restore may have
-	// brought back.
-	TaintedNodes []string
+	Restored     time.Time // by the API server's clock; reports written at that time or later count
+	Why          string    // how it was detected, or who reported it
+	Awaiting     []string  // nodes without a report since, sorted; releases are paused while it is not empty
+	LostNodes    []string  // of Awaiting, those whose Node object the restore has lost
+	TaintedNodes []string  // of Awaiting, those whose out-of-service taint may be the backup's
 }
 
-// Complete reports whether no node is waited for; nil is no restore.
+// Complete reports whether releases do not wait for a restore; nil is no restore.
 func (s *RestoreState) Complete() bool { return s == nil || len(s.Awaiting) == 0 }
 
 // Date is when etcd was restored, as AcknowledgedAnnotation takes it.
 func (s *RestoreState) Date() string { return s.Restored.UTC().Format(time.RFC3339) }
 
-// namesShown is how many nodes a sentence names.
-const namesShown = 10
-
-// Text says why nothing is released, "" where the restore is settled.
+// Text says why releases are paused, "" if they are not.
 func (s *RestoreState) Text() string {
 	if s.Complete() {
 		return ""
 	}
-	names := slices.Clone(s.Awaiting[:min(len(s.Awaiting), namesShown)])
+	names := slices.Clone(s.Awaiting)
 	for i, n := range names {
 		switch {
 		case slices.Contains(s.LostNodes, n):
-			names[i] += " (which the restore has lost)"
+			names[i] += " (its Node object was lost by the restore)"
 		case slices.Contains(s.TaintedNodes, n):
-			names[i] += " (whose out-of-service taint may be the backup's)"
+			names[i] += " (its out-of-service taint may be from the backup)"
 		}
 	}
-	who := "node " + names[0] + " has not written its SandboxReport"
-	if len(s.Awaiting) > 1 {
-		who = "nodes " + strings.Join(names, ", ")
-		if n := len(s.Awaiting) - len(names); n > 0 {
-			who += fmt.Sprintf(" and %d more", n)
-		}
-		who += " have not written their SandboxReports"
-	}
-	at := s.Date()
-	return fmt.Sprintf("etcd was restored at %s (%s), and %s since: nothing is released; one that is gone does not count an hour after its Node object is deleted, "+
-		"one without an agent is for --agent-nodes to leave out, and none is waited for after: kubectl annotate --overwrite namespace RECONCILER_NAMESPACE %s=%s",
-		at, s.Why, who, AcknowledgedAnnotation, at)
+	return fmt.Sprintf("etcd was restored at %s (%s); releases are paused until these nodes report: %s",
+		s.Date(), s.Why, AtMost(names, namesShown))
 }
 
 // row is the state as check prints it; nil where the restore is settled.

@@ -6,38 +6,28 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Sandbox is what is known of the sandbox of an allocation. The order is the
-// order in which evidence counts: the first that holds.
+// Sandbox is what is known of the sandbox of an allocation. If several apply, the first counts.
 type Sandbox int
 
 const (
-	// Ready: a fresh report lists the id as READY.
-	Ready Sandbox = iota
-	// NotReady: a fresh report lists it as NOTREADY, its network namespace open or not known.
-	NotReady
-	// Stopped: a fresh report lists it as NOTREADY, its network namespace closed.
-	Stopped
-	// Attached: a fresh report has it as an attachment that counts.
-	Attached
-	// Gone: a fresh report names it among its gone.
-	Gone
-	// NodeDead: every node that could run it is proven dead.
-	NodeDead
-	// NodeMissing: the Node object of the node that could run it is gone.
-	NodeMissing
-	// Absent: no report has it, and every node that could run it has a fresh one.
-	Absent
-	// NoFreshReport: reports are in use, and a node that could run it has no fresh one.
-	NoFreshReport
-	// NoSource: there are no agents.
-	NoSource
+	Ready         Sandbox = iota // a fresh report lists the ID as READY
+	NotReady                     // a fresh report lists it as NOTREADY, and its network namespace may be open
+	Stopped                      // a fresh report lists it as NOTREADY, and its network namespace is closed
+	Attached                     // a fresh report lists it as an attachment that is evidence
+	Gone                         // a fresh report lists it among the sandboxes that have ended
+	NodeDead                     // a node that could run it is proven dead, and no other may run it
+	NodeMissing                  // a node that could run it has no Node object, and no other may run it
+	Absent                       // no report has it, and every node that could run it has a fresh report
+	NoFreshReport                // a node that could run it has no fresh report
+	NoSource                     // the cluster has no node agents
 )
 
 func (s Sandbox) String() string {
-	return [...]string{"Ready", "NotReady", "Stopped", "Attached", "Gone", "NodeDead", "NodeMissing", "Absent", "NoFreshReport", "NoSource"}[s]
+	return [...]string{"Ready", "NotReady", "Stopped", "Attached", "Gone",
+		"NodeDead", "NodeMissing", "Absent", "NoFreshReport", "NoSource"}[s]
 }
 
-// findSandbox finds the state of an item's sandbox, and what it is concluded from.
+// findSandbox finds the state of an item's sandbox and the nodes that it rests on.
 func (x *Index) findSandbox(it *Item) {
 	e := it.evidence
 	e.ContainerID = it.ContainerID()
@@ -54,7 +44,7 @@ func (x *Index) findSandbox(it *Item) {
 	}
 }
 
-// findReported takes the strongest state of the fresh reports, and remembers which UID any report gives the ID.
+// findReported takes the first state that a fresh report has, and the UID that any report gives the ID.
 func (x *Index) findReported(it *Item) (found bool) {
 	e := it.evidence
 	for i := range it.mentions {
@@ -62,7 +52,7 @@ func (x *Index) findReported(it *Item) (found bool) {
 		state, ok := x.stateOf(g)
 		isAllocation := it.Allocation != nil
 		if !isAllocation && (state == Stopped || state == Gone) {
-			ok = false // nothing reports that it was the reservation's own
+			ok = false // the sandbox may not be the reservation's
 		}
 		if !ok {
 			if e.SandboxUID == "" && isAllocation {
@@ -71,13 +61,15 @@ func (x *Index) findReported(it *Item) (found bool) {
 			continue
 		}
 		nodes := g.report.node
-		if found && state == e.Sandbox { // a machine that was cloned reports what both had
+		if found && state == e.Sandbox { // a cloned machine reports what both had
 			if nodes = e.Nodes; !slices.Contains(nodes, g.report.Name) {
 				nodes = sortedUnique(slices.Concat(nodes, g.report.node))
 			}
 			e.Nodes = nodes
 		}
-		if !found || state < e.Sandbox || state == e.Sandbox && e.Pod != nil && g.UID == e.Pod.RuntimeUID { // a reservation may be of several
+		// A reservation may have several sandboxes.
+		isOfPod := found && state == e.Sandbox && e.Pod != nil && g.UID == e.Pod.RuntimeUID
+		if !found || state < e.Sandbox || isOfPod {
 			e.Sandbox, e.SandboxUID, e.Nodes, found = state, g.UID, nodes, true
 			if e.ContainerID == "" {
 				e.ContainerID = g.ID
@@ -87,9 +79,8 @@ func (x *Index) findReported(it *Item) (found bool) {
 	return found
 }
 
-// checkOtherNodes weighs the end of a sandbox that one node reports against what is known of other nodes: one node does
-// not speak for another, as that of the pod by that name. A machine that was cloned, or one agent that lies, would else
-// release the address of a sandbox that runs.
+// checkOtherNodes checks the end of a sandbox that one node reports against other nodes that may run it. Without this
+// check, a cloned machine or one lying agent could release the address of a running sandbox.
 func (x *Index) checkOtherNodes(it *Item) {
 	e := it.evidence
 	reporting := e.Nodes
@@ -98,8 +89,8 @@ func (x *Index) checkOtherNodes(it *Item) {
 	}
 	isOther := func(node string) bool { return !slices.Contains(reporting, node) }
 	others := slices.Clone(x.past.Of(it.ID()).RanOn)
-	if !slices.ContainsFunc(it.reportedOn(), isOther) {
-		others = append(others, it.in.slice...) // else it is known where it ran
+	if !slices.ContainsFunc(it.reportingNodes(), isOther) {
+		others = append(others, it.pool.slice...) // otherwise a report says where it ran
 	}
 	if e.Pod != nil && !(e.Phase == podstate.Finished && e.Pod.StoppedByKubelet) && e.Pod.Node != "" {
 		others = append(others, e.Pod.Node)
@@ -116,18 +107,19 @@ func (x *Index) checkOtherNodes(it *Item) {
 	e.MissingNode = isMissing
 }
 
-// isContradicted reports whether another node than those of the evidence has the ID as what may be running, and then
-// holds the item. It counts for an attachment however old, unless the report says itself that its network is closed.
+// isContradicted reports whether a node outside the evidence has the ID as one that may run, and then holds the item.
+// An attachment of any age contradicts, unless its network is reported closed.
 func (x *Index) isContradicted(it *Item) bool {
 	e := it.evidence
 	for i := range it.mentions {
 		g := &it.mentions[i]
 		contradicts := x.mayRun(g) || g.kind == ofAttachment && !podstate.IsClosed(g.NetworkClosed)
 		switch {
-		case !contradicts || x.endedWithNode(g.report) || e.Sandbox != NodeDead && slices.Contains(e.Nodes, g.report.Name):
-		case g.kind == ofAttachment && g.report.IsFresh(x.now) && !x.counts(g): // a leftover, or one that takes long
+		case !contradicts || x.hasEndedWithNode(g.report):
+		case e.Sandbox != NodeDead && slices.Contains(e.Nodes, g.report.Name):
+		case g.kind == ofAttachment && g.report.IsFresh(x.now) && !x.isEvidence(g): // a remnant, or a slow ADD
 			e.Unproven = true
-		case x.expired(g.report):
+		case x.isObsolete(g.report):
 			e.MissingNode, e.Unproven = true, true
 		default:
 			e.Sandbox, e.Nodes, e.EndedElsewhere = NotReady, g.report.node, true

@@ -6,19 +6,19 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// proof is what a row of the table that says Stale rests on. There are no others.
+// proof is what a row of the table that says Stale rests on. No other proof makes anything Stale.
 type proof uint8
 
 const (
 	noProof           proof = iota
-	sandboxEnded            // a report says that this very sandbox has ended, or its node is proven dead
-	sandboxAbsent           // no report has it, and every node that could run it has a fresh one
+	sandboxEnded            // a report says that this sandbox has ended, or its node is proven dead
+	sandboxAbsent           // no report has it, and every node that could run it has a fresh report
 	nodeObjectGone          // the Node object of every node that could run it is gone
 	interfaceDetached       // the sandbox runs without the interface
 	stoppedByKubelet        // the kubelet of the pod's own node reported every container stopped
-	nodeTimedOut            // the operator gave its nodes up by --unreachable-node-timeout
-	reservedAlone           // a reservation that has had no entry and no carrier for a day
-	podGone                 // without agents: there is no pod by that name
+	nodeTimedOut            // --unreachable-node-timeout has passed
+	reservedAlone           // a reservation that has had no allocation and no known carrier for a day
+	podGone                 // without agents: the pod does not exist
 	trustedStatus           // without agents: the operator trusts the pod's network-status, which lacks the address
 )
 
@@ -35,7 +35,8 @@ func (p proof) holds(e *Evidence) bool {
 	case interfaceDetached:
 		return e.Sandbox == Ready && e.Detached && e.Ownership == ItsPod && e.Phase == podstate.Live
 	case stoppedByKubelet:
-		return e.Phase == podstate.Finished && e.Pod != nil && e.Pod.StoppedByKubelet && (noSource || noFreshReport && e.stoppedOnItsOwnNode())
+		return e.Phase == podstate.Finished && e.Pod != nil && e.Pod.StoppedByKubelet &&
+			(noSource || noFreshReport && e.stoppedOnItsOwnNode())
 	case nodeTimedOut:
 		return e.UnreachableTimedOut && (noSource || noFreshReport)
 	case reservedAlone:
@@ -43,20 +44,21 @@ func (p proof) holds(e *Evidence) bool {
 	case podGone:
 		return noSource && e.Phase == podstate.None
 	case trustedStatus:
-		return noSource && e.StatusTrusted && e.Phase == podstate.Live && e.Pod != nil && e.Pod.Status == podstate.StatusReadable
+		return noSource && e.StatusTrusted && e.Phase == podstate.Live && e.Pod != nil &&
+			e.Pod.Status == podstate.StatusReadable
 	}
 	return false
 }
 
-// stoppedOnItsOwnNode reports whether the kubelet's report of the pod is enough: it is taken for the pod that it
-// is about only, and for its own node. The sandbox of an earlier pod of the name may run on, on a node without a fresh
-// report.
+// stoppedOnItsOwnNode reports whether the stopped containers of the pod prove the end of the sandbox. kubelet reports
+// on this pod and this node only: the sandbox of an earlier pod of the name may still run on another node.
 func (e *Evidence) stoppedOnItsOwnNode() bool {
-	return e.Pod.StoppedByKubelet && !e.HasContradictingReport && e.Ownership != NotItsPod && slices.Equal(e.WithoutReport, []string{e.Pod.Node})
+	return e.Pod.StoppedByKubelet && !e.HasContradictingReport && e.Ownership != NotItsPod &&
+		slices.Equal(e.WithoutReport, []string{e.Pod.Node})
 }
 
-// forbidsStale reports whether the evidence does not let anything be Stale, whatever the proof:
-// a source could not be read, somebody carries the address, or an ADD may be under way.
+// forbidsStale reports whether the evidence rules out Stale, whatever the proof: a source could not be read, another
+// carries the address, the sandbox may run, or an ADD may be in progress.
 func (e *Evidence) forbidsStale() bool {
 	mayRun := e.Sandbox == Ready && !e.Detached || e.Sandbox == NotReady || e.Sandbox == Attached
 	ownAndPending := e.Phase == podstate.Pending && e.Sandbox != Absent && e.Ownership != NotItsPod
@@ -64,8 +66,8 @@ func (e *Evidence) forbidsStale() bool {
 		e.OnPod && e.Phase == podstate.Live
 }
 
-// stale is the verdict Stale by a row of the table, and the only place that gives it. What forbids it is a mistake
-// in the table, by which the item is held.
+// stale gives the verdict Stale, and nothing else does. Without the row's proof, or against the evidence, the table has
+// a mistake, and the item is held.
 func (r *rule) stale(e *Evidence) Decision {
 	if !r.by.holds(e) || e.forbidsStale() || r.proven && r.by != sandboxEnded {
 		noRule := &rules[slices.IndexFunc(rules, func(r rule) bool { return r.reason == NoRule })]

@@ -60,7 +60,7 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 		never := func(holds bool, says string) {
 			if holds {
 				failed++
-				t.Errorf("%s by %s, and %s: %+v", j.Verdict, j.decided().id, says, e)
+				t.Errorf("%s by %s, and %s: %+v", j.Verdict, j.decidingRow().id, says, e)
 			}
 		}
 		never(j.Reason == NoRule, "the table has no row for it, or one that says Stale without proof")

@@ -204,9 +204,9 @@ func TestWhatAUserWritesFreesNothingOfASilentNode(t *testing.T) {
 	}
 }
 
-// Without agents whoever may edit a pod, as the role edit may, cannot have its address released by what they write while
-// the pod runs. What remains is the deletion by force, after which another pod may have the name, and a forged end, which
-// takes the right to pods/status.
+// Without agents whoever may edit a pod, as the role edit may, cannot have its address released by what they write
+// while the pod runs. What remains is the deletion by force, after which another pod may have the name, and a forged
+// end, which takes the right to pods/status.
 func TestWithoutAgentsWhatAUserWritesIntoItsPodReleasesNothing(t *testing.T) {
 	released := []string{"the pod is deleted by force", "it is Succeeded, as kubelet writes it", "another of that name is elsewhere", "another calls itself its mirror"}
 	for says, forgery := range forged() {

@@ -191,7 +191,7 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 		if r.Pool != found[1].Repair.Pool {
 			t.Error("the pool of two addresses is to be made twice")
 		}
-		if !strings.Contains(found[0].Message, "pool kube-system/10.0.0.0-24 is not there") || found[0].Pool != "kube-system/10.0.0.0-24" {
+		if !strings.Contains(found[0].Message, "pool kube-system/10.0.0.0-24 does not exist") || found[0].Pool != "kube-system/10.0.0.0-24" {
 			t.Errorf("it says of %s: %s", found[0].Pool, found[0].Message)
 		}
 	})

@@ -11,16 +11,16 @@ import (
 
 // Decision is a verdict with its reason.
 type Decision struct {
-	Verdict Verdict
-	Reason  Reason
-	Proven  bool  // of a Stale verdict: may be released at once
-	row     *rule // that decided
-	against *rule // by which a row that says Stale does not stand; nil for none
+	Verdict     Verdict
+	Reason      Reason
+	Proven      bool  // a Stale verdict that may be released at once
+	row         *rule // the first that matched
+	overruledBy *rule // the row that overrules row, which says Stale; nil for none
 }
 
-// rule is one row of the verdict table. A column that is nil or empty matches everything.
+// rule is a row of the verdict table. A column that is nil or empty matches everything.
 type rule struct {
-	id        string // stable: it is printed, logged and referred to
+	id        string // stable: printed, logged and referred to
 	pod       podstate.Phase
 	own       *condition
 	sandbox   []Sandbox
@@ -28,19 +28,19 @@ type rule struct {
 	verdict   Verdict
 	proven    bool
 	reason    Reason
-	by        proof  // what the verdict Stale rests on
-	overrules bool   // it is asked only where a row says Stale
-	say       string // {sandbox}, {nodes}, {without}, {gone}, {phase}, {deleted}, {uid}, {detail} and {claimant} are filled in
+	by        proof  // of the verdict Stale
+	overrules bool   // matches only if another row says Stale
+	say       string // the message, with places for fill
 }
 
-// condition is what a row asks of the evidence beside the pod's phase and the sandbox's
-// state. Its text is what explain and docs/reference/verdicts.md print.
+// condition is what a row requires beside the pod's phase and the sandbox's state. explain and
+// docs/reference/verdicts.md print its text.
 type condition struct {
 	text  string
 	holds func(*Evidence) bool
 }
 
-// anyPod matches whatever the API has by that name.
+// anyPod matches every phase, and no pod.
 const anyPod podstate.Phase = -1
 
 func is(states ...Sandbox) []Sandbox { return states }
@@ -60,7 +60,7 @@ func (r *rule) matches(e *Evidence) bool {
 		(r.own == nil || r.own.holds(e)) && (r.when == nil || r.when.holds(e))
 }
 
-// judge finds the first row that matches, and where that says Stale the first of those that overrule it.
+// judge finds the first row that matches. If it says Stale, the first row that overrules it decides.
 func judge(e *Evidence) Decision {
 	var stale *rule
 	for i := range rules {
@@ -69,7 +69,7 @@ func judge(e *Evidence) Decision {
 		case r.verdict == Stale:
 			stale = r
 		case stale != nil:
-			return Decision{Verdict: r.verdict, Reason: r.reason, row: stale, against: r}
+			return Decision{Verdict: r.verdict, Reason: r.reason, row: stale, overruledBy: r}
 		default:
 			return Decision{Verdict: r.verdict, Reason: r.reason, row: r}
 		}
@@ -77,19 +77,19 @@ func judge(e *Evidence) Decision {
 	return stale.stale(e)
 }
 
-// decided is the row that gave the verdict.
-func (j *Decision) decided() *rule { return cmp.Or(j.against, j.row) }
+// decidingRow is the row that gave the verdict.
+func (j *Decision) decidingRow() *rule { return cmp.Or(j.overruledBy, j.row) }
 
-// text is the row that decided, with its conditions.
+// text is the row that decided as a line, with what overruled it or made it unconfirmed.
 func (j *Decision) text(e *Evidence) string {
 	text := j.row.text()
 	switch {
-	case j.against != nil:
-		return text + "; overruled by " + j.against.text()
+	case j.overruledBy != nil:
+		return text + "; overruled by " + j.overruledBy.text()
 	case j.row.proven && !j.Proven:
 		for _, c := range doubts() {
 			if c.holds(e) {
-				return text + "; not proven here: " + c.text
+				return text + "; unconfirmed here: " + c.text
 			}
 		}
 	}
@@ -144,6 +144,7 @@ func (r *rule) verdictText() string {
 	return text + ", unconfirmed"
 }
 
+// fill fills the evidence into the message of a row.
 func (e *Evidence) fill(text string) string {
 	list := func(nodes []string) string {
 		switch n := len(nodes); {
@@ -154,10 +155,11 @@ func (e *Evidence) fill(text string) string {
 		}
 		return strings.Join(nodes, ", ")
 	}
-	phase, deleted, uid := "", "", e.SandboxUID
+	phase, deleted := "", ""
 	if e.Pod != nil {
 		phase, deleted = e.Phase.String(), e.Pod.DeletionTime.UTC().Format("2006-01-02T15:04:05Z")
 	}
-	return strings.NewReplacer("{nodes}", list(e.Nodes), "{gone}", list(e.gone), "{without}", list(e.WithoutReport), "{phase}", phase,
-		"{deleted}", deleted, "{uid}", uid, "{sandbox}", e.Sandbox.String(), "{detail}", e.Detail, "{claimant}", e.Claimant).Replace(text)
+	return strings.NewReplacer("{nodes}", list(e.Nodes), "{gone}", list(e.goneNodes), "{without}", list(e.WithoutReport),
+		"{phase}", phase, "{deleted}", deleted, "{uid}", e.SandboxUID, "{sandbox}", e.Sandbox.String(),
+		"{detail}", e.Detail, "{claimant}", e.Claimant).Replace(text)
 }

@@ -13,30 +13,26 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Live is what a live read found, or a write did, since everything was observed.
-// In the maps nil means that there is no such object any more.
+// Live is what a live read or a write found since the observation. In the maps nil means that the object is gone.
 type Live struct {
-	// Now is the API server's time of the read; zero if it did not tell.
-	Now time.Time
-	// Restored says what showed that etcd was restored, "" if nothing did.
-	Restored string
-	// Pools are those that have changed, or are gone.
+	Now          time.Time // the API server's time of the read; zero if unknown
+	Restored     string    // see Observation
 	Pools        map[types.NamespacedName]*ippool.Pool
 	Reservations map[types.NamespacedName]*ippool.Reservation
 	Pods         map[types.NamespacedName]*podstate.Pod
 }
 
-// overlay is what an index has in the place of what was observed first. Nil means gone.
+// overlay replaces parts of the first observation. Nil means that the object is gone.
 type overlay struct {
 	pods          map[types.NamespacedName]*podstate.Pod
 	podsByAddress map[netip.Addr][]podAddress
-	carriedAs     map[*pool]byKey // of podsByAddress, for pools whose keys are ambiguous
+	carriedByKey  map[*pool]addressesByKey // of podsByAddress, for pools whose keys are ambiguous
 	reservations  map[types.NamespacedName]*ippool.Reservation
 }
 
-// With is the index with what a live read found in the place of what was there; x stays as it is. The cost grows with
-// what was found since the observation, with the number of pools and of reports, and with the entries of the pools in
-// it. Only what changes ranges, or the nodes where no Node object is known, makes it build all of the index again.
+// With is a new index in which the objects of a live read replace those of x. The cost grows with these objects and
+// with the number of pools and reports. The index is rebuilt only if ranges or, without Node objects, nodes have
+// changed.
 func (x *Index) With(live *Live) *Index {
 	o, y := *x.o, *x
 	o.Restored = cmp.Or(live.Restored, o.Restored)
@@ -45,42 +41,42 @@ func (x *Index) With(live *Live) *Index {
 	}
 	y.o, y.now = &o, o.Now
 	y.nodeSets, y.freshSince = map[nodeSetKey]*nodeSet{}, findFreshSince(&o)
-	y.live.pods, y.live.reservations = merged(x.live.pods, live.Pods), merged(x.live.reservations, live.Reservations)
+	y.live.pods, y.live.reservations = mergeMaps(x.live.pods, live.Pods), mergeMaps(x.live.reservations, live.Reservations)
 	o.Pools = withPools(o.Pools, live.Pools)
-	if x.mustBuildAgain(live) {
+	if x.needsRebuild(live) {
 		return NewIndex(y.Observation(), x.past, x.policy)
 	}
 	if len(live.Pools) > 0 {
 		y.setPools(x.poolsWith(live.Pools))
 	}
 	y.live.podsByAddress = y.carriedBy(maps.Values(y.live.pods), len(y.live.pods))
-	y.live.carriedAs = map[*pool]byKey{}
+	y.live.carriedByKey = map[*pool]addressesByKey{}
 	for _, p := range y.pools {
-		if p.keyed == nil {
+		if p.byOffset == nil {
 			continue
 		}
-		y.live.carriedAs[p] = byKey{}
+		y.live.carriedByKey[p] = addressesByKey{}
 		for addr := range y.live.podsByAddress {
-			y.live.carriedAs[p].add(p.Range, addr)
+			y.live.carriedByKey[p].add(p.Range, addr)
 		}
 	}
-	y.unread = y.findUnread()
+	y.unreadSandboxes = y.findUnread()
 	return &y
 }
 
-// poolsWith are the pools with those that were read in the place of those that were there. They are of the same ranges.
+// poolsWith are the pools, of which live ones of the same range replace others.
 func (x *Index) poolsWith(live map[types.NamespacedName]*ippool.Pool) []*pool {
 	pools := slices.Clone(x.pools)
 	for i, old := range pools {
 		if p := live[types.NamespacedName{Namespace: old.Namespace, Name: old.Name}]; p != nil {
 			pools[i] = x.newPool(p, old.networks)
-			pools[i].carriedAs = old.carriedAs
+			pools[i].carriedByKey = old.carriedByKey
 		}
 	}
 	return pools
 }
 
-func merged[T any](before, more map[types.NamespacedName]T) map[types.NamespacedName]T {
+func mergeMaps[T any](before, more map[types.NamespacedName]T) map[types.NamespacedName]T {
 	all := make(map[types.NamespacedName]T, len(before)+len(more))
 	maps.Copy(all, before)
 	maps.Copy(all, more)
@@ -103,64 +99,66 @@ func withPools(pools []*ippool.Pool, live map[types.NamespacedName]*ippool.Pool)
 	return all
 }
 
-// mustBuildAgain reports whether what was found changes what is not looked up in the overlay.
-func (x *Index) mustBuildAgain(live *Live) bool {
+// needsRebuild reports whether live objects change what the overlay does not replace.
+func (x *Index) needsRebuild(live *Live) bool {
 	for name, p := range live.Pools {
 		old := x.poolNamed(name.String())
-		if p == nil && old != nil || p != nil && (old == nil || p.Range != old.Range || p.RangeText != old.RangeText || p.Problem != old.Problem) {
+		isOther := p != nil && old != nil &&
+			(p.Range != old.Range || p.RangeText != old.RangeText || p.Problem != old.Problem)
+		if isOther || (p == nil) != (old == nil) {
 			return true
 		}
 	}
 	if len(x.o.Nodes) > 0 {
 		return false
 	}
-	for name, p := range live.Pods { // the nodes that pods name are all that are known
+	for name, p := range live.Pods { // only pods and reports name nodes
 		old := x.pod(name.Namespace, name.Name)
-		if p != nil && p.Node != "" && !x.nodeNames[p.Node] || old != nil && old.Node != "" && x.byNode[old.Node] == nil {
+		isNew := p != nil && p.Node != "" && !x.nodeNames[p.Node]
+		if isNew || old != nil && old.Node != "" && x.byNode[old.Node] == nil {
 			return true
 		}
 	}
 	return false
 }
 
-// Base is what the index was built from, with what live reads found but for pods and reservations. It costs nothing.
+// Base is the observation, with live objects except pods and reservations. It costs nothing.
 func (x *Index) Base() *Observation { return x.o }
 
-// Observation is what the index stands for.
+// Observation is the observation with all live objects.
 func (x *Index) Observation() *Observation {
 	o := *x.o
 	if len(x.live.pods) > 0 {
-		o.Pods = merged(o.Pods, x.live.pods)
+		o.Pods = mergeMaps(o.Pods, x.live.pods)
 		maps.DeleteFunc(o.Pods, func(_ types.NamespacedName, p *podstate.Pod) bool { return p == nil })
 	}
 	if len(x.live.reservations) > 0 {
-		all := merged(x.reservations, x.live.reservations)
+		all := mergeMaps(x.reservations, x.live.reservations)
 		maps.DeleteFunc(all, func(_ types.NamespacedName, r *ippool.Reservation) bool { return r == nil })
 		o.Reservations = slices.SortedFunc(maps.Values(all), byName)
 	}
 	return &o
 }
 
-// ReservationsOf are the names of all reservations that may be an allocation's: those seen, and those that may have been
-// made since.
+// ReservationsOf are the names of all reservations that may belong to an allocation, whether they exist or not.
 func (x *Index) ReservationsOf(it *Item) (names []types.NamespacedName) {
 	for _, r := range it.Related() {
 		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
 	}
 	for _, network := range it.Pool.Networks(x.nodeNames) {
-		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: ippool.ReservationName(network, it.Address())})
+		name := ippool.ReservationName(network, it.Address())
+		names = append(names, types.NamespacedName{Namespace: it.Pool.Namespace, Name: name})
 	}
 	return names
 }
 
-// HasNoEntry reports whether an allocation's pool was read and has nothing under its key.
+// HasNoEntry reports whether an allocation's pool can be read and has nothing under the allocation's key.
 func (x *Index) HasNoEntry(it *Item) bool {
 	p := x.poolNamed(it.Object())
 	return p != nil && p.Problem == "" && p.Find(it.Key()) == nil
 }
 
-// IsUnreadable reports whether an allocation's pool, or what is under its key, cannot be read: then nothing tells whose
-// it is.
+// IsUnreadable reports whether an allocation's pool, or what is under the allocation's key, cannot be read.
 func (x *Index) IsUnreadable(it *Item) bool {
 	p := x.poolNamed(it.Object())
 	if p == nil {

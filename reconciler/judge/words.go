@@ -1,20 +1,17 @@
 package judge
 
-// Verdict is what is to become of an allocation or reservation. The word is the same in the CLI, JSON, metrics and logs.
+// Verdict is the outcome of judging. The word is the same in the CLI, JSON, metrics and logs.
 type Verdict string
 
 const (
-	// InUse: there is proof of use, or it is too early to ask.
-	InUse Verdict = "InUse"
-	// Held: not proven stale; the reason says what stands against it.
-	Held Verdict = "Held"
-	// Stale: to be released, at once if proven, else after --confirm-after.
-	Stale Verdict = "Stale"
+	InUse Verdict = "InUse" // there is proof of use, or it is too early to judge
+	Held  Verdict = "Held"  // not proven stale; the reason says why
+	Stale Verdict = "Stale" // to be released, at once if proven, else after --confirm-after
 )
 
 func (v Verdict) String() string { return string(v) }
 
-// Reason is why. The word is the same in the CLI, JSON, metrics, events and logs.
+// Reason is why a verdict was given. The word is the same in the CLI, JSON, metrics, events and logs.
 type Reason string
 
 const (
@@ -48,7 +45,7 @@ const (
 
 func (r Reason) String() string { return string(r) }
 
-// ReasonNames are all reasons, as lists of them are printed.
+// ReasonNames are all reasons.
 func ReasonNames() []string {
 	return []string{"Malformed", "UnknownField", "PhantomPod", "TerminalButRunning", "Terminating", "StuckTerminating",
 		"SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady", "NodeDead", "NodeMissing",

@@ -36,8 +36,8 @@ func reservedAddresses(reservations []*ippool.Reservation, definitions []*Defini
 }
 
 // count finds what is usable, and what of it is free: an address without an entry that is not reserved, be it by
-// another pool of the network. A definition without overlapping ranges assigns what is reserved, too (whereabouts v0.9.4,
-// pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
+// another pool of the network. A definition without overlapping ranges assigns what is reserved, too (whereabouts
+// v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
 func (p *Pool) count(reserved map[network][]netip.Addr) {
 	if p.Unknown != "" {
 		return

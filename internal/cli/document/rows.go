@@ -12,7 +12,7 @@ import (
 type Judged struct {
 	Verdict judge.Verdict `json:"verdict"`
 	Reason  judge.Reason  `json:"reason"`
-	Proven  bool          `json:"proven"`
+	Proven  bool          `json:"proven"` // a Stale verdict that may be released at once
 	Message string        `json:"message"`
 	// Rule is the id of the row of the verdict table that decided (docs/reference/verdicts.md).
 	Rule string `json:"rule"`

@@ -149,8 +149,8 @@ func TestExplanation_OfSubjects(t *testing.T) {
 		"a pod does not wait":                 {"default/web-0", All(full, UsualPod(CreatedLongAgo)), "", "waits"},
 		"a pool with the definitions that use it": {"10.0.0.0/24", All(UsualPool, wb, NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("else", WhereaboutsConfig("10.9.0.0/24", ""))),
 			"0%    1      0     0        default/wb\n", ""},
-		"a missing pool by its name":   {"pool/10.0.0.0-24", lost, "default/web-0 carries 10.0.0.5, and pool kube-system/10.0.0.0-24 is not there", ""},
-		"a missing pool by its range":  {"10.0.0.0/24", lost, "default/web-0 carries 10.0.0.5, and pool kube-system/10.0.0.0-24 is not there", ""},
+		"a missing pool by its name":   {"pool/10.0.0.0-24", lost, "default/web-0 carries 10.0.0.5, but pool kube-system/10.0.0.0-24 does not exist", ""},
+		"a missing pool by its range":  {"10.0.0.0/24", lost, "default/web-0 carries 10.0.0.5, but pool kube-system/10.0.0.0-24 does not exist", ""},
 		"another missing pool":         {"pool/10.7.0.0-24", lost, "does not exist", "10.0.0.5"},
 		"a conflict in a missing pool": {"10.0.0.5", lost, "", "nothing can be written back"},
 	} {
