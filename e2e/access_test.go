@@ -150,7 +150,7 @@ func firstOf[T any](t testing.TB, objects []*unstructured.Unstructured, kind str
 	t.Helper()
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
 	if i < 0 {
-		t.Fatalf("there is no %s", kind)
+		t.Fatalf("no %s exists", kind)
 	}
 	return as[T](t, objects[i])
 }

@@ -161,7 +161,7 @@ func (s *stage) onlyAgentsConfirmReports(t *testing.T, in string, reports, own t
 	} else {
 		contains(t, "what it says", err.Error(), onlyAgents, elsewhere)
 	}
-	checkTrials(t, "all else is left alone", []trial{
+	checkTrials(t, "all else is not changed", []trial{
 		{"whereabouts writes its own Lease where it belongs", whereabouts, others.create("whereabouts"), ""},
 		{"an account of the agents' name in another namespace writes any Lease", namesake, others.create("worker-2"), ""},
 		{"an administrator renews a Lease", admin, own.update("worker-1"), ""},

@@ -157,7 +157,7 @@ func (s *stage) agentsMayOnly(t *testing.T, namespace string) {
 		{"who only calls himself an agent", s.as(t, "system:serviceaccount:"+in+":"+agentName, "system:serviceaccounts"),
 			reports.merge("worker-1"), ofNoNode},
 	})
-	checkTrials(t, "it has no right for", []trial{
+	checkTrials(t, "it is forbidden", []trial{
 		{"listing nodes", one, thing{r: nodesResource}.list(), noRight},
 		{"changing its own node", one, thing{r: nodesResource}.merge("worker-1"), noRight},
 		{"its own node's status", one, thing{r: nodesResource}.patch("worker-1", types.MergePatchType, `{}`, "status"),
@@ -287,13 +287,13 @@ func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
 	sees("that it denies again", "")
 
 	check(t, bindings.Delete(t.Context(), agentName, metav1.DeleteOptions{}))
-	sees("that there is no binding", unguarded)
+	sees("that no binding exists", unguarded)
 	try(bindings.Create(t.Context(), original, metav1.CreateOptions{})).must(t)
 	sees("the binding", "")
 
 	// Another policy that refuses such a write proves nothing about this one.
 	check(t, policies.Delete(t.Context(), agentName, metav1.DeleteOptions{}))
-	sees("that there is no policy", unguarded)
+	sees("that no policy exists", unguarded)
 	_, err := policies.Create(t.Context(), &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: agentName},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{

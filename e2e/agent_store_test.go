@@ -107,7 +107,7 @@ func TestAgent_OlderCRDConfirmsNothing(t *testing.T) {
 			"deploy/crds")
 	})
 	_, err = s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Get(t.Context(), "worker-1", metav1.GetOptions{})
-	equal(t, "there is no Lease", apierrors.IsNotFound(err), true)
+	equal(t, "no Lease exists", apierrors.IsNotFound(err), true)
 
 	change("add", true)
 	eventuallyWithin(t, time.Minute, "the report to have it", func() bool {

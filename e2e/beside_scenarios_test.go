@@ -106,7 +106,7 @@ var besides = []struct {
 		m.outOfService(t, worker.Name)
 		m.oracle.now()
 	}},
-	{name: "A node is cut off, its pods run on", play: func(t *testing.T, m *match) {
+	{name: "A node is unreachable, its pods run on", play: func(t *testing.T, m *match) {
 		worker := m.cluster.Worker("worker-2")
 		check(t, worker.LoseDELs(true))
 		p := m.start(t, evictable("web", worker.Name))

@@ -68,9 +68,9 @@ func TestBesideUpstream(t *testing.T) {
 
 func row(scenario, contender string, saw oracleReport, remarks []string) string {
 	took := "–"
-	if n := len(saw.Freed); n > 0 {
-		took = fmt.Sprintf("%.0f s", saw.Freed[n-1].Seconds())
-		if first := fmt.Sprintf("%.0f", saw.Freed[0].Seconds()); n > 1 && first+" s" != took {
+	if n := len(saw.Released); n > 0 {
+		took = fmt.Sprintf("%.0f s", saw.Released[n-1].Seconds())
+		if first := fmt.Sprintf("%.0f", saw.Released[0].Seconds()); n > 1 && first+" s" != took {
 			took = first + "–" + took
 		}
 	}

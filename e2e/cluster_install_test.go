@@ -87,8 +87,8 @@ func (i *installation) playFullPool(t *testing.T) {
 	}
 	slices.Sort(waiting)
 	began := time.Now()
-	eventuallyWithin(t, time.Minute, "both pods to be told", func() bool { return slices.Equal(waits(), waiting) })
-	t.Logf("both were told %s after they were created", time.Since(began).Round(time.Second))
+	eventuallyWithin(t, time.Minute, "both pods to be reported", func() bool { return slices.Equal(waits(), waiting) })
+	t.Logf("both were reported %s after they were created", time.Since(began).Round(time.Second))
 	i.leader(t).is(t, `ip_reconcile_pool_addresses{alerts="on",pool="kube-system/`+pool+`",state="free"}`, 0)
 
 	i.mustKubectl(t, "delete", "pod", "first")
@@ -120,7 +120,7 @@ func TestInstall_DefaultNetworkByWhereabouts(t *testing.T) {
 	i.checkReleased(t, before)
 	out := i.run(t) // which waits for no confirmation
 	out.exits(t, 0)
-	equal(t, "addresses that a run freed", len(out.Released), 0)
+	equal(t, "addresses that a run released", len(out.Released), 0)
 	i.checkReleased(t, before)
 	i.eachHasItsOwn(t, 6)
 	out = i.product(t, "check")
@@ -133,7 +133,7 @@ func TestInstall_DefaultNetworkByWhereabouts(t *testing.T) {
 	check(t, worker.LoseDELs(true))
 	check(t, i.DeletePod(t.Context(), lost, 1))
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.waitReleased(t, soon, pool, key))
+	t.Logf("released %s after that", i.waitReleased(t, soon, pool, key))
 	v.is(t, `ip_reconcile_released_total`, 2)
 	i.checkReleased(t, before, pool+" "+key, "reservation "+address.String())
 	next := i.start(t, workload("next", "worker-1"))
@@ -199,7 +199,7 @@ func TestInstall_WhereaboutsDeploymentWithOurImage(t *testing.T) {
 	i.mustKubectl(t, "wait", "--for=condition=Ready=Unknown", "--timeout=60s", "node/worker-2")
 	i.checkReleased(t, before)
 	i.outOfService(t, "worker-2")
-	t.Logf("freed %s after the taint", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
+	t.Logf("released %s after the taint", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
 	i.checkReleased(t, before, entryAndReservation(2)...)
 	eventually(t, "the controllers to remove its pod", func() bool {
 		_, err := i.Client().CoreV1().Pods("default").Get(t.Context(), lost.Name, metav1.GetOptions{})

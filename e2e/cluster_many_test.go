@@ -126,8 +126,8 @@ func TestCluster_ReleasesAHundredLeaksAtOnce(t *testing.T) {
 	eventuallyWithin(t, patience, "the interfaces to go", func() bool { return len(i.onWire(t)) == 1 })
 	t.Logf("the last interface went %.0fs after the scaling", time.Since(began).Seconds())
 	began = time.Now()
-	eventuallyWithin(t, patience, "all to be freed", func() bool { return len(i.contents(t)) == 2 })
-	t.Logf("all was freed %.1fs after that", time.Since(began).Seconds())
+	eventuallyWithin(t, patience, "all to be released", func() bool { return len(i.contents(t)) == 2 })
+	t.Logf("all was released %.1fs after that", time.Since(began).Seconds())
 
 	leaked := []string{}
 	for place, entry := range before {
@@ -185,7 +185,7 @@ func (i *installation) playFailingDELs(t *testing.T) {
 		func() bool { return !worker.Answers(t, address) })
 	t.Logf("the pod that was deleted by force was off the wire after %.0fs", time.Since(began).Seconds())
 	key := strings.TrimPrefix(address.String(), "10.1.0.")
-	t.Logf("freed %.1fs after that", i.waitReleased(t, 2*time.Minute, "10.1.0.0-24", key).Seconds())
+	t.Logf("released %.1fs after that", i.waitReleased(t, 2*time.Minute, "10.1.0.0-24", key).Seconds())
 	i.checkReleased(t, before, "10.1.0.0-24 "+key, "reservation "+address.String())
 	v.is(t, `ip_reconcile_allocations{reason="SandboxNotReady",verdict="Held"}`, 2)
 	equal(t, "addresses on the wire", len(i.onWire(t)), 3)
@@ -195,8 +195,8 @@ func (i *installation) playFailingDELs(t *testing.T) {
 	eventuallyWithin(t, 3*time.Minute, "kubelet to close the others", func() bool { return len(i.onWire(t)) == 1 })
 	t.Logf("off the wire %.0fs after the plugin was repaired", time.Since(began).Seconds())
 	began = time.Now()
-	eventuallyWithin(t, 2*time.Minute, "their entries to be freed", func() bool { return len(i.contents(t)) == 2 })
-	t.Logf("freed %.1fs after that", time.Since(began).Seconds())
+	eventuallyWithin(t, 2*time.Minute, "their entries to be released", func() bool { return len(i.contents(t)) == 2 })
+	t.Logf("released %.1fs after that", time.Since(began).Seconds())
 	released(t, 6)
 	equal(t, "the sandbox of the other pod", i.sandbox(t, stays) != "", true)
 	i.asPod(t, "check").exits(t, 0)

@@ -39,7 +39,7 @@ func (i *installation) playNodeLost(t *testing.T) {
 	})
 	i.checkReleased(t, before)
 	i.outOfService(t, "worker-2")
-	t.Logf("freed %s after the taint", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
+	t.Logf("released %s after the taint", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
 	i.checkReleased(t, before, entryAndReservation(2)...)
 	equal(t, "the sandbox of the other pod", i.sandbox(t, stays) != "", true)
 }
@@ -68,7 +68,7 @@ func (i *installation) playNodeCutOff(t *testing.T) {
 	began := time.Now()
 	i.ends(t, worker, address)
 	t.Logf("it ended %s after the node was back", time.Since(began).Round(time.Second))
-	t.Logf("freed %s after that", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("released %s after that", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -90,7 +90,7 @@ func (i *installation) playReboot(t *testing.T) {
 	i.checkReleased(t, entries)
 	check(t, worker.Boot(t.Context()))
 	took := i.waitReleased(t, time.Minute, "10.1.0.0-24", "3")
-	t.Logf("freed %s after the node was on again", took.Round(time.Second))
+	t.Logf("released %s after the node was on again", took.Round(time.Second))
 
 	var id string
 	eventuallyWithin(t, time.Minute, "the other pod to be back", func() bool {
@@ -130,7 +130,7 @@ func (i *installation) playContainerdDown(t *testing.T) {
 
 	check(t, worker.Start(t.Context()))
 	i.ends(t, worker, address)
-	t.Logf("freed %s after it ended", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("released %s after it ended", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }
 
@@ -159,7 +159,7 @@ func TestCluster_HungTerminationKeepsItsAddress(t *testing.T) {
 
 	check(t, blocker.Unblock())
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("released %s after that", i.waitReleased(t, 30*time.Second, "10.1.0.0-24", "2").Round(time.Second))
 	i.asPod(t, "check").exits(t, 0)
 }
 

@@ -132,7 +132,7 @@ func TestOracle_DistinguishesWrongFromTransient(t *testing.T) {
 			saw: "duplicate"},
 		"two for one observation":   {play: "a/x ns1 *2; a/x ns1,ns2; a/x ns1 *2"},
 		"a leak":                    {play: "a/x ns1 *2; a/x *4", saw: "leaked"},
-		"a leak that is freed":      {play: "a/x ns1 *2; a/x *4; - *2", saw: "freed[4s]"},
+		"a leak that is released":   {play: "a/x ns1 *2; a/x *4; - *2", saw: "released[4s]"},
 		"a leak that is taken over": {play: "a/x ns1 *2; a/x *4; a/x ns2 *2"},
 
 		// A restore brings allocations back and excuses nothing else.
@@ -202,9 +202,10 @@ func TestOracle_DistinguishesWrongFromTransient(t *testing.T) {
 					is += fmt.Sprintf(" %s is %v", what, so)
 				}
 			}
-			if (len(saw.Freed) > 0) != strings.Contains(c.saw, "freed") || len(saw.Freed) > 0 && c.saw != fmt.Sprint("freed",
-				saw.Freed) {
-				is += fmt.Sprint(" freed ", saw.Freed)
+			if (len(saw.Released) > 0) != strings.Contains(c.saw, "released") || len(saw.Released) > 0 &&
+				c.saw != fmt.Sprint("released",
+					saw.Released) {
+				is += fmt.Sprint(" released ", saw.Released)
 			}
 			if is != "" {
 				t.Errorf("it saw:%s, want %q\n%s", is, c.saw, r.story(address))

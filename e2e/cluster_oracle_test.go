@@ -64,7 +64,7 @@ type oracleReport struct {
 	Wrong      []netip.Addr // on the wire without an allocation, or with another pod's
 	Duplicates []netip.Addr // two network namespaces had them
 	Leaked     []netip.Addr // recorded, and nobody has them
-	Freed      []time.Duration
+	Released   []time.Duration
 }
 
 func newOracle() *oracle {
@@ -302,7 +302,7 @@ func (r *oracle) check(t *testing.T) {
 	if l := r.lingering(); len(l) > 0 {
 		t.Logf("%v are in use although whereabouts' DEL removed their entries: it has yet to come to their links", l)
 	}
-	for what, addresses := range map[string][]netip.Addr{"freed while it was on the wire": saw.Wrong,
+	for what, addresses := range map[string][]netip.Addr{"released while it was on the wire": saw.Wrong,
 		"on the wire twice": saw.Duplicates} {
 		for _, a := range addresses {
 			if !slices.Contains(r.excused, a) {
@@ -339,9 +339,9 @@ func (r *oracle) report() (seen oracleReport) {
 		if !a.off.IsZero() {
 			seen.Leaked = append(seen.Leaked, address)
 		}
-		seen.Freed = append(seen.Freed, a.freed...)
+		seen.Released = append(seen.Released, a.freed...)
 	}
-	slices.Sort(seen.Freed)
+	slices.Sort(seen.Released)
 	for _, s := range [][]netip.Addr{seen.Wrong, seen.Duplicates, seen.Leaked} {
 		slices.SortFunc(s, netip.Addr.Compare)
 	}
@@ -349,6 +349,6 @@ func (r *oracle) report() (seen oracleReport) {
 }
 
 func (r oracleReport) String() string {
-	return fmt.Sprintf("wrongly freed %v, on the wire twice %v, leaked %v, freed after %v", r.Wrong, r.Duplicates,
-		r.Leaked, r.Freed)
+	return fmt.Sprintf("wrongly released %v, on the wire twice %v, leaked %v, released after %v", r.Wrong, r.Duplicates,
+		r.Leaked, r.Released)
 }

@@ -57,7 +57,7 @@ func (i *installation) playStatic(t *testing.T) {
 
 	check(t, worker.RemoveStatic(p.Name))
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
+	t.Logf("released %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
 	i.checkReleased(t, before, entryAndReservation(2)...)
 	eventually(t, "the mirror to go", func() bool {
 		_, err := pods.Get(t.Context(), mirror.Name, metav1.GetOptions{})
@@ -173,7 +173,7 @@ func TestCluster_ReleasesTheSliceOfARemovedNode(t *testing.T) {
 	check(t, leaves.LoseDELs(true))
 	check(t, i.DeletePod(t.Context(), lost, 1))
 	i.ends(t, leaves, nth(slice[leaves], 2))
-	t.Logf("freed %s after that", i.waitReleased(t, soon, pool, "2"))
+	t.Logf("released %s after that", i.waitReleased(t, soon, pool, "2"))
 	i.checkReleased(t, before, pool+" 2", "reservation "+nth(slice[leaves], 2).String())
 	i.answer(t, two, start("next", leaves, 2))
 	before = i.contents(t)
@@ -186,7 +186,7 @@ func TestCluster_ReleasesTheSliceOfARemovedNode(t *testing.T) {
 	i.waitReleased(t, 4*time.Minute, pool, "2") // missed for 40 s, confirmed for 30 s, with a pass every 30 s
 	i.waitReleased(t, soon, pool, "1")
 	took := time.Since(began)
-	t.Logf("freed %s after the node was deleted", took.Round(time.Second))
+	t.Logf("released %s after the node was deleted", took.Round(time.Second))
 	equal(t, "that it was missed for 40 s", took > 40*time.Second, true)
 	v.is(t, `ip_reconcile_released_total{reason="NodeMissing"}`, 4)
 	i.checkReleased(t, before, pool+" 1", pool+" 2", "reservation "+nth(slice[leaves], 1).String(), "reservation "+

@@ -43,7 +43,7 @@ func (i *installation) playEvicted(t *testing.T) {
 		eventuallyWithin(t, 90*time.Second, p.Name+" to fail", func() bool {
 			before := i.contents(t)
 			if worker.Answers(t, address) && before["10.1.0.0-24 "+strings.TrimPrefix(address.String(), "10.1.0.")] == "" {
-				t.Fatalf("%s was freed while it was configured", address)
+				t.Fatalf("%s was released while it was configured", address)
 			}
 			failed = try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)
 			return failed.Status.Phase == corev1.PodFailed
@@ -89,7 +89,7 @@ func (i *installation) playReportedFailed(t *testing.T) {
 	worker.Kubelet.Kill()
 	check(t, worker.StartKubelet())
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "1").Round(time.Second))
+	t.Logf("released %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "1").Round(time.Second))
 	released(t, 2)
 	p = try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)
 	equal(t, "the pod, which is there,", p.Status.Phase, corev1.PodFailed)
@@ -121,7 +121,7 @@ func (i *installation) playDeletedByForce(t *testing.T) {
 	worker := i.cluster.Worker("worker-1")
 	check(t, worker.KillContainers(t.Context(), id))
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "1"))
+	t.Logf("released %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "1"))
 	released(t, 2)
 	equal(t, "the event", i.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"),
 		"successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
@@ -153,7 +153,7 @@ func (i *installation) playStopped(t *testing.T) {
 	check(t, blocker.Unblock())
 	i.ends(t, worker, address)
 	// containerd sends no event for the end of a network, so the agent inspects the node every 10 s.
-	t.Logf("freed %s after that", i.waitReleased(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("released %s after that", i.waitReleased(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
 	released(t, 2)
 	state := try(worker.Status(t.Context(), id)).must(t).Status.State
 	equal(t, "the state of its sandbox, which is still listed", state, cri.PodSandboxState_SANDBOX_NOTREADY)
@@ -190,7 +190,7 @@ func (i *installation) playShutdown(t *testing.T) {
 	eventuallyWithin(t, time.Minute, "it to fail", func() bool {
 		before := i.contents(t)
 		if worker.Answers(t, address) && before["10.1.0.0-24 2"] == "" {
-			t.Fatal("it was freed while it was configured")
+			t.Fatal("it was released while it was configured")
 		}
 		p = try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t)
 		return p.Status.Phase == corev1.PodFailed
@@ -198,11 +198,11 @@ func (i *installation) playShutdown(t *testing.T) {
 	t.Logf("it failed after %s: %s", time.Since(began).Round(time.Second), p.Status.Reason)
 	equal(t, "it is configured", worker.Answers(t, address), false)
 	seen := within(15*time.Second, time.Second, func() bool { return i.contents(t)["10.1.0.0-24 2"] == "" })
-	t.Logf("freed before the agent was ended: %v", seen)
+	t.Logf("released before the agent was ended: %v", seen)
 
 	worker.PowerOff()
 	check(t, worker.Boot(t.Context()))
-	t.Logf("freed %s after the next boot", i.waitReleased(t, time.Minute, "10.1.0.0-24", "2").Round(time.Second))
+	t.Logf("released %s after the next boot", i.waitReleased(t, time.Minute, "10.1.0.0-24", "2").Round(time.Second))
 	equal(t, "the pod, which is there,", try(pods.Get(t.Context(), p.Name, metav1.GetOptions{})).must(t).Status.Phase,
 		corev1.PodFailed)
 	i.next(t, "next", "worker-1", address.String())

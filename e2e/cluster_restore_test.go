@@ -74,7 +74,7 @@ func TestRestore_LostPodKeepsItsAddress(t *testing.T) {
 	worker.Kubelet.Kill()
 	check(t, worker.StartKubelet())
 	i.ends(t, worker, address)
-	t.Logf("freed %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
+	t.Logf("released %s after that", i.waitReleased(t, soon, "10.1.0.0-24", "2"))
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.4",
 		"InUse SandboxReady")
 	equal(t, "the sandbox of the pod that was kept", i.sandbox(t, kept) != "", true)
@@ -119,7 +119,7 @@ func TestRestore_WithoutRepairReportsADuplicate(t *testing.T) {
 	v.counts(t, `ip_reconcile_refused_total{reason="EtcdRestored"}`, 1)
 	equal(t, "the leak's entry is there", i.contents(t)["10.1.0.0-24 2"] != "", true)
 	check(t, silent.Thaw())
-	t.Logf("the leak was freed %s after the other node was heard", i.waitReleased(t, 30*time.Second, "10.1.0.0-24",
+	t.Logf("the leak was released %s after the other node reported", i.waitReleased(t, 30*time.Second, "10.1.0.0-24",
 		"2").Round(time.Second))
 	v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
 }
@@ -151,7 +151,7 @@ func TestRestore_AgentDownEndangersItsNodeOnly(t *testing.T) {
 	equal(t, "the entry of the pod that the backup has on that node",
 		podOf(try(i.entries(t.Context())).must(t)[addressOn(t, kept, "net1")]), "default/kept")
 	twice := i.sharing(t, atRisk, append(newcomers, known...)...)
-	t.Logf("%d of %d addresses that nobody knew of were handed out again", len(twice), len(atRisk))
+	t.Logf("%d of %d addresses that nobody knew of were assigned again", len(twice), len(atRisk))
 
 	i.agentsOn(t, "null")
 	i.waitReported(t, unknown...)
@@ -189,7 +189,7 @@ func TestRestore_LosesTheReconciler(t *testing.T) {
 			func(r *v1alpha1.SandboxReport) bool { return r.Annotations[v1alpha1.RestoreAnnotation] != "" })
 	}
 	twice := i.sharing(t, atRisk, early...)
-	t.Logf("%d of %d addresses were handed out again before anybody recovered", len(twice), len(atRisk))
+	t.Logf("%d of %d addresses were assigned again before anybody recovered", len(twice), len(atRisk))
 
 	i.waitReported(t, early...)
 	product(t, "recover", "--yes", "--kubeconfig", i.Kubeconfig())

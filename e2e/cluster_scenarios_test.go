@@ -29,11 +29,11 @@ var scenarios = map[string][]scenario{
 	},
 	"nodes": {
 		{"a pod deleted while containerd is down keeps its address until it has ended", (*installation).playContainerdDown},
-		{"a node that is cut off keeps its addresses until it is back", (*installation).playNodeCutOff},
+		{"a node that is unreachable keeps its addresses until it is back", (*installation).playNodeCutOff},
 		{"a pod that a shutdown ends loses its address and not before", (*installation).playShutdown},
 	},
 	"boots": {
-		{"a reboot frees what does not come back", (*installation).playReboot},
+		{"a reboot releases what does not come back", (*installation).playReboot},
 		{"a node that is lost keeps its addresses until it is out of service", (*installation).playNodeLost},
 	},
 }
@@ -63,7 +63,7 @@ func (i *installation) clean(t *testing.T) {
 		check(t, errors.Join(w.LoseDELs(false), w.FailDELs(false)))
 	}
 	i.mustKubectl(t, "delete", "statefulsets,jobs,pods", "--all", "--grace-period=1", "--timeout=180s")
-	eventually(t, "nothing to be left", func() bool {
+	eventually(t, "nothing to remain", func() bool {
 		return len(i.contents(t)) == 0 && len(i.onWire(t)) == 0 && i.leader(t).metric("ip_reconcile_candidates") == 0
 	})
 }

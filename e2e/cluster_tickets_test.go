@@ -40,7 +40,7 @@ func TestTickets(t *testing.T) {
 	i.mustKubectl(t, "delete", "pod", "--grace-period=1", "one", "two", "three")
 
 	i.playTwoThatAnswer(t, d, web)
-	i.playNothingIsFreed(t, d)
+	i.playNothingIsReleased(t, d)
 
 	worker := i.cluster.Worker("worker-2")
 	worker.Kubelet.Kill()
@@ -57,7 +57,7 @@ func TestTickets(t *testing.T) {
 	revision := try(i.cluster.Revision(t.Context())).must(t)
 	i.restore(t, snapshot)
 	check(t, i.cluster.CatchUp(t.Context(), revision))
-	eventuallyWithin(t, 3*time.Minute, "the restore to be noticed, the other node to have reported, and its phantom to "+
+	eventuallyWithin(t, 3*time.Minute, "the restore to be detected, the other node to have reported, and its phantom to "+
 		"be recorded", func() bool {
 		out := i.product(t, "check")
 		r := out.Summary.Restore
@@ -86,8 +86,8 @@ func (i *installation) playTwoThatAnswer(t *testing.T, d *tickets, web *corev1.P
 		func() bool { return len(i.product(t, "check").found("Conflict")) == 0 })
 }
 
-// playNothingIsFreed pauses everything while something is stale.
-func (i *installation) playNothingIsFreed(t *testing.T, d *tickets) {
+// playNothingIsReleased pauses everything while something is stale.
+func (i *installation) playNothingIsReleased(t *testing.T, d *tickets) {
 	t.Helper()
 	i.patch(t, harness.IPPools, "10.1.0.0-24",
 		fmt.Sprintf(`{"spec":{"allocations":{"77":{"id":%q,"podref":"default/gone","ifname":"net1"}}}}`, noID))

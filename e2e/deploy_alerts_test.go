@@ -62,7 +62,7 @@ func TestAlerts_MetricsExist(t *testing.T) {
 		for _, name := range names {
 			if !strings.Contains(source, `"`+strings.TrimPrefix(name[1], "agent_")+`"`) && !strings.Contains(source,
 				`"ip_reconcile_`+name[1]+`"`) {
-				t.Errorf("there is no metric %s: %s", name[0], a.expression)
+				t.Errorf("no metric %s: %s", name[0], a.expression)
 			}
 		}
 		if len(names) == 0 {

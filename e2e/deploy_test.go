@@ -45,7 +45,7 @@ func byName(t testing.TB, objects []*unstructured.Unstructured) objectsOf {
 func as[T any](t testing.TB, o *unstructured.Unstructured) *T {
 	t.Helper()
 	if o == nil {
-		t.Fatalf("there is no %T", *new(T))
+		t.Fatalf("no %T exists", *new(T))
 		return nil
 	}
 	typed := new(T)

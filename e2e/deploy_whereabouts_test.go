@@ -169,7 +169,7 @@ func TestWhereabouts_DaemonSetWithoutControlLoop(t *testing.T) {
 		})
 	}
 
-	t.Run("and one with another command is left alone", func(t *testing.T) {
+	t.Run("and one with another command is not changed", func(t *testing.T) {
 		sets := s.Client().AppsV1().DaemonSets(metav1.NamespaceSystem)
 		set := objectIn[appsv1.DaemonSet](t, "testdata/whereabouts-v0.5.4.yaml", "DaemonSet")
 		set.Spec.Template.Spec.Containers[0].Command = []string{"/usr/bin/whereabouts-of-our-own"}

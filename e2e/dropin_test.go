@@ -67,7 +67,7 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 		s.checkReleased(t, before)
 	})
 
-	s.play(t, "with the agents' reports it frees what they prove", func(t *testing.T) {
+	s.play(t, "with the agents' reports it releases what they prove", func(t *testing.T) {
 		leaked, agent := s.up(t, "worker-1", "leaked", blue), s.agent(t, "worker-1")
 		agent.writeReport(t, leaked.stopped())
 		leaked.leak(t)
@@ -86,7 +86,7 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 		out.exits(t, 0)
 		contains(t, "the log", out.stderr, `"successfully cleanup IPs" addresses=[10.1.0.1]`,
 			`"removed stale overlappingIP allocation" reservation=kube-system/10.1.0.1`, "reconciler run succeeded")
-		equal(t, "what is left", keys(s.contents(t)), []string{"10.1.0.0-24 2", "reservation 10.1.0.2"})
+		equal(t, "what remains", keys(s.contents(t)), []string{"10.1.0.0-24 2", "reservation 10.1.0.2"})
 	})
 
 	s.removeCRD(t, sandboxReports)
@@ -102,7 +102,7 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 		s.checkReleased(t, before)
 	})
 
-	s.play(t, "without a pod of its name it runs until it is told to end", func(t *testing.T) {
+	s.play(t, "without a pod of its name it runs until it is stopped", func(t *testing.T) {
 		c := beginDropIn(t, kubeconfig, "none")
 		eventually(t, "the first pass", func() bool { return matches(c, "reconciler run succeeded") })
 		check(t, c.cmd.Process.Signal(syscall.SIGTERM))

@@ -175,7 +175,7 @@ func (s *stage) sums(t testing.TB, faults string) {
 		}
 	}
 	if !t.Failed() {
-		t.Logf("faults: %s, %d released, %d repaired, 0 wrong, 0 left", faults, released, repaired)
+		t.Logf("faults: %s, %d released, %d repaired, 0 wrong, 0 remaining", faults, released, repaired)
 	}
 }
 

@@ -286,7 +286,7 @@ func (r *faultTrial) runs(t *testing.T, kubeconfig string, more ...string) (stop
 					continue
 				}
 				if r.released.Add(1); r.isLive(i.ContainerID) {
-					t.Errorf("freed although its sandbox lives: %+v", i)
+					t.Errorf("released although its sandbox lives: %+v", i)
 				}
 			}
 		}
@@ -332,7 +332,7 @@ func (r *faultTrial) verdict(t *testing.T, left []string) string {
 		}
 	}
 	return fmt.Sprintf("%d ADDs (%d failed, %d without an entry by whereabouts, the longest took %.1fs), %d DELs, %d "+
-		"released, %d wrong, %d left",
+		"released, %d wrong, %d remaining",
 		r.adds.Load(), r.failedADDs.Load(), len(unwritten), time.Duration(r.longestADD.Load()).Seconds(), r.dels.Load(),
 		released, len(freed)+len(bare)+len(strayed), len(left))
 }

@@ -121,7 +121,7 @@ spec:
     resourceRules:
     - {apiGroups: [whereabouts.cni.cncf.io], apiVersions: ["*"], operations: [UPDATE], resources: [ippools]}
   validations:
-  - {expression: "size(object.spec.allocations) >= size(oldObject.spec.allocations)", message: nobody frees here}
+  - {expression: "size(object.spec.allocations) >= size(oldObject.spec.allocations)", message: nobody releases here}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicyBinding
@@ -155,7 +155,7 @@ func TestRelease_DeniedByAPolicy(t *testing.T) {
 	try(log.Next()).must(t)
 	out := s.run(t)
 	out.exits(t, 1)
-	contains(t, "what is said", out.judged(at(leak)).Message, "nobody frees here")
+	contains(t, "what is said", out.judged(at(leak)).Message, "nobody releases here")
 	equal(t, "entries and reservations", slices.Sorted(maps.Keys(s.contents(t))), slices.Sorted(maps.Keys(before)))
 	equal(t, "deletes and creates of the reservation", len(try(log.Next()).must(t)), 2)
 	s.mustKubectl(t, "delete", "-f", file)

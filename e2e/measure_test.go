@@ -60,7 +60,7 @@ func TestMeasure_ReleaseInAFewHolds(t *testing.T) {
 	if most := max(c.Stale/10, 20); holds == 0 || holds > most {
 		t.Errorf("the Lease was taken %d times, want %d times at most", holds, most)
 	}
-	t.Logf("run freed %d entries and as many reservations beside %d pods in %.1fs, in %d holds with %d patches and %d "+
+	t.Logf("run released %d entries and as many reservations beside %d pods in %.1fs, in %d holds with %d patches and %d "+
 		"requests over all",
 		c.Stale, c.Pods, out.took.Seconds(), holds, made.count("PATCH "), made.count())
 }

@@ -50,12 +50,12 @@ func TestPlugin_Remains(t *testing.T) {
 		p.del(t)
 		p.leak(t)
 		before := s.contents(t)
-		equal(t, "left behind", len(before), 3)
+		equal(t, "remains", len(before), 3)
 		s.run(t).exits(t, 0) // the v4 reservation is young, and nothing but its age holds it
 		s.checkReleased(t, before, v6, reserved6)
 		s.age(t, harness.Reservations, "10.2.0.1", 5*time.Minute)
 		s.run(t).exits(t, 0)
-		equal(t, "left behind in the end", s.contents(t), contents{})
+		equal(t, "remains in the end", s.contents(t), contents{})
 	})
 
 	s.play(t, "D3 a DEL of two families that finds no v4 reservation", func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestPlugin_Remains(t *testing.T) {
 		p.del(t)
 		p.leak(t)
 		before := s.contents(t)
-		equal(t, "left behind", len(before), 2)
+		equal(t, "remains", len(before), 2)
 		s.run(t).exits(t, 0)
 		s.checkReleased(t, before, v6, reserved6)
 	})
@@ -117,7 +117,7 @@ func TestPlugin_Remains(t *testing.T) {
 		equal(t, "address", object.ips, []string{"10.1.0.1"})
 	})
 
-	s.play(t, "D6 and where its pod carries the address nothing is freed", func(t *testing.T) {
+	s.play(t, "D6 and where its pod carries the address nothing is released", func(t *testing.T) {
 		s.up(t, "worker-1", "p", blue)
 		s.unreserve(t, "10.1.0.1")
 		s.reservation(t, "10.1.0.1", "default/dead", 5*time.Minute)

@@ -142,7 +142,7 @@ func TestRace_PodsDuringARun(t *testing.T) {
 	for _, p := range came {
 		for _, place := range stored(p) {
 			if all[place] == "" {
-				t.Errorf("%s of %s, which came meanwhile, was freed", place, p.Name)
+				t.Errorf("%s of %s, which came meanwhile, was released", place, p.Name)
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func TestRepair_WritesWhatIsMissing(t *testing.T) {
 	s.forget(t, live)
 	s.unreserve(t, lacking.ips[0])
 	before := s.contents(t)
-	equal(t, "what is left", len(before), len(whole)-6)
+	equal(t, "what remains", len(before), len(whole)-6)
 	out := s.run(t)
 	out.exits(t, 0)
 	equal(t, "phantoms, unrecorded, missing reservations",

@@ -107,7 +107,7 @@ func TestRBAC_RoleEdit(t *testing.T) {
 		{"keep it by a finalizer", tenant, pods.patch("mine", types.MergePatchType,
 			`{"metadata":{"finalizers":["example.com/keep"]}}`), ""},
 	})
-	checkTrials(t, "it has no right for", []trial{
+	checkTrials(t, "it is forbidden", []trial{
 		{"a pod's status", tenant, pods.patch("mine", types.MergePatchType, `{"status":{"phase":"Failed"}}`, "status"),
 			noRight},
 		{"a pod of another namespace", tenant, thing{podsResource, metav1.NamespaceSystem, newMirror}.create("mine"),
@@ -124,7 +124,7 @@ func TestRBAC_RoleEdit(t *testing.T) {
 		{"write whereabouts' Lease", editor, own.create("whereabouts"), ""},
 		{"write the Lease that keeps what is known of restores", editor, own.create("ip-reconcile-restore"), ""},
 	})
-	checkTrials(t, "an editor of kube-system has no right for", []trial{
+	checkTrials(t, "an editor of kube-system is forbidden", []trial{
 		{"the Lease that makes a report fresh", editor, freshness.create("worker-1"), noRight},
 		{"a report", editor, reports.create("worker-1"), noRight},
 	})

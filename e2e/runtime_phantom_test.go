@@ -158,7 +158,7 @@ func shimOf(t testing.TB, id string) int {
 			return try(strconv.Atoi(filepath.Base(filepath.Dir(path)))).must(t)
 		}
 	}
-	t.Fatalf("there is no shim of %s", id)
+	t.Fatalf("no shim of %s", id)
 	return 0
 }
 

@@ -28,21 +28,21 @@ func TestRuntime_ContainerdRestarts(t *testing.T) {
 		n.sees(t, web.id, "Ready")
 		n.sees(t, phantom.id, "Ready")
 		before := s.contents(t)
-		nothingIsFreed := func() {
+		nothingIsReleased := func() {
 			t.Helper()
 			out := s.judges(t, of(1, "InUse SandboxReady")...)
 			out.expect(t, of(2, "Held PhantomPod")...)
 			s.checkReleased(t, before)
 		}
-		nothingIsFreed()
+		nothingIsReleased()
 
 		n.renews(t)
 		n.Kill()
 		health.turns(t, http.StatusServiceUnavailable, "cannot inspect the node", harness.Socket)
-		nothingIsFreed() // from the last report, which is less than a minute old
+		nothingIsReleased() // from the last report, which is less than a minute old
 		check(t, n.Start(t.Context()))
 		health.turns(t, http.StatusOK)
-		nothingIsFreed()
+		nothingIsReleased()
 		n.answers(t, "10.1.0.1", true)
 		n.answers(t, "10.1.0.2", true)
 

@@ -37,17 +37,17 @@ func TestServe_ReleasesWhatAnEventProves(t *testing.T) {
 		v.is(t, `ip_reconcile_allocations{reason="PhantomPod",verdict="Held"}`, 1)
 		v.said(t, `msg=Held pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web .*reason=PhantomPod.* age=`)
 		one.writeReport(t, p.stopped())
-		t.Logf("freed %s after the report", s.waitReleased(t, promptly, "10.1.0.0-24", "1"))
+		t.Logf("released %s after the report", s.waitReleased(t, promptly, "10.1.0.0-24", "1"))
 		v.is(t, `ip_reconcile_candidates`, 0)
 		v.is(t, `ip_reconcile_released_total{reason="PodGone"}`, 2)
 		equal(t, "the event", s.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"),
 			"successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
 		v.said(t, `msg=Released pool=kube-system/10.1.0.0-24 address=10.1.0.1 podRef=default/web ifName=net1 `+
 			`verdict=Stale reason=PodGone rule=gone-ended evidence=.* containerID=`+p.sandbox.ID+` age=`)
-		equal(t, "what is left", len(s.contents(t)), 0)
+		equal(t, "what remains", len(s.contents(t)), 0)
 	})
 
-	s.play(t, "nothing while it is paused, and at once when it is not any more", func(t *testing.T) {
+	s.play(t, "nothing while it is paused, and at once when it is no longer", func(t *testing.T) {
 		p := s.up(t, "worker-1", "web", blue)
 		s.patch(t, harness.IPPools, "10.1.0.0-24", pausing("true"))
 		one.writeReport(t, p.listed("Ready"))

@@ -161,7 +161,7 @@ func (c serveFault) ofRights() serveFault {
 		try(roles.Update(t.Context(), role, metav1.UpdateOptions{})).must(t)
 		may(t, m.kubeconfig, right, want)
 	}
-	c.name, c.flags = "it has no right to "+c.name, []string{"--cron", "@every 5s"}
+	c.name, c.flags = "it has no permission on "+c.name, []string{"--cron", "@every 5s"}
 	c.begin = func(t *testing.T, m *meeting) { grants(t, m, false) }
 	c.end = func(t *testing.T, m *meeting) { grants(t, m, true) }
 	return c
@@ -212,7 +212,7 @@ func TestServe_Faults(t *testing.T) {
 				}
 				c.end(t, m)
 			}
-			t.Logf("freed %s after the fault", s.waitReleased(t, recovery, "10.1.0.0-24", "1"))
+			t.Logf("released %s after the fault", s.waitReleased(t, recovery, "10.1.0.0-24", "1"))
 			m.v.is(t, `ip_reconcile_candidates`, 0)
 			s.checkReleased(t, before, stored(web)...)
 			m.v.repeatsNothing(t)

@@ -124,7 +124,8 @@ func TestServe_SilentWatches(t *testing.T) {
 		unseen := s.up(t, "worker-1", "unseen", blue)
 		before := s.contents(t)
 		v.counts(t, `ip_reconcile_cache_rebuilds_total`, 1)
-		contains(t, "the event", s.event(t, "CacheRebuilt", "Namespace", metav1.NamespaceSystem), "differ from the API server",
+		contains(t, "the event", s.event(t, "CacheRebuilt", "Namespace", metav1.NamespaceSystem),
+			"differ from the API server",
 			"pods default/unseen")
 		v.said(t, `level=ERROR msg="Watch caches differ from the API server and are rebuilt" reason="pods default/unseen`)
 		passes := v.metric(`ip_reconcile_passes_total`)

@@ -109,13 +109,13 @@ func TestServe_OtherReplicaTakesOver(t *testing.T) {
 		s.waitReleased(t, 3*time.Minute, "10.1.0.0-24", "3")
 		leads, released := second.logged(t, works), second.logged(t, `msg=Released .*podRef=default/silent `)
 		if took := released.Sub(leads); took < 28*time.Second {
-			t.Errorf("freed %s after the second works, unconfirmed", took)
+			t.Errorf("released %s after the second works, unconfirmed", took)
 		}
 		s.checkReleased(t, before, append(places, stored(silent)...)...)
 		second.is(t, `ip_reconcile_candidates`, 0)
 	})
 
-	s.play(t, "at once, when the first is told to end", func(t *testing.T) {
+	s.play(t, "at once, when the first is stopped", func(t *testing.T) {
 		first := s.replica(t, s.Kubeconfig())
 		first.passes(t, 1)
 		second := s.replica(t, s.Kubeconfig())
@@ -166,7 +166,7 @@ func TestServe_OtherReplicaTakesOver(t *testing.T) {
 		}
 		end, writes := <-ended, l.written()
 		if len(writes) == 0 || writes[len(writes)-1].Before(cut) {
-			t.Errorf("the first wrote %d times, and not after it was cut off from its Lease", len(writes))
+			t.Errorf("the first wrote %d times, and not after it lost its Lease", len(writes))
 		}
 		for _, w := range writes {
 			if w.After(end) {

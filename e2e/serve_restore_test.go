@@ -187,7 +187,7 @@ func TestServe_RestoreWithoutAgents(t *testing.T) {
 			v.is(t, `ip_reconcile_candidates`, 1)
 			s.waitReleased(t, 3*time.Minute, "10.1.0.0-24", "3")
 			if took := time.Since(leaked); took < 28*time.Second {
-				t.Errorf("freed after %s", took)
+				t.Errorf("released after %s", took)
 			}
 			s.checkReleased(t, now, stored(late)...)
 		})

@@ -116,7 +116,7 @@ func (v *server) said(t testing.TB, pattern string) {
 func (s *stage) waitReleased(t testing.TB, limit time.Duration, pool, key string) time.Duration {
 	t.Helper()
 	began := time.Now()
-	eventuallyWithin(t, limit, pool+" "+key+" to be freed", func() bool {
+	eventuallyWithin(t, limit, pool+" "+key+" to be released", func() bool {
 		_, there := s.contents(t)[pool+" "+key]
 		return !there
 	})

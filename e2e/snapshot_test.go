@@ -154,7 +154,7 @@ func (s *stage) snapshots(t *testing.T, kinds string) {
 	lost := maps.Clone(before)
 	maps.DeleteFunc(lost, func(place, _ string) bool { return after[place] != "" })
 	if len(lost) < 8 {
-		t.Errorf("only %d entries and reservations were freed", len(lost))
+		t.Errorf("only %d entries and reservations were released", len(lost))
 	}
 	for as, dir := range folders {
 		out := product(t, "run", "--snapshot", dir, "--confirm-after", "0", "-o", "json")

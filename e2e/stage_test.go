@@ -219,9 +219,9 @@ func (s *stage) checkReleased(t testing.TB, before contents, places ...string) {
 	for _, p := range slices.Sorted(maps.Keys(before)) {
 		switch got, still := after[p]; {
 		case still && slices.Contains(places, p):
-			t.Errorf("%q was not freed: %s", p, got)
+			t.Errorf("%q was not released: %s", p, got)
 		case !still && !slices.Contains(places, p):
-			t.Errorf("%q was freed: %s", p, before[p])
+			t.Errorf("%q was released: %s", p, before[p])
 		case still && got != before[p]:
 			t.Errorf("%q was changed: %s, before %s", p, got, before[p])
 		}

@@ -129,11 +129,11 @@ func (l *ledger) check(pools, reservations *history, now uint64) (freed, bare []
 			}
 		}
 		if i := slices.IndexFunc(entries, func(v version) bool { return !h.recorded(v.object) }); i >= 0 {
-			freed = append(freed, fmt.Errorf("at revision %d there is no entry for %s, which lived from %d to %d",
+			freed = append(freed, fmt.Errorf("at revision %d no entry exists for %s, which lived from %d to %d",
 				entries[i].revision, h, h.from, until))
 		}
 		if i := slices.IndexFunc(reserved, func(v version) bool { return v.spec("podref") != h.podRef }); i >= 0 {
-			bare = append(bare, fmt.Errorf("at revision %d there is no reservation %s for %s, which lived from %d to %d",
+			bare = append(bare, fmt.Errorf("at revision %d no reservation %s exists for %s, which lived from %d to %d",
 				reserved[i].revision, h.reservation, h, h.from, until))
 		}
 	}
@@ -167,7 +167,7 @@ func (l *ledger) leaks(ctx context.Context, poolsNow, reservationsNow dynamic.Re
 	}
 	for text := range got {
 		if !want[text] {
-			leaks = append(leaks, "left over: "+text)
+			leaks = append(leaks, "leaked: "+text)
 		}
 	}
 	for text := range want {
@@ -248,7 +248,7 @@ func TestLedger_ReleaseOrNeverWritten(t *testing.T) {
 		"no version ever has it":                           {pool: []version{{3, without}, {9, without}}, unwritten: 1},
 		"its reservation is removed while it lives": {pool: []version{{3, with}}, reservation: []version{{9, nil}},
 			bare: 1},
-		"there is no pool":   {unwritten: 1},
+		"no pool exists":     {unwritten: 1},
 		"a repair writes it": {pool: []version{{3, without}, {9, with}}, unwritten: 1},
 		"a repair writes it, and it is removed again": {pool: []version{{3, without}, {9, with}, {12, without}}, freed: 1,
 			unwritten: 1},
@@ -259,7 +259,8 @@ func TestLedger_ReleaseOrNeverWritten(t *testing.T) {
 			freed, bare, unwritten := l.check(&history{of: map[string][]version{"p": c.pool}},
 				&history{of: map[string][]version{"r": append([]version{{4, reserved}}, c.reservation...)}}, 30)
 			if len(freed) != c.freed || len(bare) != c.bare || len(unwritten) != c.unwritten {
-				t.Errorf("%d freed, %d bare, %d unwritten, want %d, %d, %d: %v %v", len(freed), len(bare), len(unwritten), c.freed,
+				t.Errorf("%d released, %d bare, %d unwritten, want %d, %d, %d: %v %v", len(freed), len(bare), len(unwritten),
+					c.freed,
 					c.bare, c.unwritten, freed, bare)
 			}
 		})

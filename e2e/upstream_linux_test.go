@@ -69,7 +69,7 @@ func TestUpstream_ReleasesAddressesInUse(t *testing.T) {
 		"reservation red-10.8.0.1",
 		"reservation 2001-db8-0-0-1--0", "reservation 10.11.0.1", "reservation 10.12.0.1", "10.13.0.0-24 1",
 		"reservation 10.13.0.1", "193---24 2")
-	t.Logf("upstream's reconciler frees %d of %d entries and reservations that are in use, or said to be somebody's; "+
+	t.Logf("upstream's reconciler releases %d of %d entries and reservations that are in use, or said to be somebody's; "+
 		"ours none", len(before)-len(s.contents(t)), len(before))
 }
 

@@ -44,7 +44,7 @@ func between(text []byte, name, table string) ([]byte, error) {
 	begin, end := []byte("<!-- bench: "+name+" -->\n"), []byte("<!-- bench: end -->")
 	at := bytes.Index(text, begin)
 	if at < 0 {
-		return nil, fmt.Errorf("there is no marker %q", begin)
+		return nil, fmt.Errorf("no marker %q", begin)
 	}
 	at += len(begin)
 	length := bytes.Index(text[at:], end)

@@ -130,7 +130,7 @@ func TestSweep_RemovesCgroupsOfDeadRuns(t *testing.T) {
 		[][]string{try(cgroups(linkPrefix(dead))).must(t), try(cgroups(linkPrefix(living))).must(t)}, [][]string{nil, made})
 	for _, l := range try(Leftovers()).must(t) {
 		if strings.Contains(l, linkPrefix(living)) {
-			t.Errorf("%s is called left over, and a process of its cluster lives", l)
+			t.Errorf("%s is listed, and a process of its cluster lives", l)
 		}
 	}
 	check(t, end.Close())

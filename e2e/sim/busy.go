@@ -54,7 +54,7 @@ func (s *Simulation) busy() {
 	now := s.leaked()
 	for _, l := range before {
 		if slices.Contains(now, l) && !s.mayStay(l) {
-			s.fail("while ordinary things went on the entry %s of %s (%v) was left: %s", l.address(), l.net.pool.name, l.entry,
+			s.fail("while ordinary things went on the entry %s of %s (%v) remained: %s", l.address(), l.net.pool.name, l.entry,
 				s.whyKept(l))
 			return
 		}
@@ -74,7 +74,7 @@ func (s *Simulation) isAwaited(l leaked) bool {
 func (s *Simulation) ordinary(waiting []leaked) {
 	all := slices.DeleteFunc(kinds(), func(k stepKind) bool {
 		return !slices.Contains([]string{
-			"a pod is made", "a pod is deleted", "a pod ends by itself", "a sandbox dies and is made again",
+			"a pod is made", "a pod is deleted", "a pod ends by itself", "a sandbox dies and is recreated",
 			"the runtime's processes are killed",
 			"watches are cut", "an agent starts", "a machine joins and leaves",
 		}, k.name)

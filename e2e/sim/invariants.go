@@ -184,7 +184,7 @@ func (s *Simulation) excuse(b *sandbox, entry allocation) string {
 	case s.plan.Unreachable > 0 && (!b.node.linked || s.asked.Sub(b.node.linkedAt) < holdLasts || b.node.silent()):
 		return "the operator asked for it" // and a report that a node has not written yet cannot be read
 	case s.lostByWhereabouts(b, entry):
-		return "the entry is another's, and no report tells"
+		return "the entry is another's, and no report names it"
 	case s.plan.Agents != 0 && s.isUndetected(b):
 		return "the backup is young, and the process younger"
 	case s.plan.Agents != 0:

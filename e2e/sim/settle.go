@@ -105,7 +105,7 @@ const settleFor = 4 * time.Minute
 func (s *Simulation) unsettled() string {
 	for _, l := range s.leaked() {
 		if !s.mayStay(l) {
-			return fmt.Sprintf("the entry %s of %s (%v) is left: %s", l.address(), l.net.pool.name, l.entry, s.whyKept(l))
+			return fmt.Sprintf("the entry %s of %s (%v) remains: %s", l.address(), l.net.pool.name, l.entry, s.whyKept(l))
 		}
 	}
 	for _, m := range s.nodes {
@@ -275,7 +275,7 @@ func (s *Simulation) namespaceKnown() bool {
 // whyUnrepaired is the result of the last pass.
 func (s *Simulation) whyUnrepaired() string {
 	if s.last == nil {
-		return "no pass tells"
+		return "no pass names it"
 	}
 	text := fmt.Sprintf("%s ago, to repair %d", time.Since(s.lastAt), s.last.ToRepair)
 	for i := range s.last.Judgement.Findings {

@@ -28,12 +28,12 @@ func kinds() []stepKind {
 	return []stepKind{
 		{"a pod is made", 20, func(s *Simulation, a, b int) { s.makePod(s.podAt(a), s.nodeAt(b)) }},
 		{"a pod is deleted", 8, func(s *Simulation, a, _ int) { s.deletePod(s.podAt(a), false) }},
-		{"a pod is deleted and made again", 14, func(s *Simulation, a, b int) {
+		{"a pod is deleted and recreated", 14, func(s *Simulation, a, b int) {
 			s.deletePod(s.podAt(a), false)
 			s.makeAgain(s.podAt(a), s.nodeAt(b), 40)
 		}},
 		{"a pod is deleted by force", 8, func(s *Simulation, a, _ int) { s.deletePod(s.podAt(a), true) }},
-		{"a pod is deleted by force and made again elsewhere", 10, func(s *Simulation, a, b int) {
+		{"a pod is deleted by force and recreated elsewhere", 10, func(s *Simulation, a, b int) {
 			s.deletePod(s.podAt(a), true)
 			s.makePod(s.podAt(a), s.nodeAt(b))
 		}},
@@ -93,13 +93,13 @@ func kinds() []stepKind {
 			}
 			s.massRelease = true
 		}},
-		{"a sandbox dies and is made again", 12, func(s *Simulation, a, b int) {
+		{"a sandbox dies and is recreated", 12, func(s *Simulation, a, b int) {
 			if n := s.nodeAt(a); n.up && len(n.sandboxes) > 0 {
 				s.stop(n.sandboxes[b%len(n.sandboxes)])
 			}
 		}},
 		{"a sandbox hangs in its end", 4, func(s *Simulation, a, b int) { s.hang(s.nodeAt(a), b) }},
-		{"an entry of an earlier sandbox is left", 4, func(s *Simulation, a, b int) { s.leakOf(s.nodeAt(a), b, false) }},
+		{"an entry of an earlier sandbox remains", 4, func(s *Simulation, a, b int) { s.leakOf(s.nodeAt(a), b, false) }},
 		{"the DEL of a hot-unplug is lost", 3, func(s *Simulation, a, b int) { s.leakOf(s.nodeAt(a), b, true) }},
 		{"a machine joins and leaves", 4, func(s *Simulation, a, _ int) { s.visit(time.Duration(1+a*a) * time.Second) }},
 		{"a reservation with a finalizer", 1, func(s *Simulation, a, _ int) { s.deleting(a) }},
@@ -107,7 +107,7 @@ func kinds() []stepKind {
 		{"an entry that cannot be read", 1, func(s *Simulation, a, b int) { s.oddEntry(a, b) }},
 		{"the right to Leases is taken or given", 2, func(s *Simulation, _, _ int) {
 			s.forbidden = !s.forbidden
-			s.say("no right to Leases: %v", s.forbidden)
+			s.say("no permission on Leases: %v", s.forbidden)
 		}},
 		{"an entry is lost", 2, func(s *Simulation, a, _ int) { s.loseEntry(a) }},
 		{"a pool is deleted", 2, func(s *Simulation, a, _ int) { s.deletePool(a) }},
