@@ -45,7 +45,7 @@ func (it *Item) ID() ID {
 		return ID{Object: r.Ref(), UID: r.UID, PodRef: r.PodRef, IfName: r.IfName}
 	}
 	a := it.Allocation
-	return ID{Object: it.in.ref, Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
+	return ID{Object: it.pool.ref, Key: a.Key, ContainerID: a.ContainerID, PodRef: a.PodRef, IfName: a.IfName}
 }
 
 // Namespace is that of the pool or reservation, and of whereabouts' Leases.
