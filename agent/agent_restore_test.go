@@ -15,7 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-func TestASignOfARestoreRewritesTheReportByAnInspectionMadeSince(t *testing.T) {
+func TestAgent_RewritesReportAfterRestore(t *testing.T) {
 	restore := &agent.RestoreError{Reason: "a resourceVersion ran backwards"}
 	for name, c := range map[string]struct {
 		sign  func(*scene) // the restore shows
@@ -61,7 +61,7 @@ func TestASignOfARestoreRewritesTheReportByAnInspectionMadeSince(t *testing.T) {
 
 // A note that would stay on the report of a quiet node is news to every reconciler that
 // starts.
-func TestAReportWhoseNoteOfARestoreIsADayOldIsRewritten(t *testing.T) {
+func TestAgent_DropsExpiredRestoreNote(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)
 		s.now(func() { s.outdated = true })
@@ -73,7 +73,7 @@ func TestAReportWhoseNoteOfARestoreIsADayOldIsRewritten(t *testing.T) {
 }
 
 // As long as the report is not written, it is to be rewritten.
-func TestARestoreIsNotForgottenWhenTheWriteAfterItFails(t *testing.T) {
+func TestAgent_RewritesAfterRestoreUntilWritten(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)
 		first := s.last()
@@ -87,7 +87,7 @@ func TestARestoreIsNotForgottenWhenTheWriteAfterItFails(t *testing.T) {
 	})
 }
 
-func TestAReportThatSomeoneElseChangedIsWrittenAgain(t *testing.T) {
+func TestAgent_RewritesForeignChange(t *testing.T) {
 	for version, want := range map[string][]string{"own": nothing, "another": {"publish"}, "": {"publish"}} {
 		t.Run("to version "+version, func(t *testing.T) {
 			play(t, nil, func(s *scene) {
@@ -101,7 +101,7 @@ func TestAReportThatSomeoneElseChangedIsWrittenAgain(t *testing.T) {
 	}
 }
 
-func TestNothingIsInspectedBeforeTheEarlierAgentsReportIsKnown(t *testing.T) {
+func TestAgent_LoadsReportBeforeInspecting(t *testing.T) {
 	play(t, func(s *scene) { s.noLoad = errors.New("the server is away") }, func(s *scene) {
 		did := s.all(time.Minute)
 		if len(did) < 20 || slices.ContainsFunc(did, func(what string) bool { return what != "load" }) {
@@ -119,7 +119,7 @@ func TestNothingIsInspectedBeforeTheEarlierAgentsReportIsKnown(t *testing.T) {
 
 // What the report of before the boot says is proof, until kubelet has said that the
 // node was rebooted.
-func TestAReportOfBeforeABootStandsUntilTheNodeObjectHasTheNewBootID(t *testing.T) {
+func TestAgent_WaitsForBootIDOfNode(t *testing.T) {
 	play(t, func(s *scene) {
 		s.before = stored(t, agent.NextReport(nil, inspected(0, old("x"))))
 		s.machine = v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}
@@ -133,7 +133,7 @@ func TestAReportOfBeforeABootStandsUntilTheNodeObjectHasTheNewBootID(t *testing.
 	})
 }
 
-func TestAnAgentEndsAtOnceWithItsContext(t *testing.T) {
+func TestAgent_EndsAtOnce(t *testing.T) {
 	for name, change := range map[string]func(*scene){
 		"while it waits":                    nil,
 		"while the report cannot be loaded": func(s *scene) { s.noLoad = errors.New("x") },
@@ -154,7 +154,7 @@ func TestAnAgentEndsAtOnceWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatIsStuckIsNotAlive(t *testing.T) {
+func TestHealth_StuckAgentIsNotAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		time.Sleep(5 * time.Minute) // of the bubble
@@ -172,7 +172,7 @@ func TestAnAgentThatIsStuckIsNotAlive(t *testing.T) {
 }
 
 // The reconciler keeps ADDs waiting until every node has reported.
-func TestAfterTheAPIServerWasAwayTheLeaseIsRenewedSoonForHalfAMinute(t *testing.T) {
+func TestAgent_RenewsOftenAfterReconnect(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		equal(s, "as usual", s.after(time.Minute), []string{"renew", "renew", "renew"})
 		s.again <- struct{}{}

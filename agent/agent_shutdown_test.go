@@ -7,7 +7,7 @@ import (
 )
 
 // What stops before the agent does is in the report that it leaves.
-func TestTheLastThingAnAgentDoesIsAnInspectionAndItsReport(t *testing.T) {
+func TestAgent_LastInspectionAtItsEnd(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(3 * time.Second)
 		s.now(func() { s.parts = []any{old("b")} })

@@ -209,7 +209,7 @@ func (s store) IsRestoreNoteExpired() bool {
 
 var nothing []string
 
-func TestOneReportIsPublishedAtTheStartAndThenTheLeaseIsRenewed(t *testing.T) {
+func TestAgent_PublishesOnceThenRenews(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		equal(t, "at the start", s.all(0), nothing)
 		equal(t, "published", len(s.content), 1)
@@ -236,7 +236,7 @@ func TestOneReportIsPublishedAtTheStartAndThenTheLeaseIsRenewed(t *testing.T) {
 }
 
 // Its mate of before left a report: it is gone on from, and rewritten.
-func TestAnAgentGoesOnFromTheReportOfTheOneBefore(t *testing.T) {
+func TestAgent_ContinuesEarlierReport(t *testing.T) {
 	play(t, func(s *scene) {
 		l := inspected(0, old("a"), old("x"))
 		l.At = time.Now().Add(-time.Minute)
@@ -259,7 +259,7 @@ func TestAnAgentGoesOnFromTheReportOfTheOneBefore(t *testing.T) {
 	})
 }
 
-func TestAChangeIsPublishedAndRenewsTheLease(t *testing.T) {
+func TestAgent_PublishesChange(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(15 * time.Second)
 		s.now(func() { s.parts = append(s.parts, old("b")) })
@@ -274,7 +274,7 @@ func TestAChangeIsPublishedAndRenewsTheLease(t *testing.T) {
 	})
 }
 
-func TestABurstOfEventsIsOneInspectionASecond(t *testing.T) {
+func TestAgent_BatchesEvents(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)
 		for range 100 {
@@ -314,7 +314,7 @@ func TestABurstOfEventsIsOneInspectionASecond(t *testing.T) {
 	})
 }
 
-func TestAFailedInspectionPublishesAndRenewsNothingUntilOneSucceeds(t *testing.T) {
+func TestAgent_FailedInspectionPublishesNothing(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(15 * time.Second)
 		s.now(func() { s.blind = agent.ErrOwnSandboxMissing; s.parts = append(s.parts, old("b")) })
@@ -337,7 +337,7 @@ func TestAFailedInspectionPublishesAndRenewsNothingUntilOneSucceeds(t *testing.T
 	})
 }
 
-func TestAPublishThatFailsIsTriedAgainWithTheNewestContentAndLosesNothing(t *testing.T) {
+func TestAgent_RetriesPublish(t *testing.T) {
 	play(t, nil, func(s *scene) {
 		s.after(5 * time.Second)
 		s.now(func() { s.noPublish = errors.New("the server is away"); s.parts = []any{old("a"), old("b")} })
@@ -362,7 +362,7 @@ func TestAPublishThatFailsIsTriedAgainWithTheNewestContentAndLosesNothing(t *tes
 	})
 }
 
-func TestARenewalThatFailsIsTriedAgain(t *testing.T) {
+func TestAgent_RetriesRenewal(t *testing.T) {
 	play(t, func(s *scene) { s.noRenew = errors.New("the server is away") }, func(s *scene) {
 		did := s.after(30 * time.Second)
 		if len(did) < 3 || slices.Contains(did, "publish") {

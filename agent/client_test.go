@@ -46,7 +46,7 @@ func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // An API server may be away, and etcd be restored, in the pause between two watches.
-func TestTheAPIServerWasAwayWhenAWatchDidNotLastItsTime(t *testing.T) {
+func TestWatcher_DetectsInterruption(t *testing.T) {
 	const ok, long = http.StatusOK, 24 * time.Hour
 	for name, c := range map[string]struct {
 		first watched

@@ -18,7 +18,7 @@ func guarded(s *scene, answer func() error) {
 	}
 }
 
-func TestNothingIsPublishedBeforeThePolicyIsSeenToBeEnforced(t *testing.T) {
+func TestAgent_PublishesNothingWithoutPolicy(t *testing.T) {
 	why := errors.New("not enforced")
 	play(t, func(s *scene) { guarded(s, func() error { return why }) }, func(s *scene) {
 		for _, what := range s.after(5 * time.Minute) {
@@ -31,7 +31,7 @@ func TestNothingIsPublishedBeforeThePolicyIsSeenToBeEnforced(t *testing.T) {
 	})
 }
 
-func TestAPolicyThatIsNotEnforcedAnyMoreEndsRenewals(t *testing.T) {
+func TestAgent_StopsRenewingWithoutPolicy(t *testing.T) {
 	var why error
 	play(t, func(s *scene) { guarded(s, func() error { return why }) }, func(s *scene) {
 		s.after(10 * time.Minute)

@@ -23,7 +23,7 @@ var (
 	noNode    = apierrors.NewNotFound(nodes, "worker-1")
 )
 
-func TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID(t *testing.T) {
+func TestConfirmer_Identity(t *testing.T) {
 	here := agent.Identity{BootID: "boot-1", Machine: machine}
 	of := func(bootID string) *v1alpha1.SandboxReport {
 		return &v1alpha1.SandboxReport{BootID: bootID, Machine: machine}
@@ -69,7 +69,7 @@ func TestWhichMachineItIsIsKnownOnceTheNodeObjectHasItsBootID(t *testing.T) {
 
 // The first replacement machine by an old node's name has another boot id, as the same
 // machine has after a reboot.
-func TestAnotherMachineUnderTheSameNameIsNoReboot(t *testing.T) {
+func TestAgent_OtherMachineIsNoReboot(t *testing.T) {
 	left := func(s *scene) {
 		l := inspected(0, old("x"), hook("c", &yes))
 		s.before = stored(t, agent.NextReport(agent.NextReport(nil, inspected(0, sandbox("g"), sandbox("x"))), l))
@@ -104,7 +104,7 @@ func TestAnotherMachineUnderTheSameNameIsNoReboot(t *testing.T) {
 
 // Neither a restart nor a right that was taken away makes an agent forget what it
 // reported of this very boot.
-func TestAnAgentThatStartsAgainOnTheSameBootGoesOn(t *testing.T) {
+func TestAgent_RestartOnSameBoot(t *testing.T) {
 	play(t, func(s *scene) {
 		s.before = stored(t, agent.NextReport(nil, inspected(0, old("x"))))
 		s.before.BootID, s.bootID = "boot-1", "boot-1" // and no machine, as of an older agent
@@ -114,7 +114,7 @@ func TestAnAgentThatStartsAgainOnTheSameBootGoesOn(t *testing.T) {
 	})
 }
 
-func TestWhatAnotherMachinesReportHadIsNeverClosedHere(t *testing.T) {
+func TestInspect_OtherMachinesSandboxesAreNeverClosed(t *testing.T) {
 	for name, thisMachine := range map[string]bool{"this machine's": true, "another's": false} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)

@@ -16,7 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-func TestAnIDInACacheThatIsNotListedIsAnAttachment(t *testing.T) {
+func TestInspect_CachedIDIsAttachment(t *testing.T) {
 	for name, c := range map[string]struct {
 		want string
 		path func(n *aNode) string
@@ -56,7 +56,7 @@ func TestAnIDInACacheThatIsNotListedIsAnAttachment(t *testing.T) {
 
 // Of an attachment the caches may say that it has no whereabouts address: it is
 // being set up, and that may come.
-func TestAttachmentsCountWhateverTheirCacheSays(t *testing.T) {
+func TestInspect_AttachmentsOfAnyNetwork(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	n.cached("kindnet", id("3c"), "eth0", "/x", "10.244.0.5/24")
 	n.file(filepath.Join(n.results(), "wb-"+id("1a")+"-net1"), "{")
@@ -71,7 +71,7 @@ func TestAttachmentsCountWhateverTheirCacheSays(t *testing.T) {
 
 // One that is listed while its setup ends is in the list or an attachment, and
 // one that is deleted is neither in the end.
-func TestAnAttachmentBecomesASandboxAndGoes(t *testing.T) {
+func TestInspect_AttachmentBecomesSandbox(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox := web("1a")
 	file := n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
@@ -102,7 +102,7 @@ func (d *during) ListPodSandbox(ctx context.Context, r *runtimeapi.ListPodSandbo
 
 // A sandbox whose setup ends during an inspection is in the cache then, and not in
 // neither: the runtime is asked first.
-func TestASandboxThatIsSetUpDuringAnInspectionIsSeenInTheCache(t *testing.T) {
+func TestInspect_ReadsRuntimeBeforeCaches(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	n.runs(web("2b"))
 	socket := filepath.Join(filepath.Dir(n.runtime.Socket), "during.sock")
@@ -121,7 +121,7 @@ func TestASandboxThatIsSetUpDuringAnInspectionIsSeenInTheCache(t *testing.T) {
 	equal(t, "attachment", n.attachment().ID, id("1a"))
 }
 
-func TestAReportContinuesTheOneBefore(t *testing.T) {
+func TestReport_ContinuesEarlierReport(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox, other := web("1a"), web("2b")
 	sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")

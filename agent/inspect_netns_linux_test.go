@@ -10,7 +10,7 @@ import (
 
 // An unmounted namespace leaves its plain file behind. It is closed where the namespaces of sandboxes that run are
 // mounts, and mounts of the node reach the agent. Where they do not, a plain file may be a namespace.
-func TestAPlainFileIsNoNamespaceBesideMounts(t *testing.T) {
+func TestInspect_UnmountedNamespaceIsClosed(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may mount")
 	}

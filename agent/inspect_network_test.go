@@ -10,7 +10,7 @@ import (
 
 // A path that is missing proves something only in a folder that is really the
 // node's: a sandbox that runs has its namespace there, at this very inspection.
-func TestANetworkIsClosedByItsPathOnlyInTheNodesOwnFolder(t *testing.T) {
+func TestInspect_MissingPathProvesOnlyInNodeFolder(t *testing.T) {
 	for name, c := range map[string]struct {
 		want string
 		with func(n *aNode, gone *critest.Sandbox, runs *critest.Sandbox)
@@ -90,7 +90,7 @@ func TestANetworkIsClosedByItsPathOnlyInTheNodesOwnFolder(t *testing.T) {
 }
 
 // The path is looked at in every inspection, and the folder with it.
-func TestANetworkThatClosesOrAFolderThatGoesIsSeenAtTheNextInspection(t *testing.T) {
+func TestInspect_PathsAreReadEachTime(t *testing.T) {
 	n := newNode(t, critest.CRIO)
 	gone, runs := web("1a"), web("2b")
 	gone.NotReady, gone.NetNS, runs.NetNS = true, n.namespace("a"), n.namespace("b")
@@ -102,7 +102,7 @@ func TestANetworkThatClosesOrAFolderThatGoesIsSeenAtTheNextInspection(t *testing
 	equal(t, "with the folder's content", networkState(n.sandbox(gone.ID).NetworkClosed), "not known")
 }
 
-func TestWhatTheRuntimeReportsOfANetworkGoesBeforeThePath(t *testing.T) {
+func TestInspect_RuntimesStateBeforePath(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	closed, open, runs := web("1a"), web("2b"), web("3c")
 	runs.NetNS = n.namespace("r")

@@ -23,7 +23,7 @@ var styles = map[string]critest.Style{
 	"spoken as CRI-O does":      critest.CRIO,
 }
 
-func TestAnInspectionHasTheRuntimesSandboxesAndTheCachesAddresses(t *testing.T) {
+func TestInspect_SandboxesAndAddresses(t *testing.T) {
 	for name, style := range styles {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, style)
@@ -62,7 +62,7 @@ func TestAnInspectionHasTheRuntimesSandboxesAndTheCachesAddresses(t *testing.T) 
 	}
 }
 
-func TestOnlyHostNetworkAndSurelyNoWhereaboutsAreIrrelevant(t *testing.T) {
+func TestInspect_IrrelevantSandboxes(t *testing.T) {
 	for name, c := range map[string]struct {
 		is   bool
 		with func(n *aNode, s *critest.Sandbox)
@@ -90,7 +90,7 @@ func TestOnlyHostNetworkAndSurelyNoWhereaboutsAreIrrelevant(t *testing.T) {
 
 // DEL empties the caches: what they said while the sandbox ran is remembered. An
 // agent that starts after it cannot know, and reports the sandbox.
-func TestWhatTheCachesSaidBeforeDELIsRememberedForAsLongAsTheAgentRuns(t *testing.T) {
+func TestInspect_RemembersCachesBeforeDEL(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox := web("1a")
 	file := n.cached("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
@@ -109,7 +109,7 @@ func TestWhatTheCachesSaidBeforeDELIsRememberedForAsLongAsTheAgentRuns(t *testin
 }
 
 // An interface may be plugged into a pod that runs.
-func TestASandboxThatIsGivenAWhereaboutsAddressLaterIsRelevantFromThenOn(t *testing.T) {
+func TestInspect_HotplugMakesRelevant(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox := web("1a")
 	n.cached("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
@@ -124,7 +124,7 @@ func TestASandboxThatIsGivenAWhereaboutsAddressLaterIsRelevantFromThenOn(t *test
 	equal(t, "irrelevant when it has stopped", n.sandbox(sandbox.ID).IsIrrelevant, false)
 }
 
-func TestAnInspectionWithoutTheAgentsOwnSandboxFails(t *testing.T) {
+func TestInspect_OwnSandboxMissing(t *testing.T) {
 	stopped := func(s critest.Sandbox) critest.Sandbox { s.NotReady = true; return s }
 	replaced := func(s critest.Sandbox) critest.Sandbox { s.UID = "uid-of-its-predecessor"; return s }
 	n := newNode(t, critest.Containerd)
@@ -153,7 +153,7 @@ func TestAnInspectionWithoutTheAgentsOwnSandboxFails(t *testing.T) {
 	equal(t, "sandboxes seen from outside a pod", len(n.inspect().Sandboxes), 1)
 }
 
-func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
+func TestInspect_FailsWithAnySource(t *testing.T) {
 	for name, breaks := range map[string]func(n *aNode){
 		"the version":                 func(n *aNode) { n.runtime.Fail("Version", status.Error(codes.Unavailable, "x")) },
 		"the list":                    func(n *aNode) { n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x")) },
@@ -174,7 +174,7 @@ func TestNothingIsSeenWhenOneThingCannotBeSeen(t *testing.T) {
 }
 
 // Neither the agent's own sandbox nor a pod that runs shows here that an answer is missing.
-func TestAFailureIsNoEmptyAnswerWhereNothingElseShowsIt(t *testing.T) {
+func TestInspect_FailureIsNotEmpty(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	n.OwnUID = ""
 	n.runs(web("1a"))
@@ -192,7 +192,7 @@ func TestAFailureIsNoEmptyAnswerWhereNothingElseShowsIt(t *testing.T) {
 	_ = n.fails()
 }
 
-func TestAnInspectionStartsAgainWhenASandboxGoesMeanwhile(t *testing.T) {
+func TestInspect_RetriesAfterRemoval(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	going := web("1a")
 	going.Unknown, going.NotReady = true, true
@@ -206,7 +206,7 @@ func TestAnInspectionStartsAgainWhenASandboxGoesMeanwhile(t *testing.T) {
 }
 
 // A shim that hangs, or a record that is broken, is one sandbox's trouble.
-func TestASandboxWhoseStatusIsNotToBeHadCostsOnlyItself(t *testing.T) {
+func TestInspect_BrokenStatusAffectsOneSandbox(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	clock := noon
 	n.Now = func() time.Time { return clock }
@@ -234,7 +234,7 @@ func TestASandboxWhoseStatusIsNotToBeHadCostsOnlyItself(t *testing.T) {
 	equal(t, "said then", len(n.Unreadable()), 0)
 }
 
-func TestWithoutAFolderOfResultsTheNodeIsSeenOnlyWhileNoPodHasANetwork(t *testing.T) {
+func TestInspect_MissingResultsFolder(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	n.remove(n.results())
 	equal(t, "sandboxes on the host network", len(n.inspect().Sandboxes), 1)
@@ -244,7 +244,7 @@ func TestWithoutAFolderOfResultsTheNodeIsSeenOnlyWhileNoPodHasANetwork(t *testin
 	}
 }
 
-func TestTimesThatTheAPIRefusesAreMoved(t *testing.T) {
+func TestInspect_TimesOutsideTheAPIsRange(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox := web("1a")
 	sandbox.CreatedAt = time.Date(1754, 8, 30, 0, 0, 0, 0, time.UTC)
@@ -258,7 +258,7 @@ func TestTimesThatTheAPIRefusesAreMoved(t *testing.T) {
 	equal(t, "since", n.attachment().Since.UTC(), time.Unix(0, 0).UTC())
 }
 
-func TestDetailsAreAskedOncePerStateAndAgainWhileTheRuntimeSaysOpen(t *testing.T) {
+func TestInspect_StatusCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		style critest.Style
 		calls []int // of each inspection, beginning with the first: also for the agent and the one beside

@@ -10,7 +10,7 @@ import (
 
 // A runtime that lost its state lists nothing, and somebody may have emptied the CNI
 // caches with it. What runs on, runs on.
-func TestASandboxThatIsListedNoMoreIsGoneOnlyWhereItsNetworkIs(t *testing.T) {
+func TestInspect_UnlistedIsGoneOnlyWithItsNetwork(t *testing.T) {
 	for name, c := range map[string]struct {
 		happens func(n *aNode, sandbox *critest.Sandbox) // after it was READY and reported
 		restart bool                                     // of the agent, at the same time
@@ -57,7 +57,7 @@ func fate(r *v1alpha1.SandboxReport, id string) string {
 	return "nowhere"
 }
 
-func TestASandboxThatLivesOnIsKeptWithItsAddressesUntilItsNetworkCloses(t *testing.T) {
+func TestInspect_UnlistedKeepsAddresses(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox, other := web("1a"), web("2b")
 	sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")

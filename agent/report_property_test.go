@@ -16,7 +16,7 @@ import (
 // Whatever comes and goes: an id that a report listed, or had as a closed
 // attachment, and that is in the next inspection no more is gone, until it is back, a
 // day has passed or 500 others went after it.
-func TestNoIDIsLostSilently(t *testing.T) {
+func TestNextReport_NoIDIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r *v1alpha1.SandboxReport
 		went := map[string]time.Time{} // what must be gone, by a model of its own

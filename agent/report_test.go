@@ -80,7 +80,7 @@ func goneIDs(r *v1alpha1.SandboxReport) string {
 	return strings.Join(ids, " ")
 }
 
-func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
+func TestNextReport_First(t *testing.T) {
 	stopped := sandbox("b")
 	stopped.State = v1alpha1.SandboxNotReady
 	r := ended(nil, inspected(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, stopped, hook("c", &yes)))
@@ -94,7 +94,7 @@ func TestTheFirstReportIsWhatWasSeen(t *testing.T) {
 	equal(t, "summary", r.Summary, v1alpha1.Summary{Sandboxes: 2, NotReady: 1, Attachments: 1})
 }
 
-func TestAnInspectionThatChangesNothingGivesTheSameReport(t *testing.T) {
+func TestNextReport_Unchanged(t *testing.T) {
 	parts := []any{sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, hook("c", nil), hook("d", &no)}
 	for name, before := range map[string]*v1alpha1.SandboxReport{
 		"of nothing":    ended(nil, inspected(0)),
@@ -119,7 +119,7 @@ func TestAnInspectionThatChangesNothingGivesTheSameReport(t *testing.T) {
 	}
 }
 
-func TestEachChangeGivesANewReport(t *testing.T) {
+func TestNextReport_EachChange(t *testing.T) {
 	for name, change := range map[string]func(*agent.Inspection){
 		"the boot id":           func(l *agent.Inspection) { l.BootID = "boot-2" },
 		"the runtime's version": func(l *agent.Inspection) { l.Runtime.Version = "2.4.3" },
@@ -160,7 +160,7 @@ func TestEachChangeGivesANewReport(t *testing.T) {
 }
 
 // What is not known to be closed may run on, unknown to a runtime that lost its state.
-func TestOnlyAnotherBootOfTheSameMachineEndsWhatIsNotKnownToBeClosed(t *testing.T) {
+func TestNextReport_OnlyRebootEndsUnknownNetworks(t *testing.T) {
 	here, there := v1alpha1.Machine{SystemUUID: "board", MachineID: "disk"}, v1alpha1.Machine{SystemUUID: "another", MachineID: "another"}
 	clone, half := v1alpha1.Machine{SystemUUID: "another", MachineID: "disk"}, v1alpha1.Machine{MachineID: "disk"}
 	for says, c := range map[string]struct {
@@ -184,7 +184,7 @@ func TestOnlyAnotherBootOfTheSameMachineEndsWhatIsNotKnownToBeClosed(t *testing.
 	}
 }
 
-func TestAGoneIDSaysWhoseItWasAndSinceWhen(t *testing.T) {
+func TestNextReport_GoneIDs(t *testing.T) {
 	r := ended(nil, inspected(0, sandbox("a"), hook("b", &yes)))
 	r = ended(r, inspected(time.Minute+300*time.Millisecond))
 	want := []v1alpha1.Gone{{ID: "a", UID: "uid-a", Since: at(time.Minute)}, {ID: "b", UID: "uid-b", Since: at(time.Minute)}}
@@ -193,7 +193,7 @@ func TestAGoneIDSaysWhoseItWasAndSinceWhen(t *testing.T) {
 	equal(t, "gone, later", r.Gone, want)
 }
 
-func TestGoneIDsAreForgottenAfterADayByAReportThatIsWrittenAnyway(t *testing.T) {
+func TestNextReport_GoneIDsExpire(t *testing.T) {
 	r := ended(ended(nil, inspected(0, sandbox("old"), sandbox("new"))), inspected(0, sandbox("new")))
 	r = ended(r, inspected(time.Hour))
 	equal(t, "gone", goneIDs(r), "new old")
@@ -208,7 +208,7 @@ func TestGoneIDsAreForgottenAfterADayByAReportThatIsWrittenAnyway(t *testing.T) 
 
 // Ages count to observedAt: a report that does not change is rewritten when an
 // entry comes of an age that matters.
-func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
+func TestNextReport_SignificantAges(t *testing.T) {
 	born := func(s v1alpha1.Sandbox, state v1alpha1.SandboxState) v1alpha1.Sandbox {
 		s.CreatedAt, s.State = at(0), state
 		return s
@@ -239,7 +239,7 @@ func TestAnAgeThatMattersGivesANewReportExactlyOnce(t *testing.T) {
 	}
 }
 
-func TestBeyondAThousandAttachmentsTheOldestClosedOnesAreLeftOut(t *testing.T) {
+func TestNextReport_LimitsAttachments(t *testing.T) {
 	many := func(closed *bool, n int, head string, from time.Duration) (out []any) {
 		for i := range n {
 			a := hook(fmt.Sprintf("%s%04d", head, i), closed)
@@ -277,7 +277,7 @@ func TestBeyondAThousandAttachmentsTheOldestClosedOnesAreLeftOut(t *testing.T) {
 	equal(t, "gone", goneIDs(r), "")
 }
 
-func TestAReportHasTheSameHashWhenItIsReadBack(t *testing.T) {
+func TestNextReport_HashAfterRoundTrip(t *testing.T) {
 	stopped := sandbox("b")
 	stopped.State, stopped.NetworkClosed = v1alpha1.SandboxNotReady, &yes
 	bare := v1alpha1.Sandbox{ID: "d", State: v1alpha1.SandboxReady}

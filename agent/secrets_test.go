@@ -13,7 +13,7 @@ import (
 
 // What the runtime says of a sandbox has the environment of its pod, and a network's config
 // what its plugin logs in with.
-func TestNoReportAndNoLineOfALogHasWhatIsSecretOfTheNode(t *testing.T) {
+func TestInspect_NoSecretsInReportOrErrors(t *testing.T) {
 	const hush = "hUsH"
 	for name, style := range styles {
 		for what, config := range map[string]string{

@@ -16,7 +16,7 @@ import (
 
 // Every sign of a restore is noted on the report and on the Lease, dated to the
 // last renewal that was answered before it.
-func TestARestoreOfEtcdIsNoticedAndNoted(t *testing.T) {
+func TestStore_DetectsRestore(t *testing.T) {
 	for name, c := range map[string]struct {
 		before bool // the backup is of before the agent's first write
 		shows  func(*apiServer, *agent.APIStore) error
@@ -63,7 +63,7 @@ func TestARestoreOfEtcdIsNoticedAndNoted(t *testing.T) {
 // The first write after a restore may succeed without showing it: the backup has the
 // very version that it replaces. Dated to that write, the restore would be later than
 // what other agents have written since, and they have no cause to write again.
-func TestARestoreIsDatedBeforeTheFirstWriteThatSucceededAfterIt(t *testing.T) {
+func TestStore_RestoreIsDatedToLostWrite(t *testing.T) {
 	for name, c := range map[string]struct {
 		lost, after func(*apiServer, *agent.APIStore) error // a write before the restore, and one after it
 		shows       func(*apiServer, *agent.APIStore) error
@@ -105,7 +105,7 @@ func TestARestoreIsDatedBeforeTheFirstWriteThatSucceededAfterIt(t *testing.T) {
 	}
 }
 
-func TestTheNoteOfARestoreIsLeftOutAfterADay(t *testing.T) {
+func TestStore_RestoreNoteExpires(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fine(a.Publish(t.Context(), aReport("a")))
@@ -130,7 +130,7 @@ func TestTheNoteOfARestoreIsLeftOutAfterADay(t *testing.T) {
 }
 
 // A note of the future would count for as long as that is to come.
-func TestANoteOfTheFutureIsDatedToWhenItWasWritten(t *testing.T) {
+func TestStore_FutureRestoreNote(t *testing.T) {
 	s := newAPIServer(t)
 	s.fine(s.api().Publish(t.Context(), aReport("a")))
 	s.edit(reportPath, func(o map[string]any) {
@@ -143,7 +143,7 @@ func TestANoteOfTheFutureIsDatedToWhenItWasWritten(t *testing.T) {
 
 // After a restore others may have written so much that the resourceVersion is
 // beyond the old one: the Lease's own time tells.
-func TestALeaseThatWasRenewedEarlierThanItWasIsASignOfARestore(t *testing.T) {
+func TestStore_OlderLeaseIsRestore(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fine(a.Publish(t.Context(), aReport("a")))
@@ -155,7 +155,7 @@ func TestALeaseThatWasRenewedEarlierThanItWasIsASignOfARestore(t *testing.T) {
 	s.confirmed(aReport("a"))
 }
 
-func TestARefusalIsAnErrorAndTheNextAttemptSucceeds(t *testing.T) {
+func TestStore_RefusedWrites(t *testing.T) {
 	for _, what := range []string{"PUT sandboxreports", "PUT leases", "POST sandboxreports", "POST leases"} {
 		for _, code := range []int{403, 500} {
 			t.Run(fmt.Sprint(what, " ", code), func(t *testing.T) {
@@ -179,7 +179,7 @@ func TestARefusalIsAnErrorAndTheNextAttemptSucceeds(t *testing.T) {
 }
 
 // The Lease must not confirm a report that was not written.
-func TestARenewalAfterAWriteThatFailedConfirmsWhatIsThere(t *testing.T) {
+func TestStore_RenewConfirmsStoredReport(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fine(a.Publish(t.Context(), aReport("a")))
@@ -191,7 +191,7 @@ func TestARenewalAfterAWriteThatFailedConfirmsWhatIsThere(t *testing.T) {
 	s.confirmed(aReport("a"))
 }
 
-func TestAnAnswerThatWasLostIsNoRestore(t *testing.T) {
+func TestStore_LostAnswerIsNoRestore(t *testing.T) {
 	for _, what := range []string{"PUT sandboxreports", "PUT leases", "POST sandboxreports", "POST leases"} {
 		t.Run(what, func(t *testing.T) {
 			s := newAPIServer(t)
@@ -212,7 +212,7 @@ func TestAnAnswerThatWasLostIsNoRestore(t *testing.T) {
 
 // The Lease's renewTime is the node's clock, which may be set back between two
 // renewals; only the API server's time tells.
-func TestAClockThatWasSetBackAndAnAnswerThatWasLostAreNoRestore(t *testing.T) {
+func TestStore_ClockSetBackIsNoRestore(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fine(a.Publish(t.Context(), aReport("a")))
@@ -225,7 +225,7 @@ func TestAClockThatWasSetBackAndAnAnswerThatWasLostAreNoRestore(t *testing.T) {
 	s.noRestoreNoted()
 }
 
-func TestAnAgentGivesUpSoonWhereEveryWriteConflicts(t *testing.T) {
+func TestStore_LimitsConflicts(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fine(a.Publish(t.Context(), aReport("a")))
@@ -240,7 +240,7 @@ func TestAnAgentGivesUpSoonWhereEveryWriteConflicts(t *testing.T) {
 	}
 }
 
-func TestWhichMachineItIsIsReadFromTheNodeObject(t *testing.T) {
+func TestNodeIdentity(t *testing.T) {
 	s := newAPIServer(t)
 	s.objects["/api/v1/nodes/worker-1"] = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-1"},"status":{"nodeInfo":{"bootID":"boot-1","systemUUID":"uuid-1","machineID":"machine-1"}}}`
 	want := agent.Identity{BootID: "boot-1", Machine: v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}}
@@ -255,7 +255,7 @@ func TestWhichMachineItIsIsReadFromTheNodeObject(t *testing.T) {
 
 // k3s elects its leader with a Lease named k3s in kube-system: a node of that name
 // must not break it.
-func TestALeaseOfAnotherProgramIsLeftAlone(t *testing.T) {
+func TestStore_LeaseOfAnotherProgram(t *testing.T) {
 	s := newAPIServer(t)
 	foreign := `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"worker-1"},"spec":{"holderIdentity":"another-program"}}`
 	s.put(leasePath, foreign)
@@ -274,7 +274,7 @@ func TestALeaseOfAnotherProgramIsLeftAlone(t *testing.T) {
 	equal(t, "the Lease", s.objects[leasePath], before)
 }
 
-func TestAReportThatCannotBeUnderstoodIsWrittenOver(t *testing.T) {
+func TestStore_UndecodableReportIsOverwritten(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fine(a.Publish(t.Context(), aReport("a")))
@@ -288,7 +288,7 @@ func TestAReportThatCannotBeUnderstoodIsWrittenOver(t *testing.T) {
 
 // Two API servers behind one address, of which the clock of one is two seconds ahead. A
 // write arrives at the other, and its answer is lost.
-func TestTwoClocksAreNoRestore(t *testing.T) {
+func TestStore_TwoClocksAreNoRestore(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fine(a.Publish(t.Context(), aReport("a")))

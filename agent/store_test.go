@@ -236,7 +236,7 @@ func aReport(ids ...string) *v1alpha1.SandboxReport {
 	return agent.NextReport(nil, inspected(0, parts...))
 }
 
-func TestAReportAndALeaseThatConfirmsItAreWritten(t *testing.T) {
+func TestStore_Publish(t *testing.T) {
 	s := newAPIServer(t)
 	a, first := s.api(), aReport("a")
 	s.fine(a.Publish(t.Context(), first))
@@ -264,7 +264,7 @@ func TestAReportAndALeaseThatConfirmsItAreWritten(t *testing.T) {
 	s.noRestoreNoted()
 }
 
-func TestTheReportOfTheAgentBeforeIsLoaded(t *testing.T) {
+func TestStore_Load(t *testing.T) {
 	s := newAPIServer(t)
 	a, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
 	s.fine(err)
@@ -289,7 +289,7 @@ func TestTheReportOfTheAgentBeforeIsLoaded(t *testing.T) {
 	s.noRestoreNoted()
 }
 
-func TestSomeonesLabelsAndAnnotationsAreKept(t *testing.T) {
+func TestStore_KeepsForeignMetadata(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.api()
 	s.fine(a.Publish(t.Context(), aReport("a")))
@@ -316,7 +316,7 @@ func TestSomeonesLabelsAndAnnotationsAreKept(t *testing.T) {
 	s.noRestoreNoted()
 }
 
-func TestWhatSomeoneDeletedIsWrittenAgain(t *testing.T) {
+func TestStore_RecreatesDeletedObjects(t *testing.T) {
 	for name, gone := range map[string][]string{"the report": {reportPath}, "the Lease": {leasePath}, "both": {reportPath, leasePath}} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)

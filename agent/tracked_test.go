@@ -19,7 +19,7 @@ func ips(s agent.ListedSandbox) string {
 }
 
 // Someone empties the CNI caches by hand, and what runs keeps its addresses.
-func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
+func TestInspect_KeepsLastKnownAddresses(t *testing.T) {
 	for name, restart := range map[string]func(n *aNode, report *v1alpha1.SandboxReport){
 		"while the agent runs": func(*aNode, *v1alpha1.SandboxReport) {},
 		"and the agent restarts": func(n *aNode, r *v1alpha1.SandboxReport) {
@@ -58,7 +58,7 @@ func TestASandboxKeepsItsLastKnownAddressesUntilItsNetworkCloses(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceThatItsEntryTellsOfHasTheAddressesOfTheEntry(t *testing.T) {
+func TestInspect_EntryReplacesAddresses(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox := web("1a")
 	n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
@@ -73,7 +73,7 @@ func TestAnInterfaceThatItsEntryTellsOfHasTheAddressesOfTheEntry(t *testing.T) {
 	equal(t, "unread then", n.sandbox(sandbox.ID).AddressesUnread, false)
 }
 
-func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
+func TestInspect_AddressesUnread(t *testing.T) {
 	for name, c := range map[string]struct {
 		unread bool
 		with   func(n *aNode, s *critest.Sandbox)
@@ -108,7 +108,7 @@ func TestASandboxOfWhichNothingTellsTheAddressesMayHaveAny(t *testing.T) {
 
 // The folders are those of another runtime, Multus has another cniDir, or the node's was
 // unmounted: what is being set up cannot be seen either.
-func TestAnInspectionFailsWhereNoneOfThePodsIsInTheCaches(t *testing.T) {
+func TestInspect_WrongCaches(t *testing.T) {
 	byMultus := func(n *aNode, id string) string {
 		return n.entry(id, "m", "eth0", `{"cniVersion":"1.0.0","name":"m","type":"multus-shim"}`)
 	}
@@ -153,7 +153,7 @@ func TestAnInspectionFailsWhereNoneOfThePodsIsInTheCaches(t *testing.T) {
 	}
 }
 
-func TestWhatIsUnreadIsForgottenWhenItIsGone(t *testing.T) {
+func TestInspect_UnreadableEndsWithSandbox(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox, lost, other := web("1a"), web("2b"), web("3c")
 	sandbox.NetNS, lost.NetNS, other.NetNS = n.namespace("a"), n.namespace("b"), n.namespace("c")

@@ -9,7 +9,7 @@ import (
 
 // Helm never upgrades a CustomResourceDefinition, and what changes a report on its way leaves a content that matches
 // no Lease.
-func TestNoLeaseConfirmsAReportThatIsNotStoredInFull(t *testing.T) {
+func TestStore_PartlyStoredReportIsNotConfirmed(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuses, drops string
 		want           []string

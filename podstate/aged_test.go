@@ -10,7 +10,7 @@ import (
 
 // A report's ages count to when it was observed: one that is relied upon later
 // says less than a new inspection would.
-func TestAReportHasAgedWhenANewOneWouldSayMore(t *testing.T) {
+func TestReport_NeedsRewrite(t *testing.T) {
 	const minute, quarter = time.Minute, 15 * time.Minute
 	sandbox := func(state v1alpha1.SandboxState) *v1alpha1.SandboxReport {
 		return &v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{

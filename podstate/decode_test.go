@@ -112,7 +112,7 @@ var listMeta = metav1.ListMeta{ResourceVersion: "77", Continue: "more"}
 
 // What is left out before an object is decoded makes no difference to what is
 // read of it.
-func TestAListIsReadAsItsObjectsAre(t *testing.T) {
+func TestDecode_SameAsObjects(t *testing.T) {
 	for seed := range int64(40) {
 		for _, inProtobuf := range []bool{true, false} {
 			pods := &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, ListMeta: listMeta, Items: make([]corev1.Pod, 5)}
@@ -164,7 +164,7 @@ func TestAListIsReadAsItsObjectsAre(t *testing.T) {
 }
 
 // What is no list, or breaks off, is never a short one.
-func TestAnAnswerThatIsNoListIsAnError(t *testing.T) {
+func TestDecode_InvalidAnswers(t *testing.T) {
 	body := answer(t, &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, true)
 	single := answer(t, &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}, true)
 	none := func(*podstate.Pod) {}

@@ -12,9 +12,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// FuzzAReportIsFreshOnlyForItsOwnContent: of a report and a Lease of any content only the
+// FuzzReport_FreshOnlyForItsContent: of a report and a Lease of any content only the
 // Lease that carries the report's hash makes it fresh.
-func FuzzAReportIsFreshOnlyForItsOwnContent(f *testing.F) {
+func FuzzReport_FreshOnlyForItsContent(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"worker-1"},"observedAt":"2026-11-20T11:59:50Z","sandboxes":[{"id":"a","state":"Ready","createdAt":"2026-11-20T11:59:00Z"}],"attachments":[{"id":"b","since":"2026-11-20T11:40:00Z"}]}`), "", "2026-11-20T10:00:00Z")
 	f.Add([]byte(`{"observedAt":null,"gone":[{"id":"","since":"0001-01-01T00:00:00Z"}],"metadata":{"annotations":{"ip-reconcile.dev/etcd-restored":"x"}}}`), "hash", "9999-12-31T23:59:59Z")
 	f.Fuzz(func(t *testing.T, text []byte, hash, restored string) {
@@ -43,8 +43,8 @@ func FuzzAReportIsFreshOnlyForItsOwnContent(f *testing.F) {
 	})
 }
 
-// FuzzWhatATenantWritesIsBounded reads the annotations that Multus writes and reads.
-func FuzzWhatATenantWritesIsBounded(f *testing.F) {
+// FuzzPod_Annotations reads the annotations that Multus writes and reads.
+func FuzzPod_Annotations(f *testing.F) {
 	for _, text := range []string{
 		`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":"default/wb","interface":"net1","ips":["10.0.0.5","fd00::5/64"],"mac":"02:42","dns":{}}]`,
 		`[{"IPS":null,"\u0069ps":[null]}]`, `[{"ips":["::ffff:10.0.0.9","fe80::1%eth0"," 10.0.0.5 "]},null,5]`, "[{\"name\":\"\xff\"}]", strings.Repeat("[", 12000),

@@ -68,7 +68,7 @@ func leaves(t *testing.T, path string, v reflect.Value, visit func(path string, 
 	}
 }
 
-func TestTheHashChangesWithEveryFieldOfTheContent(t *testing.T) {
+func TestHash_EveryField(t *testing.T) {
 	o := whole()
 	before, seen := podstate.Hash(o), 0
 	leaves(t, "report", reflect.ValueOf(o).Elem(), func(path string, v reflect.Value) {
@@ -106,7 +106,7 @@ func TestTheHashChangesWithEveryFieldOfTheContent(t *testing.T) {
 }
 
 // The API server adds to the metadata at will, and others put labels there.
-func TestTheHashIgnoresMetadata(t *testing.T) {
+func TestHash_IgnoresMetadata(t *testing.T) {
 	o := whole()
 	want := podstate.Hash(o)
 	o.TypeMeta = metav1.TypeMeta{}

@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-func TestANetworkStatusSaysWhatBecameOfReadingIt(t *testing.T) {
+func TestNetworkStatus(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       podstate.NetworkStatus
@@ -60,7 +60,7 @@ func TestANetworkStatusSaysWhatBecameOfReadingIt(t *testing.T) {
 }
 
 // A7: addresses are compared as addresses, however a CNI plugin spelled them.
-func TestA7AnAddressIsReadInAnySpelling(t *testing.T) {
+func TestNetworkStatus_SpellingsOfAddresses(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.0.0.5":    "10.0.0.5",
 		"10.0.0.5/24": "10.0.0.5",
@@ -83,7 +83,7 @@ func TestA7AnAddressIsReadInAnySpelling(t *testing.T) {
 }
 
 // A6: the default network counts like any other; it is only marked.
-func TestA6AnInterfaceKeepsItsNetworkNameAndWhetherItIsTheDefault(t *testing.T) {
+func TestNetworkStatus_Interfaces(t *testing.T) {
 	p := podstate.ReadPod(pod(status(`[
 		{"name":"cbr0","interface":"eth0","ips":["192.168.0.9"],"default":true,"dns":{}},
 		{"name":"default/macvlan","interface":"net1","ips":["10.0.0.5","fd00::5"]}]`)))
@@ -100,7 +100,7 @@ func TestA6AnInterfaceKeepsItsNetworkNameAndWhetherItIsTheDefault(t *testing.T) 
 	sameAddrs(t, "addresses", second.Addresses, "10.0.0.5", "fd00::5")
 }
 
-func TestAnInterfaceNamesItsNADOnlyByNamespaceAndName(t *testing.T) {
+func TestInterface_NAD(t *testing.T) {
 	for _, c := range []struct {
 		network, namespace, name string
 		ok                       bool
@@ -119,7 +119,7 @@ func TestAnInterfaceNamesItsNADOnlyByNamespaceAndName(t *testing.T) {
 }
 
 // Before version 4 Multus wrote networks-status; it wrote both for a while.
-func TestTheOldAnnotationCountsOnlyWhereThereIsNoNewOne(t *testing.T) {
+func TestNetworkStatus_OldAnnotation(t *testing.T) {
 	const old = `[{"ips":["10.0.0.4"]}]`
 	for _, c := range []struct{ name, text, want string }{
 		{"no new one", "", "10.0.0.4"},

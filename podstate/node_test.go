@@ -25,7 +25,7 @@ func node(ready corev1.ConditionStatus, taints ...corev1.Taint) *corev1.Node {
 	return n
 }
 
-func TestANodeIsReadyOnlyWhereTheConditionSaysTrue(t *testing.T) {
+func TestNode_Ready(t *testing.T) {
 	for _, c := range []struct {
 		status corev1.ConditionStatus
 		ready  bool
@@ -45,7 +45,7 @@ func TestANodeIsReadyOnlyWhereTheConditionSaysTrue(t *testing.T) {
 
 // The taint alone is an operator's word; a kubelet that reports Ready
 // contradicts it. Not being Ready alone is a partition.
-func TestANodeIsDeadOnlyOutOfServiceAndNotReady(t *testing.T) {
+func TestNode_IsDead(t *testing.T) {
 	outOfService := corev1.Taint{Key: "node.kubernetes.io/out-of-service", Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 	unreachable := corev1.Taint{Key: "node.kubernetes.io/unreachable", Effect: corev1.TaintEffectNoExecute}
 	for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-func TestAPodIsFinishedElseTerminatingElsePendingElseLive(t *testing.T) {
+func TestPod_Phase(t *testing.T) {
 	for _, c := range []struct {
 		phase   corev1.PodPhase
 		deleted bool
@@ -43,7 +43,7 @@ func TestAPodIsFinishedElseTerminatingElsePendingElseLive(t *testing.T) {
 	equal(t, "no pod", podstate.None.String(), "none")
 }
 
-func TestAPodIsReadWithWhatTheRulesNeed(t *testing.T) {
+func TestPod_Fields(t *testing.T) {
 	p := podstate.ReadPod(pod())
 	equal(t, "name", p.NamespacedName.String(), "default/web-0")
 	equal(t, "UID", p.UID, "api-uid")
@@ -57,7 +57,7 @@ func TestAPodIsReadWithWhatTheRulesNeed(t *testing.T) {
 
 // The API's object of a static pod has a UID of its own; the runtime knows the
 // one in the annotation.
-func TestAMirrorPodHasTheRuntimesUIDInItsAnnotation(t *testing.T) {
+func TestPod_RuntimeUIDOfMirrorPod(t *testing.T) {
 	p := podstate.ReadPod(pod(func(o *corev1.Pod) {
 		o.Annotations = map[string]string{"kubernetes.io/config.mirror": "static-uid"}
 	}))
@@ -68,7 +68,7 @@ func TestAMirrorPodHasTheRuntimesUIDInItsAnnotation(t *testing.T) {
 }
 
 // A report that does not tell whose a sandbox is says nothing of any pod.
-func TestASandboxWithoutAUIDIsNobodys(t *testing.T) {
+func TestPod_HasUID(t *testing.T) {
 	p := podstate.ReadPod(pod(func(o *corev1.Pod) {
 		o.Annotations = map[string]string{"kubernetes.io/config.mirror": "static-uid"}
 	}))
@@ -77,7 +77,7 @@ func TestASandboxWithoutAUIDIsNobodys(t *testing.T) {
 	}
 }
 
-func TestAPodIsOverdueFiveMinutesAfterItShouldHaveBeenGone(t *testing.T) {
+func TestPod_IsOverdue(t *testing.T) {
 	p := podstate.ReadPod(pod(func(o *corev1.Pod) { o.DeletionTimestamp = atPtr(0) }))
 	equal(t, "deleted", p.DeletionTime, noon)
 	for after, want := range map[time.Duration]bool{
@@ -87,7 +87,7 @@ func TestAPodIsOverdueFiveMinutesAfterItShouldHaveBeenGone(t *testing.T) {
 	}
 }
 
-func TestTheGracePeriodIsTheDeletionsElseTheSpecs(t *testing.T) {
+func TestPod_GracePeriod(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		spec, deletion *int64
@@ -105,7 +105,7 @@ func TestTheGracePeriodIsTheDeletionsElseTheSpecs(t *testing.T) {
 	}
 }
 
-func TestPodIPsAreReadAsAddresses(t *testing.T) {
+func TestPod_IPs(t *testing.T) {
 	p := podstate.ReadPod(pod(func(o *corev1.Pod) {
 		o.Status.PodIP = "192.168.0.9"
 		o.Status.PodIPs = []corev1.PodIP{{IP: "192.168.0.9"}, {IP: "FD00:0::9"}, {IP: ""}, {IP: "nonsense"}}
@@ -119,7 +119,7 @@ func TestPodIPsAreReadAsAddresses(t *testing.T) {
 
 // The addresses of a finished pod stay in its status and annotations on
 // purpose: they are no proof of use, and are not to be had at all.
-func TestAFinishedPodKeepsNoAddresses(t *testing.T) {
+func TestPod_FinishedHasNoAddresses(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
 		p := podstate.ReadPod(pod(status(`[{"name":"default/macvlan","interface":"net1","ips":["10.0.0.5"]}]`), func(o *corev1.Pod) { o.Status.Phase = phase }))
 		if len(p.IPs) > 0 || len(p.Interfaces) > 0 || p.Status != podstate.StatusMissing {

@@ -47,7 +47,7 @@ func lease(o *v1alpha1.SandboxReport) *coordinationv1.Lease {
 	}
 }
 
-func TestAReportIsRenewedByItsLeaseAtTheAPIServersTime(t *testing.T) {
+func TestReport_TimesOfTheAPIServer(t *testing.T) {
 	o := report()
 	r := podstate.ReadReport(o, lease(o))
 	equal(t, "renewed, not when the node's clock says", r.ConfirmedAt, noon.Add(-10*time.Second))
@@ -59,7 +59,7 @@ func TestAReportIsRenewedByItsLeaseAtTheAPIServersTime(t *testing.T) {
 
 // The Lease confirms one content and no other: a report that was changed,
 // or whose Lease was renewed for the next content already, is not fresh.
-func TestALeaseForOtherContentIsRenewedAndConfirmsNothing(t *testing.T) {
+func TestReport_LeaseForOtherContent(t *testing.T) {
 	for name, hash := range map[string]string{"another hash": "0123", "an empty hash": "", "none": "-"} {
 		o := report()
 		l := lease(o)
@@ -78,7 +78,7 @@ func TestALeaseForOtherContentIsRenewedAndConfirmsNothing(t *testing.T) {
 	equal(t, "a changed report is fresh", podstate.ReadReport(o, l).IsFresh(noon), false)
 }
 
-func TestAReportWithoutALeaseWasNeverRenewed(t *testing.T) {
+func TestReport_WithoutLease(t *testing.T) {
 	r := podstate.ReadReport(report(), nil)
 	equal(t, "renewed", r.ConfirmedAt, time.Time{})
 	equal(t, "Lease renewed", r.LeaseRenewedAt, time.Time{})
@@ -87,7 +87,7 @@ func TestAReportWithoutALeaseWasNeverRenewed(t *testing.T) {
 }
 
 // Whoever touches a Lease's labels does not renew it.
-func TestOnlyWhoWritesRenewTimeRenews(t *testing.T) {
+func TestReport_OnlyRenewTimeRenews(t *testing.T) {
 	o := report()
 	l := lease(o)
 	l.ManagedFields = append(l.ManagedFields, fields("kubectl-label", `{"f:metadata":{"f:labels":{"f:x":{}}}}`, 0))
@@ -100,7 +100,7 @@ func TestOnlyWhoWritesRenewTimeRenews(t *testing.T) {
 	equal(t, "no managedFields", podstate.ReadReport(o, l).IsFresh(noon.Add(time.Hour)), false)
 }
 
-func TestAReportIsFreshFor60SecondsAfterItsRenewal(t *testing.T) {
+func TestReport_IsFresh(t *testing.T) {
 	r := &podstate.Report{SandboxReport: report(), ConfirmedAt: noon}
 	for after, want := range map[time.Duration]bool{
 		0: true, 20 * time.Second: true, 60 * time.Second: true, 60*time.Second + 1: false, time.Hour: false,
@@ -112,7 +112,7 @@ func TestAReportIsFreshFor60SecondsAfterItsRenewal(t *testing.T) {
 	equal(t, "never renewed", (&podstate.Report{SandboxReport: report()}).IsFresh(time.Time{}), false)
 }
 
-func TestAnAttachmentCountsByItsNamespaceElseByItsAge(t *testing.T) {
+func TestReport_IsEvidence(t *testing.T) {
 	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
 	const old = 16 * time.Minute
 	for _, c := range []struct {
@@ -138,7 +138,7 @@ func TestAnAttachmentCountsByItsNamespaceElseByItsAge(t *testing.T) {
 
 // Ages count to the younger of now and the report: what a report of ten days
 // ago saw as young is not old for it, and a clock that is ahead ages nothing.
-func TestAgesCountToTheYoungerOfNowAndTheReport(t *testing.T) {
+func TestReport_AgesInExpiredReports(t *testing.T) {
 	a := &v1alpha1.Attachment{Since: at(-5 * time.Minute)}
 	s := &v1alpha1.Sandbox{CreatedAt: at(-30 * time.Second)}
 	stale := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
@@ -149,7 +149,7 @@ func TestAgesCountToTheYoungerOfNowAndTheReport(t *testing.T) {
 	equal(t, "a sandbox by a clock that is ahead", ahead.IsSettled(s, noon), false)
 }
 
-func TestASandboxIsSettledOnceItIsOlderThanAMinute(t *testing.T) {
+func TestReport_IsSettled(t *testing.T) {
 	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
 	for age, want := range map[time.Duration]bool{
 		0: false, time.Minute: false, time.Minute + time.Second: true, time.Hour: true, -time.Hour: false,
@@ -160,7 +160,7 @@ func TestASandboxIsSettledOnceItIsOlderThanAMinute(t *testing.T) {
 
 // A node whose clock is an hour ahead would else keep what is wrong with its sandboxes from
 // being found for an hour.
-func TestANodesClockThatIsAheadDoesNotKeepItsSandboxesYoung(t *testing.T) {
+func TestReport_IsSettledWithClockAhead(t *testing.T) {
 	s := v1alpha1.Sandbox{ID: "a", State: v1alpha1.SandboxReady, CreatedAt: at(time.Hour)}
 	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(time.Hour), Sandboxes: []v1alpha1.Sandbox{s}}, WrittenAt: noon}
 	equal(t, "settled a minute after it was written", r.IsSettled(&s, noon.Add(time.Minute)), false)

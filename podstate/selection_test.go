@@ -11,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-func TestThePendingPodsNetworksAreReadAsMultusReadsThem(t *testing.T) {
+func TestPod_RequestedNetworks(t *testing.T) {
 	for _, c := range []struct{ networks, first, want string }{
 		{"", "", "[]"},
 		{"a", "", "[default/a]"},
@@ -45,7 +45,7 @@ func TestThePendingPodsNetworksAreReadAsMultusReadsThem(t *testing.T) {
 }
 
 // There are many of them, and nobody asks.
-func TestTheNetworksOfARunningPodAreKeptOnlyWhereItsStatusIsNotReadable(t *testing.T) {
+func TestPod_RequestedNetworksByPhase(t *testing.T) {
 	for text, want := range map[string]string{`[{"name":"default/a"}]`: "[]", "garbage": "[default/a]", "": "[default/a]"} {
 		p := pod(status(text), func(p *corev1.Pod) { p.Annotations["k8s.v1.cni.cncf.io/networks"] = "a" })
 		if got := fmt.Sprint(podstate.ReadPod(p).RequestedNetworks); got != want {
@@ -60,7 +60,7 @@ func TestTheNetworksOfARunningPodAreKeptOnlyWhereItsStatusIsNotReadable(t *testi
 	}
 }
 
-func TestTheWorkloadIsTheController(t *testing.T) {
+func TestPod_Workload(t *testing.T) {
 	owner := func(kind, name string, controller *bool) metav1.OwnerReference {
 		return metav1.OwnerReference{Kind: kind, Name: name, Controller: controller}
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // In files managedFields are mostly stripped: the Lease counts by its renewTime.
-func TestASnapshotsReportIsRenewedByItsLeasesRenewTime(t *testing.T) {
+func TestSnapshotReport_RenewTime(t *testing.T) {
 	o := report()
 	l := lease(o)
 	l.ManagedFields, l.Annotations = nil, nil // neither of them is looked at
@@ -21,7 +21,7 @@ func TestASnapshotsReportIsRenewedByItsLeasesRenewTime(t *testing.T) {
 	equal(t, "written", r.WrittenAt, o.ObservedAt.Time)
 }
 
-func TestASnapshotsReportWithoutALeaseCountsOnlyWhereThereAreNoLeases(t *testing.T) {
+func TestSnapshotReport_WithoutLease(t *testing.T) {
 	o := report()
 	r := podstate.ReadSnapshotReport(o, nil, false)
 	equal(t, "no Leases at all: its observedAt", r.ConfirmedAt, o.ObservedAt.Time)
@@ -35,7 +35,7 @@ func TestASnapshotsReportWithoutALeaseCountsOnlyWhereThereAreNoLeases(t *testing
 
 // A restored etcd stops all releases until every node has reported since, so
 // the word of it must not be lost, wherever the agent left it.
-func TestARestoreIsSeenOnTheReportOrOnItsLeaseTheLaterOfBoth(t *testing.T) {
+func TestReport_RestoreNote(t *testing.T) {
 	early, late := noon.Add(-2*time.Hour), noon.Add(-time.Hour)
 	for _, c := range []struct {
 		name              string
@@ -66,7 +66,7 @@ func TestARestoreIsSeenOnTheReportOrOnItsLeaseTheLaterOfBoth(t *testing.T) {
 	}
 }
 
-func TestARestoreWhoseTimeCannotBeReadCountsFromTheWriting(t *testing.T) {
+func TestReport_RestoreNoteUnparsable(t *testing.T) {
 	o := report()
 	o.Annotations = map[string]string{v1alpha1.RestoreAnnotation: "yesterday"}
 	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreDetectedAt, noon.Add(-5*time.Minute))
@@ -80,7 +80,7 @@ func TestARestoreWhoseTimeCannotBeReadCountsFromTheWriting(t *testing.T) {
 }
 
 // Who may write one report must not stop all releases for as long as they please.
-func TestARestoreIsNeverLaterThanItWasWrittenByTheAPIServersClock(t *testing.T) {
+func TestReport_RestoreNoteInTheFuture(t *testing.T) {
 	note := func(m *metav1.ObjectMeta) {
 		m.Annotations = map[string]string{v1alpha1.RestoreAnnotation: "2099-01-01T00:00:00Z"}
 	}

@@ -20,7 +20,7 @@ func failed(changes ...func(*corev1.Pod)) *corev1.Pod {
 
 // How kubelet leaves a pod: every container terminated and Ready not True.
 // Whoever else writes a terminal phase leaves the statuses as they were.
-func TestOnlyAPodThatKubeletHasStoppedIsStopped(t *testing.T) {
+func TestPod_StoppedByKubelet(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*corev1.Pod)
@@ -80,11 +80,11 @@ func TestOnlyAPodThatKubeletHasStoppedIsStopped(t *testing.T) {
 	}
 }
 
-func TestARunningPodIsNotStopped(t *testing.T) {
+func TestPod_RunningIsNotStopped(t *testing.T) {
 	equal(t, "stopped", podstate.ReadPod(pod()).StoppedByKubelet, false)
 }
 
-func TestTheLastFinishIsTheLatestOfContainersOfAnyKind(t *testing.T) {
+func TestPod_LastFinishedAt(t *testing.T) {
 	p := podstate.ReadPod(failed(func(o *corev1.Pod) {
 		o.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: terminated(-time.Hour)}}
 		o.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug", State: terminated(-time.Second)}}

@@ -12,7 +12,7 @@ import (
 
 // A tenant writes 256 KiB of annotations into each of its pods, and a pass keeps what is read
 // of all pods.
-func TestAHostileAnnotationIsKeptInLessThanItsOwnLength(t *testing.T) {
+func TestPod_MemoryOfHostileAnnotations(t *testing.T) {
 	const length, pods = 256 << 10, 40
 	for what, text := range map[string]string{
 		"entries without anything": "[" + strings.Repeat("{},", length/3) + "{}]",

@@ -8,7 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-func TestTheRangeIsTheOneThatHasTheAddressAsWhereaboutsTakesIt(t *testing.T) {
+func TestAddresses_Range(t *testing.T) {
 	ranges := func(texts ...string) string {
 		return `{"type":"whereabouts","ipRanges":[{"range":"` + strings.Join(texts, `"},{"range":"`) + `"}]}`
 	}
@@ -58,7 +58,7 @@ func TestTheRangeIsTheOneThatHasTheAddressAsWhereaboutsTakesIt(t *testing.T) {
 	}
 }
 
-func TestAResultOfEveryCNIVersionTellsItsAddresses(t *testing.T) {
+func TestAddresses_EveryCNIVersion(t *testing.T) {
 	both := []v1alpha1.Address{wbAddr, {IP: "fd00::a", IfName: "net1", Network: "wb", Range: "fd00::/64"}}
 	for _, v := range []string{"0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0"} {
 		text := `{"cniVersion":"` + v + `","ips":[{"address":"fd00::a/64"},{"address":"10.0.0.5/24"}]}`
@@ -76,7 +76,7 @@ func TestAResultOfEveryCNIVersionTellsItsAddresses(t *testing.T) {
 	}
 }
 
-func TestOnlyTheAddressesOfAChainThatLieInWhereaboutsRangesAreItsOwn(t *testing.T) {
+func TestAddresses_Chain(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "net1", `{"cniVersion":"1.0.0","name":"chain","plugins":[{"type":"macvlan","ipam":`+wbIPAM+`},{"type":"own","ipam":{"type":"static"}},`+
 		`{"type":"vlan","ipam":{"type":"whereabouts","range":"10.2.0.0/24","network_name":"blue"}}]}`,
@@ -87,7 +87,7 @@ func TestOnlyTheAddressesOfAChainThatLieInWhereaboutsRangesAreItsOwn(t *testing.
 }
 
 // What Multus returns to the runtime is its first delegate's result.
-func TestAnAddressIsNotMultusEntrysButItsDelegates(t *testing.T) {
+func TestAddresses_BelongToDelegates(t *testing.T) {
 	for _, kind := range []string{"multus", "multus-shim", "multus-cni"} {
 		c := newCaches(t)
 		c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"multus","type":"`+kind+`","ipam":`+wbIPAM+`,"delegates":[`+wb+`]}`, net1)
@@ -100,7 +100,7 @@ func TestAnAddressIsNotMultusEntrysButItsDelegates(t *testing.T) {
 	}
 }
 
-func TestAtMost128AddressesAreKept(t *testing.T) {
+func TestAddresses_Limit(t *testing.T) {
 	c := newCaches(t)
 	var ips, ranges []string
 	for i := range 140 {
@@ -115,7 +115,7 @@ func TestAtMost128AddressesAreKept(t *testing.T) {
 }
 
 // A tenant's definition: macvlan has no ipam section, and tuning reads none.
-func TestAnIPAMSectionThatNoPluginReadsDoesNotMakeASandboxUnread(t *testing.T) {
+func TestAddresses_UnusedIPAMSection(t *testing.T) {
 	var ranges []string
 	for i := range 257 {
 		ranges = append(ranges, fmt.Sprintf(`{"range":"10.%d.%d.0/24"}`, i/256, i%256))
@@ -133,7 +133,7 @@ func TestAnIPAMSectionThatNoPluginReadsDoesNotMakeASandboxUnread(t *testing.T) {
 }
 
 // Static addresses beside an ipam section of whereabouts, which gives one of each range at most.
-func TestEntry_AddressesThatWhereaboutsDidNotGive(t *testing.T) {
+func TestAddresses_StaticOnes(t *testing.T) {
 	var static, ips []string
 	for i := range 60 {
 		ips = append(ips, fmt.Sprintf("10.0.0.%d/24", 100+i))

@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
 )
 
-func TestTheRuntimesFolderMayBeMissingUntilItWasSeenIfTheOneAboveIsThere(t *testing.T) {
+func TestCache_MissingRuntimeFolder(t *testing.T) {
 	c := newCaches(t)
 	c.own(one, wb)
 	c.remove(c.folders.Results)
@@ -31,7 +31,7 @@ func TestTheRuntimesFolderMayBeMissingUntilItWasSeenIfTheOneAboveIsThere(t *test
 	}
 }
 
-func TestAFolderOfMultusMayBeMissingUntilItWasSeen(t *testing.T) {
+func TestCache_MissingMultusFolder(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "eth0", kindnet, eth0)
 	c.readEntry(one)
@@ -53,7 +53,7 @@ func TestAFolderOfMultusMayBeMissingUntilItWasSeen(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangedIsReadAgain(t *testing.T) {
+func TestCache_ChangedFile(t *testing.T) {
 	c := newCaches(t)
 	path := c.runtime(one, "net1", wb, net1)
 	addresses(t, c.readEntry(one), wbAddr)
@@ -102,7 +102,7 @@ func replace(c *caches, path, old, text string) {
 
 // The time of a file is coarse: one that is being written may change once more
 // without another time.
-func TestAFileThatWasJustWrittenIsReadAgainWhateverItsTime(t *testing.T) {
+func TestCache_YoungFileIsReadAgain(t *testing.T) {
 	c := newCaches(t)
 	path := c.runtime(one, "net1", wb, net1)
 	now := time.Now()

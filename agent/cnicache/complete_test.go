@@ -8,7 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-func TestAddressesAreCompleteOnlyWhereEachNetworkHasAReadableResult(t *testing.T) {
+func TestEntry_HasAllAddresses(t *testing.T) {
 	pod := func(c *caches) {
 		c.runtime(one, "eth0", multus, eth0)
 		c.own(one, kindnet, wb)
@@ -58,7 +58,7 @@ func TestAddressesAreCompleteOnlyWhereEachNetworkHasAReadableResult(t *testing.T
 }
 
 // What makes a sandbox unread names what it may carry, where its files name all of its networks.
-func TestWhatASandboxMayCarryAreTheRangesThatItsFilesName(t *testing.T) {
+func TestEntry_MayCarry(t *testing.T) {
 	dual := conf("dual", `{"type":"whereabouts","ipRanges":[{"range":"10.1.0.0/24"},{"range":"fd00::/64"}],"network_name":"blue"}`)
 	named := []v1alpha1.Network{{Range: "10.0.0.0/24"}, {Range: "10.1.0.0/24", NetworkName: "blue"}, {Range: "fd00::/64", NetworkName: "blue"}}
 	for name, tc := range map[string]struct {
@@ -96,7 +96,7 @@ func elsewhere(c *caches) (config, cniDir string) {
 	return strings.Replace(multus, `"type":"multus"`, `"type":"multus","cniDir":"`+cniDir+`"`, 1), cniDir
 }
 
-func TestTheCNIDirThatMultusConfigNamesIsReadToo(t *testing.T) {
+func TestCache_CNIDirOfMultusConfig(t *testing.T) {
 	c := newCaches(t)
 	config, cniDir := elsewhere(c)
 	c.runtime(one, "eth0", config, eth0)
@@ -122,7 +122,7 @@ func TestTheCNIDirThatMultusConfigNamesIsReadToo(t *testing.T) {
 }
 
 // An operator moves Multus elsewhere, and removes the folder when no pod is of it any more.
-func TestACNIDirThatNothingNamesAnyMoreMayGo(t *testing.T) {
+func TestCache_UnusedCNIDirMayDisappear(t *testing.T) {
 	c := newCaches(t)
 	config, cniDir := elsewhere(c)
 	path := c.runtime(one, "eth0", config, eth0)

@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
 )
 
-func TestASandboxBehindMultusHasItsPodItsNamespaceAndItsAddress(t *testing.T) {
+func TestEntry_Multus(t *testing.T) {
 	c := newCaches(t)
 	c.from(c.runtime(one, "eth0", multus, eth0), noon.Add(3*time.Second))
 	c.from(c.own(one, kindnet, wb), noon.Add(time.Second))
@@ -30,7 +30,7 @@ func TestASandboxBehindMultusHasItsPodItsNamespaceAndItsAddress(t *testing.T) {
 	})
 }
 
-func TestASandboxBeingSetUpIsKnownByMultusOwnFileAlone(t *testing.T) {
+func TestEntry_MultusOwnFileOnly(t *testing.T) {
 	c := newCaches(t)
 	c.own(one, kindnet, wb)
 	e := c.readEntry(one)
@@ -38,7 +38,7 @@ func TestASandboxBeingSetUpIsKnownByMultusOwnFileAlone(t *testing.T) {
 	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
 }
 
-func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testing.T) {
+func TestEntry_HasNoWhereabouts(t *testing.T) {
 	pod := func(c *caches) { c.runtime(one, "eth0", multus, eth0); c.delegate(one, "eth0", kindnet, eth0) }
 	cases := map[string]struct {
 		files func(c *caches)
@@ -103,7 +103,7 @@ func TestASandboxSurelyHasNoWhereaboutsAddressOnlyWhereEveryFileSaysSo(t *testin
 
 // A fifo or a link must never be waited for or followed, a file that is not
 // JSON yet is being written: all of them count by their name.
-func TestAFileThatCannotBeReadCountsByItsNameAndCostsNoOther(t *testing.T) {
+func TestCache_UnreadableFile(t *testing.T) {
 	cases := map[string]func(c *caches, path string) error{
 		"half-written": func(c *caches, path string) error { return os.Truncate(path, 100) },
 		"empty":        func(c *caches, path string) error { return os.Truncate(path, 0) },
@@ -167,7 +167,7 @@ func TestAFileThatCannotBeReadCountsByItsNameAndCostsNoOther(t *testing.T) {
 	}
 }
 
-func TestTheContainerIsTheLastIDInTheName(t *testing.T) {
+func TestCache_ContainerIDInFileName(t *testing.T) {
 	cases := map[string]string{
 		"wb-" + one + "-net1":               one,
 		"a-b-" + one + "-net-1-x":           one,
@@ -200,7 +200,7 @@ func TestTheContainerIsTheLastIDInTheName(t *testing.T) {
 }
 
 // A UID proves that a sandbox is another pod's: one in dispute is none.
-func TestAPodThatFilesContradictEachOtherAboutIsNotSaid(t *testing.T) {
+func TestEntry_ContradictoryPod(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "eth0", kindnet, eth0)
 	for i, uid := range []string{"uid-2", "uid-1", ""} {
@@ -210,7 +210,7 @@ func TestAPodThatFilesContradictEachOtherAboutIsNotSaid(t *testing.T) {
 	same(t, "pod", []string{e.Namespace, e.Name, e.UID}, []string{"default", "web-0", ""})
 }
 
-func TestOnlyPathsAreNetworkNamespaces(t *testing.T) {
+func TestEntry_NetNSPaths(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "net1", wb, `{"cniVersion":"0.4.0","interfaces":[{"name":"veth1"},{"name":"net1","sandbox":"/proc/7/ns/net"},{"name":"x","sandbox":"vm-7"},{"name":"y","sandbox":"/proc/7/ns/net"}]}`)
 	same(t, "paths", c.readEntry(one).NetNS, []string{"/proc/7/ns/net", "/var/run/netns/cni-1a00"})

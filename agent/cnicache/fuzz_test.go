@@ -41,10 +41,10 @@ func fuzzResults() []string {
 	}
 }
 
-// FuzzACacheFileProvesNoMoreThanItSays reads one file as the only one of its container.
+// FuzzCacheFile reads one file as the only one of its container.
 // A file that mentions whereabouts anywhere never proves that there is none, and what could
 // not be read in full proves nothing.
-func FuzzACacheFileProvesNoMoreThanItSays(f *testing.F) {
+func FuzzCacheFile(f *testing.F) {
 	for _, config := range fuzzConfigs() {
 		for _, result := range fuzzResults() {
 			f.Add(cached(config, result), false)

@@ -6,7 +6,7 @@ import (
 )
 
 // A report with a longer name is refused as a whole, and its node would be silent.
-func TestNoNameOfAnEntryIsLongerThanAReportTakes(t *testing.T) {
+func TestEntry_LongNames(t *testing.T) {
 	long := strings.Repeat("x", 254)
 	for name, text := range map[string][2]string{
 		"the interface":         {`"ifName":"net1"`, `"ifName":"` + long + `"`},

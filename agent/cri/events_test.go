@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 )
 
-func TestEventsAreTakenOnlyFromARuntimeThatSendsThemToEveryReader(t *testing.T) {
+func TestWatch_OnlySharedEvents(t *testing.T) {
 	for version, takes := range map[string]bool{
 		"1.6.20~ds1": false, "v1.7.13": false, "1.7.30-k3s1": false, "": false, "unknown": false,
 		"2.0.0": true, "v2.1.4-k3s2": true, "2.4.2+unknown": true, "10.0.0": true,
@@ -36,21 +36,21 @@ func TestEventsAreTakenOnlyFromARuntimeThatSendsThemToEveryReader(t *testing.T) 
 	}
 }
 
-func TestEventsAreHandedOnUntilTheStreamEndsWithAnError(t *testing.T) {
+func TestWatch_CallsChanged(t *testing.T) {
 	changes := 0
 	if err := dialOdd(t, &odd{events: 3}).Watch(t.Context(), func() { changes++ }); err == nil || changes != 3 {
 		t.Errorf("%d of 3 changes, %v", changes, err)
 	}
 }
 
-func TestARuntimeWithoutEventsIsAnErrorWithoutAdvice(t *testing.T) {
+func TestWatch_Unsupported(t *testing.T) {
 	err := dial(t, critest.Start(t, critest.CRIO).Socket).Watch(t.Context(), func() { t.Error("a change") })
 	if err == nil || strings.Contains(err.Error(), "CRI v1") {
 		t.Errorf("spoken as CRI-O does: %v", err)
 	}
 }
 
-func TestWatchingEndsWithTheContextAfterAChangeWasSeen(t *testing.T) {
+func TestWatch_EndsWithContext(t *testing.T) {
 	s := critest.Start(t, critest.Containerd)
 	r := dial(t, s.Socket)
 	ctx, stop := context.WithCancel(t.Context())

@@ -9,7 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri"
 )
 
-func TestTheNamedSocketIsUsedAndMustBeAbsolute(t *testing.T) {
+func TestFindSocket_Named(t *testing.T) {
 	for flag, want := range map[string]string{
 		"/run/containerd/containerd.sock": "/run/containerd/containerd.sock",
 		"unix:///run/crio/crio.sock":      "/run/crio/crio.sock",
@@ -27,7 +27,7 @@ func TestTheNamedSocketIsUsedAndMustBeAbsolute(t *testing.T) {
 }
 
 // The usual places are fixed, so that only what this machine has can be tried.
-func TestWithoutANameTheOneUsualSocketThatIsThereIsUsed(t *testing.T) {
+func TestFindSocket_Default(t *testing.T) {
 	var there []string
 	for _, path := range cri.DefaultSockets() {
 		if !filepath.IsAbs(path) {

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// FuzzVerboseInfoTellsTheNetworkNamespaceAndNothingElse reads what a runtime puts into the
+// FuzzParseInfo reads what a runtime puts into the
 // verbose info of a sandbox: the path and whether it is closed are those that stand in it,
 // and are not known where it is anything else.
-func FuzzVerboseInfoTellsTheNetworkNamespaceAndNothingElse(f *testing.F) {
+func FuzzParseInfo(f *testing.F) {
 	for _, text := range []string{
 		`{"netNamespaceClosed":true,"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"},{"type":"network","path":"/run/netns/a"}]}},"config":{"envs":[{"key":"TOKEN","value":"secret"}]}}`,
 		`{"runtimeSpec":{"linux":{"namespaces":null}}}`, `{"netNamespaceClosed":"no"}`, `{"runtimeSpec":[]}`, `[]`, `null`, ``, `{"netNamespaceClosed":false} x`,

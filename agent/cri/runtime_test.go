@@ -97,7 +97,7 @@ func dialOdd(t *testing.T, o *odd) *cri.Runtime {
 // other server is there for its folder only.
 func shortDir(t *testing.T) string { return filepath.Dir(critest.Start(t, critest.Containerd).Socket) }
 
-func TestSandboxesAreListedWithTheirStates(t *testing.T) {
+func TestList(t *testing.T) {
 	for name, style := range styles {
 		t.Run(name, func(t *testing.T) {
 			s := critest.Start(t, style)
@@ -127,7 +127,7 @@ func TestSandboxesAreListedWithTheirStates(t *testing.T) {
 	}
 }
 
-func TestTheRuntimeIsNamed(t *testing.T) {
+func TestVersion(t *testing.T) {
 	for style, want := range map[critest.Style]string{critest.Containerd: "containerd 2.4.2", critest.CRIO: "cri-o 1.34.0"} {
 		name, version, err := dial(t, critest.Start(t, style).Socket).Version(t.Context())
 		if got := name + " " + version; err != nil || got != want {
@@ -136,7 +136,7 @@ func TestTheRuntimeIsNamed(t *testing.T) {
 	}
 }
 
-func TestAVersionIsNoLongerThanAReportTakes(t *testing.T) {
+func TestVersion_Long(t *testing.T) {
 	_, version, err := dialOdd(t, &odd{suffix: strings.Repeat("x", 300)}).Version(t.Context())
 	if err != nil || len(version) != 253 {
 		t.Errorf("%d bytes, %v", len(version), err)
@@ -144,7 +144,7 @@ func TestAVersionIsNoLongerThanAReportTakes(t *testing.T) {
 }
 
 // A busy node's list is longer than the 4 MiB that gRPC takes by itself.
-func TestAListOfThousandsIsRead(t *testing.T) {
+func TestList_Thousands(t *testing.T) {
 	s := critest.Start(t, critest.Containerd)
 	var all []critest.Sandbox
 	for i := range 14000 {
@@ -156,7 +156,7 @@ func TestAListOfThousandsIsRead(t *testing.T) {
 	}
 }
 
-func TestDetailsAreWhatTheRuntimeReportsAndTheNamespacesPath(t *testing.T) {
+func TestDetail(t *testing.T) {
 	yes, no := true, false
 	const path = "/run/netns/cni-1"
 	for _, c := range []struct {
@@ -206,7 +206,7 @@ func word(b *bool) string {
 
 // The CRI promises nothing about the verbose info: what cannot be read tells
 // nothing, and above all not that something is closed.
-func TestVerboseInfoThatCannotBeReadTellsNothing(t *testing.T) {
+func TestDetail_UnreadableInfo(t *testing.T) {
 	for name, info := range map[string]map[string]string{
 		"no info":                           nil,
 		"another key":                       {"other": `{"netNamespaceClosed":true}`},
@@ -231,7 +231,7 @@ func TestVerboseInfoThatCannotBeReadTellsNothing(t *testing.T) {
 	}
 }
 
-func TestASandboxThatTheRuntimeDoesNotKnowIsErrNotFound(t *testing.T) {
+func TestDetail_NotFound(t *testing.T) {
 	for name, style := range styles {
 		t.Run(name, func(t *testing.T) {
 			s := critest.Start(t, style)
@@ -250,7 +250,7 @@ func TestASandboxThatTheRuntimeDoesNotKnowIsErrNotFound(t *testing.T) {
 	}
 }
 
-func TestAFailedCallIsAnErrorThatNamesTheSocketAndNeverAnEmptyAnswer(t *testing.T) {
+func TestRuntime_FailedCalls(t *testing.T) {
 	for name, style := range styles {
 		t.Run(name, func(t *testing.T) {
 			s := critest.Start(t, style)
@@ -280,7 +280,7 @@ func TestAFailedCallIsAnErrorThatNamesTheSocketAndNeverAnEmptyAnswer(t *testing.
 	}
 }
 
-func TestAnAnswerThatCannotBeUnderstoodIsAnErrorAsAWhole(t *testing.T) {
+func TestList_InvalidSandbox(t *testing.T) {
 	good := &runtimeapi.PodSandbox{Id: "a", Metadata: &runtimeapi.PodSandboxMetadata{Name: "web-0"}}
 	for name, bad := range map[string]*runtimeapi.PodSandbox{
 		"an unknown state": {Id: "b", Metadata: good.Metadata, State: 7},
@@ -301,7 +301,7 @@ func TestAnAnswerThatCannotBeUnderstoodIsAnErrorAsAWhole(t *testing.T) {
 	}
 }
 
-func TestACallThatIsNotAnsweredEndsWithItsContext(t *testing.T) {
+func TestList_EndsWithContext(t *testing.T) {
 	o := &odd{hangs: make(chan struct{})}
 	r := dialOdd(t, o)
 	ctx, stop := context.WithCancel(t.Context())
@@ -311,14 +311,14 @@ func TestACallThatIsNotAnsweredEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestNobodyListeningIsAnError(t *testing.T) {
+func TestList_NoServer(t *testing.T) {
 	socket := filepath.Join(shortDir(t), "nobody.sock")
 	if _, err := dial(t, socket).List(t.Context()); err == nil || !strings.Contains(err.Error(), socket) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAConnectionOutlivesARestartOfTheRuntime(t *testing.T) {
+func TestRuntime_Restart(t *testing.T) {
 	for name, style := range styles {
 		t.Run(name, func(t *testing.T) {
 			s := critest.Start(t, style)

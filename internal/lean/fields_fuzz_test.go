@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FuzzWhatIsKeptOfAMessageIsWhatADecoderReadsOfIt holds what is left of any message against
+// FuzzAppendProto holds what is left of any message against
 // a decoder of pods: the fields that are kept are read as those of the whole message.
-func FuzzWhatIsKeptOfAMessageIsWhatADecoderReadsOfIt(f *testing.F) {
+func FuzzAppendProto(f *testing.F) {
 	whole, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: "worker-1", Containers: []corev1.Container{{Name: "a", Image: "b"}}}, Status: corev1.PodStatus{PodIP: "10.0.0.5"}}).Marshal()
 	if err != nil {
 		f.Fatal(err)

@@ -18,7 +18,7 @@ func message(t *testing.T) []byte {
 	return text
 }
 
-func TestOnlyTheFieldsNamedAreKept(t *testing.T) {
+func TestAppendProto(t *testing.T) {
 	lean, err := Fields{F(1, "", F(1, ""), F(11, ""))}.AppendProto([]byte("before"), message(t))
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func TestOnlyTheFieldsNamedAreKept(t *testing.T) {
 	}
 }
 
-func TestAMessageThatBreaksOffIsAnError(t *testing.T) {
+func TestAppendProto_Truncated(t *testing.T) {
 	whole := message(t)
 	for _, f := range []Fields{{}, {F(1, ""), F(2, ""), F(3, "")}, {F(1, "", F(1, ""))}} {
 		if _, err := f.AppendProto(nil, whole[:len(whole)-1]); err == nil {

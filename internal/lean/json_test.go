@@ -69,7 +69,7 @@ var texts = []string{
 	`{"a":1,"a":2}`, `{"a":{"b":1},"a":{"c":2}}`, `[[[]]`, `[]]`, `{"a":[}`, `{"\u0061":1}`, "\ufeff{}", `[tru]`, `[1e5,-0.1]`,
 }
 
-func TestATextIsReadAsEncodingJSONReadsIt(t *testing.T) {
+func TestReader_SameAsEncodingJSON(t *testing.T) {
 	for _, text := range texts {
 		compare(t, []byte(text))
 	}
@@ -83,7 +83,7 @@ func TestATextIsReadAsEncodingJSONReadsIt(t *testing.T) {
 }
 
 // kubectl indents by four spaces a level: more than half of what it writes is space.
-func TestSpaceIsSkippedHoweverMuchThereIs(t *testing.T) {
+func TestReader_Space(t *testing.T) {
 	for n := range 30 {
 		for _, odd := range []string{"", "\n", "\t", "\r\n", "\x00", "\v", "\u00a0", "x"} {
 			space := strings.Repeat(" ", n) + odd + strings.Repeat(" ", 29-n)
@@ -93,14 +93,14 @@ func TestSpaceIsSkippedHoweverMuchThereIs(t *testing.T) {
 	}
 }
 
-func FuzzATextIsReadAsEncodingJSONReadsIt(f *testing.F) {
+func FuzzReader(f *testing.F) {
 	for _, text := range texts {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(compare)
 }
 
-func TestWhatAMemberDoesNotReadIsSkipped(t *testing.T) {
+func TestReader_SkipsUnreadMembers(t *testing.T) {
 	r := New([]byte(`{"skipped": {"deep": [1, {"a": "]"}]}, "read": "x", "other": 5}`))
 	var names []string
 	var read string
@@ -116,7 +116,7 @@ func TestWhatAMemberDoesNotReadIsSkipped(t *testing.T) {
 	}
 }
 
-func TestAValueOfAnotherTypeIsReadAndSaid(t *testing.T) {
+func TestReader_OtherTypes(t *testing.T) {
 	for _, text := range []string{`[1,{}]`, `5`, `"x"`, `null`, `true`} {
 		r := New([]byte(text))
 		if r.Object(func([]byte) { t.Error("a member") }) || r.End() != nil {
@@ -129,7 +129,7 @@ func TestAValueOfAnotherTypeIsReadAndSaid(t *testing.T) {
 	}
 }
 
-func TestNothingIsReadAfterAnError(t *testing.T) {
+func TestReader_StopsAtError(t *testing.T) {
 	r := New([]byte(`{"a": x, "b": "c"}`))
 	if r.Object(func(name []byte) {
 		if string(name) == "b" {
@@ -143,7 +143,7 @@ func TestNothingIsReadAfterAnError(t *testing.T) {
 	}
 }
 
-func TestReadingAllocatesNothingOfWhatIsSkipped(t *testing.T) {
+func TestReader_Allocations(t *testing.T) {
 	text := []byte(`{"managedFields": [{"fieldsV1": {"f:spec": {"f:allocations": {".": {}, "f:5": {"f:id": {}}}}}}], "name": "pool"}`)
 	n := testing.AllocsPerRun(100, func() {
 		r := New(text)
@@ -154,8 +154,8 @@ func TestReadingAllocatesNothingOfWhatIsSkipped(t *testing.T) {
 	}
 }
 
-// FuzzOnlyManagedFieldsAreCutOut holds what is left of a text against encoding/json.
-func FuzzOnlyManagedFieldsAreCutOut(f *testing.F) {
+// FuzzAppendWithoutManagedFields holds what is left of a text against encoding/json.
+func FuzzAppendWithoutManagedFields(f *testing.F) {
 	for _, text := range append(texts, `{"metadata":{"managedFields":[{"a":1}],"name":"a"},"spec":{"managedFields":[]}}`, ` {"metadata" : { "managedFields" : {} , "\u006danagedFields":5}}`,
 		`{"metadata":[],"metadata":{"managedFields":[1],"managedFields":[2]}}`, `{"metadata":{"managedFields":[}}`) {
 		f.Add([]byte(text))

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestABuildIsIdentifiedByWhatIsKnownOfIt(t *testing.T) {
+func TestInfo_Sources(t *testing.T) {
 	git := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: modified}}
 	}
@@ -38,7 +38,7 @@ func TestABuildIsIdentifiedByWhatIsKnownOfIt(t *testing.T) {
 	}
 }
 
-func TestABuildIsNamedInTextUserAgentAndMetric(t *testing.T) {
+func TestInfo_Outputs(t *testing.T) {
 	i := Info{"0.1.0", "abc", "go1.26.8"}
 	if got, want := i.String(), "0.1.0 (revision abc, go1.26.8)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
