@@ -18,23 +18,23 @@ import (
 func TestAgent_RewritesReportAfterRestore(t *testing.T) {
 	restore := &agent.RestoreError{Reason: "a resourceVersion ran backwards"}
 	for name, c := range map[string]struct {
-		sign  func(*scene) // the restore shows
+		sign  func(*scene) // the restore becomes visible
 		over  func(*scene)
 		shows string
 	}{
 		"at a renewal": {
-			func(s *scene) { s.noRenew = restore }, func(s *scene) { s.noRenew = nil }, "renew"},
+			func(s *scene) { s.renewErr = restore }, func(s *scene) { s.renewErr = nil }, "renew"},
 		"at a write": {
-			func(s *scene) { s.noPublish = restore; s.bootID = "boot-2" }, func(s *scene) { s.noPublish = nil }, "publish"},
+			func(s *scene) { s.publishErr = restore; s.bootID = "boot-2" }, func(s *scene) { s.publishErr = nil }, "publish"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, nil, func(s *scene) {
-				s.after(15 * time.Second)
-				first := s.last()
-				s.now(func() { c.sign(s) })
+			runScene(t, nil, func(s *scene) {
+				s.callsDuring(15 * time.Second)
+				first := s.lastReport()
+				s.change(func() { c.sign(s) })
 				var showed time.Time
-				for range 2000 { // 20 s, until it shows
-					if slices.Contains(s.after(10*time.Millisecond), c.shows) {
+				for range 2000 { // 20 s, until it is visible
+					if slices.Contains(s.callsDuring(10*time.Millisecond), c.shows) {
 						showed = time.Now()
 						break
 					}
@@ -42,15 +42,15 @@ func TestAgent_RewritesReportAfterRestore(t *testing.T) {
 				if showed.IsZero() {
 					t.Fatal("it never showed")
 				}
-				s.now(func() { c.over(s) })
-				s.after(3 * time.Second)
-				r := s.last()
-				equal(t, "published", len(s.content), 2)
+				s.change(func() { c.over(s) })
+				s.callsDuring(3 * time.Second)
+				r := s.lastReport()
+				equal(t, "published", len(s.reports), 2)
 				if !r.ObservedAt.After(first.ObservedAt.Time) || r.ObservedAt.Time.Before(showed.Add(-20*time.Millisecond).Truncate(time.Second)) {
 					t.Errorf("it showed at %s, the report of %s was rewritten with %s", showed, first.ObservedAt, r.ObservedAt)
 				}
 				equal(t, "sandboxes", len(r.Sandboxes), 1)
-				did := s.after(30 * time.Second)
+				did := s.callsDuring(30 * time.Second)
 				if slices.Contains(did, "publish") {
 					t.Errorf("after it: %v", did)
 				}
@@ -59,93 +59,91 @@ func TestAgent_RewritesReportAfterRestore(t *testing.T) {
 	}
 }
 
-// A note that would stay on the report of a quiet node is news to every reconciler that
-// starts.
+// A note that stayed on the report of a quiet node would be new to each reconciler that starts.
 func TestAgent_DropsExpiredRestoreNote(t *testing.T) {
-	play(t, nil, func(s *scene) {
-		s.after(5 * time.Second)
-		s.now(func() { s.outdated = true })
-		did := s.after(10 * time.Second)
-		s.now(func() { s.outdated = false })
+	runScene(t, nil, func(s *scene) {
+		s.callsDuring(5 * time.Second)
+		s.change(func() { s.isNoteExpired = true })
+		did := s.callsDuring(10 * time.Second)
+		s.change(func() { s.isNoteExpired = false })
 		equal(t, "then", did, []string{"publish"})
-		equal(t, "after it", slices.Contains(s.after(time.Minute), "publish"), false)
+		equal(t, "after it", slices.Contains(s.callsDuring(time.Minute), "publish"), false)
 	})
 }
 
-// As long as the report is not written, it is to be rewritten.
+// The report stays to be rewritten until the write succeeds.
 func TestAgent_RewritesAfterRestoreUntilWritten(t *testing.T) {
-	play(t, nil, func(s *scene) {
-		s.after(5 * time.Second)
-		first := s.last()
-		s.now(func() { s.noRenew, s.noPublish = &agent.RestoreError{Reason: "x"}, errors.New("away") })
-		s.after(30 * time.Second)
-		s.now(func() { s.noRenew, s.noPublish = nil, nil })
-		equal(t, "then", s.after(5*time.Second), []string{"publish"})
-		if since := s.last().ObservedAt.Sub(first.ObservedAt.Time); since < 30*time.Second {
+	runScene(t, nil, func(s *scene) {
+		s.callsDuring(5 * time.Second)
+		first := s.lastReport()
+		s.change(func() { s.renewErr, s.publishErr = &agent.RestoreError{Reason: "x"}, errors.New("away") })
+		s.callsDuring(30 * time.Second)
+		s.change(func() { s.renewErr, s.publishErr = nil, nil })
+		equal(t, "then", s.callsDuring(5*time.Second), []string{"publish"})
+		if since := s.lastReport().ObservedAt.Sub(first.ObservedAt.Time); since < 30*time.Second {
 			t.Errorf("observed only %s after the first", since)
 		}
 	})
 }
 
 func TestAgent_RewritesForeignChange(t *testing.T) {
-	for version, want := range map[string][]string{"own": nothing, "another": {"publish"}, "": {"publish"}} {
+	for version, want := range map[string][]string{"own": none, "another": {"publish"}, "": {"publish"}} {
 		t.Run("to version "+version, func(t *testing.T) {
-			play(t, nil, func(s *scene) {
-				s.after(2500 * time.Millisecond)
-				hash := podstate.Hash(s.last())
+			runScene(t, nil, func(s *scene) {
+				s.callsDuring(2500 * time.Millisecond)
+				hash := podstate.Hash(s.lastReport())
 				s.changes <- version
-				equal(t, "in the two seconds then", s.after(2*time.Second), want)
-				equal(t, "published", podstate.Hash(s.last()), hash)
+				equal(t, "in the two seconds then", s.callsDuring(2*time.Second), want)
+				equal(t, "published", podstate.Hash(s.lastReport()), hash)
 			})
 		})
 	}
 }
 
 func TestAgent_LoadsReportBeforeInspecting(t *testing.T) {
-	play(t, func(s *scene) { s.noLoad = errors.New("the server is away") }, func(s *scene) {
-		did := s.all(time.Minute)
+	runScene(t, func(s *scene) { s.loadErr = errors.New("the server is away") }, func(s *scene) {
+		did := s.allCallsDuring(time.Minute)
 		if len(did) < 20 || slices.ContainsFunc(did, func(what string) bool { return what != "load" }) {
 			t.Errorf("got %v", did)
 		}
-		s.ready("the server is away")
+		s.expectReady("the server is away")
 		if err := s.Health.Alive(); err != nil {
 			t.Error(err)
 		}
-		s.now(func() { s.noLoad = nil })
-		equal(t, "then", s.all(3 * time.Second)[:3], []string{"load", "inspect", "publish"})
-		s.ready("")
+		s.change(func() { s.loadErr = nil })
+		equal(t, "then", s.allCallsDuring(3 * time.Second)[:3], []string{"load", "inspect", "publish"})
+		s.expectReady("")
 	})
 }
 
-// What the report of before the boot says is proof, until kubelet has said that the
-// node was rebooted.
+// The report from before the boot is proof until kubelet has reported the reboot.
 func TestAgent_WaitsForBootIDOfNode(t *testing.T) {
-	play(t, func(s *scene) {
-		s.before = stored(t, agent.NextReport(nil, inspected(0, old("x"))))
+	runScene(t, func(s *scene) {
+		s.before = roundTrip(t, agent.NextReport(nil, inspection(0, oldSandbox("x"))))
 		s.machine = v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}
-		s.before.Machine, s.before.BootID, s.bootID, s.otherBoot = s.machine, "boot-0", "", errors.New("booted as boot-0")
+		s.before.Machine, s.before.BootID, s.bootID, s.identityErr = s.machine, "boot-0", "", errors.New("booted as boot-0")
 	}, func(s *scene) {
-		equal(t, "written", s.after(time.Minute), nothing)
-		s.ready("booted as boot-0")
-		s.now(func() { s.bootID, s.otherBoot = "boot-1", nil })
-		equal(t, "then", s.after(3*time.Second), []string{"publish"})
-		equal(t, "gone", goneIDs(s.last()), "x")
+		equal(t, "written", s.callsDuring(time.Minute), none)
+		s.expectReady("booted as boot-0")
+		s.change(func() { s.bootID, s.identityErr = "boot-1", nil })
+		equal(t, "then", s.callsDuring(3*time.Second), []string{"publish"})
+		equal(t, "gone", goneIDs(s.lastReport()), "x")
 	})
 }
 
 func TestAgent_EndsAtOnce(t *testing.T) {
 	for name, change := range map[string]func(*scene){
 		"while it waits":                    nil,
-		"while the report cannot be loaded": func(s *scene) { s.noLoad = errors.New("x") },
-		"while nothing can be seen":         func(s *scene) { s.blind = errors.New("x") },
-		"while nothing can be written":      func(s *scene) { s.noPublish = errors.New("x") },
+		"while the report cannot be loaded": func(s *scene) { s.loadErr = errors.New("x") },
+		"while nothing can be seen":         func(s *scene) { s.inspectErr = errors.New("x") },
+		"while nothing can be written":      func(s *scene) { s.publishErr = errors.New("x") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, change, func(s *scene) {
-				s.after(12*time.Second + 300*time.Millisecond)
+			runScene(t, change, func(s *scene) {
+				s.callsDuring(12*time.Second + 300*time.Millisecond)
 				asked := time.Now()
 				s.stop()
-				<-s.ended
+				<-s.done
 				if took := time.Since(asked); took != 0 {
 					t.Errorf("it took %s", took)
 				}
@@ -157,7 +155,7 @@ func TestAgent_EndsAtOnce(t *testing.T) {
 func TestHealth_StuckAgentIsNotAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
-		time.Sleep(5 * time.Minute) // of the bubble
+		time.Sleep(5 * time.Minute) // simulated time
 		if err := state.Alive(); err != nil {
 			t.Error(err)
 		}
@@ -171,13 +169,13 @@ func TestHealth_StuckAgentIsNotAlive(t *testing.T) {
 	})
 }
 
-// The reconciler keeps ADDs waiting until every node has reported.
+// The reconciler delays ADDs until every node has reported.
 func TestAgent_RenewsOftenAfterReconnect(t *testing.T) {
-	play(t, nil, func(s *scene) {
-		equal(s, "as usual", s.after(time.Minute), []string{"renew", "renew", "renew"})
-		s.again <- struct{}{}
-		equal(s, "in the first half minute", s.after(30*time.Second), []string{"publish", "renew", "renew", "renew", "renew", "renew"})
-		if renewals := len(s.after(time.Minute)); renewals > 4 {
+	runScene(t, nil, func(s *scene) {
+		equal(s, "as usual", s.callsDuring(time.Minute), []string{"renew", "renew", "renew"})
+		s.reconnected <- struct{}{}
+		equal(s, "in the first half minute", s.callsDuring(30*time.Second), []string{"publish", "renew", "renew", "renew", "renew", "renew"})
+		if renewals := len(s.callsDuring(time.Minute)); renewals > 4 {
 			s.Errorf("there were %d renewals in the minute after it", renewals)
 		}
 	})

@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// What stops before the agent does is in the report that it leaves.
+// The last report contains what stopped before the agent.
 func TestAgent_LastInspectionAtItsEnd(t *testing.T) {
-	play(t, nil, func(s *scene) {
-		s.after(3 * time.Second)
-		s.now(func() { s.parts = []any{old("b")} })
+	runScene(t, nil, func(s *scene) {
+		s.callsDuring(3 * time.Second)
+		s.change(func() { s.items = []any{oldSandbox("b")} })
 		s.stop()
-		<-s.ended
-		equal(t, "done", s.all(0), []string{"inspect", "publish"})
-		equal(t, "gone", goneIDs(s.last()), "a")
+		<-s.done
+		equal(t, "done", s.allCallsDuring(0), []string{"inspect", "publish"})
+		equal(t, "gone", goneIDs(s.lastReport()), "a")
 	})
-	play(t, func(s *scene) { s.noLoad = errors.New("x") }, func(s *scene) {
-		s.after(3 * time.Second)
+	runScene(t, func(s *scene) { s.loadErr = errors.New("x") }, func(s *scene) {
+		s.callsDuring(3 * time.Second)
 		s.stop()
-		<-s.ended
-		equal(t, "done without the report of before", s.after(0), nothing)
+		<-s.done
+		equal(t, "done without the report of before", s.callsDuring(0), none)
 	})
 }

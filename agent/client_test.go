@@ -14,14 +14,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent"
 )
 
-// watched answers a list, and a watch with something, for some time.
-type watched struct {
-	list, watch int // status
+// watchServer answers a list and a watch, which lasts for some time.
+type watchServer struct {
+	list, watch int // status codes
 	says        string
 	lasts       time.Duration
 }
 
-func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
+func (w watchServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	status, body := w.list, io.ReadCloser(io.NopCloser(strings.NewReader(
 		`{"kind":"PartialObjectMetadataList","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"7"},"items":[]}`)))
 	asked := r.URL.Query()
@@ -45,19 +45,19 @@ func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
 }
 
-// An API server may be away, and etcd be restored, in the pause between two watches.
+// In the pause between two watches the API server may be unreachable and etcd restored.
 func TestWatcher_DetectsInterruption(t *testing.T) {
 	const ok, long = http.StatusOK, 24 * time.Hour
 	for name, c := range map[string]struct {
-		first watched
+		first watchServer
 		again int
 	}{
-		"it lasted its time":        {watched{list: ok, watch: ok, lasts: long}, 0},
-		"it was cut off":            {watched{list: ok, watch: ok, lasts: 15 * time.Second}, 1},
-		"it ended with an error":    {watched{list: ok, watch: ok, lasts: long, says: `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410}}`}, 1},
-		"it was refused":            {watched{list: ok, watch: http.StatusInternalServerError}, 1},
-		"it is not allowed":         {watched{list: ok, watch: http.StatusForbidden}, 0},
-		"the list before it failed": {watched{list: http.StatusInternalServerError}, 1},
+		"it lasted its time":        {watchServer{list: ok, watch: ok, lasts: long}, 0},
+		"it was cut off":            {watchServer{list: ok, watch: ok, lasts: 15 * time.Second}, 1},
+		"it ended with an error":    {watchServer{list: ok, watch: ok, lasts: long, says: `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410}}`}, 1},
+		"it was refused":            {watchServer{list: ok, watch: http.StatusInternalServerError}, 1},
+		"it is not allowed":         {watchServer{list: ok, watch: http.StatusForbidden}, 0},
+		"the list before it failed": {watchServer{list: http.StatusInternalServerError}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestWatcher_DetectsInterruption(t *testing.T) {
 				}
 				w.Watch(t.Context(), func(string) {})
 				equal(t, "again, by the first watch", again, 0)
-				answers = &watched{list: ok, watch: ok, lasts: long}
+				answers = &watchServer{list: ok, watch: ok, lasts: long}
 				for range 2 {
 					if err := w.Watch(t.Context(), func(string) {}); err != nil {
 						t.Error(err)

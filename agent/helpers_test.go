@@ -23,7 +23,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func at(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(d)) }
 
-// id is a container id that begins with the given hex digits.
+// id returns a container id that begins with the given hex digits.
 func id(head string) string { return head + strings.Repeat("0", 64-len(head)) }
 
 func equal(t testing.TB, what string, got, want any) {
@@ -33,20 +33,20 @@ func equal(t testing.TB, what string, got, want any) {
 	}
 }
 
-// aNode is a node with a runtime, CNI caches and network namespaces.
-type aNode struct {
+// testNode is a node with a runtime, CNI caches and network namespaces.
+type testNode struct {
 	testing.TB
 	*agent.NodeInspector
 	runtime *critest.Server
-	cni     string // /var/lib/cni
-	netns   string // /run/netns
+	cni     string
+	netns   string
 	own     critest.Sandbox
 }
 
-// newNode is one on which only the agent runs, whose network namespace is there.
-func newNode(t testing.TB, style critest.Style) *aNode {
+// newNode returns a node on which only the agent runs.
+func newNode(t testing.TB, style critest.Style) *testNode {
 	t.Helper()
-	n := &aNode{TB: t, runtime: critest.Start(t, style), cni: t.TempDir(), netns: t.TempDir()}
+	n := &testNode{TB: t, runtime: critest.Start(t, style), cni: t.TempDir(), netns: t.TempDir()}
 	n.mkdir(n.results())
 	n.own = critest.Sandbox{ID: id("99"), Namespace: "kube-system", Name: "agent", UID: "own-uid", HostNetwork: true, CreatedAt: noon}
 	n.runtime.Set(n.own)
@@ -54,8 +54,8 @@ func newNode(t testing.TB, style critest.Style) *aNode {
 	return n
 }
 
-// newInspector is that of an agent that starts now.
-func (n *aNode) newInspector() *agent.NodeInspector {
+// newInspector returns the inspector of an agent that starts now.
+func (n *testNode) newInspector() *agent.NodeInspector {
 	n.Helper()
 	r, err := cri.Dial(n.runtime.Socket)
 	if err != nil {
@@ -68,29 +68,28 @@ func (n *aNode) newInspector() *agent.NodeInspector {
 	}
 }
 
-func (n *aNode) results() string { return filepath.Join(n.cni, "results") }
+func (n *testNode) results() string { return filepath.Join(n.cni, "results") }
 
-func (n *aNode) mkdir(path string) {
+func (n *testNode) mkdir(path string) {
 	n.Helper()
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		n.Fatal(err)
 	}
 }
 
-// runs are the sandboxes that the runtime lists beside the agent's own, and beside one
-// that is in the CNI caches and has no address of whereabouts: it shows that the caches
-// are the node's, and inspections leave it out.
-func (n *aNode) runs(all ...critest.Sandbox) {
+// setSandboxes sets the sandboxes of the runtime, in addition to the agent's own. It adds one that is in the CNI
+// caches without a whereabouts address, to show that the caches are the node's. inspect leaves that one out.
+func (n *testNode) setSandboxes(all ...critest.Sandbox) {
 	n.Helper()
 	if slices.ContainsFunc(all, func(b critest.Sandbox) bool { return !b.NotReady && !b.HostNetwork }) {
 		beside := critest.Sandbox{ID: id("88"), Namespace: "kube-system", Name: "dns-0", UID: "uid-dns", CreatedAt: noon}
-		n.cached("kindnet", beside.ID, "eth0", "/elsewhere/dns", "10.244.0.8/24")
+		n.addCache("kindnet", beside.ID, "eth0", "/elsewhere/dns", "10.244.0.8/24")
 		all = append(slices.Clone(all), beside)
 	}
 	n.runtime.Set(append(all, n.own)...)
 }
 
-func (n *aNode) file(path, content string) string {
+func (n *testNode) file(path, content string) string {
 	n.Helper()
 	n.mkdir(filepath.Dir(path))
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
@@ -102,30 +101,29 @@ func (n *aNode) file(path, content string) string {
 	return path
 }
 
-// namespace makes a network namespace, or what looks like one.
-func (n *aNode) namespace(name string) string { return n.file(filepath.Join(n.netns, name), "") }
+// namespace creates a file in the folder of network namespaces.
+func (n *testNode) namespace(name string) string { return n.file(filepath.Join(n.netns, name), "") }
 
-func (n *aNode) remove(path string) {
+func (n *testNode) remove(path string) {
 	n.Helper()
 	if err := os.RemoveAll(path); err != nil {
 		n.Fatal(err)
 	}
 }
 
-// cached writes what libcni keeps of an ADD of a network: wb has whereabouts'
-// addresses, kindnet others.
-func (n *aNode) cached(network, id, ifName, netns string, ips ...string) string {
+// addCache writes libcni's cache entry of an ADD: the network wb has whereabouts addresses, kindnet has others.
+func (n *testNode) addCache(network, id, ifName, netns string, ips ...string) string {
 	n.Helper()
 	ipam := `{"type":"host-local"}`
 	if network == "wb" {
 		ipam = `{"type":"whereabouts","range":"10.0.0.0/24"}`
 	}
-	return n.entry(id, network, ifName, `{"cniVersion":"1.0.0","name":"`+network+`","type":"macvlan","ipam":`+ipam+`}`, append([]string{netns}, ips...)...)
+	return n.addCacheWithConfig(id, network, ifName, `{"cniVersion":"1.0.0","name":"`+network+`","type":"macvlan","ipam":`+ipam+`}`, append([]string{netns}, ips...)...)
 }
 
-// entry writes what libcni keeps of an ADD with this config, in a namespace and with
+// addCacheWithConfig writes libcni's cache entry of an ADD with this config; with is the namespace and the
 // addresses.
-func (n *aNode) entry(id, network, ifName, config string, with ...string) string {
+func (n *testNode) addCacheWithConfig(id, network, ifName, config string, with ...string) string {
 	n.Helper()
 	netns := "/x"
 	if len(with) > 0 {
@@ -149,7 +147,7 @@ func (n *aNode) entry(id, network, ifName, config string, with ...string) string
 	return n.file(filepath.Join(n.results(), network+"-"+id+"-"+ifName), string(text))
 }
 
-func (n *aNode) inspect() *agent.Inspection {
+func (n *testNode) inspect() *agent.Inspection {
 	n.Helper()
 	inspection, err := n.Inspect(n.Context())
 	if err != nil {
@@ -160,8 +158,8 @@ func (n *aNode) inspect() *agent.Inspection {
 	return inspection
 }
 
-// fails inspects, and returns the error, which there must be.
-func (n *aNode) fails() error {
+// inspectError inspects and returns the error, which must exist.
+func (n *testNode) inspectError() error {
 	n.Helper()
 	inspection, err := n.Inspect(n.Context())
 	if err == nil || inspection != nil {
@@ -170,8 +168,8 @@ func (n *aNode) fails() error {
 	return err
 }
 
-// sandbox is the one of an inspection that must be there.
-func (n *aNode) sandbox(id string) agent.ListedSandbox {
+// sandbox inspects and returns a sandbox, which must exist.
+func (n *testNode) sandbox(id string) agent.ListedSandbox {
 	n.Helper()
 	for _, s := range n.inspect().Sandboxes {
 		if s.ID == id {
@@ -182,8 +180,8 @@ func (n *aNode) sandbox(id string) agent.ListedSandbox {
 	return agent.ListedSandbox{}
 }
 
-// attachment is the only one of an inspection.
-func (n *aNode) attachment() v1alpha1.Attachment {
+// attachment inspects and returns the only attachment.
+func (n *testNode) attachment() v1alpha1.Attachment {
 	n.Helper()
 	inspection := n.inspect()
 	if len(inspection.Attachments) != 1 {

@@ -67,12 +67,11 @@ func TestConfirmer_Identity(t *testing.T) {
 	}
 }
 
-// The first replacement machine by an old node's name has another boot id, as the same
-// machine has after a reboot.
+// A replacement machine with the same name has another boot id, like the same machine after a reboot.
 func TestAgent_OtherMachineIsNoReboot(t *testing.T) {
 	left := func(s *scene) {
-		l := inspected(0, old("x"), hook("c", &yes))
-		s.before = stored(t, agent.NextReport(agent.NextReport(nil, inspected(0, sandbox("g"), sandbox("x"))), l))
+		l := inspection(0, oldSandbox("x"), attachment("c", &yes))
+		s.before = roundTrip(t, agent.NextReport(agent.NextReport(nil, inspection(0, sandbox("g"), sandbox("x"))), l))
 		s.before.Gone = []v1alpha1.Gone{{ID: "g", UID: "uid-g", Since: at(0)}}
 		s.before.Name, s.before.BootID, s.before.Machine = "worker-1", "boot-0", machine
 		s.bootID = "boot-1"
@@ -87,30 +86,29 @@ func TestAgent_OtherMachineIsNoReboot(t *testing.T) {
 		"of which one id differs": {v1alpha1.Machine{SystemUUID: machine.SystemUUID, MachineID: "machine-2"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			play(t, func(s *scene) { left(s); s.machine = c.machine }, func(s *scene) {
-				equal(t, "gone", goneIDs(s.last()), c.gone)
-				equal(t, "sandboxes", len(s.last().Sandboxes), 1)
-				equal(t, "attachments", len(s.last().Attachments), 0)
-				equal(t, "machine", s.last().Machine, c.machine)
-				equal(t, "recalled as this machine's", s.recalled, []bool{c.gone != ""})
-				s.now(func() { s.parts = nil })
-				s.after(11 * time.Second)
+			runScene(t, func(s *scene) { left(s); s.machine = c.machine }, func(s *scene) {
+				equal(t, "gone", goneIDs(s.lastReport()), c.gone)
+				equal(t, "sandboxes", len(s.lastReport().Sandboxes), 1)
+				equal(t, "attachments", len(s.lastReport().Attachments), 0)
+				equal(t, "machine", s.lastReport().Machine, c.machine)
+				equal(t, "recalled as this machine's", s.resumes, []bool{c.gone != ""})
+				s.change(func() { s.items = nil })
+				s.callsDuring(11 * time.Second)
 				want := strings.TrimSpace("a " + c.gone)
-				equal(t, "gone, when one of its own goes", goneIDs(s.last()), want)
+				equal(t, "gone, when one of its own goes", goneIDs(s.lastReport()), want)
 			})
 		})
 	}
 }
 
-// Neither a restart nor a right that was taken away makes an agent forget what it
-// reported of this very boot.
+// Neither a restart nor a removed permission makes the agent forget its report of this boot.
 func TestAgent_RestartOnSameBoot(t *testing.T) {
-	play(t, func(s *scene) {
-		s.before = stored(t, agent.NextReport(nil, inspected(0, old("x"))))
-		s.before.BootID, s.bootID = "boot-1", "boot-1" // and no machine, as of an older agent
+	runScene(t, func(s *scene) {
+		s.before = roundTrip(t, agent.NextReport(nil, inspection(0, oldSandbox("x"))))
+		s.before.BootID, s.bootID = "boot-1", "boot-1" // without a machine, as of an older agent
 	}, func(s *scene) {
-		equal(t, "gone", goneIDs(s.last()), "x")
-		equal(t, "recalled as this machine's", s.recalled, []bool{true})
+		equal(t, "gone", goneIDs(s.lastReport()), "x")
+		equal(t, "recalled as this machine's", s.resumes, []bool{true})
 	})
 }
 
@@ -126,8 +124,8 @@ func TestInspect_OtherMachinesSandboxesAreNeverClosed(t *testing.T) {
 			}
 			n.Resume(report, thisMachine)
 			listed.NotReady, listed.Closed = true, true // as on a clone of the disk
-			n.cached("wb", cached.ID, "net1", n.netns+"/"+cached.ID, "10.0.0.5/24")
-			n.runs(listed, runs)
+			n.addCache("wb", cached.ID, "net1", n.netns+"/"+cached.ID, "10.0.0.5/24")
+			n.setSandboxes(listed, runs)
 			inspection := n.inspect()
 			want := "closed"
 			if !thisMachine {

@@ -19,21 +19,21 @@ import (
 func TestInspect_CachedIDIsAttachment(t *testing.T) {
 	for name, c := range map[string]struct {
 		want string
-		path func(n *aNode) string
+		path func(n *testNode) string
 	}{
-		"its network is there":      {"open", func(n *aNode) string { return n.namespace("a") }},
-		"its network is gone":       {"closed", func(n *aNode) string { return filepath.Join(n.netns, "a") }},
-		"its network is elsewhere":  {"not known", func(*aNode) string { return "/elsewhere/a" }},
-		"it names no network":       {"not known", func(*aNode) string { return "" }},
-		"its network has no folder": {"not known", func(*aNode) string { return "a" }},
+		"its network is there":      {"open", func(n *testNode) string { return n.namespace("a") }},
+		"its network is gone":       {"closed", func(n *testNode) string { return filepath.Join(n.netns, "a") }},
+		"its network is elsewhere":  {"not known", func(*testNode) string { return "/elsewhere/a" }},
+		"it names no network":       {"not known", func(*testNode) string { return "" }},
+		"its network has no folder": {"not known", func(*testNode) string { return "a" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
 			runs := web("2b")
 			runs.NetNS = n.namespace("b")
-			n.runs(runs)
-			n.cached("wb", runs.ID, "net1", runs.NetNS, "10.0.0.6/24")
-			file := n.cached("wb", id("1a"), "net1", c.path(n), "10.0.0.5/24")
+			n.setSandboxes(runs)
+			n.addCache("wb", runs.ID, "net1", runs.NetNS, "10.0.0.6/24")
+			file := n.addCache("wb", id("1a"), "net1", c.path(n), "10.0.0.5/24")
 			since := noon.Add(-time.Hour + 900*time.Millisecond)
 			if err := os.Chtimes(file, noon, since); err != nil {
 				t.Fatal(err)
@@ -54,11 +54,10 @@ func TestInspect_CachedIDIsAttachment(t *testing.T) {
 	}
 }
 
-// Of an attachment the caches may say that it has no whereabouts address: it is
-// being set up, and that may come.
+// A sandbox that is being set up has no whereabouts address in the caches yet, but may get one.
 func TestInspect_AttachmentsOfAnyNetwork(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	n.cached("kindnet", id("3c"), "eth0", "/x", "10.244.0.5/24")
+	n.addCache("kindnet", id("3c"), "eth0", "/x", "10.244.0.5/24")
 	n.file(filepath.Join(n.results(), "wb-"+id("1a")+"-net1"), "{")
 	n.file(filepath.Join(n.cni, "multus", id("2b")), "[]")
 	var ids []string
@@ -69,18 +68,17 @@ func TestInspect_AttachmentsOfAnyNetwork(t *testing.T) {
 	equal(t, "unread files", len(n.Unreadable()), 2)
 }
 
-// One that is listed while its setup ends is in the list or an attachment, and
-// one that is deleted is neither in the end.
+// A sandbox is always in the list or an attachment, and neither after its end.
 func TestInspect_AttachmentBecomesSandbox(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox := web("1a")
-	file := n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
+	file := n.addCache("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
 	equal(t, "while it is set up", n.attachment().ID, sandbox.ID)
-	n.runs(sandbox)
+	n.setSandboxes(sandbox)
 	inspection := n.inspect()
 	equal(t, "attachments when it runs", len(inspection.Attachments), 0)
 	equal(t, "sandboxes when it runs", len(inspection.Sandboxes), 2)
-	n.runs()
+	n.setSandboxes()
 	equal(t, "after a lost DEL", n.attachment().ID, sandbox.ID)
 	n.remove(file)
 	inspection = n.inspect()
@@ -88,30 +86,29 @@ func TestInspect_AttachmentBecomesSandbox(t *testing.T) {
 	equal(t, "sandboxes in the end", len(inspection.Sandboxes), 1)
 }
 
-// during is a runtime on which something happens while it is asked for its list.
-type during struct {
+// hookedRuntime calls onList after each list.
+type hookedRuntime struct {
 	*critest.Server
-	happens func()
+	onList func()
 }
 
-func (d *during) ListPodSandbox(ctx context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (d *hookedRuntime) ListPodSandbox(ctx context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	answer, err := d.Server.ListPodSandbox(ctx, r)
-	d.happens()
+	d.onList()
 	return answer, err
 }
 
-// A sandbox whose setup ends during an inspection is in the cache then, and not in
-// neither: the runtime is asked first.
+// A sandbox whose setup ends during an inspection is in the cache, because the runtime is read first.
 func TestInspect_ReadsRuntimeBeforeCaches(t *testing.T) {
 	n := newNode(t, critest.Containerd)
-	n.runs(web("2b"))
+	n.setSandboxes(web("2b"))
 	socket := filepath.Join(filepath.Dir(n.runtime.Socket), "during.sock")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	runtimeapi.RegisterRuntimeServiceServer(server, &during{n.runtime, func() { n.cached("wb", id("1a"), "net1", "/x", "10.0.0.5/24") }})
+	runtimeapi.RegisterRuntimeServiceServer(server, &hookedRuntime{n.runtime, func() { n.addCache("wb", id("1a"), "net1", "/x", "10.0.0.5/24") }})
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	if n.Runtime, err = cri.Dial(socket); err != nil {
@@ -125,12 +122,12 @@ func TestReport_ContinuesEarlierReport(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox, other := web("1a"), web("2b")
 	sandbox.NetNS, other.NetNS = n.namespace("a"), n.namespace("b")
-	n.runs(sandbox, other)
+	n.setSandboxes(sandbox, other)
 	first, err := n.Report(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.runs(other)
+	n.setSandboxes(other)
 	n.remove(sandbox.NetNS)
 	last, err := n.Report(t.Context(), first)
 	if err != nil || len(last.Sandboxes) != 1 || goneIDs(last) != sandbox.ID {

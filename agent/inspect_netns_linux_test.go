@@ -8,8 +8,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
 )
 
-// An unmounted namespace leaves its plain file behind. It is closed where the namespaces of sandboxes that run are
-// mounts, and mounts of the node reach the agent. Where they do not, a plain file may be a namespace.
+// An unmounted namespace leaves a plain file. It is closed if running sandboxes have mounts, and mounts of the node
+// reach the agent. Otherwise a plain file may be a namespace.
 func TestInspect_UnmountedNamespaceIsClosed(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may mount")
@@ -48,7 +48,7 @@ func TestInspect_UnmountedNamespaceIsClosed(t *testing.T) {
 			if c.plain {
 				all = append(all, other)
 			}
-			n.runs(all...)
+			n.setSandboxes(all...)
 			equal(t, "network", networkState(n.sandbox(gone.ID).NetworkClosed), c.want)
 		})
 	}

@@ -31,8 +31,8 @@ func TestInspect_SandboxesAndAddresses(t *testing.T) {
 			sandbox := web("2b")
 			sandbox.NetNS, sandbox.Attempt, sandbox.CreatedAt = path, 2, noon.Add(700*time.Millisecond)
 			stopped := critest.Sandbox{ID: id("1a"), Namespace: "db", Name: "db-0", UID: "uid-2", NotReady: true, CreatedAt: noon, NetNS: path, Closed: false}
-			n.runs(sandbox, stopped)
-			n.cached("wb", sandbox.ID, "net1", path, "10.0.0.5/24")
+			n.setSandboxes(sandbox, stopped)
+			n.addCache("wb", sandbox.ID, "net1", path, "10.0.0.5/24")
 			began := time.Now()
 			inspection := n.inspect()
 
@@ -65,15 +65,17 @@ func TestInspect_SandboxesAndAddresses(t *testing.T) {
 func TestInspect_IrrelevantSandboxes(t *testing.T) {
 	for name, c := range map[string]struct {
 		is   bool
-		with func(n *aNode, s *critest.Sandbox)
+		with func(n *testNode, s *critest.Sandbox)
 	}{
-		"on the host network":              {true, func(_ *aNode, s *critest.Sandbox) { s.HostNetwork = true }},
-		"a cache that has another network": {true, func(n *aNode, s *critest.Sandbox) { n.cached("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24") }},
-		"a cache that has whereabouts":     {false, func(n *aNode, s *critest.Sandbox) { n.cached("wb", s.ID, "net1", "/run/netns/a", "10.0.0.5/24") }},
-		"no cache":                         {false, func(*aNode, *critest.Sandbox) {}},
-		"not ready from the beginning, with a cache that has another network": {false, func(n *aNode, s *critest.Sandbox) {
+		"on the host network": {true, func(_ *testNode, s *critest.Sandbox) { s.HostNetwork = true }},
+		"a cache that has another network": {true, func(n *testNode, s *critest.Sandbox) {
+			n.addCache("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+		}},
+		"a cache that has whereabouts": {false, func(n *testNode, s *critest.Sandbox) { n.addCache("wb", s.ID, "net1", "/run/netns/a", "10.0.0.5/24") }},
+		"no cache":                     {false, func(*testNode, *critest.Sandbox) {}},
+		"not ready from the beginning, with a cache that has another network": {false, func(n *testNode, s *critest.Sandbox) {
 			s.NotReady = true
-			n.cached("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+			n.addCache("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
 		}},
 	} {
 		for said, style := range styles {
@@ -81,46 +83,46 @@ func TestInspect_IrrelevantSandboxes(t *testing.T) {
 				n := newNode(t, style)
 				sandbox := web("1a")
 				c.with(n, &sandbox)
-				n.runs(sandbox)
+				n.setSandboxes(sandbox)
 				equal(t, "irrelevant", n.sandbox(sandbox.ID).IsIrrelevant, c.is)
 			})
 		}
 	}
 }
 
-// DEL empties the caches: what they said while the sandbox ran is remembered. An
-// agent that starts after it cannot know, and reports the sandbox.
+// DEL empties the caches, so their content is remembered. An agent that starts later cannot know it, and reports
+// the sandbox.
 func TestInspect_RemembersCachesBeforeDEL(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox := web("1a")
-	file := n.cached("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
-	n.runs(sandbox)
+	file := n.addCache("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+	n.setSandboxes(sandbox)
 	equal(t, "irrelevant while it runs", n.sandbox(sandbox.ID).IsIrrelevant, true)
 	n.remove(file)
 	sandbox.NotReady = true
-	n.runs(sandbox)
+	n.setSandboxes(sandbox)
 	equal(t, "irrelevant after DEL", n.sandbox(sandbox.ID).IsIrrelevant, true)
 	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "restarting"))
-	_ = n.fails()
+	_ = n.inspectError()
 	n.runtime.Fail("ListPodSandbox", nil)
 	equal(t, "irrelevant after an inspection that failed", n.sandbox(sandbox.ID).IsIrrelevant, true)
 	n.NodeInspector = n.newInspector()
 	equal(t, "irrelevant to an agent that starts now", n.sandbox(sandbox.ID).IsIrrelevant, false)
 }
 
-// An interface may be plugged into a pod that runs.
+// An interface may be added to a running pod.
 func TestInspect_HotplugMakesRelevant(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox := web("1a")
-	n.cached("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
-	n.runs(sandbox)
+	n.addCache("kindnet", sandbox.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
+	n.setSandboxes(sandbox)
 	equal(t, "irrelevant at first", n.sandbox(sandbox.ID).IsIrrelevant, true)
-	n.cached("wb", sandbox.ID, "net1", "/run/netns/a", "10.0.0.5/24")
+	n.addCache("wb", sandbox.ID, "net1", "/run/netns/a", "10.0.0.5/24")
 	s := n.sandbox(sandbox.ID)
 	equal(t, "irrelevant then", s.IsIrrelevant, false)
 	equal(t, "addresses", len(s.Addresses), 1)
 	sandbox.NotReady = true
-	n.runs(sandbox)
+	n.setSandboxes(sandbox)
 	equal(t, "irrelevant when it has stopped", n.sandbox(sandbox.ID).IsIrrelevant, false)
 }
 
@@ -136,86 +138,86 @@ func TestInspect_OwnSandboxMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n.runtime.Set(all...)
-			if err := n.fails(); !errors.Is(err, agent.ErrOwnSandboxMissing) {
+			if err := n.inspectError(); !errors.Is(err, agent.ErrOwnSandboxMissing) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
-	n.runs()
+	n.setSandboxes()
 	n.inspect()
 	again := stopped(n.own)
 	again.ID = id("98")
-	n.runs(again)
+	n.setSandboxes(again)
 	n.inspect()
 	n.OwnUID = ""
-	n.cached("wb", id("1a"), "net1", "/x", "10.0.0.5/24")
+	n.addCache("wb", id("1a"), "net1", "/x", "10.0.0.5/24")
 	n.runtime.Set(web("1a"))
 	equal(t, "sandboxes seen from outside a pod", len(n.inspect().Sandboxes), 1)
 }
 
 func TestInspect_FailsWithAnySource(t *testing.T) {
-	for name, breaks := range map[string]func(n *aNode){
-		"the version":                 func(n *aNode) { n.runtime.Fail("Version", status.Error(codes.Unavailable, "x")) },
-		"the list":                    func(n *aNode) { n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x")) },
-		"the folder of results":       func(n *aNode) { n.remove(n.results()) },
-		"Multus' folder that was":     func(n *aNode) { n.remove(filepath.Join(n.cni, "multus")) },
-		"a folder that is a file now": func(n *aNode) { n.remove(n.results()); n.file(n.results(), "") },
+	for name, breaks := range map[string]func(n *testNode){
+		"the version":                 func(n *testNode) { n.runtime.Fail("Version", status.Error(codes.Unavailable, "x")) },
+		"the list":                    func(n *testNode) { n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x")) },
+		"the folder of results":       func(n *testNode) { n.remove(n.results()) },
+		"Multus' folder that was":     func(n *testNode) { n.remove(filepath.Join(n.cni, "multus")) },
+		"a folder that is a file now": func(n *testNode) { n.remove(n.results()); n.file(n.results(), "") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
 			n.mkdir(filepath.Join(n.cni, "multus", "results"))
-			n.runs(web("1a"))
+			n.setSandboxes(web("1a"))
 			n.inspect()
 			breaks(n)
-			_ = n.fails()
-			_ = n.fails()
+			_ = n.inspectError()
+			_ = n.inspectError()
 		})
 	}
 }
 
-// Neither the agent's own sandbox nor a pod that runs shows here that an answer is missing.
+// Here neither the agent's own sandbox nor a running pod reveals that an answer is incomplete.
 func TestInspect_FailureIsNotEmpty(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	n.OwnUID = ""
-	n.runs(web("1a"))
+	n.setSandboxes(web("1a"))
 	n.inspect()
 	n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x"))
-	_ = n.fails()
+	_ = n.inspectError()
 
 	n = newNode(t, critest.Containerd)
 	stopped := web("1a")
 	stopped.NotReady = true
-	n.runs(stopped)
+	n.setSandboxes(stopped)
 	n.inspect()
 	n.remove(n.results())
 	n.file(n.results(), "")
-	_ = n.fails()
+	_ = n.inspectError()
 }
 
 func TestInspect_RetriesAfterRemoval(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	going := web("1a")
-	going.Unknown, going.NotReady = true, true
-	n.runs(going)
+	going.IsBeingRemoved, going.NotReady = true, true
+	n.setSandboxes(going)
 	b := n.sandbox(going.ID)
 	equal(t, "lists for a sandbox that stays half gone", n.runtime.Calls("ListPodSandbox"), 3)
 	equal(t, "its network", networkState(b.NetworkClosed), "not known")
-	n.runs()
+	n.setSandboxes()
 	equal(t, "sandboxes when it is gone", len(n.inspect().Sandboxes), 1)
 	equal(t, "lists for a good inspection", n.runtime.Calls("ListPodSandbox"), 4)
 }
 
-// A shim that hangs, or a record that is broken, is one sandbox's trouble.
+// A shim that hangs or a broken record affects one sandbox only.
 func TestInspect_BrokenStatusAffectsOneSandbox(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	clock := noon
 	n.Now = func() time.Time { return clock }
 	well, ill := web("1a"), web("2b")
 	well.NetNS, ill.NetNS = n.namespace("a"), n.namespace("b")
-	n.runs(well, ill)
+	n.setSandboxes(well, ill)
 	n.inspect()
-	well.NotReady, well.Closed, ill.NotReady, ill.Closed, ill.Broken = true, true, true, true, true
-	n.runs(well, ill)
+	well.NotReady, well.Closed, ill.NotReady, ill.Closed, ill.HasBrokenStatus = true, true, true, true, true
+	n.setSandboxes(well, ill)
 	equal(t, "the other's network", networkState(n.sandbox(well.ID).NetworkClosed), "closed")
 	b := n.sandbox(ill.ID)
 	equal(t, "its own", networkState(b.NetworkClosed), "open") // by its path
@@ -227,8 +229,8 @@ func TestInspect_BrokenStatusAffectsOneSandbox(t *testing.T) {
 		n.inspect()
 	}
 	equal(t, "it is asked again at once", n.runtime.Calls("PodSandboxStatus"), calls)
-	ill.Broken = false
-	n.runs(well, ill)
+	ill.HasBrokenStatus = false
+	n.setSandboxes(well, ill)
 	clock = clock.Add(time.Minute)
 	equal(t, "when it answers again", networkState(n.sandbox(ill.ID).NetworkClosed), "closed")
 	equal(t, "said then", len(n.Unreadable()), 0)
@@ -239,7 +241,7 @@ func TestInspect_MissingResultsFolder(t *testing.T) {
 	n.remove(n.results())
 	equal(t, "sandboxes on the host network", len(n.inspect().Sandboxes), 1)
 	n.runtime.Set(web("1a"), n.own)
-	if err := n.fails(); !strings.Contains(err.Error(), "--cni-results") {
+	if err := n.inspectError(); !strings.Contains(err.Error(), "--cni-results") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -248,8 +250,8 @@ func TestInspect_TimesOutsideTheAPIsRange(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox := web("1a")
 	sandbox.CreatedAt = time.Date(1754, 8, 30, 0, 0, 0, 0, time.UTC)
-	n.runs(sandbox)
-	file := n.cached("wb", id("2b"), "net1", "/x", "10.0.0.5/24")
+	n.setSandboxes(sandbox)
+	file := n.addCache("wb", id("2b"), "net1", "/x", "10.0.0.5/24")
 	before := time.Unix(-1000, 0)
 	if err := os.Chtimes(file, before, before); err != nil {
 		t.Fatal(err)
@@ -261,7 +263,7 @@ func TestInspect_TimesOutsideTheAPIsRange(t *testing.T) {
 func TestInspect_StatusCalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		style critest.Style
-		calls []int // of each inspection, beginning with the first: also for the agent and the one beside
+		calls []int // of each inspection; the first includes the agent and the additional sandbox
 	}{
 		"spoken as containerd does": {critest.Containerd, []int{3, 0, 1, 1, 1, 0, 1, 0}},
 		"spoken as CRI-O does":      {critest.CRIO, []int{3, 0, 1, 0, 0, 0, 1, 0}},
@@ -271,7 +273,7 @@ func TestInspect_StatusCalls(t *testing.T) {
 			sandbox := web("1a")
 			for i, change := range []func(){
 				func() {},
-				func() {}, // nothing changed
+				func() {}, // no change
 				func() { sandbox.NotReady = true },
 				func() {},                        // its network is still open
 				func() { sandbox.Closed = true }, // without a change of state
@@ -280,7 +282,7 @@ func TestInspect_StatusCalls(t *testing.T) {
 				func() {},
 			} {
 				change()
-				n.runs(sandbox)
+				n.setSandboxes(sandbox)
 				before := n.runtime.Calls("PodSandboxStatus")
 				s := n.sandbox(sandbox.ID)
 				equal(t, "calls for details at inspection "+string(rune('1'+i)), n.runtime.Calls("PodSandboxStatus")-before, c.calls[i])

@@ -13,13 +13,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Whatever comes and goes: an id that a report listed, or had as a closed
-// attachment, and that is in the next inspection no more is gone, until it is back, a
-// day has passed or 500 others went after it.
+// An id that was listed or a closed attachment, and is not in the next inspection, is gone until it returns, a day
+// passes or 500 others follow.
 func TestNextReport_NoIDIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r *v1alpha1.SandboxReport
-		went := map[string]time.Time{} // what must be gone, by a model of its own
+		went := map[string]time.Time{} // the model: ids that must be gone
 		clock := time.Duration(0)
 		for range rapid.IntRange(1, 12).Draw(t, "inspections") {
 			clock += rapid.SampledFrom([]time.Duration{500 * time.Millisecond, 10 * time.Second, time.Hour, 9 * time.Hour}).Draw(t, "pause")
@@ -35,15 +34,15 @@ func TestNextReport_NoIDIsLost(t *testing.T) {
 				case 3:
 					parts = append(parts, agent.ListedSandbox{Sandbox: sandbox(name), IsIrrelevant: true})
 				case 4:
-					parts = append(parts, hook(name, &yes))
+					parts = append(parts, attachment(name, &yes))
 				case 5:
-					parts = append(parts, hook(name, &no))
+					parts = append(parts, attachment(name, &no))
 				case 6:
-					parts = append(parts, hook(name, nil))
+					parts = append(parts, attachment(name, nil))
 				}
 				in[name] = true
 			}
-			// Sometimes a great many come at once, to go together.
+			// Sometimes many appear at once and end together.
 			if rapid.IntRange(0, 3).Draw(t, "many") == 0 {
 				which := rapid.SampledFrom([]string{"m", "n", "o"}).Draw(t, "which")
 				for i := range 300 {
@@ -51,7 +50,7 @@ func TestNextReport_NoIDIsLost(t *testing.T) {
 					parts, in[name] = append(parts, sandbox(name)), true
 				}
 			}
-			l := inspected(clock, parts...)
+			l := inspection(clock, parts...)
 			if r != nil {
 				for _, s := range r.Sandboxes {
 					went[s.ID] = l.At
@@ -66,7 +65,7 @@ func TestNextReport_NoIDIsLost(t *testing.T) {
 				delete(went, name)
 			}
 			before := r
-			r = ended(before, l)
+			r = nextAfterEnds(before, l)
 			gone := map[string]metav1.Time{}
 			for _, g := range r.Gone {
 				gone[g.ID] = g.Since
@@ -101,7 +100,7 @@ func TestNextReport_NoIDIsLost(t *testing.T) {
 			for _, id := range forgotten {
 				delete(went, id)
 			}
-			if again := ended(r, l); again != r {
+			if again := nextAfterEnds(r, l); again != r {
 				t.Fatalf("another report of the same inspection")
 			}
 		}

@@ -17,19 +17,19 @@ import (
 
 var yes, no = true, false
 
-// sandbox is a sandbox that runs for an hour at noon.
+// sandbox returns a sandbox that has been running for an hour at noon.
 func sandbox(id string) v1alpha1.Sandbox {
 	return v1alpha1.Sandbox{ID: id, Namespace: "default", Name: "web-" + id, UID: "uid-" + id, State: v1alpha1.SandboxReady, CreatedAt: at(-time.Hour),
 		Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}
 }
 
-// hook is an attachment of an hour at noon.
-func hook(id string, closed *bool) v1alpha1.Attachment {
+// attachment returns an attachment that is an hour old at noon.
+func attachment(id string, closed *bool) v1alpha1.Attachment {
 	return v1alpha1.Attachment{ID: id, Since: at(-time.Hour), NetworkClosed: closed, Namespace: "default", Name: "web-" + id, UID: "uid-" + id}
 }
 
-// inspected is an inspection at a time after noon with these sandboxes and attachments.
-func inspected(d time.Duration, parts ...any) *agent.Inspection {
+// inspection returns an inspection at noon plus d with these sandboxes and attachments.
+func inspection(d time.Duration, parts ...any) *agent.Inspection {
 	l := &agent.Inspection{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Identity: agent.Identity{BootID: "boot-1"}}
 	for _, p := range parts {
 		switch p := p.(type) {
@@ -46,9 +46,8 @@ func inspected(d time.Duration, parts ...any) *agent.Inspection {
 	return l
 }
 
-// ended is the report after an inspection at which the networks of the sandboxes that are
-// there no more are known to be closed.
-func ended(before *v1alpha1.SandboxReport, l *agent.Inspection) *v1alpha1.SandboxReport {
+// nextAfterEnds returns the report after an inspection in which the networks of all missing sandboxes are closed.
+func nextAfterEnds(before *v1alpha1.SandboxReport, l *agent.Inspection) *v1alpha1.SandboxReport {
 	if before != nil {
 		l.NamespaceGone = map[string]bool{}
 		for _, s := range before.Sandboxes {
@@ -58,8 +57,8 @@ func ended(before *v1alpha1.SandboxReport, l *agent.Inspection) *v1alpha1.Sandbo
 	return agent.NextReport(before, l)
 }
 
-// stored is a report as an agent that starts reads it from the API server.
-func stored(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.SandboxReport {
+// roundTrip returns a report as an agent reads it from the API server.
+func roundTrip(t testing.TB, r *v1alpha1.SandboxReport) *v1alpha1.SandboxReport {
 	t.Helper()
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -83,32 +82,32 @@ func goneIDs(r *v1alpha1.SandboxReport) string {
 func TestNextReport_First(t *testing.T) {
 	stopped := sandbox("b")
 	stopped.State = v1alpha1.SandboxNotReady
-	r := ended(nil, inspected(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, stopped, hook("c", &yes)))
+	r := nextAfterEnds(nil, inspection(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, stopped, attachment("c", &yes)))
 	equal(t, "kind", r.TypeMeta, metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"})
 	equal(t, "boot id", r.BootID, "boot-1")
 	equal(t, "runtime", r.Runtime, v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"})
 	equal(t, "observed at", r.ObservedAt, at(0))
 	equal(t, "sandboxes", r.Sandboxes, []v1alpha1.Sandbox{sandbox("a"), stopped})
-	equal(t, "attachments", r.Attachments, []v1alpha1.Attachment{hook("c", &yes)})
+	equal(t, "attachments", r.Attachments, []v1alpha1.Attachment{attachment("c", &yes)})
 	equal(t, "gone", len(r.Gone), 0)
 	equal(t, "summary", r.Summary, v1alpha1.Summary{Sandboxes: 2, NotReady: 1, Attachments: 1})
 }
 
 func TestNextReport_Unchanged(t *testing.T) {
-	parts := []any{sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, hook("c", nil), hook("d", &no)}
+	parts := []any{sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, attachment("c", nil), attachment("d", &no)}
 	for name, before := range map[string]*v1alpha1.SandboxReport{
-		"of nothing":    ended(nil, inspected(0)),
-		"of sandboxes":  ended(nil, inspected(0, parts...)),
-		"with gone ids": ended(ended(nil, inspected(0, sandbox("x"), hook("y", &yes))), inspected(0, parts...)),
+		"of nothing":    nextAfterEnds(nil, inspection(0)),
+		"of sandboxes":  nextAfterEnds(nil, inspection(0, parts...)),
+		"with gone ids": nextAfterEnds(nextAfterEnds(nil, inspection(0, sandbox("x"), attachment("y", &yes))), inspection(0, parts...)),
 	} {
 		var now []any
 		if len(before.Sandboxes) > 0 {
 			now = parts
 		}
-		for _, kept := range []*v1alpha1.SandboxReport{before, stored(t, before)} {
+		for _, kept := range []*v1alpha1.SandboxReport{before, roundTrip(t, before)} {
 			text, _ := json.Marshal(kept)
 			for _, d := range []time.Duration{0, time.Second, time.Hour, 48 * time.Hour} {
-				if ended(kept, inspected(d, now...)) != kept {
+				if nextAfterEnds(kept, inspection(d, now...)) != kept {
 					t.Errorf("%s: another report after %s", name, d)
 				}
 			}
@@ -131,35 +130,35 @@ func TestNextReport_EachChange(t *testing.T) {
 		"its state":                      func(l *agent.Inspection) { l.Sandboxes[0].State = v1alpha1.SandboxNotReady },
 		"its network":                    func(l *agent.Inspection) { l.Sandboxes[0].NetworkClosed = &no },
 		"an address":                     func(l *agent.Inspection) { l.Sandboxes[0].Addresses[0].IP = "10.0.0.6" },
-		"an attachment more":             func(l *agent.Inspection) { l.Attachments = append(l.Attachments, hook("z", nil)) },
+		"an attachment more":             func(l *agent.Inspection) { l.Attachments = append(l.Attachments, attachment("z", nil)) },
 		"an attachment's network":        func(l *agent.Inspection) { l.Attachments[0].NetworkClosed = &yes },
-		"a gone id is back":              func(l *agent.Inspection) { l.Attachments = append(l.Attachments, hook("x", nil)) },
+		"a gone id is back":              func(l *agent.Inspection) { l.Attachments = append(l.Attachments, attachment("x", nil)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := func() *agent.Inspection {
-				return inspected(time.Minute, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, hook("c", &no))
+				return inspection(time.Minute, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, attachment("c", &no))
 			}
 			first := now()
 			first.Sandboxes = append(first.Sandboxes, agent.ListedSandbox{Sandbox: sandbox("x")})
-			before := ended(ended(nil, first), now())
+			before := nextAfterEnds(nextAfterEnds(nil, first), now())
 			before.ObservedAt = at(0)
 			hash := podstate.Hash(before)
 			after := now()
 			change(after)
-			next := ended(before, after)
+			next := nextAfterEnds(before, after)
 			if next == before || podstate.Hash(next) == hash {
 				t.Error("the same report")
 			}
 			equal(t, "observed at", next.ObservedAt, at(time.Minute))
 			equal(t, "hash of the report before", podstate.Hash(before), hash)
-			if again := ended(next, after); again != next {
+			if again := nextAfterEnds(next, after); again != next {
 				t.Error("another report of the same inspection")
 			}
 		})
 	}
 }
 
-// What is not known to be closed may run on, unknown to a runtime that lost its state.
+// What is not known to be closed may still run, after the runtime lost its state.
 func TestNextReport_OnlyRebootEndsUnknownNetworks(t *testing.T) {
 	here, there := v1alpha1.Machine{SystemUUID: "board", MachineID: "disk"}, v1alpha1.Machine{SystemUUID: "another", MachineID: "another"}
 	clone, half := v1alpha1.Machine{SystemUUID: "another", MachineID: "disk"}, v1alpha1.Machine{MachineID: "disk"}
@@ -178,36 +177,35 @@ func TestNextReport_OnlyRebootEndsUnknownNetworks(t *testing.T) {
 		"another boot, of machines with only one id": {half, agent.Identity{BootID: "boot-2", Machine: half}, ""},
 		"a boot that is not known any more":          {here, agent.Identity{Machine: here}, ""},
 	} {
-		first, second := inspected(0, sandbox("a"), hook("b", nil)), inspected(time.Minute)
+		first, second := inspection(0, sandbox("a"), attachment("b", nil)), inspection(time.Minute)
 		first.Machine, second.Identity = c.before, c.now
 		equal(t, says, goneIDs(agent.NextReport(agent.NextReport(nil, first), second)), c.want)
 	}
 }
 
 func TestNextReport_GoneIDs(t *testing.T) {
-	r := ended(nil, inspected(0, sandbox("a"), hook("b", &yes)))
-	r = ended(r, inspected(time.Minute+300*time.Millisecond))
+	r := nextAfterEnds(nil, inspection(0, sandbox("a"), attachment("b", &yes)))
+	r = nextAfterEnds(r, inspection(time.Minute+300*time.Millisecond))
 	want := []v1alpha1.Gone{{ID: "a", UID: "uid-a", Since: at(time.Minute)}, {ID: "b", UID: "uid-b", Since: at(time.Minute)}}
 	equal(t, "gone", r.Gone, want)
-	r = ended(r, inspected(time.Hour, sandbox("c")))
+	r = nextAfterEnds(r, inspection(time.Hour, sandbox("c")))
 	equal(t, "gone, later", r.Gone, want)
 }
 
 func TestNextReport_GoneIDsExpire(t *testing.T) {
-	r := ended(ended(nil, inspected(0, sandbox("old"), sandbox("new"))), inspected(0, sandbox("new")))
-	r = ended(r, inspected(time.Hour))
+	r := nextAfterEnds(nextAfterEnds(nil, inspection(0, sandbox("old"), sandbox("new"))), inspection(0, sandbox("new")))
+	r = nextAfterEnds(r, inspection(time.Hour))
 	equal(t, "gone", goneIDs(r), "new old")
-	if ended(r, inspected(25*time.Hour)) != r {
+	if nextAfterEnds(r, inspection(25*time.Hour)) != r {
 		t.Error("expiry alone makes a new report")
 	}
-	equal(t, "gone after a day, to the second", goneIDs(ended(r, inspected(24*time.Hour, sandbox("x")))), "new old")
-	equal(t, "gone after a day and a second", goneIDs(ended(r, inspected(24*time.Hour+time.Second, sandbox("x")))), "new")
-	equal(t, "gone after two days", goneIDs(ended(r, inspected(48*time.Hour, sandbox("x")))), "")
+	equal(t, "gone after a day, to the second", goneIDs(nextAfterEnds(r, inspection(24*time.Hour, sandbox("x")))), "new old")
+	equal(t, "gone after a day and a second", goneIDs(nextAfterEnds(r, inspection(24*time.Hour+time.Second, sandbox("x")))), "new")
+	equal(t, "gone after two days", goneIDs(nextAfterEnds(r, inspection(48*time.Hour, sandbox("x")))), "")
 	equal(t, "gone in the report before", goneIDs(r), "new old")
 }
 
-// Ages count to observedAt: a report that does not change is rewritten when an
-// entry comes of an age that matters.
+// Ages count to observedAt, so a report is rewritten when an age becomes significant.
 func TestNextReport_SignificantAges(t *testing.T) {
 	born := func(s v1alpha1.Sandbox, state v1alpha1.SandboxState) v1alpha1.Sandbox {
 		s.CreatedAt, s.State = at(0), state
@@ -220,19 +218,19 @@ func TestNextReport_SignificantAges(t *testing.T) {
 		at    []time.Duration
 	}{
 		"a sandbox past a minute":               {born(sandbox("a"), v1alpha1.SandboxReady), 5 * time.Second, []time.Duration{65 * time.Second}},
-		"an attachment past 15 minutes":         {since(hook("a", nil)), 5 * time.Second, []time.Duration{15*time.Minute + 5*time.Second}},
-		"an attachment whose network is closed": {since(hook("a", &yes)), 5 * time.Second, nil},
+		"an attachment past 15 minutes":         {since(attachment("a", nil)), 5 * time.Second, []time.Duration{15*time.Minute + 5*time.Second}},
+		"an attachment whose network is closed": {since(attachment("a", &yes)), 5 * time.Second, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var changed []time.Duration
-			r := ended(nil, inspected(c.first, c.part))
+			r := nextAfterEnds(nil, inspection(c.first, c.part))
 			for d := c.first + 10*time.Second; d < 20*time.Minute; d += 10 * time.Second {
-				next := ended(r, inspected(d, c.part))
+				next := nextAfterEnds(r, inspection(d, c.part))
 				if next != r {
 					changed = append(changed, d)
 					equal(t, "observed at", next.ObservedAt, at(d.Truncate(time.Second)))
 				}
-				r = stored(t, next)
+				r = roundTrip(t, next)
 			}
 			equal(t, "rewritten at", changed, c.at)
 		})
@@ -242,7 +240,7 @@ func TestNextReport_SignificantAges(t *testing.T) {
 func TestNextReport_LimitsAttachments(t *testing.T) {
 	many := func(closed *bool, n int, head string, from time.Duration) (out []any) {
 		for i := range n {
-			a := hook(fmt.Sprintf("%s%04d", head, i), closed)
+			a := attachment(fmt.Sprintf("%s%04d", head, i), closed)
 			a.Since = at(from - time.Duration(i)*time.Second) // the last is the oldest
 			out = append(out, a)
 		}
@@ -256,8 +254,8 @@ func TestNextReport_LimitsAttachments(t *testing.T) {
 		return counts
 	}
 	all := slices.Concat(many(&yes, 600, "c", 0), many(&no, 300, "o", -time.Hour), many(nil, 300, "u", -time.Hour))
-	l := inspected(0, all...)
-	r := ended(nil, l)
+	l := inspection(0, all...)
+	r := nextAfterEnds(nil, l)
 	equal(t, "of 1200", count(r), map[string]int{"c": 400, "o": 300, "u": 300})
 	for _, a := range r.Attachments {
 		if a.ID > "c0399" && a.ID < "d" {
@@ -265,15 +263,15 @@ func TestNextReport_LimitsAttachments(t *testing.T) {
 		}
 	}
 	equal(t, "attachments of the inspection", len(l.Attachments), 1200)
-	if ended(r, inspected(time.Minute, all...)) != r {
+	if nextAfterEnds(r, inspection(time.Minute, all...)) != r {
 		t.Error("another report of the same attachments")
 	}
-	r = ended(nil, inspected(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", 0))...))
+	r = nextAfterEnds(nil, inspection(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", 0))...))
 	equal(t, "when too many may be in use", count(r), map[string]int{"o": 700, "u": 700})
-	r = ended(nil, inspected(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", -time.Hour))...))
+	r = nextAfterEnds(nil, inspection(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", -time.Hour))...))
 	equal(t, "when too many are old and not known", count(r), map[string]int{"o": 700, "u": 300})
-	// One that was left out and is still there is not gone.
-	r = ended(ended(nil, inspected(0, all...)), inspected(time.Minute, all[:599]...))
+	// A dropped attachment that still exists is not gone.
+	r = nextAfterEnds(nextAfterEnds(nil, inspection(0, all...)), inspection(time.Minute, all[:599]...))
 	equal(t, "gone", goneIDs(r), "")
 }
 
@@ -281,10 +279,10 @@ func TestNextReport_HashAfterRoundTrip(t *testing.T) {
 	stopped := sandbox("b")
 	stopped.State, stopped.NetworkClosed = v1alpha1.SandboxNotReady, &yes
 	bare := v1alpha1.Sandbox{ID: "d", State: v1alpha1.SandboxReady}
-	r := ended(nil, inspected(0, sandbox("a"), stopped, bare, sandbox("x"), hook("c", nil)))
-	r = ended(r, inspected(time.Minute, sandbox("a"), stopped, bare, hook("c", nil)))
+	r := nextAfterEnds(nil, inspection(0, sandbox("a"), stopped, bare, sandbox("x"), attachment("c", nil)))
+	r = nextAfterEnds(r, inspection(time.Minute, sandbox("a"), stopped, bare, attachment("c", nil)))
 	equal(t, "gone", goneIDs(r), "x")
-	equal(t, "hash", podstate.Hash(stored(t, r)), podstate.Hash(r))
-	empty := ended(nil, inspected(0))
-	equal(t, "hash of one that is empty", podstate.Hash(stored(t, empty)), podstate.Hash(empty))
+	equal(t, "hash", podstate.Hash(roundTrip(t, r)), podstate.Hash(r))
+	empty := nextAfterEnds(nil, inspection(0))
+	equal(t, "hash of one that is empty", podstate.Hash(roundTrip(t, empty)), podstate.Hash(empty))
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/agent"
 )
 
-// What the runtime says of a sandbox has the environment of its pod, and a network's config
-// what its plugin logs in with.
+// A sandbox status contains the environment of its pod, and a network config may contain credentials of its plugin.
 func TestInspect_NoSecretsInReportOrErrors(t *testing.T) {
 	const hush = "hUsH"
 	for name, style := range styles {
@@ -29,8 +28,8 @@ func TestInspect_NoSecretsInReportOrErrors(t *testing.T) {
 				path := n.namespace("cni-1")
 				sandbox := web("2b")
 				sandbox.NetNS, sandbox.Secret = path, hush
-				n.runs(sandbox)
-				n.entry(sandbox.ID, "wb", "net1", config, path, "10.0.0.5/24")
+				n.setSandboxes(sandbox)
+				n.addCacheWithConfig(sandbox.ID, "wb", "net1", config, path, "10.0.0.5/24")
 				n.file(filepath.Join(n.cni, "multus", sandbox.ID), fmt.Sprintf(`[{"Conf":{"name":"hUsH"},"Bytes":%s}]`, jsonOf(t, []byte(config))))
 				n.file(filepath.Join(n.cni, "multus", "results", "wb-"+sandbox.ID+"-net2"), `{"kind":"cniCacheV1","config":"hUsH!"`)
 				report := agent.NextReport(nil, n.inspect())

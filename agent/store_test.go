@@ -23,20 +23,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// apiServer keeps objects as the API server does, as far as an agent can tell.
+// apiServer is a fake API server with the behaviour on which an agent depends.
 type apiServer struct {
 	*testing.T
 	config *rest.Config
 
-	mu      sync.Mutex
-	version int
-	clock   time.Time         // of managedFields, a minute on with each write
-	objects map[string]string // JSON by path
-	fail    map[string]int    // status by method and kind, as "PUT leases"
-	cut     map[string]bool   // done, and the answer lost, once
-	asked   []string
-	unknown string // a field that the CustomResourceDefinition of this server does not have
-	drops   string // a field that the server does not store, without a word
+	mu           sync.Mutex
+	version      int
+	clock        time.Time         // of managedFields, a minute later with each write
+	objects      map[string]string // JSON by path
+	fail         map[string]int    // status by method and kind, as "PUT leases"
+	loseAnswer   map[string]bool   // executes the request and loses its answer, once
+	requests     []string
+	unknownField string // a field that the server's CustomResourceDefinition lacks
+	dropField    string // a field that the server silently does not store
 }
 
 const (
@@ -45,7 +45,7 @@ const (
 )
 
 func newAPIServer(t *testing.T) *apiServer {
-	s := &apiServer{T: t, version: 100, clock: noon, objects: map[string]string{}, fail: map[string]int{}, cut: map[string]bool{}}
+	s := &apiServer{T: t, version: 100, clock: noon, objects: map[string]string{}, fail: map[string]int{}, loseAnswer: map[string]bool{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.config = &rest.Config{Host: server.URL, QPS: -1}
@@ -76,7 +76,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		where += "/" + sent.Metadata.Name
 	}
 	kind := path.Base(path.Dir(where))
-	s.asked = append(s.asked, r.Method+" "+kind)
+	s.requests = append(s.requests, r.Method+" "+kind)
 	if code := s.fail[r.Method+" "+kind]; code != 0 {
 		refuse(code, map[int]metav1.StatusReason{403: metav1.StatusReasonForbidden, 500: metav1.StatusReasonInternalError}[code])
 		return
@@ -92,8 +92,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == "POST" && sent.Metadata.ResourceVersion != "":
 		refuse(400, metav1.StatusReasonBadRequest)
 		return
-	case s.unknown != "" && part(string(body), s.unknown) != "" && r.URL.Query().Get("fieldValidation") == "Strict":
-		refuse(400, metav1.StatusReasonBadRequest, `strict decoding error: unknown field "`+s.unknown+`"`)
+	case s.unknownField != "" && part(string(body), s.unknownField) != "" && r.URL.Query().Get("fieldValidation") == "Strict":
+		refuse(400, metav1.StatusReasonBadRequest, `strict decoding error: unknown field "`+s.unknownField+`"`)
 		return
 	case r.Method == "PUT" && sent.Metadata.ResourceVersion != meta(stored).ResourceVersion:
 		refuse(409, metav1.StatusReasonConflict)
@@ -101,22 +101,21 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != "GET":
 		stored = s.put(where, string(body))
 	}
-	if s.cut[r.Method+" "+kind] {
-		s.cut[r.Method+" "+kind] = false
+	if s.loseAnswer[r.Method+" "+kind] {
+		s.loseAnswer[r.Method+" "+kind] = false
 		panic(http.ErrAbortHandler)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	io.WriteString(w, stored)
 }
 
-// put writes an object as the server does: with the next resourceVersion and the
-// server's time.
+// put writes an object with the next resourceVersion and the server's time.
 func (s *apiServer) put(where, text string) string {
 	var o map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		s.Error(err)
 	}
-	delete(o, s.drops)
+	delete(o, s.dropField)
 	m := meta(text)
 	s.version++
 	s.clock = s.clock.Add(time.Minute)
@@ -142,7 +141,7 @@ func meta(text string) (m metav1.ObjectMeta) {
 	return m
 }
 
-// edit is someone else's write.
+// edit writes an object as another client.
 func (s *apiServer) edit(where string, change func(o map[string]any)) {
 	s.Helper()
 	s.mu.Lock()
@@ -158,7 +157,7 @@ func (s *apiServer) edit(where string, change func(o map[string]any)) {
 
 func (s *apiServer) remove(where string) { s.mu.Lock(); defer s.mu.Unlock(); delete(s.objects, where) }
 
-// backup returns how to restore etcd to what it is now. The clock goes on.
+// backup returns a function that restores the current content. The clock continues.
 func (s *apiServer) backup() (restore func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,15 +183,15 @@ func (s *apiServer) lease() *coordinationv1.Lease {
 	return out
 }
 
-// confirmed checks that the Lease confirms this report, and that it is there.
-func (s *apiServer) confirmed(r *v1alpha1.SandboxReport) {
+// expectConfirmed checks that this report is stored and that the Lease confirms it.
+func (s *apiServer) expectConfirmed(r *v1alpha1.SandboxReport) {
 	s.Helper()
 	equal(s, "hash of the report", podstate.Hash(s.report()), podstate.Hash(r))
 	equal(s, "hash that the Lease confirms", s.lease().Annotations[v1alpha1.HashAnnotation], podstate.Hash(r))
 }
 
-// api is an agent's store that has loaded.
-func (s *apiServer) api() *agent.APIStore {
+// newStore returns an agent's store after Load.
+func (s *apiServer) newStore() *agent.APIStore {
 	s.Helper()
 	a, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
 	if err != nil {
@@ -204,22 +203,22 @@ func (s *apiServer) api() *agent.APIStore {
 	return a
 }
 
-func (s *apiServer) fine(err error) {
+func (s *apiServer) must(err error) {
 	s.Helper()
 	if err != nil {
 		s.Fatal(err)
 	}
 }
 
-// restored checks that an error is a sign of a restore.
-func (s *apiServer) restored(err error) {
+// expectRestore checks that err is a RestoreError.
+func (s *apiServer) expectRestore(err error) {
 	s.Helper()
 	if !errors.As(err, new(*agent.RestoreError)) {
 		s.Fatalf("no sign of a restore: %v", err)
 	}
 }
 
-func (s *apiServer) noRestoreNoted() {
+func (s *apiServer) expectNoRestoreNote() {
 	s.Helper()
 	for _, m := range []map[string]string{s.report().Annotations, s.lease().Annotations} {
 		if v, ok := m[v1alpha1.RestoreAnnotation]; ok {
@@ -228,32 +227,32 @@ func (s *apiServer) noRestoreNoted() {
 	}
 }
 
-func aReport(ids ...string) *v1alpha1.SandboxReport {
+func reportOf(ids ...string) *v1alpha1.SandboxReport {
 	var parts []any
 	for _, id := range ids {
 		parts = append(parts, sandbox(id))
 	}
-	return agent.NextReport(nil, inspected(0, parts...))
+	return agent.NextReport(nil, inspection(0, parts...))
 }
 
 func TestStore_Publish(t *testing.T) {
 	s := newAPIServer(t)
-	a, first := s.api(), aReport("a")
-	s.fine(a.Publish(t.Context(), first))
-	s.confirmed(first)
+	a, first := s.newStore(), reportOf("a")
+	s.must(a.Publish(t.Context(), first))
+	s.expectConfirmed(first)
 	spec := s.lease().Spec
 	equal(t, "holder", *spec.HolderIdentity, "worker-1")
 	equal(t, "duration", *spec.LeaseDurationSeconds, int32(60))
 	if since := time.Since(spec.RenewTime.Time); since < 0 || since > time.Minute {
 		t.Errorf("renewed %s ago", since)
 	}
-	second := aReport("a", "b")
-	s.fine(a.Publish(t.Context(), second))
-	s.confirmed(second)
+	second := reportOf("a", "b")
+	s.must(a.Publish(t.Context(), second))
+	s.expectConfirmed(second)
 	version := s.report().ResourceVersion
 	renewed := podstate.LeaseRenewTime(s.lease())
-	s.fine(a.Renew(t.Context()))
-	s.confirmed(second)
+	s.must(a.Renew(t.Context()))
+	s.expectConfirmed(second)
 	equal(t, "version of the report after a renewal", s.report().ResourceVersion, version)
 	if !podstate.LeaseRenewTime(s.lease()).After(renewed) {
 		t.Error("the Lease is not renewed")
@@ -261,18 +260,18 @@ func TestStore_Publish(t *testing.T) {
 	for at, own := range map[string]bool{version: true, "1": true, "999": false, "": false} {
 		equal(t, "own at "+at, a.IsOwn(at), own)
 	}
-	s.noRestoreNoted()
+	s.expectNoRestoreNote()
 }
 
 func TestStore_Load(t *testing.T) {
 	s := newAPIServer(t)
 	a, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
-	s.fine(err)
+	s.must(err)
 	none, err := a.Load(t.Context())
 	if none != nil || err != nil {
 		t.Errorf("without one: %v, %v", none, err)
 	}
-	s.fine(s.api().Publish(t.Context(), aReport("a")))
+	s.must(s.newStore().Publish(t.Context(), reportOf("a")))
 	for _, what := range []string{"GET sandboxreports", "GET leases"} {
 		s.fail[what] = 500
 		if r, err := a.Load(t.Context()); err == nil {
@@ -281,18 +280,18 @@ func TestStore_Load(t *testing.T) {
 		s.fail = map[string]int{}
 	}
 	r, err := a.Load(t.Context())
-	if err != nil || podstate.Hash(r) != podstate.Hash(aReport("a")) {
+	if err != nil || podstate.Hash(r) != podstate.Hash(reportOf("a")) {
 		t.Errorf("got %v, %v", r, err)
 	}
-	s.fine(a.Publish(t.Context(), aReport("b")))
-	s.confirmed(aReport("b"))
-	s.noRestoreNoted()
+	s.must(a.Publish(t.Context(), reportOf("b")))
+	s.expectConfirmed(reportOf("b"))
+	s.expectNoRestoreNote()
 }
 
 func TestStore_KeepsForeignMetadata(t *testing.T) {
 	s := newAPIServer(t)
-	a := s.api()
-	s.fine(a.Publish(t.Context(), aReport("a")))
+	a := s.newStore()
+	s.must(a.Publish(t.Context(), reportOf("a")))
 	for _, where := range []string{reportPath, leasePath} {
 		s.edit(where, func(o map[string]any) {
 			m := o["metadata"].(map[string]any)
@@ -307,27 +306,27 @@ func TestStore_KeepsForeignMetadata(t *testing.T) {
 		})
 	}
 	equal(t, "own", a.IsOwn(s.report().ResourceVersion), false)
-	s.fine(a.Publish(t.Context(), aReport("b")))
-	s.confirmed(aReport("b"))
+	s.must(a.Publish(t.Context(), reportOf("b")))
+	s.expectConfirmed(reportOf("b"))
 	for what, m := range map[string]metav1.ObjectMeta{"report": s.report().ObjectMeta, "Lease": s.lease().ObjectMeta} {
 		equal(t, what+"'s label", m.Labels["team"], "blue")
 		equal(t, what+"'s annotation", m.Annotations["note"], "x")
 	}
-	s.noRestoreNoted()
+	s.expectNoRestoreNote()
 }
 
 func TestStore_RecreatesDeletedObjects(t *testing.T) {
 	for name, gone := range map[string][]string{"the report": {reportPath}, "the Lease": {leasePath}, "both": {reportPath, leasePath}} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)
-			a := s.api()
-			s.fine(a.Publish(t.Context(), aReport("a")))
+			a := s.newStore()
+			s.must(a.Publish(t.Context(), reportOf("a")))
 			for _, where := range gone {
 				s.remove(where)
 			}
-			s.fine(a.Publish(t.Context(), aReport("a")))
-			s.confirmed(aReport("a"))
-			s.noRestoreNoted()
+			s.must(a.Publish(t.Context(), reportOf("a")))
+			s.expectConfirmed(reportOf("a"))
+			s.expectNoRestoreNote()
 		})
 	}
 }

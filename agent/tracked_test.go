@@ -18,24 +18,24 @@ func ips(s agent.ListedSandbox) string {
 	return strings.Join(all, " ")
 }
 
-// Someone empties the CNI caches by hand, and what runs keeps its addresses.
+// Somebody empties the CNI caches by hand; running sandboxes keep their addresses.
 func TestInspect_KeepsLastKnownAddresses(t *testing.T) {
-	for name, restart := range map[string]func(n *aNode, report *v1alpha1.SandboxReport){
-		"while the agent runs": func(*aNode, *v1alpha1.SandboxReport) {},
-		"and the agent restarts": func(n *aNode, r *v1alpha1.SandboxReport) {
+	for name, restart := range map[string]func(n *testNode, report *v1alpha1.SandboxReport){
+		"while the agent runs": func(*testNode, *v1alpha1.SandboxReport) {},
+		"and the agent restarts": func(n *testNode, r *v1alpha1.SandboxReport) {
 			n.NodeInspector = n.newInspector()
-			n.Resume(stored(n, r), true)
+			n.Resume(roundTrip(n, r), true)
 		},
-		"and it is not known here": func(n *aNode, r *v1alpha1.SandboxReport) {
+		"and it is not known here": func(n *testNode, r *v1alpha1.SandboxReport) {
 			n.NodeInspector = n.newInspector()
-			n.Resume(stored(n, r), false)
+			n.Resume(roundTrip(n, r), false)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
 			sandbox := web("1a")
-			file := n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
-			n.runs(sandbox)
+			file := n.addCache("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
+			n.setSandboxes(sandbox)
 			report := agent.NextReport(nil, n.inspect())
 			n.remove(file)
 			restart(n, report)
@@ -45,12 +45,12 @@ func TestInspect_KeepsLastKnownAddresses(t *testing.T) {
 				equal(t, "unread while it runs", s.AddressesUnread, false)
 			}
 			sandbox.NotReady = true
-			n.runs(sandbox)
+			n.setSandboxes(sandbox)
 			s := n.sandbox(sandbox.ID)
 			equal(t, "addresses when it is not ready", ips(s), "10.0.0.5")
 			equal(t, "unread when it is not ready", s.AddressesUnread, false)
 			sandbox.Closed = true
-			n.runs(sandbox)
+			n.setSandboxes(sandbox)
 			s = n.sandbox(sandbox.ID)
 			equal(t, "addresses when its network is closed", ips(s), "")
 			equal(t, "unread when its network is closed", s.AddressesUnread, false)
@@ -61,13 +61,13 @@ func TestInspect_KeepsLastKnownAddresses(t *testing.T) {
 func TestInspect_EntryReplacesAddresses(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox := web("1a")
-	n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
-	second := n.cached("wb", sandbox.ID, "net2", "/x", "10.0.0.6/24")
-	n.runs(sandbox)
+	n.addCache("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
+	second := n.addCache("wb", sandbox.ID, "net2", "/x", "10.0.0.6/24")
+	n.setSandboxes(sandbox)
 	equal(t, "at first", ips(n.sandbox(sandbox.ID)), "10.0.0.5 10.0.0.6")
 	n.remove(second)
 	equal(t, "when a complete entry tells of less", ips(n.sandbox(sandbox.ID)), "10.0.0.5")
-	n.cached("wb", sandbox.ID, "net1", "/x", "10.0.0.70/24")
+	n.addCache("wb", sandbox.ID, "net1", "/x", "10.0.0.70/24")
 	n.file(filepath.Join(n.results(), "wb-"+sandbox.ID+"-net2"), "{")
 	equal(t, "when one of two files cannot be read", ips(n.sandbox(sandbox.ID)), "10.0.0.70")
 	equal(t, "unread then", n.sandbox(sandbox.ID).AddressesUnread, false)
@@ -76,29 +76,31 @@ func TestInspect_EntryReplacesAddresses(t *testing.T) {
 func TestInspect_AddressesUnread(t *testing.T) {
 	for name, c := range map[string]struct {
 		unread bool
-		with   func(n *aNode, s *critest.Sandbox)
+		with   func(n *testNode, s *critest.Sandbox)
 	}{
-		"no entry":                                            {true, func(*aNode, *critest.Sandbox) {}},
-		"an entry with all":                                   {false, func(n *aNode, s *critest.Sandbox) { n.cached("wb", s.ID, "net1", "/x", "10.0.0.5/24") }},
-		"none, and it is on the host network":                 {false, func(_ *aNode, s *critest.Sandbox) { s.HostNetwork = true }},
-		"none, and it is not ready":                           {true, func(_ *aNode, s *critest.Sandbox) { s.NotReady = true }},
-		"none, and its network is closed":                     {false, func(_ *aNode, s *critest.Sandbox) { s.NotReady, s.Closed = true, true }},
-		"none, and its status is told in part":                {true, func(_ *aNode, s *critest.Sandbox) { s.Broken = true }},
-		"none, and its status is not told":                    {true, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.Deaf, s.HostNetwork = true, true, true }},
-		"none, and it is told that it is on the host network": {false, func(_ *aNode, s *critest.Sandbox) { s.Broken, s.HostNetwork = true, true }},
-		"none, and a report said that it is unread": {true, func(n *aNode, s *critest.Sandbox) {
+		"no entry":                             {true, func(*testNode, *critest.Sandbox) {}},
+		"an entry with all":                    {false, func(n *testNode, s *critest.Sandbox) { n.addCache("wb", s.ID, "net1", "/x", "10.0.0.5/24") }},
+		"none, and it is on the host network":  {false, func(_ *testNode, s *critest.Sandbox) { s.HostNetwork = true }},
+		"none, and it is not ready":            {true, func(_ *testNode, s *critest.Sandbox) { s.NotReady = true }},
+		"none, and its network is closed":      {false, func(_ *testNode, s *critest.Sandbox) { s.NotReady, s.Closed = true, true }},
+		"none, and its status is told in part": {true, func(_ *testNode, s *critest.Sandbox) { s.HasBrokenStatus = true }},
+		"none, and its status is not told": {true, func(_ *testNode, s *critest.Sandbox) {
+			s.HasBrokenStatus, s.HasNoStatus, s.HostNetwork = true, true, true
+		}},
+		"none, and it is told that it is on the host network": {false, func(_ *testNode, s *critest.Sandbox) { s.HasBrokenStatus, s.HostNetwork = true, true }},
+		"none, and a report said that it is unread": {true, func(n *testNode, s *critest.Sandbox) {
 			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},
-		"none, and a report told them": {false, func(n *aNode, s *critest.Sandbox) {
+		"none, and a report told them": {false, func(n *testNode, s *critest.Sandbox) {
 			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.Containerd)
 			sandbox, other := web("1a"), web("2b")
-			n.cached("wb", other.ID, "net1", "/x", "10.0.0.6/24")
+			n.addCache("wb", other.ID, "net1", "/x", "10.0.0.6/24")
 			c.with(n, &sandbox)
-			n.runs(sandbox, other)
+			n.setSandboxes(sandbox, other)
 			equal(t, "unread", n.sandbox(sandbox.ID).AddressesUnread, c.unread)
 			equal(t, "unread at the next inspection", n.sandbox(sandbox.ID).AddressesUnread, c.unread)
 			equal(t, "the other's", n.sandbox(other.ID).AddressesUnread, false)
@@ -106,32 +108,32 @@ func TestInspect_AddressesUnread(t *testing.T) {
 	}
 }
 
-// The folders are those of another runtime, Multus has another cniDir, or the node's was
-// unmounted: what is being set up cannot be seen either.
+// The folders belong to another runtime, Multus has another cniDir, or the folder was unmounted. A sandbox that is
+// being set up would be invisible.
 func TestInspect_WrongCaches(t *testing.T) {
-	byMultus := func(n *aNode, id string) string {
-		return n.entry(id, "m", "eth0", `{"cniVersion":"1.0.0","name":"m","type":"multus-shim"}`)
+	byMultus := func(n *testNode, id string) string {
+		return n.addCacheWithConfig(id, "m", "eth0", `{"cniVersion":"1.0.0","name":"m","type":"multus-shim"}`)
 	}
 	for name, c := range map[string]struct {
 		says string // the error, "" for none
-		with func(n *aNode, sandboxes []critest.Sandbox)
+		with func(n *testNode, sandboxes []critest.Sandbox)
 	}{
-		"none has an entry":                      {"none of the 2 running sandboxes on a pod network has an entry in", func(*aNode, []critest.Sandbox) {}},
-		"one has":                                {"", func(n *aNode, b []critest.Sandbox) { n.cached("kindnet", b[0].ID, "eth0", "/x") }},
-		"none, but they are on the host network": {"", func(_ *aNode, b []critest.Sandbox) { b[0].HostNetwork, b[1].HostNetwork = true, true }},
-		"none, but they are not ready":           {"", func(_ *aNode, b []critest.Sandbox) { b[0].NotReady, b[1].NotReady = true, true }},
-		"Multus has none": {"none of the 2 running sandboxes of Multus has an entry in", func(n *aNode, b []critest.Sandbox) {
+		"none has an entry":                      {"none of the 2 running sandboxes on a pod network has an entry in", func(*testNode, []critest.Sandbox) {}},
+		"one has":                                {"", func(n *testNode, b []critest.Sandbox) { n.addCache("kindnet", b[0].ID, "eth0", "/x") }},
+		"none, but they are on the host network": {"", func(_ *testNode, b []critest.Sandbox) { b[0].HostNetwork, b[1].HostNetwork = true, true }},
+		"none, but they are not ready":           {"", func(_ *testNode, b []critest.Sandbox) { b[0].NotReady, b[1].NotReady = true, true }},
+		"Multus has none": {"none of the 2 running sandboxes of Multus has an entry in", func(n *testNode, b []critest.Sandbox) {
 			byMultus(n, b[0].ID)
 			byMultus(n, b[1].ID)
 		}},
-		"Multus has one": {"", func(n *aNode, b []critest.Sandbox) {
+		"Multus has one": {"", func(n *testNode, b []critest.Sandbox) {
 			byMultus(n, b[0].ID)
 			byMultus(n, b[1].ID)
 			n.file(filepath.Join(n.cni, "multus", b[1].ID), "[]")
 		}},
-		"one is of Multus, which has none": {"none of the 1 running sandboxes of Multus", func(n *aNode, b []critest.Sandbox) {
+		"one is of Multus, which has none": {"none of the 1 running sandboxes of Multus", func(n *testNode, b []critest.Sandbox) {
 			byMultus(n, b[0].ID)
-			n.cached("kindnet", b[1].ID, "eth0", "/x")
+			n.addCache("kindnet", b[1].ID, "eth0", "/x")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +145,7 @@ func TestInspect_WrongCaches(t *testing.T) {
 				n.inspect()
 				return
 			}
-			err := n.fails()
+			err := n.inspectError()
 			for _, want := range []string{c.says, filepath.Join(n.cni, "multus"), "--cni-multus"} {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("%q lacks %q", err, want)
@@ -157,14 +159,14 @@ func TestInspect_UnreadableEndsWithSandbox(t *testing.T) {
 	n := newNode(t, critest.Containerd)
 	sandbox, lost, other := web("1a"), web("2b"), web("3c")
 	sandbox.NetNS, lost.NetNS, other.NetNS = n.namespace("a"), n.namespace("b"), n.namespace("c")
-	n.runs(sandbox, lost, other)
+	n.setSandboxes(sandbox, lost, other)
 	n.inspect()
-	sandbox.Broken, sandbox.NotReady, lost.Broken, lost.NotReady = true, true, true, true
-	n.runs(sandbox, lost, other)
+	sandbox.HasBrokenStatus, sandbox.NotReady, lost.HasBrokenStatus, lost.NotReady = true, true, true, true
+	n.setSandboxes(sandbox, lost, other)
 	n.inspect()
 	equal(t, "while they are listed", len(n.Unreadable()), 2)
 	n.remove(sandbox.NetNS)
-	n.runs(other)
+	n.setSandboxes(other)
 	equal(t, "whose network is still there", n.attachment().ID, lost.ID)
 	equal(t, "when they are gone", len(n.Unreadable()), 0)
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// Helm never upgrades a CustomResourceDefinition, and what changes a report on its way leaves a content that matches
-// no Lease.
+// Helm never upgrades a CustomResourceDefinition. A report that is changed on its way matches no Lease.
 func TestStore_PartlyStoredReportIsNotConfirmed(t *testing.T) {
 	for name, c := range map[string]struct {
 		refuses, drops string
@@ -19,11 +18,11 @@ func TestStore_PartlyStoredReportIsNotConfirmed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)
-			s.unknown, s.drops = c.refuses, c.drops
-			a := s.api()
-			s.fine(a.Publish(t.Context(), aReport("a"))) // that has nothing new
+			s.unknownField, s.dropField = c.refuses, c.drops
+			a := s.newStore()
+			s.must(a.Publish(t.Context(), reportOf("a"))) // without new fields
 			before := s.objects[leasePath]
-			full := aReport("a", "b")
+			full := reportOf("a", "b")
 			full.Machine = v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}
 			for range 3 {
 				err := a.Publish(t.Context(), full)
@@ -34,9 +33,9 @@ func TestStore_PartlyStoredReportIsNotConfirmed(t *testing.T) {
 				}
 				equal(t, "the Lease", s.objects[leasePath], before)
 			}
-			s.unknown, s.drops = "", ""
-			s.fine(a.Publish(t.Context(), full))
-			s.confirmed(full)
+			s.unknownField, s.dropField = "", ""
+			s.must(a.Publish(t.Context(), full))
+			s.expectConfirmed(full)
 		})
 	}
 }

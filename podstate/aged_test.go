@@ -8,8 +8,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// A report's ages count to when it was observed: one that is relied upon later
-// says less than a new inspection would.
+// Ages count to observedAt, so an older report may prove less than a new inspection.
 func TestReport_NeedsRewrite(t *testing.T) {
 	const minute, quarter = time.Minute, 15 * time.Minute
 	sandbox := func(state v1alpha1.SandboxState) *v1alpha1.SandboxReport {

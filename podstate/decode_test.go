@@ -3,7 +3,6 @@ package podstate_test
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -21,7 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// filler fills every field of an object, and sets often what the rules read.
+// filler fills every field of an object, and often sets the fields that rules read.
 func filler(seed int64) *randfill.Filler {
 	return randfill.NewWithSeed(seed).NilChance(.3).NumElements(0, 3).MaxDepth(14).Funcs(
 		func(t *metav1.Time, c randfill.Continue) {
@@ -76,7 +75,7 @@ func filler(seed int64) *randfill.Filler {
 	)
 }
 
-// answer is a LIST as the API server sends it, in protobuf or JSON.
+// answer returns a LIST as the API server sends it, in protobuf or JSON.
 func answer(t testing.TB, list runtime.Object, inProtobuf bool) (body []byte) {
 	t.Helper()
 	var err error
@@ -110,8 +109,7 @@ func sameRead[T any](t *testing.T, want, got []T, err error) {
 
 var listMeta = metav1.ListMeta{ResourceVersion: "77", Continue: "more"}
 
-// What is left out before an object is decoded makes no difference to what is
-// read of it.
+// Leaving out fields before decoding does not change the result.
 func TestDecode_SameAsObjects(t *testing.T) {
 	for seed := range int64(40) {
 		for _, inProtobuf := range []bool{true, false} {
@@ -163,7 +161,7 @@ func TestDecode_SameAsObjects(t *testing.T) {
 	}
 }
 
-// What is no list, or breaks off, is never a short one.
+// An invalid or truncated answer is never a shorter list.
 func TestDecode_InvalidAnswers(t *testing.T) {
 	body := answer(t, &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, true)
 	single := answer(t, &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}, true)
@@ -172,7 +170,7 @@ func TestDecode_InvalidAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range body {
-		read := 0 // the envelope may lack its last fields, which say nothing
+		read := 0 // the envelope may lack its last fields
 		if _, err := podstate.DecodePods(body[:n], func(*podstate.Pod) { read++ }); err == nil && read != 1 {
 			t.Errorf("%d of %d bytes are taken for a list of %d", n, len(body), read)
 		}
@@ -182,25 +180,4 @@ func TestDecode_InvalidAnswers(t *testing.T) {
 			t.Errorf("%q is taken for a list", text)
 		}
 	}
-}
-
-// podPage is a page of pods as large as real ones.
-func podPage(t testing.TB, n int) []byte {
-	list := &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}}
-	r := rand.New(rand.NewPCG(1, 1))
-	for i := range n {
-		p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("namespace-", i%20), Name: fmt.Sprintf("app-%08x-%05x", r.Uint32(), i), UID: "0b9a6c1e-5d3e-4b57-8f4e-7b0d7d6a2f10", ResourceVersion: fmt.Sprint(i),
-			Labels: map[string]string{"app": "app"}, Annotations: map[string]string{"k8s.v1.cni.cncf.io/network-status": fmt.Sprintf(
-				`[{"name":"cbr0","interface":"eth0","ips":["10.244.%d.%d"],"mac":"02:42:0a:f4:00:05","default":true,"dns":{}},{"name":"default/wb","interface":"net1","ips":["10.0.%d.%d"],"mac":"02:42:0a:00:00:05","dns":{}}]`, i/256, i%256, i/256, i%256)},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet", Operation: "Update", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(strings.Repeat(`{"f:status":{"f:conditions":{}}}`, 60))}}},
-			Spec:   corev1.PodSpec{NodeName: fmt.Sprint("worker-", i%50), Containers: make([]corev1.Container, 2), Volumes: make([]corev1.Volume, 3)},
-			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.244.0.5", PodIPs: []corev1.PodIP{{IP: "10.244.0.5"}}, ContainerStatuses: make([]corev1.ContainerStatus, 2)}}
-		for c := range p.Spec.Containers {
-			p.Spec.Containers[c] = corev1.Container{Name: fmt.Sprint("c", c), Image: "registry.example.com/app:v1", Env: make([]corev1.EnvVar, 10)}
-			p.Status.ContainerStatuses[c] = corev1.ContainerStatus{Name: fmt.Sprint("c", c), Image: "registry.example.com/app:v1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
-		}
-		list.Items = append(list.Items, p)
-	}
-	body := answer(t, list, true)
-	return body
 }

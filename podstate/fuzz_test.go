@@ -12,8 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// FuzzReport_FreshOnlyForItsContent: of a report and a Lease of any content only the
-// Lease that carries the report's hash makes it fresh.
+// FuzzReport_FreshOnlyForItsContent checks that only a Lease with the report's hash makes a report fresh.
 func FuzzReport_FreshOnlyForItsContent(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"worker-1"},"observedAt":"2026-11-20T11:59:50Z","sandboxes":[{"id":"a","state":"Ready","createdAt":"2026-11-20T11:59:00Z"}],"attachments":[{"id":"b","since":"2026-11-20T11:40:00Z"}]}`), "", "2026-11-20T10:00:00Z")
 	f.Add([]byte(`{"observedAt":null,"gone":[{"id":"","since":"0001-01-01T00:00:00Z"}],"metadata":{"annotations":{"ip-reconcile.dev/etcd-restored":"x"}}}`), "hash", "9999-12-31T23:59:59Z")
@@ -43,7 +42,7 @@ func FuzzReport_FreshOnlyForItsContent(f *testing.F) {
 	})
 }
 
-// FuzzPod_Annotations reads the annotations that Multus writes and reads.
+// FuzzPod_Annotations reads the annotations of Multus.
 func FuzzPod_Annotations(f *testing.F) {
 	for _, text := range []string{
 		`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":"default/wb","interface":"net1","ips":["10.0.0.5","fd00::5/64"],"mac":"02:42","dns":{}}]`,

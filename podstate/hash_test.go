@@ -13,7 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// whole has every field set, so that a walk over it meets every one of them.
+// whole returns a report in which every field is set.
 func whole() *v1alpha1.SandboxReport {
 	addresses := func() []v1alpha1.Address {
 		return []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24", NetworkName: "blue"}}
@@ -31,8 +31,8 @@ func whole() *v1alpha1.SandboxReport {
 	}
 }
 
-// leaves calls visit with every value below v that has no fields of its own.
-// A kind that is not known here fails the test: a new field must not be missed.
+// leaves calls visit for each value below v that has no fields. An unknown kind fails the test, so that no new
+// field is missed.
 func leaves(t *testing.T, path string, v reflect.Value, visit func(path string, v reflect.Value)) {
 	t.Helper()
 	switch v.Interface().(type) {
@@ -88,7 +88,7 @@ func TestHash_EveryField(t *testing.T) {
 			switch v.Kind() {
 			case reflect.String:
 				v.SetString(v.String() + "x")
-			default: // a slice or a pointer is left out
+			default: // a slice or a pointer becomes nil
 				v.SetZero()
 			}
 		}
@@ -105,7 +105,7 @@ func TestHash_EveryField(t *testing.T) {
 	}
 }
 
-// The API server adds to the metadata at will, and others put labels there.
+// The API server and others change the metadata.
 func TestHash_IgnoresMetadata(t *testing.T) {
 	o := whole()
 	want := podstate.Hash(o)

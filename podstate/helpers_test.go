@@ -39,7 +39,7 @@ func sameAddrs(t *testing.T, what string, got []netip.Addr, want ...string) {
 	}
 }
 
-// pod is a running pod with one container, changed as a case needs it.
+// pod returns a running pod with one container and these changes.
 func pod(changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: "api-uid", ResourceVersion: "7", CreationTimestamp: at(-time.Hour)},

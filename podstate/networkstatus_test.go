@@ -59,7 +59,7 @@ func TestNetworkStatus(t *testing.T) {
 	}
 }
 
-// A7: addresses are compared as addresses, however a CNI plugin spelled them.
+// A7: addresses are compared as addresses in any spelling.
 func TestNetworkStatus_SpellingsOfAddresses(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.0.0.5":    "10.0.0.5",
@@ -82,7 +82,7 @@ func TestNetworkStatus_SpellingsOfAddresses(t *testing.T) {
 	}
 }
 
-// A6: the default network counts like any other; it is only marked.
+// A6: the default network counts like any other.
 func TestNetworkStatus_Interfaces(t *testing.T) {
 	p := podstate.ReadPod(pod(status(`[
 		{"name":"cbr0","interface":"eth0","ips":["192.168.0.9"],"default":true,"dns":{}},
@@ -118,7 +118,7 @@ func TestInterface_NAD(t *testing.T) {
 	}
 }
 
-// Before version 4 Multus wrote networks-status; it wrote both for a while.
+// Multus before version 4 wrote networks-status, for a while in addition.
 func TestNetworkStatus_OldAnnotation(t *testing.T) {
 	const old = `[{"ips":["10.0.0.4"]}]`
 	for _, c := range []struct{ name, text, want string }{

@@ -34,7 +34,7 @@ func TestNode_Ready(t *testing.T) {
 		{corev1.ConditionTrue, true, time.Time{}},
 		{corev1.ConditionFalse, false, noon.Add(-time.Minute)},
 		{corev1.ConditionUnknown, false, noon.Add(-time.Minute)}, // unreachable
-		{"", false, time.Time{}},                                 // no condition: not ready, and nothing tells since when
+		{"", false, time.Time{}},                                 // no condition: not ready since an unknown time
 	} {
 		n := podstate.ReadNode(node(c.status))
 		if n.Ready != c.ready || !n.NotReadySince.Equal(c.since) {
@@ -43,8 +43,7 @@ func TestNode_Ready(t *testing.T) {
 	}
 }
 
-// The taint alone is an operator's word; a kubelet that reports Ready
-// contradicts it. Not being Ready alone is a partition.
+// An operator sets the taint, but a Ready kubelet contradicts it. A node that is only not Ready may be partitioned.
 func TestNode_IsDead(t *testing.T) {
 	outOfService := corev1.Taint{Key: "node.kubernetes.io/out-of-service", Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 	unreachable := corev1.Taint{Key: "node.kubernetes.io/unreachable", Effect: corev1.TaintEffectNoExecute}

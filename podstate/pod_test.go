@@ -25,7 +25,7 @@ func TestPod_Phase(t *testing.T) {
 		{corev1.PodUnknown, true, podstate.Terminating, "terminating"},
 		{"", true, podstate.Terminating, "terminating"},
 		{corev1.PodPending, false, podstate.Pending, "Pending"},
-		{"", false, podstate.Pending, "Pending"}, // just created
+		{"", false, podstate.Pending, "Pending"}, // new
 		{corev1.PodRunning, false, podstate.Live, "live"},
 		{corev1.PodUnknown, false, podstate.Live, "live"},
 		{"SomethingNew", false, podstate.Live, "live"},
@@ -55,8 +55,7 @@ func TestPod_Fields(t *testing.T) {
 	equal(t, "overdue", p.IsOverdue(noon.Add(1000*time.Hour)), false)
 }
 
-// The API's object of a static pod has a UID of its own; the runtime knows the
-// one in the annotation.
+// The API object of a static pod has another UID than the pod in the runtime, which is in the annotation.
 func TestPod_RuntimeUIDOfMirrorPod(t *testing.T) {
 	p := podstate.ReadPod(pod(func(o *corev1.Pod) {
 		o.Annotations = map[string]string{"kubernetes.io/config.mirror": "static-uid"}
@@ -67,7 +66,7 @@ func TestPod_RuntimeUIDOfMirrorPod(t *testing.T) {
 	equal(t, "with an empty annotation", p.RuntimeUID, "api-uid")
 }
 
-// A report that does not tell whose a sandbox is says nothing of any pod.
+// A sandbox without a UID belongs to no pod.
 func TestPod_HasUID(t *testing.T) {
 	p := podstate.ReadPod(pod(func(o *corev1.Pod) {
 		o.Annotations = map[string]string{"kubernetes.io/config.mirror": "static-uid"}
@@ -117,8 +116,7 @@ func TestPod_IPs(t *testing.T) {
 	sameAddrs(t, "none yet", p.IPs)
 }
 
-// The addresses of a finished pod stay in its status and annotations on
-// purpose: they are no proof of use, and are not to be had at all.
+// The status and annotations of a finished pod still have its addresses, which are not in use.
 func TestPod_FinishedHasNoAddresses(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
 		p := podstate.ReadPod(pod(status(`[{"name":"default/macvlan","interface":"net1","ips":["10.0.0.5"]}]`), func(o *corev1.Pod) { o.Status.Phase = phase }))

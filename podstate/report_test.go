@@ -11,8 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// fields is a managedFields entry: who wrote which fields at what time of the
-// API server.
+// fields returns a managedFields entry.
 func fields(manager, raw string, d time.Duration) metav1.ManagedFieldsEntry {
 	f := &metav1.FieldsV1{}
 	f.SetRawString(raw)
@@ -24,8 +23,8 @@ const (
 	leaseFields  = `{"f:metadata":{"f:annotations":{"f:ip-reconcile.dev/report-hash":{}}},"f:spec":{"f:renewTime":{}}}`
 )
 
-// report is one that the agent wrote five minutes before noon, by the server's
-// clock; its own clock is an hour ahead.
+// report returns a report that was written five minutes before noon by the server's clock. The node's clock is an
+// hour ahead.
 func report() *v1alpha1.SandboxReport {
 	return &v1alpha1.SandboxReport{
 		ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ManagedFields: []metav1.ManagedFieldsEntry{fields("agent", reportFields, -5*time.Minute)}},
@@ -35,7 +34,7 @@ func report() *v1alpha1.SandboxReport {
 	}
 }
 
-// lease confirms the report ten seconds before noon.
+// lease returns a Lease that confirms the report ten seconds before noon.
 func lease(o *v1alpha1.SandboxReport) *coordinationv1.Lease {
 	return &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{
@@ -57,8 +56,8 @@ func TestReport_TimesOfTheAPIServer(t *testing.T) {
 	equal(t, "fresh", r.IsFresh(noon), true)
 }
 
-// The Lease confirms one content and no other: a report that was changed,
-// or whose Lease was renewed for the next content already, is not fresh.
+// The Lease confirms one content only. A changed report is not fresh, nor one whose Lease already confirms the next
+// content.
 func TestReport_LeaseForOtherContent(t *testing.T) {
 	for name, hash := range map[string]string{"another hash": "0123", "an empty hash": "", "none": "-"} {
 		o := report()
@@ -86,7 +85,7 @@ func TestReport_WithoutLease(t *testing.T) {
 	equal(t, "written", r.WrittenAt, noon.Add(-5*time.Minute))
 }
 
-// Whoever touches a Lease's labels does not renew it.
+// A change of a Lease's labels is no renewal.
 func TestReport_OnlyRenewTimeRenews(t *testing.T) {
 	o := report()
 	l := lease(o)
@@ -104,7 +103,7 @@ func TestReport_IsFresh(t *testing.T) {
 	r := &podstate.Report{SandboxReport: report(), ConfirmedAt: noon}
 	for after, want := range map[time.Duration]bool{
 		0: true, 20 * time.Second: true, 60 * time.Second: true, 60*time.Second + 1: false, time.Hour: false,
-		// A server whose clock was set back: no further off in that direction either.
+		// The clock of the server was set back.
 		-60 * time.Second: true, -61 * time.Second: false,
 	} {
 		equal(t, "fresh after "+after.String(), r.IsFresh(noon.Add(after)), want)
@@ -136,8 +135,8 @@ func TestReport_IsEvidence(t *testing.T) {
 	}
 }
 
-// Ages count to the younger of now and the report: what a report of ten days
-// ago saw as young is not old for it, and a clock that is ahead ages nothing.
+// Ages count to the earlier of now and observedAt. So a sandbox that was young in an expired report stays young,
+// and a fast clock makes nothing older.
 func TestReport_AgesInExpiredReports(t *testing.T) {
 	a := &v1alpha1.Attachment{Since: at(-5 * time.Minute)}
 	s := &v1alpha1.Sandbox{CreatedAt: at(-30 * time.Second)}
@@ -158,8 +157,7 @@ func TestReport_IsSettled(t *testing.T) {
 	}
 }
 
-// A node whose clock is an hour ahead would else keep what is wrong with its sandboxes from
-// being found for an hour.
+// Otherwise findings about the sandboxes would be delayed by the error of the node's clock.
 func TestReport_IsSettledWithClockAhead(t *testing.T) {
 	s := v1alpha1.Sandbox{ID: "a", State: v1alpha1.SandboxReady, CreatedAt: at(time.Hour)}
 	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(time.Hour), Sandboxes: []v1alpha1.Sandbox{s}}, WrittenAt: noon}

@@ -44,7 +44,6 @@ func TestPod_RequestedNetworks(t *testing.T) {
 	}
 }
 
-// There are many of them, and nobody asks.
 func TestPod_RequestedNetworksByPhase(t *testing.T) {
 	for text, want := range map[string]string{`[{"name":"default/a"}]`: "[]", "garbage": "[default/a]", "": "[default/a]"} {
 		p := pod(status(text), func(p *corev1.Pod) { p.Annotations["k8s.v1.cni.cncf.io/networks"] = "a" })

@@ -10,11 +10,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// In files managedFields are mostly stripped: the Lease counts by its renewTime.
+// Files usually have no managedFields, so the Lease counts by its renewTime.
 func TestSnapshotReport_RenewTime(t *testing.T) {
 	o := report()
 	l := lease(o)
-	l.ManagedFields, l.Annotations = nil, nil // neither of them is looked at
+	l.ManagedFields, l.Annotations = nil, nil // neither is read
 	r := podstate.ReadSnapshotReport(o, l, true)
 	equal(t, "renewed", r.ConfirmedAt, noon.Add(time.Hour))
 	equal(t, "Lease renewed", r.LeaseRenewedAt, noon.Add(time.Hour))
@@ -33,8 +33,7 @@ func TestSnapshotReport_WithoutLease(t *testing.T) {
 	equal(t, "a Lease that was never renewed", podstate.ReadSnapshotReport(o, l, true).ConfirmedAt, time.Time{})
 }
 
-// A restored etcd stops all releases until every node has reported since, so
-// the word of it must not be lost, wherever the agent left it.
+// A restore pauses releases until every node has reported, so no note of it may be missed.
 func TestReport_RestoreNote(t *testing.T) {
 	early, late := noon.Add(-2*time.Hour), noon.Add(-time.Hour)
 	for _, c := range []struct {
@@ -79,7 +78,7 @@ func TestReport_RestoreNoteUnparsable(t *testing.T) {
 	equal(t, "on a snapshot's Lease", podstate.ReadSnapshotReport(o, l, true).RestoreDetectedAt, noon.Add(time.Hour))
 }
 
-// Who may write one report must not stop all releases for as long as they please.
+// The writer of one report must not pause all releases for any time.
 func TestReport_RestoreNoteInTheFuture(t *testing.T) {
 	note := func(m *metav1.ObjectMeta) {
 		m.Annotations = map[string]string{v1alpha1.RestoreAnnotation: "2099-01-01T00:00:00Z"}

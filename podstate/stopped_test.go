@@ -18,8 +18,8 @@ func failed(changes ...func(*corev1.Pod)) *corev1.Pod {
 	return pod(append([]func(*corev1.Pod){stopped}, changes...)...)
 }
 
-// How kubelet leaves a pod: every container terminated and Ready not True.
-// Whoever else writes a terminal phase leaves the statuses as they were.
+// Only kubelet sets all containers to terminated and Ready to not True. Other writers of a terminal phase do not
+// change the statuses.
 func TestPod_StoppedByKubelet(t *testing.T) {
 	for _, c := range []struct {
 		name   string

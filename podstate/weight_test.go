@@ -10,8 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// A tenant writes 256 KiB of annotations into each of its pods, and a pass keeps what is read
-// of all pods.
+// A tenant may write 256 KiB of annotations into each pod, and a pass keeps all pods in memory.
 func TestPod_MemoryOfHostileAnnotations(t *testing.T) {
 	const length, pods = 256 << 10, 40
 	for what, text := range map[string]string{

@@ -86,14 +86,14 @@ func TestAddresses_Chain(t *testing.T) {
 	addresses(t, c.readEntry(one), a, b)
 }
 
-// What Multus returns to the runtime is its first delegate's result.
+// Multus returns the result of its first delegate to the runtime.
 func TestAddresses_BelongToDelegates(t *testing.T) {
 	for _, kind := range []string{"multus", "multus-shim", "multus-cni"} {
 		c := newCaches(t)
 		c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"multus","type":"`+kind+`","ipam":`+wbIPAM+`,"delegates":[`+wb+`]}`, net1)
 		addresses(t, c.readEntry(one))
 		c.delegate(one, "eth0", wb, net1)
-		c.own(one, wb)
+		c.multusFile(one, wb)
 		a := wbAddr
 		a.IfName = "eth0"
 		addresses(t, c.readEntry(one), a)
@@ -114,7 +114,7 @@ func TestAddresses_Limit(t *testing.T) {
 	same(t, "may carry", e.MayCarry, []v1alpha1.Network{{Range: "10.0.0.0/24"}})
 }
 
-// A tenant's definition: macvlan has no ipam section, and tuning reads none.
+// In a tenant's definition macvlan has no ipam section, and tuning ignores its own.
 func TestAddresses_UnusedIPAMSection(t *testing.T) {
 	var ranges []string
 	for i := range 257 {
@@ -125,14 +125,14 @@ func TestAddresses_UnusedIPAMSection(t *testing.T) {
 	c.runtime(one, "eth0", multus, eth0)
 	c.delegate(one, "eth0", kindnet, eth0)
 	c.delegate(one, "net1", ignored, `{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/pod"}],"ips":[],"dns":{}}`)
-	c.own(one, kindnet, ignored)
+	c.multusFile(one, kindnet, ignored)
 	if e := c.readEntry(one); !e.HasAllAddresses || len(e.Addresses) > 0 {
 		t.Errorf("got %+v", e)
 	}
 	c.readable()
 }
 
-// Static addresses beside an ipam section of whereabouts, which gives one of each range at most.
+// Static addresses beside a whereabouts ipam section, which assigns at most one of each range.
 func TestAddresses_StaticOnes(t *testing.T) {
 	var static, ips []string
 	for i := range 60 {

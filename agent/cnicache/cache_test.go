@@ -12,9 +12,9 @@ import (
 
 func TestCache_MissingRuntimeFolder(t *testing.T) {
 	c := newCaches(t)
-	c.own(one, wb)
+	c.multusFile(one, wb)
 	c.remove(c.folders.Results)
-	c.readEntry(one) // no pod has had a network of the runtime's yet
+	c.readEntry(one) // no pod has had a network of the runtime yet
 	c.runtime(two, "eth0", kindnet, eth0)
 	c.readEntry(two)
 	c.remove(c.folders.Results)
@@ -35,7 +35,7 @@ func TestCache_MissingMultusFolder(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "eth0", kindnet, eth0)
 	c.readEntry(one)
-	c.own(two, kindnet)
+	c.multusFile(two, kindnet)
 	c.readEntry(two)
 	results := filepath.Dir(c.delegate(two, "eth0", kindnet, eth0))
 	c.readEntry(two)
@@ -60,14 +60,14 @@ func TestCache_ChangedFile(t *testing.T) {
 	changed := wbAddr
 	changed.IP = "10.0.0.6"
 
-	tamper(c, path, "10.0.0.5", changed.IP) // of the same size and time
-	addresses(t, c.readEntry(one), wbAddr)  // so that it is not opened again
+	tamper(c, path, "10.0.0.5", changed.IP) // with the same size and time
+	addresses(t, c.readEntry(one), wbAddr)  // the file is not opened again
 
-	c.from(path, noon.Add(time.Nanosecond))
+	c.setTime(path, noon.Add(time.Nanosecond))
 	addresses(t, c.readEntry(one), changed)
 
 	tamper(c, path, changed.IP, "10.0.0.56")
-	c.from(path, noon.Add(time.Nanosecond))
+	c.setTime(path, noon.Add(time.Nanosecond))
 	changed.IP = "10.0.0.56"
 	addresses(t, c.readEntry(one), changed)
 
@@ -94,22 +94,21 @@ func replace(c *caches, path, old, text string) {
 		c.Fatal(err)
 	}
 	c.write(path+".new", strings.Replace(string(data), old, text, 1))
-	c.from(path+".new", info.ModTime())
+	c.setTime(path+".new", info.ModTime())
 	if err := os.Rename(path+".new", path); err != nil {
 		c.Fatal(err)
 	}
 }
 
-// The time of a file is coarse: one that is being written may change once more
-// without another time.
+// File times are coarse: a new file may change again with the same time.
 func TestCache_YoungFileIsReadAgain(t *testing.T) {
 	c := newCaches(t)
 	path := c.runtime(one, "net1", wb, net1)
 	now := time.Now()
-	c.from(path, now)
+	c.setTime(path, now)
 	addresses(t, c.readEntry(one), wbAddr)
 	tamper(c, path, "10.0.0.5", "10.0.0.6")
-	c.from(path, now)
+	c.setTime(path, now)
 	changed := wbAddr
 	changed.IP = "10.0.0.6"
 	addresses(t, c.readEntry(one), changed)

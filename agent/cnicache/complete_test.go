@@ -11,7 +11,7 @@ import (
 func TestEntry_HasAllAddresses(t *testing.T) {
 	pod := func(c *caches) {
 		c.runtime(one, "eth0", multus, eth0)
-		c.own(one, kindnet, wb)
+		c.multusFile(one, kindnet, wb)
 		c.delegate(one, "eth0", kindnet, eth0)
 	}
 	for name, tc := range map[string]struct {
@@ -39,12 +39,12 @@ func TestEntry_HasAllAddresses(t *testing.T) {
 		}, true},
 		"a delegate of any name": {func(c *caches) {
 			pod(c)
-			c.own(one, strings.Replace(kindnet, "ptp", "terway", 1), wb)
+			c.multusFile(one, strings.Replace(kindnet, "ptp", "terway", 1), wb)
 			c.delegate(one, "net1", wb, net1)
 		}, true},
 		"none in Multus' own list, whose results are gone": {func(c *caches) {
 			c.runtime(one, "eth0", multus, eth0)
-			c.own(one, kindnet, fixed)
+			c.multusFile(one, kindnet, fixed)
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestEntry_HasAllAddresses(t *testing.T) {
 	}
 }
 
-// What makes a sandbox unread names what it may carry, where its files name all of its networks.
+// An incomplete entry names the possible ranges if its files name all networks.
 func TestEntry_MayCarry(t *testing.T) {
 	dual := conf("dual", `{"type":"whereabouts","ipRanges":[{"range":"10.1.0.0/24"},{"range":"fd00::/64"}],"network_name":"blue"}`)
 	named := []v1alpha1.Network{{Range: "10.0.0.0/24"}, {Range: "10.1.0.0/24", NetworkName: "blue"}, {Range: "fd00::/64", NetworkName: "blue"}}
@@ -72,25 +72,25 @@ func TestEntry_MayCarry(t *testing.T) {
 			c.delegate(one, "net1", wb, net1)
 			c.remove(filepath.Join(c.folders.Multus, one))
 		}, nil},
-		"a range is unknown": {func(c *caches) { c.own(one, kindnet, conf("x", `{"type":"whereabouts","network_name":"red"}`)) },
+		"a range is unknown": {func(c *caches) { c.multusFile(one, kindnet, conf("x", `{"type":"whereabouts","network_name":"red"}`)) },
 			[]v1alpha1.Network{{NetworkName: "red"}}},
-		// A tenant's definition may have any; no pool and no report can.
+		// A tenant may write any length, but pools and reports have a limit.
 		"a network_name is longer than a pool's": {func(c *caches) {
-			c.own(one, kindnet, wb, conf("x", `{"type":"whereabouts","range":"10.1.0.0/24","network_name":"`+strings.Repeat("n", 254)+`"}`))
+			c.multusFile(one, kindnet, wb, conf("x", `{"type":"whereabouts","range":"10.1.0.0/24","network_name":"`+strings.Repeat("n", 254)+`"}`))
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCaches(t)
 			c.runtime(one, "eth0", multus, eth0)
 			c.delegate(one, "eth0", kindnet, eth0)
-			c.own(one, kindnet, wb, dual)
+			c.multusFile(one, kindnet, wb, dual)
 			tc.files(c)
 			same(t, "may carry", c.readEntry(one).MayCarry, tc.want)
 		})
 	}
 }
 
-// elsewhere is Multus' config with another cniDir, which is returned too.
+// elsewhere returns a Multus config with another cniDir, and that cniDir.
 func elsewhere(c *caches) (config, cniDir string) {
 	cniDir = filepath.Join(c.cni, "elsewhere")
 	return strings.Replace(multus, `"type":"multus"`, `"type":"multus","cniDir":"`+cniDir+`"`, 1), cniDir
@@ -107,10 +107,10 @@ func TestCache_CNIDirOfMultusConfig(t *testing.T) {
 	}
 	same(t, "folders", c.MultusDirs(), []string{cniDir, usual})
 	c.folders.Multus = cniDir
-	c.own(one, kindnet, wb)
+	c.multusFile(one, kindnet, wb)
 	c.delegate(one, "eth0", kindnet, eth0)
 	c.delegate(one, "net1", wb, net1)
-	c.own(two, wb) // that is being set up
+	c.multusFile(two, wb) // a sandbox that is being set up
 	c.folders.Multus = usual
 	e := c.readEntry(one)
 	addresses(t, e, wbAddr)
@@ -121,7 +121,7 @@ func TestCache_CNIDirOfMultusConfig(t *testing.T) {
 	c.readable()
 }
 
-// An operator moves Multus elsewhere, and removes the folder when no pod is of it any more.
+// An operator moves Multus, and removes the old folder when no pod needs it.
 func TestCache_UnusedCNIDirMayDisappear(t *testing.T) {
 	c := newCaches(t)
 	config, cniDir := elsewhere(c)

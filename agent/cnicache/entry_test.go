@@ -12,10 +12,10 @@ import (
 
 func TestEntry_Multus(t *testing.T) {
 	c := newCaches(t)
-	c.from(c.runtime(one, "eth0", multus, eth0), noon.Add(3*time.Second))
-	c.from(c.own(one, kindnet, wb), noon.Add(time.Second))
-	c.from(c.delegate(one, "eth0", kindnet, eth0), noon.Add(2*time.Second))
-	c.from(c.delegate(one, "net1", wb, net1), noon.Add(2*time.Second))
+	c.setTime(c.runtime(one, "eth0", multus, eth0), noon.Add(3*time.Second))
+	c.setTime(c.multusFile(one, kindnet, wb), noon.Add(time.Second))
+	c.setTime(c.delegate(one, "eth0", kindnet, eth0), noon.Add(2*time.Second))
+	c.setTime(c.delegate(one, "net1", wb, net1), noon.Add(2*time.Second))
 	e := c.readEntry(one)
 	c.readable()
 	addresses(t, e, wbAddr)
@@ -32,7 +32,7 @@ func TestEntry_Multus(t *testing.T) {
 
 func TestEntry_MultusOwnFileOnly(t *testing.T) {
 	c := newCaches(t)
-	c.own(one, kindnet, wb)
+	c.multusFile(one, kindnet, wb)
 	e := c.readEntry(one)
 	c.readable()
 	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
@@ -53,26 +53,26 @@ func TestEntry_HasNoWhereabouts(t *testing.T) {
 			c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0)
 			c.runtime(one, "eth0", kindnet, eth0)
 		}, true},
-		"Multus with its own file": {func(c *caches) { pod(c); c.own(one, kindnet) }, true},
+		"Multus with its own file": {func(c *caches) { pod(c); c.multusFile(one, kindnet) }, true},
 		"the shim with it": {func(c *caches) {
 			c.runtime(one, "eth0", shim, eth0)
-			c.own(one, kindnet)
+			c.multusFile(one, kindnet)
 		}, true},
 		"Multus without its own file":     {pod, false},
 		"the shim without it":             {func(c *caches) { c.runtime(one, "eth0", shim, eth0) }, false},
 		"a delegate's result alone":       {func(c *caches) { c.delegate(one, "eth0", kindnet, eth0) }, false},
-		"Multus' own file alone":          {func(c *caches) { c.own(one, kindnet) }, false},
-		"its own file of nulls":           {func(c *caches) { pod(c); c.write(c.own(one), `[null]`) }, false},
-		"its own file that is no list":    {func(c *caches) { pod(c); c.write(c.own(one), `{}`) }, false},
-		"its own file half-written":       {func(c *caches) { pod(c); c.write(c.own(one, kindnet), `[{"Conf":`) }, false},
-		"its own file without networks":   {func(c *caches) { pod(c); c.write(c.own(one), `null`) }, false},
-		"its own file with an unread one": {func(c *caches) { pod(c); c.write(c.own(one), `[{"Bytes":"e30="}]`) }, false},
-		"whereabouts among the delegates": {func(c *caches) { pod(c); c.own(one, kindnet, wb) }, false},
+		"Multus' own file alone":          {func(c *caches) { c.multusFile(one, kindnet) }, false},
+		"its own file of nulls":           {func(c *caches) { pod(c); c.write(c.multusFile(one), `[null]`) }, false},
+		"its own file that is no list":    {func(c *caches) { pod(c); c.write(c.multusFile(one), `{}`) }, false},
+		"its own file half-written":       {func(c *caches) { pod(c); c.write(c.multusFile(one, kindnet), `[{"Conf":`) }, false},
+		"its own file without networks":   {func(c *caches) { pod(c); c.write(c.multusFile(one), `null`) }, false},
+		"its own file with an unread one": {func(c *caches) { pod(c); c.write(c.multusFile(one), `[{"Bytes":"e30="}]`) }, false},
+		"whereabouts among the delegates": {func(c *caches) { pod(c); c.multusFile(one, kindnet, wb) }, false},
 		"whereabouts in the runtime's":    {func(c *caches) { c.runtime(one, "eth0", wb, eth0) }, false},
 		"whereabouts in an unread place":  {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"own","by":{"WhereAbouts":1}}`), eth0) }, false},
 		"whereabouts inlined in Multus": {func(c *caches) {
 			c.runtime(one, "eth0", strings.Replace(multus, "ptp", "whereabouts", 1), eth0)
-			c.own(one, kindnet)
+			c.multusFile(one, kindnet)
 		}, false},
 		"whereabouts in escapes": {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"where\u0061bouts"}`), eth0) }, false},
 		"a result beside that is empty": {func(c *caches) {
@@ -84,7 +84,7 @@ func TestEntry_HasNoWhereabouts(t *testing.T) {
 		}, false},
 		"a plugin of any name":       {func(c *caches) { c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "terway", 1), eth0) }, true},
 		"an ipam plugin of any name": {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"ours"}`), eth0) }, true},
-		"a delegate of any name":     {func(c *caches) { pod(c); c.own(one, strings.Replace(kindnet, "ptp", "terway", 1)) }, true},
+		"a delegate of any name":     {func(c *caches) { pod(c); c.multusFile(one, strings.Replace(kindnet, "ptp", "terway", 1)) }, true},
 		"a chain of plugins": {func(c *caches) {
 			c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"x","plugins":[{"type":"bridge"},{"type":"tuning"}]}`, eth0)
 		}, true},
@@ -101,8 +101,8 @@ func TestEntry_HasNoWhereabouts(t *testing.T) {
 	}
 }
 
-// A fifo or a link must never be waited for or followed, a file that is not
-// JSON yet is being written: all of them count by their name.
+// A FIFO or a link must not block or be followed, and a file may be incomplete while it is written. Each counts by
+// its name.
 func TestCache_UnreadableFile(t *testing.T) {
 	cases := map[string]func(c *caches, path string) error{
 		"half-written": func(c *caches, path string) error { return os.Truncate(path, 100) },
@@ -145,7 +145,7 @@ func TestCache_UnreadableFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 2 { // the second time as it is kept
+			for range 2 { // the second time from memory
 				entries := c.read()
 				c.unreadable(path)
 				if err := c.Unreadable()[path]; name == "huge" && !strings.Contains(err.Error(), "larger") {
@@ -199,7 +199,7 @@ func TestCache_ContainerIDInFileName(t *testing.T) {
 	}
 }
 
-// A UID proves that a sandbox is another pod's: one in dispute is none.
+// A UID proves that a sandbox belongs to another pod, so contradictory UIDs are dropped.
 func TestEntry_ContradictoryPod(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "eth0", kindnet, eth0)

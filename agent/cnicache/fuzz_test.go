@@ -14,12 +14,12 @@ import (
 
 const fuzzID = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-// fileInfo is that of a file of which nothing but its time is read.
+// fileInfo is a FileInfo of which only ModTime is read.
 type fileInfo struct{ fs.FileInfo }
 
 func (fileInfo) ModTime() time.Time { return time.Unix(1_700_000_000, 0) }
 
-// cached is a result file of a network with this config and result.
+// cached returns a result file with this config and result.
 func cached(config, result string) []byte {
 	text, _ := json.Marshal(map[string]any{"kind": cacheV1, "containerId": fuzzID, "config": []byte(config), "ifName": "net1", "networkName": "wb", "netns": "/run/netns/a",
 		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", "default"}, {"K8S_POD_NAME", "web-0"}, {"K8S_POD_UID", "u"}}, "result": json.RawMessage(result)})
@@ -41,9 +41,8 @@ func fuzzResults() []string {
 	}
 }
 
-// FuzzCacheFile reads one file as the only one of its container.
-// A file that mentions whereabouts anywhere never proves that there is none, and what could
-// not be read in full proves nothing.
+// FuzzCacheFile parses one file as the only one of its container. A file that mentions whereabouts never proves its
+// absence, and an unreadable file proves nothing.
 func FuzzCacheFile(f *testing.F) {
 	for _, config := range fuzzConfigs() {
 		for _, result := range fuzzResults() {

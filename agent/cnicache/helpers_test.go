@@ -22,21 +22,21 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// id is a container id that begins with the given hex digits.
+// id returns a container id that begins with the given hex digits.
 func id(head string) string { return head + strings.Repeat("0", 64-len(head)) }
 
 var (
 	one = id("1a")
 	two = id("2b")
 
-	// noon is long ago: files of that time count as settled.
+	// noon is long ago, so files of that time are not read again.
 	noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 )
 
-// caches are folders as a node has them, and a Cache on them.
+// caches are the folders of a node, and a Cache on them.
 type caches struct {
 	testing.TB
-	cni     string // /var/lib/cni
+	cni     string
 	folders cnicache.Folders
 	*cnicache.Cache
 }
@@ -50,8 +50,7 @@ func newCaches(t testing.TB) *caches {
 	return &caches{TB: t, cni: cni, folders: f, Cache: cnicache.New(f)}
 }
 
-// plugin answers every ADD with the same result, so that the real libcni writes
-// the cache entry.
+// plugin returns the same result for every ADD, so that the real libcni writes the cache entry.
 type plugin string
 
 func (p plugin) ExecPlugin(context.Context, string, []byte, []string) ([]byte, error) {
@@ -66,8 +65,8 @@ var web0 = [][2]string{
 	{"K8S_POD_INFRA_CONTAINER_ID", "…"}, {"K8S_POD_UID", "uid-1"},
 }
 
-// add lets libcni make an ADD of a single plugin or of a chain, and returns the
-// path of the entry, which is from noon.
+// add makes libcni execute an ADD of a plugin or a chain, and returns the path of the cache entry, which is from
+// noon.
 func (c *caches) add(cacheDir, id, ifName, config, result string, args ...[2]string) string {
 	c.Helper()
 	if args == nil {
@@ -96,11 +95,11 @@ func (c *caches) add(cacheDir, id, ifName, config, result string, args ...[2]str
 		}
 	}
 	path := filepath.Join(cacheDir, "results", name+"-"+id+"-"+ifName)
-	c.from(path, noon)
+	c.setTime(path, noon)
 	return path
 }
 
-// runtime is an ADD by the container runtime, delegate one by Multus.
+// runtime executes an ADD of the container runtime, delegate one of Multus.
 func (c *caches) runtime(id, ifName, config, result string) string {
 	c.Helper()
 	return c.add(c.cni, id, ifName, config, result)
@@ -111,9 +110,8 @@ func (c *caches) delegate(id, ifName, config, result string) string {
 	return c.add(c.folders.Multus, id, ifName, config, result)
 }
 
-// own is Multus' own file of a container, as v4.2.4 writes it
-// (json.Marshal of []*types.DelegateNetConf).
-func (c *caches) own(id string, configs ...string) string {
+// multusFile writes Multus' own file of a container like v4.2.4 (json.Marshal of []*types.DelegateNetConf).
+func (c *caches) multusFile(id string, configs ...string) string {
 	c.Helper()
 	var delegates []string
 	for _, config := range configs {
@@ -129,7 +127,7 @@ func (c *caches) own(id string, configs ...string) string {
 	return c.write(filepath.Join(c.folders.Multus, id), "["+strings.Join(delegates, ",")+"]")
 }
 
-// write makes a file of noon.
+// write creates a file from noon.
 func (c *caches) write(path, content string) string {
 	c.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -138,11 +136,11 @@ func (c *caches) write(path, content string) string {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		c.Fatal(err)
 	}
-	c.from(path, noon)
+	c.setTime(path, noon)
 	return path
 }
 
-func (c *caches) from(path string, at time.Time) {
+func (c *caches) setTime(path string, at time.Time) {
 	c.Helper()
 	if err := os.Chtimes(path, at, at); err != nil {
 		c.Fatal(err)
@@ -179,7 +177,7 @@ func rewrite(c *caches, path, config string) {
 	c.write(path, string(data))
 }
 
-// relink puts a link to the same content in a file's place.
+// relink replaces a file by a link to the same content.
 func relink(path string) error {
 	if err := os.Rename(path, filepath.Join(filepath.Dir(path), "target")); err != nil {
 		return err
@@ -205,7 +203,7 @@ func (c *caches) read() map[string]*cnicache.Entry {
 	return entries
 }
 
-// readEntry reads the one entry that must be there.
+// readEntry reads the caches and returns an entry, which must exist.
 func (c *caches) readEntry(id string) *cnicache.Entry {
 	c.Helper()
 	entries := c.read()
@@ -241,12 +239,12 @@ func addresses(t testing.TB, e *cnicache.Entry, want ...v1alpha1.Address) {
 	same(t, "addresses", e.Addresses, want)
 }
 
-// conf is a single plugin's config with this ipam section.
+// conf returns the config of one plugin with this ipam section.
 func conf(name, ipam string) string {
 	return `{"cniVersion":"1.0.0","name":"` + name + `","type":"macvlan","master":"eth0","ipam":` + ipam + `}`
 }
 
-// result is one with these addresses.
+// result returns a CNI result with these addresses.
 func result(ips ...string) string {
 	var texts []string
 	for _, ip := range ips {
@@ -258,7 +256,7 @@ func result(ips ...string) string {
 const (
 	wbIPAM  = `{"type":"whereabouts","range":"10.0.0.0/24"}`
 	kindnet = `{"cniVersion":"0.3.1","name":"kindnet","plugins":[{"type":"ptp","ipam":{"type":"host-local"}},{"type":"portmap","capabilities":{"portMappings":true}}]}`
-	// multus and shim are what the runtime calls where Multus is the first plugin.
+	// multus and shim are the runtime's configs with Multus as the first plugin.
 	multus = `{"cniVersion":"0.3.1","name":"multus-cni-network","plugins":[{"type":"multus","delegates":[{"name":"kindnet","type":"ptp"}]}]}`
 	shim   = `{"cniVersion":"1.0.0","name":"multus-cni-network","plugins":[{"type":"multus-shim","logLevel":"verbose"}]}`
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A report with a longer name is refused as a whole, and its node would be silent.
+// The API server would refuse a report with a longer name.
 func TestEntry_LongNames(t *testing.T) {
 	long := strings.Repeat("x", 254)
 	for name, text := range map[string][2]string{

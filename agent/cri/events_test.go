@@ -29,7 +29,7 @@ func TestWatch_OnlySharedEvents(t *testing.T) {
 					}
 					return
 				default:
-					s.Set() // until the stream is there, nobody hears it
+					s.Set() // has no effect until the stream exists
 				}
 			}
 		})
@@ -64,7 +64,7 @@ func TestWatch_EndsWithContext(t *testing.T) {
 			}
 			return
 		default:
-			s.Set() // until the stream is there, nobody hears it
+			s.Set() // has no effect until the stream exists
 		}
 	}
 }

@@ -26,7 +26,7 @@ func TestFindSocket_Named(t *testing.T) {
 	}
 }
 
-// The usual places are fixed, so that only what this machine has can be tried.
+// The usual paths are fixed, so this test depends on the machine.
 func TestFindSocket_Default(t *testing.T) {
 	var there []string
 	for _, path := range cri.DefaultSockets() {

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzParseInfo reads what a runtime puts into the
-// verbose info of a sandbox: the path and whether it is closed are those that stand in it,
-// and are not known where it is anything else.
+// FuzzParseInfo parses any verbose info. The path and the state must be values in the text, and are unknown if it
+// is not JSON.
 func FuzzParseInfo(f *testing.F) {
 	for _, text := range []string{
 		`{"netNamespaceClosed":true,"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"},{"type":"network","path":"/run/netns/a"}]}},"config":{"envs":[{"key":"TOKEN","value":"secret"}]}}`,
@@ -36,8 +35,7 @@ func FuzzParseInfo(f *testing.F) {
 	})
 }
 
-// contains reports whether a value is one of those in a JSON value, at any depth. A name that
-// stands twice has only its last value there.
+// contains reports whether a value is in a JSON value at any depth. Of repeated members only the last counts.
 func contains(v any, is func(any) bool) bool {
 	switch v := v.(type) {
 	case map[string]any:

@@ -37,7 +37,7 @@ func dial(t *testing.T, socket string) *cri.Runtime {
 	return r
 }
 
-// serve serves on a socket until the returned function is called.
+// serve serves on a socket until stop is called.
 func serve(t *testing.T, socket string, server runtimeapi.RuntimeServiceServer) (stop func()) {
 	t.Helper()
 	listener, err := net.Listen("unix", socket)
@@ -51,14 +51,14 @@ func serve(t *testing.T, socket string, server runtimeapi.RuntimeServiceServer) 
 	return s.Stop
 }
 
-// odd is a runtime that answers what no runtime should.
+// odd is a runtime with invalid answers.
 type odd struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
 	list   []*runtimeapi.PodSandbox
 	status *runtimeapi.PodSandboxStatusResponse
 	events int
 	suffix string        // of its version
-	hangs  chan struct{} // closed when a call came that is never answered
+	hangs  chan struct{} // closed when a call that is never answered arrives
 }
 
 func (o *odd) ListPodSandbox(ctx context.Context, _ *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
@@ -83,7 +83,7 @@ func (o *odd) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.Ser
 			return err
 		}
 	}
-	return nil // as a runtime that shuts down in good order
+	return nil // like a runtime that shuts down properly
 }
 
 func dialOdd(t *testing.T, o *odd) *cri.Runtime {
@@ -93,8 +93,7 @@ func dialOdd(t *testing.T, o *odd) *cri.Runtime {
 	return dial(t, socket)
 }
 
-// shortDir is a folder for sockets, whose paths may have 107 characters. The
-// other server is there for its folder only.
+// shortDir returns a folder for sockets, whose paths are limited to 107 characters.
 func shortDir(t *testing.T) string { return filepath.Dir(critest.Start(t, critest.Containerd).Socket) }
 
 func TestList(t *testing.T) {
@@ -143,7 +142,7 @@ func TestVersion_Long(t *testing.T) {
 	}
 }
 
-// A busy node's list is longer than the 4 MiB that gRPC takes by itself.
+// The list of a busy node exceeds gRPC's default limit of 4 MiB.
 func TestList_Thousands(t *testing.T) {
 	s := critest.Start(t, critest.Containerd)
 	var all []critest.Sandbox
@@ -173,9 +172,9 @@ func TestDetail(t *testing.T) {
 			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &yes, NetNS: path}, cri.Detail{Network: cri.PodNetwork, NetNS: path}},
 		{"one without a path", critest.Sandbox{},
 			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no}, cri.Detail{Network: cri.PodNetwork}},
-		{"one on the host network whose verbose status is an error", critest.Sandbox{HostNetwork: true, Broken: true},
+		{"one on the host network whose verbose status is an error", critest.Sandbox{HostNetwork: true, HasBrokenStatus: true},
 			cri.Detail{Network: cri.HostNetwork}, cri.Detail{Network: cri.HostNetwork}},
-		{"one of which no status is answered", critest.Sandbox{Broken: true, Deaf: true}, cri.Detail{}, cri.Detail{}},
+		{"one of which no status is answered", critest.Sandbox{HasBrokenStatus: true, HasNoStatus: true}, cri.Detail{}, cri.Detail{}},
 		{"one on the host network", critest.Sandbox{HostNetwork: true},
 			cri.Detail{Network: cri.HostNetwork, NetworkClosed: &no}, cri.Detail{Network: cri.HostNetwork}},
 	} {
@@ -189,7 +188,7 @@ func TestDetail(t *testing.T) {
 					want = c.crio
 				}
 				got, err := dial(t, s.Socket).Detail(t.Context(), "a")
-				if (err != nil) != c.sandbox.Broken || !reflect.DeepEqual(got, want) {
+				if (err != nil) != c.sandbox.HasBrokenStatus || !reflect.DeepEqual(got, want) {
 					t.Errorf("got %+v (closed: %v), %v; want %+v", got, word(got.NetworkClosed), err, want)
 				}
 			})
@@ -204,8 +203,7 @@ func word(b *bool) string {
 	return fmt.Sprint(*b)
 }
 
-// The CRI promises nothing about the verbose info: what cannot be read tells
-// nothing, and above all not that something is closed.
+// The CRI promises nothing about the verbose info. Unreadable info proves nothing, especially not a closed network.
 func TestDetail_UnreadableInfo(t *testing.T) {
 	for name, info := range map[string]map[string]string{
 		"no info":                           nil,
@@ -236,7 +234,7 @@ func TestDetail_NotFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := critest.Start(t, style)
 			r := dial(t, s.Socket)
-			s.Set(critest.Sandbox{ID: "going", Unknown: true})
+			s.Set(critest.Sandbox{ID: "going", IsBeingRemoved: true})
 			for _, id := range []string{"never", "going"} {
 				if _, err := r.Detail(t.Context(), id); !errors.Is(err, cri.ErrNotFound) || !strings.Contains(err.Error(), id) {
 					t.Errorf("%s: %v", id, err)
@@ -286,7 +284,7 @@ func TestList_InvalidSandbox(t *testing.T) {
 		"an unknown state": {Id: "b", Metadata: good.Metadata, State: 7},
 		"no id":            {Metadata: good.Metadata},
 		"no pod":           {Id: "b"},
-		// A SandboxReport takes none of these, and the report of a node is taken as a whole.
+		// A SandboxReport accepts none of these.
 		"an id of 129 bytes":       {Id: strings.Repeat("b", 129), Metadata: good.Metadata},
 		"a name of 254 bytes":      {Id: "b", Metadata: &runtimeapi.PodSandboxMetadata{Name: strings.Repeat("x", 254)}},
 		"a namespace of 254 bytes": {Id: "b", Metadata: &runtimeapi.PodSandboxMetadata{Namespace: strings.Repeat("x", 254)}},

@@ -9,8 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FuzzAppendProto holds what is left of any message against
-// a decoder of pods: the fields that are kept are read as those of the whole message.
+// FuzzAppendProto compares a reduced message with the whole one, as a decoder of pods reads them.
 func FuzzAppendProto(f *testing.F) {
 	whole, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: "worker-1", Containers: []corev1.Container{{Name: "a", Image: "b"}}}, Status: corev1.PodStatus{PodIP: "10.0.0.5"}}).Marshal()
 	if err != nil {
@@ -21,7 +20,7 @@ func FuzzAppendProto(f *testing.F) {
 	f.Add([]byte{0x0a, 0x80, 0x00})
 	f.Add([]byte{0x12, 0x00, 0x12, 0x02, 0x12, 0x00})
 	f.Add(protowire.AppendTag(nil, 3, protowire.StartGroupType))
-	f.Add(bytes.Repeat([]byte{0x0b}, 20_000)) // groups in groups
+	f.Add(bytes.Repeat([]byte{0x0b}, 20_000)) // nested groups
 	kept := Fields{F(1, "", F(1, ""), F(12, "")), F(2, "", F(2, "", F(1, "")), F(10, "")), F(3, "", F(6, ""))}
 	f.Fuzz(func(t *testing.T, message []byte) {
 		lean, err := kept.AppendProto(nil, message)
@@ -56,12 +55,12 @@ func FuzzAppendProto(f *testing.F) {
 	})
 }
 
-// wellFormed reports whether a message has nothing but fields, whatever is in them.
+// wellFormed reports whether a message consists of fields without bytes.
 func wellFormed(message []byte) bool {
 	for len(message) > 0 {
 		_, kind, n := protowire.ConsumeField(message)
 		if n < 0 || kind == protowire.BytesType {
-			return false // what is within it may be wrong
+			return false // the content may be invalid
 		}
 		message = message[n:]
 	}

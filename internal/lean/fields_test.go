@@ -40,7 +40,7 @@ func TestAppendProto_Truncated(t *testing.T) {
 			t.Errorf("%v: no error", f)
 		}
 	}
-	// Within a message, too.
+	// Also within a message.
 	if _, err := (Fields{F(1, "", F(1, ""))}).AppendProto(nil, []byte{0x0a, 0x02, 0x0a, 0x05}); err == nil {
 		t.Error("no error")
 	}

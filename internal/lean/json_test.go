@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// build makes of a text what encoding/json makes of it, with numbers verbatim.
+// build decodes a text like encoding/json, with json.Number.
 func build(r *Reader) any {
 	var out any
 	text := r.Raw()
@@ -82,7 +82,7 @@ func TestReader_SameAsEncodingJSON(t *testing.T) {
 	}
 }
 
-// kubectl indents by four spaces a level: more than half of what it writes is space.
+// kubectl indents by four spaces a level, so most of its output is space.
 func TestReader_Space(t *testing.T) {
 	for n := range 30 {
 		for _, odd := range []string{"", "\n", "\t", "\r\n", "\x00", "\v", "\u00a0", "x"} {
@@ -154,7 +154,7 @@ func TestReader_Allocations(t *testing.T) {
 	}
 }
 
-// FuzzAppendWithoutManagedFields holds what is left of a text against encoding/json.
+// FuzzAppendWithoutManagedFields compares the result with encoding/json.
 func FuzzAppendWithoutManagedFields(f *testing.F) {
 	for _, text := range append(texts, `{"metadata":{"managedFields":[{"a":1}],"name":"a"},"spec":{"managedFields":[]}}`, ` {"metadata" : { "managedFields" : {} , "\u006danagedFields":5}}`,
 		`{"metadata":[],"metadata":{"managedFields":[1],"managedFields":[2]}}`, `{"metadata":{"managedFields":[}}`) {

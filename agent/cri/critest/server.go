@@ -1,6 +1,5 @@
-// Package critest is a CRI server for tests: it answers as containerd or as CRI-O
-// does, with sandboxes that the test makes up. It is for what real runtimes cannot
-// be made to show, and for CRI-O, where that cannot be installed.
+// Package critest is a fake CRI server that answers like containerd or CRI-O. It covers states that real runtimes
+// cannot be made to show, and CRI-O where it cannot be installed.
 package critest
 
 import (
@@ -20,17 +19,17 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Style is which runtime the server answers as.
+// Style is the runtime that the server imitates.
 type Style int
 
 const (
-	// Containerd 1.6–2.4: the verbose info has netNamespaceClosed, and events are sent.
+	// Containerd is 1.6–2.4: it sends events, and the verbose info has netNamespaceClosed.
 	Containerd Style = iota
-	// CRIO 1.34 as it is by default: no netNamespaceClosed, and no events.
+	// CRIO is 1.34 by default: it sends no events, and has no netNamespaceClosed.
 	CRIO
 )
 
-// Sandbox is a sandbox that the server lists.
+// Sandbox is a sandbox of the server.
 type Sandbox struct {
 	ID, Namespace, Name, UID string
 	Attempt                  uint32
@@ -40,22 +39,20 @@ type Sandbox struct {
 	// Closed is containerd's netNamespaceClosed.
 	Closed    bool
 	CreatedAt time.Time
-	// Secret is in its verbose info, in the environment and the annotations of the pod.
+	// Secret is in the environment and the annotations in the verbose info.
 	Secret string
-	// Unknown: it is listed, and its status is not to be had, as for one that is
-	// removed just now.
-	Unknown bool
-	// Broken: its verbose status is an error, as where its record is damaged.
-	Broken bool
-	// Deaf: its plain status is as the verbose one, as of runtimes that keep nothing
-	// of it in their own memory.
-	Deaf bool
+	// IsBeingRemoved means that it is listed without a status.
+	IsBeingRemoved bool
+	// HasBrokenStatus means that its verbose status is an error.
+	HasBrokenStatus bool
+	// HasNoStatus means that its plain status is an error, too.
+	HasNoStatus bool
 }
 
-// Server is a CRI server on a socket of its own.
+// Server is a fake CRI server on its own socket.
 type Server struct {
 	runtimeapi.UnimplementedRuntimeServiceServer
-	// Socket is where it listens.
+	// Socket is the path of the socket.
 	Socket string
 
 	style   Style
@@ -67,7 +64,7 @@ type Server struct {
 	watch   []chan struct{}
 }
 
-// Start starts a server that lasts as long as the test.
+// Start starts a server that stops at the end of the test.
 func Start(t testing.TB, style Style) *Server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cri") // t.TempDir is too long for a socket
@@ -92,7 +89,7 @@ func (s *Server) listen(t testing.TB) (stop func()) {
 	return server.Stop
 }
 
-// Set replaces the sandboxes, and sends an event where the style has events.
+// Set replaces the sandboxes and sends an event.
 func (s *Server) Set(all ...Sandbox) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,39 +102,38 @@ func (s *Server) Set(all ...Sandbox) {
 	}
 }
 
-// Fail makes a method (Version, ListPodSandbox, PodSandboxStatus) answer with an
-// error; nil ends that.
+// Fail makes a method (Version, ListPodSandbox, PodSandboxStatus) return an error; nil ends that.
 func (s *Server) Fail(method string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fail[method] = err
 }
 
-// Upgrade changes the version of containerd, which is 2.4.2 at first.
+// Upgrade changes the version of containerd, initially 2.4.2.
 func (s *Server) Upgrade(version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version = version
 }
 
-// Calls is how often a method was called.
+// Calls returns the number of calls of a method.
 func (s *Server) Calls(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[method]
 }
 
-// called counts a call and returns how it fails. The lock must be held.
-func (s *Server) called(method string) error {
+// recordCall counts a call and returns its error. The lock must be held.
+func (s *Server) recordCall(method string) error {
 	s.calls[method]++
 	return s.fail[method]
 }
 
-// Version names the runtime.
+// Version returns the name and version of the runtime.
 func (s *Server) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.called("Version"); err != nil {
+	if err := s.recordCall("Version"); err != nil {
 		return nil, err
 	}
 	if s.style == CRIO {
@@ -150,7 +146,7 @@ func (s *Server) Version(context.Context, *runtimeapi.VersionRequest) (*runtimea
 func (s *Server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.called("ListPodSandbox"); err != nil {
+	if err := s.recordCall("ListPodSandbox"); err != nil {
 		return nil, err
 	}
 	answer := &runtimeapi.ListPodSandboxResponse{}
@@ -167,14 +163,14 @@ func (s *Server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxReque
 	return answer, nil
 }
 
-// PodSandboxStatus answers as the runtime of the style does for one sandbox.
+// PodSandboxStatus returns the status of a sandbox.
 func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	switch {
 	case err != nil:
 		return nil, err
-	case !r.Verbose && !b.Deaf:
-	case b.Broken:
+	case !r.Verbose && !b.HasNoStatus:
+	case b.HasBrokenStatus:
 		return nil, status.Errorf(codes.Unknown, "failed to get the task of sandbox %s", b.ID)
 	}
 	network := runtimeapi.NamespaceMode_POD
@@ -198,17 +194,17 @@ func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxSta
 func (s *Server) sandbox(id string) (Sandbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.called("PodSandboxStatus"); err != nil {
+	if err := s.recordCall("PodSandboxStatus"); err != nil {
 		return Sandbox{}, err
 	}
-	at := slices.IndexFunc(s.all, func(b Sandbox) bool { return b.ID == id && !b.Unknown })
+	at := slices.IndexFunc(s.all, func(b Sandbox) bool { return b.ID == id && !b.IsBeingRemoved })
 	if at < 0 {
 		return Sandbox{}, status.Errorf(codes.NotFound, "sandbox %s not found", id)
 	}
 	return s.all[at], nil
 }
 
-// info is the verbose info as far as anybody reads it.
+// info returns the verbose info of a sandbox.
 func (s *Server) info(b Sandbox) map[string]any {
 	namespaces := []map[string]string{{"type": "pid"}, {"type": "ipc"}, {"type": "mount"}}
 	if !b.HostNetwork {
@@ -226,7 +222,7 @@ func (s *Server) info(b Sandbox) map[string]any {
 	return info
 }
 
-// GetContainerEvents sends an event for each change, where the style has events.
+// GetContainerEvents sends an event for each Set.
 func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	s.mu.Lock()
 	s.calls["GetContainerEvents"]++
