@@ -13,12 +13,12 @@ import (
 // never wrong. Items that no longer exist are forgotten.
 type History struct {
 	candidates       map[judge.ID]candidate
-	passes           uint32                // number of passes
-	hasReports       bool                  // a pass has read a SandboxReport
-	revision         uint64                // etcd's revision in the last pass
-	versions         map[objectName]string // the resourceVersions last read by quorum, or written
-	releases         window                // what the breaker counted last
-	isStoreForbidden bool                  // RBAC forbids the BreakerStore
+	passes           uint32            // number of passes
+	hasReports       bool              // a pass has read a SandboxReport
+	revision         uint64            // etcd's revision in the last pass
+	versions         map[string]string // resourceVersions last read by quorum, or written, by kind and name
+	releases         window            // what the breaker counted last
+	isStoreForbidden bool              // RBAC forbids the BreakerStore
 	restore          restore
 	storedRestore    storedRestore
 	lastCleanPass    time.Time            // the last pass that did not detect a restore of etcd

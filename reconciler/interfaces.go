@@ -77,12 +77,10 @@ var (
 
 // Hold is a hold of whereabouts' Leases. The zero value has no bounds, for work without Leases.
 type Hold struct {
-	// Leases are those that are held; nil where no Lease is needed.
-	Leases []string
+	Leases []string // those that are held; nil where no Lease is needed
 	// Until is when new work must not begin any more, so that ADDs do not wait for long; zero for no such time.
-	Until time.Time
-	// MayWrite reports whether a write may begin now; nil for always.
-	MayWrite func() bool
+	Until    time.Time
+	MayWrite func() bool // reports whether a write may begin now; nil for always
 
 	isSlow atomic.Bool // a write took longer than maxWriteLatency
 }

@@ -1,28 +1,23 @@
 package reconciler
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Options are the decisions of an operator.
 type Options struct {
 	judge.Policy
-	// ConfirmAfter is how long an unconfirmed verdict must stand.
-	ConfirmAfter time.Duration
-	// MaxWait is how long a run waits for confirmations; 0 has no limit.
-	MaxWait time.Duration
-	// AllowMassRelease switches the breaker off.
-	AllowMassRelease bool
-	// PodsComplete says that the listed pods are all pods, even if there are none.
-	PodsComplete bool
-	// DryRun plans, and writes nothing.
-	DryRun bool
-	// Repair writes what findings show to be missing or wrong.
-	Repair bool
-	// AllowMassRepair switches the breaker for repairs off.
-	AllowMassRepair bool
+	ConfirmAfter     time.Duration // how long an unconfirmed verdict must stand
+	MaxWait          time.Duration // how long a run waits for confirmations; 0 has no limit
+	AllowMassRelease bool          // switches the breaker off
+	PodsComplete     bool          // the listed pods are all pods, even if there are none
+	DryRun           bool          // plans, and writes nothing
+	Repair           bool          // writes what findings show to be missing or wrong
+	AllowMassRepair  bool          // switches the breaker for repairs off
 	// Only, where set, selects what may be released and what plans contain. OnlyFindings does so for repairs.
 	Only         func(*judge.Item) bool
 	OnlyFindings func(*judge.Finding) bool
@@ -40,12 +35,10 @@ func (o Options) judgePolicy() judge.Policy {
 
 // Plan is what a pass releases now, and what it refuses.
 type Plan struct {
-	Release []*judge.Item
-	Refused []Refused
-	// Until is when the next refused item is confirmed; zero for none.
-	Until time.Time
-	// CommonGates are the gates against a pool or everything, even if nothing there is Stale.
-	CommonGates []Gate
+	Release     []*judge.Item
+	Refused     []Refused
+	Until       time.Time // when the next refused item is confirmed; zero for none
+	CommonGates []Gate    // the gates against a pool or everything, even if nothing there is Stale
 
 	unconfirmed int // items that the breaker counts
 }
@@ -89,14 +82,17 @@ func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
 // commonGates are the gates against more than one item: pauses, and a restore of etcd.
 func (h *History) commonGates(j *judge.Judgement) (gates []Gate) {
 	if j.Observation.Paused {
-		gates = append(gates, Gate{Why: Paused, Detail: allPausedDetail()})
+		text := fmt.Sprintf("everything is paused: the reconciler's namespace has the annotation %s, or cannot be read",
+			ippool.PausedAnnotation)
+		gates = append(gates, Gate{Why: Paused, Detail: text})
 	}
 	if text := h.restoreGate(j); text != "" {
 		gates = append(gates, Gate{Why: EtcdRestored, Detail: text})
 	}
 	for _, p := range j.Observation.Pools {
 		if p.Paused {
-			gates = append(gates, Gate{Why: Paused, Detail: poolPausedDetail(p), Pool: p.Ref()})
+			gates = append(gates, Gate{Why: Paused, Pool: p.Ref(),
+				Detail: fmt.Sprintf("pool %s is paused by its annotation %s", p.Ref(), ippool.PausedAnnotation)})
 		}
 	}
 	return gates
@@ -114,7 +110,8 @@ func (h *History) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, o
 		return gates
 	}
 	if at := h.confirmedAt(it, o, opts.ConfirmAfter); at.After(o.Now) {
-		gates = append(gates, Gate{Why: AwaitingConfirmation, Detail: confirmationDetail(at), At: at})
+		gates = append(gates, Gate{Why: AwaitingConfirmation, At: at,
+			Detail: fmt.Sprintf("is confirmed at %s unless something contradicts it", at.UTC().Format(time.RFC3339))})
 	}
 	return gates
 }
@@ -138,14 +135,4 @@ func (p *Plan) refuse(it *judge.Item, gates ...Gate) {
 	if gates[0].Why == AwaitingConfirmation {
 		p.Until = EarliestNonZero(p.Until, gates[0].At)
 	}
-}
-
-// count returns how many items are refused for a reason.
-func (p *Plan) count(why Refusal) (n int) {
-	for _, x := range p.Refused {
-		if x.Why == why {
-			n++
-		}
-	}
-	return n
 }

@@ -28,45 +28,32 @@ type Reconciler struct {
 	Options Options
 	Clock   clock.Clock
 	// Jitter spreads a pause, so that several writers do not stay in step.
-	Jitter  func(time.Duration) time.Duration
-	Log     *slog.Logger
-	History *History
-	// BreakerStore shares what the breaker counts with other processes; nil for none.
-	BreakerStore StateStore
-	// Fence keeps ADDs and DELs waiting after a restore of etcd; nil for none.
-	Fence Fence
-	// RestoreStore shares the etcd restore state with other processes; nil for none.
-	RestoreStore StateStore
-	// PassStore keeps the PassRecord of the last full pass; nil for none.
-	PassStore StateStore
-	// Schedule returns the cron expression for the PassRecord; nil for none.
-	Schedule func() string
-	// Progress, where set, receives progress messages from several goroutines at once.
-	Progress func(string)
+	Jitter       func(time.Duration) time.Duration
+	Log          *slog.Logger
+	History      *History
+	BreakerStore StateStore    // shares what the breaker counts with other processes; nil for none
+	Fence        Fence         // keeps ADDs and DELs waiting after a restore of etcd; nil for none
+	RestoreStore StateStore    // shares the etcd restore state with other processes; nil for none
+	PassStore    StateStore    // keeps the PassRecord of the last full pass; nil for none
+	Schedule     func() string // returns the cron expression for the PassRecord; nil for none
+	Progress     func(string)  // receives progress messages, from several goroutines at once; nil for none
 }
 
 // Result is what a pass observed and did.
 type Result struct {
 	*judge.Judgement
-	Released []*judge.Item
-	// Delays are those of the released items, where known.
-	Delays  []Delay
-	Refused []Refused
-	// CommonGates are the gates of the last pass that concern more than one item.
-	CommonGates []Gate
+	Released    []*judge.Item
+	Delays      []Delay // those of the released items, where known
+	Refused     []Refused
+	CommonGates []Gate // the gates of the last pass that concern more than one item
 	refusedIDs  map[judge.ID]bool
-	// Repaired are the findings that were repaired, or would be in a dry run.
-	Repaired []judge.Finding
-	// Unrepaired are the findings that --repair could not repair.
-	Unrepaired []Unrepaired
+	Repaired    []judge.Finding // the findings that were repaired, or would be in a dry run
+	Unrepaired  []Unrepaired    // the findings that --repair could not repair
 	// ToRepair is how many findings --repair has yet to repair: they wait, are paused, were refused or failed.
-	ToRepair int
-	// Oldest is since when the oldest Stale item is Stale; zero for none.
-	Oldest time.Time
-	// Attempts is how many items had a second check.
-	Attempts int
-	// CheckDuration is how long observing and judging took.
-	CheckDuration time.Duration
+	ToRepair      int
+	Oldest        time.Time     // since when the oldest Stale item is Stale; zero for none
+	Attempts      int           // how many items had a second check
+	CheckDuration time.Duration // how long observing and judging took
 }
 
 // Delay is how long an item was proven, or else Stale, before it was released.
@@ -126,7 +113,21 @@ func (r *Reconciler) fencedSince() time.Time {
 // be read. Failures of single objects are in the result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	out, began := &Result{}, r.Clock.Now()
-	if err := r.run(ctx, out); err != nil {
+	err := r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {
+		next, err = r.pass(ctx, out, nil)
+		return next, recheckEvery, err
+	}, func(next time.Time, pause time.Duration) (waits bool) {
+		if most := r.Options.MaxWait; most > 0 && r.Clock.Since(began)+pause > most {
+			out.dropConfirmationTimes()
+			return false
+		}
+		unconfirmed := countRefused(out.Refused)[AwaitingConfirmation]
+		r.progress("%d unconfirmed, the first to be released at %s; next pass in %s",
+			unconfirmed, next.Format(time.TimeOnly), pause.Round(time.Second))
+		r.Log.Info("Waiting before the next pass", "pause", pause, "unconfirmed", unconfirmed, "until", next)
+		return true
+	})
+	if err != nil {
 		r.RecordPass(ctx, nil, r.Clock.Since(began), err)
 		return nil, err
 	}
@@ -136,24 +137,6 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	out.addReleased()
 	r.RecordPass(ctx, out, r.Clock.Since(began), nil)
 	return out, nil
-}
-
-func (r *Reconciler) run(ctx context.Context, out *Result) error {
-	began := r.Clock.Now()
-	return r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {
-		next, err = r.pass(ctx, out, nil)
-		return next, recheckEvery, err
-	}, func(next time.Time, pause time.Duration) (waits bool) {
-		if most := r.Options.MaxWait; most > 0 && r.Clock.Since(began)+pause > most {
-			out.dropConfirmationTimes()
-			return false
-		}
-		unconfirmed := countUnconfirmed(out.Refused)
-		r.progress("%d unconfirmed, the first to be released at %s; next pass in %s",
-			unconfirmed, next.Format(time.TimeOnly), pause.Round(time.Second))
-		r.Log.Info("Waiting before the next pass", "pause", pause, "unconfirmed", unconfirmed, "until", next)
-		return true
-	})
 }
 
 // passes makes passes until none is due. pass returns when the next one is due, zero for never, and the longest pause.
@@ -254,10 +237,6 @@ func EarliestNonZero(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-func countUnconfirmed(refused []Refused) int {
-	return (&Plan{Refused: refused}).count(AwaitingConfirmation)
 }
 
 // dropConfirmationTimes removes the time of release from items that await confirmation: the run ends, and releases

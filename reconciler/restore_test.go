@@ -225,7 +225,7 @@ func TestRestore_OlderObject(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.pass(0, leak, Node("worker-2"), c.before, revision(100))
 			plan := p.pass(minute, leak, c.after, revision(200))
-			if restored := !p.History.Restored().IsZero(); restored != c.restored {
+			if restored := !p.History.restore.passDetectedAt.IsZero(); restored != c.restored {
 				t.Errorf("etcd was restored: %v; refused are %+v", restored, plan.Refused)
 			}
 			if c.restored {

@@ -46,21 +46,15 @@ type restore struct {
 	passDetectedAt time.Time            // when a pass of this process detected a restore
 }
 
-// Restored returns when a pass last detected a restore of etcd; zero if none did.
-func (h *History) Restored() time.Time { return h.restore.passDetectedAt }
-
 // LastRestore returns the date of the last known restore of etcd, zero for none, and what showed it.
 func (h *History) LastRestore() (at time.Time, why string) { return h.restore.At, h.restore.Why }
-
-// objectName identifies an object whose version is remembered.
-type objectName struct{ kind, name string }
 
 // noteWrite records the version of a pool that this process has written.
 func (h *History) noteWrite(p *ippool.Pool) {
 	if h.versions == nil {
-		h.versions = map[objectName]string{}
+		h.versions = map[string]string{}
 	}
-	h.versions[objectName{"IPPool", p.Ref()}] = p.ResourceVersion
+	h.versions["IPPool "+p.Ref()] = p.ResourceVersion
 }
 
 // olderObject returns which object has an older version than this process has read by quorum or written before; "" for
@@ -70,28 +64,27 @@ func (h *History) olderObject(o *judge.Observation) (sign string) {
 	if o.Watched {
 		return ""
 	}
-	versions := make(map[objectName]string, len(o.Pools)+2*len(o.Reports))
+	versions := make(map[string]string, len(o.Pools)+2*len(o.Reports))
 	if o.ReportsUnreadable {
 		maps.Copy(versions, h.versions)
 	}
-	note := func(kind, name, version string) {
-		n := objectName{kind, name}
-		before, known := h.versions[n]
+	note := func(object, version string) {
+		before, known := h.versions[object]
 		if version == "" { // was not read
 			version = before
 		}
 		order, err := resourceversion.CompareResourceVersion(version, before)
 		if known && err == nil && order < 0 && sign == "" {
-			sign = fmt.Sprintf("%s %s is at resourceVersion %s after %s", kind, name, version, before)
+			sign = fmt.Sprintf("%s is at resourceVersion %s after %s", object, version, before)
 		}
-		versions[n] = version
+		versions[object] = version
 	}
 	for _, p := range o.Pools {
-		note("IPPool", p.Ref(), p.ResourceVersion)
+		note("IPPool "+p.Ref(), p.ResourceVersion)
 	}
 	for _, r := range o.Reports {
-		note("SandboxReport", r.Name, r.ResourceVersion)
-		note("Lease", r.Name, r.LeaseVersion)
+		note("SandboxReport "+r.Name, r.ResourceVersion)
+		note("Lease "+r.Name, r.LeaseVersion)
 	}
 	h.versions = versions
 	return sign

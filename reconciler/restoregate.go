@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -22,10 +23,10 @@ const (
 // restoreGate says why a restore pauses releases; "" where it does not.
 func (h *History) restoreGate(j *judge.Judgement) string {
 	if o := j.Observation; o.Restored != "" {
-		return restoreDetail(o.Restored)
+		return "etcd was restored (" + o.Restored + "): a pass that began before releases nothing"
 	}
-	if h.storedRestore.readErr != nil {
-		return restoreUnreadDetail(h.storedRestore.readErr)
+	if err := h.storedRestore.readErr; err != nil {
+		return fmt.Sprintf("cannot read the etcd restore state: %v", err)
 	}
 	return h.restoreState(j).Text()
 }

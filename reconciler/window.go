@@ -106,19 +106,16 @@ func (w window) breaker(now time.Time, n, total int) string {
 	if n <= breakerFloor || 2*n <= total {
 		return ""
 	}
-	return breakerDetail(n, total)
+	return fmt.Sprintf("%d unconfirmed releases within an hour of %d allocations look like a fault elsewhere; "+
+		"check a few with 'ip-reconcile explain' and, if they are right, run with --allow-mass-release", n, total)
 }
 
 // BreakerState is what the breaker counts.
 type BreakerState struct {
-	// Releases are the unconfirmed releases of the last hour, Of the allocations before the first one.
-	Releases, Of int
-	// Until is when the first one stops counting; zero for none.
-	Until time.Time
-	// Refusal says why one more is refused; "" where it is not.
-	Refusal string
-	// IsShared says that the releases of all processes count, not only of this one.
-	IsShared bool
+	Releases, Of int       // unconfirmed releases of the last hour, and allocations before the first one
+	Until        time.Time // when the first one stops counting; zero for none
+	Refusal      string    // why one more is refused; "" where it is not
+	IsShared     bool      // the releases of all processes count, not only of this one
 }
 
 func (w window) state(now time.Time, allocations int, shared bool) BreakerState {
@@ -196,7 +193,8 @@ func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan
 		return w.add(now, n, j.Total)
 	})
 	if err != nil {
-		why, text = WriteFailed, uncountedDetail(err)
+		why = WriteFailed
+		text = fmt.Sprintf("cannot count releases for the breaker, so nothing unconfirmed is released: %v", err)
 	}
 	if text == "" {
 		return n

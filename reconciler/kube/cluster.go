@@ -31,28 +31,22 @@ import (
 // Settings configure a Cluster.
 type Settings struct {
 	// Namespace is the reconciler's own. Its pause annotation pauses everything.
-	Namespace string
-	// LeaseNamespace is that of the agents' Leases; Namespace if empty.
-	LeaseNamespace string
-	// Pod is the name of this process's pod; "" outside a pod.
-	Pod string
+	Namespace      string
+	LeaseNamespace string // that of the agents' Leases; Namespace if empty
+	Pod            string // the name of this process's pod; "" outside a pod
 	// Timeout of one request; 30 s if zero. A pass as a whole has no timeout.
-	Timeout time.Duration
-	// Identity is the holder of whereabouts' Leases under a hold, unique among processes.
-	Identity string
-	// WithoutLease writes without whereabouts' Lease.
-	WithoutLease bool
-	// WithoutPause ignores the pause of everything where RBAC forbids reading Namespace.
-	WithoutPause bool
+	Timeout      time.Duration
+	Identity     string // the holder of whereabouts' Leases under a hold, unique among processes
+	WithoutLease bool   // writes without whereabouts' Lease
+	WithoutPause bool   // ignores the pause of everything where RBAC forbids reading Namespace
 	// OnPage, where set, is called for each page of a LIST, by several goroutines at once. It shows progress in large
 	// clusters.
 	OnPage func()
 	// OnDenied, where set, is called for each write that RBAC, a policy or a schema forbids, by several goroutines at
 	// once.
 	OnDenied func()
-	// Jitter spreads pauses.
-	Jitter func(time.Duration) time.Duration
-	Log    *slog.Logger
+	Jitter   func(time.Duration) time.Duration // spreads pauses
+	Log      *slog.Logger
 }
 
 // Cluster reads and writes through an API server.

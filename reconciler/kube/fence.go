@@ -73,11 +73,9 @@ type Fence struct {
 type FenceState struct {
 	// Since is when the fence began to stand, by the API server's clock and not a moment too early: any ADD or DEL that
 	// was in progress has cleared its Lease by then. Zero while a Lease is not held.
-	Since time.Time
-	// Age is how long the first of the Leases has been held, by any replica; zero for none.
-	Age time.Duration
-	// IsEndedByPeer says that another replica has ended the fence.
-	IsEndedByPeer bool
+	Since         time.Time
+	Age           time.Duration // how long the first of the Leases has been held, by any replica; zero for none
+	IsEndedByPeer bool          // another replica has ended the fence
 	// Missing names the Leases that are not held, including those that RBAC forbids, as namespace/name.
 	Missing []string
 }

@@ -12,21 +12,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ErrUnreachable: the API server does not answer, or answers with a server error.
-var ErrUnreachable = errors.New("the API server is unreachable")
-
 // Answer is the answer to a Ping.
 type Answer struct {
-	// Revision is that of the etcd that stores Leases, read by quorum; 0 where the request was refused.
-	Revision uint64
-	// Lease is the version of OwnLease, which the leader renews every two seconds; zero for none.
-	Lease Version
-	// HasReconnected says that the request opened a new connection, since the last one had ended.
-	HasReconnected bool
+	Revision       uint64  // that of the etcd that stores Leases, read by quorum; 0 where the request was refused
+	Lease          Version // the version of OwnLease, which the leader renews every two seconds; zero for none
+	HasReconnected bool    // the request opened a new connection, since the last one had ended
 }
 
-// Ping makes the smallest request, over a connection of its own. The error is ErrUnreachable; any other refusal is an
-// Answer without a revision.
+// Ping makes the smallest request, over a connection of its own. An error means that the API server is unreachable. Any
+// other refusal is an Answer without a revision.
 func (c *Cluster) Ping(ctx context.Context) (Answer, error) {
 	only, before := byName(OwnLease), c.dials.Load()
 	only.Limit = 1
@@ -43,7 +37,7 @@ func (c *Cluster) Ping(ctx context.Context) (Answer, error) {
 	case errors.As(err, &status) && status.Status().Code > 0 && status.Status().Code < 500:
 		return answer, nil
 	}
-	return Answer{}, fmt.Errorf("%w: %w", ErrUnreachable, err)
+	return Answer{}, fmt.Errorf("the API server is unreachable: %w", err)
 }
 
 // leasesAlone returns a client with a connection of its own, which no other request reopens. So Ping detects an outage

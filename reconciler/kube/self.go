@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -14,9 +13,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
-
-// errAccessUnknown: an authorizer could not decide.
-var errAccessUnknown = errors.New("the API server could not decide")
 
 // CheckLeases asks the API server whether this account may take whereabouts' Leases in a namespace. The error is
 // ErrLeaseForbidden if it may not. Any other error means that this is unknown.
@@ -75,7 +71,7 @@ func (c *Cluster) May(ctx context.Context, account string, what authorizationv1.
 		return err
 	})
 	if err == nil && !answer.Allowed && answer.EvaluationError != "" { // no refusal, but a failed authorizer
-		err = fmt.Errorf("%w: %s", errAccessUnknown, answer.EvaluationError)
+		err = fmt.Errorf("the API server could not decide: %s", answer.EvaluationError)
 	}
 	if err != nil {
 		return false, fmt.Errorf("check access to %s %s: %w", what.Verb, what.Resource, err)
