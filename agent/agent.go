@@ -178,10 +178,22 @@ func (a *Agent) inspectAndPublish(ctx context.Context) time.Duration {
 	return interval
 }
 
+// inspect finds out which machine this is and inspects the node. Before the first inspection it compares the earlier
+// report with this machine. Nothing is known here about another machine with this node's name, so its sandboxes are
+// dropped from the report and not listed as gone.
 func (a *Agent) inspect(ctx context.Context) (*Inspection, error) {
-	identity, err := a.confirmIdentity(ctx)
+	identity, err := a.Identity(ctx, a.report)
 	if err != nil {
 		return nil, err
+	}
+	if !a.hasResumed {
+		a.hasResumed = true
+		isSame := identity.matches(a.report)
+		a.Inspector.Resume(a.report, isSame)
+		if !isSame {
+			a.Health.logOtherMachine(a.report, identity)
+			a.report = &v1alpha1.SandboxReport{ObjectMeta: a.report.ObjectMeta}
+		}
 	}
 	inspection, err := a.Inspector.Inspect(ctx)
 	if err != nil {
@@ -189,26 +201,6 @@ func (a *Agent) inspect(ctx context.Context) (*Inspection, error) {
 	}
 	inspection.Identity = identity
 	return inspection, nil
-}
-
-// confirmIdentity finds out which machine this is. Before the first inspection it also compares the earlier report
-// with this machine. Nothing is known here about another machine with this node's name, so its sandboxes are
-// dropped from the report and not listed as gone.
-func (a *Agent) confirmIdentity(ctx context.Context) (Identity, error) {
-	identity, err := a.Identity(ctx, a.report)
-	if err != nil {
-		return identity, err
-	}
-	if !a.hasResumed {
-		a.hasResumed = true
-		same := identity.matches(a.report)
-		a.Inspector.Resume(a.report, same)
-		if !same {
-			a.Health.logOtherMachine(a.report, identity)
-			a.report = &v1alpha1.SandboxReport{ObjectMeta: a.report.ObjectMeta}
-		}
-	}
-	return identity, nil
 }
 
 // update makes the next report from an inspection.

@@ -158,9 +158,9 @@ func (ni *NodeInspector) inspectVanished(inspection *Inspection, entries map[str
 // node, and a pod that is being set up would be invisible.
 func (ni *NodeInspector) checkCaches(listed []cri.Sandbox, entries map[string]*cnicache.Entry) error {
 	hasNetwork := func(s cri.Sandbox) bool { return s.Ready && ni.tracked[s.ID].detail.Network != cri.HostNetwork }
-	if path := ni.Caches.MissingResults(); path != "" && slices.ContainsFunc(listed, hasNetwork) {
+	if !ni.Caches.HasResults() && slices.ContainsFunc(listed, hasNetwork) {
 		return fmt.Errorf("CNI cache: %s does not exist, but pods have networks: "+
-			"name the right folder with --cni-results and mount it", path)
+			"name the right folder with --cni-results and mount it", ni.Caches.Results())
 	}
 	pods, byMultus, anyCached, anyInMultus := 0, 0, false, false
 	for _, s := range listed {

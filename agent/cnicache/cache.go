@@ -89,13 +89,8 @@ func (c *Cache) findMultus(builders map[string]*entryBuilder) {
 	}
 }
 
-// MissingResults returns the folder of the runtime's results if the last Read did not find it, else "".
-func (c *Cache) MissingResults() string {
-	if !c.runtimeFolder.hasExisted {
-		return c.folders.Results
-	}
-	return ""
-}
+// HasResults reports whether a Read has found the folder of the runtime's results.
+func (c *Cache) HasResults() bool { return c.runtimeFolder.hasExisted }
 
 // Results returns the folder of the runtime's results.
 func (c *Cache) Results() string { return c.folders.Results }
