@@ -144,8 +144,8 @@ func TestRestore_AgentDownEndangersItsNodeOnly(t *testing.T) {
 	done := i.restores(t, snapshot, func() { names = i.create(t, "newcomer", "", 2*pods) })
 	newcomers := i.runningWithin(t, 5*time.Minute, names...)
 	done().stands(t)
-	contains(t, "the event", i.event(t, "FenceTimedOut", "Pod", ""), "not all is settled",
-		"nodes that have not written their report since: worker-2")
+	contains(t, "the event", i.event(t, "FenceTimedOut", "Pod", ""), "work remains",
+		"nodes that have not reported since the restore: worker-2")
 	out := i.asPod(t, "check")
 	contains(t, "the notes", out.stderr, "until these nodes report: worker-2")
 	equal(t, "the entry of the pod that the backup has on that node",

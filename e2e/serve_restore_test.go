@@ -115,7 +115,7 @@ func TestServe_Restore(t *testing.T) {
 			}
 			v.counts(t, `ip_reconcile_refused_total{reason="EtcdRestored"}`, 1)
 			v.counts(t, `ip_reconcile_etcd_restores_total`, 1)
-			contains(t, "the event", s.event(t, "EtcdRestored", "Namespace", metav1.NamespaceSystem), "nothing is released")
+			contains(t, "the event", s.event(t, "EtcdRestored", "Namespace", metav1.NamespaceSystem), "releases are paused")
 			v.said(t, `level=ERROR msg="Detected a restore of etcd`)
 			s.checkReleased(t, before)
 
