@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheAgentTakesItsNodeAndPodFromTheEnvironment(t *testing.T) {
+func TestAgent_NodeAndPodFromTheEnvironment(t *testing.T) {
 	t.Setenv("NODE_NAME", "worker-1")
 	t.Setenv("POD_UID", "uid-1")
 	// The first complaint is of what comes after them.

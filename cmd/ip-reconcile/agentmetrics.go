@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// serveAgentMetrics serves the node agent's metrics by HTTPS, to accounts that may get /metrics. It would make the program
-// ip-reconcile-agent twice as large, and is not part of that.
+// serveAgentMetrics serves the node agent's metrics by HTTPS, to accounts that may get /metrics. It would make the
+// program ip-reconcile-agent twice as large, and is not part of that.
 func serveAgentMetrics(
 	ctx context.Context, config *rest.Config, address, certDir string, of prometheus.Collector, log *slog.Logger,
 ) error {

@@ -110,7 +110,8 @@ nothing. With --snapshot it also prints the patches and deletes that it would se
 	f.StringVar(&dryRun, "dry-run", "none", "none or client; client prints what a run would release, and writes nothing")
 	f.Lookup("dry-run").NoOptDefVal = "client"
 	f.DurationVar(&maxWait, "max-wait", 0, "how long to wait at most for confirmations; 0: until nothing is unconfirmed")
-	f.BoolVar(&massRelease, "allow-mass-release", false, "release without the breaker, which refuses more than half of all allocations within an hour")
+	f.BoolVar(&massRelease, "allow-mass-release", false,
+		"release without the breaker, which refuses more than half of all allocations within an hour")
 	o.completions(c)
 	return c
 }

@@ -51,7 +51,10 @@ func allFlags(commands []*cobra.Command) (rows []row) {
 
 func commandsPage() string {
 	root := newRoot(terminal())
-	commands := slices.DeleteFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "help" || c.Name() == "completion" })
+	commands := slices.DeleteFunc(root.Commands(), func(c *cobra.Command) bool {
+		return c.Name() == "help" ||
+			c.Name() == "completion"
+	})
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Commands\n\n<!-- Generated from the code by `make generate`. -->\n\n%s\n\n", root.Long)
 	for _, c := range commands {
@@ -64,7 +67,8 @@ func commandsPage() string {
 			fmt.Fprintf(&b, "\nExamples:\n\n%s\n", strings.ReplaceAll("  "+c.Example, "\n", "\n  "))
 		}
 	}
-	b.WriteString("\n## Flags\n\nkubectl's other flags for the cluster and the user work with all commands but `version`: see `kubectl options`.\n\n")
+	b.WriteString("\n## Flags\n\nkubectl's other flags for the cluster and the user work with all commands but " +
+		"`version`: see `kubectl options`.\n\n")
 	b.WriteString("| flag | meaning | commands |\n|---|---|---|\n")
 	for _, r := range allFlags(commands) {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.flag, r.usage, r.commands)

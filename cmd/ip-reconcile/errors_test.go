@@ -40,7 +40,8 @@ func withoutWhereabouts(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Path == "/apis" {
-			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps","versions":[{"groupVersion":"apps/v1","version":"v1"}]}]}`)
+			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps",`+
+				`"versions":[{"groupVersion":"apps/v1","version":"v1"}]}]}`)
 			return
 		}
 		if !strings.HasPrefix(r.URL.Path, "/api/v1/") {
@@ -54,10 +55,11 @@ func withoutWhereabouts(t *testing.T) *httptest.Server {
 }
 
 func status(code int, reason string) string {
-	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`, reason, code)
+	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`,
+		reason, code)
 }
 
-func TestAnAPIServerThatRefusesIsExplainedWithWhatToDo(t *testing.T) {
+func TestErrors_OfTheAPIServer(t *testing.T) {
 	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
 	stranger.Config.ErrorLog = log.New(io.Discard, "", 0)
 	stranger.StartTLS()
@@ -67,10 +69,14 @@ func TestAnAPIServerThatRefusesIsExplainedWithWhatToDo(t *testing.T) {
 		server string
 		want   []string
 	}{
-		{"an expired token", serving(t, 401, "application/json", status(401, "Unauthorized")).URL, []string{"does not accept the credentials", "log in again"}},
-		{"no rights", serving(t, 403, "application/json", status(403, "Forbidden")).URL, []string{"cannot list", "forbidden", "grant"}},
-		{"no CRD", withoutWhereabouts(t).URL, []string{"does not serve ippools.whereabouts.cni.cncf.io", "not installed", "--context"}},
-		{"no API server", serving(t, 404, "text/plain", "404 page not found\n").URL, []string{"does not answer as an API server", "--context"}},
+		{"an expired token", serving(t, 401, "application/json", status(401, "Unauthorized")).URL,
+			[]string{"does not accept the credentials", "log in again"}},
+		{"no rights", serving(t, 403, "application/json", status(403, "Forbidden")).URL,
+			[]string{"cannot list", "forbidden", "grant"}},
+		{"no CRD", withoutWhereabouts(t).URL, []string{"does not serve ippools.whereabouts.cni.cncf.io", "not installed",
+			"--context"}},
+		{"no API server", serving(t, 404, "text/plain", "404 page not found\n").URL,
+			[]string{"does not answer as an API server", "--context"}},
 		{"an unknown authority", stranger.URL, []string{"is not trusted", "authority", "--certificate-authority"}},
 		{"nobody there", "https://" + freeAddress(t), []string{"is unreachable", "connection refused", "--context"}},
 		{"no such host", "https://api.invalid", []string{"is unreachable", "api.invalid"}},
@@ -85,12 +91,14 @@ func TestAnAPIServerThatRefusesIsExplainedWithWhatToDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { l.Close() })
-		refused(t, []string{"check", "--request-timeout", "100ms", "--kubeconfig", kubeconfigOf(t, "https://"+l.Addr().String())}, []string{"is unreachable", l.Addr().String()})
+		refused(t, []string{"check", "--request-timeout", "100ms", "--kubeconfig",
+			kubeconfigOf(t, "https://"+l.Addr().String())}, []string{"is unreachable", l.Addr().String()})
 	})
 }
 
-func TestAWebPageInPlaceOfAnAnswerIsNamedWithItsHost(t *testing.T) {
-	const page = "<!DOCTYPE html><html><head><style>b{}</style><title>Sign in to Corp SSO</title></head><body>Please enter</body></html>"
+func TestErrors_WebPageInsteadOfAnAPIServer(t *testing.T) {
+	const page = "<!DOCTYPE html><html><head><style>b{}</style><title>Sign in to Corp SSO</title></head><body>Please " +
+		"enter</body></html>"
 	login := serving(t, 200, "text/html; charset=utf-8", page)
 	redirect := httptest.NewServer(http.RedirectHandler(login.URL+"/login", http.StatusFound))
 	t.Cleanup(redirect.Close)
@@ -103,7 +111,8 @@ func TestAWebPageInPlaceOfAnAnswerIsNamedWithItsHost(t *testing.T) {
 			host = login.Listener.Addr().String()
 		}
 		t.Run(name, func(t *testing.T) {
-			refused(t, []string{"check", "--kubeconfig", kubeconfigOf(t, server.URL)}, []string{host, "does not answer as an API server", "proxy"})
+			refused(t, []string{"check", "--kubeconfig", kubeconfigOf(t, server.URL)},
+				[]string{host, "does not answer as an API server", "proxy"})
 		})
 	}
 }

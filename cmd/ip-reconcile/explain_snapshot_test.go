@@ -7,9 +7,10 @@ import (
 )
 
 // A snapshot may be of another cluster than the one that the reader's kubeconfig names.
-func TestAdviceOutOfASnapshotFailsWhereItIsPasted(t *testing.T) {
+func TestExplain_CommandsOfASnapshotNameNoContext(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "config")
-	write(t, config, `{apiVersion: v1, kind: Config, current-context: mine, contexts: [{name: mine, context: {cluster: mine}}], clusters: [{name: mine, cluster: {server: "https://127.0.0.1:1"}}]}`)
+	write(t, config, `{apiVersion: v1, kind: Config, current-context: mine, contexts: [{name: mine,`+
+		` context: {cluster: mine}}], clusters: [{name: mine, cluster: {server: "https://127.0.0.1:1"}}]}`)
 	t.Setenv("KUBECONFIG", config)
 	commands := 0
 	for _, given := range [][]string{nil, {"--server", "https://me:secret@10.0.0.1"}} {
@@ -20,7 +21,8 @@ func TestAdviceOutOfASnapshotFailsWhereItIsPasted(t *testing.T) {
 					continue
 				}
 				commands++
-				if named := strings.Count(a.Command, ofThatCluster); named != strings.Count(a.Command, "kubectl ") && named != 1 || named == 0 {
+				if named := strings.Count(a.Command, ofThatCluster); named != strings.Count(a.Command, "kubectl ") && named != 1 ||
+					named == 0 {
 					t.Errorf("%v: %s", given, a.Command)
 				}
 				if fields := strings.Fields(a.Command); fields[0] == "ip-reconcile" && given == nil {
@@ -41,7 +43,8 @@ func TestAdviceOutOfASnapshotFailsWhereItIsPasted(t *testing.T) {
 	// What check prints is to be asked of the same cluster or snapshot, and has no program of its own.
 	dir := copySample(t)
 	leakMany(t, dir)
-	if _, out, _ := run(t, "check", "--snapshot", dir); strings.Contains(out, "'ip-reconcile check") || !strings.Contains(out, "-o wide prints all") {
+	if _, out, _ := run(t, "check", "--snapshot", dir); strings.Contains(out, "'ip-reconcile check") ||
+		!strings.Contains(out, "-o wide prints all") {
 		t.Error(out)
 	}
 }
@@ -53,7 +56,8 @@ func TestExplain_NamespaceThatWasNotExported(t *testing.T) {
 		write(t, filepath.Join(dir, path), strings.ReplaceAll(text, "default/web-8", "tenant/web-8"))
 	}
 	text, d := explained(t, dir, "10.0.0.11")
-	if len(d.Advice) != 1 || !strings.Contains(d.Advice[0].Command, "get pods -n tenant") || strings.Contains(text, "taint") {
+	if len(d.Advice) != 1 || !strings.Contains(d.Advice[0].Command, "get pods -n tenant") ||
+		strings.Contains(text, "taint") {
 		t.Errorf("%+v\n%s", d.Advice, text)
 	}
 }

@@ -66,20 +66,25 @@ metadata: {name: kube-system, annotations: {ip-reconcile.dev/paused: "true"}}
 
 func pausePool(t *testing.T, dir string) {
 	t.Helper()
-	edit(t, dir, "ippools.yaml", "name: 10.0.0.0-24\n", "name: 10.0.0.0-24\n  annotations: {ip-reconcile.dev/paused: \"true\"}\n")
+	edit(t, dir, "ippools.yaml", "name: 10.0.0.0-24\n",
+		"name: 10.0.0.0-24\n  annotations: {ip-reconcile.dev/paused: \"true\"}\n")
 }
 
 func restoreEtcd(t *testing.T, dir string) {
 	t.Helper()
-	edit(t, dir, "sandboxreports.yaml", "metadata: {name: worker-2}", `metadata: {name: worker-2, annotations: {ip-reconcile.dev/etcd-restored: "2026-11-20T09:59:50Z"}}`)
-	edit(t, dir, "sandboxreports.yaml", `observedAt: "2026-11-20T09:59:00Z"`, `observedAt: "2026-11-20T09:59:55Z"`) // it is written again
+	edit(t, dir, "sandboxreports.yaml", "metadata: {name: worker-2}",
+		`metadata: {name: worker-2, annotations: {ip-reconcile.dev/etcd-restored: "2026-11-20T09:59:50Z"}}`)
+	// it is written again
+	edit(t, dir, "sandboxreports.yaml", `observedAt: "2026-11-20T09:59:00Z"`, `observedAt: "2026-11-20T09:59:55Z"`)
 }
 
 // leakMany makes a pool of entries whose pods are gone, without a proof.
 func leakMany(t *testing.T, dir string) {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\nmetadata: {name: worker-1-10.1.0.64-26, namespace: kube-system, resourceVersion: \"9\"}\nspec:\n  range: 10.1.0.64/26\n  allocations:\n")
+	b.WriteString("apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\n" +
+		"metadata: {name: worker-1-10.1.0.64-26, namespace: kube-system, resourceVersion: \"9\"}\nspec:\n" +
+		"  range: 10.1.0.64/26\n  allocations:\n")
 	for i := 1; i <= 50; i++ {
 		fmt.Fprintf(&b, "    \"%d\": {id: \"%064d\", podref: default/leak-%d, ifname: net1}\n", i, i, i)
 	}
@@ -102,7 +107,8 @@ func golden(t *testing.T, file, got string) {
 		for at < min(len(got), len(want)) && got[at] == want[at] {
 			at++
 		}
-		t.Errorf("%s differs; see what with 'go test ./cmd/ip-reconcile -run %s -update' and 'git diff'. From there on it is:\n%.600s", path, t.Name(), got[max(0, at-200):])
+		t.Errorf("%s differs; see what with 'go test ./cmd/ip-reconcile -run %s -update' and 'git diff'. From there on it "+
+			"is:\n%.600s", path, t.Name(), got[max(0, at-200):])
 	}
 }
 
@@ -139,20 +145,23 @@ func TestExplain_Gates(t *testing.T) {
 			t.Errorf("%s: the gates are %q, want %q, of what is %s", c.name, got, c.want, d.Items[0].Verdict)
 		}
 		oneLine := strings.Join(strings.Fields(text), " ")
-		if released := strings.Contains(oneLine, "no gate stands against it: the next pass releases it"); released != (c.want == "") {
+		if released := strings.Contains(oneLine,
+			"no gate stands against it: the next pass releases it"); released != (c.want == "") {
 			t.Errorf("%s: that it is released is said: %v", c.name, released)
 		}
-		if promised := strings.Contains(oneLine, "is confirmed at"); promised != strings.Contains(c.want, "AwaitingConfirmation") {
+		if promised := strings.Contains(oneLine, "is confirmed at"); promised != strings.Contains(c.want,
+			"AwaitingConfirmation") {
 			t.Errorf("%s: a time is promised: %v", c.name, promised)
 		}
 	}
 	golden(t, "explain_gates.txt", all)
 }
 
-// What is printed of what people ask about, and of what is not there.
+// The golden file has the explanations of things that exist and of things that do not.
 func TestExplain_Text(t *testing.T) {
 	all := ""
-	for _, ask := range []string{"10.0.0.20", "::ffff:10.0.0.20", "default/web-0", "pod/default/ghost", "default/moved", "default/web-1", "node/worker-4", "node/worker-5",
+	for _, ask := range []string{"10.0.0.20", "::ffff:10.0.0.20", "default/web-0", "pod/default/ghost", "default/moved",
+		"default/web-1", "node/worker-4", "node/worker-5",
 		"pool/10.0.0.0-24", "pool/kube-system/worker-1-10.1.0.0-26", "10.1.0.0/26", "pool/broken",
 		"10.0.0.200", "default/nobody", "kube-system/10.0.0.0-24", "node/nowhere", "pool/nothing", "10.7.0.0/16"} {
 		code, text, errs := run(t, "explain", ask, "--snapshot", sample)
@@ -163,7 +172,8 @@ func TestExplain_Text(t *testing.T) {
 		if _, err := explanation.ParseSubject(d.Subject.Name); err != nil {
 			t.Errorf("the name of the subject cannot be asked about: %v", err)
 		}
-		all += fmt.Sprintf("$ ip-reconcile explain %s  # %s %s, exit code %d\n%s\n", ask, d.Subject.Kind, d.Subject.Name, code, text)
+		all += fmt.Sprintf("$ ip-reconcile explain %s  # %s %s, exit code %d\n%s\n", ask, d.Subject.Kind, d.Subject.Name,
+			code, text)
 	}
 	golden(t, "explain.txt", all)
 }
@@ -190,13 +200,15 @@ func subjects(t *testing.T) (all []string) {
 	for _, p := range d.Pools {
 		all = append(all, "pool/"+p.Pool)
 	}
-	return append(all, "10.0.0.40", "10.0.0.51", "default/twin", "default/lost", "node/worker-1", "node/worker-2", "node/worker-3", "node/worker-4", "node/worker-5", "node/worker-6")
+	return append(all, "10.0.0.40", "10.0.0.51", "default/twin", "default/lost", "node/worker-1", "node/worker-2",
+		"node/worker-3", "node/worker-4", "node/worker-5", "node/worker-6")
 }
 
 func TestExplain_CommandsParse(t *testing.T) {
 	parsed := 0
 	for _, ask := range subjects(t) {
-		_, d := explained(t, sample, ask, "--reconciler-namespace", "kube-system", "--agents", "required", "--confirm-after", "1m", "--agent-nodes", "kubernetes.io/os=linux")
+		_, d := explained(t, sample, ask, "--reconciler-namespace", "kube-system", "--agents", "required", "--confirm-after",
+			"1m", "--agent-nodes", "kubernetes.io/os=linux")
 		for _, a := range d.Advice {
 			if fields := strings.Fields(a.Command); len(fields) > 0 && fields[0] == "ip-reconcile" {
 				parsed++
@@ -210,11 +222,14 @@ func TestExplain_CommandsParse(t *testing.T) {
 }
 
 func TestExplain_CommandsNameTheClusterAndTheNamespace(t *testing.T) {
-	_, d := explained(t, sample, "10.0.0.20", "--reconciler-namespace", "ops", "--context", "prod", "--as", "alice", "--as-group", "a,b", "--as-group", "c", "--token", "secret")
+	_, d := explained(t, sample, "10.0.0.20", "--reconciler-namespace", "ops", "--context", "prod", "--as", "alice",
+		"--as-group", "a,b", "--as-group", "c", "--token", "secret")
 	cluster := " --as=alice --as-group=a,b --as-group=c --context=prod"
 	for _, a := range d.Advice {
-		if strings.HasPrefix(a.Command, "ip-reconcile ") && !strings.HasSuffix(a.Command, cluster+" --reconciler-namespace=ops") ||
-			strings.HasPrefix(a.Command, "kubectl ") && !strings.HasPrefix(a.Command, "kubectl"+cluster+" ") || strings.Contains(a.Command, "secret") {
+		if strings.HasPrefix(a.Command, "ip-reconcile ") && !strings.HasSuffix(a.Command,
+			cluster+" --reconciler-namespace=ops") ||
+			strings.HasPrefix(a.Command, "kubectl ") && !strings.HasPrefix(a.Command, "kubectl"+cluster+" ") ||
+			strings.Contains(a.Command, "secret") {
 			t.Error(a.Command)
 		}
 	}
@@ -228,7 +243,8 @@ func TestExplain_RepairReleasesNothing(t *testing.T) {
 			continue
 		}
 		ran++
-		_, out, _ := run(t, append(strings.Fields(strings.TrimSuffix(a.Command, ofThatCluster))[1:], "--snapshot", sample, "--log-level", "error")...)
+		_, out, _ := run(t, append(strings.Fields(strings.TrimSuffix(a.Command, ofThatCluster))[1:], "--snapshot", sample,
+			"--log-level", "error")...)
 		if !strings.Contains(out, "WOULD BE REPAIRED (5)") || strings.Contains(out, "RELEASED") {
 			t.Errorf("%s:\n%s", a.Command, out)
 		}

@@ -50,14 +50,14 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out, read(std.err)
 }
 
-func TestTheVersionIsPrinted(t *testing.T) {
+func TestVersion(t *testing.T) {
 	code, out, errs := run(t, "--version")
 	if want := "ip-reconcile version " + version.Get().String() + "\n"; code != exitClean || out != want || errs != "" {
 		t.Errorf("exit code %d: got %q, want %q; stderr: %s", code, out, want, errs)
 	}
 }
 
-func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
+func TestSample_EveryVerdictAndFinding(t *testing.T) {
 	code, out, errs := run(t, "check", "--snapshot", sample, "-o", "json")
 	if code != exitUnresolved {
 		t.Fatalf("exit code %d, want %d; stderr: %s", code, exitUnresolved, errs)
@@ -84,7 +84,8 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 			t.Errorf("the sample shows no %s", want)
 		}
 	}
-	for _, want := range strings.Fields("Phantom Conflict Unrecorded Misrecorded MissingReservation NoFreshReport Malformed StatusMismatch") {
+	for _, want := range strings.Fields("Phantom Conflict Unrecorded Misrecorded MissingReservation NoFreshReport " +
+		"Malformed StatusMismatch") {
 		if !seen["finding "+want] {
 			t.Errorf("the sample shows no finding %s", want)
 		}
@@ -92,7 +93,7 @@ func TestTheSampleShowsEveryVerdictAndEveryFinding(t *testing.T) {
 }
 
 // The comment before each entry of the sample says what becomes of it.
-func TestTheSamplesCommentsAreTrue(t *testing.T) {
+func TestSample_Comments(t *testing.T) {
 	_, out, _ := run(t, "check", "--snapshot", sample, "-o", "json")
 	var d document.Check
 	if err := json.Unmarshal([]byte(out), &d); err != nil {
@@ -120,14 +121,16 @@ func TestTheSamplesCommentsAreTrue(t *testing.T) {
 				continue
 			}
 			said++
-			if strings.HasSuffix(comment, ")") && !strings.Contains(comment, "("+a.Reason.String()+")") && !strings.Contains(comment, "MissingReservation") {
+			if strings.HasSuffix(comment, ")") && !strings.Contains(comment, "("+a.Reason.String()+")") &&
+				!strings.Contains(comment, "MissingReservation") {
 				t.Errorf("%s: the comment says %q, the verdict is %s", podRef, comment, a.Reason)
 			}
 			want := map[judge.Verdict]string{judge.InUse: "in use", judge.Held: "held", judge.Stale: "stale"}[a.Verdict]
 			if !strings.HasPrefix(comment, want) {
 				t.Errorf("%s: the comment says %q, the verdict is %s", podRef, comment, a.Verdict)
 			}
-			if a.Verdict == judge.Stale && a.Proven == strings.Contains(comment, "unconfirmed") && a.Reason != judge.NodeMissingReason {
+			if a.Verdict == judge.Stale && a.Proven == strings.Contains(comment, "unconfirmed") &&
+				a.Reason != judge.NodeMissingReason {
 				t.Errorf("%s: the comment says %q, proven is %v", podRef, comment, a.Proven)
 			}
 		}
@@ -137,12 +140,13 @@ func TestTheSamplesCommentsAreTrue(t *testing.T) {
 	}
 }
 
-func TestRecoverNeedsReports(t *testing.T) {
+func TestRecover_WithoutReports(t *testing.T) {
 	dir := copySample(t)
 	if err := os.Remove(filepath.Join(dir, "sandboxreports.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := run(t, "recover", "--snapshot", dir); code != exitFailed || !strings.Contains(errs, "no node agent has reported") {
+	if code, _, errs := run(t, "recover", "--snapshot", dir); code != exitFailed ||
+		!strings.Contains(errs, "no node agent has reported") {
 		t.Errorf("exit code %d; stderr: %s", code, errs)
 	}
 }

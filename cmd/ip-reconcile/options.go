@@ -58,8 +58,10 @@ func (s *selection) add(f *pflag.FlagSet, failOn string) {
 	f.BoolVar(&s.all, "all", false, "list what is in use, too")
 	f.StringSliceVar(&s.addresses, "address", nil, "only these addresses")
 	f.StringSliceVar(&s.pools, "pool", nil, "only these pools: name, namespace/name, or range, for example 10.0.0.0/24")
-	f.StringSliceVarP(&s.podNamespaces, "pod-namespace", "n", nil, "only allocations and reservations of pods in these namespaces")
-	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, "allocations and reservations of pods in all namespaces (the default)")
+	f.StringSliceVarP(&s.podNamespaces, "pod-namespace", "n", nil,
+		"only allocations and reservations of pods in these namespaces")
+	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false,
+		"allocations and reservations of pods in all namespaces (the default)")
 	f.StringSliceVar(&s.nodes, "on-node", nil, "only items whose sandbox runs, or may run, on these nodes")
 	f.StringSliceVar(&s.verdicts, "verdict", nil, "only these verdicts: InUse, Held, Stale")
 	f.StringSliceVar(&s.reasons, "reason", nil, "only these reasons or findings, for example PodGone or Conflict")
@@ -89,9 +91,12 @@ func (s *selection) check() (err error) {
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.given = f
 	o.Flags.Add(f, logLevel)
-	o.node.Add(f, "inspect the node named by --node, too, by the container runtime's socket at this path; for a node without an agent")
-	f.StringVar(&o.snapshot, "snapshot", "", "judge exported objects instead of a cluster: a folder, .tar, .tgz, YAML or JSON file, or - for stdin")
-	f.StringVar(&o.now, "now", "", "time at which the snapshot is judged, for example 2026-11-20T10:00:00Z (default: the snapshot's own)")
+	o.node.Add(f, "inspect the node named by --node, too, by the container runtime's socket at this path; for a node "+
+		"without an agent")
+	f.StringVar(&o.snapshot, "snapshot", "",
+		"judge exported objects instead of a cluster: a folder, .tar, .tgz, YAML or JSON file, or - for stdin")
+	f.StringVar(&o.now, "now", "",
+		"time at which the snapshot is judged, for example 2026-11-20T10:00:00Z (default: the snapshot's own)")
 	f.BoolVar(&o.podsComplete, "pods-complete", false, "the snapshot has every pod of the cluster, even where it has none")
 	o.printing.add(f)
 }
@@ -110,7 +115,8 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 		return nil, err
 	}
 	// A variable of a script may be empty. Without a filter the command would be about everything.
-	for _, name := range []string{"address", "pool", "pod-namespace", "on-node", "verdict", "reason", "fail-on", "snapshot"} {
+	for _, name := range []string{"address", "pool", "pod-namespace", "on-node", "verdict", "reason", "fail-on",
+		"snapshot"} {
 		if flag := o.given.Lookup(name); flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[,]") == "" {
 			return nil, fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
 		}
@@ -206,8 +212,8 @@ func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, er
 	}, nil
 }
 
-// checkNames returns an error for a pool, a pod namespace or a node that a flag names and that does not exist. A namespace
-// exists where it has a pod or an allocation. A node exists where it has a Node object, a report or a pod.
+// checkNames returns an error for a pool, a pod namespace or a node that a flag names and that does not exist. A
+// namespace exists where it has a pod or an allocation. A node exists where it has a Node object, a report or a pod.
 func (s *selection) checkNames(o *judge.Observation) error {
 	if len(s.pools)+len(s.podNamespaces)+len(s.nodes) == 0 {
 		return nil
@@ -229,7 +235,8 @@ func (s *selection) checkNames(o *judge.Observation) error {
 		nodes.Insert(r.Name)
 	}
 	for _, name := range s.pools {
-		if !slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return (report.Filter{Pools: []string{name}}).Pool(p.Ref()) }) {
+		if !slices.ContainsFunc(o.Pools,
+			func(p *ippool.Pool) bool { return (report.Filter{Pools: []string{name}}).Pool(p.Ref()) }) {
 			return fmt.Errorf("--pool %q: no such pool; 'ip-reconcile pools' lists all pools", name)
 		}
 	}

@@ -17,18 +17,24 @@ func TestOutput_Golden(t *testing.T) {
 		t.Fatal(err)
 	}
 	const name = "  name: worker-1-10.1.0.0-26\n"
-	write(t, filepath.Join(paused, "ippools.yaml"), strings.Replace(string(pool), name, name+"  annotations: {ip-reconcile.dev/paused: \"true\"}\n", 1))
+	write(t, filepath.Join(paused, "ippools.yaml"), strings.Replace(string(pool), name,
+		name+"  annotations: {ip-reconcile.dev/paused: \"true\"}\n", 1))
 	version := regexp.MustCompile(`("?toolVersion"?: ).*`)
 	for file, commands := range map[string][]string{
-		"check": {"check --all", "check --verdict Held --on-node worker-3 --no-headers", "check -o wide --pool 10.1.0.0/26", "check -o name", "check --fail-on none --address 10.0.0.20",
+		"check": {"check --all", "check --verdict Held --on-node worker-3 --no-headers", "check -o wide --pool 10.1.0.0/26",
+			"check -o name", "check --fail-on none --address 10.0.0.20",
 			"check -o jsonpath={.summary.stale}/{.allocations[?(@.reason=='PodFinished')].ip}"},
-		"run": {"run --dry-run --repair", "run --dry-run --reason PodGone --confirm-after 0 -o name", "run --pool 10.0.0.0-24 --reason PodGone",
+		"run": {"run --dry-run --repair", "run --dry-run --reason PodGone --confirm-after 0 -o name",
+			"run --pool 10.0.0.0-24 --reason PodGone",
 			"run -o jsonpath={.deletes}{.patches} --address 10.0.0.26"},
-		"pools":   {"pools", "pools -o wide --no-headers", "pools 10.0.0.0/24", "pools -o name"},
-		"recover": {"recover", "recover -o name", "recover -o jsonpath={range.writes[*]}{.kind}/{.ip}/{.podRef}/{.instead}/{.state},{end}"},
+		"pools": {"pools", "pools -o wide --no-headers", "pools 10.0.0.0/24", "pools -o name"},
+		"recover": {"recover", "recover -o name",
+			"recover -o jsonpath={range.writes[*]}{.kind}/{.ip}/{.podRef}/{.instead}/{.state},{end}"},
 		// A filter of what is not there is an error at the end.
-		"filters":   {"check -o name --pool 10.0.0.0-24,10.0.0.0-42", "run -o name --pool 10.0.0.0/23", "check -o name --pod-namespace nope", "run -o name --on-node nope"},
-		"documents": {"check -o json --pool 10.1.0.0-26", "run -o json --dry-run --repair --pool worker-1-10.1.0.0-26", "recover -o yaml", "pools -o json", "pools -o yaml 10.1.0.5"},
+		"filters": {"check -o name --pool 10.0.0.0-24,10.0.0.0-42", "run -o name --pool 10.0.0.0/23",
+			"check -o name --pod-namespace nope", "run -o name --on-node nope"},
+		"documents": {"check -o json --pool 10.1.0.0-26", "run -o json --dry-run --repair --pool worker-1-10.1.0.0-26",
+			"recover -o yaml", "pools -o json", "pools -o yaml 10.1.0.5"},
 	} {
 		var got strings.Builder
 		for _, command := range commands {

@@ -19,7 +19,7 @@ func calledBy(t *testing.T, name string, args ...string) {
 	t.Cleanup(func() { os.Args = was })
 }
 
-func TestAsAPluginHelpAndErrorsSayKubectl(t *testing.T) {
+func TestPlugin_HelpAndErrors(t *testing.T) {
 	calledBy(t, "kubectl-ip_reconcile")
 	for _, c := range []struct {
 		args []string
@@ -44,13 +44,14 @@ func TestAsAPluginHelpAndErrorsSayKubectl(t *testing.T) {
 	}
 }
 
-func TestAsAPluginTheCommandsThatAreAdvisedCanBeTyped(t *testing.T) {
+func TestPlugin_AdvisedCommands(t *testing.T) {
 	calledBy(t, "kubectl-ip_reconcile")
 	_, d := explained(t, sample, "10.0.0.20", "--context", "prod")
 	for i, want := range []string{
 		"kubectl ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.20 --dry-run --context=prod",
 		"kubectl ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.20 --context=prod",
-		"kubectl --context=prod annotate ippools.whereabouts.cni.cncf.io -n kube-system 10.0.0.0-24 ip-reconcile.dev/paused=true",
+		"kubectl --context=prod annotate ippools.whereabouts.cni.cncf.io -n kube-system 10.0.0.0-24 " +
+			"ip-reconcile.dev/paused=true",
 	} {
 		if got := d.Advice[i].Command; got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -58,7 +59,7 @@ func TestAsAPluginTheCommandsThatAreAdvisedCanBeTyped(t *testing.T) {
 	}
 }
 
-func TestKubectlCompletesThePluginsCommandLine(t *testing.T) {
+func TestPlugin_Completion(t *testing.T) {
 	calledBy(t, "kubectl_complete-ip_reconcile", "check", "--verdict", "")
 	if code, out, _ := run(t, "completion", "bash"); code != exitClean || !strings.Contains(out, "__start_") {
 		t.Errorf("completion bash: exit code %d", code)
@@ -68,7 +69,7 @@ func TestKubectlCompletesThePluginsCommandLine(t *testing.T) {
 	}
 }
 
-func TestKubectlsFlagsSayWhichClusterAndWhoAsks(t *testing.T) {
+func TestKubectlFlags_ClusterAndUser(t *testing.T) {
 	var mu sync.Mutex
 	var asked []http.Header
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +80,8 @@ func TestKubectlsFlagsSayWhichClusterAndWhoAsks(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	config := kubeconfigOf(t, "https://192.0.2.1")
-	refused(t, []string{"check", "--kubeconfig", config, "--context", "production", "--server", server.URL, "--insecure-skip-tls-verify", "--token", "other",
+	refused(t, []string{"check", "--kubeconfig", config, "--context", "production", "--server", server.URL,
+		"--insecure-skip-tls-verify", "--token", "other",
 		"--as", "jane", "--as-group", "dev", "--as-group", "ops"}, []string{server.URL})
 	mu.Lock()
 	defer mu.Unlock()
@@ -87,7 +89,8 @@ func TestKubectlsFlagsSayWhichClusterAndWhoAsks(t *testing.T) {
 		t.Fatal("the server was not asked")
 	}
 	for _, h := range asked {
-		if h.Get("Authorization") != "Bearer other" || h.Get("Impersonate-User") != "jane" || !slices.Equal(h.Values("Impersonate-Group"), []string{"dev", "ops"}) {
+		if h.Get("Authorization") != "Bearer other" || h.Get("Impersonate-User") != "jane" ||
+			!slices.Equal(h.Values("Impersonate-Group"), []string{"dev", "ops"}) {
 			t.Errorf("asked with %v", h)
 		}
 	}

@@ -31,7 +31,7 @@ whereabouts' own Leases meanwhile, for 90 seconds at most. ADDs and DELs wait un
 nodes have renewed their reports, some 20 seconds, and everything is written. What cannot
 be written by then is tried again a minute later. Each write tests what it replaces.
 
-Exit code 0: nothing is left to write; 1: something is, and the output says why;
+Exit code 0: everything is written; 1: something is not, and the output says why;
 2: the cluster could not be read, or no agent reports.
 ` + snapshotHelp,
 		Example: `  ip-reconcile recover

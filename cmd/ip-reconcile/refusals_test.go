@@ -40,10 +40,12 @@ func TestRefusals(t *testing.T) {
 	const golden = "testdata/refusals.txt"
 	dir := t.TempDir()
 	writeInputs(t, dir)
-	for name, value := range map[string]string{"NODE_NAME": "", "POD_UID": "", "KUBERNETES_SERVICE_HOST": "", "KUBECONFIG": filepath.Join(dir, "nowhere")} {
+	for name, value := range map[string]string{"NODE_NAME": "", "POD_UID": "", "KUBERNETES_SERVICE_HOST": "",
+		"KUBECONFIG": filepath.Join(dir, "nowhere")} {
 		t.Setenv(name, value)
 	}
-	agent := "agent --kubeconfig $DIR/config --node worker-1 --outside-pod --cri $DIR/cri.sock --boot-id-file $DIR/boot_id --metrics-bind-address 0"
+	agent := "agent --kubeconfig $DIR/config --node worker-1 --outside-pod --cri $DIR/cri.sock --boot-id-file " +
+		"$DIR/boot_id --metrics-bind-address 0"
 	given := strings.NewReplacer("$AGENT", strings.ReplaceAll(agent, "$DIR", dir), "$DIR", dir, "$SAMPLE", sample)
 	printed := strings.NewReplacer(dir, "$DIR", sample, "$SAMPLE")
 	text, err := os.ReadFile(golden)

@@ -83,8 +83,9 @@ func strict(s *jsonschema.Schema) {
 	strict(s.Items)
 }
 
-func TestEveryDocumentIsWhatTheSchemaSays(t *testing.T) {
-	for _, command := range []string{"check --all", "check --verdict Stale --pool 10.0.0.0-24", "run --dry-run --repair", "explain 10.0.0.20", "recover", "pools", "pools 10.0.0.0-24"} {
+func TestSchema_EveryDocument(t *testing.T) {
+	for _, command := range []string{"check --all", "check --verdict Stale --pool 10.0.0.0-24", "run --dry-run --repair",
+		"explain 10.0.0.20", "recover", "pools", "pools 10.0.0.0-24"} {
 		for _, form := range []string{"json", "yaml"} {
 			args := append(strings.Fields(command), "--snapshot", sample, "-o", form)
 			if code, _, errs := run(t, args...); code == exitFailed { // run checks what is printed

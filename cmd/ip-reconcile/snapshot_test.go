@@ -60,7 +60,7 @@ func verdictsOf(t *testing.T, args ...string) map[string]string {
 	return all
 }
 
-func TestAnArchiveAndStdinAreJudgedAsTheFolderIs(t *testing.T) {
+func TestSnapshot_ArchiveAndStdin(t *testing.T) {
 	want, archive := verdictsOf(t, "--snapshot", sample), packedSample(t)
 	if len(want) < 20 {
 		t.Fatalf("the sample has %d allocations", len(want))

@@ -1,5 +1,5 @@
-// Command ip-reconciler replaces whereabouts' program of that name, in manifests where only the image changes: the CronJob
-// of v0.5 (doc/crds/ip-reconciler-job.yaml, cmd/reconciler/ip.go) and the Deployment of v0.9.4
+// Command ip-reconciler replaces whereabouts' program of that name, in manifests where only the image changes: the
+// CronJob of v0.5 (doc/crds/ip-reconciler-job.yaml, cmd/reconciler/ip.go) and the Deployment of v0.9.4
 // (doc/crds/reconciler-deployment.yaml, cmd/reconciler/main.go).
 //
 // With -kubeconfig or -timeout, or in the pod of a Job, it makes one pass. Otherwise it runs until it is terminated.
@@ -56,10 +56,11 @@ type command struct {
 
 // levels are whereabouts' log levels (v0.9.4, pkg/logging/logging.go) and two more, with their values of --log-level.
 // panic is the highest level of whereabouts; here it logs nothing.
-var levels = map[string]string{"debug": "debug", "verbose": "info", "info": "info", "warn": "warn", "error": "error", "panic": "error+4"}
+var levels = map[string]string{"debug": "debug", "verbose": "info", "info": "info", "warn": "warn", "error": "error",
+	"panic": "error+4"}
 
-// parse parses the flags of whereabouts v0.5.4 (cmd/reconciler/ip.go), of which v0.9.4 has only -log-level, and the additional
-// -trust-network-status. It returns the options of serve, or nil if the program ends with the code.
+// parse parses the flags of whereabouts v0.5.4 (cmd/reconciler/ip.go), of which v0.9.4 has only -log-level, and the
+// additional -trust-network-status. It returns the options of serve, or nil if the program ends with the code.
 func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 	f := flag.NewFlagSet("ip-reconciler", flag.ContinueOnError)
 	f.SetOutput(stderr)
@@ -67,8 +68,9 @@ func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 	level := f.String("log-level", "debug", "debug, verbose, info, warn, error or panic")
 	timeout := f.Int("timeout", 30, "make one pass; the limit of each of its requests, in seconds")
 	printVersion := f.Bool("version", false, "print the version and end")
-	trust := f.Bool("trust-network-status", false, "release an address that the running pod's network-status lacks, as whereabouts does; "+
-		"whoever may edit a pod can then have its address assigned to another pod while it is in use")
+	trust := f.Bool("trust-network-status", false,
+		"release an address that the running pod's network-status lacks, as whereabouts does; "+
+			"whoever may edit a pod can then have its address assigned to another pod while it is in use")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return nil, exitDone
@@ -93,7 +95,8 @@ func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 		"--reconciler-namespace=" + os.Getenv("WHEREABOUTS_NAMESPACE"),
 		fmt.Sprintf("--request-timeout=%ds", *timeout),
 		fmt.Sprintf("--trust-network-status=%v", *trust),
-		"--without-pause",                                           // whereabouts' own ClusterRole forbids reading namespaces
+		// The ClusterRole of whereabouts forbids reading namespaces.
+		"--without-pause",
 		"--metrics-bind-address=0", "--health-probe-bind-address=0", // whereabouts' program listens nowhere
 	})
 	log, logErr := given.Logger(stderr)
@@ -131,7 +134,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			given.log.Error("reconciler run failed", "error", err)
 			return exitNotObserved
 		}
-		r.Source, r.Writer, r.BreakerStore, r.RestoreStore, r.PassStore = cluster, cluster, cluster.BreakerStore(), cluster.RestoreStore(), cluster.PassStore()
+		r.Source, r.Writer, r.BreakerStore = cluster, cluster, cluster.BreakerStore()
+		r.RestoreStore, r.PassStore = cluster.RestoreStore(), cluster.PassStore()
 		return makePass(ctx, r)
 	}
 	if err := given.Run(ctx, given.log); err != nil {
@@ -142,9 +146,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return exitDone
 }
 
-// ownedByJob reports whether a Job runs this pod: the CronJob of whereabouts v0.5.4 has the same flags as the Deployment. An
-// error ends the program, and kubelet restarts it. If the pod is unknown, for example on the host's network, the program
-// serves: a Job then does its work, too, but does not end.
+// ownedByJob reports whether a Job runs this pod: the CronJob of whereabouts v0.5.4 has the same flags as the
+// Deployment. An error ends the program, and kubelet restarts it. If the pod is unknown, for example on the host's
+// network, the program serves: a Job then does its work, too, but does not end.
 func ownedByJob(ctx context.Context, cluster *kube.Cluster, log *slog.Logger) (bool, error) {
 	// The pod may be in another namespace than WHEREABOUTS_NAMESPACE.
 	pod := types.NamespacedName{Namespace: new(flags.Common).Namespace(), Name: cluster.Pod}
@@ -175,8 +179,8 @@ func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 	return code
 }
 
-// exitCode returns the exit code of a pass. Items that are paused, or that wait for the agents after an etcd restore, are no
-// failure. A pass waits until nothing is unconfirmed, unless the cluster becomes unreadable.
+// exitCode returns the exit code of a pass. Items that are paused, or that wait for the agents after an etcd restore,
+// are no failure. A pass waits until nothing is unconfirmed, unless the cluster becomes unreadable.
 func exitCode(out *reconciler.Result) (code int, err error) {
 	count := map[int]int{}
 	for _, x := range out.Refused {
@@ -192,11 +196,13 @@ func exitCode(out *reconciler.Result) (code int, err error) {
 	}
 	for _, code := range []int{exitAllocations, exitReservations} {
 		if count[code] > 0 {
-			return code, fmt.Errorf("%d allocations and %d reservations are stale and could not be released", count[exitAllocations], count[exitReservations])
+			return code, fmt.Errorf("%d allocations and %d reservations are stale and could not be released",
+				count[exitAllocations], count[exitReservations])
 		}
 	}
 	if n := count[exitNotObserved]; n > 0 {
-		return exitNotObserved, fmt.Errorf("%d allocations and reservations are unconfirmed, and the cluster could not be read any more", n)
+		return exitNotObserved, fmt.Errorf("%d allocations and reservations are unconfirmed, and the cluster could not be "+
+			"read any more", n)
 	}
 	return exitDone, nil
 }

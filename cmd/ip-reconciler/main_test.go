@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
+func TestParse_FlagsOfWhereabouts(t *testing.T) {
 	const usual = 30 * time.Second
 	for _, c := range []struct {
 		args    string
@@ -45,7 +45,8 @@ func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
 			t.Errorf("%q: exit code %d", c.args, code)
 			continue
 		}
-		if got.once != c.once || got.Timeout != c.timeout || got.TrustNetworkStatus != c.trust || !got.WithoutPause || got.Manager.Metrics.BindAddress != "0" || got.Manager.HealthProbeBindAddress != "0" {
+		if got.once != c.once || got.Timeout != c.timeout || got.TrustNetworkStatus != c.trust || !got.WithoutPause ||
+			got.Manager.Metrics.BindAddress != "0" || got.Manager.HealthProbeBindAddress != "0" {
 			t.Errorf("%q: %+v", c.args, got)
 		}
 		if !got.log.Enabled(t.Context(), c.level) || got.log.Enabled(t.Context(), c.level-1) {
@@ -54,7 +55,7 @@ func TestTheFlagsOfWhereaboutsAreUnderstood(t *testing.T) {
 	}
 }
 
-func TestAFlagThatEndsTheProgram(t *testing.T) {
+func TestRun_FlagsThatEndTheProgram(t *testing.T) {
 	for _, c := range []struct {
 		args         string
 		code         int
@@ -75,7 +76,7 @@ func TestAFlagThatEndsTheProgram(t *testing.T) {
 	}
 }
 
-func TestAnUnknownLogLevelIsWarnedOf(t *testing.T) {
+func TestRun_UnknownLogLevel(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
@@ -83,14 +84,15 @@ func TestAnUnknownLogLevelIsWarnedOf(t *testing.T) {
 	if code := run(t.Context(), []string{"-log-level", "loud"}, io.Discard, &stderr); code != exitNotObserved {
 		t.Errorf("exit code %d", code)
 	}
-	for _, want := range []string{"level=WARN", "Unknown -log-level", "level=loud", "reconciler run failed", "no cluster is named"} {
+	for _, want := range []string{"level=WARN", "Unknown -log-level", "level=loud", "reconciler run failed",
+		"no cluster: without a kubeconfig"} {
 		if !strings.Contains(stderr.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, stderr.String())
 		}
 	}
 }
 
-func TestTheNamespaceIsTheOneOfWhereabouts(t *testing.T) {
+func TestParse_NamespaceOfWhereabouts(t *testing.T) {
 	for _, want := range []string{"openshift-multus", "kube-system"} {
 		t.Setenv("WHEREABOUTS_NAMESPACE", strings.TrimPrefix(want, "kube-system"))
 		given, code := parse(nil, io.Discard, io.Discard)

@@ -19,21 +19,28 @@ func TestExitCode_OfRefusals(t *testing.T) {
 	refused := func(item *judge.Item, why reconciler.Refusal) reconciler.Refused {
 		return reconciler.Refused{Item: item, Gate: reconciler.Gate{Why: why}}
 	}
-	allocation, reservation := &judge.Item{Allocation: &ippool.Allocation{}}, &judge.Item{Reservation: &ippool.Reservation{}}
+	allocation := &judge.Item{Allocation: &ippool.Allocation{}}
+	reservation := &judge.Item{Reservation: &ippool.Reservation{}}
 	for name, c := range map[string]struct {
 		refused []reconciler.Refused
 		code    int
 		says    string
 	}{
-		"nothing":          {nil, exitDone, ""},
-		"paused":           {[]reconciler.Refused{refused(allocation, reconciler.Paused)}, exitDone, ""},
-		"etcd restored":    {[]reconciler.Refused{refused(reservation, reconciler.EtcdRestored)}, exitDone, ""},
-		"not confirmed":    {[]reconciler.Refused{refused(allocation, reconciler.AwaitingConfirmation)}, exitNotObserved, "1 allocations and reservations are unconfirmed"},
-		"the breaker":      {[]reconciler.Refused{refused(allocation, reconciler.Breaker)}, exitAllocations, "1 allocations and 0 reservations"},
-		"Leases forbidden": {[]reconciler.Refused{refused(allocation, reconciler.NoLease)}, exitAllocations, "1 allocations and 0 reservations"},
-		"a reservation":    {[]reconciler.Refused{refused(reservation, reconciler.WriteFailed)}, exitReservations, "0 allocations and 1 reservations"},
-		"of each one": {[]reconciler.Refused{refused(reservation, reconciler.WriteFailed), refused(allocation, reconciler.Changed),
-			refused(allocation, reconciler.AwaitingConfirmation), refused(allocation, reconciler.Paused)}, exitAllocations, "1 allocations and 1 reservations"},
+		"nothing":       {nil, exitDone, ""},
+		"paused":        {[]reconciler.Refused{refused(allocation, reconciler.Paused)}, exitDone, ""},
+		"etcd restored": {[]reconciler.Refused{refused(reservation, reconciler.EtcdRestored)}, exitDone, ""},
+		"not confirmed": {[]reconciler.Refused{refused(allocation, reconciler.AwaitingConfirmation)}, exitNotObserved,
+			"1 allocations and reservations are unconfirmed"},
+		"the breaker": {[]reconciler.Refused{refused(allocation, reconciler.Breaker)}, exitAllocations,
+			"1 allocations and 0 reservations"},
+		"Leases forbidden": {[]reconciler.Refused{refused(allocation, reconciler.NoLease)}, exitAllocations,
+			"1 allocations and 0 reservations"},
+		"a reservation": {[]reconciler.Refused{refused(reservation, reconciler.WriteFailed)}, exitReservations,
+			"0 allocations and 1 reservations"},
+		"of each one": {[]reconciler.Refused{refused(reservation, reconciler.WriteFailed),
+			refused(allocation, reconciler.Changed),
+			refused(allocation, reconciler.AwaitingConfirmation), refused(allocation,
+				reconciler.Paused)}, exitAllocations, "1 allocations and 1 reservations"},
 	} {
 		code, err := exitCode(&reconciler.Result{Refused: c.refused})
 		if code != c.code || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -61,7 +68,8 @@ func TestMakePass_ClusterThatCannotBeRead(t *testing.T) {
 		{stopped, exitDone, `"reconciler run failed" error=terminated`},
 	} {
 		var logs bytes.Buffer
-		r := &reconciler.Reconciler{Source: unreachable{}, Clock: clock.RealClock{}, Log: slog.New(slog.NewTextHandler(&logs, nil)), History: reconciler.NewHistory()}
+		r := &reconciler.Reconciler{Source: unreachable{}, Clock: clock.RealClock{},
+			Log: slog.New(slog.NewTextHandler(&logs, nil)), History: reconciler.NewHistory()}
 		if code := makePass(c.ctx, r); code != c.code || !strings.Contains(logs.String(), c.says) {
 			t.Errorf("exit code %d, want %d and %q:\n%s", code, c.code, c.says, logs.String())
 		}

@@ -34,11 +34,17 @@ var banned = []ban{
 type exception struct{ path, text, why string }
 
 var (
-	wide         []exception
+	wide = []exception{
+		{"cmd/ip-reconcile/commands.go", "kubectl get ", "a command to paste"},
+		{"cmd/ip-reconcile/secrets_test.go", "apiVersion: ", "a file of a test"},
+		{"reconciler/snapshot/copies_test.go", "metadata: ", "files of a test"},
+		{"reconciler/snapshot/lean_test.go", `{"`, "a file of a test"},
+	}
 	undocumented []exception
 	unknown      []exception
 	messages     = []exception{
 		{"reconciler/serve/recorder.go", "reconciler run", upstream},
+		{"cmd/ip-reconciler/main.go", "reconciler run", upstream},
 		{"reconciler/serve/recorder.go", "cleanup", upstream},
 		{"reconciler/serve/recorder.go", "removed stale", upstream},
 	}
@@ -53,18 +59,6 @@ var pending = []string{
 	"agent/cnicache",
 	"agent/cri",
 	"agent/cri/critest",
-	"cmd/ip-reconcile",
-	"cmd/ip-reconciler",
-	"internal/cli/advice",
-	"internal/cli/clusterflags",
-	"internal/cli/document",
-	"internal/cli/explanation",
-	"internal/cli/flags",
-	"internal/cli/memory",
-	"internal/cli/report",
-	"internal/cli/screen",
-	"internal/cli/statuscmd",
-	"internal/cli/table",
 	"internal/lean",
 	"internal/version",
 	"ippool",
@@ -73,6 +67,5 @@ var pending = []string{
 	"reconciler/judge",
 	"reconciler/judge/judgetest",
 	"reconciler/kube",
-	"reconciler/snapshot",
 	"reconciler/usage",
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// kinds are the kinds that a snapshot is judged by, each with its API group. add decodes an object. Its error says why the
-// object cannot be decoded, or is errDiffers.
+// kinds are the kinds that a snapshot is judged by, each with its API group. add decodes an object. Its error says why
+// the object cannot be decoded, or is errDiffers.
 var kinds = map[string]struct {
 	group string
 	add   func(s *Snapshot, o *object) error
@@ -38,8 +38,8 @@ var kinds = map[string]struct {
 // errDiffers is the error of an object that is in two files with different contents.
 var errDiffers = errors.New("differ")
 
-// add adds an object. It reports an object that cannot be decoded, which never counts as missing. Two copies that differ are
-// an error, since either may be right.
+// add adds an object. It reports an object that cannot be decoded, which never counts as missing. Two copies that
+// differ are an error, since either may be right.
 func (s *Snapshot) add(o *object) error {
 	first, duplicate := s.seenIn[o.ref()]
 	if !duplicate {
@@ -63,7 +63,8 @@ func (s *Snapshot) add(o *object) error {
 	return nil
 }
 
-// keep stores an object. Copies that differ only in their resourceVersion are one object. withoutVersion clears that field.
+// keep stores an object. Copies that differ only in their resourceVersion are one object. withoutVersion clears that
+// field.
 func keep[K comparable, V any](all map[K]*V, key K, read *V, withoutVersion func(*V)) error {
 	old := all[key]
 	if old == nil {
@@ -134,13 +135,15 @@ func (s *Snapshot) addPod(o *object) error {
 			old.Contradiction = s.report("%s: %s: %v", o.path, o.shown(), err)
 			return nil
 		}
-		s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live, Status: podstate.StatusUnreadable}
+		s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live,
+			Status: podstate.StatusUnreadable}
 		return err
 	}
 	p := podstate.ReadPod(pod)
 	if keep(s.pods, o.id(), p, func(p *podstate.Pod) { p.ResourceVersion = "" }) != nil {
 		old := s.pods[o.id()]
-		p.Contradiction = s.report("%s: %s and %s %v; remove the copy that is not right", o.shown(), s.seenIn[o.ref()], o.path, errDiffers)
+		p.Contradiction = s.report("%s: %s and %s %v; remove the copy that is not right", o.shown(), s.seenIn[o.ref()],
+			o.path, errDiffers)
 		p.Node, p.Interfaces = cmp.Or(p.Node, old.Node), append(old.Interfaces, p.Interfaces...)
 		s.pods[o.id()] = p
 	}

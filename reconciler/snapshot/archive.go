@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// walkStream detects by its first bytes what a stream is: a tar archive, YAML or JSON, each packed with gzip or not. name is
-// for messages.
+// walkStream detects by its first bytes what a stream is: a tar archive, YAML or JSON, each packed with gzip or not.
+// name is for messages.
 func walkStream(name string, r io.Reader) (walk, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	head, _ := in.Peek(512) // less where there is less

@@ -41,24 +41,30 @@ func openText(text string) (*snapshot.Snapshot, error) {
 	return snapshot.OpenStream("stdin", strings.NewReader(text), noon, home)
 }
 
-func TestAnArchiveIsReadAsItsFolderIs(t *testing.T) {
+func TestArchive_ReadAsItsFolder(t *testing.T) {
 	tree := mustGatherTree()
 	archive := tarOf(t, tree)
-	plain, packed := folder(t, map[string]string{"x.tar": archive})+"/x.tar", folder(t, map[string]string{"x.tar.gz": zipped(t, archive)})+"/x.tar.gz"
+	plain, packed := folder(t, map[string]string{"x.tar": archive})+"/x.tar", folder(t,
+		map[string]string{"x.tar.gz": zipped(t, archive)})+"/x.tar.gz"
 	for _, path := range []string{plain, packed} {
 		o := observe(t, open(t, path))
 		judgedAs(t, o, judge.InUse, judge.Stale)
-		if len(o.Warnings) == 0 || !strings.Contains(strings.Join(o.Warnings, "\n"), "files skipped because they hold no Kubernetes objects: 23, for example "+path+": ") {
+		if len(o.Warnings) == 0 || !strings.Contains(strings.Join(o.Warnings, "\n"),
+			"files skipped because they hold no Kubernetes objects: 23, for example "+path+": ") {
 			t.Errorf("notes %q", o.Warnings)
 		}
 	}
 }
 
-func TestAStreamOfObjectsIsToldByItsContent(t *testing.T) {
-	inJSON := `{"apiVersion":"v1","kind":"List","items":[` + podOfList[:1] + `"apiVersion":"v1","kind":"Pod",` + podOfList[1:] + `]}` + "\n"
-	pool := `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p","namespace":"kube-system"},"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"c5","podref":"default/a"},"6":{"id":"c6","podref":"default/b"}}}}`
+func TestStream_DetectedByItsContent(t *testing.T) {
+	inJSON := `{"apiVersion":"v1","kind":"List","items":[` + podOfList[:1] + `"apiVersion":"v1","kind":"Pod",` +
+		podOfList[1:] + `]}` + "\n"
+	pool := `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p",` +
+		`"namespace":"kube-system"},"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"c5","podref":"default/a"},` +
+		`"6":{"id":"c6","podref":"default/b"}}}}`
 	for title, text := range map[string]string{
-		"YAML": onePool + "---\n" + runningPodAt("7"), "JSON after JSON": inJSON + pool, "gzip": zipped(t, onePool+"---\n"+runningPodAt("7")), "a tar archive": tarOf(t, dumpTree()),
+		"YAML": onePool + "---\n" + runningPodAt("7"), "JSON after JSON": inJSON +
+			pool, "gzip": zipped(t, onePool+"---\n"+runningPodAt("7")), "a tar archive": tarOf(t, dumpTree()),
 	} {
 		f, err := openText(text)
 		if err != nil {
@@ -68,7 +74,8 @@ func TestAStreamOfObjectsIsToldByItsContent(t *testing.T) {
 		judgedAs(t, observe(t, f), judge.InUse, judge.Stale)
 	}
 	for title, text := range map[string]string{
-		"nothing": "", "text": "error: You must be logged in to the server\n", "cut": onePool + "---\n" + runningPodAt("7")[:90], "an array": "[" + pool + "]", "cut JSON": inJSON + pool[:50],
+		"nothing": "", "text": "error: You must be logged in to the server\n", "cut": onePool + "---\n" +
+			runningPodAt("7")[:90], "an array": "[" + pool + "]", "cut JSON": inJSON + pool[:50],
 		"zstd": "\x28\xb5\x2f\xfd0000", "zip": "PK\x03\x04", "cut gzip": zipped(t, onePool)[:60],
 	} {
 		if _, err := openText(text); err == nil || !strings.Contains(err.Error(), "stdin") {
@@ -77,7 +84,7 @@ func TestAStreamOfObjectsIsToldByItsContent(t *testing.T) {
 	}
 }
 
-func TestAnArchiveThatIsNotWholeIsAnErrorWhereverItIsCut(t *testing.T) {
+func TestArchive_Truncated(t *testing.T) {
 	archive := tarOf(t, map[string]string{"a/pool.yaml": onePool, "b/pods.yaml": runningPodAt("1")})
 	for at := 600; at < len(archive)-1024; at += 256 {
 		if _, err := openText(archive[:at]); err == nil {
@@ -92,17 +99,19 @@ func TestAnArchiveThatIsNotWholeIsAnErrorWhereverItIsCut(t *testing.T) {
 	}
 }
 
-func TestLinksAndPathsOfAnArchiveLeadNowhereElse(t *testing.T) {
+func TestArchive_LinksAndPathsOutside(t *testing.T) {
 	files := map[string]string{"d/pool.yaml": onePool, "d/data.txt": "x"}
 	for title, c := range map[string]struct {
 		head *tar.Header
 		says string
 	}{
-		"a path above it":        {&tar.Header{Name: "../pods.yaml", Typeflag: tar.TypeReg}, "outside"},
-		"a link of another name": {&tar.Header{Name: "d/latest", Linkname: "/etc/pods.yaml", Typeflag: tar.TypeSymlink}, "not followed"},
-		"a hard link":            {&tar.Header{Name: "d/same.yaml", Linkname: "d/pool.yaml", Typeflag: tar.TypeLink}, "--hard-dereference"},
-		"a device":               {&tar.Header{Name: "d/pods.yaml", Typeflag: tar.TypeChar}, "not a regular file"},
-		"a link to a log":        {&tar.Header{Name: "d/log", Linkname: "/var/log/x.log", Typeflag: tar.TypeSymlink}, ""},
+		"a path above it": {&tar.Header{Name: "../pods.yaml", Typeflag: tar.TypeReg}, "outside"},
+		"a link of another name": {&tar.Header{Name: "d/latest", Linkname: "/etc/pods.yaml", Typeflag: tar.TypeSymlink},
+			"not followed"},
+		"a hard link": {&tar.Header{Name: "d/same.yaml", Linkname: "d/pool.yaml", Typeflag: tar.TypeLink},
+			"--hard-dereference"},
+		"a device":        {&tar.Header{Name: "d/pods.yaml", Typeflag: tar.TypeChar}, "not a regular file"},
+		"a link to a log": {&tar.Header{Name: "d/log", Linkname: "/var/log/x.log", Typeflag: tar.TypeSymlink}, ""},
 	} {
 		f, err := openText(tarOf(t, files, c.head))
 		if c.says == "" {

@@ -21,8 +21,10 @@ status: {phase: %s}
 
 // 'oc adm inspect' reads a running pod twice. Where the copies differ, the addresses of all of them are held.
 func TestCopies_OfAPod(t *testing.T) {
-	running, moved, failed := podCopy("9", "10.0.0.5", "Running"), podCopy("10", "10.0.0.6", "Running"), podCopy("11", "10.0.0.5", "Failed")
-	unreadable := "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a}\nspec: {containers: 5}\nstatus: {phase: Failed}\n"
+	running, moved, failed := podCopy("9", "10.0.0.5", "Running"), podCopy("10", "10.0.0.6", "Running"), podCopy("11",
+		"10.0.0.5", "Failed")
+	unreadable := "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a}\nspec: {containers: 5}\n" +
+		"status: {phase: Failed}\n"
 	for title, c := range map[string]struct {
 		copies []string
 		first  judge.Verdict // on 10.0.0.5; the pod is live, and 10.0.0.6 is held in any case
@@ -51,7 +53,8 @@ func TestCopies_OfAPod(t *testing.T) {
 
 // An entry of a pod that is gone is kept where any copy of another pod carries its address.
 func TestCopies_AddressesOfAllCountAsCarried(t *testing.T) {
-	running, moved, last := podCopy("9", "10.0.0.5", "Running"), podCopy("10", "10.0.0.6", "Running"), podCopy("11", "10.0.0.7", "Running")
+	running, moved, last := podCopy("9", "10.0.0.5", "Running"), podCopy("10", "10.0.0.6", "Running"), podCopy("11",
+		"10.0.0.7", "Running")
 	unreadable := "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a}\nspec: {containers: 5}\n"
 	unbound := "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: pod-a}\nstatus: {phase: Pending}\n"
 	for title, copies := range map[string][]string{
@@ -75,12 +78,19 @@ func TestCopies_AddressesOfAllCountAsCarried(t *testing.T) {
 func TestCopies_ThatDifferAreRefused(t *testing.T) {
 	const kube, ours = "metadata: {namespace: kube-system, name: x, resourceVersion: \"VERSION\"}\n", "metadata: {name: ip-reconcile, annotations: {a: CONTENT}}\n"
 	for kind, text := range map[string]string{
-		"IPPool":                        "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\n" + kube + "spec: {range: 10.0.1.0/24, allocations: {\"5\": {id: c-CONTENT, podref: default/a}}}\n",
-		"OverlappingRangeIPReservation": "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: OverlappingRangeIPReservation\n" + kube + "spec: {podref: default/CONTENT}\n",
-		"NetworkAttachmentDefinition":   "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\n" + strings.Replace(kube, "VERSION", "1", 1) + "spec: {config: '{\"ipam\":{\"type\":\"whereabouts\",\"range\":\"10.CONTENT.0.0/24\"}}'}\n",
-		"Node":                          "apiVersion: v1\nkind: Node\nmetadata: {name: w1, resourceVersion: \"VERSION\"}\nstatus: {nodeInfo: {bootID: \"CONTENT\"}}\n",
-		"SandboxReport":                 "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\nmetadata: {name: w1, resourceVersion: \"VERSION\"}\nobservedAt: \"2026-11-20T11:59:30Z\"\nbootID: \"CONTENT\"\n",
-		"Namespace":                     "apiVersion: v1\nkind: Namespace\n" + strings.Replace(ours, "a: CONTENT", "a: \"CONTENT\"", 1),
+		"IPPool": "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\n" + kube +
+			"spec: {range: 10.0.1.0/24, allocations: {\"5\": {id: c-CONTENT, podref: default/a}}}\n",
+		"OverlappingRangeIPReservation": "apiVersion: whereabouts.cni.cncf.io/v1alpha1\n" +
+			"kind: OverlappingRangeIPReservation\n" + kube + "spec: {podref: default/CONTENT}\n",
+		"NetworkAttachmentDefinition": "apiVersion: k8s.cni.cncf.io/v1\nkind: NetworkAttachmentDefinition\n" +
+			strings.Replace(kube, "VERSION", "1", 1) +
+			"spec: {config: '{\"ipam\":{\"type\":\"whereabouts\",\"range\":\"10.CONTENT.0.0/24\"}}'}\n",
+		"Node": "apiVersion: v1\nkind: Node\nmetadata: {name: w1, resourceVersion: \"VERSION\"}\n" +
+			"status: {nodeInfo: {bootID: \"CONTENT\"}}\n",
+		"SandboxReport": "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\n" +
+			"metadata: {name: w1, resourceVersion: \"VERSION\"}\nobservedAt: \"2026-11-20T11:59:30Z\"\nbootID: \"CONTENT\"\n",
+		"Namespace": "apiVersion: v1\nkind: Namespace\n" +
+			strings.Replace(ours, "a: CONTENT", "a: \"CONTENT\"", 1),
 	} {
 		fill := func(version, content string) string {
 			return strings.NewReplacer("VERSION", version, "CONTENT", content).Replace(text)
@@ -91,15 +101,17 @@ func TestCopies_ThatDifferAreRefused(t *testing.T) {
 		}
 		files["b.yaml"] = fill("2", "2")
 		_, err := open2(t, files)
-		if err == nil || !strings.Contains(err.Error(), kind+" ") || !strings.Contains(err.Error(), "a.yaml and ") || !strings.Contains(err.Error(), "b.yaml differ") {
+		if err == nil || !strings.Contains(err.Error(), kind+" ") || !strings.Contains(err.Error(), "a.yaml and ") ||
+			!strings.Contains(err.Error(), "b.yaml differ") {
 			t.Errorf("%s of two contents: %v", kind, err)
 		}
 	}
 }
 
-func TestANamespaceWithAllocationsAndWithoutPodsIsANote(t *testing.T) {
+func TestNotes_NamespaceWithoutPods(t *testing.T) {
 	pool := strings.Replace(onePool, "default/b", "blue/b", 1)
-	o := observe(t, open(t, folder(t, map[string]string{"pool.yaml": pool, "a.yaml": podCopy("9", "10.0.0.5", "Running")})))
+	o := observe(t, open(t, folder(t, map[string]string{"pool.yaml": pool,
+		"a.yaml": podCopy("9", "10.0.0.5", "Running")})))
 	if !slices.ContainsFunc(o.Warnings, func(text string) bool {
 		return strings.Contains(text, "namespace blue") && strings.Contains(text, "1 allocation")
 	}) {

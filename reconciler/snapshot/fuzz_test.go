@@ -22,13 +22,16 @@ func hasOutsider(o *judge.Observation) bool {
 	return o.Pods[types.NamespacedName{Namespace: "secret", Name: "outsider"}] != nil
 }
 
-// FuzzAStreamIsReadAlikeTwiceOrRefused: any text, archive or gzip. What is accepted has a
-// pool, is judged, and is read alike again.
+// FuzzAStreamIsReadAlikeTwiceOrRefused reads any text, archive or gzip. An accepted stream has a pool, is judged, and
+// is read alike again.
 func FuzzAStreamIsReadAlikeTwiceOrRefused(f *testing.F) {
 	t := &testing.T{}
 	archive := tarOf(t, map[string]string{"pool.yaml": onePool, "pods.yaml": runningPodAt("1"), "x.log": "x"})
-	for _, text := range []string{onePool, onePool + "---\n" + runningPodAt("7"), archive, zipped(t, archive), zipped(t, onePool), archive[:700], "[" + onePool,
-		`{"kind":"List","items":[{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p"},"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"a","podref":"b/c"}}}},{"apiVersion":"v1","kind":"Pod"}]}{"kind":"Pod","kind":"Node"}`,
+	for _, text := range []string{onePool, onePool + "---\n" + runningPodAt("7"), archive, zipped(t, archive),
+		zipped(t, onePool), archive[:700], "[" + onePool,
+		`{"kind":"List","items":[{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p"},` +
+			`"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"a","podref":"b/c"}}}},{"apiVersion":"v1",` +
+			`"kind":"Pod"}]}{"kind":"Pod","kind":"Node"}`,
 		"kind: SandboxReport\napiVersion: ip-reconcile.dev/v1alpha1\nmetadata: {name: a}\n---\n" + onePool} {
 		f.Add([]byte(text))
 	}
@@ -45,7 +48,8 @@ func FuzzAStreamIsReadAlikeTwiceOrRefused(f *testing.F) {
 			return
 		}
 		a, b := observe(t, first), observe(t, second)
-		if len(a.Pools) == 0 || !reflect.DeepEqual(a.Pods, b.Pods) || !reflect.DeepEqual(a.Pools, b.Pools) || len(a.Reports) != len(b.Reports) {
+		if len(a.Pools) == 0 || !reflect.DeepEqual(a.Pods, b.Pods) || !reflect.DeepEqual(a.Pools, b.Pools) ||
+			len(a.Reports) != len(b.Reports) {
 			t.Fatalf("read as %d pools and %d pods, and then %d and %d", len(a.Pools), len(a.Pods), len(b.Pools), len(b.Pods))
 		}
 		judge.Judge(a, nil, judge.Policy{})
@@ -91,10 +95,12 @@ func FuzzNothingOutsideOfAnArchiveIsRead(f *testing.F) {
 		if cleaned == ".." || strings.HasPrefix(cleaned, "../") {
 			t.Fatalf("%q was accepted", name)
 		}
-		if kind == tar.TypeSymlink && (filepath.IsAbs(link) || strings.HasPrefix(filepath.Join(filepath.Dir(cleaned), link), "..")) && filepath.Ext(link) == ".yaml" {
+		if kind == tar.TypeSymlink && (filepath.IsAbs(link) ||
+			strings.HasPrefix(filepath.Join(filepath.Dir(cleaned), link), "..")) && filepath.Ext(link) == ".yaml" {
 			t.Fatalf("a link to %q was accepted", link)
 		}
-		if o := observe(t, opened); hasOutsider(o) && (kind != tar.TypeReg || content != outsider && !strings.Contains(content, "outsider")) {
+		if o := observe(t, opened); hasOutsider(o) && (kind != tar.TypeReg || content != outsider &&
+			!strings.Contains(content, "outsider")) {
 			t.Fatalf("%q of kind %q brought a pod along", name, kind)
 		}
 	})
@@ -103,7 +109,9 @@ func FuzzNothingOutsideOfAnArchiveIsRead(f *testing.F) {
 // FuzzNothingOutsideOfAFolderIsRead puts a link of any target into a folder, beside which
 // another one lies.
 func FuzzNothingOutsideOfAFolderIsRead(f *testing.F) {
-	for _, target := range []string{"../outside/pods.yaml", "../outside", "pods/../../outside/pods.yaml", "/proc/self/environ", ".", "..", "pods.yaml", "pool.yaml", "a/../pool.yaml", "\x00", strings.Repeat("../", 50) + "etc/passwd"} {
+	for _, target := range []string{"../outside/pods.yaml", "../outside", "pods/../../outside/pods.yaml",
+		"/proc/self/environ", ".", "..", "pods.yaml", "pool.yaml", "a/../pool.yaml", "\x00", strings.Repeat("../", 50) +
+			"etc/passwd"} {
 		f.Add("pods.yaml", target)
 		f.Add("pods", target)
 		f.Add("a/b.json", target)

@@ -11,8 +11,8 @@ import (
 )
 
 // This file knows the trees that must-gather, inspect and kubectl cluster-info dump write. It distinguishes files with
-// objects that are judged from others, such as logs. Skipping a pod's file would make the pod's addresses stale. So a file
-// is skipped only if it is known to have no such object. In case of doubt it is an error.
+// objects that are judged from others, such as logs. Skipping a pod's file would make the pod's addresses stale. So a
+// file is skipped only if it is known to have no such object. In case of doubt it is an error.
 
 // hasEnding reports whether a file is read as YAML or JSON, compressed or not. Of all others but logs the head is read.
 func hasEnding(name string) bool {
@@ -20,28 +20,32 @@ func hasEnding(name string) bool {
 }
 
 // resources returns the names of resources in the names of files and folders. A file has all objects of a namespace
-// ('kubectl cluster-info dump': <namespace>/pods.json; 'oc adm inspect': namespaces/<namespace>/core/pods.yaml). A folder
-// has a file for each object.
+// ('kubectl cluster-info dump': <namespace>/pods.json; 'oc adm inspect': namespaces/<namespace>/core/pods.yaml). A
+// folder has a file for each object.
 func resources() []string {
-	return []string{"ippools", "overlappingrangeipreservations", "nodeslicepools", "network-attachment-definitions", "net-attach-def",
+	return []string{"ippools", "overlappingrangeipreservations", "nodeslicepools", "network-attachment-definitions",
+		"net-attach-def",
 		"sandboxreports", "leases", "nodes", "pods", "namespaces"}
 }
 
-// byLayout reports whether a file must have an object that is judged, by its place in the tree (oc, pkg/cli/admin/inspect;
-// kubectl v0.36.3, pkg/cmd/clusterinfo).
+// byLayout reports whether a file must have an object that is judged, by its place in the tree (oc,
+// pkg/cli/admin/inspect; kubectl v0.36.3, pkg/cmd/clusterinfo).
 func byLayout(name string) bool {
 	folder := path.Dir(name)
 	base, parent, above := strings.TrimSuffix(path.Base(name), ".gz"), path.Base(folder), path.Base(path.Dir(folder))
 	base = strings.TrimSuffix(base, path.Ext(base))
 	return slices.Contains(resources(), base) || slices.Contains(resources(), parent) ||
-		base == parent && (above == "pods" || above == "namespaces") || slices.Contains(strings.Split(folder, "/"), "whereabouts.cni.cncf.io")
+		base == parent && (above == "pods" || above == "namespaces") ||
+		slices.Contains(strings.Split(folder, "/"), "whereabouts.cni.cncf.io")
 }
 
 var (
 	// mayHold matches a text with the kind of an object that is judged, or with a kind that is cut by the end of the text.
 	// Items of a list may lack a kind, so it also matches fields that hardly any other kind has.
-	mayHold = regexp.MustCompile(`\b[kK]ind["']?[ \t]*:[ \t"']*((List|(` + strings.Join(slices.Sorted(maps.Keys(kinds)), "|") +
-		`)(List)?)([^A-Za-z]|$)|[^A-Za-z \t"']|[A-Za-z]*\s*$)|"?\b(podref|podIPs?|containerStatuses|k8s\.v1\.cni\.cncf\.io/network-status)"?\s*:`)
+	mayHold = regexp.MustCompile(`\b[kK]ind["']?[ \t]*:[ \t"']*((List|(` +
+		strings.Join(slices.Sorted(maps.Keys(kinds)), "|") +
+		`)(List)?)([^A-Za-z]|$)|[^A-Za-z \t"']|[A-Za-z]*\s*$)|` +
+		`"?\b(podref|podIPs?|containerStatuses|k8s\.v1\.cni\.cncf\.io/network-status)"?\s*:`)
 	// objectHead matches the head of a file that kubectl writes.
 	objectHead = regexp.MustCompile(`^([^\w#]|#.*\n)*(apiVersion|kind|items|metadata)"?\s*:`)
 )
@@ -53,8 +57,8 @@ func withoutZeros(text []byte) []byte { return bytes.ReplaceAll(text, []byte{0},
 // pkg/cli/admin/mustgather and pkg/cli/admin/inspect).
 const timestampFile = "timestamp"
 
-// takeTimestamp reads the first time of a timestamp file, in the form "2026-11-20 12:00:00.123 +0100 CET". Without a zone
-// the time is UTC. Of several files the earliest time counts.
+// takeTimestamp reads the first time of a timestamp file, in the form "2026-11-20 12:00:00.123 +0100 CET". Without a
+// zone the time is UTC. Of several files the earliest time counts.
 func (s *Snapshot) takeTimestamp(name string, head []byte) {
 	fields := strings.Fields(string(head))
 	if path.Base(name) != timestampFile || len(fields) < 2 {
@@ -70,8 +74,8 @@ func (s *Snapshot) takeTimestamp(name string, head []byte) {
 	}
 }
 
-// time returns when the snapshot was taken, and by what: the newest of its timestamp file, the renewals of agents' Leases and
-// the reports. Without these it is the newest time of a pod, Node or reservation.
+// time returns when the snapshot was taken, and by what: the newest of its timestamp file, the renewals of agents'
+// Leases and the reports. Without these it is the newest time of a pod, Node or reservation.
 func (s *Snapshot) time() (at time.Time, by string) {
 	newer := func(t time.Time, what string) {
 		if t.After(at) {

@@ -16,10 +16,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-const leanPool = `{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool", "metadata": {"namespace": "kube-system", "name": "10.0.0.0-24"}, "spec": {"range": "10.0.0.0/24", "allocations": {}}}`
+const leanPool = `{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",` +
+	` "metadata": {"namespace": "kube-system", "name": "10.0.0.0-24"}, "spec": {"range": "10.0.0.0/24",` +
+	` "allocations": {}}}`
 
 // Of pods and nodes little is read. It makes no difference to what comes of them.
-func TestPodsAndNodesAreReadAsIfAllOfThemWereRead(t *testing.T) {
+func TestLean_ReadAsWhole(t *testing.T) {
 	f := randfill.NewWithSeed(1).NilChance(.4).NumElements(0, 2).MaxDepth(12).Funcs(
 		func(v *metav1.Time, c randfill.Continue) { *v = metav1.Unix(1780000000+c.Int63n(1e6), 0) },
 		func(v *metav1.FieldsV1, c randfill.Continue) { *v = *metav1.NewFieldsV1(`{"f:spec":{}}`) },
@@ -28,7 +30,8 @@ func TestPodsAndNodesAreReadAsIfAllOfThemWereRead(t *testing.T) {
 			*v = []corev1.PodPhase{corev1.PodRunning, corev1.PodFailed, corev1.PodPending}[c.Intn(3)]
 		},
 		func(v *map[string]string, c randfill.Continue) {
-			*v = map[string]string{"note": "<&>", "k8s.v1.cni.cncf.io/network-status": `[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]}]`}
+			*v = map[string]string{"note": "<&>",
+				"k8s.v1.cni.cncf.io/network-status": `[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]}]`}
 		})
 	var items []string
 	pods, nodes := map[types.NamespacedName]*podstate.Pod{}, map[string]*podstate.Node{}
@@ -46,7 +49,8 @@ func TestPodsAndNodesAreReadAsIfAllOfThemWereRead(t *testing.T) {
 		pod, node := &corev1.Pod{}, &corev1.Node{}
 		f.Fill(pod)
 		f.Fill(node)
-		pod.TypeMeta, pod.Namespace, pod.Name = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, "default", fmt.Sprint("web-", i)
+		pod.TypeMeta, pod.Namespace, pod.Name = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, "default", fmt.Sprint("web-",
+			i)
 		node.TypeMeta, node.Name = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, fmt.Sprint("worker-", i)
 		podAgain, nodeAgain := &corev1.Pod{}, &corev1.Node{}
 		add(pod, podAgain)
@@ -54,9 +58,13 @@ func TestPodsAndNodesAreReadAsIfAllOfThemWereRead(t *testing.T) {
 		pods[name("default", pod.Name)], nodes[node.Name] = podstate.ReadPod(podAgain), podstate.ReadNode(nodeAgain)
 	}
 	// What cannot be read is reported, and counts as a pod or a node all the same.
-	items = append(items, `{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "broken", "uid": "u"}, "status": {"phase": 5}}`,
-		`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "broken", "labels": {"a": "b"}}, "status": {"conditions": "x"}}`)
-	pods[name("default", "broken")] = &podstate.Pod{NamespacedName: name("default", "broken"), UID: "u", Phase: podstate.Live, Status: podstate.StatusUnreadable}
+	items = append(items,
+		`{"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "broken", "uid": "u"},`+
+			` "status": {"phase": 5}}`,
+		`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "broken", "labels": {"a": "b"}},`+
+			` "status": {"conditions": "x"}}`)
+	pods[name("default", "broken")] = &podstate.Pod{NamespacedName: name("default", "broken"), UID: "u",
+		Phase: podstate.Live, Status: podstate.StatusUnreadable}
 	nodes["broken"] = &podstate.Node{Name: "broken", Labels: map[string]string{"a": "b"}}
 	list := `{"apiVersion": "v1", "items": [` + strings.Join(append(items, leanPool), ",") + `], "kind": "List"}`
 	inYAML, err := yaml.JSONToYAML([]byte(list))
@@ -82,7 +90,7 @@ func TestPodsAndNodesAreReadAsIfAllOfThemWereRead(t *testing.T) {
 }
 
 // A list of pods in which there is something else, whose kind comes after it.
-func TestAPoolInAListOfPodsKeepsItsEntries(t *testing.T) {
+func TestLean_PoolInAListOfPods(t *testing.T) {
 	o := observe(t, open(t, folder(t, map[string]string{"all.json": `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"namespace": "default", "name": "web-0"}},
 		{"spec": {"range": "10.0.0.0/24", "allocations": {"5": {"id": "c5", "podref": "default/a"}}}, "metadata": {"namespace": "kube-system", "name": "p"}, "kind": "IPPool", "apiVersion": "whereabouts.cni.cncf.io/v1alpha1"}]}`})))
 	equal(t, "entries", len(poolNamed(t, o, "p").Allocations), 1)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// These limits bound the memory for reading a snapshot, which anybody may have written. 10,000 pods with all their fields
-// have 155 MB of YAML with 10.5 million nodes, or 345 MB of JSON. 35 MB of it are kept.
+// These limits bound the memory for reading a snapshot, which anybody may have written. 10,000 pods with all their
+// fields have 155 MB of YAML with 10.5 million nodes, or 345 MB of JSON. 35 MB of it are kept.
 const (
 	// maxFile limits the size of a file in bytes, unpacked.
 	maxFile = 512 << 20
@@ -26,8 +26,8 @@ const (
 
 var errTooLarge = errors.New("is too large to be read")
 
-// yamlNodes returns an upper bound of the nodes of a text. A node follows a line break or an indicator, and those in scalars
-// count, too. Real objects have two thirds of the bound.
+// yamlNodes returns an upper bound of the nodes of a text. A node follows a line break or an indicator, and those in
+// scalars count, too. Real objects have two thirds of the bound.
 func yamlNodes(text []byte) int {
 	n := 1
 	for i, c := range text {

@@ -16,7 +16,7 @@ import (
 )
 
 // A small archive may unpack to any size: what is not read counts, too.
-func TestAnArchiveThatUnpacksToTooMuchIsRefused(t *testing.T) {
+func TestLimits_Archive(t *testing.T) {
 	var text bytes.Buffer
 	w := tar.NewWriter(&text)
 	for range 3 {
@@ -54,17 +54,21 @@ func packedText(t *testing.T, text []byte) []byte {
 
 // Some kilobytes of gzip are refused before they take memory, with the limit and what to do.
 func TestAFewKilobytesDoNotTakeAllMemory(t *testing.T) {
-	list, pod := "kind: List\nitems:", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"b"},"spec":{"containers":[{}`
+	list, pod := "kind: List\nitems:", `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"b"},`+
+		`"spec":{"containers":[{}`
 	for what, c := range map[string]struct{ text, says string }{
-		"a flow sequence":    {list + " [" + strings.Repeat("{a},", 2_000_000) + "0]\n", "nodes of YAML: export it as JSON"},
-		"a block sequence":   {"kind: Pod\na:\n" + strings.Repeat("- \n", 6_000_000), "nodes of YAML: export it as JSON"},
-		"one item of a List": {list + "\n- a: [" + strings.Repeat("{a},", 2_000_000) + "0]\n", "nodes of YAML: export it as JSON"},
-		"beside the items":   {"a: [" + strings.Repeat("{a},", 2_000_000) + "0]\nkind: List\nitems:\n- a: b\n", "nodes of YAML: export it as JSON"},
-		"items of YAML":      {list + "\n" + strings.Repeat("- {}\n", 2_000_000), "nodes of YAML: export it as JSON"},
-		"items of JSON":      {`{"kind":"List","items":[{}` + strings.Repeat(",{}", 2_000_000) + "]}", "more than 1000000 objects: export them in several"},
-		"JSON after JSON":    {strings.Repeat(`{"kind":""}`, 1_100_000), "more than 1000000 objects: export them in several"},
-		"documents":          {strings.Repeat("---\na: b\n", 3_000_000), "nodes of YAML: export it as JSON"},
-		"an object of 5 MB":  {pod + strings.Repeat(",{}", 1_700_000) + "]}}", "Pod b/a has"},
+		"a flow sequence":  {list + " [" + strings.Repeat("{a},", 2_000_000) + "0]\n", "nodes of YAML: export it as JSON"},
+		"a block sequence": {"kind: Pod\na:\n" + strings.Repeat("- \n", 6_000_000), "nodes of YAML: export it as JSON"},
+		"one item of a List": {list + "\n- a: [" + strings.Repeat("{a},", 2_000_000) + "0]\n",
+			"nodes of YAML: export it as JSON"},
+		"beside the items": {"a: [" + strings.Repeat("{a},", 2_000_000) + "0]\nkind: List\nitems:\n- a: b\n",
+			"nodes of YAML: export it as JSON"},
+		"items of YAML": {list + "\n" + strings.Repeat("- {}\n", 2_000_000), "nodes of YAML: export it as JSON"},
+		"items of JSON": {`{"kind":"List","items":[{}` + strings.Repeat(",{}", 2_000_000) + "]}",
+			"more than 1000000 objects: export them in several"},
+		"JSON after JSON":   {strings.Repeat(`{"kind":""}`, 1_100_000), "more than 1000000 objects: export them in several"},
+		"documents":         {strings.Repeat("---\na: b\n", 3_000_000), "nodes of YAML: export it as JSON"},
+		"an object of 5 MB": {pod + strings.Repeat(",{}", 1_700_000) + "]}}", "Pod b/a has"},
 	} {
 		packed := packedText(t, []byte(c.text))
 		if len(packed) > 100_000 {
@@ -72,7 +76,8 @@ func TestAFewKilobytesDoNotTakeAllMemory(t *testing.T) {
 		}
 		var err error
 		took := allocatedBy(func() { _, err = OpenStream("x.gz", bytes.NewReader(packed), time.Time{}, "") })
-		if !errors.Is(err, errTooLarge) || !strings.Contains(err.Error(), "x.gz is too large") || !strings.Contains(err.Error(), c.says) {
+		if !errors.Is(err, errTooLarge) || !strings.Contains(err.Error(), "x.gz is too large") ||
+			!strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", what, err)
 		}
 		if took > 1<<30 {
@@ -82,11 +87,13 @@ func TestAFewKilobytesDoNotTakeAllMemory(t *testing.T) {
 }
 
 // A pod with all its fields, and a pool of 10,000 entries, have far fewer nodes than an item of a List may have.
-func TestTheLimitsAreFarFromWhatAClusterTakes(t *testing.T) {
-	pod := "- kind: Pod\n  metadata:\n    managedFields:\n" + strings.Repeat("      f:name:\n        .: {}\n        f:value: {}\n", 200)
+func TestLimits_FarFromAClusters(t *testing.T) {
+	pod := "- kind: Pod\n  metadata:\n    managedFields:\n" +
+		strings.Repeat("      f:name:\n        .: {}\n        f:value: {}\n", 200)
 	pool := "- kind: IPPool\n  spec:\n    allocations:\n"
 	for i := range 10_000 {
-		pool += fmt.Sprintf("      \"%d\":\n        id: %064d\n        ifname: net1\n        podref: tenant/web-%d\n", i, i, i)
+		pool += fmt.Sprintf("      \"%d\":\n        id: %064d\n        ifname: net1\n        podref: tenant/web-%d\n", i, i,
+			i)
 	}
 	for _, item := range []string{pod, pool} {
 		if nodes := yamlNodes([]byte(item)); nodes*5 > maxNodes/itemsAtOnce {
@@ -96,7 +103,7 @@ func TestTheLimitsAreFarFromWhatAClusterTakes(t *testing.T) {
 }
 
 // No text makes more nodes than are counted before it is parsed.
-func TestNoTextHasMoreNodesThanAreCounted(t *testing.T) {
+func TestLimits_YAMLNodes(t *testing.T) {
 	var count func(n *yaml.Node) int
 	count = func(n *yaml.Node) int {
 		sum := 1
@@ -105,8 +112,10 @@ func TestNoTextHasMoreNodesThanAreCounted(t *testing.T) {
 		}
 		return sum
 	}
-	parts := []string{"a", "b", "[", "]", "{", "}", ",", ":", "-", "?", " ", "\n", "\r", "\u0085", "\u2028", "\t", "\"a\"", "\"a\":", "a: ", "- ", "? ", ": ", "\n- ", "\n  ", "#", "*a", "&a ", "!!str ", "|\n", "'"}
-	for _, c := range []struct{ head, part, end string }{{"[", "{a},", "]"}, {"[", `"a":b,`, "]"}, {"{", "a,", "}"}, {"", "- - - a\n", ""}, {"x:\n", "- ? a\n", ""}, {"x:\n", " -\u0085", ""},
+	parts := []string{"a", "b", "[", "]", "{", "}", ",", ":", "-", "?", " ", "\n", "\r", "\u0085", "\u2028", "\t", "\"a\"",
+		"\"a\":", "a: ", "- ", "? ", ": ", "\n- ", "\n  ", "#", "*a", "&a ", "!!str ", "|\n", "'"}
+	for _, c := range []struct{ head, part, end string }{{"[", "{a},", "]"}, {"[", `"a":b,`, "]"}, {"{", "a,", "}"},
+		{"", "- - - a\n", ""}, {"x:\n", "- ? a\n", ""}, {"x:\n", " -\u0085", ""},
 		{"", "? ", ""}, {"x:\n", "- ? a: b\n", ""}, {"x:\n", "- ? ? a: b\n", ""}, {"", "? a\n: ? b\n", ""}} {
 		text := c.head + strings.Repeat(c.part, 1000) + c.end
 		var doc yaml.Node
@@ -119,8 +128,10 @@ func TestNoTextHasMoreNodesThanAreCounted(t *testing.T) {
 	}
 	parsed := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		text := "x:\n" + strings.Repeat(strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 1, 6).Draw(rt, "parts"), ""), 50)
-		for _, text := range []string{text, "[" + strings.TrimPrefix(text, "x:\n") + "]", "- {" + strings.TrimPrefix(text, "x:\n") + "}"} {
+		text := "x:\n" + strings.Repeat(strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 1, 6).Draw(rt, "parts"), ""),
+			50)
+		for _, text := range []string{text, "[" + strings.TrimPrefix(text, "x:\n") + "]",
+			"- {" + strings.TrimPrefix(text, "x:\n") + "}"} {
 			var doc yaml.Node
 			if yaml.NewDecoder(strings.NewReader(text)).Decode(&doc) != nil {
 				continue
@@ -136,7 +147,7 @@ func TestNoTextHasMoreNodesThanAreCounted(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptOfAllObjectsIsBounded(t *testing.T) {
+func TestLimits_Kept(t *testing.T) {
 	f := &Snapshot{seenIn: map[string]string{}, kept: maxKept - perObject - len("x.json") - len("Pod b a") - 2}
 	o := &object{kind: "Pod", namespace: "b", name: "a", text: []byte("{}"), path: "x.json"}
 	if err := f.charge(o); err != nil {
@@ -161,7 +172,7 @@ func allocatedBy(work func()) uint64 {
 }
 
 // Aliases may stand for any amount, and nesting takes a stack.
-func TestYAMLWithAliasesOrNestedDeeplyIsRefused(t *testing.T) {
+func TestYAML_AliasesAndDeepNesting(t *testing.T) {
 	for what, text := range map[string]string{
 		"an alias":               "a: &a x\nb: *a\n",
 		"an alias of itself":     "a: &a {b: *a}\n",

@@ -106,7 +106,7 @@ metadata:
   resourceVersion: ""
 `
 
-func TestAListOfEveryKindIsReadWhole(t *testing.T) {
+func TestRead_ListOfEveryKind(t *testing.T) {
 	o := observe(t, open(t, folder(t, map[string]string{"all.yaml": everyKind})))
 	if len(o.Unreadable) > 0 || len(o.Warnings) > 0 {
 		t.Errorf("unreadable %q, warnings %q", o.Unreadable, o.Warnings)
@@ -125,7 +125,8 @@ func TestAListOfEveryKindIsReadWhole(t *testing.T) {
 		t.Errorf("NAD %+v", nad)
 	}
 	pod := o.Pods[name("default", "a")]
-	if pod == nil || pod.Phase != podstate.Live || pod.Status != podstate.StatusReadable || len(pod.Interfaces) != 1 || pod.Node != "worker-1" {
+	if pod == nil || pod.Phase != podstate.Live || pod.Status != podstate.StatusReadable || len(pod.Interfaces) != 1 ||
+		pod.Node != "worker-1" {
 		t.Errorf("pod %+v", pod)
 	}
 	node := o.Nodes["worker-1"]
@@ -138,35 +139,43 @@ func TestAListOfEveryKindIsReadWhole(t *testing.T) {
 	equal(t, "now", o.Now, noon)
 }
 
-func TestEveryFormOfAFileGivesTheSamePool(t *testing.T) {
+func TestRead_EveryForm(t *testing.T) {
 	const spec = `{"range":"10.0.0.0/24","allocations":{"5":{"id":"c5","podref":"default/a","ifname":"net1"}}}`
-	const object = `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"namespace":"kube-system","name":"p"},"spec":` + spec + `}`
-	const block = "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\nmetadata: {namespace: kube-system, name: p}\nspec: " + spec + "\n"
+	const object = `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool",` +
+		`"metadata":{"namespace":"kube-system","name":"p"},"spec":` + spec + `}`
+	const block = "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\n" +
+		"metadata: {namespace: kube-system, name: p}\nspec: " + spec + "\n"
 	indented := func(text, by string) string {
 		return by + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n"+by) + "\n"
 	}
 	for title, file := range map[string][2]string{
-		"a JSON object":                           {"p.json", object},
-		"a JSON List":                             {"p.json", `{"kind":"List","apiVersion":"v1","items":[` + object + `]}`},
-		"JSON with tabs":                          {"p.json", "{\n\t\"kind\": \"List\",\n\t\"items\": [\n\t\t" + object + "\n\t]\n}\n"},
-		"JSON in a file called .yaml":             {"p.yaml", "\n" + object},
-		"YAML":                                    {"p.yaml", block},
-		"YAML called .yml":                        {"p.yml", block},
-		"YAML out of gzip":                        {"p.yaml.gz", zipped(t, block)},
-		"JSON out of gzip":                        {"p.json.gz", zipped(t, object)},
-		"YAML that begins with a line of dashes":  {"p.yaml", "---\n" + block},
-		"YAML with CRLF":                          {"p.yaml", strings.ReplaceAll(block, "\n", "\r\n")},
-		"two documents":                           {"p.yaml", "kind: ConfigMap\nmetadata: {name: x}\n---\n" + block},
-		"empty documents and comments around it":  {"p.yaml", "# nothing\n---\n---\n# a pool\n" + block + "---\n# nothing\n"},
-		"a List with its items indented":          {"p.yaml", "kind: List\nitems:\n  - " + strings.TrimLeft(indented(block, "    "), " ")},
-		"a List with its items in the key's line": {"p.yaml", "kind: List\nitems:\n- " + strings.TrimLeft(indented(block, "  "), " ")},
-		"an IPPoolList":                           {"p.yaml", "kind: IPPoolList\nitems:\n- " + strings.TrimLeft(indented(block, "  "), " ")},
-		"folders in folders (must-gather)":        {"cluster/namespaces/kube-system/whereabouts.cni.cncf.io/ippools/p.yaml", "---\n" + block},
+		"a JSON object": {"p.json", object},
+		"a JSON List":   {"p.json", `{"kind":"List","apiVersion":"v1","items":[` + object + `]}`},
+		"JSON with tabs": {"p.json", "{\n\t\"kind\": \"List\",\n\t\"items\": [\n\t\t" + object +
+			"\n\t]\n}\n"},
+		"JSON in a file called .yaml":            {"p.yaml", "\n" + object},
+		"YAML":                                   {"p.yaml", block},
+		"YAML called .yml":                       {"p.yml", block},
+		"YAML out of gzip":                       {"p.yaml.gz", zipped(t, block)},
+		"JSON out of gzip":                       {"p.json.gz", zipped(t, object)},
+		"YAML that begins with a line of dashes": {"p.yaml", "---\n" + block},
+		"YAML with CRLF":                         {"p.yaml", strings.ReplaceAll(block, "\n", "\r\n")},
+		"two documents":                          {"p.yaml", "kind: ConfigMap\nmetadata: {name: x}\n---\n" + block},
+		"empty documents and comments around it": {"p.yaml", "# nothing\n---\n---\n# a pool\n" + block + "---\n# nothing\n"},
+		"a List with its items indented": {"p.yaml", "kind: List\nitems:\n  - " +
+			strings.TrimLeft(indented(block, "    "), " ")},
+		"a List with its items in the key's line": {"p.yaml", "kind: List\nitems:\n- " +
+			strings.TrimLeft(indented(block, "  "), " ")},
+		"an IPPoolList": {"p.yaml", "kind: IPPoolList\nitems:\n- " +
+			strings.TrimLeft(indented(block, "  "), " ")},
+		"folders in folders (must-gather)": {"cluster/namespaces/kube-system/whereabouts.cni.cncf.io/ippools/p.yaml",
+			"---\n" + block},
 	} {
 		t.Run(title, func(t *testing.T) {
 			o := observe(t, open(t, folder(t, map[string]string{file[0]: file[1], "empty.yaml": "", "notes.txt": "{"})))
 			p := poolNamed(t, o, "p")
-			if a := p.Find("5"); p.Problem != "" || a == nil || a.Problem != "" || a.PodRef != "default/a" || a.ContainerID != "c5" || a.IfName != "net1" {
+			if a := p.Find("5"); p.Problem != "" || a == nil || a.Problem != "" || a.PodRef != "default/a" ||
+				a.ContainerID != "c5" || a.IfName != "net1" {
 				t.Errorf("problem %q, entry %+v", p.Problem, a)
 			}
 			equal(t, "entries", len(p.Allocations), 1)
@@ -177,7 +186,7 @@ func TestEveryFormOfAFileGivesTheSamePool(t *testing.T) {
 	}
 }
 
-func TestScalarsAreReadAsTheAPIWouldHaveThem(t *testing.T) {
+func TestYAML_Scalars(t *testing.T) {
 	o := observeFile(t, `
 apiVersion: whereabouts.cni.cncf.io/v1alpha1
 kind: IPPool
@@ -203,9 +212,10 @@ spec:
 	equal(t, "an id of digits", p.Find("6").ContainerID, "0123")
 }
 
-func TestObjectsOfOtherKindsAreCountedAndOtherwiseLeftAlone(t *testing.T) {
+func TestRead_OtherKinds(t *testing.T) {
 	o := observeFile(t, "kind: ConfigMap\nmetadata: {name: x}\n---\nkind: Secret\nmetadata: {name: y}\n---\n"+
-		"apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: NodeSlicePool\nmetadata: {namespace: kube-system, name: x}\nspec: {range: 10.0.0.0/16, sliceSize: /24}\n")
+		"apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: NodeSlicePool\nmetadata: {namespace: kube-system, name: x}\n"+
+		"spec: {range: 10.0.0.0/16, sliceSize: /24}\n")
 	if len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "2 objects") || len(o.Unreadable) > 0 {
 		t.Errorf("warnings %q, unreadable %q", o.Warnings, o.Unreadable)
 	}
@@ -213,21 +223,28 @@ func TestObjectsOfOtherKindsAreCountedAndOtherwiseLeftAlone(t *testing.T) {
 
 // Calico, Antrea and Harvester have an IPPool kind of their own, and
 // 'kubectl get ippools' may well mean theirs.
-func TestAnIPPoolOfAnotherAPIGroupIsNoPool(t *testing.T) {
-	const calico = "apiVersion: crd.projectcalico.org/v1\nkind: IPPool\nmetadata: {name: default-ipv4-ippool}\nspec: {cidr: 192.168.0.0/16}\n"
+func TestRead_IPPoolOfAnotherGroup(t *testing.T) {
+	const calico = "apiVersion: crd.projectcalico.org/v1\nkind: IPPool\nmetadata: {name: default-ipv4-ippool}\n" +
+		"spec: {cidr: 192.168.0.0/16}\n"
 	o := observeFile(t, calico)
 	equal(t, "pools", len(o.Pools), 1)
-	if _, err := open2(t, map[string]string{"ippools.yaml": calico}); err == nil || !strings.Contains(err.Error(), "no IPPool") {
+	if _, err := open2(t, map[string]string{"ippools.yaml": calico}); err == nil ||
+		!strings.Contains(err.Error(), "no IPPool") {
 		t.Errorf("a folder with Calico's pools alone: %v", err)
 	}
 }
 
-func TestTheReconcilersNamespaceCanPauseASnapshotToo(t *testing.T) {
-	const paused = "kind: Namespace\napiVersion: v1\nmetadata: {name: NAME, annotations: {ip-reconcile.dev/paused: \"true\"}}\n"
+func TestRead_PausedNamespace(t *testing.T) {
+	const paused = "kind: Namespace\napiVersion: v1\nmetadata: {name: NAME, annotations: {ip-reconcile.dev/paused: " +
+		"\"true\"}}\n"
 	equal(t, "its own namespace", observeFile(t, strings.Replace(paused, "NAME", home, 1)).Paused, true)
 	equal(t, "another namespace", observeFile(t, strings.Replace(paused, "NAME", "default", 1)).Paused, false)
-	equal(t, "another value", observeFile(t, strings.Replace(strings.Replace(paused, "NAME", home, 1), `"true"`, `"no"`, 1)).Paused, false)
-	const acknowledged = "kind: Namespace\napiVersion: v1\nmetadata: {name: NAME, annotations: {ip-reconcile.dev/restore-acknowledged: \"2026-11-20T10:00:00Z\"}}\n"
-	equal(t, "a restore that is acknowledged", observeFile(t, strings.Replace(acknowledged, "NAME", home, 1)).Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
-	equal(t, "by another namespace", observeFile(t, strings.Replace(acknowledged, "NAME", "default", 1)).Acknowledged, time.Time{})
+	equal(t, "another value", observeFile(t, strings.Replace(strings.Replace(paused, "NAME", home, 1), `"true"`, `"no"`,
+		1)).Paused, false)
+	const acknowledged = "kind: Namespace\napiVersion: v1\nmetadata: {name: NAME, annotations: " +
+		"{ip-reconcile.dev/restore-acknowledged: \"2026-11-20T10:00:00Z\"}}\n"
+	equal(t, "a restore that is acknowledged", observeFile(t, strings.Replace(acknowledged, "NAME", home, 1)).Acknowledged,
+		time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
+	equal(t, "by another namespace", observeFile(t, strings.Replace(acknowledged, "NAME", "default", 1)).Acknowledged,
+		time.Time{})
 }

@@ -1,9 +1,9 @@
-// Package snapshot reads exported objects, as 'kubectl get -o yaml' writes them. They are a source of observations with the
-// same verdicts as on a live cluster. The package writes nothing.
+// Package snapshot reads exported objects, as 'kubectl get -o yaml' writes them. They are a source of observations with
+// the same verdicts as on a live cluster. The package writes nothing.
 //
-// Open and OpenStream walk over a folder (walk.go), an archive or a stream (archive.go). layout.go knows which files may be
-// skipped, and when the snapshot was taken. yaml.go makes JSON of YAML, objects.go splits it into objects, and add.go
-// decodes them by kind. limits.go bounds the memory.
+// Open and OpenStream walk over a folder (walk.go), an archive or a stream (archive.go). layout.go knows which files
+// may be skipped, and when the snapshot was taken. yaml.go makes JSON of YAML, objects.go splits it into objects, and
+// add.go decodes them by kind. limits.go bounds the memory.
 package snapshot
 
 import (
@@ -52,8 +52,8 @@ type Snapshot struct {
 // noVersion is the resourceVersion of a pool without one: a patch tests a resourceVersion.
 const noVersion = "1"
 
-// Open reads a folder, a tar archive, packed with gzip or not, or one file of YAML or JSON. In a folder and an archive it
-// reads the files that end in .yaml, .yml or .json. It skips and counts those without Kubernetes objects. now is the
+// Open reads a folder, a tar archive, packed with gzip or not, or one file of YAML or JSON. In a folder and an archive
+// it reads the files that end in .yaml, .yml or .json. It skips and counts those without Kubernetes objects. now is the
 // snapshot's time; zero takes it from the snapshot (layout.go). namespace is the reconciler's.
 //
 // An object that is not read would count as not existing. So these are errors: a file that is not YAML or JSON and may
@@ -173,8 +173,9 @@ func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 	}
 	o.Warnings = append(o.Warnings, s.withoutPods()...)
 	if s.skipped > 0 {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("files skipped because they hold no Kubernetes objects: %d, for example %s",
-			s.skipped, s.skippedFirst))
+		o.Warnings = append(o.Warnings,
+			fmt.Sprintf("files skipped because they hold no Kubernetes objects: %d, for example %s",
+				s.skipped, s.skippedFirst))
 	}
 	if s.ignored > 0 {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were ignored", s.ignored))

@@ -22,31 +22,40 @@ func saysUnreadable(t *testing.T, texts []string, words ...string) {
 	}
 }
 
-// An object that cannot be decoded is there: a pod taken for one that is gone would have its address given away, and "no
-// report" would mean "no agents".
-func TestWhatCannotBeDecodedIsReportedAndIsThere(t *testing.T) {
-	const reportKind, leaseKind = "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\n", "apiVersion: coordination.k8s.io/v1\nkind: Lease\n"
+// An object that cannot be decoded is there: a pod taken for one that is gone would have its address given away, and
+// "no report" would mean "no agents".
+func TestUnreadable_ReportedAndExisting(t *testing.T) {
+	const reportKind, leaseKind = "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\n",
+		"apiVersion: coordination.k8s.io/v1\nkind: Lease\n"
 	badReport := func(o *judge.Observation) bool { return o.ReportsUnreadable && len(o.Reports) == 0 }
 	for title, c := range map[string]struct {
 		text string
 		says []string
 		is   func(o *judge.Observation) bool
 	}{
-		"a pod": {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: pod-a}\nspec: {containers: 5}\nstatus: {phase: Failed}\n",
+		"a pod": {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: pod-a}\nspec: {containers: 5}\n" +
+			"status: {phase: Failed}\n",
 			[]string{"other.yaml", "Pod", "default/a"}, func(o *judge.Observation) bool {
-				want := &podstate.Pod{NamespacedName: name("default", "a"), UID: "pod-a", Phase: podstate.Live, Status: podstate.StatusUnreadable}
+				want := &podstate.Pod{NamespacedName: name("default", "a"), UID: "pod-a", Phase: podstate.Live,
+					Status: podstate.StatusUnreadable}
 				return reflect.DeepEqual(o.Pods[want.NamespacedName], want)
 			}},
-		"a node": {"apiVersion: v1\nkind: Node\nmetadata: {name: w1, labels: {a: b}}\nspec: {taints: x}\nstatus: {conditions: [{type: Ready, status: \"True\"}]}\n",
+		"a node": {"apiVersion: v1\nkind: Node\nmetadata: {name: w1, labels: {a: b}}\nspec: {taints: x}\n" +
+			"status: {conditions: [{type: Ready, status: \"True\"}]}\n",
 			[]string{"other.yaml", "Node", "w1"}, func(o *judge.Observation) bool {
 				return reflect.DeepEqual(o.Nodes["w1"], &podstate.Node{Name: "w1", Labels: map[string]string{"a": "b"}})
 			}},
-		"a report's field":  {reportKind + "metadata: {name: w1}\nobservedAt: \"2026-11-20T11:59:30Z\"\nsandboxes: 5\n", []string{"other.yaml", "SandboxReport"}, badReport},
-		"a report's name":   {reportKind + "metadata: {}\nobservedAt: \"2026-11-20T11:59:30Z\"\n", []string{"other.yaml", "SandboxReport"}, badReport},
-		"a report's time":   {reportKind + "metadata: {name: w1}\nobservedAt: yesterday\n", []string{"other.yaml", "SandboxReport"}, badReport},
-		"a Lease":           {leaseKind + "metadata: {namespace: x, name: w1}\nspec: {renewTime: yesterday}\n", []string{"Lease", "x/w1"}, nil},
-		"an object's kind":  {"metadata: {namespace: default, name: a}\n", []string{"other.yaml", "no kind"}, nil},
-		"the own namespace": {"apiVersion: v1\nkind: Namespace\nmetadata: {name: ip-reconcile, annotations: [a, b]}\n", []string{"Namespace"}, func(o *judge.Observation) bool { return o.Paused }},
+		"a report's field": {reportKind + "metadata: {name: w1}\nobservedAt: \"2026-11-20T11:59:30Z\"\nsandboxes: 5\n",
+			[]string{"other.yaml", "SandboxReport"}, badReport},
+		"a report's name": {reportKind + "metadata: {}\nobservedAt: \"2026-11-20T11:59:30Z\"\n",
+			[]string{"other.yaml", "SandboxReport"}, badReport},
+		"a report's time": {reportKind + "metadata: {name: w1}\nobservedAt: yesterday\n",
+			[]string{"other.yaml", "SandboxReport"}, badReport},
+		"a Lease": {leaseKind + "metadata: {namespace: x, name: w1}\nspec: {renewTime: yesterday}\n",
+			[]string{"Lease", "x/w1"}, nil},
+		"an object's kind": {"metadata: {namespace: default, name: a}\n", []string{"other.yaml", "no kind"}, nil},
+		"the own namespace": {"apiVersion: v1\nkind: Namespace\nmetadata: {name: ip-reconcile, annotations: [a, b]}\n",
+			[]string{"Namespace"}, func(o *judge.Observation) bool { return o.Paused }},
 	} {
 		o := observeFile(t, c.text)
 		saysUnreadable(t, o.Unreadable, c.says...)
@@ -56,7 +65,7 @@ func TestWhatCannotBeDecodedIsReportedAndIsThere(t *testing.T) {
 	}
 }
 
-func TestPoolsReservationsAndNADsThatCannotBeReadStopNothing(t *testing.T) {
+func TestUnreadable_PoolsReservationsAndNADs(t *testing.T) {
 	o := observeFile(t, `
 apiVersion: whereabouts.cni.cncf.io/v1alpha1
 kind: IPPool
@@ -76,7 +85,8 @@ spec: {config: "{"}
 	if sound.Problem != "" || len(sound.Allocations) != 2 {
 		t.Errorf("the sound pool: %q, %d entries", sound.Problem, len(sound.Allocations))
 	}
-	if poolNamed(t, o, "broken").Problem == "" || reservationNamed(t, o, "10.0.0.5").Problem == "" || nad == nil || nad.Problem == "" {
+	if poolNamed(t, o, "broken").Problem == "" || reservationNamed(t, o, "10.0.0.5").Problem == "" || nad == nil ||
+		nad.Problem == "" {
 		t.Error("something broken has no problem")
 	}
 }

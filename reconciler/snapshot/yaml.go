@@ -74,9 +74,9 @@ func documentsAsJSON(path string, text []byte, maxNodes int) (documents [][]byte
 	}
 }
 
-// listAsJSON converts a List as kubectl and oc write it to JSON. It parses item by item, on all cores: a parser's nodes are
-// twenty times larger than the text. It returns false for any other text, and for a text with an error. The lines of an
-// item are indented. If one is not, a part is not an object.
+// listAsJSON converts a List as kubectl and oc write it to JSON. It parses item by item, on all cores: a parser's nodes
+// are twenty times larger than the text. It returns false for any other text, and for a text with an error. The lines
+// of an item are indented. If one is not, a part is not an object.
 func listAsJSON(text []byte) ([]byte, bool) {
 	const begin, next = "items:\n- ", "\n- "
 	text = bytes.TrimSuffix(text, []byte("\n"))
@@ -121,8 +121,8 @@ func objectAsJSON(text []byte, maxNodes int) ([]byte, error) {
 	return documents[0], nil
 }
 
-// valueOf returns the value of a YAML node in JSON. Keys and times stay text: an allocation's key "09" is not the number
-// nine. Aliases are errors: a few of them may stand for any amount of data, and exports have none.
+// valueOf returns the value of a YAML node in JSON. Keys and times stay text: an allocation's key "09" is not the
+// number nine. Aliases are errors: a few of them may stand for any amount of data, and exports have none.
 func valueOf(n *yaml.Node, depth int) (any, error) {
 	if depth > 100 {
 		return nil, fmt.Errorf("line %d: nested too deeply", n.Line)

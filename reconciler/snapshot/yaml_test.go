@@ -35,19 +35,20 @@ metadata:
   resourceVersion: ""
 `
 
-func TestAListIsReadItemByItemAsTheWholeParserReadsIt(t *testing.T) {
+func TestYAML_ListItemByItem(t *testing.T) {
 	if _, ok := listAsJSON([]byte(kubectlList)); !ok {
 		t.Fatal("what kubectl writes is left to the whole parser")
 	}
 	likeTheWhole(t, kubectlList)
-	for _, text := range []string{"items:\n- a: |\n  b\n- {}\n", "items:\n- ? [a]\n  : b\n", "items:\n- <<: {a: b}\n", "kind: !!binary aa\nitems:\n- 0x1f: .inf\n", "items:\n- a: 09\n- a: 2026-11-20\n"} {
+	for _, text := range []string{"items:\n- a: |\n  b\n- {}\n", "items:\n- ? [a]\n  : b\n", "items:\n- <<: {a: b}\n",
+		"kind: !!binary aa\nitems:\n- 0x1f: .inf\n", "items:\n- a: 09\n- a: 2026-11-20\n"} {
 		if _, ok := listAsJSON([]byte(text)); ok {
 			likeTheWhole(t, text)
 		}
 	}
 }
 
-func TestWhatIsNoListAsKubectlWritesItIsLeftToTheWholeParser(t *testing.T) {
+func TestYAML_OtherLists(t *testing.T) {
 	for what, text := range map[string]string{
 		"a second document":                 kubectlList + "---\nkind: Pod\n",
 		"an item that is indented":          strings.ReplaceAll(kubectlList, "\n", "\n  "),
@@ -72,12 +73,14 @@ func TestWhatIsNoListAsKubectlWritesItIsLeftToTheWholeParser(t *testing.T) {
 }
 
 // Lines at random, of which what is read item by item must be what the whole makes.
-func TestLinesInAnyOrderAreReadAsTheWholeParserReadsThem(t *testing.T) {
+func TestYAML_LinesInAnyOrder(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(kubectlList), "\n")
-	lines = append(lines, "- kind: \"Node", "  name: b\"", "- kind: 'Node", "  more: |", "  - x", "- - y", "-", "- ", "", "other:", "- &a b: c", "  d: *a", "...", "- [a,", "  b]")
+	lines = append(lines, "- kind: \"Node", "  name: b\"", "- kind: 'Node", "  more: |", "  - x", "- - y", "-", "- ", "",
+		"other:", "- &a b: c", "  d: *a", "...", "- [a,", "  b]")
 	read := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		text := "kind: List\nitems:\n- kind: Pod\n" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(lines), 0, 6).Draw(rt, "lines"), "\n") + "\n"
+		text := "kind: List\nitems:\n- kind: Pod\n" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(lines), 0, 6).Draw(rt,
+			"lines"), "\n") + "\n"
 		if _, ok := listAsJSON([]byte(text)); ok {
 			read++
 			likeTheWhole(rt, text)
@@ -89,9 +92,10 @@ func TestLinesInAnyOrderAreReadAsTheWholeParserReadsThem(t *testing.T) {
 }
 
 // Documents that are split are what the decoder makes of all of them.
-func TestDocumentsAreReadOneByOneAsTheWholeParserReadsThem(t *testing.T) {
+func TestYAML_DocumentsOneByOne(t *testing.T) {
 	scalar := "kind: List\nitems:\n- a: |\n    b\n"
-	for _, text := range []string{"---\n" + kubectlList, kubectlList + "---\n" + scalar + "---\n" + kubectlList, scalar + "---\nkind: Pod\n---\n" + scalar, "---\n---\n# nothing\n---\n" + scalar,
+	for _, text := range []string{"---\n" + kubectlList, kubectlList + "---\n" + scalar + "---\n" + kubectlList,
+		scalar + "---\nkind: Pod\n---\n" + scalar, "---\n---\n# nothing\n---\n" + scalar,
 		"%YAML 1.1\n---\nkind: Pod\n", scalar + "...\n---\nkind: Pod\n", "a: |+\n  b\n\n---\nc: d", ""} {
 		got, err := asJSON("x.yaml", []byte(text))
 		want, wholeErr := documentsAsJSON("x.yaml", []byte(text), maxNodes)
@@ -110,7 +114,8 @@ func TestDocumentsAreReadOneByOneAsTheWholeParserReadsThem(t *testing.T) {
 			t.Errorf("%q: %s", text, got)
 		}
 	}
-	if _, err := asJSON("x.yaml", []byte("a: b\n---\na: b\na: c\n")); err == nil || !strings.Contains(err.Error(), "line 3") || !strings.Contains(err.Error(), "begins in line 2") {
+	if _, err := asJSON("x.yaml", []byte("a: b\n---\na: b\na: c\n")); err == nil ||
+		!strings.Contains(err.Error(), "line 3") || !strings.Contains(err.Error(), "begins in line 2") {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,5 +1,5 @@
-// Package advice has the steps that an operator can take about a reason, a refusal or a finding. A step is a sentence, and
-// may have a command with the real names filled in. advice.yaml has the steps.
+// Package advice has the steps that an operator can take about a reason, a refusal or a finding. A step is a sentence,
+// and may have a command with the real names filled in. advice.yaml has the steps.
 package advice
 
 import (
@@ -25,7 +25,8 @@ type Advisor struct {
 	Program string
 	// Namespace is that of the reconciler and its agents.
 	Namespace string
-	// Flags are appended to each command of this program, and KubectlFlags to each command of kubectl. They name the cluster.
+	// Flags are appended to each command of this program, and KubectlFlags to each command of kubectl. They name the
+	// cluster.
 	Flags, KubectlFlags []string
 }
 
@@ -81,8 +82,8 @@ var templates = sync.OnceValue(func() (all map[string]map[string][]template) {
 // nodesShown is the highest number of nodes that get commands of their own.
 const nodesShown = 3
 
-// Steps returns the steps of an entry of advice.yaml. Their cause is the entry's name up to the first space. Steps of the
-// section "more" have no cause.
+// Steps returns the steps of an entry of advice.yaml. Their cause is the entry's name up to the first space. Steps of
+// the section "more" have no cause.
 func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) {
 	cause, _, _ := strings.Cut(name, " ")
 	if section == "more" {
@@ -159,8 +160,8 @@ var places = regexp.MustCompile(`\{[a-z]+(\.[a-z]+)?\}`)
 
 func printable(text string) (string, bool) { return table.Clean(text), text != "" }
 
-// quote quotes a name for a shell. An agent or a runtime may report any text as an id. ok is false for a text that a command
-// would take for a flag, or that has quotes or control characters.
+// quote quotes a name for a shell. An agent or a runtime may report any text as an id. ok is false for a text that a
+// command would take for a flag, or that has quotes or control characters.
 func quote(text string) (quoted string, ok bool) {
 	switch {
 	case text == "" || text[0] == '-' || strings.Contains(text, "'") || table.Clean(text) != text:

@@ -16,7 +16,8 @@ func advisor() Advisor { return Advisor{Program: "ip-reconcile", Namespace: "kub
 
 // known has a name for every place.
 func known() Facts {
-	return Facts{Names: map[string]string{"ip": "10.0.0.7", "pool": "kube-system/10.0.0.0-24", "reservation": "kube-system/10.0.0.7", "pod": "default/web-0", "container": "c0ffee",
+	return Facts{Names: map[string]string{"ip": "10.0.0.7", "pool": "kube-system/10.0.0.0-24",
+		"reservation": "kube-system/10.0.0.7", "pod": "default/web-0", "container": "c0ffee",
 		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restored": "2026-11-20T10:00:00Z",
 	},
 		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
@@ -32,7 +33,8 @@ func each(f func(section, name string, templates []template)) {
 }
 
 func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
-	words := map[string][]string{"reasons": append(judge.ReasonNames(), "NotExported"), "stale": append(judge.ReasonNames(), "Stale")}
+	words := map[string][]string{"reasons": append(judge.ReasonNames(), "NotExported"),
+		"stale": append(judge.ReasonNames(), "Stale")}
 	for _, why := range reconciler.Refusals() {
 		words["gates"] = append(words["gates"], string(why))
 	}
@@ -56,7 +58,8 @@ func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
 			t.Errorf("%s: of %d steps on %s there are %d where every name is known", section, len(list), name, len(steps))
 		}
 		for _, s := range list {
-			for _, m := range regexp.MustCompile(`annotate .* (ip-reconcile\.dev/[a-z-]*[a-z])`).FindAllStringSubmatch(s.Command, -1) {
+			for _, m := range regexp.MustCompile(`annotate .* (ip-reconcile\.dev/[a-z-]*[a-z])`).FindAllStringSubmatch(s.Command,
+				-1) {
 				if m[1] != ippool.PausedAnnotation && m[1] != judge.AcknowledgedAnnotation {
 					t.Errorf("%s has the annotation %s", name, m[1])
 				}
@@ -65,12 +68,14 @@ func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
 	})
 }
 
-func TestAdvice_EveryPlaceIsFilledAndOnlyByWhatIsKnown(t *testing.T) {
-	for _, f := range []Facts{known(), {}, {Names: map[string]string{"ip": "10.0.0.7"}}, {Names: map[string]string{"ip": "10.0.0.7"}, Nodes: []string{"worker-1"}}} {
+func TestAdvice_PlacesWithKnownNames(t *testing.T) {
+	for _, f := range []Facts{known(), {}, {Names: map[string]string{"ip": "10.0.0.7"}},
+		{Names: map[string]string{"ip": "10.0.0.7"}, Nodes: []string{"worker-1"}}} {
 		each(func(section, name string, list []template) {
 			for _, s := range advisor().Steps(section, name, f) {
 				text := s.Why + s.Command + s.OnNode
-				if places.MatchString(text) || strings.Contains(text, "{inpool}") || s.Why == "" || strings.Contains(s.Command, "= ") || strings.Contains(s.Command, "  ") || strings.HasSuffix(s.Command, "=") {
+				if places.MatchString(text) || strings.Contains(text, "{inpool}") || s.Why == "" ||
+					strings.Contains(s.Command, "= ") || strings.Contains(s.Command, "  ") || strings.HasSuffix(s.Command, "=") {
 					t.Errorf("%s of %s with %+v: %+v", name, section, f, s)
 				}
 				if f.Names["container"] == "" && strings.Contains(s.Command, "crictl") {
@@ -82,7 +87,7 @@ func TestAdvice_EveryPlaceIsFilledAndOnlyByWhatIsKnown(t *testing.T) {
 }
 
 // A report's ids and names are whatever a runtime or an agent says, and commands are copied.
-func TestAdvice_NamesThatAShellWouldRunAreQuotedOrMissing(t *testing.T) {
+func TestAdvice_QuotesForAShell(t *testing.T) {
 	for text, want := range map[string]string{
 		"c0ffee":            "crictl inspectp c0ffee",
 		"a; reboot":         "crictl inspectp 'a; reboot'",
@@ -94,7 +99,8 @@ func TestAdvice_NamesThatAShellWouldRunAreQuotedOrMissing(t *testing.T) {
 		"`reboot` && \"x\"": "crictl inspectp '`reboot` && \"x\"'",
 	} {
 		got := ""
-		for _, s := range advisor().Steps("reasons", "PhantomPod", Facts{Names: map[string]string{"container": text}, Nodes: []string{"worker-1"}}) {
+		for _, s := range advisor().Steps("reasons", "PhantomPod",
+			Facts{Names: map[string]string{"container": text}, Nodes: []string{"worker-1"}}) {
 			if strings.Contains(s.Command, "inspectp") {
 				got = s.Command
 			}
@@ -105,7 +111,7 @@ func TestAdvice_NamesThatAShellWouldRunAreQuotedOrMissing(t *testing.T) {
 	}
 }
 
-func TestAdvice_OfManyNodesTheFirstHaveCommandsAndAllAreNamed(t *testing.T) {
+func TestAdvice_ManyNodes(t *testing.T) {
 	text, logs := "", 0
 	for _, s := range advisor().Steps("findings", "NoFreshReport", Facts{Nodes: []string{"w1", "w2", "w3", "w4", "w5"}}) {
 		text += s.Why + "\n"
@@ -118,7 +124,7 @@ func TestAdvice_OfManyNodesTheFirstHaveCommandsAndAllAreNamed(t *testing.T) {
 	}
 }
 
-func TestAdvice_NodesAreGivenUpWithAWarningAndOnlyIfDown(t *testing.T) {
+func TestAdvice_RiskyCommandsHaveAWarning(t *testing.T) {
 	risky := regexp.MustCompile(`taint nodes \S+ \S+=|delete node|` + judge.AcknowledgedAnnotation)
 	ready := known()
 	ready.DownNodes = nil
@@ -136,13 +142,15 @@ func TestAdvice_NodesAreGivenUpWithAWarningAndOnlyIfDown(t *testing.T) {
 	})
 }
 
-func TestAdvice_CommandsNameTheClusterThatWasAskedAbout(t *testing.T) {
+func TestAdvice_CommandsNameTheCluster(t *testing.T) {
 	a := advisor()
 	a.ClusterFlag("kubeconfig", "/home/me/my config")
 	a.Flag("agents", "required")
 	steps := append(a.Steps("findings", "NoFreshReport", known()), a.Steps("stale", "Stale", known())...)
-	for _, want := range []string{"kubectl --kubeconfig='/home/me/my config' logs -n kube-system --tail=50 $(kubectl --kubeconfig='/home/me/my config' get pods",
-		"ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.7 --kubeconfig='/home/me/my config' --agents=required"} {
+	for _, want := range []string{"kubectl --kubeconfig='/home/me/my config' logs -n kube-system --tail=50 $(kubectl " +
+		"--kubeconfig='/home/me/my config' get pods",
+		"ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.7 --kubeconfig='/home/me/my config' " +
+			"--agents=required"} {
 		if !slices.ContainsFunc(steps, func(s document.Advice) bool { return strings.HasPrefix(s.Command, want) }) {
 			t.Errorf("no command begins with %q", want)
 		}

@@ -1,5 +1,5 @@
-// Package clusterflags has the flags of the commands that judge a cluster. It makes a Reconciler and a connection of them.
-// Package flags is apart from it, since the node agent uses that, and must not link the code that judges.
+// Package clusterflags has the flags of the commands that judge a cluster. It makes a Reconciler and a connection of
+// them. Package flags is apart from it, since the node agent uses that, and must not link the code that judges.
 package clusterflags
 
 import (
@@ -50,7 +50,8 @@ func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 		"auto: where no node has an agent, judge without reports; required: never judge without reports")
 	f.StringVar(&o.agentNodes, "agent-nodes", "kubernetes.io/os=linux", "label selector of the nodes that run an agent")
 	f.DurationVar(&o.UnreachableNodeTimeout, "unreachable-node-timeout", 0,
-		"judge addresses of a node as stale when it was not Ready for so long; 0: never, since they may be in use behind a partition")
+		"judge addresses of a node as stale when it was not Ready for so long; 0: never, since they may be in use behind "+
+			"a partition")
 	f.BoolVar(&o.TrustNetworkStatus, "trust-network-status", false,
 		"without node agents, judge an address as stale when the running pod's network-status lacks it; "+
 			"whoever may edit a pod can then have its address assigned to another pod while it is in use")
@@ -111,8 +112,8 @@ func (o *Flags) Reconciler(log *slog.Logger) (_ *reconciler.Reconciler, err erro
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// Connect returns the cluster that the flags name, and the configuration of its client. component is the User-Agent's name
-// for the program.
+// Connect returns the cluster that the flags name, and the configuration of its client. component is the User-Agent's
+// name for the program.
 func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
 	if o.QPS <= 0 || o.Burst <= 0 {
 		return nil, nil, errors.New("--kube-api-qps and --kube-api-burst must be above zero")
@@ -128,7 +129,8 @@ func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *res
 	cluster, err := kube.New(config, kube.Settings{
 		Namespace: o.Namespace(), LeaseNamespace: o.LeaseNamespace(), Timeout: o.Timeout,
 		WithoutLease: o.WithoutLease, WithoutPause: o.WithoutPause, Jitter: jitter, Log: log,
-		Pod:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host), // on the host's network the host's name is not the pod's
+		Pod: cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"),
+			host), // on the host's network the host's name is not the pod's
 		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
 	})
 	return cluster, config, err

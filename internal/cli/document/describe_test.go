@@ -22,7 +22,11 @@ func newDescriber(t *testing.T) describer {
 	t.Helper()
 	d := describer{}
 	for _, dir := range []string{".", "../report", "../../../reconciler", "../../../reconciler/judge"} {
-		packages, err := parser.ParseDir(token.NewFileSet(), dir, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.ParseComments) //nolint:staticcheck // build tags decide nothing here
+		packages, err := parser.ParseDir(token.NewFileSet(), dir,
+			func(f fs.FileInfo) bool {
+				return !strings.HasSuffix(f.Name(),
+					"_test.go")
+			}, parser.ParseComments) //nolint:staticcheck // build tags decide nothing here
 		if err != nil {
 			t.Fatal(err)
 		}

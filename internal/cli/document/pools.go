@@ -79,8 +79,8 @@ type PoolOwner struct {
 	Entries int    `json:"entries"`
 }
 
-// Count is a number of addresses. In JSON it is a number up to 2^53-1, which every reader can represent, and a string of
-// digits beyond that.
+// Count is a number of addresses. In JSON it is a number up to 2^53-1, which every reader can represent, and a string
+// of digits beyond that.
 type Count struct{ *big.Int }
 
 // MarshalJSON implements json.Marshaler.

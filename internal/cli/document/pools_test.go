@@ -19,14 +19,15 @@ func poolsJSON(t *testing.T, parts ...Part) (string, *usage.Pools) {
 	t.Helper()
 	j := Judged(Observe(append(parts, Pod("bystander"))...), judge.Policy{})
 	u := usage.Of(j)
-	text, err := json.Marshal(document.OfPools(document.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u))
+	text, err := json.Marshal(document.OfPools(document.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}),
+		u))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(text), u
 }
 
-func TestANumberOfAddressesIsExactOrAString(t *testing.T) {
+func TestCount_ExactNumberOrString(t *testing.T) {
 	for _, c := range []struct{ cidr, pool, want string }{
 		{"10.0.0.0/29", "10.0.0.0-29", `6`},
 		{"fd00::/75", "fd00---75", `9007199254740990`},
@@ -44,23 +45,26 @@ func TestANumberOfAddressesIsExactOrAString(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownOfAPoolIsNull(t *testing.T) {
+func TestPools_UnknownIsNull(t *testing.T) {
 	text, _ := poolsJSON(t, Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/gone", "box", "net1")), NAD("b", "{"))
-	for _, want := range []string{`"usable":null,"used":1,"free":null,"fill":null`, `"unknown":"no NetworkAttachmentDefinition`, `"waiting":[]`, `"networks":[]`, `default/b"`} {
+	for _, want := range []string{`"usable":null,"used":1,"free":null,"fill":null`,
+		`"unknown":"no NetworkAttachmentDefinition`, `"waiting":[]`, `"networks":[]`, `default/b"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
 		}
 	}
 }
 
-func TestFreeRangesAreBoundedInNumber(t *testing.T) {
+func TestPools_FreeRangesAreBounded(t *testing.T) {
 	var allocs []Allocation
 	for i := 2; i < 200; i += 2 {
 		allocs = append(allocs, Alloc(fmt.Sprint(i), fmt.Sprint("default/p", i), "box", "net1"))
 	}
-	j := Judged(Observe(NAD("a", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24", allocs...), Pod("bystander")), judge.Policy{})
+	j := Judged(Observe(NAD("a", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24", allocs...),
+		Pod("bystander")), judge.Policy{})
 	u := usage.Of(j)
-	p := document.OfPoolDetails(document.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u, u.All).Pools[0]
+	p := document.OfPoolDetails(document.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u,
+		u.All).Pools[0]
 	if len(p.FreeRanges) != 20 || p.MoreFreeRanges != 80 || p.FreeRanges[0] != "10.0.0.1" {
 		t.Errorf("%d ranges and %d more: %v", len(p.FreeRanges), p.MoreFreeRanges, p.FreeRanges)
 	}

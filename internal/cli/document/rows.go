@@ -59,7 +59,8 @@ func row(r *report.Report, it *judge.Item, more string) any {
 // OfItem returns the row of an item. The row of a reservation has its name in the field Pool.
 func OfItem(r *report.Report, it *judge.Item) AllocationRow {
 	d := AllocationRow{
-		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(), Node: it.Node(),
+		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(),
+		Node:   it.Node(),
 		Judged: judged(r, it), IsReservation: it.Allocation == nil,
 	}
 	if e := it.Evidence(); e != nil {

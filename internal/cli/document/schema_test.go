@@ -27,11 +27,13 @@ func kinds() map[string]reflect.Type {
 // schema is that of all documents.
 func schema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	root := &jsonschema.Schema{Schema: "https://json-schema.org/draft/2020-12/schema", ID: "https://ip-reconcile.dev/schema/output-v1.json",
+	root := &jsonschema.Schema{Schema: "https://json-schema.org/draft/2020-12/schema",
+		ID:    "https://ip-reconcile.dev/schema/output-v1.json",
 		Title: "What ip-reconcile prints with -o json and -o yaml", Defs: map[string]*jsonschema.Schema{}}
 	word := &jsonschema.Schema{Type: "string"}
 	opts := &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[judge.Verdict](): {Type: "string", Enum: []any{"InUse", "Held", "Stale"}}, reflect.TypeFor[judge.Reason](): word,
+		reflect.TypeFor[judge.Verdict](): {Type: "string", Enum: []any{"InUse", "Held",
+			"Stale"}}, reflect.TypeFor[judge.Reason](): word,
 		reflect.TypeFor[Level](): {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
 		reflect.TypeFor[Count](): {Types: []string{"integer", "string"}},
 	}}
@@ -71,7 +73,7 @@ func open(t *testing.T, opts *jsonschema.ForOptions, d describer, of reflect.Typ
 		if slices.Equal(s.Types, []string{"null", "array"}) {
 			s.Type, s.Types = "array", nil
 		}
-		if slices.Equal(s.Types, []string{"null", "string"}) { // a pointer to a time, which is left out
+		if slices.Equal(s.Types, []string{"null", "string"}) { // a pointer to a time, which may be absent
 			s.Type, s.Types = "string", nil
 		}
 	})
@@ -90,9 +92,9 @@ func each(s *jsonschema.Schema, f func(*jsonschema.Schema)) {
 	}
 }
 
-// docs/reference/schema/output-v1.json is written by this test where UPDATE_DOCS is set, as 'make generate' does. Its diff shows
-// what a change breaks.
-func TestThePublishedSchemaIsThatOfTheDocuments(t *testing.T) {
+// docs/reference/schema/output-v1.json is written by this test where UPDATE_DOCS is set, as 'make generate' does. Its
+// diff shows what a change breaks.
+func TestSchema_Docs(t *testing.T) {
 	text, err := json.MarshalIndent(schema(t), "", "  ")
 	if err != nil {
 		t.Fatal(err)

@@ -5,10 +5,12 @@ import (
 	"testing"
 )
 
-// The names are a contract. What is unknown is no fault.
+// The names are a contract. An unknown line is no fault.
 func TestStatus_LevelAndNames(t *testing.T) {
-	lines := []StatusLine{{ID: "one", Level: LevelUnknown, Message: "Not known."}, {ID: "two", Level: LevelOK, Message: "Well."}}
-	for _, c := range []struct{ add, want Level }{{LevelOK, LevelOK}, {LevelWarning, LevelWarning}, {LevelError, LevelError}, {LevelWarning, LevelError}} {
+	lines := []StatusLine{{ID: "one", Level: LevelUnknown, Message: "Not known."},
+		{ID: "two", Level: LevelOK, Message: "Well."}}
+	for _, c := range []struct{ add, want Level }{{LevelOK, LevelOK}, {LevelWarning, LevelWarning},
+		{LevelError, LevelError}, {LevelWarning, LevelError}} {
 		lines = append(lines, StatusLine{ID: "three", Level: c.add, Message: "Somebody should know.", Next: "kubectl get b"})
 		if d := OfStatus(Header{}, lines); d.Level != c.want {
 			t.Errorf("with one more %s the level is %s, want %s", c.add, d.Level, c.want)

@@ -24,8 +24,8 @@ func (a *answer) facts(names map[string]string, nodes ...string) advice.Facts {
 	})}
 }
 
-// itemFacts returns the Facts of an item. Where the subject is one of the item's nodes, that is the only node: the others
-// have explanations of their own.
+// itemFacts returns the Facts of an item. Where the subject is one of the item's nodes, that is the only node: the
+// others have explanations of their own.
 func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 	nodes := nodesOf(it)
 	if s := a.q.Subject; s.Kind == Node && slices.Contains(nodes, s.Name) {
@@ -53,8 +53,8 @@ func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 	return a.facts(names, nodes...)
 }
 
-// adviseItem returns the steps about the gates of an item, or about its verdict. A reservation that shares a verdict has
-// its allocation's steps.
+// adviseItem returns the steps about the gates of an item, or about its verdict. A reservation that shares a verdict
+// has its allocation's steps.
 func (a *answer) adviseItem(it *judge.Item, gates []reconciler.Gate) (steps []document.Advice) {
 	f := a.itemFacts(it)
 	switch namespace := it.Owner().Namespace; {

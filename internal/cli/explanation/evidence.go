@@ -26,7 +26,8 @@ func (a *answer) item(it *judge.Item) document.ExplainedItem {
 	if x, isRefused := a.RefusedOf(it); isRefused {
 		gates = x.Gates()
 	}
-	d := document.ExplainedItem{AllocationRow: document.OfItem(a.Report, it), Key: it.Key(), Network: it.Network(), RuleText: it.Rule(),
+	d := document.ExplainedItem{AllocationRow: document.OfItem(a.Report, it), Key: it.Key(), Network: it.Network(),
+		RuleText: it.Rule(),
 		Gates: document.Rows(gates, func(g reconciler.Gate) document.ExplainedGate {
 			return document.ExplainedGate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, OpensAt: report.When(g.At)}
 		}),
@@ -45,11 +46,13 @@ func (a *answer) item(it *judge.Item) document.ExplainedItem {
 }
 
 func evidence(ev *judge.Evidence) *document.Evidence {
-	d := &document.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Claimant, ClaimantNode: ev.ClaimantNode}
+	d := &document.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Claimant,
+		ClaimantNode: ev.ClaimantNode}
 	d.Sandbox = document.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: document.List(ev.Nodes),
 		WithoutReport: document.List(ev.WithoutReport)}
 	if p := ev.Pod; p != nil {
-		owns := map[judge.Ownership]string{judge.OwnerUnknown: "Unknown", judge.ItsPod: "ItsPod", judge.NotItsPod: "NotItsPod"}
+		owns := map[judge.Ownership]string{judge.OwnerUnknown: "Unknown", judge.ItsPod: "ItsPod",
+			judge.NotItsPod: "NotItsPod"}
 		d.Pod = &document.EvidencePod{Name: p.String(), UID: p.UID, Node: p.Node, Phase: ev.Phase.String(),
 			Ownership: owns[ev.Ownership], OnPod: ev.OnPod, NetworkStatus: networkStatus(p)}
 	}
@@ -85,7 +88,8 @@ type sandbox struct {
 	pod types.NamespacedName
 }
 
-// isPhantomOf reports whether a sandbox belongs to another pod than the API's. A sandbox without a UID belongs to any pod.
+// isPhantomOf reports whether a sandbox belongs to another pod than the API's. A sandbox without a UID belongs to any
+// pod.
 func isPhantomOf(b document.ExplainedSandbox, p *podstate.Pod) bool {
 	return p == nil || b.UID != "" && !p.HasUID(b.UID)
 }

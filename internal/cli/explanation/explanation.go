@@ -41,10 +41,16 @@ type answer struct {
 // Answer explains a subject. The document has no Header.
 func Answer(q Question) (*report.Report, *document.Explanation) {
 	pools := usage.Of(q.Judgement)
-	d := &document.Explanation{Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
-		Missing: []string{}, Pods: podsOf(q.Judgement, q.Subject, pools), RecentReleases: document.RecentReleases{Releases: q.Recent.Releases, Of: q.Recent.Of, Shared: q.Recent.IsShared}}
+	d := &document.Explanation{
+		Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
+		Missing: []string{}, Pods: podsOf(q.Judgement, q.Subject, pools),
+		RecentReleases: document.RecentReleases{
+			Releases: q.Recent.Releases, Of: q.Recent.Of, Shared: q.Recent.IsShared,
+		},
+	}
 	about := pick(q.Judgement, q.Subject, d.Pods)
-	a := &answer{q: q, d: d, Report: report.Of(q.Judgement, q.Plan.Refused, q.Plan.CommonGates, about), conflicts: map[string]bool{}}
+	a := &answer{q: q, d: d, Report: report.Of(q.Judgement, q.Plan.Refused, q.Plan.CommonGates, about),
+		conflicts: map[string]bool{}}
 	for _, f := range q.Judgement.Findings {
 		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
 	}

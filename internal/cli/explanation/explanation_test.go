@@ -32,7 +32,8 @@ func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) (*re
 			plan.Refused = append(plan.Refused, reconciler.Refused{Item: it, Gate: gates[0], Also: gates[1:]})
 		}
 	}
-	return explanation.Answer(explanation.Question{Subject: s, Judgement: j, Plan: plan, Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
+	return explanation.Answer(explanation.Question{Subject: s, Judgement: j, Plan: plan,
+		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
 }
 
 // said is the text of an explanation, with each fact on one line.
@@ -48,7 +49,8 @@ var leak = All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)), Reservation(
 func TestExplanation_NoRefusalPromisesARelease(t *testing.T) {
 	opens := Now.Add(time.Hour)
 	for _, why := range reconciler.Refusals() {
-		for name, also := range map[string][]reconciler.Gate{"alone": nil, "with another": {{Why: reconciler.AwaitingConfirmation, At: opens, Detail: "is confirmed at some time"}}} {
+		for name, also := range map[string][]reconciler.Gate{"alone": nil,
+			"with another": {{Why: reconciler.AwaitingConfirmation, At: opens, Detail: "is confirmed at some time"}}} {
 			if why == reconciler.AwaitingConfirmation && len(also) > 0 {
 				continue
 			}
@@ -83,7 +85,8 @@ func TestExplanation_NoRefusalPromisesARelease(t *testing.T) {
 
 func TestExplanation_GatesOfOtherItemsAreNotShown(t *testing.T) {
 	s, _ := explanation.ParseSubject("10.0.0.5")
-	j := Judged(Observe(leak, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("5", "default/other", "box-9", "net1"))), judge.Policy{})
+	j := Judged(Observe(leak, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("5", "default/other", "box-9", "net1"))),
+		judge.Policy{})
 	paused := reconciler.Gate{Why: reconciler.Paused, Pool: "kube-system/10.1.0.0-24", Detail: "its pool is paused"}
 	plan := &reconciler.Plan{CommonGates: []reconciler.Gate{paused}}
 	for _, it := range j.StaleItems() {
@@ -103,7 +106,8 @@ func TestExplanation_GatesOfOtherItemsAreNotShown(t *testing.T) {
 func TestExplanation_PhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 	conflicting := All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/ghost_uid-ghost", "box-9", "net1")),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(Carrying("10.0.0.5")),
-		ReportingWorker(Sandbox("box-9", "uid-ghost", OfPod("ghost"), WithAddress("10.0.0.5", "")), Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
+		ReportingWorker(Sandbox("box-9", "uid-ghost", OfPod("ghost"), WithAddress("10.0.0.5", "")),
+			Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
 	for _, what := range []string{"10.0.0.5", "default/ghost", "default/web-0", "pool/10.0.0.0-24", "node/worker-1"} {
 		r, d := ask(t, what, nil, conflicting)
 		text := said(r, d)
@@ -127,13 +131,17 @@ func TestExplanation_OfSubjects(t *testing.T) {
 		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "wb"}
 	}
 	wb := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
-	full := All(Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/a", "box-1", "net1"), Alloc("2", "default/b", "box-2", "net1")),
+	full := All(Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/a", "box-1", "net1"),
+		Alloc("2", "default/b", "box-2", "net1")),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/30", "")), ReportingWorker())
-	names := All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"), Alloc("6", "default/web-0_uid-old", "box-2", "net1"),
-		Alloc("7", "default/other", "box-3", "net1"), Alloc("8", "default/web-01", "box-4", "net1")), UsualPod(Carrying("10.0.0.7")), ReportingWorker())
+	names := All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
+		Alloc("6", "default/web-0_uid-old", "box-2", "net1"),
+		Alloc("7", "default/other", "box-3", "net1"), Alloc("8", "default/web-01", "box-4",
+			"net1")), UsualPod(Carrying("10.0.0.7")), ReportingWorker())
 	// A pool that was deleted, or that a restore has lost, is not one that nobody needs yet.
 	lost := All(Pool("red-10.1.0.0-24", "10.1.0.0/24"), wb, Node("worker-1"), UsualPod(), Pod("other", UID(OtherUID)),
-		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.5", ""))))
+		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")),
+			Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.5", ""))))
 	for name, c := range map[string]struct {
 		ask        string
 		parts      Part
@@ -142,15 +150,24 @@ func TestExplanation_OfSubjects(t *testing.T) {
 		"a pod by its name":                   {"default/web-0", names, "10.0.0.5 in kube-system/10.0.0.0-24", "10.0.0.8"},
 		"a pod by its name as a phantom":      {"default/web-0", names, "10.0.0.6 in kube-system/10.0.0.0-24", ""},
 		"a pod by an address that it carries": {"default/web-0", names, "10.0.0.7 in kube-system/10.0.0.0-24", ""},
-		"a pod waits: the pool is full":       {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo)), "has no free address in kube-system/10.0.0.0-30", ""},
-		"a pod waits: an address is left":     {"default/web-0", All(UsualPool, wb, UsualPod(asking, CreatedLongAgo), ReportingWorker()), "its ADD is in progress or fails", ""},
-		"a pod waits: it is not scheduled":    {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo, OnNode(""))), "it is not scheduled to a node yet", ""},
-		"a pod waits: it has its address":     {"default/web-0", All(full, UsualPod(asking), ReportingWorker(Sandbox("box-9", UsualUID, WithAddress("10.0.0.1", "")))), "it does not wait for its network", ""},
-		"a pod does not wait":                 {"default/web-0", All(full, UsualPod(CreatedLongAgo)), "", "waits"},
-		"a pool with the definitions that use it": {"10.0.0.0/24", All(UsualPool, wb, NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("else", WhereaboutsConfig("10.9.0.0/24", ""))),
+		"a pod waits: the pool is full": {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo)),
+			"has no free address in kube-system/10.0.0.0-30", ""},
+		"a pod waits: an address is left": {"default/web-0",
+			All(UsualPool, wb, UsualPod(asking, CreatedLongAgo), ReportingWorker()), "its ADD is in progress or fails", ""},
+		"a pod waits: it is not scheduled": {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo, OnNode(""))),
+			"it is not scheduled to a node yet", ""},
+		"a pod waits: it has its address": {"default/web-0",
+			All(full, UsualPod(asking), ReportingWorker(Sandbox("box-9", UsualUID,
+				WithAddress("10.0.0.1", "")))), "it does not wait for its network", ""},
+		"a pod does not wait": {"default/web-0", All(full, UsualPod(CreatedLongAgo)), "", "waits"},
+		"a pool with the definitions that use it": {"10.0.0.0/24",
+			All(UsualPool, wb, NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")),
+				NAD("else", WhereaboutsConfig("10.9.0.0/24", ""))),
 			"0%    1      0     0        default/wb\n", ""},
-		"a missing pool by its name":   {"pool/10.0.0.0-24", lost, "default/web-0 carries 10.0.0.5, but pool kube-system/10.0.0.0-24 does not exist", ""},
-		"a missing pool by its range":  {"10.0.0.0/24", lost, "default/web-0 carries 10.0.0.5, but pool kube-system/10.0.0.0-24 does not exist", ""},
+		"a missing pool by its name": {"pool/10.0.0.0-24", lost,
+			"default/web-0 carries 10.0.0.5, but pool kube-system/10.0.0.0-24 does not exist", ""},
+		"a missing pool by its range": {"10.0.0.0/24", lost,
+			"default/web-0 carries 10.0.0.5, but pool kube-system/10.0.0.0-24 does not exist", ""},
 		"another missing pool":         {"pool/10.7.0.0-24", lost, "does not exist", "10.0.0.5"},
 		"a conflict in a missing pool": {"10.0.0.5", lost, "", "nothing can be written back"},
 	} {

@@ -109,7 +109,8 @@ func (a *about) Finding(f *judge.Finding) bool { return a.findings(f) }
 func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *about {
 	a := &about{items: map[judge.ID]bool{}, pools: map[string]bool{}}
 	for _, p := range j.Observation.Pools {
-		a.pools[p.Ref()] = s.Kind == Pool && s.isPool(p) || s.Kind == Address && p.Problem == "" && p.Range.Contains(s.Address)
+		a.pools[p.Ref()] = s.Kind == Pool && s.isPool(p) || s.Kind == Address && p.Problem == "" &&
+			p.Range.Contains(s.Address)
 	}
 	is := func(*judge.Item) bool { return true }
 	switch s.Kind {
@@ -123,7 +124,8 @@ func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *about {
 	case Pool:
 		is = func(it *judge.Item) bool {
 			return it.Pool != nil && a.pools[it.Object()] ||
-				it.Pool == nil && slices.ContainsFunc(it.PoolNames(), func(p types.NamespacedName) bool { return a.pools[p.String()] })
+				it.Pool == nil && slices.ContainsFunc(it.PoolNames(),
+					func(p types.NamespacedName) bool { return a.pools[p.String()] })
 		}
 		a.findings = func(f *judge.Finding) bool { return slices.ContainsFunc(strings.Split(f.Pool, ","), a.Pool) }
 	}
@@ -142,8 +144,8 @@ func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *about {
 	return a
 }
 
-// ofPod picks the items of a pod and of phantom pods of its name, the items of others for addresses that the pod carries,
-// and the findings that name it.
+// ofPod picks the items of a pod and of phantom pods of its name, the items of others for addresses that the pod
+// carries, and the findings that name it.
 func ofPod(s Subject, pods []document.ExplainedPod) (func(*judge.Item) bool, func(*judge.Finding) bool) {
 	var carried []string
 	for _, p := range pods {

@@ -1,5 +1,6 @@
-// Package flags has the flags that all commands share (Common), those of the commands that inspect their own node (Node),
-// and the help that lists flags. It makes clients, loggers and inspectors of them. kubectl.go has kubectl's own flags.
+// Package flags has the flags that all commands share (Common), those of the commands that inspect their own node
+// (Node), and the help that lists flags. It makes clients, loggers and inspectors of them. kubectl.go has kubectl's own
+// flags.
 package flags
 
 import (
@@ -36,8 +37,8 @@ func (o *Common) Add(f *pflag.FlagSet, logLevel string) {
 	f.StringVar(&o.logFormat, "log-format", "text", "text or json")
 }
 
-// DropClientLogs drops the log lines of client-go, which repeat those of this program. Call it before the first request:
-// klog has one logger for the process.
+// DropClientLogs drops the log lines of client-go, which repeat those of this program. Call it before the first
+// request: klog has one logger for the process.
 func DropClientLogs() { klog.SetLogger(klog.New(nil)) }
 
 // Logger returns the logger that the flags ask for.

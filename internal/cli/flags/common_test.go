@@ -11,7 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
-func TestTheUserAgentNamesTheVersionAndTheComponent(t *testing.T) {
+func TestConfig_UserAgent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	const text = `{apiVersion: v1, kind: Config, current-context: a,
   contexts: [{name: a, context: {cluster: a}}], clusters: [{name: a, cluster: {server: "https://192.0.2.1"}}]}`

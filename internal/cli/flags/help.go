@@ -13,13 +13,15 @@ import (
 // firstFlags are the flags that the help of each command lists first, at most 15 with --help. All others are advanced.
 // A command that is not named here has no advanced flags.
 var firstFlags = map[string]string{
-	"check":   "address all context fail-on kubeconfig now on-node output pod-namespace pool reason snapshot verdict",
-	"run":     "address confirm-after context dry-run fail-on kubeconfig max-wait on-node output pod-namespace pool reason repair snapshot",
+	"check": "address all context fail-on kubeconfig now on-node output pod-namespace pool reason snapshot verdict",
+	"run": "address confirm-after context dry-run fail-on kubeconfig max-wait on-node output pod-namespace pool " +
+		"reason repair snapshot",
 	"explain": "confirm-after context kubeconfig now output reconciler-namespace snapshot",
 	"pools":   "confirm-after context kubeconfig no-headers now output snapshot",
 	"recover": "context kubeconfig output snapshot yes",
 	"status":  "context kubeconfig output reconciler-namespace",
-	"serve": "agents confirm-after context cron fence-timeout health-probe-bind-address kubeconfig leader-elect log-level " +
+	"serve": "agents confirm-after context cron fence-timeout health-probe-bind-address kubeconfig leader-elect " +
+		"log-level " +
 		"metrics-bind-address repair",
 	"agent": "context cri kubeconfig log-level metrics-bind-address node outside-pod",
 }
@@ -74,7 +76,8 @@ func usage(c *cobra.Command) string {
 		b.WriteString("\nAdvanced flags:\n" + advanced.FlagUsages())
 	}
 	if c.Flags().Lookup("context") != nil {
-		b.WriteString("\nkubectl's other flags for the cluster and the user work here, too, for example --as and --server: see \"kubectl options\".\n")
+		b.WriteString("\nkubectl's other flags for the cluster and the user work here, too, for example --as and " +
+			"--server: see \"kubectl options\".\n")
 	}
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" says more about a command.\n", c.CommandPath())

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrNoCluster is the error where no flag, no kubeconfig and no pod names a cluster.
-var ErrNoCluster = errors.New("no cluster is named: there is no kubeconfig, and this is no pod; give --kubeconfig or --context")
+var ErrNoCluster = errors.New("no cluster: without a kubeconfig and outside a pod, give --kubeconfig or --context")
 
 // Config returns the client configuration for the cluster that the flags name. component is the User-Agent's name for
 // the program.

@@ -15,7 +15,8 @@ const kubectlFlag = "ip-reconcile.dev/kubectl"
 var shownOfKubectl = []string{"kubeconfig", "context"}
 
 // addKubectl adds kubectl's flags for the cluster and the user (client-go, tools/clientcmd/overrides.go). It leaves out
-// --namespace, which kubectl has for the objects that are asked about, and --request-timeout, which not every command has.
+// --namespace, which kubectl has for the objects that are asked about, and --request-timeout, which not every command
+// has.
 func (o *Common) addKubectl(f *pflag.FlagSet) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	own.StringVar(&o.kubeconfig, "kubeconfig", "",

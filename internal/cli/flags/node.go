@@ -29,12 +29,13 @@ func (n *Node) Add(f *pflag.FlagSet, socket string) {
 	f.StringVar(&n.results, "cni-results", "/var/lib/cni/results", "folder of the container runtime's CNI result cache")
 	f.StringVar(&n.multus, "cni-multus", "/var/lib/cni/multus",
 		"Multus' cniDir; the folders that Multus' configs in the CNI results name are read, too")
-	f.StringSliceVar(&n.namespaces, "netns-dir", []string{"/run/netns", "/var/run/netns"}, "folders of the network namespaces")
+	f.StringSliceVar(&n.namespaces, "netns-dir", []string{"/run/netns", "/var/run/netns"},
+		"folders of the network namespaces")
 	f.StringVar(&n.bootIDFile, "boot-id-file", "/proc/sys/kernel/random/boot_id", "file with the node's boot id")
 }
 
-// NodeInspector returns the inspector of the node, and the connection to its runtime, which the caller closes. ownUID is
-// the UID of the inspecting pod, "" outside a pod.
+// NodeInspector returns the inspector of the node, and the connection to its runtime, which the caller closes. ownUID
+// is the UID of the inspecting pod, "" outside a pod.
 func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime, error) {
 	if n.Name == "" {
 		return nil, nil, errors.New("--node must name the node on which this runs (in a pod: NODE_NAME from spec.nodeName)")

@@ -12,8 +12,8 @@ import (
 // heapRatio is the heap's part of the container's limit. The rest is for the program's own file.
 const heapRatio = 0.6
 
-// KeepSmall runs the garbage collector when the heap has grown by so many per cent, and more often near the limit of the
-// cgroup. GOGC and GOMEMLIMIT override it.
+// KeepSmall runs the garbage collector when the heap has grown by so many per cent, and more often near the limit of
+// the cgroup. GOGC and GOMEMLIMIT override it.
 func KeepSmall(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)

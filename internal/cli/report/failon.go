@@ -8,8 +8,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// FailOn lists the verdicts, reasons, refusals and kinds of findings that make a command end with exit code 1. Nil stands
-// for Stale and every finding; for a run it stands for Stale items that are not released.
+// FailOn lists the verdicts, reasons, refusals and kinds of findings that make a command end with exit code 1. Nil
+// stands for Stale and every finding; for a run it stands for Stale items that are not released.
 type FailOn []string
 
 // FailOnNothing is the value of --fail-on for which only errors make a command fail.

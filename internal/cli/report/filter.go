@@ -13,8 +13,8 @@ import (
 )
 
 // Filter picks items and findings. An empty field picks all. The values of one field are alternatives. A pool is
-// "<namespace>/<name>", a name or a range. A pod namespace is that of a recorded pod. A node is one where the sandbox or
-// the pod may be. A reason is that of a verdict, or the kind of a finding.
+// "<namespace>/<name>", a name or a range. A pod namespace is that of a recorded pod. A node is one where the sandbox
+// or the pod may be. A reason is that of a verdict, or the kind of a finding.
 type Filter struct {
 	Addresses     []netip.Addr    `json:"-"`
 	Pools         []string        `json:"pools,omitempty"`
@@ -24,8 +24,8 @@ type Filter struct {
 	Reasons       []string        `json:"reasons,omitempty"`
 }
 
-// NewFilter reads the values of the flags. Verdicts and reasons may be in any case. The error for an unknown word lists the
-// known ones.
+// NewFilter reads the values of the flags. Verdicts and reasons may be in any case. The error for an unknown word lists
+// the known ones.
 func NewFilter(pools, podNamespaces, nodes, verdicts, reasons []string) (f Filter, err error) {
 	f = Filter{Pools: pools, PodNamespaces: podNamespaces, Nodes: nodes}
 	all := []judge.Verdict{judge.InUse, judge.Held, judge.Stale}
@@ -125,8 +125,8 @@ func (f Filter) node(it *judge.Item) bool {
 	return anyOf(f.Nodes, e.Nodes, is) || slices.ContainsFunc(e.WithoutReport, is)
 }
 
-// Finding reports whether the filter picks a finding. A finding has no verdict: the reasons of the filter pick it by its
-// kind. A Conflict or an Unrecorded address without a node may be of any node.
+// Finding reports whether the filter picks a finding. A finding has no verdict: the reasons of the filter pick it by
+// its kind. A Conflict or an Unrecorded address without a node may be of any node.
 func (f Filter) Finding(x *judge.Finding) bool {
 	ofAddress := func(text string) bool {
 		a, err := netip.ParseAddr(text)

@@ -22,8 +22,8 @@ type Gate struct {
 	LastReleasableAt  *time.Time `json:"lastReleasableAt,omitempty"`
 }
 
-// gatesOf returns the gates in the order of the refusals, each once. Gates that open at a time of their own for each item
-// are one gate.
+// gatesOf returns the gates in the order of the refusals, each once. Gates that open at a time of their own for each
+// item are one gate.
 func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
 	gates := []Gate{}
 	add := func(g reconciler.Gate, n int) {

@@ -1,5 +1,6 @@
-// Package report has what check, run and explain print, before it is laid out: a judgement, the gates against each Stale
-// item, and what a run did. Package document makes rows and JSON of it, and package screen lays out the rows as text.
+// Package report has what check, run and explain print, before it is laid out: a judgement, the gates against each
+// Stale item, and what a run did. Package document makes rows and JSON of it, and package screen lays out the rows as
+// text.
 //
 // report.go has the Report, gate.go its gates, filter.go the filters, and failon.go the exit code.
 package report
@@ -72,7 +73,8 @@ func Of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.
 	picked.Findings = Only(j.Findings, func(x judge.Finding) bool { return picks.Finding(&x) })
 	refused = Only(refused, func(x reconciler.Refused) bool { return picks.Item(x.Item) })
 	standing = Only(standing, func(g reconciler.Gate) bool { return g.Pool == "" || picks.Pool(g.Pool) })
-	r := &Report{Judgement: &picked, Of: j.Summary(), Refused: map[judge.ID]reconciler.Refused{}, Gates: gatesOf(standing, refused), picks: picks}
+	r := &Report{Judgement: &picked, Of: j.Summary(), Refused: map[judge.ID]reconciler.Refused{},
+		Gates: gatesOf(standing, refused), picks: picks}
 	for _, x := range refused {
 		r.Refused[x.ID()] = x
 	}
@@ -105,8 +107,8 @@ func (r *Report) Summary() judge.Summary {
 // Items returns the allocations and then the reservations.
 func (r *Report) Items() []*judge.Item { return slices.Concat(r.Allocations, r.Reservations) }
 
-// RefusedOf returns the gates against the release of an item. isRefused is false where no gate stands. A reservation that
-// shares an allocation's verdict shares its gates.
+// RefusedOf returns the gates against the release of an item. isRefused is false where no gate stands. A reservation
+// that shares an allocation's verdict shares its gates.
 func (r *Report) RefusedOf(it *judge.Item) (x reconciler.Refused, isRefused bool) {
 	if shared := it.SharesVerdictOf(); shared != nil {
 		it = shared
@@ -123,8 +125,8 @@ func (r *Report) Pick(v judge.Verdict) []*judge.Item {
 // OwnRow reports whether an item has a row of its own. A reservation with an allocation is in its allocation's row.
 func OwnRow(it *judge.Item) bool { return it.Allocation != nil || len(it.Related()) == 0 }
 
-// Addresses returns what -o name prints: each address of the items and findings that need attention, or of all. It skips
-// addresses that cannot be parsed.
+// Addresses returns what -o name prints: each address of the items and findings that need attention, or of all. It
+// skips addresses that cannot be parsed.
 func (r *Report) Addresses(all bool) (texts []string) {
 	var found []netip.Addr
 	for _, it := range r.Items() {

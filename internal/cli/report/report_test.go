@@ -17,23 +17,26 @@ import (
 // an entry in another pool that cannot be read.
 func several() *judge.Judgement {
 	return Judged(Observe(
-		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"), Alloc("6", "prod/ghost", "box-2", "net1"), Alloc("7", "prod/web-1", "box-3", "net1")),
+		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
+			Alloc("6", "prod/ghost", "box-2", "net1"), Alloc("7", "prod/web-1", "box-3", "net1")),
 		Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("1", "", "box-4", "net1")),
 		Pod("web-1", func(p *corev1.Pod) { p.Namespace = "prod" }, Carrying("10.0.0.7")),
 		Node("worker-1"), Node("worker-2"),
-		FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2", Sandbox("box-2", "uid-9", OfPod("ghost"), WithAddress("10.0.0.6", ""))),
+		FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2",
+			Sandbox("box-2", "uid-9", OfPod("ghost"), WithAddress("10.0.0.6", ""))),
 		Reservation("10.0.0.9", "default/lone", LongAgo),
 	), judge.Policy{})
 }
 
 func ofCheck(t *testing.T, f Filter) *Report {
 	t.Helper()
-	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute}, History: reconciler.NewHistory()}
+	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
+		History: reconciler.NewHistory()}
 	j := several()
 	return OfCheck(j, r.Plan(t.Context(), j), f)
 }
 
-func TestAFilterPicksWhatItNamesAndNothingElse(t *testing.T) {
+func TestFilter_Picks(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		f    Filter
@@ -41,7 +44,8 @@ func TestAFilterPicksWhatItNamesAndNothingElse(t *testing.T) {
 	}{
 		{"nothing", Filter{}, "10.0.0.5 10.0.0.6 10.0.0.7 10.1.0.1 10.0.0.9 Malformed Phantom"},
 		{"a pool by its name", Filter{Pools: []string{"10.1.0.0-24"}}, "10.1.0.1 Malformed"},
-		{"a pool by namespace and name", Filter{Pools: []string{"kube-system/10.0.0.0-24"}}, "10.0.0.5 10.0.0.6 10.0.0.7 10.0.0.9 Phantom"},
+		{"a pool by namespace and name", Filter{Pools: []string{"kube-system/10.0.0.0-24"}},
+			"10.0.0.5 10.0.0.6 10.0.0.7 10.0.0.9 Phantom"},
 		{"a pool of another namespace", Filter{Pools: []string{"other/10.0.0.0-24"}}, ""},
 		{"pods of a namespace", Filter{PodNamespaces: []string{"prod"}}, "10.0.0.6 10.0.0.7"},
 		{"a node", Filter{Nodes: []string{"worker-2"}}, "10.0.0.6 10.0.0.9 Phantom"},
@@ -49,8 +53,10 @@ func TestAFilterPicksWhatItNamesAndNothingElse(t *testing.T) {
 		{"a reason", Filter{Reasons: []string{"PhantomPod"}}, "10.0.0.6"},
 		{"a finding", Filter{Reasons: []string{"Phantom"}}, "Phantom"},
 		{"a word that is a reason and a finding", Filter{Reasons: []string{"Malformed"}}, "10.1.0.1 Malformed"},
-		{"two of one kind are alternatives", Filter{Verdicts: []judge.Verdict{judge.Stale, judge.InUse}}, "10.0.0.5 10.0.0.7 10.0.0.9"},
-		{"two kinds must both hold", Filter{Verdicts: []judge.Verdict{judge.Held}, PodNamespaces: []string{"prod"}}, "10.0.0.6"},
+		{"two of one kind are alternatives", Filter{Verdicts: []judge.Verdict{judge.Stale, judge.InUse}},
+			"10.0.0.5 10.0.0.7 10.0.0.9"},
+		{"two kinds must both hold", Filter{Verdicts: []judge.Verdict{judge.Held}, PodNamespaces: []string{"prod"}},
+			"10.0.0.6"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := ofCheck(t, c.f)
@@ -69,7 +75,7 @@ func TestAFilterPicksWhatItNamesAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAWordThatIsNoVerdictReasonOrFindingIsNamed(t *testing.T) {
+func TestFilter_UnknownWords(t *testing.T) {
 	for _, c := range []struct{ verdict, reason, failOn, want string }{
 		{"gone", "", "", `--verdict "gone": must be one of InUse, Held, Stale`},
 		{"", "Gone", "", `--reason "Gone": must be a reason (`},
@@ -84,12 +90,13 @@ func TestAWordThatIsNoVerdictReasonOrFindingIsNamed(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	if f, err := NewFilter(nil, nil, nil, []string{"stale"}, []string{"podgone", "CONFLICT"}); err != nil || f.Verdicts[0] != judge.Stale || !slices.Equal(f.Reasons, []string{"PodGone", "Conflict"}) {
+	if f, err := NewFilter(nil, nil, nil, []string{"stale"}, []string{"podgone", "CONFLICT"}); err != nil ||
+		f.Verdicts[0] != judge.Stale || !slices.Equal(f.Reasons, []string{"PodGone", "Conflict"}) {
 		t.Errorf("in any case: %+v, %v", f, err)
 	}
 }
 
-func TestACommandFailsForWhatItWasToldToAlone(t *testing.T) {
+func TestFailOn_Check(t *testing.T) {
 	for _, c := range []struct {
 		words string
 		f     Filter
@@ -117,8 +124,8 @@ func TestACommandFailsForWhatItWasToldToAlone(t *testing.T) {
 	}
 }
 
-// A run that only has to wait is no fault where it is told so, as that of a CronJob is.
-func TestARunFailsForTheRefusalsThatItWasToldTo(t *testing.T) {
+// With --fail-on a run that only has to wait does not fail, for example that of a CronJob.
+func TestFailOn_Run(t *testing.T) {
 	j := several()
 	for _, c := range []struct {
 		words []string
@@ -143,18 +150,21 @@ func TestARunFailsForTheRefusalsThatItWasToldTo(t *testing.T) {
 	}
 }
 
-func TestGatesThatOpenAtTheirOwnTimeAreOne(t *testing.T) {
+func TestGates_TimedGatesAreOne(t *testing.T) {
 	at := func(d time.Duration) reconciler.Refused {
-		return reconciler.Refused{Item: several().Allocations[0], Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, Detail: d.String(), At: Now.Add(d)}}
+		return reconciler.Refused{Item: several().Allocations[0],
+			Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, Detail: d.String(), At: Now.Add(d)}}
 	}
 	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "pool p is paused", Pool: "kube-system/p"}
 	both := at(time.Hour)
 	both.Gate, both.Also = paused, []reconciler.Gate{both.Gate}
 	got := gatesOf([]reconciler.Gate{paused}, []reconciler.Refused{at(time.Minute), both, at(30 * time.Minute)})
-	if len(got) != 2 || got[0].Refusal != reconciler.Paused || got[0].Count != 1 || got[1].Count != 3 || !got[1].FirstReleasableAt.Equal(Now.Add(time.Minute)) || !got[1].LastReleasableAt.Equal(Now.Add(time.Hour)) {
+	if len(got) != 2 || got[0].Refusal != reconciler.Paused || got[0].Count != 1 || got[1].Count != 3 ||
+		!got[1].FirstReleasableAt.Equal(Now.Add(time.Minute)) || !got[1].LastReleasableAt.Equal(Now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
-	if want := "is confirmed from 2026-11-20T10:01:00Z to 2026-11-20T11:00:00Z unless something contradicts it"; got[1].Detail != want {
+	const want = "is confirmed from 2026-11-20T10:01:00Z to 2026-11-20T11:00:00Z unless something contradicts it"
+	if got[1].Detail != want {
 		t.Errorf("got %s", got[1].Detail)
 	}
 	if !both.At().IsZero() || !at(time.Minute).At().Equal(Now.Add(time.Minute)) {

@@ -125,7 +125,8 @@ func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
 	if wrote {
 		s.Line("Wrote %d, not written %d.", count["Written"], len(rows)-count["Written"])
 	} else {
-		s.Line("To write: %d, for %s. Nothing is written without --yes.", count["Planned"], Count(len(out.Findings)-len(others), "finding"))
+		s.Line("To write: %d, for %s. Nothing is written without --yes.", count["Planned"],
+			Count(len(out.Findings)-len(others), "finding"))
 	}
 	s.Findings("FINDINGS THAT RECOVER DOES NOT REPAIR", others)
 	if len(rows) > 0 {

@@ -64,7 +64,8 @@ func (s *Screen) explainItem(it document.ExplainedItem) {
 		return
 	}
 	evidence := it.Evidence
-	it.AllocationRow = document.AllocationRow{PodRef: it.PodRef, ContainerID: it.ContainerID, IfName: it.IfName, Judged: it.Judged}
+	it.AllocationRow = document.AllocationRow{PodRef: it.PodRef, ContainerID: it.ContainerID, IfName: it.IfName,
+		Judged: it.Judged}
 	it.Refusal, it.Detail, it.ReleasableAt = "", "", nil // the gates have them
 	it.Reservation, it.Rule, it.Evidence, it.Advice = "", "", nil, nil
 	s.section(title, it)
@@ -84,8 +85,8 @@ func (s *Screen) section(title string, of any) {
 	s.facts(of)
 }
 
-// facts writes the fields of a struct under their names in JSON, and each element of a list of structs on its own. It leaves
-// out empty fields, and the name, which is in the title.
+// facts writes the fields of a struct under their names in JSON, and each element of a list of structs on its own. It
+// leaves out empty fields, and the name, which is in the title.
 func (s *Screen) facts(of any) {
 	v := reflect.ValueOf(of)
 	for _, f := range reflect.VisibleFields(v.Type()) {

@@ -49,7 +49,8 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 			return
 		}
 		s.Text("    ", shown[i].Message)
-		if why := shown[i].Refusal; why == reconciler.Changed || why == reconciler.LeaseBusy || why == reconciler.WriteFailed {
+		if why := shown[i].Refusal; why == reconciler.Changed || why == reconciler.LeaseBusy ||
+			why == reconciler.WriteFailed {
 			s.Text("    ", shown[i].Detail) // the summary has the others
 		}
 	})
@@ -73,7 +74,7 @@ var sandboxWords = []struct {
 	{judge.NoSource, "unknown: no node agents, or the item cannot be read"},
 }
 
-// explainWord puts a word of the column SANDBOX into the legend.
+// explainWord adds a value of the column SANDBOX to the legend.
 func (s *Screen) explainWord(word string) {
 	if s.sandboxes == nil {
 		s.sandboxes = map[string]bool{}
@@ -104,7 +105,8 @@ func cells(d document.AllocationRow, now time.Time) []string {
 	if d.IsReservation {
 		d.Pool += " (reservation)"
 	}
-	return []string{d.IP, reason(d), release(d, now), d.PodRef, d.Sandbox, d.Node, d.Pool, d.IfName, d.ContainerID, d.Rule, d.Message}
+	return []string{d.IP, reason(d), release(d, now), d.PodRef, d.Sandbox, d.Node, d.Pool, d.IfName, d.ContainerID, d.Rule,
+		d.Message}
 }
 
 // reason returns the reason, with a ? where the verdict is unconfirmed.

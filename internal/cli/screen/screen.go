@@ -1,8 +1,8 @@
 // Package screen lays out reports as text for a person. Findings that are outages come first, then stale items and when
 // they are released, then held items. Each section has its count, and the counts add up to the summary.
 //
-// screen.go has the parts that all commands share, check.go the order of the sections, items.go the rows and the legend,
-// pools.go how full pools are, and explain.go the explanation of one subject.
+// screen.go has the parts that all commands share, check.go the order of the sections, items.go the rows and the
+// legend, pools.go how full pools are, and explain.go the explanation of one subject.
 package screen
 
 import (
@@ -95,7 +95,8 @@ func (s *Screen) summary(r *report.Report) {
 	if len(r.Released) > 0 {
 		stale = "stale before this run"
 	}
-	s.Text("", fmt.Sprintf("%s: %d in use, %d held, %d %s. %s.", counts(sum), sum.InUse+sum.Lone.InUse, sum.Held+sum.Lone.Held,
+	s.Text("", fmt.Sprintf("%s: %d in use, %d held, %d %s. %s.", counts(sum), sum.InUse+sum.Lone.InUse,
+		sum.Held+sum.Lone.Held,
 		sum.Stale+sum.Lone.Stale, stale, Count(sum.Findings, "finding")))
 	if !r.Filter.IsZero() {
 		s.Text("", fmt.Sprintf("The flags pick these of %s, %s.", counts(r.Of), Count(r.Of.Findings, "finding")))

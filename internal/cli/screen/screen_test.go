@@ -24,7 +24,8 @@ var update = flag.Bool("update", false, "write testdata/screens.txt")
 
 func planned(t testing.TB, parts ...Part) *report.Report {
 	t.Helper()
-	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute}, History: reconciler.NewHistory()}
+	r := &reconciler.Reconciler{Options: reconciler.Options{ConfirmAfter: 15 * time.Minute},
+		History: reconciler.NewHistory()}
 	j := Judged(Observe(parts...), judge.Policy{})
 	return report.OfCheck(j, r.Plan(t.Context(), j), report.Filter{})
 }
@@ -51,18 +52,24 @@ func many() Part {
 
 // outage has an address that two pods carry, which is not recorded, beside defects that are less urgent.
 func outage() Part {
-	return All(UsualPool, UsualPod(Carrying("10.0.0.7")), Pod("web-9", Carrying("10.0.0.7")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
+	return All(UsualPool, UsualPod(Carrying("10.0.0.7")), Pod("web-9", Carrying("10.0.0.7")),
+		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
 		Node("worker-1"), Node("worker-2"), StaleReport("worker-2"), FreshReport("worker-1", Gone("box-1", "uid-of-another"),
-			Sandbox("box-7", UsualUID, WithAddress("10.0.0.7", "")), Sandbox("box-9", UsualUID, OfPod("web-9"), WithAddress("10.0.0.7", ""))),
+			Sandbox("box-7", UsualUID, WithAddress("10.0.0.7", "")), Sandbox("box-9", UsualUID, OfPod("web-9"),
+				WithAddress("10.0.0.7", ""))),
 		Reservation("nonsense", "default/x", LongAgo))
 }
 
 // aRun released two of six entries, and repaired one finding of three.
 func aRun(dryRun bool) *report.Report {
-	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("1", "default/a", "b1", "net1"), Alloc("2", "default/b", "b2", "net1"), Alloc("3", "default/c", "b3", "net1"),
-		Alloc("4", "default/d", "b4", "net1"), Alloc("5", "default/e", "b5", "net1"), Alloc("6", "default/f", "b6", "net1")), Reservation("10.0.0.1", "default/a", LongAgo),
-		Reservation("10.0.0.9", "default/lone", LongAgo), Node("worker-1"), FreshReport("worker-1", Gone("b1", "u1"), Gone("b2", "u2"))), judge.Policy{})
-	refuse := func(i int, why reconciler.Refusal, detail string, at time.Duration, also ...reconciler.Gate) reconciler.Refused {
+	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("1", "default/a", "b1", "net1"),
+		Alloc("2", "default/b", "b2", "net1"), Alloc("3", "default/c", "b3", "net1"),
+		Alloc("4", "default/d", "b4", "net1"), Alloc("5", "default/e", "b5", "net1"), Alloc("6", "default/f", "b6",
+			"net1")), Reservation("10.0.0.1", "default/a", LongAgo),
+		Reservation("10.0.0.9", "default/lone", LongAgo), Node("worker-1"), FreshReport("worker-1", Gone("b1", "u1"),
+			Gone("b2", "u2"))), judge.Policy{})
+	refuse := func(i int, why reconciler.Refusal, detail string, at time.Duration,
+		also ...reconciler.Gate) reconciler.Refused {
 		g := reconciler.Gate{Why: why, Detail: detail}
 		if at > 0 {
 			g.At = Now.Add(at)
@@ -72,17 +79,24 @@ func aRun(dryRun bool) *report.Report {
 	finding := func(kind judge.Kind, ip string) judge.Finding {
 		return judge.Finding{Kind: kind, IP: ip, Pool: "kube-system/10.0.0.0-24", Message: "a finding of " + ip}
 	}
-	j.Findings = []judge.Finding{finding(judge.Misrecorded, "10.0.0.4"), finding(judge.Unrecorded, "10.0.0.40"), finding(judge.Unrecorded, "10.0.0.41")}
+	j.Findings = []judge.Finding{finding(judge.Misrecorded, "10.0.0.4"), finding(judge.Unrecorded, "10.0.0.40"),
+		finding(judge.Unrecorded, "10.0.0.41")}
 	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "the pool is paused", Pool: "kube-system/10.0.0.0-24"}
-	out := &reconciler.Result{Judgement: j, Repaired: j.Findings[:1], Unrepaired: []reconciler.Unrepaired{{Finding: j.Findings[1], Why: reconciler.Breaker, Detail: "too many"},
-		{Finding: j.Findings[2], Why: reconciler.Breaker, Detail: "too many"}, {Finding: j.Findings[0], Why: reconciler.WriteFailed, Detail: "refused by the API server"}}}
+	out := &reconciler.Result{Judgement: j, Repaired: j.Findings[:1],
+		Unrepaired: []reconciler.Unrepaired{{Finding: j.Findings[1], Why: reconciler.Breaker, Detail: "too many"},
+			{Finding: j.Findings[2], Why: reconciler.Breaker, Detail: "too many"}, {Finding: j.Findings[0],
+				Why: reconciler.WriteFailed, Detail: "refused by the API server"}}}
 	if dryRun {
-		out.Refused = []reconciler.Refused{refuse(1, reconciler.DryRunRefusal, "a dry run", 0), refuse(0, reconciler.DryRunRefusal, "a dry run", 0),
-			refuse(2, reconciler.AwaitingConfirmation, "", time.Minute), refuse(3, reconciler.AwaitingConfirmation, "", 25*time.Hour), refuse(4, paused.Why, paused.Detail, 0)}
+		out.Refused = []reconciler.Refused{refuse(1, reconciler.DryRunRefusal, "a dry run", 0),
+			refuse(0, reconciler.DryRunRefusal, "a dry run", 0),
+			refuse(2, reconciler.AwaitingConfirmation, "", time.Minute), refuse(3, reconciler.AwaitingConfirmation, "",
+				25*time.Hour), refuse(4, paused.Why, paused.Detail, 0)}
 		return report.OfRun(out, true, report.Filter{})
 	}
 	out.Released = []*judge.Item{j.Allocations[1], j.Reservations[0], j.Allocations[0]}
-	out.Refused = []reconciler.Refused{refuse(5, reconciler.WriteFailed, "the pool changed", 0), refuse(2, reconciler.Breaker, "too many at once", 0), refuse(3, reconciler.AwaitingConfirmation, "", time.Hour, paused)}
+	out.Refused = []reconciler.Refused{refuse(5, reconciler.WriteFailed, "the pool changed", 0),
+		refuse(2, reconciler.Breaker, "too many at once", 0), refuse(3, reconciler.AwaitingConfirmation, "", time.Hour,
+			paused)}
 	return report.OfRun(out, false, report.Filter{})
 }
 
@@ -94,9 +108,12 @@ func sixPools() Part {
 		p.CreationTimestamp = metav1.NewTime(Now.Add(-time.Minute))
 	})
 	two := []Allocation{Alloc("1", "default/x", "b1", "net1"), Alloc("2", "default/y", "b2", "net1")}
-	return All(waits, Pod("bystander"), NAD("full", WhereaboutsConfig("10.0.0.0/30", "")), Pool("10.0.0.0-30", "10.0.0.0/30", two...),
-		NAD("third", WhereaboutsConfig("10.1.0.0/29", "", `"range_end":"10.1.0.3"`)), Pool("10.1.0.0-29", "10.1.0.0/29", two...), Pool("10.2.0.0-30", "10.2.0.0/30"),
-		NAD("none", WhereaboutsConfig("10.3.0.0/31", "")), Pool("10.3.0.0-31", "10.3.0.0/31"), NAD("six", WhereaboutsConfig("fd00::/64", "")), Pool("fd00---64", "fd00::/64"),
+	return All(waits, Pod("bystander"), NAD("full", WhereaboutsConfig("10.0.0.0/30", "")),
+		Pool("10.0.0.0-30", "10.0.0.0/30", two...),
+		NAD("third", WhereaboutsConfig("10.1.0.0/29", "", `"range_end":"10.1.0.3"`)), Pool("10.1.0.0-29", "10.1.0.0/29",
+			two...), Pool("10.2.0.0-30", "10.2.0.0/30"),
+		NAD("none", WhereaboutsConfig("10.3.0.0/31", "")), Pool("10.3.0.0-31", "10.3.0.0/31"), NAD("six",
+			WhereaboutsConfig("fd00::/64", "")), Pool("fd00---64", "fd00::/64"),
 		NAD("most", WhereaboutsConfig("fd01::/64", "", `"exclude":["fd01::/66"]`)), Pool("fd01---64", "fd01::/64"))
 }
 
@@ -104,7 +121,8 @@ func poolScreens(t *testing.T) (all, each string) {
 	t.Helper()
 	j := Judged(Observe(sixPools()), judge.Policy{})
 	u := usage.Of(j)
-	r, h, list, details := report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), document.Header{ObservedAt: Now}, &Screen{}, &Screen{ConfirmAfter: 15 * time.Minute}
+	r, h, list, details := report.OfCheck(j, &reconciler.Plan{},
+		report.Filter{}), document.Header{ObservedAt: Now}, &Screen{}, &Screen{ConfirmAfter: 15 * time.Minute}
 	list.Pools(document.OfPools(h, r, u))
 	details.PoolDetails(document.OfPoolDetails(h, r, u, u.All))
 	return list.String(), details.String()
@@ -115,7 +133,9 @@ func TestScreens_Golden(t *testing.T) {
 	pools, details := poolScreens(t)
 	var got strings.Builder
 	for _, c := range []struct{ name, screen string }{
-		{"a leak with a reservation, and a reservation alone", text(Screen{}, planned(t, leak, Reservation("10.0.0.9", "default/lone", LongAgo), Reservation("10.0.0.5", "default/web-0", LongAgo)))},
+		{"a leak with a reservation, and a reservation alone",
+			text(Screen{}, planned(t, leak, Reservation("10.0.0.9", "default/lone", LongAgo),
+				Reservation("10.0.0.5", "default/web-0", LongAgo)))},
 		{"without headers", text(Screen{NoHeaders: true}, planned(t, leak))},
 		{"wide", text(Screen{Wide: true}, planned(t, leak))},
 		{"not confirmed", text(Screen{}, planned(t, UsualPool, ReportingWorker()))},
@@ -143,8 +163,9 @@ func TestScreens_Golden(t *testing.T) {
 	}
 }
 
-func TestEveryFindingHasAPlaceInTheOrder(t *testing.T) {
-	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom, judge.MissingReservation, judge.MalformedFinding, judge.NoFreshReportFinding, judge.StatusMismatch} {
+func TestFindings_Order(t *testing.T) {
+	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom,
+		judge.MissingReservation, judge.MalformedFinding, judge.NoFreshReportFinding, judge.StatusMismatch} {
 		if !slices.Contains(judge.Kinds(), k) {
 			t.Errorf("%s has none", k)
 		}

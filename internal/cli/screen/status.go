@@ -6,7 +6,9 @@ import "github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 var levels = []struct {
 	document.Level
 	mark string
-}{{document.LevelError, "✗ "}, {document.LevelWarning, "! "}, {document.LevelOK, "✓ "}, {document.LevelUnknown, "– "}}
+}{
+	{document.LevelError, "✗ "}, {document.LevelWarning, "! "}, {document.LevelOK, "✓ "}, {document.LevelUnknown, "– "},
+}
 
 // Status writes the lines of a status by level, each with the command to type next.
 func (s *Screen) Status(d *document.Status) {

@@ -16,7 +16,8 @@ func TestScreen_Status(t *testing.T) {
 		{ID: "one", Level: document.LevelOK, Message: "All is well."},
 		{ID: "two", Level: document.LevelWarning, Message: "Somebody should know.", Next: "kubectl get b"},
 		{ID: "three", Level: document.LevelUnknown, Message: "Not known."},
-		{ID: "four", Level: document.LevelError, Message: "It does not work, " + strings.Repeat("and here is why ", 12), Next: "kubectl get a"},
+		{ID: "four", Level: document.LevelError, Message: "It does not work, " + strings.Repeat("and here is why ", 12),
+			Next: "kubectl get a"},
 	})
 	s := &Screen{}
 	s.Head(h)
@@ -27,7 +28,8 @@ func TestScreen_Status(t *testing.T) {
 			t.Errorf("too long: %q", line)
 		}
 	}
-	order := []string{"Cluster https://10.0.0.1:6443 (context lab), judged at 2026-11-20T10:00:00Z.\n1 error, 1 warning.", "✗ It does", "    kubectl get a", "! Somebody", "    kubectl get b", "✓ All", "– Not"}
+	order := []string{"Cluster https://10.0.0.1:6443 (context lab), judged at 2026-11-20T10:00:00Z.\n1 error, 1 warning.",
+		"✗ It does", "    kubectl get a", "! Somebody", "    kubectl get b", "✓ All", "– Not"}
 	for i, part := range order {
 		at := strings.Index(text, part)
 		if at < 0 || i > 0 && at < strings.Index(text, order[i-1]) {

@@ -24,7 +24,8 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	if o.ReportsUnreadable && len(o.Reports) == 0 {
 		return unknown("The node agents are unknown: their reports could not be read.")
 	}
-	if _, err := p.core.CoordinationV1().Leases(p.leaseNamespace).List(ctx, metav1.ListOptions{Limit: 1}); err != nil && len(o.Reports) > 0 {
+	if _, err := p.core.CoordinationV1().Leases(p.leaseNamespace).List(ctx, metav1.ListOptions{Limit: 1}); err != nil &&
+		len(o.Reports) > 0 {
 		return line{}, err // without the Leases no report is fresh
 	}
 	var silent, dead []string
@@ -47,12 +48,14 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	}
 	switch {
 	case len(p.Nodes) == 0 && p.expectsAgents():
-		return fail(fmt.Sprintf("kubectl get pods -A -l %s=%s,%s=agent -o wide", kube.NameLabel, kube.Product, kube.ComponentLabel),
+		return fail(fmt.Sprintf("kubectl get pods -A -l %s=%s,%s=agent -o wide", kube.NameLabel, kube.Product,
+			kube.ComponentLabel),
 			"No node agent reports. Addresses that only agents can prove stale are not released.")
 	case len(p.Nodes) == 0:
 		return unknown("No node agents are deployed. Without them a phantom pod cannot be distinguished from a leak.")
 	case len(silent) > 0:
-		return fail("ip-reconcile explain node/"+silent[0], "%s. On %s only addresses of finished pods are released.", text, few(silent))
+		return fail("ip-reconcile explain node/"+silent[0], "%s. On %s only addresses of finished pods are released.", text,
+			few(silent))
 	}
 	return ok("%s.", text)
 }
@@ -75,8 +78,9 @@ func (p *Probe) admissionPolicy(ctx context.Context) (line, error) {
 			return line{}, err
 		}
 		if err != nil || bindingErr != nil || !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny) {
-			return warn("kubectl apply -f deploy/agent/admission.yaml", "The admission policy %s or its binding is missing or does not deny. "+
-				"Agents publish no reports, or other accounts can write reports and Leases.", name)
+			return warn("kubectl apply -f deploy/agent/admission.yaml",
+				"The admission policy %s or its binding is missing or does not deny. "+
+					"Agents publish no reports, or other accounts can write reports and Leases.", name)
 		}
 	}
 	return ok("The admission policies let each agent write the report of its own node, and nobody else.")
@@ -97,7 +101,8 @@ func (p *Probe) definitions(ctx context.Context) (line, error) {
 		case err != nil:
 			return line{}, err
 		case !served && (d.resource != v1alpha1.Resource() || p.expectsAgents()):
-			return fail(d.next, "The API server does not serve %s in %s: %s.", d.resource.GroupResource(), d.resource.Version, d.without)
+			return fail(d.next, "The API server does not serve %s in %s: %s.", d.resource.GroupResource(), d.resource.Version,
+				d.without)
 		}
 	}
 	return ok("The API server serves all custom resources that ip-reconcile needs.")
@@ -110,14 +115,16 @@ func (p *Probe) competing(context.Context) (line, error) {
 		w := &p.workloads[i]
 		switch {
 		case w.CompetingProgram() != "":
-			return fail(w.stopCompeting(), "%s runs whereabouts' own %s, which releases addresses that ip-reconcile holds.", w, w.CompetingProgram())
+			return fail(w.stopCompeting(), "%s runs whereabouts' own %s, which releases addresses that ip-reconcile holds.", w,
+				w.CompetingProgram())
 		case w.IsReconciler() && w.Runs():
 			names = append(names, w.String())
 		}
 	}
 	switch {
 	case len(names) > 1:
-		return fail(listReconcilers, "%d reconcilers of ip-reconcile are deployed, and only one should be: %s.", len(names), few(names))
+		return fail(listReconcilers, "%d reconcilers of ip-reconcile are deployed, and only one should be: %s.", len(names),
+			few(names))
 	case p.unlisted != nil:
 		return line{}, p.unlisted
 	}
@@ -141,7 +148,8 @@ func (p *Probe) permissions(ctx context.Context) (line, error) {
 	for _, r := range p.wantedPermissions() {
 		var verbs []string
 		for verb := range strings.SplitSeq(r.verbs, ", ") {
-			may, err := p.may(ctx, account, authorizationv1.ResourceAttributes{Verb: verb, Group: r.Group, Resource: r.Resource, Namespace: r.namespace, Name: r.name})
+			may, err := p.may(ctx, account, authorizationv1.ResourceAttributes{Verb: verb, Group: r.Group, Resource: r.Resource,
+				Namespace: r.namespace, Name: r.name})
 			if err != nil {
 				return line{}, err
 			}
@@ -173,10 +181,11 @@ func (p *Probe) permissions(ctx context.Context) (line, error) {
 	return say(next, "RBAC forbids %s to %s%s.", who, strings.Join(missing, "; "), effect)
 }
 
-// wantedPermissions are those of deploy/base/rbac.yaml and deploy/leases, and for serve of deploy/deployment/rbac.yaml. Of the
-// Leases that ADD and DEL take in a namespace the first stands for all.
+// wantedPermissions are those of deploy/base/rbac.yaml and deploy/leases, and for serve of deploy/deployment/rbac.yaml.
+// Of the Leases that ADD and DEL take in a namespace the first stands for all.
 func (p *Probe) wantedPermissions() []permission {
-	pools, reservations, reports := ippool.PoolResource.GroupResource(), ippool.ReservationResource.GroupResource(), v1alpha1.Resource().GroupResource()
+	pools, reservations := ippool.PoolResource.GroupResource(), ippool.ReservationResource.GroupResource()
+	reports := v1alpha1.Resource().GroupResource()
 	core := func(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
 	leases := schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
 	const hold = "get, create, update"

@@ -22,7 +22,8 @@ func (p *Probe) paused(context.Context) (line, error) {
 	for _, pool := range p.Observation.Pools {
 		if pool.Paused {
 			names = append(names, pool.Ref())
-			next = fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-", pool.Namespace, pool.Name, ippool.PausedAnnotation)
+			next = fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-", pool.Namespace, pool.Name,
+				ippool.PausedAnnotation)
 		}
 	}
 	if len(names) > 0 {
@@ -47,10 +48,12 @@ func (p *Probe) breaker(ctx context.Context) (line, error) {
 	}
 	switch s, err := reconciler.ReadBreaker(lease.Annotations[kube.ReleasedAnnotation], p.Now, p.Total); {
 	case err != nil:
-		return fail(kubectl(p.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation), "No unconfirmed address is released: %v.", err)
+		return fail(kubectl(p.namespace, "annotate lease %s %s-", kube.OwnLease, kube.ReleasedAnnotation),
+			"No unconfirmed address is released: %v.", err)
 	case s.Refusal != "":
-		return fail("ip-reconcile run --dry-run", "The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
-			"It refuses more until %s. Only run --allow-mass-release overrides it.", s.Releases, s.Of, clock(s.Until))
+		return fail("ip-reconcile run --dry-run",
+			"The breaker has tripped: %d unconfirmed releases within an hour, of %d allocations. "+
+				"It refuses more until %s. Only run --allow-mass-release overrides it.", s.Releases, s.Of, clock(s.Until))
 	}
 	return ok("The breaker has not tripped.")
 }
@@ -99,7 +102,8 @@ func (p *Probe) fullPools(context.Context) (line, error) {
 	}
 	switch {
 	case len(waited) > 0:
-		return fail("ip-reconcile pools "+waited[0], "%s cannot start: no free address in %s.", screen.Count(pods, "pod"), few(waited))
+		return fail("ip-reconcile pools "+waited[0], "%s cannot start: no free address in %s.", screen.Count(pods, "pod"),
+			few(waited))
 	case len(full) > 0:
 		return warn("ip-reconcile pools", "%s nearly full: %s.", screen.Count(len(full), "pool"), few(full))
 	}
@@ -114,7 +118,8 @@ func (p *Probe) findings(context.Context) (line, error) {
 	}
 	say := warn
 	var texts, names []string
-	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom, judge.MissingReservation, judge.MalformedFinding} {
+	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom,
+		judge.MissingReservation, judge.MalformedFinding} {
 		if count[k] == 0 {
 			continue
 		}
@@ -126,5 +131,6 @@ func (p *Probe) findings(context.Context) (line, error) {
 	if len(texts) == 0 {
 		return ok("No address is on two pods. Every address in use has its allocation.")
 	}
-	return say("ip-reconcile check --reason "+strings.Join(names, ","), "Pools, reservations and pods disagree: %s.", strings.Join(texts, ", "))
+	return say("ip-reconcile check --reason "+strings.Join(names, ","), "Pools, reservations and pods disagree: %s.",
+		strings.Join(texts, ", "))
 }

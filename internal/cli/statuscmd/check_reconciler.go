@@ -32,12 +32,15 @@ func (p *Probe) reconciler(context.Context) (line, error) {
 	case own == nil && p.unlisted != nil:
 		return line{}, p.unlisted
 	case own == nil && len(p.reconcilers()) > 0:
-		return warn(listReconcilers, "The reconciler is in another namespace than %s: name it with --reconciler-namespace.", p.namespace)
+		return warn(listReconcilers, "The reconciler is in another namespace than %s: name it with --reconciler-namespace.",
+			p.namespace)
 	case own == nil:
-		return warn("helm install ip-reconcile deploy/helm/ip-reconcile -n "+p.namespace+" --set image.repository=IMAGE_REPOSITORY",
+		return warn("helm install ip-reconcile deploy/helm/ip-reconcile -n "+p.namespace+
+			" --set image.repository=IMAGE_REPOSITORY",
 			"No Deployment or CronJob of ip-reconcile exists. Only commands by hand release addresses.")
 	case own.Kind == "CronJob" && own.Suspended:
-		return fail(kubectl(own.Namespace, `patch cronjob %s -p '{"spec":{"suspend":false}}'`, own.Name), "%s is suspended. Nothing is released.", own)
+		return fail(kubectl(own.Namespace, `patch cronjob %s -p '{"spec":{"suspend":false}}'`, own.Name),
+			"%s is suspended. Nothing is released.", own)
 	case own.Kind == "CronJob":
 		return ok("%s has the schedule %q.", own, own.Schedule)
 	case own.Wanted == 0:
@@ -66,7 +69,8 @@ func (p *Probe) leader(ctx context.Context) (line, error) {
 		return fail(p.own.logs(), "The lease holder %s has not renewed Lease %s/%s for %s. Nothing is released.",
 			holder, p.namespace, kube.OwnLease, ago(since))
 	}
-	return ok("%s is the lease holder since %s.", holder, clock(ptr.Deref(lease.Spec.AcquireTime, metav1.MicroTime{}).Time))
+	return ok("%s is the lease holder since %s.", holder, clock(ptr.Deref(lease.Spec.AcquireTime,
+		metav1.MicroTime{}).Time))
 }
 
 func (p *Probe) lastPass(ctx context.Context) (line, error) {
@@ -79,7 +83,8 @@ func (p *Probe) lastPass(ctx context.Context) (line, error) {
 	case err != nil:
 		return warn(kubectl(p.namespace, "delete lease %s", kube.PassLease), "The last pass is unknown: %v.", err)
 	case last == nil:
-		return unknown("No pass is recorded. No pass has ended yet, or the reconciler cannot write Lease %s/%s.", p.namespace, kube.PassLease)
+		return unknown("No pass is recorded. No pass has ended yet, or the reconciler cannot write Lease %s/%s.", p.namespace,
+			kube.PassLease)
 	case last.Result == reconciler.PassFailed:
 		before := "no earlier pass has succeeded"
 		if !last.Succeeded.IsZero() {
@@ -96,10 +101,12 @@ func (p *Probe) lastPass(ctx context.Context) (line, error) {
 	due, err := schedule.Next(cmp.Or(p.own.Schedule, last.Schedule), last.Succeeded)
 	switch {
 	case err == nil && p.Now.Sub(due) > mayBeLate:
-		return fail(p.own.logs(), "The last pass was %s ago, at %s. The next is overdue since %s.", since, clock(last.Succeeded), clock(due))
+		return fail(p.own.logs(), "The last pass was %s ago, at %s. The next is overdue since %s.", since,
+			clock(last.Succeeded), clock(due))
 	case last.Refused[reconciler.Breaker] > 0:
-		return fail("ip-reconcile run --dry-run", "The breaker refused %d unconfirmed releases in the last pass, more than half of all allocations. "+
-			"If the verdicts are right, use run --allow-mass-release.", last.Refused[reconciler.Breaker])
+		return fail("ip-reconcile run --dry-run",
+			"The breaker refused %d unconfirmed releases in the last pass, more than half of all allocations. "+
+				"If the verdicts are right, use run --allow-mass-release.", last.Refused[reconciler.Breaker])
 	case err != nil: // an older version has not recorded its schedule
 		return ok("%s.", text)
 	}
@@ -119,9 +126,11 @@ func (p *Probe) versions(context.Context) (line, error) {
 			known.Insert(v.String())
 		}
 	}
-	text := fmt.Sprintf("The reconciler is version %s, the agents %s, this command %s", cmp.Or(reconciler, "unknown"), cmp.Or(agents, "unknown"), p.Version)
+	text := fmt.Sprintf("The reconciler is version %s, the agents %s, this command %s", cmp.Or(reconciler, "unknown"),
+		cmp.Or(agents, "unknown"), p.Version)
 	if known.Len() > 1 {
-		return warn(p.own.do("get", "-o wide"), "%s. They may judge differently, and the reconciler ignores reports of newer agents.", text)
+		return warn(p.own.do("get", "-o wide"),
+			"%s. They may judge differently, and the reconciler ignores reports of newer agents.", text)
 	}
 	return ok("%s.", text)
 }

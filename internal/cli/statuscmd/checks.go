@@ -1,5 +1,6 @@
-// Package statuscmd checks for `ip-reconcile status` whether the product is installed correctly, whether it works, and why
-// nothing is released. workload.go finds the workloads, checks.go has the table of checks, and check_*.go the checks.
+// Package statuscmd checks for `ip-reconcile status` whether the product is installed correctly, whether it works, and
+// why nothing is released. workload.go finds the workloads, checks.go has the table of checks, and check_*.go the
+// checks.
 package statuscmd
 
 import (
@@ -50,7 +51,8 @@ type Probe struct {
 // line is the result of a check. The zero line is not printed.
 type line = document.StatusLine
 
-// checks are all checks, in the order of their lines in the document. The error of a check becomes a line that says unknown.
+// checks are all checks, in the order of their lines in the document. The error of a check becomes a line that says
+// unknown.
 var checks = []struct {
 	id    string
 	needs need
@@ -151,8 +153,8 @@ func (p *Probe) lease(ctx context.Context, name string) (*coordinationv1.Lease, 
 	return l, nil
 }
 
-// unlessAbsent returns the error, nil for the API server's own answer that an object does not exist. A 404 of a proxy is an
-// error.
+// unlessAbsent returns the error, nil for the API server's own answer that an object does not exist. A 404 of a proxy
+// is an error.
 func unlessAbsent(err error) error {
 	if apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return nil

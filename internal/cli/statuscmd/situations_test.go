@@ -28,10 +28,12 @@ var (
 	forbidden = apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "x", errors.New("no"))
 	bounded   = NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"enable_overlapping_ranges": false`))
 	bothFresh = All(Node("worker-1"), FreshReport("worker-1"), Node("worker-2"), FreshReport("worker-2"))
-	twoFull   = Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/web-0", "box-1", "net1"), Alloc("2", "default/web-1", "box-2", "net1"))
+	twoFull   = Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/web-0", "box-1", "net1"),
+		Alloc("2", "default/web-1", "box-2", "net1"))
 	boundedBy = NAD("wb", WhereaboutsConfig("10.0.0.0/30", "", `"enable_overlapping_ranges": false`))
-	leaked    = Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/a", "box-1", "net1"), Alloc("6", "default/b", "box-2", "net1"), Alloc("7", "default/c", "box-3", "net1"))
-	oneGone   = All(Pod("other"), Node("worker-1"), FreshReport("worker-1", Gone("box-1", "uid-1")))
+	leaked    = Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/a", "box-1", "net1"),
+		Alloc("6", "default/b", "box-2", "net1"), Alloc("7", "default/c", "box-3", "net1"))
+	oneGone = All(Pod("other"), Node("worker-1"), FreshReport("worker-1", Gone("box-1", "uid-1")))
 )
 
 // A situation is a change of a sound cluster.
@@ -79,26 +81,34 @@ func situations() []situation {
 		{"paused", func(p *Probe) { p.Observation.Paused = true }},
 		{"a paused pool", func(p *Probe) { p.Observation.Pools[0].Paused = true }},
 		{"two paused pools", func(p *Probe) {
-			p.observed(UsualPool, Pool("10.9.0.0-24", "10.9.0.0/24"), UsualPod(Carrying("10.0.0.5")), bothFresh, func(o *Observed) { o.Pools[0].Paused, o.Pools[1].Paused = true, true })
+			p.observed(UsualPool, Pool("10.9.0.0-24", "10.9.0.0/24"), UsualPod(Carrying("10.0.0.5")), bothFresh,
+				func(o *Observed) { o.Pools[0].Paused, o.Pools[1].Paused = true, true })
 		}},
 		{"etcd was restored", func(p *Probe) {
-			r := &judge.RestoreState{Restored: Now.Add(-time.Minute), Why: "a revision ran backwards", Awaiting: []string{"worker-2"}}
+			r := &judge.RestoreState{Restored: Now.Add(-time.Minute), Why: "a revision ran backwards",
+				Awaiting: []string{"worker-2"}}
 			p.plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored, Detail: r.Text()}}
 		}},
 		{"what is kept of restores cannot be read", func(p *Probe) {
-			p.plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored, Detail: "cannot read the etcd restore state: it is no JSON"}}
+			p.plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored,
+				Detail: "cannot read the etcd restore state: it is no JSON"}}
 		}},
 		{"a breaker that has tripped", func(p *Probe) { p.breakerHas(`[{"at":"2026-11-20T09:50:00Z","count":30,"of":40}]`) }},
 		{"a breaker that cannot be read", func(p *Probe) { p.breakerHas("?") }},
 		{"a pass that was stopped by the breaker", func(p *Probe) {
-			p.pass(`{"at":"2026-11-20T04:30:00Z","result":"Succeeded","took":"1s","succeeded":"2026-11-20T04:30:00Z","refused":{"Breaker":25}}`)
+			p.pass(`{"at":"2026-11-20T04:30:00Z","result":"Succeeded","took":"1s","succeeded":"2026-11-20T04:30:00Z",` +
+				`"refused":{"Breaker":25}}`)
 		}},
 		// what was judged
 		{"addresses cannot be judged", func(p *Probe) { p.unjudged = errors.New("500") }},
 		{"stale items", func(p *Probe) { p.observed(leaked, oneGone) }},
-		{"stale items of a paused pool", func(p *Probe) { p.observed(leaked, oneGone, func(o *Observed) { o.Pools[0].Paused = true }) }},
+		{"stale items of a paused pool", func(p *Probe) {
+			p.observed(leaked, oneGone,
+				func(o *Observed) { o.Pools[0].Paused = true })
+		}},
 		{"two pods at one address", func(p *Probe) {
-			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Pod("web-1", Carrying("10.0.0.5"), UID("uid-2"), OnNode("worker-2")), bounded,
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")),
+				Pod("web-1", Carrying("10.0.0.5"), UID("uid-2"), OnNode("worker-2")), bounded,
 				Node("worker-1"), FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))),
 				Node("worker-2"), FreshReport("worker-2", Sandbox("box-2", "uid-2", OfPod("web-1"), NotReady(nil))))
 		}},
@@ -110,25 +120,32 @@ func situations() []situation {
 			p.observed(twoFull, UsualPod(Carrying("10.0.0.1")), Pod("web-1", Carrying("10.0.0.2")), boundedBy, bothFresh)
 		}},
 		{"a pod that waits for a pool", func(p *Probe) {
-			p.observed(twoFull, UsualPod(Carrying("10.0.0.1")), Pod("web-1", Carrying("10.0.0.2")), boundedBy, bothFresh, Pod("late", Phase("Pending"), func(p *corev1.Pod) {
-				p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "default/wb"}
-				p.CreationTimestamp = metav1.NewTime(Now.Add(-time.Hour))
-			}))
+			p.observed(twoFull, UsualPod(Carrying("10.0.0.1")), Pod("web-1", Carrying("10.0.0.2")), boundedBy, bothFresh,
+				Pod("late", Phase("Pending"), func(p *corev1.Pod) {
+					p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "default/wb"}
+					p.CreationTimestamp = metav1.NewTime(Now.Add(-time.Hour))
+				}))
 		}},
 		{"an allocation that cannot be read", func(p *Probe) {
 			p.observed(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("x", "default/web-0", "box-1", "net1")), UsualPod(), bothFresh)
 		}},
 		// agents
 		{"an agent that is silent", func(p *Probe) {
-			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"), Node("worker-2"), StaleReport("worker-2"))
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"), Node("worker-2"),
+				StaleReport("worker-2"))
 		}},
 		{"a node without an agent", func(p *Probe) {
-			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"), Node("worker-2"), Node("worker-3"))
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"), Node("worker-2"),
+				Node("worker-3"))
 		}},
 		{"a node that is gone", func(p *Probe) {
-			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"), Node("worker-2", OutOfService, NotReadyFor(time.Hour)), StaleReport("worker-2"))
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"),
+				Node("worker-2", OutOfService, NotReadyFor(time.Hour)), StaleReport("worker-2"))
 		}},
-		{"agents that were never there", func(p *Probe) { p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1")) }},
+		{"agents that were never there", func(p *Probe) {
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")),
+				Node("worker-1"))
+		}},
 		{"no agents", func(p *Probe) {
 			p.workloads = p.workloads[:1]
 			p.deployment().Spec.Containers[0].Args = nil
@@ -136,7 +153,8 @@ func situations() []situation {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"))
 		}},
 		{"reports that must not be read", func(p *Probe) {
-			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), func(o *Observed) { o.ReportsUnreadable = true })
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"),
+				func(o *Observed) { o.ReportsUnreadable = true })
 		}},
 		{"agents' Leases that must not be read", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), StaleReport("worker-1"))
@@ -149,12 +167,14 @@ func situations() []situation {
 		{"an admission policy that only audits", func(p *Probe) {
 			p.withoutPolicy("validatingadmissionpolicybindings")
 			p.put(&admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "ip-reconcile-reports"},
-				Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{ValidationActions: []admissionv1.ValidationAction{admissionv1.Audit}}})
+				Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+					ValidationActions: []admissionv1.ValidationAction{admissionv1.Audit}}})
 		}},
 		// versions
 		{"agents that are newer", func(p *Probe) { p.daemonSet().Spec = running("example.com/ip-reconcile:0.2.0") }},
 		{"a command without a version", func(p *Probe) { p.Version = "devel" }},
-		{"an image without a tag", func(p *Probe) { p.deployment().Spec.Containers[0].Image = "registry:5000/ip-reconcile@sha256:00" }},
+		{"an image without a tag",
+			func(p *Probe) { p.deployment().Spec.Containers[0].Image = "registry:5000/ip-reconcile@sha256:00" }},
 		// definitions
 		{"no definition of reports", func(p *Probe) { p.lacking(v1alpha1.Resource()) }},
 		{"no whereabouts", func(p *Probe) {
@@ -174,7 +194,10 @@ func situations() []situation {
 			}
 		}},
 		// what competes
-		{"whereabouts' control loop", func(p *Probe) { p.runs("DaemonSet", "whereabouts", "/install-cni.sh && /ip-control-loop") }},
+		{"whereabouts' control loop", func(p *Probe) {
+			p.runs("DaemonSet", "whereabouts",
+				"/install-cni.sh && /ip-control-loop")
+		}},
 		{"whereabouts' CronJob", func(p *Probe) { p.runs("CronJob", "ip-reconciler", "/ip-reconciler") }},
 		{"whereabouts' Deployment", func(p *Probe) { p.runs("Deployment", "whereabouts-reconciler", "/ip-reconciler") }},
 		{"a second Deployment", func(p *Probe) {

@@ -42,19 +42,26 @@ func sound() *Probe {
 	ours := map[string]string{kube.NameLabel: kube.Product, kube.ComponentLabel: "reconciler"}
 	agents := map[string]string{kube.NameLabel: kube.Product, kube.ComponentLabel: "agent"}
 	p := &Probe{
-		Now: Now, Version: "0.1.0", namespace: "kube-system", leaseNamespace: "ip-reconcile-node-lease", core: fake.NewClientset(),
+		Now: Now, Version: "0.1.0", namespace: "kube-system", leaseNamespace: "ip-reconcile-node-lease",
+		core: fake.NewClientset(),
 		workloads: workloads{
-			{kube.Workload{Kind: "Deployment", Namespace: "kube-system", Name: "ip-reconcile", Labels: ours, Wanted: 2, Ready: 2, Spec: running("example.com/ip-reconcile:0.1.0", "--agents=required")}},
-			{kube.Workload{Kind: "DaemonSet", Namespace: "kube-system", Name: "ip-reconcile-agent", Labels: agents, Wanted: 2, Ready: 2, Spec: running("example.com/ip-reconcile:0.1.0")}},
+			{kube.Workload{Kind: "Deployment", Namespace: "kube-system", Name: "ip-reconcile", Labels: ours, Wanted: 2, Ready: 2,
+				Spec: running("example.com/ip-reconcile:0.1.0", "--agents=required")}},
+			{kube.Workload{Kind: "DaemonSet", Namespace: "kube-system", Name: "ip-reconcile-agent", Labels: agents, Wanted: 2,
+				Ready: 2, Spec: running("example.com/ip-reconcile:0.1.0")}},
 		},
 		may: func(context.Context, string, authorizationv1.ResourceAttributes) (bool, error) { return true, nil },
 	}
 	p.lacking()
 	p.put(leads(10 * time.Second))
-	p.pass(`{"at":"2026-11-20T04:30:00Z","result":"Succeeded","took":"1.5s","succeeded":"2026-11-20T04:30:00Z","released":3,"schedule":"30 4 * * *"}`)
+	p.pass(`{"at":"2026-11-20T04:30:00Z","result":"Succeeded","took":"1.5s","succeeded":"2026-11-20T04:30:00Z",` +
+		`"released":3,"schedule":"30 4 * * *"}`)
 	for _, name := range []string{"ip-reconcile-agent", "ip-reconcile-reports"} {
-		p.put(&admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}, &admissionv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}})
+		p.put(&admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			&admissionv1.ValidatingAdmissionPolicyBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: name},
+				Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+					ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}})
 	}
 	p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), bothFresh)
 	return p
@@ -62,7 +69,8 @@ func sound() *Probe {
 
 // observed replaces what was judged.
 func (p *Probe) observed(parts ...Part) {
-	r := &reconciler.Reconciler{History: reconciler.NewHistory(), Options: reconciler.Options{ConfirmAfter: 15 * time.Minute}}
+	r := &reconciler.Reconciler{History: reconciler.NewHistory(),
+		Options: reconciler.Options{ConfirmAfter: 15 * time.Minute}}
 	o := Observe(parts...)
 	o.Past = r.History
 	p.Judgement = Judged(o, judge.Policy{})
@@ -72,14 +80,17 @@ func (p *Probe) observed(parts ...Part) {
 }
 
 func running(image string, args ...string) *corev1.PodSpec {
-	return &corev1.PodSpec{ServiceAccountName: "ip-reconcile", Containers: []corev1.Container{{Name: "ip-reconcile", Image: image, Args: args}}}
+	return &corev1.PodSpec{ServiceAccountName: "ip-reconcile",
+		Containers: []corev1.Container{{Name: "ip-reconcile", Image: image, Args: args}}}
 }
 
 // leads is the Lease of a leader, which has held it for an hour when it renewed it.
 func leads(renewedAgo time.Duration) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(Now.Add(-renewedAgo))
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: kube.OwnLease}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: ptr.To("ip-reconcile-0_1"), RenewTime: &renewed, AcquireTime: ptr.To(metav1.NewMicroTime(renewed.Add(-time.Hour)))}}
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: kube.OwnLease},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("ip-reconcile-0_1"), RenewTime: &renewed,
+			AcquireTime: ptr.To(metav1.NewMicroTime(renewed.Add(-time.Hour)))}}
 }
 
 var leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
@@ -103,13 +114,15 @@ func (p *Probe) without(r schema.GroupVersionResource, name string) {
 }
 
 func (p *Probe) withoutPolicy(kind string) {
-	if err := p.tracker().Delete(admissionv1.SchemeGroupVersion.WithResource(kind), "", "ip-reconcile-reports"); err != nil {
+	if err := p.tracker().Delete(admissionv1.SchemeGroupVersion.WithResource(kind), "",
+		"ip-reconcile-reports"); err != nil {
 		panic(err)
 	}
 }
 
 func (p *Probe) pass(record string) {
-	p.put(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: kube.PassLease, Annotations: map[string]string{kube.PassAnnotation: record}}})
+	p.put(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: kube.PassLease,
+		Annotations: map[string]string{kube.PassAnnotation: record}}})
 }
 
 func (p *Probe) breakerHas(text string) {
@@ -145,7 +158,8 @@ func (p *Probe) cronJob(last time.Duration) {
 
 // runs adds a workload of others.
 func (p *Probe) runs(kind, name, program string) {
-	w := workload{kube.Workload{Kind: kind, Namespace: "kube-system", Name: name, Wanted: 3, Spec: running("example.com/whereabouts:v0.9.4")}}
+	w := workload{kube.Workload{Kind: kind, Namespace: "kube-system", Name: name, Wanted: 3,
+		Spec: running("example.com/whereabouts:v0.9.4")}}
 	w.Spec.Containers[0].Command = []string{"/bin/sh", "-c", program}
 	p.workloads = append(p.workloads, w)
 }
@@ -166,7 +180,10 @@ func (p *Probe) unread(err error) {
 }
 
 func (p *Probe) everythingFails(err error) {
-	p.core.(*fake.Clientset).PrependReactor("*", "*", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+	p.core.(*fake.Clientset).PrependReactor("*", "*", func(k8stesting.Action) (bool, runtime.Object, error) {
+		return true,
+			nil, err
+	})
 }
 
 // texts are the lines, as text.
@@ -186,7 +203,7 @@ func texts(t *testing.T, p *Probe) (all []string) {
 	return all
 }
 
-// What is said of each situation is in testdata/status.txt, but for what is said of a sound cluster, too.
+// testdata/status.txt has the lines of each situation that differ from those of a sound cluster.
 func TestStatus_Situations(t *testing.T) {
 	var out strings.Builder
 	usual := texts(t, sound())
@@ -223,14 +240,17 @@ func TestStatus_Situations(t *testing.T) {
 }
 
 func TestStatus_FlagAndVersionOfAWorkload(t *testing.T) {
-	w := workload{kube.Workload{Spec: running("registry:5000/ip-reconcile:1.2.3@sha256:00", "serve", "--cron=@every 5m", "--agent-nodes", "kubernetes.io/os=linux", "--repair")}}
-	for flag, want := range map[string]string{"--cron": "@every 5m", "--agent-nodes": "kubernetes.io/os=linux", "--repair": "", "--agents": ""} {
+	w := workload{kube.Workload{Spec: running("registry:5000/ip-reconcile:1.2.3@sha256:00", "serve", "--cron=@every 5m",
+		"--agent-nodes", "kubernetes.io/os=linux", "--repair")}}
+	for flag, want := range map[string]string{"--cron": "@every 5m", "--agent-nodes": "kubernetes.io/os=linux",
+		"--repair": "", "--agents": ""} {
 		if got := w.argument(flag); got != want {
 			t.Errorf("%s is %q, want %q", flag, got, want)
 		}
 	}
 	for image, want := range map[string]string{
-		"registry:5000/ip-reconcile:1.2.3@sha256:00": "1.2.3", "registry:5000/ip-reconcile": "", "ip-reconcile@sha256:00": "", "ip-reconcile:1.2.3": "1.2.3",
+		"registry:5000/ip-reconcile:1.2.3@sha256:00": "1.2.3", "registry:5000/ip-reconcile": "", "ip-reconcile@sha256:00": "",
+		"ip-reconcile:1.2.3": "1.2.3",
 	} {
 		w.Spec.Containers[0].Image = image
 		if got := w.version(); got != want {
@@ -241,8 +261,10 @@ func TestStatus_FlagAndVersionOfAWorkload(t *testing.T) {
 
 func TestStatus_WorkloadsOfOneNamespace(t *testing.T) {
 	core := fake.NewClientset(
-		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ours"}, Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: *running("ip-reconcile:1")}}},
-		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "agent"}, Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: *running("ip-reconcile:1")}}})
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ours"},
+			Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: *running("ip-reconcile:1")}}},
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "agent"},
+			Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: *running("ip-reconcile:1")}}})
 	if all, err := list(t.Context(), core, "kube-system", ""); err != nil || len(all) != 2 {
 		t.Errorf("got %+v, %v", all, err)
 	}
@@ -255,7 +277,7 @@ func TestStatus_WorkloadsOfOneNamespace(t *testing.T) {
 }
 
 // The rights that are asked for are those that the manifests give.
-func TestStatus_RightsAreInTheManifests(t *testing.T) {
+func TestStatus_PermissionsAreInTheManifests(t *testing.T) {
 	p := sound()
 	p.own = p.deployment()
 	for _, w := range p.wantedPermissions() {
@@ -319,7 +341,8 @@ func TestStatus_AdoptsFlagsAndNamespace(t *testing.T) {
 		}
 		p := sound()
 		p.deployment().Namespace = "addresses"
-		p.deployment().Spec = running("ip-reconcile:0.1.0", "serve", "--agent-nodes=role=worker", "--lease-namespace", "leases", "--unreachable-node-timeout=1h", more)
+		p.deployment().Spec = running("ip-reconcile:0.1.0", "serve", "--agent-nodes=role=worker", "--lease-namespace",
+			"leases", "--unreachable-node-timeout=1h", more)
 		if err := p.adopt(o, given); err != nil {
 			t.Fatal(err)
 		}
@@ -331,9 +354,11 @@ func TestStatus_AdoptsFlagsAndNamespace(t *testing.T) {
 		t.Errorf("%s, %s, %+v, %v", p.namespace, p.leaseNamespace, o.Options, err)
 	}
 	if o.ConfirmAfter != 15*time.Minute || o.UnreachableNodeTimeout != time.Hour {
-		t.Errorf("it confirms after %s, and frees what an unreachable node has after %s", o.ConfirmAfter, o.UnreachableNodeTimeout)
+		t.Errorf("it confirms after %s, and frees what an unreachable node has after %s", o.ConfirmAfter,
+			o.UnreachableNodeTimeout)
 	}
-	for flag, want := range map[string]bool{"--trust-network-status": true, "--trust-network-status=true": true, "--trust-network-status=false": false, "--repair": false} {
+	for flag, want := range map[string]bool{"--trust-network-status": true, "--trust-network-status=true": true,
+		"--trust-network-status=false": false, "--repair": false} {
 		more = flag
 		o, _ = read()
 		if _, err = o.Reconciler(nil); err != nil || o.TrustNetworkStatus != want {
@@ -354,7 +379,8 @@ func TestStatus_AdoptsFlagsAndNamespace(t *testing.T) {
 
 // A command that writes must not miss the annotation that pauses the reconciler, wherever that is.
 func TestAdopt_OnlyReconcilerOrAnError(t *testing.T) {
-	one := workloads{{kube.Workload{Kind: "Deployment", Namespace: "addresses", Spec: running("ip-reconcile:0.1.0"), Labels: map[string]string{kube.NameLabel: kube.Product}}}}
+	one := workloads{{kube.Workload{Kind: "Deployment", Namespace: "addresses", Spec: running("ip-reconcile:0.1.0"),
+		Labels: map[string]string{kube.NameLabel: kube.Product}}}}
 	second := workloads{one[0], one[0]}
 	second[1].Namespace = "other"
 	away := errors.New("no route to host")

@@ -26,8 +26,8 @@ type workloads []workload
 // listReconcilers lists all reconcilers that are installed.
 const listReconcilers = "kubectl get deployments,cronjobs -A -l " + kube.NameLabel + "=" + kube.Product
 
-// Find finds the workloads of the cluster that the flags name. It sets the flags that are not given to the values of the
-// deployed reconciler. The error says that the cluster is unreachable.
+// Find finds the workloads of the cluster that the flags name. It sets the flags that are not given to the values of
+// the deployed reconciler. The error says that the cluster is unreachable.
 func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Probe, error) {
 	core, host, err := client(o, "status")
 	if err != nil {
@@ -39,9 +39,11 @@ func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Pr
 	switch {
 	case err == nil, apierrors.IsForbidden(err), apierrors.IsNotFound(err): // the cluster answers
 	case apierrors.IsUnauthorized(err):
-		return nil, fmt.Errorf("the API server at %s does not accept the credentials: log in again, or name another --kubeconfig or --context", host)
+		return nil, fmt.Errorf("the API server at %s does not accept the credentials: log in again, or name another "+
+			"--kubeconfig or --context", host)
 	default:
-		return nil, fmt.Errorf("the API server at %s is unreachable (%w): check the network, --kubeconfig and --context", host, err)
+		return nil, fmt.Errorf("the API server at %s is unreachable (%w): check the network, --kubeconfig and --context",
+			host, err)
 	}
 	p := &Probe{core: core}
 	p.workloads, p.unlisted = list(ctx, core, o.Namespace(), "")
@@ -79,8 +81,8 @@ func client(o *clusterflags.Flags, component string) (core kubernetes.Interface,
 	return core, config.Host, err
 }
 
-// list lists the workloads that a label selector picks. Where RBAC forbids listing all namespaces, it returns the workloads
-// of the given namespace and the error.
+// list lists the workloads that a label selector picks. Where RBAC forbids listing all namespaces, it returns the
+// workloads of the given namespace and the error.
 func list(ctx context.Context, core kubernetes.Interface, namespace, selector string) (all workloads, err error) {
 	found, err := kube.Workloads(ctx, core, "", selector)
 	if apierrors.IsForbidden(err) {
@@ -112,8 +114,8 @@ func (all workloads) pick(is func(*kube.Workload) bool) (found []*workload) {
 }
 
 // Adopt sets the flags that are not given to the values of the deployed reconciler. A command by hand then respects its
-// pause and counts for its breaker. Without a reconciler nothing changes. For a command that writes it is an error if RBAC
-// hides the reconciler or there are several.
+// pause and counts for its breaker. Without a reconciler nothing changes. For a command that writes it is an error if
+// RBAC hides the reconciler or there are several.
 func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, writes bool) error {
 	if given.Changed("reconciler-namespace") {
 		return nil
@@ -143,7 +145,8 @@ func (all workloads) adoptOnly(err error, given *pflag.FlagSet, writes bool) err
 	case err == nil:
 		err = fmt.Errorf("%s and %s are installed", found[0], found[other])
 	}
-	return fmt.Errorf("find the deployed reconciler, whose namespace may pause releases: %w: name the namespace with --reconciler-namespace", err)
+	return fmt.Errorf("find the deployed reconciler, whose namespace may pause releases: %w: name the namespace with "+
+		"--reconciler-namespace", err)
 }
 
 // ownNamespace returns the namespace whose annotation pauses the reconciler.

@@ -1,5 +1,5 @@
-// Package table lays out text for a person: rows in columns, and prose that is broken between words. It never truncates:
-// a reader may search for a name.
+// Package table lays out text for a person: rows in columns, and prose that is broken between words. It never
+// truncates: a reader may search for a name.
 package table
 
 import (
@@ -28,8 +28,8 @@ func Lines(columns []string, rows [][]string) []string {
 	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 }
 
-// Clean replaces characters that are not printable by spaces. Text of objects cannot end a line, move the terminal's cursor
-// or change the direction of writing.
+// Clean replaces characters that are not printable by spaces. Text of objects cannot end a line, move the terminal's
+// cursor or change the direction of writing.
 func Clean(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -42,8 +42,8 @@ func Clean(text string) string {
 // proseWidth is the longest line of prose in characters.
 const proseWidth = 100
 
-// Wrapped writes a text behind a prefix, broken between words, with its lines aligned. A word that is longer than a line
-// stays whole: it may be an address.
+// Wrapped writes a text behind a prefix, broken between words, with its lines aligned. A word that is longer than a
+// line stays whole: it may be an address.
 func Wrapped(w io.Writer, prefix, text string) {
 	indent := utf8.RuneCountInString(prefix)
 	line, length := Clean(prefix), indent
