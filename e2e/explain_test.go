@@ -153,7 +153,7 @@ func TestRBAC_ClusterRolesForPeople(t *testing.T) {
 			}
 			text := unwrapped(out.stdout + out.stderr)
 			// Only an account that may ask about others is shown their permissions.
-			text = strings.ReplaceAll(text, "The state of rights is unknown", "")
+			text = strings.ReplaceAll(text, "rights is unknown", "")
 			containsNot(t, "what it says", text, "cannot list", "cannot get", "is unknown")
 		})
 	}

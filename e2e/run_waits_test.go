@@ -88,7 +88,7 @@ func TestRepair_RecreatesADeletedPool(t *testing.T) {
 	check(t, s.of(harness.IPPools).Delete(t.Context(), "10.1.0.0-24", metav1.DeleteOptions{}))
 	found := s.product(t, "check").found("Unrecorded")
 	if equal(t, "unrecorded", len(found), 2); len(found) > 0 {
-		contains(t, "it says", found[0].Message, "pool kube-system/10.1.0.0-24 is not there")
+		contains(t, "it says", found[0].Message, "pool kube-system/10.1.0.0-24 does not exist")
 	}
 	out := s.run(t, "--repair")
 	out.exits(t, 0)
