@@ -15,11 +15,9 @@ import (
 const (
 	// maxBatch is how many changes one hold tries at most. Two seconds suffice for them on a server that needs 2 ms a
 	// change.
-	maxBatch = 1000
-	// maxTries is how many fruitless holds a change takes part in before it is given up until the next pass.
-	maxTries = 5
-	// maxFruitlessHolds is how many holds in a row without any write end the pass for all remaining changes.
-	maxFruitlessHolds = 15
+	maxBatch          = 1000
+	maxTries          = 5  // how many fruitless holds a change takes part in before it is given up until the next pass
+	maxFruitlessHolds = 15 // how many holds in a row without any write end the pass for all remaining changes
 )
 
 var (

@@ -41,7 +41,7 @@ type Writer interface {
 	// Hold runs work while it holds the first of the Leases, and of the others those that were free: all that whereabouts'
 	// ADD and DEL may take. The context of work ends when the Leases must be cleared. The error is ErrLeaseBusy where the
 	// first one was busy until the timeout, ErrLeaseFailed, ErrLeaseForbidden where RBAC forbids one, or that of work.
-	Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *Hold) error) error
+	Hold(ctx context.Context, namespace string, leases []string, work Work) error
 	// PatchPool applies a JSON patch with its tests to the pool, and returns its new resourceVersion.
 	PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (resourceVersion string, err error)
 	// DeleteReservation deletes this very reservation, by UID and resourceVersion. A missing one is no error.
@@ -51,6 +51,9 @@ type Writer interface {
 	// CreateReservation creates a reservation. An existing name is ErrConflict.
 	CreateReservation(ctx context.Context, o *unstructured.Unstructured) error
 }
+
+// Work is what runs under a hold.
+type Work = func(context.Context, *Hold) error
 
 // Fence keeps ADDs and DELs waiting after a restore of etcd.
 type Fence interface {

@@ -35,10 +35,8 @@ type PassRecord struct {
 }
 
 const (
-	// recordTimeout is short, since the next pass waits for the record.
-	recordTimeout = 3 * time.Second
-	// longestMessage is how many bytes of an error are kept.
-	longestMessage = 500
+	recordTimeout  = 3 * time.Second // short, since the next pass waits for the record
+	longestMessage = 500             // how many bytes of an error are kept
 )
 
 // ReadPass decodes what RecordPass has written; nil for "".

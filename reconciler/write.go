@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// parallelWrites is how many reservations are deleted or created at once.
-	parallelWrites = 16
+	parallelWrites = 16 // how many reservations are deleted or created at once
 	// parallelPools is how many pools are written at once: a large pool takes most of the API server's time on one core.
 	parallelPools = 4
 )

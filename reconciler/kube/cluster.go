@@ -1,11 +1,7 @@
-// Package kube is the live API as a source of observations and as a writer.
-//
-//   - observe.go, reports.go and list.go list everything; live.go reads again what is about to be changed.
-//   - write.go writes, under the Leases that whereabouts' ADD and DEL take (lease.go).
-//   - fence.go and fencedlease.go hold these Leases for longer after a restore of etcd.
-//   - window.go keeps in annotations what must outlive the process.
-//   - workloads.go finds what status reports; self.go reports what this process is and may do.
-//   - ping.go and watch.go serve the long-running form.
+// Package kube is the live API as a source of observations (observe.go, reports.go, list.go, live.go) and as a writer
+// (write.go) under whereabouts' Leases (lease.go), which a fence holds for longer after a restore of etcd (fence.go).
+// window.go keeps in annotations what must outlive the process. self.go and workloads.go serve status, ping.go and
+// watch.go serve the long-running form.
 package kube
 
 import (
@@ -36,22 +32,19 @@ type Settings struct {
 	Pod            string // the name of this process's pod; "" outside a pod
 	// Timeout of one request; 30 s if zero. A pass as a whole has no timeout.
 	Timeout      time.Duration
-	Identity     string // the holder of whereabouts' Leases under a hold, unique among processes
-	WithoutLease bool   // writes without whereabouts' Lease
-	WithoutPause bool   // ignores the pause of everything where RBAC forbids reading Namespace
-	// OnPage, where set, is called for each page of a LIST, by several goroutines at once. It shows progress in large
-	// clusters.
-	OnPage func()
-	// OnDenied, where set, is called for each write that RBAC, a policy or a schema forbids, by several goroutines at
-	// once.
-	OnDenied func()
-	Jitter   func(time.Duration) time.Duration // spreads pauses
-	Log      *slog.Logger
+	Identity     string                            // the holder of whereabouts' Leases, unique among processes
+	WithoutLease bool                              // writes without whereabouts' Lease
+	WithoutPause bool                              // ignores the pause of everything where RBAC forbids reading Namespace
+	Jitter       func(time.Duration) time.Duration // spreads pauses
+	Log          *slog.Logger
 }
 
 // Cluster reads and writes through an API server.
 type Cluster struct {
 	Settings
+	OnPage   func() // is called for each page of a LIST, by several goroutines at once
+	OnDenied func() // is called for each write that RBAC, a policy or a schema forbids, by several goroutines at once
+
 	host              string
 	core              kubernetes.Interface
 	objects           dynamic.Interface
@@ -70,12 +63,10 @@ type Cluster struct {
 
 // New returns a Cluster with a client of its own, limited by config.QPS and config.Burst.
 func New(config *rest.Config, s Settings) (*Cluster, error) {
-	if s.Timeout == 0 {
-		s.Timeout = 30 * time.Second
-	}
+	s.Timeout = cmp.Or(s.Timeout, 30*time.Second)
 	s.LeaseNamespace = cmp.Or(s.LeaseNamespace, s.Namespace)
 	c := &Cluster{
-		Settings: s, host: config.Host,
+		Settings: s, OnPage: func() {}, OnDenied: func() {}, host: config.Host,
 		yieldUntil: map[string]time.Time{}, foreignHolds: map[string]foreignHold{},
 	}
 	c.fence = &Fence{c: c}

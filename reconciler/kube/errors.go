@@ -90,14 +90,8 @@ func checkAnswer(answer *http.Response) error {
 // writeError wraps ErrForbidden and the API server's message where RBAC, a policy or a schema denies the write.
 func (c *Cluster) writeError(what string, err error) error {
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-		c.noteDenied()
+		c.OnDenied()
 		return fmt.Errorf("%s: %w: %v", what, reconciler.ErrForbidden, err) //nolint:errorlint // only text
 	}
 	return fmt.Errorf("%s: %w", what, err)
-}
-
-func (c *Cluster) noteDenied() {
-	if c.OnDenied != nil {
-		c.OnDenied()
-	}
 }

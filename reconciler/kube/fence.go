@@ -32,8 +32,7 @@ const (
 	// maxRenewalAge: a fence that was renewed longer ago, by the API server's clock, is abandoned: by a replica that died,
 	// or in a backup.
 	maxRenewalAge = 4 * time.Second
-	// maxStayOff is how long this process yields the Leases after a long fence.
-	maxStayOff = 30 * time.Second
+	maxStayOff    = 30 * time.Second // how long this process yields the Leases after a long fence
 )
 
 // Fence holds whereabouts' Leases after a restore of etcd, so that no ADD hands out an address until the pools are
@@ -269,9 +268,7 @@ func (f *Fence) holdOn(namespace string, names []string) *fencedHold {
 }
 
 // holdUnderFence runs work under the fence, at once and for as long as the fence stands.
-func (c *Cluster) holdUnderFence(
-	ctx context.Context, h *fencedHold, work func(context.Context, *reconciler.Hold) error,
-) error {
+func (c *Cluster) holdUnderFence(ctx context.Context, h *fencedHold, work reconciler.Work) error {
 	held, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.over, cancel)()

@@ -16,8 +16,7 @@ const (
 	// client's rate limit.
 	manyLeases = 200
 	leastEvery = 500 * time.Millisecond
-	// stepFor is the timeout of one step.
-	stepFor = time.Second
+	stepFor    = time.Second // the timeout of one step
 )
 
 // fencedLease is one Lease of a fence.

@@ -60,9 +60,7 @@ type heldLease struct {
 // Hold takes the first of the Leases, and of the others those that are free, renews them, and runs work. Afterwards
 // this process yields them for at least as long as it held them, and 1.5 s. Under the fence the work runs at once, with
 // those of the Leases that the fence holds.
-func (c *Cluster) Hold(
-	ctx context.Context, namespace string, names []string, work func(context.Context, *reconciler.Hold) error,
-) error {
+func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, work reconciler.Work) error {
 	if c.WithoutLease {
 		return work(context.WithValue(ctx, holdKey{}, unbounded{}), &reconciler.Hold{})
 	}
@@ -124,7 +122,7 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 		case err == nil:
 			return h, nil
 		case apierrors.IsForbidden(err):
-			c.noteDenied()
+			c.OnDenied()
 			return nil, fmt.Errorf("%w: %v", reconciler.ErrLeaseForbidden, innermost(err)) //nolint:errorlint // only text
 		case ctx.Err() == nil:
 			last = err

@@ -24,11 +24,9 @@ import (
 const (
 	// largestPage is how many objects a page has at most: the API server takes longer per object for larger pages, and a
 	// page is in memory as a whole.
-	largestPage = 500
-	// pageBytes is the size from which the next page has fewer objects.
-	pageBytes = 4 << 20
-	// firstPageOfPools is how many pools the first page has: a pool may have some megabytes.
-	firstPageOfPools = 2
+	largestPage      = 500
+	pageBytes        = 4 << 20 // the size from which the next page has fewer objects
+	firstPageOfPools = 2       // how many pools the first page has: a pool may have some megabytes
 	// parallel is how many requests are in progress at once. ADDs wait for a live read under whereabouts' Lease.
 	parallel = 32
 )
@@ -92,9 +90,7 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 			return nil, "", fmt.Errorf("list %s: the answer has no resourceVersion, so it is not an API server's",
 				l.resource.Resource)
 		}
-		if c.OnPage != nil {
-			c.OnPage()
-		}
+		c.OnPage()
 		all = append(all, page...)
 		if opts.Continue = meta.Continue; opts.Continue == "" {
 			return all, meta.ResourceVersion, nil

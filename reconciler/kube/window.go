@@ -13,19 +13,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
+// The Leases in the reconciler's namespace, and their annotations. Only OwnLease has a holder.
 const (
-	// OwnLease is the Lease in the reconciler's namespace that elects the leader.
-	OwnLease = "ip-reconcile"
-	// ReleasedAnnotation on it is what the breaker counts. The elector keeps it.
-	ReleasedAnnotation = "ip-reconcile.dev/released"
-	// RestoreLease is the Lease in the reconciler's namespace with the etcd restore state. It has no holder.
-	RestoreLease = "ip-reconcile-restore"
-	// RestoreAnnotation on it is that state.
-	RestoreAnnotation = "ip-reconcile.dev/restore"
-	// PassLease is the Lease in the reconciler's namespace with the record of the last full pass. It has no holder.
-	PassLease = "ip-reconcile-last-pass"
-	// PassAnnotation on it is a reconciler.PassRecord.
-	PassAnnotation = "ip-reconcile.dev/last-pass"
+	OwnLease           = "ip-reconcile"               // elects the leader
+	ReleasedAnnotation = "ip-reconcile.dev/released"  // what the breaker counts; the elector keeps it
+	RestoreLease       = "ip-reconcile-restore"       // the etcd restore state
+	RestoreAnnotation  = "ip-reconcile.dev/restore"   // that state as JSON
+	PassLease          = "ip-reconcile-last-pass"     // the record of the last full pass
+	PassAnnotation     = "ip-reconcile.dev/last-pass" // that record, a reconciler.PassRecord
 )
 
 // BreakerStore keeps what the breaker counts in an annotation of OwnLease.
