@@ -242,8 +242,9 @@ func small(b *Book, programs string) string {
 	s := head("what", "ours", "upstream")
 	s += row("a `check` of an empty cluster", timed(b.Get("check-0", Ours)), timed(b.Get("check-0", Upstream)))
 	for _, format := range []string{"json", "yaml"} {
-		r := b.Get("snapshot-"+format, Ours)
-		s += row("a snapshot of 10,000 pods in "+strings.ToUpper(format), strings.Trim(timed(r)+", "+mib(r), ", "), "")
+		if r := b.Get("snapshot-"+format, Ours); r != nil {
+			s += row("a snapshot of 10,000 pods in "+strings.ToUpper(format), strings.Trim(timed(r)+", "+mib(r), ", "), "")
+		}
 	}
 	if r := b.Get("drop-in-10000", DropIn); r != nil {
 		s += row("one pass of `/ip-reconciler` at 10,000 pods in a cgroup of 50 MiB",
