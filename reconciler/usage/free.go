@@ -38,7 +38,7 @@ func reservedAddresses(reservations []*ippool.Reservation, definitions []*Defini
 // count finds what is usable, and what of it is free: an address without an entry that is not reserved, be it by
 // another pool of the network. A definition without overlapping ranges assigns what is reserved, too (whereabouts
 // v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
-func (p *Pool) count(reserved map[network][]netip.Addr) {
+func (p *Pool) count(reserved map[network][]netip.Addr, unrecorded []netip.Addr) {
 	if p.Unknown != "" {
 		return
 	}
@@ -75,6 +75,9 @@ func (p *Pool) count(reserved map[network][]netip.Addr) {
 		}
 		usable.AddSet(d.Usable)
 		free.AddSet(setOf(&open))
+	}
+	for _, a := range unrecorded { // an ADD may assign the address, but a pod uses it
+		free.Remove(a)
 	}
 	p.FreeAddresses = setOf(&free)
 	p.Usable, p.Free = ippool.Size(setOf(&usable)), ippool.Size(p.FreeAddresses)

@@ -24,8 +24,8 @@ type Pool struct {
 	Definitions []*Definition
 	// Unknown is why it is not known what is assigned from the pool, "" where it is known.
 	Unknown string
-	// Usable is how many addresses the definitions together would assign were none taken, Free how many
-	// of them are not. Both are nil where that is not known.
+	// Usable is how many addresses the definitions together can assign from an empty pool. Free is how many of them have
+	// no allocation, no reservation and no pod that carries them. Both are nil where the definitions are unknown.
 	Usable, Free *big.Int
 	// Used are the entries, of addresses that are not usable, too, and those that cannot be read.
 	Used, InUse, Held, Stale int
@@ -74,11 +74,18 @@ func Of(j *judge.Judgement) *Pools {
 	u := &Pools{o: j.Observation}
 	definitions := u.definitions()
 	reserved := reservedAddresses(u.o.Reservations, definitions)
+	unrecorded := map[string][]netip.Addr{} // by pool
+	for i := range j.Findings {
+		if f := &j.Findings[i]; f.Kind == judge.Unrecorded {
+			addr, _ := netip.ParseAddr(f.IP)
+			unrecorded[f.Pool] = append(unrecorded[f.Pool], addr)
+		}
+	}
 	known := map[*ippool.Pool]*Pool{}
 	for _, stored := range j.Observation.Pools {
 		p := &Pool{Pool: stored, Used: len(stored.Allocations)}
 		p.define(definitions, u.o)
-		p.count(reserved)
+		p.count(reserved, unrecorded[stored.Ref()])
 		known[stored], u.All = p, append(u.All, p)
 	}
 	for _, it := range j.Allocations {
@@ -96,15 +103,10 @@ func Of(j *judge.Judgement) *Pools {
 	}
 	slices.SortFunc(u.All, byFill)
 	u.addWaiting()
-	unrecorded := map[string]int{}
-	for i := range j.Findings {
-		if f := &j.Findings[i]; f.Kind == judge.Unrecorded {
-			unrecorded[f.Pool]++
-		}
-	}
 	for _, pool := range slices.Sorted(maps.Keys(unrecorded)) {
-		u.Notes = append(u.Notes, fmt.Sprintf("of what is counted as free in pool %s pods carry %d without an entry, which the next ADDs may hand out again: 'check --reason Unrecorded' lists them",
-			pool, unrecorded[pool]))
+		u.Notes = append(u.Notes, fmt.Sprintf("pods carry %d addresses of pool %s without an allocation. "+
+			"They are not counted as free, but the next ADDs may assign them: "+
+			"'ip-reconcile check --reason Unrecorded' lists them", len(unrecorded[pool]), pool))
 	}
 	for _, p := range u.All {
 		p.noteBlocked(u)
