@@ -16,8 +16,8 @@ const (
 	inspectInterval = 10 * time.Second
 	// renewInterval is the pause between renewals of the Lease. A renewal confirms the report for a minute.
 	renewInterval = 20 * time.Second
-	// For frequentPeriod after the API server was unreachable, the agent inspects and renews every
-	// frequentInterval. If etcd was restored, no address is handed out until every node has reported.
+	// frequentPeriod is how long the agent inspects and renews every frequentInterval after the API server was
+	// unreachable. If etcd was restored, no address is handed out until every node has reported.
 	frequentPeriod   = 30 * time.Second
 	frequentInterval = 5 * time.Second
 	// batchWindow is how long the agent collects changes before the next inspection.

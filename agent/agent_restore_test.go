@@ -46,7 +46,8 @@ func TestAgent_RewritesReportAfterRestore(t *testing.T) {
 				s.callsDuring(3 * time.Second)
 				r := s.lastReport()
 				equal(t, "published", len(s.reports), 2)
-				if !r.ObservedAt.After(first.ObservedAt.Time) || r.ObservedAt.Time.Before(showed.Add(-20*time.Millisecond).Truncate(time.Second)) {
+				if !r.ObservedAt.After(first.ObservedAt.Time) ||
+					r.ObservedAt.Time.Before(showed.Add(-20*time.Millisecond).Truncate(time.Second)) {
 					t.Errorf("it showed at %s, the report of %s was rewritten with %s", showed, first.ObservedAt, r.ObservedAt)
 				}
 				equal(t, "sandboxes", len(r.Sandboxes), 1)
@@ -174,7 +175,8 @@ func TestAgent_RenewsOftenAfterReconnect(t *testing.T) {
 	runScene(t, nil, func(s *scene) {
 		equal(s, "as usual", s.callsDuring(time.Minute), []string{"renew", "renew", "renew"})
 		s.reconnected <- struct{}{}
-		equal(s, "in the first half minute", s.callsDuring(30*time.Second), []string{"publish", "renew", "renew", "renew", "renew", "renew"})
+		equal(s, "in the first half minute", s.callsDuring(30*time.Second), []string{"publish", "renew", "renew", "renew",
+			"renew", "renew"})
 		if renewals := len(s.callsDuring(time.Minute)); renewals > 4 {
 			s.Errorf("there were %d renewals in the minute after it", renewals)
 		}

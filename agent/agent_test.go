@@ -57,7 +57,8 @@ type call struct {
 func runScene(t *testing.T, configure func(*scene), act func(*scene)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := &scene{T: t, events: make(chan struct{}, 1), changes: make(chan string, 16), reconnected: make(chan struct{}, 1), done: make(chan struct{}),
+		s := &scene{T: t, events: make(chan struct{}, 1), changes: make(chan string, 16), reconnected: make(chan struct{}, 1),
+			done:  make(chan struct{}),
 			items: []any{oldSandbox("a")}, bootID: "boot-1"}
 		s.start = time.Now()
 		if configure != nil {
@@ -101,7 +102,8 @@ func (s *scene) change(change func()) { s.mu.Lock(); defer s.mu.Unlock(); change
 // callsDuring sleeps and returns the calls in that time, without inspections.
 func (s *scene) callsDuring(d time.Duration) []string {
 	s.Helper()
-	return slices.Clip(append([]string(nil), slices.DeleteFunc(s.allCallsDuring(d), func(what string) bool { return what == "inspect" })...))
+	return slices.Clip(append([]string(nil), slices.DeleteFunc(s.allCallsDuring(d),
+		func(what string) bool { return what == "inspect" })...))
 }
 
 func (s *scene) allCallsDuring(d time.Duration) (out []string) {

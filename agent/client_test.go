@@ -42,7 +42,8 @@ func (w watchServer) RoundTrip(r *http.Request) (*http.Response, error) {
 			to.Close()
 		}()
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body, Request: r}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: body,
+		Request: r}, nil
 }
 
 // In the pause between two watches the API server may be unreachable and etcd restored.
@@ -52,9 +53,10 @@ func TestWatcher_DetectsInterruption(t *testing.T) {
 		first watchServer
 		again int
 	}{
-		"it lasted its time":        {watchServer{list: ok, watch: ok, lasts: long}, 0},
-		"it was cut off":            {watchServer{list: ok, watch: ok, lasts: 15 * time.Second}, 1},
-		"it ended with an error":    {watchServer{list: ok, watch: ok, lasts: long, says: `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410}}`}, 1},
+		"it lasted its time": {watchServer{list: ok, watch: ok, lasts: long}, 0},
+		"it was cut off":     {watchServer{list: ok, watch: ok, lasts: 15 * time.Second}, 1},
+		"it ended with an error": {watchServer{list: ok, watch: ok, lasts: long,
+			says: `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410}}`}, 1},
 		"it was refused":            {watchServer{list: ok, watch: http.StatusInternalServerError}, 1},
 		"it is not allowed":         {watchServer{list: ok, watch: http.StatusForbidden}, 0},
 		"the list before it failed": {watchServer{list: http.StatusInternalServerError}, 1},
@@ -62,7 +64,11 @@ func TestWatcher_DetectsInterruption(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				answers, again := &c.first, 0
-				w, err := agent.NewWatcher(&rest.Config{Host: "http://api", Transport: transport(func(r *http.Request) (*http.Response, error) { return answers.RoundTrip(r) })}, "worker-1", func() { again++ })
+				w, err := agent.NewWatcher(&rest.Config{Host: "http://api",
+					Transport: transport(func(r *http.Request) (*http.Response,
+						error) {
+						return answers.RoundTrip(r)
+					})}, "worker-1", func() { again++ })
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -174,7 +174,8 @@ func (h *Health) Handler(gatherer prometheus.Gatherer) http.Handler {
 	answer := func(check func() error) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			if err := check(); err != nil {
-				http.Error(w, err.Error(), http.StatusServiceUnavailable)
+				w.WriteHeader(http.StatusServiceUnavailable)
+				fmt.Fprintln(w, err)
 				return
 			}
 			fmt.Fprintln(w, "ok")

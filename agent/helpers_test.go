@@ -48,7 +48,8 @@ func newNode(t testing.TB, style critest.Style) *testNode {
 	t.Helper()
 	n := &testNode{TB: t, runtime: critest.Start(t, style), cni: t.TempDir(), netns: t.TempDir()}
 	n.mkdir(n.results())
-	n.own = critest.Sandbox{ID: id("99"), Namespace: "kube-system", Name: "agent", UID: "own-uid", HostNetwork: true, CreatedAt: noon}
+	n.own = critest.Sandbox{ID: id("99"), Namespace: "kube-system", Name: "agent", UID: "own-uid", HostNetwork: true,
+		CreatedAt: noon}
 	n.runtime.Set(n.own)
 	n.NodeInspector = n.newInspector()
 	return n
@@ -118,7 +119,8 @@ func (n *testNode) addCache(network, id, ifName, netns string, ips ...string) st
 	if network == "wb" {
 		ipam = `{"type":"whereabouts","range":"10.0.0.0/24"}`
 	}
-	return n.addCacheWithConfig(id, network, ifName, `{"cniVersion":"1.0.0","name":"`+network+`","type":"macvlan","ipam":`+ipam+`}`, append([]string{netns}, ips...)...)
+	return n.addCacheWithConfig(id, network, ifName,
+		`{"cniVersion":"1.0.0","name":"`+network+`","type":"macvlan","ipam":`+ipam+`}`, append([]string{netns}, ips...)...)
 }
 
 // addCacheWithConfig writes libcni's cache entry of an ADD with this config; with is the namespace and the
@@ -153,8 +155,10 @@ func (n *testNode) inspect() *agent.Inspection {
 	if err != nil {
 		n.Fatal(err)
 	}
-	inspection.Sandboxes = slices.DeleteFunc(inspection.Sandboxes, func(s agent.ListedSandbox) bool { return s.ID == id("88") })
-	inspection.Attachments = slices.DeleteFunc(inspection.Attachments, func(a v1alpha1.Attachment) bool { return a.ID == id("88") })
+	inspection.Sandboxes = slices.DeleteFunc(inspection.Sandboxes,
+		func(s agent.ListedSandbox) bool { return s.ID == id("88") })
+	inspection.Attachments = slices.DeleteFunc(inspection.Attachments,
+		func(a v1alpha1.Attachment) bool { return a.ID == id("88") })
 	return inspection
 }
 

@@ -35,8 +35,9 @@ func TestConfirmer_Identity(t *testing.T) {
 		want   agent.Identity
 		says   string // the error
 	}{
-		"the Node has its boot id":            {node: here, before: of(""), want: here},
-		"the Node was booted otherwise":       {node: agent.Identity{BootID: "boot-0", Machine: machine}, before: of("boot-1"), says: `boot id "boot-0"`},
+		"the Node has its boot id": {node: here, before: of(""), want: here},
+		"the Node was booted otherwise": {node: agent.Identity{BootID: "boot-0", Machine: machine},
+			before: of("boot-1"), says: `boot id "boot-0"`},
 		"the Node has none yet":               {before: of("boot-1"), says: `boot id ""`},
 		"the Node has none, nor had before":   {before: of("")},
 		"the API server is away":              {err: errors.New("away"), before: of("boot-1"), says: "away"},
@@ -120,7 +121,8 @@ func TestInspect_OtherMachinesSandboxesAreNeverClosed(t *testing.T) {
 			runs.NetNS = n.namespace("runs")
 			report := &v1alpha1.SandboxReport{ObservedAt: at(0)}
 			for _, b := range []string{listed.ID, cached.ID, neither.ID} {
-				report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: b, State: v1alpha1.SandboxReady, NetNS: n.netns + "/" + b})
+				report.Sandboxes = append(report.Sandboxes, v1alpha1.Sandbox{ID: b, State: v1alpha1.SandboxReady, NetNS: n.netns +
+					"/" + b})
 			}
 			n.Resume(report, thisMachine)
 			listed.NotReady, listed.Closed = true, true // as on a clone of the disk

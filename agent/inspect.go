@@ -221,8 +221,8 @@ func apiTime(t time.Time) metav1.Time {
 	return metav1.NewTime(t)
 }
 
-// creationTime returns the creation time of a sandbox, zero if it has none. containerd 2.4 reports the year 1754
-// for a sandbox that a crash left incomplete.
+// creationTime returns the creation time of a sandbox, zero if it has none. containerd 2.4 reports the year 1754 for a
+// sandbox that was incomplete when containerd crashed.
 func creationTime(t time.Time) metav1.Time {
 	if t.Unix() <= 0 {
 		return metav1.Time{}

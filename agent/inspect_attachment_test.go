@@ -92,7 +92,8 @@ type hookedRuntime struct {
 	onList func()
 }
 
-func (d *hookedRuntime) ListPodSandbox(ctx context.Context, r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (d *hookedRuntime) ListPodSandbox(ctx context.Context,
+	r *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	answer, err := d.Server.ListPodSandbox(ctx, r)
 	d.onList()
 	return answer, err
@@ -108,7 +109,8 @@ func TestInspect_ReadsRuntimeBeforeCaches(t *testing.T) {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	runtimeapi.RegisterRuntimeServiceServer(server, &hookedRuntime{n.runtime, func() { n.addCache("wb", id("1a"), "net1", "/x", "10.0.0.5/24") }})
+	runtimeapi.RegisterRuntimeServiceServer(server, &hookedRuntime{n.runtime,
+		func() { n.addCache("wb", id("1a"), "net1", "/x", "10.0.0.5/24") }})
 	go server.Serve(listener)
 	t.Cleanup(server.Stop)
 	if n.Runtime, err = cri.Dial(socket); err != nil {

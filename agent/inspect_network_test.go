@@ -27,7 +27,8 @@ func TestInspect_MissingPathProvesOnlyInNodeFolder(t *testing.T) {
 		"its path is missing in an empty folder": {"not known", func(n *testNode, gone, runs *critest.Sandbox) {
 			gone.NetNS, runs.NetNS = filepath.Join(n.netns, "a"), filepath.Join(n.netns, "b")
 		}},
-		"its path is missing in a folder that has only unknown files": {"not known", func(n *testNode, gone, runs *critest.Sandbox) {
+		"its path is missing in a folder that has only unknown files": {"not known", func(n *testNode, gone,
+			runs *critest.Sandbox) {
 			n.namespace("c")
 			gone.NetNS, runs.NetNS = filepath.Join(n.netns, "a"), filepath.Join(n.netns, "b")
 		}},

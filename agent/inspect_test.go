@@ -30,7 +30,8 @@ func TestInspect_SandboxesAndAddresses(t *testing.T) {
 			path := n.namespace("cni-1")
 			sandbox := web("2b")
 			sandbox.NetNS, sandbox.Attempt, sandbox.CreatedAt = path, 2, noon.Add(700*time.Millisecond)
-			stopped := critest.Sandbox{ID: id("1a"), Namespace: "db", Name: "db-0", UID: "uid-2", NotReady: true, CreatedAt: noon, NetNS: path, Closed: false}
+			stopped := critest.Sandbox{ID: id("1a"), Namespace: "db", Name: "db-0", UID: "uid-2", NotReady: true,
+				CreatedAt: noon, NetNS: path, Closed: false}
 			n.setSandboxes(sandbox, stopped)
 			n.addCache("wb", sandbox.ID, "net1", path, "10.0.0.5/24")
 			began := time.Now()
@@ -49,12 +50,15 @@ func TestInspect_SandboxesAndAddresses(t *testing.T) {
 				ownWord = nil
 			}
 			equal(t, "sandboxes, by id", inspection.Sandboxes, []agent.ListedSandbox{
-				{Sandbox: v1alpha1.Sandbox{ID: stopped.ID, Namespace: "db", Name: "db-0", UID: "uid-2", State: v1alpha1.SandboxNotReady,
+				{Sandbox: v1alpha1.Sandbox{ID: stopped.ID, Namespace: "db", Name: "db-0", UID: "uid-2",
+					State:         v1alpha1.SandboxNotReady,
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0), AddressesUnread: true}},
-				{Sandbox: v1alpha1.Sandbox{ID: sandbox.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2, State: v1alpha1.SandboxReady,
+				{Sandbox: v1alpha1.Sandbox{ID: sandbox.ID, Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 2,
+					State:         v1alpha1.SandboxReady,
 					NetworkClosed: &open, NetNS: path, CreatedAt: at(0),
 					Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}},
-				{Sandbox: v1alpha1.Sandbox{ID: n.own.ID, Namespace: "kube-system", Name: "agent", UID: "own-uid", State: v1alpha1.SandboxReady,
+				{Sandbox: v1alpha1.Sandbox{ID: n.own.ID, Namespace: "kube-system", Name: "agent", UID: "own-uid",
+					State:         v1alpha1.SandboxReady,
 					NetworkClosed: ownWord, CreatedAt: at(0)}, IsIrrelevant: true},
 			})
 			equal(t, "attachments", len(inspection.Attachments), 0)
@@ -71,8 +75,11 @@ func TestInspect_IrrelevantSandboxes(t *testing.T) {
 		"a cache that has another network": {true, func(n *testNode, s *critest.Sandbox) {
 			n.addCache("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
 		}},
-		"a cache that has whereabouts": {false, func(n *testNode, s *critest.Sandbox) { n.addCache("wb", s.ID, "net1", "/run/netns/a", "10.0.0.5/24") }},
-		"no cache":                     {false, func(*testNode, *critest.Sandbox) {}},
+		"a cache that has whereabouts": {false, func(n *testNode, s *critest.Sandbox) {
+			n.addCache("wb", s.ID, "net1",
+				"/run/netns/a", "10.0.0.5/24")
+		}},
+		"no cache": {false, func(*testNode, *critest.Sandbox) {}},
 		"not ready from the beginning, with a cache that has another network": {false, func(n *testNode, s *critest.Sandbox) {
 			s.NotReady = true
 			n.addCache("kindnet", s.ID, "eth0", "/run/netns/a", "10.244.0.5/24")
@@ -157,8 +164,11 @@ func TestInspect_OwnSandboxMissing(t *testing.T) {
 
 func TestInspect_FailsWithAnySource(t *testing.T) {
 	for name, breaks := range map[string]func(n *testNode){
-		"the version":                 func(n *testNode) { n.runtime.Fail("Version", status.Error(codes.Unavailable, "x")) },
-		"the list":                    func(n *testNode) { n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable, "x")) },
+		"the version": func(n *testNode) { n.runtime.Fail("Version", status.Error(codes.Unavailable, "x")) },
+		"the list": func(n *testNode) {
+			n.runtime.Fail("ListPodSandbox", status.Error(codes.Unavailable,
+				"x"))
+		},
 		"the folder of results":       func(n *testNode) { n.remove(n.results()) },
 		"Multus' folder that was":     func(n *testNode) { n.remove(filepath.Join(n.cni, "multus")) },
 		"a folder that is a file now": func(n *testNode) { n.remove(n.results()); n.file(n.results(), "") },
@@ -285,7 +295,8 @@ func TestInspect_StatusCalls(t *testing.T) {
 				n.setSandboxes(sandbox)
 				before := n.runtime.Calls("PodSandboxStatus")
 				s := n.sandbox(sandbox.ID)
-				equal(t, "calls for details at inspection "+string(rune('1'+i)), n.runtime.Calls("PodSandboxStatus")-before, c.calls[i])
+				equal(t, "calls for details at inspection "+string(rune('1'+i)), n.runtime.Calls("PodSandboxStatus")-before,
+					c.calls[i])
 				want := "not known"
 				if c.style == critest.Containerd {
 					want = "open"

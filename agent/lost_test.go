@@ -16,12 +16,25 @@ func TestInspect_UnlistedIsGoneOnlyWithItsNetwork(t *testing.T) {
 		restart bool                                        // of the agent, at the same time
 		want    string
 	}{
-		"removed, with its namespace":                        {func(n *testNode, sandbox *critest.Sandbox) { n.remove(sandbox.NetNS) }, false, "gone"},
-		"removed with its namespace while no agent ran":      {func(n *testNode, sandbox *critest.Sandbox) { n.remove(sandbox.NetNS) }, true, "gone"},
+		"removed, with its namespace": {func(n *testNode,
+			sandbox *critest.Sandbox) {
+			n.remove(sandbox.NetNS)
+		}, false, "gone"},
+		"removed with its namespace while no agent ran": {func(n *testNode,
+			sandbox *critest.Sandbox) {
+			n.remove(sandbox.NetNS)
+		}, true, "gone"},
 		"its namespace is there":                             {func(*testNode, *critest.Sandbox) {}, false, "open"},
 		"its namespace is there, and the agent starts again": {func(*testNode, *critest.Sandbox) {}, true, "open"},
-		"where the namespaces are cannot be seen":            {func(n *testNode, sandbox *critest.Sandbox) { n.remove(n.netns) }, false, "nowhere"},
-		"the folder of namespaces was exchanged":             {func(n *testNode, sandbox *critest.Sandbox) { n.remove(n.netns); n.mkdir(n.netns) }, false, "nowhere"},
+		"where the namespaces are cannot be seen": {func(n *testNode,
+			sandbox *critest.Sandbox) {
+			n.remove(n.netns)
+		}, false, "nowhere"},
+		"the folder of namespaces was exchanged": {func(n *testNode,
+			sandbox *critest.Sandbox) {
+			n.remove(n.netns)
+			n.mkdir(n.netns)
+		}, false, "nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, critest.CRIO)

@@ -89,7 +89,7 @@ func (o *object[T]) do(ctx context.Context, r *rest.Request) (*T, error) {
 // writeTries limits the tries of one write. Each try after the first follows a conflict.
 const writeTries = 3
 
-// write puts content until there is no conflict. content receives the metadata to keep, which others may have set.
+// write puts content until it meets no conflict. content receives the metadata to keep, which others may have set.
 // check is called after each answer; read is true if the object was read and not written.
 func (o *object[T]) write(
 	ctx context.Context, content func(metav1.ObjectMeta) *T, check func(stored *T, read bool) error,

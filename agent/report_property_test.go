@@ -21,7 +21,8 @@ func TestNextReport_NoIDIsLost(t *testing.T) {
 		went := map[string]time.Time{} // the model: ids that must be gone
 		clock := time.Duration(0)
 		for range rapid.IntRange(1, 12).Draw(t, "inspections") {
-			clock += rapid.SampledFrom([]time.Duration{500 * time.Millisecond, 10 * time.Second, time.Hour, 9 * time.Hour}).Draw(t, "pause")
+			clock += rapid.SampledFrom([]time.Duration{500 * time.Millisecond, 10 * time.Second, time.Hour,
+				9 * time.Hour}).Draw(t, "pause")
 			var parts []any
 			in := map[string]bool{}
 			for i := range 8 {

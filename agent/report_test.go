@@ -19,18 +19,21 @@ var yes, no = true, false
 
 // sandbox returns a sandbox that has been running for an hour at noon.
 func sandbox(id string) v1alpha1.Sandbox {
-	return v1alpha1.Sandbox{ID: id, Namespace: "default", Name: "web-" + id, UID: "uid-" + id, State: v1alpha1.SandboxReady, CreatedAt: at(-time.Hour),
+	return v1alpha1.Sandbox{ID: id, Namespace: "default", Name: "web-" + id, UID: "uid-" + id,
+		State: v1alpha1.SandboxReady, CreatedAt: at(-time.Hour),
 		Addresses: []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24"}}}
 }
 
 // attachment returns an attachment that is an hour old at noon.
 func attachment(id string, closed *bool) v1alpha1.Attachment {
-	return v1alpha1.Attachment{ID: id, Since: at(-time.Hour), NetworkClosed: closed, Namespace: "default", Name: "web-" + id, UID: "uid-" + id}
+	return v1alpha1.Attachment{ID: id, Since: at(-time.Hour), NetworkClosed: closed, Namespace: "default", Name: "web-" +
+		id, UID: "uid-" + id}
 }
 
 // inspection returns an inspection at noon plus d with these sandboxes and attachments.
 func inspection(d time.Duration, parts ...any) *agent.Inspection {
-	l := &agent.Inspection{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"}, Identity: agent.Identity{BootID: "boot-1"}}
+	l := &agent.Inspection{At: noon.Add(d), Runtime: v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"},
+		Identity: agent.Identity{BootID: "boot-1"}}
 	for _, p := range parts {
 		switch p := p.(type) {
 		case v1alpha1.Sandbox:
@@ -82,7 +85,8 @@ func goneIDs(r *v1alpha1.SandboxReport) string {
 func TestNextReport_First(t *testing.T) {
 	stopped := sandbox("b")
 	stopped.State = v1alpha1.SandboxNotReady
-	r := nextAfterEnds(nil, inspection(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, stopped, attachment("c", &yes)))
+	r := nextAfterEnds(nil, inspection(300*time.Millisecond, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"),
+		IsIrrelevant: true}, stopped, attachment("c", &yes)))
 	equal(t, "kind", r.TypeMeta, metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"})
 	equal(t, "boot id", r.BootID, "boot-1")
 	equal(t, "runtime", r.Runtime, v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"})
@@ -94,11 +98,13 @@ func TestNextReport_First(t *testing.T) {
 }
 
 func TestNextReport_Unchanged(t *testing.T) {
-	parts := []any{sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, attachment("c", nil), attachment("d", &no)}
+	parts := []any{sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, attachment("c", nil),
+		attachment("d", &no)}
 	for name, before := range map[string]*v1alpha1.SandboxReport{
-		"of nothing":    nextAfterEnds(nil, inspection(0)),
-		"of sandboxes":  nextAfterEnds(nil, inspection(0, parts...)),
-		"with gone ids": nextAfterEnds(nextAfterEnds(nil, inspection(0, sandbox("x"), attachment("y", &yes))), inspection(0, parts...)),
+		"of nothing":   nextAfterEnds(nil, inspection(0)),
+		"of sandboxes": nextAfterEnds(nil, inspection(0, parts...)),
+		"with gone ids": nextAfterEnds(nextAfterEnds(nil, inspection(0, sandbox("x"), attachment("y", &yes))), inspection(0,
+			parts...)),
 	} {
 		var now []any
 		if len(before.Sandboxes) > 0 {
@@ -130,13 +136,20 @@ func TestNextReport_EachChange(t *testing.T) {
 		"its state":                      func(l *agent.Inspection) { l.Sandboxes[0].State = v1alpha1.SandboxNotReady },
 		"its network":                    func(l *agent.Inspection) { l.Sandboxes[0].NetworkClosed = &no },
 		"an address":                     func(l *agent.Inspection) { l.Sandboxes[0].Addresses[0].IP = "10.0.0.6" },
-		"an attachment more":             func(l *agent.Inspection) { l.Attachments = append(l.Attachments, attachment("z", nil)) },
-		"an attachment's network":        func(l *agent.Inspection) { l.Attachments[0].NetworkClosed = &yes },
-		"a gone id is back":              func(l *agent.Inspection) { l.Attachments = append(l.Attachments, attachment("x", nil)) },
+		"an attachment more": func(l *agent.Inspection) {
+			l.Attachments = append(l.Attachments, attachment("z",
+				nil))
+		},
+		"an attachment's network": func(l *agent.Inspection) { l.Attachments[0].NetworkClosed = &yes },
+		"a gone id is back": func(l *agent.Inspection) {
+			l.Attachments = append(l.Attachments, attachment("x",
+				nil))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := func() *agent.Inspection {
-				return inspection(time.Minute, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true}, attachment("c", &no))
+				return inspection(time.Minute, sandbox("a"), agent.ListedSandbox{Sandbox: sandbox("host"), IsIrrelevant: true},
+					attachment("c", &no))
 			}
 			first := now()
 			first.Sandboxes = append(first.Sandboxes, agent.ListedSandbox{Sandbox: sandbox("x")})
@@ -158,21 +171,23 @@ func TestNextReport_EachChange(t *testing.T) {
 	}
 }
 
-// What is not known to be closed may still run, after the runtime lost its state.
+// Sandboxes whose network is not known to be closed may still run, after the runtime lost its state.
 func TestNextReport_OnlyRebootEndsUnknownNetworks(t *testing.T) {
-	here, there := v1alpha1.Machine{SystemUUID: "board", MachineID: "disk"}, v1alpha1.Machine{SystemUUID: "another", MachineID: "another"}
+	here, there := v1alpha1.Machine{SystemUUID: "board", MachineID: "disk"}, v1alpha1.Machine{SystemUUID: "another",
+		MachineID: "another"}
 	clone, half := v1alpha1.Machine{SystemUUID: "another", MachineID: "disk"}, v1alpha1.Machine{MachineID: "disk"}
 	for says, c := range map[string]struct {
 		before v1alpha1.Machine
 		now    agent.Identity
 		want   string
 	}{
-		"the same boot":                              {here, agent.Identity{BootID: "boot-1", Machine: here}, ""},
-		"another boot":                               {here, agent.Identity{BootID: "boot-2", Machine: here}, "a b"},
-		"another boot, of another machine":           {here, agent.Identity{BootID: "boot-2", Machine: there}, ""},
-		"another boot, of a clone":                   {here, agent.Identity{BootID: "boot-2", Machine: clone}, ""},
-		"another boot, of an unknown machine":        {here, agent.Identity{BootID: "boot-2"}, ""},
-		"another boot, of a machine unknown before":  {v1alpha1.Machine{}, agent.Identity{BootID: "boot-2", Machine: here}, ""},
+		"the same boot":                       {here, agent.Identity{BootID: "boot-1", Machine: here}, ""},
+		"another boot":                        {here, agent.Identity{BootID: "boot-2", Machine: here}, "a b"},
+		"another boot, of another machine":    {here, agent.Identity{BootID: "boot-2", Machine: there}, ""},
+		"another boot, of a clone":            {here, agent.Identity{BootID: "boot-2", Machine: clone}, ""},
+		"another boot, of an unknown machine": {here, agent.Identity{BootID: "boot-2"}, ""},
+		"another boot, of a machine unknown before": {v1alpha1.Machine{}, agent.Identity{BootID: "boot-2", Machine: here},
+			""},
 		"another boot, of machines unknown":          {v1alpha1.Machine{}, agent.Identity{BootID: "boot-2"}, ""},
 		"another boot, of machines with only one id": {half, agent.Identity{BootID: "boot-2", Machine: half}, ""},
 		"a boot that is not known any more":          {here, agent.Identity{Machine: here}, ""},
@@ -186,7 +201,8 @@ func TestNextReport_OnlyRebootEndsUnknownNetworks(t *testing.T) {
 func TestNextReport_GoneIDs(t *testing.T) {
 	r := nextAfterEnds(nil, inspection(0, sandbox("a"), attachment("b", &yes)))
 	r = nextAfterEnds(r, inspection(time.Minute+300*time.Millisecond))
-	want := []v1alpha1.Gone{{ID: "a", UID: "uid-a", Since: at(time.Minute)}, {ID: "b", UID: "uid-b", Since: at(time.Minute)}}
+	want := []v1alpha1.Gone{{ID: "a", UID: "uid-a", Since: at(time.Minute)}, {ID: "b", UID: "uid-b",
+		Since: at(time.Minute)}}
 	equal(t, "gone", r.Gone, want)
 	r = nextAfterEnds(r, inspection(time.Hour, sandbox("c")))
 	equal(t, "gone, later", r.Gone, want)
@@ -199,8 +215,10 @@ func TestNextReport_GoneIDsExpire(t *testing.T) {
 	if nextAfterEnds(r, inspection(25*time.Hour)) != r {
 		t.Error("expiry alone makes a new report")
 	}
-	equal(t, "gone after a day, to the second", goneIDs(nextAfterEnds(r, inspection(24*time.Hour, sandbox("x")))), "new old")
-	equal(t, "gone after a day and a second", goneIDs(nextAfterEnds(r, inspection(24*time.Hour+time.Second, sandbox("x")))), "new")
+	equal(t, "gone after a day, to the second", goneIDs(nextAfterEnds(r, inspection(24*time.Hour, sandbox("x")))),
+		"new old")
+	equal(t, "gone after a day and a second", goneIDs(nextAfterEnds(r, inspection(24*time.Hour+time.Second,
+		sandbox("x")))), "new")
 	equal(t, "gone after two days", goneIDs(nextAfterEnds(r, inspection(48*time.Hour, sandbox("x")))), "")
 	equal(t, "gone in the report before", goneIDs(r), "new old")
 }
@@ -217,8 +235,10 @@ func TestNextReport_SignificantAges(t *testing.T) {
 		first time.Duration // the first inspection; they are 10 s apart
 		at    []time.Duration
 	}{
-		"a sandbox past a minute":               {born(sandbox("a"), v1alpha1.SandboxReady), 5 * time.Second, []time.Duration{65 * time.Second}},
-		"an attachment past 15 minutes":         {since(attachment("a", nil)), 5 * time.Second, []time.Duration{15*time.Minute + 5*time.Second}},
+		"a sandbox past a minute": {born(sandbox("a"), v1alpha1.SandboxReady), 5 * time.Second,
+			[]time.Duration{65 * time.Second}},
+		"an attachment past 15 minutes": {since(attachment("a", nil)), 5 * time.Second,
+			[]time.Duration{15*time.Minute + 5*time.Second}},
 		"an attachment whose network is closed": {since(attachment("a", &yes)), 5 * time.Second, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -266,9 +286,11 @@ func TestNextReport_LimitsAttachments(t *testing.T) {
 	if nextAfterEnds(r, inspection(time.Minute, all...)) != r {
 		t.Error("another report of the same attachments")
 	}
-	r = nextAfterEnds(nil, inspection(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", 0))...))
+	r = nextAfterEnds(nil, inspection(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u",
+		0))...))
 	equal(t, "when too many may be in use", count(r), map[string]int{"o": 700, "u": 700})
-	r = nextAfterEnds(nil, inspection(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u", -time.Hour))...))
+	r = nextAfterEnds(nil, inspection(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u",
+		-time.Hour))...))
 	equal(t, "when too many are old and not known", count(r), map[string]int{"o": 700, "u": 300})
 	// A dropped attachment that still exists is not gone.
 	r = nextAfterEnds(nextAfterEnds(nil, inspection(0, all...)), inspection(time.Minute, all[:599]...))

@@ -16,11 +16,13 @@ func TestInspect_NoSecretsInReportOrErrors(t *testing.T) {
 	const hush = "hUsH"
 	for name, style := range styles {
 		for what, config := range map[string]string{
-			"a config that can be read":   `{"cniVersion":"1.0.0","name":"wb","type":"macvlan","password":"hUsH","ipam":{"type":"whereabouts","range":"10.0.0.0/24","kubernetes":{"kubeconfig":"/etc/hUsH"}}}`,
-			"a config that is cut off":    `{"name":"wb","password":"hUsH`,
-			"a config that is no JSON":    `password: hUsH`,
-			"a config of another type":    `{"type":["hUsH"],"ipam":"hUsH"}`,
-			"an unknown plugin":           `{"type":"own","env":{"TOKEN":"hUsH"},"ipam":{"type":"whereabouts","range":{"hUsH":1}}}`,
+			"a config that can be read": `{"cniVersion":"1.0.0","name":"wb","type":"macvlan","password":"hUsH",` +
+				`"ipam":{"type":"whereabouts","range":"10.0.0.0/24","kubernetes":{"kubeconfig":"/etc/hUsH"}}}`,
+			"a config that is cut off": `{"name":"wb","password":"hUsH`,
+			"a config that is no JSON": `password: hUsH`,
+			"a config of another type": `{"type":["hUsH"],"ipam":"hUsH"}`,
+			"an unknown plugin": `{"type":"own","env":{"TOKEN":"hUsH"},"ipam":{"type":"whereabouts",` +
+				`"range":{"hUsH":1}}}`,
 			"a config without any plugin": `{"token":"hUsH"}`,
 		} {
 			t.Run(what+", "+name, func(t *testing.T) {
@@ -30,7 +32,8 @@ func TestInspect_NoSecretsInReportOrErrors(t *testing.T) {
 				sandbox.NetNS, sandbox.Secret = path, hush
 				n.setSandboxes(sandbox)
 				n.addCacheWithConfig(sandbox.ID, "wb", "net1", config, path, "10.0.0.5/24")
-				n.file(filepath.Join(n.cni, "multus", sandbox.ID), fmt.Sprintf(`[{"Conf":{"name":"hUsH"},"Bytes":%s}]`, jsonOf(t, []byte(config))))
+				n.file(filepath.Join(n.cni, "multus", sandbox.ID), fmt.Sprintf(`[{"Conf":{"name":"hUsH"},"Bytes":%s}]`,
+					jsonOf(t, []byte(config))))
 				n.file(filepath.Join(n.cni, "multus", "results", "wb-"+sandbox.ID+"-net2"), `{"kind":"cniCacheV1","config":"hUsH!"`)
 				report := agent.NextReport(nil, n.inspect())
 				said := jsonOf(t, report)

@@ -20,10 +20,16 @@ func TestStore_DetectsRestore(t *testing.T) {
 		before bool // the backup is older than the agent's first write
 		shows  func(*apiServer, *agent.APIStore) error
 	}{
-		"by a report that conflicts":  {false, func(s *apiServer, a *agent.APIStore) error { return a.Publish(s.Context(), reportOf("c")) }},
-		"by a Lease that conflicts":   {false, func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) }},
-		"by a report that is missing": {true, func(s *apiServer, a *agent.APIStore) error { return a.Publish(s.Context(), reportOf("c")) }},
-		"by a Lease that is missing":  {true, func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) }},
+		"by a report that conflicts": {false, func(s *apiServer, a *agent.APIStore) error {
+			return a.Publish(s.Context(),
+				reportOf("c"))
+		}},
+		"by a Lease that conflicts": {false, func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) }},
+		"by a report that is missing": {true, func(s *apiServer, a *agent.APIStore) error {
+			return a.Publish(s.Context(),
+				reportOf("c"))
+		}},
+		"by a Lease that is missing": {true, func(s *apiServer, a *agent.APIStore) error { return a.Renew(s.Context()) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)
@@ -54,7 +60,8 @@ func TestStore_DetectsRestore(t *testing.T) {
 			equal(t, "noted later", s.report().Annotations[v1alpha1.RestoreAnnotation], last.UTC().Format(time.RFC3339))
 			// An agent that starts now keeps the note.
 			s.must(s.newStore().Publish(t.Context(), reportOf("e")))
-			equal(t, "noted by the next agent", s.report().Annotations[v1alpha1.RestoreAnnotation], last.UTC().Format(time.RFC3339))
+			equal(t, "noted by the next agent", s.report().Annotations[v1alpha1.RestoreAnnotation],
+				last.UTC().Format(time.RFC3339))
 		})
 	}
 }
@@ -239,7 +246,8 @@ func TestStore_LimitsConflicts(t *testing.T) {
 
 func TestNodeIdentity(t *testing.T) {
 	s := newAPIServer(t)
-	s.objects["/api/v1/nodes/worker-1"] = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-1"},"status":{"nodeInfo":{"bootID":"boot-1","systemUUID":"uuid-1","machineID":"machine-1"}}}`
+	s.objects["/api/v1/nodes/worker-1"] = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-1"},` +
+		`"status":{"nodeInfo":{"bootID":"boot-1","systemUUID":"uuid-1","machineID":"machine-1"}}}`
 	want := agent.Identity{BootID: "boot-1", Machine: v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}}
 	if id, err := agent.NodeIdentity(t.Context(), s.config, "worker-1"); err != nil || id != want {
 		t.Errorf("got %v, %v", id, err)
@@ -253,7 +261,8 @@ func TestNodeIdentity(t *testing.T) {
 // k3s elects its leader with a Lease named k3s in kube-system, and a node may have that name.
 func TestStore_LeaseOfAnotherProgram(t *testing.T) {
 	s := newAPIServer(t)
-	foreign := `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"worker-1"},"spec":{"holderIdentity":"another-program"}}`
+	foreign := `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"worker-1"},` +
+		`"spec":{"holderIdentity":"another-program"}}`
 	s.put(leasePath, foreign)
 	before := s.objects[leasePath]
 	starting, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")

@@ -45,7 +45,8 @@ const (
 )
 
 func newAPIServer(t *testing.T) *apiServer {
-	s := &apiServer{T: t, version: 100, clock: noon, objects: map[string]string{}, fail: map[string]int{}, loseAnswer: map[string]bool{}}
+	s := &apiServer{T: t, version: 100, clock: noon, objects: map[string]string{}, fail: map[string]int{},
+		loseAnswer: map[string]bool{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	s.config = &rest.Config{Host: server.URL, QPS: -1}
@@ -58,7 +59,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refuse := func(code int, reason metav1.StatusReason, why ...string) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
-		json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: int32(code), Reason: reason, Message: "refused: " + string(reason) + strings.Join(why, "")})
+		json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: "Failure", Code: int32(code), Reason: reason, Message: "refused: " + string(reason) + strings.Join(why, "")})
 	}
 	where := r.URL.Path
 	body, _ := io.ReadAll(r.Body)
@@ -78,7 +80,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := path.Base(path.Dir(where))
 	s.requests = append(s.requests, r.Method+" "+kind)
 	if code := s.fail[r.Method+" "+kind]; code != 0 {
-		refuse(code, map[int]metav1.StatusReason{403: metav1.StatusReasonForbidden, 500: metav1.StatusReasonInternalError}[code])
+		refuse(code, map[int]metav1.StatusReason{403: metav1.StatusReasonForbidden,
+			500: metav1.StatusReasonInternalError}[code])
 		return
 	}
 	stored, there := s.objects[where]
@@ -92,7 +95,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == "POST" && sent.Metadata.ResourceVersion != "":
 		refuse(400, metav1.StatusReasonBadRequest)
 		return
-	case s.unknownField != "" && part(string(body), s.unknownField) != "" && r.URL.Query().Get("fieldValidation") == "Strict":
+	case s.unknownField != "" && part(string(body), s.unknownField) != "" &&
+		r.URL.Query().Get("fieldValidation") == "Strict":
 		refuse(400, metav1.StatusReasonBadRequest, `strict decoding error: unknown field "`+s.unknownField+`"`)
 		return
 	case r.Method == "PUT" && sent.Metadata.ResourceVersion != meta(stored).ResourceVersion:
@@ -123,7 +127,8 @@ func (s *apiServer) put(where, text string) string {
 	f := &metav1.FieldsV1{}
 	f.SetRawString(`{"f:observedAt":{},"f:spec":{"f:renewTime":{}}}`)
 	at := metav1.NewTime(s.clock)
-	m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "agent", Operation: "Update", Time: &at, FieldsType: "FieldsV1", FieldsV1: f}}
+	m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "agent", Operation: "Update", Time: &at,
+		FieldsType: "FieldsV1", FieldsV1: f}}
 	o["metadata"], _ = json.Marshal(m)
 	out, _ := json.Marshal(o)
 	s.objects[where] = string(out)
@@ -316,7 +321,8 @@ func TestStore_KeepsForeignMetadata(t *testing.T) {
 }
 
 func TestStore_RecreatesDeletedObjects(t *testing.T) {
-	for name, gone := range map[string][]string{"the report": {reportPath}, "the Lease": {leasePath}, "both": {reportPath, leasePath}} {
+	for name, gone := range map[string][]string{"the report": {reportPath}, "the Lease": {leasePath}, "both": {reportPath,
+		leasePath}} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)
 			a := s.newStore()

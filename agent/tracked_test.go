@@ -78,21 +78,32 @@ func TestInspect_AddressesUnread(t *testing.T) {
 		unread bool
 		with   func(n *testNode, s *critest.Sandbox)
 	}{
-		"no entry":                             {true, func(*testNode, *critest.Sandbox) {}},
-		"an entry with all":                    {false, func(n *testNode, s *critest.Sandbox) { n.addCache("wb", s.ID, "net1", "/x", "10.0.0.5/24") }},
-		"none, and it is on the host network":  {false, func(_ *testNode, s *critest.Sandbox) { s.HostNetwork = true }},
-		"none, and it is not ready":            {true, func(_ *testNode, s *critest.Sandbox) { s.NotReady = true }},
-		"none, and its network is closed":      {false, func(_ *testNode, s *critest.Sandbox) { s.NotReady, s.Closed = true, true }},
+		"no entry": {true, func(*testNode, *critest.Sandbox) {}},
+		"an entry with all": {false, func(n *testNode, s *critest.Sandbox) {
+			n.addCache("wb", s.ID, "net1",
+				"/x", "10.0.0.5/24")
+		}},
+		"none, and it is on the host network": {false, func(_ *testNode, s *critest.Sandbox) { s.HostNetwork = true }},
+		"none, and it is not ready":           {true, func(_ *testNode, s *critest.Sandbox) { s.NotReady = true }},
+		"none, and its network is closed": {false, func(_ *testNode, s *critest.Sandbox) {
+			s.NotReady, s.Closed = true,
+				true
+		}},
 		"none, and its status is told in part": {true, func(_ *testNode, s *critest.Sandbox) { s.HasBrokenStatus = true }},
 		"none, and its status is not told": {true, func(_ *testNode, s *critest.Sandbox) {
 			s.HasBrokenStatus, s.HasNoStatus, s.HostNetwork = true, true, true
 		}},
-		"none, and it is told that it is on the host network": {false, func(_ *testNode, s *critest.Sandbox) { s.HasBrokenStatus, s.HostNetwork = true, true }},
+		"none, and it is told that it is on the host network": {false, func(_ *testNode,
+			s *critest.Sandbox) {
+			s.HasBrokenStatus, s.HostNetwork = true, true
+		}},
 		"none, and a report said that it is unread": {true, func(n *testNode, s *critest.Sandbox) {
-			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
+			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true,
+				Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},
 		"none, and a report told them": {false, func(n *testNode, s *critest.Sandbox) {
-			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
+			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID,
+				Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,11 +129,22 @@ func TestInspect_WrongCaches(t *testing.T) {
 		says string // the error, "" for none
 		with func(n *testNode, sandboxes []critest.Sandbox)
 	}{
-		"none has an entry":                      {"none of the 2 running sandboxes on a pod network has an entry in", func(*testNode, []critest.Sandbox) {}},
-		"one has":                                {"", func(n *testNode, b []critest.Sandbox) { n.addCache("kindnet", b[0].ID, "eth0", "/x") }},
-		"none, but they are on the host network": {"", func(_ *testNode, b []critest.Sandbox) { b[0].HostNetwork, b[1].HostNetwork = true, true }},
-		"none, but they are not ready":           {"", func(_ *testNode, b []critest.Sandbox) { b[0].NotReady, b[1].NotReady = true, true }},
-		"Multus has none": {"none of the 2 running sandboxes of Multus has an entry in", func(n *testNode, b []critest.Sandbox) {
+		"none has an entry": {"none of the 2 running sandboxes on a pod network has an entry in",
+			func(*testNode, []critest.Sandbox) {}},
+		"one has": {"", func(n *testNode, b []critest.Sandbox) {
+			n.addCache("kindnet", b[0].ID,
+				"eth0", "/x")
+		}},
+		"none, but they are on the host network": {"", func(_ *testNode, b []critest.Sandbox) {
+			b[0].HostNetwork,
+				b[1].HostNetwork = true, true
+		}},
+		"none, but they are not ready": {"", func(_ *testNode, b []critest.Sandbox) {
+			b[0].NotReady,
+				b[1].NotReady = true, true
+		}},
+		"Multus has none": {"none of the 2 running sandboxes of Multus has an entry in", func(n *testNode,
+			b []critest.Sandbox) {
 			byMultus(n, b[0].ID)
 			byMultus(n, b[1].ID)
 		}},
@@ -131,7 +153,8 @@ func TestInspect_WrongCaches(t *testing.T) {
 			byMultus(n, b[1].ID)
 			n.file(filepath.Join(n.cni, "multus", b[1].ID), "[]")
 		}},
-		"one is of Multus, which has none": {"none of the 1 running sandboxes of Multus", func(n *testNode, b []critest.Sandbox) {
+		"one is of Multus, which has none": {"none of the 1 running sandboxes of Multus", func(n *testNode,
+			b []critest.Sandbox) {
 			byMultus(n, b[0].ID)
 			n.addCache("kindnet", b[1].ID, "eth0", "/x")
 		}},

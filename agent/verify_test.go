@@ -13,8 +13,9 @@ func TestStore_PartlyStoredReportIsNotConfirmed(t *testing.T) {
 		refuses, drops string
 		want           []string
 	}{
-		"an older CustomResourceDefinition": {refuses: "machine", want: []string{`unknown field "machine"`, "sandboxreports.ip-reconcile.dev", "deploy/crds"}},
-		"something that drops a field":      {drops: "machine", want: []string{"stored a changed SandboxReport"}},
+		"an older CustomResourceDefinition": {refuses: "machine", want: []string{`unknown field "machine"`,
+			"sandboxreports.ip-reconcile.dev", "deploy/crds"}},
+		"something that drops a field": {drops: "machine", want: []string{"stored a changed SandboxReport"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)

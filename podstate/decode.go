@@ -17,7 +17,7 @@ var (
 	nameField, uidField, versionField = lean.F(1, "name"), lean.F(5, "uid"), lean.F(6, "resourceVersion")
 	namespaceField, createdField      = lean.F(3, "namespace"), lean.F(8, "creationTimestamp")
 	annotationsField                  = lean.F(12, "annotations")
-	// In protobuf the name of an ephemeral container is one level deeper.
+	// containers: in protobuf the name of an ephemeral container is one level deeper.
 	containers = []lean.Field{lean.F(2, "containers", nameField), lean.F(20, "initContainers", nameField),
 		lean.F(34, "ephemeralContainers", lean.F(0, "name"), lean.F(1, "", nameField))}
 	finished = []lean.Field{nameField, lean.F(2, "state", lean.F(3, "terminated", lean.F(6, "finishedAt")))}

@@ -33,7 +33,8 @@ func filler(seed int64) *randfill.Filler {
 			*f = *metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)
 		},
 		func(p *corev1.PodPhase, c randfill.Continue) {
-			*p = []corev1.PodPhase{"", corev1.PodPending, corev1.PodRunning, corev1.PodFailed, corev1.PodSucceeded, corev1.PodUnknown}[c.Intn(6)]
+			*p = []corev1.PodPhase{"", corev1.PodPending, corev1.PodRunning, corev1.PodFailed, corev1.PodSucceeded,
+				corev1.PodUnknown}[c.Intn(6)]
 		},
 		func(p *corev1.PodCondition, c randfill.Continue) {
 			c.FillNoCustom(p)
@@ -44,7 +45,8 @@ func filler(seed int64) *randfill.Filler {
 		func(p *corev1.NodeCondition, c randfill.Continue) {
 			c.FillNoCustom(p)
 			if c.Bool() {
-				p.Type, p.Status = corev1.NodeReady, []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse}[c.Intn(2)]
+				p.Type, p.Status = corev1.NodeReady, []corev1.ConditionStatus{corev1.ConditionTrue,
+					corev1.ConditionFalse}[c.Intn(2)]
 			}
 		},
 		func(p *corev1.Taint, c randfill.Continue) {
@@ -113,9 +115,12 @@ var listMeta = metav1.ListMeta{ResourceVersion: "77", Continue: "more"}
 func TestDecode_SameAsObjects(t *testing.T) {
 	for seed := range int64(40) {
 		for _, inProtobuf := range []bool{true, false} {
-			pods := &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, ListMeta: listMeta, Items: make([]corev1.Pod, 5)}
-			nodes := &corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, ListMeta: listMeta, Items: make([]corev1.Node, 3)}
-			leases := &coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList", APIVersion: "coordination.k8s.io/v1"}, ListMeta: listMeta, Items: make([]coordinationv1.Lease, 3)}
+			pods := &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, ListMeta: listMeta,
+				Items: make([]corev1.Pod, 5)}
+			nodes := &corev1.NodeList{TypeMeta: metav1.TypeMeta{Kind: "NodeList", APIVersion: "v1"}, ListMeta: listMeta,
+				Items: make([]corev1.Node, 3)}
+			leases := &coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{Kind: "LeaseList",
+				APIVersion: "coordination.k8s.io/v1"}, ListMeta: listMeta, Items: make([]coordinationv1.Lease, 3)}
 			f := filler(seed)
 			var wantPods, gotPods []*podstate.Pod
 			for i := range pods.Items {
@@ -163,7 +168,8 @@ func TestDecode_SameAsObjects(t *testing.T) {
 
 // An invalid or truncated answer is never a shorter list.
 func TestDecode_InvalidAnswers(t *testing.T) {
-	body := answer(t, &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, true)
+	body := answer(t, &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"},
+		Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, true)
 	single := answer(t, &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}, true)
 	none := func(*podstate.Pod) {}
 	if _, err := podstate.DecodePods(body, none); err != nil {
@@ -175,7 +181,8 @@ func TestDecode_InvalidAnswers(t *testing.T) {
 			t.Errorf("%d of %d bytes are taken for a list of %d", n, len(body), read)
 		}
 	}
-	for _, text := range []string{string(single), "k8s\x00", "k8s\x00{}", "k8s\x00\n\r2\x0200\x12\a000List", `{"kind": "Status", "items": []}`, `{"items": []}`, `{"kind": "PodList"}`, `{}`, ``, `<html>`, `[]`} {
+	for _, text := range []string{string(single), "k8s\x00", "k8s\x00{}", "k8s\x00\n\r2\x0200\x12\a000List",
+		`{"kind": "Status", "items": []}`, `{"items": []}`, `{"kind": "PodList"}`, `{}`, ``, `<html>`, `[]`} {
 		if _, err := podstate.DecodePods([]byte(text), none); err == nil {
 			t.Errorf("%q is taken for a list", text)
 		}

@@ -14,8 +14,11 @@ import (
 
 // FuzzReport_FreshOnlyForItsContent checks that only a Lease with the report's hash makes a report fresh.
 func FuzzReport_FreshOnlyForItsContent(f *testing.F) {
-	f.Add([]byte(`{"metadata":{"name":"worker-1"},"observedAt":"2026-11-20T11:59:50Z","sandboxes":[{"id":"a","state":"Ready","createdAt":"2026-11-20T11:59:00Z"}],"attachments":[{"id":"b","since":"2026-11-20T11:40:00Z"}]}`), "", "2026-11-20T10:00:00Z")
-	f.Add([]byte(`{"observedAt":null,"gone":[{"id":"","since":"0001-01-01T00:00:00Z"}],"metadata":{"annotations":{"ip-reconcile.dev/etcd-restored":"x"}}}`), "hash", "9999-12-31T23:59:59Z")
+	f.Add([]byte(`{"metadata":{"name":"worker-1"},"observedAt":"2026-11-20T11:59:50Z","sandboxes":`+
+		`[{"id":"a","state":"Ready","createdAt":"2026-11-20T11:59:00Z"}],`+
+		`"attachments":[{"id":"b","since":"2026-11-20T11:40:00Z"}]}`), "", "2026-11-20T10:00:00Z")
+	f.Add([]byte(`{"observedAt":null,"gone":[{"id":"","since":"0001-01-01T00:00:00Z"}],`+
+		`"metadata":{"annotations":{"ip-reconcile.dev/etcd-restored":"x"}}}`), "hash", "9999-12-31T23:59:59Z")
 	f.Fuzz(func(t *testing.T, text []byte, hash, restored string) {
 		o := &v1alpha1.SandboxReport{}
 		if kjson.UnmarshalCaseSensitivePreserveInts(text, o) != nil {
@@ -45,10 +48,14 @@ func FuzzReport_FreshOnlyForItsContent(f *testing.F) {
 // FuzzPod_Annotations reads the annotations of Multus.
 func FuzzPod_Annotations(f *testing.F) {
 	for _, text := range []string{
-		`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":"default/wb","interface":"net1","ips":["10.0.0.5","fd00::5/64"],"mac":"02:42","dns":{}}]`,
-		`[{"IPS":null,"\u0069ps":[null]}]`, `[{"ips":["::ffff:10.0.0.9","fe80::1%eth0"," 10.0.0.5 "]},null,5]`, "[{\"name\":\"\xff\"}]", strings.Repeat("[", 12000),
-		`[{"ips":[` + strings.Repeat(`"10.0.0.5",`, 130) + `"10.0.0.6"]}]`, "[" + strings.Repeat("{},", 70) + `{"ips":["10.0.0.5"]}]`,
-		"a,b/c@net1", `[{"name":"wb","namespace":"x"},{"name":"y"}]`, "a@b@c", "[null]", "{", strings.Repeat("a,", 70) + "b", "/", " , ",
+		`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":"default/wb","interface":"net1",` +
+			`"ips":["10.0.0.5","fd00::5/64"],"mac":"02:42","dns":{}}]`,
+		`[{"IPS":null,"\u0069ps":[null]}]`, `[{"ips":["::ffff:10.0.0.9","fe80::1%eth0"," 10.0.0.5 "]},null,5]`,
+		"[{\"name\":\"\xff\"}]", strings.Repeat("[", 12000),
+		`[{"ips":[` + strings.Repeat(`"10.0.0.5",`, 130) + `"10.0.0.6"]}]`, "[" + strings.Repeat("{},", 70) +
+			`{"ips":["10.0.0.5"]}]`,
+		"a,b/c@net1", `[{"name":"wb","namespace":"x"},{"name":"y"}]`, "a@b@c", "[null]", "{", strings.Repeat("a,", 70) +
+			"b", "/", " , ",
 	} {
 		f.Add(text, "kube-system/x")
 		f.Add("a", text)
@@ -70,7 +77,8 @@ func FuzzPod_Annotations(f *testing.F) {
 		if kept > 128 || empty > 64 || p.Status == podstate.StatusMissing && len(p.Interfaces) > 0 {
 			t.Fatalf("%d addresses and %d entries without any are kept, status %v", kept, empty, p.Status)
 		}
-		if p.Status == podstate.StatusReadable && (strings.Count(text, "{") < len(p.Interfaces) || !json.Valid([]byte(text))) {
+		if p.Status == podstate.StatusReadable && (strings.Count(text, "{") < len(p.Interfaces) ||
+			!json.Valid([]byte(text))) {
 			t.Fatalf("%d interfaces are read of %q", len(p.Interfaces), text)
 		}
 	})

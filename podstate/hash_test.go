@@ -24,10 +24,13 @@ func whole() *v1alpha1.SandboxReport {
 		BootID:     "boot-1",
 		Runtime:    v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"},
 		ObservedAt: at(0),
-		Sandboxes: []v1alpha1.Sandbox{{ID: "c1", Namespace: "default", Name: "a", UID: "u1", Attempt: 1, State: v1alpha1.SandboxReady,
-			NetworkClosed: ptr(false), CreatedAt: at(-time.Hour), Addresses: addresses(), MayCarry: []v1alpha1.Network{{Range: "10.0.0.0/24", NetworkName: "blue"}}}},
-		Attachments: []v1alpha1.Attachment{{ID: "c2", Since: at(-time.Minute), NetworkClosed: ptr(true), Namespace: "default", Name: "b", UID: "u2", Addresses: addresses()}},
-		Gone:        []v1alpha1.Gone{{ID: "c3", UID: "u3", Since: at(-time.Hour)}},
+		Sandboxes: []v1alpha1.Sandbox{{ID: "c1", Namespace: "default", Name: "a", UID: "u1", Attempt: 1,
+			State:         v1alpha1.SandboxReady,
+			NetworkClosed: ptr(false), CreatedAt: at(-time.Hour), Addresses: addresses(),
+			MayCarry: []v1alpha1.Network{{Range: "10.0.0.0/24", NetworkName: "blue"}}}},
+		Attachments: []v1alpha1.Attachment{{ID: "c2", Since: at(-time.Minute), NetworkClosed: ptr(true), Namespace: "default",
+			Name: "b", UID: "u2", Addresses: addresses()}},
+		Gone: []v1alpha1.Gone{{ID: "c3", UID: "u3", Since: at(-time.Hour)}},
 	}
 }
 

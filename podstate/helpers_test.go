@@ -42,8 +42,9 @@ func sameAddrs(t *testing.T, what string, got []netip.Addr, want ...string) {
 // pod returns a running pod with one container and these changes.
 func pod(changes ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: "api-uid", ResourceVersion: "7", CreationTimestamp: at(-time.Hour)},
-		Spec:       corev1.PodSpec{NodeName: "worker-1", Containers: []corev1.Container{{Name: "main"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: "api-uid", ResourceVersion: "7",
+			CreationTimestamp: at(-time.Hour)},
+		Spec: corev1.PodSpec{NodeName: "worker-1", Containers: []corev1.Container{{Name: "main"}}},
 		Status: corev1.PodStatus{
 			Phase:             corev1.PodRunning,
 			PodIP:             "192.168.0.9",

@@ -24,19 +24,26 @@ func TestNetworkStatus(t *testing.T) {
 		{"garbage", "not json", podstate.StatusUnreadable, nil},
 		{"an object instead of a list", `{"ips":["10.0.0.5"]}`, podstate.StatusUnreadable, nil},
 		{"a good list with something behind it", `[{"ips":["10.0.0.5"]}] x`, podstate.StatusUnreadable, nil},
-		{"one entry", `[{"name":"default/macvlan","interface":"net1","ips":["10.0.0.5"]}]`, podstate.StatusReadable, []string{"10.0.0.5"}},
+		{"one entry", `[{"name":"default/macvlan","interface":"net1","ips":["10.0.0.5"]}]`, podstate.StatusReadable,
+			[]string{"10.0.0.5"}},
 		{"an entry without addresses", `[{"name":"default/bridge","interface":"net1"}]`, podstate.StatusReadable, nil},
 		{"null for addresses", `[{"name":"default/bridge","ips":null}]`, podstate.StatusReadable, nil},
 		{"an empty entry", `[{}]`, podstate.StatusReadable, nil},
-		{"fields that are not known", `[{"ips":["10.0.0.5"],"mac":"a:b","dns":{},"later":[1]}]`, podstate.StatusReadable, []string{"10.0.0.5"}},
-		{"one bad entry among good ones", `[{"ips":["10.0.0.5"]},"x",{"ips":["10.0.0.6"]}]`, podstate.StatusUnreadable, []string{"10.0.0.5", "10.0.0.6"}},
+		{"fields that are not known", `[{"ips":["10.0.0.5"],"mac":"a:b","dns":{},"later":[1]}]`, podstate.StatusReadable,
+			[]string{"10.0.0.5"}},
+		{"one bad entry among good ones", `[{"ips":["10.0.0.5"]},"x",{"ips":["10.0.0.6"]}]`, podstate.StatusUnreadable,
+			[]string{"10.0.0.5", "10.0.0.6"}},
 		{"null among good ones", `[{"ips":["10.0.0.5"]},null]`, podstate.StatusUnreadable, []string{"10.0.0.5"}},
-		{"a field of the wrong type", `[{"ips":"10.0.0.5"},{"ips":["10.0.0.6"]}]`, podstate.StatusUnreadable, []string{"10.0.0.6"}},
+		{"a field of the wrong type", `[{"ips":"10.0.0.5"},{"ips":["10.0.0.6"]}]`, podstate.StatusUnreadable,
+			[]string{"10.0.0.6"}},
 		{"a name that is no text", `[{"ips":["10.0.0.7"]},{"name":7}]`, podstate.StatusUnreadable, []string{"10.0.0.7"}},
-		{"one bad address among good ones", `[{"ips":["10.0.0.5","10.0.0.256","10.0.0.7"]}]`, podstate.StatusUnreadable, []string{"10.0.0.5", "10.0.0.7"}},
-		{"names in any case, the last of two", `[{"ips":["10.0.0.4"],"IPs":["10.0.0.5"]}]`, podstate.StatusReadable, []string{"10.0.0.5"}},
+		{"one bad address among good ones", `[{"ips":["10.0.0.5","10.0.0.256","10.0.0.7"]}]`, podstate.StatusUnreadable,
+			[]string{"10.0.0.5", "10.0.0.7"}},
+		{"names in any case, the last of two", `[{"ips":["10.0.0.4"],"IPs":["10.0.0.5"]}]`, podstate.StatusReadable,
+			[]string{"10.0.0.5"}},
 		{"null for an address", `[{"ips":[null,"10.0.0.5"]}]`, podstate.StatusUnreadable, []string{"10.0.0.5"}},
-		{"129 addresses", `[{"ips":[` + strings.Repeat(`"10.0.0.5",`, 128) + `"10.0.0.5"]}]`, podstate.StatusUnreadable, slices.Repeat([]string{"10.0.0.5"}, 128)},
+		{"129 addresses", `[{"ips":[` + strings.Repeat(`"10.0.0.5",`, 128) + `"10.0.0.5"]}]`, podstate.StatusUnreadable,
+			slices.Repeat([]string{"10.0.0.5"}, 128)},
 		{"65 entries without any", "[" + strings.Repeat("{},", 64) + "{}]", podstate.StatusUnreadable, nil},
 		{"an empty address", `[{"ips":[""]}]`, podstate.StatusUnreadable, nil},
 	} {
@@ -125,12 +132,14 @@ func TestNetworkStatus_OldAnnotation(t *testing.T) {
 		{"no new one", "", "10.0.0.4"},
 		{"a new one", `[{"ips":["10.0.0.5"]}]`, "10.0.0.5"},
 	} {
-		p := podstate.ReadPod(pod(status(c.text), func(o *corev1.Pod) { o.Annotations["k8s.v1.cni.cncf.io/networks-status"] = old }))
+		p := podstate.ReadPod(pod(status(c.text),
+			func(o *corev1.Pod) { o.Annotations["k8s.v1.cni.cncf.io/networks-status"] = old }))
 		if p.Status != podstate.StatusReadable || len(p.Interfaces) != 1 {
 			t.Fatalf("%s: status %v", c.name, p.Status)
 		}
 		sameAddrs(t, c.name, p.Interfaces[0].Addresses, c.want)
 	}
-	p := podstate.ReadPod(pod(status("garbage"), func(o *corev1.Pod) { o.Annotations["k8s.v1.cni.cncf.io/networks-status"] = old }))
+	p := podstate.ReadPod(pod(status("garbage"),
+		func(o *corev1.Pod) { o.Annotations["k8s.v1.cni.cncf.io/networks-status"] = old }))
 	equal(t, "a new one that cannot be read is not mended by the old", p.Status, podstate.StatusUnreadable)
 }

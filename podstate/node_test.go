@@ -15,12 +15,14 @@ func node(ready corev1.ConditionStatus, taints ...corev1.Taint) *corev1.Node {
 		ObjectMeta: metav1.ObjectMeta{Name: "worker-1", Labels: map[string]string{"kubernetes.io/os": "linux"}},
 		Spec:       corev1.NodeSpec{Taints: taints},
 		Status: corev1.NodeStatus{
-			NodeInfo:   corev1.NodeSystemInfo{BootID: "boot-1"},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, LastTransitionTime: at(-time.Hour)}},
+			NodeInfo: corev1.NodeSystemInfo{BootID: "boot-1"},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse,
+				LastTransitionTime: at(-time.Hour)}},
 		},
 	}
 	if ready != "" {
-		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: ready, LastTransitionTime: at(-time.Minute)})
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: ready,
+			LastTransitionTime: at(-time.Minute)})
 	}
 	return n
 }
@@ -45,7 +47,8 @@ func TestNode_Ready(t *testing.T) {
 
 // An operator sets the taint, but a Ready kubelet contradicts it. A node that is only not Ready may be partitioned.
 func TestNode_IsDead(t *testing.T) {
-	outOfService := corev1.Taint{Key: "node.kubernetes.io/out-of-service", Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
+	outOfService := corev1.Taint{Key: "node.kubernetes.io/out-of-service", Value: "nodeshutdown",
+		Effect: corev1.TaintEffectNoExecute}
 	unreachable := corev1.Taint{Key: "node.kubernetes.io/unreachable", Effect: corev1.TaintEffectNoExecute}
 	for _, c := range []struct {
 		name string
@@ -55,7 +58,8 @@ func TestNode_IsDead(t *testing.T) {
 		{"out of service, Ready Unknown", node(corev1.ConditionUnknown, unreachable, outOfService), true},
 		{"out of service, Ready False", node(corev1.ConditionFalse, outOfService), true},
 		{"out of service, no condition", node("", outOfService), true},
-		{"out of service by NoSchedule", node(corev1.ConditionFalse, corev1.Taint{Key: outOfService.Key, Effect: corev1.TaintEffectNoSchedule}), true},
+		{"out of service by NoSchedule", node(corev1.ConditionFalse, corev1.Taint{Key: outOfService.Key,
+			Effect: corev1.TaintEffectNoSchedule}), true},
 		{"out of service, but Ready", node(corev1.ConditionTrue, outOfService), false},
 		{"unreachable", node(corev1.ConditionUnknown, unreachable), false},
 		{"not ready", node(corev1.ConditionFalse), false},

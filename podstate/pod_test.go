@@ -119,12 +119,14 @@ func TestPod_IPs(t *testing.T) {
 // The status and annotations of a finished pod still have its addresses, which are not in use.
 func TestPod_FinishedHasNoAddresses(t *testing.T) {
 	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
-		p := podstate.ReadPod(pod(status(`[{"name":"default/macvlan","interface":"net1","ips":["10.0.0.5"]}]`), func(o *corev1.Pod) { o.Status.Phase = phase }))
+		p := podstate.ReadPod(pod(status(`[{"name":"default/macvlan","interface":"net1","ips":["10.0.0.5"]}]`),
+			func(o *corev1.Pod) { o.Status.Phase = phase }))
 		if len(p.IPs) > 0 || len(p.Interfaces) > 0 || p.Status != podstate.StatusMissing {
 			t.Errorf("%s: addresses %v, interfaces %v, status %v", phase, p.IPs, p.Interfaces, p.Status)
 		}
 	}
-	p := podstate.ReadPod(pod(status(`[{"name":"default/macvlan","interface":"net1","ips":["10.0.0.5"]}]`), func(o *corev1.Pod) { o.DeletionTimestamp = atPtr(0) }))
+	p := podstate.ReadPod(pod(status(`[{"name":"default/macvlan","interface":"net1","ips":["10.0.0.5"]}]`),
+		func(o *corev1.Pod) { o.DeletionTimestamp = atPtr(0) }))
 	if len(p.IPs) == 0 || len(p.Interfaces) != 1 {
 		t.Error("a terminating pod keeps its addresses: its containers may run for an hour yet")
 	}

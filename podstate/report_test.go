@@ -15,7 +15,8 @@ import (
 func fields(manager, raw string, d time.Duration) metav1.ManagedFieldsEntry {
 	f := &metav1.FieldsV1{}
 	f.SetRawString(raw)
-	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: atPtr(d), FieldsType: "FieldsV1", FieldsV1: f}
+	return metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Time: atPtr(d),
+		FieldsType: "FieldsV1", FieldsV1: f}
 }
 
 const (
@@ -27,7 +28,8 @@ const (
 // hour ahead.
 func report() *v1alpha1.SandboxReport {
 	return &v1alpha1.SandboxReport{
-		ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ManagedFields: []metav1.ManagedFieldsEntry{fields("agent", reportFields, -5*time.Minute)}},
+		ObjectMeta: metav1.ObjectMeta{Name: "worker-1", ManagedFields: []metav1.ManagedFieldsEntry{fields("agent",
+			reportFields, -5*time.Minute)}},
 		BootID:     "boot-1",
 		ObservedAt: at(55 * time.Minute),
 		Sandboxes:  []v1alpha1.Sandbox{{ID: "c1", State: v1alpha1.SandboxReady}},
@@ -91,9 +93,11 @@ func TestReport_OnlyRenewTimeRenews(t *testing.T) {
 	l := lease(o)
 	l.ManagedFields = append(l.ManagedFields, fields("kubectl-label", `{"f:metadata":{"f:labels":{"f:x":{}}}}`, 0))
 	equal(t, "renewed", podstate.ReadReport(o, l).ConfirmedAt, noon.Add(-10*time.Second))
-	l.ManagedFields = append(l.ManagedFields, fields("agent-of-an-older-version", leaseFields, -time.Hour), fields("agent-2", leaseFields, -5*time.Second))
+	l.ManagedFields = append(l.ManagedFields, fields("agent-of-an-older-version", leaseFields, -time.Hour),
+		fields("agent-2", leaseFields, -5*time.Second))
 	equal(t, "renewed by the newest of several", podstate.ReadReport(o, l).ConfirmedAt, noon.Add(-5*time.Second))
-	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "no time", FieldsV1: fields("", leaseFields, 0).FieldsV1}, {Manager: "no fields", Time: atPtr(0)}}
+	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "no time", FieldsV1: fields("", leaseFields, 0).FieldsV1},
+		{Manager: "no fields", Time: atPtr(0)}}
 	equal(t, "an entry without a time or without fields", podstate.ReadReport(o, l).ConfirmedAt, time.Time{})
 	l.ManagedFields = nil
 	equal(t, "no managedFields", podstate.ReadReport(o, l).IsFresh(noon.Add(time.Hour)), false)
@@ -160,7 +164,8 @@ func TestReport_IsSettled(t *testing.T) {
 // Otherwise findings about the sandboxes would be delayed by the error of the node's clock.
 func TestReport_IsSettledWithClockAhead(t *testing.T) {
 	s := v1alpha1.Sandbox{ID: "a", State: v1alpha1.SandboxReady, CreatedAt: at(time.Hour)}
-	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(time.Hour), Sandboxes: []v1alpha1.Sandbox{s}}, WrittenAt: noon}
+	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(time.Hour),
+		Sandboxes: []v1alpha1.Sandbox{s}}, WrittenAt: noon}
 	equal(t, "settled a minute after it was written", r.IsSettled(&s, noon.Add(time.Minute)), false)
 	equal(t, "settled when it was written longer ago", r.IsSettled(&s, noon.Add(time.Minute+time.Second)), true)
 	r.WrittenAt = time.Time{}

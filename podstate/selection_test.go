@@ -36,7 +36,8 @@ func TestPod_RequestedNetworks(t *testing.T) {
 	} {
 		p := pod(func(p *corev1.Pod) {
 			p.Status.Phase = corev1.PodPending
-			p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": c.networks, "v1.multus-cni.io/default-network": c.first}
+			p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": c.networks,
+				"v1.multus-cni.io/default-network": c.first}
 		})
 		if got := fmt.Sprint(podstate.ReadPod(p).RequestedNetworks); got != c.want {
 			t.Errorf("%q and %q: %s, want %s", c.networks, c.first, got, c.want)
@@ -45,7 +46,8 @@ func TestPod_RequestedNetworks(t *testing.T) {
 }
 
 func TestPod_RequestedNetworksByPhase(t *testing.T) {
-	for text, want := range map[string]string{`[{"name":"default/a"}]`: "[]", "garbage": "[default/a]", "": "[default/a]"} {
+	for text, want := range map[string]string{`[{"name":"default/a"}]`: "[]", "garbage": "[default/a]",
+		"": "[default/a]"} {
 		p := pod(status(text), func(p *corev1.Pod) { p.Annotations["k8s.v1.cni.cncf.io/networks"] = "a" })
 		if got := fmt.Sprint(podstate.ReadPod(p).RequestedNetworks); got != want {
 			t.Errorf("%q: kept %v, want %v", text, got, want)

@@ -21,6 +21,7 @@ func failed(changes ...func(*corev1.Pod)) *corev1.Pod {
 // Only kubelet sets all containers to terminated and Ready to not True. Other writers of a terminal phase do not
 // change the statuses.
 func TestPod_StoppedByKubelet(t *testing.T) {
+	debug := []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
 	for _, c := range []struct {
 		name   string
 		change func(*corev1.Pod)
@@ -30,18 +31,23 @@ func TestPod_StoppedByKubelet(t *testing.T) {
 		{"Ready Unknown", func(o *corev1.Pod) { o.Status.Conditions[0].Status = corev1.ConditionUnknown }, true},
 		{"no Ready condition", func(o *corev1.Pod) { o.Status.Conditions = nil }, true},
 		{"another condition is True", func(o *corev1.Pod) {
-			o.Status.Conditions = append(o.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
+			o.Status.Conditions = append(o.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled,
+				Status: corev1.ConditionTrue})
 		}, true},
 		// kubelet before 1.25 wrote Failed over running containers.
 		{"phase Failed with Ready True", func(o *corev1.Pod) { o.Status.Conditions[0].Status = corev1.ConditionTrue }, false},
-		{"phase Failed with a running container (PodGC)", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = running }, false},
+		{"phase Failed with a running container (PodGC)",
+			func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = running }, false},
 		{"a waiting container", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = waiting }, false},
-		{"a state that says nothing", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = corev1.ContainerState{} }, false},
+		{"a state that says nothing", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = corev1.ContainerState{} },
+			false},
 		{"running again, terminated before", func(o *corev1.Pod) {
-			o.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "main", State: running, LastTerminationState: terminated(-time.Hour)}
+			o.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "main", State: running,
+				LastTerminationState: terminated(-time.Hour)}
 		}, false},
 		{"no status at all", func(o *corev1.Pod) { o.Status.ContainerStatuses = nil }, false},
-		{"no containers in the spec either", func(o *corev1.Pod) { o.Status.ContainerStatuses, o.Spec.Containers = nil, nil }, false},
+		{"no containers in the spec either", func(o *corev1.Pod) { o.Status.ContainerStatuses, o.Spec.Containers = nil, nil },
+			false},
 		{"a second container without a status", func(o *corev1.Pod) {
 			o.Spec.Containers = append(o.Spec.Containers, corev1.Container{Name: "side"})
 		}, false},
@@ -58,17 +64,19 @@ func TestPod_StoppedByKubelet(t *testing.T) {
 			o.Spec.InitContainers = []corev1.Container{{Name: "init"}}
 			o.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: running}}
 		}, false},
-		{"an init container without a status", func(o *corev1.Pod) { o.Spec.InitContainers = []corev1.Container{{Name: "init"}} }, false},
+		{"an init container without a status", func(o *corev1.Pod) {
+			o.Spec.InitContainers = []corev1.Container{{Name: "init"}}
+		}, false},
 		{"an ephemeral container, terminated", func(o *corev1.Pod) {
-			o.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
+			o.Spec.EphemeralContainers = debug
 			o.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug", State: terminated(-time.Hour)}}
 		}, true},
 		{"an ephemeral container, running", func(o *corev1.Pod) {
-			o.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
+			o.Spec.EphemeralContainers = debug
 			o.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug", State: running}}
 		}, false},
 		{"an ephemeral container without a status", func(o *corev1.Pod) {
-			o.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
+			o.Spec.EphemeralContainers = debug
 		}, false},
 		{"a running status of a container that the spec does not have", func(o *corev1.Pod) {
 			o.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "ghost", State: running}}

@@ -24,22 +24,35 @@ func TestAddresses_Range(t *testing.T) {
 		ips  []string
 		want []v1alpha1.Address
 	}{
-		"a range":           {wbIPAM, []string{"10.0.0.5/24"}, []v1alpha1.Address{wbAddr}},
-		"host bits set":     {`{"type":"whereabouts","range":"10.0.0.5/16"}`, []string{"10.0.7.1/16"}, []v1alpha1.Address{at("10.0.7.1", "10.0.0.0/16")}},
-		"first and last":    {`{"type":"whereabouts","range":"10.0.0.10-10.0.0.20/24"}`, []string{"10.0.0.11/24"}, []v1alpha1.Address{at("10.0.0.11", "10.0.0.0/24")}},
-		"leading zeros":     {`{"type":"whereabouts","range":"10.0.000.0/24"}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{wbAddr}},
-		"a mapped range":    {`{"type":"whereabouts","range":"::ffff:10.0.0.0/120"}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{wbAddr}},
-		"a mapped address":  {wbIPAM, []string{"::ffff:10.0.0.5/120"}, []v1alpha1.Address{wbAddr}},
-		"IPv6":              {ranges("fd00:0:0::/64"), []string{"fd00::00a/64"}, []v1alpha1.Address{at("fd00::a", "fd00::/64")}},
-		"dual stack":        {ranges("fd00::/64", "10.0.0.0/24"), []string{"fd00::a/64", "10.0.0.5/24"}, []v1alpha1.Address{at("10.0.0.5", "10.0.0.0/24"), at("fd00::a", "fd00::/64")}},
-		"ranges overlap":    {ranges("10.0.0.0/16", "10.0.0.0/24"), []string{"10.0.0.5/16", "10.0.0.6/24"}, []v1alpha1.Address{at("10.0.0.5", "10.0.0.0/16"), at("10.0.0.6", "10.0.0.0/24")}},
-		"range and ranges":  {`{"type":"whereabouts","range":"10.0.0.0/24","ipRanges":[{"range":"10.1.0.0/24"}]}`, []string{"10.1.0.5/24"}, []v1alpha1.Address{at("10.1.0.5", "10.1.0.0/24")}},
-		"a name":            {`{"type":"whereabouts","range":"10.0.0.0/24","network_name":"blue"}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{named}},
-		"a slice of it":     {`{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24"}`, []string{"10.0.0.5/16"}, []v1alpha1.Address{at("10.0.0.5", "10.0.0.0/16")}},
-		"elsewhere":         {wbIPAM, []string{"10.0.0.5/24", "192.168.0.1/24"}, []v1alpha1.Address{wbAddr}},
-		"no range":          {`{"type":"whereabouts","network_name":"blue"}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{unknown}},
-		"none readable":     {`{"type":"whereabouts","range":"10.0.0.0","network_name":"blue"}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{unknown}},
-		"not even a text":   {`{"type":"whereabouts","range":7}`, []string{"10.0.0.5/24"}, []v1alpha1.Address{at("10.0.0.5", "")}},
+		"a range": {wbIPAM, []string{"10.0.0.5/24"}, []v1alpha1.Address{wbAddr}},
+		"host bits set": {`{"type":"whereabouts","range":"10.0.0.5/16"}`, []string{"10.0.7.1/16"},
+			[]v1alpha1.Address{at("10.0.7.1", "10.0.0.0/16")}},
+		"first and last": {`{"type":"whereabouts","range":"10.0.0.10-10.0.0.20/24"}`, []string{"10.0.0.11/24"},
+			[]v1alpha1.Address{at("10.0.0.11", "10.0.0.0/24")}},
+		"leading zeros": {`{"type":"whereabouts","range":"10.0.000.0/24"}`, []string{"10.0.0.5/24"},
+			[]v1alpha1.Address{wbAddr}},
+		"a mapped range": {`{"type":"whereabouts","range":"::ffff:10.0.0.0/120"}`, []string{"10.0.0.5/24"},
+			[]v1alpha1.Address{wbAddr}},
+		"a mapped address": {wbIPAM, []string{"::ffff:10.0.0.5/120"}, []v1alpha1.Address{wbAddr}},
+		"IPv6": {ranges("fd00:0:0::/64"), []string{"fd00::00a/64"},
+			[]v1alpha1.Address{at("fd00::a", "fd00::/64")}},
+		"dual stack": {ranges("fd00::/64", "10.0.0.0/24"), []string{"fd00::a/64", "10.0.0.5/24"},
+			[]v1alpha1.Address{at("10.0.0.5", "10.0.0.0/24"), at("fd00::a", "fd00::/64")}},
+		"ranges overlap": {ranges("10.0.0.0/16", "10.0.0.0/24"), []string{"10.0.0.5/16", "10.0.0.6/24"},
+			[]v1alpha1.Address{at("10.0.0.5", "10.0.0.0/16"), at("10.0.0.6", "10.0.0.0/24")}},
+		"range and ranges": {`{"type":"whereabouts","range":"10.0.0.0/24","ipRanges":[{"range":"10.1.0.0/24"}]}`,
+			[]string{"10.1.0.5/24"}, []v1alpha1.Address{at("10.1.0.5", "10.1.0.0/24")}},
+		"a name": {`{"type":"whereabouts","range":"10.0.0.0/24","network_name":"blue"}`, []string{"10.0.0.5/24"},
+			[]v1alpha1.Address{named}},
+		"a slice of it": {`{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24"}`, []string{"10.0.0.5/16"},
+			[]v1alpha1.Address{at("10.0.0.5", "10.0.0.0/16")}},
+		"elsewhere": {wbIPAM, []string{"10.0.0.5/24", "192.168.0.1/24"}, []v1alpha1.Address{wbAddr}},
+		"no range": {`{"type":"whereabouts","network_name":"blue"}`, []string{"10.0.0.5/24"},
+			[]v1alpha1.Address{unknown}},
+		"none readable": {`{"type":"whereabouts","range":"10.0.0.0","network_name":"blue"}`, []string{"10.0.0.5/24"},
+			[]v1alpha1.Address{unknown}},
+		"not even a text": {`{"type":"whereabouts","range":7}`, []string{"10.0.0.5/24"},
+			[]v1alpha1.Address{at("10.0.0.5", "")}},
 		"the same twice":    {wbIPAM, []string{"10.0.0.5/24", "10.0.0.5/24"}, []v1alpha1.Address{wbAddr}},
 		"another ipam":      {`{"type":"host-local","range":"10.0.0.0/24"}`, []string{"10.0.0.5/24"}, nil},
 		"one of like name":  {`{"type":"whereabouts2","range":"10.0.0.0/24"}`, []string{"10.0.0.5/24"}, nil},
@@ -66,7 +79,8 @@ func TestAddresses_EveryCNIVersion(t *testing.T) {
 		case "0.1.0", "0.2.0":
 			text = `{"cniVersion":"` + v + `","ip4":{"ip":"10.0.0.5/24"},"ip6":{"ip":"fd00::a/64"}}`
 		case "0.3.0", "0.3.1", "0.4.0":
-			text = strings.NewReplacer(`"address":"f`, `"version":"6","address":"f`, `"address":"1`, `"version":"4","address":"1`).Replace(text)
+			text = strings.NewReplacer(`"address":"f`, `"version":"6","address":"f`, `"address":"1`,
+				`"version":"4","address":"1`).Replace(text)
 		}
 		c := newCaches(t)
 		ipam := `{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{"range":"fd00::/64"}]}`
@@ -78,10 +92,12 @@ func TestAddresses_EveryCNIVersion(t *testing.T) {
 
 func TestAddresses_Chain(t *testing.T) {
 	c := newCaches(t)
-	c.runtime(one, "net1", `{"cniVersion":"1.0.0","name":"chain","plugins":[{"type":"macvlan","ipam":`+wbIPAM+`},{"type":"own","ipam":{"type":"static"}},`+
+	c.runtime(one, "net1", `{"cniVersion":"1.0.0","name":"chain","plugins":[{"type":"macvlan","ipam":`+wbIPAM+
+		`},{"type":"own","ipam":{"type":"static"}},`+
 		`{"type":"vlan","ipam":{"type":"whereabouts","range":"10.2.0.0/24","network_name":"blue"}}]}`,
 		result("10.2.0.7/24", "10.0.0.5/24", "172.16.0.1/24"))
-	a, b := wbAddr, v1alpha1.Address{IP: "10.2.0.7", IfName: "net1", Network: "chain", Range: "10.2.0.0/24", NetworkName: "blue"}
+	a, b := wbAddr, v1alpha1.Address{IP: "10.2.0.7", IfName: "net1", Network: "chain", Range: "10.2.0.0/24",
+		NetworkName: "blue"}
 	a.Network = "chain"
 	addresses(t, c.readEntry(one), a, b)
 }
@@ -90,7 +106,8 @@ func TestAddresses_Chain(t *testing.T) {
 func TestAddresses_BelongToDelegates(t *testing.T) {
 	for _, kind := range []string{"multus", "multus-shim", "multus-cni"} {
 		c := newCaches(t)
-		c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"multus","type":"`+kind+`","ipam":`+wbIPAM+`,"delegates":[`+wb+`]}`, net1)
+		c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"multus","type":"`+kind+`","ipam":`+wbIPAM+
+			`,"delegates":[`+wb+`]}`, net1)
 		addresses(t, c.readEntry(one))
 		c.delegate(one, "eth0", wb, net1)
 		c.multusFile(one, wb)
@@ -108,7 +125,8 @@ func TestAddresses_Limit(t *testing.T) {
 	}
 	c.runtime(one, "net1", conf("wb", `{"type":"whereabouts","ipRanges":[`+strings.Join(ranges, ",")+`]}`), result(ips...))
 	e := c.readEntry(one)
-	if len(e.Addresses) != 128 || e.Addresses[0].IP != "10.0.0.101" || e.Addresses[127].IP != "10.0.0.228" || e.HasAllAddresses {
+	if len(e.Addresses) != 128 || e.Addresses[0].IP != "10.0.0.101" || e.Addresses[127].IP != "10.0.0.228" ||
+		e.HasAllAddresses {
 		t.Errorf("got %d, complete: %v: %v", len(e.Addresses), e.HasAllAddresses, e.Addresses)
 	}
 	same(t, "may carry", e.MayCarry, []v1alpha1.Network{{Range: "10.0.0.0/24"}})
@@ -121,10 +139,12 @@ func TestAddresses_UnusedIPAMSection(t *testing.T) {
 		ranges = append(ranges, fmt.Sprintf(`{"range":"10.%d.%d.0/24"}`, i/256, i%256))
 	}
 	c := newCaches(t)
-	ignored := `{"cniVersion":"1.0.0","name":"mine","plugins":[{"type":"macvlan","master":"eth0"},{"type":"tuning","ipam":{"type":"whereabouts","ipRanges":[` + strings.Join(ranges, ",") + `]}}]}`
+	ignored := `{"cniVersion":"1.0.0","name":"mine","plugins":[{"type":"macvlan","master":"eth0"},{"type":"tuning",` +
+		`"ipam":{"type":"whereabouts","ipRanges":[` + strings.Join(ranges, ",") + `]}}]}`
 	c.runtime(one, "eth0", multus, eth0)
 	c.delegate(one, "eth0", kindnet, eth0)
-	c.delegate(one, "net1", ignored, `{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/pod"}],"ips":[],"dns":{}}`)
+	c.delegate(one, "net1", ignored, `{"cniVersion":"1.0.0","interfaces":[{"name":"net1",`+
+		`"sandbox":"/var/run/netns/pod"}],"ips":[],"dns":{}}`)
 	c.multusFile(one, kindnet, ignored)
 	if e := c.readEntry(one); !e.HasAllAddresses || len(e.Addresses) > 0 {
 		t.Errorf("got %+v", e)
@@ -140,7 +160,8 @@ func TestAddresses_StaticOnes(t *testing.T) {
 		static = append(static, fmt.Sprintf(`{"address":"10.0.0.%d/24"}`, 100+i))
 	}
 	c := newCaches(t)
-	c.runtime(one, "net1", `{"cniVersion":"1.0.0","name":"mine","plugins":[{"type":"macvlan","ipam":{"type":"static","addresses":[`+strings.Join(static, ",")+
+	c.runtime(one, "net1", `{"cniVersion":"1.0.0","name":"mine","plugins":[{"type":"macvlan","ipam":{"type":"static",`+
+		`"addresses":[`+strings.Join(static, ",")+
 		`]}},{"type":"tuning","ipam":`+wbIPAM+`}]}`, result(ips...))
 	if e := c.readEntry(one); len(e.Addresses) > 1 {
 		t.Errorf("%d addresses of one range: %v …", len(e.Addresses), e.Addresses[:2])

@@ -59,24 +59,31 @@ func TestEntry_HasAllAddresses(t *testing.T) {
 
 // An incomplete entry names the possible ranges if its files name all networks.
 func TestEntry_MayCarry(t *testing.T) {
-	dual := conf("dual", `{"type":"whereabouts","ipRanges":[{"range":"10.1.0.0/24"},{"range":"fd00::/64"}],"network_name":"blue"}`)
-	named := []v1alpha1.Network{{Range: "10.0.0.0/24"}, {Range: "10.1.0.0/24", NetworkName: "blue"}, {Range: "fd00::/64", NetworkName: "blue"}}
+	dual := conf("dual", `{"type":"whereabouts","ipRanges":[{"range":"10.1.0.0/24"},{"range":"fd00::/64"}],`+
+		`"network_name":"blue"}`)
+	named := []v1alpha1.Network{{Range: "10.0.0.0/24"}, {Range: "10.1.0.0/24", NetworkName: "blue"}, {Range: "fd00::/64",
+		NetworkName: "blue"}}
 	for name, tc := range map[string]struct {
 		files func(c *caches)
 		want  []v1alpha1.Network
 	}{
-		"a result is missing":    {func(c *caches) {}, named},
-		"all results are there":  {func(c *caches) { c.delegate(one, "net1", wb, net1); c.delegate(one, "net2", dual, net1) }, nil},
+		"a result is missing": {func(c *caches) {}, named},
+		"all results are there": {func(c *caches) { c.delegate(one, "net1", wb, net1); c.delegate(one, "net2", dual, net1) },
+			nil},
 		"a result is unreadable": {func(c *caches) { c.write(c.delegate(one, "net1", wb, net1), "{") }, nil},
 		"Multus' own file is not there": {func(c *caches) {
 			c.delegate(one, "net1", wb, net1)
 			c.remove(filepath.Join(c.folders.Multus, one))
 		}, nil},
-		"a range is unknown": {func(c *caches) { c.multusFile(one, kindnet, conf("x", `{"type":"whereabouts","network_name":"red"}`)) },
+		"a range is unknown": {func(c *caches) {
+			c.multusFile(one, kindnet, conf("x",
+				`{"type":"whereabouts","network_name":"red"}`))
+		},
 			[]v1alpha1.Network{{NetworkName: "red"}}},
 		// A tenant may write any length, but pools and reports have a limit.
 		"a network_name is longer than a pool's": {func(c *caches) {
-			c.multusFile(one, kindnet, wb, conf("x", `{"type":"whereabouts","range":"10.1.0.0/24","network_name":"`+strings.Repeat("n", 254)+`"}`))
+			c.multusFile(one, kindnet, wb, conf("x",
+				`{"type":"whereabouts","range":"10.1.0.0/24","network_name":"`+strings.Repeat("n", 254)+`"}`))
 		}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,7 +26,8 @@ func TestEntry_Multus(t *testing.T) {
 	e.Since = time.Time{}
 	same(t, "entry", *e, cnicache.Entry{
 		ID: one, Namespace: "default", Name: "web-0", UID: "uid-1",
-		NetNS: []string{"/var/run/netns/cni-1a00", "/var/run/netns/pod"}, HasAllAddresses: true, ByMultus: true, InMultus: true,
+		NetNS: []string{"/var/run/netns/cni-1a00",
+			"/var/run/netns/pod"}, HasAllAddresses: true, ByMultus: true, InMultus: true,
 	})
 }
 
@@ -45,7 +46,11 @@ func TestEntry_HasNoWhereabouts(t *testing.T) {
 		want  bool
 	}{
 		"a runtime's own network": {func(c *caches) { c.runtime(one, "eth0", kindnet, eth0) }, true},
-		"two of them":             {func(c *caches) { c.runtime(one, "eth0", kindnet, eth0); c.runtime(one, "net1", fixed, net1) }, true},
+		"two of them": {func(c *caches) {
+			c.runtime(one, "eth0", kindnet, eth0)
+			c.runtime(one, "net1", fixed,
+				net1)
+		}, true},
 		"the loopback alone, while others may come or have gone": {func(c *caches) {
 			c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0)
 		}, false},
@@ -58,23 +63,29 @@ func TestEntry_HasNoWhereabouts(t *testing.T) {
 			c.runtime(one, "eth0", shim, eth0)
 			c.multusFile(one, kindnet)
 		}, true},
-		"Multus without its own file":     {pod, false},
-		"the shim without it":             {func(c *caches) { c.runtime(one, "eth0", shim, eth0) }, false},
-		"a delegate's result alone":       {func(c *caches) { c.delegate(one, "eth0", kindnet, eth0) }, false},
-		"Multus' own file alone":          {func(c *caches) { c.multusFile(one, kindnet) }, false},
-		"its own file of nulls":           {func(c *caches) { pod(c); c.write(c.multusFile(one), `[null]`) }, false},
-		"its own file that is no list":    {func(c *caches) { pod(c); c.write(c.multusFile(one), `{}`) }, false},
-		"its own file half-written":       {func(c *caches) { pod(c); c.write(c.multusFile(one, kindnet), `[{"Conf":`) }, false},
-		"its own file without networks":   {func(c *caches) { pod(c); c.write(c.multusFile(one), `null`) }, false},
-		"its own file with an unread one": {func(c *caches) { pod(c); c.write(c.multusFile(one), `[{"Bytes":"e30="}]`) }, false},
+		"Multus without its own file":  {pod, false},
+		"the shim without it":          {func(c *caches) { c.runtime(one, "eth0", shim, eth0) }, false},
+		"a delegate's result alone":    {func(c *caches) { c.delegate(one, "eth0", kindnet, eth0) }, false},
+		"Multus' own file alone":       {func(c *caches) { c.multusFile(one, kindnet) }, false},
+		"its own file of nulls":        {func(c *caches) { pod(c); c.write(c.multusFile(one), `[null]`) }, false},
+		"its own file that is no list": {func(c *caches) { pod(c); c.write(c.multusFile(one), `{}`) }, false},
+		"its own file half-written": {func(c *caches) { pod(c); c.write(c.multusFile(one, kindnet), `[{"Conf":`) },
+			false},
+		"its own file without networks": {func(c *caches) { pod(c); c.write(c.multusFile(one), `null`) }, false},
+		"its own file with an unread one": {func(c *caches) { pod(c); c.write(c.multusFile(one), `[{"Bytes":"e30="}]`) },
+			false},
 		"whereabouts among the delegates": {func(c *caches) { pod(c); c.multusFile(one, kindnet, wb) }, false},
 		"whereabouts in the runtime's":    {func(c *caches) { c.runtime(one, "eth0", wb, eth0) }, false},
-		"whereabouts in an unread place":  {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"own","by":{"WhereAbouts":1}}`), eth0) }, false},
+		"whereabouts in an unread place": {func(c *caches) {
+			c.runtime(one, "eth0", conf("x",
+				`{"type":"own","by":{"WhereAbouts":1}}`), eth0)
+		}, false},
 		"whereabouts inlined in Multus": {func(c *caches) {
 			c.runtime(one, "eth0", strings.Replace(multus, "ptp", "whereabouts", 1), eth0)
 			c.multusFile(one, kindnet)
 		}, false},
-		"whereabouts in escapes": {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"where\u0061bouts"}`), eth0) }, false},
+		"whereabouts in escapes": {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"where\u0061bouts"}`), eth0) },
+			false},
 		"a result beside that is empty": {func(c *caches) {
 			c.runtime(one, "eth0", kindnet, eth0)
 			c.write(c.folders.Results+"/b-"+one+"-net1", "")
@@ -82,13 +93,23 @@ func TestEntry_HasNoWhereabouts(t *testing.T) {
 		"a result of an unknown version": {func(c *caches) {
 			tamper(c, c.runtime(one, "eth0", kindnet, eth0), `"cniVersion":"1.0.0"`, `"cniVersion":"9.0.0"`)
 		}, false},
-		"a plugin of any name":       {func(c *caches) { c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "terway", 1), eth0) }, true},
+		"a plugin of any name": {func(c *caches) {
+			c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "terway", 1),
+				eth0)
+		}, true},
 		"an ipam plugin of any name": {func(c *caches) { c.runtime(one, "eth0", conf("x", `{"type":"ours"}`), eth0) }, true},
-		"a delegate of any name":     {func(c *caches) { pod(c); c.multusFile(one, strings.Replace(kindnet, "ptp", "terway", 1)) }, true},
+		"a delegate of any name": {func(c *caches) {
+			pod(c)
+			c.multusFile(one, strings.Replace(kindnet, "ptp", "terway",
+				1))
+		}, true},
 		"a chain of plugins": {func(c *caches) {
 			c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"x","plugins":[{"type":"bridge"},{"type":"tuning"}]}`, eth0)
 		}, true},
-		"a chain of plugins from elsewhere": {func(c *caches) { rewrite(c, c.runtime(one, "eth0", kindnet, eth0), `{"name":"kindnet"}`) }, false},
+		"a chain of plugins from elsewhere": {func(c *caches) {
+			rewrite(c, c.runtime(one, "eth0", kindnet, eth0),
+				`{"name":"kindnet"}`)
+		}, false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +143,11 @@ func TestCache_UnreadableFile(t *testing.T) {
 		},
 		"of another container": func(c *caches, path string) error { tamper(c, path, one, two); return nil },
 		"of no container":      func(c *caches, path string) error { tamper(c, path, one, ""); return nil },
-		"of another kind":      func(c *caches, path string) error { tamper(c, path, "cniCacheV1", "cniCacheV2"); return nil },
+		"of another kind": func(c *caches, path string) error {
+			tamper(c, path, "cniCacheV1",
+				"cniCacheV2")
+			return nil
+		},
 	}
 	cases["a bare result, of libcni before 2019"] = func(c *caches, path string) error { c.write(path, net1); return nil }
 	cases["an address that is none"] = func(c *caches, path string) error {
@@ -204,7 +229,8 @@ func TestEntry_ContradictoryPod(t *testing.T) {
 	c := newCaches(t)
 	c.runtime(one, "eth0", kindnet, eth0)
 	for i, uid := range []string{"uid-2", "uid-1", ""} {
-		c.add(c.folders.Multus, one, "net"+string(rune('1'+i)), wb, net1, [2]string{"K8S_POD_NAMESPACE", "default"}, [2]string{"K8S_POD_UID", uid})
+		c.add(c.folders.Multus, one, "net"+string(rune('1'+i)), wb, net1, [2]string{"K8S_POD_NAMESPACE", "default"},
+			[2]string{"K8S_POD_UID", uid})
 	}
 	e := c.readEntry(one)
 	same(t, "pod", []string{e.Namespace, e.Name, e.UID}, []string{"default", "web-0", ""})
@@ -212,6 +238,7 @@ func TestEntry_ContradictoryPod(t *testing.T) {
 
 func TestEntry_NetNSPaths(t *testing.T) {
 	c := newCaches(t)
-	c.runtime(one, "net1", wb, `{"cniVersion":"0.4.0","interfaces":[{"name":"veth1"},{"name":"net1","sandbox":"/proc/7/ns/net"},{"name":"x","sandbox":"vm-7"},{"name":"y","sandbox":"/proc/7/ns/net"}]}`)
+	c.runtime(one, "net1", wb, `{"cniVersion":"0.4.0","interfaces":[{"name":"veth1"},{"name":"net1",`+
+		`"sandbox":"/proc/7/ns/net"},{"name":"x","sandbox":"vm-7"},{"name":"y","sandbox":"/proc/7/ns/net"}]}`)
 	same(t, "paths", c.readEntry(one).NetNS, []string{"/proc/7/ns/net", "/var/run/netns/cni-1a00"})
 }

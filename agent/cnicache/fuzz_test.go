@@ -21,23 +21,29 @@ func (fileInfo) ModTime() time.Time { return time.Unix(1_700_000_000, 0) }
 
 // cached returns a result file with this config and result.
 func cached(config, result string) []byte {
-	text, _ := json.Marshal(map[string]any{"kind": cacheV1, "containerId": fuzzID, "config": []byte(config), "ifName": "net1", "networkName": "wb", "netns": "/run/netns/a",
-		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", "default"}, {"K8S_POD_NAME", "web-0"}, {"K8S_POD_UID", "u"}}, "result": json.RawMessage(result)})
+	text, _ := json.Marshal(map[string]any{"kind": cacheV1, "containerId": fuzzID, "config": []byte(config),
+		"ifName": "net1", "networkName": "wb", "netns": "/run/netns/a",
+		"cniArgs": [][2]string{{"K8S_POD_NAMESPACE", "default"}, {"K8S_POD_NAME", "web-0"}, {"K8S_POD_UID",
+			"u"}}, "result": json.RawMessage(result)})
 	return text
 }
 
 func fuzzConfigs() []string {
 	return []string{
 		`{"cniVersion":"1.0.0","name":"wb","type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}`,
-		`{"cniVersion":"1.0.0","name":"wb","plugins":[{"type":"bridge","ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.1-10.0.0.9/24"},{"range":"fd00::/64"}]}},{"type":"tuning"}]}`,
-		`{"type":"multus","cniDir":"/var/lib/cni/multus"}`, `{"type":"ptp","ipam":{"type":"host-local"}}`, `{"type":"loopback"}`, `{"plugins":5}`, `{"ipam":{"type":"whereabouts","range":5}}`, `{}`, ``, `[`,
+		`{"cniVersion":"1.0.0","name":"wb","plugins":[{"type":"bridge","ipam":{"type":"whereabouts",` +
+			`"ipRanges":[{"range":"10.0.0.1-10.0.0.9/24"},{"range":"fd00::/64"}]}},{"type":"tuning"}]}`,
+		`{"type":"multus","cniDir":"/var/lib/cni/multus"}`, `{"type":"ptp","ipam":{"type":"host-local"}}`,
+		`{"type":"loopback"}`, `{"plugins":5}`, `{"ipam":{"type":"whereabouts","range":5}}`, `{}`, ``, `[`,
 	}
 }
 
 func fuzzResults() []string {
 	return []string{
-		`{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"/run/netns/a"},null],"ips":[{"address":"10.0.0.5/24"},null,{"address":"fd00::5/64"}]}`,
-		`{"cniVersion":"0.4.0","ips":[{"version":"4","address":"10.0.0.5/24"}]}`, `{"cniVersion":"0.2.0","ip4":{"ip":"10.0.0.5/24"}}`, `{"cniVersion":"9.0.0"}`, `null`, `{"ips":[{"address":"x"}]}`, `5`,
+		`{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"/run/netns/a"},null],` +
+			`"ips":[{"address":"10.0.0.5/24"},null,{"address":"fd00::5/64"}]}`,
+		`{"cniVersion":"0.4.0","ips":[{"version":"4","address":"10.0.0.5/24"}]}`, `{"cniVersion":"0.2.0",` +
+			`"ip4":{"ip":"10.0.0.5/24"}}`, `{"cniVersion":"9.0.0"}`, `null`, `{"ips":[{"address":"x"}]}`, `5`,
 	}
 }
 
@@ -53,12 +59,15 @@ func FuzzCacheFile(f *testing.F) {
 	f.Add([]byte(fuzzResults()[0]), false)
 	f.Add([]byte(`{"kind":"`+strings.Repeat("long", 100)+`"}`), false)
 	f.Add([]byte(strings.Repeat("[", 12000)), true)
-	for _, result := range []string{`{"cniVersion":"0.4.0","ips":[null],"interfaces":[null],"routes":[null]}`, `{"cniVersion":"0.2.0","ip4":{},"ip6":null}`,
+	for _, result := range []string{`{"cniVersion":"0.4.0","ips":[null],"interfaces":[null],"routes":[null]}`,
+		`{"cniVersion":"0.2.0","ip4":{},"ip6":null}`,
 		`{"cniVersion":"1.0.0","ips":[null,{}],"interfaces":[null]}`, `{"cniVersion":"0.4.0","ips":[{"address":null}]}`} {
 		f.Add(cached(fuzzConfigs()[0], result), false)
-		f.Add([]byte(`{"kind":"cniCacheV1","containerId":"`+fuzzID+`","config":"bnVsbA==","cniArgs":[["K8S_POD_UID","u","v"],["K8S_POD_UID"]],"result":`+result+`}`), false)
+		f.Add([]byte(`{"kind":"cniCacheV1","containerId":"`+fuzzID+`","config":"bnVsbA==","cniArgs":[["K8S_POD_UID","u",`+
+			`"v"],["K8S_POD_UID"]],"result":`+result+`}`), false)
 	}
-	long := `{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"` + strings.Repeat("n", 300) + `"}}`
+	long := `{"name":"n","type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"` +
+		strings.Repeat("n", 300) + `"}}`
 	f.Add(cached(long, fuzzResults()[1]), false)
 	f.Add([]byte(`[{"Bytes":"`+base64.StdEncoding.EncodeToString([]byte(long))+`"}]`), true)
 	f.Fuzz(func(t *testing.T, data []byte, own bool) {

@@ -121,7 +121,8 @@ func (c *caches) multusFile(id string, configs ...string) string {
 		}
 		delegates = append(delegates, fmt.Sprintf(`{"Conf":{"cniVersion":"0.3.1","ipam":{},"name":%q,"type":%q},`+
 			`"ConfList":{},"CNINetworkConfigList":{"Name":"","CNIVersion":"","DisableCheck":false,"DisableGC":false,`+
-			`"LoadOnlyInlinedPlugins":false,"Plugins":null,"Bytes":null},"Name":"default/%s","IsFilterV4Gateway":false,"IsFilterV6Gateway":false,"Bytes":%q}`,
+			`"LoadOnlyInlinedPlugins":false,"Plugins":null,"Bytes":null},"Name":"default/%s","IsFilterV4Gateway":false,`+
+			`"IsFilterV6Gateway":false,"Bytes":%q}`,
 			conf.Name, conf.Type, conf.Name, base64.StdEncoding.EncodeToString([]byte(config))))
 	}
 	return c.write(filepath.Join(c.folders.Multus, id), "["+strings.Join(delegates, ",")+"]")
@@ -250,15 +251,18 @@ func result(ips ...string) string {
 	for _, ip := range ips {
 		texts = append(texts, `{"interface":0,"address":"`+ip+`"}`)
 	}
-	return `{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/pod"}],"ips":[` + strings.Join(texts, ",") + `],"dns":{}}`
+	return `{"cniVersion":"1.0.0","interfaces":[{"name":"net1","sandbox":"/var/run/netns/pod"}],"ips":[` +
+		strings.Join(texts, ",") + `],"dns":{}}`
 }
 
 const (
 	wbIPAM  = `{"type":"whereabouts","range":"10.0.0.0/24"}`
-	kindnet = `{"cniVersion":"0.3.1","name":"kindnet","plugins":[{"type":"ptp","ipam":{"type":"host-local"}},{"type":"portmap","capabilities":{"portMappings":true}}]}`
+	kindnet = `{"cniVersion":"0.3.1","name":"kindnet","plugins":[{"type":"ptp","ipam":{"type":"host-local"}},` +
+		`{"type":"portmap","capabilities":{"portMappings":true}}]}`
 	// multus and shim are the runtime's configs with Multus as the first plugin.
-	multus = `{"cniVersion":"0.3.1","name":"multus-cni-network","plugins":[{"type":"multus","delegates":[{"name":"kindnet","type":"ptp"}]}]}`
-	shim   = `{"cniVersion":"1.0.0","name":"multus-cni-network","plugins":[{"type":"multus-shim","logLevel":"verbose"}]}`
+	multus = `{"cniVersion":"0.3.1","name":"multus-cni-network","plugins":[{"type":"multus",` +
+		`"delegates":[{"name":"kindnet","type":"ptp"}]}]}`
+	shim = `{"cniVersion":"1.0.0","name":"multus-cni-network","plugins":[{"type":"multus-shim","logLevel":"verbose"}]}`
 )
 
 var (

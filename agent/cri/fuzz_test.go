@@ -10,9 +10,12 @@ import (
 // is not JSON.
 func FuzzParseInfo(f *testing.F) {
 	for _, text := range []string{
-		`{"netNamespaceClosed":true,"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"},{"type":"network","path":"/run/netns/a"}]}},"config":{"envs":[{"key":"TOKEN","value":"secret"}]}}`,
-		`{"runtimeSpec":{"linux":{"namespaces":null}}}`, `{"netNamespaceClosed":"no"}`, `{"runtimeSpec":[]}`, `[]`, `null`, ``, `{"netNamespaceClosed":false} x`,
-		`{"NETNAMESPACECLOSED":true}`, strings.Repeat(`{"runtimeSpec":`, 11000), `{"runtimeSpec":{"linux":{"namespaces":[{"type":"network"},{"type":"network","path":"b"}]}}}`,
+		`{"netNamespaceClosed":true,"runtimeSpec":{"linux":{"namespaces":[{"type":"pid"},{"type":"network",` +
+			`"path":"/run/netns/a"}]}},"config":{"envs":[{"key":"TOKEN","value":"secret"}]}}`,
+		`{"runtimeSpec":{"linux":{"namespaces":null}}}`, `{"netNamespaceClosed":"no"}`, `{"runtimeSpec":[]}`, `[]`, `null`,
+		``, `{"netNamespaceClosed":false} x`,
+		`{"NETNAMESPACECLOSED":true}`, strings.Repeat(`{"runtimeSpec":`,
+			11000), `{"runtimeSpec":{"linux":{"namespaces":[{"type":"network"},{"type":"network","path":"b"}]}}}`,
 	} {
 		f.Add(text)
 	}

@@ -203,7 +203,7 @@ func networkMode(answer *runtimeapi.PodSandboxStatusResponse) NetworkMode {
 }
 
 // parseInfo parses the verbose info of a status, of which the CRI promises nothing. containerd 1.6–2.4 and CRI-O
-// include the OCI spec, containerd also netNamespaceClosed. What cannot be parsed is left out.
+// include the OCI spec, containerd also netNamespaceClosed. What cannot be parsed is ignored.
 func parseInfo(text string) Detail {
 	var info struct {
 		NetNamespaceClosed *bool `json:"netNamespaceClosed"`

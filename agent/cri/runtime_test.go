@@ -61,7 +61,8 @@ type odd struct {
 	hangs  chan struct{} // closed when a call that is never answered arrives
 }
 
-func (o *odd) ListPodSandbox(ctx context.Context, _ *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (o *odd) ListPodSandbox(ctx context.Context,
+	_ *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
 	if o.hangs != nil {
 		close(o.hangs)
 		<-ctx.Done()
@@ -73,11 +74,13 @@ func (o *odd) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.
 	return &runtimeapi.VersionResponse{RuntimeName: "cri-o", RuntimeVersion: "1.34.0" + o.suffix}, nil
 }
 
-func (o *odd) PodSandboxStatus(context.Context, *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (o *odd) PodSandboxStatus(context.Context,
+	*runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	return o.status, nil
 }
 
-func (o *odd) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
+func (o *odd) GetContainerEvents(_ *runtimeapi.GetEventsRequest,
+	stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	for range o.events {
 		if err := stream.Send(&runtimeapi.ContainerEventResponse{}); err != nil {
 			return err
@@ -106,7 +109,8 @@ func TestList(t *testing.T) {
 			}
 			s.Set(
 				critest.Sandbox{ID: "b", Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 3, CreatedAt: noon},
-				critest.Sandbox{ID: "a", Namespace: "db", Name: "db-0", UID: "uid-2", NotReady: true, CreatedAt: noon.Add(time.Second)},
+				critest.Sandbox{ID: "a", Namespace: "db", Name: "db-0", UID: "uid-2", NotReady: true,
+					CreatedAt: noon.Add(time.Second)},
 			)
 			list, err := r.List(t.Context())
 			if err != nil {
@@ -127,7 +131,8 @@ func TestList(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	for style, want := range map[critest.Style]string{critest.Containerd: "containerd 2.4.2", critest.CRIO: "cri-o 1.34.0"} {
+	for style, want := range map[critest.Style]string{critest.Containerd: "containerd 2.4.2",
+		critest.CRIO: "cri-o 1.34.0"} {
 		name, version, err := dial(t, critest.Start(t, style).Socket).Version(t.Context())
 		if got := name + " " + version; err != nil || got != want {
 			t.Errorf("got %s, %v; want %s", got, err, want)
@@ -147,7 +152,8 @@ func TestList_Thousands(t *testing.T) {
 	s := critest.Start(t, critest.Containerd)
 	var all []critest.Sandbox
 	for i := range 14000 {
-		all = append(all, critest.Sandbox{ID: fmt.Sprintf("%064d", i), Namespace: "default", Name: fmt.Sprintf("web-%d", i), UID: fmt.Sprintf("uid-%d", i), CreatedAt: noon})
+		all = append(all, critest.Sandbox{ID: fmt.Sprintf("%064d", i), Namespace: "default", Name: fmt.Sprintf("web-%d", i),
+			UID: fmt.Sprintf("uid-%d", i), CreatedAt: noon})
 	}
 	s.Set(all...)
 	if list, err := dial(t, s.Socket).List(t.Context()); err != nil || len(list) != len(all) {
@@ -165,16 +171,21 @@ func TestDetail(t *testing.T) {
 		crio       cri.Detail
 	}{
 		{"a sandbox that runs", critest.Sandbox{NetNS: path},
-			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no, NetNS: path}, cri.Detail{Network: cri.PodNetwork, NetNS: path}},
+			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no, NetNS: path}, cri.Detail{Network: cri.PodNetwork,
+				NetNS: path}},
 		{"one that is not ready and whose network is open", critest.Sandbox{NotReady: true, NetNS: path},
-			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no, NetNS: path}, cri.Detail{Network: cri.PodNetwork, NetNS: path}},
+			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no, NetNS: path}, cri.Detail{Network: cri.PodNetwork,
+				NetNS: path}},
 		{"one whose network is closed", critest.Sandbox{NotReady: true, NetNS: path, Closed: true},
-			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &yes, NetNS: path}, cri.Detail{Network: cri.PodNetwork, NetNS: path}},
+			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &yes, NetNS: path}, cri.Detail{Network: cri.PodNetwork,
+				NetNS: path}},
 		{"one without a path", critest.Sandbox{},
 			cri.Detail{Network: cri.PodNetwork, NetworkClosed: &no}, cri.Detail{Network: cri.PodNetwork}},
-		{"one on the host network whose verbose status is an error", critest.Sandbox{HostNetwork: true, HasBrokenStatus: true},
+		{"one on the host network whose verbose status is an error", critest.Sandbox{HostNetwork: true,
+			HasBrokenStatus: true},
 			cri.Detail{Network: cri.HostNetwork}, cri.Detail{Network: cri.HostNetwork}},
-		{"one of which no status is answered", critest.Sandbox{HasBrokenStatus: true, HasNoStatus: true}, cri.Detail{}, cri.Detail{}},
+		{"one of which no status is answered", critest.Sandbox{HasBrokenStatus: true, HasNoStatus: true}, cri.Detail{},
+			cri.Detail{}},
 		{"one on the host network", critest.Sandbox{HostNetwork: true},
 			cri.Detail{Network: cri.HostNetwork, NetworkClosed: &no}, cri.Detail{Network: cri.HostNetwork}},
 	} {
@@ -206,23 +217,27 @@ func word(b *bool) string {
 // The CRI promises nothing about the verbose info. Unreadable info proves nothing, especially not a closed network.
 func TestDetail_UnreadableInfo(t *testing.T) {
 	for name, info := range map[string]map[string]string{
-		"no info":                           nil,
-		"another key":                       {"other": `{"netNamespaceClosed":true}`},
-		"empty":                             {"info": ""},
-		"cut off":                           {"info": `{"netNamespaceClosed":true,"runtimeSpec":{"linux":{"namespaces":[{"type":"network","path":"/run/netns/a"}`},
-		"no object":                         {"info": `"netNamespaceClosed"`},
-		"null":                              {"info": `null`},
-		"closed is no bool":                 {"info": `{"netNamespaceClosed":"true"}`},
-		"closed is null":                    {"info": `{"netNamespaceClosed":null}`},
-		"namespaces are no list":            {"info": `{"netNamespaceClosed":true,"runtimeSpec":{"linux":{"namespaces":{"type":"network","path":"/a"}}}}`},
-		"only namespaces of another type":   {"info": `{"runtimeSpec":{"linux":{"namespaces":[{"type":"ipc","path":"/proc/1/ns/ipc"}]}}}`},
+		"no info":     nil,
+		"another key": {"other": `{"netNamespaceClosed":true}`},
+		"empty":       {"info": ""},
+		"cut off": {"info": `{"netNamespaceClosed":true,` +
+			`"runtimeSpec":{"linux":{"namespaces":[{"type":"network","path":"/run/netns/a"}`},
+		"no object":         {"info": `"netNamespaceClosed"`},
+		"null":              {"info": `null`},
+		"closed is no bool": {"info": `{"netNamespaceClosed":"true"}`},
+		"closed is null":    {"info": `{"netNamespaceClosed":null}`},
+		"namespaces are no list": {"info": `{"netNamespaceClosed":true,` +
+			`"runtimeSpec":{"linux":{"namespaces":{"type":"network","path":"/a"}}}}`},
+		"only namespaces of another type": {"info": `{"runtimeSpec":{"linux":{"namespaces":[{"type":"ipc",` +
+			`"path":"/proc/1/ns/ipc"}]}}}`},
 		"a network namespace without path":  {"info": `{"runtimeSpec":{"linux":{"namespaces":[{"type":"network"}]}}}`},
 		"a runtimeSpec that is null":        {"info": `{"runtimeSpec":null}`},
 		"a runtimeSpec for another machine": {"info": `{"runtimeSpec":{"windows":{}}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := dialOdd(t, &odd{status: &runtimeapi.PodSandboxStatusResponse{Info: info}})
-			if got, err := r.Detail(t.Context(), "a"); err != nil || !reflect.DeepEqual(got, cri.Detail{Network: cri.PodNetwork}) {
+			if got, err := r.Detail(t.Context(), "a"); err != nil || !reflect.DeepEqual(got,
+				cri.Detail{Network: cri.PodNetwork}) {
 				t.Errorf("got %+v (closed: %v), %v", got, word(got.NetworkClosed), err)
 			}
 		})
@@ -259,13 +274,16 @@ func TestRuntime_FailedCalls(t *testing.T) {
 				"ListPodSandbox":   func() error { _, err := r.List(t.Context()); return err },
 				"PodSandboxStatus": func() error { _, err := r.Detail(t.Context(), "a"); return err },
 			} {
-				for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Unknown, codes.ResourceExhausted, codes.Unimplemented} {
+				for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded, codes.Unknown, codes.ResourceExhausted,
+					codes.Unimplemented} {
 					s.Fail(method, status.Error(code, "server is not initialized yet"))
 					err := call()
-					if err == nil || !strings.Contains(err.Error(), s.Socket) || !strings.Contains(err.Error(), "not initialized yet") {
+					if err == nil || !strings.Contains(err.Error(), s.Socket) || !strings.Contains(err.Error(),
+						"not initialized yet") {
 						t.Errorf("%s, %s: %v", method, code, err)
 					}
-					if hinted := err != nil && strings.Contains(err.Error(), "does not support CRI v1"); hinted != (code == codes.Unimplemented) {
+					if hinted := err != nil && strings.Contains(err.Error(),
+						"does not support CRI v1"); hinted != (code == codes.Unimplemented) {
 						t.Errorf("%s, %s: %v", method, code, err)
 					}
 				}

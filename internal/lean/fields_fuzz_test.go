@@ -11,7 +11,8 @@ import (
 
 // FuzzAppendProto compares a reduced message with the whole one, as a decoder of pods reads them.
 func FuzzAppendProto(f *testing.F) {
-	whole, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: "worker-1", Containers: []corev1.Container{{Name: "a", Image: "b"}}}, Status: corev1.PodStatus{PodIP: "10.0.0.5"}}).Marshal()
+	whole, err := (&corev1.Pod{Spec: corev1.PodSpec{NodeName: "worker-1", Containers: []corev1.Container{{Name: "a",
+		Image: "b"}}}, Status: corev1.PodStatus{PodIP: "10.0.0.5"}}).Marshal()
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func FuzzAppendProto(f *testing.F) {
 		if err := some.Unmarshal(lean); err != nil {
 			t.Fatalf("what is left of %x cannot be decoded: %v", message, err)
 		}
-		want := corev1.Pod{Spec: corev1.PodSpec{NodeName: all.Spec.NodeName}, Status: corev1.PodStatus{PodIP: all.Status.PodIP}}
+		want := corev1.Pod{Spec: corev1.PodSpec{NodeName: all.Spec.NodeName},
+			Status: corev1.PodStatus{PodIP: all.Status.PodIP}}
 		want.Name, want.Annotations = all.Name, all.Annotations
 		for _, c := range all.Spec.Containers {
 			want.Spec.Containers = append(want.Spec.Containers, corev1.Container{Name: c.Name})

@@ -10,7 +10,8 @@ import (
 
 func message(t *testing.T) []byte {
 	t.Helper()
-	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "default", Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{NodeName: "worker-1"}}
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web-0", Namespace: "default",
+		Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{NodeName: "worker-1"}}
 	text, err := pod.Marshal()
 	if err != nil {
 		t.Fatal(err)

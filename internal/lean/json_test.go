@@ -63,10 +63,14 @@ func compare(t *testing.T, text []byte) {
 }
 
 var texts = []string{
-	``, ` `, `null`, ` true `, `false`, `nul`, `nullx`, `0`, `-0`, `-`, `01`, `1.`, `.5`, `1.5e+7`, `1e`, `1E5`, `-1.0e-0`, `1 2`,
-	`""`, `"`, `"a`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00x"`, `"\u12"`, `"\x"`, "\"\t\"", "\"\xff\"", "\"a\xe9b\"", `"é"`, `"\"\\\/\b\f\n\r\t"`,
-	`{}`, `{ }`, `[]`, `[ ]`, `[1]`, `[1,]`, `[,1]`, `[1 2]`, `{"a":1}`, `{"a":1,}`, `{"a" : [ {} , null ] , "b":{}}`, `{a:1}`, `{"a"}`, `{"a":}`, `{1:2}`, `{"a":1 "b":2}`,
-	`{"a":1,"a":2}`, `{"a":{"b":1},"a":{"c":2}}`, `[[[]]`, `[]]`, `{"a":[}`, `{"\u0061":1}`, "\ufeff{}", `[tru]`, `[1e5,-0.1]`,
+	``, ` `, `null`, ` true `, `false`, `nul`, `nullx`, `0`, `-0`, `-`, `01`, `1.`, `.5`, `1.5e+7`, `1e`, `1E5`,
+	`-1.0e-0`, `1 2`,
+	`""`, `"`, `"a`, `"\u00e9"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00x"`, `"\u12"`, `"\x"`, "\"\t\"", "\"\xff\"",
+	"\"a\xe9b\"", `"é"`, `"\"\\\/\b\f\n\r\t"`,
+	`{}`, `{ }`, `[]`, `[ ]`, `[1]`, `[1,]`, `[,1]`, `[1 2]`, `{"a":1}`, `{"a":1,}`, `{"a" : [ {} , null ] , "b":{}}`,
+	`{a:1}`, `{"a"}`, `{"a":}`, `{1:2}`, `{"a":1 "b":2}`,
+	`{"a":1,"a":2}`, `{"a":{"b":1},"a":{"c":2}}`, `[[[]]`, `[]]`, `{"a":[}`, `{"\u0061":1}`, "\ufeff{}", `[tru]`,
+	`[1e5,-0.1]`,
 }
 
 func TestReader_SameAsEncodingJSON(t *testing.T) {
@@ -144,7 +148,8 @@ func TestReader_StopsAtError(t *testing.T) {
 }
 
 func TestReader_Allocations(t *testing.T) {
-	text := []byte(`{"managedFields": [{"fieldsV1": {"f:spec": {"f:allocations": {".": {}, "f:5": {"f:id": {}}}}}}], "name": "pool"}`)
+	text := []byte(`{"managedFields": [{"fieldsV1": {"f:spec": {"f:allocations": {".": {}, "f:5": {"f:id": {}}}}}}], ` +
+		`"name": "pool"}`)
 	n := testing.AllocsPerRun(100, func() {
 		r := New(text)
 		r.Object(func([]byte) {})
@@ -156,7 +161,8 @@ func TestReader_Allocations(t *testing.T) {
 
 // FuzzAppendWithoutManagedFields compares the result with encoding/json.
 func FuzzAppendWithoutManagedFields(f *testing.F) {
-	for _, text := range append(texts, `{"metadata":{"managedFields":[{"a":1}],"name":"a"},"spec":{"managedFields":[]}}`, ` {"metadata" : { "managedFields" : {} , "\u006danagedFields":5}}`,
+	for _, text := range append(texts, `{"metadata":{"managedFields":[{"a":1}],"name":"a"},"spec":{"managedFields":[]}}`,
+		` {"metadata" : { "managedFields" : {} , "\u006danagedFields":5}}`,
 		`{"metadata":[],"metadata":{"managedFields":[1],"managedFields":[2]}}`, `{"metadata":{"managedFields":[}}`) {
 		f.Add([]byte(text))
 	}

@@ -11,7 +11,8 @@ import (
 
 func TestInfo_Sources(t *testing.T) {
 	git := func(modified string) []debug.BuildSetting {
-		return []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: modified}}
+		return []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified",
+			Value: modified}}
 	}
 	for name, c := range map[string]struct {
 		build             debug.BuildInfo
@@ -20,13 +21,17 @@ func TestInfo_Sources(t *testing.T) {
 	}{
 		"nothing is known": {want: Info{"devel", "unknown", "unknown"}},
 		"a source tree without version control": {
-			build: debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "(devel)"}}, want: Info{"devel", "unknown", "go1.26.8"}},
+			build: debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "(devel)"}}, want: Info{"devel", "unknown",
+				"go1.26.8"}},
 		"a clone": {
-			build: debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.1.0"}, Settings: git("false")}, want: Info{"v0.1.0", "abc", "go1.26.8"}},
+			build: debug.BuildInfo{GoVersion: "go1.26.8", Main: debug.Module{Version: "v0.1.0"},
+				Settings: git("false")}, want: Info{"v0.1.0", "abc", "go1.26.8"}},
 		"a modified clone": {
-			build: debug.BuildInfo{Main: debug.Module{Version: "v0.1.0+dirty"}, Settings: git("true")}, want: Info{"v0.1.0+dirty", "abc-dirty", "unknown"}},
+			build: debug.BuildInfo{Main: debug.Module{Version: "v0.1.0+dirty"},
+				Settings: git("true")}, want: Info{"v0.1.0+dirty", "abc-dirty", "unknown"}},
 		"make build": {
-			build: debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-1-abc"}, Settings: git("false")}, version: "0.1.0", want: Info{"0.1.0", "abc", "unknown"}},
+			build: debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-1-abc"},
+				Settings: git("false")}, version: "0.1.0", want: Info{"0.1.0", "abc", "unknown"}},
 		"the image": {version: "0.1.0", revision: "def", want: Info{"0.1.0", "def", "unknown"}},
 	} {
 		if got := read(&c.build, c.version, c.revision); got != c.want {
@@ -49,14 +54,16 @@ func TestInfo_Outputs(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(i.Collector())
 	families, err := registry.Gather()
-	if err != nil || len(families) != 1 || families[0].GetName() != "ip_reconcile_build_info" || len(families[0].Metric) != 1 {
+	if err != nil || len(families) != 1 || families[0].GetName() != "ip_reconcile_build_info" ||
+		len(families[0].Metric) != 1 {
 		t.Fatal(families, err)
 	}
 	labels := map[string]string{}
 	for _, l := range families[0].Metric[0].Label {
 		labels[l.GetName()] = l.GetValue()
 	}
-	if want := map[string]string{"version": "0.1.0", "revision": "abc", "goversion": "go1.26.8"}; !maps.Equal(labels, want) || families[0].Metric[0].GetGauge().GetValue() != 1 {
+	if want := map[string]string{"version": "0.1.0", "revision": "abc", "goversion": "go1.26.8"}; !maps.Equal(labels,
+		want) || families[0].Metric[0].GetGauge().GetValue() != 1 {
 		t.Error(families[0])
 	}
 }

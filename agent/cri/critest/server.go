@@ -71,7 +71,8 @@ func Start(t testing.TB, style Style) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{style: style, version: "2.4.2", Socket: filepath.Join(dir, "cri.sock"), fail: map[string]error{}, calls: map[string]int{}}
+	s := &Server{style: style, version: "2.4.2", Socket: filepath.Join(dir, "cri.sock"), fail: map[string]error{},
+		calls: map[string]int{}}
 	stop := s.listen(t)
 	t.Cleanup(func() { stop(); os.RemoveAll(dir) })
 	return s
@@ -137,13 +138,16 @@ func (s *Server) Version(context.Context, *runtimeapi.VersionRequest) (*runtimea
 		return nil, err
 	}
 	if s.style == CRIO {
-		return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "cri-o", RuntimeVersion: "1.34.0", RuntimeApiVersion: "v1"}, nil
+		return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "cri-o", RuntimeVersion: "1.34.0",
+			RuntimeApiVersion: "v1"}, nil
 	}
-	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "containerd", RuntimeVersion: s.version, RuntimeApiVersion: "v1"}, nil
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "containerd", RuntimeVersion: s.version,
+		RuntimeApiVersion: "v1"}, nil
 }
 
 // ListPodSandbox lists the sandboxes.
-func (s *Server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+func (s *Server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse,
+	error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.recordCall("ListPodSandbox"); err != nil {
@@ -157,14 +161,16 @@ func (s *Server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxReque
 				"io.kubernetes.pod.namespace": b.Namespace, "io.kubernetes.pod.name": b.Name, "io.kubernetes.pod.uid": b.UID,
 				"app": "app-of-" + b.Name, "pod-template-hash": "5d4f8c7b9d",
 			},
-			Annotations: map[string]string{"kubernetes.io/config.source": "api", "kubernetes.io/config.seen": "2026-11-20T10:00:00.000000000Z"},
+			Annotations: map[string]string{"kubernetes.io/config.source": "api",
+				"kubernetes.io/config.seen": "2026-11-20T10:00:00.000000000Z"},
 		})
 	}
 	return answer, nil
 }
 
 // PodSandboxStatus returns the status of a sandbox.
-func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+func (s *Server) PodSandboxStatus(_ context.Context,
+	r *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
 	b, err := s.sandbox(r.PodSandboxId)
 	switch {
 	case err != nil:
@@ -179,7 +185,9 @@ func (s *Server) PodSandboxStatus(_ context.Context, r *runtimeapi.PodSandboxSta
 	}
 	answer := &runtimeapi.PodSandboxStatusResponse{Status: &runtimeapi.PodSandboxStatus{
 		Id: b.ID, Metadata: b.metadata(), State: b.state(), CreatedAt: b.CreatedAt.UnixNano(),
-		Linux: &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: network}}},
+		Linux: &runtimeapi.LinuxPodSandboxStatus{
+			Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: network}},
+		},
 	}}
 	if r.Verbose {
 		info, err := json.Marshal(s.info(b))
@@ -214,8 +222,10 @@ func (s *Server) info(b Sandbox) map[string]any {
 		}
 		namespaces = append(namespaces, network)
 	}
-	info := map[string]any{"pid": 4711, "config": map[string]any{"annotations": map[string]string{"token": b.Secret}}, "runtimeSpec": map[string]any{
-		"ociVersion": "1.2.0", "process": map[string]any{"env": []string{"TOKEN=" + b.Secret}}, "linux": map[string]any{"namespaces": namespaces}}}
+	info := map[string]any{"pid": 4711, "config": map[string]any{"annotations": map[string]string{"token": b.Secret}},
+		"runtimeSpec": map[string]any{
+			"ociVersion": "1.2.0", "process": map[string]any{"env": []string{"TOKEN=" +
+				b.Secret}}, "linux": map[string]any{"namespaces": namespaces}}}
 	if s.style == Containerd {
 		info["netNamespaceClosed"] = b.Closed
 	}
@@ -223,7 +233,8 @@ func (s *Server) info(b Sandbox) map[string]any {
 }
 
 // GetContainerEvents sends an event for each Set.
-func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
+func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest,
+	stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	s.mu.Lock()
 	s.calls["GetContainerEvents"]++
 	s.mu.Unlock()
