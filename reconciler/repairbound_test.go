@@ -153,7 +153,7 @@ func TestRepairLimit_AfterRestore(t *testing.T) {
 		{"nothing shows one", 110, nil},
 		{"this process shows it", 1000, []Part{shows("resourceVersion 90 after 100")}},
 		{"one agent of three reports it", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), reports)}},
-		{"another replica says that one agent reports it", 110, []Part{shows("another replica says: reported by the agent on node worker-1")}},
+		{"another replica reports it, by one agent", 110, []Part{shows("reported by another replica: reported by the agent on node worker-1")}},
 		{"two agents of three report it", 1000, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), reports), FreshReport("worker-2", reports)}},
 		{"two agents report one of two days ago", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), twoDaysAgo), FreshReport("worker-2", twoDaysAgo)}},
 	} {

@@ -91,7 +91,7 @@ func (g *Guard) handleAnswer(answer kube.Answer) {
 		g.Detector.RestartFullPass()
 		g.FullPass()
 		hasExpired := !outageStart.IsZero() && time.Since(outageStart) > leaseExpiry
-		if was := g.current; was != nil && hasExpired { // the fence has not made anyone wait
+		if was := g.current; was != nil && hasExpired { // nobody has renewed its Leases
 			g.Fence.Leave()
 			g.setCurrent(nil)
 			g.raise(was.why)

@@ -69,7 +69,17 @@ func (r *Recorder) fullPassEnded(out *reconciler.Result, took time.Duration, err
 	r.Metrics.fullPassEnded(took, err, expression)
 	if out != nil {
 		r.record(out)
-		r.logCleanedUp(out)
+		var addresses []string
+		for _, it := range out.Released {
+			if it.Allocation != nil {
+				addresses = append(addresses, it.Text())
+			}
+		}
+		if len(addresses) > 0 {
+			r.Log.Info("successfully cleanup IPs", "addresses", addresses)
+		} else {
+			r.Log.Info("no IP addresses to cleanup")
+		}
 	}
 	if err != nil {
 		level := slog.LevelError
@@ -83,20 +93,6 @@ func (r *Recorder) fullPassEnded(out *reconciler.Result, took time.Duration, err
 	r.Log.Info("reconciler run succeeded", "duration", took.Round(time.Millisecond), "pools", s.Pools,
 		"allocations", s.Allocations, "inUse", s.InUse, "held", s.Held, "stale", s.Stale,
 		"reservations", s.Reservations, "findings", s.Findings, "released", len(out.Released), "refused", len(out.Refused))
-}
-
-func (r *Recorder) logCleanedUp(out *reconciler.Result) {
-	var addresses []string
-	for _, it := range out.Released {
-		if it.Allocation != nil {
-			addresses = append(addresses, it.Text())
-		}
-	}
-	if len(addresses) > 0 {
-		r.Log.Info("successfully cleanup IPs", "addresses", addresses)
-	} else {
-		r.Log.Info("no IP addresses to cleanup")
-	}
 }
 
 // cachePassEnded counts a cache pass. It warns of unverified caches only after two full passes, because a watch may be

@@ -74,18 +74,6 @@ func TestRest_ContinuousChanges(t *testing.T) {
 	})
 }
 
-func TestRest_FirstChangeAfterQuiet(t *testing.T) {
-	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
-		c.sleep(time.Minute)
-		c.has("10.1.5.0-24", "10.1.5.0/24")
-		s.Requests.CachePass()
-		c.sleep(settleFor + c.large + 10*time.Millisecond)
-		if len(c.patches) != 1 {
-			t.Errorf("%d patches", len(c.patches))
-		}
-	})
-}
-
 func TestRest_FullPassDoesNotWait(t *testing.T) {
 	large(t, reconciler.Options{}, func(t *testing.T, c *cluster, s *Server) {
 		s.Requests.FullPass()
