@@ -140,11 +140,6 @@ func TestPlan_ReplacedMachine(t *testing.T) {
 
 // The Node object of the pod's node must be missing for 40 s, whatever --confirm-after says.
 func TestPlan_ReportOnPodOfMissingNode(t *testing.T) {
-	j := Judged(Observe(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)), UsualPod(OnNode("worker-2"), DeletedAgo(0))), judge.Policy{})
-	it := AllocationOf(t, j, "10.0.0.5")
-	if it.Verdict == judge.Stale && !it.Evidence().MissingNode {
-		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
-	}
 	p := newProcess(t, Options{})
 	parts := []Part{UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)), UsualPod(OnNode("worker-2"), DeletedAgo(0))}
 	if plan := p.pass(0, parts...); len(plan.Release) > 0 {

@@ -43,7 +43,7 @@ func TestRecordPass(t *testing.T) {
 
 func TestRecordPass_Failure(t *testing.T) {
 	p, s := newProcess(t, quarter), &memoryStore{}
-	p.PassStore = s
+	p.PassStore, p.Schedule = s, func() string { return "@every 5m" }
 	p.RecordPass(t.Context(), observedAt(0), time.Second, nil)
 	clock := p.Clock.(*clocktesting.FakeClock)
 	clock.Step(time.Second)
@@ -54,7 +54,7 @@ func TestRecordPass_Failure(t *testing.T) {
 	}
 	clock.Step(time.Second)
 	p.RecordPass(t.Context(), observedAt(2*time.Second), time.Second, nil)
-	if got = recorded(t, s); got.Result != PassSucceeded || got.Message != "" {
+	if got = recorded(t, s); got.Result != PassSucceeded || got.Message != "" || got.Schedule != "@every 5m" {
 		t.Errorf("after a success the record is %s", s.text)
 	}
 }
@@ -111,14 +111,5 @@ func TestReadBreaker(t *testing.T) {
 	}
 	if _, err := ReadBreaker("?", Now, 60); err == nil {
 		t.Error("an invalid text counts as empty")
-	}
-}
-
-func TestAPassRecordsItsSchedule(t *testing.T) {
-	p, s := newProcess(t, quarter), &memoryStore{}
-	p.PassStore, p.Schedule = s, func() string { return "@every 5m" }
-	p.RecordPass(t.Context(), nil, time.Second, errors.New("list IPPools: no"))
-	if got := recorded(t, s); got.Schedule != "@every 5m" {
-		t.Errorf("kept is %s", s.text)
 	}
 }

@@ -119,15 +119,6 @@ func TestLocalNode_ReplacesReport(t *testing.T) {
 	})
 }
 
-func TestWithoutAReportOfTheNodeTheInspectionStartsAfresh(t *testing.T) {
-	on, before := inspectedWorker(&scripted{parts: []Part{Node("worker-1"), FreshReport("worker-2")}})
-	forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
-		if *before != nil || len(o.Reports) != 2 {
-			t.Errorf("it continues %+v; reports %v", *before, o.Reports)
-		}
-	})
-}
-
 func TestLocalNode_Errors(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*WithLocalNode)
