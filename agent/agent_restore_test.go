@@ -32,23 +32,23 @@ func TestAgent_RewritesReportAfterRestore(t *testing.T) {
 				s.callsDuring(15 * time.Second)
 				first := s.lastReport()
 				s.change(func() { c.sign(s) })
-				var showed time.Time
+				var detectedAt time.Time
 				for range 2000 { // 20 s, until it is visible
 					if slices.Contains(s.callsDuring(10*time.Millisecond), c.shows) {
-						showed = time.Now()
+						detectedAt = time.Now()
 						break
 					}
 				}
-				if showed.IsZero() {
-					t.Fatal("it never showed")
+				if detectedAt.IsZero() {
+					t.Fatal("the restore was not detected")
 				}
 				s.change(func() { c.over(s) })
 				s.callsDuring(3 * time.Second)
 				r := s.lastReport()
 				equal(t, "published", len(s.reports), 2)
 				if !r.ObservedAt.After(first.ObservedAt.Time) ||
-					r.ObservedAt.Time.Before(showed.Add(-20*time.Millisecond).Truncate(time.Second)) {
-					t.Errorf("it showed at %s, the report of %s was rewritten with %s", showed, first.ObservedAt, r.ObservedAt)
+					r.ObservedAt.Time.Before(detectedAt.Add(-20*time.Millisecond).Truncate(time.Second)) {
+					t.Errorf("detected at %s, but the report of %s was rewritten with %s", detectedAt, first.ObservedAt, r.ObservedAt)
 				}
 				equal(t, "sandboxes", len(r.Sandboxes), 1)
 				did := s.callsDuring(30 * time.Second)
@@ -134,10 +134,10 @@ func TestAgent_WaitsForBootIDOfNode(t *testing.T) {
 
 func TestAgent_EndsAtOnce(t *testing.T) {
 	for name, change := range map[string]func(*scene){
-		"while it waits":                    nil,
-		"while the report cannot be loaded": func(s *scene) { s.loadErr = errors.New("x") },
-		"while nothing can be seen":         func(s *scene) { s.inspectErr = errors.New("x") },
-		"while nothing can be written":      func(s *scene) { s.publishErr = errors.New("x") },
+		"while it waits":                  nil,
+		"while the report cannot be read": func(s *scene) { s.loadErr = errors.New("x") },
+		"while inspections fail":          func(s *scene) { s.inspectErr = errors.New("x") },
+		"while writes fail":               func(s *scene) { s.publishErr = errors.New("x") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			runScene(t, change, func(s *scene) {

@@ -145,7 +145,7 @@ func (s *scene) expectReady(want string) {
 	case want == "" && err != nil:
 		s.Errorf("not ready: %v", err)
 	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-		s.Errorf("ready says %v, not %q", err, want)
+		s.Errorf("Ready returns %v, want %q", err, want)
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 // watchServer answers a list and a watch, which lasts for some time.
 type watchServer struct {
 	list, watch int // status codes
-	says        string
+	text        string
 	lasts       time.Duration
 }
 
@@ -37,7 +37,7 @@ func (w watchServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		from, to := io.Pipe()
 		body = from
 		go func() {
-			fmt.Fprint(to, w.says)
+			fmt.Fprint(to, w.text)
 			time.Sleep(min(w.lasts, limit))
 			to.Close()
 		}()
@@ -53,10 +53,10 @@ func TestWatcher_DetectsInterruption(t *testing.T) {
 		first watchServer
 		again int
 	}{
-		"it lasted its time": {watchServer{list: ok, watch: ok, lasts: long}, 0},
-		"it was cut off":     {watchServer{list: ok, watch: ok, lasts: 15 * time.Second}, 1},
+		"it lasted its full time": {watchServer{list: ok, watch: ok, lasts: long}, 0},
+		"it ended early":          {watchServer{list: ok, watch: ok, lasts: 15 * time.Second}, 1},
 		"it ended with an error": {watchServer{list: ok, watch: ok, lasts: long,
-			says: `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410}}`}, 1},
+			text: `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","code":410}}`}, 1},
 		"it was refused":            {watchServer{list: ok, watch: http.StatusInternalServerError}, 1},
 		"it is not allowed":         {watchServer{list: ok, watch: http.StatusForbidden}, 0},
 		"the list before it failed": {watchServer{list: http.StatusInternalServerError}, 1},

@@ -19,7 +19,7 @@ var (
 	machine   = v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}
 	clone     = v1alpha1.Machine{SystemUUID: "uuid-2", MachineID: "machine-1"}
 	nodes     = schema.GroupResource{Resource: "nodes"}
-	forbidden = apierrors.NewForbidden(nodes, "worker-1", errors.New("no right"))
+	forbidden = apierrors.NewForbidden(nodes, "worker-1", errors.New("denied"))
 	noNode    = apierrors.NewNotFound(nodes, "worker-1")
 )
 
@@ -36,16 +36,16 @@ func TestConfirmer_Identity(t *testing.T) {
 		says   string // the error
 	}{
 		"the Node has its boot id": {node: here, before: of(""), want: here},
-		"the Node was booted otherwise": {node: agent.Identity{BootID: "boot-0", Machine: machine},
+		"the Node has another boot id": {node: agent.Identity{BootID: "boot-0", Machine: machine},
 			before: of("boot-1"), says: `boot id "boot-0"`},
 		"the Node has none yet":               {before: of("boot-1"), says: `boot id ""`},
 		"the Node has none, nor had before":   {before: of("")},
-		"the API server is away":              {err: errors.New("away"), before: of("boot-1"), says: "away"},
-		"no right, a report of this boot":     {err: forbidden, before: of("boot-1"), want: here},
-		"no right, a report of another boot":  {err: forbidden, before: of("boot-0"), says: "no right"},
-		"no right, and nothing was before":    {err: forbidden, before: of("")},
+		"the API server is unreachable":       {err: errors.New("away"), before: of("boot-1"), says: "away"},
+		"forbidden, a report of this boot":    {err: forbidden, before: of("boot-1"), want: here},
+		"forbidden, a report of another boot": {err: forbidden, before: of("boot-0"), says: "denied"},
+		"forbidden, no report":                {err: forbidden, before: of("")},
 		"no such Node, a report of this boot": {err: noNode, before: of("boot-1"), want: here},
-		"no such Node, nothing was before":    {err: noNode, before: of("")},
+		"no such Node, no report":             {err: noNode, before: of("")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
@@ -63,7 +63,7 @@ func TestConfirmer_Identity(t *testing.T) {
 			if c.want == here {
 				want = 1
 			}
-			equal(t, "how often it asked", asked, want)
+			equal(t, "calls of Get", asked, want)
 		})
 	}
 }
@@ -92,11 +92,11 @@ func TestAgent_OtherMachineIsNoReboot(t *testing.T) {
 				equal(t, "sandboxes", len(s.lastReport().Sandboxes), 1)
 				equal(t, "attachments", len(s.lastReport().Attachments), 0)
 				equal(t, "machine", s.lastReport().Machine, c.machine)
-				equal(t, "recalled as this machine's", s.resumes, []bool{c.gone != ""})
+				equal(t, "resumed as this machine's", s.resumes, []bool{c.gone != ""})
 				s.change(func() { s.items = nil })
 				s.callsDuring(11 * time.Second)
 				want := strings.TrimSpace("a " + c.gone)
-				equal(t, "gone, when one of its own goes", goneIDs(s.lastReport()), want)
+				equal(t, "gone, when its own sandbox ends", goneIDs(s.lastReport()), want)
 			})
 		})
 	}
@@ -109,7 +109,7 @@ func TestAgent_RestartOnSameBoot(t *testing.T) {
 		s.before.BootID, s.bootID = "boot-1", "boot-1" // without a machine, as of an older agent
 	}, func(s *scene) {
 		equal(t, "gone", goneIDs(s.lastReport()), "x")
-		equal(t, "recalled as this machine's", s.resumes, []bool{true})
+		equal(t, "resumed as this machine's", s.resumes, []bool{true})
 	})
 }
 

@@ -74,7 +74,7 @@ func TestInspect_MissingPathProvesOnlyInNodeFolder(t *testing.T) {
 			n.addCache("wb", gone.ID, "net1", filepath.Join(n.netns, "a"), "10.0.0.5/24")
 			runs.NetNS = n.namespace("b")
 		}},
-		"the runtime's path goes before the CNI cache's": {"open", func(n *testNode, gone, runs *critest.Sandbox) {
+		"the runtime's path has precedence over the CNI cache's": {"open", func(n *testNode, gone, runs *critest.Sandbox) {
 			n.addCache("wb", gone.ID, "net1", filepath.Join(n.netns, "a"), "10.0.0.5/24")
 			gone.NetNS, runs.NetNS = n.namespace("c"), n.namespace("b")
 		}},
@@ -109,6 +109,6 @@ func TestInspect_RuntimesStateBeforePath(t *testing.T) {
 	closed.NotReady, closed.Closed, closed.NetNS = true, true, n.namespace("c")
 	open.NotReady, open.NetNS = true, filepath.Join(n.netns, "missing")
 	n.setSandboxes(closed, open, runs)
-	equal(t, "closed by its word, with a path that is there", networkState(n.sandbox(closed.ID).NetworkClosed), "closed")
-	equal(t, "open by its word, with a path that is missing", networkState(n.sandbox(open.ID).NetworkClosed), "open")
+	equal(t, "closed by the runtime, the path exists", networkState(n.sandbox(closed.ID).NetworkClosed), "closed")
+	equal(t, "open by the runtime, the path is missing", networkState(n.sandbox(open.ID).NetworkClosed), "open")
 }

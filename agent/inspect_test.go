@@ -19,8 +19,8 @@ import (
 )
 
 var styles = map[string]critest.Style{
-	"spoken as containerd does": critest.Containerd,
-	"spoken as CRI-O does":      critest.CRIO,
+	"containerd": critest.Containerd,
+	"CRI-O":      critest.CRIO,
 }
 
 func TestInspect_SandboxesAndAddresses(t *testing.T) {
@@ -159,7 +159,7 @@ func TestInspect_OwnSandboxMissing(t *testing.T) {
 	n.OwnUID = ""
 	n.addCache("wb", id("1a"), "net1", "/x", "10.0.0.5/24")
 	n.runtime.Set(web("1a"))
-	equal(t, "sandboxes seen from outside a pod", len(n.inspect().Sandboxes), 1)
+	equal(t, "sandboxes from outside a pod", len(n.inspect().Sandboxes), 1)
 }
 
 func TestInspect_FailsWithAnySource(t *testing.T) {
@@ -210,7 +210,7 @@ func TestInspect_RetriesAfterRemoval(t *testing.T) {
 	going.IsBeingRemoved, going.NotReady = true, true
 	n.setSandboxes(going)
 	b := n.sandbox(going.ID)
-	equal(t, "lists for a sandbox that stays half gone", n.runtime.Calls("ListPodSandbox"), 3)
+	equal(t, "lists for a sandbox without a status", n.runtime.Calls("ListPodSandbox"), 3)
 	equal(t, "its network", networkState(b.NetworkClosed), "not known")
 	n.setSandboxes()
 	equal(t, "sandboxes when it is gone", len(n.inspect().Sandboxes), 1)
@@ -232,18 +232,18 @@ func TestInspect_BrokenStatusAffectsOneSandbox(t *testing.T) {
 	b := n.sandbox(ill.ID)
 	equal(t, "its own", networkState(b.NetworkClosed), "open") // by its path
 	equal(t, "relevant", b.IsIrrelevant, false)
-	equal(t, "said", len(n.Unreadable()), 1)
+	equal(t, "unreadable", len(n.Unreadable()), 1)
 	calls := n.runtime.Calls("PodSandboxStatus")
 	for range 4 {
 		clock = clock.Add(time.Second)
 		n.inspect()
 	}
-	equal(t, "it is asked again at once", n.runtime.Calls("PodSandboxStatus"), calls)
+	equal(t, "calls within the delay", n.runtime.Calls("PodSandboxStatus"), calls)
 	ill.HasBrokenStatus = false
 	n.setSandboxes(well, ill)
 	clock = clock.Add(time.Minute)
 	equal(t, "when it answers again", networkState(n.sandbox(ill.ID).NetworkClosed), "closed")
-	equal(t, "said then", len(n.Unreadable()), 0)
+	equal(t, "unreadable then", len(n.Unreadable()), 0)
 }
 
 func TestInspect_MissingResultsFolder(t *testing.T) {
@@ -275,8 +275,8 @@ func TestInspect_StatusCalls(t *testing.T) {
 		style critest.Style
 		calls []int // of each inspection; the first includes the agent and the additional sandbox
 	}{
-		"spoken as containerd does": {critest.Containerd, []int{3, 0, 1, 1, 1, 0, 1, 0}},
-		"spoken as CRI-O does":      {critest.CRIO, []int{3, 0, 1, 0, 0, 0, 1, 0}},
+		"containerd": {critest.Containerd, []int{3, 0, 1, 1, 1, 0, 1, 0}},
+		"CRI-O":      {critest.CRIO, []int{3, 0, 1, 0, 0, 0, 1, 0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode(t, c.style)

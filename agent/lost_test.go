@@ -26,11 +26,11 @@ func TestInspect_UnlistedIsGoneOnlyWithItsNetwork(t *testing.T) {
 		}, true, "gone"},
 		"its namespace is there":                             {func(*testNode, *critest.Sandbox) {}, false, "open"},
 		"its namespace is there, and the agent starts again": {func(*testNode, *critest.Sandbox) {}, true, "open"},
-		"where the namespaces are cannot be seen": {func(n *testNode,
+		"the folder of namespaces is missing": {func(n *testNode,
 			sandbox *critest.Sandbox) {
 			n.remove(n.netns)
 		}, false, "nowhere"},
-		"the folder of namespaces was exchanged": {func(n *testNode,
+		"the folder of namespaces was replaced": {func(n *testNode,
 			sandbox *critest.Sandbox) {
 			n.remove(n.netns)
 			n.mkdir(n.netns)

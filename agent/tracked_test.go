@@ -66,7 +66,7 @@ func TestInspect_EntryReplacesAddresses(t *testing.T) {
 	n.setSandboxes(sandbox)
 	equal(t, "at first", ips(n.sandbox(sandbox.ID)), "10.0.0.5 10.0.0.6")
 	n.remove(second)
-	equal(t, "when a complete entry tells of less", ips(n.sandbox(sandbox.ID)), "10.0.0.5")
+	equal(t, "when a complete entry has fewer", ips(n.sandbox(sandbox.ID)), "10.0.0.5")
 	n.addCache("wb", sandbox.ID, "net1", "/x", "10.0.0.70/24")
 	n.file(filepath.Join(n.results(), "wb-"+sandbox.ID+"-net2"), "{")
 	equal(t, "when one of two files cannot be read", ips(n.sandbox(sandbox.ID)), "10.0.0.70")
@@ -89,19 +89,19 @@ func TestInspect_AddressesUnread(t *testing.T) {
 			s.NotReady, s.Closed = true,
 				true
 		}},
-		"none, and its status is told in part": {true, func(_ *testNode, s *critest.Sandbox) { s.HasBrokenStatus = true }},
-		"none, and its status is not told": {true, func(_ *testNode, s *critest.Sandbox) {
+		"none, and only a plain status": {true, func(_ *testNode, s *critest.Sandbox) { s.HasBrokenStatus = true }},
+		"none, and no status is answered": {true, func(_ *testNode, s *critest.Sandbox) {
 			s.HasBrokenStatus, s.HasNoStatus, s.HostNetwork = true, true, true
 		}},
-		"none, and it is told that it is on the host network": {false, func(_ *testNode,
+		"none, and its plain status says host network": {false, func(_ *testNode,
 			s *critest.Sandbox) {
 			s.HasBrokenStatus, s.HostNetwork = true, true
 		}},
-		"none, and a report said that it is unread": {true, func(n *testNode, s *critest.Sandbox) {
+		"none, and an earlier report has it unread": {true, func(n *testNode, s *critest.Sandbox) {
 			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID, AddressesUnread: true,
 				Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},
-		"none, and a report told them": {false, func(n *testNode, s *critest.Sandbox) {
+		"none, and an earlier report has them": {false, func(n *testNode, s *critest.Sandbox) {
 			n.Resume(&v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{{ID: s.ID,
 				Addresses: []v1alpha1.Address{{IP: "10.0.0.5"}}}}}, true)
 		}},

@@ -28,7 +28,7 @@ func FuzzReport_FreshOnlyForItsContent(f *testing.F) {
 		confirmed := lease(o)
 		renewed := podstate.LeaseRenewTime(confirmed)
 		if own != "" && !podstate.ReadReport(o, confirmed).IsFresh(renewed) {
-			t.Fatal("it is not fresh by its own hash")
+			t.Fatal("it is not fresh with its own hash")
 		}
 		other := lease(o)
 		other.Annotations = map[string]string{v1alpha1.HashAnnotation: hash, v1alpha1.RestoreAnnotation: restored}

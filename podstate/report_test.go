@@ -51,10 +51,10 @@ func lease(o *v1alpha1.SandboxReport) *coordinationv1.Lease {
 func TestReport_TimesOfTheAPIServer(t *testing.T) {
 	o := report()
 	r := podstate.ReadReport(o, lease(o))
-	equal(t, "renewed, not when the node's clock says", r.ConfirmedAt, noon.Add(-10*time.Second))
+	equal(t, "confirmed, by the server's clock", r.ConfirmedAt, noon.Add(-10*time.Second))
 	equal(t, "Lease renewed", r.LeaseRenewedAt, noon.Add(-10*time.Second))
-	equal(t, "written, not when the node's clock says", r.WrittenAt, noon.Add(-5*time.Minute))
-	equal(t, "restore seen", r.RestoreDetectedAt, time.Time{})
+	equal(t, "written, by the server's clock", r.WrittenAt, noon.Add(-5*time.Minute))
+	equal(t, "restore detected", r.RestoreDetectedAt, time.Time{})
 	equal(t, "fresh", r.IsFresh(noon), true)
 }
 
@@ -144,9 +144,9 @@ func TestReport_IsEvidence(t *testing.T) {
 func TestReport_AgesInExpiredReports(t *testing.T) {
 	a := &v1alpha1.Attachment{Since: at(-5 * time.Minute)}
 	s := &v1alpha1.Sandbox{CreatedAt: at(-30 * time.Second)}
-	stale := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
-	equal(t, "an attachment of a stale report", stale.IsEvidence(a, noon.Add(240*time.Hour)), true)
-	equal(t, "a sandbox of a stale report", stale.IsSettled(s, noon.Add(240*time.Hour)), false)
+	expired := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
+	equal(t, "an attachment of an expired report", expired.IsEvidence(a, noon.Add(240*time.Hour)), true)
+	equal(t, "a sandbox of an expired report", expired.IsSettled(s, noon.Add(240*time.Hour)), false)
 	ahead := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(time.Hour)}}
 	equal(t, "an attachment by a clock that is ahead", ahead.IsEvidence(a, noon), true)
 	equal(t, "a sandbox by a clock that is ahead", ahead.IsSettled(s, noon), false)

@@ -89,7 +89,7 @@ func TestReport_RestoreNoteInTheFuture(t *testing.T) {
 	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreDetectedAt, noon.Add(-5*time.Minute))
 	o.ManagedFields = append(o.ManagedFields, byHand)
 	equal(t, "by somebody else's hand", podstate.ReadReport(o, nil).RestoreDetectedAt, noon.Add(-time.Minute))
-	equal(t, "what it says", podstate.ReadReport(o, nil).RestoreNote, "2099-01-01T00:00:00Z")
+	equal(t, "the text of the note", podstate.ReadReport(o, nil).RestoreNote, "2099-01-01T00:00:00Z")
 	note(&l.ObjectMeta)
 	equal(t, "on the Lease", podstate.ReadReport(report(), l).RestoreDetectedAt, noon.Add(-10*time.Second))
 }

@@ -39,7 +39,7 @@ func TestPod_StoppedByKubelet(t *testing.T) {
 		{"phase Failed with a running container (PodGC)",
 			func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = running }, false},
 		{"a waiting container", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = waiting }, false},
-		{"a state that says nothing", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = corev1.ContainerState{} },
+		{"an empty state", func(o *corev1.Pod) { o.Status.ContainerStatuses[0].State = corev1.ContainerState{} },
 			false},
 		{"running again, terminated before", func(o *corev1.Pod) {
 			o.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: "main", State: running,

@@ -51,7 +51,7 @@ func TestEntry_HasAllAddresses(t *testing.T) {
 			c := newCaches(t)
 			tc.files(c)
 			if got := c.readEntry(one).HasAllAddresses; got != tc.want {
-				t.Errorf("told: got %v, want %v; unread: %v", got, tc.want, c.Unreadable())
+				t.Errorf("got %v, want %v; unread: %v", got, tc.want, c.Unreadable())
 			}
 		})
 	}

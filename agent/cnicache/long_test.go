@@ -30,7 +30,7 @@ func TestEntry_LongNames(t *testing.T) {
 				}
 			}
 			if len(e.Addresses) == 0 && e.HasAllAddresses {
-				t.Error("it is said to have no address")
+				t.Error("it claims to have no address")
 			}
 		})
 	}

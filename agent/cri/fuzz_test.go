@@ -25,7 +25,7 @@ func FuzzParseInfo(f *testing.F) {
 			t.Fatalf("%+v of what is not JSON: %q", d, text)
 		}
 		if d.Network != "" {
-			t.Fatalf("%q tells the network mode", text)
+			t.Fatalf("%q sets the network mode", text)
 		}
 		var whole any
 		_ = json.Unmarshal([]byte(text), &whole)

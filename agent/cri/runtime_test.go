@@ -23,8 +23,8 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 5, time.UTC)
 
 var styles = map[string]critest.Style{
-	"spoken as containerd does": critest.Containerd,
-	"spoken as CRI-O does":      critest.CRIO,
+	"containerd": critest.Containerd,
+	"CRI-O":      critest.CRIO,
 }
 
 func dial(t *testing.T, socket string) *cri.Runtime {
@@ -209,7 +209,7 @@ func TestDetail(t *testing.T) {
 
 func word(b *bool) string {
 	if b == nil {
-		return "no word"
+		return "unknown"
 	}
 	return fmt.Sprint(*b)
 }
