@@ -26,7 +26,6 @@ const (
 	exitFailed     = 2
 )
 
-// errUnresolved ends a command with exit code 1: it could judge, and something needs attention.
 var errUnresolved = errors.New("something needs attention")
 
 func main() {
@@ -35,7 +34,6 @@ func main() {
 	os.Exit(execute(arguments(), terminal()))
 }
 
-// streams are the files that a command writes to.
 type streams struct {
 	out, err *os.File
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
-// options are the flags that the commands share which judge a cluster or a snapshot.
 type options struct {
 	clusterflags.Flags
 	component     string // the command, for the User-Agent
@@ -69,7 +68,6 @@ func (s *selection) add(f *pflag.FlagSet, failOn string) {
 		"for example Conflict,Stale; none: never (default: "+failOn+")")
 }
 
-// check reads the flags.
 func (s *selection) check() (err error) {
 	if s.allNamespaces && len(s.podNamespaces) > 0 {
 		return errors.New("-A/--all-namespaces and -n/--pod-namespace contradict each other: give one of them")
@@ -101,7 +99,6 @@ func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.printing.add(f)
 }
 
-// reconciler returns the reconciler that the flags ask for.
 func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reconciler, error) {
 	log, err := o.Logger(std.err)
 	if err != nil {
@@ -253,7 +250,6 @@ func (s *selection) checkNames(o *judge.Observation) error {
 	return nil
 }
 
-// completions completes the values of flags in a shell.
 func (o *options) completions(c *cobra.Command) {
 	o.Completions(c)
 	flags.Complete(c, "output", append(outputs(), jsonPathPrefix)...)

@@ -15,10 +15,8 @@ const (
 	completeName = "kubectl_complete-ip_reconcile"
 )
 
-// calledAs returns the name by which the program was called, without its folder.
 func calledAs() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") }
 
-// commandName returns the command that called the program, which may be a plugin of kubectl.
 func commandName() string {
 	if calledAs() == pluginName {
 		return "kubectl ip-reconcile"
@@ -34,7 +32,6 @@ func arguments() []string {
 	return os.Args[1:]
 }
 
-// rename puts the name of the program into the help of a command and of those below it.
 func rename(c *cobra.Command, name string) {
 	const plain = "ip-reconcile"
 	if name == plain {

@@ -17,7 +17,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
-// printing are the flags of how an answer is printed.
 type printing struct {
 	output    string
 	noHeaders bool
@@ -26,7 +25,6 @@ type printing struct {
 
 const jsonPathPrefix = "jsonpath="
 
-// outputs returns the values of --output beside jsonpath=TEMPLATE.
 func outputs() []string { return []string{"table", "wide", "json", "yaml", "name"} }
 
 func (p *printing) add(f *pflag.FlagSet) {
@@ -34,7 +32,6 @@ func (p *printing) add(f *pflag.FlagSet) {
 	f.BoolVar(&p.noHeaders, "no-headers", false, "print tables without the names of their columns")
 }
 
-// check reads the flags.
 func (p *printing) check() error {
 	template, isPath := strings.CutPrefix(p.output, jsonPathPrefix)
 	switch {
@@ -51,10 +48,8 @@ func (p *printing) check() error {
 	return nil
 }
 
-// isTable reports whether the output is for a person.
 func (p *printing) isTable() bool { return p.output == "table" || p.output == "wide" }
 
-// answer is what a command prints, in each of the forms that --output asks for.
 type answer struct {
 	kind     string    // of the document
 	at       time.Time // at which it was judged
@@ -101,7 +96,6 @@ func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
 	return document.Encode(o.output, d)
 }
 
-// query applies the template of -o jsonpath to a document.
 func (p *printing) query(d any) ([]byte, error) {
 	text, err := json.Marshal(d)
 	if err != nil {

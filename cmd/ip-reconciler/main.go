@@ -47,7 +47,6 @@ func main() {
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// command is the parsed command line: the options of `ip-reconcile serve` with its defaults.
 type command struct {
 	servecmd.Options
 	once bool // a flag of the one-shot form is given
@@ -162,7 +161,6 @@ func ownedByJob(ctx context.Context, cluster *kube.Cluster, log *slog.Logger) (b
 	return job, err
 }
 
-// makePass makes one pass, which waits for confirmations.
 func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 	serve.Once(r.Log, func() (*reconciler.Result, error) {
 		out, err := r.Run(ctx)

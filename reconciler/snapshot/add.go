@@ -80,7 +80,6 @@ func keep[K comparable, V any](all map[K]*V, key K, read *V, withoutVersion func
 	return nil
 }
 
-// report notes an object that cannot be relied upon.
 func (s *Snapshot) report(format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
 	s.unreadable = append(s.unreadable, text)

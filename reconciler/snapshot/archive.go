@@ -37,7 +37,6 @@ func walkStream(name string, r io.Reader) (walk, error) {
 	}, nil
 }
 
-// archive is a tar archive. It is read once, from its beginning to its end, and never written to disk.
 type archive struct {
 	name string // for messages
 	r    io.Reader
@@ -103,7 +102,6 @@ func (t *tail) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// endsInZeros reports whether the last block is a mark of the end.
 func (t *tail) endsInZeros() bool {
 	return len(t.last) == block && len(bytes.Trim(t.last, "\x00")) == 0
 }

@@ -48,7 +48,6 @@ func yamlNodes(text []byte) int {
 	return n
 }
 
-// charge counts an object against the limits.
 func (s *Snapshot) charge(o *object) error {
 	size := len(o.text)
 	if s.kept += perObject + len(o.path) + len(o.ref()) + size; s.kept <= maxKept && size <= maxObject {

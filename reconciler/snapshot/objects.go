@@ -16,7 +16,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// object is an object of a snapshot.
 type object struct {
 	kind, apiVersion     string
 	namespace, name, uid string
@@ -24,10 +23,8 @@ type object struct {
 	path                 string // of its file, for messages
 }
 
-// ref returns "<kind> <namespace> <name>".
 func (o *object) ref() string { return strings.Join([]string{o.kind, o.namespace, o.name}, " ") }
 
-// shown returns the name of the object for messages.
 func (o *object) shown() string { return o.kind + " " + o.namespace + "/" + o.name }
 
 func (o *object) id() types.NamespacedName {
@@ -101,7 +98,6 @@ func readObjects(r *lean.Reader, path string) (items []*object, isAny bool, err 
 	return items, isAny, nil
 }
 
-// readObject reads the fields that identify an object.
 func readObject(r *lean.Reader, path string) *object {
 	o := &object{path: path, text: r.Raw()}
 	head := lean.New(o.text)

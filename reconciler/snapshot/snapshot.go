@@ -144,7 +144,6 @@ func (s *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	return found
 }
 
-// sorted returns the values of a map, ordered by their keys.
 func sorted[V any](all map[string]V) []V {
 	values := make([]V, 0, len(all))
 	for _, key := range slices.Sorted(maps.Keys(all)) {

@@ -14,7 +14,6 @@ import (
 // walk goes over a folder, an archive or one stream, and calls take for every file and link. An error of take ends it.
 type walk func(take func(entry) error) error
 
-// entry is a file or link of a snapshot.
 type entry struct {
 	name      string // in the snapshot, with slashes
 	path      string // for messages
@@ -23,7 +22,6 @@ type entry struct {
 	required  bool   // the only file, which cannot be skipped
 }
 
-// text reads and unpacks the whole file.
 func (e entry) text() (text []byte, err error) {
 	r := e.Reader
 	if strings.HasSuffix(e.name, ".gz") {
@@ -106,7 +104,6 @@ func (s *Snapshot) peek(e entry) error {
 	return nil
 }
 
-// skip notes a file without objects.
 func (s *Snapshot) skip(path string) {
 	if s.skipped++; s.skippedFirst == "" || path < s.skippedFirst {
 		s.skippedFirst = path

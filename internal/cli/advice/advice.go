@@ -53,13 +53,11 @@ type Facts struct {
 	Nodes, DownNodes []string
 }
 
-// template is a step without the names, or the name of a part.
 type template struct{ Why, Command, Node, Use string }
 
 //go:embed advice.yaml
 var source []byte
 
-// templates returns the templates of advice.yaml by section and name.
 var templates = sync.OnceValue(func() (all map[string]map[string][]template) {
 	if err := yaml.UnmarshalStrict(source, &all); err != nil {
 		panic(err) // the file is part of the program
@@ -172,7 +170,6 @@ func quote(text string) (quoted string, ok bool) {
 	return "'" + text + "'", true
 }
 
-// plain matches texts without a character that a shell interprets.
 var plain = regexp.MustCompile(`^[a-zA-Z0-9@%+=:,./_-]*$`)
 
 // Unique drops steps that repeat the command, or without a command the sentence, of an earlier step. It groups steps by

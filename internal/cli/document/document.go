@@ -1,9 +1,6 @@
 // Package document has the JSON and YAML documents that the commands print. Scripts read them: within an apiVersion
 // fields are added, and never removed or given another meaning. docs/reference/schema has the JSON Schema, which is
 // generated from these types and their comments.
-//
-// document.go has what all documents share, check.go and rows.go the documents of check, run and recover, and pools.go,
-// explain.go and status.go the others.
 package document
 
 import (

@@ -46,7 +46,6 @@ type ReservationRow struct {
 	Judged
 }
 
-// row returns an AllocationRow or ReservationRow, with more at the end of its message.
 func row(r *report.Report, it *judge.Item, more string) any {
 	d := OfItem(r, it)
 	d.Message += more

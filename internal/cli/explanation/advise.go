@@ -16,7 +16,6 @@ func (a *answer) steps(section, name string, f advice.Facts) []document.Advice {
 	return a.q.Advisor.Steps(section, name, f)
 }
 
-// facts returns Facts with the nodes that are down.
 func (a *answer) facts(names map[string]string, nodes ...string) advice.Facts {
 	return advice.Facts{Names: names, Nodes: nodes, DownNodes: report.Only(nodes, func(name string) bool {
 		n := a.Observation.Nodes[name]
@@ -90,7 +89,6 @@ func (a *answer) adviseGate(g reconciler.Gate, f advice.Facts) []document.Advice
 	return a.steps("gates", name, f)
 }
 
-// adviseFinding returns the steps about a finding.
 func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	names := map[string]string{}
 	names["ip"], _, _ = strings.Cut(f.IP, ",")
@@ -117,7 +115,6 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	return advice.Unique(a.steps("findings", name, a.facts(names, f.Node)))
 }
 
-// isInConflict reports whether one of the addresses, which are joined by commas, has a conflict.
 func (a *answer) isInConflict(addresses string) bool {
 	return slices.ContainsFunc(strings.Split(addresses, ","), func(ip string) bool { return a.conflicts[ip] })
 }

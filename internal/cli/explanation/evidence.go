@@ -20,7 +20,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// item returns an allocation or reservation with its evidence and gates.
 func (a *answer) item(it *judge.Item) document.ExplainedItem {
 	var gates []reconciler.Gate
 	if x, isRefused := a.RefusedOf(it); isRefused {
@@ -59,7 +58,6 @@ func evidence(ev *judge.Evidence) *document.Evidence {
 	return d
 }
 
-// networkStatus returns whether a pod's annotation is Missing, Unreadable or Readable.
 func networkStatus(p *podstate.Pod) string {
 	return map[podstate.NetworkStatus]string{podstate.StatusMissing: "Missing", podstate.StatusUnreadable: "Unreadable",
 		podstate.StatusReadable: "Readable"}[p.Status]
@@ -82,7 +80,6 @@ func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.Explai
 	return []document.ExplainedPod{d}
 }
 
-// sandbox is a sandbox with the pod that the runtime reports for it.
 type sandbox struct {
 	document.ExplainedSandbox
 	pod types.NamespacedName
@@ -94,12 +91,10 @@ func isPhantomOf(b document.ExplainedSandbox, p *podstate.Pod) bool {
 	return p == nil || b.UID != "" && !p.HasUID(b.UID)
 }
 
-// runs reports whether a fresh report lists a sandbox as running.
 func runs(b document.ExplainedSandbox) bool {
 	return b.Fresh && b.State == string(v1alpha1.SandboxReady)
 }
 
-// sandboxes returns all sandboxes of all reports, by node.
 func sandboxes(o *judge.Observation) (all []sandbox) {
 	for _, r := range o.Reports {
 		add := func(id, uid, state, namespace, name string, since time.Time, addresses []v1alpha1.Address) {
@@ -158,7 +153,6 @@ func carried(o *judge.Observation, pod *podstate.Pod) []string {
 	return document.Rows(report.Only(slices.Compact(all), ofPool), netip.Addr.String)
 }
 
-// nodeNames returns the node of the subject, or the nodes of the items and findings.
 func (a *answer) nodeNames() []string {
 	if a.q.Subject.Kind == Node {
 		return []string{a.q.Subject.Name}

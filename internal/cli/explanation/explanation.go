@@ -1,8 +1,5 @@
 // Package explanation explains an address, a pod, a node or a pool by a judgement and a plan. It does no I/O. Package
 // document has the types, and package screen makes text of them.
-//
-// subject.go parses the subject and picks what is about it, evidence.go has the evidence of items, pods and nodes, and
-// advise.go the steps that can be taken.
 package explanation
 
 import (
@@ -29,7 +26,6 @@ type Question struct {
 	Snapshot bool
 }
 
-// answer is an unfinished explanation.
 type answer struct {
 	*report.Report // about the subject
 	q              Question
@@ -73,7 +69,6 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	return a.Report, d
 }
 
-// found reports whether anything is known of the subject.
 func (a *answer) found() bool {
 	switch d := a.d; d.Subject.Kind {
 	case string(Pool):

@@ -35,7 +35,6 @@ type Subject struct {
 	Range netip.Prefix
 }
 
-// forms are the forms of a subject.
 const forms = "an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), a node (node/worker-1) " +
 	"or a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24)"
 
@@ -67,7 +66,6 @@ func ParseSubject(text string) (Subject, error) {
 	return s, nil
 }
 
-// String returns the subject in a form that ParseSubject takes.
 func (s Subject) String() string {
 	switch {
 	case s.Kind == Address:
@@ -86,7 +84,6 @@ func (s Subject) String() string {
 
 func (s Subject) ref() string { return s.Namespace + "/" + s.Name }
 
-// isPool reports whether a pool is the subject.
 func (s Subject) isPool(p *ippool.Pool) bool {
 	if s.Range.IsValid() {
 		return p.Problem == "" && p.Range.Prefix() == s.Range
@@ -105,7 +102,6 @@ func (a *about) Pool(ref string) bool          { return a.pools[ref] }
 func (a *about) Item(it *judge.Item) bool      { return a.items[it.ID()] }
 func (a *about) Finding(f *judge.Finding) bool { return a.findings(f) }
 
-// pick returns what is about a subject. pods are what is known of the pod.
 func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *about {
 	a := &about{items: map[judge.ID]bool{}, pools: map[string]bool{}}
 	for _, p := range j.Observation.Pools {
@@ -162,7 +158,6 @@ func ofPod(s Subject, pods []document.ExplainedPod) (func(*judge.Item) bool, fun
 		}
 }
 
-// ofNode picks the findings about a node or its pods.
 func ofNode(j *judge.Judgement, name string) func(*judge.Finding) bool {
 	here := map[string]bool{} // the node's pods, and the ids of its sandboxes
 	for _, s := range sandboxes(j.Observation) {

@@ -34,8 +34,24 @@ func IsAdvanced(c *cobra.Command, f *pflag.Flag) bool {
 
 // SetHelp gives a command and those below it the help with advanced flags, and errors of flags that say what is wanted.
 func SetHelp(root *cobra.Command) {
+	plain := new(cobra.Command).UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprint(c.OutOrStderr(), usage(c))
+		advanced := pflag.NewFlagSet("", pflag.ContinueOnError)
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden && IsAdvanced(c, f) {
+				advanced.AddFlag(f)
+				f.Hidden = true
+			}
+		})
+		err := plain(c)
+		advanced.VisitAll(func(f *pflag.Flag) { f.Hidden = false })
+		if advanced.HasFlags() {
+			c.Printf("\nAdvanced flags:\n%s", advanced.FlagUsages())
+		}
+		if c.Flags().Lookup("context") != nil {
+			c.Print("\nkubectl's other flags for the cluster and the user work here, too, for example --as and --server: " +
+				"see \"kubectl options\".\n")
+		}
 		return err
 	})
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -43,49 +59,6 @@ func SetHelp(root *cobra.Command) {
 	})
 }
 
-func usage(c *cobra.Command) string {
-	var b strings.Builder
-	b.WriteString("Usage:")
-	if c.Runnable() {
-		b.WriteString("\n  " + c.UseLine())
-	}
-	if c.HasAvailableSubCommands() {
-		b.WriteString("\n  " + c.CommandPath() + " [command]")
-	}
-	if c.HasExample() {
-		b.WriteString("\n\nExamples:\n" + c.Example)
-	}
-	if c.HasAvailableSubCommands() {
-		b.WriteString("\n\nCommands:")
-		for _, sub := range c.Commands() {
-			if sub.IsAvailableCommand() {
-				fmt.Fprintf(&b, "\n  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short)
-			}
-		}
-	}
-	first, advanced := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
-	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if IsAdvanced(c, f) {
-			advanced.AddFlag(f)
-		} else {
-			first.AddFlag(f)
-		}
-	})
-	b.WriteString("\n\nFlags:\n" + first.FlagUsages())
-	if advanced.HasAvailableFlags() {
-		b.WriteString("\nAdvanced flags:\n" + advanced.FlagUsages())
-	}
-	if c.Flags().Lookup("context") != nil {
-		b.WriteString("\nkubectl's other flags for the cluster and the user work here, too, for example --as and " +
-			"--server: see \"kubectl options\".\n")
-	}
-	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n\"%s COMMAND --help\" says more about a command.\n", c.CommandPath())
-	}
-	return b.String()
-}
-
-// wanted is what a flag takes, by the type of its value.
 var wanted = map[string]string{
 	"bool":        "true or false",
 	"duration":    "a duration, for example 90s, 15m or 1h",
@@ -95,7 +68,6 @@ var wanted = map[string]string{
 	"stringArray": "values separated by commas",
 }
 
-// flagError says of a value that a flag does not take which values it takes.
 func flagError(err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {

@@ -9,7 +9,6 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// heapRatio is the heap's part of the container's limit. The rest is for the program's own file.
 const heapRatio = 0.6
 
 // KeepSmall runs the garbage collector when the heap has grown by so many per cent, and more often near the limit of

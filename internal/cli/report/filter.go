@@ -39,7 +39,6 @@ func NewFilter(pools, podNamespaces, nodes, verdicts, reasons []string) (f Filte
 	return f, err
 }
 
-// words returns the known values that a flag names, in any case.
 func words[T any](flag string, texts []string, known []T, must string) ([]T, error) {
 	found := []T{}
 	for _, text := range texts {
@@ -66,17 +65,14 @@ func Kinds() []string {
 	return names
 }
 
-// among reports whether a field picks a value.
 func among[T comparable](asked []T, value T) bool {
 	return len(asked) == 0 || slices.Contains(asked, value)
 }
 
-// anyOf reports whether a field picks one of the values.
 func anyOf[A, T any](asked []A, values []T, is func(T) bool) bool {
 	return len(asked) == 0 || slices.ContainsFunc(values, is)
 }
 
-// IsZero reports whether the filter picks everything.
 func (f Filter) IsZero() bool {
 	return len(f.Addresses)+len(f.Pools)+len(f.PodNamespaces)+len(f.Nodes)+len(f.Verdicts)+len(f.Reasons) == 0
 }

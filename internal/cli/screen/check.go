@@ -12,7 +12,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Report writes a report of check or run.
 func (s *Screen) Report(r *report.Report) {
 	s.summary(r)
 	switch {
@@ -46,7 +45,6 @@ func (s *Screen) ran(r *report.Report) {
 
 func itemOf(x reconciler.Refused) *judge.Item { return x.Item }
 
-// dryRun writes what a run would do with each Stale item.
 func (s *Screen) dryRun(r *report.Report) {
 	s.Line("Dry run: nothing is written.")
 	s.Findings("FINDINGS", r.Findings)
@@ -63,7 +61,6 @@ func (s *Screen) dryRun(r *report.Report) {
 	}
 }
 
-// requests writes the requests that a run would send, one line for each operation of a patch.
 func (s *Screen) requests(r *report.Requests) {
 	if len(r.Deletes) > 0 {
 		s.Title("RESERVATIONS TO DELETE", len(r.Deletes))
@@ -83,7 +80,6 @@ func (s *Screen) requests(r *report.Requests) {
 	}
 }
 
-// repaired writes which findings were repaired, and why others were not.
 func (s *Screen) repaired(title string, r *report.Report) {
 	if len(r.Repaired)+len(r.Unrepaired) == 0 {
 		return
@@ -103,7 +99,6 @@ func (s *Screen) repaired(title string, r *report.Report) {
 	s.notRepaired(why)
 }
 
-// notRepaired writes each reason once, with its count.
 func (s *Screen) notRepaired(why map[string]int) {
 	for _, text := range slices.Sorted(maps.Keys(why)) {
 		s.Text(fmt.Sprintf("%d not repaired: ", why[text]), text)

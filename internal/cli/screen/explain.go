@@ -12,7 +12,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Explain writes an explanation.
 func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	for _, text := range d.Missing {
 		s.Text("", text)
@@ -55,7 +54,6 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	s.legend()
 }
 
-// explainItem writes an allocation or reservation with its evidence.
 func (s *Screen) explainItem(it document.ExplainedItem) {
 	title := fmt.Sprintf("%s in %s", table.Dash(it.IP), it.Pool+it.Reservation)
 	if it.SharesVerdictOf != "" {
@@ -78,7 +76,6 @@ func (s *Screen) explainItem(it document.ExplainedItem) {
 	}
 }
 
-// section writes a struct under a title.
 func (s *Screen) section(title string, of any) {
 	s.gap()
 	s.Text("", title)
@@ -112,7 +109,6 @@ func nameOf(f reflect.StructField) string {
 
 func isShown(f reflect.StructField) bool { return nameOf(f) != "name" && nameOf(f) != "-" }
 
-// oneLine returns a value as text, and a struct as its fields with their names.
 func oneLine(v reflect.Value) string {
 	if at, is := v.Interface().(time.Time); is {
 		return at.Format(time.RFC3339)

@@ -14,10 +14,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// released is the title of the items that a run has released.
 const released = "RELEASED"
 
-// items writes a section of items.
 func (s *Screen) items(title string, r *report.Report, items []*judge.Item) {
 	rows := document.Rows(items, func(it *judge.Item) document.AllocationRow { return document.OfItem(r, it) })
 	s.rows(title, r.Observation.Now, rows)
@@ -57,7 +55,6 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 	s.more(len(rows)-len(shown), "row")
 }
 
-// sandboxWords are the words of the column SANDBOX.
 var sandboxWords = []struct {
 	state   judge.Sandbox
 	meaning string
@@ -82,7 +79,6 @@ func (s *Screen) explainWord(word string) {
 	s.sandboxes[word] = true
 }
 
-// legend writes what the words on the screen mean.
 func (s *Screen) legend() {
 	var texts []string
 	for _, w := range sandboxWords {

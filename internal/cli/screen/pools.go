@@ -12,7 +12,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 )
 
-// Pools writes how full all pools are. The fullest comes first.
 func (s *Screen) Pools(d *document.PoolList) {
 	s.circumstances(d.Notes, nil)
 	s.poolTable(d.Pools...)
@@ -69,13 +68,11 @@ func (s *Screen) poolTable(pools ...document.PoolUsage) {
 	}
 }
 
-// owners returns who has allocations, and how many.
 func owners(all []document.PoolOwner) string {
 	texts := document.Rows(all, func(o document.PoolOwner) string { return fmt.Sprintf("%s (%d)", o.Name, o.Entries) })
 	return cmp.Or(strings.Join(texts, ", "), "none")
 }
 
-// amount returns a number of addresses, in the form 1.84e+19 where it has many digits.
 func amount(n *big.Int) string {
 	if n.BitLen() <= 40 {
 		return n.String()

@@ -1,8 +1,5 @@
 // Package screen lays out reports as text for a person. Findings that are outages come first, then stale items and when
 // they are released, then held items. Each section has its count, and the counts add up to the summary.
-//
-// screen.go has the parts that all commands share, check.go the order of the sections, items.go the rows and the
-// legend, pools.go how full pools are, and explain.go the explanation of one subject.
 package screen
 
 import (
@@ -38,19 +35,15 @@ const (
 	fewNames = 3
 )
 
-// String returns the text.
 func (s *Screen) String() string { return s.text.String() }
 
-// Line writes a line.
 func (s *Screen) Line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
 
 // Text writes a text behind a prefix, broken between words.
 func (s *Screen) Text(prefix, text string) { table.Wrapped(&s.text, prefix, s.shorten(text)) }
 
-// Title writes the title of a section with its count.
 func (s *Screen) Title(title string, n int) { s.Line("\n%s (%d)", title, n) }
 
-// containerID matches the id of a container.
 var containerID = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
 // shorten shortens container ids to the 13 characters that crictl prints, except in a wide screen.
@@ -89,7 +82,6 @@ func (s *Screen) Head(h document.Header) {
 	s.Line("%s, judged at %s.", table.Clean(judged), h.ObservedAt.Format(time.RFC3339))
 }
 
-// summary writes the counts, the notes and the gates.
 func (s *Screen) summary(r *report.Report) {
 	sum, stale := r.Summary(), "stale"
 	if len(r.Released) > 0 {
@@ -113,7 +105,6 @@ func counts(sum judge.Summary) string {
 	return text
 }
 
-// circumstances writes the notes and the gates.
 func (s *Screen) circumstances(notes []string, gates []report.Gate) {
 	for _, text := range notes {
 		isGate := func(g report.Gate) bool { return g.Detail == text } // for example an etcd restore
@@ -142,14 +133,12 @@ func (s *Screen) list(all []string, most int) string {
 	return judge.AtMost(all, most)
 }
 
-// gap writes an empty line, except at the beginning.
 func (s *Screen) gap() {
 	if s.text.Len() > 0 {
 		s.Line("")
 	}
 }
 
-// fact writes a fact behind its name.
 func (s *Screen) fact(name, text string) { s.Text(fmt.Sprintf("  %-16s ", name), text) }
 
 // Findings writes findings. Outages come first.
@@ -167,7 +156,6 @@ func (s *Screen) Findings(title string, found []judge.Finding) {
 	s.more(len(found)-shown, "finding")
 }
 
-// shown returns how many rows of a section are shown. Where that is not all, it writes how often each word occurs.
 func (s *Screen) shown(words []string) int {
 	if len(words) <= manyRows || s.Wide {
 		return len(words)

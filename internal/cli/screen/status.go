@@ -2,7 +2,6 @@ package screen
 
 import "github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 
-// levels are the marks of the levels, in the order of the lines.
 var levels = []struct {
 	document.Level
 	mark string
@@ -10,7 +9,6 @@ var levels = []struct {
 	{document.LevelError, "✗ "}, {document.LevelWarning, "! "}, {document.LevelOK, "✓ "}, {document.LevelUnknown, "– "},
 }
 
-// Status writes the lines of a status by level, each with the command to type next.
 func (s *Screen) Status(d *document.Status) {
 	count := map[document.Level]int{}
 	for _, l := range d.Lines {

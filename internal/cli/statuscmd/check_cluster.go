@@ -60,12 +60,10 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	return ok("%s.", text)
 }
 
-// expectsAgents reports whether agents are deployed or the reconciler requires them.
 func (p *Probe) expectsAgents() bool {
 	return len(p.daemonSets()) > 0 || p.own != nil && p.own.argument("--agents") == "required"
 }
 
-// admissionPolicy checks that the agents' admission policies exist and that their bindings deny.
 func (p *Probe) admissionPolicy(ctx context.Context) (line, error) {
 	if !p.expectsAgents() {
 		return line{}, nil
@@ -108,7 +106,6 @@ func (p *Probe) definitions(ctx context.Context) (line, error) {
 	return ok("The API server serves all custom resources that ip-reconcile needs.")
 }
 
-// competing checks that nothing else releases addresses.
 func (p *Probe) competing(context.Context) (line, error) {
 	var names []string
 	for i := range p.workloads {
@@ -139,7 +136,6 @@ type permission struct {
 	isNeeded        bool   // to judge or to release addresses
 }
 
-// permissions checks what RBAC allows the reconciler's ServiceAccount.
 func (p *Probe) permissions(ctx context.Context) (line, error) {
 	name := cmp.Or(p.own.Spec.ServiceAccountName, "default")
 	account, who := p.own.Namespace+":"+name, "ServiceAccount "+p.own.Namespace+"/"+name

@@ -58,7 +58,6 @@ func (p *Probe) breaker(ctx context.Context) (line, error) {
 	return ok("The breaker has not tripped.")
 }
 
-// stale counts the stale addresses by the cause of not releasing them.
 func (p *Probe) stale(context.Context) (line, error) {
 	if p.unjudged != nil {
 		return fail("ip-reconcile check", "Addresses cannot be judged: %v.", p.unjudged)
@@ -86,7 +85,6 @@ func (p *Probe) stale(context.Context) (line, error) {
 // nearlyFull is the fill of a pool above which status warns, as the alert for nearly full pools does.
 const nearlyFull = 0.9
 
-// fullPools names the pools that pods wait for, or else those that are nearly full.
 func (p *Probe) fullPools(context.Context) (line, error) {
 	var waited, full []string
 	pods := 0
@@ -110,7 +108,6 @@ func (p *Probe) fullPools(context.Context) (line, error) {
 	return ok("No pod waits for an address. No pool is known to be nearly full.")
 }
 
-// findings counts the findings, the worst first.
 func (p *Probe) findings(context.Context) (line, error) {
 	count := map[judge.Kind]int{}
 	for _, x := range p.Findings {

@@ -103,7 +103,6 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 	return p.say(ctx)
 }
 
-// say makes all checks concurrently.
 func (p *Probe) say(ctx context.Context) []line {
 	lines := make([]line, len(checks))
 	isKnown := map[need]bool{nothing: true, aReconciler: p.own != nil, aJudgement: p.unjudged == nil}
@@ -144,7 +143,6 @@ func fail(next, format string, args ...any) (line, error) {
 	return line{Level: document.LevelError, Next: next, Message: fmt.Sprintf(format, args...)}, nil
 }
 
-// lease returns a Lease of the reconciler's namespace, an empty one where it does not exist.
 func (p *Probe) lease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
 	l, err := p.core.CoordinationV1().Leases(p.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -170,10 +168,8 @@ func renewTime(l *coordinationv1.Lease) time.Time {
 	return l.Spec.RenewTime.Time
 }
 
-// few joins the first of many names.
 func few(names []string) string { return judge.AtMost(names, 5) }
 
-// ago returns a duration in the form of kubectl.
 func ago(d time.Duration) string { return duration.HumanDuration(max(d, 0)) }
 
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }

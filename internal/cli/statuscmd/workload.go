@@ -17,13 +17,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// workload is a workload with its flags and with commands about it.
 type workload struct{ kube.Workload }
 
-// workloads are the workloads that could be listed.
 type workloads []workload
 
-// listReconcilers lists all reconcilers that are installed.
 const listReconcilers = "kubectl get deployments,cronjobs -A -l " + kube.NameLabel + "=" + kube.Product
 
 // Find finds the workloads of the cluster that the flags name. It sets the flags that are not given to the values of
@@ -70,7 +67,6 @@ func (p *Probe) adopt(o *clusterflags.Flags, given *pflag.FlagSet) error {
 	return nil
 }
 
-// client returns a client for objects that the reconciler does not read.
 func client(o *clusterflags.Flags, component string) (core kubernetes.Interface, host string, err error) {
 	config, err := o.Config(component, o.QPS, o.Burst)
 	if err != nil {
@@ -101,7 +97,6 @@ func (all workloads) reconcilers() []*workload {
 	return found
 }
 
-// daemonSets returns the DaemonSets of the node agents.
 func (all workloads) daemonSets() []*workload { return all.pick((*kube.Workload).IsAgent) }
 
 func (all workloads) pick(is func(*kube.Workload) bool) (found []*workload) {
@@ -149,7 +144,6 @@ func (all workloads) adoptOnly(err error, given *pflag.FlagSet, writes bool) err
 		"--reconciler-namespace", err)
 }
 
-// ownNamespace returns the namespace whose annotation pauses the reconciler.
 func (w *workload) ownNamespace() string {
 	return cmp.Or(w.argument("--reconciler-namespace"), w.Namespace)
 }
@@ -201,7 +195,6 @@ func (w *workload) version() string {
 	return tag
 }
 
-// kubectl returns a command in a namespace.
 func kubectl(namespace, format string, args ...any) string {
 	return "kubectl -n " + namespace + " " + fmt.Sprintf(format, args...)
 }

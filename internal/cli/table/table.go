@@ -39,7 +39,6 @@ func Clean(text string) string {
 	}, text)
 }
 
-// proseWidth is the longest line of prose in characters.
 const proseWidth = 100
 
 // Wrapped writes a text behind a prefix, broken between words, with its lines aligned. A word that is longer than a
