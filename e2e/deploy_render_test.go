@@ -247,10 +247,3 @@ func TestDeploy_WarnsWithoutAdmissionPolicy(t *testing.T) {
 	contains(t, "the notes", notes, "root on a node", "agent.enabled=false")
 	containsNot(t, "the notes with the policy", notesOf(t, ""), "root on a node")
 }
-
-func TestDeploy_NotesOnCRDUpgrade(t *testing.T) {
-	t.Parallel()
-	contains(t, "docs/install/upgrade.md", string(try(os.ReadFile("../docs/install/upgrade.md")).must(t)),
-		"Helm never upgrades a CRD",
-		"kubectl apply --server-side --force-conflicts -f deploy/crds")
-}
