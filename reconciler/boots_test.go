@@ -18,7 +18,8 @@ func TestRestore_BootOfTheBackup(t *testing.T) {
 	reports := func(boot string) Part {
 		return written("worker-2", 2*minute, Sandbox("box-1", UsualUID), FromBoot(boot), FromMachine(MachineOf("worker-2")))
 	}
-	unreachable := StaleReport("worker-2", Sandbox("box-1", UsualUID), FromBoot("second"), FromMachine(MachineOf("worker-2")))
+	unreachable := StaleReport("worker-2", Sandbox("box-1", UsualUID), FromBoot("second"),
+		FromMachine(MachineOf("worker-2")))
 	node := func(boot string, edits ...NodeEdit) Part {
 		return Node("worker-2", append(edits, Booted(boot), OnMachine(MachineOf("worker-2")))...)
 	}
@@ -35,7 +36,8 @@ func TestRestore_BootOfTheBackup(t *testing.T) {
 			t.Errorf("judged %v", OutcomeOf(it))
 		}
 	}
-	if plan := p.pass(2*hour, usual, node("third", NotReadyFor(minute)), unreachable, revision(94)); len(plan.Release) != 1 {
+	if plan := p.pass(2*hour, usual, node("third", NotReadyFor(minute)), unreachable,
+		revision(94)); len(plan.Release) != 1 {
 		t.Errorf("a boot since the restore proves nothing: %v", plan.Refused)
 	}
 }
@@ -44,7 +46,8 @@ func TestRestore_BootOfTheBackup(t *testing.T) {
 func TestRestore_BootReportedSince(t *testing.T) {
 	node := func(name string, writtenAfter time.Duration) Part {
 		return All(Node(name, Booted("boot of "+name), OnMachine(MachineOf(name))),
-			written(name, writtenAfter, FromBoot("boot of "+name), FromMachine(MachineOf(name)), RenewedAt(Now.Add(writtenAfter))))
+			written(name, writtenAfter, FromBoot("boot of "+name), FromMachine(MachineOf(name)),
+				RenewedAt(Now.Add(writtenAfter))))
 	}
 	p, store := newProcess(t, atOnce), &memoryStore{}
 	p.RestoreStore = store

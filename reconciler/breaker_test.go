@@ -91,7 +91,8 @@ func TestBreaker_LastHour(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantReleased("30 of 100", p.passAndRelease(0, inUseAndStale(70, 30)))
 		p.wantReleased("and 15 of 70", p.passAndRelease(40*time.Minute, inUseAndStale(55, 15)))
-		p.wantRefused("and 21: 36 of the 70 that there were", Breaker, p.passAndRelease(61*time.Minute, inUseAndStale(34, 21)))
+		p.wantRefused("and 21: 36 of the 70 that there were", Breaker, p.passAndRelease(61*time.Minute,
+			inUseAndStale(34, 21)))
 		p.wantReleased("and 20: 35 of the 70", p.passAndRelease(62*time.Minute, inUseAndStale(35, 20)))
 		p.wantReleased("hours later, 20 of 20", p.passAndRelease(5*time.Hour, inUseAndStale(0, 20)))
 	})

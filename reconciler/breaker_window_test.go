@@ -63,15 +63,19 @@ func TestBreaker_Store(t *testing.T) {
 		kept   func(text string) bool // at the end; nil for any
 		asked  int                    // how often; 0 for any
 	}{
-		{says: "21 items, mostly reservations without allocation", passes: []pass{{5 * minute, all(leaks(1), alone(101, 120)), 0, breaks(21)}}},
+		{says: "21 items, mostly reservations without allocation", passes: []pass{{5 * minute, all(leaks(1), alone(101, 120)),
+			0, breaks(21)}}},
 		{says: "20 of them are no mass release", passes: []pass{{5 * minute, alone(101, 120), 20, nil}}},
 		{says: "many, with allocations", passes: []pass{{5 * minute, all(leaks(15), alone(101, 115)), 0, breaks(30)}}},
 		{says: "few of many allocations", passes: []pass{{5 * minute, all(leaks(10), alone(101, 110)), 30, nil}}},
 		{says: "the window outlives the process", passes: []pass{
-			{0, entries(101, 112), 12, nil}, {minute, entries(201, 212), 0, breaks(12)}, {minute, nil, 0, breaks(12)}, {hour, nil, 12, nil}}},
-		{says: "reservations that an earlier process released count, too", passes: []pass{{5 * minute, alone(1, 12), 12, nil}, {5 * minute, alone(101, 112), 0, breaks(12)}}},
+			{0, entries(101, 112), 12, nil}, {minute, entries(201, 212), 0, breaks(12)}, {minute, nil, 0, breaks(12)},
+			{hour, nil, 12, nil}}},
+		{says: "reservations that an earlier process released count, too", passes: []pass{{5 * minute, alone(1, 12), 12, nil},
+			{5 * minute, alone(101, 112), 0, breaks(12)}}},
 		{says: "failed releases do not count", passes: []pass{
-			{0, all(leaks(15), func(s *simulator) { s.fault = failing("hold", errServer) }), 0, refusals{reconciler.WriteFailed: 15}},
+			{0, all(leaks(15), func(s *simulator) { s.fault = failing("hold", errServer) }), 0,
+				refusals{reconciler.WriteFailed: 15}},
 			{0, func(s *simulator) {
 				if s.fault = nil; s.kept != "" {
 					s.late = append(s.late, "kept is "+s.kept)
@@ -85,14 +89,21 @@ func TestBreaker_Store(t *testing.T) {
 			}
 		}), 30, nil}}},
 		{says: "unconfirmed items are not released if they cannot be counted",
-			passes: []pass{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.fault = failing("amend", errServer) }), 2, refusals{reconciler.WriteFailed: 2}}}},
+			passes: []pass{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.fault = failing("amend", errServer) }), 2,
+				refusals{reconciler.WriteFailed: 2}}}},
 		{says: "nor if the window cannot be decoded", kept: func(text string) bool { return text == "12 or so" },
-			passes: []pass{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.kept = "12 or so" }), 2, refusals{reconciler.WriteFailed: 2}}}},
+			passes: []pass{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.kept = "12 or so" }), 2,
+				refusals{reconciler.WriteFailed: 2}}}},
 		{says: "if the store is forbidden a process counts its own releases", one: true, asked: 1, passes: []pass{
-			{0, all(leaks(15), func(s *simulator) { s.fault = failing("amend", fmt.Errorf("get Lease: %w", reconciler.ErrForbidden)) }), 30, nil}, {0, leaks(15), 0, breaks(15)}}},
-		{says: "a dry run counts nothing", one: true, dryRun: true, kept: func(text string) bool { return text == "" }, passes: []pass{
-			{0, leaks(15), 0, refusals{reconciler.DryRunRefusal: 15}}, {0, nil, 0, refusals{reconciler.DryRunRefusal: 15}}}},
-		{says: "a window of the future is over after an hour", passes: []pass{{0, all(leaks(15), ofFuture), 0, breaks(15)}, {61 * minute, nil, 30, nil}}},
+			{0, all(leaks(15), func(s *simulator) {
+				s.fault = failing("amend", fmt.Errorf("get Lease: %w",
+					reconciler.ErrForbidden))
+			}), 30, nil}, {0, leaks(15), 0, breaks(15)}}},
+		{says: "a dry run counts nothing", one: true, dryRun: true, kept: func(text string) bool { return text == "" },
+			passes: []pass{
+				{0, leaks(15), 0, refusals{reconciler.DryRunRefusal: 15}}, {0, nil, 0, refusals{reconciler.DryRunRefusal: 15}}}},
+		{says: "a window of the future is over after an hour", passes: []pass{{0, all(leaks(15), ofFuture), 0, breaks(15)},
+			{61 * minute, nil, 30, nil}}},
 		{says: "refused items are not released in portions beside proven ones", one: true, passes: []pass{
 			{5 * minute, all(leaks(60), proves("box-60")), 2, breaks(59)},
 			{0, func(s *simulator) { faults["reservation rewritten"].before(s) }, 0, breaks(59)}}},

@@ -57,8 +57,10 @@ func TestForecast_Gates(t *testing.T) {
 		{name: "a pool paused", parts: All(proven, pausedPool), want: []Refusal{Paused}},
 		{name: "paused, and not confirmed", parts: All(unconfirmed, paused), want: []Refusal{Paused, AwaitingConfirmation}},
 		{name: "both pauses", parts: All(proven, paused, pausedPool), want: []Refusal{Paused, Paused}},
-		{name: "a restore", before: restored, parts: All(proven, written("worker-1", 0), silent, revision(91)), want: []Refusal{EtcdRestored}},
-		{name: "a pause and a restore", before: restored, parts: All(proven, paused, written("worker-1", 0), silent, revision(91)), want: []Refusal{Paused, EtcdRestored}},
+		{name: "a restore", before: restored, parts: All(proven, written("worker-1", 0), silent, revision(91)),
+			want: []Refusal{EtcdRestored}},
+		{name: "a pause and a restore", before: restored, parts: All(proven, paused, written("worker-1", 0), silent,
+			revision(91)), want: []Refusal{Paused, EtcdRestored}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProcess(t, quarter)
@@ -81,7 +83,8 @@ func TestForecast_Gates(t *testing.T) {
 func TestForecast_CommonGates(t *testing.T) {
 	p := newProcess(t, quarter)
 	plan := p.forecast(0, UsualPool, UsualPod(Carrying("10.0.0.5")), paused, pausedPool)
-	if len(plan.CommonGates) != 2 || plan.CommonGates[0].Pool != "" || plan.CommonGates[1].Pool != "kube-system/10.0.0.0-24" {
+	if len(plan.CommonGates) != 2 || plan.CommonGates[0].Pool != "" ||
+		plan.CommonGates[1].Pool != "kube-system/10.0.0.0-24" {
 		t.Errorf("got %+v", plan.CommonGates)
 	}
 }
@@ -149,7 +152,8 @@ func TestForecast_LeasesForbidden(t *testing.T) {
 }
 
 func TestPlan_Only(t *testing.T) {
-	two := All(ReportingWorker(Gone("box-1", UsualUID)), Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/web-1", "box-2", "net1")))
+	two := All(ReportingWorker(Gone("box-1", UsualUID)), Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation,
+		Alloc("6", "default/web-1", "box-2", "net1")))
 	p := newProcess(t, quarter)
 	p.Options.Only = func(it *judge.Item) bool { return it.ContainerID() == "box-1" }
 	plan := p.pass(0, two)
@@ -160,7 +164,8 @@ func TestPlan_Only(t *testing.T) {
 
 // The breaker will refuse 105 unconfirmed of 119 once they are confirmed, and not 14 or 20.
 func TestForecast_BreakerOfWhatAwaitsConfirmation(t *testing.T) {
-	for stale, want := range map[int][]Refusal{105: {AwaitingConfirmation, Breaker}, 14: {AwaitingConfirmation}, 20: {AwaitingConfirmation}} {
+	for stale, want := range map[int][]Refusal{105: {AwaitingConfirmation, Breaker}, 14: {AwaitingConfirmation},
+		20: {AwaitingConfirmation}} {
 		p := newProcess(t, quarter)
 		plan := p.forecast(0, inUseAndStale(119-stale, stale))
 		if got := gates(plan); !slices.Equal(got, want) || plan.Refused[0].At().IsZero() != (len(want) > 1) {

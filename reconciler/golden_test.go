@@ -25,7 +25,8 @@ func golden(t *testing.T, file string, lines []string) {
 	want := strings.Split(string(text), "\n")
 	for i, line := range lines {
 		if i >= len(want) || line != want[i] {
-			t.Errorf("%s, line %d: got\n%s\nwant\n%s", file, i+1, line, strings.Join(want[min(i, len(want)):min(i+1, len(want))], ""))
+			t.Errorf("%s, line %d: got\n%s\nwant\n%s", file, i+1, line, strings.Join(want[min(i, len(want)):min(i+1, len(want))],
+				""))
 		}
 	}
 	if len(want) != len(lines)+1 {

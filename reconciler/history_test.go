@@ -12,7 +12,8 @@ import (
 // In a fleet a node is always down. Items that may run there are Held, and do not count as candidates.
 func TestHistory_OldestStale(t *testing.T) {
 	p := newProcess(t, quarter)
-	down := []Part{UsualPool, ReportingWorker(), Node("worker-2", NotReadyFor(time.Minute)), ReportRenewed("worker-2", time.Hour)}
+	down := []Part{UsualPool, ReportingWorker(), Node("worker-2", NotReadyFor(time.Minute)), ReportRenewed("worker-2",
+		time.Hour)}
 	for hour := range 4 {
 		p.pass(time.Duration(hour)*time.Hour, down...)
 		it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5")
@@ -104,8 +105,9 @@ func TestHistory_ForgetsMissingItems(t *testing.T) {
 // The API server of the next pass may have another clock.
 func TestPlan_NodeMissingOwnClock(t *testing.T) {
 	for says, c := range map[string]Part{
-		"of which there is a report": All(UsualPool, Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-time.Hour)))),
-		"without a report":           All(UsualPool, Node("worker-2"), UsualPod(DeletedAgo(0))),
+		"of which there is a report": All(UsualPool, Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1",
+			Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-time.Hour)))),
+		"without a report": All(UsualPool, Node("worker-2"), UsualPod(DeletedAgo(0))),
 	} {
 		t.Run("a node "+says+", missing for ten seconds", func(t *testing.T) {
 			p := newProcess(t, quarter)
@@ -131,7 +133,8 @@ func TestPlan_NodeMissingOwnClock(t *testing.T) {
 // From the first pass to the plan.
 func TestPlan_ReplacedMachine(t *testing.T) {
 	p := newProcess(t, quarter)
-	parts := []Part{UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-2*time.Hour), Carrying("10.0.0.5")), ReplacedMachine()}
+	parts := []Part{UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-2*time.Hour), Carrying("10.0.0.5")),
+		ReplacedMachine()}
 	p.pass(0, parts...)
 	if plan := p.pass(time.Hour, parts...); len(plan.Release) > 0 {
 		t.Errorf("released: %s", plan.Release[0].Message())
@@ -141,7 +144,8 @@ func TestPlan_ReplacedMachine(t *testing.T) {
 // The Node object of the pod's node must be missing for 40 s, whatever --confirm-after says.
 func TestPlan_ReportOnPodOfMissingNode(t *testing.T) {
 	p := newProcess(t, Options{})
-	parts := []Part{UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)), UsualPod(OnNode("worker-2"), DeletedAgo(0))}
+	parts := []Part{UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", OtherUID)),
+		UsualPod(OnNode("worker-2"), DeletedAgo(0))}
 	if plan := p.pass(0, parts...); len(plan.Release) > 0 {
 		t.Errorf("released at the first pass that misses the node: %s", plan.Release[0].Message())
 	}

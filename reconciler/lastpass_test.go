@@ -33,9 +33,11 @@ func TestRecordPass(t *testing.T) {
 	p.PassStore = s
 	out := observedAt(0)
 	out.Released = make([]*judge.Item, 2)
-	out.Refused = []Refused{refusedBecause(nil, Paused, ""), refusedBecause(nil, Paused, ""), refusedBecause(nil, Breaker, "")}
+	out.Refused = []Refused{refusedBecause(nil, Paused, ""), refusedBecause(nil, Paused, ""), refusedBecause(nil, Breaker,
+		"")}
 	p.RecordPass(t.Context(), out, 1500*time.Millisecond, nil)
-	const want = `{"at":"2026-11-20T10:00:00Z","result":"Succeeded","took":"1.5s","succeeded":"2026-11-20T10:00:00Z","released":2,"refused":{"Breaker":1,"Paused":2}}`
+	const want = `{"at":"2026-11-20T10:00:00Z","result":"Succeeded","took":"1.5s","succeeded":"2026-11-20T10:00:00Z",` +
+		`"released":2,"refused":{"Breaker":1,"Paused":2}}`
 	if s.text != want {
 		t.Errorf("kept is\n%s, want\n%s", s.text, want)
 	}
@@ -49,7 +51,8 @@ func TestRecordPass_Failure(t *testing.T) {
 	clock.Step(time.Second)
 	p.RecordPass(t.Context(), nil, time.Second, errors.New("list IPPools: "+strings.Repeat("no ", 1000)))
 	got := recorded(t, s)
-	if got.Result != PassFailed || !got.At.Equal(Now.Add(time.Second)) || !got.Succeeded.Equal(Now) || !strings.HasPrefix(got.Message, "list IPPools") || len(got.Message) > longestMessage {
+	if got.Result != PassFailed || !got.At.Equal(Now.Add(time.Second)) || !got.Succeeded.Equal(Now) ||
+		!strings.HasPrefix(got.Message, "list IPPools") || len(got.Message) > longestMessage {
 		t.Errorf("kept is %s", s.text)
 	}
 	clock.Step(time.Second)
@@ -76,7 +79,8 @@ func TestRecordPass_DryRunOrCancelled(t *testing.T) {
 }
 
 func TestRecordPass_StoreFails(t *testing.T) {
-	for name, store := range map[string]*memoryStore{"it is kept": {}, "it is forbidden": {err: ErrForbidden}, "somebody wrote something else": {text: "?"}} {
+	for name, store := range map[string]*memoryStore{"it is kept": {}, "it is forbidden": {err: ErrForbidden},
+		"somebody wrote something else": {text: "?"}} {
 		p := newProcess(t, Options{})
 		p.PassStore, p.next = store, Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
 		if _, err := p.Run(t.Context()); err != nil {

@@ -71,16 +71,20 @@ func TestLocalNode_Verdicts(t *testing.T) {
 		sees []ReportEdit
 		want Outcome
 	}{
-		"no agent, and the sandbox runs":        {Nothing, []ReportEdit{Sandbox("box-1", "uid-1")}, Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
-		"no agent, and the sandbox is stopped":  {Nothing, []ReportEdit{Sandbox("box-1", "uid-2", NotReady(Closed))}, Want(judge.Stale, judge.PodReplaced, true, judge.Stopped)},
-		"no agent, and the runtime has nothing": {Nothing, nil, Want(judge.Stale, judge.AddressNotOnPod, false, judge.Absent)},
+		"no agent, and the sandbox runs": {Nothing, []ReportEdit{Sandbox("box-1", "uid-1")},
+			Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
+		"no agent, and the sandbox is stopped": {Nothing, []ReportEdit{Sandbox("box-1", "uid-2", NotReady(Closed))},
+			Want(judge.Stale, judge.PodReplaced, true, judge.Stopped)},
+		"no agent, and the runtime has nothing": {Nothing, nil, Want(judge.Stale, judge.AddressNotOnPod, false,
+			judge.Absent)},
 		"a stale report that has it, and it runs no more": {StaleReport("worker-1", Sandbox("box-1", "uid-2")),
 			[]ReportEdit{Gone("box-1", "uid-2")}, Want(judge.Stale, judge.PodReplaced, true, judge.Gone)},
 		"a fresh report that knows nothing, and it runs": {FreshReport("worker-1"),
 			[]ReportEdit{Sandbox("box-1", "uid-1")}, Want(judge.InUse, judge.SandboxReady, false, judge.Ready)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, _ := inspectedWorker(&scripted{parts: []Part{UsualPool, UsualPod(Carrying("10.0.0.7")), Node("worker-1"), c.has}}, c.sees...)
+			on, _ := inspectedWorker(&scripted{parts: []Part{UsualPool, UsualPod(Carrying("10.0.0.7")), Node("worker-1"),
+				c.has}}, c.sees...)
 			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 				if len(o.Reports) != 1 || o.Reports[0].Name != "worker-1" || !o.Reports[0].IsFresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
@@ -98,7 +102,8 @@ func TestLocalNode_ReplacesReport(t *testing.T) {
 	restored := func(r *podstate.Report) { r.RestoreDetectedAt = seen }
 	on, before := inspectedWorker(&scripted{parts: []Part{
 		Node("worker-1"), Node("worker-2"),
-		FreshReport("worker-2", Sandbox("other", "uid-9")), StaleReport("worker-1", restored, Sandbox("old", "uid-1"), Gone("older", "uid-0")),
+		FreshReport("worker-2", Sandbox("other", "uid-9")), StaleReport("worker-1", restored, Sandbox("old", "uid-1"),
+			Gone("older", "uid-0")),
 	}}, Sandbox("box-1", "uid-1"))
 	forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 		if len(o.Reports) != 2 || o.Reports[0].Name != "worker-2" || o.Reports[0].Sandboxes[0].ID != "other" {
@@ -124,12 +129,20 @@ func TestLocalNode_Errors(t *testing.T) {
 		change func(*WithLocalNode)
 		want   string
 	}{
-		"the cluster has no such Node":  {func(on *WithLocalNode) { on.Node = "worker-7" }, "--node worker-7"},
-		"the Node has no boot ID":       {func(on *WithLocalNode) { on.Source = &scripted{parts: []Part{Node("worker-1", Booted(""))}} }, "another machine"},
-		"Nodes may not be listed":       {func(on *WithLocalNode) { on.Source = &scripted{parts: []Part{FreshReport("worker-1")}} }, "forbidden"},
-		"the Node was booted otherwise": {func(on *WithLocalNode) { on.Source = &scripted{parts: []Part{Node("worker-1", Booted("boot-2"))}} }, "another machine"},
-		"the runtime does not answer":   {func(on *WithLocalNode) { on.Inspect = blindly }, "worker-1: no socket"},
-		"the cluster cannot be read":    {func(on *WithLocalNode) { on.Source = &scripted{err: errors.New("no API")} }, "no API"},
+		"the cluster has no such Node": {func(on *WithLocalNode) { on.Node = "worker-7" }, "--node worker-7"},
+		"the Node has no boot ID": {func(on *WithLocalNode) {
+			on.Source = &scripted{parts: []Part{Node("worker-1",
+				Booted(""))}}
+		}, "another machine"},
+		"Nodes may not be listed": {func(on *WithLocalNode) { on.Source = &scripted{parts: []Part{FreshReport("worker-1")}} },
+			"forbidden"},
+		"the Node was booted otherwise": {func(on *WithLocalNode) {
+			on.Source = &scripted{parts: []Part{Node("worker-1",
+				Booted("boot-2"))}}
+		}, "another machine"},
+		"the runtime does not answer": {func(on *WithLocalNode) { on.Inspect = blindly }, "worker-1: no socket"},
+		"the cluster cannot be read": {func(on *WithLocalNode) { on.Source = &scripted{err: errors.New("no API")} },
+			"no API"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			on, _ := inspectedWorker(&scripted{parts: []Part{Node("worker-1")}})
@@ -137,7 +150,8 @@ func TestLocalNode_Errors(t *testing.T) {
 			if o, err := on.List(t.Context()); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("observed: %v, %v", o, err)
 			}
-			if o, err := on.Relist(t.Context(), Observe().Observation); o != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+			if o, err := on.Relist(t.Context(), Observe().Observation); o != nil || err == nil || !strings.Contains(err.Error(),
+				c.want) {
 				t.Errorf("refreshed: %v, %v", o, err)
 			}
 		})
@@ -164,7 +178,8 @@ func TestLocalNode_PreviousReport(t *testing.T) {
 		"no report of any node at all": {Nothing, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			on, before := inspectedWorker(&scripted{parts: []Part{Node("worker-1"), UsualPod(), c.report}}, Sandbox("box-1", "uid-1"))
+			on, before := inspectedWorker(&scripted{parts: []Part{Node("worker-1"), UsualPod(), c.report}},
+				Sandbox("box-1", "uid-1"))
 			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
 				if (*before != nil) != c.goesOn {
 					t.Errorf("it continues %+v", *before)

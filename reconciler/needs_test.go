@@ -24,12 +24,17 @@ func TestResult_Needs(t *testing.T) {
 		parts []Part
 		want  bool
 	}{
-		"it has nothing":                    {[]Part{UsualSandboxGone, StaleReport("worker-9")}, false},
-		"it has the sandbox":                {[]Part{UsualPool, ReportingWorker(), StaleReport("worker-9", Sandbox("box-1", UsualUID))}, true},
-		"its sandbox carries the address":   {[]Part{UsualSandboxGone, StaleReport("worker-9", Sandbox("box-9", "uid-9", WithAddress("10.0.0.5", "")))}, true},
-		"its sandbox carries another":       {[]Part{UsualSandboxGone, StaleReport("worker-9", Sandbox("box-9", "uid-9", WithAddress("10.0.0.6", "")))}, false},
-		"its attachment has the address":    {[]Part{UsualSandboxGone, StaleReport("worker-9", Attachment("box-9", "uid-9", time.Minute, nil, Address("10.0.0.5", "")))}, true},
-		"its sandbox had it and has closed": {[]Part{UsualSandboxGone, StaleReport("worker-9", Sandbox("box-9", "uid-9", WithAddress("10.0.0.5", ""), NotReady(&[]bool{true}[0])))}, false},
+		"it has nothing": {[]Part{UsualSandboxGone, StaleReport("worker-9")}, false},
+		"it has the sandbox": {[]Part{UsualPool, ReportingWorker(), StaleReport("worker-9",
+			Sandbox("box-1", UsualUID))}, true},
+		"its sandbox carries the address": {[]Part{UsualSandboxGone, StaleReport("worker-9", Sandbox("box-9", "uid-9",
+			WithAddress("10.0.0.5", "")))}, true},
+		"its sandbox carries another": {[]Part{UsualSandboxGone, StaleReport("worker-9", Sandbox("box-9", "uid-9",
+			WithAddress("10.0.0.6", "")))}, false},
+		"its attachment has the address": {[]Part{UsualSandboxGone, StaleReport("worker-9", Attachment("box-9", "uid-9",
+			time.Minute, nil, Address("10.0.0.5", "")))}, true},
+		"its sandbox had it and has closed": {[]Part{UsualSandboxGone, StaleReport("worker-9", Sandbox("box-9", "uid-9",
+			WithAddress("10.0.0.5", ""), NotReady(&[]bool{true}[0])))}, false},
 	} {
 		o := Observe(c.parts...)
 		out := &Result{Judgement: Judged(o, judge.Policy{})}

@@ -41,11 +41,12 @@ func TestPlan_Confirmation(t *testing.T) {
 	})
 	t.Run("a contradiction starts the wait again", func(t *testing.T) {
 		for says, c := range map[string]Part{
-			"in use":                      All(UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker()),
-			"held":                        All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(Open)))),
-			"overruled":                   All(unconfirmed, Pod("web-1", Carrying("10.0.0.5"))),
-			"gone for a pass":             ReportingWorker(),
-			"rewritten for a new sandbox": All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")), ReportingWorker()),
+			"in use":          All(UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker()),
+			"held":            All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(Open)))),
+			"overruled":       All(unconfirmed, Pod("web-1", Carrying("10.0.0.5"))),
+			"gone for a pass": ReportingWorker(),
+			"rewritten for a new sandbox": All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")),
+				ReportingWorker()),
 		} {
 			p := newProcess(t, quarter)
 			p.pass(0, unconfirmed)
@@ -59,9 +60,10 @@ func TestPlan_Confirmation(t *testing.T) {
 	t.Run("missing information does not contradict", func(t *testing.T) {
 		silent := All(UsualPool, Node("worker-1"), StaleReport("worker-1"))
 		for says, c := range map[string]Part{
-			"a node is silent":        silent,
-			"a node has just joined":  All(unconfirmed, Node("worker-2")),
-			"a sandbox was not read":  All(UsualPool, ReportingWorker(Sandbox("box-9", "uid-9", OfPod("web-9"), func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }))),
+			"a node is silent":       silent,
+			"a node has just joined": All(unconfirmed, Node("worker-2")),
+			"a sandbox was not read": All(UsualPool, ReportingWorker(Sandbox("box-9", "uid-9", OfPod("web-9"),
+				func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }))),
 			"its node is unreachable": All(UsualPool, Node("worker-1", NotReadyFor(time.Minute)), StaleReport("worker-1")),
 		} {
 			p := newProcess(t, quarter)
@@ -78,15 +80,18 @@ func TestPlan_Confirmation(t *testing.T) {
 	})
 	// What a kubelet reports, or a missing Node, counts from the first pass that has it.
 	t.Run("missing information confirms only an absent sandbox", func(t *testing.T) {
-		silent := All(UsualPool, Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Open))), UsualPod())
-		stopped := All(UsualPool, Node("worker-1"), StaleReport("worker-1", Gone("box-1", UsualUID)), UsualPod(Phase("Succeeded"), StoppedByKubelet(0)))
+		silent := All(UsualPool, Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Open))),
+			UsualPod())
+		stopped := All(UsualPool, Node("worker-1"), StaleReport("worker-1", Gone("box-1", UsualUID)),
+			UsualPod(Phase("Succeeded"), StoppedByKubelet(0)))
 		p := newProcess(t, quarter)
 		p.pass(0, silent)
 		p.wantRefused("its kubelet has just said so", AwaitingConfirmation, p.pass(time.Hour, stopped))
 		p.wantReleased("15 minutes later", p.pass(75*time.Minute, stopped))
 	})
 	t.Run("a reservation that stands alone waits a day for nodes that do not report", func(t *testing.T) {
-		alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(), Node("worker-2"), Reservation("10.0.0.5", "default/web-0", LongAgo))
+		alone := All(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(), Node("worker-2"), Reservation("10.0.0.5",
+			"default/web-0", LongAgo))
 		p := newProcess(t, quarter)
 		for at := time.Duration(0); at < 24*time.Hour; at += time.Hour {
 			p.wantHeld("before a day has passed", p.pass(at, alone))
@@ -97,7 +102,8 @@ func TestPlan_Confirmation(t *testing.T) {
 			"an entry":          All(UsualPool, ReportingWorker(), Reservation("10.0.0.5", "default/web-0", LongAgo)),
 			"a pod that starts": All(alone, UsualPod(Phase("Pending"))),
 			"another's pod":     All(alone, Pod("web-1", Carrying("10.0.0.5"))),
-			"a sandbox with it": All(alone, FreshReport("worker-3", Sandbox("box-9", "uid-9", OfPod("web-9"), WithAddress("10.0.0.5", "")))),
+			"a sandbox with it": All(alone, FreshReport("worker-3", Sandbox("box-9", "uid-9", OfPod("web-9"),
+				WithAddress("10.0.0.5", "")))),
 		} {
 			p := newProcess(t, quarter)
 			p.pass(0, alone)
@@ -115,7 +121,8 @@ func TestPlan_Confirmation(t *testing.T) {
 		p := newProcess(t, Options{ConfirmAfter: 15 * time.Minute, DryRun: true})
 		p.wantRefused("not confirmed", AwaitingConfirmation, p.pass(0, unconfirmed))
 	})
-	t.Run("a pod that is being set up has the minute in which a report may be from before its ADD, whatever --confirm-after says", func(t *testing.T) {
+	t.Run("a pod that is being set up has the minute in which a report may be from before its ADD, whatever "+
+		"--confirm-after says", func(t *testing.T) {
 		settingUp := All(unconfirmed, UsualPod(Phase("Pending")))
 		p := newProcess(t, Options{})
 		p.wantRefused("at the first pass", AwaitingConfirmation, p.pass(0, settingUp))
@@ -135,7 +142,8 @@ func TestPlan_Confirmation(t *testing.T) {
 		p.wantRefused("another UID", AwaitingConfirmation, plan)
 	})
 	t.Run("confirmed items do not wait for others", func(t *testing.T) {
-		two := All(ReportingWorker(), Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/web-1", "box-2", "net1")))
+		two := All(ReportingWorker(), Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/web-1", "box-2",
+			"net1")))
 		p := newProcess(t, quarter)
 		p.pass(0, unconfirmed)
 		plan := p.pass(15*time.Minute, two)
@@ -151,7 +159,8 @@ func TestPlan_GracePeriod(t *testing.T) {
 	t.Run("of a pod that is being deleted", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, unconfirmed, UsualPod(DeletedAgo(-time.Hour), hour))
-		p.wantRefused("before", AwaitingConfirmation, p.pass(61*time.Minute-time.Second, unconfirmed, UsualPod(DeletedAgo(-time.Hour), hour)))
+		p.wantRefused("before", AwaitingConfirmation, p.pass(61*time.Minute-time.Second, unconfirmed,
+			UsualPod(DeletedAgo(-time.Hour), hour)))
 		p.wantReleased("after", p.pass(61*time.Minute, unconfirmed, UsualPod(DeletedAgo(-time.Hour), hour)))
 	})
 	t.Run("of a known pod that is missing", func(t *testing.T) {
@@ -196,13 +205,15 @@ func TestPlan_NodeMissing(t *testing.T) {
 		p.wantRefused("before", AwaitingConfirmation, p.pass(5*time.Minute-time.Second, missing(10*time.Minute)))
 		p.wantReleased("15 minutes after the last report", p.pass(5*time.Minute, missing(10*time.Minute)))
 	})
-	t.Run("a Node object that has just disappeared does not count as missing, whatever the age of the report", func(t *testing.T) {
-		p := newProcess(t, quarter)
-		p.pass(-10*time.Second, UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
-		p.wantRefused("at the first pass without it", AwaitingConfirmation, p.pass(0, missing(10*time.Hour)))
-		p.wantRefused("after 39 s", AwaitingConfirmation, p.pass(39*time.Second, missing(10*time.Hour)))
-		p.wantReleased("after 40 s", p.pass(40*time.Second, missing(10*time.Hour)))
-	})
+	t.Run("a Node object that has just disappeared does not count as missing, whatever the age of the report",
+		func(t *testing.T) {
+			p := newProcess(t, quarter)
+			p.pass(-10*time.Second, UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2"),
+				StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+			p.wantRefused("at the first pass without it", AwaitingConfirmation, p.pass(0, missing(10*time.Hour)))
+			p.wantRefused("after 39 s", AwaitingConfirmation, p.pass(39*time.Second, missing(10*time.Hour)))
+			p.wantReleased("after 40 s", p.pass(40*time.Second, missing(10*time.Hour)))
+		})
 	t.Run("the 40 s stand whatever --confirm-after says", func(t *testing.T) {
 		p := newProcess(t, Options{})
 		p.wantRefused("at the first pass", AwaitingConfirmation, p.pass(0, missing(2*time.Minute)))
@@ -219,7 +230,8 @@ func TestPlan_NodeMissing(t *testing.T) {
 	t.Run("a node that comes back contradicts", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, missing(time.Hour))
-		plan := p.pass(time.Minute, UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+		plan := p.pass(time.Minute, UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2"),
+			StaleReport("worker-1", Sandbox("box-1", UsualUID)))
 		if len(plan.Release) > 0 {
 			t.Errorf("released: %+v", plan.Release[0].Decision)
 		}
@@ -229,7 +241,8 @@ func TestPlan_NodeMissing(t *testing.T) {
 func TestPlan_Paused(t *testing.T) {
 	pause := func(value string) Part {
 		return func(o *Observed) {
-			annotated, err := ippool.DecodePool(fmt.Appendf(nil, `{"metadata": {"annotations": {"ip-reconcile.dev/paused": %q}}}`, value))
+			annotated, err := ippool.DecodePool(fmt.Appendf(nil,
+				`{"metadata": {"annotations": {"ip-reconcile.dev/paused": %q}}}`, value))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +262,8 @@ func TestPlan_Paused(t *testing.T) {
 		"a pool, unconfirmed":                  {[]Part{unconfirmed, pause("true")}, true},
 		"a pool, with another value":           {[]Part{proven, pause("false")}, false},
 		"a pool, a reservation of its address": {[]Part{alone, pause("true")}, true},
-		"everything":                           {[]Part{proven, other, Reservation("10.1.0.9", "default/web-0", LongAgo), everything}, true},
+		"everything": {[]Part{proven, other, Reservation("10.1.0.9", "default/web-0", LongAgo),
+			everything}, true},
 	} {
 		p := newProcess(t, atOnce)
 		if plan := p.pass(0, c.parts...); c.refused {
@@ -294,7 +308,8 @@ func TestRestore_ConfirmationStartsAgain(t *testing.T) {
 	p := newProcess(t, quarter)
 	p.pass(0, unconfirmed, revision(100))
 	p.wantRefused("the pass that detected it", EtcdRestored, p.pass(14*time.Minute, unconfirmed, revision(90)))
-	p.wantRefused("15 minutes after the first pass", AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed, revision(91)))
+	p.wantRefused("15 minutes after the first pass", AwaitingConfirmation, p.pass(15*time.Minute, unconfirmed,
+		revision(91)))
 	p.wantReleased("15 minutes after the restore", p.pass(29*time.Minute, unconfirmed, revision(92)))
 }
 
@@ -304,7 +319,8 @@ func TestCheck_EmptyListOfPods(t *testing.T) {
 		"with agents":               {UsualPool, ReportingWorker()},
 		"with proof of the runtime": {UsualSandboxGone},
 		"without agents":            {UsualPool, Node("worker-1")},
-		"of a reservation alone":    {Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), ReportingWorker()},
+		"of a reservation alone": {Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo),
+			ReportingWorker()},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, quarter)

@@ -23,7 +23,8 @@ type process struct {
 func newProcess(t *testing.T, opts Options) *process {
 	p := &process{t: t}
 	opts.PodsComplete = true // most tests observe only one allocation
-	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(Now), Log: slog.New(slog.DiscardHandler), History: NewHistory()}
+	p.Reconciler = &Reconciler{Source: p, Options: opts, Clock: clocktesting.NewFakeClock(Now),
+		Log: slog.New(slog.DiscardHandler), History: NewHistory()}
 	return p
 }
 

@@ -32,7 +32,8 @@ func TestRelease_WhatHappensInBetween(t *testing.T) {
 			s.pod("web-0", "uid-2")
 			s.fill(bluePool, "1", entryOf("box-new"))
 		}},
-		{"an ADD reuses the entry, and a report says that its sandbox is gone, too", func(s *simulator) { s.fill(bluePool, "1", entryOf("box-gone")) }},
+		{"an ADD reuses the entry, and a report says that its sandbox is gone, too",
+			func(s *simulator) { s.fill(bluePool, "1", entryOf("box-gone")) }},
 		{"an ADD of its pod takes the address in an overlapping pool", func(s *simulator) {
 			s.pod("web-0", "uid-2")
 			s.fill(smallPool, "1", entryOf("box-new"))
@@ -52,7 +53,8 @@ func TestRelease_WhatHappensInBetween(t *testing.T) {
 		{"its pod carries the address", func(s *simulator) { s.pod("web-0", "uid-2", 1) }},
 		{"its sandbox runs after all", func(s *simulator) {
 			r := s.reports[0].SandboxReport
-			r.Gone, r.Sandboxes = nil, []v1alpha1.Sandbox{{ID: "box-old", UID: "uid-1", Namespace: "default", Name: "web-0", State: v1alpha1.SandboxReady}}
+			r.Gone, r.Sandboxes = nil, []v1alpha1.Sandbox{{ID: "box-old", UID: "uid-1", Namespace: "default", Name: "web-0",
+				State: v1alpha1.SandboxReady}}
 		}},
 		{"its agent stops reporting", func(s *simulator) { s.silent = true; time.Sleep(62 * time.Second) }},
 		{"somebody writes an unknown field into the entry", func(s *simulator) {
@@ -74,13 +76,15 @@ func TestRelease_WhatHappensInBetween(t *testing.T) {
 		{"etcd is restored", func(s *simulator) { s.revision = 1 }},
 	} {
 		lines = append(lines, c.says+":")
-		for _, moment := range []string{"refresh", "hold", "fresh", "freshening", "delete", "patch", "patch fails", "patch is lost"} {
+		for _, moment := range []string{"refresh", "hold", "fresh", "freshening", "delete", "patch", "patch fails",
+			"patch is lost"} {
 			t.Run(c.says+", before "+moment, func(t *testing.T) {
 				bubble(t, func(t *testing.T, s *simulator) {
 					s.entry(bluePool, 1, "default/web-0", "box-old", true)
 					s.poolOf(smallPool, "10.0.0.0/24")
 					time.Sleep(5 * time.Minute)
-					report := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}, v1alpha1.Gone{ID: "box-gone", UID: "uid-0"})
+					report := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}, v1alpha1.Gone{ID: "box-gone",
+						UID: "uid-0"})
 					at, _, isFault := strings.Cut(moment, " ")
 					if isFault {
 						s.takes["patch"] = 6 * time.Second // so that the next hold refreshes

@@ -71,7 +71,8 @@ func TestRelease_Holds(t *testing.T) {
 		{says: "ADDs keep the Lease busy, and reading again is slow", blue: 10, set: func(s *simulator) {
 			s.takes["hold"], s.takes["refresh"] = 6*time.Second, 2100*time.Millisecond
 		}, holds: []int{10}},
-		{says: "the server's clock is behind that of the first check", blue: 3, set: func(s *simulator) { s.behind = 900 * time.Millisecond }, holds: []int{3}},
+		{says: "the server's clock is behind that of the first check", blue: 3,
+			set: func(s *simulator) { s.behind = 900 * time.Millisecond }, holds: []int{3}},
 		{says: "a pool that ADDs change before each hold is read under it", blue: 2, set: func(s *simulator) {
 			key := 100
 			s.step = func(call, _ string) {
@@ -82,13 +83,17 @@ func TestRelease_Holds(t *testing.T) {
 				}
 			}
 		}, stays: 2, holds: []int{2}},
-		{says: "the second check never fits into a hold", blue: 3, set: func(s *simulator) { s.takes["fresh"] = 11 * time.Second },
+		{says: "the second check never fits into a hold", blue: 3,
+			set:   func(s *simulator) { s.takes["fresh"] = 11 * time.Second },
 			stays: 6, refused: refusals{reconciler.WriteFailed: 3}},
 		// A write of the hold's last second may arrive when others hold the Lease.
 		{says: "the second check takes all of the hold, of an entry without a reservation", set: func(s *simulator) {
 			s.entry(bluePool, 1, "default/gone-1", "box-1", false)
 			s.takes["fresh"] = 4200 * time.Millisecond
-		}, stays: 1, refused: refusals{reconciler.WriteFailed: 1}, check: func(t *testing.T, s *simulator) { same(t, "writes", s.made("patch"), []string{}) }},
+		}, stays: 1, refused: refusals{reconciler.WriteFailed: 1}, check: func(t *testing.T, s *simulator) {
+			same(t, "writes",
+				s.made("patch"), []string{})
+		}},
 		{says: "the patch never fits", blue: 3, set: func(s *simulator) { s.takes["patch"] = 11 * time.Second },
 			stays: 6, refused: refusals{reconciler.WriteFailed: 3}},
 		{says: "B2: a pool that always changes does not keep the others", blue: 2, red: 2, set: func(s *simulator) {
@@ -102,16 +107,21 @@ func TestRelease_Holds(t *testing.T) {
 				t.Errorf("%d patches were sent", n)
 			}
 		}},
-		{says: "a pool with many items whose patches fail does not keep the others", blue: 1100, red: 3, set: func(s *simulator) {
-			s.whereCallFails(errServer, func(call, object string) bool { return call == "patch" && object == bluePool })
-		}, stays: 2200, refused: refusals{reconciler.WriteFailed: 1100}},
+		{says: "a pool with many items whose patches fail does not keep the others", blue: 1100, red: 3,
+			set: func(s *simulator) {
+				s.whereCallFails(errServer, func(call, object string) bool { return call == "patch" && object == bluePool })
+			}, stays: 2200, refused: refusals{reconciler.WriteFailed: 1100}},
 		{says: "nor does one that may not be written", blue: 1100, red: 3, set: func(s *simulator) {
-			s.whereCallFails(faults["forbidden"].err, func(call, object string) bool { return call == "patch" && object == bluePool })
+			s.whereCallFails(faults["forbidden"].err, func(call, object string) bool {
+				return call == "patch" &&
+					object == bluePool
+			})
 		}, stays: 2200, refused: refusals{reconciler.WriteFailed: 1100}},
 		{says: "what was released before the Lease got busy counts", blue: 1500, set: func(s *simulator) {
 			s.whereCallFails(reconciler.ErrLeaseBusy, func(call, _ string) bool { return call == "hold" && len(s.holds) > 0 })
 		}, stays: 1000, refused: refusals{reconciler.LeaseBusy: 500}, holds: []int{1000}},
-		{says: "without the Lease nothing of several batches is tried", blue: 1500, set: func(s *simulator) { s.fault = failing("hold", reconciler.ErrLeaseBusy) },
+		{says: "without the Lease nothing of several batches is tried", blue: 1500,
+			set:   func(s *simulator) { s.fault = failing("hold", reconciler.ErrLeaseBusy) },
 			stays: 3000, refused: refusals{reconciler.LeaseBusy: 1500}},
 		{says: "every reservation is recreated, however many", blue: 500, set: func(s *simulator) {
 			s.takes["create"], s.fault = 500*time.Millisecond, failing("patch", errServer)
@@ -129,31 +139,34 @@ func TestRelease_Holds(t *testing.T) {
 				return 30 * time.Second
 			}
 		}, stays: 200, refused: refusals{reconciler.WriteFailed: 100}},
-		{says: "a slow server has no more than a batch of entries without their reservations", blue: 200, set: func(s *simulator) {
-			s.takes["delete"] = 900 * time.Millisecond
-			s.step = func(string, string) {
-				s.mu.Lock()
-				defer s.mu.Unlock()
-				if n := len(entriesOf(s.pools[bluePool])) - len(s.reservations); n > 32 {
-					s.late = append(s.late, fmt.Sprint(n, " entries are without their reservations"))
+		{says: "a slow server has no more than a batch of entries without their reservations", blue: 200,
+			set: func(s *simulator) {
+				s.takes["delete"] = 900 * time.Millisecond
+				s.step = func(string, string) {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					if n := len(entriesOf(s.pools[bluePool])) - len(s.reservations); n > 32 {
+						s.late = append(s.late, fmt.Sprint(n, " entries are without their reservations"))
+					}
 				}
-			}
-		}},
+			}},
 		{says: "a slice whose Lease is busy does not keep the others waiting", set: func(s *simulator) {
 			s.entry(slice("worker-1"), 1, "default/gone-1", "box-1", false)
 			s.entry(slice("worker-2"), 2, "default/gone-2", "box-2", false)
 			s.busy = map[string]int{slice("worker-1"): 2}
 		}, holds: []int{1, 0, 1}, check: func(t *testing.T, s *simulator) {
-			same(t, "the Leases that are asked for", s.made("hold")[0], "hold [whereabouts worker-1-10.0.0.0-16 worker-2-10.0.0.0-16]")
+			same(t, "the Leases that are asked for", s.made("hold")[0],
+				"hold [whereabouts worker-1-10.0.0.0-16 worker-2-10.0.0.0-16]")
 		}},
-		{says: "a slice whose Lease is always busy is given up, and the shared Lease is not held in vain", set: func(s *simulator) {
-			s.leaks(slice("worker-1"), 100)
-			s.busy = map[string]int{slice("worker-1"): always}
-		}, stays: 200, refused: refusals{reconciler.LeaseBusy: 100}, check: func(t *testing.T, s *simulator) {
-			if writes := s.made("delete", "patch", "create"); len(s.holds) > 20 || len(writes) > 0 {
-				t.Errorf("%d holds, and writes %v", len(s.holds), writes)
-			}
-		}},
+		{says: "a slice whose Lease is always busy is given up, and the shared Lease is not held in vain",
+			set: func(s *simulator) {
+				s.leaks(slice("worker-1"), 100)
+				s.busy = map[string]int{slice("worker-1"): always}
+			}, stays: 200, refused: refusals{reconciler.LeaseBusy: 100}, check: func(t *testing.T, s *simulator) {
+				if writes := s.made("delete", "patch", "create"); len(s.holds) > 20 || len(writes) > 0 {
+					t.Errorf("%d holds, and writes %v", len(s.holds), writes)
+				}
+			}},
 		{says: "a slice with many items whose Lease is busy keeps nobody for long", set: func(s *simulator) {
 			s.leaks(slice("worker-1"), 1100)
 			s.entry(slice("worker-2"), 1, "default/gone", "box", false)
@@ -330,22 +343,23 @@ func TestRelease_WritesThatArriveLate(t *testing.T) {
 		})
 	})
 	// The next hold may be far away.
-	t.Run("none: an entry that proves live after a failed patch has its reservation before the next hold", func(t *testing.T) {
-		bubble(t, func(t *testing.T, s *simulator) {
-			s.leaks(bluePool, 2)
-			s.fault = func(call, _ string) (error, bool) {
-				if call != "patch" || len(s.holds) > 1 {
-					return nil, false
+	t.Run("none: an entry that proves live after a failed patch has its reservation before the next hold",
+		func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				s.leaks(bluePool, 2)
+				s.fault = func(call, _ string) (error, bool) {
+					if call != "patch" || len(s.holds) > 1 {
+						return nil, false
+					}
+					faults["ADD"].before(s)
+					return errServer, false
 				}
-				faults["ADD"].before(s)
-				return errServer, false
-			}
-			out, _ := run(t, s.reconciler(t))
-			same(t, "calls", s.made("hold", "create")[:2], []string{"hold [whereabouts]", "create " + blueAddress})
-			same(t, "released", len(out.Released), 2)
-			same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true})
+				out, _ := run(t, s.reconciler(t))
+				same(t, "calls", s.made("hold", "create")[:2], []string{"hold [whereabouts]", "create " + blueAddress})
+				same(t, "released", len(out.Released), 2)
+				same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true})
+			})
 		})
-	})
 }
 
 // landsLate applies the first patch at the second.

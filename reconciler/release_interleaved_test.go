@@ -80,7 +80,8 @@ func TestRelease_InterleavedWithAnADD(t *testing.T) {
 						released += len(out.Released)
 						r, entry := s.reservations[blueAddress], entriesOf(s.pools[bluePool])["1"]
 						if r == nil || fmt.Sprint(entry) != "map[id:box-new ifname:net1 podref:default/gone-1]" {
-							t.Errorf("steps before calls %d, %d, %d of %v, of which %q fails: %v, %v", first, second, third, s.calls, failing, entry, r)
+							t.Errorf("steps before calls %d, %d, %d of %v, of which %q fails: %v, %v", first, second, third, s.calls,
+								failing, entry, r)
 						}
 						if podRef, _, _ := unstructured.NestedString(r.Object, "spec", "podref"); podRef != "default/gone-1" {
 							t.Errorf("it is %s's", podRef)

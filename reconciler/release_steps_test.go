@@ -46,10 +46,13 @@ var faults = map[string]fault{
 	"late":                  {takes: 900 * time.Millisecond},
 	"takes all of the hold": {takes: 4200 * time.Millisecond},
 	"reservation gone":      {before: func(s *simulator) { s.changeReservation(blueAddress, nil) }},
-	"reservation rewritten": {before: func(s *simulator) { s.changeReservation(blueAddress, func(*unstructured.Unstructured) {}) }},
-	"reservation made":      {before: func(s *simulator) { s.entry(bluePool, 1, "default/gone-1", "box-1", true) }},
-	"entry gone":            {before: func(s *simulator) { s.fill(bluePool, "1", nil) }},
-	"pool gone":             {before: func(s *simulator) { s.changePool(bluePool, nil) }},
+	"reservation rewritten": {before: func(s *simulator) {
+		s.changeReservation(blueAddress,
+			func(*unstructured.Unstructured) {})
+	}},
+	"reservation made": {before: func(s *simulator) { s.entry(bluePool, 1, "default/gone-1", "box-1", true) }},
+	"entry gone":       {before: func(s *simulator) { s.fill(bluePool, "1", nil) }},
+	"pool gone":        {before: func(s *simulator) { s.changePool(bluePool, nil) }},
 	"ADD": {before: func(s *simulator) {
 		s.pod("gone-1", "back", 1)
 		s.fill(bluePool, "1", map[string]any{"id": "box-new", "podref": "default/gone-1", "ifname": "net1"})
@@ -136,7 +139,8 @@ func TestRelease_StepsAndFaults(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(faults)) {
 			f := faults[name]
 			isWrite := !slices.Contains([]string{"hold", "fresh", "clear"}, step)
-			if f.ofWrite && !isWrite || f.ofHold && step != "hold" || f.err != nil && step == "clear" || f.before != nil && step == "clear" {
+			if f.ofWrite && !isWrite || f.ofHold && step != "hold" || f.err != nil && step == "clear" || f.before != nil &&
+				step == "clear" {
 				continue
 			}
 			t.Run(step+" "+name, func(t *testing.T) {
@@ -157,7 +161,8 @@ func TestRelease_StepsAndFaults(t *testing.T) {
 					if took := time.Since(began); took > 3*time.Minute || len(s.holds) > 15 {
 						t.Errorf("it took %s and %d holds", took, len(s.holds))
 					}
-					if at := slices.Index(s.calls, "patch "+bluePool); at >= 0 && !slices.Contains(s.calls[:at], "delete "+blueAddress) {
+					if at := slices.Index(s.calls, "patch "+bluePool); at >= 0 && !slices.Contains(s.calls[:at], "delete "+
+						blueAddress) {
 						t.Errorf("the entry was removed before its reservation: %v", s.calls)
 					}
 					if s.keepsEntryAlone() && !slices.Contains(cannotRecreate, step+" "+name) {
@@ -172,7 +177,8 @@ func TestRelease_StepsAndFaults(t *testing.T) {
 
 // cannotRecreate are the faults that leave an entry without its reservation.
 var cannotRecreate = []string{
-	"recreate refused", "recreate forbidden", "recreate not sent", "recreate hangs", "recreate conflict", "recreate refused, run ended",
+	"recreate refused", "recreate forbidden", "recreate not sent", "recreate hangs", "recreate conflict",
+	"recreate refused, run ended",
 }
 
 // keepsEntryAlone reports whether the first entry of bluePool exists without its reservation.

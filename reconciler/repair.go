@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// repairAfter is how long a finding must stand, found twice, before it is repaired: an ADD in progress looks the same
-	// for a moment. Behind the fence no ADD is in progress.
+	// repairAfter is how long a finding must stand, found twice, before it is repaired: an ADD in progress causes the same
+	// finding for a moment. Behind the fence no ADD is in progress.
 	repairAfter = time.Minute
 	// repairWriteFor is for how long repairs begin under a hold: ADDs wait a second at most, or longer where the API
 	// server needs longer for a large pool.

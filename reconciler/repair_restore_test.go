@@ -34,7 +34,8 @@ func (s *simulator) reported(by map[string][]v1alpha1.Sandbox) {
 		for node, sandboxes := range by {
 			r := &v1alpha1.SandboxReport{Sandboxes: sandboxes}
 			r.Name, r.ObservedAt.Time = node, time.Now()
-			s.reports = append(s.reports, &podstate.Report{SandboxReport: r, ConfirmedAt: time.Now(), LeaseRenewedAt: time.Now(), WrittenAt: time.Now()})
+			s.reports = append(s.reports, &podstate.Report{SandboxReport: r, ConfirmedAt: time.Now(), LeaseRenewedAt: time.Now(),
+				WrittenAt: time.Now()})
 		}
 	}
 }
@@ -202,7 +203,8 @@ func TestRepairLimit_Pool(t *testing.T) {
 		same(t, "refused", len(out.Unrepaired), 62)
 		same(t, "to repair", out.ToRepair, 62)
 		for _, u := range out.Unrepaired {
-			if u.Why != reconciler.Breaker || !strings.Contains(u.Detail, "node worker-1 alone") || !strings.Contains(u.Detail, "--allow-mass-repair") {
+			if u.Why != reconciler.Breaker || !strings.Contains(u.Detail, "node worker-1 alone") || !strings.Contains(u.Detail,
+				"--allow-mass-repair") {
 				t.Fatalf("%s: %s", u.Why, u)
 			}
 		}
@@ -241,7 +243,8 @@ func TestRepairLimit_Node(t *testing.T) {
 				other := running("other", 9999)
 				s.pod("other", "u", 9999)
 				s.runsOn("worker-2", "other")
-				s.nodes = map[string]*podstate.Node{"worker-1": {Name: "worker-1", Ready: true}, "worker-2": {Name: "worker-2", Ready: true}}
+				s.nodes = map[string]*podstate.Node{"worker-1": {Name: "worker-1", Ready: true}, "worker-2": {Name: "worker-2",
+					Ready: true}}
 				s.reported(map[string][]v1alpha1.Sandbox{"worker-1": sandboxes, "worker-2": {other}})
 				time.Sleep(5 * time.Minute)
 				r := s.reconciler(nil)
@@ -274,7 +277,8 @@ func TestRestore_LostWrite(t *testing.T) {
 		out, _, err := r.Pass(t.Context(), nil)
 		same(t, "error", err, nil)
 		same(t, "released from the backup", len(out.Released), 0)
-		if len(out.Refused) == 0 || out.Refused[0].Why != reconciler.EtcdRestored || !strings.Contains(out.Refused[0].Detail, "IPPool kube-system/10.0.0.0-16 is at resourceVersion") {
+		if len(out.Refused) == 0 || out.Refused[0].Why != reconciler.EtcdRestored || !strings.Contains(out.Refused[0].Detail,
+			"IPPool kube-system/10.0.0.0-16 is at resourceVersion") {
 			t.Errorf("refused are %+v", out.Refused)
 		}
 	})

@@ -130,8 +130,9 @@ func TestRepair(t *testing.T) {
 		calls      []string // of these: hold, create, createpool, patch; nil for any
 		check      func(t *testing.T, s *simulator)
 	}{
-		{says: "a missing reservation, a minute after it was found", set: (*simulator).withoutReservation, took: minute, repaired: 1,
-			calls: []string{"hold [whereabouts]", "create 10.0.0.1"}},
+		{says: "a missing reservation, a minute after it was found", set: (*simulator).withoutReservation, took: minute,
+			repaired: 1,
+			calls:    []string{"hold [whereabouts]", "create 10.0.0.1"}},
 		{says: "a finding that disappears before the second pass is not repaired", set: func(s *simulator) {
 			s.withoutReservation()
 			passes := 0
@@ -148,7 +149,8 @@ func TestRepair(t *testing.T) {
 		}, took: minute, calls: []string{"hold [whereabouts]", "create 10.0.0.1", "hold [whereabouts]"}},
 		{says: "an entry is written back", set: func(s *simulator) { s.unrecorded(false) }, took: minute, repaired: 2,
 			check: func(t *testing.T, s *simulator) { same(t, "entry", s.entryAt("1"), "box-web default/web") }},
-		{says: "that of a phantom under a name that no successor takes over", set: func(s *simulator) { s.unrecorded(true) }, took: minute, repaired: 2,
+		{says: "that of a phantom under a name that no successor takes over", set: func(s *simulator) { s.unrecorded(true) },
+			took: minute, repaired: 2,
 			check: func(t *testing.T, s *simulator) { same(t, "entry", s.entryAt("1"), "box-web default/web_u") }},
 		// One address in two sandboxes is a Conflict. One of them gets the entry, so that no ADD gives it to a third.
 		{says: "of two that carry an address one gets the entry", set: func(s *simulator) {
@@ -157,7 +159,8 @@ func TestRepair(t *testing.T) {
 				s.pod(name, "u", 1+i%2)
 				s.runsOn("worker-1", name)
 			}
-			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("one", 1), running("two", 1), running("other", 9), running("third", 3)}})
+			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("one", 1), running("two", 1), running("other", 9),
+				running("third", 3)}})
 		}, took: minute, repaired: 2, check: func(t *testing.T, s *simulator) {
 			same(t, "entries", s.entryAt("1")+", "+s.entryAt("3"), "box-one default/one, box-third default/third_u")
 			same(t, "holds", len(s.holds), 1)
@@ -180,10 +183,12 @@ func TestRepair(t *testing.T) {
 				u.SetAnnotations(map[string]string{ippool.PausedAnnotation: "true"})
 			})
 		}, calls: []string{}},
-		{says: "an entry of the past is rewritten with its reservation", set: (*simulator).aRestoredPast, took: minute, repaired: 2,
+		{says: "an entry of the past is rewritten with its reservation", set: (*simulator).aRestoredPast, took: minute,
+			repaired: 2,
 			check: func(t *testing.T, s *simulator) {
 				s.expectRecorded(t, "box-web default/web", "default/web")
-				same(t, "writes", s.made("patch", "delete", "create"), []string{"patch " + bluePool, "delete 10.0.0.1", "create 10.0.0.1"})
+				same(t, "writes", s.made("patch", "delete", "create"), []string{"patch " + bluePool, "delete 10.0.0.1",
+					"create 10.0.0.1"})
 			}},
 		// Otherwise that pod would get the address from a pool with an overlapping range.
 		{says: "a reservation of the past is replaced later, too", set: func(s *simulator) {
@@ -191,12 +196,18 @@ func TestRepair(t *testing.T) {
 			s.entry(bluePool, 1, "default/web", "box-web", false)
 			s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/past", "net1"))
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
-		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) { s.expectRecorded(t, "box-web default/web", "default/web") }},
+		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) {
+			s.expectRecorded(t, "box-web default/web",
+				"default/web")
+		}},
 		{says: "one that another entry needs is not replaced", set: func(s *simulator) {
 			s.aRestoredPast()
 			s.poolOf("10.0.0.0-15", "10.0.0.0/15")
 			s.entry("10.0.0.0-15", 1, "default/past", "box-past2", false)
-		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) { s.expectRecorded(t, "box-web default/web", "default/past") }},
+		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) {
+			s.expectRecorded(t, "box-web default/web",
+				"default/past")
+		}},
 		{says: "a paused pool is not repaired behind the fence", fenced: true, set: func(s *simulator) {
 			s.aRestoredPast()
 			s.changePool(bluePool, func(u *unstructured.Unstructured) {
@@ -219,7 +230,8 @@ func TestRepair(t *testing.T) {
 		}},
 		{says: "a thousand in ten pools in seconds, and no write begins late in a hold", set: func(s *simulator) {
 			s.aThousandUnrecorded()
-			s.takes = map[string]time.Duration{"patch": 200 * time.Millisecond, "create": 30 * time.Millisecond, "fresh": 100 * time.Millisecond}
+			s.takes = map[string]time.Duration{"patch": 200 * time.Millisecond, "create": 30 * time.Millisecond,
+				"fresh": 100 * time.Millisecond}
 			for _, write := range []string{"patch", "create"} {
 				s.before(write, func() {
 					if late := time.Since(s.holds[len(s.holds)-1].began); late > 900*time.Millisecond {
@@ -227,15 +239,19 @@ func TestRepair(t *testing.T) {
 					}
 				})
 			}
-		}, took: minute, repaired: 1100, check: func(t *testing.T, s *simulator) { same(t, "patches", len(s.made("patch")), 10) }},
+		}, took: minute, repaired: 1100, check: func(t *testing.T, s *simulator) {
+			same(t, "patches", len(s.made("patch")),
+				10)
+		}},
 		{says: "one pool that cannot be written stops no other", set: func(s *simulator) {
 			s.aThousandUnrecorded()
 			s.whereCallFails(errServer, func(call, object string) bool { return call == "patch" && object == bluePool })
-		}, took: minute, repaired: 900, unrepaired: refusals{reconciler.WriteFailed: 100}, check: func(t *testing.T, s *simulator) {
-			if len(s.holds) > 40 {
-				t.Errorf("%d holds", len(s.holds))
-			}
-		}},
+		}, took: minute, repaired: 900, unrepaired: refusals{reconciler.WriteFailed: 100},
+			check: func(t *testing.T, s *simulator) {
+				if len(s.holds) > 40 {
+					t.Errorf("%d holds", len(s.holds))
+				}
+			}},
 		{says: "a missing pool is created with what runs", set: (*simulator).aLostPool, took: minute, repaired: 4,
 			check: func(t *testing.T, s *simulator) {
 				same(t, "calls", s.made("hold", "createpool", "patch"), []string{"hold [whereabouts]", "createpool " + bluePool})
@@ -255,7 +271,8 @@ func TestRepair(t *testing.T) {
 		}, took: minute, repaired: 2, check: func(t *testing.T, s *simulator) {
 			same(t, "entries", s.entryAt("1")+", "+s.entryAt("2"), "box-added default/added, box-two default/two")
 		}},
-		{says: "a pool of thousands is created by many writes", set: func(s *simulator) { s.manyOnALostPool(2500, 0) }, took: minute, repaired: 5000,
+		{says: "a pool of thousands is created by many writes", set: func(s *simulator) { s.manyOnALostPool(2500, 0) },
+			took: minute, repaired: 5000,
 			check: func(t *testing.T, s *simulator) { same(t, "creates", len(s.made("createpool")), 1) }},
 		// Only a node's slice has its own Lease.
 		{says: "a pool of a named network needs only the shared Lease", fenced: true, set: func(s *simulator) {
@@ -266,7 +283,10 @@ func TestRepair(t *testing.T) {
 			b := running("one", 1)
 			b.Addresses[0].IP, b.Addresses[0].Range, b.Addresses[0].NetworkName = "10.2.0.1", "10.2.0.0/16", "green"
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {b}})
-		}, repaired: 1, check: func(t *testing.T, s *simulator) { same(t, "entries", len(entriesOf(s.pools["green-10.2.0.0-16"])), 1) }},
+		}, repaired: 1, check: func(t *testing.T, s *simulator) {
+			same(t, "entries",
+				len(entriesOf(s.pools["green-10.2.0.0-16"])), 1)
+		}},
 		{says: "if creating pools is forbidden the rest is repaired", set: func(s *simulator) {
 			s.manyOnALostPool(1100, 200)
 			s.fault = failing("createpool", reconciler.ErrForbidden)

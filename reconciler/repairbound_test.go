@@ -25,7 +25,8 @@ func asking(networks string) PodEdit {
 func carries(id, pod, uid, cidr string, ips ...string) ReportEdit {
 	return Sandbox(id, uid, OfPod(pod), func(b *v1alpha1.Sandbox) {
 		for n, ip := range ips {
-			b.Addresses = append(b.Addresses, v1alpha1.Address{IP: ip, IfName: fmt.Sprint("net", n+1), Network: "wb", Range: cidr})
+			b.Addresses = append(b.Addresses, v1alpha1.Address{IP: ip, IfName: fmt.Sprint("net", n+1), Network: "wb",
+				Range: cidr})
 		}
 	})
 }
@@ -61,7 +62,8 @@ func boundedRepairs(t *testing.T, parts ...Part) *repairPlan {
 	t.Helper()
 	p := newProcess(t, Options{Repair: true})
 	o := Observe(append(parts, func(o *Observed) { o.FencedSince = o.Now.Add(-30 * time.Second) })...)
-	o.Pools, o.Reports = lastOf(o.Pools, (*ippool.Pool).Ref), lastOf(o.Reports, func(r *podstate.Report) string { return r.Name })
+	o.Pools, o.Reports = lastOf(o.Pools, (*ippool.Pool).Ref),
+		lastOf(o.Reports, func(r *podstate.Report) string { return r.Name })
 	p.History.checkRevision(o.Observation)
 	p.History.noteRestores(o.Observation)
 	return p.History.planRepairs(Judged(o, p.Options.Policy), p.Options)
@@ -70,7 +72,8 @@ func boundedRepairs(t *testing.T, parts ...Part) *repairPlan {
 const big = "10.0.0.0/16"
 
 func bigPool(allocs ...Allocation) Part {
-	return All(Pool("10.0.0.0-16", big, allocs...), NAD("wb", WhereaboutsConfig(big, "")), NAD("other", WhereaboutsConfig("10.9.0.0/16", "")),
+	return All(Pool("10.0.0.0-16", big, allocs...), NAD("wb", WhereaboutsConfig(big, "")),
+		NAD("other", WhereaboutsConfig("10.9.0.0/16", "")),
 		Node("worker-2"), FreshReport("worker-2"))
 }
 
@@ -81,10 +84,12 @@ func TestRepairLimit_ReportDoesNotRaiseIt(t *testing.T) {
 		n.Status.Allocatable = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("5000")}
 	}
 	status := func(p *corev1.Pod) {
-		p.Annotations["k8s.v1.cni.cncf.io/network-status"] = `[{"name":"default/wb","interface":"net1"},{"name":"default/wb","interface":"net2"}]`
+		p.Annotations["k8s.v1.cni.cncf.io/network-status"] = `[{"name":"default/wb","interface":"net1"},{` +
+			`"name":"default/wb","interface":"net2"}]`
 	}
 	web := func(ips ...string) ReportEdit { return carries("box-web", "web", "uid-web", big, ips...) }
-	twoRanges := `{"cniVersion":"0.3.1","name":"wb","type":"macvlan","ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/16"},{"range":"10.8.0.0/16"}]}}`
+	twoRanges := `{"cniVersion":"0.3.1","name":"wb","type":"macvlan","ipam":{"type":"whereabouts","ipRanges":[{` +
+		`"range":"10.0.0.0/16"},{"range":"10.8.0.0/16"}]}}`
 	for _, c := range []struct {
 		says   string
 		asked  int // written beside the 110
@@ -94,25 +99,35 @@ func TestRepairLimit_ReportDoesNotRaiseIt(t *testing.T) {
 		{"one of its sandboxes has 64 addresses", 0, phantoms(1000, 1, 64), nil},
 		{"its kubelet says that it runs 5000 pods", 0, phantoms(1000, 1, 1), []Part{Node("worker-1", runsMany)}},
 		{"its pod asks for the network", 1, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), asking("wb"))}},
-		{"its pod asks for one interface, and the report gives it 64 addresses", 1, web(manyAddresses(64)...), []Part{Pod("web", UID("uid-web"), asking("wb"))}},
-		{"its pod asks for two interfaces", 2, web("10.0.9.1", "10.0.9.2", "10.0.9.3"), []Part{Pod("web", UID("uid-web"), asking("wb@net1,wb@net2"))}},
-		{"its pod asks for one, and its network-status has two", 1, web("10.0.9.1", "10.0.9.2"), []Part{Pod("web", UID("uid-web"), asking("wb"), status)}},
-		{"its pod asks for two, and its network-status has both", 2, web("10.0.9.1", "10.0.9.2"), []Part{Pod("web", UID("uid-web"), asking("wb,wb"), status)}},
-		{"its pod is being deleted", 1, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), asking("wb"), status, DeletedAgo(time.Second))}},
+		{"its pod asks for one interface, and the report gives it 64 addresses", 1, web(manyAddresses(64)...),
+			[]Part{Pod("web", UID("uid-web"), asking("wb"))}},
+		{"its pod asks for two interfaces", 2, web("10.0.9.1", "10.0.9.2", "10.0.9.3"),
+			[]Part{Pod("web", UID("uid-web"), asking("wb@net1,wb@net2"))}},
+		{"its pod asks for one, and its network-status has two", 1, web("10.0.9.1", "10.0.9.2"),
+			[]Part{Pod("web", UID("uid-web"), asking("wb"), status)}},
+		{"its pod asks for two, and its network-status has both", 2, web("10.0.9.1", "10.0.9.2"),
+			[]Part{Pod("web", UID("uid-web"), asking("wb,wb"), status)}},
+		{"its pod is being deleted", 1, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), asking("wb"), status,
+			DeletedAgo(time.Second))}},
 		{"its pod asks for two ranges with one interface", 2,
 			func(r *podstate.Report) {
 				web("10.0.9.1")(r)
 				last := &r.Sandboxes[len(r.Sandboxes)-1]
-				last.Addresses = append(last.Addresses, v1alpha1.Address{IP: "10.8.0.1", IfName: "net1", Network: "wb", Range: "10.8.0.0/16"})
+				last.Addresses = append(last.Addresses, v1alpha1.Address{IP: "10.8.0.1", IfName: "net1", Network: "wb",
+					Range: "10.8.0.0/16"})
 			},
 			[]Part{NAD("wb", twoRanges), Pool("10.8.0.0-16", "10.8.0.0/16"), Pod("web", UID("uid-web"), asking("wb"))}},
 		{"its pod asks for another network", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), asking("other"))}},
 		{"its pod asks for none", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"))}},
-		{"it is the address of its pod in the default network", 1, web("10.0.9.1", "10.0.9.2"), []Part{Pod("web", UID("uid-web"), PodIPs("10.0.9.1"))}},
-		{"the pod is another node's", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), OnNode("worker-2"), asking("wb"))}},
-		{"the pod is bound to no node", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), OnNode(""), Phase(corev1.PodPending), asking("wb"))}},
+		{"it is the address of its pod in the default network", 1, web("10.0.9.1", "10.0.9.2"),
+			[]Part{Pod("web", UID("uid-web"), PodIPs("10.0.9.1"))}},
+		{"the pod is another node's", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), OnNode("worker-2"),
+			asking("wb"))}},
+		{"the pod is bound to no node", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), OnNode(""),
+			Phase(corev1.PodPending), asking("wb"))}},
 		{"the pod has another UID", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-next"), asking("wb"))}},
-		{"the pod has finished", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), Phase(corev1.PodSucceeded), asking("wb"))}},
+		{"the pod has finished", 0, web("10.0.9.1"), []Part{Pod("web", UID("uid-web"), Phase(corev1.PodSucceeded),
+			asking("wb"))}},
 		{"its pod has an entry", 0, web("10.0.9.1"),
 			[]Part{bigPool(Alloc("2400", "default/web", "box-web", "net1")), Pod("web", UID("uid-web"), asking("wb"))}},
 		{"an entry of its pod's last sandbox is rewritten", 1, web("10.0.9.1"),
@@ -124,7 +139,8 @@ func TestRepairLimit_ReportDoesNotRaiseIt(t *testing.T) {
 			}, []Part{Pod("web", UID("uid-web"), asking("wb"))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			plan := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 400, 1), c.report)}, c.parts...)...)
+			plan := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 400, 1),
+				c.report)}, c.parts...)...)
 			plan.due = slices.DeleteFunc(plan.due, func(f *change) bool { return f.finding.Repair.Key == "" }) // a reservation
 			if got := len(plan.due); got != 110+c.asked {
 				t.Errorf("%d are written, want 110 and %d; of %d", got, c.asked, got+len(plan.refused))
@@ -153,12 +169,16 @@ func TestRepairLimit_AfterRestore(t *testing.T) {
 		{"nothing shows one", 110, nil},
 		{"this process shows it", 1000, []Part{shows("resourceVersion 90 after 100")}},
 		{"one agent of three reports it", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), reports)}},
-		{"another replica reports it, by one agent", 110, []Part{shows("reported by another replica: reported by the agent on node worker-1")}},
-		{"two agents of three report it", 1000, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), reports), FreshReport("worker-2", reports)}},
-		{"two agents report one of two days ago", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), twoDaysAgo), FreshReport("worker-2", twoDaysAgo)}},
+		{"another replica reports it, by one agent", 110,
+			[]Part{shows("reported by another replica: reported by the agent on node worker-1")}},
+		{"two agents of three report it", 1000, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), reports),
+			FreshReport("worker-2", reports)}},
+		{"two agents report one of two days ago", 110, []Part{FreshReport("worker-1", phantoms(256, 1200, 1), twoDaysAgo),
+			FreshReport("worker-2", twoDaysAgo)}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			plan := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 1200, 1)), Node("worker-3"), FreshReport("worker-3")}, c.parts...)...)
+			plan := boundedRepairs(t, append([]Part{bigPool(), Node("worker-1"), FreshReport("worker-1", phantoms(256, 1200, 1)),
+				Node("worker-3"), FreshReport("worker-3")}, c.parts...)...)
 			if got := len(plan.due); got != c.want {
 				t.Errorf("%d of %d are written, want %d", got, got+len(plan.refused), c.want)
 			}
@@ -186,7 +206,8 @@ func TestRepairLimit_AllNodes(t *testing.T) {
 // entries: the next ADD hands out the address of an entry that is not written.
 func TestRepairLimit_SmallPools(t *testing.T) {
 	for _, c := range []struct{ pods, addresses, withheld int }{{4, 1, 0}, {6, 1, 0}, {1, 6, 2}, {2, 3, 1}} {
-		parts := []Part{Pool("10.0.0.0-29", "10.0.0.0/29"), NAD("wb", WhereaboutsConfig("10.0.0.0/29", "")), Node("worker-1"), Node("worker-2"), FreshReport("worker-2")}
+		parts := []Part{Pool("10.0.0.0-29", "10.0.0.0/29"), NAD("wb", WhereaboutsConfig("10.0.0.0/29", "")), Node("worker-1"),
+			Node("worker-2"), FreshReport("worker-2")}
 		var sandboxes []ReportEdit
 		ip := 0
 		for i := range c.pods {
@@ -201,7 +222,8 @@ func TestRepairLimit_SmallPools(t *testing.T) {
 		}
 		plan := boundedRepairs(t, append(parts, FreshReport("worker-1", sandboxes...))...)
 		if len(plan.refused) != c.withheld || len(plan.due) != ip-c.withheld {
-			t.Errorf("%d pods with %d addresses: %d due, %d withheld, want %d withheld", c.pods, c.addresses, len(plan.due), len(plan.refused), c.withheld)
+			t.Errorf("%d pods with %d addresses: %d due, %d withheld, want %d withheld", c.pods, c.addresses, len(plan.due),
+				len(plan.refused), c.withheld)
 		}
 	}
 }
@@ -209,7 +231,8 @@ func TestRepairLimit_SmallPools(t *testing.T) {
 // Otherwise a fence would stand for repairs that are not made.
 func TestPlanRepairs_Paused(t *testing.T) {
 	for _, paused := range []bool{false, true} {
-		o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), UsualPod(),
+		o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5",
+			""))), UsualPod(),
 			func(o *Observed) { o.Paused = paused })
 		plan := NewHistory().planRepairs(Judged(o, judge.Policy{}), Options{DryRun: true})
 		if want := map[bool]int{false: 1}[paused]; plan.total != want || len(plan.due) != want {

@@ -29,9 +29,12 @@ func TestRestore_PausesReleases(t *testing.T) {
 	t.Run("until every node has written its report since", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantReleased("before", p.pass(0, leak, report(-time.Hour), other(0), revision(100)))
-		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour), other(0), revision(90)))
-		p.wantRefused("a report of before", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), other(0), revision(95)))
-		p.wantRefused("a report of before, hours later", EtcdRestored, p.pass(5*time.Hour, leak, report(-time.Hour), other(0), revision(500)))
+		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(time.Minute, leak, report(-time.Hour), other(0),
+			revision(90)))
+		p.wantRefused("a report of before", EtcdRestored, p.pass(2*time.Minute, leak, report(-time.Hour), other(0),
+			revision(95)))
+		p.wantRefused("a report of before, hours later", EtcdRestored, p.pass(5*time.Hour, leak, report(-time.Hour), other(0),
+			revision(500)))
 		p.wantReleased("a report of since", p.pass(5*time.Hour, leak, report(-time.Hour), other(4*time.Hour), revision(600)))
 	})
 	t.Run("or has confirmed it since, whatever the clocks of two API servers differ by", func(t *testing.T) {
@@ -39,7 +42,8 @@ func TestRestore_PausesReleases(t *testing.T) {
 		const seen = 10 * time.Minute
 		p.pass(0, leak, report(-time.Hour), revision(100))
 		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(seen, leak, report(-time.Hour), revision(90)))
-		p.wantRefused("confirmed 9 s later", EtcdRestored, p.pass(seen+19*time.Second, leak, report(-time.Hour), revision(95)))
+		p.wantRefused("confirmed 9 s later", EtcdRestored, p.pass(seen+19*time.Second, leak, report(-time.Hour),
+			revision(95)))
 		p.wantReleased("confirmed 10 s later", p.pass(seen+20*time.Second, leak, report(-time.Hour), revision(96)))
 	})
 	t.Run("which it cannot do for another report", func(t *testing.T) {
@@ -47,12 +51,14 @@ func TestRestore_PausesReleases(t *testing.T) {
 		otherHash := written("worker-2", 0, func(r *podstate.Report) { r.ConfirmedAt = time.Time{} })
 		p.pass(0, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(100))
 		p.pass(time.Minute, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(90))
-		p.wantRefused("an hour later", EtcdRestored, p.pass(time.Hour, leak, report(-time.Hour), Node("worker-2"), otherHash, revision(91)))
+		p.wantRefused("an hour later", EtcdRestored, p.pass(time.Hour, leak, report(-time.Hour), Node("worker-2"), otherHash,
+			revision(91)))
 	})
 	t.Run("also if the second check that detected it fails later", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
-		p.History.checkRevision(Observe(At(Now.Add(time.Minute)), leak, report(-time.Hour), revision(90)).Observation) // then the Lease was busy
+		// then the Lease was busy
+		p.History.checkRevision(Observe(At(Now.Add(time.Minute)), leak, report(-time.Hour), revision(90)).Observation)
 		p.wantRefused("the next pass", EtcdRestored, p.pass(70*time.Second, leak, report(-time.Hour), revision(91)))
 	})
 	t.Run("a revision that stands still is none", func(t *testing.T) {
@@ -92,7 +98,8 @@ func TestRestore_PausesReleases(t *testing.T) {
 	t.Run("paused says so first", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leak, report(-time.Hour), revision(100))
-		p.wantRefused("both", Paused, p.pass(time.Minute, leak, report(-time.Hour), revision(90), func(o *Observed) { o.Paused = true }))
+		p.wantRefused("both", Paused, p.pass(time.Minute, leak, report(-time.Hour), revision(90),
+			func(o *Observed) { o.Paused = true }))
 	})
 }
 
@@ -107,9 +114,12 @@ func TestRestore_PendingNodes(t *testing.T) {
 		{"another node without a report", true, Node("worker-2")},
 		{"another node that is not Ready", true, All(Node("worker-2", NotReadyFor(time.Hour)), StaleReport("worker-2"))},
 		// The restore may have brought back its taint: see taints_test.go.
-		{"another node that is out of service", true, All(Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2"))},
-		{"another node that is out of service and without a report", true, Node("worker-2", NotReadyFor(time.Hour), OutOfService)},
-		{"another node that is out of service and Ready", true, All(Node("worker-2", OutOfService), written("worker-2", 0, RenewedAt(Now)))},
+		{"another node that is out of service", true, All(Node("worker-2", NotReadyFor(time.Hour), OutOfService),
+			StaleReport("worker-2"))},
+		{"another node that is out of service and without a report", true, Node("worker-2", NotReadyFor(time.Hour),
+			OutOfService)},
+		{"another node that is out of service and Ready", true, All(Node("worker-2", OutOfService), written("worker-2", 0,
+			RenewedAt(Now)))},
 		// The restore may have lost its Node object: that does not prove that the node is dead.
 		{"a report whose Node object is missing", true, written("worker-9", 0, RenewedAt(Now))},
 	} {
@@ -132,9 +142,11 @@ func TestRestore_PendingNodes(t *testing.T) {
 func TestRestore_ReportedByAgent(t *testing.T) {
 	report := func(node string, write time.Duration, reportSays, leaseSays string) Part {
 		return func(o *Observed) {
-			r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}}, BootID: "boot-1",
+			r := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}},
+				BootID:     "boot-1",
 				ObservedAt: metav1.NewTime(Now.Add(write)), Gone: []v1alpha1.Gone{{ID: "box-1", UID: UsualUID}}}
-			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{v1alpha1.HashAnnotation: podstate.Hash(r)}}}
+			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: node,
+				Annotations: map[string]string{v1alpha1.HashAnnotation: podstate.Hash(r)}}}
 			if reportSays != "" {
 				r.Annotations[v1alpha1.RestoreAnnotation] = reportSays
 			}
@@ -163,16 +175,24 @@ func TestRestore_ReportedByAgent(t *testing.T) {
 		one, two Part
 	}{
 		{"none has a note", false, report("worker-1", before, "", ""), report("worker-2", before, "", "")},
-		{"a report says so, and another is of before", true, report("worker-1", since, at0, ""), report("worker-2", before, "", "")},
-		{"a Lease says so, and another report is of before", true, report("worker-1", since, "", at0), report("worker-2", before, "", "")},
-		{"a Lease says so, and its own report is of before", true, report("worker-1", before, "", at0), report("worker-2", since, "", "")},
-		{"a report says so, and both are of since", false, report("worker-1", since, at0, ""), report("worker-2", since, "", "")},
-		{"a Lease says so, and both are of since", false, report("worker-1", since, "", at0), report("worker-2", since, "", "")},
-		{"what it says cannot be read as a time", true, report("worker-1", since, "just now", ""), report("worker-2", before, "", "")},
+		{"a report says so, and another is of before", true, report("worker-1", since, at0, ""), report("worker-2", before,
+			"", "")},
+		{"a Lease says so, and another report is of before", true, report("worker-1", since, "", at0),
+			report("worker-2", before, "", "")},
+		{"a Lease says so, and its own report is of before", true, report("worker-1", before, "", at0),
+			report("worker-2", since, "", "")},
+		{"a report says so, and both are of since", false, report("worker-1", since, at0, ""), report("worker-2", since, "",
+			"")},
+		{"a Lease says so, and both are of since", false, report("worker-1", since, "", at0), report("worker-2", since, "",
+			"")},
+		{"what it says cannot be read as a time", true, report("worker-1", since, "just now", ""), report("worker-2", before,
+			"", "")},
 		{"the later of two restores counts", true, notRenewedSince(since, report("worker-1", since, at0, "")), later},
-		{"an agent was unreachable and detected it later: the first one has yet to confirm its report", true, report("worker-1", since, at0, ""), later},
+		{"an agent was unreachable and detected it later: the first one has yet to confirm its report", true,
+			report("worker-1", since, at0, ""), later},
 		{"the first one has noted it only on its Lease", true, report("worker-1", before, "", at0), later},
-		{"the first one has noted another one, long before", true, report("worker-1", since, Now.Add(since-11*time.Minute).Format(time.RFC3339), ""), later},
+		{"the first one has noted another one, long before", true, report("worker-1", since,
+			Now.Add(since-11*time.Minute).Format(time.RFC3339), ""), later},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
@@ -188,7 +208,8 @@ func TestRestore_ReportedByAgent(t *testing.T) {
 
 func by(t time.Time, fields string) []metav1.ManagedFieldsEntry {
 	at := metav1.NewTime(t)
-	return []metav1.ManagedFieldsEntry{{Manager: "agent", Operation: "Update", Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}}
+	return []metav1.ManagedFieldsEntry{{Manager: "agent", Operation: "Update", Time: &at,
+		FieldsV1: metav1.NewFieldsV1(fields)}}
 }
 
 // After a restore of a young backup new writes soon raise etcd's revision above that of the last pass. The objects of

@@ -65,7 +65,8 @@ func TestRestore_MissingNode(t *testing.T) {
 			p.wantRefused("the pass that detected it", EtcdRestored, p.pass(minute, leakOn(0), c.there, revision(90)))
 			p.wantRefused("the next pass", EtcdRestored, p.pass(90*time.Second, leakOn(0), c.there, revision(90)))
 			p.wantRefused("its object is gone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), stale, revision(91)))
-			p.wantRefused("a second less than an hour later", EtcdRestored, p.pass(c.until-time.Second, leakOn(2*minute), stale, revision(92)))
+			p.wantRefused("a second less than an hour later", EtcdRestored, p.pass(c.until-time.Second, leakOn(2*minute), stale,
+				revision(92)))
 			p = p.restarted()
 			p.wantReleased("an hour later, in another process", p.pass(c.until, leakOn(2*minute), stale, revision(93)))
 		})
@@ -85,7 +86,8 @@ func TestRestore_MissingNode(t *testing.T) {
 		p.pass(minute, leakOn(0), stale, revision(90))
 		p.pass(2*minute, leakOn(2*minute), stale)
 		p.wantReleased("until the second check", p.pass(2*hour, leakOn(2*minute), stale, watched))
-		p.wantRefused("a quorum read has it", EtcdRestored, p.pass(2*hour+minute, leakOn(2*minute), stale, Node("worker-2"), revision(91)))
+		p.wantRefused("a quorum read has it", EtcdRestored, p.pass(2*hour+minute, leakOn(2*minute), stale, Node("worker-2"),
+			revision(91)))
 	})
 	t.Run("if Nodes are forbidden it must report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -127,7 +129,8 @@ func TestRestore_StaysSettled(t *testing.T) {
 		p.RestoreStore = &memoryStore{}
 		settled(p)
 		reported := restoreReported("worker-1", minute-5*time.Second, 2*minute)
-		next := All(UsualPool, Node("worker-1"), reported, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) }, newNode)
+		next := All(UsualPool, Node("worker-1"), reported, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) },
+			newNode)
 		p.wantReleased("with what was kept", p.restarted().pass(10*minute, next, revision(92)))
 		forgetful := p.restarted()
 		forgetful.RestoreStore = nil
@@ -139,15 +142,18 @@ func TestRestore_StaysSettled(t *testing.T) {
 		p.wantRefused("detected by a pass", EtcdRestored, p.pass(3*minute, leakOn(2*minute), revision(80)))
 		p.wantRefused("and the next pass", EtcdRestored, p.pass(4*minute, leakOn(2*minute), revision(81)))
 		p.wantReleased("written since", p.pass(5*minute, leakOn(4*minute), revision(82)))
-		p.wantRefused("reported by an agent", EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"), restoreReported("worker-2", 50*minute, 51*minute), revision(83)))
-		p.wantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), restoreReported("worker-2", 50*minute, 51*minute), revision(84)))
+		p.wantRefused("reported by an agent", EtcdRestored, p.pass(hour, leakOn(4*minute), Node("worker-2"),
+			restoreReported("worker-2", 50*minute, 51*minute), revision(83)))
+		p.wantReleased("written since", p.pass(hour+minute, leakOn(55*minute), Node("worker-2"), restoreReported("worker-2",
+			50*minute, 51*minute), revision(84)))
 	})
 	t.Run("not before it is", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
 		p.pass(0, leakOn(0), revision(100))
 		p.pass(minute, leakOn(0), revision(90))
-		p.wantRefused("the process after the one that saw it", EtcdRestored, p.restarted().pass(hour, leakOn(0), revision(500)))
+		p.wantRefused("the process after the one that saw it", EtcdRestored, p.restarted().pass(hour, leakOn(0),
+			revision(500)))
 	})
 }
 
@@ -175,17 +181,21 @@ func TestRestore_LostNode(t *testing.T) {
 	t.Run("until it reports", func(t *testing.T) {
 		p := lost(t)
 		p.wantRefused("its object alone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9"), revision(91)))
-		p.wantReleased("its report", p.pass(3*minute, leakOn(2*minute), Node("worker-9"), written("worker-9", 3*minute), revision(92)))
+		p.wantReleased("its report", p.pass(3*minute, leakOn(2*minute), Node("worker-9"), written("worker-9", 3*minute),
+			revision(92)))
 	})
 	t.Run("also where it has lost the labels by which agents are known", func(t *testing.T) {
 		p := lost(t)
-		p.wantRefused("its object alone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9", WithoutAgent), revision(91)))
-		p.wantRefused("and later", EtcdRestored, p.pass(2*hour, leakOn(2*minute), Node("worker-9", WithoutAgent), revision(92)))
+		p.wantRefused("its object alone", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9", WithoutAgent),
+			revision(91)))
+		p.wantRefused("and later", EtcdRestored, p.pass(2*hour, leakOn(2*minute), Node("worker-9", WithoutAgent),
+			revision(92)))
 	})
 	t.Run("until it is proven dead", func(t *testing.T) {
 		p := lost(t)
 		dead := Node("worker-9", NotReadyFor(hour), OutOfService)
-		p.wantRefused("back, and not Ready", EtcdRestored, p.pass(2*minute, leakOn(2*minute), Node("worker-9", NotReadyFor(hour)), revision(91)))
+		p.wantRefused("back, and not Ready", EtcdRestored, p.pass(2*minute, leakOn(2*minute),
+			Node("worker-9", NotReadyFor(hour)), revision(91)))
 		p.wantReleased("dead", p.pass(3*minute, leakOn(2*minute), dead, revision(92)))
 	})
 	t.Run("until it came back and was deleted", func(t *testing.T) {
@@ -197,8 +207,10 @@ func TestRestore_LostNode(t *testing.T) {
 	})
 	t.Run("until an operator acknowledges the restore", func(t *testing.T) {
 		p := lost(t)
-		p.wantRefused("of an earlier restore", EtcdRestored, p.pass(2*minute, leakOn(2*minute), acknowledged(minute-time.Second), revision(91)))
-		p.wantRefused("of all that are to come", EtcdRestored, p.pass(3*minute, leakOn(2*minute), acknowledged(day), revision(92)))
+		p.wantRefused("of an earlier restore", EtcdRestored, p.pass(2*minute, leakOn(2*minute),
+			acknowledged(minute-time.Second), revision(91)))
+		p.wantRefused("of all that are to come", EtcdRestored, p.pass(3*minute, leakOn(2*minute), acknowledged(day),
+			revision(92)))
 		p.wantReleased("of this one", p.pass(4*minute, leakOn(2*minute), acknowledged(minute), revision(93)))
 		p.wantReleased("which is remembered", p.restarted().pass(5*minute, leakOn(2*minute), revision(94)))
 	})
@@ -214,7 +226,8 @@ func TestRestore_LostNode(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		// Its revision is beyond the old one, as with --bump-revision: a pass does not detect the restore.
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
+			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p.pass(90*time.Second, leakOn(0))
 		p.wantRefused("reported when it was already missing", EtcdRestored, p.pass(3*minute, reported))
 		p.wantReleased("its report", p.pass(4*minute, reported, newerSince))
@@ -223,12 +236,14 @@ func TestRestore_LostNode(t *testing.T) {
 		missed := func(after time.Duration) Part {
 			return func(o *Observed) { o.MissingReports = map[string]time.Time{"worker-9": Now.Add(after)} }
 		}
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
+			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p := newProcess(t, atOnce)
 		p.wantRefused("reported by an agent", EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
 		p.wantRefused("and later", EtcdRestored, p.pass(hour, reported))
 		p = newProcess(t, atOnce)
-		p.wantRefused("seen by itself", EtcdRestored, p.pass(3*minute, leakOn(0), missed(2*minute), func(o *Observed) { o.Restored = "its watches say so" }))
+		p.wantRefused("seen by itself", EtcdRestored, p.pass(3*minute, leakOn(0), missed(2*minute),
+			func(o *Observed) { o.Restored = "its watches say so" }))
 		p.wantRefused("and later", EtcdRestored, p.pass(hour, leakOn(4*minute)))
 		p = newProcess(t, atOnce)
 		p.wantReleased("missed long before", p.pass(3*minute, reported, missed(0)))
@@ -237,7 +252,8 @@ func TestRestore_LostNode(t *testing.T) {
 		p.wantReleased("deleted before the restore", p.pass(3*minute, reported, missed(2*minute)))
 		p = newProcess(t, atOnce)
 		if plan := p.pass(3*minute, UsualPool, Node("worker-1"), missed(2*minute)); len(plan.Release)+len(plan.Refused) > 0 {
-			t.Errorf("there were reports, and without them it is judged stale: releases %d, refuses %s", len(plan.Release), refusals(plan))
+			t.Errorf("there were reports, and without them it is judged stale: releases %d, refuses %s", len(plan.Release),
+				refusals(plan))
 		}
 	})
 	t.Run("not if its object was missing before", func(t *testing.T) {
@@ -251,7 +267,8 @@ func TestRestore_LostNode(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, leakOn(0), newer)
 		p.pass(minute, leakOn(0))
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", 5*minute, 6*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", 5*minute, 6*minute),
+			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p.wantReleased("its object was deleted before", p.pass(7*minute, reported))
 	})
 }
@@ -265,7 +282,8 @@ func TestRestore_OneAgentReports(t *testing.T) {
 		p := newProcess(t, atOnce)
 		plan := p.pass(2*minute, with(restoreReported("worker-2", minute, 2*minute)))
 		p.wantRefused("reported", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "reported by the agent on node worker-2") || !strings.Contains(text, "until these nodes report: worker-1") {
+		if text := plan.Refused[0].Detail; !strings.Contains(text, "reported by the agent on node worker-2") ||
+			!strings.Contains(text, "until these nodes report: worker-1") {
 			t.Errorf("it says %q", text)
 		}
 	})
@@ -281,15 +299,19 @@ func TestRestore_OneAgentReports(t *testing.T) {
 	t.Run("where it is bumped again and again within minutes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.wantRefused("reported", EtcdRestored, p.pass(2*minute, with(restoreReported("worker-2", minute, 2*minute))))
-		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2", 2*minute, 3*minute)))
-		p.wantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2", 10*minute, 10*minute)))
+		p.wantReleased("written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2",
+			2*minute, 3*minute)))
+		p.wantReleased("and bumped", p.pass(10*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2",
+			10*minute, 10*minute)))
 	})
 	t.Run("beside a pass that detected it", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.pass(0, with(written("worker-2", 0)), revision(100))
 		p.pass(minute, with(written("worker-2", 0)), revision(90))
-		p.wantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"), restoreReported("worker-2", 2*minute, 2*minute), revision(91)))
-		p.wantReleased("and the other reports it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")), restoreReported("worker-2", 8*minute, 8*minute), revision(92)))
+		p.wantReleased("both have written since", p.pass(3*minute, leakOn(2*minute), Node("worker-2"),
+			restoreReported("worker-2", 2*minute, 2*minute), revision(91)))
+		p.wantReleased("and the other reports it late", p.pass(9*minute, All(leakOn(2*minute), Node("worker-2")),
+			restoreReported("worker-2", 8*minute, 8*minute), revision(92)))
 	})
 	t.Run("of the future, by a source that has no server's clock", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -330,17 +352,20 @@ func TestRestore_State(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := j.Summary().Restore
-	if row == nil || row.Restored != Now.Add(minute).Format(time.RFC3339) || row.Why != "resourceVersion 90 after 100" || !slices.Equal(row.Awaiting, []string{"worker-2", "worker-9"}) {
+	if row == nil || row.Restored != Now.Add(minute).Format(time.RFC3339) || row.Why != "resourceVersion 90 after 100" ||
+		!slices.Equal(row.Awaiting, []string{"worker-2", "worker-9"}) {
 		t.Errorf("the summary has %+v", row)
 	}
 	if !slices.Equal(j.Restore.LostNodes, []string{"worker-9"}) {
 		t.Errorf("lost are %v", j.Restore.LostNodes)
 	}
-	if notes := strings.Join(j.Notes(), "\n"); !strings.Contains(notes, "until these nodes report: worker-2, worker-9 (its Node object was lost by the restore)") {
+	if notes := strings.Join(j.Notes(), "\n"); !strings.Contains(notes,
+		"until these nodes report: worker-2, worker-9 (its Node object was lost by the restore)") {
 		t.Errorf("the notes are %s", notes)
 	}
 	p.pass(3*minute, leakOn(2*minute), Node("worker-2"), acknowledged(minute), revision(92))
-	if j, err = p.Check(t.Context()); err != nil || j.Summary().Restore != nil || j.Restore == nil || !j.Restore.Complete() {
+	if j, err = p.Check(t.Context()); err != nil || j.Summary().Restore != nil || j.Restore == nil ||
+		!j.Restore.Complete() {
 		t.Errorf("settled: %+v, %v", j.Restore, err)
 	}
 }

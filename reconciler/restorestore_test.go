@@ -102,9 +102,12 @@ func TestRestoreStore_ReadLate(t *testing.T) {
 		first Part
 		text  string
 	}{
-		"a pass has detected it, the store is empty":           {All(leakBeside("silent", 0), func(o *Observed) { o.Restored = "its watches say so" }), ""},
-		"a pass has detected it, the store has an earlier one": {All(leakBeside("silent", 0), func(o *Observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true}`},
-		"an agent has reported it":                             {All(leakBeside("silent", 0), Node("worker-2"), restoreReported("worker-2", minute, 2*minute)), ""},
+		"a pass has detected it, the store is empty": {All(leakBeside("silent", 0),
+			func(o *Observed) { o.Restored = "its watches say so" }), ""},
+		"a pass has detected it, the store has an earlier one": {All(leakBeside("silent", 0),
+			func(o *Observed) { o.Restored = "its watches say so" }), `{"restored":"2020-01-01T00:00:00Z","settled":true}`},
+		"an agent has reported it": {All(leakBeside("silent", 0), Node("worker-2"), restoreReported("worker-2", minute,
+			2*minute)), ""},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
@@ -121,7 +124,8 @@ func TestRestoreStore_ReadLate(t *testing.T) {
 // One 403, as from API servers whose caches of roles are incomplete.
 func TestRestoreStore_ForbiddenOnce(t *testing.T) {
 	p := newProcess(t, atOnce)
-	s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","awaited":{"worker-9":true}}`, Now.Add(-time.Minute).Format(time.RFC3339)),
+	s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","awaited":{"worker-9":true}}`,
+		Now.Add(-time.Minute).Format(time.RFC3339)),
 		err: fmt.Errorf("%w: not yet", ErrForbidden)}
 	p.RestoreStore = s
 	p.pass(0, leakOn(0))
@@ -162,7 +166,8 @@ func TestRestoreStore_TooLong(t *testing.T) {
 				t.Fatalf("%d bytes, %v, %v, %s", len(text), err, rerr, d.At)
 			}
 			if d.DoubtsAll != c.doubtsAll || (len(d.Pending) > 0) != c.keepsNodes || (len(d.Taints)+len(d.Boots) > 0) != c.all {
-				t.Errorf("kept are %d nodes, %d taints, %d boots, and that all are doubted: %v", len(d.Pending), len(d.Taints), len(d.Boots), d.DoubtsAll)
+				t.Errorf("kept are %d nodes, %d taints, %d boots, and that all are doubted: %v", len(d.Pending), len(d.Taints),
+					len(d.Boots), d.DoubtsAll)
 			}
 		})
 	}
@@ -176,10 +181,11 @@ func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 		text  string
 		shown Part
 	}{
-		"of a restore":                     {`{"restored":"` + noticed + `","why":"an agent"}`, Nothing},
-		"that one is settled":              {`{"restored":"` + noticed + `","why":"an agent","settled":true}`, Nothing},
-		"that the one it saw, too, is":     {`{"restored":"` + noticed + `","why":"an agent","settled":true}`, revision(90)},
-		"of another than the one it knows": {`{"restored":"` + Now.Add(2*minute).Format(time.RFC3339) + `","why":"an agent"}`, revision(90)},
+		"of a restore":                 {`{"restored":"` + noticed + `","why":"an agent"}`, Nothing},
+		"that one is settled":          {`{"restored":"` + noticed + `","why":"an agent","settled":true}`, Nothing},
+		"that the one it saw, too, is": {`{"restored":"` + noticed + `","why":"an agent","settled":true}`, revision(90)},
+		"of another than the one it knows": {`{"restored":"` + Now.Add(2*minute).Format(time.RFC3339) + `","why":"an agent"}`,
+			revision(90)},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)

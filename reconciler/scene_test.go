@@ -103,7 +103,8 @@ func (s *simulator) entry(pool string, key int, podRef, id string, reserved bool
 		u.SetName(pool)
 	}
 	u = u.DeepCopy()
-	_ = unstructured.SetNestedMap(u.Object, map[string]any{"id": id, "podref": podRef, "ifname": "net1"}, "spec", "allocations", strconv.Itoa(key))
+	_ = unstructured.SetNestedMap(u.Object, map[string]any{"id": id, "podref": podRef, "ifname": "net1"}, "spec",
+		"allocations", strconv.Itoa(key))
 	s.store(s.pools, u)
 	if reserved {
 		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(key), podRef, "net1"))
@@ -117,7 +118,8 @@ func (s *simulator) pod(name, uid string, keys ...int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	zero := int64(0)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid), CreationTimestamp: metav1.Now()},
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(uid),
+		CreationTimestamp: metav1.Now()},
 		Spec:   corev1.PodSpec{NodeName: "worker-1", TerminationGracePeriodSeconds: &zero},
 		Status: corev1.PodStatus{Phase: corev1.PodPending}}
 	if len(keys) > 0 {
@@ -126,7 +128,8 @@ func (s *simulator) pod(name, uid string, keys ...int) {
 			ips = append(ips, addressOf(k).String())
 		}
 		status, _ := json.Marshal([]map[string]any{{"name": "default/wb", "interface": "net1", "ips": ips}})
-		p.Status.Phase, p.Annotations = corev1.PodRunning, map[string]string{"k8s.v1.cni.cncf.io/networks": "wb", "k8s.v1.cni.cncf.io/network-status": string(status)}
+		p.Status.Phase, p.Annotations = corev1.PodRunning, map[string]string{"k8s.v1.cni.cncf.io/networks": "wb",
+			"k8s.v1.cni.cncf.io/network-status": string(status)}
 	}
 	s.revision++
 	s.pods[types.NamespacedName{Namespace: "default", Name: name}] = p
@@ -144,7 +147,8 @@ func (s *simulator) setReport(report *v1alpha1.SandboxReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	report.ObservedAt.Time = time.Now()
-	s.reports = []*podstate.Report{{SandboxReport: report, ConfirmedAt: time.Now(), LeaseRenewedAt: time.Now(), WrittenAt: time.Now()}}
+	s.reports = []*podstate.Report{{SandboxReport: report, ConfirmedAt: time.Now(), LeaseRenewedAt: time.Now(),
+		WrittenAt: time.Now()}}
 }
 
 // keepReporting lets a node report this, fresh at every call.
@@ -227,6 +231,7 @@ func (s *simulator) alone(from, to int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := from; i <= to; i++ {
-		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i), "net1"))
+		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i),
+			"net1"))
 	}
 }

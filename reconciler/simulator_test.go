@@ -166,7 +166,8 @@ func (s *simulator) Relist(ctx context.Context, before *judge.Observation) (*jud
 	return &o, done()
 }
 
-func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need reconciler.LiveKeys) (*judge.Live, error) {
+func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need reconciler.LiveKeys) (*judge.Live,
+	error) {
 	done, err := s.call(ctx, "fresh", "")
 	if err != nil {
 		return nil, err
@@ -175,7 +176,10 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{}}
 	for _, n := range need.Pools {
-		at := slices.IndexFunc(before.Pools, func(p *ippool.Pool) bool { return p.Namespace == n.Namespace && p.Name == n.Name })
+		at := slices.IndexFunc(before.Pools, func(p *ippool.Pool) bool {
+			return p.Namespace == n.Namespace &&
+				p.Name == n.Name
+		})
 		switch u := s.pools[n.Name]; {
 		case u == nil:
 			live.Pools[n] = nil
@@ -209,12 +213,14 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 }
 
 // Hold lasts at most five seconds. Writes begin in the first four, and new work in the first two.
-func (s *simulator) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context, *reconciler.Hold) error) error {
+func (s *simulator) Hold(ctx context.Context, namespace string, leases []string, work func(context.Context,
+	*reconciler.Hold) error) error {
 	if _, err := s.call(ctx, "hold", fmt.Sprint(leases)); err != nil {
 		return err
 	}
 	began := time.Now()
-	held := &reconciler.Hold{Until: began.Add(2 * time.Second), MayWrite: func() bool { return time.Since(began) < 4*time.Second }}
+	held := &reconciler.Hold{Until: began.Add(2 * time.Second),
+		MayWrite: func() bool { return time.Since(began) < 4*time.Second }}
 	for _, l := range leases {
 		if s.busy[l] == 0 {
 			held.Leases = append(held.Leases, l)

@@ -26,7 +26,8 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 		p := newProcess(t, atOnce)
 		p.RestoreStore = &memoryStore{}
 		p.pass(0, leakOn(0), Node("worker-2"), revision(100))
-		p.wantRefused("the pass that shows it, with Nodes of before", EtcdRestored, p.pass(minute, leakOn(0), Node("worker-2"), revision(90)))
+		p.wantRefused("the pass that shows it, with Nodes of before", EtcdRestored, p.pass(minute, leakOn(0),
+			Node("worker-2"), revision(90)))
 		p.wantRefused("the pass after it", EtcdRestored, p.pass(2*minute, leak, back, revision(91)))
 		return p
 	}
@@ -34,7 +35,8 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 		p := restored(t)
 		plan := p.pass(3*day, leak, back, revision(92))
 		p.wantRefused("days later", EtcdRestored, plan)
-		if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-2 (its out-of-service taint may be from the backup)") {
+		if text := plan.Refused[0].Detail; !strings.Contains(text,
+			"worker-2 (its out-of-service taint may be from the backup)") {
 			t.Errorf("it says %q", text)
 		}
 		p.wantRefused("in the process after it", EtcdRestored, p.restarted().pass(4*day, leak, back, revision(93)))
@@ -47,7 +49,8 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 	})
 	t.Run("until it is set as another", func(t *testing.T) {
 		p := restored(t).restarted() // for which no pass had it removed
-		p.wantReleased("with another value", p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour), taintedAs("after-restore")), revision(92)))
+		p.wantReleased("with another value", p.pass(3*minute, leak, Node("worker-2", NotReadyFor(hour),
+			taintedAs("after-restore")), revision(92)))
 	})
 	t.Run("until the Node is another object", func(t *testing.T) {
 		p := restored(t)
@@ -61,7 +64,8 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 	})
 	t.Run("if only an agent reports the restore", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute), func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
+			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
 		p.wantRefused("reported", EtcdRestored, p.pass(3*minute, reported, back))
 		p.wantRefused("later", EtcdRestored, p.pass(hour, reported, back))
 	})
@@ -81,8 +85,10 @@ func TestRestore_TaintOnRunningNode(t *testing.T) {
 	runs := func(write int) Part {
 		return All(Node("worker-2", taintedAs("nodeshutdown")), written("worker-2", 2*minute, Sandbox("box-1", UsualUID)))
 	}
-	unreachable := All(Node("worker-2", NotReadyFor(minute), taintedAs("nodeshutdown")), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
-	for says, more := range map[string]Part{"": Nothing, "also where the restore was acknowledged for the sake of another": acknowledged(minute)} {
+	unreachable := All(Node("worker-2", NotReadyFor(minute), taintedAs("nodeshutdown")), StaleReport("worker-2",
+		Sandbox("box-1", UsualUID)))
+	for says, more := range map[string]Part{"": Nothing,
+		"also where the restore was acknowledged for the sake of another": acknowledged(minute)} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
 			p.RestoreStore = &memoryStore{}
@@ -99,7 +105,8 @@ func TestRestore_TaintOnRunningNode(t *testing.T) {
 				if it := AllocationOf(t, j, "10.0.0.5"); it.Reason != judge.NodeUnreachable {
 					t.Errorf("judged %v", OutcomeOf(it))
 				}
-				if notes := strings.Join(j.Notes(), "\n"); !strings.Contains(notes, "the out-of-service taint of worker-2 may come from etcd's backup") {
+				if notes := strings.Join(j.Notes(), "\n"); !strings.Contains(notes,
+					"the out-of-service taint of worker-2 may come from etcd's backup") {
 					t.Errorf("the notes are %s", notes)
 				}
 			}

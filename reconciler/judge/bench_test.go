@@ -27,7 +27,7 @@ const (
 	perNode = 50
 )
 
-// cluster is what a large cluster looks like: n pods with two interfaces each, an entry and a sandbox for each, spread
+// cluster is a large cluster: n pods with two interfaces each, an entry and a sandbox for each, spread
 // over the nodes as a scheduler does. The names that repeat are shared and each other text is a copy of its own, as it
 // is after decoding.
 func cluster(n int, reservations bool) *Observed {
@@ -44,10 +44,12 @@ func cluster(n int, reservations bool) *Observed {
 	}
 	for i := range nodes {
 		name := fmt.Sprintf("ip-10-%d-%d-%d.eu-central-1.compute.internal", i>>16, i>>8&255, i&255)
-		o.Nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1", Labels: map[string]string{"kubernetes.io/os": "linux"}}
+		o.Nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1",
+			Labels: map[string]string{"kubernetes.io/os": "linux"}}
 		o.Reports = append(o.Reports, &podstate.Report{
-			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}, BootID: "boot-1", ObservedAt: metav1.NewTime(Now)},
-			ConfirmedAt:   Now, LeaseRenewedAt: Now, WrittenAt: Now,
+			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}, BootID: "boot-1",
+				ObservedAt: metav1.NewTime(Now)},
+			ConfirmedAt: Now, LeaseRenewedAt: Now, WrittenAt: Now,
 		})
 	}
 	overlapping := ""
@@ -57,7 +59,8 @@ func cluster(n int, reservations bool) *Observed {
 	for first := 0; first < n; first += perPool {
 		base := netip.AddrFrom4([4]byte{10, byte(first / perPool >> 3), byte(first / perPool << 5), 0})
 		cidr := base.String() + "/19"
-		nad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": strings.Replace(WhereaboutsConfig(cidr, "", overlapping), ",}", "}", 1)}}}
+		config := strings.Replace(WhereaboutsConfig(cidr, "", overlapping), ",}", "}", 1)
+		nad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": config}}}
 		nad.SetNamespace("network-attachments")
 		nad.SetName(fmt.Sprint("vlan-", first/perPool))
 		o.NADs[types.NamespacedName{Namespace: nad.GetNamespace(), Name: nad.GetName()}] = ippool.ReadNAD(nad)
@@ -66,12 +69,15 @@ func cluster(n int, reservations bool) *Observed {
 		for i := range min(perPool, n-first) {
 			ip = ip.Next()
 			at := random.IntN(nodes)
-			id, uid := hexOf(random, 32), fmt.Sprintf("%s-%s-%s-%s-%s", hexOf(random, 4), hexOf(random, 2), hexOf(random, 2), hexOf(random, 2), hexOf(random, 6))
-			name := types.NamespacedName{Namespace: namespaces[(first+i)%200], Name: fmt.Sprintf("frontend-%d-%s-%s", i%97, hexOf(random, 5), hexOf(random, 3))}
+			id, uid := hexOf(random, 32), fmt.Sprintf("%s-%s-%s-%s-%s", hexOf(random, 4), hexOf(random, 2), hexOf(random, 2),
+				hexOf(random, 2), hexOf(random, 6))
+			name := types.NamespacedName{Namespace: namespaces[(first+i)%200], Name: fmt.Sprintf("frontend-%d-%s-%s", i%97,
+				hexOf(random, 5), hexOf(random, 3))}
 			allocations[fmt.Sprint(i+1)] = map[string]any{"id": strings.Clone(id), "podref": name.String(), "ifname": "net1"}
 			o.Pods[name] = &podstate.Pod{
-				NamespacedName: name, UID: uid, RuntimeUID: uid, Node: o.Reports[at].Name, Phase: podstate.Live, CreatedAt: old.Time,
-				Status: podstate.StatusReadable, IPs: []netip.Addr{defaultAddress(first + i)},
+				NamespacedName: name, UID: uid, RuntimeUID: uid, Node: o.Reports[at].Name, Phase: podstate.Live,
+				CreatedAt: old.Time,
+				Status:    podstate.StatusReadable, IPs: []netip.Addr{defaultAddress(first + i)},
 				Interfaces: []podstate.Interface{
 					{Network: "cbr0", Name: "eth0", Default: true, Addresses: []netip.Addr{defaultAddress(first + i)}},
 					{Network: network, Name: "net1", Addresses: []netip.Addr{ip}},
@@ -79,18 +85,21 @@ func cluster(n int, reservations bool) *Observed {
 			}
 			r := o.Reports[at]
 			r.Sandboxes = append(r.Sandboxes, v1alpha1.Sandbox{
-				ID: id, Namespace: name.Namespace, Name: strings.Clone(name.Name), UID: strings.Clone(uid), State: v1alpha1.SandboxReady, NetworkClosed: new(bool), CreatedAt: old,
+				ID: id, Namespace: name.Namespace, Name: strings.Clone(name.Name), UID: strings.Clone(uid),
+				State: v1alpha1.SandboxReady, NetworkClosed: new(bool), CreatedAt: old,
 				Addresses: []v1alpha1.Address{{IP: ip.String(), IfName: "net1", Network: "vlan", Range: strings.Clone(cidr)}},
 			})
 			if reservations {
-				u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"podref": name.String(), "ifname": "net1"}}}
+				u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"podref": name.String(),
+					"ifname": "net1"}}}
 				u.SetNamespace("kube-system")
 				u.SetName(ip.String())
 				u.SetCreationTimestamp(old)
 				o.Reservations = append(o.Reservations, ippool.ReadReservation(u))
 			}
 		}
-		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"range": cidr, "allocations": allocations}}}
+		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"range": cidr,
+			"allocations": allocations}}}
 		u.SetNamespace("kube-system")
 		u.SetName(strings.ReplaceAll(cidr, "/", "-"))
 		o.Pools = append(o.Pools, ippool.ReadPool(u))
@@ -140,14 +149,16 @@ func BenchmarkDefinitions(b *testing.B) {
 			parts := []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/8", "", `"node_slice_size":"/26"`))}
 			for i := range pools {
 				node := fmt.Sprint("node-", i)
-				parts = append(parts, Node(node), Pool(fmt.Sprintf("%s-10.%d.%d.0-26", node, i/256, i%256), fmt.Sprintf("10.%d.%d.0/26", i/256, i%256)))
+				parts = append(parts, Node(node), Pool(fmt.Sprintf("%s-10.%d.%d.0-26", node, i/256, i%256),
+					fmt.Sprintf("10.%d.%d.0/26", i/256, i%256)))
 			}
 			var more []string
 			for i := range 249 {
 				more = append(more, fmt.Sprintf(`{"range":"172.16.%d.0/24"}`, i))
 			}
 			for i := range 2000 {
-				parts = append(parts, NAD(fmt.Sprint("many-", i), WhereaboutsConfig("192.168.0.0/16", "", `"node_slice_size":"/24"`, `"ipRanges":[`+strings.Join(more, ",")+`]`)))
+				parts = append(parts, NAD(fmt.Sprint("many-", i), WhereaboutsConfig("192.168.0.0/16", "", `"node_slice_size":"/24"`,
+					`"ipRanges":[`+strings.Join(more, ",")+`]`)))
 			}
 			o := Observe(parts...)
 			for b.Loop() {

@@ -28,38 +28,49 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 	}{
 		{"nobody does", freed, []Part{here, other()}},
 		{"its definition is of the pool", claimed, []Part{here, other(Carrying("10.0.0.5"))}},
-		{"its definition is of the pool, the address spelt otherwise", claimed, []Part{here, other(Carrying("::ffff:a00:5"))}},
+		{"its definition is of the pool, the address spelt otherwise", claimed,
+			[]Part{here, other(Carrying("::ffff:a00:5"))}},
 		{"its definition is gone", claimed, []Part{other(Carrying("10.0.0.5"))}},
 		{"its definition cannot be read", claimed, []Part{NAD("wb", "{"), other(Carrying("10.0.0.5"))}},
 		{"its definition is configured on the nodes", claimed, []Part{NAD("wb", ""), other(Carrying("10.0.0.5"))}},
-		{"its network is the default one", claimed, []Part{other(NetworkStatus(`[{"name":"cbr0","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))}},
-		{"its definition is of another network", freed, []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red")), other(Carrying("10.0.0.5"))}},
-		{"its definition uses another IPAM", freed, []Part{NAD("wb", `{"type":"macvlan","ipam":{"type":"static"}}`), other(Carrying("10.0.0.5"))}},
-		{"its definition is of the same network with another range", claimed, []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/16", "")), other(Carrying("10.0.0.5"))}},
+		{"its network is the default one", claimed,
+			[]Part{other(NetworkStatus(`[{"name":"cbr0","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))}},
+		{"its definition is of another network", freed, []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red")),
+			other(Carrying("10.0.0.5"))}},
+		{"its definition uses another IPAM", freed, []Part{NAD("wb", `{"type":"macvlan","ipam":{"type":"static"}}`),
+			other(Carrying("10.0.0.5"))}},
+		{"its definition is of the same network with another range", claimed,
+			[]Part{NAD("wb", WhereaboutsConfig("10.0.0.0/16", "")), other(Carrying("10.0.0.5"))}},
 		{"a chained plugin of its definition is of the pool", claimed, []Part{
-			NAD("wb", `{"plugins":[{"type":"tuning"},{"type":"macvlan","ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"}]}}]}`), other(Carrying("10.0.0.5"))}},
+			NAD("wb", `{"plugins":[{"type":"tuning"},{"type":"macvlan","ipam":{"type":"whereabouts","ipRanges":[{`+
+				`"range":"10.0.0.0/24"}]}}]}`), other(Carrying("10.0.0.5"))}},
 		{"it is Pending", claimed, []Part{here, other(Carrying("10.0.0.5"), Phase("Pending"))}},
 		{"it is terminating, long overdue", claimed, []Part{here, other(Carrying("10.0.0.5"), DeletedAgo(time.Hour))}},
 		{"it is of phase Unknown", claimed, []Part{here, other(Carrying("10.0.0.5"), Phase("Unknown"))}},
 		{"it is finished", freed, []Part{here, other(Carrying("10.0.0.5"), Phase("Succeeded"))}},
 		{"only its podIPs have it", freed, []Part{here, other(PodIPs("10.0.0.5"))}},
-		{"it is of the same name in another namespace", claimed, []Part{here, UsualPod(inNamespace("blue"), Carrying("10.0.0.5"))}},
-		{"the rest of its status cannot be read", claimed, []Part{here, other(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5","x"]}]`))}},
+		{"it is of the same name in another namespace", claimed,
+			[]Part{here, UsualPod(inNamespace("blue"), Carrying("10.0.0.5"))}},
+		{"the rest of its status cannot be read", claimed,
+			[]Part{here, other(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5","x"]}]`))}},
 		{"it carries another address", freed, []Part{here, other(Carrying("10.0.0.6"))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
 	}
 	t.Run("the entry's own pod is nobody else", func(t *testing.T) {
-		Expect(t, Want(judge.Stale, judge.SandboxStopped, true, judge.Gone), UsualSandboxGone, here, UsualPod(Carrying("10.0.0.5"), DeletedAgo(0)))
+		Expect(t, Want(judge.Stale, judge.SandboxStopped, true, judge.Gone), UsualSandboxGone, here,
+			UsualPod(Carrying("10.0.0.5"), DeletedAgo(0)))
 	})
 	t.Run("it says who", func(t *testing.T) {
-		it := AllocationOf(t, Judged(Observe(UsualSandboxGone, here, other(Carrying("10.0.0.5"))), judge.Policy{}), "10.0.0.5")
+		it := AllocationOf(t, Judged(Observe(UsualSandboxGone, here, other(Carrying("10.0.0.5"))), judge.Policy{}),
+			"10.0.0.5")
 		if !strings.Contains(it.Message(), "default/web-1") {
 			t.Errorf("it does not name the pod: %s", it.Message())
 		}
 	})
 	t.Run("by any address that a key of a wide range stands for", func(t *testing.T) {
-		o := Observe(Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")), ReportingWorker(Gone("box-1", UsualUID)), other(Carrying("193:21:4::2")))
+		o := Observe(Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")),
+			ReportingWorker(Gone("box-1", UsualUID)), other(Carrying("193:21:4::2")))
 		if got := OutcomeOf(Judged(o, judge.Policy{}).Allocations[0]); got != claimed {
 			t.Errorf("got %v", got)
 		}
@@ -83,41 +94,57 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 	}{
 		{"READY", claimed, []Part{second, FreshReport("worker-2", other())}},
 		{"READY in a stale report", claimed, []Part{second, StaleReport("worker-2", other())}},
-		{"READY in a report that no Lease ever had the hash of", claimed, []Part{second, StaleReport("worker-2", other(), WithoutMatchingLease)}},
+		{"READY in a report that no Lease ever had the hash of", claimed, []Part{second, StaleReport("worker-2", other(),
+			WithoutMatchingLease)}},
 		{"not ready, its network open", claimed, []Part{second, FreshReport("worker-2", other(NotReady(Open)))}},
 		{"not ready, nothing known of its network", claimed, []Part{second, FreshReport("worker-2", other(NotReady(nil)))}},
 		{"not ready, its network closed", freed, []Part{second, FreshReport("worker-2", other(NotReady(Closed)))}},
-		{"not ready, its network closed, in a stale report", freed, []Part{second, StaleReport("worker-2", other(NotReady(Closed)))}},
+		{"not ready, its network closed, in a stale report", freed,
+			[]Part{second, StaleReport("worker-2", other(NotReady(Closed)))}},
 		{"attached, its network there", claimed, []Part{second, FreshReport("worker-2", hidden(time.Hour, Open, ""))}},
-		{"attached a minute ago, nothing known of its network", claimed, []Part{second, FreshReport("worker-2", hidden(time.Minute, nil, ""))}},
-		{"attached a minute ago, in a stale report", claimed, []Part{second, StaleReport("worker-2", hidden(time.Minute, nil, ""))}},
+		{"attached a minute ago, nothing known of its network", claimed,
+			[]Part{second, FreshReport("worker-2", hidden(time.Minute, nil, ""))}},
+		{"attached a minute ago, in a stale report", claimed,
+			[]Part{second, StaleReport("worker-2", hidden(time.Minute, nil, ""))}},
 		{"attached, its network closed", freed, []Part{second, FreshReport("worker-2", hidden(time.Minute, Closed, ""))}},
 		{"attached, too old to count", freed, []Part{second, FreshReport("worker-2", hidden(time.Hour, nil, ""))}},
 		{"attached in another network", freed, []Part{second, FreshReport("worker-2", hidden(time.Minute, nil, "red"))}},
-		{"in another network", freed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5", "red")))}},
-		{"another address", freed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.6", "")))}},
-		{"in the same network by another range", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", func(b *v1alpha1.Sandbox) {
-			a := Address("10.0.0.5", "")
-			a.Range = "10.0.0.0/16"
-			b.Addresses = append(b.Addresses, a)
-		}))}},
-		{"spelt with a length", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5/24", "")))}},
-		{"of a dead node", freed, []Part{Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2", other())}},
-		{"of a node that is out of service and Ready", claimed, []Part{Node("worker-2", OutOfService), StaleReport("worker-2", other())}},
-		{"of a node that is out of service and heard all the same", claimed, []Part{Node("worker-2", NotReadyFor(time.Hour), OutOfService), FreshReport("worker-2", other())}},
-		{"of a node that was rebooted since", freed, []Part{Node("worker-2", Booted("boot-2")), StaleReport("worker-2", other())}},
-		{"of a node that was rebooted and is heard with it", claimed, []Part{Node("worker-2", Booted("boot-2")), FreshReport("worker-2", other())}},
+		{"in another network", freed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5",
+			"red")))}},
+		{"another address", freed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.6",
+			"")))}},
+		{"in the same network by another range", claimed,
+			[]Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", func(b *v1alpha1.Sandbox) {
+				a := Address("10.0.0.5", "")
+				a.Range = "10.0.0.0/16"
+				b.Addresses = append(b.Addresses, a)
+			}))}},
+		{"spelt with a length", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9",
+			WithAddress("10.0.0.5/24", "")))}},
+		{"of a dead node", freed, []Part{Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2",
+			other())}},
+		{"of a node that is out of service and Ready", claimed, []Part{Node("worker-2", OutOfService), StaleReport("worker-2",
+			other())}},
+		{"of a node that is out of service and heard all the same", claimed, []Part{Node("worker-2", NotReadyFor(time.Hour),
+			OutOfService), FreshReport("worker-2", other())}},
+		{"of a node that was rebooted since", freed, []Part{Node("worker-2", Booted("boot-2")), StaleReport("worker-2",
+			other())}},
+		{"of a node that was rebooted and is heard with it", claimed, []Part{Node("worker-2", Booted("boot-2")),
+			FreshReport("worker-2", other())}},
 		{"of a node that is missing", claimed, []Part{StaleReport("worker-2", other())}},
-		{"of a later sandbox of the same pod", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", UsualUID, WithAddress("10.0.0.5", "")))}},
+		{"of a later sandbox of the same pod", claimed,
+			[]Part{second, FreshReport("worker-2", Sandbox("box-2", UsualUID, WithAddress("10.0.0.5", "")))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
 	}
 	t.Run("the entry's own sandbox is nobody else", func(t *testing.T) {
-		Expect(t, Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing), UsualPool, Node("worker-2"), FreshReport("worker-2"),
+		Expect(t, Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing), UsualPool, Node("worker-2"),
+			FreshReport("worker-2"),
 			StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
 	})
 	t.Run("it says which, and where", func(t *testing.T) {
-		it := AllocationOf(t, Judged(Observe(UsualSandboxGone, second, FreshReport("worker-2", other())), judge.Policy{}), "10.0.0.5")
+		it := AllocationOf(t, Judged(Observe(UsualSandboxGone, second, FreshReport("worker-2", other())), judge.Policy{}),
+			"10.0.0.5")
 		if !strings.Contains(it.Message(), "box-2") || !strings.Contains(it.Message(), "worker-2") {
 			t.Errorf("it does not name the sandbox and its node: %s", it.Message())
 		}
@@ -128,7 +155,8 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 func TestWhichNetworkAPoolIsOf(t *testing.T) {
 	pool := func(name string) Part { return Pool(name, "10.0.0.0/24", UsualAllocation) }
 	seen := func(network string) Part {
-		return All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5", network))))
+		return All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)),
+			FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5", network))))
 	}
 	for _, c := range []struct {
 		pool, network string
@@ -137,17 +165,20 @@ func TestWhichNetworkAPoolIsOf(t *testing.T) {
 		{"10.0.0.0-24", "", claimed}, {"10.0.0.0-24", "red", freed},
 		{"red-10.0.0.0-24", "red", claimed}, {"red-10.0.0.0-24", "", freed}, {"red-10.0.0.0-24", "blue", freed},
 		{"a-b-c-10.0.0.0-24", "a-b-c", claimed}, {"a-b-c-10.0.0.0-24", "a-b", freed},
-		{"worker-1-10.0.0.0-24", "", claimed}, {"worker-1-10.0.0.0-24", "worker-1", claimed}, {"worker-1-10.0.0.0-24", "red", freed},
-		{"red-worker-1-10.0.0.0-24", "red", claimed}, {"red-worker-1-10.0.0.0-24", "red-worker-1", claimed}, {"red-worker-1-10.0.0.0-24", "", freed},
+		{"worker-1-10.0.0.0-24", "", claimed}, {"worker-1-10.0.0.0-24", "worker-1", claimed}, {"worker-1-10.0.0.0-24", "red",
+			freed},
+		{"red-worker-1-10.0.0.0-24", "red", claimed}, {"red-worker-1-10.0.0.0-24", "red-worker-1", claimed},
+		{"red-worker-1-10.0.0.0-24", "", freed},
 		{"a-name-of-its-own", "", claimed}, {"a-name-of-its-own", "red", claimed}, // the name says nothing
 	} {
 		t.Run(c.pool+" and network "+c.network, func(t *testing.T) { Expect(t, c.want, pool(c.pool), seen(c.network)) })
 	}
 }
 
-// Only what would be freed is overruled; the reason of the rest says more.
+// Only a release is overruled; the reason of the rest says more.
 func TestAClaimOverrulesOnlyStale(t *testing.T) {
-	claimant := All(Node("worker-2"), FreshReport("worker-2", Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""))))
+	claimant := All(Node("worker-2"), FreshReport("worker-2", Sandbox("box-2", "uid-9", OfPod("web-1"),
+		WithAddress("10.0.0.5", ""))))
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
 			for _, b := range r.sandboxes {
@@ -158,7 +189,8 @@ func TestAClaimOverrulesOnlyStale(t *testing.T) {
 				if it.Verdict == judge.Stale {
 					t.Errorf("%s whose sandbox %s: stale (%s) although another sandbox has the address", p.says, b.says, it.Reason)
 				}
-				if r.verdict != judge.Stale && r.reason != judge.ClaimedByOther && it.Reason == judge.ClaimedByOther && it.Evidence().Sandbox == b.state {
+				if r.verdict != judge.Stale && r.reason != judge.ClaimedByOther && it.Reason == judge.ClaimedByOther &&
+					it.Evidence().Sandbox == b.state {
 					t.Errorf("%s whose sandbox %s: its own reason is %s", p.says, b.says, r.reason)
 				}
 			}
@@ -175,12 +207,17 @@ func TestAnEntryWrittenForAPhantom(t *testing.T) {
 		want  Outcome
 		parts []Part
 	}{
-		{"its sandbox runs", Want(judge.Held, judge.PhantomPod, false, judge.Ready), []Part{UsualPod(Carrying("10.0.0.6")), ReportingWorker(Sandbox("box-1", OtherUID))}},
-		{"its sandbox runs, and a pod of that name and UID is there again", Want(judge.Held, judge.PhantomPod, false, judge.Ready), []Part{UsualPod(UID(OtherUID)), ReportingWorker(Sandbox("box-1", OtherUID))}},
+		{"its sandbox runs", Want(judge.Held, judge.PhantomPod, false, judge.Ready), []Part{UsualPod(Carrying("10.0.0.6")),
+			ReportingWorker(Sandbox("box-1", OtherUID))}},
+		{"its sandbox runs, and a pod of that name and UID is there again", Want(judge.Held, judge.PhantomPod, false,
+			judge.Ready), []Part{UsualPod(UID(OtherUID)), ReportingWorker(Sandbox("box-1", OtherUID))}},
 		{"its sandbox has gone", freed, []Part{UsualPod(Carrying("10.0.0.6")), ReportingWorker(Gone("box-1", OtherUID))}},
-		{"its sandbox has gone, and the successor is Pending", freed, []Part{pending.pod, ReportingWorker(Gone("box-1", OtherUID))}},
-		{"its sandbox has gone, and the successor carries the address", claimed, []Part{UsualPod(Carrying("10.0.0.5")), ReportingWorker(Gone("box-1", OtherUID))}},
-		{"its node is not heard", Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), []Part{Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", OtherUID))}},
+		{"its sandbox has gone, and the successor is Pending", freed,
+			[]Part{pending.pod, ReportingWorker(Gone("box-1", OtherUID))}},
+		{"its sandbox has gone, and the successor carries the address", claimed, []Part{UsualPod(Carrying("10.0.0.5")),
+			ReportingWorker(Gone("box-1", OtherUID))}},
+		{"its node is not heard", Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport),
+			[]Part{Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", OtherUID))}},
 		{"no report has it", Want(judge.Stale, judge.PodGone, false, judge.Absent), []Part{ReportingWorker()}},
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{pool}, c.parts...)...) })
@@ -198,24 +235,36 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 		want  decision
 		parts []Part
 	}{
-		{"Pending, the sandbox was another pod's and is gone", held, []Part{UsualPod(starts, carries), ReportingWorker(Gone("box-1", OtherUID))}},
-		{"Pending, the sandbox was another pod's and has stopped", held, []Part{UsualPod(starts, carries), ReportingWorker(Sandbox("box-1", OtherUID, NotReady(Closed)))}},
+		{"Pending, the sandbox was another pod's and is gone", held, []Part{UsualPod(starts, carries),
+			ReportingWorker(Gone("box-1", OtherUID))}},
+		{"Pending, the sandbox was another pod's and has stopped", held, []Part{UsualPod(starts, carries),
+			ReportingWorker(Sandbox("box-1", OtherUID, NotReady(Closed)))}},
 		{"Pending, the sandbox was another pod's on a dead node", held, []Part{UsualPod(starts, carries, OnNode("worker-2")),
 			diedWithNode(OtherUID).parts, Node("worker-2"), FreshReport("worker-2")}},
 		{"Pending, and no report has the sandbox", held, []Part{UsualPod(starts, carries), ReportingWorker()}},
-		{"Pending, the address among the podIPs", held, []Part{UsualPod(starts, PodIPs("10.0.0.5")), ReportingWorker(Gone("box-1", OtherUID))}},
-		{"terminating, the sandbox was another pod's and is gone", held, []Part{UsualPod(ends, carries), ReportingWorker(Gone("box-1", OtherUID))}},
-		{"terminating, the sandbox was another pod's and has stopped", held, []Part{UsualPod(ends, carries), ReportingWorker(Sandbox("box-1", OtherUID, NotReady(Closed)))}},
-		{"terminating, and nothing says whose the sandbox was", held, []Part{UsualPod(ends, carries), ReportingWorker(Gone("box-1", NoUID))}},
+		{"Pending, the address among the podIPs", held, []Part{UsualPod(starts, PodIPs("10.0.0.5")),
+			ReportingWorker(Gone("box-1", OtherUID))}},
+		{"terminating, the sandbox was another pod's and is gone", held, []Part{UsualPod(ends, carries),
+			ReportingWorker(Gone("box-1", OtherUID))}},
+		{"terminating, the sandbox was another pod's and has stopped", held, []Part{UsualPod(ends, carries),
+			ReportingWorker(Sandbox("box-1", OtherUID, NotReady(Closed)))}},
+		{"terminating, and nothing says whose the sandbox was", held, []Part{UsualPod(ends, carries),
+			ReportingWorker(Gone("box-1", NoUID))}},
 		{"terminating, and no report has the sandbox", held, []Part{UsualPod(ends, carries), ReportingWorker()}},
-		{"terminating on another node than the one where the sandbox is gone", held, []Part{UsualPod(ends, carries, OnNode("worker-2")),
-			elsewhere, FreshReport("worker-1", Gone("box-1", UsualUID))}},
+		{"terminating on another node than the one where the sandbox is gone", held,
+			[]Part{UsualPod(ends, carries, OnNode("worker-2")),
+				elsewhere, FreshReport("worker-1", Gone("box-1", UsualUID))}},
 		{"terminating on a node that is missing", decision{judge.Stale, judge.NodeMissingReason, false},
-			[]Part{UsualPod(ends, carries), Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", UsualUID))}},
-		{"terminating on a node that is dead", decision{judge.Stale, judge.NodeDeadReason, true}, []Part{UsualPod(ends, carries), diedWithNode(UsualUID).parts}},
-		{"terminating, and its own sandbox is gone from its own node", decision{judge.Stale, judge.SandboxStopped, true}, []Part{UsualPod(ends, carries), ReportingWorker(Gone("box-1", UsualUID))}},
-		{"Pending and never bound to a node", decision{judge.Stale, judge.PodReplaced, false}, []Part{UsualPod(starts, carries, OnNode("")), ReportingWorker()}},
-		{"terminating and never bound to a node", decision{judge.Stale, judge.SandboxStopped, true}, []Part{UsualPod(ends, carries, OnNode("")), ReportingWorker(Gone("box-1", OtherUID))}},
+			[]Part{UsualPod(ends, carries), Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1",
+				Sandbox("box-1", UsualUID))}},
+		{"terminating on a node that is dead", decision{judge.Stale, judge.NodeDeadReason, true},
+			[]Part{UsualPod(ends, carries), diedWithNode(UsualUID).parts}},
+		{"terminating, and its own sandbox is gone from its own node", decision{judge.Stale, judge.SandboxStopped, true},
+			[]Part{UsualPod(ends, carries), ReportingWorker(Gone("box-1", UsualUID))}},
+		{"Pending and never bound to a node", decision{judge.Stale, judge.PodReplaced, false},
+			[]Part{UsualPod(starts, carries, OnNode("")), ReportingWorker()}},
+		{"terminating and never bound to a node", decision{judge.Stale, judge.SandboxStopped, true},
+			[]Part{UsualPod(ends, carries, OnNode("")), ReportingWorker(Gone("box-1", OtherUID))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
 	}
@@ -224,14 +273,17 @@ func TestTheAddressIsOnASuccessor(t *testing.T) {
 // In the first minute the agent may have inspected the node last before the successor's ADD.
 func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 	for _, c := range []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)} {
-		young := UsualPod(Phase("Pending"), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(Now.Add(-30 * time.Second)) })
+		young := UsualPod(Phase("Pending"),
+			func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(Now.Add(-30 * time.Second)) })
 		t.Run("whose sandbox "+c.says, func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(UsualPool, young, c.parts), judge.Policy{}), "10.0.0.5")
 			if it.Proven {
 				t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
 			}
-			expectVerdict(t, decision{judge.Stale, judge.PodReplaced, true}, UsualPool, pending.pod, c.parts, afterPassesOver(20*time.Minute, UsualPool, pending.pod, c.parts))
-			expectVerdict(t, decision{judge.Stale, judge.PodReplaced, false}, UsualPool, pending.pod, c.parts, afterPassesOver(59*time.Second, UsualPool, pending.pod, c.parts))
+			expectVerdict(t, decision{judge.Stale, judge.PodReplaced, true}, UsualPool, pending.pod, c.parts,
+				afterPassesOver(20*time.Minute, UsualPool, pending.pod, c.parts))
+			expectVerdict(t, decision{judge.Stale, judge.PodReplaced, false}, UsualPool, pending.pod, c.parts,
+				afterPassesOver(59*time.Second, UsualPool, pending.pod, c.parts))
 		})
 	}
 }
@@ -242,7 +294,8 @@ func TestAReadySandboxAlwaysHoldsItsAddresses(t *testing.T) {
 	other := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""), ready)
 	Expect(t, claimed, UsualSandboxGone, Node("worker-2"), FreshReport("worker-2", other))
 	Expect(t, claimed, UsualSandboxGone, Node("worker-2"), StaleReport("worker-2", other))
-	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.PhantomPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), ReportingWorker(other))
+	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.PhantomPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
+		Reservation("10.0.0.5", "default/web-0", LongAgo), ReportingWorker(other))
 }
 
 // One pod that waits for a node for ever must not keep a whole range.
@@ -250,7 +303,8 @@ func TestAPodThatWasNeverBoundToANodeClaimsNothing(t *testing.T) {
 	carries := []PodEdit{UID("uid-9"), Phase("Pending"), Carrying("10.0.0.5")}
 	Expect(t, freed, UsualSandboxGone, Pod("web-1", append(carries, OnNode(""))...))
 	Expect(t, claimed, UsualSandboxGone, Pod("web-1", append(carries, OnNode("worker-2"))...))
-	expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo),
+	expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
+		Reservation("10.0.0.5", "default/web-0", LongAgo),
 		ReportingWorker(), Pod("web-1", append(carries, OnNode(""))...))
 }
 
@@ -266,11 +320,14 @@ func TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation(t *test
 		report Part
 	}{
 		{"it has another address", freed, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", "")))},
-		{"it has this address too", claimed, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", ""), WithAddress("10.0.0.5", "")))},
+		{"it has this address too", claimed, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", ""),
+			WithAddress("10.0.0.5", "")))},
 		{"its addresses are not reported", claimed, FreshReport("worker-2", its("uid-9"))},
 		{"the report is old", claimed, StaleReport("worker-2", its("uid-9", WithAddress("10.0.0.6", "")))},
-		{"the sandbox is of another pod of that name", claimed, FreshReport("worker-2", its("uid-8", WithAddress("10.0.0.6", "")))},
-		{"the sandbox is on another node", claimed, All(Node("worker-3"), StaleReport("worker-2"), FreshReport("worker-3", its("uid-9", WithAddress("10.0.0.6", ""))))},
+		{"the sandbox is of another pod of that name", claimed, FreshReport("worker-2",
+			its("uid-8", WithAddress("10.0.0.6", "")))},
+		{"the sandbox is on another node", claimed, All(Node("worker-3"), StaleReport("worker-2"), FreshReport("worker-3",
+			its("uid-9", WithAddress("10.0.0.6", ""))))},
 		{"nothing is listed", claimed, FreshReport("worker-2")},
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, UsualSandboxGone, Node("worker-2"), pod, c.report) })
@@ -280,7 +337,8 @@ func TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation(t *test
 // Two layer-2 networks, unnamed, of which the ranges overlap: each has given 10.0.0.5.
 func twice(options string, more ...Part) []Part {
 	return append([]Part{
-		NAD("vlan1", WhereaboutsConfig("10.0.0.0/24", "", options)), NAD("vlan2", WhereaboutsConfig("10.0.0.0/16", "", options)),
+		NAD("vlan1", WhereaboutsConfig("10.0.0.0/24", "", options)), NAD("vlan2", WhereaboutsConfig("10.0.0.0/16", "",
+			options)),
 		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1")),
 		Pool("10.0.0.0-16", "10.0.0.0/16", Alloc("5", "default/web-1", "box-2", "net1")),
 	}, more...)
@@ -309,7 +367,8 @@ func TestIsolatedNetworksMayGiveAnAddressTwice(t *testing.T) {
 }
 
 func TestOfTwoOnOneNetworkThatIsNotCheckedOneHasNoEntry(t *testing.T) {
-	found := FindingsOf(judge.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", unchecked)), UsualPod(Carrying("10.0.0.5")), Pod("web-1", Carrying("10.0.0.5")))
+	found := FindingsOf(judge.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", unchecked)),
+		UsualPod(Carrying("10.0.0.5")), Pod("web-1", Carrying("10.0.0.5")))
 	if len(found) != 1 {
 		t.Errorf("%d findings", len(found))
 	}
@@ -324,13 +383,20 @@ func TestWhoHasTheAddressInAnIsolatedNetworkIsNoClaimant(t *testing.T) {
 		parts []Part
 		want  judge.Verdict
 	}{
-		"a sandbox":                                {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID), otherBox)), judge.Stale},
-		"a pod that no report has":                 {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID))), judge.Stale},
-		"a sandbox, and the check is on":           {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID), otherBox)), judge.Held},
-		"a pod, and the check is on":               {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID))), judge.Held},
-		"a sandbox with an address of this range":  {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID), sameRange)), judge.Held},
-		"a pod of this network":                    {twice(unchecked, sameNetwork, ReportingWorker(Gone("box-1", UsualUID))), judge.Held},
-		"another definition of it checks the same": {twice(unchecked, other, NAD("vlan3", WhereaboutsConfig("10.0.0.0/24", "", checked)), ReportingWorker(Gone("box-1", UsualUID), otherBox)), judge.Held},
+		"a sandbox": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID),
+			otherBox)), judge.Stale},
+		"a pod that no report has": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID))),
+			judge.Stale},
+		"a sandbox, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID),
+			otherBox)), judge.Held},
+		"a pod, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID))),
+			judge.Held},
+		"a sandbox with an address of this range": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID),
+			sameRange)), judge.Held},
+		"a pod of this network": {twice(unchecked, sameNetwork, ReportingWorker(Gone("box-1", UsualUID))),
+			judge.Held},
+		"another definition of it checks the same": {twice(unchecked, other, NAD("vlan3", WhereaboutsConfig("10.0.0.0/24", "",
+			checked)), ReportingWorker(Gone("box-1", UsualUID), otherBox)), judge.Held},
 	} {
 		j := Judged(Observe(c.parts...), judge.Policy{})
 		for _, it := range j.Allocations {

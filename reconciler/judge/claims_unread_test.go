@@ -17,9 +17,11 @@ func unread(b *v1alpha1.Sandbox) { b.AddressesUnread = true }
 
 // The agent knows one of the addresses, and says that it does not know all.
 func TestAPodsStatusCountsWhereItsSandboxesAddressesAreReadInPart(t *testing.T) {
-	two := Pod("web-1", UID("uid-9"), NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.6"]},{"name":"default/wb","interface":"net2","ips":["10.0.0.5"]}]`))
+	two := Pod("web-1", UID("uid-9"), NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.6"]},{`+
+		`"name":"default/wb","interface":"net2","ips":["10.0.0.5"]}]`))
 	Expect(t, claimed, UsualPool, Node("worker-1"), two,
-		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.6", ""), unread)))
+		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.6",
+			""), unread)))
 }
 
 // Its status has the addresses of the sandbox that was not read, and the entry still names the one before.
@@ -32,7 +34,8 @@ func TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod(t *testing.T) {
 // sandbox of which the addresses are known.
 func TestWhatLapsedWithAMissingNodeProvesNothingWhereItWasNotRead(t *testing.T) {
 	lapsed := func(edits ...SandboxEdit) Part {
-		return StaleReport("worker-2", Sandbox("box-9", "uid-9", append(edits, OfPod("web-1"))...), RenewedAt(Now.Add(-3*time.Hour)))
+		return StaleReport("worker-2", Sandbox("box-9", "uid-9", append(edits, OfPod("web-1"))...),
+			RenewedAt(Now.Add(-3*time.Hour)))
 	}
 	base := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
 	for says, report := range map[string]Part{"read": lapsed(WithAddress("10.0.0.5", "")), "not read": lapsed(unread)} {
@@ -53,12 +56,14 @@ func unreadBeside(edit SandboxEdit, parts ...Part) map[string]string {
 		Pool("10.9.0.0-24", "10.9.0.0/24", Alloc("5", "default/gone-2", "box-b", "net1")),
 		Pool("red-fd00---64", "fd00::/64", Alloc("5", "default/gone-3", "box-c", "net1")),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("red", WhereaboutsConfig("fd00::/64", "red")),
-		ReportingWorker(Gone("box-a", "u1"), Gone("box-b", "u2"), Gone("box-c", "u3"), Sandbox("box-t", "uid-t", OfPod("tenant"), unread, edit)),
+		ReportingWorker(Gone("box-a", "u1"), Gone("box-b", "u2"), Gone("box-c", "u3"), Sandbox("box-t", "uid-t",
+			OfPod("tenant"), unread, edit)),
 	}, parts...)
 	found := map[string]string{}
 	for _, it := range Judged(Observe(beside...), judge.Policy{}).Allocations {
 		found[it.Address().String()] = string(it.Reason)
-		if it.Verdict == judge.Held && !strings.Contains(it.Message(), "sandbox box-t of default/tenant on node worker-1 may carry") {
+		if it.Verdict == judge.Held && !strings.Contains(it.Message(),
+			"sandbox box-t of default/tenant on node worker-1 may carry") {
 			found[it.Address().String()] = it.Message()
 		}
 	}
@@ -86,17 +91,24 @@ func TestAnUnreadSandboxMayCarryWhatItsCachesOrItsPodName(t *testing.T) {
 		pod  Part
 		want [3]string
 	}{
-		"neither":                       {nothing, Nothing, [3]string{held, held, held}},
-		"a range":                       {named(v1alpha1.Network{Range: "10.0.0.0/24"}), Nothing, [3]string{held, free, free}},
-		"a range of another network":    {named(v1alpha1.Network{Range: "10.0.0.0/24", NetworkName: "red"}), Nothing, [3]string{free, free, free}},
-		"a network without a range":     {named(v1alpha1.Network{NetworkName: "red"}), Nothing, [3]string{free, free, held}},
-		"a pod without networks":        {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus), [3]string{free, free, free}},
-		"a status that is garbage":      {nothing, Pod("tenant", UID("uid-t"), NetworkStatus("garbage")), [3]string{free, free, free}},
-		"a pod that asks for a network": {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus, selects("red")), [3]string{free, free, held}},
-		"a range beside what it asks":   {named(v1alpha1.Network{Range: "10.0.0.0/24"}), Pod("tenant", UID("uid-t"), NoNetworkStatus, selects("red")), [3]string{held, free, free}},
-		"a definition that is gone":     {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus, selects("gone")), [3]string{held, held, held}},
-		"another pod of its name":       {nothing, Pod("tenant", UID("uid-u"), NoNetworkStatus), [3]string{held, held, held}},
-		"a pod that has finished":       {nothing, Pod("tenant", UID("uid-t"), Phase("Succeeded"), StoppedByKubelet(0)), [3]string{free, free, free}},
+		"neither": {nothing, Nothing, [3]string{held, held, held}},
+		"a range": {named(v1alpha1.Network{Range: "10.0.0.0/24"}), Nothing,
+			[3]string{held, free, free}},
+		"a range of another network": {named(v1alpha1.Network{Range: "10.0.0.0/24", NetworkName: "red"}), Nothing,
+			[3]string{free, free, free}},
+		"a network without a range": {named(v1alpha1.Network{NetworkName: "red"}), Nothing, [3]string{free, free, held}},
+		"a pod without networks":    {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus), [3]string{free, free, free}},
+		"a status that is garbage": {nothing, Pod("tenant", UID("uid-t"), NetworkStatus("garbage")),
+			[3]string{free, free, free}},
+		"a pod that asks for a network": {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus, selects("red")),
+			[3]string{free, free, held}},
+		"a range beside what it asks": {named(v1alpha1.Network{Range: "10.0.0.0/24"}), Pod("tenant", UID("uid-t"),
+			NoNetworkStatus, selects("red")), [3]string{held, free, free}},
+		"a definition that is gone": {nothing, Pod("tenant", UID("uid-t"), NoNetworkStatus, selects("gone")),
+			[3]string{held, held, held}},
+		"another pod of its name": {nothing, Pod("tenant", UID("uid-u"), NoNetworkStatus), [3]string{held, held, held}},
+		"a pod that has finished": {nothing, Pod("tenant", UID("uid-t"), Phase("Succeeded"), StoppedByKubelet(0)),
+			[3]string{free, free, free}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := unreadBeside(tt.edit, tt.pod)
@@ -127,16 +139,22 @@ func TestUnread_PodWithManyAddresses(t *testing.T) {
 // What may carry any address is a finding that names node and sandbox; what names a network is none.
 func TestFindings_UnreadSandbox(t *testing.T) {
 	unread := func(networks ...v1alpha1.Network) Part {
-		return ReportingWorker(Sandbox("box-t", "uid-t", OfPod("tenant"), func(b *v1alpha1.Sandbox) { b.AddressesUnread, b.MayCarry = true, networks }))
+		return ReportingWorker(Sandbox("box-t", "uid-t", OfPod("tenant"), func(b *v1alpha1.Sandbox) {
+			b.AddressesUnread,
+				b.MayCarry = true, networks
+		}))
 	}
 	found := FindingsOf(judge.UnreadSandbox, UsualPool, unread())
-	if len(found) != 1 || found[0].Node != "worker-1" || found[0].ContainerIDs[0] != "box-t" || !strings.Contains(found[0].Message, "default/tenant") {
+	if len(found) != 1 || found[0].Node != "worker-1" || found[0].ContainerIDs[0] != "box-t" ||
+		!strings.Contains(found[0].Message, "default/tenant") {
 		t.Errorf("%+v", found)
 	}
-	if found := FindingsOf(judge.UnreadSandbox, UsualPool, unread(v1alpha1.Network{Range: "10.0.0.0/24"})); len(found) > 0 {
+	if found := FindingsOf(judge.UnreadSandbox, UsualPool,
+		unread(v1alpha1.Network{Range: "10.0.0.0/24"})); len(found) > 0 {
 		t.Errorf("with a range: %+v", found)
 	}
-	if found := FindingsOf(judge.UnreadSandbox, UsualPool, unread(), Pod("tenant", UID("uid-t"), NoNetworkStatus)); len(found) > 0 {
+	if found := FindingsOf(judge.UnreadSandbox, UsualPool, unread(), Pod("tenant", UID("uid-t"),
+		NoNetworkStatus)); len(found) > 0 {
 		t.Errorf("with a pod: %+v", found)
 	}
 }

@@ -39,21 +39,28 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 		{"in a default network's entry that names no definition", carried, "", UsualPool,
 			UsualPod(NetworkStatus(`[{"name":"cbr0","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))},
 		{"among the podIPs", carried, "", UsualPool, UsualPod(PodIPs("10.244.0.9", "10.0.0.5"))},
-		{"among the podIPs, without any network-status", carried, "", UsualPool, UsualPod(NoNetworkStatus, PodIPs("10.0.0.5"))},
-		{"the second address of an entry", carried, "", UsualPool, UsualPod(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["2001:db8::1","10.0.0.5"]}]`))},
+		{"among the podIPs, without any network-status", carried, "", UsualPool, UsualPod(NoNetworkStatus,
+			PodIPs("10.0.0.5"))},
+		{"the second address of an entry", carried, "", UsualPool,
+			UsualPod(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["2001:db8::1","10.0.0.5"]}]`))},
 		{"another address that begins alike", notCarried, "", UsualPool, UsualPod(Carrying("10.0.0.50"))},
-		{"no address at all in a status that can be read", notCarried, "", UsualPool, UsualPod(NetworkStatus(`[{"name":"default/wb","interface":"net1"}]`))},
+		{"no address at all in a status that can be read", notCarried, "", UsualPool,
+			UsualPod(NetworkStatus(`[{"name":"default/wb","interface":"net1"}]`))},
 		{"v4-mapped", carried, "", UsualPool, UsualPod(Carrying("::ffff:10.0.0.5"))},
 		{"v4-mapped, in hexadecimal, among the podIPs", carried, "", UsualPool, UsualPod(PodIPs("::ffff:a00:5"))},
 		{"another spelling of IPv6", carried, "2001:db8::a", v6("10"), UsualPod(Carrying("2001:DB8:0:0::000A"))},
 		{"another address of the IPv6 pool", notCarried, "2001:db8::a", v6("10"), UsualPod(Carrying("2001:db8::b"))},
 		{"a key with leading zeros", carried, "2001:db8::a", v6("0010"), UsualPod(Carrying("2001:db8::a"))},
-		{"a negative key, the upper half of a /64", carried, "2001:db8::ffff:ffff:ffff:fff1", v6("-15"), UsualPod(Carrying("2001:db8::ffff:ffff:ffff:fff1"))},
-		{"the same upper half, written unsigned", carried, "2001:db8::ffff:ffff:ffff:fff1", v6("18446744073709551601"), UsualPod(Carrying("2001:db8::ffff:ffff:ffff:fff1"))},
+		{"a negative key, the upper half of a /64", carried, "2001:db8::ffff:ffff:ffff:fff1", v6("-15"),
+			UsualPod(Carrying("2001:db8::ffff:ffff:ffff:fff1"))},
+		{"the same upper half, written unsigned", carried, "2001:db8::ffff:ffff:ffff:fff1", v6("18446744073709551601"),
+			UsualPod(Carrying("2001:db8::ffff:ffff:ffff:fff1"))},
 		{"a range written with a host address: the key counts from there", carried, "10.10.10.6",
-			Pool("10.10.10.5-16", "10.10.10.5/16", Alloc("1", "default/web-0", "box-1", "net1")), UsualPod(Carrying("10.10.10.6"))},
+			Pool("10.10.10.5-16", "10.10.10.5/16", Alloc("1", "default/web-0", "box-1", "net1")),
+			UsualPod(Carrying("10.10.10.6"))},
 		{"a range written with a host address: the key does not count from the mask", notCarried, "10.10.10.6",
-			Pool("10.10.10.5-16", "10.10.10.5/16", Alloc("1", "default/web-0", "box-1", "net1")), UsualPod(Carrying("10.10.0.1"))},
+			Pool("10.10.10.5-16", "10.10.10.5/16", Alloc("1", "default/web-0", "box-1", "net1")),
+			UsualPod(Carrying("10.10.0.1"))},
 		{"a range wider than /64: any address with that key", carried, "193::2",
 			Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")), UsualPod(Carrying("193:21:4::2"))},
 		{"a range wider than /64: the address that reads back", carried, "193::2",
@@ -62,14 +69,16 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 			Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")), UsualPod(Carrying("193:21:4::3"))},
 		{"a range wider than /64: that key in another range", notCarried, "193::2",
 			Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")), UsualPod(Carrying("2001:db8::2"))},
-		{"a /64: the same low half elsewhere is another address", notCarried, "2001:db8::2", v6("2"), UsualPod(Carrying("2001:db9::2"))},
+		{"a /64: the same low half elsewhere is another address", notCarried, "2001:db8::2", v6("2"),
+			UsualPod(Carrying("2001:db9::2"))},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			ip := c.ip
 			if ip == "" {
 				ip = "10.0.0.5"
 			}
-			if got := OutcomeOf(AllocationOf(t, Judged(Observe(c.pool, c.pod, ReportingWorker()), judge.Policy{}), ip)); got != c.want {
+			if got := OutcomeOf(AllocationOf(t, Judged(Observe(c.pool, c.pod, ReportingWorker()), judge.Policy{}),
+				ip)); got != c.want {
 				t.Errorf("got  %v\nwant %v", got, c.want)
 			}
 		})
@@ -80,7 +89,8 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 func TestAFinishedPodCarriesNothing(t *testing.T) {
 	done := Want(judge.Stale, judge.PodFinished, false, judge.Absent)
 	Expect(t, done, UsualPool, UsualPod(Phase("Succeeded"), Carrying("10.0.0.5"), PodIPs("10.0.0.5")), ReportingWorker())
-	Expect(t, Want(judge.Stale, judge.PodFinished, true, judge.Gone), UsualPool, UsualPod(Phase("Failed"), Carrying("10.0.0.5"), PodIPs("10.0.0.5")), ReportingWorker(Gone("box-1", UsualUID)))
+	Expect(t, Want(judge.Stale, judge.PodFinished, true, judge.Gone), UsualPool, UsualPod(Phase("Failed"),
+		Carrying("10.0.0.5"), PodIPs("10.0.0.5")), ReportingWorker(Gone("box-1", UsualUID)))
 }
 
 // B6: an interface of another network does not count, where that other network's
@@ -95,17 +105,22 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 		want  Outcome
 		parts []Part
 	}{
-		{"its definition is of the other pool, which has the entry", notCarried, []Part{carrier, red, of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"its definition was edited: no other pool has such an entry", carried, []Part{carrier, of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
+		{"its definition is of the other pool, which has the entry", notCarried,
+			[]Part{carrier, red, of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
+		{"its definition was edited: no other pool has such an entry", carried,
+			[]Part{carrier, of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
 		{"its definition was edited to another range", carried, []Part{carrier, of(WhereaboutsConfig("10.9.0.0/24", ""))}},
 		{"its definition is of this pool", carried, []Part{carrier, red, of(WhereaboutsConfig("10.0.0.0/24", ""))}},
 		{"its definition is of both pools", carried, []Part{carrier, red,
-			of(`{"plugins":[{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}},{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"red"}}]}`)}},
+			of(`{"plugins":[{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}},{"ipam":{"type":"whereabouts",` +
+				`"range":"10.0.0.0/24","network_name":"red"}}]}`)}},
 		{"its definition is gone", carried, []Part{carrier, red}},
 		{"its definition cannot be read", carried, []Part{carrier, red, of(`{"ipam":{`)}},
 		{"its definition is configured on the nodes", carried, []Part{carrier, red, of("")}},
-		{"its definition uses another IPAM", carried, []Part{carrier, red, of(`{"type":"macvlan","ipam":{"type":"static"}}`)}},
-		{"its network names no definition", carried, []Part{UsualPod(CarryingOn("wb", "net1", "10.0.0.5")), red, of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
+		{"its definition uses another IPAM", carried,
+			[]Part{carrier, red, of(`{"type":"macvlan","ipam":{"type":"static"}}`)}},
+		{"its network names no definition", carried, []Part{UsualPod(CarryingOn("wb", "net1", "10.0.0.5")), red,
+			of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
 		{"the other pool's entry is another pod's", carried,
 			[]Part{carrier, redWith(Alloc("5", "default/web-1", "box-2", "net1")), of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
 		{"the other pool's entry is another interface's", carried,
@@ -117,11 +132,13 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 		{"the other pool has the entry, and the podIPs have the address too", carried,
 			[]Part{UsualPod(Carrying("10.0.0.5"), PodIPs("10.0.0.5")), red, of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
 		{"a second interface, of this pool, has it too", carried, []Part{
-			UsualPod(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]},{"name":"default/plain","interface":"net2","ips":["10.0.0.5"]}]`)), red,
+			UsualPod(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]},{"name":"default/plain",` +
+				`"interface":"net2","ips":["10.0.0.5"]}]`)), red,
 			of(WhereaboutsConfig("10.0.0.0/24", "red")), NAD("plain", WhereaboutsConfig("10.0.0.0/24", ""))}},
 		// The ifname in the rule is the interface's, not this entry's.
 		{"this entry is of another interface than the one that carries it", notCarried, []Part{
-			UsualPod(CarryingOn("default/wb", "net2", "10.0.0.5")), redWith(Alloc("5", "default/web-0", "box-2", "net2")), of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
+			UsualPod(CarryingOn("default/wb", "net2", "10.0.0.5")), redWith(Alloc("5", "default/web-0", "box-2", "net2")),
+			of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			j := Judged(Observe(append([]Part{UsualPool, ReportingWorker()}, c.parts...)...), judge.Policy{})
@@ -136,7 +153,8 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 		})
 	}
 	t.Run("the entry of the pool whose interface it is stays", func(t *testing.T) {
-		j := Judged(Observe(UsualPool, red, carrier, of(WhereaboutsConfig("10.0.0.0/24", "red")), ReportingWorker()), judge.Policy{})
+		j := Judged(Observe(UsualPool, red, carrier, of(WhereaboutsConfig("10.0.0.0/24", "red")), ReportingWorker()),
+			judge.Policy{})
 		for _, it := range j.Allocations {
 			if it.Pool.Name == "red-10.0.0.0-24" && it.Reason != judge.AddressOnPod {
 				t.Errorf("got %v", OutcomeOf(it))
@@ -152,7 +170,8 @@ func TestMapsToComparesMaskedNetworks(t *testing.T) {
 		return Pool("red-10.0.0.0-24", cidr, Alloc("5", "default/web-0", "box-2", "net1"))
 	}
 	for _, text := range []string{"10.0.0.0/24", "10.0.0.77/24", "10.0.0.5-10.0.0.9/24"} {
-		j := Judged(Observe(UsualPool, red("10.0.0.0/24"), carrier, NAD("wb", WhereaboutsConfig(text, "red")), ReportingWorker()), judge.Policy{})
+		j := Judged(Observe(UsualPool, red("10.0.0.0/24"), carrier, NAD("wb", WhereaboutsConfig(text, "red")),
+			ReportingWorker()), judge.Policy{})
 		if it := j.Allocations[0]; it.Reason != judge.AddressNotOnPod {
 			t.Errorf("range %s: %v", text, OutcomeOf(it))
 		}
@@ -163,7 +182,8 @@ func TestMapsToComparesMaskedNetworks(t *testing.T) {
 // the entry in use.
 func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 	const (
-		net1 = `[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":"default/wb","interface":"net1","ips":["10.0.0.6"]}`
+		net1 = `[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":"default/wb",` +
+			`"interface":"net1","ips":["10.0.0.6"]}`
 		net2 = `,{"name":"default/wb","interface":"net2"}]`
 	)
 	usual := Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""))
@@ -174,26 +194,34 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 		reports Part
 		stale   bool
 	}{
-		"detached":                             {ifName: "net2", reports: ReportingWorker(usual), stale: true},
-		"the status has it without an address": {pod: []PodEdit{NetworkStatus(net1 + net2)}, ifName: "net2", reports: ReportingWorker(usual)},
-		"the status has one without a name":    {pod: []PodEdit{NetworkStatus(net1 + `,{"name":"default/wb"}]`)}, ifName: "net2", reports: ReportingWorker(usual)},
+		"detached": {ifName: "net2", reports: ReportingWorker(usual), stale: true},
+		"the status has it without an address": {pod: []PodEdit{NetworkStatus(net1 + net2)}, ifName: "net2",
+			reports: ReportingWorker(usual)},
+		"the status has one without a name": {pod: []PodEdit{NetworkStatus(net1 + `,{"name":"default/wb"}]`)}, ifName: "net2",
+			reports: ReportingWorker(usual)},
 		"a network that the pod asks for has no status": {pod: []PodEdit{Carrying("10.0.0.6"), func(p *corev1.Pod) {
 			p.Annotations["k8s.v1.cni.cncf.io/networks"] = "wb, wb"
 		}}, ifName: "net2", reports: ReportingWorker(usual)},
-		"the status cannot be read":               {pod: []PodEdit{NetworkStatus(net1)}, ifName: "net2", reports: ReportingWorker(usual)},
-		"the pod is being deleted":                {pod: []PodEdit{Carrying("10.0.0.6"), DeletedAgo(-1)}, ifName: "net2", reports: ReportingWorker(usual)},
+		"the status cannot be read": {pod: []PodEdit{NetworkStatus(net1)}, ifName: "net2",
+			reports: ReportingWorker(usual)},
+		"the pod is being deleted": {pod: []PodEdit{Carrying("10.0.0.6"), DeletedAgo(-1)}, ifName: "net2",
+			reports: ReportingWorker(usual)},
 		"an entry of before interfaces had names": {ifName: "", reports: ReportingWorker(usual)},
 		"not all addresses are known": {ifName: "net2", reports: ReportingWorker(
-			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""), func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }))},
+			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""),
+				func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }))},
 		"no address is known": {ifName: "net2", reports: ReportingWorker(Sandbox("box-1", UsualUID, OfPod("vm")))},
 		"the sandbox has the address": {ifName: "net2", reports: ReportingWorker(
 			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""), WithAddress("10.0.0.5", "")))},
 		"the sandbox has the interface": {ifName: "net2", reports: ReportingWorker(
 			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""), WithAddress("10.0.0.7", ""), onNet2))},
 		"another node's agent says that it is gone": {ifName: "net2", stale: true,
-			reports: All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", usual), FreshReport("worker-2", Gone("box-1", UsualUID)))},
-		"another node's agent lists it, too": {ifName: "net2", reports: All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", usual), FreshReport("worker-2", usual))},
-		"another node's agent reports it":    {ifName: "net2", reports: All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2", usual))},
+			reports: All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1", usual), FreshReport("worker-2",
+				Gone("box-1", UsualUID)))},
+		"another node's agent lists it, too": {ifName: "net2", reports: All(Node("worker-1"), Node("worker-2"),
+			FreshReport("worker-1", usual), FreshReport("worker-2", usual))},
+		"another node's agent reports it": {ifName: "net2", reports: All(Node("worker-1"), Node("worker-2"),
+			FreshReport("worker-2", usual))},
 	} {
 		t.Run(says, func(t *testing.T) {
 			edits := c.pod
@@ -201,7 +229,8 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 				edits = []PodEdit{Carrying("10.0.0.6")}
 			}
 			j := Judged(Observe(
-				Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/vm", "box-1", c.ifName), Alloc("6", "default/vm", "box-1", "net1")),
+				Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/vm", "box-1", c.ifName), Alloc("6", "default/vm", "box-1",
+					"net1")),
 				NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pod("vm", edits...), c.reports), judge.Policy{})
 			for _, it := range j.Allocations {
 				stale := it.Key() == "5" && c.stale
@@ -213,7 +242,7 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 	}
 }
 
-// It cannot be told which of the two the interface is, where no agent says.
+// Without an agent nothing distinguishes which of the two the interface is.
 func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *testing.T) {
 	red := Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1"))
 	edited := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))
@@ -235,7 +264,8 @@ func TestAnEditedDefinitionBesideALeftoverEntryCountsForBothWithoutAgents(t *tes
 		t.Errorf("with agents: %v, and of the definition's pool %v", of, ofRed)
 	}
 	t.Run("and a reservation that stands alone", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", decision{judge.InUse, judge.AddressOnPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), red, edited, carrier.pod, Node("worker-1"),
+		expectReservation(t, "10.0.0.5", decision{judge.InUse, judge.AddressOnPod, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
+			red, edited, carrier.pod, Node("worker-1"),
 			Reservation("10.0.0.5", "default/web-0", LongAgo))
 	})
 }
@@ -254,17 +284,23 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 		pod := UsualPod(annotated)
 		static := NAD("other", `{"ipam":{"type":"static"}}`)
 		for where, c := range map[string]Part{
-			"its sandbox is listed":                            ReportingWorker(runs),
-			"its sandbox is not ready":                         ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil))),
-			"its sandbox is being set up":                      ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil)),
-			"its node is not heard":                            All(Node("worker-1"), StaleReport("worker-1", runs)),
-			"its node is not heard, and no report has it":      All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"), FreshReport("worker-2")),
-			"its node has no agent, and others have":           All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2")),
-			"its node should have no agent, and others have":   All(Node("worker-1", WithoutAgent), Node("worker-2"), FreshReport("worker-2")),
-			"the reports are there and may not be read":        All(Node("worker-1"), func(o *Observed) { o.ReportsUnreadable = true }),
-			"a clone of its node has stopped it":               All(Node("worker-1"), StaleReport("worker-1", runs), Node("worker-2"), FreshReport("worker-2", Sandbox("box-1", UsualUID, NotReady(Closed)))),
-			"another agent calls it gone, its own is silent":   All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"), FreshReport("worker-2", Gone("box-1", UsualUID))),
-			"a clone of its node was booted again, its own is": All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2", Booted("boot-2")), StaleReport("worker-2", runs)),
+			"its sandbox is listed":       ReportingWorker(runs),
+			"its sandbox is not ready":    ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil))),
+			"its sandbox is being set up": ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil)),
+			"its node is not heard":       All(Node("worker-1"), StaleReport("worker-1", runs)),
+			"its node is not heard, and no report has it": All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"),
+				FreshReport("worker-2")),
+			"its node has no agent, and others have": All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2")),
+			"its node should have no agent, and others have": All(Node("worker-1", WithoutAgent), Node("worker-2"),
+				FreshReport("worker-2")),
+			"the reports are there and may not be read": All(Node("worker-1"),
+				func(o *Observed) { o.ReportsUnreadable = true }),
+			"a clone of its node has stopped it": All(Node("worker-1"), StaleReport("worker-1", runs),
+				Node("worker-2"), FreshReport("worker-2", Sandbox("box-1", UsualUID, NotReady(Closed)))),
+			"another agent calls it gone, its own is silent": All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"),
+				FreshReport("worker-2", Gone("box-1", UsualUID))),
+			"a clone of its node was booted again, its own is": All(Node("worker-1"), StaleReport("worker-1"),
+				Node("worker-2", Booted("boot-2")), StaleReport("worker-2", runs)),
 		} {
 			t.Run(says+", and "+where, func(t *testing.T) { expectKept(t, UsualPool, static, pod, c) })
 		}
@@ -273,15 +309,18 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 
 // It is there, though nobody knows what its field asks for.
 func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
-	res := RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"})
-	parts := []Part{UsualPool, res, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), carrier.pod, ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
+	res := RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ifname": "net1",
+		"ipamclaimref": "claim"})
+	parts := []Part{UsualPool, res, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), carrier.pod,
+		ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
 	for _, f := range Judged(Observe(parts...), judge.Policy{}).Findings {
 		if f.Kind == judge.MissingReservation {
 			t.Errorf("%s", f.Message)
 		}
 	}
 	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, parts...)
-	found := slices.ContainsFunc(Judged(Observe(append(parts[:1:1], parts[2:]...)...), judge.Policy{}).Findings, func(f judge.Finding) bool { return f.Kind == judge.MissingReservation })
+	found := slices.ContainsFunc(Judged(Observe(append(parts[:1:1], parts[2:]...)...), judge.Policy{}).Findings,
+		func(f judge.Finding) bool { return f.Kind == judge.MissingReservation })
 	if !found {
 		t.Error("without it none is missing: this shows nothing")
 	}
@@ -297,7 +336,8 @@ func manyAddresses(entries ...int) PodEdit {
 			ips = append(ips, fmt.Sprintf("%q", fmt.Sprintf("10.9.%d.%d", n/250, n%250)))
 			n++
 		}
-		texts = append(texts, fmt.Sprintf(`{"name":"default/wb","interface":"net%d","ips":[%s]}`, i+1, strings.Join(ips, ",")))
+		texts = append(texts, fmt.Sprintf(`{"name":"default/wb","interface":"net%d","ips":[%s]}`, i+1,
+			strings.Join(ips, ",")))
 	}
 	return NetworkStatus("[" + strings.Join(texts, ",") + "]")
 }

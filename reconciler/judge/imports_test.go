@@ -28,7 +28,8 @@ func TestJudgingImportsNothingThatDoesIO(t *testing.T) {
 	}
 	for _, p := range packages {
 		other := strings.HasPrefix(p, module) && p != module+"reconciler/judge" && !mayImport[p]
-		if other || slices.ContainsFunc([]string{"k8s.io/client-go", "k8s.io/cri-", "sigs.k8s.io/controller-runtime", "google.golang.org/grpc"},
+		if other || slices.ContainsFunc([]string{"k8s.io/client-go", "k8s.io/cri-", "sigs.k8s.io/controller-runtime",
+			"google.golang.org/grpc"},
 			func(io string) bool { return strings.HasPrefix(p, io) }) {
 			t.Errorf("judging imports %s", p)
 		}

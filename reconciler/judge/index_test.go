@@ -38,7 +38,8 @@ func TestWhatIsAskedForAloneIsJudgedAsWithAllTheRest(t *testing.T) {
 		var want []string
 		all := Judged(o, policy)
 		for _, it := range slices.Concat(all.Allocations, all.Reservations) {
-			if slices.Contains(asked, it.Address()) && !slices.ContainsFunc(it.Related(), func(w *judge.Item) bool { return !slices.Contains(asked, w.Address()) }) {
+			if slices.Contains(asked, it.Address()) && !slices.ContainsFunc(it.Related(),
+				func(w *judge.Item) bool { return !slices.Contains(asked, w.Address()) }) {
 				want = append(want, DescribeItem(it))
 			}
 		}
@@ -82,7 +83,8 @@ func TestARecheckAllocatesByWhatIsAskedAndNotByTheCluster(t *testing.T) {
 		gone := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{name: nil}}
 		bytes, _ := allocated(func() {
 			x = x.With(gone)
-			if j := x.JudgeAddresses([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 || j.Allocations[0].Reason != judge.PhantomPod {
+			if j := x.JudgeAddresses([]netip.Addr{it.Address}); len(j.Allocations) != 1 || len(j.Reservations) != 1 ||
+				j.Allocations[0].Reason != judge.PhantomPod {
 				t.Error(fmt.Sprint(len(j.Allocations), len(j.Reservations), OutcomeOf(j.Allocations[0])))
 			}
 		})

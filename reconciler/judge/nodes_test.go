@@ -44,49 +44,66 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 		parts []Part
 	}{
 		{"the one whose last report has the id, a stale one included", []string{"worker-2"},
-			[]Part{UsualPool, threeNodes, FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID)), FreshReport("worker-3")}},
+			[]Part{UsualPool, threeNodes, FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID)),
+				FreshReport("worker-3")}},
 		{"that one, even where the pool is another node's slice", []string{"worker-2"},
-			[]Part{slice("worker-1-10.0.0.0-28"), threeNodes, FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
+			[]Part{slice("worker-1-10.0.0.0-28"), threeNodes, FreshReport("worker-1"), StaleReport("worker-2",
+				Sandbox("box-1", UsualUID))}},
 		{"that one, and where the pod carries the address", []string{"worker-1", "worker-2"},
-			[]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), threeNodes, StaleReport("worker-2", Sandbox("box-1", UsualUID)), FreshReport("worker-1")}},
-		{"the node of the slice, by a definition", []string{"worker-2"}, []Part{slice("worker-2-10.0.0.0-28"), sliced(""), threeNodes, FreshReport("worker-1")}},
-		{"every node, where only the pool's name looks like a slice's", []string{"worker-1", "worker-2", "worker-3"}, []Part{slice("worker-2-10.0.0.0-28"), threeNodes, FreshReport("worker-1")}},
-		{"every node, where the definition is of another network", []string{"worker-1", "worker-2", "worker-3"}, []Part{slice("worker-2-10.0.0.0-28"), sliced("red"), threeNodes, FreshReport("worker-1")}},
-		{"the node of the slice of a named network", []string{"worker-2"}, []Part{slice("red-worker-2-10.0.0.0-28"), sliced("red"), threeNodes, FreshReport("worker-1")}},
+			[]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), threeNodes, StaleReport("worker-2", Sandbox("box-1", UsualUID)),
+				FreshReport("worker-1")}},
+		{"the node of the slice, by a definition", []string{"worker-2"}, []Part{slice("worker-2-10.0.0.0-28"), sliced(""),
+			threeNodes, FreshReport("worker-1")}},
+		{"every node, where only the pool's name looks like a slice's", []string{"worker-1", "worker-2", "worker-3"},
+			[]Part{slice("worker-2-10.0.0.0-28"), threeNodes, FreshReport("worker-1")}},
+		{"every node, where the definition is of another network", []string{"worker-1", "worker-2", "worker-3"},
+			[]Part{slice("worker-2-10.0.0.0-28"), sliced("red"), threeNodes, FreshReport("worker-1")}},
+		{"the node of the slice of a named network", []string{"worker-2"}, []Part{slice("red-worker-2-10.0.0.0-28"),
+			sliced("red"), threeNodes, FreshReport("worker-1")}},
 		{"every node whose name fits the slice's, by two definitions", []string{"a-b", "b"},
 			[]Part{slice("a-b-10.0.0.0-28"), sliced(""), sliced("a"), Node("a-b"), Node("b"), Node("c"), FreshReport("c")}},
 		{"the node of the slice, and where the pod carries the address", []string{"worker-1", "worker-2"},
-			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), UsualPod(Carrying("10.0.0.5")), threeNodes, FreshReport("worker-1")}},
+			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), UsualPod(Carrying("10.0.0.5")), threeNodes,
+				FreshReport("worker-1")}},
 		{"every node, where the slice's has no Node object any more", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{slice("worker-9-10.0.0.0-28"), sliced(""), threeNodes, FreshReport("worker-1")}},
 		{"the slice's node by its report, where there are no Node objects", []string{"worker-2"},
 			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), FreshReport("worker-1"), StaleReport("worker-2")}},
 		{"every node, and that of the pod that carries the address", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, UsualPod(OnNode("win"), DeletedAgo(0), Carrying("10.0.0.5")), threeNodes, windows, FreshReport("worker-1")}},
+			[]Part{UsualPool, UsualPod(OnNode("win"), DeletedAgo(0), Carrying("10.0.0.5")), threeNodes, windows,
+				FreshReport("worker-1")}},
 		{"every node, and that of the pod by that name, Pending", []string{"win", "worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, UsualPod(OnNode("win"), Phase("Pending")), threeNodes, windows, FreshReport("worker-1")}},
 		{"every node, and that of another pod that carries the address", []string{"win", "worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, Pod("web-1", OnNode("win"), Carrying("10.0.0.5")), threeNodes, windows, FreshReport("worker-1")}},
 		{"every node, and that of the pod that was there", []string{"win", "worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, afterPassOver(UsualPool, UsualPod(OnNode("win"))), threeNodes, windows, FreshReport("worker-1")}},
-		{"every node, and that of the pod that was seen carrying the address", []string{"win", "worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, afterPassOver(UsualPool, All(threeNodes, FreshReport("worker-1")), Pod("web-1", OnNode("win"), Carrying("10.0.0.5"))), threeNodes, windows, FreshReport("worker-1")}},
+		{"every node, and that of the pod that was seen carrying the address", []string{"win", "worker-1", "worker-2",
+			"worker-3"},
+			[]Part{UsualPool, afterPassOver(UsualPool, All(threeNodes, FreshReport("worker-1")), Pod("web-1", OnNode("win"),
+				Carrying("10.0.0.5"))), threeNodes, windows, FreshReport("worker-1")}},
 		{"every node, where what was seen was another entry", []string{"worker-1", "worker-2", "worker-3"},
-			[]Part{UsualPool, afterPassOver(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-0", "net1")), UsualPod(OnNode("win"), Carrying("10.0.0.5"))),
+			[]Part{UsualPool, afterPassOver(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-0", "net1")),
+				UsualPod(OnNode("win"), Carrying("10.0.0.5"))),
 				threeNodes, windows, FreshReport("worker-1")}},
-		{"every node, one with a report though no agent is meant to be there", []string{"win", "worker-1", "worker-2", "worker-3"},
+		{"every node, one with a report though no agent is meant to be there", []string{"win", "worker-1", "worker-2",
+			"worker-3"},
 			[]Part{UsualPool, threeNodes, windows, StaleReport("win")}},
 		{"every node, where the pod is finished: its addresses are never read", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, UsualPod(Phase("Failed"), Carrying("10.0.0.5")), threeNodes, FreshReport("worker-1")}},
 		{"every node but the dead and those with no agent", []string{"worker-1"},
-			[]Part{UsualPool, Node("worker-1"), Node("dead", NotReadyFor(time.Hour), OutOfService), Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1")}},
+			[]Part{UsualPool, Node("worker-1"), Node("dead", NotReadyFor(time.Hour), OutOfService),
+				Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1")}},
 		{"no node that is missing, though its last report is there", []string{"worker-1"},
 			[]Part{UsualPool, Node("worker-1"), FreshReport("worker-1"), StaleReport("worker-9")}},
 		{"not the one that names the id as gone in a stale report", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, threeNodes, StaleReport("worker-2", Gone("box-1", UsualUID)), FreshReport("worker-1")}},
-		{"without reports, the pod's own", []string{"worker-2"}, []Part{UsualPool, threeNodes, UsualPod(OnNode("worker-2"), DeletedAgo(0))}},
-		{"without reports, the finished pod's own", []string{"worker-2"}, []Part{UsualPool, threeNodes, UsualPod(OnNode("worker-2"), Phase("Failed"))}},
-		{"without reports and pod, the slice's", []string{"worker-3"}, []Part{slice("worker-3-10.0.0.0-28"), sliced(""), threeNodes}},
+		{"without reports, the pod's own", []string{"worker-2"}, []Part{UsualPool, threeNodes, UsualPod(OnNode("worker-2"),
+			DeletedAgo(0))}},
+		{"without reports, the finished pod's own", []string{"worker-2"}, []Part{UsualPool, threeNodes,
+			UsualPod(OnNode("worker-2"), Phase("Failed"))}},
+		{"without reports and pod, the slice's", []string{"worker-3"}, []Part{slice("worker-3-10.0.0.0-28"), sliced(""),
+			threeNodes}},
 		{"without reports and pod, every node", []string{"worker-1", "worker-2", "worker-3"}, []Part{UsualPool, threeNodes}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
@@ -99,7 +116,8 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 
 // What several nodes together prove: all of them must be known.
 func TestSeveralNodesThatCouldRunIt(t *testing.T) {
-	slice := All(Pool("a-b-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), sliced(""), sliced("a")) // a-b's, or b's in network "a"
+	// a-b's, or b's in network "a"
+	slice := All(Pool("a-b-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), sliced(""), sliced("a"))
 	dead := func(name string) Part { return Node(name, NotReadyFor(time.Hour), OutOfService) }
 	for _, c := range []stateCase{
 		{"both are heard", judge.Absent, []Part{Node("a-b"), Node("b"), FreshReport("a-b"), FreshReport("b")}},
@@ -116,35 +134,45 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 		})
 	}
 	t.Run("two nodes without a fresh report, one of them not Ready: NoFreshReport", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"), StaleReport("worker-1"))
+		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
+			Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"), StaleReport("worker-1"))
 	})
 	t.Run("one node without a fresh report, not Ready, and one with: NodeUnreachable", func(t *testing.T) {
 		Expect(t, Want(judge.Held, judge.NodeUnreachable, false, judge.NoFreshReport), UsualPool,
 			Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"), StaleReport("worker-1"), FreshReport("worker-2"))
 	})
 	t.Run("every node is dead, so that none could run it: NoFreshReport", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, dead("worker-1"), StaleReport("worker-1"))
+		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, dead("worker-1"),
+			StaleReport("worker-1"))
 	})
 	t.Run("no node at all is not unreachable", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, func(o *Observed) { o.ReportsUnreadable = true })
+		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
+			func(o *Observed) { o.ReportsUnreadable = true })
 	})
 }
 
 // Without agents, one node that is not Ready and could run it is enough.
 func TestNoPodAndNoAgents(t *testing.T) {
-	stale, held := Want(judge.Stale, judge.PodGone, false, judge.NoSource), Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource)
+	stale, held := Want(judge.Stale, judge.PodGone, false, judge.NoSource), Want(judge.Held, judge.NodeUnreachable, false,
+		judge.NoSource)
 	for says, c := range map[string]struct {
 		want  Outcome
 		parts []Part
 	}{
-		"all nodes are Ready":                           {stale, []Part{threeNodes}},
-		"one of them is not Ready":                      {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Minute))}},
-		"the one that is not Ready is proven dead":      {stale, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour), OutOfService)}},
-		"the one that is not Ready runs no agent":       {stale, []Part{threeNodes, Node("win", NotReadyFor(time.Hour), Label("kubernetes.io/os", "windows"))}},
-		"nodes may not be listed":                       {stale, nil},
-		"the pod was seen on another node that is":      {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)), afterPassOver(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5")))}},
-		"the pod was seen on the node that is not":      {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)), afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
-		"the pod was seen on a node that has gone away": {stale, []Part{threeNodes, afterPassOver(UsualPool, UsualPod(OnNode("worker-9"), Carrying("10.0.0.5")))}},
+		"all nodes are Ready": {stale, []Part{threeNodes}},
+		"one of them is not Ready": {held,
+			[]Part{threeNodes, Node("worker-4", NotReadyFor(time.Minute))}},
+		"the one that is not Ready is proven dead": {stale, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour),
+			OutOfService)}},
+		"the one that is not Ready runs no agent": {stale, []Part{threeNodes, Node("win", NotReadyFor(time.Hour),
+			Label("kubernetes.io/os", "windows"))}},
+		"nodes may not be listed": {stale, nil},
+		"the pod was seen on another node that is": {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)),
+			afterPassOver(UsualPool, UsualPod(OnNode("worker-2"), Carrying("10.0.0.5")))}},
+		"the pod was seen on the node that is not": {held, []Part{threeNodes, Node("worker-4", NotReadyFor(time.Hour)),
+			afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))}},
+		"the pod was seen on a node that has gone away": {stale,
+			[]Part{threeNodes, afterPassOver(UsualPool, UsualPod(OnNode("worker-9"), Carrying("10.0.0.5")))}},
 	} {
 		t.Run(says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
 	}
@@ -161,22 +189,29 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 		want  Outcome
 		parts []Part
 	}{
-		{"a Pending pod on a node that no selector selects", Want(judge.InUse, judge.PodPending, false, judge.NoFreshReport), []Part{nodes, UsualPod(Phase("Pending"), there)}},
+		{"a Pending pod on a node that no selector selects", Want(judge.InUse, judge.PodPending, false, judge.NoFreshReport),
+			[]Part{nodes, UsualPod(Phase("Pending"), there)}},
 		{"a live pod whose status does not have the address yet", noFreshReport, []Part{nodes, UsualPod(there)}},
 		{"a live pod without a status", noFreshReport, []Part{nodes, UsualPod(there, NoNetworkStatus)}},
 		{"a terminating pod", noFreshReport, []Part{nodes, UsualPod(there, DeletedAgo(0))}},
-		{"a finished pod that kubelet did not report stopped", noFreshReport, []Part{nodes, UsualPod(there, Phase("Failed"))}},
-		{"a pod that was just deleted and seen carrying the address", noFreshReport, []Part{nodes, afterPassOver(UsualPool, nodes, UsualPod(there, Carrying("10.0.0.5")))}},
-		{"a pod that was just deleted, on a node of which there is an old report", noFreshReport, []Part{nodes, StaleReport("worker-2")}},
-		{"a node of which there is an old report, and that no selector selects", noFreshReport, []Part{nodes, StaleReport("worker-2"), UsualPod(DeletedAgo(0))}},
+		{"a finished pod that kubelet did not report stopped", noFreshReport,
+			[]Part{nodes, UsualPod(there, Phase("Failed"))}},
+		{"a pod that was just deleted and seen carrying the address", noFreshReport,
+			[]Part{nodes, afterPassOver(UsualPool, nodes, UsualPod(there, Carrying("10.0.0.5")))}},
+		{"a pod that was just deleted, on a node of which there is an old report", noFreshReport,
+			[]Part{nodes, StaleReport("worker-2")}},
+		{"a node of which there is an old report, and that no selector selects", noFreshReport,
+			[]Part{nodes, StaleReport("worker-2"), UsualPod(DeletedAgo(0))}},
 		{"a node where another pod carries the address that is gone by now", noFreshReport,
 			[]Part{nodes, afterPassOver(UsualPool, nodes, Pod("web-1", UID("uid-9"), there, Carrying("10.0.0.5")))}},
 		{"the terminating pod's node, although a node that is heard was seen with it", noFreshReport,
-			[]Part{nodes, afterPassOver(UsualPool, nodes, UsualPod(Carrying("10.0.0.5"))), UsualPod(there, UID("uid-9"), DeletedAgo(0))}},
+			[]Part{nodes, afterPassOver(UsualPool, nodes, UsualPod(Carrying("10.0.0.5"))), UsualPod(there, UID("uid-9"),
+				DeletedAgo(0))}},
 		{"every node, although the pod was seen carrying the address on one that is heard", noFreshReport,
 			[]Part{selected, Node("worker-2"), afterPassOver(UsualPool, selected, UsualPod(Carrying("10.0.0.5")))}},
 		{"the pod's node, although a dead one had the sandbox", noFreshReport,
-			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
+			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", NoUID)),
+				Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
 		{"the pod's node, although one that is missing had the sandbox", noFreshReport,
 			[]Part{StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), UsualPod(there, DeletedAgo(0))}},
 	} {
@@ -188,8 +223,10 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 		})
 	}
 	t.Run("what a dead node had is not proven where the pod's node could run it too", func(t *testing.T) {
-		Expect(t, Want(judge.Stale, judge.NodeDeadReason, false, judge.NodeDead), UsualPool, Node("worker-1", NotReadyFor(time.Hour), OutOfService),
-			StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), FreshReport("worker-2"), UsualPod(there, DeletedAgo(0)))
+		Expect(t, Want(judge.Stale, judge.NodeDeadReason, false, judge.NodeDead), UsualPool,
+			Node("worker-1", NotReadyFor(time.Hour), OutOfService),
+			StaleReport("worker-1", Sandbox("box-1", NoUID)), Node("worker-2"), FreshReport("worker-2"),
+			UsualPod(there, DeletedAgo(0)))
 	})
 }
 
@@ -209,16 +246,19 @@ func TestANameNeverNarrows(t *testing.T) {
 			Expect(t, held, pool, heard, NAD("wb", WhereaboutsConfig("10.0.0.0/28", "worker-1")))
 		})
 		t.Run(name+": without agents, a node that is not Ready counts", func(t *testing.T) {
-			Expect(t, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), pool, Node("worker-1"), Node("worker-2", NotReadyFor(time.Hour)))
+			Expect(t, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), pool, Node("worker-1"),
+				Node("worker-2", NotReadyFor(time.Hour)))
 		})
 	}
-	slice, sliced := Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`))
+	slice, sliced := Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation),
+		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`))
 	t.Run("a definition that cuts slices does", func(t *testing.T) {
 		Expect(t, Want(judge.Stale, judge.PodGone, false, judge.Absent), slice, sliced, heard)
 	})
 	t.Run("but not beside the pod's own node", func(t *testing.T) {
 		Expect(t, held, slice, sliced, heard, UsualPod(OnNode("worker-2"), DeletedAgo(0)))
-		if got := nodesIn(t, slice, sliced, heard, UsualPod(OnNode("worker-2"), DeletedAgo(0))); !slices.Equal(got, []string{"worker-1", "worker-2"}) {
+		if got := nodesIn(t, slice, sliced, heard, UsualPod(OnNode("worker-2"), DeletedAgo(0))); !slices.Equal(got,
+			[]string{"worker-1", "worker-2"}) {
 			t.Errorf("asked are %v", got)
 		}
 	})
@@ -246,37 +286,49 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 		want  decision
 		parts []Part
 	}{
-		{"a leftover in a cache, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2", leftover)}},
-		{"a closed leftover in a cache, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2", closedLeftover)}},
-		{"a stopped sandbox, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed)))}},
+		{"a leftover in a cache, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2",
+			leftover)}},
+		{"a closed leftover in a cache, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2",
+			closedLeftover)}},
+		{"a stopped sandbox, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2",
+			stranger(NotReady(Closed)))}},
 		{"a stopped sandbox, while the terminating pod's node is not heard", held,
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(DeletedAgo(0))}},
-		{"a stopped sandbox, while the live pod's status is not there", decision{judge.Held, judge.NetworkStatusMissing, false},
+		{"a stopped sandbox, while the live pod's status is not there", decision{judge.Held, judge.NetworkStatusMissing,
+			false},
 			[]Part{heard, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(NoNetworkStatus)}},
 		{"a stopped sandbox, while the pod is Pending and its node not heard", decision{judge.InUse, judge.PodPending, false},
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(Phase("Pending"))}},
-		{"a leftover in a cache, and all nodes are heard", decision{judge.Stale, judge.PodGone, false}, []Part{heard, FreshReport("worker-2", leftover)}},
-		{"a running sandbox is evidence of use", decision{judge.Held, judge.PhantomPod, false}, []Part{noFreshReport, FreshReport("worker-2", stranger())}},
-		{"a sandbox that is not known to be closed is evidence of use", decision{judge.Held, judge.SandboxNotReady, false}, []Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(nil)))}},
+		{"a leftover in a cache, and all nodes are heard", decision{judge.Stale, judge.PodGone, false},
+			[]Part{heard, FreshReport("worker-2", leftover)}},
+		{"a running sandbox is evidence of use", decision{judge.Held, judge.PhantomPod, false},
+			[]Part{noFreshReport, FreshReport("worker-2", stranger())}},
+		{"a sandbox that is not known to be closed is evidence of use", decision{judge.Held, judge.SandboxNotReady, false},
+			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(nil)))}},
 	} {
-		t.Run(c.says, func(t *testing.T) { expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res}, c.parts...)...) })
+		t.Run(c.says, func(t *testing.T) {
+			expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res},
+				c.parts...)...)
+		})
 	}
 	t.Run("a stopped sandbox is no evidence", func(t *testing.T) {
-		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.AddressNotOnPod, false}, pool, res, heard, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod())
+		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.AddressNotOnPod, false}, pool, res, heard,
+			FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod())
 		if got := it.Evidence().Sandbox; got != judge.Absent {
 			t.Errorf("its sandbox is %s", got)
 		}
 	})
 }
 
-// Its sandbox may be the one of any of them, and one node's word of its end is not that of the others.
+// Its sandbox may be the one of any of them, and one node's report of its end does not speak for the others.
 func TestTheNodesOfAllEarlierPodsOfTheNameAreAsked(t *testing.T) {
 	nodes := All(Node("worker-1"), Node("worker-2"), Node("worker-3"), FreshReport("worker-2"))
 	ended := All(UsualPool, nodes, FreshReport("worker-3", Gone("box-1", UsualUID)))
 	seen := func(o *Observed) {
 		h := reconciler.NewHistory()
 		for i, node := range []string{"worker-1", "worker-2"} {
-			before := Observe(At(Now.Add(time.Duration(i-2)*time.Minute)), UsualPool, nodes, UsualPod(OnNode(node), UID(fmt.Sprint("uid-", i))))
+			before := Observe(At(Now.Add(time.Duration(i-2)*time.Minute)), UsualPool, nodes, UsualPod(OnNode(node),
+				UID(fmt.Sprint("uid-", i))))
 			before.Past = h
 			h.Remember(Judged(before, judge.Policy{}))
 		}

@@ -42,7 +42,8 @@ func TestNotes_AnotherClusterOnTheSamePools(t *testing.T) {
 				parts = append(parts, Pod(name, UID("uid of "+name), Carrying(fmt.Sprint("10.0.0.", i+1))))
 			}
 		}
-		j := Judged(Observe(append(parts, Pool("10.0.0.0-24", "10.0.0.0/24", allocs...), ReportingWorker())...), judge.Policy{})
+		j := Judged(Observe(append(parts, Pool("10.0.0.0-24", "10.0.0.0/24", allocs...), ReportingWorker())...),
+			judge.Policy{})
 		if got := strings.Contains(strings.Join(j.Notes(), " "), "another cluster"); got != c.want {
 			t.Errorf("%d of %d are unknown: said %v", c.unknown, c.unknown+c.known, got)
 		}

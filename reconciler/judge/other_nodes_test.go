@@ -17,22 +17,25 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	nodes := All(Node("worker-1"), Node("worker-2"))
 	rebooted := All(Node("worker-1", Booted("boot-2")), Node("worker-2"))
 	ends := map[string]Part{
-		"stopped on one":                     All(nodes, FreshReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed)))),
+		"stopped on one": All(nodes, FreshReport("worker-1", Sandbox("box-1", UsualUID,
+			NotReady(Closed)))),
 		"gone on one":                        All(nodes, FreshReport("worker-1", Gone("box-1", UsualUID))),
 		"on one, before it was booted again": All(rebooted, StaleReport("worker-1", Sandbox("box-1", UsualUID))),
 	}
 	has := map[string]Part{
-		"running, by an old report":                      StaleReport("worker-2", Sandbox("box-1", UsualUID)),
-		"not ready, by an old report":                    StaleReport("worker-2", Sandbox("box-1", UsualUID, NotReady(nil))),
-		"attached, by an old report":                     StaleReport("worker-2", Attachment("box-1", UsualUID, time.Minute, nil)),
-		"running, by a report whose Lease never matched": StaleReport("worker-2", Sandbox("box-1", UsualUID), WithoutMatchingLease),
-		"running for another, by an old report":          StaleReport("worker-2", Sandbox("box-1", OtherUID)),
+		"running, by an old report":   StaleReport("worker-2", Sandbox("box-1", UsualUID)),
+		"not ready, by an old report": StaleReport("worker-2", Sandbox("box-1", UsualUID, NotReady(nil))),
+		"attached, by an old report": StaleReport("worker-2", Attachment("box-1", UsualUID, time.Minute,
+			nil)),
+		"running, by a report whose Lease never matched": StaleReport("worker-2", Sandbox("box-1", UsualUID),
+			WithoutMatchingLease),
+		"running for another, by an old report": StaleReport("worker-2", Sandbox("box-1", OtherUID)),
 	}
 	for end, first := range ends {
 		for other, second := range has {
 			t.Run(end+", and on another "+other, func(t *testing.T) {
 				expectKept(t, UsualPool, first, second)
-				if !strings.Contains(end, "booted") { // there the other node is simply not heard
+				if !strings.Contains(end, "booted") { // there the other node simply does not report
 					expectVerdict(t, held, UsualPool, first, second)
 				}
 			})
@@ -42,12 +45,15 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 		}
 	}
 	t.Run("stopped on one, and the other is proven dead", func(t *testing.T) {
-		expectVerdict(t, proven, UsualPool, Node("worker-1"), FreshReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed))),
+		expectVerdict(t, proven, UsualPool, Node("worker-1"), FreshReport("worker-1", Sandbox("box-1", UsualUID,
+			NotReady(Closed))),
 			Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
 	})
 	t.Run("on a dead one, and the other has a leftover of it", func(t *testing.T) {
-		expectVerdict(t, decision{judge.Stale, judge.NodeDeadReason, false}, UsualPool, Node("worker-1", NotReadyFor(time.Hour), OutOfService),
-			StaleReport("worker-1", Sandbox("box-1", UsualUID)), Node("worker-2"), FreshReport("worker-2", Attachment("box-1", UsualUID, time.Hour, nil)))
+		expectVerdict(t, decision{judge.Stale, judge.NodeDeadReason, false}, UsualPool,
+			Node("worker-1", NotReadyFor(time.Hour), OutOfService),
+			StaleReport("worker-1", Sandbox("box-1", UsualUID)), Node("worker-2"), FreshReport("worker-2",
+				Attachment("box-1", UsualUID, time.Hour, nil)))
 	})
 	gones := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
 	t.Run("gone on one, and the other is missing since a moment", func(t *testing.T) {
@@ -55,7 +61,8 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	})
 	t.Run("gone on one, and the other is missing for two hours", func(t *testing.T) {
 		missing := StaleReport("worker-2", Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-3*time.Hour)))
-		expectVerdict(t, decision{judge.Stale, judge.PodGone, false}, gones, missing, afterPassesOver(2*time.Hour, gones, missing))
+		expectVerdict(t, decision{judge.Stale, judge.PodGone, false}, gones, missing, afterPassesOver(2*time.Hour, gones,
+			missing))
 	})
 }
 
@@ -79,7 +86,8 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 				expectKept(t, UsualPool, first, pod, Node("worker-2"), StaleReport("worker-2"))
 			})
 			t.Run(word+", and the node of the pod, which is "+phase+", is heard", func(t *testing.T) {
-				it := AllocationOf(t, Judged(Observe(UsualPool, first, pod, Node("worker-2"), FreshReport("worker-2")), judge.Policy{}), "10.0.0.5")
+				it := AllocationOf(t, Judged(Observe(UsualPool, first, pod, Node("worker-2"), FreshReport("worker-2")),
+					judge.Policy{}), "10.0.0.5")
 				if it.Proven {
 					t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
 				}
@@ -87,7 +95,8 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 		}
 	}
 	t.Run("a pod that kubelet has stopped is no reason to ask its node", func(t *testing.T) {
-		expectVerdict(t, decision{judge.Stale, judge.PodFinished, true}, UsualPool, says["gone, its"], Node("worker-2"), FreshReport("worker-2"),
+		expectVerdict(t, decision{judge.Stale, judge.PodFinished, true}, UsualPool, says["gone, its"], Node("worker-2"),
+			FreshReport("worker-2"),
 			UsualPod(OnNode("worker-2"), Phase("Succeeded"), StoppedByKubelet(time.Hour)))
 	})
 	// Whoever says that a pod failed, the node that it is bound to may run it.
@@ -108,31 +117,40 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 		want  decision
 		parts []Part
 	}{
-		{"it is another node that had the sandbox", held, []Part{ended(time.Minute), one, two, FreshReport("worker-1"), StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
-		{"a clone had it too", held, []Part{ended(time.Minute), one, two, StaleReport("worker-1", Sandbox("box-1", UsualUID)), StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
-		{"no report has it, and another node is not heard either", held, []Part{ended(time.Minute), one, two, StaleReport("worker-1"), StaleReport("worker-2")}},
-		{"no report has it, and only another node is not heard", held, []Part{ended(time.Minute), one, two, FreshReport("worker-1"), StaleReport("worker-2")}},
-		{"no report has it, and only its own node is not heard", freed, []Part{ended(time.Minute), one, two, StaleReport("worker-1"), FreshReport("worker-2")}},
-		{"its sandbox was not ready and open after the containers stopped", held, []Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Open)))}},
+		{"it is another node that had the sandbox", held, []Part{ended(time.Minute), one, two, FreshReport("worker-1"),
+			StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
+		{"a clone had it too", held, []Part{ended(time.Minute), one, two, StaleReport("worker-1", Sandbox("box-1", UsualUID)),
+			StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
+		{"no report has it, and another node is not heard either", held, []Part{ended(time.Minute), one, two,
+			StaleReport("worker-1"), StaleReport("worker-2")}},
+		{"no report has it, and only another node is not heard", held, []Part{ended(time.Minute), one, two,
+			FreshReport("worker-1"), StaleReport("worker-2")}},
+		{"no report has it, and only its own node is not heard", freed, []Part{ended(time.Minute), one, two,
+			StaleReport("worker-1"), FreshReport("worker-2")}},
+		{"its sandbox was not ready and open after the containers stopped", held, []Part{ended(time.Hour), one,
+			StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Open)))}},
 		{"the report did not change since, and was renewed after the containers stopped", held,
 			[]Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(2*time.Hour))}},
 		{"the report was renewed before the containers stopped, by whatever clock it was observed", freed,
 			[]Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(-time.Hour))}},
-		{"the sandbox was another pod's", held, []Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", OtherUID))}},
+		{"the sandbox was another pod's", held, []Part{ended(time.Minute), one, StaleReport("worker-1",
+			Sandbox("box-1", OtherUID))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { expectVerdict(t, c.want, append([]Part{UsualPool}, c.parts...)...) })
 	}
 }
 
-// Two rows hold with the same reason, and tell the operator of different causes.
+// Two rows hold with the same reason, and name different causes.
 func TestTheRowNamesTheCauseWhereSeveralHoldForOneReason(t *testing.T) {
 	gone := All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID)))
 	elsewhere := All(gone, Node("worker-2"), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
 	for row, parts := range map[string]Part{
 		"not-ready-elsewhere": elsewhere,
 		"not-ready":           All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil)))),
-		"claimed-unread":      All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), unread))),
-		"claimed":             All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", "")))),
+		"claimed-unread": All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID),
+			Sandbox("box-9", "uid-9", OfPod("web-1"), unread))),
+		"claimed": All(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-9", "uid-9",
+			OfPod("web-1"), WithAddress("10.0.0.5", "")))),
 	} {
 		if it := AllocationOf(t, Judged(Observe(parts), judge.Policy{}), "10.0.0.5"); it.RuleID() != row {
 			t.Errorf("row %s holds it, want %s: %s", it.RuleID(), row, it.Message())
@@ -143,7 +161,8 @@ func TestTheRowNamesTheCauseWhereSeveralHoldForOneReason(t *testing.T) {
 // The entry is of a node that has booted since its report; only another node has an agent, which
 // neither has the sandbox nor its address.
 func TestABootCountsFromTheFirstAgentThatIsHeardToTheLast(t *testing.T) {
-	cluster := All(UsualPool, Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), Node("worker-2"))
+	cluster := All(UsualPool, Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID,
+		WithAddress("10.0.0.5", ""))), Node("worker-2"))
 	for says, c := range map[string]struct {
 		report Part
 		change judge.Live
@@ -167,7 +186,8 @@ func TestABootCountsFromTheFirstAgentThatIsHeardToTheLast(t *testing.T) {
 
 // The first report of a node that has just joined is by an agent that cannot know of a restore.
 func TestABootCountsOnlyByAgentsThatWereThereBefore(t *testing.T) {
-	j := Judged(Observe(UsualPool, Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))),
+	j := Judged(Observe(UsualPool, Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID,
+		WithAddress("10.0.0.5", ""))),
 		Node("worker-2"), FreshReport("worker-2", JustMade)), judge.Policy{})
 	if len(j.Allocations) != 1 || j.Allocations[0].Verdict != judge.Held {
 		t.Errorf("%v, want one that is Held", Describe(j))
@@ -189,7 +209,7 @@ func TestAReportOfAnotherMachineSaysWhatItListsAndNoMore(t *testing.T) {
 	}
 }
 
-// No report has the sandbox: the new machine may run it, and its agent is not heard.
+// No report has the sandbox: the new machine may run it, and its agent does not report.
 func TestAMachineThatReplacedAnotherMayRunWhatNoReportHas(t *testing.T) {
 	for says, pod := range map[string]Part{
 		"no pod":                           Nothing,
@@ -203,7 +223,8 @@ func TestAMachineThatReplacedAnotherMayRunWhatNoReportHas(t *testing.T) {
 
 // As for allocations: the sandbox may be one of the new machine.
 func TestAMachineThatReplacedAnotherMayRunWhatAReservationAloneIsFor(t *testing.T) {
-	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", time.Hour), ReplacedMachine()), judge.Policy{})
+	j := Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", time.Hour),
+		ReplacedMachine()), judge.Policy{})
 	if it := ReservationOf(t, j, "10.0.0.5"); it.Verdict == judge.Stale {
 		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
 	}
@@ -219,8 +240,10 @@ func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
 // What a tenant's pod said of itself, on a node without an agent, must not hold for ever
 // what the sandbox's own node says has ended.
 func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T) {
-	base := All(UsualPool, Node("worker-1"), Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1", Gone("box-1", UsualUID)))
-	it := AllocationOf(t, Judged(Observe(base, afterPassOver(base, Pod("tenant", UID("uid-9"), OnNode("win"), Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
+	base := All(UsualPool, Node("worker-1"), Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1",
+		Gone("box-1", UsualUID)))
+	it := AllocationOf(t, Judged(Observe(base, afterPassOver(base, Pod("tenant", UID("uid-9"), OnNode("win"),
+		Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
 	if it.Verdict != judge.Stale {
 		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
 	}
@@ -231,7 +254,8 @@ func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T)
 func TestWithoutAgentsADeadNodeHoldsNothingOfAPodThatWasSeenThere(t *testing.T) {
 	dead := Node("worker-4", NotReadyFor(time.Hour), OutOfService)
 	Expect(t, Want(judge.Stale, judge.PodGone, false, judge.NoSource), UsualPool, threeNodes, dead)
-	it := AllocationOf(t, Judged(Observe(UsualPool, threeNodes, dead, afterPassOver(UsualPool, UsualPod(OnNode("worker-4"), Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
+	it := AllocationOf(t, Judged(Observe(UsualPool, threeNodes, dead, afterPassOver(UsualPool, UsualPod(OnNode("worker-4"),
+		Carrying("10.0.0.5")))), judge.Policy{}), "10.0.0.5")
 	if it.Verdict != judge.Stale {
 		t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
 	}
@@ -240,7 +264,8 @@ func TestWithoutAgentsADeadNodeHoldsNothingOfAPodThatWasSeenThere(t *testing.T) 
 // Nobody would ever write that report again.
 func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 	claims := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""))
-	ends := Want(judge.Stale, judge.PodGone, false, judge.Gone) // and waits to be confirmed for as long as NodeMissing at the least
+	// and waits to be confirmed for as long as NodeMissing at the least
+	ends := Want(judge.Stale, judge.PodGone, false, judge.Gone)
 	heard := RenewedAt(Now.Add(-3 * time.Hour))
 	gone := StaleReport("worker-2", claims, heard)
 	for _, c := range []struct {
@@ -257,7 +282,8 @@ func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 		}()},
 		{"missing for two hours, and its agent is heard all the same", claimed,
 			[]Part{FreshReport("worker-2", claims), afterPassesOver(2*time.Hour, UsualSandboxGone, gone)}},
-		{"silent for hours, and there", claimed, []Part{Node("worker-2"), gone, afterPassesOver(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
+		{"silent for hours, and there", claimed, []Part{Node("worker-2"), gone, afterPassesOver(2*time.Hour, UsualSandboxGone,
+			Node("worker-2"), gone)}},
 		{"there a moment ago", ends, []Part{gone, afterPassesOver(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
 		{"missing, where nothing is known of nodes", claimed, []Part{gone, func(o *Observed) { clear(o.Nodes) }}},
 	} {

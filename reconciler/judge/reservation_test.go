@@ -34,14 +34,16 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 		for _, p := range r.pods {
 			for _, b := range r.sandboxes {
 				it := ReservationOf(t, Judged(Observe(UsualPool, res, p.pod, b.parts), judge.Policy{}), "10.0.0.5")
-				if got, want := (decision{it.Verdict, it.Reason, it.Proven}), (decision{r.verdict, r.reason, r.proven}); got != want {
+				if got, want := (decision{it.Verdict, it.Reason, it.Proven}),
+					(decision{r.verdict, r.reason, r.proven}); got != want {
 					t.Errorf("%s whose sandbox %s: got %v, want %v", p.says, b.says, got, want)
 				}
 			}
 		}
 	}
 	t.Run("a verdict that was overruled too", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.ClaimedByOther, false}, UsualSandboxGone, res, Pod("web-1", Carrying("10.0.0.5")))
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.ClaimedByOther, false}, UsualSandboxGone, res,
+			Pod("web-1", Carrying("10.0.0.5")))
 	})
 	t.Run("the verdict on an entry with a field that is not known too", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, res, Node("worker-1"),
@@ -66,10 +68,13 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 		{"IPv4 in a named network", "red-10.0.0.0-24", "10.0.0.0/24", "5", "red-10.0.0.5"},
 		{"a network name with dashes", "my-red-net-10.0.0.0-24", "10.0.0.0/24", "5", "my-red-net-10.0.0.5"},
 		{"a network name that is an address", "10.9.9.9-10.0.0.0-24", "10.0.0.0/24", "5", "10.9.9.9-10.0.0.5"},
-		{"a network name that looks like the head of an address", "fd00-2001-db8---64", "2001:db8::/64", "10", "fd00-2001-db8--a"},
+		{"a network name that looks like the head of an address", "fd00-2001-db8---64", "2001:db8::/64", "10",
+			"fd00-2001-db8--a"},
 		{"IPv6", "2001-db8---64", "2001:db8::/64", "10", "2001-db8--a"},
-		{"IPv6 that ends in two colons, at the base of its range", "2001-db8-0-1---64", "2001:db8:0:1::/64", "0", "2001-db8-0-1--0"},
-		{"IPv6 that ends in two colons, in a named network", "red-2001-db8-0-1---64", "2001:db8:0:1::/64", "0", "red-2001-db8-0-1--0"},
+		{"IPv6 that ends in two colons, at the base of its range", "2001-db8-0-1---64", "2001:db8:0:1::/64", "0",
+			"2001-db8-0-1--0"},
+		{"IPv6 that ends in two colons, in a named network", "red-2001-db8-0-1---64", "2001:db8:0:1::/64", "0",
+			"red-2001-db8-0-1--0"},
 		{"a node's slice", "worker-1-10.0.0.0-28", "10.0.0.0/28", "5", "10.0.0.5"},
 		{"a node's slice in a named network", "red-worker-1-10.0.0.0-28", "10.0.0.0/28", "5", "red-10.0.0.5"},
 		{"a range written with a host address", "10.0.0.3-24", "10.0.0.3/24", "2", "10.0.0.5"},
@@ -77,7 +82,8 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			it := expectReservation(t, c.reservation, decision{judge.Stale, judge.PodGone, true},
-				Pool(c.pool, c.cidr, Alloc(c.key, "default/web-0", "box-1", "net1")), Reservation(c.reservation, "default/web-0", LongAgo), ReportingWorker(Gone("box-1", UsualUID)))
+				Pool(c.pool, c.cidr, Alloc(c.key, "default/web-0", "box-1", "net1")), Reservation(c.reservation, "default/web-0",
+					LongAgo), ReportingWorker(Gone("box-1", UsualUID)))
 			if len(it.Related()) != 1 || it.Evidence() != nil {
 				t.Errorf("it was not matched with its allocation: %+v", it)
 			}
@@ -85,23 +91,27 @@ func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 	}
 	t.Run("an address of a wide range by its key", func(t *testing.T) {
 		expectReservation(t, "193-21-4--2", decision{judge.Stale, judge.PodGone, true},
-			Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")), Reservation("193-21-4--2", "default/web-0", LongAgo), ReportingWorker(Gone("box-1", UsualUID)))
+			Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")), Reservation("193-21-4--2",
+				"default/web-0", LongAgo), ReportingWorker(Gone("box-1", UsualUID)))
 	})
 }
 
 func TestAReservationOfAnotherIsNotTheAllocations(t *testing.T) {
 	live := All(UsualPool, carrier.pod, ReportingWorker())
 	t.Run("another podref: it stands alone, and the live allocation does not keep it", func(t *testing.T) {
-		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, UsualPool, UsualPod(), ReportingWorker(), Reservation("10.0.0.5", "default/gone", LongAgo))
+		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, UsualPool, UsualPod(),
+			ReportingWorker(), Reservation("10.0.0.5", "default/gone", LongAgo))
 		if len(it.Related()) > 0 {
 			t.Error("it was matched with an allocation of another pod")
 		}
 	})
 	t.Run("another podref, while the allocation's pod carries the address: claimed", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.ClaimedByOther, false}, live, Reservation("10.0.0.5", "default/gone", LongAgo))
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.ClaimedByOther, false}, live, Reservation("10.0.0.5",
+			"default/gone", LongAgo))
 	})
 	t.Run("another network", func(t *testing.T) {
-		expectReservation(t, "red-10.0.0.5", decision{judge.Stale, judge.PodGone, false}, UsualSandboxGone, Pool("red-10.0.0.0-24", "10.0.0.0/24"), Reservation("red-10.0.0.5", "default/web-0", LongAgo))
+		expectReservation(t, "red-10.0.0.5", decision{judge.Stale, judge.PodGone, false}, UsualSandboxGone,
+			Pool("red-10.0.0.0-24", "10.0.0.0/24"), Reservation("red-10.0.0.5", "default/web-0", LongAgo))
 	})
 }
 
@@ -115,14 +125,20 @@ func TestAReservationOfSeveralAllocationsIsAsSafeAsTheSafest(t *testing.T) {
 		want  decision
 		parts []Part
 	}{
-		{"stale, proven, and in use", decision{judge.InUse, judge.SandboxReady, false}, []Part{UsualPod(), ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID))}},
-		{"stale, proven, and held", decision{judge.Held, judge.SandboxNotReady, false}, []Part{ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, NotReady(nil)))}},
-		{"stale, proven, and stale, unconfirmed", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(Gone("box-1", UsualUID))}},
-		{"stale, proven, both", decision{judge.Stale, judge.PodGone, true}, []Part{ReportingWorker(Gone("box-1", UsualUID), Gone("box-2", UsualUID))}},
+		{"stale, proven, and in use", decision{judge.InUse, judge.SandboxReady, false},
+			[]Part{UsualPod(), ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID))}},
+		{"stale, proven, and held", decision{judge.Held, judge.SandboxNotReady, false},
+			[]Part{ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, NotReady(nil)))}},
+		{"stale, proven, and stale, unconfirmed", decision{judge.Stale, judge.PodGone, false},
+			[]Part{ReportingWorker(Gone("box-1", UsualUID))}},
+		{"stale, proven, both", decision{judge.Stale, judge.PodGone, true}, []Part{ReportingWorker(Gone("box-1", UsualUID),
+			Gone("box-2", UsualUID))}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
-			first := expectReservation(t, "10.0.0.5", c.want, append([]Part{UsualPool, wide("box-2", "net2"), res}, c.parts...)...)
-			second := expectReservation(t, "10.0.0.5", c.want, append([]Part{wide("box-2", "net2"), UsualPool, res}, c.parts...)...)
+			first := expectReservation(t, "10.0.0.5", c.want, append([]Part{UsualPool, wide("box-2", "net2"), res},
+				c.parts...)...)
+			second := expectReservation(t, "10.0.0.5", c.want, append([]Part{wide("box-2", "net2"), UsualPool, res},
+				c.parts...)...)
 			if len(first.Related()) != 2 || len(second.Related()) != 2 {
 				t.Errorf("matched with %d and %d allocations", len(first.Related()), len(second.Related()))
 			}
@@ -144,45 +160,74 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 	}{
 		{"no pod, and no report has the address", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker()}},
 		{"no pod and no agents", decision{judge.Stale, judge.PodGone, false}, []Part{worker}},
-		{"no pod, no agents, and a node not Ready", decision{judge.Held, judge.NodeUnreachable, false}, []Part{noSourceDown.parts}},
-		{"no pod, and a node not heard", decision{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, StaleReport("worker-1")}},
-		{"the pod carries the address", decision{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker()}},
-		{"the pod carries the address, without agents", decision{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, worker}},
+		{"no pod, no agents, and a node not Ready", decision{judge.Held, judge.NodeUnreachable, false},
+			[]Part{noSourceDown.parts}},
+		{"no pod, and a node not heard", decision{judge.Held, judge.NoFreshReportReason, false},
+			[]Part{worker, StaleReport("worker-1")}},
+		{"the pod carries the address", decision{judge.InUse, judge.AddressOnPod, false},
+			[]Part{carrier.pod, ReportingWorker()}},
+		{"the pod carries the address, without agents", decision{judge.InUse, judge.AddressOnPod, false},
+			[]Part{carrier.pod, worker}},
 		{"the pod is Pending", decision{judge.InUse, judge.PodPending, false}, []Part{pending.pod, worker}},
-		{"the pod's sandbox has it and runs", decision{judge.InUse, judge.SandboxReady, false}, []Part{UsualPod(), ReportingWorker(has())}},
-		{"a sandbox without its pod has it and runs", decision{judge.Held, judge.PhantomPod, false}, []Part{ReportingWorker(has())}},
-		{"another pod's sandbox has it and runs", decision{judge.Held, judge.PhantomPod, false}, []Part{UsualPod(), ReportingWorker(Sandbox("box-7", "uid-9", OfPod("web-9"), WithAddress("10.0.0.5", "")))}},
-		{"a sandbox has it and is not ready", decision{judge.Held, judge.SandboxNotReady, false}, []Part{ReportingWorker(has(NotReady(nil)))}},
-		{"a sandbox has it and has stopped: never proven", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(has(NotReady(Closed)))}},
-		{"a stopped sandbox has it, the pod is live without it: never proven", decision{judge.Stale, judge.AddressNotOnPod, false}, []Part{UsualPod(), ReportingWorker(has(NotReady(Closed)))}},
-		{"an attachment has it", decision{judge.Held, judge.AttachedReason, false}, []Part{ReportingWorker(Attachment("box-7", UsualUID, time.Minute, nil, Address("10.0.0.5", "")))}},
+		{"the pod's sandbox has it and runs", decision{judge.InUse, judge.SandboxReady, false},
+			[]Part{UsualPod(), ReportingWorker(has())}},
+		{"a sandbox without its pod has it and runs", decision{judge.Held, judge.PhantomPod, false},
+			[]Part{ReportingWorker(has())}},
+		{"another pod's sandbox has it and runs", decision{judge.Held, judge.PhantomPod, false},
+			[]Part{UsualPod(), ReportingWorker(Sandbox("box-7", "uid-9", OfPod("web-9"), WithAddress("10.0.0.5", "")))}},
+		{"a sandbox has it and is not ready", decision{judge.Held, judge.SandboxNotReady, false},
+			[]Part{ReportingWorker(has(NotReady(nil)))}},
+		{"a sandbox has it and has stopped: never proven", decision{judge.Stale, judge.PodGone, false},
+			[]Part{ReportingWorker(has(NotReady(Closed)))}},
+		{"a stopped sandbox has it, the pod is live without it: never proven", decision{judge.Stale, judge.AddressNotOnPod,
+			false}, []Part{UsualPod(), ReportingWorker(has(NotReady(Closed)))}},
+		{"an attachment has it", decision{judge.Held, judge.AttachedReason, false},
+			[]Part{ReportingWorker(Attachment("box-7", UsualUID, time.Minute, nil, Address("10.0.0.5", "")))}},
 		{"one sandbox that has it stopped and another runs", decision{judge.InUse, judge.SandboxReady, false},
-			[]Part{UsualPod(), ReportingWorker(Sandbox("box-6", OtherUID, WithAddress("10.0.0.5", ""), NotReady(Closed)), has())}},
-		{"a sandbox has the address in another network", decision{judge.Stale, judge.PodGone, false}, []Part{ReportingWorker(Sandbox("box-7", UsualUID, WithAddress("10.0.0.5", "red")))}},
-		{"a sandbox of a node without a fresh report has it", decision{judge.Held, judge.NoFreshReportReason, false}, []Part{worker, Node("worker-2"), FreshReport("worker-1"), StaleReport("worker-2", has())}},
-		{"the pod is live without the address", decision{judge.Stale, judge.AddressNotOnPod, false}, []Part{UsualPod(), ReportingWorker()}},
-		{"the pod is live without the address, and no agents", decision{judge.Held, judge.AddressNotOnPod, false}, []Part{UsualPod(), worker}},
-		{"the pod is live without a status", decision{judge.Held, judge.NetworkStatusMissing, false}, []Part{UsualPod(NoNetworkStatus), ReportingWorker()}},
-		{"another pod carries the address", decision{judge.Held, judge.ClaimedByOther, false}, []Part{Pod("web-1", Carrying("10.0.0.5")), ReportingWorker()}},
-		{"the pod is finished and kubelet stopped it", decision{judge.Stale, judge.PodFinished, false}, []Part{succeeded.pod, worker}},
+			[]Part{UsualPod(), ReportingWorker(Sandbox("box-6", OtherUID, WithAddress("10.0.0.5", ""), NotReady(Closed)),
+				has())}},
+		{"a sandbox has the address in another network", decision{judge.Stale, judge.PodGone, false},
+			[]Part{ReportingWorker(Sandbox("box-7", UsualUID, WithAddress("10.0.0.5", "red")))}},
+		{"a sandbox of a node without a fresh report has it", decision{judge.Held, judge.NoFreshReportReason, false},
+			[]Part{worker, Node("worker-2"), FreshReport("worker-1"), StaleReport("worker-2", has())}},
+		{"the pod is live without the address", decision{judge.Stale, judge.AddressNotOnPod, false},
+			[]Part{UsualPod(), ReportingWorker()}},
+		{"the pod is live without the address, and no agents", decision{judge.Held, judge.AddressNotOnPod, false},
+			[]Part{UsualPod(), worker}},
+		{"the pod is live without a status", decision{judge.Held, judge.NetworkStatusMissing, false},
+			[]Part{UsualPod(NoNetworkStatus), ReportingWorker()}},
+		{"another pod carries the address", decision{judge.Held, judge.ClaimedByOther, false},
+			[]Part{Pod("web-1", Carrying("10.0.0.5")), ReportingWorker()}},
+		{"the pod is finished and kubelet stopped it", decision{judge.Stale, judge.PodFinished, false},
+			[]Part{succeeded.pod, worker}},
 		// It names no sandbox, so that no node is known to have run it.
 		{"the node that has the address is dead: not NodeDead", decision{judge.Held, judge.NoFreshReportReason, false},
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", has())}},
 		{"the node that has the address is missing: not NodeMissing", decision{judge.Held, judge.NoFreshReportReason, false},
 			[]Part{Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", has())}},
-		{"without agents, the terminating pod's node is dead: not NodeDead", decision{judge.Held, judge.NodeUnreachable, false},
+		{"without agents, the terminating pod's node is dead: not NodeDead", decision{judge.Held, judge.NodeUnreachable,
+			false},
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
-		{"without agents, the terminating pod's node is missing: not NodeMissing", decision{judge.Held, judge.Terminating, false}, []Part{Node("worker-2"), terminating.pod}},
-		{"the pod carries the address in another network, whose pool has the entry", decision{judge.Stale, judge.AddressNotOnPod, false}, []Part{carrier.pod, ReportingWorker(),
-			Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the pod carries the address in another network by a definition that was edited", decision{judge.InUse, judge.AddressOnPod, false},
+		{"without agents, the terminating pod's node is missing: not NodeMissing", decision{judge.Held, judge.Terminating,
+			false}, []Part{Node("worker-2"), terminating.pod}},
+		{"the pod carries the address in another network, whose pool has the entry",
+			decision{judge.Stale, judge.AddressNotOnPod, false}, []Part{carrier.pod, ReportingWorker(),
+				Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")),
+				NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
+		{"the pod carries the address in another network by a definition that was edited",
+			decision{judge.InUse, judge.AddressOnPod, false},
 			[]Part{carrier.pod, ReportingWorker(), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the pod carries the address in this network, and in another whose pool has the entry", decision{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker(),
-			Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))}},
+		{"the pod carries the address in this network, and in another whose pool has the entry",
+			decision{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker(),
+				Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")),
+				NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))}},
 		{"every other node is dead, and the rest are heard", decision{judge.Stale, judge.PodGone, false},
 			[]Part{ReportingWorker(), Node("worker-2", NotReadyFor(time.Hour), OutOfService)}},
 	} {
-		t.Run(c.says, func(t *testing.T) { expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res}, c.parts...)...) })
+		t.Run(c.says, func(t *testing.T) {
+			expectReservation(t, "10.0.0.5", c.want, append([]Part{pool, res},
+				c.parts...)...)
+		})
 	}
 }
 
@@ -205,7 +250,8 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 				if it.Proven || it.Reason == judge.NodeDeadReason || it.Reason == judge.NodeMissingReason {
 					t.Errorf("%s: %+v", name, it.Decision)
 				}
-				if s := it.Evidence().Sandbox; it.Verdict == judge.Stale && (s == judge.Ready || s == judge.NotReady || s == judge.Attached) {
+				if s := it.Evidence().Sandbox; it.Verdict == judge.Stale && (s == judge.Ready || s == judge.NotReady ||
+					s == judge.Attached) {
 					t.Errorf("%s: stale with sandbox %s", name, s)
 				}
 			}
@@ -215,7 +261,8 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 
 func TestAReservationMustBeUnambiguous(t *testing.T) {
 	stale, bad := decision{judge.Stale, judge.PodGone, false}, decision{judge.Held, judge.Malformed, false}
-	unnamed := Pool("fd00---16", "fd00::/16")                                                    // fd00:1::2 in the unnamed network
+	// fd00:1::2 in the unnamed network
+	unnamed := Pool("fd00---16", "fd00::/16")
 	named := func(allocs ...Allocation) Part { return Pool("fd00-1---64", "1::/64", allocs...) } // 1::2 in network "fd00"
 	other := func(name, podRef string) Part { return Reservation(name, podRef, LongAgo) }
 	for _, c := range []struct {
@@ -228,16 +275,23 @@ func TestAReservationMustBeUnambiguous(t *testing.T) {
 		{"two networks give the name", "fd00-1--2", bad, []Part{unnamed, named(), other("fd00-1--2", "default/web-0")}},
 		{"two pools of one network give the name", "10.0.0.5", stale,
 			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24"), Pool("10.0.0.0-16", "10.0.0.0/16"), other("10.0.0.5", "default/web-0")}},
-		{"no pool gives the name", "10.0.0.5", bad, []Part{Pool("10.9.0.0-24", "10.9.0.0/24"), other("10.0.0.5", "default/web-0")}},
-		{"no pool of that network", "red-10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("red-10.0.0.5", "default/web-0")}},
-		{"the one pool of the range cannot be read", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0"), other("10.0.0.5", "default/web-0")}},
-		{"a name that whereabouts would not give: zeros", "10.0.0.05", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.05", "default/web-0")}},
-		{"a name that is no address", "mine", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("mine", "default/web-0")}},
+		{"no pool gives the name", "10.0.0.5", bad, []Part{Pool("10.9.0.0-24", "10.9.0.0/24"),
+			other("10.0.0.5", "default/web-0")}},
+		{"no pool of that network", "red-10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+			other("red-10.0.0.5", "default/web-0")}},
+		{"the one pool of the range cannot be read", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0"),
+			other("10.0.0.5", "default/web-0")}},
+		{"a name that whereabouts would not give: zeros", "10.0.0.05", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+			other("10.0.0.05", "default/web-0")}},
+		{"a name that is no address", "mine", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+			other("mine", "default/web-0")}},
 		{"no podref", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "")}},
-		{"a podref that cannot be read", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), other("10.0.0.5", "a/b/c")}},
+		{"a podref that cannot be read", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+			other("10.0.0.5", "a/b/c")}},
 		{"no spec", "10.0.0.5", bad, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), RawReservation("10.0.0.5", LongAgo, nil)}},
-		{"a field that is not known", "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
-			RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"})}},
+		{"a field that is not known", "10.0.0.5", decision{judge.Held, judge.UnknownField, false},
+			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
+				RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ipamclaimref": "claim"})}},
 		{"the field that is known and never set", "10.0.0.5", stale, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"),
 			RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "containerid": "box-1"})}},
 	} {
@@ -246,7 +300,8 @@ func TestAReservationMustBeUnambiguous(t *testing.T) {
 		})
 	}
 	t.Run("ambiguous by name, and an allocation of its podref settles it", func(t *testing.T) {
-		expectReservation(t, "fd00-1--2", decision{judge.Stale, judge.PodGone, true}, ReportingWorker(Gone("box-1", UsualUID)),
+		expectReservation(t, "fd00-1--2", decision{judge.Stale, judge.PodGone, true},
+			ReportingWorker(Gone("box-1", UsualUID)),
 			unnamed, named(Alloc("2", "default/web-0", "box-1", "net1")), other("fd00-1--2", "default/web-0"))
 	})
 	t.Run("a field that is not known holds it although its allocation is stale", func(t *testing.T) {
@@ -261,9 +316,13 @@ func TestARecentReservation(t *testing.T) {
 	t.Run("younger than two minutes", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(), of(119*time.Second))
 	})
-	t.Run("of the future", func(t *testing.T) { expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(), of(-time.Minute)) })
+	t.Run("of the future", func(t *testing.T) {
+		expectReservation(t, "10.0.0.5", young, pool, ReportingWorker(),
+			of(-time.Minute))
+	})
 	t.Run("older than two minutes", func(t *testing.T) {
-		expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, pool, ReportingWorker(), of(121*time.Second))
+		expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, pool, ReportingWorker(),
+			of(121*time.Second))
 	})
 	t.Run("young and with another's podref than the allocation's", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", young, UsualSandboxGone, Reservation("10.0.0.5", "default/new", time.Minute))
@@ -273,6 +332,7 @@ func TestARecentReservation(t *testing.T) {
 // Else each pass would delete it again, and count it as a release.
 func TestAReservationThatIsBeingDeletedIsHeld(t *testing.T) {
 	deleting := func(o *Observed) { o.Reservations[len(o.Reservations)-1].Deleting = true }
-	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.BeingDeleted, false}, Pool("10.0.0.0-24", "10.0.0.0/24"), ReportingWorker(),
+	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.BeingDeleted, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
+		ReportingWorker(),
 		Reservation("10.0.0.5", "default/web-0", time.Hour), deleting)
 }

@@ -42,18 +42,26 @@ func TestWhatAFreshReportSays(t *testing.T) {
 	rebooted := func(p Part) []Part { return []Part{Node("worker-1", Booted("boot-2")), p} }
 	dead := func(p Part) []Part { return []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), p} }
 	expectStates(t, []stateCase{
-		{"listed as READY, whatever is said of its namespace", judge.Ready, report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.NetworkClosed = Closed }))},
+		{"listed as READY, whatever is said of its namespace", judge.Ready,
+			report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.NetworkClosed = Closed }))},
 		{"listed as NOTREADY with its namespace open", judge.NotReady, report(Sandbox("box-1", UsualUID, NotReady(Open)))},
-		{"listed with a state that is neither", judge.NotReady, report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.State, b.NetworkClosed = "Unknown", Closed }))},
+		{"listed with a state that is neither", judge.NotReady,
+			report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.State, b.NetworkClosed = "Unknown", Closed }))},
 		{"listed, and named as gone too", judge.Ready, report(Gone("box-1", UsualUID), Sandbox("box-1", UsualUID))},
-		{"attached, and named as gone too", judge.Attached, report(Gone("box-1", UsualUID), Attachment("box-1", UsualUID, time.Minute, nil))},
+		{"attached, and named as gone too", judge.Attached, report(Gone("box-1", UsualUID), Attachment("box-1", UsualUID,
+			time.Minute, nil))},
 		{"gone, on a node that was rebooted", judge.Gone, rebooted(FreshReport("worker-1", Gone("box-1", UsualUID)))},
-		{"READY in a fresh report of a node that is out of service", judge.Ready, dead(FreshReport("worker-1", Sandbox("box-1", UsualUID)))},
-		{"READY in a fresh report of a node that was rebooted", judge.Ready, rebooted(FreshReport("worker-1", Sandbox("box-1", UsualUID)))},
-		{"NOTREADY in a fresh report of a node that is out of service", judge.NotReady, dead(FreshReport("worker-1", Sandbox("box-1", UsualUID, NotReady(nil))))},
+		{"READY in a fresh report of a node that is out of service", judge.Ready,
+			dead(FreshReport("worker-1", Sandbox("box-1", UsualUID)))},
+		{"READY in a fresh report of a node that was rebooted", judge.Ready,
+			rebooted(FreshReport("worker-1", Sandbox("box-1", UsualUID)))},
+		{"NOTREADY in a fresh report of a node that is out of service", judge.NotReady,
+			dead(FreshReport("worker-1", Sandbox("box-1", UsualUID, NotReady(nil))))},
 		{"gone on one node and running on another", judge.Ready,
-			[]Part{Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2", Sandbox("box-1", UsualUID))}},
-		{"READY in a fresh report of a node whose object is missing", judge.Ready, []Part{Node("worker-2"), FreshReport("worker-1", Sandbox("box-1", UsualUID))}},
+			[]Part{Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)), FreshReport("worker-2",
+				Sandbox("box-1", UsualUID))}},
+		{"READY in a fresh report of a node whose object is missing", judge.Ready, []Part{Node("worker-2"),
+			FreshReport("worker-1", Sandbox("box-1", UsualUID))}},
 	})
 }
 
@@ -61,27 +69,36 @@ func TestAttachments(t *testing.T) {
 	report := func(c ...ReportEdit) []Part { return []Part{Node("worker-1"), FreshReport("worker-1", c...)} }
 	old, young := 16*time.Minute, 14*time.Minute
 	expectStates(t, []stateCase{
-		{"younger than 15 min, nothing known of its namespace", judge.Attached, report(Attachment("box-1", UsualUID, young, nil))},
+		{"younger than 15 min, nothing known of its namespace", judge.Attached,
+			report(Attachment("box-1", UsualUID, young, nil))},
 		{"older than 15 min, nothing known of its namespace", judge.Absent, report(Attachment("box-1", UsualUID, old, nil))},
 		{"younger than 15 min, its namespace there", judge.Attached, report(Attachment("box-1", UsualUID, young, Open))},
 		{"months old, its namespace there", judge.Attached, report(Attachment("box-1", UsualUID, 2000*time.Hour, Open))},
-		{"younger than 15 min, its namespace known to be closed", judge.Absent, report(Attachment("box-1", UsualUID, young, Closed))},
-		{"older than 15 min, its namespace known to be closed", judge.Absent, report(Attachment("box-1", UsualUID, old, Closed))},
+		{"younger than 15 min, its namespace known to be closed", judge.Absent,
+			report(Attachment("box-1", UsualUID, young, Closed))},
+		{"older than 15 min, its namespace known to be closed", judge.Absent,
+			report(Attachment("box-1", UsualUID, old, Closed))},
 		{"from the future by the node's clock", judge.Attached, report(Attachment("box-1", UsualUID, -time.Hour, nil))},
 		// The age counts to when it was seen: a renewal of the report since then is no new observation of it.
-		{"younger than 15 min when it was observed", judge.Attached, report(Attachment("box-1", UsualUID, 20*time.Minute, nil), ObservedAgo(10*time.Minute))},
-		{"older than 15 min when it was observed", judge.Absent, report(Attachment("box-1", UsualUID, 30*time.Minute, nil), ObservedAgo(10*time.Minute))},
-		{"younger than 15 min by this clock, observed in the future by the node's", judge.Attached, report(Attachment("box-1", UsualUID, young, nil), ObservedAgo(-time.Hour))},
-		{"in a stale report, young", judge.NoFreshReport, []Part{Node("worker-1"), StaleReport("worker-1", Attachment("box-1", UsualUID, time.Minute, nil))}},
+		{"younger than 15 min when it was observed", judge.Attached, report(Attachment("box-1", UsualUID, 20*time.Minute,
+			nil), ObservedAgo(10*time.Minute))},
+		{"older than 15 min when it was observed", judge.Absent, report(Attachment("box-1", UsualUID, 30*time.Minute, nil),
+			ObservedAgo(10*time.Minute))},
+		{"younger than 15 min by this clock, observed in the future by the node's", judge.Attached,
+			report(Attachment("box-1", UsualUID, young, nil), ObservedAgo(-time.Hour))},
+		{"in a stale report, young", judge.NoFreshReport, []Part{Node("worker-1"), StaleReport("worker-1",
+			Attachment("box-1", UsualUID, time.Minute, nil))}},
 		// One that does not count is evidence of the node all the same.
 		{"closed, on the one node that is heard", judge.Absent, []Part{Node("worker-1"), Node("worker-2"),
 			FreshReport("worker-1", Attachment("box-1", UsualUID, young, Closed)), StaleReport("worker-2")}},
-		{"closed, on a node that is not heard, while the others are", judge.NoFreshReport, []Part{Node("worker-1"), Node("worker-2"),
+		{"closed, on a node without a fresh report, while the others are", judge.NoFreshReport, []Part{Node("worker-1"),
+			Node("worker-2"),
 			StaleReport("worker-1", Attachment("box-1", UsualUID, old, Closed)), FreshReport("worker-2")}},
 		{"too old, in the last report of a node that was rebooted", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")),
 			StaleReport("worker-1", Attachment("box-1", UsualUID, old, nil)), Node("worker-2"), FreshReport("worker-2")}},
-		{"too old, in a fresh report of a node that is out of service", judge.Absent, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService),
-			FreshReport("worker-1", Attachment("box-1", UsualUID, old, nil))}},
+		{"too old, in a fresh report of a node that is out of service", judge.Absent,
+			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService),
+				FreshReport("worker-1", Attachment("box-1", UsualUID, old, nil))}},
 	})
 }
 
@@ -94,10 +111,12 @@ func TestFreshness(t *testing.T) {
 		{"renewed 59 s ago", judge.Ready, at(59 * time.Second)},
 		{"renewed 60 s ago", judge.Ready, at(60 * time.Second)},
 		{"renewed 61 s ago", judge.NoFreshReport, at(61 * time.Second)},
-		{"its Lease never had the hash of this content", judge.NoFreshReport, []Part{worker, ReportRenewed("worker-1", 0, Sandbox("box-1", UsualUID), WithoutMatchingLease)}},
+		{"its Lease never had the hash of this content", judge.NoFreshReport,
+			[]Part{worker, ReportRenewed("worker-1", 0, Sandbox("box-1", UsualUID), WithoutMatchingLease)}},
 		{"renewed hours from now, so that the clocks tell nothing", judge.NoFreshReport, at(-5 * time.Hour)},
 		{"gone in a stale report", judge.NoFreshReport, []Part{worker, StaleReport("worker-1", Gone("box-1", UsualUID))}},
-		{"stopped in a stale report", judge.NoFreshReport, []Part{worker, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed)))}},
+		{"stopped in a stale report", judge.NoFreshReport,
+			[]Part{worker, StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Closed)))}},
 	})
 }
 
@@ -105,25 +124,35 @@ func TestDeadNodes(t *testing.T) {
 	last, another := StaleReport("worker-1", Sandbox("box-1", UsualUID)), All(Node("worker-2"), FreshReport("worker-2"))
 	expectStates(t, []stateCase{
 		{"out of service and Ready", judge.NoFreshReport, []Part{Node("worker-1", OutOfService), last}},
-		{"not Ready for weeks, and no taint", judge.NoFreshReport, []Part{Node("worker-1", NotReadyFor(500*time.Hour)), last}},
-		{"rebooted since the last report that has the id", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last, another}},
-		// Else agents that are heard would have told of the restore.
+		{"not Ready for weeks, and no taint", judge.NoFreshReport, []Part{Node("worker-1", NotReadyFor(500*time.Hour)),
+			last}},
+		{"rebooted since the last report that has the id", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last,
+			another}},
+		// Otherwise the agents with fresh reports would have reported the restore.
 		{"rebooted, and no agent is heard, as when etcd has just been restored", judge.NoFreshReport,
 			[]Part{Node("worker-1", Booted("boot-2")), last, Node("worker-2"), StaleReport("worker-2")}},
 		// Its ADD replaces the entry, but a restore may have lost that.
-		{"rebooted, and its pod may be back there", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last, another, terminating.pod}},
-		{"rebooted, and another pod of its name may be", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last, another, UsualPod(UID(OtherUID))}},
-		{"rebooted, and its pod has finished", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last, another, finished.pod}},
-		{"rebooted, and its pod is bound to another node", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), Node("worker-2"), FreshReport("worker-2"), last, UsualPod(OnNode("worker-2"))}},
+		{"rebooted, and its pod may be back there", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last,
+			another, terminating.pod}},
+		{"rebooted, and another pod of its name may be", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last,
+			another, UsualPod(UID(OtherUID))}},
+		{"rebooted, and its pod has finished", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last, another,
+			finished.pod}},
+		{"rebooted, and its pod is bound to another node", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")),
+			Node("worker-2"), FreshReport("worker-2"), last, UsualPod(OnNode("worker-2"))}},
 		{"still of the same boot", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-1")), last, another}},
-		{"the report carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID), FromBoot("")), another}},
+		{"the report carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")),
+			StaleReport("worker-1", Sandbox("box-1", UsualUID), FromBoot("")), another}},
 		{"the Node carries no bootID", judge.NoFreshReport, []Part{Node("worker-1", Booted("")), last, another}},
 		// The id was not there any more before the reboot: that the node has rebooted says nothing about where it runs.
-		{"rebooted since a report that names the id as gone", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Gone("box-1", UsualUID)), another}},
-		{"rebooted since a report that does not have the id", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), StaleReport("worker-1"), another}},
+		{"rebooted since a report that names the id as gone", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")),
+			StaleReport("worker-1", Gone("box-1", UsualUID)), another}},
+		{"rebooted since a report that does not have the id", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")),
+			StaleReport("worker-1"), another}},
 		{"out of service and not Ready, and its agent reports all the same", judge.Absent,
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), FreshReport("worker-1"), terminating.pod}},
-		{"without agents, the pod's node out of service", judge.NodeDead, []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
+		{"without agents, the pod's node out of service", judge.NodeDead, []Part{Node("worker-1", NotReadyFor(time.Hour),
+			OutOfService), terminating.pod}},
 	})
 }
 
@@ -131,7 +160,8 @@ func TestMissingNodes(t *testing.T) {
 	last := StaleReport("worker-1", Sandbox("box-1", UsualUID))
 	expectStates(t, []stateCase{
 		{"another machine under the name of the node whose last report has the id", judge.NodeMissing,
-			[]Part{Node("worker-1", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "another board", MachineID: "another disk"})), last,
+			[]Part{Node("worker-1", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "another board",
+				MachineID: "another disk"})), last,
 				Node("worker-2"), FreshReport("worker-2")}},
 		{"no Node objects at all: nothing is known of nodes", judge.NoFreshReport, []Part{FreshReport("worker-2"), last}},
 		{"no Node object, and the report names the id as gone", judge.Absent,
@@ -209,16 +239,22 @@ func TestAgentNodes(t *testing.T) {
 		want   judge.Sandbox
 		parts  []Part
 	}{
-		{"a Windows node is not waited for", judge.Policy{}, judge.Absent, []Part{Node("worker-1"), Node("win", windows), FreshReport("worker-1")}},
-		{"a Linux node without a report is", judge.Policy{}, judge.NoFreshReport, []Part{Node("worker-1"), Node("worker-2"), FreshReport("worker-1")}},
+		{"a Windows node is not waited for", judge.Policy{}, judge.Absent, []Part{Node("worker-1"), Node("win", windows),
+			FreshReport("worker-1")}},
+		{"a Linux node without a report is", judge.Policy{}, judge.NoFreshReport, []Part{Node("worker-1"), Node("worker-2"),
+			FreshReport("worker-1")}},
 		{"a selector of one's own leaves out a Linux node", judge.Policy{AgentNodes: selector}, judge.Absent,
 			[]Part{Node("worker-1", Label("agent", "yes")), Node("worker-2"), FreshReport("worker-1")}},
 		{"a selector of one's own takes in a Windows node", judge.Policy{AgentNodes: selector}, judge.NoFreshReport,
-			[]Part{Node("worker-1", Label("agent", "yes")), Node("win", windows, Label("agent", "yes")), FreshReport("worker-1")}},
+			[]Part{Node("worker-1", Label("agent", "yes")), Node("win", windows, Label("agent", "yes")),
+				FreshReport("worker-1")}},
 		{"a node that is not selected counts where its report has the id", judge.Policy{}, judge.NoFreshReport,
-			[]Part{Node("worker-1"), Node("win", windows), FreshReport("worker-1"), StaleReport("win", Sandbox("box-1", UsualUID))}},
-		{"none is selected, and none has a report, so none could run it", judge.Policy{AgentNodes: selector, AgentsRequired: true}, judge.NoFreshReport, []Part{Node("worker-1")}},
-		{"a node that is not selected counts where it has a report", judge.Policy{AgentNodes: selector}, judge.Absent, []Part{Node("worker-1"), FreshReport("worker-1")}},
+			[]Part{Node("worker-1"), Node("win", windows), FreshReport("worker-1"),
+				StaleReport("win", Sandbox("box-1", UsualUID))}},
+		{"none is selected, and none has a report, so none could run it", judge.Policy{AgentNodes: selector,
+			AgentsRequired: true}, judge.NoFreshReport, []Part{Node("worker-1")}},
+		{"a node that is not selected counts where it has a report", judge.Policy{AgentNodes: selector}, judge.Absent,
+			[]Part{Node("worker-1"), FreshReport("worker-1")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
 			if got := stateIn(t, c.policy, c.parts...); got != c.want {

@@ -12,7 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// eachEvidence calls f for every combination of what the table looks at.
+// eachEvidence calls f for every combination of what the table reads.
 func eachEvidence(f func(e *Evidence)) {
 	for phase := podstate.None; phase <= podstate.Finished; phase++ {
 		for sandbox := Ready; sandbox <= NoSource; sandbox++ {
@@ -24,7 +24,9 @@ func eachEvidence(f func(e *Evidence)) {
 						pod.Status = podstate.StatusReadable
 					}
 					e := &Evidence{Phase: phase, Pod: pod, Ownership: owner, OnPod: bit(2), StatusTrusted: bit(3),
-						Detached: bit(4), nodeSet: nodeSet{Sandbox: sandbox, WithoutReport: []string{"worker-1"}, UnreachableTimedOut: bit(5), Unreachable: bit(5)}, HasContradictingReport: bit(6), Recent: bit(7), Deleting: bit(8), LongAlone: bit(9),
+						Detached: bit(4), nodeSet: nodeSet{Sandbox: sandbox, WithoutReport: []string{"worker-1"},
+							UnreachableTimedOut: bit(5), Unreachable: bit(5)}, HasContradictingReport: bit(6), Recent: bit(7),
+						Deleting: bit(8), LongAlone: bit(9),
 						Unproven: bit(10), AgentMayNotKnow: bit(11), ClaimUnread: bit(13)}
 					if phase == podstate.None {
 						e.Pod = nil
@@ -73,13 +75,18 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 		never(e.OnPod && e.Phase == podstate.Live, "the running pod carries the address")
 		never(e.Sandbox == Ready && (!e.Detached || e.Ownership != ItsPod), "the sandbox runs")
 		never(e.Sandbox == NotReady || e.Sandbox == Attached, "the sandbox may run")
-		never(e.Phase == podstate.Pending && e.Ownership != NotItsPod && e.Sandbox != Absent, "the pod may be getting the address")
+		never(e.Phase == podstate.Pending && e.Ownership != NotItsPod && e.Sandbox != Absent,
+			"the pod may be getting the address")
 		never(e.Recent || e.Deleting, "an ADD may just have made the reservation, or it is being deleted")
 		kubelet := e.Phase == podstate.Finished && e.Pod.StoppedByKubelet
-		never(e.Sandbox == NoFreshReport && !e.UnreachableTimedOut && !e.LongAlone && (!kubelet || e.HasContradictingReport || e.Ownership == NotItsPod), "a node that could run it is not heard")
-		never(e.Sandbox == NoSource && e.Phase == podstate.Live && !e.StatusTrusted, "nobody reports what the running pod has")
-		never(e.Sandbox == NoSource && e.Phase == podstate.Terminating && !e.UnreachableTimedOut, "nobody reports whether the pod that is being deleted runs")
-		never(e.Sandbox == NoSource && e.Phase == podstate.Finished && !kubelet, "nobody reports that the finished pod's containers have stopped")
+		never(e.Sandbox == NoFreshReport && !e.UnreachableTimedOut && !e.LongAlone && (!kubelet || e.HasContradictingReport ||
+			e.Ownership == NotItsPod), "a node that could run it is not heard")
+		never(e.Sandbox == NoSource && e.Phase == podstate.Live && !e.StatusTrusted,
+			"nobody reports what the running pod has")
+		never(e.Sandbox == NoSource && e.Phase == podstate.Terminating && !e.UnreachableTimedOut,
+			"nobody reports whether the pod that is being deleted runs")
+		never(e.Sandbox == NoSource && e.Phase == podstate.Finished && !kubelet,
+			"nobody reports that the finished pod's containers have stopped")
 		ended := e.Sandbox == Stopped || e.Sandbox == Gone || e.Sandbox == NodeDead
 		never(j.Proven && (!ended || e.Unproven || e.AgentMayNotKnow), "that is proven")
 	})

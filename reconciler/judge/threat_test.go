@@ -100,10 +100,11 @@ func worker2(t *rapid.T) Part {
 	return Node("worker-2", edits...)
 }
 
-// One agent's word frees nothing that another node reports, and has no entry rewritten.
+// One agent's report releases nothing that another node reports, and has no entry rewritten.
 func TestALyingAgentFreesNothingThatAnotherNodeReports(t *testing.T) {
 	for says, sandbox := range mayHold() {
-		for heard, report := range map[string]Part{"heard": FreshReport("worker-1", sandbox), "silent": StaleReport("worker-1", sandbox)} {
+		for heard, report := range map[string]Part{"heard": FreshReport("worker-1", sandbox),
+			"silent": StaleReport("worker-1", sandbox)} {
 			for phase, pod := range ownersPod() {
 				t.Run(says+", on a node that is "+heard+", and its pod is "+phase, func(t *testing.T) {
 					rapid.Check(t, func(rt *rapid.T) {
@@ -127,7 +128,7 @@ func expectUnharmed(t *testing.T, rt *rapid.T, parts ...Part) {
 	}
 }
 
-// Whatever it has said before, an agent that says nothing more frees nothing but by what others report.
+// Whatever it has said before, an agent that reports nothing more releases only what others report.
 func TestANodeThatDeselectsItselfFreesNothingOfASilentOne(t *testing.T) {
 	held := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
 	for says, node := range map[string]Part{
@@ -139,45 +140,49 @@ func TestANodeThatDeselectsItselfFreesNothingOfASilentOne(t *testing.T) {
 		})
 	}
 	t.Run("a silent node that deselects itself is asked as long as it has a report", func(t *testing.T) {
-		Expect(t, held, UsualPool, Node("worker-1", WithoutAgent), StaleReport("worker-1"), Node("worker-2"), FreshReport("worker-2"))
+		Expect(t, held, UsualPool, Node("worker-1", WithoutAgent), StaleReport("worker-1"), Node("worker-2"),
+			FreshReport("worker-2"))
 	})
 }
 
-// What is left to an agent that lies: an id that it cannot know. Reports are all that agents may
+// An agent that lies can still claim an id that it cannot know. Reports are all that agents may
 // read, so whatever they know of another node's sandbox that node's report has said.
 func TestTheEndOfAnIDThatNoOtherNodeReportsIsBelieved(t *testing.T) {
 	word := All(UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2", Gone("box-1", UsualUID)))
 	Expect(t, Want(judge.Stale, judge.PodGone, true, judge.Gone), word, StaleReport("worker-1"))
-	Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), word, StaleReport("worker-1"), UsualPod(DeletedAgo(0)))
+	Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), word, StaleReport("worker-1"),
+		UsualPod(DeletedAgo(0)))
 	expectKept(t, word, StaleReport("worker-1", Sandbox("box-1", UsualUID)))
 }
 
 func keysOf[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 // forged is what who may write pods and definitions in a namespace makes of their own pod, with
-// the right to pods/status too, which the role edit does not have.
+// permission on pods/status too, which the role edit does not have.
 func forged() map[string]Part {
 	elsewhere := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))
 	return map[string]Part{
-		"the pod is deleted by force":           Nothing,
-		"its network-status has no address":     UsualPod(),
-		"its network-status has another":        UsualPod(Carrying("10.0.0.6")),
-		"its network-status is no JSON":         UsualPod(NetworkStatus("{")),
-		"its network-status is removed":         UsualPod(NoNetworkStatus),
-		"its definition maps elsewhere":         All(elsewhere, UsualPod(Carrying("10.0.0.5"))),
-		"its definition is of no whereabouts":   All(NAD("wb", `{"type":"macvlan","ipam":{"type":"static"}}`), UsualPod(Carrying("10.0.0.5"))),
+		"the pod is deleted by force":       Nothing,
+		"its network-status has no address": UsualPod(),
+		"its network-status has another":    UsualPod(Carrying("10.0.0.6")),
+		"its network-status is no JSON":     UsualPod(NetworkStatus("{")),
+		"its network-status is removed":     UsualPod(NoNetworkStatus),
+		"its definition maps elsewhere":     All(elsewhere, UsualPod(Carrying("10.0.0.5"))),
+		"its definition is of no whereabouts": All(NAD("wb", `{"type":"macvlan","ipam":{"type":"static"}}`),
+			UsualPod(Carrying("10.0.0.5"))),
 		"it is Failed":                          UsualPod(Phase("Failed")),
 		"it is Succeeded, as kubelet writes it": UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Second)),
 		"it is Terminating for days":            UsualPod(DeletedAgo(100 * time.Hour)),
 		"it is Pending again":                   UsualPod(Phase("Pending")),
 		"it calls itself a mirror":              UsualPod(MirrorOf(OtherUID)),
 		"another pod has its name":              UsualPod(UID("uid-2"), Carrying("10.0.0.6")),
-		"another of that name is elsewhere":     UsualPod(UID("uid-2"), OnNode("worker-2"), Phase("Succeeded"), StoppedByKubelet(time.Second)),
-		"another calls itself its mirror":       UsualPod(UID("uid-2"), MirrorOf(UsualUID), OnNode("worker-2")),
+		"another of that name is elsewhere": UsualPod(UID("uid-2"), OnNode("worker-2"), Phase("Succeeded"),
+			StoppedByKubelet(time.Second)),
+		"another calls itself its mirror": UsualPod(UID("uid-2"), MirrorOf(UsualUID), OnNode("worker-2")),
 	}
 }
 
-// With agents not even a pod's own user can have its address freed while it runs.
+// With agents not even a pod's own user can release its address while it runs.
 func TestWhatAUserWritesFreesNothingThatAFreshReportHas(t *testing.T) {
 	nodes := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2"))
 	for how, sandbox := range mayHold() {
@@ -189,7 +194,7 @@ func TestWhatAUserWritesFreesNothingThatAFreshReportHas(t *testing.T) {
 	}
 }
 
-// A report that is stale: the user's own address may be freed by a forged end of its containers, as
+// A report that is stale: the user's own address may be released by a forged end of its containers, as
 // TestFinishedWithoutAFreshReport has it, and by nothing else.
 func TestWhatAUserWritesFreesNothingOfASilentNode(t *testing.T) {
 	nodes := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2"))
@@ -206,9 +211,10 @@ func TestWhatAUserWritesFreesNothingOfASilentNode(t *testing.T) {
 
 // Without agents whoever may edit a pod, as the role edit may, cannot have its address released by what they write
 // while the pod runs. What remains is the deletion by force, after which another pod may have the name, and a forged
-// end, which takes the right to pods/status.
+// end, which takes permission on pods/status.
 func TestWithoutAgentsWhatAUserWritesIntoItsPodReleasesNothing(t *testing.T) {
-	released := []string{"the pod is deleted by force", "it is Succeeded, as kubelet writes it", "another of that name is elsewhere", "another calls itself its mirror"}
+	released := []string{"the pod is deleted by force", "it is Succeeded, as kubelet writes it",
+		"another of that name is elsewhere", "another calls itself its mirror"}
 	for says, forgery := range forged() {
 		if slices.Contains(released, says) {
 			continue
@@ -233,7 +239,8 @@ func TestTrustNetworkStatus(t *testing.T) {
 			for _, b := range r.sandboxes {
 				it := AllocationOf(t, Judged(Observe(UsualPool, p.pod, b.parts), trust), "10.0.0.5")
 				is := decision{it.Verdict, it.Reason, it.Proven}
-				if want := (decision{r.verdict, r.reason, r.proven}); is != want && (b.state != judge.NoSource || r.reason != judge.AddressNotOnPod) {
+				if want := (decision{r.verdict, r.reason, r.proven}); is != want && (b.state != judge.NoSource ||
+					r.reason != judge.AddressNotOnPod) {
 					t.Errorf("%s whose sandbox %s: %v, and without the flag %v", p.says, b.says, is, want)
 				}
 			}
@@ -242,7 +249,7 @@ func TestTrustNetworkStatus(t *testing.T) {
 }
 
 // A user of another namespace can have releases wait, by claiming addresses, and cause none: whatever
-// pods and definitions are added, nothing that is kept is freed.
+// pods and definitions are added, nothing that is held is released.
 func TestPodsAndDefinitionsOfOthersFreeNothing(t *testing.T) {
 	reports := map[string]Part{
 		"no agents":        Nothing,
@@ -273,20 +280,23 @@ func anyPool(t *rapid.T) Part {
 	if rapid.Bool().Draw(t, "usual pool") {
 		return UsualPool
 	}
-	return All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "worker-2")), Pool("worker-2-10.0.0.0-24", "10.0.0.0/24", UsualAllocation))
+	return All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "worker-2")), Pool("worker-2-10.0.0.0-24", "10.0.0.0/24",
+		UsualAllocation))
 }
 
 // intruder is a pod of another user that says that it has the address, and that it is another.
 func intruder(t *rapid.T) Part {
 	text := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
 	return Pod("intruder", UID("uid-9"), OnNode(text("on", "", "worker-1", "worker-2", "nowhere")),
-		CarryingOn("default/"+text("by", "wb", "none", "mine"), "net1", "10.0.0.5"), MirrorOf(text("mirror of", UsualUID, OtherUID)))
+		CarryingOn("default/"+text("by", "wb", "none", "mine"), "net1", "10.0.0.5"),
+		MirrorOf(text("mirror of", UsualUID, OtherUID)))
 }
 
 // definition is one of another user's.
 func definition(t *rapid.T) Part {
 	text := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(t, what) }
-	return NAD("mine", WhereaboutsConfig(text("range", "10.0.0.0/24", "10.0.0.0/8", "192.0.2.0/24"), text("network", "", "red", "worker-2"),
+	return NAD("mine", WhereaboutsConfig(text("range", "10.0.0.0/24", "10.0.0.0/8", "192.0.2.0/24"),
+		text("network", "", "red", "worker-2"),
 		text("with", `"node_slice_size":"/24"`, `"node_slice_size":"/28"`, `"enable_overlapping_ranges":false`)))
 }
 
@@ -296,10 +306,14 @@ func definition(t *rapid.T) Part {
 func FuzzNoReportOfAnotherNodeFreesWhatRuns(f *testing.F) {
 	for _, text := range []string{
 		`{"gone":[{"id":"box-1","uid":"uid-1","since":"2026-11-20T09:00:00Z"}]}`,
-		`{"sandboxes":[{"id":"box-1","namespace":"default","name":"web-0","uid":"uid-1","state":"NotReady","networkClosed":true}]}`,
-		`{"sandboxes":[{"id":"box-1","uid":"uid-0","state":"Ready","addresses":[{"ip":"10.0.0.5"},{"ip":"::ffff:10.0.0.6"},{"ip":"x"}]},{"id":"box-1","state":"odd"}]}`,
-		`{"attachments":[{"id":"box-1","since":"2026-11-20T09:00:00Z","networkClosed":true},{"id":"","addresses":[{"ip":"10.0.0.5","range":"10.0.0.0/8"}]}],"bootID":"boot-0"}`,
-		`{"sandboxes":[{"id":"b","namespace":"default","name":"web-0","uid":"uid-1","state":"Ready","addressesUnread":true}],"observedAt":"2040-01-01T00:00:00Z"}`,
+		`{"sandboxes":[{"id":"box-1","namespace":"default","name":"web-0","uid":"uid-1","state":"NotReady",` +
+			`"networkClosed":true}]}`,
+		`{"sandboxes":[{"id":"box-1","uid":"uid-0","state":"Ready","addresses":[{"ip":"10.0.0.5"},{` +
+			`"ip":"::ffff:10.0.0.6"},{"ip":"x"}]},{"id":"box-1","state":"odd"}]}`,
+		`{"attachments":[{"id":"box-1","since":"2026-11-20T09:00:00Z","networkClosed":true},{"id":"","addresses":[{` +
+			`"ip":"10.0.0.5","range":"10.0.0.0/8"}]}],"bootID":"boot-0"}`,
+		`{"sandboxes":[{"id":"b","namespace":"default","name":"web-0","uid":"uid-1","state":"Ready",` +
+			`"addressesUnread":true}],"observedAt":"2040-01-01T00:00:00Z"}`,
 	} {
 		f.Add([]byte(text), true)
 		f.Add([]byte(text), false)
@@ -310,12 +324,15 @@ func FuzzNoReportOfAnotherNodeFreesWhatRuns(f *testing.F) {
 			return
 		}
 		said.ObjectMeta = metav1.ObjectMeta{Name: liar}
-		lie := &podstate.Report{SandboxReport: said, ConfirmedAt: Now.Add(-10 * time.Second), LeaseRenewedAt: Now.Add(-10 * time.Second), WrittenAt: Now.Add(-time.Minute)}
+		lie := &podstate.Report{SandboxReport: said, ConfirmedAt: Now.Add(-10 * time.Second),
+			LeaseRenewedAt: Now.Add(-10 * time.Second), WrittenAt: Now.Add(-time.Minute)}
 		if !fresh {
 			lie.ConfirmedAt, lie.LeaseRenewedAt = Now.Add(-time.Hour), Now.Add(-time.Hour)
 		}
-		for _, pod := range []Part{Nothing, UsualPod(), UsualPod(DeletedAgo(time.Hour)), UsualPod(UID(OtherUID), Phase("Pending"))} {
-			parts := []Part{UsualPool, Reservation("10.0.0.5", "default/web-0", LongAgo), pod, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node(liar),
+		for _, pod := range []Part{Nothing, UsualPod(), UsualPod(DeletedAgo(time.Hour)), UsualPod(UID(OtherUID),
+			Phase("Pending"))} {
+			parts := []Part{UsualPool, Reservation("10.0.0.5", "default/web-0", LongAgo), pod,
+				NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node(liar),
 				ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
 			o := Observe(append(parts, func(o *Observed) { o.Reports = append(o.Reports, lie) })...)
 			whole := Judged(o, judge.Policy{})

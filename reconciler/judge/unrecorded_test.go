@@ -20,31 +20,40 @@ func TestUnrecorded(t *testing.T) {
 		{"a live pod carries an address that the pool has no entry for", 1, []Part{empty, here, carrier.pod}},
 		{"a running sandbox has one", 1, []Part{empty, worker, UsualPod(), runsWith(WithAddress("10.0.0.5", ""))}},
 		{"a phantom's sandbox has one", 1, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", ""))}},
-		{"a terminating pod's running sandbox has one", 1, []Part{empty, worker, terminating.pod, runsWith(WithAddress("10.0.0.5", ""))}},
-		{"the pod and its sandbox both have it: one finding", 1, []Part{empty, here, worker, carrier.pod, runsWith(WithAddress("10.0.0.5", ""))}},
+		{"a terminating pod's running sandbox has one", 1, []Part{empty, worker, terminating.pod,
+			runsWith(WithAddress("10.0.0.5", ""))}},
+		{"the pod and its sandbox both have it: one finding", 1, []Part{empty, here, worker, carrier.pod,
+			runsWith(WithAddress("10.0.0.5", ""))}},
 		{"a pod of phase Unknown carries one", 1, []Part{empty, here, unknownCarrier.pod}},
 		{"the pool has the entry", 0, []Part{UsualPool, here, worker, carrier.pod, runsWith(WithAddress("10.0.0.5", ""))}},
-		{"the pool has the entry under a key with zeros", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("005", "default/web-0", "box-1", "net1")), here, carrier.pod}},
-		{"the pool has an entry of another pod", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/x", "box-x", "net1")), here, carrier.pod}},
-		{"the pool has an entry that cannot be read", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "", "box-x", "net1")), here, carrier.pod}},
+		{"the pool has the entry under a key with zeros", 0,
+			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("005", "default/web-0", "box-1", "net1")), here, carrier.pod}},
+		{"the pool has an entry of another pod", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/x", "box-x",
+			"net1")), here, carrier.pod}},
+		{"the pool has an entry that cannot be read", 0,
+			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "", "box-x", "net1")), here, carrier.pod}},
 		{"the pool itself cannot be read", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0"), here, carrier.pod}},
 		{"only the podIPs have it", 0, []Part{empty, here, UsualPod(PodIPs("10.0.0.5"))}},
 		{"the definition cannot be read", 0, []Part{empty, NAD("wb", "{"), carrier.pod}},
 		{"the definition is gone", 0, []Part{empty, carrier.pod}},
-		{"the definition is of another network", 0, []Part{empty, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red")), carrier.pod}},
-		{"the definition is of another range", 0, []Part{empty, NAD("wb", WhereaboutsConfig("10.0.0.0/16", "")), carrier.pod}},
+		{"the definition is of another network", 0, []Part{empty, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red")),
+			carrier.pod}},
+		{"the definition is of another range", 0, []Part{empty, NAD("wb", WhereaboutsConfig("10.0.0.0/16", "")),
+			carrier.pod}},
 		{"the pod is Pending", 0, []Part{empty, here, UsualPod(Phase("Pending"), Carrying("10.0.0.5"))}},
 		{"the pod is terminating", 0, []Part{empty, here, terminatingCarrier.pod}},
 		{"the pod is finished", 0, []Part{empty, here, UsualPod(Phase("Succeeded"), Carrying("10.0.0.5"))}},
 		{"the sandbox is not ready", 0, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", ""), NotReady(nil))}},
-		{"the report is stale", 0, []Part{empty, worker, StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}},
+		{"the report is stale", 0, []Part{empty, worker, StaleReport("worker-1", Sandbox("box-1", UsualUID,
+			WithAddress("10.0.0.5", "")))}},
 		{"the sandbox's address is of another network", 0, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", "red"))}},
 		{"the sandbox's address is of another range", 0, []Part{empty, worker, runsWith(func(b *v1alpha1.Sandbox) {
 			a := Address("10.0.0.5", "")
 			a.Range = "10.0.0.0/16"
 			b.Addresses = append(b.Addresses, a)
 		})}},
-		{"an attachment", 0, []Part{empty, worker, FreshReport("worker-1", Attachment("box-1", UsualUID, time.Minute, Open, Address("10.0.0.5", "")))}},
+		{"an attachment", 0, []Part{empty, worker, FreshReport("worker-1", Attachment("box-1", UsualUID, time.Minute, Open,
+			Address("10.0.0.5", "")))}},
 		{"the node's slice has no entry: the range that is cached is the whole one", 1, []Part{
 			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28"), worker, UsualPod(), runsWith(WithAddress("10.0.0.5", ""))}},
 	})
@@ -69,7 +78,8 @@ func TestWhatARepairWrites(t *testing.T) {
 				t.Fatalf("got %+v", found)
 			}
 			r := found[0].Repair
-			if r.Pool.Name != "10.0.0.0-24" || r.Key != "5" || r.ContainerID != "box-1" || r.IfName != "net1" || r.PodRef != c.podRef {
+			if r.Pool.Name != "10.0.0.0-24" || r.Key != "5" || r.ContainerID != "box-1" || r.IfName != "net1" ||
+				r.PodRef != c.podRef {
 				t.Errorf("got %+v", r)
 			}
 		})
@@ -88,12 +98,14 @@ func TestWhatARepairWrites(t *testing.T) {
 		}
 	})
 	t.Run("a reservation is written for its allocation", func(t *testing.T) {
-		found := FindingsOf(judge.MissingReservation, UsualPool, carrier.pod, ReportingWorker(), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")))
+		found := FindingsOf(judge.MissingReservation, UsualPool, carrier.pod, ReportingWorker(),
+			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")))
 		if len(found) != 1 || found[0].Repair == nil {
 			t.Fatalf("got %+v", found)
 		}
 		r := found[0].Repair
-		if r.Key != "" || r.Network != "" || r.Address.String() != "10.0.0.5" || r.PodRef != "default/web-0" || r.IfName != "net1" {
+		if r.Key != "" || r.Network != "" || r.Address.String() != "10.0.0.5" || r.PodRef != "default/web-0" ||
+			r.IfName != "net1" {
 			t.Errorf("got %+v", r)
 		}
 	})
@@ -101,7 +113,8 @@ func TestWhatARepairWrites(t *testing.T) {
 
 func at(ip, ifName, cidr, network string) SandboxEdit {
 	return func(b *v1alpha1.Sandbox) {
-		b.Addresses = append(b.Addresses, v1alpha1.Address{IP: ip, IfName: ifName, Network: "wb", Range: cidr, NetworkName: network})
+		b.Addresses = append(b.Addresses, v1alpha1.Address{IP: ip, IfName: ifName, Network: "wb", Range: cidr,
+			NetworkName: network})
 	}
 }
 
@@ -115,22 +128,29 @@ func poolIn(ns string, part Part) Part {
 // What one pool records for the very interface no other lacks.
 func TestWhatIsRecordedAnywhereIsNotUnrecorded(t *testing.T) {
 	reporting := ReportingWorker(Sandbox("box-1", UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", "")))
-	both := ReportingWorker(Sandbox("box-1", UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", "red"), at("10.0.0.5", "net2", "10.0.0.0/24", "blue")))
+	both := ReportingWorker(Sandbox("box-1", UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", "red"), at("10.0.0.5", "net2",
+		"10.0.0.0/24", "blue")))
 	for name, c := range map[string]struct {
 		found   int
 		cluster []Part
 	}{
 		"whereabouts was moved to another namespace": {0, []Part{
-			UsualPool, poolIn("whereabouts-old", Pool("10.0.0.0-24", "10.0.0.0/24")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
+			UsualPool, poolIn("whereabouts-old", Pool("10.0.0.0-24", "10.0.0.0/24")),
+			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
 			UsualPod(Carrying("10.0.0.5")), reporting}},
 		"the slice was another node's before": {0, []Part{
-			Pool("worker-1-10.0.0.0-26", "10.0.0.0/26"), Pool("worker-2-10.0.0.0-26", "10.0.0.0/26", Alloc("5", "default/web-0", "box-1", "net1")),
-			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/26"`)), Node("worker-1"), Node("worker-2"), FreshReport("worker-1"),
-			UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-2", Sandbox("box-1", UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
+			Pool("worker-1-10.0.0.0-26", "10.0.0.0/26"), Pool("worker-2-10.0.0.0-26", "10.0.0.0/26", Alloc("5", "default/web-0",
+				"box-1", "net1")),
+			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/26"`)), Node("worker-1"), Node("worker-2"),
+			FreshReport("worker-1"),
+			UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-2", Sandbox("box-1", UsualUID,
+				at("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
 		"the network's name is in whereabouts.conf alone": {0, []Part{
-			Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), Pool("10.0.0.0-24", "10.0.0.0/24"), UsualPod(Carrying("10.0.0.5")), reporting}},
+			Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), Pool("10.0.0.0-24", "10.0.0.0/24"),
+			UsualPod(Carrying("10.0.0.5")), reporting}},
 		"another interface has the address in another network": {1, []Part{
-			Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), Pool("blue-10.0.0.0-24", "10.0.0.0/24"), UsualPod(Carrying("10.0.0.5")), both}},
+			Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), Pool("blue-10.0.0.0-24", "10.0.0.0/24"),
+			UsualPod(Carrying("10.0.0.5")), both}},
 		"nowhere": {1, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), UsualPod(Carrying("10.0.0.5")), reporting}},
 	} {
 		if found := FindingsOf(judge.Unrecorded, c.cluster...); len(found) != c.found {
@@ -140,14 +160,15 @@ func TestWhatIsRecordedAnywhereIsNotUnrecorded(t *testing.T) {
 }
 
 // A pool is lost with a restore of etcd from before its first ADD, or by somebody who
-// deletes it. The next ADD makes it again and begins with its first address.
+// deletes it. The next ADD recreates it and begins with its first address.
 func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 	red := Pool("red-10.1.0.0-24", "10.1.0.0/24")
 	here := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
 	worker := Node("worker-1")
 	runs := FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))
 	elsewhere := func(o *Observed) {
-		o.Pools = append(o.Pools, ippool.NewPool("another-namespace", "green", ippool.NewPool("", "", o.Pools[0].Range.Prefix()).Range.Prefix()))
+		o.Pools = append(o.Pools, ippool.NewPool("another-namespace", "green", ippool.NewPool("", "",
+			o.Pools[0].Range.Prefix()).Range.Prefix()))
 	}
 	reservationElsewhere := func(o *Observed) {
 		r := *o.Reservations[0]
@@ -156,55 +177,74 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 	}
 	expectFindings(t, judge.Unrecorded, []findingCase{
 		{"another pool tells the namespace", 1, []Part{red, here, worker, UsualPod(), runs}},
-		{"a reservation tells the namespace", 1, []Part{Reservation("10.0.0.5", "default/web-0", time.Hour), here, worker, UsualPod(), runs}},
+		{"a reservation tells the namespace", 1, []Part{Reservation("10.0.0.5", "default/web-0", time.Hour), here, worker,
+			UsualPod(), runs}},
 		{"of a phantom", 1, []Part{red, here, worker, runs}},
 		{"the pod and its sandbox both have it: one finding", 1, []Part{red, here, worker, carrier.pod, runs}},
-		{"a pool of another network has the address", 1, []Part{Pool("red-10.0.0.0-24", "10.0.0.0/24"), here, worker, UsualPod(), runs}},
-		{"the definition writes its first address into the range", 1, []Part{red, NAD("wb", WhereaboutsConfig("10.0.0.4-10.0.0.0/24", "")), worker, UsualPod(), runs}},
+		{"a pool of another network has the address", 1, []Part{Pool("red-10.0.0.0-24", "10.0.0.0/24"), here, worker,
+			UsualPod(), runs}},
+		{"the definition writes its first address into the range", 1,
+			[]Part{red, NAD("wb", WhereaboutsConfig("10.0.0.4-10.0.0.0/24", "")), worker, UsualPod(), runs}},
 		{"nothing tells the namespace", 0, []Part{here, worker, UsualPod(), runs}},
 		{"pools are in two namespaces", 0, []Part{red, elsewhere, here, worker, UsualPod(), runs}},
 		{"the pool cannot be read", 0, []Part{red, Pool("10.0.0.0-24", "10.0.0.0"), here, worker, UsualPod(), runs}},
-		{"a pool of the network with a wider range has the address", 1, []Part{Pool("10.0.0.0-16", "10.0.0.0/16"), here, worker, UsualPod(), runs}},
-		{"a pool of another network records it for this sandbox: the nodes name the network", 0, []Part{Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), here, worker, UsualPod(), runs}},
-		{"one definition cuts the range into slices, another does not", 0, []Part{red, here, NAD("sliced", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)), worker, UsualPod(), runs}},
-		{"a pool and a reservation are in two namespaces", 0, []Part{red, Reservation("10.1.0.9", "default/x", time.Hour), reservationElsewhere, here, worker, UsualPod(), runs}},
-		{"the address is outside of its range", 0, []Part{red, here, worker, UsualPod(), FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.7.5", "")))}},
-		{"a pool whose name tells no network has the address", 0, []Part{Pool("made-by-hand", "10.0.0.0/24", UsualAllocation), here, worker, UsualPod(), runs}},
+		{"a pool of the network with a wider range has the address", 1, []Part{Pool("10.0.0.0-16", "10.0.0.0/16"), here,
+			worker, UsualPod(), runs}},
+		{"a pool of another network records it for this sandbox: the nodes name the network", 0,
+			[]Part{Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), here, worker, UsualPod(), runs}},
+		{"one definition cuts the range into slices, another does not", 0,
+			[]Part{red, here, NAD("sliced", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)), worker, UsualPod(),
+				runs}},
+		{"a pool and a reservation are in two namespaces", 0, []Part{red, Reservation("10.1.0.9", "default/x", time.Hour),
+			reservationElsewhere, here, worker, UsualPod(), runs}},
+		{"the address is outside of its range", 0, []Part{red, here, worker, UsualPod(), FreshReport("worker-1",
+			Sandbox("box-1", UsualUID, WithAddress("10.0.7.5", "")))}},
+		{"a pool whose name tells no network has the address", 0, []Part{Pool("made-by-hand", "10.0.0.0/24", UsualAllocation),
+			here, worker, UsualPod(), runs}},
 		{"no definition has the range: no ADD makes the pool", 0, []Part{red, worker, UsualPod(), runs}},
 		{"the definition cannot be read", 0, []Part{red, NAD("wb", "{"), worker, UsualPod(), runs}},
-		{"the definition is of another network", 0, []Part{red, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "blue")), worker, UsualPod(), runs}},
-		{"the definition cuts the range into slices: which one is the node's is not known", 0, []Part{red, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)), worker, UsualPod(), runs}},
-		{"the sandbox is not ready", 0, []Part{red, here, worker, FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""), NotReady(nil)))}},
-		{"the report is stale", 0, []Part{red, here, worker, UsualPod(), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}},
+		{"the definition is of another network", 0, []Part{red, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "blue")), worker,
+			UsualPod(), runs}},
+		{"the definition cuts the range into slices: which one is the node's is not known", 0,
+			[]Part{red, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)), worker, UsualPod(), runs}},
+		{"the sandbox is not ready", 0, []Part{red, here, worker, FreshReport("worker-1", Sandbox("box-1", UsualUID,
+			WithAddress("10.0.0.5", ""), NotReady(nil)))}},
+		{"the report is stale", 0, []Part{red, here, worker, UsualPod(), StaleReport("worker-1", Sandbox("box-1", UsualUID,
+			WithAddress("10.0.0.5", "")))}},
 		{"only the pod says so", 0, []Part{red, here, carrier.pod}},
 	})
 	t.Run("what is written for it", func(t *testing.T) {
 		found := FindingsOf(judge.Unrecorded, red, here, worker, UsualPod(),
-			FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.6", ""))))
+			FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID,
+				OfPod("other"), WithAddress("10.0.0.6", ""))))
 		if len(found) != 2 || found[0].Repair == nil || found[1].Repair == nil {
 			t.Fatalf("got %+v", found)
 		}
 		r := found[0].Repair
-		if !r.NewPool || r.Pool.Ref() != "kube-system/10.0.0.0-24" || r.Key != "5" || r.PodRef != "default/web-0" || !r.Overlapping {
+		if !r.NewPool || r.Pool.Ref() != "kube-system/10.0.0.0-24" || r.Key != "5" || r.PodRef != "default/web-0" ||
+			!r.Overlapping {
 			t.Errorf("got %+v", r)
 		}
 		if r.Pool != found[1].Repair.Pool {
 			t.Error("the pool of two addresses is to be made twice")
 		}
-		if !strings.Contains(found[0].Message, "pool kube-system/10.0.0.0-24 does not exist") || found[0].Pool != "kube-system/10.0.0.0-24" {
+		if !strings.Contains(found[0].Message, "pool kube-system/10.0.0.0-24 does not exist") ||
+			found[0].Pool != "kube-system/10.0.0.0-24" {
 			t.Errorf("it says of %s: %s", found[0].Pool, found[0].Message)
 		}
 	})
 	t.Run("a conflict names it, and the same pool", func(t *testing.T) {
 		found := FindingsOf(judge.Conflict, red, here, worker, UsualPod(), Pod("other", UID(OtherUID)),
-			FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.5", ""))))
+			FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")), Sandbox("box-2", OtherUID,
+				OfPod("other"), WithAddress("10.0.0.5", ""))))
 		if len(found) == 0 || found[0].Pool != "kube-system/10.0.0.0-24" {
 			t.Errorf("got %+v", found)
 		}
 	})
 	t.Run("it is bounded as that of any other pool is", func(t *testing.T) {
 		o := Observe(red, here, worker, Node("worker-2"), FreshReport("worker-2"), runs)
-		if why := Judged(o, judge.Policy{}).Index().RepairLimit(judge.NodePool{Node: "worker-1", Pool: "kube-system/10.0.0.0-24"}, false, 128, 100, 128); why == "" {
+		if why := Judged(o, judge.Policy{}).Index().RepairLimit(judge.NodePool{Node: "worker-1",
+			Pool: "kube-system/10.0.0.0-24"}, false, 128, 100, 128); why == "" {
 			t.Error("one node may fill more than half of it")
 		}
 	})

@@ -17,7 +17,8 @@ func TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp(t *testing.T
 		ago    time.Duration
 		reason judge.Reason
 	}{
-		{-time.Hour, judge.Terminating}, {0, judge.Terminating}, {5*time.Minute - time.Second, judge.Terminating}, {5*time.Minute + time.Second, judge.StuckTerminating},
+		{-time.Hour, judge.Terminating}, {0, judge.Terminating}, {5*time.Minute - time.Second, judge.Terminating},
+		{5*time.Minute + time.Second, judge.StuckTerminating},
 	} {
 		t.Run(fmt.Sprintf("%v after it, the reason is %s", c.ago, c.reason), func(t *testing.T) {
 			pod := UsualPod(DeletedAgo(c.ago))
@@ -36,21 +37,26 @@ func TestStuckTerminatingBeginsFiveMinutesAfterTheDeletionTimestamp(t *testing.T
 func TestAMirrorPodIsKnownByItsAnnotation(t *testing.T) {
 	mirror := UsualPod(UID("uid-of-the-mirror"), MirrorOf("uid-of-the-static-pod"))
 	t.Run("its running sandbox is its own", func(t *testing.T) {
-		Expect(t, Want(judge.InUse, judge.SandboxReady, false, judge.Ready), UsualPool, mirror, ReportingWorker(Sandbox("box-1", "uid-of-the-static-pod")))
+		Expect(t, Want(judge.InUse, judge.SandboxReady, false, judge.Ready), UsualPool, mirror,
+			ReportingWorker(Sandbox("box-1", "uid-of-the-static-pod")))
 	})
 	t.Run("its stopped sandbox was not an earlier pod's", func(t *testing.T) {
-		Expect(t, Want(judge.Stale, judge.SandboxReplaced, true, judge.Stopped), UsualPool, mirror, ReportingWorker(Sandbox("box-1", "uid-of-the-static-pod", NotReady(Closed))))
+		Expect(t, Want(judge.Stale, judge.SandboxReplaced, true, judge.Stopped), UsualPool, mirror,
+			ReportingWorker(Sandbox("box-1", "uid-of-the-static-pod", NotReady(Closed))))
 	})
 	t.Run("another sandbox is not its own", func(t *testing.T) {
-		Expect(t, Want(judge.Held, judge.PhantomPod, false, judge.Ready), UsualPool, mirror, ReportingWorker(Sandbox("box-1", "uid-of-an-earlier-one")))
+		Expect(t, Want(judge.Held, judge.PhantomPod, false, judge.Ready), UsualPool, mirror,
+			ReportingWorker(Sandbox("box-1", "uid-of-an-earlier-one")))
 	})
 }
 
 // A finished pod on a node without a fresh report, or without agents: only the status that kubelet wrote counts, and on
 // such a node only where the last report does not contradict it.
 func TestFinishedWithoutAFreshReport(t *testing.T) {
-	freed, noFreshReport := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport), Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
-	bare, running := Want(judge.Stale, judge.PodFinished, false, judge.NoSource), Want(judge.Held, judge.TerminalButRunning, false, judge.NoSource)
+	freed, noFreshReport := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport),
+		Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
+	bare, running := Want(judge.Stale, judge.PodFinished, false, judge.NoSource),
+		Want(judge.Held, judge.TerminalButRunning, false, judge.NoSource)
 	done := func(ago time.Duration, edits ...PodEdit) Part {
 		return UsualPod(append([]PodEdit{Phase("Succeeded"), StoppedByKubelet(ago)}, edits...)...)
 	}
@@ -61,13 +67,19 @@ func TestFinishedWithoutAFreshReport(t *testing.T) {
 		want    Outcome
 		without Outcome // agents
 	}{
-		{"kubelet stopped it, and the last report says stopped", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID, NotReady(Closed))}, freed, bare},
-		{"kubelet stopped it before the last report said not ready", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, noFreshReport, bare},
-		{"kubelet stopped it after the last report said not ready", done(time.Minute), []ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, freed, bare},
-		{"kubelet stopped it before the last report had it attached", done(time.Hour), []ReportEdit{Attachment("box-1", UsualUID, time.Minute, nil)}, noFreshReport, bare},
+		{"kubelet stopped it, and the last report says stopped", done(time.Hour),
+			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(Closed))}, freed, bare},
+		{"kubelet stopped it before the last report said not ready", done(time.Hour),
+			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, noFreshReport, bare},
+		{"kubelet stopped it after the last report said not ready", done(time.Minute),
+			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, freed, bare},
+		{"kubelet stopped it before the last report had it attached", done(time.Hour),
+			[]ReportEdit{Attachment("box-1", UsualUID, time.Minute, nil)}, noFreshReport, bare},
 		{"kubelet stopped it, and no report has the id", done(time.Hour), nil, freed, bare},
-		{"kubelet stopped it after the last report said READY", done(time.Minute), []ReportEdit{Sandbox("box-1", UsualUID)}, freed, bare},
-		{"kubelet stopped it before the last report said READY", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID)}, noFreshReport, bare},
+		{"kubelet stopped it after the last report said READY", done(time.Minute), []ReportEdit{Sandbox("box-1", UsualUID)},
+			freed, bare},
+		{"kubelet stopped it before the last report said READY", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID)},
+			noFreshReport, bare},
 		{"kubelet stopped it, but it is said to be Ready", done(time.Hour, StillReady), nil, noFreshReport, running},
 		{"a container runs", finished.pod, nil, noFreshReport, running},
 		{"a container of the spec has no status", done(time.Hour, ContainerWithoutStatus), nil, noFreshReport, running},
@@ -93,9 +105,13 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 		Expect(t, held, UsualPool, down(1000*time.Hour))
 	})
 	t.Run("held before the time", func(t *testing.T) { ExpectUnder(t, hour, held, UsualPool, down(59*time.Minute)) })
-	t.Run("stale, unconfirmed, after the time", func(t *testing.T) { ExpectUnder(t, hour, stale, UsualPool, down(61*time.Minute)) })
+	t.Run("stale, unconfirmed, after the time", func(t *testing.T) {
+		ExpectUnder(t, hour, stale, UsualPool,
+			down(61*time.Minute))
+	})
 	t.Run("held where it is not known since when", func(t *testing.T) {
-		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", func(n *corev1.Node) { n.Status.Conditions = nil }), StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+		ExpectUnder(t, hour, held, UsualPool, Node("worker-1", func(n *corev1.Node) { n.Status.Conditions = nil }),
+			StaleReport("worker-1", Sandbox("box-1", UsualUID)))
 	})
 	t.Run("held while one of the nodes in question is Ready", func(t *testing.T) {
 		ExpectUnder(t, hour, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
@@ -103,33 +119,42 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 	})
 	t.Run("held while one of the nodes in question went away later", func(t *testing.T) {
 		ExpectUnder(t, hour, held, UsualPool,
-			Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2", NotReadyFor(time.Minute)), StaleReport("worker-1"), StaleReport("worker-2"))
+			Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2", NotReadyFor(time.Minute)), StaleReport("worker-1"),
+			StaleReport("worker-2"))
 	})
 	t.Run("a terminating pod without agents", func(t *testing.T) {
-		ExpectUnder(t, hour, Want(judge.Stale, judge.NodeUnreachable, false, judge.NoSource), UsualPool, terminating.pod, Node("worker-1", NotReadyFor(2*time.Hour)))
-		ExpectUnder(t, hour, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), UsualPool, terminating.pod, Node("worker-1", NotReadyFor(time.Minute)))
+		ExpectUnder(t, hour, Want(judge.Stale, judge.NodeUnreachable, false, judge.NoSource), UsualPool, terminating.pod,
+			Node("worker-1", NotReadyFor(2*time.Hour)))
+		ExpectUnder(t, hour, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), UsualPool, terminating.pod,
+			Node("worker-1", NotReadyFor(time.Minute)))
 	})
 	t.Run("a pod that is gone without agents", func(t *testing.T) {
-		ExpectUnder(t, hour, Want(judge.Stale, judge.NodeUnreachable, false, judge.NoSource), UsualPool, Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2"))
-		ExpectUnder(t, hour, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), UsualPool, Node("worker-1", NotReadyFor(time.Minute)), Node("worker-2"))
+		ExpectUnder(t, hour, Want(judge.Stale, judge.NodeUnreachable, false, judge.NoSource), UsualPool,
+			Node("worker-1", NotReadyFor(2*time.Hour)), Node("worker-2"))
+		ExpectUnder(t, hour, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), UsualPool,
+			Node("worker-1", NotReadyFor(time.Minute)), Node("worker-2"))
 	})
 	t.Run("an address that the pod carries stays in use", func(t *testing.T) {
-		ExpectUnder(t, hour, Want(judge.InUse, judge.AddressOnPod, false, judge.NoFreshReport), UsualPool, carrier.pod, down(2*time.Hour))
+		ExpectUnder(t, hour, Want(judge.InUse, judge.AddressOnPod, false, judge.NoFreshReport), UsualPool, carrier.pod,
+			down(2*time.Hour))
 	})
 }
 
 // The whole cross product: everything gets a verdict with a sentence, nothing that may hold its address is ever stale,
 // and nothing is proven but by a word that proves it.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
-	pods := []podCase{noPod, pending, live, carrier, unknownCarrier, terminating, terminatingCarrier, stuckTerminating, finished, succeeded, finishedAndDeleted,
+	pods := []podCase{noPod, pending, live, carrier, unknownCarrier, terminating, terminatingCarrier, stuckTerminating,
+		finished, succeeded, finishedAndDeleted,
 		{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
 		{"a terminating Pending pod", UsualPod(Phase("Pending"), DeletedAgo(0))}}
 	sandboxes := []sandboxCase{isAbsent, noSource, noSourceNodes, noSourceDown}
 	for _, u := range []string{UsualUID, OtherUID, NoUID} {
-		sandboxes = append(sandboxes, runs(u), isNotReady(u), hasStopped(u), isAttached(u), isGone(u), diedWithNode(u), lostItsNode(u), hasNoFreshReport(u), isUnreachable(u))
+		sandboxes = append(sandboxes, runs(u), isNotReady(u), hasStopped(u), isAttached(u), isGone(u), diedWithNode(u),
+			lostItsNode(u), hasNoFreshReport(u), isUnreachable(u))
 	}
 	seenStates := map[judge.Sandbox]bool{}
-	for _, policy := range []judge.Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true}, {TrustNetworkStatus: true}} {
+	for _, policy := range []judge.Policy{{}, {UnreachableNodeTimeout: time.Minute}, {AgentsRequired: true},
+		{TrustNetworkStatus: true}} {
 		for _, p := range pods {
 			for _, b := range sandboxes {
 				name := fmt.Sprintf("%s whose sandbox %s, under %+v", p.says, b.says, policy)
@@ -137,16 +162,19 @@ func TestEveryCombinationHasAVerdict(t *testing.T) {
 				it := AllocationOf(t, Judged(o, policy), "10.0.0.5")
 				state := it.Evidence().Sandbox
 				seenStates[state] = true
-				if it.Verdict != judge.InUse && it.Verdict != judge.Held && it.Verdict != judge.Stale || it.Reason == "" || it.Message() == "" || it.Rule() == "" || it.Reason == judge.NoRule {
+				if it.Verdict != judge.InUse && it.Verdict != judge.Held && it.Verdict != judge.Stale || it.Reason == "" ||
+					it.Message() == "" || it.Rule() == "" || it.Reason == judge.NoRule {
 					t.Errorf("%s: no verdict: %+v", name, it.Decision)
 				}
 				if it.Verdict == judge.Stale && (state == judge.Ready || state == judge.NotReady || state == judge.Attached) {
 					t.Errorf("%s: stale (%s) although its address may be in use", name, it.Reason)
 				}
-				if it.Proven && (it.Verdict != judge.Stale || state != judge.Stopped && state != judge.Gone && state != judge.NodeDead) {
+				if it.Proven && (it.Verdict != judge.Stale || state != judge.Stopped && state != judge.Gone &&
+					state != judge.NodeDead) {
 					t.Errorf("%s: proven with sandbox %s", name, state)
 				}
-				if it.Verdict == judge.Stale && o.Pods[PodName("web-0")] != nil && it.Evidence().OnPod && it.Evidence().Phase == podstate.Live {
+				if it.Verdict == judge.Stale && o.Pods[PodName("web-0")] != nil && it.Evidence().OnPod &&
+					it.Evidence().Phase == podstate.Live {
 					t.Errorf("%s: stale although the live pod carries the address", name)
 				}
 				if !b.isNoSource() && state != b.state {

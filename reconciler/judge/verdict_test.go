@@ -25,19 +25,26 @@ type sandboxCase struct {
 }
 
 var (
-	noPod              = podCase{"no pod by that name", Nothing}
-	pending            = podCase{"a Pending pod", UsualPod(Phase("Pending"))}
-	pendingForAMinute  = podCase{"a Pending pod that has been so for a minute", All(afterPassOver(UsualPool, UsualPod(Phase("Pending")), isGone(OtherUID).parts), UsualPod(Phase("Pending")))}
-	pendingCarrier     = podCase{"a Pending pod that carries the address", UsualPod(Phase("Pending"), Carrying("10.0.0.5"))}
-	live               = podCase{"a live pod", UsualPod()}
-	carrier            = podCase{"a live pod that carries the address", UsualPod(Carrying("10.0.0.5"))}
-	unknownCarrier     = podCase{"a pod of phase Unknown that carries the address", UsualPod(Phase("Unknown"), Carrying("10.0.0.5"))}
+	noPod             = podCase{"no pod by that name", Nothing}
+	pending           = podCase{"a Pending pod", UsualPod(Phase("Pending"))}
+	pendingForAMinute = podCase{"a Pending pod that has been so for a minute",
+		All(afterPassOver(UsualPool, UsualPod(Phase("Pending")), isGone(OtherUID).parts), UsualPod(Phase("Pending")))}
+	pendingCarrier = podCase{"a Pending pod that carries the address", UsualPod(Phase("Pending"),
+		Carrying("10.0.0.5"))}
+	live           = podCase{"a live pod", UsualPod()}
+	carrier        = podCase{"a live pod that carries the address", UsualPod(Carrying("10.0.0.5"))}
+	unknownCarrier = podCase{"a pod of phase Unknown that carries the address", UsualPod(Phase("Unknown"),
+		Carrying("10.0.0.5"))}
 	terminating        = podCase{"a terminating pod", UsualPod(DeletedAgo(-30 * time.Second))}
-	terminatingCarrier = podCase{"a terminating pod that carries the address", UsualPod(DeletedAgo(-30*time.Second), Carrying("10.0.0.5"))}
-	stuckTerminating   = podCase{"a pod terminating since six minutes after its time", UsualPod(DeletedAgo(6 * time.Minute))}
-	finished           = podCase{"a finished pod that kubelet did not report stopped", UsualPod(Phase("Failed"))}
-	succeeded          = podCase{"a finished pod that kubelet stopped", UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Hour))}
-	finishedAndDeleted = podCase{"a finished pod that should have been deleted an hour ago", UsualPod(Phase("Failed"), DeletedAgo(time.Hour))}
+	terminatingCarrier = podCase{"a terminating pod that carries the address", UsualPod(DeletedAgo(-30*time.Second),
+		Carrying("10.0.0.5"))}
+	stuckTerminating = podCase{"a pod terminating since six minutes after its time",
+		UsualPod(DeletedAgo(6 * time.Minute))}
+	finished  = podCase{"a finished pod that kubelet did not report stopped", UsualPod(Phase("Failed"))}
+	succeeded = podCase{"a finished pod that kubelet stopped", UsualPod(Phase("Succeeded"),
+		StoppedByKubelet(time.Hour))}
+	finishedAndDeleted = podCase{"a finished pod that should have been deleted an hour ago", UsualPod(Phase("Failed"),
+		DeletedAgo(time.Hour))}
 )
 
 // The sandbox of a pod with this UID; "" where the report does not say.
@@ -51,26 +58,30 @@ func hasStopped(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "has stopped", ReportingWorker(Sandbox("box-1", uid, NotReady(Closed))), judge.Stopped}
 }
 func isAttached(uid string) sandboxCase {
-	return sandboxCase{owned(uid) + "is attached", ReportingWorker(Attachment("box-1", uid, time.Minute, nil)), judge.Attached}
+	return sandboxCase{owned(uid) + "is attached", ReportingWorker(Attachment("box-1", uid, time.Minute, nil)),
+		judge.Attached}
 }
 
 // wasAttached is in no report but as an attachment too old to count, which proves nothing.
 func wasAttached(uid string) sandboxCase {
-	return sandboxCase{owned(uid) + "was attached, long ago", ReportingWorker(Attachment("box-1", uid, 16*time.Minute, nil)), judge.Absent}
+	return sandboxCase{owned(uid) + "was attached, long ago", ReportingWorker(Attachment("box-1", uid, 16*time.Minute,
+		nil)), judge.Absent}
 }
 func isGone(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "is gone", ReportingWorker(Gone("box-1", uid)), judge.Gone}
 }
 func diedWithNode(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "was on a dead node",
-		All(Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NodeDead}
+		All(Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", uid))),
+		judge.NodeDead}
 }
 func lostItsNode(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "was on a node that is missing",
 		All(Node("worker-2"), FreshReport("worker-2"), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NodeMissing}
 }
 func hasNoFreshReport(uid string) sandboxCase {
-	return sandboxCase{owned(uid) + "is on a node without a fresh report", All(Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", uid))), judge.NoFreshReport}
+	return sandboxCase{owned(uid) + "is on a node without a fresh report", All(Node("worker-1"), StaleReport("worker-1",
+		Sandbox("box-1", uid))), judge.NoFreshReport}
 }
 func isUnreachable(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "is on a node without a fresh report that is not Ready",
@@ -106,60 +117,97 @@ type tableRow struct {
 // tableRows are the design's table, in its order; a cell with several states or two reasons is written out.
 func tableRows() []tableRow {
 	beside := []sandboxCase{ // every state but Ready
-		isNotReady(UsualUID), isNotReady(OtherUID), hasStopped(UsualUID), hasStopped(OtherUID), isAttached(UsualUID), isAttached(OtherUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID),
-		diedWithNode(UsualUID), diedWithNode(OtherUID), lostItsNode(UsualUID), isAbsent, hasNoFreshReport(UsualUID), hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown,
+		isNotReady(UsualUID), isNotReady(OtherUID), hasStopped(UsualUID), hasStopped(OtherUID), isAttached(UsualUID),
+		isAttached(OtherUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID),
+		diedWithNode(UsualUID), diedWithNode(OtherUID), lostItsNode(UsualUID), isAbsent, hasNoFreshReport(UsualUID),
+		hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown,
 	}
 	return []tableRow{
-		{[]podCase{noPod, pending, live, carrier, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{runs(OtherUID)}, judge.Held, false, judge.PhantomPod},
+		{[]podCase{noPod, pending, live, carrier, terminating, terminatingCarrier, stuckTerminating, finished, succeeded},
+			[]sandboxCase{runs(OtherUID)}, judge.Held, false, judge.PhantomPod},
 		{[]podCase{noPod}, []sandboxCase{runs(UsualUID), runs(NoUID)}, judge.Held, false, judge.PhantomPod},
-		{[]podCase{live, terminating, stuckTerminating, finished, succeeded}, []sandboxCase{runs(NoUID)}, judge.Held, false, judge.PhantomPod},
-		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.TerminalButRunning},
+		{[]podCase{live, terminating, stuckTerminating, finished, succeeded}, []sandboxCase{runs(NoUID)}, judge.Held, false,
+			judge.PhantomPod},
+		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{runs(UsualUID)}, judge.Held, false,
+			judge.TerminalButRunning},
 		{[]podCase{stuckTerminating}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.StuckTerminating},
 		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{runs(UsualUID)}, judge.Held, false, judge.Terminating},
-		{[]podCase{pending, live, carrier, unknownCarrier}, []sandboxCase{runs(UsualUID)}, judge.InUse, false, judge.SandboxReady},
-		{[]podCase{pendingForAMinute}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale, true, judge.PodReplaced},
-		{[]podCase{pending}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale, false, judge.PodReplaced}, // its node's agent may not know of its sandbox yet
-		{[]podCase{pending}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.PodReplaced},
+		{[]podCase{pending, live, carrier, unknownCarrier}, []sandboxCase{runs(UsualUID)}, judge.InUse, false,
+			judge.SandboxReady},
+		{[]podCase{pendingForAMinute}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)},
+			judge.Stale, true, judge.PodReplaced},
+		// its node's agent may not know of its sandbox yet
+		{[]podCase{pending}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID), diedWithNode(OtherUID)}, judge.Stale,
+			false, judge.PodReplaced},
+		{[]podCase{pending}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false,
+			judge.PodReplaced},
 		{[]podCase{pending}, []sandboxCase{ // B8: it is not waited for
-			hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID), diedWithNode(UsualUID), diedWithNode(NoUID),
-			isNotReady(UsualUID), isNotReady(OtherUID), isAttached(UsualUID), isAttached(OtherUID), lostItsNode(UsualUID), lostItsNode(OtherUID),
-			hasNoFreshReport(UsualUID), hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown, noSourceNodes,
+			hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID), diedWithNode(UsualUID),
+			diedWithNode(NoUID),
+			isNotReady(UsualUID), isNotReady(OtherUID), isAttached(UsualUID), isAttached(OtherUID), lostItsNode(UsualUID),
+			lostItsNode(OtherUID),
+			hasNoFreshReport(UsualUID), hasNoFreshReport(OtherUID), isUnreachable(UsualUID), noSource, noSourceDown,
+			noSourceNodes,
 		}, judge.InUse, false, judge.PodPending},
 		{[]podCase{pendingCarrier}, []sandboxCase{isGone(UsualUID)}, judge.InUse, false, judge.PodPending},
 		{[]podCase{carrier, unknownCarrier}, beside, judge.InUse, false, judge.AddressOnPod},
-		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{isAttached(UsualUID), isAttached(OtherUID), isAttached(NoUID)}, judge.Held, false, judge.AttachedReason},
-		{[]podCase{stuckTerminating}, []sandboxCase{isNotReady(UsualUID), isNotReady(OtherUID)}, judge.Held, false, judge.StuckTerminating},
-		{[]podCase{noPod, live, terminating, terminatingCarrier, finished, succeeded, finishedAndDeleted}, []sandboxCase{isNotReady(UsualUID), isNotReady(OtherUID), isNotReady(NoUID)}, judge.Held, false, judge.SandboxNotReady},
-		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{diedWithNode(UsualUID), diedWithNode(OtherUID), diedWithNode(NoUID)}, judge.Stale, true, judge.NodeDeadReason},
-		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded}, []sandboxCase{lostItsNode(UsualUID), lostItsNode(OtherUID)}, judge.Stale, false, judge.NodeMissingReason},
-		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, finishedAndDeleted}, []sandboxCase{hasNoFreshReport(UsualUID)}, judge.Held, false, judge.NoFreshReportReason},
-		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, finishedAndDeleted}, []sandboxCase{isUnreachable(UsualUID)}, judge.Held, false, judge.NodeUnreachable},
-		// What kubelet wrote is about the successor, not about the sandbox on the node that is not heard.
-		{[]podCase{{"a successor that kubelet stopped since the last report", UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Minute))}},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded},
+			[]sandboxCase{isAttached(UsualUID), isAttached(OtherUID), isAttached(NoUID)}, judge.Held, false,
+			judge.AttachedReason},
+		{[]podCase{stuckTerminating}, []sandboxCase{isNotReady(UsualUID), isNotReady(OtherUID)}, judge.Held, false,
+			judge.StuckTerminating},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, finished, succeeded, finishedAndDeleted},
+			[]sandboxCase{isNotReady(UsualUID), isNotReady(OtherUID), isNotReady(NoUID)}, judge.Held, false,
+			judge.SandboxNotReady},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded},
+			[]sandboxCase{diedWithNode(UsualUID), diedWithNode(OtherUID), diedWithNode(NoUID)}, judge.Stale, true,
+			judge.NodeDeadReason},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, succeeded},
+			[]sandboxCase{lostItsNode(UsualUID), lostItsNode(OtherUID)}, judge.Stale, false, judge.NodeMissingReason},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, finishedAndDeleted},
+			[]sandboxCase{hasNoFreshReport(UsualUID)}, judge.Held, false, judge.NoFreshReportReason},
+		{[]podCase{noPod, live, terminating, terminatingCarrier, stuckTerminating, finished, finishedAndDeleted},
+			[]sandboxCase{isUnreachable(UsualUID)}, judge.Held, false, judge.NodeUnreachable},
+		// What kubelet wrote is about the successor, not about the sandbox on the node without a fresh report.
+		{[]podCase{{"a successor that kubelet stopped since the last report", UsualPod(Phase("Succeeded"),
+			StoppedByKubelet(time.Minute))}},
 			[]sandboxCase{hasNoFreshReport(OtherUID)}, judge.Held, false, judge.NoFreshReportReason},
 		{[]podCase{live}, []sandboxCase{hasStopped(OtherUID), isGone(OtherUID)}, judge.Stale, true, judge.PodReplaced},
-		{[]podCase{live}, []sandboxCase{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxReplaced},
+		{[]podCase{live}, []sandboxCase{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)},
+			judge.Stale, true, judge.SandboxReplaced},
 		{[]podCase{
 			{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
 			{"a live pod with a network-status of no text", UsualPod(NetworkStatus(" "))},
 			{"a live pod with a network-status of no entries", UsualPod(NetworkStatus("[]"))},
 			{"a live pod with a network-status that is not JSON", UsualPod(NetworkStatus(`[{"ips":["10.0.0.7"]`))},
 		}, []sandboxCase{isAbsent, noSource, noSourceDown, noSourceNodes}, judge.Held, false, judge.NetworkStatusMissing},
-		{[]podCase{live}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.AddressNotOnPod},
+		{[]podCase{live}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false,
+			judge.AddressNotOnPod},
 		{[]podCase{live}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Held, false, judge.AddressNotOnPod},
-		{[]podCase{terminating, stuckTerminating}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID), hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxStopped},
-		{[]podCase{terminating, stuckTerminating}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.SandboxStopped},
-		{[]podCase{terminatingCarrier}, []sandboxCase{hasStopped(UsualUID), isGone(UsualUID)}, judge.Stale, true, judge.SandboxStopped},
-		{[]podCase{terminatingCarrier}, []sandboxCase{hasStopped(OtherUID), hasStopped(NoUID), isGone(OtherUID), isGone(NoUID), isAbsent}, judge.Held, false, judge.ClaimedByOther},
-		{[]podCase{terminating, terminatingCarrier, stuckTerminating}, []sandboxCase{noSourceDown}, judge.Held, false, judge.NodeUnreachable},
+		{[]podCase{terminating, stuckTerminating}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID),
+			hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID), isGone(NoUID)}, judge.Stale, true, judge.SandboxStopped},
+		{[]podCase{terminating, stuckTerminating}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)},
+			judge.Stale, false, judge.SandboxStopped},
+		{[]podCase{terminatingCarrier}, []sandboxCase{hasStopped(UsualUID), isGone(UsualUID)}, judge.Stale, true,
+			judge.SandboxStopped},
+		{[]podCase{terminatingCarrier}, []sandboxCase{hasStopped(OtherUID), hasStopped(NoUID), isGone(OtherUID),
+			isGone(NoUID), isAbsent}, judge.Held, false, judge.ClaimedByOther},
+		{[]podCase{terminating, terminatingCarrier, stuckTerminating}, []sandboxCase{noSourceDown}, judge.Held, false,
+			judge.NodeUnreachable},
 		{[]podCase{stuckTerminating}, []sandboxCase{noSource, noSourceNodes}, judge.Held, false, judge.StuckTerminating},
-		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{noSource, noSourceNodes}, judge.Held, false, judge.Terminating},
-		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID), hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID)}, judge.Stale, true, judge.PodFinished},
-		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.PodFinished},
+		{[]podCase{terminating, terminatingCarrier}, []sandboxCase{noSource, noSourceNodes}, judge.Held, false,
+			judge.Terminating},
+		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{hasStopped(UsualUID), hasStopped(OtherUID),
+			hasStopped(NoUID), isGone(UsualUID), isGone(OtherUID)}, judge.Stale, true, judge.PodFinished},
+		{[]podCase{finished, succeeded, finishedAndDeleted}, []sandboxCase{isAbsent, wasAttached(UsualUID),
+			wasAttached(OtherUID)}, judge.Stale, false, judge.PodFinished},
 		{[]podCase{succeeded}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Stale, false, judge.PodFinished},
-		{[]podCase{finished, finishedAndDeleted}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Held, false, judge.TerminalButRunning},
-		{[]podCase{noPod}, []sandboxCase{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)}, judge.Stale, true, judge.PodGone},
-		{[]podCase{noPod}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false, judge.PodGone},
+		{[]podCase{finished, finishedAndDeleted}, []sandboxCase{noSource, noSourceNodes, noSourceDown}, judge.Held, false,
+			judge.TerminalButRunning},
+		{[]podCase{noPod}, []sandboxCase{hasStopped(UsualUID), hasStopped(NoUID), isGone(UsualUID), isGone(NoUID)},
+			judge.Stale, true, judge.PodGone},
+		{[]podCase{noPod}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false,
+			judge.PodGone},
 		{[]podCase{noPod}, []sandboxCase{noSourceDown}, judge.Held, false, judge.NodeUnreachable},
 		{[]podCase{noPod}, []sandboxCase{noSource, noSourceNodes}, judge.Stale, false, judge.PodGone},
 	}
@@ -169,7 +217,8 @@ func TestVerdictTable(t *testing.T) {
 	for _, r := range tableRows() {
 		for _, p := range r.pods {
 			for _, b := range r.sandboxes {
-				says := map[judge.Verdict]string{judge.InUse: "in use", judge.Held: "held", judge.Stale: "stale, unconfirmed"}[r.verdict]
+				says := map[judge.Verdict]string{judge.InUse: "in use", judge.Held: "held",
+					judge.Stale: "stale, unconfirmed"}[r.verdict]
 				if r.proven {
 					says = "stale, proven"
 				}
@@ -193,23 +242,35 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 		pool   Part
 		reason judge.Reason
 	}{
-		"an entry without podref (B4)":                {entry(func(e map[string]any) { delete(e, "podref") }), judge.Malformed},
-		"a podref that is empty":                      {podref(""), judge.Malformed},
-		"a podref without a namespace":                {podref("weird"), judge.Malformed},
-		"a podref of three parts":                     {podref("a/b/c"), judge.Malformed},
-		"a podref that no pod can have":               {podref("default/Web_0 x"), judge.Malformed},
-		"a podref with an underscore and no UID":      {podref("default/web-0_"), judge.Malformed},
-		"an id that is not a text":                    {entry(func(e map[string]any) { e["id"] = int64(7) }), judge.Malformed},
-		"a field that is not known":                   {entry(func(e map[string]any) { e["ipamclaimref"] = "claim" }), judge.UnknownField},
-		"a field that is not known and a bad podref":  {entry(func(e map[string]any) { e["ipamclaimref"], e["podref"] = "claim", "weird" }), judge.Malformed},
-		"a field that is not known, without a value":  {entry(func(e map[string]any) { e["ipamclaimref"] = nil }), judge.UnknownField},
-		"a key that is no number":                     {Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("x", "default/web-0", "box-1", "net1")), judge.Malformed},
-		"a key that is outside of the range":          {Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("256", "default/web-0", "box-1", "net1")), judge.Malformed},
-		"a key below the range":                       {Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("-1", "default/web-0", "box-1", "net1")), judge.Malformed},
-		"a range without a length":                    {Pool("10.0.0.0", "10.0.0.0", UsualAllocation), judge.Malformed},
-		"a range that is empty":                       {Pool("x", "", UsualAllocation), judge.Malformed},
-		"an entry that is no object":                  {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": "box-1"}}), judge.Malformed},
-		"allocations that are a list, so no entry is": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": []any{"box-1"}}), ""},
+		"an entry without podref (B4)": {entry(func(e map[string]any) { delete(e, "podref") }),
+			judge.Malformed},
+		"a podref that is empty":                 {podref(""), judge.Malformed},
+		"a podref without a namespace":           {podref("weird"), judge.Malformed},
+		"a podref of three parts":                {podref("a/b/c"), judge.Malformed},
+		"a podref that no pod can have":          {podref("default/Web_0 x"), judge.Malformed},
+		"a podref with an underscore and no UID": {podref("default/web-0_"), judge.Malformed},
+		"an id that is not a text": {entry(func(e map[string]any) { e["id"] = int64(7) }),
+			judge.Malformed},
+		"a field that is not known": {entry(func(e map[string]any) { e["ipamclaimref"] = "claim" }),
+			judge.UnknownField},
+		"a field that is not known and a bad podref": {entry(func(e map[string]any) {
+			e["ipamclaimref"],
+				e["podref"] = "claim", "weird"
+		}), judge.Malformed},
+		"a field that is not known, without a value": {entry(func(e map[string]any) { e["ipamclaimref"] = nil }),
+			judge.UnknownField},
+		"a key that is no number": {Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("x", "default/web-0",
+			"box-1", "net1")), judge.Malformed},
+		"a key that is outside of the range": {Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("256", "default/web-0",
+			"box-1", "net1")), judge.Malformed},
+		"a key below the range": {Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("-1", "default/web-0",
+			"box-1", "net1")), judge.Malformed},
+		"a range without a length": {Pool("10.0.0.0", "10.0.0.0", UsualAllocation), judge.Malformed},
+		"a range that is empty":    {Pool("x", "", UsualAllocation), judge.Malformed},
+		"an entry that is no object": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24",
+			"allocations": map[string]any{"5": "box-1"}}), judge.Malformed},
+		"allocations that are a list, so no entry is": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24",
+			"allocations": []any{"box-1"}}), ""},
 	} {
 		for _, pod := range []podCase{noPod, live, carrier, succeeded} {
 			for _, b := range []sandboxCase{runs(UsualUID), isGone(UsualUID), noSource} {

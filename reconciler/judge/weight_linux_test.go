@@ -65,12 +65,14 @@ func lying(n int, sandbox func(i int, b *v1alpha1.Sandbox), parts ...Part) *Obse
 	}
 	report := func(r *podstate.Report) {
 		for i := range n {
-			b := v1alpha1.Sandbox{ID: fmt.Sprint("lie-", i), Namespace: "default", Name: "lie", UID: fmt.Sprint("uid-", i), State: "Ready"}
+			b := v1alpha1.Sandbox{ID: fmt.Sprint("lie-", i), Namespace: "default", Name: "lie", UID: fmt.Sprint("uid-", i),
+				State: "Ready"}
 			sandbox(i, &b)
 			r.Sandboxes = append(r.Sandboxes, b)
 		}
 	}
-	return Observe(append([]Part{Node("worker-1"), Node(liar), FreshReport("worker-1"), FreshReport(liar, report), Pool("10.0.0.0-16", "10.0.0.0/16", entries...),
+	return Observe(append([]Part{Node("worker-1"), Node(liar), FreshReport("worker-1"), FreshReport(liar, report),
+		Pool("10.0.0.0-16", "10.0.0.0/16", entries...),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/16", ""))}, parts...)...)
 }
 
@@ -82,7 +84,8 @@ func carriers(n int) Part {
 	for i := range addresses {
 		addresses[i] = fmt.Sprintf("%q", addressAt(i))
 	}
-	status := fmt.Sprintf(`[%s{"name":"default/wb","interface":"net1","ips":[%s]}]`, strings.Repeat("{},", 80_000), strings.Join(addresses, ","))
+	status := fmt.Sprintf(`[%s{"name":"default/wb","interface":"net1","ips":[%s]}]`, strings.Repeat("{},", 80_000),
+		strings.Join(addresses, ","))
 	return func(o *Observed) {
 		Pod("carrier", OnNode(liar), NetworkStatus(status))(o)
 		one := o.Pods[types.NamespacedName{Namespace: "default", Name: "carrier"}]
@@ -146,12 +149,14 @@ func hostiles() []hostile {
 			for i := range n {
 				entries[fmt.Sprint(i)] = map[string]any{"id": "box-5", "podref": "default/web-0", "ifname": "net1"}
 			}
-			return lying(100, func(_ int, b *v1alpha1.Sandbox) { b.ID = "box-5" }, RawPool("big", map[string]any{"range": "10.8.0.0/13", "allocations": entries}))
+			return lying(100, func(_ int, b *v1alpha1.Sandbox) { b.ID = "box-5" },
+				RawPool("big", map[string]any{"range": "10.8.0.0/13", "allocations": entries}))
 		}},
 		{"definitions of slices", func(n int) *Observed {
 			return lying(10, unreadLie, func(o *Observed) {
 				for i := range n / 4 {
-					NAD(fmt.Sprint("nad-", i), WhereaboutsConfig(fmt.Sprintf("10.%d.0.0/16", i%200), fmt.Sprint("net-", i), `"node_slice_size":"/24"`))(o)
+					NAD(fmt.Sprint("nad-", i), WhereaboutsConfig(fmt.Sprintf("10.%d.0.0/16", i%200), fmt.Sprint("net-", i),
+						`"node_slice_size":"/24"`))(o)
 				}
 			})
 		}},
@@ -196,8 +201,9 @@ func secondCheck(tb testing.TB, h hostile, n int) time.Duration {
 	return processorTime(tb, func() func() {
 		x := judge.NewIndex(o.Observation, nil, judge.Policy{})
 		return func() {
-			x = x.With(&judge.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("p-5"): nil}, Pools: map[types.NamespacedName]*ippool.Pool{
-				{Namespace: "kube-system", Name: o.Pools[0].Name}: o.Pools[0]}})
+			x = x.With(&judge.Live{Now: o.Now, Pods: map[types.NamespacedName]*podstate.Pod{PodName("p-5"): nil},
+				Pools: map[types.NamespacedName]*ippool.Pool{
+					{Namespace: "kube-system", Name: o.Pools[0].Name}: o.Pools[0]}})
 			x.JudgeAddresses(addresses)
 			x.FindingsAt(addresses, addresses)
 		}

@@ -58,9 +58,10 @@ func TestAnswer_NotTheObject(t *testing.T) {
 	other["metadata"].(map[string]any)["name"] = "10.0.1.0-24"
 	for _, path := range []string{onePool, oneRes} {
 		for title, a := range map[string]answer{
-			"an empty object": object(map[string]any{}), "another object": object(other), "one without a resourceVersion": object(versionless),
-			"nothing":    func(http.ResponseWriter, *http.Request, int) {},
-			"half of it": breaksOff(false),
+			"an empty object": object(map[string]any{}), "another object": object(other),
+			"one without a resourceVersion": object(versionless),
+			"nothing":                       func(http.ResponseWriter, *http.Request, int) {},
+			"half of it":                    breaksOff(false),
 		} {
 			f := newFakeAPI(t)
 			f.answers[onePod], f.answers[oneRes] = object(pod("web-0")), object(reservation().Object)
@@ -78,7 +79,8 @@ func TestAnswer_NotTheObject(t *testing.T) {
 func TestGetLive_ReservationsNotServed(t *testing.T) {
 	for kind, none := range map[string]bool{"ippools": true, "overlappingrangeipreservations": false} {
 		f := newFakeAPI(t)
-		f.answers[onePool], f.answers[onePod], f.answers[oneRes] = object(pool("8")), object(pod("web-0")), bare(http.StatusNotFound)
+		f.answers[onePool], f.answers[onePod], f.answers[oneRes] = object(pool("8")), object(pod("web-0")),
+			bare(http.StatusNotFound)
 		f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = serves("whereabouts.cni.cncf.io/v1alpha1", kind)
 		live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 		if none != (err == nil) || err == nil && live.Reservations[need.Reservations[0]] != nil {

@@ -57,11 +57,15 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 	for _, path := range []string{pools, reservations, nads, pods, nodes, reports, leases, podsOfDefault} {
 		f.answers[path] = list("")
 	}
-	f.answers["/apis"] = object(map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{map[string]any{"name": "apps",
-		"versions": []any{map[string]any{"groupVersion": "apps/v1", "version": "v1"}}, "preferredVersion": map[string]any{"groupVersion": "apps/v1", "version": "v1"}}}})
-	f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = serves("whereabouts.cni.cncf.io/v1alpha1", "ippools", "overlappingrangeipreservations")
+	f.answers["/apis"] = object(map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
+		"groups": []any{map[string]any{"name": "apps",
+			"versions":         []any{map[string]any{"groupVersion": "apps/v1", "version": "v1"}},
+			"preferredVersion": map[string]any{"groupVersion": "apps/v1", "version": "v1"}}}})
+	f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = serves("whereabouts.cni.cncf.io/v1alpha1", "ippools",
+		"overlappingrangeipreservations")
 	f.answers["/apis/k8s.cni.cncf.io/v1"] = serves("k8s.cni.cncf.io/v1", "network-attachment-definitions")
-	f.answers[namespace] = object(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
+	f.answers[namespace] = object(map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": "kube-system"}})
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -133,7 +137,8 @@ func serves(version string, names ...string) answer {
 	for _, name := range names {
 		resources = append(resources, map[string]any{"name": name, "kind": "X", "namespaced": true})
 	}
-	return object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources})
+	return object(map[string]any{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version,
+		"resources": resources})
 }
 
 // list is a page of objects; more is the token for the next page.
@@ -142,7 +147,8 @@ func list(more string, items ...map[string]any) answer {
 		items = []map[string]any{}
 	}
 	return func(w http.ResponseWriter, r *http.Request, n int) {
-		kind, version := map[string]string{pods: "PodList", podsOfDefault: "PodList", nodes: "NodeList", leases: "LeaseList"}[r.URL.Path], "v1"
+		kind, version := map[string]string{pods: "PodList", podsOfDefault: "PodList", nodes: "NodeList",
+			leases: "LeaseList"}[r.URL.Path], "v1"
 		if kind == "" {
 			kind = "List"
 		}
@@ -155,7 +161,8 @@ func list(more string, items ...map[string]any) answer {
 }
 
 func pod(name string) map[string]any {
-	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "default", "name": name, "uid": "uid-" + name},
+	return map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"namespace": "default",
+		"name": name, "uid": "uid-" + name},
 		"status": map[string]any{"phase": "Running"}}
 }
 
@@ -172,8 +179,9 @@ func fails(code int) answer {
 		http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusForbidden: metav1.StatusReasonForbidden,
 		http.StatusConflict: metav1.StatusReasonConflict, http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
 		http.StatusGone: metav1.StatusReasonExpired, http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests,
-		http.StatusInternalServerError: metav1.StatusReasonInternalError, http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
-		http.StatusGatewayTimeout: metav1.StatusReasonTimeout, http.StatusUnauthorized: metav1.StatusReasonUnauthorized,
+		http.StatusInternalServerError: metav1.StatusReasonInternalError,
+		http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
+		http.StatusGatewayTimeout:      metav1.StatusReasonTimeout, http.StatusUnauthorized: metav1.StatusReasonUnauthorized,
 	}[code]
 	return func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
@@ -188,8 +196,10 @@ func denies(why string) answer {
 	return func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnprocessableEntity)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
-			Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity, Message: why, Details: &metav1.StatusDetails{Name: "10.0.0.0-24", Kind: "ippools"}})
+		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: metav1.StatusFailure,
+			Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity, Message: why,
+			Details: &metav1.StatusDetails{Name: "10.0.0.0-24", Kind: "ippools"}})
 	}
 }
 
@@ -208,7 +218,8 @@ func breaksOff(reset bool) answer {
 		if reset {
 			_ = conn.(*net.TCPConn).SetLinger(0)
 		} else {
-			_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"kind\":\"PodList\",\"items\":["))
+			_, _ = conn.Write([]byte("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " +
+				"1000\r\n\r\n{\"kind\":\"PodList\",\"items\":["))
 		}
 		conn.Close()
 	}

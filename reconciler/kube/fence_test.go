@@ -75,7 +75,8 @@ func TestFence_FollowerOnlyReads(t *testing.T) {
 }
 
 func TestFence_AgeAfterTakeover(t *testing.T) {
-	for name, late := range map[string]time.Duration{"by a clock that is right": 0, "by clocks that are an hour apart": time.Hour} {
+	for name, late := range map[string]time.Duration{"by a clock that is right": 0,
+		"by clocks that are an hour apart": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newLeaseAPI()
@@ -88,7 +89,8 @@ func TestFence_AgeAfterTakeover(t *testing.T) {
 				raise(t, second, theShared)
 				first.Leave()
 				time.Sleep(5 * time.Second)
-				if age := second.State().Age; age < 54500*time.Millisecond || age > 57*time.Second { // the API server has whole seconds
+				// the API server has whole seconds
+				if age := second.State().Age; age < 54500*time.Millisecond || age > 57*time.Second {
 					t.Errorf("after 55 s its age is %s", age)
 				}
 				second.Lower(t.Context())
@@ -125,7 +127,8 @@ func TestFence_WaitsForHolders(t *testing.T) {
 		f := a.cluster(t, "us").Fence()
 		f.Lead()
 		began := time.Now()
-		f.Raise(map[string][]string{"kube-system": {"whereabouts", "worker-1-10.0.0.0-24"}, "other": {"whereabouts"}}, ranBackwards)
+		f.Raise(map[string][]string{"kube-system": {"whereabouts", "worker-1-10.0.0.0-24"}, "other": {"whereabouts"}},
+			ranBackwards)
 		for range 4 { // it is renewed for 4 s
 			time.Sleep(time.Second)
 			a.has(shared, "default/web-0", 0)
@@ -206,7 +209,8 @@ func TestFence_Hold(t *testing.T) {
 		raise(t, f, theShared)
 		time.Sleep(time.Second)
 		began := time.Now()
-		check(t, c.Hold(t.Context(), "kube-system", []string{"red-10.1.0.0-24", "whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
+		check(t, c.Hold(t.Context(), "kube-system", []string{"red-10.1.0.0-24", "whereabouts"}, func(ctx context.Context,
+			h *reconciler.Hold) error {
 			equal(t, "it began at once", time.Since(began), time.Duration(0))
 			equal(t, "the Leases", h.Leases, []string{"whereabouts"})
 			equal(t, "it is bounded", h.Until.IsZero(), true)
@@ -229,7 +233,8 @@ func TestFence_Hold(t *testing.T) {
 			return nil
 		}))
 		began = time.Now()
-		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error { return nil }))
+		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
+			func(context.Context, *reconciler.Hold) error { return nil }))
 		equal(t, "the next hold waits for", time.Since(began), time.Duration(0))
 		check(t, c.Hold(t.Context(), "other", []string{"whereabouts"}, func(_ context.Context, h *reconciler.Hold) error {
 			equal(t, "a hold of what is not under the fence is bounded", h.Until.IsZero(), false)
@@ -240,7 +245,8 @@ func TestFence_Hold(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			f.Lower(context.Background())
 		}()
-		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
+		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
+			ctx context.Context, h *reconciler.Hold) error {
 			<-ctx.Done()
 			equal(t, "writes may go out when the fence is over", h.MayWrite(), false)
 			return ctx.Err()
@@ -248,7 +254,8 @@ func TestFence_Hold(t *testing.T) {
 		equal(t, "the error", errors.Is(err, reconciler.ErrHoldSpent), true)
 		time.Sleep(time.Second)
 		began = time.Now()
-		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error { return nil }))
+		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
+			func(context.Context, *reconciler.Hold) error { return nil }))
 		if off := time.Since(began); off < 10*time.Second || off > 31*time.Second { // for as long as it was on
 			t.Errorf("the Leases were yielded for %s after the fence", off)
 		}
@@ -340,7 +347,8 @@ func TestFence_OldFenceAllowsHolds(t *testing.T) {
 		f.Lead()
 		raise(t, f, theShared)
 		time.Sleep(100 * time.Second)
-		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error { return nil })
+		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"},
+			func(context.Context, *reconciler.Hold) error { return nil })
 		if err != nil {
 			t.Errorf("the Lease has been free for ten seconds (holder %q), and: %v", a.holder(shared), err)
 		}

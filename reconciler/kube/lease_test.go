@@ -18,11 +18,13 @@ import (
 const sharedLease = "kube-system/whereabouts"
 
 // hold holds Leases, and returns how long it waited for them; -1 if work did not run.
-func (a *leaseAPI) hold(t *testing.T, ctx context.Context, work func(context.Context, *reconciler.Hold) error, names ...string) (waited time.Duration, err error) {
+func (a *leaseAPI) hold(t *testing.T, ctx context.Context, work func(context.Context, *reconciler.Hold) error,
+	names ...string) (waited time.Duration, err error) {
 	t.Helper()
 	asked := time.Now()
 	waited = -1
-	err = a.cluster(t, "us").Hold(ctx, "kube-system", append([]string{"whereabouts"}, names...), func(ctx context.Context, h *reconciler.Hold) error {
+	err = a.cluster(t, "us").Hold(ctx, "kube-system", append([]string{"whereabouts"}, names...), func(ctx context.Context,
+		h *reconciler.Hold) error {
 		waited = time.Since(asked)
 		return work(ctx, h)
 	})
@@ -82,10 +84,12 @@ func TestHold_Ends(t *testing.T) {
 		endedLeast, endedMax time.Duration
 		holder               string
 	}{
-		"by its time": {func(*leaseAPI) {}, 3900 * time.Millisecond, 4 * time.Second, 4900 * time.Millisecond, 5100 * time.Millisecond, ""},
+		"by its time": {func(*leaseAPI) {}, 3900 * time.Millisecond, 4 * time.Second, 4900 * time.Millisecond,
+			5100 * time.Millisecond, ""},
 		"since renewals fail": {func(a *leaseAPI) { a.answering(http.StatusInternalServerError) },
 			600 * time.Millisecond, 700 * time.Millisecond, 0, 2 * time.Second, "us"},
-		"since somebody else took it": {func(a *leaseAPI) { a.has(sharedLease, "default/web-0", 0) }, 0, 300 * time.Millisecond, 0, 300 * time.Millisecond, "default/web-0"},
+		"since somebody else took it": {func(a *leaseAPI) { a.has(sharedLease, "default/web-0", 0) }, 0,
+			300 * time.Millisecond, 0, 300 * time.Millisecond, "default/web-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -124,7 +128,8 @@ func TestHold_StartsBeforeTheRequest(t *testing.T) {
 		asked := time.Now()
 		_, err := a.hold(t, t.Context(), func(ctx context.Context, h *reconciler.Hold) error {
 			end, _ := ctx.Deadline()
-			equal(t, "its end, and that of work", []time.Duration{end.Sub(asked), h.Until.Sub(asked)}, []time.Duration{5 * time.Second, 2 * time.Second})
+			equal(t, "its end, and that of work", []time.Duration{end.Sub(asked), h.Until.Sub(asked)},
+				[]time.Duration{5 * time.Second, 2 * time.Second})
 			return nil
 		})
 		check(t, err)
@@ -166,7 +171,8 @@ func TestHold_PoolsOwnLeases(t *testing.T) {
 			return nil
 		}, "busy", "free")
 		check(t, err)
-		equal(t, "the holders afterwards", []string{a.holder("kube-system/busy"), a.holder("kube-system/free")}, []string{"default/web-0", ""})
+		equal(t, "the holders afterwards", []string{a.holder("kube-system/busy"), a.holder("kube-system/free")},
+			[]string{"default/web-0", ""})
 	})
 }
 
@@ -217,9 +223,10 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 				synctest.Wait()
 				cluster, denied, began := a.cluster(t, "us"), 0, time.Now()
 				cluster.OnDenied = func() { denied++ }
-				err := cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error {
-					return errors.New("it is held")
-				})
+				err := cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"},
+					func(context.Context, *reconciler.Hold) error {
+						return errors.New("it is held")
+					})
 				cancel()
 				took := time.Since(began)
 				adds.Wait()
@@ -256,12 +263,14 @@ func TestHold_LateRetry(t *testing.T) {
 		a, sent := newLeaseAPI(), 0
 		a.other = func(r *http.Request) http.Response { // the caller holds mu
 			if sent++; sent == 1 {
-				return http.Response{StatusCode: http.StatusTooManyRequests, Request: r, Header: http.Header{"Retry-After": {"1"}}, Body: io.NopCloser(strings.NewReader(""))}
+				return http.Response{StatusCode: http.StatusTooManyRequests, Request: r, Header: http.Header{"Retry-After": {"1"}},
+					Body: io.NopCloser(strings.NewReader(""))}
 			}
 			return *answered(r, http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Success"})
 		}
 		c := a.cluster(t, "us")
-		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(ctx context.Context, h *reconciler.Hold) error {
+		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
+			ctx context.Context, h *reconciler.Hold) error {
 			a.answering(http.StatusInternalServerError)
 			return c.DeleteReservation(ctx, ippool.ReadReservation(reservation()))
 		})

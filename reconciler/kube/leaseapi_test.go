@@ -53,7 +53,8 @@ func (c client) RoundTrip(r *http.Request) (*http.Response, error) {
 		case -1:
 			return nil, errors.New("connection refused")
 		default:
-			return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Code: int32(code), Reason: map[int]metav1.StatusReason{403: "Forbidden"}[code], Status: "Failure"}), nil
+			return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+				Code: int32(code), Reason: map[int]metav1.StatusReason{403: "Forbidden"}[code], Status: "Failure"}), nil
 		}
 	}
 	if c.other != nil && !strings.Contains(r.URL.Path, "/leases") {
@@ -73,7 +74,8 @@ func (c client) RoundTrip(r *http.Request) (*http.Response, error) {
 		key = written.Namespace + "/" + written.Name
 	}
 	status := func(code int, reason metav1.StatusReason) (*http.Response, error) {
-		return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Code: int32(code), Reason: reason, Status: "Failure"}), nil
+		return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Code: int32(code), Reason: reason, Status: "Failure"}), nil
 	}
 	is := c.leases[key]
 	switch {
@@ -104,7 +106,8 @@ func (a *leaseAPI) store(l *coordinationv1.Lease) {
 	a.version++
 	l.ResourceVersion = fmt.Sprint(a.version)
 	now := metav1.NewTime(time.Now().Truncate(time.Second))
-	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", Operation: "Update", Time: &now, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}
+	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", Operation: "Update", Time: &now,
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}
 	l.APIVersion, l.Kind = "coordination.k8s.io/v1", "Lease"
 	a.leases[l.Namespace+"/"+l.Name] = l.DeepCopy()
 }
@@ -114,7 +117,8 @@ func answered(r *http.Request, code int, o any) *http.Response {
 	if err := json.NewEncoder(w).Encode(o); err != nil {
 		panic(err)
 	}
-	return &http.Response{StatusCode: code, Status: http.StatusText(code), Request: r, Body: io.NopCloser(strings.NewReader(w.String())),
+	return &http.Response{StatusCode: code, Status: http.StatusText(code), Request: r,
+		Body:   io.NopCloser(strings.NewReader(w.String())),
 		Header: http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
 }
 
@@ -144,7 +148,8 @@ func (a *leaseAPI) has(name, holder string, ago time.Duration, edit ...func(*coo
 	defer a.mu.Unlock()
 	then := metav1.NewMicroTime(time.Now().Add(-ago))
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: path.Dir(name), Name: path.Base(name)},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, AcquireTime: &then, RenewTime: &then, LeaseDurationSeconds: ptr.To(int32(1)), LeaseTransitions: ptr.To(int32(7))}}
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, AcquireTime: &then, RenewTime: &then,
+			LeaseDurationSeconds: ptr.To(int32(1)), LeaseTransitions: ptr.To(int32(7))}}
 	for _, e := range edit {
 		e(l)
 	}

@@ -33,7 +33,8 @@ func TestList_Pages(t *testing.T) {
 	equal(t, "pods", podNames(o), []string{"a", "b", "c", "d"})
 	var asked []string
 	for _, r := range f.to(pods) {
-		asked = append(asked, r.URL.Query().Get("limit")+" "+r.URL.Query().Get("continue")+r.URL.Query().Get("resourceVersion"))
+		asked = append(asked, r.URL.Query().Get("limit")+" "+r.URL.Query().Get("continue")+
+			r.URL.Query().Get("resourceVersion"))
 	}
 	equal(t, "asked for", fmt.Sprintf("%q", asked), `["500 " "500 second" "500 third"]`)
 }
@@ -41,7 +42,8 @@ func TestList_Pages(t *testing.T) {
 // Half a list is no list: missing objects would seem deleted.
 func TestList_ExpiredToken(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[pods] = first(list("old", pod("a"), pod("gone-by-then")), fails(http.StatusGone), list("new", pod("a")), list("", pod("b")))
+	f.answers[pods] = first(list("old", pod("a"), pod("gone-by-then")), fails(http.StatusGone), list("new", pod("a")),
+		list("", pod("b")))
 	f.answers[pools] = first(list("old", pool("7")), fails(http.StatusGone), list("", pool("8")))
 	o, err := f.cluster(t).List(t.Context())
 	check(t, err)
@@ -121,7 +123,8 @@ func TestList_PermanentFailure(t *testing.T) {
 
 // A forbidden kind that is not needed causes a warning.
 func TestList_Forbidden(t *testing.T) {
-	for path, needed := range map[string]bool{pods: true, pools: true, reservations: true, nodes: false, nads: false, namespace: false} {
+	for path, needed := range map[string]bool{pods: true, pools: true, reservations: true, nodes: false, nads: false,
+		namespace: false} {
 		f := newFakeAPI(t)
 		f.answers[path] = fails(http.StatusForbidden)
 		o, err := f.cluster(t).List(t.Context())
@@ -246,7 +249,8 @@ func leaseOf(t *testing.T, name string, observed, written, renewed time.Time) ma
 	t.Helper()
 	return map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{
 		"name": name, "namespace": "kube-system", "annotations": map[string]any{v1alpha1.HashAnnotation: hashOf(t, observed)},
-		"managedFields": []any{map[string]any{"manager": "agent", "operation": "Update", "time": written.UTC().Format(time.RFC3339),
+		"managedFields": []any{map[string]any{"manager": "agent", "operation": "Update",
+			"time":       written.UTC().Format(time.RFC3339),
 			"fieldsType": "FieldsV1", "fieldsV1": map[string]any{"f:spec": map[string]any{"f:renewTime": map[string]any{}}}}}},
 		"spec": map[string]any{"renewTime": renewed.UTC().Format("2006-01-02T15:04:05.000000Z")}}
 }
@@ -271,7 +275,8 @@ func TestList_Freshness(t *testing.T) {
 			f.date = server
 			f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
 			at := server.Add(-c.renewed)
-			f.answers[reports], f.answers[leases] = list("", report("worker-1", "1", at)), list("", leaseOf(t, "worker-1", at, server.Add(-c.written), at))
+			f.answers[reports], f.answers[leases] = list("", report("worker-1", "1", at)),
+				list("", leaseOf(t, "worker-1", at, server.Add(-c.written), at))
 			if c.written == 0 {
 				f.answers[leases] = fails(http.StatusForbidden)
 			}

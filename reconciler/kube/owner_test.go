@@ -16,12 +16,16 @@ func TestOwnedByJob(t *testing.T) {
 		body       string
 		job, there bool
 	}{
-		"a Job":                       {pod(`{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": true}`), true, true},
-		"a ReplicaSet":                {pod(`{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1", "controller": true}`), false, true},
-		"a Job of another group":      {pod(`{"apiVersion": "example.com/v1", "kind": "Job", "name": "j", "uid": "1", "controller": true}`), false, true},
-		"a Job that is no controller": {pod(`{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1"}`), false, true},
-		"nobody":                      {pod(``), false, true},
-		"no pod":                      {`{"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": []}`, false, false},
+		"a Job": {pod(`{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", ` +
+			`"controller": true}`), true, true},
+		"a ReplicaSet": {pod(`{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1", ` +
+			`"controller": true}`), false, true},
+		"a Job of another group": {pod(`{"apiVersion": "example.com/v1", "kind": "Job", "name": "j", "uid": "1", ` +
+			`"controller": true}`), false, true},
+		"a Job that is no controller": {pod(`{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1"}`), false,
+			true},
+		"nobody": {pod(``), false, true},
+		"no pod": {`{"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": []}`, false, false},
 	} {
 		f := newFakeAPI(t)
 		asked := ""

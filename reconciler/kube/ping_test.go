@@ -12,8 +12,10 @@ func TestPing(t *testing.T) {
 	var filter string
 	f.answers[leases] = func(w http.ResponseWriter, r *http.Request, n int) {
 		filter = r.URL.Query().Get("fieldSelector")
-		object(map[string]any{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": map[string]any{"resourceVersion": "120"},
-			"items": []any{map[string]any{"metadata": map[string]any{"name": kube.OwnLease, "uid": "1", "resourceVersion": "90"}}}})(w, r, n)
+		object(map[string]any{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1",
+			"metadata": map[string]any{"resourceVersion": "120"},
+			"items": []any{map[string]any{"metadata": map[string]any{"name": kube.OwnLease, "uid": "1",
+				"resourceVersion": "90"}}}})(w, r, n)
 	}
 	c := f.cluster(t)
 	asks := func(what string, want kube.Answer) {

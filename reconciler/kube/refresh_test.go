@@ -19,19 +19,23 @@ func byAccept(heads, whole answer) answer {
 }
 
 func node(name, version, boot string) map[string]any {
-	return map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "uid": "uid-" + name, "resourceVersion": version},
+	return map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "uid": "uid-" +
+		name, "resourceVersion": version},
 		"status": map[string]any{"nodeInfo": map[string]any{"bootID": boot}}}
 }
 
 func report(name, version string, observed time.Time) map[string]any {
 	return map[string]any{"apiVersion": "ip-reconcile.dev/v1alpha1", "kind": "SandboxReport",
-		"metadata": map[string]any{"name": name, "uid": "uid-" + name, "resourceVersion": version}, "observedAt": observed.UTC().Format(time.RFC3339)}
+		"metadata":   map[string]any{"name": name, "uid": "uid-" + name, "resourceVersion": version},
+		"observedAt": observed.UTC().Format(time.RFC3339)}
 }
 
 func poolCalled(name, version, podRef string) map[string]any {
 	p := pool(version)
-	p["metadata"] = map[string]any{"namespace": "kube-system", "name": name, "uid": "uid-" + name, "resourceVersion": version}
-	p["spec"] = map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": map[string]any{"id": "box-1", "podref": podRef, "ifname": "net1"}}}
+	p["metadata"] = map[string]any{"namespace": "kube-system", "name": name, "uid": "uid-" + name,
+		"resourceVersion": version}
+	p["spec"] = map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": map[string]any{"id": "box-1",
+		"podref": podRef, "ifname": "net1"}}}
 	return p
 }
 
@@ -50,7 +54,8 @@ func TestRelist_ReadsOnlyChanges(t *testing.T) {
 	now := time.Now()
 	f := newFakeAPI(t)
 	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
-	f.answers[pools] = list("", poolCalled("one", "1", "default/a"), poolCalled("two", "2", "default/b"), poolCalled("gone", "3", "default/c"))
+	f.answers[pools] = list("", poolCalled("one", "1", "default/a"), poolCalled("two", "2", "default/b"),
+		poolCalled("gone", "3", "default/c"))
 	f.answers[nodes] = list("", node("worker-1", "1", "boot-1"), node("worker-2", "2", "boot-2"))
 	f.answers[reports] = list("", report("worker-1", "1", now), report("worker-2", "2", now))
 	lease := func(name string, observed, renewed time.Time) map[string]any {
@@ -65,15 +70,17 @@ func TestRelist_ReadsOnlyChanges(t *testing.T) {
 	// Only these have changed: pool two, node worker-2 and its report; a pool is deleted and another is new. worker-1's
 	// agent has not renewed for an hour.
 	later := now.Add(time.Second)
-	two, second, again := poolCalled("two", "12", "default/changed"), node("worker-2", "12", "boot-3"), report("worker-2", "12", later)
+	two, second, again := poolCalled("two", "12", "default/changed"), node("worker-2", "12", "boot-3"),
+		report("worker-2", "12", later)
 	fresh := poolCalled("new", "13", "default/d")
-	f.answers[pools] = byAccept(list("", poolCalled("one", "1", ""), two, fresh), first(func(w http.ResponseWriter, r *http.Request, n int) {
-		one := two
-		if strings.HasSuffix(r.URL.Query().Get("fieldSelector"), "=new") {
-			one = fresh
-		}
-		list("", one)(w, r, n)
-	}))
+	f.answers[pools] = byAccept(list("", poolCalled("one", "1", ""), two, fresh),
+		first(func(w http.ResponseWriter, r *http.Request, n int) {
+			one := two
+			if strings.HasSuffix(r.URL.Query().Get("fieldSelector"), "=new") {
+				one = fresh
+			}
+			list("", one)(w, r, n)
+		}))
 	f.answers[inWhereabouts+"ippools"] = f.answers[pools]
 	f.answers[nodes] = byAccept(list("", node("worker-1", "1", ""), second), list("", second))
 	f.answers[reports] = byAccept(list("", report("worker-1", "1", now), again), list("", again))
@@ -89,7 +96,8 @@ func TestRelist_ReadsOnlyChanges(t *testing.T) {
 		podRefs[p.Name] = p.Find("5").PodRef
 	}
 	equal(t, "pools", podRefs, map[string]string{"new": "default/d", "one": "default/a", "two": "default/changed"})
-	equal(t, "boots", []string{after.Nodes["worker-1"].BootID, after.Nodes["worker-2"].BootID}, []string{"boot-1", "boot-3"})
+	equal(t, "boots", []string{after.Nodes["worker-1"].BootID, after.Nodes["worker-2"].BootID},
+		[]string{"boot-1", "boot-3"})
 	equal(t, "reports", len(after.Reports), 2)
 	for _, r := range after.Reports {
 		equal(t, r.Name+" is fresh", r.IsFresh(after.Now), r.Name == "worker-2")
@@ -112,8 +120,9 @@ func TestRelist_Failure(t *testing.T) {
 	for _, path := range []string{pools, nodes, reports} {
 		good := f.answers[path]
 		for name, bad := range map[string]answer{
-			"all of it":       fails(http.StatusBadRequest),
-			"the changed one": byAccept(list("", map[string]any{"metadata": map[string]any{"name": "one", "namespace": "kube-system", "resourceVersion": "2"}}), fails(http.StatusBadRequest)),
+			"all of it": fails(http.StatusBadRequest),
+			"the changed one": byAccept(list("", map[string]any{"metadata": map[string]any{"name": "one",
+				"namespace": "kube-system", "resourceVersion": "2"}}), fails(http.StatusBadRequest)),
 		} {
 			f.nowAnswers(bad, path, inWhereabouts+"ippools")
 			after, err := f.cluster(t).Relist(t.Context(), before)

@@ -22,8 +22,10 @@ import (
 // A mirror may name whereabouts' image ip-reconciler.
 func TestWorkload_IsOurs(t *testing.T) {
 	for image, want := range map[string]bool{
-		"example.com/ip-reconcile:0.1.0": true, "ip-reconcile": true, "example.com/ip-reconcile/ip-reconcile@sha256:0a": true, "example.com:5000/ip-reconcile-agent:1": true,
-		"example.com/mirror/ip-reconciler:v0.9.4": false, "example.com/whereabouts:ip-reconcile": false, "ghcr.io/k8snetworkplumbingwg/whereabouts:v0.9.4": false,
+		"example.com/ip-reconcile:0.1.0": true, "ip-reconcile": true, "example.com/ip-reconcile/ip-reconcile@sha256:0a": true,
+		"example.com:5000/ip-reconcile-agent:1":   true,
+		"example.com/mirror/ip-reconciler:v0.9.4": false, "example.com/whereabouts:ip-reconcile": false,
+		"ghcr.io/k8snetworkplumbingwg/whereabouts:v0.9.4": false,
 	} {
 		w := kube.Workload{Spec: &corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}
 		equal(t, image, w.IsOurs(), want)
@@ -42,24 +44,32 @@ func TestWorkloads(t *testing.T) {
 			JobTemplate: batchv1.JobTemplateSpec{Spec: batchv1.JobSpec{Template: template("whereabouts:1", "/ip-reconciler")}}}
 	}
 	core := fake.NewClientset(
-		&appsv1.Deployment{ObjectMeta: at("kube-system", "ours"), Spec: appsv1.DeploymentSpec{Template: template("ip-reconcile:1")}, Status: appsv1.DeploymentStatus{ReadyReplicas: 1}},
+		&appsv1.Deployment{ObjectMeta: at("kube-system", "ours"),
+			Spec:   appsv1.DeploymentSpec{Template: template("ip-reconcile:1")},
+			Status: appsv1.DeploymentStatus{ReadyReplicas: 1}},
 		&appsv1.Deployment{ObjectMeta: at("default", "web"), Spec: appsv1.DeploymentSpec{Template: template("nginx")}},
-		&appsv1.Deployment{ObjectMeta: at("kube-system", "stopped"), Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](0), Template: template("whereabouts:1", "/ip-reconciler")}},
+		&appsv1.Deployment{ObjectMeta: at("kube-system", "stopped"), Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](0),
+			Template: template("whereabouts:1", "/ip-reconciler")}},
 		&appsv1.DaemonSet{ObjectMeta: at("other", "agent"), Spec: appsv1.DaemonSetSpec{Template: template("ip-reconcile:1")}},
-		&batchv1.CronJob{ObjectMeta: at("kube-system", "job"), Spec: job(false)}, &batchv1.CronJob{ObjectMeta: at("kube-system", "suspended"), Spec: job(true)})
+		&batchv1.CronJob{ObjectMeta: at("kube-system", "job"), Spec: job(false)},
+		&batchv1.CronJob{ObjectMeta: at("kube-system", "suspended"), Spec: job(true)})
 	for _, c := range []struct {
 		namespace string
 		forbidden string
 		want      []string
 	}{
-		{"", "", []string{"Deployment kube-system/ours 1/1", "Deployment kube-system/stopped 0/0", "DaemonSet other/agent 0/1",
-			"CronJob kube-system/job 0/0 TZ=Asia/Tokyo @daily /ip-reconciler", "CronJob kube-system/suspended 0/0 TZ=Asia/Tokyo @daily"}},
+		{"", "", []string{"Deployment kube-system/ours 1/1", "Deployment kube-system/stopped 0/0",
+			"DaemonSet other/agent 0/1",
+			"CronJob kube-system/job 0/0 TZ=Asia/Tokyo @daily /ip-reconciler",
+			"CronJob kube-system/suspended 0/0 TZ=Asia/Tokyo @daily"}},
 		{"other", "", []string{"DaemonSet other/agent 0/1"}},
-		{"kube-system", "deployments", []string{"CronJob kube-system/job 0/0 TZ=Asia/Tokyo @daily /ip-reconciler", "CronJob kube-system/suspended 0/0 TZ=Asia/Tokyo @daily"}},
+		{"kube-system", "deployments", []string{"CronJob kube-system/job 0/0 TZ=Asia/Tokyo @daily /ip-reconciler",
+			"CronJob kube-system/suspended 0/0 TZ=Asia/Tokyo @daily"}},
 	} {
 		core.PrependReactor("list", "*", func(a k8stesting.Action) (bool, runtime.Object, error) {
 			resource := a.GetResource().GroupResource()
-			return resource.Resource == c.forbidden, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource.Resource}, "", nil)
+			return resource.Resource == c.forbidden, nil,
+				apierrors.NewForbidden(schema.GroupResource{Resource: resource.Resource}, "", nil)
 		})
 		found, err := kube.Workloads(t.Context(), core, c.namespace, "")
 		equal(t, "forbidden", apierrors.IsForbidden(err), c.forbidden != "")

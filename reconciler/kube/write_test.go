@@ -50,7 +50,8 @@ var need = reconciler.LiveKeys{
 
 // observed is an observation with one object of each kind, and another pod.
 func observed() *judge.Observation {
-	web, other := types.NamespacedName{Namespace: "default", Name: "web-0"}, types.NamespacedName{Namespace: "default", Name: "other"}
+	web, other := types.NamespacedName{Namespace: "default", Name: "web-0"}, types.NamespacedName{Namespace: "default",
+		Name: "other"}
 	return &judge.Observation{
 		Pools: []*ippool.Pool{readPool("7")}, Reservations: []*ippool.Reservation{readReservation()},
 		Pods: map[types.NamespacedName]*podstate.Pod{web: {NamespacedName: web}, other: {NamespacedName: other}},
@@ -120,7 +121,8 @@ func TestGetLive_RecreatedPool(t *testing.T) {
 	f := newFakeAPI(t)
 	again := pool("7")
 	again["metadata"].(map[string]any)["uid"] = "another"
-	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(again), fails(http.StatusNotFound), fails(http.StatusNotFound)
+	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(again), fails(http.StatusNotFound),
+		fails(http.StatusNotFound)
 	live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 	check(t, err)
 	equal(t, "pools read in full", len(live.Pools), 1)
@@ -155,7 +157,8 @@ func TestGetLive_PodsForbidden(t *testing.T) {
 
 func TestGetLive_OlderPool(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(pool("6")), fails(http.StatusNotFound), fails(http.StatusNotFound)
+	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(pool("6")), fails(http.StatusNotFound),
+		fails(http.StatusNotFound)
 	o, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 	check(t, err)
 	if o.Restored == "" {
@@ -172,7 +175,9 @@ func TestGetLive_OlderPool(t *testing.T) {
 func unheld(t *testing.T, c *kube.Cluster, do func(context.Context, reconciler.Writer) error) error {
 	t.Helper()
 	c.WithoutLease = true
-	return c.Hold(t.Context(), "kube-system", nil, func(ctx context.Context, _ *reconciler.Hold) error { return do(ctx, c) })
+	return c.Hold(t.Context(), "kube-system", nil, func(ctx context.Context, _ *reconciler.Hold) error {
+		return do(ctx, c)
+	})
 }
 
 func TestWrite_Answers(t *testing.T) {
@@ -184,7 +189,8 @@ func TestWrite_Answers(t *testing.T) {
 		"patch a pool": {onePool, func(ctx context.Context, w reconciler.Writer) error {
 			_, err := w.PatchPool(ctx, readPool("7"), []byte(`[]`))
 			return err
-		}, map[int]error{409: reconciler.ErrConflict, 422: reconciler.ErrConflict, 404: reconciler.ErrConflict, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 503: errors.ErrUnsupported}},
+		}, map[int]error{409: reconciler.ErrConflict, 422: reconciler.ErrConflict, 404: reconciler.ErrConflict,
+			403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 503: errors.ErrUnsupported}},
 		"delete a reservation": {oneRes, func(ctx context.Context, w reconciler.Writer) error {
 			return w.DeleteReservation(ctx, readReservation())
 		}, map[int]error{409: reconciler.ErrConflict, 404: nil, 403: errors.ErrUnsupported, 500: errors.ErrUnsupported}},
@@ -192,7 +198,8 @@ func TestWrite_Answers(t *testing.T) {
 			_, err := w.CreatePool(ctx, readPool("7").AsNew(nil))
 			return err
 		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
-		"create a reservation": {inWhereabouts + "overlappingrangeipreservations", func(ctx context.Context, w reconciler.Writer) error {
+		"create a reservation": {inWhereabouts + "overlappingrangeipreservations", func(
+			ctx context.Context, w reconciler.Writer) error {
 			return w.CreateReservation(ctx, reservation())
 		}, map[int]error{403: errors.ErrUnsupported, 500: errors.ErrUnsupported, 422: errors.ErrUnsupported}},
 	}
@@ -214,7 +221,8 @@ func TestWrite_Answers(t *testing.T) {
 			c, denied := f.cluster(t), 0
 			c.OnDenied = func() { denied++ }
 			err := unheld(t, c, write.do)
-			equal(t, fmt.Sprintf("%s, answered with %d: denied", name, code), denied == 1, code == http.StatusForbidden || code == http.StatusUnprocessableEntity && !errors.Is(want, reconciler.ErrConflict))
+			equal(t, fmt.Sprintf("%s, answered with %d: denied", name, code), denied == 1, code == http.StatusForbidden ||
+				code == http.StatusUnprocessableEntity && !errors.Is(want, reconciler.ErrConflict))
 			conflict := errors.Is(err, reconciler.ErrConflict)
 			if conflict != errors.Is(want, reconciler.ErrConflict) || (err == nil) != (want == nil) {
 				t.Errorf("%s, answered with %d: %v", name, code, err)
@@ -226,12 +234,14 @@ func TestWrite_Answers(t *testing.T) {
 	f.answers[onePool] = denies("ValidatingAdmissionPolicy 'protect' denied request")
 	c, denied := f.cluster(t), 0
 	c.OnDenied = func() { denied++ }
-	if err := unheld(t, c, writes["patch a pool"].do); !errors.Is(err, reconciler.ErrForbidden) || !strings.Contains(err.Error(), "'protect' denied") {
+	if err := unheld(t, c, writes["patch a pool"].do); !errors.Is(err, reconciler.ErrForbidden) ||
+		!strings.Contains(err.Error(), "'protect' denied") {
 		t.Errorf("denied by a policy: %v", err)
 	}
 	equal(t, "denied by a policy", denied, 1)
 	f = newFakeAPI(t)
-	f.answers[onePool], f.answers[oneRes] = object(pool("8")), object(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
+	f.answers[onePool], f.answers[oneRes] = object(pool("8")), object(map[string]any{"kind": "Status", "apiVersion": "v1",
+		"status": "Success"})
 	check(t, unheld(t, f.cluster(t), writes["patch a pool"].do))
 	equal(t, "the patch's type", f.requests[0].Header.Get("Content-Type"), "application/json-patch+json")
 	check(t, unheld(t, f.cluster(t), writes["delete a reservation"].do))

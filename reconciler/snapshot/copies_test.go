@@ -76,7 +76,8 @@ func TestCopies_AddressesOfAllCountAsCarried(t *testing.T) {
 
 // Nothing says which of two contents is right, and one of them may make stale what the other has in use.
 func TestCopies_ThatDifferAreRefused(t *testing.T) {
-	const kube, ours = "metadata: {namespace: kube-system, name: x, resourceVersion: \"VERSION\"}\n", "metadata: {name: ip-reconcile, annotations: {a: CONTENT}}\n"
+	const kube, ours = "metadata: {namespace: kube-system, name: x, resourceVersion: \"VERSION\"}\n",
+		"metadata: {name: ip-reconcile, annotations: {a: CONTENT}}\n"
 	for kind, text := range map[string]string{
 		"IPPool": "apiVersion: whereabouts.cni.cncf.io/v1alpha1\nkind: IPPool\n" + kube +
 			"spec: {range: 10.0.1.0/24, allocations: {\"5\": {id: c-CONTENT, podref: default/a}}}\n",

@@ -91,7 +91,8 @@ func TestLean_ReadAsWhole(t *testing.T) {
 
 // A list of pods in which there is something else, whose kind comes after it.
 func TestLean_PoolInAListOfPods(t *testing.T) {
-	o := observe(t, open(t, folder(t, map[string]string{"all.json": `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"namespace": "default", "name": "web-0"}},
+	o := observe(t, open(t, folder(t,
+		map[string]string{"all.json": `{"kind": "PodList", "apiVersion": "v1", "items": [{"metadata": {"namespace": "default", "name": "web-0"}},
 		{"spec": {"range": "10.0.0.0/24", "allocations": {"5": {"id": "c5", "podref": "default/a"}}}, "metadata": {"namespace": "kube-system", "name": "p"}, "kind": "IPPool", "apiVersion": "whereabouts.cni.cncf.io/v1alpha1"}]}`})))
 	equal(t, "entries", len(poolNamed(t, o, "p").Allocations), 1)
 	equal(t, "pods", len(o.Pods), 1)

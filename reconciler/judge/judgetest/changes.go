@@ -33,7 +33,8 @@ func DescribeItem(it *judge.Item) string {
 	if e == nil {
 		e = &judge.Evidence{}
 	}
-	return fmt.Sprint(it.ID(), it.Address(), it.Network(), OutcomeOf(it), it.Message(), it.Rule(), with, e.OnPod, e.Ownership, e.Nodes, e.WithoutReport, e.Claimant, e.ClaimantNode)
+	return fmt.Sprint(it.ID(), it.Address(), it.Network(), OutcomeOf(it), it.Message(), it.Rule(), with, e.OnPod,
+		e.Ownership, e.Nodes, e.WithoutReport, e.Claimant, e.ClaimantNode)
 }
 
 // DescribeFindings is all that the findings say, a line each.

@@ -17,7 +17,8 @@ type NodeEdit func(*corev1.Node)
 func Node(name string, edits ...NodeEdit) Part {
 	return func(o *Observed) {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/os": "linux"}}}
-		n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = "boot-1", MachineOf(name).SystemUUID, MachineOf(name).MachineID
+		n.Status.NodeInfo.BootID, n.Status.NodeInfo.SystemUUID, n.Status.NodeInfo.MachineID = "boot-1",
+			MachineOf(name).SystemUUID, MachineOf(name).MachineID
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 		for _, e := range edits {
 			e(n)
@@ -29,13 +30,15 @@ func Node(name string, edits ...NodeEdit) Part {
 // NotReadyFor has the node not Ready (Unknown, as the node controller writes it) for so long.
 func NotReadyFor(d time.Duration) NodeEdit {
 	return func(n *corev1.Node) {
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(Now.Add(-d))}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
+			LastTransitionTime: metav1.NewTime(Now.Add(-d))}}
 	}
 }
 
 // OutOfService adds the taint; a node counts as dead when it is not Ready, too.
 func OutOfService(n *corev1.Node) {
-	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "node.kubernetes.io/out-of-service", Effect: corev1.TaintEffectNoExecute})
+	n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "node.kubernetes.io/out-of-service",
+		Effect: corev1.TaintEffectNoExecute})
 }
 
 // Booted sets the bootID.
@@ -50,6 +53,7 @@ var WithoutAgent = Label("kubernetes.io/os", "other")
 // ReplacedMachine adds worker-1, and a worker-2 that is a new machine without a report of
 // its own: the last report by that name is of the machine before it.
 func ReplacedMachine() Part {
-	return All(Node("worker-1"), Node("worker-2", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"})),
+	return All(Node("worker-1"), Node("worker-2", Booted("boot-2"),
+		OnMachine(v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"})),
 		FreshReport("worker-1"), StaleReport("worker-2", RenewedAt(Now.Add(-3*time.Hour))))
 }

@@ -1,7 +1,7 @@
 // Package judgetest builds observations for tests of judging and of what follows from it.
 // A test may import it with a dot: what it exports is the vocabulary of those tests.
 //
-// What is called usual: pool kube-system/10.0.0.0-24 has under key "5" the entry of default/web-0, interface net1,
+// The usual objects: pool kube-system/10.0.0.0-24 has under key "5" the entry of default/web-0, interface net1,
 // sandbox box-1. The pod has uid-1 and is on worker-1, and so was the sandbox.
 package judgetest
 

@@ -30,7 +30,7 @@ func (x Outcome) String() string {
 	return text
 }
 
-// OutcomeOf is the outcome of an item; its Sandbox is -1 where there is no evidence.
+// OutcomeOf is the outcome of an item; its Sandbox is -1 without evidence.
 func OutcomeOf(it *judge.Item) Outcome {
 	x := Outcome{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Sandbox: -1}
 	if it.Evidence() != nil {

@@ -19,12 +19,14 @@ type PodEdit func(*corev1.Pod)
 func Pod(name string, edits ...PodEdit) Part {
 	return func(o *Observed) {
 		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: UsualUID, CreationTimestamp: metav1.NewTime(Now.Add(-time.Hour))},
-			Spec:       corev1.PodSpec{NodeName: "worker-1", Containers: []corev1.Container{{Name: "app"}}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: UsualUID,
+				CreationTimestamp: metav1.NewTime(Now.Add(-time.Hour))},
+			Spec: corev1.PodSpec{NodeName: "worker-1", Containers: []corev1.Container{{Name: "app"}}},
 			Status: corev1.PodStatus{
-				Phase:             corev1.PodRunning,
-				Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-				ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
+				Phase:      corev1.PodRunning,
+				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+				ContainerStatuses: []corev1.ContainerStatus{{Name: "app",
+					State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}},
 			},
 		}
 		NetworkStatus(`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true}]`)(p)
@@ -43,7 +45,7 @@ func UID(u string) PodEdit             { return func(p *corev1.Pod) { p.UID = ty
 func Phase(ph corev1.PodPhase) PodEdit { return func(p *corev1.Pod) { p.Status.Phase = ph } }
 func OnNode(n string) PodEdit          { return func(p *corev1.Pod) { p.Spec.NodeName = n } }
 
-// NetworkStatus is the text of the network-status annotation; no other annotation is left.
+// NetworkStatus is the text of the network-status annotation; it replaces all annotations.
 func NetworkStatus(text string) PodEdit {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/network-status": text} }
 }
@@ -56,7 +58,8 @@ func Carrying(ip string) PodEdit { return CarryingOn("default/wb", "net1", ip) }
 // CarryingOn puts the address on an interface attached by network, the
 // <namespace>/<name> of a NetworkAttachmentDefinition.
 func CarryingOn(network, ifName, ip string) PodEdit {
-	return NetworkStatus(fmt.Sprintf(`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":%q,"interface":%q,"ips":[%q]}]`, network, ifName, ip))
+	return NetworkStatus(fmt.Sprintf(`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{`+
+		`"name":%q,"interface":%q,"ips":[%q]}]`, network, ifName, ip))
 }
 
 func PodIPs(ips ...string) PodEdit {
@@ -67,7 +70,7 @@ func PodIPs(ips ...string) PodEdit {
 	}
 }
 
-// DeletedAgo deletes the pod with a grace period that ended so long ago; a negative duration is what is left of it.
+// DeletedAgo deletes the pod with a grace period that ended so long ago; a negative duration is the rest of it.
 func DeletedAgo(d time.Duration) PodEdit {
 	return func(p *corev1.Pod) {
 		t := metav1.NewTime(Now.Add(-d))
@@ -102,14 +105,16 @@ func ContainerWithoutStatus(p *corev1.Pod) {
 }
 
 func RunningEphemeralContainer(p *corev1.Pod) {
-	p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	p.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 }
 
 func CreatedLongAgo(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(Now.Add(-100 * time.Hour)) }
 
 // Disrupted marks the pod as deleted by the taint manager, which proves nothing.
 func Disrupted(p *corev1.Pod) {
-	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager"})
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget,
+		Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager"})
 }
 
 // MirrorOf makes it the mirror pod of a static pod whose UID at the runtime is uid.

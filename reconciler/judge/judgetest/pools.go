@@ -38,7 +38,8 @@ func Pool(name, cidr string, allocs ...Allocation) Part {
 // RawPool adds kube-system/<name> with any spec, one that cannot be read included.
 func RawPool(name string, spec map[string]any) Part {
 	return func(o *Observed) {
-		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool", "spec": spec}}
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
+			"kind": "IPPool", "spec": spec}}
 		u.SetNamespace("kube-system")
 		u.SetName(name)
 		u.SetResourceVersion("7")
@@ -79,6 +80,7 @@ func NAD(name, config string) Part {
 // WhereaboutsConfig is the CNI config of a macvlan network with whereabouts as its
 // IPAM; more are further fields of its IPAM section, as JSON.
 func WhereaboutsConfig(cidr, networkName string, more ...string) string {
-	return fmt.Sprintf(`{"cniVersion":"0.3.1","name":"wb","type":"macvlan","ipam":{"type":"whereabouts","range":%q,"network_name":%q%s}}`,
+	return fmt.Sprintf(`{"cniVersion":"0.3.1","name":"wb","type":"macvlan","ipam":{"type":"whereabouts","range":%q,`+
+		`"network_name":%q%s}}`,
 		cidr, networkName, strings.Join(append([]string{""}, more...), ","))
 }

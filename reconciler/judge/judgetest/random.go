@@ -72,23 +72,27 @@ func (c Random) Pool(name string) Part {
 }
 
 func (c Random) Pod(name string) Part {
-	edits := []PodEdit{UID(c.UID()), OnNode(c.Node()), Phase(corev1.PodPhase(c.Pick("Running", "Running", "Running", "Pending", "Failed", "Succeeded")))}
+	edits := []PodEdit{UID(c.UID()), OnNode(c.Node()),
+		Phase(corev1.PodPhase(c.Pick("Running", "Running", "Running", "Pending", "Failed", "Succeeded")))}
 	switch c.IntN(6) {
 	case 0:
 		edits = append(edits, NoNetworkStatus)
 	case 1:
 		edits = append(edits, NetworkStatus("nonsense"))
 	case 2:
-		edits = append(edits, NetworkStatus(fmt.Sprintf(`[{"name":"cbr0","interface":"eth0","ips":[%q],"default":true},{"name":%q,"interface":"net1","ips":[%q,%q]}]`,
+		edits = append(edits, NetworkStatus(fmt.Sprintf(`[{"name":"cbr0","interface":"eth0","ips":[%q],"default":true},{`+
+			`"name":%q,"interface":"net1","ips":[%q,%q]}]`,
 			c.IP(), c.Pick("default/wb", "default/blue"), c.IP(), c.IP())))
 	default:
-		edits = append(edits, CarryingOn(c.Pick("default/wb", "default/wb", "default/blue", "default/sliced", "default/other", "default/unknown"), c.Pick("net1", "net2"), c.IP()))
+		edits = append(edits, CarryingOn(c.Pick("default/wb", "default/wb", "default/blue", "default/sliced", "default/other",
+			"default/unknown"), c.Pick("net1", "net2"), c.IP()))
 	}
 	if c.OneIn(4) {
 		edits = append(edits, PodIPs(c.IP()))
 	}
 	if c.OneIn(5) {
-		edits = append(edits, DeletedAgo(time.Duration(c.IntN(900)-200)*time.Second), GracePeriod(time.Duration(c.IntN(100))*time.Second))
+		edits = append(edits, DeletedAgo(time.Duration(c.IntN(900)-200)*time.Second),
+			GracePeriod(time.Duration(c.IntN(100))*time.Second))
 	}
 	if c.OneIn(4) {
 		edits = append(edits, StoppedByKubelet(time.Duration(c.IntN(900))*time.Second))
@@ -115,7 +119,8 @@ func (c Random) Reservation() Part {
 func (c Random) ClosedOrNot() *bool { return []*bool{nil, Open, Closed}[c.IntN(3)] }
 
 func (c Random) Address() v1alpha1.Address {
-	return v1alpha1.Address{IP: c.IP(), IfName: "net1", Network: "wb", NetworkName: c.Network(), Range: c.Pick("10.0.0.0/24", "10.0.0.0/24", "10.0.0.0/28", "nonsense")}
+	return v1alpha1.Address{IP: c.IP(), IfName: "net1", Network: "wb", NetworkName: c.Network(),
+		Range: c.Pick("10.0.0.0/24", "10.0.0.0/24", "10.0.0.0/28", "nonsense")}
 }
 
 func (c Random) Report(node string) Part {
@@ -135,7 +140,8 @@ func (c Random) Report(node string) Part {
 		what = append(what, Sandbox(c.ID(), id, edits...))
 	}
 	for range c.IntN(2) {
-		what = append(what, Attachment(c.ID(), c.UID(), time.Duration(c.IntN(1800))*time.Second, c.ClosedOrNot(), c.Address()))
+		what = append(what, Attachment(c.ID(), c.UID(), time.Duration(c.IntN(1800))*time.Second, c.ClosedOrNot(),
+			c.Address()))
 	}
 	for range c.IntN(2) {
 		what = append(what, Gone(c.ID(), c.UID()))
@@ -159,7 +165,8 @@ func (c Random) Cluster() []Part {
 	}
 	parts = append(parts, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("other", `{"ipam":{"type":"static"}}`))
 	if c.OneIn(2) {
-		parts = append(parts, NAD("blue", WhereaboutsConfig("10.0.0.0/24", "blue", `"enable_overlapping_ranges":false`)), NAD("sliced", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/29"`)))
+		parts = append(parts, NAD("blue", WhereaboutsConfig("10.0.0.0/24", "blue", `"enable_overlapping_ranges":false`)),
+			NAD("sliced", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/29"`)))
 	}
 	for i := range 5 {
 		if !c.OneIn(4) {

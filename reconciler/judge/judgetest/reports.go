@@ -83,7 +83,8 @@ type SandboxEdit func(*v1alpha1.Sandbox)
 func Sandbox(id, uid string, edits ...SandboxEdit) ReportEdit {
 	return func(r *podstate.Report) {
 		open := false
-		b := v1alpha1.Sandbox{ID: id, Namespace: "default", Name: "web-0", UID: uid, State: "Ready", NetworkClosed: &open, CreatedAt: metav1.NewTime(Now.Add(-time.Hour))}
+		b := v1alpha1.Sandbox{ID: id, Namespace: "default", Name: "web-0", UID: uid, State: "Ready", NetworkClosed: &open,
+			CreatedAt: metav1.NewTime(Now.Add(-time.Hour))}
 		for _, e := range edits {
 			e(&b)
 		}
