@@ -245,6 +245,7 @@ func TestAgent_ContinuesEarlierReport(t *testing.T) {
 		s.before.Name = "worker-1"
 	}, func(s *scene) {
 		equal(t, "gone", goneIDs(s.lastReport()), "x")
+		equal(t, "resumed as this machine's", s.resumes, []bool{true})
 	})
 	runScene(t, func(s *scene) {
 		l := inspection(0, oldSandbox("a"))

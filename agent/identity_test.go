@@ -102,17 +102,6 @@ func TestAgent_OtherMachineIsNoReboot(t *testing.T) {
 	}
 }
 
-// Neither a restart nor a removed permission makes the agent forget its report of this boot.
-func TestAgent_RestartOnSameBoot(t *testing.T) {
-	runScene(t, func(s *scene) {
-		s.before = roundTrip(t, agent.NextReport(nil, inspection(0, oldSandbox("x"))))
-		s.before.BootID, s.bootID = "boot-1", "boot-1" // without a machine, as of an older agent
-	}, func(s *scene) {
-		equal(t, "gone", goneIDs(s.lastReport()), "x")
-		equal(t, "resumed as this machine's", s.resumes, []bool{true})
-	})
-}
-
 func TestInspect_OtherMachinesSandboxesAreNeverClosed(t *testing.T) {
 	for name, thisMachine := range map[string]bool{"this machine's": true, "another's": false} {
 		t.Run(name, func(t *testing.T) {

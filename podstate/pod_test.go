@@ -50,6 +50,7 @@ func TestPod_Fields(t *testing.T) {
 	equal(t, "the runtime's UID", p.RuntimeUID, "api-uid")
 	equal(t, "resourceVersion", p.ResourceVersion, "7")
 	equal(t, "node", p.Node, "worker-1")
+	equal(t, "stopped by kubelet", p.StoppedByKubelet, false)
 	equal(t, "created", p.CreatedAt, noon.Add(-time.Hour))
 	equal(t, "deleted", p.DeletionTime, time.Time{})
 	equal(t, "overdue", p.IsOverdue(noon.Add(1000*time.Hour)), false)

@@ -88,10 +88,6 @@ func TestPod_StoppedByKubelet(t *testing.T) {
 	}
 }
 
-func TestPod_RunningIsNotStopped(t *testing.T) {
-	equal(t, "stopped", podstate.ReadPod(pod()).StoppedByKubelet, false)
-}
-
 func TestPod_LastFinishedAt(t *testing.T) {
 	p := podstate.ReadPod(failed(func(o *corev1.Pod) {
 		o.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: terminated(-time.Hour)}}
