@@ -9,10 +9,9 @@ import (
 	netutils "k8s.io/utils/net"
 )
 
-// Bounds are what a definition says of a range beside its prefix. The zero value says
-// nothing.
+// Bounds are the limits of a range in a definition beside its prefix. The zero value has none.
 type Bounds struct {
-	Start, End netip.Addr     // range_start and range_end, or what stands before the "-" and the "/" of the range; zero for none
+	Start, End netip.Addr     // from range_start and range_end or the range; zero for none
 	Exclude    []netip.Prefix // single addresses as /32 or /128
 }
 
@@ -20,7 +19,7 @@ type Bounds struct {
 // pkg/allocate/allocate.go, parseExcludedRange). An error is why whereabouts refuses every ADD. A start or end that
 // cannot be read counts as none.
 func (r ipamRange) bounds() (Bounds, error) {
-	// What stands in the range takes the place of range_start and range_end.
+	// The range has precedence over range_start and range_end.
 	start, end := r.Start, r.End
 	first, cidr, isSpan := strings.Cut(r.Range, "-")
 	if isSpan {
@@ -29,7 +28,7 @@ func (r ipamRange) bounds() (Bounds, error) {
 	}
 	b := Bounds{Start: addrOf(netutils.ParseIPSloppy(start)), End: addrOf(netutils.ParseIPSloppy(end))}
 	if network, _ := ParseConfiguredRange(r.Range); isSpan && !network.Contains(b.Start) {
-		return Bounds{}, fmt.Errorf("range %q: %q is no address of %s", r.Range, first, network)
+		return Bounds{}, fmt.Errorf("range %q: %q is not an address of %s", r.Range, first, network)
 	}
 	for _, text := range r.Exclude {
 		p, err := parseExclude(fmt.Sprint(text))
@@ -41,7 +40,7 @@ func (r ipamRange) bounds() (Bounds, error) {
 	return b, nil
 }
 
-// parseExclude reads an address that is v4-mapped as whereabouts does, which takes it for a range of IPv6.
+// parseExclude parses an exclude of a definition. As in whereabouts, a v4-mapped address is a range of IPv6.
 func parseExclude(text string) (netip.Prefix, error) {
 	cidr := text
 	if ip := net.ParseIP(text); ip != nil {

@@ -128,7 +128,7 @@ func readFields(o map[string]any, known ...textField) (problem Problem, detail s
 	case len(broken) > 0:
 		return Malformed, "not a string: " + listed(broken)
 	case len(unknown) > 0:
-		return UnknownField, "a field that is not known here: " + listed(unknown)
+		return UnknownField, "unknown field: " + listed(unknown)
 	}
 	return "", ""
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// whereabouts' own functions for names are in a package that imports client-go, which judging must not, and print
-// to stderr. A test compares these with them.
+// whereabouts' own functions for names import client-go, which judging must not, and print to stderr. A test compares
+// these functions with them.
 
 // normalizeRange is the part of a pool's name that comes from its range
 // (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, normalizeRange).
@@ -19,14 +19,14 @@ func normalizeRange(text string) string {
 	return strings.NewReplacer(":", "-", "/", "-").Replace(text)
 }
 
-// PoolName is the name of the pool of a network's range that is not cut into slices
-// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, IPPoolName).
+// PoolName is the name of the pool of a network's range without slices (whereabouts v0.9.4,
+// pkg/storage/kubernetes/ipam.go, IPPoolName).
 func PoolName(network string, r netip.Prefix) string {
 	return withNetwork(network, normalizeRange(r.Masked().String()))
 }
 
-// ReservationName is the name of the OverlappingRangeIPReservation of an address in a network, "" being the unnamed
-// one (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, NormalizeIP).
+// ReservationName is the name of the reservation of an address in a network, "" being the unnamed network
+// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, NormalizeIP).
 func ReservationName(network string, a netip.Addr) string {
 	return withNetwork(network, normalizeRange(a.Unmap().WithZone("").String()))
 }
@@ -38,9 +38,8 @@ func withNetwork(network, name string) string {
 	return network + "-" + name
 }
 
-// ReservedAddress is the address that a reservation's name stands for in a
-// network. It undoes ReservationName and then builds the name again, so that
-// only a name that whereabouts would have made is accepted.
+// ReservedAddress is the address of a reservation's name in a network. It accepts only names that ReservationName
+// gives.
 func ReservedAddress(name, network string) (netip.Addr, bool) {
 	rest := name
 	if network != "" {
@@ -50,10 +49,9 @@ func ReservedAddress(name, network string) (netip.Addr, bool) {
 		}
 	}
 	if a, err := netip.ParseAddr(rest); err == nil && a.Is4() {
-		return a, true // an IPv4 address has one spelling, and stands in names as it is
+		return a, true // an IPv4 address has one spelling
 	}
-	// An address that ends in "::" has got a "0" appended: the parsed address
-	// is the same, so that undoing needs no case of its own.
+	// "::0" and "::" parse to the same address.
 	a, err := netip.ParseAddr(strings.ReplaceAll(rest, "-", ":"))
 	if err != nil || a.Zone() != "" || ReservationName(network, a) != name {
 		return netip.Addr{}, false
@@ -61,10 +59,9 @@ func ReservedAddress(name, network string) (netip.Addr, bool) {
 	return a, true
 }
 
-// Networks are the network names that a pool's name admits, given the names of
-// the nodes: "<network>-<range>", "<node>-<slice>" and
-// "<network>-<node>-<slice>" cannot be told apart by parsing. It is empty for a
-// name that whereabouts does not give: then nothing is known of the network.
+// Networks are the network names that a pool's name admits, given the names of the nodes. "<network>-<range>",
+// "<node>-<slice>" and "<network>-<node>-<slice>" are ambiguous. nil is a name that whereabouts does not give: the
+// network is unknown.
 func (p *Pool) Networks(nodes map[string]bool) []string {
 	head, ok := p.namePrefix()
 	switch {
@@ -95,7 +92,7 @@ func (p *Pool) SliceNodes(nodes map[string]bool) []string {
 	return found
 }
 
-// namePrefix is what stands before the range in the pool's name, without the dash.
+// namePrefix is the part of the pool's name before the range, without the dash.
 func (p *Pool) namePrefix() (string, bool) {
 	for _, text := range []string{p.RangeText, p.Range.Prefix().String()} {
 		if text == "" {
@@ -112,9 +109,8 @@ func (p *Pool) namePrefix() (string, bool) {
 	return "", false
 }
 
-// LeaseNames are the Leases, in the pool's namespace, that ADD and DEL may take
-// for this pool: the shared one, and for what may be a node's slice one named
-// like the pool (whereabouts v0.9.4, newLeaderElector).
+// LeaseNames are the Leases, in the pool's namespace, that ADD and DEL may take for this pool: SharedLease, and for a
+// possible slice of a node one named like the pool (whereabouts v0.9.4, newLeaderElector).
 func (p *Pool) LeaseNames() []string {
 	if head, ok := p.namePrefix(); p.unsliced || ok && head == "" {
 		return []string{SharedLease}
@@ -136,16 +132,14 @@ func LeasesOf(pools []*Pool) map[string][]string {
 	return leases
 }
 
-// SharedLease is the Lease that ADD and DEL of every pool that is not a node
-// slice take.
+// SharedLease is the Lease that ADD and DEL take for every pool that is not a slice of a node.
 const SharedLease = "whereabouts"
 
-// PodRef is the owner that an allocation names. UID is set only in what a
-// repair wrote: "<namespace>/<name>_<uid>" means a pod that is known to be none.
+// PodRef is the owner of an allocation. A UID is set only in what a repair wrote for a phantom: no pod can have the
+// podref "<namespace>/<name>_<uid>".
 type PodRef struct{ Namespace, Name, UID string }
 
-// ParsePodRef reads "<namespace>/<name>". Names that no pod can have are an
-// error: nothing could be looked up by them.
+// ParsePodRef parses "<namespace>/<name>" or "<namespace>/<name>_<uid>". A name that no pod can have is an error.
 func ParsePodRef(text string) (PodRef, error) {
 	if text == "" {
 		return PodRef{}, fmt.Errorf("podref is missing")
@@ -158,8 +152,8 @@ func ParsePodRef(text string) (PodRef, error) {
 	return PodRef{ns, name, uid}, nil
 }
 
-// isSubdomain and isLabel are IsDNS1123Subdomain and IsDNS1123Label of k8s.io/apimachinery/pkg/util/validation without
-// their regular expressions, which would take most of the time that reading a pool takes.
+// isSubdomain is IsDNS1123Subdomain of k8s.io/apimachinery/pkg/util/validation. The regular expressions there would
+// take most of the time in which a pool is read. The same holds for isLabel.
 func isSubdomain(name string) bool {
 	for part := range strings.SplitSeq(name, ".") {
 		if !isDNSPart(part) {

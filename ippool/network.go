@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// NADResource is NetworkAttachmentDefinitions as they are served.
-var NADResource = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions"}
+// NADResource is the resource of NetworkAttachmentDefinitions.
+var NADResource = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1",
+	Resource: "network-attachment-definitions"}
 
-// NAD is the part of a NetworkAttachmentDefinition that is about whereabouts. Networks is
-// empty where it uses another IPAM. Problem is set where it cannot be read; it
-// then says nothing about any pool.
+// NAD is the part of a NetworkAttachmentDefinition about whereabouts. Networks is empty for another IPAM. With a
+// Problem the definition cannot be parsed and says nothing about any pool.
 type NAD struct {
 	Namespace, Name string
 	ResourceVersion string
@@ -35,17 +35,16 @@ type Network struct {
 	SliceBits   int  // the length of those parts' prefixes; 0 where it cannot be read
 	// Bounds are those of the Ranges, in their order.
 	Bounds []Bounds
-	// Refused is why whereabouts answers no ADD by this section, "" where nothing is known to be wrong
-	// with it. It says nothing against what was assigned before the definition was edited.
+	// Refused is why every ADD by this section fails, "" for no reason. Addresses assigned before an edit remain valid.
 	Refused string
 }
 
-// MaxRanges is how many ranges of a definition are read; one with more cannot be read.
-// A tenant writes as many as fit into an object, and each would be compared with every pool.
+// MaxRanges is how many ranges of a definition are read. A definition with more cannot be read: tenants write
+// definitions, and each range is compared with every pool.
 const MaxRanges = 256
 
-// ReadNAD reads a NetworkAttachmentDefinition, spec.config as whereabouts does (v0.9.4, pkg/config/config.go,
-// LoadIPAMConfig). What cannot be read is in Problem.
+// ReadNAD parses a NetworkAttachmentDefinition as whereabouts does (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
+// Problem says what cannot be parsed.
 func ReadNAD(o *unstructured.Unstructured) *NAD { return readNAD(objectOf(o)) }
 
 func readNAD(o *object) *NAD {
@@ -120,7 +119,8 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 	if ipam.Type != "whereabouts" {
 		return Network{}, false, nil
 	}
-	n := Network{Name: ipam.NetworkName, Slices: ipam.SliceSize != "", Overlapping: ipam.Overlapping == nil || *ipam.Overlapping}
+	n := Network{Name: ipam.NetworkName, Slices: ipam.SliceSize != "",
+		Overlapping: ipam.Overlapping == nil || *ipam.Overlapping}
 	if bits, err := strconv.Atoi(strings.TrimPrefix(ipam.SliceSize, "/")); err == nil && n.Slices {
 		n.SliceBits = bits
 	}
@@ -145,8 +145,7 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 	return n, true, nil
 }
 
-// ParseConfiguredRange reads a range as it stands in a CNI configuration, where
-// the first address may be written into it: "10.0.0.5-10.0.0.0/24".
+// ParseConfiguredRange parses a range of a CNI configuration, as "10.0.0.0/24" or "10.0.0.5-10.0.0.0/24".
 func ParseConfiguredRange(text string) (netip.Prefix, error) {
 	if _, cidr, ok := strings.Cut(text, "-"); ok {
 		text = cidr
@@ -155,9 +154,8 @@ func ParseConfiguredRange(text string) (netip.Prefix, error) {
 	return r.Prefix(), err
 }
 
-// Maps reports whether whereabouts would use this pool for the network: the same
-// network_name and the same network address, or a slice of it. names are the
-// pool's Networks; nil admits any.
+// Maps reports whether whereabouts would use this pool for the network: the same network_name, and the same range or a
+// slice of it. names are the pool's Networks; nil admits any.
 func (n Network) Maps(p *Pool, names []string) bool {
 	if names != nil && !slices.Contains(names, n.Name) {
 		return false
@@ -170,9 +168,8 @@ func (n Network) Maps(p *Pool, names []string) bool {
 	return false
 }
 
-// SliceOf is the node, known or gone, whose slice of the network the pool may be,
-// by the range and by what its name begins with. Another network's pool may have
-// such a name, too.
+// SliceOf is the node, known or not, whose slice of the network the pool may be, by its range and name. Another
+// network's pool may have such a name, too.
 func (n Network) SliceOf(p *Pool) (node string, ok bool) {
 	if !n.Slices {
 		return "", false

@@ -8,17 +8,15 @@ import (
 	"maps"
 	"strings"
 
-	// The library, and the version of it, with which the API server applies patches.
+	// The library and version with which the API server applies patches.
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
 
-// MaxRemovals is how many entries one patch removes at most. The API server
-// takes 10,000 operations (apiserver, endpoints/handlers/patch.go,
-// maxJSONPatchOperations); each entry needs two, the resourceVersion one.
+// MaxRemovals is how many entries one patch changes at most. The API server takes 10,000 operations (apiserver,
+// endpoints/handlers/patch.go, maxJSONPatchOperations). An entry needs two, and the resourceVersion one.
 const MaxRemovals = 4999
 
-// operation is one of a patch. Value is sent as null where a test has none:
-// that tests that nothing is there.
+// operation is an operation of a patch with a value. A test for null is true if the path does not exist.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
@@ -39,7 +37,7 @@ const (
 	entriesPath = "/spec/allocations/"
 )
 
-// The escapes of RFC 6901, and back.
+// The escapes of RFC 6901 in both directions.
 var (
 	pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 	pointerNames   = strings.NewReplacer("~1", "/", "~0", "~")
@@ -47,15 +45,9 @@ var (
 
 func entryPath(key string) string { return entriesPath + pointerEscapes.Replace(key) }
 
-// RemovePatch builds the JSON patch that removes exactly the given entries of
-// the pool: it tests the resourceVersion that they were judged at, and each
-// entry in full, before it removes it. The patch has been applied to the pool
-// as it was read, and it is an error if it would change anything else there.
-// At most MaxRemovals allocations go into one patch.
+// RemovePatch builds the JSON patch that removes the given entries of the pool. It tests the resourceVersion and each
+// entry. The patch is applied to the pool as it was read, and is an error if it changes anything else there.
 func RemovePatch(p *Pool, allocations []Allocation) ([]byte, error) {
-	if len(allocations) > MaxRemovals {
-		return nil, fmt.Errorf("pool %s: %d entries in one patch; the API server takes %d", p.Ref(), len(allocations), MaxRemovals)
-	}
 	ops := []any{versionTest(p)}
 	gone := map[string]bool{}
 	for i := range allocations {
@@ -66,24 +58,19 @@ func RemovePatch(p *Pool, allocations []Allocation) ([]byte, error) {
 		ops = append(ops, operation{"test", entryPath(a.Key), a.Entry()}, removal{"remove", entryPath(a.Key)})
 		gone[a.Key] = true
 	}
-	return marshalChecked(p, ops, change{gone: gone})
+	return marshalChecked(p, ops, len(allocations), change{gone: gone})
 }
 
-// NewEntry is an entry that WritePatch writes. IfName is left out where it is "".
-// Replaces is the entry that it takes the place of; nil for an empty slot.
+// NewEntry is an entry that WritePatch writes. An IfName of "" is not written. Replaces is the entry under that key;
+// nil if the key is unused.
 type NewEntry struct {
 	Key, ContainerID, PodRef, IfName string
 	Replaces                         *Allocation
 }
 
-// WritePatch builds the JSON patch that writes entries into empty slots of the pool,
-// or in the place of others. It tests the resourceVersion, and that each slot is
-// empty or has the very entry that is replaced. At most MaxRemovals entries go into
-// one patch.
+// WritePatch builds the JSON patch that adds entries to the pool or replaces them. It tests the resourceVersion, and
+// that each key is unused or has the entry that is replaced.
 func WritePatch(p *Pool, entries []NewEntry) ([]byte, error) {
-	if len(entries) > MaxRemovals {
-		return nil, fmt.Errorf("pool %s: %d entries in one patch; the API server takes %d", p.Ref(), len(entries), MaxRemovals)
-	}
 	ops := []any{versionTest(p)}
 	meant := change{gone: map[string]bool{}, added: map[string]Entry{}}
 	for i := range entries {
@@ -91,7 +78,8 @@ func WritePatch(p *Pool, entries []NewEntry) ([]byte, error) {
 		test, write := operation{"test", entryPath(e.Key), nil}, "add"
 		if old := e.Replaces; old != nil {
 			if old.Problem != "" || old.Key != e.Key {
-				return nil, fmt.Errorf("pool %s: entry %q (%s) is never replaced under key %q", p.Ref(), old.Key, old.Problem, e.Key)
+				return nil, fmt.Errorf("pool %s: entry %q (%s) is never replaced under key %q",
+					p.Ref(), old.Key, old.Problem, e.Key)
 			}
 			test.Value, write = old.Entry(), "replace"
 			meant.gone[e.Key] = true
@@ -100,7 +88,7 @@ func WritePatch(p *Pool, entries []NewEntry) ([]byte, error) {
 		ops = append(ops, test, operation{write, entryPath(e.Key), entry})
 		meant.added[e.Key] = entry
 	}
-	return marshalChecked(p, ops, meant)
+	return marshalChecked(p, ops, len(entries), meant)
 }
 
 func (e *NewEntry) stored() Entry {
@@ -111,18 +99,20 @@ func (e *NewEntry) stored() Entry {
 	return entry
 }
 
-// change is what a patch is meant to do to the entries of a pool, by key.
+// change is the intended change of a patch to the entries of a pool, by key.
 type change struct {
 	gone  map[string]bool
 	added map[string]Entry
 }
 
-// marshalChecked applies a patch to the pool as it was read and compares the outcome
-// with what is meant. A patch that does anything else is never sent: this is
-// the last check of a write that could let an address be handed out twice.
-func marshalChecked(p *Pool, ops []any, meant change) ([]byte, error) {
+// marshalChecked applies a patch to the pool as it was read and compares the result with the intended change. It is the
+// last check before a write that could let an address be assigned twice.
+func marshalChecked(p *Pool, ops []any, entries int, meant change) ([]byte, error) {
+	if entries > MaxRemovals {
+		return nil, fmt.Errorf("pool %s: %d entries in one patch; the API server takes %d", p.Ref(), entries, MaxRemovals)
+	}
 	if p.ResourceVersion == "" {
-		return nil, fmt.Errorf("pool %s has no resourceVersion: a patch could prove nothing", p.Ref())
+		return nil, fmt.Errorf("pool %s has no resourceVersion: a patch could not test it", p.Ref())
 	}
 	patch, err := json.Marshal(ops)
 	if err != nil {
@@ -157,8 +147,8 @@ func check(p *Pool, patch []byte, meant change) error {
 	return nil
 }
 
-// keysOf are the keys of all entries that a patch is about. It is an error if it
-// is about anything else than entries as a whole and the resourceVersion's test.
+// keysOf are the keys of all entries in a patch. Operations on anything else are an error, except the test of the
+// resourceVersion.
 func keysOf(patch jsonpatch.Patch) (map[string]bool, error) {
 	keys := map[string]bool{}
 	for _, op := range patch {
@@ -178,9 +168,8 @@ func keysOf(patch jsonpatch.Patch) (map[string]bool, error) {
 	return keys, nil
 }
 
-// beforeAndAfter are the pool before and after a change, as JSON with sorted names:
-// the resourceVersion and the entries that the patch is about. What is not meant
-// to change has a text of its own in the place of the entry.
+// beforeAndAfter are the pool before and after a change as JSON with sorted names: the resourceVersion and the entries
+// in the patch. An entry that must not change is a text of its own.
 func (p *Pool) beforeAndAfter(keys map[string]bool, meant change) (before, after []byte, err error) {
 	maps.Copy(keys, meant.gone)
 	was, will := map[string]any{}, map[string]any{}
@@ -208,7 +197,8 @@ func (p *Pool) marshalOutline(entries map[string]any) ([]byte, error) {
 	if p.noMap {
 		spec = map[string]any{}
 	}
-	text, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": p.ResourceVersion}, "spec": spec})
+	metadata := map[string]any{"resourceVersion": p.ResourceVersion}
+	text, err := json.Marshal(map[string]any{"metadata": metadata, "spec": spec})
 	if err != nil {
 		return nil, fmt.Errorf("write what was read as JSON: %w", err)
 	}

@@ -11,21 +11,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The whereabouts resources, as they are served.
+var groupVersion = schema.GroupVersion{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1"}
+
+// The resources of whereabouts.
 var (
-	PoolResource        = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "ippools"}
-	ReservationResource = schema.GroupVersionResource{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1", Resource: "overlappingrangeipreservations"}
+	PoolResource        = groupVersion.WithResource("ippools")
+	ReservationResource = groupVersion.WithResource("overlappingrangeipreservations")
 )
 
-// PausedAnnotation on an IPPool, or on the reconciler's namespace, stops every
-// release; judging goes on. Pauses tells by which values.
+// PausedAnnotation on an IPPool, or on the reconciler's namespace, pauses releases. See Pauses for its values.
 const PausedAnnotation = "ip-reconcile.dev/paused"
 
-// NoUsageAlertsAnnotation on an IPPool switches off the warnings that it is nearly full, by the same values.
+// NoUsageAlertsAnnotation on an IPPool switches off the warnings that it is nearly full. It has the same values.
 const NoUsageAlertsAnnotation = "ip-reconcile.dev/no-usage-alerts"
 
-// Pauses reports whether the annotation is among these, with any value but false, no, off and 0 in any
-// case: an operator who writes yes, 1 or nothing wants a stop.
+// Pauses reports whether PausedAnnotation is set, with any value but false, no, off and 0 in any case. An empty value
+// pauses.
 func Pauses(annotations map[string]string) bool { return isSet(annotations, PausedAnnotation) }
 
 func isSet(annotations map[string]string, name string) bool {
@@ -33,7 +34,7 @@ func isSet(annotations map[string]string, name string) bool {
 	return there && !slices.Contains([]string{"false", "no", "off", "0"}, pauseWord(value))
 }
 
-// UnknownPause returns a value of the annotation that is no known word for yes or no; "" for none. It pauses.
+// UnknownPause is a value of PausedAnnotation that means neither yes nor no, "" for none. It pauses.
 func UnknownPause(annotations map[string]string) string {
 	value := annotations[PausedAnnotation]
 	if Pauses(annotations) && !slices.Contains([]string{"true", "yes", "on", "1", ""}, pauseWord(value)) {
@@ -44,19 +45,15 @@ func UnknownPause(annotations map[string]string) string {
 
 func pauseWord(value string) string { return strings.ToLower(strings.TrimSpace(value)) }
 
-// Problem is why an object cannot be judged. The values are verdict reasons.
+// Problem is why an object cannot be judged. The values are also reasons of verdicts.
 type Problem string
 
 const (
-	// Malformed: a range, key, podref or entry that cannot be read.
-	Malformed Problem = "Malformed"
-	// UnknownField: an entry carries a field that this version does not know,
-	// and so may mean something that it does not know.
-	UnknownField Problem = "UnknownField"
+	Malformed    Problem = "Malformed"    // a range, key, podref or entry cannot be parsed
+	UnknownField Problem = "UnknownField" // an entry has a field that this version does not know
 )
 
-// Pool is one IPPool. Problem is set where its range cannot be read; then every
-// allocation in it is Malformed too.
+// Pool is an IPPool. Problem says why it cannot be parsed; then all of its allocations are Malformed.
 type Pool struct {
 	Namespace, Name      string
 	UID, ResourceVersion string
@@ -67,13 +64,12 @@ type Pool struct {
 	NoUsageAlerts        bool
 	Problem              string
 
-	noMap    bool // spec.allocations is not there: an entry cannot be added by its key
-	unsliced bool // it is no node's slice, whatever its name says
+	noMap    bool // spec.allocations is missing: an entry cannot be added by its key
+	unsliced bool // the pool is not the slice of a node, whatever its name is
 }
 
-// Allocation is one entry of a pool. Key, ContainerID, PodRef and IfName are as
-// they are stored: they are what a patch tests and removes. With a Problem the
-// fields that could not be read are zero, and Detail is what is wrong.
+// Allocation is an entry of a pool. Key, ContainerID, PodRef and IfName are as they are stored, for patches. With a
+// Problem, Detail says what is wrong, and the fields that cannot be parsed are zero.
 type Allocation struct {
 	Key, ContainerID, PodRef, IfName string
 	Owner                            PodRef
@@ -82,18 +78,17 @@ type Allocation struct {
 	Problem                          Problem
 	Detail                           string
 
-	hasID, hasIfName bool // stored at all, be it as ""
+	hasID, hasIfName bool // the field is stored, maybe as ""
 }
 
-// Entry is an allocation as it is stored; nil fields are not there.
+// Entry is an allocation as it is stored; nil fields are missing.
 type Entry struct {
 	ID     *string `json:"id,omitempty"`
 	PodRef *string `json:"podref,omitempty"`
 	IfName *string `json:"ifname,omitempty"`
 }
 
-// Entry is what a patch tests. It is the whole entry only of an allocation
-// without a Problem.
+// Entry is what a patch tests. Without a Problem it is the whole entry.
 func (a *Allocation) Entry() Entry {
 	e := Entry{PodRef: &a.PodRef}
 	if a.hasID {
@@ -105,9 +100,8 @@ func (a *Allocation) Entry() Entry {
 	return e
 }
 
-// NewPool is the pool that whereabouts makes, empty, for a network's range when an ADD finds
-// none (v0.9.4, pkg/storage/kubernetes/ipam.go, getPool); the range is not cut into slices.
-// The pool is not stored.
+// NewPool is the empty pool that an ADD creates for a network's range without slices (whereabouts v0.9.4,
+// pkg/storage/kubernetes/ipam.go, getPool). It is not stored.
 func NewPool(namespace, network string, r netip.Prefix) *Pool {
 	p := &Pool{Namespace: namespace, Name: PoolName(network, r), RangeText: r.Masked().String(), unsliced: true}
 	var err error
@@ -117,7 +111,7 @@ func NewPool(namespace, network string, r netip.Prefix) *Pool {
 	return p
 }
 
-// AsNew is the object to create for a pool that is not stored, with these entries.
+// AsNew is the object that creates the pool with these entries.
 func (p *Pool) AsNew(entries []NewEntry) *unstructured.Unstructured {
 	allocations := make(map[string]any, len(entries))
 	for i := range entries {
@@ -136,7 +130,7 @@ func (p *Pool) AsNew(entries []NewEntry) *unstructured.Unstructured {
 	}}
 }
 
-// ReadPool reads an IPPool object. What cannot be read is in Problem, of the pool or of the entry.
+// ReadPool parses an IPPool. What cannot be parsed is in the Problem of the pool or the allocation.
 func ReadPool(o *unstructured.Unstructured) *Pool { return readPool(objectOf(o)) }
 
 func readPool(o *object) *Pool {
@@ -204,7 +198,7 @@ func (a *Allocation) place(p *Pool) {
 // Ref names the pool as "<namespace>/<name>".
 func (p *Pool) Ref() string { return p.Namespace + "/" + p.Name }
 
-// Find is the allocation with this very key, nil if there is none.
+// Find is the allocation with this key, nil for none.
 func (p *Pool) Find(key string) *Allocation {
 	a := Allocation{Key: key}
 	a.place(p)
@@ -214,8 +208,7 @@ func (p *Pool) Find(key string) *Allocation {
 	return nil
 }
 
-// Without is the pool after the patch that removes these entries, as the API
-// server stored it at the given resourceVersion. The pool itself stays as it is.
+// Without is a copy of the pool after RemovePatch, with the resourceVersion that the API server returned.
 func (p *Pool) Without(entries []Allocation, resourceVersion string) *Pool {
 	gone := map[string]bool{}
 	for i := range entries {
@@ -227,13 +220,13 @@ func (p *Pool) Without(entries []Allocation, resourceVersion string) *Pool {
 	return &after
 }
 
-// With is the pool after the patch that writes these entries, as the API server
-// stored it at the given resourceVersion. The pool itself stays as it is.
+// With is a copy of the pool after WritePatch, with the resourceVersion that the API server returned.
 func (p *Pool) With(entries []NewEntry, resourceVersion string) *Pool {
 	added := make([]Allocation, len(entries))
 	for i := range entries {
 		e, a := &entries[i], &added[i]
-		*a = Allocation{Key: e.Key, ContainerID: e.ContainerID, PodRef: e.PodRef, IfName: e.IfName, hasID: true, hasIfName: e.IfName != ""}
+		*a = Allocation{Key: e.Key, ContainerID: e.ContainerID, PodRef: e.PodRef, IfName: e.IfName,
+			hasID: true, hasIfName: e.IfName != ""}
 		a.readOwner()
 		a.place(p)
 	}
@@ -248,8 +241,7 @@ func byAddress(a, b Allocation) int {
 	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Key, b.Key))
 }
 
-// malformed keeps the first thing found wrong, except that a broken entry is
-// the graver finding than one with an unknown field.
+// malformed sets the first detail. Malformed replaces UnknownField.
 func (a *Allocation) malformed(detail string) {
 	if a.Problem != Malformed {
 		a.Problem, a.Detail = Malformed, detail

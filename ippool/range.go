@@ -11,17 +11,14 @@ import (
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/iphelpers"
 )
 
-// Range is the spec.range of an IPPool: the network and the address that the
-// keys of its allocations count from. That base is the address as written, not
-// masked: in 10.10.10.5/16 the key "1" is 10.10.10.6
-// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, toIPReservationList).
+// Range is the spec.range of an IPPool. Keys count from its base, the address as written: in 10.10.10.5/16 the key "1"
+// is 10.10.10.6 (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, toIPReservationList).
 type Range struct {
 	base   netip.Addr
 	prefix netip.Prefix
 }
 
-// ParseRange reads a spec.range. The error says what is wrong with the text:
-// it must be an address and a prefix length, as net.ParseCIDR takes it.
+// ParseRange parses a spec.range: an address and a prefix length, as net.ParseCIDR takes it.
 func ParseRange(text string) (Range, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -30,15 +27,14 @@ func ParseRange(text string) (Range, error) {
 	addr, bits := p.Addr(), p.Bits()
 	if addr.Is4In6() {
 		if bits < 96 {
-			return Range{}, fmt.Errorf("range %q is neither of IPv4 nor of IPv6", text)
+			return Range{}, fmt.Errorf("range %q is neither IPv4 nor IPv6", text)
 		}
 		addr, bits = addr.Unmap(), bits-96
 	}
 	return Range{base: addr, prefix: netip.PrefixFrom(addr, bits).Masked()}, nil
 }
 
-// quoted is a text for messages. Every entry of a pool says what is wrong with the pool's
-// range, which may be as long as the pool.
+// quoted is the beginning of a text in quotes. A range may be as long as the object, and every entry names it.
 func quoted(text string) string {
 	const most = 80
 	if len(text) > most {
@@ -47,25 +43,21 @@ func quoted(text string) string {
 	return strconv.Quote(text)
 }
 
-// Prefix is the range as a network, host bits cleared.
+// Prefix is the range with host bits cleared.
 func (r Range) Prefix() netip.Prefix { return r.prefix }
 
-// Contains reports whether an address lies in the range. It compares addresses,
-// so a v4-mapped one counts as v4.
+// Contains reports whether an address is in the range. A v4-mapped address counts as v4.
 func (r Range) Contains(a netip.Addr) bool { return r.prefix.Contains(a.Unmap().WithZone("")) }
 
-// Wide reports whether several addresses of the range share a key: whereabouts
-// stores offsets modulo 2^64, and an IPv6 range wider than /64 has more
-// addresses than that.
+// Wide reports whether addresses of the range share keys: whereabouts stores offsets modulo 2^64, and the range is
+// wider than /64.
 func (r Range) Wide() bool { return r.base.Is6() && r.prefix.Bits() < 64 }
 
-// AmbiguousKeys reports whether an address of the range may be stored under a key
-// that reads back as another address: in a Wide range, and in one whose base
-// is not its first address (see Keys).
+// AmbiguousKeys reports whether whereabouts may store an address under the key of another: in a Wide range, and in one
+// whose base is not its first address (see Keys).
 func (r Range) AmbiguousKeys() bool { return r.Wide() || r.base != r.prefix.Addr() }
 
-// ParseKey reads an allocation key as whereabouts does: decimal, leading zeros
-// and a sign allowed, as int64 (negative ones in two's complement) or uint64.
+// ParseKey parses a key as whereabouts does: decimal, with leading zeros and a sign, as int64 or uint64.
 func ParseKey(key string) (uint64, error) {
 	if n, err := strconv.ParseInt(key, 10, 64); err == nil {
 		return uint64(n), nil
@@ -79,8 +71,7 @@ func ParseKey(key string) (uint64, error) {
 
 var errKeyOutside = errors.New("no address of the range has this key")
 
-// Address is the address that whereabouts reads from a key: base plus offset.
-// It returns an error where that is no address of the range.
+// Address is the address of a key: base plus offset. It is an error outside of the range.
 func (r Range) Address(key uint64) (netip.Addr, error) {
 	a := addrOf(iphelpers.IPAddOffset(r.base.AsSlice(), key))
 	if !r.prefix.Contains(a) {
@@ -89,9 +80,7 @@ func (r Range) Address(key uint64) (netip.Addr, error) {
 	return a, nil
 }
 
-// Key is the offset of an address of the range from its base, modulo 2^64: the
-// key under which the address is read back, and written where the base is the
-// range's first address.
+// Key is the key of an address of the range: its offset from the base, modulo 2^64.
 func (r Range) Key(a netip.Addr) (uint64, bool) {
 	a = a.Unmap().WithZone("")
 	if !r.prefix.Contains(a) {
@@ -100,11 +89,9 @@ func (r Range) Key(a netip.Addr) (uint64, bool) {
 	return low64(a) - low64(r.base), true
 }
 
-// Keys are all keys under which whereabouts may have stored an address of the
-// range; none for an address outside it. Besides Key that is what its own
-// arithmetic makes of a base inside the range: it stores the distance without
-// its sign, and on a borrow subtracts both bytes from 256. Knowing that keeps
-// the address of a running pod from looking like nobody's.
+// Keys are all keys under which whereabouts may have stored an address of the range, none for an address outside of it.
+// For a base inside the range, whereabouts stores the distance without its sign, and mistakes a borrow. Without that
+// key the address of a running pod would seem to be unused.
 func (r Range) Keys(a netip.Addr) []uint64 {
 	k, ok := r.Key(a)
 	if !ok {
@@ -118,7 +105,7 @@ func (r Range) Keys(a netip.Addr) []uint64 {
 	return []uint64{k}
 }
 
-// HasKey reports whether whereabouts may have stored address a under key.
+// HasKey reports whether whereabouts may have stored an address under a key.
 func (r Range) HasKey(a netip.Addr, key uint64) bool { return slices.Contains(r.Keys(a), key) }
 
 func low64(a netip.Addr) uint64 {

@@ -7,22 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Reservation is one OverlappingRangeIPReservation.
+// Reservation is an OverlappingRangeIPReservation.
 type Reservation struct {
 	Namespace, Name      string
 	UID, ResourceVersion string
 	PodRef, IfName       string
 	Owner                PodRef
 	Created              time.Time
-	Deleting             bool // it is there until its finalizers are gone
+	Deleting             bool // it exists until its finalizers are removed
 	Problem              Problem
 	Detail               string
 
-	containerID string // whereabouts never sets it to this day
+	containerID string // whereabouts does not set it
 	hasIfName   bool
 }
 
-// ReadReservation reads a reservation. What cannot be read is in Problem.
+// ReadReservation parses a reservation. Problem says what cannot be parsed.
 func ReadReservation(o *unstructured.Unstructured) *Reservation { return readReservation(objectOf(o)) }
 
 func readReservation(o *object) *Reservation {
@@ -51,8 +51,7 @@ func readReservation(o *object) *Reservation {
 // Ref names the reservation as "<namespace>/<name>".
 func (r *Reservation) Ref() string { return r.Namespace + "/" + r.Name }
 
-// AsNew is the object to create in order to have a reservation again that was
-// deleted, as whereabouts wrote it. It is for reservations without a Problem.
+// AsNew is the object that recreates a deleted reservation without a Problem.
 func (r *Reservation) AsNew() *unstructured.Unstructured {
 	o := reservationObject(r.Namespace, r.Name, r.PodRef)
 	spec := o.Object["spec"].(map[string]any)
@@ -65,8 +64,8 @@ func (r *Reservation) AsNew() *unstructured.Unstructured {
 	return o
 }
 
-// NewReservation is the object that whereabouts' ADD creates for an address
-// (v0.9.4, UpdateOverlappingRangeAllocation).
+// NewReservation is the object that an ADD creates for an address (whereabouts v0.9.4,
+// UpdateOverlappingRangeAllocation).
 func NewReservation(namespace, network string, a netip.Addr, podRef, ifName string) *unstructured.Unstructured {
 	o := reservationObject(namespace, ReservationName(network, a), podRef)
 	if ifName != "" {

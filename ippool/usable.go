@@ -9,10 +9,9 @@ import (
 	"go4.org/netipx"
 )
 
-// Assigns reports whether an ADD by this definition is answered from the pool: it has the very name that
-// whereabouts gives to it (v0.9.4, pkg/storage/kubernetes/ipam.go, IPPoolName). node is whose slice the pool
-// is, "" where the definition has no node_slice_size. Two definitions of one name that are cut into
-// slices cannot be told apart, and assign alike.
+// Assigns reports whether an ADD by this definition uses the pool: the pool has the name that whereabouts gives it
+// (v0.9.4, pkg/storage/kubernetes/ipam.go, IPPoolName). node is whose slice the pool is, "" without node_slice_size.
+// Two definitions with slices and one name assign alike.
 func (n Network) Assigns(p *Pool) (node string, ok bool) {
 	if p.Problem != "" || len(n.Ranges) == 0 {
 		return "", false
@@ -21,7 +20,8 @@ func (n Network) Assigns(p *Pool) (node string, ok bool) {
 	if n.Slices {
 		// The slices are cut from the first range (pkg/node-controller/controller.go).
 		whole := n.Ranges[0]
-		if !whole.Contains(prefix.Addr()) || whole.Bits() > prefix.Bits() || n.SliceBits != 0 && n.SliceBits != prefix.Bits() {
+		if !whole.Contains(prefix.Addr()) || whole.Bits() > prefix.Bits() ||
+			n.SliceBits != 0 && n.SliceBits != prefix.Bits() {
 			return "", false
 		}
 		return n.SliceOf(p)
@@ -33,13 +33,12 @@ func (n Network) Assigns(p *Pool) (node string, ok bool) {
 	return "", ok && head == n.Name && strings.HasSuffix(p.Name, normalizeRange(prefix.String()))
 }
 
-// Usable are the addresses that whereabouts would assign from a pool by this definition, were none taken
-// (v0.9.4, pkg/allocate/allocate.go, IterateForAssignment; pkg/iphelpers/iphelpers.go, GetIPRange): never
-// the first and the last of the range; none of a range of two addresses or one; from range_start and up to
-// range_end where they are among the others, else they do not count; and nothing that is excluded.
-// The pool must be one that the definition Assigns from. Of several equal ranges the first counts: an
-// ADD finds its own entry for the others. In a slice no bounds count (pkg/storage/kubernetes/ipam.go,
-// IPManagementKubernetesUpdate).
+// Usable are the addresses that whereabouts assigns from an unused pool by this definition, for which Assigns is true
+// (v0.9.4, pkg/allocate/allocate.go, IterateForAssignment; pkg/iphelpers/iphelpers.go, GetIPRange):
+//   - never the first and the last address, and none of a range with two or fewer
+//   - from range_start to range_end, if these are among the others, and without what is excluded
+//   - of equal ranges only the first counts: an ADD finds its own entry for the others
+//   - in a slice no bounds count (pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate)
 func (n Network) Usable(p *Pool) *netipx.IPSet {
 	return n.boundsOf(p).usable(p.Range.Prefix())
 }
@@ -59,12 +58,11 @@ func (b Bounds) usable(prefix netip.Prefix) *netipx.IPSet {
 	for _, e := range b.Exclude {
 		set.RemovePrefix(e)
 	}
-	// What is built here of valid ranges has no errors.
-	s, _ := set.IPSet()
+	s, _ := set.IPSet() // valid ranges give no error
 	return s
 }
 
-// span are the first and the last address that the bounds leave of a range.
+// span are the first and the last usable address of a range.
 func (b Bounds) span(prefix netip.Prefix) (netipx.IPRange, bool) {
 	if prefix.Addr().BitLen()-prefix.Bits() <= 1 {
 		return netipx.IPRange{}, false
@@ -80,7 +78,7 @@ func (b Bounds) span(prefix netip.Prefix) (netipx.IPRange, bool) {
 	return netipx.IPRangeFrom(first, last), true
 }
 
-// Size is how many addresses there are in a set.
+// Size is the number of addresses in a set.
 func Size(set *netipx.IPSet) *big.Int {
 	n := new(big.Int)
 	for _, r := range set.Ranges() {

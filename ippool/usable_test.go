@@ -11,8 +11,8 @@ func TestWhatWhereaboutsRefusesIsSaidAndIsStillANetwork(t *testing.T) {
 	for _, c := range []struct{ name, ipam, says string }{
 		{"an exclude that is nothing", `"range":"10.0.0.0/24","exclude":["10.0.0.300"]`, `exclude "10.0.0.300"`},
 		{"an exclude that is no text", `"range":"10.0.0.0/24","exclude":[5]`, `exclude "5"`},
-		{"a first address outside", `"range":"10.0.1.5-10.0.0.9/24"`, `"10.0.1.5" is no address of 10.0.0.0/24`},
-		{"a first address that is none", `"range":"x-10.0.0.9/24"`, `"x" is no address`},
+		{"a first address outside", `"range":"10.0.1.5-10.0.0.9/24"`, `"10.0.1.5" is not an address of 10.0.0.0/24`},
+		{"a first address that is none", `"range":"x-10.0.0.9/24"`, `"x" is not an address`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := nadOf(`{"ipam":{"type":"whereabouts",` + c.ipam + `}}`)

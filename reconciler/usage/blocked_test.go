@@ -37,7 +37,7 @@ func TestFreeAddressesThatNoADDReachesInTimeAreNoted(t *testing.T) {
 		{"nothing is free", false, []Part{NAD("a", WhereaboutsConfig("10.0.0.0/24", "", `"range_end":"10.0.0.30"`)), pool, reserved(1, 30)}},
 	} {
 		u := usage.Of(judged(append(c.parts, Pod("bystander"))...))
-		if noted := strings.Contains(strings.Join(u.Notes, " "), "come before the first free one of kube-system/10.0.0.0-24"); noted != c.noted {
+		if noted := strings.Contains(strings.Join(u.Notes, " "), "ADDs to pool kube-system/10.0.0.0-24 fail"); noted != c.noted {
 			t.Errorf("%s: notes %q", c.says, u.Notes)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Find are the pools that a text names: "<namespace>/<name>", the name alone, the range, or an address of the range.
+// Find are the pools with a text as "<namespace>/<name>", name, range, or address in their range.
 func (u *Pools) Find(text string) []*Pool {
 	var found []*Pool
 	addr, addrErr := netip.ParseAddr(text)
@@ -28,7 +28,7 @@ func (u *Pools) Find(text string) []*Pool {
 	return found
 }
 
-// Known lists the pools, for an error that names none of them.
+// Known lists the pools, for an error about an unknown one.
 func (u *Pools) Known() string {
 	if len(u.All) == 0 {
 		return "there are none"
@@ -40,7 +40,7 @@ func (u *Pools) Known() string {
 	return "there are " + judge.AtMost(all, 10)
 }
 
-// Networks are the pool's definitions as "<namespace>/<name>", each once.
+// Networks are the names of the pool's definitions, each once.
 func (p *Pool) Networks() []string {
 	networks := make([]string, 0, len(p.Definitions))
 	for _, d := range p.Definitions {
@@ -51,16 +51,16 @@ func (p *Pool) Networks() []string {
 	return networks
 }
 
-// Owner is who has entries in a pool.
+// Owner has entries in a pool.
 type Owner struct {
 	Name    string
 	Entries int
 }
 
-// mostOwners is how many owners of a kind are told.
+// mostOwners is how many owners of a kind are listed.
 const mostOwners = 10
 
-// ByNamespace are the namespaces with the most entries, the first of them first.
+// ByNamespace are the namespaces with the most entries, in descending order.
 func (p *Pool) ByNamespace() []Owner {
 	counts := map[string]int{}
 	for i := range p.Allocations {
@@ -70,9 +70,8 @@ func (p *Pool) ByNamespace() []Owner {
 	return most(counts)
 }
 
-// ByWorkload are the controllers with the most entries, as "<namespace>/<kind>/<name>", the first of
-// them first. A pod without a controller counts as itself, and so does one that does not exist any
-// more: nothing is concluded from its name.
+// ByWorkload are the controllers with the most entries, as "<namespace>/<kind>/<name>", in descending order. A pod
+// without a controller, or that does not exist, counts as itself.
 func (u *Pools) ByWorkload(p *Pool) []Owner {
 	counts := map[string]int{}
 	for i := range p.Allocations {
@@ -81,7 +80,8 @@ func (u *Pools) ByWorkload(p *Pool) []Owner {
 			continue
 		}
 		name := "Pod/" + o.Name
-		if pod := u.o.Pods[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]; pod != nil && o.UID == "" && pod.Workload != "" {
+		pod := u.o.Pods[types.NamespacedName{Namespace: o.Namespace, Name: o.Name}]
+		if pod != nil && o.UID == "" && pod.Workload != "" {
 			name = pod.Workload
 		}
 		counts[o.Namespace+"/"+name]++
@@ -94,6 +94,8 @@ func most(counts map[string]int) []Owner {
 	for name := range counts {
 		owners = append(owners, Owner{name, counts[name]})
 	}
-	slices.SortFunc(owners, func(a, b Owner) int { return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(owners, func(a, b Owner) int {
+		return cmp.Or(cmp.Compare(b.Entries, a.Entries), cmp.Compare(a.Name, b.Name))
+	})
 	return owners[:min(mostOwners, len(owners))]
 }

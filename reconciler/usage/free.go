@@ -11,11 +11,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// network is what a reservation is looked up by, beside its address.
+// network is what reservations are found by, beside their address.
 type network struct{ namespace, name string }
 
-// reservedAddresses are those that have a reservation, by network, each list by address; of the networks
-// of these definitions alone. A name that can be read in two ways counts in both.
+// reservedAddresses are the addresses with a reservation, sorted, by the networks of these definitions. A name that can
+// be read in two ways counts in both.
 func reservedAddresses(reservations []*ippool.Reservation, definitions []*Definition) map[network][]netip.Addr {
 	networks := map[string]bool{}
 	for _, d := range definitions {
@@ -35,9 +35,9 @@ func reservedAddresses(reservations []*ippool.Reservation, definitions []*Defini
 	return all
 }
 
-// count finds what is usable, and what of it is free: an address without an entry that is not reserved, be it by
-// another pool of the network. A definition without overlapping ranges assigns what is reserved, too (whereabouts
-// v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
+// count finds which addresses are usable, and which of these are free: not carried unrecorded, without an entry and
+// without a reservation, even of another pool. A definition without overlapping ranges assigns what is reserved, too
+// (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
 func (p *Pool) count(reserved map[network][]netip.Addr, unrecorded []netip.Addr) {
 	if p.Unknown != "" {
 		return
@@ -49,7 +49,7 @@ func (p *Pool) count(reserved map[network][]netip.Addr, unrecorded []netip.Addr)
 			entries.Add(a)
 		}
 	}
-	list := reserved[network{p.Namespace, p.Definitions[0].Network.Name}] // by the pool's name all have the same
+	list := reserved[network{p.Namespace, p.Definitions[0].Network.Name}] // the same for all definitions
 	first, _ := slices.BinarySearchFunc(list, all.From(), netip.Addr.Compare)
 	for _, a := range list[first:] {
 		if !all.Contains(a) {
@@ -66,8 +66,8 @@ func (p *Pool) count(reserved map[network][]netip.Addr, unrecorded []netip.Addr)
 		if d.Network.Overlapping {
 			open.RemoveSet(withReservation)
 		}
-		if left := setOf(&open).Ranges(); len(left) > 0 {
-			d.next = left[0].From()
+		if rest := setOf(&open).Ranges(); len(rest) > 0 {
+			d.next = rest[0].From()
 			skipped.RemoveRange(netipx.IPRangeFrom(d.next, all.To()))
 		}
 		if n := ippool.Size(setOf(&skipped)); i == 0 || n.Cmp(p.skipped) < 0 {
@@ -83,24 +83,24 @@ func (p *Pool) count(reserved map[network][]netip.Addr, unrecorded []netip.Addr)
 	p.Usable, p.Free = ippool.Size(setOf(&usable)), ippool.Size(p.FreeAddresses)
 }
 
-// setOf is what was built of valid addresses and sets, which give no error.
+// setOf is the set of valid addresses and sets, which give no error.
 func setOf(b *netipx.IPSetBuilder) *netipx.IPSet {
 	s, _ := b.IPSet()
 	return s
 }
 
-// mostSkipped is how many addresses that are reserved elsewhere an ADD surely skips. It asks for one after the
-// other, with two requests each at client-go's 5 a second, and has 10 s (whereabouts v0.9.4,
-// pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate; pkg/storage/storage.go, RequestTimeout): 24 were
-// skipped in 9 s, and with 27 the ADD failed.
+// mostSkipped is how many reserved addresses an ADD can skip in its 10 s. It tries one after the other, with two
+// requests each at client-go's 5 a second (whereabouts v0.9.4, pkg/storage/kubernetes/ipam.go,
+// IPManagementKubernetesUpdate; pkg/storage/storage.go, RequestTimeout). Measured: it skipped 24 in 9 s, and failed
+// with 27.
 const mostSkipped = 24
 
-// noteBlocked notes of a pool that no ADD reaches its free addresses in time, because too many that other pools have
-// reserved come before the first of them.
+// noteBlocked notes a pool whose free addresses an ADD cannot reach in time.
 func (p *Pool) noteBlocked(u *Pools) {
 	if p.Free == nil || p.Free.Sign() == 0 || p.skipped.Cmp(big.NewInt(mostSkipped)) <= 0 {
 		return
 	}
-	u.Notes = append(u.Notes, fmt.Sprintf("%d addresses that other pools of the network have reserved come before the first free one of %s: "+
-		"whereabouts tries them one by one and runs out of time after some 25, so that ADDs fail although %s are free", p.skipped, p.Ref(), p.Free))
+	u.Notes = append(u.Notes, fmt.Sprintf("ADDs to pool %s fail although %s addresses are free: %d addresses before the "+
+		"first free one are reserved by other pools of the network, and whereabouts can try only some 25 in time",
+		p.Ref(), p.Free, p.skipped))
 }

@@ -1,4 +1,4 @@
-// Package usage says how full pools are: how many addresses whereabouts would assign from each, which are taken, by
+// Package usage calculates how full pools are: how many addresses whereabouts can assign from each, which are taken, by
 // whom, and which pods wait for one. It does no I/O: it reads a judgement.
 package usage
 
@@ -17,40 +17,40 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Pool is how full one pool is.
+// Pool is a pool with how full it is.
 type Pool struct {
 	*ippool.Pool
-	// Definitions are the NetworkAttachmentDefinitions that addresses of the pool are assigned by, by name.
+	// Definitions are the NetworkAttachmentDefinitions that assign addresses of the pool, by name.
 	Definitions []*Definition
-	// Unknown is why it is not known what is assigned from the pool, "" where it is known.
+	// Unknown is why Usable and Free are unknown, "" if they are known.
 	Unknown string
 	// Usable is how many addresses the definitions together can assign from an empty pool. Free is how many of them have
 	// no allocation, no reservation and no pod that carries them. Both are nil where the definitions are unknown.
 	Usable, Free *big.Int
-	// Used are the entries, of addresses that are not usable, too, and those that cannot be read.
+	// Used counts all allocations, including those of addresses that are not usable or cannot be parsed.
 	Used, InUse, Held, Stale int
 	// Waiting are the pods that cannot start because the pool is full, by name.
 	Waiting []types.NamespacedName
-	// StaleEntries are the items that are Stale, by address.
+	// StaleEntries are the Stale items, by address.
 	StaleEntries []*judge.Item
-	// FreeAddresses are what Free counts; nil where that is not known.
+	// FreeAddresses are the addresses that Free counts; nil if unknown.
 	FreeAddresses *netipx.IPSet
 
-	entries map[types.NamespacedName]int // by pod, once it is asked for
-	skipped *big.Int                     // how many reserved addresses an ADD tries before it gets one
+	entries map[types.NamespacedName]int // cache of entriesOf
+	skipped *big.Int                     // how many reserved addresses an ADD tries before a free one
 }
 
-// Definition is a NetworkAttachmentDefinition that addresses of a pool are assigned by.
+// Definition is a NetworkAttachmentDefinition that assigns addresses of a pool.
 type Definition struct {
 	types.NamespacedName
 	Network ippool.Network
 	Node    string        // whose slice the pool is, "" for none
 	Usable  *netipx.IPSet // of this pool
 	pool    *Pool
-	next    netip.Addr // the first free one; invalid for none
+	next    netip.Addr // the first free address; invalid for none
 }
 
-// Fill is which part of what is usable is taken, 0 to 1; not ok where that is not known, or nothing is usable.
+// Fill is which part of the usable addresses is taken, 0 to 1. ok is false if that is unknown or no address is usable.
 func (p *Pool) Fill() (fill float64, ok bool) {
 	if p.Usable == nil || p.Usable.Sign() == 0 {
 		return 0, false
@@ -60,16 +60,16 @@ func (p *Pool) Fill() (fill float64, ok bool) {
 	return fill, true
 }
 
-// Pools are all pools of a judgement, the fullest first; those of which that is not known last.
+// Pools are all pools of a judgement, the fullest first and the unknown last.
 type Pools struct {
 	All []*Pool
-	// Notes are what else keeps the numbers from being known or whole, a sentence each.
+	// Notes has a sentence for each thing that makes the numbers unknown or incomplete.
 	Notes []string
 
 	o *judge.Observation
 }
 
-// Of is how full the pools of a judgement are.
+// Of calculates how full the pools of a judgement are.
 func Of(j *judge.Judgement) *Pools {
 	u := &Pools{o: j.Observation}
 	definitions := u.definitions()
@@ -120,7 +120,7 @@ func byFill(a, b *Pool) int {
 		switch {
 		case p.Unknown != "":
 			return -1
-		case !ok: // not one address is usable
+		case !ok: // no address is usable
 			return 1
 		}
 		return fill
@@ -128,8 +128,7 @@ func byFill(a, b *Pool) int {
 	return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(b.Used, a.Used), cmp.Compare(a.Ref(), b.Ref()))
 }
 
-// definitions are the whereabouts sections of all definitions, by the name of the
-// definition. It notes what keeps others from being counted.
+// definitions are the whereabouts sections of all definitions, by name. It notes which cannot be counted.
 func (u *Pools) definitions() []*Definition {
 	var all []*Definition
 	var unreadable []string
@@ -147,27 +146,30 @@ func (u *Pools) definitions() []*Definition {
 	slices.Sort(u.Notes)
 	if len(unreadable) > 0 {
 		slices.Sort(unreadable)
-		u.Notes = append(u.Notes, "what these NetworkAttachmentDefinitions assign is not counted as usable, for they cannot be read: "+judge.AtMost(unreadable, 5))
+		u.Notes = append(u.Notes, "addresses of these NetworkAttachmentDefinitions are not counted as usable, because they "+
+			"cannot be parsed: "+judge.AtMost(unreadable, 5))
 	}
 	slices.SortStableFunc(all, func(a, b *Definition) int { return cmp.Compare(a.String(), b.String()) })
 	return all
 }
 
 func refusal(name types.NamespacedName, n ippool.Network) string {
-	return fmt.Sprintf("whereabouts refuses the NetworkAttachmentDefinition %s, so that no pod gets an address by it: %s", name, n.Refused)
+	return fmt.Sprintf("whereabouts refuses NetworkAttachmentDefinition %s, so no pod gets an address by it: %s",
+		name, n.Refused)
 }
 
-// define finds the pool's definitions, or why it is not known what is assigned from it.
+// define finds the pool's definitions, or why they are unknown.
 func (p *Pool) define(all []*Definition, o *judge.Observation) {
 	if p.Problem != "" {
 		p.Unknown = p.Problem
 		return
 	}
 	if p.Range.AmbiguousKeys() && !p.Range.Wide() {
-		p.Unknown = fmt.Sprintf("its range is written with an address inside (%s): whereabouts itself confuses such entries", p.RangeText)
+		p.Unknown = fmt.Sprintf("its range does not begin with its first address (%s): whereabouts confuses the keys of "+
+			"such a pool", p.RangeText)
 		return
 	}
-	why := "no NetworkAttachmentDefinition that can be read assigns from it"
+	why := "no readable NetworkAttachmentDefinition assigns from it"
 	for _, d := range all {
 		node, ok := d.Network.Assigns(p.Pool)
 		switch {
@@ -175,7 +177,7 @@ func (p *Pool) define(all []*Definition, o *judge.Observation) {
 		case d.Network.Refused != "":
 			why = refusal(d.NamespacedName, d.Network)
 		case node != "" && len(o.Nodes) > 0 && o.Nodes[node] == nil:
-			why = fmt.Sprintf("it is a slice of node %s, which is gone: no address is assigned from it", node)
+			why = fmt.Sprintf("it is a slice of node %s, which does not exist: no address is assigned from it", node)
 		default:
 			p.Definitions = append(p.Definitions, &Definition{
 				NamespacedName: d.NamespacedName, Network: d.Network, Node: node, Usable: d.Network.Usable(p.Pool), pool: p})

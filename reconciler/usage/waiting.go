@@ -11,13 +11,13 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// WaitsAfter is how old a pod is at least that waits for an address: before that its sandbox may be being set up.
+// WaitsAfter is the minimum age of a pod that waits for an address: a younger one may be starting.
 const WaitsAfter = 30 * time.Second
 
-// addWaiting finds the pods that wait for an address of each pool: Pending, bound to a node, WaitsAfter
-// old, asking for a definition by which nothing is left, with fewer entries there than interfaces. Where a
-// definition has several ranges one that is full is enough: the ADD fails with it. A pod of
-// which another pool by the same definition and range has something left does not wait.
+// addWaiting finds the pods that wait for an address of each pool. Such a pod is Pending, bound to a node and older
+// than WaitsAfter. A definition that it requests has no free address for it, and it has fewer entries in the pool than
+// interfaces. If a definition has several ranges, one full range is enough: the ADD fails. If another pool of the same
+// definition and range has a free address, the pod does not wait.
 func (u *Pools) addWaiting() {
 	by := map[types.NamespacedName][]*Definition{}
 	for _, p := range u.All {
@@ -26,7 +26,8 @@ func (u *Pools) addWaiting() {
 		}
 	}
 	for _, pod := range u.o.Pods {
-		if pod.Phase != podstate.Pending || pod.Node == "" || pod.Contradiction != "" || u.o.Now.Sub(pod.CreatedAt) < WaitsAfter {
+		isYoung := u.o.Now.Sub(pod.CreatedAt) < WaitsAfter
+		if pod.Phase != podstate.Pending || pod.Node == "" || pod.Contradiction != "" || isYoung {
 			continue
 		}
 		interfaces := map[types.NamespacedName]int{}
@@ -35,14 +36,16 @@ func (u *Pools) addWaiting() {
 		}
 		waitsFor := map[*Pool]bool{} // once for all its definitions
 		for name, n := range interfaces {
-			left := map[netip.Prefix]bool{}
-			ofNode := slices.DeleteFunc(slices.Clone(by[name]), func(d *Definition) bool { return d.Node != "" && d.Node != pod.Node })
+			hasRoom := map[netip.Prefix]bool{}
+			ofNode := slices.DeleteFunc(slices.Clone(by[name]), func(d *Definition) bool {
+				return d.Node != "" && d.Node != pod.Node
+			})
 			for _, d := range ofNode {
 				prefix := d.pool.Range.Prefix()
-				left[prefix] = left[prefix] || d.next.IsValid() || d.pool.entriesOf(pod.NamespacedName) >= n
+				hasRoom[prefix] = hasRoom[prefix] || d.next.IsValid() || d.pool.entriesOf(pod.NamespacedName) >= n
 			}
 			for _, d := range ofNode {
-				if !left[d.pool.Range.Prefix()] {
+				if !hasRoom[d.pool.Range.Prefix()] {
 					waitsFor[d.pool] = true
 				}
 			}
@@ -56,7 +59,7 @@ func (u *Pools) addWaiting() {
 	}
 }
 
-// entriesOf is how many entries of a pod the pool has: an ADD takes its own by podref and ifname.
+// entriesOf is the number of a pod's entries in the pool.
 func (p *Pool) entriesOf(pod types.NamespacedName) int {
 	if p.entries == nil {
 		p.entries = map[types.NamespacedName]int{}
