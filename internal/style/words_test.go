@@ -56,9 +56,7 @@ const upstream = "whereabouts' own message, for which people search their logs"
 // pending are the folders whose defects are shown with -args -all only.
 var pending = []string{
 	"ippool",
-	"reconciler",
 	"reconciler/judge",
 	"reconciler/judge/judgetest",
-	"reconciler/kube",
 	"reconciler/usage",
 }
