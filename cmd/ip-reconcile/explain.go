@@ -78,7 +78,6 @@ not be read.
 	return c
 }
 
-// explain judges the cluster and explains the subject.
 func (o *options) explain(ctx context.Context, std streams, subject explanation.Subject, f *pflag.FlagSet) (
 	*report.Report, *document.Explanation, error,
 ) {

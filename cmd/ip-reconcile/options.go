@@ -139,7 +139,6 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 	return o.connect(ctx, log)
 }
 
-// readSnapshot reads a folder or a file, or stdin where its name is "-".
 func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {
 	var now time.Time
 	if o.now != "" {
@@ -194,7 +193,6 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 	return r, nil
 }
 
-// withLocalNode returns a function that adds an inspection of this node to a cluster's source.
 func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, error) {
 	inspector, _, err := o.node.NodeInspector("")
 	if err != nil {

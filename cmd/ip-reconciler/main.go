@@ -110,7 +110,6 @@ func parse(args []string, stdout, stderr io.Writer) (given *command, code int) {
 	return given, exitDone
 }
 
-// run is the program. It logs to stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	given, code := parse(args, stdout, stderr)
 	if given == nil {

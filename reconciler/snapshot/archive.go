@@ -85,7 +85,6 @@ func (a *archive) walk(take func(entry) error) error {
 	return nil
 }
 
-// tail is a Reader that keeps the last block and counts the bytes.
 type tail struct {
 	r    io.Reader
 	read int64

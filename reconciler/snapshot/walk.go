@@ -36,7 +36,6 @@ func (e entry) text() (text []byte, err error) {
 	return text, err
 }
 
-// peekedBytes is how much is read of a file that is probably skipped.
 const peekedBytes = 16 << 10
 
 // take reads a file, or skips a file without objects that are judged.

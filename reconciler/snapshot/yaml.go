@@ -112,7 +112,6 @@ func listAsJSON(text []byte) ([]byte, bool) {
 	return append(out, "]}"...), true
 }
 
-// objectAsJSON converts a part of a List that is one object to JSON.
 func objectAsJSON(text []byte, maxNodes int) ([]byte, error) {
 	documents, err := documentsAsJSON("", text, maxNodes)
 	if err != nil || len(documents) != 1 {

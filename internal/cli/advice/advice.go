@@ -77,7 +77,6 @@ var templates = sync.OnceValue(func() (all map[string]map[string][]template) {
 	return all
 })
 
-// nodesShown is the highest number of nodes that get commands of their own.
 const nodesShown = 3
 
 // Steps returns the steps of an entry of advice.yaml. Their cause is the entry's name up to the first space. Steps of

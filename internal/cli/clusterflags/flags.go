@@ -85,6 +85,7 @@ func (o *Flags) AddWithout(f *pflag.FlagSet) {
 	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without whereabouts' Lease, where RBAC forbids it")
 }
 
+// Completions completes the values of flags in a shell.
 func (o *Flags) Completions(c *cobra.Command) {
 	o.Common.Completions(c)
 	flags.Complete(c, "agents", "auto", "required")

@@ -58,6 +58,7 @@ type PoolRow struct {
 	Paused      bool   `json:"paused"`
 }
 
+// OfCheck returns the document of check.
 func OfCheck(h Header, r *report.Report) *Check {
 	d := &Check{
 		Header: h, Circumstances: circumstances(r), Summary: r.Summary(), Pools: poolRows(r), Findings: r.Findings,
@@ -70,6 +71,7 @@ func OfCheck(h Header, r *report.Report) *Check {
 	return d
 }
 
+// OfRun returns the document of run.
 func OfRun(h Header, r *report.Report) *Run {
 	d := &Run{
 		Check: *OfCheck(h, r), DryRun: r.DryRun, Repaired: List(r.Repaired),
@@ -112,6 +114,7 @@ type Recovery struct {
 	Findings []judge.Finding       `json:"findings"`
 }
 
+// OfRecovery returns the document of recover.
 func OfRecovery(h Header, out *reconciler.Result) *Recovery {
 	r := report.OfRun(out, false, report.Filter{})
 	return &Recovery{h, circumstances(r), r.Summary(), out.Writes(), List(out.Findings)}

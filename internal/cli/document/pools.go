@@ -97,10 +97,12 @@ func (c *Count) UnmarshalJSON(text []byte) error {
 	return c.UnmarshalText([]byte(strings.Trim(string(text), `"`)))
 }
 
+// OfPools returns the document of pools for all pools.
 func OfPools(h Header, r *report.Report, u *usage.Pools) *PoolList {
 	return &PoolList{Header: h, Circumstances: poolCircumstances(r, u), Pools: Rows(u.All, OfPool)}
 }
 
+// OfPoolDetails returns the document of pools for some pools.
 func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Pool) *PoolDetails {
 	detail := func(p *usage.Pool) PoolDetail {
 		d := PoolDetail{
@@ -122,6 +124,7 @@ func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
 	return c
 }
 
+// OfPool returns the usage of a pool.
 func OfPool(p *usage.Pool) PoolUsage {
 	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
 		Waiting: Rows(p.Waiting, types.NamespacedName.String), Networks: p.Networks(), Unknown: p.Unknown}

@@ -30,6 +30,7 @@ type StatusLine struct {
 	Next string `json:"next,omitempty"`
 }
 
+// OfStatus returns the status of some lines.
 func OfStatus(h Header, lines []StatusLine) *Status {
 	s := &Status{Header: h, Level: LevelOK, Lines: append([]StatusLine{}, lines...)}
 	for _, l := range lines {
@@ -40,6 +41,7 @@ func OfStatus(h Header, lines []StatusLine) *Status {
 	return s
 }
 
+// IDs returns the names of all checks.
 func (s *Status) IDs() (ids []string) {
 	for _, l := range s.Lines {
 		ids = append(ids, l.ID)

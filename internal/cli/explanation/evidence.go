@@ -63,7 +63,6 @@ func networkStatus(p *podstate.Pod) string {
 		podstate.StatusReadable: "Readable"}[p.Status]
 }
 
-// podsOf returns the pod of the subject, where anything is known of it.
 func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.ExplainedPod {
 	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	pod := j.Observation.Pods[name]

@@ -57,6 +57,7 @@ func (o *Common) Logger(w io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: must be text or json", o.logFormat)
 }
 
+// LeaseNamespace returns the namespace of the node agents' Leases.
 func (o *Common) LeaseNamespace() string { return o.leaseNamespace }
 
 // Namespace returns the reconciler's namespace: that of the flag, else the pod's own, else kube-system.
@@ -70,6 +71,7 @@ func (o *Common) Namespace() string {
 	return "kube-system"
 }
 
+// Completions completes the values of flags in a shell.
 func (o *Common) Completions(c *cobra.Command) {
 	Complete(c, "log-level", "debug", "info", "warn", "error")
 	Complete(c, "log-format", "text", "json")

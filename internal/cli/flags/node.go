@@ -61,6 +61,7 @@ func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime,
 	return inspector, runtime, nil
 }
 
+// BootID returns the boot id of this machine.
 func (n *Node) BootID() (string, error) {
 	text, err := os.ReadFile(n.bootIDFile)
 	if err != nil {

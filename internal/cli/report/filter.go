@@ -73,6 +73,7 @@ func anyOf[A, T any](asked []A, values []T, is func(T) bool) bool {
 	return len(asked) == 0 || slices.ContainsFunc(values, is)
 }
 
+// IsZero reports whether the filter picks everything.
 func (f Filter) IsZero() bool {
 	return len(f.Addresses)+len(f.Pools)+len(f.PodNamespaces)+len(f.Nodes)+len(f.Verdicts)+len(f.Reasons) == 0
 }

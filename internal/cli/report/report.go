@@ -43,12 +43,14 @@ type Picks interface {
 	Finding(*judge.Finding) bool
 }
 
+// OfCheck returns the report of a judgement and the plan of a pass that starts now.
 func OfCheck(j *judge.Judgement, plan *reconciler.Plan, f Filter) *Report {
 	r := Of(j, plan.Refused, plan.CommonGates, f)
 	r.Filter = f
 	return r
 }
 
+// OfRun returns the report of a run. Its findings are those that were not repaired.
 func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
 	r := Of(out.Judgement, out.Refused, out.CommonGates, f)
 	r.Filter, r.Ran, r.DryRun, r.Repaired, r.Unrepaired = f, true, dryRun, out.Repaired, out.Unrepaired
@@ -88,16 +90,19 @@ func Only[T any](all []T, is func(T) bool) []T {
 	return found
 }
 
+// Pools returns the picked pools.
 func (r *Report) Pools() []*ippool.Pool {
 	return Only(r.Observation.Pools, func(p *ippool.Pool) bool { return r.picks.Pool(p.Ref()) })
 }
 
+// Summary counts the picked parts.
 func (r *Report) Summary() judge.Summary {
 	sum := r.Judgement.Summary()
 	sum.Pools = len(r.Pools())
 	return sum
 }
 
+// Items returns the allocations and then the reservations.
 func (r *Report) Items() []*judge.Item { return slices.Concat(r.Allocations, r.Reservations) }
 
 // RefusedOf returns the gates against the release of an item. isRefused is false where no gate stands. A reservation

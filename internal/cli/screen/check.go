@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
+// Report writes a report of check or run.
 func (s *Screen) Report(r *report.Report) {
 	s.summary(r)
 	switch {

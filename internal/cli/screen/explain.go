@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
+// Explain writes an explanation.
 func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	for _, text := range d.Missing {
 		s.Text("", text)

@@ -71,7 +71,6 @@ var sandboxWords = []struct {
 	{judge.NoSource, "unknown: no node agents, or the item cannot be read"},
 }
 
-// explainWord adds a value of the column SANDBOX to the legend.
 func (s *Screen) explainWord(word string) {
 	if s.sandboxes == nil {
 		s.sandboxes = map[string]bool{}
@@ -105,7 +104,6 @@ func cells(d document.AllocationRow, now time.Time) []string {
 		d.Message}
 }
 
-// reason returns the reason, with a ? where the verdict is unconfirmed.
 func reason(d document.AllocationRow) string {
 	if isUnconfirmed(d) {
 		return d.Reason.String() + "?"

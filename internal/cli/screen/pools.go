@@ -12,6 +12,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 )
 
+// Pools writes how full all pools are. The fullest comes first.
 func (s *Screen) Pools(d *document.PoolList) {
 	s.circumstances(d.Notes, nil)
 	s.poolTable(d.Pools...)
@@ -80,7 +81,6 @@ func amount(n *big.Int) string {
 	return new(big.Float).SetInt(n).Text('g', 3)
 }
 
-// percent rounds down: only a full pool has 100 %.
 func percent(p document.PoolUsage) string {
 	switch {
 	case p.Unknown != "":

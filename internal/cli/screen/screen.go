@@ -37,11 +37,13 @@ const (
 
 func (s *Screen) String() string { return s.text.String() }
 
+// Line writes a line.
 func (s *Screen) Line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
 
 // Text writes a text behind a prefix, broken between words.
 func (s *Screen) Text(prefix, text string) { table.Wrapped(&s.text, prefix, s.shorten(text)) }
 
+// Title writes the title of a section with its count.
 func (s *Screen) Title(title string, n int) { s.Line("\n%s (%d)", title, n) }
 
 var containerID = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
@@ -96,7 +98,6 @@ func (s *Screen) summary(r *report.Report) {
 	s.circumstances(r.Notes(), r.Gates)
 }
 
-// counts are the pools, and the items that have a row of their own.
 func counts(sum judge.Summary) string {
 	text := Count(sum.Pools, "pool") + ", " + Count(sum.Allocations, "allocation")
 	if n := sum.Lone.InUse + sum.Lone.Held + sum.Lone.Stale; n > 0 {

@@ -9,6 +9,7 @@ var levels = []struct {
 	{document.LevelError, "✗ "}, {document.LevelWarning, "! "}, {document.LevelOK, "✓ "}, {document.LevelUnknown, "– "},
 }
 
+// Status writes the lines of a status by level, each with the command to type next.
 func (s *Screen) Status(d *document.Status) {
 	count := map[document.Level]int{}
 	for _, l := range d.Lines {

@@ -84,7 +84,6 @@ func (p *Probe) admissionPolicy(ctx context.Context) (line, error) {
 	return ok("The admission policies let each agent write the report of its own node, and nobody else.")
 }
 
-// definitions checks that the API server serves all kinds. Of several missing ones it names the most important one.
 func (p *Probe) definitions(ctx context.Context) (line, error) {
 	const install = "kubectl apply -f whereabouts/doc/crds" // of v0.9.4
 	for _, d := range []struct {
@@ -128,7 +127,6 @@ func (p *Probe) competing(context.Context) (line, error) {
 	return ok("Nothing else releases addresses: whereabouts' own reconcilers do not run.")
 }
 
-// permission is what a reconciler needs RBAC to allow.
 type permission struct {
 	verbs string // as in "get, list"
 	schema.GroupResource

@@ -148,7 +148,6 @@ func (w *workload) ownNamespace() string {
 	return cmp.Or(w.argument("--reconciler-namespace"), w.Namespace)
 }
 
-// adoptNamespace sets the flag to the namespace of a workload. The flag does not count as given.
 func adoptNamespace(given *pflag.FlagSet, w *workload) {
 	if f := given.Lookup("reconciler-namespace"); !f.Changed {
 		_ = f.Value.Set(w.ownNamespace()) // a string takes every value
@@ -188,7 +187,6 @@ func (w *workload) argument(flag string) string {
 	return ""
 }
 
-// version returns the tag of the first container's image, "" where it has none.
 func (w *workload) version() string {
 	image, _, _ := strings.Cut(w.Spec.Containers[0].Image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
@@ -199,7 +197,6 @@ func kubectl(namespace, format string, args ...any) string {
 	return "kubectl -n " + namespace + " " + fmt.Sprintf(format, args...)
 }
 
-// do returns a command about the workload: a verb, the workload, and more.
 func (w *workload) do(verb, more string) string {
 	return strings.TrimSpace(kubectl(w.Namespace, "%s %s/%s %s", verb, strings.ToLower(w.Kind), w.Name, more))
 }
