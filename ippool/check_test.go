@@ -33,17 +33,22 @@ func TestAPatchThatPassesDoesWhatWasMeantToTheWholePool(t *testing.T) {
 	if err := json.Unmarshal(right, &whole); err != nil {
 		t.Fatal(err)
 	}
-	path := rapid.SampledFrom([]string{"", "/", "/spec", "/metadata", "/metadata/resourceVersion", "/metadata/annotations", "/metadata/annotations/a", "/spec/range", "/spec/later",
-		"/spec/later/x/0", "/spec/allocations", "/spec/allocations/5", "/spec/allocations/7", "/spec/allocations/7/id", "/spec/allocations/7/new", "/spec/allocations/8",
-		"/spec/allocations/~1", "/spec/allocations/~01", "/spec/allocations/a~1b", "/spec/allocations/a/b", "/status", "/spec/allocations/-", "/spec/allocations/05"})
-	value := rapid.SampledFrom([]any{nil, "41", "x", 0, true, map[string]any{}, map[string]any{"id": "c7", "podref": "default/b", "ifname": "net1"}, map[string]any{"id": "c5", "podref": "default/a", "ifname": "net1"}})
+	path := rapid.SampledFrom([]string{"", "/", "/spec", "/metadata", "/metadata/resourceVersion", "/metadata/annotations",
+		"/metadata/annotations/a", "/spec/range", "/spec/later",
+		"/spec/later/x/0", "/spec/allocations", "/spec/allocations/5", "/spec/allocations/7", "/spec/allocations/7/id",
+		"/spec/allocations/7/new", "/spec/allocations/8",
+		"/spec/allocations/~1", "/spec/allocations/~01", "/spec/allocations/a~1b", "/spec/allocations/a/b", "/status",
+		"/spec/allocations/-", "/spec/allocations/05"})
+	value := rapid.SampledFrom([]any{nil, "41", "x", 0, true, map[string]any{}, map[string]any{"id": "c7",
+		"podref": "default/b", "ifname": "net1"}, map[string]any{"id": "c5", "podref": "default/a", "ifname": "net1"}})
 	if err := check(p, right, change{gone: map[string]bool{"5": true}}); err != nil {
 		t.Fatalf("the patch alone does not pass: %v", err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		ops = append([]any{}, whole...)
 		for range rapid.IntRange(0, 3).Draw(t, "others") {
-			op := map[string]any{"op": rapid.SampledFrom([]string{"test", "add", "remove", "replace", "move", "copy"}).Draw(t, "op"), "path": path.Draw(t, "path")}
+			op := map[string]any{"op": rapid.SampledFrom([]string{"test", "add", "remove", "replace", "move", "copy"}).Draw(t,
+				"op"), "path": path.Draw(t, "path")}
 			switch op["op"] {
 			case "test", "add", "replace":
 				op["value"] = value.Draw(t, "value")
@@ -89,10 +94,13 @@ func TestAPatchThatRemovesTheWrongEntryOrMoreDoesNotPass(t *testing.T) {
 		`{"op": "remove", "path": "/spec/allocations"}`,
 		`{"op": "remove", "path": "/spec/allocations/5"}, {"op": "add", "path": "/metadata/finalizers", "value": []}`,
 		`{"op": "move", "from": "/spec/allocations/5", "path": "/spec/allocations/6"}`,
-		`{"op": "copy", "from": "/spec/allocations/a~1b", "path": "/spec/allocations/7"}, {"op": "remove", "path": "/spec/allocations/5"}`,
-		`{"op": "replace", "path": "/metadata/resourceVersion", "value": "42"}, {"op": "remove", "path": "/spec/allocations/5"}`,
+		`{"op": "copy", "from": "/spec/allocations/a~1b", "path": "/spec/allocations/7"}, {"op": "remove", "path": ` +
+			`"/spec/allocations/5"}`,
+		`{"op": "replace", "path": "/metadata/resourceVersion", "value": "42"}, {"op": "remove", "path": ` +
+			`"/spec/allocations/5"}`,
 		``,
-		`{"op": "replace", "path": "/spec/allocations", "value": {"7": {"id": "c7", "podref": "default/b", "ifname": "net1"}, "~1": {"id": "odd", "podref": "default/b"}, "a/b": {"id": "odd", "podref": "default/b"}}}`,
+		`{"op": "replace", "path": "/spec/allocations", "value": {"7": {"id": "c7", "podref": "default/b", "ifname": ` +
+			`"net1"}, "~1": {"id": "odd", "podref": "default/b"}, "a/b": {"id": "odd", "podref": "default/b"}}}`,
 	} {
 		if check(p, fmt.Appendf(nil, "[%s]", ops), change{gone: map[string]bool{"5": true}}) == nil {
 			t.Errorf("%s passes", ops)

@@ -34,7 +34,7 @@ func DecodeReservations(text []byte) ([]*Reservation, metav1.ListMeta, error) {
 // DecodeNADs is DecodePools for NetworkAttachmentDefinitions.
 func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeList(text, readNAD) }
 
-// object is what is read of an object. A field of another type than it must have is left out.
+// object is what is read of an object. A field of another type than it must have is omitted.
 type object struct {
 	Metadata struct {
 		Namespace         string            `json:"namespace"`

@@ -15,12 +15,13 @@ import (
 // withManagedFields is the JSON of an object as the API server sends it.
 func withManagedFields(o *unstructured.Unstructured) []byte {
 	o = o.DeepCopy()
-	o.Object["metadata"].(map[string]any)["managedFields"] = []any{map[string]any{"manager": "whereabouts", "fieldsV1": map[string]any{"f:spec": map[string]any{}}}}
+	o.Object["metadata"].(map[string]any)["managedFields"] = []any{map[string]any{"manager": "whereabouts",
+		"fieldsV1": map[string]any{"f:spec": map[string]any{}}}}
 	return []byte(jsonOf(o))
 }
 
-// What is cut out before an object is built makes no difference to what is read of it. Its entries are tested and found
-// as they are stored.
+// Text that is cut out before an object is built makes no difference to what is read of it. Its entries are tested and
+// found as they are stored.
 func TestAPoolIsDecodedAsItReadsFromABuiltObject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := read(storedPoolGen().Draw(t, "pool"))
@@ -69,7 +70,8 @@ func TestAReservationIsCreatedAgainAsItWas(t *testing.T) {
 }
 
 func TestATextThatIsNoObjectIsNotSound(t *testing.T) {
-	for text, isJSON := range map[string]bool{`null`: true, `[]`: true, `5`: true, `"x"`: true, ` {}`: true, `{"spec":5,"metadata":[]}`: true, ``: false, `{`: false, `{} x`: false, `<html>`: false} {
+	for text, isJSON := range map[string]bool{`null`: true, `[]`: true, `5`: true, `"x"`: true, ` {}`: true,
+		`{"spec":5,"metadata":[]}`: true, ``: false, `{`: false, `{} x`: false, `<html>`: false} {
 		p, perr := ippool.DecodePool([]byte(text))
 		r, rerr := ippool.DecodeReservation([]byte(text))
 		if (perr == nil) != isJSON || (rerr == nil) != isJSON || isJSON && (p.Problem == "" || r.Problem == "") {

@@ -13,7 +13,7 @@ import (
 )
 
 // asBuilt is a text as encoding/json builds it, numbers verbatim; ok is false where it is
-// not JSON. What is no object has no member.
+// not JSON. Other values than objects have no members.
 func asBuilt(text []byte) (o *unstructured.Unstructured, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
@@ -26,22 +26,30 @@ func asBuilt(text []byte) (o *unstructured.Unstructured, ok bool) {
 }
 
 func poolTexts() []string {
-	whole := `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"10.0.0.0-24","namespace":"kube-system","uid":"u","resourceVersion":"41",` +
-		`"annotations":{"ip-reconcile.dev/paused":"true"},"managedFields":[{"fieldsV1":{"f:spec":{}}}]},"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"c5","podref":"default/a","ifname":"net1"},` +
-		`"09":{"id":"c9","podref":"default/b"},"9":{"id":"c9","podref":"default/b"},"-1":{"podref":"default/c"},"300":{"id":"x","podref":"default/a","later":1},"x":null,"7":{"id":7,"podref":"a"}}}}`
-	return []string{whole, strings.ReplaceAll(whole, "10.0.0.0/24", "10.0.0.5/24"), strings.ReplaceAll(whole, "10.0.0.0/24", "fd00::/64"), strings.ReplaceAll(whole, `"41"`, `41`),
-		`{"spec":{"allocations":null}}`, `{"spec":{"allocations":[]}}`, `{"spec":5,"metadata":[]}`, `{"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"a","podref":"d/a","id":"b"},"5":{"podref":"d/b"}}}}`,
-		`{"metadata":{"name":"\ud800","resourceVersion":"7"},"spec":{"range":"::/0","allocations":{"\u0035":{"podref":"d\/a"}}}}`, `[]`, `null`, `{`, `{"spec":{"range":"::ffff:10.0.0.0/120"}}`}
+	whole := `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"10.0.0.0-24",` +
+		`"namespace":"kube-system","uid":"u","resourceVersion":"41",` +
+		`"annotations":{"ip-reconcile.dev/paused":"true"},"managedFields":[{"fieldsV1":{"f:spec":{}}}]},"spec":{` +
+		`"range":"10.0.0.0/24","allocations":{"5":{"id":"c5","podref":"default/a","ifname":"net1"},` +
+		`"09":{"id":"c9","podref":"default/b"},"9":{"id":"c9","podref":"default/b"},"-1":{"podref":"default/c"},"300":{` +
+		`"id":"x","podref":"default/a","later":1},"x":null,"7":{"id":7,"podref":"a"}}}}`
+	return []string{whole, strings.ReplaceAll(whole, "10.0.0.0/24", "10.0.0.5/24"), strings.ReplaceAll(whole,
+		"10.0.0.0/24", "fd00::/64"), strings.ReplaceAll(whole, `"41"`, `41`),
+		`{"spec":{"allocations":null}}`, `{"spec":{"allocations":[]}}`, `{"spec":5,"metadata":[]}`,
+		`{"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"a","podref":"d/a","id":"b"},"5":{"podref":"d/b"}}}}`,
+		`{"metadata":{"name":"\ud800","resourceVersion":"7"},"spec":{"range":"::/0","allocations":{"\u0035":{` +
+			`"podref":"d\/a"}}}}`, `[]`, `null`, `{`, `{"spec":{"range":"::ffff:10.0.0.0/120"}}`}
 }
 
 // FuzzAListIsDecodedAsItsItemsAre: the pages of a LIST, which are never taken for empty
 // where they are none.
 func FuzzAListIsDecodedAsItsItemsAre(f *testing.F) {
-	f.Add([]byte(`{"kind":"IPPoolList","metadata":{"resourceVersion":"7","continue":"x"},"items":[` + strings.Join(poolTexts()[:4], ",") + `]}`))
+	f.Add([]byte(`{"kind":"IPPoolList","metadata":{"resourceVersion":"7","continue":"x"},"items":[` +
+		strings.Join(poolTexts()[:4], ",") + `]}`))
 	f.Add([]byte(`{"kind":"IPPoolList","items":null}`))
 	f.Add([]byte(`{"kind":"List","items":[1,null,{}],"items":[{"spec":{"range":"10.0.0.0/8"}}]}`))
 	f.Add([]byte(`{"kind":"List","items":{}}`))
-	for _, text := range []string{``, `{}`, `[]`, `null`, `"x"`, `{"kind": "Status", "items": []}`, `{"items": []}`, `{"kind": "List", "items": 5}`,
+	for _, text := range []string{``, `{}`, `[]`, `null`, `"x"`, `{"kind": "Status", "items": []}`, `{"items": []}`,
+		`{"kind": "List", "items": 5}`,
 		`{"kind": "List", "items": []`, `{"kind": "List", "items": []} {}`, `<html>`, `{"metadata": {}}`} {
 		f.Add([]byte(text))
 	}

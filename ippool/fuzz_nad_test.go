@@ -12,10 +12,15 @@ import (
 // a reader of the whole JSON finds of whereabouts in it.
 func FuzzADefinitionNamesOnlyNetworksThatItConfigures(f *testing.F) {
 	for _, config := range []string{
-		`{"cniVersion":"0.3.1","type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"red","exclude":["10.0.0.1/32"],"range_start":"10.0.0.5"}}`,
-		`{"plugins":[{"type":"bridge","ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{"range":"10.0.0.10-10.0.0.20/24"},{"range":"fd00::/64"}],"node_slice_size":"/28","enable_overlapping_ranges":false}},{"type":"tuning"}]}`,
-		`{"ipam":{"type":"host-local"}}`, `{"ipam":{"type":"whereabouts"}}`, `{"ipam":{"type":"whereabouts","range":5}}`, `{"ipam":[]}`, `{"plugins":{}}`, `[]`, ``, ` `,
-		`{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","node_slice_size":28}}`, `{"IPAM":{"Type":"whereabouts","RANGE":"10.0.0.0/24"}}`, `{"plugins":[{"ipam":null},null]}`,
+		`{"cniVersion":"0.3.1","type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"red",` +
+			`"exclude":["10.0.0.1/32"],"range_start":"10.0.0.5"}}`,
+		`{"plugins":[{"type":"bridge","ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{` +
+			`"range":"10.0.0.10-10.0.0.20/24"},{"range":"fd00::/64"}],"node_slice_size":"/28",` +
+			`"enable_overlapping_ranges":false}},{"type":"tuning"}]}`,
+		`{"ipam":{"type":"host-local"}}`, `{"ipam":{"type":"whereabouts"}}`, `{"ipam":{"type":"whereabouts","range":5}}`,
+		`{"ipam":[]}`, `{"plugins":{}}`, `[]`, ``, ` `,
+		`{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","node_slice_size":28}}`,
+		`{"IPAM":{"Type":"whereabouts","RANGE":"10.0.0.0/24"}}`, `{"plugins":[{"ipam":null},null]}`,
 		// A comment is no JSON.
 		"// a comment\n{}", strings.Repeat("[", 11000), `{"ipam":{"type":"whereabouts","range":"::ffff:10.0.0.0/120"}}`,
 	} {

@@ -34,7 +34,8 @@ func TestAKeyIsReadAsWhereaboutsReadsIt(t *testing.T) {
 }
 
 func TestAKeyThatIsNoNumberIsAnError(t *testing.T) {
-	for _, key := range []string{"", "-", "abc", "1.5", "0x10", " 1", "1 ", "1_0", "1e3", "18446744073709551616", "-9223372036854775809", "10.0.0.5", "١"} {
+	for _, key := range []string{"", "-", "abc", "1.5", "0x10", " 1", "1 ", "1_0", "1e3", "18446744073709551616",
+		"-9223372036854775809", "10.0.0.5", "١"} {
 		if n, err := ippool.ParseKey(key); err == nil {
 			t.Errorf("ParseKey(%q) = %d; want an error", key, n)
 		}
@@ -83,7 +84,8 @@ func TestAnAddressOutsideTheRangeHasNoKey(t *testing.T) {
 
 // net.ParseCIDR, with which whereabouts reads a pool, takes ::ffff:10.0.0.0/64 and counts from 10.0.0.0.
 func TestARangeThatIsNoAddressWithAPrefixLengthIsAnError(t *testing.T) {
-	for _, text := range []string{"", "::ffff:10.0.0.0/64", "10.0.0.0", "10.0.0.0/33", "fd00::/129", "10.0.0/24", "fd00::%eth0/64", "10.0.0.0/-1", " 10.0.0.0/24", "nonsense", "/24", "10.0.0.0/24/24"} {
+	for _, text := range []string{"", "::ffff:10.0.0.0/64", "10.0.0.0", "10.0.0.0/33", "fd00::/129", "10.0.0/24",
+		"fd00::%eth0/64", "10.0.0.0/-1", " 10.0.0.0/24", "nonsense", "/24", "10.0.0.0/24/24"} {
 		if r, err := ippool.ParseRange(text); err == nil {
 			t.Errorf("ParseRange(%q) = %v; want an error", text, r.Prefix())
 		}
@@ -92,7 +94,8 @@ func TestARangeThatIsNoAddressWithAPrefixLengthIsAnError(t *testing.T) {
 
 func TestARangeIsWideBeyond64BitsAndAmbiguousFromAnInnerBase(t *testing.T) {
 	for text, want := range map[string][2]bool{ // wide, ambiguous
-		"fd00::/63": {true, true}, "193::/24": {true, true}, "fd00::/64": {}, "fd00::/65": {}, "10.0.0.0/8": {}, "0.0.0.0/0": {},
+		"fd00::/63": {true, true}, "193::/24": {true, true}, "fd00::/64": {}, "fd00::/65": {}, "10.0.0.0/8": {},
+		"0.0.0.0/0":   {},
 		"10.0.0.5/24": {false, true}, "fd00::5/64": {false, true}, "10.0.0.5/32": {},
 	} {
 		r := parseRange(t, text)

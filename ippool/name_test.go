@@ -17,7 +17,8 @@ import (
 func networkGen() *rapid.Generator[string] {
 	return rapid.OneOf(
 		rapid.Just(""),
-		rapid.SampledFrom([]string{"blue", "red-1", "a.b", "10.0.0.0", "10.0.0.0-24", "1", "fd00", "fd00-", "2001-db8--", "node-1", "blue-node-1", "-", "1-2-3"}),
+		rapid.SampledFrom([]string{"blue", "red-1", "a.b", "10.0.0.0", "10.0.0.0-24", "1", "fd00", "fd00-", "2001-db8--",
+			"node-1", "blue-node-1", "-", "1-2-3"}),
 		rapid.StringMatching(`[a-z0-9]([-.a-z0-9]{0,12}[a-z0-9])?`),
 	)
 }
@@ -78,10 +79,13 @@ func TestAPoolsNetworksNodesAndLeasesByItsName(t *testing.T) {
 		{"fd00---64", "fd00::/64", []string{""}, nil, []string{"whereabouts"}},
 		{"blue-10.0.0.0-24", "10.0.0.0/24", []string{"blue"}, nil, []string{"blue-10.0.0.0-24", "whereabouts"}},
 		{"a-b.c-fd00---64", "fd00::/64", []string{"a-b.c"}, nil, []string{"a-b.c-fd00---64", "whereabouts"}},
-		{"worker-10.0.0.0-26", "10.0.0.0/26", []string{"worker", ""}, []string{"worker"}, []string{"worker-10.0.0.0-26", "whereabouts"}},
-		{"blue-worker-10.0.0.0-26", "10.0.0.0/26", []string{"blue-worker", "blue"}, []string{"worker"}, []string{"blue-worker-10.0.0.0-26", "whereabouts"}},
+		{"worker-10.0.0.0-26", "10.0.0.0/26", []string{"worker", ""}, []string{"worker"}, []string{"worker-10.0.0.0-26",
+			"whereabouts"}},
+		{"blue-worker-10.0.0.0-26", "10.0.0.0/26", []string{"blue-worker", "blue"}, []string{"worker"},
+			[]string{"blue-worker-10.0.0.0-26", "whereabouts"}},
 		// "node-1" and "1" both fit.
-		{"node-1-10.0.0.0-26", "10.0.0.0/26", []string{"node-1", "", "node"}, []string{"node-1", "1"}, []string{"node-1-10.0.0.0-26", "whereabouts"}},
+		{"node-1-10.0.0.0-26", "10.0.0.0/26", []string{"node-1", "", "node"}, []string{"node-1", "1"},
+			[]string{"node-1-10.0.0.0-26", "whereabouts"}},
 		// A node's name must stand on its own, not be the end of another word.
 		{"coworker-10.0.0.0-26", "10.0.0.0/26", []string{"coworker"}, nil, []string{"coworker-10.0.0.0-26", "whereabouts"}},
 		// A range that was written with host bits: the name may hold either form.

@@ -57,7 +57,8 @@ func TestANADIsReadAsWhereaboutsReadsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		text, err := json.Marshal(map[string]any{"cniVersion": "0.3.1", "name": "net", "type": "macvlan", "ipam": ipamGen().Draw(t, "ipam")})
+		text, err := json.Marshal(map[string]any{"cniVersion": "0.3.1", "name": "net", "type": "macvlan",
+			"ipam": ipamGen().Draw(t, "ipam")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,8 +81,10 @@ func TestANADIsReadAsWhereaboutsReadsIt(t *testing.T) {
 		if jsonOf(mine) != jsonOf(wants) {
 			t.Fatalf("%s: ranges %v; whereabouts has %v", text, mine, wants)
 		}
-		if ours.Name != theirs.NetworkName || ours.Overlapping != theirs.OverlappingRanges || ours.Slices != (theirs.NodeSliceSize != "") {
-			t.Fatalf("%s: %+v; whereabouts has %q, %v, %q", text, ours, theirs.NetworkName, theirs.OverlappingRanges, theirs.NodeSliceSize)
+		if ours.Name != theirs.NetworkName || ours.Overlapping != theirs.OverlappingRanges ||
+			ours.Slices != (theirs.NodeSliceSize != "") {
+			t.Fatalf("%s: %+v; whereabouts has %q, %v, %q", text, ours, theirs.NetworkName, theirs.OverlappingRanges,
+				theirs.NodeSliceSize)
 		}
 	})
 }

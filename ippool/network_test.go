@@ -43,12 +43,16 @@ func TestANADSaysWhichRangesWhereaboutsUses(t *testing.T) {
 	}{
 		{"a plain config", `{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}`,
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true}}},
-		{"a plugin list", `{"name":"x","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"blue"}},{"type":"tuning"}]}`,
+		{"a plugin list", `{"name":"x","plugins":[{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24",` +
+			`"network_name":"blue"}},{"type":"tuning"}]}`,
 			[]ippool.Network{{Name: "blue", Ranges: prefixes("10.0.0.0/24"), Overlapping: true}}},
-		{"whereabouts in the second plugin (C7)", `{"plugins":[{"type":"tuning"},{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}]}`,
+		{"whereabouts in the second plugin (C7)",
+			`{"plugins":[{"type":"tuning"},{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}]}`,
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true}}},
-		{"two plugins with whereabouts", `{"plugins":[{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}},{"ipam":{"type":"whereabouts","range":"10.0.1.0/24","network_name":"blue"}}]}`,
-			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true}, {Name: "blue", Ranges: prefixes("10.0.1.0/24"), Overlapping: true}}},
+		{"two plugins with whereabouts", `{"plugins":[{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}},{"ipam":{` +
+			`"type":"whereabouts","range":"10.0.1.0/24","network_name":"blue"}}]}`,
+			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true},
+				{Name: "blue", Ranges: prefixes("10.0.1.0/24"), Overlapping: true}}},
 		{"a range with host bits", `{"ipam":{"type":"whereabouts","range":"10.0.0.77/24"}}`,
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true}}},
 		{"ipRanges", `{"ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{"range":"fd00::/64"}]}}`,
@@ -65,7 +69,8 @@ func TestANADSaysWhichRangesWhereaboutsUses(t *testing.T) {
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true}}},
 		{"node slices", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24"}}`,
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/16"), Overlapping: true, Slices: true}}},
-		{"fields that whereabouts does not know", `{"x":1,"ipam":{"type":"whereabouts","range":"10.0.0.0/24","later":{"a":[1]}}}`,
+		{"fields that whereabouts does not know",
+			`{"x":1,"ipam":{"type":"whereabouts","range":"10.0.0.0/24","later":{"a":[1]}}}`,
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true}}},
 		{"another IPAM", `{"type":"bridge","ipam":{"type":"host-local","subnet":"10.0.0.0/24"}}`, nil},
 		{"an IPAM without a type", `{"type":"bridge","ipam":{}}`, nil},
@@ -100,10 +105,12 @@ func TestANADThatCannotBeReadSaysWhyAndNamesNoNetwork(t *testing.T) {
 		{"no range", `{"ipam":{"type":"whereabouts"}}`, "without a range"},
 		{"an empty range", `{"ipam":{"type":"whereabouts","range":"","ipRanges":[]}}`, "without a range"},
 		{"a range without a mask", `{"ipam":{"type":"whereabouts","range":"10.0.0.0"}}`, "10.0.0.0"},
-		{"a good range and a bad one", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","ipRanges":[{"range":"x"}]}}`, "x"},
+		{"a good range and a bad one", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","ipRanges":[{"range":"x"}]}}`,
+			"x"},
 		{"an IPAM that is no object", `{"ipam":"whereabouts"}`, "ipam"},
 		{"a range that is no string", `{"ipam":{"type":"whereabouts","range":5}}`, "ipam"},
-		{"a good plugin and a bad one", `{"plugins":[{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}},{"ipam":{"type":"whereabouts","range":"x"}}]}`, "x"},
+		{"a good plugin and a bad one", `{"plugins":[{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}},{"ipam":{` +
+			`"type":"whereabouts","range":"x"}}]}`, "x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := nadOf(c.config)

@@ -18,16 +18,19 @@ import (
 func storedPoolGen() *rapid.Generator[*unstructured.Unstructured] {
 	key := rapid.OneOf(
 		rapid.StringMatching(`[0-9]{1,3}`), // leading zeros too: "09" and "9" are two entries
-		rapid.SampledFrom([]string{"-1", "-3", "18446463705355360228", "9223372036854775808", "+5", "a/b", "a~b", "~1", "~0", "", " ", "é", "<&>", "\"", "10.0.0.5", "-"}),
+		rapid.SampledFrom([]string{"-1", "-3", "18446463705355360228", "9223372036854775808", "+5", "a/b", "a~b", "~1", "~0",
+			"", " ", "é", "<&>", "\"", "10.0.0.5", "-"}),
 		rapid.String(),
 	)
-	text := rapid.OneOf(rapid.SampledFrom([]string{"", "c5", "default/a", "default/b", "weird", "<&>", "é\u2028"}), rapid.String())
+	text := rapid.OneOf(rapid.SampledFrom([]string{"", "c5", "default/a", "default/b", "weird", "<&>", "é\u2028"}),
+		rapid.String())
 	entry := rapid.Custom(func(t *rapid.T) any {
 		switch rapid.IntRange(0, 7).Draw(t, "kind of entry") {
 		case 0:
 			return text.Draw(t, "no object")
 		case 1:
-			return map[string]any{"id": "c", "podref": "default/a", "later": map[string]any{"n": rapid.Int64().Draw(t, "n"), "list": []any{true, nil, "x"}}}
+			return map[string]any{"id": "c", "podref": "default/a", "later": map[string]any{"n": rapid.Int64().Draw(t, "n"),
+				"list": []any{true, nil, "x"}}}
 		case 2:
 			return map[string]any{"id": text.Draw(t, "id"), "podref": text.Draw(t, "podref")}
 		case 3:
@@ -44,7 +47,8 @@ func storedPoolGen() *rapid.Generator[*unstructured.Unstructured] {
 			"apiVersion": "whereabouts.cni.cncf.io/v1alpha1",
 			"kind":       "IPPool",
 			"metadata": map[string]any{
-				"namespace": "kube-system", "name": "pool", "resourceVersion": rapid.StringMatching(`[1-9][0-9]{0,9}`).Draw(t, "version"),
+				"namespace": "kube-system", "name": "pool", "resourceVersion": rapid.StringMatching(`[1-9][0-9]{0,9}`).Draw(t,
+					"version"),
 				"annotations": map[string]any{"note": text.Draw(t, "note")},
 			},
 			"spec": map[string]any{
@@ -62,7 +66,8 @@ func entriesOf(o *unstructured.Unstructured) map[string]any {
 
 // applied checks that a patch makes a pool what is meant, and that got, what is known of the pool then, is what is read
 // of it.
-func applied(t tester, p stored, patch []byte, want *unstructured.Unstructured, got *ippool.Pool) *unstructured.Unstructured {
+func applied(t tester, p stored, patch []byte, want *unstructured.Unstructured,
+	got *ippool.Pool) *unstructured.Unstructured {
 	t.Helper()
 	before := p.Object.DeepCopy()
 	after, err := judgetest.ApplyPatch(p.Object, patch)
@@ -82,7 +87,7 @@ func applied(t tester, p stored, patch []byte, want *unstructured.Unstructured, 
 	return after
 }
 
-// A15: keys that are no int64, and keys with leading zeros, stay as they are. What Without tells is what the API server
+// A15: keys that are no int64, and keys with leading zeros, stay as they are. Without reports what the API server
 // stores: the next batch rests on it.
 func TestAPatchRemovesTheEntriesMeantAndNothingElseOfAnyPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -116,12 +121,14 @@ func TestAPatchRemovesTheEntriesMeantAndNothingElseOfAnyPool(t *testing.T) {
 func TestAPatchWritesTheEntryMeantAndNothingElseIntoAnyPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := read(storedPoolGen().Draw(t, "pool"))
-		key := rapid.OneOf(rapid.SampledFrom([]string{"7", "~0/", "a/b", "-1"}), rapid.StringMatching(`[0-9]{1,2}`)).Draw(t, "key")
+		key := rapid.OneOf(rapid.SampledFrom([]string{"7", "~0/", "a/b", "-1"}), rapid.StringMatching(`[0-9]{1,2}`)).Draw(t,
+			"key")
 		if len(p.Allocations) > 0 && rapid.Bool().Draw(t, "taken") {
 			key = rapid.SampledFrom(p.Allocations).Draw(t, "of").Key
 		}
 		text := rapid.SampledFrom([]string{"c-new", "default/new", "default/new_uid", "\u2028<&>", "", "net2"})
-		e := ippool.NewEntry{Key: key, ContainerID: text.Draw(t, "id"), PodRef: text.Draw(t, "podref"), IfName: text.Draw(t, "ifname"), Replaces: p.Find(key)}
+		e := ippool.NewEntry{Key: key, ContainerID: text.Draw(t, "id"), PodRef: text.Draw(t, "podref"),
+			IfName: text.Draw(t, "ifname"), Replaces: p.Find(key)}
 		patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{e})
 		if err != nil {
 			if e.Replaces == nil || e.Replaces.Problem == "" {
@@ -147,12 +154,14 @@ func TestAPatchWritesTheEntryMeantAndNothingElseIntoAnyPool(t *testing.T) {
 func checkOrder(t tester, patch []byte, p *ippool.Pool, meant []ippool.Allocation) {
 	t.Helper()
 	ops := operations(t, patch)
-	if len(ops) != 1+2*len(meant) || ops[0].Op != "test" || ops[0].Path != "/metadata/resourceVersion" || ops[0].Value != p.ResourceVersion {
+	if len(ops) != 1+2*len(meant) || ops[0].Op != "test" || ops[0].Path != "/metadata/resourceVersion" ||
+		ops[0].Value != p.ResourceVersion {
 		t.Fatalf("%s does not begin with the version's test, or has other than two operations an entry", patch)
 	}
 	for i, a := range meant {
 		test, remove := ops[1+2*i], ops[2+2*i]
-		if test.Op != "test" || remove.Op != "remove" || test.Path != remove.Path || jsonOf(test.Value) != jsonOf(entryMap(a)) {
+		if test.Op != "test" || remove.Op != "remove" || test.Path != remove.Path ||
+			jsonOf(test.Value) != jsonOf(entryMap(a)) {
 			t.Fatalf("entry %q: %s, then %s", a.Key, jsonOf(test), jsonOf(remove))
 		}
 	}

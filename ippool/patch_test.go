@@ -43,7 +43,8 @@ func TestWhatCannotBeJudgedIsNeverRemoved(t *testing.T) {
 		"5":   entryOf("c5", "default/a"),
 	})
 	for _, key := range []string{"-1", "300", "4", "6", "8"} {
-		if patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5"), *p.Find(key)}); err == nil || !strings.Contains(err.Error(), "never removed") {
+		if patch, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5"), *p.Find(key)}); err == nil ||
+			!strings.Contains(err.Error(), "never removed") {
 			t.Errorf("key %s: %s, %v", key, patch, err)
 		}
 	}
@@ -61,7 +62,8 @@ func TestAnEntryIsNotRemovedTwiceAndNotOnceItIsGone(t *testing.T) {
 	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", nil).Pool, []ippool.Allocation{five}); err == nil {
 		t.Error("an entry that the pool does not have")
 	}
-	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", map[string]any{"5": entryOf("other", "default/a")}).Pool, []ippool.Allocation{five}); err == nil {
+	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", map[string]any{"5": entryOf("other", "default/a")}).Pool,
+		[]ippool.Allocation{five}); err == nil {
 		t.Error("an entry that reads otherwise in the pool")
 	}
 }

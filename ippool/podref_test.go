@@ -27,7 +27,7 @@ func TestAPodRefNamesAPod(t *testing.T) {
 	}
 }
 
-// A12: whereabouts frees what it cannot read. Here nothing can be looked up by
+// A12: whereabouts releases what it cannot read. Here nothing can be looked up by
 // such a name, so it is an error.
 func TestA12APodRefThatNoPodCanHaveIsAnError(t *testing.T) {
 	for _, text := range []string{
@@ -41,10 +41,11 @@ func TestA12APodRefThatNoPodCanHaveIsAnError(t *testing.T) {
 	}
 }
 
-// The repaired form means a pod that is known to be none, and is freed with its
+// The repaired form means a pod that is known to be none, and is released with its
 // sandbox. What only resembles it means nothing.
 func TestARepairedPodRefWhoseUIDIsNoUIDIsAnError(t *testing.T) {
-	for _, text := range []string{"default/web_0/x", "default/web_a/b/c", "default/web_a b", "default/web_a_b", "default/web_\n"} {
+	for _, text := range []string{"default/web_0/x", "default/web_a/b/c", "default/web_a b", "default/web_a_b",
+		"default/web_\n"} {
 		if got, err := ippool.ParsePodRef(text); err == nil {
 			t.Errorf("ParsePodRef(%q) = %+v; want an error", text, got)
 		}
@@ -54,7 +55,8 @@ func TestARepairedPodRefWhoseUIDIsNoUIDIsAnError(t *testing.T) {
 func TestThePodRefThatWhereaboutsWritesIsReadAndWrittenBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		namespace := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?`).Draw(t, "namespace")
-		name := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,5}[a-z0-9])?){0,2}`).Draw(t, "name")
+		name := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,5}[a-z0-9])?){0,2}`).Draw(t,
+			"name")
 		written := (&types.IPAMConfig{PodNamespace: namespace, PodName: name}).GetPodRef()
 		got, err := ippool.ParsePodRef(written)
 		if err != nil || got != (ippool.PodRef{Namespace: namespace, Name: name}) || got.String() != written {
@@ -71,7 +73,8 @@ func TestThePodRefThatWhereaboutsWritesIsReadAndWrittenBack(t *testing.T) {
 
 // FuzzAPodRefIsReadAndWrittenBack: no two owners have one podref.
 func FuzzAPodRefIsReadAndWrittenBack(f *testing.F) {
-	for _, text := range []string{"default/web-0", "default/web-0_1b4e28ba-2fa1-11d2-883f-0016d3cca427", "a/b.c", "a/b/c", "/", "a/_", "A/b", "a/b_", ""} {
+	for _, text := range []string{"default/web-0", "default/web-0_1b4e28ba-2fa1-11d2-883f-0016d3cca427", "a/b.c", "a/b/c",
+		"/", "a/_", "A/b", "a/b_", ""} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -59,7 +59,8 @@ func TestAPoolIsReadWithItsEntriesOrderedByAddressThenKey(t *testing.T) {
 
 func TestAnyValueButThoseThatSayNoPauses(t *testing.T) {
 	for value, want := range map[string]bool{
-		"true": true, "True": true, "yes": true, "1": true, "": true, "until Monday": true, "false": false, "False": false, "no": false, "off": false, " 0": false,
+		"true": true, "True": true, "yes": true, "1": true, "": true, "until Monday": true, "false": false, "False": false,
+		"no": false, "off": false, " 0": false,
 	} {
 		o := object(t, anyPool)
 		o.SetAnnotations(map[string]string{ippool.PausedAnnotation: value})
@@ -95,14 +96,18 @@ func TestAnEntryThatCannotBeJudgedSaysWhy(t *testing.T) {
 		{"an address for a key", "10.0.0.5", `{id: c5, podref: default/a}`, ippool.Malformed, "10.0.0.5"},
 		{"a key beyond the range", "256", `{id: c5, podref: default/a}`, ippool.Malformed, "256"},
 		{"a negative key in IPv4 (B3)", "-1", `{id: c5, podref: default/a}`, ippool.Malformed, "-1"},
-		{"a field of a later version", "5", `{id: c5, podref: default/a, ifname: net1, ipamclaimref: claim}`, ippool.UnknownField, "ipamclaimref"},
-		{"a known field in another case", "5", `{id: c5, podref: default/a, PodRef: default/b}`, ippool.UnknownField, "PodRef"},
+		{"a field of a later version", "5", `{id: c5, podref: default/a, ifname: net1, ipamclaimref: claim}`,
+			ippool.UnknownField, "ipamclaimref"},
+		{"a known field in another case", "5", `{id: c5, podref: default/a, PodRef: default/b}`, ippool.UnknownField,
+			"PodRef"},
 		{"an unknown field and no podref: the graver one", "5", `{id: c5, ipamclaimref: claim}`, ippool.Malformed, "missing"},
-		{"an unknown field and a key outside the range", "300", `{podref: default/a, ipamclaimref: claim}`, ippool.Malformed, "300"},
+		{"an unknown field and a key outside the range", "300", `{podref: default/a, ipamclaimref: claim}`, ippool.Malformed,
+			"300"},
 		{"an unknown field and a broken one", "5", `{id: 1, podref: default/a, ipamclaimref: claim}`, ippool.Malformed, "id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := ippool.ReadPool(object(t, `{kind: IPPool, metadata: {name: p}, spec: {range: 10.0.0.0/24, allocations: {"`+c.key+`": `+c.entry+`, "7": {id: c7, podref: default/z}}}}`))
+			p := ippool.ReadPool(object(t, `{kind: IPPool, metadata: {name: p}, spec: {range: 10.0.0.0/24, allocations: {"`+
+				c.key+`": `+c.entry+`, "7": {id: c7, podref: default/z}}}}`))
 			equal(t, "the pool's problem", p.Problem, "")
 			a := p.Find(c.key)
 			if a == nil {
@@ -147,9 +152,11 @@ func TestB1APoolThatCannotBeReadSaysSoAndMakesItsEntriesMalformed(t *testing.T) 
 func TestAPoolWithoutAReadableMapOfEntriesIsEmpty(t *testing.T) {
 	const sound, ranged = "", `{kind: IPPool, metadata: {name: p}, spec: {range: 10.0.0.0/24`
 	for text, says := range map[string]string{
-		ranged + `, allocations: []}}`: "allocations", ranged + `, allocations: "x"}}`: "allocations", ranged + `, allocations: [{id: c5}]}}`: "allocations",
+		ranged + `, allocations: []}}`: "allocations", ranged + `, allocations: "x"}}`: "allocations", ranged +
+			`, allocations: [{id: c5}]}}`: "allocations",
 		ranged + `}}`: sound, ranged + `, allocations: null}}`: sound, ranged + `, allocations: {}}}`: sound,
-		`{kind: IPPool, metadata: {name: p}}`: "range", `{kind: IPPool, metadata: {name: p}, spec: x}`: "range", `{kind: IPPool}`: "range",
+		`{kind: IPPool, metadata: {name: p}}`: "range", `{kind: IPPool, metadata: {name: p}, spec: x}`: "range",
+		`{kind: IPPool}`: "range",
 	} {
 		p := ippool.ReadPool(object(t, text))
 		if (p.Problem == "") != (says == sound) || !strings.Contains(p.Problem, says) || len(p.Allocations) > 0 {

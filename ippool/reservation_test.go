@@ -58,7 +58,8 @@ func TestA12AReservationThatCannotBeJudgedSaysWhy(t *testing.T) {
 		{"a string for a spec", `x`, ippool.Malformed, "spec"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := ippool.ReadReservation(object(t, `{kind: OverlappingRangeIPReservation, metadata: {name: 10.0.0.5}, spec: `+c.spec+`}`))
+			r := ippool.ReadReservation(object(t, `{kind: OverlappingRangeIPReservation, metadata: {name: 10.0.0.5}, spec: `+
+				c.spec+`}`))
 			equal(t, "problem", r.Problem, c.problem)
 			if !strings.Contains(r.Detail, c.detail) {
 				t.Errorf("detail %q does not say %q", r.Detail, c.detail)
@@ -77,15 +78,18 @@ func TestANewReservationIsTheOneThatADDWouldCreate(t *testing.T) {
 	} {
 		a := netip.MustParseAddr(c.address)
 		client := wbfake.NewSimpleClientset()
-		ipam := &kubernetes.KubernetesIPAM{Client: *kubernetes.NewKubernetesClient(client, k8sfake.NewClientset()), Namespace: "kube-system"}
+		ipam := &kubernetes.KubernetesIPAM{Client: *kubernetes.NewKubernetesClient(client, k8sfake.NewClientset()),
+			Namespace: "kube-system"}
 		store, err := ipam.GetOverlappingRangeStore()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := store.UpdateOverlappingRangeAllocation(t.Context(), types.Allocate, netIP(a), "default/a", c.ifName, c.network); err != nil {
+		if err := store.UpdateOverlappingRangeAllocation(t.Context(), types.Allocate, netIP(a), "default/a", c.ifName,
+			c.network); err != nil {
 			t.Fatal(err)
 		}
-		list, err := client.WhereaboutsV1alpha1().OverlappingRangeIPReservations("kube-system").List(t.Context(), metav1.ListOptions{})
+		list, err := client.WhereaboutsV1alpha1().OverlappingRangeIPReservations("kube-system").List(t.Context(),
+			metav1.ListOptions{})
 		if err != nil || len(list.Items) != 1 {
 			t.Fatalf("whereabouts made %d reservations, %v", len(list.Items), err)
 		}
@@ -99,7 +103,8 @@ func TestANewReservationIsTheOneThatADDWouldCreate(t *testing.T) {
 		equal(t, "namespace", ours.Namespace, theirs.Namespace)
 		equal(t, "spec", ours.Spec, theirs.Spec)
 		equal(t, "apiVersion", ours.APIVersion, wbv1alpha1.SchemeGroupVersion.String())
-		if r := ippool.ReadReservation(&unstructured.Unstructured{Object: made.Object}); r.Problem != "" || r.PodRef != "default/a" || r.IfName != c.ifName {
+		if r := ippool.ReadReservation(&unstructured.Unstructured{Object: made.Object}); r.Problem != "" ||
+			r.PodRef != "default/a" || r.IfName != c.ifName {
 			t.Errorf("read back: %+v", r)
 		}
 	}

@@ -32,7 +32,8 @@ func smallRangeGen() *rapid.Generator[netip.Prefix] {
 func nearGen(p netip.Prefix) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		all := netipx.RangeOfPrefix(p.Masked())
-		a := rapid.SampledFrom([]netip.Addr{all.From(), all.To(), all.From().Prev(), all.To().Next(), all.To().Prev(), all.From().Next()}).Draw(t, "edge")
+		a := rapid.SampledFrom([]netip.Addr{all.From(), all.To(), all.From().Prev(), all.To().Next(), all.To().Prev(),
+			all.From().Next()}).Draw(t, "edge")
 		if !a.IsValid() || rapid.Bool().Draw(t, "inside") {
 			a = insideGen(p).Draw(t, "address")
 		}
@@ -49,7 +50,8 @@ func boundedGen() *rapid.Generator[map[string]any] {
 		p := smallRangeGen().Draw(t, "range")
 		r := map[string]any{"range": p.String()}
 		if rapid.IntRange(0, 3).Draw(t, "from-to") == 0 {
-			r["range"] = insideGen(p).Draw(t, "from").String() + "-" + insideGen(p).Draw(t, "to").String() + fmt.Sprintf("/%d", p.Bits())
+			r["range"] = insideGen(p).Draw(t, "from").String() + "-" + insideGen(p).Draw(t, "to").String() +
+				fmt.Sprintf("/%d", p.Bits())
 		}
 		for _, key := range []string{"range_start", "range_end"} {
 			if rapid.Bool().Draw(t, key) {
@@ -71,7 +73,7 @@ func boundedGen() *rapid.Generator[map[string]any] {
 	})
 }
 
-// assignAll assigns addresses as whereabouts does until it has none left.
+// assignAll assigns addresses as whereabouts does until all are taken.
 func assignAll(t tester, r types.RangeConfiguration) []netip.Addr {
 	t.Helper()
 	_, network, err := net.ParseCIDR(r.Range)
@@ -81,7 +83,8 @@ func assignAll(t tester, r types.RangeConfiguration) []netip.Addr {
 	var taken []types.IPReservation
 	var all []netip.Addr
 	for {
-		a, more, err := allocate.IterateForAssignment(*network, r.RangeStart, r.RangeEnd, taken, r.OmitRanges, "id", "default/pod", "net1")
+		a, more, err := allocate.IterateForAssignment(*network, r.RangeStart, r.RangeEnd, taken, r.OmitRanges, "id",
+			"default/pod", "net1")
 		if err != nil {
 			return all
 		}
@@ -147,7 +150,8 @@ func TestUsableIsWhatWhereaboutsAssigns(t *testing.T) {
 			}
 			want, got := assignAll(t, r), n.Networks[0].Usable(p)
 			if !slices.Equal(addresses(got), want) || ippool.Size(got).Int64() != int64(len(want)) {
-				t.Fatalf("%s: usable of %s are %v (%v); whereabouts assigns %v", text, r.Range, got.Ranges(), ippool.Size(got), want)
+				t.Fatalf("%s: usable of %s are %v (%v); whereabouts assigns %v", text, r.Range, got.Ranges(), ippool.Size(got),
+					want)
 			}
 		}
 	})

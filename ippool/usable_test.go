@@ -24,7 +24,8 @@ func TestWhatWhereaboutsRefusesIsSaidAndIsStillANetwork(t *testing.T) {
 			}
 		})
 	}
-	equal(t, "refused for a range_start that is none", nadOf(`{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","range_start":"x"}}`).Networks[0].Refused, "")
+	equal(t, "refused for a range_start that is none",
+		nadOf(`{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","range_start":"x"}}`).Networks[0].Refused, "")
 }
 
 func TestADefinitionAssignsFromThePoolThatItNames(t *testing.T) {
@@ -62,7 +63,9 @@ func TestADefinitionAssignsFromThePoolThatItNames(t *testing.T) {
 
 func TestTheSizeOfAWideRangeIsExact(t *testing.T) {
 	n := nadOf(`{"ipam":{"type":"whereabouts","range":"fd00::/48"}}`).Networks[0]
-	equal(t, "addresses of a /48", ippool.Size(n.Usable(poolNamed("fd00---48", "fd00::/48"))).String(), "1208925819614629174706174")
+	equal(t, "addresses of a /48", ippool.Size(n.Usable(poolNamed("fd00---48", "fd00::/48"))).String(),
+		"1208925819614629174706174")
 	n = nadOf(`{"ipam":{"type":"whereabouts","range":"fd00::/64","exclude":["fd00::/65"]}}`).Networks[0]
-	equal(t, "addresses of half a /64", ippool.Size(n.Usable(poolNamed("fd00---64", "fd00::/64"))).String(), "9223372036854775807")
+	equal(t, "addresses of half a /64", ippool.Size(n.Usable(poolNamed("fd00---64", "fd00::/64"))).String(),
+		"9223372036854775807")
 }

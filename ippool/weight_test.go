@@ -34,12 +34,19 @@ func TestAPoolTakesAMultipleOfItsLength(t *testing.T) {
 		text string
 		most int // bytes for each of the text
 	}{
-		"entries":                     {`{"spec":{"range":"10.0.0.0/8","allocations":{` + repeatTo(objectLimit, func(i int) string { return fmt.Sprintf(`"%d":{"id":"c%d","podref":"default/p-%d"},`, i, i, i) }) + `}}}`, 40},
-		"entries that are none":       {`{"spec":{"range":"10.0.0.0/8","allocations":{` + repeatTo(objectLimit, func(i int) string { return fmt.Sprintf(`"%d":0,`, i) }) + `}}}`, 150},
-		"entries in another order":    {`{"spec":{"range":"10.0.0.0/8","allocations":{` + repeatTo(objectLimit, func(i int) string { return fmt.Sprintf(`"%d":{"podref":"a/b"},`, 1_000_000-i) }) + `}}}`, 80},
-		"fields that are not known":   {`{"spec":{"range":"10.0.0.0/8","allocations":{"1":{` + repeatTo(objectLimit, func(i int) string { return fmt.Sprintf(`"f%d":1,`, i) }) + `}}}}`, 40},
-		"a range as long as the pool": {`{"spec":{"range":"` + strings.Repeat("x", objectLimit/2) + `","allocations":{` + repeatTo(objectLimit/2, func(i int) string { return fmt.Sprintf(`"%d":{"podref":"a/b"},`, i) }) + `}}}`, 60},
-		"nested lists":                {`{"spec":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`, 40},
+		"entries": {`{"spec":{"range":"10.0.0.0/8","allocations":{` +
+			repeatTo(objectLimit, func(i int) string {
+				return fmt.Sprintf(`"%d":{"id":"c%d","podref":"default/p-%d"},`, i, i, i)
+			}) + `}}}`, 40},
+		"entries that are none": {`{"spec":{"range":"10.0.0.0/8","allocations":{` +
+			repeatTo(objectLimit, func(i int) string { return fmt.Sprintf(`"%d":0,`, i) }) + `}}}`, 150},
+		"entries in another order": {`{"spec":{"range":"10.0.0.0/8","allocations":{` +
+			repeatTo(objectLimit, func(i int) string { return fmt.Sprintf(`"%d":{"podref":"a/b"},`, 1_000_000-i) }) + `}}}`, 80},
+		"fields that are not known": {`{"spec":{"range":"10.0.0.0/8","allocations":{"1":{` +
+			repeatTo(objectLimit, func(i int) string { return fmt.Sprintf(`"f%d":1,`, i) }) + `}}}}`, 40},
+		"a range as long as the pool": {`{"spec":{"range":"` + strings.Repeat("x", objectLimit/2) + `","allocations":{` +
+			repeatTo(objectLimit/2, func(i int) string { return fmt.Sprintf(`"%d":{"podref":"a/b"},`, i) }) + `}}}`, 60},
+		"nested lists": {`{"spec":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`, 40},
 	} {
 		bytes := allocatedBy(func() {
 			p, err := ippool.DecodePool([]byte(c.text))
@@ -65,10 +72,13 @@ func TestADefinitionTakesAMultipleOfItsLength(t *testing.T) {
 	for what, config := range map[string]string{
 		"nested lists":   strings.Repeat("[", objectLimit),
 		"nested objects": strings.Repeat(`{"ipam":`, objectLimit/8),
-		"ranges":         `{"ipam":{"type":"whereabouts","ipRanges":[` + repeatTo(objectLimit, func(int) string { return `{"range":"10.0.0.0/24"},` }) + `]}}`,
-		"plugins":        `{"plugins":[` + repeatTo(objectLimit, func(int) string { return `{"ipam":` + section + `},` }) + `]}`,
-		"empty plugins":  `{"plugins":[` + repeatTo(objectLimit, func(int) string { return "{}," }) + `]}`,
-		"excludes":       `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","exclude":[` + repeatTo(objectLimit, func(int) string { return `"::1",` }) + `]}}`,
+		"ranges": `{"ipam":{"type":"whereabouts","ipRanges":[` +
+			repeatTo(objectLimit, func(int) string { return `{"range":"10.0.0.0/24"},` }) + `]}}`,
+		"plugins": `{"plugins":[` + repeatTo(objectLimit, func(int) string { return `{"ipam":` + section + `},` }) +
+			`]}`,
+		"empty plugins": `{"plugins":[` + repeatTo(objectLimit, func(int) string { return "{}," }) + `]}`,
+		"excludes": `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","exclude":[` +
+			repeatTo(objectLimit, func(int) string { return `"::1",` }) + `]}}`,
 	} {
 		bytes := allocatedBy(func() {
 			n := nadOf(config)

@@ -10,11 +10,13 @@ import (
 
 func TestWritingBackIntoATakenSlotFails(t *testing.T) {
 	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/b")})
-	if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c9", PodRef: "default/a", IfName: "net1"}}); err == nil {
+	if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c9", PodRef: "default/a",
+		IfName: "net1"}}); err == nil {
 		t.Errorf("the slot was taken when it was read, and still: %s", patch)
 	}
 	// The very same entry is no empty slot either.
-	if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/b", IfName: "net1"}}); err == nil {
+	if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/b",
+		IfName: "net1"}}); err == nil {
 		t.Errorf("%s", patch)
 	}
 }

@@ -2,7 +2,6 @@ package style
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -10,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -74,8 +72,6 @@ func sources(t *testing.T) (all []*source) {
 	return all
 }
 
-var everywhere = flag.Bool("all", false, "show the defects of pending folders, too")
-
 // defects collects what a check finds, but for what is excepted.
 type defects struct {
 	t    *testing.T
@@ -98,9 +94,6 @@ func check(t *testing.T, exceptions []exception, one func(s *source, found func(
 }
 
 func (d *defects) found(s *source, place, text string) {
-	if !*everywhere && slices.Contains(pending, path.Dir(s.path)) {
-		return
-	}
 	for _, e := range d.list {
 		if (s.path == e.path || strings.HasSuffix(e.path, "/") && strings.HasPrefix(s.path, e.path)) &&
 			strings.Contains(text, e.text) {

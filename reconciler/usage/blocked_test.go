@@ -32,12 +32,16 @@ func TestFreeAddressesThatNoADDReachesInTimeAreNoted(t *testing.T) {
 		{"24 do", false, []Part{define, pool, reserved(1, 24)}},
 		{"they come after it", false, []Part{define, pool, reserved(2, 40)}},
 		{"they have entries here", false, []Part{define, Pool("10.0.0.0-24", "10.0.0.0/24", entries...), reserved(1, 30)}},
-		{"reservations do not count", false, []Part{NAD("a", WhereaboutsConfig("10.0.0.0/24", "", `"enable_overlapping_ranges":false`)), pool, reserved(1, 30)}},
-		{"another definition begins behind them", false, []Part{define, NAD("b", WhereaboutsConfig("10.0.0.0/24", "", `"range_start":"10.0.0.30"`)), pool, reserved(1, 30)}},
-		{"nothing is free", false, []Part{NAD("a", WhereaboutsConfig("10.0.0.0/24", "", `"range_end":"10.0.0.30"`)), pool, reserved(1, 30)}},
+		{"reservations do not count", false, []Part{NAD("a", WhereaboutsConfig("10.0.0.0/24", "",
+			`"enable_overlapping_ranges":false`)), pool, reserved(1, 30)}},
+		{"another definition begins behind them", false,
+			[]Part{define, NAD("b", WhereaboutsConfig("10.0.0.0/24", "", `"range_start":"10.0.0.30"`)), pool, reserved(1, 30)}},
+		{"nothing is free", false, []Part{NAD("a", WhereaboutsConfig("10.0.0.0/24", "", `"range_end":"10.0.0.30"`)), pool,
+			reserved(1, 30)}},
 	} {
 		u := usage.Of(judged(append(c.parts, Pod("bystander"))...))
-		if noted := strings.Contains(strings.Join(u.Notes, " "), "ADDs to pool kube-system/10.0.0.0-24 fail"); noted != c.noted {
+		if noted := strings.Contains(strings.Join(u.Notes, " "),
+			"ADDs to pool kube-system/10.0.0.0-24 fail"); noted != c.noted {
 			t.Errorf("%s: notes %q", c.says, u.Notes)
 		}
 	}

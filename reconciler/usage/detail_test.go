@@ -25,9 +25,12 @@ func asking(name, networks string, since time.Duration, edits ...PodEdit) Part {
 func TestWhichPodsWait(t *testing.T) {
 	full := All(net("a"), pool29(1, 2, 3, 4, 5, 6))
 	slices3 := All(Node("w-1"), Node("w-2"), NAD("s", WhereaboutsConfig("10.0.0.0/28", "", `"node_slice_size":"/30"`)),
-		Pool("w-1-10.0.0.4-30", "10.0.0.4/30", Alloc("1", "default/x", "b1", "net1"), Alloc("2", "default/y", "b2", "net1")), Pool("w-2-10.0.0.8-30", "10.0.0.8/30"))
-	twoRanges := All(NAD("d", `{"ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/30"},{"range":"fd00::/64"}]}}`),
-		Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/x", "b1", "net1"), Alloc("2", "default/y", "b2", "net1")), Pool("fd00---64", "fd00::/64"))
+		Pool("w-1-10.0.0.4-30", "10.0.0.4/30", Alloc("1", "default/x", "b1", "net1"), Alloc("2", "default/y", "b2", "net1")),
+		Pool("w-2-10.0.0.8-30", "10.0.0.8/30"))
+	twoRanges := All(NAD("d", `{"ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/30"},{`+
+		`"range":"fd00::/64"}]}}`),
+		Pool("10.0.0.0-30", "10.0.0.0/30", Alloc("1", "default/x", "b1", "net1"), Alloc("2", "default/y", "b2", "net1")),
+		Pool("fd00---64", "fd00::/64"))
 	for _, c := range []struct {
 		says  string
 		waits bool
@@ -35,9 +38,10 @@ func TestWhichPodsWait(t *testing.T) {
 	}{
 		{"its pool is full", true, []Part{full, asking("p", "default/a", time.Minute)}},
 		{"its pool is full, by the name alone", true, []Part{full, asking("p", "a", time.Minute)}},
-		{"its pool is full, and is its default network's", true, []Part{full, asking("p", "", time.Minute, func(p *corev1.Pod) {
-			p.Annotations["v1.multus-cni.io/default-network"] = "default/a"
-		})}},
+		{"its pool is full, and is its default network's", true,
+			[]Part{full, asking("p", "", time.Minute, func(p *corev1.Pod) {
+				p.Annotations["v1.multus-cni.io/default-network"] = "default/a"
+			})}},
 		{"a snapshot has it twice, and differently", false, []Part{full, asking("p", "a", time.Minute), func(o *Observed) {
 			o.Pods[types.NamespacedName{Namespace: "default", Name: "p"}].Contradiction = "it is there twice"
 		}}},
@@ -50,8 +54,10 @@ func TestWhichPodsWait(t *testing.T) {
 		{"it asks for one of its namespace", false, []Part{full, asking("p", "other/a", time.Minute)}},
 		{"it has its entry", false, []Part{full, asking("web-3", "a", time.Minute)}},
 		{"it has one of its two entries", true, []Part{full, asking("web-3", "a,a", time.Minute)}},
-		{"its part of the pool is full", true, []Part{net("a", `"range_end":"10.0.0.2"`), net("b"), pool29(1, 2), asking("p", "a", time.Minute)}},
-		{"another's part of the pool is full", false, []Part{net("a", `"range_end":"10.0.0.2"`), net("b"), pool29(1, 2), asking("p", "b", time.Minute)}},
+		{"its part of the pool is full", true, []Part{net("a", `"range_end":"10.0.0.2"`), net("b"), pool29(1, 2),
+			asking("p", "a", time.Minute)}},
+		{"another's part of the pool is full", false, []Part{net("a", `"range_end":"10.0.0.2"`), net("b"), pool29(1, 2),
+			asking("p", "b", time.Minute)}},
 		{"its node's slice is full", true, []Part{slices3, asking("p", "s", time.Minute, OnNode("w-1"))}},
 		{"another node's slice is full", false, []Part{slices3, asking("p", "s", time.Minute, OnNode("w-2"))}},
 		{"one of its two ranges is full", true, []Part{twoRanges, asking("p", "d", time.Minute)}},
@@ -77,17 +83,22 @@ func TestWhichPodsWait(t *testing.T) {
 func TestWhoHasAPoolAndWhatIsFree(t *testing.T) {
 	controller := func(kind, name string) PodEdit {
 		return func(p *corev1.Pod) {
-			p.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "x"}, {Kind: kind, Name: name, Controller: ptr.To(true)}}
+			p.OwnerReferences = []metav1.OwnerReference{{Kind: "Other", Name: "x"}, {Kind: kind, Name: name,
+				Controller: ptr.To(true)}}
 		}
 	}
-	u := usage.Of(judged(net("a"), Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/web-1", "b1", "net1"), Alloc("2", "default/web-2", "b2", "net1"),
-		Alloc("4", "blue/gone", "b3", "net1"), Alloc("5", "default/web-1_a-b", "b4", "net1")), Pod("web-1", Carrying("10.0.0.1"), controller("ReplicaSet", "web")), Pod("web-2", Carrying("10.0.0.2"), controller("ReplicaSet", "web"))))
+	u := usage.Of(judged(net("a"), Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/web-1", "b1", "net1"),
+		Alloc("2", "default/web-2", "b2", "net1"),
+		Alloc("4", "blue/gone", "b3", "net1"), Alloc("5", "default/web-1_a-b", "b4", "net1")),
+		Pod("web-1", Carrying("10.0.0.1"), controller("ReplicaSet", "web")), Pod("web-2", Carrying("10.0.0.2"),
+			controller("ReplicaSet", "web"))))
 	p := theOnly(t, u)
 	for _, c := range []struct{ what, got, want string }{
 		{"namespaces", fmt.Sprint(p.ByNamespace()), "[{default 3} {blue 1}]"},
 		{"workloads", fmt.Sprint(u.ByWorkload(p)), "[{default/ReplicaSet/web 2} {blue/Pod/gone 1} {default/Pod/web-1 1}]"},
 		{"free addresses", fmt.Sprint(p.FreeAddresses.Ranges()), "[10.0.0.3-10.0.0.3 10.0.0.6-10.0.0.6]"},
-		{"definitions", fmt.Sprint(len(p.Definitions), p.Definitions[0], p.Definitions[0].Usable.Ranges()), "1 default/a [10.0.0.1-10.0.0.6]"},
+		{"definitions", fmt.Sprint(len(p.Definitions), p.Definitions[0], p.Definitions[0].Usable.Ranges()),
+			"1 default/a [10.0.0.1-10.0.0.6]"},
 		{"stale", fmt.Sprint(len(p.StaleEntries), " ", p.StaleEntries[0].Address()), "2 10.0.0.4"},
 	} {
 		if c.got != c.want {

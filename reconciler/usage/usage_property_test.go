@@ -80,7 +80,8 @@ func TestAsManyADDsSucceedAsAddressesAreFree(t *testing.T) {
 		var entries []Allocation
 		for _, k := range rapid.SliceOfNDistinct(rapid.IntRange(0, 15), 0, 12, rapid.ID).Draw(t, "entries") {
 			entries = append(entries, Alloc(fmt.Sprint(k), fmt.Sprint("default/p", k), "box", "net1"))
-			taken = append(taken, types.IPReservation{IP: stdnet.ParseIP(fmt.Sprint("10.0.0.", k)), PodRef: fmt.Sprint("default/p", k), IfName: "net1"})
+			taken = append(taken, types.IPReservation{IP: stdnet.ParseIP(fmt.Sprint("10.0.0.", k)),
+				PodRef: fmt.Sprint("default/p", k), IfName: "net1"})
 		}
 		parts = append(parts, Pool("10.0.0.0-28", "10.0.0.0/28", entries...))
 		reserved := map[string]bool{}

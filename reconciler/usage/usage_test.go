@@ -57,13 +57,19 @@ func TestHowFullAPoolIs(t *testing.T) {
 		{"all taken", "6 6 0", []Part{net("a"), pool29(1, 2, 3, 4, 5, 6)}},
 		{"an entry that is excluded does not make less free", "5 1 5", []Part{net("a", `"exclude":["10.0.0.4"]`), pool29(4)}},
 		{"the entry of the broadcast address, too", "6 2 5", []Part{net("a"), pool29(1, 7)}},
-		{"two definitions with other bounds", "4 1 3", []Part{net("a", `"range_end":"10.0.0.2"`), net("b", `"range_start":"10.0.0.5"`), pool29(2)}},
-		{"an address that another pool of the network has", "6 1 4", []Part{net("a"), pool29(1), Reservation("10.0.0.3", "default/x", LongAgo)}},
-		{"its own reservation counts once", "6 1 5", []Part{net("a"), pool29(1), Reservation("10.0.0.1", "default/web-1", LongAgo)}},
-		{"a reservation of another network", "6 1 5", []Part{net("a"), pool29(1), Pool("red-10.0.0.0-29", "10.0.0.0/29"), Reservation("red-10.0.0.3", "default/x", LongAgo)}},
-		{"a reservation where no overlapping ranges are", "6 1 5", []Part{net("a", noOverlap), pool29(1), Reservation("10.0.0.3", "default/x", LongAgo)}},
+		{"two definitions with other bounds", "4 1 3", []Part{net("a", `"range_end":"10.0.0.2"`),
+			net("b", `"range_start":"10.0.0.5"`), pool29(2)}},
+		{"an address that another pool of the network has", "6 1 4", []Part{net("a"), pool29(1), Reservation("10.0.0.3",
+			"default/x", LongAgo)}},
+		{"its own reservation counts once", "6 1 5", []Part{net("a"), pool29(1), Reservation("10.0.0.1", "default/web-1",
+			LongAgo)}},
+		{"a reservation of another network", "6 1 5", []Part{net("a"), pool29(1), Pool("red-10.0.0.0-29", "10.0.0.0/29"),
+			Reservation("red-10.0.0.3", "default/x", LongAgo)}},
+		{"a reservation where no overlapping ranges are", "6 1 5", []Part{net("a", noOverlap), pool29(1),
+			Reservation("10.0.0.3", "default/x", LongAgo)}},
 		{"a reservation, and one of two definitions does not care", "6 0 5",
-			[]Part{net("a", noOverlap, `"range_end":"10.0.0.3"`), net("b"), pool29(), Reservation("10.0.0.3", "default/x", LongAgo), Reservation("10.0.0.4", "default/y", LongAgo)}},
+			[]Part{net("a", noOverlap, `"range_end":"10.0.0.3"`), net("b"), pool29(), Reservation("10.0.0.3", "default/x",
+				LongAgo), Reservation("10.0.0.4", "default/y", LongAgo)}},
 		{"no definition", "? 1 ?", []Part{pool29(1)}},
 		{"a definition of another network", "? 1 ?", []Part{NAD("a", WhereaboutsConfig("10.0.0.0/29", "red")), pool29(1)}},
 		{"a definition that cannot be read", "? 1 ?", []Part{NAD("a", "{"), pool29(1)}},
@@ -71,10 +77,15 @@ func TestHowFullAPoolIs(t *testing.T) {
 		{"a definition that whereabouts refuses", "? 1 ?", []Part{net("a", `"exclude":["x"]`), pool29(1)}},
 		{"a range that is written with an address inside", "? 0 ?", []Part{net("a"), Pool("10.0.0.0-29", "10.0.0.1/29")}},
 		{"a range that cannot be read", "? 0 ?", []Part{net("a"), Pool("10.0.0.0-29", "x")}},
-		{"a slice", "2 0 2", []Part{Node("w-1"), NAD("a", WhereaboutsConfig("10.0.0.0/28", "", `"node_slice_size":"/30"`)), Pool("w-1-10.0.0.4-30", "10.0.0.4/30")}},
-		{"a slice of a node that is gone", "? 0 ?", []Part{Node("w-2"), NAD("a", WhereaboutsConfig("10.0.0.0/28", "", `"node_slice_size":"/30"`)), Pool("w-1-10.0.0.4-30", "10.0.0.4/30")}},
-		{"a range without a usable address", "0 0 0", []Part{NAD("a", WhereaboutsConfig("10.0.0.0/31", "")), Pool("10.0.0.0-31", "10.0.0.0/31")}},
-		{"a wide range", "18446744073709551614 0 18446744073709551614", []Part{NAD("a", WhereaboutsConfig("fd00::/64", "")), Pool("fd00---64", "fd00::/64")}},
+		{"a slice", "2 0 2", []Part{Node("w-1"), NAD("a", WhereaboutsConfig("10.0.0.0/28", "", `"node_slice_size":"/30"`)),
+			Pool("w-1-10.0.0.4-30", "10.0.0.4/30")}},
+		{"a slice of a node that is gone", "? 0 ?",
+			[]Part{Node("w-2"), NAD("a", WhereaboutsConfig("10.0.0.0/28", "", `"node_slice_size":"/30"`)),
+				Pool("w-1-10.0.0.4-30", "10.0.0.4/30")}},
+		{"a range without a usable address", "0 0 0", []Part{NAD("a", WhereaboutsConfig("10.0.0.0/31", "")),
+			Pool("10.0.0.0-31", "10.0.0.0/31")}},
+		{"a wide range", "18446744073709551614 0 18446744073709551614", []Part{NAD("a", WhereaboutsConfig("fd00::/64", "")),
+			Pool("fd00---64", "fd00::/64")}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			u := usage.Of(judged(append(c.parts, Pod("bystander"))...))
@@ -92,7 +103,8 @@ func TestHowFullAPoolIs(t *testing.T) {
 
 func TestVerdictsAreCounted(t *testing.T) {
 	j := judged(net("a"), Pod("web-1", Carrying("10.0.0.1")), Pool("10.0.0.0-29", "10.0.0.0/29",
-		Alloc("1", "default/web-1", "box", "net1"), Alloc("2", "default/gone", "box-2", "net1")), Reservation("10.0.0.2", "default/gone", LongAgo))
+		Alloc("1", "default/web-1", "box", "net1"), Alloc("2", "default/gone", "box-2", "net1")), Reservation("10.0.0.2",
+		"default/gone", LongAgo))
 	p := theOnly(t, usage.Of(j))
 	if got := fmt.Sprint(numbers(p), " ", p.InUse, p.Held, p.Stale); got != "6 2 4 1 0 1" {
 		t.Errorf("got %s", got)
@@ -110,7 +122,8 @@ func TestTheFullestPoolIsFirstAndTheUnknownLast(t *testing.T) {
 	define := func(third int) Part {
 		return NAD(fmt.Sprint("n", third), WhereaboutsConfig(fmt.Sprintf("10.0.%d.0/29", third), ""))
 	}
-	u := usage.Of(judged(Pod("bystander"), define(1), define(2), define(3), pool(1, "", 1), pool(2, "", 6), pool(3, "", 3), pool(4, "", 6)))
+	u := usage.Of(judged(Pod("bystander"), define(1), define(2), define(3), pool(1, "", 1), pool(2, "", 6), pool(3, "", 3),
+		pool(4, "", 6)))
 	var got []string
 	for _, p := range u.All {
 		got = append(got, p.Name)
@@ -122,7 +135,8 @@ func TestTheFullestPoolIsFirstAndTheUnknownLast(t *testing.T) {
 
 func TestWhatKeepsNumbersFromBeingWholeIsNoted(t *testing.T) {
 	u := usage.Of(judged(pool29(1), net("a"), NAD("b", "{"), net("c", `"exclude":["x"]`)))
-	if len(u.Notes) != 2 || !strings.Contains(u.Notes[0], `default/c`) || !strings.Contains(u.Notes[0], `exclude "x"`) || !strings.HasSuffix(u.Notes[1], ": default/b") {
+	if len(u.Notes) != 2 || !strings.Contains(u.Notes[0], `default/c`) || !strings.Contains(u.Notes[0], `exclude "x"`) ||
+		!strings.HasSuffix(u.Notes[1], ": default/b") {
 		t.Errorf("notes: %q", u.Notes)
 	}
 }
