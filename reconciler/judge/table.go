@@ -23,7 +23,7 @@ func table() []rule {
 
 	its := when("the sandbox is this pod's", func(e *Evidence) bool { return e.Ownership == ItsPod })
 	notIts := when("the sandbox is another pod's", func(e *Evidence) bool { return e.Ownership == NotItsPod })
-	noneOfIts := when("there is no pod, or the sandbox is another pod's",
+	noneOfIts := when("the pod does not exist, or the sandbox is another pod's",
 		func(e *Evidence) bool { return e.Phase == podstate.None || e.Ownership == NotItsPod })
 
 	overdue := when("the pod's deletion is overdue by 5 minutes",
