@@ -77,10 +77,12 @@ nothing. With --snapshot it also prints the patches and deletes that it would se
   ip-reconcile run -o json | jq .released`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if dryRun != "none" && dryRun != "client" {
+			// As for kubectl, the flag was a boolean once.
+			isDry, isKnown := map[string]bool{"none": false, "false": false, "client": true, "true": true}[dryRun]
+			if !isKnown {
 				return fmt.Errorf("--dry-run %q: must be none or client", dryRun)
 			}
-			dry := dryRun == "client" || o.snapshot != ""
+			dry := isDry || o.snapshot != ""
 			o.writes = !dry
 			r, err := o.reconciler(c.Context(), std)
 			if err != nil {
@@ -95,7 +97,7 @@ nothing. With --snapshot it also prints the patches and deletes that it would se
 				return err
 			}
 			rep := report.OfRun(out, dry, o.selection.filter)
-			if dryRun == "none" && dry {
+			if dry && !isDry {
 				if rep.Requests, err = report.RequestsOf(out); err != nil {
 					return err
 				}

@@ -135,3 +135,21 @@ func TestCommands_NoReadOnlyFlagReleases(t *testing.T) {
 		})
 	}
 }
+
+func TestRun_DryRunValues(t *testing.T) {
+	_, want, _ := run(t, "run", "--dry-run", "--snapshot", sample)
+	for _, value := range []string{"client", "true"} {
+		if _, got, errs := run(t, "run", "--dry-run="+value, "--snapshot", sample); got != want {
+			t.Errorf("--dry-run=%s: %s%s\nwant %s", value, got, errs, want)
+		}
+	}
+	_, want, _ = run(t, "run", "--snapshot", sample)
+	for _, value := range []string{"none", "false"} {
+		if _, got, errs := run(t, "run", "--dry-run="+value, "--snapshot", sample); got != want {
+			t.Errorf("--dry-run=%s: %s%s\nwant %s", value, got, errs, want)
+		}
+	}
+	if code, _, _ := run(t, "run", "--dry-run=server", "--snapshot", sample); code != exitFailed {
+		t.Errorf("--dry-run=server: exit code %d", code)
+	}
+}
