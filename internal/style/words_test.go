@@ -50,9 +50,7 @@ var (
 		{"reconciler/serve/recorder.go", "cleanup", upstream},
 		{"reconciler/serve/recorder.go", "removed stale", upstream},
 	}
-	odd = []exception{
-		{"reconciler/judge/table.go", "there is no", "a column of the table of verdicts"},
-	}
+	odd []exception
 )
 
 const upstream = "whereabouts' own message, for which people search their logs"
