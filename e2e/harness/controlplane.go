@@ -200,8 +200,8 @@ func waitAnswers(ctx context.Context, client kubernetes.Interface, api *process)
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s did not get ready: %w (last answer: %v); its log ends with:\n%s", api.name, err, last,
-			tail(api.log)) //nolint:errorlint // nil where nothing answered
+		return fmt.Errorf("%s did not get ready: %w (last answer: %v); its log ends with:\n%s", api.name, err,
+			last, tail(api.log)) //nolint:errorlint // last is nil where nothing answered
 	}
 	return nil
 }

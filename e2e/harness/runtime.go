@@ -185,8 +185,8 @@ func (r *Runtime) Start(ctx context.Context) error {
 		return last == nil, nil
 	})
 	if err != nil {
-		return fmt.Errorf("%s does not answer: %w (last answer: %v); its log ends with:\n%s", r.flavour.Name, err, last,
-			tail(p.log)) //nolint:errorlint // nil where nothing answered
+		return fmt.Errorf("%s does not answer: %w (last answer: %v); its log ends with:\n%s", r.flavour.Name, err,
+			last, tail(p.log)) //nolint:errorlint // last is nil where nothing answered
 	}
 	for _, archive := range archives {
 		if err := r.loadImage(ctx, archive); err != nil {
