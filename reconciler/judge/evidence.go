@@ -51,6 +51,8 @@ type Evidence struct {
 	ClaimantNode           string // of the report that lists the claimant; "" for a pod
 	ClaimUnread            bool   // no CNI cache file lists the claimant's addresses
 	claimantPodNode        string // the node of a claimant that is a pod
+
+	mentions []mention // of the container ID, or for a reservation of its address
 }
 
 // gather fills in the evidence on an item.
@@ -128,7 +130,7 @@ func (x *Index) isDetached(it *Item) bool {
 		ip, readable := podstate.ParseAddress(a)
 		return !readable || a.IfName == it.IfName() || it.mayBeAbout(ip)
 	}
-	return reported >= e.Pod.RequestedCount && !slices.ContainsFunc(it.mentions, func(g mention) bool {
+	return reported >= e.Pod.RequestedCount && !slices.ContainsFunc(it.evidence.mentions, func(g mention) bool {
 		if g.kind == ofGone {
 			return false
 		}
@@ -141,7 +143,7 @@ func (x *Index) isDetached(it *Item) bool {
 // hasContradictingReport reports whether an expired report has the sandbox running and was renewed, by the API server's
 // clock, after the containers had ended.
 func (x *Index) hasContradictingReport(it *Item) bool {
-	return it.evidence.Pod != nil && slices.ContainsFunc(it.mentions, func(g mention) bool {
+	return it.evidence.Pod != nil && slices.ContainsFunc(it.evidence.mentions, func(g mention) bool {
 		renewed := g.report.LeaseRenewedAt
 		return !g.report.IsFresh(x.now) && x.mayHoldAddress(&g) &&
 			(renewed.IsZero() || !renewed.Before(it.evidence.Pod.LastFinishedAt))

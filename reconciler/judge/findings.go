@@ -176,7 +176,7 @@ func nodesWithoutReport(items []*Item) []Finding {
 	}
 	same := map[*string]*nodes{} // many share one list
 	for _, it := range items {
-		if e := it.evidence; it.Allocation != nil && e.Sandbox == NoFreshReport && len(e.WithoutReport) > 0 {
+		if e := it.evidence; it.Allocation != nil && e != nil && e.Sandbox == NoFreshReport && len(e.WithoutReport) > 0 {
 			names := e.WithoutReport
 			if same[&names[0]] == nil {
 				same[&names[0]] = &nodes{names: names}

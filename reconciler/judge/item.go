@@ -22,8 +22,7 @@ type Item struct {
 	x                     *Index
 	pool                  *pool       // of an allocation
 	reading               nameReading // of a reservation's name
-	mentions              []mention   // of its container ID, or for a reservation of its address
-	evidence              *Evidence   // nil for a reservation that shares an allocation's verdict
+	evidence              *Evidence   // nil for a reservation that shares an allocation's verdict, and see Evidence
 	related               []*Item
 	verdictSource         *Item // whose verdict a reservation shares
 	hasUnknownReservation bool  // the reservation of an allocation has a field that is not known
@@ -131,17 +130,25 @@ func (it *Item) Related() []*Item { return it.related }
 // SharesVerdictOf is the allocation whose verdict a reservation shares; nil for none.
 func (it *Item) SharesVerdictOf() *Item { return it.verdictSource }
 
-// Evidence is what the verdict rests on; nil for a reservation that shares an allocation's verdict.
-func (it *Item) Evidence() *Evidence { return it.evidence }
+// Evidence is what the verdict rests on; nil for a reservation that shares an allocation's verdict. That of most
+// allocations in use is gathered again: it would take more memory than all else that a judgement keeps.
+func (it *Item) Evidence() *Evidence {
+	if it.evidence == nil && it.Allocation != nil {
+		again := *it
+		it.x.gatherOnAllocation(&again)
+		return again.evidence
+	}
+	return it.evidence
+}
 
 // evidenceSource is the item whose evidence decided.
 func (it *Item) evidenceSource() *Item { return cmp.Or(it.verdictSource, it) }
 
 // Message explains the verdict in a sentence.
-func (it *Item) Message() string { return it.evidenceSource().evidence.fill(it.decidingRow().say) }
+func (it *Item) Message() string { return it.evidenceSource().Evidence().fill(it.decidingRow().say) }
 
 // Rule is the row of the verdict table that decided, with its conditions.
-func (it *Item) Rule() string { return it.text(it.evidenceSource().evidence) }
+func (it *Item) Rule() string { return it.text(it.evidenceSource().Evidence()) }
 
 // RuleID is the ID of the row that decided, or of the row that overruled it.
 func (it *Item) RuleID() string { return it.decidingRow().id }
@@ -151,7 +158,7 @@ func (it *Item) Node() string { return it.Evidence().node() }
 
 // IsUndetermined reports whether the item is held only because a report is missing or lacks a sandbox's addresses.
 func (it *Item) IsUndetermined() bool {
-	e := it.Evidence()
+	e := it.evidence
 	if it.Verdict != Held || e == nil || e.Claimant != "" && !e.ClaimUnread {
 		return false
 	}

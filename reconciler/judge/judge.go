@@ -96,15 +96,21 @@ func (x *Index) judge(entries []entry, reservations []*ippool.Reservation) *Judg
 }
 
 func (x *Index) judgeAllocation(a entry) *Item {
-	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x, pool: a.pool, evidence: &Evidence{}}
-	it.mentions = x.byContainerID[a.ContainerID]
-	if a.Problem != "" {
+	it := &Item{Pool: a.pool.Pool, Allocation: a.Allocation, x: x, pool: a.pool}
+	x.gatherOnAllocation(it)
+	if it.Decision = judge(it.evidence); it.Verdict == InUse && it.evidence.Sandbox != NoFreshReport {
+		it.evidence = nil // see Evidence
+	}
+	return it
+}
+
+func (x *Index) gatherOnAllocation(it *Item) {
+	if a := it.Allocation; a.Problem != "" {
 		it.evidence = unreadable(a.Problem, a.Detail)
 	} else {
+		it.evidence = &Evidence{mentions: x.byContainerID[a.ContainerID]}
 		x.gather(it)
 	}
-	it.Decision = judge(it.evidence)
-	return it
 }
 
 func unreadable(problem ippool.Problem, detail string) *Evidence {
@@ -180,7 +186,7 @@ func (x *Index) gatherOnLone(it *Item, readings []nameReading) {
 		for _, b := range x.sandboxesByAddress[it.reading.address] {
 			// A sandbox that has ended is no evidence on the reservation.
 			if b.NetworkName == it.reading.network && x.mayHoldAddress(&b.mention) {
-				it.mentions = append(it.mentions, b.mention)
+				it.evidence.mentions = append(it.evidence.mentions, b.mention)
 			}
 		}
 		x.gather(it)

@@ -97,8 +97,8 @@ func (x *Index) nodeCondition(name string) nodeCondition {
 func (x *Index) nodeConditionFor(it *Item, node string) nodeCondition {
 	pod := it.evidence.Pod
 	mayBeBack := pod != nil && pod.Node == node && pod.Phase != podstate.Finished
-	for i := range it.mentions {
-		g := &it.mentions[i]
+	for i := range it.evidence.mentions {
+		g := &it.evidence.mentions[i]
 		switch {
 		case g.kind == ofGone || g.report.Name != node:
 		case x.hasEndedWithNode(g.report) && mayBeBack: // nodeCondition decides
@@ -185,8 +185,8 @@ func (x *Index) couldRun(it *Item) (n *nodeSet, certain bool) {
 
 // reportingNodes are the nodes whose last report has the sandbox, but not as ended.
 func (it *Item) reportingNodes() (nodes []string) {
-	for i := range it.mentions {
-		if g := &it.mentions[i]; g.kind != ofGone {
+	for i := range it.evidence.mentions {
+		if g := &it.evidence.mentions[i]; g.kind != ofGone {
 			nodes = append(nodes, g.report.Name)
 		}
 	}

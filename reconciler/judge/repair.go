@@ -127,7 +127,7 @@ func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 		if b == nil || b.ID == entries[0].ContainerID {
 			continue
 		}
-		e := x.judgeAllocation(entries[0]).evidence
+		e := x.judgeAllocation(entries[0]).Evidence()
 		fenced := x.renewedBehindFence(DELTimeout, b.report.node) &&
 			(e.Sandbox == NodeDead || x.renewedBehindFence(DELTimeout, e.Nodes))
 		if e.hasEndedSandbox() && (fenced || x.isDoneWithADD(b)) {

@@ -14,7 +14,7 @@ func (x *Index) missingReservation(it *Item) []Finding {
 	if !carried || len(it.related) > 0 || it.hasUnknownReservation {
 		return nil
 	}
-	p, e := it.pool, it.evidence
+	p, e := it.pool, it.Evidence()
 	fenced := e.Sandbox == Ready && x.renewedBehindFence(0, e.Nodes)
 	switch {
 	case fenced:

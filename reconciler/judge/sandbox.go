@@ -47,8 +47,8 @@ func (x *Index) findSandbox(it *Item) {
 // findReported takes the first state that a fresh report has, and the UID that any report gives the ID.
 func (x *Index) findReported(it *Item) (found bool) {
 	e := it.evidence
-	for i := range it.mentions {
-		g := &it.mentions[i]
+	for i := range it.evidence.mentions {
+		g := &it.evidence.mentions[i]
 		state, ok := x.stateOf(g)
 		isAllocation := it.Allocation != nil
 		if !isAllocation && (state == Stopped || state == Gone) {
@@ -111,8 +111,8 @@ func (x *Index) checkOtherNodes(it *Item) {
 // An attachment of any age contradicts, unless its network is reported closed.
 func (x *Index) isContradicted(it *Item) bool {
 	e := it.evidence
-	for i := range it.mentions {
-		g := &it.mentions[i]
+	for i := range it.evidence.mentions {
+		g := &it.evidence.mentions[i]
 		contradicts := x.mayRun(g) || g.kind == ofAttachment && !podstate.IsClosed(g.NetworkClosed)
 		switch {
 		case !contradicts || x.hasEndedWithNode(g.report):
