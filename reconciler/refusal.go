@@ -47,6 +47,17 @@ type Refused struct {
 // Gates returns all gates of the item.
 func (x Refused) Gates() []Gate { return append([]Gate{x.Gate}, x.Also...) }
 
+// Main returns the gate by which the item is reported: the first, or one that does not open by itself.
+func (x Refused) Main() Gate {
+	main := x.Gate
+	for _, g := range x.Also {
+		if !main.At.IsZero() && g.At.IsZero() {
+			main = g
+		}
+	}
+	return main
+}
+
 // At returns when the item will be released if nothing contradicts it and no gate is added; zero where a gate does not
 // open by itself.
 func (x Refused) At() time.Time {

@@ -78,12 +78,7 @@ func (d AllocationRow) reservation(it *judge.Item) ReservationRow {
 func judged(r *report.Report, it *judge.Item) Judged {
 	d := Judged{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()}
 	if x, isRefused := r.RefusedOf(it); isRefused {
-		gate := x.Gate
-		for _, also := range x.Also { // a gate that opens by itself is no answer beside one that does not
-			if !gate.At.IsZero() && also.At.IsZero() {
-				gate = also
-			}
-		}
+		gate := x.Main()
 		d.Refusal, d.Detail, d.ReleasableAt = gate.Why, gate.Detail, report.When(x.At())
 	}
 	return d

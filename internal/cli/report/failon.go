@@ -49,7 +49,7 @@ func (on FailOn) Fails(r *Report) bool {
 		released[it.ID()] = true
 	}
 	return slices.ContainsFunc(r.Items(), func(it *judge.Item) bool {
-		isNamed := names(it.Verdict.String()) || names(it.Reason.String()) || names(string(r.Refused[it.ID()].Why))
+		isNamed := names(it.Verdict.String()) || names(it.Reason.String()) || names(string(r.Refused[it.ID()].Main().Why))
 		return isNamed && OwnRow(it) && !released[it.ID()]
 	}) || slices.ContainsFunc(r.Findings, func(f judge.Finding) bool { return names(string(f.Kind)) })
 }

@@ -150,6 +150,26 @@ func TestFailOn_Run(t *testing.T) {
 	}
 }
 
+// An item fails the command by the refusal that the output has.
+func TestFailOn_WaitingItemThatTheBreakerWouldRefuse(t *testing.T) {
+	j := several()
+	x := reconciler.Refused{
+		Item: j.Allocations[0],
+		Gate: reconciler.Gate{Why: reconciler.AwaitingConfirmation, At: j.Observation.Now},
+		Also: []reconciler.Gate{{Why: reconciler.Breaker}},
+	}
+	r := OfCheck(j, &reconciler.Plan{Refused: []reconciler.Refused{x}}, Filter{})
+	for word, want := range map[string]bool{"Breaker": true, "AwaitingConfirmation": false, "Paused": false} {
+		on, err := NewFailOn([]string{word})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := on.Fails(r); got != want {
+			t.Errorf("--fail-on %s: %v, want %v", word, got, want)
+		}
+	}
+}
+
 func TestGates_TimedGatesAreOne(t *testing.T) {
 	at := func(d time.Duration) reconciler.Refused {
 		return reconciler.Refused{Item: several().Allocations[0],
