@@ -111,7 +111,8 @@ func (h *History) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, o
 	}
 	if at := h.confirmedAt(it, o, opts.ConfirmAfter); at.After(o.Now) {
 		gates = append(gates, Gate{Why: AwaitingConfirmation, At: at,
-			Detail: fmt.Sprintf("is confirmed at %s unless something contradicts it", at.UTC().Format(time.RFC3339))})
+			Detail: fmt.Sprintf("the verdict is confirmed at %s unless something contradicts it",
+				at.UTC().Format(time.RFC3339))})
 	}
 	return gates
 }

@@ -62,7 +62,7 @@ func newRun(std streams) *cobra.Command {
 	var maxWait time.Duration
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Make one pass: judge every address and release the stale ones",
+		Short: "Judge every address and release the stale ones, once",
 		Long: `Judge every allocation and reservation, and release those that are Stale. run releases
 a proven item at once. It releases an unconfirmed item once every pass for
 --confirm-after agrees, and waits for that.

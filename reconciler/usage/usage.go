@@ -104,9 +104,9 @@ func Of(j *judge.Judgement) *Pools {
 	slices.SortFunc(u.All, byFill)
 	u.addWaiting()
 	for _, pool := range slices.Sorted(maps.Keys(unrecorded)) {
-		u.Notes = append(u.Notes, fmt.Sprintf("pods carry %d addresses of pool %s without an allocation. "+
+		u.Notes = append(u.Notes, fmt.Sprintf("addresses of pool %s that pods carry without an allocation: %d. "+
 			"They are not counted as free, but the next ADDs may assign them: "+
-			"'ip-reconcile check --reason Unrecorded' lists them", len(unrecorded[pool]), pool))
+			"'ip-reconcile check --reason Unrecorded' lists them", pool, len(unrecorded[pool])))
 	}
 	for _, p := range u.All {
 		p.noteBlocked(u)

@@ -47,7 +47,7 @@ func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
 			e.LastReleasableAt = at
 		}
 		if e.Detail != g.Detail {
-			e.Detail = fmt.Sprintf("is confirmed from %s to %s unless something contradicts it",
+			e.Detail = fmt.Sprintf("the verdicts are confirmed from %s to %s unless something contradicts them",
 				e.FirstReleasableAt.Format(time.RFC3339), e.LastReleasableAt.Format(time.RFC3339))
 		}
 	}

@@ -183,7 +183,8 @@ func TestGates_TimedGatesAreOne(t *testing.T) {
 		!got[1].FirstReleasableAt.Equal(Now.Add(time.Minute)) || !got[1].LastReleasableAt.Equal(Now.Add(time.Hour)) {
 		t.Errorf("got %+v", got)
 	}
-	const want = "is confirmed from 2026-11-20T10:01:00Z to 2026-11-20T11:00:00Z unless something contradicts it"
+	const want = "the verdicts are confirmed from 2026-11-20T10:01:00Z to 2026-11-20T11:00:00Z " +
+		"unless something contradicts them"
 	if got[1].Detail != want {
 		t.Errorf("got %s", got[1].Detail)
 	}
