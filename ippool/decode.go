@@ -3,6 +3,7 @@ package ippool
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"unique"
@@ -87,8 +88,10 @@ func (d *decoder[T]) decode(text []byte, read objectReader[T]) (v T, err error) 
 	}
 	d.object = object{}
 	err = kjson.Unmarshal(d.text, &d.object)
-	if wrongType := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrongType) {
-		err = nil // all else is decoded
+	// All else is decoded where one field has another type. A number that is too large is none of these.
+	var wrongType *json.UnmarshalTypeError
+	if errors.As(err, &wrongType) && wrongType.Type.Kind() != reflect.Float64 {
+		err = nil
 	}
 	return read(&d.object), err
 }

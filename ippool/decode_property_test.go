@@ -71,7 +71,8 @@ func TestAReservationIsCreatedAgainAsItWas(t *testing.T) {
 
 func TestATextThatIsNoObjectIsNotSound(t *testing.T) {
 	for text, isJSON := range map[string]bool{`null`: true, `[]`: true, `5`: true, `"x"`: true, ` {}`: true,
-		`{"spec":5,"metadata":[]}`: true, ``: false, `{`: false, `{} x`: false, `<html>`: false} {
+		`{"spec":5,"metadata":[]}`: true, `{"spec":{"allocations":1e999}}`: false,
+		``: false, `{`: false, `{} x`: false, `<html>`: false} {
 		p, perr := ippool.DecodePool([]byte(text))
 		r, rerr := ippool.DecodeReservation([]byte(text))
 		if (perr == nil) != isJSON || (rerr == nil) != isJSON || isJSON && (p.Problem == "" || r.Problem == "") {
