@@ -11,27 +11,20 @@ import (
 // A runtime that lost its state lists nothing, and somebody may have emptied the CNI caches. The sandboxes still
 // run.
 func TestInspect_UnlistedIsGoneOnlyWithItsNetwork(t *testing.T) {
+	removeNamespace := func(n *testNode, sandbox *critest.Sandbox) { n.remove(sandbox.NetNS) }
 	for name, c := range map[string]struct {
 		happens func(n *testNode, sandbox *critest.Sandbox) // after it was READY and reported
 		restart bool                                        // of the agent, at the same time
 		want    string
 	}{
-		"removed, with its namespace": {func(n *testNode,
-			sandbox *critest.Sandbox) {
-			n.remove(sandbox.NetNS)
-		}, false, "gone"},
-		"removed with its namespace while no agent ran": {func(n *testNode,
-			sandbox *critest.Sandbox) {
-			n.remove(sandbox.NetNS)
-		}, true, "gone"},
+		"removed, with its namespace":                        {removeNamespace, false, "gone"},
+		"removed with its namespace while no agent ran":      {removeNamespace, true, "gone"},
 		"its namespace is there":                             {func(*testNode, *critest.Sandbox) {}, false, "open"},
 		"its namespace is there, and the agent starts again": {func(*testNode, *critest.Sandbox) {}, true, "open"},
-		"the folder of namespaces is missing": {func(n *testNode,
-			sandbox *critest.Sandbox) {
+		"the folder of namespaces is missing": {func(n *testNode, _ *critest.Sandbox) {
 			n.remove(n.netns)
 		}, false, "nowhere"},
-		"the folder of namespaces was replaced": {func(n *testNode,
-			sandbox *critest.Sandbox) {
+		"the folder of namespaces was replaced": {func(n *testNode, sandbox *critest.Sandbox) {
 			n.remove(n.netns)
 			n.mkdir(n.netns)
 		}, false, "nowhere"},

@@ -72,9 +72,8 @@ func serveFaults() []serveFault {
 			begin: func(_ *testing.T, m *meeting) { m.StopAPI(); m.StopEtcd() },
 			end:   func(t *testing.T, m *meeting) { check(t, m.StartEtcd()); check(t, m.StartAPI(t.Context())) }},
 		refuses("every list with 429", just(http.StatusTooManyRequests, lists), true),
-		// full passes list
 		refuses("every watch with 500", just(http.StatusInternalServerError, anyWatch), true).whichReleases(),
-		refuses("every watch with 429", just(http.StatusTooManyRequests, anyWatch), true).whichReleases(), // full passes list
+		refuses("every watch with 429", just(http.StatusTooManyRequests, anyWatch), true).whichReleases(),
 		refuses("all with 503", everything(http.StatusServiceUnavailable), true),
 		refuses("lists of pods with 500", just(http.StatusInternalServerError, is(http.MethodGet, "pods")), true),
 		refuses("patches with 500", just(http.StatusInternalServerError, is(http.MethodPatch, "ippools")), false),
@@ -118,7 +117,7 @@ func refuses(what string, f faults, cut bool) serveFault {
 	return c
 }
 
-// whichReleases is the fault where proven releases go on.
+// whichReleases is the fault where proven releases go on: full passes list, whatever becomes of the watches.
 func (c serveFault) whichReleases() serveFault {
 	c.frees = true
 	return c

@@ -1,0 +1,277 @@
+//go:build !slow && !cluster
+
+package e2e
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"helm.sh/helm/v4/pkg/strvals"
+	"sigs.k8s.io/yaml"
+)
+
+// notRunHere are programs that the documents call and that a test cannot run, with the reason.
+var notRunHere = map[string]string{
+	"crictl":     "needs a node's container runtime",
+	"systemctl":  "needs a node's systemd",
+	"journalctl": "needs a node's systemd",
+	"docker":     "builds and pushes images",
+	"git":        "clones from the internet",
+	"go":         "runs tests for minutes",
+	"ln":         "writes into folders of the machine",
+	"sudo":       "changes the machine",
+	"curl":       "downloads from the internet",
+	"etcdctl":    "needs etcd's machine",
+}
+
+// skipped are pages whose commands are not run here, with the reason.
+var skipped = map[string]string{
+	"docs/operate/tickets.md":    "another test runs each command and writes the page",
+	"docs/reference/commands.md": "is generated from the help of the commands",
+}
+
+// tools are the programs of the machine that commands may use.
+var tools = []string{
+	"sh", "cat", "grep", "sed", "awk", "cut", "sort", "head", "tail", "wc", "tr", "xargs", "tar", "gzip", "mkdir", "cp",
+	"date", "sleep", "base64",
+}
+
+// wrappers stand for the programs that commands call. They do not wait for a kubelet or a controller,
+// and they leave the objects as they are for the next command.
+var wrappers = map[string]string{
+	"kubectl": `
+verb=
+for word; do
+	case $word in
+	get|apply|create|delete|annotate|label|taint|patch|scale|set|replace|cordon|uncordon|logs|exec|\
+	port-forward|debug|wait|rollout|top|drain)
+		verb=${verb:-$word} ;;
+	--watch|-w) watch=--watch=false ;;
+	esac
+done
+case $verb in
+logs|exec|port-forward|debug|wait|rollout|top|drain) exec "$KUBEPARTS" kubectl "$@" --help ;;
+delete|annotate|label|taint|patch|scale|set|replace|cordon|uncordon) set -- "$@" --dry-run=server ;;
+get) set -- "$@" $watch ;;
+esac
+exec 3>&1
+errors=$("$KUBEPARTS" kubectl "$@" 2>&1 >&3)
+code=$?
+echo "$errors" >&2
+case $errors in *"already exists"*|*"already has a value"*|*taint*"not found"*) code=0 ;; esac
+exit $code`,
+	"oc": `
+[ "$1" != adm ] || exit 0
+exec kubectl "$@"`,
+	"ip-reconcile": `
+case "$*" in serve*|agent*|recover*--yes*) set -- "$@" --help ;; esac
+"$PROGRAMS/ip-reconcile" "$@"
+code=$?
+[ $code -le 1 ] || exit $code`,
+	"kubectl-ip_reconcile": `exec ip-reconcile "$@"`,
+	"ip-reconcile-agent":   `exec "$PROGRAMS/ip-reconcile-agent" "$@" --help`,
+	"ip-reconciler":        `exec "$PROGRAMS/ip-reconciler" "$@" --help`,
+	"make":                 `exec "$MAKE" -n -C "$REPOSITORY" "$@"`,
+	"helm": `
+for word; do printf '%s\0' "$word"; done >>helm.calls
+printf '\1' >>helm.calls`,
+}
+
+// A pageCommand is a command of a page, with the place where it begins.
+type pageCommand struct {
+	place, text string
+}
+
+var (
+	remark     = regexp.MustCompile(` # .*`)
+	inline     = regexp.MustCompile("`((?:kubectl|oc|ip-reconcile) [a-z-]+ [^`]+)`")
+	heredoc    = regexp.MustCompile(`<<-?\s*'?(\w+)'?`)
+	assignment = regexp.MustCompile(`^(export )?[A-Z_]+=\S+$`)
+	program    = regexp.MustCompile(`^(\$ )?(kubectl|helm|oc|ip-reconcile|ip-reconciler|ip-reconcile-agent|` +
+		`make|mkdir|cd|for|crictl|systemctl|journalctl|docker|git|go|ln|sudo|curl) `)
+)
+
+// commandsOf are the commands in a page's blocks: all lines of sh, those after "$ " of console, and in
+// blocks without a language those that begin with a program.
+func commandsOf(page, text string) (all []pageCommand) {
+	fenced, language, indent := false, "", ""
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		line, bare := lines[i], strings.TrimSpace(lines[i])
+		if after, ok := strings.CutPrefix(bare, "```"); ok {
+			fenced, language, indent = !fenced, after, line[:len(line)-len(strings.TrimLeft(line, " "))]
+			continue
+		}
+		line = strings.TrimPrefix(line, indent)
+		if !fenced && !strings.HasPrefix(line, "    ") {
+			for _, span := range inline.FindAllStringSubmatch(line, -1) {
+				all = append(all, pageCommand{fmt.Sprintf("%s:%d", page, i+1), strings.ReplaceAll(span[1], `\|`, "|")})
+			}
+		}
+		switch {
+		case bare == "" || strings.HasPrefix(bare, "#"):
+			continue
+		case fenced && (language == "sh" || language == "bash" || language == "shell"):
+		case fenced && language == "console":
+			if !strings.HasPrefix(bare, "$ ") {
+				continue
+			}
+		case fenced && language != "", !program.MatchString(bare), !fenced && !strings.HasPrefix(line, "    "):
+			continue
+		}
+		margin := indent
+		if !fenced {
+			margin = "    "
+		}
+		c := pageCommand{fmt.Sprintf("%s:%d", page, i+1), strings.TrimPrefix(bare, "$ ")}
+		for i+1 < len(lines) && (strings.HasSuffix(c.text, `\`) || strings.Count(remark.ReplaceAllString(c.text, ""),
+			"'")%2 == 1) {
+			i++
+			c.text += "\n" + lines[i]
+		}
+		if end := heredoc.FindStringSubmatch(c.text); end != nil {
+			for i++; i < len(lines) && strings.TrimSpace(lines[i]) != end[1]; i++ {
+				c.text += "\n" + strings.TrimPrefix(lines[i], margin)
+			}
+			c.text += "\n" + end[1]
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// pages are the documents for users, by path.
+func pages(t *testing.T) (all map[string]string) {
+	t.Helper()
+	all = map[string]string{"README.md": string(try(os.ReadFile("../README.md")).must(t))}
+	for _, folder := range []string{"docs", "deploy"} {
+		check(t, fs.WalkDir(os.DirFS(".."), folder, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".md" || skipped[path] != "" {
+				return err
+			}
+			text, err := os.ReadFile("../" + path)
+			all[path] = string(text)
+			return err
+		}))
+	}
+	return all
+}
+
+// A workplace is a folder with the repository's manifests, from which commands are run as a user runs them.
+type workplace struct {
+	folder string
+	env    []string
+}
+
+func (s *stage) workplace(t *testing.T, kubeconfig string) *workplace {
+	t.Helper()
+	w := &workplace{folder: t.TempDir()}
+	bin := t.TempDir()
+	for name, script := range wrappers {
+		check(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	}
+	for name := range notRunHere {
+		check(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o755))
+	}
+	for _, name := range tools {
+		check(t, os.Symlink(try(exec.LookPath(name)).must(t), filepath.Join(bin, name)))
+	}
+	for _, name := range []string{"deploy", "samples"} {
+		check(t, os.CopyFS(filepath.Join(w.folder, name), os.DirFS("../"+name)))
+	}
+	check(t, os.Mkdir(filepath.Join(w.folder, "e2e"), 0o755))
+	check(t, os.MkdirAll(filepath.Join(w.folder, "mine"), 0o755))
+	mine := "resources: [../deploy/deployment-with-agent]\n"
+	check(t, os.WriteFile(filepath.Join(w.folder, "mine", "kustomization.yaml"), []byte(mine), 0o644))
+	w.env = []string{
+		"PATH=" + bin, "HOME=" + w.folder, "KUBECONFIG=" + kubeconfig, "KUBEPARTS=" + s.KubectlProgram(),
+		"PROGRAMS=" + try(shipped()).must(t), "MAKE=" + try(exec.LookPath("make")).must(t),
+		"REPOSITORY=" + try(filepath.Abs("..")).must(t),
+	}
+	return w
+}
+
+// run runs a command, after assignments of variables.
+func (w *workplace) run(t *testing.T, place, assignments, command string) {
+	t.Helper()
+	if strings.Contains(command, "<") && regexp.MustCompile(`<[a-z][a-z -]*>`).MatchString(command) {
+		t.Errorf("%s: %q has a placeholder that a shell takes for a redirection", place, command)
+		return
+	}
+	out, err := w.command(t, assignments+command).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s: %q: %v\n%s", place, command, err, shortenedTo(600, string(out)))
+	}
+	calls, err := os.ReadFile(filepath.Join(w.folder, "helm.calls"))
+	if err != nil {
+		return
+	}
+	check(t, os.Remove(filepath.Join(w.folder, "helm.calls")))
+	for call := range strings.SplitSeq(strings.TrimSuffix(string(calls), "\x01"), "\x01") {
+		if err := w.helm(strings.Split(strings.TrimSuffix(call, "\x00"), "\x00")); err != nil {
+			t.Errorf("%s: %q: %v", place, command, err)
+		}
+	}
+}
+
+func (w *workplace) command(t *testing.T, command string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+	cmd.Dir, cmd.Env, cmd.WaitDelay = w.folder, w.env, time.Second
+	return cmd
+}
+
+// helm checks the flags of a call of helm, and renders the chart with its values.
+func (w *workplace) helm(args []string) error {
+	f := pflag.NewFlagSet("helm", pflag.ContinueOnError)
+	namespace := f.StringP("namespace", "n", "default", "")
+	sets, files := f.StringArray("set", nil, ""), f.StringArrayP("values", "f", nil, "")
+	texts := f.StringArray("set-string", nil, "")
+	f.String("version", "", "")
+	f.String("show-only", "", "")
+	for _, name := range []string{"install", "reuse-values", "reset-then-reuse-values", "create-namespace", "wait",
+		"dry-run", "take-ownership"} {
+		f.BoolP(name, map[string]string{"install": "i"}[name], false, "")
+	}
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	switch f.Arg(0) {
+	case "install", "upgrade", "template", "lint":
+	case "uninstall", "list", "status", "history", "rollback", "get":
+		return nil
+	default:
+		return fmt.Errorf("helm has no command %q that is known here", f.Arg(0))
+	}
+	if chart := f.Arg(f.NArg() - 1); filepath.Clean(chart) != "deploy/helm/ip-reconcile" {
+		return fmt.Errorf("the chart is deploy/helm/ip-reconcile, not %q", chart)
+	}
+	values := map[string]any{}
+	for _, file := range *files {
+		text, err := os.ReadFile(filepath.Join(w.folder, file))
+		if err != nil {
+			return err
+		}
+		if err := yaml.Unmarshal(text, &values); err != nil {
+			return err
+		}
+	}
+	for _, set := range slices.Concat(*sets, *texts) {
+		if err := strvals.ParseInto(set, values); err != nil {
+			return err
+		}
+	}
+	text, err := yaml.Marshal(values)
+	if err == nil {
+		_, err = helm(*namespace, string(text))
+	}
+	return err
+}
