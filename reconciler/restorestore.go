@@ -48,7 +48,7 @@ func readRestore(text string, now time.Time) (r restore, err error) {
 		return r, nil
 	}
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return r, fmt.Errorf("the annotation is not JSON of this program (%w); remove it to start anew", err)
+		return r, fmt.Errorf("the annotation is not JSON of this program (%w); remove it to start again", err)
 	}
 	if r.At.After(now) { // a clock was wrong
 		r.At = now

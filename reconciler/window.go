@@ -35,7 +35,7 @@ func readWindow(kept string, now time.Time) (w window, err error) {
 	}
 	if err := json.Unmarshal([]byte(kept), &w); err != nil {
 		return nil, fmt.Errorf("the count of recent releases is not JSON of this program (%w); "+
-			"remove the annotation to start anew", err)
+			"remove the annotation to start again", err)
 	}
 	for i := range w {
 		if w[i].At.After(now) {
