@@ -10,14 +10,16 @@ import (
 
 // Node has the facts about a Node object that rules read.
 type Node struct {
-	Name          string
-	CreatedAt     time.Time // creation time of the object
-	Labels        map[string]string
-	BootID        string
-	Machine       v1alpha1.Machine
-	Ready         bool
-	NotReadySince time.Time // since when Ready is not True; zero if it is True, or unknown
-	OutOfService  bool      // has the taint node.kubernetes.io/out-of-service
+	Name      string
+	CreatedAt time.Time // creation time of the object
+	Labels    map[string]string
+	BootID    string
+	// KubeletVersion names the distribution of Kubernetes, as in v1.33.1+rke2r1. No rule reads it.
+	KubeletVersion string
+	Machine        v1alpha1.Machine
+	Ready          bool
+	NotReadySince  time.Time // since when Ready is not True; zero if it is True, or unknown
+	OutOfService   bool      // has the taint node.kubernetes.io/out-of-service
 	// OutOfServiceTaint identifies this taint: the UID of the Node, and value and effect of the taint. A later
 	// taint may differ.
 	OutOfServiceTaint string
@@ -29,7 +31,7 @@ type Node struct {
 func ReadNode(o *corev1.Node) *Node {
 	info := &o.Status.NodeInfo
 	n := &Node{Name: o.Name, UID: string(o.UID), ResourceVersion: o.ResourceVersion, CreatedAt: o.CreationTimestamp.Time,
-		Labels: o.Labels, BootID: info.BootID,
+		Labels: o.Labels, BootID: info.BootID, KubeletVersion: info.KubeletVersion,
 		Machine: v1alpha1.Machine{SystemUUID: info.SystemUUID, MachineID: info.MachineID}}
 	for _, c := range o.Status.Conditions {
 		if c.Type != corev1.NodeReady {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -28,6 +29,8 @@ type Advisor struct {
 	// Flags are appended to each command of this program, and KubectlFlags to each command of kubectl. They name the
 	// cluster.
 	Flags, KubectlFlags []string
+	// Nodes have the kubelets' versions, which name the distribution.
+	Nodes map[string]*podstate.Node
 }
 
 // Flag appends a flag to Flags. It drops a value that no command can have.
@@ -105,7 +108,9 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 		}
 		for _, node := range nodes[:min(len(nodes), nodesShown)] {
 			names[place] = node
-			if s, known := a.fill(t, names); known {
+			here := t
+			here.Command = a.onDistribution(t.Command, names[strings.Trim(t.Node, "{}")])
+			if s, known := a.fill(here, names); known {
 				s.Cause = cause
 				steps = append(steps, s)
 			}
@@ -117,6 +122,30 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 		steps = append(steps, document.Advice{Cause: cause, Why: table.Clean(why)})
 	}
 	return steps
+}
+
+// onDistribution returns a command for a node in the form for the node's distribution: crictl and kubelet are parts of
+// RKE2 and k3s. A node without a Node object is taken for one of the distribution of another node.
+func (a Advisor) onDistribution(command, node string) string {
+	of := a.Nodes[node]
+	for _, n := range a.Nodes {
+		if a.Nodes[node] == nil && (of == nil || n.Name < of.Name) {
+			of = n
+		}
+	}
+	var crictl, unit string
+	switch {
+	case of == nil:
+		return command
+	case strings.Contains(of.KubeletVersion, "+rke2"):
+		crictl = "/var/lib/rancher/rke2/bin/crictl --runtime-endpoint=unix:///run/k3s/containerd/containerd.sock "
+		unit = "rke2-$(systemctl is-enabled -q rke2-server && echo server || echo agent)"
+	case strings.Contains(of.KubeletVersion, "+k3s"):
+		crictl, unit = "k3s crictl ", "k3s$(systemctl is-enabled -q k3s || echo -agent)"
+	default:
+		return command
+	}
+	return strings.NewReplacer("crictl ", crictl, "restart kubelet", "restart "+unit).Replace(command)
 }
 
 // fill fills the names into a template. known is false where a name is unknown or no command can have it.

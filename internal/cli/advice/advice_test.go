@@ -8,6 +8,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -107,6 +108,36 @@ func TestAdvice_QuotesForAShell(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestAdvice_CommandsOfTheDistribution(t *testing.T) {
+	node := func(name, version string) *podstate.Node { return &podstate.Node{Name: name, KubeletVersion: version} }
+	for _, c := range []struct{ version, crictl, kubelet string }{
+		{"", "crictl ", "kubelet"},
+		{"v1.36.3", "crictl ", "kubelet"},
+		{"v1.33.1+rke2r1",
+			"/var/lib/rancher/rke2/bin/crictl --runtime-endpoint=unix:///run/k3s/containerd/containerd.sock ",
+			"rke2-$(systemctl is-enabled -q rke2-server && echo server || echo agent)"},
+		{"v1.33.1+k3s1", "k3s crictl ", "k3s$(systemctl is-enabled -q k3s || echo -agent)"},
+	} {
+		a, f := advisor(), known()
+		f.Nodes = []string{"worker-1", "worker-2", "deleted"}
+		a.Nodes = map[string]*podstate.Node{"worker-1": node("worker-1", c.version), "worker-2": node("worker-2", "v1.36.3")}
+		text := ""
+		for _, s := range append(a.Steps("reasons", "PhantomPod", f), a.Steps("reasons", "NodeMissing", f)...) {
+			text += s.OnNode + ": " + s.Command + "\n"
+		}
+		for _, want := range []string{
+			"worker-1: " + c.crictl + "stopp c0ffee && " + c.crictl + "rmp c0ffee\n",
+			"worker-1: " + c.crictl + "inspectp c0ffee\n", "worker-2: crictl stopp c0ffee && crictl rmp c0ffee\n",
+			"worker-2: crictl inspectp c0ffee\n",
+			"worker-2: systemctl restart kubelet\n", "deleted: systemctl restart " + c.kubelet + "\n",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in\n%s", c.version, want, text)
+			}
 		}
 	}
 }

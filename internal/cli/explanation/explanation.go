@@ -37,6 +37,7 @@ type answer struct {
 // Answer explains a subject. The document has no Header.
 func Answer(q Question) (*report.Report, *document.Explanation) {
 	pools := usage.Of(q.Judgement)
+	q.Advisor.Nodes = q.Judgement.Observation.Nodes
 	d := &document.Explanation{
 		Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
 		Missing: []string{}, Pods: podsOf(q.Judgement, q.Subject, pools),

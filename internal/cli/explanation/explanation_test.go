@@ -142,6 +142,7 @@ func TestExplanation_OfSubjects(t *testing.T) {
 	lost := All(Pool("red-10.1.0.0-24", "10.1.0.0/24"), wb, Node("worker-1"), UsualPod(), Pod("other", UID(OtherUID)),
 		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")),
 			Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.5", ""))))
+	k3s := func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.33.1+k3s1" }
 	for name, c := range map[string]struct {
 		ask        string
 		parts      Part
@@ -159,6 +160,9 @@ func TestExplanation_OfSubjects(t *testing.T) {
 		"a pod waits: it has its address": {"default/web-0",
 			All(full, UsualPod(asking), ReportingWorker(Sandbox("box-9", UsualUID,
 				WithAddress("10.0.0.1", "")))), "it does not wait for its network", ""},
+		"a sandbox on a node of k3s": {"10.0.0.5", All(UsualPool, Node("worker-1", k3s),
+			FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))),
+			"      k3s crictl stopp box-1 && k3s crictl rmp box-1\n", ""},
 		"a pod does not wait": {"default/web-0", All(full, UsualPod(CreatedLongAgo)), "", "waits"},
 		"a pool with the definitions that use it": {"10.0.0.0/24",
 			All(UsualPool, wb, NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")),
