@@ -18,6 +18,9 @@ type Options struct {
 	DryRun           bool          // plans, and writes nothing
 	Repair           bool          // writes what findings show to be missing or wrong
 	AllowMassRepair  bool          // switches the breaker for repairs off
+	// ByHand: a person has read the evidence on what Only selects, so that no verdict waits for ConfirmAfter.
+	ByHand  bool
+	Because string // why a person asserts what Policy.Overrides has; it is logged with each such release
 	// Only, where set, selects what may be released and what plans contain. OnlyFindings does so for repairs.
 	Only         func(*judge.Item) bool
 	OnlyFindings func(*judge.Finding) bool
@@ -25,6 +28,18 @@ type Options struct {
 
 // isInScope reports whether Only selects an item.
 func (o Options) isInScope(it *judge.Item) bool { return o.Only == nil || o.Only(it) }
+
+// confirmAfter is how long an unconfirmed verdict must stand. By hand that is as long as a report is fresh: a report
+// that is fresh then is younger than the first pass, and an ADD that was in progress then is in it.
+func (o Options) confirmAfter(it *judge.Item) time.Duration {
+	switch e := it.Evidence(); {
+	case !o.ByHand:
+		return o.ConfirmAfter
+	case e != nil && e.Sandbox == judge.NoSource:
+		return 0
+	}
+	return judge.MinAbsenceWhilePending
+}
 
 // judgePolicy is the policy for judging.
 func (o Options) judgePolicy() judge.Policy {
@@ -109,7 +124,7 @@ func (h *History) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, o
 	if it.Proven {
 		return gates
 	}
-	if at := h.confirmedAt(it, o, opts.ConfirmAfter); at.After(o.Now) {
+	if at := h.confirmedAt(it, o, opts.confirmAfter(it)); at.After(o.Now) {
 		gates = append(gates, Gate{Why: AwaitingConfirmation, At: at,
 			Detail: fmt.Sprintf("the verdict is confirmed at %s unless something contradicts it",
 				at.UTC().Format(time.RFC3339))})

@@ -340,3 +340,46 @@ func TestCheck_EmptyListOfPods(t *testing.T) {
 		t.Errorf("without allocations no pod is needed: %v", err)
 	}
 }
+
+// A person who has read the evidence waits for no confirmation. Reports may be older than an ADD that is in progress.
+func TestPlan_ByHand(t *testing.T) {
+	byHand := Options{ConfirmAfter: 15 * time.Minute, ByHand: true}
+	settingUp := All(unconfirmed, UsualPod(Phase("Pending")))
+	missing := All(UsualPool, Node("worker-2"), FreshReport("worker-2"),
+		func(o *Observed) { ReportRenewed("worker-1", o.Now.Sub(Now)+time.Hour, Sandbox("box-1", UsualUID))(o) })
+	deleted := All(unconfirmed, UsualPod(DeletedAgo(-time.Hour), GracePeriod(time.Hour)))
+	for says, c := range map[string]struct {
+		parts Part
+		waits time.Duration
+	}{
+		"proven":                         {proven, 0},
+		"without agents":                 {All(UsualPool, Node("worker-1")), 0},
+		"absent":                         {unconfirmed, time.Minute},
+		"absent, and the pod is Pending": {settingUp, time.Minute},
+		"its Node object is missing":     {missing, 40 * time.Second},
+		"the pod has an hour to stop":    {deleted, 61 * time.Minute},
+		"kubelet reported that it finished": {All(UsualPool, Node("worker-1"), StaleReport("worker-1"),
+			UsualPod(Phase("Succeeded"), StoppedByKubelet(0))), time.Minute},
+	} {
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, byHand)
+			if c.waits > 0 {
+				p.wantRefused("at the first pass", AwaitingConfirmation, p.pass(0, c.parts))
+				p.wantRefused("a second too early", AwaitingConfirmation, p.pass(c.waits-time.Second, c.parts))
+			}
+			p.wantReleased("then", p.pass(c.waits, c.parts))
+		})
+	}
+	t.Run("pauses, restores and the breaker stay", func(t *testing.T) {
+		p := newProcess(t, byHand)
+		p.pass(0, unconfirmed, revision(100))
+		p.wantRefused("paused", Paused, p.pass(time.Minute, unconfirmed, revision(101), func(o *Observed) { o.Paused = true }))
+		p.wantRefused("restored", EtcdRestored, p.pass(2*time.Minute, unconfirmed, revision(90)))
+		var entries []Allocation
+		for i := range 25 {
+			entries = append(entries, Alloc(fmt.Sprint(i+1), "default/web-0", fmt.Sprint("box-", i), "net1"))
+		}
+		p = newProcess(t, byHand)
+		p.wantRefused("25 of 25", Breaker, p.pass(0, Pool("10.0.0.0-24", "10.0.0.0/24", entries...), Node("worker-1")))
+	})
+}

@@ -5,7 +5,10 @@ func gates() []Mutant {
 	return []Mutant{
 		{Fault: "What is unconfirmed is released at once", In: "reconciler", Decl: "History.gatesOf",
 			Tests: "TestPlan_Confirmation",
-			Old:   `opts.ConfirmAfter); at.After(o.Now) {`, New: `opts.ConfirmAfter); false && at.After(o.Now) {`},
+			Old:   `opts.confirmAfter(it)); at.After(o.Now) {`, New: `opts.confirmAfter(it)); false && at.After(o.Now) {`},
+		{Fault: "By hand a report from before an ADD in progress is enough", In: "reconciler", Decl: "Options.confirmAfter",
+			Tests: "TestPlan_ByHand",
+			Old:   `return judge.MinAbsenceWhilePending`, New: `return 0`},
 		{Fault: "The pause of everything is not honoured", In: "reconciler", Decl: "History.commonGates",
 			Tests: "TestPlan_Paused",
 			Old:   `if j.Observation.Paused {`, New: `if false && j.Observation.Paused {`},
