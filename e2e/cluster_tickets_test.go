@@ -173,7 +173,7 @@ func withoutChance(text string) string {
 		{`\b\d+ (s|min|h) ago\b`, "DURATION ago"},
 		{`https://[0-9.]+:\d+`, "SERVER"},
 		{`etcd was restored at TIME \([^)]*\)`, "etcd was restored at TIME (CAUSE)"},
-		{`\b(sandboxes|attachments|knownForSeconds) +\d+`, "$1 NUMBER"},
+		{`\b(sandboxes|attachments) +\d+`, "$1 NUMBER"},
 		{`\b(\d+h)?(\d+m)?\d+(\.\d+)?m?s\b`, "DURATION"},
 		{`\bip-reconcile-[a-z0-9]{8,10}-[a-z0-9]{5}(_UID)?`, "POD"},
 		{`\b([a-z]+)-[0-9a-f]{8,10}-[a-z0-9]{5}\b`, "$1-POD"},

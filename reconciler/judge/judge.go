@@ -263,7 +263,7 @@ type Lone struct {
 type RestoreRow struct {
 	Restored string   `json:"restored"` // RFC 3339
 	Why      string   `json:"why"`
-	Awaiting []string `json:"awaiting"` // nodes
+	Awaiting []string `json:"awaiting" text:"waits for"` // nodes
 }
 
 // Summary counts the items of a judgement.

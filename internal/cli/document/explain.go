@@ -62,20 +62,20 @@ type ExplainedGate struct {
 type RecentReleases struct {
 	Releases int `json:"releases"`
 	// Of is the number of allocations before them; 0 where none was released.
-	Of int `json:"of"`
+	Of int `json:"of" text:"of allocations"`
 	// Shared is true where the releases of all processes are counted.
-	Shared bool `json:"shared"`
+	Shared bool `json:"shared" text:"of all processes"`
 }
 
 // ExplainedItem is an allocation or reservation with its evidence.
 type ExplainedItem struct {
 	AllocationRow
 	// Key is an allocation's; Reservation and Network are a reservation's, which has no pool.
-	Key         string `json:"key,omitempty"`
+	Key         string `json:"key,omitempty" text:"key in the pool"`
 	Reservation string `json:"reservation,omitempty"`
 	Network     string `json:"network,omitempty"`
 	// RuleText is the row of the verdict table that decided, with its conditions.
-	RuleText string `json:"ruleText"`
+	RuleText string `json:"ruleText" text:"rule"`
 	// SharesVerdictOf is the pool with the allocation of a reservation; absent where it has none.
 	SharesVerdictOf string `json:"sharesVerdictOf,omitempty"`
 	// Evidence is absent where the verdict is shared.
@@ -84,7 +84,7 @@ type ExplainedItem struct {
 	Gates  []ExplainedGate `json:"gates"`
 	Advice []Advice        `json:"advice"`
 	// KnownForSeconds is how long this process has known the item; 0 at its start.
-	KnownForSeconds int64 `json:"knownForSeconds"`
+	KnownForSeconds int64 `json:"knownForSeconds" text:"-"`
 }
 
 // Evidence is the evidence behind a verdict.
@@ -108,11 +108,11 @@ type EvidencePod struct {
 	// Phase is Pending, live, terminating or finished.
 	Phase string `json:"phase"`
 	// Ownership is ItsPod, NotItsPod or Unknown: whether the sandbox belongs to the pod, by UID.
-	Ownership string `json:"ownership"`
+	Ownership string `json:"ownership" text:"sandbox is"`
 	// OnPod is true where the pod carries the address.
-	OnPod bool `json:"onPod"`
+	OnPod bool `json:"onPod" text:"has the address"`
 	// NetworkStatus is Missing, Unreadable or Readable.
-	NetworkStatus string `json:"networkStatus"`
+	NetworkStatus string `json:"networkStatus" text:"network-status"`
 }
 
 // EvidenceSandbox is the evidence of a sandbox.
@@ -121,18 +121,18 @@ type EvidenceSandbox struct {
 	UID   string `json:"uid"`
 	// Nodes are the nodes that could run the sandbox. WithoutReport are those of them without a fresh report.
 	Nodes         []string `json:"nodes"`
-	WithoutReport []string `json:"withoutReport"`
+	WithoutReport []string `json:"withoutReport" text:"without a fresh report"`
 }
 
 // ExplainedPod has what is known of a pod.
 type ExplainedPod struct {
 	Name string `json:"name"`
 	// InAPI is true where the API has the pod. Otherwise the fields up to networkStatus are "".
-	InAPI         bool   `json:"inAPI"`
+	InAPI         bool   `json:"inAPI" text:"in the API"`
 	UID           string `json:"uid"`
 	Node          string `json:"node"`
 	Phase         string `json:"phase"`
-	NetworkStatus string `json:"networkStatus"`
+	NetworkStatus string `json:"networkStatus" text:"network-status"`
 	// Carries are the addresses of pools in the pod's network-status.
 	Carries []string `json:"carries"`
 	// Waits says why a Pending pod may wait; absent otherwise.
@@ -157,15 +157,15 @@ type ExplainedSandbox struct {
 type ExplainedNode struct {
 	Name string `json:"name"`
 	// InAPI is true where the node has a Node object that may be read.
-	InAPI bool `json:"inAPI"`
+	InAPI bool `json:"inAPI" text:"in the API"`
 	Ready bool `json:"ready"`
 	// NotReadySince is absent where the node is Ready or the time is unknown.
 	NotReadySince *time.Time `json:"notReadySince,omitempty"`
 	OutOfService  bool       `json:"outOfService"`
 	// Agent is Fresh, NoFreshReport or Dead; absent where no agent is expected.
-	Agent string `json:"agent,omitempty"`
+	Agent string `json:"agent,omitempty" text:"-"`
 	// Awaited is true where the node has not reported since an etcd restore.
-	Awaited bool `json:"awaited"`
+	Awaited bool `json:"awaited" text:"-"`
 	// Report is absent where the node has none.
 	Report *NodeReport `json:"report,omitempty"`
 }
@@ -178,7 +178,7 @@ type NodeReport struct {
 	// ObservedAt is by the node's clock.
 	ObservedAt  *time.Time `json:"observedAt,omitempty"`
 	Runtime     string     `json:"runtime"`
-	BootIDKnown bool       `json:"bootIDKnown"`
+	BootIDKnown bool       `json:"bootIDKnown" text:"boot id known"`
 	Sandboxes   int        `json:"sandboxes"`
 	Attachments int        `json:"attachments"`
 }

@@ -27,10 +27,10 @@ type Judged struct {
 type AllocationRow struct {
 	Pool        string `json:"pool"`
 	IP          string `json:"ip"`
-	PodRef      string `json:"podRef"`
+	PodRef      string `json:"podRef" text:"recorded pod"`
 	PodUID      string `json:"podUID"`
-	ContainerID string `json:"containerID"`
-	IfName      string `json:"ifName"`
+	ContainerID string `json:"containerID" text:"container id"`
+	IfName      string `json:"ifName" text:"interface"`
 	Node        string `json:"node"`
 	Sandbox     string `json:"sandbox"`
 	Judged
@@ -42,7 +42,7 @@ type ReservationRow struct {
 	Reservation string `json:"reservation"`
 	IP          string `json:"ip"`
 	Network     string `json:"network"`
-	PodRef      string `json:"podRef"`
+	PodRef      string `json:"podRef" text:"recorded pod"`
 	Judged
 }
 

@@ -1,8 +1,10 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
@@ -38,7 +40,7 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	}
 	for i, n := range d.Nodes {
 		if d.Found && (i < manyRows || s.Wide) {
-			s.section("node "+n.Name, n)
+			s.explainNode(n)
 		}
 	}
 	if !s.Wide {
@@ -77,14 +79,27 @@ func (s *Screen) explainItem(it document.ExplainedItem) {
 	}
 }
 
+func (s *Screen) explainNode(n document.ExplainedNode) {
+	s.section("node "+n.Name, n)
+	if agent := map[judge.NodeState]string{judge.NodeFresh: "its report is fresh",
+		judge.NodeNoFreshReport: "it has no fresh report",
+		judge.NodeDeadOrMissing: "none: the node is proven dead, or its Node object is gone",
+	}[judge.NodeState(n.Agent)]; agent != "" {
+		s.fact("agent", agent)
+	}
+	if n.Awaited {
+		s.fact("etcd restore", "releases wait until this node reports")
+	}
+}
+
 func (s *Screen) section(title string, of any) {
 	s.gap()
 	s.Text("", title)
 	s.facts(of)
 }
 
-// facts writes the fields of a struct under their names in JSON, and each element of a list of structs on its own. It
-// leaves out empty fields, and the name, which is in the title.
+// facts writes the fields of a struct under their labels, and each element of a list of structs on its own. It leaves
+// out empty fields, and the name, which is in the title.
 func (s *Screen) facts(of any) {
 	v := reflect.ValueOf(of)
 	for _, f := range reflect.VisibleFields(v.Type()) {
@@ -97,18 +112,21 @@ func (s *Screen) facts(of any) {
 		}
 		for _, value := range values {
 			if text := oneLine(value); text != "" && !f.Anonymous && isShown(f) {
-				s.fact(nameOf(f), text)
+				s.fact(label(f), text)
 			}
 		}
 	}
 }
 
-func nameOf(f reflect.StructField) string {
+var capital = regexp.MustCompile(`[A-Z]`)
+
+// label returns the words for a field: its tag "text", or else the words of its name in JSON.
+func label(f reflect.StructField) string {
 	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
+	return cmp.Or(f.Tag.Get("text"), strings.ToLower(capital.ReplaceAllString(name, " $0")))
 }
 
-func isShown(f reflect.StructField) bool { return nameOf(f) != "name" && nameOf(f) != "-" }
+func isShown(f reflect.StructField) bool { return label(f) != "name" && label(f) != "-" }
 
 func oneLine(v reflect.Value) string {
 	if at, is := v.Interface().(time.Time); is {
@@ -128,9 +146,11 @@ func oneLine(v reflect.Value) string {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if text := oneLine(v.Field(i)); text != "" && isShown(v.Type().Field(i)) {
-				texts = append(texts, nameOf(v.Type().Field(i))+" "+text)
+				texts = append(texts, label(v.Type().Field(i))+" "+text)
 			}
 		}
+	case reflect.Bool:
+		return map[bool]string{true: "yes", false: "no"}[v.Bool()]
 	default:
 		return fmt.Sprint(v.Interface())
 	}
