@@ -222,9 +222,9 @@ func (c *confirmation) reset() {
 	}
 }
 
-// nodeQuarantine is how long a Node object must be missing before that counts, whatever --confirm-after says
+// NodeQuarantine is how long a Node object must be missing before that counts, whatever --confirm-after says
 // (Kubernetes v1.36, pkg/controller/podgc/gc_controller.go, quarantineTime).
-const nodeQuarantine = 40 * time.Second
+const NodeQuarantine = 40 * time.Second
 
 // confirmedAt is when an unconfirmed verdict may be acted upon: once every pass for confirmAfter agreed, or longer
 // while the pod may be within its grace period. A sandbox precedes its allocation, so a sandbox counts as absent from
@@ -260,7 +260,7 @@ func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter
 	if e == nil || !e.MissingNode {
 		return at
 	}
-	return maxTime(at, missing.orNow(o).deadline(nodeQuarantine, o))
+	return maxTime(at, missing.orNow(o).deadline(NodeQuarantine, o))
 }
 
 // localDeadline is when d has passed since a time by this process's clock, expressed in o.Now's clock. Zero where the

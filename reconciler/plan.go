@@ -44,7 +44,7 @@ func (o Options) confirmAfter(it *judge.Item) time.Duration {
 // judgePolicy is the policy for judging.
 func (o Options) judgePolicy() judge.Policy {
 	p := o.Policy
-	p.MissingAfter = max(o.ConfirmAfter, nodeQuarantine)
+	p.MissingAfter = max(o.ConfirmAfter, NodeQuarantine)
 	return p
 }
 

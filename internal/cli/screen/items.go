@@ -33,6 +33,7 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 	if rows[0].Verdict == judge.Stale && title != released {
 		release = "RELEASE"
 		s.hasUnconfirmed = s.hasUnconfirmed || slices.ContainsFunc(rows, isUnconfirmed)
+		s.hasMissingNode = s.hasMissingNode || slices.ContainsFunc(rows, isOfMissingNode)
 	}
 	columns := []string{"ADDRESS", "REASON", release, "POD", "SANDBOX", "NODE", "POOL OR RESERVATION"}
 	if s.Wide {
@@ -91,8 +92,13 @@ func (s *Screen) legend() {
 	s.gap()
 	s.Text("SANDBOX: ", strings.Join(texts, "; ")+".")
 	if s.hasUnconfirmed {
+		wait := duration.HumanDuration(s.ConfirmAfter)
 		s.Text("", fmt.Sprintf("? = unconfirmed: confirmed once every pass for %s agrees. RELEASE is in UTC, "+
-			"for a run that starts now; 'serve' may confirm earlier.", duration.HumanDuration(s.ConfirmAfter)))
+			"for a run that starts now; 'serve' may confirm earlier.", wait))
+		if s.hasMissingNode {
+			s.Text("", fmt.Sprintf("NodeMissing?: the %s count from the node's last report, if it has one. The Node object "+
+				"must be missing for %s at least.", wait, duration.HumanDuration(reconciler.NodeQuarantine)))
+		}
 	}
 }
 
@@ -112,6 +118,10 @@ func reason(d document.AllocationRow) string {
 }
 
 func isUnconfirmed(d document.AllocationRow) bool { return d.Verdict == judge.Stale && !d.Proven }
+
+func isOfMissingNode(d document.AllocationRow) bool {
+	return isUnconfirmed(d) && d.Reason == judge.NodeMissingReason
+}
 
 // release returns when a Stale item is released, or why not. A time within a day of now has no date.
 func release(d document.AllocationRow, now time.Time) string {

@@ -27,6 +27,7 @@ type Screen struct {
 	text           strings.Builder
 	sandboxes      map[string]bool // words on the screen, for the legend
 	hasUnconfirmed bool
+	hasMissingNode bool // an unconfirmed item has the reason NodeMissing
 }
 
 // manyRows is how many rows of a section are shown without -o wide, and fewNames how many names of a sentence.
