@@ -36,6 +36,8 @@ func TestTickets(t *testing.T) {
 	eventuallyWithin(t, 3*time.Minute, "the third pod to be seen waiting", func() bool {
 		return len(i.usage(t, "10.2.0.0-30").Waiting) == 1
 	})
+	equal(t, "the Event on the third pod", i.event(t, "IPPoolFull", "Pod", "three"),
+		"Pool 10.2.0.0/30 is full: nothing is stale: widen the range")
 	d.run(t, i.stage, "The range is full", 0)
 	i.mustKubectl(t, "delete", "pod", "--grace-period=1", "one", "two", "three")
 

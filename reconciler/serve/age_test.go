@@ -133,8 +133,8 @@ func TestMetrics_ReleaseDelay(t *testing.T) {
 		c.sleep(time.Minute)
 		count("after failed writes", unconfirmed, 1200, 1, 2)
 		count("unproven", proven, 60, 0, 0)
-		s.Recorder.Metrics.update(&reconciler.Result{Judgement: Judged(Observe(Pod("bystander")), judge.Policy{}),
-			Delays: []reconciler.Delay{{Proven: true, After: time.Minute}, {Proven: true, After: 61 * time.Second}}}, nil)
+		update(s.Recorder.Metrics, &reconciler.Result{Judgement: Judged(Observe(Pod("bystander")), judge.Policy{}),
+			Delays: []reconciler.Delay{{Proven: true, After: time.Minute}, {Proven: true, After: 61 * time.Second}}})
 		count("proven", proven, 60, 1, 2)
 		count("proven", unconfirmed, 1200, 1, 2)
 	})

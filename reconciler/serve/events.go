@@ -20,11 +20,19 @@ const (
 	reasonFailed   = "IPAddressGarbageCollectionFailed"
 )
 
+// component is the source of all Events.
+const component = "ip-reconcile"
+
+// Source is the source of all Events.
+func Source() corev1.EventSource { return corev1.EventSource{Component: component} }
+
 // Events writes Kubernetes Events. Its EventRecorder aggregates the Events of one pool.
 type Events struct {
 	record.EventRecorder
 	// Self is the object of Events about the reconciler.
 	Self *corev1.ObjectReference
+	// Waiting writes Events on pods that wait for an address; nil for none.
+	Waiting record.EventRecorder
 }
 
 func (e *Events) released(it *judge.Item) {

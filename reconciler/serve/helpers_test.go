@@ -24,6 +24,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // A cluster is the source, the writer and the caches of a server. The server's goroutine uses it. The test changes it
@@ -257,6 +258,9 @@ func series(t *testing.T, registry *prometheus.Registry, metric string) map[stri
 	}
 	return found
 }
+
+// update updates metrics from a pass without Held items.
+func update(m *Metrics, out *reconciler.Result) { m.update(out, nil, usage.Of(out.Judgement)) }
 
 // gaugeOf returns the value of a gauge of the last pass.
 func gaugeOf(t *testing.T, m *Metrics, metric string) float64 {

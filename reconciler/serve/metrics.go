@@ -133,7 +133,8 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 }
 
 // update counts the writes of a pass and sets its gauges. held is since when the oldest item is held for each reason.
-func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time) {
+// pools are those of the judgement.
+func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time, pools *usage.Pools) {
 	m.countWrites(out)
 	var g gauges
 	g.setItems(out)
@@ -169,7 +170,7 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 	g.set(breaker, oneIf(hasRefused(out, reconciler.Breaker)), "release")
 	g.set(breaker, oneIf(slices.ContainsFunc(out.Unrepaired, isWithheld)), "repair")
 	g.set(paused, oneIf(out.Observation.Paused))
-	for _, p := range usage.Of(out.Judgement).All {
+	for _, p := range pools.All {
 		g.setPool(p, m.WithoutPools)
 	}
 	m.mu.Lock()

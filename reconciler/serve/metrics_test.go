@@ -93,7 +93,7 @@ func TestMetrics_Breaker(t *testing.T) {
 		{&reconciler.Result{Judgement: j, Unrepaired: []reconciler.Unrepaired{{Why: reconciler.Breaker}}}, 0, 1},
 		{refused(reconciler.LeaseBusy), 0, 0},
 	} {
-		m.update(c.out, nil)
+		update(m, c.out)
 		found := series(t, registry, "breaker")
 		if found["release"] != c.release || found["repair"] != c.repair || len(found) != 2 {
 			t.Errorf("breaker %v, want %v and %v", found, c.release, c.repair)

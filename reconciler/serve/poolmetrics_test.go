@@ -25,7 +25,7 @@ func TestMetrics_PoolAddresses(t *testing.T) {
 	if got := series(t, registry, "pool_addresses"); len(got) > 0 {
 		t.Errorf("before the first pass: %v", got)
 	}
-	m.update(out, nil)
+	update(m, out)
 	want := map[string]float64{}
 	for series, value := range map[string]float64{
 		"10.0.0.0-29 usable": 6, "10.0.0.0-29 used": 2, "10.0.0.0-29 free": 4, "10.0.1.0-29 used": 1,
@@ -42,11 +42,11 @@ func TestMetrics_PoolAddresses(t *testing.T) {
 func TestMetrics_PoolsWithoutAlerts(t *testing.T) {
 	var annotated Part = func(o *Observed) { o.Pools[len(o.Pools)-1].NoUsageAlerts = true }
 	registry := prometheus.NewRegistry()
-	NewMetrics(registry).update(resultOf(Pod("bystander"), Node("worker-1"),
+	update(NewMetrics(registry), resultOf(Pod("bystander"), Node("worker-1"),
 		NAD("a", WhereaboutsConfig("10.0.0.0/29", "")), NAD("b", WhereaboutsConfig("10.1.0.0/29", "")),
 		NAD("c", WhereaboutsConfig("10.2.0.0/24", "", `"node_slice_size":"/29"`)),
 		Pool("10.0.0.0-29", "10.0.0.0/29"), Pool("10.1.0.0-29", "10.1.0.0/29"), annotated,
-		Pool("worker-1-10.2.0.0-29", "10.2.0.0/29")), nil)
+		Pool("worker-1-10.2.0.0-29", "10.2.0.0/29")))
 	got := series(t, registry, "pool_addresses")
 	for pool, alerts := range map[string]string{"10.0.0.0-29": "on", "10.1.0.0-29": "off", "worker-1-10.2.0.0-29": "off"} {
 		for _, state := range []string{"usable", "free", "used"} {
@@ -79,7 +79,7 @@ func TestMetrics_SizeOfAScrape(t *testing.T) {
 		maxSeries, maxKiBs int
 	}{{false, 3*pools + 150, 25 + pools*3/10}, {true, 150, 25}} {
 		m.WithoutPools = c.withoutPools
-		m.update(out, nil)
+		update(m, out)
 		m.lastPass.set(poolWaiting, 2, "kube-system/10.0.0.0-29")
 		answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, request)

@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // Recorder writes the results of passes to the log, metrics and Events. It writes each fact once.
@@ -121,7 +122,9 @@ func (r *Recorder) cachePassEnded(err error, fullPasses int) {
 // record records a pass.
 func (r *Recorder) record(out *reconciler.Result) {
 	maps.DeleteFunc(r.facts, func(_ string, last time.Time) bool { return time.Since(last) > forgetAfter })
-	r.Metrics.update(out, r.recordHeld(out))
+	pools := usage.Of(out.Judgement)
+	r.Metrics.update(out, r.recordHeld(out), pools)
+	r.poolFull(out, pools)
 	r.recordReleased(out)
 	r.recordRefused(out)
 	r.recordFindings(out)

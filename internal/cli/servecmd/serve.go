@@ -174,7 +174,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	if err != nil {
 		return nil, nil, err
 	}
-	events, err := o.events(ctx, config)
+	events, err := o.events(ctx, config, log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -224,7 +224,7 @@ func (o *Options) guard(c serve.GuardConfig) *serve.Guard {
 }
 
 // events returns the writer of Events.
-func (o *Options) events(ctx context.Context, config *rest.Config) (*serve.Events, error) {
+func (o *Options) events(ctx context.Context, config *rest.Config, log *slog.Logger) (*serve.Events, error) {
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("create a client of %s: %w", config.Host, err)
@@ -233,8 +233,9 @@ func (o *Options) events(ctx context.Context, config *rest.Config) (*serve.Event
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
 	context.AfterFunc(ctx, broadcaster.Shutdown)
 	return &serve.Events{
-		EventRecorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "ip-reconcile"}),
+		EventRecorder: broadcaster.NewRecorder(scheme.Scheme, serve.Source()),
 		Self:          o.self(),
+		Waiting:       serve.NewWaitingRecorder(ctx, core.CoreV1(), log),
 	}, nil
 }
 
