@@ -16,6 +16,8 @@ const (
 	StatusReadable
 )
 
+func (s NetworkStatus) String() string { return [...]string{"Missing", "Unreadable", "Readable"}[s] }
+
 const (
 	statusAnnotation = "k8s.v1.cni.cncf.io/network-status"
 	// oldStatusAnnotation is the annotation of Multus before v4.

@@ -23,34 +23,45 @@ const (
 	NotItsPod                     // the pod has another UID: it is a successor of the same name
 )
 
-// Evidence is all that the verdict on an item rests on. It is complete before the first row of the table is matched.
-type Evidence struct {
-	Problem ippool.Problem
-	Detail  string // what the Problem is
+func (o Ownership) String() string { return [...]string{"Unknown", "ItsPod", "NotItsPod"}[o] }
 
-	Pod       *podstate.Pod // by the owner's name; nil if it does not exist
-	Phase     podstate.Phase
-	Ownership Ownership
-	Overdue   bool
+// Evidence is all that the verdict on an item rests on. It is complete before the first row of the table is matched. A
+// Testimony keeps the fields that have a name in JSON: all that judging reads.
+type Evidence struct {
+	Problem ippool.Problem `json:"problem,omitempty"`
+	Detail  string         `json:"-"` // what the Problem is
+
+	Pod       *podstate.Pod  `json:"-"` // by the owner's name; nil if it does not exist
+	Phase     podstate.Phase `json:"-"`
+	Ownership Ownership      `json:"-"`
+	Overdue   bool           `json:"overdue,omitempty"` // the deletion of the pod
 
 	nodeSet
-	SandboxUID  string
-	ContainerID string // of the sandbox
+	SandboxUID  string `json:"-"`
+	ContainerID string `json:"-"` // of the sandbox
 
-	OnPod                  bool // the pod carries the address
-	StatusTrusted          bool // the operator trusts network-status annotations
-	Detached               bool // neither the pod nor its running sandbox has the interface
-	HasContradictingReport bool // an expired report, renewed after the containers ended, has the sandbox running
-	Recent                 bool // a reservation younger than addTimeLimit
-	Deleting               bool // a reservation that is being deleted
-	LongAlone              bool // a reservation that has had no allocation and no known carrier for minTimeAlone
-	Unproven               bool // a proven row must be confirmed: not every node that could run the sandbox agrees
-	AgentMayNotKnow        bool // a proven row must be confirmed: the agent may not know the Pending pod's sandbox yet
-	EndedElsewhere         bool // another node reports that the sandbox has ended
-	Claimant               string
-	ClaimantNode           string // of the report that lists the claimant; "" for a pod
-	ClaimUnread            bool   // no CNI cache file lists the claimant's addresses
-	claimantPodNode        string // the node of a claimant that is a pod
+	// OnPod: the pod carries the address.
+	OnPod bool `json:"onPod,omitempty"`
+	// StatusTrusted: the operator trusts network-status annotations.
+	StatusTrusted bool `json:"statusTrusted,omitempty"`
+	// Detached: neither the pod nor its running sandbox has the interface.
+	Detached bool `json:"detached,omitempty"`
+	// HasContradictingReport: an expired report, renewed after the containers ended, has the sandbox running.
+	HasContradictingReport bool `json:"contradictingReport,omitempty"`
+	Recent                 bool `json:"recent,omitempty"`   // a reservation younger than addTimeLimit
+	Deleting               bool `json:"deleting,omitempty"` // a reservation that is being deleted
+	// LongAlone: a reservation that has had no allocation and no known carrier for minTimeAlone.
+	LongAlone bool `json:"longAlone,omitempty"`
+	// Unproven: a proven row must be confirmed, because not every node that could run the sandbox agrees.
+	Unproven bool `json:"unproven,omitempty"`
+	// AgentMayNotKnow: a proven row must be confirmed, because the agent may not know the Pending pod's sandbox yet.
+	AgentMayNotKnow bool `json:"agentMayNotKnow,omitempty"`
+	// EndedElsewhere: another node reports that the sandbox has ended.
+	EndedElsewhere  bool   `json:"endedElsewhere,omitempty"`
+	Claimant        string `json:"claimant,omitempty"`
+	ClaimantNode    string `json:"-"`                     // of the report that lists the claimant; "" for a pod
+	ClaimUnread     bool   `json:"claimUnread,omitempty"` // no CNI cache file lists the claimant's addresses
+	claimantPodNode string // the node of a claimant that is a pod
 
 	mentions []mention // of the container ID, or for a reservation of its address
 }

@@ -11,14 +11,15 @@ import (
 
 // nodeSet are the nodes that could run a sandbox which no fresh report has, and the conclusions from their states.
 type nodeSet struct {
-	Sandbox       Sandbox
-	Nodes         []string // that could run the sandbox, sorted
-	WithoutReport []string // of Nodes, those without a fresh report
+	Sandbox       Sandbox  `json:"-"`
+	Nodes         []string `json:"-"`                       // that could run the sandbox, sorted
+	WithoutReport []string `json:"withoutReport,omitempty"` // of Nodes, those without a fresh report
 	goneNodes     []string // of Nodes, those that are dead or missing
-	MissingNode   bool     // the evidence rests on a missing Node object
-	Unreachable   bool     // all of WithoutReport are not Ready; without agents, a node that could run it
+	MissingNode   bool     `json:"-"` // the evidence rests on a missing Node object
+	// Unreachable: all of WithoutReport are not Ready; without agents, a node that could run it.
+	Unreachable bool `json:"unreachable,omitempty"`
 	// UnreachableTimedOut: Unreachable, for longer than --unreachable-node-timeout.
-	UnreachableTimedOut bool
+	UnreachableTimedOut bool `json:"unreachableTimedOut,omitempty"`
 }
 
 // nodeCondition is the state of a node none of whose fresh reports has the sandbox.

@@ -50,17 +50,10 @@ func evidence(ev *judge.Evidence) *document.Evidence {
 	d.Sandbox = document.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: document.List(ev.Nodes),
 		WithoutReport: document.List(ev.WithoutReport)}
 	if p := ev.Pod; p != nil {
-		owns := map[judge.Ownership]string{judge.OwnerUnknown: "Unknown", judge.ItsPod: "ItsPod",
-			judge.NotItsPod: "NotItsPod"}
 		d.Pod = &document.EvidencePod{Name: p.String(), UID: p.UID, Node: p.Node, Phase: ev.Phase.String(),
-			Ownership: owns[ev.Ownership], OnPod: ev.OnPod, NetworkStatus: networkStatus(p)}
+			Ownership: ev.Ownership.String(), OnPod: ev.OnPod, NetworkStatus: p.Status.String()}
 	}
 	return d
-}
-
-func networkStatus(p *podstate.Pod) string {
-	return map[podstate.NetworkStatus]string{podstate.StatusMissing: "Missing", podstate.StatusUnreadable: "Unreadable",
-		podstate.StatusReadable: "Readable"}[p.Status]
 }
 
 func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.ExplainedPod {
@@ -73,7 +66,7 @@ func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.Explai
 	d := document.ExplainedPod{Name: s.ref(), InAPI: pod != nil, Carries: []string{},
 		Sandboxes: document.Rows(found, func(b sandbox) document.ExplainedSandbox { return b.ExplainedSandbox })}
 	if pod != nil {
-		d.UID, d.Node, d.Phase, d.NetworkStatus = pod.UID, pod.Node, pod.Phase.String(), networkStatus(pod)
+		d.UID, d.Node, d.Phase, d.NetworkStatus = pod.UID, pod.Node, pod.Phase.String(), pod.Status.String()
 		d.Carries, d.Waits = carried(j.Observation, pod), waits(j, pod, d.Sandboxes, pools)
 	}
 	return []document.ExplainedPod{d}

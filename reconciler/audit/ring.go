@@ -1,0 +1,155 @@
+package audit
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+)
+
+// Keep is how long a record is kept.
+const Keep = 30 * 24 * time.Hour
+
+// The bounds of a Ring.
+const (
+	Objects     = 8
+	perObject   = 625       // records
+	maxObject   = 192 << 10 // bytes, which are 256 KiB in JSON
+	maxUnpacked = 64 << 20  // bytes of what somebody else may have written
+)
+
+var (
+	// ErrConflict: another process has written the object.
+	ErrConflict = errors.New("another process has written the object")
+	// ErrForbidden: RBAC or an admission policy forbids the request.
+	ErrForbidden = errors.New("forbidden")
+)
+
+// Store keeps the objects of a Ring. An object that does not exist has no content and no version.
+type Store interface {
+	Name(object int) string
+	Get(ctx context.Context, object int) (content []byte, version string, err error)
+	// Put is ErrConflict where the object has another version.
+	Put(ctx context.Context, object int, content []byte, version string) error
+}
+
+// Ring keeps the last records. Its objects are filled one after the other, and the oldest is overwritten. Several
+// processes may add to it.
+type Ring struct {
+	Store
+	end chain // as this process wrote it
+}
+
+type object struct {
+	number  int
+	version string
+	lines   []Line
+	end     chain
+}
+
+// read returns all objects, the newest last.
+func (r *Ring) read(ctx context.Context) ([]*object, error) {
+	all := make([]*object, Objects)
+	for i := range all {
+		content, version, err := r.Get(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		o := &object{number: i, version: version, lines: unpack(r.Name(i), content)}
+		for _, l := range o.lines {
+			if l.Err == nil {
+				o.end = chain{l.Seq, l.Hash}
+			}
+		}
+		all[i] = o
+	}
+	slices.SortStableFunc(all, func(a, b *object) int { return cmp.Compare(a.end.seq, b.end.seq) })
+	return all, nil
+}
+
+// Lines returns all records, the newest last.
+func (r *Ring) Lines(ctx context.Context) (lines []Line, err error) {
+	all, err := r.read(ctx)
+	for _, o := range all {
+		lines = append(lines, o.lines...)
+	}
+	return lines, err
+}
+
+// maxConflicts is how many conflicts in a row end an Append.
+const maxConflicts = 10
+
+// Append adds records. now is the API server's time. After an error some may have been added.
+func (r *Ring) Append(ctx context.Context, now time.Time, records []Record) error {
+	for conflicts := 0; len(records) > 0; conflicts++ {
+		n, err := r.appendSome(ctx, now, records)
+		if err != nil && (!errors.Is(err, ErrConflict) || conflicts == maxConflicts) {
+			return err
+		}
+		if records = records[n:]; err == nil {
+			conflicts = 0
+		}
+	}
+	return nil
+}
+
+// appendSome adds as many of the first records as one object takes, and returns their number.
+func (r *Ring) appendSome(ctx context.Context, now time.Time, records []Record) (int, error) {
+	all, err := r.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	oldest, newest := all[0], all[len(all)-1]
+	end := newest.end
+	if r.end.seq > end.seq { // the end of the chain was removed, and a number will be missing
+		end = r.end
+	}
+	for _, o := range []*object{newest, oldest} {
+		var kept [][]byte
+		for _, l := range o.lines {
+			if o == newest && l.text != nil && (l.Err != nil || l.Time.After(now.Add(-Keep))) {
+				kept = append(kept, l.text)
+			}
+		}
+		for n := min(len(records), perObject-len(kept)); n > 0; n /= 2 {
+			next := end
+			content := pack(append(slices.Clip(kept), next.add(records[:n])...))
+			if len(content) > maxObject {
+				continue
+			}
+			if err := r.Put(ctx, o.number, content, o.version); err != nil {
+				return 0, err
+			}
+			r.end = next
+			return n, nil
+		}
+	}
+	return 0, errors.New("a record is too long")
+}
+
+func pack(lines [][]byte) []byte {
+	var content bytes.Buffer
+	w := gzip.NewWriter(&content)
+	_, _ = w.Write(bytes.Join(lines, []byte("\n")))
+	_ = w.Close() // into memory
+	return content.Bytes()
+}
+
+// unpack returns the records of an object. One without a text stands for what cannot be read.
+func unpack(name string, content []byte) (lines []Line) {
+	if len(content) == 0 {
+		return nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader(content))
+	if err == nil {
+		lines, err = ReadLog(name, io.LimitReader(r, maxUnpacked))
+	}
+	if err != nil {
+		lines = append(lines, Line{Place: name, Err: err})
+	}
+	return lines
+}

@@ -1,0 +1,77 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// Line is a record as it is stored.
+type Line struct {
+	Record
+	Place string // the object or file, and the line
+	Err   error  // it cannot be read
+
+	text []byte
+}
+
+const maxLine = 1 << 20
+
+// ReadLog reads records, one a line.
+func ReadLog(name string, r io.Reader) (all []Line, err error) {
+	lines := bufio.NewScanner(r)
+	for lines.Buffer(nil, maxLine); lines.Scan(); {
+		l := Line{Place: fmt.Sprintf("%s:%d", name, len(all)+1), text: slices.Clone(lines.Bytes())}
+		l.Err = json.Unmarshal(l.text, &l.Record)
+		all = append(all, l)
+	}
+	return all, lines.Err()
+}
+
+// Fault is what is wrong with a record.
+type Fault struct {
+	Place   string `json:"place"` // the object or file, and the line
+	Message string `json:"message"`
+}
+
+// Verify judges the evidence of each record again, and checks the chains. chainOf names the chain of a record. The
+// first record of a chain is trusted, since those before it expire.
+func Verify(lines []Line, chainOf func(*Record) string) []Fault {
+	faults, ends := []Fault{}, map[string]chain{}
+	for i := range lines {
+		l := &lines[i]
+		fault := func(format string, args ...any) {
+			faults = append(faults, Fault{l.Place, fmt.Sprintf(format, args...)})
+		}
+		if l.Err != nil {
+			fault("It cannot be read: %v.", l.Err)
+			continue
+		}
+		body, isMarked := bytes.CutSuffix(l.text, chain{hash: l.Hash}.mark())
+		if !isMarked || hashOf(append(slices.Clip(body), '}')) != l.Hash {
+			fault("Record %d was edited: its content does not have its hash.", l.Seq)
+		}
+		switch last, isKnown := ends[chainOf(&l.Record)]; {
+		case !isKnown:
+		case l.Seq != last.seq+1:
+			fault("Records are missing: record %d follows record %d.", l.Seq, last.seq)
+		case l.Prev != last.hash:
+			fault("The record before record %d is not the one that was there when it was written.", l.Seq)
+		}
+		ends[chainOf(&l.Record)] = chain{l.Seq, l.Hash}
+		if l.Evidence == nil {
+			continue
+		}
+		switch d, err := l.Evidence.Judge(); {
+		case err != nil:
+			fault("The evidence of record %d cannot be judged: %v.", l.Seq, err)
+		case d.Verdict != l.Verdict || d.Reason.String() != l.Reason || d.Proven != l.Proven:
+			fault("The evidence of record %d is judged %s, %s, proven %v; the record has %s, %s, proven %v.",
+				l.Seq, d.Verdict, d.Reason, d.Proven, l.Verdict, l.Reason, l.Proven)
+		}
+	}
+	return faults
+}
