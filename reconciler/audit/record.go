@@ -13,7 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// What is the kind of a record.
+// What names the kind of a record.
 type What string
 
 const (
@@ -36,7 +36,7 @@ type Record struct {
 	IP           string   `json:"ip,omitempty"`
 	Entry                 // what was released, refused or written
 	Before       *Entry   `json:"before,omitempty"` // what a repair replaced
-	// Verdict, Proven and Row are those of the verdict table. A repair has none, and its Reason is the kind of the finding.
+	// Verdict, Proven and Row are absent for a repair, and its Reason is the kind of the finding.
 	Verdict judge.Verdict `json:"verdict,omitempty"`
 	Reason  string        `json:"reason,omitempty"`
 	Proven  bool          `json:"proven,omitempty"`

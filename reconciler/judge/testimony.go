@@ -3,6 +3,7 @@ package judge
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -38,7 +39,8 @@ func (it *Item) Testimony() *Testimony { return it.evidenceSource().Evidence().t
 
 func (e *Evidence) testimony() *Testimony {
 	t := &Testimony{Evidence: *e, Phase: e.Phase.String(), Sandbox: e.Sandbox.String(), Ownership: e.Ownership.String()}
-	t.WithoutReport = e.WithoutReport[:min(len(e.WithoutReport), maxWithoutReport)]
+	t.WithoutReport = slices.Clone(e.WithoutReport[:min(len(e.WithoutReport), maxWithoutReport)])
+	t.Evidence.Pod, t.mentions, t.Nodes, t.goneNodes = nil, nil, nil, nil // a record must not keep an observation alive
 	if p := e.Pod; p != nil {
 		t.Pod = &PodTestimony{p.Node, p.Status.String(), p.StoppedByKubelet}
 	}
