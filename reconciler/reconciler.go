@@ -293,11 +293,7 @@ func (r *Reconciler) recordRelease(out *Result, it *judge.Item, o *judge.Observa
 			out.Delays = append(out.Delays, d)
 		}
 	}
-	attrs := append(it.Attrs(), "age", it.Age(o.Now))
-	if r.Options.ByHand {
-		attrs = append(attrs, "isOverridden", it.IsOverridden(), "because", r.Options.Because)
-	}
-	r.Log.Info("Released", attrs...)
+	r.Log.Info("Released", append(it.Attrs(), "age", it.Age(o.Now))...)
 }
 
 func (r *Reconciler) progress(format string, args ...any) {

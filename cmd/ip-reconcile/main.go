@@ -62,8 +62,8 @@ func newRoot(std streams) *cobra.Command {
 		Short: "Find and release IP addresses that whereabouts has leaked",
 		Long: `ip-reconcile judges every address that whereabouts has recorded, by the pods in the API
 and by the sandboxes that the node agents report. It releases addresses that are proven
-stale, holds all others, and explains each verdict. 'run', 'serve' and 'recover --yes'
-write; all other commands are read-only.`,
+stale, holds all others, and explains each verdict. 'run', 'apply', 'serve' and
+'recover --yes' write; all other commands are read-only.`,
 		Example: `  ip-reconcile check                          # judge the cluster of the current kubeconfig
   ip-reconcile check --snapshot ./must-gather # judge exported YAML or JSON files
   ip-reconcile explain 10.0.0.7               # why this address is held, or is released
@@ -79,6 +79,7 @@ write; all other commands are read-only.`,
 	root.SetErr(std.err)
 	flags.SetHelp(root)
 	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), newStatus(std),
+		newPlan(std), newApply(std),
 		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, serveAgentMetrics),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,

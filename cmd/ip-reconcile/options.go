@@ -54,7 +54,15 @@ type selection struct {
 
 // add adds the flags. failOn is the default of --fail-on in words.
 func (s *selection) add(f *pflag.FlagSet, failOn string) {
+	s.addFilters(f)
 	f.BoolVar(&s.all, "all", false, "list what is in use, too")
+	f.StringSliceVar(&s.verdicts, "verdict", nil, "only these verdicts: InUse, Held, Stale")
+	f.StringSliceVar(&s.failOn, "fail-on", nil, "exit code 1 only for these verdicts, reasons, refusals and findings, "+
+		"for example Conflict,Stale; none: never (default: "+failOn+")")
+}
+
+// addFilters adds the flags that pick items.
+func (s *selection) addFilters(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.addresses, "address", nil, "only these addresses")
 	f.StringSliceVar(&s.pools, "pool", nil, "only these pools: name, namespace/name, or range, for example 10.0.0.0/24")
 	f.StringSliceVarP(&s.podNamespaces, "pod-namespace", "n", nil,
@@ -62,10 +70,7 @@ func (s *selection) add(f *pflag.FlagSet, failOn string) {
 	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false,
 		"allocations and reservations of pods in all namespaces (the default)")
 	f.StringSliceVar(&s.nodes, "on-node", nil, "only items whose sandbox runs, or may run, on these nodes")
-	f.StringSliceVar(&s.verdicts, "verdict", nil, "only these verdicts: InUse, Held, Stale")
 	f.StringSliceVar(&s.reasons, "reason", nil, "only these reasons or findings, for example PodGone or Conflict")
-	f.StringSliceVar(&s.failOn, "fail-on", nil, "exit code 1 only for these verdicts, reasons, refusals and findings, "+
-		"for example Conflict,Stale; none: never (default: "+failOn+")")
 }
 
 func (s *selection) check() (err error) {
@@ -87,15 +92,20 @@ func (s *selection) check() (err error) {
 }
 
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
-	o.given = f
-	o.Flags.Add(f, logLevel)
-	o.node.Add(f, "inspect the node named by --node, too, by the container runtime's socket at this path; for a node "+
-		"without an agent")
+	o.addLive(f, logLevel)
 	f.StringVar(&o.snapshot, "snapshot", "",
 		"judge exported objects instead of a cluster: a folder, .tar, .tgz, YAML or JSON file, or - for stdin")
 	f.StringVar(&o.now, "now", "",
 		"time at which the snapshot is judged, for example 2026-11-20T10:00:00Z (default: the snapshot's own)")
 	f.BoolVar(&o.podsComplete, "pods-complete", false, "the snapshot has every pod of the cluster, even where it has none")
+}
+
+// addLive adds the flags of a command that judges a live cluster only.
+func (o *options) addLive(f *pflag.FlagSet, logLevel string) {
+	o.given = f
+	o.Flags.Add(f, logLevel)
+	o.node.Add(f, "inspect the node named by --node, too, by the container runtime's socket at this path; for a node "+
+		"without an agent")
 	o.printing.add(f)
 }
 

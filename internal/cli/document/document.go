@@ -28,6 +28,8 @@ const (
 	KindPools       = "PoolList"
 	KindPool        = "Pool"
 	KindStatus      = "Status"
+	KindPlan        = "Plan"
+	KindApplication = "Application"
 )
 
 // Header is the head of every document: the program, the cluster and the time.

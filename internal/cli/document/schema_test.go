@@ -21,6 +21,7 @@ func kinds() map[string]reflect.Type {
 		KindCheck: reflect.TypeFor[Check](), KindRun: reflect.TypeFor[Run](), KindExplanation: reflect.TypeFor[Explanation](),
 		KindRecovery: reflect.TypeFor[Recovery](), KindStatus: reflect.TypeFor[Status](),
 		KindPools: reflect.TypeFor[PoolList](), KindPool: reflect.TypeFor[PoolDetails](),
+		KindPlan: reflect.TypeFor[Plan](), KindApplication: reflect.TypeFor[Application](),
 	}
 }
 
@@ -34,8 +35,9 @@ func schema(t *testing.T) *jsonschema.Schema {
 	opts := &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[judge.Verdict](): {Type: "string", Enum: []any{"InUse", "Held",
 			"Stale"}}, reflect.TypeFor[judge.Reason](): word,
-		reflect.TypeFor[Level](): {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
-		reflect.TypeFor[Count](): {Types: []string{"integer", "string"}},
+		reflect.TypeFor[Level]():   {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
+		reflect.TypeFor[Outcome](): {Type: "string", Enum: []any{"Released", "AlreadyReleased", "NotReleased"}},
+		reflect.TypeFor[Count]():   {Types: []string{"integer", "string"}},
 	}}
 	describe := newDescriber(t)
 	item := &jsonschema.Schema{AnyOf: []*jsonschema.Schema{

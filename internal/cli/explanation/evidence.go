@@ -39,12 +39,13 @@ func (a *answer) item(it *judge.Item) document.ExplainedItem {
 	if shared := it.SharesVerdictOf(); shared != nil {
 		d.SharesVerdictOf = shared.Object()
 	} else {
-		d.Evidence = evidence(it.Evidence())
+		d.Evidence = Evidence(it.Evidence())
 	}
 	return d
 }
 
-func evidence(ev *judge.Evidence) *document.Evidence {
+// Evidence returns the document of the evidence on an item.
+func Evidence(ev *judge.Evidence) *document.Evidence {
 	d := &document.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Claimant,
 		ClaimantNode: ev.ClaimantNode}
 	d.Sandbox = document.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: document.List(ev.Nodes),

@@ -16,6 +16,8 @@ var firstFlags = map[string]string{
 	"check": "address all context fail-on kubeconfig now on-node output pod-namespace pool reason snapshot verdict",
 	"run": "address confirm-after context dry-run fail-on kubeconfig max-wait on-node output pod-namespace pool " +
 		"reason repair snapshot",
+	"plan":    "address context kubeconfig on-node output pod-namespace pool reason",
+	"apply":   "context kubeconfig max-age output",
 	"explain": "confirm-after context kubeconfig now output reconciler-namespace snapshot",
 	"pools":   "confirm-after context kubeconfig no-headers now output snapshot",
 	"recover": "context kubeconfig output snapshot yes",
@@ -55,7 +57,7 @@ func SetHelp(root *cobra.Command) {
 		return err
 	})
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see '%s --help'", flagError(c, err), c.CommandPath())
+		return fmt.Errorf("%w; see '%s --help'", flagError(err), c.CommandPath())
 	})
 }
 
@@ -68,11 +70,7 @@ var wanted = map[string]string{
 	"stringArray": "values separated by commas",
 }
 
-func flagError(c *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "snapshot" {
-		return fmt.Errorf("%s needs a cluster and does not take --snapshot: use check, explain or pools", c.Name())
-	}
+func flagError(err error) error {
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {
 		if want := wanted[bad.GetFlag().Value.Type()]; want != "" {

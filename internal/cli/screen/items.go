@@ -30,7 +30,7 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 	s.Title(title, len(rows))
 	shown := rows[:s.shown(document.Rows(rows, reason))]
 	release := ""
-	if rows[0].Verdict == judge.Stale && title != released {
+	if rows[0].Verdict == judge.Stale && title != released && title != toRelease {
 		release = "RELEASE"
 		s.hasUnconfirmed = s.hasUnconfirmed || slices.ContainsFunc(rows, isUnconfirmed)
 		s.hasMissingNode = s.hasMissingNode || slices.ContainsFunc(rows, isOfMissingNode)

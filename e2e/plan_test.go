@@ -1,0 +1,240 @@
+//go:build !slow && !cluster
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	docs "github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
+)
+
+// planned is the file of plan.
+func (s *stage) planned(t testing.TB, more ...string) (file string, d *docs.Plan) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "plan.json")
+	before := s.contents(t)
+	out := s.beginProduct(t, append([]string{"plan", "-o", file, "--kubeconfig", s.Kubeconfig()}, more...)...).wait()
+	out.exits(t, 0)
+	contains(t, "what plan prints", out.stdout, "apply "+file)
+	s.checkReleased(t, before)
+	d = &docs.Plan{}
+	check(t, json.Unmarshal(try(os.ReadFile(file)).must(t), d))
+	return file, d
+}
+
+// appliedPlan runs apply, and returns what became of the items by their addresses.
+func (s *stage) appliedPlan(t testing.TB, file string, more ...string) (*outcome, map[string]string) {
+	t.Helper()
+	out := s.product(t, append([]string{"apply", file}, more...)...)
+	var d docs.Application
+	if out.code < 2 {
+		check(t, json.Unmarshal([]byte(out.stdout), &d))
+	}
+	became := map[string]string{}
+	for _, it := range d.Items {
+		became[it.IP] = strings.Join(strings.Fields(fmt.Sprintln(it.Outcome, it.Refusal, it.Detail)), " ")
+	}
+	return out, became
+}
+
+func write(t testing.TB, file string, d any) {
+	t.Helper()
+	check(t, os.WriteFile(file, try(docs.Encode("json", d)).must(t), 0o600))
+}
+
+// TestPlan_KilledInTheMiddle plans 500 releases, kills apply twice, and comes to the same end as if it had not died.
+func TestPlan_KilledInTheMiddle(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	live := s.up(t, "worker-1", "live", blue)
+	var places []string
+	for i := range 5 {
+		name, entries := fmt.Sprintf("10.2.%d.0-24", i), map[string]any{}
+		for n := 1; n <= 100; n++ {
+			key, ip := fmt.Sprint(n), fmt.Sprintf("10.2.%d.%d", i, n)
+			entries[key] = entry("default/gone-"+key, fmt.Sprintf("box-%d-%d", i, n))
+			if places = append(places, name+" "+key); i == 0 {
+				s.reservation(t, ip, "default/gone-"+key, 0)
+				places = append(places, "reservation "+ip)
+			}
+		}
+		s.pool(t, name, strings.Replace(name, "-", "/", 1), entries)
+	}
+	before := s.contents(t)
+	_, d := s.planned(t)
+	equal(t, "items while the breaker stands", len(d.Items), 0)
+	file, d := s.planned(t, "--allow-mass-release")
+	equal(t, "items", len(d.Items), 500)
+	out, _ := s.appliedPlan(t, file) // the breaker has not been switched off
+	out.exits(t, 1)
+	s.checkReleased(t, before)
+
+	to := s.reverseProxy(t)
+	for _, c := range []struct {
+		kind  string
+		write int
+	}{{"/overlappingrangeipreservations/", 30}, {"/ippools/", 3}} {
+		var mu sync.Mutex // one write after the other
+		writes, started, dead := 0, make(chan *command, 1), make(chan struct{})
+		kubeconfig := through(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, c.kind) {
+				to.ServeHTTP(w, r)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if writes++; writes < c.write {
+				to.ServeHTTP(w, r)
+				return
+			}
+			if writes == c.write {
+				_ = (<-started).cmd.Process.Kill()
+			}
+			<-dead
+			panic(http.ErrAbortHandler)
+		}))
+		victim := s.beginProduct(t, "apply", file, "--allow-mass-release", "--kubeconfig", kubeconfig)
+		started <- victim
+		if o := victim.wait(); o.code >= 0 {
+			t.Fatalf("it was not killed: exit code %d\n%s", o.code, o.stderr)
+		}
+		close(dead)
+		if n := len(before) - len(s.contents(t)); n == 0 || n == len(places) {
+			t.Errorf("killed at write %d of %s: %d are released", c.write, c.kind, n)
+		}
+	}
+	out, became := s.appliedPlan(t, file, "--allow-mass-release")
+	out.exits(t, 0)
+	s.checkReleased(t, before, places...)
+	count := map[string]int{}
+	for _, text := range became {
+		count[text]++
+	}
+	if count["Released"] == 0 || count["AlreadyReleased"] == 0 || count["Released"]+count["AlreadyReleased"] != 500 {
+		t.Errorf("outcomes %v", count)
+	}
+	out, became = s.appliedPlan(t, file)
+	out.exits(t, 0)
+	equal(t, "at the end", became["10.2.4.100"], "AlreadyReleased")
+	s.judges(t, at(live), "InUse AddressOnPod")
+}
+
+func TestPlan_LessThanPlanned(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	agent := s.agent(t, "worker-1")
+	var pods []*pod
+	for _, name := range []string{"released", "deleted", "runs", "returns", "rewritten", "paused"} {
+		net := blue
+		if name == "paused" {
+			net = simple("red", "10.3.0.0/24")
+		}
+		pods = append(pods, s.up(t, "worker-1", name, net))
+	}
+	listed := func(runs v1alpha1.Sandbox) (all []any) {
+		for _, p := range pods {
+			if b := p.stopped(); b.ID != runs.ID {
+				all = append(all, b)
+			}
+		}
+		return append(all, runs)
+	}
+	for _, p := range pods {
+		p.forceDelete(t)
+	}
+	agent.writeReport(t, listed(pods[0].stopped())...)
+	file, d := s.planned(t)
+	equal(t, "items", len(d.Items), len(pods))
+
+	// The sandbox of one runs after all; a pod by the name of another is created; an entry is another sandbox' now.
+	agent.writeReport(t, listed(pods[2].listed(v1alpha1.SandboxReady))...)
+	s.bare(t, "worker-1", "returns")
+	_, key, _ := strings.Cut(stored(pods[4])[0], " ")
+	s.patch(t, harness.IPPools, "10.1.0.0-24",
+		fmt.Sprintf(`{"spec":{"allocations":{%q:{"id":%q}}}}`, key, strings.Repeat("f", 64)))
+	s.patch(t, harness.IPPools, "10.3.0.0-24", pausing("true"))
+	d.Items = slices.DeleteFunc(d.Items, func(it docs.PlanItem) bool { return it.PodRef == "default/deleted" })
+	write(t, file, d)
+	before := s.contents(t)
+	out, became := s.appliedPlan(t, file)
+	out.exits(t, 1)
+	s.checkReleased(t, before, stored(pods[0])...)
+	equal(t, "outcomes", len(became), 5)
+	for i, want := range []string{"Released", "", "NotReleased Changed sandbox Stopped on worker-1 → Ready on worker-1",
+		"NotReleased Changed pod none → ", "AlreadyReleased its address is allocated to default/rewritten now",
+		"NotReleased Paused pool kube-system/10.3.0.0-24 is paused"} {
+		if got := became[pods[i].ips[0]]; !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: %q, want %q", pods[i].Name, got, want)
+		}
+	}
+	text := s.beginProduct(t, "apply", file, "--kubeconfig", s.Kubeconfig()).wait()
+	text.exits(t, 1)
+	contains(t, "the screen", text.stdout, "Released 0, already released 2, not released 3.",
+		"sandbox Stopped on worker-1 → Ready on worker-1")
+}
+
+func TestPlan_Refused(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	s.up(t, "worker-1", "leaked", blue).leak(t)
+	file, d := s.planned(t)
+	before := s.contents(t)
+	again := func(edit func(*docs.Header)) *docs.Plan { // as whoever edits a file may do
+		h := d.Header
+		edit(&h)
+		p := planfile.New(h, nil)
+		p.Items = d.Items
+		return p
+	}
+	for says, c := range map[string]struct {
+		plan any
+		args []string
+		want string
+	}{
+		"an item was edited": {func() any {
+			p := *d
+			p.Items = slices.Clone(d.Items)
+			p.Items[0].ContainerID = noID
+			return p
+		}(), nil, "items[0].digest: "},
+		"another cluster's": {again(func(h *docs.Header) { h.Cluster.UID = "other" }), nil, "items[0].digest: "},
+		"empty, of another": {planfile.New(again(func(h *docs.Header) { h.Cluster.UID = "other" }).Header, nil), nil,
+			"cluster.uid other"},
+		"another schema": {again(func(h *docs.Header) { h.APIVersion = "v0" }), nil, `apiVersion "v0"`},
+		"too old":        {d, []string{"--max-age", "1ns"}, "observedAt"},
+		"an item twice": {docs.Plan{Header: d.Header, Items: append(slices.Clone(d.Items), d.Items...)}, nil,
+			"items[1]: 10.1.0.1"},
+		"the output of a check": {json.RawMessage(s.product(t, "check").stdout), nil, `kind "Check"`},
+	} {
+		write(t, file, c.plan)
+		out, _ := s.appliedPlan(t, file, c.args...)
+		out.exits(t, 2)
+		contains(t, says, out.stderr, "plan "+file+": ", c.want)
+		s.checkReleased(t, before)
+	}
+	rights := s.account(t, "upstream", upstreamRules(t)) // which may not read namespaces
+	write(t, file, d)
+	for _, args := range [][]string{{"plan"}, {"apply", file, "--without-pause"}} {
+		out := s.productAs(t, rights, append(args, "--reconciler-namespace", metav1.NamespaceSystem)...)
+		out.exits(t, 2)
+		contains(t, args[0], out.stderr, "cannot read the UID of namespace kube-system")
+	}
+	s.checkReleased(t, before)
+	out, became := s.appliedPlan(t, file)
+	out.exits(t, 0)
+	equal(t, "outcomes", became, map[string]string{"10.1.0.1": "Released"})
+	s.checkReleased(t, before, keys(before)...)
+}

@@ -1,0 +1,305 @@
+package planfile_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+const uid = "0a0a0a0a-cluster"
+
+// three are stale: an allocation with proof, one without, and a reservation without an allocation.
+var three = All(Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/web-1", "box-2", "net1")),
+	Reservation("10.0.0.9", "default/web-9", LongAgo), Pod("other"),
+	ReportingWorker(Gone("box-1", UsualUID)))
+
+func planOf(cluster string, at time.Time, parts ...Part) *document.Plan {
+	h := document.NewHeader(document.KindPlan, "1.2.3", document.Cluster{UID: cluster, Server: "https://a"}, at)
+	return planfile.New(h, Judged(Observe(parts...), judge.Policy{}).StaleItems())
+}
+
+func encode(t *testing.T, form string, p any) []byte {
+	t.Helper()
+	text, err := document.Encode(form, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestRead_AsWrittenAndWithFewerItems(t *testing.T) {
+	for says, edit := range map[string]func(*document.Plan){
+		"as written":     func(*document.Plan) {},
+		"one is deleted": func(p *document.Plan) { p.Items = p.Items[1:] },
+		"all but one":    func(p *document.Plan) { p.Items = p.Items[1:2] },
+		"none remains":   func(p *document.Plan) { p.Items = []document.PlanItem{} },
+		"in another order": func(p *document.Plan) {
+			slices.Reverse(p.Items)
+		},
+	} {
+		for _, form := range []string{"json", "yaml", "compact"} {
+			p := planOf(uid, Now, three)
+			if len(p.Items) != 3 {
+				t.Fatalf("%d items", len(p.Items))
+			}
+			edit(p)
+			text := encode(t, strings.TrimPrefix(form, "compact"), p)
+			if form == "compact" { // keys in another order, escapes
+				var plain any
+				if err := yaml.Unmarshal(text, &plain); err != nil {
+					t.Fatal(err)
+				}
+				text, _ = json.Marshal(plain)
+			}
+			f, err := planfile.Read(text)
+			if err != nil || len(f.Items) != len(p.Items) {
+				t.Errorf("%s, %s: %v", says, form, err)
+				continue
+			}
+			if err := f.Check(uid, Now.Add(time.Hour), 24*time.Hour); err != nil {
+				t.Errorf("%s, %s: %v", says, form, err)
+			}
+			allowed := 0
+			for _, it := range Judged(Observe(three), judge.Policy{}).StaleItems() {
+				if f.Allows(it) {
+					allowed++
+				}
+			}
+			if allowed != len(p.Items) {
+				t.Errorf("%s, %s: %d of %d are allowed", says, form, allowed, len(p.Items))
+			}
+		}
+	}
+}
+
+func TestRead_Refuses(t *testing.T) {
+	another, later := planOf("another", Now, three), planOf(uid, Now.Add(time.Second), three)
+	for says, c := range map[string]struct {
+		edit func(*document.Plan)
+		want string
+	}{
+		"another schema":   {func(p *document.Plan) { p.APIVersion = "output.ip-reconcile.dev/v2" }, "apiVersion"},
+		"another document": {func(p *document.Plan) { p.Kind = document.KindRun }, "kind"},
+		"the pool": {func(p *document.Plan) { p.Items[0].Pool = "kube-system/10.1.0.0-24" },
+			"items[0].digest"},
+		"the key":       {func(p *document.Plan) { p.Items[1].Key = "7" }, "items[1].digest"},
+		"the container": {func(p *document.Plan) { p.Items[0].ContainerID = "box-3" }, "items[0].digest"},
+		"the pod":       {func(p *document.Plan) { p.Items[0].PodRef = "default/web-1" }, "items[0].digest"},
+		"the interface": {func(p *document.Plan) { p.Items[0].IfName = "net2" }, "items[0].digest"},
+		"the reservation": {func(p *document.Plan) { p.Items[2].Reservation = "kube-system/10.0.0.8" },
+			"items[2].digest"},
+		"the reservation's UID": {func(p *document.Plan) { p.Items[2].ReservationUID = "x" }, "items[2].digest"},
+		"the message":           {func(p *document.Plan) { p.Items[0].Message = "all is well" }, "items[0].digest"},
+		"the proof":             {func(p *document.Plan) { p.Items[1].Proven = true }, "items[1].digest"},
+		"the sandbox": {func(p *document.Plan) { p.Items[1].Evidence.Sandbox.State = "Gone" },
+			"items[1].digest"},
+		"the digest":              {func(p *document.Plan) { p.Items[0].Digest = p.Items[1].Digest }, "items[0].digest"},
+		"no digest":               {func(p *document.Plan) { p.Items[0].Digest = "" }, "items[0].digest"},
+		"the cluster":             {func(p *document.Plan) { p.Cluster.UID = "another" }, "items[0].digest"},
+		"the time":                {func(p *document.Plan) { p.ObservedAt = Now.Add(time.Hour) }, "items[0].digest"},
+		"an item of another plan": {func(p *document.Plan) { p.Items[0] = later.Items[0] }, "items[0].digest"},
+		"one of another cluster": {func(p *document.Plan) { p.Items = append(p.Items, another.Items[0]) },
+			"items[3].digest"},
+		"an item twice": {func(p *document.Plan) { p.Items = append(p.Items, p.Items[0]) },
+			"items[3]: 10.0.0.5"},
+		"a reservation twice": {func(p *document.Plan) { p.Items = append(p.Items, p.Items[2]) },
+			"items[3]: 10.0.0.9"},
+	} {
+		p := planOf(uid, Now, three)
+		c.edit(p)
+		for _, form := range []string{"json", "yaml"} {
+			if _, err := planfile.Read(encode(t, form, p)); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, %s: %v, want %s", says, form, err, c.want)
+			}
+		}
+	}
+	good := string(encode(t, "json", planOf(uid, Now, three)))
+	for says, c := range map[string][2]string{
+		"an unknown field":      {strings.Replace(good, `"items"`, `"more": 1, "items"`, 1), `unknown field "more"`},
+		"one of an item":        {strings.Replace(good, `"key"`, `"force": true, "key"`, 1), `unknown field "force"`},
+		"a field twice":         {strings.Replace(good, `"key"`, `"ifName": "net1", "key"`, 1), `"ifName" already set`},
+		"half a file":           {good[:len(good)/2], "yaml"},
+		"an empty file":         {"", "apiVersion"},
+		"a list":                {"[]", "array"},
+		"items of another kind": {strings.Replace(good, `"items": [`, `"items": [7, `, 1), "items"},
+	} {
+		if _, err := planfile.Read([]byte(c[0])); err == nil || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s: %v, want %s", says, err, c[1])
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, three)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const day = 24 * time.Hour
+	for says, c := range map[string]struct {
+		uid  string
+		now  time.Time
+		want string
+	}{
+		"at once":              {uid, Now, ""},
+		"a day":                {uid, Now.Add(day), ""},
+		"a second more":        {uid, Now.Add(day + time.Second), "observedAt"},
+		"clocks that differ":   {uid, Now.Add(-time.Minute), ""},
+		"of the future":        {uid, Now.Add(-time.Minute - time.Second), "observedAt"},
+		"another cluster":      {"another", Now, "cluster.uid"},
+		"one that has no name": {"", Now, "namespace kube-system"},
+	} {
+		err := f.Check(c.uid, c.now, day)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", says, err, c.want)
+		}
+	}
+	unnamed := &planfile.File{Plan: *planOf("", Now, three)}
+	if !errors.Is(unnamed.Check("", Now, day), planfile.ErrNoUID) {
+		t.Error("a plan without a cluster is of each cluster without one")
+	}
+}
+
+// Nothing is released for other evidence than was read, unless it has become proof.
+func TestAllows(t *testing.T) {
+	gone, two := UsualSandboxGone, Node("worker-2")
+	stopped := All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID, NotReady(Closed))))
+	ready := All(UsualPool, UsualPod(), ReportingWorker(Sandbox("box-1", UsualUID)))
+	absent := All(UsualPool, ReportingWorker())
+	noAgents := All(UsualPool, Node("worker-1"))
+	claimed := Pod("other", UID("uid-9"), Carrying("10.0.0.5"))
+	nad := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
+	elsewhere := All(two, FreshReport("worker-2"))
+	for says, c := range map[string]struct {
+		was, now Part
+		want     string // "" for allowed
+	}{
+		"nothing changed":                    {gone, gone, ""},
+		"an hour passed":                     {gone, All(At(Now.Add(time.Hour)), gone), ""},
+		"the runtime removed it":             {stopped, gone, ""},
+		"another pod came":                   {gone, All(gone, Pod("other")), ""},
+		"a node joins, and all is as it was": {absent, All(absent, elsewhere), ""},
+		"a node joins, without agents":       {noAgents, All(noAgents, two), ""},
+		"it is listed again":                 {gone, stopped, "sandbox Gone on worker-1 → Stopped on worker-1"},
+		"it runs": {stopped, ready,
+			"sandbox Stopped on worker-1 → Ready on worker-1; pod none → live on worker-1 with UID uid-1"},
+		"only its absence":              {gone, absent, "sandbox Gone on worker-1 → Absent"},
+		"its end is reported":           {absent, gone, "sandbox Absent → Gone on worker-1"},
+		"a node joins without a report": {absent, All(absent, two), "sandbox Absent → NoFreshReport on worker-2"},
+		"agents are installed":          {noAgents, absent, "sandbox NoSource → Absent"},
+		"agents are removed":            {absent, noAgents, "sandbox Absent → NoSource"},
+		"the pod is back":               {gone, All(gone, UsualPod()), "pod none → live on worker-1 with UID uid-1"},
+		"the pod is back and has it": {gone, All(gone, UsualPod(Carrying("10.0.0.5"))),
+			"verdict Stale (PodGone, rule gone-ended) → InUse"},
+		"another pod has it": {gone, All(gone, nad, claimed), "claimed by none → pod default/other"},
+		"it cannot be read": {gone, All(ReportingWorker(Gone("box-1", UsualUID)),
+			Pool("10.0.0.0-24", "?", UsualAllocation)), "→ Held (Malformed"},
+		"another node may run it": {gone, All(gone, UsualPod(Phase("Failed"), OnNode("worker-2")),
+			two, StaleReport("worker-2")),
+			"Gone on worker-1 → NoFreshReport on worker-2"},
+		"another node must confirm it": {All(gone, UsualPod(Phase("Failed"))),
+			All(gone, UsualPod(Phase("Failed"), OnNode("worker-2")), elsewhere), "verdict proven → unconfirmed"},
+	} {
+		f, err := planfile.Read(encode(t, "json", planOf(uid, Now, c.was)))
+		if err != nil || len(f.Items) != 1 {
+			t.Fatalf("%s: %v, %d items", says, err, len(f.Items))
+		}
+		j := Judged(Observe(c.now), judge.Policy{})
+		it := j.Allocations[0]
+		if allowed := f.Allows(it); allowed != (c.want == "") || allowed && it.Verdict != judge.Stale {
+			t.Errorf("%s: allowed is %v, %s %s", says, allowed, it.Verdict, it.Reason)
+		}
+		got := f.Outcomes(&reconciler.Result{Judgement: j})[0]
+		if c.want != "" && (got.Outcome != document.NotReleased || got.Refusal != reconciler.Changed ||
+			!strings.Contains(got.Detail, c.want)) {
+			t.Errorf("%s: %s %q, want %q", says, got.Outcome, got.Detail, c.want)
+		}
+	}
+}
+
+func TestAllows_ProofThatCameLater(t *testing.T) {
+	was := Judged(Observe(UsualSandboxGone), judge.Policy{}).StaleItems()
+	was[0].Proven = false
+	h := document.NewHeader(document.KindPlan, "1", document.Cluster{UID: uid}, Now)
+	f, err := planfile.Read(encode(t, "json", planfile.New(h, was)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if it := Judged(Observe(UsualSandboxGone), judge.Policy{}).StaleItems()[0]; !f.Allows(it) {
+		t.Error("an item is refused because its evidence became proof")
+	}
+}
+
+// An entry that whereabouts has rewritten is another one, whatever its address is.
+func TestOutcomes_OfWhatIsNotRecorded(t *testing.T) {
+	pool := func(a ...Allocation) Part { return Pool("10.0.0.0-24", "10.0.0.0/24", a...) }
+	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, UsualSandboxGone)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for says, c := range map[string]struct {
+		now     Part
+		outcome document.Outcome
+		detail  string
+	}{
+		"released": {pool(), document.AlreadyReleased, ""},
+		"no pool":  {Node("worker-1"), document.AlreadyReleased, ""},
+		"assigned again": {pool(Alloc("5", "default/new", "box-9", "net1")),
+			document.AlreadyReleased, "allocated to default/new now"},
+		"of the same pod": {pool(Alloc("5", "default/web-0", "box-9", "net1")),
+			document.AlreadyReleased, "allocated to default/web-0 now"},
+		"another interface": {pool(Alloc("5", "default/web-0", "box-1", "net2")),
+			document.AlreadyReleased, "allocated to default/web-0 now"},
+		"it cannot be parsed": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24",
+			"allocations": map[string]any{"5": map[string]any{"id": "box-1", "podref": "web", "ifname": "net1"}}}),
+			document.NotReleased, "cannot be parsed any more"},
+	} {
+		j := Judged(Observe(c.now, ReportingWorker(Gone("box-1", UsualUID))), judge.Policy{})
+		for _, it := range j.StaleItems() {
+			if f.Allows(it) {
+				t.Errorf("%s: %s %s may be released", says, it.Object(), it.Key())
+			}
+		}
+		got := f.Outcomes(&reconciler.Result{Judgement: j})[0]
+		if got.Outcome != c.outcome || !strings.Contains(got.Detail, c.detail) || (c.detail == "") != (got.Detail == "") {
+			t.Errorf("%s: %s %q", says, got.Outcome, got.Detail)
+		}
+	}
+}
+
+func TestOutcomes_OfARun(t *testing.T) {
+	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, three)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := Judged(Observe(three), judge.Policy{})
+	stale := j.StaleItems()
+	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "everything is paused"}
+	got := f.Outcomes(&reconciler.Result{Judgement: j, Released: stale[:1],
+		Refused: []reconciler.Refused{{Item: stale[1], Gate: paused}}})
+	if got[0].Outcome != document.Released || got[1].Outcome != document.NotReleased ||
+		got[1].Refusal != reconciler.Paused || got[1].Detail != paused.Detail || got[2].Refusal != reconciler.Changed ||
+		got[2].Detail != "changed at the second check; apply the plan again" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestSelect(t *testing.T) {
+	stale := Judged(Observe(three), judge.Policy{}).StaleItems()
+	waits, breaker := reconciler.Gate{Why: reconciler.AwaitingConfirmation}, reconciler.Gate{Why: reconciler.Breaker}
+	p := &reconciler.Plan{Release: stale[2:], Refused: []reconciler.Refused{{Item: stale[1], Gate: waits},
+		{Item: stale[0], Gate: waits, Also: []reconciler.Gate{breaker}}}}
+	if planfile.Select(p); !slices.Equal(p.Release, stale[1:]) || len(p.Refused) != 1 || p.Refused[0].Item != stale[0] {
+		t.Errorf("released %d, refused %+v", len(p.Release), p.Refused)
+	}
+}
