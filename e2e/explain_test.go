@@ -102,7 +102,7 @@ func TestConflict_EndsInTheOrderOfTheDocs(t *testing.T) {
 	s.play(t, "the pod that the entry names keeps the address", func(t *testing.T) {
 		first, second := both(t)
 		before := s.contents(t)
-		contains(t, "what is said", s.explain(t, second.ips[0]).Advice[0].Why, "docs/operate/conflicts.md")
+		contains(t, "what is said", s.explain(t, second.ips[0]).Advice[0].Why, "/blob/main/docs/operate/conflicts.md")
 		s.shell(t, s.kubectlTo("delete pod -n default first --wait=false"))
 		first.del(t)
 		check(t, first.sandbox.Close())

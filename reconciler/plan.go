@@ -20,7 +20,7 @@ type Options struct {
 	AllowMassRepair  bool          // switches the breaker for repairs off
 	// ByHand: a person has read the evidence on what Only selects, so that no verdict waits for ConfirmAfter.
 	ByHand  bool
-	Because string // why a person asserts what Policy.Overrides has; it is logged with each such release
+	Because string // the person's sentence for the log of each release by hand
 	// Only, where set, selects what may be released and what plans contain. OnlyFindings does so for repairs.
 	Only         func(*judge.Item) bool
 	OnlyFindings func(*judge.Finding) bool

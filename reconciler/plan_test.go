@@ -373,7 +373,8 @@ func TestPlan_ByHand(t *testing.T) {
 	t.Run("pauses, restores and the breaker stay", func(t *testing.T) {
 		p := newProcess(t, byHand)
 		p.pass(0, unconfirmed, revision(100))
-		p.wantRefused("paused", Paused, p.pass(time.Minute, unconfirmed, revision(101), func(o *Observed) { o.Paused = true }))
+		pause := func(o *Observed) { o.Paused = true }
+		p.wantRefused("paused", Paused, p.pass(time.Minute, unconfirmed, revision(101), pause))
 		p.wantRefused("restored", EtcdRestored, p.pass(2*time.Minute, unconfirmed, revision(90)))
 		var entries []Allocation
 		for i := range 25 {

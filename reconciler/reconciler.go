@@ -293,7 +293,11 @@ func (r *Reconciler) recordRelease(out *Result, it *judge.Item, o *judge.Observa
 			out.Delays = append(out.Delays, d)
 		}
 	}
-	r.Log.Info("Released", append(it.Attrs(), "age", it.Age(o.Now))...)
+	attrs := append(it.Attrs(), "age", it.Age(o.Now))
+	if r.Options.ByHand {
+		attrs = append(attrs, "isOverridden", it.IsOverridden(), "because", r.Options.Because)
+	}
+	r.Log.Info("Released", attrs...)
 }
 
 func (r *Reconciler) progress(format string, args ...any) {

@@ -101,5 +101,12 @@ func evidence() []Mutant {
 		{Fault: "A second check does not notice that the last agent is silent", In: "reconciler/judge", Decl: "Index.With",
 			Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
 			Old:   `map[nodeSetKey]*nodeSet{}, findFreshSince(&o)`, New: `map[nodeSetKey]*nodeSet{}, x.freshSince`},
+		{Fault: "An override counts whatever it names", In: "reconciler/judge", Decl: "judge", Tests: "TestOverride_EachRow",
+			Old: `r.by == assertedByPerson && r.reason == e.Override:`, New: `r.by == assertedByPerson && e.Override != "":`},
+		{Fault: "A person is believed against a fresh report", In: "reconciler/judge", Decl: "proof.holds",
+			Tests: "TestAVerdictOfStaleIsRefusedWithoutItsProof",
+			Old: `return e.Override != "" &&
+			(noSource`, New: `return e.Override != "" &&
+			(true || noSource`},
 	}
 }

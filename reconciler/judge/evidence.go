@@ -62,6 +62,7 @@ type Evidence struct {
 	ClaimantNode    string `json:"-"`                     // of the report that lists the claimant; "" for a pod
 	ClaimUnread     bool   `json:"claimUnread,omitempty"` // no CNI cache file lists the claimant's addresses
 	claimantPodNode string // the node of a claimant that is a pod
+	Override        Reason `json:"override,omitempty"` // for which a person asserts that the item is stale; "" for none
 
 	mentions []mention // of the container ID, or for a reservation of its address
 }
@@ -70,6 +71,9 @@ type Evidence struct {
 func (x *Index) gather(it *Item) {
 	e := it.evidence
 	e.StatusTrusted = x.policy.TrustNetworkStatus
+	if len(x.policy.Overrides) > 0 {
+		e.Override = x.policy.Overrides[it.ID()]
+	}
 	if e.Pod = x.owner(it.Owner()); e.Pod != nil {
 		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.IsOverdue(x.now), x.isOnPod(it)
 		if e.Pod.Contradiction != "" {

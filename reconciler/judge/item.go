@@ -145,7 +145,13 @@ func (it *Item) Evidence() *Evidence {
 func (it *Item) evidenceSource() *Item { return cmp.Or(it.verdictSource, it) }
 
 // Message explains the verdict in a sentence.
-func (it *Item) Message() string { return it.evidenceSource().Evidence().fill(it.decidingRow().say) }
+func (it *Item) Message() string {
+	text := it.evidenceSource().Evidence().fill(it.decidingRow().say)
+	if it.IsOverridden() {
+		text += "; a person asserts that nothing uses the address"
+	}
+	return text
+}
 
 // Rule is the row of the verdict table that decided, with its conditions.
 func (it *Item) Rule() string { return it.text(it.evidenceSource().Evidence()) }

@@ -78,6 +78,9 @@ type Policy struct {
 	TrustNetworkStatus bool
 	// MissingAfter is for how long the last report of a missing node claims its addresses. 0 means 15 minutes.
 	MissingAfter time.Duration
+	// Overrides are items that a person asserts to be stale, each with the reason that it was Held for when the person
+	// read the evidence. It counts only while that is the reason, and only where the table says so.
+	Overrides map[ID]Reason
 }
 
 func (p Policy) missingAfter() time.Duration {

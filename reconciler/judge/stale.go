@@ -20,6 +20,7 @@ const (
 	reservedAlone           // a reservation that has had no allocation and no known carrier for a day
 	podGone                 // without agents: the pod does not exist
 	trustedStatus           // without agents: the operator trusts the pod's network-status, which lacks the address
+	assertedByPerson        // a person overrides what is held for lack of evidence, see Policy.Overrides
 )
 
 // holds reports whether the evidence has the proof.
@@ -46,6 +47,9 @@ func (p proof) holds(e *Evidence) bool {
 	case trustedStatus:
 		return noSource && e.StatusTrusted && e.Phase == podstate.Live && e.Pod != nil &&
 			e.Pod.Status == podstate.StatusReadable
+	case assertedByPerson:
+		return e.Override != "" &&
+			(noSource || noFreshReport || e.Sandbox == Absent && e.Override == NetworkStatusMissing)
 	}
 	return false
 }

@@ -113,6 +113,10 @@ func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
 		"the address on the pod":      {sandboxEnded, func(e *Evidence) { e.Phase, e.OnPod = podstate.Live, true }},
 		"a pod that is Pending":       {sandboxEnded, func(e *Evidence) { e.Phase = podstate.Pending }},
 		"a reservation that is young": {sandboxEnded, func(e *Evidence) { e.Recent = true }},
+		"no assertion":                {assertedByPerson, func(e *Evidence) { e.Sandbox = NoSource }},
+		"an assertion against a report": {assertedByPerson, func(e *Evidence) {
+			e.Sandbox, e.Override = Absent, NoFreshReportReason
+		}},
 	} {
 		for _, proven := range []bool{false, true} {
 			e := good
@@ -170,5 +174,63 @@ func TestOnlyOneFunctionGivesTheVerdictStale(t *testing.T) {
 	}
 	if len(found) != 1 || found[0] != "stale.go" {
 		t.Errorf("it is given in %v", found)
+	}
+}
+
+// An override counts for the reason that it names, and never against evidence of use.
+func TestNothingIsOverriddenThatMayBeInUse(t *testing.T) {
+	overridden, failed := map[Reason]int{}, 0
+	check := func(e *Evidence) {
+		before := judge(e)
+		overrides := []Reason{NoFreshReportReason}
+		if before.Verdict == Held {
+			overrides = []Reason{NoFreshReportReason, NodeUnreachable, NetworkStatusMissing, StuckTerminating, PhantomPod,
+				before.Reason}
+		}
+		for _, override := range overrides {
+			e.Override = override
+			after := judge(e)
+			if e.Override = ""; after == before || failed > 10 {
+				continue
+			}
+			never := func(holds bool, says string) {
+				if holds {
+					failed++
+					t.Errorf("%s by %s instead of %s, and %s: %+v", after.Verdict, after.decidingRow().id, before.Reason, says, e)
+				}
+			}
+			never(before.Verdict != Held, "it was not held")
+			never(before.Reason != override, "it was held for another reason than "+string(override))
+			if after.Verdict != Stale {
+				never(after.Reason != ClaimedByOther || e.Claimant == "", "no claim says so")
+				continue
+			}
+			overridden[after.Reason]++
+			never(after.Proven || after.Reason != before.Reason || !after.IsOverridden() || !before.CanBeOverridden(),
+				"it does not say that a person asserts it")
+			never(e.Problem != "" || e.Claimant != "" || e.Recent || e.Deleting || e.Phase == podstate.Pending ||
+				e.OnPod && e.Phase == podstate.Live, "it may be in use")
+			never(e.Sandbox != NoSource && e.Sandbox != NoFreshReport &&
+				(e.Sandbox != Absent || override != NetworkStatusMissing), "a report has the sandbox")
+			never(override == StuckTerminating && e.Sandbox != NoSource, "an agent reports")
+		}
+	}
+	eachEvidence(func(e *Evidence) {
+		check(e)
+		if e.Sandbox < NoFreshReport || e.UnreachableTimedOut {
+			return
+		}
+		e.Unreachable = true
+		check(e)
+		e.Unreachable, e.Overdue = false, true
+		check(e)
+	})
+	for _, reason := range []Reason{NoFreshReportReason, NodeUnreachable, NetworkStatusMissing, StuckTerminating} {
+		if overridden[reason] < 100 {
+			t.Errorf("only %d combinations are overridden for %s", overridden[reason], reason)
+		}
+	}
+	if len(overridden) != 4 {
+		t.Errorf("overridden: %v", overridden)
 	}
 }

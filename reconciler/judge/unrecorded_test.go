@@ -249,3 +249,22 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 		}
 	})
 }
+
+// docs/operate/conflicts.md writes the missing allocation before it ends anybody who carries the address.
+func TestUnrecorded_WrittenDuringAConflict(t *testing.T) {
+	carried := []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), Node("worker-1"), UsualPod(), FreshReport("worker-1",
+		Sandbox("box-2", OtherUID, OfPod("ghost"), WithAddress("10.0.0.5", "")),
+		Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
+	if found := FindingsOf(judge.Conflict, carried...); len(found) != 1 {
+		t.Errorf("the conflicts are %+v", found)
+	}
+	var written []string
+	for _, f := range FindingsOf(judge.Unrecorded, carried...) {
+		if f.CanRepair() {
+			written = append(written, f.Repair.ContainerID)
+		}
+	}
+	if len(written) != 1 {
+		t.Errorf("allocations are written for the sandboxes %v, want one", written)
+	}
+}

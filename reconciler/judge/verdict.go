@@ -28,7 +28,7 @@ type rule struct {
 	verdict   Verdict
 	proven    bool
 	reason    Reason
-	by        proof  // of the verdict Stale
+	by        proof  // of the verdict Stale; assertedByPerson where a person can override the verdict Held
 	overrules bool   // matches only if another row says Stale
 	say       string // the message, with places for fill
 }
@@ -60,13 +60,13 @@ func (r *rule) matches(e *Evidence) bool {
 		(r.own == nil || r.own.holds(e)) && (r.when == nil || r.when.holds(e))
 }
 
-// judge finds the first row that matches. If it says Stale, the first row that overrules it decides.
+// judge finds the first row that matches. If it says Stale, or is overridden, the first row that overrules it decides.
 func judge(e *Evidence) Decision {
 	var stale *rule
 	for i := range rules {
 		switch r := &rules[i]; {
 		case r.overrules != (stale != nil) || !r.matches(e):
-		case r.verdict == Stale:
+		case r.verdict == Stale, r.by == assertedByPerson && r.reason == e.Override:
 			stale = r
 		case stale != nil:
 			return Decision{Verdict: r.verdict, Reason: r.reason, row: stale, overruledBy: r}
@@ -77,6 +77,14 @@ func judge(e *Evidence) Decision {
 	return stale.stale(e)
 }
 
+// CanBeOverridden reports whether a person can override the verdict.
+func (j *Decision) CanBeOverridden() bool {
+	return j.Verdict == Held && j.decidingRow().by == assertedByPerson
+}
+
+// IsOverridden reports whether the verdict rests on the assertion of a person.
+func (j *Decision) IsOverridden() bool { return j.Verdict == Stale && j.row.by == assertedByPerson }
+
 // decidingRow is the row that gave the verdict.
 func (j *Decision) decidingRow() *rule { return cmp.Or(j.overruledBy, j.row) }
 
@@ -86,6 +94,8 @@ func (j *Decision) text(e *Evidence) string {
 	switch {
 	case j.overruledBy != nil:
 		return text + "; overruled by " + j.overruledBy.text()
+	case j.IsOverridden():
+		return text + "; overridden by a person"
 	case j.row.proven && !j.Proven:
 		for _, c := range doubts() {
 			if c.holds(e) {
@@ -136,6 +146,8 @@ func (r *rule) sandboxText() string {
 func (r *rule) verdictText() string {
 	text := fmt.Sprintf("%s, %s", r.verdict, r.reason)
 	switch {
+	case r.by == assertedByPerson:
+		return text + ", can be overridden"
 	case r.verdict != Stale:
 		return text
 	case r.proven:

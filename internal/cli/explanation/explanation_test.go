@@ -111,7 +111,7 @@ func TestExplanation_PhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
 	for _, what := range []string{"10.0.0.5", "default/ghost", "default/web-0", "pool/10.0.0.0-24", "node/worker-1"} {
 		r, d := ask(t, what, nil, conflicting)
 		text := said(r, d)
-		if !strings.Contains(text, "docs/operate/conflicts.md") {
+		if !strings.Contains(text, "/blob/main/docs/operate/conflicts.md") {
 			t.Errorf("explain %s does not say in which order the conflict is ended:\n%s", what, text)
 		}
 		if strings.Contains(fmt.Sprint(d.Advice), "crictl") || strings.Contains(fmt.Sprint(d.Advice), "delete pod") {

@@ -57,7 +57,7 @@ func SetHelp(root *cobra.Command) {
 		return err
 	})
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see '%s --help'", flagError(err), c.CommandPath())
+		return fmt.Errorf("%w; see '%s --help'", flagError(c, err), c.CommandPath())
 	})
 }
 
@@ -70,7 +70,11 @@ var wanted = map[string]string{
 	"stringArray": "values separated by commas",
 }
 
-func flagError(err error) error {
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "snapshot" {
+		return fmt.Errorf("%s needs a cluster and does not take --snapshot: use check, explain or pools", c.Name())
+	}
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {
 		if want := wanted[bad.GetFlag().Value.Type()]; want != "" {

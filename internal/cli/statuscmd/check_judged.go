@@ -35,7 +35,8 @@ func (p *Probe) paused(context.Context) (line, error) {
 func (p *Probe) restore(context.Context) (line, error) {
 	for _, g := range p.plan.CommonGates {
 		if g.Why == reconciler.EtcdRestored {
-			return fail("ip-reconcile check", "Releases are paused: %s. See docs/operate/restore.md.", g.Detail)
+			return fail("ip-reconcile check", "Releases are paused: %s. See "+
+				"https://github.com/ip-reconcile/ip-reconcile/blob/main/docs/operate/restore.md.", g.Detail)
 		}
 	}
 	return ok("No etcd restore pauses releases.")
