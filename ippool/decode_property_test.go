@@ -20,8 +20,8 @@ func withManagedFields(o *unstructured.Unstructured) []byte {
 	return []byte(jsonOf(o))
 }
 
-// Text that is cut out before an object is built makes no difference to what is read of it. Its entries are tested and
-// found as they are stored.
+// Text that is cut out before an object is built makes no difference to what is read of it. Its allocations are tested
+// and found as they are stored.
 func TestAPoolIsDecodedAsItReadsFromABuiltObject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := read(storedPoolGen().Draw(t, "pool"))
@@ -31,12 +31,12 @@ func TestAPoolIsDecodedAsItReadsFromABuiltObject(t *testing.T) {
 		}
 		entries := entriesOf(p.Object)
 		if len(got.Allocations) != len(entries) {
-			t.Fatalf("%d of %d entries", len(got.Allocations), len(entries))
+			t.Fatalf("%d of %d allocations", len(got.Allocations), len(entries))
 		}
 		for i := range got.Allocations {
 			a := &got.Allocations[i]
 			if a.Problem == "" && !reflect.DeepEqual(entryMap(*a), entries[a.Key]) {
-				t.Fatalf("entry %q is to be tested as %s, and is %s", a.Key, jsonOf(a.Entry()), jsonOf(entries[a.Key]))
+				t.Fatalf("entry %q must be tested as %s, and is %s", a.Key, jsonOf(a.Entry()), jsonOf(entries[a.Key]))
 			}
 			if a.Address.IsValid() && !got.Range.Contains(a.Address) {
 				t.Fatalf("%s is outside %s", a.Address, got.RangeText)

@@ -51,7 +51,7 @@ type stored struct {
 
 func read(o *unstructured.Unstructured) stored { return stored{ippool.ReadPool(o), o} }
 
-// poolOf is a pool with this spec.range and these entries.
+// poolOf is a pool with this spec.range and these allocations.
 func poolOf(rangeText string, entries map[string]any) stored {
 	if entries == nil {
 		entries = map[string]any{}
@@ -64,7 +64,7 @@ func poolOf(rangeText string, entries map[string]any) stored {
 	}})
 }
 
-// entryMap is the entry that a patch tests, as an object has it.
+// entryMap is the allocation that a patch tests, as an object has it.
 func entryMap(a ippool.Allocation) any {
 	var m map[string]any
 	if err := json.Unmarshal([]byte(jsonOf(a.Entry())), &m); err != nil {

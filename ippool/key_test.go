@@ -44,7 +44,7 @@ func TestAKeyThatIsNoNumberIsAnError(t *testing.T) {
 
 // A14: in 193::/24 whereabouts gives out 193:21:4::2, stores it under "2" and
 // reads that back as 193::2. The pod that carries the one must be found when
-// the entry says the other.
+// the allocation says the other.
 func TestA14ARangeWiderThan64KnowsAllAddressesOfAKey(t *testing.T) {
 	r := parseRange(t, "193::/24")
 	given, readBack := netip.MustParseAddr("193:21:4::2"), netip.MustParseAddr("193::2")

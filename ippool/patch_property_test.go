@@ -14,10 +14,10 @@ import (
 )
 
 // storedPoolGen draws pools as years of versions and accidents leave them: odd
-// keys, entries of every kind, fields that are not known at every level.
+// keys, allocations of every kind, fields that are not known at every level.
 func storedPoolGen() *rapid.Generator[*unstructured.Unstructured] {
 	key := rapid.OneOf(
-		rapid.StringMatching(`[0-9]{1,3}`), // leading zeros too: "09" and "9" are two entries
+		rapid.StringMatching(`[0-9]{1,3}`), // leading zeros too: "09" and "9" are two allocations
 		rapid.SampledFrom([]string{"-1", "-3", "18446463705355360228", "9223372036854775808", "+5", "a/b", "a~b", "~1", "~0",
 			"", " ", "é", "<&>", "\"", "10.0.0.5", "-"}),
 		rapid.String(),
@@ -117,7 +117,7 @@ func TestAPatchRemovesTheEntriesMeantAndNothingElseOfAnyPool(t *testing.T) {
 	})
 }
 
-// Into an empty slot, or in the place of the very entry that it replaces.
+// Into an empty slot, or in the place of the very allocation that it replaces.
 func TestAPatchWritesTheEntryMeantAndNothingElseIntoAnyPool(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := read(storedPoolGen().Draw(t, "pool"))
@@ -143,7 +143,7 @@ func TestAPatchWritesTheEntryMeantAndNothingElseIntoAnyPool(t *testing.T) {
 		}
 		entriesOf(want)[key] = entry
 		applied(t, p, patch, want, p.With([]ippool.NewEntry{e}, "later"))
-		other := p.Object.DeepCopy() // of the same version, with another entry in the slot
+		other := p.Object.DeepCopy() // of the same version, with another allocation in the slot
 		entriesOf(other)[key] = map[string]any{"id": "other", "podref": "default/other"}
 		if out, err := judgetest.ApplyPatch(other, patch); err == nil {
 			t.Fatalf("%s overwrites what came between: %s", patch, jsonOf(out))
@@ -156,7 +156,7 @@ func checkOrder(t tester, patch []byte, p *ippool.Pool, meant []ippool.Allocatio
 	ops := operations(t, patch)
 	if len(ops) != 1+2*len(meant) || ops[0].Op != "test" || ops[0].Path != "/metadata/resourceVersion" ||
 		ops[0].Value != p.ResourceVersion {
-		t.Fatalf("%s does not begin with the version's test, or has other than two operations an entry", patch)
+		t.Fatalf("%s does not begin with the version's test, or has other than two operations an allocation", patch)
 	}
 	for i, a := range meant {
 		test, remove := ops[1+2*i], ops[2+2*i]

@@ -49,7 +49,7 @@ func TestWhatCannotBeJudgedIsNeverRemoved(t *testing.T) {
 		}
 	}
 	if _, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{*p.Find("5")}); err != nil {
-		t.Errorf("the sound entry beside them: %v", err)
+		t.Errorf("the sound allocation beside them: %v", err)
 	}
 }
 
@@ -57,14 +57,14 @@ func TestAnEntryIsNotRemovedTwiceAndNotOnceItIsGone(t *testing.T) {
 	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a")})
 	five := *p.Find("5")
 	if _, err := ippool.RemovePatch(p.Pool, []ippool.Allocation{five, five}); err == nil {
-		t.Error("one entry twice in a patch")
+		t.Error("one allocation twice in a patch")
 	}
 	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", nil).Pool, []ippool.Allocation{five}); err == nil {
-		t.Error("an entry that the pool does not have")
+		t.Error("an allocation that the pool does not have")
 	}
 	if _, err := ippool.RemovePatch(poolOf("10.0.0.0/24", map[string]any{"5": entryOf("other", "default/a")}).Pool,
 		[]ippool.Allocation{five}); err == nil {
-		t.Error("an entry that reads otherwise in the pool")
+		t.Error("an allocation that reads otherwise in the pool")
 	}
 }
 
@@ -78,7 +78,7 @@ func TestAPoolWithoutAResourceVersionGetsNoPatch(t *testing.T) {
 	}
 }
 
-// The API server takes 10,000 operations: the version's test and two an entry.
+// The API server takes 10,000 operations: the version's test and two an allocation.
 func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
 	entries := map[string]any{}
 	for i := range ippool.MaxRemovals + 1 {
@@ -86,7 +86,7 @@ func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
 	}
 	p := poolOf("10.0.0.0/16", entries)
 	if _, err := ippool.RemovePatch(p.Pool, p.Allocations); err == nil || !strings.Contains(err.Error(), "4999") {
-		t.Errorf("%d entries: %v", len(p.Allocations), err)
+		t.Errorf("%d allocations: %v", len(p.Allocations), err)
 	}
 	patch, err := ippool.RemovePatch(p.Pool, p.Allocations[:ippool.MaxRemovals])
 	if err != nil {
@@ -98,5 +98,5 @@ func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "entries left", len(ippool.ReadPool(out).Allocations), 1)
+	equal(t, "allocations left", len(ippool.ReadPool(out).Allocations), 1)
 }

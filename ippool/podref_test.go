@@ -63,7 +63,7 @@ func TestThePodRefThatWhereaboutsWritesIsReadAndWrittenBack(t *testing.T) {
 			t.Fatalf("%q: %+v, %v", written, got, err)
 		}
 		// What a repair writes for a phantom: no pod can have this name, so that no
-		// successor takes the entry over.
+		// successor takes the allocation over.
 		repaired := ippool.PodRef{Namespace: namespace, Name: name, UID: "uid-1"}
 		if back, err := ippool.ParsePodRef(repaired.String()); err != nil || back != repaired {
 			t.Fatalf("%q: %+v, %v", repaired.String(), back, err)

@@ -111,14 +111,14 @@ func TestAnEntryThatCannotBeJudgedSaysWhy(t *testing.T) {
 			equal(t, "the pool's problem", p.Problem, "")
 			a := p.Find(c.key)
 			if a == nil {
-				t.Fatal("the entry is gone")
+				t.Fatal("the allocation is gone")
 			}
 			equal(t, "problem", a.Problem, c.problem)
 			if !strings.Contains(a.Detail, c.detail) {
 				t.Errorf("detail %q does not say %q", a.Detail, c.detail)
 			}
 			if good := p.Find("7"); good == nil || good.Problem != "" || good.Address != netip.MustParseAddr("10.0.0.7") {
-				t.Errorf("the entry beside it is %+v", good)
+				t.Errorf("the allocation beside it is %+v", good)
 			}
 		})
 	}
@@ -140,9 +140,9 @@ func TestB1APoolThatCannotBeReadSaysSoAndMakesItsEntriesMalformed(t *testing.T) 
 			}
 			a := p.Find("5")
 			if a == nil {
-				t.Fatal("the entry is gone")
+				t.Fatal("the allocation is gone")
 			}
-			equal(t, "the entry's problem", a.Problem, ippool.Malformed)
+			equal(t, "the allocation's problem", a.Problem, ippool.Malformed)
 			equal(t, "its podref", a.PodRef, "default/a")
 			equal(t, "its address", a.Address, netip.Addr{})
 		})

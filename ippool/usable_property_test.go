@@ -141,7 +141,7 @@ func TestUsableIsWhatWhereaboutsAssigns(t *testing.T) {
 		known := map[string]bool{}
 		for _, r := range theirs.IPRanges {
 			if known[r.Range] {
-				continue // an ADD finds its own entry by podref and ifname
+				continue // an ADD finds its own allocation by podref and ifname
 			}
 			known[r.Range] = true
 			p := poolNamed(kubernetes.IPPoolName(kubernetes.PoolIdentifier{IpRange: r.Range}), r.Range)

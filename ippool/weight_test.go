@@ -28,7 +28,7 @@ func repeatTo(n int, part func(i int) string) string {
 	return strings.TrimSuffix(out.String(), ",")
 }
 
-// An entry of three bytes is read as two hundred, of which most is where its fields are.
+// An allocation of three bytes is read as two hundred, of which most is where its fields are.
 func TestAPoolTakesAMultipleOfItsLength(t *testing.T) {
 	for what, c := range map[string]struct {
 		text string
@@ -38,9 +38,9 @@ func TestAPoolTakesAMultipleOfItsLength(t *testing.T) {
 			repeatTo(objectLimit, func(i int) string {
 				return fmt.Sprintf(`"%d":{"id":"c%d","podref":"default/p-%d"},`, i, i, i)
 			}) + `}}}`, 40},
-		"entries that are none": {`{"spec":{"range":"10.0.0.0/8","allocations":{` +
+		"allocations that are none": {`{"spec":{"range":"10.0.0.0/8","allocations":{` +
 			repeatTo(objectLimit, func(i int) string { return fmt.Sprintf(`"%d":0,`, i) }) + `}}}`, 150},
-		"entries in another order": {`{"spec":{"range":"10.0.0.0/8","allocations":{` +
+		"allocations in another order": {`{"spec":{"range":"10.0.0.0/8","allocations":{` +
 			repeatTo(objectLimit, func(i int) string { return fmt.Sprintf(`"%d":{"podref":"a/b"},`, 1_000_000-i) }) + `}}}`, 80},
 		"fields that are not known": {`{"spec":{"range":"10.0.0.0/8","allocations":{"1":{` +
 			repeatTo(objectLimit, func(i int) string { return fmt.Sprintf(`"f%d":1,`, i) }) + `}}}}`, 40},

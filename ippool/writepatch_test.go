@@ -14,7 +14,7 @@ func TestWritingBackIntoATakenSlotFails(t *testing.T) {
 		IfName: "net1"}}); err == nil {
 		t.Errorf("the slot was taken when it was read, and still: %s", patch)
 	}
-	// The very same entry is no empty slot either.
+	// The very same allocation is no empty slot either.
 	if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{{Key: "5", ContainerID: "c5", PodRef: "default/b",
 		IfName: "net1"}}); err == nil {
 		t.Errorf("%s", patch)
@@ -56,8 +56,8 @@ func TestOnlyAReadableEntryOfThatKeyIsReplaced(t *testing.T) {
 	odd["since"] = "2026"
 	p := poolOf("10.0.0.0/24", map[string]any{"5": entryOf("c5", "default/a"), "6": odd})
 	for says, e := range map[string]ippool.NewEntry{
-		"an entry with a field that is not known": {Key: "6", ContainerID: "new", PodRef: "default/n", Replaces: p.Find("6")},
-		"the entry under another key":             {Key: "7", ContainerID: "new", PodRef: "default/n", Replaces: p.Find("5")},
+		"an allocation with an unknown field": {Key: "6", ContainerID: "new", PodRef: "default/n", Replaces: p.Find("6")},
+		"the allocation under another key":    {Key: "7", ContainerID: "new", PodRef: "default/n", Replaces: p.Find("5")},
 	} {
 		if patch, err := ippool.WritePatch(p.Pool, []ippool.NewEntry{e}); err == nil {
 			t.Errorf("%s: %s", says, patch)

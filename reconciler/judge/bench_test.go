@@ -27,7 +27,7 @@ const (
 	perNode = 50
 )
 
-// cluster is a large cluster: n pods with two interfaces each, an entry and a sandbox for each, spread
+// cluster is a large cluster: n pods with two interfaces each, an allocation and a sandbox for each, spread
 // over the nodes as a scheduler does. The names that repeat are shared and each other text is a copy of its own, as it
 // is after decoding.
 func cluster(n int, reservations bool) *Observed {

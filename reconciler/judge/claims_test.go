@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	claimed = Want(judge.Held, judge.ClaimedByOther, false, judge.Gone)
-	freed   = Want(judge.Stale, judge.PodGone, true, judge.Gone)
+	claimed  = Want(judge.Held, judge.ClaimedByOther, false, judge.Gone)
+	released = Want(judge.Stale, judge.PodGone, true, judge.Gone)
 )
 
 func TestAnotherPodCarriesTheAddress(t *testing.T) {
@@ -26,18 +26,18 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 		want  Outcome
 		parts []Part
 	}{
-		{"nobody does", freed, []Part{here, other()}},
+		{"no other pod carries it", released, []Part{here, other()}},
 		{"its definition is of the pool", claimed, []Part{here, other(Carrying("10.0.0.5"))}},
-		{"its definition is of the pool, the address spelt otherwise", claimed,
+		{"its definition is of the pool, the address in another spelling", claimed,
 			[]Part{here, other(Carrying("::ffff:a00:5"))}},
 		{"its definition is gone", claimed, []Part{other(Carrying("10.0.0.5"))}},
 		{"its definition cannot be read", claimed, []Part{NAD("wb", "{"), other(Carrying("10.0.0.5"))}},
 		{"its definition is configured on the nodes", claimed, []Part{NAD("wb", ""), other(Carrying("10.0.0.5"))}},
 		{"its network is the default one", claimed,
 			[]Part{other(NetworkStatus(`[{"name":"cbr0","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))}},
-		{"its definition is of another network", freed, []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red")),
+		{"its definition is of another network", released, []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red")),
 			other(Carrying("10.0.0.5"))}},
-		{"its definition uses another IPAM", freed, []Part{NAD("wb", `{"type":"macvlan","ipam":{"type":"static"}}`),
+		{"its definition uses another IPAM", released, []Part{NAD("wb", `{"type":"macvlan","ipam":{"type":"static"}}`),
 			other(Carrying("10.0.0.5"))}},
 		{"its definition is of the same network with another range", claimed,
 			[]Part{NAD("wb", WhereaboutsConfig("10.0.0.0/16", "")), other(Carrying("10.0.0.5"))}},
@@ -47,17 +47,17 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 		{"it is Pending", claimed, []Part{here, other(Carrying("10.0.0.5"), Phase("Pending"))}},
 		{"it is terminating, long overdue", claimed, []Part{here, other(Carrying("10.0.0.5"), DeletedAgo(time.Hour))}},
 		{"it is of phase Unknown", claimed, []Part{here, other(Carrying("10.0.0.5"), Phase("Unknown"))}},
-		{"it is finished", freed, []Part{here, other(Carrying("10.0.0.5"), Phase("Succeeded"))}},
-		{"only its podIPs have it", freed, []Part{here, other(PodIPs("10.0.0.5"))}},
+		{"it is finished", released, []Part{here, other(Carrying("10.0.0.5"), Phase("Succeeded"))}},
+		{"only its podIPs have it", released, []Part{here, other(PodIPs("10.0.0.5"))}},
 		{"it is of the same name in another namespace", claimed,
 			[]Part{here, UsualPod(inNamespace("blue"), Carrying("10.0.0.5"))}},
 		{"the rest of its status cannot be read", claimed,
 			[]Part{here, other(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5","x"]}]`))}},
-		{"it carries another address", freed, []Part{here, other(Carrying("10.0.0.6"))}},
+		{"it carries another address", released, []Part{here, other(Carrying("10.0.0.6"))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
 	}
-	t.Run("the entry's own pod is nobody else", func(t *testing.T) {
+	t.Run("the allocation's own pod is no claimant", func(t *testing.T) {
 		Expect(t, Want(judge.Stale, judge.SandboxStopped, true, judge.Gone), UsualSandboxGone, here,
 			UsualPod(Carrying("10.0.0.5"), DeletedAgo(0)))
 	})
@@ -98,20 +98,21 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 			WithoutMatchingLease)}},
 		{"not ready, its network open", claimed, []Part{second, FreshReport("worker-2", other(NotReady(Open)))}},
 		{"not ready, nothing known of its network", claimed, []Part{second, FreshReport("worker-2", other(NotReady(nil)))}},
-		{"not ready, its network closed", freed, []Part{second, FreshReport("worker-2", other(NotReady(Closed)))}},
-		{"not ready, its network closed, in a stale report", freed,
+		{"not ready, its network closed", released, []Part{second, FreshReport("worker-2", other(NotReady(Closed)))}},
+		{"not ready, its network closed, in a stale report", released,
 			[]Part{second, StaleReport("worker-2", other(NotReady(Closed)))}},
 		{"attached, its network there", claimed, []Part{second, FreshReport("worker-2", hidden(time.Hour, Open, ""))}},
 		{"attached a minute ago, nothing known of its network", claimed,
 			[]Part{second, FreshReport("worker-2", hidden(time.Minute, nil, ""))}},
 		{"attached a minute ago, in a stale report", claimed,
 			[]Part{second, StaleReport("worker-2", hidden(time.Minute, nil, ""))}},
-		{"attached, its network closed", freed, []Part{second, FreshReport("worker-2", hidden(time.Minute, Closed, ""))}},
-		{"attached, too old to count", freed, []Part{second, FreshReport("worker-2", hidden(time.Hour, nil, ""))}},
-		{"attached in another network", freed, []Part{second, FreshReport("worker-2", hidden(time.Minute, nil, "red"))}},
-		{"in another network", freed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.5",
-			"red")))}},
-		{"another address", freed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.6",
+		{"attached, its network closed", released, []Part{second, FreshReport("worker-2", hidden(time.Minute, Closed, ""))}},
+		{"attached, too old to count", released, []Part{second, FreshReport("worker-2", hidden(time.Hour, nil, ""))}},
+		{"attached in another network", released, []Part{second, FreshReport("worker-2", hidden(time.Minute, nil, "red"))}},
+		{"in another network", released, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9",
+			WithAddress("10.0.0.5",
+				"red")))}},
+		{"another address", released, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", WithAddress("10.0.0.6",
 			"")))}},
 		{"in the same network by another range", claimed,
 			[]Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9", func(b *v1alpha1.Sandbox) {
@@ -119,17 +120,17 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 				a.Range = "10.0.0.0/16"
 				b.Addresses = append(b.Addresses, a)
 			}))}},
-		{"spelt with a length", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9",
+		{"written with a prefix length", claimed, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9",
 			WithAddress("10.0.0.5/24", "")))}},
-		{"of a dead node", freed, []Part{Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2",
+		{"of a dead node", released, []Part{Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2",
 			other())}},
 		{"of a node that is out of service and Ready", claimed, []Part{Node("worker-2", OutOfService), StaleReport("worker-2",
 			other())}},
-		{"of a node that is out of service and heard all the same", claimed, []Part{Node("worker-2", NotReadyFor(time.Hour),
+		{"of a node that is out of service and has a fresh report", claimed, []Part{Node("worker-2", NotReadyFor(time.Hour),
 			OutOfService), FreshReport("worker-2", other())}},
-		{"of a node that was rebooted since", freed, []Part{Node("worker-2", Booted("boot-2")), StaleReport("worker-2",
+		{"of a node that was rebooted since", released, []Part{Node("worker-2", Booted("boot-2")), StaleReport("worker-2",
 			other())}},
-		{"of a node that was rebooted and is heard with it", claimed, []Part{Node("worker-2", Booted("boot-2")),
+		{"of a node that was rebooted and reports it", claimed, []Part{Node("worker-2", Booted("boot-2")),
 			FreshReport("worker-2", other())}},
 		{"of a node that is missing", claimed, []Part{StaleReport("worker-2", other())}},
 		{"of a later sandbox of the same pod", claimed,
@@ -137,7 +138,7 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
 	}
-	t.Run("the entry's own sandbox is nobody else", func(t *testing.T) {
+	t.Run("the allocation's own sandbox is no claimant", func(t *testing.T) {
 		Expect(t, Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing), UsualPool, Node("worker-2"),
 			FreshReport("worker-2"),
 			StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
@@ -162,13 +163,13 @@ func TestWhichNetworkAPoolIsOf(t *testing.T) {
 		pool, network string
 		want          Outcome
 	}{
-		{"10.0.0.0-24", "", claimed}, {"10.0.0.0-24", "red", freed},
-		{"red-10.0.0.0-24", "red", claimed}, {"red-10.0.0.0-24", "", freed}, {"red-10.0.0.0-24", "blue", freed},
-		{"a-b-c-10.0.0.0-24", "a-b-c", claimed}, {"a-b-c-10.0.0.0-24", "a-b", freed},
+		{"10.0.0.0-24", "", claimed}, {"10.0.0.0-24", "red", released},
+		{"red-10.0.0.0-24", "red", claimed}, {"red-10.0.0.0-24", "", released}, {"red-10.0.0.0-24", "blue", released},
+		{"a-b-c-10.0.0.0-24", "a-b-c", claimed}, {"a-b-c-10.0.0.0-24", "a-b", released},
 		{"worker-1-10.0.0.0-24", "", claimed}, {"worker-1-10.0.0.0-24", "worker-1", claimed}, {"worker-1-10.0.0.0-24", "red",
-			freed},
+			released},
 		{"red-worker-1-10.0.0.0-24", "red", claimed}, {"red-worker-1-10.0.0.0-24", "red-worker-1", claimed},
-		{"red-worker-1-10.0.0.0-24", "", freed},
+		{"red-worker-1-10.0.0.0-24", "", released},
 		{"a-name-of-its-own", "", claimed}, {"a-name-of-its-own", "red", claimed}, // the name says nothing
 	} {
 		t.Run(c.pool+" and network "+c.network, func(t *testing.T) { Expect(t, c.want, pool(c.pool), seen(c.network)) })
@@ -199,7 +200,7 @@ func TestAClaimOverrulesOnlyStale(t *testing.T) {
 }
 
 // What a repair wrote for a phantom names no pod: the successor of that name is
-// somebody else, and nothing that it is or does makes the entry its own.
+// somebody else, and nothing that it is or does makes the allocation its own.
 func TestAnEntryWrittenForAPhantom(t *testing.T) {
 	pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0_uid-0", "box-1", "net1"))
 	for _, c := range []struct {
@@ -211,12 +212,12 @@ func TestAnEntryWrittenForAPhantom(t *testing.T) {
 			ReportingWorker(Sandbox("box-1", OtherUID))}},
 		{"its sandbox runs, and a pod of that name and UID is there again", Want(judge.Held, judge.PhantomPod, false,
 			judge.Ready), []Part{UsualPod(UID(OtherUID)), ReportingWorker(Sandbox("box-1", OtherUID))}},
-		{"its sandbox has gone", freed, []Part{UsualPod(Carrying("10.0.0.6")), ReportingWorker(Gone("box-1", OtherUID))}},
-		{"its sandbox has gone, and the successor is Pending", freed,
+		{"its sandbox has gone", released, []Part{UsualPod(Carrying("10.0.0.6")), ReportingWorker(Gone("box-1", OtherUID))}},
+		{"its sandbox has gone, and the successor is Pending", released,
 			[]Part{pending.pod, ReportingWorker(Gone("box-1", OtherUID))}},
 		{"its sandbox has gone, and the successor carries the address", claimed, []Part{UsualPod(Carrying("10.0.0.5")),
 			ReportingWorker(Gone("box-1", OtherUID))}},
-		{"its node is not heard", Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport),
+		{"its node has no fresh report", Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport),
 			[]Part{Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", OtherUID))}},
 		{"no report has it", Want(judge.Stale, judge.PodGone, false, judge.Absent), []Part{ReportingWorker()}},
 	} {
@@ -224,7 +225,7 @@ func TestAnEntryWrittenForAPhantom(t *testing.T) {
 	}
 }
 
-// ADD reuses the entry of a pod of the same name before it writes its own id
+// ADD reuses the allocation of a pod of the same name before it writes its own id
 // there, and what a successor carries is in use.
 func TestTheAddressIsOnASuccessor(t *testing.T) {
 	held := decision{judge.Held, judge.ClaimedByOther, false}
@@ -288,7 +289,7 @@ func TestASuccessorThatIsPendingIsNotProvenWithinItsFirstMinute(t *testing.T) {
 	}
 }
 
-// Whatever is said of its network: containers run in it.
+// Its network does not matter: containers run in it.
 func TestAReadySandboxAlwaysHoldsItsAddresses(t *testing.T) {
 	ready := func(r *v1alpha1.Sandbox) { r.NetworkClosed = Closed }
 	other := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""), ready)
@@ -301,7 +302,7 @@ func TestAReadySandboxAlwaysHoldsItsAddresses(t *testing.T) {
 // One pod that waits for a node for ever must not keep a whole range.
 func TestAPodThatWasNeverBoundToANodeClaimsNothing(t *testing.T) {
 	carries := []PodEdit{UID("uid-9"), Phase("Pending"), Carrying("10.0.0.5")}
-	Expect(t, freed, UsualSandboxGone, Pod("web-1", append(carries, OnNode(""))...))
+	Expect(t, released, UsualSandboxGone, Pod("web-1", append(carries, OnNode(""))...))
 	Expect(t, claimed, UsualSandboxGone, Pod("web-1", append(carries, OnNode("worker-2"))...))
 	expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.PodGone, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
 		Reservation("10.0.0.5", "default/web-0", LongAgo),
@@ -319,7 +320,7 @@ func TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation(t *test
 		want   Outcome
 		report Part
 	}{
-		{"it has another address", freed, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", "")))},
+		{"it has another address", released, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", "")))},
 		{"it has this address too", claimed, FreshReport("worker-2", its("uid-9", WithAddress("10.0.0.6", ""),
 			WithAddress("10.0.0.5", "")))},
 		{"its addresses are not reported", claimed, FreshReport("worker-2", its("uid-9"))},
@@ -331,78 +332,5 @@ func TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation(t *test
 		{"nothing is listed", claimed, FreshReport("worker-2")},
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, UsualSandboxGone, Node("worker-2"), pod, c.report) })
-	}
-}
-
-// Two layer-2 networks, unnamed, of which the ranges overlap: each has given 10.0.0.5.
-func twice(options string, more ...Part) []Part {
-	return append([]Part{
-		NAD("vlan1", WhereaboutsConfig("10.0.0.0/24", "", options)), NAD("vlan2", WhereaboutsConfig("10.0.0.0/16", "",
-			options)),
-		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1")),
-		Pool("10.0.0.0-16", "10.0.0.0/16", Alloc("5", "default/web-1", "box-2", "net1")),
-	}, more...)
-}
-
-const (
-	unchecked = `"enable_overlapping_ranges":false`
-	checked   = `"enable_overlapping_ranges":true`
-)
-
-func TestIsolatedNetworksMayGiveAnAddressTwice(t *testing.T) {
-	one := []Part{UsualPod(CarryingOn("default/vlan1", "net1", "10.0.0.5"))}
-	other := []Part{Pod("web-1", UID("uid-2"), CarryingOn("default/vlan2", "net1", "10.0.0.5"))}
-	reported := ReportingWorker(Sandbox("box-1", UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", "")),
-		Sandbox("box-2", "uid-2", OfPod("web-1"), at("10.0.0.5", "net1", "10.0.0.0/16", "")))
-	for options, want := range map[string]bool{unchecked: false, checked: true} {
-		for says, parts := range map[string][]Part{
-			"by reports":          append(append(twice(options, reported), one...), other...),
-			"by their pods alone": append(append(twice(options), one...), other...),
-		} {
-			if found := FindingsOf(judge.Conflict, parts...); (len(found) > 0) != want {
-				t.Errorf("%s %s: %v", options, says, found)
-			}
-		}
-	}
-}
-
-func TestOfTwoOnOneNetworkThatIsNotCheckedOneHasNoEntry(t *testing.T) {
-	found := FindingsOf(judge.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", unchecked)),
-		UsualPod(Carrying("10.0.0.5")), Pod("web-1", Carrying("10.0.0.5")))
-	if len(found) != 1 {
-		t.Errorf("%d findings", len(found))
-	}
-}
-
-func TestWhoHasTheAddressInAnIsolatedNetworkIsNoClaimant(t *testing.T) {
-	other := Pod("web-1", UID("uid-2"), CarryingOn("default/vlan2", "net1", "10.0.0.5"))
-	otherBox := Sandbox("box-2", "uid-2", OfPod("web-1"), at("10.0.0.5", "net1", "10.0.0.0/16", ""))
-	sameRange := Sandbox("box-2", "uid-2", OfPod("web-1"), at("10.0.0.5", "net1", "10.0.0.0/24", ""))
-	sameNetwork := Pod("web-1", UID("uid-2"), CarryingOn("default/vlan1", "net1", "10.0.0.5"))
-	for says, c := range map[string]struct {
-		parts []Part
-		want  judge.Verdict
-	}{
-		"a sandbox": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID),
-			otherBox)), judge.Stale},
-		"a pod that no report has": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID))),
-			judge.Stale},
-		"a sandbox, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID),
-			otherBox)), judge.Held},
-		"a pod, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID))),
-			judge.Held},
-		"a sandbox with an address of this range": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID),
-			sameRange)), judge.Held},
-		"a pod of this network": {twice(unchecked, sameNetwork, ReportingWorker(Gone("box-1", UsualUID))),
-			judge.Held},
-		"another definition of it checks the same": {twice(unchecked, other, NAD("vlan3", WhereaboutsConfig("10.0.0.0/24", "",
-			checked)), ReportingWorker(Gone("box-1", UsualUID), otherBox)), judge.Held},
-	} {
-		j := Judged(Observe(c.parts...), judge.Policy{})
-		for _, it := range j.Allocations {
-			if it.ContainerID() == "box-1" && it.Verdict != c.want {
-				t.Errorf("%s: %s %s: %s", says, it.Verdict, it.Reason, it.Message())
-			}
-		}
 	}
 }

@@ -24,7 +24,7 @@ func TestAPodsStatusCountsWhereItsSandboxesAddressesAreReadInPart(t *testing.T) 
 			""), unread)))
 }
 
-// Its status has the addresses of the sandbox that was not read, and the entry still names the one before.
+// Its status has the addresses of the sandbox that was not read, and the allocation still names the one before.
 func TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod(t *testing.T) {
 	expectKept(t, UsualPool, Node("worker-1"), UsualPod(DeletedAgo(-time.Minute), Carrying("10.0.0.5")),
 		FreshReport("worker-1", Gone("box-1", UsualUID), Sandbox("box-2", UsualUID, unread)))
@@ -48,7 +48,7 @@ func TestWhatLapsedWithAMissingNodeProvesNothingWhereItWasNotRead(t *testing.T) 
 	}
 }
 
-// unreadBeside are the entries of three networks whose sandboxes have ended, beside a sandbox
+// unreadBeside are the allocations of three networks whose sandboxes have ended, beside a sandbox
 // of which the addresses are not known.
 func unreadBeside(edit SandboxEdit, parts ...Part) map[string]string {
 	beside := append([]Part{

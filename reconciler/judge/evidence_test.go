@@ -33,15 +33,15 @@ func TestTheAddressIsOnThePod(t *testing.T) {
 		pool Part
 		pod  Part
 	}{
-		{"in the entry of an attached network", carried, "", UsualPool, UsualPod(Carrying("10.0.0.5"))},
-		{"in the default network's entry", carried, "", UsualPool,
+		{"in the element of an attached network", carried, "", UsualPool, UsualPod(Carrying("10.0.0.5"))},
+		{"in the default network's element", carried, "", UsualPool,
 			UsualPod(NetworkStatus(`[{"name":"default/macvlan","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))},
-		{"in a default network's entry that names no definition", carried, "", UsualPool,
+		{"in a default network's element that names no definition", carried, "", UsualPool,
 			UsualPod(NetworkStatus(`[{"name":"cbr0","interface":"eth0","ips":["10.0.0.5"],"default":true}]`))},
 		{"among the podIPs", carried, "", UsualPool, UsualPod(PodIPs("10.244.0.9", "10.0.0.5"))},
 		{"among the podIPs, without any network-status", carried, "", UsualPool, UsualPod(NoNetworkStatus,
 			PodIPs("10.0.0.5"))},
-		{"the second address of an entry", carried, "", UsualPool,
+		{"the second address of an element", carried, "", UsualPool,
 			UsualPod(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["2001:db8::1","10.0.0.5"]}]`))},
 		{"another address that begins alike", notCarried, "", UsualPool, UsualPod(Carrying("10.0.0.50"))},
 		{"no address at all in a status that can be read", notCarried, "", UsualPool,
@@ -94,7 +94,7 @@ func TestAFinishedPodCarriesNothing(t *testing.T) {
 }
 
 // B6: an interface of another network does not count, where that other network's
-// own pool vouches for it with an entry of its own.
+// own pool has an allocation for it.
 func TestAnInterfaceOfAnotherPool(t *testing.T) {
 	red := Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1"))
 	redWith := func(a Allocation) Part { return Pool("red-10.0.0.0-24", "10.0.0.0/24", a) }
@@ -105,9 +105,9 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 		want  Outcome
 		parts []Part
 	}{
-		{"its definition is of the other pool, which has the entry", notCarried,
+		{"its definition is of the other pool, which has the allocation", notCarried,
 			[]Part{carrier, red, of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"its definition was edited: no other pool has such an entry", carried,
+		{"its definition was edited: no other pool has such an allocation", carried,
 			[]Part{carrier, of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
 		{"its definition was edited to another range", carried, []Part{carrier, of(WhereaboutsConfig("10.9.0.0/24", ""))}},
 		{"its definition is of this pool", carried, []Part{carrier, red, of(WhereaboutsConfig("10.0.0.0/24", ""))}},
@@ -121,22 +121,22 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 			[]Part{carrier, red, of(`{"type":"macvlan","ipam":{"type":"static"}}`)}},
 		{"its network names no definition", carried, []Part{UsualPod(CarryingOn("wb", "net1", "10.0.0.5")), red,
 			of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the other pool's entry is another pod's", carried,
+		{"the other pool's allocation is another pod's", carried,
 			[]Part{carrier, redWith(Alloc("5", "default/web-1", "box-2", "net1")), of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the other pool's entry is another interface's", carried,
+		{"the other pool's allocation is another interface's", carried,
 			[]Part{carrier, redWith(Alloc("5", "default/web-0", "box-2", "net2")), of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the other pool's entry is of before there were interfaces", carried,
+		{"the other pool's allocation is of before there were interfaces", carried,
 			[]Part{carrier, redWith(Alloc("5", "default/web-0", "box-2", "")), of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the other pool's entry is another address", carried,
+		{"the other pool's allocation is another address", carried,
 			[]Part{carrier, redWith(Alloc("6", "default/web-0", "box-2", "net1")), of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the other pool has the entry, and the podIPs have the address too", carried,
+		{"the other pool has the allocation, and the podIPs have the address too", carried,
 			[]Part{UsualPod(Carrying("10.0.0.5"), PodIPs("10.0.0.5")), red, of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
 		{"a second interface, of this pool, has it too", carried, []Part{
 			UsualPod(NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]},{"name":"default/plain",` +
 				`"interface":"net2","ips":["10.0.0.5"]}]`)), red,
 			of(WhereaboutsConfig("10.0.0.0/24", "red")), NAD("plain", WhereaboutsConfig("10.0.0.0/24", ""))}},
-		// The ifname in the rule is the interface's, not this entry's.
-		{"this entry is of another interface than the one that carries it", notCarried, []Part{
+		// The ifname in the rule is the interface's, not this allocation's.
+		{"this allocation is of another interface than the one that carries it", notCarried, []Part{
 			UsualPod(CarryingOn("default/wb", "net2", "10.0.0.5")), redWith(Alloc("5", "default/web-0", "box-2", "net2")),
 			of(WhereaboutsConfig("10.0.0.0/24", "red"))}},
 	} {
@@ -152,7 +152,7 @@ func TestAnInterfaceOfAnotherPool(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the entry of the pool whose interface it is stays", func(t *testing.T) {
+	t.Run("the allocation of the pool whose interface it is stays", func(t *testing.T) {
 		j := Judged(Observe(UsualPool, red, carrier, of(WhereaboutsConfig("10.0.0.0/24", "red")), ReportingWorker()),
 			judge.Policy{})
 		for _, it := range j.Allocations {
@@ -179,7 +179,7 @@ func TestMapsToComparesMaskedNetworks(t *testing.T) {
 }
 
 // A hot-unplug whose DEL was lost: the pod runs on without net2. Whatever leaves room for the interface keeps
-// the entry in use.
+// the allocation in use.
 func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 	const (
 		net1 = `[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{"name":"default/wb",` +
@@ -206,7 +206,7 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 			reports: ReportingWorker(usual)},
 		"the pod is being deleted": {pod: []PodEdit{Carrying("10.0.0.6"), DeletedAgo(-1)}, ifName: "net2",
 			reports: ReportingWorker(usual)},
-		"an entry of before interfaces had names": {ifName: "", reports: ReportingWorker(usual)},
+		"an allocation of before interfaces had names": {ifName: "", reports: ReportingWorker(usual)},
 		"not all addresses are known": {ifName: "net2", reports: ReportingWorker(
 			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""),
 				func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }))},
@@ -284,11 +284,12 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 		pod := UsualPod(annotated)
 		static := NAD("other", `{"ipam":{"type":"static"}}`)
 		for where, c := range map[string]Part{
-			"its sandbox is listed":       ReportingWorker(runs),
-			"its sandbox is not ready":    ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil))),
-			"its sandbox is being set up": ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil)),
-			"its node is not heard":       All(Node("worker-1"), StaleReport("worker-1", runs)),
-			"its node is not heard, and no report has it": All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"),
+			"its sandbox is listed":        ReportingWorker(runs),
+			"its sandbox is not ready":     ReportingWorker(Sandbox("box-1", UsualUID, NotReady(nil))),
+			"its sandbox is being set up":  ReportingWorker(Attachment("box-1", UsualUID, time.Minute, nil)),
+			"its node has no fresh report": All(Node("worker-1"), StaleReport("worker-1", runs)),
+			"its node has no fresh report, and no report has it": All(Node("worker-1"), StaleReport("worker-1"),
+				Node("worker-2"),
 				FreshReport("worker-2")),
 			"its node has no agent, and others have": All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2")),
 			"its node should have no agent, and others have": All(Node("worker-1", WithoutAgent), Node("worker-2"),
@@ -297,7 +298,8 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 				func(o *Observed) { o.ReportsUnreadable = true }),
 			"a clone of its node has stopped it": All(Node("worker-1"), StaleReport("worker-1", runs),
 				Node("worker-2"), FreshReport("worker-2", Sandbox("box-1", UsualUID, NotReady(Closed)))),
-			"another agent calls it gone, its own is silent": All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"),
+			"another agent reports it as gone, and its own report has expired": All(Node("worker-1"), StaleReport("worker-1"),
+				Node("worker-2"),
 				FreshReport("worker-2", Gone("box-1", UsualUID))),
 			"a clone of its node was booted again, its own is": All(Node("worker-1"), StaleReport("worker-1"),
 				Node("worker-2", Booted("boot-2")), StaleReport("worker-2", runs)),
@@ -307,7 +309,7 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 	}
 }
 
-// It is there, though nobody knows what its field asks for.
+// It is there, although the meaning of its field is unknown.
 func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
 	res := RawReservation("10.0.0.5", LongAgo, map[string]any{"podref": "default/web-0", "ifname": "net1",
 		"ipamclaimref": "claim"})
@@ -326,7 +328,7 @@ func TestAReservationWithAnUnknownFieldCountsAsTheReservation(t *testing.T) {
 	}
 }
 
-// manyAddresses is a network-status of so many addresses of 10.9.0.0/16, in so many entries each.
+// manyAddresses is a network-status of so many addresses of 10.9.0.0/16, in so many elements each.
 func manyAddresses(entries ...int) PodEdit {
 	var texts []string
 	n := 0

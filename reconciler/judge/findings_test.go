@@ -74,7 +74,7 @@ func TestPhantom(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	})
-	t.Run("a pool records it, in an entry with a field that is not known", func(t *testing.T) {
+	t.Run("a pool records it, in an allocation with a field that is not known", func(t *testing.T) {
 		f := FindingsOf(judge.Phantom, worker, FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5",
 			""))),
 			RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
@@ -83,7 +83,7 @@ func TestPhantom(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	})
-	t.Run("a successor of its name took the entry over: no pool records it", func(t *testing.T) {
+	t.Run("a successor of its name took the allocation over: no pool records it", func(t *testing.T) {
 		f := FindingsOf(judge.Phantom, worker, UsualPod(), UsualPool, FreshReport("worker-1", Sandbox("box-1", UsualUID,
 			WithAddress("10.0.0.5", "")), Sandbox("box-0", OtherUID, WithAddress("10.0.0.5", ""))))
 		if len(f) != 1 || f[0].Pool != "" || f[0].ContainerIDs[0] != "box-0" {
@@ -136,7 +136,7 @@ func TestConflict(t *testing.T) {
 		{"one sandbox that has it twice", 0, []Part{worker, FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("a"),
 			WithAddress("10.0.0.5", ""), WithAddress("10.0.0.5", "")))}},
 	})
-	t.Run("it names both, and nothing is freed because of it", func(t *testing.T) {
+	t.Run("it names both, and nothing is released because of it", func(t *testing.T) {
 		pool := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/a", "box-1", "net1"))
 		j := Judged(Observe(pool, wb, a, b), judge.Policy{})
 		if it := AllocationOf(t, j, "10.0.0.5"); it.Verdict != judge.InUse {
@@ -200,7 +200,7 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 		{"the pod is 61 s old", 0, 1, []Part{owner, named(created(61 * time.Second)), reporting()}},
 		{"the owner's node has no report", 0, 1, []Part{Pod("a", UID("uid-a"), Carrying("10.0.0.5")), named(), reporting()}},
 		{"a closed attachment of it", 0, 1, []Part{owner, named(), reporting(attached("b", Closed))}},
-		{"two pods name it, and nobody has it", 0, 1, []Part{named(), Pod("c", UID("uid-c"), OnNode("worker-2"),
+		{"two pods name it, and neither has it", 0, 1, []Part{named(), Pod("c", UID("uid-c"), OnNode("worker-2"),
 			Carrying("10.0.0.5")), reporting()}},
 		{"another sandbox of the node is unread", 0, 1, []Part{owner, named(), reporting(Sandbox("box-3", "uid-c", OfPod("c"),
 			unread))}},
@@ -220,7 +220,7 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 		{"its node has no report", 1, 0, []Part{owner, named()}},
 		{"there are no agents", 1, 0, []Part{Pod("a", Carrying("10.0.0.5")), named()}},
 
-		{"nobody else names it", 0, 0, []Part{named(), reporting()}},
+		{"no other pod names it", 0, 0, []Part{named(), reporting()}},
 		{"on another network", 0, 0, []Part{owner, named(CarryingOn("default/red", "net1", "10.0.0.5")), reporting()}},
 		{"one sandbox of its is complete, another is not", 0, 0, []Part{owner, named(),
 			reporting(its(WithAddress("10.0.0.9", "")),
@@ -285,9 +285,9 @@ func TestANodeWithoutAFreshReportIsAFinding(t *testing.T) {
 		{"a node without a fresh report", 1, []Part{UsualPool, Node("worker-1"), StaleReport("worker-1")}},
 		{"a node without any report", 1, []Part{UsualPool, ReportingWorker(), Node("worker-2")}},
 		{"two nodes", 2, []Part{UsualPool, Node("worker-1"), Node("worker-2"), StaleReport("worker-1")}},
-		{"all are heard", 0, []Part{UsualPool, ReportingWorker()}},
+		{"all have fresh reports", 0, []Part{UsualPool, ReportingWorker()}},
 		{"no agents", 0, []Part{UsualPool, Node("worker-1")}},
-		{"a silent node that keeps nothing", 0, []Part{UsualPool, ReportingWorker(Sandbox("box-1", UsualUID)),
+		{"a node without a fresh report that holds nothing", 0, []Part{UsualPool, ReportingWorker(Sandbox("box-1", UsualUID)),
 			Node("worker-2"), StaleReport("worker-2")}},
 		{"no allocations", 0, []Part{Node("worker-1"), StaleReport("worker-1")}},
 	})
@@ -307,8 +307,9 @@ func TestMalformedIsAFindingAndStopsNothing(t *testing.T) {
 	bad := Pool("bad", "10.0.0.0", Alloc("1", "default/x", "box-x", "net1"))
 	expectFindings(t, judge.MalformedFinding, []findingCase{
 		{"a pool without a range that can be read", 1, []Part{good, bad}},
-		{"an entry without podref", 1, []Part{good, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("1", "", "box-x", "net1"))}},
-		{"an entry with a key outside of the range", 1, []Part{good, Pool("10.1.0.0-24", "10.1.0.0/24",
+		{"an allocation without podref", 1, []Part{good, Pool("10.1.0.0-24", "10.1.0.0/24",
+			Alloc("1", "", "box-x", "net1"))}},
+		{"an allocation with a key outside of the range", 1, []Part{good, Pool("10.1.0.0-24", "10.1.0.0/24",
 			Alloc("999", "default/x", "box-x", "net1"))}},
 		{"a reservation without podref", 1, []Part{good, Reservation("10.0.0.7", "", LongAgo)}},
 		{"a reservation under no pool", 1, []Part{good, Reservation("10.77.0.7", "default/x", LongAgo)}},

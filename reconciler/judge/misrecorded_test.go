@@ -20,7 +20,7 @@ func TestMisrecorded(t *testing.T) {
 	runner := Pod("web-7", UID("uid-7"), OnNode("worker-2"))
 	quiet := FreshReport("worker-1")
 	expectFindings(t, judge.Misrecorded, []findingCase{
-		{"the entry's sandbox is known to no node", 1, []Part{UsualPool, nodes, runner, runs, quiet}},
+		{"the allocation's sandbox is known to no node", 1, []Part{UsualPool, nodes, runner, runs, quiet}},
 		{"its pod of the past is live in the API, with the address", 1, []Part{UsualPool, nodes,
 			UsualPod(Carrying("10.0.0.5")), runner, runs, quiet}},
 		{"its pod of the past is Pending", 1, []Part{UsualPool, nodes, UsualPod(Phase("Pending")), runner, runs, quiet}},
@@ -33,20 +33,20 @@ func TestMisrecorded(t *testing.T) {
 		{"a StatefulSet's successor carries its predecessor's address", 1, []Part{UsualPool, nodes, UsualPod(UID("uid-2")),
 			FreshReport("worker-1", Sandbox("box-2", "uid-2", WithAddress("10.0.0.5", "")), Gone("box-1", UsualUID)),
 			FreshReport("worker-2")}},
-		{"a slice's entry: the range that is cached is the whole one", 1, []Part{
+		{"a slice's allocation: the range that is cached is the whole one", 1, []Part{
 			Pool("worker-2-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), nodes, runner, runs, quiet}},
 
-		{"the entry names the one that runs", 0, []Part{UsualPool, nodes, UsualPod(), FreshReport("worker-1",
+		{"the allocation names the one that runs", 0, []Part{UsualPool, nodes, UsualPod(), FreshReport("worker-1",
 			Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), FreshReport("worker-2")}},
 		{"both run: a Conflict", 0, []Part{UsualPool, nodes, runner, runs, FreshReport("worker-1", Sandbox("box-1", UsualUID,
 			WithAddress("10.0.0.5", "")))}},
-		{"the entry's sandbox runs, and no report has its addresses", 0, []Part{UsualPool, nodes, runner, runs,
+		{"the allocation's sandbox runs, and no report has its addresses", 0, []Part{UsualPool, nodes, runner, runs,
 			FreshReport("worker-1", Sandbox("box-1", UsualUID))}},
 		{"two others run with it: a Conflict", 0, []Part{UsualPool, nodes, runs, FreshReport("worker-1",
 			Sandbox("box-8", "uid-8", WithAddress("10.0.0.5", "")))}},
-		{"a node that could run the entry's sandbox is not heard", 0, []Part{UsualPool, nodes, runner, runs,
+		{"a node that could run the allocation's sandbox has no fresh report", 0, []Part{UsualPool, nodes, runner, runs,
 			StaleReport("worker-1")}},
-		{"the entry's sandbox is being set up", 0, []Part{UsualPool, nodes, runner, runs, FreshReport("worker-1",
+		{"the allocation's sandbox is being set up", 0, []Part{UsualPool, nodes, runner, runs, FreshReport("worker-1",
 			Attachment("box-1", UsualUID, time.Minute, Open))}},
 		{"its network may still be there", 0, []Part{UsualPool, nodes, runner, runs, FreshReport("worker-1",
 			Sandbox("box-1", UsualUID, NotReady(nil)))}},
@@ -69,9 +69,10 @@ func TestMisrecorded(t *testing.T) {
 		{"only a pod's annotation has the address", 0, []Part{UsualPool, nodes,
 			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), quiet, FreshReport("worker-2"),
 			Pod("web-7", UID("uid-7"), OnNode("worker-2"), Carrying("10.0.0.5"))}},
-		{"the entry cannot be read", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "nonsense", "box-1", "net1")),
+		{"the allocation cannot be read", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24",
+			Alloc("5", "nonsense", "box-1", "net1")),
 			nodes, runner, runs, quiet}},
-		{"two entries stand for the address", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation,
+		{"two allocations stand for the address", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation,
 			Alloc("05", "default/x", "box-x", "net1")), nodes, runner, runs, quiet}},
 		{"there are no agents", 0, []Part{UsualPool, nodes, runner}},
 	})
@@ -163,7 +164,7 @@ func TestBehindTheFenceFindingsRestOnReportsOfAfterItStood(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the end of the entry's sandbox was reported too early: it is found, and waits", func(t *testing.T) {
+	t.Run("the end of the allocation's sandbox was reported too early: it is found, and waits", func(t *testing.T) {
 		old := Sandbox("box-7", "uid-7", OfPod("web-7"), WithAddress("10.0.0.5", ""))
 		found := FindingsOf(judge.Misrecorded, UsualPool, nodes, fence(12*time.Second),
 			FreshReport("worker-2", old, renewed(time.Second)), FreshReport("worker-1", renewed(3*time.Second),

@@ -82,7 +82,7 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 			"worker-3"},
 			[]Part{UsualPool, afterPassOver(UsualPool, All(threeNodes, FreshReport("worker-1")), Pod("web-1", OnNode("win"),
 				Carrying("10.0.0.5"))), threeNodes, windows, FreshReport("worker-1")}},
-		{"every node, where what was seen was another entry", []string{"worker-1", "worker-2", "worker-3"},
+		{"every node, where what was seen was another allocation", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, afterPassOver(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-0", "net1")),
 				UsualPod(OnNode("win"), Carrying("10.0.0.5"))),
 				threeNodes, windows, FreshReport("worker-1")}},
@@ -120,11 +120,11 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 	slice := All(Pool("a-b-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), sliced(""), sliced("a"))
 	dead := func(name string) Part { return Node(name, NotReadyFor(time.Hour), OutOfService) }
 	for _, c := range []stateCase{
-		{"both are heard", judge.Absent, []Part{Node("a-b"), Node("b"), FreshReport("a-b"), FreshReport("b")}},
-		{"one is not heard", judge.NoFreshReport, []Part{Node("a-b"), Node("b"), FreshReport("a-b"), StaleReport("b")}},
+		{"both have fresh reports", judge.Absent, []Part{Node("a-b"), Node("b"), FreshReport("a-b"), FreshReport("b")}},
+		{"one is expired", judge.NoFreshReport, []Part{Node("a-b"), Node("b"), FreshReport("a-b"), StaleReport("b")}},
 		{"both are dead", judge.NodeDead, []Part{dead("a-b"), dead("b"), StaleReport("a-b")}},
-		{"one is dead, the other heard", judge.NodeDead, []Part{dead("a-b"), Node("b"), FreshReport("b")}},
-		{"one is dead, the other not heard", judge.NoFreshReport, []Part{dead("a-b"), Node("b"), StaleReport("b")}},
+		{"one is dead, the other has a fresh report", judge.NodeDead, []Part{dead("a-b"), Node("b"), FreshReport("b")}},
+		{"one is dead, the other has no fresh report", judge.NoFreshReport, []Part{dead("a-b"), Node("b"), StaleReport("b")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(append([]Part{slice}, c.parts...)...), judge.Policy{}), "10.0.0.5")
@@ -204,10 +204,10 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 			[]Part{nodes, StaleReport("worker-2"), UsualPod(DeletedAgo(0))}},
 		{"a node where another pod carries the address that is gone by now", noFreshReport,
 			[]Part{nodes, afterPassOver(UsualPool, nodes, Pod("web-1", UID("uid-9"), there, Carrying("10.0.0.5")))}},
-		{"the terminating pod's node, although a node that is heard was seen with it", noFreshReport,
+		{"the terminating pod's node, although a node with a fresh report was seen with it", noFreshReport,
 			[]Part{nodes, afterPassOver(UsualPool, nodes, UsualPod(Carrying("10.0.0.5"))), UsualPod(there, UID("uid-9"),
 				DeletedAgo(0))}},
-		{"every node, although the pod was seen carrying the address on one that is heard", noFreshReport,
+		{"every node, although the pod was seen carrying the address on one with a fresh report", noFreshReport,
 			[]Part{selected, Node("worker-2"), afterPassOver(UsualPool, selected, UsualPod(Carrying("10.0.0.5")))}},
 		{"the pod's node, although a dead one had the sandbox", noFreshReport,
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-1", Sandbox("box-1", NoUID)),
@@ -218,7 +218,7 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			Expect(t, c.want, append([]Part{UsualPool}, c.parts...)...)
 			if got := nodesIn(t, append([]Part{UsualPool}, c.parts...)...); !slices.Contains(got, "worker-2") {
-				t.Errorf("worker-2 is not asked, only %v", got)
+				t.Errorf("worker-2 need not report, only %v", got)
 			}
 		})
 	}
@@ -233,17 +233,17 @@ func TestThePodsOwnNodeIsAlwaysAsked(t *testing.T) {
 // network_name "worker-1" and the slice of worker-1 give a pool the same name.
 func TestANameNeverNarrows(t *testing.T) {
 	held := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
-	heard := All(threeNodes, FreshReport("worker-1"), StaleReport("worker-2"), StaleReport("worker-3"))
+	oneReports := All(threeNodes, FreshReport("worker-1"), StaleReport("worker-2"), StaleReport("worker-3"))
 	for _, name := range []string{"worker-1-10.0.0.0-28", "red-worker-1-10.0.0.0-28"} {
 		pool := Pool(name, "10.0.0.0/28", UsualAllocation)
 		t.Run(name+": its name alone", func(t *testing.T) {
-			Expect(t, held, pool, heard)
-			if got := nodesIn(t, pool, heard); !slices.Equal(got, []string{"worker-1", "worker-2", "worker-3"}) {
-				t.Errorf("asked are %v", got)
+			Expect(t, held, pool, oneReports)
+			if got := nodesIn(t, pool, oneReports); !slices.Equal(got, []string{"worker-1", "worker-2", "worker-3"}) {
+				t.Errorf("the nodes that must report are %v", got)
 			}
 		})
 		t.Run(name+": a definition without slices", func(t *testing.T) {
-			Expect(t, held, pool, heard, NAD("wb", WhereaboutsConfig("10.0.0.0/28", "worker-1")))
+			Expect(t, held, pool, oneReports, NAD("wb", WhereaboutsConfig("10.0.0.0/28", "worker-1")))
 		})
 		t.Run(name+": without agents, a node that is not Ready counts", func(t *testing.T) {
 			Expect(t, Want(judge.Held, judge.NodeUnreachable, false, judge.NoSource), pool, Node("worker-1"),
@@ -253,20 +253,20 @@ func TestANameNeverNarrows(t *testing.T) {
 	slice, sliced := Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation),
 		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`))
 	t.Run("a definition that cuts slices does", func(t *testing.T) {
-		Expect(t, Want(judge.Stale, judge.PodGone, false, judge.Absent), slice, sliced, heard)
+		Expect(t, Want(judge.Stale, judge.PodGone, false, judge.Absent), slice, sliced, oneReports)
 	})
 	t.Run("but not beside the pod's own node", func(t *testing.T) {
-		Expect(t, held, slice, sliced, heard, UsualPod(OnNode("worker-2"), DeletedAgo(0)))
-		if got := nodesIn(t, slice, sliced, heard, UsualPod(OnNode("worker-2"), DeletedAgo(0))); !slices.Equal(got,
+		Expect(t, held, slice, sliced, oneReports, UsualPod(OnNode("worker-2"), DeletedAgo(0)))
+		if got := nodesIn(t, slice, sliced, oneReports, UsualPod(OnNode("worker-2"), DeletedAgo(0))); !slices.Equal(got,
 			[]string{"worker-1", "worker-2"}) {
-			t.Errorf("asked are %v", got)
+			t.Errorf("the nodes that must report are %v", got)
 		}
 	})
 	t.Run("and not where its slices are of another size", func(t *testing.T) {
-		Expect(t, held, slice, heard, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/27"`)))
+		Expect(t, held, slice, oneReports, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/27"`)))
 	})
 	t.Run("and not where it cuts another range", func(t *testing.T) {
-		Expect(t, held, slice, heard, NAD("wb", WhereaboutsConfig("10.9.0.0/24", "", `"node_slice_size":"/28"`)))
+		Expect(t, held, slice, oneReports, NAD("wb", WhereaboutsConfig("10.9.0.0/24", "", `"node_slice_size":"/28"`)))
 	})
 }
 
@@ -274,7 +274,7 @@ func TestANameNeverNarrows(t *testing.T) {
 func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 	pool, res := Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo)
 	noFreshReport := All(Node("worker-1"), StaleReport("worker-1"), Node("worker-2"))
-	heard := All(Node("worker-1"), FreshReport("worker-1"), Node("worker-2"))
+	oneReports := All(Node("worker-1"), FreshReport("worker-1"), Node("worker-2"))
 	stranger := func(edits ...SandboxEdit) ReportEdit {
 		return Sandbox("box-7", "uid-9", append([]SandboxEdit{OfPod("web-9"), WithAddress("10.0.0.5", "")}, edits...)...)
 	}
@@ -286,21 +286,22 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 		want  decision
 		parts []Part
 	}{
-		{"a leftover in a cache, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2",
+		{"a leftover in a cache, while another node has no fresh report", held, []Part{noFreshReport, FreshReport("worker-2",
 			leftover)}},
-		{"a closed leftover in a cache, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2",
+		{"a closed leftover in a cache; another node has no fresh report", held, []Part{noFreshReport, FreshReport("worker-2",
 			closedLeftover)}},
-		{"a stopped sandbox, while another node is not heard", held, []Part{noFreshReport, FreshReport("worker-2",
+		{"a stopped sandbox, while another node has no fresh report", held, []Part{noFreshReport, FreshReport("worker-2",
 			stranger(NotReady(Closed)))}},
-		{"a stopped sandbox, while the terminating pod's node is not heard", held,
+		{"a stopped sandbox, while the terminating pod's node has no fresh report", held,
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(DeletedAgo(0))}},
 		{"a stopped sandbox, while the live pod's status is not there", decision{judge.Held, judge.NetworkStatusMissing,
 			false},
-			[]Part{heard, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(NoNetworkStatus)}},
-		{"a stopped sandbox, while the pod is Pending and its node not heard", decision{judge.InUse, judge.PodPending, false},
+			[]Part{oneReports, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(NoNetworkStatus)}},
+		{"a stopped sandbox, the pod is Pending, and its node has no fresh report",
+			decision{judge.InUse, judge.PodPending, false},
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(Phase("Pending"))}},
-		{"a leftover in a cache, and all nodes are heard", decision{judge.Stale, judge.PodGone, false},
-			[]Part{heard, FreshReport("worker-2", leftover)}},
+		{"a leftover in a cache, and all nodes have fresh reports", decision{judge.Stale, judge.PodGone, false},
+			[]Part{oneReports, FreshReport("worker-2", leftover)}},
 		{"a running sandbox is evidence of use", decision{judge.Held, judge.PhantomPod, false},
 			[]Part{noFreshReport, FreshReport("worker-2", stranger())}},
 		{"a sandbox that is not known to be closed is evidence of use", decision{judge.Held, judge.SandboxNotReady, false},
@@ -312,7 +313,7 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 		})
 	}
 	t.Run("a stopped sandbox is no evidence", func(t *testing.T) {
-		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.AddressNotOnPod, false}, pool, res, heard,
+		it := expectReservation(t, "10.0.0.5", decision{judge.Stale, judge.AddressNotOnPod, false}, pool, res, oneReports,
 			FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod())
 		if got := it.Evidence().Sandbox; got != judge.Absent {
 			t.Errorf("its sandbox is %s", got)

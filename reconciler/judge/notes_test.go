@@ -27,7 +27,7 @@ func TestNotes_WithoutAgents(t *testing.T) {
 	}
 }
 
-// Many entries of pods that this cluster does not have may be those of another cluster.
+// Many allocations of pods that this cluster does not have may be those of another cluster.
 func TestNotes_AnotherClusterOnTheSamePools(t *testing.T) {
 	for _, c := range []struct {
 		unknown, known int

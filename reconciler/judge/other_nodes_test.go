@@ -66,7 +66,7 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	})
 }
 
-// The pod of the entry is bound to worker-2, and what is known of the sandbox is worker-1's word.
+// The pod of the allocation is bound to worker-2, and only worker-1 reports the sandbox.
 func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 	says := map[string]Part{
 		"stopped":     All(Node("worker-1"), FreshReport("worker-1", Sandbox("box-1", OtherUID, NotReady(Closed)))),
@@ -81,11 +81,11 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 	}
 	for word, first := range says {
 		for phase, pod := range pods {
-			t.Run(word+", and the node of the pod, which is "+phase+", is not heard", func(t *testing.T) {
+			t.Run(word+", and the node of the pod, which is "+phase+", has no fresh report", func(t *testing.T) {
 				expectKept(t, UsualPool, first, pod, Node("worker-2"))
 				expectKept(t, UsualPool, first, pod, Node("worker-2"), StaleReport("worker-2"))
 			})
-			t.Run(word+", and the node of the pod, which is "+phase+", is heard", func(t *testing.T) {
+			t.Run(word+", and the node of the pod, which is "+phase+", has a fresh report", func(t *testing.T) {
 				it := AllocationOf(t, Judged(Observe(UsualPool, first, pod, Node("worker-2"), FreshReport("worker-2")),
 					judge.Policy{}), "10.0.0.5")
 				if it.Proven {
@@ -100,7 +100,7 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 			UsualPod(OnNode("worker-2"), Phase("Succeeded"), StoppedByKubelet(time.Hour)))
 	})
 	// Whoever says that a pod failed, the node that it is bound to may run it.
-	t.Run("a pod that failed by another word than kubelet's is bound to its node all the same", func(t *testing.T) {
+	t.Run("a pod whose failure kubelet did not report stays bound to its node", func(t *testing.T) {
 		for _, first := range says {
 			expectKept(t, UsualPool, first, UsualPod(OnNode("worker-2"), Phase("Failed")), Node("worker-2"))
 		}
@@ -109,7 +109,8 @@ func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 
 // What kubelet wrote of stopped containers is about the pod on its node, at the time at which they did.
 func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T) {
-	held, freed := decision{judge.Held, judge.NoFreshReportReason, false}, decision{judge.Stale, judge.PodFinished, false}
+	held := decision{judge.Held, judge.NoFreshReportReason, false}
+	released := decision{judge.Stale, judge.PodFinished, false}
 	ended := func(ago time.Duration) Part { return UsualPod(Phase("Succeeded"), StoppedByKubelet(ago)) }
 	one, two := Node("worker-1"), Node("worker-2")
 	for _, c := range []struct {
@@ -121,17 +122,17 @@ func TestFinishedWithoutAFreshReportRestsOnKubeletForItsOwnNodeOnly(t *testing.T
 			StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
 		{"a clone had it too", held, []Part{ended(time.Minute), one, two, StaleReport("worker-1", Sandbox("box-1", UsualUID)),
 			StaleReport("worker-2", Sandbox("box-1", UsualUID))}},
-		{"no report has it, and another node is not heard either", held, []Part{ended(time.Minute), one, two,
+		{"no report has it, and another node has no fresh report either", held, []Part{ended(time.Minute), one, two,
 			StaleReport("worker-1"), StaleReport("worker-2")}},
-		{"no report has it, and only another node is not heard", held, []Part{ended(time.Minute), one, two,
+		{"no report has it, and only another node has no fresh report", held, []Part{ended(time.Minute), one, two,
 			FreshReport("worker-1"), StaleReport("worker-2")}},
-		{"no report has it, and only its own node is not heard", freed, []Part{ended(time.Minute), one, two,
+		{"no report has it, and only its own node has no fresh report", released, []Part{ended(time.Minute), one, two,
 			StaleReport("worker-1"), FreshReport("worker-2")}},
 		{"its sandbox was not ready and open after the containers stopped", held, []Part{ended(time.Hour), one,
 			StaleReport("worker-1", Sandbox("box-1", UsualUID, NotReady(Open)))}},
 		{"the report did not change since, and was renewed after the containers stopped", held,
 			[]Part{ended(time.Hour), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(2*time.Hour))}},
-		{"the report was renewed before the containers stopped, by whatever clock it was observed", freed,
+		{"the report was renewed before the containers stopped, by whatever clock it was observed", released,
 			[]Part{ended(time.Minute), one, StaleReport("worker-1", Sandbox("box-1", UsualUID), ObservedAgo(-time.Hour))}},
 		{"the sandbox was another pod's", held, []Part{ended(time.Minute), one, StaleReport("worker-1",
 			Sandbox("box-1", OtherUID))}},
@@ -168,9 +169,9 @@ func TestABootCountsFromTheFirstAgentThatIsHeardToTheLast(t *testing.T) {
 		change judge.Live
 		want   judge.Verdict
 	}{
-		"an agent is heard":             {FreshReport("worker-2"), judge.Live{}, judge.Stale},
-		"no agent is heard":             {StaleReport("worker-2"), judge.Live{}, judge.Held},
-		"the last agent becomes silent": {FreshReport("worker-2"), judge.Live{Now: Now.Add(2 * time.Minute)}, judge.Held},
+		"an agent reports":        {FreshReport("worker-2"), judge.Live{}, judge.Stale},
+		"no agent reports":        {StaleReport("worker-2"), judge.Live{}, judge.Held},
+		"the last report expires": {FreshReport("worker-2"), judge.Live{Now: Now.Add(2 * time.Minute)}, judge.Held},
 	} {
 		t.Run(says, func(t *testing.T) {
 			o := Observe(cluster, c.report)
@@ -237,7 +238,7 @@ func TestANodeOfTheSameBootIsTheSameMachineWhateverItsIDsAre(t *testing.T) {
 		StaleReport("worker-1", Sandbox("box-1", UsualUID), RenewedAt(Now.Add(-time.Hour))))
 }
 
-// What a tenant's pod said of itself, on a node without an agent, must not hold for ever
+// What a tenant's pod reports of itself, on a node without an agent, must not hold for ever
 // what the sandbox's own node says has ended.
 func TestAPodThatClaimedTheAddressAndIsGoneDoesNotHoldWhatHasEnded(t *testing.T) {
 	base := All(UsualPool, Node("worker-1"), Node("win", Label("kubernetes.io/os", "windows")), FreshReport("worker-1",
@@ -266,24 +267,25 @@ func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 	claims := Sandbox("box-2", "uid-9", OfPod("web-1"), WithAddress("10.0.0.5", ""))
 	// and waits to be confirmed for as long as NodeMissing at the least
 	ends := Want(judge.Stale, judge.PodGone, false, judge.Gone)
-	heard := RenewedAt(Now.Add(-3 * time.Hour))
-	gone := StaleReport("worker-2", claims, heard)
+	threeHoursAgo := RenewedAt(Now.Add(-3 * time.Hour))
+	gone := StaleReport("worker-2", claims, threeHoursAgo)
 	for _, c := range []struct {
 		says  string
 		want  Outcome
 		parts []Part
 	}{
-		{"at the first pass, soon after its agent was heard", claimed, []Part{StaleReport("worker-2", claims)}},
-		{"at the first pass, hours after its agent was heard", ends, []Part{gone}},
+		{"at the first pass, soon after its last report", claimed, []Part{StaleReport("worker-2", claims)}},
+		{"at the first pass, hours after its last report", ends, []Part{gone}},
 		{"missing for two hours", ends, []Part{gone, afterPassesOver(2*time.Hour, UsualSandboxGone, gone)}},
 		{"missing for two hours with an attachment", ends, func() []Part {
-			r := StaleReport("worker-2", Attachment("box-2", "uid-9", time.Minute, Open, Address("10.0.0.5", "")), heard)
+			r := StaleReport("worker-2", Attachment("box-2", "uid-9", time.Minute, Open, Address("10.0.0.5", "")), threeHoursAgo)
 			return []Part{r, afterPassesOver(2*time.Hour, UsualSandboxGone, r)}
 		}()},
-		{"missing for two hours, and its agent is heard all the same", claimed,
+		{"missing for two hours, and its report is fresh", claimed,
 			[]Part{FreshReport("worker-2", claims), afterPassesOver(2*time.Hour, UsualSandboxGone, gone)}},
-		{"silent for hours, and there", claimed, []Part{Node("worker-2"), gone, afterPassesOver(2*time.Hour, UsualSandboxGone,
-			Node("worker-2"), gone)}},
+		{"its report expired hours ago, and the Node exists", claimed, []Part{Node("worker-2"), gone,
+			afterPassesOver(2*time.Hour, UsualSandboxGone,
+				Node("worker-2"), gone)}},
 		{"there a moment ago", ends, []Part{gone, afterPassesOver(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
 		{"missing, where nothing is known of nodes", claimed, []Part{gone, func(o *Observed) { clear(o.Nodes) }}},
 	} {

@@ -45,12 +45,12 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.ClaimedByOther, false}, UsualSandboxGone, res,
 			Pod("web-1", Carrying("10.0.0.5")))
 	})
-	t.Run("the verdict on an entry with a field that is not known too", func(t *testing.T) {
+	t.Run("the verdict on an allocation with a field that is not known too", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.UnknownField, false}, res, Node("worker-1"),
 			RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1", "ipamclaimref": "claim"}}}))
 	})
-	t.Run("the verdict on an entry that cannot be read too", func(t *testing.T) {
+	t.Run("the verdict on an allocation that cannot be read too", func(t *testing.T) {
 		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.Malformed, false}, res, Node("worker-1"),
 			RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
 				"5": map[string]any{"id": int64(7), "podref": "default/web-0", "ifname": "net1"}}}))
@@ -162,7 +162,7 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 		{"no pod and no agents", decision{judge.Stale, judge.PodGone, false}, []Part{worker}},
 		{"no pod, no agents, and a node not Ready", decision{judge.Held, judge.NodeUnreachable, false},
 			[]Part{noSourceDown.parts}},
-		{"no pod, and a node not heard", decision{judge.Held, judge.NoFreshReportReason, false},
+		{"no pod, and a node without a fresh report", decision{judge.Held, judge.NoFreshReportReason, false},
 			[]Part{worker, StaleReport("worker-1")}},
 		{"the pod carries the address", decision{judge.InUse, judge.AddressOnPod, false},
 			[]Part{carrier.pod, ReportingWorker()}},
@@ -210,18 +210,18 @@ func TestAReservationThatStandsAlone(t *testing.T) {
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), terminating.pod}},
 		{"without agents, the terminating pod's node is missing: not NodeMissing", decision{judge.Held, judge.Terminating,
 			false}, []Part{Node("worker-2"), terminating.pod}},
-		{"the pod carries the address in another network, whose pool has the entry",
+		{"the pod carries the address in another network, whose pool has the allocation",
 			decision{judge.Stale, judge.AddressNotOnPod, false}, []Part{carrier.pod, ReportingWorker(),
 				Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")),
 				NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
 		{"the pod carries the address in another network by a definition that was edited",
 			decision{judge.InUse, judge.AddressOnPod, false},
 			[]Part{carrier.pod, ReportingWorker(), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))}},
-		{"the pod carries the address in this network, and in another whose pool has the entry",
+		{"the pod carries the address in this network, and in another whose pool has the allocation",
 			decision{judge.InUse, judge.AddressOnPod, false}, []Part{carrier.pod, ReportingWorker(),
 				Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")),
 				NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))}},
-		{"every other node is dead, and the rest are heard", decision{judge.Stale, judge.PodGone, false},
+		{"every other node is dead, and the rest have fresh reports", decision{judge.Stale, judge.PodGone, false},
 			[]Part{ReportingWorker(), Node("worker-2", NotReadyFor(time.Hour), OutOfService)}},
 	} {
 		t.Run(c.says, func(t *testing.T) {

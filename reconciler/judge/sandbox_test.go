@@ -42,7 +42,7 @@ func TestWhatAFreshReportSays(t *testing.T) {
 	rebooted := func(p Part) []Part { return []Part{Node("worker-1", Booted("boot-2")), p} }
 	dead := func(p Part) []Part { return []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService), p} }
 	expectStates(t, []stateCase{
-		{"listed as READY, whatever is said of its namespace", judge.Ready,
+		{"listed as READY, whatever the report has about its namespace", judge.Ready,
 			report(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) { b.NetworkClosed = Closed }))},
 		{"listed as NOTREADY with its namespace open", judge.NotReady, report(Sandbox("box-1", UsualUID, NotReady(Open)))},
 		{"listed with a state that is neither", judge.NotReady,
@@ -89,7 +89,7 @@ func TestAttachments(t *testing.T) {
 		{"in a stale report, young", judge.NoFreshReport, []Part{Node("worker-1"), StaleReport("worker-1",
 			Attachment("box-1", UsualUID, time.Minute, nil))}},
 		// One that does not count is evidence of the node all the same.
-		{"closed, on the one node that is heard", judge.Absent, []Part{Node("worker-1"), Node("worker-2"),
+		{"closed, on the one node with a fresh report", judge.Absent, []Part{Node("worker-1"), Node("worker-2"),
 			FreshReport("worker-1", Attachment("box-1", UsualUID, young, Closed)), StaleReport("worker-2")}},
 		{"closed, on a node without a fresh report, while the others are", judge.NoFreshReport, []Part{Node("worker-1"),
 			Node("worker-2"),
@@ -129,9 +129,9 @@ func TestDeadNodes(t *testing.T) {
 		{"rebooted since the last report that has the id", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last,
 			another}},
 		// Otherwise the agents with fresh reports would have reported the restore.
-		{"rebooted, and no agent is heard, as when etcd has just been restored", judge.NoFreshReport,
+		{"rebooted, and no agent has a fresh report, as when etcd has just been restored", judge.NoFreshReport,
 			[]Part{Node("worker-1", Booted("boot-2")), last, Node("worker-2"), StaleReport("worker-2")}},
-		// Its ADD replaces the entry, but a restore may have lost that.
+		// Its ADD replaces the allocation, but a restore may have lost that.
 		{"rebooted, and its pod may be back there", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last,
 			another, terminating.pod}},
 		{"rebooted, and another pod of its name may be", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last,
@@ -217,7 +217,7 @@ func TestWhetherThereAreAgents(t *testing.T) {
 		"unreadable reports":      {judge.Policy{}, []Part{unreadable}, false},
 		"reports that were there": {judge.Policy{}, []Part{sawReports}, false},
 	} {
-		t.Run(says+": whether the summary says that phantoms cannot be told", func(t *testing.T) {
+		t.Run(says+": whether the summary says that phantoms cannot be distinguished", func(t *testing.T) {
 			j := Judged(Observe(append([]Part{worker}, c.parts...)...), c.policy)
 			if j.WithoutAgents != c.want || (strings.Join(j.Notes(), " ") != "") != c.want {
 				t.Errorf("WithoutAgents %v, advice %q; want %v", j.WithoutAgents, strings.Join(j.Notes(), " "), c.want)

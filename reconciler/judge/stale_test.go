@@ -80,13 +80,13 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 		never(e.Recent || e.Deleting, "an ADD may just have made the reservation, or it is being deleted")
 		kubelet := e.Phase == podstate.Finished && e.Pod.StoppedByKubelet
 		never(e.Sandbox == NoFreshReport && !e.UnreachableTimedOut && !e.LongAlone && (!kubelet || e.HasContradictingReport ||
-			e.Ownership == NotItsPod), "a node that could run it is not heard")
+			e.Ownership == NotItsPod), "a node that could run it has no fresh report")
 		never(e.Sandbox == NoSource && e.Phase == podstate.Live && !e.StatusTrusted,
-			"nobody reports what the running pod has")
+			"no report shows what the running pod has")
 		never(e.Sandbox == NoSource && e.Phase == podstate.Terminating && !e.UnreachableTimedOut,
-			"nobody reports whether the pod that is being deleted runs")
+			"no report shows whether the pod that is being deleted runs")
 		never(e.Sandbox == NoSource && e.Phase == podstate.Finished && !kubelet,
-			"nobody reports that the finished pod's containers have stopped")
+			"no report shows that the finished pod's containers have stopped")
 		ended := e.Sandbox == Stopped || e.Sandbox == Gone || e.Sandbox == NodeDead
 		never(j.Proven && (!ended || e.Unproven || e.AgentMayNotKnow), "that is proven")
 	})
@@ -95,25 +95,25 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 	}
 }
 
-// A row that is in the wrong place, or that asks for too little, must not free anything.
+// A row that is in the wrong place, or that asks for too little, must not release anything.
 func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
 	good := Evidence{Phase: podstate.None, nodeSet: nodeSet{Sandbox: Gone}}
 	for says, c := range map[string]struct {
 		by   proof
 		edit func(*Evidence)
 	}{
-		"a row without a proof":       {noProof, func(*Evidence) {}},
-		"another proof":               {sandboxAbsent, func(*Evidence) {}},
-		"something unreadable":        {sandboxEnded, func(e *Evidence) { e.Problem = ippool.UnknownField }},
-		"a claimant":                  {sandboxEnded, func(e *Evidence) { e.Claimant = "pod default/other" }},
-		"a sandbox that runs":         {sandboxEnded, func(e *Evidence) { e.Sandbox = Ready }},
-		"a sandbox that may run":      {sandboxEnded, func(e *Evidence) { e.Sandbox = NotReady }},
-		"a sandbox that is set up":    {sandboxEnded, func(e *Evidence) { e.Sandbox = Attached }},
-		"a node that is not heard":    {sandboxEnded, func(e *Evidence) { e.Sandbox = NoFreshReport }},
-		"the address on the pod":      {sandboxEnded, func(e *Evidence) { e.Phase, e.OnPod = podstate.Live, true }},
-		"a pod that is Pending":       {sandboxEnded, func(e *Evidence) { e.Phase = podstate.Pending }},
-		"a reservation that is young": {sandboxEnded, func(e *Evidence) { e.Recent = true }},
-		"no assertion":                {assertedByPerson, func(e *Evidence) { e.Sandbox = NoSource }},
+		"a row without a proof":         {noProof, func(*Evidence) {}},
+		"another proof":                 {sandboxAbsent, func(*Evidence) {}},
+		"something unreadable":          {sandboxEnded, func(e *Evidence) { e.Problem = ippool.UnknownField }},
+		"a claimant":                    {sandboxEnded, func(e *Evidence) { e.Claimant = "pod default/other" }},
+		"a sandbox that runs":           {sandboxEnded, func(e *Evidence) { e.Sandbox = Ready }},
+		"a sandbox that may run":        {sandboxEnded, func(e *Evidence) { e.Sandbox = NotReady }},
+		"a sandbox that is set up":      {sandboxEnded, func(e *Evidence) { e.Sandbox = Attached }},
+		"a node without a fresh report": {sandboxEnded, func(e *Evidence) { e.Sandbox = NoFreshReport }},
+		"the address on the pod":        {sandboxEnded, func(e *Evidence) { e.Phase, e.OnPod = podstate.Live, true }},
+		"a pod that is Pending":         {sandboxEnded, func(e *Evidence) { e.Phase = podstate.Pending }},
+		"a reservation that is young":   {sandboxEnded, func(e *Evidence) { e.Recent = true }},
+		"no assertion":                  {assertedByPerson, func(e *Evidence) { e.Sandbox = NoSource }},
 		"an assertion against a report": {assertedByPerson, func(e *Evidence) {
 			e.Sandbox, e.Override = Absent, NoFreshReportReason
 		}},
@@ -132,7 +132,7 @@ func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
 	}
 }
 
-// Stale is given in one place.
+// One function assigns Stale.
 func TestOnlyOneFunctionGivesTheVerdictStale(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -173,7 +173,7 @@ func TestOnlyOneFunctionGivesTheVerdictStale(t *testing.T) {
 		})
 	}
 	if len(found) != 1 || found[0] != "stale.go" {
-		t.Errorf("it is given in %v", found)
+		t.Errorf("it is assigned in %v", found)
 	}
 }
 

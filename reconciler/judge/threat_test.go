@@ -101,12 +101,12 @@ func worker2(t *rapid.T) Part {
 }
 
 // One agent's report releases nothing that another node reports, and has no entry rewritten.
-func TestALyingAgentFreesNothingThatAnotherNodeReports(t *testing.T) {
+func TestALyingAgentReleasesNothingThatAnotherNodeReports(t *testing.T) {
 	for says, sandbox := range mayHold() {
-		for heard, report := range map[string]Part{"heard": FreshReport("worker-1", sandbox),
-			"silent": StaleReport("worker-1", sandbox)} {
+		for with, report := range map[string]Part{"a fresh report": FreshReport("worker-1", sandbox),
+			"an expired report": StaleReport("worker-1", sandbox)} {
 			for phase, pod := range ownersPod() {
-				t.Run(says+", on a node that is "+heard+", and its pod is "+phase, func(t *testing.T) {
+				t.Run(says+", on a node with "+with+", and its pod is "+phase, func(t *testing.T) {
 					rapid.Check(t, func(rt *rapid.T) {
 						expectUnharmed(t, rt, UsualPool, Node("worker-1"), report, pod, worker2(rt), lie(rt))
 					})
@@ -123,13 +123,13 @@ func expectUnharmed(t *testing.T, rt *rapid.T, parts ...Part) {
 	}
 	for _, f := range j.Findings {
 		if f.Repair != nil && f.Repair.Previous != nil {
-			rt.Fatalf("the entry is rewritten: %s", f.Message)
+			rt.Fatalf("the allocation is rewritten: %s", f.Message)
 		}
 	}
 }
 
-// Whatever it has said before, an agent that reports nothing more releases only what others report.
-func TestANodeThatDeselectsItselfFreesNothingOfASilentOne(t *testing.T) {
+// Whatever it reported before, an agent that reports nothing more releases only what others report.
+func TestANodeThatDeselectsItselfReleasesNothingOfAnother(t *testing.T) {
 	held := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
 	for says, node := range map[string]Part{
 		"the other node deselects itself":    Node("worker-2", WithoutAgent),
@@ -139,14 +139,14 @@ func TestANodeThatDeselectsItselfFreesNothingOfASilentOne(t *testing.T) {
 			Expect(t, held, UsualPool, Node("worker-1"), StaleReport("worker-1"), node, FreshReport("worker-2"))
 		})
 	}
-	t.Run("a silent node that deselects itself is asked as long as it has a report", func(t *testing.T) {
+	t.Run("a node that deselects itself must report while its expired report exists", func(t *testing.T) {
 		Expect(t, held, UsualPool, Node("worker-1", WithoutAgent), StaleReport("worker-1"), Node("worker-2"),
 			FreshReport("worker-2"))
 	})
 }
 
 // An agent that lies can still claim an id that it cannot know. Reports are all that agents may
-// read, so whatever they know of another node's sandbox that node's report has said.
+// read, so whatever they know of another node's sandbox comes from that node's report.
 func TestTheEndOfAnIDThatNoOtherNodeReportsIsBelieved(t *testing.T) {
 	word := All(UsualPool, Node("worker-1"), Node("worker-2"), FreshReport("worker-2", Gone("box-1", UsualUID)))
 	Expect(t, Want(judge.Stale, judge.PodGone, true, judge.Gone), word, StaleReport("worker-1"))
@@ -183,7 +183,7 @@ func forged() map[string]Part {
 }
 
 // With agents not even a pod's own user can release its address while it runs.
-func TestWhatAUserWritesFreesNothingThatAFreshReportHas(t *testing.T) {
+func TestWhatAUserWritesReleasesNothingThatAFreshReportHas(t *testing.T) {
 	nodes := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2"))
 	for how, sandbox := range mayHold() {
 		for says, forgery := range forged() {
@@ -196,7 +196,7 @@ func TestWhatAUserWritesFreesNothingThatAFreshReportHas(t *testing.T) {
 
 // A report that is stale: the user's own address may be released by a forged end of its containers, as
 // TestFinishedWithoutAFreshReport has it, and by nothing else.
-func TestWhatAUserWritesFreesNothingOfASilentNode(t *testing.T) {
+func TestWhatAUserWritesReleasesNothingWithoutAFreshReport(t *testing.T) {
 	nodes := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-2"))
 	for how, sandbox := range mayHold() {
 		for says, forgery := range forged() {
@@ -225,7 +225,7 @@ func TestWithoutAgentsWhatAUserWritesIntoItsPodReleasesNothing(t *testing.T) {
 	}
 }
 
-// By the flag an operator has such entries released as whereabouts' own reconciler does. It decides nothing where there
+// --trust-network-status releases such allocations as whereabouts' own reconciler does. It decides nothing where there
 // are agents, and nothing else.
 func TestTrustNetworkStatus(t *testing.T) {
 	trust := judge.Policy{TrustNetworkStatus: true}
@@ -250,14 +250,14 @@ func TestTrustNetworkStatus(t *testing.T) {
 
 // A user of another namespace can have releases wait, by claiming addresses, and cause none: whatever
 // pods and definitions are added, nothing that is held is released.
-func TestPodsAndDefinitionsOfOthersFreeNothing(t *testing.T) {
+func TestPodsAndDefinitionsOfOthersReleaseNothing(t *testing.T) {
 	reports := map[string]Part{
-		"no agents":        Nothing,
-		"heard, and there": FreshReport("worker-1", Sandbox("box-1", UsualUID)),
-		"heard, and not":   FreshReport("worker-1"),
-		"silent":           StaleReport("worker-1", Sandbox("box-1", UsualUID)),
-		"never heard":      FreshReport("worker-2"),
-		"gone":             FreshReport("worker-1", Gone("box-1", UsualUID)),
+		"no agents":                       Nothing,
+		"a fresh report with the sandbox": FreshReport("worker-1", Sandbox("box-1", UsualUID)),
+		"a fresh report without it":       FreshReport("worker-1"),
+		"an expired report":               StaleReport("worker-1", Sandbox("box-1", UsualUID)),
+		"no report":                       FreshReport("worker-2"),
+		"gone":                            FreshReport("worker-1", Gone("box-1", UsualUID)),
 	}
 	for says, report := range reports {
 		for phase, pod := range ownersPod() {
@@ -300,10 +300,10 @@ func definition(t *rapid.T) Part {
 		text("with", `"node_slice_size":"/24"`, `"node_slice_size":"/28"`, `"enable_overlapping_ranges":false`)))
 }
 
-// FuzzNoReportOfAnotherNodeFreesWhatRuns: worker-1 says that a sandbox runs, and the liar
+// FuzzNoReportOfAnotherNodeReleasesWhatRuns: worker-1 says that a sandbox runs, and the liar
 // says anything of it, fresh or stale. The entry is never Stale, and amending an index by the
 // report comes to the same as an index that was built with it.
-func FuzzNoReportOfAnotherNodeFreesWhatRuns(f *testing.F) {
+func FuzzNoReportOfAnotherNodeReleasesWhatRuns(f *testing.F) {
 	for _, text := range []string{
 		`{"gone":[{"id":"box-1","uid":"uid-1","since":"2026-11-20T09:00:00Z"}]}`,
 		`{"sandboxes":[{"id":"box-1","namespace":"default","name":"web-0","uid":"uid-1","state":"NotReady",` +

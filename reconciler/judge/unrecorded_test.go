@@ -25,12 +25,14 @@ func TestUnrecorded(t *testing.T) {
 		{"the pod and its sandbox both have it: one finding", 1, []Part{empty, here, worker, carrier.pod,
 			runsWith(WithAddress("10.0.0.5", ""))}},
 		{"a pod of phase Unknown carries one", 1, []Part{empty, here, unknownCarrier.pod}},
-		{"the pool has the entry", 0, []Part{UsualPool, here, worker, carrier.pod, runsWith(WithAddress("10.0.0.5", ""))}},
-		{"the pool has the entry under a key with zeros", 0,
+		{"the pool has the allocation", 0,
+			[]Part{UsualPool, here, worker, carrier.pod, runsWith(WithAddress("10.0.0.5", ""))}},
+		{"the pool has the allocation under a key with zeros", 0,
 			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("005", "default/web-0", "box-1", "net1")), here, carrier.pod}},
-		{"the pool has an entry of another pod", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/x", "box-x",
-			"net1")), here, carrier.pod}},
-		{"the pool has an entry that cannot be read", 0,
+		{"the pool has an allocation of another pod", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0/24",
+			Alloc("5", "default/x", "box-x",
+				"net1")), here, carrier.pod}},
+		{"the pool has an allocation that cannot be read", 0,
 			[]Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "", "box-x", "net1")), here, carrier.pod}},
 		{"the pool itself cannot be read", 0, []Part{Pool("10.0.0.0-24", "10.0.0.0"), here, carrier.pod}},
 		{"only the podIPs have it", 0, []Part{empty, here, UsualPod(PodIPs("10.0.0.5"))}},
@@ -226,7 +228,7 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 			t.Errorf("got %+v", r)
 		}
 		if r.Pool != found[1].Repair.Pool {
-			t.Error("the pool of two addresses is to be made twice")
+			t.Error("the pool of two addresses is created twice")
 		}
 		if !strings.Contains(found[0].Message, "pool kube-system/10.0.0.0-24 does not exist") ||
 			found[0].Pool != "kube-system/10.0.0.0-24" {

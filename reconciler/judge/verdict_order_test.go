@@ -53,7 +53,7 @@ func TestAMirrorPodIsKnownByItsAnnotation(t *testing.T) {
 // A finished pod on a node without a fresh report, or without agents: only the status that kubelet wrote counts, and on
 // such a node only where the last report does not contradict it.
 func TestFinishedWithoutAFreshReport(t *testing.T) {
-	freed, noFreshReport := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport),
+	released, noFreshReport := Want(judge.Stale, judge.PodFinished, false, judge.NoFreshReport),
 		Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
 	bare, running := Want(judge.Stale, judge.PodFinished, false, judge.NoSource),
 		Want(judge.Held, judge.TerminalButRunning, false, judge.NoSource)
@@ -68,19 +68,19 @@ func TestFinishedWithoutAFreshReport(t *testing.T) {
 		without Outcome // agents
 	}{
 		{"kubelet stopped it, and the last report says stopped", done(time.Hour),
-			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(Closed))}, freed, bare},
+			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(Closed))}, released, bare},
 		{"kubelet stopped it before the last report said not ready", done(time.Hour),
 			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, noFreshReport, bare},
 		{"kubelet stopped it after the last report said not ready", done(time.Minute),
-			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, freed, bare},
+			[]ReportEdit{Sandbox("box-1", UsualUID, NotReady(nil))}, released, bare},
 		{"kubelet stopped it before the last report had it attached", done(time.Hour),
 			[]ReportEdit{Attachment("box-1", UsualUID, time.Minute, nil)}, noFreshReport, bare},
-		{"kubelet stopped it, and no report has the id", done(time.Hour), nil, freed, bare},
+		{"kubelet stopped it, and no report has the id", done(time.Hour), nil, released, bare},
 		{"kubelet stopped it after the last report said READY", done(time.Minute), []ReportEdit{Sandbox("box-1", UsualUID)},
-			freed, bare},
+			released, bare},
 		{"kubelet stopped it before the last report said READY", done(time.Hour), []ReportEdit{Sandbox("box-1", UsualUID)},
 			noFreshReport, bare},
-		{"kubelet stopped it, but it is said to be Ready", done(time.Hour, StillReady), nil, noFreshReport, running},
+		{"kubelet stopped it, but its status is Ready", done(time.Hour, StillReady), nil, noFreshReport, running},
 		{"a container runs", finished.pod, nil, noFreshReport, running},
 		{"a container of the spec has no status", done(time.Hour, ContainerWithoutStatus), nil, noFreshReport, running},
 		{"an ephemeral container runs", done(time.Hour, RunningEphemeralContainer), nil, noFreshReport, running},
@@ -141,7 +141,7 @@ func TestUnreachableNodeTimeout(t *testing.T) {
 }
 
 // The whole cross product: everything gets a verdict with a sentence, nothing that may hold its address is ever stale,
-// and nothing is proven but by a word that proves it.
+// and only a sandbox state that proves an end is proven.
 func TestEveryCombinationHasAVerdict(t *testing.T) {
 	pods := []podCase{noPod, pending, live, carrier, unknownCarrier, terminating, terminatingCarrier, stuckTerminating,
 		finished, succeeded, finishedAndDeleted,

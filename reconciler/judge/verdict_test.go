@@ -178,7 +178,7 @@ func tableRows() []tableRow {
 		{[]podCase{
 			{"a live pod without a network-status", UsualPod(NoNetworkStatus)},
 			{"a live pod with a network-status of no text", UsualPod(NetworkStatus(" "))},
-			{"a live pod with a network-status of no entries", UsualPod(NetworkStatus("[]"))},
+			{"a live pod with an empty network-status", UsualPod(NetworkStatus("[]"))},
 			{"a live pod with a network-status that is not JSON", UsualPod(NetworkStatus(`[{"ips":["10.0.0.7"]`))},
 		}, []sandboxCase{isAbsent, noSource, noSourceDown, noSourceNodes}, judge.Held, false, judge.NetworkStatusMissing},
 		{[]podCase{live}, []sandboxCase{isAbsent, wasAttached(UsualUID), wasAttached(OtherUID)}, judge.Stale, false,
@@ -242,7 +242,7 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 		pool   Part
 		reason judge.Reason
 	}{
-		"an entry without podref (B4)": {entry(func(e map[string]any) { delete(e, "podref") }),
+		"an allocation without podref (B4)": {entry(func(e map[string]any) { delete(e, "podref") }),
 			judge.Malformed},
 		"a podref that is empty":                 {podref(""), judge.Malformed},
 		"a podref without a namespace":           {podref("weird"), judge.Malformed},
@@ -267,7 +267,7 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 			"box-1", "net1")), judge.Malformed},
 		"a range without a length": {Pool("10.0.0.0", "10.0.0.0", UsualAllocation), judge.Malformed},
 		"a range that is empty":    {Pool("x", "", UsualAllocation), judge.Malformed},
-		"an entry that is no object": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24",
+		"an allocation that is no object": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24",
 			"allocations": map[string]any{"5": "box-1"}}), judge.Malformed},
 		"allocations that are a list, so no entry is": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24",
 			"allocations": []any{"box-1"}}), ""},

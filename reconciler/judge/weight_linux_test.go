@@ -144,7 +144,7 @@ func hostiles() []hostile {
 		{"pods that carry the same addresses", func(n int) *Observed {
 			return lying(n, func(i int, b *v1alpha1.Sandbox) { at(b, addressAt(i)) }, carriers(n/10))
 		}},
-		{"entries of one pool", func(n int) *Observed {
+		{"allocations of one pool", func(n int) *Observed {
 			entries := map[string]any{}
 			for i := range n {
 				entries[fmt.Sprint(i)] = map[string]any{"id": "box-5", "podref": "default/web-0", "ifname": "net1"}

@@ -1,0 +1,81 @@
+package judge_test
+
+import (
+	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// Two layer-2 networks, unnamed, of which the ranges overlap: each has assigned 10.0.0.5.
+func twice(options string, more ...Part) []Part {
+	return append([]Part{
+		NAD("vlan1", WhereaboutsConfig("10.0.0.0/24", "", options)), NAD("vlan2", WhereaboutsConfig("10.0.0.0/16", "",
+			options)),
+		Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1")),
+		Pool("10.0.0.0-16", "10.0.0.0/16", Alloc("5", "default/web-1", "box-2", "net1")),
+	}, more...)
+}
+
+const (
+	unchecked = `"enable_overlapping_ranges":false`
+	checked   = `"enable_overlapping_ranges":true`
+)
+
+func TestIsolatedNetworksMayGiveAnAddressTwice(t *testing.T) {
+	one := []Part{UsualPod(CarryingOn("default/vlan1", "net1", "10.0.0.5"))}
+	other := []Part{Pod("web-1", UID("uid-2"), CarryingOn("default/vlan2", "net1", "10.0.0.5"))}
+	reported := ReportingWorker(Sandbox("box-1", UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", "")),
+		Sandbox("box-2", "uid-2", OfPod("web-1"), at("10.0.0.5", "net1", "10.0.0.0/16", "")))
+	for options, want := range map[string]bool{unchecked: false, checked: true} {
+		for says, parts := range map[string][]Part{
+			"by reports":          append(append(twice(options, reported), one...), other...),
+			"by their pods alone": append(append(twice(options), one...), other...),
+		} {
+			if found := FindingsOf(judge.Conflict, parts...); (len(found) > 0) != want {
+				t.Errorf("%s %s: %v", options, says, found)
+			}
+		}
+	}
+}
+
+func TestOfTwoOnOneNetworkThatIsNotCheckedOneHasNoEntry(t *testing.T) {
+	found := FindingsOf(judge.Conflict, UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", unchecked)),
+		UsualPod(Carrying("10.0.0.5")), Pod("web-1", Carrying("10.0.0.5")))
+	if len(found) != 1 {
+		t.Errorf("%d findings", len(found))
+	}
+}
+
+func TestWhoHasTheAddressInAnIsolatedNetworkIsNoClaimant(t *testing.T) {
+	other := Pod("web-1", UID("uid-2"), CarryingOn("default/vlan2", "net1", "10.0.0.5"))
+	otherBox := Sandbox("box-2", "uid-2", OfPod("web-1"), at("10.0.0.5", "net1", "10.0.0.0/16", ""))
+	sameRange := Sandbox("box-2", "uid-2", OfPod("web-1"), at("10.0.0.5", "net1", "10.0.0.0/24", ""))
+	sameNetwork := Pod("web-1", UID("uid-2"), CarryingOn("default/vlan1", "net1", "10.0.0.5"))
+	for says, c := range map[string]struct {
+		parts []Part
+		want  judge.Verdict
+	}{
+		"a sandbox": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID),
+			otherBox)), judge.Stale},
+		"a pod that no report has": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID))),
+			judge.Stale},
+		"a sandbox, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID),
+			otherBox)), judge.Held},
+		"a pod, and the check is on": {twice(checked, other, ReportingWorker(Gone("box-1", UsualUID))),
+			judge.Held},
+		"a sandbox with an address of this range": {twice(unchecked, other, ReportingWorker(Gone("box-1", UsualUID),
+			sameRange)), judge.Held},
+		"a pod of this network": {twice(unchecked, sameNetwork, ReportingWorker(Gone("box-1", UsualUID))),
+			judge.Held},
+		"another definition of it checks the same": {twice(unchecked, other, NAD("vlan3", WhereaboutsConfig("10.0.0.0/24", "",
+			checked)), ReportingWorker(Gone("box-1", UsualUID), otherBox)), judge.Held},
+	} {
+		j := Judged(Observe(c.parts...), judge.Policy{})
+		for _, it := range j.Allocations {
+			if it.ContainerID() == "box-1" && it.Verdict != c.want {
+				t.Errorf("%s: %s %s: %s", says, it.Verdict, it.Reason, it.Message())
+			}
+		}
+	}
+}
