@@ -98,7 +98,7 @@ func evidence() []Mutant {
 			Tests: "TestPod_HasUID",
 			Old:   `return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }`,
 			New:   `return uid == "" || uid == p.UID || uid == p.RuntimeUID }`},
-		{Fault: "A second check does not notice that the last agent is silent", In: "reconciler/judge", Decl: "Index.With",
+		{Fault: "A second check does not detect that the last report expired", In: "reconciler/judge", Decl: "Index.With",
 			Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
 			Old:   `map[nodeSetKey]*nodeSet{}, findFreshSince(&o)`, New: `map[nodeSetKey]*nodeSet{}, x.freshSince`},
 		{Fault: "An override counts whatever it names", In: "reconciler/judge", Decl: "judge", Tests: "TestOverride_EachRow",

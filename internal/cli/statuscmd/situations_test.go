@@ -130,7 +130,7 @@ func situations() []situation {
 			p.observed(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("x", "default/web-0", "box-1", "net1")), UsualPod(), bothFresh)
 		}},
 		// agents
-		{"an agent that is silent", func(p *Probe) {
+		{"an agent without a fresh report", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1"), Node("worker-2"),
 				StaleReport("worker-2"))
 		}},
