@@ -28,7 +28,7 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 		len(o.Reports) > 0 {
 		return line{}, err // without the Leases no report is fresh
 	}
-	var unreported, dead []string
+	var lacking, dead []string
 	fresh := 0
 	for node, state := range p.Nodes {
 		switch state {
@@ -37,12 +37,12 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 		case judge.NodeDeadOrMissing:
 			dead = append(dead, node)
 		default:
-			unreported = append(unreported, node)
+			lacking = append(lacking, node)
 		}
 	}
-	slices.Sort(unreported)
+	slices.Sort(lacking)
 	slices.Sort(dead)
-	text := fmt.Sprintf("%d of %d node agents have a fresh report", fresh, fresh+len(unreported))
+	text := fmt.Sprintf("%d of %d node agents have a fresh report", fresh, fresh+len(lacking))
 	if len(dead) > 0 {
 		text += fmt.Sprintf(" (without the dead or deleted nodes %s)", few(dead))
 	}
@@ -53,9 +53,9 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 			"No node agent reports. Addresses that only agents can prove stale are not released.")
 	case len(p.Nodes) == 0:
 		return unknown("No node agents are deployed. Without them a phantom pod cannot be distinguished from a leak.")
-	case len(unreported) > 0:
-		return fail("ip-reconcile explain node/"+unreported[0], "%s. On %s only addresses of finished pods are released.", text,
-			few(unreported))
+	case len(lacking) > 0:
+		return fail("ip-reconcile explain node/"+lacking[0], "%s. On %s only addresses of finished pods are released.", text,
+			few(lacking))
 	}
 	return ok("%s.", text)
 }
