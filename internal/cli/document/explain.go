@@ -108,7 +108,7 @@ type EvidencePod struct {
 	// Phase is Pending, live, terminating or finished.
 	Phase string `json:"phase"`
 	// Ownership is ItsPod, NotItsPod or Unknown: whether the sandbox belongs to the pod, by UID.
-	Ownership string `json:"ownership" text:"sandbox is"`
+	Ownership string `json:"ownership" text:"owns the sandbox"`
 	// OnPod is true where the pod carries the address.
 	OnPod bool `json:"onPod" text:"has the address"`
 	// NetworkStatus is Missing, Unreadable or Readable.

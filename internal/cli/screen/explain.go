@@ -71,7 +71,13 @@ func (s *Screen) explainItem(it document.ExplainedItem) {
 	it.Reservation, it.Rule, it.Evidence, it.Advice = "", "", nil, nil
 	s.section(title, it)
 	if evidence != nil {
-		s.facts(*evidence)
+		shown := *evidence
+		if shown.Pod != nil {
+			pod := *shown.Pod
+			pod.Ownership = cmp.Or(map[string]string{"ItsPod": "yes", "NotItsPod": "no"}[pod.Ownership], "unknown")
+			shown.Pod = &pod
+		}
+		s.facts(shown)
 		s.explainWord(evidence.Sandbox.State)
 	}
 	if it.Verdict == judge.Stale && len(it.Gates) == 0 {
