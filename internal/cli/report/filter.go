@@ -97,8 +97,8 @@ func isOfRange(text, name string) bool {
 
 // Item reports whether the filter picks an item. A reservation belongs to the pools that have its address.
 func (f Filter) Item(it *judge.Item) bool {
-	return among(f.Addresses, it.Address()) && f.itemPool(it) && f.namespace(it.PodRef()) && f.node(it) &&
-		among(f.Verdicts, it.Verdict) && among(f.Reasons, it.Reason.String())
+	return among(f.Addresses, it.Address()) && f.itemPool(it) && f.namespace(it.PodRef()) &&
+		among(f.Verdicts, it.Verdict) && among(f.Reasons, it.Reason.String()) && (len(f.Nodes) == 0 || f.node(it))
 }
 
 func (f Filter) itemPool(it *judge.Item) bool {
