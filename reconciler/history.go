@@ -40,12 +40,16 @@ func (h *History) keyOf(id judge.ID) candidateKey {
 type candidate struct {
 	first        time.Time
 	confirmation *confirmation // nil where the last pass contradicted it
-	ranOn        []string      // nodes of pods with the owner's name
-	carriedOn    []string      // nodes of other pods that carried the address
-	podUID       string        // the last pod with the owner's name
-	grace        time.Duration // grace period of that pod
-	longestGrace time.Duration // longest grace period of any such pod that was deleted
+	pod          *podstate.Pod // with the owner's name in the last pass; nil for none
+	past         *podPast      // nil for most
 	pass         uint32        // the last pass that had it
+}
+
+// podPast is what is known of earlier pods, and of others that carried the address.
+type podPast struct {
+	ranOn        []string      // nodes of earlier pods with the owner's name
+	carriedOn    []string      // nodes of other pods that carried the address
+	longestGrace time.Duration // longest grace period of any pod with the owner's name that was deleted
 }
 
 // confirmation is since when a verdict stands.
@@ -85,7 +89,13 @@ func (h *History) SawReports() bool { return h.hasReports }
 // Of returns what is known of an allocation or a reservation.
 func (h *History) Of(id judge.ID) judge.ItemHistory {
 	s := h.candidates[h.keyOf(id)]
-	known := judge.ItemHistory{First: s.first, RanOn: s.ranOn, CarriedOn: s.carriedOn}
+	known := judge.ItemHistory{First: s.first}
+	if s.past != nil {
+		known.RanOn, known.CarriedOn = slices.Clip(s.past.ranOn), s.past.carriedOn
+	}
+	if s.pod != nil {
+		known.RanOn = withNode(known.RanOn, s.pod.Node)
+	}
 	if s.confirmation != nil {
 		known.StaleSince, known.UncontradictedSince = s.confirmation.staleSince.at, s.confirmation.uncontradictedSince.at
 	}
@@ -130,14 +140,11 @@ func (h *History) note(it *judge.Item, o *judge.Observation) {
 	}
 	s.pass = h.passes
 	s.confirmation = s.confirmation.next(it, o)
-	s.carriedOn = withNode(s.carriedOn, it.ClaimedOn())
-	if owner := it.Owner(); owner.UID == "" {
-		pod := it.PodByOwnerName()
-		if pod != nil {
-			s.ranOn = withNode(s.ranOn, pod.Node)
-		}
-		s.notePod(pod)
+	ranOn, grace := "", time.Duration(0)
+	if it.Owner().UID == "" {
+		ranOn, grace = s.notePod(it.PodByOwnerName())
 	}
+	s.past = s.past.with(ranOn, it.ClaimedOn(), grace)
 	h.candidates[key] = s
 }
 
@@ -193,18 +200,32 @@ func withNode(nodes []string, node string) []string {
 	return append(nodes, node)
 }
 
-// notePod records for how long a deleted pod may still run. A pod that is missing was deleted with its grace period.
-func (s *candidate) notePod(pod *podstate.Pod) {
-	if s.podUID != "" && (pod == nil || pod.UID != s.podUID) {
-		s.longestGrace = max(s.longestGrace, s.grace)
-		s.podUID = ""
+// notePod records the pod by the owner's name. It returns the node that the one before ran on, and for how long a deleted
+// pod may still run. A pod that is missing was deleted with its grace period.
+func (s *candidate) notePod(pod *podstate.Pod) (ranOn string, grace time.Duration) {
+	if was := s.pod; was != nil && (pod == nil || pod.Node != was.Node) {
+		ranOn = was.Node
 	}
-	if pod != nil {
-		s.podUID, s.grace = pod.UID, pod.GracePeriod
-		if !pod.DeletionTime.IsZero() {
-			s.longestGrace = max(s.longestGrace, pod.GracePeriod)
-		}
+	if was := s.pod; was != nil && was.UID != "" && (pod == nil || pod.UID != was.UID) {
+		grace = was.GracePeriod
 	}
+	if s.pod = pod; pod != nil && !pod.DeletionTime.IsZero() {
+		grace = max(grace, pod.GracePeriod)
+	}
+	return ranOn, grace
+}
+
+// with adds nodes and a grace period; "" and 0 are none.
+func (p *podPast) with(ranOn, carriedOn string, grace time.Duration) *podPast {
+	if ranOn == "" && carriedOn == "" && grace == 0 {
+		return p
+	}
+	if p == nil {
+		p = &podPast{}
+	}
+	p.ranOn, p.carriedOn = withNode(p.ranOn, ranOn), withNode(p.carriedOn, carriedOn)
+	p.longestGrace = max(p.longestGrace, grace)
+	return p
 }
 
 // resetConfirmation starts the wait for confirmation again, since the second check judged otherwise.
@@ -248,8 +269,8 @@ func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter
 	case e.AgentMayNotKnow && !e.Unproven: // otherwise it is proven
 		confirmAfter = judge.MinAbsenceWhilePending
 	}
-	if s.longestGrace > confirmAfter {
-		confirmAfter = s.longestGrace + time.Minute
+	if s.past != nil && s.past.longestGrace > confirmAfter {
+		confirmAfter = s.past.longestGrace + time.Minute
 	}
 	at := since.deadline(confirmAfter, o)
 	if it.Reason == judge.NodeMissingReason {
