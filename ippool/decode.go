@@ -1,16 +1,12 @@
 package ippool
 
 import (
-	"encoding/json"
-	"errors"
-	"reflect"
 	"slices"
 	"strings"
 	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	kjson "k8s.io/apimachinery/pkg/util/json" // whole numbers stay whole
 
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
@@ -38,15 +34,11 @@ func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeLis
 // object is what is read of an object. A field of another type than it must have is omitted.
 type object struct {
 	Metadata struct {
-		Namespace         string            `json:"namespace"`
-		Name              string            `json:"name"`
-		UID               string            `json:"uid"`
-		ResourceVersion   string            `json:"resourceVersion"`
-		CreationTimestamp string            `json:"creationTimestamp"`
-		DeletionTimestamp string            `json:"deletionTimestamp"`
-		Annotations       map[string]string `json:"annotations"`
-	} `json:"metadata"`
-	Spec any `json:"spec"`
+		Namespace, Name, UID, ResourceVersion string
+		CreationTimestamp, DeletionTimestamp  string
+		Annotations                           map[string]string
+	}
+	Spec any
 }
 
 // objectOf is what is read of an object that was decoded as a whole.
@@ -73,33 +65,56 @@ func (o *object) spec() (fields map[string]any, isObject bool) {
 type objectReader[T any] func(*object) T
 
 func decode[T any](text []byte, read objectReader[T]) (T, error) {
-	return new(decoder[T]).decode(text, read)
+	r, o := lean.New(text), &object{}
+	r.Object(func(name []byte) {
+		switch string(name) {
+		case "metadata":
+			o.readMetadata(r)
+		case "spec":
+			o.Spec = r.Value()
+		}
+	})
+	return read(o), r.End()
 }
 
-// decoder decodes one object after the other. It leaves out managedFields, which are larger than all that is read.
-type decoder[T any] struct {
-	text []byte // of the last object
-	object
+func (o *object) readMetadata(r *lean.Reader) {
+	m := &o.Metadata
+	r.Object(func(name []byte) {
+		switch string(name) {
+		case "namespace":
+			readText(r, &m.Namespace)
+		case "name":
+			readText(r, &m.Name)
+		case "uid":
+			readText(r, &m.UID)
+		case "resourceVersion":
+			readText(r, &m.ResourceVersion)
+		case "creationTimestamp":
+			readText(r, &m.CreationTimestamp)
+		case "deletionTimestamp":
+			readText(r, &m.DeletionTimestamp)
+		case "annotations":
+			if m.Annotations == nil {
+				m.Annotations = map[string]string{}
+			}
+			r.Object(func(name []byte) {
+				key, value := string(name), ""
+				readText(r, &value)
+				m.Annotations[key] = value
+			})
+		}
+	})
 }
 
-func (d *decoder[T]) decode(text []byte, read objectReader[T]) (v T, err error) {
-	if d.text, err = lean.AppendWithoutManagedFields(d.text[:0], text); err != nil {
-		return v, err
+func readText(r *lean.Reader, into *string) {
+	if text, isText := r.String(); isText {
+		*into = string(text)
 	}
-	d.object = object{}
-	err = kjson.Unmarshal(d.text, &d.object)
-	// All else is decoded where one field has another type. A number that is too large is none of these.
-	var wrongType *json.UnmarshalTypeError
-	if errors.As(err, &wrongType) && wrongType.Type.Kind() != reflect.Float64 {
-		err = nil
-	}
-	return read(&d.object), err
 }
 
 func decodeList[T any](text []byte, read objectReader[T]) (all []T, page metav1.ListMeta, err error) {
-	var d decoder[T]
 	page, err = lean.List(text, func(object []byte, _ bool) error {
-		v, err := d.decode(object, read)
+		v, err := decode(object, read)
 		all = append(all, v)
 		return err
 	})

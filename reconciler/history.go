@@ -140,11 +140,12 @@ func (h *History) note(it *judge.Item, o *judge.Observation) {
 	}
 	s.pass = h.passes
 	s.confirmation = s.confirmation.next(it, o)
-	ranOn, grace := "", time.Duration(0)
-	if it.Owner().UID == "" {
-		ranOn, grace = s.notePod(it.PodByOwnerName())
+	if node := it.ClaimedOn(); node != "" {
+		s.past = s.past.with("", node, 0)
 	}
-	s.past = s.past.with(ranOn, it.ClaimedOn(), grace)
+	if it.Owner().UID == "" {
+		s.notePod(it.PodByOwnerName())
+	}
 	h.candidates[key] = s
 }
 
@@ -200,26 +201,23 @@ func withNode(nodes []string, node string) []string {
 	return append(nodes, node)
 }
 
-// notePod records the pod by the owner's name. It returns the node that the one before ran on, and for how long a deleted
-// pod may still run. A pod that is missing was deleted with its grace period.
-func (s *candidate) notePod(pod *podstate.Pod) (ranOn string, grace time.Duration) {
-	if was := s.pod; was != nil && (pod == nil || pod.Node != was.Node) {
-		ranOn = was.Node
+// notePod records the pod by the owner's name, and of the one before the node and for how long it may still run. A pod
+// that is missing was deleted with its grace period.
+func (s *candidate) notePod(pod *podstate.Pod) {
+	was := s.pod
+	if was != nil && (pod == nil || pod.Node != was.Node) {
+		s.past = s.past.with(was.Node, "", 0)
 	}
-	if was := s.pod; was != nil && was.UID != "" && (pod == nil || pod.UID != was.UID) {
-		grace = was.GracePeriod
+	if was != nil && was.UID != "" && (pod == nil || pod.UID != was.UID) {
+		s.past = s.past.with("", "", was.GracePeriod)
 	}
 	if s.pod = pod; pod != nil && !pod.DeletionTime.IsZero() {
-		grace = max(grace, pod.GracePeriod)
+		s.past = s.past.with("", "", pod.GracePeriod)
 	}
-	return ranOn, grace
 }
 
 // with adds nodes and a grace period; "" and 0 are none.
 func (p *podPast) with(ranOn, carriedOn string, grace time.Duration) *podPast {
-	if ranOn == "" && carriedOn == "" && grace == 0 {
-		return p
-	}
 	if p == nil {
 		p = &podPast{}
 	}

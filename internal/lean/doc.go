@@ -4,5 +4,4 @@
 //
 // List (list.go) splits the answer to a LIST into objects. Fields (fields.go) reduces an object to some fields
 // before a decoder reads it. Reader (json.go) reads JSON member by member.
-// AppendWithoutManagedFields removes managedFields from an object.
 package lean

@@ -110,23 +110,3 @@ func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta,
 	}
 	return meta, nil
 }
-
-// AppendWithoutManagedFields appends the JSON of an object to dst, with null as its managedFields. It fails if the text
-// is not JSON.
-func AppendWithoutManagedFields(dst, text []byte) ([]byte, error) {
-	r, from := New(text), 0
-	r.Object(func(name []byte) {
-		if string(name) != "metadata" {
-			return
-		}
-		r.Object(func(name []byte) {
-			if string(name) != "managedFields" {
-				return
-			}
-			value := r.Raw()
-			dst = append(append(dst, text[from:r.at-len(value)]...), "null"...)
-			from = r.at
-		})
-	})
-	return append(dst, text[from:]...), r.End()
-}
