@@ -20,39 +20,53 @@ func DecodeReservation(text []byte) (*Reservation, error) { return decode(text, 
 // DecodeNAD is DecodePool for a NetworkAttachmentDefinition.
 func DecodeNAD(text []byte) (*NAD, error) { return decode(text, readNAD) }
 
-// DecodePools reads the JSON of a LIST of IPPools. It is an error if the text is no list.
-func DecodePools(text []byte) ([]*Pool, metav1.ListMeta, error) { return decodeList(text, readPool) }
+// DecodePools reads the JSON of a LIST of IPPools, and calls each with every pool. It fails if the text is no list.
+func DecodePools(text []byte, each func(*Pool)) (metav1.ListMeta, error) {
+	return decodeList(text, readPool, each)
+}
 
 // DecodeReservations is DecodePools for reservations.
-func DecodeReservations(text []byte) ([]*Reservation, metav1.ListMeta, error) {
-	return decodeList(text, readReservation)
+func DecodeReservations(text []byte, each func(*Reservation)) (metav1.ListMeta, error) {
+	return decodeList(text, readReservation, each)
 }
 
 // DecodeNADs is DecodePools for NetworkAttachmentDefinitions.
-func DecodeNADs(text []byte) ([]*NAD, metav1.ListMeta, error) { return decodeList(text, readNAD) }
+func DecodeNADs(text []byte, each func(*NAD)) (metav1.ListMeta, error) {
+	return decodeList(text, readNAD, each)
+}
 
 // object is what is read of an object. A field of another type than it must have is omitted.
 type object struct {
-	Metadata struct {
-		Namespace, Name, UID, ResourceVersion string
-		CreationTimestamp, DeletionTimestamp  string
-		Annotations                           map[string]string
-	}
-	Spec any
+	Metadata metadata
+	Spec     any
+}
+
+type metadata struct {
+	Namespace, Name, UID, ResourceVersion string
+	CreationTimestamp, DeletionTimestamp  string
+	Annotations                           map[string]string
+}
+
+// textField is a field that holds a text, and where to put it.
+type textField struct {
+	name string
+	into *string
+}
+
+func (m *metadata) texts() []textField {
+	return []textField{{"namespace", &m.Namespace}, {"name", &m.Name}, {"uid", &m.UID},
+		{"resourceVersion", &m.ResourceVersion}, {"creationTimestamp", &m.CreationTimestamp},
+		{"deletionTimestamp", &m.DeletionTimestamp}}
 }
 
 // objectOf is what is read of an object that was decoded as a whole.
 func objectOf(u *unstructured.Unstructured) *object {
-	metadata, _ := u.Object["metadata"].(map[string]any)
-	text := func(name string) string {
-		s, _ := metadata[name].(string)
-		return s
-	}
 	o := &object{Spec: u.Object["spec"]}
-	m := &o.Metadata
-	m.Namespace, m.Name, m.UID, m.ResourceVersion = text("namespace"), text("name"), text("uid"), text("resourceVersion")
-	m.CreationTimestamp, m.DeletionTimestamp = text("creationTimestamp"), text("deletionTimestamp")
-	m.Annotations = u.GetAnnotations()
+	o.Metadata.Annotations = u.GetAnnotations()
+	fields, _ := u.Object["metadata"].(map[string]any)
+	for _, f := range o.Metadata.texts() {
+		*f.into, _ = fields[f.name].(string)
+	}
 	return o
 }
 
@@ -61,15 +75,12 @@ func (o *object) spec() (fields map[string]any, isObject bool) {
 	return fields, isObject
 }
 
-// objectReader reads what can be read of an object, and notes what cannot be.
-type objectReader[T any] func(*object) T
-
-func decode[T any](text []byte, read objectReader[T]) (T, error) {
+func decode[T any](text []byte, read func(*object) T) (T, error) {
 	r, o := lean.New(text), &object{}
 	r.Object(func(name []byte) {
 		switch string(name) {
 		case "metadata":
-			o.readMetadata(r)
+			o.Metadata.read(r)
 		case "spec":
 			o.Spec = r.Value()
 		}
@@ -77,57 +88,32 @@ func decode[T any](text []byte, read objectReader[T]) (T, error) {
 	return read(o), r.End()
 }
 
-func (o *object) readMetadata(r *lean.Reader) {
-	m := &o.Metadata
+func (m *metadata) read(r *lean.Reader) {
+	texts := m.texts()
 	r.Object(func(name []byte) {
-		switch string(name) {
-		case "namespace":
-			readText(r, &m.Namespace)
-		case "name":
-			readText(r, &m.Name)
-		case "uid":
-			readText(r, &m.UID)
-		case "resourceVersion":
-			readText(r, &m.ResourceVersion)
-		case "creationTimestamp":
-			readText(r, &m.CreationTimestamp)
-		case "deletionTimestamp":
-			readText(r, &m.DeletionTimestamp)
-		case "annotations":
+		if i := slices.IndexFunc(texts, func(f textField) bool { return f.name == string(name) }); i >= 0 {
+			if text, isText := r.String(); isText {
+				*texts[i].into = string(text)
+			}
+		} else if string(name) == "annotations" {
 			if m.Annotations == nil {
 				m.Annotations = map[string]string{}
 			}
 			r.Object(func(name []byte) {
-				key, value := string(name), ""
-				readText(r, &value)
-				m.Annotations[key] = value
+				key := string(name)
+				value, _ := r.String()
+				m.Annotations[key] = string(value)
 			})
 		}
 	})
 }
 
-func readText(r *lean.Reader, into *string) {
-	if text, isText := r.String(); isText {
-		*into = string(text)
-	}
-}
-
-func decodeList[T any](text []byte, read objectReader[T]) (all []T, page metav1.ListMeta, err error) {
-	page, err = lean.List(text, func(object []byte, _ bool) error {
+func decodeList[T any](text []byte, read func(*object) T, each func(T)) (metav1.ListMeta, error) {
+	return lean.List(text, func(object []byte, _ bool) error {
 		v, err := decode(object, read)
-		all = append(all, v)
+		each(v)
 		return err
 	})
-	if err != nil {
-		return nil, metav1.ListMeta{}, err
-	}
-	return all, page, nil
-}
-
-// textField is a field of an allocation or a spec that holds a text, and where to put it.
-type textField struct {
-	name string
-	into *string
 }
 
 // readFields reads the known fields of an allocation or a spec, and reports what else is there.

@@ -48,16 +48,8 @@ type listing struct {
 	first     int64              // size of the first page; largestPage if zero
 }
 
-// decoder decodes a page of a LIST. The result must not refer to the body.
-type decoder[T any] func(body []byte) ([]T, metav1.ListMeta, error)
-
-// perObject is a decoder that decodes object by object.
-func perObject[T any](decode func([]byte, func(T)) (metav1.ListMeta, error)) decoder[T] {
-	return func(body []byte) (page []T, meta metav1.ListMeta, err error) {
-		meta, err = decode(body, func(o T) { page = append(page, o) })
-		return page, meta, err
-	}
-}
+// decoder decodes a page of a LIST, and calls each with every object. An object must not refer to the body.
+type decoder[T any] func(body []byte, each func(T)) (metav1.ListMeta, error)
 
 // list reads a LIST page by page, by quorum, and returns its objects and its revision. Each page is decoded before the
 // next one is requested, so that only one is in memory. If the revision is compacted meanwhile, the list starts again:
@@ -82,7 +74,7 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 		if err != nil {
 			return nil, "", err
 		}
-		page, meta, err := decode(body.Bytes())
+		meta, err := decode(body.Bytes(), func(o T) { all = append(all, o) })
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", l.resource.Resource, err)
 		}
@@ -91,7 +83,6 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 				l.resource.Resource)
 		}
 		c.OnPage()
-		all = append(all, page...)
 		if opts.Continue = meta.Continue; opts.Continue == "" {
 			return all, meta.ResourceVersion, nil
 		}
@@ -154,7 +145,7 @@ func listChanged[T any](
 	if len(known) == 0 {
 		return list(ctx, c, l, decode)
 	}
-	heads, revision, err := list(ctx, c, listing{resource: l.resource, form: asMetadata}, perObject(podstate.DecodeHeads))
+	heads, revision, err := list(ctx, c, listing{resource: l.resource, form: asMetadata}, podstate.DecodeHeads)
 	if err != nil {
 		return nil, "", err
 	}

@@ -178,7 +178,7 @@ func (c *Cluster) readNodes(ctx context.Context, o *reading, known []*podstate.N
 	nodes, _, err := listChanged(ctx, c, listing{resource: nodeResource, form: asProtobuf}, known,
 		func(n *podstate.Node) (types.NamespacedName, Version) {
 			return types.NamespacedName{Name: n.Name}, Version{types.UID(n.UID), n.ResourceVersion}
-		}, perObject(podstate.DecodeNodes))
+		}, podstate.DecodeNodes)
 	if apierrors.IsForbidden(err) {
 		o.warn("cannot list nodes: forbidden; no node counts as dead or missing")
 		return nil
@@ -197,7 +197,7 @@ func (c *Cluster) listPods(
 	ctx context.Context, namespace string, only metav1.ListOptions,
 ) (map[types.NamespacedName]*podstate.Pod, error) {
 	what := listing{resource: podResource, namespace: namespace, only: only, form: asProtobuf}
-	all, _, err := list(ctx, c, what, perObject(podstate.DecodePods))
+	all, _, err := list(ctx, c, what, podstate.DecodePods)
 	pods := make(map[types.NamespacedName]*podstate.Pod, len(all))
 	for _, p := range all {
 		pods[p.NamespacedName] = p

@@ -75,8 +75,8 @@ type badReports struct {
 }
 
 // decode is a decoder of reports.
-func (u *badReports) decode(body []byte) (page []*podstate.Report, meta metav1.ListMeta, err error) {
-	meta, err = lean.List(body, func(text []byte, _ bool) error {
+func (u *badReports) decode(body []byte, each func(*podstate.Report)) (metav1.ListMeta, error) {
+	return lean.List(body, func(text []byte, _ bool) error {
 		r := &v1alpha1.SandboxReport{}
 		if err := json.UnmarshalCaseSensitivePreserveInts(text, r); err != nil {
 			u.mu.Lock()
@@ -84,17 +84,16 @@ func (u *badReports) decode(body []byte) (page []*podstate.Report, meta metav1.L
 			u.reports = append(u.reports, fmt.Sprintf("SandboxReport %s: %v", r.Name, err))
 			return nil
 		}
-		page = append(page, podstate.ReadReport(r, nil))
+		each(podstate.ReadReport(r, nil))
 		return nil
 	})
-	return page, meta, err
 }
 
 // listLeases lists the agents' Leases, by name.
 func (c *Cluster) listLeases(ctx context.Context, only metav1.ListOptions) (map[string]*coordinationv1.Lease, error) {
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	what := listing{resource: resource, namespace: c.LeaseNamespace, only: only, form: asProtobuf}
-	all, _, err := list(ctx, c, what, perObject(podstate.DecodeLeases))
+	all, _, err := list(ctx, c, what, podstate.DecodeLeases)
 	leases := make(map[string]*coordinationv1.Lease, len(all))
 	for _, l := range all {
 		leases[l.Name] = l
