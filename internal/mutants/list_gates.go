@@ -44,7 +44,7 @@ func gates() []Mutant {
 			Old: `confirmAfter = max(confirmAfter, judge.MinAbsenceWhilePending)`, New: ``},
 		{Fault: "A long grace period does not lengthen the wait", In: "reconciler", Decl: "History.confirmedAt",
 			Tests: "TestPlan_GracePeriod",
-			Old:   `if s.past != nil && s.past.longestGrace > confirmAfter {`, New: `if false {`},
+			Old:   `if s.past != nil && s.past.longestGrace > confirmAfter {`, New: `if false && s.past.longestGrace > 0 {`},
 		{Fault: "A Node object that is gone counts at once", In: "reconciler", Decl: "NodeQuarantine",
 			Tests: "TestPlan_NodeMissing",
 			Old:   `40 * time.Second`, New: `0 * time.Second`},
