@@ -3,6 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,8 +22,9 @@ import (
 
 func newExplain(std streams) *cobra.Command {
 	o := &options{component: "explain"}
+	var file string
 	c := &cobra.Command{
-		Use:   "explain IP | NAMESPACE/POD | node/NAME | pool/NAME",
+		Use:   "explain IP | NAMESPACE/POD | node/NAME | pool/NAME | -f FILE",
 		Short: "Explain an address, pod, node or pool, and what you can do; read-only",
 		Long: `Print the evidence on an address, a pod, a node or a pool, the rule behind each verdict,
 the gates against each release, and what you can do: commands with the real names
@@ -32,23 +37,34 @@ A printed command runs on any machine with a kubeconfig, unless explain names th
 run it on. With --snapshot give the --context of the cluster that the snapshot is of.
 Without it the commands have CONTEXT_OF_THAT_CLUSTER in its place.
 
-Exit code 0: something is recorded or known; 1: nothing is; 2: the cluster could
-not be read.
+With -f explain prints for each address of a file, one on each line, whether it is Free,
+for example to import machines that keep their addresses. Else it is InUse, Held, Stale,
+Reserved, Excluded by the definitions, OutsideEveryPool, or Unknown without definitions.
+
+Exit code 0: something is recorded or known; 1: nothing is; 2: the cluster could not be
+read. With -f, 0: all are Free; 1: one is not.
 ` + snapshotHelp,
 		Example: `  ip-reconcile explain 10.0.0.7
   ip-reconcile explain default/web-0
   ip-reconcile explain node/worker-1
   ip-reconcile explain pool/10.0.0.0-24
-  ip-reconcile explain 2001:db8::7 --snapshot ./must-gather`,
+  ip-reconcile explain 2001:db8::7 --snapshot ./must-gather
+  echo 10.0.0.9 | ip-reconcile explain -f -`,
 		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("explain takes one address, pod, node or pool, got %d arguments; see '%s --help'",
+			if file != "" && len(args) == 0 {
+				return nil
+			}
+			if len(args) != 1 || file != "" {
+				return fmt.Errorf("explain takes one address, pod, node or pool, or -f alone, got %d arguments; see '%s --help'",
 					len(args), c.CommandPath())
 			}
 			_, err := explanation.ParseSubject(args[0])
 			return err
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if file != "" {
+				return o.explainFile(c.Context(), std, file)
+			}
 			subject, err := explanation.ParseSubject(args[0])
 			if err != nil {
 				return err
@@ -74,8 +90,59 @@ not be read.
 	}
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
+	c.Flags().StringVarP(&file, "filename", "f", "", "print the state of each address in this file, or - for stdin")
 	o.completions(c)
 	return c
+}
+
+// explainFile prints the state of each address in a file.
+func (o *options) explainFile(ctx context.Context, std streams, file string) error {
+	read := func() ([]byte, error) { return os.ReadFile(file) }
+	if file == "-" {
+		read = func() ([]byte, error) { return io.ReadAll(os.Stdin) }
+	}
+	text, err := read()
+	if err != nil {
+		return err
+	}
+	var asked []netip.Addr
+	for i, line := range strings.Split(string(text), "\n") {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		addr, err := netip.ParseAddr(line)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %q: must be an IP address", file, i+1, line)
+		}
+		asked = append(asked, addr.Unmap().WithZone(""))
+	}
+	r, err := o.reconciler(ctx, std)
+	if err != nil {
+		return err
+	}
+	j, err := r.Check(ctx)
+	if err != nil {
+		return err
+	}
+	all := explanation.Addresses(j, asked)
+	isTaken := func(a document.AddressState) bool { return a.State != "Free" }
+	err = o.print(ctx, std, answer{
+		kind: document.KindAddresses, at: j.Observation.Now, notes: j.Notes(),
+		document: func(h document.Header) any { return &document.AddressList{Header: h, Addresses: document.List(all)} },
+		names: func() []string {
+			free := slices.DeleteFunc(slices.Clone(all), isTaken)
+			return document.Rows(free, func(a document.AddressState) string { return a.IP })
+		},
+		screen: func(s *screen.Screen) {
+			s.Table([]string{"ADDRESS", "STATE", "POOL", "POD"}, document.Rows(all, func(a document.AddressState) []string {
+				return []string{a.IP, a.State, a.Pool, a.PodRef}
+			}), nil)
+		},
+	})
+	if err == nil && slices.ContainsFunc(all, isTaken) {
+		return errUnresolved
+	}
+	return err
 }
 
 func (o *options) explain(ctx context.Context, std streams, subject explanation.Subject, f *pflag.FlagSet) (

@@ -61,3 +61,35 @@ func TestExplain_NamespaceThatWasNotExported(t *testing.T) {
 		t.Errorf("%+v\n%s", d.Advice, text)
 	}
 }
+
+func TestExplain_AddressesOfAFile(t *testing.T) {
+	const cluster = "10.0.0.20\n\n 10.0.0.200 \r\n10.99.0.1\n::ffff:10.0.0.10\n"
+	file := filepath.Join(t.TempDir(), "addresses.txt")
+	for text, want := range map[string]struct {
+		code          int
+		out, err, how string
+	}{
+		cluster: {1, `10.0.0.20   Stale             kube-system/10.0.0.0-24  default/db-0
+10.0.0.200  Free              kube-system/10.0.0.0-24  -
+10.99.0.1   OutsideEveryPool  -                        -
+10.0.0.10   Held              kube-system/10.0.0.0-24  default/web-7
+`, "", "--no-headers"},
+		"10.0.0.200\n10.0.0.201": {0, "10.0.0.200\n10.0.0.201\n", "", "-o=name"},
+		"10.0.0.200\n10.0.0.20\n": {1, "10.0.0.200/Free 10.0.0.20/Stale ", "",
+			"-o=jsonpath={range .addresses[*]}{.ip}/{.state} {end}"},
+		"":                      {0, "AddressList[]", "", "-o=jsonpath={.kind}{.addresses}"},
+		"10.0.0.1\n10.0.0.0/24": {2, "", `addresses.txt:2: "10.0.0.0/24": must be an IP address`, "-o=name"},
+	} {
+		write(t, file, text)
+		code, out, errs := run(t, "explain", "-f", file, "--snapshot", sample, want.how)
+		_, table, _ := strings.Cut(out, ".\n")
+		if want.how != "--no-headers" {
+			table = out
+		}
+		if code != want.code || table != want.out || !strings.Contains(errs, want.err) {
+			t.Errorf("%q: exit code %d, printed %q, errors %q", text, code, out, errs)
+		}
+	}
+	refused(t, []string{"explain", "-f", file, "10.0.0.1"}, []string{"or -f alone, got 1 arguments"})
+	refused(t, []string{"explain", "-f", file + "x"}, []string{"no such file"})
+}

@@ -29,6 +29,7 @@ const (
 	KindPool        = "Pool"
 	KindStatus      = "Status"
 	KindPlan        = "Plan"
+	KindAddresses   = "AddressList"
 	KindApplication = "Application"
 )
 

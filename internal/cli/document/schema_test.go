@@ -21,7 +21,8 @@ func kinds() map[string]reflect.Type {
 		KindCheck: reflect.TypeFor[Check](), KindRun: reflect.TypeFor[Run](), KindExplanation: reflect.TypeFor[Explanation](),
 		KindRecovery: reflect.TypeFor[Recovery](), KindStatus: reflect.TypeFor[Status](),
 		KindPools: reflect.TypeFor[PoolList](), KindPool: reflect.TypeFor[PoolDetails](),
-		KindPlan: reflect.TypeFor[Plan](), KindApplication: reflect.TypeFor[Application](),
+		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressList](),
+		KindApplication: reflect.TypeFor[Application](),
 	}
 }
 

@@ -18,7 +18,7 @@ var firstFlags = map[string]string{
 		"reason repair snapshot",
 	"plan":    "address context kubeconfig on-node output pod-namespace pool reason",
 	"apply":   "context kubeconfig max-age output",
-	"explain": "confirm-after context kubeconfig now output reconciler-namespace snapshot",
+	"explain": "confirm-after context filename kubeconfig now output reconciler-namespace snapshot",
 	"pools":   "confirm-after context kubeconfig no-headers now output snapshot",
 	"recover": "context kubeconfig output snapshot yes",
 	"status":  "context kubeconfig output reconciler-namespace",
