@@ -92,6 +92,16 @@ func (p *Pool) SliceNodes(nodes map[string]bool) []string {
 	return found
 }
 
+// RenamedNode is the pool's name with another name of the node whose slice it may be.
+func (p *Pool) RenamedNode(nodes map[string]bool, rename func(node string) string) string {
+	found := p.SliceNodes(nodes)
+	if len(found) == 0 {
+		return p.Name
+	}
+	head, _ := p.namePrefix()
+	return strings.TrimSuffix(head, found[0]) + rename(found[0]) + p.Name[len(head):] // the first is the longest
+}
+
 // namePrefix is the part of the pool's name before the range, without the dash.
 func (p *Pool) namePrefix() (string, bool) {
 	for _, text := range []string{p.RangeText, p.Range.Prefix().String()} {

@@ -19,7 +19,8 @@ const (
 func (s NetworkStatus) String() string { return [...]string{"Missing", "Unreadable", "Readable"}[s] }
 
 const (
-	statusAnnotation = "k8s.v1.cni.cncf.io/network-status"
+	// StatusAnnotation has the interfaces of a pod, as Multus writes them.
+	StatusAnnotation = "k8s.v1.cni.cncf.io/network-status"
 	// oldStatusAnnotation is the annotation of Multus before v4.
 	oldStatusAnnotation = "k8s.v1.cni.cncf.io/networks-status"
 )
@@ -42,7 +43,7 @@ func (i Interface) NAD() (namespace, name string, ok bool) {
 // readNetworkStatus returns all addresses that can be read, even if others cannot. Each is in use, but an
 // unreadable status is no proof that another address is not.
 func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interface) {
-	text := cmp.Or(strings.TrimSpace(annotations[statusAnnotation]), strings.TrimSpace(annotations[oldStatusAnnotation]))
+	text := cmp.Or(strings.TrimSpace(annotations[StatusAnnotation]), strings.TrimSpace(annotations[oldStatusAnnotation]))
 	if text == "" {
 		return StatusMissing, nil
 	}

@@ -33,6 +33,7 @@ var kinds = map[string]struct {
 	"Pod":                           {corev1.GroupName, (*Snapshot).addPod},
 	"Node":                          {corev1.GroupName, (*Snapshot).addNode},
 	"Namespace":                     {corev1.GroupName, (*Snapshot).addNamespace},
+	"Sysdump":                       {"output.ip-reconcile.dev", (*Snapshot).addFacts},
 }
 
 // errDiffers is the error of an object that is in two files with different contents.
@@ -52,6 +53,7 @@ func (s *Snapshot) add(o *object) error {
 	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group:
 		s.ignored++ // for example the IPPools of Calico
 	case kind.add != nil:
+		s.objects++
 		err = kind.add(s, o)
 	}
 	switch {
@@ -173,7 +175,7 @@ func (s *Snapshot) addLease(o *object) error {
 }
 
 func (s *Snapshot) addReport(o *object) error {
-	report := &v1alpha1.SandboxReport{}
+	report := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{}}
 	err := decode(o.text, report)
 	if err == nil && report.Name == "" {
 		err = errors.New("metadata.name is missing")
@@ -182,7 +184,10 @@ func (s *Snapshot) addReport(o *object) error {
 		s.badReport = true
 		return err
 	}
-	return keep(s.reports, report.Name, report, func(r *v1alpha1.SandboxReport) { r.ResourceVersion = "" })
+	return keep(s.reports, report.Name, report, func(r *podstate.Report) {
+		r.SandboxReport = r.DeepCopy()
+		r.ResourceVersion = ""
+	})
 }
 
 func decode(text []byte, into any) error {

@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -38,10 +37,12 @@ type Snapshot struct {
 	nads           map[types.NamespacedName]*ippool.NAD
 	pods           map[types.NamespacedName]*podstate.Pod
 	nodes          map[string]*podstate.Node
-	reports        map[string]*v1alpha1.SandboxReport
+	reports        map[string]*podstate.Report // of a bundle, with what is known of their Leases
 	leases         []*coordinationv1.Lease
 	ownNamespace   *metav1.PartialObjectMetadata
 	seenIn         map[string]string // object.ref → the first file that has it
+	facts          *Facts            // of a bundle of sysdump; nil for any other snapshot
+	objects        int               // that are judged, with the facts
 	unreadable     []string
 	badReport      bool   // unreadable has a report
 	ignored, kept  int    // objects of other kinds, and bytes of all
@@ -89,10 +90,13 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 		now: now, namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
 		nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{},
 		nodes:  map[string]*podstate.Node{},
-		seenIn: map[string]string{}, reports: map[string]*v1alpha1.SandboxReport{},
+		seenIn: map[string]string{}, reports: map[string]*podstate.Report{},
 	}
 	if err := files(s.take); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
+	}
+	if s.facts != nil {
+		return s, s.useFacts()
 	}
 	if len(s.pools) == 0 {
 		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): "+
@@ -165,7 +169,14 @@ func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 	}
 	leases := s.nodeLeases()
 	for _, r := range sorted(s.reports) {
-		o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
+		if s.facts != nil {
+			o.Reports = append(o.Reports, r)
+		} else {
+			o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r.SandboxReport, leases[r.Name], len(leases) > 0))
+		}
+	}
+	if s.facts != nil {
+		return s.facts.complete(o), nil
 	}
 	if s.nowBy != "" {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("the snapshot's time is taken from %s; --now sets another", s.nowBy))

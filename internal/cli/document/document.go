@@ -31,6 +31,7 @@ const (
 	KindPlan        = "Plan"
 	KindAddresses   = "AddressList"
 	KindApplication = "Application"
+	KindSysdump     = "Sysdump"
 )
 
 // Header is the head of every document: the program, the cluster and the time.

@@ -22,7 +22,7 @@ func kinds() map[string]reflect.Type {
 		KindRecovery: reflect.TypeFor[Recovery](), KindStatus: reflect.TypeFor[Status](),
 		KindPools: reflect.TypeFor[PoolList](), KindPool: reflect.TypeFor[PoolDetails](),
 		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressList](),
-		KindApplication: reflect.TypeFor[Application](),
+		KindApplication: reflect.TypeFor[Application](), KindSysdump: reflect.TypeFor[Sysdump](),
 	}
 }
 

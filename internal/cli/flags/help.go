@@ -22,6 +22,7 @@ var firstFlags = map[string]string{
 	"pools":   "confirm-after context kubeconfig no-headers now output snapshot",
 	"recover": "context kubeconfig output snapshot yes",
 	"status":  "context kubeconfig output reconciler-namespace",
+	"sysdump": "context kubeconfig logs-since max-agents output reconciler-namespace redact-names yes",
 	"serve": "agents confirm-after context cron fence-timeout health-probe-bind-address kubeconfig leader-elect " +
 		"log-level " +
 		"metrics-bind-address repair",
