@@ -30,7 +30,7 @@ const manyNodes = 20
 
 func newSysdump(std streams) *cobra.Command {
 	o := &options{component: "sysdump"}
-	d := &sysdump.Dump{Manifest: &document.Sysdump{Files: []string{}, Failed: []string{}}}
+	d := &sysdump.Dump{Manifest: &document.Sysdump{Files: []string{}, Missing: []string{}}}
 	var yes bool
 	c := &cobra.Command{
 		Use:   "sysdump FILE.tgz",
@@ -42,7 +42,8 @@ not be collected. sysdump does not change the cluster.
 
 Objects have only the fields that judging reads: no environment, no Secret, no label or
 annotation but those that are read. Logs, metrics and status are as the programs wrote them:
-they name pods, nodes, namespaces, addresses and errors of the API server.
+they name pods, nodes, namespaces, addresses and errors of the API server. Logs need the
+permission to get pods/log, metrics to get pods/proxy; without it the rest is written.
 
 --redact-names gives pods, namespaces, nodes and workloads other names, the same ones in
 each archive of the cluster, and leaves out logs, metrics and status. Addresses, UIDs,
@@ -51,12 +52,12 @@ networks and the namespaces kube-system and default stay as they are.
 Exit code 0: the archive has everything; 1: a part could not be collected; 2: the archive
 could not be written.`,
 		Example: `  ip-reconcile sysdump ip-reconcile.tgz
-  ip-reconcile sysdump ip-reconcile.tgz --redact-names --yes
+  ip-reconcile sysdump renamed.tgz --redact-names --yes
   ip-reconcile check --snapshot ip-reconcile.tgz --all`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			err := o.sysdump(c.Context(), std, d, args[0], yes)
-			if err == nil && len(d.Manifest.Failed) > 0 {
+			if err == nil && len(d.Manifest.Missing) > 0 {
 				return errUnresolved
 			}
 			return err
@@ -158,7 +159,8 @@ func (o *options) dumpObjects(
 		return err
 	}
 	facts := d.Manifest.Judged
-	for into, store := range map[*string]reconciler.StateStore{&facts.Breaker: r.BreakerStore, &facts.Restore: r.RestoreStore} {
+	stores := map[*string]reconciler.StateStore{&facts.Breaker: r.BreakerStore, &facts.Restore: r.RestoreStore}
+	for into, store := range stores {
 		err := store.Update(ctx, func(kept string) (string, error) {
 			*into = kept
 			return kept, nil

@@ -119,7 +119,8 @@ func (e *Encoder) pod(p *podstate.Pod) any {
 		o["status"].(fields)["phase"] = phase
 	}
 	metadata := o["metadata"].(fields)
-	metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"] = stamp(p.DeletionTime), p.GracePeriod/time.Second
+	metadata["deletionTimestamp"] = stamp(p.DeletionTime)
+	metadata["deletionGracePeriodSeconds"] = p.GracePeriod / time.Second
 	if kind, name, ok := strings.Cut(p.Workload, "/"); ok {
 		metadata["ownerReferences"] = []fields{{"kind": kind, "name": e.name("workload", name), "controller": true}}
 	}

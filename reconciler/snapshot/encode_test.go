@@ -215,7 +215,7 @@ func TestEncode_OddObjects(t *testing.T) {
 		}
 		o.Pools = append(o.Pools, p)
 	}
-	for _, spec := range []string{`{"podref":"default/a","ifname":"","containerid":"c"}`, `{"podref":"a"}`, `5`,
+	for _, spec := range []string{`{"podref":"default/a","ifname":"net1","containerid":"c"}`, `{"podref":"a"}`, `5`,
 		`{"podref":"default/a","owner":"hunter2"}`, `{"podref":5}`} {
 		r, err := ippool.DecodeReservation([]byte(fmt.Sprintf(`{"metadata":{"namespace":"kube-system","name":"10.0.0.%d",
 			"uid":"u","resourceVersion":"4","creationTimestamp":"2026-11-20T09:00:00Z","deletionTimestamp":
@@ -241,7 +241,7 @@ func TestEncode_OddObjects(t *testing.T) {
 	if n := again.NADs[refused]; n == nil || n.Networks[0].Refused == "" {
 		t.Errorf("an ADD by the definition would not be refused: %+v", n)
 	}
-	for _, name := range []string{"worker-", `"default"`, "tenant", "web-7d4b9c"} {
+	for _, name := range []string{`"worker-`, `"default"`, "tenant", "web-7d4b9c"} {
 		if !strings.Contains(text, name) || strings.Contains(redacted, name) {
 			t.Errorf("%s is missing, or kept after renaming", name)
 		}

@@ -9,8 +9,8 @@ type Sysdump struct {
 	Redacted bool `json:"redacted"`
 	// Files are the other files of the bundle.
 	Files []string `json:"files"`
-	// Failed are the parts that could not be collected or were omitted, each with the cause.
-	Failed []string `json:"failed"`
+	// Missing are the parts that could not be collected, each with the cause.
+	Missing []string `json:"missing"`
 	// Limits are sentences about what a bundle has at most.
 	Limits []string `json:"limits"`
 	// Judged has what was observed beside objects; absent where the cluster could not be read.

@@ -32,7 +32,7 @@ func (s *Screen) Status(d *document.Status) {
 // Sysdump writes where the bundle is, what it lacks, and the command that judges it.
 func (s *Screen) Sysdump(d *document.Sysdump, path, flags string) {
 	s.Line("Wrote %s: %s.", path, Count(len(d.Files)+1, "file"))
-	for _, text := range d.Failed {
+	for _, text := range d.Missing {
 		s.Text("! ", text)
 	}
 	if d.Judged != nil {

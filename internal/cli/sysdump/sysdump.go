@@ -70,7 +70,7 @@ func (d *Dump) Close() error {
 
 // Fail notes that a part could not be collected.
 func (d *Dump) Fail(part string, err error) {
-	d.Manifest.Failed = append(d.Manifest.Failed, fmt.Sprintf("%s: %v", part, err))
+	d.Manifest.Missing = append(d.Manifest.Missing, fmt.Sprintf("%s: %v", part, err))
 }
 
 // Text adds a file.
@@ -168,30 +168,30 @@ func (d *Dump) metrics(ctx context.Context, p *corev1.Pod) {
 	}
 }
 
+// logs adds the logs of a pod's containers, and of the container before one that was restarted.
 func (d *Dump) logs(ctx context.Context, p *corev1.Pod) {
+	for _, c := range p.Spec.Containers {
+		d.log(ctx, p, c.Name, false)
+	}
 	for _, s := range p.Status.ContainerStatuses {
-		for _, previous := range []bool{false, true}[:1+min(s.RestartCount, 1)] {
-			text, err := d.log(ctx, p, &corev1.PodLogOptions{Container: s.Name, Previous: previous, Timestamps: true,
-				SinceSeconds: ptr.To(int64(d.Since.Seconds())), TailLines: ptr.To[int64](logLines),
-				LimitBytes: ptr.To[int64](logBytes)})
-			name := fmt.Sprintf("logs/%s-%s.log", p.Name, s.Name)
-			if previous {
-				name = fmt.Sprintf("logs/%s-%s-previous.log", p.Name, s.Name)
-			}
-			d.Text(name, text, err)
+		if s.RestartCount > 0 {
+			d.log(ctx, p, s.Name, true)
 		}
 	}
 }
 
-func (d *Dump) log(ctx context.Context, p *corev1.Pod, options *corev1.PodLogOptions) ([]byte, error) {
+func (d *Dump) log(ctx context.Context, p *corev1.Pod, container string, previous bool) {
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	stream, err := d.Core.CoreV1().Pods(p.Namespace).GetLogs(p.Name, options).Stream(ctx)
-	if err != nil {
-		return nil, err
+	options := &corev1.PodLogOptions{Container: container, Previous: previous, Timestamps: true,
+		SinceSeconds: ptr.To(int64(d.Since.Seconds())), TailLines: ptr.To[int64](logLines),
+		LimitBytes: ptr.To[int64](logBytes)}
+	text, err := d.Core.CoreV1().Pods(p.Namespace).GetLogs(p.Name, options).DoRaw(ctx)
+	name := "logs/" + p.Name + "-" + container
+	if previous {
+		name += "-previous"
 	}
-	defer stream.Close()
-	return io.ReadAll(io.LimitReader(stream, logBytes))
+	d.Text(name+".log", text[:min(len(text), logBytes)], err)
 }
 
 // Names returns a function that gives pods, namespaces, nodes and workloads other names, except the given namespaces.
