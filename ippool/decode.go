@@ -76,7 +76,7 @@ func (o *object) spec() (fields map[string]any, isObject bool) {
 }
 
 func decode[T any](text []byte, read func(*object) T) (T, error) {
-	r, o := lean.New(text), &object{}
+	r, o := lean.New(text), &object{Metadata: metadata{Annotations: map[string]string{}}}
 	r.Object(func(name []byte) {
 		switch string(name) {
 		case "metadata":
@@ -96,9 +96,6 @@ func (m *metadata) read(r *lean.Reader) {
 				*texts[i].into = string(text)
 			}
 		} else if string(name) == "annotations" {
-			if m.Annotations == nil {
-				m.Annotations = map[string]string{}
-			}
 			r.Object(func(name []byte) {
 				key := string(name)
 				value, _ := r.String()

@@ -96,7 +96,7 @@ func ReadPod(o *corev1.Pod) *Pod {
 		p.RequestedCount = len(readSelection(o))
 	}
 	for _, ip := range slices.Concat(o.Status.PodIPs, []corev1.PodIP{{IP: o.Status.PodIP}}) {
-		if a, err := parseAddr(ip.IP); err == nil {
+		if a, err := parseAddr(ip.IP); err == nil && !slices.Contains(p.IPs, a) {
 			p.IPs = append(p.IPs, a)
 		}
 	}

@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -89,12 +90,10 @@ func (h *History) SawReports() bool { return h.hasReports }
 // Of returns what is known of an allocation or a reservation.
 func (h *History) Of(id judge.ID) judge.ItemHistory {
 	s := h.candidates[h.keyOf(id)]
-	known := judge.ItemHistory{First: s.first}
-	if s.past != nil {
-		known.RanOn, known.CarriedOn = slices.Clip(s.past.ranOn), s.past.carriedOn
-	}
+	past := cmp.Or(s.past, &podPast{})
+	known := judge.ItemHistory{First: s.first, RanOn: past.ranOn, CarriedOn: past.carriedOn}
 	if s.pod != nil {
-		known.RanOn = withNode(known.RanOn, s.pod.Node)
+		known.RanOn = withNode(slices.Clip(past.ranOn), s.pod.Node)
 	}
 	if s.confirmation != nil {
 		known.StaleSince, known.UncontradictedSince = s.confirmation.staleSince.at, s.confirmation.uncontradictedSince.at
@@ -125,10 +124,8 @@ func (h *History) Remember(j *judge.Judgement) {
 func (h *History) noteItems(j *judge.Judgement) {
 	h.hasReports = h.hasReports || len(j.Observation.Reports) > 0
 	h.noteRestores(j.Observation)
-	for _, items := range [][]*judge.Item{j.Allocations, j.Reservations} {
-		for _, it := range items {
-			h.note(it, j.Observation)
-		}
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		h.note(it, j.Observation)
 	}
 }
 
@@ -218,9 +215,7 @@ func (s *candidate) notePod(pod *podstate.Pod) {
 
 // with adds nodes and a grace period; "" and 0 are none.
 func (p *podPast) with(ranOn, carriedOn string, grace time.Duration) *podPast {
-	if p == nil {
-		p = &podPast{}
-	}
+	p = cmp.Or(p, &podPast{})
 	p.ranOn, p.carriedOn = withNode(p.ranOn, ranOn), withNode(p.carriedOn, carriedOn)
 	p.longestGrace = max(p.longestGrace, grace)
 	return p

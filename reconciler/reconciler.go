@@ -255,10 +255,8 @@ func (out *Result) addReleased() {
 		return
 	}
 	j, has := out.Judgement, map[judge.ID]bool{}
-	for _, items := range [][]*judge.Item{j.Allocations, j.Reservations} {
-		for _, it := range items {
-			has[it.ID()] = true
-		}
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		has[it.ID()] = true
 	}
 	for _, it := range out.Released {
 		switch {
