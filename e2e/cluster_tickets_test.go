@@ -96,7 +96,8 @@ func (i *installation) playNothingIsReleased(t *testing.T, d *tickets) {
 	i.pauseAll(t, "true")
 	d.run(t, i.stage, "Nothing is released: why?", 1)
 	i.pauseAll(t, "")
-	i.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"77":null}}}`)
+	product(t, "run", "--confirm-after=0s", "--address=10.1.0.77", "--kubeconfig", i.Kubeconfig()).exits(t, 0)
+	d.run(t, i.stage, "Who released an address, and was it right?", 0)
 }
 
 // ticketsDoc is written by the scenario if UPDATE_DOCS is set.

@@ -28,6 +28,7 @@ type History struct {
 	oldestStale      time.Time            // since when the oldest of the candidates is Stale
 	repairs          map[string]time.Time // when each waiting finding was found first, by findingKey
 	repairCounts     map[judge.NodePool]window
+	pauses           map[string]string // the pauses of the last pass in words, by pool
 }
 
 // candidateKey is the hash of a judge.ID. Two of 250,000 items share one less often than memory fails.

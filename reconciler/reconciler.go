@@ -36,6 +36,7 @@ type Reconciler struct {
 	RestoreStore StateStore    // shares the etcd restore state with other processes; nil for none
 	PassStore    StateStore    // keeps the PassRecord of the last full pass; nil for none
 	Schedule     func() string // returns the cron expression for the PassRecord; nil for none
+	Audit        Audit         // receives records for the history; nil for none
 	Progress     func(string)  // receives progress messages, from several goroutines at once; nil for none
 }
 
@@ -134,6 +135,7 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	if ctx.Err() != nil {
 		out.dropConfirmationTimes()
 	}
+	r.recordRefusals(out)
 	out.addReleased()
 	r.RecordPass(ctx, out, r.Clock.Since(began), nil)
 	return out, nil
@@ -200,6 +202,7 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 		until = EarliestNonZero(until, r.repair(ctx, j, out))
 	}
 	r.saveRestore(ctx, j.Observation) // a second check may have detected a restore
+	r.audit().PassEnded()
 	return until, nil
 }
 
@@ -221,6 +224,7 @@ func (r *Reconciler) releasePlanned(
 			out.refuse(refusedBecause(it, DryRunRefusal, "would be released"))
 		}
 	} else {
+		r.recordPauses(j.Observation, plan.CommonGates)
 		out.Attempts += len(plan.Release)
 		r.release(ctx, j.Index(), plan.Release, out)
 		r.correctWindow(ctx, j, intended, out.Released[before:])

@@ -157,6 +157,7 @@ func (e releases) finish(c *change) {
 		}
 	}
 	e.recordRelease(e.out, c.Item, e.observation())
+	e.recordItem(c.Item, c.deleted)
 	c.deleted = nil
 }
 

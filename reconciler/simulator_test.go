@@ -388,7 +388,12 @@ func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 	if t != nil {
 		log = slog.NewTextHandler(t.Output(), nil)
 	}
+	var trail reconciler.Audit
+	if t != nil {
+		trail = &records{t: t}
+	}
 	return &reconciler.Reconciler{
+		Audit:  trail,
 		Source: s, Writer: s, BreakerStore: s, Clock: clock.RealClock{}, Log: slog.New(log), History: reconciler.NewHistory(),
 		Jitter:  func(d time.Duration) time.Duration { return d },
 		Options: reconciler.Options{PodsComplete: true}, // most tests have no pods

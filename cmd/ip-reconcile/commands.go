@@ -92,6 +92,7 @@ nothing. With --snapshot it also prints the patches and deletes that it would se
 			if f := o.selection.filter; !f.IsZero() {
 				r.Options.Only, r.Options.OnlyFindings = f.Item, f.Finding
 			}
+			defer o.keepHistory()()
 			out, err := r.Run(c.Context())
 			if err != nil {
 				return err

@@ -79,7 +79,7 @@ stale, holds all others, and explains each verdict. 'run', 'apply', 'serve' and
 	root.SetErr(std.err)
 	flags.SetHelp(root)
 	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), newStatus(std),
-		newPlan(std), newApply(std), newSysdump(std),
+		newHistory(std), newPlan(std), newApply(std), newSysdump(std),
 		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, serveAgentMetrics),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,

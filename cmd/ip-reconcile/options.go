@@ -23,6 +23,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -40,6 +41,7 @@ type options struct {
 	// cluster is what was judged, and clusterUID asks for its UID; nil for a snapshot.
 	cluster    document.Cluster
 	clusterUID func(context.Context) string
+	trail      *audit.Trail // of a command that writes
 }
 
 // selection are the flags that pick items and findings, and that decide about the exit code.
@@ -153,6 +155,14 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 	return o.connect(ctx, log)
 }
 
+// keepHistory writes the history of a command that writes, until the function that it returns is called.
+func (o *options) keepHistory() (stop func()) {
+	if o.trail == nil {
+		return func() {}
+	}
+	return o.trail.Start()
+}
+
 func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {
 	var now time.Time
 	if o.now != "" {
@@ -198,6 +208,12 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 	r.BreakerStore, r.RestoreStore = cluster.BreakerStore(), cluster.RestoreStore()
 	if inPod && o.selection.filter.IsZero() { // status reports the passes of a CronJob, not those of a person
 		r.PassStore = cluster.PassStore()
+	}
+	if o.writes {
+		if o.trail, err = o.Trail(cluster, o.component, log, func(int) {}); err != nil {
+			return nil, err
+		}
+		r.Audit = o.trail
 	}
 	o.cluster = document.Cluster{Server: config.Host, Context: o.Context()}
 	o.clusterUID = func(ctx context.Context) string {

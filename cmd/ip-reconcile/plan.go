@@ -133,6 +133,7 @@ output says why; 2: the plan is refused, or the cluster could not be read.`,
 	f := c.Flags()
 	o.addLive(f, "info")
 	o.AddWithout(f)
+	o.AddAudit(f)
 	f.DurationVar(&maxAge, "max-age", 24*time.Hour, "refuse a plan that is older")
 	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false,
 		"release without the breaker, which refuses more than half of all allocations within an hour")
@@ -159,6 +160,7 @@ func (o *options) apply(c *cobra.Command, std streams, file string, maxAge time.
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
 	r.Options.Only, r.Options.ByHand = p.Allows, true
+	defer o.keepHistory()()
 	out, err := r.Run(ctx)
 	if err != nil {
 		return err

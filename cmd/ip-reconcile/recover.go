@@ -47,6 +47,7 @@ Exit code 0: everything is written; 1: something is not, and the output says why
 				return err
 			}
 			r.Options.DryRun = !yes
+			defer o.keepHistory()()
 			out, err := underFence(c.Context(), r, yes)
 			if err != nil {
 				return err
@@ -74,6 +75,7 @@ Exit code 0: everything is written; 1: something is not, and the output says why
 	f.BoolVar(&yes, "yes", false, "write; without this flag recover prints what it would write")
 	o.AddMassRepair(f)
 	o.AddWithout(f)
+	o.AddAudit(f)
 	return c
 }
 

@@ -134,6 +134,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 		r.Source, r.Writer, r.BreakerStore = cluster, cluster, cluster.BreakerStore()
 		r.RestoreStore, r.PassStore = cluster.RestoreStore(), cluster.PassStore()
+		trail, err := given.Trail(cluster, "ip-reconciler", given.log, func(int) {})
+		if err != nil {
+			given.log.Error("reconciler run failed", "error", err)
+			return exitNotObserved
+		}
+		defer trail.Start()()
+		r.Audit = trail
 		return makePass(ctx, r)
 	}
 	if err := given.Run(ctx, given.log); err != nil {

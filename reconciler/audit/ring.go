@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -47,8 +48,9 @@ type Ring struct {
 type object struct {
 	number  int
 	version string
-	lines   []Line
+	lines   [][]byte
 	end     chain
+	err     error // a part cannot be read
 }
 
 // read returns all objects, the newest last.
@@ -59,10 +61,12 @@ func (r *Ring) read(ctx context.Context) ([]*object, error) {
 		if err != nil {
 			return nil, err
 		}
-		o := &object{number: i, version: version, lines: unpack(r.Name(i), content)}
-		for _, l := range o.lines {
-			if l.Err == nil {
+		o := &object{number: i, version: version}
+		o.lines, o.err = unpack(content)
+		for _, text := range slices.Backward(o.lines) {
+			if l := newLine("", text); l.Err == nil {
 				o.end = chain{l.Seq, l.Hash}
+				break
 			}
 		}
 		all[i] = o
@@ -75,7 +79,13 @@ func (r *Ring) read(ctx context.Context) ([]*object, error) {
 func (r *Ring) Lines(ctx context.Context) (lines []Line, err error) {
 	all, err := r.read(ctx)
 	for _, o := range all {
-		lines = append(lines, o.lines...)
+		name := r.Name(o.number)
+		for i, text := range o.lines {
+			lines = append(lines, newLine(fmt.Sprintf("%s:%d", name, i+1), text))
+		}
+		if o.err != nil {
+			lines = append(lines, Line{Place: name, Err: o.err})
+		}
 	}
 	return lines, err
 }
@@ -109,11 +119,9 @@ func (r *Ring) appendSome(ctx context.Context, now time.Time, records []Record) 
 		end = r.end
 	}
 	for _, o := range []*object{newest, oldest} {
-		var kept [][]byte
-		for _, l := range o.lines {
-			if o == newest && l.text != nil && (l.Err != nil || l.Time.After(now.Add(-Keep))) {
-				kept = append(kept, l.text)
-			}
+		kept := o.lines
+		for len(kept) > 0 && (o != newest || newLine("", kept[0]).Time.Before(now.Add(-Keep))) {
+			kept = kept[1:]
 		}
 		for n := min(len(records), perObject-len(kept)); n > 0; n /= 2 {
 			next := end
@@ -139,17 +147,14 @@ func pack(lines [][]byte) []byte {
 	return content.Bytes()
 }
 
-// unpack returns the records of an object. One without a text stands for what cannot be read.
-func unpack(name string, content []byte) (lines []Line) {
+func unpack(content []byte) ([][]byte, error) {
 	if len(content) == 0 {
-		return nil
+		return nil, nil
 	}
 	r, err := gzip.NewReader(bytes.NewReader(content))
-	if err == nil {
-		lines, err = ReadLog(name, io.LimitReader(r, maxUnpacked))
-	}
 	if err != nil {
-		lines = append(lines, Line{Place: name, Err: err})
+		return nil, err
 	}
-	return lines
+	text, err := io.ReadAll(io.LimitReader(r, maxUnpacked))
+	return bytes.Split(text, []byte("\n")), err
 }

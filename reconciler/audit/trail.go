@@ -15,31 +15,22 @@ const (
 	writeTimeout = 5 * time.Second // short, since the end of a process waits for it
 )
 
-// Config has the parts of a Trail.
-type Config struct {
+// Trail writes records in the background. What it cannot write is counted, and delays nothing.
+type Trail struct {
 	Ring   *Ring
 	File   io.Writer // receives lines of JSON; nil for none
 	Origin Origin    // without the Actor
 	WhoAmI func(context.Context) (actor string, err error)
 	Now    func() time.Time  // the API server's time
-	Failed func(records int) // counts records that are missing in the ring or the file; by several goroutines at once
+	Failed func(records int) // counts records that the ring or the file lacks; by several goroutines at once
 	Log    *slog.Logger
+
+	mu          sync.Mutex
+	queue       []Record
+	wake        chan struct{}
+	end         chain // of the file
+	isForbidden bool  // the last write to the ring was
 }
-
-// Trail writes records in the background. What it cannot write is counted, and delays nothing.
-type Trail struct {
-	Config
-
-	mu    sync.Mutex
-	queue []Record
-	wake  chan struct{}
-	end   chain // of the file
-	// isForbidden is true once RBAC has forbidden a write to the ring.
-	isForbidden bool
-}
-
-// New returns a Trail. It writes during Run.
-func New(c Config) *Trail { return &Trail{Config: c, wake: make(chan struct{}, 1)} }
 
 // Record keeps a record until it is written. It does not block.
 func (t *Trail) Record(r Record) {
@@ -54,7 +45,7 @@ func (t *Trail) Record(r Record) {
 	}
 }
 
-// PassEnded lets Run write the records of a pass. It does not block.
+// PassEnded has the records of a pass written. It does not block.
 func (t *Trail) PassEnded() {
 	select {
 	case t.wake <- struct{}{}:
@@ -62,19 +53,27 @@ func (t *Trail) PassEnded() {
 	}
 }
 
-// Run writes records until the context ends, and then the last ones.
-func (t *Trail) Run(ctx context.Context) {
-	for ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-t.wake:
-			t.write(ctx)
+// Start begins to write. The function that it returns writes the last records, and ends that.
+func (t *Trail) Start() (stop func()) {
+	t.wake = make(chan struct{}, 1)
+	end := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for isOpen := true; isOpen; t.write() {
+			select {
+			case <-t.wake:
+			case <-end:
+				isOpen = false
+			}
 		}
+	})
+	return func() {
+		close(end)
+		writer.Wait()
 	}
-	t.write(ctx)
 }
 
-func (t *Trail) write(ctx context.Context) {
+func (t *Trail) write() {
 	t.mu.Lock()
 	records := t.queue
 	t.queue = nil
@@ -82,13 +81,12 @@ func (t *Trail) write(ctx context.Context) {
 	if len(records) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	var actorErr, fileErr error
 	if t.Origin.Actor == "" {
-		if t.Origin.Actor, actorErr = t.WhoAmI(ctx); actorErr != nil {
-			t.Origin.Actor = "unknown"
-		}
+		t.Origin.Actor, actorErr = t.WhoAmI(ctx)
+		t.Origin.Actor = cmp.Or(t.Origin.Actor, "unknown")
 	}
 	for i := range records {
 		records[i].Origin = t.Origin
@@ -103,10 +101,9 @@ func (t *Trail) write(ctx context.Context) {
 	if fileErr != nil || ringErr != nil {
 		t.Failed(len(records))
 	}
-	if isForbidden := errors.Is(ringErr, ErrForbidden); isForbidden && t.isForbidden {
+	isForbidden, isKnown := errors.Is(ringErr, ErrForbidden), t.isForbidden
+	if t.isForbidden = isForbidden; isForbidden && isKnown {
 		ringErr = nil // one warning is enough
-	} else {
-		t.isForbidden = isForbidden
 	}
 	if err := errors.Join(actorErr, fileErr, ringErr); err != nil {
 		t.Log.Warn("Could not write the history", "records", len(records), "error", err)

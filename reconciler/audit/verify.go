@@ -18,15 +18,19 @@ type Line struct {
 	text []byte
 }
 
+func newLine(place string, text []byte) Line {
+	l := Line{Place: place, text: text}
+	l.Err = json.Unmarshal(text, &l.Record)
+	return l
+}
+
 const maxLine = 1 << 20
 
 // ReadLog reads records, one a line.
 func ReadLog(name string, r io.Reader) (all []Line, err error) {
 	lines := bufio.NewScanner(r)
 	for lines.Buffer(nil, maxLine); lines.Scan(); {
-		l := Line{Place: fmt.Sprintf("%s:%d", name, len(all)+1), text: slices.Clone(lines.Bytes())}
-		l.Err = json.Unmarshal(l.text, &l.Record)
-		all = append(all, l)
+		all = append(all, newLine(fmt.Sprintf("%s:%d", name, len(all)+1), slices.Clone(lines.Bytes())))
 	}
 	return all, lines.Err()
 }

@@ -8,38 +8,30 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Testimony is the evidence on an item as it was judged: all that the table reads, in a form that can be stored and
-// judged again. A field that is absent in JSON is false, or empty.
+// Testimony is all that judging reads of the evidence on an item, in a form that can be stored and judged again. A
+// field that is absent in JSON is false, or empty.
 type Testimony struct {
 	Evidence
-	// Phase is the phase of the pod's life: none, Pending, live, terminating or finished.
-	Phase string `json:"phase"`
-	// Sandbox is the state of the sandbox, as in check.
-	Sandbox string `json:"sandbox"`
-	// Ownership says whether the pod is the sandbox's: Unknown, ItsPod or NotItsPod.
-	Ownership string `json:"ownership"`
-	// Pod has what was read of the pod; absent where no pod has the name.
-	Pod *PodTestimony `json:"pod,omitempty"`
+	Phase     string        `json:"phase"`         // none, Pending, live, terminating or finished
+	Sandbox   string        `json:"sandbox"`       // as in check
+	Ownership string        `json:"ownership"`     // Unknown, ItsPod or NotItsPod
+	Pod       *PodTestimony `json:"pod,omitempty"` // absent where no pod has the name
 }
 
 // PodTestimony is what judging reads of a pod.
 type PodTestimony struct {
-	Node string `json:"node,omitempty"`
-	// NetworkStatus is Missing, Unreadable or Readable.
-	NetworkStatus string `json:"networkStatus"`
-	// StoppedByKubelet: kubelet reported that every container stopped.
-	StoppedByKubelet bool `json:"stoppedByKubelet,omitempty"`
+	Node             string `json:"node,omitempty"`
+	NetworkStatus    string `json:"networkStatus"`              // Missing, Unreadable or Readable
+	StoppedByKubelet bool   `json:"stoppedByKubelet,omitempty"` // kubelet reported that every container stopped
 }
 
-// maxWithoutReport is how many nodes without a report a testimony names: a row asks only for the one of the pod.
-const maxWithoutReport = 2
-
-// Testimony is the evidence by which the item was judged.
+// Testimony is the evidence by which the item was judged. Two of the nodes without a report suffice: a row asks only
+// whether the pod's node is the only one.
 func (it *Item) Testimony() *Testimony { return it.evidenceSource().Evidence().testimony() }
 
 func (e *Evidence) testimony() *Testimony {
 	t := &Testimony{Evidence: *e, Phase: e.Phase.String(), Sandbox: e.Sandbox.String(), Ownership: e.Ownership.String()}
-	t.WithoutReport = slices.Clone(e.WithoutReport[:min(len(e.WithoutReport), maxWithoutReport)])
+	t.WithoutReport = slices.Clone(e.WithoutReport[:min(len(e.WithoutReport), 2)])
 	t.Evidence.Pod, t.mentions, t.Nodes, t.goneNodes = nil, nil, nil, nil // a record must not keep an observation alive
 	if p := e.Pod; p != nil {
 		t.Pod = &PodTestimony{p.Node, p.Status.String(), p.StoppedByKubelet}
@@ -62,7 +54,7 @@ func (t *Testimony) Judge() (Decision, error) {
 	return judge(&e), nil
 }
 
-// named sets v to the value that is printed as word. last is the greatest value.
+// named sets v to the value of a word. last is the greatest value.
 func named[T interface {
 	~int
 	fmt.Stringer

@@ -12,16 +12,16 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 )
 
-// HistoryPrefix begins the names of the ConfigMaps in the reconciler's namespace that keep the history.
-const HistoryPrefix = "ip-reconcile-history-"
-
-// historyKey is the key of the records in such a ConfigMap.
-const historyKey = "records.jsonl.gz"
-
-// History returns the ring of records in the cluster.
+// History returns the ring of records, in ConfigMaps of the reconciler's namespace.
 func (c *Cluster) History() *audit.Ring { return &audit.Ring{Store: historyStore{c}} }
 
 type historyStore struct{ c *Cluster }
+
+// HistoryPrefix begins the names of the ConfigMaps, and historyKey is the key of their records.
+const (
+	HistoryPrefix = "ip-reconcile-history-"
+	historyKey    = "records.jsonl.gz"
+)
 
 // Name implements audit.Store.
 func (h historyStore) Name(object int) string { return fmt.Sprint(HistoryPrefix, object) }
@@ -41,13 +41,11 @@ func (h historyStore) Get(ctx context.Context, object int) (content []byte, vers
 	return content, version, h.explain("read", object, err)
 }
 
-// Put implements audit.Store. It does not repeat a request: the write may have arrived without an answer.
+// Put implements audit.Store. It does not repeat a request, since a write may arrive whose answer does not.
 func (h historyStore) Put(ctx context.Context, object int, content []byte, version string) (err error) {
-	api, m := h.c.core.CoreV1().ConfigMaps(h.c.Namespace), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: h.Name(object), ResourceVersion: version,
-			Labels: map[string]string{NameLabel: Product}},
-		BinaryData: map[string][]byte{historyKey: content},
-	}
+	api := h.c.core.CoreV1().ConfigMaps(h.c.Namespace)
+	m := &corev1.ConfigMap{BinaryData: map[string][]byte{historyKey: content}}
+	m.Name, m.ResourceVersion, m.Labels = h.Name(object), version, map[string]string{NameLabel: Product}
 	if version == "" {
 		_, err = api.Create(ctx, m, metav1.CreateOptions{FieldManager: fieldManager})
 	} else {
@@ -66,21 +64,16 @@ func (h historyStore) explain(verb string, object int, err error) error {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		kind = audit.ErrConflict
 	}
-	return fmt.Errorf("%s ConfigMap %s/%s: %w (%v)", verb, h.c.Namespace, h.Name(object), kind, err) //nolint:errorlint
+	//nolint:errorlint // only text
+	return fmt.Errorf("%s ConfigMap %s/%s: %w: %v", verb, h.c.Namespace, h.Name(object), kind, innermost(err))
 }
 
 // WhoAmI returns the user name of this account.
-func (c *Cluster) WhoAmI(ctx context.Context) (name string, err error) {
-	err = c.call(ctx, func(ctx context.Context) error {
-		review, err := c.core.AuthenticationV1().SelfSubjectReviews().
-			Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-		if err == nil {
-			name = review.Status.UserInfo.Username
-		}
-		return err
-	})
+func (c *Cluster) WhoAmI(ctx context.Context) (string, error) {
+	api, review := c.core.AuthenticationV1().SelfSubjectReviews(), &authenticationv1.SelfSubjectReview{}
+	review, err := api.Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
-		return "", fmt.Errorf("ask for the own user name: %w", err)
+		return "", fmt.Errorf("get the own user name: %w", err)
 	}
-	return name, nil
+	return review.Status.UserInfo.Username, nil
 }

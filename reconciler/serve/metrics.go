@@ -18,7 +18,7 @@ import (
 // Metrics are the metrics of serve. Only a process that leads has the gauges of its last pass.
 type Metrics struct {
 	released, refused, repaired, unrepaired, passes, cachePasses, fences *prometheus.CounterVec
-	rebuilds, restores, denied                                           prometheus.Counter
+	rebuilds, restores, denied, unaudited                                prometheus.Counter
 	passDuration, fenceDuration                                          prometheus.Histogram
 	releaseDelay                                                         *prometheus.HistogramVec
 	lastSuccess, scheduleError, nextPass, fence                          prometheus.Gauge
@@ -58,6 +58,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		cachePasses:   vec("cache_passes_total", "Passes over the watch caches, by result.", "result"),
 		rebuilds:      counter("cache_rebuilds_total", "Rebuilds of watch caches that differed from the API server."),
 		denied:        counter("denied_writes_total", "Writes denied by RBAC, admission or a schema (403 and 422)."),
+		unaudited:     counter("audit_failures_total", "Records of the history that could not be written."),
 		restores:      counter("etcd_restores_total", "Restores of etcd that a pass or an agent detected."),
 		scheduleError: gauge("schedule_error", "1 while the configured cron expression is invalid."),
 		lastSuccess:   gauge("pass_last_success_timestamp_seconds", "Time of the last successful full pass."),
@@ -267,6 +268,9 @@ func (m *Metrics) countWrites(out *reconciler.Result) {
 
 // WriteDenied counts a write that RBAC, a policy or a schema has denied.
 func (m *Metrics) WriteDenied() { m.denied.Inc() }
+
+// AuditFailed counts records of the history that could not be written.
+func (m *Metrics) AuditFailed(records int) { m.unaudited.Add(float64(records)) }
 
 // fenceLowered counts a fence, unless another replica has lowered it.
 func (m *Metrics) fenceLowered(outcome string, duration time.Duration) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -34,7 +35,7 @@ type Flags struct {
 	// Options are complete after a call of Reconciler.
 	reconciler.Options
 
-	agents, agentNodes string
+	agents, agentNodes, auditLog string
 }
 
 // confirmAfter is longer than a runtime may fail to list a sandbox that it sets up.
@@ -64,6 +65,13 @@ func (o *Flags) AddWriting(f *pflag.FlagSet) {
 		"write the allocations and reservations that running pods lack, and correct those that name an ended sandbox")
 	o.AddMassRepair(f)
 	o.AddWithout(f)
+	o.AddAudit(f)
+}
+
+// AddAudit adds the flag for the log of what was released, repaired and refused.
+func (o *Flags) AddAudit(f *pflag.FlagSet) {
+	f.StringVar(&o.auditLog, "audit-log", "",
+		"append each record of the history to this file, too, as a line of JSON; - for stdout")
 }
 
 // AddConfirmAfter adds the flag for the wait that unconfirmed verdicts have. Read-only commands have it to say when.
@@ -111,6 +119,25 @@ func (o *Flags) Reconciler(log *slog.Logger) (_ *reconciler.Reconciler, err erro
 }
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
+
+// Trail returns the writer of a cluster's history. command names this program. failed counts what cannot be written.
+func (o *Flags) Trail(cluster *kube.Cluster, command string, log *slog.Logger, failed func(int)) (*audit.Trail, error) {
+	t := &audit.Trail{Ring: cluster.History(), WhoAmI: cluster.WhoAmI, Now: cluster.Now, Failed: failed, Log: log,
+		Origin: audit.Origin{Command: command, Run: fmt.Sprintf("%08x", rand.Uint32())}}
+	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		t.Origin.Pod = cluster.Pod
+	}
+	if o.auditLog == "-" {
+		t.File = os.Stdout
+	} else if o.auditLog != "" {
+		file, err := os.OpenFile(o.auditLog, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("--audit-log: %w", err)
+		}
+		t.File = file
+	}
+	return t, nil
+}
 
 // Connect returns the cluster that the flags name, and the configuration of its client. component is the User-Agent's
 // name for the program.

@@ -32,6 +32,7 @@ const (
 	KindAddresses   = "AddressList"
 	KindApplication = "Application"
 	KindSysdump     = "Sysdump"
+	KindHistory     = "History"
 )
 
 // Header is the head of every document: the program, the cluster and the time.

@@ -3,6 +3,7 @@ package document
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,10 +11,9 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
-
-const schemaFile = "../../../docs/reference/schema/output-v1.json"
 
 // kinds are the documents by their kind.
 func kinds() map[string]reflect.Type {
@@ -23,6 +23,7 @@ func kinds() map[string]reflect.Type {
 		KindPools: reflect.TypeFor[PoolList](), KindPool: reflect.TypeFor[PoolDetails](),
 		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressList](),
 		KindApplication: reflect.TypeFor[Application](), KindSysdump: reflect.TypeFor[Sysdump](),
+		KindHistory: reflect.TypeFor[History](),
 	}
 }
 
@@ -32,14 +33,7 @@ func schema(t *testing.T) *jsonschema.Schema {
 	root := &jsonschema.Schema{Schema: "https://json-schema.org/draft/2020-12/schema",
 		ID:    "https://ip-reconcile.dev/schema/output-v1.json",
 		Title: "What ip-reconcile prints with -o json and -o yaml", Defs: map[string]*jsonschema.Schema{}}
-	word := &jsonschema.Schema{Type: "string"}
-	opts := &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[judge.Verdict](): {Type: "string", Enum: []any{"InUse", "Held",
-			"Stale"}}, reflect.TypeFor[judge.Reason](): word,
-		reflect.TypeFor[Level]():   {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
-		reflect.TypeFor[Outcome](): {Type: "string", Enum: []any{"Released", "AlreadyReleased", "NotReleased"}},
-		reflect.TypeFor[Count]():   {Types: []string{"integer", "string"}},
-	}}
+	opts := words()
 	describe := newDescriber(t)
 	item := &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
 		open(t, opts, describe, reflect.TypeFor[AllocationRow]()), open(t, opts, describe, reflect.TypeFor[ReservationRow]()),
@@ -58,6 +52,18 @@ func schema(t *testing.T) *jsonschema.Schema {
 	}
 	slices.SortFunc(root.OneOf, func(a, b *jsonschema.Schema) int { return strings.Compare(a.Ref, b.Ref) })
 	return root
+}
+
+// words are the schemas of types that are printed as words.
+func words() *jsonschema.ForOptions {
+	word := &jsonschema.Schema{Type: "string"}
+	return &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
+		reflect.TypeFor[judge.Verdict](): {Type: "string", Enum: []any{"InUse", "Held",
+			"Stale"}}, reflect.TypeFor[judge.Reason](): word,
+		reflect.TypeFor[Level]():   {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
+		reflect.TypeFor[Outcome](): {Type: "string", Enum: []any{"Released", "AlreadyReleased", "NotReleased"}},
+		reflect.TypeFor[Count]():   {Types: []string{"integer", "string"}},
+	}}
 }
 
 // open is the schema of a type, to which later versions may add fields. A list is never
@@ -95,21 +101,28 @@ func each(s *jsonschema.Schema, f func(*jsonschema.Schema)) {
 	}
 }
 
-// docs/reference/schema/output-v1.json is written by this test where UPDATE_DOCS is set, as 'make generate' does. Its
+// The files in docs/reference/schema are written by this test where UPDATE_DOCS is set, as 'make generate' does. Their
 // diff shows what a change breaks.
 func TestSchema_Docs(t *testing.T) {
-	text, err := json.MarshalIndent(schema(t), "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = append(text, '\n')
-	if os.Getenv("UPDATE_DOCS") != "" {
-		if err := os.WriteFile(schemaFile, text, 0o644); err != nil {
+	record := open(t, words(), newDescriber(t), reflect.TypeFor[audit.Record]())
+	record.Schema = "https://json-schema.org/draft/2020-12/schema"
+	record.ID = "https://ip-reconcile.dev/schema/audit-v1.json"
+	record.Title = "A line of --audit-log"
+	for name, s := range map[string]*jsonschema.Schema{"output-v1.json": schema(t), "audit-v1.json": record} {
+		text, err := json.MarshalIndent(s, "", "  ")
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	if got, err := os.ReadFile(schemaFile); err != nil || string(got) != string(text) {
-		t.Errorf("docs/reference/schema/output-v1.json is not what the documents are (%v): run 'make generate'", err)
+		text = append(text, '\n')
+		file := filepath.Join("../../../docs/reference/schema", name)
+		if os.Getenv("UPDATE_DOCS") != "" {
+			if err := os.WriteFile(file, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != string(text) {
+			t.Errorf("docs/reference/schema/%s is not what is printed (%v): run 'make generate'", name, err)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -89,6 +90,22 @@ func (s Subject) isPool(p *ippool.Pool) bool {
 		return p.Problem == "" && p.Range.Prefix() == s.Range
 	}
 	return p.Name == s.Name && (s.Namespace == "" || p.Namespace == s.Namespace)
+}
+
+// Has reports whether a record is about an address, a pod or a pool. Records do not name nodes.
+func (s Subject) Has(r *audit.Record) bool {
+	addr, _ := netip.ParseAddr(r.IP)
+	switch s.Kind {
+	case Address:
+		return addr == s.Address
+	case Pod:
+		owner, _ := ippool.ParsePodRef(r.PodRef)
+		return owner.Namespace == s.Namespace && owner.Name == s.Name
+	case Pool:
+		namespace, name, _ := strings.Cut(r.Pool, "/")
+		return s.Range.Contains(addr) || name == s.Name && (s.Namespace == "" || namespace == s.Namespace)
+	}
+	return false
 }
 
 // about picks the parts of a judgement that are about a subject.

@@ -82,7 +82,11 @@ func (s *Screen) Head(h document.Header) {
 	case c.Context != "":
 		judged += " (context " + c.Context + ")"
 	}
-	s.Line("%s, judged at %s.", table.Clean(judged), h.ObservedAt.Format(time.RFC3339))
+	verb := "judged"
+	if h.Kind == document.KindHistory {
+		verb = "read"
+	}
+	s.Line("%s, %s at %s.", table.Clean(judged), verb, h.ObservedAt.Format(time.RFC3339))
 }
 
 func (s *Screen) summary(r *report.Report) {

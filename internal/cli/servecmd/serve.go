@@ -134,6 +134,12 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	trail, err := o.Trail(cluster, "serve", log, server.Recorder.Metrics.AuditFailed)
+	if err != nil {
+		return err
+	}
+	server.Full.Audit, server.Quick.Audit = trail, trail
+	defer trail.Start()() // the last records are those of the pass that ends with the manager
 	errs := []error{mgr.Add(everyReplica{source.Run})}
 	if server.Guard != nil {
 		errs = append(errs, mgr.Add(everyReplica{server.Guard.Run}))

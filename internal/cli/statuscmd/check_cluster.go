@@ -192,6 +192,8 @@ func (p *Probe) wantedPermissions() []permission {
 		{"list", ippool.NADResource.GroupResource(), "", "", false},
 		{"get", core("namespaces"), p.namespace, p.namespace, false},
 		{hold, leases, p.namespace, kube.OwnLease, false},
+		{"get, update", core("configmaps"), p.namespace, kube.HistoryPrefix + "0", false},
+		{"create", core("configmaps"), p.namespace, "", false},
 	}
 	taken := map[string][]string{p.namespace: {ippool.SharedLease}}
 	if p.unjudged == nil {

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+func newHistory(std streams) *cobra.Command {
+	o := &options{component: "history"}
+	var since, file string
+	var verify bool
+	c := &cobra.Command{
+		Use:   "history [IP | NAMESPACE/POD | pool/NAME]",
+		Short: "Print what was released, repaired, refused and paused, by whom and why; read-only",
+		Long: `Print the records of releases, repairs, refusals by a person and pauses, the newest last.
+For one address, pod or pool history also prints the evidence in words; -o json has it
+as it was judged. history is read-only.
+
+The ConfigMaps ip-reconcile-history-0 to -7 keep some 5,000 records of at most 30 days.
+With --audit-log a command that writes also appends its records to a file.
+
+--verify judges the evidence of each record again, which must give the same verdict, and
+checks that no record was edited or is missing: each has the hash of the one before it.
+Whoever may write these ConfigMaps can replace all of them. The file is for that case.
+
+Exit code 0: the history is printed; 1: --verify found a fault; 2: the history could not
+be read.
+`,
+		Example: `  ip-reconcile history --since 7d
+  ip-reconcile history 10.0.0.7
+  ip-reconcile history default/web-0 -o json | jq '.records[].evidence'
+  ip-reconcile history --verify`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			has := func(*audit.Record) bool { return true }
+			if len(args) > 0 {
+				subject, err := explanation.ParseSubject(args[0])
+				if err != nil {
+					return err
+				}
+				has = subject.Has
+			}
+			age, err := parseAge(since)
+			if err != nil {
+				return fmt.Errorf("--since %q: must be an age, for example 7d or 12h", since)
+			}
+			lines, now, err := o.history(c.Context(), std, file)
+			if err != nil {
+				return err
+			}
+			d := document.OfHistory(lines, file != "", func(r *audit.Record) bool {
+				return has(r) && !r.Time.Before(now.Add(-age))
+			})
+			err = o.print(c.Context(), std, answer{
+				kind: document.KindHistory, at: now,
+				document: func(h document.Header) any { d.Header = h; return d },
+				names:    d.Addresses,
+				screen:   func(s *screen.Screen) { s.History(d, len(args) > 0, verify) },
+			})
+			if err == nil && verify && len(d.Faults) > 0 {
+				return errUnresolved
+			}
+			return err
+		},
+	}
+	f := c.Flags()
+	o.given = f
+	o.Flags.Add(f, "warn")
+	o.printing.add(f)
+	f.StringVar(&since, "since", "30d", "how old the records may be, for example 7d or 12h")
+	f.StringVar(&file, "file", "", "read this file of --audit-log instead of the cluster")
+	f.BoolVar(&verify, "verify", false, "judge all evidence again and check that no record was edited or is missing")
+	o.Completions(c)
+	return c
+}
+
+// parseAge parses a duration, or a number of days as in 7d.
+func parseAge(text string) (time.Duration, error) {
+	if days, isDays := strings.CutSuffix(text, "d"); isDays {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	return time.ParseDuration(text)
+}
+
+// history reads all records, and the time of the API server.
+func (o *options) history(ctx context.Context, std streams, file string) (_ []audit.Line, now time.Time, err error) {
+	if file != "" {
+		if err := o.printing.check(); err != nil {
+			return nil, now, err
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, now, fmt.Errorf("--file: %w", err)
+		}
+		defer f.Close()
+		o.cluster.Snapshot = file
+		lines, err := audit.ReadLog(file, f)
+		return lines, time.Now(), err
+	}
+	r, err := o.reconciler(ctx, std)
+	if err != nil {
+		return nil, now, err
+	}
+	cluster := r.Writer.(*kube.Cluster)
+	lines, err := cluster.History().Lines(ctx)
+	return lines, cluster.Now(), err
+}

@@ -1,0 +1,42 @@
+package document
+
+import (
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
+)
+
+// History is the document of history.
+type History struct {
+	Header
+	// Checked is how many records were read, of which Records are those that were asked for.
+	Checked int `json:"checked"`
+	// Records are ordered by their time of writing, the newest last.
+	Records []audit.Record `json:"records"`
+	// Faults are records that were edited, cannot be read, or are judged in another way now; and gaps.
+	Faults []audit.Fault `json:"faults"`
+}
+
+// OfHistory returns the document of the records for which has returns true. In a file each process has its own chain.
+func OfHistory(lines []audit.Line, isFile bool, has func(*audit.Record) bool) *History {
+	d := &History{Checked: len(lines), Records: []audit.Record{}}
+	d.Faults = audit.Verify(lines, func(r *audit.Record) string {
+		if isFile {
+			return r.Run
+		}
+		return ""
+	})
+	for _, l := range lines {
+		if l.Err == nil && has(&l.Record) {
+			d.Records = append(d.Records, l.Record)
+		}
+	}
+	return d
+}
+
+// Addresses returns the addresses of the records, each once.
+func (d *History) Addresses() []string {
+	texts := Rows(d.Records, func(r audit.Record) string { return r.IP })
+	slices.Sort(texts)
+	return slices.DeleteFunc(slices.Compact(texts), func(ip string) bool { return ip == "" })
+}

@@ -1,0 +1,400 @@
+package audit
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// objects is a Store in memory. It counts writes.
+type objects struct {
+	content  [Objects][]byte
+	versions [Objects]int
+	puts     int
+	onPut    func() // called before each write
+	err      error
+}
+
+func (s *objects) Name(object int) string { return fmt.Sprint("object-", object) }
+
+func (s *objects) Get(_ context.Context, object int) ([]byte, string, error) {
+	if s.versions[object] == 0 {
+		return nil, "", s.err
+	}
+	return s.content[object], fmt.Sprint(s.versions[object]), s.err
+}
+
+func (s *objects) Put(_ context.Context, object int, content []byte, version string) error {
+	if s.puts++; s.onPut != nil {
+		s.onPut()
+	}
+	if _, now, _ := s.Get(nil, object); s.err != nil || version != now {
+		return cmpErr(s.err, ErrConflict)
+	}
+	if len(content) > maxObject {
+		return errors.New("too long")
+	}
+	s.content[object], s.versions[object] = content, s.versions[object]+1
+	return nil
+}
+
+func cmpErr(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// edit replaces text in an object, as a person would by hand.
+func (s *objects) edit(t *testing.T, object int, old, now string) {
+	t.Helper()
+	r, err := gzip.NewReader(bytes.NewReader(s.content[object]))
+	check(t, err)
+	text, err := io.ReadAll(r)
+	check(t, err)
+	if !strings.Contains(string(text), old) {
+		t.Fatalf("no %q in %s", old, text)
+	}
+	s.content[object] = pack([][]byte{[]byte(strings.Replace(string(text), old, now, 1))})
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leak is an allocation whose sandbox has ended.
+func leak() *judge.Item {
+	return Judged(Observe(UsualPool, Node("worker-1"), FreshReport("worker-1", Gone("box-1", UsualUID))),
+		judge.Policy{}).Allocations[0]
+}
+
+// some are records of releases. They differ as much as in a cluster.
+func some(from, n int, at time.Time) (all []Record) {
+	it := leak()
+	for i := range n {
+		r := OfItem(Released, at, it)
+		i += from
+		r.IP, r.Key, r.PodRef = fmt.Sprintf("10.1.%d.%d", i/250, i%250), fmt.Sprint(i), fmt.Sprintf("default/web-%d", i)
+		r.ContainerID = hashOf([]byte(r.Key)) + hashOf([]byte(r.PodRef))
+		r.Origin = Origin{"system:serviceaccount:kube-system:ip-reconcile", "ip-reconcile-1", "serve", "1f2e3d4c"}
+		all = append(all, r)
+	}
+	return all
+}
+
+func oneChain(*Record) string { return "" }
+
+func verify(t *testing.T, r *Ring) (lines []Line, faults []Fault) {
+	t.Helper()
+	lines, err := r.Lines(t.Context())
+	check(t, err)
+	return lines, Verify(lines, oneChain)
+}
+
+func (s *objects) ring() *Ring { return &Ring{Store: s} }
+
+func TestRing_KeepsWhatWasAppended(t *testing.T) {
+	s := &objects{}
+	r := s.ring()
+	for i := range 20 {
+		check(t, r.Append(t.Context(), Now, some(i*10, 10, Now)))
+		if i == 10 { // another process goes on
+			r = s.ring()
+		}
+	}
+	lines, faults := verify(t, r)
+	if len(lines) != 200 || len(faults) > 0 || s.puts != 20 {
+		t.Fatalf("%d lines, %d writes, %v", len(lines), s.puts, faults)
+	}
+	for i, l := range lines {
+		if l.Seq != uint64(i+1) || l.PodRef != fmt.Sprintf("default/web-%d", i) || l.Verdict != judge.Stale {
+			t.Fatalf("record %d is %+v", i, l.Record)
+		}
+	}
+}
+
+func TestRing_WrapsAround(t *testing.T) {
+	s := &objects{}
+	r := s.ring()
+	check(t, r.Append(t.Context(), Now, some(0, 100, Now)))
+	s.puts = 0
+	start := time.Now()
+	check(t, r.Append(t.Context(), Now, some(100, 10_000, Now)))
+	took, size, most := time.Since(start), 0, 0
+	for _, c := range s.content {
+		size, most = size+len(c), max(most, len(c))
+	}
+	lines, faults := verify(t, r)
+	t.Logf("10,000 records in %s and %d writes; %d are kept in %d bytes, the largest object has %d", took, s.puts,
+		len(lines), size, most)
+	if n := len(lines); n > Objects*perObject || n < (Objects-1)*perObject || len(faults) > 0 || s.puts > 17 {
+		t.Errorf("%d lines, %d writes, %v", n, s.puts, faults)
+	}
+	if last := lines[len(lines)-1]; last.Seq != 10_100 {
+		t.Errorf("the last is %d", last.Seq)
+	}
+	if most > maxObject*3/4 || size/len(lines) > 250 {
+		t.Errorf("a record takes %d bytes, an object %d", size/len(lines), most)
+	}
+}
+
+func TestRing_TakesNoMoreThanAnObjectHolds(t *testing.T) {
+	s := &objects{}
+	r := s.ring()
+	for range 3 {
+		records := some(0, 300, Now)
+		for i := range records {
+			for range 45 { // cannot be compressed
+				records[i].Message += hashOf([]byte(fmt.Sprint(i, records[i].Message)))
+			}
+		}
+		check(t, r.Append(t.Context(), Now, records))
+	}
+	if lines, faults := verify(t, r); len(lines) < 300 || len(faults) > 0 {
+		t.Errorf("%d lines, %v", len(lines), faults)
+	}
+	long, hashes := some(0, 1, Now), []string{}
+	for i := range 20_000 {
+		hashes = append(hashes, hashOf([]byte(fmt.Sprint(i))))
+	}
+	long[0].Message = strings.Join(hashes, "")
+	if err := r.Append(t.Context(), Now, long); err == nil {
+		t.Error("a record that is longer than an object is no error")
+	}
+}
+
+func TestRing_Expires(t *testing.T) {
+	s := &objects{}
+	r := s.ring()
+	check(t, r.Append(t.Context(), Now, some(0, 50, Now)))
+	later := Now.Add(20 * 24 * time.Hour)
+	check(t, r.Append(t.Context(), later, some(50, 50, later)))
+	later = Now.Add(Keep + time.Second)
+	check(t, r.Append(t.Context(), later, some(100, 1, later)))
+	if lines, faults := verify(t, r); len(lines) != 51 || lines[0].Seq != 51 || len(faults) > 0 {
+		t.Errorf("%d lines, %v", len(lines), faults)
+	}
+}
+
+// Two processes append at the same time. The chain stays one.
+func TestRing_Conflicts(t *testing.T) {
+	s := &objects{}
+	mine, others := s.ring(), s.ring()
+	n := 0
+	s.onPut = func() {
+		if n++; n%2 == 1 && n < 20 {
+			check(t, others.Append(t.Context(), Now, some(1000+n, 3, Now)))
+		}
+	}
+	for i := range 10 {
+		check(t, mine.Append(t.Context(), Now, some(i, 1, Now)))
+	}
+	lines, faults := verify(t, mine)
+	own := 0
+	for _, l := range lines {
+		if len(l.PodRef) == len("default/web-0") {
+			own++
+		}
+	}
+	if own != 10 || len(lines) < 20 || len(faults) > 0 {
+		t.Errorf("%d of %d lines, %v", own, len(lines), faults)
+	}
+	s.onPut = func() { s.versions[Objects-1]++ }
+	if err := mine.Append(t.Context(), Now, some(0, 1, Now)); !errors.Is(err, ErrConflict) {
+		t.Errorf("conflicts without end: %v", err)
+	}
+}
+
+func TestVerify_FindsWhatWasDone(t *testing.T) {
+	for says, c := range map[string]struct {
+		edit  func(*objects)
+		place string
+		want  string
+	}{
+		"nothing": {func(*objects) {}, "", ""},
+		"another pod": {func(s *objects) { s.edit(t, 7, "default/web-3", "default/web-9") }, "object-7:4",
+			"Record 4 was edited"},
+		"another verdict": {func(s *objects) { s.edit(t, 7, `"sandbox":"Gone"`, `"sandbox":"Ready"`) }, "object-7:1",
+			"Record 1 was edited; The evidence of record 1 is judged Held, PhantomPod, proven false; " +
+				"the record has Stale, PodGone, proven true"},
+		"a record is gone": {func(s *objects) {
+			lines, _ := unpack(s.content[7])
+			s.content[7] = pack([][]byte{lines[0], lines[2]})
+		}, "object-7:2", "Records are missing: record 3 follows record 1"},
+		"a record with a right hash": {func(s *objects) {
+			lines, _ := unpack(s.content[7])
+			r := newLine("", lines[1]).Record
+			r.PodRef = "default/other"
+			c := chain{1, r.Prev}
+			s.content[7] = pack([][]byte{lines[0], c.add([]Record{r})[0], lines[2]})
+		}, "object-7:3", "The record before record 3 is not the one that was there"},
+		"no JSON": {func(s *objects) { s.edit(t, 7, `{"seq":2,`, `{"seq":two,`) }, "object-7:2", "It cannot be read"},
+		"no gzip": {func(s *objects) { s.content[7] = []byte("by hand") }, "object-7", "It cannot be read"},
+		"unknown word": {func(s *objects) { s.edit(t, 7, `"sandbox":"Gone"`, `"sandbox":"Away"`) }, "object-7:1",
+			"Record 1 was"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			s := &objects{}
+			check(t, s.ring().Append(t.Context(), Now, some(0, 5, Now)))
+			c.edit(s)
+			_, faults := verify(t, s.ring())
+			if c.want == "" != (len(faults) == 0) {
+				t.Fatalf("%v", faults)
+			}
+			var texts []string
+			for _, f := range faults {
+				if f.Place == c.place {
+					texts = append(texts, f.Message)
+				}
+			}
+			for _, want := range strings.Split(c.want, "; The ev") {
+				if !strings.Contains(strings.Join(texts, "\n"), strings.TrimPrefix(want, "; ")) {
+					t.Errorf("at %s not %q: %v", c.place, want, faults)
+				}
+			}
+		})
+	}
+}
+
+// An object that was damaged or deleted does not stop the history, and the gap shows.
+func TestRing_AfterAnObjectWasTouched(t *testing.T) {
+	full := func(t *testing.T) (*objects, *Ring) {
+		s := &objects{}
+		r := s.ring()
+		check(t, r.Append(t.Context(), Now, some(0, Objects*perObject-100, Now)))
+		return s, r
+	}
+	newest := func(s *objects) int {
+		return slices.IndexFunc(s.content[:], func(c []byte) bool {
+			lines, err := unpack(c)
+			return err == nil && len(lines) == perObject-100
+		})
+	}
+	for says, touch := range map[string]func(*objects){
+		"the newest is deleted": func(s *objects) { n := newest(s); s.content[n], s.versions[n] = nil, 0 },
+		"the newest is damaged": func(s *objects) { n := newest(s); s.content[n] = []byte("by hand"); s.versions[n]++ },
+		"another is deleted":    func(s *objects) { n := (newest(s) + 3) % Objects; s.content[n], s.versions[n] = nil, 0 },
+	} {
+		t.Run(says, func(t *testing.T) {
+			s, r := full(t)
+			touch(s)
+			check(t, r.Append(t.Context(), Now, some(9000, 700, Now)))
+			lines, faults := verify(t, r)
+			if len(faults) == 0 || !strings.Contains(fmt.Sprint(faults), "Records are missing") {
+				t.Errorf("no gap shows: %v", faults)
+			}
+			if lines[len(lines)-1].PodRef != "default/web-9699" {
+				t.Errorf("the last is %+v", lines[len(lines)-1])
+			}
+		})
+	}
+}
+
+// buffer is a file.
+type buffer struct {
+	bytes.Buffer
+	err error
+}
+
+func (b *buffer) Write(text []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	return b.Buffer.Write(text)
+}
+
+func TestTrail_WritesAndCounts(t *testing.T) {
+	forbidden := fmt.Errorf("read: %w", ErrForbidden)
+	for says, c := range map[string]struct {
+		ring, file, actor error
+		failed, warnings  int
+	}{
+		"all is well":               {},
+		"the ring is forbidden":     {ring: forbidden, failed: 20, warnings: 1},
+		"the API server is away":    {ring: errors.New("refused"), failed: 20, warnings: 2},
+		"the file is full":          {file: errors.New("full"), failed: 20, warnings: 2},
+		"the user name is unknown":  {actor: errors.New("not served"), warnings: 1},
+		"neither ring nor the file": {ring: forbidden, file: errors.New("full"), failed: 20, warnings: 2},
+	} {
+		t.Run(says, func(t *testing.T) {
+			s, file, failed := &objects{err: c.ring}, &buffer{err: c.file}, 0
+			var log bytes.Buffer
+			trail := &Trail{Ring: s.ring(), File: file, Now: func() time.Time { return Now },
+				Origin: Origin{Command: "run", Run: "1"}, Failed: func(n int) { failed += n },
+				Log: slog.New(slog.NewTextHandler(&log, nil)),
+				WhoAmI: func(context.Context) (string, error) {
+					if c.actor != nil {
+						return "", c.actor
+					}
+					return "alice", nil
+				}}
+			for range 2 {
+				for _, r := range some(0, 10, Now) {
+					trail.Record(r)
+				}
+				trail.Start()()
+			}
+			if n := strings.Count(log.String(), "Could not write the history"); failed != c.failed || n != c.warnings {
+				t.Errorf("%d failed, %d warnings: %s", failed, n, log.String())
+			}
+			actor := "alice"
+			if c.actor != nil {
+				actor = "unknown"
+			}
+			if c.ring == nil {
+				if lines, faults := verify(t, trail.Ring); len(lines) != 20 || len(faults) > 0 || lines[19].Actor != actor {
+					t.Errorf("%d lines, %v", len(lines), faults)
+				}
+			}
+			if c.file == nil {
+				lines, err := ReadLog("audit.log", &file.Buffer)
+				check(t, err)
+				if faults := Verify(lines, oneChain); len(lines) != 20 || len(faults) > 0 || lines[19].Command != "run" {
+					t.Errorf("%d lines in the file, %v", len(lines), faults)
+				}
+			}
+		})
+	}
+}
+
+// A release does not wait for its record.
+func TestTrail_DoesNotBlock(t *testing.T) {
+	s, failed, release := &objects{}, 0, make(chan struct{})
+	var once sync.Once
+	writes := make(chan struct{})
+	s.onPut = func() { once.Do(func() { close(writes); <-release }) }
+	trail := &Trail{Ring: s.ring(), Now: time.Now, Failed: func(n int) { failed += n }, Log: slog.New(slog.DiscardHandler),
+		WhoAmI: func(context.Context) (string, error) { return "alice", nil }}
+	stop := trail.Start()
+	trail.Record(some(0, 1, Now)[0])
+	trail.PassEnded()
+	<-writes // the API server does not answer from here on
+	start := time.Now()
+	for _, r := range some(0, maxQueue+7, Now) {
+		trail.Record(r)
+		trail.PassEnded()
+	}
+	if took := time.Since(start); took > time.Second || failed != 7 {
+		t.Errorf("%d records failed, after %s", failed, took)
+	}
+	close(release)
+	stop()
+	if lines, faults := verify(t, trail.Ring); len(lines) < (Objects-1)*perObject || len(faults) > 0 {
+		t.Errorf("%d lines, %v", len(lines), faults)
+	}
+}
