@@ -60,13 +60,19 @@ func (s *stage) explain(t *testing.T, subject string) *explanation {
 // shell runs a command as a user would who has copied it.
 func (s *stage) shell(t *testing.T, command string) {
 	t.Helper()
+	if out, err := s.tryShell(t, command); err != nil {
+		t.Errorf("%q: %v\n%s", command, err, shortenedTo(600, out))
+	}
+}
+
+func (s *stage) tryShell(t *testing.T, command string) (output string, err error) {
+	t.Helper()
 	dir := t.TempDir()
 	check(t, os.Symlink(s.KubectlProgram(), filepath.Join(dir, "kubectl")))
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "HOME="+dir, "KUBECONFIG="+s.Kubeconfig())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%q: %v\n%s", command, err, shortenedTo(600, string(out)))
-	}
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // kubectlTo is a kubectl command for the cluster of the test.

@@ -90,3 +90,17 @@ func Size(set *netipx.IPSet) *big.Int {
 }
 
 func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
+
+// UsableIn are the addresses that whereabouts assigns from an unused range. The range and what it excludes are as in a
+// definition, for example "10.0.0.0/24" or "10.0.0.5-10.0.0.20/24".
+func UsableIn(text string, exclude []string) (prefix netip.Prefix, usable *netipx.IPSet, err error) {
+	if prefix, err = ParseConfiguredRange(text); err != nil {
+		return prefix, nil, err
+	}
+	r := ipamRange{Range: text}
+	for _, e := range exclude {
+		r.Exclude = append(r.Exclude, e)
+	}
+	bounds, err := r.bounds()
+	return prefix, bounds.usable(prefix), err
+}

@@ -1,6 +1,7 @@
 package ippool_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -68,4 +69,29 @@ func TestTheSizeOfAWideRangeIsExact(t *testing.T) {
 	n = nadOf(`{"ipam":{"type":"whereabouts","range":"fd00::/64","exclude":["fd00::/65"]}}`).Networks[0]
 	equal(t, "addresses of half a /64", ippool.Size(n.Usable(poolNamed("fd00---64", "fd00::/64"))).String(),
 		"9223372036854775807")
+}
+
+func TestTheRangeOfACommandIsReadAsThatOfADefinition(t *testing.T) {
+	for _, c := range []struct {
+		text    string
+		exclude []string
+		want    string
+	}{
+		{"10.0.0.0/29", nil, "10.0.0.0/29 [10.0.0.1-10.0.0.6]"},
+		{"10.0.0.2-10.0.0.4/29", nil, "10.0.0.0/29 [10.0.0.2-10.0.0.4]"},
+		{"10.0.0.0/29", []string{"10.0.0.3", "10.0.0.4/31"}, "10.0.0.0/29 [10.0.0.1-10.0.0.2 10.0.0.6-10.0.0.6]"},
+		{"10.0.0.7/32", nil, "10.0.0.7/32 []"},
+		{"fd00::/126", []string{"fd00::2"}, "fd00::/126 [fd00::1-fd00::1]"},
+		{"10.0.0.0", nil, "error"}, {"", nil, "error"},
+		{"10.1.0.1-10.0.0.4/29", nil, "error"},
+		{"10.0.0.0/29", []string{"x"}, "error"},
+	} {
+		got := "error"
+		if prefix, set, err := ippool.UsableIn(c.text, c.exclude); err == nil {
+			got = fmt.Sprint(prefix, " ", set.Ranges())
+		}
+		if got != c.want {
+			t.Errorf("%s without %v: %s, want %s", c.text, c.exclude, got, c.want)
+		}
+	}
 }

@@ -125,7 +125,7 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 	}
 	// A variable of a script may be empty. Without a filter the command would be about everything.
 	for _, name := range []string{"address", "pool", "pod-namespace", "on-node", "verdict", "reason", "fail-on",
-		"snapshot"} {
+		"snapshot", "new-range", "new-exclude"} {
 		if flag := o.given.Lookup(name); flag != nil && flag.Changed && strings.Trim(flag.Value.String(), "[,]") == "" {
 			return nil, fmt.Errorf("--%s is empty: give it a value, or leave it out", name)
 		}

@@ -27,14 +27,20 @@ func TestOutput_Golden(t *testing.T) {
 		"run": {"run --dry-run --repair", "run --dry-run --reason PodGone --confirm-after 0 -o name",
 			"run --pool 10.0.0.0-24 --reason PodGone",
 			"run -o jsonpath={.deletes}{.patches} --address 10.0.0.26"},
-		"pools": {"pools", "pools -o wide --no-headers", "pools 10.0.0.0/24", "pools -o name"},
+		"pools": {"pools", "pools -o wide --no-headers", "pools 10.0.0.0/24", "pools -o name",
+			"pools 10.0.0.0/24 --new-range 10.0.0.5-10.0.0.25/24 --new-exclude 10.0.0.8/30",
+			"pools --unused",
+			"pools --new-range 10.1.0.0/30", "pools x --new-exclude 10.1.0.1", "pools x --unused",
+			"pools 10.1.0.5 --new-range 10.1.0.0", "pools 10.1.0.5 --new-range 10.1.0.0/24 --new-exclude y",
+			"pools x --new-range="},
 		"recover": {"recover", "recover -o name",
 			"recover -o jsonpath={range.writes[*]}{.kind}/{.ip}/{.podRef}/{.instead}/{.state},{end}"},
 		// A filter of what is not there is an error at the end.
 		"filters": {"check -o name --pool 10.0.0.0-24,10.0.0.0-42", "run -o name --pool 10.0.0.0/23",
 			"check -o name --pod-namespace nope", "run -o name --on-node nope"},
 		"documents": {"check -o json --pool 10.1.0.0-26", "run -o json --dry-run --repair --pool worker-1-10.1.0.0-26",
-			"recover -o yaml", "pools -o json", "pools -o yaml 10.1.0.5"},
+			"recover -o yaml", "pools -o json", "pools -o yaml 10.1.0.5",
+			"pools -o yaml 10.1.0.5 --new-range 10.1.0.0/30", "pools -o yaml --unused"},
 	} {
 		var got strings.Builder
 		for _, command := range commands {

@@ -1,18 +1,28 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
+// poolsOptions are the flags of pools.
+type poolsOptions struct {
+	options
+	newRange string
+	exclude  []string
+	unused   bool
+}
+
 func newPools(std streams) *cobra.Command {
-	o := &options{component: "pools"}
+	o := &poolsOptions{options: options{component: "pools"}}
 	c := &cobra.Command{
 		Use:   "pools [NAME | RANGE | ADDRESS]",
 		Short: "Print how full each pool is and which pods wait for an address; read-only",
@@ -26,11 +36,22 @@ USABLE follows the NetworkAttachmentDefinitions: range, range_start, range_end, 
 ipRanges and node_slice_size. It is "?" where no definition of the pool can be read.
 Limits in whereabouts' own files on the nodes are unknown.
 
-Exit code 0: the pools are printed; 2: the cluster could not be read, or has no such pool.
+--new-range prints which allocations would be outside of another range of the pool, and
+who has them. The range is as in a definition: 10.0.0.0/25, or 10.0.0.5-10.0.0.20/24.
+
+--unused prints the pools without allocations and reservations that no
+NetworkAttachmentDefinition names, each with the command that deletes it. It concludes
+nothing while a definition cannot be read. It does not observe a network that only a CNI
+configuration file on nodes defines: do not delete its pool.
+
+Exit code 0: the pools are printed; 1: something is outside of --new-range; 2: the cluster
+could not be read, or has no such pool.
 ` + snapshotHelp,
 		Example: `  ip-reconcile pools
   ip-reconcile pools 10.0.0.0/24
   ip-reconcile pools kube-system/10.0.0.0-24 -o json | jq '.pools[].waiting'
+  ip-reconcile pools 10.0.0.0-24 --new-range 10.0.0.0/25
+  ip-reconcile pools --unused
   ip-reconcile pools --snapshot ./must-gather`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -45,11 +66,24 @@ Exit code 0: the pools are printed; 2: the cluster could not be read, or has no 
 	}
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
+	f := c.Flags()
+	f.StringVar(&o.newRange, "new-range", "", "print what would be outside of this range of the pool, for example "+
+		"10.0.0.0/25 or 10.0.0.5-10.0.0.20/24")
+	f.StringSliceVar(&o.exclude, "new-exclude", nil, "what --new-range excludes: ranges or addresses")
+	f.BoolVar(&o.unused, "unused", false, "print the pools that nothing uses, and how to delete them")
 	o.completions(c)
 	return c
 }
 
-func (o *options) pools(c *cobra.Command, std streams, args []string) error {
+func (o *poolsOptions) pools(c *cobra.Command, std streams, args []string) error {
+	switch {
+	case o.newRange != "" && len(args) == 0:
+		return errors.New("--new-range needs the pool: its name, its range, or an address in it")
+	case o.newRange == "" && len(o.exclude) > 0:
+		return errors.New("--new-exclude needs --new-range")
+	case o.unused && len(args) > 0:
+		return errors.New("--unused is about all pools, and cannot be used with one")
+	}
 	r, err := o.reconciler(c.Context(), std)
 	if err != nil {
 		return err
@@ -59,6 +93,9 @@ func (o *options) pools(c *cobra.Command, std streams, args []string) error {
 		return err
 	}
 	all := usage.Of(j)
+	if o.unused {
+		all.KeepUnused(j)
+	}
 	pools := all.All
 	var only report.Filter // of one pool: gates against releases in other pools are no answer
 	if len(args) > 0 {
@@ -74,17 +111,34 @@ func (o *options) pools(c *cobra.Command, std streams, args []string) error {
 		only.Pools = names
 	}
 	rep := report.OfCheck(j, r.Plan(c.Context(), j), only)
+	d := document.OfPools(document.Header{}, rep, all)
 	a := answer{
 		kind: document.KindPools, at: j.Observation.Now,
 		notes: append(rep.Notes(), all.Notes...), names: func() []string { return names },
-		document: func(h document.Header) any { return document.OfPools(h, rep, all) },
-		screen:   func(s *screen.Screen) { s.Pools(document.OfPools(document.Header{}, rep, all)) },
+		document: func(h document.Header) any { d.Header = h; return d },
+		screen:   func(s *screen.Screen) { s.Pools(d) },
 	}
+	for i := 0; o.unused && i < len(d.Pools); i++ {
+		facts := advice.Facts{Names: map[string]string{"pool": d.Pools[i].Pool}}
+		for _, step := range o.advisor(c.Flags()).Steps("more", "unused pool", facts) {
+			d.Pools[i].DeleteCommand = step.Command
+		}
+	}
+	isOutside := false
 	if len(args) > 0 {
-		text := document.Header{ObservedAt: j.Observation.Now}
+		d := document.OfPoolDetails(document.Header{ObservedAt: j.Observation.Now}, rep, all, pools)
+		for i := 0; o.newRange != "" && i < len(d.Pools); i++ {
+			if d.Pools[i].NewRange, err = document.OfNewRange(rep, pools[i], o.newRange, o.exclude); err != nil {
+				return fmt.Errorf("--new-range %q: %w", o.newRange, err)
+			}
+			isOutside = isOutside || len(d.Pools[i].NewRange.Outside) > 0
+		}
 		a.kind = document.KindPool
-		a.document = func(h document.Header) any { return document.OfPoolDetails(h, rep, all, pools) }
-		a.screen = func(s *screen.Screen) { s.PoolDetails(document.OfPoolDetails(text, rep, all, pools)) }
+		a.document = func(h document.Header) any { d.Header = h; return d }
+		a.screen = func(s *screen.Screen) { s.PoolDetails(d) }
 	}
-	return o.print(c.Context(), std, a)
+	if err := o.print(c.Context(), std, a); err != nil || !isOutside {
+		return err
+	}
+	return errUnresolved
 }

@@ -48,6 +48,8 @@ type PoolUsage struct {
 	Networks []string `json:"networks"`
 	// Unknown says why usable and free are null; absent where they are not.
 	Unknown string `json:"unknown,omitempty"`
+	// DeleteCommand tests that the pool is empty, and then deletes it. It is absent without --unused.
+	DeleteCommand string `json:"deleteCommand,omitempty"`
 }
 
 // PoolDetail has the details of one pool.
@@ -63,6 +65,21 @@ type PoolDetail struct {
 	MoreFreeRanges int `json:"moreFreeRanges"`
 	// StaleEntries are as in check.
 	StaleEntries []AllocationRow `json:"staleEntries"`
+	// NewRange is absent without --new-range.
+	NewRange *PoolNewRange `json:"newRange,omitempty"`
+}
+
+// PoolNewRange is what another range would mean for a pool.
+type PoolNewRange struct {
+	// Range and Exclude are as in a NetworkAttachmentDefinition.
+	Range   string   `json:"range"`
+	Exclude []string `json:"exclude"`
+	// Usable is the number of addresses that can be assigned from an empty pool of the range.
+	Usable Count `json:"usable"`
+	// OtherPool is true where whereabouts uses another pool for the range. That one has none of the allocations.
+	OtherPool bool `json:"otherPool"`
+	// Outside are the allocations whose address the range does not assign, or is uncertain.
+	Outside []AllocationRow `json:"outside"`
 }
 
 // PoolDefinition has the addresses that one NetworkAttachmentDefinition assigns from a pool.
@@ -116,6 +133,20 @@ func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Po
 		return d
 	}
 	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: Rows(pools, detail)}
+}
+
+// OfNewRange returns what another range would mean for a pool. The error says why whereabouts would refuse the range.
+func OfNewRange(r *report.Report, p *usage.Pool, text string, exclude []string) (*PoolNewRange, error) {
+	to, usable, err := ippool.UsableIn(text, exclude)
+	if err != nil {
+		return nil, err
+	}
+	outside := report.Only(r.Allocations, func(it *judge.Item) bool {
+		return it.Pool == p.Pool && (p.Range.AmbiguousKeys() || !usable.Contains(it.Address()))
+	})
+	return &PoolNewRange{Range: text, Exclude: List(exclude), Usable: Count{ippool.Size(usable)},
+		OtherPool: p.Range.Prefix() != to,
+		Outside:   Rows(outside, func(it *judge.Item) AllocationRow { return OfItem(r, it) })}, nil
 }
 
 func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {

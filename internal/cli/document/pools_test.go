@@ -1,6 +1,7 @@
 package document_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -67,5 +68,56 @@ func TestPools_FreeRangesAreBounded(t *testing.T) {
 		u.All).Pools[0]
 	if len(p.FreeRanges) != 20 || p.MoreFreeRanges != 80 || p.FreeRanges[0] != "10.0.0.1" {
 		t.Errorf("%d ranges and %d more: %v", len(p.FreeRanges), p.MoreFreeRanges, p.FreeRanges)
+	}
+}
+
+func TestPools_NewRange(t *testing.T) {
+	pool := func(cidr string, keys ...string) Part {
+		var all []Allocation
+		for _, key := range keys {
+			all = append(all, Alloc(key, "default/x", "box-"+key, "net1"))
+		}
+		return Pool(strings.NewReplacer("/", "-", ":", "-").Replace(cidr), cidr, all...)
+	}
+	for _, c := range []struct {
+		says, to, want string
+		exclude        []string
+		parts          []Part
+	}{
+		{"a smaller range", "10.0.0.0/30", "10.0.0.3 10.0.0.4", nil, []Part{pool("10.0.0.0/29", "1", "2", "3", "4")}},
+		{"start and end", "10.0.0.2-10.0.0.3/29", "10.0.0.1 10.0.0.4", nil, []Part{pool("10.0.0.0/29", "1", "2", "3", "4")}},
+		{"what is excluded", "10.0.0.0/29", "10.0.0.1 10.0.0.4 10.0.0.5", []string{"10.0.0.1", "10.0.0.4/31"},
+			[]Part{pool("10.0.0.0/29", "1", "2", "4", "5")}},
+		{"everything fits", "10.0.0.0/24", "", nil, []Part{pool("10.0.0.0/29", "1", "2")}},
+		{"other pools do not count", "10.0.0.0/30", "", nil,
+			[]Part{pool("10.0.0.0/29", "1"), Pool("red-10.0.0.0-29", "10.0.0.0/29", Alloc("5", "default/x", "b", "net1"))}},
+		{"IPv6", "fd00::/126", "fd00::9", nil, []Part{pool("fd00::/64", "1", "9")}},
+		{"a key that cannot be parsed", "10.0.0.0/24", "unknown", nil, []Part{pool("10.0.0.0/29", "x")}},
+		{"a range that cannot be parsed", "10.0.0.0/24", "unknown", nil, []Part{pool("10.0.0.0", "1")}},
+		{"a range whose keys are ambiguous", "10.0.0.0/24", "10.0.0.6", nil, []Part{pool("10.0.0.5/29", "1")}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			j := Judged(Observe(append(c.parts, Pod("bystander"))...), judge.Policy{})
+			u := usage.Of(j)
+			p := u.All[0]
+			if strings.HasPrefix(p.Name, "red-") {
+				p = u.All[1]
+			}
+			r := report.OfCheck(j, &reconciler.Plan{}, report.Filter{})
+			d, err := document.OfNewRange(r, p, c.to, c.exclude)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if isOther := !strings.HasSuffix(c.to, "/29"); d.OtherPool != isOther && p.RangeText == "10.0.0.0/29" {
+				t.Errorf("another pool: %v", d.OtherPool)
+			}
+			var got []string
+			for _, a := range d.Outside {
+				got = append(got, cmp.Or(a.IP, "unknown"))
+			}
+			if text := strings.Join(got, " "); text != c.want {
+				t.Errorf("outside: %q, want %q", text, c.want)
+			}
+		})
 	}
 }

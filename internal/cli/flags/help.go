@@ -19,7 +19,7 @@ var firstFlags = map[string]string{
 	"plan":    "address context kubeconfig on-node output pod-namespace pool reason",
 	"apply":   "context kubeconfig max-age output",
 	"explain": "confirm-after context filename kubeconfig now output reconciler-namespace snapshot",
-	"pools":   "confirm-after context kubeconfig no-headers now output snapshot",
+	"pools":   "confirm-after context kubeconfig new-exclude new-range no-headers now output snapshot unused",
 	"recover": "context kubeconfig output snapshot yes",
 	"status":  "context kubeconfig output reconciler-namespace",
 	"sysdump": "context kubeconfig logs-since max-agents output reconciler-namespace redact-names yes",

@@ -8,8 +8,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Pools writes how full all pools are. The fullest comes first.
@@ -19,6 +22,9 @@ func (s *Screen) Pools(d *document.PoolList) {
 	for _, p := range d.Pools {
 		if len(p.Waiting) > 0 {
 			s.Text(p.Pool+" is full, waiting: ", s.list(p.Waiting, fewNames))
+		}
+		if p.DeleteCommand != "" {
+			s.Line("Delete %s, if it is still empty:\n    %s", p.Pool, p.DeleteCommand)
 		}
 	}
 }
@@ -31,6 +37,10 @@ func (s *Screen) PoolDetails(d *document.PoolDetails) {
 			s.Line("")
 		}
 		s.poolTable(p.PoolUsage)
+		if p.NewRange != nil {
+			s.newRange(d.ObservedAt, p.Pool, p.NewRange)
+			continue
+		}
 		for _, def := range p.Definitions {
 			s.fact(def.Name, fmt.Sprintf("%s usable: %s", amount(def.Usable.Int), ranges(def.Ranges, def.MoreRanges)))
 		}
@@ -46,6 +56,20 @@ func (s *Screen) PoolDetails(d *document.PoolDetails) {
 		s.rows("STALE", d.ObservedAt, p.StaleEntries)
 	}
 	s.legend()
+}
+
+// newRange writes what would be outside of a new range of a pool.
+func (s *Screen) newRange(now time.Time, pool string, d *document.PoolNewRange) {
+	s.fact("new range", fmt.Sprintf("%s, %s usable, %s outside", d.Range, amount(d.Usable.Int),
+		Count(len(d.Outside), "allocation")))
+	if d.OtherPool {
+		s.Text("", fmt.Sprintf("%s is another pool than %s, and begins without its allocations. Only reservations "+
+			"(enable_overlapping_ranges) keep its ADDs from addresses that are in use.", d.Range, pool))
+	}
+	for _, v := range []judge.Verdict{judge.InUse, judge.Held, judge.Stale} {
+		isOf := func(a document.AllocationRow) bool { return a.Verdict == v }
+		s.rows("OUTSIDE, "+string(v), now, report.Only(d.Outside, isOf))
+	}
 }
 
 // poolTable writes a row for each pool, and each reason for a question mark once.

@@ -128,6 +128,38 @@ func poolScreens(t *testing.T) (all, each string) {
 	return list.String(), details.String()
 }
 
+// newRangeScreen has a pool of which an allocation of each verdict would be outside.
+func newRangeScreen(t *testing.T) string {
+	t.Helper()
+	j := Judged(Observe(Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/web-1", "b1", "net1"),
+		Alloc("4", "default/web-4", "b4", "net1"), Alloc("5", "no podref", "b5", "net1"), Alloc("6", "default/gone", "b6",
+			"net1")), Pod("web-1", Carrying("10.0.0.1")), Pod("web-4", Carrying("10.0.0.4"))), judge.Policy{})
+	u, r, s := usage.Of(j), report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), &Screen{ConfirmAfter: time.Minute}
+	d, err := document.OfPoolDetails(document.Header{ObservedAt: Now}, r, u, u.All), error(nil)
+	if d.Pools[0].NewRange, err = document.OfNewRange(r, u.All[0], "10.0.0.0/30", nil); err != nil {
+		t.Fatal(err)
+	}
+	s.PoolDetails(d)
+	return s.String()
+}
+
+// unusedScreen has unused pools, and then a definition that cannot be read.
+func unusedScreen() string {
+	s := &Screen{}
+	for _, more := range []Part{Nothing, NAD("bad", "{")} {
+		j := Judged(Observe(sixPools(), Pool("red-10.5.0.0-24", "10.5.0.0/24"), more), judge.Policy{})
+		u := usage.Of(j)
+		u.KeepUnused(j)
+		d := document.OfPools(document.Header{}, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), u)
+		for i := range d.Pools {
+			d.Pools[i].DeleteCommand = "delete " + d.Pools[i].Pool
+		}
+		s.Pools(d)
+		s.Line("")
+	}
+	return s.String()
+}
+
 func TestScreens_Golden(t *testing.T) {
 	leak := All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
 	pools, details := poolScreens(t)
@@ -145,7 +177,7 @@ func TestScreens_Golden(t *testing.T) {
 		{"many rows are grouped", text(Screen{}, planned(t, many()))},
 		{"a run", text(Screen{}, aRun(false))},
 		{"a dry run", text(Screen{}, aRun(true))},
-		{"pools", pools}, {"each pool", details},
+		{"pools", pools}, {"each pool", details}, {"a new range", newRangeScreen(t)}, {"unused pools", unusedScreen()},
 	} {
 		fmt.Fprintf(&got, "=== %s\n%s\n", c.name, c.screen)
 	}
