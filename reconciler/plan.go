@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -30,10 +31,11 @@ type Options struct {
 func (o Options) isInScope(it *judge.Item) bool { return o.Only == nil || o.Only(it) }
 
 // confirmAfter is how long an unconfirmed verdict must stand. By hand that is as long as a report is fresh: a report
-// that is fresh then is younger than the first pass, and an ADD that was in progress then is in it.
+// that is fresh then is younger than the first pass, and an ADD that was in progress then is in it. No person sees the
+// ADD of a Pending pod, which a runtime may not list for longer.
 func (o Options) confirmAfter(it *judge.Item) time.Duration {
 	switch e := it.Evidence(); {
-	case !o.ByHand:
+	case !o.ByHand, e != nil && e.Phase == podstate.Pending:
 		return o.ConfirmAfter
 	case e != nil && e.Sandbox == judge.NoSource:
 		return 0

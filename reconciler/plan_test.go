@@ -355,7 +355,7 @@ func TestPlan_ByHand(t *testing.T) {
 		"proven":                         {proven, 0},
 		"without agents":                 {All(UsualPool, Node("worker-1")), 0},
 		"absent":                         {unconfirmed, time.Minute},
-		"absent, and the pod is Pending": {settingUp, time.Minute},
+		"absent, and the pod is Pending": {settingUp, 15 * time.Minute},
 		"its Node object is missing":     {missing, 40 * time.Second},
 		"the pod has an hour to stop":    {deleted, 61 * time.Minute},
 		"kubelet reported that it finished": {All(UsualPool, Node("worker-1"), StaleReport("worker-1"),

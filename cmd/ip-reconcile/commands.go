@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 const snapshotHelp = `
@@ -58,7 +60,7 @@ comes first. check is read-only.
 func newRun(std streams) *cobra.Command {
 	o := &options{component: "run"}
 	var dryRun string
-	var massRelease bool
+	var massRelease, provenOnly, yes bool
 	var maxWait time.Duration
 	c := &cobra.Command{
 		Use:   "run",
@@ -70,6 +72,8 @@ a proven item at once. It releases an unconfirmed item once every pass for
 run makes each write under whereabouts' own Lease, after a second check of fresh objects.
 The write fails if anything changed in between. With --snapshot or --dry-run it writes
 nothing. With --snapshot it also prints the patches and deletes that it would send.
+
+On a terminal run prints what it will release, and asks, except with --yes.
 ` + failOnHelp + snapshotHelp,
 		Example: `  ip-reconcile run --dry-run
   ip-reconcile run
@@ -77,10 +81,9 @@ nothing. With --snapshot it also prints the patches and deletes that it would se
   ip-reconcile run -o json | jq .released`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			// As for kubectl, the flag was a boolean once.
-			isDry, isKnown := map[string]bool{"none": false, "false": false, "client": true, "true": true}[dryRun]
-			if !isKnown {
-				return fmt.Errorf("--dry-run %q: must be none or client", dryRun)
+			isDry, err := parseDryRun(dryRun)
+			if err != nil {
+				return err
 			}
 			dry := isDry || o.snapshot != ""
 			o.writes = !dry
@@ -89,8 +92,14 @@ nothing. With --snapshot it also prints the patches and deletes that it would se
 				return err
 			}
 			r.Options.DryRun, r.Options.AllowMassRelease, r.Options.MaxWait = dry, massRelease, maxWait
+			o.selection.filter.ProvenOnly = provenOnly
 			if f := o.selection.filter; !f.IsZero() {
 				r.Options.Only, r.Options.OnlyFindings = f.Item, f.Finding
+			}
+			if std.in != nil && !dry && !yes {
+				if isYes, err := o.mayRun(c.Context(), std, r); err != nil || !isYes {
+					return err
+				}
 			}
 			defer o.keepHistory()()
 			out, err := r.Run(c.Context())
@@ -110,8 +119,9 @@ nothing. With --snapshot it also prints the patches and deletes that it would se
 	f := c.Flags()
 	o.selection.add(f, "every Stale item that is not released")
 	o.AddWriting(f)
-	f.StringVar(&dryRun, "dry-run", "none", "none or client; client prints what a run would release, and writes nothing")
-	f.Lookup("dry-run").NoOptDefVal = "client"
+	addDryRun(f, &dryRun)
+	f.BoolVar(&provenOnly, "proven-only", false, "release proven items only, which wait for no confirmation")
+	f.BoolVar(&yes, "yes", false, "on a terminal, do not ask before releases")
 	f.DurationVar(&maxWait, "max-wait", 0, "how long to wait at most for confirmations; 0: until nothing is unconfirmed")
 	f.BoolVar(&massRelease, "allow-mass-release", false,
 		"release without the breaker, which refuses more than half of all allocations within an hour")
@@ -119,14 +129,64 @@ nothing. With --snapshot it also prints the patches and deletes that it would se
 	return c
 }
 
+// parseDryRun parses the value of --dry-run. As for kubectl, the flag was a boolean once.
+func parseDryRun(text string) (isDry bool, err error) {
+	isDry, isKnown := map[string]bool{"none": false, "false": false, "client": true, "true": true}[text]
+	if !isKnown {
+		err = fmt.Errorf("--dry-run %q: must be none or client", text)
+	}
+	return isDry, err
+}
+
+func addDryRun(f *pflag.FlagSet, dryRun *string) {
+	f.StringVar(dryRun, "dry-run", "none", "none or client; client prints what would be released, and writes nothing")
+	f.Lookup("dry-run").NoOptDefVal = "client"
+}
+
+// mayRun prints on a terminal what a run will do, and asks. It does not ask about nothing.
+func (o *options) mayRun(ctx context.Context, std streams, r *reconciler.Reconciler) (isYes bool, err error) {
+	out, err := dryRunOf(ctx, r)
+	if err != nil {
+		return false, err
+	}
+	rep := report.OfRun(out, true, o.selection.filter)
+	if len(rep.Left)+len(rep.Repaired) == 0 {
+		return true, nil
+	}
+	text := o.renderScreen(answer{at: out.Observation.Now, screen: func(s *screen.Screen) { s.Report(rep) }})
+	_, _ = std.err.Write(text) // whoever does not see it says no
+	if !std.ask(ctx, fmt.Sprintf("\nRelease %s?", screen.Count(len(rep.Left), "stale item"))) {
+		return false, errUnresolved
+	}
+	return true, nil
+}
+
+// dryRunOf makes a run that writes nothing. The verdicts that it reaches begin to stand.
+func dryRunOf(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result, error) {
+	dry := *r
+	dry.Options.DryRun = true
+	return dry.Run(ctx)
+}
+
 // printReport prints the report of check or run. It returns errUnresolved where the report has something that makes the
 // command fail. A filter that names nothing is an error at the end, since a run may have released other items.
 func (o *options) printReport(ctx context.Context, std streams, r *report.Report) error {
+	err := o.printRun(ctx, std, r)
+	if err == nil {
+		err = o.selection.checkNames(r.Observation)
+	}
+	if err == nil && o.selection.fails.Fails(r) {
+		return errUnresolved
+	}
+	return err
+}
+
+func (o *options) printRun(ctx context.Context, std streams, r *report.Report) error {
 	kind := document.KindCheck
 	if r.Ran {
 		kind = document.KindRun
 	}
-	err := o.print(ctx, std, answer{
+	return o.print(ctx, std, answer{
 		kind: kind, at: r.Observation.Now, notes: r.Notes(),
 		document: func(h document.Header) any {
 			if r.Ran {
@@ -137,11 +197,4 @@ func (o *options) printReport(ctx context.Context, std streams, r *report.Report
 		names:  func() []string { return r.Addresses(o.all) },
 		screen: func(s *screen.Screen) { s.Report(r) },
 	})
-	if err == nil {
-		err = o.selection.checkNames(r.Observation)
-	}
-	if err == nil && o.selection.fails.Fails(r) {
-		return errUnresolved
-	}
-	return err
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func newExplain(std streams) *cobra.Command {
@@ -156,15 +158,21 @@ func (o *options) explain(ctx context.Context, std streams, subject explanation.
 	if err != nil {
 		return nil, nil, err
 	}
-	plan := r.Plan(ctx, j)
+	rep, d := o.explainJudged(ctx, r, j, explanation.Question{Subject: subject}, f)
+	return rep, d, nil
+}
+
+// explainJudged answers a question about a judgement. The question has the subject, and what to pick of it.
+func (o *options) explainJudged(ctx context.Context, r *reconciler.Reconciler, j *judge.Judgement,
+	q explanation.Question, f *pflag.FlagSet) (*report.Report, *document.Explanation,
+) {
+	q.Judgement, q.Plan, q.Advisor, q.Snapshot = j, r.Plan(ctx, j), o.advisor(f), o.snapshot != ""
 	recent, err := r.Breaker(ctx, j)
 	if err != nil {
 		j.Observation.Warnings = append(j.Observation.Warnings, fmt.Sprintf("the breaker's count could not be read: %v", err))
 	}
-	rep, d := explanation.Answer(explanation.Question{
-		Subject: subject, Judgement: j, Plan: plan, Recent: recent, Advisor: o.advisor(f), Snapshot: o.snapshot != "",
-	})
-	return rep, d, nil
+	q.Recent = recent
+	return explanation.Answer(q)
 }
 
 // advisor returns an Advisor whose commands name the cluster that the flags name, and have the flags that decide about

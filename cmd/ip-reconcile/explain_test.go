@@ -212,6 +212,9 @@ func TestExplain_CommandsParse(t *testing.T) {
 		for _, a := range d.Advice {
 			if fields := strings.Fields(a.Command); len(fields) > 0 && fields[0] == "ip-reconcile" {
 				parsed++
+				for i, field := range fields { // which is refused: the operator replaces it
+					fields[i] = strings.Replace(field, "=SENTENCE", "=it was scrapped", 1)
+				}
 				parses(t, fields[1:])
 			}
 		}

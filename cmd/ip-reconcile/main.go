@@ -2,14 +2,18 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
@@ -36,9 +40,32 @@ func main() {
 
 type streams struct {
 	out, err *os.File
+	in       io.Reader // of a person who sees err; nil for none
 }
 
-func terminal() streams { return streams{out: os.Stdout, err: os.Stderr} }
+func terminal() streams {
+	std := streams{out: os.Stdout, err: os.Stderr}
+	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
+		std.in = os.Stdin
+	}
+	return std
+}
+
+// ask asks a question on the terminal.
+func (std streams) ask(ctx context.Context, question string) (isYes bool) {
+	fmt.Fprint(std.err, question+" [y/N] ")
+	answer := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(std.in).ReadString('\n') // what precedes an error counts
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case <-ctx.Done():
+		return false
+	case line := <-answer:
+		return line == "y" || line == "yes"
+	}
+}
 
 func execute(args []string, std streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -62,13 +89,14 @@ func newRoot(std streams) *cobra.Command {
 		Short: "Find and release IP addresses that whereabouts has leaked",
 		Long: `ip-reconcile judges every address that whereabouts has recorded, by the pods in the API
 and by the sandboxes that the node agents report. It releases addresses that are proven
-stale, holds all others, and explains each verdict. 'run', 'apply', 'serve' and
-'recover --yes' write; all other commands are read-only.`,
+stale, holds all others, and explains each verdict. 'run', 'release', 'apply', 'serve'
+and 'recover --yes' write; all other commands are read-only.`,
 		Example: `  ip-reconcile check                          # judge the cluster of the current kubeconfig
   ip-reconcile check --snapshot ./must-gather # judge exported YAML or JSON files
   ip-reconcile explain 10.0.0.7               # why this address is held, or is released
   ip-reconcile run --dry-run                  # what a run would release
-  ip-reconcile run                            # release what is stale`,
+  ip-reconcile run                            # release what is stale
+  ip-reconcile release 10.0.0.7               # release this address now, by hand`,
 		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -78,8 +106,8 @@ stale, holds all others, and explains each verdict. 'run', 'apply', 'serve' and
 	root.SetOut(std.out)
 	root.SetErr(std.err)
 	flags.SetHelp(root)
-	root.AddCommand(newCheck(std), newRun(std), newExplain(std), newPools(std), newRecover(std), newStatus(std),
-		newHistory(std), newPlan(std), newApply(std), newSysdump(std),
+	root.AddCommand(newCheck(std), newRun(std), newRelease(std), newExplain(std), newPools(std), newRecover(std),
+		newStatus(std), newHistory(std), newPlan(std), newApply(std), newSysdump(std),
 		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, serveAgentMetrics),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,

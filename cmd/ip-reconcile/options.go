@@ -95,6 +95,10 @@ func (s *selection) check() (err error) {
 
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.addLive(f, logLevel)
+	o.addSnapshot(f)
+}
+
+func (o *options) addSnapshot(f *pflag.FlagSet) {
 	f.StringVar(&o.snapshot, "snapshot", "",
 		"judge exported objects instead of a cluster: a folder, .tar, .tgz, YAML or JSON file, or - for stdin")
 	f.StringVar(&o.now, "now", "",
@@ -104,10 +108,15 @@ func (o *options) add(f *pflag.FlagSet, logLevel string) {
 
 // addLive adds the flags of a command that judges a live cluster only.
 func (o *options) addLive(f *pflag.FlagSet, logLevel string) {
-	o.given = f
-	o.Flags.Add(f, logLevel)
+	o.addWithoutNode(f, logLevel)
 	o.node.Add(f, "inspect the node named by --node, too, by the container runtime's socket at this path; for a node "+
 		"without an agent")
+}
+
+// addWithoutNode adds the flags of a command that does not inspect the node on which it runs.
+func (o *options) addWithoutNode(f *pflag.FlagSet, logLevel string) {
+	o.given = f
+	o.Flags.Add(f, logLevel)
 	o.printing.add(f)
 }
 

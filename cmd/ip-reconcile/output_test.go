@@ -27,6 +27,10 @@ func TestOutput_Golden(t *testing.T) {
 		"run": {"run --dry-run --repair", "run --dry-run --reason PodGone --confirm-after 0 -o name",
 			"run --pool 10.0.0.0-24 --reason PodGone",
 			"run -o jsonpath={.deletes}{.patches} --address 10.0.0.26"},
+		"release": {"release 10.0.0.20", "release 10.1.0.4 10.0.0.20 10.0.0.7 10.0.0.200", "release --pod default/web-8",
+			"release --pod default/web-8 --override NodeUnreachable --because it~was~scrapped",
+			"release --node worker-4", "release 10.0.0.20 -o name",
+			"release 10.0.0.11 10.1.0.4 -o jsonpath={.kind}{.dryRun}{.failed}"},
 		"pools": {"pools", "pools -o wide --no-headers", "pools 10.0.0.0/24", "pools -o name",
 			"pools 10.0.0.0/24 --new-range 10.0.0.5-10.0.0.25/24 --new-exclude 10.0.0.8/30",
 			"pools --unused",
@@ -44,7 +48,11 @@ func TestOutput_Golden(t *testing.T) {
 	} {
 		var got strings.Builder
 		for _, command := range commands {
-			code, out, errs := run(t, append(strings.Fields(command), "--snapshot", paused, "--log-level", "error")...)
+			args := append(strings.Fields(command), "--snapshot", paused, "--log-level", "error")
+			for i, arg := range args {
+				args[i] = strings.ReplaceAll(arg, "~", " ")
+			}
+			code, out, errs := run(t, args...)
 			text := version.ReplaceAllString(strings.ReplaceAll(out, paused, "SNAPSHOT"), "${1}VERSION,")
 			fmt.Fprintf(&got, "$ ip-reconcile %s\n%s%sexit code %d\n\n", command, text, errs, code)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
@@ -18,6 +19,7 @@ import (
 
 func newPlan(std streams) *cobra.Command {
 	o := &options{component: "plan"}
+	o.ConfirmAfter = clusterflags.ConfirmAfter
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Plan releases for review, as a file for 'apply'; read-only",
@@ -102,6 +104,7 @@ func addresses(items []*judge.Item) []string {
 
 func newApply(std streams) *cobra.Command {
 	o := &options{component: "apply", writes: true}
+	o.ConfirmAfter = clusterflags.ConfirmAfter
 	var maxAge time.Duration
 	c := &cobra.Command{
 		Use:   "apply FILE",

@@ -48,8 +48,7 @@ func TestPlugin_AdvisedCommands(t *testing.T) {
 	calledBy(t, "kubectl-ip_reconcile")
 	_, d := explained(t, sample, "10.0.0.20", "--context", "prod")
 	for i, want := range []string{
-		"kubectl ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.20 --dry-run --context=prod",
-		"kubectl ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.20 --context=prod",
+		"kubectl ip-reconcile release 10.0.0.20 --context=prod",
 		"kubectl --context=prod annotate ippools.whereabouts.cni.cncf.io -n kube-system 10.0.0.0-24 " +
 			"ip-reconcile.dev/paused=true",
 	} {

@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 type printing struct {
@@ -79,10 +80,7 @@ func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
 	header := document.NewHeader(a.kind, version.Get().Version, o.cluster, a.at)
 	switch {
 	case o.isTable():
-		s := &screen.Screen{Wide: o.output == "wide", NoHeaders: o.noHeaders, All: o.all, ConfirmAfter: o.ConfirmAfter}
-		s.Head(header)
-		a.screen(s)
-		return []byte(s.String()), nil
+		return o.renderScreen(a), nil
 	case o.output == "name":
 		return []byte(strings.Join(append(a.names(), ""), "\n")), nil
 	}
@@ -94,6 +92,16 @@ func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
 		return o.query(d)
 	}
 	return document.Encode(o.output, d)
+}
+
+func (o *options) renderScreen(a answer) []byte {
+	s := &screen.Screen{Wide: o.output == "wide", NoHeaders: o.noHeaders, All: o.all, ConfirmAfter: o.ConfirmAfter}
+	if o.ByHand {
+		s.ConfirmAfter = judge.MinAbsenceWhilePending
+	}
+	s.Head(document.NewHeader(a.kind, version.Get().Version, o.cluster, a.at))
+	a.screen(s)
+	return []byte(s.String())
 }
 
 func (p *printing) query(d any) ([]byte, error) {

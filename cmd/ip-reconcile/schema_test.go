@@ -85,7 +85,8 @@ func strict(s *jsonschema.Schema) {
 
 func TestSchema_EveryDocument(t *testing.T) {
 	for _, command := range []string{"check --all", "check --verdict Stale --pool 10.0.0.0-24", "run --dry-run --repair",
-		"explain 10.0.0.20", "recover", "pools", "pools 10.0.0.0-24"} {
+		"explain 10.0.0.20", "recover", "release 10.0.0.20 10.0.0.7",
+		"run --dry-run --proven-only", "pools", "pools 10.0.0.0-24"} {
 		for _, form := range []string{"json", "yaml"} {
 			args := append(strings.Fields(command), "--snapshot", sample, "-o", form)
 			if code, _, errs := run(t, args...); code == exitFailed { // run checks what is printed

@@ -20,6 +20,7 @@ func known() Facts {
 	return Facts{Names: map[string]string{"ip": "10.0.0.7", "pool": "kube-system/10.0.0.0-24",
 		"reservation": "kube-system/10.0.0.7", "pod": "default/web-0", "container": "c0ffee",
 		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restored": "2026-11-20T10:00:00Z",
+		"reason": "NodeUnreachable",
 	},
 		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
 }
@@ -35,7 +36,7 @@ func each(f func(section, name string, templates []template)) {
 
 func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
 	words := map[string][]string{"reasons": append(judge.ReasonNames(), "NotExported"),
-		"stale": append(judge.ReasonNames(), "Stale")}
+		"stale": append(judge.ReasonNames(), "Stale"), "overrides": judge.ReasonNames()}
 	for _, why := range reconciler.Refusals() {
 		words["gates"] = append(words["gates"], string(why))
 	}
@@ -180,8 +181,7 @@ func TestAdvice_CommandsNameTheCluster(t *testing.T) {
 	steps := append(a.Steps("findings", "NoFreshReport", known()), a.Steps("stale", "Stale", known())...)
 	for _, want := range []string{"kubectl --kubeconfig='/home/me/my config' logs -n kube-system --tail=50 $(kubectl " +
 		"--kubeconfig='/home/me/my config' get pods",
-		"ip-reconcile run --pool=kube-system/10.0.0.0-24 --address=10.0.0.7 --kubeconfig='/home/me/my config' " +
-			"--agents=required"} {
+		"ip-reconcile release 10.0.0.7 --kubeconfig='/home/me/my config' --agents=required"} {
 		if !slices.ContainsFunc(steps, func(s document.Advice) bool { return strings.HasPrefix(s.Command, want) }) {
 			t.Errorf("no command begins with %q", want)
 		}

@@ -38,8 +38,8 @@ type Flags struct {
 	agents, agentNodes, auditLog string
 }
 
-// confirmAfter is longer than a runtime may fail to list a sandbox that it sets up.
-const confirmAfter = 15 * time.Minute
+// ConfirmAfter is longer than a runtime may fail to list a sandbox that it sets up.
+const ConfirmAfter = 15 * time.Minute
 
 // Add adds the flags of observing and judging. logLevel is the default of --log-level.
 func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
@@ -76,7 +76,7 @@ func (o *Flags) AddAudit(f *pflag.FlagSet) {
 
 // AddConfirmAfter adds the flag for the wait that unconfirmed verdicts have. Read-only commands have it to say when.
 func (o *Flags) AddConfirmAfter(f *pflag.FlagSet) {
-	f.DurationVar(&o.ConfirmAfter, "confirm-after", confirmAfter,
+	f.DurationVar(&o.ConfirmAfter, "confirm-after", ConfirmAfter,
 		"how long every pass must agree on an unconfirmed verdict before it is confirmed")
 }
 

@@ -30,7 +30,7 @@ func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 	if s := a.q.Subject; s.Kind == Node && slices.Contains(nodes, s.Name) {
 		nodes = []string{s.Name}
 	}
-	names := map[string]string{"ip": it.Text()}
+	names := map[string]string{"ip": it.Text(), "reason": it.Reason.String()}
 	if owner := it.Owner(); owner.Name != "" {
 		names["pod"] = owner.Namespace + "/" + owner.Name
 	}
@@ -63,6 +63,9 @@ func (a *answer) adviseItem(it *judge.Item, gates []reconciler.Gate) (steps []do
 		return a.steps("findings", string(judge.Conflict), f)
 	case a.exported != nil && namespace != "" && !a.exported[namespace]:
 		return a.steps("reasons", "NotExported", f)
+	case it.CanBeOverridden():
+		reason := it.Reason.String()
+		return advice.Unique(append(a.steps("reasons", reason, f), a.steps("overrides", reason, f)...))
 	case it.Verdict != judge.Stale:
 		return advice.Unique(a.steps("reasons", it.Reason.String(), f))
 	case len(gates) == 0:

@@ -22,6 +22,8 @@ type Question struct {
 	Plan      *reconciler.Plan
 	Recent    reconciler.BreakerState
 	Advisor   advice.Advisor
+	// Picks is what is explained of the subject; nil for all of it.
+	Picks report.Picks
 	// Snapshot is true for a snapshot, which may lack namespaces.
 	Snapshot bool
 }
@@ -45,7 +47,10 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 			Releases: q.Recent.Releases, Of: q.Recent.Of, Shared: q.Recent.IsShared,
 		},
 	}
-	about := pick(q.Judgement, q.Subject, d.Pods)
+	about := q.Picks
+	if about == nil {
+		about = pick(q.Judgement, q.Subject, d.Pods)
+	}
 	a := &answer{q: q, d: d, Report: report.Of(q.Judgement, q.Plan.Refused, q.Plan.CommonGates, about),
 		conflicts: map[string]bool{}}
 	for _, f := range q.Judgement.Findings {

@@ -14,8 +14,9 @@ import (
 // A command that is not named here has no advanced flags.
 var firstFlags = map[string]string{
 	"check": "address all context fail-on kubeconfig now on-node output pod-namespace pool reason snapshot verdict",
-	"run": "address confirm-after context dry-run fail-on kubeconfig max-wait on-node output pod-namespace pool " +
-		"reason repair snapshot",
+	"run": "address confirm-after context dry-run fail-on kubeconfig output pod-namespace pool proven-only " +
+		"reason repair snapshot yes",
+	"release": "because context dry-run kubeconfig node output override pod snapshot yes",
 	"plan":    "address context kubeconfig on-node output pod-namespace pool reason",
 	"apply":   "context kubeconfig max-age output",
 	"explain": "confirm-after context filename kubeconfig now output reconciler-namespace snapshot",

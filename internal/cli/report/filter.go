@@ -22,6 +22,10 @@ type Filter struct {
 	Nodes         []string        `json:"nodes,omitempty"`
 	Verdicts      []judge.Verdict `json:"verdicts,omitempty"`
 	Reasons       []string        `json:"reasons,omitempty"`
+	// ProvenOnly picks proven items only.
+	ProvenOnly bool `json:"provenOnly,omitempty"`
+	// IDs picks these very items.
+	IDs map[judge.ID]bool `json:"-"`
 }
 
 // NewFilter reads the values of the flags. Verdicts and reasons may be in any case. The error for an unknown word lists
@@ -75,7 +79,8 @@ func anyOf[A, T any](asked []A, values []T, is func(T) bool) bool {
 
 // IsZero reports whether the filter picks everything.
 func (f Filter) IsZero() bool {
-	return len(f.Addresses)+len(f.Pools)+len(f.PodNamespaces)+len(f.Nodes)+len(f.Verdicts)+len(f.Reasons) == 0
+	return len(f.Addresses)+len(f.Pools)+len(f.PodNamespaces)+len(f.Nodes)+len(f.Verdicts)+len(f.Reasons) == 0 &&
+		!f.ProvenOnly && f.IDs == nil
 }
 
 // Pool reports whether the filter picks a pool, which is named "<namespace>/<name>".
@@ -98,7 +103,8 @@ func isOfRange(text, name string) bool {
 // Item reports whether the filter picks an item. A reservation belongs to the pools that have its address.
 func (f Filter) Item(it *judge.Item) bool {
 	return among(f.Addresses, it.Address()) && f.itemPool(it) && f.namespace(it.PodRef()) &&
-		among(f.Verdicts, it.Verdict) && among(f.Reasons, it.Reason.String()) && (len(f.Nodes) == 0 || f.node(it))
+		among(f.Verdicts, it.Verdict) && among(f.Reasons, it.Reason.String()) && (!f.ProvenOnly || it.Proven) &&
+		(f.IDs == nil || f.IDs[it.ID()]) && (len(f.Nodes) == 0 || f.node(it))
 }
 
 func (f Filter) itemPool(it *judge.Item) bool {

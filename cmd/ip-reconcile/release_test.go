@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// terminalWith is a terminal on which a person answers, and what it shows.
+func terminalWith(t *testing.T, answer string) (std streams, shown func() string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "terminal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return streams{out: f, err: f, in: strings.NewReader(answer)}, func() string {
+		text, err := os.ReadFile(f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+// asking are the answers to a question, and whether they are consent.
+var asking = map[string]bool{"y\n": true, "Yes\n": true, "y": true, "\n": false, "": false, "n\n": false, "ye\n": false}
+
+func TestRun_AsksOnATerminal(t *testing.T) {
+	for answer, want := range asking {
+		std, shown := terminalWith(t, answer)
+		o := &options{component: "run", snapshot: sample}
+		c := &cobra.Command{}
+		o.add(c.Flags(), "warn")
+		o.AddConfirmAfter(c.Flags())
+		o.snapshot = sample
+		r, err := o.reconciler(t.Context(), std)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isYes, err := o.mayRun(t.Context(), std, r)
+		if isYes != want || (err == nil) != want || !strings.Contains(shown(), "WOULD BE RELEASED NOW (6)") ||
+			!strings.HasSuffix(shown(), "Release 9 stale items? [y/N] ") {
+			t.Errorf("%q: %v, %v:\n%s", answer, isYes, err, shown())
+		}
+	}
+}
+
+func TestRelease_AsksOnATerminal(t *testing.T) {
+	const because = "it was scrapped"
+	for name, c := range map[string]struct {
+		args           []string
+		override       string
+		dryRun, yes    bool
+		question, says string
+	}{
+		"stale":                {args: []string{"10.0.0.20"}, question: "Release 1 of 1 item? [y/N] "},
+		"stale and held":       {args: []string{"10.0.0.20", "10.0.0.7"}, question: "Release 1 of 2 items? [y/N] "},
+		"unconfirmed":          {args: []string{"10.1.0.4"}, question: "Release 1 of 1 item? [y/N] "},
+		"held":                 {args: []string{"10.0.0.7"}, says: "Nothing that was selected can be released.\n"},
+		"a dry run":            {args: []string{"10.0.0.20"}, dryRun: true, says: "nothing is released. 1 of 1 item"},
+		"consent by a flag":    {args: []string{"10.0.0.20"}, yes: true},
+		"a person's assertion": {args: []string{"10.0.0.11"}, override: "NodeUnreachable", question: "(1 because you assert"},
+	} {
+		for answer, want := range asking {
+			std, shown := terminalWith(t, answer)
+			o := &byHand{options: options{component: "release"}, override: c.override, dryRun: c.dryRun, yes: c.yes}
+			if o.ByHand = true; c.override != "" {
+				o.because = because
+			}
+			command := &cobra.Command{}
+			o.addWithoutNode(command.Flags(), "warn")
+			command.SetContext(t.Context())
+			o.snapshot = sample
+			r, err := o.reconciler(t.Context(), std)
+			if err == nil {
+				err = o.parse(c.args)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, selected, missing, err := o.check(t.Context(), r)
+			if err == nil && c.override != "" {
+				if err = o.assert(r, selected); err == nil {
+					j, selected, missing, err = o.check(t.Context(), r)
+				}
+			}
+			if err != nil || len(selected) != len(c.args) || len(missing) > 0 {
+				t.Fatal(err, selected, missing)
+			}
+			isYes, err := o.consent(command, std, r, j)
+			want = want && c.question != "" || c.yes
+			if err != nil || isYes != want || !strings.Contains(shown(), c.question+c.says) ||
+				!strings.Contains(shown(), c.args[0]+" in kube-system/") ||
+				strings.Contains(shown(), "[y/N]") != (c.question != "") {
+				t.Errorf("%s: %q: %v, %v:\n%s", name, answer, isYes, err, shown())
+			}
+		}
+	}
+}
+
+// An answer that does not come keeps nobody from ending the command.
+func TestAsk_EndsWithTheContext(t *testing.T) {
+	std, _ := terminalWith(t, "")
+	in, _, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	std.in = in
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if std.ask(ctx, "Release?") {
+		t.Error("no answer is consent")
+	}
+}
+
+// Only what was selected is asserted, and only for the reason that was printed.
+func TestRelease_Asserts(t *testing.T) {
+	for _, c := range []struct {
+		arg, override string
+		want          int
+	}{
+		{"10.0.0.11", "NodeUnreachable", 1}, {"10.0.0.11", "NoFreshReport", 0}, {"10.0.0.10", "NoFreshReport", 1},
+		{"10.1.0.1", "NetworkStatusMissing", 1}, {"10.0.0.7", "StuckTerminating", 0}, {"10.0.0.4", "PhantomPod", 0},
+		{"10.0.0.8", "Attached", 0}, {"10.0.0.41", "ClaimedByOther", 0}, {"10.0.0.51", "NoFreshReport", 1},
+		{"10.0.0.20", "PodReplaced", 0}, {"10.0.0.2", "SandboxReady", 0},
+	} {
+		std, _ := terminalWith(t, "")
+		o := &byHand{options: options{component: "release"}, override: c.override, because: "it was scrapped"}
+		o.addWithoutNode((&cobra.Command{}).Flags(), "warn")
+		o.snapshot = sample
+		r, err := o.reconciler(t.Context(), std)
+		if err == nil {
+			err = o.parse([]string{c.arg})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, selected, _, err := o.check(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.assert(r, selected); (err == nil) != (c.want > 0) || len(r.Options.Overrides) != c.want {
+			t.Errorf("%s: %v, %v", c.arg, err, r.Options.Overrides)
+		}
+		for _, reason := range r.Options.Overrides {
+			if reason != judge.Reason(c.override) {
+				t.Errorf("%s is overridden for %s", c.arg, reason)
+			}
+		}
+	}
+}
