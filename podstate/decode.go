@@ -34,6 +34,9 @@ var (
 	// PodFields and NodeFields are the fields that ReadPod and ReadNode read.
 	PodFields = lean.Fields{lean.F(1, "metadata", podMetadata...), lean.F(2, "spec", podSpec...),
 		lean.F(3, "status", podStatus...)}
+	podFieldsAndManagers = lean.Fields{
+		lean.F(1, "metadata", append(podMetadata[:len(podMetadata):len(podMetadata)], lean.F(17, "managedFields"))...),
+		lean.F(2, "spec", podSpec...), lean.F(3, "status", podStatus...)}
 	NodeFields = lean.Fields{
 		lean.F(1, "metadata", nameField, uidField, versionField, createdField, lean.F(11, "labels")),
 		lean.F(2, "spec", lean.F(5, "taints")),
@@ -46,7 +49,17 @@ var (
 
 // DecodePods decodes a LIST of pods in protobuf or JSON, and calls each with every pod.
 func DecodePods(body []byte, each func(*Pod)) (metav1.ListMeta, error) {
-	return decodeList(body, PodFields, func(o *corev1.Pod) { each(ReadPod(o)) })
+	var text []byte
+	return lean.List(body, func(object []byte, isJSON bool) error {
+		o, err := decodeObject[corev1.Pod](object, isJSON, PodFields, &text)
+		if err == nil && mayBeCopied(o) {
+			o, err = decodeObject[corev1.Pod](object, isJSON, podFieldsAndManagers, &text)
+		}
+		if err == nil {
+			each(ReadPod(o))
+		}
+		return err
+	})
 }
 
 // DecodeNodes is DecodePods for Nodes.
@@ -64,24 +77,34 @@ func DecodeHeads(body []byte, each func(*metav1.PartialObjectMetadata)) (metav1.
 	return decodeList(body, headFields, each)
 }
 
-func decodeList[T any, P interface {
+// message is an object of the API in protobuf.
+type message[T any] interface {
 	*T
 	Unmarshal([]byte) error
-}](body []byte, kept lean.Fields, each func(P)) (metav1.ListMeta, error) {
-	var text []byte // buffer of the current object
-	return lean.List(body, func(object []byte, isJSON bool) (err error) {
-		o := P(new(T))
-		if isJSON {
-			text = kept.AppendJSON(text[:0], lean.New(object))
-			err = kjson.UnmarshalCaseSensitivePreserveInts(text, o)
-		} else if text, err = kept.AppendProto(text[:0], object); err == nil {
-			err = o.Unmarshal(text)
-		}
+}
+
+func decodeList[T any, P message[T]](body []byte, kept lean.Fields, each func(P)) (metav1.ListMeta, error) {
+	var text []byte
+	return lean.List(body, func(object []byte, isJSON bool) error {
+		o, err := decodeObject[T, P](object, isJSON, kept, &text)
 		if err == nil {
 			each(o)
 		}
 		return err
 	})
+}
+
+// decodeObject decodes the kept fields of an object. text is a buffer.
+func decodeObject[T any, P message[T]](object []byte, isJSON bool, kept lean.Fields, text *[]byte) (o P, err error) {
+	o = P(new(T))
+	if isJSON {
+		*text = kept.AppendJSON((*text)[:0], lean.New(object))
+		return o, kjson.UnmarshalCaseSensitivePreserveInts(*text, o)
+	}
+	if *text, err = kept.AppendProto((*text)[:0], object); err == nil {
+		err = o.Unmarshal(*text)
+	}
+	return o, err
 }
 
 // intern returns one shared string for equal strings.

@@ -1,10 +1,14 @@
 package podstate
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // NetworkStatus is the result of reading a pod's network-status annotation.
@@ -73,6 +77,37 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 		}
 	}
 	return status, interfaces
+}
+
+// mayBeCopied reports whether a pod has a network-status and nothing shows that it had a sandbox yet. So does a pod
+// between CNI ADD and kubelet's next write of its status.
+func mayBeCopied(o *corev1.Pod) bool {
+	return phase(o) == Pending && o.Annotations[StatusAnnotation]+o.Annotations[oldStatusAnnotation] != "" &&
+		o.Status.PodIP == "" && len(o.Status.PodIPs) == 0 &&
+		!slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
+		})
+}
+
+// isCopied reports whether the network-status of a pod is of another pod: the pod was created with it, and nobody has
+// written it since. Backup tools restore pods so. managedFields prove it: the only manager of the annotation is that of
+// the containers, which is who created the pod, and it wrote nothing after the creation. Multus would be a second one.
+// Without managedFields the answer is false.
+func isCopied(o *corev1.Pod) bool {
+	isProven := false
+	for _, f := range o.ManagedFields {
+		has := func(field string) bool {
+			return f.FieldsV1 != nil && bytes.Contains(f.FieldsV1.GetRawBytes(), []byte(`"f:`+field+`"`))
+		}
+		if !has(StatusAnnotation) && !has(oldStatusAnnotation) {
+			continue
+		}
+		isProven = f.Subresource == "" && has("containers") && f.Time != nil && f.Time.Equal(&o.CreationTimestamp)
+		if !isProven {
+			return false
+		}
+	}
+	return isProven && mayBeCopied(o)
 }
 
 // maxAddresses limits the addresses of a network-status, because a tenant may write any number.

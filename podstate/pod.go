@@ -52,7 +52,9 @@ type Pod struct {
 	RequestedNetworks []types.NamespacedName
 	// RequestedCount is the number of requested networks of a pod with a readable status; 0 for a Pending pod.
 	RequestedCount int
-	Workload       string // its controller as "<kind>/<name>", "" for none
+	// Unattached are the requested networks that a readable status does not have.
+	Unattached []types.NamespacedName
+	Workload   string // its controller as "<kind>/<name>", "" for none
 	// StoppedByKubelet means that every container has a status, every status is terminated, and Ready is not True.
 	// Only kubelet leaves a pod like this. Other writers of a terminal phase do not change the statuses.
 	StoppedByKubelet bool
@@ -89,11 +91,14 @@ func ReadPod(o *corev1.Pod) *Pod {
 		p.RequestedNetworks = readSelection(o)
 		return p
 	}
-	p.Status, p.Interfaces = readNetworkStatus(o.Annotations)
+	if !isCopied(o) {
+		p.Status, p.Interfaces = readNetworkStatus(o.Annotations)
+	}
 	if p.Phase == Pending || p.Status != StatusReadable {
 		p.RequestedNetworks = readSelection(o)
 	} else {
-		p.RequestedCount = len(readSelection(o))
+		selected := readSelection(o)
+		p.RequestedCount, p.Unattached = len(selected), unattached(selected, p.Interfaces)
 	}
 	for _, ip := range slices.Concat(o.Status.PodIPs, []corev1.PodIP{{IP: o.Status.PodIP}}) {
 		if a, err := parseAddr(ip.IP); err == nil && !slices.Contains(p.IPs, a) {

@@ -2,6 +2,7 @@ package podstate
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,20 @@ func readSelection(o *corev1.Pod) []types.NamespacedName {
 		return nil
 	}
 	return append(first, selected...)
+}
+
+// unattached returns the requested networks without an interface. It returns none if an interface has no network's
+// name, since that may be any of them.
+func unattached(selected []types.NamespacedName, interfaces []Interface) (missing []types.NamespacedName) {
+	isOf := func(network string) bool {
+		return slices.ContainsFunc(interfaces, func(i Interface) bool { return i.Network == network && !i.Default })
+	}
+	for _, name := range selected {
+		if name.Name != "" && !isOf("") && !isOf(name.String()) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
 }
 
 func parseSelection(text, namespace string) (selected []types.NamespacedName, ok bool) {

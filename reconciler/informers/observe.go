@@ -65,6 +65,7 @@ func (s *Source) affectsVerdict(before, after *item) bool {
 	case *podstate.Pod:
 		b := *after.parsed.(*podstate.Pod)
 		b.ResourceVersion, b.RequestedNetworks, b.Workload = a.ResourceVersion, a.RequestedNetworks, a.Workload
+		b.Unattached = a.Unattached
 		return !reflect.DeepEqual(*a, b)
 	case *podstate.Node:
 		b := *after.parsed.(*podstate.Node)

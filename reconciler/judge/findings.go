@@ -25,12 +25,14 @@ const (
 	UnreadSandbox        Kind = "UnreadSandbox"
 	MalformedFinding     Kind = "Malformed"
 	StatusMismatch       Kind = "StatusMismatch"
+	NotAttached          Kind = "NotAttached"
+	ForeignPool          Kind = "ForeignPool"
 )
 
 // Kinds are all kinds by severity: outages first. The last is information only.
 func Kinds() []Kind {
-	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, MissingReservation, UnreadSandbox, MalformedFinding,
-		NoFreshReportFinding, StatusMismatch}
+	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, MissingReservation, NotAttached, UnreadSandbox,
+		ForeignPool, MalformedFinding, NoFreshReportFinding, StatusMismatch}
 }
 
 // Is reports whether two findings are about the same defect.
@@ -71,7 +73,8 @@ func (x *Index) findings(items []*Item) (found []Finding) {
 			found = append(found, x.missingReservation(it)...)
 		}
 	}
-	found = slices.Concat(found, x.phantoms(), nodesWithoutReport(items), x.unreadFindings(), x.malformed(items))
+	found = slices.Concat(found, x.phantoms(), nodesWithoutReport(items), x.unreadFindings(), x.malformed(items),
+		x.notAttached(), foreignPools(items))
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)

@@ -145,8 +145,8 @@ func (e *Encoder) networks(p *podstate.Pod) map[string]string {
 	if len(entries) > 0 {
 		annotations[podstate.StatusAnnotation] = text(entries)
 	}
-	requested := slices.Repeat([]fields{{}}, p.RequestedCount) // their names are not read
-	for _, n := range p.RequestedNetworks {
+	requested := slices.Repeat([]fields{{}}, p.RequestedCount-len(p.Unattached)) // their names are not read
+	for _, n := range slices.Concat(p.RequestedNetworks, p.Unattached) {
 		requested = append(requested, fields{"namespace": e.name("namespace", n.Namespace), "name": n.Name})
 	}
 	if len(requested) > 0 {

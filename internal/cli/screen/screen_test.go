@@ -197,7 +197,8 @@ func TestScreens_Golden(t *testing.T) {
 
 func TestFindings_Order(t *testing.T) {
 	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom,
-		judge.MissingReservation, judge.MalformedFinding, judge.NoFreshReportFinding, judge.StatusMismatch} {
+		judge.MissingReservation, judge.NotAttached, judge.ForeignPool, judge.MalformedFinding,
+		judge.NoFreshReportFinding, judge.StatusMismatch} {
 		if !slices.Contains(judge.Kinds(), k) {
 			t.Errorf("%s has none", k)
 		}

@@ -1,0 +1,91 @@
+package judge
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// notAttached are the findings on running pods without a network of whereabouts that they request. Three sources agree:
+// the network-status lacks the network, a fresh report shows the running sandbox without an address of its ranges, and
+// no pool of the network has an allocation of the pod. Without agents nothing is found.
+func (x *Index) notAttached() (found []Finding) {
+	var owners map[ownedPool]bool
+	for _, r := range x.reports {
+		for i := range r.Sandboxes {
+			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
+			p := x.podOf(g)
+			if p == nil || p.Phase != podstate.Live || p.Node != r.Name || len(p.Unattached) == 0 || g.AddressesUnread ||
+				!x.isReady(g) || !r.IsSettled(g.Sandbox, x.now) {
+				continue
+			}
+			if owners == nil {
+				owners = x.ownedPools()
+			}
+			for _, name := range p.Unattached {
+				if nad := x.nads[name.String()]; nad != nil && x.lacks(g, nad, owners) {
+					found = append(found, Finding{Kind: NotAttached, Pods: []string{p.String()}, ContainerIDs: []string{g.ID},
+						Node: r.Name, Message: fmt.Sprintf("%s runs on %s without the network %s that it requests: its network-status, "+
+							"its sandbox and the pools do not have it", p, r.Name, name)})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// ownedPool is a pool that has an allocation of a pod.
+type ownedPool struct {
+	pool   *pool
+	podRef string
+}
+
+func (x *Index) ownedPools() map[ownedPool]bool {
+	all := map[ownedPool]bool{}
+	for _, p := range x.pools {
+		for i := range p.Allocations {
+			all[ownedPool{p, p.Allocations[i].PodRef}] = true
+		}
+	}
+	return all
+}
+
+// lacks reports whether a sandbox has no address of a definition of whereabouts, and its pod no allocation.
+func (x *Index) lacks(g *mention, nad *ippool.NAD, owners map[ownedPool]bool) bool {
+	hasAddress := func(a v1alpha1.Address) bool {
+		addr, ok := podstate.ParseAddress(a)
+		return !ok || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
+			return slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool { return r.Contains(addr) })
+		})
+	}
+	return len(nad.Networks) > 0 && !slices.ContainsFunc(g.Addresses, hasAddress) &&
+		!slices.ContainsFunc(x.pools, func(p *pool) bool { return owners[ownedPool{p, g.pod()}] && p.isMapped(nad) })
+}
+
+// foreignPools are the findings on pools with nothing of this cluster: at least minForeign allocations, and all of pods
+// that the API does not have and of sandboxes that no node knows. Each node that could run them has a fresh report.
+func foreignPools(items []*Item) (found []Finding) {
+	count, isKnown := map[*ippool.Pool]int{}, map[*ippool.Pool]bool{}
+	for _, it := range items {
+		if it.Allocation == nil {
+			continue
+		}
+		e := it.evidence
+		count[it.Pool]++
+		isForeign := e != nil && it.Verdict == Stale && e.Phase == podstate.None && e.Sandbox == Absent &&
+			len(e.mentions) == 0 && len(it.x.past.Of(it.ID()).RanOn) == 0
+		isKnown[it.Pool] = isKnown[it.Pool] || !isForeign
+	}
+	for p, n := range count {
+		if n >= minForeign && !isKnown[p] {
+			found = append(found, Finding{Kind: ForeignPool, Pool: p.Ref(), Message: fmt.Sprintf("all %d allocations of pool "+
+				"%s are of pods and sandboxes that this cluster does not have: it may come from a backup of another cluster",
+				n, p.Ref())})
+		}
+	}
+	return found
+}
