@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -89,16 +90,25 @@ func (i *installation) playTwoThatAnswer(t *testing.T, d *tickets, web *corev1.P
 		func() bool { return len(i.product(t, "check").found("Conflict")) == 0 })
 }
 
-// playNothingIsReleased pauses everything while something is stale.
+// playNothingIsReleased pauses everything while something is stale. A plan releases that afterwards.
 func (i *installation) playNothingIsReleased(t *testing.T, d *tickets) {
 	t.Helper()
-	i.patch(t, harness.IPPools, "10.1.0.0-24",
-		fmt.Sprintf(`{"spec":{"allocations":{"77":{"id":%q,"podref":"default/gone","ifname":"net1"}}}}`, noID))
+	gone := fmt.Sprintf(`{"spec":{"allocations":{"77":{"id":%q,"podref":"default/gone","ifname":"net1"}}}}`, noID)
+	i.patch(t, harness.IPPools, "10.1.0.0-24", gone)
 	i.pauseAll(t, "true")
 	d.run(t, i.stage, "Nothing is released: why?", 1)
 	i.pauseAll(t, "")
 	product(t, "run", "--confirm-after=0s", "--address=10.1.0.77", "--kubeconfig", i.Kubeconfig()).exits(t, 0)
 	d.run(t, i.stage, "Who released an address, and was it right?", 0)
+	i.patch(t, harness.IPPools, "10.1.0.0-24", gone)
+	d.files = t.TempDir()
+	list := "10.1.0.2\n10.1.0.77\n10.1.0.78\n192.0.2.1\n"
+	check(t, os.WriteFile(filepath.Join(d.files, "addresses.txt"), []byte(list), 0o600))
+	d.run(t, i.stage, "Machines are imported with their addresses: which are free?", 1)
+	d.run(t, i.stage, "Somebody must review releases first", 0)
+	out := i.product(t, "apply", filepath.Join(d.files, "plan.json"))
+	out.exits(t, 0)
+	equal(t, "what the plan released", places(out.Released), "10.1.0.0-24 10.1.0.77")
 }
 
 // ticketsDoc is written by the scenario if UPDATE_DOCS is set.
@@ -109,6 +119,7 @@ type tickets struct {
 	text     string
 	answers  map[string]answered
 	answered map[string]bool
+	files    string // the folder of files that commands name
 }
 
 type answered struct {
@@ -142,9 +153,14 @@ func (d *tickets) run(t *testing.T, s *stage, title string, code int) {
 	}
 	d.answered[title] = true
 	args := strings.Fields(strings.TrimPrefix(a.command, "ip-reconcile "))
+	folder := d.files + "/"
+	if last := args[len(args)-1]; strings.HasSuffix(last, ".json") || strings.HasSuffix(last, ".txt") {
+		args[len(args)-1] = folder + last
+	}
 	out := product(t, append(args, "--kubeconfig", s.Kubeconfig())...)
 	out.exits(t, code)
-	out.stdout = strings.ReplaceAll(out.stdout, " --kubeconfig="+s.Kubeconfig(), "") // commands repeat the test's flag
+	// Commands repeat the test's flag.
+	out.stdout = strings.NewReplacer(" --kubeconfig="+s.Kubeconfig(), "", folder+"plan", "plan").Replace(out.stdout)
 	if os.Getenv("UPDATE_DOCS") != "" {
 		d.text = strings.Replace(d.text, a.block, fmt.Sprintf("```console\n$ %s\n%s```\n", a.command, out.stdout), 1)
 		return

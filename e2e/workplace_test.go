@@ -190,6 +190,7 @@ func (s *stage) workplace(t *testing.T, kubeconfig string) *workplace {
 	}
 	check(t, os.Mkdir(filepath.Join(w.folder, "e2e"), 0o755))
 	check(t, os.MkdirAll(filepath.Join(w.folder, "mine"), 0o755))
+	check(t, os.WriteFile(filepath.Join(w.folder, "addresses.txt"), []byte("10.0.0.99\n"), 0o644))
 	mine := "resources: [../deploy/deployment-with-agent]\n"
 	check(t, os.WriteFile(filepath.Join(w.folder, "mine", "kustomization.yaml"), []byte(mine), 0o644))
 	w.env = []string{

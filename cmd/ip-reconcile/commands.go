@@ -123,8 +123,7 @@ On a terminal run prints what it will release, and asks, except with --yes.
 	f.BoolVar(&provenOnly, "proven-only", false, "release proven items only, which wait for no confirmation")
 	f.BoolVar(&yes, "yes", false, "on a terminal, do not ask before releases")
 	f.DurationVar(&maxWait, "max-wait", 0, "how long to wait at most for confirmations; 0: until nothing is unconfirmed")
-	f.BoolVar(&massRelease, "allow-mass-release", false,
-		"release without the breaker, which refuses more than half of all allocations within an hour")
+	f.BoolVar(&massRelease, "allow-mass-release", false, massReleaseHelp)
 	o.completions(c)
 	return c
 }

@@ -98,6 +98,12 @@ func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.addSnapshot(f)
 }
 
+// addMissingAfter adds --confirm-after to a command that waits for no confirmation. It still decides about verdicts.
+func (o *options) addMissingAfter(f *pflag.FlagSet) {
+	o.AddConfirmAfter(f)
+	f.Lookup("confirm-after").Usage = "how long the last report of a node whose Node object is missing holds its addresses"
+}
+
 func (o *options) addSnapshot(f *pflag.FlagSet) {
 	f.StringVar(&o.snapshot, "snapshot", "",
 		"judge exported objects instead of a cluster: a folder, .tar, .tgz, YAML or JSON file, or - for stdin")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -17,18 +16,19 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
+const massReleaseHelp = "release without the breaker, which refuses more than half of all allocations within an hour"
+
 func newPlan(std streams) *cobra.Command {
 	o := &options{component: "plan"}
 	o.ConfirmAfter = clusterflags.ConfirmAfter
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Plan releases for review, as a file for 'apply'; read-only",
-		Long: `Judge every allocation and reservation, and list those that 'apply' may release, proven
-and unconfirmed, each with its evidence. With -o NAME.json or -o NAME.yaml plan also
-writes the list to that file. plan is read-only.
+		Long: `Print what 'apply' may release, proven and unconfirmed. With -o NAME.json or -o NAME.yaml
+plan also writes that as a file, each item with its evidence. plan is read-only.
 
-A reviewer may delete items from the file, and must not edit any. Each item has a digest
-that binds it to the plan. The digest finds mistakes; it is no signature.
+A reviewer may delete items of the file, and must not edit any. The digest of an item binds
+it to its cluster and its plan: it finds mistakes, and is no signature.
 
 Exit code 0: planned, even if nothing is to be released; 2: the cluster could not be read.`,
 		Example: `  ip-reconcile plan -o plan.json
@@ -39,10 +39,10 @@ Exit code 0: planned, even if nothing is to be released; 2: the cluster could no
 	}
 	f := c.Flags()
 	o.addLive(f, "warn")
+	o.addMissingAfter(f)
 	o.selection.addFilters(f)
-	f.Lookup("output").Usage += ", or the name of a file to write: NAME.json, NAME.yaml"
-	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false,
-		"plan without the breaker, which refuses more than half of all allocations within an hour")
+	f.Lookup("output").Usage += ", or a file to write: NAME.json, NAME.yaml"
+	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, "plan to "+massReleaseHelp)
 	o.completions(c)
 	return c
 }
@@ -56,31 +56,31 @@ func (o *options) plan(c *cobra.Command, std streams) error {
 	if err != nil {
 		return err
 	}
-	r.Writer = nil // the account that plans need not be the one that may release
+	r.Writer, r.PassStore, r.Options.DryRun = nil, nil, true // whoever plans need not be allowed to release
 	if f := o.selection.filter; !f.IsZero() {
 		r.Options.Only = f.Item
 	}
-	j, err := r.Check(ctx)
+	out, err := r.Run(ctx)
 	if err != nil {
 		return err
 	}
-	if err := o.selection.checkNames(j.Observation); err != nil {
+	if err := o.selection.checkNames(out.Observation); err != nil {
 		return err
 	}
 	if o.clusterUID(ctx) == "" {
 		return planfile.ErrNoUID
 	}
-	selected := r.Plan(ctx, j)
-	planfile.Select(selected)
-	rep := report.OfCheck(j, selected, o.selection.filter)
+	items := planfile.Select(out)
+	rep := report.OfRun(out, true, o.selection.filter)
 	a := answer{
-		kind: document.KindPlan, at: j.Observation.Now, notes: rep.Notes(),
-		document: func(h document.Header) any { return planfile.New(h, selected.Release) },
-		names:    func() []string { return addresses(selected.Release) },
+		kind: document.KindPlan, at: out.Observation.Now, notes: rep.Notes(),
+		document: func(h document.Header) any { return planfile.New(h, items) },
+		names:    func() []string { return document.Rows(items, (*judge.Item).Text) },
 		screen: func(s *screen.Screen) {
-			s.Plan(rep, planfile.New(document.Header{ObservedAt: j.Observation.Now}, selected.Release))
-			if file != "" {
-				s.Line("\nReview the plan, delete items that must stay, then run: %s apply %s", commandName(), file)
+			s.ConfirmAfter = 0 // 'apply' does not wait for so long
+			if s.Report(rep); file != "" {
+				s.Line("\nWrote %s to %s. Delete what must stay, then run: %s apply %[2]s", screen.Count(len(items), "item"), file,
+					commandName())
 			}
 		},
 	}
@@ -97,56 +97,50 @@ func (o *options) plan(c *cobra.Command, std streams) error {
 	return o.print(ctx, std, a)
 }
 
-func addresses(items []*judge.Item) []string {
-	texts := document.Rows(items, (*judge.Item).Text)
-	return report.Only(texts, func(text string) bool { return text != "" })
-}
-
 func newApply(std streams) *cobra.Command {
 	o := &options{component: "apply", writes: true}
 	o.ConfirmAfter = clusterflags.ConfirmAfter
 	var maxAge time.Duration
+	var yes bool
 	c := &cobra.Command{
 		Use:   "apply FILE",
-		Short: "Release what a plan lists and what is still stale by the same evidence",
+		Short: "Release what a plan lists and is still stale by the same evidence",
 		Long: `Judge the cluster again, and release the items of a plan that are still Stale by the same
-evidence. apply may release less than the plan, and never more. For each item that is not
-released it prints what has changed. Without node agents it waits for no confirmation;
-with them an unconfirmed item takes a minute. FILE is what 'plan' has written, or - for
-stdin.
+evidence, as run does. apply may release less than the plan has, and never more. It prints
+what has changed on each item that is not released. FILE is what 'plan' has written. apply
+waits for no confirmation, except a minute for unconfirmed items of nodes with agents.
 
-apply refuses a plan of another cluster, one that is older than --max-age, and one with an
-item that was edited or added. Items may be deleted.
+apply refuses a plan of another cluster, an old one, and one with an item that was edited.
+It may be killed and run again: what is already released counts as done.
+On a terminal apply prints what it will release, and asks, except with --yes.
 
-apply may be killed and run again: what is already released counts as done.
-
-Exit code 0: nothing of the plan is recorded any more; 1: an item is not released, and the
-output says why; 2: the plan is refused, or the cluster could not be read.`,
+Exit code 0: nothing of the plan is recorded any more; 1: an item is not released; 2: the
+plan is refused, or the cluster could not be read.`,
 		Example: `  ip-reconcile plan -o plan.json
   ip-reconcile apply plan.json
-  ip-reconcile apply plan.json -o json | jq '.items[] | select(.outcome == "NotReleased")'`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return fmt.Errorf("apply takes one file, got %d arguments; see '%s --help'", len(args), c.CommandPath())
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error { return o.apply(c, std, args[0], maxAge) },
+  ip-reconcile apply plan.json -o json | jq '.failed[] | [.ip, .detail]'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return o.apply(c, std, args[0], maxAge, yes) },
 	}
 	f := c.Flags()
 	o.addLive(f, "info")
+	o.addMissingAfter(f)
 	o.AddWithout(f)
 	o.AddAudit(f)
 	f.DurationVar(&maxAge, "max-age", 24*time.Hour, "refuse a plan that is older")
-	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false,
-		"release without the breaker, which refuses more than half of all allocations within an hour")
+	f.BoolVar(&yes, "yes", false, "on a terminal, do not ask before releases")
+	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, massReleaseHelp)
 	o.completions(c)
 	return c
 }
 
-func (o *options) apply(c *cobra.Command, std streams, file string, maxAge time.Duration) error {
+func (o *options) apply(c *cobra.Command, std streams, file string, maxAge time.Duration, yes bool) error {
 	ctx := c.Context()
-	p, err := readPlan(file)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	p, err := planfile.Read(text)
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
@@ -154,7 +148,6 @@ func (o *options) apply(c *cobra.Command, std streams, file string, maxAge time.
 	if err != nil {
 		return err
 	}
-	r.PassStore = nil // a person's pass
 	j, err := r.Check(ctx)
 	if err != nil {
 		return err
@@ -162,38 +155,18 @@ func (o *options) apply(c *cobra.Command, std streams, file string, maxAge time.
 	if err := p.Check(o.clusterUID(ctx), j.Observation.Now, maxAge); err != nil {
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
-	r.Options.Only, r.Options.ByHand = p.Allows, true
+	o.selection.filter.IDs = p.IDs()
+	r.PassStore, r.Options.Only, r.Options.ByHand = nil, p.Allows, true // status reports no pass of a person
+	if std.in != nil && !yes {
+		if isYes, err := o.mayRun(ctx, std, r); err != nil || !isYes {
+			return err
+		}
+	}
 	defer o.keepHistory()()
 	out, err := r.Run(ctx)
 	if err != nil {
 		return err
 	}
-	rep := report.OfRun(out, false, report.Filter{})
-	d := document.OfApplication(document.Header{ObservedAt: out.Observation.Now}, rep, &p.Plan, p.Outcomes(out))
-	err = o.print(ctx, std, answer{
-		kind: document.KindApplication, at: out.Observation.Now, notes: rep.Notes(),
-		document: func(h document.Header) any {
-			d.Header = h
-			return d
-		},
-		names:  func() []string { return addresses(out.Released) },
-		screen: func(s *screen.Screen) { s.Application(rep, d) },
-	})
-	if err == nil && len(d.Rows(document.NotReleased)) > 0 {
-		return errUnresolved
-	}
-	return err
-}
-
-func readPlan(file string) (*planfile.File, error) {
-	text, err := []byte(nil), error(nil)
-	if file == "-" {
-		text, err = io.ReadAll(os.Stdin)
-	} else {
-		text, err = os.ReadFile(file)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return planfile.Read(text)
+	p.Complete(out)
+	return o.printReport(ctx, std, report.OfRun(out, false, o.selection.filter))
 }

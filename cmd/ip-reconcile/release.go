@@ -72,8 +72,7 @@ says why; 2: the cluster could not be read.`,
 	f := c.Flags()
 	o.addWithoutNode(f, "info")
 	o.addSnapshot(f)
-	o.AddConfirmAfter(f)
-	f.Lookup("confirm-after").Usage = "how long the last report of a node whose Node object is missing holds its addresses"
+	o.addMissingAfter(f)
 	o.AddWithout(f)
 	o.AddAudit(f)
 	f.StringVar(&o.pod, "pod", "", "release the addresses of this pod: NAMESPACE/NAME")

@@ -30,5 +30,5 @@ func expected() (all []string) {
 		all = append(all, "step "+k.name)
 	}
 	return append(all, "released", "repaired", "rewritten", "written back", "pool made", "restored", "reservation written",
-		"step at a write", "ADD without an entry", "ADD of IPv6", "DEL lost")
+		"step at a write", "ADD without an entry", "ADD of IPv6", "DEL lost", "released by a plan", "changed since a plan")
 }

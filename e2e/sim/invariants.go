@@ -126,6 +126,9 @@ func (s *Simulation) checkPool(c change, before *object) {
 		}
 		s.count("released")
 		s.say("the product releases %s of %s: %v", a, c.name, was[slot])
+		if allowed := s.writer.reviewed; allowed != nil && !allowed[was[slot]] {
+			s.fail("%s of %s was released, and the plan does not have %v", a, c.name, was[slot])
+		}
 		for _, b := range holders {
 			if excuse := s.excuse(b, was[slot]); excuse != "" {
 				s.count("excused " + excuse)

@@ -24,8 +24,10 @@ type client struct {
 	name string
 	// product is true for a reconciler, whose writes are checked.
 	product bool
-	node    *node // that it runs on; nil for the control plane
-	killed  atomic.Bool
+	// reviewed are the allocations that it may release; nil for any.
+	reviewed map[allocation]bool
+	node     *node // that it runs on; nil for the control plane
+	killed   atomic.Bool
 }
 
 // call is a request that waits for its answer.

@@ -119,6 +119,9 @@ func kinds() []stepKind {
 			s.away = true
 			s.after(time.Duration(a)*700*time.Millisecond, func() { s.away = false })
 		}},
+		{"releases are planned, read and applied", 12, func(s *Simulation, a, b int) {
+			s.review(time.Duration(a*a)*time.Second, time.Duration(a*(b%3))*200*time.Millisecond, 12)
+		}},
 	}
 }
 

@@ -30,7 +30,6 @@ const (
 	KindStatus      = "Status"
 	KindPlan        = "Plan"
 	KindAddresses   = "AddressList"
-	KindApplication = "Application"
 	KindSysdump     = "Sysdump"
 	KindHistory     = "History"
 )

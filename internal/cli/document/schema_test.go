@@ -22,7 +22,7 @@ func kinds() map[string]reflect.Type {
 		KindRecovery: reflect.TypeFor[Recovery](), KindStatus: reflect.TypeFor[Status](),
 		KindPools: reflect.TypeFor[PoolList](), KindPool: reflect.TypeFor[PoolDetails](),
 		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressList](),
-		KindApplication: reflect.TypeFor[Application](), KindSysdump: reflect.TypeFor[Sysdump](),
+		KindSysdump: reflect.TypeFor[Sysdump](),
 		KindHistory: reflect.TypeFor[History](),
 	}
 }
@@ -60,9 +60,8 @@ func words() *jsonschema.ForOptions {
 	return &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[judge.Verdict](): {Type: "string", Enum: []any{"InUse", "Held",
 			"Stale"}}, reflect.TypeFor[judge.Reason](): word,
-		reflect.TypeFor[Level]():   {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
-		reflect.TypeFor[Outcome](): {Type: "string", Enum: []any{"Released", "AlreadyReleased", "NotReleased"}},
-		reflect.TypeFor[Count]():   {Types: []string{"integer", "string"}},
+		reflect.TypeFor[Level](): {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
+		reflect.TypeFor[Count](): {Types: []string{"integer", "string"}},
 	}}
 }
 

@@ -18,7 +18,7 @@ var firstFlags = map[string]string{
 		"reason repair snapshot yes",
 	"release": "because context dry-run kubeconfig node output override pod snapshot yes",
 	"plan":    "address context kubeconfig on-node output pod-namespace pool reason",
-	"apply":   "context kubeconfig max-age output",
+	"apply":   "context kubeconfig max-age output yes",
 	"explain": "confirm-after context filename kubeconfig now output reconciler-namespace snapshot",
 	"pools":   "confirm-after context kubeconfig new-exclude new-range no-headers now output snapshot unused",
 	"recover": "context kubeconfig output snapshot yes",

@@ -1,5 +1,5 @@
-// Package planfile makes plans of releases, reads the files that were made of them, and compares them with a later
-// judgement. apply releases an item only while nothing that a reviewer read about it has changed.
+// Package planfile makes plans of releases, reads their files, and compares them with a later judgement. apply releases
+// an item only while nothing that a reviewer read about it has changed.
 package planfile
 
 import (
@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,17 +21,20 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Select makes the plan of a pass a plan for review: items that only await confirmation are released. All other gates
-// count.
-func Select(p *reconciler.Plan) {
-	p.Refused = slices.DeleteFunc(p.Refused, func(x reconciler.Refused) bool {
-		awaits := x.Gate.Why == reconciler.AwaitingConfirmation && len(x.Also) == 0
-		if awaits {
-			p.Release = append(p.Release, x.Item)
+// Select returns what a plan of a dry run has, by place. Review replaces the wait for a confirmation, so that an item
+// that only waits would be released. All other gates count.
+func Select(out *reconciler.Result) (items []*judge.Item) {
+	for i := range out.Refused {
+		x := &out.Refused[i]
+		if x.Gate.Why == reconciler.AwaitingConfirmation && len(x.Also) == 0 {
+			x.Gate = reconciler.Gate{Why: reconciler.DryRunRefusal}
 		}
-		return awaits
-	})
-	slices.SortStableFunc(p.Release, judge.ByPlace)
+		if x.Gate.Why == reconciler.DryRunRefusal {
+			items = append(items, x.Item)
+		}
+	}
+	slices.SortStableFunc(items, judge.ByPlace)
+	return items
 }
 
 // New returns the plan of items.
@@ -47,7 +51,7 @@ func New(h document.Header, items []*judge.Item) *document.Plan {
 func planned(it *judge.Item) document.PlanItem {
 	d := document.PlanItem{AllocationRow: document.OfItem(&report.Report{}, it), Key: it.Key()}
 	if d.IsReservation {
-		d.Reservation, d.ReservationUID, d.Pool, d.IsReservation = d.Pool, it.Reservation.UID, "", false
+		d.Reservation, d.ReservationUID, d.Pool = d.Pool, it.Reservation.UID, ""
 	}
 	if ev := it.Evidence(); ev != nil {
 		d.Evidence = *explanation.Evidence(ev)
@@ -63,22 +67,17 @@ func planned(it *judge.Item) document.PlanItem {
 	return d
 }
 
-// digest binds an item to its plan. It is no signature: whoever can edit a file can compute it.
+// digest binds an item to its plan. It is no signature: whoever edits a file can compute it.
 func digest(h document.Header, it document.PlanItem) string {
 	it.Digest = ""
 	text, _ := json.Marshal([]any{h.Cluster.UID, h.ObservedAt, it}) // strings, booleans and times
 	return fmt.Sprintf("sha256:%x", sha256.Sum256(text))
 }
 
-func idOf(it *document.PlanItem) judge.ID {
-	return judge.ID{Object: it.Pool + it.Reservation, UID: it.ReservationUID, Key: it.Key, ContainerID: it.ContainerID,
-		PodRef: it.PodRef, IfName: it.IfName}
-}
-
 // File is a plan that was read.
 type File struct {
 	document.Plan
-	items map[judge.ID]*document.PlanItem
+	items map[judge.ID]document.PlanItem
 }
 
 // Read reads a plan in JSON or YAML. It returns an error for items that were edited, added or repeated.
@@ -87,51 +86,52 @@ func Read(text []byte) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{items: map[judge.ID]*document.PlanItem{}}
-	var head document.Header
-	if err := json.Unmarshal(text, &head); err != nil {
+	f := &File{items: map[judge.ID]document.PlanItem{}}
+	if err := json.Unmarshal(text, &f.Header); err != nil {
 		return nil, err
 	}
-	if head.APIVersion != document.APIVersion || head.Kind != document.KindPlan {
-		return nil, fmt.Errorf("apiVersion %q, kind %q: must be %s and %s", head.APIVersion, head.Kind, document.APIVersion,
+	if h := f.Header; h.APIVersion != document.APIVersion || h.Kind != document.KindPlan {
+		return nil, fmt.Errorf("apiVersion %q, kind %q: must be %s and %s", h.APIVersion, h.Kind, document.APIVersion,
 			document.KindPlan)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&f.Plan); err != nil {
-		return nil, fmt.Errorf("%w (the plan is of version %s)", err, head.ToolVersion)
+		return nil, fmt.Errorf("%w (ip-reconcile %s made the plan)", err, f.ToolVersion)
 	}
-	for i := range f.Items {
-		it := &f.Items[i]
-		if it.Digest != digest(f.Header, *it) {
-			return nil, fmt.Errorf("items[%d].digest: %s of %s was edited, is of another plan, or is of another version (%s); "+
-				"items may only be deleted", i, cmp.Or(it.IP, it.Key), it.Pool+it.Reservation, head.ToolVersion)
+	for i, it := range f.Items {
+		id := judge.ID{Object: it.Pool + it.Reservation, UID: it.ReservationUID, Key: it.Key, ContainerID: it.ContainerID,
+			PodRef: it.PodRef, IfName: it.IfName}
+		name := cmp.Or(it.IP, it.Key) + " in " + id.Object
+		if it.Digest != digest(f.Header, it) {
+			return nil, fmt.Errorf("items[%d].digest: %s was edited or is of another plan, or another version (%s) made the "+
+				"plan; items may only be deleted", i, name, f.ToolVersion)
 		}
-		if f.items[idOf(it)] != nil {
-			return nil, fmt.Errorf("items[%d]: %s of %s is in the plan twice", i, cmp.Or(it.IP, it.Key), it.Pool+it.Reservation)
+		if _, isRepeated := f.items[id]; isRepeated {
+			return nil, fmt.Errorf("items[%d]: the plan has %s twice", i, name)
 		}
-		f.items[idOf(it)] = it
+		f.items[id] = it
 	}
 	return f, nil
 }
 
-// futureLimit is how far the clocks of two API servers may differ.
-const futureLimit = time.Minute
+// ErrNoUID means that the cluster cannot be identified.
+var ErrNoUID = errors.New("cannot read the UID of namespace kube-system, by which a plan identifies its cluster: " +
+	"grant get on that namespace")
 
-// Check returns an error for a plan of another cluster, and for one that is too old or of the future.
+// Check returns an error for a plan of another cluster, for one that is too old, and for one from the future, where the
+// clocks of two API servers may differ by a minute.
 func (f *File) Check(uid string, now time.Time, maxAge time.Duration) error {
+	at := f.ObservedAt.Format(time.RFC3339)
 	switch age := now.Sub(f.ObservedAt); {
 	case uid == "":
 		return ErrNoUID
 	case uid != f.Cluster.UID:
-		return fmt.Errorf("cluster.uid %s: the plan is of another cluster (%s); this cluster's is %s", f.Cluster.UID,
-			f.Cluster.Server, uid)
+		return fmt.Errorf("cluster.uid %s: the plan is of another cluster; this cluster has %s", f.Cluster.UID, uid)
 	case age > maxAge:
-		return fmt.Errorf("observedAt %s: the plan is older than --max-age %s; make a new plan",
-			f.ObservedAt.Format(time.RFC3339), maxAge)
-	case age < -futureLimit:
-		return fmt.Errorf("observedAt %s: the plan is of the future; the API server's time is %s",
-			f.ObservedAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return fmt.Errorf("observedAt %s: the plan is older than --max-age %s; make a new plan", at, maxAge)
+	case age < -time.Minute:
+		return fmt.Errorf("observedAt %s: the plan is from the future; it is %s", at, now.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

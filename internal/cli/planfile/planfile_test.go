@@ -112,9 +112,9 @@ func TestRead_Refuses(t *testing.T) {
 		"one of another cluster": {func(p *document.Plan) { p.Items = append(p.Items, another.Items[0]) },
 			"items[3].digest"},
 		"an item twice": {func(p *document.Plan) { p.Items = append(p.Items, p.Items[0]) },
-			"items[3]: 10.0.0.5"},
+			"items[3]: the plan has 10.0.0.5 in"},
 		"a reservation twice": {func(p *document.Plan) { p.Items = append(p.Items, p.Items[2]) },
-			"items[3]: 10.0.0.9"},
+			"items[3]: the plan has 10.0.0.9 in"},
 	} {
 		p := planOf(uid, Now, three)
 		c.edit(p)
@@ -201,7 +201,7 @@ func TestAllows(t *testing.T) {
 		"the pod is back":               {gone, All(gone, UsualPod()), "pod none → live on worker-1 with UID uid-1"},
 		"the pod is back and has it": {gone, All(gone, UsualPod(Carrying("10.0.0.5"))),
 			"verdict Stale (PodGone, rule gone-ended) → InUse"},
-		"another pod has it": {gone, All(gone, nad, claimed), "claimed by none → pod default/other"},
+		"another pod has it": {gone, All(gone, nad, claimed), "claimant none → pod default/other"},
 		"it cannot be read": {gone, All(ReportingWorker(Gone("box-1", UsualUID)),
 			Pool("10.0.0.0-24", "?", UsualAllocation)), "→ Held (Malformed"},
 		"another node may run it": {gone, All(gone, UsualPod(Phase("Failed"), OnNode("worker-2")),
@@ -219,10 +219,11 @@ func TestAllows(t *testing.T) {
 		if allowed := f.Allows(it); allowed != (c.want == "") || allowed && it.Verdict != judge.Stale {
 			t.Errorf("%s: allowed is %v, %s %s", says, allowed, it.Verdict, it.Reason)
 		}
-		got := f.Outcomes(&reconciler.Result{Judgement: j})[0]
-		if c.want != "" && (got.Outcome != document.NotReleased || got.Refusal != reconciler.Changed ||
-			!strings.Contains(got.Detail, c.want)) {
-			t.Errorf("%s: %s %q, want %q", says, got.Outcome, got.Detail, c.want)
+		out := &reconciler.Result{Judgement: j}
+		f.Complete(out)
+		if x := out.Refused[0]; c.want != "" && (x.Item != it || x.Why != reconciler.Changed ||
+			!strings.Contains(x.Gate.Detail, c.want)) {
+			t.Errorf("%s: %s %q, want %q", says, x.Why, x.Gate.Detail, c.want)
 		}
 	}
 }
@@ -241,65 +242,78 @@ func TestAllows_ProofThatCameLater(t *testing.T) {
 }
 
 // An entry that whereabouts has rewritten is another one, whatever its address is.
-func TestOutcomes_OfWhatIsNotRecorded(t *testing.T) {
+func TestComplete_OfWhatIsNotRecorded(t *testing.T) {
 	pool := func(a ...Allocation) Part { return Pool("10.0.0.0-24", "10.0.0.0/24", a...) }
 	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, UsualSandboxGone)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for says, c := range map[string]struct {
-		now     Part
-		outcome document.Outcome
-		detail  string
-	}{
-		"released": {pool(), document.AlreadyReleased, ""},
-		"no pool":  {Node("worker-1"), document.AlreadyReleased, ""},
-		"assigned again": {pool(Alloc("5", "default/new", "box-9", "net1")),
-			document.AlreadyReleased, "allocated to default/new now"},
-		"of the same pod": {pool(Alloc("5", "default/web-0", "box-9", "net1")),
-			document.AlreadyReleased, "allocated to default/web-0 now"},
-		"another interface": {pool(Alloc("5", "default/web-0", "box-1", "net2")),
-			document.AlreadyReleased, "allocated to default/web-0 now"},
-		"it cannot be parsed": {RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24",
+	for says, now := range map[string]Part{
+		"released":          pool(),
+		"no pool":           Node("worker-1"),
+		"assigned again":    pool(Alloc("5", "default/new", "box-9", "net1")),
+		"of the same pod":   pool(Alloc("5", "default/web-0", "box-9", "net1")),
+		"another interface": pool(Alloc("5", "default/web-0", "box-1", "net2")),
+		"another address":   pool(Alloc("6", "default/web-0", "box-1", "net1")),
+		"another pool":      Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation),
+		"it cannot be parsed": RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24",
 			"allocations": map[string]any{"5": map[string]any{"id": "box-1", "podref": "web", "ifname": "net1"}}}),
-			document.NotReleased, "cannot be parsed any more"},
 	} {
-		j := Judged(Observe(c.now, ReportingWorker(Gone("box-1", UsualUID))), judge.Policy{})
-		for _, it := range j.StaleItems() {
-			if f.Allows(it) {
+		j := Judged(Observe(now, ReportingWorker(Gone("box-1", UsualUID))), judge.Policy{})
+		for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+			if f.Allows(it) || f.IDs()[it.ID()] {
 				t.Errorf("%s: %s %s may be released", says, it.Object(), it.Key())
 			}
 		}
-		got := f.Outcomes(&reconciler.Result{Judgement: j})[0]
-		if got.Outcome != c.outcome || !strings.Contains(got.Detail, c.detail) || (c.detail == "") != (got.Detail == "") {
-			t.Errorf("%s: %s %q", says, got.Outcome, got.Detail)
+		out := &reconciler.Result{Judgement: j}
+		f.Complete(out)
+		if len(out.Refused) > 0 || !slices.Contains(j.Notes(),
+			"1 of 1 items of the plan are not recorded any more: already released") {
+			t.Errorf("%s: %v, %q", says, out.Refused, j.Notes())
 		}
 	}
 }
 
-func TestOutcomes_OfARun(t *testing.T) {
+func TestComplete_OfARun(t *testing.T) {
 	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, three)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := Judged(Observe(three), judge.Policy{})
-	stale := j.StaleItems()
-	paused := reconciler.Gate{Why: reconciler.Paused, Detail: "everything is paused"}
-	got := f.Outcomes(&reconciler.Result{Judgement: j, Released: stale[:1],
-		Refused: []reconciler.Refused{{Item: stale[1], Gate: paused}}})
-	if got[0].Outcome != document.Released || got[1].Outcome != document.NotReleased ||
-		got[1].Refusal != reconciler.Paused || got[1].Detail != paused.Detail || got[2].Refusal != reconciler.Changed ||
-		got[2].Detail != "changed at the second check; apply the plan again" {
-		t.Errorf("%+v", got)
+	// Two more than the plan has: one is InUse, and one is Stale.
+	j := Judged(Observe(three, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("1", "default/other", "box-8", "net1"),
+		Alloc("2", "default/gone", "box-9", "net1"))), judge.Policy{})
+	stale := slices.DeleteFunc(j.StaleItems(), func(it *judge.Item) bool { return !f.IDs()[it.ID()] })
+	paused := reconciler.Refused{Item: stale[1], Gate: reconciler.Gate{Why: reconciler.Paused}}
+	out := &reconciler.Result{Judgement: j, Released: stale[:1], Refused: []reconciler.Refused{paused}}
+	f.Complete(out)
+	if len(out.Refused) != 2 || out.Refused[0].Why != reconciler.Paused || out.Refused[1].Item != stale[2] ||
+		out.Refused[1].Gate.Detail != "changed at the second check; apply the plan again" || len(out.Released) != 1 {
+		t.Errorf("%+v", out.Refused)
 	}
 }
 
 func TestSelect(t *testing.T) {
 	stale := Judged(Observe(three), judge.Policy{}).StaleItems()
 	waits, breaker := reconciler.Gate{Why: reconciler.AwaitingConfirmation}, reconciler.Gate{Why: reconciler.Breaker}
-	p := &reconciler.Plan{Release: stale[2:], Refused: []reconciler.Refused{{Item: stale[1], Gate: waits},
-		{Item: stale[0], Gate: waits, Also: []reconciler.Gate{breaker}}}}
-	if planfile.Select(p); !slices.Equal(p.Release, stale[1:]) || len(p.Refused) != 1 || p.Refused[0].Item != stale[0] {
-		t.Errorf("released %d, refused %+v", len(p.Release), p.Refused)
+	for says, c := range map[string]struct {
+		gate      reconciler.Gate
+		also      []reconciler.Gate
+		isPlanned bool
+	}{
+		"released now":           {reconciler.Gate{Why: reconciler.DryRunRefusal}, nil, true},
+		"waits":                  {waits, nil, true},
+		"waits, and the breaker": {waits, []reconciler.Gate{breaker}, false},
+		"the breaker":            {breaker, nil, false},
+		"paused":                 {reconciler.Gate{Why: reconciler.Paused}, nil, false},
+	} {
+		out := &reconciler.Result{Refused: []reconciler.Refused{{Item: stale[2], Gate: waits},
+			{Item: stale[0], Gate: c.gate, Also: c.also}}}
+		want := []*judge.Item{stale[2]}
+		if c.isPlanned {
+			want = []*judge.Item{stale[0], stale[2]} // by place
+		}
+		if got := planfile.Select(out); !slices.Equal(got, want) || out.Refused[0].Why != reconciler.DryRunRefusal {
+			t.Errorf("%s: %d items", says, len(got))
+		}
 	}
 }

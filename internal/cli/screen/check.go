@@ -37,7 +37,7 @@ func (s *Screen) ran(r *report.Report) {
 	if n := len(r.Released) - len(rows); n > 0 {
 		with = " (with their " + Count(n, "reservation") + ")"
 	}
-	s.Line("Released %s%s. %s not released.", Count(len(rows), "item"), with, Count(len(r.Left), "stale item"))
+	s.Line("Released %s%s. %s not released.", Count(len(rows), "item"), with, Count(len(r.Left), "item"))
 	s.Findings("FINDINGS", r.Findings)
 	s.items(released, r, rows)
 	s.items("NOT RELEASED", r, document.Rows(r.Left, itemOf))

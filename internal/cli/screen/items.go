@@ -30,7 +30,7 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 	s.Title(title, len(rows))
 	shown := rows[:s.shown(document.Rows(rows, reason))]
 	release := ""
-	if rows[0].Verdict == judge.Stale && title != released && title != toRelease {
+	if rows[0].Verdict == judge.Stale && title != released {
 		release = "RELEASE"
 		s.hasUnconfirmed = s.hasUnconfirmed || slices.ContainsFunc(rows, isUnconfirmed)
 		s.hasMissingNode = s.hasMissingNode || slices.ContainsFunc(rows, isOfMissingNode)
@@ -91,7 +91,10 @@ func (s *Screen) legend() {
 	}
 	s.gap()
 	s.Text("SANDBOX: ", strings.Join(texts, "; ")+".")
-	if s.hasUnconfirmed {
+	switch {
+	case s.hasUnconfirmed && s.ConfirmAfter == 0:
+		s.Text("", "? = unconfirmed.")
+	case s.hasUnconfirmed:
 		wait := duration.HumanDuration(s.ConfirmAfter)
 		s.Text("", fmt.Sprintf("? = unconfirmed: confirmed once every pass for %s agrees. RELEASE is in UTC, "+
 			"for a run that starts now; 'serve' may confirm earlier.", wait))

@@ -1,0 +1,95 @@
+package planfile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// IDs returns the items of the plan.
+func (f *File) IDs() map[judge.ID]bool {
+	ids := map[judge.ID]bool{}
+	for id := range f.items {
+		ids[id] = true
+	}
+	return ids
+}
+
+// Allows reports whether the plan has an item, and all that was read about the item is unchanged.
+func (f *File) Allows(it *judge.Item) bool {
+	was, isPlanned := f.items[it.ID()]
+	return isPlanned && len(changes(was, planned(it))) == 0
+}
+
+// changes returns what has changed since a plan, none where the item may be released. Two changes are none: the verdict
+// became proven, and the runtime removed a sandbox that had stopped. The row of the verdict table stands for all
+// evidence that is not compared.
+func changes(was, now document.PlanItem) (texts []string) {
+	compare := func(what, before, after string) {
+		if before != after {
+			texts = append(texts, fmt.Sprintf("%s %s → %s", what, cmp.Or(before, "none"), cmp.Or(after, "none")))
+		}
+	}
+	if was.Sandbox == judge.Stopped.String() && now.Sandbox == judge.Gone.String() {
+		was.Sandbox = now.Sandbox
+	}
+	compare("sandbox", sandboxOf(was), sandboxOf(now))
+	compare("pod", podOf(was), podOf(now))
+	compare("claimant", was.Evidence.Claimant, now.Evidence.Claimant)
+	if was.Proven && !now.Proven && now.Verdict == judge.Stale {
+		compare("verdict", "proven", "unconfirmed")
+	}
+	compare("verdict", verdictOf(was), verdictOf(now))
+	return texts
+}
+
+func sandboxOf(it document.PlanItem) string {
+	if nodes := it.Evidence.Sandbox.Nodes; len(nodes) > 0 {
+		return it.Sandbox + " on " + strings.Join(nodes, ", ")
+	}
+	return it.Sandbox
+}
+
+func podOf(it document.PlanItem) string {
+	p := it.Evidence.Pod
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s on %s with UID %s", p.Phase, cmp.Or(p.Node, "no node"), p.UID)
+}
+
+func verdictOf(it document.PlanItem) string {
+	return fmt.Sprintf("%s (%s, rule %s)", it.Verdict, it.Reason, it.Rule)
+}
+
+// Complete adds to the result of a run of what the plan allows why it does not allow the other items of the plan.
+func (f *File) Complete(out *reconciler.Result) {
+	done, recorded := map[judge.ID]bool{}, 0
+	for _, it := range out.Released {
+		done[it.ID()] = true
+	}
+	for _, x := range out.Refused {
+		done[x.ID()] = true
+	}
+	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
+		was, isPlanned := f.items[it.ID()]
+		if !isPlanned {
+			continue
+		}
+		if recorded++; !done[it.ID()] {
+			detail := cmp.Or(strings.Join(changes(was, planned(it)), "; "), "changed at the second check; apply the plan again")
+			out.Refused = append(out.Refused, reconciler.Refused{Item: it,
+				Gate: reconciler.Gate{Why: reconciler.Changed, Detail: detail}})
+		}
+	}
+	if n := len(f.items) - recorded; n > 0 {
+		out.Observation.Warnings = append(out.Observation.Warnings,
+			fmt.Sprintf("%d of %d items of the plan are not recorded any more: already released", n, len(f.items)))
+	}
+	out.Judgement.Findings = nil // a plan has none
+}
