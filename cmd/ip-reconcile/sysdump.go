@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -90,6 +89,7 @@ func (o *options) sysdump(ctx context.Context, std streams, d *sysdump.Dump, pat
 	if err != nil {
 		return err
 	}
+	probe.Version = version.Get().Version
 	r, err := o.reconciler(ctx, std)
 	if err != nil {
 		return err
@@ -101,30 +101,27 @@ func (o *options) sysdump(ctx context.Context, std streams, d *sysdump.Dump, pat
 	if d.Core, err = kubernetes.NewForConfig(config); err != nil {
 		return err
 	}
-	cluster := r.Writer.(*kube.Cluster)
-	observed, listErr := cluster.List(ctx)
-	r.Source = &once{Source: cluster, o: observed, err: listErr}
-	if listErr == nil && len(observed.Nodes) > manyNodes && !yes && !o.confirms(std, len(observed.Nodes), d.Agents) {
+	lines := probe.Lines(ctx, r, r.Writer.(*kube.Cluster))
+	if probe.Judgement != nil && !yes && !std.continues(ctx, len(probe.Observation.Nodes), d.Agents) {
 		return errors.New("stopped: nothing was written")
 	}
-	header := o.cluster
+	cluster := o.cluster
 	if d.Manifest.Redacted {
-		header = document.Cluster{}
+		cluster = document.Cluster{}
 	}
-	d.Manifest.Header = document.NewHeader(document.KindSysdump, version.Get().Version, header, cluster.Now())
+	d.Manifest.Header = document.NewHeader(document.KindSysdump, version.Get().Version, cluster, probe.Now)
 	d.Open(file)
-	if listErr != nil {
-		d.Fail("objects", listErr)
-	} else if err := o.dumpObjects(ctx, d, r, observed); err != nil {
+	if probe.Judgement == nil {
+		d.Fail("objects", probe.Unjudged)
+	} else if err := o.dumpObjects(ctx, d, r, probe.Observation); err != nil {
 		return err
 	}
 	if d.Manifest.Redacted {
 		d.Limit("logs, metrics and status are omitted: they have names")
 	} else {
-		probe.Version = version.Get().Version
 		s := &screen.Screen{}
 		s.Head(d.Manifest.Header)
-		s.Status(document.OfStatus(document.Header{}, probe.Lines(ctx, r, cluster)))
+		s.Status(document.OfStatus(document.Header{}, lines))
 		d.Text("status.txt", []byte(s.String()), nil)
 		d.Pods(ctx, o.Namespace(), o.LeaseNamespace())
 	}
@@ -137,6 +134,12 @@ func (o *options) sysdump(ctx context.Context, std streams, d *sysdump.Dump, pat
 		names:    func() []string { return d.Manifest.Files },
 		screen:   func(s *screen.Screen) { s.Sysdump(d.Manifest, path, o.judging()) },
 	})
+}
+
+// continues asks on a terminal whether to go on with many nodes.
+func (std streams) continues(ctx context.Context, nodes, agents int) bool {
+	return std.in == nil || nodes <= manyNodes || std.ask(ctx, fmt.Sprintf(
+		"The cluster has %d nodes; the archive gets the logs of %d node agents at most. Continue?", nodes, agents))
 }
 
 // dumpObjects adds what was observed, and what processes share.
@@ -176,18 +179,6 @@ func (o *options) dumpObjects(
 	return nil
 }
 
-// confirms asks on a terminal whether to continue.
-func (o *options) confirms(std streams, nodes, agents int) bool {
-	if !term.IsTerminal(int(os.Stdin.Fd())) || !term.IsTerminal(int(std.err.Fd())) {
-		return true
-	}
-	fmt.Fprintf(std.err, "The cluster has %d nodes; the archive gets the logs of %d node agents at most. Continue? [y/N] ",
-		nodes, agents)
-	var reply string
-	_, _ = fmt.Fscanln(os.Stdin, &reply)
-	return reply == "y" || reply == "yes"
-}
-
 // judging are the flags that decide about verdicts, where they are not the defaults.
 func (o *options) judging() (flags string) {
 	o.given.VisitAll(func(f *pflag.Flag) {
@@ -199,19 +190,4 @@ func (o *options) judging() (flags string) {
 		}
 	})
 	return flags
-}
-
-// once is a source that has been read.
-type once struct {
-	reconciler.Source
-	o   *judge.Observation
-	err error
-}
-
-func (s *once) List(context.Context) (*judge.Observation, error) {
-	if s.err != nil {
-		return nil, s.err
-	}
-	copied := *s.o
-	return &copied, nil
 }

@@ -196,7 +196,7 @@ func (p *Probe) wantedPermissions() []permission {
 		{"create", core("configmaps"), p.namespace, "", false},
 	}
 	taken := map[string][]string{p.namespace: {ippool.SharedLease}}
-	if p.unjudged == nil {
+	if p.Unjudged == nil {
 		taken = ippool.LeasesOf(p.Observation.Pools)
 	}
 	for namespace, names := range taken {

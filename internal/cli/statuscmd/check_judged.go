@@ -60,8 +60,8 @@ func (p *Probe) breaker(ctx context.Context) (line, error) {
 }
 
 func (p *Probe) stale(context.Context) (line, error) {
-	if p.unjudged != nil {
-		return fail("ip-reconcile check", "Addresses cannot be judged: %v.", p.unjudged)
+	if p.Unjudged != nil {
+		return fail("ip-reconcile check", "Addresses cannot be judged: %v.", p.Unjudged)
 	}
 	in := fmt.Sprintf("%s in %s", screen.Count(p.Total, "allocation"), screen.Count(len(p.Observation.Pools), "pool"))
 	count := map[reconciler.Refusal]int{}

@@ -45,7 +45,7 @@ type Probe struct {
 	*judge.Judgement
 	plan     *reconciler.Plan
 	pools    *usage.Pools
-	unjudged error // why addresses could not be judged
+	Unjudged error // why addresses could not be judged
 }
 
 // line is the result of a check. The zero line is not printed.
@@ -96,7 +96,7 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 	p.serves, p.may = cluster.Serves, cluster.May
 	judging, cancel := context.WithTimeout(ctx, judgeFor)
 	defer cancel()
-	if p.Judgement, p.unjudged = r.Check(judging); p.unjudged == nil {
+	if p.Judgement, p.Unjudged = r.Check(judging); p.Unjudged == nil {
 		p.plan, p.pools = r.Plan(judging, p.Judgement), usage.Of(p.Judgement)
 	}
 	p.Now = cluster.Now()
@@ -105,7 +105,7 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 
 func (p *Probe) say(ctx context.Context) []line {
 	lines := make([]line, len(checks))
-	isKnown := map[need]bool{nothing: true, aReconciler: p.own != nil, aJudgement: p.unjudged == nil}
+	isKnown := map[need]bool{nothing: true, aReconciler: p.own != nil, aJudgement: p.Unjudged == nil}
 	var all sync.WaitGroup
 	for i, c := range checks {
 		if !isKnown[c.needs] {

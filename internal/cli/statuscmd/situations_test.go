@@ -100,7 +100,7 @@ func situations() []situation {
 				`"refused":{"Breaker":25}}`)
 		}},
 		// what was judged
-		{"addresses cannot be judged", func(p *Probe) { p.unjudged = errors.New("500") }},
+		{"addresses cannot be judged", func(p *Probe) { p.Unjudged = errors.New("500") }},
 		{"stale items", func(p *Probe) { p.observed(leaked, oneGone) }},
 		{"stale items of a paused pool", func(p *Probe) {
 			p.observed(leaked, oneGone,
@@ -178,7 +178,7 @@ func situations() []situation {
 		// definitions
 		{"no definition of reports", func(p *Probe) { p.lacking(v1alpha1.Resource()) }},
 		{"no whereabouts", func(p *Probe) {
-			p.unjudged = errors.New("the API server does not serve ippools")
+			p.Unjudged = errors.New("the API server does not serve ippools")
 			p.lacking(ippool.PoolResource, ippool.ReservationResource)
 		}},
 		// rights
@@ -207,7 +207,7 @@ func situations() []situation {
 		}},
 		// nothing is concluded from what could not be read
 		{"Leases cannot be read", func(p *Probe) { p.everythingFails(forbidden) }},
-		{"nothing could be read", func(p *Probe) { p.unread(forbidden); p.unjudged = forbidden }},
+		{"nothing could be read", func(p *Probe) { p.unread(forbidden); p.Unjudged = forbidden }},
 		{"nothing was answered in time", func(p *Probe) { p.unread(context.DeadlineExceeded) }},
 	}
 }

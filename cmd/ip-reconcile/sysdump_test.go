@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestSysdump_AsksWithManyNodes(t *testing.T) {
+	for _, c := range []struct {
+		name, reply string
+		nodes       int
+		asks, want  bool
+	}{
+		{"few", "n", 20, false, true}, {"many, and yes", "y\n", 21, true, true}, {"many, and no", "\n", 21, true, false},
+		{"many, without a terminal", "", 1000, false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			std := streams{err: file}
+			if c.reply != "" {
+				std.in = strings.NewReader(c.reply)
+			}
+			got := std.continues(t.Context(), c.nodes, 10)
+			text, err := os.ReadFile(file.Name())
+			asked := strings.HasPrefix(string(text), "The cluster has 21 nodes; the archive gets the logs of 10 node agents")
+			if got != c.want || asked != c.asks || err != nil {
+				t.Errorf("continues %v, want %v, after %q, %v", got, c.want, text, err)
+			}
+		})
+	}
+}
