@@ -79,8 +79,8 @@ func (o *options) plan(c *cobra.Command, std streams) error {
 		screen: func(s *screen.Screen) {
 			s.ConfirmAfter = 0 // 'apply' does not wait for so long
 			if s.Report(rep); file != "" {
-				s.Line("\nWrote %s to %s. Delete what must stay, then run: %s apply %[2]s", screen.Count(len(items), "item"), file,
-					commandName())
+				s.Line("\nWrote %s to %s. Delete what must stay, then run:\n    %s", screen.Count(len(items), "item"), file,
+					o.advisor(c.Flags()).OnCluster("ip-reconcile apply "+file))
 			}
 		},
 	}
