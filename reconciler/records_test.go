@@ -1,11 +1,17 @@
 package reconciler_test
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // records is the Audit of the tests. It judges the evidence of each record again.
@@ -44,4 +50,129 @@ func (r *records) Record(x audit.Record) {
 	if err != nil || d.Verdict != x.Verdict || d.Reason.String() != x.Reason || d.Proven != x.Proven {
 		r.t.Errorf("the evidence is judged %v (%v): %s", d, err, text)
 	}
+}
+
+// said are the records as "<what> <ip or pool> <reason or refusal>".
+func (r *records) said() (texts []string) {
+	for _, x := range r.all {
+		texts = append(texts, strings.Join(strings.Fields(fmt.Sprint(x.What, " ", cmp.Or(x.IP, x.Pool), " ",
+			cmp.Or(x.Refusal, x.Reason))), " "))
+	}
+	return texts
+}
+
+func TestRecords_OneForEachRelease(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 2)
+		r := s.reconciler(t)
+		all := r.Audit.(*records)
+		run(t, r)
+		same(t, "records", fmt.Sprint(all.said()), "[Released 10.0.0.1 PodGone Released 10.0.0.2 PodGone]")
+		x := all.all[0]
+		same(t, "the entry", x.Entry, audit.Entry{Key: "1", PodRef: "default/gone-1", ContainerID: "box-1", IfName: "net1"})
+		same(t, "its pool and reservations", fmt.Sprint(x.Pool, x.Reservations),
+			"kube-system/10.0.0.0-16[kube-system/10.0.0.1]")
+		same(t, "the row", x.Row, "gone")
+		same(t, "passes", all.ended, 1)
+
+		all.all = nil
+		s.leaks(bluePool, 1)
+		r.Options.DryRun = true
+		run(t, r)
+		same(t, "records of a dry run", len(all.all), 0)
+	})
+}
+
+// A release that fails has no record, and one whose answer was lost has one.
+func TestRecords_OfReleasesThatFail(t *testing.T) {
+	for says, c := range map[string]struct {
+		fault string
+		want  string
+	}{
+		"the API server fails each time": {"always", "[]"},
+		"the answer is lost":             {"answer", "[Released 10.0.0.1 PodGone]"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				s.leaks(bluePool, 1)
+				patches := 0
+				s.fault = func(call, _ string) (error, bool) {
+					if call != "patch" {
+						return nil, false
+					}
+					if patches++; c.fault == "answer" && patches > 1 {
+						return nil, false
+					}
+					return errServer, c.fault == "answer"
+				}
+				r := s.reconciler(t)
+				run(t, r)
+				same(t, "records", fmt.Sprint(r.Audit.(*records).said()), c.want)
+			})
+		})
+	}
+}
+
+// A pause is one record, however many passes see it, and its end is another.
+func TestRecords_OfPauses(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 1)
+		r := s.reconciler(t)
+		all := r.Audit.(*records)
+		for _, paused := range []bool{false, true, true, false, false, true} {
+			s.paused = paused
+			if _, _, err := r.Pass(t.Context(), func(*judge.Item) bool { return false }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		same(t, "records", fmt.Sprint(all.said()), "[Paused Resumed Paused]")
+	})
+}
+
+// What a person asked for and what was not released is a record, with the verdict or the gate.
+func TestRecords_OfWhatAPersonIsRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 3)
+		s.pod("gone-2", "back", 2)
+		r := s.reconciler(t)
+		all := r.Audit.(*records)
+		r.Options.ByHand, r.Options.Because = true, "they are gone"
+		r.Options.Only = func(it *judge.Item) bool { return it.Text() != "10.0.0.3" }
+		run(t, r)
+		same(t, "records", fmt.Sprint(all.said()), "[Released 10.0.0.1 PodGone Refused 10.0.0.2 AddressOnPod]")
+		all.all = nil
+		s.entry(bluePool, 1, "default/gone-1", "box-1", false)
+		s.paused = true
+		run(t, r)
+		same(t, "records of a pause", fmt.Sprint(all.said()),
+			"[Paused Refused 10.0.0.1 Paused Refused 10.0.0.2 AddressOnPod]")
+		r.Options.ByHand = false
+		all.all = nil
+		run(t, r)
+		same(t, "records of a run", fmt.Sprint(all.said()), "[]")
+	})
+}
+
+// A repair is a record of what was written and what was there before.
+func TestRecords_OfRepairs(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.entry(bluePool, 1, "default/web", "ended", true)
+		s.pod("web", "u", 1)
+		s.runsOn("worker-1", "web")
+		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
+		time.Sleep(5 * time.Minute)
+		r := s.reconciler(t)
+		out, err := r.Recover(t.Context())
+		if err != nil || len(out.Repaired) == 0 {
+			t.Fatalf("%v, repaired %d", err, len(out.Repaired))
+		}
+		all := r.Audit.(*records)
+		same(t, "records", fmt.Sprint(all.said()), "[Repaired 10.0.0.1 Misrecorded]")
+		same(t, "before", *all.all[0].Before,
+			audit.Entry{Key: "1", PodRef: "default/web", ContainerID: "ended", IfName: "net1"})
+		same(t, "now", all.all[0].ContainerID, out.Repaired[0].Repair.ContainerID)
+		if all.ended == 0 {
+			t.Error("nobody is told that the pass has ended")
+		}
+	})
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
@@ -99,9 +101,34 @@ func (s *Simulation) reconciler(as *client, identity string) (*kube.Cluster, *re
 	}
 	return cluster, &reconciler.Reconciler{
 		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(),
-		Source: cluster,
+		Source: cluster, Audit: records{s},
 	}, nil
 }
+
+// records checks that the evidence in each record is judged as it was.
+type records struct{ s *Simulation }
+
+// Record implements reconciler.Audit.
+func (r records) Record(x audit.Record) {
+	text, err := json.Marshal(x)
+	again := audit.Record{}
+	if err == nil {
+		err = json.Unmarshal(text, &again)
+	}
+	if err != nil || again.Evidence == nil {
+		if err != nil || x.What == audit.Released {
+			r.s.posted <- func() { r.s.fail("a record without evidence (%v): %s", err, text) }
+		}
+		return
+	}
+	if d, err := again.Evidence.Judge(); err != nil || d.Verdict != x.Verdict || d.Reason.String() != x.Reason ||
+		d.Proven != x.Proven {
+		r.s.posted <- func() { r.s.fail("a record is judged %v again (%v): %s", d, err, text) }
+	}
+}
+
+// PassEnded implements reconciler.Audit.
+func (records) PassEnded() {}
 
 func (c *client) config() *rest.Config {
 	return &rest.Config{Host: "http://simulation", Transport: c, QPS: -1}
