@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -36,8 +37,9 @@ type Reconciler struct {
 	RestoreStore StateStore    // shares the etcd restore state with other processes; nil for none
 	PassStore    StateStore    // keeps the PassRecord of the last full pass; nil for none
 	Schedule     func() string // returns the cron expression for the PassRecord; nil for none
-	Audit        Audit         // receives records for the history; nil for none
-	Progress     func(string)  // receives progress messages, from several goroutines at once; nil for none
+	// Audit receives a record of each release, repair, refusal by a person and pause. It does not block; nil for none.
+	Audit    func(audit.Record)
+	Progress func(string) // receives progress messages, from several goroutines at once; nil for none
 }
 
 // Result is what a pass observed and did.
@@ -202,7 +204,6 @@ func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.It
 		until = EarliestNonZero(until, r.repair(ctx, j, out))
 	}
 	r.saveRestore(ctx, j.Observation) // a second check may have detected a restore
-	r.audit().PassEnded()
 	return until, nil
 }
 

@@ -9,23 +9,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Audit receives a record of each release, repair, refusal by a person and pause. Its methods do not block.
-type Audit interface {
-	Record(audit.Record)
-	PassEnded()
-}
-
-// noAudit is an Audit that drops what it receives.
-type noAudit struct{}
-
-func (noAudit) Record(audit.Record) {}
-func (noAudit) PassEnded()          {}
-
-func (r *Reconciler) audit() Audit {
-	if r.Audit == nil {
-		return noAudit{}
+func (r *Reconciler) record(x audit.Record) {
+	if r.Audit != nil {
+		r.Audit(x)
 	}
-	return r.Audit
 }
 
 // recordItem records the release of an item, with the reservations that were deleted for it.
@@ -37,7 +24,7 @@ func (e *executor) recordItem(it *judge.Item, deleted []*ippool.Reservation) {
 	for _, r := range deleted {
 		x.Reservations = append(x.Reservations, r.Ref())
 	}
-	e.audit().Record(x)
+	e.record(x)
 }
 
 func (e *executor) recordRepair(f *judge.Finding) {
@@ -50,7 +37,7 @@ func (e *executor) recordRepair(f *judge.Finding) {
 	} else if p := w.PreviousReservation; p != nil {
 		x.Before = &audit.Entry{PodRef: p.PodRef, IfName: p.IfName}
 	}
-	e.audit().Record(x)
+	e.record(x)
 }
 
 // recordRefusals records what a person asked to release, and what was not.
@@ -70,7 +57,7 @@ func (r *Reconciler) recordRefusals(out *Result) {
 		if x.Refusal = string(g.Why); g.Detail != "" {
 			x.Message = g.Detail
 		}
-		r.audit().Record(x)
+		r.record(x)
 	}
 }
 
@@ -86,7 +73,7 @@ func (r *Reconciler) recordPauses(o *judge.Observation, gates []Gate) {
 	record := func(what audit.What, since, other map[string]string) {
 		for _, pool := range slices.Sorted(maps.Keys(since)) {
 			if _, isKnown := other[pool]; !isKnown {
-				r.audit().Record(audit.Record{What: what, Time: o.Now.UTC(), Pool: pool, Message: since[pool]})
+				r.record(audit.Record{What: what, Time: o.Now.UTC(), Pool: pool, Message: since[pool]})
 			}
 		}
 	}

@@ -37,7 +37,6 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 			return time.Time{}, 0, nil
 		}
 		next, atMost = r.repair(ctx, j, out), recheckEvery
-		r.audit().PassEnded()
 		if fenced := j.Observation.FencedSince; !fenced.IsZero() {
 			atMost = recoverEvery
 			if len(j.NotRenewedSince(fenced)) > 0 {

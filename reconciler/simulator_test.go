@@ -57,6 +57,7 @@ type simulator struct {
 	busy    map[string]int // for how many holds a Lease is still busy
 	kept    string         // what the breaker counts
 	late    []string       // writes that began too late in a hold
+	records *records       // of the last reconciler
 }
 
 // hold is what was written under a hold of the Lease.
@@ -388,12 +389,9 @@ func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 	if t != nil {
 		log = slog.NewTextHandler(t.Output(), nil)
 	}
-	var trail reconciler.Audit
-	if t != nil {
-		trail = &records{t: t}
-	}
+	s.records = &records{t: t}
 	return &reconciler.Reconciler{
-		Audit:  trail,
+		Audit:  s.records.add,
 		Source: s, Writer: s, BreakerStore: s, Clock: clock.RealClock{}, Log: slog.New(log), History: reconciler.NewHistory(),
 		Jitter:  func(d time.Duration) time.Duration { return d },
 		Options: reconciler.Options{PodsComplete: true}, // most tests have no pods

@@ -26,17 +26,13 @@ func newHistory(std streams) *cobra.Command {
 		Short: "Print what was released, repaired, refused and paused, by whom and why; read-only",
 		Long: `Print the records of releases, repairs, refusals by a person and pauses, the newest last.
 For one address, pod or pool history also prints the evidence in words; -o json has it
-as it was judged. history is read-only.
-
-The ConfigMaps ip-reconcile-history-0 to -7 keep some 5,000 records of at most 30 days.
-With --audit-log a command that writes also appends its records to a file.
+as it was judged. The ConfigMaps ip-reconcile-history-0 to -7 keep some 5,000 records.
 
 --verify judges the evidence of each record again, which must give the same verdict, and
-checks that no record was edited or is missing: each has the hash of the one before it.
-Whoever may write these ConfigMaps can replace all of them. The file is for that case.
+checks that no record was edited or is missing. Whoever may write these ConfigMaps can
+replace all of them. The file of --audit-log is for that case.
 
-Exit code 0: the history is printed; 1: --verify found a fault; 2: the history could not
-be read.
+Exit code 0: printed; 1: --verify found a fault; 2: the history could not be read.
 `,
 		Example: `  ip-reconcile history --since 7d
   ip-reconcile history 10.0.0.7

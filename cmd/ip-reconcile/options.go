@@ -228,7 +228,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		if o.trail, err = o.Trail(cluster, o.component, log, func(int) {}); err != nil {
 			return nil, err
 		}
-		r.Audit = o.trail
+		r.Audit = o.trail.Record
 	}
 	o.cluster = document.Cluster{Server: config.Host, Context: o.Context()}
 	o.clusterUID = func(ctx context.Context) string {

@@ -140,7 +140,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return exitNotObserved
 		}
 		defer trail.Start()()
-		r.Audit = trail
+		r.Audit = trail.Record
 		return makePass(ctx, r)
 	}
 	if err := given.Run(ctx, given.log); err != nil {

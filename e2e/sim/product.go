@@ -101,15 +101,12 @@ func (s *Simulation) reconciler(as *client, identity string) (*kube.Cluster, *re
 	}
 	return cluster, &reconciler.Reconciler{
 		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(),
-		Source: cluster, Audit: records{s},
+		Source: cluster, Audit: s.checkRecord,
 	}, nil
 }
 
-// records checks that the evidence in each record is judged as it was.
-type records struct{ s *Simulation }
-
-// Record implements reconciler.Audit.
-func (r records) Record(x audit.Record) {
+// checkRecord checks that the evidence in a record is judged as it was.
+func (s *Simulation) checkRecord(x audit.Record) {
 	text, err := json.Marshal(x)
 	again := audit.Record{}
 	if err == nil {
@@ -117,18 +114,15 @@ func (r records) Record(x audit.Record) {
 	}
 	if err != nil || again.Evidence == nil {
 		if err != nil || x.What == audit.Released {
-			r.s.posted <- func() { r.s.fail("a record without evidence (%v): %s", err, text) }
+			s.posted <- func() { s.fail("a record without evidence (%v): %s", err, text) }
 		}
 		return
 	}
 	if d, err := again.Evidence.Judge(); err != nil || d.Verdict != x.Verdict || d.Reason.String() != x.Reason ||
 		d.Proven != x.Proven {
-		r.s.posted <- func() { r.s.fail("a record is judged %v again (%v): %s", d, err, text) }
+		s.posted <- func() { s.fail("a record is judged %v again (%v): %s", d, err, text) }
 	}
 }
-
-// PassEnded implements reconciler.Audit.
-func (records) PassEnded() {}
 
 func (c *client) config() *rest.Config {
 	return &rest.Config{Host: "http://simulation", Transport: c, QPS: -1}

@@ -12,6 +12,7 @@ import (
 
 const (
 	maxQueue     = 8 * perObject   // how many records wait for a write
+	writeEvery   = time.Second     // the records of most passes are one write
 	writeTimeout = 5 * time.Second // short, since the end of a process waits for it
 )
 
@@ -27,7 +28,6 @@ type Trail struct {
 
 	mu          sync.Mutex
 	queue       []Record
-	wake        chan struct{}
 	end         chain // of the file
 	isForbidden bool  // the last write to the ring was
 }
@@ -40,28 +40,17 @@ func (t *Trail) Record(r Record) {
 		t.Failed(1)
 		return
 	}
-	if t.queue = append(t.queue, r); len(t.queue) >= perObject {
-		t.PassEnded()
-	}
-}
-
-// PassEnded has the records of a pass written. It does not block.
-func (t *Trail) PassEnded() {
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
+	t.queue = append(t.queue, r)
 }
 
 // Start begins to write. The function that it returns writes the last records, and ends that.
 func (t *Trail) Start() (stop func()) {
-	t.wake = make(chan struct{}, 1)
 	end := make(chan struct{})
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for isOpen := true; isOpen; t.write() {
 			select {
-			case <-t.wake:
+			case <-time.After(writeEvery):
 			case <-end:
 				isOpen = false
 			}

@@ -40,12 +40,9 @@ type Evidence struct {
 	SandboxUID  string `json:"-"`
 	ContainerID string `json:"-"` // of the sandbox
 
-	// OnPod: the pod carries the address.
-	OnPod bool `json:"onPod,omitempty"`
-	// StatusTrusted: the operator trusts network-status annotations.
-	StatusTrusted bool `json:"statusTrusted,omitempty"`
-	// Detached: neither the pod nor its running sandbox has the interface.
-	Detached bool `json:"detached,omitempty"`
+	OnPod         bool `json:"onPod,omitempty"`         // the pod carries the address
+	StatusTrusted bool `json:"statusTrusted,omitempty"` // the operator trusts network-status annotations
+	Detached      bool `json:"detached,omitempty"`      // neither the pod nor its running sandbox has the interface
 	// HasContradictingReport: an expired report, renewed after the containers ended, has the sandbox running.
 	HasContradictingReport bool `json:"contradictingReport,omitempty"`
 	Recent                 bool `json:"recent,omitempty"`   // a reservation younger than addTimeLimit
@@ -55,9 +52,8 @@ type Evidence struct {
 	// Unproven: a proven row must be confirmed, because not every node that could run the sandbox agrees.
 	Unproven bool `json:"unproven,omitempty"`
 	// AgentMayNotKnow: a proven row must be confirmed, because the agent may not know the Pending pod's sandbox yet.
-	AgentMayNotKnow bool `json:"agentMayNotKnow,omitempty"`
-	// EndedElsewhere: another node reports that the sandbox has ended.
-	EndedElsewhere  bool   `json:"endedElsewhere,omitempty"`
+	AgentMayNotKnow bool   `json:"agentMayNotKnow,omitempty"`
+	EndedElsewhere  bool   `json:"endedElsewhere,omitempty"` // another node reports that the sandbox has ended
 	Claimant        string `json:"claimant,omitempty"`
 	ClaimantNode    string `json:"-"`                     // of the report that lists the claimant; "" for a pod
 	ClaimUnread     bool   `json:"claimUnread,omitempty"` // no CNI cache file lists the claimant's addresses

@@ -9,8 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 )
 
-// History writes a row for each record, with its evidence in words if hasWords. If isVerify, it writes only what is
-// wrong.
+// History writes a row for each record, with its evidence if hasWords. With isVerify it writes only the faults.
 func (s *Screen) History(d *document.History, hasWords, isVerify bool) {
 	if len(d.Faults) > 0 {
 		s.Title("FAULTS", len(d.Faults))

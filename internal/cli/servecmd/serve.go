@@ -138,7 +138,7 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	server.Full.Audit, server.Quick.Audit = trail, trail
+	server.Full.Audit, server.Quick.Audit = trail.Record, trail.Record
 	defer trail.Start()() // the last records are those of the pass that ends with the manager
 	errs := []error{mgr.Add(everyReplica{source.Run})}
 	if server.Guard != nil {
