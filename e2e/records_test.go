@@ -189,6 +189,10 @@ func TestHistory_Forbidden(t *testing.T) {
 	contains(t, "history", refused.stderr, "read ConfigMap kube-system/ip-reconcile-history-0: forbidden")
 	equal(t, "records in the cluster", len(s.recorded(t)), 0)
 
+	product(t, "release", "10.1.0.1", "--yes", "--kubeconfig", s.Kubeconfig()).exits(t, 1) // it is in use
+	s.product(t, "release", "10.1.0.1", "--dry-run").exits(t, 1)
+	equal(t, "what a person was refused", fmt.Sprint(inShort(s.recorded(t))), "[Refused 10.1.0.1 default/live]")
+
 	text := product(t, "history", "--file", file)
 	text.exits(t, 0)
 	contains(t, "the file", unwrapped(text.stdout), "HISTORY (2)", "Released 10.1.0.7 default/gone-7 PodGone "+

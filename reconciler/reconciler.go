@@ -137,7 +137,7 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	if ctx.Err() != nil {
 		out.dropConfirmationTimes()
 	}
-	r.recordRefusals(out)
+	r.RecordRefusals(out)
 	out.addReleased()
 	r.RecordPass(ctx, out, r.Clock.Since(began), nil)
 	return out, nil

@@ -40,8 +40,8 @@ func (e *executor) recordRepair(f *judge.Finding) {
 	e.record(x)
 }
 
-// recordRefusals records what a person asked to release, and what was not.
-func (r *Reconciler) recordRefusals(out *Result) {
+// RecordRefusals records what a person asked to release, and what was not.
+func (r *Reconciler) RecordRefusals(out *Result) {
 	gates, isReleased := map[judge.ID]Gate{}, map[judge.ID]bool{}
 	for _, x := range out.Refused {
 		gates[x.ID()] = x.Gate

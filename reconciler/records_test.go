@@ -169,3 +169,26 @@ func TestRecords_OfRepairs(t *testing.T) {
 		same(t, "now", all.all[0].ContainerID, out.Repaired[0].Repair.ContainerID)
 	})
 }
+
+// A release that a person asserts is recorded as that, with the person's sentence.
+func TestRecords_OfOverrides(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.entry(bluePool, 1, "default/gone", "box", true)
+		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": nil})
+		r := s.reconciler(t)
+		if _, err := r.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.step = nil // from here on the agent is silent
+		time.Sleep(5 * time.Minute)
+		j, err := r.Check(t.Context())
+		if err != nil || j.Allocations[0].Reason != judge.NoFreshReportReason {
+			t.Fatal(err, j.Allocations[0].Message())
+		}
+		r.Options.ByHand, r.Options.Because = true, "worker-1 was scrapped"
+		r.Options.Overrides = map[judge.ID]judge.Reason{j.Allocations[0].ID(): judge.NoFreshReportReason}
+		run(t, r)
+		same(t, "records", fmt.Sprint(s.records.said()), "[Overridden 10.0.0.1 NoFreshReport]")
+		same(t, "the person's sentence", s.records.all[0].Because, "worker-1 was scrapped")
+	})
+}

@@ -193,10 +193,10 @@ func (o *byHand) release(c *cobra.Command, std streams) error {
 		chosen[it.ID()] = true
 	}
 	r.Options.Only = func(it *judge.Item) bool { return chosen[it.ID()] }
+	defer o.keepHistory()()
 	if isYes, err := o.consent(c, std, r, j); err != nil || !isYes {
 		return cmp.Or(err, errUnresolved)
 	}
-	defer o.keepHistory()()
 	out, err := r.Run(ctx)
 	if err != nil {
 		return err
@@ -240,6 +240,9 @@ func (o *byHand) consent(c *cobra.Command, std streams, r *reconciler.Reconciler
 	switch {
 	case len(can) == 0:
 		fmt.Fprintln(std.err, "Nothing that was selected can be released.")
+		if !o.dryRun && (o.yes || std.in != nil) {
+			r.RecordRefusals(&reconciler.Result{Judgement: j, Refused: r.Plan(ctx, j).Refused})
+		}
 	case o.dryRun:
 		fmt.Fprintf(std.err, "Dry run: nothing is released. %s can be released.\n", counts)
 	case o.yes:

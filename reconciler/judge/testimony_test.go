@@ -47,6 +47,8 @@ func TestTestimony_IsJudgedAsTheEvidence(t *testing.T) {
 		check(e)
 		e.WithoutReport = []string{"worker-1", "worker-2", "worker-3", "worker-4"}
 		check(e)
+		e.Override = judge(e).Reason // perhaps one that a person can override
+		check(e)
 		e.Problem = ippool.UnknownField
 		check(e)
 	})
