@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
@@ -20,7 +19,7 @@ const massReleaseHelp = "release without the breaker, which refuses more than ha
 
 func newPlan(std streams) *cobra.Command {
 	o := &options{component: "plan"}
-	o.ConfirmAfter = clusterflags.ConfirmAfter
+	o.ByHand = true
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Plan releases for review, as a file for 'apply'; read-only",
@@ -77,7 +76,6 @@ func (o *options) plan(c *cobra.Command, std streams) error {
 		document: func(h document.Header) any { return planfile.New(h, items) },
 		names:    func() []string { return document.Rows(items, (*judge.Item).Text) },
 		screen: func(s *screen.Screen) {
-			s.ConfirmAfter = 0 // 'apply' does not wait for so long
 			if s.Report(rep); file != "" {
 				s.Line("\nWrote %s to %s. Delete what must stay, then run:\n    %s", screen.Count(len(items), "item"), file,
 					o.advisor(c.Flags()).OnCluster("ip-reconcile apply "+file))
@@ -99,7 +97,7 @@ func (o *options) plan(c *cobra.Command, std streams) error {
 
 func newApply(std streams) *cobra.Command {
 	o := &options{component: "apply", writes: true}
-	o.ConfirmAfter = clusterflags.ConfirmAfter
+	o.ByHand = true
 	var maxAge time.Duration
 	var yes bool
 	c := &cobra.Command{
@@ -108,7 +106,7 @@ func newApply(std streams) *cobra.Command {
 		Long: `Judge the cluster again, and release the items of a plan that are still Stale by the same
 evidence, as run does. apply may release less than the plan has, and never more. It prints
 what has changed on each item that is not released. FILE is what 'plan' has written. apply
-waits for no confirmation, except a minute for unconfirmed items of nodes with agents.
+waits for confirmations as 'release' does: for a minute at most, unless the pod is Pending.
 
 apply refuses a plan of another cluster, an old one, and one with an item that was edited.
 It may be killed and run again: what is already released counts as done.
@@ -156,7 +154,7 @@ func (o *options) apply(c *cobra.Command, std streams, file string, maxAge time.
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
 	o.selection.filter.IDs = p.IDs()
-	r.PassStore, r.Options.Only, r.Options.ByHand = nil, p.Allows, true // status reports no pass of a person
+	r.PassStore, r.Options.Only = nil, p.Allows // status reports no pass of a person
 	if std.in != nil && !yes {
 		if isYes, err := o.mayRun(ctx, std, r); err != nil || !isYes {
 			return err

@@ -91,10 +91,7 @@ func (s *Screen) legend() {
 	}
 	s.gap()
 	s.Text("SANDBOX: ", strings.Join(texts, "; ")+".")
-	switch {
-	case s.hasUnconfirmed && s.ConfirmAfter == 0:
-		s.Text("", "? = unconfirmed.")
-	case s.hasUnconfirmed:
+	if s.hasUnconfirmed {
 		wait := duration.HumanDuration(s.ConfirmAfter)
 		s.Text("", fmt.Sprintf("? = unconfirmed: confirmed once every pass for %s agrees. RELEASE is in UTC, "+
 			"for a run that starts now; 'serve' may confirm earlier.", wait))
