@@ -185,14 +185,14 @@ func (o *byHand) release(c *cobra.Command, std streams) error {
 	for _, text := range missing {
 		fmt.Fprintln(std.err, text)
 	}
-	if len(selected) == 0 {
-		return errUnresolved
-	}
 	chosen := map[judge.ID]bool{}
 	for _, it := range selected {
 		chosen[it.ID()] = true
 	}
 	r.Options.Only = func(it *judge.Item) bool { return chosen[it.ID()] }
+	if len(selected) == 0 {
+		return cmp.Or(o.printDryRun(ctx, std, r), errUnresolved)
+	}
 	defer o.keepHistory()()
 	if isYes, err := o.consent(c, std, r, j); err != nil || !isYes {
 		return cmp.Or(err, errUnresolved)
@@ -252,12 +252,17 @@ func (o *byHand) consent(c *cobra.Command, std streams, r *reconciler.Reconciler
 	default:
 		fmt.Fprintf(std.err, "Nothing is released without --yes or a terminal to ask on. %s can be released.\n", counts)
 	}
+	return false, o.printDryRun(ctx, std, r)
+}
+
+// printDryRun prints what would be released as a document for programs.
+func (o *byHand) printDryRun(ctx context.Context, std streams, r *reconciler.Reconciler) error {
 	if o.isTable() {
-		return false, nil
+		return nil
 	}
 	out, err := dryRunOf(ctx, r)
 	if err == nil {
 		err = o.printRun(ctx, std, report.OfRun(out, true, o.filter))
 	}
-	return false, err
+	return err
 }

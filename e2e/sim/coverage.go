@@ -30,5 +30,6 @@ func expected() (all []string) {
 		all = append(all, "step "+k.name)
 	}
 	return append(all, "released", "repaired", "rewritten", "written back", "pool made", "restored", "reservation written",
-		"step at a write", "ADD without an entry", "ADD of IPv6", "DEL lost", "released by a plan", "changed since a plan")
+		"step at a write", "ADD without an entry", "ADD of IPv6", "DEL lost", "released by a plan", "changed since a plan",
+		"released by hand", "overridden by hand")
 }

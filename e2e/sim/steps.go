@@ -122,6 +122,8 @@ func kinds() []stepKind {
 		{"releases are planned, read and applied", 12, func(s *Simulation, a, b int) {
 			s.review(time.Duration(a*a)*time.Second, time.Duration(a*(b%3))*200*time.Millisecond, 12)
 		}},
+		{"a person releases by hand", 5, func(s *Simulation, a, b int) { s.releaseByHand(a, b, false) }},
+		{"a person overrides what is Held", 12, func(s *Simulation, a, b int) { s.releaseByHand(a, b, true) }},
 	}
 }
 

@@ -1,0 +1,137 @@
+//go:build !slow && !cluster
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// TestRelease_ByHand releases what is stale, refuses the rest, and writes nothing without consent.
+func TestRelease_ByHand(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1")
+	agent := s.agent(t, "worker-1")
+	ended, runs := s.up(t, "worker-1", "ended", blue), s.up(t, "worker-1", "runs", blue)
+	paused := s.up(t, "worker-1", "paused", simple("red", "10.3.0.0/24"))
+	for _, p := range []*pod{ended, runs, paused} {
+		p.forceDelete(t)
+	}
+	agent.writeReport(t, ended.stopped(), runs.listed(v1alpha1.SandboxReady), paused.stopped())
+	s.patch(t, harness.IPPools, "10.3.0.0-24", pausing("true"))
+	before := s.contents(t)
+
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"without a terminal": {[]string{ended.ips[0]}, 1, "Nothing is released without --yes or a terminal to ask on"},
+		"a dry run":          {[]string{ended.ips[0], "--yes", "--dry-run"}, 1, "Dry run: nothing is released. 1 of 1 item"},
+		"a sandbox that runs": {[]string{runs.ips[0], "--yes"}, 1,
+			"Nothing that was selected can be released"},
+		"an override of a sandbox that runs": {[]string{runs.ips[0], "--yes", "--override", "PhantomPod", "--because",
+			"I know better"}, 2, "--override PhantomPod: no selected item"},
+		"a pause":         {[]string{"--pod", "default/paused", "--yes"}, 1, "Nothing that was selected can be released"},
+		"what is unknown": {[]string{"10.1.0.200", "--yes"}, 1, "10.1.0.200: nothing to release is recorded"},
+	} {
+		out := s.product(t, append([]string{"release"}, c.args...)...)
+		equal(t, name+": exit code", out.code, c.code)
+		contains(t, name, out.stderr, c.says)
+		s.checkReleased(t, before)
+	}
+
+	out := s.beginProduct(t, "release", ended.ips[0], runs.ips[0], "--yes", "--kubeconfig", s.Kubeconfig()).wait()
+	equal(t, "exit code", out.code, 1) // one of them runs
+	contains(t, "the screen", out.stdout, "container id     "+ended.sandbox.ID[:13], "RELEASED (1)", "PhantomPod",
+		"crictl stopp")
+	contains(t, "the log", out.stderr, "msg=Released", "address="+ended.ips[0], "isOverridden=false")
+	s.checkReleased(t, before, stored(ended)...)
+	s.product(t, "release", ended.ips[0], "--yes").exits(t, 1) // it is released already
+}
+
+// TestRelease_Override: without agents nothing shows whether a pod runs on a node that is not Ready.
+func TestRelease_Override(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2")
+	lost, other := s.up(t, "worker-2", "lost", blue), s.up(t, "worker-2", "other", blue)
+	check(t, s.nodes["worker-2"].SetReady(t.Context(), false))
+	lost.forceDelete(t)
+	other.forceDelete(t)
+	before := s.contents(t)
+	out := s.product(t, "release", "--node", "worker-2", "--yes")
+	out.exits(t, 1)
+	s.checkReleased(t, before)
+	const because = "the machine was scrapped"
+	for reason, code := range map[string]int{"NoFreshReport": 2, "PodGone": 2} {
+		out = s.product(t, "release", lost.ips[0], "--yes", "--override", reason, "--because", because)
+		equal(t, reason, out.code, code)
+		s.checkReleased(t, before)
+	}
+	out = s.product(t, "release", lost.ips[0], "--yes", "--override", "NodeUnreachable", "--because", because)
+	out.exits(t, 0)
+	contains(t, "the log", out.stderr, "isOverridden=true", `because="`+because+`"`)
+	contains(t, "the message", out.Released[0].Message, "a person asserts")
+	s.checkReleased(t, before, stored(lost)...)
+}
+
+// TestRelease_RacedByItsPod releases 100 leaks by hand while their pods come back, each with a real ADD: an ADD takes
+// over the allocation of its pod's name.
+func TestRelease_RacedByItsPod(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2")
+	for name, flags := range map[string][]string{"under the Lease": nil, "without the Lease": {"--without-lease"}} {
+		s.play(t, name, func(t *testing.T) {
+			const rounds, leaks = 5, 10
+			entries, others := map[string]any{}, map[string]any{}
+			for i := 1; i <= rounds*leaks; i++ {
+				ip, podRef := fmt.Sprint("10.1.0.", i), fmt.Sprint("default/web-", i)
+				entries[fmt.Sprint(i)] = entry(podRef, fmt.Sprint("box-", i))
+				s.reservation(t, ip, podRef, 0)
+			}
+			for i := 1; i <= 3*rounds*leaks; i++ { // so that the breaker does not refuse
+				others[fmt.Sprint(i)] = entry("default/other", noID)
+			}
+			s.pool(t, "10.1.0.0-24", "10.1.0.0/24", entries)
+			s.pool(t, "10.9.0.0-24", "10.9.0.0/24", others)
+			pods, released := make([]*pod, rounds*leaks), 0
+			for round := range rounds {
+				args := append([]string{"release", "--yes", "-o", "json", "--kubeconfig", s.Kubeconfig()}, flags...)
+				var adds errgroup.Group
+				adds.SetLimit(4)
+				for i := round * leaks; i < (round+1)*leaks; i++ {
+					args = append(args, fmt.Sprint("10.1.0.", i+1))
+				}
+				release := s.beginProduct(t, args...)
+				for i := round * leaks; i < (round+1)*leaks; i++ {
+					adds.Go(func() error {
+						pods[i] = s.pending(t, "worker-2", fmt.Sprint("web-", i+1), blue)
+						return nil
+					})
+				}
+				check(t, adds.Wait())
+				out := release.wait()
+				if out.code > 1 {
+					t.Fatalf("exit code %d: %s", out.code, out.stderr)
+				}
+				released += len(out.Released)
+			}
+			t.Logf("%d of %d places released", released, 2*len(pods))
+			all, users := s.contents(t), map[string]string{}
+			for _, p := range pods {
+				places := stored(p)
+				want := fmt.Sprintf(`{"id":"%s","ifname":"net1","podref":"default/%s"}`, p.sandbox.ID, p.Name)
+				equal(t, p.Name, all[places[0]], want)
+				if all[places[1]] == "" || users[p.ips[0]] != "" {
+					t.Errorf("%s of %s has no reservation, or is %s's, too", p.ips[0], p.Name, users[p.ips[0]])
+				}
+				users[p.ips[0]] = p.Name
+			}
+		})
+	}
+}
