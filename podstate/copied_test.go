@@ -35,6 +35,8 @@ func TestNetworkStatus_Copied(t *testing.T) {
 		{"created with it", []metav1.ManagedFieldsEntry{velero, kubelet}, nil, podstate.StatusMissing},
 		{"Multus wrote it since", []metav1.ManagedFieldsEntry{velero, manager("multus", "status", time.Second, only)}, nil,
 			podstate.StatusReadable},
+		{"Multus wrote it since, and is listed first", []metav1.ManagedFieldsEntry{
+			manager("multus", "status", time.Second, only), velero}, nil, podstate.StatusReadable},
 		{"Multus wrote it in the same second", []metav1.ManagedFieldsEntry{
 			manager("kube-controller-manager", "", 0, `{"f:spec":{"f:containers":{}}}`), manager("multus", "status", 0, only)},
 			nil, podstate.StatusReadable},
