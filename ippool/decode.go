@@ -39,6 +39,7 @@ func DecodeNADs(text []byte, each func(*NAD)) (metav1.ListMeta, error) {
 type object struct {
 	Metadata metadata
 	Spec     any
+	Status   any
 }
 
 type metadata struct {
@@ -61,7 +62,7 @@ func (m *metadata) texts() []textField {
 
 // objectOf is what is read of an object that was decoded as a whole.
 func objectOf(u *unstructured.Unstructured) *object {
-	o := &object{Spec: u.Object["spec"]}
+	o := &object{Spec: u.Object["spec"], Status: u.Object["status"]}
 	o.Metadata.Annotations = u.GetAnnotations()
 	fields, _ := u.Object["metadata"].(map[string]any)
 	for _, f := range o.Metadata.texts() {
@@ -83,6 +84,8 @@ func decode[T any](text []byte, read func(*object) T) (T, error) {
 			o.Metadata.read(r)
 		case "spec":
 			o.Spec = r.Value()
+		case "status":
+			o.Status = r.Value()
 		}
 	})
 	return read(o), r.End()

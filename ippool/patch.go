@@ -62,7 +62,7 @@ func RemovePatch(p *Pool, allocations []Allocation) ([]byte, error) {
 }
 
 // NewEntry is an entry that WritePatch writes. An IfName of "" is not written. Replaces is the entry under that key;
-// nil if the key is unused.
+// nil if the key is unused. One with a Claim is never replaced.
 type NewEntry struct {
 	Key, ContainerID, PodRef, IfName string
 	Replaces                         *Allocation
@@ -77,7 +77,7 @@ func WritePatch(p *Pool, entries []NewEntry) ([]byte, error) {
 		e := &entries[i]
 		test, write := operation{"test", entryPath(e.Key), nil}, "add"
 		if old := e.Replaces; old != nil {
-			if old.Problem != "" || old.Key != e.Key {
+			if old.Problem != "" || old.Claim != nil || old.Key != e.Key {
 				return nil, fmt.Errorf("pool %s: entry %q (%s) is never replaced under key %q",
 					p.Ref(), old.Key, old.Problem, e.Key)
 			}

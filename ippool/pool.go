@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 var groupVersion = schema.GroupVersion{Group: "whereabouts.cni.cncf.io", Version: "v1alpha1"}
@@ -75,6 +76,7 @@ type Allocation struct {
 	Owner                            PodRef
 	Offset                           uint64
 	Address                          netip.Addr
+	Claim                            *types.NamespacedName // the IPAMClaim that keeps the address; nil for none
 	Problem                          Problem
 	Detail                           string
 
@@ -86,6 +88,7 @@ type Entry struct {
 	ID     *string `json:"id,omitempty"`
 	PodRef *string `json:"podref,omitempty"`
 	IfName *string `json:"ifname,omitempty"`
+	Claim  *string `json:"ipamclaimref,omitempty"`
 }
 
 // Entry is what a patch tests. Without a Problem it is the whole entry.
@@ -96,6 +99,10 @@ func (a *Allocation) Entry() Entry {
 	}
 	if a.hasIfName {
 		e.IfName = &a.IfName
+	}
+	if a.Claim != nil {
+		claim := a.Claim.String()
+		e.Claim = &claim
 	}
 	return e
 }
@@ -167,10 +174,14 @@ func readEntry(key string, entry any) Allocation {
 		a.Problem, a.Detail = Malformed, fmt.Sprintf("entry %q is not an object", key)
 		return a
 	}
+	var claim string
 	a.Problem, a.Detail = readFields(fields, textField{"id", &a.ContainerID}, textField{"podref", &a.PodRef},
-		textField{"ifname", &a.IfName})
+		textField{"ifname", &a.IfName}, textField{ClaimField, &claim})
 	_, a.hasID = fields["id"]
 	_, a.hasIfName = fields["ifname"]
+	if _, hasClaim := fields[ClaimField]; hasClaim && a.Problem == "" {
+		a.Claim, a.Problem, a.Detail = parseClaimRef(claim)
+	}
 	a.IfName = intern(a.IfName)
 	a.readOwner()
 	return a

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Reservation is an OverlappingRangeIPReservation.
@@ -14,7 +15,8 @@ type Reservation struct {
 	PodRef, IfName       string
 	Owner                PodRef
 	Created              time.Time
-	Deleting             bool // it exists until its finalizers are removed
+	Deleting             bool                  // it exists until its finalizers are removed
+	Claim                *types.NamespacedName // the IPAMClaim that keeps the address; nil for none
 	Problem              Problem
 	Detail               string
 
@@ -32,13 +34,17 @@ func readReservation(o *object) *Reservation {
 		Deleting: m.DeletionTimestamp != "",
 	}
 	r.Created, _ = time.Parse(time.RFC3339, m.CreationTimestamp)
+	var claim string
 	spec, isObject := o.spec()
 	if !isObject {
 		r.Problem, r.Detail = Malformed, "spec is missing"
 	} else {
 		r.Problem, r.Detail = readFields(spec, textField{"podref", &r.PodRef}, textField{"ifname", &r.IfName},
-			textField{"containerid", &r.containerID})
+			textField{"containerid", &r.containerID}, textField{ClaimField, &claim})
 		_, r.hasIfName = spec["ifname"]
+	}
+	if _, hasClaim := spec[ClaimField]; hasClaim && r.Problem == "" {
+		r.Claim, r.Problem, r.Detail = parseClaimRef(claim)
 	}
 	var err error
 	if r.Owner, err = ParsePodRef(r.PodRef); err != nil && r.Problem != Malformed {
@@ -60,6 +66,9 @@ func (r *Reservation) AsNew() *unstructured.Unstructured {
 	}
 	if r.containerID != "" {
 		spec["containerid"] = r.containerID
+	}
+	if r.Claim != nil {
+		spec[ClaimField] = r.Claim.String()
 	}
 	return o
 }

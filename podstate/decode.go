@@ -26,7 +26,9 @@ var (
 
 	podMetadata = []lean.Field{nameField, namespaceField, uidField, versionField, createdField,
 		lean.F(9, "deletionTimestamp"), lean.F(10, "deletionGracePeriodSeconds"), annotationsField,
-		lean.F(13, "ownerReferences", lean.F(1, "kind"), lean.F(3, "name"), lean.F(6, "controller"))}
+		lean.Map(11, "labels", createdByLabel, migrationLabel),
+		lean.F(13, "ownerReferences", lean.F(1, "kind"), lean.F(3, "name"), lean.F(4, "uid"), lean.F(5, "apiVersion"),
+			lean.F(6, "controller"))}
 	podSpec   = append(containers, lean.F(4, "terminationGracePeriodSeconds"), lean.F(10, "nodeName"))
 	podStatus = []lean.Field{lean.F(1, "phase"), lean.F(2, "conditions", lean.F(1, "type"), lean.F(2, "status")),
 		lean.F(6, "podIP"), lean.F(12, "podIPs"), lean.F(8, "containerStatuses", finished...),

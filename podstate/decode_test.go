@@ -73,6 +73,17 @@ func filler(seed int64) *randfill.Filler {
 			if c.Bool() {
 				(*m)[corev1.MirrorPodAnnotationKey] = "mirror"
 			}
+			if c.Bool() {
+				(*m)["kubevirt.io/created-by"], (*m)["kubevirt.io/migrationJobUID"] = "vmi-1", "migration-1"
+			}
+		},
+		func(r *metav1.OwnerReference, c randfill.Continue) {
+			c.FillNoCustom(r)
+			if c.Bool() {
+				isController := true
+				*r = metav1.OwnerReference{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance", Name: "vm",
+					UID: "vmi-1", Controller: &isController}
+			}
 		},
 	)
 }

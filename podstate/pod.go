@@ -61,6 +61,7 @@ type Pod struct {
 	LastFinishedAt   time.Time // latest finishedAt of a container
 	// Contradiction is the reason why the pod proves nothing, "" for none: a snapshot has two versions of it.
 	Contradiction string
+	Machine       *Machine // whose guest runs in the pod; nil for a pod that is no virt-launcher
 }
 
 // ReadPod reads a pod object. It ignores the addresses of a Finished pod, which stay in the object's status.
@@ -74,6 +75,7 @@ func ReadPod(o *corev1.Pod) *Pod {
 		Phase:           phase(o),
 		CreatedAt:       o.CreationTimestamp.Time,
 		Workload:        workload(o),
+		Machine:         readMachine(o),
 	}
 	if uid := o.Annotations[mirrorAnnotation]; uid != "" {
 		p.RuntimeUID = uid

@@ -197,6 +197,7 @@ func countPartial(changes []*change) (n int) {
 // unique sorts the keys and removes duplicates.
 func (k LiveKeys) unique() LiveKeys {
 	k.Pools, k.Reservations, k.Pods = uniqueNames(k.Pools), uniqueNames(k.Reservations), uniqueNames(k.Pods)
+	k.IPAMClaims = uniqueNames(k.IPAMClaims)
 	return k
 }
 

@@ -33,6 +33,7 @@ type LiveKeys struct {
 	Pools        []types.NamespacedName
 	Reservations []types.NamespacedName
 	Pods         []types.NamespacedName
+	IPAMClaims   []types.NamespacedName
 }
 
 // Writer changes a cluster. Every write carries its proof: it fails with ErrConflict where its object has changed since

@@ -41,6 +41,11 @@ func (e releases) keys(todo []*change) (need LiveKeys) {
 		if c.Item.Pool != nil && (c.err != nil || len(c.Related()) == 0) {
 			need.Reservations = append(need.Reservations, e.x.ReservationsOf(c.Item)...)
 		}
+		for _, it := range append(c.Related(), c.Item) {
+			if claim := it.IPAMClaim(); claim != nil {
+				need.IPAMClaims = append(need.IPAMClaims, *claim)
+			}
+		}
 		need.Pools = append(need.Pools, c.poolNames()...)
 		if owner := c.Owner(); owner.UID == "" {
 			need.Pods = append(need.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
@@ -77,7 +82,7 @@ func (e releases) judge(todo []*change) (still checkedChanges) {
 		switch {
 		case !found && c.state == patchSent && e.x.HasNoEntry(c.Item):
 			written = append(written, c) // the write arrived, its answer did not
-		case !found:
+		case !found || !it.HasClaimOf(c.Item): // its claim was not read live
 			e.Log.Info("Not released: deleted or rewritten since the first check", c.Attrs()...)
 		case it.Reservation != nil && len(it.Related()) > 0:
 			e.Log.Info("Not released: the reservation has an allocation now", it.Attrs()...)

@@ -36,6 +36,8 @@ type simulator struct {
 	nads         map[types.NamespacedName]*ippool.NAD
 	reports      []*podstate.Report
 	nodes        map[string]*podstate.Node
+	claims       map[types.NamespacedName]*ippool.Claim
+	guests       []*podstate.Guest
 	watched      bool // List has what watches reported
 	paused       bool // everything, by the operator
 	silent       bool // agents do not report
@@ -145,6 +147,7 @@ func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
 
 func (s *simulator) surroundings(o *judge.Observation) {
 	o.Now, o.Revision, o.Reports, o.Nodes, o.Paused = time.Now(), s.revision, s.reports, s.nodes, s.paused
+	o.IPAMClaims, o.Guests = maps.Clone(s.claims), s.guests
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		o.Pools = append(o.Pools, ippool.ReadPool(s.pools[name].DeepCopy()))
 	}
@@ -175,7 +178,11 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 	}
 	s.mu.Lock()
 	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{},
-		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{}}
+		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{},
+		IPAMClaims: map[types.NamespacedName]*ippool.Claim{}}
+	for _, n := range need.IPAMClaims {
+		live.IPAMClaims[n] = s.claims[n]
+	}
 	for _, n := range need.Pools {
 		at := slices.IndexFunc(before.Pools, func(p *ippool.Pool) bool {
 			return p.Namespace == n.Namespace &&

@@ -102,7 +102,7 @@ func evidence() []Mutant {
 			Tests: "TestABootCountsFromTheFirstAgentThatIsHeardToTheLast",
 			Old:   `map[nodeSetKey]*nodeSet{}, findFreshSince(&o)`, New: `map[nodeSetKey]*nodeSet{}, x.freshSince`},
 		{Fault: "An override counts whatever it names", In: "reconciler/judge", Decl: "judge", Tests: "TestOverride_EachRow",
-			Old: `r.by == assertedByPerson && r.reason == e.Override:`, New: `r.by == assertedByPerson && e.Override != "":`},
+			Old: `r.by == assertedByPerson && r.reason == e.Override):`, New: `r.by == assertedByPerson && e.Override != ""):`},
 		{Fault: "A person is believed against a fresh report", In: "reconciler/judge", Decl: "proof.holds",
 			Tests: "TestAVerdictOfStaleIsRefusedWithoutItsProof",
 			Old: `return e.Override != "" &&

@@ -68,6 +68,7 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 	f.lastFull = &judge.Observation{
 		Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged,
 	}
+	f.noteMachines(o)
 	// A watch that was closed during the read still delivers what it lacks.
 	wereOpen := f.isSynced && f.opens == opens && !slices.ContainsFunc(f.stores, (*store).isClosed)
 	if isSynced && err == nil && difference == "" && o.Restored == "" {

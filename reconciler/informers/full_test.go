@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // fullPass makes the observation of a full pass.
@@ -243,4 +245,25 @@ func TestFull_KindThatBecomesForbidden(t *testing.T) {
 	if !b.isVerified(t) { // the open watch continues
 		t.Error("not verified")
 	}
+}
+
+// Machines are not watched: the observations of the caches have what the last quorum read found.
+func TestObserve_MachinesOfTheLastRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	claimed := aPool("7", "launcher-1")
+	must(t, unstructured.SetNestedField(claimed.Object, "default/vm.net1", "spec", "allocations", "5", "ipamclaimref"))
+	b.api.has("ippools", claimed)
+	b.sets(t, "ippools", claimed)
+	o := b.fullPass(t)
+	if o.IPAMClaimsUnread == "" {
+		t.Fatal("the API serves no IPAMClaims, and they count as read")
+	}
+	equal(t, "unread after a full pass", b.observe().IPAMClaimsUnread, o.IPAMClaimsUnread)
+	b.source.mu.Lock()
+	b.source.lastFull.IPAMClaimsUnread = ""
+	b.source.mu.Unlock()
+	_, err := b.source.Relist(t.Context(), o)
+	must(t, err)
+	equal(t, "unread after a refresh", b.observe().IPAMClaimsUnread, o.IPAMClaimsUnread)
 }

@@ -24,6 +24,7 @@ func (s *Source) observe() *judge.Observation {
 		NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
 		Warnings: s.lastFull.Warnings, ReportsUnreadable: s.lastFull.ReportsUnreadable,
 		Paused: s.lastFull.Paused, Acknowledged: s.lastFull.Acknowledged,
+		IPAMClaims: s.lastFull.IPAMClaims, IPAMClaimsUnread: s.lastFull.IPAMClaimsUnread, Guests: s.lastFull.Guests,
 	}
 	for _, k := range s.stores {
 		if k.refusal != nil {
@@ -53,6 +54,11 @@ func (s *Source) observe() *judge.Observation {
 	}
 	s.setMissing(o)
 	return o
+}
+
+// noteMachines keeps what a quorum read found of machines, which is not watched.
+func (s *Source) noteMachines(o *judge.Observation) {
+	s.lastFull.IPAMClaims, s.lastFull.IPAMClaimsUnread, s.lastFull.Guests = o.IPAMClaims, o.IPAMClaimsUnread, o.Guests
 }
 
 // affectsVerdict reports whether a change may change a verdict. before is nil for a new object, after for a deleted

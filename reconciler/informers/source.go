@@ -217,6 +217,17 @@ func (s *Source) List(ctx context.Context) (*judge.Observation, error) {
 	return s.observe(), nil
 }
 
+// Relist is that of the Cluster. The next observation of the caches has what it found of machines.
+func (s *Source) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
+	o, err := s.Cluster.Relist(ctx, before)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.noteMachines(o)
+	}
+	return o, err
+}
+
 // verify returns why the caches are not verified, nil if they are. A watch that resumes at a revision which a restored
 // etcd has not reached yet delivers nothing. So verify compares the revisions after a watch was opened.
 func (s *Source) verify(ctx context.Context) error {

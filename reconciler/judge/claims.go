@@ -16,6 +16,10 @@ func (x *Index) findClaims(it *Item) {
 		return
 	}
 	if x.findClaimant(it); e.Claimant == "" {
+		x.findGuest(it)
+		e.ClaimByGuest = e.Claimant != ""
+	}
+	if e.Claimant == "" {
 		x.findUnreadClaim(it)
 		e.ClaimUnread = e.Claimant != ""
 	}

@@ -29,7 +29,7 @@ func (o Ownership) String() string { return [...]string{"Unknown", "ItsPod", "No
 // Testimony keeps the fields that have a name in JSON: all that judging reads.
 type Evidence struct {
 	Problem ippool.Problem `json:"problem,omitempty"`
-	Detail  string         `json:"-"` // what the Problem is
+	Detail  string         `json:"-"` // what the Problem is, or the IPAMClaim
 
 	Pod       *podstate.Pod  `json:"-"` // by the owner's name; nil if it does not exist
 	Phase     podstate.Phase `json:"-"`
@@ -55,10 +55,13 @@ type Evidence struct {
 	AgentMayNotKnow bool   `json:"agentMayNotKnow,omitempty"`
 	EndedElsewhere  bool   `json:"endedElsewhere,omitempty"` // another node reports that the sandbox has ended
 	Claimant        string `json:"claimant,omitempty"`
-	ClaimantNode    string `json:"-"`                     // of the report that lists the claimant; "" for a pod
-	ClaimUnread     bool   `json:"claimUnread,omitempty"` // no CNI cache file lists the claimant's addresses
+	ClaimantNode    string `json:"-"`                      // of the report that lists the claimant; "" for a pod
+	ClaimUnread     bool   `json:"claimUnread,omitempty"`  // no CNI cache file lists the claimant's addresses
+	ClaimByGuest    bool   `json:"claimByGuest,omitempty"` // the claimant is a VirtualMachineInstance, by its status
 	claimantPodNode string // the node of a claimant that is a pod
-	Override        Reason `json:"override,omitempty"` // for which a person asserts that the item is stale; "" for none
+	// IPAMClaim is the state of the IPAMClaim that is recorded: Exists, Missing or NotRead; "" for none.
+	IPAMClaim IPAMClaimState `json:"ipamClaim,omitempty"`
+	Override  Reason         `json:"override,omitempty"` // for which a person asserts that the item is stale; "" for none
 
 	mentions []mention // of the container ID, or for a reservation of its address
 }
@@ -90,6 +93,7 @@ func (x *Index) gather(it *Item) {
 		since := x.past.Of(it.ID()).StaleSince
 		e.AgentMayNotKnow = since.IsZero() || x.now.Sub(since) < MinAbsenceWhilePending
 	}
+	x.findIPAMClaim(it)
 	x.findClaims(it)
 }
 

@@ -27,12 +27,14 @@ const (
 	StatusMismatch       Kind = "StatusMismatch"
 	NotAttached          Kind = "NotAttached"
 	ForeignPool          Kind = "ForeignPool"
+	ClaimDiffers         Kind = "ClaimDiffers"
+	GuestAddressFinding  Kind = "GuestAddress"
 )
 
 // Kinds are all kinds by severity: outages first. The last is information only.
 func Kinds() []Kind {
-	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, MissingReservation, NotAttached, UnreadSandbox,
-		ForeignPool, MalformedFinding, NoFreshReportFinding, StatusMismatch}
+	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, GuestAddressFinding, ClaimDiffers, MissingReservation,
+		NotAttached, UnreadSandbox, ForeignPool, MalformedFinding, NoFreshReportFinding, StatusMismatch}
 }
 
 // Is reports whether two findings are about the same defect.
@@ -74,7 +76,7 @@ func (x *Index) findings(items []*Item) (found []Finding) {
 		}
 	}
 	found = slices.Concat(found, x.phantoms(), nodesWithoutReport(items), x.unreadFindings(), x.malformed(items),
-		x.notAttached(), foreignPools(items))
+		x.notAttached(), foreignPools(items), x.machineFindings(items))
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
@@ -296,22 +298,24 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 			ContainerIDs: ids, Message: fmt.Sprintf(message, addr, carriers)})
 	}
 	for at, names := range pods {
-		if names = sortedUnique(names); len(names) > 1 {
+		if names = sortedUnique(names); len(names) > 1 && !podstate.AreOneMigration(x.podsByRef(names)) {
 			conflict(at, names, nil, "%s is carried by %s", strings.Join(names, " and "))
 		}
 	}
 	for at, gs := range sandboxes {
 		var ids, names, where []string
+		var owners []*podstate.Pod
 		isListed := map[string]bool{}
 		for _, g := range gs {
 			if !isListed[g.ID] {
 				isListed[g.ID] = true
 				ids = append(ids, g.ID)
 				names = append(names, g.pod())
+				owners = append(owners, x.podOf(&g))
 				where = append(where, g.pod()+" on "+g.report.Name)
 			}
 		}
-		if len(ids) > 1 {
+		if len(ids) > 1 && !podstate.AreOneMigration(owners) {
 			conflict(at, sortedUnique(names), ids, "%s is in use in two running sandboxes: %s", strings.Join(where, " and "))
 		}
 	}

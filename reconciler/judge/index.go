@@ -44,6 +44,7 @@ type Index struct {
 	networksByNamespace map[networkName]bool // the networks of all pools
 
 	podsByAddress map[netip.Addr][]podAddress
+	guests        map[netip.Addr][]guestAddress
 	reservations  map[types.NamespacedName]*ippool.Reservation
 }
 
@@ -69,6 +70,7 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	x.agentNodes = x.findAgentNodes()
 	x.states = x.nodeStates()
 	x.podsByAddress = x.carriedBy(maps.Values(o.Pods), len(o.Pods))
+	x.addGuests()
 	for _, r := range o.Reservations {
 		x.reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
 	}

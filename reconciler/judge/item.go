@@ -89,6 +89,20 @@ func (it *Item) Owner() ippool.PodRef {
 	return owner
 }
 
+// IPAMClaim is the IPAMClaim that is recorded; nil for none.
+func (it *Item) IPAMClaim() *types.NamespacedName {
+	if it.Reservation != nil {
+		return it.Reservation.Claim
+	}
+	return it.Allocation.Claim
+}
+
+// HasClaimOf reports whether two items name the same IPAMClaim, or none.
+func (it *Item) HasClaimOf(other *Item) bool {
+	a, b := it.IPAMClaim(), other.IPAMClaim()
+	return a == b || a != nil && b != nil && *a == *b
+}
+
 // Address is the item's address; the zero Addr if it cannot be read.
 func (it *Item) Address() netip.Addr {
 	if it.Allocation != nil {

@@ -125,8 +125,11 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 		it.reading = readings[0]
 	}
 	related := x.allocationsOf(r, readings, items)
+	keepsForAnother := slices.ContainsFunc(related, func(a *Item) bool {
+		return r.Claim != nil && !it.HasClaimOf(a)
+	})
 	switch {
-	case r.Problem == ippool.UnknownField: // the allocation has a reservation, which is Held
+	case r.Problem == ippool.UnknownField || keepsForAnother: // the allocation has a reservation, judged by itself
 		for _, a := range related {
 			a.hasUnknownReservation = true
 		}

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -24,6 +25,12 @@ type Observation struct {
 	Reservations []*ippool.Reservation
 	NADs         map[types.NamespacedName]*ippool.NAD
 	Pods         map[types.NamespacedName]*podstate.Pod
+	// IPAMClaims are all IPAMClaims. They are read only where an allocation or reservation names one.
+	IPAMClaims map[types.NamespacedName]*ippool.Claim
+	// IPAMClaimsUnread says why a missing IPAMClaim proves nothing, "" if all were read.
+	IPAMClaimsUnread string
+	// Guests are read only where NeedsGuests. Without them nothing is known of guests.
+	Guests []*podstate.Guest
 	// Nodes are by name. An empty map means that the nodes are unknown.
 	Nodes   map[string]*podstate.Node
 	Reports []*podstate.Report
@@ -62,6 +69,33 @@ func (o *Observation) PodsMissing() error {
 	}
 	return fmt.Errorf("the list of pods is empty, but %d allocations and reservations exist, so the list is incomplete; "+
 		"check 'kubectl get pods -A' (add that list to a snapshot, or use --pods-complete if the cluster has no pods)", n)
+}
+
+// NamesIPAMClaim reports whether an allocation or reservation names an IPAMClaim.
+func (o *Observation) NamesIPAMClaim() bool {
+	return slices.ContainsFunc(o.Reservations, func(r *ippool.Reservation) bool { return r.Claim != nil }) ||
+		slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool {
+			return slices.ContainsFunc(p.Allocations, func(a ippool.Allocation) bool { return a.Claim != nil })
+		})
+}
+
+// NeedsGuests reports whether a machine's pod runs in the namespace of a pod that has an allocation and does not run. A
+// guest may have moved from the one to the other with its address.
+func (o *Observation) NeedsGuests() bool {
+	machines := map[string]bool{} // namespaces
+	for name, p := range o.Pods {
+		if p.Machine != nil && p.Phase != podstate.Finished {
+			machines[name.Namespace] = true
+		}
+	}
+	return len(machines) > 0 && slices.ContainsFunc(o.Pools, func(pool *ippool.Pool) bool {
+		return slices.ContainsFunc(pool.Allocations, func(a ippool.Allocation) bool {
+			p := o.Pods[types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}]
+			runs := p != nil && (p.Phase == podstate.Live || p.Phase == podstate.Pending)
+			isKept := a.Claim != nil && o.IPAMClaims[*a.Claim] != nil
+			return machines[a.Owner.Namespace] && !runs && !isKept
+		})
+	})
 }
 
 // Policy is what the operator configures.

@@ -130,7 +130,7 @@ func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 		e := x.judgeAllocation(entries[0]).Evidence()
 		fenced := x.renewedBehindFence(DELTimeout, b.report.node) &&
 			(e.Sandbox == NodeDead || x.renewedBehindFence(DELTimeout, e.Nodes))
-		if e.hasEndedSandbox() && (fenced || x.isDoneWithADD(b)) {
+		if e.hasEndedSandbox() && e.IPAMClaim != ClaimExists && (fenced || x.isDoneWithADD(b)) {
 			found = append(found, x.misrecordedFor(p, entries[0].Allocation, b, e, fenced))
 		}
 	}
@@ -146,7 +146,7 @@ func (x *Index) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress,
 	if a.ContainerID != "" {
 		f.ContainerIDs = append(f.ContainerIDs, a.ContainerID)
 	}
-	if podRef, ok := x.podRefFor(b); ok {
+	if podRef, ok := x.podRefFor(b); ok && a.Claim == nil { // a rewritten entry would lose its claim
 		f.Repair = p.entryFor(a.Address, b, podRef)
 		f.Repair.Previous, f.Repair.Key, f.Repair.IsFenced = a, a.Key, fenced
 	}

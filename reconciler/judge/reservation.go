@@ -30,7 +30,7 @@ func (x *Index) missingReservation(it *Item) []Finding {
 		ContainerIDs: []string{it.ContainerID()}, Node: e.node(),
 		Message: fmt.Sprintf("%s of %s has no reservation: a pool with an overlapping range may assign it again",
 			it.Address(), it.PodRef())}
-	if len(p.networks) != 1 || p.byOffset != nil {
+	if len(p.networks) != 1 || p.byOffset != nil || it.Allocation.Claim != nil { // a new one would lose the claim
 		return []Finding{f}
 	}
 	f.Repair = &Repair{Pool: p.Pool, Address: it.Address(), Network: p.networks[0], ContainerID: it.ContainerID(),
@@ -80,7 +80,7 @@ func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 	}
 	b := x.carrier(p, w.Address)
 	switch {
-	case b == nil || b.ID != w.ContainerID || r.Problem != "":
+	case b == nil || b.ID != w.ContainerID || r.Problem != "" || r.Claim != nil:
 		return false
 	case !w.IsFenced && x.now.Sub(r.Created) < addTimeLimit:
 		return false

@@ -62,21 +62,25 @@ func (e *Evidence) stoppedOnItsOwnNode() bool {
 }
 
 // forbidsStale reports whether the evidence rules out Stale, whatever the proof: a source could not be read, another
-// carries the address, the sandbox may run, or an ADD may be in progress.
+// carries the address, a machine keeps it, the sandbox may run, or an ADD may be in progress.
 func (e *Evidence) forbidsStale() bool {
 	mayRun := e.Sandbox == Ready && !e.Detached || e.Sandbox == NotReady || e.Sandbox == Attached
 	ownAndPending := e.Phase == podstate.Pending && e.Sandbox != Absent && e.Ownership != NotItsPod
-	return e.Problem != "" || e.Claimant != "" || mayRun || ownAndPending || e.Recent || e.Deleting ||
-		e.OnPod && e.Phase == podstate.Live
+	return e.Problem != "" || e.Claimant != "" || e.IPAMClaim.mayExist() || mayRun || ownAndPending || e.Recent ||
+		e.Deleting || e.OnPod && e.Phase == podstate.Live
 }
 
 // stale gives the verdict Stale, and nothing else does. Without the row's proof, or against the evidence, the table has
-// a mistake, and the item is held.
-func (r *rule) stale(e *Evidence) Decision {
+// a mistake, and the item is held. A row that overrules gives its reason, and makes the verdict unconfirmed.
+func (r *rule) stale(e *Evidence, overrule *rule) Decision {
 	if !r.by.holds(e) || e.forbidsStale() || r.proven && r.by != sandboxEnded {
 		noRule := &rules[slices.IndexFunc(rules, func(r rule) bool { return r.reason == NoRule })]
 		return Decision{Verdict: Held, Reason: NoRule, row: noRule}
 	}
 	doubted := slices.ContainsFunc(doubts(), func(c condition) bool { return c.holds(e) })
-	return Decision{Verdict: Stale, Reason: r.reason, Proven: r.proven && !doubted, row: r}
+	d := Decision{Verdict: Stale, Reason: r.reason, Proven: r.proven && !doubted, row: r}
+	if overrule != nil {
+		d.Reason, d.Proven, d.overruledBy = overrule.reason, false, overrule
+	}
+	return d
 }

@@ -27,7 +27,7 @@ func eachEvidence(f func(e *Evidence)) {
 						Detached: bit(4), nodeSet: nodeSet{Sandbox: sandbox, WithoutReport: []string{"worker-1"},
 							UnreachableTimedOut: bit(5), Unreachable: bit(5)}, HasContradictingReport: bit(6), Recent: bit(7),
 						Deleting: bit(8), LongAlone: bit(9),
-						Unproven: bit(10), AgentMayNotKnow: bit(11), ClaimUnread: bit(13)}
+						Unproven: bit(10), AgentMayNotKnow: bit(11)}
 					if phase == podstate.None {
 						e.Pod = nil
 						if e.OnPod || owner != OwnerUnknown || bit(0) || bit(1) {
@@ -37,10 +37,8 @@ func eachEvidence(f func(e *Evidence)) {
 					if e.Detached && (e.OnPod || phase != podstate.Live || sandbox != Ready || !bit(1)) {
 						continue // see Index.detached
 					}
-					if bit(12) {
-						e.Claimant = "somebody"
-					} else if e.ClaimUnread {
-						continue
+					if bit(12) || bit(13) {
+						e.Claimant, e.ClaimUnread, e.ClaimByGuest = "somebody", bit(12) && bit(13), !bit(12)
 					}
 					if bit(14) {
 						e.Problem = ippool.Malformed
@@ -95,6 +93,42 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 	}
 }
 
+// An IPAMClaim makes nothing Stale that would not be without it, and holds what would be. Only one that is known to be
+// missing leaves it Stale, and unconfirmed.
+func TestAnIPAMClaimReleasesNothing(t *testing.T) {
+	stale, failed := 0, 0
+	eachEvidence(func(e *Evidence) {
+		without := judge(e)
+		for _, claim := range []IPAMClaimState{ClaimExists, ClaimMissing, ClaimNotRead, "OfTomorrow"} {
+			if failed > 10 {
+				return
+			}
+			with := *e
+			with.IPAMClaim = claim
+			j, want := judge(&with), without
+			if without.Verdict == Stale {
+				stale++
+				want = Decision{Verdict: Held, Reason: Claimed}
+				if claim == ClaimNotRead || claim == "OfTomorrow" {
+					want.Reason = ClaimUnknown
+				} else if claim == ClaimMissing {
+					want = Decision{Verdict: Stale, Reason: ClaimGone}
+				}
+			} else if without.overruledBy != nil && claim != ClaimMissing {
+				want = Decision{Verdict: Held, Reason: j.Reason} // two rows hold it
+			}
+			if j.Verdict != want.Verdict || j.Reason != want.Reason || j.Proven != want.Proven {
+				failed++
+				t.Errorf("claim %q: %s, %s, proven %v; without %s, %s: %+v", claim, j.Verdict, j.Reason, j.Proven,
+					without.Verdict, without.Reason, e)
+			}
+		}
+	})
+	if stale < 10_000 {
+		t.Errorf("only %d combinations are stale", stale)
+	}
+}
+
 // A row that is in the wrong place, or that asks for too little, must not release anything.
 func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
 	good := Evidence{Phase: podstate.None, nodeSet: nodeSet{Sandbox: Gone}}
@@ -105,6 +139,8 @@ func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
 		"a row without a proof":         {noProof, func(*Evidence) {}},
 		"another proof":                 {sandboxAbsent, func(*Evidence) {}},
 		"something unreadable":          {sandboxEnded, func(e *Evidence) { e.Problem = ippool.UnknownField }},
+		"an IPAMClaim":                  {sandboxEnded, func(e *Evidence) { e.IPAMClaim = ClaimExists }},
+		"IPAMClaims not read":           {sandboxEnded, func(e *Evidence) { e.IPAMClaim = ClaimNotRead }},
 		"a claimant":                    {sandboxEnded, func(e *Evidence) { e.Claimant = "pod default/other" }},
 		"a sandbox that runs":           {sandboxEnded, func(e *Evidence) { e.Sandbox = Ready }},
 		"a sandbox that may run":        {sandboxEnded, func(e *Evidence) { e.Sandbox = NotReady }},
@@ -122,10 +158,10 @@ func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
 			e := good
 			c.edit(&e)
 			wrong := rule{id: "wrong", pod: anyPod, verdict: Stale, proven: proven, reason: PodGone, by: c.by}
-			if j := wrong.stale(&e); j.Verdict != Held || j.Proven {
+			if j := wrong.stale(&e, nil); j.Verdict != Held || j.Proven {
 				t.Errorf("%s: %s", says, j.Verdict)
 			}
-			if j := wrong.stale(&good); c.by == sandboxEnded && (j.Verdict != Stale || j.Proven != proven) {
+			if j := wrong.stale(&good, nil); c.by == sandboxEnded && (j.Verdict != Stale || j.Proven != proven) {
 				t.Errorf("without %s: %s", says, j.Verdict)
 			}
 		}
@@ -202,10 +238,14 @@ func TestNothingIsOverriddenThatMayBeInUse(t *testing.T) {
 			never(before.Verdict != Held, "it was not held")
 			never(before.Reason != override, "it was held for another reason than "+string(override))
 			if after.Verdict != Stale {
-				never(after.Reason != ClaimedByOther || e.Claimant == "", "no claim says so")
+				isClaimed := after.Reason == ClaimedByOther || after.Reason == GuestAddress && e.ClaimByGuest
+				never(!isClaimed || e.Claimant == "", "no claim says so")
 				continue
 			}
 			overridden[after.Reason]++
+			kept := *e
+			kept.Override, kept.IPAMClaim = override, ClaimExists
+			never(judge(&kept).Verdict == Stale, "a machine keeps the address")
 			never(after.Proven || after.Reason != before.Reason || !after.IsOverridden() || !before.CanBeOverridden(),
 				"it does not say that a person asserts it")
 			never(e.Problem != "" || e.Claimant != "" || e.Recent || e.Deleting || e.Phase == podstate.Pending ||

@@ -56,6 +56,12 @@ func table() []rule {
 	claimUnread := when("a sandbox whose addresses are unknown may carry the address",
 		func(e *Evidence) bool { return e.Claimant != "" && e.ClaimUnread })
 
+	guest := when("a guest on the same network has the address, by its VirtualMachineInstance",
+		func(e *Evidence) bool { return e.Claimant != "" && e.ClaimByGuest })
+	claimExists := when("its IPAMClaim exists", func(e *Evidence) bool { return e.IPAMClaim == ClaimExists })
+	claimUnknown := when("IPAMClaims could not be read", func(e *Evidence) bool { return e.IPAMClaim.mayExist() })
+	claimGone := when("its IPAMClaim does not exist", func(e *Evidence) bool { return e.IPAMClaim == ClaimMissing })
+
 	return []rule{
 		// An allocation or reservation that cannot be parsed is held.
 		{id: "malformed", pod: anyPod, when: malformed, verdict: Held, reason: Malformed, say: "{detail}"},
@@ -192,10 +198,19 @@ func table() []rule {
 		{id: "no-rule", pod: anyPod, verdict: Held, reason: NoRule, say: "no rule covers this; please report it as a bug"},
 
 		// These overrule a row that says Stale.
+		{id: "ipam-claim", pod: anyPod, when: claimExists, verdict: Held, reason: Claimed, overrules: true,
+			say: "{detail} exists: its virtual machine keeps the address while it is stopped, too"},
+		{id: "ipam-claim-unknown", pod: anyPod, when: claimUnknown, verdict: Held, reason: ClaimUnknown, overrules: true,
+			say: "{detail}"},
+		{id: "guest-address", pod: anyPod, when: guest, verdict: Held, reason: GuestAddress, overrules: true,
+			say: "{claimant} has the address in its guest: it did not change with the machine's pod"},
 		{id: "claimed-unread", pod: anyPod, when: claimUnread, verdict: Held, reason: ClaimedByOther, overrules: true,
 			say: "{claimant} may carry the address: no CNI cache file lists its addresses"},
 		{id: "claimed", pod: anyPod, when: claimed, verdict: Held, reason: ClaimedByOther, overrules: true,
 			say: "{claimant} carries the address in the same network"},
+		// The last one leaves the item Stale, and makes it unconfirmed.
+		{id: "ipam-claim-gone", pod: anyPod, when: claimGone, verdict: Stale, reason: ClaimGone, overrules: true,
+			say: "{detail} does not exist, and nothing runs with the address"},
 	}
 }
 

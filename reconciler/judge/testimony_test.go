@@ -49,6 +49,8 @@ func TestTestimony_IsJudgedAsTheEvidence(t *testing.T) {
 		check(e)
 		e.Override = judge(e).Reason // perhaps one that a person can override
 		check(e)
+		e.IPAMClaim = []IPAMClaimState{ClaimExists, ClaimMissing, ClaimNotRead}[n/397%3]
+		check(e)
 		e.Problem = ippool.UnknownField
 		check(e)
 	})

@@ -61,20 +61,23 @@ func (r *rule) matches(e *Evidence) bool {
 }
 
 // judge finds the first row that matches. If it says Stale, or is overridden, the first row that overrules it decides.
+// One of these says Stale, too, and gives another reason.
 func judge(e *Evidence) Decision {
 	var stale *rule
 	for i := range rules {
 		switch r := &rules[i]; {
 		case r.overrules != (stale != nil) || !r.matches(e):
-		case r.verdict == Stale, r.by == assertedByPerson && r.reason == e.Override:
+		case stale == nil && (r.verdict == Stale || r.by == assertedByPerson && r.reason == e.Override):
 			stale = r
+		case r.verdict == Stale:
+			return stale.stale(e, r)
 		case stale != nil:
 			return Decision{Verdict: r.verdict, Reason: r.reason, row: stale, overruledBy: r}
 		default:
 			return Decision{Verdict: r.verdict, Reason: r.reason, row: r}
 		}
 	}
-	return stale.stale(e)
+	return stale.stale(e, nil)
 }
 
 // CanBeOverridden reports whether a person can override the verdict.

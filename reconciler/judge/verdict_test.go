@@ -257,8 +257,9 @@ func TestWhatCannotBeReadIsHeld(t *testing.T) {
 			e["ipamclaimref"],
 				e["podref"] = "claim", "weird"
 		}), judge.Malformed},
-		"a field that is not known, without a value": {entry(func(e map[string]any) { e["ipamclaimref"] = nil }),
+		"a field that is not known, without a value": {entry(func(e map[string]any) { e["until"] = nil }),
 			judge.UnknownField},
+		"an IPAMClaim without a value": {entry(func(e map[string]any) { e["ipamclaimref"] = nil }), judge.Malformed},
 		"a key that is no number": {Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("x", "default/web-0",
 			"box-1", "net1")), judge.Malformed},
 		"a key that is outside of the range": {Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("256", "default/web-0",

@@ -20,6 +20,7 @@ type Live struct {
 	Pools        map[types.NamespacedName]*ippool.Pool
 	Reservations map[types.NamespacedName]*ippool.Reservation
 	Pods         map[types.NamespacedName]*podstate.Pod
+	IPAMClaims   map[types.NamespacedName]*ippool.Claim
 }
 
 // overlay replaces parts of the first observation. Nil means that the object is gone.
@@ -43,6 +44,7 @@ func (x *Index) With(live *Live) *Index {
 	y.nodeSets, y.freshSince = map[nodeSetKey]*nodeSet{}, findFreshSince(&o)
 	y.live.pods, y.live.reservations = mergeMaps(x.live.pods, live.Pods), mergeMaps(x.live.reservations, live.Reservations)
 	o.Pools = withPools(o.Pools, live.Pools)
+	o.IPAMClaims = mergeMaps(o.IPAMClaims, live.IPAMClaims)
 	if x.needsRebuild(live) {
 		return NewIndex(y.Observation(), x.past, x.policy)
 	}

@@ -40,6 +40,10 @@ const (
 	ClaimedByOther       Reason = "ClaimedByOther"
 	Recent               Reason = "Recent"
 	BeingDeleted         Reason = "BeingDeleted"
+	Claimed              Reason = "Claimed"
+	ClaimUnknown         Reason = "ClaimUnknown"
+	ClaimGone            Reason = "ClaimGone"
+	GuestAddress         Reason = "GuestAddress"
 	NoRule               Reason = "NoRule"
 )
 
@@ -50,5 +54,6 @@ func ReasonNames() []string {
 	return []string{"Malformed", "UnknownField", "PhantomPod", "TerminalButRunning", "Terminating", "StuckTerminating",
 		"SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady", "NodeDead", "NodeMissing",
 		"PodFinished", "NodeUnreachable", "NoFreshReport", "SandboxReplaced", "NetworkStatusMissing", "AddressNotOnPod",
-		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent", "BeingDeleted", "NoRule"}
+		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent", "BeingDeleted", "Claimed", "ClaimUnknown", "ClaimGone",
+		"GuestAddress", "NoRule"}
 }

@@ -26,7 +26,7 @@ func (c *Cluster) GetLive(
 ) (*judge.Live, error) {
 	live := &judge.Live{
 		Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{},
-		Pods: map[types.NamespacedName]*podstate.Pod{},
+		Pods: map[types.NamespacedName]*podstate.Pod{}, IPAMClaims: map[types.NamespacedName]*ippool.Claim{},
 	}
 	known := map[types.NamespacedName]*ippool.Pool{}
 	for _, p := range before.Pools {
@@ -55,6 +55,18 @@ func (c *Cluster) GetLive(
 	}
 	g, gctx = errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
+	for _, name := range keys.IPAMClaims {
+		g.Go(func() error {
+			claim, err := c.liveIPAMClaim(gctx, name)
+			if err != nil {
+				return fmt.Errorf("list IPAMClaim %s: %w", name, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			live.IPAMClaims[name] = claim
+			return nil
+		})
+	}
 	for _, name := range keys.Pods {
 		g.Go(func() error {
 			p, err := c.livePod(gctx, name)

@@ -67,7 +67,7 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	if o.Pods, err = c.listPods(ctx, "", metav1.ListOptions{}); err != nil {
 		return nil, c.explainError("list pods", err, "grant list on pods")
 	}
-	return o.Observation, nil
+	return o.Observation, c.readMachines(ctx, o)
 }
 
 // Relist reads again all except pods and reservations. Of pools, nodes and reports it reads the metadata, and in full
@@ -77,6 +77,9 @@ func (c *Cluster) Relist(ctx context.Context, before *judge.Observation) (*judge
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.readPools(gctx, o, before.Pools) })
 	if err := c.readOtherKinds(gctx, g, o, before); err != nil {
+		return nil, err
+	}
+	if err := c.readMachines(ctx, o); err != nil {
 		return nil, err
 	}
 	if o.Revision < before.Revision {

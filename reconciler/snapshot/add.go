@@ -28,6 +28,8 @@ var kinds = map[string]struct {
 	"OverlappingRangeIPReservation": {ippool.PoolResource.Group, (*Snapshot).addReservation},
 	"NodeSlicePool":                 {ippool.PoolResource.Group, nil}, // a pool's name says which node has the slice
 	"NetworkAttachmentDefinition":   {ippool.NADResource.Group, (*Snapshot).addNAD},
+	"IPAMClaim":                     {ippool.ClaimResource.Group, (*Snapshot).addClaim},
+	"VirtualMachineInstance":        {podstate.GuestResource.Group, (*Snapshot).addGuest},
 	"SandboxReport":                 {v1alpha1.Resource().Group, (*Snapshot).addReport},
 	"Lease":                         {coordinationv1.GroupName, (*Snapshot).addLease},
 	"Pod":                           {corev1.GroupName, (*Snapshot).addPod},
@@ -125,6 +127,23 @@ func (s *Snapshot) addReservation(o *object) error {
 func (s *Snapshot) addNAD(o *object) error {
 	n, err := ippool.DecodeNAD(o.text)
 	return cmp.Or(keep(s.nads, o.id(), n, func(*ippool.NAD) {}), err)
+}
+
+func (s *Snapshot) addClaim(o *object) error {
+	c, err := ippool.DecodeClaim(o.text)
+	if err != nil { // it exists
+		c = &ippool.Claim{NamespacedName: o.id()}
+	}
+	return cmp.Or(keep(s.claims, o.id(), c, func(*ippool.Claim) {}), err)
+}
+
+// addGuest adds a VirtualMachineInstance. Of two copies that differ all addresses count.
+func (s *Snapshot) addGuest(o *object) error {
+	g, err := podstate.DecodeGuest(o.text)
+	if err == nil {
+		s.guests = append(s.guests, g)
+	}
+	return err
 }
 
 // addPod adds a pod. 'oc adm inspect' reads a running pod twice, and its copies may differ. Such a pod is disputed: its

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -47,6 +48,14 @@ func (e *Encoder) Encode(o *judge.Observation, add func(object any) error) (fact
 	}
 	for _, n := range o.NADs {
 		try(e.definition(n))
+	}
+	for _, c := range o.IPAMClaims {
+		if c != nil {
+			try(e.claim(c))
+		}
+	}
+	for _, g := range o.Guests {
+		try(e.guest(g))
 	}
 	for _, r := range o.Reservations {
 		try(e.reservation(r))
@@ -122,7 +131,12 @@ func (e *Encoder) pod(p *podstate.Pod) any {
 	metadata["deletionTimestamp"] = stamp(p.DeletionTime)
 	metadata["deletionGracePeriodSeconds"] = p.GracePeriod / time.Second
 	if kind, name, ok := strings.Cut(p.Workload, "/"); ok {
-		metadata["ownerReferences"] = []fields{{"kind": kind, "name": e.name("workload", name), "controller": true}}
+		owner := fields{"kind": kind, "name": e.name("workload", name), "controller": true}
+		if m := p.Machine; m != nil {
+			owner["apiVersion"], owner["uid"] = podstate.GuestResource.GroupVersion().String(), m.UID
+			metadata["labels"] = m.Labels()
+		}
+		metadata["ownerReferences"] = []fields{owner}
 	}
 	metadata["annotations"] = e.networks(p)
 	return o
@@ -210,6 +224,9 @@ func (e *Encoder) pool(p *ippool.Pool, nodes map[string]bool) any {
 		if a.Entry().IfName != nil {
 			entry["ifname"] = a.IfName
 		}
+		if a.Claim != nil {
+			entry[ippool.ClaimField] = e.claimRef(a.Claim)
+		}
 		allocations[a.Key] = withProblem(entry, a.Detail)
 	}
 	name := p.RenamedNode(nodes, func(node string) string { return e.name("node", node) })
@@ -227,6 +244,9 @@ func withProblem(f fields, detail string) any {
 			return 0
 		}
 	}
+	if strings.Contains(detail, ippool.ClaimField+" is not <namespace>/<name>") {
+		f[ippool.ClaimField] = ""
+	}
 	for _, problem := range []string{"not a string: ", "unknown field: "} {
 		if names, found := strings.CutPrefix(detail, problem); found {
 			for name := range strings.SplitSeq(names, ", ") {
@@ -240,11 +260,40 @@ func withProblem(f fields, detail string) any {
 func (e *Encoder) reservation(r *ippool.Reservation) any {
 	spec := r.AsNew().Object["spec"].(fields)
 	spec["podref"] = e.podRef(r.PodRef)
+	if r.Claim != nil {
+		spec[ippool.ClaimField] = e.claimRef(r.Claim)
+	}
 	o := e.object("whereabouts.cni.cncf.io/v1alpha1", "OverlappingRangeIPReservation", r.Namespace, r.Name, r.UID,
 		r.ResourceVersion, r.Created, withProblem(spec, r.Detail))
 	if r.Deleting {
 		o["metadata"].(fields)["deletionTimestamp"] = stamp(r.Created)
 	}
+	return o
+}
+
+func (e *Encoder) claimRef(c *types.NamespacedName) string {
+	return e.name("namespace", c.Namespace) + "/" + e.name("claim", c.Name)
+}
+
+func (e *Encoder) claim(c *ippool.Claim) any {
+	o := e.object(ippool.ClaimResource.GroupVersion().String(), "IPAMClaim", c.Namespace, e.name("claim", c.Name), "", "",
+		time.Time{}, nil)
+	o["status"] = fields{"ips": c.IPs}
+	return o
+}
+
+// guest is a VirtualMachineInstance.
+func (e *Encoder) guest(g *podstate.Guest) any {
+	networks, interfaces := []fields{}, []fields{}
+	for _, i := range g.Interfaces {
+		namespace, definition, _ := strings.Cut(i.Network, "/")
+		network := e.name("namespace", namespace) + "/" + definition
+		networks = append(networks, fields{"name": i.Name, "multus": fields{"networkName": network}})
+		interfaces = append(interfaces, fields{"name": i.Name, "ipAddresses": i.Addresses})
+	}
+	o := e.object(podstate.GuestResource.GroupVersion().String(), "VirtualMachineInstance", g.Namespace,
+		e.name("workload", g.Name), "", "", time.Time{}, fields{"networks": networks})
+	o["status"] = fields{"interfaces": interfaces}
 	return o
 }
 

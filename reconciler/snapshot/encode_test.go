@@ -137,6 +137,8 @@ func sameFacts(t tester, got, want *judge.Observation) {
 		}
 	}
 	compare(got.Nodes, want.Nodes)
+	compare(got.IPAMClaims, want.IPAMClaims)
+	compare([]any{got.Guests, got.IPAMClaimsUnread}, []any{want.Guests, want.IPAMClaimsUnread})
 	for i, p := range pools(want) {
 		p.ResourceVersion = cmp.Or(p.ResourceVersion, "1") // which a snapshot gives to a pool without one
 		compare(pools(got)[i], p)
@@ -190,6 +192,8 @@ func TestEncode_OddObjects(t *testing.T) {
 		pod("e", NetworkStatus(secret)),
 		pod("f", func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, ptr.To[int64](30) }),
 		pod("g", func(p *corev1.Pod) { Phase("Succeeded")(p); StoppedByKubelet(time.Minute)(p); networks("wb")(p) }),
+		pod("i", func(p *corev1.Pod) { Launcher("vmi-1", "migration-1")(p); p.Labels["a"] = secret }),
+		IPAMClaim("vm.net1", "10.0.0.4"), Guest("vm", "default/wb", "10.0.0.4"),
 		pod("h", func(p *corev1.Pod) {
 			StoppedByKubelet(time.Minute)(p)
 			ContainerWithoutStatus(p)
@@ -206,7 +210,9 @@ func TestEncode_OddObjects(t *testing.T) {
 			"ip-reconcile.dev/paused":"","ip-reconcile.dev/no-usage-alerts":"yes","a":"hunter2"}},
 			"spec":{"range":"10.0.0.0/28","allocations":{"1":{"podref":"default/a"},"2":{"id":"","podref":"a","ifname":""},
 			"3":{"id":5,"podref":"default/a"},"4":{"id":"x","podref":"default/a","owner":"hunter2"},"5":"hunter2",
-			"6":{"id":"x","podref":""},"7":{"id":"x","podref":"default/b_uid-9","ifname":"net1"},"x":{"podref":"default/a"}}}}`,
+			"6":{"id":"x","podref":""},"7":{"id":"x","podref":"default/b_uid-9","ifname":"net1"},
+			"8":{"podref":"default/i","ipamclaimref":"default/vm.net1"},"9":{"podref":"default/i","ipamclaimref":"vm.net1"},
+			"x":{"podref":"default/a"}}}}`,
 		`{"metadata":{"namespace":"kube-system","name":"a","resourceVersion":"9"},"spec":{"range":"hunter","allocations":5}}`,
 	} {
 		p, err := ippool.DecodePool([]byte(text))
@@ -216,6 +222,7 @@ func TestEncode_OddObjects(t *testing.T) {
 		o.Pools = append(o.Pools, p)
 	}
 	for _, spec := range []string{`{"podref":"default/a","ifname":"net1","containerid":"c"}`, `{"podref":"a"}`, `5`,
+		`{"podref":"default/i","ipamclaimref":"default/vm.net1"}`,
 		`{"podref":"default/a","owner":"hunter2"}`, `{"podref":5}`} {
 		r, err := ippool.DecodeReservation([]byte(fmt.Sprintf(`{"metadata":{"namespace":"kube-system","name":"10.0.0.%d",
 			"uid":"u","resourceVersion":"4","creationTimestamp":"2026-11-20T09:00:00Z","deletionTimestamp":

@@ -20,6 +20,7 @@ type Facts struct {
 	ReportsUnreadable bool      `json:"reportsUnreadable"`
 	Unreadable        []string  `json:"unreadable,omitempty"`
 	Warnings          []string  `json:"warnings,omitempty"`
+	IPAMClaimsUnread  string    `json:"ipamClaimsUnread,omitempty"`
 	// Breaker and Restore are what the breaker counts and the state of the last restore of etcd, as processes share them.
 	Breaker string `json:"breaker,omitempty"`
 	Restore string `json:"restore,omitempty"`
@@ -28,7 +29,7 @@ type Facts struct {
 // facts returns the facts of an observation.
 func (e *Encoder) facts(o *judge.Observation) *Facts {
 	f := &Facts{Now: o.Now, Paused: o.Paused, Acknowledged: o.Acknowledged, ReportsUnreadable: o.ReportsUnreadable,
-		Unreadable: o.Unreadable, Warnings: o.Warnings}
+		Unreadable: o.Unreadable, Warnings: o.Warnings, IPAMClaimsUnread: o.IPAMClaimsUnread}
 	if e.Rename != nil { // the sentences have names
 		f.Unreadable = slices.Repeat([]string{"an object could not be read"}, len(o.Unreadable))
 	}
@@ -59,6 +60,7 @@ func (s *Snapshot) useFacts() error {
 // complete adds the facts to the objects of an observation.
 func (f *Facts) complete(o *judge.Observation) *judge.Observation {
 	o.Paused, o.Acknowledged, o.Warnings = f.Paused, f.Acknowledged, slices.Clone(f.Warnings)
+	o.IPAMClaimsUnread = f.IPAMClaimsUnread
 	o.ReportsUnreadable = o.ReportsUnreadable || f.ReportsUnreadable
 	o.Unreadable = slices.Concat(f.Unreadable, o.Unreadable)
 	return o

@@ -24,7 +24,7 @@ func hasEnding(name string) bool {
 // folder has a file for each object.
 func resources() []string {
 	return []string{"ippools", "overlappingrangeipreservations", "nodeslicepools", "network-attachment-definitions",
-		"net-attach-def",
+		"net-attach-def", "ipamclaims", "virtualmachineinstances",
 		"sandboxreports", "leases", "nodes", "pods", "namespaces"}
 }
 

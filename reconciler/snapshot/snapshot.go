@@ -36,6 +36,8 @@ type Snapshot struct {
 	reservations   map[string]*ippool.Reservation // by object.ref
 	nads           map[types.NamespacedName]*ippool.NAD
 	pods           map[types.NamespacedName]*podstate.Pod
+	claims         map[types.NamespacedName]*ippool.Claim
+	guests         []*podstate.Guest
 	nodes          map[string]*podstate.Node
 	reports        map[string]*podstate.Report // of a bundle, with what is known of their Leases
 	leases         []*coordinationv1.Lease
@@ -89,7 +91,7 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 	s := &Snapshot{
 		now: now, namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
 		nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{},
-		nodes:  map[string]*podstate.Node{},
+		nodes: map[string]*podstate.Node{}, claims: map[types.NamespacedName]*ippool.Claim{},
 		seenIn: map[string]string{}, reports: map[string]*podstate.Report{},
 	}
 	if err := files(s.take); err != nil {
@@ -165,7 +167,10 @@ func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 	o := &judge.Observation{
 		Now: s.now, Static: true, Paused: ippool.Pauses(own), Acknowledged: judge.Acknowledged(own),
 		Pools: sorted(s.pools), Reservations: sorted(s.reservations), NADs: s.nads, Pods: s.pods, Nodes: s.nodes,
-		Unreadable: s.unreadable, ReportsUnreadable: s.badReport,
+		Unreadable: s.unreadable, ReportsUnreadable: s.badReport, IPAMClaims: s.claims, Guests: s.guests,
+	}
+	if len(s.claims) == 0 { // they may not have been exported
+		o.IPAMClaimsUnread = judge.NoIPAMClaims
 	}
 	leases := s.nodeLeases()
 	for _, r := range sorted(s.reports) {

@@ -29,6 +29,8 @@ type Pool struct {
 	Usable, Free *big.Int
 	// Used counts all allocations, including those of addresses that are not usable or cannot be parsed.
 	Used, InUse, Held, Stale int
+	// Stopped is how many of Held are kept by IPAMClaims of stopped machines.
+	Stopped int
 	// Waiting are the pods that cannot start because the pool is full, by name.
 	Waiting []types.NamespacedName
 	// StaleEntries are the Stale items, by address.
@@ -96,6 +98,9 @@ func Of(j *judge.Judgement) *Pools {
 			p.InUse++
 		case it.Verdict == judge.Held:
 			p.Held++
+			if it.Reason == judge.Claimed {
+				p.Stopped++
+			}
 		case it.Verdict == judge.Stale:
 			p.Stale++
 			p.StaleEntries = append(p.StaleEntries, it)

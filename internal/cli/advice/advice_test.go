@@ -21,6 +21,7 @@ func known() Facts {
 		"reservation": "kube-system/10.0.0.7", "pod": "default/web-0", "container": "c0ffee",
 		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restored": "2026-11-20T10:00:00Z",
 		"reason": "NodeUnreachable",
+		"claim":  "default/vm.net1", "machine": "default/vm",
 	},
 		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
 }
@@ -43,7 +44,7 @@ func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
 	for _, kind := range judge.Kinds() {
 		words["findings"] = append(words["findings"], string(kind))
 	}
-	staleOnly := []string{"PodReplaced", "PodFinished", "SandboxReplaced", "SandboxStopped", "PodGone"}
+	staleOnly := []string{"PodReplaced", "PodFinished", "SandboxReplaced", "SandboxStopped", "PodGone", "ClaimGone"}
 	for _, section := range []string{"reasons", "gates", "findings"} {
 		for _, word := range words[section] {
 			if len(templates()[section][word]) == 0 && !slices.Contains(staleOnly, word) {

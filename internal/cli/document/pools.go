@@ -42,6 +42,8 @@ type PoolUsage struct {
 	InUse int      `json:"inUse"`
 	Held  int      `json:"held"`
 	Stale int      `json:"stale"`
+	// Stopped is the part of held that IPAMClaims keep for stopped virtual machines.
+	Stopped int `json:"stopped"`
 	// Waiting are the pods that cannot start because the pool is full.
 	Waiting []string `json:"waiting"`
 	// Networks are the NetworkAttachmentDefinitions that use the pool.
@@ -158,7 +160,7 @@ func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {
 // OfPool returns the usage of a pool.
 func OfPool(p *usage.Pool) PoolUsage {
 	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
-		Waiting: Rows(p.Waiting, types.NamespacedName.String), Networks: p.Networks(), Unknown: p.Unknown}
+		Stopped: p.Stopped, Waiting: Rows(p.Waiting, types.NamespacedName.String), Networks: p.Networks(), Unknown: p.Unknown}
 	if p.Unknown == "" {
 		d.Usable, d.Free = &Count{p.Usable}, &Count{p.Free}
 	}

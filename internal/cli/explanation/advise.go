@@ -40,11 +40,16 @@ func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 	if it.Reservation != nil {
 		names["reservation"] = it.Object()
 	}
+	if claim := it.IPAMClaim(); claim != nil {
+		names["claim"] = claim.String()
+	}
 	if ev := it.Evidence(); ev != nil {
 		names["container"], names["othernode"] = ev.ContainerID, ev.ClaimantNode
 		switch kind, name, _ := strings.Cut(ev.Claimant, " "); kind {
 		case "pod":
 			names["otherpod"] = name
+		case "VirtualMachineInstance":
+			names["machine"] = name
 		case "sandbox":
 			names["othercontainer"], _, _ = strings.Cut(name, " ")
 		}

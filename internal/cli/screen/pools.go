@@ -91,6 +91,11 @@ func (s *Screen) poolTable(pools ...document.PoolUsage) {
 	for _, why := range slices.Sorted(maps.Keys(unknown)) {
 		s.Text("? ", fmt.Sprintf("%s: %s.", s.list(unknown[why], fewNames), why))
 	}
+	for _, p := range pools {
+		if p.Stopped > 0 {
+			s.Text("", fmt.Sprintf("%s: stopped virtual machines keep %d of the %d held.", p.Pool, p.Stopped, p.Held))
+		}
+	}
 }
 
 func owners(all []document.PoolOwner) string {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
@@ -201,6 +202,12 @@ func (p *Probe) wantedPermissions() []permission {
 	}
 	for namespace, names := range taken {
 		all = append(all, permission{hold, leases, namespace, names[0], true})
+	}
+	if o := p.Observation; p.Unjudged == nil && o.NamesIPAMClaim() {
+		all = append(all, permission{"list", ippool.ClaimResource.GroupResource(), "", "", false})
+	}
+	if o := p.Observation; p.Unjudged == nil && o.NeedsGuests() {
+		all = append(all, permission{"list", podstate.GuestResource.GroupResource(), "", "", false})
 	}
 	if p.expectsAgents() {
 		all = append(all, permission{"list", reports, "", "", true}, permission{"list", leases, p.leaseNamespace, "", true})

@@ -1,0 +1,55 @@
+package ippool
+
+import (
+	"net/netip"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// ClaimResource is the resource of IPAMClaims (k8snetworkplumbingwg/ipamclaims, pkg/crd/ipamclaims/v1alpha1/types.go).
+var ClaimResource = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1alpha1", Resource: "ipamclaims"}
+
+// ClaimField names, in an entry and a reservation, the IPAMClaim as "<namespace>/<name>". CNI DEL keeps what has it
+// (whereabouts pull request 742, pkg/api/whereabouts.cni.cncf.io/v1alpha1/ippool_types.go).
+const ClaimField = "ipamclaimref"
+
+// Claim is an IPAMClaim: a virtual machine's interface, whose addresses outlive its pods.
+type Claim struct {
+	types.NamespacedName
+	IPs []netip.Addr // of its status, without those that cannot be parsed
+}
+
+// DecodeClaims is DecodePools for IPAMClaims.
+func DecodeClaims(text []byte, each func(*Claim)) (metav1.ListMeta, error) {
+	return decodeList(text, readClaim, each)
+}
+
+// DecodeClaim is DecodePool for an IPAMClaim.
+func DecodeClaim(text []byte) (*Claim, error) { return decode(text, readClaim) }
+
+// readClaim reads addresses with or without a prefix length: whereabouts writes none, and the CRD asks for one.
+func readClaim(o *object) *Claim {
+	c := &Claim{NamespacedName: types.NamespacedName{Namespace: intern(o.Metadata.Namespace), Name: o.Metadata.Name}}
+	status, _ := o.Status.(map[string]any)
+	ips, _ := status["ips"].([]any)
+	for _, ip := range ips {
+		text, _ := ip.(string)
+		text, _, _ = strings.Cut(text, "/")
+		if addr, err := netip.ParseAddr(text); err == nil {
+			c.IPs = append(c.IPs, addr.Unmap())
+		}
+	}
+	return c
+}
+
+// parseClaimRef parses ClaimField. Another version of whereabouts may write another form.
+func parseClaimRef(text string) (name *types.NamespacedName, problem Problem, detail string) {
+	namespace, rest, _ := strings.Cut(text, "/")
+	if namespace == "" || rest == "" || strings.Contains(rest, "/") {
+		return nil, UnknownField, "the value of " + ClaimField + " is not <namespace>/<name>"
+	}
+	return &types.NamespacedName{Namespace: intern(namespace), Name: rest}, "", ""
+}

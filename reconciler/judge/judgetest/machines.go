@@ -1,0 +1,82 @@
+package judgetest
+
+import (
+	"encoding/json"
+	"net/netip"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// ClaimedPool adds the pool whose allocation is UsualAllocation with the IPAMClaim default/vm.net1.
+func ClaimedPool(o *Observed) { PoolClaimedBy("default/vm.net1")(o) }
+
+// PoolClaimedBy is ClaimedPool with another reference, as whereabouts pull request 742 writes it.
+func PoolClaimedBy(claim string) Part {
+	return RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{
+		"5": map[string]any{"id": "box-1", "podref": "default/web-0", "ifname": "net1", "ipamclaimref": claim}}})
+}
+
+// IPAMClaim adds the IPAMClaim default/<name>.
+func IPAMClaim(name string, ips ...string) Part {
+	return func(o *Observed) {
+		text, _ := json.Marshal(map[string]any{"metadata": map[string]any{"namespace": "default", "name": name},
+			"status": map[string]any{"ips": ips}})
+		claim, err := ippool.DecodeClaim(text)
+		if err != nil {
+			panic(err)
+		}
+		if o.IPAMClaims == nil {
+			o.IPAMClaims = map[types.NamespacedName]*ippool.Claim{}
+		}
+		o.IPAMClaims[claim.NamespacedName] = claim
+	}
+}
+
+// IPAMClaimsUnread makes IPAMClaims unreadable.
+func IPAMClaimsUnread(why string) Part { return func(o *Observed) { o.IPAMClaimsUnread = why } }
+
+// Guest adds a VirtualMachineInstance default/<name> whose guest has an address on a network of Multus.
+func Guest(name, network, ip string) Part {
+	return func(o *Observed) {
+		g := &podstate.Guest{NamespacedName: PodName(name)}
+		g.Interfaces = []podstate.Interface{{Network: network, Name: "net1",
+			Addresses: []netip.Addr{netip.MustParseAddr(ip)}}}
+		o.Guests = append(o.Guests, g)
+	}
+}
+
+// Launcher makes a pod a virt-launcher of the VirtualMachineInstance with this UID, and with a migration its target
+// (kubevirt, pkg/virt-controller/services/template.go and pkg/virt-controller/watch/migration/migration.go).
+func Launcher(vmi, migration string) PodEdit {
+	return func(p *corev1.Pod) {
+		isController := true
+		p.Labels = map[string]string{"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": vmi}
+		if migration != "" {
+			p.Labels["kubevirt.io/migrationJobUID"] = migration
+		}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance",
+			Name: "vm", UID: types.UID(vmi), Controller: &isController}}
+	}
+}
+
+// Labelled sets a label of the pod.
+func Labelled(key, value string) PodEdit { return func(p *corev1.Pod) { p.Labels[key] = value } }
+
+// WithoutController drops the owner of the pod.
+func WithoutController(p *corev1.Pod) { p.OwnerReferences = nil }
+
+// NoController leaves the pod an owner that does not control it.
+func NoController(p *corev1.Pod) { p.OwnerReferences[0].Controller = nil }
+
+// ControlledBy changes the kind of the pod's owner.
+func ControlledBy(apiVersion, kind string) PodEdit {
+	return func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion, p.OwnerReferences[0].Kind = apiVersion, kind }
+}
+
+// InNamespace puts the pod into another namespace.
+func InNamespace(namespace string) PodEdit { return func(p *corev1.Pod) { p.Namespace = namespace } }

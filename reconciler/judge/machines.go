@@ -1,0 +1,118 @@
+package judge
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// IPAMClaimState is what is known of the IPAMClaim of an allocation or reservation.
+type IPAMClaimState string
+
+const (
+	NoClaim      IPAMClaimState = ""        // the item names none
+	ClaimExists  IPAMClaimState = "Exists"  // it exists
+	ClaimMissing IPAMClaimState = "Missing" // all IPAMClaims were read, and it is not among them
+	ClaimNotRead IPAMClaimState = "NotRead" // IPAMClaims could not be read
+)
+
+// mayExist reports whether the claim exists or is unknown.
+func (s IPAMClaimState) mayExist() bool { return s != NoClaim && s != ClaimMissing }
+
+// NoIPAMClaims is why an empty list of IPAMClaims proves nothing.
+const NoIPAMClaims = "no IPAMClaim exists at all, and an empty list proves nothing"
+
+// findIPAMClaim finds the state of the item's IPAMClaim. A claim is known by its name only: whereabouts records no UID,
+// and reuses the allocation for a new claim of the name.
+func (x *Index) findIPAMClaim(it *Item) {
+	e, name := it.evidence, it.IPAMClaim()
+	if name == nil || e.Problem != "" {
+		return
+	}
+	e.Detail = "IPAMClaim " + name.String()
+	switch {
+	case x.o.IPAMClaims[*name] != nil:
+		e.IPAMClaim = ClaimExists
+	case x.o.IPAMClaimsUnread != "":
+		e.IPAMClaim = ClaimNotRead
+		e.Detail = fmt.Sprintf("the address belongs to %s, which is unknown: %s", e.Detail, x.o.IPAMClaimsUnread)
+	default:
+		e.IPAMClaim = ClaimMissing
+	}
+}
+
+// guestAddress is an address that a machine's status reports for its guest.
+type guestAddress struct {
+	guest *podstate.Guest
+	nad   *ippool.NAD // nil if it cannot be read
+}
+
+// addGuests indexes the addresses of guests.
+func (x *Index) addGuests() {
+	x.guests = map[netip.Addr][]guestAddress{}
+	for _, g := range x.o.Guests {
+		for _, i := range g.Interfaces {
+			for _, addr := range i.Addresses {
+				x.guests[addr] = append(x.guests[addr], guestAddress{g, x.nads[i.Network]})
+			}
+		}
+	}
+}
+
+// findGuest finds a guest that has the item's address on the same network. A machine that has migrated may keep the
+// address of its first pod (kubevirt issue 13709).
+func (x *Index) findGuest(it *Item) {
+	for _, addr := range it.addresses() {
+		for _, g := range x.guests[addr] {
+			if it.mayBeOn(g.nad) {
+				it.evidence.Claimant = "VirtualMachineInstance " + g.guest.String()
+				return
+			}
+		}
+	}
+}
+
+// podsByRef are the pods of these names, "<namespace>/<name>"; nil for one that does not exist.
+func (x *Index) podsByRef(refs []string) (pods []*podstate.Pod) {
+	for _, ref := range refs {
+		namespace, name, _ := strings.Cut(ref, "/")
+		pods = append(pods, x.pod(namespace, name))
+	}
+	return pods
+}
+
+// machineFindings are the findings on allocations that differ from their IPAMClaim, or that a guest has after its
+// machine's migration.
+func (x *Index) machineFindings(items []*Item) (found []Finding) {
+	for _, it := range items {
+		if it.Allocation == nil || it.Allocation.Problem != "" {
+			continue
+		}
+		f := Finding{IP: it.Text(), Pool: it.Object(), Pods: []string{it.PodRef()}}
+		if name := it.IPAMClaim(); name != nil {
+			claim := x.o.IPAMClaims[*name]
+			if claim != nil && len(claim.IPs) > 0 && !slices.ContainsFunc(claim.IPs, it.mayBeAbout) {
+				f.Kind = ClaimDiffers
+				f.Message = fmt.Sprintf("the allocation of %s names IPAMClaim %s, whose status has %s", it.Text(), name,
+					strings.Join(textsOf(claim.IPs), " and "))
+				found = append(found, f)
+			}
+		}
+		if it.Reason == GuestAddress {
+			f.Kind, f.Message = GuestAddressFinding, fmt.Sprintf("%s: %s", it.Text(), it.Message())
+			found = append(found, f)
+		}
+	}
+	return found
+}
+
+func textsOf(addresses []netip.Addr) (texts []string) {
+	for _, a := range addresses {
+		texts = append(texts, a.String())
+	}
+	return texts
+}

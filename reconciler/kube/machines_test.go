@@ -1,0 +1,174 @@
+package kube_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+const (
+	claims          = "/apis/k8s.cni.cncf.io/v1alpha1/ipamclaims"
+	claimsOfDefault = "/apis/k8s.cni.cncf.io/v1alpha1/namespaces/default/ipamclaims"
+	guests          = "/apis/kubevirt.io/v1/virtualmachineinstances"
+)
+
+func claimedPool() map[string]any {
+	p := pool("7")
+	p["spec"] = map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": map[string]any{
+		"id": "box-1", "podref": "default/launcher-1", "ifname": "net1", "ipamclaimref": "default/vm.net1"}}}
+	return p
+}
+
+func ipamClaim(name string) map[string]any {
+	return map[string]any{"apiVersion": "k8s.cni.cncf.io/v1alpha1", "kind": "IPAMClaim",
+		"metadata": map[string]any{"namespace": "default", "name": name},
+		"status":   map[string]any{"ips": []any{"10.0.0.5/24"}}}
+}
+
+// launcher is a virt-launcher pod (kubevirt, pkg/virt-controller/services/template.go).
+func launcher(name string) map[string]any {
+	p := pod(name)
+	metadata := p["metadata"].(map[string]any)
+	metadata["labels"] = map[string]any{"kubevirt.io/created-by": "vmi-1", "app": "vm"}
+	metadata["ownerReferences"] = []any{map[string]any{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+		"name": "vm", "uid": "vmi-1", "controller": true}}
+	return p
+}
+
+// Only a complete list that is not empty shows that a claim is gone.
+func TestIPAMClaims(t *testing.T) {
+	for _, c := range []struct {
+		says   string
+		answer answer
+		unread string // part of it; "" for read
+	}{
+		{"they are listed", list("", ipamClaim("vm.net1"), ipamClaim("other")), ""},
+		{"another one is listed", list("", ipamClaim("other")), ""},
+		{"the list has several pages", first(list("more", ipamClaim("other")), list("", ipamClaim("vm.net1"))), ""},
+		{"the list is empty", list(""), "an empty list proves nothing"},
+		{"they are not served", nil, "does not serve ipamclaims.k8s.cni.cncf.io"},
+		{"they are forbidden", fails(http.StatusForbidden), "cannot list ipamclaims.k8s.cni.cncf.io: forbidden"},
+		{"the server fails", fails(http.StatusInternalServerError), "cannot list ipamclaims.k8s.cni.cncf.io: "},
+		{"something else answers", bare(http.StatusNotFound), "ipamclaims.k8s.cni.cncf.io"},
+		{"a page is lost", first(list("more", ipamClaim("vm.net1")), fails(http.StatusInternalServerError)),
+			"cannot list ipamclaims.k8s.cni.cncf.io: "},
+		{"the second page is forbidden", first(list("more", ipamClaim("other")), fails(http.StatusForbidden)), "forbidden"},
+		{"the answer is broken off", breaksOff(false), "cannot list ipamclaims.k8s.cni.cncf.io: "},
+		{"the answer is no list", object(map[string]any{"kind": "Status"}), "cannot list ipamclaims.k8s.cni.cncf.io: "},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			f := newFakeAPI(t)
+			f.answers[pools], f.answers[claims] = list("", claimedPool()), c.answer
+			cluster := f.cluster(t)
+			o, err := cluster.List(t.Context())
+			check(t, err)
+			observations := []*judge.Observation{o}
+			if !strings.Contains(c.says, "page") {
+				again, err := cluster.Relist(t.Context(), o)
+				check(t, err)
+				observations = append(observations, again)
+			}
+			for _, o := range observations {
+				if (o.IPAMClaimsUnread == "") != (c.unread == "") || !strings.Contains(o.IPAMClaimsUnread, c.unread) {
+					t.Errorf("unread because %q", o.IPAMClaimsUnread)
+				}
+				equal(t, "warned", len(o.Warnings) > 0, c.unread != "")
+				if c.unread != "" && len(o.IPAMClaims) > 0 {
+					t.Errorf("half a list counts: %v", o.IPAMClaims)
+				}
+				o.Now = time.Now()
+				if j := judge.Judge(o, nil, judge.Policy{}); c.unread != "" && j.Allocations[0].Verdict != judge.Held {
+					t.Errorf("the allocation is %v", j.Allocations[0].Decision)
+				}
+			}
+		})
+	}
+}
+
+func TestIPAMClaims_NotReadWithoutNeed(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[pools], f.answers[pods] = list("", pool("7")), list("", pod("web-0"))
+	f.answers[claims], f.answers[guests] = list(""), list("")
+	_, err := f.cluster(t).List(t.Context())
+	check(t, err)
+	equal(t, "requests for claims and guests", len(f.to(claims))+len(f.to(guests)), 0)
+}
+
+func TestGuests(t *testing.T) {
+	vmi := map[string]any{"metadata": map[string]any{"namespace": "default", "name": "vm"},
+		"spec": map[string]any{"networks": []any{map[string]any{"name": "net",
+			"multus": map[string]any{"networkName": "wb"}}}},
+		"status": map[string]any{"interfaces": []any{map[string]any{"name": "net", "ipAddress": "10.0.0.5"}}}}
+	for _, c := range []struct {
+		says   string
+		answer answer
+		guests int
+		warned string
+		fails  bool
+	}{
+		{"they are listed", list("", vmi), 1, "", false},
+		{"they are forbidden", fails(http.StatusForbidden), 0, "cannot list VirtualMachineInstances: forbidden", false},
+		{"they are not served", nil, 0, "", false},
+		{"the server fails", fails(http.StatusInternalServerError), 0, "", true},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			f := newFakeAPI(t)
+			f.answers[pools], f.answers[pods] = list("", pool("7")), list("", launcher("launcher-2"))
+			f.answers[guests] = c.answer
+			f.answers["/apis/kubevirt.io/v1"] = serves("kubevirt.io/v1", "virtualmachineinstances")
+			if c.answer == nil {
+				f.answers["/apis/kubevirt.io/v1"] = nil
+			}
+			o, err := f.cluster(t).List(t.Context())
+			if (err != nil) != c.fails {
+				t.Fatal(err)
+			}
+			if c.fails {
+				return
+			}
+			equal(t, "guests", len(o.Guests), c.guests)
+			if text := strings.Join(o.Warnings, ","); (text == "") != (c.warned == "") || !strings.Contains(text, c.warned) {
+				t.Errorf("warnings: %s", text)
+			}
+		})
+	}
+}
+
+// The second check reads the claim by name, and an error is no answer.
+func TestGetLive_IPAMClaims(t *testing.T) {
+	name := types.NamespacedName{Namespace: "default", Name: "vm.net1"}
+	for _, c := range []struct {
+		says   string
+		answer answer
+		exists bool
+		fails  bool
+	}{
+		{"it exists", list("", ipamClaim("vm.net1")), true, false},
+		{"it does not exist", list(""), false, false},
+		{"it is forbidden now", fails(http.StatusForbidden), false, true},
+		{"it is not served now", nil, false, true},
+		{"the server fails", fails(http.StatusInternalServerError), false, true},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			f := newFakeAPI(t)
+			f.answers[claimsOfDefault] = c.answer
+			live, err := f.cluster(t).GetLive(context.Background(), &judge.Observation{},
+				reconciler.LiveKeys{IPAMClaims: []types.NamespacedName{name}})
+			if (err != nil) != c.fails {
+				t.Fatalf("%v, %v", live, err)
+			}
+			if !c.fails {
+				claim, isRead := live.IPAMClaims[name]
+				equal(t, "read, exists", []bool{isRead, claim != nil}, []bool{true, c.exists})
+			}
+			equal(t, "asked for", f.to(claimsOfDefault)[0].URL.Query().Get("fieldSelector"), "metadata.name=vm.net1")
+		})
+	}
+}
