@@ -48,8 +48,7 @@ StuckTerminating without node agents. --because has your reason, for the log. If
 assertion is wrong, two pods get one address. Nothing overrides a fresh report of the
 sandbox, another pod or sandbox with the address, or a pause.
 
-Without a terminal and without --yes, and with --dry-run or --snapshot, release writes
-nothing.
+Without a terminal --yes is needed. --dry-run and --snapshot write nothing.
 
 Exit code 0: everything that was selected is released; 1: something is not, and the output
 says why; 2: the cluster could not be read.`,
@@ -139,7 +138,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (
 		isOf := func(it *judge.Item) bool { return selects(s, it) }
 		found := report.Only(slices.Concat(j.Allocations, j.Reservations), isOf)
 		if len(found) == 0 {
-			missing = append(missing, fmt.Sprintf("%s: nothing to release is recorded", s))
+			missing = append(missing, fmt.Sprintf("%s: nothing to release is recorded\n", s))
 		}
 		selected = append(selected, report.Only(found, report.OwnRow)...)
 	}
@@ -182,9 +181,7 @@ func (o *byHand) release(c *cobra.Command, std streams) error {
 	if err != nil {
 		return err
 	}
-	for _, text := range missing {
-		fmt.Fprintln(std.err, text)
-	}
+	fmt.Fprint(std.err, strings.Join(missing, ""))
 	chosen := map[judge.ID]bool{}
 	for _, it := range selected {
 		chosen[it.ID()] = true
@@ -231,10 +228,9 @@ func (o *byHand) consent(c *cobra.Command, std streams, r *reconciler.Reconciler
 	if len(asserted) > 0 {
 		counts += fmt.Sprintf(" (%d because you assert that nothing uses the address)", len(asserted))
 	}
-	switch {
-	case o.isTable():
+	if o.isTable() {
 		_, _ = std.out.Write(append(text, '\n'))
-	case asks:
+	} else if asks {
 		_, _ = std.err.Write(append(text, '\n'))
 	}
 	switch {
