@@ -10,8 +10,8 @@ import (
 )
 
 // releaseByHand releases what is Stale as the command release does, in a process of its own. A person reads the
-// evidence first, for up to 49 s. With overrides the person asserts what is Held for lack of evidence, and is right about
-// it when the assertion is made.
+// evidence first, for up to 49 s. With overrides the person asserts what is Held for lack of evidence, and is right
+// about it when the assertion is made.
 func (s *Simulation) releaseByHand(patience, each int, overrides bool) {
 	s.starts++
 	as := s.newClient("ip-reconcile-release", nil)
