@@ -11,7 +11,7 @@ func gates() []Mutant {
 			Old:   `return judge.MinAbsenceWhilePending`, New: `return 0`},
 		{Fault: "By hand the ADD of a Pending pod has a minute", In: "reconciler", Decl: "Options.confirmAfter",
 			Tests: "TestPlan_ByHand",
-			Old:   `case !o.ByHand, e != nil && e.Phase == podstate.Pending:`, New: `case !o.ByHand:`},
+			Old:   `case !o.ByHand, e != nil &&`, New: `case !o.ByHand, false &&`},
 		{Fault: "The pause of everything is not honoured", In: "reconciler", Decl: "History.commonGates",
 			Tests: "TestPlan_Paused",
 			Old:   `if j.Observation.Paused {`, New: `if false && j.Observation.Paused {`},
