@@ -3,6 +3,12 @@ package main
 // evidence is what is concluded about sandboxes, nodes and claims.
 func evidence() []Mutant {
 	return []Mutant{
+		{Fault: "IPAMClaims that cannot be listed do not exist", In: "reconciler/kube", Decl: "Cluster.readIPAMClaims",
+			Tests: "TestIPAMClaims",
+			Old:   `return fmt.Sprintf("cannot list %s: %v", kind, innermost(err))`, New: `return ""`},
+		{Fault: "Two machines migrate as one", In: "podstate", Decl: "AreOneMigration", TestsIn: "reconciler/judge",
+			Tests: "TestConflict_LiveMigration",
+			Old:   `p.Machine.UID != first.Machine.UID`, New: `false`},
 		{Fault: "Nobody claims an address", In: "reconciler/judge", Decl: "table", Tests: "TestWhichNetworkAPoolIsOf",
 			Old: `return e.Claimant != "" })`, New: `return false })`},
 		{Fault: "A report that is not fresh is believed", In: "reconciler/judge", Decl: "Index.stateOf",
