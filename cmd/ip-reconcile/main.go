@@ -20,6 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
@@ -78,7 +79,11 @@ func execute(args []string, std streams) int {
 	case errors.Is(err, errUnresolved):
 		return exitUnresolved
 	default:
-		fmt.Fprintf(std.err, "%s: %v\n", commandName(), err)
+		lines := strings.Split(err.Error(), "\n")
+		for i := range lines { // a file or a server may have a part in it
+			lines[i] = table.Clean(lines[i])
+		}
+		fmt.Fprintf(std.err, "%s: %s\n", commandName(), strings.Join(lines, "\n"))
 		return exitFailed
 	}
 }

@@ -12,12 +12,16 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
+
+// longestBecause bounds what each record of an override has.
+const longestBecause = 500
 
 // byHand is what a person asks to release.
 type byHand struct {
@@ -40,7 +44,8 @@ Lease, after a second check, which tests the container ID that was printed.
 
 release waits for no confirmation, since a person has read the evidence. With node agents
 an unconfirmed item waits a minute: until then a report may be older than an ADD in
-progress. release refuses what is Held or InUse, and prints what would change that.
+progress. release refuses what is Held or InUse, and prints what would change that. Where
+the evidence changes after it was printed, release releases only what is proven.
 
 --override REASON asserts that nothing uses an address that is Held for this very reason,
 for lack of evidence: NoFreshReport, NodeUnreachable, NetworkStatusMissing, or
@@ -106,11 +111,13 @@ func (o *byHand) parse(args []string) error {
 		}
 		o.subjects = append(o.subjects, s)
 	}
-	switch isSentence := strings.Contains(strings.TrimSpace(o.because), " ") && table.Clean(o.because) == o.because; {
+	isClean := table.Clean(o.because) == o.because && len(o.because) <= longestBecause
+	switch isSentence := strings.Contains(strings.TrimSpace(o.because), " ") && isClean; {
 	case (o.override == "") != (o.because == ""):
 		return errors.New("--override and --because need each other: the reason that was printed, and your sentence")
 	case o.because != "" && !isSentence:
-		return fmt.Errorf("--because %q: must be a sentence on one line that says why nothing uses the address", o.because)
+		return fmt.Errorf("--because %q: must be a sentence on one line that says why nothing uses the address, of at most %d "+
+			"bytes", o.because, longestBecause)
 	}
 	return nil
 }
@@ -182,11 +189,8 @@ func (o *byHand) release(c *cobra.Command, std streams) error {
 		return err
 	}
 	fmt.Fprint(std.err, strings.Join(missing, ""))
-	chosen := map[judge.ID]bool{}
-	for _, it := range selected {
-		chosen[it.ID()] = true
-	}
-	r.Options.Only = func(it *judge.Item) bool { return chosen[it.ID()] }
+	printed := planfile.Of(selected)
+	r.Options.Only = func(it *judge.Item) bool { return isAgreed(printed, it) }
 	if len(selected) == 0 {
 		return cmp.Or(o.printDryRun(ctx, std, r), errUnresolved)
 	}
@@ -198,14 +202,28 @@ func (o *byHand) release(c *cobra.Command, std streams) error {
 	if err != nil {
 		return err
 	}
+	isReleased := map[judge.ID]bool{}
 	for _, it := range out.Released {
-		delete(chosen, it.ID())
+		isReleased[it.ID()] = true
 	}
+	for _, it := range out.StaleItems() {
+		if printed.Has(it) && !isAgreed(printed, it) {
+			out.Refused = append(out.Refused, reconciler.Refused{Item: it, Gate: reconciler.Gate{Why: reconciler.Changed,
+				Detail: "since it was printed: " + strings.Join(printed.Changes(it), "; ") + "; run again"}})
+		}
+	}
+	remains := func(it *judge.Item) bool { return !isReleased[it.ID()] }
 	err = o.printRun(ctx, std, report.OfRun(out, false, o.filter))
-	if err == nil && len(chosen)+len(missing) > 0 {
+	if err == nil && (len(missing) > 0 || slices.ContainsFunc(selected, remains)) {
 		return errUnresolved
 	}
 	return err
+}
+
+// isAgreed reports whether a run may release an item, or refuse it in the person's name: it was selected, and what
+// makes it Stale is proven or was printed.
+func isAgreed(printed *planfile.File, it *judge.Item) bool {
+	return printed.Has(it) && (it.Verdict != judge.Stale || it.Proven || printed.Allows(it))
 }
 
 // consent prints the evidence, and reports whether to release what can be. Where nothing is released, it prints what a

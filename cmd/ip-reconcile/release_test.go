@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // terminalWith is a terminal on which a person answers, and what it shows.
@@ -154,6 +158,67 @@ func TestRelease_Asserts(t *testing.T) {
 			if reason != judge.Reason(c.override) {
 				t.Errorf("%s is overridden for %s", c.arg, reason)
 			}
+		}
+	}
+}
+
+func TestRelease_BecauseIsBounded(t *testing.T) {
+	for n, want := range map[int]bool{longestBecause: true, longestBecause + 1: false} {
+		o := &byHand{override: "NodeUnreachable", because: strings.Repeat("a ", n)[:n]}
+		if err := o.parse([]string{"10.0.0.20"}); (err == nil) != want {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+}
+
+// A file cannot move the terminal's cursor by what an error quotes of it.
+func TestApply_QuotesNoEscapes(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "plan.json")
+	plan := fmt.Sprintf(`{"apiVersion": %q, "kind": "Plan", "toolVersion": "\u001b[2J", "items": [{"ip": "\u001b[1A"}]}`,
+		document.APIVersion)
+	if err := os.WriteFile(file, []byte(plan), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, errs := run(t, "apply", file)
+	if code != exitFailed || !strings.Contains(errs, "[1A in ") || strings.Contains(errs, "\x1b") {
+		t.Errorf("exit code %d: %q", code, errs)
+	}
+}
+
+// What a run releases of the selected items: what is proven, and what is Stale by the evidence that the person has read.
+func TestRelease_IsOfWhatWasPrinted(t *testing.T) {
+	usual := judge.ID{Object: "kube-system/10.0.0.0-24", Key: "5", ContainerID: "box-1", PodRef: "default/web-0",
+		IfName: "net1"}
+	override := judge.Policy{Overrides: map[judge.ID]judge.Reason{usual: judge.NoFreshReportReason}}
+	gone, absent := All(UsualPool, Node("worker-1")), All(UsualPool, ReportingWorker())
+	running := All(gone, UsualPod(Carrying("10.0.0.5")))
+	proven := All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
+	silent := func(nodes ...string) Part {
+		all := UsualPool
+		for _, node := range nodes {
+			all = All(all, Node(node), StaleReport(node))
+		}
+		return all
+	}
+	for says, c := range map[string]struct {
+		printed, now Part
+		want         bool
+	}{
+		"as printed":                               {gone, gone, true},
+		"it was in use, and its pod is gone now":   {running, gone, false},
+		"it was in use, and is proven now":         {running, proven, true},
+		"it was proven, and is not any more":       {proven, absent, false},
+		"it was unconfirmed, and is proven now":    {absent, proven, true},
+		"asserted as printed":                      {silent("worker-1"), silent("worker-1"), true},
+		"another node is silent, too":              {silent("worker-1"), silent("worker-1", "worker-2"), false},
+		"what was asserted needs no assertion now": {silent("worker-1"), gone, false},
+		"it is in use now":                         {gone, running, true}, // refused in the person's name
+		"another sandbox": {gone, All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-2", "net1")),
+			Node("worker-1")), false},
+	} {
+		judged := func(p Part) *judge.Item { return AllocationOf(t, Judged(Observe(p), override), "10.0.0.5") }
+		if got := isAgreed(planfile.Of([]*judge.Item{judged(c.printed)}), judged(c.now)); got != c.want {
+			t.Errorf("%s: %v, want %v", says, got, c.want)
 		}
 	}
 }

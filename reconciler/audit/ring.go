@@ -20,7 +20,7 @@ const (
 	Objects     = 8
 	perObject   = 625       // records
 	maxObject   = 192 << 10 // bytes, which are 256 KiB in JSON
-	maxUnpacked = 64 << 20  // bytes of what somebody else may have written
+	maxUnpacked = 8 << 20   // bytes of what somebody else may have written
 )
 
 var (
@@ -95,6 +95,7 @@ const maxConflicts = 10
 
 // Append adds records. now is the API server's time. After an error some may have been added.
 func (r *Ring) Append(ctx context.Context, now time.Time, records []Record) error {
+	records = r.withoutKnownPauses(ctx, now, records)
 	for conflicts := 0; len(records) > 0; conflicts++ {
 		n, err := r.appendSome(ctx, now, records)
 		if err != nil && (!errors.Is(err, ErrConflict) || conflicts == maxConflicts) {
@@ -105,6 +106,26 @@ func (r *Ring) Append(ctx context.Context, now time.Time, records []Record) erro
 		}
 	}
 	return nil
+}
+
+// withoutKnownPauses leaves out pauses that a record of the last day has: each run of a CronJob detects them first.
+func (r *Ring) withoutKnownPauses(ctx context.Context, now time.Time, records []Record) []Record {
+	isKnown, isPause := map[string]bool{}, func(x Record) bool { return x.What == Paused }
+	if !slices.ContainsFunc(records, isPause) {
+		return records
+	}
+	lines, _ := r.Lines(ctx) // what cannot be read is not known
+	for _, l := range lines {
+		if l.What == Paused || l.What == Resumed {
+			isKnown[l.Pool] = isPause(l.Record) && l.Time.After(now.Add(-24*time.Hour))
+		}
+	}
+	return slices.DeleteFunc(records, func(x Record) bool {
+		if x.What == Resumed {
+			isKnown[x.Pool] = false
+		}
+		return isPause(x) && isKnown[x.Pool]
+	})
 }
 
 // appendSome adds as many of the first records as one object takes, and returns their number.
@@ -156,5 +177,5 @@ func unpack(content []byte) ([][]byte, error) {
 		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxUnpacked))
-	return bytes.Split(text, []byte("\n")), err
+	return bytes.SplitN(text, []byte("\n"), 2*perObject), err
 }

@@ -372,6 +372,82 @@ func TestTrail_WritesAndCounts(t *testing.T) {
 	}
 }
 
+// A user name that could not be read is read for the next records.
+func TestTrail_LearnsTheActorLater(t *testing.T) {
+	s, names := &objects{}, []string{"", "", "alice"}
+	var log bytes.Buffer
+	trail := &Trail{Ring: s.ring(), Now: func() time.Time { return Now }, Failed: func(int) {},
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
+		WhoAmI: func(context.Context) (name string, err error) {
+			if name, names = names[0], names[1:]; name == "" {
+				err = errors.New("the API server is away")
+			}
+			return name, err
+		}}
+	for range 4 {
+		trail.Record(some(0, 1, Now)[0])
+		trail.Start()()
+	}
+	lines, _ := verify(t, trail.Ring)
+	got := []string{}
+	for _, l := range lines {
+		got = append(got, l.Actor)
+	}
+	if want := []string{"unknown", "unknown", "alice", "alice"}; !slices.Equal(got, want) {
+		t.Errorf("the actors are %q, want %q", got, want)
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+		t.Errorf("%d warnings: %s", n, log.String())
+	}
+}
+
+// A CronJob runs a month long while everything is paused. Its records do not displace those of releases.
+func TestRing_KeepsReleasesDuringAPause(t *testing.T) {
+	s := &objects{}
+	check(t, s.ring().Append(t.Context(), Now, some(0, 100, Now)))
+	at, paused := Now, Record{What: Paused, Message: "everything is paused"}
+	for range 28 * 4 {
+		at = at.Add(6 * time.Hour)
+		paused.Time = at
+		other := paused
+		other.Pool = "kube-system/10.0.0.0-24"
+		check(t, s.ring().Append(t.Context(), at, []Record{paused, other})) // another process each time
+	}
+	resumed := paused
+	resumed.What = Resumed
+	check(t, s.ring().Append(t.Context(), at, []Record{resumed, paused}))
+	check(t, s.ring().Append(t.Context(), at, []Record{paused}))
+	lines, faults := verify(t, s.ring())
+	pauses := 0
+	for _, l := range lines {
+		if l.What == Paused {
+			pauses++
+		}
+	}
+	if len(faults) > 0 || lines[0].What != Released || pauses != 2*28+1 || lines[len(lines)-2].What != Resumed {
+		t.Errorf("%d pauses of %d lines, the first %s, %v", pauses, len(lines), lines[0].What, faults)
+	}
+}
+
+// Whoever can write an object cannot have more memory used than this.
+func TestRing_ABombIsCut(t *testing.T) {
+	s := &objects{}
+	s.content[0], s.versions[0] = pack([][]byte{bytes.Repeat([]byte("\n"), 16<<20)}), 1
+	lines, err := s.ring().Lines(t.Context())
+	check(t, err)
+	size := 0
+	for _, l := range lines {
+		size += len(l.text)
+	}
+	if len(lines) > 2*perObject || size > maxUnpacked || maxUnpacked > 8<<20 {
+		t.Errorf("%d lines, %d bytes", len(lines), size)
+	}
+	check(t, s.ring().Append(t.Context(), Now, some(0, 10, Now)))
+	if lines, _ := s.ring().Lines(t.Context()); len(lines) < 10 || lines[len(lines)-1].What != Released {
+		t.Errorf("nothing can be appended any more: %d lines", len(lines))
+	}
+}
+
 // A release does not wait for its record.
 func TestTrail_DoesNotBlock(t *testing.T) {
 	s, failed, release := &objects{}, 0, make(chan struct{})

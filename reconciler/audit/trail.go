@@ -14,6 +14,7 @@ const (
 	maxQueue     = 8 * perObject   // how many records wait for a write
 	writeEvery   = time.Second     // the records of most passes are one write
 	writeTimeout = 5 * time.Second // short, since the end of a process waits for it
+	unknownActor = "unknown"
 )
 
 // Trail writes records in the background. What it cannot write is counted, and delays nothing.
@@ -73,9 +74,12 @@ func (t *Trail) write() {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
 	var actorErr, fileErr error
-	if t.Origin.Actor == "" {
+	if before := t.Origin.Actor; before == "" || before == unknownActor {
 		t.Origin.Actor, actorErr = t.WhoAmI(ctx)
-		t.Origin.Actor = cmp.Or(t.Origin.Actor, "unknown")
+		t.Origin.Actor = cmp.Or(t.Origin.Actor, unknownActor)
+		if before == unknownActor {
+			actorErr = nil // one warning is enough
+		}
 	}
 	for i := range records {
 		records[i].Origin = t.Origin

@@ -103,7 +103,7 @@ func (s Subject) Has(r *audit.Record) bool {
 		return owner.Namespace == s.Namespace && owner.Name == s.Name
 	case Pool:
 		namespace, name, _ := strings.Cut(r.Pool, "/")
-		return s.Range.Contains(addr) || name == s.Name && (s.Namespace == "" || namespace == s.Namespace)
+		return s.Range.Contains(addr) || name != "" && name == s.Name && (s.Namespace == "" || namespace == s.Namespace)
 	}
 	return false
 }

@@ -20,11 +20,26 @@ func (f *File) IDs() map[judge.ID]bool {
 	return ids
 }
 
-// Allows reports whether the plan has an item, and all that was read about the item is unchanged.
-func (f *File) Allows(it *judge.Item) bool {
-	was, isPlanned := f.items[it.ID()]
-	return isPlanned && len(changes(was, planned(it))) == 0
+// Of returns the plan of items that a person reads on a screen.
+func Of(items []*judge.Item) *File {
+	f := &File{items: map[judge.ID]document.PlanItem{}}
+	for _, it := range items {
+		f.items[it.ID()] = planned(it)
+	}
+	return f
 }
+
+// Has reports whether the plan has an item, whatever has changed since.
+func (f *File) Has(it *judge.Item) bool {
+	_, isPlanned := f.items[it.ID()]
+	return isPlanned
+}
+
+// Allows reports whether the plan has an item, and all that was read about the item is unchanged.
+func (f *File) Allows(it *judge.Item) bool { return f.Has(it) && len(f.Changes(it)) == 0 }
+
+// Changes returns what has changed about an item of the plan since.
+func (f *File) Changes(it *judge.Item) []string { return changes(f.items[it.ID()], planned(it)) }
 
 // changes returns what has changed since a plan, none where the item may be released. Two changes are none: the verdict
 // became proven, and the runtime removed a sandbox that had stopped. The row of the verdict table stands for all
