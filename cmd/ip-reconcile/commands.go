@@ -163,7 +163,7 @@ func (o *options) mayRun(ctx context.Context, std streams, r *reconciler.Reconci
 // dryRunOf makes a run that writes nothing. The verdicts that it reaches begin to stand.
 func dryRunOf(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result, error) {
 	dry := *r
-	dry.Options.DryRun = true
+	dry.Options.DryRun, dry.Audit = true, nil
 	return dry.Run(ctx)
 }
 

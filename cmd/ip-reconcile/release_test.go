@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -168,6 +170,23 @@ func TestRelease_BecauseIsBounded(t *testing.T) {
 		if err := o.parse([]string{"10.0.0.20"}); (err == nil) != want {
 			t.Errorf("%d bytes: %v", n, err)
 		}
+	}
+}
+
+// The question to a person is no refusal of the history.
+func TestDryRun_RecordsNothing(t *testing.T) {
+	std, _ := terminalWith(t, "")
+	o := &options{component: "apply"}
+	o.ByHand = true
+	o.addLive((&cobra.Command{}).Flags(), "warn")
+	o.snapshot = sample
+	r, err := o.reconciler(t.Context(), std)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Audit = func(x audit.Record) { t.Errorf("recorded: %s %s %s", x.What, x.IP, x.Refusal) }
+	if _, err := o.mayRun(t.Context(), std, r); !errors.Is(err, errUnresolved) {
+		t.Error(err)
 	}
 }
 
