@@ -1,6 +1,7 @@
 package document
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -34,9 +35,12 @@ func OfHistory(lines []audit.Line, isFile bool, has func(*audit.Record) bool) *H
 	return d
 }
 
-// Addresses returns the addresses of the records, each once.
+// Addresses returns the addresses of the records, each once. Whoever edits a record cannot have other text printed.
 func (d *History) Addresses() []string {
 	texts := Rows(d.Records, func(r audit.Record) string { return r.IP })
 	slices.Sort(texts)
-	return slices.DeleteFunc(slices.Compact(texts), func(ip string) bool { return ip == "" })
+	return slices.DeleteFunc(slices.Compact(texts), func(ip string) bool {
+		addr, err := netip.ParseAddr(ip)
+		return err != nil || addr.Zone() != ""
+	})
 }
