@@ -246,10 +246,10 @@ func (o *byHand) consent(c *cobra.Command, std streams, r *reconciler.Reconciler
 	if len(asserted) > 0 {
 		counts += fmt.Sprintf(" (%d because you assert that nothing uses the address)", len(asserted))
 	}
-	if o.isTable() {
+	if asks {
+		_, _ = std.err.Write(append(text, '\n')) // where the question is
+	} else if o.isTable() {
 		_, _ = std.out.Write(append(text, '\n'))
-	} else if asks {
-		_, _ = std.err.Write(append(text, '\n'))
 	}
 	switch {
 	case len(can) == 0:

@@ -76,6 +76,9 @@ func TestRelease_AsksOnATerminal(t *testing.T) {
 	} {
 		for answer, want := range asking {
 			std, shown := terminalWith(t, answer)
+			if c.question != "" { // as in 'release > file'
+				std.out, _ = os.Create(filepath.Join(t.TempDir(), "out"))
+			}
 			o := &byHand{options: options{component: "release"}, override: c.override, dryRun: c.dryRun, yes: c.yes}
 			if o.ByHand = true; c.override != "" {
 				o.because = because
