@@ -194,7 +194,7 @@ func (p *Pool) beforeAndAfter(keys map[string]bool, meant change) (before, after
 
 func (p *Pool) marshalOutline(entries map[string]any) ([]byte, error) {
 	spec := map[string]any{"allocations": entries}
-	if p.noMap {
+	if p.NoMap {
 		spec = map[string]any{}
 	}
 	metadata := map[string]any{"resourceVersion": p.ResourceVersion}

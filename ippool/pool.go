@@ -59,13 +59,13 @@ type Pool struct {
 	Namespace, Name      string
 	UID, ResourceVersion string
 	RangeText            string
-	Range                Range
+	Range                Range        `json:"-"`
 	Allocations          []Allocation // by address, then key
 	Paused               bool
 	NoUsageAlerts        bool
 	Problem              string
+	NoMap                bool // spec.allocations is missing: an entry cannot be added by its key
 
-	noMap    bool // spec.allocations is missing: an entry cannot be added by its key
 	unsliced bool // the pool is not the slice of a node, whatever its name is
 }
 
@@ -73,14 +73,14 @@ type Pool struct {
 // Problem, Detail says what is wrong, and the fields that cannot be parsed are zero.
 type Allocation struct {
 	Key, ContainerID, PodRef, IfName string
-	Owner                            PodRef
-	Offset                           uint64
-	Address                          netip.Addr
+	Owner                            PodRef                `json:"-"`
+	Offset                           uint64                `json:"-"`
+	Address                          netip.Addr            `json:"-"`
 	Claim                            *types.NamespacedName // the IPAMClaim that keeps the address; nil for none
 	Problem                          Problem
 	Detail                           string
 
-	hasID, hasIfName bool // the field is stored, maybe as ""
+	HasID, HasIfName bool // the field is stored, maybe as ""
 }
 
 // Entry is an allocation as it is stored; nil fields are missing.
@@ -94,10 +94,10 @@ type Entry struct {
 // Entry is what a patch tests. Without a Problem it is the whole entry.
 func (a *Allocation) Entry() Entry {
 	e := Entry{PodRef: &a.PodRef}
-	if a.hasID {
+	if a.HasID {
 		e.ID = &a.ContainerID
 	}
-	if a.hasIfName {
+	if a.HasIfName {
 		e.IfName = &a.IfName
 	}
 	if a.Claim != nil {
@@ -149,22 +149,30 @@ func readPool(o *object) *Pool {
 	spec, _ := o.spec()
 	rangeText, _ := spec["range"].(string)
 	p.RangeText = intern(rangeText)
-	var err error
-	if p.Range, err = ParseRange(p.RangeText); err != nil {
-		p.Problem = "spec." + err.Error()
-	}
 	entries, isMap := spec["allocations"].(map[string]any)
-	if p.noMap = !isMap; p.noMap && spec["allocations"] != nil {
+	if p.NoMap = !isMap; p.NoMap && spec["allocations"] != nil {
 		p.Problem = "spec.allocations is not a map"
 	}
 	p.Allocations = make([]Allocation, 0, len(entries))
 	for key, entry := range entries {
-		a := readEntry(key, entry)
+		p.Allocations = append(p.Allocations, readEntry(key, entry))
+	}
+	p.Complete()
+	return p
+}
+
+// Complete sets the fields that JSON omits, for a pool that was decoded from JSON.
+func (p *Pool) Complete() {
+	var err error
+	if p.Range, err = ParseRange(p.RangeText); err != nil && p.Problem == "" {
+		p.Problem = "spec." + err.Error()
+	}
+	for i := range p.Allocations {
+		a := &p.Allocations[i]
+		a.readOwner()
 		a.place(p)
-		p.Allocations = append(p.Allocations, a)
 	}
 	slices.SortFunc(p.Allocations, byAddress)
-	return p
 }
 
 func readEntry(key string, entry any) Allocation {
@@ -177,13 +185,12 @@ func readEntry(key string, entry any) Allocation {
 	var claim string
 	a.Problem, a.Detail = readFields(fields, textField{"id", &a.ContainerID}, textField{"podref", &a.PodRef},
 		textField{"ifname", &a.IfName}, textField{ClaimField, &claim})
-	_, a.hasID = fields["id"]
-	_, a.hasIfName = fields["ifname"]
+	_, a.HasID = fields["id"]
+	_, a.HasIfName = fields["ifname"]
 	if _, hasClaim := fields[ClaimField]; hasClaim && a.Problem == "" {
 		a.Claim, a.Problem, a.Detail = parseClaimRef(claim)
 	}
 	a.IfName = intern(a.IfName)
-	a.readOwner()
 	return a
 }
 
@@ -237,12 +244,12 @@ func (p *Pool) With(entries []NewEntry, resourceVersion string) *Pool {
 	for i := range entries {
 		e, a := &entries[i], &added[i]
 		*a = Allocation{Key: e.Key, ContainerID: e.ContainerID, PodRef: e.PodRef, IfName: e.IfName,
-			hasID: true, hasIfName: e.IfName != ""}
+			HasID: true, HasIfName: e.IfName != ""}
 		a.readOwner()
 		a.place(p)
 	}
 	after := p.Without(added, resourceVersion)
-	after.noMap = false
+	after.NoMap = false
 	after.Allocations = append(after.Allocations, added...)
 	slices.SortFunc(after.Allocations, byAddress)
 	return after

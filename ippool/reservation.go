@@ -13,15 +13,14 @@ type Reservation struct {
 	Namespace, Name      string
 	UID, ResourceVersion string
 	PodRef, IfName       string
-	Owner                PodRef
+	Owner                PodRef `json:"-"` // of PodRef
 	Created              time.Time
 	Deleting             bool                  // it exists until its finalizers are removed
 	Claim                *types.NamespacedName // the IPAMClaim that keeps the address; nil for none
 	Problem              Problem
 	Detail               string
-
-	containerID string // whereabouts does not set it
-	hasIfName   bool
+	ContainerID          string // whereabouts does not set it
+	HasIfName            bool
 }
 
 // ReadReservation parses a reservation. Problem says what cannot be parsed.
@@ -40,8 +39,8 @@ func readReservation(o *object) *Reservation {
 		r.Problem, r.Detail = Malformed, "spec is missing"
 	} else {
 		r.Problem, r.Detail = readFields(spec, textField{"podref", &r.PodRef}, textField{"ifname", &r.IfName},
-			textField{"containerid", &r.containerID}, textField{ClaimField, &claim})
-		_, r.hasIfName = spec["ifname"]
+			textField{"containerid", &r.ContainerID}, textField{ClaimField, &claim})
+		_, r.HasIfName = spec["ifname"]
 	}
 	if _, hasClaim := spec[ClaimField]; hasClaim && r.Problem == "" {
 		r.Claim, r.Problem, r.Detail = parseClaimRef(claim)
@@ -61,11 +60,11 @@ func (r *Reservation) Ref() string { return r.Namespace + "/" + r.Name }
 func (r *Reservation) AsNew() *unstructured.Unstructured {
 	o := reservationObject(r.Namespace, r.Name, r.PodRef)
 	spec := o.Object["spec"].(map[string]any)
-	if r.hasIfName {
+	if r.HasIfName {
 		spec["ifname"] = r.IfName
 	}
-	if r.containerID != "" {
-		spec["containerid"] = r.containerID
+	if r.ContainerID != "" {
+		spec["containerid"] = r.ContainerID
 	}
 	if r.Claim != nil {
 		spec[ClaimField] = r.Claim.String()

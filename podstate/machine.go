@@ -41,15 +41,6 @@ func readMachine(o *corev1.Pod) *Machine {
 	return &Machine{UID: string(owner.UID), Migration: o.Labels[migrationLabel]}
 }
 
-// Labels are the labels of the machine's pod.
-func (m *Machine) Labels() map[string]string {
-	labels := map[string]string{createdByLabel: m.UID}
-	if m.Migration != "" {
-		labels[migrationLabel] = m.Migration
-	}
-	return labels
-}
-
 // AreOneMigration reports whether pods are those of one machine that migrates: a pod on each of several nodes, of which
 // each but the first is the target of a migration of its own.
 func AreOneMigration(pods []*Pod) bool {

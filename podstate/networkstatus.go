@@ -23,8 +23,7 @@ const (
 func (s NetworkStatus) String() string { return [...]string{"Missing", "Unreadable", "Readable"}[s] }
 
 const (
-	// StatusAnnotation has the interfaces of a pod, as Multus writes them.
-	StatusAnnotation = "k8s.v1.cni.cncf.io/network-status"
+	statusAnnotation = "k8s.v1.cni.cncf.io/network-status"
 	// oldStatusAnnotation is the annotation of Multus before v4.
 	oldStatusAnnotation = "k8s.v1.cni.cncf.io/networks-status"
 )
@@ -47,7 +46,7 @@ func (i Interface) NAD() (namespace, name string, ok bool) {
 // readNetworkStatus returns all addresses that can be read, even if others cannot. Each is in use, but an
 // unreadable status is no proof that another address is not.
 func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interface) {
-	text := cmp.Or(strings.TrimSpace(annotations[StatusAnnotation]), strings.TrimSpace(annotations[oldStatusAnnotation]))
+	text := cmp.Or(strings.TrimSpace(annotations[statusAnnotation]), strings.TrimSpace(annotations[oldStatusAnnotation]))
 	if text == "" {
 		return StatusMissing, nil
 	}
@@ -82,7 +81,7 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 // mayBeCopied reports whether a pod has a network-status and nothing shows that it had a sandbox yet. So does a pod
 // between CNI ADD and kubelet's next write of its status.
 func mayBeCopied(o *corev1.Pod) bool {
-	return phase(o) == Pending && o.Annotations[StatusAnnotation]+o.Annotations[oldStatusAnnotation] != "" &&
+	return phase(o) == Pending && o.Annotations[statusAnnotation]+o.Annotations[oldStatusAnnotation] != "" &&
 		o.Status.PodIP == "" && len(o.Status.PodIPs) == 0 &&
 		!slices.ContainsFunc(o.Status.Conditions, func(c corev1.PodCondition) bool {
 			return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
@@ -99,7 +98,7 @@ func isCopied(o *corev1.Pod) bool {
 		has := func(field string) bool {
 			return f.FieldsV1 != nil && bytes.Contains(f.FieldsV1.GetRawBytes(), []byte(`"f:`+field+`"`))
 		}
-		if !has(StatusAnnotation) && !has(oldStatusAnnotation) {
+		if !has(statusAnnotation) && !has(oldStatusAnnotation) {
 			continue
 		}
 		isProven = f.Subresource == "" && has("containers") && f.Time != nil && f.Time.Equal(&o.CreationTimestamp)

@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// SelectionAnnotation selects the networks of a pod.
-	SelectionAnnotation      = "k8s.v1.cni.cncf.io/networks"
+	selectionAnnotation      = "k8s.v1.cni.cncf.io/networks"
 	defaultNetworkAnnotation = "v1.multus-cni.io/default-network"
 	// multusNamespace is Multus' default namespace of a default network (v4.2.4, pkg/types/conf.go,
 	// defaultMultusNamespace).
@@ -25,7 +24,7 @@ const maxSelected = 64
 // reads them (v4.2.4, pkg/k8sclient/k8sclient.go, parsePodNetworkAnnotation and tryLoadK8sPodDefaultNetwork). It
 // returns none if Multus could not read them.
 func readSelection(o *corev1.Pod) []types.NamespacedName {
-	selected, ok := parseSelection(o.Annotations[SelectionAnnotation], o.Namespace)
+	selected, ok := parseSelection(o.Annotations[selectionAnnotation], o.Namespace)
 	first, defaultOK := parseSelection(o.Annotations[defaultNetworkAnnotation], multusNamespace)
 	if !ok || !defaultOK || len(first) > 1 || len(selected) > maxSelected {
 		return nil

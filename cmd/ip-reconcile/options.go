@@ -152,14 +152,10 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 		if o.node.Socket != "" {
 			return nil, errors.New("--cri inspects a live node, and cannot be used with --snapshot")
 		}
-		s, err := o.readSnapshot()
-		if err != nil {
-			return nil, err
-		}
-		r.Source, r.Options.PodsComplete = s, o.podsComplete
-		r.BreakerStore, r.RestoreStore = s.Stores()
+		r.Source, err = o.readSnapshot()
+		r.Options.PodsComplete = o.podsComplete
 		o.cluster = document.Cluster{Snapshot: o.snapshot}
-		return r, nil
+		return r, err
 	}
 	if o.podsComplete {
 		return nil, errors.New("--pods-complete is for --snapshot only: a live cluster lists its pods")

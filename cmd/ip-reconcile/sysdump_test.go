@@ -26,9 +26,9 @@ func TestSysdump_AsksWithManyNodes(t *testing.T) {
 			if c.reply != "" {
 				std.in = strings.NewReader(c.reply)
 			}
-			got := std.continues(t.Context(), c.nodes, 10)
+			got := std.continues(t.Context(), c.nodes)
 			text, err := os.ReadFile(file.Name())
-			asked := strings.HasPrefix(string(text), "The cluster has 21 nodes; the archive gets the logs of 10 node agents")
+			asked := strings.HasPrefix(string(text), "The cluster has 21 nodes; the archive gets the logs of ten node agents")
 			if got != c.want || asked != c.asks || err != nil {
 				t.Errorf("continues %v, want %v, after %q, %v", got, c.want, text, err)
 			}

@@ -21,19 +21,19 @@ type Observation struct {
 	Local time.Time
 	// Static: the source cannot change, as a snapshot. This process' own clock is not used.
 	Static       bool
-	Pools        []*ippool.Pool
-	Reservations []*ippool.Reservation
-	NADs         map[types.NamespacedName]*ippool.NAD
-	Pods         map[types.NamespacedName]*podstate.Pod
+	Pools        []*ippool.Pool                         `json:"-"`
+	Reservations []*ippool.Reservation                  `json:"-"`
+	NADs         map[types.NamespacedName]*ippool.NAD   `json:"-"`
+	Pods         map[types.NamespacedName]*podstate.Pod `json:"-"`
 	// IPAMClaims are all IPAMClaims. They are read only where an allocation or reservation names one.
-	IPAMClaims map[types.NamespacedName]*ippool.Claim
+	IPAMClaims map[types.NamespacedName]*ippool.Claim `json:"-"`
 	// IPAMClaimsUnread says why a missing IPAMClaim proves nothing, "" if all were read.
 	IPAMClaimsUnread string
 	// Guests are read only where NeedsGuests. Without them nothing is known of guests.
-	Guests []*podstate.Guest
+	Guests []*podstate.Guest `json:"-"`
 	// Nodes are by name. An empty map means that the nodes are unknown.
-	Nodes   map[string]*podstate.Node
-	Reports []*podstate.Report
+	Nodes   map[string]*podstate.Node `json:"-"`
+	Reports []*podstate.Report        `json:"-"`
 	// ReportsUnreadable: SandboxReports could not be read, so an empty list does not mean that agents are missing.
 	ReportsUnreadable bool
 	// MissingReports are nodes whose reports this process knew and that no longer exist, with the time since when. They

@@ -35,7 +35,7 @@ var kinds = map[string]struct {
 	"Pod":                           {corev1.GroupName, (*Snapshot).addPod},
 	"Node":                          {corev1.GroupName, (*Snapshot).addNode},
 	"Namespace":                     {corev1.GroupName, (*Snapshot).addNamespace},
-	"Sysdump":                       {"output.ip-reconcile.dev", (*Snapshot).addFacts},
+	recordKind:                      {"output.ip-reconcile.dev", (*Snapshot).addRecord},
 }
 
 // errDiffers is the error of an object that is in two files with different contents.
@@ -55,12 +55,13 @@ func (s *Snapshot) add(o *object) error {
 	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group:
 		s.ignored++ // for example the IPPools of Calico
 	case kind.add != nil:
-		s.objects++
 		err = kind.add(s, o)
 	}
 	switch {
 	case errors.Is(err, errDiffers):
 		return fmt.Errorf("%s: %s and %s %w: remove the copy that is not right", o.shown(), first, o.path, err)
+	case err != nil && o.kind == recordKind:
+		return fmt.Errorf("%s: %w: judge the bundle with the version of ip-reconcile that wrote it", o.path, err)
 	case err != nil:
 		s.report("%s: %s: %v", o.path, o.shown(), err)
 	}
@@ -194,7 +195,7 @@ func (s *Snapshot) addLease(o *object) error {
 }
 
 func (s *Snapshot) addReport(o *object) error {
-	report := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{}}
+	report := &v1alpha1.SandboxReport{}
 	err := decode(o.text, report)
 	if err == nil && report.Name == "" {
 		err = errors.New("metadata.name is missing")
@@ -203,10 +204,7 @@ func (s *Snapshot) addReport(o *object) error {
 		s.badReport = true
 		return err
 	}
-	return keep(s.reports, report.Name, report, func(r *podstate.Report) {
-		r.SandboxReport = r.DeepCopy()
-		r.ResourceVersion = ""
-	})
+	return keep(s.reports, report.Name, report, func(r *v1alpha1.SandboxReport) { r.ResourceVersion = "" })
 }
 
 func decode(text []byte, into any) error {

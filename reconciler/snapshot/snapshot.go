@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -39,12 +40,12 @@ type Snapshot struct {
 	claims         map[types.NamespacedName]*ippool.Claim
 	guests         []*podstate.Guest
 	nodes          map[string]*podstate.Node
-	reports        map[string]*podstate.Report // of a bundle, with what is known of their Leases
+	reports        map[string]*v1alpha1.SandboxReport
 	leases         []*coordinationv1.Lease
 	ownNamespace   *metav1.PartialObjectMetadata
-	seenIn         map[string]string // object.ref → the first file that has it
-	facts          *Facts            // of a bundle of sysdump; nil for any other snapshot
-	objects        int               // that are judged, with the facts
+	seenIn         map[string]string  // object.ref → the first file that has it
+	observed       *judge.Observation // by a bundle of sysdump
+	records, count int                // of the bundle: those that were read, and those that it has
 	unreadable     []string
 	badReport      bool   // unreadable has a report
 	ignored, kept  int    // objects of other kinds, and bytes of all
@@ -92,13 +93,16 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 		now: now, namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
 		nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{},
 		nodes: map[string]*podstate.Node{}, claims: map[types.NamespacedName]*ippool.Claim{},
-		seenIn: map[string]string{}, reports: map[string]*podstate.Report{},
+		seenIn: map[string]string{}, reports: map[string]*v1alpha1.SandboxReport{},
+		observed: &judge.Observation{NADs: map[types.NamespacedName]*ippool.NAD{},
+			Pods: map[types.NamespacedName]*podstate.Pod{}, Nodes: map[string]*podstate.Node{},
+			IPAMClaims: map[types.NamespacedName]*ippool.Claim{}},
 	}
 	if err := files(s.take); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	if s.facts != nil {
-		return s, s.useFacts()
+	if s.records > 0 {
+		return s, s.checkRecords()
 	}
 	if len(s.pools) == 0 {
 		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): "+
@@ -160,6 +164,10 @@ func sorted[V any](all map[string]V) []V {
 
 // List returns the snapshot as an observation.
 func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
+	if s.records > 0 {
+		o := *s.observed
+		return &o, nil
+	}
 	var own map[string]string
 	if s.ownNamespace != nil {
 		own = s.ownNamespace.Annotations
@@ -174,14 +182,7 @@ func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 	}
 	leases := s.nodeLeases()
 	for _, r := range sorted(s.reports) {
-		if s.facts != nil {
-			o.Reports = append(o.Reports, r)
-		} else {
-			o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r.SandboxReport, leases[r.Name], len(leases) > 0))
-		}
-	}
-	if s.facts != nil {
-		return s.facts.complete(o), nil
+		o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
 	}
 	if s.nowBy != "" {
 		o.Warnings = append(o.Warnings, fmt.Sprintf("the snapshot's time is taken from %s; --now sets another", s.nowBy))

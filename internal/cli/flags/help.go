@@ -23,7 +23,7 @@ var firstFlags = map[string]string{
 	"pools":   "confirm-after context kubeconfig new-exclude new-range no-headers now output snapshot unused",
 	"recover": "context kubeconfig output snapshot yes",
 	"status":  "context kubeconfig output reconciler-namespace",
-	"sysdump": "context kubeconfig logs-since max-agents output reconciler-namespace redact-names yes",
+	"sysdump": "context kubeconfig output reconciler-namespace redact-names",
 	"history": "context file kubeconfig no-headers output reconciler-namespace since verify",
 	"serve": "agents confirm-after context cron fence-timeout health-probe-bind-address kubeconfig leader-elect " +
 		"log-level " +

@@ -1,6 +1,10 @@
 package screen
 
-import "github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+import (
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+)
 
 var levels = []struct {
 	document.Level
@@ -31,11 +35,11 @@ func (s *Screen) Status(d *document.Status) {
 
 // Sysdump writes where the bundle is, what it lacks, and the command that judges it.
 func (s *Screen) Sysdump(d *document.Sysdump, path, flags string) {
-	s.Line("Wrote %s: %s.", path, Count(len(d.Files)+1, "file"))
+	s.Line("Wrote %s: %s.", path, Count(len(d.Files), "file"))
 	for _, text := range d.Missing {
 		s.Text("! ", text)
 	}
-	if d.Judged != nil {
+	if slices.Contains(d.Files, "objects-001.json") {
 		s.Line("Judge it: ip-reconcile check --snapshot %s --all%s", path, flags)
 	}
 }

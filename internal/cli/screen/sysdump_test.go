@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
 func TestSysdump(t *testing.T) {
@@ -13,9 +12,10 @@ func TestSysdump(t *testing.T) {
 		of   document.Sysdump
 		want string
 	}{
-		{"all", document.Sysdump{Files: []string{"objects-001.json", "status.txt"}, Judged: &snapshot.Facts{}},
-			"Wrote a.tgz: 3 files.\nJudge it: ip-reconcile check --snapshot a.tgz --all --agents=required\n"},
-		{"without the cluster", document.Sysdump{Missing: []string{"objects: list pods: forbidden", "logs/a.log: refused"}},
+		{"all", document.Sysdump{Files: []string{"objects-001.json", "status.txt"}},
+			"Wrote a.tgz: 2 files.\nJudge it: ip-reconcile check --snapshot a.tgz --all --agents=required\n"},
+		{"without the cluster", document.Sysdump{Files: []string{"manifest.json"},
+			Missing: []string{"objects: list pods: forbidden", "logs/a.log: refused"}},
 			"Wrote a.tgz: 1 file.\n! objects: list pods: forbidden\n! logs/a.log: refused\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

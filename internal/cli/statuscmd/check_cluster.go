@@ -25,7 +25,7 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	if o.ReportsUnreadable && len(o.Reports) == 0 {
 		return unknown("The node agents are unknown: their reports could not be read.")
 	}
-	if _, err := p.core.CoordinationV1().Leases(p.leaseNamespace).List(ctx, metav1.ListOptions{Limit: 1}); err != nil &&
+	if _, err := p.Core.CoordinationV1().Leases(p.leaseNamespace).List(ctx, metav1.ListOptions{Limit: 1}); err != nil &&
 		len(o.Reports) > 0 {
 		return line{}, err // without the Leases no report is fresh
 	}
@@ -69,7 +69,7 @@ func (p *Probe) admissionPolicy(ctx context.Context) (line, error) {
 	if !p.expectsAgents() {
 		return line{}, nil
 	}
-	v1 := p.core.AdmissionregistrationV1()
+	v1 := p.Core.AdmissionregistrationV1()
 	for _, name := range []string{"ip-reconcile-agent", "ip-reconcile-reports"} { // deploy/agent/admission.yaml
 		_, err := v1.ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
 		binding, bindingErr := v1.ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})

@@ -30,8 +30,8 @@ import (
 type Probe struct {
 	Version string    // of this program, as in 0.1.0
 	Now     time.Time // by the API server's clock
+	Core    kubernetes.Interface
 
-	core   kubernetes.Interface
 	serves func(context.Context, schema.GroupVersionResource) (bool, error)
 	may    func(ctx context.Context, account string, what authorizationv1.ResourceAttributes) (bool, error)
 	// namespace is that of the reconciler, leaseNamespace that of the agents' Leases.
@@ -144,7 +144,7 @@ func fail(next, format string, args ...any) (line, error) {
 }
 
 func (p *Probe) lease(ctx context.Context, name string) (*coordinationv1.Lease, error) {
-	l, err := p.core.CoordinationV1().Leases(p.namespace).Get(ctx, name, metav1.GetOptions{})
+	l, err := p.Core.CoordinationV1().Leases(p.namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return &coordinationv1.Lease{}, unlessAbsent(err)
 	}

@@ -158,7 +158,7 @@ func situations() []situation {
 		}},
 		{"agents' Leases that must not be read", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), StaleReport("worker-1"))
-			p.core.(*fake.Clientset).PrependReactor("list", "leases", func(a k8stesting.Action) (bool, runtime.Object, error) {
+			p.Core.(*fake.Clientset).PrependReactor("list", "leases", func(a k8stesting.Action) (bool, runtime.Object, error) {
 				return a.GetNamespace() == p.leaseNamespace, nil, forbidden
 			})
 		}},

@@ -39,7 +39,7 @@ func sound() *Probe {
 	agents := map[string]string{kube.NameLabel: kube.Product, kube.ComponentLabel: "agent"}
 	p := &Probe{
 		Now: Now, Version: "0.1.0", namespace: "kube-system", leaseNamespace: "ip-reconcile-node-lease",
-		core: fake.NewClientset(),
+		Core: fake.NewClientset(),
 		workloads: workloads{
 			{kube.Workload{Kind: "Deployment", Namespace: "kube-system", Name: "ip-reconcile", Labels: ours, Wanted: 2, Ready: 2,
 				Spec: running("example.com/ip-reconcile:0.1.0", "--agents=required")}},
@@ -91,7 +91,7 @@ func leads(renewedAgo time.Duration) *coordinationv1.Lease {
 
 var leases = coordinationv1.SchemeGroupVersion.WithResource("leases")
 
-func (p *Probe) tracker() k8stesting.ObjectTracker { return p.core.(*fake.Clientset).Tracker() }
+func (p *Probe) tracker() k8stesting.ObjectTracker { return p.Core.(*fake.Clientset).Tracker() }
 
 // put stores objects in the place of those of the same names.
 func (p *Probe) put(objects ...runtime.Object) {
@@ -176,7 +176,7 @@ func (p *Probe) unread(err error) {
 }
 
 func (p *Probe) everythingFails(err error) {
-	p.core.(*fake.Clientset).PrependReactor("*", "*", func(k8stesting.Action) (bool, runtime.Object, error) {
+	p.Core.(*fake.Clientset).PrependReactor("*", "*", func(k8stesting.Action) (bool, runtime.Object, error) {
 		return true,
 			nil, err
 	})

@@ -42,7 +42,7 @@ func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Pr
 		return nil, fmt.Errorf("the API server at %s is unreachable (%w): check the network, --kubeconfig and --context",
 			host, err)
 	}
-	p := &Probe{core: core}
+	p := &Probe{Core: core}
 	p.workloads, p.unlisted = list(ctx, core, o.Namespace(), "")
 	return p, p.adopt(o, given)
 }

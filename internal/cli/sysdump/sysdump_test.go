@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,17 +49,16 @@ func ours(name, component string, restarts int32) *corev1.Pod {
 	}
 }
 
-// written is a bundle: the names of its files, the manifest, and its size.
-func written(t *testing.T, d *sysdump.Dump, collect func()) (files map[string]int, size int) {
+// written is a bundle: the sizes of its files by their names, its manifest, and itself.
+func written(t *testing.T, collect func(*sysdump.Dump)) (files map[string]int, m document.Sysdump, whole []byte) {
 	t.Helper()
 	var out bytes.Buffer
-	d.Manifest = &document.Sysdump{Header: document.NewHeader(document.KindSysdump, "", document.Cluster{}, Now)}
-	d.Open(&out)
-	collect()
+	d := sysdump.New(&out, document.NewHeader(document.KindSysdump, "", document.Cluster{}, Now))
+	collect(d)
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	size, files = out.Len(), map[string]int{}
+	whole, files = slices.Clone(out.Bytes()), map[string]int{}
 	packed, err := gzip.NewReader(&out)
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +66,7 @@ func written(t *testing.T, d *sysdump.Dump, collect func()) (files map[string]in
 	for in := tar.NewReader(packed); ; {
 		head, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			return files, size
+			return files, d.Manifest, whole
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -79,8 +77,8 @@ func written(t *testing.T, d *sysdump.Dump, collect func()) (files map[string]in
 
 func TestPods_EachPartFailsAlone(t *testing.T) {
 	objects := []runtime.Object{ours("reconciler-0", "reconciler", 0), ours("reconciler-1", "reconciler", 2)}
-	for i := range 5 {
-		objects = append(objects, ours(fmt.Sprint("agent-", i), "agent", 0))
+	for i := range 12 {
+		objects = append(objects, ours(fmt.Sprintf("agent-%02d", i), "agent", 0))
 	}
 	core := fake.NewClientset(objects...)
 	core.AddProxyReactor("pods", func(a clienttesting.Action) (bool, rest.ResponseWrapper, error) {
@@ -92,21 +90,20 @@ func TestPods_EachPartFailsAlone(t *testing.T) {
 	core.PrependReactor("list", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return a.GetNamespace() == "agents", nil, errors.New("forbidden")
 	})
-	d := &sysdump.Dump{Core: core, Since: time.Hour, Agents: 2}
-	files, _ := written(t, d, func() { d.Pods(t.Context(), "system", "agents", "system") })
-	want := []string{"sysdump/logs/agent-0-main.log", "sysdump/logs/agent-1-main.log",
-		"sysdump/logs/reconciler-0-main.log", "sysdump/logs/reconciler-1-main-previous.log",
-		"sysdump/logs/reconciler-1-main.log", "sysdump/manifest.json",
-		"sysdump/metrics/reconciler-0.txt"}
+	files, m, _ := written(t, func(d *sysdump.Dump) { d.Pods(t.Context(), core, "system", "agents", "system") })
+	want := []string{"sysdump/logs/reconciler-0-main.log", "sysdump/logs/reconciler-1-main-previous.log",
+		"sysdump/logs/reconciler-1-main.log", "sysdump/manifest.json", "sysdump/metrics/reconciler-0.txt"}
+	for i := range 10 { // of 12
+		want = append(want, fmt.Sprintf("sysdump/logs/agent-%02d-main.log", i),
+			fmt.Sprintf("sysdump/metrics/agent-%02d.txt", i))
+	}
+	slices.Sort(want)
 	if got := slices.Sorted(maps.Keys(files)); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	missing := []string{"pods of namespace agents: forbidden", "metrics/reconciler-1.txt: refused"}
-	if !slices.Equal(d.Manifest.Missing, missing) || len(d.Manifest.Files) != len(want)-1 {
-		t.Errorf("missing are %q of %q", d.Manifest.Missing, d.Manifest.Files)
-	}
-	if !slices.Contains(d.Manifest.Limits, "logs of 3 of 5 node agents are omitted: --max-agents") {
-		t.Errorf("the limits are %q", d.Manifest.Limits)
+	if !slices.Equal(m.Missing, missing) || len(m.Files) != len(want) {
+		t.Errorf("missing are %q of %q", m.Missing, m.Files)
 	}
 }
 
@@ -122,14 +119,16 @@ func TestObjects_Size(t *testing.T) {
 		p.RuntimeUID, p.Node, p.ResourceVersion = p.UID, fmt.Sprint("worker-", i%300), fmt.Sprint(i*7)
 		o.Pods[p.NamespacedName] = &p
 	}
-	d := &sysdump.Dump{}
-	files, size := written(t, d, func() {
-		if err := d.Objects(o.Observation, snapshot.Encoder{}); err != nil {
-			t.Error(err)
-		}
-	})
-	if size > 10<<20 || len(files) < 3 || d.Manifest.Judged.Objects != pods+1 {
-		t.Errorf("%d bytes in %d files of %d objects", size, len(files), d.Manifest.Judged.Objects)
+	files, _, whole := written(t, func(d *sysdump.Dump) { d.Objects(o.Observation, snapshot.Encoder{}) })
+	if len(whole) > 10<<20 || len(files) < 3 {
+		t.Errorf("%d bytes in %d files", len(whole), len(files))
+	}
+	s, err := snapshot.OpenStream("bundle", bytes.NewReader(whole), Now, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.List(t.Context()); err != nil || len(again.Pods) != pods || len(again.Pools) != 1 {
+		t.Errorf("the bundle has %d pods and %d pools: %v", len(again.Pods), len(again.Pools), err)
 	}
 	for name, size := range files {
 		if size > 4<<20+64<<10 {
@@ -139,7 +138,7 @@ func TestObjects_Size(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	one, other := sysdump.Names([]byte("key"), "kube-system"), sysdump.Names([]byte("other key"))
+	one, other := sysdump.Names("key", "kube-system"), sysdump.Names("other key")
 	if got := one("namespace", "kube-system"); got != "kube-system" {
 		t.Errorf("a namespace that keeps its name is %s", got)
 	}

@@ -2,7 +2,6 @@ package snapshot_test
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -43,14 +42,11 @@ func renamed(kind, name string) string {
 func bundled(t tester, o *judge.Observation, e snapshot.Encoder) (*judge.Observation, string) {
 	t.Helper()
 	var text bytes.Buffer
-	facts, err := e.Encode(o, func(object any) error { return json.NewEncoder(&text).Encode(object) })
-	if err != nil {
-		t.Fatalf("encode: %v", err)
-	}
-	manifest := map[string]any{"apiVersion": "output.ip-reconcile.dev/v1", "kind": "Sysdump", "judged": facts}
-	if err := json.NewEncoder(&text).Encode(manifest); err != nil {
-		t.Fatalf("encode: %v", err)
-	}
+	e.Encode(o, func(record any) {
+		if err := json.NewEncoder(&text).Encode(record); err != nil {
+			t.Fatalf("encode: %v", err)
+		}
+	})
 	all := text.String()
 	s, err := snapshot.OpenStream("bundle", &text, time.Time{}, home)
 	if err != nil {
@@ -102,7 +98,7 @@ func TestEncode_JudgedAsTheCluster(t *testing.T) {
 		policy := c.Policy()
 		again, _ := bundled(t, o.Observation, snapshot.Encoder{Labels: labels})
 		same(t, seed, said(judge.Judge(again, nil, policy)), said(Judged(o, policy)))
-		sameFacts(t, again, o.Observation)
+		sameObjects(t, again, o.Observation)
 
 		again, text := bundled(t, o.Observation, snapshot.Encoder{Labels: labels, Rename: renamed})
 		same(t, seed, saidWithoutNames(judge.Judge(again, nil, policy)), saidWithoutNames(Judged(o, policy)))
@@ -114,8 +110,8 @@ func TestEncode_JudgedAsTheCluster(t *testing.T) {
 	}
 }
 
-// sameFacts compares all fields of all objects.
-func sameFacts(t tester, got, want *judge.Observation) {
+// sameObjects compares all fields of all objects.
+func sameObjects(t tester, got, want *judge.Observation) {
 	t.Helper()
 	compare := func(got, want any) {
 		t.Helper()
@@ -125,31 +121,34 @@ func sameFacts(t tester, got, want *judge.Observation) {
 			t.Fatalf("got  %s\nwant %s", a, b)
 		}
 	}
-	pools := func(o *judge.Observation) []*ippool.Pool {
-		return slices.SortedFunc(slices.Values(o.Pools), func(a, b *ippool.Pool) int { return cmp.Compare(a.Ref(), b.Ref()) })
-	}
+	compare(got.Nodes, want.Nodes)
+	compare(len(got.Pods), len(want.Pods))
 	for name, p := range want.Pods {
 		compare(got.Pods[name], p)
 	}
 	for name, n := range want.NADs {
-		if n.Problem == "" && name.Name != "refused" {
-			compare(got.NADs[name], n)
-		}
+		compare(got.NADs[name], n)
 	}
-	compare(got.Nodes, want.Nodes)
-	compare(got.IPAMClaims, want.IPAMClaims)
-	compare([]any{got.Guests, got.IPAMClaimsUnread}, []any{want.Guests, want.IPAMClaimsUnread})
-	for i, p := range pools(want) {
-		p.ResourceVersion = cmp.Or(p.ResourceVersion, "1") // which a snapshot gives to a pool without one
-		compare(pools(got)[i], p)
+	compare(len(got.IPAMClaims), len(want.IPAMClaims))
+	for name, c := range want.IPAMClaims {
+		compare(got.IPAMClaims[name], c)
 	}
-	compare([]any{len(got.Reservations), len(got.Reports)}, []any{len(want.Reservations), len(want.Reports)})
-	for _, r := range want.Reports {
-		again := ReportOf(&Observed{Observation: got}, r.Name)
-		compare([]any{again.ConfirmedAt, again.LeaseRenewedAt, again.WrittenAt, again.RestoreDetectedAt, again.RestoreNote,
-			again.LeaseVersion, podstate.Hash(again.SandboxReport)}, []any{r.ConfirmedAt, r.LeaseRenewedAt, r.WrittenAt,
-			r.RestoreDetectedAt, r.RestoreNote, r.LeaseVersion, podstate.Hash(r.SandboxReport)})
+	compare(got.Guests, want.Guests)
+	// Also the fields that are not exported, and those that JSON omits.
+	if !reflect.DeepEqual(got.Pools, want.Pools) || !reflect.DeepEqual(got.Reservations, want.Reservations) {
+		t.Fatalf("got  %+v\nwant %+v", got.Pools, want.Pools)
 	}
+	compare([]any{len(got.NADs), len(got.Reports)}, []any{len(want.NADs), len(want.Reports)})
+	for i, r := range want.Reports {
+		again := got.Reports[i]
+		compare([]any{again.Name, again.UID, again.ConfirmedAt, again.LeaseRenewedAt, again.WrittenAt,
+			again.RestoreDetectedAt, again.RestoreNote, again.LeaseVersion, podstate.Hash(again.SandboxReport)},
+			[]any{r.Name, r.UID, r.ConfirmedAt, r.LeaseRenewedAt, r.WrittenAt, r.RestoreDetectedAt, r.RestoreNote,
+				r.LeaseVersion, podstate.Hash(r.SandboxReport)})
+	}
+	rest := *want
+	rest.Static = true
+	compare(got, &rest) // what is no object
 }
 
 // fullNode sets what the other edits of a Node leave out.
@@ -235,7 +234,7 @@ func TestEncode_OddObjects(t *testing.T) {
 	again, text := bundled(t, o.Observation, snapshot.Encoder{Labels: labels})
 	delete(o.Nodes["worker-1"].Labels, "secret")
 	o.Reports[0].Sandboxes[0].NetNS = ""
-	sameFacts(t, again, o.Observation)
+	sameObjects(t, again, o.Observation)
 	everyFieldIsSet(t, "a pod", slices.Collect(maps.Values(again.Pods)), "Contradiction")
 	everyFieldIsSet(t, "a Node", slices.Collect(maps.Values(again.Nodes)))
 	everyFieldIsSet(t, "a report", again.Reports)
@@ -271,12 +270,27 @@ func everyFieldIsSet[T any](t *testing.T, what string, objects []*T, except ...s
 	}
 }
 
-func TestOpen_BundleWithoutAnObject(t *testing.T) {
-	o := Observe(All(UsualPool, UsualPod()))
-	_, text := bundled(t, o.Observation, snapshot.Encoder{})
+func TestOpen_RefusedBundle(t *testing.T) {
+	_, text := bundled(t, Observe(All(UsualPool, UsualPod())).Observation, snapshot.Encoder{})
 	lines := strings.SplitAfter(text, "\n")
-	_, err := snapshot.OpenStream("bundle", strings.NewReader(strings.Join(lines[1:], "")), time.Time{}, home)
-	if err == nil || !strings.Contains(err.Error(), "the manifest counts 2 objects, and there are 1") {
-		t.Errorf("%v", err)
+	another := func(record string) string {
+		return `{"apiVersion":"output.ip-reconcile.dev/v1","kind":"SysdumpRecord",` + record + "}\n" + text
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"a record is missing", strings.Join(lines[1:], ""), "the bundle has 2 records instead of 3"},
+		{"the last record is missing", strings.Join(lines[:2], ""), "the bundle has 2 records instead of 0"},
+		{"twice", text + text, "the bundle has 6 records instead of 3"},
+		{"a field of another version", another(`"pod":{"Hue":1}`), `unknown field "Hue": judge the bundle with the version`},
+		{"no such phase", another(`"pod":{"Phase":5}`), "sysdump writes no such record"},
+		{"a phase below zero", another(`"pod":{"Phase":-1}`), "sysdump writes no such record"},
+		{"no such status", another(`"pod":{"Status":3}`), "sysdump writes no such record"},
+		{"no report", another(`"report":{}`), "sysdump writes no such record"},
+		{"a range without bounds", another(`"nad":{"Networks":[{"Ranges":["10.0.0.0/24"]}]}`),
+			"sysdump writes no such record"},
+	} {
+		_, err := snapshot.OpenStream("bundle", strings.NewReader(c.text), time.Time{}, home)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }
