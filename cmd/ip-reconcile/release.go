@@ -116,8 +116,8 @@ func (o *byHand) parse(args []string) error {
 	case (o.override == "") != (o.because == ""):
 		return errors.New("--override and --because need each other: the reason that was printed, and your sentence")
 	case o.because != "" && !isSentence:
-		return fmt.Errorf("--because %q: must be a sentence on one line that says why nothing uses the address, of at most %d "+
-			"bytes", o.because, longestBecause)
+		return fmt.Errorf("--because %q: must be a sentence on one line that says why nothing uses the address, "+
+			"of at most %d bytes", o.because, longestBecause)
 	}
 	return nil
 }

@@ -207,7 +207,7 @@ func TestApply_QuotesNoEscapes(t *testing.T) {
 	}
 }
 
-// What a run releases of the selected items: what is proven, and what is Stale by the evidence that the person has read.
+// A run releases what is proven of the selected items, and what is Stale by the evidence that the person has read.
 func TestRelease_IsOfWhatWasPrinted(t *testing.T) {
 	usual := judge.ID{Object: "kube-system/10.0.0.0-24", Key: "5", ContainerID: "box-1", PodRef: "default/web-0",
 		IfName: "net1"}
