@@ -43,6 +43,11 @@ func TestRelease_MachineInBetween(t *testing.T) {
 		{"the claim is created, before the refresh", "refresh", claimed, claim, true},
 		{"the claim is created, before the Lease is held", "hold", claimed, claim, true},
 		{"the claim is created, before the live read", "fresh", claimed, claim, true},
+		{"claims become unreadable, before the live read", "fresh", claimed, func(s *simulator) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.claimsUnread = "forbidden"
+		}, true},
 		{"the guest has the address, before the refresh", "refresh", entryOf("box-old"), guest, true},
 		{"the entry gets a claim, before the live read", "fresh", entryOf("box-old"), func(s *simulator) {
 			claim(s)
@@ -57,7 +62,6 @@ func TestRelease_MachineInBetween(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.entry(bluePool, 1, "default/web-0", "box-old", false)
 				s.fill(bluePool, "1", c.entry)
-				s.claim("other.net1")
 				happened := false
 				s.step = func(call, _ string) {
 					s.setReport(goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}))

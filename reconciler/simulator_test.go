@@ -37,6 +37,7 @@ type simulator struct {
 	reports      []*podstate.Report
 	nodes        map[string]*podstate.Node
 	claims       map[types.NamespacedName]*ippool.Claim
+	claimsUnread string // at live reads
 	guests       []*podstate.Guest
 	watched      bool // List has what watches reported
 	paused       bool // everything, by the operator
@@ -179,7 +180,7 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 	s.mu.Lock()
 	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{},
-		IPAMClaims: map[types.NamespacedName]*ippool.Claim{}}
+		IPAMClaims: map[types.NamespacedName]*ippool.Claim{}, IPAMClaimsUnread: s.claimsUnread}
 	for _, n := range need.IPAMClaims {
 		live.IPAMClaims[n] = s.claims[n]
 	}

@@ -23,9 +23,6 @@ const (
 // mayExist reports whether the claim exists or is unknown.
 func (s IPAMClaimState) mayExist() bool { return s != NoClaim && s != ClaimMissing }
 
-// NoIPAMClaims is why an empty list of IPAMClaims proves nothing.
-const NoIPAMClaims = "no IPAMClaim exists at all, and an empty list proves nothing"
-
 // findIPAMClaim finds the state of the item's IPAMClaim. A claim is known by its name only: whereabouts records no UID,
 // and reuses the allocation for a new claim of the name.
 func (x *Index) findIPAMClaim(it *Item) {

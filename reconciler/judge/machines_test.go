@@ -125,7 +125,10 @@ func TestIPAMClaim_LiveRead(t *testing.T) {
 	}{
 		{"it was created since", IPAMClaim("other"), live(&ippool.Claim{NamespacedName: name}), judge.Claimed},
 		{"it was deleted since", All(IPAMClaim("vm.net1"), IPAMClaim("other")), live(nil), judge.ClaimGone},
-		{"it was not read", IPAMClaim("other"), &judge.Live{}, judge.ClaimGone},
+		{"it could not be read", IPAMClaim("other"), &judge.Live{IPAMClaimsUnread: "x"}, judge.ClaimUnknown},
+		{"it could not be read, and no claim is listed", All(), &judge.Live{IPAMClaimsUnread: "x",
+			IPAMClaims: map[types.NamespacedName]*ippool.Claim{name: nil}}, judge.ClaimUnknown},
+		{"no claim is listed", All(), live(nil), judge.ClaimGone},
 		{"the others could not be read", IPAMClaimsUnread("x"), live(nil), judge.ClaimUnknown},
 		{"the others could not be read, and it exists", IPAMClaimsUnread("x"), live(&ippool.Claim{NamespacedName: name}),
 			judge.Claimed},

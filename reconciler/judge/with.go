@@ -21,6 +21,8 @@ type Live struct {
 	Reservations map[types.NamespacedName]*ippool.Reservation
 	Pods         map[types.NamespacedName]*podstate.Pod
 	IPAMClaims   map[types.NamespacedName]*ippool.Claim
+	// IPAMClaimsUnread is that of Observation for the claims of this read.
+	IPAMClaimsUnread string
 }
 
 // overlay replaces parts of the first observation. Nil means that the object is gone.
@@ -45,6 +47,7 @@ func (x *Index) With(live *Live) *Index {
 	y.live.pods, y.live.reservations = mergeMaps(x.live.pods, live.Pods), mergeMaps(x.live.reservations, live.Reservations)
 	o.Pools = withPools(o.Pools, live.Pools)
 	o.IPAMClaims = mergeMaps(o.IPAMClaims, live.IPAMClaims)
+	o.IPAMClaimsUnread = cmp.Or(live.IPAMClaimsUnread, o.IPAMClaimsUnread)
 	if x.needsRebuild(live) {
 		return NewIndex(y.Observation(), x.past, x.policy)
 	}

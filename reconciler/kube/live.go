@@ -58,12 +58,11 @@ func (c *Cluster) GetLive(
 	for _, name := range keys.IPAMClaims {
 		g.Go(func() error {
 			claim, err := c.liveIPAMClaim(gctx, name)
-			if err != nil {
-				return fmt.Errorf("list IPAMClaim %s: %w", name, err)
-			}
 			mu.Lock()
 			defer mu.Unlock()
-			live.IPAMClaims[name] = claim
+			if live.IPAMClaims[name] = claim; err != nil {
+				live.IPAMClaimsUnread = fmt.Sprintf("cannot get IPAMClaim %s: %v", name, innermost(err))
+			}
 			return nil
 		})
 	}

@@ -2,10 +2,12 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -30,8 +32,8 @@ func (c *Cluster) readMachines(ctx context.Context, o *reading) (err error) {
 	return err
 }
 
-// readIPAMClaims reads all IPAMClaims, and returns why they are unread, "" if they were read. An empty list proves
-// nothing: whoever removes the CRD removes all claims.
+// readIPAMClaims reads all IPAMClaims, and returns why they are unread, "" if they were read. The last claim may be
+// gone, so an empty list is an answer; the second check reads each claim that counts by its name.
 func (c *Cluster) readIPAMClaims(ctx context.Context, o *judge.Observation) (unread string) {
 	claims, _, err := list(ctx, c, listing{resource: ippool.ClaimResource}, ippool.DecodeClaims)
 	kind := ippool.ClaimResource.GroupResource().String()
@@ -42,8 +44,6 @@ func (c *Cluster) readIPAMClaims(ctx context.Context, o *judge.Observation) (unr
 		return fmt.Sprintf("cannot list %s: forbidden", kind)
 	case err != nil:
 		return fmt.Sprintf("cannot list %s: %v", kind, innermost(err))
-	case len(claims) == 0:
-		return judge.NoIPAMClaims
 	}
 	o.IPAMClaims = make(map[types.NamespacedName]*ippool.Claim, len(claims))
 	for _, claim := range claims {
@@ -52,12 +52,19 @@ func (c *Cluster) readIPAMClaims(ctx context.Context, o *judge.Observation) (unr
 	return ""
 }
 
-// liveIPAMClaim reads an IPAMClaim by a LIST, which needs no other permission; nil for none.
+// liveIPAMClaim reads whether an IPAMClaim exists; nil for none. A 404 counts only if it names this very claim: without
+// the CRD it names none.
 func (c *Cluster) liveIPAMClaim(ctx context.Context, name types.NamespacedName) (*ippool.Claim, error) {
-	what := listing{resource: ippool.ClaimResource, namespace: name.Namespace, only: byName(name.Name)}
-	found, _, err := list(ctx, c, what, ippool.DecodeClaims)
-	if err != nil || len(found) == 0 {
-		return nil, err
+	claims := c.metadata.Resource(ippool.ClaimResource).Namespace(name.Namespace)
+	_, err := claims.Get(ctx, name.Name, metav1.GetOptions{})
+	if err == nil {
+		return &ippool.Claim{NamespacedName: name}, nil
 	}
-	return found[0], nil
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && isAbsent(err) {
+		d := status.Status().Details
+		if d != nil && d.Name == name.Name && d.Kind == ippool.ClaimResource.Resource {
+			return nil, nil
+		}
+	}
+	return nil, err
 }

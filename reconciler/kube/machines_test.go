@@ -2,11 +2,14 @@ package kube_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -42,7 +45,7 @@ func launcher(name string) map[string]any {
 	return p
 }
 
-// Only a complete list that is not empty shows that a claim is gone.
+// Only a complete list shows that a claim is gone.
 func TestIPAMClaims(t *testing.T) {
 	for _, c := range []struct {
 		says   string
@@ -52,7 +55,8 @@ func TestIPAMClaims(t *testing.T) {
 		{"they are listed", list("", ipamClaim("vm.net1"), ipamClaim("other")), ""},
 		{"another one is listed", list("", ipamClaim("other")), ""},
 		{"the list has several pages", first(list("more", ipamClaim("other")), list("", ipamClaim("vm.net1"))), ""},
-		{"the list is empty", list(""), "an empty list proves nothing"},
+		{"the list is empty", list(""), ""},
+		{"the list has no resourceVersion", object(map[string]any{"kind": "List", "items": []any{}}), "cannot list"},
 		{"they are not served", nil, "does not serve ipamclaims.k8s.cni.cncf.io"},
 		{"they are forbidden", fails(http.StatusForbidden), "cannot list ipamclaims.k8s.cni.cncf.io: forbidden"},
 		{"the server fails", fails(http.StatusInternalServerError), "cannot list ipamclaims.k8s.cni.cncf.io: "},
@@ -84,8 +88,10 @@ func TestIPAMClaims(t *testing.T) {
 					t.Errorf("half a list counts: %v", o.IPAMClaims)
 				}
 				o.Now = time.Now()
-				if j := judge.Judge(o, nil, judge.Policy{}); c.unread != "" && j.Allocations[0].Verdict != judge.Held {
-					t.Errorf("the allocation is %v", j.Allocations[0].Decision)
+				it := judge.Judge(o, nil, judge.Policy{}).Allocations[0]
+				isUnread := it.Evidence().IPAMClaim == judge.ClaimNotRead
+				if isUnread != (c.unread != "") || isUnread && it.Verdict != judge.Held {
+					t.Errorf("the allocation is %v", it.Decision)
 				}
 			}
 		})
@@ -141,34 +147,46 @@ func TestGuests(t *testing.T) {
 	}
 }
 
-// The second check reads the claim by name, and an error is no answer.
+// The second check gets the claim by name. Only the API server's 404 for this very claim shows that it is gone. Any
+// other failure holds the items with claims, and no others.
 func TestGetLive_IPAMClaims(t *testing.T) {
 	name := types.NamespacedName{Namespace: "default", Name: "vm.net1"}
+	missing := func(kind, name string) answer {
+		return func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusNotFound)
+			status := apierrors.NewNotFound(schema.GroupResource{Group: "k8s.cni.cncf.io", Resource: kind}, name).ErrStatus
+			status.APIVersion, status.Kind = "v1", "Status"
+			_ = json.NewEncoder(w).Encode(status)
+		}
+	}
 	for _, c := range []struct {
-		says   string
-		answer answer
-		exists bool
-		fails  bool
+		says           string
+		answer         answer
+		exists, unread bool
 	}{
-		{"it exists", list("", ipamClaim("vm.net1")), true, false},
-		{"it does not exist", list(""), false, false},
-		{"it is forbidden now", fails(http.StatusForbidden), false, true},
+		{"it exists", object(ipamClaim("vm.net1")), true, false},
+		{"it does not exist", missing("ipamclaims", "vm.net1"), false, false},
+		{"another one does not exist", missing("ipamclaims", "vm.net2"), false, true},
+		{"its namespace does not exist", missing("namespaces", "default"), false, true},
+		{"a Status names nothing", fails(http.StatusNotFound), false, true},
 		{"it is not served now", nil, false, true},
+		{"a load balancer answers", bare(http.StatusNotFound), false, true},
+		{"it is forbidden now", fails(http.StatusForbidden), false, true},
 		{"the server fails", fails(http.StatusInternalServerError), false, true},
+		{"the answer is broken off", breaksOff(false), false, true},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			f := newFakeAPI(t)
-			f.answers[claimsOfDefault] = c.answer
+			f.answers[claimsOfDefault+"/vm.net1"] = c.answer
+			f.answers[podsOfDefault+"/web-0"] = object(pod("web-0"))
 			live, err := f.cluster(t).GetLive(context.Background(), &judge.Observation{},
-				reconciler.LiveKeys{IPAMClaims: []types.NamespacedName{name}})
-			if (err != nil) != c.fails {
-				t.Fatalf("%v, %v", live, err)
-			}
-			if !c.fails {
-				claim, isRead := live.IPAMClaims[name]
-				equal(t, "read, exists", []bool{isRead, claim != nil}, []bool{true, c.exists})
-			}
-			equal(t, "asked for", f.to(claimsOfDefault)[0].URL.Query().Get("fieldSelector"), "metadata.name=vm.net1")
+				reconciler.LiveKeys{IPAMClaims: []types.NamespacedName{name},
+					Pods: []types.NamespacedName{{Namespace: "default", Name: "web-0"}}})
+			check(t, err)
+			claim, isRead := live.IPAMClaims[name]
+			equal(t, "read, exists", []bool{isRead, claim != nil}, []bool{true, c.exists})
+			equal(t, "unread: "+live.IPAMClaimsUnread, live.IPAMClaimsUnread != "", c.unread)
 		})
 	}
 }

@@ -177,8 +177,8 @@ func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
 		Pools: sorted(s.pools), Reservations: sorted(s.reservations), NADs: s.nads, Pods: s.pods, Nodes: s.nodes,
 		Unreadable: s.unreadable, ReportsUnreadable: s.badReport, IPAMClaims: s.claims, Guests: s.guests,
 	}
-	if len(s.claims) == 0 { // they may not have been exported
-		o.IPAMClaimsUnread = judge.NoIPAMClaims
+	if len(s.claims) == 0 {
+		o.IPAMClaimsUnread = "the snapshot contains none, and they may not have been exported"
 	}
 	leases := s.nodeLeases()
 	for _, r := range sorted(s.reports) {
