@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,20 +14,24 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 var ipamClaims = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version: "v1alpha1", Resource: "ipamclaims"}
 
 // claimCRD is a minimal form of k8snetworkplumbingwg/ipamclaims, artifacts/k8s.cni.cncf.io_ipamclaims.yaml.
-func claimCRD() *unstructured.Unstructured {
+func claimCRD() *unstructured.Unstructured { return openCRD(ipamClaims, "IPAMClaim") }
+
+// openCRD is a CRD of a namespaced kind that keeps every field.
+func openCRD(r schema.GroupVersionResource, kind string) *unstructured.Unstructured {
 	open := map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "ipamclaims.k8s.cni.cncf.io"},
-		"spec": map[string]any{"group": "k8s.cni.cncf.io", "scope": "Namespaced",
-			"names": map[string]any{"kind": "IPAMClaim", "listKind": "IPAMClaimList", "plural": "ipamclaims",
-				"singular": "ipamclaim"},
-			"versions": []any{map[string]any{"name": "v1alpha1", "served": true, "storage": true,
+		"metadata": map[string]any{"name": r.GroupResource().String()},
+		"spec": map[string]any{"group": r.Group, "scope": "Namespaced",
+			"names": map[string]any{"kind": kind, "listKind": kind + "List", "plural": r.Resource,
+				"singular": strings.ToLower(kind)},
+			"versions": []any{map[string]any{"name": r.Version, "served": true, "storage": true,
 				"schema": map[string]any{"openAPIV3Schema": open}}}}}}
 }
 
@@ -85,5 +91,69 @@ func TestMachines_IPAMClaims(t *testing.T) {
 	out := s.productAs(t, s.account(t, "with-claims", rules), "run", "--confirm-after", "0", "--reconciler-namespace",
 		"kube-system")
 	out.expect(t, place, "Stale ClaimGone")
+	s.checkReleased(t, before, "10.1.0.0-24 5")
+}
+
+// launcher creates a running virt-launcher pod that carries an address (kubevirt,
+// pkg/virt-controller/services/template.go). Without an owner only its labels are those of the machine.
+func (s *stage) launcher(t *testing.T, name, node, migration, ip string, vmi types.UID, owned bool) *corev1.Pod {
+	t.Helper()
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		"kubevirt.io": "virt-launcher", "kubevirt.io/created-by": string(vmi)}},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "compute", Image: "e2e.invalid/none"}}}}
+	if migration != "" {
+		p.Labels["kubevirt.io/migrationJobUID"] = migration
+	}
+	if isController := true; owned {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachineInstance",
+			Name: "vm-1", UID: vmi, Controller: &isController}}
+	}
+	p = try(s.Client().CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), p, metav1.CreateOptions{})).must(t)
+	return try(s.SetRunning(t.Context(), p, harness.NetworkStatus{Name: "default/blue", Interface: "net1",
+		IPs: []string{ip}})).must(t)
+}
+
+// The two pods of a live migration are no Conflict, and the address that the guest keeps after it is held (kubevirt
+// issue 13709).
+func TestMachines_LiveMigration(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2", "worker-3")
+	check(t, s.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
+	// A minimal form of kubevirt, pkg/virt-operator/resource/generate/components/crds.go, NewVirtualMachineInstanceCrd.
+	s.serves(t, podstate.GuestResource, openCRD(podstate.GuestResource, "VirtualMachineInstance"))
+	vmis := s.Dynamic().Resource(podstate.GuestResource).Namespace(metav1.NamespaceDefault)
+	// The fields are those of kubevirt, staging/src/kubevirt.io/api/core/v1/types.go, VirtualMachineInstanceStatus.
+	vmi := try(vmis.Create(t.Context(), objects(podstate.GuestResource, "VirtualMachineInstance", map[string]any{
+		"spec": map[string]any{"networks": []any{map[string]any{"name": "net",
+			"multus": map[string]any{"networkName": "blue"}}}},
+		"status": map[string]any{"interfaces": []any{map[string]any{"name": "net", "ipAddress": "10.1.0.5"}}},
+	})("vm-1"), metav1.CreateOptions{})).must(t)
+	s.pool(t, "10.1.0.0-24", "10.1.0.0/24", map[string]any{"5": entry("default/virt-launcher-vm-1-a", noID),
+		"6": entry("default/virt-launcher-vm-1-b", noID)})
+	const place = "10.1.0.0-24 10.1.0.5"
+	before := s.contents(t)
+	conflicts := func(says string, want int) {
+		t.Helper()
+		equal(t, says, len(s.product(t, "check").found("Conflict")), want)
+	}
+
+	source := s.launcher(t, "virt-launcher-vm-1-a", "worker-1", "", "10.1.0.5", vmi.GetUID(), true)
+	target := s.launcher(t, "virt-launcher-vm-1-b", "worker-2", "migration-1", "10.1.0.5", vmi.GetUID(), true)
+	conflicts("conflicts of a migration", 0)
+	forged := s.launcher(t, "forged", "worker-3", "migration-2", "10.1.0.5", vmi.GetUID(), false)
+	conflicts("conflicts with a pod that only has the labels", 1)
+	check(t, s.DeletePod(t.Context(), forged, 0))
+	conflicts("conflicts after that", 0)
+
+	try(s.SetRunning(t.Context(), target, harness.NetworkStatus{Name: "default/blue", Interface: "net1",
+		IPs: []string{"10.1.0.6"}})).must(t)
+	check(t, s.DeletePod(t.Context(), source, 0))
+	out := s.run(t)
+	out.expect(t, place, "Held GuestAddress")
+	equal(t, "findings of the guest", len(out.found("GuestAddress")), 1)
+	s.checkReleased(t, before)
+	try(vmis.Patch(t.Context(), "vm-1", types.MergePatchType,
+		[]byte(`{"status":{"interfaces":[{"name":"net","ipAddress":"10.1.0.6"}]}}`), metav1.PatchOptions{})).must(t)
+	s.run(t)
 	s.checkReleased(t, before, "10.1.0.0-24 5")
 }
