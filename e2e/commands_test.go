@@ -13,11 +13,13 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // calico is the CRD of Calico whose plural is whereabouts', too.
@@ -156,6 +158,12 @@ func (s *stage) twoContexts(t *testing.T, current string) string {
 func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 	t.Parallel()
 	s := newCommandStage(t)
+	for kind, r := range map[string]schema.GroupVersionResource{"IPAMClaim": ipamClaims,
+		"VirtualMachineInstance": podstate.GuestResource} {
+		s.serves(t, r, openCRD(r, kind))
+		try(s.Dynamic().Resource(r).Namespace(metav1.NamespaceDefault).Create(t.Context(),
+			objects(r, kind, map[string]any{})("vm-1"), metav1.CreateOptions{})).must(t)
+	}
 	kubeconfig := s.twoContexts(t, "other")
 	w := s.workplace(t, kubeconfig)
 	names := map[string]string{
@@ -163,7 +171,8 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 		"ip": "10.0.0.1", "pool": "10.0.0.0-24", "pool.namespace": metav1.NamespaceSystem, "pool.name": "10.0.0.0-24",
 		"inpool": "--pool=10.0.0.0-24", "reservation.namespace": metav1.NamespaceSystem, "reservation.name": "10.0.0.1",
 		"node": "worker-1", "downnode": "worker-2", "container": noID, "othercontainer": noID,
-		"restored": "2026-11-20T10:00:00Z",
+		"restored": "2026-11-20T10:00:00Z", "claim.namespace": "default", "claim.name": "vm-1",
+		"machine.namespace": "default", "machine.name": "vm-1",
 	}
 	place := regexp.MustCompile(`\{([a-z.]+)\}`)
 	file := "../internal/cli/advice/advice.yaml"

@@ -459,12 +459,11 @@ func TestTrail_DoesNotBlock(t *testing.T) {
 	stop := trail.Start()
 	trail.Record(some(0, 1, Now)[0])
 	<-writes // the API server does not answer from here on
-	start := time.Now()
-	for _, r := range some(0, maxQueue+7, Now) {
+	for _, r := range some(0, maxQueue+7, Now) { // would wait for ever if it waited for the write
 		trail.Record(r)
 	}
-	if took := time.Since(start); took > time.Second || failed != 7 {
-		t.Errorf("%d records failed, after %s", failed, took)
+	if failed != 7 {
+		t.Errorf("%d records failed", failed)
 	}
 	close(release)
 	stop()
