@@ -458,7 +458,7 @@ func TestTrail_DoesNotBlock(t *testing.T) {
 		WhoAmI: func(context.Context) (string, error) { return "alice", nil }}
 	stop := trail.Start()
 	trail.Record(some(0, 1, Now)[0])
-	<-writes // the API server does not answer from here on
+	<-writes                                     // the API server does not answer from here on
 	for _, r := range some(0, maxQueue+7, Now) { // would wait for ever if it waited for the write
 		trail.Record(r)
 	}
