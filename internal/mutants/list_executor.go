@@ -3,6 +3,9 @@ package main
 // executor is the way from the plan to the writes: second check, order of writes, rollback.
 func executor() []Mutant {
 	return []Mutant{
+		{Fault: "The second check does not read IPAMClaims", In: "reconciler", Decl: "releases.keys",
+			Tests: "TestRelease_MachineInBetween",
+			Old:   `need.IPAMClaims = append(need.IPAMClaims, *claim)`, New: `_ = claim`},
 		{Fault: "Nothing is read live under the Lease", In: "reconciler", Decl: "executor.check",
 			Tests: "TestRelease_WhatHappensInBetween",
 			Old: `if err := e.read(ctx, e.keys(todo)); err != nil {
