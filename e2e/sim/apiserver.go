@@ -47,6 +47,7 @@ var served = map[string]struct{ apiVersion, kind string }{
 	reservations:  {"whereabouts.cni.cncf.io/v1alpha1", "OverlappingRangeIPReservation"},
 	nads:          {"k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition"},
 	reports:       {"ip-reconcile.dev/v1alpha1", "SandboxReport"},
+	claims:        {"k8s.cni.cncf.io/v1alpha1", "IPAMClaim"},
 }
 
 // kind returns the apiVersion and kind of the answer.
@@ -237,7 +238,12 @@ func (s *apiServer) read(q *request) answer {
 }
 
 func (s *apiServer) notFound(q *request) answer {
-	return failure(http.StatusNotFound, metav1.StatusReasonNotFound, q.key.String()+" not found")
+	group, kind, _ := strings.Cut(q.resource, "/")
+	a := ok(map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
+		"reason": string(metav1.StatusReasonNotFound), "code": http.StatusNotFound, "message": q.key.String() + " not found",
+		"details": map[string]any{"group": group, "kind": kind, "name": q.name}})
+	a.status = http.StatusNotFound
+	return a
 }
 
 func (s *apiServer) create(q *request) answer {

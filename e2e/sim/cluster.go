@@ -75,6 +75,7 @@ type podName struct {
 	namespace, name string
 	net             *network
 	reported        *sandbox // whose addresses kubelet and Multus wrote last
+	machine         *machine // whose pods have the name; nil for none
 }
 
 func (p *podName) ref() string { return p.namespace + "/" + p.name }
@@ -159,9 +160,9 @@ func section(content map[string]any, name string) map[string]any {
 	return m
 }
 
-// makePod creates a pod of the name on a node, unless one exists.
+// makePod creates a pod of the name on a node, unless one exists, or another one of its machine.
 func (s *Simulation) makePod(p *podName, n *node) {
-	if s.away || s.api.get(p.key()) != nil {
+	if s.away || s.api.get(p.key()) != nil || p.machine != nil && s.runs(p.machine) {
 		return
 	}
 	s.uids++

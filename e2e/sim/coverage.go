@@ -31,5 +31,5 @@ func expected() (all []string) {
 	}
 	return append(all, "released", "repaired", "rewritten", "written back", "pool made", "restored", "reservation written",
 		"step at a write", "ADD without an entry", "ADD of IPv6", "DEL lost", "released by a plan", "changed since a plan",
-		"released by hand", "overridden by hand")
+		"released by hand", "overridden by hand", "entry taken over", "DEL kept an entry", "released without a claim")
 }

@@ -17,6 +17,7 @@ type allocation struct {
 	ID     string `json:"id"`
 	PodRef string `json:"podref"`
 	IfName string `json:"ifname"`
+	Claim  string `json:"ipamclaimref"`
 }
 
 func allocationsOf(o *object) map[string]allocation {
@@ -126,7 +127,10 @@ func (s *Simulation) checkPool(c change, before *object) {
 		}
 		s.count("released")
 		s.say("the product releases %s of %s: %v", a, c.name, was[slot])
-		if allowed := s.writer.reviewed; allowed != nil && !allowed[was[slot]] {
+		s.checkClaim(a, was[slot])
+		reviewed := was[slot]
+		reviewed.Claim = ""
+		if allowed := s.writer.reviewed; allowed != nil && !allowed[reviewed] {
 			s.fail("%s of %s was released, and the plan does not have %v", a, c.name, was[slot])
 		}
 		for _, b := range holders {

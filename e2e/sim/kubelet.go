@@ -123,6 +123,9 @@ func (s *Simulation) startSandbox(n *node, p *podName, uid string) {
 	n.sandboxes = append(n.sandboxes, b)
 	s.say("%s: ADD", b)
 	s.nudge(10)
+	if s.takesOver(b) {
+		return
+	}
 	s.cni(wbtypes.Allocate, b, b.add, func(ip netip.Addr, err error) { s.added(b, ip, err) })
 }
 
@@ -139,6 +142,9 @@ func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
 		return
 	}
 	b.ip, s.given[given{b.id, b.net.pool, ip}] = ip, true
+	if m := b.pod.machine; m != nil && s.api.get(m.claim) != nil && s.entryOf(b).ID == b.id {
+		s.claimed(b, ip)
+	}
 	if s.count("ADD"); ip.Is6() {
 		s.count("ADD of IPv6")
 	}
@@ -247,6 +253,15 @@ func (s *Simulation) stop(b *sandbox) {
 	}
 	b.giving = true
 	s.say("%s: DEL", b)
+	if s.keepsEntry(b) {
+		s.count("DEL kept an entry")
+		s.after(s.between(0, 2*time.Second), func() {
+			if b.node.up {
+				s.closed(b, true)
+			}
+		})
+		return
+	}
 	as := s.newClient("whereabouts-del", b.node)
 	b.add = as
 	s.cni(wbtypes.Deallocate, b, as, func(netip.Addr, error) {

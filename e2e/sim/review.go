@@ -56,7 +56,7 @@ func (s *Simulation) applyPlan(text []byte, killAfter time.Duration) {
 	as := s.newClient(fmt.Sprintf("ip-reconcile-apply-%d", s.starts), nil)
 	as.product, as.reviewed = true, map[allocation]bool{}
 	for _, it := range f.Items {
-		as.reviewed[allocation{it.ContainerID, it.PodRef, it.IfName}] = true
+		as.reviewed[allocation{ID: it.ContainerID, PodRef: it.PodRef, IfName: it.IfName}] = true
 	}
 	cluster, rec, err := s.reconciler(as, as.name)
 	if err != nil {

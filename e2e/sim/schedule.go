@@ -198,6 +198,10 @@ func (s *Simulation) handle(w *call) {
 		s.deliver(w, withDate(s, failure(http.StatusForbidden, metav1.StatusReasonForbidden, "leases is forbidden")))
 		return
 	}
+	if s.noClaims && w.client.product && w.resource == claims {
+		s.deliver(w, withDate(s, failure(http.StatusForbidden, metav1.StatusReasonForbidden, "ipamclaims is forbidden")))
+		return
+	}
 	if w.tries == 0 {
 		s.atWrite(w, true)
 		if fault := s.drawFault(w); fault != nil {

@@ -20,9 +20,15 @@ func (s *Simulation) settle() {
 	}
 	s.say("all is healed")
 	s.quiet, s.faulty, s.away, s.armed, s.forbidden = true, false, false, nil, false
+	s.noClaims = false
 	s.skews[0], s.skews[1] = 0, 0
 	s.api.stale = nil
 	s.pause(false)
+	for i, m := range s.machines {
+		if s.plan.Seed>>i&1 == 0 {
+			s.deleteClaim(m)
+		}
+	}
 	for i := range s.nets {
 		s.defineNetwork(s.nets[i])
 		s.edit(s.nets[i].pool, "user", func(c map[string]any) { delete(section(section(c, "spec"), "allocations"), "61") })
@@ -157,7 +163,7 @@ func (s *Simulation) carriedWithoutEntry(ip string) bool {
 
 // mayStay reports whether an entry without a sandbox may exist when all is settled.
 func (s *Simulation) mayStay(l leaked) bool {
-	return s.heldForGood(l) || s.isClaimed(l) || s.awaitsTheEarly()
+	return s.heldForGood(l) || s.isClaimed(l) || s.awaitsTheEarly() || s.claimOf(l.entry) != nil
 }
 
 // isClaimed reports whether an entry is held because another pod uses its address by another range of the network: a

@@ -49,6 +49,7 @@ type Simulation struct {
 
 	nodes       []*node
 	pods        []*podName
+	machines    []*machine
 	nets        []*network
 	replicas    []*replica
 	armed       *Step // happens at the product's next write
@@ -62,6 +63,7 @@ type Simulation struct {
 	quiet       bool
 	restoring   bool        // etcd is
 	forbidden   bool        // RBAC forbids the product whereabouts' Leases
+	noClaims    bool        // RBAC forbids the product IPAMClaims
 	massRelease bool        // an operator allows it
 	wentAt      []time.Time // etcd, for each restore of the last backup that was restored
 	restoredAt  time.Time   // the last time

@@ -124,6 +124,14 @@ func kinds() []stepKind {
 		}},
 		{"a person releases by hand", 5, func(s *Simulation, a, b int) { s.releaseByHand(a, b, false) }},
 		{"a person overrides what is Held", 12, func(s *Simulation, a, b int) { s.releaseByHand(a, b, true) }},
+		{"a machine starts", 14, func(s *Simulation, a, b int) { s.startMachine(s.machineAt(a), s.nodeAt(b)) }},
+		{"a machine stops", 8, func(s *Simulation, a, _ int) { s.stopMachine(s.machineAt(a)) }},
+		{"a machine stops and starts", 8, func(s *Simulation, a, b int) { s.restartMachine(s.machineAt(a), s.nodeAt(b)) }},
+		{"the right to IPAMClaims is taken or given", 3, func(s *Simulation, _, _ int) {
+			s.noClaims = !s.noClaims
+			s.say("no permission on IPAMClaims: %v", s.noClaims)
+		}},
+		{"an IPAMClaim is deleted", 8, func(s *Simulation, a, _ int) { s.deleteClaim(s.machineAt(a)) }},
 	}
 }
 

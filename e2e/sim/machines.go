@@ -1,0 +1,151 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+const claims = "k8s.cni.cncf.io/ipamclaims"
+
+// machine is a virtual machine, whose pods have one IPAMClaim.
+type machine struct {
+	claim  key
+	made   time.Time  // the claim
+	pods   []*podName // of which one runs at a time
+	starts int
+}
+
+// claimRef is the value of ipamclaimref.
+func (m *machine) claimRef() string { return m.claim.namespace + "/" + m.claim.name }
+
+// machineAt is one of two machines. Its pods are of the network of a pod of the plan.
+func (s *Simulation) machineAt(i int) *machine {
+	for n := len(s.machines); n < 2; n++ {
+		m := &machine{claim: key{claims, podNamespace, fmt.Sprintf("vm-%d.%s", n, ifName)}}
+		for _, suffix := range []string{"a", "b"} {
+			m.pods = append(m.pods, &podName{namespace: podNamespace, name: fmt.Sprintf("vm-%d-%s", n, suffix),
+				net: s.podAt(n).net, machine: m})
+		}
+		s.machines = append(s.machines, m)
+		s.pods = append(s.pods, m.pods...)
+	}
+	return s.machines[i%2]
+}
+
+// runs reports whether one of the machine's pods exists.
+func (s *Simulation) runs(m *machine) bool {
+	return slices.ContainsFunc(m.pods, func(p *podName) bool { return s.api.get(p.key()) != nil })
+}
+
+// startMachine creates the machine's claim, unless it exists, and another pod than before.
+func (s *Simulation) startMachine(m *machine, n *node) {
+	if s.away || s.runs(m) {
+		return
+	}
+	if s.api.get(m.claim) == nil {
+		s.api.put(m.claim, map[string]any{"apiVersion": "k8s.cni.cncf.io/v1alpha1", "kind": "IPAMClaim"}, s.api.now(), "user")
+		m.made = time.Now()
+		s.say("IPAMClaim %s is made", m.claim.name)
+	}
+	m.starts++
+	s.makePod(m.pods[m.starts%2], n)
+}
+
+// stopMachine deletes the machine's pods. Its claim stays.
+func (s *Simulation) stopMachine(m *machine) {
+	for _, p := range m.pods {
+		s.deletePod(p, false)
+	}
+}
+
+// restartMachine stops the machine, and starts it as soon as its pod is gone.
+func (s *Simulation) restartMachine(m *machine, n *node) {
+	s.stopMachine(m)
+	s.when(func() bool { return !s.runs(m) }, s.between(0, 20*time.Second), func() { s.startMachine(m, n) })
+}
+
+// deleteClaim deletes a machine's claim, whether the machine runs or not.
+func (s *Simulation) deleteClaim(m *machine) {
+	if !s.away && s.api.get(m.claim) != nil {
+		s.api.delete(m.claim)
+		s.say("IPAMClaim %s is deleted", m.claim.name)
+	}
+}
+
+// takesOver gives a machine's sandbox the entry of the claim, as the ADD of whereabouts' pull request 742 does; false
+// where there is none. While another sandbox has the address the ADD fails.
+func (s *Simulation) takesOver(b *sandbox) bool {
+	if b.pod.machine == nil || s.api.get(b.pod.machine.claim) == nil {
+		return false
+	}
+	ref := b.pod.machine.claimRef()
+	for slot, entry := range allocationsOf(s.api.get(b.net.pool)) {
+		if entry.Claim != ref {
+			continue
+		}
+		s.after(s.between(0, 2*time.Second), func() {
+			a := b.net.address(slot)
+			now := allocationsOf(s.api.get(b.net.pool))[slot]
+			if now.Claim != ref || s.away || !b.node.reaches() || slices.ContainsFunc(s.holders(b.net, a, now),
+				func(other *sandbox) bool { return other != b }) {
+				s.added(b, netip.Addr{}, fmt.Errorf("the entry of %s cannot be taken over", ref))
+				return
+			}
+			s.claimed(b, a)
+			s.count("entry taken over")
+			s.added(b, a, nil)
+		})
+		return true
+	}
+	return false
+}
+
+// claimed writes a sandbox and its machine's claim into the entry and the reservation of an address.
+func (s *Simulation) claimed(b *sandbox, a netip.Addr) {
+	spec := map[string]any{"podref": b.pod.ref(), "ifname": ifName, "ipamclaimref": b.pod.machine.claimRef()}
+	if !b.net.unchecked {
+		content := map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation"}
+		if o := s.api.get(b.net.reservation(a)); o != nil {
+			content = decode(o.json)
+		}
+		content["spec"] = maps.Clone(spec)
+		s.api.put(b.net.reservation(a), content, s.api.now(), "whereabouts-add")
+	}
+	spec["id"] = b.id
+	s.edit(b.net.pool, "whereabouts-add", func(c map[string]any) {
+		section(section(c, "spec"), "allocations")[b.net.slot(a)] = spec
+	})
+	s.say("%s: %s is of %s", b, a, spec["ipamclaimref"])
+}
+
+// keepsEntry reports whether DEL keeps the entry of a sandbox, since it names a claim.
+func (s *Simulation) keepsEntry(b *sandbox) bool {
+	entry := s.entryOf(b)
+	return b.ip.IsValid() && entry.ID == b.id && entry.Claim != ""
+}
+
+// claimOf is the machine whose claim an entry names and exists; nil for none.
+func (s *Simulation) claimOf(entry allocation) *machine {
+	for _, m := range s.machines {
+		if m.claimRef() == entry.Claim && s.api.get(m.claim) != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+// checkClaim checks that a released entry names no claim that exists. One that was created or restored after the second
+// check is too young.
+func (s *Simulation) checkClaim(a netip.Addr, entry allocation) {
+	if entry.Claim == "" {
+		return
+	}
+	s.count("released without a claim")
+	m := s.claimOf(entry)
+	if m != nil && s.asked.Sub(m.made) > holdLasts && s.asked.Sub(s.restoredAt) > holdLasts {
+		s.fail("%s was released by the product, and IPAMClaim %s exists", a, entry.Claim)
+	}
+}
