@@ -40,7 +40,7 @@ func (s *objects) Put(_ context.Context, object int, content []byte, version str
 	if s.puts++; s.onPut != nil {
 		s.onPut()
 	}
-	if _, now, _ := s.Get(nil, object); s.err != nil || version != now {
+	if _, now, _ := s.Get(context.Background(), object); s.err != nil || version != now {
 		return cmpErr(s.err, ErrConflict)
 	}
 	if len(content) > maxObject {
