@@ -15,14 +15,13 @@ import (
 
 // Live is what a live read or a write found since the observation. In the maps nil means that the object is gone.
 type Live struct {
-	Now          time.Time // the API server's time of the read; zero if unknown
-	Restored     string    // see Observation
-	Pools        map[types.NamespacedName]*ippool.Pool
-	Reservations map[types.NamespacedName]*ippool.Reservation
-	Pods         map[types.NamespacedName]*podstate.Pod
-	IPAMClaims   map[types.NamespacedName]*ippool.Claim
-	// IPAMClaimsUnread is that of Observation for the claims of this read.
-	IPAMClaimsUnread string
+	Now              time.Time // the API server's time of the read; zero if unknown
+	Restored         string    // see Observation
+	Pools            map[types.NamespacedName]*ippool.Pool
+	Reservations     map[types.NamespacedName]*ippool.Reservation
+	Pods             map[types.NamespacedName]*podstate.Pod
+	IPAMClaims       map[types.NamespacedName]*ippool.Claim
+	IPAMClaimsUnread string // see Observation
 }
 
 // overlay replaces parts of the first observation. Nil means that the object is gone.

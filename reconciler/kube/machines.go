@@ -55,8 +55,7 @@ func (c *Cluster) readIPAMClaims(ctx context.Context, o *judge.Observation) (unr
 // liveIPAMClaim reads whether an IPAMClaim exists; nil for none. A 404 counts only if it names this very claim: without
 // the CRD it names none.
 func (c *Cluster) liveIPAMClaim(ctx context.Context, name types.NamespacedName) (*ippool.Claim, error) {
-	claims := c.metadata.Resource(ippool.ClaimResource).Namespace(name.Namespace)
-	_, err := claims.Get(ctx, name.Name, metav1.GetOptions{})
+	_, err := c.metadata.Resource(ippool.ClaimResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	if err == nil {
 		return &ippool.Claim{NamespacedName: name}, nil
 	}
