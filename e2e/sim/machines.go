@@ -67,6 +67,19 @@ func (s *Simulation) restartMachine(m *machine, n *node) {
 	s.when(func() bool { return !s.runs(m) }, s.between(0, 20*time.Second), func() { s.startMachine(m, n) })
 }
 
+// stopUnread stops the machine once it has an entry, and takes the right to read its claim.
+func (s *Simulation) stopUnread(m *machine, n *node) {
+	s.startMachine(m, n)
+	s.when(func() bool {
+		return slices.ContainsFunc(slices.Collect(maps.Values(allocationsOf(s.api.get(m.pods[0].net.pool)))),
+			func(a allocation) bool { return a.Claim == m.claimRef() })
+	}, 0, func() {
+		s.stopMachine(m)
+		s.noClaims = true
+		s.say("no permission on IPAMClaims, and %s stops", m.claimRef())
+	})
+}
+
 // deleteClaim deletes a machine's claim, whether the machine runs or not.
 func (s *Simulation) deleteClaim(m *machine) {
 	if !s.away && s.api.get(m.claim) != nil {

@@ -20,7 +20,6 @@ func (s *Simulation) settle() {
 	}
 	s.say("all is healed")
 	s.quiet, s.faulty, s.away, s.armed, s.forbidden = true, false, false, nil, false
-	s.noClaims = false
 	s.skews[0], s.skews[1] = 0, 0
 	s.api.stale = nil
 	s.pause(false)
@@ -66,6 +65,10 @@ func (s *Simulation) settle() {
 		if r.as.killed.Load() {
 			s.startReplica(i)
 		}
+	}
+	if s.noClaims { // for longer than a confirmation takes
+		s.runUntil(time.Now().Add(s.plan.Confirm + 3*s.plan.Every))
+		s.noClaims = false
 	}
 	if s.plan.Busy {
 		s.busy()

@@ -131,6 +131,9 @@ func kinds() []stepKind {
 			s.noClaims = !s.noClaims
 			s.say("no permission on IPAMClaims: %v", s.noClaims)
 		}},
+		{"a machine stops, and IPAMClaims cannot be read", 8, func(s *Simulation, a, b int) {
+			s.stopUnread(s.machineAt(a), s.nodeAt(b))
+		}},
 		{"an IPAMClaim is deleted", 8, func(s *Simulation, a, _ int) { s.deleteClaim(s.machineAt(a)) }},
 	}
 }
