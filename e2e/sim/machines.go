@@ -67,7 +67,7 @@ func (s *Simulation) restartMachine(m *machine, n *node) {
 	s.when(func() bool { return !s.runs(m) }, s.between(0, 20*time.Second), func() { s.startMachine(m, n) })
 }
 
-// stopUnread stops the machine once it has an entry, and takes the right to read its claim.
+// stopUnread stops the machine once it has an entry, and forbids reading its claim.
 func (s *Simulation) stopUnread(m *machine, n *node) {
 	s.startMachine(m, n)
 	s.when(func() bool {
