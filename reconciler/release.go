@@ -41,7 +41,7 @@ func (e releases) keys(todo []*change) (need LiveKeys) {
 		if c.Item.Pool != nil && (c.err != nil || len(c.Related()) == 0) {
 			need.Reservations = append(need.Reservations, e.x.ReservationsOf(c.Item)...)
 		}
-		for _, it := range append(c.Related(), c.Item) {
+		for _, it := range slices.Concat(c.Related(), []*judge.Item{c.Item}) {
 			if claim := it.IPAMClaim(); claim != nil {
 				need.IPAMClaims = append(need.IPAMClaims, *claim)
 			}

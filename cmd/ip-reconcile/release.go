@@ -151,7 +151,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (
 	}
 	for _, it := range selected {
 		o.filter.Addresses = append(o.filter.Addresses, it.Address()) // picks the findings
-		for _, of := range append(it.Related(), it) {
+		for _, of := range slices.Concat(it.Related(), []*judge.Item{it}) {
 			o.filter.IDs[of.ID()] = true
 		}
 	}

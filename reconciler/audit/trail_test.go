@@ -1,0 +1,123 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+func TestTrail_WritesAndCounts(t *testing.T) {
+	forbidden := fmt.Errorf("read: %w", ErrForbidden)
+	for says, c := range map[string]struct {
+		ring, file, actor error
+		failed, warnings  int
+	}{
+		"all is well":               {},
+		"the ring is forbidden":     {ring: forbidden, failed: 20, warnings: 1},
+		"the API server is away":    {ring: errors.New("refused"), failed: 20, warnings: 2},
+		"the file is full":          {file: errors.New("full"), failed: 20, warnings: 2},
+		"the user name is unknown":  {actor: errors.New("not served"), warnings: 1},
+		"neither ring nor the file": {ring: forbidden, file: errors.New("full"), failed: 20, warnings: 2},
+	} {
+		t.Run(says, func(t *testing.T) {
+			s, file, failed := &objects{err: c.ring}, &buffer{err: c.file}, 0
+			var log bytes.Buffer
+			trail := &Trail{Ring: s.ring(), File: file, Now: func() time.Time { return Now },
+				Origin: Origin{Command: "run", Run: "1"}, Failed: func(n int) { failed += n },
+				Log: slog.New(slog.NewTextHandler(&log, nil)),
+				WhoAmI: func(context.Context) (string, error) {
+					if c.actor != nil {
+						return "", c.actor
+					}
+					return "alice", nil
+				}}
+			for range 2 {
+				for _, r := range some(0, 10, Now) {
+					trail.Record(r)
+				}
+				trail.Start()()
+			}
+			if n := strings.Count(log.String(), "Could not write the history"); failed != c.failed || n != c.warnings {
+				t.Errorf("%d failed, %d warnings: %s", failed, n, log.String())
+			}
+			actor := "alice"
+			if c.actor != nil {
+				actor = "unknown"
+			}
+			if c.ring == nil {
+				if lines, faults := verify(t, trail.Ring); len(lines) != 20 || len(faults) > 0 || lines[19].Actor != actor {
+					t.Errorf("%d lines, %v", len(lines), faults)
+				}
+			}
+			if c.file == nil {
+				lines, err := ReadLog("audit.log", &file.Buffer)
+				check(t, err)
+				if faults := Verify(lines, oneChain); len(lines) != 20 || len(faults) > 0 || lines[19].Command != "run" {
+					t.Errorf("%d lines in the file, %v", len(lines), faults)
+				}
+			}
+		})
+	}
+}
+
+// A user name that could not be read is read for the next records.
+func TestTrail_LearnsTheActorLater(t *testing.T) {
+	s, names := &objects{}, []string{"", "", "alice"}
+	var log bytes.Buffer
+	trail := &Trail{Ring: s.ring(), Now: func() time.Time { return Now }, Failed: func(int) {},
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
+		WhoAmI: func(context.Context) (name string, err error) {
+			if name, names = names[0], names[1:]; name == "" {
+				err = errors.New("the API server is away")
+			}
+			return name, err
+		}}
+	for range 4 {
+		trail.Record(some(0, 1, Now)[0])
+		trail.Start()()
+	}
+	lines, _ := verify(t, trail.Ring)
+	got := []string{}
+	for _, l := range lines {
+		got = append(got, l.Actor)
+	}
+	if want := []string{"unknown", "unknown", "alice", "alice"}; !slices.Equal(got, want) {
+		t.Errorf("the actors are %q, want %q", got, want)
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+		t.Errorf("%d warnings: %s", n, log.String())
+	}
+}
+
+// A release does not wait for its record.
+func TestTrail_DoesNotBlock(t *testing.T) {
+	s, failed, release := &objects{}, 0, make(chan struct{})
+	var once sync.Once
+	writes := make(chan struct{})
+	s.onPut = func() { once.Do(func() { close(writes); <-release }) }
+	trail := &Trail{Ring: s.ring(), Now: time.Now, Failed: func(n int) { failed += n }, Log: slog.New(slog.DiscardHandler),
+		WhoAmI: func(context.Context) (string, error) { return "alice", nil }}
+	stop := trail.Start()
+	trail.Record(some(0, 1, Now)[0])
+	<-writes                                     // the API server does not answer from here on
+	for _, r := range some(0, maxQueue+7, Now) { // would wait for ever if it waited for the write
+		trail.Record(r)
+	}
+	if failed != 7 {
+		t.Errorf("%d records failed", failed)
+	}
+	close(release)
+	stop()
+	if lines, faults := verify(t, trail.Ring); len(lines) < (Objects-1)*perObject || len(faults) > 0 {
+		t.Errorf("%d lines, %v", len(lines), faults)
+	}
+}
