@@ -43,6 +43,7 @@ var documentedInstallations = map[string]documented{
 	"with agents on several runtimes": {kustomize: withAgents, components: "agent/mixed"},
 	"with agents, without the policy": {kustomize: withAgents, components: "agent/without-admission-policy"},
 	"with agents, secure":             {kustomize: withAgents, components: "agent/secure-metrics secure-metrics"},
+	"with agents, scraped":            {kustomize: withAgents, components: "prometheus", own: true},
 	"with agents on OpenShift":        {kustomize: withAgents, components: "agent/openshift openshift"},
 	"with agents on OpenShift, secure": {
 		kustomize: withAgents, components: "agent/openshift openshift agent/secure-metrics secure-metrics",
@@ -71,6 +72,7 @@ agent:
 `},
 	"the chart, scraped": {helm: `
 prometheusRule: {enabled: true}
+dashboard: {enabled: true}
 serviceMonitor: {enabled: true}
 networkPolicy: {metricsFrom: [monitoring]}
 `},

@@ -120,6 +120,9 @@ func TestDeploy_ChartMatchesManifests(t *testing.T) {
 			[]string{"agent/components/secure-metrics"}},
 		"{metrics: {secure: true}, agent: {enabled: false}}": {[]string{"deployment"},
 			[]string{"components/secure-metrics"}},
+		"{prometheusRule: {enabled: true}, serviceMonitor: {enabled: true}, dashboard: {enabled: true}, " +
+			"networkPolicy: {metricsFrom: [monitoring]}}": {[]string{"deployment-with-agent"},
+			[]string{"components/prometheus"}},
 		"{leaseNames: [whereabouts], agent: {enabled: false}}": {[]string{"deployment"},
 			[]string{"components/leases-by-name"}},
 		"{openshift: true, agent: {metrics: {secure: true}}}": {[]string{"deployment-with-agent"}, []string{
@@ -193,6 +196,7 @@ func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 		"{hostNetwork: true, openshift: true}":                          "hostNetwork: ",
 		"{mode: cronjob, serviceMonitor: {enabled: true}}":              "serviceMonitor.enabled: ",
 		"{mode: cronjob, prometheusRule: {enabled: true}}":              "prometheusRule.enabled: ",
+		"{mode: cronjob, dashboard: {enabled: true}}":                   "dashboard.enabled: ",
 		"{hostNetwork: true, serviceMonitor: {enabled: true}}":          "serviceMonitor.enabled: ",
 		"serviceMonitor: {enabled: true}":                               "networkPolicy.metricsFrom",
 		"{serviceMonitor: {enabled: true}, metrics: {secure: true}}":    "serviceMonitor.enabled",

@@ -56,6 +56,7 @@ var renderings = []struct{ name, values, unserved string }{
 	{"metrics-from", "networkPolicy: {metricsFrom: [monitoring]}", ""},
 	{"metrics-secure-from", "{metrics: {secure: true}, networkPolicy: {metricsFrom: [monitoring]}}", ""},
 	{"alerts", "prometheusRule: {enabled: true}", "PrometheusRule"},
+	{"dashboard", "dashboard: {enabled: true}", ""},
 	{"alerts-confirm-after", "{prometheusRule: {enabled: true}, confirmAfter: 1h}", "PrometheusRule"},
 	{"monitor-secret", "{serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true, tls: " +
 		"{secretName: mine}}}", "ServiceMonitor"},

@@ -192,7 +192,7 @@ tlsConfig:
 {{- if and .Values.hostNetwork .Values.openshift }}
 {{- fail "hostNetwork: no SecurityContextConstraints of OpenShift allow it; set hostNetwork=false with openshift=true" }}
 {{- end }}
-{{- range $name := list "serviceMonitor" "prometheusRule" }}
+{{- range $name := list "serviceMonitor" "prometheusRule" "dashboard" }}
 {{- if and (index $.Values $name).enabled (ne $.Values.mode "deployment") }}
 {{- fail (printf "%s.enabled: mode=cronjob has no metrics" $name) }}
 {{- end }}
