@@ -19,7 +19,8 @@ const ClaimField = "ipamclaimref"
 // Claim is an IPAMClaim: a virtual machine's interface, whose addresses outlive its pods.
 type Claim struct {
 	types.NamespacedName
-	IPs []netip.Addr // of its status, without those that cannot be parsed
+	IPs    []netip.Addr // of its status, without those that cannot be parsed
+	Unread string       // why it is unknown whether the claim exists; "" if it exists
 }
 
 // DecodeClaims is DecodePools for IPAMClaims.

@@ -1,6 +1,7 @@
 package reconciler_test
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func TestRelease_MachineInBetween(t *testing.T) {
 		{"claims become unreadable, before the live read", "fresh", claimed, func(s *simulator) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.claimsUnread = "forbidden"
+			s.claimUnread = "vm.net1"
 		}, true},
 		{"the guest has the address, before the refresh", "refresh", entryOf("box-old"), guest, true},
 		{"the entry gets a claim, before the live read", "fresh", entryOf("box-old"), func(s *simulator) {
@@ -82,6 +83,27 @@ func TestRelease_MachineInBetween(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A claim that cannot be read at the second check holds its own address only.
+func TestRelease_OneClaimUnread(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		for n, name := range []string{1: "a.net1", 2: "b.net1"} {
+			if n > 0 {
+				s.entry(bluePool, n, fmt.Sprint("default/web-", n), fmt.Sprint("box-", n), false)
+				s.fill(bluePool, fmt.Sprint(n), map[string]any{"id": fmt.Sprint("box-", n), "podref": fmt.Sprint("default/web-", n),
+					"ifname": "net1", "ipamclaimref": "default/" + name})
+			}
+		}
+		s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"}, v1alpha1.Gone{ID: "box-2", UID: "uid-2"}))
+		s.claimUnread = "a.net1"
+		r := s.reconciler(t)
+		r.Options.ConfirmAfter = 0
+		out, _, err := r.Pass(t.Context(), nil)
+		if err != nil || len(out.Released) != 1 || out.Released[0].Text() != addressOf(2).String() {
+			t.Errorf("%v; released %v, refused %v", err, out.Released, refusalCounts(out))
+		}
+	})
 }
 
 // A claim that is gone must be confirmed, however its sandbox ended.

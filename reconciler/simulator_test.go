@@ -37,7 +37,7 @@ type simulator struct {
 	reports      []*podstate.Report
 	nodes        map[string]*podstate.Node
 	claims       map[types.NamespacedName]*ippool.Claim
-	claimsUnread string // at live reads
+	claimUnread  string // the name of a claim whose live read fails
 	guests       []*podstate.Guest
 	watched      bool // List has what watches reported
 	paused       bool // everything, by the operator
@@ -180,9 +180,11 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 	s.mu.Lock()
 	live := &judge.Live{Now: time.Now(), Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}, Pods: map[types.NamespacedName]*podstate.Pod{},
-		IPAMClaims: map[types.NamespacedName]*ippool.Claim{}, IPAMClaimsUnread: s.claimsUnread}
+		IPAMClaims: map[types.NamespacedName]*ippool.Claim{}}
 	for _, n := range need.IPAMClaims {
-		live.IPAMClaims[n] = s.claims[n]
+		if live.IPAMClaims[n] = s.claims[n]; n.Name == s.claimUnread {
+			live.IPAMClaims[n] = &ippool.Claim{NamespacedName: n, Unread: "forbidden"}
+		}
 	}
 	for _, n := range need.Pools {
 		at := slices.IndexFunc(before.Pools, func(p *ippool.Pool) bool {

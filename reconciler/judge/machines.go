@@ -31,12 +31,16 @@ func (x *Index) findIPAMClaim(it *Item) {
 		return
 	}
 	e.Detail = "IPAMClaim " + name.String()
+	claim, unread := x.o.IPAMClaims[*name], x.o.IPAMClaimsUnread
+	if claim != nil {
+		unread = claim.Unread
+	}
 	switch {
-	case x.o.IPAMClaims[*name] != nil:
-		e.IPAMClaim = ClaimExists
-	case x.o.IPAMClaimsUnread != "":
+	case unread != "":
 		e.IPAMClaim = ClaimNotRead
-		e.Detail = fmt.Sprintf("the address belongs to %s, which is unknown: %s", e.Detail, x.o.IPAMClaimsUnread)
+		e.Detail = fmt.Sprintf("the address belongs to %s, which is unknown: %s", e.Detail, unread)
+	case claim != nil:
+		e.IPAMClaim = ClaimExists
 	default:
 		e.IPAMClaim = ClaimMissing
 	}

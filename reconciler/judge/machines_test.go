@@ -117,6 +117,7 @@ func TestIPAMClaim_LiveRead(t *testing.T) {
 	live := func(claim *ippool.Claim) *judge.Live {
 		return &judge.Live{IPAMClaims: map[types.NamespacedName]*ippool.Claim{name: claim}}
 	}
+	unread := func(name types.NamespacedName) *ippool.Claim { return &ippool.Claim{NamespacedName: name, Unread: "x"} }
 	for _, c := range []struct {
 		says   string
 		before Part
@@ -125,9 +126,10 @@ func TestIPAMClaim_LiveRead(t *testing.T) {
 	}{
 		{"it was created since", IPAMClaim("other"), live(&ippool.Claim{NamespacedName: name}), judge.Claimed},
 		{"it was deleted since", All(IPAMClaim("vm.net1"), IPAMClaim("other")), live(nil), judge.ClaimGone},
-		{"it could not be read", IPAMClaim("other"), &judge.Live{IPAMClaimsUnread: "x"}, judge.ClaimUnknown},
-		{"it could not be read, and no claim is listed", All(), &judge.Live{IPAMClaimsUnread: "x",
-			IPAMClaims: map[types.NamespacedName]*ippool.Claim{name: nil}}, judge.ClaimUnknown},
+		{"it could not be read", IPAMClaim("other"), live(unread(name)), judge.ClaimUnknown},
+		{"it could not be read, and no claim is listed", All(), live(unread(name)), judge.ClaimUnknown},
+		{"another one could not be read", All(), &judge.Live{IPAMClaims: map[types.NamespacedName]*ippool.Claim{
+			name: nil, PodName("other"): unread(PodName("other"))}}, judge.ClaimGone},
 		{"no claim is listed", All(), live(nil), judge.ClaimGone},
 		{"the others could not be read", IPAMClaimsUnread("x"), live(nil), judge.ClaimUnknown},
 		{"the others could not be read, and it exists", IPAMClaimsUnread("x"), live(&ippool.Claim{NamespacedName: name}),

@@ -15,13 +15,12 @@ import (
 
 // Live is what a live read or a write found since the observation. In the maps nil means that the object is gone.
 type Live struct {
-	Now              time.Time // the API server's time of the read; zero if unknown
-	Restored         string    // see Observation
-	Pools            map[types.NamespacedName]*ippool.Pool
-	Reservations     map[types.NamespacedName]*ippool.Reservation
-	Pods             map[types.NamespacedName]*podstate.Pod
-	IPAMClaims       map[types.NamespacedName]*ippool.Claim
-	IPAMClaimsUnread string // see Observation
+	Now          time.Time // the API server's time of the read; zero if unknown
+	Restored     string    // see Observation
+	Pools        map[types.NamespacedName]*ippool.Pool
+	Reservations map[types.NamespacedName]*ippool.Reservation
+	Pods         map[types.NamespacedName]*podstate.Pod
+	IPAMClaims   map[types.NamespacedName]*ippool.Claim
 }
 
 // overlay replaces parts of the first observation. Nil means that the object is gone.
@@ -46,7 +45,6 @@ func (x *Index) With(live *Live) *Index {
 	y.live.pods, y.live.reservations = mergeMaps(x.live.pods, live.Pods), mergeMaps(x.live.reservations, live.Reservations)
 	o.Pools = withPools(o.Pools, live.Pools)
 	o.IPAMClaims = mergeMaps(o.IPAMClaims, live.IPAMClaims)
-	o.IPAMClaimsUnread = cmp.Or(live.IPAMClaimsUnread, o.IPAMClaimsUnread)
 	if x.needsRebuild(live) {
 		return NewIndex(y.Observation(), x.past, x.policy)
 	}

@@ -57,12 +57,10 @@ func (c *Cluster) GetLive(
 	g.SetLimit(parallel)
 	for _, name := range keys.IPAMClaims {
 		g.Go(func() error {
-			claim, err := c.liveIPAMClaim(gctx, name)
+			claim := c.liveIPAMClaim(gctx, name)
 			mu.Lock()
 			defer mu.Unlock()
-			if live.IPAMClaims[name] = claim; err != nil {
-				live.IPAMClaimsUnread = fmt.Sprintf("cannot get IPAMClaim %s: %v", name, innermost(err))
-			}
+			live.IPAMClaims[name] = claim
 			return nil
 		})
 	}

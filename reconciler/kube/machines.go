@@ -54,16 +54,17 @@ func (c *Cluster) readIPAMClaims(ctx context.Context, o *judge.Observation) (unr
 
 // liveIPAMClaim reads whether an IPAMClaim exists; nil for none. A 404 counts only if it names this very claim: without
 // the CRD it names none.
-func (c *Cluster) liveIPAMClaim(ctx context.Context, name types.NamespacedName) (*ippool.Claim, error) {
+func (c *Cluster) liveIPAMClaim(ctx context.Context, name types.NamespacedName) *ippool.Claim {
+	claim := &ippool.Claim{NamespacedName: name}
 	_, err := c.metadata.Resource(ippool.ClaimResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-	if err == nil {
-		return &ippool.Claim{NamespacedName: name}, nil
-	}
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && isAbsent(err) {
 		d := status.Status().Details
 		if d != nil && d.Name == name.Name && d.Kind == ippool.ClaimResource.Resource {
-			return nil, nil
+			return nil
 		}
 	}
-	return nil, err
+	if err != nil {
+		claim.Unread = fmt.Sprintf("cannot get IPAMClaim %s: %v", name, innermost(err))
+	}
+	return claim
 }

@@ -148,7 +148,7 @@ func TestGuests(t *testing.T) {
 }
 
 // The second check gets the claim by name. Only the API server's 404 for this very claim shows that it is gone. Any
-// other failure holds the items with claims, and no others.
+// other failure holds the items with this claim, and no others.
 func TestGetLive_IPAMClaims(t *testing.T) {
 	name := types.NamespacedName{Namespace: "default", Name: "vm.net1"}
 	missing := func(kind, name string) answer {
@@ -179,14 +179,18 @@ func TestGetLive_IPAMClaims(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			f := newFakeAPI(t)
 			f.answers[claimsOfDefault+"/vm.net1"] = c.answer
+			f.answers[claimsOfDefault+"/gone.net1"] = missing("ipamclaims", "gone.net1")
 			f.answers[podsOfDefault+"/web-0"] = object(pod("web-0"))
+			gone := types.NamespacedName{Namespace: "default", Name: "gone.net1"}
 			live, err := f.cluster(t).GetLive(context.Background(), &judge.Observation{},
-				reconciler.LiveKeys{IPAMClaims: []types.NamespacedName{name},
+				reconciler.LiveKeys{IPAMClaims: []types.NamespacedName{name, gone},
 					Pods: []types.NamespacedName{{Namespace: "default", Name: "web-0"}}})
 			check(t, err)
 			claim, isRead := live.IPAMClaims[name]
-			equal(t, "read, exists", []bool{isRead, claim != nil}, []bool{true, c.exists})
-			equal(t, "unread: "+live.IPAMClaimsUnread, live.IPAMClaimsUnread != "", c.unread)
+			equal(t, "read, exists", []bool{isRead, claim != nil}, []bool{true, c.exists || c.unread})
+			equal(t, "unread", claim != nil && claim.Unread != "", c.unread)
+			other, isRead := live.IPAMClaims[gone]
+			equal(t, "the other one is read, exists", []bool{isRead, other != nil}, []bool{true, false})
 		})
 	}
 }
