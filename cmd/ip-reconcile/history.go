@@ -56,7 +56,7 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 			if err != nil {
 				return err
 			}
-			d := document.OfHistory(lines, file != "", func(r *audit.Record) bool {
+			d := document.OfHistory(lines, file != "", now, func(r *audit.Record) bool {
 				return has(r) && !r.Time.Before(now.Add(-age))
 			})
 			err = o.print(c.Context(), std, answer{

@@ -93,19 +93,19 @@ func (r *Ring) Lines(ctx context.Context) (lines []Line, err error) {
 // maxConflicts is how many conflicts in a row end an Append.
 const maxConflicts = 10
 
-// Append adds records. now is the API server's time. After an error some may have been added.
-func (r *Ring) Append(ctx context.Context, now time.Time, records []Record) error {
+// Append adds records, and returns how many it could not add. now is the API server's time.
+func (r *Ring) Append(ctx context.Context, now time.Time, records []Record) (missing int, err error) {
 	records = r.withoutKnownPauses(ctx, now, records)
 	for conflicts := 0; len(records) > 0; conflicts++ {
 		n, err := r.appendSome(ctx, now, records)
 		if err != nil && (!errors.Is(err, ErrConflict) || conflicts == maxConflicts) {
-			return err
+			return len(records), err
 		}
 		if records = records[n:]; err == nil {
 			conflicts = 0
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // withoutKnownPauses leaves out pauses that a record of the last day has: each run of a CronJob detects them first.

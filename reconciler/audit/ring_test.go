@@ -68,6 +68,13 @@ func (s *objects) edit(t *testing.T, object int, old, now string) {
 	s.content[object] = pack([][]byte{[]byte(strings.Replace(string(text), old, now, 1))})
 }
 
+func add(t *testing.T, r *Ring, now time.Time, records []Record) {
+	t.Helper()
+	if missing, err := r.Append(t.Context(), now, records); err != nil || missing > 0 {
+		t.Fatalf("%d are missing: %v", missing, err)
+	}
+}
+
 func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -110,7 +117,7 @@ func TestRing_KeepsWhatWasAppended(t *testing.T) {
 	s := &objects{}
 	r := s.ring()
 	for i := range 20 {
-		check(t, r.Append(t.Context(), Now, some(i*10, 10, Now)))
+		add(t, r, Now, some(i*10, 10, Now))
 		if i == 10 { // another process goes on
 			r = s.ring()
 		}
@@ -129,10 +136,10 @@ func TestRing_KeepsWhatWasAppended(t *testing.T) {
 func TestRing_WrapsAround(t *testing.T) {
 	s := &objects{}
 	r := s.ring()
-	check(t, r.Append(t.Context(), Now, some(0, 100, Now)))
+	add(t, r, Now, some(0, 100, Now))
 	s.puts = 0
 	start := time.Now()
-	check(t, r.Append(t.Context(), Now, some(100, 10_000, Now)))
+	add(t, r, Now, some(100, 10_000, Now))
 	took, size, most := time.Since(start), 0, 0
 	for _, c := range s.content {
 		size, most = size+len(c), max(most, len(c))
@@ -161,7 +168,7 @@ func TestRing_TakesNoMoreThanAnObjectHolds(t *testing.T) {
 				records[i].Message += hashOf([]byte(fmt.Sprint(i, records[i].Message)))
 			}
 		}
-		check(t, r.Append(t.Context(), Now, records))
+		add(t, r, Now, records)
 	}
 	if lines, faults := verify(t, r); len(lines) < 300 || len(faults) > 0 {
 		t.Errorf("%d lines, %v", len(lines), faults)
@@ -171,7 +178,7 @@ func TestRing_TakesNoMoreThanAnObjectHolds(t *testing.T) {
 		hashes = append(hashes, hashOf([]byte(fmt.Sprint(i))))
 	}
 	long[0].Message = strings.Join(hashes, "")
-	if err := r.Append(t.Context(), Now, long); err == nil {
+	if missing, err := r.Append(t.Context(), Now, long); err == nil || missing != 1 {
 		t.Error("a record that is longer than an object is no error")
 	}
 }
@@ -179,11 +186,11 @@ func TestRing_TakesNoMoreThanAnObjectHolds(t *testing.T) {
 func TestRing_Expires(t *testing.T) {
 	s := &objects{}
 	r := s.ring()
-	check(t, r.Append(t.Context(), Now, some(0, 50, Now)))
+	add(t, r, Now, some(0, 50, Now))
 	later := Now.Add(20 * 24 * time.Hour)
-	check(t, r.Append(t.Context(), later, some(50, 50, later)))
+	add(t, r, later, some(50, 50, later))
 	later = Now.Add(Keep + time.Second)
-	check(t, r.Append(t.Context(), later, some(100, 1, later)))
+	add(t, r, later, some(100, 1, later))
 	if lines, faults := verify(t, r); len(lines) != 51 || lines[0].Seq != 51 || len(faults) > 0 {
 		t.Errorf("%d lines, %v", len(lines), faults)
 	}
@@ -196,11 +203,11 @@ func TestRing_Conflicts(t *testing.T) {
 	n := 0
 	s.onPut = func() {
 		if n++; n%2 == 1 && n < 20 {
-			check(t, others.Append(t.Context(), Now, some(1000+n, 3, Now)))
+			add(t, others, Now, some(1000+n, 3, Now))
 		}
 	}
 	for i := range 10 {
-		check(t, mine.Append(t.Context(), Now, some(i, 1, Now)))
+		add(t, mine, Now, some(i, 1, Now))
 	}
 	lines, faults := verify(t, mine)
 	own := 0
@@ -213,7 +220,7 @@ func TestRing_Conflicts(t *testing.T) {
 		t.Errorf("%d of %d lines, %v", own, len(lines), faults)
 	}
 	s.onPut = func() { s.versions[Objects-1]++ }
-	if err := mine.Append(t.Context(), Now, some(0, 1, Now)); !errors.Is(err, ErrConflict) {
+	if missing, err := mine.Append(t.Context(), Now, some(0, 1, Now)); !errors.Is(err, ErrConflict) || missing != 1 {
 		t.Errorf("conflicts without end: %v", err)
 	}
 }
@@ -248,7 +255,7 @@ func TestVerify_FindsWhatWasDone(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			s := &objects{}
-			check(t, s.ring().Append(t.Context(), Now, some(0, 5, Now)))
+			add(t, s.ring(), Now, some(0, 5, Now))
 			c.edit(s)
 			_, faults := verify(t, s.ring())
 			if c.want == "" != (len(faults) == 0) {
@@ -274,7 +281,7 @@ func TestRing_AfterAnObjectWasTouched(t *testing.T) {
 	full := func(t *testing.T) (*objects, *Ring) {
 		s := &objects{}
 		r := s.ring()
-		check(t, r.Append(t.Context(), Now, some(0, Objects*perObject-100, Now)))
+		add(t, r, Now, some(0, Objects*perObject-100, Now))
 		return s, r
 	}
 	newest := func(s *objects) int {
@@ -291,7 +298,7 @@ func TestRing_AfterAnObjectWasTouched(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			s, r := full(t)
 			touch(s)
-			check(t, r.Append(t.Context(), Now, some(9000, 700, Now)))
+			add(t, r, Now, some(9000, 700, Now))
 			lines, faults := verify(t, r)
 			if len(faults) == 0 || !strings.Contains(fmt.Sprint(faults), "Records are missing") {
 				t.Errorf("no gap shows: %v", faults)
@@ -319,19 +326,19 @@ func (b *buffer) Write(text []byte) (int, error) {
 // A CronJob runs a month long while everything is paused. Its records do not displace those of releases.
 func TestRing_KeepsReleasesDuringAPause(t *testing.T) {
 	s := &objects{}
-	check(t, s.ring().Append(t.Context(), Now, some(0, 100, Now)))
+	add(t, s.ring(), Now, some(0, 100, Now))
 	at, paused := Now, Record{What: Paused, Message: "everything is paused"}
 	for range 28 * 4 {
 		at = at.Add(6 * time.Hour)
 		paused.Time = at
 		other := paused
 		other.Pool = "kube-system/10.0.0.0-24"
-		check(t, s.ring().Append(t.Context(), at, []Record{paused, other})) // another process each time
+		add(t, s.ring(), at, []Record{paused, other}) // another process each time
 	}
 	resumed := paused
 	resumed.What = Resumed
-	check(t, s.ring().Append(t.Context(), at, []Record{resumed, paused}))
-	check(t, s.ring().Append(t.Context(), at, []Record{paused}))
+	add(t, s.ring(), at, []Record{resumed, paused})
+	add(t, s.ring(), at, []Record{paused})
 	lines, faults := verify(t, s.ring())
 	pauses := 0
 	for _, l := range lines {
@@ -357,7 +364,7 @@ func TestRing_ABombIsCut(t *testing.T) {
 	if len(lines) > 2*perObject || size > maxUnpacked || maxUnpacked > 8<<20 {
 		t.Errorf("%d lines, %d bytes", len(lines), size)
 	}
-	check(t, s.ring().Append(t.Context(), Now, some(0, 10, Now)))
+	add(t, s.ring(), Now, some(0, 10, Now))
 	if lines, _ := s.ring().Lines(t.Context()); len(lines) < 10 || lines[len(lines)-1].What != Released {
 		t.Errorf("nothing can be appended any more: %d lines", len(lines))
 	}

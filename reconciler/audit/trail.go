@@ -84,21 +84,24 @@ func (t *Trail) write() {
 	for i := range records {
 		records[i].Origin = t.Origin
 	}
+	failed := 0
 	if t.File != nil {
 		for _, line := range t.end.add(records) {
-			_, err := t.File.Write(append(line, '\n'))
-			fileErr = cmp.Or(fileErr, err)
+			if _, err := t.File.Write(append(line, '\n')); err != nil {
+				fileErr = err
+				failed++
+			}
 		}
 	}
-	ringErr := t.Ring.Append(ctx, t.Now(), records)
-	if fileErr != nil || ringErr != nil {
-		t.Failed(len(records))
+	missing, ringErr := t.Ring.Append(ctx, t.Now(), records)
+	if failed = max(failed, missing); failed > 0 {
+		t.Failed(failed)
 	}
 	isForbidden, isKnown := errors.Is(ringErr, ErrForbidden), t.isForbidden
 	if t.isForbidden = isForbidden; isForbidden && isKnown {
 		ringErr = nil // one warning is enough
 	}
 	if err := errors.Join(actorErr, fileErr, ringErr); err != nil {
-		t.Log.Warn("Could not write the history", "records", len(records), "error", err)
+		t.Log.Warn("Could not write the history", "records", failed, "error", err)
 	}
 }

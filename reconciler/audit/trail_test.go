@@ -69,6 +69,45 @@ func TestTrail_WritesAndCounts(t *testing.T) {
 	}
 }
 
+// What was written before an error is not counted as missing.
+func TestTrail_CountsWhatIsMissing(t *testing.T) {
+	for says, c := range map[string]struct {
+		puts, lines, failed int // how many writes to the ring and the file succeed
+	}{
+		"the ring fails":               {1, 2000, 2000 - perObject},
+		"the file fails":               {9, 1900, 100},
+		"the ring and the file fail":   {2, 700, 1300},
+		"the ring fails at the outset": {0, 2000, 2000},
+	} {
+		s, failed := &objects{}, 0
+		s.onPut = func() {
+			if s.puts > c.puts {
+				s.err = errors.New("refused")
+			}
+		}
+		trail := &Trail{Ring: s.ring(), File: &fillingFile{free: c.lines}, Now: func() time.Time { return Now },
+			Failed: func(n int) { failed += n }, Log: slog.New(slog.DiscardHandler),
+			WhoAmI: func(context.Context) (string, error) { return "alice", nil }}
+		for _, r := range some(0, 2000, Now) {
+			trail.Record(r)
+		}
+		trail.Start()()
+		if failed != c.failed {
+			t.Errorf("%s: %d failed, want %d", says, failed, c.failed)
+		}
+	}
+}
+
+// fillingFile takes so many lines.
+type fillingFile struct{ free int }
+
+func (f *fillingFile) Write(line []byte) (int, error) {
+	if f.free--; f.free < 0 {
+		return 0, errors.New("full")
+	}
+	return len(line), nil
+}
+
 // A user name that could not be read is read for the next records.
 func TestTrail_LearnsTheActorLater(t *testing.T) {
 	s, names := &objects{}, []string{"", "", "alice"}

@@ -3,6 +3,7 @@ package document
 import (
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 )
@@ -18,8 +19,9 @@ type History struct {
 	Faults []audit.Fault `json:"faults"`
 }
 
-// OfHistory returns the document of the records for which has returns true. In a file each process has its own chain.
-func OfHistory(lines []audit.Line, isFile bool, has func(*audit.Record) bool) *History {
+// OfHistory returns the document of the records for which has returns true. In a file each process has its own chain,
+// and no record expires.
+func OfHistory(lines []audit.Line, isFile bool, now time.Time, has func(*audit.Record) bool) *History {
 	d := &History{Checked: len(lines), Records: []audit.Record{}}
 	d.Faults = audit.Verify(lines, func(r *audit.Record) string {
 		if isFile {
@@ -28,7 +30,8 @@ func OfHistory(lines []audit.Line, isFile bool, has func(*audit.Record) bool) *H
 		return ""
 	})
 	for _, l := range lines {
-		if l.Err == nil && has(&l.Record) {
+		isExpired := !isFile && l.Time.Before(now.Add(-audit.Keep))
+		if l.Err == nil && !isExpired && has(&l.Record) {
 			d.Records = append(d.Records, l.Record)
 		}
 	}

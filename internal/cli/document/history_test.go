@@ -3,6 +3,7 @@ package document_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -15,5 +16,18 @@ func TestHistory_Addresses(t *testing.T) {
 	}
 	if got := d.Addresses(); !slices.Equal(got, []string{"10.0.0.5", "2001:db8::1"}) {
 		t.Errorf("%q", got)
+	}
+}
+
+// The ring keeps an expired record until another one is appended.
+func TestOfHistory_ExpiredRecords(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	lines := []audit.Line{{Record: audit.Record{Time: now.Add(-audit.Keep - time.Second)}},
+		{Record: audit.Record{Time: now.Add(-audit.Keep)}}}
+	for isFile, want := range map[bool]int{false: 1, true: 2} {
+		d := document.OfHistory(lines, isFile, now, func(*audit.Record) bool { return true })
+		if len(d.Records) != want {
+			t.Errorf("of a file %v: %d records", isFile, len(d.Records))
+		}
 	}
 }
