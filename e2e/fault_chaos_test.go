@@ -229,23 +229,37 @@ func TestFaults_AnyRequestMayFail(t *testing.T) {
 	}
 }
 
-// balanced starts a balancer that sends each request to a random API server. In turn would not do: passes with an even
-// number of requests would always read the time from the same one.
-func balanced(t *testing.T, configs ...*rest.Config) (kubeconfig string, requests *atomic.Int64) {
+// A balancer sends each request to a random one of its API servers. In turn would not do: passes with an even number of
+// requests would always read the time from the same one.
+type balancer struct {
+	servers  []http.Handler
+	first    atomic.Bool // only the first one is used
+	requests atomic.Int64
+}
+
+// balanced starts a balancer.
+func balanced(t *testing.T, configs ...*rest.Config) (b *balancer, kubeconfig string) {
 	t.Helper()
-	requests = &atomic.Int64{}
-	var servers []http.Handler
+	b = &balancer{}
 	for _, config := range configs {
-		servers = append(servers, proxyTo(t, config))
+		b.servers = append(b.servers, proxyTo(t, config))
 	}
-	return through(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests.Add(1)
-		servers[rand.N(len(servers))].ServeHTTP(w, r)
-	})), requests
+	return b, through(t, b)
+}
+
+func (b *balancer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.requests.Add(1)
+	n := len(b.servers)
+	if b.first.Load() {
+		n = 1
+	}
+	b.servers[rand.N(n)].ServeHTTP(w, r)
 }
 
 // TestFaults_TwoAPIServersAMinuteApart has two API servers on one etcd, whose clocks differ by a
-// minute. The product uses both.
+// minute. The product uses both. A pass dates itself by the latest answer, and most passes get one of the server ahead,
+// by whose clock no report of worker-1 is fresh. So what remains at the end is released once the other server is used
+// alone; before that nothing may be released wrongly, and no more is expected.
 func TestFaults_TwoAPIServersAMinuteApart(t *testing.T) {
 	t.Parallel()
 	if runtime.GOARCH != "amd64" {
@@ -266,7 +280,7 @@ func TestFaults_TwoAPIServersAMinuteApart(t *testing.T) {
 	silent.change(func() { silent.silent = true })
 	spoke := time.Now()
 
-	kubeconfig, requests := balanced(t, s.Config(), ahead)
+	b, kubeconfig := balanced(t, s.Config(), ahead)
 	v := r.beginServe(t, kubeconfig, "--repair", "--confirm-after", "10s", "--cron", "@every 10s")
 	oneShot := r.runs(t, kubeconfig, "--agent-nodes", "kubernetes.io/hostname in (worker-1,worker-2)")
 	rest := r.traffic(t, 4, 6)
@@ -276,20 +290,21 @@ func TestFaults_TwoAPIServersAMinuteApart(t *testing.T) {
 	})
 	rest()
 	oneShot()
-	eventuallyWithin(t, 3*time.Minute, "a report to be fresh no more, by both clocks", func() bool {
-		return time.Since(spoke) > 2*time.Minute && v.metric(`ip_reconcile_nodes{state="NoFreshReport"}`) == 1
-	})
-	t.Logf("a report that is not renewed was fresh for %.0fs", time.Since(spoke).Seconds())
+	time.Sleep(time.Until(spoke.Add(2*time.Minute + time.Second))) // then the silent report is expired by both clocks
 	phantom := s.up(t, "worker-3", "phantom", blue)
 	phantom.forceDelete(t)
 	passes := v.metric(`ip_reconcile_passes_total{result="done"}`)
 	v.passes(t, passes+3)
+	if n := v.metric(`ip_reconcile_nodes{state="NoFreshReport"}`); n < 1 {
+		t.Errorf("%v nodes without a fresh report, although one is silent", n)
+	}
 	s.isWhole(t, s.contents(t), phantom)
+	b.first.Store(true)
 	silent.change(func() { silent.silent = false })
 	check(t, phantom.sandbox.Close())
 	silent.writeReport(t, phantom.gone())
 	left := r.settle(t)
 	v.stop(t)
-	t.Logf("faults: %d requests to two API servers whose clocks are a minute apart, %s", requests.Load(),
+	t.Logf("faults: %d requests to two API servers whose clocks are a minute apart, %s", b.requests.Load(),
 		r.verdict(t, left))
 }
