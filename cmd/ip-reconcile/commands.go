@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
@@ -19,6 +17,11 @@ A snapshot is a must-gather, a folder of YAML or JSON files, a .tar or .tgz of o
 single file, or - for stdin. kubectl writes one:
   kubectl get ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes,net-attach-def -A -o yaml > dir/cluster.yaml
 Where node agents run, add sandboxreports.ip-reconcile.dev and their Leases.`
+
+const (
+	yesHelp         = "on a terminal, do not ask before releases"
+	massReleaseHelp = "release without the breaker, which refuses more than half of all allocations within an hour"
+)
 
 const failOnHelp = `
 Exit code 0: nothing that --fail-on names; 1: something that --fail-on names; 2: the
@@ -39,29 +42,21 @@ comes first. check is read-only.
   ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			r, err := o.reconciler(c.Context(), std)
+			r, j, err := o.judge(c.Context(), std)
 			if err != nil {
 				return err
 			}
-			j, err := r.Check(c.Context())
-			if err != nil {
-				return err
-			}
-			return o.printReport(c.Context(), std, report.OfCheck(j, r.Plan(c.Context(), j), o.selection.filter))
+			return o.printReport(c.Context(), std, report.OfCheck(j, r.Plan(c.Context(), j), o.filter))
 		},
 	}
 	o.add(c.Flags(), "warn")
 	o.selection.add(c.Flags(), "Stale and every finding")
 	o.AddConfirmAfter(c.Flags())
-	o.completions(c)
 	return c
 }
 
 func newRun(std streams) *cobra.Command {
-	o := &options{component: "run"}
-	var dryRun string
-	var massRelease, provenOnly, yes bool
-	var maxWait time.Duration
+	o := &options{component: "run", writes: true}
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Judge every address and release the stale ones, once",
@@ -81,83 +76,70 @@ On a terminal run prints what it will release, and asks, except with --yes.
   ip-reconcile run -o json | jq .released`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			isDry, err := parseDryRun(dryRun)
+			ctx := c.Context()
+			r, err := o.reconciler(ctx, std)
 			if err != nil {
 				return err
 			}
-			dry := isDry || o.snapshot != ""
-			o.writes = !dry
-			r, err := o.reconciler(c.Context(), std)
+			r.Options.Only, r.Options.OnlyFindings = o.filter.Item, o.filter.Finding
+			out, err := o.act(ctx, std, r, o.ask)
 			if err != nil {
 				return err
 			}
-			r.Options.DryRun, r.Options.AllowMassRelease, r.Options.MaxWait = dry, massRelease, maxWait
-			o.selection.filter.ProvenOnly = provenOnly
-			if f := o.selection.filter; !f.IsZero() {
-				r.Options.Only, r.Options.OnlyFindings = f.Item, f.Finding
-			}
-			if std.in != nil && !dry && !yes {
-				if isYes, err := o.mayRun(c.Context(), std, r); err != nil || !isYes {
-					return err
-				}
-			}
-			defer o.keepHistory()()
-			out, err := r.Run(c.Context())
-			if err != nil {
-				return err
-			}
-			rep := report.OfRun(out, dry, o.selection.filter)
-			if dry && !isDry {
+			rep := report.OfRun(out, o.DryRun, o.filter)
+			if o.snapshot != "" && !o.isDry {
 				if rep.Requests, err = report.RequestsOf(out); err != nil {
 					return err
 				}
 			}
-			return o.printReport(c.Context(), std, rep)
+			return o.printReport(ctx, std, rep)
 		},
 	}
 	o.add(c.Flags(), "info")
 	f := c.Flags()
 	o.selection.add(f, "every Stale item that is not released")
 	o.AddWriting(f)
-	addDryRun(f, &dryRun)
-	f.BoolVar(&provenOnly, "proven-only", false, "release proven items only, which wait for no confirmation")
-	f.BoolVar(&yes, "yes", false, "on a terminal, do not ask before releases")
-	f.DurationVar(&maxWait, "max-wait", 0, "how long to wait at most for confirmations; 0: until nothing is unconfirmed")
-	f.BoolVar(&massRelease, "allow-mass-release", false, massReleaseHelp)
-	o.completions(c)
+	o.addDryRun(f)
+	f.BoolVar(&o.yes, "yes", false, yesHelp)
+	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, massReleaseHelp)
+	f.BoolVar(&o.filter.ProvenOnly, "proven-only", false, "release proven items only, which wait for no confirmation")
+	f.DurationVar(&o.MaxWait, "max-wait", 0, "how long to wait at most for confirmations; 0: until nothing is unconfirmed")
 	return c
 }
 
-// parseDryRun parses the value of --dry-run. As for kubectl, the flag was a boolean once.
-func parseDryRun(text string) (isDry bool, err error) {
-	isDry, isKnown := map[string]bool{"none": false, "false": false, "client": true, "true": true}[text]
-	if !isKnown {
-		err = fmt.Errorf("--dry-run %q: must be none or client", text)
+// act is the path of run, apply, release and plan: a question, and the run of a reconciler, whose options select what
+// may be released. An error of the question ends the command.
+func (o *options) act(ctx context.Context, std streams, r *reconciler.Reconciler,
+	question func(context.Context, streams, *reconciler.Reconciler) error) (*reconciler.Result, error) {
+	if o.trail != nil {
+		defer o.trail.Start()()
 	}
-	return isDry, err
+	if err := question(ctx, std, r); err != nil {
+		return nil, err
+	}
+	return r.Run(ctx)
 }
 
-func addDryRun(f *pflag.FlagSet, dryRun *string) {
-	f.StringVar(dryRun, "dry-run", "none", "none or client; client prints what would be released, and writes nothing")
-	f.Lookup("dry-run").NoOptDefVal = "client"
-}
-
-// mayRun prints on a terminal what a run will do, and asks. It does not ask about nothing.
-func (o *options) mayRun(ctx context.Context, std streams, r *reconciler.Reconciler) (isYes bool, err error) {
+// ask prints on a terminal what a run will do, and asks, but not about nothing. The error for a no is errUnresolved.
+func (o *options) ask(ctx context.Context, std streams, r *reconciler.Reconciler) error {
+	if std.in == nil || o.yes || !o.writes {
+		return nil
+	}
 	out, err := dryRunOf(ctx, r)
 	if err != nil {
-		return false, err
+		return err
 	}
-	rep := report.OfRun(out, true, o.selection.filter)
-	if len(rep.Left)+len(rep.Repaired) == 0 {
-		return true, nil
+	rep := report.OfRun(out, true, o.filter)
+	n := len(report.Only(rep.Left, func(x reconciler.Refused) bool { return rep.CanRelease(x.Item) }))
+	if n+len(rep.Repaired) == 0 {
+		return nil
 	}
 	text := o.renderScreen(answer{at: out.Observation.Now, screen: func(s *screen.Screen) { s.Report(rep) }})
 	_, _ = std.err.Write(text) // whoever does not see it says no
-	if !std.ask(ctx, fmt.Sprintf("\nRelease %s?", screen.Count(len(rep.Left), "stale item"))) {
-		return false, errUnresolved
+	if !std.ask(ctx, fmt.Sprintf("\nRelease %s?", screen.Count(n, "stale item"))) {
+		return errUnresolved
 	}
-	return true, nil
+	return nil
 }
 
 // dryRunOf makes a run that writes nothing. The verdicts that it reaches begin to stand.
@@ -167,33 +149,28 @@ func dryRunOf(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result
 	return dry.Run(ctx)
 }
 
-// printReport prints the report of check or run. It returns errUnresolved where the report has something that makes the
-// command fail. A filter that names nothing is an error at the end, since a run may have released other items.
+// printReport prints the report of check, run or apply, which fails by --fail-on. A filter that names nothing is an
+// error at the end, since a run may have released other items.
 func (o *options) printReport(ctx context.Context, std streams, r *report.Report) error {
-	err := o.printRun(ctx, std, r)
+	err := o.printRun(ctx, std, r, false)
 	if err == nil {
-		err = o.selection.checkNames(r.Observation)
+		err = o.checkNames(r.Observation)
 	}
-	if err == nil && o.selection.fails.Fails(r) {
+	if err == nil && o.fails.Fails(r) {
 		return errUnresolved
 	}
 	return err
 }
 
-func (o *options) printRun(ctx context.Context, std streams, r *report.Report) error {
-	kind := document.KindCheck
-	if r.Ran {
-		kind = document.KindRun
+func (o *options) printRun(ctx context.Context, std streams, r *report.Report, isUnresolved bool) error {
+	a := answer{
+		kind: document.KindCheck, at: r.Observation.Now, notes: r.Notes(), isUnresolved: isUnresolved,
+		document: func(h document.Header) any { return document.OfCheck(h, r) },
+		names:    func() []string { return r.Addresses(o.all) },
+		screen:   func(s *screen.Screen) { s.Report(r) },
 	}
-	return o.print(ctx, std, answer{
-		kind: kind, at: r.Observation.Now, notes: r.Notes(),
-		document: func(h document.Header) any {
-			if r.Ran {
-				return document.OfRun(h, r)
-			}
-			return document.OfCheck(h, r)
-		},
-		names:  func() []string { return r.Addresses(o.all) },
-		screen: func(s *screen.Screen) { s.Report(r) },
-	})
+	if r.Ran {
+		a.kind, a.document = document.KindRun, func(h document.Header) any { return document.OfRun(h, r) }
+	}
+	return o.print(ctx, std, a)
 }

@@ -6,11 +6,9 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -71,29 +69,22 @@ read. With -f, 0: all are Free; 1: one is not.
 			if err != nil {
 				return err
 			}
-			r, d, err := o.explain(c.Context(), std, subject, c.Flags())
+			r, j, err := o.judge(c.Context(), std)
 			if err != nil {
 				return err
 			}
-			err = o.print(c.Context(), std, answer{
-				kind: document.KindExplanation, at: r.Observation.Now, notes: r.Notes(),
-				document: func(h document.Header) any {
-					d.Header = h
-					return d
-				},
-				names:  func() []string { return r.Addresses(true) },
-				screen: func(s *screen.Screen) { s.Explain(r, d) },
+			rep, d := o.explainJudged(c.Context(), r, j, explanation.Question{Subject: subject})
+			return o.print(c.Context(), std, answer{
+				kind: document.KindExplanation, at: j.Observation.Now, notes: rep.Notes(), isUnresolved: !d.Found,
+				document: func(h document.Header) any { d.Header = h; return d },
+				names:    func() []string { return rep.Addresses(true) },
+				screen:   func(s *screen.Screen) { s.Explain(rep, d) },
 			})
-			if err == nil && !d.Found {
-				return errUnresolved
-			}
-			return err
 		},
 	}
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
 	c.Flags().StringVarP(&file, "filename", "f", "", "print the state of each address in this file, or - for stdin")
-	o.completions(c)
 	return c
 }
 
@@ -118,55 +109,32 @@ func (o *options) explainFile(ctx context.Context, std streams, file string) err
 		}
 		asked = append(asked, addr.Unmap().WithZone(""))
 	}
-	r, err := o.reconciler(ctx, std)
-	if err != nil {
-		return err
+	if len(asked) == 0 {
+		return fmt.Errorf("%s: no addresses in the file", file)
 	}
-	j, err := r.Check(ctx)
+	_, j, err := o.judge(ctx, std)
 	if err != nil {
 		return err
 	}
 	all := explanation.Addresses(j, asked)
-	isTaken := func(a document.AddressState) bool { return a.State != "Free" }
-	err = o.print(ctx, std, answer{
-		kind: document.KindAddresses, at: j.Observation.Now, notes: j.Notes(),
-		document: func(h document.Header) any { return &document.AddressList{Header: h, Addresses: document.List(all)} },
-		names: func() []string {
-			free := slices.DeleteFunc(slices.Clone(all), isTaken)
-			return document.Rows(free, func(a document.AddressState) string { return a.IP })
-		},
+	free := report.Only(all, func(a document.AddressState) bool { return a.State == "Free" })
+	return o.print(ctx, std, answer{
+		kind: document.KindAddresses, at: j.Observation.Now, notes: j.Notes(), isUnresolved: len(free) < len(all),
+		document: func(h document.Header) any { return &document.AddressList{Header: h, Addresses: all} },
+		names:    func() []string { return document.Rows(free, func(a document.AddressState) string { return a.IP }) },
 		screen: func(s *screen.Screen) {
 			s.Table([]string{"ADDRESS", "STATE", "POOL", "POD"}, document.Rows(all, func(a document.AddressState) []string {
 				return []string{a.IP, a.State, a.Pool, a.PodRef}
 			}), nil)
 		},
 	})
-	if err == nil && slices.ContainsFunc(all, isTaken) {
-		return errUnresolved
-	}
-	return err
-}
-
-func (o *options) explain(ctx context.Context, std streams, subject explanation.Subject, f *pflag.FlagSet) (
-	*report.Report, *document.Explanation, error,
-) {
-	r, err := o.reconciler(ctx, std)
-	if err != nil {
-		return nil, nil, err
-	}
-	j, err := r.Check(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	rep, d := o.explainJudged(ctx, r, j, explanation.Question{Subject: subject}, f)
-	return rep, d, nil
 }
 
 // explainJudged answers a question about a judgement. The question has the subject, and what to pick of it.
 func (o *options) explainJudged(ctx context.Context, r *reconciler.Reconciler, j *judge.Judgement,
-	q explanation.Question, f *pflag.FlagSet) (*report.Report, *document.Explanation,
+	q explanation.Question) (*report.Report, *document.Explanation,
 ) {
-	q.Judgement, q.Plan, q.Advisor, q.Snapshot = j, r.Plan(ctx, j), o.advisor(f), o.snapshot != ""
+	q.Judgement, q.Plan, q.Advisor, q.Snapshot = j, r.Plan(ctx, j), o.advisor(), o.snapshot != ""
 	recent, err := r.Breaker(ctx, j)
 	if err != nil {
 		j.Observation.Warnings = append(j.Observation.Warnings, fmt.Sprintf("the breaker's count could not be read: %v", err))
@@ -178,16 +146,16 @@ func (o *options) explainJudged(ctx context.Context, r *reconciler.Reconciler, j
 // advisor returns an Advisor whose commands name the cluster that the flags name, and have the flags that decide about
 // verdicts. A snapshot does not say which cluster it is of. Unless a context is given, its commands have one that no
 // kubeconfig has, and fail where they are pasted.
-func (o *options) advisor(f *pflag.FlagSet) advice.Advisor {
+func (o *options) advisor() advice.Advisor {
 	a := advice.Advisor{Program: commandName(), Namespace: o.Namespace()}
-	flags.VisitKubectl(f, a.ClusterFlag)
+	flags.VisitKubectl(o.given, a.ClusterFlag)
 	if o.snapshot != "" && !strings.Contains(" "+strings.Join(a.KubectlFlags, " "), " --context=") {
 		a.ClusterFlag("context", "CONTEXT_OF_THAT_CLUSTER")
 	}
 	for _, name := range []string{
 		"reconciler-namespace", "lease-namespace", "agents", "agent-nodes", "trust-network-status", "confirm-after",
 	} {
-		if flag := f.Lookup(name); flag != nil && flag.Changed {
+		if flag := o.given.Lookup(name); flag != nil && flag.Changed {
 			a.Flag(name, flag.Value.String())
 		}
 	}

@@ -77,7 +77,7 @@ func TestExplain_AddressesOfAFile(t *testing.T) {
 		"10.0.0.200\n10.0.0.201": {0, "10.0.0.200\n10.0.0.201\n", "", "-o=name"},
 		"10.0.0.200\n10.0.0.20\n": {1, "10.0.0.200/Free 10.0.0.20/Stale ", "",
 			"-o=jsonpath={range .addresses[*]}{.ip}/{.state} {end}"},
-		"":                      {0, "AddressList[]", "", "-o=jsonpath={.kind}{.addresses}"},
+		" \n":                   {2, "", "addresses.txt: no addresses in the file", "-o=name"},
 		"10.0.0.1\n10.0.0.0/24": {2, "", `addresses.txt:2: "10.0.0.0/24": must be an IP address`, "-o=name"},
 	} {
 		write(t, file, text)

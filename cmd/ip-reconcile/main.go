@@ -118,6 +118,9 @@ and 'recover --yes' write; all other commands are read-only.`,
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 			Run: func(*cobra.Command, []string) { fmt.Fprintln(std.out, "ip-reconcile version", root.Version) },
 		})
+	for _, c := range root.Commands() {
+		completions(c)
+	}
 	rename(root, commandName())
 	return root
 }

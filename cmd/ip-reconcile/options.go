@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -34,10 +33,13 @@ type options struct {
 	node          flags.Node
 	snapshot, now string
 	given         *pflag.FlagSet
-	writes        bool // to the cluster
 	printing
 	podsComplete bool
 	selection
+	// writes is true for a command that may write to the cluster. All others are dry runs.
+	writes, yes bool
+	dryRun      string // the value of --dry-run, for which isDry is true unless the flag says none
+	isDry       bool
 	// cluster is what was judged, and clusterUID asks for its UID; nil for a snapshot.
 	cluster    document.Cluster
 	clusterUID func(context.Context) string
@@ -46,9 +48,8 @@ type options struct {
 
 // selection are the flags that pick items and findings, and that decide about the exit code.
 type selection struct {
-	addresses, pools, podNamespaces, nodes, verdicts, reasons, failOn []string
-
-	allNamespaces, all bool
+	addresses, verdicts, failOn []string
+	allNamespaces, all          bool
 
 	filter report.Filter
 	fails  report.FailOn
@@ -66,28 +67,22 @@ func (s *selection) add(f *pflag.FlagSet, failOn string) {
 // addFilters adds the flags that pick items.
 func (s *selection) addFilters(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.addresses, "address", nil, "only these addresses")
-	f.StringSliceVar(&s.pools, "pool", nil, "only these pools: name, namespace/name, or range, for example 10.0.0.0/24")
-	f.StringSliceVarP(&s.podNamespaces, "pod-namespace", "n", nil,
+	f.StringSliceVar(&s.filter.Pools, "pool", nil,
+		"only these pools: name, namespace/name, or range, for example 10.0.0.0/24")
+	f.StringSliceVarP(&s.filter.PodNamespaces, "pod-namespace", "n", nil,
 		"only allocations and reservations of pods in these namespaces")
 	f.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false,
 		"allocations and reservations of pods in all namespaces (the default)")
-	f.StringSliceVar(&s.nodes, "on-node", nil, "only items whose sandbox runs, or may run, on these nodes")
-	f.StringSliceVar(&s.reasons, "reason", nil, "only these reasons or findings, for example PodGone or Conflict")
+	f.StringSliceVar(&s.filter.Nodes, "on-node", nil, "only items whose sandbox runs, or may run, on these nodes")
+	f.StringSliceVar(&s.filter.Reasons, "reason", nil, "only these reasons or findings, for example PodGone or Conflict")
 }
 
 func (s *selection) check() (err error) {
-	if s.allNamespaces && len(s.podNamespaces) > 0 {
+	if s.allNamespaces && len(s.filter.PodNamespaces) > 0 {
 		return errors.New("-A/--all-namespaces and -n/--pod-namespace contradict each other: give one of them")
 	}
-	if s.filter, err = report.NewFilter(s.pools, s.podNamespaces, s.nodes, s.verdicts, s.reasons); err != nil {
+	if err = s.filter.Parse(s.addresses, s.verdicts); err != nil {
 		return err
-	}
-	for _, text := range s.addresses {
-		addr, err := netip.ParseAddr(text)
-		if err != nil {
-			return fmt.Errorf("--address %q: must be an IP address", text)
-		}
-		s.filter.Addresses = append(s.filter.Addresses, addr.Unmap())
 	}
 	s.fails, err = report.NewFailOn(s.failOn)
 	return err
@@ -96,6 +91,11 @@ func (s *selection) check() (err error) {
 func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.addLive(f, logLevel)
 	o.addSnapshot(f)
+}
+
+func (o *options) addDryRun(f *pflag.FlagSet) {
+	f.StringVar(&o.dryRun, "dry-run", "none", "none or client; client prints what would be released, and writes nothing")
+	f.Lookup("dry-run").NoOptDefVal = "client"
 }
 
 // addMissingAfter adds --confirm-after to a command that waits for no confirmation. It still decides about verdicts.
@@ -126,7 +126,23 @@ func (o *options) addWithoutNode(f *pflag.FlagSet, logLevel string) {
 	o.printing.add(f)
 }
 
+// judge judges once.
+func (o *options) judge(ctx context.Context, std streams) (*reconciler.Reconciler, *judge.Judgement, error) {
+	r, err := o.reconciler(ctx, std)
+	if err != nil {
+		return nil, nil, err
+	}
+	j, err := r.Check(ctx)
+	return r, j, err
+}
+
 func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reconciler, error) {
+	isDry, isKnown := map[string]bool{"": false, "none": false, "false": false, "client": true, "true": true}[o.dryRun]
+	if !isKnown { // as for kubectl, the flag was a boolean once
+		return nil, fmt.Errorf("--dry-run %q: must be none or client", o.dryRun)
+	}
+	o.isDry, o.writes = isDry, o.writes && !isDry && o.snapshot == ""
+	o.DryRun = !o.writes
 	log, err := o.Logger(std.err)
 	if err != nil {
 		return nil, err
@@ -164,14 +180,6 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 		return nil, errors.New("--now is for --snapshot only: a live cluster has its own clock")
 	}
 	return o.connect(ctx, log)
-}
-
-// keepHistory writes the history of a command that writes, until the function that it returns is called.
-func (o *options) keepHistory() (stop func()) {
-	if o.trail == nil {
-		return func() {}
-	}
-	return o.trail.Start()
 }
 
 func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {
@@ -251,7 +259,7 @@ func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, er
 // checkNames returns an error for a pool, a pod namespace or a node that a flag names and that does not exist. A
 // namespace exists where it has a pod or an allocation. A node exists where it has a Node object, a report or a pod.
 func (s *selection) checkNames(o *judge.Observation) error {
-	if len(s.pools)+len(s.podNamespaces)+len(s.nodes) == 0 {
+	if len(s.filter.Pools)+len(s.filter.PodNamespaces)+len(s.filter.Nodes) == 0 {
 		return nil
 	}
 	namespaces, nodes := sets.New[string](), sets.KeySet(o.Nodes)
@@ -270,31 +278,39 @@ func (s *selection) checkNames(o *judge.Observation) error {
 	for _, r := range o.Reports {
 		nodes.Insert(r.Name)
 	}
-	for _, name := range s.pools {
-		if !slices.ContainsFunc(o.Pools,
-			func(p *ippool.Pool) bool { return (report.Filter{Pools: []string{name}}).Pool(p.Ref()) }) {
-			return fmt.Errorf("--pool %q: no such pool; 'ip-reconcile pools' lists all pools", name)
-		}
+	isPool := func(name string) bool {
+		is := report.Filter{Pools: []string{name}}
+		return slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return is.Pool(p.Ref()) })
 	}
-	for _, name := range s.podNamespaces {
-		if !namespaces.Has(name) {
-			return fmt.Errorf("--pod-namespace %q: the namespace has no pods and no allocations", name)
-		}
-	}
-	for _, name := range s.nodes {
-		if !nodes.Has(name) {
-			return fmt.Errorf("--on-node %q: no such node", name)
+	for _, c := range []struct {
+		flag  string
+		names []string
+		has   func(string) bool
+		not   string
+	}{
+		{"pool", s.filter.Pools, isPool, "no such pool; 'ip-reconcile pools' lists all pools"},
+		{"pod-namespace", s.filter.PodNamespaces, namespaces.Has, "the namespace has no pods and no allocations"},
+		{"on-node", s.filter.Nodes, nodes.Has, "no such node"},
+	} {
+		for _, name := range c.names {
+			if !c.has(name) {
+				return fmt.Errorf("--%s %q: %s", c.flag, name, c.not)
+			}
 		}
 	}
 	return nil
 }
 
-func (o *options) completions(c *cobra.Command) {
-	o.Completions(c)
-	flags.Complete(c, "output", append(outputs(), jsonPathPrefix)...)
-	_ = c.MarkFlagFilename("snapshot") // a folder, or an archive
+// completions completes the values of flags in a shell.
+func completions(c *cobra.Command) {
 	words := slices.Concat(judge.ReasonNames(), report.Kinds())
-	flags.Complete(c, "verdict", report.Verdicts()...)
-	flags.Complete(c, "reason", words...)
-	flags.Complete(c, "fail-on", slices.Concat(report.Verdicts(), words, []string{report.FailOnNothing})...)
+	for flag, values := range map[string][]string{
+		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "agents": {"auto", "required"},
+		"output": append(outputs(), jsonPathPrefix), "verdict": report.Verdicts(), "reason": words,
+		"fail-on": slices.Concat(report.Verdicts(), words, []string{report.FailOnNothing}),
+	} {
+		// The error is for a command without the flag.
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	_ = c.MarkFlagFilename("snapshot") // a folder, or an archive
 }

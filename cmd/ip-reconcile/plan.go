@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,8 +15,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
-
-const massReleaseHelp = "release without the breaker, which refuses more than half of all allocations within an hour"
 
 func newPlan(std streams) *cobra.Command {
 	o := &options{component: "plan"}
@@ -34,7 +33,7 @@ Exit code 0: planned, even if nothing is to be released; 2: the cluster could no
   ip-reconcile plan --pool 10.0.0.0/24 -o plan.yaml
   ip-reconcile plan -o json | jq -r '.items[] | [.ip, .podRef, .message] | @tsv'`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.plan(c, std) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.plan(c.Context(), std) },
 	}
 	f := c.Flags()
 	o.addLive(f, "warn")
@@ -42,12 +41,11 @@ Exit code 0: planned, even if nothing is to be released; 2: the cluster could no
 	o.selection.addFilters(f)
 	f.Lookup("output").Usage += ", or a file to write: NAME.json, NAME.yaml"
 	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, "plan to "+massReleaseHelp)
-	o.completions(c)
 	return c
 }
 
-func (o *options) plan(c *cobra.Command, std streams) error {
-	ctx, file := c.Context(), ""
+func (o *options) plan(ctx context.Context, std streams) error {
+	file := ""
 	if form := map[string]string{".json": "json", ".yaml": "yaml", ".yml": "yaml"}[filepath.Ext(o.output)]; form != "" {
 		file, o.output = o.output, form
 	}
@@ -55,22 +53,19 @@ func (o *options) plan(c *cobra.Command, std streams) error {
 	if err != nil {
 		return err
 	}
-	r.Writer, r.PassStore, r.Options.DryRun = nil, nil, true // whoever plans need not be allowed to release
-	if f := o.selection.filter; !f.IsZero() {
-		r.Options.Only = f.Item
+	r.Writer, r.PassStore, r.Options.Only = nil, nil, o.filter.Item // whoever plans need not be allowed to release
+	out, err := o.act(ctx, std, r, o.ask)
+	if err == nil {
+		err = o.checkNames(out.Observation)
 	}
-	out, err := r.Run(ctx)
 	if err != nil {
-		return err
-	}
-	if err := o.selection.checkNames(out.Observation); err != nil {
 		return err
 	}
 	if o.clusterUID(ctx) == "" {
 		return planfile.ErrNoUID
 	}
 	items := planfile.Select(out)
-	rep := report.OfRun(out, true, o.selection.filter)
+	rep := report.OfRun(out, true, o.filter)
 	a := answer{
 		kind: document.KindPlan, at: out.Observation.Now, notes: rep.Notes(),
 		document: func(h document.Header) any { return planfile.New(h, items) },
@@ -78,7 +73,7 @@ func (o *options) plan(c *cobra.Command, std streams) error {
 		screen: func(s *screen.Screen) {
 			if s.Report(rep); file != "" {
 				s.Line("\nWrote %s to %s. Delete what must stay, then run:\n    %s", screen.Count(len(items), "item"), file,
-					o.advisor(c.Flags()).OnCluster("ip-reconcile apply "+file))
+					o.advisor().OnCluster("ip-reconcile apply "+file))
 			}
 		},
 	}
@@ -99,7 +94,6 @@ func newApply(std streams) *cobra.Command {
 	o := &options{component: "apply", writes: true}
 	o.ByHand = true
 	var maxAge time.Duration
-	var yes bool
 	c := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Release what a plan lists and is still stale by the same evidence",
@@ -118,7 +112,7 @@ plan is refused, or the cluster could not be read.`,
   ip-reconcile apply plan.json
   ip-reconcile apply plan.json -o json | jq '.failed[] | [.ip, .detail]'`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return o.apply(c, std, args[0], maxAge, yes) },
+		RunE: func(c *cobra.Command, args []string) error { return o.apply(c.Context(), std, args[0], maxAge) },
 	}
 	f := c.Flags()
 	o.addLive(f, "info")
@@ -126,14 +120,12 @@ plan is refused, or the cluster could not be read.`,
 	o.AddWithout(f)
 	o.AddAudit(f)
 	f.DurationVar(&maxAge, "max-age", 24*time.Hour, "refuse a plan that is older")
-	f.BoolVar(&yes, "yes", false, "on a terminal, do not ask before releases")
+	f.BoolVar(&o.yes, "yes", false, yesHelp)
 	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, massReleaseHelp)
-	o.completions(c)
 	return c
 }
 
-func (o *options) apply(c *cobra.Command, std streams, file string, maxAge time.Duration, yes bool) error {
-	ctx := c.Context()
+func (o *options) apply(ctx context.Context, std streams, file string, maxAge time.Duration) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -142,29 +134,19 @@ func (o *options) apply(c *cobra.Command, std streams, file string, maxAge time.
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
-	r, err := o.reconciler(ctx, std)
-	if err != nil {
-		return err
-	}
-	j, err := r.Check(ctx)
+	r, j, err := o.judge(ctx, std)
 	if err != nil {
 		return err
 	}
 	if err := p.Check(o.clusterUID(ctx), j.Observation.Now, maxAge); err != nil {
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
-	o.selection.filter.IDs = p.IDs()
+	o.filter.Picks = p.Has
 	r.PassStore, r.Options.Only = nil, p.Allows // status reports no pass of a person
-	if std.in != nil && !yes {
-		if isYes, err := o.mayRun(ctx, std, r); err != nil || !isYes {
-			return err
-		}
-	}
-	defer o.keepHistory()()
-	out, err := r.Run(ctx)
+	out, err := o.act(ctx, std, r, o.ask)
 	if err != nil {
 		return err
 	}
 	p.Complete(out)
-	return o.printReport(ctx, std, report.OfRun(out, false, o.selection.filter))
+	return o.printReport(ctx, std, report.OfRun(out, false, o.filter))
 }

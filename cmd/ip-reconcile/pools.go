@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -61,7 +62,7 @@ could not be read, or has no such pool.
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			return o.pools(c, std, args)
+			return o.pools(c.Context(), std, args)
 		},
 	}
 	o.add(c.Flags(), "warn")
@@ -71,11 +72,10 @@ could not be read, or has no such pool.
 		"10.0.0.0/25 or 10.0.0.5-10.0.0.20/24")
 	f.StringSliceVar(&o.exclude, "new-exclude", nil, "what --new-range excludes: ranges or addresses")
 	f.BoolVar(&o.unused, "unused", false, "print the pools that nothing uses, and how to delete them")
-	o.completions(c)
 	return c
 }
 
-func (o *poolsOptions) pools(c *cobra.Command, std streams, args []string) error {
+func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) error {
 	switch {
 	case o.newRange != "" && len(args) == 0:
 		return errors.New("--new-range needs the pool: its name, its range, or an address in it")
@@ -84,11 +84,14 @@ func (o *poolsOptions) pools(c *cobra.Command, std streams, args []string) error
 	case o.unused && len(args) > 0:
 		return errors.New("--unused is about all pools, and cannot be used with one")
 	}
-	r, err := o.reconciler(c.Context(), std)
-	if err != nil {
-		return err
+	var ofNewRange func(*report.Report, *usage.Pool) *document.PoolNewRange
+	if o.newRange != "" {
+		var err error
+		if ofNewRange, err = document.NewRange(o.newRange, o.exclude); err != nil {
+			return fmt.Errorf("--new-range %q: %w", o.newRange, err)
+		}
 	}
-	j, err := r.Check(c.Context())
+	r, j, err := o.judge(ctx, std)
 	if err != nil {
 		return err
 	}
@@ -97,48 +100,38 @@ func (o *poolsOptions) pools(c *cobra.Command, std streams, args []string) error
 		all.KeepUnused(j)
 	}
 	pools := all.All
-	var only report.Filter // of one pool: gates against releases in other pools are no answer
 	if len(args) > 0 {
 		if pools = all.Find(args[0]); len(pools) == 0 {
 			return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
 		}
 	}
-	names := make([]string, 0, len(pools))
-	for _, p := range pools {
-		names = append(names, p.Ref())
-	}
+	names := document.Rows(pools, (*usage.Pool).Ref)
+	var only report.Filter // of one pool: gates against releases in other pools are no answer
 	if len(args) > 0 {
 		only.Pools = names
 	}
-	rep := report.OfCheck(j, r.Plan(c.Context(), j), only)
-	d := document.OfPools(document.Header{}, rep, all)
-	a := answer{
-		kind: document.KindPools, at: j.Observation.Now,
-		notes: append(rep.Notes(), all.Notes...), names: func() []string { return names },
-		document: func(h document.Header) any { d.Header = h; return d },
-		screen:   func(s *screen.Screen) { s.Pools(d) },
-	}
-	for i := 0; o.unused && i < len(d.Pools); i++ {
-		facts := advice.Facts{Names: map[string]string{"pool": d.Pools[i].Pool}}
-		for _, step := range o.advisor(c.Flags()).Steps("more", "unused pool", facts) {
-			d.Pools[i].DeleteCommand = step.Command
-		}
-	}
-	isOutside := false
-	if len(args) > 0 {
-		d := document.OfPoolDetails(document.Header{ObservedAt: j.Observation.Now}, rep, all, pools)
-		for i := 0; o.newRange != "" && i < len(d.Pools); i++ {
-			if d.Pools[i].NewRange, err = document.OfNewRange(rep, pools[i], o.newRange, o.exclude); err != nil {
-				return fmt.Errorf("--new-range %q: %w", o.newRange, err)
+	rep := report.OfCheck(j, r.Plan(ctx, j), only)
+	a := answer{kind: document.KindPools, at: j.Observation.Now, notes: append(rep.Notes(), all.Notes...),
+		names: func() []string { return names }}
+	if len(args) == 0 {
+		d := document.OfPools(document.Header{}, rep, all)
+		for i := 0; o.unused && i < len(d.Pools); i++ {
+			facts := advice.Facts{Names: map[string]string{"pool": d.Pools[i].Pool}}
+			for _, step := range o.advisor().Steps("more", "unused pool", facts) {
+				d.Pools[i].DeleteCommand = step.Command
 			}
-			isOutside = isOutside || len(d.Pools[i].NewRange.Outside) > 0
 		}
-		a.kind = document.KindPool
 		a.document = func(h document.Header) any { d.Header = h; return d }
-		a.screen = func(s *screen.Screen) { s.PoolDetails(d) }
+		a.screen = func(s *screen.Screen) { s.Pools(d) }
+		return o.print(ctx, std, a)
 	}
-	if err := o.print(c.Context(), std, a); err != nil || !isOutside {
-		return err
+	d := document.OfPoolDetails(document.Header{ObservedAt: j.Observation.Now}, rep, all, pools)
+	for i := 0; ofNewRange != nil && i < len(pools); i++ {
+		d.Pools[i].NewRange = ofNewRange(rep, pools[i])
+		a.isUnresolved = a.isUnresolved || len(d.Pools[i].NewRange.Outside) > 0
 	}
-	return errUnresolved
+	a.kind = document.KindPool
+	a.document = func(h document.Header) any { d.Header = h; return d }
+	a.screen = func(s *screen.Screen) { s.PoolDetails(d) }
+	return o.print(ctx, std, a)
 }

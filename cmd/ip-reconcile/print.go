@@ -58,10 +58,12 @@ type answer struct {
 	document func(document.Header) any
 	names    func() []string
 	screen   func(*screen.Screen)
+
+	isUnresolved bool // something needs attention
 }
 
 // print writes an answer in the form that --output asks for. A table begins with the notes. For all other forms print
-// writes them to stderr.
+// writes them to stderr. The error for an answer that is unresolved is errUnresolved.
 func (o *options) print(ctx context.Context, std streams, a answer) error {
 	text, err := o.render(ctx, a)
 	if err != nil {
@@ -72,7 +74,9 @@ func (o *options) print(ctx context.Context, std streams, a answer) error {
 			fmt.Fprintln(std.err, "Note:", note)
 		}
 	}
-	_, err = std.out.Write(text)
+	if _, err = std.out.Write(text); err == nil && a.isUnresolved {
+		return errUnresolved
+	}
 	return err
 }
 

@@ -17,7 +17,6 @@ import (
 
 func newRecover(std streams) *cobra.Command {
 	o := &options{component: "recover"}
-	var yes bool
 	c := &cobra.Command{
 		Use:   "recover",
 		Short: "After an etcd restore: write the allocations that running pods lack; releases nothing",
@@ -39,40 +38,34 @@ Exit code 0: everything is written; 1: something is not, and the output says why
   ip-reconcile recover --snapshot ./must-gather -o yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.writes = yes; yes && o.snapshot != "" {
+			if o.writes = o.yes; o.yes && o.snapshot != "" {
 				return fmt.Errorf("--snapshot %s: recover does not write to a snapshot: leave out --yes", o.snapshot)
 			}
 			r, err := o.reconciler(c.Context(), std)
 			if err != nil {
 				return err
 			}
-			r.Options.DryRun = !yes
-			defer o.keepHistory()()
-			out, err := underFence(c.Context(), r, yes)
+			if o.trail != nil {
+				defer o.trail.Start()()
+			}
+			out, err := underFence(c.Context(), r, o.writes)
 			if err != nil {
 				return err
 			}
-			err = o.print(c.Context(), std, answer{
+			return o.print(c.Context(), std, answer{
 				kind: document.KindRecovery, at: out.Observation.Now, notes: out.Notes(),
-				document: func(h document.Header) any { return document.OfRecovery(h, out) },
-				names: func() (addresses []string) {
-					for _, r := range out.Writes() {
-						addresses = append(addresses, r.IP)
-					}
-					return addresses
+				isUnresolved: out.ToRepair+len(out.Unrepaired) > 0,
+				document:     func(h document.Header) any { return document.OfRecovery(h, out) },
+				names: func() []string {
+					return document.Rows(out.Writes(), func(w reconciler.WriteRow) string { return w.IP })
 				},
-				screen: func(s *screen.Screen) { s.Recovery(out, yes) },
+				screen: func(s *screen.Screen) { s.Recovery(out, o.writes) },
 			})
-			if err == nil && out.ToRepair+len(out.Unrepaired) > 0 {
-				return errUnresolved
-			}
-			return err
 		},
 	}
 	o.add(c.Flags(), "warn")
-	o.completions(c)
 	f := c.Flags()
-	f.BoolVar(&yes, "yes", false, "write; without this flag recover prints what it would write")
+	f.BoolVar(&o.yes, "yes", false, "write; without this flag recover prints what it would write")
 	o.AddMassRepair(f)
 	o.AddWithout(f)
 	o.AddAudit(f)

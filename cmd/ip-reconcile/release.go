@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,15 +25,17 @@ const longestBecause = 500
 // byHand is what a person asks to release.
 type byHand struct {
 	options
-	pod, onNode, override, because string
-	dryRun, yes                    bool
-	subjects                       []explanation.Subject // of one kind
+	pod, onNode, override string
+	subjects              []explanation.Subject // of one kind
+
+	j        *judge.Judgement
+	selected []*judge.Item
+	missing  []string // a sentence for each subject that names no item
 }
 
 func newRelease(std streams) *cobra.Command {
-	o := &byHand{options: options{component: "release"}}
+	o := &byHand{options: options{component: "release", writes: true}}
 	o.ByHand = true
-	var dryRun string
 	c := &cobra.Command{
 		Use:   "release ADDRESS... | --pod NAMESPACE/NAME | --node NAME",
 		Short: "Release these addresses now, by hand, if they are stale",
@@ -63,15 +64,7 @@ says why; 2: the cluster could not be read.`,
   ip-reconcile release --node worker-1 --dry-run
   ip-reconcile release 10.0.0.20 --override NodeUnreachable --because "worker-1 was scrapped on Monday"`,
 		Args: func(_ *cobra.Command, args []string) error { return o.parse(args) },
-		RunE: func(c *cobra.Command, _ []string) error {
-			isDry, err := parseDryRun(dryRun)
-			if err != nil {
-				return err
-			}
-			o.dryRun = isDry || o.snapshot != ""
-			o.writes = !o.dryRun
-			return o.release(c, std)
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return o.release(c.Context(), std) },
 	}
 	f := c.Flags()
 	o.addWithoutNode(f, "info")
@@ -82,10 +75,9 @@ says why; 2: the cluster could not be read.`,
 	f.StringVar(&o.pod, "pod", "", "release the addresses of this pod: NAMESPACE/NAME")
 	f.StringVar(&o.onNode, "node", "", "release what is Stale of sandboxes that run, or may run, on this node")
 	f.StringVar(&o.override, "override", "", "reason that was printed for what is Held, to release it nevertheless")
-	f.StringVar(&o.because, "because", "", "sentence for the log that says why nothing uses what --override releases")
+	f.StringVar(&o.Because, "because", "", "sentence for the log that says why nothing uses what --override releases")
 	f.BoolVar(&o.yes, "yes", false, "release without asking")
-	addDryRun(f, &dryRun)
-	o.completions(c)
+	o.addDryRun(f)
 	return c
 }
 
@@ -111,13 +103,13 @@ func (o *byHand) parse(args []string) error {
 		}
 		o.subjects = append(o.subjects, s)
 	}
-	isClean := table.Clean(o.because) == o.because && len(o.because) <= longestBecause
-	switch isSentence := strings.Contains(strings.TrimSpace(o.because), " ") && isClean; {
-	case (o.override == "") != (o.because == ""):
+	isClean := table.Clean(o.Because) == o.Because && len(o.Because) <= longestBecause
+	switch isSentence := strings.Contains(strings.TrimSpace(o.Because), " ") && isClean; {
+	case (o.override == "") != (o.Because == ""):
 		return errors.New("--override and --because need each other: the reason that was printed, and your sentence")
-	case o.because != "" && !isSentence:
+	case o.Because != "" && !isSentence:
 		return fmt.Errorf("--because %q: must be a sentence on one line that says why nothing uses the address, "+
-			"of at most %d bytes", o.because, longestBecause)
+			"of at most %d bytes", o.Because, longestBecause)
 	}
 	return nil
 }
@@ -133,35 +125,36 @@ func selects(s explanation.Subject, it *judge.Item) bool {
 	return it.Verdict != judge.InUse && report.Filter{Nodes: []string{s.Name}}.Item(it)
 }
 
-// check judges, and selects the items. missing has a sentence for each subject that names none.
-func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (
-	j *judge.Judgement, selected []*judge.Item, missing []string, err error,
-) {
-	if j, err = r.Check(ctx); err != nil {
-		return nil, nil, nil, err
+// check judges, and selects the items.
+func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error) {
+	if o.j, err = r.Check(ctx); err != nil {
+		return err
 	}
-	o.filter.IDs = map[judge.ID]bool{}
+	o.selected, o.missing = nil, nil
 	for _, s := range o.subjects {
 		isOf := func(it *judge.Item) bool { return selects(s, it) }
-		found := report.Only(slices.Concat(j.Allocations, j.Reservations), isOf)
+		found := report.Only(slices.Concat(o.j.Allocations, o.j.Reservations), isOf)
 		if len(found) == 0 {
-			missing = append(missing, fmt.Sprintf("%s: nothing to release is recorded\n", s))
+			o.missing = append(o.missing, fmt.Sprintf("%s: nothing to release is recorded\n", s))
 		}
-		selected = append(selected, report.Only(found, report.OwnRow)...)
+		o.selected = append(o.selected, report.Only(found, report.OwnRow)...)
 	}
-	for _, it := range selected {
+	ids := map[judge.ID]bool{}
+	for _, it := range o.selected {
 		o.filter.Addresses = append(o.filter.Addresses, it.Address()) // picks the findings
 		for _, of := range slices.Concat(it.Related(), []*judge.Item{it}) {
-			o.filter.IDs[of.ID()] = true
+			ids[of.ID()] = true
 		}
 	}
-	return j, selected, missing, nil
+	o.filter.Picks = func(it *judge.Item) bool { return ids[it.ID()] }
+	return nil
 }
 
-// assert makes the person's assertion about those of the selected items that are Held for the reason of --override.
-func (o *byHand) assert(r *reconciler.Reconciler, selected []*judge.Item) error {
-	r.Options.Because, r.Options.Overrides = o.because, map[judge.ID]judge.Reason{}
-	for _, it := range selected {
+// assert makes the person's assertion about those of the selected items that are Held for the reason of --override, and
+// judges again.
+func (o *byHand) assert(ctx context.Context, r *reconciler.Reconciler) error {
+	r.Options.Overrides = map[judge.ID]judge.Reason{}
+	for _, it := range o.selected {
 		if it.CanBeOverridden() && it.Reason.String() == o.override {
 			r.Options.Overrides[it.ID()] = it.Reason
 		}
@@ -169,36 +162,25 @@ func (o *byHand) assert(r *reconciler.Reconciler, selected []*judge.Item) error 
 	if len(r.Options.Overrides) == 0 {
 		return fmt.Errorf("--override %s: no selected item is Held for this reason and can be overridden", o.override)
 	}
-	return nil
+	return o.check(ctx, r)
 }
 
-func (o *byHand) release(c *cobra.Command, std streams) error {
-	ctx := c.Context()
+func (o *byHand) release(ctx context.Context, std streams) error {
 	r, err := o.reconciler(ctx, std)
 	if err != nil {
 		return err
 	}
 	r.PassStore = nil // status reports no pass of a person
-	j, selected, missing, err := o.check(ctx, r)
-	if err == nil && o.override != "" {
-		if err = o.assert(r, selected); err == nil {
-			j, selected, missing, err = o.check(ctx, r)
-		}
+	if err = o.check(ctx, r); err == nil && o.override != "" {
+		err = o.assert(ctx, r)
 	}
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(std.err, strings.Join(missing, ""))
-	printed := planfile.Of(selected)
+	fmt.Fprint(std.err, strings.Join(o.missing, ""))
+	printed := planfile.Of(o.selected)
 	r.Options.Only = func(it *judge.Item) bool { return isAgreed(printed, it) }
-	if len(selected) == 0 {
-		return cmp.Or(o.printDryRun(ctx, std, r), errUnresolved)
-	}
-	defer o.keepHistory()()
-	if isYes, err := o.consent(c, std, r, j); err != nil || !isYes {
-		return cmp.Or(err, errUnresolved)
-	}
-	out, err := r.Run(ctx)
+	out, err := o.act(ctx, std, r, o.consent)
 	if err != nil {
 		return err
 	}
@@ -213,11 +195,8 @@ func (o *byHand) release(c *cobra.Command, std streams) error {
 		}
 	}
 	remains := func(it *judge.Item) bool { return !isReleased[it.ID()] }
-	err = o.printRun(ctx, std, report.OfRun(out, false, o.filter))
-	if err == nil && (len(missing) > 0 || slices.ContainsFunc(selected, remains)) {
-		return errUnresolved
-	}
-	return err
+	return o.printRun(ctx, std, report.OfRun(out, false, o.filter),
+		len(o.missing) > 0 || slices.ContainsFunc(o.selected, remains))
 }
 
 // isAgreed reports whether a run may release an item, or refuse it in the person's name: it was selected, and what
@@ -226,26 +205,38 @@ func isAgreed(printed *planfile.File, it *judge.Item) bool {
 	return printed.Has(it) && (it.Verdict != judge.Stale || it.Proven || printed.Allows(it))
 }
 
-// consent prints the evidence, and reports whether to release what can be. Where nothing is released, it prints what a
-// run would release in the form that --output asks for.
-func (o *byHand) consent(c *cobra.Command, std streams, r *reconciler.Reconciler, j *judge.Judgement) (bool, error) {
-	ctx := c.Context()
-	rep, d := o.explainJudged(ctx, r, j, explanation.Question{Subject: o.subjects[0], Picks: o.filter}, c.Flags())
+// consent prints the evidence, and asks whether to release what can be. Where nothing is released, it prints what a run
+// would release in the form that --output asks for, and returns errUnresolved.
+func (o *byHand) consent(ctx context.Context, std streams, r *reconciler.Reconciler) error {
+	if len(o.selected) > 0 {
+		if isYes := o.show(ctx, std, r); isYes {
+			return nil
+		}
+	}
+	if o.isTable() {
+		return errUnresolved
+	}
+	out, err := dryRunOf(ctx, r)
+	if err != nil {
+		return err
+	}
+	return o.printRun(ctx, std, report.OfRun(out, true, o.filter), true)
+}
+
+// show prints the evidence, and reports whether to release.
+func (o *byHand) show(ctx context.Context, std streams, r *reconciler.Reconciler) (isYes bool) {
+	rep, d := o.explainJudged(ctx, r, o.j, explanation.Question{Subject: o.subjects[0], Picks: o.filter})
 	d.Advice = slices.DeleteFunc(d.Advice, func(a document.Advice) bool { // about this very release
 		return a.Cause == judge.Stale.String() || a.Cause == string(reconciler.AwaitingConfirmation)
 	})
-	all := report.Only(rep.Items(), report.OwnRow)
-	can := report.Only(rep.Pick(judge.Stale), func(it *judge.Item) bool {
-		x, isRefused := rep.RefusedOf(it)
-		return !isRefused || !x.At().IsZero()
-	})
-	asserted := report.Only(can, func(it *judge.Item) bool { return it.IsOverridden() })
-	asks := len(can) > 0 && !o.dryRun && !o.yes && std.in != nil
-	text, counts := o.renderScreen(answer{at: j.Observation.Now, screen: func(s *screen.Screen) { s.Explain(rep, d) }}),
-		fmt.Sprintf("%d of %s", len(can), screen.Count(len(all), "item"))
+	can := report.Only(rep.Pick(judge.Stale), rep.CanRelease)
+	asserted := report.Only(can, (*judge.Item).IsOverridden)
+	counts := fmt.Sprintf("%d of %s", len(can), screen.Count(len(report.Only(rep.Items(), report.OwnRow)), "item"))
 	if len(asserted) > 0 {
 		counts += fmt.Sprintf(" (%d because you assert that nothing uses the address)", len(asserted))
 	}
+	asks := len(can) > 0 && !o.DryRun && !o.yes && std.in != nil
+	text := o.renderScreen(answer{at: o.j.Observation.Now, screen: func(s *screen.Screen) { s.Explain(rep, d) }})
 	if asks {
 		_, _ = std.err.Write(append(text, '\n')) // where the question is
 	} else if o.isTable() {
@@ -254,29 +245,17 @@ func (o *byHand) consent(c *cobra.Command, std streams, r *reconciler.Reconciler
 	switch {
 	case len(can) == 0:
 		fmt.Fprintln(std.err, "Nothing that was selected can be released.")
-		if !o.dryRun && (o.yes || std.in != nil) {
-			r.RecordRefusals(&reconciler.Result{Judgement: j, Refused: r.Plan(ctx, j).Refused})
+		if !o.DryRun && (o.yes || std.in != nil) {
+			r.RecordRefusals(&reconciler.Result{Judgement: o.j, Refused: r.Plan(ctx, o.j).Refused})
 		}
-	case o.dryRun:
+	case o.DryRun:
 		fmt.Fprintf(std.err, "Dry run: nothing is released. %s can be released.\n", counts)
 	case o.yes:
-		return true, nil
+		return true
 	case asks:
-		return std.ask(ctx, "Release "+counts+"?"), nil
+		return std.ask(ctx, "Release "+counts+"?")
 	default:
 		fmt.Fprintf(std.err, "Nothing is released without --yes or a terminal to ask on. %s can be released.\n", counts)
 	}
-	return false, o.printDryRun(ctx, std, r)
-}
-
-// printDryRun prints what would be released as a document for programs.
-func (o *byHand) printDryRun(ctx context.Context, std streams, r *reconciler.Reconciler) error {
-	if o.isTable() {
-		return nil
-	}
-	out, err := dryRunOf(ctx, r)
-	if err == nil {
-		err = o.printRun(ctx, std, report.OfRun(out, true, o.filter))
-	}
-	return err
+	return false
 }

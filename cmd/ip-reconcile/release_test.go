@@ -13,6 +13,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -38,22 +39,46 @@ func terminalWith(t *testing.T, answer string) (std streams, shown func() string
 // asking are the answers to a question, and whether they are consent.
 var asking = map[string]bool{"y\n": true, "Yes\n": true, "y": true, "\n": false, "": false, "n\n": false, "ye\n": false}
 
+// asker are the options of a run on a terminal, and its reconciler.
+func asker(t *testing.T, dir string, std streams) (*options, *reconciler.Reconciler) {
+	t.Helper()
+	o := &options{component: "run"}
+	f := (&cobra.Command{}).Flags()
+	o.addLive(f, "warn")
+	o.AddConfirmAfter(f)
+	o.snapshot = dir
+	r, err := o.reconciler(t.Context(), std)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.writes = true // as if the snapshot were a cluster
+	return o, r
+}
+
+// The question is about what would be released, and is not asked about nothing.
+func TestRun_AsksAboutNothingPaused(t *testing.T) {
+	for question, pause := range map[string]func(*testing.T, string){
+		"\nRelease 2 stale items? [y/N] ": pausePool, "": pauseEverything,
+	} {
+		dir := copySample(t)
+		pause(t, dir)
+		std, shown := terminalWith(t, "y")
+		o, r := asker(t, dir, std)
+		if err := o.ask(t.Context(), std, r); err != nil || !strings.HasSuffix(shown(), question) ||
+			strings.Contains(shown(), "Release") != (question != "") {
+			t.Errorf("%v:\n%s", err, shown())
+		}
+	}
+}
+
 func TestRun_AsksOnATerminal(t *testing.T) {
 	for answer, want := range asking {
 		std, shown := terminalWith(t, answer)
-		o := &options{component: "run", snapshot: sample}
-		c := &cobra.Command{}
-		o.add(c.Flags(), "warn")
-		o.AddConfirmAfter(c.Flags())
-		o.snapshot = sample
-		r, err := o.reconciler(t.Context(), std)
-		if err != nil {
-			t.Fatal(err)
-		}
-		isYes, err := o.mayRun(t.Context(), std, r)
-		if isYes != want || (err == nil) != want || !strings.Contains(shown(), "WOULD BE RELEASED NOW (6)") ||
+		o, r := asker(t, sample, std)
+		err := o.ask(t.Context(), std, r)
+		if (err == nil) != want || !strings.Contains(shown(), "WOULD BE RELEASED NOW (6)") ||
 			!strings.HasSuffix(shown(), "Release 9 stale items? [y/N] ") {
-			t.Errorf("%q: %v, %v:\n%s", answer, isYes, err, shown())
+			t.Errorf("%q: %v:\n%s", answer, err, shown())
 		}
 	}
 }
@@ -79,14 +104,12 @@ func TestRelease_AsksOnATerminal(t *testing.T) {
 			if c.question != "" { // as in 'release > file'
 				std.out, _ = os.Create(filepath.Join(t.TempDir(), "out"))
 			}
-			o := &byHand{options: options{component: "release"}, override: c.override, dryRun: c.dryRun, yes: c.yes}
+			o := &byHand{options: options{component: "release"}, override: c.override}
 			if o.ByHand = true; c.override != "" {
-				o.because = because
+				o.Because = because
 			}
-			command := &cobra.Command{}
-			o.addWithoutNode(command.Flags(), "warn")
-			command.SetContext(t.Context())
-			o.snapshot = sample
+			o.addWithoutNode((&cobra.Command{}).Flags(), "warn")
+			o.snapshot, o.yes = sample, c.yes
 			r, err := o.reconciler(t.Context(), std)
 			if err == nil {
 				err = o.parse(c.args)
@@ -94,21 +117,19 @@ func TestRelease_AsksOnATerminal(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			j, selected, missing, err := o.check(t.Context(), r)
-			if err == nil && c.override != "" {
-				if err = o.assert(r, selected); err == nil {
-					j, selected, missing, err = o.check(t.Context(), r)
-				}
+			if err = o.check(t.Context(), r); err == nil && c.override != "" {
+				err = o.assert(t.Context(), r)
 			}
-			if err != nil || len(selected) != len(c.args) || len(missing) > 0 {
-				t.Fatal(err, selected, missing)
+			if err != nil || len(o.selected) != len(c.args) || len(o.missing) > 0 {
+				t.Fatal(err, o.selected, o.missing)
 			}
-			isYes, err := o.consent(command, std, r, j)
+			o.DryRun = c.dryRun
+			err = o.consent(t.Context(), std, r)
 			want = want && c.question != "" || c.yes
-			if err != nil || isYes != want || !strings.Contains(shown(), c.question+c.says) ||
+			if (err == nil) != want || !strings.Contains(shown(), c.question+c.says) ||
 				!strings.Contains(shown(), c.args[0]+" in kube-system/") ||
 				strings.Contains(shown(), "[y/N]") != (c.question != "") {
-				t.Errorf("%s: %q: %v, %v:\n%s", name, answer, isYes, err, shown())
+				t.Errorf("%s: %q: %v:\n%s", name, answer, err, shown())
 			}
 		}
 	}
@@ -142,7 +163,8 @@ func TestRelease_Asserts(t *testing.T) {
 		{"10.0.0.20", "PodReplaced", 0}, {"10.0.0.2", "SandboxReady", 0},
 	} {
 		std, _ := terminalWith(t, "")
-		o := &byHand{options: options{component: "release"}, override: c.override, because: "it was scrapped"}
+		o := &byHand{options: options{component: "release"}, override: c.override}
+		o.Because = "it was scrapped"
 		o.addWithoutNode((&cobra.Command{}).Flags(), "warn")
 		o.snapshot = sample
 		r, err := o.reconciler(t.Context(), std)
@@ -152,11 +174,10 @@ func TestRelease_Asserts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, selected, _, err := o.check(t.Context(), r)
-		if err != nil {
+		if err := o.check(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.assert(r, selected); (err == nil) != (c.want > 0) || len(r.Options.Overrides) != c.want {
+		if err := o.assert(t.Context(), r); (err == nil) != (c.want > 0) || len(r.Options.Overrides) != c.want {
 			t.Errorf("%s: %v, %v", c.arg, err, r.Options.Overrides)
 		}
 		for _, reason := range r.Options.Overrides {
@@ -169,7 +190,8 @@ func TestRelease_Asserts(t *testing.T) {
 
 func TestRelease_BecauseIsBounded(t *testing.T) {
 	for n, want := range map[int]bool{longestBecause: true, longestBecause + 1: false} {
-		o := &byHand{override: "NodeUnreachable", because: strings.Repeat("a ", n)[:n]}
+		o := &byHand{override: "NodeUnreachable"}
+		o.Because = strings.Repeat("a ", n)[:n]
 		if err := o.parse([]string{"10.0.0.20"}); (err == nil) != want {
 			t.Errorf("%d bytes: %v", n, err)
 		}
@@ -179,16 +201,10 @@ func TestRelease_BecauseIsBounded(t *testing.T) {
 // The question to a person is no refusal of the history.
 func TestDryRun_RecordsNothing(t *testing.T) {
 	std, _ := terminalWith(t, "")
-	o := &options{component: "apply"}
-	o.ByHand = true
-	o.addLive((&cobra.Command{}).Flags(), "warn")
-	o.snapshot = sample
-	r, err := o.reconciler(t.Context(), std)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o, r := asker(t, sample, std)
+	r.Options.ByHand = true
 	r.Audit = func(x audit.Record) { t.Errorf("recorded: %s %s %s", x.What, x.IP, x.Refusal) }
-	if _, err := o.mayRun(t.Context(), std, r); !errors.Is(err, errUnresolved) {
+	if err := o.ask(t.Context(), std, r); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
 }

@@ -45,29 +45,18 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			a := o.advisor(c.Flags())
 			for i := range lines {
-				lines[i].Next = a.OnCluster(lines[i].Next)
+				lines[i].Next = o.advisor().OnCluster(lines[i].Next)
 			}
 			d := document.OfStatus(document.Header{}, lines)
-			err = o.print(ctx, std, answer{
-				kind: document.KindStatus, at: probe.Now,
-				document: func(h document.Header) any {
-					d.Header = h
-					return d
-				},
-				names:  d.IDs,
-				screen: func(s *screen.Screen) { s.Status(d) },
+			return o.print(ctx, std, answer{
+				kind: document.KindStatus, at: probe.Now, isUnresolved: d.Level != document.LevelOK,
+				document: func(h document.Header) any { d.Header = h; return d },
+				names:    d.IDs,
+				screen:   func(s *screen.Screen) { s.Status(d) },
 			})
-			if err == nil && d.Level != document.LevelOK {
-				return errUnresolved
-			}
-			return err
 		},
 	}
-	o.given = c.Flags()
-	o.Flags.Add(c.Flags(), "error")
-	o.printing.add(c.Flags())
-	o.Completions(c)
+	o.addWithoutNode(c.Flags(), "error")
 	return c
 }

@@ -53,7 +53,6 @@ could not be written.`,
 	o.given = c.Flags()
 	o.Flags.Add(c.Flags(), "error")
 	o.printing.add(c.Flags())
-	o.Completions(c)
 	c.Flags().BoolVar(&redact, "redact-names", false, "give pods, namespaces, nodes and workloads other names")
 	return c
 }

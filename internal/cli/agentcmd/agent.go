@@ -77,7 +77,6 @@ failed inspection the agent publishes nothing, and the last report expires.`,
 		f.StringVar(&o.certDir, "metrics-cert-dir", "",
 			"folder with tls.crt and tls.key for --secure-metrics-bind-address (default: a new certificate)")
 	}
-	o.Completions(c)
 	return c
 }
 

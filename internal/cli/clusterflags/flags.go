@@ -11,7 +11,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
@@ -91,12 +90,6 @@ func (o *Flags) AddWithout(f *pflag.FlagSet) {
 	f.BoolVar(&o.WithoutPause, "without-pause", false,
 		"write although RBAC forbids reading the reconciler's namespace, whose annotation may pause everything")
 	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without whereabouts' Lease, where RBAC forbids it")
-}
-
-// Completions completes the values of flags in a shell.
-func (o *Flags) Completions(c *cobra.Command) {
-	o.Common.Completions(c)
-	flags.Complete(c, "agents", "auto", "required")
 }
 
 // Reconciler returns a reconciler without a source and a writer.

@@ -83,8 +83,6 @@ type ExplainedItem struct {
 	// Gates are all gates against the release of a Stale item. The next pass releases a Stale item without gates.
 	Gates  []ExplainedGate `json:"gates"`
 	Advice []Advice        `json:"advice"`
-	// KnownForSeconds is how long this process has known the item; 0 at its start.
-	KnownForSeconds int64 `json:"knownForSeconds" text:"-"`
 }
 
 // Evidence is the evidence behind a verdict.

@@ -137,18 +137,21 @@ func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Po
 	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: Rows(pools, detail)}
 }
 
-// OfNewRange returns what another range would mean for a pool. The error says why whereabouts would refuse the range.
-func OfNewRange(r *report.Report, p *usage.Pool, text string, exclude []string) (*PoolNewRange, error) {
+// NewRange returns a function that says what another range would mean for a pool. The error says why whereabouts would
+// refuse the range.
+func NewRange(text string, exclude []string) (func(*report.Report, *usage.Pool) *PoolNewRange, error) {
 	to, usable, err := ippool.UsableIn(text, exclude)
 	if err != nil {
 		return nil, err
 	}
-	outside := report.Only(r.Allocations, func(it *judge.Item) bool {
-		return it.Pool == p.Pool && (p.Range.AmbiguousKeys() || !usable.Contains(it.Address()))
-	})
-	return &PoolNewRange{Range: text, Exclude: List(exclude), Usable: Count{ippool.Size(usable)},
-		OtherPool: p.Range.Prefix() != to,
-		Outside:   Rows(outside, func(it *judge.Item) AllocationRow { return OfItem(r, it) })}, nil
+	return func(r *report.Report, p *usage.Pool) *PoolNewRange {
+		outside := report.Only(r.Allocations, func(it *judge.Item) bool {
+			return it.Pool == p.Pool && (p.Range.AmbiguousKeys() || !usable.Contains(it.Address()))
+		})
+		return &PoolNewRange{Range: text, Exclude: List(exclude), Usable: Count{ippool.Size(usable)},
+			OtherPool: p.Range.Prefix() != to,
+			Outside:   Rows(outside, func(it *judge.Item) AllocationRow { return OfItem(r, it) })}
+	}, nil
 }
 
 func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {

@@ -104,10 +104,11 @@ func TestPools_NewRange(t *testing.T) {
 				p = u.All[1]
 			}
 			r := report.OfCheck(j, &reconciler.Plan{}, report.Filter{})
-			d, err := document.OfNewRange(r, p, c.to, c.exclude)
+			of, err := document.NewRange(c.to, c.exclude)
 			if err != nil {
 				t.Fatal(err)
 			}
+			d := of(r, p)
 			if isOther := !strings.HasSuffix(c.to, "/29"); d.OtherPool != isOther && p.RangeText == "10.0.0.0/29" {
 				t.Errorf("another pool: %v", d.OtherPool)
 			}

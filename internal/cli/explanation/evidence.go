@@ -30,8 +30,7 @@ func (a *answer) item(it *judge.Item) document.ExplainedItem {
 		Gates: document.Rows(gates, func(g reconciler.Gate) document.ExplainedGate {
 			return document.ExplainedGate{Refusal: g.Why, Detail: g.Detail, Pool: g.Pool, OpensAt: report.When(g.At)}
 		}),
-		Advice:          document.List(a.adviseItem(it, gates)),
-		KnownForSeconds: int64(it.Age(a.Observation.Now).Seconds()),
+		Advice: document.List(a.adviseItem(it, gates)),
 	}
 	if d.IsReservation {
 		d.Reservation, d.Pool = d.Pool, ""

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -69,16 +68,4 @@ func (o *Common) Namespace() string {
 		return strings.TrimSpace(string(text))
 	}
 	return "kube-system"
-}
-
-// Completions completes the values of flags in a shell.
-func (o *Common) Completions(c *cobra.Command) {
-	Complete(c, "log-level", "debug", "info", "warn", "error")
-	Complete(c, "log-format", "text", "json")
-}
-
-// Complete completes the values of one flag in a shell.
-func Complete(c *cobra.Command, flag string, values ...string) {
-	// The error is for a flag that does not exist.
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }

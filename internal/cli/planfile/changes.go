@@ -11,15 +11,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// IDs returns the items of the plan.
-func (f *File) IDs() map[judge.ID]bool {
-	ids := map[judge.ID]bool{}
-	for id := range f.items {
-		ids[id] = true
-	}
-	return ids
-}
-
 // Of returns the plan of items that a person reads on a screen.
 func Of(items []*judge.Item) *File {
 	f := &File{items: map[judge.ID]document.PlanItem{}}
@@ -29,22 +20,37 @@ func Of(items []*judge.Item) *File {
 	return f
 }
 
+// find returns the item of the plan that a judged item is: the same one, or one in whose place something stands that
+// cannot be parsed.
+func (f *File) find(it *judge.Item) (was document.PlanItem, isPlanned bool) {
+	now := it.ID()
+	if was, isPlanned = f.items[now]; isPlanned || it.Allocation != nil && it.Allocation.Problem == "" ||
+		it.Reservation != nil && it.Reservation.Problem == "" {
+		return was, isPlanned
+	}
+	for id, was := range f.items {
+		if id.Object == now.Object && id.Key == now.Key && id.UID == now.UID {
+			return was, true
+		}
+	}
+	return was, false
+}
+
 // Has reports whether the plan has an item, whatever has changed since.
 func (f *File) Has(it *judge.Item) bool {
-	_, isPlanned := f.items[it.ID()]
+	_, isPlanned := f.find(it)
 	return isPlanned
 }
 
 // Allows reports whether the plan has an item, and all that was read about the item is unchanged.
 func (f *File) Allows(it *judge.Item) bool { return f.Has(it) && len(f.Changes(it)) == 0 }
 
-// Changes returns what has changed about an item of the plan since.
-func (f *File) Changes(it *judge.Item) []string { return changes(f.items[it.ID()], planned(it)) }
-
-// changes returns what has changed since a plan, none where the item may be released. Two changes are none: the verdict
-// became proven, and the runtime removed a sandbox that had stopped. The row of the verdict table stands for all
-// evidence that is not compared.
-func changes(was, now document.PlanItem) (texts []string) {
+// Changes returns what has changed about an item of the plan since, none where the item may be released. Two changes
+// are none: the verdict became proven, and the runtime removed a sandbox that had stopped. The row of the verdict table
+// stands for all evidence that is not compared.
+func (f *File) Changes(it *judge.Item) (texts []string) {
+	was, _ := f.find(it)
+	now := planned(it)
 	compare := func(what, before, after string) {
 		if before != after {
 			texts = append(texts, fmt.Sprintf("%s %s → %s", what, cmp.Or(before, "none"), cmp.Or(after, "none")))
@@ -53,6 +59,7 @@ func changes(was, now document.PlanItem) (texts []string) {
 	if was.Sandbox == judge.Stopped.String() && now.Sandbox == judge.Gone.String() {
 		was.Sandbox = now.Sandbox
 	}
+	compare("problem", was.Evidence.Problem, now.Evidence.Problem)
 	compare("sandbox", sandboxOf(was), sandboxOf(now))
 	compare("pod", podOf(was), podOf(now))
 	compare("claimant", was.Evidence.Claimant, now.Evidence.Claimant)
@@ -92,12 +99,11 @@ func (f *File) Complete(out *reconciler.Result) {
 		done[x.ID()] = true
 	}
 	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
-		was, isPlanned := f.items[it.ID()]
-		if !isPlanned {
+		if !f.Has(it) {
 			continue
 		}
 		if recorded++; !done[it.ID()] {
-			detail := cmp.Or(strings.Join(changes(was, planned(it)), "; "), "changed at the second check; apply the plan again")
+			detail := cmp.Or(strings.Join(f.Changes(it), "; "), "changed at the second check; apply the plan again")
 			out.Refused = append(out.Refused, reconciler.Refused{Item: it,
 				Gate: reconciler.Gate{Why: reconciler.Changed, Detail: detail}})
 		}

@@ -256,12 +256,10 @@ func TestComplete_OfWhatIsNotRecorded(t *testing.T) {
 		"another interface": pool(Alloc("5", "default/web-0", "box-1", "net2")),
 		"another address":   pool(Alloc("6", "default/web-0", "box-1", "net1")),
 		"another pool":      Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation),
-		"it cannot be parsed": RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24",
-			"allocations": map[string]any{"5": map[string]any{"id": "box-1", "podref": "web", "ifname": "net1"}}}),
 	} {
 		j := Judged(Observe(now, ReportingWorker(Gone("box-1", UsualUID))), judge.Policy{})
 		for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-			if f.Allows(it) || f.IDs()[it.ID()] {
+			if f.Has(it) {
 				t.Errorf("%s: %s %s may be released", says, it.Object(), it.Key())
 			}
 		}
@@ -274,6 +272,34 @@ func TestComplete_OfWhatIsNotRecorded(t *testing.T) {
 	}
 }
 
+// An entry that became unreadable in its place is not released.
+func TestComplete_OfWhatCannotBeParsed(t *testing.T) {
+	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, three)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := func(key string, more map[string]any) Part {
+		return RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{key: more}})
+	}
+	for says, c := range map[string]struct {
+		now  Part
+		want string // in front of the other changes
+	}{
+		"its podref":         {entry("5", map[string]any{"id": "box-1", "podref": "web", "ifname": "net1"}), "Malformed"},
+		"a new field":        {entry("5", map[string]any{"id": "box-1", "podref": "default/web-0", "x": 1}), "UnknownField"},
+		"of another address": {entry("7", map[string]any{"id": "box-1", "podref": "web", "ifname": "net1"}), ""},
+		"the reservation":    {Reservation("10.0.0.9", "nonsense", LongAgo), "Malformed"},
+	} {
+		j := Judged(Observe(c.now, Pod("other"), ReportingWorker(Gone("box-1", UsualUID))), judge.Policy{})
+		out := &reconciler.Result{Judgement: j}
+		f.Complete(out)
+		isRefused := len(out.Refused) == 1 && strings.HasPrefix(out.Refused[0].Gate.Detail, "problem none → "+c.want+"; ")
+		if isRefused != (c.want != "") || len(out.Refused) > 1 || f.Allows(slices.Concat(j.Allocations, j.Reservations)[0]) {
+			t.Errorf("%s: %v", says, out.Refused)
+		}
+	}
+}
+
 func TestComplete_OfARun(t *testing.T) {
 	f, err := planfile.Read(encode(t, "json", planOf(uid, Now, three)))
 	if err != nil {
@@ -282,7 +308,7 @@ func TestComplete_OfARun(t *testing.T) {
 	// Two more than the plan has: one is InUse, and one is Stale.
 	j := Judged(Observe(three, Pool("10.1.0.0-24", "10.1.0.0/24", Alloc("1", "default/other", "box-8", "net1"),
 		Alloc("2", "default/gone", "box-9", "net1"))), judge.Policy{})
-	stale := slices.DeleteFunc(j.StaleItems(), func(it *judge.Item) bool { return !f.IDs()[it.ID()] })
+	stale := slices.DeleteFunc(j.StaleItems(), func(it *judge.Item) bool { return !f.Has(it) })
 	paused := reconciler.Refused{Item: stale[1], Gate: reconciler.Gate{Why: reconciler.Paused}}
 	out := &reconciler.Result{Judgement: j, Released: stale[:1], Refused: []reconciler.Refused{paused}}
 	f.Complete(out)

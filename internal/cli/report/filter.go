@@ -24,23 +24,31 @@ type Filter struct {
 	Reasons       []string        `json:"reasons,omitempty"`
 	// ProvenOnly picks proven items only.
 	ProvenOnly bool `json:"provenOnly,omitempty"`
-	// IDs picks these very items.
-	IDs map[judge.ID]bool `json:"-"`
+	// Picks picks what else is to be picked; nil for all.
+	Picks func(*judge.Item) bool `json:"-"`
 }
 
-// NewFilter reads the values of the flags. Verdicts and reasons may be in any case. The error for an unknown word lists
-// the known ones.
-func NewFilter(pools, podNamespaces, nodes, verdicts, reasons []string) (f Filter, err error) {
-	f = Filter{Pools: pools, PodNamespaces: podNamespaces, Nodes: nodes}
+// Parse reads the values of flags into the filter. Verdicts and the reasons, which the filter has, may be in any case.
+// The error for an unknown word lists the known ones.
+func (f *Filter) Parse(addresses, verdicts []string) (err error) {
 	all := []judge.Verdict{judge.InUse, judge.Held, judge.Stale}
 	f.Verdicts, err = words("verdict", verdicts, all, "must be one of "+strings.Join(Verdicts(), ", "))
 	if err != nil {
-		return f, err
+		return err
 	}
 	names, kinds := judge.ReasonNames(), Kinds()
 	must := fmt.Sprintf("must be a reason (%s) or a finding (%s)", strings.Join(names, ", "), strings.Join(kinds, ", "))
-	f.Reasons, err = words("reason", reasons, slices.Concat(names, kinds), must)
-	return f, err
+	if f.Reasons, err = words("reason", f.Reasons, slices.Concat(names, kinds), must); err != nil {
+		return err
+	}
+	for _, text := range addresses {
+		addr, err := netip.ParseAddr(text)
+		if err != nil {
+			return fmt.Errorf("--address %q: must be an IP address", text)
+		}
+		f.Addresses = append(f.Addresses, addr.Unmap())
+	}
+	return nil
 }
 
 func words[T any](flag string, texts []string, known []T, must string) ([]T, error) {
@@ -80,7 +88,7 @@ func anyOf[A, T any](asked []A, values []T, is func(T) bool) bool {
 // IsZero reports whether the filter picks everything.
 func (f Filter) IsZero() bool {
 	return len(f.Addresses)+len(f.Pools)+len(f.PodNamespaces)+len(f.Nodes)+len(f.Verdicts)+len(f.Reasons) == 0 &&
-		!f.ProvenOnly && f.IDs == nil
+		!f.ProvenOnly && f.Picks == nil
 }
 
 // Pool reports whether the filter picks a pool, which is named "<namespace>/<name>".
@@ -104,7 +112,7 @@ func isOfRange(text, name string) bool {
 func (f Filter) Item(it *judge.Item) bool {
 	return among(f.Addresses, it.Address()) && f.itemPool(it) && f.namespace(it.PodRef()) &&
 		among(f.Verdicts, it.Verdict) && among(f.Reasons, it.Reason.String()) && (!f.ProvenOnly || it.Proven) &&
-		(f.IDs == nil || f.IDs[it.ID()]) && (len(f.Nodes) == 0 || f.node(it))
+		(f.Picks == nil || f.Picks(it)) && (len(f.Nodes) == 0 || f.node(it))
 }
 
 func (f Filter) itemPool(it *judge.Item) bool {

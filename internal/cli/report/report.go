@@ -115,6 +115,12 @@ func (r *Report) RefusedOf(it *judge.Item) (x reconciler.Refused, isRefused bool
 	return x, isRefused && x.Gate.Why != reconciler.DryRunRefusal
 }
 
+// CanRelease reports whether no gate stands against an item, or only gates that open by themselves.
+func (r *Report) CanRelease(it *judge.Item) bool {
+	x, isRefused := r.RefusedOf(it)
+	return !isRefused || !x.At().IsZero()
+}
+
 // Pick returns the items of a verdict that have a row of their own.
 func (r *Report) Pick(v judge.Verdict) []*judge.Item {
 	return Only(r.Items(), func(it *judge.Item) bool { return it.Verdict == v && OwnRow(it) })

@@ -82,7 +82,7 @@ func TestFilter_UnknownWords(t *testing.T) {
 		{"", "", "Konflikt", `--fail-on "Konflikt": must be none, or of `},
 	} {
 		words := func(text string) []string { return strings.Fields(text) }
-		_, err := NewFilter(nil, nil, nil, words(c.verdict), words(c.reason))
+		err := (&Filter{Reasons: words(c.reason)}).Parse(nil, words(c.verdict))
 		if err == nil {
 			_, err = NewFailOn(words(c.failOn))
 		}
@@ -90,7 +90,8 @@ func TestFilter_UnknownWords(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	if f, err := NewFilter(nil, nil, nil, []string{"stale"}, []string{"podgone", "CONFLICT"}); err != nil ||
+	f := Filter{Reasons: []string{"podgone", "CONFLICT"}}
+	if err := f.Parse(nil, []string{"stale"}); err != nil ||
 		f.Verdicts[0] != judge.Stale || !slices.Equal(f.Reasons, []string{"PodGone", "Conflict"}) {
 		t.Errorf("in any case: %+v, %v", f, err)
 	}

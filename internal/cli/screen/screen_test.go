@@ -135,10 +135,12 @@ func newRangeScreen(t *testing.T) string {
 		Alloc("4", "default/web-4", "b4", "net1"), Alloc("5", "no podref", "b5", "net1"), Alloc("6", "default/gone", "b6",
 			"net1")), Pod("web-1", Carrying("10.0.0.1")), Pod("web-4", Carrying("10.0.0.4"))), judge.Policy{})
 	u, r, s := usage.Of(j), report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), &Screen{ConfirmAfter: time.Minute}
-	d, err := document.OfPoolDetails(document.Header{ObservedAt: Now}, r, u, u.All), error(nil)
-	if d.Pools[0].NewRange, err = document.OfNewRange(r, u.All[0], "10.0.0.0/30", nil); err != nil {
+	d := document.OfPoolDetails(document.Header{ObservedAt: Now}, r, u, u.All)
+	of, err := document.NewRange("10.0.0.0/30", nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	d.Pools[0].NewRange = of(r, u.All[0])
 	s.PoolDetails(d)
 	return s.String()
 }

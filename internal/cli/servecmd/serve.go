@@ -83,7 +83,6 @@ restart.`,
 		},
 	}
 	o.Add(c.Flags(), "info")
-	o.Completions(c)
 	return c
 }
 
