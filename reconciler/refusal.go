@@ -28,6 +28,11 @@ func Refusals() []Refusal {
 	return []Refusal{Paused, EtcdRestored, Breaker, AwaitingConfirmation, Changed, LeaseBusy, NoLease, WriteFailed}
 }
 
+// IsFailure reports whether a release was tried and failed.
+func (r Refusal) IsFailure() bool {
+	return r == Changed || r == LeaseBusy || r == NoLease || r == WriteFailed
+}
+
 // Gate is one reason why something Stale is not released now.
 type Gate struct {
 	Why    Refusal

@@ -13,9 +13,6 @@ type Panel struct {
 	IsNow bool
 }
 
-// age is how long ago the first of some times was, which are 0 for none.
-func age(times string) string { return "time() - min by (reason) (" + times + " > 0)" }
-
 // Rows are the rows of the dashboard. Queries take the leader's gauges by max, and add the replicas' counters.
 func Rows() []Row {
 	return []Row{
@@ -24,7 +21,9 @@ func Rows() []Row {
 			{"Last read of the cluster", "s", `time() - max(ip_reconcile_last_observation_timestamp_seconds)`, "", true},
 			{"Next full pass in", "s", `max(ip_reconcile_schedule_next_timestamp_seconds) - time()`, "", true},
 			{"Paused", "bool_yes_no", `max(ip_reconcile_paused)`, "", true},
-			{"Defects", "short", `max by (kind) (ip_reconcile_findings) > 0`, "{{kind}}", false},
+			{"Defects", "short", `max by (kind, pool) (ip_reconcile_pool_findings)`, "{{kind}} {{pool}}", false},
+			{"Reservations that differ from pools", "short", `max by (state) (ip_reconcile_diverged_reservations)`, "{{state}}",
+				false},
 			{"Passes in an hour", "short", `sum by (result) (increase(ip_reconcile_cache_passes_total[1h]))`, "{{result}}",
 				false},
 			{"Denied writes", "short", `sum(increase(ip_reconcile_denied_writes_total[1h]))`, "", false},
@@ -52,7 +51,7 @@ func Rows() []Row {
 		}},
 		{"Held", []Panel{
 			{"Held allocations", "short", `max by (reason) (ip_reconcile_allocations{verdict="Held"})`, "{{reason}}", false},
-			{"Held for", "s", age(`ip_reconcile_oldest_held_timestamp_seconds`), "{{reason}}", false},
+			{"Held for", "s", `time() - min by (reason) (ip_reconcile_oldest_held_timestamp_seconds)`, "{{reason}}", false},
 			{"All allocations", "short", `sum by (verdict) (max by (verdict, reason) (ip_reconcile_allocations))`,
 				"{{verdict}}", false},
 		}},
@@ -68,6 +67,15 @@ func Rows() []Row {
 			{"Nodes that are waited for", "short", `max(ip_reconcile_restore_pending_nodes)`, "", false},
 			{"Fence", "bool_on_off", `max(ip_reconcile_fence)`, "", false},
 			{"Fences in a day", "short", `sum by (outcome) (increase(ip_reconcile_fences_total[1d]))`, "{{outcome}}", false},
+		}},
+		{"Lease of whereabouts", []Panel{
+			{"90 % of the holds by ADDs and DELs, as observed", "s",
+				`histogram_quantile(0.9, sum by (le) (rate(ip_reconcile_lease_hold_seconds_bucket[1h])))`, "", false},
+			{"ADDs a second that it allows", "ops", `sum(rate(ip_reconcile_lease_hold_seconds_count[1h])) / ` +
+				`sum(rate(ip_reconcile_lease_hold_seconds_sum[1h]))`, "", false},
+			{"Refusals for it in an hour", "short",
+				`sum by (reason) (increase(ip_reconcile_refused_total{reason=~"LeaseBusy|NoLease"}[1h]))`, "{{reason}}", false},
+			{"Tries of the most retried item", "short", `max(ip_reconcile_most_retried_attempts)`, "", false},
 		}},
 		{"The process", []Panel{
 			{"Memory", "bytes", `process_resident_memory_bytes and on (instance) ip_reconcile_build_info`, "{{instance}}",

@@ -44,6 +44,8 @@ type Cluster struct {
 	Settings
 	OnPage   func() // is called for each page of a LIST, by several goroutines at once
 	OnDenied func() // is called for each write that RBAC, a policy or a schema forbids, by several goroutines at once
+	// OnForeignHold is called with how long another process held whereabouts' Lease while this one waited for it.
+	OnForeignHold func(time.Duration)
 
 	host              string
 	core              kubernetes.Interface
@@ -66,7 +68,7 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	s.Timeout = cmp.Or(s.Timeout, 30*time.Second)
 	s.LeaseNamespace = cmp.Or(s.LeaseNamespace, s.Namespace)
 	c := &Cluster{
-		Settings: s, OnPage: func() {}, OnDenied: func() {}, host: config.Host,
+		Settings: s, OnPage: func() {}, OnDenied: func() {}, OnForeignHold: func(time.Duration) {}, host: config.Host,
 		yieldUntil: map[string]time.Time{}, foreignHolds: map[string]foreignHold{},
 	}
 	c.fence = &Fence{c: c}

@@ -105,6 +105,8 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 	ctx, cancel := context.WithTimeout(ctx, waitFor)
 	defer cancel()
 	last := errHeldByOther // the last answer, without the timeout itself
+	var holder string      // another process, and since when this one has read that
+	var since time.Time
 	for pause := c.yieldTime(namespace, names); ; pause = c.Jitter(pollEvery) {
 		select {
 		case <-ctx.Done():
@@ -118,6 +120,12 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 		}
 		h := &leases{c: c, namespace: namespace, start: time.Now()}
 		err := h.takeAll(ctx, names)
+		if isHeld := errors.Is(err, errHeldByOther); isHeld && err.Error() != holder || err == nil {
+			if holder != "" {
+				c.OnForeignHold(h.start.Sub(since))
+			}
+			holder, since = fmt.Sprint(err), h.start
+		}
 		switch {
 		case err == nil:
 			return h, nil

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -236,6 +237,32 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Two ADDs hold the Lease one after the other, and then a DEL dies with it.
+func TestHold_ObservesForeignHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		go func() {
+			for holder, renewals := range [...]int{3, 1, 2} {
+				for range renewals {
+					a.has(sharedLease, fmt.Sprint("default/web-", holder), 0)
+					time.Sleep(time.Second)
+				}
+			}
+		}()
+		synctest.Wait()
+		var observed []time.Duration
+		c := a.cluster(t, "us")
+		c.OnForeignHold = func(d time.Duration) { observed = append(observed, d) }
+		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, nothing))
+		equal(t, "observed holds", len(observed), 3)
+		for i, want := range []time.Duration{3 * time.Second, time.Second, 2500 * time.Millisecond} {
+			between(t, "a hold", observed[i], want-300*time.Millisecond, want+300*time.Millisecond)
+		}
+		check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, nothing))
+		equal(t, "observed holds without another process", len(observed), 3)
+	})
 }
 
 func TestHold_YieldsAfterwards(t *testing.T) {

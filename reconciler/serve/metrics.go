@@ -19,13 +19,14 @@ import (
 type Metrics struct {
 	released, refused, repaired, unrepaired, passes, cachePasses, fences *prometheus.CounterVec
 	rebuilds, restores, denied, unaudited                                prometheus.Counter
-	passDuration, fenceDuration                                          prometheus.Histogram
+	passDuration, fenceDuration, leaseHold                               prometheus.Histogram
 	releaseDelay                                                         *prometheus.HistogramVec
 	lastSuccess, scheduleError, nextPass, fence                          prometheus.Gauge
 
 	// WithoutPools leaves out pool_addresses.
 	WithoutPools bool
 
+	attempts map[judge.ID]int // failed passes of each item that is still stale
 	mu       sync.Mutex
 	lastPass gauges
 }
@@ -70,6 +71,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		releaseDelay: auto.NewHistogramVec(prometheus.HistogramOpts{Name: prefix + "release_delay_seconds",
 			Help:    "Time from the first Stale verdict (unconfirmed) or the proof (proven) to the release.",
 			Buckets: []float64{1, 5, 15, 60, 300, 900, 960, 1200, 3600, 14400}}, []string{"proof"}),
+		leaseHold: auto.NewHistogram(prometheus.HistogramOpts{Name: prefix + "lease_hold_seconds",
+			Help:    "How long ADDs and DELs held whereabouts' Lease, as observed while waiting for it.",
+			Buckets: []float64{0.25, 0.5, 1, 1.5, 2, 3, 5, 10, 30}}),
 		fence:  gauge("fence", "1 while this replica makes ADDs and DELs wait after a restore of etcd."),
 		fences: vec("fences_total", "Fences that this replica has lowered, by outcome.", "outcome"),
 		fenceDuration: auto.NewHistogram(prometheus.HistogramOpts{Name: prefix + "fence_duration_seconds",
@@ -110,6 +114,9 @@ var (
 	oldest      = gauge("oldest_candidate_timestamp_seconds", "Since when the oldest candidate is Stale, 0 without one.")
 	oldestHeld  = gauge("oldest_held_timestamp_seconds", "Since when the oldest Held item is held, by reason.", "reason")
 	findings    = gauge("findings", "Findings, by kind.", "kind")
+	perPool     = gauge("pool_findings", "Findings, by kind and pool; the pool other stands for many.", "kind", "pool")
+	diverged    = gauge("diverged_reservations", "Reservations that are Missing, or Alone without an allocation.", "state")
+	retried     = gauge("most_retried_attempts", "How many passes could not release the most retried item.")
 	nodes       = gauge("nodes", "Nodes that should have an agent, by the state of their SandboxReport.", "state")
 	pending     = gauge("restore_pending_nodes", "Nodes that have not reported since a restore of etcd.")
 	observed    = gauge("last_observation_timestamp_seconds", "Time of the last pass that observed the cluster.")
@@ -138,18 +145,13 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time, pools *usage.Pools) {
 	m.countWrites(out)
 	var g gauges
-	g.setItems(out)
+	stale := g.setItems(out)
+	g.set(retried, float64(m.mostRetried(stale, out.Refused)))
 	g.set(oldest, seconds(out.Oldest))
 	for reason, since := range held {
 		g.set(oldestHeld, seconds(since), reason.String())
 	}
-	found := map[judge.Kind]int{}
-	for _, f := range out.Findings {
-		found[f.Kind]++
-	}
-	for _, kind := range judge.Kinds() {
-		g.set(findings, float64(found[kind]), string(kind))
-	}
+	g.setFindings(out)
 	states := map[judge.NodeState]int{}
 	for name, state := range out.Nodes {
 		if n := out.Observation.Nodes[name]; state == judge.NodeNoFreshReport && n != nil && !n.Ready {
@@ -179,8 +181,8 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 	m.lastPass = g
 }
 
-// setItems counts allocations and candidates, without those that the pass released.
-func (g *gauges) setItems(out *reconciler.Result) {
+// setItems counts allocations and candidates, without those that the pass released, and returns the candidates.
+func (g *gauges) setItems(out *reconciler.Result) (stale []*judge.Item) {
 	released := map[judge.ID]bool{}
 	for _, it := range out.Released {
 		released[it.ID()] = true
@@ -189,25 +191,73 @@ func (g *gauges) setItems(out *reconciler.Result) {
 		verdict judge.Verdict
 		reason  judge.Reason
 	}
-	counts, stale := map[verdict]int{}, 0
+	counts := map[verdict]int{}
 	for _, it := range out.Allocations {
 		if it.Verdict == judge.Stale {
 			if released[it.ID()] {
 				continue
 			}
-			stale++
+			stale = append(stale, it)
 		}
 		counts[verdict{it.Verdict, it.Reason}]++
 	}
 	for _, it := range out.Reservations {
 		if it.Verdict == judge.Stale && len(it.Related()) == 0 && !released[it.ID()] {
-			stale++
+			stale = append(stale, it)
 		}
 	}
 	for v, n := range counts {
 		g.set(allocations, float64(n), v.verdict.String(), v.reason.String())
 	}
-	g.set(candidates, float64(stale))
+	g.set(candidates, float64(len(stale)))
+	return stale
+}
+
+// maxPoolFindings is the maximum number of series of pool_findings, but for those of the pool other.
+const maxPoolFindings = 100
+
+// setFindings counts findings by kind and by pool, and reservations that differ from the pools.
+func (g *gauges) setFindings(out *reconciler.Result) {
+	type place struct{ kind, pool string }
+	found, places := map[judge.Kind]int{}, map[place]int{}
+	for _, f := range out.Findings {
+		at := place{string(f.Kind), f.Pool}
+		if places[at] == 0 && len(places) >= maxPoolFindings {
+			at.pool = "other"
+		}
+		found[f.Kind]++
+		places[at]++
+	}
+	for _, kind := range judge.Kinds() {
+		g.set(findings, float64(found[kind]), string(kind))
+	}
+	for at, n := range places {
+		g.set(perPool, float64(n), at.kind, at.pool)
+	}
+	alone := 0
+	for _, it := range out.Reservations {
+		if len(it.Related()) == 0 && it.Reason != judge.Recent {
+			alone++
+		}
+	}
+	g.set(diverged, float64(found[judge.MissingReservation]), "Missing")
+	g.set(diverged, float64(alone), "Alone")
+}
+
+// mostRetried counts the passes that could not release an item, while it is stale, and returns the maximum.
+func (m *Metrics) mostRetried(stale []*judge.Item, refused []reconciler.Refused) (most int) {
+	failed, attempts := map[judge.ID]int{}, map[judge.ID]int{}
+	for _, x := range refused {
+		if x.Why.IsFailure() {
+			failed[x.ID()] = 1
+		}
+	}
+	for _, it := range stale {
+		attempts[it.ID()] = m.attempts[it.ID()] + failed[it.ID()]
+		most = max(most, attempts[it.ID()])
+	}
+	m.attempts = attempts
+	return most
 }
 
 func (g *gauges) setPool(p *usage.Pool, withoutAddresses bool) {
@@ -268,6 +318,9 @@ func (m *Metrics) countWrites(out *reconciler.Result) {
 
 // WriteDenied counts a write that RBAC, a policy or a schema has denied.
 func (m *Metrics) WriteDenied() { m.denied.Inc() }
+
+// LeaseHeld counts a hold of whereabouts' Lease by another process.
+func (m *Metrics) LeaseHeld(d time.Duration) { m.leaseHold.Observe(d.Seconds()) }
 
 // AuditFailed counts records of the history that could not be written.
 func (m *Metrics) AuditFailed(records int) { m.unaudited.Add(float64(records)) }

@@ -109,8 +109,7 @@ func (s *Server) backOff(out *reconciler.Result, start time.Time) {
 		s.unwritten.Clear()
 	}
 	for _, x := range out.Refused {
-		switch x.Why {
-		case reconciler.Changed, reconciler.LeaseBusy, reconciler.WriteFailed, reconciler.NoLease:
+		if x.Why.IsFailure() {
 			s.unwritten.Insert(x.Object())
 		}
 	}

@@ -77,7 +77,7 @@ func TestMetrics_SizeOfAScrape(t *testing.T) {
 	for _, c := range []struct {
 		withoutPools       bool
 		maxSeries, maxKiBs int
-	}{{false, 3*pools + 150, 25 + pools*3/10}, {true, 150, 25}} {
+	}{{false, 3*pools + 150 + maxPoolFindings, 25 + pools*3/10}, {true, 150 + maxPoolFindings, 25}} {
 		m.WithoutPools = c.withoutPools
 		update(m, out)
 		m.lastPass.set(poolWaiting, 2, "kube-system/10.0.0.0-29")

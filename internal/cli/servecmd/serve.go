@@ -193,6 +193,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	})
 	health := serve.NewHealth(source.Synced)
 	cluster.OnPage, cluster.OnDenied = health.Progress, recorder.Metrics.WriteDenied
+	cluster.OnForeignHold = recorder.Metrics.LeaseHeld
 	guard := o.guard(serve.GuardConfig{
 		Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
 		Metrics: recorder.Metrics, Events: events, Log: log,
