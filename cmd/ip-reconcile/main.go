@@ -112,8 +112,9 @@ and 'recover --yes' write; all other commands are read-only.`,
 	root.SetErr(std.err)
 	flags.SetHelp(root)
 	root.AddCommand(newCheck(std), newRun(std), newRelease(std), newExplain(std), newPools(std), newRecover(std),
-		newStatus(std), newHistory(std), newPlan(std), newApply(std), newSysdump(std),
-		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization), agentcmd.New(std.err, serveAgentMetrics),
+		newStatus(std), newHistory(std), newPlan(std), newApply(std), newSysdump(std), newUI(std),
+		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization, newPassPage),
+		agentcmd.New(std.err, serveAgentMetrics),
 		&cobra.Command{
 			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 			Run: func(*cobra.Command, []string) { fmt.Fprintln(std.out, "ip-reconcile version", root.Version) },

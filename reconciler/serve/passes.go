@@ -38,6 +38,13 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	s.Recorder.fullPassEnded(out, took, err, s.Schedule.InForce())
 	s.Health.passEnded(err)
 	s.Full.RecordPass(ctx, out, took, err)
+	s.show(out, err)
+}
+
+func (s *Server) show(out *reconciler.Result, err error) {
+	if s.OnPass != nil {
+		s.OnPass(out, err)
+	}
 }
 
 // makeCachePass makes a pass that observes the watch caches.
@@ -60,11 +67,13 @@ func (s *Server) makeCachePass(ctx context.Context) {
 		}
 	case err != nil:
 		s.Requests.AddAfter(cachePass, s.backoff.When(cachePass))
+		s.show(nil, err)
 	default:
 		s.backoff.Forget(cachePass)
 		s.backoff.Forget(fullPass)
 		s.plan(ctx, out, until, start)
 		s.Recorder.record(out)
+		s.show(out, nil)
 		work := out.CheckDuration + time.Since(end)
 		if out.Attempts > 0 { // the second check judges again
 			work += out.CheckDuration

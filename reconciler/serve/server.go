@@ -34,6 +34,8 @@ type Config struct {
 	Requests *Requests
 	// CollectReports, if set, is ReportGC.Collect. It runs after each pass.
 	CollectReports func(context.Context, *reconciler.Result) (next time.Time)
+	// OnPass, if set, receives the result of each pass, or why a pass has failed. It may keep the result.
+	OnPass func(out *reconciler.Result, err error)
 	// Guard raises the fence; nil without a fence.
 	Guard    *Guard
 	Recorder *Recorder

@@ -1,5 +1,7 @@
 package document
 
+import "net/netip"
+
 // AddressList is the document of explain for a list of addresses.
 type AddressList struct {
 	Header
@@ -15,4 +17,16 @@ type AddressState struct {
 	State  string `json:"state"`
 	Pool   string `json:"pool,omitempty"`
 	PodRef string `json:"podRef,omitempty"`
+}
+
+// AddressRun is a range of addresses of a pool that have the same state.
+type AddressRun struct {
+	First netip.Addr `json:"first"`
+	// Last is absent for a single address.
+	Last netip.Addr `json:"last,omitzero"`
+	// State is as in AddressState.
+	State  string `json:"state"`
+	PodRef string `json:"podRef,omitempty"`
+	// Reason is that of the verdict; absent without one.
+	Reason string `json:"reason,omitempty"`
 }

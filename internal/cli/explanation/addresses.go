@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 
+	"go4.org/netipx"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -11,16 +13,7 @@ import (
 
 // Addresses returns the state of each address, in each pool that has it in its range.
 func Addresses(j *judge.Judgement, asked []netip.Addr) (rows []document.AddressState) {
-	recorded := map[document.AddressState]document.AddressState{} // by address and pool
-	for _, f := range j.Findings {
-		if f.Kind == judge.Unrecorded {
-			recorded[document.AddressState{IP: f.IP, Pool: f.Pool}] = document.AddressState{State: "InUse", PodRef: f.Pods[0]}
-		}
-	}
-	for _, it := range j.Allocations {
-		recorded[document.AddressState{IP: it.Text(), Pool: it.Object()}] =
-			document.AddressState{State: it.Verdict.String(), PodRef: it.PodRef()}
-	}
+	runs := map[*usage.Pool][]document.AddressRun{}
 	pools := usage.Of(j).All
 	for _, addr := range asked {
 		outside := true
@@ -29,25 +22,77 @@ func Addresses(j *judge.Judgement, asked []netip.Addr) (rows []document.AddressS
 				continue
 			}
 			outside = false
-			at := document.AddressState{IP: addr.String(), Pool: p.Ref()}
-			found := recorded[at]
-			switch isUsable := func(d *usage.Definition) bool { return d.Usable.Contains(addr) }; {
-			case found.State != "":
-			case p.Unknown != "":
-				found.State = "Unknown"
-			case p.FreeAddresses.Contains(addr):
-				found.State = "Free"
-			case slices.ContainsFunc(p.Definitions, isUsable):
-				found.State = "Reserved"
-			default:
-				found.State = "Excluded"
+			if runs[p] == nil {
+				runs[p] = Runs(j, p)
 			}
-			found.IP, found.Pool = at.IP, at.Pool
-			rows = append(rows, found)
+			i, isFirst := slices.BinarySearchFunc(runs[p], addr, func(r document.AddressRun, a netip.Addr) int {
+				return r.First.Compare(a)
+			})
+			if !isFirst {
+				i--
+			}
+			run := runs[p][i]
+			rows = append(rows, document.AddressState{IP: addr.String(), State: run.State, Pool: p.Ref(), PodRef: run.PodRef})
 		}
 		if outside {
 			rows = append(rows, document.AddressState{IP: addr.String(), State: "OutsideEveryPool"})
 		}
 	}
 	return rows
+}
+
+// Runs returns the states of all addresses in the range of a pool, in their order.
+func Runs(j *judge.Judgement, p *usage.Pool) (runs []document.AddressRun) {
+	if p.Problem != "" {
+		return nil
+	}
+	recorded := map[netip.Addr]document.AddressRun{}
+	for _, f := range j.Findings {
+		if addr, err := netip.ParseAddr(f.IP); f.Kind == judge.Unrecorded && f.Pool == p.Ref() && err == nil {
+			recorded[addr] = document.AddressRun{State: "InUse", PodRef: f.Pods[0]}
+		}
+	}
+	for _, it := range j.Allocations {
+		if it.Pool == p.Pool {
+			recorded[it.Address()] = document.AddressRun{State: it.Verdict.String(), PodRef: it.PodRef(),
+				Reason: it.Reason.String()}
+		}
+	}
+	var rest netipx.IPSetBuilder
+	rest.AddPrefix(p.Range.Prefix())
+	for addr, run := range recorded {
+		if p.Range.Contains(addr) {
+			run.First = addr
+			runs = append(runs, run)
+			rest.Remove(addr)
+		}
+	}
+	// take moves the addresses of a set from rest to the runs.
+	take := func(set *netipx.IPSet, state string) {
+		of, _ := rest.IPSet() // of valid sets, which give no error
+		var both netipx.IPSetBuilder
+		both.AddSet(of)
+		both.Intersect(set)
+		found, _ := both.IPSet()
+		for _, r := range found.Ranges() {
+			run := document.AddressRun{First: r.From(), State: state}
+			if r.To() != r.From() {
+				run.Last = r.To()
+			}
+			runs = append(runs, run)
+		}
+		rest.RemoveSet(found)
+	}
+	all, _ := rest.IPSet()
+	if p.Unknown != "" {
+		take(all, "Unknown")
+	} else {
+		take(p.FreeAddresses, "Free")
+		for _, d := range p.Definitions {
+			take(d.Usable, "Reserved")
+		}
+		take(all, "Excluded")
+	}
+	slices.SortFunc(runs, func(a, b document.AddressRun) int { return a.First.Compare(b.First) })
+	return runs
 }

@@ -43,6 +43,10 @@ type Options struct {
 	// FenceTimeout is the maximum duration of a fence; 0 for no fence.
 	FenceTimeout time.Duration
 	PoolMetrics  bool
+
+	hasPage     bool
+	pageAddress string
+	newPage     NewPage // nil where the program has no page
 }
 
 // Filter is controller-runtime's WithAuthenticationAndAuthorization. It is a parameter, since it would make the drop-in
@@ -50,8 +54,8 @@ type Options struct {
 type Filter = func(*rest.Config, *http.Client) (server.Filter, error)
 
 // New returns the command, which logs to a writer.
-func New(logs io.Writer, filter Filter) *cobra.Command {
-	o := &Options{}
+func New(logs io.Writer, filter Filter, newPage NewPage) *cobra.Command {
+	o := &Options{newPage: newPage}
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Release stale addresses continuously, as the Deployment does",
@@ -79,10 +83,14 @@ restart.`,
 			if o.Manager.Metrics.SecureServing {
 				o.Manager.Metrics.FilterProvider = filter
 			}
+			if err := o.checkPage(); err != nil {
+				return err
+			}
 			return o.Run(c.Context(), log)
 		},
 	}
 	o.Add(c.Flags(), "info")
+	o.addPage(c.Flags())
 	return c
 }
 
@@ -140,6 +148,11 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	server.Full.Audit, server.Quick.Audit = trail.Record, trail.Record
 	defer trail.Start()() // the last records are those of the pass that ends with the manager
 	errs := []error{mgr.Add(everyReplica{source.Run})}
+	if o.hasPage {
+		if server.OnPass, err = o.servePage(mgr, cluster, log); err != nil {
+			return err
+		}
+	}
 	if server.Guard != nil {
 		errs = append(errs, mgr.Add(everyReplica{server.Guard.Run}))
 	}

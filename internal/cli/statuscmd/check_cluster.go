@@ -25,9 +25,11 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	if o.ReportsUnreadable && len(o.Reports) == 0 {
 		return unknown("The node agents are unknown: their reports could not be read.")
 	}
-	if _, err := p.Core.CoordinationV1().Leases(p.leaseNamespace).List(ctx, metav1.ListOptions{Limit: 1}); err != nil &&
-		len(o.Reports) > 0 {
-		return line{}, err // without the Leases no report is fresh
+	if p.Core != nil && len(o.Reports) > 0 {
+		_, err := p.Core.CoordinationV1().Leases(p.leaseNamespace).List(ctx, metav1.ListOptions{Limit: 1})
+		if err != nil {
+			return line{}, err // without the Leases no report is fresh
+		}
 	}
 	var lacking, dead []string
 	fresh := 0

@@ -33,7 +33,7 @@ func (p *Probe) paused(context.Context) (line, error) {
 }
 
 func (p *Probe) restore(context.Context) (line, error) {
-	for _, g := range p.plan.CommonGates {
+	for _, g := range p.Plan.CommonGates {
 		if g.Why == reconciler.EtcdRestored {
 			return fail("ip-reconcile check", "Releases are paused: %s. See "+
 				"https://github.com/ip-reconcile/ip-reconcile/blob/main/docs/operate/restore.md.", g.Detail)
@@ -43,6 +43,9 @@ func (p *Probe) restore(context.Context) (line, error) {
 }
 
 func (p *Probe) breaker(ctx context.Context) (line, error) {
+	if p.Core == nil {
+		return line{}, nil
+	}
 	lease, err := p.lease(ctx, kube.OwnLease)
 	if err != nil {
 		return line{}, err
@@ -65,11 +68,11 @@ func (p *Probe) stale(context.Context) (line, error) {
 	}
 	in := fmt.Sprintf("%s in %s", screen.Count(p.Total, "allocation"), screen.Count(len(p.Observation.Pools), "pool"))
 	count := map[reconciler.Refusal]int{}
-	for _, x := range p.plan.Refused {
+	for _, x := range p.Plan.Refused {
 		count[x.Why]++
 	}
 	var parts []string
-	if n := len(p.plan.Release); n > 0 {
+	if n := len(p.Plan.Release); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d without a gate", n))
 	}
 	for _, why := range reconciler.Refusals() {
@@ -80,7 +83,7 @@ func (p *Probe) stale(context.Context) (line, error) {
 	if len(parts) == 0 {
 		return ok("%s: none is stale.", in)
 	}
-	return ok("%s, %d of them stale: %s.", in, len(p.plan.Release)+len(p.plan.Refused), strings.Join(parts, ", "))
+	return ok("%s, %d of them stale: %s.", in, len(p.Plan.Release)+len(p.Plan.Refused), strings.Join(parts, ", "))
 }
 
 // nearlyFull is the fill of a pool above which status warns, as the alert for nearly full pools does.

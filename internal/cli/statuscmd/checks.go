@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -43,7 +44,7 @@ type Probe struct {
 
 	// The judgement and the plan of a pass that starts now.
 	*judge.Judgement
-	plan     *reconciler.Plan
+	Plan     *reconciler.Plan
 	pools    *usage.Pools
 	Unjudged error // why addresses could not be judged
 }
@@ -64,7 +65,7 @@ var checks = []struct {
 	{"paused", aJudgement, (*Probe).paused},
 	{"restore", aJudgement, (*Probe).restore},
 	{"breaker", aJudgement, (*Probe).breaker},
-	{"stale", nothing, (*Probe).stale},
+	{"stale", anOutcome, (*Probe).stale},
 	{"pools", aJudgement, (*Probe).fullPools},
 	{"findings", aJudgement, (*Probe).findings},
 	{"agents", aJudgement, (*Probe).agents},
@@ -82,6 +83,7 @@ const (
 	nothing need = iota
 	aReconciler
 	aJudgement
+	anOutcome // a judgement, or why addresses could not be judged
 )
 
 const (
@@ -97,15 +99,29 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 	judging, cancel := context.WithTimeout(ctx, judgeFor)
 	defer cancel()
 	if p.Judgement, p.Unjudged = r.Check(judging); p.Unjudged == nil {
-		p.plan, p.pools = r.Plan(judging, p.Judgement), usage.Of(p.Judgement)
+		p.Plan, p.pools = r.Plan(judging, p.Judgement), usage.Of(p.Judgement)
 	}
 	p.Now = cluster.Now()
 	return p.say(ctx)
 }
 
+// OfJudgement makes the checks of a judgement and its plan, without those of the installation. core is nil for a
+// snapshot.
+func OfJudgement(
+	ctx context.Context, j *judge.Judgement, plan *reconciler.Plan, o *flags.Common, core kubernetes.Interface,
+) []line {
+	p := &Probe{Core: core, Now: j.Observation.Now, Judgement: j, Plan: plan, pools: usage.Of(j),
+		namespace: o.Namespace(), leaseNamespace: o.LeaseNamespace()}
+	return p.sayKnown(ctx, map[need]bool{aJudgement: true, anOutcome: true})
+}
+
 func (p *Probe) say(ctx context.Context) []line {
+	return p.sayKnown(ctx, map[need]bool{nothing: true, aReconciler: p.own != nil, aJudgement: p.Unjudged == nil,
+		anOutcome: true})
+}
+
+func (p *Probe) sayKnown(ctx context.Context, isKnown map[need]bool) []line {
 	lines := make([]line, len(checks))
-	isKnown := map[need]bool{nothing: true, aReconciler: p.own != nil, aJudgement: p.Unjudged == nil}
 	var all sync.WaitGroup
 	for i, c := range checks {
 		if !isKnown[c.needs] {

@@ -87,10 +87,10 @@ func situations() []situation {
 		{"etcd was restored", func(p *Probe) {
 			r := &judge.RestoreState{Restored: Now.Add(-time.Minute), Why: "a revision ran backwards",
 				Awaiting: []string{"worker-2"}}
-			p.plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored, Detail: r.Text()}}
+			p.Plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored, Detail: r.Text()}}
 		}},
 		{"what is kept of restores cannot be read", func(p *Probe) {
-			p.plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored,
+			p.Plan.CommonGates = []reconciler.Gate{{Why: reconciler.EtcdRestored,
 				Detail: "cannot read the etcd restore state: it is no JSON"}}
 		}},
 		{"a breaker that has tripped", func(p *Probe) { p.breakerHas(`[{"at":"2026-11-20T09:50:00Z","count":30,"of":40}]`) }},

@@ -72,7 +72,7 @@ func (p *Probe) observed(parts ...Part) {
 	p.Judgement = Judged(o, judge.Policy{})
 	r.History.Remember(p.Judgement)
 	p.pools = usage.Of(p.Judgement)
-	p.plan = r.Plan(nil, p.Judgement) //nolint:staticcheck // nothing is asked for
+	p.Plan = r.Plan(nil, p.Judgement) //nolint:staticcheck // nothing is asked for
 }
 
 func running(image string, args ...string) *corev1.PodSpec {

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/ui"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// judgeEvery is how often ui judges the cluster while a page is open.
+const judgeEvery = 30 * time.Second
+
+func newUI(std streams) *cobra.Command {
+	o := &options{component: "ui"}
+	var port uint16
+	c := &cobra.Command{
+		Use:   "ui",
+		Short: "Show the verdicts on a page for a browser, on this machine; read-only",
+		Long: `Serve a page on 127.0.0.1 and print its URL: what works and what needs attention, each pool as
+a map, and the explanation of an address, a pod or a node. The page shows what the commands
+print and cannot write: what would act is a command to copy. It needs no network.
+
+While a page is open ui judges the cluster every 30 seconds. 'serve --ui' shows the same
+page with the passes of the reconciler. ui is read-only.
+` + snapshotHelp,
+		Example: `  ip-reconcile ui
+  ip-reconcile ui --snapshot ./must-gather
+  ip-reconcile ui --context prod --port 8080`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return o.ui(c.Context(), std, port)
+		},
+	}
+	o.given = c.Flags()
+	o.Flags.Add(c.Flags(), "error")
+	o.addSnapshot(c.Flags())
+	o.AddConfirmAfter(c.Flags())
+	c.Flags().Uint16Var(&port, "port", 0, "port of the page; 0: any that is free")
+	return c
+}
+
+func (o *options) ui(ctx context.Context, std streams, port uint16) error {
+	o.printing.output = "table" // of the texts
+	page := ui.New(true, "Reading the cluster for the first time.")
+	view, err := o.views(ctx, std)
+	if err != nil {
+		return err
+	}
+	first, err := view(ctx)
+	if err != nil {
+		return err
+	}
+	page.Show(first)
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return fmt.Errorf("--port %d: %w", port, err)
+	}
+	server := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 1 << 16}
+	go page.Run(ctx)
+	if o.snapshot == "" {
+		go refresh(ctx, page, view)
+	}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close() // ends what readers still read
+	}()
+	fmt.Fprintf(std.out, "http://%s%s\n", listener.Addr(), ui.Root)
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// refresh judges the cluster while a page is open.
+func refresh(ctx context.Context, page *ui.Page, view func(context.Context) (*ui.View, error)) {
+	for last := time.Now(); ctx.Err() == nil; {
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+		if !page.IsWatched() || time.Since(last) < judgeEvery {
+			continue
+		}
+		v, err := view(ctx)
+		if err == nil {
+			page.Show(v)
+		} else if ctx.Err() == nil {
+			page.Fail(err.Error())
+		}
+		last = time.Now()
+	}
+}
+
+// views returns what judges the cluster or the snapshot anew. It is for one goroutine.
+func (o *options) views(ctx context.Context, std streams) (func(context.Context) (*ui.View, error), error) {
+	isLive := o.snapshot == ""
+	if isLive {
+		if _, err := statuscmd.Find(ctx, &o.Flags, o.given); err != nil {
+			return nil, err
+		}
+	}
+	r, err := o.reconciler(ctx, std)
+	if err != nil {
+		return nil, err
+	}
+	advisor := o.advisor()
+	return func(ctx context.Context) (*ui.View, error) {
+		v := &ui.View{Advisor: advisor, Cluster: o.cluster, ConfirmAfter: o.ConfirmAfter}
+		if isLive {
+			return v, o.judgeLive(ctx, r, v)
+		}
+		v.Judgement, err = r.Check(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v.Plan = r.Plan(ctx, v.Judgement)
+		v.Status = func(ctx context.Context) []document.StatusLine {
+			return statuscmd.OfJudgement(ctx, v.Judgement, v.Plan, &o.Common, nil)
+		}
+		return v, nil
+	}, nil
+}
+
+// judgeLive judges the cluster for a view, with all checks of status.
+func (o *options) judgeLive(ctx context.Context, r *reconciler.Reconciler, v *ui.View) error {
+	probe, err := statuscmd.Find(ctx, &o.Flags, o.given)
+	if err != nil {
+		return err
+	}
+	cluster := r.Writer.(*kube.Cluster)
+	probe.Version = version.Get().Version
+	lines := probe.Lines(ctx, r, cluster)
+	if probe.Unjudged != nil {
+		return probe.Unjudged
+	}
+	recent, err := r.Breaker(ctx, probe.Judgement)
+	v.Judgement, v.Plan, v.History = probe.Judgement, probe.Plan, cluster.History().Lines
+	v.Status = func(context.Context) []document.StatusLine { return lines }
+	v.Breaker = func(context.Context) (reconciler.BreakerState, error) { return recent, err }
+	return nil
+}
+
+// passPage is the page of 'serve --ui'. It shows the judgement that each pass has made.
+type passPage struct {
+	*ui.Page
+	view func(*reconciler.Result) *ui.View
+}
+
+func newPassPage(
+	o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Interface, host string, isLocal bool,
+) servecmd.Page {
+	lease := fmt.Sprintf("%s/%s", o.Namespace(), kube.OwnLease)
+	page := ui.New(isLocal, "This replica has not made a pass: only the holder of Lease "+lease+" makes passes.")
+	return passPage{page, func(out *reconciler.Result) *ui.View {
+		plan := &reconciler.Plan{Refused: out.Refused, CommonGates: out.CommonGates}
+		return &ui.View{
+			Judgement: out.Judgement, Plan: plan, ConfirmAfter: o.ConfirmAfter, History: cluster.History().Lines,
+			Advisor: advice.Advisor{Program: commandName(), Namespace: o.Namespace()},
+			Cluster: document.Cluster{Server: host},
+			Status: func(ctx context.Context) []document.StatusLine {
+				return statuscmd.OfJudgement(ctx, out.Judgement, plan, &o.Common, core)
+			},
+			Breaker: func(ctx context.Context) (reconciler.BreakerState, error) {
+				l, err := core.CoordinationV1().Leases(o.Namespace()).Get(ctx, kube.OwnLease, metav1.GetOptions{})
+				if err != nil {
+					return reconciler.BreakerState{}, err
+				}
+				return reconciler.ReadBreaker(l.Annotations[kube.ReleasedAnnotation], out.Observation.Now, out.Total)
+			},
+		}
+	}}
+}
+
+// OnPass implements servecmd.Page.
+func (p passPage) OnPass(out *reconciler.Result, err error) {
+	if err != nil {
+		p.Fail("The last pass has failed: " + err.Error())
+		return
+	}
+	p.Show(p.view(out))
+}
+
+// IsPublic implements servecmd.Page.
+func (passPage) IsPublic(path string) bool { return ui.IsPublic(path) }

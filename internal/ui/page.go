@@ -1,0 +1,213 @@
+// Package ui is a page for a browser about one cluster: what works and what needs attention, each pool as a map, and
+// the explanation of an address, a pod or a node. It shows the documents and texts of the commands and cannot write:
+// what would act is a command to copy.
+//
+// view.go answers questions by one judgement, page.go serves the answers and the files of the folder web, and stream.go
+// reports new judgements to open pages.
+package ui
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Root is the path of the page. All other paths are below it.
+const Root = "/ui/"
+
+const (
+	// answerFor limits an answer, which may ask the cluster.
+	answerFor = 20 * time.Second
+	// writeFor limits the writing of an answer to a slow reader.
+	writeFor = 30 * time.Second
+	// maxKept is how many answers are kept for one judgement.
+	maxKept = 64
+	// maxSubject is the maximum length of a subject. A name has at most 253 bytes, and a namespace 63.
+	maxSubject = 400
+)
+
+//go:embed web
+var files embed.FS
+
+// Page is the handler. It is safe for concurrent use.
+type Page struct {
+	isLocal bool
+
+	mu      sync.Mutex
+	kept    *kept  // of the newest judgement; nil before the first
+	problem string // why no newer judgement is shown; "" for none
+	streams map[chan struct{}]bool
+	closed  chan struct{}
+}
+
+// kept are the answers of one View, by question and subject. Each is made once.
+type kept struct {
+	view    *View
+	shown   time.Time
+	mu      sync.Mutex
+	answers map[[2]string]func() ([]byte, error)
+}
+
+// New returns a Page without a judgement. problem says why it has none. isLocal is true for a page on the loopback
+// interface without authentication: it then refuses requests that name another host, which a web page of somebody else
+// may have resolved to this address.
+func New(isLocal bool, problem string) *Page {
+	return &Page{isLocal: isLocal, problem: problem, streams: map[chan struct{}]bool{}, closed: make(chan struct{})}
+}
+
+// Show replaces the judgement that is shown.
+func (p *Page) Show(v *View) {
+	p.set(&kept{view: v, shown: time.Now(), answers: map[[2]string]func() ([]byte, error){}}, "")
+}
+
+// Fail says why no newer judgement is shown.
+func (p *Page) Fail(problem string) { p.set(nil, problem) }
+
+func (p *Page) set(k *kept, problem string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.problem = problem; k != nil {
+		p.kept = k
+	}
+	for changed := range p.streams {
+		select {
+		case changed <- struct{}{}:
+		default: // the stream has a change to report that it will read now
+		}
+	}
+}
+
+func (p *Page) current() (*kept, string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.kept, p.problem
+}
+
+// IsPublic reports whether a path is that of a file of the page, which has no data of the cluster.
+func IsPublic(urlPath string) bool {
+	_, err := fs.Stat(files, fileName(urlPath))
+	return err == nil && strings.HasPrefix(urlPath, Root)
+}
+
+func fileName(urlPath string) string {
+	name := strings.TrimPrefix(urlPath, Root)
+	if name == "" {
+		name = "index.html"
+	}
+	return path.Join("web", path.Clean("/"+name))
+}
+
+// policy lets the page load its own files and nothing else, and no other page frame it.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// ServeHTTP implements http.Handler.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name, value := range map[string]string{
+		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+		"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
+		"Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store",
+	} {
+		w.Header().Set(name, value)
+	}
+	question, isQuestion := strings.CutPrefix(r.URL.Path, Root+"data/")
+	switch {
+	case p.isLocal && !isLoopback(r.Host):
+		http.Error(w, "this page answers for localhost only", http.StatusForbidden)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
+	case r.URL.Path == Root+"events":
+		p.stream(w, r)
+	case isQuestion:
+		p.data(w, r, question)
+	case r.URL.Path == Root || r.URL.Path != Root+"index.html" && IsPublic(r.URL.Path):
+		http.ServeFileFS(w, r, files, fileName(r.URL.Path))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// isLoopback reports whether the Host of a request is a name of this machine. It may have any port, as kubectl
+// port-forward uses.
+func isLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+func (p *Page) data(w http.ResponseWriter, r *http.Request, question string) {
+	k, text := p.current()
+	subject := r.URL.Query().Get("subject")
+	var body []byte
+	var err error
+	switch {
+	case k == nil:
+		err = problem{http.StatusServiceUnavailable, text}
+	case len(subject) > maxSubject:
+		err = problem{http.StatusBadRequest, "the subject is too long"}
+	default:
+		body, err = k.answer(r.Context(), question, subject)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeFor)) // else the server's own limits apply
+	if err != nil {
+		code := http.StatusInternalServerError
+		if x := (problem{}); errors.As(err, &x) {
+			code = x.code
+		}
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+		return
+	}
+	w.Header().Set("Vary", "Accept-Encoding")
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(body) // the reader may be gone
+		return
+	}
+	if plain, err := gzip.NewReader(bytes.NewReader(body)); err == nil {
+		_, _ = io.Copy(w, plain)
+	}
+}
+
+// answer returns an answer as compressed JSON. Whoever asks first makes it, for all that ask for the same.
+func (k *kept) answer(ctx context.Context, question, subject string) ([]byte, error) {
+	make := sync.OnceValues(func() ([]byte, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerFor)
+		defer cancel()
+		d, err := k.view.answer(ctx, question, subject)
+		if err != nil {
+			return nil, err
+		}
+		var text bytes.Buffer
+		zip := gzip.NewWriter(&text)
+		if err := json.NewEncoder(zip).Encode(d); err != nil {
+			return nil, err
+		}
+		err = zip.Close()
+		return text.Bytes(), err
+	})
+	k.mu.Lock()
+	key := [2]string{question, subject}
+	if known := k.answers[key]; known != nil {
+		make = known
+	} else if len(k.answers) < maxKept {
+		k.answers[key] = make
+	}
+	k.mu.Unlock()
+	return make()
+}

@@ -1,0 +1,408 @@
+package ui
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+func viewOf(parts ...Part) *View {
+	return &View{
+		Judgement: Judged(Observe(parts...), judge.Policy{}), Plan: &reconciler.Plan{},
+		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"},
+		Status: func(context.Context) []document.StatusLine {
+			return []document.StatusLine{{ID: "stale", Level: document.LevelOK, Message: "It works.", Next: "kubectl get pods"}}
+		},
+	}
+}
+
+func pageOf(v *View) *Page {
+	p := New(true, "Wait.")
+	p.Show(v)
+	return p
+}
+
+func get(p http.Handler, method, path string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, nil)
+	r.Host = "127.0.0.1:8080"
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, r)
+	return w
+}
+
+func TestPage_EveryAnswerHasTheHeaders(t *testing.T) {
+	p := pageOf(viewOf(UsualPool, UsualPod()))
+	for path, code := range map[string]int{
+		"/ui/": 200, "/ui/app.js": 200, "/ui/app.css": 200, "/ui/icon.svg": 200, "/ui/data/overview": 200,
+		"/ui/data/explain?subject=10.0.0.5": 200, "/ui/data/pool?subject=kube-system/10.0.0.0-24": 200,
+		"/": 404, "/ui": 404, "/ui/none": 404, "/ui/web/app.js": 404, "/ui/../page.go": 404, "/ui/index.html": 404,
+		"/ui/data/": 404, "/ui/data/secrets": 404, "/ui/data/pool?subject=none": 404, "/ui/data/history": 404,
+		"/ui/data/explain": 400, "/ui/data/explain?subject=" + strings.Repeat("x", 401): 400,
+	} {
+		w := get(p, http.MethodGet, path)
+		if w.Code != code {
+			t.Errorf("%s: code %d, want %d: %s", path, w.Code, code, w.Body)
+		}
+		for name, want := range map[string]string{
+			"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-store",
+			"Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY",
+		} {
+			if got := w.Header().Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
+			}
+		}
+		if head := get(p, http.MethodHead, path); head.Code != code {
+			t.Errorf("HEAD of %s: code %d, want %d", path, head.Code, code)
+		}
+	}
+	if strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
+		t.Errorf("the policy is %s", policy)
+	}
+}
+
+func TestPage_HasNoInlineScriptOrStyle(t *testing.T) {
+	html := get(pageOf(viewOf()), http.MethodGet, "/ui/").Body.String()
+	for _, text := range []string{"<style", " style=", "<script>", " on", "http:", "https:", "//"} {
+		if strings.Contains(strings.ToLower(html), text) {
+			t.Errorf("index.html has %q", text)
+		}
+	}
+}
+
+func TestPage_SetsTextAndNoMarkup(t *testing.T) {
+	all, err := files.ReadDir("web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0
+	for _, f := range all {
+		text, err := files.ReadFile("web/" + f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += len(text)
+		for _, banned := range []string{"innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "Function(",
+			"DOMParser", "srcdoc", "http://", "https://"} {
+			isNamespace := f.Name() == "icon.svg" && banned == "http://"
+			if strings.Contains(string(text), banned) && !isNamespace {
+				t.Errorf("%s has %s", f.Name(), banned)
+			}
+		}
+	}
+	if total > 60_000 {
+		t.Errorf("the page has %d bytes", total)
+	}
+}
+
+func TestPage_IsReadOnly(t *testing.T) {
+	p := pageOf(viewOf(UsualPool))
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "QUERY"} {
+		for _, path := range []string{"/ui/", "/ui/data/overview", "/ui/events", "/none"} {
+			if w := get(p, method, path); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
+				t.Errorf("%s %s: code %d", method, path, w.Code)
+			}
+		}
+	}
+}
+
+func TestPage_AnswersForLocalhostOnly(t *testing.T) {
+	hosts := map[string]int{
+		"127.0.0.1": 200, "127.0.0.1:8080": 200, "127.8.8.8": 200, "localhost": 200, "LOCALHOST:1": 200, "[::1]:80": 200,
+		"[::1]": 200, "": 403, "example.com": 403, "localhost.example.com": 403, "127.0.0.1.example.com:80": 403,
+		"10.0.0.1": 403, "0.0.0.0": 403, "[::]": 403, "localhost:80:80": 403,
+	}
+	for host, code := range hosts {
+		for isLocal, want := range map[bool]int{true: code, false: 200} {
+			p := New(isLocal, "")
+			p.Show(viewOf())
+			for _, path := range []string{"/ui/", "/ui/data/overview"} {
+				r := httptest.NewRequest(http.MethodGet, path, nil)
+				r.Host = host
+				w := httptest.NewRecorder()
+				if p.ServeHTTP(w, r); w.Code != want {
+					t.Errorf("host %q, local %v, %s: code %d, want %d", host, isLocal, path, w.Code, want)
+				}
+			}
+		}
+	}
+}
+
+func TestPage_IsPublicHasNoData(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/ui/": true, "/ui/app.js": true, "/ui/app.css": true, "/ui/icon.svg": true, "/ui/data/overview": false,
+		"/ui/events": false, "/metrics": false, "/": false, "/app.js": false, "/ui/../data/overview": false,
+		"/ui/data/../app.js": true, // the answer is that file, or none
+	} {
+		if got := IsPublic(path); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+	p := pageOf(viewOf(UsualPool))
+	if w := get(p, http.MethodGet, "/ui/data/../data/overview"); w.Code == 200 || IsPublic("/ui/data/../data/overview") {
+		t.Errorf("an odd path has data without authentication: %d", w.Code)
+	}
+}
+
+// Names are any text that an object may have, and more: what the API server refuses, a snapshot may have.
+func TestPage_HostileNames(t *testing.T) {
+	hostile := `x</script><img src=x onerror=alert(1)>&"'` + "\u202e\x1b[31m\u2028"
+	p := pageOf(viewOf(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/"+hostile, hostile, hostile)),
+		Pod("web-1", OnNode(hostile))))
+	escaped := url.QueryEscape(hostile)
+	for _, path := range []string{"overview", "explain?subject=10.0.0.5", "explain?subject=node/" + escaped,
+		"explain?subject=default/" + escaped, "pool?subject=" + escaped, "pool?subject=kube-system/10.0.0.0-24"} {
+		w := get(p, http.MethodGet, "/ui/data/"+path)
+		if !json.Valid(w.Body.Bytes()) || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %s %s", path, w.Header().Get("Content-Type"), w.Body)
+		}
+		for _, raw := range []string{"<img", "\x1b", "\u2028"} {
+			if strings.Contains(w.Body.String(), raw) {
+				t.Errorf("%s: the answer has %q", path, raw)
+			}
+		}
+	}
+	var d Explained
+	if err := json.Unmarshal(get(p, http.MethodGet, "/ui/data/explain?subject=10.0.0.5").Body.Bytes(), &d); err != nil ||
+		strings.ContainsAny(d.Text, "\x1b\u202e\u2028") || !strings.Contains(d.Text, "10.0.0.5 in kube-system/10.0.0.0-24") {
+		t.Errorf("%v: %s", err, d.Text)
+	}
+}
+
+func TestPage_WithoutAJudgement(t *testing.T) {
+	p := New(true, "Only the lease holder makes passes.")
+	w := get(p, http.MethodGet, "/ui/data/overview")
+	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "Only the lease holder") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	p.Show(viewOf())
+	p.Fail("The last pass has failed.")
+	if w := get(p, http.MethodGet, "/ui/data/overview"); w.Code != 200 {
+		t.Errorf("after a failure the last judgement is not shown: %d", w.Code)
+	}
+	if e := p.newest(); e.Problem != "The last pass has failed." || !e.Time.Equal(Now) {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestPage_MakesAnAnswerOnceForAJudgement(t *testing.T) {
+	calls := 0
+	v := viewOf(UsualPool)
+	v.Status = func(context.Context) []document.StatusLine { calls++; return nil }
+	p := pageOf(v)
+	done := make(chan bool)
+	for range 50 {
+		go func() { done <- get(p, http.MethodGet, "/ui/data/overview").Code == 200 }()
+	}
+	for range 50 {
+		if !<-done {
+			t.Error("a reader had no answer")
+		}
+	}
+	if calls != 1 {
+		t.Errorf("the answer was made %d times", calls)
+	}
+	for i := range 2 * maxKept {
+		get(p, http.MethodGet, fmt.Sprintf("/ui/data/explain?subject=10.0.0.%d", i))
+	}
+	if n := len(p.kept.answers); n != maxKept {
+		t.Errorf("%d answers are kept", n)
+	}
+	p.Show(v)
+	if len(p.kept.answers) != 0 {
+		t.Error("answers of the last judgement are kept")
+	}
+}
+
+func TestPage_HistoryIsThatOfTheSubject(t *testing.T) {
+	v := viewOf()
+	v.History = func(context.Context) (lines []audit.Line, err error) {
+		for _, ip := range []string{"10.0.0.5", "10.0.0.6"} {
+			r := audit.Record{What: audit.Released, Time: Now, IP: ip, Message: "the pod of " + ip + " is gone"}
+			lines = append(lines, audit.Line{Record: r})
+		}
+		return lines, nil
+	}
+	p := pageOf(v)
+	one := get(p, http.MethodGet, "/ui/data/history?subject=10.0.0.5").Body.String()
+	all := get(p, http.MethodGet, "/ui/data/history").Body.String()
+	if strings.Contains(one, "10.0.0.6") || !strings.Contains(one, "the pod of 10.0.0.5 is gone") ||
+		!strings.Contains(all, "10.0.0.6") {
+		t.Errorf("one: %s\nall: %s", one, all)
+	}
+	v.History = func(context.Context) ([]audit.Line, error) { return nil, io.ErrUnexpectedEOF }
+	p.Show(v)
+	if w := get(p, http.MethodGet, "/ui/data/history"); w.Code != http.StatusBadGateway {
+		t.Errorf("unreadable: %d", w.Code)
+	}
+}
+
+// serving serves a page until the test ends.
+func serving(t *testing.T, p *Page) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(p)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// open opens a stream, and returns its events.
+func open(t *testing.T, s *httptest.Server) <-chan event {
+	t.Helper()
+	response, err := http.Get(s.URL + "/ui/events")
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%v %v", response, err)
+	}
+	t.Cleanup(func() { response.Body.Close() })
+	events := make(chan event, 1000)
+	go func() {
+		defer close(events)
+		for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+			var e event
+			if text, isData := strings.CutPrefix(lines.Text(), "data: "); isData && json.Unmarshal([]byte(text), &e) == nil {
+				events <- e
+			}
+		}
+	}()
+	return events
+}
+
+func next(t *testing.T, events <-chan event) event {
+	t.Helper()
+	select {
+	case e := <-events:
+		return e
+	case <-time.After(10 * time.Second):
+		t.Fatal("no event")
+		return event{}
+	}
+}
+
+func TestStream_ReportsEachChange(t *testing.T) {
+	p := New(true, "Wait.")
+	s := serving(t, p)
+	events := open(t, s)
+	if e := next(t, events); e.Problem != "Wait." || !e.Time.IsZero() {
+		t.Errorf("at first: %+v", e)
+	}
+	if !p.IsWatched() {
+		t.Error("the page is not watched")
+	}
+	p.Show(viewOf(At(Now.Add(time.Minute))))
+	if e := next(t, events); e.Problem != "" || !e.Time.Equal(Now.Add(time.Minute)) {
+		t.Errorf("after a pass: %+v", e)
+	}
+	p.Fail("It has failed.")
+	if e := next(t, events); e.Problem != "It has failed." || !e.Time.Equal(Now.Add(time.Minute)) {
+		t.Errorf("after a failure: %+v", e)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	go p.Run(ctx)
+	cancel()
+	if _, isOpen := <-events; isOpen {
+		t.Error("the stream goes on after its process has ended")
+	}
+}
+
+// A reader that reads nothing keeps neither the others nor the process waiting, and is dropped once its connection
+// takes no more.
+func TestStream_FiftyReadersAndASlowOne(t *testing.T) {
+	p := pageOf(viewOf())
+	s := serving(t, p)
+	slow, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	fmt.Fprintf(slow, "GET /ui/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	var all []<-chan event
+	for range 50 {
+		all = append(all, open(t, s))
+	}
+	for _, events := range all {
+		next(t, events)
+	}
+	start := time.Now()
+	for i := range 1000 {
+		p.Fail(strings.Repeat("x", 1000) + fmt.Sprint(i))
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("1000 changes took %s", took)
+	}
+	for _, events := range all {
+		for !strings.HasSuffix(next(t, events).Problem, "x999") {
+		}
+	}
+}
+
+func TestStream_AtMostAHundred(t *testing.T) {
+	p := pageOf(viewOf())
+	s := serving(t, p)
+	for range maxStreams {
+		open(t, s)
+	}
+	response, err := http.Get(s.URL + "/ui/events")
+	if err != nil || response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
+		t.Fatalf("the stream after %d: %v %v", maxStreams, response, err)
+	}
+	response.Body.Close()
+}
+
+// tenThousand is a cluster with 10,000 pods in a /16.
+func tenThousand() Part {
+	parts := []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/16", ""))}
+	var allocations []Allocation
+	for i := range 10_000 {
+		name, uid := fmt.Sprint("web-", i), fmt.Sprint("uid-", i)
+		allocations = append(allocations, Alloc(fmt.Sprint(i+1), "default/"+name, "box-"+fmt.Sprint(i), "net1"))
+		ip := fmt.Sprintf("10.0.%d.%d", (i+1)/256, (i+1)%256)
+		parts = append(parts, Pod(name, UID(uid), Carrying(ip)))
+	}
+	return All(append(parts, Pool("10.0.0.0-16", "10.0.0.0/16", allocations...))...)
+}
+
+func heap() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// What serve has in memory beside its pools and pods is the judgement of the last pass, which it would else drop, and
+// the answers that are read.
+func TestPage_MemoryOfTenThousandPods(t *testing.T) {
+	o := Observe(tenThousand())
+	before := heap()
+	v := viewOf()
+	v.Judgement = Judged(o, judge.Policy{})
+	p := pageOf(v)
+	for _, path := range []string{"overview", "pool?subject=kube-system/10.0.0.0-16", "explain?subject=10.0.3.3",
+		"explain?subject=pool/10.0.0.0-16"} {
+		if w := get(p, http.MethodGet, "/ui/data/"+path); w.Code != 200 {
+			t.Fatalf("%s: %s", path, w.Body)
+		}
+	}
+	more := heap() - before
+	t.Logf("%d KiB more", more>>10)
+	if more > 10<<20 {
+		t.Errorf("the page has %d KiB of 10,000 pods", more>>10)
+	}
+	runtime.KeepAlive(o)
+	runtime.KeepAlive(p)
+}

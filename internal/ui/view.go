@@ -1,0 +1,197 @@
+package ui
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
+)
+
+// View has one judgement, and answers the page's questions by it with the documents and texts of the commands. It has
+// nothing that writes. Its functions may ask the cluster, and are safe for concurrent use.
+type View struct {
+	Judgement    *judge.Judgement
+	Plan         *reconciler.Plan
+	Advisor      advice.Advisor
+	Cluster      document.Cluster
+	ConfirmAfter time.Duration
+	// Status returns the lines of status.
+	Status func(context.Context) []document.StatusLine
+	// Breaker returns what the breaker counts; nil for a snapshot.
+	Breaker func(context.Context) (reconciler.BreakerState, error)
+	// History returns all records; nil for a snapshot.
+	History func(context.Context) ([]audit.Line, error)
+
+	mu    sync.Mutex
+	pools *usage.Pools // of the judgement, with mu; nil before the first question
+}
+
+// problem is an answer that is not a document.
+type problem struct {
+	code int
+	text string
+}
+
+func (p problem) Error() string { return p.text }
+
+func notFound(format string, args ...any) error {
+	return problem{http.StatusNotFound, fmt.Sprintf(format, args...)}
+}
+
+// Overview is the answer to "is it working, and what needs attention?".
+type Overview struct {
+	Status *document.Status   `json:"status"`
+	Pools  *document.PoolList `json:"pools"`
+	// Check has the findings, and the items that are not in use.
+	Check    *document.Check   `json:"check"`
+	Commands []document.Advice `json:"commands"`
+}
+
+// PoolMap is a pool with the states of its addresses.
+type PoolMap struct {
+	Pool      *document.PoolDetails `json:"pool"`
+	Addresses []document.AddressRun `json:"addresses"`
+	Commands  []document.Advice     `json:"commands"`
+}
+
+// Explained is an explanation, and the text that the command explain prints of it.
+type Explained struct {
+	Explanation *document.Explanation `json:"explanation"`
+	Text        string                `json:"text"`
+}
+
+// Records are records of the history, and the text that the command history prints of them.
+type Records struct {
+	History *document.History `json:"history"`
+	Text    string            `json:"text"`
+}
+
+// answer returns the answer to a question about a subject.
+func (v *View) answer(ctx context.Context, question, subject string) (any, error) {
+	switch question {
+	case "overview":
+		return v.overview(ctx), nil
+	case "pool":
+		return v.pool(subject)
+	case "explain":
+		return v.explain(ctx, subject)
+	case "history":
+		return v.history(ctx, subject)
+	}
+	return nil, notFound("no such question: %q", question)
+}
+
+func (v *View) header(kind string) document.Header {
+	return document.NewHeader(kind, version.Get().Version, v.Cluster, v.Judgement.Observation.Now)
+}
+
+// usage returns the usage of the pools. The caller holds mu.
+func (v *View) usage() *usage.Pools {
+	if v.pools == nil {
+		v.pools = usage.Of(v.Judgement)
+	}
+	return v.pools
+}
+
+// notInUse picks what needs attention.
+type notInUse struct{}
+
+func (notInUse) Pool(string) bool            { return true }
+func (notInUse) Item(it *judge.Item) bool    { return it.Verdict != judge.InUse }
+func (notInUse) Finding(*judge.Finding) bool { return true }
+
+func (v *View) overview(ctx context.Context) *Overview {
+	lines := slices.Clone(v.Status(ctx))
+	for i := range lines {
+		lines[i].Next = v.Advisor.OnCluster(lines[i].Next)
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	rep := report.Of(v.Judgement, v.Plan.Refused, v.Plan.CommonGates, notInUse{})
+	return &Overview{
+		Status:   document.OfStatus(v.header(document.KindStatus), lines),
+		Pools:    document.OfPools(v.header(document.KindPools), rep, v.usage()),
+		Check:    document.OfCheck(v.header(document.KindCheck), rep),
+		Commands: document.List(v.Advisor.Steps("more", "overview", advice.Facts{})),
+	}
+}
+
+func (v *View) pool(name string) (*PoolMap, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	all := v.usage()
+	i := slices.IndexFunc(all.All, func(p *usage.Pool) bool { return p.Ref() == name })
+	if i < 0 {
+		return nil, notFound("no pool has the name %q: %s", name, all.Known())
+	}
+	rep := report.OfCheck(v.Judgement, v.Plan, report.Filter{Pools: []string{name}})
+	facts := advice.Facts{Names: map[string]string{"pool": name}}
+	return &PoolMap{
+		Pool:      document.OfPoolDetails(v.header(document.KindPool), rep, all, all.All[i:i+1]),
+		Addresses: document.List(explanation.Runs(v.Judgement, all.All[i])),
+		Commands:  document.List(v.Advisor.Steps("more", "map of a pool", facts)),
+	}, nil
+}
+
+func (v *View) screen(h document.Header) *screen.Screen {
+	s := &screen.Screen{ConfirmAfter: v.ConfirmAfter}
+	s.Head(h)
+	return s
+}
+
+func (v *View) explain(ctx context.Context, text string) (*Explained, error) {
+	subject, err := explanation.ParseSubject(text)
+	if err != nil {
+		return nil, problem{http.StatusBadRequest, err.Error()}
+	}
+	var recent reconciler.BreakerState
+	if v.Breaker != nil {
+		if recent, err = v.Breaker(ctx); err != nil {
+			return nil, problem{http.StatusBadGateway, fmt.Sprintf("the breaker's count could not be read: %v", err)}
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	rep, d := explanation.Answer(explanation.Question{Subject: subject, Judgement: v.Judgement, Plan: v.Plan,
+		Recent: recent, Advisor: v.Advisor, Snapshot: v.Cluster.Snapshot != ""})
+	d.Header = v.header(document.KindExplanation)
+	s := v.screen(d.Header)
+	s.Explain(rep, d)
+	return &Explained{d, s.String()}, nil
+}
+
+func (v *View) history(ctx context.Context, text string) (*Records, error) {
+	if v.History == nil {
+		return nil, notFound("a snapshot has no history")
+	}
+	has := func(*audit.Record) bool { return true }
+	if text != "" {
+		subject, err := explanation.ParseSubject(text)
+		if err != nil {
+			return nil, problem{http.StatusBadRequest, err.Error()}
+		}
+		has = subject.Has
+	}
+	lines, err := v.History(ctx)
+	if err != nil {
+		return nil, problem{http.StatusBadGateway, err.Error()}
+	}
+	d := document.OfHistory(lines, false, v.Judgement.Observation.Now, has)
+	d.Header = v.header(document.KindHistory)
+	s := v.screen(d.Header)
+	s.History(d, text != "", false)
+	return &Records{d, s.String()}, nil
+}
