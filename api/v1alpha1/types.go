@@ -20,6 +20,11 @@ const (
 	SandboxNotReady SandboxState = "NotReady"
 )
 
+// text is at most 253 characters long, as names are.
+
+// +kubebuilder:validation:MaxLength=253
+type text = string
+
 // SandboxReport lists the pod sandboxes in a node's container runtime and CNI caches. It is cluster-scoped and has
 // the name of the node. It does not list sandboxes on the host network, or sandboxes that certainly have no
 // whereabouts address.
@@ -38,40 +43,31 @@ type SandboxReport struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	// BootID is the content of /proc/sys/kernel/random/boot_id. It is missing if the Node object does not confirm it.
-	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	BootID string `json:"bootID,omitempty"`
 	// Machine identifies the machine of the node. It is missing if the Node object does not confirm it.
-	// +optional
 	Machine Machine `json:"machine,omitzero"`
 	// Runtime is the node's container runtime.
-	// +optional
 	Runtime Runtime `json:"runtime,omitzero"`
 	// ObservedAt is the time at which this content was read, by the node's clock.
 	ObservedAt metav1.Time `json:"observedAt"`
 	// Summary counts the items of this report, for printer columns.
-	// +optional
 	Summary Summary `json:"summary,omitzero"`
 	// Sandboxes are the sandboxes that the runtime lists.
-	// +optional
 	// +kubebuilder:validation:MaxItems=4000
 	Sandboxes []Sandbox `json:"sandboxes,omitempty"`
 	// Attachments are container IDs in a CNI cache that the runtime does not list.
-	// +optional
 	// +kubebuilder:validation:MaxItems=4000
 	Attachments []Attachment `json:"attachments,omitempty"`
 	// Gone are IDs that ended within 24 hours, at most 500.
-	// +optional
 	// +kubebuilder:validation:MaxItems=500
 	Gone []Gone `json:"gone,omitempty"`
 }
 
 // Machine identifies a machine across reboots, by the nodeInfo of its Node.
 type Machine struct {
-	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	SystemUUID string `json:"systemUUID,omitempty"`
-	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	MachineID string `json:"machineID,omitempty"`
 }
@@ -85,10 +81,8 @@ func (m Machine) IsKnown() bool { return m.SystemUUID != "" && m.MachineID != ""
 
 // Runtime identifies a container runtime.
 type Runtime struct {
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
-	// +kubebuilder:validation:MaxLength=253
-	Version string `json:"version,omitempty"`
+	Name    text `json:"name,omitempty"`
+	Version text `json:"version,omitempty"`
 }
 
 // Summary counts the items of a report. No rule reads it.
@@ -101,34 +95,25 @@ type Summary struct {
 // Sandbox is a pod sandbox in the CRI list.
 type Sandbox struct {
 	// +kubebuilder:validation:MaxLength=128
-	ID string `json:"id"`
-	// +kubebuilder:validation:MaxLength=253
-	Namespace string `json:"namespace,omitempty"`
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
-	// +kubebuilder:validation:MaxLength=253
-	UID     string       `json:"uid,omitempty"`
-	Attempt uint32       `json:"attempt,omitempty"`
-	State   SandboxState `json:"state"`
+	ID        string       `json:"id"`
+	Namespace text         `json:"namespace,omitempty"`
+	Name      text         `json:"name,omitempty"`
+	UID       text         `json:"uid,omitempty"`
+	Attempt   uint32       `json:"attempt,omitempty"`
+	State     SandboxState `json:"state"`
 	// NetworkClosed is true if the network namespace is gone, false if it exists, and missing if that is unknown.
-	// +optional
 	NetworkClosed *bool `json:"networkClosed,omitempty"`
 	// NetNS is the path of the network namespace.
-	// +optional
 	// +kubebuilder:validation:MaxLength=4096
-	NetNS string `json:"netns,omitempty"`
-	// +optional
+	NetNS     string      `json:"netns,omitempty"`
 	CreatedAt metav1.Time `json:"createdAt,omitzero"`
-	// +optional
 	// +kubebuilder:validation:MaxItems=128
 	Addresses []Address `json:"addresses,omitempty"`
 	// AddressesUnread is true if the sandbox may have addresses that are not in this report. They are of the
 	// networks in MayCarry, or if that is missing, of any network of the pod.
-	// +optional
 	AddressesUnread bool `json:"addressesUnread,omitempty"`
 	// MayCarry are the whereabouts ranges in the CNI caches of a sandbox with AddressesUnread. It is missing if the
 	// caches do not contain all of its networks.
-	// +optional
 	// +kubebuilder:validation:MaxItems=128
 	MayCarry []Network `json:"mayCarry,omitempty"`
 }
@@ -136,11 +121,9 @@ type Sandbox struct {
 // Network is a range of a whereabouts network.
 type Network struct {
 	// Range is missing if it is unknown. It is then any range of the network.
-	// +kubebuilder:validation:MaxLength=253
-	Range string `json:"range,omitempty"`
+	Range text `json:"range,omitempty"`
 	// NetworkName is whereabouts' network_name, "" for the unnamed network.
-	// +kubebuilder:validation:MaxLength=253
-	NetworkName string `json:"networkName,omitempty"`
+	NetworkName text `json:"networkName,omitempty"`
 }
 
 // Attachment is a container ID that the runtime does not list. It is in a CNI cache, or it was listed and its
@@ -149,20 +132,14 @@ type Attachment struct {
 	// +kubebuilder:validation:MaxLength=128
 	ID string `json:"id"`
 	// Since is when the cache entry appeared.
-	Since metav1.Time `json:"since"`
-	// +optional
-	NetworkClosed *bool `json:"networkClosed,omitempty"`
+	Since         metav1.Time `json:"since"`
+	NetworkClosed *bool       `json:"networkClosed,omitempty"`
 	// NetNS is the path of the network namespace.
-	// +optional
 	// +kubebuilder:validation:MaxLength=4096
-	NetNS string `json:"netns,omitempty"`
-	// +kubebuilder:validation:MaxLength=253
-	Namespace string `json:"namespace,omitempty"`
-	// +kubebuilder:validation:MaxLength=253
-	Name string `json:"name,omitempty"`
-	// +kubebuilder:validation:MaxLength=253
-	UID string `json:"uid,omitempty"`
-	// +optional
+	NetNS     string `json:"netns,omitempty"`
+	Namespace text   `json:"namespace,omitempty"`
+	Name      text   `json:"name,omitempty"`
+	UID       text   `json:"uid,omitempty"`
 	// +kubebuilder:validation:MaxItems=128
 	Addresses []Address `json:"addresses,omitempty"`
 }
@@ -170,34 +147,19 @@ type Attachment struct {
 // Gone is a container ID that ended.
 type Gone struct {
 	// +kubebuilder:validation:MaxLength=128
-	ID string `json:"id"`
-	// +kubebuilder:validation:MaxLength=253
-	UID   string      `json:"uid,omitempty"`
+	ID    string      `json:"id"`
+	UID   text        `json:"uid,omitempty"`
 	Since metav1.Time `json:"since"`
 }
 
 // Address is a whereabouts address that is configured in a sandbox.
 type Address struct {
-	// +kubebuilder:validation:MaxLength=253
-	IP string `json:"ip"`
-	// +kubebuilder:validation:MaxLength=253
-	IfName string `json:"ifName,omitempty"`
+	IP     text `json:"ip"`
+	IfName text `json:"ifName,omitempty"`
 	// Network is the name of the CNI network.
-	// +kubebuilder:validation:MaxLength=253
-	Network string `json:"network,omitempty"`
+	Network text `json:"network,omitempty"`
 	// Range is the ipam range of the address.
-	// +kubebuilder:validation:MaxLength=253
-	Range string `json:"range,omitempty"`
+	Range text `json:"range,omitempty"`
 	// NetworkName is whereabouts' network_name, "" for the unnamed network.
-	// +kubebuilder:validation:MaxLength=253
-	NetworkName string `json:"networkName,omitempty"`
-}
-
-// SandboxReportList is a list of reports.
-//
-// +kubebuilder:object:root=true
-type SandboxReportList struct {
-	metav1.TypeMeta `json:",inline"`
-	metav1.ListMeta `json:"metadata,omitempty"`
-	Items           []SandboxReport `json:"items"`
+	NetworkName text `json:"networkName,omitempty"`
 }
