@@ -51,11 +51,16 @@ func (e *Events) aboutSelf(reason, text string) {
 	e.Event(e.Self, corev1.EventTypeWarning, reason, text)
 }
 
-// finding writes an Event on the pool of a finding, else on the node.
-func (e *Events) finding(f judge.Finding, poolUID string) {
+// finding writes an Event on the first pool of a finding, else on the node.
+func (e *Events) finding(f judge.Finding, pools []*ippool.Pool) {
 	on := e.Self
-	if pool, _, _ := strings.Cut(f.Pool, ","); pool != "" {
-		on = poolReference(pool, poolUID)
+	if ref, _, _ := strings.Cut(f.Pool, ","); ref != "" {
+		on = poolReference(ref, "")
+		for _, p := range pools {
+			if p.Ref() == ref {
+				on.UID = types.UID(p.UID)
+			}
+		}
 	} else if f.Node != "" {
 		on = &corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: f.Node, UID: types.UID(f.Node)} // as kubelet's
 	}
@@ -64,17 +69,6 @@ func (e *Events) finding(f judge.Finding, poolUID string) {
 		level = corev1.EventTypeNormal
 	}
 	e.Event(on, level, string(f.Kind), f.Message)
-}
-
-// uidOf returns the UID of the first of some pools.
-func uidOf(pools string, out *reconciler.Result) string {
-	first, _, _ := strings.Cut(pools, ",")
-	for _, p := range out.Observation.Pools {
-		if p.Ref() == first {
-			return p.UID
-		}
-	}
-	return ""
 }
 
 // subjectOf returns the pod of an allocation if that pod exists, else the pool. Another pod of the same name does not

@@ -40,7 +40,7 @@ func TestEvents_Objects(t *testing.T) {
 	if len(conflict) == 0 {
 		t.Fatal("no conflict")
 	}
-	e.finding(conflict[0], "")
+	e.finding(conflict[0], nil)
 	var got []string
 	for _, o := range recorder.objects {
 		got = append(got, o.Kind+" "+o.Namespace+"/"+o.Name)
@@ -54,7 +54,7 @@ func TestEvents_Objects(t *testing.T) {
 func TestEvents_TypesOfFindings(t *testing.T) {
 	for _, kind := range judge.Kinds() {
 		recorder := &subjects{}
-		(&Events{EventRecorder: recorder, Self: &corev1.ObjectReference{}}).finding(judge.Finding{Kind: kind}, "")
+		(&Events{EventRecorder: recorder, Self: &corev1.ObjectReference{}}).finding(judge.Finding{Kind: kind}, nil)
 		if isWarning := recorder.types[0] == corev1.EventTypeWarning; isWarning == (kind == judge.StatusMismatch) {
 			t.Errorf("an Event of %s has type %s", kind, recorder.types[0])
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// stuckAfter is how long a pass may take without progress. It progresses with every page of a list and every batch
-	// of releases.
+	// stuckAfter is how long the leader may make no progress: twice observeEvery. A pass progresses with every page of
+	// a list and every batch of releases.
 	stuckAfter = 10 * time.Minute
 	// notReadyAfter is how long passes may fail until the leader is not ready.
 	notReadyAfter = 5 * time.Minute
@@ -22,7 +22,6 @@ type Health struct {
 
 	mu              sync.Mutex
 	isLeader        bool
-	isBusy          bool      // during a pass
 	lastProgress    time.Time // of a pass
 	lastObservation time.Time // end of the last successful pass
 	lastError       error     // of the last pass
@@ -47,12 +46,6 @@ func (h *Health) Progress() {
 	h.lastProgress = time.Now()
 }
 
-func (h *Health) setBusy(isBusy bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.isBusy, h.lastProgress = isBusy, time.Now()
-}
-
 func (h *Health) passEnded(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,11 +55,11 @@ func (h *Health) passEnded(err error) {
 	}
 }
 
-// Alive returns an error if a pass is stuck.
+// Alive returns an error if the leader is stuck.
 func (h *Health) Alive(*http.Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if since := time.Since(h.lastProgress); h.isBusy && since > stuckAfter {
+	if since := time.Since(h.lastProgress); h.isLeader && since > stuckAfter {
 		return fmt.Errorf("a pass has made no progress for %s", since.Round(time.Second))
 	}
 	return nil

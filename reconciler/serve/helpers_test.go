@@ -266,7 +266,7 @@ func update(m *Metrics, out *reconciler.Result) { m.update(out, nil, usage.Of(ou
 func gaugeOf(t *testing.T, m *Metrics, metric string) float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(m)
+	registry.MustRegister(prometheus.CollectorFunc(m.collect))
 	return series(t, registry, metric)[""]
 }
 

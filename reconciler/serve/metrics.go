@@ -1,9 +1,8 @@
 package serve
 
 import (
-	"math/big"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,8 +26,7 @@ type Metrics struct {
 	WithoutPools bool
 
 	attempts map[judge.ID]int // failed passes of each item that is still stale
-	mu       sync.Mutex
-	lastPass gauges
+	lastPass atomic.Pointer[gauges]
 }
 
 // proven and unconfirmed are the values of the label proof.
@@ -80,7 +78,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help:    "How long ADDs and DELs waited for a fence.",
 			Buckets: []float64{0.5, 1, 2, 5, 10, 20, 30, 45, 60, 90}}),
 	}
-	registry.MustRegister(m)
+	registry.MustRegister(prometheus.CollectorFunc(m.collect))
 	// increase() ignores the first event of a counter that did not exist before it.
 	m.refused.WithLabelValues(string(reconciler.AwaitingConfirmation))
 	for _, why := range []reconciler.Refusal{reconciler.Paused, reconciler.EtcdRestored, reconciler.Breaker,
@@ -127,16 +125,12 @@ var (
 	poolWaiting   = gauge("pool_waiting_pods", "Pods that cannot start because the pool is full.", "pool")
 )
 
-// Describe sends nothing: Collect sends other gauges after each pass.
-func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
-
-// Collect sends the gauges of the last pass.
-func (m *Metrics) Collect(out chan<- prometheus.Metric) {
-	m.mu.Lock()
-	all := m.lastPass
-	m.mu.Unlock()
-	for _, g := range all {
-		out <- g
+// collect sends the gauges of the last pass.
+func (m *Metrics) collect(out chan<- prometheus.Metric) {
+	if all := m.lastPass.Load(); all != nil {
+		for _, g := range *all {
+			out <- g
+		}
 	}
 }
 
@@ -176,9 +170,7 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 	for _, p := range pools.All {
 		g.setPool(p, m.WithoutPools)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.lastPass = g
+	m.lastPass.Store(&g)
 }
 
 // setItems counts allocations and candidates, without those that the pass released, and returns the candidates.
@@ -193,13 +185,13 @@ func (g *gauges) setItems(out *reconciler.Result) (stale []*judge.Item) {
 	}
 	counts := map[verdict]int{}
 	for _, it := range out.Allocations {
-		if it.Verdict == judge.Stale {
-			if released[it.ID()] {
-				continue
-			}
-			stale = append(stale, it)
+		if released[it.ID()] {
+			continue
 		}
 		counts[verdict{it.Verdict, it.Reason}]++
+		if it.Verdict == judge.Stale {
+			stale = append(stale, it)
+		}
 	}
 	for _, it := range out.Reservations {
 		if it.Verdict == judge.Stale && len(it.Related()) == 0 && !released[it.ID()] {
@@ -274,8 +266,10 @@ func (g *gauges) setPool(p *usage.Pool, withoutAddresses bool) {
 	}
 	g.set(poolAddresses, float64(p.Used), p.Ref(), "used", alerts)
 	if p.Unknown == "" {
-		g.set(poolAddresses, float(p.Usable), p.Ref(), "usable", alerts)
-		g.set(poolAddresses, float(p.Free), p.Ref(), "free", alerts)
+		usable, _ := p.Usable.Float64()
+		free, _ := p.Free.Float64()
+		g.set(poolAddresses, usable, p.Ref(), "usable", alerts)
+		g.set(poolAddresses, free, p.Ref(), "free", alerts)
 	}
 }
 
@@ -292,11 +286,6 @@ func oneIf(is bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-func float(n *big.Int) float64 {
-	f, _ := new(big.Float).SetInt(n).Float64()
-	return f
 }
 
 // countWrites counts releases and repairs.

@@ -80,7 +80,7 @@ func TestMetrics_SizeOfAScrape(t *testing.T) {
 	}{{false, 3*pools + 150 + maxPoolFindings, 25 + pools*3/10}, {true, 150 + maxPoolFindings, 25}} {
 		m.WithoutPools = c.withoutPools
 		update(m, out)
-		m.lastPass.set(poolWaiting, 2, "kube-system/10.0.0.0-29")
+		m.lastPass.Load().set(poolWaiting, 2, "kube-system/10.0.0.0-29")
 		answer, request := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil)
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, request)
 		scrape := answer.Body.String()

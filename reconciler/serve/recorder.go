@@ -205,7 +205,7 @@ func (r *Recorder) recordFindings(out *reconciler.Result) {
 		if r.isNew("finding", f.Kind, f.Pool, f.IP, f.Node, f.Pods, f.ContainerIDs, message) {
 			r.Log.Warn("Found a defect", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods,
 				"containerIDs", f.ContainerIDs, "node", f.Node, "message", f.Message)
-			r.Events.finding(f, uidOf(f.Pool, out))
+			r.Events.finding(f, out.Observation.Pools)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -98,12 +99,8 @@ func New(c Config) *Server {
 // Schedule.Run.
 func (s *Server) Run(ctx context.Context) error {
 	// The first pass verifies the caches, if they are synced.
-	for end := time.Now().Add(syncTimeout); !s.Caches.Synced() && time.Now().Before(end) && ctx.Err() == nil; {
-		select {
-		case <-ctx.Done():
-		case <-time.After(settleFor):
-		}
-	}
+	isSynced := func(context.Context) (bool, error) { return s.Caches.Synced(), nil }
+	_ = wait.PollUntilContextTimeout(ctx, settleFor, syncTimeout, true, isSynced)
 	var worker sync.WaitGroup
 	worker.Go(func() { s.work(ctx) })
 	defer worker.Wait()
@@ -127,18 +124,15 @@ func (s *Server) work(ctx context.Context) {
 		if isShutDown || ctx.Err() != nil {
 			return
 		}
-		if rest := time.Until(s.nextCachePass); pass == cachePass && rest > 0 {
-			s.Requests.AddAfter(cachePass, rest)
-		} else {
-			s.Health.setBusy(true)
-			s.isFullPass.Store(pass == fullPass)
-			if pass == fullPass {
-				s.makeFullPass(ctx)
-			} else {
-				s.makeCachePass(ctx)
-			}
+		switch rest := time.Until(s.nextCachePass); {
+		case pass == fullPass:
+			s.isFullPass.Store(true)
+			s.makeFullPass(ctx)
 			s.isFullPass.Store(false)
-			s.Health.setBusy(false)
+		case rest > 0:
+			s.Requests.AddAfter(cachePass, rest)
+		default:
+			s.makeCachePass(ctx)
 		}
 		s.Requests.Done(pass)
 	}
