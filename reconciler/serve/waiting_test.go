@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -41,9 +42,11 @@ func (w *waitingRecorder) AnnotatedEventf(o runtime.Object, notes map[string]str
 }
 
 // asking is a Pending pod that has asked for an address of default/a for so long.
-func asking(name string, since time.Duration) Part {
+func asking(name string, since time.Duration) Part { return askingFor("a", name, since) }
+
+func askingFor(network, name string, since time.Duration) Part {
 	return Pod(name, Phase("Pending"), func(p *corev1.Pod) {
-		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "a"}
+		p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": network}
 		p.CreationTimestamp = metav1.NewTime(Now.Add(-since))
 	})
 }
@@ -140,7 +143,7 @@ func TestWaitingEvents_OneOfAPodAndPool(t *testing.T) {
 	client := fake.NewClientset()
 	process := func() *waitingEvents {
 		return &waitingEvents{api: client.CoreV1(), log: slog.New(slog.DiscardHandler),
-			written: map[string]waitingEvent{}}
+			written: map[string]*applycorev1.EventApplyConfiguration{}}
 	}
 	event := func(uid, pool, message string, after time.Duration) *corev1.Event {
 		at := metav1.NewTime(Now.Add(after))
@@ -216,5 +219,28 @@ func TestWaitingEvents_LogsOnceThatTheyAreForbidden(t *testing.T) {
 	write("web-3") // web-2 is done
 	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), "forbidden") {
 		t.Errorf("logged: %s", log.String())
+	}
+}
+
+// The pools share the Events of a pass: many pods that wait for one do not silence those that wait for another.
+func TestPoolFull_TakesPodsOfEachPoolInTurn(t *testing.T) {
+	parts := []Part{Pod("web-1", Carrying("10.0.0.1")), Pod("web-2", Carrying("10.0.1.1"))}
+	for i, c := range []struct {
+		name    string
+		waiting int
+	}{{"a", maxWaitingPods}, {"b", 3}} {
+		cidr := fmt.Sprintf("10.0.%d.0/31", i)
+		parts = append(parts, NAD(c.name, WhereaboutsConfig(cidr, "")), Pool(strings.ReplaceAll(cidr, "/", "-"), cidr,
+			Alloc("0", "no podref", "box-0", "net1"), Alloc("1", fmt.Sprint("default/web-", i+1), "box-1", "net1")))
+		for n := range c.waiting {
+			parts = append(parts, askingFor(c.name, fmt.Sprintf("%s-%03d", c.name, n), time.Minute))
+		}
+	}
+	events, recorder := &waitingRecorder{}, newRecorder(&strings.Builder{})
+	recorder.Events.Waiting = events
+	recorder.record(resultOf(parts...))
+	n := strings.Count(strings.Join(events.events, "\n"), "default/b-")
+	if len(events.events) != maxWaitingPods || n != 3 {
+		t.Errorf("%d Events, %d of pods that wait for b", len(events.events), n)
 	}
 }
