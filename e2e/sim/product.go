@@ -211,7 +211,7 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	var guard *serve.Guard
 	if s.plan.Repair {
 		guard = serve.NewGuard(serve.GuardConfig{
-			Fence: cluster.Fence(), Detector: source, Timeout: serve.MaxFence, FullPass: requests.FullPass,
+			Fence: cluster.Fence(), Detector: source, Timeout: kube.LongestFence, FullPass: requests.FullPass,
 			Metrics: recorder.Metrics, Events: events, Log: log,
 		})
 		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportRestore

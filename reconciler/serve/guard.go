@@ -18,7 +18,7 @@ import (
 type GuardConfig struct {
 	Fence    Fence
 	Detector RestoreDetector
-	// Timeout is the maximum duration of a fence, at most MaxFence.
+	// Timeout is the maximum duration of a fence, at most kube.LongestFence.
 	Timeout time.Duration
 	// FullPass requests a full pass soon. It must not block.
 	FullPass func()
@@ -87,9 +87,6 @@ type RestoreDetector interface {
 	Now() time.Time
 }
 
-// MaxFence is the maximum duration of a fence.
-const MaxFence = kube.LongestFence
-
 // NewGuard returns a Guard. Its methods may be called before Run.
 func NewGuard(c GuardConfig) *Guard {
 	return &Guard{GuardConfig: c, wakeup: make(chan struct{}, 1)}
@@ -97,8 +94,8 @@ func NewGuard(c GuardConfig) *Guard {
 
 // CheckFence checks --fence-timeout.
 func CheckFence(timeout time.Duration) error {
-	if timeout < 0 || timeout > MaxFence {
-		return fmt.Errorf("--fence-timeout %s: must be between 0 (no fence) and %s", timeout, MaxFence)
+	if timeout < 0 || timeout > kube.LongestFence {
+		return fmt.Errorf("--fence-timeout %s: must be between 0 (no fence) and %s", timeout, kube.LongestFence)
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // API servers restart after a restore, for longer than a fence may last. No ADD waits for the fence meanwhile, and its
@@ -71,7 +73,8 @@ func TestGuard_LeavesTheFenceToOthers(t *testing.T) {
 }
 
 func TestCheckFence(t *testing.T) {
-	for timeout, isValid := range map[time.Duration]bool{0: true, MaxFence: true, MaxFence + 1: false, -1: false} {
+	most := kube.LongestFence
+	for timeout, isValid := range map[time.Duration]bool{0: true, most: true, most + 1: false, -1: false} {
 		if err := CheckFence(timeout); (err == nil) != isValid {
 			t.Errorf("%s: %v", timeout, err)
 		}

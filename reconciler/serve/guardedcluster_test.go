@@ -139,7 +139,7 @@ func (w *guardedCluster) isFenced(t *testing.T, want bool) {
 // newGuard returns a Guard of the cluster.
 func (w *guardedCluster) newGuard(fullPass func()) *Guard {
 	w.revision = 100
-	return NewGuard(GuardConfig{Fence: w, Detector: w, Timeout: MaxFence, Log: slog.New(slog.DiscardHandler),
+	return NewGuard(GuardConfig{Fence: w, Detector: w, Timeout: kube.LongestFence, Log: slog.New(slog.DiscardHandler),
 		FullPass: fullPass, Metrics: NewMetrics(prometheus.NewRegistry()),
 		Events: &Events{EventRecorder: &record.FakeRecorder{}}})
 }

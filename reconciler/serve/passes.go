@@ -92,17 +92,14 @@ func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, start 
 	if s.CollectReports != nil {
 		until = reconciler.EarliestNonZero(until, s.CollectReports(ctx, out))
 	}
-	isSynced := s.Caches.Synced()
-	if isSynced {
-		until = reconciler.EarliestNonZero(reconciler.EarliestNonZero(until, out.Recheck), now.Add(judgeEvery))
+	pass, maxPause, minPause := fullPass, observeEvery, maxRetry
+	if s.Caches.Synced() {
+		pass, maxPause, minPause = cachePass, judgeEvery, 0
+		until = reconciler.EarliestNonZero(until, out.Recheck)
 	}
-	until = reconciler.EarliestNonZero(until, now.Add(observeEvery))
+	until = reconciler.EarliestNonZero(until, now.Add(maxPause))
 	wait := max(until.Sub(now), 0) + time.Second // the API server's time has a resolution of seconds
-	if isSynced {
-		s.Requests.AddAfter(cachePass, wait)
-	} else {
-		s.Requests.AddAfter(fullPass, max(wait, maxRetry))
-	}
+	s.Requests.AddAfter(pass, max(wait, minPause))
 	s.handleRestore(out)
 }
 

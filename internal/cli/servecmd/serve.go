@@ -105,7 +105,7 @@ func (o *Options) Add(f *pflag.FlagSet, logLevel string) {
 		"file with the schedule; it may be missing, and is read again when it changes")
 	f.BoolVar(&m.LeaderElection, "leader-elect", true,
 		"make passes only while holding the Lease ip-reconcile in --reconciler-namespace")
-	f.DurationVar(&o.FenceTimeout, "fence-timeout", serve.MaxFence,
+	f.DurationVar(&o.FenceTimeout, "fence-timeout", kube.LongestFence,
 		"with --repair: how long ADDs and DELs may wait after a restore of etcd; 0 disables the fence")
 	f.StringVar(&m.Metrics.BindAddress, "metrics-bind-address", "127.0.0.1:9745", "address of /metrics; 0 disables it")
 	f.BoolVar(&m.Metrics.SecureServing, "metrics-secure", false,
