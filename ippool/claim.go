@@ -33,7 +33,7 @@ func DecodeClaim(text []byte) (*Claim, error) { return decode(text, readClaim) }
 
 // readClaim reads addresses with or without a prefix length: whereabouts writes none, and the CRD asks for one.
 func readClaim(o *object) *Claim {
-	c := &Claim{NamespacedName: types.NamespacedName{Namespace: intern(o.Metadata.Namespace), Name: o.Metadata.Name}}
+	c := &Claim{NamespacedName: o.Metadata.name()}
 	status, _ := o.Status.(map[string]any)
 	ips, _ := status["ips"].([]any)
 	for _, ip := range ips {

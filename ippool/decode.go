@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
@@ -52,6 +53,10 @@ type metadata struct {
 type textField struct {
 	name string
 	into *string
+}
+
+func (m *metadata) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: intern(m.Namespace), Name: m.Name}
 }
 
 func (m *metadata) texts() []textField {

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // NADResource is the resource of NetworkAttachmentDefinitions.
@@ -20,7 +21,7 @@ var NADResource = schema.GroupVersionResource{Group: "k8s.cni.cncf.io", Version:
 // NAD is the part of a NetworkAttachmentDefinition about whereabouts. Networks is empty for another IPAM. With a
 // Problem the definition cannot be parsed and says nothing about any pool.
 type NAD struct {
-	Namespace, Name string
+	types.NamespacedName
 	ResourceVersion string
 	Networks        []Network
 	Problem         string
@@ -49,7 +50,7 @@ func ReadNAD(o *unstructured.Unstructured) *NAD { return readNAD(objectOf(o)) }
 
 func readNAD(o *object) *NAD {
 	m := &o.Metadata
-	n := &NAD{Namespace: intern(m.Namespace), Name: m.Name, ResourceVersion: m.ResourceVersion}
+	n := &NAD{NamespacedName: m.name(), ResourceVersion: m.ResourceVersion}
 	spec, _ := o.spec()
 	config, isText := spec["config"].(string)
 	err := errors.New("spec.config is not a string")

@@ -56,7 +56,7 @@ const (
 
 // Pool is an IPPool. Problem says why it cannot be parsed; then all of its allocations are Malformed.
 type Pool struct {
-	Namespace, Name      string
+	types.NamespacedName
 	UID, ResourceVersion string
 	RangeText            string
 	Range                Range        `json:"-"`
@@ -110,7 +110,8 @@ func (a *Allocation) Entry() Entry {
 // NewPool is the empty pool that an ADD creates for a network's range without slices (whereabouts v0.9.4,
 // pkg/storage/kubernetes/ipam.go, getPool). It is not stored.
 func NewPool(namespace, network string, r netip.Prefix) *Pool {
-	p := &Pool{Namespace: namespace, Name: PoolName(network, r), RangeText: r.Masked().String(), unsliced: true}
+	p := &Pool{RangeText: r.Masked().String(), unsliced: true}
+	p.Namespace, p.Name = namespace, PoolName(network, r)
 	var err error
 	if p.Range, err = ParseRange(p.RangeText); err != nil {
 		p.Problem = "spec." + err.Error()
@@ -143,7 +144,7 @@ func ReadPool(o *unstructured.Unstructured) *Pool { return readPool(objectOf(o))
 func readPool(o *object) *Pool {
 	m := &o.Metadata
 	p := &Pool{
-		Namespace: intern(m.Namespace), Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
+		NamespacedName: m.name(), UID: m.UID, ResourceVersion: m.ResourceVersion,
 		Paused: Pauses(m.Annotations), NoUsageAlerts: isSet(m.Annotations, NoUsageAlertsAnnotation),
 	}
 	spec, _ := o.spec()

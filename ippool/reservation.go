@@ -10,7 +10,7 @@ import (
 
 // Reservation is an OverlappingRangeIPReservation.
 type Reservation struct {
-	Namespace, Name      string
+	types.NamespacedName
 	UID, ResourceVersion string
 	PodRef, IfName       string
 	Owner                PodRef `json:"-"` // of PodRef
@@ -28,10 +28,8 @@ func ReadReservation(o *unstructured.Unstructured) *Reservation { return readRes
 
 func readReservation(o *object) *Reservation {
 	m := &o.Metadata
-	r := &Reservation{
-		Namespace: intern(m.Namespace), Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
-		Deleting: m.DeletionTimestamp != "",
-	}
+	r := &Reservation{NamespacedName: m.name(), UID: m.UID, ResourceVersion: m.ResourceVersion,
+		Deleting: m.DeletionTimestamp != ""}
 	r.Created, _ = time.Parse(time.RFC3339, m.CreationTimestamp)
 	var claim string
 	spec, isObject := o.spec()

@@ -127,8 +127,7 @@ func (c *change) namespace() string {
 // poolNames are the pools that the second check of the change needs.
 func (c *change) poolNames() []types.NamespacedName {
 	if c.finding != nil {
-		p := c.finding.Repair.Pool
-		return []types.NamespacedName{{Namespace: p.Namespace, Name: p.Name}}
+		return []types.NamespacedName{c.finding.Repair.Pool.NamespacedName}
 	}
 	return uniqueNames(slices.Concat(c.pools, c.Item.PoolNames()))
 }

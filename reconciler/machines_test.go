@@ -95,7 +95,8 @@ func TestRelease_OneClaimUnread(t *testing.T) {
 					"ifname": "net1", "ipamclaimref": "default/" + name})
 			}
 		}
-		s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"}, v1alpha1.Gone{ID: "box-2", UID: "uid-2"}))
+		gone := []v1alpha1.Gone{{ID: "box-1", UID: "uid-1"}, {ID: "box-2", UID: "uid-2"}}
+		s.keepReporting(goneOn("worker-1", gone...))
 		s.claimUnread = "a.net1"
 		r := s.reconciler(t)
 		r.Options.ConfirmAfter = 0

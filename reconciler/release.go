@@ -35,8 +35,7 @@ type releases struct{ *executor }
 func (e releases) keys(todo []*change) (need LiveKeys) {
 	for _, c := range todo {
 		if c.err != nil && c.Reservation != nil {
-			need.Reservations = append(need.Reservations,
-				types.NamespacedName{Namespace: c.Reservation.Namespace, Name: c.Reservation.Name})
+			need.Reservations = append(need.Reservations, c.Reservation.NamespacedName)
 		}
 		if c.Item.Pool != nil && (c.err != nil || len(c.Related()) == 0) {
 			need.Reservations = append(need.Reservations, e.x.ReservationsOf(c.Item)...)

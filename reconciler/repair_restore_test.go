@@ -180,8 +180,7 @@ func TestRepairLimit_Pool(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		const pool = "10.0.0.0-25"
 		s.poolOf(pool, "10.0.0.0/25")
-		s.nads[types.NamespacedName{Namespace: "default", Name: "wb"}] = &ippool.NAD{Namespace: "default", Name: "wb",
-			Networks: []ippool.Network{{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/25")}}}}
+		s.addNAD("wb", ippool.Network{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/25")}})
 		var sandboxes []v1alpha1.Sandbox
 		for i := 1; i <= 126; i++ {
 			b := running(fmt.Sprint("fake-", i), i)

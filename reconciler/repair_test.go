@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -278,8 +277,7 @@ func TestRepair(t *testing.T) {
 		{says: "a pool of a named network needs only the shared Lease", fenced: true, set: func(s *simulator) {
 			s.aLostPool()
 			s.busy = map[string]int{"green-10.2.0.0-16": 1 << 20}
-			s.nads[types.NamespacedName{Namespace: "default", Name: "green"}] = &ippool.NAD{Namespace: "default", Name: "green",
-				Networks: []ippool.Network{{Name: "green", Ranges: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}}}}
+			s.addNAD("green", ippool.Network{Name: "green", Ranges: []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}})
 			b := running("one", 1)
 			b.Addresses[0].IP, b.Addresses[0].Range, b.Addresses[0].NetworkName = "10.2.0.1", "10.2.0.0/16", "green"
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {b}})

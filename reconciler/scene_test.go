@@ -222,8 +222,13 @@ func failing(name string, err error) func(call, object string) (error, bool) {
 
 // aNetwork defines the pool's network, which uses reservations.
 func (s *simulator) aNetwork() {
-	s.nads[types.NamespacedName{Namespace: "default", Name: "wb"}] = &ippool.NAD{Namespace: "default", Name: "wb",
-		Networks: []ippool.Network{{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, Overlapping: true}}}
+	s.addNAD("wb", ippool.Network{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/16")}, Overlapping: true})
+}
+
+func (s *simulator) addNAD(name string, network ippool.Network) {
+	nad := &ippool.NAD{NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}
+	nad.Networks = []ippool.Network{network}
+	s.nads[nad.NamespacedName] = nad
 }
 
 // alone adds reservations without allocation.

@@ -74,7 +74,7 @@ func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*c
 	})
 	for i, r := range todo {
 		if answers[r] = errs[i]; errs[i] == nil {
-			written.Reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = nil
+			written.Reservations[r.NamespacedName] = nil
 		}
 	}
 	for _, c := range changes {
@@ -111,7 +111,7 @@ func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, w
 		}
 		if errs[i] == nil {
 			e.History.noteWrite(after[i])
-			written.Pools[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = after[i]
+			written.Pools[p.NamespacedName] = after[i]
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (e *executor) createReservations(ctx context.Context, h *Hold, changes []*c
 	for i, c := range changes {
 		if c.notePatch(errs[i]); errs[i] == nil {
 			r := ippool.ReadReservation(c.finding.Repair.NewReservation())
-			written.Reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
+			written.Reservations[r.NamespacedName] = r
 		}
 	}
 	e.x = e.x.With(written)

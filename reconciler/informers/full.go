@@ -174,12 +174,10 @@ func isRead(o *judge.Observation, resource string) bool {
 func versionsOf(o *judge.Observation) map[objectKey]string {
 	versions := make(map[objectKey]string, len(o.Pods)+len(o.Pools)+len(o.Reservations))
 	for _, p := range o.Pools {
-		name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
-		versions[objectKey{ippool.PoolResource.Resource, name}] = p.ResourceVersion
+		versions[objectKey{ippool.PoolResource.Resource, p.NamespacedName}] = p.ResourceVersion
 	}
 	for _, r := range o.Reservations {
-		name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
-		versions[objectKey{ippool.ReservationResource.Resource, name}] = r.ResourceVersion
+		versions[objectKey{ippool.ReservationResource.Resource, r.NamespacedName}] = r.ResourceVersion
 	}
 	for name, n := range o.NADs {
 		versions[objectKey{ippool.NADResource.Resource, name}] = n.ResourceVersion

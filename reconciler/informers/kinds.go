@@ -49,24 +49,22 @@ var reportResource, leaseResource = v1alpha1.Resource().Resource, "leases"
 func kinds(own, leases string) []kind {
 	return []kind{
 		{resource: ippool.PoolResource, object: custom(ippool.PoolResource, "IPPool"), isRequired: true,
-			parse: func(o runtime.Object) any { return ippool.ReadPool(slim(o)) }},
-		{resource: ippool.ReservationResource,
-			object: custom(ippool.ReservationResource, "OverlappingRangeIPReservation"),
-			parse:  func(o runtime.Object) any { return ippool.ReadReservation(slim(o)) }},
+			parse: with(ippool.ReadPool)},
+		{resource: ippool.ReservationResource, parse: with(ippool.ReadReservation),
+			object: custom(ippool.ReservationResource, "OverlappingRangeIPReservation")},
 		{resource: ippool.NADResource, object: custom(ippool.NADResource, "NetworkAttachmentDefinition"),
-			parse: func(o runtime.Object) any { return ippool.ReadNAD(o.(*unstructured.Unstructured)) }},
-		{resource: core("pods"), object: &corev1.Pod{}, isRequired: true,
-			parse: func(o runtime.Object) any { return podstate.ReadPod(o.(*corev1.Pod)) }},
-		{resource: core("nodes"), object: &corev1.Node{},
-			parse: func(o runtime.Object) any { return podstate.ReadNode(o.(*corev1.Node)) }},
-		{resource: v1alpha1.Resource(), object: custom(v1alpha1.Resource(), "SandboxReport"),
-			parse: func(o runtime.Object) any { return parseReport(o.(*unstructured.Unstructured)) }},
+			parse: with(ippool.ReadNAD)},
+		{resource: core("pods"), object: &corev1.Pod{}, isRequired: true, parse: with(podstate.ReadPod)},
+		{resource: core("nodes"), object: &corev1.Node{}, parse: with(podstate.ReadNode)},
+		{resource: v1alpha1.Resource(), object: custom(v1alpha1.Resource(), "SandboxReport"), parse: with(parseReport)},
 		{resource: coordinationv1.SchemeGroupVersion.WithResource(leaseResource), object: &coordinationv1.Lease{},
-			namespace: leases,
-			parse:     func(o runtime.Object) any { return slimLease(o.(*coordinationv1.Lease)) }},
-		{resource: core("namespaces"), object: &corev1.Namespace{}, name: own,
-			parse: func(o runtime.Object) any { return readNamespaceSettings(o.(*corev1.Namespace).Annotations) }},
+			namespace: leases, parse: with(slimLease)},
+		{resource: core("namespaces"), object: &corev1.Namespace{}, name: own, parse: with(readNamespaceSettings)},
 	}
+}
+
+func with[O runtime.Object, P any](parse func(O) P) func(runtime.Object) any {
+	return func(o runtime.Object) any { return parse(o.(O)) }
 }
 
 // requests returns the requests that list and watch a kind.
@@ -94,21 +92,14 @@ func (k kind) requests(core kubernetes.Interface, custom dynamic.Interface) *too
 	}
 }
 
-// slim drops managedFields, which are larger than all else.
-func slim(o runtime.Object) *unstructured.Unstructured {
-	u := o.(*unstructured.Unstructured)
-	u.SetManagedFields(nil)
-	return u
-}
-
 // namespaceSettings are the annotations of the reconciler's own namespace.
 type namespaceSettings struct {
 	isPaused     bool
 	acknowledged time.Time
 }
 
-func readNamespaceSettings(annotations map[string]string) namespaceSettings {
-	return namespaceSettings{ippool.Pauses(annotations), judge.Acknowledged(annotations)}
+func readNamespaceSettings(n *corev1.Namespace) namespaceSettings {
+	return namespaceSettings{ippool.Pauses(n.Annotations), judge.Acknowledged(n.Annotations)}
 }
 
 // report is a SandboxReport with its hash, or the error of parsing it.
@@ -132,14 +123,6 @@ func parseReport(u *unstructured.Unstructured) *report {
 // slimLease returns the parts of an agent's Lease that podstate.ReadReport reads.
 func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
 	slim := &coordinationv1.Lease{}
-	slim.Name, slim.Namespace, slim.ManagedFields = l.Name, l.Namespace, l.ManagedFields
-	for _, a := range []string{v1alpha1.HashAnnotation, v1alpha1.RestoreAnnotation} {
-		if text, there := l.Annotations[a]; there {
-			if slim.Annotations == nil {
-				slim.Annotations = map[string]string{}
-			}
-			slim.Annotations[a] = text
-		}
-	}
+	slim.Name, slim.Namespace, slim.ManagedFields, slim.Annotations = l.Name, l.Namespace, l.ManagedFields, l.Annotations
 	return slim
 }

@@ -72,7 +72,7 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	x.podsByAddress = x.carriedBy(maps.Values(o.Pods), len(o.Pods))
 	x.addGuests()
 	for _, r := range o.Reservations {
-		x.reservations[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}] = r
+		x.reservations[r.NamespacedName] = r
 	}
 	for _, p := range x.pools {
 		if p.byOffset == nil {

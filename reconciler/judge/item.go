@@ -308,7 +308,7 @@ func (it *Item) LeaseNames() []string {
 // PoolNames are the names of the item's pools.
 func (it *Item) PoolNames() (names []types.NamespacedName) {
 	for _, p := range it.pools() {
-		names = append(names, types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+		names = append(names, p.NamespacedName)
 	}
 	return names
 }

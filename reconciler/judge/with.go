@@ -70,7 +70,7 @@ func (x *Index) With(live *Live) *Index {
 func (x *Index) poolsWith(live map[types.NamespacedName]*ippool.Pool) []*pool {
 	pools := slices.Clone(x.pools)
 	for i, old := range pools {
-		if p := live[types.NamespacedName{Namespace: old.Namespace, Name: old.Name}]; p != nil {
+		if p := live[old.NamespacedName]; p != nil {
 			pools[i] = x.newPool(p, old.networks)
 			pools[i].carriedByKey = old.carriedByKey
 		}
@@ -90,7 +90,7 @@ func withPools(pools []*ippool.Pool, live map[types.NamespacedName]*ippool.Pool)
 		return pools
 	}
 	all := slices.DeleteFunc(slices.Clone(pools), func(p *ippool.Pool) bool {
-		_, changed := live[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]
+		_, changed := live[p.NamespacedName]
 		return changed
 	})
 	for _, p := range live {
@@ -145,7 +145,7 @@ func (x *Index) Observation() *Observation {
 // ReservationsOf are the names of all reservations that may belong to an allocation, whether they exist or not.
 func (x *Index) ReservationsOf(it *Item) (names []types.NamespacedName) {
 	for _, r := range it.Related() {
-		names = append(names, types.NamespacedName{Namespace: r.Reservation.Namespace, Name: r.Reservation.Name})
+		names = append(names, r.Reservation.NamespacedName)
 	}
 	for _, network := range it.Pool.Networks(x.nodeNames) {
 		name := ippool.ReservationName(network, it.Address())

@@ -87,11 +87,18 @@ func checkAnswer(answer *http.Response) error {
 	return errWebPage
 }
 
-// writeError wraps ErrForbidden and the API server's message where RBAC, a policy or a schema denies the write.
-func (c *Cluster) writeError(what string, err error) error {
-	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+// writeError wraps ErrConflict for a lost race, and ErrForbidden where RBAC, a policy or a schema denies the write.
+func (c *Cluster) writeError(what string, err error, isConflict bool) error {
+	kind := reconciler.ErrConflict
+	switch {
+	case err == nil:
+		return nil
+	case isConflict:
+	case apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 		c.OnDenied()
-		return fmt.Errorf("%s: %w: %v", what, reconciler.ErrForbidden, err) //nolint:errorlint // only text
+		kind = reconciler.ErrForbidden
+	default:
+		return fmt.Errorf("%s: %w", what, err)
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	return fmt.Errorf("%s: %w: %v", what, kind, err) //nolint:errorlint // only text
 }

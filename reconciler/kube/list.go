@@ -110,6 +110,15 @@ func nextLimit(limit int64, bytes int) int64 {
 	return max(1, min(limit*pageBytes/int64(max(bytes, 1)), 4*limit, largestPage))
 }
 
+// indexed returns objects by their names.
+func indexed[K comparable, T any](all []T, name func(T) K) map[K]T {
+	by := make(map[K]T, len(all))
+	for _, o := range all {
+		by[name(o)] = o
+	}
+	return by
+}
+
 // byName selects the object of a name; "" selects all.
 func byName(name string) metav1.ListOptions {
 	if name == "" {

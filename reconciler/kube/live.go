@@ -28,10 +28,7 @@ func (c *Cluster) GetLive(
 		Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{},
 		Pods: map[types.NamespacedName]*podstate.Pod{}, IPAMClaims: map[types.NamespacedName]*ippool.Claim{},
 	}
-	known := map[types.NamespacedName]*ippool.Pool{}
-	for _, p := range before.Pools {
-		known[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}] = p
-	}
+	known := indexed(before.Pools, func(p *ippool.Pool) types.NamespacedName { return p.NamespacedName })
 	var mu sync.Mutex
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)

@@ -45,10 +45,7 @@ func (c *Cluster) readIPAMClaims(ctx context.Context, o *judge.Observation) (unr
 	case err != nil:
 		return fmt.Sprintf("cannot list %s: %v", kind, innermost(err))
 	}
-	o.IPAMClaims = make(map[types.NamespacedName]*ippool.Claim, len(claims))
-	for _, claim := range claims {
-		o.IPAMClaims[claim.NamespacedName] = claim
-	}
+	o.IPAMClaims = indexed(claims, func(claim *ippool.Claim) types.NamespacedName { return claim.NamespacedName })
 	return ""
 }
 

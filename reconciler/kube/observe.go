@@ -92,7 +92,7 @@ func (c *Cluster) Relist(ctx context.Context, before *judge.Observation) (*judge
 func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Pool) error {
 	pools, revision, err := listChanged(ctx, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, known,
 		func(p *ippool.Pool) (types.NamespacedName, Version) {
-			return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, Version{types.UID(p.UID), p.ResourceVersion}
+			return p.NamespacedName, Version{types.UID(p.UID), p.ResourceVersion}
 		}, ippool.DecodePools)
 	if apierrors.IsNotFound(err) && c.lacks(ctx, ippool.PoolResource) {
 		return fmt.Errorf("the API server at %s does not serve ippools.%s: whereabouts' CRDs are not installed; "+
@@ -142,10 +142,7 @@ func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, o *read
 
 func (c *Cluster) readNADs(ctx context.Context, o *reading) error {
 	nads, _, err := list(ctx, c, listing{resource: ippool.NADResource}, ippool.DecodeNADs)
-	o.NADs = map[types.NamespacedName]*ippool.NAD{}
-	for _, n := range nads {
-		o.NADs[types.NamespacedName{Namespace: n.Namespace, Name: n.Name}] = n
-	}
+	o.NADs = indexed(nads, func(n *ippool.NAD) types.NamespacedName { return n.NamespacedName })
 	return c.optional(ctx, o, ippool.NADResource, "NetworkAttachmentDefinitions", err)
 }
 
@@ -189,10 +186,7 @@ func (c *Cluster) readNodes(ctx context.Context, o *reading, known []*podstate.N
 	if err != nil {
 		return c.explainError("list nodes", err, "")
 	}
-	o.Nodes = make(map[string]*podstate.Node, len(nodes))
-	for _, n := range nodes {
-		o.Nodes[n.Name] = n
-	}
+	o.Nodes = indexed(nodes, func(n *podstate.Node) string { return n.Name })
 	return nil
 }
 
@@ -201,9 +195,5 @@ func (c *Cluster) listPods(
 ) (map[types.NamespacedName]*podstate.Pod, error) {
 	what := listing{resource: podResource, namespace: namespace, only: only, form: asProtobuf}
 	all, _, err := list(ctx, c, what, podstate.DecodePods)
-	pods := make(map[types.NamespacedName]*podstate.Pod, len(all))
-	for _, p := range all {
-		pods[p.NamespacedName] = p
-	}
-	return pods, err
+	return indexed(all, func(p *podstate.Pod) types.NamespacedName { return p.NamespacedName }), err
 }

@@ -94,11 +94,7 @@ func (c *Cluster) listLeases(ctx context.Context, only metav1.ListOptions) (map[
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	what := listing{resource: resource, namespace: c.LeaseNamespace, only: only, form: asProtobuf}
 	all, _, err := list(ctx, c, what, podstate.DecodeLeases)
-	leases := make(map[string]*coordinationv1.Lease, len(all))
-	for _, l := range all {
-		leases[l.Name] = l
-	}
-	return leases, err
+	return indexed(all, func(l *coordinationv1.Lease) string { return l.Name }), err
 }
 
 // rereadUnverified reads a report again whose hash is not in the fresh Lease of its agent: the agent writes the report

@@ -53,10 +53,8 @@ func (a leaseAnnotation) Update(ctx context.Context, change func(kept string) (s
 		return ctx.Err() == nil && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err))
 	}
 	err := retry.OnError(retry.DefaultRetry, isConflict, func() error { return a.updateOnce(ctx, &sent, change) })
-	if err != nil {
-		return a.c.writeError(fmt.Sprintf("write annotation %s of Lease %s/%s", a.annotation, a.c.Namespace, a.lease), err)
-	}
-	return nil
+	what := fmt.Sprintf("write annotation %s of Lease %s/%s", a.annotation, a.c.Namespace, a.lease)
+	return a.c.writeError(what, err, false)
 }
 
 // updateOnce is one try. What the previous try sent may have arrived although its answer did not.

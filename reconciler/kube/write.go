@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 // fieldManager names our writes in managedFields.
@@ -23,13 +22,11 @@ const fieldManager = "ip-reconcile"
 func (c *Cluster) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (resourceVersion string, err error) {
 	m, err := c.metadata.Resource(ippool.PoolResource).Namespace(p.Namespace).
 		Patch(ctx, p.Name, types.JSONPatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
-	switch {
-	case err == nil:
-		return m.ResourceVersion, nil
-	case apierrors.IsConflict(err), testFailed(err), apierrors.IsNotFound(err):
-		return "", fmt.Errorf("patch IPPool %s: %w: %v", p.Ref(), reconciler.ErrConflict, err) //nolint:errorlint // only text
+	isConflict := apierrors.IsConflict(err) || testFailed(err) || apierrors.IsNotFound(err)
+	if err = c.writeError("patch IPPool "+p.Ref(), err, isConflict); err != nil {
+		return "", err
 	}
-	return "", c.writeError(fmt.Sprintf("patch IPPool %s", p.Ref()), err)
+	return m.ResourceVersion, nil
 }
 
 // testFailed reports whether a test of a JSON patch failed: a 422 that names no object (k8s.io/apiserver v0.36,
@@ -49,14 +46,10 @@ func (c *Cluster) DeleteReservation(ctx context.Context, r *ippool.Reservation) 
 	err := c.objects.Resource(ippool.ReservationResource).Namespace(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &r.ResourceVersion},
 	})
-	switch {
-	case err == nil, isAbsent(err):
+	if isAbsent(err) {
 		return nil
-	case apierrors.IsConflict(err):
-		//nolint:errorlint // only text
-		return fmt.Errorf("delete reservation %s: %w: %v", r.Ref(), reconciler.ErrConflict, err)
 	}
-	return c.writeError(fmt.Sprintf("delete reservation %s", r.Ref()), err)
+	return c.writeError("delete reservation "+r.Ref(), err, apierrors.IsConflict(err))
 }
 
 // CreatePool creates a pool. An existing pool remains as it is.
@@ -73,14 +66,11 @@ func (c *Cluster) CreateReservation(ctx context.Context, o *unstructured.Unstruc
 func (c *Cluster) create(
 	ctx context.Context, resource schema.GroupVersionResource, kind string, o *unstructured.Unstructured,
 ) (resourceVersion string, err error) {
-	what := fmt.Sprintf("create %s %s/%s", kind, o.GetNamespace(), o.GetName())
 	api := c.objects.Resource(resource).Namespace(o.GetNamespace())
 	created, err := api.Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
-	switch {
-	case err == nil:
-		return created.GetResourceVersion(), nil
-	case apierrors.IsAlreadyExists(err):
-		return "", fmt.Errorf("%s: %w: %v", what, reconciler.ErrConflict, err) //nolint:errorlint // only text
+	what := fmt.Sprintf("create %s %s/%s", kind, o.GetNamespace(), o.GetName())
+	if err = c.writeError(what, err, apierrors.IsAlreadyExists(err)); err != nil {
+		return "", err
 	}
-	return "", c.writeError(what, err)
+	return created.GetResourceVersion(), nil
 }

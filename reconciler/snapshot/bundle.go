@@ -206,7 +206,7 @@ func (s *Snapshot) addRecord(o *object) error {
 	case p != nil:
 		all.Pods[p.NamespacedName] = p
 	case d != nil:
-		all.NADs[types.NamespacedName{Namespace: d.Namespace, Name: d.Name}] = d
+		all.NADs[d.NamespacedName] = d
 	case r.Node != nil:
 		all.Nodes[r.Node.Name] = r.Node
 	case r.Claim != nil:

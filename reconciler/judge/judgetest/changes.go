@@ -106,7 +106,7 @@ func (c Random) Changes(before *Observed) (*judge.Live, *Observed) {
 		default:
 			c.Reservation()(made)
 			r := made.Reservations[0]
-			name := types.NamespacedName{Namespace: r.Namespace, Name: r.Name}
+			name := r.NamespacedName
 			o.Reservations = slices.DeleteFunc(o.Reservations, func(p *ippool.Reservation) bool { return p.Name == name.Name })
 			to.Reservations[name] = nil
 			if !c.OneIn(3) {
