@@ -35,8 +35,8 @@ type repairTerms struct {
 // Unrepaired is a finding that was not repaired.
 type Unrepaired struct {
 	judge.Finding
-	Why    Refusal
-	Detail string // a sentence
+	Why    Refusal `json:"refusal"`
+	Detail string  `json:"detail"` // a sentence
 }
 
 func (u Unrepaired) String() string {

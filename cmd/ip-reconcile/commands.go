@@ -98,7 +98,7 @@ On a terminal run prints what it will release, and asks, except with --yes.
 	o.add(c.Flags(), "info")
 	f := c.Flags()
 	o.selection.add(f, "every Stale item that is not released")
-	o.AddWriting(f)
+	o.AddRunning(f)
 	o.addDryRun(f)
 	f.BoolVar(&o.yes, "yes", false, yesHelp)
 	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, massReleaseHelp)

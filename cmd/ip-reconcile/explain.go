@@ -23,6 +23,7 @@ import (
 func newExplain(std streams) *cobra.Command {
 	o := &options{component: "explain"}
 	var file string
+	var subject explanation.Subject
 	c := &cobra.Command{
 		Use:   "explain IP | NAMESPACE/POD | node/NAME | pool/NAME | -f FILE",
 		Short: "Explain an address, pod, node or pool, and what you can do; read-only",
@@ -50,7 +51,7 @@ read. With -f, 0: all are Free; 1: one is not.
   ip-reconcile explain pool/10.0.0.0-24
   ip-reconcile explain 2001:db8::7 --snapshot ./must-gather
   echo 10.0.0.9 | ip-reconcile explain -f -`,
-		Args: func(c *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) (err error) {
 			if file != "" && len(args) == 0 {
 				return nil
 			}
@@ -58,16 +59,12 @@ read. With -f, 0: all are Free; 1: one is not.
 				return fmt.Errorf("explain takes one address, pod, node or pool, or -f alone, got %d arguments; see '%s --help'",
 					len(args), c.CommandPath())
 			}
-			_, err := explanation.ParseSubject(args[0])
+			subject, err = explanation.ParseSubject(args[0])
 			return err
 		},
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			if file != "" {
 				return o.explainFile(c.Context(), std, file)
-			}
-			subject, err := explanation.ParseSubject(args[0])
-			if err != nil {
-				return err
 			}
 			r, j, err := o.judge(c.Context(), std)
 			if err != nil {
@@ -90,11 +87,15 @@ read. With -f, 0: all are Free; 1: one is not.
 
 // explainFile prints the state of each address in a file.
 func (o *options) explainFile(ctx context.Context, std streams, file string) error {
-	read := func() ([]byte, error) { return os.ReadFile(file) }
-	if file == "-" {
-		read = func() ([]byte, error) { return io.ReadAll(os.Stdin) }
+	in := os.Stdin
+	if file != "-" {
+		var err error
+		if in, err = os.Open(file); err != nil {
+			return err
+		}
+		defer in.Close()
 	}
-	text, err := read()
+	text, err := io.ReadAll(in)
 	if err != nil {
 		return err
 	}

@@ -7,14 +7,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+	"k8s.io/client-go/rest"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
@@ -124,4 +132,66 @@ and 'recover --yes' write; all other commands are read-only.`,
 	}
 	rename(root, commandName())
 	return root
+}
+
+// The names by which kubectl calls the program: as the plugin ip-reconcile, and to complete its command line (kubectl
+// v0.36.3, pkg/cmd/plugin/plugin_completion.go). Each is a link to the program.
+const (
+	pluginName   = "kubectl-ip_reconcile"
+	completeName = "kubectl_complete-ip_reconcile"
+)
+
+func calledAs() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") }
+
+func commandName() string {
+	if calledAs() == pluginName {
+		return "kubectl ip-reconcile"
+	}
+	return "ip-reconcile"
+}
+
+// arguments returns the arguments of the command line. kubectl asks for completions without a command of its own.
+func arguments() []string {
+	if calledAs() == completeName {
+		return append([]string{cobra.ShellCompRequestCmd}, os.Args[1:]...)
+	}
+	return os.Args[1:]
+}
+
+func rename(c *cobra.Command, name string) {
+	const plain = "ip-reconcile"
+	if name == plain {
+		return
+	}
+	if !c.HasParent() {
+		c.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
+	}
+	c.Example = strings.ReplaceAll("\n"+c.Example, "\n  "+plain+" ", "\n  "+name+" ")[1:]
+	c.Long = strings.ReplaceAll(c.Long, "'"+plain+" ", "'"+name+" ")
+	for _, sub := range c.Commands() {
+		rename(sub, name)
+	}
+}
+
+// serveAgentMetrics serves the node agent's metrics by HTTPS, to accounts that may get /metrics. It would make the
+// program ip-reconcile-agent twice as large, and is not part of that.
+func serveAgentMetrics(
+	ctx context.Context, config *rest.Config, address, certDir string, of prometheus.Collector, log *slog.Logger,
+) error {
+	ctrllog.SetLogger(logr.FromSlogHandler(log.Handler()))
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return fmt.Errorf("set up a client for %s: %w", config.Host, err)
+	}
+	if err := metrics.Registry.Register(of); err != nil {
+		return err
+	}
+	s, err := server.NewServer(server.Options{
+		BindAddress: address, SecureServing: true, CertDir: certDir,
+		FilterProvider: filters.WithAuthenticationAndAuthorization,
+	}, config, client)
+	if err != nil {
+		return err
+	}
+	return s.Start(ctx)
 }

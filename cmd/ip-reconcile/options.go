@@ -199,10 +199,10 @@ func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {
 }
 
 func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Reconciler, error) {
-	withNode := func(cluster reconciler.Source) reconciler.Source { return cluster }
+	var local *reconciler.WithLocalNode
 	if o.node.Socket != "" {
 		var err error
-		if withNode, err = o.withLocalNode(); err != nil {
+		if local, err = o.localNode(); err != nil {
 			return nil, err
 		}
 	}
@@ -217,13 +217,15 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		return nil, err
 	}
 	cluster, config, err := o.Connect(o.component, log)
-	if errors.Is(err, flags.ErrNoCluster) && o.node.Socket == "" {
+	if errors.Is(err, flags.ErrNoCluster) && local == nil {
 		return nil, fmt.Errorf("%w, or --snapshot for exported files", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	r.Source, r.Writer = withNode(cluster), cluster
+	if r.Source, r.Writer = cluster, cluster; local != nil {
+		r.Source, local.Source = local, cluster
+	}
 	r.BreakerStore, r.RestoreStore = cluster.BreakerStore(), cluster.RestoreStore()
 	if inPod && o.selection.filter.IsZero() { // status reports the passes of a CronJob, not those of a person
 		r.PassStore = cluster.PassStore()
@@ -242,18 +244,13 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 	return r, nil
 }
 
-func (o *options) withLocalNode() (func(reconciler.Source) reconciler.Source, error) {
+func (o *options) localNode() (*reconciler.WithLocalNode, error) {
 	inspector, _, err := o.node.NodeInspector("")
 	if err != nil {
 		return nil, err
 	}
 	bootID, err := o.node.BootID()
-	if err != nil {
-		return nil, err
-	}
-	return func(cluster reconciler.Source) reconciler.Source {
-		return &reconciler.WithLocalNode{Source: cluster, Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}
-	}, nil
+	return &reconciler.WithLocalNode{Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}, err
 }
 
 // checkNames returns an error for a pool, a pod namespace or a node that a flag names and that does not exist. A

@@ -67,8 +67,7 @@ Exit code 0: everything is written; 1: something is not, and the output says why
 	f := c.Flags()
 	f.BoolVar(&o.yes, "yes", false, "write; without this flag recover prints what it would write")
 	o.AddMassRepair(f)
-	o.AddWithout(f)
-	o.AddAudit(f)
+	o.AddWriting(f)
 	return c
 }
 

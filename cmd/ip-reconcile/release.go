@@ -70,8 +70,7 @@ says why; 2: the cluster could not be read.`,
 	o.addWithoutNode(f, "info")
 	o.addSnapshot(f)
 	o.addMissingAfter(f)
-	o.AddWithout(f)
-	o.AddAudit(f)
+	o.AddWriting(f)
 	f.StringVar(&o.pod, "pod", "", "release the addresses of this pod: NAMESPACE/NAME")
 	f.StringVar(&o.onNode, "node", "", "release what is Stale of sandboxes that run, or may run, on this node")
 	f.StringVar(&o.override, "override", "", "reason that was printed for what is Held, to release it nevertheless")
@@ -139,13 +138,12 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 		}
 		o.selected = append(o.selected, report.Only(found, report.OwnRow)...)
 	}
-	ids := map[judge.ID]bool{}
+	all := slices.Clone(o.selected)
 	for _, it := range o.selected {
 		o.filter.Addresses = append(o.filter.Addresses, it.Address()) // picks the findings
-		for _, of := range slices.Concat(it.Related(), []*judge.Item{it}) {
-			ids[of.ID()] = true
-		}
+		all = append(all, it.Related()...)
 	}
+	ids := report.IDs(all)
 	o.filter.Picks = func(it *judge.Item) bool { return ids[it.ID()] }
 	return nil
 }
@@ -184,10 +182,7 @@ func (o *byHand) release(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	isReleased := map[judge.ID]bool{}
-	for _, it := range out.Released {
-		isReleased[it.ID()] = true
-	}
+	isReleased := report.IDs(out.Released)
 	for _, it := range out.StaleItems() {
 		if printed.Has(it) && !isAgreed(printed, it) {
 			out.Refused = append(out.Refused, reconciler.Refused{Item: it, Gate: reconciler.Gate{Why: reconciler.Changed,

@@ -128,19 +128,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitNotObserved
 	case once:
 		r, err := given.Reconciler(given.log)
-		if err != nil {
-			given.log.Error("reconciler run failed", "error", err)
-			return exitNotObserved
-		}
-		r.Source, r.Writer, r.BreakerStore = cluster, cluster, cluster.BreakerStore()
-		r.RestoreStore, r.PassStore = cluster.RestoreStore(), cluster.PassStore()
-		trail, err := given.Trail(cluster, "ip-reconciler", given.log, func(int) {})
-		if err != nil {
+		trail, trailErr := given.Trail(cluster, "ip-reconciler", given.log, func(int) {})
+		if err := errors.Join(err, trailErr); err != nil {
 			given.log.Error("reconciler run failed", "error", err)
 			return exitNotObserved
 		}
 		defer trail.Start()()
-		r.Audit = trail.Record
+		r.Source, r.Writer, r.BreakerStore, r.Audit = cluster, cluster, cluster.BreakerStore(), trail.Record
+		r.RestoreStore, r.PassStore = cluster.RestoreStore(), cluster.PassStore()
 		return makePass(ctx, r)
 	}
 	if err := given.Run(ctx, given.log); err != nil {

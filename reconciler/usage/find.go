@@ -51,10 +51,10 @@ func (p *Pool) Networks() []string {
 	return networks
 }
 
-// Owner has entries in a pool.
+// Owner is a namespace, or a workload as "<namespace>/<kind>/<name>", with entries in a pool.
 type Owner struct {
-	Name    string
-	Entries int
+	Name    string `json:"name"`
+	Entries int    `json:"entries"`
 }
 
 // mostOwners is how many owners of a kind are listed.

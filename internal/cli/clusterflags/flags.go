@@ -57,20 +57,13 @@ func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 			"whoever may edit a pod can then have its address assigned to another pod while it is in use")
 }
 
-// AddWriting adds the flags of releasing.
-func (o *Flags) AddWriting(f *pflag.FlagSet) {
+// AddRunning adds the flags of run and serve.
+func (o *Flags) AddRunning(f *pflag.FlagSet) {
 	o.AddConfirmAfter(f)
 	f.BoolVar(&o.Repair, "repair", false,
 		"write the allocations and reservations that running pods lack, and correct those that name an ended sandbox")
 	o.AddMassRepair(f)
-	o.AddWithout(f)
-	o.AddAudit(f)
-}
-
-// AddAudit adds the flag for the log of what was released, repaired and refused.
-func (o *Flags) AddAudit(f *pflag.FlagSet) {
-	f.StringVar(&o.auditLog, "audit-log", "",
-		"append each record of the history to this file, too, as a line of JSON; - for stdout")
+	o.AddWriting(f)
 }
 
 // AddConfirmAfter adds the flag for the wait that unconfirmed verdicts have. Read-only commands have it to say when.
@@ -85,11 +78,14 @@ func (o *Flags) AddMassRepair(f *pflag.FlagSet) {
 		"write without bounds: more addresses than the pods in the API ask for, or more than half of a pool")
 }
 
-// AddWithout adds the flags for accounts that may not use whereabouts' Lease or read the reconciler's namespace.
-func (o *Flags) AddWithout(f *pflag.FlagSet) {
+// AddWriting adds the flags of every command that writes: for accounts that may not use whereabouts' Lease or read the
+// reconciler's namespace, and for the log of what was released, repaired and refused.
+func (o *Flags) AddWriting(f *pflag.FlagSet) {
 	f.BoolVar(&o.WithoutPause, "without-pause", false,
 		"write although RBAC forbids reading the reconciler's namespace, whose annotation may pause everything")
 	f.BoolVar(&o.WithoutLease, "without-lease", false, "write without whereabouts' Lease, where RBAC forbids it")
+	f.StringVar(&o.auditLog, "audit-log", "",
+		"append each record of the history to this file, too, as a line of JSON; - for stdout")
 }
 
 // Reconciler returns a reconciler without a source and a writer.

@@ -3,6 +3,7 @@ package document
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -33,18 +34,9 @@ type Run struct {
 	Released []any `json:"released"`
 	Failed   []any `json:"failed"`
 	// Repaired are the findings that were repaired, NotRepaired those that could not be.
-	Repaired    []judge.Finding `json:"repaired"`
-	NotRepaired []NotRepaired   `json:"notRepaired"`
-	// Deletes and Patches are the requests that a run would send; only for a snapshot.
-	Deletes []string       `json:"deletes,omitempty"`
-	Patches []report.Patch `json:"patches,omitempty"`
-}
-
-// NotRepaired is a finding that --repair did not repair.
-type NotRepaired struct {
-	judge.Finding
-	Refusal reconciler.Refusal `json:"refusal"`
-	Detail  string             `json:"detail"`
+	Repaired         []judge.Finding         `json:"repaired"`
+	NotRepaired      []reconciler.Unrepaired `json:"notRepaired"`
+	*report.Requests                         // that a run would send; only for a snapshot
 }
 
 // PoolRow counts the picked allocations of a pool.
@@ -73,31 +65,25 @@ func OfCheck(h Header, r *report.Report) *Check {
 
 // OfRun returns the document of run.
 func OfRun(h Header, r *report.Report) *Run {
-	d := &Run{
-		Check: *OfCheck(h, r), DryRun: r.DryRun, Repaired: List(r.Repaired),
-		Released: Rows(r.Released, func(it *judge.Item) any { return row(r, it, "") }),
-		Failed:   Rows(r.Left, func(x reconciler.Refused) any { return row(r, x.Item, "; not released: "+x.Detail) }),
-		NotRepaired: Rows(r.Unrepaired, func(u reconciler.Unrepaired) NotRepaired {
-			return NotRepaired{u.Finding, u.Why, u.Detail}
-		}),
+	return &Run{
+		Check: *OfCheck(h, r), Requests: r.Requests, DryRun: r.DryRun, Repaired: List(r.Repaired),
+		NotRepaired: List(r.Unrepaired),
+		Released:    Rows(r.Released, func(it *judge.Item) any { return row(r, it, "") }),
+		Failed:      Rows(r.Left, func(x reconciler.Refused) any { return row(r, x.Item, "; not released: "+x.Detail) }),
 	}
-	if r.Requests != nil {
-		d.Deletes, d.Patches = r.Requests.Deletes, r.Requests.Patches
-	}
-	return d
 }
 
 func poolRows(r *report.Report) []PoolRow {
-	counts := map[string]map[judge.Verdict]int{}
+	type of struct {
+		pool string
+		is   judge.Verdict
+	}
+	n := map[of]int{}
 	for _, it := range r.Allocations {
-		if counts[it.Object()] == nil {
-			counts[it.Object()] = map[judge.Verdict]int{}
-		}
-		counts[it.Object()][it.Verdict]++
+		n[of{it.Object(), it.Verdict}]++
 	}
 	found := Rows(r.Pools(), func(p *ippool.Pool) PoolRow {
-		n := counts[p.Ref()]
-		inUse, held, stale := n[judge.InUse], n[judge.Held], n[judge.Stale]
+		inUse, held, stale := n[of{p.Ref(), judge.InUse}], n[of{p.Ref(), judge.Held}], n[of{p.Ref(), judge.Stale}]
 		return PoolRow{p.Ref(), p.RangeText, inUse + held + stale, inUse, held, stale, p.Paused}
 	})
 	slices.SortFunc(found, func(a, b PoolRow) int { return cmp.Compare(a.Pool, b.Pool) })
@@ -118,4 +104,81 @@ type Recovery struct {
 func OfRecovery(h Header, out *reconciler.Result) *Recovery {
 	r := report.OfRun(out, false, report.Filter{})
 	return &Recovery{h, circumstances(r), r.Summary(), out.Writes(), List(out.Findings)}
+}
+
+// Judged has the fields that allocations and reservations share.
+type Judged struct {
+	Verdict judge.Verdict `json:"verdict"`
+	Reason  judge.Reason  `json:"reason"`
+	Proven  bool          `json:"proven"` // a Stale verdict that may be released at once
+	Message string        `json:"message"`
+	// Rule is the id of the row of the verdict table that decided (docs/reference/verdicts.md).
+	Rule string `json:"rule" text:"-"`
+	// Refusal and Detail say why a Stale item is not released now; absent where a pass would release it now, or has.
+	Refusal reconciler.Refusal `json:"refusal,omitempty" text:"-"`
+	Detail  string             `json:"detail,omitempty" text:"-"`
+	// ReleasableAt is when the item will be released if every pass agrees; absent where that is unknown.
+	ReleasableAt *time.Time `json:"releasableAt,omitempty" text:"-"`
+}
+
+// AllocationRow is one allocation. Its tags text are for explain, which names the other fields in the title, the gates
+// and the evidence.
+type AllocationRow struct {
+	Pool        string `json:"pool" text:"-"`
+	IP          string `json:"ip" text:"-"`
+	PodRef      string `json:"podRef" text:"recorded pod"`
+	PodUID      string `json:"podUID" text:"-"`
+	ContainerID string `json:"containerID" text:"container id"`
+	IfName      string `json:"ifName" text:"interface"`
+	Node        string `json:"node" text:"-"`
+	Sandbox     string `json:"sandbox" text:"-"`
+	Judged
+	IsReservation bool `json:"-"`
+}
+
+// ReservationRow is one OverlappingRangeIPReservation.
+type ReservationRow struct {
+	Reservation string `json:"reservation"`
+	IP          string `json:"ip"`
+	Network     string `json:"network"`
+	PodRef      string `json:"podRef" text:"recorded pod"`
+	Judged
+}
+
+func row(r *report.Report, it *judge.Item, more string) any {
+	d := OfItem(r, it)
+	d.Message += more
+	if d.IsReservation {
+		return d.reservation(it)
+	}
+	return d
+}
+
+// OfItem returns the row of an item. The row of a reservation has its name in the field Pool.
+func OfItem(r *report.Report, it *judge.Item) AllocationRow {
+	d := AllocationRow{
+		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(),
+		Node:   it.Node(),
+		Judged: judged(r, it), IsReservation: it.Allocation == nil,
+	}
+	if e := it.Evidence(); e != nil {
+		d.Sandbox, d.PodUID = e.Sandbox.String(), e.SandboxUID
+		if d.PodUID == "" && e.Pod != nil {
+			d.PodUID = e.Pod.UID
+		}
+	}
+	return d
+}
+
+func (d AllocationRow) reservation(it *judge.Item) ReservationRow {
+	return ReservationRow{d.Pool, d.IP, it.Network(), d.PodRef, d.Judged}
+}
+
+func judged(r *report.Report, it *judge.Item) Judged {
+	d := Judged{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()}
+	if x, isRefused := r.RefusedOf(it); isRefused {
+		gate := x.Main()
+		d.Refusal, d.Detail, d.ReleasableAt = gate.Why, gate.Detail, report.When(x.At())
+	}
+	return d
 }

@@ -120,3 +120,83 @@ func Encode(form string, document any) ([]byte, error) {
 	err := enc.Encode(document)
 	return text.Bytes(), err
 }
+
+// Plan is the document of plan, and the file that apply reads.
+type Plan struct {
+	Header
+	// Items are ordered by pool or reservation, then address. A reviewer may delete items, and must not edit any.
+	Items []PlanItem `json:"items"`
+}
+
+// PlanItem is one allocation, or one reservation without an allocation, that apply may release.
+type PlanItem struct {
+	AllocationRow
+	// Key is an allocation's; Reservation and ReservationUID are a reservation's, which has no pool.
+	Key            string `json:"key,omitempty"`
+	Reservation    string `json:"reservation,omitempty"`
+	ReservationUID string `json:"reservationUID,omitempty"`
+	// Evidence is as in explain. Its nodes are empty where the verdict rests on all nodes.
+	Evidence Evidence `json:"evidence"`
+	// Digest is over the other fields of the item, and the cluster and the time of the plan.
+	Digest string `json:"digest"`
+}
+
+// Sysdump is the manifest of a bundle, and the document of sysdump.
+type Sysdump struct {
+	Header
+	// Redacted is true where pods, namespaces, nodes and workloads have other names.
+	Redacted bool `json:"redacted"`
+	// Files are the files of the bundle.
+	Files []string `json:"files"`
+	// Missing are the parts that could not be collected, each with the cause.
+	Missing []string `json:"missing"`
+}
+
+// Level is the level of a line of a status.
+type Level string
+
+const (
+	LevelOK      Level = "OK"      // as it should be
+	LevelWarning Level = "Warning" // works, but needs attention
+	LevelError   Level = "Error"   // something does not work
+	LevelUnknown Level = "Unknown" // could not be read, or is not in use
+)
+
+// Status is the document of status.
+type Status struct {
+	Header
+	// Level is the worst level of the lines, without Unknown: OK, Warning or Error.
+	Level Level `json:"level"`
+	// Lines are the checks, in no particular order.
+	Lines []StatusLine `json:"lines"`
+}
+
+// StatusLine is the result of one check.
+type StatusLine struct {
+	// ID is the name of the check, for example leader. Later versions may have more checks.
+	ID    string `json:"id"`
+	Level Level  `json:"level"`
+	// Message is one or two sentences.
+	Message string `json:"message"`
+	// Next is the command to type next; absent where nothing is to be done.
+	Next string `json:"next,omitempty"`
+}
+
+// OfStatus returns the status of some lines.
+func OfStatus(h Header, lines []StatusLine) *Status {
+	s := &Status{Header: h, Level: LevelOK, Lines: append([]StatusLine{}, lines...)}
+	for _, l := range lines {
+		if l.Level == LevelError || l.Level == LevelWarning && s.Level == LevelOK {
+			s.Level = l.Level
+		}
+	}
+	return s
+}
+
+// IDs returns the names of all checks.
+func (s *Status) IDs() (ids []string) {
+	for _, l := range s.Lines {
+		ids = append(ids, l.ID)
+	}
+	return ids
+}

@@ -23,7 +23,7 @@ type Explanation struct {
 	// Advice has the steps that can be taken. The most urgent come first. A node or pool has one example for each cause.
 	Advice []Advice `json:"advice"`
 	// RecentReleases are the releases that the breaker counts.
-	RecentReleases RecentReleases `json:"recentReleases"`
+	RecentReleases reconciler.BreakerState `json:"recentReleases"`
 	// Restore is the last etcd restore that was detected; absent where none was.
 	Restore *judge.RestoreRow `json:"restore,omitempty"`
 }
@@ -58,31 +58,22 @@ type ExplainedGate struct {
 	OpensAt *time.Time `json:"opensAt,omitempty"`
 }
 
-// RecentReleases are the unconfirmed releases within the last hour.
-type RecentReleases struct {
-	Releases int `json:"releases"`
-	// Of is the number of allocations before them; 0 where none was released.
-	Of int `json:"of" text:"of allocations"`
-	// Shared is true where the releases of all processes are counted.
-	Shared bool `json:"shared" text:"of all processes"`
-}
-
 // ExplainedItem is an allocation or reservation with its evidence.
 type ExplainedItem struct {
 	AllocationRow
 	// Key is an allocation's; Reservation and Network are a reservation's, which has no pool.
 	Key         string `json:"key,omitempty" text:"key in the pool"`
-	Reservation string `json:"reservation,omitempty"`
+	Reservation string `json:"reservation,omitempty" text:"-"`
 	Network     string `json:"network,omitempty"`
 	// RuleText is the row of the verdict table that decided, with its conditions.
 	RuleText string `json:"ruleText" text:"rule"`
 	// SharesVerdictOf is the pool with the allocation of a reservation; absent where it has none.
 	SharesVerdictOf string `json:"sharesVerdictOf,omitempty"`
 	// Evidence is absent where the verdict is shared.
-	Evidence *Evidence `json:"evidence,omitempty"`
+	Evidence *Evidence `json:"evidence,omitempty" text:"-"`
 	// Gates are all gates against the release of a Stale item. The next pass releases a Stale item without gates.
 	Gates  []ExplainedGate `json:"gates"`
-	Advice []Advice        `json:"advice"`
+	Advice []Advice        `json:"advice" text:"-"`
 }
 
 // Evidence is the evidence behind a verdict.

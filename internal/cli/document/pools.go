@@ -59,8 +59,8 @@ type PoolDetail struct {
 	PoolUsage
 	Definitions []PoolDefinition `json:"definitions"`
 	// Namespaces and Workloads are those with the most allocations, at most 10 of each.
-	Namespaces []PoolOwner `json:"namespaces"`
-	Workloads  []PoolOwner `json:"workloads"`
+	Namespaces []usage.Owner `json:"namespaces"`
+	Workloads  []usage.Owner `json:"workloads"`
 	// FreeRanges are the lowest free ranges, "10.0.0.5-10.0.0.9" or a single address, at most 20; empty where unknown.
 	FreeRanges []string `json:"freeRanges"`
 	// MoreFreeRanges is the number of free ranges beyond those.
@@ -92,12 +92,6 @@ type PoolDefinition struct {
 	MoreRanges int      `json:"moreRanges"`
 }
 
-// PoolOwner is a namespace, or a workload as "<namespace>/<kind>/<name>".
-type PoolOwner struct {
-	Name    string `json:"name"`
-	Entries int    `json:"entries"`
-}
-
 // Count is a number of addresses. In JSON it is a number up to 2^53-1, which every reader can represent, and a string
 // of digits beyond that.
 type Count struct{ *big.Int }
@@ -126,7 +120,7 @@ func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Po
 	detail := func(p *usage.Pool) PoolDetail {
 		d := PoolDetail{
 			PoolUsage: OfPool(p), Definitions: Rows(p.Definitions, ofDefinition), FreeRanges: []string{},
-			Namespaces: Rows(p.ByNamespace(), ofOwner), Workloads: Rows(u.ByWorkload(p), ofOwner),
+			Namespaces: List(p.ByNamespace()), Workloads: List(u.ByWorkload(p)),
 			StaleEntries: Rows(p.StaleEntries, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
 		}
 		if free := p.FreeAddresses; free != nil {
@@ -177,8 +171,6 @@ func ofDefinition(n *usage.Definition) PoolDefinition {
 	texts, more := ranges(n.Usable)
 	return PoolDefinition{n.String(), Count{ippool.Size(n.Usable)}, texts, more}
 }
-
-func ofOwner(o usage.Owner) PoolOwner { return PoolOwner(o) }
 
 // ranges returns the first 20 ranges of a set, and the number of the others.
 func ranges(set *netipx.IPSet) (texts []string, more int) {

@@ -43,9 +43,7 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	d := &document.Explanation{
 		Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
 		Missing: []string{}, Pods: podsOf(q.Judgement, q.Subject, pools),
-		RecentReleases: document.RecentReleases{
-			Releases: q.Recent.Releases, Of: q.Recent.Of, Shared: q.Recent.IsShared,
-		},
+		RecentReleases: q.Recent,
 	}
 	about := q.Picks
 	if about == nil {

@@ -1,6 +1,6 @@
 // Package flags has the flags that all commands share (Common), those of the commands that inspect their own node
-// (Node), and the help that lists flags. It makes clients, loggers and inspectors of them. kubectl.go has kubectl's own
-// flags.
+// (Node), and the help that lists flags. It makes clients, loggers and inspectors of them. kubeconfig.go has kubectl's
+// own flags.
 package flags
 
 import (

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -51,10 +52,10 @@ func (f *Filter) Parse(addresses, verdicts []string) (err error) {
 	return nil
 }
 
-func words[T any](flag string, texts []string, known []T, must string) ([]T, error) {
+func words[T ~string](flag string, texts []string, known []T, must string) ([]T, error) {
 	found := []T{}
 	for _, text := range texts {
-		i := slices.IndexFunc(known, func(k T) bool { return strings.EqualFold(fmt.Sprint(k), text) })
+		i := slices.IndexFunc(known, func(k T) bool { return strings.EqualFold(string(k), strings.TrimSpace(text)) })
 		if i < 0 {
 			return nil, fmt.Errorf("--%s %q: %s", flag, text, must)
 		}
@@ -69,12 +70,13 @@ func Verdicts() []string {
 }
 
 // Kinds returns the names of all findings. Outages come first.
-func Kinds() []string {
-	var names []string
-	for _, k := range judge.Kinds() {
-		names = append(names, string(k))
+func Kinds() []string { return texts(judge.Kinds()) }
+
+func texts[T ~string](words []T) (all []string) {
+	for _, word := range words {
+		all = append(all, string(word))
 	}
-	return names
+	return all
 }
 
 func among[T comparable](asked []T, value T) bool {
@@ -147,4 +149,39 @@ func (f Filter) Finding(x *judge.Finding) bool {
 	return anyOf(f.Addresses, strings.Split(x.IP, ","), ofAddress) && anyOf(f.Pools, strings.Split(x.Pool, ","), f.Pool) &&
 		anyOf(f.PodNamespaces, x.Pods, f.namespace) && (ofAnyNode || among(f.Nodes, x.Node)) &&
 		among(f.Reasons, string(x.Kind)) && (len(f.Verdicts) == 0 || len(f.Reasons) > 0)
+}
+
+// FailOn lists the verdicts, reasons, refusals and kinds of findings that make a command end with exit code 1. Nil
+// stands for Stale and every finding; for a run it stands for Stale items that are not released.
+type FailOn []string
+
+// FailOnNothing is the value of --fail-on for which only errors make a command fail.
+const FailOnNothing = "none"
+
+// NewFailOn reads the value of --fail-on, in any case. The error for an unknown word lists the known ones.
+func NewFailOn(asked []string) (FailOn, error) {
+	if len(asked) == 0 {
+		return nil, nil
+	}
+	known := slices.Concat(Verdicts(), judge.ReasonNames(), Kinds(), texts(reconciler.Refusals()))
+	slices.Sort(known)
+	known = slices.Compact(known)
+	isSome := func(text string) bool { return !strings.EqualFold(strings.TrimSpace(text), FailOnNothing) }
+	return words("fail-on", Only(asked, isSome), known, "must be "+FailOnNothing+", or of "+strings.Join(known, ", "))
+}
+
+// Fails reports whether a report makes the command fail.
+func (on FailOn) Fails(r *Report) bool {
+	switch {
+	case on == nil && r.Ran:
+		return len(r.Left) > 0
+	case on == nil:
+		return r.Stale() > 0 || len(r.Findings) > 0
+	}
+	names := func(word string) bool { return slices.Contains(on, word) }
+	released := IDs(r.Released)
+	return slices.ContainsFunc(r.Items(), func(it *judge.Item) bool {
+		isNamed := names(it.Verdict.String()) || names(it.Reason.String()) || names(string(r.Refused[it.ID()].Main().Why))
+		return isNamed && OwnRow(it) && !released[it.ID()]
+	}) || slices.ContainsFunc(r.Findings, func(f judge.Finding) bool { return names(string(f.Kind)) })
 }

@@ -4,9 +4,14 @@
 package report
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -90,6 +95,15 @@ func Only[T any](all []T, is func(T) bool) []T {
 	return found
 }
 
+// IDs returns the identities of items.
+func IDs(items []*judge.Item) map[judge.ID]bool {
+	ids := map[judge.ID]bool{}
+	for _, it := range items {
+		ids[it.ID()] = true
+	}
+	return ids
+}
+
 // Pools returns the picked pools.
 func (r *Report) Pools() []*ippool.Pool {
 	return Only(r.Observation.Pools, func(p *ippool.Pool) bool { return r.picks.Pool(p.Ref()) })
@@ -151,4 +165,124 @@ func (r *Report) Addresses(all bool) (texts []string) {
 		}
 	}
 	return texts
+}
+
+// Gate is a cause for not releasing Stale items.
+type Gate struct {
+	Refusal reconciler.Refusal `json:"refusal"`
+	Detail  string             `json:"detail"`
+	// Pool is the pool of a gate that is about one pool.
+	Pool string `json:"pool,omitempty"`
+	// Count is the number of Stale items that the gate stands against.
+	Count int `json:"count"`
+	// FirstReleasableAt and LastReleasableAt are absent where the gate does not open by itself.
+	FirstReleasableAt *time.Time `json:"firstReleasableAt,omitempty"`
+	LastReleasableAt  *time.Time `json:"lastReleasableAt,omitempty"`
+}
+
+// gatesOf returns the gates in the order of the refusals, each once. Gates that open at a time of their own for each
+// item are one gate.
+func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
+	gates := []Gate{}
+	add := func(g reconciler.Gate, n int) {
+		at := When(g.At)
+		isTimed := g.Why == reconciler.AwaitingConfirmation && at != nil
+		i := slices.IndexFunc(gates, func(x Gate) bool {
+			return x.Refusal == g.Why && x.Pool == g.Pool && (x.Detail == g.Detail || isTimed && x.FirstReleasableAt != nil)
+		})
+		if i < 0 {
+			gates = append(gates, Gate{g.Why, g.Detail, g.Pool, n, at, at})
+			return
+		}
+		e := &gates[i]
+		if e.Count += n; !isTimed {
+			return
+		}
+		if at.Before(*e.FirstReleasableAt) {
+			e.FirstReleasableAt = at
+		}
+		if at.After(*e.LastReleasableAt) {
+			e.LastReleasableAt = at
+		}
+		if e.Detail != g.Detail {
+			e.Detail = fmt.Sprintf("the verdicts are confirmed from %s to %s unless something contradicts them",
+				e.FirstReleasableAt.Format(time.RFC3339), e.LastReleasableAt.Format(time.RFC3339))
+		}
+	}
+	for _, g := range standing {
+		add(g, 0)
+	}
+	for _, x := range refused {
+		if x.Gate.Why != reconciler.DryRunRefusal {
+			for _, g := range x.Gates() {
+				add(g, 1)
+			}
+		}
+	}
+	order := func(g Gate) int { return slices.Index(reconciler.Refusals(), g.Refusal) }
+	slices.SortStableFunc(gates, func(a, b Gate) int { return cmp.Or(order(a)-order(b), cmp.Compare(a.Pool, b.Pool)) })
+	return gates
+}
+
+// When returns a time in UTC without fractions of a second, nil for zero.
+func When(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC().Truncate(time.Second)
+	return &t
+}
+
+// Patch is a JSON patch of an IPPool.
+type Patch struct {
+	Pool       string `json:"pool"`
+	Operations []any  `json:"operations"`
+}
+
+// Requests are the requests by which a run releases items.
+type Requests struct {
+	// Deletes are reservations, by namespace and name. Deletes and Patches are for a snapshot only.
+	Deletes []string `json:"deletes,omitempty"`
+	Patches []Patch  `json:"patches,omitempty"`
+}
+
+// RequestsOf returns the requests for what a dry run would release now: a delete for each reservation that no other
+// allocation needs, and the patches that remove the allocations.
+func RequestsOf(out *reconciler.Result) (*Requests, error) {
+	var released []*judge.Item
+	for _, x := range out.Refused {
+		if x.Gate.Why == reconciler.DryRunRefusal {
+			released = append(released, x.Item)
+		}
+	}
+	isReleased, deletes := IDs(released), map[string]bool{}
+	entries := map[*ippool.Pool][]ippool.Allocation{}
+	for _, it := range released {
+		if it.Reservation != nil {
+			deletes[it.Reservation.Ref()] = true
+			continue
+		}
+		entries[it.Pool] = append(entries[it.Pool], *it.Allocation)
+		for _, r := range it.Related() {
+			stays := func(a *judge.Item) bool { return !isReleased[a.ID()] }
+			if r.Verdict == judge.Stale && !slices.ContainsFunc(r.Related(), stays) {
+				deletes[r.Reservation.Ref()] = true
+			}
+		}
+	}
+	all := &Requests{Deletes: slices.Sorted(maps.Keys(deletes))}
+	for _, pool := range out.Observation.Pools {
+		for part := range slices.Chunk(entries[pool], ippool.MaxRemovals) {
+			text, err := ippool.RemovePatch(pool, part)
+			if err != nil {
+				return nil, err
+			}
+			p := Patch{Pool: pool.Ref()}
+			if err := json.Unmarshal(text, &p.Operations); err != nil {
+				return nil, err
+			}
+			all.Patches = append(all.Patches, p)
+		}
+	}
+	return all, nil
 }

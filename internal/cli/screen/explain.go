@@ -10,7 +10,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -58,27 +57,22 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 }
 
 func (s *Screen) explainItem(it document.ExplainedItem) {
-	title := fmt.Sprintf("%s in %s", table.Dash(it.IP), it.Pool+it.Reservation)
+	title := fmt.Sprintf("%s in %s", cmp.Or(it.IP, "-"), it.Pool+it.Reservation)
 	if it.SharesVerdictOf != "" {
 		s.section(title, struct{}{})
 		s.fact("verdict", fmt.Sprintf("%s, as its allocation in %s", it.Verdict, it.SharesVerdictOf))
 		return
 	}
-	evidence := it.Evidence
-	it.AllocationRow = document.AllocationRow{PodRef: it.PodRef, ContainerID: it.ContainerID, IfName: it.IfName,
-		Judged: it.Judged}
-	it.Refusal, it.Detail, it.ReleasableAt = "", "", nil // the gates have them
-	it.Reservation, it.Rule, it.Evidence, it.Advice = "", "", nil, nil
 	s.section(title, it)
-	if evidence != nil {
-		shown := *evidence
+	if it.Evidence != nil {
+		shown := *it.Evidence
 		if shown.Pod != nil {
 			pod := *shown.Pod
 			pod.Ownership = cmp.Or(map[string]string{"ItsPod": "yes", "NotItsPod": "no"}[pod.Ownership], "unknown")
 			shown.Pod = &pod
 		}
 		s.facts(shown)
-		s.explainWord(evidence.Sandbox.State)
+		s.explainWord(shown.Sandbox.State)
 	}
 	if it.Verdict == judge.Stale && len(it.Gates) == 0 {
 		s.fact("release", "no gate stands against it: the next pass releases it")

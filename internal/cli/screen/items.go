@@ -2,7 +2,6 @@ package screen
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,8 +31,10 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 	release := ""
 	if rows[0].Verdict == judge.Stale && title != released {
 		release = "RELEASE"
-		s.hasUnconfirmed = s.hasUnconfirmed || slices.ContainsFunc(rows, isUnconfirmed)
-		s.hasMissingNode = s.hasMissingNode || slices.ContainsFunc(rows, isOfMissingNode)
+		for _, d := range rows {
+			s.hasUnconfirmed = s.hasUnconfirmed || isUnconfirmed(d)
+			s.hasMissingNode = s.hasMissingNode || isUnconfirmed(d) && d.Reason == judge.NodeMissingReason
+		}
 	}
 	columns := []string{"ADDRESS", "REASON", release, "POD", "SANDBOX", "NODE", "POOL OR RESERVATION"}
 	if s.Wide {
@@ -118,10 +119,6 @@ func reason(d document.AllocationRow) string {
 }
 
 func isUnconfirmed(d document.AllocationRow) bool { return d.Verdict == judge.Stale && !d.Proven }
-
-func isOfMissingNode(d document.AllocationRow) bool {
-	return isUnconfirmed(d) && d.Reason == judge.NodeMissingReason
-}
 
 // release returns when a Stale item is released, or why not. A time within a day of now has no date.
 func release(d document.AllocationRow, now time.Time) string {

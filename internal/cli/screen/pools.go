@@ -13,6 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 // Pools writes how full all pools are. The fullest comes first.
@@ -98,8 +99,8 @@ func (s *Screen) poolTable(pools ...document.PoolUsage) {
 	}
 }
 
-func owners(all []document.PoolOwner) string {
-	texts := document.Rows(all, func(o document.PoolOwner) string { return fmt.Sprintf("%s (%d)", o.Name, o.Entries) })
+func owners(all []usage.Owner) string {
+	texts := document.Rows(all, func(o usage.Owner) string { return fmt.Sprintf("%s (%d)", o.Name, o.Entries) })
 	return cmp.Or(strings.Join(texts, ", "), "none")
 }
 

@@ -97,7 +97,7 @@ restart.`,
 // Add adds the flags. logLevel is the default log level.
 func (o *Options) Add(f *pflag.FlagSet, logLevel string) {
 	o.Flags.Add(f, logLevel)
-	o.AddWriting(f)
+	o.AddRunning(f)
 	m := &o.Manager
 	f.StringVar(&o.Schedule.Expression, "cron", "",
 		`schedule of full passes such as "*/15 * * * *" or "@every 15m", in UTC or with TZ=Area/City before it`)
@@ -207,14 +207,19 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	health := serve.NewHealth(source.Synced)
 	cluster.OnPage, cluster.OnDenied = health.Progress, recorder.Metrics.WriteDenied
 	cluster.OnForeignHold = recorder.Metrics.LeaseHeld
-	guard := o.guard(serve.GuardConfig{
-		Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
-		Metrics: recorder.Metrics, Events: events, Log: log,
-	})
-	source.OnRebuild = recorder.CachesRebuilt
-	if guard != nil {
+	var guard *serve.Guard
+	switch {
+	case o.FenceTimeout == 0:
+	case o.WithoutLease, !o.Repair: // without --repair a fence would be useless
+		log.Info("The fence is disabled, since it needs --repair and whereabouts' Lease")
+	default:
+		guard = serve.NewGuard(serve.GuardConfig{
+			Fence: cluster.Fence(), Detector: source, Timeout: o.FenceTimeout, FullPass: requests.FullPass,
+			Metrics: recorder.Metrics, Events: events, Log: log,
+		})
 		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportRestore
 	}
+	source.OnRebuild = recorder.CachesRebuilt
 	full.Source, full.Writer = source.Full(), cluster
 	full.BreakerStore, full.RestoreStore = cluster.BreakerStore(), cluster.RestoreStore()
 	full.PassStore = cluster.PassStore()
@@ -230,19 +235,8 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	}), source, nil
 }
 
-// guard returns nil if no fence is to be raised. Without --repair a fence would be useless.
-func (o *Options) guard(c serve.GuardConfig) *serve.Guard {
-	switch {
-	case o.FenceTimeout == 0:
-		return nil
-	case o.WithoutLease, !o.Repair:
-		c.Log.Info("The fence is disabled, since it needs --repair and whereabouts' Lease")
-		return nil
-	}
-	return serve.NewGuard(c)
-}
-
-// events returns the writer of Events.
+// events returns the writer of Events. Those about the process are about its pod, or about the namespace if the pod is
+// not known.
 func (o *Options) events(ctx context.Context, config *rest.Config, log *slog.Logger) (*serve.Events, error) {
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -251,21 +245,15 @@ func (o *Options) events(ctx context.Context, config *rest.Config, log *slog.Log
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
 	context.AfterFunc(ctx, broadcaster.Shutdown)
+	self := &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: o.Namespace(), Name: o.Namespace()}
+	if name := os.Getenv("POD_NAME"); name != "" {
+		self.Kind, self.Name, self.UID = "Pod", name, types.UID(os.Getenv("POD_UID"))
+	}
 	return &serve.Events{
 		EventRecorder: broadcaster.NewRecorder(scheme.Scheme, serve.Source()),
-		Self:          o.self(),
+		Self:          self,
 		Waiting:       serve.NewWaitingRecorder(ctx, core.CoreV1(), log),
 	}, nil
-}
-
-// self returns the pod of this process, or the namespace if the pod is not known.
-func (o *Options) self() *corev1.ObjectReference {
-	namespace := o.Namespace()
-	if name := os.Getenv("POD_NAME"); name != "" {
-		return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name,
-			UID: types.UID(os.Getenv("POD_UID"))}
-	}
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Namespace: namespace, Name: namespace}
 }
 
 // everyReplica is a Runnable that does not need the leadership.

@@ -198,25 +198,25 @@ func (p *Probe) wantedPermissions() []permission {
 		{"get, update", core("configmaps"), p.namespace, kube.HistoryPrefix + "0", false},
 		{"create", core("configmaps"), p.namespace, "", false},
 	}
+	add := func(isWanted bool, more ...permission) {
+		if isWanted {
+			all = append(all, more...)
+		}
+	}
 	taken := map[string][]string{p.namespace: {ippool.SharedLease}}
 	if p.Unjudged == nil {
-		taken = ippool.LeasesOf(p.Observation.Pools)
+		o := p.Observation
+		taken = ippool.LeasesOf(o.Pools)
+		add(o.NamesIPAMClaim(), permission{"list", ippool.ClaimResource.GroupResource(), "", "", false})
+		add(o.NeedsGuests(), permission{"list", podstate.GuestResource.GroupResource(), "", "", false})
 	}
 	for namespace, names := range taken {
-		all = append(all, permission{hold, leases, namespace, names[0], true})
+		add(true, permission{hold, leases, namespace, names[0], true})
 	}
-	if o := p.Observation; p.Unjudged == nil && o.NamesIPAMClaim() {
-		all = append(all, permission{"list", ippool.ClaimResource.GroupResource(), "", "", false})
-	}
-	if o := p.Observation; p.Unjudged == nil && o.NeedsGuests() {
-		all = append(all, permission{"list", podstate.GuestResource.GroupResource(), "", "", false})
-	}
-	if p.expectsAgents() {
-		all = append(all, permission{"list", reports, "", "", true}, permission{"list", leases, p.leaseNamespace, "", true})
-	}
-	if p.own.Kind == "Deployment" {
-		all = append(all, permission{"watch", pools, "", "", false}, permission{"watch", reservations, "", "", false},
-			permission{"watch", core("pods"), "", "", false}, permission{"create, patch", core("events"), "", "", false})
-	}
+	add(p.expectsAgents(), permission{"list", reports, "", "", true},
+		permission{"list", leases, p.leaseNamespace, "", true})
+	add(p.own.Kind == "Deployment", permission{"watch", pools, "", "", false},
+		permission{"watch", reservations, "", "", false}, permission{"watch", core("pods"), "", "", false},
+		permission{"create, patch", core("events"), "", "", false})
 	return all
 }

@@ -3,6 +3,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -19,7 +20,7 @@ func Lines(columns []string, rows [][]string) []string {
 		var cells []string
 		for i, cell := range row {
 			if columns[i] != "" {
-				cells = append(cells, Dash(Clean(cell)))
+				cells = append(cells, cmp.Or(Clean(cell), "-"))
 			}
 		}
 		fmt.Fprintln(w, strings.Join(cells, "\t"))
@@ -56,12 +57,4 @@ func Wrapped(w io.Writer, prefix, text string) {
 		length += n + 1
 	}
 	fmt.Fprintln(w, strings.TrimRight(line, " "))
-}
-
-// Dash returns a dash for an empty text.
-func Dash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
