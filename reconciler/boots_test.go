@@ -14,7 +14,7 @@ import (
 // worker-2 was booted between backup and restore, and reported to the restored cluster. It became unreachable before
 // kubelet wrote its boot again: the Node has the earlier one.
 func TestRestore_BootOfTheBackup(t *testing.T) {
-	usual := All(UsualPool, Node("worker-1"), written("worker-1", 2*minute))
+	usual := All(UsualPool, UsualPod(Phase("Failed")), Node("worker-1"), written("worker-1", 2*minute))
 	reports := func(boot string) Part {
 		return written("worker-2", 2*minute, Sandbox("box-1", UsualUID), FromBoot(boot), FromMachine(MachineOf("worker-2")))
 	}

@@ -93,11 +93,11 @@ func (x *Index) nodeCondition(name string) nodeCondition {
 }
 
 // nodeConditionFor is the condition of a node for one item. If a report of the node has the ID, that report decides. A
-// pod on a rebooted node may run again with the same address, and a restore of etcd may have lost that allocation. So
-// the node must report first.
+// pod on a rebooted node may run again with the same address, and a restore of etcd may have lost that allocation, and
+// the pod. So the node must report first.
 func (x *Index) nodeConditionFor(it *Item, node string) nodeCondition {
 	pod := it.evidence.Pod
-	mayBeBack := pod != nil && pod.Node == node && pod.Phase != podstate.Finished
+	mayBeBack := pod == nil || pod.Node == node && pod.Phase != podstate.Finished
 	for i := range it.evidence.mentions {
 		g := &it.evidence.mentions[i]
 		switch {
