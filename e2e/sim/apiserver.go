@@ -76,6 +76,8 @@ type answer struct {
 	retry  string // Retry-After
 	watch  *watch
 	err    error // instead of an answer
+	// versions are those of the objects in the answer, see versionsFor.
+	versions map[key]uint64
 }
 
 func parseRequest(r *http.Request, body []byte, by string) *request {

@@ -80,7 +80,11 @@ func (s *Simulation) startReplica(i int) {
 	}
 	s.start(func() {
 		for ctx.Err() == nil {
+			as.versions.beginPass()
 			out, _, err := rec.Pass(ctx, nil)
+			if err == nil {
+				as.versions.endPass()
+			}
 			s.passed(r, out, err)
 			select {
 			case <-ctx.Done():

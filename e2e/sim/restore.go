@@ -16,6 +16,7 @@ func (s *Simulation) saveBackup() {
 
 // restore restores the backup. If blind, kubelets receive nothing for a while: their watches begin at revisions in the
 // future. A node that is unreachable meanwhile has the backup's report, which is fresh if the backup is young enough.
+// Other objects may be written at once, so that revisions are soon as large as before.
 func (s *Simulation) restore(blind bool, cutOff *node) {
 	if s.backup == nil || s.away || s.visits > 0 {
 		return
@@ -38,6 +39,10 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 	s.after(s.between(time.Second, 15*time.Second), func() {
 		s.api.restore(s.backup)
 		s.api.stale = nil
+		for range s.rng.IntN(2) * 60 {
+			s.api.put(key{"/events", podNamespace, "others"}, map[string]any{"apiVersion": "v1", "kind": "Event"}, s.api.now(),
+				"others")
+		}
 		s.away, s.restoring = false, false
 		s.restoredAt = time.Now()
 		s.count("restored")
@@ -66,9 +71,9 @@ func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After
 
 // isUndetected reports whether reports of a restored backup are still fresh that lack a running sandbox, while the
 // process that writes cannot know of the restore. serve cannot if it was started after the first restore that lost the
-// sandbox. A run cannot if it was, too, or if none of its own writes was lost and no process that lost one has recorded
-// the restore; another restore of that backup loses such a record. Processes date restores by the API servers' clocks,
-// one of which may be ahead, so an earlier restore may look like this one.
+// sandbox. A run cannot if no version that it has read or written ran backwards, and no other process has recorded the
+// restore; another restore of that backup loses such a record. Processes date restores by the API servers' clocks, one
+// of which may be ahead, so an earlier restore may look like this one.
 func (s *Simulation) isUndetected(b *sandbox) bool {
 	if !s.restoredSince(b.since) || s.asked.Sub(s.backup.at) > reportsLookFresh+holdLasts {
 		return false
@@ -76,6 +81,9 @@ func (s *Simulation) isUndetected(b *sandbox) bool {
 	lostAt := s.wentAt[len(s.wentAt)-1]
 	if i := slices.IndexFunc(s.wentAt, b.since.Before); i >= 0 {
 		lostAt = s.wentAt[i]
+	}
+	if s.writer.versions.ranBackwards.After(lostAt) {
+		return false
 	}
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
 		if s.plan.Serve {
@@ -102,42 +110,6 @@ func (s *Simulation) everyThird(a int) *node {
 		return nil
 	}
 	return s.nodeAt(a)
-}
-
-// forgetHandover causes what other steps rarely do. A sandbox ends without a DEL, its entry is released, and its
-// address is assigned again. Then a backup from in between is restored: it has the old entry, and the report of the
-// node, which is unreachable, has no other.
-func (s *Simulation) forgetHandover(p *podName) {
-	o := s.podObject(p)
-	if o == nil || s.nodeNamed(o.Spec.NodeName) == nil {
-		return
-	}
-	n, pool := s.nodeNamed(o.Spec.NodeName), p.net.pool
-	runs := func() bool {
-		return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool { return b.pod == p && b.inUse() })
-	}
-	recorded := func() bool {
-		for _, a := range allocationsOf(s.api.get(pool)) {
-			if a.PodRef == p.ref() {
-				return true
-			}
-		}
-		return false
-	}
-	if !runs() {
-		return
-	}
-	n.loseDELs++
-	s.deletePod(p, true)
-	s.when(func() bool { return !runs() }, s.between(0, 5*time.Second), func() {
-		s.saveBackup()
-		saved := time.Now()
-		s.nudge(100)
-		s.when(func() bool { return !recorded() }, 0, func() {
-			s.makePod(p, n)
-			s.when(func() bool { return runs() && time.Since(saved) >= everyAgentWrites }, 0, func() { s.restore(false, n) })
-		})
-	})
 }
 
 // when acts some time after a condition holds, if that is within half a minute and before all is healed.

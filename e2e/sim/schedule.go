@@ -28,6 +28,7 @@ type client struct {
 	reviewed map[allocation]bool
 	node     *node // that it runs on; nil for the control plane
 	killed   atomic.Bool
+	versions versions // of a product that makes passes one after the other
 }
 
 // call is a request that waits for its answer.
@@ -62,6 +63,7 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 		if c.killed.Load() {
 			return nil, errors.New("the process was killed")
 		}
+		c.versions.note(a.versions, w.writes())
 		return a.response(r)
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
@@ -241,6 +243,9 @@ func (s *Simulation) serve(w *call) answer {
 	defer func() { s.writer = nil }()
 	s.skew = s.skews[s.rng.IntN(len(s.skews))]
 	a := s.api.serve(w.request)
+	if w.client.product && a.status/100 == 2 {
+		a.versions = s.api.versionsFor(w.request)
+	}
 	if w.traced() {
 		s.say("%s → %d", w, a.status)
 	}

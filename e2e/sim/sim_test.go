@@ -26,6 +26,7 @@ var (
 	histories = flag.Uint64("histories", 300, "how many histories are played")
 	seed      = flag.Uint64("seed", 1, "the first history's")
 	workers   = flag.Int("workers", 2, "processes that play them")
+	first     = flag.Bool("first", false, "stop at the first history that breaks an invariant, and do not shrink it")
 )
 
 // workerEnv makes this program a worker that plays some of the histories with one goroutine at a time, so that a seed
@@ -114,14 +115,14 @@ func report(t *testing.T, s *share) {
 }
 
 // runWorker plays histories in a process of its own.
-func runWorker(t *testing.T, first, count uint64) (*share, error) {
+func runWorker(t *testing.T, from, count uint64) (*share, error) {
 	out, err := os.CreateTemp(t.TempDir(), "share")
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close()
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0")
-	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d,%d,%s", workerEnv, first, count, out.Name()), "GOMAXPROCS=1")
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d,%d,%s,%t", workerEnv, from, count, out.Name(), *first), "GOMAXPROCS=1")
 	text, err := c.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, tail(string(text)))
@@ -138,14 +139,15 @@ func TestWorker(t *testing.T) {
 	if text == "" {
 		t.Skip("runs in a process of its own, which TestNoHistoryBreaksAnInvariant starts")
 	}
-	var first, count uint64
+	var from, count uint64
 	var path string
-	if _, err := fmt.Sscanf(strings.ReplaceAll(text, ",", " "), "%d %d %s", &first, &count, &path); err != nil {
+	var stops bool
+	if _, err := fmt.Sscanf(strings.ReplaceAll(text, ",", " "), "%d %d %s %t", &from, &count, &path, &stops); err != nil {
 		t.Fatal(err)
 	}
 	s := share{Counts: map[string]int{}}
 	var p Player
-	for n := first; n < first+count && len(s.Violations) < maxViolations; n++ {
+	for n := from; n < from+count && len(s.Violations) < maxViolations; n++ {
 		plan := NewPlan(n)
 		plan.Quiet = true
 		out := p.Play(t, plan)
@@ -153,9 +155,14 @@ func TestWorker(t *testing.T) {
 		for k, v := range out.Counts {
 			s.Counts[k] += v
 		}
-		if out.Violation != "" {
-			s.Violations = append(s.Violations, p.Shrink(t, plan, out.Violation))
+		if out.Violation == "" {
+			continue
 		}
+		if stops {
+			s.Violations = []string{fmt.Sprintf("history %d: %s", n, out.Violation)}
+			break
+		}
+		s.Violations = append(s.Violations, p.Shrink(t, plan, out.Violation))
 	}
 	file, err := os.Create(path)
 	if err != nil {

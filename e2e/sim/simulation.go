@@ -52,7 +52,9 @@ type Simulation struct {
 	machines    []*machine
 	nets        []*network
 	replicas    []*replica
-	armed       *Step // happens at the product's next write
+	armed       *Step  // happens at the product's next write
+	beforeWrite func() // the same, of a story
+	inStory     bool   // the next step waits
 	stepped     int
 	uids, ids   int
 	starts      int
@@ -120,7 +122,7 @@ func (s *Simulation) play() {
 	s.setUp()
 	s.faulty = true
 	s.nextStep()
-	for s.violation == "" && s.stepped < len(s.plan.Steps) {
+	for s.violation == "" && (s.stepped < len(s.plan.Steps) || s.inStory) {
 		s.runUntil(time.Now().Add(2 * time.Second))
 	}
 	if s.violation == "" {

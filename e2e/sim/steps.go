@@ -78,7 +78,14 @@ func kinds() []stepKind {
 			}
 		}},
 		{"etcd is restored", 8, func(s *Simulation, a, _ int) { s.restore(a%2 == 0, s.everyThird(a)) }},
-		{"a restore forgets who has an address now", 8, func(s *Simulation, a, _ int) { s.forgetHandover(s.podAt(a)) }},
+		{"a restore forgets who has an address now", 8, func(s *Simulation, a, b int) {
+			s.forgetHandover(s.podAt(a), b%2 == 0)
+		}},
+		{"a restore brings back an earlier boot", 4, func(s *Simulation, a, _ int) { s.earlierBoot(s.podAt(a)) }},
+		{"a restore brings back a taint", 4, func(s *Simulation, a, _ int) { s.earlierTaint(s.podAt(a)) }},
+		{"a pod is back on its node without an agent", 4, func(s *Simulation, a, b int) {
+			s.backWithoutAgent(s.podAt(a), b%4 > 0)
+		}},
 		{"the API server restarts", 4, func(s *Simulation, a, _ int) { s.restartAPI(time.Duration(a) * 2 * time.Second) }},
 		{"watches are cut", 3, func(s *Simulation, _, _ int) { s.api.cutWatches("") }},
 		{"a watch cache lags behind", 3, func(s *Simulation, _, _ int) { s.api.stale = s.api.backup() }},
@@ -145,6 +152,10 @@ func (s *Simulation) nextStep() {
 	}
 	x := &s.plan.Steps[s.stepped]
 	s.after(x.Gap, func() {
+		if s.inStory {
+			s.after(time.Second, s.nextStep)
+			return
+		}
 		if x.OnWrite == 0 {
 			s.step(x)
 			return
@@ -169,10 +180,15 @@ func (s *Simulation) step(x *Step) {
 
 // atWrite plays a step that waits for a write of the product.
 func (s *Simulation) atWrite(w *call, before bool) {
+	record, lease := w.resource == pools || w.resource == reservations, w.resource == leases && w.namespace == kubeSystem
+	if before && s.beforeWrite != nil && w.client.product && w.writes() && record {
+		do := s.beforeWrite
+		s.beforeWrite = nil
+		do()
+	}
 	if s.armed == nil || !w.writes() {
 		return
 	}
-	record, lease := w.resource == pools || w.resource == reservations, w.resource == leases && w.namespace == kubeSystem
 	switch s.armed.OnWrite {
 	case 1, 2:
 		if !w.client.product || !record && !lease || (s.armed.OnWrite == 1) != before {

@@ -40,6 +40,8 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
 	run := flags.String("run", "", "only the mutants whose fault, function or tests match this regular expression")
 	find := flags.Bool("find", false, "run all tests of the packages, and tell which ones catch each mutant")
+	most := flags.Int("simulate", 0, "instead of the tests, play at most this many histories of e2e/sim for each seed")
+	seeds := flags.Int("seeds", 5, "of -simulate")
 	parallel := flags.Int("parallel", runtime.NumCPU(), "how many mutants are tested at a time")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -66,6 +68,13 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	defer os.RemoveAll(scratch)
 	began := time.Now()
 	r := &runner{root: ".", scratch: scratch, parallel: *parallel, find: *find, tell: func(o *result) { tell(out, o) }}
+	if *most > 0 {
+		s := &simulation{runner: r, most: *most, seeds: *seeds}
+		return s.calibrate(ctx, chosen, func(m *Mutant, needed []int) {
+			fmt.Fprintf(out, "%6d histories (%d to %d)  %s: %s\n", needed[len(needed)/2], needed[0],
+				needed[len(needed)-1], m.Decl, m.Fault)
+		})
+	}
 	if !*find {
 		if err := r.checkUnmutated(ctx, chosen); err != nil {
 			return err
