@@ -15,6 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
@@ -162,6 +163,37 @@ func unusedScreen() string {
 	return s.String()
 }
 
+// history has a release, a refusal and a pause, and a record that somebody edited.
+func history(hasWords, isVerify bool) string {
+	at := func(minute int) time.Time { return Now.Add(time.Duration(minute) * time.Minute) }
+	by := audit.Origin{Actor: "system:serviceaccount:kube-system:ip-reconcile", Command: "serve", Run: "0a0a0a0a"}
+	alice := audit.Origin{Actor: "alice", Command: "release", Run: "0b0b0b0b"}
+	entry := audit.Entry{Key: "5", PodRef: "default/web-0", ContainerID: strings.Repeat("ab", 32), IfName: "net1"}
+	d := &document.History{Checked: 5, Records: []audit.Record{
+		{Seq: 1, Time: at(0), What: audit.Paused, Origin: by, Pool: "kube-system/10.0.0.0-24",
+			Message: "pool kube-system/10.0.0.0-24 is paused by its annotation ip-reconcile.dev/paused"},
+		{Seq: 2, Time: at(1), What: audit.Refused, Origin: alice, Pool: "kube-system/10.0.0.0-24", IP: "10.0.0.5",
+			Entry: entry, Verdict: judge.Stale, Reason: "PodGone", Refusal: "Paused", Row: "gone-ended",
+			Message: "pool kube-system/10.0.0.0-24 is paused by its annotation ip-reconcile.dev/paused"},
+		{Seq: 3, Time: at(2), What: audit.Overridden, Origin: alice, Pool: "kube-system/10.0.0.0-24", IP: "10.0.0.5",
+			Entry: entry, Verdict: judge.Stale, Reason: "NodeUnreachable", Row: "without-report-unreachable",
+			Message: "no fresh SandboxReport exists for worker-4", Because: "worker-4 was scrapped"},
+	}, Faults: []audit.Fault{{Place: "kube-system/ip-reconcile-history-0, record 4",
+		Message: "its hash is not that of its content: somebody edited it"}}}
+	s := &Screen{}
+	s.History(d, hasWords, isVerify)
+	return s.String()
+}
+
+// sysdump has a bundle with everything, and one without the cluster.
+func sysdump() string {
+	s := &Screen{}
+	s.Sysdump(&document.Sysdump{Files: []string{"objects-001.json", "status.txt"}}, "a.tgz", " --agents=required")
+	s.Sysdump(&document.Sysdump{Files: []string{"manifest.json"},
+		Missing: []string{"objects: list pods: forbidden", "logs/a.log: refused"}}, "b.tgz", "")
+	return s.String()
+}
+
 func TestScreens_Golden(t *testing.T) {
 	leak := All(UsualPool, ReportingWorker(Gone("box-1", UsualUID)))
 	pools, details := poolScreens(t)
@@ -180,6 +212,8 @@ func TestScreens_Golden(t *testing.T) {
 		{"a run", text(Screen{}, aRun(false))},
 		{"a dry run", text(Screen{}, aRun(true))},
 		{"pools", pools}, {"each pool", details}, {"a new range", newRangeScreen(t)}, {"unused pools", unusedScreen()},
+		{"history", history(false, false)}, {"history of an address", history(true, false)},
+		{"history --verify", history(true, true)}, {"sysdump", sysdump()},
 	} {
 		fmt.Fprintf(&got, "=== %s\n%s\n", c.name, c.screen)
 	}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// releaseOnATerminal is what release shows of a snapshot, as if that were a cluster, to a person who says no.
+func releaseOnATerminal(t *testing.T, override string, args ...string) string {
+	t.Helper()
+	std, shown := terminalWith(t, "n\n")
+	o := &byHand{options: options{component: "release"}, override: override}
+	o.ByHand = true
+	o.addWithoutNode((&cobra.Command{}).Flags(), "warn")
+	o.snapshot = sample
+	if override != "" {
+		o.Because = "it was scrapped"
+	}
+	r, err := o.reconciler(t.Context(), std)
+	if err == nil {
+		err = o.parse(args)
+	}
+	if err == nil {
+		err = o.check(t.Context(), r)
+	}
+	if err == nil && override != "" {
+		err = o.assert(t.Context(), r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.DryRun = false
+	if err := o.consent(t.Context(), std, r); err != errUnresolved {
+		t.Errorf("%v: %v", args, err)
+	}
+	return shown()
+}
+
+// planAndApply plans releases of the sample, and applies them after changes as if each write succeeded.
+func planAndApply(t *testing.T) (planned, question, applied string) {
+	t.Helper()
+	dir := copySample(t)
+	file := filepath.Join(t.TempDir(), "plan.json")
+	begin := func(component, answer string) (*options, streams, func() string) {
+		std, shown := terminalWith(t, answer)
+		o := &options{component: component}
+		o.ByHand = true
+		f := (&cobra.Command{}).Flags()
+		o.addLive(f, "warn")
+		o.addMissingAfter(f)
+		o.snapshot, o.clusterUID = dir, func(context.Context) string { return "uid" }
+		return o, std, func() string {
+			return strings.NewReplacer(dir, "SNAPSHOT", file, "plan.json").Replace(shown())
+		}
+	}
+	o, std, shownPlan := begin("plan", "")
+	o.output, o.filter.Reasons = file, []string{"PodReplaced", "PodGone", "SandboxStopped", "NodeDead"}
+	if err := o.plan(t.Context(), std); err != nil {
+		t.Fatal(err)
+	}
+	p, err := planfile.Read([]byte(contents(t, filepath.Dir(file))["plan.json"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The end of a sandbox is not reported any more, an allocation cannot be parsed, and one is of another sandbox.
+	edit(t, dir, "sandboxreports.yaml", strings.Repeat("16", 32), strings.Repeat("e", 64))
+	edit(t, dir, "ippools.yaml", "podref: default/db-0", "podref: db-0")
+	edit(t, dir, "ippools.yaml", strings.Repeat("15", 32), strings.Repeat("f", 64))
+	o, std, shownQuestion := begin("apply", "n\n")
+	r, j, err := o.judge(t.Context(), std)
+	if err == nil {
+		err = p.Check("uid", j.Observation.Now, 24*time.Hour)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.writes, o.filter.Picks, r.Options.Only = true, p.Has, p.Allows
+	if err := o.ask(t.Context(), std, r); err != errUnresolved {
+		t.Error(err)
+	}
+	o, std, shownApply := begin("apply", "")
+	out, err := dryRunOf(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range out.Refused {
+		out.Released = append(out.Released, x.Item)
+	}
+	out.Refused = nil
+	p.Complete(out)
+	rep := report.OfRun(out, false, report.Filter{Picks: p.Has})
+	if err := o.printRun(t.Context(), std, rep, true); err != errUnresolved {
+		t.Error(err)
+	}
+	return shownPlan(), shownQuestion(), shownApply()
+}
+
+// What a person reads before an answer, and after it.
+func TestTerminal_Golden(t *testing.T) {
+	plan, question, applied := planAndApply(t)
+	std, shown := terminalWith(t, "n\n")
+	dir := copySample(t)
+	pausePool(t, dir)
+	o, r := asker(t, dir, std)
+	o.filter.Verdicts = []judge.Verdict{judge.Stale}
+	if err := o.ask(t.Context(), std, r); err != errUnresolved {
+		t.Error(err)
+	}
+	all := ""
+	for _, c := range []struct{ name, text string }{
+		{"run, with a paused pool", strings.ReplaceAll(shown(), dir, "SNAPSHOT")},
+		{"release", releaseOnATerminal(t, "", "10.0.0.20", "10.0.0.7")},
+		{"release with an assertion", releaseOnATerminal(t, "NodeUnreachable", "10.0.0.11")},
+		{"release of what is Held", releaseOnATerminal(t, "", "10.0.0.8")},
+		{"plan", plan}, {"apply", question}, {"what apply did", applied},
+	} {
+		all += fmt.Sprintf("=== %s\n%s\n", c.name, c.text)
+	}
+	golden(t, "terminal.txt", strings.ReplaceAll(all, sample, "SNAPSHOT"))
+}
