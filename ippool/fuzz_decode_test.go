@@ -56,6 +56,9 @@ func FuzzAListIsDecodedAsItsItemsAre(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var pools []*ippool.Pool
 		page, err := ippool.DecodePools(text, func(p *ippool.Pool) { pools = append(pools, p) })
+		if err != nil && strings.Contains(err.Error(), "items twice") {
+			return
+		}
 		o, valid := asBuilt(text)
 		var items []any
 		there := false

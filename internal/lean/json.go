@@ -34,7 +34,7 @@ func (r *Reader) Object(member func(name []byte)) bool {
 			r.fail("a member has no name")
 			return
 		}
-		if r.space(); r.peek() != ':' {
+		if r.Kind() != ':' {
 			r.fail("missing ':'")
 			return
 		}
@@ -59,7 +59,7 @@ func (r *Reader) value(read func()) {
 }
 
 func (r *Reader) composite(open, end byte, element func()) bool {
-	if r.space(); r.peek() != open {
+	if r.Kind() != open {
 		r.Skip()
 		return false
 	}
@@ -68,33 +68,26 @@ func (r *Reader) composite(open, end byte, element func()) bool {
 		r.fail("nested too deeply")
 		return false
 	}
-	if r.space(); r.peek() == end {
-		r.at++
-		r.depth--
-		return r.err == nil
-	}
-	for r.err == nil {
-		r.space()
-		element()
-		r.space()
-		switch c := r.peek(); {
-		case r.err != nil:
-		case c == ',':
-			r.at++
+	for isFirst := true; r.err == nil; isFirst = false {
+		switch c := r.Kind(); {
 		case c == end:
 			r.at++
 			r.depth--
 			return true
-		default:
+		case !isFirst && c != ',':
 			r.fail("missing ',' or the end of the values")
+			return false
+		case !isFirst:
+			r.at++
 		}
+		element()
 	}
 	return false
 }
 
 // String reads a string, which is valid as long as the text.
 func (r *Reader) String() ([]byte, bool) {
-	if r.space(); r.peek() != '"' {
+	if r.Kind() != '"' {
 		r.Skip()
 		return nil, false
 	}
@@ -114,10 +107,12 @@ func (r *Reader) String() ([]byte, bool) {
 	return []byte(s), true
 }
 
-// Kind returns the first byte of the next value, 0 at the end.
+// Kind returns the first byte of the next value, 0 at the end or after an error.
 func (r *Reader) Kind() byte {
-	r.space()
-	return r.peek()
+	if r.space(); r.err != nil || r.at >= len(r.text) {
+		return 0
+	}
+	return r.text[r.at]
 }
 
 // Raw reads any value and returns its text.
@@ -153,16 +148,14 @@ func (r *Reader) Value() (v any) {
 
 // Skip reads any value.
 func (r *Reader) Skip() {
-	r.space()
-	switch c := r.peek(); {
-	case r.err != nil:
-	case c == '{':
+	switch r.Kind() {
+	case '{':
 		r.Object(func([]byte) {})
-	case c == '[':
+	case '[':
 		r.Array(func() {})
-	case c == '"':
+	case '"':
 		r.skipString()
-	case c == 0:
+	case 0:
 		r.fail("missing value")
 	default:
 		r.scalar()
@@ -171,7 +164,7 @@ func (r *Reader) Skip() {
 
 // End returns the first error, also if there is text after the value.
 func (r *Reader) End() error {
-	if r.space(); r.err == nil && r.at < len(r.text) {
+	if r.More() {
 		r.fail("text after the value")
 	}
 	return r.err
@@ -190,14 +183,6 @@ func (r *Reader) fail(what string) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s at byte %d of %d", errMalformed, what, r.at, len(r.text))
 	}
-}
-
-// peek returns the next byte, 0 at the end or after an error.
-func (r *Reader) peek() byte {
-	if r.err != nil || r.at >= len(r.text) {
-		return 0
-	}
-	return r.text[r.at]
 }
 
 func (r *Reader) space() {

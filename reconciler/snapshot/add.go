@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // kinds are the kinds that a snapshot is judged by, each with its API group. add decodes an object. Its error says why
@@ -49,21 +50,22 @@ func (s *Snapshot) add(o *object) error {
 		s.seenIn[o.ref()] = o.path
 	}
 	var err error
-	switch kind, known := kinds[o.kind]; {
-	case o.kind == "":
+	switch kind, known := kinds[o.Kind]; {
+	case o.Kind == "":
 		err = errors.New("no kind: not a Kubernetes object")
-	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group:
+	case !known || kind.group != schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group:
 		s.ignored++ // for example the IPPools of Calico
 	case kind.add != nil:
+		s.known++
 		err = kind.add(s, o)
 	}
 	switch {
 	case errors.Is(err, errDiffers):
-		return fmt.Errorf("%s: %s and %s %w: remove the copy that is not right", o.shown(), first, o.path, err)
-	case err != nil && o.kind == recordKind:
+		return fmt.Errorf("%s: %s and %s %w: remove the copy that is not right", o.ref(), first, o.path, err)
+	case err != nil && o.Kind == recordKind:
 		return fmt.Errorf("%s: %w: judge the bundle with the version of ip-reconcile that wrote it", o.path, err)
 	case err != nil:
-		s.report("%s: %s: %v", o.path, o.shown(), err)
+		s.report("%s: %s: %v", o.path, o.ref(), err)
 	}
 	return nil
 }
@@ -87,13 +89,13 @@ func keep[K comparable, V any](all map[K]*V, key K, read *V, withoutVersion func
 
 func (s *Snapshot) report(format string, args ...any) string {
 	text := fmt.Sprintf(format, args...)
-	s.unreadable = append(s.unreadable, text)
+	s.observed.Unreadable = append(s.observed.Unreadable, text)
 	s.kept += len(text)
 	return text
 }
 
 func (s *Snapshot) addNamespace(o *object) error {
-	if o.name != s.namespace {
+	if o.Name != s.namespace {
 		return nil
 	}
 	ns := &metav1.PartialObjectMetadata{}
@@ -104,7 +106,8 @@ func (s *Snapshot) addNamespace(o *object) error {
 	if s.ownNamespace != nil && !maps.Equal(s.ownNamespace.Annotations, ns.Annotations) {
 		return errDiffers
 	}
-	s.ownNamespace = ns
+	s.ownNamespace, s.observed.Paused, s.observed.Acknowledged = ns, ippool.Pauses(ns.Annotations),
+		judge.Acknowledged(ns.Annotations)
 	return err
 }
 
@@ -127,7 +130,7 @@ func (s *Snapshot) addReservation(o *object) error {
 
 func (s *Snapshot) addNAD(o *object) error {
 	n, err := ippool.DecodeNAD(o.text)
-	return cmp.Or(keep(s.nads, o.id(), n, func(*ippool.NAD) {}), err)
+	return cmp.Or(keep(s.observed.NADs, o.id(), n, func(*ippool.NAD) {}), err)
 }
 
 func (s *Snapshot) addClaim(o *object) error {
@@ -135,14 +138,14 @@ func (s *Snapshot) addClaim(o *object) error {
 	if err != nil { // it exists
 		c = &ippool.Claim{NamespacedName: o.id()}
 	}
-	return cmp.Or(keep(s.claims, o.id(), c, func(*ippool.Claim) {}), err)
+	return cmp.Or(keep(s.observed.IPAMClaims, o.id(), c, func(*ippool.Claim) {}), err)
 }
 
 // addGuest adds a VirtualMachineInstance. Of two copies that differ all addresses count.
 func (s *Snapshot) addGuest(o *object) error {
 	g, err := podstate.DecodeGuest(o.text)
 	if err == nil {
-		s.guests = append(s.guests, g)
+		s.observed.Guests = append(s.observed.Guests, g)
 	}
 	return err
 }
@@ -152,21 +155,21 @@ func (s *Snapshot) addGuest(o *object) error {
 func (s *Snapshot) addPod(o *object) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
-		if old := s.pods[o.id()]; old != nil { // its addresses still count
-			old.Contradiction = s.report("%s: %s: %v", o.path, o.shown(), err)
+		if old := s.observed.Pods[o.id()]; old != nil { // its addresses still count
+			old.Contradiction = s.report("%s: %s: %v", o.path, o.ref(), err)
 			return nil
 		}
-		s.pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.uid, Phase: podstate.Live,
+		s.observed.Pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.UID, Phase: podstate.Live,
 			Status: podstate.StatusUnreadable}
 		return err
 	}
 	p := podstate.ReadPod(pod)
-	if keep(s.pods, o.id(), p, func(p *podstate.Pod) { p.ResourceVersion = "" }) != nil {
-		old := s.pods[o.id()]
-		p.Contradiction = s.report("%s: %s and %s %v; remove the copy that is not right", o.shown(), s.seenIn[o.ref()],
+	if keep(s.observed.Pods, o.id(), p, func(p *podstate.Pod) { p.ResourceVersion = "" }) != nil {
+		old := s.observed.Pods[o.id()]
+		p.Contradiction = s.report("%s: %s and %s %v; remove the copy that is not right", o.ref(), s.seenIn[o.ref()],
 			o.path, errDiffers)
 		p.Node, p.Interfaces = cmp.Or(p.Node, old.Node), append(old.Interfaces, p.Interfaces...)
-		s.pods[o.id()] = p
+		s.observed.Pods[o.id()] = p
 	}
 	return nil
 }
@@ -178,16 +181,16 @@ func (s *Snapshot) addNode(o *object) error {
 	if err != nil { // the node exists and is not Ready; its labels may be readable
 		head := &metav1.PartialObjectMetadata{}
 		_ = decode(o.text, head)
-		n = &podstate.Node{Name: o.name, Labels: head.Labels}
+		n = &podstate.Node{Name: o.Name, Labels: head.Labels}
 	}
-	return cmp.Or(keep(s.nodes, n.Name, n, func(n *podstate.Node) { n.ResourceVersion = "" }), err)
+	return cmp.Or(keep(s.observed.Nodes, n.Name, n, func(n *podstate.Node) { n.ResourceVersion = "" }), err)
 }
 
 func (s *Snapshot) addLease(o *object) error {
 	lease := &coordinationv1.Lease{}
 	err := decode(o.text, lease)
 	if err != nil {
-		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.namespace, Name: o.name}}
+		lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name}}
 		lease.Spec.RenewTime = &metav1.MicroTime{} // the Lease exists, and makes no report fresh
 	}
 	s.leases = append(s.leases, lease)
@@ -201,7 +204,7 @@ func (s *Snapshot) addReport(o *object) error {
 		err = errors.New("metadata.name is missing")
 	}
 	if err != nil {
-		s.badReport = true
+		s.observed.ReportsUnreadable = true
 		return err
 	}
 	return keep(s.reports, report.Name, report, func(r *v1alpha1.SandboxReport) { r.ResourceVersion = "" })

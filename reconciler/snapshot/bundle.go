@@ -189,13 +189,13 @@ func (e *Encoder) owner(text string, owner ippool.PodRef, detail string) (podRef
 
 // addRecord adds a record to what was observed. A field that this version does not know is an error.
 func (s *Snapshot) addRecord(o *object) error {
-	r := record{Rest: s.observed} // its fields are set where the record has them
+	r := record{Rest: &s.observed} // its fields are set where the record has them
 	text := json.NewDecoder(bytes.NewReader(o.text))
 	text.DisallowUnknownFields()
 	if err := text.Decode(&r); err != nil {
 		return err
 	}
-	all, p, d := s.observed, r.Pod, r.NAD
+	all, p, d := &s.observed, r.Pod, r.NAD
 	if p != nil && (min(int(p.Phase), int(p.Status)) < 0 ||
 		p.Phase > podstate.Finished || p.Status > podstate.StatusReadable) ||
 		d != nil && slices.ContainsFunc(d.Networks, func(n ippool.Network) bool { return len(n.Bounds) != len(n.Ranges) }) ||
@@ -222,19 +222,17 @@ func (s *Snapshot) addRecord(o *object) error {
 		r.Reservation.Owner, _ = ippool.ParsePodRef(r.Reservation.PodRef)
 		all.Reservations = append(all.Reservations, r.Reservation)
 	}
-	s.records++
-	s.count = cmp.Or(r.Count, s.count)
+	s.isBundle, s.bundled = true, cmp.Or(r.Count, s.bundled)
 	return nil
 }
 
-// checkRecords checks that a bundle has all of its records: a missing pod would count as gone.
-func (s *Snapshot) checkRecords() error {
-	if s.records != s.count {
-		return fmt.Errorf("the bundle has %d records instead of %d: judge it as sysdump wrote it", s.records, s.count)
+// completeBundle checks that a bundle has all of its records and nothing else: a missing pod would count as gone.
+func (s *Snapshot) completeBundle(now time.Time) error {
+	if s.known != s.bundled {
+		return fmt.Errorf("the bundle has %d objects instead of %d: judge it as sysdump wrote it", s.known, s.bundled)
 	}
-	s.observed.Static = true
-	if !s.now.IsZero() {
-		s.observed.Now = s.now
+	if s.observed.Static = true; !now.IsZero() {
+		s.observed.Now = now
 	}
 	return nil
 }

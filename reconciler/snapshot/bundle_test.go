@@ -277,9 +277,11 @@ func TestOpen_RefusedBundle(t *testing.T) {
 		return `{"apiVersion":"output.ip-reconcile.dev/v1","kind":"SysdumpRecord",` + record + "}\n" + text
 	}
 	for _, c := range []struct{ name, text, want string }{
-		{"a record is missing", strings.Join(lines[1:], ""), "the bundle has 2 records instead of 3"},
-		{"the last record is missing", strings.Join(lines[:2], ""), "the bundle has 2 records instead of 0"},
-		{"twice", text + text, "the bundle has 6 records instead of 3"},
+		{"a record is missing", strings.Join(lines[1:], ""), "the bundle has 2 objects instead of 3"},
+		{"the last record is missing", strings.Join(lines[:2], ""), "the bundle has 2 objects instead of 0"},
+		{"another object", text + `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a","name":"b"}}`,
+			"the bundle has 4 objects instead of 3"},
+		{"twice", text + text, "the bundle has 6 objects instead of 3"},
 		{"a field of another version", another(`"pod":{"Hue":1}`), `unknown field "Hue": judge the bundle with the version`},
 		{"no such phase", another(`"pod":{"Phase":5}`), "sysdump writes no such record"},
 		{"a phase below zero", another(`"pod":{"Phase":-1}`), "sysdump writes no such record"},

@@ -93,11 +93,11 @@ func (s *Snapshot) time() (at time.Time, by string) {
 		return at, by
 	}
 	const newest = "its newest object"
-	for _, p := range s.pods {
+	for _, p := range s.observed.Pods {
 		newer(p.CreatedAt, newest)
 		newer(p.LastFinishedAt, newest)
 	}
-	for _, n := range s.nodes {
+	for _, n := range s.observed.Nodes {
 		newer(n.CreatedAt, newest)
 		newer(n.NotReadySince, newest)
 	}

@@ -53,6 +53,6 @@ func (s *Snapshot) charge(o *object) error {
 	if s.kept += perObject + len(o.path) + len(o.ref()) + size; s.kept <= maxKept && size <= maxObject {
 		return nil
 	}
-	return fmt.Errorf("%s %w: %s %s/%s has %d bytes (an object may have %d, all together %d): "+
-		"remove objects of other clusters", o.path, errTooLarge, o.kind, o.namespace, o.name, size, maxObject, maxKept)
+	return fmt.Errorf("%s %w: %s has %d bytes (an object may have %d, all together %d): "+
+		"remove objects of other clusters", o.path, errTooLarge, o.ref(), size, maxObject, maxKept)
 }

@@ -13,6 +13,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // A small archive may unpack to any size: what is not read counts, too.
@@ -149,7 +151,7 @@ func TestLimits_YAMLNodes(t *testing.T) {
 
 func TestLimits_Kept(t *testing.T) {
 	f := &Snapshot{seenIn: map[string]string{}, kept: maxKept - perObject - len("x.json") - len("Pod b a") - 2}
-	o := &object{kind: "Pod", namespace: "b", name: "a", text: []byte("{}"), path: "x.json"}
+	o := &object{Head: lean.Head{Kind: "Pod", Namespace: "b", Name: "a"}, text: []byte("{}"), path: "x.json"}
 	if err := f.charge(o); err != nil {
 		t.Error(err)
 	}
@@ -158,8 +160,8 @@ func TestLimits_Kept(t *testing.T) {
 	}
 	before := f.kept
 	err := f.add(&object{path: "x.json"}) // it has no kind, and a message says so
-	if grown := f.kept - before; err != nil || len(f.unreadable) != 1 || grown != len(f.unreadable[0]) {
-		t.Errorf("%d bytes for %q, %v", grown, f.unreadable, err)
+	if grown := f.kept - before; err != nil || len(f.observed.Unreadable) != 1 || grown != len(f.observed.Unreadable[0]) {
+		t.Errorf("%d bytes for %q, %v", grown, f.observed.Unreadable, err)
 	}
 }
 

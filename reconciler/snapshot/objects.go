@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -17,18 +16,15 @@ import (
 )
 
 type object struct {
-	kind, apiVersion     string
-	namespace, name, uid string
-	text                 []byte // its JSON until it is decoded
-	path                 string // of its file, for messages
+	lean.Head
+	text []byte // its JSON until it is decoded
+	path string // of its file, for messages
 }
 
-func (o *object) ref() string { return strings.Join([]string{o.kind, o.namespace, o.name}, " ") }
-
-func (o *object) shown() string { return o.kind + " " + o.namespace + "/" + o.name }
+func (o *object) ref() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
 
 func (o *object) id() types.NamespacedName {
-	return types.NamespacedName{Namespace: o.namespace, Name: o.name}
+	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 }
 
 // objectsOf returns the objects of a file and the items of its Lists. isAny is false where it has neither.
@@ -59,90 +55,48 @@ func objectsOf(e entry, text []byte) (objects []*object, isAny bool, err error) 
 // readObjects reads one JSON value: an object or a List. A value without any field of an object is neither.
 func readObjects(r *lean.Reader, path string) (items []*object, isAny bool, err error) {
 	start := *r
-	var list object // the kind and apiVersion of the List
-	isList := false
-	whole := r.Object(func(name []byte) {
-		isAny = isAny || slices.Contains([]string{"kind", "apiVersion", "metadata", "items"}, string(name))
-		switch string(name) {
-		case "kind":
-			list.kind = textOf(r)
-		case "apiVersion":
-			list.apiVersion = textOf(r)
-		case "items":
-			isList = isList || r.Kind() == '['
-			r.Array(func() {
-				if len(items) <= maxObjects {
-					items = append(items, readObject(r, path))
-				}
-			})
+	head, isObject := r.Head(func(text []byte) {
+		if len(items) <= maxObjects {
+			item, _ := lean.New(text).Head(func([]byte) {})
+			items = append(items, &object{item, text, path})
 		}
 	})
 	if err := r.Err(); err != nil {
 		return nil, false, fmt.Errorf("%s is not JSON: %w", path, err)
 	}
-	if !whole {
+	if !isObject {
 		return nil, false, fmt.Errorf("%s: must hold one JSON object, a List for several", path)
 	}
-	if isAny && !isList {
-		return []*object{readObject(&start, path)}, true, nil
+	if head.IsAny && !head.IsList {
+		return []*object{{head, start.Raw(), path}}, true, nil
 	}
-	kind, isTyped := strings.CutSuffix(list.kind, "List")
+	kind, isTyped := strings.CutSuffix(head.Kind, "List")
 	for i, o := range items {
 		if o.text[0] != '{' {
 			return nil, false, fmt.Errorf("%s: items[%d] is not a Kubernetes object", path, i)
 		}
-		if o.kind == "" && isTyped && kind != "" { // items of a typed list, for example a PodList, have no kind
-			o.kind, o.apiVersion = kind, list.apiVersion
+		if o.Kind == "" && isTyped && kind != "" { // items of a typed list, for example a PodList, have no kind
+			o.Kind, o.APIVersion = kind, head.APIVersion
 		}
 	}
-	return items, isAny, nil
-}
-
-func readObject(r *lean.Reader, path string) *object {
-	o := &object{path: path, text: r.Raw()}
-	head := lean.New(o.text)
-	head.Object(func(name []byte) {
-		switch string(name) {
-		case "kind":
-			o.kind = textOf(head)
-		case "apiVersion":
-			o.apiVersion = textOf(head)
-		case "metadata":
-			head.Object(func(name []byte) {
-				switch string(name) {
-				case "namespace":
-					o.namespace = textOf(head)
-				case "name":
-					o.name = textOf(head)
-				case "uid":
-					o.uid = textOf(head)
-				}
-			})
-		}
-	})
-	return o
+	return items, head.IsAny, nil
 }
 
 // shrink reduces the object to the fields that are judged. A key that appears twice there is an error: readers disagree
 // on which one counts.
 func (o *object) shrink() error {
-	switch _, known := kinds[o.kind]; {
+	switch _, known := kinds[o.Kind]; {
 	case !known:
 		o.text = nil
-	case o.kind == "Pod":
+	case o.Kind == "Pod":
 		o.text = podstate.PodFields.AppendJSON(nil, lean.New(o.text))
-	case o.kind == "Node":
+	case o.Kind == "Node":
 		o.text = podstate.NodeFields.AppendJSON(nil, lean.New(o.text))
 	}
 	var whole any
 	twice, err := kjson.UnmarshalStrict(o.text, &whole, kjson.DisallowDuplicateFields)
 	if o.text != nil && (err != nil || len(twice) > 0) {
-		return fmt.Errorf("%s: %s: %w", o.path, o.shown(), cmp.Or(err, errors.Join(twice...)))
+		return fmt.Errorf("%s: %s: %w", o.path, o.ref(), cmp.Or(err, errors.Join(twice...)))
 	}
 	return nil
-}
-
-func textOf(r *lean.Reader) string {
-	text, _ := r.String()
-	return string(text)
 }

@@ -29,28 +29,21 @@ import (
 
 // Snapshot is a snapshot of a cluster. It is a reconciler.Source.
 type Snapshot struct {
-	now            time.Time
-	nowBy          string                         // the source of now; "" where it was given
+	observed       judge.Observation
 	gathered       time.Time                      // by its timestamp file
 	namespace      string                         // of the reconciler
 	pools          map[string]*ippool.Pool        // by object.ref
 	reservations   map[string]*ippool.Reservation // by object.ref
-	nads           map[types.NamespacedName]*ippool.NAD
-	pods           map[types.NamespacedName]*podstate.Pod
-	claims         map[types.NamespacedName]*ippool.Claim
-	guests         []*podstate.Guest
-	nodes          map[string]*podstate.Node
 	reports        map[string]*v1alpha1.SandboxReport
 	leases         []*coordinationv1.Lease
 	ownNamespace   *metav1.PartialObjectMetadata
-	seenIn         map[string]string  // object.ref → the first file that has it
-	observed       *judge.Observation // by a bundle of sysdump
-	records, count int                // of the bundle: those that were read, and those that it has
-	unreadable     []string
-	badReport      bool   // unreadable has a report
-	ignored, kept  int    // objects of other kinds, and bytes of all
-	files, skipped int    // files with objects, and others
-	skippedFirst   string // one of the others
+	seenIn         map[string]string // object.ref → the first file that has it
+	isBundle       bool              // of sysdump
+	bundled        int               // how many objects the bundle has
+	known, ignored int               // objects of kinds that are judged, and of others
+	kept           int               // bytes of all objects
+	files, skipped int               // files with objects, and others
+	skippedFirst   string            // one of the others
 }
 
 // noVersion is the resourceVersion of a pool without one: a patch tests a resourceVersion.
@@ -90,52 +83,72 @@ func OpenStream(name string, r io.Reader, now time.Time, namespace string) (*Sna
 
 func open(path string, files walk, now time.Time, namespace string) (*Snapshot, error) {
 	s := &Snapshot{
-		now: now, namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
-		nads: map[types.NamespacedName]*ippool.NAD{}, pods: map[types.NamespacedName]*podstate.Pod{},
-		nodes: map[string]*podstate.Node{}, claims: map[types.NamespacedName]*ippool.Claim{},
+		namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
 		seenIn: map[string]string{}, reports: map[string]*v1alpha1.SandboxReport{},
-		observed: &judge.Observation{NADs: map[types.NamespacedName]*ippool.NAD{},
+		observed: judge.Observation{NADs: map[types.NamespacedName]*ippool.NAD{},
 			Pods: map[types.NamespacedName]*podstate.Pod{}, Nodes: map[string]*podstate.Node{},
 			IPAMClaims: map[types.NamespacedName]*ippool.Claim{}},
 	}
 	if err := files(s.take); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	if s.records > 0 {
-		return s, s.checkRecords()
+	if s.isBundle {
+		return s, s.completeBundle(now)
 	}
 	if len(s.pools) == 0 {
 		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): "+
 			"export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, s.files, s.skipped)
 	}
-	if s.now.IsZero() {
-		s.now, s.nowBy = s.time()
-	}
+	s.complete(now)
 	return s, nil
 }
 
-// withoutPods returns warnings about namespaces that have allocations and no pods: they may not have been exported.
-func (s *Snapshot) withoutPods() []string {
-	if len(s.pods) == 0 {
-		return nil // the snapshot has no pods at all, which is checked elsewhere
+// complete adds to the observation what depends on several objects.
+func (s *Snapshot) complete(now time.Time) {
+	o := &s.observed
+	o.Now, o.Static, o.Pools, o.Reservations = now, true, sorted(s.pools), sorted(s.reservations)
+	leases := s.nodeLeases()
+	for _, r := range sorted(s.reports) {
+		o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
 	}
-	has, count := map[string]bool{}, map[string]int{}
-	for name := range s.pods {
+	if len(o.IPAMClaims) == 0 {
+		o.IPAMClaimsUnread = "the snapshot contains none, and they may not have been exported"
+	}
+	warn := func(format string, args ...any) { o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...)) }
+	if now.IsZero() {
+		var by string
+		o.Now, by = s.time()
+		warn("the snapshot's time is taken from %s; --now sets another", by)
+	}
+	s.withoutPods(warn)
+	if s.skipped > 0 {
+		warn("files skipped because they hold no Kubernetes objects: %d, for example %s", s.skipped, s.skippedFirst)
+	}
+	if s.ignored > 0 {
+		warn("%d objects of other kinds were ignored", s.ignored)
+	}
+}
+
+// withoutPods warns of namespaces that have allocations and no pods: they may not have been exported.
+func (s *Snapshot) withoutPods(warn func(format string, args ...any)) {
+	if len(s.observed.Pods) == 0 {
+		return // the snapshot has no pods at all, which is checked elsewhere
+	}
+	has, count := map[string]bool{"": true}, map[string]int{}
+	for name := range s.observed.Pods {
 		has[name.Namespace] = true
 	}
 	for _, p := range s.pools {
 		for i := range p.Allocations {
-			if owner := p.Allocations[i].Owner; owner.Namespace != "" && !has[owner.Namespace] {
-				count[owner.Namespace]++
+			if namespace := p.Allocations[i].Owner.Namespace; !has[namespace] {
+				count[namespace]++
 			}
 		}
 	}
-	var found []string
 	for _, namespace := range slices.Sorted(maps.Keys(count)) {
-		found = append(found, fmt.Sprintf("the snapshot contains no pods of namespace %s, but %d allocations belong to it. "+
-			"If that namespace was not exported, these verdicts are wrong: export it, too", namespace, count[namespace]))
+		warn("the snapshot contains no pods of namespace %s, but %d allocations belong to it. "+
+			"If that namespace was not exported, these verdicts are wrong: export it, too", namespace, count[namespace])
 	}
-	return found
 }
 
 // nodeLeases returns the agents' Leases by node. Their names are those of a Node or report, and they are outside
@@ -143,7 +156,7 @@ func (s *Snapshot) withoutPods() []string {
 func (s *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	found := map[string]*coordinationv1.Lease{}
 	for _, l := range s.leases {
-		isNode := s.reports[l.Name] != nil || s.nodes[l.Name] != nil
+		isNode := s.reports[l.Name] != nil || s.observed.Nodes[l.Name] != nil
 		if !isNode || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
 			continue
 		}
@@ -164,39 +177,8 @@ func sorted[V any](all map[string]V) []V {
 
 // List returns the snapshot as an observation.
 func (s *Snapshot) List(context.Context) (*judge.Observation, error) {
-	if s.records > 0 {
-		o := *s.observed
-		return &o, nil
-	}
-	var own map[string]string
-	if s.ownNamespace != nil {
-		own = s.ownNamespace.Annotations
-	}
-	o := &judge.Observation{
-		Now: s.now, Static: true, Paused: ippool.Pauses(own), Acknowledged: judge.Acknowledged(own),
-		Pools: sorted(s.pools), Reservations: sorted(s.reservations), NADs: s.nads, Pods: s.pods, Nodes: s.nodes,
-		Unreadable: s.unreadable, ReportsUnreadable: s.badReport, IPAMClaims: s.claims, Guests: s.guests,
-	}
-	if len(s.claims) == 0 {
-		o.IPAMClaimsUnread = "the snapshot contains none, and they may not have been exported"
-	}
-	leases := s.nodeLeases()
-	for _, r := range sorted(s.reports) {
-		o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
-	}
-	if s.nowBy != "" {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("the snapshot's time is taken from %s; --now sets another", s.nowBy))
-	}
-	o.Warnings = append(o.Warnings, s.withoutPods()...)
-	if s.skipped > 0 {
-		o.Warnings = append(o.Warnings,
-			fmt.Sprintf("files skipped because they hold no Kubernetes objects: %d, for example %s",
-				s.skipped, s.skippedFirst))
-	}
-	if s.ignored > 0 {
-		o.Warnings = append(o.Warnings, fmt.Sprintf("%d objects of other kinds were ignored", s.ignored))
-	}
-	return o, nil
+	o := s.observed
+	return &o, nil
 }
 
 // Relist returns what List returns: a snapshot does not change.
