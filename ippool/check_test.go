@@ -21,7 +21,7 @@ const checkedPool = `{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": 
 // The outline that a patch is checked against is not the whole pool. Whatever a
 // patch does: it passes only if on the whole pool, too, it does what was meant.
 func TestAPatchThatPassesDoesWhatWasMeantToTheWholePool(t *testing.T) {
-	p, err := DecodePool([]byte(checkedPool))
+	p, err := Decode[Pool]([]byte(checkedPool))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func apply(patch []byte) ([]byte, error) {
 }
 
 func TestAPatchThatRemovesTheWrongEntryOrMoreDoesNotPass(t *testing.T) {
-	p, err := DecodePool([]byte(checkedPool))
+	p, err := Decode[Pool]([]byte(checkedPool))
 	if err != nil {
 		t.Fatal(err)
 	}

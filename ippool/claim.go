@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -23,17 +22,9 @@ type Claim struct {
 	Unread string       // why it is unknown whether the claim exists; "" if it exists
 }
 
-// DecodeClaims is DecodePools for IPAMClaims.
-func DecodeClaims(text []byte, each func(*Claim)) (metav1.ListMeta, error) {
-	return decodeList(text, readClaim, each)
-}
-
-// DecodeClaim is DecodePool for an IPAMClaim.
-func DecodeClaim(text []byte) (*Claim, error) { return decode(text, readClaim) }
-
-// readClaim reads addresses with or without a prefix length: whereabouts writes none, and the CRD asks for one.
-func readClaim(o *object) *Claim {
-	c := &Claim{NamespacedName: o.Metadata.name()}
+// read reads addresses with or without a prefix length: whereabouts writes none, and the CRD asks for one.
+func (c *Claim) read(o *object) {
+	c.NamespacedName = o.Metadata.name()
 	status, _ := o.Status.(map[string]any)
 	ips, _ := status["ips"].([]any)
 	for _, ip := range ips {
@@ -43,7 +34,6 @@ func readClaim(o *object) *Claim {
 			c.IPs = append(c.IPs, addr.Unmap())
 		}
 	}
-	return c
 }
 
 // parseClaimRef parses ClaimField. Another version of whereabouts may write another form.

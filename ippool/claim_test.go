@@ -69,7 +69,7 @@ func TestDecodeClaim(t *testing.T) {
 		named + `"status":{"ips":["?",7,"::ffff:10.0.0.7"]}}`: "[10.0.0.7]",
 		named + `"status":"odd"}`:                             "[]",
 	} {
-		c, err := ippool.DecodeClaim([]byte(text))
+		c, err := ippool.Decode[ippool.Claim]([]byte(text))
 		if err != nil || fmt.Sprint(c.IPs) != want || c.Name == "" || c.Namespace == "" {
 			t.Errorf("%s: %v, %v", text, c, err)
 		}
@@ -81,5 +81,5 @@ func reservationOf(t tester, spec map[string]any) *ippool.Reservation {
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	u.SetNamespace("kube-system")
 	u.SetName("10.0.0.5")
-	return ippool.ReadReservation(u)
+	return ippool.Read[ippool.Reservation](u)
 }

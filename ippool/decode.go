@@ -12,28 +12,44 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
-// DecodePool reads the JSON of an IPPool as ReadPool reads the object. It is an error only if the text is not JSON.
-func DecodePool(text []byte) (*Pool, error) { return decode(text, readPool) }
-
-// DecodeReservation is DecodePool for a reservation.
-func DecodeReservation(text []byte) (*Reservation, error) { return decode(text, readReservation) }
-
-// DecodeNAD is DecodePool for a NetworkAttachmentDefinition.
-func DecodeNAD(text []byte) (*NAD, error) { return decode(text, readNAD) }
-
-// DecodePools reads the JSON of a LIST of IPPools, and calls each with every pool. It fails if the text is no list.
-func DecodePools(text []byte, each func(*Pool)) (metav1.ListMeta, error) {
-	return decodeList(text, readPool, each)
+// readable is an object that is read: a Pool, a Reservation, a NAD or a Claim.
+type readable[T any] interface {
+	*T
+	read(*object)
 }
 
-// DecodeReservations is DecodePools for reservations.
-func DecodeReservations(text []byte, each func(*Reservation)) (metav1.ListMeta, error) {
-	return decodeList(text, readReservation, each)
+// Read reads an object. The Problem of the result says what cannot be parsed.
+func Read[T any, P readable[T]](u *unstructured.Unstructured) P {
+	v := P(new(T))
+	v.read(objectOf(u))
+	return v
 }
 
-// DecodeNADs is DecodePools for NetworkAttachmentDefinitions.
-func DecodeNADs(text []byte, each func(*NAD)) (metav1.ListMeta, error) {
-	return decodeList(text, readNAD, each)
+// Decode reads the JSON of an object as Read reads the object. It is an error only if the text is not JSON.
+func Decode[T any, P readable[T]](text []byte) (P, error) {
+	r, o := lean.New(text), &object{Metadata: metadata{Annotations: map[string]string{}}}
+	r.Object(func(name []byte) {
+		switch string(name) {
+		case "metadata":
+			o.Metadata.read(r)
+		case "spec":
+			o.Spec = r.Value()
+		case "status":
+			o.Status = r.Value()
+		}
+	})
+	v := P(new(T))
+	v.read(o)
+	return v, r.End()
+}
+
+// DecodeList reads the JSON of a LIST, and calls each with every object. It fails if the text is no list.
+func DecodeList[T any, P readable[T]](text []byte, each func(P)) (metav1.ListMeta, error) {
+	return lean.List(text, func(object []byte, _ bool) error {
+		v, err := Decode[T, P](object)
+		each(v)
+		return err
+	})
 }
 
 // object is what is read of an object. A field of another type than it must have is omitted.
@@ -81,21 +97,6 @@ func (o *object) spec() (fields map[string]any, isObject bool) {
 	return fields, isObject
 }
 
-func decode[T any](text []byte, read func(*object) T) (T, error) {
-	r, o := lean.New(text), &object{Metadata: metadata{Annotations: map[string]string{}}}
-	r.Object(func(name []byte) {
-		switch string(name) {
-		case "metadata":
-			o.Metadata.read(r)
-		case "spec":
-			o.Spec = r.Value()
-		case "status":
-			o.Status = r.Value()
-		}
-	})
-	return read(o), r.End()
-}
-
 func (m *metadata) read(r *lean.Reader) {
 	texts := m.texts()
 	r.Object(func(name []byte) {
@@ -110,14 +111,6 @@ func (m *metadata) read(r *lean.Reader) {
 				m.Annotations[key] = string(value)
 			})
 		}
-	})
-}
-
-func decodeList[T any](text []byte, read func(*object) T, each func(T)) (metav1.ListMeta, error) {
-	return lean.List(text, func(object []byte, _ bool) error {
-		v, err := decode(object, read)
-		each(v)
-		return err
 	})
 }
 

@@ -25,7 +25,7 @@ func withManagedFields(o *unstructured.Unstructured) []byte {
 func TestAPoolIsDecodedAsItReadsFromABuiltObject(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := read(storedPoolGen().Draw(t, "pool"))
-		got, err := ippool.DecodePool(withManagedFields(p.Object))
+		got, err := ippool.Decode[ippool.Pool](withManagedFields(p.Object))
 		if err != nil || jsonOf(got) != jsonOf(p.Pool) {
 			t.Fatalf("got  %s, %v\nwant %s", jsonOf(got), err, jsonOf(p.Pool))
 		}
@@ -54,13 +54,13 @@ func TestAReservationIsCreatedAgainAsItWas(t *testing.T) {
 		{"podref": "default/a"}, {"podref": "default/a", "ifname": "net1"}, {"podref": "default/a", "ifname": ""},
 		{"podref": "default/a", "containerid": "abc"},
 	} {
-		o := ippool.NewReservation("kube-system", "red", netip.MustParseAddr("10.0.0.5"), "", "")
+		o := ippool.NewReservation("kube-system", "red", netip.MustParseAddr("10.0.0.5"), "", "").AsNew()
 		o.Object["spec"] = spec
 		want := o.DeepCopy()
 		o.SetUID("u")
 		o.SetResourceVersion("7")
-		got, err := ippool.DecodeReservation(withManagedFields(o))
-		if built := ippool.ReadReservation(o); err != nil || jsonOf(got) != jsonOf(built) {
+		got, err := ippool.Decode[ippool.Reservation](withManagedFields(o))
+		if built := ippool.Read[ippool.Reservation](o); err != nil || jsonOf(got) != jsonOf(built) {
 			t.Fatalf("got  %s, %v\nwant %s", jsonOf(got), err, jsonOf(built))
 		}
 		if again := got.AsNew(); !reflect.DeepEqual(again.Object, want.Object) {
@@ -73,8 +73,8 @@ func TestATextThatIsNoObjectIsNotSound(t *testing.T) {
 	for text, isJSON := range map[string]bool{`null`: true, `[]`: true, `5`: true, `"x"`: true, ` {}`: true,
 		`{"spec":5,"metadata":[]}`: true, `{"spec":{"allocations":1e999}}`: false,
 		``: false, `{`: false, `{} x`: false, `<html>`: false} {
-		p, perr := ippool.DecodePool([]byte(text))
-		r, rerr := ippool.DecodeReservation([]byte(text))
+		p, perr := ippool.Decode[ippool.Pool]([]byte(text))
+		r, rerr := ippool.Decode[ippool.Reservation]([]byte(text))
 		if (perr == nil) != isJSON || (rerr == nil) != isJSON || isJSON && (p.Problem == "" || r.Problem == "") {
 			t.Errorf("%s: %s, %s", text, fmt.Sprint(p, perr), fmt.Sprint(r, rerr))
 		}

@@ -55,7 +55,7 @@ func FuzzAListIsDecodedAsItsItemsAre(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var pools []*ippool.Pool
-		page, err := ippool.DecodePools(text, func(p *ippool.Pool) { pools = append(pools, p) })
+		page, err := ippool.DecodeList[ippool.Pool](text, func(p *ippool.Pool) { pools = append(pools, p) })
 		if err != nil && strings.Contains(err.Error(), "items twice") {
 			return
 		}
@@ -80,7 +80,7 @@ func FuzzAListIsDecodedAsItsItemsAre(f *testing.F) {
 			t.Fatalf("%d of %d pools, %+v of %s", len(pools), len(items), page, text)
 		}
 		for i, item := range items {
-			want, err := ippool.DecodePool([]byte(jsonOf(item)))
+			want, err := ippool.Decode[ippool.Pool]([]byte(jsonOf(item)))
 			if err != nil || !reflect.DeepEqual(pools[i], want) && jsonOf(pools[i]) != jsonOf(want) {
 				t.Fatalf("item %d: %s\nwant %s, %v", i, jsonOf(pools[i]), jsonOf(want), err)
 			}

@@ -49,7 +49,7 @@ type stored struct {
 	Object *unstructured.Unstructured
 }
 
-func read(o *unstructured.Unstructured) stored { return stored{ippool.ReadPool(o), o} }
+func read(o *unstructured.Unstructured) stored { return stored{ippool.Read[ippool.Pool](o), o} }
 
 // poolOf is a pool with this spec.range and these allocations.
 func poolOf(rangeText string, entries map[string]any) stored {

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -44,13 +43,10 @@ type Network struct {
 // definitions, and each range is compared with every pool.
 const MaxRanges = 256
 
-// ReadNAD parses a NetworkAttachmentDefinition as whereabouts does (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
-// Problem says what cannot be parsed.
-func ReadNAD(o *unstructured.Unstructured) *NAD { return readNAD(objectOf(o)) }
-
-func readNAD(o *object) *NAD {
+// read reads a definition as whereabouts does (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
+func (n *NAD) read(o *object) {
 	m := &o.Metadata
-	n := &NAD{NamespacedName: m.name(), ResourceVersion: m.ResourceVersion}
+	n.NamespacedName, n.ResourceVersion = m.name(), m.ResourceVersion
 	spec, _ := o.spec()
 	config, isText := spec["config"].(string)
 	err := errors.New("spec.config is not a string")
@@ -60,7 +56,6 @@ func readNAD(o *object) *NAD {
 	if err != nil {
 		n.Problem = err.Error()
 	}
-	return n
 }
 
 func readConfig(config string) ([]Network, error) {

@@ -16,7 +16,7 @@ func nadOf(config any) *ippool.NAD {
 	if config != nil {
 		spec["config"] = config
 	}
-	return ippool.ReadNAD(&unstructured.Unstructured{Object: map[string]any{
+	return ippool.Read[ippool.NAD](&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "k8s.cni.cncf.io/v1",
 		"kind":       "NetworkAttachmentDefinition",
 		"metadata":   map[string]any{"namespace": "default", "name": "macvlan"},

@@ -23,11 +23,6 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-type removal struct {
-	Op   string `json:"op"`
-	Path string `json:"path"`
-}
-
 func versionTest(p *Pool) operation {
 	return operation{"test", versionPath, p.ResourceVersion}
 }
@@ -55,7 +50,8 @@ func RemovePatch(p *Pool, allocations []Allocation) ([]byte, error) {
 		if a.Problem != "" {
 			return nil, fmt.Errorf("pool %s: entry %q is %s and is never removed", p.Ref(), a.Key, a.Problem)
 		}
-		ops = append(ops, operation{"test", entryPath(a.Key), a.Entry()}, removal{"remove", entryPath(a.Key)})
+		remove := map[string]string{"op": "remove", "path": entryPath(a.Key)}
+		ops = append(ops, operation{"test", entryPath(a.Key), a.Entry()}, remove)
 		gone[a.Key] = true
 	}
 	return marshalChecked(p, ops, len(allocations), change{gone: gone})

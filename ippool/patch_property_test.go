@@ -77,11 +77,12 @@ func applied(t tester, p stored, patch []byte, want *unstructured.Unstructured,
 	if !reflect.DeepEqual(after.Object, want.Object) {
 		t.Fatalf("%s\ngives %s\nwant  %s", patch, jsonOf(after), jsonOf(want))
 	}
-	if !reflect.DeepEqual(p.Object.Object, before.Object) || jsonOf(p.Pool) != jsonOf(ippool.ReadPool(before)) {
+	if !reflect.DeepEqual(p.Object.Object, before.Object) || jsonOf(p.Pool) != jsonOf(ippool.Read[ippool.Pool](before)) {
 		t.Fatalf("building or applying a patch changed what was read")
 	}
 	after.SetResourceVersion("later")
-	if read := ippool.ReadPool(after); len(got.Allocations)+len(read.Allocations) > 0 && jsonOf(got) != jsonOf(read) {
+	read := ippool.Read[ippool.Pool](after)
+	if len(got.Allocations)+len(read.Allocations) > 0 && jsonOf(got) != jsonOf(read) {
 		t.Fatalf("got  %s\nwant %s", jsonOf(got), jsonOf(read))
 	}
 	return after

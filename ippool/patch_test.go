@@ -98,5 +98,5 @@ func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	equal(t, "allocations left", len(ippool.ReadPool(out).Allocations), 1)
+	equal(t, "allocations left", len(ippool.Read[ippool.Pool](out).Allocations), 1)
 }

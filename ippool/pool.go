@@ -130,23 +130,19 @@ func (p *Pool) AsNew(entries []NewEntry) *unstructured.Unstructured {
 		}
 		allocations[e.Key] = entry
 	}
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": PoolResource.GroupVersion().String(),
-		"kind":       "IPPool",
-		"metadata":   map[string]any{"namespace": p.Namespace, "name": p.Name},
-		"spec":       map[string]any{"range": p.RangeText, "allocations": allocations},
-	}}
+	return newObject("IPPool", p.Namespace, p.Name, map[string]any{"range": p.RangeText, "allocations": allocations})
 }
 
-// ReadPool parses an IPPool. What cannot be parsed is in the Problem of the pool or the allocation.
-func ReadPool(o *unstructured.Unstructured) *Pool { return readPool(objectOf(o)) }
+// newObject is an object of whereabouts that is not stored yet.
+func newObject(kind, namespace, name string, spec map[string]any) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": groupVersion.String(), "kind": kind,
+		"metadata": map[string]any{"namespace": namespace, "name": name}, "spec": spec}}
+}
 
-func readPool(o *object) *Pool {
+func (p *Pool) read(o *object) {
 	m := &o.Metadata
-	p := &Pool{
-		NamespacedName: m.name(), UID: m.UID, ResourceVersion: m.ResourceVersion,
-		Paused: Pauses(m.Annotations), NoUsageAlerts: isSet(m.Annotations, NoUsageAlertsAnnotation),
-	}
+	p.NamespacedName, p.UID, p.ResourceVersion = m.name(), m.UID, m.ResourceVersion
+	p.Paused, p.NoUsageAlerts = Pauses(m.Annotations), isSet(m.Annotations, NoUsageAlertsAnnotation)
 	spec, _ := o.spec()
 	rangeText, _ := spec["range"].(string)
 	p.RangeText = intern(rangeText)
@@ -159,7 +155,6 @@ func readPool(o *object) *Pool {
 		p.Allocations = append(p.Allocations, readEntry(key, entry))
 	}
 	p.Complete()
-	return p
 }
 
 // Complete sets the fields that JSON omits, for a pool that was decoded from JSON.

@@ -28,7 +28,7 @@ spec:
 `
 
 func TestAPoolIsReadWithItsEntriesOrderedByAddressThenKey(t *testing.T) {
-	p := ippool.ReadPool(object(t, anyPool))
+	p := ippool.Read[ippool.Pool](object(t, anyPool))
 	equal(t, "ref", p.Ref(), "kube-system/blue-10.0.0.0-24")
 	equal(t, "UID", p.UID, "pool-uid")
 	equal(t, "resourceVersion", p.ResourceVersion, "123")
@@ -64,17 +64,17 @@ func TestAnyValueButThoseThatSayNoPauses(t *testing.T) {
 	} {
 		o := object(t, anyPool)
 		o.SetAnnotations(map[string]string{ippool.PausedAnnotation: value})
-		p := ippool.ReadPool(o)
+		p := ippool.Read[ippool.Pool](o)
 		equal(t, value, p.Paused, want)
 		equal(t, "alerts that a pause switches off", p.NoUsageAlerts, false)
 		o.SetAnnotations(map[string]string{ippool.NoUsageAlertsAnnotation: value})
-		p = ippool.ReadPool(o)
+		p = ippool.Read[ippool.Pool](o)
 		equal(t, "without alerts by "+value, p.NoUsageAlerts, want)
 		equal(t, "paused by that", p.Paused, false)
 	}
 	o := object(t, anyPool)
 	o.SetAnnotations(nil)
-	equal(t, "no annotation", ippool.ReadPool(o).Paused, false)
+	equal(t, "no annotation", ippool.Read[ippool.Pool](o).Paused, false)
 }
 
 func TestAnEntryThatCannotBeJudgedSaysWhy(t *testing.T) {
@@ -106,8 +106,8 @@ func TestAnEntryThatCannotBeJudgedSaysWhy(t *testing.T) {
 		{"an unknown field and a broken one", "5", `{id: 1, podref: default/a, ipamclaimref: claim}`, ippool.Malformed, "id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := ippool.ReadPool(object(t, `{kind: IPPool, metadata: {name: p}, spec: {range: 10.0.0.0/24, allocations: {"`+
-				c.key+`": `+c.entry+`, "7": {id: c7, podref: default/z}}}}`))
+			p := ippool.Read[ippool.Pool](object(t, `{kind: IPPool, metadata: {name: p}, spec: {range: 10.0.0.0/24, `+
+				`allocations: {"`+c.key+`": `+c.entry+`, "7": {id: c7, podref: default/z}}}}`))
 			equal(t, "the pool's problem", p.Problem, "")
 			a := p.Find(c.key)
 			if a == nil {
@@ -134,7 +134,7 @@ func TestB1APoolThatCannotBeReadSaysSoAndMakesItsEntriesMalformed(t *testing.T) 
 		{"a later field, too", `{range: x, allocations: {"5": {id: c5, podref: default/a, later: y}}}`, "range"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := ippool.ReadPool(object(t, `{kind: IPPool, metadata: {name: p}, spec: `+c.spec+`}`))
+			p := ippool.Read[ippool.Pool](object(t, `{kind: IPPool, metadata: {name: p}, spec: `+c.spec+`}`))
 			if !strings.Contains(p.Problem, c.says) {
 				t.Errorf("problem %q does not say %q", p.Problem, c.says)
 			}
@@ -158,7 +158,7 @@ func TestAPoolWithoutAReadableMapOfEntriesIsEmpty(t *testing.T) {
 		`{kind: IPPool, metadata: {name: p}}`: "range", `{kind: IPPool, metadata: {name: p}, spec: x}`: "range",
 		`{kind: IPPool}`: "range",
 	} {
-		p := ippool.ReadPool(object(t, text))
+		p := ippool.Read[ippool.Pool](object(t, text))
 		if (p.Problem == "") != (says == sound) || !strings.Contains(p.Problem, says) || len(p.Allocations) > 0 {
 			t.Errorf("%s: problem %q, %d allocations", text, p.Problem, len(p.Allocations))
 		}

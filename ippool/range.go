@@ -18,11 +18,12 @@ type Range struct {
 	prefix netip.Prefix
 }
 
-// ParseRange parses a spec.range: an address and a prefix length, as net.ParseCIDR takes it.
+// ParseRange parses a spec.range: an address and a prefix length, as net.ParseCIDR takes it. Every entry names the
+// error, and a range may be as long as the object.
 func ParseRange(text string) (Range, error) {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return Range{}, fmt.Errorf("range %s is not an address with a prefix length (as in 10.0.0.0/24)", quoted(text))
+		return Range{}, fmt.Errorf("range %.80q is not an address with a prefix length (as in 10.0.0.0/24)", text)
 	}
 	addr, bits := p.Addr(), p.Bits()
 	if addr.Is4In6() {
@@ -32,15 +33,6 @@ func ParseRange(text string) (Range, error) {
 		addr, bits = addr.Unmap(), bits-96
 	}
 	return Range{base: addr, prefix: netip.PrefixFrom(addr, bits).Masked()}, nil
-}
-
-// quoted is the beginning of a text in quotes. A range may be as long as the object, and every entry names it.
-func quoted(text string) string {
-	const most = 80
-	if len(text) > most {
-		return fmt.Sprintf("%.80q…", text)
-	}
-	return strconv.Quote(text)
 }
 
 // Prefix is the range with host bits cleared.

@@ -23,13 +23,10 @@ type Reservation struct {
 	HasIfName            bool
 }
 
-// ReadReservation parses a reservation. Problem says what cannot be parsed.
-func ReadReservation(o *unstructured.Unstructured) *Reservation { return readReservation(objectOf(o)) }
-
-func readReservation(o *object) *Reservation {
+func (r *Reservation) read(o *object) {
 	m := &o.Metadata
-	r := &Reservation{NamespacedName: m.name(), UID: m.UID, ResourceVersion: m.ResourceVersion,
-		Deleting: m.DeletionTimestamp != ""}
+	r.NamespacedName, r.UID, r.ResourceVersion = m.name(), m.UID, m.ResourceVersion
+	r.Deleting = m.DeletionTimestamp != ""
 	r.Created, _ = time.Parse(time.RFC3339, m.CreationTimestamp)
 	var claim string
 	spec, isObject := o.spec()
@@ -43,21 +40,31 @@ func readReservation(o *object) *Reservation {
 	if _, hasClaim := spec[ClaimField]; hasClaim && r.Problem == "" {
 		r.Claim, r.Problem, r.Detail = parseClaimRef(claim)
 	}
+	r.readOwner()
+	r.IfName = intern(r.IfName)
+}
+
+func (r *Reservation) readOwner() {
 	var err error
 	if r.Owner, err = ParsePodRef(r.PodRef); err != nil && r.Problem != Malformed {
 		r.Problem, r.Detail = Malformed, err.Error()
 	}
-	r.IfName = intern(r.IfName)
-	return r
 }
 
 // Ref names the reservation as "<namespace>/<name>".
 func (r *Reservation) Ref() string { return r.Namespace + "/" + r.Name }
 
-// AsNew is the object that recreates a deleted reservation without a Problem.
+// NewReservation is what an ADD creates for an address (whereabouts v0.9.4, UpdateOverlappingRangeAllocation).
+func NewReservation(namespace, network string, a netip.Addr, podRef, ifName string) *Reservation {
+	r := &Reservation{PodRef: podRef, IfName: ifName, HasIfName: ifName != ""}
+	r.Namespace, r.Name = namespace, ReservationName(network, a)
+	r.readOwner()
+	return r
+}
+
+// AsNew is the object that creates the reservation, which has no Problem, also again.
 func (r *Reservation) AsNew() *unstructured.Unstructured {
-	o := reservationObject(r.Namespace, r.Name, r.PodRef)
-	spec := o.Object["spec"].(map[string]any)
+	spec := map[string]any{"podref": r.PodRef}
 	if r.HasIfName {
 		spec["ifname"] = r.IfName
 	}
@@ -67,24 +74,5 @@ func (r *Reservation) AsNew() *unstructured.Unstructured {
 	if r.Claim != nil {
 		spec[ClaimField] = r.Claim.String()
 	}
-	return o
-}
-
-// NewReservation is the object that an ADD creates for an address (whereabouts v0.9.4,
-// UpdateOverlappingRangeAllocation).
-func NewReservation(namespace, network string, a netip.Addr, podRef, ifName string) *unstructured.Unstructured {
-	o := reservationObject(namespace, ReservationName(network, a), podRef)
-	if ifName != "" {
-		o.Object["spec"].(map[string]any)["ifname"] = ifName
-	}
-	return o
-}
-
-func reservationObject(namespace, name, podRef string) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": ReservationResource.GroupVersion().String(),
-		"kind":       "OverlappingRangeIPReservation",
-		"metadata":   map[string]any{"namespace": namespace, "name": name},
-		"spec":       map[string]any{"podref": podRef},
-	}}
+	return newObject("OverlappingRangeIPReservation", r.Namespace, r.Name, spec)
 }

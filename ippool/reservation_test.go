@@ -26,7 +26,7 @@ metadata: {namespace: kube-system, name: red-10.0.0.5, uid: u1, resourceVersion:
 spec: {podref: default/a, ifname: net1, containerid: ""}
 `)
 	before := o.DeepCopy()
-	r := ippool.ReadReservation(o)
+	r := ippool.Read[ippool.Reservation](o)
 	equal(t, "ref", r.Ref(), "kube-system/red-10.0.0.5")
 	equal(t, "UID", r.UID, "u1")
 	equal(t, "resourceVersion", r.ResourceVersion, "7")
@@ -58,8 +58,7 @@ func TestA12AReservationThatCannotBeJudgedSaysWhy(t *testing.T) {
 		{"a string for a spec", `x`, ippool.Malformed, "spec"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := ippool.ReadReservation(object(t, `{kind: OverlappingRangeIPReservation, metadata: {name: 10.0.0.5}, spec: `+
-				c.spec+`}`))
+			r := ippool.Read[ippool.Reservation](object(t, `{kind: A, metadata: {name: 10.0.0.5}, spec: `+c.spec+`}`))
 			equal(t, "problem", r.Problem, c.problem)
 			if !strings.Contains(r.Detail, c.detail) {
 				t.Errorf("detail %q does not say %q", r.Detail, c.detail)
@@ -94,7 +93,7 @@ func TestANewReservationIsTheOneThatADDWouldCreate(t *testing.T) {
 			t.Fatalf("whereabouts made %d reservations, %v", len(list.Items), err)
 		}
 		var ours wbv1alpha1.OverlappingRangeIPReservation
-		made := ippool.NewReservation("kube-system", c.network, a, "default/a", c.ifName)
+		made := ippool.NewReservation("kube-system", c.network, a, "default/a", c.ifName).AsNew()
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(made.Object, &ours, true); err != nil {
 			t.Fatalf("%s is no reservation by whereabouts' types: %v", jsonOf(made), err)
 		}
@@ -103,7 +102,7 @@ func TestANewReservationIsTheOneThatADDWouldCreate(t *testing.T) {
 		equal(t, "namespace", ours.Namespace, theirs.Namespace)
 		equal(t, "spec", ours.Spec, theirs.Spec)
 		equal(t, "apiVersion", ours.APIVersion, wbv1alpha1.SchemeGroupVersion.String())
-		if r := ippool.ReadReservation(&unstructured.Unstructured{Object: made.Object}); r.Problem != "" ||
+		if r := ippool.Read[ippool.Reservation](&unstructured.Unstructured{Object: made.Object}); r.Problem != "" ||
 			r.PodRef != "default/a" || r.IfName != c.ifName {
 			t.Errorf("read back: %+v", r)
 		}

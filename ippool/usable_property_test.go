@@ -109,7 +109,7 @@ func addresses(set *netipx.IPSet) []netip.Addr {
 func poolNamed(name, rangeText string) *ippool.Pool {
 	p := poolOf(rangeText, nil)
 	p.Object.SetName(name)
-	return ippool.ReadPool(p.Object)
+	return ippool.Read[ippool.Pool](p.Object)
 }
 
 func TestUsableIsWhatWhereaboutsAssigns(t *testing.T) {

@@ -49,7 +49,7 @@ func TestAPoolTakesAMultipleOfItsLength(t *testing.T) {
 		"nested lists": {`{"spec":` + strings.Repeat("[", 9000) + strings.Repeat("]", 9000) + `}`, 40},
 	} {
 		bytes := allocatedBy(func() {
-			p, err := ippool.DecodePool([]byte(c.text))
+			p, err := ippool.Decode[ippool.Pool]([]byte(c.text))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -241,7 +241,7 @@ func TestPlan_NodeMissing(t *testing.T) {
 func TestPlan_Paused(t *testing.T) {
 	pause := func(value string) Part {
 		return func(o *Observed) {
-			annotated, err := ippool.DecodePool(fmt.Appendf(nil,
+			annotated, err := ippool.Decode[ippool.Pool](fmt.Appendf(nil,
 				`{"metadata": {"annotations": {"ip-reconcile.dev/paused": %q}}}`, value))
 			if err != nil {
 				t.Fatal(err)

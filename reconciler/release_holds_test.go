@@ -332,7 +332,7 @@ func TestRelease_WritesThatArriveLate(t *testing.T) {
 					return nil, false
 				}
 				s.mu.Lock()
-				late = ippool.ReadReservation(s.reservations[object].DeepCopy())
+				late = ippool.Read[ippool.Reservation](s.reservations[object].DeepCopy())
 				s.mu.Unlock()
 				faults["ADD"].before(s)
 				return errServer, false

@@ -32,7 +32,7 @@ func (s *simulator) addOf(podRef string) [3]func() {
 		func() {
 			s.mu.Lock()
 			if s.reservations[blueAddress] == nil && !isReserved {
-				s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), podRef, "net1"))
+				s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), podRef, "net1").AsNew())
 			}
 			s.mu.Unlock()
 			s.pod("gone-1", "back", 1)

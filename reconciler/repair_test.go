@@ -116,7 +116,7 @@ func TestRepair(t *testing.T) {
 	hasReservation := func(s *simulator) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/web", "net1"))
+		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/web", "net1").AsNew())
 	}
 	for _, c := range []struct {
 		says       string
@@ -193,7 +193,7 @@ func TestRepair(t *testing.T) {
 		{says: "a reservation of the past is replaced later, too", set: func(s *simulator) {
 			s.withoutReservation()
 			s.entry(bluePool, 1, "default/web", "box-web", false)
-			s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/past", "net1"))
+			s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/past", "net1").AsNew())
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
 		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) {
 			s.expectRecorded(t, "box-web default/web",
@@ -254,7 +254,7 @@ func TestRepair(t *testing.T) {
 		{says: "a missing pool is created with what runs", set: (*simulator).aLostPool, took: minute, repaired: 4,
 			check: func(t *testing.T, s *simulator) {
 				same(t, "calls", s.made("hold", "createpool", "patch"), []string{"hold [whereabouts]", "createpool " + bluePool})
-				p := ippool.ReadPool(s.pools[bluePool])
+				p := ippool.Read[ippool.Pool](s.pools[bluePool])
 				if a := p.Find("2"); p.Problem != "" || a == nil || a.PodRef != "default/two" {
 					t.Errorf("created: %+v", p)
 				}

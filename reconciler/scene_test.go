@@ -46,7 +46,7 @@ func (s *simulator) leaks(pool string, n int) {
 	for i := 2; i <= n; i++ {
 		name := fmt.Sprintf("default/gone-%d", i)
 		entries[fmt.Sprint(i)] = map[string]any{"id": fmt.Sprintf("box-%d", i), "podref": name, "ifname": "net1"}
-		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(i), name, "net1"))
+		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(i), name, "net1").AsNew())
 	}
 	s.store(s.pools, u)
 }
@@ -107,7 +107,7 @@ func (s *simulator) entry(pool string, key int, podRef, id string, reserved bool
 		"allocations", strconv.Itoa(key))
 	s.store(s.pools, u)
 	if reserved {
-		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(key), podRef, "net1"))
+		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(key), podRef, "net1").AsNew())
 	}
 }
 
@@ -237,6 +237,6 @@ func (s *simulator) alone(from, to int) {
 	defer s.mu.Unlock()
 	for i := from; i <= to; i++ {
 		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i),
-			"net1"))
+			"net1").AsNew())
 	}
 }

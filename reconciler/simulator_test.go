@@ -126,7 +126,7 @@ func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
 	for _, part := range []func(){
 		func() {
 			for _, name := range slices.Sorted(maps.Keys(s.reservations)) {
-				o.Reservations = append(o.Reservations, ippool.ReadReservation(s.reservations[name].DeepCopy()))
+				o.Reservations = append(o.Reservations, ippool.Read[ippool.Reservation](s.reservations[name].DeepCopy()))
 			}
 		},
 		func() { s.surroundings(o) },
@@ -150,7 +150,7 @@ func (s *simulator) surroundings(o *judge.Observation) {
 	o.Now, o.Revision, o.Reports, o.Nodes, o.Paused = time.Now(), s.revision, s.reports, s.nodes, s.paused
 	o.IPAMClaims, o.Guests = maps.Clone(s.claims), s.guests
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
-		o.Pools = append(o.Pools, ippool.ReadPool(s.pools[name].DeepCopy()))
+		o.Pools = append(o.Pools, ippool.Read[ippool.Pool](s.pools[name].DeepCopy()))
 	}
 }
 
@@ -196,13 +196,13 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 			live.Pools[n] = nil
 		case at >= 0 && before.Pools[at].ResourceVersion == u.GetResourceVersion():
 		default:
-			live.Pools[n] = ippool.ReadPool(u.DeepCopy())
+			live.Pools[n] = ippool.Read[ippool.Pool](u.DeepCopy())
 		}
 	}
 	for _, n := range need.Reservations {
 		live.Reservations[n] = nil
 		if u := s.reservations[n.Name]; u != nil {
-			live.Reservations[n] = ippool.ReadReservation(u.DeepCopy())
+			live.Reservations[n] = ippool.Read[ippool.Reservation](u.DeepCopy())
 		}
 	}
 	if s.revision < before.Revision {

@@ -190,7 +190,7 @@ func (e *executor) createReservations(ctx context.Context, h *Hold, changes []*c
 	})
 	for i, c := range changes {
 		if c.notePatch(errs[i]); errs[i] == nil {
-			r := ippool.ReadReservation(c.finding.Repair.NewReservation())
+			r := c.finding.Repair.NewReservation()
 			written.Reservations[r.NamespacedName] = r
 		}
 	}
@@ -200,7 +200,7 @@ func (e *executor) createReservations(ctx context.Context, h *Hold, changes []*c
 // createReservation creates a reservation. First it deletes the reservation of a pod that has ended, by UID and
 // resourceVersion: that one would let its pod have the address from a pool with an overlapping range.
 func (e *executor) createReservation(ctx context.Context, h *Hold, w *judge.Repair) error {
-	create := func(ctx context.Context) error { return e.Writer.CreateReservation(ctx, w.NewReservation()) }
+	create := func(ctx context.Context) error { return e.Writer.CreateReservation(ctx, w.NewReservation().AsNew()) }
 	if w.PreviousReservation == nil {
 		return e.writeUnderHold(ctx, h, create)
 	}

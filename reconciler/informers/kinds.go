@@ -49,11 +49,11 @@ var reportResource, leaseResource = v1alpha1.Resource().Resource, "leases"
 func kinds(own, leases string) []kind {
 	return []kind{
 		{resource: ippool.PoolResource, object: custom(ippool.PoolResource, "IPPool"), isRequired: true,
-			parse: with(ippool.ReadPool)},
-		{resource: ippool.ReservationResource, parse: with(ippool.ReadReservation),
+			parse: with(ippool.Read[ippool.Pool])},
+		{resource: ippool.ReservationResource, parse: with(ippool.Read[ippool.Reservation]),
 			object: custom(ippool.ReservationResource, "OverlappingRangeIPReservation")},
 		{resource: ippool.NADResource, object: custom(ippool.NADResource, "NetworkAttachmentDefinition"),
-			parse: with(ippool.ReadNAD)},
+			parse: with(ippool.Read[ippool.NAD])},
 		{resource: core("pods"), object: &corev1.Pod{}, isRequired: true, parse: with(podstate.ReadPod)},
 		{resource: core("nodes"), object: &corev1.Node{}, parse: with(podstate.ReadNode)},
 		{resource: v1alpha1.Resource(), object: custom(v1alpha1.Resource(), "SandboxReport"), parse: with(parseReport)},

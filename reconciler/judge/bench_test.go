@@ -63,7 +63,7 @@ func cluster(n int, reservations bool) *Observed {
 		nad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": config}}}
 		nad.SetNamespace("network-attachments")
 		nad.SetName(fmt.Sprint("vlan-", first/perPool))
-		o.NADs[types.NamespacedName{Namespace: nad.GetNamespace(), Name: nad.GetName()}] = ippool.ReadNAD(nad)
+		o.NADs[types.NamespacedName{Namespace: nad.GetNamespace(), Name: nad.GetName()}] = ippool.Read[ippool.NAD](nad)
 		network, allocations := nad.GetNamespace()+"/"+nad.GetName(), map[string]any{}
 		ip := base
 		for i := range min(perPool, n-first) {
@@ -95,14 +95,14 @@ func cluster(n int, reservations bool) *Observed {
 				u.SetNamespace("kube-system")
 				u.SetName(ip.String())
 				u.SetCreationTimestamp(old)
-				o.Reservations = append(o.Reservations, ippool.ReadReservation(u))
+				o.Reservations = append(o.Reservations, ippool.Read[ippool.Reservation](u))
 			}
 		}
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"range": cidr,
 			"allocations": allocations}}}
 		u.SetNamespace("kube-system")
 		u.SetName(strings.ReplaceAll(cidr, "/", "-"))
-		o.Pools = append(o.Pools, ippool.ReadPool(u))
+		o.Pools = append(o.Pools, ippool.Read[ippool.Pool](u))
 	}
 	return o
 }

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -35,7 +33,7 @@ type Repair struct {
 }
 
 // NewReservation is the reservation that a repair creates.
-func (w *Repair) NewReservation() *unstructured.Unstructured {
+func (w *Repair) NewReservation() *ippool.Reservation {
 	return ippool.NewReservation(w.Pool.Namespace, w.Network, w.Address, w.PodRef, w.IfName)
 }
 

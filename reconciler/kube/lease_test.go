@@ -299,7 +299,7 @@ func TestHold_LateRetry(t *testing.T) {
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
 			ctx context.Context, h *reconciler.Hold) error {
 			a.answering(http.StatusInternalServerError)
-			return c.DeleteReservation(ctx, ippool.ReadReservation(reservation()))
+			return c.DeleteReservation(ctx, ippool.Read[ippool.Reservation](reservation()))
 		})
 		if err == nil || sent != 1 {
 			t.Errorf("the write was sent %d times: %v", sent, err)

@@ -81,7 +81,7 @@ func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName
 	o, err := c.get(ctx, ippool.ReservationResource, name)
 	switch {
 	case err == nil:
-		return ippool.ReadReservation(o), nil
+		return ippool.Read[ippool.Reservation](o), nil
 	case isAbsent(err), apierrors.IsNotFound(err) && c.lacks(ctx, ippool.ReservationResource):
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ func (c *Cluster) livePool(
 	case err != nil:
 		return fmt.Errorf("get IPPool %s: %w", name, err)
 	case changed:
-		live.Pools[name] = ippool.ReadPool(whole)
+		live.Pools[name] = ippool.Read[ippool.Pool](whole)
 	}
 	if changed && known != nil && Older(m.ResourceVersion, known.ResourceVersion) {
 		live.Restored = fmt.Sprintf("IPPool %s is at resourceVersion %s after %s",

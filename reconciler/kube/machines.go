@@ -35,7 +35,7 @@ func (c *Cluster) readMachines(ctx context.Context, o *reading) (err error) {
 // readIPAMClaims reads all IPAMClaims, and returns why they are unread, "" if they were read. The last claim may be
 // gone, so an empty list is an answer; the second check reads each claim that counts by its name.
 func (c *Cluster) readIPAMClaims(ctx context.Context, o *judge.Observation) (unread string) {
-	claims, _, err := list(ctx, c, listing{resource: ippool.ClaimResource}, ippool.DecodeClaims)
+	claims, _, err := list(ctx, c, listing{resource: ippool.ClaimResource}, ippool.DecodeList[ippool.Claim])
 	kind := ippool.ClaimResource.GroupResource().String()
 	switch {
 	case apierrors.IsNotFound(err):

@@ -54,7 +54,8 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	o := &reading{Observation: &judge.Observation{}}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
-		o.Reservations, _, err = list(gctx, c, listing{resource: ippool.ReservationResource}, ippool.DecodeReservations)
+		what := listing{resource: ippool.ReservationResource}
+		o.Reservations, _, err = list(gctx, c, what, ippool.DecodeList[ippool.Reservation])
 		if err = c.optional(gctx, o, ippool.ReservationResource, "OverlappingRangeIPReservations", err); err != nil {
 			return err
 		}
@@ -93,7 +94,7 @@ func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Poo
 	pools, revision, err := listChanged(ctx, c, listing{resource: ippool.PoolResource, first: firstPageOfPools}, known,
 		func(p *ippool.Pool) (types.NamespacedName, Version) {
 			return p.NamespacedName, Version{types.UID(p.UID), p.ResourceVersion}
-		}, ippool.DecodePools)
+		}, ippool.DecodeList[ippool.Pool])
 	if apierrors.IsNotFound(err) && c.lacks(ctx, ippool.PoolResource) {
 		return fmt.Errorf("the API server at %s does not serve ippools.%s: whereabouts' CRDs are not installed; "+
 			"for another cluster use --context or --kubeconfig", c.host, ippool.PoolResource.Group)
@@ -141,7 +142,7 @@ func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, o *read
 }
 
 func (c *Cluster) readNADs(ctx context.Context, o *reading) error {
-	nads, _, err := list(ctx, c, listing{resource: ippool.NADResource}, ippool.DecodeNADs)
+	nads, _, err := list(ctx, c, listing{resource: ippool.NADResource}, ippool.DecodeList[ippool.NAD])
 	o.NADs = indexed(nads, func(n *ippool.NAD) types.NamespacedName { return n.NamespacedName })
 	return c.optional(ctx, o, ippool.NADResource, "NetworkAttachmentDefinitions", err)
 }

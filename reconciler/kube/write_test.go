@@ -29,13 +29,13 @@ func hashOf(t *testing.T, observed time.Time) string {
 }
 
 func readPool(version string) *ippool.Pool {
-	return ippool.ReadPool(&unstructured.Unstructured{Object: pool(version)})
+	return ippool.Read[ippool.Pool](&unstructured.Unstructured{Object: pool(version)})
 }
 
-func readReservation() *ippool.Reservation { return ippool.ReadReservation(reservation()) }
+func readReservation() *ippool.Reservation { return ippool.Read[ippool.Reservation](reservation()) }
 
 func reservation() *unstructured.Unstructured {
-	u := ippool.NewReservation("kube-system", "", netip.MustParseAddr("10.0.0.5"), "default/web-0", "net1")
+	u := ippool.NewReservation("kube-system", "", netip.MustParseAddr("10.0.0.5"), "default/web-0", "net1").AsNew()
 	u.SetUID("the-uid")
 	u.SetResourceVersion("42")
 	return u

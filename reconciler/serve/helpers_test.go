@@ -170,7 +170,7 @@ func aPool(name, cidr string, podRefs ...string) *ippool.Pool {
 	for i, ref := range podRefs {
 		entries[fmt.Sprint(i+1)] = map[string]any{"id": fmt.Sprint("box-", i), "podref": ref, "ifname": "net1"}
 	}
-	return ippool.ReadPool(&unstructured.Unstructured{Object: map[string]any{
+	return ippool.Read[ippool.Pool](&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": ippool.PoolResource.GroupVersion().String(), "kind": "IPPool",
 		"metadata": map[string]any{"namespace": "kube-system", "name": name, "resourceVersion": "7"},
 		"spec":     map[string]any{"range": cidr, "allocations": entries}}})

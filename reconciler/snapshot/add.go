@@ -112,7 +112,7 @@ func (s *Snapshot) addNamespace(o *object) error {
 }
 
 func (s *Snapshot) addPool(o *object) error {
-	p, err := ippool.DecodePool(o.text)
+	p, err := ippool.Decode[ippool.Pool](o.text)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (s *Snapshot) addPool(o *object) error {
 }
 
 func (s *Snapshot) addReservation(o *object) error {
-	r, err := ippool.DecodeReservation(o.text)
+	r, err := ippool.Decode[ippool.Reservation](o.text)
 	if err != nil {
 		return err
 	}
@@ -129,12 +129,12 @@ func (s *Snapshot) addReservation(o *object) error {
 }
 
 func (s *Snapshot) addNAD(o *object) error {
-	n, err := ippool.DecodeNAD(o.text)
+	n, err := ippool.Decode[ippool.NAD](o.text)
 	return cmp.Or(keep(s.observed.NADs, o.id(), n, func(*ippool.NAD) {}), err)
 }
 
 func (s *Snapshot) addClaim(o *object) error {
-	c, err := ippool.DecodeClaim(o.text)
+	c, err := ippool.Decode[ippool.Claim](o.text)
 	if err != nil { // it exists
 		c = &ippool.Claim{NamespacedName: o.id()}
 	}

@@ -214,7 +214,7 @@ func TestEncode_OddObjects(t *testing.T) {
 			"x":{"podref":"default/a"}}}}`,
 		`{"metadata":{"namespace":"kube-system","name":"a","resourceVersion":"9"},"spec":{"range":"hunter","allocations":5}}`,
 	} {
-		p, err := ippool.DecodePool([]byte(text))
+		p, err := ippool.Decode[ippool.Pool]([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,8 +223,8 @@ func TestEncode_OddObjects(t *testing.T) {
 	for _, spec := range []string{`{"podref":"default/a","ifname":"net1","containerid":"c"}`, `{"podref":"a"}`, `5`,
 		`{"podref":"default/i","ipamclaimref":"default/vm.net1"}`,
 		`{"podref":"default/a","owner":"hunter2"}`, `{"podref":5}`} {
-		r, err := ippool.DecodeReservation([]byte(fmt.Sprintf(`{"metadata":{"namespace":"kube-system","name":"10.0.0.%d",
-			"uid":"u","resourceVersion":"4","creationTimestamp":"2026-11-20T09:00:00Z","deletionTimestamp":
+		r, err := ippool.Decode[ippool.Reservation]([]byte(fmt.Sprintf(`{"metadata":{"namespace":"kube-system",
+			"name":"10.0.0.%d","uid":"u","resourceVersion":"4","creationTimestamp":"2026-11-20T09:00:00Z","deletionTimestamp":
 			"2026-11-20T09:00:00Z","annotations":{"a":"hunter2"}},"spec":%s}`, len(o.Reservations), spec)))
 		if err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ func IPAMClaim(name string, ips ...string) Part {
 	return func(o *Observed) {
 		text, _ := json.Marshal(map[string]any{"metadata": map[string]any{"namespace": "default", "name": name},
 			"status": map[string]any{"ips": ips}})
-		claim, err := ippool.DecodeClaim(text)
+		claim, err := ippool.Decode[ippool.Claim](text)
 		if err != nil {
 			panic(err)
 		}
