@@ -119,7 +119,7 @@ func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 			return
 		case version := <-a.ReportChanges:
 			if a.isPublished && !a.Store.IsOwn(version) {
-				a.Health.logForeignChange()
+				a.Health.log.Warn("Rewriting a report that somebody else changed or deleted")
 				a.isPublished = false
 				return
 			}
@@ -166,7 +166,7 @@ func (a *Agent) inspectAndPublish(ctx context.Context) time.Duration {
 	switch {
 	case errors.As(err, new(*RestoreError)):
 		// The next report must come from an inspection that was made after the restore.
-		a.Health.logRestore(err)
+		a.Health.log.Warn("Detected a restore of etcd", "error", err)
 		a.scheduleRewrite()
 		return 0
 	case err != nil:

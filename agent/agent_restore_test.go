@@ -108,7 +108,7 @@ func TestAgent_LoadsReportBeforeInspecting(t *testing.T) {
 			t.Errorf("got %v", did)
 		}
 		s.expectReady("the server is away")
-		if err := s.Health.Alive(); err != nil {
+		if err := s.Health.Alive(nil); err != nil {
 			t.Error(err)
 		}
 		s.change(func() { s.loadErr = nil })
@@ -157,14 +157,14 @@ func TestHealth_StuckAgentIsNotAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := agent.NewHealth(slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 		time.Sleep(5 * time.Minute) // simulated time
-		if err := state.Alive(); err != nil {
+		if err := state.Alive(nil); err != nil {
 			t.Error(err)
 		}
-		if state.Ready() == nil {
+		if state.Ready(nil) == nil {
 			t.Error("ready without a report")
 		}
 		time.Sleep(time.Second)
-		if state.Alive() == nil {
+		if state.Alive(nil) == nil {
 			t.Error("alive")
 		}
 	})

@@ -141,7 +141,7 @@ func (s *scene) lastReport() *v1alpha1.SandboxReport {
 
 func (s *scene) expectReady(want string) {
 	s.Helper()
-	switch err := s.Health.Ready(); {
+	switch err := s.Health.Ready(nil); {
 	case want == "" && err != nil:
 		s.Errorf("not ready: %v", err)
 	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
@@ -322,7 +322,7 @@ func TestAgent_FailedInspectionPublishesNothing(t *testing.T) {
 		s.change(func() { s.inspectErr = agent.ErrOwnSandboxMissing; s.items = append(s.items, oldSandbox("b")) })
 		equal(t, "for three minutes", s.callsDuring(3*time.Minute), none)
 		s.expectReady("own sandbox")
-		if err := s.Health.Alive(); err != nil {
+		if err := s.Health.Alive(nil); err != nil {
 			t.Errorf("it tries, and is not alive: %v", err)
 		}
 		if n := len(s.timesOf("inspect")); n < 60 || n > 180 {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
@@ -126,14 +125,6 @@ func (h *Health) recordPublishFailure(err error) {
 	h.publishFailure = err.Error()
 }
 
-// logRestore logs a restore of etcd, after which the agent rewrites its report.
-func (h *Health) logRestore(err error) { h.log.Warn("Detected a restore of etcd", "error", err) }
-
-// logForeignChange logs that somebody else changed or deleted the report, which the agent then rewrites.
-func (h *Health) logForeignChange() {
-	h.log.Warn("Rewriting a report that somebody else changed or deleted")
-}
-
 // logOtherMachine logs that the earlier report may belong to another machine.
 func (h *Health) logOtherMachine(r *v1alpha1.SandboxReport, now Identity) {
 	if len(r.Sandboxes)+len(r.Attachments)+len(r.Gone) == 0 {
@@ -144,7 +135,7 @@ func (h *Health) logOtherMachine(r *v1alpha1.SandboxReport, now Identity) {
 }
 
 // Ready returns nil if the report is fresh, otherwise the reason why it is not.
-func (h *Health) Ready() error {
+func (h *Health) Ready(*http.Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -159,30 +150,11 @@ func (h *Health) Ready() error {
 }
 
 // Alive returns an error if the agent is stuck.
-func (h *Health) Alive() error {
+func (h *Health) Alive(*http.Request) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if since := time.Since(h.lastAttemptAt); since > maxAttemptAge {
 		return fmt.Errorf("no attempt for %s", since.Round(time.Second))
 	}
 	return nil
-}
-
-// Handler serves /healthz, /readyz and /metrics.
-func (h *Health) Handler(gatherer prometheus.Gatherer) http.Handler {
-	mux := http.NewServeMux()
-	answer := func(check func() error) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) {
-			if err := check(); err != nil {
-				w.WriteHeader(http.StatusServiceUnavailable)
-				fmt.Fprintln(w, err)
-				return
-			}
-			fmt.Fprintln(w, "ok")
-		}
-	}
-	mux.Handle("GET /healthz", answer(h.Alive))
-	mux.Handle("GET /readyz", answer(h.Ready))
-	mux.Handle("GET /metrics", promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{}))
-	return mux
 }

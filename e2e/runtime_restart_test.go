@@ -38,7 +38,7 @@ func TestRuntime_ContainerdRestarts(t *testing.T) {
 
 		n.renews(t)
 		n.Kill()
-		health.turns(t, http.StatusServiceUnavailable, "cannot inspect the node", harness.Socket)
+		health.turns(t, http.StatusInternalServerError, "cannot inspect the node", harness.Socket)
 		nothingIsReleased() // from the last report, which is less than a minute old
 		check(t, n.Start(t.Context()))
 		health.turns(t, http.StatusOK)
@@ -144,7 +144,7 @@ func TestRuntime_DeadContainerdHasNoFreshReport(t *testing.T) {
 		n.Kill()
 		end()
 		stopping.forget(t)
-		health.turns(t, http.StatusServiceUnavailable, "cannot inspect the node", harness.Socket)
+		health.turns(t, http.StatusInternalServerError, "cannot inspect the node", harness.Socket)
 		lease := s.leaseOf(t, "worker-1")
 		failed := health.failedLooks()
 		if failed == 0 {
@@ -175,7 +175,7 @@ func TestRuntime_DeadContainerdHasNoFreshReport(t *testing.T) {
 		check(t, s.nodes["worker-1"].SetReady(t.Context(), false))
 		unheard("Held NodeUnreachable")
 		check(t, s.nodes["worker-1"].SetReady(t.Context(), true))
-		health.turns(t, http.StatusServiceUnavailable, "cannot inspect the node", harness.Socket)
+		health.turns(t, http.StatusInternalServerError, "cannot inspect the node", harness.Socket)
 
 		check(t, n.Start(t.Context()))
 		health.turns(t, http.StatusOK)

@@ -10,7 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
@@ -28,8 +30,12 @@ func (o *options) serve(ctx context.Context, config *rest.Config, log *slog.Logg
 		if err != nil {
 			return nil, fmt.Errorf("--metrics-bind-address %s: %w", o.metrics, err)
 		}
+		mux := http.NewServeMux()
+		mux.Handle("GET /healthz", healthz.CheckHandler{Checker: health.Alive})
+		mux.Handle("GET /readyz", healthz.CheckHandler{Checker: health.Ready})
+		mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 		go func() {
-			err := (&http.Server{Handler: health.Handler(registry), ReadHeaderTimeout: 5 * time.Second}).Serve(listener)
+			err := (&http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}).Serve(listener)
 			log.Error("Cannot serve metrics and probes", "error", err)
 		}()
 	}
