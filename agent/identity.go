@@ -17,8 +17,7 @@ type Identity struct {
 	Machine v1alpha1.Machine
 }
 
-// matches reports whether a report certainly belongs to this machine: the boot id is the same, or both machine ids
-// are.
+// matches reports whether a report certainly belongs to this machine: the boot id is the same, or both machine ids are.
 func (i Identity) matches(report *v1alpha1.SandboxReport) bool {
 	return i.BootID != "" && i.BootID == report.BootID || i.Machine.Same(report.Machine)
 }

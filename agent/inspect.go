@@ -48,8 +48,7 @@ type ListedSandbox struct {
 type NodeInspector struct {
 	Runtime *cri.Runtime
 	Caches  *cnicache.Cache
-	// NetNSDirs are the folders of network namespaces as this process sees them. Paths in other folders are
-	// ignored.
+	// NetNSDirs are the folders of network namespaces as this process sees them. Paths in other folders are ignored.
 	NetNSDirs []string
 	// OwnUID is the UID of the agent's own pod, which every inspection must contain; "" outside a pod.
 	OwnUID string
@@ -79,8 +78,7 @@ func (ni *NodeInspector) Inspect(ctx context.Context) (*Inspection, error) {
 	}
 }
 
-// inspectOnce reads the runtime before the caches. A sandbox whose setup ends in between is then at least in the
-// cache.
+// inspectOnce reads the runtime before the caches. A sandbox whose setup ends in between is then at least in the cache.
 func (ni *NodeInspector) inspectOnce(ctx context.Context, isLastTry bool) (*Inspection, error) {
 	inspection := &Inspection{At: now(ni.Now), NamespaceGone: map[string]bool{}}
 	var err error
@@ -160,7 +158,7 @@ func (ni *NodeInspector) checkCaches(listed []cri.Sandbox, entries map[string]*c
 	hasNetwork := func(s cri.Sandbox) bool { return s.Ready && ni.tracked[s.ID].detail.Network != cri.HostNetwork }
 	if !ni.Caches.HasResults() && slices.ContainsFunc(listed, hasNetwork) {
 		return fmt.Errorf("CNI cache: %s does not exist, but pods have networks: "+
-			"name the right folder with --cni-results and mount it", ni.Caches.Results())
+			"name the right folder with --cni-results and mount it", ni.Caches.Results)
 	}
 	pods, byMultus, anyCached, anyInMultus := 0, 0, false, false
 	for _, s := range listed {
@@ -182,7 +180,7 @@ func (ni *NodeInspector) checkCaches(listed []cri.Sandbox, entries map[string]*c
 	case pods > 0 && !anyCached:
 		return fmt.Errorf("CNI caches: none of the %d running sandboxes on a pod network has an entry in %s or %s: "+
 			"name the right folders with --cni-results and --cni-multus, and mount them%s",
-			pods, ni.Caches.Results(), dirs, repair)
+			pods, ni.Caches.Results, dirs, repair)
 	case byMultus > 0 && !anyInMultus:
 		return fmt.Errorf("CNI caches: none of the %d running sandboxes of Multus has an entry in %s: "+
 			"name Multus' cniDir with --cni-multus and mount it%s", byMultus, dirs, repair)

@@ -150,9 +150,8 @@ func versionOf(m metav1.ObjectMeta) objectVersion {
 // next answer may come from the other server.
 const maxClockSkew = 10 * time.Second
 
-// advance records the answered version and returns the version before. reason says why etcd must have been
-// restored, "" if not. Either the resourceVersion ran backwards, or the last write of an object that was read is
-// older than known.
+// advance records the answered version and returns the version before. reason says why etcd must have been restored, ""
+// if not. Either the resourceVersion ran backwards, or the last write of an object that was read is older than known.
 func (o *object[T]) advance(read bool) (before objectVersion, reason string) {
 	before, o.lastVersion = o.lastVersion, versionOf(o.meta)
 	switch now := o.lastVersion; {

@@ -36,8 +36,7 @@ func (e *RestoreError) Error() string { return "etcd was restored: " + e.Reason 
 
 // APIStore keeps the node's report and Lease at the API server. It is not safe for concurrent use.
 type APIStore struct {
-	// Now returns the time of the node's clock, for the Lease's renewTime; no rule reads it. The default is
-	// time.Now.
+	// Now returns the time of the node's clock, for the Lease's renewTime; no rule reads it. The default is time.Now.
 	Now func() time.Time
 
 	node, namespace string

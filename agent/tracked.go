@@ -25,8 +25,7 @@ type trackedSandbox struct {
 	detail        cri.Detail
 	statusErr     error     // error of the last status call
 	retryAt       time.Time // time of the next status call after an error
-	// hasNoWhereabouts: the cache entry was complete without whereabouts. DEL removes the entry, so this is
-	// remembered.
+	// hasNoWhereabouts: the cache entry was complete without whereabouts. DEL removes the entry, so this is remembered.
 	hasNoWhereabouts bool
 	// hasAllAddresses: sandbox.Addresses are all that it has.
 	hasAllAddresses bool

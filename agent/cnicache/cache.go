@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Folders are the folders of the caches on this node.
@@ -25,7 +27,7 @@ type Folders struct {
 // Cache reads the folders at each Read. It parses only files that changed, so a Read costs a readdir and a stat per
 // file. It is not safe for concurrent use.
 type Cache struct {
-	folders       Folders
+	Folders
 	runtimeFolder *folder
 	multusFolders map[string][]*folder // by cniDir
 	unreadable    map[string]error
@@ -35,7 +37,7 @@ type Cache struct {
 func New(f Folders) *Cache {
 	f.Multus = filepath.Clean(f.Multus)
 	// libcni creates its folder with the first result. Before that, a node has only the parent folder.
-	c := &Cache{folders: f, runtimeFolder: &folder{path: f.Results, kind: runtimeResults, parent: filepath.Dir(f.Results)}}
+	c := &Cache{Folders: f, runtimeFolder: &folder{path: f.Results, kind: runtimeResults, parent: filepath.Dir(f.Results)}}
 	c.findMultus(nil)
 	return c
 }
@@ -60,40 +62,31 @@ func (c *Cache) Read() (map[string]*Entry, error) {
 	}
 	entries := make(map[string]*Entry, len(builders))
 	for id, b := range builders {
-		entries[id] = b.build(id)
+		entries[id] = b.build()
 	}
 	return entries, nil
 }
 
-// findMultus finds the folders of Multus: those of Folders, and those that a Multus config in a runtime result
-// names.
+// findMultus finds the folders of Multus: those of Folders, and those that a Multus config in a runtime result names.
 func (c *Cache) findMultus(builders map[string]*entryBuilder) {
-	known := c.multusFolders
-	c.multusFolders = map[string][]*folder{}
-	add := func(cniDir string) {
-		if c.multusFolders[cniDir] != nil {
-			return
-		}
-		if c.multusFolders[cniDir] = known[cniDir]; known[cniDir] == nil {
-			c.multusFolders[cniDir] = []*folder{
-				{path: cniDir, kind: multusDelegates},
-				{path: filepath.Join(cniDir, "results"), kind: multusResults},
-			}
-		}
-	}
-	add(c.folders.Multus)
+	dirs := sets.New(c.Multus)
 	for _, b := range builders {
 		if b.cniDir != "" {
-			add(b.cniDir)
+			dirs.Insert(b.cniDir)
+		}
+	}
+	known := c.multusFolders
+	c.multusFolders = map[string][]*folder{}
+	for dir := range dirs {
+		if c.multusFolders[dir] = known[dir]; known[dir] == nil {
+			results := filepath.Join(dir, "results")
+			c.multusFolders[dir] = []*folder{{path: dir, kind: multusDelegates}, {path: results, kind: multusResults}}
 		}
 	}
 }
 
 // HasResults reports whether a Read has found the folder of the runtime's results.
 func (c *Cache) HasResults() bool { return c.runtimeFolder.hasExisted }
-
-// Results returns the folder of the runtime's results.
-func (c *Cache) Results() string { return c.folders.Results }
 
 // MultusDirs returns the cniDirs of the last Read.
 func (c *Cache) MultusDirs() []string { return slices.Sorted(maps.Keys(c.multusFolders)) }

@@ -1,6 +1,7 @@
 package cnicache
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net"
@@ -65,9 +66,7 @@ func readConfig(data []byte) (config, error) {
 	for _, p := range append(list.Plugins, list.plugin) {
 		named = named || p.Type != ""
 		others = others || p.Type != "" && p.Type != "loopback"
-		if err := c.add(p); err != nil {
-			problem = err
-		}
+		problem = cmp.Or(c.add(p), problem)
 	}
 	if !named {
 		// libcni v1.3.0 also loads plugins from a folder, and does not cache them (libcni/conf.go,

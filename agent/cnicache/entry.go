@@ -11,7 +11,6 @@ import (
 
 // Entry is the content of the caches for one container id.
 type Entry struct {
-	ID string
 	// Since is the oldest mtime of its files.
 	Since time.Time
 	// Namespace, Name and UID identify the pod by the CNI arguments K8S_POD_*. Each is "" if no file has it, or if
@@ -32,8 +31,7 @@ type Entry struct {
 	// MayCarry are the whereabouts ranges of its networks if Addresses are incomplete; none if its files do not
 	// name all networks.
 	MayCarry []v1alpha1.Network
-	// ByMultus means that its runtime result is from Multus, InMultus that one of its files is in a folder of
-	// Multus.
+	// ByMultus means that its runtime result is from Multus, InMultus that one of its files is in a folder of Multus.
 	ByMultus, InMultus bool
 }
 
@@ -46,13 +44,10 @@ const (
 
 // entryBuilder collects the files of one container id in any order.
 type entryBuilder struct {
-	since                      time.Time
+	Entry                      // incomplete until build
 	namespace, name, uid       podField
-	netns                      []string
-	addresses                  []v1alpha1.Address
-	hasResult                  bool // of more than the loopback
-	hasDelegates               bool // Multus' own file exists
-	byMultus, inMultus         bool
+	hasResult                  bool   // of more than the loopback
+	hasDelegates               bool   // Multus' own file exists
 	delegates, delegateResults int    // networks in Multus' own file; results of them
 	cniDir                     string // of Multus, by its own config
 	mentionsWhereabouts        bool   // in any of the files
@@ -61,22 +56,22 @@ type entryBuilder struct {
 }
 
 func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
-	if t := r.info.ModTime(); b.since.IsZero() || t.Before(b.since) {
-		b.since = t
+	if t := r.info.ModTime(); b.Since.IsZero() || t.Before(b.Since) {
+		b.Since = t
 	}
 	b.namespace.add(r.namespace)
 	b.name.add(r.name)
 	b.uid.add(r.uid)
-	b.netns = append(b.netns, r.netns...)
-	b.addresses = append(b.addresses, r.addresses...)
+	b.NetNS = append(b.NetNS, r.netns...)
+	b.Addresses = append(b.Addresses, r.addresses...)
 	b.mentionsWhereabouts = b.mentionsWhereabouts || r.mentionsWhereabouts
 	b.unreadable = b.unreadable || r.problem != nil
 	for _, s := range r.sources {
 		b.networks = append(b.networks, s.network())
 	}
 	// A delegate's result is by Multus even if the runtime has no result of Multus yet.
-	b.byMultus = b.byMultus || r.multus
-	b.inMultus = b.inMultus || kind != runtimeResults
+	b.ByMultus = b.ByMultus || r.multus
+	b.InMultus = b.InMultus || kind != runtimeResults
 	switch kind {
 	case multusDelegates:
 		b.hasDelegates, b.delegates = true, r.delegates
@@ -91,21 +86,19 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 
 // hasAllNetworks reports whether the files name all networks of the container.
 func (b *entryBuilder) hasAllNetworks() bool {
-	return b.hasResult && !b.unreadable && (b.hasDelegates || !b.byMultus && !b.inMultus)
+	return b.hasResult && !b.unreadable && (b.hasDelegates || !b.ByMultus && !b.InMultus)
 }
 
-func (b *entryBuilder) build(id string) *Entry {
-	slices.Sort(b.netns)
-	slices.SortFunc(b.addresses, compareAddresses)
-	e := &Entry{
-		ID: id, Since: b.since,
-		Namespace: b.namespace.value, Name: b.name.value, UID: b.uid.value,
-		NetNS: slices.Compact(b.netns), HasNoWhereabouts: b.hasAllNetworks() && !b.mentionsWhereabouts,
-		ByMultus: b.byMultus, InMultus: b.inMultus,
-	}
+func (b *entryBuilder) build() *Entry {
+	e := &b.Entry
+	e.Namespace, e.Name, e.UID = b.namespace.value, b.name.value, b.uid.value
+	slices.Sort(e.NetNS)
+	e.NetNS = slices.Compact(e.NetNS)
+	slices.SortFunc(e.Addresses, compareAddresses)
+	e.HasNoWhereabouts = b.hasAllNetworks() && !b.mentionsWhereabouts
 	// Addresses are complete if each of Multus' networks has a result.
 	e.HasAllAddresses = e.HasNoWhereabouts || b.hasAllNetworks() && (!b.hasDelegates || b.delegateResults >= b.delegates)
-	if e.Addresses = slices.Compact(b.addresses); len(e.Addresses) > maxAddresses {
+	if e.Addresses = slices.Compact(e.Addresses); len(e.Addresses) > maxAddresses {
 		e.Addresses, e.HasAllAddresses = e.Addresses[:maxAddresses], false
 	}
 	if networks := sortedNetworks(b.networks); !e.HasAllAddresses && b.hasAllNetworks() && len(networks) <= maxAddresses {

@@ -25,7 +25,7 @@ func TestEntry_Multus(t *testing.T) {
 	}
 	e.Since = time.Time{}
 	same(t, "entry", *e, cnicache.Entry{
-		ID: one, Namespace: "default", Name: "web-0", UID: "uid-1",
+		Namespace: "default", Name: "web-0", UID: "uid-1",
 		NetNS: []string{"/var/run/netns/cni-1a00",
 			"/var/run/netns/pod"}, HasAllAddresses: true, ByMultus: true, InMultus: true,
 	})
@@ -36,7 +36,7 @@ func TestEntry_MultusOwnFileOnly(t *testing.T) {
 	c.multusFile(one, kindnet, wb)
 	e := c.readEntry(one)
 	c.readable()
-	same(t, "entry", *e, cnicache.Entry{ID: one, Since: e.Since, InMultus: true})
+	same(t, "entry", *e, cnicache.Entry{Since: e.Since, InMultus: true})
 }
 
 func TestEntry_HasNoWhereabouts(t *testing.T) {
@@ -181,7 +181,7 @@ func TestCache_UnreadableFile(t *testing.T) {
 					t.Fatal("the id is gone")
 				}
 				want := kept[name]
-				want.ID, want.Since = one, info.ModTime()
+				want.Since = info.ModTime()
 				same(t, "entry", *e, want)
 				if len(entries) != 2 {
 					t.Errorf("entries: got %d, want 2", len(entries))

@@ -118,8 +118,7 @@ func (f *folder) readFile(root *os.Root, name, id string, known *parsedFile, now
 	return r, nil
 }
 
-// readContent reads a regular file without blocking. It fails if the file is not the one of info or changes
-// meanwhile.
+// readContent reads a regular file without blocking. It fails if the file is not the one of info or changes meanwhile.
 func readContent(root *os.Root, name string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("not a regular file: %v", info.Mode())

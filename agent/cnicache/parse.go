@@ -39,11 +39,11 @@ func mentions(text []byte) bool {
 
 // parse parses a file of this kind.
 func (k fileKind) parse(id string, data []byte) *parsedFile {
-	var r *parsedFile
+	r := &parsedFile{mentionsWhereabouts: mentions(data)}
 	if k == multusDelegates {
-		r = parseDelegates(data)
+		r.parseDelegates(data)
 	} else {
-		r = parseResult(id, data)
+		r.parseResult(id, data)
 	}
 	if r.problem != nil {
 		r.problem = fmt.Errorf("%.300s", r.problem.Error()) // the error may quote any part of the file
@@ -52,8 +52,7 @@ func (k fileKind) parse(id string, data []byte) *parsedFile {
 }
 
 // parseResult parses a result file, libcni's cachedInfo (libcni v1.3.0, libcni/api.go, cacheAdd).
-func parseResult(id string, data []byte) *parsedFile {
-	r := &parsedFile{mentionsWhereabouts: mentions(data)}
+func (r *parsedFile) parseResult(id string, data []byte) {
 	var info struct {
 		Kind        string          `json:"kind"`
 		ContainerID string          `json:"containerId"`
@@ -64,51 +63,46 @@ func parseResult(id string, data []byte) *parsedFile {
 		CNIArgs     [][2]string     `json:"cniArgs"`
 		Result      json.RawMessage `json:"result"`
 	}
-	if err := json.Unmarshal(data, &info); err != nil {
-		r.problem = err
-		return r
+	if r.problem = json.Unmarshal(data, &info); r.problem != nil {
+		return
 	}
 	switch {
 	case info.Kind == "":
 		r.problem = errors.New("a result without its network")
 		sandboxes, _, _ := decodeResult(data)
 		r.addNetNS(sandboxes...)
-		return r
+		return
 	case info.Kind != cacheV1:
 		r.problem = fmt.Errorf("unknown kind %q", info.Kind)
-		return r
+		return
 	case info.ContainerID != id:
 		r.problem = fmt.Errorf("container %q differs from the one in the file name", info.ContainerID)
-		return r
+		return
 	}
 	r.mentionsWhereabouts = r.mentionsWhereabouts || mentions(info.Config)
 	r.addNetNS(info.NetNS)
 	r.addPod(info.CNIArgs)
 	if max(len(info.IfName), len(info.NetworkName)) > maxName {
 		r.problem = errors.New("the name of an interface or network is too long")
-		return r
+		return
 	}
 	sandboxes, ips, err := decodeResult(info.Result)
 	if err != nil {
 		r.problem = fmt.Errorf("parse the result: %w", err)
 	}
 	r.addNetNS(sandboxes...)
-	conf, err := readConfig(info.Config)
-	if err != nil {
+	if r.config, err = readConfig(info.Config); err != nil {
 		r.problem = fmt.Errorf("parse the config: %w", err)
 	}
-	r.config = conf
-	r.addresses = conf.addresses(ips, info.IfName, info.NetworkName)
-	return r
+	r.addresses = r.config.addresses(ips, info.IfName, info.NetworkName)
 }
 
 // parseDelegates parses Multus' own file, the list of the container's networks with each config in Bytes (Multus
 // v4.2.4, pkg/multus/multus.go, saveDelegates; pkg/types/types.go, DelegateNetConf).
-func parseDelegates(data []byte) *parsedFile {
-	r := &parsedFile{mentionsWhereabouts: mentions(data)}
+func (r *parsedFile) parseDelegates(data []byte) {
 	var delegates []struct{ Bytes []byte }
 	if r.problem = json.Unmarshal(data, &delegates); r.problem != nil {
-		return r
+		return
 	}
 	r.delegates = len(delegates)
 	if len(delegates) == 0 {
@@ -122,7 +116,6 @@ func parseDelegates(data []byte) *parsedFile {
 		}
 		r.sources = append(r.sources, conf.sources...)
 	}
-	return r
 }
 
 // addNetNS adds absolute paths. The sandbox of an interface may also name another kind of isolation domain (CNI

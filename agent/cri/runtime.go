@@ -230,8 +230,7 @@ func parseInfo(text string) Detail {
 
 const readEventsOf = "read the events of"
 
-// ErrEventsNotShared means that the runtime may send each event to only one reader, so that kubelet would miss
-// events.
+// ErrEventsNotShared means that the runtime may send each event to only one reader, so that kubelet would miss events.
 var ErrEventsNotShared = errors.New("the runtime may not send its events to every reader")
 
 // Watch calls changed for each event of a sandbox or container until the stream ends, always with an error. Events
