@@ -82,8 +82,7 @@ type Agent struct {
 // Run inspects and publishes until the context ends, and then once more, so that the report shows the state at the
 // end. Failures are logged and retried.
 func (a *Agent) Run(ctx context.Context) {
-	load := func(ctx context.Context) (bool, error) { return a.load(ctx), nil }
-	if wait.PollUntilContextCancel(ctx, inspectRetryDelay, true, load) != nil {
+	if wait.PollUntilContextCancel(ctx, inspectRetryDelay, true, a.load) != nil {
 		return
 	}
 	for ctx.Err() == nil {
@@ -129,17 +128,17 @@ func (a *Agent) wait(ctx context.Context, relist <-chan time.Time) {
 
 // load reads the report of an earlier agent on this node, so that gone ids stay gone. The agent rewrites that
 // report, because etcd may have been restored in the meantime.
-func (a *Agent) load(ctx context.Context) bool {
+func (a *Agent) load(ctx context.Context) (done bool, _ error) {
 	report, err := a.Store.Load(ctx)
 	if err != nil {
 		a.Health.recordPublishFailure(err)
-		return false
+		return false, nil
 	}
 	if report == nil {
 		report = &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: a.Node}}
 	}
 	a.report, a.mustRewrite = report, true
-	return true
+	return true, nil
 }
 
 // inspectAndPublish inspects the node, and publishes a changed report or renews the Lease. After a failed
@@ -190,9 +189,13 @@ func (a *Agent) inspect(ctx context.Context) (*Inspection, error) {
 		a.hasResumed = true
 		isSame := identity.matches(a.report)
 		a.Inspector.Resume(a.report, isSame)
-		if !isSame {
-			a.Health.logOtherMachine(a.report, identity)
-			a.report = &v1alpha1.SandboxReport{ObjectMeta: a.report.ObjectMeta}
+		if r := a.report; !isSame {
+			if len(r.Sandboxes)+len(r.Attachments)+len(r.Gone) > 0 {
+				a.Health.log.Warn("Dropped an earlier report that may be of another machine", "node", r.Name,
+					"sandboxes", len(r.Sandboxes), "reportBootID", r.BootID, "reportMachine", r.Machine,
+					"bootID", identity.BootID, "machine", identity.Machine)
+			}
+			a.report = &v1alpha1.SandboxReport{ObjectMeta: r.ObjectMeta}
 		}
 	}
 	inspection, err := a.Inspector.Inspect(ctx)

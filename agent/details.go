@@ -62,7 +62,7 @@ func (ni *NodeInspector) updateTracked(
 
 // needsDetails reports whether the details of a listed sandbox must be fetched.
 func (t *trackedSandbox) needsDetails(ready bool) bool {
-	closing := !ready && t.detail.NetworkClosed != nil && !*t.detail.NetworkClosed
+	closing := !ready && isOpen(t.detail.NetworkClosed)
 	return !t.hasDetail || t.detailReady != ready || closing || t.statusErr != nil
 }
 

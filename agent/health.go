@@ -125,15 +125,6 @@ func (h *Health) recordPublishFailure(err error) {
 	h.publishFailure = err.Error()
 }
 
-// logOtherMachine logs that the earlier report may belong to another machine.
-func (h *Health) logOtherMachine(r *v1alpha1.SandboxReport, now Identity) {
-	if len(r.Sandboxes)+len(r.Attachments)+len(r.Gone) == 0 {
-		return
-	}
-	h.log.Warn("Dropped an earlier report that may be of another machine", "node", r.Name, "sandboxes", len(r.Sandboxes),
-		"reportBootID", r.BootID, "reportMachine", r.Machine, "bootID", now.BootID, "machine", now.Machine)
-}
-
 // Ready returns nil if the report is fresh, otherwise the reason why it is not.
 func (h *Health) Ready(*http.Request) error {
 	h.mu.Lock()

@@ -13,8 +13,9 @@ import (
 // netnsDirs are the folders in which a path shows whether a network namespace exists. A missing path proves that
 // only in a folder that is really the node's: it holds the namespace of a running sandbox.
 type netnsDirs struct {
-	dirs     map[string]os.FileInfo // those of NetNSDirs that exist, by path
-	nodeDirs []os.FileInfo          // those that are confirmed to be the node's
+	dirs map[string]os.FileInfo // those of NetNSDirs that exist, by path
+	// nodeDirs are those that are confirmed to be the node's. /var/run/netns is /run/netns on most nodes.
+	nodeDirs []os.FileInfo
 	// mountDirs contain a mounted namespace of a running sandbox. plainDirs contain one as a plain file, so mounts
 	// of the node do not reach this process there.
 	mountDirs, plainDirs []os.FileInfo
@@ -40,7 +41,7 @@ func (ni *NodeInspector) findNetNSDirs(listed []cri.Sandbox) *netnsDirs {
 			incomplete = append(incomplete, dir)
 			continue
 		}
-		if !n.isNodeDir(dir) {
+		if !contains(n.nodeDirs, dir) {
 			n.nodeDirs = append(n.nodeDirs, dir)
 		}
 		if isNamespace(path) {
@@ -55,10 +56,7 @@ func (ni *NodeInspector) findNetNSDirs(listed []cri.Sandbox) *netnsDirs {
 	return n
 }
 
-// isNodeDir reports whether a folder is confirmed to be the node's under any name. /var/run/netns is /run/netns on
-// most nodes.
-func (n *netnsDirs) isNodeDir(dir os.FileInfo) bool { return contains(n.nodeDirs, dir) }
-
+// contains reports whether a folder is one of several, under any name.
 func contains(dirs []os.FileInfo, dir os.FileInfo) bool {
 	return slices.ContainsFunc(dirs, func(d os.FileInfo) bool { return os.SameFile(d, dir) })
 }
@@ -66,7 +64,7 @@ func contains(dirs []os.FileInfo, dir os.FileInfo) bool {
 // isLeftover reports whether a path is the file of an unmounted namespace. It is a plain file, all running
 // sandboxes have mounts in its folder, and new mounts of the node reach this process.
 func (n *netnsDirs) isLeftover(path string, dir os.FileInfo) bool {
-	return n.isNodeDir(dir) && contains(n.mountDirs, dir) && !contains(n.plainDirs, dir) &&
+	return contains(n.nodeDirs, dir) && contains(n.mountDirs, dir) && !contains(n.plainDirs, dir) &&
 		!isNamespace(path) && receivesMounts(filepath.Dir(path))
 }
 
@@ -88,7 +86,7 @@ func (n *netnsDirs) networkClosed(paths []string, listed bool) *bool {
 		case err == nil && listed && n.isLeftover(path, dir):
 		case err == nil:
 			return &open
-		case !errors.Is(err, fs.ErrNotExist) || !n.isNodeDir(dir):
+		case !errors.Is(err, fs.ErrNotExist) || !contains(n.nodeDirs, dir):
 			closed = false
 		}
 	}

@@ -5,4 +5,4 @@ package agent
 // isNamespace returns true. The agent runs on Linux only.
 func isNamespace(string) bool { return true }
 
-func seesMounts(string) bool { return false }
+func receivesMounts(string) bool { return false }

@@ -68,13 +68,9 @@ const (
 	nodesPath   = "/api/v1/nodes"
 )
 
-// NodeIdentity reads the Identity in a Node object.
-func NodeIdentity(ctx context.Context, config *rest.Config, node string) (Identity, error) {
-	client, err := newClient(config)
-	if err != nil {
-		return Identity{}, err
-	}
-	n, err := (&object[corev1.Node]{client: client, path: nodesPath, kind: "Node", name: node}).get(ctx)
+// NodeIdentity reads the Identity in the Node object.
+func (a *APIStore) NodeIdentity(ctx context.Context) (Identity, error) {
+	n, err := (&object[corev1.Node]{client: a.report.client, path: nodesPath, kind: "Node", name: a.node}).get(ctx)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -126,7 +122,10 @@ func (a *APIStore) Publish(ctx context.Context, report *v1alpha1.SandboxReport) 
 		out.ObjectMeta = m
 		out.Annotations = a.annotations(m.Annotations)
 		return &out
-	}, a.checkReport(ctx))
+	}, func(_ *v1alpha1.SandboxReport, read bool) error {
+		before, reason := a.report.advance(read)
+		return a.noteRestore(ctx, before, reason, a.lease.lostWriteTime)
+	})
 	if apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "unknown field") {
 		return fmt.Errorf("%w: the CustomResourceDefinition sandboxreports.ip-reconcile.dev is older than this agent: "+
 			"apply it with kubectl apply --server-side --force-conflicts -f deploy/crds (or the chart's crds)", err)
@@ -169,13 +168,6 @@ func (a *APIStore) Renew(ctx context.Context) error {
 // deleted.
 func (a *APIStore) IsOwn(version string) bool {
 	return version != "" && (version == a.report.meta.ResourceVersion || isOlder(version, a.report.meta.ResourceVersion))
-}
-
-func (a *APIStore) checkReport(ctx context.Context) func(*v1alpha1.SandboxReport, bool) error {
-	return func(_ *v1alpha1.SandboxReport, read bool) error {
-		before, reason := a.report.advance(read)
-		return a.noteRestore(ctx, before, reason, a.lease.lostWriteTime)
-	}
 }
 
 // noteRestore records a restore of etcd if there is a reason, and returns a RestoreError. The note has the time of

@@ -246,14 +246,15 @@ func TestStore_LimitsConflicts(t *testing.T) {
 
 func TestNodeIdentity(t *testing.T) {
 	s := newAPIServer(t)
+	store := s.newStore()
 	s.objects["/api/v1/nodes/worker-1"] = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-1"},` +
 		`"status":{"nodeInfo":{"bootID":"boot-1","systemUUID":"uuid-1","machineID":"machine-1"}}}`
 	want := agent.Identity{BootID: "boot-1", Machine: v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}}
-	if id, err := agent.NodeIdentity(t.Context(), s.config, "worker-1"); err != nil || id != want {
+	if id, err := store.NodeIdentity(t.Context()); err != nil || id != want {
 		t.Errorf("got %v, %v", id, err)
 	}
 	s.fail["GET nodes"] = 403
-	if id, err := agent.NodeIdentity(t.Context(), s.config, "worker-1"); err == nil || id != (agent.Identity{}) {
+	if id, err := store.NodeIdentity(t.Context()); err == nil || id != (agent.Identity{}) {
 		t.Errorf("refused: got %v, %v", id, err)
 	}
 }

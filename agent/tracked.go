@@ -11,9 +11,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// maxAddresses is the most addresses of one sandbox that a SandboxReport accepts.
-const maxAddresses = 128
-
 // trackedSandbox is what a NodeInspector remembers of an id, so that it need not ask again, and knows it when the
 // runtime lists it no longer.
 type trackedSandbox struct {
@@ -105,7 +102,7 @@ func (t *trackedSandbox) addresses(entry *cnicache.Entry) []v1alpha1.Address {
 	cached := len(all)
 	for _, a := range t.sandbox.Addresses {
 		isSame := func(b v1alpha1.Address) bool { return a.IfName == b.IfName }
-		if !slices.ContainsFunc(all[:cached], isSame) && len(all) < maxAddresses {
+		if !slices.ContainsFunc(all[:cached], isSame) && len(all) < cnicache.MaxAddresses {
 			all = append(all, a)
 		}
 	}

@@ -31,18 +31,9 @@ const maxRanges = 256
 // source is a range from which whereabouts assigns one address to a result. ipNet is nil if the range is unknown,
 // because the section may take its ranges from whereabouts' own file on the node.
 type source struct {
-	ipNet       *net.IPNet
-	networkName string
-	isUsed      bool
-}
-
-// network returns the source as a report has it.
-func (s source) network() v1alpha1.Network {
-	n := v1alpha1.Network{NetworkName: s.networkName}
-	if s.ipNet != nil {
-		n.Range = s.ipNet.String()
-	}
-	return n
+	v1alpha1.Network
+	ipNet  *net.IPNet
+	isUsed bool
 }
 
 type plugin struct {
@@ -88,7 +79,7 @@ func (c *config) add(p plugin) error {
 	}
 	sources, err := readIPAM(p.IPAM)
 	if c.ranges += len(sources); c.ranges > maxRanges && len(sources) > 0 {
-		sources = []source{{networkName: sources[0].networkName}}
+		sources = []source{{Network: v1alpha1.Network{NetworkName: sources[0].NetworkName}}}
 	}
 	c.sources = append(c.sources, sources...)
 	return err
@@ -128,7 +119,8 @@ func readIPAM(raw json.RawMessage) ([]source, error) {
 			text = last
 		}
 		if _, network, err := netutils.ParseCIDRSloppy(text); err == nil {
-			sources = append(sources, source{ipNet: network, networkName: conf.NetworkName})
+			named := v1alpha1.Network{Range: network.String(), NetworkName: conf.NetworkName}
+			sources = append(sources, source{Network: named, ipNet: network})
 		}
 	}
 	add(conf.Range)
@@ -136,7 +128,7 @@ func readIPAM(raw json.RawMessage) ([]source, error) {
 		add(r.Range)
 	}
 	if len(sources) == 0 {
-		sources = []source{{networkName: conf.NetworkName}}
+		sources = []source{{Network: v1alpha1.Network{NetworkName: conf.NetworkName}}}
 	}
 	return sources, nil
 }
@@ -157,7 +149,7 @@ func (c config) addresses(ips []net.IP, ifName, network string) []v1alpha1.Addre
 			continue
 		}
 		sources[from].isUsed = true
-		n := sources[from].network()
+		n := sources[from].Network
 		found = append(found, v1alpha1.Address{
 			IP: addr.Unmap().String(), IfName: ifName, Network: network, NetworkName: n.NetworkName, Range: n.Range,
 		})

@@ -36,8 +36,8 @@ type Entry struct {
 }
 
 const (
-	// maxAddresses is the most addresses of one sandbox that a SandboxReport accepts.
-	maxAddresses = 128
+	// MaxAddresses is the most addresses of one sandbox that a SandboxReport accepts.
+	MaxAddresses = 128
 	// maxName is the longest name that a SandboxReport and the API accept.
 	maxName = 253
 )
@@ -67,7 +67,7 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 	b.mentionsWhereabouts = b.mentionsWhereabouts || r.mentionsWhereabouts
 	b.unreadable = b.unreadable || r.problem != nil
 	for _, s := range r.sources {
-		b.networks = append(b.networks, s.network())
+		b.networks = append(b.networks, s.Network)
 	}
 	// A delegate's result is by Multus even if the runtime has no result of Multus yet.
 	b.ByMultus = b.ByMultus || r.multus
@@ -98,10 +98,10 @@ func (b *entryBuilder) build() *Entry {
 	e.HasNoWhereabouts = b.hasAllNetworks() && !b.mentionsWhereabouts
 	// Addresses are complete if each of Multus' networks has a result.
 	e.HasAllAddresses = e.HasNoWhereabouts || b.hasAllNetworks() && (!b.hasDelegates || b.delegateResults >= b.delegates)
-	if e.Addresses = slices.Compact(e.Addresses); len(e.Addresses) > maxAddresses {
-		e.Addresses, e.HasAllAddresses = e.Addresses[:maxAddresses], false
+	if e.Addresses = slices.Compact(e.Addresses); len(e.Addresses) > MaxAddresses {
+		e.Addresses, e.HasAllAddresses = e.Addresses[:MaxAddresses], false
 	}
-	if networks := sortedNetworks(b.networks); !e.HasAllAddresses && b.hasAllNetworks() && len(networks) <= maxAddresses {
+	if networks := sortedNetworks(b.networks); !e.HasAllAddresses && b.hasAllNetworks() && len(networks) <= MaxAddresses {
 		e.MayCarry = networks
 	}
 	return e

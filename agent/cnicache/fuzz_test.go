@@ -92,7 +92,7 @@ func FuzzCacheFile(f *testing.F) {
 		if e.HasNoWhereabouts && (len(e.Addresses) > 0 || strings.Contains(strings.ToLower(string(data)), whereabouts)) {
 			t.Fatalf("%q proves that there is no whereabouts", data)
 		}
-		if len(e.Addresses) > maxAddresses {
+		if len(e.Addresses) > MaxAddresses {
 			t.Fatalf("%d addresses", len(e.Addresses))
 		}
 		if max(len(e.Namespace), len(e.Name), len(e.UID)) > maxName {

@@ -123,22 +123,20 @@ func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 	defer stop()
 	answer, err := r.client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
 	if err != nil {
-		return nil, r.wrapError("list the sandboxes of", err)
+		return nil, r.wrapError(listSandboxesOf, err)
 	}
 	all := make([]Sandbox, 0, len(answer.GetItems()))
 	for _, item := range answer.GetItems() {
 		m := item.GetMetadata()
 		if item.GetId() == "" || m == nil {
-			return nil, fmt.Errorf("list the sandboxes of the container runtime at %s: a sandbox has no id or pod", r.socket)
+			return nil, r.wrapError(listSandboxesOf, errors.New("a sandbox has no id or pod"))
 		}
 		state := item.GetState()
 		if state != runtimeapi.PodSandboxState_SANDBOX_READY && state != runtimeapi.PodSandboxState_SANDBOX_NOTREADY {
-			return nil, fmt.Errorf("list the sandboxes of the container runtime at %s: %s is in the unknown state %s",
-				r.socket, item.GetId(), state)
+			return nil, r.wrapError(listSandboxesOf, fmt.Errorf("%s is in the unknown state %s", item.GetId(), state))
 		}
 		if len(item.GetId()) > 128 || max(len(m.GetNamespace()), len(m.GetName()), len(m.GetUid())) > 253 {
-			const text = "list the sandboxes of the container runtime at %s: a name of %.128s is too long"
-			return nil, fmt.Errorf(text, r.socket, item.GetId())
+			return nil, r.wrapError(listSandboxesOf, fmt.Errorf("a name of %.128s is too long", item.GetId()))
 		}
 		all = append(all, Sandbox{
 			ID: item.GetId(), Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid(), Attempt: m.GetAttempt(),
@@ -228,7 +226,7 @@ func parseInfo(text string) Detail {
 	return d
 }
 
-const readEventsOf = "read the events of"
+const listSandboxesOf, readEventsOf = "list the sandboxes of", "read the events of"
 
 // ErrEventsNotShared means that the runtime may send each event to only one reader, so that kubelet would miss events.
 var ErrEventsNotShared = errors.New("the runtime may not send its events to every reader")

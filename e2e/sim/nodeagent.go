@@ -67,10 +67,7 @@ func (s *Simulation) startAgent(n *node) {
 		}
 	})
 	log := s.log()
-	confirmer := &agent.Confirmer{Node: n.name, BootID: n.bootID(), Get: func(ctx context.Context) (agent.Identity,
-		error) {
-		return agent.NodeIdentity(ctx, config, n.name)
-	}}
+	confirmer := &agent.Confirmer{Node: n.name, BootID: n.bootID(), Get: store.NodeIdentity}
 	a := &agent.Agent{
 		Node: n.name, Inspector: &inspector{s: s, node: n, clock: clock}, Store: store, Health: agent.NewHealth(log,
 			prometheus.NewRegistry()),

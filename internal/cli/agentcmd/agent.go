@@ -119,8 +119,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	get := func(ctx context.Context) (agent.Identity, error) { return agent.NodeIdentity(ctx, config, o.node.Name) }
-	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Get: get}
+	confirmer := &agent.Confirmer{Node: o.node.Name, BootID: bootID, Get: store.NodeIdentity}
 	log.Info("Starting the node agent", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
 	a := &agent.Agent{
 		Node: o.node.Name, Inspector: inspector, Store: store, Health: health, Identity: confirmer.Identity,
