@@ -1,3 +1,6 @@
+// Package cnicache reads the CNI caches of a node: libcni's results for the container runtime, libcni's results for
+// Multus, and Multus' list of networks of each container. A sandbox is in these caches before the runtime lists it,
+// and stays there after a lost DEL. They have the addresses that are really configured.
 package cnicache
 
 import (

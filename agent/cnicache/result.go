@@ -10,11 +10,8 @@ import (
 )
 
 // decodeResult returns the interfaces' sandboxes (usually paths of network namespaces) and the addresses of a CNI
-// result. It accepts every version that the library knows; no bytes are an empty result, as for libcni.
-//
-// The library checks the result, and the fields of all versions are read here. libcni's GetNetworkCachedResult
-// would open the file again without a limit. Its conversion panics on an interface or address that is null (libcni
-// v1.3.0, pkg/types/100/types.go, convertFrom04x).
+// result of any version; no bytes are an empty result, as for libcni. The library checks the result, but its
+// conversion panics on an interface or address that is null (libcni v1.3.0, pkg/types/100/types.go, convertFrom04x).
 func decodeResult(data []byte) (sandboxes []string, ips []net.IP, err error) {
 	if len(data) == 0 {
 		return nil, nil, nil

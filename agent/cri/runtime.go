@@ -1,7 +1,4 @@
 // Package cri reads pod sandboxes from a container runtime through its CRI v1 socket.
-//
-// FindSocket finds the socket, Dial connects to it. Runtime lists sandboxes (List), reads details in their status
-// (Detail) and follows events (Watch).
 package cri
 
 import (

@@ -4,11 +4,8 @@
 // everything by quorum. It is made by a cron schedule and on request. A cache pass reads the watch caches of package
 // informers, after a change or at a time that the last pass has set. Cache passes use at most a fifth of a core.
 //
-// In every replica a Guard detects restores of etcd and raises the fence. It holds whereabouts' Leases, so that
-// whereabouts assigns no address before the pools record all addresses in use. A Recorder writes logs, metrics and
-// Events. Health answers the probes. ReportGC deletes the reports of deleted nodes.
-//
-// Read server.go first, then passes.go and guard.go.
+// In every replica a Guard detects restores of etcd and raises the fence. Read server.go first, then passes.go and
+// guard.go.
 package serve
 
 import (

@@ -17,7 +17,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
-	"github.com/ip-reconcile/ip-reconcile/agent/cri"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 )
 
@@ -110,7 +109,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	reconnected := make(chan struct{}, 1)
+	events, changes, reconnected := make(chan struct{}, 1), make(chan string, 16), make(chan struct{}, 1)
 	watcher, err := agent.NewWatcher(config, o.node.Name, func() { wake(reconnected) })
 	if err != nil {
 		return err
@@ -123,28 +122,14 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 	log.Info("Starting the node agent", "node", o.node.Name, "leaseNamespace", o.LeaseNamespace())
 	a := &agent.Agent{
 		Node: o.node.Name, Inspector: inspector, Store: store, Health: health, Identity: confirmer.Identity,
-		RuntimeEvents: runtimeEvents(ctx, log, runtime), ReportChanges: reportChanges(ctx, log, watcher),
-		Reconnected: reconnected,
+		RuntimeEvents: events, ReportChanges: changes, Reconnected: reconnected,
 	}
 	if !o.withoutPolicy && !o.outsidePod { // outside a pod the account is not the agents'
 		a.CheckPolicy = store.CheckPolicy
 	}
-	a.Run(ctx)
-	return nil
-}
-
-// runtimeEvents follows the events of the container runtime until the context ends.
-func runtimeEvents(ctx context.Context, log *slog.Logger, runtime *cri.Runtime) <-chan struct{} {
-	events := make(chan struct{}, 1)
 	go follow(ctx, log.With("stream", "runtime events"), func() error {
 		return runtime.Watch(ctx, func() { wake(events) })
 	})
-	return events
-}
-
-// reportChanges follows the node's report until the context ends.
-func reportChanges(ctx context.Context, log *slog.Logger, watcher *agent.Watcher) <-chan string {
-	changes := make(chan string, 16)
 	go follow(ctx, log.With("stream", "report"), func() error {
 		return watcher.Watch(ctx, func(version string) {
 			select {
@@ -153,7 +138,8 @@ func reportChanges(ctx context.Context, log *slog.Logger, watcher *agent.Watcher
 			}
 		})
 	})
-	return changes
+	a.Run(ctx)
+	return nil
 }
 
 // wake sends to a channel of capacity 1 unless it is full.
