@@ -36,8 +36,7 @@ type change struct {
 	err         error // of its last write
 	tries       int   // fruitless holds
 
-	// pools may have allocations that need the reservations of a release. They are recorded before a reservation is
-	// deleted, because later reads do not show them.
+	// pools may have allocations that need the reservations of a release. Reads after a delete do not show them.
 	pools   []types.NamespacedName
 	deletes []*ippool.Reservation // to delete before the allocation is removed
 	deleted []*ippool.Reservation // deleted, or perhaps, while the allocation is not removed
@@ -100,8 +99,7 @@ func (s state) next(at writeStep, o outcome) state {
 	return patchSent
 }
 
-// isPartial reports whether a release has begun and is not complete: its reservations must be recreated if the
-// allocation stays.
+// isPartial reports whether a release is half done: its reservations must be recreated if the allocation stays.
 func (c *change) isPartial() bool {
 	return c.finding == nil && c.Allocation != nil && (c.state == reservationDeleted || c.state == patchSent)
 }
@@ -132,8 +130,7 @@ func (c *change) poolNames() []types.NamespacedName {
 	return uniqueNames(slices.Concat(c.pools, c.Item.PoolNames()))
 }
 
-// noteDelete records the answer to the delete of a reservation. An error may hide that it was deleted: then it counts
-// as deleted.
+// noteDelete records the answer to the delete of a reservation. One that may have arrived counts as arrived.
 func (c *change) noteDelete(r *ippool.Reservation, err error) {
 	c.err = moreSevere(c.err, err)
 	if c.Allocation == nil {
@@ -157,8 +154,7 @@ func (c *change) notePatch(err error) {
 	c.err, c.state = err, c.state.next(lastStep, outcomeOf(err))
 }
 
-// moreSevere returns the error that concerns more. A conflict or a busy Lease concerns one object, which is tried
-// again.
+// moreSevere returns the error that concerns more. A conflict or a busy Lease concerns one object.
 func moreSevere(a, b error) error {
 	if a == nil || b != nil && severity(b) > severity(a) {
 		return b
@@ -184,13 +180,9 @@ func worstError(changes []*change) (err error) {
 	return err
 }
 
-func countPartial(changes []*change) (n int) {
-	for _, c := range changes {
-		if c.isPartial() {
-			n++
-		}
-	}
-	return n
+func countPartial(changes []*change) int {
+	partial, _ := partition(changes, (*change).isPartial)
+	return len(partial)
 }
 
 // unique sorts the keys and removes duplicates.

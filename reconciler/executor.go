@@ -13,11 +13,9 @@ import (
 )
 
 const (
-	// maxBatch is how many changes one hold tries at most. Two seconds suffice for them on a server that needs 2 ms a
-	// change.
-	maxBatch          = 1000
-	maxTries          = 5  // how many fruitless holds a change takes part in before it is given up until the next pass
-	maxFruitlessHolds = 15 // how many holds in a row without any write end the pass for all remaining changes
+	maxBatch          = 1000 // how many changes one hold tries at most: 2 s of a server that needs 2 ms a change
+	maxTries          = 5    // how many fruitless holds a change takes part in before it is given up until the next pass
+	maxFruitlessHolds = 15   // how many holds in a row without any write end the pass for all remaining changes
 )
 
 var (
@@ -31,14 +29,11 @@ var (
 
 // kind is what differs between releases and repairs.
 type kind interface {
-	// keys names what the second check reads under the Leases.
-	keys(todo []*change) LiveKeys
+	keys(todo []*change) LiveKeys // what the second check reads under the Leases
 	// judge judges changes again on what was read last, and returns those that still stand.
 	judge(todo []*change) checkedChanges
-	// refuse records changes that are given up.
-	refuse(changes []*change, err error)
-	// finish records a change that is written.
-	finish(c *change)
+	refuse(changes []*change, err error) // records changes that are given up
+	finish(c *change)                    // records a change that is written
 }
 
 // checkedChanges have passed the second check: only they are written.
@@ -55,10 +50,9 @@ type executor struct {
 	// writeFor is for how long after the start of a hold writes may begin, and for half as long at least after the second
 	// check. Zero is as long as the hold allows.
 	writeFor    time.Duration
-	recordedIDs map[string]bool // reservations whose release is recorded
-	writes      int             // changes that were written
-	// conflicts has the resourceVersion at which the last patch of a pool met a conflict.
-	conflicts map[string]string
+	recordedIDs map[string]bool   // reservations whose release is recorded
+	writes      int               // changes that were written
+	conflicts   map[string]string // the resourceVersion at which the last patch of a pool met a conflict
 }
 
 // execute writes changes. One group that fails does not stop the others.
@@ -130,8 +124,7 @@ func isFatal(err error) bool {
 	return errors.Is(err, ErrLeaseForbidden) || errors.Is(err, ErrLeaseBusy) || errors.Is(err, ErrLeaseFailed)
 }
 
-// attempt takes the Leases, checks the changes under them and writes them. It returns those that must be tried again.
-// The error concerns all of them.
+// attempt takes the Leases, checks changes and writes them. It returns those to try again, and an error of all.
 func (e *executor) attempt(ctx context.Context, todo []*change) (remaining []*change, err error) {
 	if err := e.refresh(ctx); err != nil {
 		return todo, err
@@ -144,8 +137,7 @@ func (e *executor) attempt(ctx context.Context, todo []*change) (remaining []*ch
 	e.Log.Debug("Held whereabouts' Leases", "namespace", e.namespace, "leases", e.leases, "items", len(todo),
 		"remaining", len(remaining), "error", err)
 	if slices.ContainsFunc(remaining, (*change).isPartial) {
-		// A write failed after reservations were deleted. Those of items that prove live are recreated at once, and not
-		// under the next hold.
+		// A write failed after reservations were deleted. Those of items that prove live are recreated at once.
 		if still, checkErr := e.check(ctx, remaining); checkErr == nil {
 			remaining = still
 		}
@@ -153,8 +145,7 @@ func (e *executor) attempt(ctx context.Context, todo []*change) (remaining []*ch
 	return remaining, err
 }
 
-// underHold checks what can have changed since the Leases were requested, and writes. It returns the changes that must
-// be tried again, and why.
+// underHold checks what can have changed since the Leases were requested, and writes. It returns what attempt does.
 func (e *executor) underHold(ctx context.Context, h *Hold, todo []*change) (remaining []*change, err error) {
 	requested := e.Clock.Now()
 	if err := e.refresh(ctx); err != nil { // the wait for the Lease may have been long
@@ -197,8 +188,7 @@ func (e *executor) giveUp(changes []*change, err error) {
 	e.recreateReservations(changes)
 }
 
-// refuseDenied gives up the changes whose write is forbidden, since trying again would be useless, and returns the
-// others.
+// refuseDenied gives up the changes whose write is forbidden, and returns the others.
 func (e *executor) refuseDenied(all []*change) (others []*change) {
 	denied, others := partition(all, func(c *change) bool { return errors.Is(c.err, ErrForbidden) })
 	for _, c := range denied {
@@ -293,8 +283,7 @@ type liveIndex struct {
 // observation is what the index was built from, updated except for pods and reservations.
 func (b *liveIndex) observation() *judge.Observation { return b.x.Base() }
 
-// refresh reads again what live reads leave out, if the last refresh is too old. Call it while no Lease is held, if
-// possible.
+// refresh reads again what live reads leave out, if the last refresh is too old; if possible while no Lease is held.
 func (b *liveIndex) refresh(ctx context.Context) error {
 	if !b.refreshedAt.IsZero() && b.Clock.Since(b.refreshedAt) < refreshEvery {
 		return nil

@@ -12,13 +12,12 @@ import (
 
 // leaseChecker is a Writer that knows beforehand whether Hold may take Leases.
 type leaseChecker interface {
-	// CheckLeases returns ErrLeaseForbidden where RBAC forbids whereabouts' Leases in a namespace. Any other error means
-	// that this is unknown.
+	// CheckLeases returns ErrLeaseForbidden where RBAC forbids whereabouts' Leases; with any other error it is unknown.
 	CheckLeases(ctx context.Context, namespace string, leases []string) error
 }
 
-// Plan returns what a pass would release from a judgement, and the gates against everything else that is Stale. It
-// writes nothing. Like a pass, it takes over the releases that other processes have counted.
+// Plan returns what a pass would release from a judgement, and the gates against the rest. It writes nothing. Like a
+// pass, it takes over the releases that other processes have counted.
 func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
 	dry := r.readOnly()
 	plan := dry.History.plan(j, dry.Options)
@@ -28,8 +27,7 @@ func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
 	return plan
 }
 
-// forecast adds the breaker to the gates of items that await confirmation, if all of them will be too many once the
-// last one is confirmed.
+// forecast adds the breaker to the gates of items that await confirmation, if all of them together are too many.
 func (r *Reconciler) forecast(ctx context.Context, j *judge.Judgement, plan *Plan) {
 	var waits []*Refused
 	var at time.Time

@@ -62,8 +62,7 @@ type confirmation struct {
 	provenSince         time.Time // Stale and proven in every pass since, by this process's clock
 }
 
-// moment is a time by the API server's clock and by this process's own, because two API servers may differ. The zero
-// moment is none.
+// moment is a time by the API server's clock and by this process's own, as two API servers may differ; zero for none.
 type moment struct{ at, local time.Time }
 
 // orNow returns m, or the time of an observation where m is none.
@@ -109,7 +108,11 @@ func (h *History) Remember(j *judge.Judgement) {
 	}
 	h.passes++
 	h.noteNodes(j)
-	h.noteItems(j)
+	h.hasReports = h.hasReports || len(j.Observation.Reports) > 0
+	h.noteRestores(j.Observation)
+	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
+		h.note(it, j.Observation)
+	}
 	h.notePendingNodes(j)
 	h.forgetRepairs(j.Observation.Now)
 	h.oldestStale = time.Time{}
@@ -119,15 +122,6 @@ func (h *History) Remember(j *judge.Judgement) {
 		}
 		return s.pass != h.passes
 	})
-}
-
-// noteItems records the items of a judgement.
-func (h *History) noteItems(j *judge.Judgement) {
-	h.hasReports = h.hasReports || len(j.Observation.Reports) > 0
-	h.noteRestores(j.Observation)
-	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		h.note(it, j.Observation)
-	}
 }
 
 func (h *History) note(it *judge.Item, o *judge.Observation) {
@@ -177,8 +171,7 @@ func (c *confirmation) next(it *judge.Item, o *judge.Observation) *confirmation 
 	return c
 }
 
-// delayOf is for how long an item has been proven, or else Stale, by this process's clock. ok is false where that is
-// unknown.
+// delayOf is for how long an item has been proven, or else Stale, by this process's clock; ok is false if unknown.
 func (h *History) delayOf(it *judge.Item, now time.Time) (d Delay, ok bool) {
 	c := h.candidates[h.keyOf(it.ID())].confirmation
 	if c == nil {
@@ -199,8 +192,7 @@ func withNode(nodes []string, node string) []string {
 	return append(nodes, node)
 }
 
-// notePod records the pod by the owner's name, and of the one before the node and for how long it may still run. A pod
-// that is missing was deleted with its grace period.
+// notePod records the pod by the owner's name, and of the one before the node and for how long it may still run.
 func (s *candidate) notePod(pod *podstate.Pod) {
 	was := s.pod
 	if was != nil && (pod == nil || pod.Node != was.Node) {
@@ -278,8 +270,7 @@ func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter
 	return maxTime(at, missing.orNow(o).deadline(NodeQuarantine, o))
 }
 
-// localDeadline is when d has passed since a time by this process's clock, expressed in o.Now's clock. Zero where the
-// observation has no local time.
+// localDeadline is when d has passed since a time by this process's clock, expressed in o.Now's clock; zero for none.
 func localDeadline(o *judge.Observation, since time.Time, d time.Duration) time.Time {
 	if since.IsZero() {
 		return time.Time{}

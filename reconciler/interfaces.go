@@ -17,23 +17,19 @@ import (
 
 // Source reads a cluster: the live API, a folder of files, a simulator.
 type Source interface {
-	// List reads everything: reservations and pools first, pods last. An error means that the cluster as a whole cannot be
-	// observed. What a pass can do without is in the observation's Warnings.
+	// List reads everything: reservations and pools first, pods last. What a pass can do without is in the Warnings.
 	List(ctx context.Context) (*judge.Observation, error)
 	// Relist reads again, by quorum, all except pods and reservations.
 	Relist(ctx context.Context, o *judge.Observation) (*judge.Observation, error)
 	// GetLive reads again, by quorum, the named objects that may have changed since the observation, pods last. Its cost
-	// grows with what is named, not with the cluster: it is called while whereabouts' Lease is held.
+	// must not grow with the cluster: it is called while whereabouts' Lease is held.
 	GetLive(ctx context.Context, o *judge.Observation, what LiveKeys) (*judge.Live, error)
 }
 
 // LiveKeys names what a live read reads.
 type LiveKeys struct {
-	// Pools are read in full where their resourceVersion differs from the observation.
-	Pools        []types.NamespacedName
-	Reservations []types.NamespacedName
-	Pods         []types.NamespacedName
-	IPAMClaims   []types.NamespacedName
+	Pools                          []types.NamespacedName // read in full where their resourceVersion has changed
+	Reservations, Pods, IPAMClaims []types.NamespacedName
 }
 
 // Writer changes a cluster. Every write carries its proof: it fails with ErrConflict where its object has changed since
@@ -58,25 +54,18 @@ type Work = func(context.Context, *Hold) error
 
 // Fence keeps ADDs and DELs waiting after a restore of etcd.
 type Fence interface {
-	// Since returns since when the fence stands, by the API server's clock and not a moment too early: no ADD or DEL is in
-	// progress from then on. standing is false while one may be.
-	Since() (since time.Time, standing bool)
+	// Since returns since when no ADD or DEL is in progress, by the API server's clock; zero while one may be.
+	Since() time.Time
 }
 
 var (
-	// ErrConflict: the object of a write has changed; read and judge again.
-	ErrConflict = errors.New("changed in the meantime")
-	// ErrForbidden: RBAC, an admission policy or a schema denies the write; trying again at once is useless.
-	ErrForbidden = errors.New("forbidden")
-	// ErrLeaseBusy: ADDs and DELs held whereabouts' Lease all the time.
+	ErrConflict  = errors.New("changed in the meantime") // the object of a write: read and judge again
+	ErrForbidden = errors.New("forbidden")               // by RBAC, a policy or a schema; trying again at once is useless
 	ErrLeaseBusy = errors.New("whereabouts' Lease was busy until the timeout")
-	// ErrLeaseFailed: the API server answered with errors until the timeout, as it does where etcd is full. Perhaps nobody
-	// holds the Lease.
-	ErrLeaseFailed = errors.New("cannot take whereabouts' Lease")
-	// ErrLeaseForbidden: RBAC forbids whereabouts' Lease.
+	// ErrLeaseFailed: the API server answered with errors until the timeout. Perhaps nobody holds the Lease.
+	ErrLeaseFailed    = errors.New("cannot take whereabouts' Lease")
 	ErrLeaseForbidden = errors.New("cannot take whereabouts' Lease: forbidden")
-	// ErrHoldSpent: the hold ends too soon.
-	ErrHoldSpent = errors.New("the time of the hold ran out")
+	ErrHoldSpent      = errors.New("the time of the hold ran out")
 )
 
 // Hold is a hold of whereabouts' Leases. The zero value has no bounds, for work without Leases.

@@ -19,19 +19,14 @@ const (
 // PassRecord is what a pass records for `ip-reconcile status`.
 type PassRecord struct {
 	// At is when the pass observed the cluster, by the API server's clock, or when it failed, by its own.
-	At     time.Time  `json:"at"`
-	Result PassResult `json:"result"`
-	// Took is the duration, as in 1.5s.
-	Took string `json:"took"`
-	// Succeeded is At of the last pass that succeeded; zero for none.
-	Succeeded time.Time `json:"succeeded,omitzero"`
-	// Message is the error of a failed pass.
-	Message  string `json:"message,omitempty"`
-	Released int    `json:"released,omitempty"`
-	// Refused counts the Stale items that were not released, by reason.
-	Refused map[Refusal]int `json:"refused,omitempty"`
-	// Schedule is serve's cron expression of full passes; "" in a CronJob.
-	Schedule string `json:"schedule,omitempty"`
+	At        time.Time       `json:"at"`
+	Result    PassResult      `json:"result"`
+	Took      string          `json:"took"`               // the duration, as in 1.5s
+	Succeeded time.Time       `json:"succeeded,omitzero"` // At of the last pass that succeeded; zero for none
+	Message   string          `json:"message,omitempty"`  // the error of a failed pass
+	Released  int             `json:"released,omitempty"`
+	Refused   map[Refusal]int `json:"refused,omitempty"`  // counts the Stale items that were not released
+	Schedule  string          `json:"schedule,omitempty"` // serve's cron expression of full passes; "" in a CronJob
 }
 
 const (
@@ -51,8 +46,7 @@ func ReadPass(kept string) (*PassRecord, error) {
 	return p, nil
 }
 
-// RecordPass writes the result of a pass to PassStore; out is nil after a failure. A failed write is logged and has no
-// other effect.
+// RecordPass writes the result of a pass to PassStore; out is nil after a failure. A failed write is only logged.
 func (r *Reconciler) RecordPass(ctx context.Context, out *Result, took time.Duration, failed error) {
 	now := r.Clock.Now()
 	if r.PassStore == nil || r.Options.DryRun || ctx.Err() != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// WithLocalNode is a Source on a node: it inspects the container runtime here and now, so that the node counts as
-// reported whether or not it has an agent.
+// WithLocalNode is a Source on a node. It inspects the container runtime, so the node needs no agent to have a report.
 type WithLocalNode struct {
 	Source
 	Node   string
@@ -23,24 +22,21 @@ type WithLocalNode struct {
 // List lists the Source and adds the node's report.
 func (s *WithLocalNode) List(ctx context.Context) (*judge.Observation, error) {
 	o, err := s.Source.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s.inspect(ctx, o)
+	return s.inspect(ctx, o, err)
 }
 
 // Relist lists the Source again and adds the node's report.
 func (s *WithLocalNode) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
 	o, err := s.Source.Relist(ctx, before)
-	if err != nil {
-		return nil, err
-	}
-	return s.inspect(ctx, o)
+	return s.inspect(ctx, o, err)
 }
 
 // inspect adds the node's report. It runs after the pools were read, so that it has the sandbox of every allocation.
 // The Node must have the boot ID of this machine: otherwise the sandboxes of another machine would seem to be gone.
-func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*judge.Observation, error) {
+func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation, err error) (*judge.Observation, error) {
+	if err != nil {
+		return nil, err
+	}
 	node := o.Nodes[s.Node]
 	switch {
 	case node == nil:
@@ -58,7 +54,6 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation) (*jud
 		}
 		o.Reports = slices.Delete(slices.Clone(o.Reports), at, at+1)
 	}
-	var err error
 	if report.SandboxReport, err = s.Inspect(ctx, before); err != nil {
 		return nil, fmt.Errorf("inspect node %s: %w", s.Node, err)
 	}

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -63,8 +64,7 @@ type Plan struct {
 // breakerFloor is how many unconfirmed releases the breaker always allows.
 const breakerFloor = 20
 
-// plan picks from a judgement what may be released now: each item must pass the gates, and all unconfirmed items
-// together the breaker. It changes nothing.
+// plan picks what may be released now: each item must pass the gates, and all unconfirmed ones the breaker.
 func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 	p := h.passGates(j, opts)
 	if text := h.releases.breaker(j.Observation.Now, p.unconfirmed, j.Total); text != "" && !opts.AllowMassRelease {
@@ -73,8 +73,7 @@ func (h *History) plan(j *judge.Judgement, opts Options) *Plan {
 	return p
 }
 
-// passGates is plan without the breaker. A reservation with the verdict of an allocation is released with it, and is
-// not in the plan.
+// passGates is plan without the breaker. A reservation that is released with its allocation is not in the plan.
 func (h *History) passGates(j *judge.Judgement, opts Options) *Plan {
 	p := &Plan{CommonGates: h.commonGates(j)}
 	var unconfirmed []*judge.Item
@@ -136,15 +135,12 @@ func (h *History) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, o
 
 // refuseUnconfirmed refuses all unconfirmed items of a plan.
 func (p *Plan) refuseUnconfirmed(g Gate) {
-	var release []*judge.Item
-	for _, it := range p.Release {
-		if it.Proven {
-			release = append(release, it)
-		} else {
+	p.Release = slices.DeleteFunc(p.Release, func(it *judge.Item) bool {
+		if !it.Proven {
 			p.refuse(it, g)
 		}
-	}
-	p.Release = release
+		return !it.Proven
+	})
 }
 
 // refuse adds an item that is refused because of the gates, at least one.

@@ -105,15 +105,11 @@ func (r *Reconciler) fencedSince() time.Time {
 	if r.Fence == nil {
 		return time.Time{}
 	}
-	since, standing := r.Fence.Since()
-	if !standing {
-		return time.Time{}
-	}
-	return since
+	return r.Fence.Since()
 }
 
-// Run makes one pass, and further ones until no verdict awaits confirmation. The error says that the cluster could not
-// be read. Failures of single objects are in the result.
+// Run makes passes until no verdict awaits confirmation. The error says that the cluster could not be read. Failures of
+// single objects are in the result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	out, began := &Result{}, r.Clock.Now()
 	err := r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {
@@ -143,9 +139,8 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	return out, nil
 }
 
-// passes makes passes until none is due. pass returns when the next one is due, zero for never, and the longest pause.
-// waits decides whether to wait for it. The error is that of the first pass; after later errors the result has what
-// earlier passes did.
+// passes makes passes until none is due. pass returns when the next one is due, zero for never, and the longest pause;
+// waits decides whether to wait for it. Only an error of the first pass is returned.
 func (r *Reconciler) passes(
 	ctx context.Context, out *Result, pass func() (next time.Time, atMost time.Duration, err error),
 	waits func(next time.Time, pause time.Duration) bool,
@@ -244,8 +239,7 @@ func EarliestNonZero(a, b time.Time) time.Time {
 	return a
 }
 
-// dropConfirmationTimes removes the time of release from items that await confirmation: the run ends, and releases
-// nothing more.
+// dropConfirmationTimes removes the time of release from items that await confirmation, since the run ends.
 func (out *Result) dropConfirmationTimes() {
 	for i := range out.Refused {
 		if g := &out.Refused[i].Gate; g.Why == AwaitingConfirmation {
@@ -259,10 +253,8 @@ func (out *Result) addReleased() {
 	if len(out.Released) == 0 {
 		return
 	}
-	j, has := out.Judgement, map[judge.ID]bool{}
-	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
-		has[it.ID()] = true
-	}
+	j := out.Judgement
+	has := idsOf(slices.Concat(j.Allocations, j.Reservations))
 	for _, it := range out.Released {
 		switch {
 		case has[it.ID()]:
@@ -323,13 +315,9 @@ func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Needs reports whether an allocation or reservation that was not released rests on a report: its sandbox may be on
-// that node, or a sandbox of that node carries its address.
+// Needs reports whether something that was not released may have its sandbox, or a claimant, on the report's node.
 func (out *Result) Needs(r *podstate.Report) bool {
-	released := map[judge.ID]bool{}
-	for _, it := range out.Released {
-		released[it.ID()] = true
-	}
+	released := idsOf(out.Released)
 	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *judge.Item) bool {
 		e := it.Evidence()
 		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.ClaimantNode == r.Name) && !released[it.ID()]

@@ -42,12 +42,9 @@ func (e *executor) recordRepair(f *judge.Finding) {
 
 // RecordRefusals records what a person asked to release, and what was not.
 func (r *Reconciler) RecordRefusals(out *Result) {
-	gates, isReleased := map[judge.ID]Gate{}, map[judge.ID]bool{}
+	gates, isReleased := map[judge.ID]Gate{}, idsOf(out.Released)
 	for _, x := range out.Refused {
 		gates[x.ID()] = x.Gate
-	}
-	for _, it := range out.Released {
-		isReleased[it.ID()] = true
 	}
 	for _, it := range slices.Concat(out.Allocations, out.Reservations) {
 		if !r.Options.ByHand || !r.Options.isInScope(it) || isReleased[it.ID()] || it.SharesVerdictOf() != nil {

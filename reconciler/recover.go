@@ -18,9 +18,8 @@ var errNoReports = errors.New("no node agent has reported, so nothing can be wri
 // recoverEvery is how often Recover makes a pass behind a fence, where reports arrive all the time.
 const recoverEvery = 2 * time.Second
 
-// Recover writes into pools and reservations what runs, and releases nothing. It waits for findings until they are due.
-// With DryRun it observes once, and the result lists what it would write. The error says that the cluster could not be
-// read.
+// Recover writes into pools and reservations what runs, and waits for findings until they are due. With DryRun it
+// observes once, and the result lists what it would write. The error says that the cluster could not be read.
 func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	out := &Result{}
 	err := r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {

@@ -36,10 +36,9 @@ func (r Refusal) IsFailure() bool {
 // Gate is one reason why something Stale is not released now.
 type Gate struct {
 	Why    Refusal
-	Detail string // a sentence
-	// At is when the gate opens by itself if nothing contradicts the verdict; zero where that is unknown.
-	At   time.Time
-	Pool string // the pool that the gate concerns, as "namespace/name"; "" for everything or one item
+	Detail string    // a sentence
+	At     time.Time // when the gate opens by itself if nothing contradicts the verdict; zero where that is unknown
+	Pool   string    // the pool that the gate concerns, as "namespace/name"; "" for everything or one item
 }
 
 // Refused is a Stale item that is not released, with the gate that refuses it.
@@ -63,8 +62,7 @@ func (x Refused) Main() Gate {
 	return main
 }
 
-// At returns when the item will be released if nothing contradicts it and no gate is added; zero where a gate does not
-// open by itself.
+// At returns when the item will be released if nothing contradicts it; zero where a gate does not open by itself.
 func (x Refused) At() time.Time {
 	var at time.Time
 	for _, g := range x.Gates() {

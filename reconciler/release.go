@@ -30,8 +30,7 @@ func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge
 // releases is the kind of the changes that release items.
 type releases struct{ *executor }
 
-// keys leaves out a known reservation: its delete tests the UID and the resourceVersion, which is the same check at the
-// moment of the write.
+// keys leaves out a known reservation, since its delete tests the UID and the resourceVersion.
 func (e releases) keys(todo []*change) (need LiveKeys) {
 	for _, c := range todo {
 		if c.err != nil && c.Reservation != nil {
@@ -53,8 +52,7 @@ func (e releases) keys(todo []*change) (need LiveKeys) {
 	return need.unique()
 }
 
-// judge judges items again, and recreates reservations that were deleted for items that are no longer Stale or that
-// another item needs.
+// judge judges items again, and recreates reservations that were deleted and that what is not Stale needs.
 func (e releases) judge(todo []*change) (still checkedChanges) {
 	addresses := make([]netip.Addr, 0, len(todo))
 	for _, c := range todo {
@@ -102,23 +100,22 @@ func (e releases) judge(todo []*change) (still checkedChanges) {
 		c.state = done
 		e.finish(c)
 	}
-	toRelease := idSet(still)
+	toRelease := idsOf(still)
 	for _, c := range still {
 		c.deletes = c.reservations(toRelease)
 	}
 	return still
 }
 
-func idSet(changes []*change) map[judge.ID]bool {
-	toRelease := map[judge.ID]bool{}
-	for _, c := range changes {
-		toRelease[c.ID()] = true
+func idsOf[T interface{ ID() judge.ID }](all []T) map[judge.ID]bool {
+	ids := map[judge.ID]bool{}
+	for _, x := range all {
+		ids[x.ID()] = true
 	}
-	return toRelease
+	return ids
 }
 
-// reservations are those to delete for a release: its own, where it is one. Otherwise those that only released
-// allocations need.
+// reservations are those to delete for a release: its own where it is one, or those that only released ones need.
 func (c *change) reservations(toRelease map[judge.ID]bool) (all []*ippool.Reservation) {
 	if c.Reservation != nil {
 		return []*ippool.Reservation{c.Reservation}
@@ -151,8 +148,7 @@ func (e releases) refuse(changes []*change, err error) {
 	}
 }
 
-// finish records the release of an item and its reservations. A reservation that two allocations shared is recorded
-// once.
+// finish records the release of an item and its reservations, once where two allocations shared a reservation.
 func (e releases) finish(c *change) {
 	for _, r := range c.deleted {
 		if id := r.Ref() + " " + r.UID; !e.recordedIDs[id] {

@@ -19,8 +19,7 @@ const (
 	// repairAfter is how long a finding must stand, found twice, before it is repaired: an ADD in progress causes the same
 	// finding for a moment. Behind the fence no ADD is in progress.
 	repairAfter = time.Minute
-	// repairWriteFor is for how long repairs begin under a hold: ADDs wait a second at most, or longer where the API
-	// server needs longer for a large pool.
+	// repairWriteFor is for how long repairs begin under a hold, so that ADDs wait a second.
 	repairWriteFor = 700 * time.Millisecond
 )
 
@@ -64,8 +63,7 @@ func findingKey(f *judge.Finding) string {
 // repairs is the kind of the changes that repair findings.
 type repairs struct{ *executor }
 
-// keys names the pools, since a write needs to know the content of its slot; the pods that only watches have shown; and
-// the reservations of which a write failed.
+// keys names the pools, the pods that only watches have shown, and the reservations of which a write failed.
 func (e repairs) keys(todo []*change) (need LiveKeys) {
 	for _, c := range todo {
 		w := c.finding.Repair
@@ -81,21 +79,15 @@ func (e repairs) keys(todo []*change) (need LiveKeys) {
 	return need.unique()
 }
 
-// preconditions says why nothing may be written now; nil where it may.
-func (e repairs) preconditions() error {
-	if o := e.observation(); o.Restored != "" {
-		return fmt.Errorf("%w: etcd was restored (%s), and earlier observations prove nothing", errPreconditions, o.Restored)
-	} else if o.Paused {
-		return errAllPaused
-	}
-	return nil
-}
-
-// judge returns the repairs whose findings are found again, as they are found now. The cost grows with the findings,
-// not with the cluster.
+// judge returns the repairs whose findings are found again, as they are found now.
 func (e repairs) judge(todo []*change) (still checkedChanges) {
-	if err := e.preconditions(); err != nil {
-		e.giveUp(todo, err)
+	switch o := e.observation(); {
+	case o.Restored != "":
+		e.giveUp(todo, fmt.Errorf("%w: etcd was restored (%s), and earlier observations prove nothing",
+			errPreconditions, o.Restored))
+		return nil
+	case o.Paused:
+		e.giveUp(todo, errAllPaused)
 		return nil
 	}
 	asked := make(map[string]*change, len(todo))
@@ -129,8 +121,7 @@ func (e repairs) judge(todo []*change) (still checkedChanges) {
 	return still
 }
 
-// missingReservation is the repair that creates the reservation of an allocation that was written; none where the
-// allocation needs none, has one, or another pod needs the one that exists.
+// missingReservation is the repair that creates the reservation of an allocation that was written, if it needs one.
 func (e *executor) missingReservation(c *change) []*change {
 	missing := e.x.ReservationOf(c.finding)
 	if missing == nil {

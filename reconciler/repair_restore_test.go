@@ -48,12 +48,12 @@ func (s *simulator) runsOn(node string, names ...string) {
 }
 
 // fence is a reconciler.Fence by a function.
-type fence func() (time.Time, bool)
+type fence func() time.Time
 
-func (f fence) Since() (time.Time, bool) { return f() }
+func (f fence) Since() time.Time { return f() }
 
 // fencedSince is a fence that stands since a time.
-func fencedSince(at time.Time) fence { return func() (time.Time, bool) { return at, true } }
+func fencedSince(at time.Time) fence { return func() time.Time { return at } }
 
 // aRestoredPast is a restored pool with the entry and the reservation of a pod of the past. That pod is in the API and
 // runs nowhere, and another pod has its address.
@@ -119,7 +119,12 @@ func TestRepair_FenceEnds(t *testing.T) {
 		s.aRestoredPast()
 		r := s.reconciler(t)
 		since, calls := time.Now().Add(-time.Minute), 0
-		r.Options.Repair, r.Fence = true, fence(func() (time.Time, bool) { calls++; return since, calls == 1 })
+		r.Options.Repair, r.Fence = true, fence(func() time.Time {
+			if calls++; calls == 1 {
+				return since
+			}
+			return time.Time{}
+		})
 		out, _, err := r.Pass(t.Context(), nil)
 		same(t, "error", err, nil)
 		same(t, "writes", s.made("patch", "delete", "create"), []string{})
@@ -288,7 +293,12 @@ func TestCheck_Fenced(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		r := s.reconciler(t)
 		calls := 0
-		r.Fence = fence(func() (time.Time, bool) { calls++; return time.Unix(1e9, 0), calls > 1 })
+		r.Fence = fence(func() time.Time {
+			if calls++; calls == 1 {
+				return time.Time{}
+			}
+			return time.Unix(1e9, 0)
+		})
 		for _, want := range []bool{false, true} {
 			j, err := r.Check(t.Context())
 			if err != nil {

@@ -17,8 +17,7 @@ const sameRestoreWithin = 10 * time.Minute
 // reportedByAgent begins Why where an agent reported the restore, to this replica or to another one.
 const reportedByAgent = "reported by the agent on node "
 
-// restore is the last restore of etcd that this process knows of. The exported fields are kept for other processes:
-// see storedRestore.
+// restore is the last restore of etcd that this process knows of. storedRestore keeps its exported fields.
 type restore struct {
 	// At is a time after the backup, by the API server's clock: when a process detected the restore, or the date that an
 	// agent gives. An object that was written at that time or later was written since the restore. Zero is no restore.

@@ -13,11 +13,9 @@ import (
 )
 
 const (
-	// missingNodeTimeout is how long a Node object must be missing before its node need not report: nodes are deleted and
-	// join again under the same name.
+	// missingNodeTimeout is how long a Node object must be missing before its node need not report: it may join again.
 	missingNodeTimeout = time.Hour
-	// maxClockDifference is by how much the clocks of two API servers may differ.
-	maxClockDifference = 10 * time.Second
+	maxClockDifference = 10 * time.Second // between two API servers
 )
 
 // restoreGate says why a restore pauses releases; "" where it does not.
@@ -58,8 +56,7 @@ func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 	return state
 }
 
-// nodesToReport are the nodes that must report: each that should have an agent or has a report, and each that a pass
-// has recorded.
+// nodesToReport are the nodes that should have an agent, those that have a report, and those that a pass has recorded.
 func (r *restore) nodesToReport(j *judge.Judgement) sets.Set[string] {
 	return sets.KeySet(j.Nodes).Union(sets.KeySet(r.Pending)).Union(sets.KeySet(r.MissingSince))
 }
@@ -90,8 +87,7 @@ func (r *restore) isAfterRestore(report *podstate.Report) bool {
 	return !report.WrittenAt.Before(r.At) || !report.ConfirmedAt.Before(r.DetectedAt.Add(maxClockDifference))
 }
 
-// notePendingNodes records which nodes have yet to report since the restore, and settles the restore when none has.
-// Only a quorum read does.
+// notePendingNodes records, of a quorum read, which nodes have yet to report. The restore is settled when none has.
 func (h *History) notePendingNodes(j *judge.Judgement) {
 	r, o := &h.restore, j.Observation
 	r.acknowledgeDoubts(j)
@@ -139,8 +135,7 @@ func (r *restore) nextTimeout(now time.Time) (next time.Time) {
 	return next
 }
 
-// isAcknowledged reports whether an operator has acknowledged this restore, so that no node must report. That does not
-// count for later restores.
+// isAcknowledged reports whether an operator has acknowledged this very restore, so that no node must report.
 func (r *restore) isAcknowledged(o *judge.Observation) bool {
 	return !o.Acknowledged.Before(r.At.Truncate(time.Second)) && !o.Acknowledged.After(o.Now)
 }

@@ -26,7 +26,7 @@ func (e *executor) rollback(changes, still []*change, j *judge.Judgement) {
 	if len(partial) == 0 {
 		return
 	}
-	toRelease := idSet(still)
+	toRelease := idsOf(still)
 	for _, c := range still {
 		if c.Allocation == nil {
 			continue
@@ -132,8 +132,7 @@ func (e *executor) recreateReservation(ctx context.Context, r *ippool.Reservatio
 	return nil
 }
 
-// detached is the context of a write that must complete even if the run is being stopped or the hold ends. Its timeout
-// bounds how long the process takes to end.
+// detached is the context of a write that must complete even if the run is being stopped or the hold ends.
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 }

@@ -55,8 +55,7 @@ func (r *restore) noteDoubts(o *judge.Observation) {
 	})
 }
 
-// acknowledgeDoubts drops the doubts about the nodes that had not reported when an operator acknowledged the restore:
-// the operator says that nothing runs there.
+// acknowledgeDoubts drops the doubts about nodes without a report, once an operator has acknowledged the restore.
 func (r *restore) acknowledgeDoubts(j *judge.Judgement) {
 	if len(r.Taints)+len(r.Boots) == 0 || !r.isAcknowledged(j.Observation) {
 		return

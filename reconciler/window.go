@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -27,8 +28,7 @@ type releaseCount struct {
 	Of    int       `json:"of"` // allocations before the first one
 }
 
-// readWindow decodes a window. Releases of the future count as of now: a clock that was wrong must not block releases
-// for longer than an hour.
+// readWindow decodes a window. Releases of the future count as of now, since a clock may have been wrong.
 func readWindow(kept string, now time.Time) (w window, err error) {
 	if kept == "" {
 		return nil, nil
@@ -55,13 +55,7 @@ func (w window) text() (string, error) {
 
 // lastHour is the part of the window that counts at a time.
 func (w window) lastHour(now time.Time) window {
-	var recent window
-	for _, r := range w {
-		if now.Sub(r.At) <= time.Hour {
-			recent = append(recent, r)
-		}
-	}
-	return recent
+	return slices.DeleteFunc(slices.Clone(w), func(r releaseCount) bool { return now.Sub(r.At) > time.Hour })
 }
 
 // total is how many releases the window has.
@@ -75,28 +69,17 @@ func (w window) total() (n int) {
 // add is the window with n more releases at a time, or fewer where n is negative.
 func (w window) add(at time.Time, n, of int) window {
 	at = at.UTC().Truncate(time.Second)
-	var next window
-	found := false
-	for _, r := range w {
-		if !found && r.At.Truncate(time.Minute).Equal(at.Truncate(time.Minute)) {
-			found = true
-			r.Count += n
-			if at.After(r.At) {
-				r.At = at
-			}
-		}
-		if r.Count > 0 {
-			next = append(next, r)
-		}
+	next, minute := slices.Clone(w), at.Truncate(time.Minute)
+	i := slices.IndexFunc(next, func(r releaseCount) bool { return r.At.Truncate(time.Minute).Equal(minute) })
+	if i < 0 {
+		i, next = len(next), append(next, releaseCount{At: at, Of: of})
 	}
-	if !found && n > 0 {
-		next = append(next, releaseCount{at, n, of})
-	}
-	return next
+	next[i].At, next[i].Count = maxTime(next[i].At, at), next[i].Count+n
+	return slices.DeleteFunc(next, func(r releaseCount) bool { return r.Count <= 0 })
 }
 
-// breaker says why n more unconfirmed releases are refused; "" where they are not. Within an hour they would come to
-// more than half of the allocations at its start.
+// breaker says why n more unconfirmed releases are refused: they would be more than half of the allocations within an
+// hour. "" is no refusal.
 func (w window) breaker(now time.Time, n, total int) string {
 	w = w.lastHour(now)
 	n += w.total()
@@ -129,8 +112,7 @@ func (w window) state(now time.Time, allocations int, shared bool) BreakerState 
 	return s
 }
 
-// ReadBreaker decodes what a BreakerStore keeps, at a time of the API server and a number of allocations. After an
-// error nothing unconfirmed is released.
+// ReadBreaker decodes what a BreakerStore keeps. After an error nothing unconfirmed is released.
 func ReadBreaker(kept string, now time.Time, allocations int) (BreakerState, error) {
 	w, err := readWindow(kept, now)
 	return w.state(now, allocations, true), err
@@ -174,8 +156,7 @@ func (r *Reconciler) updateWindow(ctx context.Context, now time.Time, change fun
 }
 
 // countInWindow counts the unconfirmed releases of a plan before they are made, because the process may end half-way.
-// If releases of other processes make them too many, or they cannot be counted, the plan refuses them. It returns how
-// many were counted.
+// The plan refuses them if the releases of all processes are too many, or cannot be counted. n is what was counted.
 func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan *Plan) (n int) {
 	for _, it := range plan.Release {
 		if !it.Proven {

@@ -20,8 +20,8 @@ const (
 	parallelPools = 4
 )
 
-// write makes the writes of changes: it deletes the reservations of allocations, patches pools, and creates
-// reservations. A write that fails ends its change for this hold. write returns the changes that failed.
+// write deletes the reservations of allocations, patches pools, and creates reservations. A write that fails ends its
+// change for this hold. write returns the changes that failed.
 func (e *executor) write(ctx context.Context, h *Hold, changes checkedChanges) (failed []*change) {
 	for _, c := range changes {
 		c.err = nil
@@ -53,8 +53,7 @@ func (e *executor) write(ctx context.Context, h *Hold, changes checkedChanges) (
 	return failed
 }
 
-// deleteReservations deletes the reservations that precede their allocation, and reservations without one. A
-// reservation that two allocations share is deleted once.
+// deleteReservations deletes the reservations of changes, once where two allocations share one.
 func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*change, written *judge.Live) {
 	answers := map[*ippool.Reservation]error{}
 	var todo []*ippool.Reservation
@@ -167,8 +166,7 @@ func entriesOf(changes []*change) (removed []ippool.Allocation, added []ippool.N
 	return removed, added
 }
 
-// deniedOrConflict turns a conflict into ErrForbidden where the pool still has the resourceVersion of an earlier
-// conflict: it was read since, and nobody had changed it.
+// deniedOrConflict turns a conflict into ErrForbidden where nobody has changed the pool since an earlier conflict.
 func (e *executor) deniedOrConflict(p *ippool.Pool, conflict error) error {
 	before, known := e.conflicts[p.Ref()]
 	e.conflicts[p.Ref()] = p.ResourceVersion

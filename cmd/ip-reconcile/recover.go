@@ -88,10 +88,7 @@ func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*re
 	fence.Lead()
 	defer fence.Lower(ctx)
 	fence.Raise(ippool.LeasesOf(j.Observation.Pools), "")
-	stands := func(context.Context) (bool, error) {
-		_, standing := fence.Since()
-		return standing, nil
-	}
+	stands := func(context.Context) (bool, error) { return !fence.Since().IsZero(), nil }
 	if wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, raiseFor, true, stands) == nil {
 		r.Fence = fence
 	} else if ctx.Err() == nil {

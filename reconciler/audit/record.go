@@ -37,13 +37,12 @@ type Record struct {
 	Entry                 // what was released, refused or written
 	Before       *Entry   `json:"before,omitempty"` // what a repair replaced
 	// Verdict, Proven and Row are absent for a repair, and its Reason is the kind of the finding.
-	Verdict judge.Verdict `json:"verdict,omitempty"`
-	Reason  string        `json:"reason,omitempty"`
-	Proven  bool          `json:"proven,omitempty"`
-	Row     string        `json:"row,omitempty"`
-	Message string        `json:"message"`
-	// Refusal is why something Stale was not released.
-	Refusal  string           `json:"refusal,omitempty"`
+	Verdict  judge.Verdict    `json:"verdict,omitempty"`
+	Reason   string           `json:"reason,omitempty"`
+	Proven   bool             `json:"proven,omitempty"`
+	Row      string           `json:"row,omitempty"`
+	Message  string           `json:"message"`
+	Refusal  string           `json:"refusal,omitempty"` // why something Stale was not released
 	Because  string           `json:"because,omitempty"` // what a person gave as the reason of an override
 	Evidence *judge.Testimony `json:"evidence,omitempty"`
 	Prev     string           `json:"prev,omitempty"` // the hash of the record before

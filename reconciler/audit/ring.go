@@ -24,10 +24,8 @@ const (
 )
 
 var (
-	// ErrConflict: another process has written the object.
-	ErrConflict = errors.New("another process has written the object")
-	// ErrForbidden: RBAC or an admission policy forbids the request.
-	ErrForbidden = errors.New("forbidden")
+	ErrConflict  = errors.New("another process has written the object")
+	ErrForbidden = errors.New("forbidden") // by RBAC or an admission policy
 )
 
 // Store keeps the objects of a Ring. An object that does not exist has no content and no version.

@@ -60,7 +60,7 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 		revisions, err = f.compareRevisions(ctx)
 	}
 	o.Restored = cmp.Or(f.takeRestore(), revisions, older)
-	if o.Restored != "" && f.OnRestore != nil {
+	if o.Restored != "" {
 		f.OnRestore(o.Restored, o.Now)
 	}
 	f.mu.Lock()
@@ -81,9 +81,7 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 	isBroken := o.Restored != "" || err == nil && difference != "" && wereOpen
 	if why := cmp.Or(o.Restored, difference); isSynced && isBroken {
 		f.Rebuild(why)
-		if f.OnRebuild != nil {
-			f.OnRebuild(why)
-		}
+		f.OnRebuild(why)
 	}
 	return o, nil
 }

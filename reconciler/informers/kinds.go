@@ -22,14 +22,11 @@ import (
 
 // kind is a kind of objects to watch.
 type kind struct {
-	resource schema.GroupVersionResource
-	object   runtime.Object
-	// namespace and name, if set, restrict the watch.
-	namespace, name string
-	// isRequired is true if the caches are useless without this kind.
-	isRequired bool
-	// parse returns what the rules read of an object.
-	parse func(runtime.Object) any
+	resource        schema.GroupVersionResource
+	object          runtime.Object
+	namespace, name string                   // restrict the watch, if set
+	isRequired      bool                     // the caches are useless without this kind
+	parse           func(runtime.Object) any // returns what the rules read of an object
 }
 
 func core(resource string) schema.GroupVersionResource {

@@ -37,38 +37,32 @@ var ErrCacheUnverified = errors.New("the watch caches are not verified")
 
 var errNeverVerified = errors.New("no full pass has compared them yet")
 
-// Source observes the cluster by watches while its Run runs. The callbacks are set before Run, may be nil, and must not
-// block.
+// Source observes the cluster by watches while its Run runs. The callbacks are set before Run, and must not block.
 type Source struct {
 	// OnRestore receives the evidence that etcd was restored, with the time of the API server's clock. The caches are
 	// rebuilt afterwards and lose that evidence.
 	OnRestore func(why string, at time.Time)
-	// OnRebuild receives the reason for a rebuild of the caches.
-	OnRebuild func(why string)
+	OnRebuild func(why string) // receives the reason for a rebuild of the caches
 
-	// Cluster reads the API by quorum.
-	*kube.Cluster
-	config   *rest.Config
-	log      *slog.Logger
-	onChange func(resource string)
-	rebuild  chan string
-	// settleTimeout is how long caches may take to catch up with a quorum read.
-	settleTimeout time.Duration
+	*kube.Cluster // reads the API by quorum
+	config        *rest.Config
+	log           *slog.Logger
+	onChange      func(resource string)
+	rebuild       chan string
+	settleTimeout time.Duration // how long caches may take to catch up with a quorum read
 
-	mu       sync.Mutex
-	stores   []*store
-	isSynced bool // each kind is listed, or is optional and cannot be watched
-	// unverified is why a quorum read must verify the caches; nil if they are verified.
-	unverified error
-	failures   int // number of calls of invalidate
-	opens      int // number of watches that were opened
-	checked    int // value of opens at the last comparison of revisions
-	// changes are the objects that changed during a comparison; nil without one.
-	changes  map[objectKey]bool
-	missing  map[string]time.Time // by node, when the watches delivered the deletion of its report
-	lastFull *judge.Observation   // of the last full pass; it supplies what is not watched
-	// restore is the evidence that etcd was restored, until the next full pass reports it.
-	restore        string
+	mu         sync.Mutex
+	stores     []*store
+	isSynced   bool                 // each kind is listed, or is optional and cannot be watched
+	unverified error                // why a quorum read must verify the caches; nil if they are verified
+	failures   int                  // number of calls of invalidate
+	opens      int                  // number of watches that were opened
+	checked    int                  // value of opens at the last comparison of revisions
+	changes    map[objectKey]bool   // the objects that changed during a comparison; nil without one
+	missing    map[string]time.Time // by node, when the watches delivered the deletion of its report
+	lastFull   *judge.Observation   // of the last full pass; it supplies what is not watched
+
+	restore        string             // the evidence that etcd was restored, until the next full pass reports it
 	restoreTime    time.Time          // by the API server's clock
 	cancelFullPass context.CancelFunc // of the current or last quorum read; nil before the first
 }
@@ -85,6 +79,7 @@ func (k objectKey) String() string { return k.resource + " " + k.NamespacedName.
 // block, and not call the Source.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, onChange func(resource string)) *Source {
 	s := &Source{Cluster: cluster, config: config, log: log, onChange: onChange, rebuild: make(chan string, 1),
+		OnRestore: func(string, time.Time) {}, OnRebuild: func(string) {},
 		settleTimeout: 2 * time.Second, lastFull: &judge.Observation{}, missing: map[string]time.Time{}}
 	for _, k := range kinds(cluster.Namespace, cluster.LeaseNamespace) {
 		s.stores = append(s.stores, &store{kind: k, source: s})

@@ -26,17 +26,15 @@ import (
 
 // Settings configure a Cluster.
 type Settings struct {
-	// Namespace is the reconciler's own. Its pause annotation pauses everything.
-	Namespace      string
-	LeaseNamespace string // that of the agents' Leases; Namespace if empty
-	Pod            string // the name of this process's pod; "" outside a pod
-	// Timeout of one request; 30 s if zero. A pass as a whole has no timeout.
-	Timeout      time.Duration
-	Identity     string                            // the holder of whereabouts' Leases, unique among processes
-	WithoutLease bool                              // writes without whereabouts' Lease
-	WithoutPause bool                              // ignores the pause of everything where RBAC forbids reading Namespace
-	Jitter       func(time.Duration) time.Duration // spreads pauses
-	Log          *slog.Logger
+	Namespace      string                            // the reconciler's own, whose pause annotation pauses everything
+	LeaseNamespace string                            // that of the agents' Leases; Namespace if empty
+	Pod            string                            // the name of this process's pod; "" outside a pod
+	Timeout        time.Duration                     // of one request; 30 s if zero
+	Identity       string                            // the holder of whereabouts' Leases, unique among processes
+	WithoutLease   bool                              // writes without whereabouts' Lease
+	WithoutPause   bool                              // ignores the pause of everything where RBAC forbids reading it
+	Jitter         func(time.Duration) time.Duration // spreads pauses
+	Log            *slog.Logger
 }
 
 // Cluster reads and writes through an API server.

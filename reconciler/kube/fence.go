@@ -75,8 +75,7 @@ type FenceState struct {
 	Since         time.Time
 	Age           time.Duration // how long the first of the Leases has been held, by any replica; zero for none
 	IsEndedByPeer bool          // another replica has ended the fence
-	// Missing names the Leases that are not held, including those that RBAC forbids, as namespace/name.
-	Missing []string
+	Missing       []string      // the Leases that are not held, including those that RBAC forbids, as namespace/name
 }
 
 // Fence returns the cluster's only fence.
@@ -167,10 +166,7 @@ func (f *Fence) State() FenceState {
 }
 
 // Since implements reconciler.Fence.
-func (f *Fence) Since() (since time.Time, standing bool) {
-	since = f.State().Since
-	return since, !since.IsZero()
-}
+func (f *Fence) Since() time.Time { return f.State().Since }
 
 // PeerFence returns what the fence of another replica over these Leases says of the restore; "" for none.
 func (f *Fence) PeerFence(ctx context.Context, leases map[string][]string) (why string, err error) {

@@ -34,7 +34,7 @@ func raise(t *testing.T, f *kube.Fence, leases map[string][]string) {
 func stands(t *testing.T, f *kube.Fence) {
 	t.Helper()
 	for range 100 {
-		if _, standing := f.Since(); standing {
+		if !f.Since().IsZero() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -55,7 +55,7 @@ func TestFence_FollowerOnlyReads(t *testing.T) {
 		equal(t, "writes of the other", a.written("other")-theirs, 0)
 		equal(t, "writes of the leader are about four a second", a.written("leader")-before > 36, true)
 		for name, f := range map[string]*kube.Fence{"leader": leader, "other": other} {
-			_, standing := f.Since()
+			standing := !f.Since().IsZero()
 			equal(t, name+": it stands", standing, true)
 		}
 
@@ -132,7 +132,7 @@ func TestFence_WaitsForHolders(t *testing.T) {
 		for range 4 { // it is renewed for 4 s
 			time.Sleep(time.Second)
 			a.has(shared, "default/web-0", 0)
-			if _, standing := f.Since(); standing {
+			if !f.Since().IsZero() {
 				t.Fatal("it stands while an ADD is in progress")
 			}
 			equal(t, "missing", f.State().Missing, []string{shared})
@@ -140,8 +140,8 @@ func TestFence_WaitsForHolders(t *testing.T) {
 		}
 		a.has(shared, "", 0)
 		stands(t, f)
-		since, standing := f.Since()
-		equal(t, "it stands", standing, true)
+		since := f.Since()
+		equal(t, "it stands", !since.IsZero(), true)
 		if since.Before(time.Now()) || since.Sub(began) > 6*time.Second {
 			t.Errorf("since %s after it was raised", since.Sub(began))
 		}
@@ -278,7 +278,7 @@ func TestFence_ForbiddenNamespace(t *testing.T) {
 		alone := a.cluster(t, "us").Fence()
 		alone.Raise(map[string][]string{"closed": {"whereabouts"}}, ranBackwards)
 		time.Sleep(5 * time.Second)
-		_, standing := alone.Since()
+		standing := !alone.Since().IsZero()
 		equal(t, "it stands on nothing", standing, false)
 		alone.Lower(t.Context())
 	})
@@ -291,24 +291,24 @@ func TestFence_Interrupted(t *testing.T) {
 		f := a.cluster(t, "us").Fence()
 		f.Lead()
 		raise(t, f, theShared)
-		before, _ := f.Since()
+		before := f.Since()
 		time.Sleep(10 * time.Second)
 		a.has(shared, "default/web-0", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(9)) })
 		time.Sleep(500 * time.Millisecond)
-		_, standing := f.Since()
+		standing := !f.Since().IsZero()
 		equal(t, "it stands", standing, false)
 		a.has(shared, "", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(9)) })
 		time.Sleep(time.Second)
-		since, standing := f.Since()
-		equal(t, "it stands again", standing, true)
+		since := f.Since()
+		equal(t, "it stands again", !since.IsZero(), true)
 		equal(t, "since later", since.Sub(before) > 9*time.Second, true)
 
 		// So short that the Lease has no holder when it is read.
 		time.Sleep(10 * time.Second)
 		a.has(shared, "", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseTransitions = ptr.To(int32(20)) })
 		time.Sleep(time.Second)
-		again, standing := f.Since()
-		equal(t, "it stands again", standing, true)
+		again := f.Since()
+		equal(t, "it stands again", !again.IsZero(), true)
 		equal(t, "since later", again.Sub(since) > 9*time.Second, true)
 		f.Lower(t.Context())
 	})
@@ -323,14 +323,14 @@ func TestFence_EndsAfter90Seconds(t *testing.T) {
 		time.Sleep(60 * time.Second)
 		raise(t, second, theShared)
 		time.Sleep(28 * time.Second)
-		_, standing := second.Since()
+		standing := !second.Since().IsZero()
 		equal(t, "it stands after 88 s", standing, true)
 		time.Sleep(4 * time.Second)
 		a.mu.Lock()
 		last := a.leases[shared].Spec.RenewTime.Time
 		a.mu.Unlock()
 		equal(t, "renewed after 92 s", time.Since(last) > time.Second, true)
-		_, standing = second.Since()
+		standing = !second.Since().IsZero()
 		equal(t, "it stands", standing, false)
 		first.Lower(t.Context())
 		second.Lower(t.Context())
@@ -374,8 +374,8 @@ func TestFence_ForbiddenForAWhile(t *testing.T) {
 		a.mu.Unlock()
 		allowed := time.Now()
 		time.Sleep(2 * time.Second)
-		since, standing := f.Since()
-		if standing && since.Before(allowed) {
+		since := f.Since()
+		if !since.IsZero() && since.Before(allowed) {
 			t.Errorf("it stands since %s before the Lease of the other namespace was held", allowed.Sub(since))
 		}
 		f.Lower(t.Context())

@@ -31,9 +31,8 @@ const (
 	minStayOff = 1500 * time.Millisecond
 	expiry     = 1500 * time.Millisecond // without a renewal for so long a hold is over
 	pollEvery  = 120 * time.Millisecond
-	waitFor    = 45 * time.Second // an ADD waits at most 2 min for its turn
-	// renewEvery leaves room for a second try within writeWithin.
-	renewEvery = 250 * time.Millisecond
+	waitFor    = 45 * time.Second       // an ADD waits at most 2 min for its turn
+	renewEvery = 250 * time.Millisecond // leaves room for a second try within writeWithin
 	// writeWithin is how long after the start of the last confirmed renewal a write may begin: others may take the Lease
 	// 1.5 s after they have read the renewal.
 	writeWithin = 700 * time.Millisecond

@@ -19,17 +19,11 @@ import (
 
 // Schedule starts passes. Its fields are set before Run and do not change. The zero Schedule is the Default expression.
 type Schedule struct {
-	// Expression overrules all files.
-	Expression string
-	// File contains only the expression. "" is no file.
-	File string
-	// FlatFiles are whereabouts' own configuration files, for the case that File does not exist. The first that
-	// exists decides.
-	FlatFiles []string
-	// Changed, if set, receives the status at start and whenever it changes, in the goroutine of Run.
-	Changed func(Status)
-	// Log, if set, gets the same.
-	Log *slog.Logger
+	Expression string       // overrules all files
+	File       string       // contains only the expression; "" is no file
+	FlatFiles  []string     // whereabouts' own files, of which the first that exists decides where File does not exist
+	Changed    func(Status) // if set, receives the status at start and whenever it changes, in the goroutine of Run
+	Log        *slog.Logger // if set, gets the same
 
 	mu     sync.Mutex
 	status Status // the last that was reported
@@ -44,12 +38,9 @@ func (s *Schedule) InForce() string {
 
 // Status is the expression in force, and why it is not the configured one.
 type Status struct {
-	// Expression is valid.
-	Expression string
-	// Source is the file that decides, even if its expression is invalid; or SourceOption, or SourceDefault.
-	Source string
-	// Err is why the expression of Source is not in force; nil if it is.
-	Err error
+	Expression string // valid
+	Source     string // the file that decides, even if its expression is invalid; or SourceOption, or SourceDefault
+	Err        error  // why the expression of Source is not in force; nil if it is
 }
 
 // Sources that are not files.

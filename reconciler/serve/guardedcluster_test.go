@@ -104,10 +104,7 @@ func (w *guardedCluster) State() kube.FenceState {
 	return s
 }
 
-func (w *guardedCluster) Since() (since time.Time, isRaised bool) {
-	since = w.State().Since
-	return since, !since.IsZero()
-}
+func (w *guardedCluster) Since() time.Time { return w.State().Since }
 
 func (w *guardedCluster) PeerFence(context.Context, map[string][]string) (string, error) {
 	w.mu.Lock()
