@@ -34,7 +34,6 @@ type options struct {
 	snapshot, now string
 	given         *pflag.FlagSet
 	printing
-	podsComplete bool
 	selection
 	// writes is true for a command that may write to the cluster. All others are dry runs.
 	writes, yes bool
@@ -109,7 +108,7 @@ func (o *options) addSnapshot(f *pflag.FlagSet) {
 		"judge exported objects instead of a cluster: a folder, .tar, .tgz, YAML or JSON file, or - for stdin")
 	f.StringVar(&o.now, "now", "",
 		"time at which the snapshot is judged, for example 2026-11-20T10:00:00Z (default: the snapshot's own)")
-	f.BoolVar(&o.podsComplete, "pods-complete", false, "the snapshot has every pod of the cluster, even where it has none")
+	f.BoolVar(&o.PodsComplete, "pods-complete", false, "the snapshot has every pod of the cluster, even where it has none")
 }
 
 // addLive adds the flags of a command that judges a live cluster only.
@@ -169,11 +168,10 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 			return nil, errors.New("--cri inspects a live node, and cannot be used with --snapshot")
 		}
 		r.Source, err = o.readSnapshot()
-		r.Options.PodsComplete = o.podsComplete
 		o.cluster = document.Cluster{Snapshot: o.snapshot}
 		return r, err
 	}
-	if o.podsComplete {
+	if o.PodsComplete {
 		return nil, errors.New("--pods-complete is for --snapshot only: a live cluster lists its pods")
 	}
 	if o.now != "" {
@@ -227,7 +225,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		r.Source, local.Source = local, cluster
 	}
 	r.BreakerStore, r.RestoreStore = cluster.BreakerStore(), cluster.RestoreStore()
-	if inPod && o.selection.filter.IsZero() { // status reports the passes of a CronJob, not those of a person
+	if inPod && !o.ByHand && o.filter.IsZero() { // status reports the passes of a CronJob, not those of a person
 		r.PassStore = cluster.PassStore()
 	}
 	if o.writes {

@@ -53,7 +53,7 @@ func (o *options) plan(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	r.Writer, r.PassStore, r.Options.Only = nil, nil, o.filter.Item // whoever plans need not be allowed to release
+	r.Writer, r.Options.Only = nil, o.filter.Item // whoever plans need not be allowed to release
 	out, err := o.act(ctx, std, r, o.ask)
 	if err == nil {
 		err = o.checkNames(out.Observation)
@@ -140,8 +140,7 @@ func (o *options) apply(ctx context.Context, std streams, file string, maxAge ti
 	if err := p.Check(o.clusterUID(ctx), j.Observation.Now, maxAge); err != nil {
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
-	o.filter.Picks = p.Has
-	r.PassStore, r.Options.Only = nil, p.Allows // status reports no pass of a person
+	o.filter.Picks, r.Options.Only = p.Has, p.Allows
 	out, err := o.act(ctx, std, r, o.ask)
 	if err != nil {
 		return err

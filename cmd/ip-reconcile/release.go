@@ -115,13 +115,10 @@ func (o *byHand) parse(args []string) error {
 
 // selects reports whether a subject names an item.
 func selects(s explanation.Subject, it *judge.Item) bool {
-	switch owner := it.Owner(); s.Kind {
-	case explanation.Address:
-		return it.Address() == s.Address
-	case explanation.Pod:
-		return owner.Namespace == s.Namespace && owner.Name == s.Name
+	if s.Kind == explanation.Node {
+		return it.Verdict != judge.InUse && report.Filter{Nodes: []string{s.Name}}.Item(it)
 	}
-	return it.Verdict != judge.InUse && report.Filter{Nodes: []string{s.Name}}.Item(it)
+	return s.Is(it.Address(), it.Owner(), "")
 }
 
 // check judges, and selects the items.
@@ -168,7 +165,6 @@ func (o *byHand) release(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	r.PassStore = nil // status reports no pass of a person
 	if err = o.check(ctx, r); err == nil && o.override != "" {
 		err = o.assert(ctx, r)
 	}

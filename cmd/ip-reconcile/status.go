@@ -6,7 +6,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
-	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -40,7 +39,6 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			if err != nil {
 				return err
 			}
-			probe.Version = version.Get().Version
 			lines := probe.Lines(ctx, r, r.Writer.(*kube.Cluster))
 			if ctx.Err() != nil {
 				return ctx.Err()

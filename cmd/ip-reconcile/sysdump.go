@@ -15,7 +15,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/sysdump"
-	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
@@ -99,7 +98,6 @@ func (o *options) dump(ctx context.Context, std streams, file *os.File, redact b
 	for _, r := range requirements {
 		e.Labels = append(e.Labels, r.Key())
 	}
-	probe.Version = version.Get().Version
 	lines := probe.Lines(ctx, r, r.Writer.(*kube.Cluster))
 	if probe.Judgement != nil && !std.continues(ctx, len(probe.Observation.Nodes)) {
 		return nil, errors.New("stopped: nothing was written")

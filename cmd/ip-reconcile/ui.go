@@ -17,7 +17,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/ui"
-	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
@@ -144,7 +143,6 @@ func (o *options) judgeLive(ctx context.Context, r *reconciler.Reconciler, v *ui
 		return err
 	}
 	cluster := r.Writer.(*kube.Cluster)
-	probe.Version = version.Get().Version
 	lines := probe.Lines(ctx, r, cluster)
 	if probe.Unjudged != nil {
 		return probe.Unjudged

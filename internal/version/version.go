@@ -27,11 +27,8 @@ type Info struct {
 
 // Get returns the build of the running program.
 func Get() Info {
-	build, ok := debug.ReadBuildInfo()
-	if !ok {
-		build = &debug.BuildInfo{}
-	}
-	return read(build, linkedVersion, linkedRevision)
+	build, _ := debug.ReadBuildInfo()
+	return read(cmp.Or(build, &debug.BuildInfo{}), linkedVersion, linkedRevision)
 }
 
 // read prefers linked values to those that the go command recorded.

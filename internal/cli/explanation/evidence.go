@@ -2,13 +2,13 @@ package explanation
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -149,23 +149,20 @@ func (a *answer) nodeNames() []string {
 	if a.q.Subject.Kind == Node {
 		return []string{a.q.Subject.Name}
 	}
-	names := map[string]bool{}
+	names := sets.New[string]()
 	for _, it := range a.Items() {
-		for _, node := range nodesOf(it) {
-			names[node] = true
-		}
+		names.Insert(nodesOf(it)...)
 	}
 	for _, f := range a.Findings {
-		names[f.Node] = true
+		names.Insert(f.Node)
 	}
 	for _, p := range a.d.Pods {
-		names[p.Node] = true
+		names.Insert(p.Node)
 		for _, b := range p.Sandboxes {
-			names[b.Node] = true
+			names.Insert(b.Node)
 		}
 	}
-	delete(names, "")
-	return slices.Sorted(maps.Keys(names))
+	return sets.List(names.Delete(""))
 }
 
 func (a *answer) node(name string) document.ExplainedNode {

@@ -4,7 +4,9 @@ package explanation
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -113,4 +115,164 @@ func (a *answer) missing() (steps []document.Advice) {
 		}
 	}
 	return nil
+}
+
+func (a *answer) steps(section, name string, f advice.Facts) []document.Advice {
+	return a.q.Advisor.Steps(section, name, f)
+}
+
+func (a *answer) facts(names map[string]string, nodes ...string) advice.Facts {
+	return advice.Facts{Names: names, Nodes: nodes, DownNodes: report.Only(nodes, func(name string) bool {
+		n := a.Observation.Nodes[name]
+		return n != nil && !n.Ready && !n.OutOfService
+	})}
+}
+
+// itemFacts returns the Facts of an item. Where the subject is one of the item's nodes, that is the only node: the
+// others have explanations of their own.
+func (a *answer) itemFacts(it *judge.Item) advice.Facts {
+	nodes := nodesOf(it)
+	if s := a.q.Subject; s.Kind == Node && slices.Contains(nodes, s.Name) {
+		nodes = []string{s.Name}
+	}
+	names := map[string]string{"ip": it.Text(), "reason": it.Reason.String()}
+	if owner := it.Owner(); owner.Name != "" {
+		names["pod"] = owner.Namespace + "/" + owner.Name
+	}
+	if pools := it.PoolNames(); len(pools) > 0 {
+		names["pool"] = pools[0].String()
+	}
+	if it.Reservation != nil {
+		names["reservation"] = it.Object()
+	}
+	if claim := it.IPAMClaim(); claim != nil {
+		names["claim"] = claim.String()
+	}
+	if ev := it.Evidence(); ev != nil {
+		names["container"], names["othernode"] = ev.ContainerID, ev.ClaimantNode
+		switch kind, name, _ := strings.Cut(ev.Claimant, " "); kind {
+		case "pod":
+			names["otherpod"] = name
+		case "VirtualMachineInstance":
+			names["machine"] = name
+		case "sandbox":
+			names["othercontainer"], _, _ = strings.Cut(name, " ")
+		}
+	}
+	return a.facts(names, nodes...)
+}
+
+// adviseItem returns the steps about the gates of an item, or about its verdict. A reservation that shares a verdict
+// has its allocation's steps.
+func (a *answer) adviseItem(it *judge.Item, gates []reconciler.Gate) (steps []document.Advice) {
+	f := a.itemFacts(it)
+	switch namespace := it.Owner().Namespace; {
+	case it.SharesVerdictOf() != nil:
+		return nil
+	case a.conflicts[it.Text()]:
+		return a.steps("findings", string(judge.Conflict), f)
+	case a.exported != nil && namespace != "" && !a.exported[namespace]:
+		return a.steps("reasons", "NotExported", f)
+	case it.CanBeOverridden():
+		reason := it.Reason.String()
+		return advice.Unique(append(a.steps("reasons", reason, f), a.steps("overrides", reason, f)...))
+	case it.Verdict != judge.Stale:
+		return advice.Unique(a.steps("reasons", it.Reason.String(), f))
+	case len(gates) == 0:
+		steps = a.steps("stale", "Stale", f)
+	}
+	for _, g := range gates {
+		if g.Why != reconciler.AwaitingConfirmation || len(gates) == 1 { // beside other gates a confirmation releases nothing
+			steps = append(steps, a.adviseGate(g, f)...)
+		}
+	}
+	return advice.Unique(append(a.steps("stale", it.Reason.String(), f), steps...))
+}
+
+func (a *answer) adviseGate(g reconciler.Gate, f advice.Facts) []document.Advice {
+	name := string(g.Why)
+	switch {
+	case g.Pool != "":
+		name, f = name+" pool", a.facts(map[string]string{"pool": g.Pool})
+	case g.Why == reconciler.EtcdRestored && a.Restore.Complete():
+		f = a.facts(f.Names)
+	case g.Why == reconciler.EtcdRestored:
+		f = a.facts(map[string]string{"restored": a.Restore.Date()}, a.Restore.Awaiting...)
+	}
+	return a.steps("gates", name, f)
+}
+
+func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
+	names := map[string]string{}
+	names["ip"], _, _ = strings.Cut(f.IP, ",")
+	names["pool"], _, _ = strings.Cut(f.Pool, ",")
+	if len(f.Pods) > 0 {
+		names["pod"], _, _ = strings.Cut(f.Pods[0], "_")
+	}
+	if len(f.ContainerIDs) > 0 {
+		names["container"] = f.ContainerIDs[0]
+	}
+	name := string(f.Kind)
+	switch {
+	case a.isInConflict(f.IP): // the order of steps matters
+		return a.steps("findings", string(judge.Conflict), advice.Facts{Names: names})
+	case f.Kind != judge.Unrecorded || f.CanRepair():
+	case names["container"] != "":
+		name = "Unrecorded sandbox"
+	default:
+		name = "Unrecorded pod"
+	}
+	if f.Node == "" {
+		return advice.Unique(a.steps("findings", name, a.facts(names)))
+	}
+	return advice.Unique(a.steps("findings", name, a.facts(names, f.Node)))
+}
+
+func (a *answer) isInConflict(addresses string) bool {
+	return slices.ContainsFunc(strings.Split(addresses, ","), func(ip string) bool { return a.conflicts[ip] })
+}
+
+// advise returns all steps. Outages come first. A node or pool has one example of each finding, and of each reason of a
+// Held or Stale item.
+func (a *answer) advise() []document.Advice {
+	s, most, verdicts := a.q.Subject, math.MaxInt, []judge.Verdict{judge.Held, judge.Stale, judge.InUse}
+	if s.Kind == Node || s.Kind == Pool {
+		most, verdicts = 1, verdicts[:2]
+	}
+	var all []document.Advice
+	times := map[string]int{} // by cause
+	take := func(what string, steps []document.Advice) {
+		if times[what]++; times[what] <= most {
+			all = append(all, steps...)
+		}
+	}
+	for _, kind := range judge.Kinds() { // conflicts are the first
+		for _, f := range a.Findings {
+			if f.Kind == kind {
+				take(string(kind), a.adviseFinding(f))
+			}
+		}
+	}
+	for _, verdict := range verdicts {
+		for _, it := range a.d.Items {
+			why := it.Reason.String()
+			for _, g := range it.Gates {
+				why += string(g.Refusal) + g.Pool
+			}
+			if it.Verdict == verdict && !a.conflicts[it.IP] && len(it.Advice) > 0 {
+				take(verdict.String()+why, it.Advice)
+			}
+		}
+	}
+	all = advice.Unique(all)
+	switch {
+	case len(a.d.Items) == 0:
+	case s.Kind == Node:
+		all = append(all, a.steps("more", "items of a node", a.facts(nil, s.Name))...)
+	case s.Kind == Pool:
+		for _, p := range a.d.PoolUsage {
+			all = append(all, a.steps("more", "items of a pool", a.facts(map[string]string{"pool": p.Pool}))...)
+		}
+	}
+	return all
 }

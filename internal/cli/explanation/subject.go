@@ -95,14 +95,19 @@ func (s Subject) isPool(p *ippool.Pool) bool {
 // Has reports whether a record is about an address, a pod or a pool. Records do not name nodes.
 func (s Subject) Has(r *audit.Record) bool {
 	addr, _ := netip.ParseAddr(r.IP)
+	owner, _ := ippool.ParsePodRef(r.PodRef)
+	return s.Is(addr, owner, r.Pool)
+}
+
+// Is reports whether an address, the pod that it is recorded for or its pool is the subject.
+func (s Subject) Is(addr netip.Addr, owner ippool.PodRef, pool string) bool {
 	switch s.Kind {
 	case Address:
 		return addr == s.Address
 	case Pod:
-		owner, _ := ippool.ParsePodRef(r.PodRef)
 		return owner.Namespace == s.Namespace && owner.Name == s.Name
 	case Pool:
-		namespace, name, _ := strings.Cut(r.Pool, "/")
+		namespace, name, _ := strings.Cut(pool, "/")
 		return s.Range.Contains(addr) || name != "" && name == s.Name && (s.Namespace == "" || namespace == s.Namespace)
 	}
 	return false
@@ -168,8 +173,7 @@ func ofPod(s Subject, pods []document.ExplainedPod) (func(*judge.Item) bool, fun
 		}
 	}
 	return func(it *judge.Item) bool {
-			owner := it.Owner()
-			return owner.Namespace == s.Namespace && owner.Name == s.Name || slices.Contains(carried, it.Text())
+			return s.Is(it.Address(), it.Owner(), "") || slices.Contains(carried, it.Text())
 		}, func(f *judge.Finding) bool {
 			return slices.ContainsFunc(f.Pods, func(p string) bool { return p == s.ref() || strings.HasPrefix(p, s.ref()+"_") })
 		}

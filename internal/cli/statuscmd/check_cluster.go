@@ -110,8 +110,7 @@ func (p *Probe) definitions(ctx context.Context) (line, error) {
 
 func (p *Probe) competing(context.Context) (line, error) {
 	var names []string
-	for i := range p.workloads {
-		w := &p.workloads[i]
+	for _, w := range p.workloads {
 		switch {
 		case w.CompetingProgram() != "":
 			return fail(w.stopCompeting(), "%s runs whereabouts' own %s, which releases addresses that ip-reconcile holds.", w,

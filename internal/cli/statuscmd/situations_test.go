@@ -203,7 +203,7 @@ func situations() []situation {
 		{"a second Deployment", func(p *Probe) {
 			second := *p.deployment()
 			second.Namespace = "default"
-			p.workloads = slices.Insert(p.workloads, 0, second)
+			p.workloads = slices.Insert(p.workloads, 0, &second)
 		}},
 		// nothing is concluded from what could not be read
 		{"Leases cannot be read", func(p *Probe) { p.everythingFails(forbidden) }},

@@ -142,8 +142,8 @@ func (p *Probe) forbid(resource string, verbs ...string) {
 }
 
 // deployment and daemonSet are the workloads of sound.
-func (p *Probe) deployment() *workload { return &p.workloads[0] }
-func (p *Probe) daemonSet() *workload  { return &p.workloads[1] }
+func (p *Probe) deployment() *workload { return p.workloads[0] }
+func (p *Probe) daemonSet() *workload  { return p.workloads[1] }
 
 // cronJob has a CronJob in the place of the Deployment.
 func (p *Probe) cronJob(last time.Duration) {
@@ -157,7 +157,7 @@ func (p *Probe) runs(kind, name, program string) {
 	w := workload{kube.Workload{Kind: kind, Namespace: "kube-system", Name: name, Wanted: 3,
 		Spec: running("example.com/whereabouts:v0.9.4")}}
 	w.Spec.Containers[0].Command = []string{"/bin/sh", "-c", program}
-	p.workloads = append(p.workloads, w)
+	p.workloads = append(p.workloads, &w)
 }
 
 // dropIn has the Deployment be one of whereabouts' manifests, with this image.

@@ -14,12 +14,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 type workload struct{ kube.Workload }
 
-type workloads []workload
+type workloads []*workload
 
 const listReconcilers = "kubectl get deployments,cronjobs -A -l " + kube.NameLabel + "=" + kube.Product
 
@@ -42,7 +43,7 @@ func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Pr
 		return nil, fmt.Errorf("the API server at %s is unreachable (%w): check the network, --kubeconfig and --context",
 			host, err)
 	}
-	p := &Probe{Core: core}
+	p := &Probe{Core: core, Version: version.Get().Version}
 	p.workloads, p.unlisted = list(ctx, core, o.Namespace(), "")
 	return p, p.adopt(o, given)
 }
@@ -53,7 +54,7 @@ func (p *Probe) adopt(o *clusterflags.Flags, given *pflag.FlagSet) error {
 	if len(found) == 1 {
 		adoptNamespace(given, found[0])
 	}
-	p.namespace, o.ConfirmAfter = o.Namespace(), 15*time.Minute
+	p.namespace, o.ConfirmAfter = o.Namespace(), clusterflags.ConfirmAfter
 	if at := slices.IndexFunc(found, func(w *workload) bool { return w.Namespace == p.namespace }); at >= 0 {
 		p.own = found[at]
 		if err := adoptFlags(given, p.own); err != nil {
@@ -85,7 +86,7 @@ func list(ctx context.Context, core kubernetes.Interface, namespace, selector st
 		found, _ = kube.Workloads(ctx, core, namespace, selector)
 	}
 	for _, w := range found {
-		all = append(all, workload{w})
+		all = append(all, &workload{w})
 	}
 	return all, err
 }
@@ -99,13 +100,8 @@ func (all workloads) reconcilers() []*workload {
 
 func (all workloads) daemonSets() []*workload { return all.pick((*kube.Workload).IsAgent) }
 
-func (all workloads) pick(is func(*kube.Workload) bool) (found []*workload) {
-	for at := range all {
-		if w := &all[at]; is(&w.Workload) {
-			found = append(found, w)
-		}
-	}
-	return found
+func (all workloads) pick(is func(*kube.Workload) bool) []*workload {
+	return slices.DeleteFunc(slices.Clone(all), func(w *workload) bool { return !is(&w.Workload) })
 }
 
 // Adopt sets the flags that are not given to the values of the deployed reconciler. A command by hand then respects its

@@ -106,8 +106,9 @@ func TestStatus_AdoptsFlagsAndNamespace(t *testing.T) {
 func TestAdopt_OnlyReconcilerOrAnError(t *testing.T) {
 	one := workloads{{kube.Workload{Kind: "Deployment", Namespace: "addresses", Spec: running("ip-reconcile:0.1.0"),
 		Labels: map[string]string{kube.NameLabel: kube.Product}}}}
-	second := workloads{one[0], one[0]}
-	second[1].Namespace = "other"
+	other := *one[0]
+	other.Namespace = "other"
+	second := workloads{one[0], &other}
 	away := errors.New("no route to host")
 	for name, c := range map[string]struct {
 		found         workloads
