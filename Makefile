@@ -183,6 +183,10 @@ generate: ## Generate the CRD and deepcopy code from api/v1alpha1, alerts and da
 tickets: ## Play the tickets of docs/operate/tickets.md in a whole cluster, and write what each command prints there
 	@cd e2e && UPDATE_DOCS=1 $(GO) test -count=1 -timeout 20m -tags cluster -run '^TestTickets$$' .
 
+.PHONY: pictures
+pictures: ## Write the pictures of the page in docs/pictures, with Debian's chromium
+	@cd e2e && IP_RECONCILE_REAL=1 $(GO) test -count=1 -tags slow -run '^TestUI_Pictures$$' . -args -update
+
 .PHONY: image
 image: ## Build the container image with docker, tagged with the version, and the drop-in for whereabouts' manifests (IMAGE=example.com/ip-reconcile)
 	$(if $(IMAGE),,$(error IMAGE names no repository: make image IMAGE=example.com/ip-reconcile))

@@ -57,6 +57,8 @@ var renderings = []struct{ name, values, unserved string }{
 	{"metrics-secure-from", "{metrics: {secure: true}, networkPolicy: {metricsFrom: [monitoring]}}", ""},
 	{"alerts", "prometheusRule: {enabled: true}", "PrometheusRule"},
 	{"dashboard", "dashboard: {enabled: true}", ""},
+	{"ui", "ui: {enabled: true}", ""},
+	{"ui-secure", "{ui: {enabled: true}, metrics: {secure: true}}", ""},
 	{"alerts-confirm-after", "{prometheusRule: {enabled: true}, confirmAfter: 1h}", "PrometheusRule"},
 	{"monitor-secret", "{serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true, tls: " +
 		"{secretName: mine}}}", "ServiceMonitor"},

@@ -78,7 +78,7 @@ func TestServe_SecureMetrics(t *testing.T) {
 	v.command = s.beginProduct(t, "serve", "--kubeconfig", s.applied(t, folder), "--metrics-secure",
 		"--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health)
 	v.said(t, "reconciler run succeeded")
-	s.areForReaders(t, v.metrics, "ip-reconcile-metrics-reader")
+	s.areForReaders(t, v.metrics, "/metrics", "ip-reconcile-metrics-reader")
 }
 
 func TestAgent_SecureMetrics(t *testing.T) {
@@ -97,15 +97,16 @@ func TestAgent_SecureMetrics(t *testing.T) {
 		"--node", "worker-1", "--outside-pod", "--cri", n.Socket, "--cni-results", n.results, "--cni-multus", n.multus,
 		"--netns-dir", n.netns,
 		"--metrics-bind-address", plain)...).logOnFailure("worker-1")
-	s.areForReaders(t, address, "ip-reconcile-agent-metrics-reader")
+	s.areForReaders(t, address, "/metrics", "ip-reconcile-agent-metrics-reader")
 	eventually(t, "the node's own kubelet to be told of its health", func() bool {
 		response, err := http.Get("http://" + plain + "/healthz")
 		return err == nil && response.StatusCode == http.StatusOK && response.Body.Close() == nil
 	})
 }
 
-// areForReaders checks that metrics are served by HTTPS to accounts with the ClusterRole, and to nobody else.
-func (s *stage) areForReaders(t *testing.T, address, role string) {
+// areForReaders checks that metrics, or another path, are served by HTTPS to accounts with the ClusterRole, and to nobody
+// else. It returns the token of an account with it.
+func (s *stage) areForReaders(t *testing.T, address, path, role string) (token string) {
 	t.Helper()
 	eventually(t, "the metrics to be served", func() bool { // a short pass is over before the certificate is created
 		connection, err := net.Dial("tcp", address)
@@ -115,7 +116,7 @@ func (s *stage) areForReaders(t *testing.T, address, role string) {
 		t.Helper()
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
 			Timeout: 10 * time.Second}
-		request := try(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)).must(t)
+		request := try(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+path, nil)).must(t)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
@@ -141,7 +142,8 @@ func (s *stage) areForReaders(t *testing.T, address, role string) {
 	equal(t, "nobody", get(""), http.StatusUnauthorized)
 	equal(t, "who has no right", get(stranger), http.StatusForbidden)
 	eventually(t, "who has it to get them", func() bool { return get(reader) == http.StatusOK })
-	if response, err := http.Get("http://" + address + "/metrics"); err == nil {
+	if response, err := http.Get("http://" + address + path); err == nil {
 		equal(t, "without TLS", response.StatusCode, http.StatusBadRequest)
 	}
+	return reader
 }

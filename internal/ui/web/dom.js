@@ -90,4 +90,7 @@ export const badge = (verdict) =>
   el("span", { class: "badge " + verdict }, el("span", { "aria-hidden": "true" }, verdicts[verdict].letter + " "),
     verdict);
 
+// short shortens container ids to the 13 characters that crictl prints.
+export const short = (text) => text.replace(/\b([0-9a-f]{13})[0-9a-f]{51}\b/g, "$1");
+
 export const clock = (text) => text.replace("T", " ").replace(/(\.\d+)?Z$/, " UTC");

@@ -1,6 +1,6 @@
 // An address, a pod, a node or a pool explained, and the history.
 import { ask } from "./app.js";
-import { badge, clock, el, explainLink, facts, list, poolLink, section, steps, table } from "./dom.js";
+import { badge, clock, el, explainLink, facts, list, poolLink, section, short, steps, table } from "./dom.js";
 
 export function explain({ explanation: d, text }, subject) {
   const isOne = d.subject.kind === "Address" || d.subject.kind === "Pod";
@@ -10,7 +10,7 @@ export function explain({ explanation: d, text }, subject) {
     d.gates.map((g) => el("p", {}, el("b", {}, g.refusal + ": "), g.detail)),
     d.poolUsage.length > 0 && el("p", {}, "Map: ", d.poolUsage.flatMap((p, i) => [i > 0 ? ", " : "", poolLink(p.pool)])),
     section("Findings", d.findings.length > 0 && el("ul", {}, d.findings.slice(0, 50).map((f) =>
-      el("li", {}, el("b", {}, f.kind + ": "), f.message)))),
+      el("li", {}, el("b", {}, f.kind + ": "), short(f.message))))),
     isOne ? d.items.slice(0, 50).map((it) => item(it, d)) : itemTable(d),
     isOne && d.items.length > 50 && el("p", {}, `And ${d.items.length - 50} more.`),
     section("What you can do", steps(d.advice)),
@@ -46,7 +46,7 @@ function item(it, d) {
     el("h2", {}, it.reservation ? `Reservation ${it.reservation} ` :
       `${it.ip || "An address that cannot be parsed"} in ${it.pool} `, badge(it.verdict)),
     it.sharesVerdictOf ? el("p", {}, "It has the verdict of its allocation in ", poolLink(it.sharesVerdictOf), ".") : [
-      el("p", { class: "why" }, el("b", {}, it.reason + ": "), it.message, it.proven && " (proven)"),
+      el("p", { class: "why" }, el("b", {}, it.reason + ": "), short(it.message), it.proven && " (proven)"),
       chain(it, e, d),
       el("h3", {}, "The row that decided"),
       el("p", { class: "rule" }, it.ruleText.split(" | ").map((part, i) => [i > 0 ? " " : "", el("code", {}, part)])),
@@ -62,7 +62,7 @@ function gates(it) {
 
 // chain is the evidence as a picture: what is recorded, and what was observed of it.
 function chain(it, e, d) {
-  const box = (title, state, ...content) => el("li", { class: state }, el("h4", {}, title), content);
+  const box = (title, state, ...content) => el("li", { class: state }, el("h3", {}, title), content);
   const names = new Set([...(e.sandbox.nodes || []), it.node].filter(Boolean));
   const nodes = d.nodes.filter((n) => names.has(n.name));
   return el("ol", { class: "chain", "aria-label": "Evidence" },
@@ -76,11 +76,9 @@ function chain(it, e, d) {
       facts([["state", e.sandbox.state], ["uid", e.sandbox.uid], ["without a fresh report", e.sandbox.withoutReport]])),
     nodes.length > 0 ? nodes.slice(0, 3).map((n) => box("Node", n.ready ? "known" : "none", nodeFacts(n))) :
       box("Node", "none", el("p", {}, names.size > 0 ? [...names].slice(0, 3).join(", ") : "No node is known.")),
-    box("Claims", e.claimant ? "alarm" : "none", e.claimant ? facts([["claimant", e.claimant], ["node", e.claimantNode]]) :
+    box("Claims", e.claimant ? "alarm" : "none", e.claimant ? facts([["claimant", short(e.claimant)], ["node", e.claimantNode]]) :
       el("p", {}, "Nothing else carries the address.")));
 }
-
-const short = (id) => (/^[0-9a-f]{64}$/.test(id) ? id.slice(0, 13) : id);
 
 function nodeFacts(n) {
   const agent = { Fresh: "its report is fresh", NoFreshReport: "it has no fresh report",
@@ -108,7 +106,7 @@ function itemTable(d) {
   return ["Stale", "Held"].map((verdict) => {
     const all = d.items.filter((it) => it.verdict === verdict && !it.sharesVerdictOf);
     return section(`${verdict} (${all.length})`, table(verdict, ["Address", "Reason", "Pod", "Why", "Not released now"],
-      all.slice(0, 200).map((it) => [explainLink(it.ip), it.reason, it.podRef, it.message, it.detail || ""])),
+      all.slice(0, 200).map((it) => [explainLink(it.ip), it.reason, it.podRef, short(it.message), it.detail || ""])),
     all.length > 200 && el("p", {}, `And ${all.length - 200} more.`));
   });
 }

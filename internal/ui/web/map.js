@@ -1,7 +1,7 @@
 // A pool as a map: one cell for each address. A large range has two maps: all addresses as small cells, and the block of
 // 256 around the chosen one with letters. Of an IPv6 range, and of an IPv4 range above /16, only blocks in which
 // addresses differ are drawn.
-import { clock, el, explainLink, facts, list, section, steps, table, verdicts } from "./dom.js";
+import { clock, el, explainLink, facts, list, section, short, steps, table, verdicts } from "./dom.js";
 import { fill } from "./overview.js";
 
 const maxBlocks = 256, large = 1024;
@@ -216,7 +216,7 @@ export function pool({ pool, addresses, commands }, name) {
     section("Map", addresses.length > 0 ? maps(addresses) : el("p", {}, "The range of this pool cannot be parsed.")),
     section("Gates", pool.gates.map((g) => el("p", {}, el("b", {}, g.refusal + ": "), g.detail))),
     section("Stale", table("Stale addresses", ["Address", "Pod", "Why", "Not released now", "Released at"],
-      p.staleEntries.slice(0, 100).map((s) => [explainLink(s.ip), s.podRef, s.message, s.detail || "the next pass releases it",
+      p.staleEntries.slice(0, 100).map((s) => [explainLink(s.ip), s.podRef, short(s.message), s.detail || "the next pass releases it",
         s.releasableAt ? clock(s.releasableAt) : ""]))),
     section("Notes", pool.notes.length > 0 && list(pool.notes)),
     section("Commands", steps(commands)),

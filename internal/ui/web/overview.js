@@ -1,5 +1,5 @@
 // The overview: what needs attention first, the checks, the pools, and what is stale or held.
-import { badge, command, el, explainLink, list, poolLink, section, steps, table } from "./dom.js";
+import { badge, command, el, explainLink, list, poolLink, section, short, steps, table } from "./dom.js";
 
 const marks = { Error: "✗", Warning: "!", OK: "✓", Unknown: "–" };
 
@@ -41,7 +41,7 @@ function line(l) {
 // attention is what an operator answers first: pods that cannot start, then two pods at one address, then what stops
 // all releases, then nodes without fresh reports, then all other findings.
 function attention(status, pools, check) {
-  const card = (title, text, ...links) => el("li", {}, el("h3", {}, title), el("p", {}, text), el("p", {}, links));
+  const card = (title, text, ...links) => el("li", {}, el("h3", {}, title), el("p", {}, short(text)), el("p", {}, links));
   const of = (...kinds) => check.findings.filter((f) => kinds.includes(f.kind));
   const full = pools.pools.filter((p) => p.waiting.length > 0 || String(p.free) === "0" && String(p.usable) !== "0");
   const elsewhere = ["pools", "findings", "agents"]; // which have cards of their own
@@ -78,7 +78,7 @@ function targets(f) {
   return links.flatMap((a, i) => (i > 0 ? [" · ", a] : [a]));
 }
 
-const findingRow = (f) => [f.kind, f.message, targets(f)];
+const findingRow = (f) => [f.kind, short(f.message), targets(f)];
 
 function poolRow(p) {
   return [poolLink(p.pool), p.range, fill(p), p.usable ?? "?", p.used, p.free ?? "?", p.held, p.stale, p.waiting.length];
@@ -92,15 +92,19 @@ export function fill(p) {
   return [bar, " " + percent];
 }
 
-// groups are items by verdict and reason.
+// groups are items by verdict and reason. A reservation is in the row of its allocation.
 function groups(items) {
   const by = new Map();
+  const seen = new Set();
   for (const it of items) {
+    const row = it.ip + " " + it.podRef;
+    if (it.reservation && seen.has(row)) continue;
+    seen.add(row);
     const key = it.verdict + " " + it.reason + (it.refusal || "");
     by.set(key, [...(by.get(key) || []), it]);
   }
   return [...by.values()].sort((a, b) => b.length - a.length).map((all) => el("div", { class: "step" },
-    el("p", {}, badge(all[0].verdict), ` ${all[0].reason} (${all.length}): `, all[0].message,
+    el("p", {}, badge(all[0].verdict), ` ${all[0].reason} (${all.length})`,
       all[0].detail && `. Not released now: ${all[0].detail}`),
-    list(all.map((it) => [explainLink(it.ip), " " + it.podRef]), 10)));
+    list(all.map((it) => [it.ip ? explainLink(it.ip) : it.pool, ` ${it.podRef}: `, short(it.message)]), 10)));
 }
