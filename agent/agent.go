@@ -33,8 +33,7 @@ const (
 
 // Inspector inspects a node. NodeInspector implements it.
 type Inspector interface {
-	// Resume takes over the report of an earlier agent, before the first Inspect. thisMachine says whether that
-	// agent ran on this machine.
+	// Resume takes over the report of an earlier agent, on this machine or another one, before the first Inspect.
 	Resume(report *v1alpha1.SandboxReport, thisMachine bool)
 	// Inspect returns the state of the node, or an error if nothing may be concluded.
 	Inspect(ctx context.Context) (*Inspection, error)
@@ -79,8 +78,7 @@ type Agent struct {
 	frequentUntil   time.Time
 }
 
-// Run inspects and publishes until the context ends, and then once more, so that the report shows the state at the
-// end. Failures are logged and retried.
+// Run inspects and publishes until the context ends, and then once more. Failures are logged and retried.
 func (a *Agent) Run(ctx context.Context) {
 	if wait.PollUntilContextCancel(ctx, inspectRetryDelay, true, a.load) != nil {
 		return

@@ -14,11 +14,9 @@ import (
 )
 
 const (
-	// statusCalls limits the number of concurrent status calls. Calls to shims that hang last until their timeout
-	// and must not delay the others.
+	// statusCalls limits the concurrent status calls. Calls to shims that hang must not delay the others.
 	statusCalls = 64
-	// statusRetryDelay is the pause after a failed status call. Without a pause, shims that hang would slow down
-	// each inspection.
+	// statusRetryDelay is the pause after a failed status call: shims that hang would slow down each inspection.
 	statusRetryDelay = time.Minute
 )
 

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// maxRenewalAge is how long an agent stays ready after a renewal of its Lease: as long as the Lease confirms
-	// the report.
+	// maxRenewalAge is how long an agent stays ready after a renewal of its Lease, which then confirms the report.
 	maxRenewalAge = leaseSeconds * time.Second
 	// maxAttemptAge is how long an agent stays alive without an attempt. It is longer than the slowest inspection
 	// plus the slowest calls to the API server, which have their own timeouts.

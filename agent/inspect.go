@@ -28,8 +28,7 @@ type Inspection struct {
 	Identity
 	// Sandboxes are all sandboxes that the runtime lists, with or without a whereabouts address.
 	Sandboxes []ListedSandbox
-	// Attachments are the ids that the runtime does not list and that are in a CNI cache or have an existing
-	// network namespace.
+	// Attachments are unlisted ids that are in a CNI cache or have an existing network namespace.
 	Attachments []v1alpha1.Attachment
 	// NamespaceGone has the ids of the previous inspection that are neither listed nor cached any more. The value
 	// is whether the network namespace is known to be gone.
@@ -59,13 +58,11 @@ type NodeInspector struct {
 	nodeDirs []os.FileInfo // folders that are confirmed to be the node's
 }
 
-// ErrOwnSandboxMissing means that the runtime does not list the agent's own sandbox as READY. It is another
-// runtime, or its answer is incomplete.
+// ErrOwnSandboxMissing means that the runtime does not list the agent's own sandbox as READY.
 var ErrOwnSandboxMissing = errors.New("the runtime does not list the agent's own sandbox as READY: " +
 	"it is not the runtime of this pod, or its answer is incomplete")
 
-// inspectTries limits the tries of one inspection. A try fails if a sandbox is removed between the list and its
-// status call.
+// inspectTries limits the tries of one inspection: a sandbox may be removed between the list and its status call.
 const inspectTries = 3
 
 // Inspect inspects the node. After an error nothing may be concluded.
@@ -142,7 +139,7 @@ func (ni *NodeInspector) inspectVanished(inspection *Inspection, entries map[str
 		if t.isListed || entries[id] != nil {
 			continue
 		}
-		closed := t.trustedState(netns.networkClosed(t.netnsPaths(), false))
+		closed := t.trustedState(netns.networkClosed([]string{t.detail.NetNS}, false))
 		if !isOpen(closed) {
 			delete(ni.tracked, id)
 			inspection.NamespaceGone[id] = closed != nil

@@ -69,8 +69,8 @@ func (n *netnsDirs) isLeftover(path string, dir os.FileInfo) bool {
 }
 
 // networkClosed reports whether all namespaces at these paths are gone (true), one exists (false), or neither is
-// known (nil). The file of an unmounted namespace is gone only for a listed sandbox. A runtime that lost its state
-// and its mounts may have an unlisted sandbox that still runs.
+// known (nil), as for the path "". The file of an unmounted namespace is gone only for a listed sandbox. A runtime
+// that lost its state and its mounts may have an unlisted sandbox that still runs.
 func (n *netnsDirs) networkClosed(paths []string, listed bool) *bool {
 	if len(paths) == 0 {
 		return nil

@@ -13,8 +13,7 @@ const (
 	procMagic = 0x9fa0
 )
 
-// isNamespace reports whether a file is a namespace, as opposed to the plain file below its mount. It returns true
-// if that cannot be found out.
+// isNamespace reports whether a file is a namespace, not the plain file below its mount. It is true if unknown.
 func isNamespace(path string) bool {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(path, &fs); err != nil {

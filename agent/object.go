@@ -14,8 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// newClient returns a client for whole objects in JSON. client-go's typed clients load every kind of Kubernetes
-// into memory.
+// newClient returns a client for objects in JSON. client-go's typed clients load every kind into memory.
 func newClient(config *rest.Config) (rest.Interface, error) {
 	config = metadata.ConfigFor(config)
 	config.Timeout = 10 * time.Second
@@ -166,8 +165,7 @@ func (o *object[T]) advance(read bool) (before objectVersion, reason string) {
 	return before, reason
 }
 
-// lostWriteTime returns when the last known write was made, if that was after t and the write is lost. Otherwise,
-// or if that is unknown, it returns t.
+// lostWriteTime returns when the last known write was made, if that was after t and the write is lost; else t.
 func (o *object[T]) lostWriteTime(ctx context.Context, t time.Time) time.Time {
 	if !o.lastVersion.writtenAt.After(t) {
 		return t

@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// goneRetention is how long an id stays in Gone, and maxGone the most ids there. Both exceed an outage of a
-	// reconciler.
+	// goneRetention is how long an id stays in Gone, longer than an outage of a reconciler; maxGone limits the ids.
 	goneRetention = 24 * time.Hour
 	maxGone       = 500
 	// maxAttachments limits the attachments that lost DELs leave in the caches. Beyond it, the oldest that are no

@@ -28,8 +28,7 @@ const (
 	restoreNoteRetention = 24 * time.Hour
 )
 
-// RestoreError means that an answer showed a restore of etcd since the agent's last write. That write may be lost
-// and must be repeated.
+// RestoreError means that etcd was restored since the agent's last write, which may be lost and must be repeated.
 type RestoreError struct{ Reason string }
 
 func (e *RestoreError) Error() string { return "etcd was restored: " + e.Reason }
@@ -79,8 +78,7 @@ func (a *APIStore) NodeIdentity(ctx context.Context) (Identity, error) {
 	return Identity{BootID: info.BootID, Machine: machine}, nil
 }
 
-// Load returns the report of an earlier agent on this node, nil if there is none. It must be called before the
-// first write.
+// Load returns the report of an earlier agent on this node, nil for none. It must precede the first write.
 func (a *APIStore) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	report, err := a.report.reread(ctx, func(*v1alpha1.SandboxReport, bool) error { return nil })
 	if err != nil {
@@ -99,8 +97,7 @@ func (a *APIStore) Load(ctx context.Context) (*v1alpha1.SandboxReport, error) {
 	return report, nil
 }
 
-// checkHolder returns an error if the Lease belongs to another program. Any program may have a Lease with a node's
-// name in this namespace.
+// checkHolder returns an error if the Lease belongs to another program, which may have one with a node's name.
 func (a *APIStore) checkHolder(lease *coordinationv1.Lease) error {
 	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
 	if _, ours := lease.Annotations[v1alpha1.HashAnnotation]; ours || holder == "" || holder == a.node {
@@ -141,8 +138,7 @@ func (a *APIStore) Publish(ctx context.Context, report *v1alpha1.SandboxReport) 
 	return a.Renew(ctx)
 }
 
-// Renew renews the Lease, which confirms the last written report. After a RestoreError the caller must make and
-// publish a new report.
+// Renew renews the Lease, which confirms the last report. After a RestoreError the caller must publish a new report.
 func (a *APIStore) Renew(ctx context.Context) error {
 	_, err := a.lease.write(ctx, func(m metav1.ObjectMeta) *coordinationv1.Lease {
 		m.Annotations = a.annotations(m.Annotations)
@@ -164,8 +160,7 @@ func (a *APIStore) Renew(ctx context.Context) error {
 	return err
 }
 
-// IsOwn reports whether this agent wrote or has read the report's resourceVersion; "" means that the report was
-// deleted.
+// IsOwn reports whether this agent wrote or has read a resourceVersion of the report; "" is a deletion.
 func (a *APIStore) IsOwn(version string) bool {
 	return version != "" && (version == a.report.meta.ResourceVersion || isOlder(version, a.report.meta.ResourceVersion))
 }
@@ -192,8 +187,7 @@ func (a *APIStore) noteRestore(
 	return &RestoreError{reason}
 }
 
-// IsRestoreNoteExpired reports whether the report has a note of a restore that is older than a day. The next write
-// drops the note.
+// IsRestoreNoteExpired reports whether the report has a note older than a day, which the next write drops.
 func (a *APIStore) IsRestoreNoteExpired() bool {
 	restoredAt, err := time.Parse(time.RFC3339, a.restoreNote)
 	now := a.lease.lastVersion.writtenAt
@@ -226,8 +220,7 @@ var errPolicyNotEnforced = errors.New("the API server lets this agent write the 
 	"the admission policy ip-reconcile-agent is missing, not bound, for another namespace, or does not deny; " +
 	"apply deploy/agent/admission.yaml (Kubernetes 1.30 or newer), or accept this with --without-admission-policy")
 
-// CheckPolicy returns nil if the admission policy refuses a report of another node. It sends a dry run to the API
-// server, which stores nothing.
+// CheckPolicy returns nil if the admission policy refuses a report of another node, in a dry run.
 func (a *APIStore) CheckPolicy(ctx context.Context) error {
 	report := &v1alpha1.SandboxReport{TypeMeta: reportType(), ObservedAt: apiTime(now(a.Now))}
 	report.Name = probeName

@@ -11,8 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// trackedSandbox is what a NodeInspector remembers of an id, so that it need not ask again, and knows it when the
-// runtime lists it no longer.
+// trackedSandbox is what a NodeInspector remembers of an id, also when the runtime does not list it any more.
 type trackedSandbox struct {
 	sandbox       v1alpha1.Sandbox // as last observed
 	isListed      bool             // in the last inspection
@@ -67,8 +66,8 @@ func (ni *NodeInspector) describeSandbox(s cri.Sandbox, entry *cnicache.Entry, n
 	if s.Ready {
 		out.State, t.isOtherMachine = v1alpha1.SandboxReady, false
 	}
-	paths := t.netnsPaths()
-	if entry != nil && len(paths) == 0 {
+	paths := []string{t.detail.NetNS}
+	if entry != nil && t.detail.NetNS == "" {
 		paths = entry.NetNS
 	}
 	if out.NetworkClosed == nil {
@@ -122,13 +121,6 @@ func (t *trackedSandbox) trustedState(closed *bool) *bool {
 		return nil
 	}
 	return closed
-}
-
-func (t *trackedSandbox) netnsPaths() []string {
-	if t.detail.NetNS == "" {
-		return nil
-	}
-	return []string{t.detail.NetNS}
 }
 
 // isOpen reports whether a network namespace is known to exist.

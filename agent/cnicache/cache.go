@@ -27,8 +27,7 @@ type Folders struct {
 	Multus string
 }
 
-// Cache reads the folders at each Read. It parses only files that changed, so a Read costs a readdir and a stat per
-// file. It is not safe for concurrent use.
+// Cache reads the folders at each Read, and parses only files that changed. It is not safe for concurrent use.
 type Cache struct {
 	Folders
 	runtimeFolder *folder
@@ -45,9 +44,8 @@ func New(f Folders) *Cache {
 	return c
 }
 
-// Read returns the entries by container id; the caller owns them. It fails if a folder cannot be listed, or a file
-// has no metadata. A folder may be missing until this Cache has read it. For the runtime's results the parent
-// folder must exist.
+// Read returns the entries by container id. It fails if a folder cannot be listed, or a file has no metadata. A folder
+// may be missing until this Cache has read it, but the parent of the runtime's results must exist.
 func (c *Cache) Read() (map[string]*Entry, error) {
 	c.unreadable = map[string]error{}
 	now := time.Now()
@@ -94,8 +92,7 @@ func (c *Cache) HasResults() bool { return c.runtimeFolder.hasExisted }
 // MultusDirs returns the cniDirs of the last Read.
 func (c *Cache) MultusDirs() []string { return slices.Sorted(maps.Keys(c.multusFolders)) }
 
-// Unreadable returns the files that the last Read could not read in full, by path, with the error. They affect only
-// the entries of their own containers.
+// Unreadable returns the error of each file that the last Read could not read in full, by path.
 func (c *Cache) Unreadable() map[string]error { return c.unreadable }
 
 func (c *Cache) readFolder(f *folder, now time.Time, builders map[string]*entryBuilder) error {

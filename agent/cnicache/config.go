@@ -60,8 +60,7 @@ func readConfig(data []byte) (config, error) {
 		problem = cmp.Or(c.add(p), problem)
 	}
 	if !named {
-		// libcni v1.3.0 also loads plugins from a folder, and does not cache them (libcni/conf.go,
-		// NetworkConfFromFile).
+		// libcni v1.3.0 also loads plugins from a folder that it does not cache (libcni/conf.go, NetworkConfFromFile).
 		problem = errors.New("no plugins")
 	}
 	c.loopback = named && !others

@@ -13,13 +13,11 @@ import (
 type Entry struct {
 	// Since is the oldest mtime of its files.
 	Since time.Time
-	// Namespace, Name and UID identify the pod by the CNI arguments K8S_POD_*. Each is "" if no file has it, or if
-	// files contradict each other.
+	// Namespace, Name and UID are the CNI arguments K8S_POD_*. Each is "" if no file has it, or files differ.
 	Namespace, Name, UID string
 	// NetNS are the paths of network namespaces in its files, sorted.
 	NetNS []string
-	// Addresses are the configured whereabouts addresses, sorted by interface and address, without duplicates, at
-	// most 128.
+	// Addresses are the configured whereabouts addresses, sorted and without duplicates, at most MaxAddresses.
 	Addresses []v1alpha1.Address
 	// HasNoWhereabouts means that it certainly has no whereabouts address. A result of more than the loopback
 	// exists, every file could be read in full, no file mentions whereabouts, and with Multus, its list of networks
@@ -28,8 +26,7 @@ type Entry struct {
 	// HasAllAddresses means that Addresses are complete. Its files could be read in full, and prove that it has no
 	// whereabouts address or are a result of each of its networks.
 	HasAllAddresses bool
-	// MayCarry are the whereabouts ranges of its networks if Addresses are incomplete; none if its files do not
-	// name all networks.
+	// MayCarry are the whereabouts ranges of its networks if Addresses are incomplete and its files name them all.
 	MayCarry []v1alpha1.Network
 	// ByMultus means that its runtime result is from Multus, InMultus that one of its files is in a folder of Multus.
 	ByMultus, InMultus bool
@@ -119,8 +116,7 @@ func sortedNetworks(all []v1alpha1.Network) []v1alpha1.Network {
 	return slices.Compact(all)
 }
 
-// podField is a name or UID that several files may have. It is "" if they contradict each other, because a UID
-// proves that two pods differ.
+// podField is a name or UID in several files, "" if they differ: a UID proves that two pods are not the same.
 type podField struct {
 	value    string
 	conflict bool

@@ -59,8 +59,7 @@ type folder struct {
 
 // read calls found for every file with an id in its name. After an error nothing may be concluded from the folder.
 func (f *folder) read(now time.Time, found func(id, name string, r *parsedFile)) error {
-	// Files are opened below the folder that was listed. If another folder took its place (an unmount), all files
-	// would seem to be gone.
+	// Files are opened below the folder that was listed. An unmount would make all files of its path seem gone.
 	root, err := os.OpenRoot(f.path)
 	if err != nil {
 		return err

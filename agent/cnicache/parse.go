@@ -23,8 +23,7 @@ type parsedFile struct {
 	delegates            int  // number of networks in Multus' own file
 }
 
-// cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go, CNICacheV1). Older files have no kind and
-// consist of the result only.
+// cacheV1 is the kind of a result file (libcni v1.3.0, libcni/api.go, CNICacheV1). Older files are only the result.
 const cacheV1 = "cniCacheV1"
 
 const whereabouts = "whereabouts"
@@ -118,8 +117,7 @@ func (r *parsedFile) parseDelegates(data []byte) {
 	}
 }
 
-// addNetNS adds absolute paths. The sandbox of an interface may also name another kind of isolation domain (CNI
-// specification, "ADD Success").
+// addNetNS adds absolute paths. A sandbox may also be another isolation domain (CNI specification, "ADD Success").
 func (r *parsedFile) addNetNS(paths ...string) {
 	for _, p := range paths {
 		if filepath.IsAbs(p) && len(p) <= 4096 {

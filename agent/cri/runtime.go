@@ -154,8 +154,7 @@ const (
 // Detail is the part of a sandbox's state that only its status contains.
 type Detail struct {
 	Network NetworkMode
-	// NetworkClosed says whether the network namespace is gone according to the runtime; nil if it does not say
-	// (CRI-O).
+	// NetworkClosed says whether the network namespace is gone; nil if the runtime does not say (CRI-O).
 	NetworkClosed *bool
 	// NetNS is the path of the network namespace, "" if unknown.
 	NetNS string

@@ -20,11 +20,8 @@ const (
 	reasonFailed   = "IPAddressGarbageCollectionFailed"
 )
 
-// component is the source of all Events.
-const component = "ip-reconcile"
-
-// Source is the source of all Events.
-func Source() corev1.EventSource { return corev1.EventSource{Component: component} }
+// Component is the source of all Events.
+const Component = "ip-reconcile"
 
 // Events writes Kubernetes Events. Its EventRecorder aggregates the Events of one pool.
 type Events struct {

@@ -79,8 +79,7 @@ func (g *Guard) step(ctx context.Context) {
 	}
 }
 
-// handleAnswer raises the fence if an answer shows that etcd was restored. After an outage it requests a full pass,
-// which detects other restores.
+// handleAnswer raises the fence after a restore that an answer shows. A full pass after an outage detects the others.
 func (g *Guard) handleAnswer(answer kube.Answer) {
 	outageStart := g.outageStart
 	hadOutage := !outageStart.IsZero() || answer.HasReconnected && g.last.Revision != 0

@@ -134,8 +134,7 @@ func (m *Metrics) collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// update counts the writes of a pass and sets its gauges. held is since when the oldest item is held for each reason.
-// pools are those of the judgement.
+// update counts the writes of a pass and sets its gauges. held is since when the oldest item is held, by reason.
 func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time, pools *usage.Pools) {
 	m.countWrites(out)
 	var g gauges

@@ -31,8 +31,7 @@ type Recorder struct {
 	pendingLoggedAt  time.Time            // when the nodes that a restore waits for were last logged; zero without any
 }
 
-// forgetAfter is how long a fact must be absent to be new again. It is longer than any pause between passes or between
-// tries of failed writes.
+// forgetAfter is how long a fact must be absent to be new again. Passes and tries of failed writes pause for less.
 const forgetAfter = 2 * observeEvery
 
 // isNew remembers a fact and reports whether it is new.
@@ -210,8 +209,7 @@ func (r *Recorder) recordFindings(out *reconciler.Result) {
 	}
 }
 
-// logPendingEvery is the minimum time between logs of the nodes that a restore waits for. In a large cluster the nodes
-// report one after the other.
+// logPendingEvery is the minimum time between logs of pending nodes, which may report one after the other.
 const logPendingEvery = time.Minute
 
 // recordRestore logs the nodes that a restore waits for.

@@ -9,12 +9,10 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// missingFor is how long a Node must be missing before its report is deleted. A deleted node may join again under the
-// same name.
+// missingFor is how long a Node must be missing before its report is deleted: it may join again.
 const missingFor = time.Hour
 
-// ReportGC deletes the reports and Leases of deleted Nodes. Such a report would pause releases forever after a restore
-// of etcd.
+// ReportGC deletes the reports and Leases of deleted Nodes, which would pause releases forever after a restore of etcd.
 type ReportGC struct {
 	API ReportGCAPI
 	Log *slog.Logger

@@ -74,8 +74,7 @@ const (
 	maxRetry = 30 * time.Second
 	// fencedEvery is the pause between full passes under the fence.
 	fencedEvery = 500 * time.Millisecond
-	// observeEvery is the maximum pause between two passes. A failure to observe, a changed annotation and an expired
-	// wait are detected within that time.
+	// observeEvery is the maximum pause between two passes. A failure to observe is detected within that time.
 	observeEvery = 5 * time.Minute
 	// judgeEvery is the maximum pause between two cache passes, since some verdicts change with time alone.
 	judgeEvery = 30 * time.Second
@@ -92,8 +91,7 @@ func New(c Config) *Server {
 	}
 }
 
-// Run makes a full pass, and then passes by schedule, request and time, until the context ends. The error is that of
-// Schedule.Run.
+// Run makes a full pass, and then passes by schedule, request and time, until the context ends.
 func (s *Server) Run(ctx context.Context) error {
 	// The first pass verifies the caches, if they are synced.
 	isSynced := func(context.Context) (bool, error) { return s.Caches.Synced(), nil }

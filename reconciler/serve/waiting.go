@@ -122,7 +122,7 @@ func NewWaitingRecorder(ctx context.Context, api typedcorev1.EventsGetter, log *
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartEventWatcher(func(e *corev1.Event) { w.write(ctx, e) })
 	context.AfterFunc(ctx, broadcaster.Shutdown)
-	return broadcaster.NewRecorder(scheme.Scheme, Source())
+	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: Component})
 }
 
 // write creates the Event of a pod and pool, or updates it, at most once per waitingEvery.
@@ -139,13 +139,13 @@ func (w *waitingEvents) write(ctx context.Context, e *corev1.Event) {
 		ref := applycorev1.ObjectReference().WithAPIVersion(on.APIVersion).WithKind(on.Kind).WithNamespace(on.Namespace).
 			WithName(on.Name).WithUID(on.UID)
 		event = applycorev1.Event(name, on.Namespace).WithInvolvedObject(ref).WithType(e.Type).WithReason(e.Reason).
-			WithSource(applycorev1.EventSource().WithComponent(component)).WithFirstTimestamp(e.FirstTimestamp).WithCount(0)
+			WithSource(applycorev1.EventSource().WithComponent(Component)).WithFirstTimestamp(e.FirstTimestamp).WithCount(0)
 		w.written[name] = event
 	case e.LastTimestamp.Sub(event.LastTimestamp.Time) < waitingEvery:
 		return
 	}
 	event.WithMessage(e.Message).WithLastTimestamp(e.LastTimestamp).WithCount(*event.Count + 1)
-	_, err := w.api.Events(on.Namespace).Apply(ctx, event, metav1.ApplyOptions{FieldManager: component, Force: true})
+	_, err := w.api.Events(on.Namespace).Apply(ctx, event, metav1.ApplyOptions{FieldManager: Component, Force: true})
 	if err != nil && ctx.Err() == nil && !w.isFailing {
 		w.log.Warn("Cannot write Events on pods that wait for an address", "error", err)
 	}

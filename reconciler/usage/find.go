@@ -44,11 +44,9 @@ func (u *Pools) Known() string {
 func (p *Pool) Networks() []string {
 	networks := make([]string, 0, len(p.Definitions))
 	for _, d := range p.Definitions {
-		if n := d.String(); len(networks) == 0 || networks[len(networks)-1] != n {
-			networks = append(networks, n)
-		}
+		networks = append(networks, d.String())
 	}
-	return networks
+	return slices.Compact(networks)
 }
 
 // Owner is a namespace, or a workload as "<namespace>/<kind>/<name>", with entries in a pool.

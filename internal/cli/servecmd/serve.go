@@ -250,7 +250,7 @@ func (o *Options) events(ctx context.Context, config *rest.Config, log *slog.Log
 		self.Kind, self.Name, self.UID = "Pod", name, types.UID(os.Getenv("POD_UID"))
 	}
 	return &serve.Events{
-		EventRecorder: broadcaster.NewRecorder(scheme.Scheme, serve.Source()),
+		EventRecorder: broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: serve.Component}),
 		Self:          self,
 		Waiting:       serve.NewWaitingRecorder(ctx, core.CoreV1(), log),
 	}, nil
