@@ -144,9 +144,8 @@ func (o *options) explainJudged(ctx context.Context, r *reconciler.Reconciler, j
 	return explanation.Answer(q)
 }
 
-// advisor returns an Advisor whose commands name the cluster that the flags name, and have the flags that decide about
-// verdicts. A snapshot does not say which cluster it is of. Unless a context is given, its commands have one that no
-// kubeconfig has, and fail where they are pasted.
+// advisor returns an Advisor whose commands have the flags that name the cluster and decide about verdicts. Without a
+// given context those of a snapshot have one that no kubeconfig has, and fail where they are pasted.
 func (o *options) advisor() advice.Advisor {
 	a := advice.Advisor{Program: commandName(), Namespace: o.Namespace()}
 	flags.VisitKubectl(o.given, a.ClusterFlag)

@@ -235,10 +235,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		r.Audit = o.trail.Record
 	}
 	o.cluster = document.Cluster{Server: config.Host, Context: o.Context()}
-	o.clusterUID = func(ctx context.Context) string {
-		_, uid := cluster.ClusterIdentity(ctx)
-		return uid
-	}
+	o.clusterUID = cluster.UID
 	return r, nil
 }
 

@@ -140,7 +140,7 @@ func (o *options) apply(ctx context.Context, std streams, file string, maxAge ti
 	if err := p.Check(o.clusterUID(ctx), j.Observation.Now, maxAge); err != nil {
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
-	o.filter.Picks, r.Options.Only = p.Has, p.Allows
+	o.filter.Has, r.Options.Only = p.Has, p.Allows
 	out, err := o.act(ctx, std, r, o.ask)
 	if err != nil {
 		return err

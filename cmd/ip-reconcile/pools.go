@@ -54,16 +54,7 @@ could not be read, or has no such pool.
   ip-reconcile pools 10.0.0.0-24 --new-range 10.0.0.0/25
   ip-reconcile pools --unused
   ip-reconcile pools --snapshot ./must-gather`,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("pools takes at most one name, range or address, got %d arguments; see '%s --help'",
-					len(args), c.CommandPath())
-			}
-			return nil
-		},
-		RunE: func(c *cobra.Command, args []string) error {
-			return o.pools(c.Context(), std, args)
-		},
+		RunE: func(c *cobra.Command, args []string) error { return o.pools(c.Context(), std, args) },
 	}
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
@@ -77,6 +68,9 @@ could not be read, or has no such pool.
 
 func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) error {
 	switch {
+	case len(args) > 1:
+		return fmt.Errorf("pools takes at most one name, range or address, got %d arguments; see '%s pools --help'",
+			len(args), commandName())
 	case o.newRange != "" && len(args) == 0:
 		return errors.New("--new-range needs the pool: its name, its range, or an address in it")
 	case o.newRange == "" && len(o.exclude) > 0:

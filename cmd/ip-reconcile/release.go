@@ -141,7 +141,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 		all = append(all, it.Related()...)
 	}
 	ids := report.IDs(all)
-	o.filter.Picks = func(it *judge.Item) bool { return ids[it.ID()] }
+	o.filter.Has = func(it *judge.Item) bool { return ids[it.ID()] }
 	return nil
 }
 
@@ -216,7 +216,7 @@ func (o *byHand) consent(ctx context.Context, std streams, r *reconciler.Reconci
 
 // show prints the evidence, and reports whether to release.
 func (o *byHand) show(ctx context.Context, std streams, r *reconciler.Reconciler) (isYes bool) {
-	rep, d := o.explainJudged(ctx, r, o.j, explanation.Question{Subject: o.subjects[0], Picks: o.filter})
+	rep, d := o.explainJudged(ctx, r, o.j, explanation.Question{Subject: o.subjects[0], Picks: o.filter.Picks()})
 	d.Advice = slices.DeleteFunc(d.Advice, func(a document.Advice) bool { // about this very release
 		return a.Cause == judge.Stale.String() || a.Cause == string(reconciler.AwaitingConfirmation)
 	})

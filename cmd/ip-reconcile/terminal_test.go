@@ -84,7 +84,7 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.writes, o.filter.Picks, r.Options.Only = true, p.Has, p.Allows
+	o.writes, o.filter.Has, r.Options.Only = true, p.Has, p.Allows
 	if err := o.ask(t.Context(), std, r); err != errUnresolved {
 		t.Error(err)
 	}
@@ -98,7 +98,7 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	}
 	out.Refused = nil
 	p.Complete(out)
-	rep := report.OfRun(out, false, report.Filter{Picks: p.Has})
+	rep := report.OfRun(out, false, report.Filter{Has: p.Has})
 	if err := o.printRun(t.Context(), std, rep, true); err != errUnresolved {
 		t.Error(err)
 	}

@@ -106,13 +106,6 @@ func (v *View) usage() *usage.Pools {
 	return v.pools
 }
 
-// notInUse picks what needs attention.
-type notInUse struct{}
-
-func (notInUse) Pool(string) bool            { return true }
-func (notInUse) Item(it *judge.Item) bool    { return it.Verdict != judge.InUse }
-func (notInUse) Finding(*judge.Finding) bool { return true }
-
 func (v *View) overview(ctx context.Context) *Overview {
 	lines := slices.Clone(v.Status(ctx))
 	for i := range lines {
@@ -120,7 +113,8 @@ func (v *View) overview(ctx context.Context) *Overview {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	rep := report.Of(v.Judgement, v.Plan.Refused, v.Plan.CommonGates, notInUse{})
+	attention := report.Filter{Has: func(it *judge.Item) bool { return it.Verdict != judge.InUse }}
+	rep := report.Of(v.Judgement, v.Plan.Refused, v.Plan.CommonGates, attention.Picks())
 	return &Overview{
 		Status:   document.OfStatus(v.header(document.KindStatus), lines),
 		Pools:    document.OfPools(v.header(document.KindPools), rep, v.usage()),

@@ -79,9 +79,8 @@ func (c *Cluster) May(ctx context.Context, account string, what authorizationv1.
 	return answer.Allowed, nil
 }
 
-// ClusterIdentity returns the API server's address and the UID of namespace kube-system; "" where RBAC forbids reading
-// it.
-func (c *Cluster) ClusterIdentity(ctx context.Context) (server, uid string) {
+// UID returns the UID of namespace kube-system, "" where RBAC forbids reading it.
+func (c *Cluster) UID(ctx context.Context) (uid string) {
 	_ = c.call(ctx, func(ctx context.Context) error {
 		ns, err := c.core.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 		if err == nil {
@@ -89,7 +88,7 @@ func (c *Cluster) ClusterIdentity(ctx context.Context) (server, uid string) {
 		}
 		return err
 	})
-	return c.host, uid
+	return uid
 }
 
 // OwnedByJob reports whether a Job controls the pod, and whether the pod exists. It uses a LIST, which every

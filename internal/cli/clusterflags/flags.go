@@ -145,8 +145,7 @@ func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *res
 	cluster, err := kube.New(config, kube.Settings{
 		Namespace: o.Namespace(), LeaseNamespace: o.LeaseNamespace(), Timeout: o.Timeout,
 		WithoutLease: o.WithoutLease, WithoutPause: o.WithoutPause, Jitter: jitter, Log: log,
-		Pod: cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"),
-			host), // on the host's network the host's name is not the pod's
+		Pod:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host), // the host's name may not be the pod's
 		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
 	})
 	return cluster, config, err

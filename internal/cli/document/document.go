@@ -1,6 +1,5 @@
-// Package document has the JSON and YAML documents that the commands print. Scripts read them: within an apiVersion
-// fields are added, and never removed or given another meaning. docs/reference/schema has the JSON Schema, which is
-// generated from these types and their comments.
+// Package document has the JSON and YAML documents that the commands print. Within an apiVersion fields are added, and
+// never removed. The JSON Schema in docs/reference/schema is generated from these types and their comments.
 package document
 
 import (
@@ -82,9 +81,14 @@ type Agents struct {
 }
 
 func circumstances(r *report.Report) Circumstances {
-	a := Agents{InUse: !r.WithoutAgents, NoFreshReport: []string{}, Dead: []string{}}
-	for _, name := range slices.Sorted(maps.Keys(r.Nodes)) {
-		switch r.Nodes[name] {
+	return Circumstances{Agents: OfAgents(r.Judgement), Gates: r.Gates, Notes: List(r.Notes())}
+}
+
+// OfAgents returns the node agents whose reports were used.
+func OfAgents(j *judge.Judgement) Agents {
+	a := Agents{InUse: !j.WithoutAgents, NoFreshReport: []string{}, Dead: []string{}}
+	for _, name := range slices.Sorted(maps.Keys(j.Nodes)) {
+		switch j.Nodes[name] {
 		case judge.NodeFresh:
 			a.Fresh++
 		case judge.NodeNoFreshReport:
@@ -93,7 +97,7 @@ func circumstances(r *report.Report) Circumstances {
 			a.Dead = append(a.Dead, name)
 		}
 	}
-	return Circumstances{Agents: a, Gates: r.Gates, Notes: List(r.Notes())}
+	return a
 }
 
 // Rows returns a row for each element; never nil.

@@ -25,7 +25,7 @@ type Question struct {
 	Recent    reconciler.BreakerState
 	Advisor   advice.Advisor
 	// Picks is what is explained of the subject; nil for all of it.
-	Picks report.Picks
+	Picks *report.Picks
 	// Snapshot is true for a snapshot, which may lack namespaces.
 	Snapshot bool
 }
@@ -214,7 +214,8 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	}
 	name := string(f.Kind)
 	switch {
-	case a.isInConflict(f.IP): // the order of steps matters
+	case slices.ContainsFunc(strings.Split(f.IP, ","), func(ip string) bool { return a.conflicts[ip] }):
+		// the order of steps matters
 		return a.steps("findings", string(judge.Conflict), advice.Facts{Names: names})
 	case f.Kind != judge.Unrecorded || f.CanRepair():
 	case names["container"] != "":
@@ -226,10 +227,6 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 		return advice.Unique(a.steps("findings", name, a.facts(names)))
 	}
 	return advice.Unique(a.steps("findings", name, a.facts(names, f.Node)))
-}
-
-func (a *answer) isInConflict(addresses string) bool {
-	return slices.ContainsFunc(strings.Split(addresses, ","), func(ip string) bool { return a.conflicts[ip] })
 }
 
 // advise returns all steps. Outages come first. A node or pool has one example of each finding, and of each reason of a

@@ -113,50 +113,43 @@ func (s Subject) Is(addr netip.Addr, owner ippool.PodRef, pool string) bool {
 	return false
 }
 
-// about picks the parts of a judgement that are about a subject.
-type about struct {
-	items    map[judge.ID]bool
-	findings func(*judge.Finding) bool
-	pools    map[string]bool // of the subject, or of the items
-}
-
-func (a *about) Pool(ref string) bool          { return a.pools[ref] }
-func (a *about) Item(it *judge.Item) bool      { return a.items[it.ID()] }
-func (a *about) Finding(f *judge.Finding) bool { return a.findings(f) }
-
-func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *about {
-	a := &about{items: map[judge.ID]bool{}, pools: map[string]bool{}}
+// pick picks the parts of a judgement that are about a subject, with the pools of the items.
+func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *report.Picks {
+	items, refs := map[judge.ID]bool{}, map[string]bool{}
+	a := &report.Picks{
+		Pool: func(ref string) bool { return refs[ref] },
+		Item: func(it *judge.Item) bool { return items[it.ID()] },
+	}
 	for _, p := range j.Observation.Pools {
-		a.pools[p.Ref()] = s.Kind == Pool && s.isPool(p) || s.Kind == Address && p.Problem == "" &&
+		refs[p.Ref()] = s.Kind == Pool && s.isPool(p) || s.Kind == Address && p.Problem == "" &&
 			p.Range.Contains(s.Address)
 	}
 	is := func(*judge.Item) bool { return true }
 	switch s.Kind {
 	case Address:
 		j = j.About(s.Address)
-		a.findings = func(f *judge.Finding) bool { return slices.Contains(strings.Split(f.IP, ","), s.Address.String()) }
+		a.Finding = func(f *judge.Finding) bool { return slices.Contains(strings.Split(f.IP, ","), s.Address.String()) }
 	case Pod:
-		is, a.findings = ofPod(s, pods)
+		is, a.Finding = ofPod(s, pods)
 	case Node:
-		is, a.findings = report.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name)
+		is, a.Finding = report.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name)
 	case Pool:
 		is = func(it *judge.Item) bool {
-			return it.Pool != nil && a.pools[it.Object()] ||
-				it.Pool == nil && slices.ContainsFunc(it.PoolNames(),
-					func(p types.NamespacedName) bool { return a.pools[p.String()] })
+			isPicked := func(p types.NamespacedName) bool { return refs[p.String()] }
+			return it.Pool != nil && refs[it.Object()] || it.Pool == nil && slices.ContainsFunc(it.PoolNames(), isPicked)
 		}
-		a.findings = func(f *judge.Finding) bool { return slices.ContainsFunc(strings.Split(f.Pool, ","), a.Pool) }
+		a.Finding = func(f *judge.Finding) bool { return slices.ContainsFunc(strings.Split(f.Pool, ","), a.Pool) }
 	}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		if !is(it) {
 			continue
 		}
-		a.items[it.ID()] = true
+		items[it.ID()] = true
 		if shared := it.SharesVerdictOf(); shared != nil {
-			a.items[shared.ID()] = true // it shares the gates, too
+			items[shared.ID()] = true // it shares the gates, too
 		}
 		for _, p := range it.PoolNames() {
-			a.pools[p.String()] = a.pools[p.String()] || s.Kind != Pool
+			refs[p.String()] = refs[p.String()] || s.Kind != Pool
 		}
 	}
 	return a

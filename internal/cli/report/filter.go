@@ -25,8 +25,8 @@ type Filter struct {
 	Reasons       []string        `json:"reasons,omitempty"`
 	// ProvenOnly picks proven items only.
 	ProvenOnly bool `json:"provenOnly,omitempty"`
-	// Picks picks what else is to be picked; nil for all.
-	Picks func(*judge.Item) bool `json:"-"`
+	// Has reports what else an item must be; nil for nothing.
+	Has func(*judge.Item) bool `json:"-"`
 }
 
 // Parse reads the values of flags into the filter. Verdicts and the reasons, which the filter has, may be in any case.
@@ -90,8 +90,11 @@ func anyOf[A, T any](asked []A, values []T, is func(T) bool) bool {
 // IsZero reports whether the filter picks everything.
 func (f Filter) IsZero() bool {
 	return len(f.Addresses)+len(f.Pools)+len(f.PodNamespaces)+len(f.Nodes)+len(f.Verdicts)+len(f.Reasons) == 0 &&
-		!f.ProvenOnly && f.Picks == nil
+		!f.ProvenOnly && f.Has == nil
 }
+
+// Picks returns what the filter picks.
+func (f Filter) Picks() *Picks { return &Picks{f.Pool, f.Item, f.Finding} }
 
 // Pool reports whether the filter picks a pool, which is named "<namespace>/<name>".
 func (f Filter) Pool(ref string) bool {
@@ -114,7 +117,7 @@ func isOfRange(text, name string) bool {
 func (f Filter) Item(it *judge.Item) bool {
 	return among(f.Addresses, it.Address()) && f.itemPool(it) && f.namespace(it.PodRef()) &&
 		among(f.Verdicts, it.Verdict) && among(f.Reasons, it.Reason.String()) && (!f.ProvenOnly || it.Proven) &&
-		(f.Picks == nil || f.Picks(it)) && (len(f.Nodes) == 0 || f.node(it))
+		(f.Has == nil || f.Has(it)) && (len(f.Nodes) == 0 || f.node(it))
 }
 
 func (f Filter) itemPool(it *judge.Item) bool {

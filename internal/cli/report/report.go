@@ -1,6 +1,5 @@
-// Package report has what check, run and explain print, before it is laid out: a judgement, the gates against each
-// Stale item, and what a run did. Package document makes rows and JSON of it, and package screen lays out the rows as
-// text.
+// Package report has what check, run and explain print: a judgement, the gates against each Stale item, and what a run
+// did. Package document makes rows and JSON of it, and package screen makes text of the rows.
 package report
 
 import (
@@ -38,26 +37,26 @@ type Report struct {
 	// Requests are the requests that a run would send; nil unless the command prints them.
 	Requests *Requests
 
-	picks Picks
+	picks *Picks
 }
 
 // Picks picks the parts of a judgement that a report is about.
-type Picks interface {
-	Pool(ref string) bool // "<namespace>/<name>"
-	Item(*judge.Item) bool
-	Finding(*judge.Finding) bool
+type Picks struct {
+	Pool    func(ref string) bool // "<namespace>/<name>"
+	Item    func(*judge.Item) bool
+	Finding func(*judge.Finding) bool
 }
 
 // OfCheck returns the report of a judgement and the plan of a pass that starts now.
 func OfCheck(j *judge.Judgement, plan *reconciler.Plan, f Filter) *Report {
-	r := Of(j, plan.Refused, plan.CommonGates, f)
+	r := Of(j, plan.Refused, plan.CommonGates, f.Picks())
 	r.Filter = f
 	return r
 }
 
 // OfRun returns the report of a run. Its findings are those that were not repaired.
 func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
-	r := Of(out.Judgement, out.Refused, out.CommonGates, f)
+	r := Of(out.Judgement, out.Refused, out.CommonGates, f.Picks())
 	r.Filter, r.Ran, r.DryRun, r.Repaired, r.Unrepaired = f, true, dryRun, out.Repaired, out.Unrepaired
 	r.Released = Only(out.Released, f.Item)
 	slices.SortStableFunc(r.Released, judge.ByPlace)
@@ -70,7 +69,7 @@ func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
 }
 
 // Of returns the report of the picked parts of a judgement.
-func Of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, picks Picks) *Report {
+func Of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, picks *Picks) *Report {
 	picked := *j
 	picked.Allocations, picked.Reservations = Only(j.Allocations, picks.Item), Only(j.Reservations, picks.Item)
 	picked.Findings = Only(j.Findings, func(x judge.Finding) bool { return picks.Finding(&x) })
@@ -195,16 +194,13 @@ func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
 			return
 		}
 		e := &gates[i]
-		if e.Count += n; !isTimed {
-			return
-		}
-		if at.Before(*e.FirstReleasableAt) {
-			e.FirstReleasableAt = at
-		}
-		if at.After(*e.LastReleasableAt) {
-			e.LastReleasableAt = at
-		}
-		if e.Detail != g.Detail {
+		if e.Count += n; isTimed && e.Detail != g.Detail {
+			if at.Before(*e.FirstReleasableAt) {
+				e.FirstReleasableAt = at
+			}
+			if at.After(*e.LastReleasableAt) {
+				e.LastReleasableAt = at
+			}
 			e.Detail = fmt.Sprintf("the verdicts are confirmed from %s to %s unless something contradicts them",
 				e.FirstReleasableAt.Format(time.RFC3339), e.LastReleasableAt.Format(time.RFC3339))
 		}

@@ -67,15 +67,11 @@ func (s *Screen) dryRun(r *report.Report) {
 }
 
 func (s *Screen) requests(r *report.Requests) {
-	if len(r.Deletes) > 0 {
-		s.Title("RESERVATIONS TO DELETE", len(r.Deletes))
-	}
+	s.Title("RESERVATIONS TO DELETE", len(r.Deletes))
 	for _, name := range r.Deletes {
 		s.Line("%s", name)
 	}
-	if len(r.Patches) > 0 {
-		s.Title("PATCHES OF POOLS", len(r.Patches))
-	}
+	s.Title("PATCHES OF POOLS", len(r.Patches))
 	for _, p := range r.Patches {
 		s.Line("%s", p.Pool)
 		for _, operation := range p.Operations {
@@ -89,17 +85,17 @@ func (s *Screen) repaired(title string, r *report.Report) {
 	if len(r.Repaired)+len(r.Unrepaired) == 0 {
 		return
 	}
-	s.Title(title, len(r.Repaired))
+	s.Line("\n%s (%d)", title, len(r.Repaired)) // also for none
 	for _, f := range r.Repaired {
 		s.Text("", string(f.Kind)+" of "+f.IP+" in "+f.Pool)
 	}
 	why := map[string]int{}
 	for _, u := range r.Unrepaired {
+		text := u.String()
 		if u.Why == reconciler.Breaker { // the same for many
-			why[u.Detail]++
-		} else {
-			why[u.String()]++
+			text = u.Detail
 		}
+		why[text]++
 	}
 	s.notRepaired(why)
 }

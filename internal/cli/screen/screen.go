@@ -44,8 +44,12 @@ func (s *Screen) Line(format string, args ...any) { fmt.Fprintf(&s.text, format+
 // Text writes a text behind a prefix, broken between words.
 func (s *Screen) Text(prefix, text string) { table.Wrapped(&s.text, prefix, s.shorten(text)) }
 
-// Title writes the title of a section with its count.
-func (s *Screen) Title(title string, n int) { s.Line("\n%s (%d)", title, n) }
+// Title writes the title of a section with its count, unless that is zero.
+func (s *Screen) Title(title string, n int) {
+	if n > 0 {
+		s.Line("\n%s (%d)", title, n)
+	}
+}
 
 var containerID = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 
@@ -95,8 +99,7 @@ func (s *Screen) summary(r *report.Report) {
 		stale = "stale before this run"
 	}
 	s.Text("", fmt.Sprintf("%s: %d in use, %d held, %d %s. %s.", counts(sum), sum.InUse+sum.Lone.InUse,
-		sum.Held+sum.Lone.Held,
-		sum.Stale+sum.Lone.Stale, stale, Count(sum.Findings, "finding")))
+		sum.Held+sum.Lone.Held, sum.Stale+sum.Lone.Stale, stale, Count(sum.Findings, "finding")))
 	if !r.Filter.IsZero() {
 		s.Text("", fmt.Sprintf("The flags pick these of %s, %s.", counts(r.Of), Count(r.Of.Findings, "finding")))
 	}

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -31,23 +31,10 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 			return line{}, err // without the Leases no report is fresh
 		}
 	}
-	var lacking, dead []string
-	fresh := 0
-	for node, state := range p.Nodes {
-		switch state {
-		case judge.NodeFresh:
-			fresh++
-		case judge.NodeDeadOrMissing:
-			dead = append(dead, node)
-		default:
-			lacking = append(lacking, node)
-		}
-	}
-	slices.Sort(lacking)
-	slices.Sort(dead)
-	text := fmt.Sprintf("%d of %d node agents have a fresh report", fresh, fresh+len(lacking))
-	if len(dead) > 0 {
-		text += fmt.Sprintf(" (without the dead or deleted nodes %s)", few(dead))
+	a := document.OfAgents(p.Judgement)
+	text := fmt.Sprintf("%d of %d node agents have a fresh report", a.Fresh, a.Fresh+len(a.NoFreshReport))
+	if len(a.Dead) > 0 {
+		text += fmt.Sprintf(" (without the dead or deleted nodes %s)", few(a.Dead))
 	}
 	switch {
 	case len(p.Nodes) == 0 && p.expectsAgents():
@@ -56,9 +43,9 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 			"No node agent reports. Addresses that only agents can prove stale are not released.")
 	case len(p.Nodes) == 0:
 		return unknown("No node agents are deployed. Without them a phantom pod cannot be distinguished from a leak.")
-	case len(lacking) > 0:
-		return fail("ip-reconcile explain node/"+lacking[0], "%s. On %s only addresses of finished pods are released.", text,
-			few(lacking))
+	case len(a.NoFreshReport) > 0:
+		return fail("ip-reconcile explain node/"+a.NoFreshReport[0],
+			"%s. On %s only addresses of finished pods are released.", text, few(a.NoFreshReport))
 	}
 	return ok("%s.", text)
 }

@@ -1,6 +1,5 @@
-// Package statuscmd checks for `ip-reconcile status` whether the product is installed correctly, whether it works, and
-// why nothing is released. workload.go finds the workloads, checks.go has the table of checks, and check_*.go the
-// checks.
+// Package statuscmd checks whether the product is installed correctly, whether it works, and why nothing is released.
+// workload.go finds the workloads, checks.go has the table of checks, and check_*.go the checks.
 package statuscmd
 
 import (
