@@ -186,7 +186,7 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 		}
 		tried[command] = true
 		command = place.ReplaceAllStringFunc(command, func(name string) string { return names[strings.Trim(name, "{}")] })
-		command = strings.ReplaceAll(command, "kubectl ", "kubectl --context=admin ")
+		command = strings.NewReplacer("kubectl ", "kubectl --context=admin ", "NEW_RANGE", "10.0.0.0/25").Replace(command)
 		if strings.HasPrefix(command, "ip-reconcile ") {
 			command += " --context=admin"
 		}

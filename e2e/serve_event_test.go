@@ -104,8 +104,8 @@ func TestAgent_SecureMetrics(t *testing.T) {
 	})
 }
 
-// areForReaders checks that metrics, or another path, are served by HTTPS to accounts with the ClusterRole, and to nobody
-// else. It returns the token of an account with it.
+// areForReaders checks that metrics, or another path, are served by HTTPS to accounts with the ClusterRole, and to
+// nobody else. It returns the token of an account with it.
 func (s *stage) areForReaders(t *testing.T, address, path, role string) (token string) {
 	t.Helper()
 	eventually(t, "the metrics to be served", func() bool { // a short pass is over before the certificate is created
