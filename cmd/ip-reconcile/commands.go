@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -154,10 +155,7 @@ func dryRunOf(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result
 // printReport prints the report of check, run or apply, which fails by --fail-on. A filter that names nothing is an
 // error at the end, since a run may have released other items.
 func (o *options) printReport(ctx context.Context, std streams, r *report.Report) error {
-	err := o.printRun(ctx, std, r, false)
-	if err == nil {
-		err = o.checkNames(r.Observation)
-	}
+	err := cmp.Or(o.printRun(ctx, std, r, false), o.checkNames(r.Observation))
 	if err == nil && o.fails.Fails(r) {
 		return errUnresolved
 	}

@@ -23,7 +23,6 @@ import (
 func newExplain(std streams) *cobra.Command {
 	o := &options{component: "explain"}
 	var file string
-	var subject explanation.Subject
 	c := &cobra.Command{
 		Use:   "explain IP | NAMESPACE/POD | node/NAME | pool/NAME | -f FILE",
 		Short: "Explain an address, pod, node or pool, and what you can do; read-only",
@@ -51,20 +50,17 @@ read. With -f, 0: all are Free; 1: one is not.
   ip-reconcile explain pool/10.0.0.0-24
   ip-reconcile explain 2001:db8::7 --snapshot ./must-gather
   echo 10.0.0.9 | ip-reconcile explain -f -`,
-		Args: func(c *cobra.Command, args []string) (err error) {
-			if file != "" && len(args) == 0 {
-				return nil
-			}
-			if len(args) != 1 || file != "" {
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case file != "" && len(args) == 0:
+				return o.explainFile(c.Context(), std, file)
+			case file != "" || len(args) != 1:
 				return fmt.Errorf("explain takes one address, pod, node or pool, or -f alone, got %d arguments; see '%s --help'",
 					len(args), c.CommandPath())
 			}
-			subject, err = explanation.ParseSubject(args[0])
-			return err
-		},
-		RunE: func(c *cobra.Command, _ []string) error {
-			if file != "" {
-				return o.explainFile(c.Context(), std, file)
+			subject, err := explanation.ParseSubject(args[0])
+			if err != nil {
+				return err
 			}
 			r, j, err := o.judge(c.Context(), std)
 			if err != nil {

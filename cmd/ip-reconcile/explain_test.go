@@ -267,6 +267,9 @@ func parses(t *testing.T, args []string) {
 	if err == nil {
 		err = c.ValidateArgs(c.Flags().Args())
 	}
+	if args := c.Flags().Args(); err == nil && c.Name() == "explain" && len(args) > 0 {
+		_, err = explanation.ParseSubject(args[0])
+	}
 	if err != nil || c.Name() == "ip-reconcile" {
 		t.Errorf("%q: %v", args, err)
 	}

@@ -78,12 +78,9 @@ func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) er
 	case o.unused && len(args) > 0:
 		return errors.New("--unused is about all pools, and cannot be used with one")
 	}
-	var ofNewRange func(*report.Report, *usage.Pool) *document.PoolNewRange
-	if o.newRange != "" {
-		var err error
-		if ofNewRange, err = document.NewRange(o.newRange, o.exclude); err != nil {
-			return fmt.Errorf("--new-range %q: %w", o.newRange, err)
-		}
+	ofNewRange, err := document.NewRange(o.newRange, o.exclude)
+	if o.newRange != "" && err != nil {
+		return fmt.Errorf("--new-range %q: %w", o.newRange, err)
 	}
 	r, j, err := o.judge(ctx, std)
 	if err != nil {

@@ -71,9 +71,6 @@ Exit code 0: everything is written; 1: something is not, and the output says why
 	return c
 }
 
-// raiseFor is how long ADDs and DELs that hold a Lease may take to release it.
-const raiseFor = 20 * time.Second
-
 // underFence recovers while the fence holds whereabouts' Leases of all pools. A dry run needs no fence.
 func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*reconciler.Result, error) {
 	cluster, isLive := r.Writer.(*kube.Cluster)
@@ -89,6 +86,7 @@ func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*re
 	defer fence.Lower(ctx)
 	fence.Raise(ippool.LeasesOf(j.Observation.Pools), "")
 	stands := func(context.Context) (bool, error) { return !fence.Since().IsZero(), nil }
+	const raiseFor = 20 * time.Second // ADDs and DELs that hold a Lease may take so long to release it
 	if wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, raiseFor, true, stands) == nil {
 		r.Fence = fence
 	} else if ctx.Err() == nil {

@@ -145,8 +145,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 	return nil
 }
 
-// assert makes the person's assertion about those of the selected items that are Held for the reason of --override, and
-// judges again.
+// assert asserts that nothing uses the selected items that are Held for the reason of --override, and judges again.
 func (o *byHand) assert(ctx context.Context, r *reconciler.Reconciler) error {
 	r.Options.Overrides = map[judge.ID]judge.Reason{}
 	for _, it := range o.selected {

@@ -1,5 +1,4 @@
-// Package version identifies the build of a program for --version, the metric ip_reconcile_build_info and the
-// User-Agent of Kubernetes clients.
+// Package version identifies the build of a program for --version, ip_reconcile_build_info and the User-Agent.
 package version
 
 import (

@@ -26,8 +26,7 @@ type Advisor struct {
 	Program string
 	// Namespace is that of the reconciler and its agents.
 	Namespace string
-	// Flags are appended to each command of this program, and KubectlFlags to each command of kubectl. They name the
-	// cluster.
+	// Flags are appended to commands of this program, and KubectlFlags to those of kubectl. They name the cluster.
 	Flags, KubectlFlags []string
 	// Nodes have the kubelets' versions, which name the distribution.
 	Nodes map[string]*podstate.Node
@@ -82,8 +81,7 @@ var templates = sync.OnceValue(func() (all map[string]map[string][]template) {
 
 const nodesShown = 3
 
-// Steps returns the steps of an entry of advice.yaml. Their cause is the entry's name up to the first space. Steps of
-// the section "more" have no cause.
+// Steps returns the steps of an entry of advice.yaml. Their cause is its first word, except in the section "more".
 func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) {
 	cause, _, _ := strings.Cut(name, " ")
 	if section == "more" {
@@ -166,13 +164,10 @@ func (a Advisor) fill(t template, names map[string]string) (s document.Advice, k
 	return document.Advice{Why: replace(t.Why, printable), Command: command, OnNode: replace(t.Node, printable)}, known
 }
 
-// plainProgram calls this program in commands before OnCluster.
-const plainProgram = "ip-reconcile"
-
 // OnCluster adds the flags that name the cluster to a command of ip-reconcile or kubectl. A plugin's command
 // ("kubectl ip-reconcile") takes flags only at its end.
 func (a Advisor) OnCluster(command string) string {
-	if rest, ours := strings.CutPrefix(command, plainProgram+" "); ours {
+	if rest, ours := strings.CutPrefix(command, "ip-reconcile "); ours {
 		return strings.Join(append([]string{a.Program, rest}, a.Flags...), " ")
 	}
 	if len(a.KubectlFlags) > 0 {
@@ -200,8 +195,7 @@ func quote(text string) (quoted string, ok bool) {
 
 var plain = regexp.MustCompile(`^[a-zA-Z0-9@%+=:,./_-]*$`)
 
-// Unique drops steps that repeat the command, or without a command the sentence, of an earlier step. It groups steps by
-// cause, and puts releases last.
+// Unique drops steps that repeat a command, or a sentence without one. It groups steps by cause, releases last.
 func Unique(steps []document.Advice) (unique []document.Advice) {
 	seen, rank := map[document.Advice]bool{}, map[string]int{judge.Stale.String(): math.MaxInt}
 	for _, s := range steps {

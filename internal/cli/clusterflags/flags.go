@@ -128,8 +128,7 @@ func (o *Flags) Trail(cluster *kube.Cluster, command string, log *slog.Logger, f
 	return t, nil
 }
 
-// Connect returns the cluster that the flags name, and the configuration of its client. component is the User-Agent's
-// name for the program.
+// Connect returns the cluster that the flags name, and its client's configuration. component is for the User-Agent.
 func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
 	if o.QPS <= 0 || o.Burst <= 0 {
 		return nil, nil, errors.New("--kube-api-qps and --kube-api-burst must be above zero")

@@ -121,8 +121,7 @@ type Judged struct {
 	ReleasableAt *time.Time `json:"releasableAt,omitempty" text:"-"`
 }
 
-// AllocationRow is one allocation. Its tags text are for explain, which names the other fields in the title, the gates
-// and the evidence.
+// AllocationRow is one allocation. explain has the fields with the tag "-" in the title, the gates and the evidence.
 type AllocationRow struct {
 	Pool        string `json:"pool" text:"-"`
 	IP          string `json:"ip" text:"-"`

@@ -92,8 +92,7 @@ type PoolDefinition struct {
 	MoreRanges int      `json:"moreRanges"`
 }
 
-// Count is a number of addresses. In JSON it is a number up to 2^53-1, which every reader can represent, and a string
-// of digits beyond that.
+// Count is a number of addresses. In JSON it is a number up to 2^53-1, and a string of digits beyond that.
 type Count struct{ *big.Int }
 
 // MarshalJSON implements json.Marshaler.
@@ -131,8 +130,7 @@ func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Po
 	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: Rows(pools, detail)}
 }
 
-// NewRange returns a function that says what another range would mean for a pool. The error says why whereabouts would
-// refuse the range.
+// NewRange returns what another range would mean for a pool. The error says why whereabouts would refuse the range.
 func NewRange(text string, exclude []string) (func(*report.Report, *usage.Pool) *PoolNewRange, error) {
 	to, usable, err := ippool.UsableIn(text, exclude)
 	if err != nil {

@@ -77,16 +77,6 @@ type sandbox struct {
 	pod types.NamespacedName
 }
 
-// isPhantomOf reports whether a sandbox belongs to another pod than the API's. A sandbox without a UID belongs to any
-// pod.
-func isPhantomOf(b document.ExplainedSandbox, p *podstate.Pod) bool {
-	return p == nil || b.UID != "" && !p.HasUID(b.UID)
-}
-
-func runs(b document.ExplainedSandbox) bool {
-	return b.Fresh && b.State == string(v1alpha1.SandboxReady)
-}
-
 func sandboxes(o *judge.Observation) (all []sandbox) {
 	for _, r := range o.Reports {
 		add := func(id, uid, state, namespace, name string, since time.Time, addresses []v1alpha1.Address) {
@@ -114,7 +104,9 @@ func sandboxes(o *judge.Observation) (all []sandbox) {
 func waits(j *judge.Judgement, pod *podstate.Pod, sandboxes []document.ExplainedSandbox, pools *usage.Pools) string {
 	full := report.Only(pools.All, func(p *usage.Pool) bool { return slices.Contains(p.Waiting, pod.NamespacedName) })
 	hasAddress := func(b document.ExplainedSandbox) bool {
-		return runs(b) && b.Node == pod.Node && !isPhantomOf(b, pod) && len(b.Addresses) > 0
+		runsHere := b.Fresh && b.State == string(v1alpha1.SandboxReady) && b.Node == pod.Node
+		isOfPod := b.UID == "" || pod.HasUID(b.UID)
+		return runsHere && isOfPod && len(b.Addresses) > 0
 	}
 	switch {
 	case pod.Phase != podstate.Pending:

@@ -229,8 +229,7 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	return advice.Unique(a.steps("findings", name, a.facts(names, f.Node)))
 }
 
-// advise returns all steps. Outages come first. A node or pool has one example of each finding, and of each reason of a
-// Held or Stale item.
+// advise returns all steps, outages first. A node or pool has one example of each finding, and of each reason.
 func (a *answer) advise() []document.Advice {
 	s, most, verdicts := a.q.Subject, math.MaxInt, []judge.Verdict{judge.Held, judge.Stale, judge.InUse}
 	if s.Kind == Node || s.Kind == Pool {

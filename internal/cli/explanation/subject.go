@@ -36,9 +36,6 @@ type Subject struct {
 	Range netip.Prefix
 }
 
-const forms = "an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), a node (node/worker-1) " +
-	"or a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24)"
-
 // ParseSubject parses a subject. The error lists the forms.
 func ParseSubject(text string) (Subject, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
@@ -62,7 +59,8 @@ func ParseSubject(text string) (Subject, error) {
 		s, ok = Subject{Kind: Pod, Namespace: ref.Namespace, Name: ref.Name}, err == nil
 	}
 	if !ok {
-		return Subject{}, fmt.Errorf("%q: must be %s", text, forms)
+		return Subject{}, fmt.Errorf("%q: must be an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), a node "+
+			"(node/worker-1) or a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24)", text)
 	}
 	return s, nil
 }

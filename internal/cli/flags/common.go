@@ -78,8 +78,7 @@ func (o *Common) Namespace() string {
 // ErrNoCluster is the error where no flag, no kubeconfig and no pod names a cluster.
 var ErrNoCluster = errors.New("no cluster: without a kubeconfig and outside a pod, give --kubeconfig or --context")
 
-// Config returns the client configuration for the cluster that the flags name. component is the User-Agent's name for
-// the program.
+// Config returns the client configuration of the cluster that the flags name. component is for the User-Agent.
 func (o *Common) Config(component string, qps float32, burst int) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
@@ -139,8 +138,7 @@ func (o *Common) addKubectl(f *pflag.FlagSet) {
 	f.AddFlagSet(own)
 }
 
-// VisitKubectl calls visit for each value that was given to a flag of kubectl. It leaves out secrets and URLs with a
-// password.
+// VisitKubectl calls visit for each value given to a flag of kubectl, except secrets and URLs with a password.
 func VisitKubectl(f *pflag.FlagSet, visit func(name, value string)) {
 	f.Visit(func(flag *pflag.Flag) {
 		isSecret := slices.Contains([]string{"token", "username", "password"}, flag.Name)

@@ -9,15 +9,13 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-const heapRatio = 0.6
-
 // KeepSmall runs the garbage collector when the heap has grown by so many per cent, and more often near the limit of
 // the cgroup. GOGC and GOMEMLIMIT override it.
 func KeepSmall(percent int) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(percent)
 	}
-	_, _ = memlimit.Set(memlimit.WithRatio(heapRatio)) // the error is for a limit that cannot be read
+	_, _ = memlimit.Set(memlimit.WithRatio(0.6)) // the error is for a limit that cannot be read
 	_, err := memlimit.FromCgroup()
 	keepDroppingFilePages(err == nil)
 }

@@ -146,8 +146,7 @@ func Of(items []*judge.Item) *File {
 	return f
 }
 
-// find returns the item of the plan that a judged item is: the same one, or one in whose place something stands that
-// cannot be parsed.
+// find returns the item of the plan that a judged item is, or in whose place the judged item cannot be parsed.
 func (f *File) find(it *judge.Item) (was document.PlanItem, isPlanned bool) {
 	now := it.ID()
 	if was, isPlanned = f.items[now]; isPlanned || it.Allocation != nil && it.Allocation.Problem == "" ||

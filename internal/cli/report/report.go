@@ -142,8 +142,7 @@ func (r *Report) Pick(v judge.Verdict) []*judge.Item {
 // OwnRow reports whether an item has a row of its own. A reservation with an allocation is in its allocation's row.
 func OwnRow(it *judge.Item) bool { return it.Allocation != nil || len(it.Related()) == 0 }
 
-// Addresses returns what -o name prints: each address of the items and findings that need attention, or of all. It
-// skips addresses that cannot be parsed.
+// Addresses returns what -o name prints: addresses that need attention, or all. It skips what cannot be parsed.
 func (r *Report) Addresses(all bool) (texts []string) {
 	var found []netip.Addr
 	for _, it := range r.Items() {
@@ -179,8 +178,7 @@ type Gate struct {
 	LastReleasableAt  *time.Time `json:"lastReleasableAt,omitempty"`
 }
 
-// gatesOf returns the gates in the order of the refusals, each once. Gates that open at a time of their own for each
-// item are one gate.
+// gatesOf returns the gates in the order of the refusals, each once. Those that differ only in their time are one.
 func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
 	gates := []Gate{}
 	add := func(g reconciler.Gate, n int) {

@@ -98,35 +98,33 @@ func (s *Screen) section(title string, of any) {
 	s.facts(of)
 }
 
-// facts writes the fields of a struct under their labels, and each element of a list of structs on its own. It leaves
-// out empty fields, and the name, which is in the title.
+// facts writes the fields of a struct under their labels, and each element of a list of structs on its own.
 func (s *Screen) facts(of any) {
-	v := reflect.ValueOf(of)
-	for _, f := range reflect.VisibleFields(v.Type()) {
-		values := []reflect.Value{v.FieldByIndex(f.Index)}
-		if list := values[0]; list.Kind() == reflect.Slice && list.Type().Elem().Kind() == reflect.Struct {
-			values = values[:0]
-			for i := range list.Len() {
-				values = append(values, list.Index(i))
-			}
+	each(reflect.ValueOf(of), func(label string, v reflect.Value) {
+		if v.Kind() != reflect.Slice || v.Type().Elem().Kind() != reflect.Struct {
+			s.fact(label, oneLine(v))
+			return
 		}
-		for _, value := range values {
-			if text := oneLine(value); text != "" && !f.Anonymous && isShown(f) {
-				s.fact(label(f), text)
-			}
+		for i := range v.Len() {
+			s.fact(label, oneLine(v.Index(i)))
 		}
-	}
+	})
 }
 
 var capital = regexp.MustCompile(`[A-Z]`)
 
-// label returns the words for a field: its tag "text", or else the words of its name in JSON.
-func label(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return cmp.Or(f.Tag.Get("text"), strings.ToLower(capital.ReplaceAllString(name, " $0")))
+// each calls f for the fields of a struct, except for empty ones and the name, which is in the title. A label is the
+// tag "text" of the field, or else the words of its name in JSON.
+func each(v reflect.Value, f func(label string, of reflect.Value)) {
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		label := cmp.Or(field.Tag.Get("text"), strings.ToLower(capital.ReplaceAllString(name, " $0")))
+		of := v.FieldByIndex(field.Index)
+		if !field.Anonymous && label != "name" && label != "-" && oneLine(of) != "" {
+			f(label, of)
+		}
+	}
 }
-
-func isShown(f reflect.StructField) bool { return label(f) != "name" && label(f) != "-" }
 
 func oneLine(v reflect.Value) string {
 	if at, is := v.Interface().(time.Time); is {
@@ -144,11 +142,7 @@ func oneLine(v reflect.Value) string {
 			texts = append(texts, oneLine(v.Index(i)))
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if text := oneLine(v.Field(i)); text != "" && isShown(v.Type().Field(i)) {
-				texts = append(texts, label(v.Type().Field(i))+" "+text)
-			}
-		}
+		each(v, func(label string, of reflect.Value) { texts = append(texts, label+" "+oneLine(of)) })
 	case reflect.Bool:
 		return map[bool]string{true: "yes", false: "no"}[v.Bool()]
 	default:

@@ -49,8 +49,7 @@ type Options struct {
 	newPage     NewPage // nil where the program has no page
 }
 
-// Filter is controller-runtime's WithAuthenticationAndAuthorization. It is a parameter, since it would make the drop-in
-// much larger.
+// Filter is WithAuthenticationAndAuthorization of controller-runtime, which would make the drop-in much larger.
 type Filter = func(*rest.Config, *http.Client) (server.Filter, error)
 
 // New returns the command, which logs to a writer.
@@ -235,8 +234,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	}), source, nil
 }
 
-// events returns the writer of Events. Those about the process are about its pod, or about the namespace if the pod is
-// not known.
+// events returns the writer of Events. Those about the process are about its pod, if known, or its namespace.
 func (o *Options) events(ctx context.Context, config *rest.Config, log *slog.Logger) (*serve.Events, error) {
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -51,8 +51,7 @@ type Probe struct {
 // line is the result of a check. The zero line is not printed.
 type line = document.StatusLine
 
-// checks are all checks, in the order of their lines in the document. The error of a check becomes a line that says
-// unknown.
+// checks are all checks, in the order of the document. The error of a check becomes a line that says unknown.
 var checks = []struct {
 	id    string
 	needs need

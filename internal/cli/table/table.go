@@ -42,8 +42,7 @@ func Clean(text string) string {
 
 const proseWidth = 100
 
-// Wrapped writes a text behind a prefix, broken between words, with its lines aligned. A word that is longer than a
-// line stays whole: it may be an address.
+// Wrapped writes a text behind a prefix, broken between words, with its lines aligned. A longer word stays whole.
 func Wrapped(w io.Writer, prefix, text string) {
 	indent := utf8.RuneCountInString(prefix)
 	line, length := Clean(prefix), indent
