@@ -4,7 +4,10 @@ package e2e
 
 import (
 	"errors"
+	"path/filepath"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A scenario is played in a cluster that other scenarios use before and after it.
@@ -16,6 +19,7 @@ type scenario struct {
 // scenarios leave a cluster as it was, except the last of each cluster.
 var scenarios = map[string][]scenario{
 	"pods": {
+		{"a bug report has the logs and metrics of each pod of the product", (*installation).playSysdump},
 		{"a pod that is deleted by force keeps its address while it runs", (*installation).playDeletedByForce},
 		{"a pod that is reported failed keeps its address while it runs", (*installation).playReportedFailed},
 		{"an evicted pod loses its address although it stays in the API", (*installation).playEvicted},
@@ -54,6 +58,26 @@ func TestScenarios(t *testing.T) {
 			}
 		})
 	}
+}
+
+func (i *installation) playSysdump(t *testing.T) {
+	i.leader(t)
+	path := filepath.Join(t.TempDir(), "bundle.tgz")
+	out := i.product(t, "sysdump", path)
+	files := bundle(t, path)
+	if out.exits(t, 0); t.Failed() {
+		t.Fatal(files["sysdump/manifest.json"])
+	}
+	pods := try(i.Client().CoreV1().Pods(metav1.NamespaceSystem).List(t.Context(),
+		metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=ip-reconcile"})).must(t).Items
+	for _, p := range pods {
+		contains(t, "the logs of "+p.Name, files["sysdump/logs/"+p.Name+"-"+p.Spec.Containers[0].Name+".log"], "level=INFO")
+		if p.Labels["app.kubernetes.io/component"] == "reconciler" {
+			contains(t, "the metrics of "+p.Name, files["sysdump/metrics/"+p.Name+".txt"], "ip_reconcile_build_info")
+		}
+	}
+	equal(t, "the pods", len(pods), 4) // two replicas, and an agent on each of two nodes
+	i.product(t, "check", "--snapshot", path).exits(t, 0)
 }
 
 // clean waits until a scenario has no records, so that the next pod gets the first address again.

@@ -3,13 +3,7 @@
 package e2e
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,21 +14,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
-
-// bundle are the files of a sysdump, by name.
-func bundle(t testing.TB, path string) map[string]string {
-	t.Helper()
-	packed := try(gzip.NewReader(bytes.NewReader(try(os.ReadFile(path)).must(t)))).must(t)
-	files := map[string]string{}
-	for in := tar.NewReader(packed); ; {
-		head, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		check(t, err)
-		files[head.Name] = string(try(io.ReadAll(in)).must(t))
-	}
-}
 
 // comparable is the document of a check without its head, and without when and why an item is not released yet: that
 // depends on the time of the command.

@@ -24,7 +24,7 @@ type Claim struct {
 
 // read reads addresses with or without a prefix length: whereabouts writes none, and the CRD asks for one.
 func (c *Claim) read(o *object) {
-	c.NamespacedName = o.Metadata.name()
+	c.NamespacedName = o.name()
 	status, _ := o.Status.(map[string]any)
 	ips, _ := status["ips"].([]any)
 	for _, ip := range ips {

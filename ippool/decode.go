@@ -27,11 +27,11 @@ func Read[T any, P readable[T]](u *unstructured.Unstructured) P {
 
 // Decode reads the JSON of an object as Read reads the object. It is an error only if the text is not JSON.
 func Decode[T any, P readable[T]](text []byte) (P, error) {
-	r, o := lean.New(text), &object{Metadata: metadata{Annotations: map[string]string{}}}
+	r, o := lean.New(text), &object{}
 	r.Object(func(name []byte) {
 		switch string(name) {
 		case "metadata":
-			o.Metadata.read(r)
+			o.Read(r, true)
 		case "spec":
 			o.Spec = r.Value()
 		case "status":
@@ -54,42 +54,25 @@ func DecodeList[T any, P readable[T]](text []byte, each func(P)) (metav1.ListMet
 
 // object is what is read of an object. A field of another type than it must have is omitted.
 type object struct {
-	Metadata metadata
-	Spec     any
-	Status   any
-}
-
-type metadata struct {
-	Namespace, Name, UID, ResourceVersion string
-	CreationTimestamp, DeletionTimestamp  string
-	Annotations                           map[string]string
-}
-
-// textField is a field that holds a text, and where to put it.
-type textField struct {
-	name string
-	into *string
-}
-
-func (m *metadata) name() types.NamespacedName {
-	return types.NamespacedName{Namespace: intern(m.Namespace), Name: m.Name}
-}
-
-func (m *metadata) texts() []textField {
-	return []textField{{"namespace", &m.Namespace}, {"name", &m.Name}, {"uid", &m.UID},
-		{"resourceVersion", &m.ResourceVersion}, {"creationTimestamp", &m.CreationTimestamp},
-		{"deletionTimestamp", &m.DeletionTimestamp}}
+	lean.Metadata
+	Spec   any
+	Status any
 }
 
 // objectOf is what is read of an object that was decoded as a whole.
 func objectOf(u *unstructured.Unstructured) *object {
 	o := &object{Spec: u.Object["spec"], Status: u.Object["status"]}
-	o.Metadata.Annotations = u.GetAnnotations()
+	o.Namespace, o.Name, o.Annotations = u.GetNamespace(), u.GetName(), u.GetAnnotations()
+	o.UID, o.ResourceVersion = string(u.GetUID()), u.GetResourceVersion()
 	fields, _ := u.Object["metadata"].(map[string]any)
-	for _, f := range o.Metadata.texts() {
-		*f.into, _ = fields[f.name].(string)
-	}
+	o.CreationTimestamp, _ = fields["creationTimestamp"].(string)
+	o.DeletionTimestamp, _ = fields["deletionTimestamp"].(string)
 	return o
+}
+
+// name is the name of the object with one text for all equal namespaces.
+func (o *object) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: intern(o.Namespace), Name: o.Name}
 }
 
 func (o *object) spec() (fields map[string]any, isObject bool) {
@@ -97,21 +80,10 @@ func (o *object) spec() (fields map[string]any, isObject bool) {
 	return fields, isObject
 }
 
-func (m *metadata) read(r *lean.Reader) {
-	texts := m.texts()
-	r.Object(func(name []byte) {
-		if i := slices.IndexFunc(texts, func(f textField) bool { return f.name == string(name) }); i >= 0 {
-			if text, isText := r.String(); isText {
-				*texts[i].into = string(text)
-			}
-		} else if string(name) == "annotations" {
-			r.Object(func(name []byte) {
-				key := string(name)
-				value, _ := r.String()
-				m.Annotations[key] = string(value)
-			})
-		}
-	})
+// textField is a field that holds a text, and where to put it.
+type textField struct {
+	name string
+	into *string
 }
 
 // readFields reads the known fields of an allocation or a spec, and reports what else is there.

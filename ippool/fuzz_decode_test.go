@@ -56,9 +56,6 @@ func FuzzAListIsDecodedAsItsItemsAre(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var pools []*ippool.Pool
 		page, err := ippool.DecodeList[ippool.Pool](text, func(p *ippool.Pool) { pools = append(pools, p) })
-		if err != nil && strings.Contains(err.Error(), "items twice") {
-			return
-		}
 		o, valid := asBuilt(text)
 		var items []any
 		there := false

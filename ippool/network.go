@@ -45,8 +45,7 @@ const MaxRanges = 256
 
 // read reads a definition as whereabouts does (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
 func (n *NAD) read(o *object) {
-	m := &o.Metadata
-	n.NamespacedName, n.ResourceVersion = m.name(), m.ResourceVersion
+	n.NamespacedName, n.ResourceVersion = o.name(), o.ResourceVersion
 	spec, _ := o.spec()
 	config, isText := spec["config"].(string)
 	err := errors.New("spec.config is not a string")

@@ -140,9 +140,8 @@ func newObject(kind, namespace, name string, spec map[string]any) *unstructured.
 }
 
 func (p *Pool) read(o *object) {
-	m := &o.Metadata
-	p.NamespacedName, p.UID, p.ResourceVersion = m.name(), m.UID, m.ResourceVersion
-	p.Paused, p.NoUsageAlerts = Pauses(m.Annotations), isSet(m.Annotations, NoUsageAlertsAnnotation)
+	p.NamespacedName, p.UID, p.ResourceVersion = o.name(), o.UID, o.ResourceVersion
+	p.Paused, p.NoUsageAlerts = Pauses(o.Annotations), isSet(o.Annotations, NoUsageAlertsAnnotation)
 	spec, _ := o.spec()
 	rangeText, _ := spec["range"].(string)
 	p.RangeText = intern(rangeText)

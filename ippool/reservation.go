@@ -24,10 +24,9 @@ type Reservation struct {
 }
 
 func (r *Reservation) read(o *object) {
-	m := &o.Metadata
-	r.NamespacedName, r.UID, r.ResourceVersion = m.name(), m.UID, m.ResourceVersion
-	r.Deleting = m.DeletionTimestamp != ""
-	r.Created, _ = time.Parse(time.RFC3339, m.CreationTimestamp)
+	r.NamespacedName, r.UID, r.ResourceVersion = o.name(), o.UID, o.ResourceVersion
+	r.Deleting = o.DeletionTimestamp != ""
+	r.Created, _ = time.Parse(time.RFC3339, o.CreationTimestamp)
 	var claim string
 	spec, isObject := o.spec()
 	if !isObject {

@@ -1,6 +1,7 @@
 package lean
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -86,37 +87,20 @@ func eachField(message []byte, do func(number protowire.Number, field, value []b
 
 // AppendJSON appends the kept fields of a JSON value to dst. The Reader keeps the first error.
 func (f Fields) AppendJSON(dst []byte, r *Reader) []byte {
-	switch r.Kind() {
-	case '{':
+	switch kind := r.Kind(); {
+	case f != nil && kind == '{':
 		dst = append(dst, '{')
-		first := true
 		r.Object(func(name []byte) {
-			at := slices.IndexFunc(f, func(kept Field) bool { return kept.Name == string(name) })
-			if at < 0 {
-				return
-			}
-			dst = appendComma(dst, &first)
-			dst = append(strconv.AppendQuote(dst, f[at].Name), ':')
-			if f[at].Of == nil {
-				dst = append(dst, r.Raw()...)
-			} else {
-				dst = f[at].Of.AppendJSON(dst, r)
+			if at := slices.IndexFunc(f, func(kept Field) bool { return kept.Name == string(name) }); at >= 0 {
+				dst = append(strconv.AppendQuote(dst, f[at].Name), ':')
+				dst = append(f[at].Of.AppendJSON(dst, r), ',')
 			}
 		})
-		return append(dst, '}')
-	case '[':
+		return append(bytes.TrimSuffix(dst, []byte(",")), '}')
+	case f != nil && kind == '[':
 		dst = append(dst, '[')
-		first := true
-		r.Array(func() { dst = f.AppendJSON(appendComma(dst, &first), r) })
-		return append(dst, ']')
+		r.Array(func() { dst = append(f.AppendJSON(dst, r), ',') })
+		return append(bytes.TrimSuffix(dst, []byte(",")), ']')
 	}
 	return append(dst, r.Raw()...)
-}
-
-func appendComma(dst []byte, first *bool) []byte {
-	if !*first {
-		dst = append(dst, ',')
-	}
-	*first = false
-	return dst
 }

@@ -107,6 +107,12 @@ func (r *Reader) String() ([]byte, bool) {
 	return []byte(s), true
 }
 
+// Text reads a string, and returns "" for any other value.
+func (r *Reader) Text() string {
+	text, _ := r.String()
+	return string(text)
+}
+
 // Kind returns the first byte of the next value, 0 at the end or after an error.
 func (r *Reader) Kind() byte {
 	if r.space(); r.err != nil || r.at >= len(r.text) {

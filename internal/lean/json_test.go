@@ -122,11 +122,3 @@ func TestReader_Allocations(t *testing.T) {
 		t.Errorf("%.0f allocations", n)
 	}
 }
-
-// Of repeated items either may be all.
-func TestList_ItemsTwice(t *testing.T) {
-	_, err := List([]byte(`{"kind":"PodList","items":[{}],"items":[]}`), func([]byte, bool) error { return nil })
-	if err == nil || !strings.Contains(err.Error(), "items twice") {
-		t.Errorf("%v", err)
-	}
-}

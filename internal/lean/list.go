@@ -66,17 +66,29 @@ func unwrap(envelope []byte) (list []byte, err error) {
 	return list, err
 }
 
-// listJSON calls item only if the whole body is JSON.
+// listJSON calls item only if the whole body is JSON. Of repeated members the last counts.
 func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta, err error) {
+	var m Metadata
 	var objects [][]byte
-	r := New(body)
-	h, _ := r.Head(func(object []byte) { objects = append(objects, object) })
+	kind, hasItems, r := "", false, New(body)
+	r.Object(func(name []byte) {
+		switch string(name) {
+		case "kind":
+			kind = r.Text()
+		case "metadata":
+			m = Metadata{}
+			m.Read(r, false)
+		case "items":
+			objects, hasItems = nil, r.Kind() == '[' || r.Kind() == 'n' // null is a list without items
+			r.Array(func() { objects = append(objects, r.Raw()) })
+		}
+	})
 	switch {
 	case r.End() != nil:
 		return meta, r.End()
-	case !strings.HasSuffix(h.Kind, "List"):
-		return meta, fmt.Errorf("the answer is a %q", h.Kind)
-	case !h.IsList:
+	case !strings.HasSuffix(kind, "List"):
+		return meta, fmt.Errorf("the answer is a %q", kind)
+	case !hasItems:
 		return meta, errors.New("the answer has no items")
 	}
 	for _, object := range objects {
@@ -84,56 +96,5 @@ func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta,
 			return meta, err
 		}
 	}
-	return metav1.ListMeta{ResourceVersion: h.ResourceVersion, Continue: h.Continue}, nil
-}
-
-// Head has the members by which an object or a List is known.
-type Head struct {
-	Kind, APIVersion          string
-	Namespace, Name, UID      string
-	ResourceVersion, Continue string
-	IsAny                     bool // has kind, apiVersion, metadata or items, of any type
-	IsList                    bool // has items, maybe null
-}
-
-// Head reads an object or a List, and calls item with each item. It reports whether the value is a JSON object.
-func (r *Reader) Head(item func(object []byte)) (h Head, isObject bool) {
-	text := func() string {
-		text, _ := r.String()
-		return string(text)
-	}
-	isObject = r.Object(func(name []byte) {
-		switch string(name) {
-		case "kind":
-			h.Kind = text()
-		case "apiVersion":
-			h.APIVersion = text()
-		case "metadata":
-			h.ResourceVersion, h.Continue = "", ""
-			r.Object(func(name []byte) {
-				switch string(name) {
-				case "namespace":
-					h.Namespace = text()
-				case "name":
-					h.Name = text()
-				case "uid":
-					h.UID = text()
-				case "resourceVersion":
-					h.ResourceVersion = text()
-				case "continue":
-					h.Continue = text()
-				}
-			})
-		case "items":
-			if h.IsList {
-				r.fail("items twice")
-			}
-			h.IsList = r.Kind() == '[' || r.Kind() == 'n'
-			r.Array(func() { item(r.Raw()) })
-		default:
-			return
-		}
-		h.IsAny = true
-	})
-	return h, isObject
+	return metav1.ListMeta{ResourceVersion: m.ResourceVersion, Continue: m.Continue}, nil
 }

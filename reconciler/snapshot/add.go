@@ -50,10 +50,10 @@ func (s *Snapshot) add(o *object) error {
 		s.seenIn[o.ref()] = o.path
 	}
 	var err error
-	switch kind, known := kinds[o.Kind]; {
-	case o.Kind == "":
+	switch kind, known := kinds[o.kind]; {
+	case o.kind == "":
 		err = errors.New("no kind: not a Kubernetes object")
-	case !known || kind.group != schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).Group:
+	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group:
 		s.ignored++ // for example the IPPools of Calico
 	case kind.add != nil:
 		s.known++
@@ -62,7 +62,7 @@ func (s *Snapshot) add(o *object) error {
 	switch {
 	case errors.Is(err, errDiffers):
 		return fmt.Errorf("%s: %s and %s %w: remove the copy that is not right", o.ref(), first, o.path, err)
-	case err != nil && o.Kind == recordKind:
+	case err != nil && o.kind == recordKind:
 		return fmt.Errorf("%s: %w: judge the bundle with the version of ip-reconcile that wrote it", o.path, err)
 	case err != nil:
 		s.report("%s: %s: %v", o.path, o.ref(), err)
@@ -130,15 +130,15 @@ func (s *Snapshot) addReservation(o *object) error {
 
 func (s *Snapshot) addNAD(o *object) error {
 	n, err := ippool.Decode[ippool.NAD](o.text)
-	return cmp.Or(keep(s.observed.NADs, o.id(), n, func(*ippool.NAD) {}), err)
+	return cmp.Or(keep(s.observed.NADs, o.NamespacedName, n, func(*ippool.NAD) {}), err)
 }
 
 func (s *Snapshot) addClaim(o *object) error {
 	c, err := ippool.Decode[ippool.Claim](o.text)
 	if err != nil { // it exists
-		c = &ippool.Claim{NamespacedName: o.id()}
+		c = &ippool.Claim{NamespacedName: o.NamespacedName}
 	}
-	return cmp.Or(keep(s.observed.IPAMClaims, o.id(), c, func(*ippool.Claim) {}), err)
+	return cmp.Or(keep(s.observed.IPAMClaims, o.NamespacedName, c, func(*ippool.Claim) {}), err)
 }
 
 // addGuest adds a VirtualMachineInstance. Of two copies that differ all addresses count.
@@ -155,21 +155,21 @@ func (s *Snapshot) addGuest(o *object) error {
 func (s *Snapshot) addPod(o *object) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
-		if old := s.observed.Pods[o.id()]; old != nil { // its addresses still count
+		if old := s.observed.Pods[o.NamespacedName]; old != nil { // its addresses still count
 			old.Contradiction = s.report("%s: %s: %v", o.path, o.ref(), err)
 			return nil
 		}
-		s.observed.Pods[o.id()] = &podstate.Pod{NamespacedName: o.id(), UID: o.UID, Phase: podstate.Live,
+		s.observed.Pods[o.NamespacedName] = &podstate.Pod{NamespacedName: o.NamespacedName, UID: o.UID, Phase: podstate.Live,
 			Status: podstate.StatusUnreadable}
 		return err
 	}
 	p := podstate.ReadPod(pod)
-	if keep(s.observed.Pods, o.id(), p, func(p *podstate.Pod) { p.ResourceVersion = "" }) != nil {
-		old := s.observed.Pods[o.id()]
+	if keep(s.observed.Pods, o.NamespacedName, p, func(p *podstate.Pod) { p.ResourceVersion = "" }) != nil {
+		old := s.observed.Pods[o.NamespacedName]
 		p.Contradiction = s.report("%s: %s and %s %v; remove the copy that is not right", o.ref(), s.seenIn[o.ref()],
 			o.path, errDiffers)
 		p.Node, p.Interfaces = cmp.Or(p.Node, old.Node), append(old.Interfaces, p.Interfaces...)
-		s.observed.Pods[o.id()] = p
+		s.observed.Pods[o.NamespacedName] = p
 	}
 	return nil
 }

@@ -13,8 +13,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"pgregory.net/rapid"
-
-	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
 
 // A small archive may unpack to any size: what is not read counts, too.
@@ -151,7 +149,8 @@ func TestLimits_YAMLNodes(t *testing.T) {
 
 func TestLimits_Kept(t *testing.T) {
 	f := &Snapshot{seenIn: map[string]string{}, kept: maxKept - perObject - len("x.json") - len("Pod b a") - 2}
-	o := &object{Head: lean.Head{Kind: "Pod", Namespace: "b", Name: "a"}, text: []byte("{}"), path: "x.json"}
+	o := &object{kind: "Pod", text: []byte("{}"), path: "x.json"}
+	o.Namespace, o.Name = "b", "a"
 	if err := f.charge(o); err != nil {
 		t.Error(err)
 	}

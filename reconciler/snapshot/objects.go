@@ -8,7 +8,6 @@ import (
 	"path"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
@@ -16,16 +15,33 @@ import (
 )
 
 type object struct {
-	lean.Head
-	text []byte // its JSON until it is decoded
-	path string // of its file, for messages
+	kind, apiVersion string
+	lean.Metadata
+	isAny bool   // has any field of an object
+	text  []byte // its JSON until it is decoded
+	path  string // of its file, for messages
 }
 
-func (o *object) ref() string { return o.Kind + " " + o.Namespace + "/" + o.Name }
-
-func (o *object) id() types.NamespacedName {
-	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+// readHead reads what is known of an object or List before it is decoded, and calls items where it has items.
+func (o *object) readHead(r *lean.Reader, items func()) (isObject bool) {
+	return r.Object(func(name []byte) {
+		switch string(name) {
+		case "kind":
+			o.kind = r.Text()
+		case "apiVersion":
+			o.apiVersion = r.Text()
+		case "metadata":
+			o.Read(r, false)
+		case "items":
+			items()
+		default:
+			return
+		}
+		o.isAny = true
+	})
 }
+
+func (o *object) ref() string { return o.kind + " " + o.Namespace + "/" + o.Name }
 
 // objectsOf returns the objects of a file and the items of its Lists. isAny is false where it has neither.
 func objectsOf(e entry, text []byte) (objects []*object, isAny bool, err error) {
@@ -54,12 +70,14 @@ func objectsOf(e entry, text []byte) (objects []*object, isAny bool, err error) 
 
 // readObjects reads one JSON value: an object or a List. A value without any field of an object is neither.
 func readObjects(r *lean.Reader, path string) (items []*object, isAny bool, err error) {
-	start := *r
-	head, isObject := r.Head(func(text []byte) {
-		if len(items) <= maxObjects {
-			item, _ := lean.New(text).Head(func([]byte) {})
-			items = append(items, &object{item, text, path})
-		}
+	start, list, isList := *r, &object{path: path}, false
+	isObject := list.readHead(r, func() {
+		isList = isList || r.Kind() == '['
+		r.Array(func() {
+			if len(items) <= maxObjects {
+				items = append(items, &object{text: r.Raw(), path: path})
+			}
+		})
 	})
 	if err := r.Err(); err != nil {
 		return nil, false, fmt.Errorf("%s is not JSON: %w", path, err)
@@ -67,30 +85,31 @@ func readObjects(r *lean.Reader, path string) (items []*object, isAny bool, err 
 	if !isObject {
 		return nil, false, fmt.Errorf("%s: must hold one JSON object, a List for several", path)
 	}
-	if head.IsAny && !head.IsList {
-		return []*object{{head, start.Raw(), path}}, true, nil
+	if list.isAny && !isList {
+		list.text = start.Raw()
+		return []*object{list}, true, nil
 	}
-	kind, isTyped := strings.CutSuffix(head.Kind, "List")
+	kind, isTyped := strings.CutSuffix(list.kind, "List")
 	for i, o := range items {
-		if o.text[0] != '{' {
+		if !o.readHead(lean.New(o.text), func() {}) {
 			return nil, false, fmt.Errorf("%s: items[%d] is not a Kubernetes object", path, i)
 		}
-		if o.Kind == "" && isTyped && kind != "" { // items of a typed list, for example a PodList, have no kind
-			o.Kind, o.APIVersion = kind, head.APIVersion
+		if o.kind == "" && isTyped && kind != "" { // items of a typed list, for example a PodList, have no kind
+			o.kind, o.apiVersion = kind, list.apiVersion
 		}
 	}
-	return items, head.IsAny, nil
+	return items, list.isAny, nil
 }
 
 // shrink reduces the object to the fields that are judged. A key that appears twice there is an error: readers disagree
 // on which one counts.
 func (o *object) shrink() error {
-	switch _, known := kinds[o.Kind]; {
+	switch _, known := kinds[o.kind]; {
 	case !known:
 		o.text = nil
-	case o.Kind == "Pod":
+	case o.kind == "Pod":
 		o.text = podstate.PodFields.AppendJSON(nil, lean.New(o.text))
-	case o.Kind == "Node":
+	case o.kind == "Node":
 		o.text = podstate.NodeFields.AppendJSON(nil, lean.New(o.text))
 	}
 	var whole any
