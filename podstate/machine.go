@@ -1,6 +1,7 @@
 package podstate
 
 import (
+	"encoding/json"
 	"net/netip"
 	"strings"
 
@@ -8,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 )
@@ -63,13 +63,6 @@ type Guest struct {
 	Interfaces []Interface
 }
 
-// guestFields are the fields that DecodeGuest reads.
-var guestFields = lean.Fields{
-	lean.F(0, "metadata", lean.F(0, "namespace"), lean.F(0, "name")),
-	lean.F(0, "spec", lean.F(0, "networks", lean.F(0, "name"), lean.F(0, "multus", lean.F(0, "networkName")))),
-	lean.F(0, "status", lean.F(0, "interfaces", lean.F(0, "name"), lean.F(0, "ipAddress"), lean.F(0, "ipAddresses"))),
-}
-
 // DecodeGuests decodes a LIST of VirtualMachineInstances in JSON, and calls each with every one.
 func DecodeGuests(body []byte, each func(*Guest)) (metav1.ListMeta, error) {
 	return lean.List(body, func(object []byte, _ bool) error {
@@ -84,30 +77,24 @@ func DecodeGuests(body []byte, each func(*Guest)) (metav1.ListMeta, error) {
 // DecodeGuest decodes a VirtualMachineInstance in JSON. It drops an interface of the pod network.
 func DecodeGuest(text []byte) (*Guest, error) {
 	var o struct {
-		Metadata struct {
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-		} `json:"metadata"`
-		Spec struct {
+		Metadata types.NamespacedName
+		Spec     struct {
 			Networks []struct {
-				Name   string `json:"name"`
-				Multus *struct {
-					NetworkName string `json:"networkName"`
-				} `json:"multus"`
-			} `json:"networks"`
-		} `json:"spec"`
+				Name   string
+				Multus *struct{ NetworkName string }
+			}
+		}
 		Status struct {
 			Interfaces []struct {
-				Name        string   `json:"name"`
-				IPAddress   string   `json:"ipAddress"`
-				IPAddresses []string `json:"ipAddresses"`
-			} `json:"interfaces"`
-		} `json:"status"`
+				Name, IPAddress string
+				IPAddresses     []string
+			}
+		}
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(guestFields.AppendJSON(nil, lean.New(text)), &o); err != nil {
+	if err := json.Unmarshal(text, &o); err != nil {
 		return nil, err
 	}
-	g := &Guest{NamespacedName: types.NamespacedName{Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}}
+	g := &Guest{NamespacedName: o.Metadata}
 	networks := map[string]string{}
 	for _, n := range o.Spec.Networks {
 		if n.Multus == nil {
