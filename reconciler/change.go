@@ -44,8 +44,7 @@ type change struct {
 	repairTerms
 }
 
-// state is the progress of a change.
-type state int
+type state int // of a change
 
 const (
 	planned            state = iota // nothing was written
@@ -54,16 +53,14 @@ const (
 	done
 )
 
-// writeStep is a kind of write.
-type writeStep int
+type writeStep int // a kind of write
 
 const (
 	deleteStep writeStep = iota // of a reservation whose allocation is removed afterwards
 	lastStep                    // the patch of the pool, or the only write of a change without allocation
 )
 
-// outcome is what is known about a write.
-type outcome int
+type outcome int // what is known about a write
 
 const (
 	succeeded  outcome = iota
@@ -71,8 +68,7 @@ const (
 	uncertain          // an error, but the write may have arrived
 )
 
-// notSent is the error of a write that was not sent.
-type notSent struct{ error }
+type notSent struct{ error } // the error of a write that was not sent
 
 func (e notSent) Unwrap() error { return e.error }
 

@@ -227,8 +227,7 @@ func partition(changes []*change, is func(*change) bool) (with, without []*chang
 	return with, without
 }
 
-// maxLeases is how many Leases are held at once.
-const maxLeases = 16
+const maxLeases = 16 // that are held at once
 
 // group is the changes that are written under the same Leases.
 type group struct {
@@ -242,35 +241,31 @@ type group struct {
 func groupChanges(changes []*change) []*group {
 	var all []*group
 	for _, c := range changes {
-		at := slices.IndexFunc(all, func(g *group) bool { return g.namespace == c.namespace() && g.canTake(c.leases) })
+		at := slices.IndexFunc(all, func(g *group) bool {
+			with := union(g.leases, c.leases)
+			return g.namespace == c.namespace() && (len(with) == len(g.leases) || len(with) <= maxLeases)
+		})
 		if at < 0 {
 			at = len(all)
 			all = append(all, &group{namespace: c.namespace(), leases: []string{ippool.SharedLease}})
 		}
 		g := all[at]
-		for _, n := range c.leases {
-			if !slices.Contains(g.leases, n) {
-				g.leases = append(g.leases, n)
-			}
-		}
-		g.changes = append(g.changes, c)
+		g.leases, g.changes = union(g.leases, c.leases), append(g.changes, c)
 	}
 	return all
 }
 
-// canTake reports whether these Leases can be held with the group's.
-func (g *group) canTake(names []string) bool {
-	more := 0
-	for _, n := range names {
-		if !slices.Contains(g.leases, n) {
-			more++
+// union appends to names those of more that they lack.
+func union(names, more []string) []string {
+	for _, n := range more {
+		if !slices.Contains(names, n) {
+			names = append(slices.Clip(names), n)
 		}
 	}
-	return more == 0 || len(g.leases)+more <= maxLeases
+	return names
 }
 
-// refreshEvery is how old reports, Leases, Nodes and network definitions may be at the second check.
-const refreshEvery = 5 * time.Second
+const refreshEvery = 5 * time.Second // how old reports, Leases, Nodes and definitions may be at the second check
 
 // liveIndex is what the second check judges on: the last refresh, with live reads and our own writes since.
 type liveIndex struct {

@@ -61,8 +61,7 @@ type Plan struct {
 	unconfirmed int // items that the breaker counts
 }
 
-// breakerFloor is how many unconfirmed releases the breaker always allows.
-const breakerFloor = 20
+const breakerFloor = 20 // how many unconfirmed releases the breaker always allows
 
 // plan picks what may be released now: each item must pass the gates, and all unconfirmed ones the breaker.
 func (h *History) plan(j *judge.Judgement, opts Options) *Plan {

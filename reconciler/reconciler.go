@@ -65,11 +65,10 @@ type Delay struct {
 	After  time.Duration
 }
 
-// recheckEvery is how often a waiting run makes a pass: an unconfirmed verdict must stand in every pass.
-const recheckEvery = time.Minute
-
-// maxFailedChecks is after how many failed passes in a row a waiting run gives up.
-const maxFailedChecks = 5
+const (
+	recheckEvery    = time.Minute // how often a waiting run makes a pass: an unconfirmed verdict must stand in each
+	maxFailedChecks = 5           // how many failed passes in a row end a waiting run
+)
 
 // Check observes and judges once.
 func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {

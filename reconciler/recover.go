@@ -15,8 +15,7 @@ import (
 var errNoReports = errors.New("no node agent has reported, so nothing can be written back; " +
 	"deploy the agents, inspect a single node with --cri, or use a --snapshot with their sandboxreports and leases")
 
-// recoverEvery is how often Recover makes a pass behind a fence, where reports arrive all the time.
-const recoverEvery = 2 * time.Second
+const recoverEvery = 2 * time.Second // the pause of Recover behind a fence, where reports arrive all the time
 
 // Recover writes into pools and reservations what runs, and waits for findings until they are due. With DryRun it
 // observes once, and the result lists what it would write. The error says that the cluster could not be read.
@@ -63,9 +62,8 @@ type WriteRow struct {
 	PodRef      string `json:"podRef"`
 	ContainerID string `json:"containerID"`
 	IfName      string `json:"ifName"`
-	// Instead is the podref of what is replaced, "" for nothing.
-	Instead string `json:"instead"`
-	Node    string `json:"node"`
+	Instead     string `json:"instead"` // the podref of what is replaced, "" for nothing
+	Node        string `json:"node"`
 	// State is Planned, Written, or the reason why it was not written: Paused, Breaker, WriteFailed and so on.
 	State   string `json:"state"`
 	Message string `json:"message"`

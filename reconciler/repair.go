@@ -18,9 +18,8 @@ import (
 const (
 	// repairAfter is how long a finding must stand, found twice, before it is repaired: an ADD in progress causes the same
 	// finding for a moment. Behind the fence no ADD is in progress.
-	repairAfter = time.Minute
-	// repairWriteFor is for how long repairs begin under a hold, so that ADDs wait a second.
-	repairWriteFor = 700 * time.Millisecond
+	repairAfter    = time.Minute
+	repairWriteFor = 700 * time.Millisecond // for which repairs begin under a hold, so that ADDs wait a second
 )
 
 // repairTerms are what a change knows of its finding.

@@ -21,16 +21,12 @@ const reportedByAgent = "reported by the agent on node "
 type restore struct {
 	// At is a time after the backup, by the API server's clock: when a process detected the restore, or the date that an
 	// agent gives. An object that was written at that time or later was written since the restore. Zero is no restore.
-	At time.Time `json:"restored,omitzero"`
-	// DetectedAt is a time after the restore: when a pass first knew of it.
-	DetectedAt time.Time `json:"detected,omitzero"`
-	// Why says what showed the restore. Note is the text of the agent's note, where that showed it.
-	Why  string `json:"why,omitempty"`
-	Note string `json:"note,omitempty"`
-	// IsSettled says that every node has reported. Nodes that join later need not report.
-	IsSettled bool `json:"settled,omitempty"`
-	// HasAsked says that a pass since the restore has listed the nodes that must report.
-	HasAsked bool `json:"asked,omitempty"`
+	At         time.Time `json:"restored,omitzero"`
+	DetectedAt time.Time `json:"detected,omitzero"` // a time after the restore: when a pass first knew of it
+	Why        string    `json:"why,omitempty"`     // what showed the restore
+	Note       string    `json:"note,omitempty"`    // the text of the agent's note, where that showed it
+	IsSettled  bool      `json:"settled,omitempty"` // every node has reported; nodes that join later need not report
+	HasAsked   bool      `json:"asked,omitempty"`   // a pass since the restore has listed the nodes that must report
 	// Pending are the nodes without a report in the last pass. True marks a node that was known before the restore and
 	// has neither a Node object nor a report since: the restore may have lost it.
 	Pending map[string]bool `json:"awaited,omitempty"`

@@ -21,8 +21,7 @@ type storedRestore struct {
 	isForbidden bool // RBAC forbade it once; an API server that has just started may forbid everything
 }
 
-// longestText is how long the text may be: all annotations together may have 256 KiB.
-const longestText = 128 << 10
+const longestText = 128 << 10 // all annotations together may have 256 KiB
 
 // text is what the store keeps. A text that is too long loses first the doubts, then the nodes: the next process then
 // doubts everything, and does not know which nodes are lost.

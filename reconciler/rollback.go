@@ -105,8 +105,7 @@ func (e *executor) recreateReservations(changes []*change) {
 	}
 }
 
-// recreateTries is how often recreating a reservation is tried. A few reservations take at most 20 s.
-const recreateTries = 4
+const recreateTries = 4 // of a reservation; a few of them take at most 20 s
 
 // recreateReservation recreates a reservation within the timeout. One that exists may be the one whose delete was sent
 // and not answered. That delete may still arrive, and must not match: so the reservation is replaced by a new object.

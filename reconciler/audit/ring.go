@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// Keep is how long a record is kept.
-const Keep = 30 * 24 * time.Hour
+const Keep = 30 * 24 * time.Hour // how long a record is kept
 
 // The bounds of a Ring.
 const (
@@ -36,8 +35,7 @@ type Store interface {
 	Put(ctx context.Context, object int, content []byte, version string) error
 }
 
-// Ring keeps the last records. Its objects are filled one after the other, and the oldest is overwritten. Several
-// processes may add to it.
+// Ring keeps the last records in objects, of which the oldest is overwritten. Several processes may add to it.
 type Ring struct {
 	Store
 	end chain // as this process wrote it
@@ -88,8 +86,7 @@ func (r *Ring) Lines(ctx context.Context) (lines []Line, err error) {
 	return lines, err
 }
 
-// maxConflicts is how many conflicts in a row end an Append.
-const maxConflicts = 10
+const maxConflicts = 10 // in a row, which end an Append
 
 // Append adds records, and returns how many it could not add. now is the API server's time.
 func (r *Ring) Append(ctx context.Context, now time.Time, records []Record) (missing int, err error) {

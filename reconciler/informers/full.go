@@ -101,9 +101,8 @@ func (s *Source) settle(ctx context.Context, o *judge.Observation) (difference, 
 	}
 }
 
-// differences describes how the caches differ from an observation, "" if they agree. older names an object with an
-// older resourceVersion than in the cache, which shows a restore of etcd. Objects that changed in the caches during the
-// comparison are ignored.
+// differences describes how the caches differ from an observation, but for objects that change meanwhile; "" if they
+// agree. older names an object with an older resourceVersion than in the cache, which shows a restore of etcd.
 func (s *Source) differences(o *judge.Observation) (difference, older string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,8 +41,7 @@ func custom(r schema.GroupVersionResource, name string) *unstructured.Unstructur
 
 var reportResource, leaseResource = v1alpha1.Resource().Resource, "leases"
 
-// kinds returns all kinds of an observation. own is the reconciler's namespace, leases the namespace of the agents'
-// Leases.
+// kinds returns all kinds of an observation. own is the reconciler's namespace, leases that of the agents' Leases.
 func kinds(own, leases string) []kind {
 	return []kind{
 		{resource: ippool.PoolResource, object: custom(ippool.PoolResource, "IPPool"), isRequired: true,

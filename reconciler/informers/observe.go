@@ -61,8 +61,7 @@ func (s *Source) noteMachines(o *judge.Observation) {
 	s.lastFull.IPAMClaims, s.lastFull.IPAMClaimsUnread, s.lastFull.Guests = o.IPAMClaims, o.IPAMClaimsUnread, o.Guests
 }
 
-// affectsVerdict reports whether a change may change a verdict. before is nil for a new object, after for a deleted
-// one.
+// affectsVerdict reports whether a change may change a verdict; before is nil for a new object, after for a gone one.
 func (s *Source) affectsVerdict(before, after *item) bool {
 	if before == nil || after == nil {
 		return true
@@ -85,8 +84,7 @@ func (s *Source) affectsVerdict(before, after *item) bool {
 	return true
 }
 
-// leaseDelay is the maximum time between an agent's writes of a report and of the Lease with its hash.
-const leaseDelay = 5 * time.Second
+const leaseDelay = 5 * time.Second // between an agent's writes of a report and of the Lease with its hash, at most
 
 // addReport adds a node's report, with its Lease, to an observation.
 func (s *Source) addReport(o *judge.Observation, name string, r *report) {
@@ -103,8 +101,7 @@ func (s *Source) addReport(o *judge.Observation, name string, r *report) {
 }
 
 // trackReport records a deleted report as missing. With a new report it keeps the previous one, while the agent's Lease
-// still has its hash. Otherwise the node would have no fresh report until the agent writes the Lease, and confirmation
-// would start over.
+// still has its hash: the node must have a fresh report until the agent writes the Lease.
 func (s *Source) trackReport(before, after *item, node string) {
 	if after == nil {
 		s.missing[node] = s.Now()
@@ -137,8 +134,7 @@ func hasHash(l *coordinationv1.Lease, r *report) bool {
 	return l != nil && r.hash != "" && l.Annotations[v1alpha1.HashAnnotation] == r.hash
 }
 
-// missingPeriod is how long a deleted report counts as missing. Agents report a restore within a shorter time.
-const missingPeriod = 10 * time.Minute
+const missingPeriod = 10 * time.Minute // for which a deleted report counts as missing; agents report a restore sooner
 
 // setMissing sets MissingReports. A replica that does not lead has watched before a restore of etcd.
 // So it knows what the restore has lost, even if the leader has ended because it could not renew its Lease.

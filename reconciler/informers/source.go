@@ -39,8 +39,7 @@ var errNeverVerified = errors.New("no full pass has compared them yet")
 
 // Source observes the cluster by watches while its Run runs. The callbacks are set before Run, and must not block.
 type Source struct {
-	// OnRestore receives the evidence that etcd was restored, with the time of the API server's clock. The caches are
-	// rebuilt afterwards and lose that evidence.
+	// OnRestore receives the evidence that etcd was restored, which the caches then lose, and the API server's time.
 	OnRestore func(why string, at time.Time)
 	OnRebuild func(why string) // receives the reason for a rebuild of the caches
 
@@ -75,8 +74,7 @@ type objectKey struct {
 
 func (k objectKey) String() string { return k.resource + " " + k.NamespacedName.String() }
 
-// New returns a Source. onChange receives the name of a resource when a change of it may change a verdict. It must not
-// block, and not call the Source.
+// New returns a Source. onChange receives a resource whose change may change a verdict, and must not call the Source.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, onChange func(resource string)) *Source {
 	s := &Source{Cluster: cluster, config: config, log: log, onChange: onChange, rebuild: make(chan string, 1),
 		OnRestore: func(string, time.Time) {}, OnRebuild: func(string) {},
@@ -88,8 +86,7 @@ func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, onChange 
 	return s
 }
 
-// minRebuildInterval is the minimum time between two rebuilds of the caches.
-const minRebuildInterval = 5 * time.Second
+const minRebuildInterval = 5 * time.Second // between two rebuilds of the caches
 
 // retryPauses are the pauses after a failed list or watch, as in Reflector.Run.
 var retryPauses = wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}

@@ -19,8 +19,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// store keeps the objects of one kind. It is the TransformingStore of a Reflector. The Source's mu guards all fields
-// except kind.
+// store is the TransformingStore of a Reflector. The Source's mu guards all fields except kind.
 type store struct {
 	kind
 	source   *Source

@@ -89,8 +89,7 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	return c, nil
 }
 
-// onSameNetwork reports whether the API server is on this machine or in this pod's cluster. Then compression takes
-// longer than the transfer saves.
+// onSameNetwork reports whether the API server is on this machine or in this pod's cluster: compression takes longer.
 func onSameNetwork(host string) bool {
 	u, err := url.Parse(host)
 	if err != nil {
@@ -105,8 +104,7 @@ func onSameNetwork(host string) bool {
 // serverDate is the Date of an answer, and when the answer arrived.
 type serverDate struct{ date, arrivedAt time.Time }
 
-// Now returns the time by the API server's clock, within a second: the Date of its last answer plus the time since. It
-// does not depend on this machine's clock.
+// Now returns the time by the API server's clock, within a second: the Date of its last answer plus the time since.
 func (c *Cluster) Now() time.Time {
 	last := c.lastDate.Load()
 	if last == nil {
@@ -133,8 +131,7 @@ func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error
 	}
 }
 
-// serverTime records the Date of each answer, because ages count by the API server's clock. It refuses writes that
-// maySend forbids.
+// serverTime records the Date of each answer, since ages count by that clock. It refuses writes that maySend forbids.
 type serverTime struct {
 	next http.RoundTripper
 	c    *Cluster

@@ -63,21 +63,18 @@ func isTransient(err error) bool {
 		utilnet.IsTimeout(err)
 }
 
-// isForeign reports whether an error does not have the API server's form. It may come from a load balancer, from a
-// login page, or from an API server that does not serve the path.
+// isForeign reports whether an error has another form than the API server's, as of a load balancer or a login page.
 func isForeign(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// isAbsent reports whether the API server answers that an object does not exist. The 404 of something in between, such
-// as a load balancer without a backend, is no answer.
+// isAbsent reports whether the API server, and not something in between, answers that an object does not exist.
 func isAbsent(err error) bool { return apierrors.IsNotFound(err) && !isForeign(err) }
 
 // errWebPage is the error for a successful answer with a web page.
 var errWebPage = errors.New("it answers with a web page")
 
-// checkAnswer refuses a successful answer with a web page, such as a login page. client-go would take it for the
-// success of a DELETE.
+// checkAnswer refuses a successful answer with a web page, which client-go would take for the success of a DELETE.
 func checkAnswer(answer *http.Response) error {
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
 	if answer.StatusCode/100 != 2 || kind != "text/html" {

@@ -24,13 +24,11 @@ const RestoredAnnotation = "ip-reconcile.dev/etcd-restored"
 const LongestFence = 90 * time.Second
 
 const (
-	// fenceLeaseDuration is for how long ADDs and DELs respect an unrenewed Lease of the fence. It is longer than a
-	// hold's, so that another replica can take over in time on a slow machine.
+	// fenceLeaseDuration is for how long ADDs and DELs respect an unrenewed Lease, so that another replica can take over.
 	fenceLeaseDuration = 3 * time.Second
 	// quietPeriod without a renewal makes a replica that does not lead renew the Lease itself.
 	quietPeriod = 450 * time.Millisecond
-	// maxRenewalAge: a fence that was renewed longer ago, by the API server's clock, is abandoned: by a replica that died,
-	// or in a backup.
+	// maxRenewalAge is from when on, by the API server's clock, an unrenewed fence is abandoned: perhaps in a backup.
 	maxRenewalAge = 4 * time.Second
 	maxStayOff    = 30 * time.Second // how long this process yields the Leases after a long fence
 )
@@ -70,8 +68,7 @@ type Fence struct {
 
 // FenceState is a fence at one moment.
 type FenceState struct {
-	// Since is when the fence began to stand, by the API server's clock and not a moment too early: any ADD or DEL that
-	// was in progress has cleared its Lease by then. Zero while a Lease is not held.
+	// Since is from when on no ADD or DEL is in progress, by the API server's clock; zero while a Lease is not held.
 	Since         time.Time
 	Age           time.Duration // how long the first of the Leases has been held, by any replica; zero for none
 	IsEndedByPeer bool          // another replica has ended the fence
@@ -88,8 +85,7 @@ func (f *Fence) Lead() {
 	f.isLeader = true
 }
 
-// Raise starts to take the Leases, by namespace, or adds these, and returns at once. why is what showed the restore of
-// etcd. Failures are tried again until Lower or Leave.
+// Raise starts to take the Leases, by namespace, or adds these, and returns at once. why is what showed the restore.
 func (f *Fence) Raise(leases map[string][]string, why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -227,8 +223,7 @@ type fencedHold struct {
 	leases []*fencedLease
 }
 
-// mayWrite reports whether all of the Leases were renewed so recently that they are still the fence's when a write
-// arrives.
+// mayWrite reports whether all Leases were renewed so recently that they are the fence's when a write arrives.
 func (h *fencedHold) mayWrite() bool {
 	h.f.mu.Lock()
 	defer h.f.mu.Unlock()
@@ -236,8 +231,7 @@ func (h *fencedHold) mayWrite() bool {
 		!slices.ContainsFunc(h.leases, func(l *fencedLease) bool { return time.Since(l.lastHeld) >= writeWithin })
 }
 
-// holdOn returns a hold of those Leases that the fence holds. If it holds none of them, those that it is about to take;
-// nil if the fence has none of them.
+// holdOn returns a hold of those Leases that the fence holds, or else is about to take; nil for none of them.
 func (f *Fence) holdOn(namespace string, names []string) *fencedHold {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// manyLeases is from how many Leases on each is renewed only every leastEvery, so that renewals do not use up the
-	// client's rate limit.
+	// manyLeases is from how many Leases on each is renewed only every leastEvery, because of the client's rate limit.
 	manyLeases = 200
 	leastEvery = 500 * time.Millisecond
 	stepFor    = time.Second // the timeout of one step

@@ -33,8 +33,7 @@ const (
 	pollEvery  = 120 * time.Millisecond
 	waitFor    = 45 * time.Second       // an ADD waits at most 2 min for its turn
 	renewEvery = 250 * time.Millisecond // leaves room for a second try within writeWithin
-	// writeWithin is how long after the start of the last confirmed renewal a write may begin: others may take the Lease
-	// 1.5 s after they have read the renewal.
+	// writeWithin is how long after the last confirmed renewal a write may begin: others may take the Lease after 1.5 s.
 	writeWithin = 700 * time.Millisecond
 )
 
@@ -147,8 +146,7 @@ func (c *Cluster) yieldTime(namespace string, names []string) (pause time.Durati
 	return pause
 }
 
-// takeAll takes the first of the Leases, and of the others at once those that are free. Pools whose Lease is busy, or
-// cannot be taken now, wait for another hold.
+// takeAll takes the first of the Leases, and of the others at once those that are free and can be taken.
 func (h *leases) takeAll(ctx context.Context, names []string) error {
 	if err := h.take(ctx, names[0]); err != nil {
 		return err
@@ -253,8 +251,7 @@ func (c *Cluster) yieldFor(lease string, d time.Duration) {
 	c.yieldUntil[lease] = time.Now().Add(d)
 }
 
-// mayWrite reports whether a write may begin: every Lease was renewed so recently that it is still ours when the write
-// arrives.
+// mayWrite reports whether every Lease was renewed so recently that it is still ours when a write arrives.
 func (h *leases) mayWrite() bool {
 	if time.Since(h.start) >= writeFor {
 		return false
@@ -272,8 +269,7 @@ func (unbounded) mayWrite() bool { return true }
 // holdKey is the context key of the hold under which a write is made.
 type holdKey struct{}
 
-// errNotSent is the error of a write that client-go was about to send, or to repeat after an answer such as 429, too
-// late.
+// errNotSent is the error of a write that client-go was about to send too late, or to repeat after a 429.
 var errNotSent = errors.New("not sent: the hold of whereabouts' Lease is over, or was not renewed")
 
 // maySend reports whether a request may be sent now. Outside a hold, the only writes to pools and reservations are
@@ -308,8 +304,7 @@ func (c *Cluster) writeLease(ctx context.Context, l *coordinationv1.Lease) (*coo
 	return api.Update(ctx, l, metav1.UpdateOptions{FieldManager: fieldManager})
 }
 
-// clearLease clears the holder of a Lease. After a conflict it reads the Lease again: the answer to a renewal may have
-// been lost.
+// clearLease clears the holder of a Lease. It reads the Lease again after a conflict, maybe with an own renewal.
 func (c *Cluster) clearLease(ctx context.Context, l *coordinationv1.Lease, holder string) {
 	for range 3 {
 		next := l.DeepCopy()

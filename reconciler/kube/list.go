@@ -22,9 +22,7 @@ import (
 )
 
 const (
-	// largestPage is how many objects a page has at most: the API server takes longer per object for larger pages, and a
-	// page is in memory as a whole.
-	largestPage      = 500
+	largestPage      = 500     // how many objects a page has at most, since it is in memory as a whole
 	pageBytes        = 4 << 20 // the size from which the next page has fewer objects
 	firstPageOfPools = 2       // how many pools the first page has: a pool may have some megabytes
 	// parallel is how many requests are in progress at once. ADDs wait for a live read under whereabouts' Lease.
@@ -51,12 +49,9 @@ type listing struct {
 // decoder decodes a page of a LIST, and calls each with every object. An object must not refer to the body.
 type decoder[T any] func(body []byte, each func(T)) (metav1.ListMeta, error)
 
-// list reads a LIST page by page, by quorum, and returns its objects and its revision. Each page is decoded before the
-// next one is requested, so that only one is in memory. If the revision is compacted meanwhile, the list starts again:
-// half a list is no list.
-//
-// client-go's tools/pager needs each page as an object, has one size for all pages, and reads the whole list at once
-// after a compaction.
+// list reads a LIST page by page, by quorum, and returns its objects and its revision. Only one page is in memory. If
+// the revision is compacted meanwhile, the list starts again: half a list is no list. client-go's tools/pager needs a
+// page as an object, has one size for all pages, and reads the whole list at once after a compaction.
 func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) (all []T, revision string, err error) {
 	opts := l.only
 	opts.Limit = cmp.Or(l.first, largestPage)
@@ -104,8 +99,7 @@ func read(ctx context.Context, request *rest.Request, form string, into *bytes.B
 	return nil
 }
 
-// nextLimit is how many objects make a page of pageBytes, by the size of the page before. It grows stepwise, since the
-// next objects may be larger.
+// nextLimit is how many objects make a page of pageBytes, by the page before, and stepwise: the next may be larger.
 func nextLimit(limit int64, bytes int) int64 {
 	return max(1, min(limit*pageBytes/int64(max(bytes, 1)), 4*limit, largestPage))
 }
@@ -145,9 +139,8 @@ type Version struct {
 }
 
 // listChanged returns the objects of a resource, by namespace and name, and the revision of the list. It lists the
-// metadata, and takes objects whose version is known as they are. A version is given once, except by a restored etcd,
-// which the revision shows; and a patch tests the entry as well. Other objects are read by name, or all are listed if
-// they are many.
+// metadata, and takes objects whose version is known as they are: only a restored etcd, which the revision shows, gives
+// a version twice. Other objects are read by name, or all are listed if they are many.
 func listChanged[T any](
 	ctx context.Context, c *Cluster, l listing, known []T, id func(T) (types.NamespacedName, Version), decode decoder[T],
 ) (all []T, revision string, err error) {

@@ -115,8 +115,7 @@ func (c *Cluster) livePool(
 	return nil
 }
 
-// get reads a custom resource. An answer with another object is an error: something in between may answer with JSON,
-// too.
+// get reads a custom resource. An answer with another object is an error: it may be of something in between.
 func (c *Cluster) get(
 	ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName,
 ) (*unstructured.Unstructured, error) {

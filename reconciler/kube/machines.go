@@ -15,8 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// readMachines reads IPAMClaims and VirtualMachineInstances where something depends on them, after pools and pods: the
-// claim of an allocation exists before it.
+// readMachines reads IPAMClaims and VirtualMachineInstances where something depends on them, after pools and pods.
 func (c *Cluster) readMachines(ctx context.Context, o *reading) (err error) {
 	if o.NamesIPAMClaim() {
 		if o.IPAMClaimsUnread = c.readIPAMClaims(ctx, o.Observation); o.IPAMClaimsUnread != "" {

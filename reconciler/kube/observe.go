@@ -123,8 +123,7 @@ func (c *Cluster) optional(
 	return c.explainError("list "+kind, err, "grant list on them")
 }
 
-// readOtherKinds reads all kinds except pools, reservations and pods, and waits for the group. Nodes and reports of
-// before are read again only if they have changed.
+// readOtherKinds reads all kinds except pools, reservations and pods, and waits for the group.
 func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, o *reading, before *judge.Observation) error {
 	g.Go(func() error { return c.readNADs(ctx, o) })
 	g.Go(func() error {

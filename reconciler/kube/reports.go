@@ -20,8 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// rereadTimeout is how long an observation waits for agents that have written their report and not yet the Lease with
-// its hash. An observation may be made while whereabouts' Lease is held.
+// rereadTimeout is how long an observation, maybe under whereabouts' Lease, waits for Leases with the hash of a report.
 const rereadTimeout = 250 * time.Millisecond
 
 // readReports reads the agents' reports and Leases. Only two things show that no agent exists: the API does not serve

@@ -14,8 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// CheckLeases asks the API server whether this account may take whereabouts' Leases in a namespace. The error is
-// ErrLeaseForbidden if it may not. Any other error means that this is unknown.
+// CheckLeases returns ErrLeaseForbidden if this account may not take whereabouts' Leases; any other error is no answer.
 func (c *Cluster) CheckLeases(ctx context.Context, namespace string, leases []string) error {
 	if c.WithoutLease {
 		return nil

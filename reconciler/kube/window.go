@@ -28,8 +28,7 @@ func (c *Cluster) BreakerStore() reconciler.StateStore {
 	return leaseAnnotation{c, OwnLease, ReleasedAnnotation}
 }
 
-// RestoreStore keeps the etcd restore state. It may be long, with the names of all nodes, so it is not on OwnLease,
-// which is written every 2 s.
+// RestoreStore keeps the etcd restore state. It may be too long for OwnLease, which is written every 2 s.
 func (c *Cluster) RestoreStore() reconciler.StateStore {
 	return leaseAnnotation{c, RestoreLease, RestoreAnnotation}
 }
@@ -45,8 +44,7 @@ type leaseAnnotation struct {
 	lease, annotation string
 }
 
-// Update implements reconciler.StateStore. It creates a missing Lease, and reads the Lease again after a conflict, as
-// with its holder.
+// Update implements reconciler.StateStore. It creates a missing Lease, and reads the Lease again after a conflict.
 func (a leaseAnnotation) Update(ctx context.Context, change func(kept string) (string, error)) error {
 	var sent string
 	isConflict := func(err error) bool {

@@ -25,8 +25,7 @@ const (
 	Product        = "ip-reconcile"
 )
 
-// Workload is a Deployment, DaemonSet or CronJob that runs this product, or a program of whereabouts that also releases
-// addresses.
+// Workload is a Deployment, DaemonSet or CronJob that runs this product, or a program of whereabouts that releases.
 type Workload struct {
 	Kind, Namespace, Name string
 	Labels                map[string]string // of its pods

@@ -14,8 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
-// fieldManager names our writes in managedFields.
-const fieldManager = "ip-reconcile"
+const fieldManager = "ip-reconcile" // names our writes in managedFields
 
 // PatchPool sends a JSON patch. A lost race is a 409, a failed test, or a missing pool. Only the metadata of the result
 // is requested: a pool of 5,000 entries has 2 MB.

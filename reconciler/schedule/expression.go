@@ -26,9 +26,7 @@ func Next(expression string, after time.Time) (time.Time, error) {
 	return parsed.Next(after.UTC()).UTC(), nil
 }
 
-// maxLength is the maximum length of an expression in bytes. All minutes one by one are 170 bytes. The parser needs
-// memory of seventy times the length, and its errors repeat the expression.
-const maxLength = 1024
+const maxLength = 1024 // of an expression in bytes; the parser needs seventy times as much memory
 
 // parse reads an expression. An expression that is never due, such as one for February 30, is an error.
 func parse(expression string) (parsed cron.Schedule, err error) {

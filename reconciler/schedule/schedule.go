@@ -49,11 +49,9 @@ const (
 	SourceDefault = "default"
 )
 
-// rereadEvery is the interval at which files are read again. kubelet takes longer to update a ConfigMap volume.
-const rereadEvery = 30 * time.Second
+const rereadEvery = 30 * time.Second // of files; kubelet takes longer to update a ConfigMap volume
 
-// Run calls due when an expression comes into force, the first included, and whenever it is due. It returns nil when
-// the context ends. due must not block.
+// Run calls due, which must not block, when an expression comes into force and whenever it is due, until ctx ends.
 func (s *Schedule) Run(ctx context.Context, due func()) error {
 	s.Log = cmp.Or(s.Log, slog.New(slog.DiscardHandler))
 	scheduler, err := gocron.NewScheduler(gocron.WithLocation(time.UTC))
