@@ -316,7 +316,7 @@ func TestUI_DrawsSixtyFiveThousandCells(t *testing.T) {
 
 func TestUI_ServeAsksForAToken(t *testing.T) {
 	t.Parallel()
-	s := newStageWithReports(t, "worker-1")
+	s := newStageWithReports(t, "worker-1").withRaceDetector()
 	check(t, s.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
 	s.up(t, "worker-1", "leaked", simple("blue", "10.1.0.0/24")).leak(t)
 	s.product(t, "run", "--confirm-after", "0").exits(t, 0)
@@ -350,6 +350,8 @@ func TestUI_ServeAsksForAToken(t *testing.T) {
 		b.shows("main", "Released", "10.1.0.1", "default/leaked", "PodGone")
 		b.click("Overview")
 	}
+	s.up(t, "worker-1", "later", simple("blue", "10.1.0.0/24"))
+	b.shows("main", "2 allocations in 1 pool: none is stale.") // without a reload
 	code := statusOf(t, "http://"+plain+"/ui/data/overview", "rebound.example.com")
 	equal(t, "a host of somebody else", code, http.StatusForbidden)
 }

@@ -154,20 +154,19 @@ func (o *options) judgeLive(ctx context.Context, r *reconciler.Reconciler, v *ui
 	return nil
 }
 
-// passPage is the page of 'serve --ui'. It shows the judgement that each pass has made.
-type passPage struct {
-	*ui.Page
-	view func(*reconciler.Result) *ui.View
-}
-
+// newPassPage returns the page of 'serve --ui', and what shows the judgement of a pass, or why it has failed.
 func newPassPage(
 	o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Interface, host string, isLocal bool,
-) servecmd.Page {
+) (servecmd.Page, func(*reconciler.Result, error)) {
 	lease := fmt.Sprintf("%s/%s", o.Namespace(), kube.OwnLease)
 	page := ui.New(isLocal, "This replica has not made a pass: only the holder of Lease "+lease+" makes passes.")
-	return passPage{page, func(out *reconciler.Result) *ui.View {
+	return page, func(out *reconciler.Result, err error) {
+		if err != nil {
+			page.Fail("The last pass has failed: " + err.Error())
+			return
+		}
 		plan := &reconciler.Plan{Refused: out.Refused, CommonGates: out.CommonGates}
-		return &ui.View{
+		page.Show(&ui.View{
 			Judgement: out.Judgement, Plan: plan, ConfirmAfter: o.ConfirmAfter, History: cluster.History().Lines,
 			Advisor: advice.Advisor{Program: commandName(), Namespace: o.Namespace()},
 			Cluster: document.Cluster{Server: host},
@@ -181,18 +180,6 @@ func newPassPage(
 				}
 				return reconciler.ReadBreaker(l.Annotations[kube.ReleasedAnnotation], out.Observation.Now, out.Total)
 			},
-		}
-	}}
-}
-
-// OnPass implements servecmd.Page.
-func (p passPage) OnPass(out *reconciler.Result, err error) {
-	if err != nil {
-		p.Fail("The last pass has failed: " + err.Error())
-		return
+		})
 	}
-	p.Show(p.view(out))
 }
-
-// IsPublic implements servecmd.Page.
-func (passPage) IsPublic(path string) bool { return ui.IsPublic(path) }

@@ -42,7 +42,8 @@ var files embed.FS
 
 // Page is the handler. It is safe for concurrent use.
 type Page struct {
-	isLocal bool
+	isLocal   bool
+	slowAfter time.Duration
 
 	mu      sync.Mutex
 	kept    *kept  // of the newest judgement; nil before the first
@@ -63,7 +64,8 @@ type kept struct {
 // interface without authentication: it then refuses requests that name another host, which a web page of somebody else
 // may have resolved to this address.
 func New(isLocal bool, problem string) *Page {
-	return &Page{isLocal: isLocal, problem: problem, streams: map[chan struct{}]bool{}, closed: make(chan struct{})}
+	return &Page{isLocal: isLocal, slowAfter: slowAfter, problem: problem, streams: map[chan struct{}]bool{},
+		closed: make(chan struct{})}
 }
 
 // Show replaces the judgement that is shown.
@@ -95,7 +97,7 @@ func (p *Page) current() (*kept, string) {
 }
 
 // IsPublic reports whether a path is that of a file of the page, which has no data of the cluster.
-func IsPublic(urlPath string) bool {
+func (*Page) IsPublic(urlPath string) bool {
 	_, err := fs.Stat(files, fileName(urlPath))
 	return err == nil && strings.HasPrefix(urlPath, Root)
 }
@@ -132,7 +134,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.stream(w, r)
 	case isQuestion:
 		p.data(w, r, question)
-	case r.URL.Path == Root || r.URL.Path != Root+"index.html" && IsPublic(r.URL.Path):
+	case r.URL.Path == Root || r.URL.Path != Root+"index.html" && p.IsPublic(r.URL.Path):
 		http.ServeFileFS(w, r, files, fileName(r.URL.Path))
 	default:
 		http.NotFound(w, r)

@@ -12,8 +12,8 @@ const (
 	maxStreams = 100
 	// beatEvery is the interval of a stream's sign of life. A page that misses two connects again (web/app.js).
 	beatEvery = 15 * time.Second
-	// streamWriteFor limits one write: a reader that is slower is dropped.
-	streamWriteFor = 10 * time.Second
+	// slowAfter limits one write of a stream: a reader that is slower is dropped.
+	slowAfter = 10 * time.Second
 )
 
 // event reports which data is the newest.
@@ -73,7 +73,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 			text = fmt.Sprintf("data: %s\n\n", d)
 		}
 		out := http.NewResponseController(w)
-		_ = out.SetWriteDeadline(time.Now().Add(streamWriteFor)) // without one the connection's own limits apply
+		_ = out.SetWriteDeadline(time.Now().Add(p.slowAfter)) // without one the connection's own limits apply
 		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil {
 			return
 		}

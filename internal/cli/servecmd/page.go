@@ -24,15 +24,14 @@ type Page interface {
 	http.Handler
 	// IsPublic reports whether a path has no data of the cluster. It needs no authentication.
 	IsPublic(path string) bool
-	// OnPass receives the result of a pass, or why it has failed.
-	OnPass(out *reconciler.Result, err error)
 	// Run ends what readers still read when the context ends.
 	Run(context.Context)
 }
 
-// NewPage returns the page of --ui. isLocal is true for a page without authentication on the loopback interface. The
-// drop-in has none, since it would make the program larger.
-type NewPage = func(o *Options, cluster *kube.Cluster, core kubernetes.Interface, server string, isLocal bool) Page
+// NewPage returns the page of --ui, and what receives the result of each pass. isLocal is true for a page without
+// authentication on the loopback interface. The drop-in has none, since it would make the program larger.
+type NewPage = func(o *Options, cluster *kube.Cluster, core kubernetes.Interface, server string, isLocal bool) (
+	Page, func(*reconciler.Result, error))
 
 func (o *Options) addPage(f *pflag.FlagSet) {
 	f.BoolVar(&o.hasPage, "ui", false,
@@ -67,7 +66,7 @@ func (o *Options) servePage(mgr manager.Manager, cluster *kube.Cluster, log *slo
 		return nil, err
 	}
 	secure := o.Manager.Metrics
-	page := o.newPage(o, cluster, core, mgr.GetConfig().Host, !secure.SecureServing)
+	page, onPass := o.newPage(o, cluster, core, mgr.GetConfig().Host, !secure.SecureServing)
 	opts := server.Options{BindAddress: o.pageAddress, SecureServing: secure.SecureServing, CertDir: secure.CertDir,
 		ExtraHandlers: map[string]http.Handler{"/": page}}
 	if filter := secure.FilterProvider; filter != nil {
@@ -84,7 +83,7 @@ func (o *Options) servePage(mgr manager.Manager, cluster *kube.Cluster, log *slo
 		return nil, fmt.Errorf("--ui: %w", err)
 	}
 	log.Info("Serving the page", "address", o.pageAddress, "secure", secure.SecureServing)
-	return page.OnPass, errors.Join(mgr.Add(s), mgr.Add(everyReplica{page.Run}))
+	return onPass, errors.Join(mgr.Add(s), mgr.Add(everyReplica{page.Run}))
 }
 
 // exceptPublic filters all but what is public. A browser sends no token before the page has asked for one.

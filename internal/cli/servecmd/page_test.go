@@ -9,8 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
-
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
 func TestServe_RefusesAPageForEverybody(t *testing.T) {
@@ -45,9 +43,8 @@ func TestServe_RefusesAPageForEverybody(t *testing.T) {
 
 type fakePage struct{ *http.ServeMux }
 
-func (fakePage) IsPublic(path string) bool        { return path == "/ui/" }
-func (fakePage) OnPass(*reconciler.Result, error) {}
-func (fakePage) Run(context.Context)              {}
+func (fakePage) IsPublic(path string) bool { return path == "/ui/" }
+func (fakePage) Run(context.Context)       {}
 
 func TestServe_FiltersAllOfThePageButItsFiles(t *testing.T) {
 	page := fakePage{http.NewServeMux()}

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
@@ -14,6 +15,11 @@ func main() {
 	if harness.Unsupported() == "" {
 		for _, f := range []harness.Flavour{harness.ContainerdV2, harness.ContainerdDebian} {
 			skipped["every test with "+f.Name] = f.Unsupported()
+		}
+	}
+	for _, tool := range []string{"chromium", "npm"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			skipped["the tests of the page in a browser, which need Debian's "+tool] = err.Error()
 		}
 	}
 	code := 0
