@@ -13,7 +13,7 @@ import (
 )
 
 // ruleFile writes the chart's rules as Prometheus reads them, without the annotations, which are not tested there.
-func ruleFile(t *testing.T, dir string) {
+func ruleFile(t testing.TB, dir string) {
 	t.Helper()
 	rendered := string(try(os.ReadFile("testdata/rendered/alerts.yaml")).must(t)) // by TestDeploy_Rendered
 	for _, o := range try(harness.Documents(rendered)).must(t) {

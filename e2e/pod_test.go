@@ -93,6 +93,19 @@ func (p *pod) running(t testing.TB) *pod {
 	return p
 }
 
+// waits creates a pod whose ADD whereabouts' plugin refuses because the range is full, and makes it a minute old.
+func (s *stage) waits(t *testing.T, name string, n harness.Network) *pod {
+	t.Helper()
+	p := s.pending(t, "worker-1", name)
+	p.annotate(t, "k8s.v1.cni.cncf.io/networks", n.Name)
+	err := p.add(harness.Attachment{Sandbox: p.sandbox, Namespace: p.Namespace, Pod: name, UID: string(p.UID),
+		IfName: "net1", Network: n})
+	if err == nil || !strings.Contains(err.Error(), "Could not allocate IP in range") {
+		t.Fatalf("the ADD: %v", err)
+	}
+	return p.age(t, time.Minute)
+}
+
 // leak ends the pod without a DEL: deleted by force, its sandbox gone.
 func (p *pod) leak(t testing.TB) *pod {
 	t.Helper()

@@ -4,29 +4,13 @@ package e2e
 
 import (
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
-
-// waits creates a pod whose ADD whereabouts' plugin refuses because the range is full, and makes it a minute old.
-func (s *stage) waits(t *testing.T, name string, n harness.Network) *pod {
-	t.Helper()
-	p := s.pending(t, "worker-1", name)
-	p.annotate(t, "k8s.v1.cni.cncf.io/networks", n.Name)
-	err := p.add(harness.Attachment{Sandbox: p.sandbox, Namespace: p.Namespace, Pod: name, UID: string(p.UID),
-		IfName: "net1", Network: n})
-	if err == nil || !strings.Contains(err.Error(), "Could not allocate IP in range") {
-		t.Fatalf("the ADD: %v", err)
-	}
-	return p.age(t, time.Minute)
-}
 
 // fullEvent waits until a pod's only Event that its pool is full matches a pattern, and returns that Event.
 func (p *pod) fullEvent(t *testing.T, pattern string) (event corev1.Event) {

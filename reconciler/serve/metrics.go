@@ -86,6 +86,13 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		m.refused.WithLabelValues(string(why))
 		m.unrepaired.WithLabelValues(string(why))
 	}
+	for _, kind := range []judge.Kind{judge.Unrecorded, judge.Misrecorded, judge.MissingReservation} {
+		m.repaired.WithLabelValues(string(kind))
+	}
+	for _, reason := range []judge.Reason{judge.PodGone, judge.PodReplaced, judge.PodFinished, judge.SandboxReplaced,
+		judge.SandboxStopped, judge.NodeDeadReason, judge.NodeMissingReason, judge.ClaimGone} {
+		m.released.WithLabelValues(reason.String())
+	}
 	for _, proof := range []string{proven, unconfirmed} {
 		m.releaseDelay.WithLabelValues(proof)
 	}
