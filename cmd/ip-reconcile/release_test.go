@@ -135,6 +135,55 @@ func TestRelease_AsksOnATerminal(t *testing.T) {
 	}
 }
 
+// Only a command that writes, to a cluster and without --dry-run, is no dry run.
+func TestOptions_DryRun(t *testing.T) {
+	for _, c := range []struct {
+		writes           bool
+		dryRun, snapshot string
+		want             bool
+	}{
+		{true, "", "", false}, {true, "none", "", false}, {true, "client", "", true}, {true, "true", "", true},
+		{true, "", sample, true}, {false, "", "", true}, {false, "none", "", true},
+	} {
+		std, _ := terminalWith(t, "")
+		o := &options{component: "run", writes: c.writes}
+		f := (&cobra.Command{}).Flags()
+		o.addLive(f, "warn")
+		if err := f.Set("kubeconfig", kubeconfigOf(t, "https://"+freeAddress(t))); err != nil {
+			t.Fatal(err)
+		}
+		o.dryRun, o.snapshot = c.dryRun, c.snapshot
+		r, err := o.reconciler(t.Context(), std) // RBAC may hide the reconciler
+		if o.DryRun != c.want || o.writes == c.want || err == nil && r.Options.DryRun != c.want {
+			t.Errorf("%+v: %v, %v", c, o.DryRun, err)
+		}
+	}
+}
+
+// Nothing runs without consent.
+func TestAct_Consent(t *testing.T) {
+	std, _ := terminalWith(t, "")
+	o, r := asker(t, sample, std)
+	list := 0
+	r.Source = counting{r.Source, &list}
+	for _, want := range []error{errUnresolved, nil} {
+		_, err := o.act(t.Context(), std, r, func(context.Context, streams, *reconciler.Reconciler) error { return want })
+		if err != want || (list > 0) != (want == nil) {
+			t.Errorf("%v: %v, read %d times", want, err, list)
+		}
+	}
+}
+
+type counting struct {
+	reconciler.Source
+	n *int
+}
+
+func (c counting) List(ctx context.Context) (*judge.Observation, error) {
+	*c.n++
+	return c.Source.List(ctx)
+}
+
 // An answer that does not come keeps nobody from ending the command.
 func TestAsk_EndsWithTheContext(t *testing.T) {
 	std, _ := terminalWith(t, "")

@@ -59,8 +59,8 @@ func ParseSubject(text string) (Subject, error) {
 		s, ok = Subject{Kind: Pod, Namespace: ref.Namespace, Name: ref.Name}, err == nil
 	}
 	if !ok {
-		return Subject{}, fmt.Errorf("%q: must be an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), a node "+
-			"(node/worker-1) or a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24)", text)
+		return Subject{}, fmt.Errorf("%q: must be an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), "+
+			"a node (node/worker-1) or a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24)", text)
 	}
 	return s, nil
 }
