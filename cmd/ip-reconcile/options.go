@@ -234,7 +234,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		}
 		r.Audit = o.trail.Record
 	}
-	o.cluster = document.Cluster{Server: config.Host, Context: o.Context()}
+	o.cluster = document.Cluster{Server: config.Host, Context: o.Context}
 	o.clusterUID = cluster.UID
 	return r, nil
 }

@@ -116,9 +116,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	cluster, _, err := given.Connect("reconciler", given.log)
-	once := given.once
-	if err == nil && !once {
-		once, err = ownedByJob(ctx, cluster, given.log)
+	if err == nil && !given.once {
+		given.once, err = ownedByJob(ctx, cluster, given.log)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -126,7 +125,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		given.log.Error("reconciler run failed", "error", err)
 		return exitNotObserved
-	case once:
+	case given.once:
 		r, err := given.Reconciler(given.log)
 		trail, trailErr := given.Trail(cluster, "ip-reconciler", given.log, func(int) {})
 		if err := errors.Join(err, trailErr); err != nil {

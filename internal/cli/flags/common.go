@@ -22,9 +22,9 @@ import (
 
 // Common are the flags that every command has: which cluster, and how to log.
 type Common struct {
+	Context             string // of the kubeconfig that Config used; "" where it used none
 	kubeconfig          string
 	overrides           clientcmd.ConfigOverrides // of the kubeconfig
-	context             string                    // which Config used
 	namespace           string                    // --reconciler-namespace
 	leaseNamespace      string
 	logLevel, logFormat string
@@ -99,7 +99,7 @@ func (o *Common) Config(component string, qps float32, burst int) (*rest.Config,
 			"for example https://api.example.com:6443")
 	}
 	if raw, err := loader.RawConfig(); err == nil {
-		o.context = cmp.Or(o.overrides.CurrentContext, raw.CurrentContext)
+		o.Context = cmp.Or(o.overrides.CurrentContext, raw.CurrentContext)
 	}
 	// A pod's own account leaves these out (client-go v0.37.2, inClusterClientConfig). Without them a request for somebody
 	// else would be made as this pod.
@@ -112,9 +112,6 @@ func (o *Common) Config(component string, qps float32, burst int) (*rest.Config,
 	config.UserAgent = version.Get().UserAgent(component)
 	return config, nil
 }
-
-// Context returns the context of the kubeconfig that Config used, "" where it used none.
-func (o *Common) Context() string { return o.context }
 
 // kubectlFlag annotates the flags that kubectl has, too, with the same meaning.
 const kubectlFlag = "ip-reconcile.dev/kubectl"

@@ -40,11 +40,11 @@ func Select(out *reconciler.Result) (items []*judge.Item) {
 
 // New returns the plan of items.
 func New(h document.Header, items []*judge.Item) *document.Plan {
-	p := &document.Plan{Header: h, Items: document.Rows(items, planned)}
-	for i := range p.Items {
-		p.Items[i].Digest = digest(h, p.Items[i])
-	}
-	return p
+	return &document.Plan{Header: h, Items: document.Rows(items, func(it *judge.Item) document.PlanItem {
+		d := planned(it)
+		d.Digest = digest(h, d)
+		return d
+	})}
 }
 
 // planned returns an item with its evidence. It omits nodes where the verdict rests on all of them: one that joins or

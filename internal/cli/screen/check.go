@@ -28,7 +28,8 @@ func (s *Screen) Report(r *report.Report) {
 	default:
 		s.ran(r)
 	}
-	s.items("HELD", r, r.Pick(judge.Held))
+	isListed := func(it *judge.Item) bool { return r.Refused[it.ID()].Item != nil } // apply refuses what is Held now
+	s.items("HELD", r, slices.DeleteFunc(r.Pick(judge.Held), isListed))
 	if s.All {
 		s.items("IN USE", r, r.Pick(judge.InUse))
 	}
