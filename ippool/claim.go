@@ -25,8 +25,7 @@ type Claim struct {
 // read reads addresses with or without a prefix length: whereabouts writes none, and the CRD asks for one.
 func (c *Claim) read(o *object) {
 	c.NamespacedName = o.name()
-	status, _ := o.Status.(map[string]any)
-	ips, _ := status["ips"].([]any)
+	ips, _ := o.Status["ips"].([]any)
 	for _, ip := range ips {
 		text, _ := ip.(string)
 		text, _, _ = strings.Cut(text, "/")

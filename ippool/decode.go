@@ -33,9 +33,9 @@ func Decode[T any, P readable[T]](text []byte) (P, error) {
 		case "metadata":
 			o.Read(r, true)
 		case "spec":
-			o.Spec = r.Value()
+			o.Spec, _ = r.Value().(map[string]any)
 		case "status":
-			o.Status = r.Value()
+			o.Status, _ = r.Value().(map[string]any)
 		}
 	})
 	v := P(new(T))
@@ -55,13 +55,14 @@ func DecodeList[T any, P readable[T]](text []byte, each func(P)) (metav1.ListMet
 // object is what is read of an object. A field of another type than it must have is omitted.
 type object struct {
 	lean.Metadata
-	Spec   any
-	Status any
+	Spec, Status map[string]any
 }
 
 // objectOf is what is read of an object that was decoded as a whole.
 func objectOf(u *unstructured.Unstructured) *object {
-	o := &object{Spec: u.Object["spec"], Status: u.Object["status"]}
+	o := &object{}
+	o.Spec, _ = u.Object["spec"].(map[string]any)
+	o.Status, _ = u.Object["status"].(map[string]any)
 	o.Namespace, o.Name, o.Annotations = u.GetNamespace(), u.GetName(), u.GetAnnotations()
 	o.UID, o.ResourceVersion = string(u.GetUID()), u.GetResourceVersion()
 	fields, _ := u.Object["metadata"].(map[string]any)
@@ -73,11 +74,6 @@ func objectOf(u *unstructured.Unstructured) *object {
 // name is the name of the object with one text for all equal namespaces.
 func (o *object) name() types.NamespacedName {
 	return types.NamespacedName{Namespace: intern(o.Namespace), Name: o.Name}
-}
-
-func (o *object) spec() (fields map[string]any, isObject bool) {
-	fields, isObject = o.Spec.(map[string]any)
-	return fields, isObject
 }
 
 // textField is a field that holds a text, and where to put it.

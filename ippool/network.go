@@ -46,10 +46,9 @@ const MaxRanges = 256
 // read reads a definition as whereabouts does (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
 func (n *NAD) read(o *object) {
 	n.NamespacedName, n.ResourceVersion = o.name(), o.ResourceVersion
-	spec, _ := o.spec()
-	config, isText := spec["config"].(string)
+	config, isText := o.Spec["config"].(string)
 	err := errors.New("spec.config is not a string")
-	if isText || spec["config"] == nil {
+	if isText || o.Spec["config"] == nil {
 		n.Networks, err = readConfig(config)
 	}
 	if err != nil {

@@ -80,19 +80,14 @@ func WritePatch(p *Pool, entries []NewEntry) ([]byte, error) {
 			test.Value, write = old.Entry(), "replace"
 			meant.gone[e.Key] = true
 		}
-		entry := e.stored()
+		entry := Entry{ID: &e.ContainerID, PodRef: &e.PodRef}
+		if e.IfName != "" {
+			entry.IfName = &e.IfName
+		}
 		ops = append(ops, test, operation{write, entryPath(e.Key), entry})
 		meant.added[e.Key] = entry
 	}
 	return marshalChecked(p, ops, len(entries), meant)
-}
-
-func (e *NewEntry) stored() Entry {
-	entry := Entry{ID: &e.ContainerID, PodRef: &e.PodRef}
-	if e.IfName != "" {
-		entry.IfName = &e.IfName
-	}
-	return entry
 }
 
 // change is the intended change of a patch to the entries of a pool, by key.

@@ -142,11 +142,10 @@ func newObject(kind, namespace, name string, spec map[string]any) *unstructured.
 func (p *Pool) read(o *object) {
 	p.NamespacedName, p.UID, p.ResourceVersion = o.name(), o.UID, o.ResourceVersion
 	p.Paused, p.NoUsageAlerts = Pauses(o.Annotations), isSet(o.Annotations, NoUsageAlertsAnnotation)
-	spec, _ := o.spec()
-	rangeText, _ := spec["range"].(string)
+	rangeText, _ := o.Spec["range"].(string)
 	p.RangeText = intern(rangeText)
-	entries, isMap := spec["allocations"].(map[string]any)
-	if p.NoMap = !isMap; p.NoMap && spec["allocations"] != nil {
+	entries, isMap := o.Spec["allocations"].(map[string]any)
+	if p.NoMap = !isMap; p.NoMap && o.Spec["allocations"] != nil {
 		p.Problem = "spec.allocations is not a map"
 	}
 	p.Allocations = make([]Allocation, 0, len(entries))

@@ -28,15 +28,14 @@ func (r *Reservation) read(o *object) {
 	r.Deleting = o.DeletionTimestamp != ""
 	r.Created, _ = time.Parse(time.RFC3339, o.CreationTimestamp)
 	var claim string
-	spec, isObject := o.spec()
-	if !isObject {
+	if o.Spec == nil {
 		r.Problem, r.Detail = Malformed, "spec is missing"
 	} else {
-		r.Problem, r.Detail = readFields(spec, textField{"podref", &r.PodRef}, textField{"ifname", &r.IfName},
+		r.Problem, r.Detail = readFields(o.Spec, textField{"podref", &r.PodRef}, textField{"ifname", &r.IfName},
 			textField{"containerid", &r.ContainerID}, textField{ClaimField, &claim})
-		_, r.HasIfName = spec["ifname"]
+		_, r.HasIfName = o.Spec["ifname"]
 	}
-	if _, hasClaim := spec[ClaimField]; hasClaim && r.Problem == "" {
+	if _, hasClaim := o.Spec[ClaimField]; hasClaim && r.Problem == "" {
 		r.Claim, r.Problem, r.Detail = parseClaimRef(claim)
 	}
 	r.readOwner()

@@ -1,6 +1,7 @@
 package podstate
 
 import (
+	"slices"
 	"unique"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -16,7 +17,7 @@ import (
 var (
 	nameField, uidField, versionField = lean.F(1, "name"), lean.F(5, "uid"), lean.F(6, "resourceVersion")
 	namespaceField, createdField      = lean.F(3, "namespace"), lean.F(8, "creationTimestamp")
-	annotationsField                  = lean.F(12, "annotations")
+	annotationsField, managedField    = lean.F(12, "annotations"), lean.F(17, "managedFields")
 	// containers: in protobuf the name of an ephemeral container is one level deeper.
 	containers = []lean.Field{lean.F(2, "containers", nameField), lean.F(20, "initContainers", nameField),
 		lean.F(34, "ephemeralContainers", lean.F(0, "name"), lean.F(1, "", nameField))}
@@ -37,15 +38,14 @@ var (
 	PodFields = lean.Fields{lean.F(1, "metadata", podMetadata...), lean.F(2, "spec", podSpec...),
 		lean.F(3, "status", podStatus...)}
 	podFieldsAndManagers = lean.Fields{
-		lean.F(1, "metadata", append(podMetadata[:len(podMetadata):len(podMetadata)], lean.F(17, "managedFields"))...),
-		lean.F(2, "spec", podSpec...), lean.F(3, "status", podStatus...)}
+		lean.F(1, "metadata", append(slices.Clip(podMetadata), managedField)...), PodFields[1], PodFields[2]}
 	NodeFields = lean.Fields{
 		lean.F(1, "metadata", nameField, uidField, versionField, createdField, lean.F(11, "labels")),
 		lean.F(2, "spec", lean.F(5, "taints")),
 		lean.F(3, "status", conditionsField, lean.F(7, "nodeInfo")),
 	}
 	leaseFields = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField,
-		annotationsField, lean.F(17, "managedFields")), lean.F(2, "spec")}
+		annotationsField, managedField), lean.F(2, "spec")}
 	headFields = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField)}
 )
 

@@ -53,15 +53,12 @@ var (
 // withoutZeros makes UTF-16, which Windows writes, searchable.
 func withoutZeros(text []byte) []byte { return bytes.ReplaceAll(text, []byte{0}, nil) }
 
-// timestampFile is the name of a file by must-gather and inspect with the times of their begin and end (oc,
-// pkg/cli/admin/mustgather and pkg/cli/admin/inspect).
-const timestampFile = "timestamp"
-
-// takeTimestamp reads the first time of a timestamp file, in the form "2026-11-20 12:00:00.123 +0100 CET". Without a
-// zone the time is UTC. Of several files the earliest time counts.
+// takeTimestamp reads the first time of a timestamp file of must-gather and inspect (oc, pkg/cli/admin/mustgather and
+// pkg/cli/admin/inspect), in the form "2026-11-20 12:00:00.123 +0100 CET". Without a zone the time is UTC. Of several
+// files the earliest time counts.
 func (s *Snapshot) takeTimestamp(name string, head []byte) {
 	fields := strings.Fields(string(head))
-	if path.Base(name) != timestampFile || len(fields) < 2 {
+	if path.Base(name) != "timestamp" || len(fields) < 2 {
 		return
 	}
 	day := strings.Join(fields[:2], " ")
