@@ -106,6 +106,10 @@ func TestEntry_HasNoWhereabouts(t *testing.T) {
 		"a chain of plugins": {func(c *caches) {
 			c.runtime(one, "eth0", `{"cniVersion":"1.0.0","name":"x","plugins":[{"type":"bridge"},{"type":"tuning"}]}`, eth0)
 		}, true},
+		"a chain whose first section is unreadable": {func(c *caches) {
+			rewrite(c, c.runtime(one, "eth0", kindnet, eth0),
+				`{"name":"kindnet","plugins":[{"type":"bridge","ipam":{"type":7}},{"type":"tuning"}]}`)
+		}, false},
 		"a chain of plugins from elsewhere": {func(c *caches) {
 			rewrite(c, c.runtime(one, "eth0", kindnet, eth0),
 				`{"name":"kindnet"}`)

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -40,12 +42,14 @@ func TestEvents_Objects(t *testing.T) {
 	if len(conflict) == 0 {
 		t.Fatal("no conflict")
 	}
-	e.finding(conflict[0], nil)
+	pool := aPool("10.0.0.0-24", "10.0.0.0/24")
+	pool.UID = "uid-2" // kubectl describe finds Events by it
+	e.finding(conflict[0], []*ippool.Pool{aPool("other", "10.0.1.0/24"), pool})
 	var got []string
 	for _, o := range recorder.objects {
-		got = append(got, o.Kind+" "+o.Namespace+"/"+o.Name)
+		got = append(got, strings.TrimSpace(fmt.Sprint(o.Kind, " ", o.Namespace, "/", o.Name, " ", o.UID)))
 	}
-	want := "Pod default/web-0, IPPool kube-system/10.0.0.0-24, IPPool kube-system/10.0.0.0-24"
+	want := "Pod default/web-0 uid-1, IPPool kube-system/10.0.0.0-24, IPPool kube-system/10.0.0.0-24 uid-2"
 	if text := strings.Join(got, ", "); text != want {
 		t.Errorf("Events on %s, want %s", text, want)
 	}
