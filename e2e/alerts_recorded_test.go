@@ -35,7 +35,8 @@ type recording struct {
 func (r *recording) begins(t *testing.T) scrape {
 	t.Helper()
 	for _, series := range []string{"ip_reconcile_pool_findings", "ip_reconcile_candidates ",
-		"ip_reconcile_oldest_held_timestamp_seconds", "ip_reconcile_diverged_reservations", "ip_reconcile_paused "} {
+		"ip_reconcile_oldest_held_timestamp_seconds", "ip_reconcile_diverged_reservations", "ip_reconcile_paused ",
+		"ip_reconcile_restore_pending_nodes ", `ip_reconcile_nodes{state="NoFreshReport"}`} {
 		r.v.is(t, series, 0)
 	}
 	return scraped(t, r.v.metrics, leaderTarget)
@@ -228,6 +229,9 @@ func (r *recording) others(t *testing.T) {
 	last.name, last.alert, last.lasts = "a fence timed out a moment ago", "IPReconcileFenceTimedOut", 10*time.Minute
 	last.also = []string{"IPReconcileEtcdRestored"}
 	r.situations = append(r.situations, last)
+	r.two.change(func() { r.two.silent = false })
+	r.two.writeReport(t)
+	r.begins(t)
 	r.v.stop(t)
 }
 
