@@ -82,7 +82,6 @@ func outcomeOf(err error) outcome {
 	return uncertain
 }
 
-// next is the state after a write.
 func (s state) next(at writeStep, o outcome) state {
 	switch {
 	case o == notWritten, s == done:
@@ -145,7 +144,6 @@ func (c *change) noteDeleted(r *ippool.Reservation) {
 	}
 }
 
-// notePatch records the answer to the patch of the pool.
 func (c *change) notePatch(err error) {
 	c.err, c.state = err, c.state.next(lastStep, outcomeOf(err))
 }
@@ -168,7 +166,6 @@ func severity(err error) int {
 	return 2
 }
 
-// worstError returns the most severe error of changes.
 func worstError(changes []*change) (err error) {
 	for _, c := range changes {
 		err = moreSevere(err, c.err)

@@ -198,7 +198,6 @@ func (e *executor) refuseDenied(all []*change) (others []*change) {
 	return others
 }
 
-// refusalOf returns the reason that an error stands for.
 func refusalOf(err error) Refusal {
 	switch {
 	case errors.Is(err, ErrLeaseBusy), errors.Is(err, errLeaseMissing):
@@ -215,7 +214,6 @@ func refusalOf(err error) Refusal {
 	return WriteFailed
 }
 
-// partition returns the changes for which is reports true, and the others.
 func partition(changes []*change, is func(*change) bool) (with, without []*change) {
 	for _, c := range changes {
 		if is(c) {

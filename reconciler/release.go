@@ -27,8 +27,7 @@ func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge
 	r.execute(ctx, x.Observation(), changes, out, false)
 }
 
-// releases is the kind of the changes that release items.
-type releases struct{ *executor }
+type releases struct{ *executor } // the kind of the changes that release items
 
 // keys leaves out a known reservation, since its delete tests the UID and the resourceVersion.
 func (e releases) keys(todo []*change) (need LiveKeys) {

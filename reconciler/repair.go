@@ -59,8 +59,7 @@ func findingKey(f *judge.Finding) string {
 	return fmt.Sprint(f.Kind, f.Pool, f.IP, w.PodRef, w.ContainerID, " ", was)
 }
 
-// repairs is the kind of the changes that repair findings.
-type repairs struct{ *executor }
+type repairs struct{ *executor } // the kind of the changes that repair findings
 
 // keys names the pools, the pods that only watches have shown, and the reservations of which a write failed.
 func (e repairs) keys(todo []*change) (need LiveKeys) {

@@ -144,7 +144,6 @@ func (h *History) beginRestore(next restore, since time.Time) {
 	h.resetConfirmations()
 }
 
-// addLost records a node that the restore may have lost.
 func (r *restore) addLost(name string) {
 	if r.Pending == nil {
 		r.Pending = map[string]bool{}
@@ -152,7 +151,6 @@ func (r *restore) addLost(name string) {
 	r.Pending[name], r.IsSettled = true, false
 }
 
-// lostNodes returns the nodes that the restore may have lost.
 func (r *restore) lostNodes() (names []string) {
 	for name, isLost := range r.Pending {
 		if isLost {

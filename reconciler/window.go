@@ -58,7 +58,6 @@ func (w window) lastHour(now time.Time) window {
 	return slices.DeleteFunc(slices.Clone(w), func(r releaseCount) bool { return now.Sub(r.At) > time.Hour })
 }
 
-// total is how many releases the window has.
 func (w window) total() (n int) {
 	for _, r := range w {
 		n += r.Count

@@ -176,7 +176,6 @@ func (e *executor) deniedOrConflict(p *ippool.Pool, conflict error) error {
 	return conflict
 }
 
-// createReservations creates the missing reservations of findings.
 func (e *executor) createReservations(ctx context.Context, h *Hold, changes []*change) {
 	written := &judge.Live{Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	errs := inParallel(parallelWrites, changes, func(c *change) error {

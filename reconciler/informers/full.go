@@ -167,7 +167,6 @@ func isRead(o *judge.Observation, resource string) bool {
 	return true
 }
 
-// versionsOf returns the resourceVersions in an observation.
 func versionsOf(o *judge.Observation) map[objectKey]string {
 	versions := make(map[objectKey]string, len(o.Pods)+len(o.Pools)+len(o.Reservations))
 	for _, p := range o.Pools {

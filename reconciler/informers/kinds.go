@@ -20,7 +20,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// kind is a kind of objects to watch.
 type kind struct {
 	resource        schema.GroupVersionResource
 	object          runtime.Object
@@ -63,7 +62,6 @@ func with[O runtime.Object, P any](parse func(O) P) func(runtime.Object) any {
 	return func(o runtime.Object) any { return parse(o.(O)) }
 }
 
-// requests returns the requests that list and watch a kind.
 func (k kind) requests(core kubernetes.Interface, custom dynamic.Interface) *toolscache.ListWatch {
 	only := func(opts *metav1.ListOptions) {
 		if k.name != "" {

@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -19,13 +20,9 @@ import (
 
 // observe makes an observation of the caches. The last full pass supplies what is not watched.
 func (s *Source) observe() *judge.Observation {
-	o := &judge.Observation{
-		Watched: true, Now: s.Now(),
-		NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
-		Warnings: s.lastFull.Warnings, ReportsUnreadable: s.lastFull.ReportsUnreadable,
-		Paused: s.lastFull.Paused, Acknowledged: s.lastFull.Acknowledged,
-		IPAMClaims: s.lastFull.IPAMClaims, IPAMClaimsUnread: s.lastFull.IPAMClaimsUnread, Guests: s.lastFull.Guests,
-	}
+	o := ptr.To(*s.lastFull)
+	o.Watched, o.Now = true, s.Now()
+	o.NADs, o.Pods = map[types.NamespacedName]*ippool.NAD{}, map[types.NamespacedName]*podstate.Pod{}
 	for _, k := range s.stores {
 		if k.refusal != nil {
 			continue

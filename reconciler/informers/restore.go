@@ -35,12 +35,9 @@ func (s *Source) RestartFullPass() {
 func (s *Source) compareRevisions(ctx context.Context) (why string, err error) {
 	for _, k := range s.stores {
 		s.mu.Lock()
-		newest := k.newest
-		if k.refusal != nil {
-			newest = 0
-		}
+		newest, isRefused := k.newest, k.refusal != nil
 		s.mu.Unlock()
-		if newest == 0 {
+		if newest == 0 || isRefused {
 			continue
 		}
 		now, err := s.Cluster.Revision(ctx, k.resource, k.namespace, k.name)

@@ -30,7 +30,6 @@ type store struct {
 	refusal  error // a 403 or 404 since the last watch was opened
 }
 
-// item is an object in a store.
 type item struct {
 	types.NamespacedName
 	UID             types.UID
@@ -43,7 +42,6 @@ func (i *item) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID, ResourceVersion: i.ResourceVersion}
 }
 
-// transform returns the item of an object.
 func (k kind) transform(o any) (any, error) {
 	if _, isItem := o.(*item); isItem {
 		return o, nil

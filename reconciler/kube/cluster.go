@@ -1,7 +1,5 @@
-// Package kube is the live API as a source of observations (observe.go, reports.go, list.go, live.go) and as a writer
-// (write.go) under whereabouts' Leases (lease.go), which a fence holds for longer after a restore of etcd (fence.go).
-// window.go keeps in annotations what must outlive the process. self.go and workloads.go serve status, ping.go and
-// watch.go serve the long-running form.
+// Package kube is the live API as a source of observations and as a writer under whereabouts' Leases, which a fence
+// holds for longer after a restore of etcd. self.go and workloads.go serve status, ping.go and watch.go serve serve.
 package kube
 
 import (

@@ -71,8 +71,7 @@ func isForeign(err error) bool {
 // isAbsent reports whether the API server, and not something in between, answers that an object does not exist.
 func isAbsent(err error) bool { return apierrors.IsNotFound(err) && !isForeign(err) }
 
-// errWebPage is the error for a successful answer with a web page.
-var errWebPage = errors.New("it answers with a web page")
+var errWebPage = errors.New("it answers with a web page") // though successfully
 
 // checkAnswer refuses a successful answer with a web page, which client-go would take for the success of a DELETE.
 func checkAnswer(answer *http.Response) error {

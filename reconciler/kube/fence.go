@@ -14,20 +14,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
-// FenceHolder is the holder of whereabouts' Leases under a fence.
-const FenceHolder = "ip-reconcile/fence"
-
-// RestoredAnnotation on these Leases says what showed the restore of etcd.
-const RestoredAnnotation = "ip-reconcile.dev/etcd-restored"
-
-// LongestFence is the age from which no replica renews a fence: an ADD waits at most 2 min for its turn.
-const LongestFence = 90 * time.Second
-
 const (
+	FenceHolder        = "ip-reconcile/fence"             // holds whereabouts' Leases under a fence
+	RestoredAnnotation = "ip-reconcile.dev/etcd-restored" // says on these Leases what showed the restore of etcd
+	LongestFence       = 90 * time.Second                 // from which age on no replica renews: an ADD waits for 2 min
+
 	// fenceLeaseDuration is for how long ADDs and DELs respect an unrenewed Lease, so that another replica can take over.
 	fenceLeaseDuration = 3 * time.Second
-	// quietPeriod without a renewal makes a replica that does not lead renew the Lease itself.
-	quietPeriod = 450 * time.Millisecond
+	quietPeriod        = 450 * time.Millisecond // without a renewal, after which a replica that does not lead renews
 	// maxRenewalAge is from when on, by the API server's clock, an unrenewed fence is abandoned: perhaps in a backup.
 	maxRenewalAge = 4 * time.Second
 	maxStayOff    = 30 * time.Second // how long this process yields the Leases after a long fence

@@ -261,13 +261,11 @@ func (h *leases) mayWrite() bool {
 	return !slices.ContainsFunc(h.all, func(l *heldLease) bool { return time.Since(l.renewedAt) >= writeWithin })
 }
 
-// unbounded is a hold without a Lease.
-type unbounded struct{}
+type unbounded struct{} // a hold without a Lease
 
 func (unbounded) mayWrite() bool { return true }
 
-// holdKey is the context key of the hold under which a write is made.
-type holdKey struct{}
+type holdKey struct{} // the context key of the hold under which a write is made
 
 // errNotSent is the error of a write that client-go was about to send too late, or to repeat after a 429.
 var errNotSent = errors.New("not sent: the hold of whereabouts' Lease is over, or was not renewed")

@@ -37,7 +37,6 @@ const (
 	asMetadata = "application/vnd.kubernetes.protobuf" + asHeads + ", " + asJSON + asHeads
 )
 
-// listing is a LIST request.
 type listing struct {
 	resource  schema.GroupVersionResource
 	namespace string
@@ -85,7 +84,6 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 	}
 }
 
-// read reads the body of the answer to a request.
 func read(ctx context.Context, request *rest.Request, form string, into *bytes.Buffer) error {
 	answer, err := request.SetHeader("Accept", form).Stream(ctx)
 	if err != nil {

@@ -73,7 +73,6 @@ type badReports struct {
 	reports []string
 }
 
-// decode is a decoder of reports.
 func (u *badReports) decode(body []byte, each func(*podstate.Report)) (metav1.ListMeta, error) {
 	return lean.List(body, func(text []byte, _ bool) error {
 		r := &v1alpha1.SandboxReport{}
@@ -88,7 +87,6 @@ func (u *badReports) decode(body []byte, each func(*podstate.Report)) (metav1.Li
 	})
 }
 
-// listLeases lists the agents' Leases, by name.
 func (c *Cluster) listLeases(ctx context.Context, only metav1.ListOptions) (map[string]*coordinationv1.Lease, error) {
 	resource := coordinationv1.SchemeGroupVersion.WithResource("leases")
 	what := listing{resource: resource, namespace: c.LeaseNamespace, only: only, form: asProtobuf}
