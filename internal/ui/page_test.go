@@ -23,7 +23,7 @@ import (
 func viewOf(parts ...Part) *View {
 	return &View{
 		Judgement: Judged(Observe(parts...), judge.Policy{}), Plan: &reconciler.Plan{},
-		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"},
+		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system", KubectlFlags: []string{"--context=prod"}},
 		Status: func(context.Context) []document.StatusLine {
 			return []document.StatusLine{{ID: "stale", Level: document.LevelOK, Message: "It works.", Next: "kubectl get pods"}}
 		},
@@ -52,6 +52,7 @@ func TestPage_EveryAnswerHasTheHeaders(t *testing.T) {
 		"/": 404, "/ui": 404, "/ui/none": 404, "/ui/web/app.js": 404, "/ui/../page.go": 404, "/ui/index.html": 404,
 		"/ui/data/": 404, "/ui/data/secrets": 404, "/ui/data/pool?subject=none": 404, "/ui/data/history": 404,
 		"/ui/data/explain": 400, "/ui/data/explain?subject=" + strings.Repeat("x", 401): 400,
+		"/ui/data/overview?subject=" + strings.Repeat("x", 401): 400,
 	} {
 		w := get(p, http.MethodGet, path)
 		if w.Code != code {
@@ -179,6 +180,22 @@ func TestPage_HostileNames(t *testing.T) {
 	if err := json.Unmarshal(get(p, http.MethodGet, "/ui/data/explain?subject=10.0.0.5").Body.Bytes(), &d); err != nil ||
 		strings.ContainsAny(d.Text, "\x1b\u202e\u2028") || !strings.Contains(d.Text, "10.0.0.5 in kube-system/10.0.0.0-24") {
 		t.Errorf("%v: %s", err, d.Text)
+	}
+}
+
+// The overview has what needs attention, and not the thousands of addresses that are in use.
+func TestPage_OverviewHasWhatNeedsAttention(t *testing.T) {
+	p := pageOf(viewOf(Pool("10.0.0.0-24", "10.0.0.0/24", UsualAllocation, Alloc("6", "default/gone", "box-2", "net1")),
+		UsualPod(Carrying("10.0.0.5"))))
+	var d Overview
+	if err := json.Unmarshal(get(p, http.MethodGet, "/ui/data/overview").Body.Bytes(), &d); err != nil {
+		t.Fatal(err)
+	}
+	if all := d.Check.Allocations; len(all) != 1 || all[0].IP != "10.0.0.6" || d.Pools.Pools[0].Used != 2 {
+		t.Errorf("%+v\n%+v", all, d.Pools.Pools)
+	}
+	if next := d.Status.Lines[0].Next; next != "kubectl --context=prod get pods" {
+		t.Errorf("the command of a check is %q", next)
 	}
 }
 

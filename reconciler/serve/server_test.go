@@ -242,3 +242,35 @@ func TestServer_UnreachableCluster(t *testing.T) {
 		}
 	})
 }
+
+// OnPass receives each pass once, and why one has failed.
+func TestServer_OnPassReceivesEachPass(t *testing.T) {
+	c := newCluster()
+	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+		results, failures := 0, 0
+		s.OnPass = func(out *reconciler.Result, err error) {
+			if err != nil {
+				failures++
+			} else if out.Judgement != nil {
+				results++
+			}
+		}
+		c.sleep(0)
+		before := len(c.cachePasses)
+		s.Requests.CachePass()
+		c.sleep(10 * time.Second)
+		s.Requests.FullPass()
+		c.sleep(10 * time.Second)
+		if n := 1 + len(c.cachePasses) - before; results != n || n < 2 {
+			t.Errorf("%d results of %d passes", results, n)
+		}
+		c.mu.Lock()
+		c.down = errors.New("unreachable")
+		c.mu.Unlock()
+		s.Requests.FullPass()
+		c.sleep(time.Second)
+		if failures == 0 {
+			t.Error("a failed pass is not reported")
+		}
+	})
+}
