@@ -21,9 +21,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ErrNotFound means that the runtime does not know the sandbox, or does not know it yet. containerd and CRI-O give
-// the same answer for an id that is being set up (containerd 2.4 internal/cri/server/sandbox_run.go, CRI-O 1.34
-// server/sandbox_status.go).
+// ErrNotFound means that the runtime does not know the sandbox, or does not know it yet, while it is set up (containerd
+// 2.4 internal/cri/server/sandbox_run.go, CRI-O 1.34 server/sandbox_status.go).
 var ErrNotFound = errors.New("the runtime does not know the sandbox")
 
 // statusTimeout limits one status call, which may wait for the shim of its sandbox.
@@ -247,9 +246,8 @@ func (r *Runtime) Watch(ctx context.Context, changed func()) error {
 	return r.wrapError(readEventsOf, err)
 }
 
-// sharesEvents reports whether every reader receives every event. CRI-O always does that (server/server.go,
-// broadcastEvents), containerd since 2.0 (internal/eventq). 1.7 has one channel for all readers
-// (pkg/cri/server/container_events.go).
+// sharesEvents reports whether every reader receives every event, as of CRI-O (server/server.go, broadcastEvents) and
+// containerd since 2.0 (internal/eventq). 1.7 has one channel for all (pkg/cri/server/container_events.go).
 func sharesEvents(name, version string) bool {
 	switch name {
 	case "cri-o":

@@ -28,10 +28,8 @@ type GuardConfig struct {
 }
 
 // Guard raises the fence after a restore of etcd, until no work remains, for at most Timeout. It runs in every replica,
-// since the leader has often ended when the API server answers again.
-//
-// The first answer after an outage of the API server shows most restores: see restoreEvidence. A pass, an agent or the
-// fence of another replica shows the others.
+// since the leader has often ended when the API server answers again. The first answer after an outage shows most
+// restores; a pass, an agent or the fence of another replica shows the others.
 type Guard struct {
 	GuardConfig
 
