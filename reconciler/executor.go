@@ -306,6 +306,11 @@ func (b *liveIndex) read(ctx context.Context, need LiveKeys) error {
 		return fmt.Errorf("live read: %w", err)
 	}
 	b.x = b.x.With(live)
+	for _, p := range live.Pools {
+		if p != nil {
+			b.History.noteVersion(p)
+		}
+	}
 	if live.Restored != "" {
 		b.History.noteRestore(b.observation())
 	}

@@ -288,6 +288,34 @@ func TestRestore_LostWrite(t *testing.T) {
 	})
 }
 
+// Another process released the allocations between the list and the read under the Lease, which showed that.
+func TestRestore_LostWriteOfAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.leaks(bluePool, 2)
+		time.Sleep(time.Hour)
+		backup := s.pools[bluePool].DeepCopy()
+		r := s.reconciler(t)
+		s.step = func(call, _ string) {
+			if call == "fresh" {
+				s.fill(bluePool, "1", nil)
+				s.fill(bluePool, "2", nil)
+			}
+		}
+		out, _, err := r.Pass(t.Context(), nil)
+		same(t, "error", err, nil)
+		same(t, "released by this process", len(out.Released), 0)
+		s.step = nil
+		s.pools[bluePool] = backup
+		s.revision += 100
+		out, _, err = r.Pass(t.Context(), nil)
+		same(t, "error", err, nil)
+		same(t, "released from the backup", len(out.Released), 0)
+		if len(out.Refused) == 0 || out.Refused[0].Why != reconciler.EtcdRestored {
+			t.Errorf("refused are %+v", out.Refused)
+		}
+	})
+}
+
 // An ADD may have written after the pool was read.
 func TestCheck_Fenced(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {

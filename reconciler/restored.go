@@ -44,8 +44,8 @@ type restore struct {
 // LastRestore returns the date of the last known restore of etcd, zero for none, and what showed it.
 func (h *History) LastRestore() (at time.Time, why string) { return h.restore.At, h.restore.Why }
 
-// noteWrite records the version of a pool that this process has written.
-func (h *History) noteWrite(p *ippool.Pool) {
+// noteVersion records the version of a pool that this process has written, or read under the Lease.
+func (h *History) noteVersion(p *ippool.Pool) {
 	if h.versions == nil {
 		h.versions = map[string]string{}
 	}

@@ -108,7 +108,7 @@ func (e *executor) patchPools(ctx context.Context, h *Hold, changes []*change, w
 			c.notePatch(errs[i])
 		}
 		if errs[i] == nil {
-			e.History.noteWrite(after[i])
+			e.History.noteVersion(after[i])
 			written.Pools[p.NamespacedName] = after[i]
 		}
 	}
