@@ -21,7 +21,7 @@ import (
 type apiServer struct {
 	*store
 	now     func() time.Time // by the server's clock
-	watches map[*watch]bool
+	watches []*watch         // that are open, in the order in which they were opened
 	// stale is the state of a watch cache that lags behind: it serves lists at resourceVersion 0.
 	stale *backup
 }

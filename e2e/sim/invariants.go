@@ -99,8 +99,9 @@ func (s *Simulation) checkPool(c change, before *object) {
 	if n != nil && c.kind == "ADDED" {
 		s.count("pool made")
 		s.say("the product makes the pool %s: %v", c.name, allocationsOf(c.object))
-		for slot, entry := range allocationsOf(c.object) {
-			s.checkWritten(n, n.address(slot), entry)
+		made := allocationsOf(c.object)
+		for _, slot := range slices.Sorted(maps.Keys(made)) {
+			s.checkWritten(n, n.address(slot), made[slot])
 		}
 		return
 	}

@@ -95,8 +95,9 @@ func (s *Simulation) takesOver(b *sandbox) bool {
 		return false
 	}
 	ref := b.pod.machine.claimRef()
-	for slot, entry := range allocationsOf(s.api.get(b.net.pool)) {
-		if entry.Claim != ref {
+	entries := allocationsOf(s.api.get(b.net.pool))
+	for _, slot := range slices.Sorted(maps.Keys(entries)) {
+		if entries[slot].Claim != ref {
 			continue
 		}
 		s.after(s.between(0, 2*time.Second), func() {

@@ -17,7 +17,8 @@ import (
 type nodeAgent struct {
 	cancel context.CancelFunc
 	as     *client
-	events chan struct{}
+	// signal sends an event of the runtime, after what was signalled before.
+	signal func()
 }
 
 func (a *nodeAgent) stop() {
@@ -44,25 +45,22 @@ func (s *Simulation) startAgent(n *node) {
 	clock := func() time.Time { return time.Now().Add(n.skew) }
 	store.Now = clock
 	ctx, cancel := context.WithCancel(s.ctx)
-	n.agent = &nodeAgent{cancel: cancel, as: as, events: make(chan struct{}, 1)}
-	reconnected := make(chan struct{}, 1)
-	changes := make(chan string, 16)
-	watcher, err := agent.NewWatcher(config, n.name, func() { wake(reconnected) })
+	// An agent that writes its report takes the change that waits.
+	events, reconnected, changes := make(chan struct{}), make(chan struct{}), make(chan string, 1)
+	queue := make(chan func(), 64)
+	s.start(func() { oneByOne(ctx, queue) })
+	n.agent = &nodeAgent{cancel: cancel, as: as, signal: func() { enqueue(ctx, queue, events, struct{}{}) }}
+	watcher, err := agent.NewWatcher(config, n.name, func() { enqueue(ctx, queue, reconnected, struct{}{}) })
 	if err != nil {
 		s.fail("set up the agent: %v", err)
 		return
 	}
 	s.start(func() {
 		for ctx.Err() == nil {
-			_ = watcher.Watch(ctx, func(version string) {
-				select {
-				case changes <- version:
-				case <-ctx.Done():
-				}
-			})
+			_ = watcher.Watch(ctx, func(version string) { enqueue(ctx, queue, changes, version) })
 			select {
 			case <-ctx.Done():
-			case <-time.After(time.Second):
+			case <-time.After(time.Second + notAtOnce):
 			}
 		}
 	})
@@ -71,9 +69,37 @@ func (s *Simulation) startAgent(n *node) {
 	a := &agent.Agent{
 		Node: n.name, Inspector: &inspector{s: s, node: n, clock: clock}, Store: store, Health: agent.NewHealth(log,
 			prometheus.NewRegistry()),
-		Identity: confirmer.Identity, RuntimeEvents: n.agent.events, ReportChanges: changes, Reconnected: reconnected,
+		Identity: confirmer.Identity, RuntimeEvents: events, ReportChanges: changes, Reconnected: reconnected,
 	}
 	s.start(func() { a.Run(ctx) })
+}
+
+// oneByOne sends what is queued for an agent in its order. Of several channels that are ready an agent would take any.
+func oneByOne(ctx context.Context, queue <-chan func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case send := <-queue:
+			send()
+		}
+	}
+}
+
+// enqueue queues a value, unless there are many.
+func enqueue[T any](ctx context.Context, queue chan<- func(), to chan<- T, value T) {
+	select {
+	case queue <- func() {
+		select {
+		case <-ctx.Done():
+		case to <- value:
+		}
+		for len(to) > 0 && ctx.Err() == nil {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}:
+	default:
+	}
 }
 
 func wake(signal chan<- struct{}) {
@@ -86,7 +112,7 @@ func wake(signal chan<- struct{}) {
 // runtimeEvent is an event of the container runtime, which may be dropped.
 func (s *Simulation) runtimeEvent(n *node) {
 	if n.agent != nil && n.agent.cancel != nil && s.chance(80) {
-		wake(n.agent.events)
+		n.agent.signal()
 	}
 }
 

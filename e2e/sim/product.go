@@ -244,6 +244,9 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	})
 }
 
+// notAtOnce keeps two timers from ending at the same time: any of them would be the first.
+const notAtOnce = 7 * time.Millisecond
+
 // lead works while the replica has the Lease, with the times of controller-runtime's manager as the command sets them.
 // A process that loses the Lease ends; another is started.
 func (s *Simulation) lead(ctx context.Context, r *replica, core kubernetes.Interface, work func(context.Context)) {
@@ -252,7 +255,7 @@ func (s *Simulation) lead(ctx context.Context, r *replica, core kubernetes.Inter
 		LockConfig: resourcelock.ResourceLockConfig{Identity: r.as.name + fmt.Sprint(s.starts)},
 	}
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		Lock: &lock, LeaseDuration: 15 * time.Second, RenewDeadline: 10*time.Second + notAtOnce, RetryPeriod: 2 * time.Second,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: work, OnStoppedLeading: func() {}},
 	})
 	if err != nil {

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +24,7 @@ import (
 type client struct {
 	s    *Simulation
 	name string
+	id   int // in the order of their starts
 	// product is true for a reconciler, whose writes are checked.
 	product bool
 	// reviewed are the allocations that it may release; nil for any.
@@ -39,6 +42,14 @@ type call struct {
 	at     time.Time // when it arrived
 	held   time.Time // not answered before
 	tries  int
+}
+
+// compare orders calls that differ.
+func (w *call) compare(other *call) int {
+	return cmp.Or(cmp.Compare(w.client.id, other.client.id), strings.Compare(w.String(), other.String()),
+		strings.Compare(w.query.Get("name"), other.query.Get("name")),
+		strings.Compare(w.query.Get("resourceVersion"), other.query.Get("resourceVersion")),
+		bytes.Compare(w.body, other.body))
 }
 
 var errCut = fmt.Errorf("the simulation cut the connection: %w", syscall.ECONNRESET)
@@ -136,8 +147,7 @@ func (s *Simulation) sleepUntil(at time.Time) {
 	defer timer.Stop()
 	select {
 	case w := <-s.calls:
-		synctest.Wait()
-		s.arrived(w)
+		s.arrivals = append(s.arrivals, w)
 	case f := <-s.posted:
 		synctest.Wait()
 		f()
@@ -145,17 +155,20 @@ func (s *Simulation) sleepUntil(at time.Time) {
 	}
 }
 
+// takeCalls takes what has arrived since the last call, in an order that does not depend on the scheduling of
+// goroutines.
 func (s *Simulation) takeCalls() {
-	for {
-		select {
-		case w := <-s.calls:
-			s.arrived(w)
-		case f := <-s.posted:
-			f()
-		default:
-			return
-		}
+	for len(s.posted) > 0 {
+		(<-s.posted)()
 	}
+	for len(s.calls) > 0 {
+		s.arrivals = append(s.arrivals, <-s.calls)
+	}
+	slices.SortStableFunc(s.arrivals, (*call).compare)
+	for _, w := range s.arrivals {
+		s.arrived(w)
+	}
+	s.arrivals = nil
 }
 
 func (s *Simulation) arrived(w *call) {
@@ -168,8 +181,7 @@ func (s *Simulation) arrived(w *call) {
 	s.waiting = append(s.waiting, w)
 }
 
-// pick is the index of the next call to answer: any of those that wait, by name where several arrived at once, so that
-// the order does not depend on the scheduling of goroutines. -1 for none.
+// pick is the index of the next call to answer: any of those that wait, by name. -1 for none.
 func (s *Simulation) pick(now time.Time) int {
 	var ready []int
 	for i, w := range s.waiting {
@@ -180,9 +192,7 @@ func (s *Simulation) pick(now time.Time) int {
 	if len(ready) == 0 {
 		return -1
 	}
-	slices.SortStableFunc(ready, func(a, b int) int {
-		return strings.Compare(s.waiting[a].String(), s.waiting[b].String())
-	})
+	slices.SortStableFunc(ready, func(a, b int) int { return s.waiting[a].compare(s.waiting[b]) })
 	return ready[s.rng.IntN(len(ready))]
 }
 

@@ -48,19 +48,30 @@ type share struct {
 	Histories  int
 	Counts     map[string]int
 	Violations []string // with their traces
+	Traces     map[uint64][]string
 }
+
+// What a worker does beside playing.
+const (
+	shrinking = "shrinking"
+	untilOne  = "until-one" // it stops at the first history that breaks an invariant
+	tracing   = "tracing"
+)
 
 // maxViolations is how many a worker shrinks before it gives up.
 const maxViolations = 3
 
 func TestNoHistoryBreaksAnInvariant(t *testing.T) {
-	total := share{Counts: map[string]int{}}
+	total, mode := share{Counts: map[string]int{}}, shrinking
+	if *first {
+		mode = untilOne
+	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for i := range *workers {
 		wg.Go(func() {
 			from, to := *histories*uint64(i)/uint64(*workers), *histories*uint64(i+1)/uint64(*workers)
-			s, err := runWorker(t, *seed+from, to-from)
+			s, err := runWorker(t, *seed+from, to-from, mode)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -115,14 +126,14 @@ func report(t *testing.T, s *share) {
 }
 
 // runWorker plays histories in a process of its own.
-func runWorker(t *testing.T, from, count uint64) (*share, error) {
+func runWorker(t *testing.T, from, count uint64, mode string) (*share, error) {
 	out, err := os.CreateTemp(t.TempDir(), "share")
 	if err != nil {
 		return nil, err
 	}
 	defer out.Close()
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0")
-	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d,%d,%s,%t", workerEnv, from, count, out.Name(), *first), "GOMAXPROCS=1")
+	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d,%d,%s,%s", workerEnv, from, count, out.Name(), mode), "GOMAXPROCS=1")
 	text, err := c.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, tail(string(text)))
@@ -140,25 +151,26 @@ func TestWorker(t *testing.T) {
 		t.Skip("runs in a process of its own, which TestNoHistoryBreaksAnInvariant starts")
 	}
 	var from, count uint64
-	var path string
-	var stops bool
-	if _, err := fmt.Sscanf(strings.ReplaceAll(text, ",", " "), "%d %d %s %t", &from, &count, &path, &stops); err != nil {
+	var path, mode string
+	if _, err := fmt.Sscanf(strings.ReplaceAll(text, ",", " "), "%d %d %s %s", &from, &count, &path, &mode); err != nil {
 		t.Fatal(err)
 	}
-	s := share{Counts: map[string]int{}}
+	s := share{Counts: map[string]int{}, Traces: map[uint64][]string{}}
 	var p Player
 	for n := from; n < from+count && len(s.Violations) < maxViolations; n++ {
 		plan := NewPlan(n)
-		plan.Quiet = true
+		plan.Quiet = mode != tracing
 		out := p.Play(t, plan)
-		s.Histories++
+		if s.Histories++; mode == tracing {
+			s.Traces[n] = out.Trace
+		}
 		for k, v := range out.Counts {
 			s.Counts[k] += v
 		}
 		if out.Violation == "" {
 			continue
 		}
-		if stops {
+		if mode == untilOne {
 			s.Violations = []string{fmt.Sprintf("history %d: %s", n, out.Violation)}
 			break
 		}

@@ -31,14 +31,15 @@ type Simulation struct {
 	began   time.Time
 	ctx     context.Context
 
-	calls   chan *call
-	posted  chan func()
-	waiting []*call
-	events  []event // by their times
-	faults  []fault
-	faulty  bool
-	away    bool // the API server is
-	running int  // goroutines of processes, calls of whereabouts among them
+	calls    chan *call
+	posted   chan func()
+	arrivals []*call // since calls were taken
+	waiting  []*call
+	events   []event // by their times
+	faults   []fault
+	faulty   bool
+	away     bool // the API server is
+	running  int  // goroutines of processes, calls of whereabouts among them
 
 	api    *apiServer
 	skew   time.Duration // of the API server's clock that answers
@@ -58,6 +59,7 @@ type Simulation struct {
 	stepped     int
 	uids, ids   int
 	starts      int
+	clients     int
 	requests    int
 	kills       int
 	visits      int             // of machines that joined and were removed
@@ -116,8 +118,7 @@ func (s *Simulation) play() {
 	s.ctx, s.began = ctx, time.Now()
 	s.calls, s.posted = make(chan *call, 4096), make(chan func(), 4096)
 	s.skews = []time.Duration{0, s.plan.Skew}
-	s.api = &apiServer{store: newStore(), now: func() time.Time { return time.Now().Add(s.skew) },
-		watches: map[*watch]bool{}}
+	s.api = &apiServer{store: newStore(), now: func() time.Time { return time.Now().Add(s.skew) }}
 	s.api.changed = s.stored
 	s.setUp()
 	s.faulty = true
@@ -179,7 +180,8 @@ func (s *Simulation) defineNetwork(n *network) {
 }
 
 func (s *Simulation) newClient(name string, n *node) *client {
-	return &client{s: s, name: name, node: n}
+	s.clients++
+	return &client{s: s, name: name, id: s.clients, node: n}
 }
 
 func metaName(namespace, name string) metav1.ObjectMeta {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -49,7 +50,7 @@ func (s *apiServer) watch(q *request) answer {
 			}
 		}
 	}
-	s.watches[w] = true
+	s.watches = append(s.watches, w)
 	return answer{status: http.StatusOK, watch: w}
 }
 
@@ -72,27 +73,28 @@ func (w *watch) write(text string) {
 
 // publish sends a change to the watches that select it.
 func (s *apiServer) publish(c change) {
-	for w := range s.watches {
+	s.watches = slices.DeleteFunc(s.watches, func(w *watch) bool {
 		select {
 		case <-w.closed:
-			delete(s.watches, w)
-			continue
+			return true
 		default:
 		}
 		if w.matches(c.key) {
 			w.send(c.kind, c.object)
 		}
-	}
+		return false
+	})
 }
 
 // cutWatches ends all watches, as a restart of the server does, or those of one client.
 func (s *apiServer) cutWatches(by string) {
-	for w := range s.watches {
-		if by == "" || w.q.by == by {
+	s.watches = slices.DeleteFunc(s.watches, func(w *watch) bool {
+		isCut := by == "" || w.q.by == by
+		if isCut {
 			w.end()
-			delete(s.watches, w)
 		}
-	}
+		return isCut
+	})
 }
 
 // body is the stream as the client reads it.

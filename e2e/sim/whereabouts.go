@@ -63,9 +63,10 @@ func (s *Simulation) cni(mode int, b *sandbox, as *client, done func(netip.Addr,
 		Config: wbtypes.IPAMConfig{
 			Name: b.net.nad, Type: "whereabouts", IPRanges: []wbtypes.RangeConfiguration{{Range: b.net.cidr.String()}},
 			OverlappingRanges: !b.net.unchecked, NetworkName: b.net.name,
-			LeaderLeaseDuration: wbtypes.DefaultLeaderLeaseDuration, LeaderRenewDeadline: wbtypes.DefaultLeaderRenewDeadline,
-			LeaderRetryPeriod: wbtypes.DefaultLeaderRetryPeriod,
-			PodNamespace:      b.pod.namespace, PodName: b.pod.name,
+			LeaderLeaseDuration: wbtypes.DefaultLeaderLeaseDuration,
+			LeaderRenewDeadline: wbtypes.DefaultLeaderRenewDeadline + int(notAtOnce.Milliseconds()),
+			LeaderRetryPeriod:   wbtypes.DefaultLeaderRetryPeriod + int(notAtOnce.Milliseconds())/2,
+			PodNamespace:        b.pod.namespace, PodName: b.pod.name,
 		},
 	}
 	limit := wbtypes.AddTimeLimit

@@ -21,7 +21,7 @@ import (
 )
 
 // rereadTimeout is how long an observation, maybe under whereabouts' Lease, waits for Leases with the hash of a report.
-const rereadTimeout = 250 * time.Millisecond
+const rereadTimeout = 240 * time.Millisecond
 
 // readReports reads the agents' reports and Leases. Only two things show that no agent exists: the API does not serve
 // reports, or an allowed LIST is empty. A 403 or an error proves nothing.
