@@ -10,9 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
@@ -48,7 +50,7 @@ page with the passes of the reconciler. ui is read-only.
 	o.given = c.Flags()
 	o.Flags.Add(c.Flags(), "error")
 	o.addSnapshot(c.Flags())
-	o.AddConfirmAfter(c.Flags())
+	o.ConfirmAfter = clusterflags.ConfirmAfter // of a snapshot; a live reconciler's own, as in status
 	c.Flags().Uint16Var(&port, "port", 0, "port of the page; 0: any that is free")
 	return c
 }
@@ -88,13 +90,10 @@ func (o *options) ui(ctx context.Context, std streams, port uint16) error {
 
 // refresh judges the cluster while a page is open.
 func refresh(ctx context.Context, page *ui.Page, view func(context.Context) (*ui.View, error)) {
-	for last := time.Now(); ctx.Err() == nil; {
-		select {
-		case <-ctx.Done():
-		case <-time.After(time.Second):
-		}
+	last := time.Now()
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if !page.IsWatched() || time.Since(last) < judgeEvery {
-			continue
+			return
 		}
 		v, err := view(ctx)
 		if err == nil {
@@ -103,7 +102,7 @@ func refresh(ctx context.Context, page *ui.Page, view func(context.Context) (*ui
 			page.Fail(err.Error())
 		}
 		last = time.Now()
-	}
+	}, time.Second)
 }
 
 // views returns what judges the cluster or the snapshot anew. It is for one goroutine.

@@ -188,7 +188,7 @@ func (p *Page) data(w http.ResponseWriter, r *http.Request, question string) {
 
 // answer returns an answer as compressed JSON. Whoever asks first makes it, for all that ask for the same.
 func (k *kept) answer(ctx context.Context, question, subject string) ([]byte, error) {
-	make := sync.OnceValues(func() ([]byte, error) {
+	render := sync.OnceValues(func() ([]byte, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerFor)
 		defer cancel()
 		d, err := k.view.answer(ctx, question, subject)
@@ -206,10 +206,10 @@ func (k *kept) answer(ctx context.Context, question, subject string) ([]byte, er
 	k.mu.Lock()
 	key := [2]string{question, subject}
 	if known := k.answers[key]; known != nil {
-		make = known
+		render = known
 	} else if len(k.answers) < maxKept {
-		k.answers[key] = make
+		k.answers[key] = render
 	}
 	k.mu.Unlock()
-	return make()
+	return render()
 }

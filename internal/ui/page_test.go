@@ -176,7 +176,7 @@ func TestPage_HostileNames(t *testing.T) {
 			}
 		}
 	}
-	var d Explained
+	var d Printed
 	if err := json.Unmarshal(get(p, http.MethodGet, "/ui/data/explain?subject=10.0.0.5").Body.Bytes(), &d); err != nil ||
 		strings.ContainsAny(d.Text, "\x1b\u202e\u2028") || !strings.Contains(d.Text, "10.0.0.5 in kube-system/10.0.0.0-24") {
 		t.Errorf("%v: %s", err, d.Text)

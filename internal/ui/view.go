@@ -47,10 +47,6 @@ type problem struct {
 
 func (p problem) Error() string { return p.text }
 
-func notFound(format string, args ...any) error {
-	return problem{http.StatusNotFound, fmt.Sprintf(format, args...)}
-}
-
 // Overview is the answer to "is it working, and what needs attention?".
 type Overview struct {
 	Status *document.Status   `json:"status"`
@@ -67,16 +63,11 @@ type PoolMap struct {
 	Commands  []document.Advice     `json:"commands"`
 }
 
-// Explained is an explanation, and the text that the command explain prints of it.
-type Explained struct {
-	Explanation *document.Explanation `json:"explanation"`
+// Printed is an explanation or a history, and the text that the command prints of it.
+type Printed struct {
+	Explanation *document.Explanation `json:"explanation,omitempty"`
+	History     *document.History     `json:"history,omitempty"`
 	Text        string                `json:"text"`
-}
-
-// Records are records of the history, and the text that the command history prints of them.
-type Records struct {
-	History *document.History `json:"history"`
-	Text    string            `json:"text"`
 }
 
 // answer returns the answer to a question about a subject.
@@ -91,7 +82,7 @@ func (v *View) answer(ctx context.Context, question, subject string) (any, error
 	case "history":
 		return v.history(ctx, subject)
 	}
-	return nil, notFound("no such question: %q", question)
+	return nil, problem{http.StatusNotFound, fmt.Sprintf("no such question: %q", question)}
 }
 
 func (v *View) header(kind string) document.Header {
@@ -129,7 +120,7 @@ func (v *View) pool(name string) (*PoolMap, error) {
 	all := v.usage()
 	i := slices.IndexFunc(all.All, func(p *usage.Pool) bool { return p.Ref() == name })
 	if i < 0 {
-		return nil, notFound("no pool has the name %q: %s", name, all.Known())
+		return nil, problem{http.StatusNotFound, fmt.Sprintf("no pool has the name %q: %s", name, all.Known())}
 	}
 	rep := report.OfCheck(v.Judgement, v.Plan, report.Filter{Pools: []string{name}})
 	facts := advice.Facts{Names: map[string]string{"pool": name}}
@@ -146,7 +137,7 @@ func (v *View) screen(h document.Header) *screen.Screen {
 	return s
 }
 
-func (v *View) explain(ctx context.Context, text string) (*Explained, error) {
+func (v *View) explain(ctx context.Context, text string) (*Printed, error) {
 	subject, err := explanation.ParseSubject(text)
 	if err != nil {
 		return nil, problem{http.StatusBadRequest, err.Error()}
@@ -164,12 +155,12 @@ func (v *View) explain(ctx context.Context, text string) (*Explained, error) {
 	d.Header = v.header(document.KindExplanation)
 	s := v.screen(d.Header)
 	s.Explain(rep, d)
-	return &Explained{d, s.String()}, nil
+	return &Printed{Explanation: d, Text: s.String()}, nil
 }
 
-func (v *View) history(ctx context.Context, text string) (*Records, error) {
+func (v *View) history(ctx context.Context, text string) (*Printed, error) {
 	if v.History == nil {
-		return nil, notFound("a snapshot has no history")
+		return nil, problem{http.StatusNotFound, "a snapshot has no history"}
 	}
 	has := func(*audit.Record) bool { return true }
 	if text != "" {
@@ -187,5 +178,5 @@ func (v *View) history(ctx context.Context, text string) (*Records, error) {
 	d.Header = v.header(document.KindHistory)
 	s := v.screen(d.Header)
 	s.History(d, text != "", false)
-	return &Records{d, s.String()}, nil
+	return &Printed{History: d, Text: s.String()}, nil
 }

@@ -22,7 +22,7 @@ type AddressState struct {
 // AddressRun is a range of addresses of a pool that have the same state.
 type AddressRun struct {
 	First netip.Addr `json:"first"`
-	// Last is absent for a single address.
+	// Last is absent for an allocation.
 	Last netip.Addr `json:"last,omitzero"`
 	// State is as in AddressState.
 	State  string `json:"state"`

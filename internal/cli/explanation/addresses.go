@@ -75,11 +75,7 @@ func Runs(j *judge.Judgement, p *usage.Pool) (runs []document.AddressRun) {
 		both.Intersect(set)
 		found, _ := both.IPSet()
 		for _, r := range found.Ranges() {
-			run := document.AddressRun{First: r.From(), State: state}
-			if r.To() != r.From() {
-				run.Last = r.To()
-			}
-			runs = append(runs, run)
+			runs = append(runs, document.AddressRun{First: r.From(), Last: r.To(), State: state})
 		}
 		rest.RemoveSet(found)
 	}
