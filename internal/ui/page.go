@@ -8,6 +8,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"embed"
@@ -103,10 +104,7 @@ func (*Page) IsPublic(urlPath string) bool {
 }
 
 func fileName(urlPath string) string {
-	name := strings.TrimPrefix(urlPath, Root)
-	if name == "" {
-		name = "index.html"
-	}
+	name := cmp.Or(strings.TrimPrefix(urlPath, Root), "index.html")
 	return path.Join("web", path.Clean("/"+name))
 }
 
@@ -175,7 +173,6 @@ func (p *Page) data(w http.ResponseWriter, r *http.Request, question string) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
 		return
 	}
-	w.Header().Set("Vary", "Accept-Encoding")
 	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(body) // the reader may be gone
