@@ -134,6 +134,12 @@ fuzz: ## Fuzz every target, one after the other (FUZZTIME=30s each), and print t
 mutants: ## Break the product on purpose, in one place at a time, and see that a unit test fails for each (RUN="the breaker" for some)
 	@$(GO) run ./internal/mutants $(if $(RUN),-run "$(RUN)")
 
+CALIBRATE ?= of the backup counts|A lost write|version runs backwards|A boot counts although
+
+.PHONY: calibrate
+calibrate: ## Count the histories that find faults which were mended once (CALIBRATE="the breaker" for mutants, HISTORIES=5000)
+	@$(GO) run ./internal/mutants -run "$(CALIBRATE)" -simulate $(if $(filter command line,$(origin HISTORIES)),$(HISTORIES),5000)
+
 .PHONY: beside
 beside: ## Play situations in a whole cluster with ours and with upstream's reconciler, and write the table in docs/explain/comparison.md
 	@mkdir -p bin && cd e2e && IP_RECONCILE_TABLE=$(CURDIR)/docs/explain/comparison.md $(GO) test -count=1 -timeout 90m -parallel 3 -v -tags cluster -run '^TestBesideUpstream$$' . > ../bin/beside.log || { tail -n 50 ../bin/beside.log; exit 1; }

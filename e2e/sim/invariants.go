@@ -195,6 +195,8 @@ func (s *Simulation) excuse(b *sandbox, entry allocation) string {
 		return "the entry is another's, and no report names it"
 	case s.plan.Agents != 0 && s.isUndetected(b):
 		return "the backup is young, and the process younger"
+	case s.plan.Agents != 0 && s.restoredSince(b.since) && s.isTakenForTheLast():
+		return "of two restores within minutes only agents know the second"
 	case s.plan.Agents != 0:
 		return ""
 	}

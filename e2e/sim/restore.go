@@ -44,7 +44,7 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 				"others")
 		}
 		s.away, s.restoring = false, false
-		s.restoredAt = time.Now()
+		s.before, s.restoredAt = s.restoredAt, time.Now()
 		s.count("restored")
 		s.say("etcd is back as it was at %d", s.backup.revision)
 		s.nudge(70)
@@ -97,6 +97,21 @@ func (s *Simulation) isUndetected(b *sandbox) bool {
 		return r.as == s.writer && noticed.After(since) || s.restoredAt.Before(noticed) && s.asked.Sub(noticed) > aPassTakes
 	})
 }
+
+// isTakenForTheLast reports whether a process takes a restore which only agents detect for the one before. One agent
+// must not pause all releases again and again.
+func (s *Simulation) isTakenForTheLast() bool {
+	if s.before.IsZero() || s.restoredAt.Sub(s.before) > sameRestoreWithin {
+		return false
+	}
+	went := s.wentAt[len(s.wentAt)-1]
+	return !s.writer.versions.ranBackwards.After(went) && !slices.ContainsFunc(s.replicas, func(r *replica) bool {
+		return r.as == s.writer && r.restored().Add(-max(0, s.plan.Skew)).After(s.restoredAt)
+	})
+}
+
+// sameRestoreWithin is the time within which agents' notes are of one restore.
+const sameRestoreWithin = 11 * time.Minute
 
 // aPassTakes is how long a pass may take that began before another process detected a restore.
 const aPassTakes = 15 * time.Second

@@ -71,6 +71,7 @@ type Simulation struct {
 	massRelease bool        // an operator allows it
 	wentAt      []time.Time // etcd, for each restore of the last backup that was restored
 	restoredAt  time.Time   // the last time
+	before      time.Time   // when etcd was restored the time before
 	// detectedBefore is the newest restore that a process knew of when etcd stopped the last time.
 	detectedBefore time.Time
 	given          map[given]bool // by ADDs, also of machines that are gone
