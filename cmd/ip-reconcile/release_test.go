@@ -168,7 +168,7 @@ func TestAct_Consent(t *testing.T) {
 	r.Source = counting{r.Source, &list}
 	for _, want := range []error{errUnresolved, nil} {
 		_, err := o.act(t.Context(), std, r, func(context.Context, streams, *reconciler.Reconciler) error { return want })
-		if err != want || (list > 0) != (want == nil) {
+		if !errors.Is(err, want) || (list > 0) != (want == nil) {
 			t.Errorf("%v: %v, read %d times", want, err, list)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -40,7 +41,7 @@ func releaseOnATerminal(t *testing.T, override string, args ...string) string {
 		t.Fatal(err)
 	}
 	o.DryRun = false
-	if err := o.consent(t.Context(), std, r); err != errUnresolved {
+	if err := o.consent(t.Context(), std, r); !errors.Is(err, errUnresolved) {
 		t.Errorf("%v: %v", args, err)
 	}
 	return shown()
@@ -85,7 +86,7 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 		t.Fatal(err)
 	}
 	o.writes, o.filter.Has, r.Options.Only = true, p.Has, p.Allows
-	if err := o.ask(t.Context(), std, r); err != errUnresolved {
+	if err := o.ask(t.Context(), std, r); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
 	o, std, shownApply := begin("apply", "")
@@ -99,7 +100,7 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	out.Refused = nil
 	p.Complete(out)
 	rep := report.OfRun(out, false, report.Filter{Has: p.Has})
-	if err := o.printRun(t.Context(), std, rep, true); err != errUnresolved {
+	if err := o.printRun(t.Context(), std, rep, true); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
 	return shownPlan(), shownQuestion(), shownApply()
@@ -113,7 +114,7 @@ func TestTerminal_Golden(t *testing.T) {
 	pausePool(t, dir)
 	o, r := asker(t, dir, std)
 	o.filter.Verdicts = []judge.Verdict{judge.Stale}
-	if err := o.ask(t.Context(), std, r); err != errUnresolved {
+	if err := o.ask(t.Context(), std, r); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
 	all := ""

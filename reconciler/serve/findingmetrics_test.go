@@ -158,7 +158,7 @@ func TestMetrics_Cardinality(t *testing.T) {
 	total := len(judge.ReasonNames()) // allocations, of which this result has none
 	for _, f := range families {
 		for _, s := range f.GetMetric() {
-			total += 1
+			total++
 			if h := s.GetHistogram(); h != nil {
 				total += len(h.GetBucket()) + 2 // and +Inf, sum and count
 			}

@@ -107,7 +107,7 @@ func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *ku
 // snapshot.
 func OfJudgement(
 	ctx context.Context, j *judge.Judgement, plan *reconciler.Plan, o *flags.Common, core kubernetes.Interface,
-) []line {
+) []document.StatusLine {
 	p := &Probe{Core: core, Now: j.Observation.Now, Judgement: j, Plan: plan, pools: usage.Of(j),
 		namespace: o.Namespace(), leaseNamespace: o.LeaseNamespace()}
 	return p.sayKnown(ctx, map[need]bool{aJudgement: true, anOutcome: true})
