@@ -2,6 +2,6 @@
 // or pools are managedFields, volumes, environments and probes. Live lists and snapshots are read with it, which
 // saves a third of the time and two thirds of the memory of a check.
 //
-// List (list.go) splits the answer to a LIST into objects. Fields (fields.go) reduces an object to some fields
-// before a decoder reads it. Reader (json.go) reads JSON member by member.
+// List (list.go) splits the answer to a LIST into objects. Fields (fields.go) reduces an object to some fields before a
+// decoder reads it. Reader (json.go) reads JSON member by member, and Metadata (metadata.go) reads what all objects have.
 package lean

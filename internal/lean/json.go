@@ -143,8 +143,7 @@ func (r *Reader) Value() (v any) {
 		r.Array(func() { list = append(list, r.Value()) })
 		return list
 	case '"':
-		text, _ := r.String()
-		return string(text)
+		return r.Text()
 	}
 	if err := json.Unmarshal(r.Raw(), &v); err != nil {
 		r.fail(err.Error())

@@ -3,7 +3,7 @@
 //
 // Open and OpenStream walk over a folder (walk.go), an archive or a stream (archive.go). layout.go knows which files
 // may be skipped, and when the snapshot was taken. yaml.go makes JSON of YAML, objects.go splits it into objects, and
-// add.go decodes them by kind. limits.go bounds the memory.
+// add.go decodes them by kind. bundle.go writes and reads the records of sysdump. limits.go bounds the memory.
 package snapshot
 
 import (
