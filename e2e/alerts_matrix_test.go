@@ -194,7 +194,11 @@ func (x situation) test(t testing.TB, standby map[string]string, every time.Dura
 	if x.isAlone {
 		standby = nil
 	}
-	return promTest{x.name, "1m", seriesOf(x.input(), standby), []promQuery{
+	name := x.name
+	if x.byHand {
+		name += " (written by hand)"
+	}
+	return promTest{name, "1m", seriesOf(x.input(), standby), []promQuery{
 		{`group by (alertname) (max_over_time(ALERTS{alertstate="firing"}[` + end + `]))`, end, fired},
 		{`max(count_over_time(ALERTS{alertname="` + x.alert + `",alertstate="pending"}[` + end + `]))`, end, pending},
 	}}
