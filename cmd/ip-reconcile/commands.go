@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -38,22 +40,37 @@ func newCheck(std streams) *cobra.Command {
 		Short: "Judge every address and print the verdicts; read-only",
 		Long: `Judge every allocation and reservation and print the verdicts. What needs attention
 comes first. check is read-only.
-` + failOnHelp + snapshotHelp,
+` + watchHelp + failOnHelp + snapshotHelp,
 		Example: `  ip-reconcile check
   ip-reconcile check --all
+  ip-reconcile check -w --verdict Stale
   ip-reconcile check -o json | jq '.allocations[] | select(.verdict == "Stale")'
   ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			r, j, err := o.judge(c.Context(), std)
+			ctx := c.Context()
+			if err := o.checkWatch("fail-on"); err != nil {
+				return err
+			}
+			r, j, err := o.judge(ctx, std)
 			if err != nil {
 				return err
 			}
-			return o.printReport(c.Context(), std, report.OfCheck(j, r.Plan(c.Context(), j), o.filter))
+			err = o.printReport(ctx, std, report.OfCheck(j, r.Plan(ctx, j), o.filter))
+			return o.follow(ctx, std, r, j, err, func(ctx context.Context, j *judge.Judgement) ([]document.WatchRow, error) {
+				rep := report.OfCheck(j, r.Plan(ctx, j), report.Filter{})
+				for _, g := range rep.Gates { // of a plan only what could not be read has it
+					if g.Refusal == reconciler.WriteFailed {
+						return nil, errors.New(g.Detail)
+					}
+				}
+				return document.CheckRows(rep, o.filter), nil
+			})
 		},
 	}
 	o.add(c.Flags(), "warn")
 	o.selection.add(c.Flags(), "Stale and every finding")
+	o.watching.add(c.Flags())
 	o.AddConfirmAfter(c.Flags())
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -47,17 +48,19 @@ configuration file on nodes defines: do not delete its pool.
 
 Exit code 0: the pools are printed; 1: something is outside of --new-range; 2: the cluster
 could not be read, or has no such pool.
-` + snapshotHelp,
+` + watchHelp + snapshotHelp,
 		Example: `  ip-reconcile pools
   ip-reconcile pools 10.0.0.0/24
   ip-reconcile pools kube-system/10.0.0.0-24 -o json | jq '.pools[].waiting'
   ip-reconcile pools 10.0.0.0-24 --new-range 10.0.0.0/25
   ip-reconcile pools --unused
+  ip-reconcile pools -w
   ip-reconcile pools --snapshot ./must-gather`,
 		RunE: func(c *cobra.Command, args []string) error { return o.pools(c.Context(), std, args) },
 	}
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
+	o.watching.add(c.Flags())
 	f := c.Flags()
 	f.StringVar(&o.newRange, "new-range", "", "print what would be outside of this range of the pool, for example "+
 		"10.0.0.0/25 or 10.0.0.5-10.0.0.20/24")
@@ -82,6 +85,9 @@ func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) er
 	if o.newRange != "" && err != nil {
 		return fmt.Errorf("--new-range %q: %w", o.newRange, err)
 	}
+	if err := o.checkWatch("new-range", "unused"); err != nil {
+		return err
+	}
 	r, j, err := o.judge(ctx, std)
 	if err != nil {
 		return err
@@ -104,6 +110,13 @@ func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) er
 	rep := report.OfCheck(j, r.Plan(ctx, j), only)
 	a := answer{kind: document.KindPools, at: j.Observation.Now, notes: append(rep.Notes(), all.Notes...),
 		names: func() []string { return names }}
+	rows := func(_ context.Context, j *judge.Judgement) ([]document.WatchRow, error) {
+		all := usage.Of(j)
+		if len(args) > 0 {
+			all.All = all.Find(args[0])
+		}
+		return document.PoolRows(all.All), nil
+	}
 	if len(args) == 0 {
 		d := document.OfPools(document.Header{}, rep, all)
 		for i := 0; o.unused && i < len(d.Pools); i++ {
@@ -114,7 +127,7 @@ func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) er
 		}
 		a.document = func(h document.Header) any { d.Header = h; return d }
 		a.screen = func(s *screen.Screen) { s.Pools(d) }
-		return o.print(ctx, std, a)
+		return o.follow(ctx, std, r, j, o.print(ctx, std, a), rows)
 	}
 	d := document.OfPoolDetails(document.Header{ObservedAt: j.Observation.Now}, rep, all, pools)
 	for i := 0; ofNewRange != nil && i < len(pools); i++ {
@@ -124,5 +137,5 @@ func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) er
 	a.kind = document.KindPool
 	a.document = func(h document.Header) any { d.Header = h; return d }
 	a.screen = func(s *screen.Screen) { s.PoolDetails(d) }
-	return o.print(ctx, std, a)
+	return o.follow(ctx, std, r, j, o.print(ctx, std, a), rows)
 }

@@ -31,6 +31,7 @@ const (
 	KindAddresses   = "AddressList"
 	KindSysdump     = "Sysdump"
 	KindHistory     = "History"
+	KindChange      = "Change"
 )
 
 // Header is the head of every document: the program, the cluster and the time.
@@ -112,7 +113,10 @@ func Rows[T, R any](all []T, row func(T) R) []R {
 // List returns a list that is never nil.
 func List[T any](all []T) []T { return append([]T{}, all...) }
 
-// Encode encodes a document as "json" or "yaml".
+// FormLine is JSON on one line.
+const FormLine = "line"
+
+// Encode encodes a document as "json", "yaml" or FormLine.
 func Encode(form string, document any) ([]byte, error) {
 	if form == "yaml" {
 		return yaml.Marshal(document)
@@ -120,7 +124,9 @@ func Encode(form string, document any) ([]byte, error) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
+	if form != FormLine {
+		enc.SetIndent("", "  ")
+	}
 	err := enc.Encode(document)
 	return text.Bytes(), err
 }

@@ -23,7 +23,7 @@ func kinds() map[string]reflect.Type {
 		KindPools: reflect.TypeFor[PoolList](), KindPool: reflect.TypeFor[PoolDetails](),
 		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressList](),
 		KindSysdump: reflect.TypeFor[Sysdump](),
-		KindHistory: reflect.TypeFor[History](),
+		KindHistory: reflect.TypeFor[History](), KindChange: reflect.TypeFor[Change](),
 	}
 }
 
@@ -60,8 +60,9 @@ func words() *jsonschema.ForOptions {
 	return &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[judge.Verdict](): {Type: "string", Enum: []any{"InUse", "Held",
 			"Stale"}}, reflect.TypeFor[judge.Reason](): word,
-		reflect.TypeFor[Level](): {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
-		reflect.TypeFor[Count](): {Types: []string{"integer", "string"}},
+		reflect.TypeFor[Level]():      {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
+		reflect.TypeFor[ChangeType](): {Type: "string", Enum: []any{"Appeared", "Changed", "Vanished"}},
+		reflect.TypeFor[Count]():      {Types: []string{"integer", "string"}},
 	}}
 }
 

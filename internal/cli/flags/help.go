@@ -13,14 +13,14 @@ import (
 // firstFlags are the flags that the help of each command lists first, at most 15 with --help. All others are advanced.
 // A command that is not named here has no advanced flags.
 var firstFlags = map[string]string{
-	"check": "address all context fail-on kubeconfig now on-node output pod-namespace pool reason snapshot verdict",
+	"check": "address all context fail-on kubeconfig now on-node output pod-namespace pool reason snapshot verdict watch",
 	"run": "address confirm-after context dry-run fail-on kubeconfig output pod-namespace pool proven-only " +
 		"reason repair snapshot yes",
 	"release": "because context dry-run kubeconfig node output override pod snapshot yes",
 	"plan":    "address context kubeconfig on-node output pod-namespace pool reason",
 	"apply":   "context kubeconfig max-age output yes",
 	"explain": "confirm-after context filename kubeconfig now output reconciler-namespace snapshot",
-	"pools":   "confirm-after context kubeconfig new-exclude new-range no-headers now output snapshot unused",
+	"pools":   "confirm-after context kubeconfig new-exclude new-range no-headers now output snapshot unused watch",
 	"recover": "context kubeconfig output snapshot yes",
 	"status":  "context kubeconfig output reconciler-namespace",
 	"sysdump": "context kubeconfig output reconciler-namespace redact-names",
