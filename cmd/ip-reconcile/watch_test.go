@@ -119,7 +119,8 @@ func TestWatch_NothingIsConcludedFromAnError(t *testing.T) {
 func TestWatch_JudgesATenthOfTheTime(t *testing.T) {
 	for takes, pause := range map[time.Duration]time.Duration{0: 5 * time.Second, 2 * time.Second: 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			source := &reads{takes: takes, answers: []any{observation(UsualPool), observation(UsualPool), observation(UsualPool)}}
+			same := observation(UsualPool)
+			source := &reads{takes: takes, answers: []any{same, same, same}}
 			if out, errs := watched(t, "table", source); out+errs != "" {
 				t.Errorf("%s%s", out, errs)
 			}
@@ -154,7 +155,7 @@ func TestWatch_Refused(t *testing.T) {
 		"check -w --fail-on none":                      "-w/--watch cannot be used with --fail-on",
 		"pools -w --unused":                            "-w/--watch cannot be used with --unused",
 		"pools 10.0.0.0-24 -w --new-range 10.0.0.0/25": "-w/--watch cannot be used with --new-range",
-		"check -w -o yaml":                             "-w/--watch prints table, wide or json, and cannot be used with --output yaml",
+		"check -w -o yaml":                             "cannot be used with --output yaml",
 	} {
 		refused(t, strings.Fields(args), []string{want})
 	}
