@@ -70,7 +70,7 @@ comes first. check is read-only.
 	}
 	o.add(c.Flags(), "warn")
 	o.selection.add(c.Flags(), "Stale and every finding")
-	o.watching.add(c.Flags())
+	o.addWatch(c.Flags())
 	o.AddConfirmAfter(c.Flags())
 	return c
 }

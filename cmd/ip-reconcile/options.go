@@ -35,7 +35,7 @@ type options struct {
 	given         *pflag.FlagSet
 	printing
 	selection
-	watching
+	isWatch bool
 	// writes is true for a command that may write to the cluster. All others are dry runs.
 	writes, yes bool
 	dryRun      string // the value of --dry-run, for which isDry is true unless the flag says none

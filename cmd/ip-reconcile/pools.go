@@ -60,7 +60,7 @@ could not be read, or has no such pool.
 	}
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
-	o.watching.add(c.Flags())
+	o.addWatch(c.Flags())
 	f := c.Flags()
 	f.StringVar(&o.newRange, "new-range", "", "print what would be outside of this range of the pool, for example "+
 		"10.0.0.0/25 or 10.0.0.5-10.0.0.20/24")

@@ -31,11 +31,8 @@ not wait for events, because verdicts also change with time. Where a read fails,
 says so, and the next read decides. With -o json each line is a document.
 `
 
-// watching is the flag --watch.
-type watching struct{ isWatch bool }
-
-func (w *watching) add(f *pflag.FlagSet) {
-	f.BoolVarP(&w.isWatch, "watch", "w", false, "print changes after the first result, until Ctrl-C")
+func (o *options) addWatch(f *pflag.FlagSet) {
+	f.BoolVarP(&o.isWatch, "watch", "w", false, "print changes after the first result, until Ctrl-C")
 }
 
 // checkWatch returns an error for flags that contradict --watch.
@@ -117,15 +114,13 @@ func newWarning(before, now []string) error {
 }
 
 func (o *options) printChange(std streams, c *document.Change) error {
-	var text []byte
-	var err error
 	if o.isTable() {
 		s := &screen.Screen{Wide: o.output == "wide"}
 		s.Change(c)
-		text = []byte(s.String())
-	} else {
-		text, err = document.Encode(document.FormLine, c)
+		_, err := std.out.WriteString(s.String())
+		return err
 	}
+	text, err := document.Encode(document.FormLine, c)
 	if err == nil {
 		_, err = std.out.Write(text)
 	}

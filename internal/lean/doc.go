@@ -3,5 +3,5 @@
 // saves a third of the time and two thirds of the memory of a check.
 //
 // List (list.go) splits the answer to a LIST into objects. Fields (fields.go) reduces an object to some fields before a
-// decoder reads it. Reader (json.go) reads JSON member by member, and Metadata (metadata.go) reads what all objects have.
+// decoder reads it. Reader (json.go) reads JSON member by member, Metadata (metadata.go) what all objects have.
 package lean

@@ -36,7 +36,6 @@ func (x *Index) definedFor(p *ippool.Pool, f func(ippool.Network)) {
 	}
 }
 
-// addDefinitions indexes the readable definitions.
 func (x *Index) addDefinitions() {
 	x.nads, x.definitions = map[string]*ippool.NAD{}, map[netip.Prefix]map[definition]bool{}
 	x.overlaps = map[definedRange]bool{}
@@ -111,7 +110,6 @@ func (x *Index) isIsolated(p *pool) bool {
 	return defined && !overlaps
 }
 
-// isolatedPools are the isolated pools with a matching entry for an address.
 func (x *Index) isolatedPools(addr netip.Addr, matches func(entry) bool) (found []*pool) {
 	for _, e := range x.entriesFor(addr) {
 		if x.isIsolated(e.pool) && matches(e) {

@@ -66,7 +66,6 @@ type Evidence struct {
 	mentions []mention // of the container ID, or for a reservation of its address
 }
 
-// gather fills in the evidence on an item.
 func (x *Index) gather(it *Item) {
 	e := it.evidence
 	e.StatusTrusted = x.policy.TrustNetworkStatus

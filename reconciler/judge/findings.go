@@ -56,10 +56,8 @@ type Finding struct {
 	Repair *Repair `json:"-"` // what --repair would write; nil for nothing
 }
 
-// CanRepair reports whether --repair would repair the defect.
 func (f Finding) CanRepair() bool { return f.Repair != nil }
 
-// findings are all findings; items are all items.
 func (x *Index) findings(items []*Item) (found []Finding) {
 	uses := x.overlapping(items)
 	for addr := range x.sandboxesByAddress {
@@ -113,7 +111,6 @@ func (x *Index) wrongEntriesAt(addr netip.Addr, uses map[*ippool.Pool]bool) []Fi
 	return found
 }
 
-// apiHasPod reports whether the API has the sandbox's pod.
 func (x *Index) apiHasPod(g *mention) bool {
 	p := x.pod(g.Namespace, g.Name)
 	return p != nil && (g.UID == "" || p.HasUID(g.UID))

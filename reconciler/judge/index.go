@@ -108,7 +108,6 @@ func (x *Index) nameNodes() {
 	}
 }
 
-// reservationNamed is the reservation by that name, nil if it does not exist.
 func (x *Index) reservationNamed(namespace, name string) *ippool.Reservation {
 	at := types.NamespacedName{Namespace: namespace, Name: name}
 	if r, changed := x.live.reservations[at]; changed {

@@ -211,7 +211,6 @@ func (x *Index) gatherOnLone(it *Item, readings []nameReading) {
 	}
 }
 
-// byName orders reservations by "<namespace>/<name>".
 func byName(a, b *ippool.Reservation) int {
 	if a.Namespace == b.Namespace {
 		return cmp.Compare(a.Name, b.Name)
@@ -219,10 +218,8 @@ func byName(a, b *ippool.Reservation) int {
 	return cmp.Compare(a.Ref(), b.Ref())
 }
 
-// Index is the index that was judged.
 func (j *Judgement) Index() *Index { return j.x }
 
-// StaleItems are the allocations and reservations that are Stale.
 func (j *Judgement) StaleItems() []*Item {
 	return slices.DeleteFunc(slices.Concat(j.Allocations, j.Reservations),
 		func(it *Item) bool { return it.Verdict != Stale })
@@ -295,5 +292,4 @@ func (v Verdict) count(inUse, held, stale *int) {
 	}
 }
 
-// Stale is the number of allocations and reservations that are Stale.
 func (j *Judgement) Stale() int { return len(j.StaleItems()) }

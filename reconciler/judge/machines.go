@@ -20,7 +20,6 @@ const (
 	ClaimNotRead IPAMClaimState = "NotRead" // IPAMClaims could not be read
 )
 
-// mayExist reports whether the claim exists or is unknown.
 func (s IPAMClaimState) mayExist() bool { return s != NoClaim && s != ClaimMissing }
 
 // findIPAMClaim finds the state of the item's IPAMClaim. A claim is known by its name only: whereabouts records no UID,
@@ -52,7 +51,6 @@ type guestAddress struct {
 	nad   *ippool.NAD // nil if it cannot be read
 }
 
-// addGuests indexes the addresses of guests.
 func (x *Index) addGuests() {
 	x.guests = map[netip.Addr][]guestAddress{}
 	for _, g := range x.o.Guests {
@@ -77,7 +75,6 @@ func (x *Index) findGuest(it *Item) {
 	}
 }
 
-// podsByRef are the pods of these names, "<namespace>/<name>"; nil for one that does not exist.
 func (x *Index) podsByRef(refs []string) (pods []*podstate.Pod) {
 	for _, ref := range refs {
 		namespace, name, _ := strings.Cut(ref, "/")

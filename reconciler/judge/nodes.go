@@ -211,7 +211,6 @@ func (x *Index) knownNodes(it *Item) []string {
 	return nodes
 }
 
-// isGone reports whether a node is dead or missing.
 func (x *Index) isGone(node string) bool {
 	c := x.nodeCondition(node)
 	return node != "" && (c == provenDead || c == nodeObjectMissing)

@@ -41,7 +41,6 @@ func AtMost(names []string, n int) string {
 // minForeign is from how many allocations of unknown pods another cluster is suspected.
 const minForeign = 20
 
-// unknownPods is the number of allocations whose pod does not exist and whose sandbox no report has.
 func (j *Judgement) unknownPods() (n int) {
 	for _, it := range j.Allocations {
 		if it.Verdict == Stale && it.Reason == PodGone && !it.Proven {

@@ -41,7 +41,6 @@ func (x *Index) carriedBy(pods iter.Seq[*podstate.Pod], n int) map[netip.Addr][]
 	return found
 }
 
-// pod is the pod by that name, nil if it does not exist.
 func (x *Index) pod(namespace, name string) *podstate.Pod {
 	at := types.NamespacedName{Namespace: namespace, Name: name}
 	if p, changed := x.live.pods[at]; changed {
@@ -58,7 +57,6 @@ func (x *Index) owner(owner ippool.PodRef) *podstate.Pod {
 	return x.pod(owner.Namespace, owner.Name)
 }
 
-// podOf is the pod of a sandbox, nil if the API does not have it.
 func (x *Index) podOf(g *mention) *podstate.Pod {
 	if p := x.pod(g.Namespace, g.Name); p != nil && p.HasUID(g.UID) {
 		return p

@@ -33,7 +33,6 @@ type entry struct {
 // networkName is a network that a pool of a namespace may belong to.
 type networkName struct{ namespace, network string }
 
-// setPools indexes pools.
 func (x *Index) setPools(pools []*pool) {
 	slices.SortStableFunc(pools, func(a, b *pool) int { return cmp.Compare(a.ref, b.ref) })
 	x.pools, x.ranges, x.lengths = pools, make(map[netip.Prefix][]*pool, len(pools)), nil
@@ -117,7 +116,6 @@ func (x *Index) sliceNodes(p *pool) (found []string) {
 	return sortedUnique(found)
 }
 
-// poolNamed is the pool "<namespace>/<name>", nil if it does not exist.
 func (x *Index) poolNamed(ref string) *pool {
 	at, found := sort.Find(len(x.pools), func(i int) int { return cmp.Compare(ref, x.pools[i].ref) })
 	if !found {
@@ -180,7 +178,6 @@ func (x *Index) possibleAddresses(p *pool, a *ippool.Allocation) []netip.Addr {
 	return append([]netip.Addr{a.Address}, uniqueAddresses(others)...)
 }
 
-// networksIn are the networks that a pool may belong to.
 func (x *Index) networksIn(p *pool) []string {
 	if p.networks != nil {
 		return p.networks
@@ -206,12 +203,10 @@ func (x *Index) isOfRange(p *pool, text string) bool {
 	return err == nil && (r == own || len(p.SliceNodes(x.nodeNames)) > 0 && r.Contains(own.Addr()))
 }
 
-// isMapped reports whether a definition maps to the pool.
 func (p *pool) isMapped(nad *ippool.NAD) bool {
 	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Maps(p.Pool, p.networks) })
 }
 
-// hasNoEntryFor reports whether an address of the pool's range has no entry in the pool.
 func (p *pool) hasNoEntryFor(addr netip.Addr) bool {
 	if k, ok := p.Range.Key(addr); !ok || p.usedKeys[k] {
 		return false

@@ -49,7 +49,6 @@ func (x *Index) RepairLimit(at NodePool, restored bool, inAll, byNode, inPool in
 	return ""
 }
 
-// poolOrMissing is a pool, or a missing pool, by its "<namespace>/<name>"; nil for neither.
 func (x *Index) poolOrMissing(ref string) *pool {
 	if p := x.poolNamed(ref); p != nil {
 		return p

@@ -91,7 +91,6 @@ func (x *Index) addMention(g mention) {
 	}
 }
 
-// isReady reports whether a fresh report has a READY sandbox.
 func (x *Index) isReady(g *mention) bool {
 	return g.report.IsFresh(x.now) && g.kind == ofSandbox && g.State == v1alpha1.SandboxReady
 }
@@ -107,7 +106,6 @@ func (x *Index) mayRun(g *mention) bool {
 	return false
 }
 
-// isEvidence reports whether an attachment is evidence.
 func (x *Index) isEvidence(g *mention) bool {
 	attachment := v1alpha1.Attachment{Since: g.CreatedAt, NetworkClosed: g.NetworkClosed}
 	return g.kind == ofAttachment && g.report.IsEvidence(&attachment, x.now)
@@ -139,12 +137,10 @@ func (x *Index) isDead(node string) bool {
 	return n != nil && n.IsDead() && !x.past.DoubtsTaint(n)
 }
 
-// isMissing reports whether a node has no Node object.
 func (x *Index) isMissing(node string) bool {
 	return len(x.o.Nodes) > 0 && node != "" && x.o.Nodes[node] == nil
 }
 
-// isNotReady reports whether a node is known not to be Ready.
 func (x *Index) isNotReady(node string) bool {
 	n := x.o.Nodes[node]
 	return n != nil && !n.Ready
@@ -181,13 +177,11 @@ func (r *report) lastRenewed() time.Time {
 	return r.LeaseRenewedAt
 }
 
-// hasAnotherBoot reports whether the Node has another boot ID than its report.
 func (x *Index) hasAnotherBoot(r *report) bool {
 	n := x.o.Nodes[r.Name]
 	return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && !x.past.DoubtsBoot(n)
 }
 
-// isOfAnotherMachine reports whether report and Node name two machines.
 func (x *Index) isOfAnotherMachine(r *report) bool {
 	n := x.o.Nodes[r.Name]
 	return n != nil && n.Machine.IsKnown() && r.Machine.IsKnown() && n.Machine != r.Machine

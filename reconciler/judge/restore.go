@@ -10,7 +10,6 @@ import (
 // 3339 time.
 const AcknowledgedAnnotation = "ip-reconcile.dev/restore-acknowledged"
 
-// Acknowledged is the time of AcknowledgedAnnotation; zero for none.
 func Acknowledged(annotations map[string]string) time.Time {
 	t, _ := time.Parse(time.RFC3339, annotations[AcknowledgedAnnotation])
 	return t
@@ -50,7 +49,6 @@ func (s *RestoreState) Text() string {
 		s.Date(), s.Why, AtMost(names, namesShown))
 }
 
-// row is the state as check prints it; nil where the restore is settled.
 func (s *RestoreState) row() *RestoreRow {
 	if s.Complete() {
 		return nil

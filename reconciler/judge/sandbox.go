@@ -27,7 +27,6 @@ func (s Sandbox) String() string {
 		"NodeDead", "NodeMissing", "Absent", "NoFreshReport", "NoSource"}[s]
 }
 
-// findSandbox finds the state of an item's sandbox and the nodes that it rests on.
 func (x *Index) findSandbox(it *Item) {
 	e := it.evidence
 	e.ContainerID = it.ContainerID()

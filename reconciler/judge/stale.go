@@ -23,7 +23,6 @@ const (
 	assertedByPerson        // a person overrides what is held for lack of evidence, see Policy.Overrides
 )
 
-// holds reports whether the evidence has the proof.
 func (p proof) holds(e *Evidence) bool {
 	noSource, noFreshReport := e.Sandbox == NoSource, e.Sandbox == NoFreshReport
 	switch p {

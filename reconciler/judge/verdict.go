@@ -88,7 +88,6 @@ func (j *Decision) CanBeOverridden() bool {
 // IsOverridden reports whether the verdict rests on the assertion of a person.
 func (j *Decision) IsOverridden() bool { return j.Verdict == Stale && j.row.by == assertedByPerson }
 
-// decidingRow is the row that gave the verdict.
 func (j *Decision) decidingRow() *rule { return cmp.Or(j.overruledBy, j.row) }
 
 // text is the row that decided as a line, with what overruled it or made it unconfirmed.
@@ -109,7 +108,6 @@ func (j *Decision) text(e *Evidence) string {
 	return text
 }
 
-// text is the row as a line.
 func (r *rule) text() string {
 	when := r.whenText()
 	if when != "" {
