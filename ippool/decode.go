@@ -108,5 +108,4 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// intern makes equal texts of many objects one.
 func intern(text string) string { return unique.Make(text).Value() }

@@ -109,5 +109,4 @@ func decodeObject[T any, P message[T]](object []byte, isJSON bool, kept lean.Fie
 	return o, err
 }
 
-// intern returns one shared string for equal strings.
 func intern(text string) string { return unique.Make(text).Value() }

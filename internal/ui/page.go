@@ -69,7 +69,6 @@ func New(isLocal bool, problem string) *Page {
 		closed: make(chan struct{})}
 }
 
-// Show replaces the judgement that is shown.
 func (p *Page) Show(v *View) {
 	p.set(&kept{view: v, shown: time.Now(), answers: map[[2]string]func() ([]byte, error){}}, "")
 }
@@ -112,7 +111,6 @@ func fileName(urlPath string) string {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// ServeHTTP implements http.Handler.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for name, value := range map[string]string{
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",

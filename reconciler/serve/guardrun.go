@@ -215,7 +215,6 @@ func (g *Guard) updateFence(state kube.FenceState) {
 	g.FullPass()
 }
 
-// lowerIfDue lowers the fence once it is due.
 func (g *Guard) lowerIfDue(ctx context.Context, state kube.FenceState) {
 	g.mu.Lock()
 	was, isLeader := *g.current, g.isLeader

@@ -35,7 +35,6 @@ const proven, unconfirmed = "proven", "unconfirmed"
 // nodeNotReady is the state of nodes without a fresh report that are not Ready.
 const nodeNotReady judge.NodeState = "NotReady"
 
-// NewMetrics makes the metrics and registers them.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	const prefix = "ip_reconcile_"
 	auto := promauto.With(registry)
@@ -294,7 +293,6 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-// countWrites counts releases and repairs.
 func (m *Metrics) countWrites(out *reconciler.Result) {
 	for _, it := range out.Released {
 		m.released.WithLabelValues(it.Reason.String()).Inc()

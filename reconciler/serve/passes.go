@@ -103,7 +103,6 @@ func (s *Server) plan(ctx context.Context, out *reconciler.Result, until, start 
 	s.handleRestore(out)
 }
 
-// hasRefused reports whether a pass has refused a release for a reason.
 func hasRefused(out *reconciler.Result, why reconciler.Refusal) bool {
 	return slices.ContainsFunc(out.Refused, func(x reconciler.Refused) bool { return x.Why == why })
 }

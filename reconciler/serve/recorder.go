@@ -118,7 +118,6 @@ func (r *Recorder) cachePassEnded(err error, fullPasses int) {
 	r.Metrics.cachePasses.WithLabelValues(result).Inc()
 }
 
-// record records a pass.
 func (r *Recorder) record(out *reconciler.Result) {
 	maps.DeleteFunc(r.facts, func(_ string, last time.Time) bool { return time.Since(last) > forgetAfter })
 	pools := usage.Of(out.Judgement)
@@ -168,7 +167,6 @@ func (r *Recorder) recordHeld(out *reconciler.Result) map[judge.Reason]time.Time
 	return oldest
 }
 
-// recordRefused records new refusals.
 func (r *Recorder) recordRefused(out *reconciler.Result) {
 	for _, x := range out.Refused {
 		if x.Why == reconciler.Breaker && r.isNew("MassReleaseRefused") {

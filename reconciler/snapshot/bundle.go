@@ -103,7 +103,6 @@ func (e *Encoder) name(kind, name string) string {
 	return e.Rename(kind, name)
 }
 
-// named renames an object in a namespace.
 func (e *Encoder) named(kind string, o *types.NamespacedName) *types.NamespacedName {
 	if o == nil {
 		return nil

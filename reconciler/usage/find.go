@@ -39,7 +39,6 @@ func (u *Pools) Known() string {
 	return "there are " + cmp.Or(judge.AtMost(all, 10), "none")
 }
 
-// Networks are the names of the pool's definitions, each once.
 func (p *Pool) Networks() []string {
 	networks := make([]string, 0, len(p.Definitions))
 	for _, d := range p.Definitions {
