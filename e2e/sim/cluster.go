@@ -83,7 +83,9 @@ func (p *podName) ref() string { return p.namespace + "/" + p.name }
 func (p *podName) key() key { return key{pods, p.namespace, p.name} }
 
 // silent reports whether nothing on the node could report what runs.
-func (n *node) silent() bool { return !n.kubelet && (n.agent == nil || n.agent.cancel == nil) }
+func (n *node) silent() bool {
+	return (!n.kubelet || time.Now().Before(n.blind)) && (n.agent == nil || n.agent.cancel == nil)
+}
 
 // sandbox is a sandbox of a pod. While it is open and has an address, the address is in use.
 type sandbox struct {
