@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -82,6 +84,23 @@ func (m moment) deadline(d time.Duration, o *judge.Observation) time.Time {
 func NewHistory() *History {
 	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	return &History{candidates: map[candidateKey]candidate{}, seeds: seeds}
+}
+
+// Copy returns what judging reads of the History, which later passes do not change.
+func (h *History) Copy() *History {
+	c := *h
+	c.restore.Taints, c.restore.Boots = maps.Clone(h.restore.Taints), maps.Clone(h.restore.Boots)
+	c.candidates = make(map[candidateKey]candidate, len(h.candidates))
+	for key, s := range h.candidates {
+		if s.confirmation != nil {
+			s.confirmation = ptr.To(*s.confirmation)
+		}
+		if s.past != nil {
+			s.past = ptr.To(*s.past)
+		}
+		c.candidates[key] = s
+	}
+	return &c
 }
 
 // SawReports reports whether any pass has read a SandboxReport.

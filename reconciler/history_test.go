@@ -71,6 +71,41 @@ func TestHistory_Delay(t *testing.T) {
 	}
 }
 
+// The page of serve reads the result of a pass while the next ones run. With the history of the passes that would end
+// the process: "concurrent map read and map write".
+func TestHistory_CopyIsReadBesideLaterPasses(t *testing.T) {
+	h := NewHistory()
+	pass := func(parts ...Part) *judge.Judgement {
+		o := Observe(parts...)
+		o.Past = h
+		j := Judged(o, judge.Policy{})
+		h.Remember(j)
+		return j
+	}
+	parts := []Part{UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), FreshReport("worker-1",
+		Sandbox("box-1", UsualUID))}
+	j := pass(parts...)
+	j.SetPast(h.Copy())
+	done := make(chan int)
+	go func() {
+		n := 0
+		for range 1000 {
+			for _, it := range j.Allocations {
+				it.Age(Now)
+				n += len(it.Evidence().Nodes)
+			}
+		}
+		done <- n
+	}()
+	for range 1000 {
+		pass(parts...)
+		pass(UsualPool)
+	}
+	if n := <-done; n != 1000 {
+		t.Errorf("evidence names %d nodes", n)
+	}
+}
+
 // Two thousand pods start, leak and end.
 func TestHistory_ForgetsMissingItems(t *testing.T) {
 	h := NewHistory()

@@ -220,6 +220,9 @@ func byName(a, b *ippool.Reservation) int {
 
 func (j *Judgement) Index() *Index { return j.x }
 
+// SetPast replaces what is known of earlier observations, by which evidence is gathered again: see Item.Evidence.
+func (j *Judgement) SetPast(past Past) { j.x.past = past }
+
 func (j *Judgement) StaleItems() []*Item {
 	return slices.DeleteFunc(slices.Concat(j.Allocations, j.Reservations),
 		func(it *Item) bool { return it.Verdict != Stale })

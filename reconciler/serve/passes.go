@@ -41,10 +41,15 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	s.show(out, err)
 }
 
+// show hands over a result. It may be read beside later passes, so it gets a History that they do not change.
 func (s *Server) show(out *reconciler.Result, err error) {
-	if s.OnPass != nil {
-		s.OnPass(out, err)
+	if s.OnPass == nil {
+		return
 	}
+	if err == nil {
+		out.SetPast(s.Full.History.Copy())
+	}
+	s.OnPass(out, err)
 }
 
 // makeCachePass makes a pass that observes the watch caches.
