@@ -68,7 +68,6 @@ func (h *Health) recordInspectFailure(err error) {
 	h.inspectFailure = err.Error()
 }
 
-// recordInspection counts a successful inspection.
 func (h *Health) recordInspection(inspection *Inspection, unread map[string]error) {
 	h.inspections.WithLabelValues("good").Inc()
 	h.lastInspection.SetToCurrentTime()
@@ -97,7 +96,6 @@ func (h *Health) recordInspection(inspection *Inspection, unread map[string]erro
 	h.unreadableCount = len(unread)
 }
 
-// recordPublish records that the report and its Lease were written.
 func (h *Health) recordPublish(r *v1alpha1.SandboxReport) {
 	h.unguarded.Set(0)
 	h.mu.Lock()

@@ -36,7 +36,6 @@ type object[T any] struct {
 	lastVersion objectVersion     // last answered version, also of a deleted object
 }
 
-// get reads the object.
 func (o *object[T]) get(ctx context.Context) (*T, error) {
 	stored, err := o.do(ctx, o.client.Get().AbsPath(o.path, o.name))
 	if err != nil {

@@ -207,6 +207,7 @@ func (a *Allocation) place(p *Pool) {
 	}
 }
 
+// Ref names the pool as "<namespace>/<name>".
 func (p *Pool) Ref() string { return p.Namespace + "/" + p.Name }
 
 // Find is the allocation with this key, nil for none.

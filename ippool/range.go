@@ -35,6 +35,7 @@ func ParseRange(text string) (Range, error) {
 	return Range{base: addr, prefix: netip.PrefixFrom(addr, bits).Masked()}, nil
 }
 
+// Prefix is the range with host bits cleared.
 func (r Range) Prefix() netip.Prefix { return r.prefix }
 
 // Contains reports whether an address is in the range. A v4-mapped address counts as v4.

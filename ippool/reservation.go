@@ -49,6 +49,7 @@ func (r *Reservation) readOwner() {
 	}
 }
 
+// Ref names the reservation as "<namespace>/<name>".
 func (r *Reservation) Ref() string { return r.Namespace + "/" + r.Name }
 
 // NewReservation is what an ADD creates for an address (whereabouts v0.9.4, UpdateOverlappingRangeAllocation).

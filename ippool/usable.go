@@ -78,6 +78,7 @@ func (b Bounds) span(prefix netip.Prefix) (netipx.IPRange, bool) {
 	return netipx.IPRangeFrom(first, last), true
 }
 
+// Size is the number of addresses in a set.
 func Size(set *netipx.IPSet) *big.Int {
 	n := new(big.Int)
 	for _, r := range set.Ranges() {

@@ -27,6 +27,7 @@ type Node struct {
 	UID, ResourceVersion string
 }
 
+// ReadNode reads a Node object.
 func ReadNode(o *corev1.Node) *Node {
 	info := &o.Status.NodeInfo
 	n := &Node{Name: o.Name, UID: string(o.UID), ResourceVersion: o.ResourceVersion, CreatedAt: o.CreationTimestamp.Time,

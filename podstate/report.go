@@ -44,6 +44,7 @@ type Report struct {
 	hash string // of the content
 }
 
+// IsFresh reports whether the report is fresh at this time.
 func (r *Report) IsFresh(now time.Time) bool {
 	return !r.ConfirmedAt.IsZero() && now.Sub(r.ConfirmedAt).Abs() <= freshFor
 }
@@ -73,6 +74,7 @@ func (r *Report) IsSettled(s *v1alpha1.Sandbox, now time.Time) bool {
 		!r.WrittenAt.IsZero() && now.Sub(r.WrittenAt) > settledAfter
 }
 
+// IsClosed reports whether a network namespace is known to be gone.
 func IsClosed(networkClosed *bool) bool { return networkClosed != nil && *networkClosed }
 
 // ParseAddress parses an address of a report; ok is false if it is invalid.

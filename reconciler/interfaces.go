@@ -82,7 +82,6 @@ type Hold struct {
 // 1.5 s after it. A server that needs longer than the difference is too slow, whatever it answers.
 const maxWriteLatency = 800 * time.Millisecond
 
-// covers reports whether all these Leases are held.
 func (h *Hold) covers(leases []string) bool {
 	return h.Leases == nil || !slices.ContainsFunc(leases, func(l string) bool { return !slices.Contains(h.Leases, l) })
 }

@@ -44,7 +44,6 @@ func (o Options) confirmAfter(it *judge.Item) time.Duration {
 	return judge.MinAbsenceWhilePending
 }
 
-// judgePolicy is the policy for judging.
 func (o Options) judgePolicy() judge.Policy {
 	p := o.Policy
 	p.MissingAfter = max(o.ConfirmAfter, NodeQuarantine)
@@ -132,7 +131,6 @@ func (h *History) gatesOf(it *judge.Item, o *judge.Observation, common []Gate, o
 	return gates
 }
 
-// refuseUnconfirmed refuses all unconfirmed items of a plan.
 func (p *Plan) refuseUnconfirmed(g Gate) {
 	p.Release = slices.DeleteFunc(p.Release, func(it *judge.Item) bool {
 		if !it.Proven {

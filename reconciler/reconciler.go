@@ -279,7 +279,6 @@ func (out *Result) refuse(x Refused) {
 	}
 }
 
-// recordRelease records a release.
 func (r *Reconciler) recordRelease(out *Result, it *judge.Item, o *judge.Observation) {
 	out.Released = append(out.Released, it)
 	if it.Allocation != nil || len(it.Related()) == 0 { // a reservation is part of the release of its allocation

@@ -226,7 +226,6 @@ func (h *History) plannedRepairs(j *judge.Judgement, opts Options) ([]judge.Find
 	return found, p.refused
 }
 
-// noteRepair counts an allocation that was written.
 func (h *History) noteRepair(now time.Time, w *judge.Repair) {
 	if h.repairCounts == nil {
 		h.repairCounts = map[judge.NodePool]window{}

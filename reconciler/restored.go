@@ -160,7 +160,6 @@ func (r *restore) lostNodes() (names []string) {
 	return names
 }
 
-// resetConfirmations starts every wait for confirmation again.
 func (h *History) resetConfirmations() {
 	for _, s := range h.candidates {
 		s.confirmation.reset()

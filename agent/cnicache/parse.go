@@ -41,7 +41,6 @@ func mentions(text []byte) bool {
 	return bytes.Contains(bytes.ToLower(append(plain, text...)), []byte(whereabouts))
 }
 
-// parse parses a file of this kind.
 func (k fileKind) parse(id string, data []byte) *parsedFile {
 	r := &parsedFile{mentionsWhereabouts: mentions(data)}
 	if k == multusDelegates {

@@ -81,7 +81,6 @@ read. With -f, 0: all are Free; 1: one is not.
 	return c
 }
 
-// explainFile prints the state of each address in a file.
 func (o *options) explainFile(ctx context.Context, std streams, file string) error {
 	in := os.Stdin
 	if file != "-" {

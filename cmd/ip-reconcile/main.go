@@ -60,7 +60,6 @@ func terminal() streams {
 	return std
 }
 
-// ask asks a question on the terminal.
 func (std streams) ask(ctx context.Context, question string) (isYes bool) {
 	fmt.Fprint(std.err, question+" [y/N] ")
 	answer := make(chan string, 1)

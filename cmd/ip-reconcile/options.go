@@ -64,7 +64,6 @@ func (s *selection) add(f *pflag.FlagSet, failOn string) {
 		"for example Conflict,Stale; none: never (default: "+failOn+")")
 }
 
-// addFilters adds the flags that pick items.
 func (s *selection) addFilters(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.addresses, "address", nil, "only these addresses")
 	f.StringSliceVar(&s.filter.Pools, "pool", nil,
@@ -126,7 +125,6 @@ func (o *options) addWithoutNode(f *pflag.FlagSet, logLevel string) {
 	o.printing.add(f)
 }
 
-// judge judges once.
 func (o *options) judge(ctx context.Context, std streams) (*reconciler.Reconciler, *judge.Judgement, error) {
 	r, err := o.reconciler(ctx, std)
 	if err != nil {
@@ -294,7 +292,6 @@ func (s *selection) checkNames(o *judge.Observation) error {
 	return nil
 }
 
-// completions completes the values of flags in a shell.
 func completions(c *cobra.Command) {
 	words := slices.Concat(judge.ReasonNames(), report.Kinds())
 	for flag, values := range map[string][]string{

@@ -80,7 +80,6 @@ says why; 2: the cluster could not be read.`,
 	return c
 }
 
-// parse parses what to release.
 func (o *byHand) parse(args []string) error {
 	kind, texts := explanation.Address, args
 	switch {
@@ -113,7 +112,6 @@ func (o *byHand) parse(args []string) error {
 	return nil
 }
 
-// selects reports whether a subject names an item.
 func selects(s explanation.Subject, it *judge.Item) bool {
 	if s.Kind == explanation.Node {
 		return it.Verdict != judge.InUse && report.Filter{Nodes: []string{s.Name}}.Item(it)
@@ -121,7 +119,6 @@ func selects(s explanation.Subject, it *judge.Item) bool {
 	return s.Is(it.Address(), it.Owner(), "")
 }
 
-// check judges, and selects the items.
 func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error) {
 	if o.j, err = r.Check(ctx); err != nil {
 		return err

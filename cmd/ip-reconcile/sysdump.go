@@ -78,7 +78,6 @@ func (o *options) sysdump(ctx context.Context, std streams, path string, redact 
 	return err
 }
 
-// dump writes the archive.
 func (o *options) dump(ctx context.Context, std streams, file *os.File, redact bool) (*sysdump.Dump, error) {
 	probe, err := statuscmd.Find(ctx, &o.Flags, o.given)
 	if err != nil {

@@ -35,7 +35,6 @@ func (o *options) addWatch(f *pflag.FlagSet) {
 	f.BoolVarP(&o.isWatch, "watch", "w", false, "print changes after the first result, until Ctrl-C")
 }
 
-// checkWatch returns an error for flags that contradict --watch.
 func (o *options) checkWatch(others ...string) error {
 	if !o.isWatch {
 		return nil

@@ -69,6 +69,7 @@ func New(isLocal bool, problem string) *Page {
 		closed: make(chan struct{})}
 }
 
+// Show replaces the judgement that is shown.
 func (p *Page) Show(v *View) {
 	p.set(&kept{view: v, shown: time.Now(), answers: map[[2]string]func() ([]byte, error){}}, "")
 }

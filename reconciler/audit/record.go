@@ -94,7 +94,6 @@ func hashOf(body []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// add encodes records as lines and adds them to the chain.
 func (c *chain) add(records []Record) (lines [][]byte) {
 	for _, r := range records {
 		r.Seq, r.Prev, r.Hash = c.seq+1, c.hash, ""

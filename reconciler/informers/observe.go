@@ -83,7 +83,6 @@ func (s *Source) affectsVerdict(before, after *item) bool {
 
 const leaseDelay = 5 * time.Second // between an agent's writes of a report and of the Lease with its hash, at most
 
-// addReport adds a node's report, with its Lease, to an observation.
 func (s *Source) addReport(o *judge.Observation, name string, r *report) {
 	if r.err != nil {
 		o.ReportsUnreadable = true

@@ -56,6 +56,7 @@ type Finding struct {
 	Repair *Repair `json:"-"` // what --repair would write; nil for nothing
 }
 
+// CanRepair reports whether --repair would repair the defect.
 func (f Finding) CanRepair() bool { return f.Repair != nil }
 
 func (x *Index) findings(items []*Item) (found []Finding) {

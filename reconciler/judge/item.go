@@ -38,6 +38,7 @@ type ID struct {
 	IfName      string
 }
 
+// ID identifies the item across passes.
 func (it *Item) ID() ID {
 	if r := it.Reservation; r != nil {
 		return ID{Object: r.Ref(), UID: r.UID, PodRef: r.PodRef, IfName: r.IfName}
@@ -70,16 +71,19 @@ func (it *Item) record() (podRef, ifName string, owner ippool.PodRef) {
 	return it.Allocation.PodRef, it.Allocation.IfName, it.Allocation.Owner
 }
 
+// PodRef is the owner as it is recorded.
 func (it *Item) PodRef() string {
 	podRef, _, _ := it.record()
 	return podRef
 }
 
+// IfName is the interface as it is recorded.
 func (it *Item) IfName() string {
 	_, ifName, _ := it.record()
 	return ifName
 }
 
+// Owner is the pod that is recorded.
 func (it *Item) Owner() ippool.PodRef {
 	_, _, owner := it.record()
 	return owner
@@ -196,6 +200,7 @@ func (it *Item) ReservationItem(r *ippool.Reservation) *Item {
 		reading: nameReading{address: it.Address()}}
 }
 
+// Attrs are the item's keys and values in the log.
 func (it *Item) Attrs() []any {
 	attrs := []any{"pool", it.Object(), "address", it.Address(), "podRef", it.PodRef(), "ifName", it.IfName(),
 		"verdict", it.Verdict, "reason", it.Reason, "rule", it.RuleID(), "evidence", it.Message()}

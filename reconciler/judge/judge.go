@@ -218,11 +218,13 @@ func byName(a, b *ippool.Reservation) int {
 	return cmp.Compare(a.Ref(), b.Ref())
 }
 
+// Index is the index that was judged.
 func (j *Judgement) Index() *Index { return j.x }
 
 // SetPast replaces what is known of earlier observations, by which evidence is gathered again: see Item.Evidence.
 func (j *Judgement) SetPast(past Past) { j.x.past = past }
 
+// StaleItems are the allocations and reservations that are Stale.
 func (j *Judgement) StaleItems() []*Item {
 	return slices.DeleteFunc(slices.Concat(j.Allocations, j.Reservations),
 		func(it *Item) bool { return it.Verdict != Stale })
@@ -295,4 +297,5 @@ func (v Verdict) count(inUse, held, stale *int) {
 	}
 }
 
+// Stale is the number of allocations and reservations that are Stale.
 func (j *Judgement) Stale() int { return len(j.StaleItems()) }

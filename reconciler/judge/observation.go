@@ -71,6 +71,7 @@ func (o *Observation) PodsMissing() error {
 		"check 'kubectl get pods -A' (add that list to a snapshot, or use --pods-complete if the cluster has no pods)", n)
 }
 
+// NamesIPAMClaim reports whether an allocation or reservation names an IPAMClaim.
 func (o *Observation) NamesIPAMClaim() bool {
 	return slices.ContainsFunc(o.Reservations, func(r *ippool.Reservation) bool { return r.Claim != nil }) ||
 		slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool {

@@ -32,6 +32,7 @@ type Repair struct {
 	IsFenced            bool   // it rests on a report renewed behind the fence, so it is written without delay
 }
 
+// NewReservation is the reservation that a repair creates.
 func (w *Repair) NewReservation() *ippool.Reservation {
 	return ippool.NewReservation(w.Pool.Namespace, w.Network, w.Address, w.PodRef, w.IfName)
 }

@@ -10,6 +10,7 @@ import (
 // 3339 time.
 const AcknowledgedAnnotation = "ip-reconcile.dev/restore-acknowledged"
 
+// Acknowledged is the time of AcknowledgedAnnotation; zero for none.
 func Acknowledged(annotations map[string]string) time.Time {
 	t, _ := time.Parse(time.RFC3339, annotations[AcknowledgedAnnotation])
 	return t

@@ -127,6 +127,7 @@ func (x *Index) needsRebuild(live *Live) bool {
 // Base is the observation, with live objects except pods and reservations. It costs nothing.
 func (x *Index) Base() *Observation { return x.o }
 
+// Observation is the observation with all live objects.
 func (x *Index) Observation() *Observation {
 	o := *x.o
 	if len(x.live.pods) > 0 {

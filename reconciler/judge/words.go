@@ -49,6 +49,7 @@ const (
 
 func (r Reason) String() string { return string(r) }
 
+// ReasonNames are all reasons.
 func ReasonNames() []string {
 	return []string{"Malformed", "UnknownField", "PhantomPod", "TerminalButRunning", "Terminating", "StuckTerminating",
 		"SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady", "NodeDead", "NodeMissing",

@@ -102,7 +102,6 @@ func nextLimit(limit int64, bytes int) int64 {
 	return max(1, min(limit*pageBytes/int64(max(bytes, 1)), 4*limit, largestPage))
 }
 
-// indexed returns objects by their names.
 func indexed[K comparable, T any](all []T, name func(T) K) map[K]T {
 	by := make(map[K]T, len(all))
 	for _, o := range all {

@@ -76,7 +76,6 @@ func (c *Cluster) GetLive(
 	return live, g.Wait()
 }
 
-// liveReservation reads a reservation; nil for none.
 func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName) (*ippool.Reservation, error) {
 	o, err := c.get(ctx, ippool.ReservationResource, name)
 	switch {

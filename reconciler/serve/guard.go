@@ -90,6 +90,7 @@ func NewGuard(c GuardConfig) *Guard {
 	return &Guard{GuardConfig: c, wakeup: make(chan struct{}, 1)}
 }
 
+// CheckFence checks --fence-timeout.
 func CheckFence(timeout time.Duration) error {
 	if timeout < 0 || timeout > kube.LongestFence {
 		return fmt.Errorf("--fence-timeout %s: must be between 0 (no fence) and %s", timeout, kube.LongestFence)

@@ -39,6 +39,7 @@ func (h *Health) Lead() {
 	h.isLeader, h.lastProgress, h.lastObservation = true, time.Now(), time.Now()
 }
 
+// Progress records progress of a pass.
 func (h *Health) Progress() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -35,6 +35,7 @@ const proven, unconfirmed = "proven", "unconfirmed"
 // nodeNotReady is the state of nodes without a fresh report that are not Ready.
 const nodeNotReady judge.NodeState = "NotReady"
 
+// NewMetrics makes the metrics and registers them.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
 	const prefix = "ip_reconcile_"
 	auto := promauto.With(registry)

@@ -83,6 +83,7 @@ const (
 	maxRest    = 30 * time.Second
 )
 
+// New returns a Server.
 func New(c Config) *Server {
 	return &Server{
 		Config: c, unwritten: sets.New[string](),

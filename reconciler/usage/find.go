@@ -39,6 +39,7 @@ func (u *Pools) Known() string {
 	return "there are " + cmp.Or(judge.AtMost(all, 10), "none")
 }
 
+// Networks are the names of the pool's definitions, each once.
 func (p *Pool) Networks() []string {
 	networks := make([]string, 0, len(p.Definitions))
 	for _, d := range p.Definitions {

@@ -86,7 +86,6 @@ failed inspection the agent publishes nothing, and the last report expires.`,
 	return c
 }
 
-// run runs the agent until the context ends.
 func (o *options) run(ctx context.Context, logs io.Writer) error {
 	log, err := o.Logger(logs)
 	if err != nil {
