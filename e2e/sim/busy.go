@@ -53,7 +53,8 @@ func (s *Simulation) busy() {
 	}
 	now := s.leaked()
 	for _, l := range before {
-		if slices.Contains(now, l) && !s.mayStay(l) {
+		hasJustEnded := time.Since(s.endedAt[l.entry.ID]) < s.plan.Confirm+settleFor // until then it was in use
+		if slices.Contains(now, l) && !hasJustEnded && !s.mayStay(l) {
 			s.fail("while ordinary things went on the entry %s of %s (%v) remained: %s", l.address(), l.net.pool.name, l.entry,
 				s.whyKept(l))
 			return

@@ -279,6 +279,7 @@ func (s *Simulation) closed(b *sandbox, cleaned bool) {
 		b.cached = false
 	}
 	s.say("%s: closed", b)
+	s.endedAt[b.id] = time.Now()
 	s.nudge(10)
 	if !b.retained {
 		s.after(s.between(0, 10*time.Second), func() { b.listed = false; s.runtimeEvent(b.node) })

@@ -74,7 +74,8 @@ type Simulation struct {
 	before      time.Time   // when etcd was restored the time before
 	// detectedBefore is the newest restore that a process knew of when etcd stopped the last time.
 	detectedBefore time.Time
-	given          map[given]bool // by ADDs, also of machines that are gone
+	given          map[given]bool       // by ADDs, also of machines that are gone
+	endedAt        map[string]time.Time // when each sandbox's network namespace was closed
 
 	last   *reconciler.Result // of the last pass; of one-shot runs only
 	lastAt time.Time
@@ -107,7 +108,8 @@ type Player struct{ plugins plugins }
 // Play plays the history of a plan.
 func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
 	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(),
-		owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}}
+		owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{},
+		endedAt: map[string]time.Time{}}
 	// client-go's elections draw their pauses from the global source; with randseednop=0 it repeats them.
 	globalrand.Seed(int64(plan.Seed)) //nolint:staticcheck // it has no other
 	synctest.Test(t, func(*testing.T) { s.play() })
