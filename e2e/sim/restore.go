@@ -2,7 +2,10 @@ package sim
 
 import (
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 // everyAgentWrites is the age at which a backup lacks a write of every agent that reaches the API server, by which a
@@ -69,20 +72,22 @@ func (s *Simulation) lastDetected() (last time.Time) {
 
 func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After(t) }
 
-// isUndetected reports whether reports of a restored backup are still fresh that lack a running sandbox, while the
-// process that writes cannot know of the restore. serve cannot if it was started after the first restore that lost the
-// sandbox. A run cannot if no version that it has read or written ran backwards, and no other process has recorded the
-// restore; another restore of that backup loses such a record. Processes date restores by the API servers' clocks, one
-// of which may be ahead, so an earlier restore may look like this one.
+// isUndetected reports whether reports of a restored backup are still fresh that lack a running sandbox, or its node is
+// unreachable and dead by the backup, while the process that writes cannot know of the restore. serve cannot if it was
+// started after the first restore that lost the sandbox. A run cannot if no version that it has read or written before
+// its request ran backwards, and no other process has recorded the restore; another restore of that backup loses such a
+// record. Processes date restores by the API servers' clocks, one of which may be ahead, so an earlier restore may look
+// like this one.
 func (s *Simulation) isUndetected(b *sandbox) bool {
-	if !s.restoredSince(b.since) || s.asked.Sub(s.backup.at) > reportsLookFresh+holdLasts {
+	isLate := s.asked.Sub(s.backup.at) > reportsLookFresh+holdLasts
+	if !s.restoredSince(b.since) || isLate && (b.node.linked || s.isNoted()) {
 		return false
 	}
 	lostAt := s.wentAt[len(s.wentAt)-1]
 	if i := slices.IndexFunc(s.wentAt, b.since.Before); i >= 0 {
 		lostAt = s.wentAt[i]
 	}
-	if s.writer.versions.ranBackwards.After(lostAt) {
+	if at := s.writer.versions.ranBackwards; at.After(lostAt) && !at.After(s.asked) {
 		return false
 	}
 	return !slices.ContainsFunc(s.replicas, func(r *replica) bool {
@@ -96,6 +101,21 @@ func (s *Simulation) isUndetected(b *sandbox) bool {
 		}
 		return r.as == s.writer && noticed.After(since) || s.restoredAt.Before(noticed) && s.asked.Sub(noticed) > aPassTakes
 	})
+}
+
+// isNoted reports whether an agent has noted a restore since etcd stopped the last time.
+func (s *Simulation) isNoted() bool {
+	went := s.wentAt[len(s.wentAt)-1].Truncate(time.Second)
+	for _, r := range []string{reports, leases} {
+		for _, k := range listOf(s.api.objects, r, "", "") {
+			_, note, _ := strings.Cut(string(s.api.objects[k].json), `"`+v1alpha1.RestoreAnnotation+`":"`)
+			note, _, _ = strings.Cut(note, `"`)
+			if at, err := time.Parse(time.RFC3339, note); err == nil && !at.Before(went) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isTakenForTheLast reports whether a process takes a restore which only agents detect for the one before. One agent
