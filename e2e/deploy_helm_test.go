@@ -174,33 +174,48 @@ func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 		"replica: 3":              "'replica' not allowed",
 		"image: {repository: ''}": "image.repository: no image is published",
 		"image: {tag: v1}":        "image.repository=example.com/ip-reconcile",
-		"image: {repository: a/b, digest: 'sha256:1'}":                  "image/digest",
-		"image: {pullPolicy: Sometimes}":                                "image/pullPolicy",
-		"agent: {runtime: docker}":                                      "agent/runtime",
-		"agent: {enable: true}":                                         "'enable' not allowed",
-		"agent: {resources: {memory: 1Gi}}":                             "agent/resources",
-		"openshift: 'yes'":                                              "openshift",
-		"confirmAfter: 15 minutes":                                      "confirmAfter",
-		"fenceTimeout: 1 minute":                                        "fenceTimeout",
-		"repair: maybe":                                                 "repair",
-		"allowMassRepair: 1":                                            "allowMassRepair",
-		"cron: {configMap: {key: ''}}":                                  "cron/configMap/key",
-		"extraArgs: --log-level=debug":                                  "extraArgs",
-		"agent: {leaseNamespace: A_b}":                                  "agent/leaseNamespace",
-		"agent: {cni: {multus: run/multus}}":                            "agent/cni/multus",
-		"agent: {podMonitor: {enabled: true}}":                          "agent.podMonitor.enabled: ",
-		"poolNamespaces: kube-system":                                   "poolNamespaces",
-		"networkPolicy: {apiServerPorts: [0]}":                          "networkPolicy/apiServerPorts",
-		"metrics: {secure: 1}":                                          "metrics/secure",
-		"podAnnotations: {number: 1}":                                   "podAnnotations/number",
-		"{hostNetwork: true, openshift: true}":                          "hostNetwork: ",
-		"{mode: cronjob, serviceMonitor: {enabled: true}}":              "serviceMonitor.enabled: ",
-		"{mode: cronjob, prometheusRule: {enabled: true}}":              "prometheusRule.enabled: ",
-		"{mode: cronjob, dashboard: {enabled: true}}":                   "dashboard.enabled: ",
-		"{hostNetwork: true, serviceMonitor: {enabled: true}}":          "serviceMonitor.enabled: ",
-		"serviceMonitor: {enabled: true}":                               "networkPolicy.metricsFrom",
-		"{serviceMonitor: {enabled: true}, metrics: {secure: true}}":    "serviceMonitor.enabled",
-		"agent: {podMonitor: {enabled: true}, metrics: {secure: true}}": "agent.podMonitor.enabled",
+		"image: {repository: a/b, digest: 'sha256:1'}":                                       "image/digest",
+		"image: {pullPolicy: Sometimes}":                                                     "image/pullPolicy",
+		"agent: {runtime: docker}":                                                           "agent/runtime",
+		"agent: {enable: true}":                                                              "'enable' not allowed",
+		"agent: {resources: {memory: 1Gi}}":                                                  "agent/resources",
+		"openshift: 'yes'":                                                                   "openshift",
+		"confirmAfter: 15 minutes":                                                           "confirmAfter",
+		"fenceTimeout: 1 minute":                                                             "fenceTimeout",
+		"repair: maybe":                                                                      "repair",
+		"allowMassRepair: 1":                                                                 "allowMassRepair",
+		"cron: {configMap: {key: ''}}":                                                       "cron/configMap/key",
+		"extraArgs: --log-level=debug":                                                       "extraArgs",
+		"agent: {leaseNamespace: A_b}":                                                       "agent/leaseNamespace",
+		"agent: {cni: {multus: run/multus}}":                                                 "agent/cni/multus",
+		"agent: {podMonitor: {enabled: true}}":                                               "agent.podMonitor.enabled: ",
+		"poolNamespaces: kube-system":                                                        "poolNamespaces",
+		"networkPolicy: {apiServerPorts: [0]}":                                               "networkPolicy/apiServerPorts",
+		"metrics: {secure: 1}":                                                               "metrics/secure",
+		"podAnnotations: {number: 1}":                                                        "podAnnotations/number",
+		"podLabels: {app.kubernetes.io/name: mine}":                                          "podLabels",
+		"agent: {podLabels: {app.kubernetes.io/component: mine}}":                            "agent/podLabels",
+		"global: {imageRegistry: [r.example.com]}":                                           "global/imageRegistry",
+		"imagePullSecrets: [mine]":                                                           "imagePullSecrets/0",
+		"extraEnv: [{name: A, value: 1}]":                                                    "extraEnv/0/value",
+		"extraEnv: {A: b}":                                                                   "extraEnv",
+		"agent: {extraEnv: [{value: b}]}":                                                    "agent/extraEnv/0",
+		"affinity: {podAffinities: {}}":                                                      "'podAffinities' not allowed",
+		"agent: {affinity: {required: {}}}":                                                  "agent/affinity",
+		"tolerations: [{operator: Exist}]":                                                   "tolerations/0/operator",
+		"agent: {tolerations: {operator: Exists}}":                                           "agent/tolerations",
+		"topologySpreadConstraints: [{maxSkew: 1}]":                                          "topologySpreadConstraints/0",
+		"agent: {updateStrategy: {maxUnavailable: 1}}":                                       "agent/updateStrategy",
+		"serviceMonitor: {relabelings: [{source_labels: [a]}]}":                              "serviceMonitor/relabelings/0",
+		"agent: {podMonitor: {metricRelabelings: [{sourceLabels: a}]}}":                      "metricRelabelings/0",
+		"{hostNetwork: true, openshift: true}":                                               "hostNetwork: ",
+		"{mode: cronjob, serviceMonitor: {enabled: true}}":                                   "serviceMonitor.enabled: ",
+		"{mode: cronjob, prometheusRule: {enabled: true}}":                                   "prometheusRule.enabled: ",
+		"{mode: cronjob, dashboard: {enabled: true}}":                                        "dashboard.enabled: ",
+		"{hostNetwork: true, serviceMonitor: {enabled: true}}":                               "serviceMonitor.enabled: ",
+		"serviceMonitor: {enabled: true}":                                                    "networkPolicy.metricsFrom",
+		"{serviceMonitor: {enabled: true}, metrics: {secure: true}}":                         "serviceMonitor.enabled",
+		"agent: {podMonitor: {enabled: true}, metrics: {secure: true}}":                      "agent.podMonitor.enabled",
 		"{serviceMonitor: {enabled: true, credentials: {name: r}}, metrics: {secure: true}}": "metrics.tls.issuerRef",
 		"agent: {criSocket: containerd.sock}":                                                "agent/criSocket",
 		"agent: {criSocket: /containerd.sock}":                                               "agent/criSocket",
@@ -213,6 +228,21 @@ func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 			}
 			contains(t, "the error", err.Error(), says)
 		})
+	}
+}
+
+func TestDeploy_GlobalRegistryReplacesOrPrecedes(t *testing.T) {
+	t.Parallel()
+	for repository, want := range map[string]string{
+		"r.example.com/a/i": "m.example.com/b/a/i:0.1.0", "r:5000/i": "m.example.com/b/i:0.1.0",
+		"localhost/i": "m.example.com/b/i:0.1.0", "a/i": "m.example.com/b/a/i:0.1.0", "i": "m.example.com/b/i:0.1.0",
+	} {
+		values := "{global: {imageRegistry: m.example.com/b}, image: {repository: '" + repository + "'}}"
+		for _, o := range try(helm(metav1.NamespaceSystem, values)).must(t) {
+			if pod := madeBy(t, o); pod != nil {
+				equal(t, repository+" of the "+o.GetKind(), pod.Spec.Containers[0].Image, want)
+			}
+		}
 	}
 }
 

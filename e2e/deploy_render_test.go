@@ -19,6 +19,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+const (
+	spread = "{topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: " +
+		"DoNotSchedule}, {maxSkew: 2, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: " +
+		"{a: b}}}], networkPolicy: {apiServerPorts: [6443]}, affinity: {nodeAffinity: {}}}"
+	relabelings = "relabelings: [{action: labeldrop, regex: pod}], metricRelabelings: [{action: drop, sourceLabels: " +
+		"[__name__], regex: 'go_.*'}]"
+)
+
 // renderings are installations by the chart, by the name of their golden file. unserved is the kind that the API server
 // does not serve.
 var renderings = []struct{ name, values, unserved string }{
@@ -31,6 +39,9 @@ var renderings = []struct{ name, values, unserved string }{
 	{"image-digest", "image: {repository: r.example.com:5000/i, tag: v1, digest: 'sha256:" + digest + "'}", ""},
 	{"image-tag", "{podAnnotations: {a: b}, imagePullSecrets: [{name: pull}], affinity: {nodeAffinity: {}}, image: " +
 		"{repository: r.example.com/i, tag: v1}}", ""},
+	{"image-registry", "{global: {imageRegistry: 'm.example.com:5000/'}, image: {repository: r.example.com/a/i}}", ""},
+	{"spread", spread, ""},
+	{"spread-cronjob", "{mode: cronjob, " + spread[1:], ""},
 	{"host-network", "hostNetwork: true", ""},
 	{"openshift", "openshift: true", "SecurityContextConstraints"},
 
@@ -45,7 +56,7 @@ var renderings = []struct{ name, values, unserved string }{
 		"1h30m, fenceTimeout: 60s, podLabels: {team: '007'}}", ""},
 	{"small", "{replicas: 1, networkPolicy: {enabled: false}, podDisruptionBudget: {enabled: false}, " +
 		"priorityClassName: '', tolerations: []}", ""},
-	{"pool-namespaces", "{poolNamespaces: [kube-system, default], env: [{name: A, value: b}], networkPolicy: " +
+	{"pool-namespaces", "{poolNamespaces: [kube-system, default], extraEnv: [{name: A, value: b}], networkPolicy: " +
 		"{apiServerPorts: [443, 6443]}}", ""},
 	{"lease-names", "{leaseNames: [whereabouts, blue-10.1.0.0-24], poolNamespaces: [default], metrics: {secure: true, " +
 		"tls: {secretName: mine}}, cron: {expression: '* * * * *'}}", ""},
@@ -64,6 +75,8 @@ var renderings = []struct{ name, values, unserved string }{
 		"{secretName: mine}}}", "ServiceMonitor"},
 	{"monitor-issuer", "{serviceMonitor: {enabled: true}, metrics: {secure: true, tls: {issuerRef: {kind: " +
 		"ClusterIssuer, name: ca}}}}", "Certificate ServiceMonitor"},
+	{"monitor-relabelings", "{serviceMonitor: {enabled: true, " + relabelings + "}, networkPolicy: {metricsFrom: [m]}, " +
+		"agent: {metrics: {expose: true}, podMonitor: {enabled: true, " + relabelings + "}}}", "PodMonitor ServiceMonitor"},
 	{"monitor-unverified", "{serviceMonitor: {enabled: true, insecureSkipVerify: true, credentials: {name: reader}}, " +
 		"metrics: {secure: true}}", "ServiceMonitor"},
 
@@ -81,7 +94,7 @@ var renderings = []struct{ name, values, unserved string }{
 	{"agent-socket-mixed", "agent: {runtime: mixed, criSocket: /var/snap/microk8s/common/run/containerd.sock}", ""},
 	{"agent-socket-secure", "agent: {metrics: {secure: true}, criSocket: /var/snap/microk8s/common/run/containerd.sock}",
 		""},
-	{"agent-folders", "agent: {port: 9999, env: [{name: GOMEMLIMIT, value: 100MiB}], cni: {results: /data/results, " +
+	{"agent-folders", "agent: {port: 9999, extraEnv: [{name: GOMEMLIMIT, value: 100MiB}], cni: {results: /data/results, " +
 		"multus: /run/multus}, extraArgs: [--log-level=debug]}", ""},
 	{"agent-monitor", "{openshift: true, agent: {metrics: {expose: true}, podMonitor: {enabled: true, labels: " +
 		"{release: p}}}}", "PodMonitor SecurityContextConstraints"},

@@ -19,11 +19,61 @@ app.kubernetes.io/name: ip-reconcile
 app.kubernetes.io/component: agent
 {{- end -}}
 
+{{/* The labels of the reconciler's and of the agents' objects. */}}
+{{- define "ip-reconcile.reconcilerLabels" -}}
+{{ include "ip-reconcile.labels" . }}
+{{ include "ip-reconcile.selector" . }}
+{{- end -}}
+
+{{- define "ip-reconcile.agentLabels" -}}
+{{ include "ip-reconcile.labels" . }}
+{{ include "ip-reconcile.agentSelector" . }}
+{{- end -}}
+
+{{/* global.imageRegistry replaces a registry, which is a first component with a dot or a port. */}}
 {{- define "ip-reconcile.image" -}}
 {{- with .Values.image -}}
-image: {{ printf "%s:%s%s" .repository (.tag | default $.Chart.AppVersion) (empty .digest | ternary "" (printf "@%s" .digest)) | quote }}
+{{- $repository := .repository }}
+{{- with $.Values.global.imageRegistry }}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") }}
+{{- end -}}
+image: {{ printf "%s:%s%s" $repository (.tag | default $.Chart.AppVersion) (empty .digest | ternary "" (printf "@%s" .digest)) | quote }}
 imagePullPolicy: {{ .pullPolicy }}
 {{- end -}}
+{{- end -}}
+
+{{/*
+Where pods run, and how their image is pulled: for the Deployment, the CronJob and the DaemonSet. Argument: a dict of
+root, values (of these pods), selector.
+*/}}
+{{- define "ip-reconcile.placement" -}}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- range $field := list "priorityClassName" "affinity" "nodeSelector" "tolerations" }}
+{{- with index $.values $field }}
+{{ dict $field . | toYaml }}
+{{- end }}
+{{- end }}
+{{- with .values.topologySpreadConstraints }}
+topologySpreadConstraints:
+{{- range . }}
+{{- $pods := dict "labelSelector" (dict "matchLabels" (include $.selector $.root | fromYaml)) }}
+{{- list (hasKey . "labelSelector" | ternary . (merge $pods .)) | toYaml | nindent 0 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* The metadata of pods. Argument: a dict of root, values (of these pods), selector. */}}
+{{- define "ip-reconcile.podMetadata" -}}
+{{- with .values.podAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+labels:
+  {{- include .selector .root | nindent 2 }}
+  {{- with .values.podLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}
 
 {{/* The arguments of serve and run. */}}
@@ -59,26 +109,14 @@ imagePullPolicy: {{ .pullPolicy }}
 {{- end }}
 {{- end -}}
 
-{{/* The pod spec of the Deployment and the CronJob, without containers. */}}
+{{/* The pod spec of the Deployment, the CronJob and the test, without account and containers. */}}
 {{- define "ip-reconcile.pod" -}}
-serviceAccountName: ip-reconcile
 automountServiceAccountToken: true
-{{- with .Values.imagePullSecrets }}
-imagePullSecrets: {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- if .Values.hostNetwork }}
 hostNetwork: true
 dnsPolicy: Default
 {{- end }}
-{{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
-{{- end }}
-{{- with .Values.nodeSelector }}
-nodeSelector: {{- toYaml . | nindent 2 }}
-{{- end }}
-{{- with .Values.tolerations }}
-tolerations: {{- toYaml . | nindent 2 }}
-{{- end }}
+{{ include "ip-reconcile.placement" (dict "root" . "values" .Values "selector" "ip-reconcile.selector") | trim }}
 securityContext:
   runAsNonRoot: true
   runAsUser: 65532
@@ -100,17 +138,6 @@ securityContext:
 {{- with .Values.resources }}
 resources: {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- end -}}
-
-{{- define "ip-reconcile.podMetadata" -}}
-{{- with .Values.podAnnotations }}
-annotations: {{- toYaml . | nindent 2 }}
-{{- end }}
-labels:
-  {{- include "ip-reconcile.selector" . | nindent 2 }}
-  {{- with .Values.podLabels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
 {{- end -}}
 
 {{- define "ip-reconcile.subjects" -}}
@@ -157,8 +184,20 @@ spec:
   issuerRef: {{- toYaml .tls.issuerRef | nindent 4 }}
 {{- end -}}
 
-{{/* The endpoint of secure metrics for Prometheus. Argument: a dict of root, tls, name, monitor. */}}
-{{- define "ip-reconcile.scrape" -}}
+{{/*
+An endpoint for Prometheus. Argument: a dict of root, metrics, name (of the certificate), monitor, and the chart's own
+relabelings.
+*/}}
+{{- define "ip-reconcile.endpoint" -}}
+port: metrics
+interval: {{ .monitor.interval }}
+{{- with concat .relabelings .monitor.relabelings }}
+relabelings: {{- toYaml . | nindent 0 }}
+{{- end }}
+{{- with .monitor.metricRelabelings }}
+metricRelabelings: {{- toYaml . | nindent 0 }}
+{{- end }}
+{{- if .metrics.secure }}
 scheme: https
 {{- with .monitor.credentials }}
 {{- if .name }}
@@ -173,9 +212,10 @@ tlsConfig:
   insecureSkipVerify: true
   {{- else }}
   ca:
-    secret: {name: {{ include "ip-reconcile.certificate" . }}, key: ca.crt}
+    secret: {name: {{ include "ip-reconcile.certificate" (dict "tls" .metrics.tls "name" .name) }}, key: ca.crt}
   serverName: {{ .name }}.{{ .root.Release.Namespace }}.svc
   {{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* Checks beyond the schema. */}}
