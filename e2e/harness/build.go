@@ -168,7 +168,8 @@ func BuildProduct(name string, flags ...string) (folder string, err error) {
 	if slices.Contains(flags, "-race") {
 		env = append(env, "CGO_ENABLED=1")
 	}
-	args := slices.Concat([]string{"install"}, buildFlags, []string{"-ldflags=-s -w"}, flags, []string{"./cmd/..."})
+	args := slices.Concat([]string{"install"}, buildFlags, []string{"-tags=grpcnotrace", "-ldflags=-s -w"}, flags,
+		[]string{"./cmd/..."}) // the tags of the Makefile
 	// Without its commit (buildFlags): with one, status would report a reconciler of another build.
 	if _, err := runGo(filepath.Dir(e2e), env, args...); err != nil {
 		return "", fmt.Errorf("building the product: %w", err)
