@@ -30,6 +30,13 @@ app.kubernetes.io/component: agent
 {{ include "ip-reconcile.agentSelector" . }}
 {{- end -}}
 
+{{/* Neither selector matches the pod of `helm test`. */}}
+{{- define "ip-reconcile.testLabels" -}}
+{{ include "ip-reconcile.labels" . }}
+app.kubernetes.io/name: ip-reconcile
+app.kubernetes.io/component: test
+{{- end -}}
+
 {{/* global.imageRegistry replaces a registry, which is a first component with a dot or a port. */}}
 {{- define "ip-reconcile.image" -}}
 {{- with .Values.image -}}

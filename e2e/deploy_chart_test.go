@@ -1,0 +1,69 @@
+//go:build !slow && !cluster
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
+)
+
+// chartTests are the objects that `helm test` creates, in the order of their weights.
+func chartTests(t testing.TB, kubernetes, namespace, values string) []*unstructured.Unstructured {
+	t.Helper()
+	files := try(helmFiles(kubernetes, namespace, values)).must(t)
+	return try(harness.Documents(files[chartTestFile])).must(t)
+}
+
+// Without a kubelet, the test creates the pod of `helm test` itself and runs its command with its token.
+func TestChart_HelmTestRunsStatus(t *testing.T) {
+	t.Parallel()
+	i := newStatusStage(t)
+	i.healthy(t, "before the test")
+	text := ""
+	for _, o := range chartTests(t, "v1.36.3", metav1.NamespaceSystem, "") {
+		equal(t, o.GetName()+" is a test", o.GetAnnotations()["helm.sh/hook"], "test")
+		text += "---\n" + string(try(yaml.Marshal(o.Object)).must(t))
+	}
+	file := filepath.Join(t.TempDir(), "tests.yaml")
+	check(t, os.WriteFile(file, []byte(text), 0o600))
+	i.mustKubectl(t, "create", "--validate=strict", "-f", file)
+	api := i.Client().CoreV1().Pods(metav1.NamespaceSystem)
+	pod := try(api.Get(t.Context(), "ip-reconcile-test", metav1.GetOptions{})).must(t)
+	equal(t, "its command", strings.Join(append(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args...), " "),
+		"/ip-reconcile status")
+	for _, selected := range []string{"reconciler", "agent"} { // by Deployment, Service, policies or DaemonSet
+		equal(t, "its component is not "+selected, pod.Labels["app.kubernetes.io/component"] != selected, true)
+	}
+
+	kubeconfig := i.KubeconfigForPod(t, pod)
+	var out *outcome
+	if !within(2*time.Minute, 200*time.Millisecond, func() bool {
+		i.status(t) // renews Leases
+		out = i.runStatus(t, kubeconfig)
+		return out.code == 0
+	}) {
+		t.Fatalf("exit code %d:\n%s%s", out.code, out.stdout, out.stderr)
+	}
+	contains(t, "the output", out.stdout, "0 errors, 0 warnings")
+	equal(t, "lines that say unknown", strings.Count(out.stdout, "\n–"), 1) // the rights of the reconciler's account
+}
+
+// The golden file has every object that the test may create.
+func TestChart_HelmTestOnOpenShift(t *testing.T) {
+	t.Parallel()
+	text := ""
+	for _, o := range chartTests(t, "v1.36.3", "addresses", "{openshift: true, extraEnv: [{name: A, value: b}], "+
+		"podAnnotations: {c: d}}") {
+		text += "---\n" + string(try(yaml.Marshal(o.Object)).must(t))
+	}
+	golden(t, filepath.Join("testdata", "rendered", "helm-test-openshift.yaml"), text)
+}
