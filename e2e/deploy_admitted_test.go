@@ -42,7 +42,7 @@ var documentedInstallations = map[string]documented{
 	"with agents on k3s":              {kustomize: withAgents, components: "agent/k3s"},
 	"with agents on several runtimes": {kustomize: withAgents, components: "agent/mixed"},
 	"with agents, without the policy": {kustomize: withAgents, components: "agent/without-admission-policy"},
-	"with agents, secure":             {kustomize: withAgents, components: "agent/secure-metrics secure-metrics"},
+	"with agents, secure":             {kustomize: withAgents, components: "agent/secure-metrics secure-metrics ui"},
 	"with agents, scraped":            {kustomize: withAgents, components: "prometheus", own: true},
 	"with agents on OpenShift":        {kustomize: withAgents, components: "agent/openshift openshift"},
 	"with agents on OpenShift, secure": {

@@ -122,6 +122,8 @@ func TestDeploy_ChartMatchesManifests(t *testing.T) {
 			[]string{"agent/components/secure-metrics"}},
 		"{metrics: {secure: true}, agent: {enabled: false}}": {[]string{"deployment"},
 			[]string{"components/secure-metrics"}},
+		"{metrics: {secure: true}, ui: {enabled: true}, agent: {enabled: false}}": {[]string{"deployment"},
+			[]string{"components/secure-metrics", "components/ui"}},
 		"{prometheusRule: {enabled: true}, serviceMonitor: {enabled: true}, dashboard: {enabled: true}, " +
 			"networkPolicy: {metricsFrom: [monitoring]}}": {[]string{"deployment-with-agent"},
 			[]string{"components/prometheus"}},
@@ -215,6 +217,9 @@ func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 		"{mode: cronjob, prometheusRule: {enabled: true}}":                                   "prometheusRule.enabled: ",
 		"{mode: cronjob, dashboard: {enabled: true}}":                                        "dashboard.enabled: ",
 		"{hostNetwork: true, serviceMonitor: {enabled: true}}":                               "serviceMonitor.enabled: ",
+		"{mode: cronjob, ui: {enabled: true}}":                                               "ui.enabled: ",
+		"{hostNetwork: true, ui: {enabled: true}}":                                           "ui.enabled: ",
+		"ui: {port: http}":                                                                   "ui/port",
 		"serviceMonitor: {enabled: true}":                                                    "networkPolicy.metricsFrom",
 		"{serviceMonitor: {enabled: true}, metrics: {secure: true}}":                         "serviceMonitor.enabled",
 		"agent: {podMonitor: {enabled: true}, metrics: {secure: true}}":                      "agent.podMonitor.enabled",

@@ -69,7 +69,8 @@ var renderings = []struct{ name, values, unserved string }{
 	{"alerts", "prometheusRule: {enabled: true}", "PrometheusRule"},
 	{"dashboard", "dashboard: {enabled: true}", ""},
 	{"ui", "ui: {enabled: true}", ""},
-	{"ui-secure", "{ui: {enabled: true}, metrics: {secure: true}}", ""},
+	{"ui-secure", "{ui: {enabled: true, port: 8443}, metrics: {secure: true, tls: {issuerRef: {kind: ClusterIssuer, " +
+		"name: ca}}}}", "Certificate"},
 	{"alerts-confirm-after", "{prometheusRule: {enabled: true}, confirmAfter: 1h}", "PrometheusRule"},
 	{"monitor-secret", "{serviceMonitor: {enabled: true, labels: {release: prometheus}}, metrics: {secure: true, tls: " +
 		"{secretName: mine}}}", "ServiceMonitor"},

@@ -70,7 +70,7 @@ func rbacPage(t *testing.T) string {
 		"| role | added by | bound to | allows |\n|---|---|---|---|\n"
 	seen := map[string]bool{}
 	for _, values := range []string{"", "openshift: true", "metrics: {secure: true}", "agent: {metrics: {secure: true}}",
-		"poolNamespaces: [networks]"} {
+		"{ui: {enabled: true}, metrics: {secure: true}}", "poolNamespaces: [networks]"} {
 		objects := try(helm(metav1.NamespaceSystem, values)).must(t)
 		for _, o := range objects {
 			name := o.GetKind() + " `" + o.GetName() + "`"

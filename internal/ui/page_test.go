@@ -215,6 +215,22 @@ func TestPage_WithoutAJudgement(t *testing.T) {
 	}
 }
 
+// Behind a Service the next connection may reach the replica that makes passes. A page on localhost has one process.
+func TestPage_WithoutAJudgementEndsTheConnection(t *testing.T) {
+	for _, path := range []string{"/ui/events", "/ui/data/overview"} {
+		p := New(false, "Only the lease holder makes passes.")
+		w := get(p, http.MethodGet, path)
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Connection") != "close" ||
+			!strings.Contains(w.Body.String(), "Only the lease holder") {
+			t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
+		}
+	}
+	w := get(New(true, "Wait."), http.MethodGet, "/ui/data/overview")
+	if w.Header().Get("Connection") != "" {
+		t.Errorf("a page on localhost ends the connection")
+	}
+}
+
 func TestPage_MakesAnAnswerOnceForAJudgement(t *testing.T) {
 	calls := 0
 	v := viewOf(UsualPool)

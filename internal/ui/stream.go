@@ -47,6 +47,10 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
+	if p.sendsElsewhere(w) {
+		http.Error(w, p.newest().Problem, http.StatusServiceUnavailable)
+		return
+	}
 	changed := make(chan struct{}, 1)
 	if !p.enter(changed) {
 		w.Header().Set("Retry-After", "30")

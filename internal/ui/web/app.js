@@ -12,11 +12,12 @@ let shown = "", shownText = "";
 
 const views = { "": ["overview", overview], pool: ["pool", pool], explain: ["explain", explain], history: ["history", history] };
 
-// ask asks for the answer to a question, as text.
-export async function ask(question, subject = "") {
+// ask asks for the answer to a question, as text. Behind a Service another replica may have it.
+export async function ask(question, subject = "", attempts = 6) {
   const answer = await fetch(`data/${question}?subject=${encodeURIComponent(subject)}`, { headers: authorization() });
   if (answer.status === 401 || answer.status === 403) throw new Refused(await answer.text());
   const text = await answer.text();
+  if (answer.status === 503 && attempts > 1) return ask(question, subject, attempts - 1);
   if (!answer.ok) throw new Error(JSON.parse(text).error);
   return text;
 }

@@ -174,7 +174,8 @@ subjects:
 {{- if .tls.issuerRef }}{{ printf "%s-tls" .name }}{{ else }}{{ .tls.secretName }}{{ end }}
 {{- end -}}
 
-{{/* The Certificate for cert-manager. Argument: a dict of root, tls, name, selector. */}}
+{{/* The Certificate for cert-manager. Argument: a dict of root, tls, name, selector, page: the
+name of the page's Service, or "". */}}
 {{- define "ip-reconcile.issued" -}}
 ---
 apiVersion: cert-manager.io/v1
@@ -186,7 +187,7 @@ metadata:
     {{- include .selector .root | nindent 4 }}
 spec:
   secretName: {{ .name }}-tls
-  dnsNames: [{{ .name }}.{{ .root.Release.Namespace }}.svc]
+  dnsNames: [{{ .name }}.{{ .root.Release.Namespace }}.svc{{ with .page }}, {{ . }}.{{ $.root.Release.Namespace }}.svc{{ end }}]
   usages: [server auth]
   issuerRef: {{- toYaml .tls.issuerRef | nindent 4 }}
 {{- end -}}
@@ -243,6 +244,12 @@ tlsConfig:
 {{- if and (index $.Values $name).enabled (ne $.Values.mode "deployment") }}
 {{- fail (printf "%s.enabled: mode=cronjob has no metrics" $name) }}
 {{- end }}
+{{- end }}
+{{- if and .Values.ui.enabled (ne .Values.mode "deployment") }}
+{{- fail "ui.enabled: mode=cronjob has no page" }}
+{{- end }}
+{{- if and .Values.ui.enabled .Values.hostNetwork (not .Values.metrics.secure) }}
+{{- fail "ui.enabled: with hostNetwork=true everybody on the node could read the page; set metrics.secure=true" }}
 {{- end }}
 {{- if and .Values.serviceMonitor.enabled .Values.hostNetwork (not .Values.metrics.secure) }}
 {{- fail "serviceMonitor.enabled: with hostNetwork=true only the node can read plain metrics; set metrics.secure=true" }}
