@@ -31,9 +31,12 @@ run: build ## Judge the cluster of the current kubeconfig, or without one the bu
 LINKED := github.com/ip-reconcile/ip-reconcile/internal/version.linked
 BUILD := $(GO) build -tags grpcnotrace -ldflags "-s -w -X $(LINKED)Version=$(VERSION) -X $(LINKED)Revision=$(REVISION)"
 
+PROGRAMS := ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
+OUT := bin/
+
 .PHONY: build
 build: ## Build bin/ip-reconcile, bin/ip-reconcile-agent and the drop-in bin/ip-reconciler
-	$(BUILD) -o bin/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
+	$(BUILD) -o $(OUT) $(PROGRAMS)
 
 PREFIX ?= /usr/local
 
@@ -200,9 +203,19 @@ image: ## Build the container image with docker, tagged with the version, and th
 	docker build -t $(IMAGE):$(VERSION) --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) -f deploy/Dockerfile .
 	docker build -t $(IMAGE)-drop-in:$(VERSION) --target drop-in --build-arg VERSION=$(VERSION) --build-arg REVISION=$(shell git rev-parse HEAD) -f deploy/Dockerfile .
 
+PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,windows/arm64
+
+.PHONY: release
+release: ## Write a release of the commit into dist: programs, images, chart, manifests, SBOMs, checksums (IMAGE=example.com/ip-reconcile)
+	$(if $(IMAGE),,$(error IMAGE names no repository: make release IMAGE=example.com/ip-reconcile))
+	@changes=$$(git status --porcelain); test -z "$$changes" || { echo "these changes are in no commit:\n$$changes" >&2; exit 1; }
+	rm -rf dist
+	@cd e2e && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(GO) run ./cmd/release -image "$(IMAGE)" -version "$(VERSION)" \
+		-revision $$(git rev-parse HEAD) -platforms "$(PLATFORMS)" .. ../dist
+
 .PHONY: bench
 bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/explain/performance.md (WORK="10000 adds" for some of it)
-	$(BUILD) -o bin/bench/ ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
+	$(BUILD) -o bin/bench/ $(PROGRAMS)
 	cd e2e && $(BUILD) -o ../bin/bench/ ./bench/cmd/...
 	cd e2e && ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json $(WORK)
 	$(if $(WORK),,cd e2e && taskset -c 0 ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json one-core)
@@ -215,4 +228,4 @@ bench-go: ## Run Go's benchmarks of judging, decoding and patches, into bin/benc
 
 .PHONY: clean
 clean: ## Remove what was built here
-	rm -rf bin
+	rm -rf bin dist
