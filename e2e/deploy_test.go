@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -238,6 +239,17 @@ func plain(t testing.TB, o *unstructured.Unstructured) string {
 }
 
 const productImage = "set-your-image.invalid/ip-reconcile:0.1.0"
+
+// moduleAt is the folder of a Go module at a version.
+func moduleAt(t testing.TB, module, version string) string {
+	t.Helper()
+	out, err := exec.Command("go", "mod", "download", "-json", module+"@"+version).Output()
+	var info struct{ Dir, Error string }
+	if json.Unmarshal(out, &info) != nil || info.Dir == "" {
+		t.Skipf("%s@%s is not to be had: %v %s", module, version, err, info.Error)
+	}
+	return info.Dir
+}
 
 func (s *stage) mustKubectl(t testing.TB, args ...string) string {
 	t.Helper()

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -30,13 +29,7 @@ const (
 // upstreamAt is the folder of whereabouts' sources at a version.
 func upstreamAt(t testing.TB, version string) string {
 	t.Helper()
-	out, err := exec.Command("go", "mod", "download", "-json", "github.com/k8snetworkplumbingwg/whereabouts@"+
-		version).Output()
-	var info struct{ Dir, Error string }
-	if json.Unmarshal(out, &info) != nil || info.Dir == "" {
-		t.Skipf("whereabouts %s is not to be had: %v %s", version, err, info.Error)
-	}
-	return info.Dir
+	return moduleAt(t, "github.com/k8snetworkplumbingwg/whereabouts", version)
 }
 
 // patched changes an object with kubectl and returns its output.

@@ -1,0 +1,239 @@
+//go:build !slow && !cluster
+
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// apiSamples are folders of the module k8s.io/api with an object of each kind that has all fields of a version of
+// Kubernetes. HEAD is the version of the module itself.
+var apiSamples = []struct{ kubernetes, module, folder string }{
+	{"v1.27.0", "v0.29.0", "v1.27.0"}, {"v1.28.0", "v0.29.0", "v1.28.0"}, {"v1.29.0", "v0.29.0", "HEAD"},
+	{"v1.30.0", "v0.32.0", "v1.30.0"}, {"v1.31.0", "v0.32.0", "v1.31.0"}, {"v1.32.0", "v0.32.0", "HEAD"},
+	{"v1.33.0", "v0.37.2", "v1.33.0"}, {"v1.34.0", "v0.37.2", "v1.34.0"}, {"v1.35.0", "v0.37.2", "v1.35.0"},
+}
+
+const (
+	placedValues = `
+imagePullSecrets: [{name: pull}]
+global: {imageRegistry: m.example.com:5000}
+image: {repository: r.example.com/i, tag: v1, digest: "sha256:` + zeros + `", pullPolicy: Always}
+confirmAfter: 20m
+repair: false
+allowMassRepair: true
+trustNetworkStatus: true
+extraArgs: [--log-level=debug]
+extraEnv: [{name: A, value: b}, {name: C, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
+poolNamespaces: [networks]
+leaseNames: [whereabouts]
+replicas: 3
+resources: {requests: {cpu: 1}, limits: {memory: 1Gi}}
+priorityClassName: mine
+nodeSelector: {a: b}
+tolerations: [{key: a, operator: Equal, value: b, effect: NoExecute, tolerationSeconds: 5}]
+affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [
+  {key: a, operator: In, values: [b]}]}]}}}
+topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 2,
+  nodeAffinityPolicy: Honor, nodeTaintsPolicy: Ignore, matchLabelKeys: [pod-template-hash]}]
+podAnnotations: {a: b}
+podLabels: {c: d}
+networkPolicy: {enabled: true, metricsFrom: [monitoring], apiServerPorts: [443]}
+cron: {expression: "* * * * *"}
+`
+	servedValues = `
+fenceTimeout: 30s
+hostNetwork: true
+metrics: {pools: false, secure: true, tls: {secretName: mine}}
+serviceMonitor: {enabled: true, interval: 10s, labels: {a: b}, credentials: {name: reader, key: k}, relabelings: [
+  {action: replace, sourceLabels: [a], separator: /, regex: x, replacement: v, targetLabel: z}], metricRelabelings: [
+  {action: hashmod, modulus: 2}]}
+prometheusRule: {enabled: true, labels: {a: b}}
+dashboard: {enabled: true}
+ui: {enabled: true, port: 1}
+agent: {enabled: true, runtime: mixed, selinux: true, resources: {limits: {memory: 1Gi}}, priorityClassName: mine,
+  updateStrategy: {type: OnDelete, rollingUpdate: null}, affinity: {podAntiAffinity: {}}, tolerations: [], nodeSelector:
+  {a: b}, leaseNamespace: leases, cni: {results: /r, multus: /m}, port: 1, metrics: {secure: true, securePort: 2, tls: {
+  secretName: agents}}, podMonitor: {enabled: true, interval: 10s, labels: {a: b}, credentials: {name: reader, key: k},
+  relabelings: [{action: labeldrop, regex: x}], metricRelabelings: [{action: drop, regex: v}]}, extraEnv: [{name: A}],
+  podAnnotations: {a: b}, podLabels: {c: d}, extraArgs: [--log-level=debug]}
+`
+	openshiftValues = `{openshift: true, agent: {criSocket: /a/b, metrics: {secure: true, tls: {issuerRef: {name: a}}}},
+metrics: {secure: true, tls: {issuerRef: {name: a, kind: Issuer, group: cert-manager.io}}}, podDisruptionBudget: {
+enabled: false}, serviceMonitor: {enabled: true, insecureSkipVerify: true}, cron: {configMap: {name: a, key: b}}}`
+	plainValues   = `{mode: cronjob, agent: {enabled: false}, networkPolicy: {enabled: false}}`
+	exposedValues = `{agent: {metrics: {expose: true}, podMonitor: {enabled: true, insecureSkipVerify: true},
+admissionPolicy: false}}`
+
+	zeros = "0000000000000000000000000000000000000000000000000000000000000000"
+)
+
+// valueSets are installations that together set every value.
+var valueSets = []string{"{}", "mode: cronjob", plainValues, placedValues + servedValues,
+	placedValues + "mode: cronjob", openshiftValues, exposedValues}
+
+// TestChart_RendersForEachKubernetes renders the chart for the versions that it names, and checks each object strictly:
+// by the API's Go types, and by the fields and kinds of that version.
+func TestChart_RendersForEachKubernetes(t *testing.T) {
+	t.Parallel()
+	types := runtime.NewScheme()
+	check(t, errors.Join(clientscheme.AddToScheme(types), monitoringv1.AddToScheme(types)))
+	for _, v := range apiSamples {
+		t.Run(v.kubernetes, func(t *testing.T) {
+			folder := filepath.Join(moduleAt(t, "k8s.io/api", v.module), "testdata", v.folder)
+			withoutTypes := map[string]bool{}
+			for _, values := range valueSets {
+				if v.kubernetes < "v1.30" { // the admission policy needs it
+					values = string(try(yaml.Marshal(withoutPolicy(t, values))).must(t))
+				}
+				objects := try(helmOn(v.kubernetes, "addresses", values)).must(t)
+				for _, o := range append(objects, chartTests(t, v.kubernetes, "addresses", values)...) {
+					typed, err := types.New(o.GroupVersionKind())
+					if runtime.IsNotRegisteredError(err) {
+						withoutTypes[o.GetKind()] = true
+						continue
+					}
+					check(t, err)
+					err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, typed, true)
+					for _, problem := range append(differences(t, folder, o), errorOf(err)...) {
+						t.Errorf("%s %s with %s: %s", o.GetKind(), o.GetName(), values, problem)
+					}
+				}
+			}
+			equal(t, "kinds without types", len(withoutTypes), 2)
+			equal(t, "Certificate and SecurityContextConstraints", withoutTypes["Certificate"] &&
+				withoutTypes["SecurityContextConstraints"], true)
+		})
+	}
+}
+
+func withoutPolicy(t testing.TB, values string) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	check(t, yaml.Unmarshal([]byte(values), &all))
+	agent, _ := all["agent"].(map[string]any)
+	if agent == nil {
+		agent = map[string]any{}
+	}
+	agent["admissionPolicy"], all["agent"] = false, agent
+	return all
+}
+
+func errorOf(err error) []string {
+	if err == nil {
+		return nil
+	}
+	return []string{err.Error()}
+}
+
+// differences are what the version of Kubernetes whose samples are in a folder does not have of an object.
+func differences(t testing.TB, folder string, o *unstructured.Unstructured) []string {
+	t.Helper()
+	gvk := o.GroupVersionKind()
+	if gvk.Group == monitoringv1.SchemeGroupVersion.Group {
+		return nil
+	}
+	if gvk.Group == "" {
+		gvk.Group = "core"
+	}
+	text, err := os.ReadFile(filepath.Join(folder, fmt.Sprintf("%s.%s.%s.json", gvk.Group, gvk.Version, gvk.Kind)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return []string{o.GetAPIVersion() + " is not served"}
+	}
+	check(t, err)
+	var sample any
+	check(t, json.Unmarshal(text, &sample))
+	return unknownFields(o.GetKind(), o.Object, sample)
+}
+
+// unknownFields are the paths that a sample does not have. A map of a sample has one key, which ends with "Key".
+func unknownFields(path string, value, sample any) (unknown []string) {
+	switch value := value.(type) {
+	case map[string]any:
+		known, _ := sample.(map[string]any)
+		var element any
+		for name := range known {
+			if len(known) == 1 && strings.HasSuffix(name, "Key") {
+				element = known[name]
+			}
+		}
+		for name, field := range value {
+			like := element
+			if element == nil {
+				like = known[name]
+			}
+			if like == nil {
+				unknown = append(unknown, "unknown field "+path+"."+name)
+				continue
+			}
+			unknown = append(unknown, unknownFields(path+"."+name, field, like)...)
+		}
+	case []any:
+		items, is := sample.([]any)
+		if !is || len(items) == 0 {
+			return []string{path + " is no list"}
+		}
+		for _, item := range value {
+			unknown = append(unknown, unknownFields(path+"[]", item, items[0])...)
+		}
+	}
+	return unknown
+}
+
+// TestChart_EachValueIsSetSomewhere checks that valueSets change every value of the chart, and that values.yaml has
+// every value of the schema.
+func TestChart_EachValueIsSetSomewhere(t *testing.T) {
+	t.Parallel()
+	var defaults, schema map[string]any
+	check(t, yaml.Unmarshal(try(os.ReadFile(chartFolder+"/values.yaml")).must(t), &defaults))
+	check(t, json.Unmarshal(try(os.ReadFile(chartFolder+"/values.schema.json")).must(t), &schema))
+	var sets []map[string]any
+	for _, text := range valueSets {
+		var set map[string]any
+		check(t, yaml.Unmarshal([]byte(text), &set))
+		sets = append(sets, set)
+	}
+	var walk func(path []string, value any, schema map[string]any)
+	walk = func(path []string, value any, described map[string]any) {
+		if ref, is := described["$ref"].(string); is {
+			described = schema["definitions"].(map[string]any)[filepath.Base(ref)].(map[string]any)
+		}
+		fields, _ := value.(map[string]any)
+		properties, _ := described["properties"].(map[string]any)
+		if len(fields) == 0 || len(properties) == 0 || path[len(path)-1] == "resources" {
+			if !slices.ContainsFunc(sets, func(set map[string]any) bool {
+				given, is, _ := unstructured.NestedFieldNoCopy(set, path...)
+				return is && !reflect.DeepEqual(given, value)
+			}) {
+				t.Errorf("add %s to valueSets", strings.Join(path, "."))
+			}
+			return
+		}
+		for name := range properties {
+			field, is := fields[name]
+			if !is {
+				t.Errorf("the schema has %s, values.yaml does not", strings.Join(append(path, name), "."))
+				continue
+			}
+			walk(append(slices.Clone(path), name), field, properties[name].(map[string]any))
+		}
+	}
+	for name, described := range schema["properties"].(map[string]any) {
+		walk([]string{name}, defaults[name], described.(map[string]any))
+	}
+}
