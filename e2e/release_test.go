@@ -142,8 +142,8 @@ func TestRelease_RacedByItsPod(t *testing.T) {
 }
 
 // returns creates a pod again and attaches it. An ADD that fails is followed by a DEL, and repeated in another sandbox,
-// as kubelet does. Without the Lease one may fail: it finds no reservation and creates one, while the release, which has
-// read by then that the allocation is the ADD's, recreates the deleted one.
+// as kubelet does. Without the Lease one may fail: it finds no reservation and creates one, while the release, which
+// has read by then that the allocation is the ADD's, recreates the deleted one.
 func (s *stage) returns(t testing.TB, node, name string, network harness.Network, tries int) (*pod, error) {
 	ctx := context.Background()
 	object, err := s.CreatePod(ctx, "default", name, node, network)

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
@@ -241,24 +243,56 @@ func (p *Probe) lastPass(ctx context.Context) (line, error) {
 	return ok("%s. The next is due at %s.", text, clock(due))
 }
 
-func (p *Probe) versions(context.Context) (line, error) {
-	reconciler, agents := p.own.version(), "none"
-	tags := []string{reconciler, p.Version}
+// versions compares the releases of the reconciler, of the agents and of this command, by the tags of the images.
+func (p *Probe) versions(ctx context.Context) (line, error) {
+	running, err := p.running(ctx)
+	if err != nil {
+		return line{}, err
+	}
+	agents := "none"
+	tags := append([]string{p.Version}, running...)
 	for _, w := range p.daemonSets() {
 		agents = w.version()
 		tags = append(tags, agents)
 	}
 	known := sets.New[string]()
 	for _, tag := range tags {
-		if v, err := version.ParseGeneric(tag); err == nil { // "devel" is none
+		if v, err := version.ParseSemantic(tag); err == nil { // "devel" is none
 			known.Insert(v.String())
 		}
 	}
-	text := fmt.Sprintf("The reconciler is version %s, the agents %s, this command %s", cmp.Or(reconciler, "unknown"),
-		cmp.Or(agents, "unknown"), p.Version)
-	if known.Len() > 1 {
+	text := fmt.Sprintf("The reconciler is version %s, the agents %s, this command %s",
+		cmp.Or(strings.Join(running, " and "), "unknown"), cmp.Or(agents, "unknown"), p.Version)
+	_, err = version.ParseSemantic(running[0])
+	switch {
+	case known.Len() > 1:
 		return warn(p.own.do("get", "-o wide"),
 			"%s. They may judge differently, and the reconciler ignores reports of newer agents.", text)
+	case err != nil:
+		return unknown("%s. The reconciler's image has no tag of a release.", text)
 	}
 	return ok("%s.", text)
+}
+
+// running returns the versions of the reconciler's pods that run. Without such a pod it returns that of the template.
+func (p *Probe) running(ctx context.Context) ([]string, error) {
+	own, tags := p.own, sets.New[string]()
+	if own.Kind == "Deployment" { // during an update pods have other images than the template
+		pods, err := p.Core.CoreV1().Pods(own.Namespace).List(ctx,
+			metav1.ListOptions{LabelSelector: labels.FormatLabels(own.Labels)})
+		if err != nil {
+			return nil, err
+		}
+		for _, pod := range pods.Items {
+			for _, c := range pod.Spec.Containers {
+				if pod.Status.Phase == corev1.PodRunning && c.Name == own.Spec.Containers[0].Name {
+					tags.Insert(tagOf(c.Image))
+				}
+			}
+		}
+	}
+	if tags.Len() == 0 {
+		tags.Insert(own.version())
+	}
+	return sets.List(tags), nil
 }

@@ -173,6 +173,15 @@ func situations() []situation {
 		// versions
 		{"agents that are newer", func(p *Probe) { p.daemonSet().Spec = running("example.com/ip-reconcile:0.2.0") }},
 		{"a command without a version", func(p *Probe) { p.Version = "devel" }},
+		{"a release candidate", func(p *Probe) { p.Version = "0.1.0-rc.1" }},
+		{"an update of which one pod does not start", func(p *Probe) {
+			p.put(p.replica("a", "0.1.0", corev1.PodRunning), p.replica("b", "0.2.0", corev1.PodPending))
+		}},
+		{"an update", func(p *Probe) {
+			p.put(p.replica("a", "0.1.0", corev1.PodRunning), p.replica("b", "0.2.0", corev1.PodRunning))
+		}},
+		{"an image with a tag of no release",
+			func(p *Probe) { p.deployment().Spec.Containers[0].Image = "example.com/ip-reconcile:latest" }},
 		{"an image without a tag",
 			func(p *Probe) { p.deployment().Spec.Containers[0].Image = "registry:5000/ip-reconcile@sha256:00" }},
 		// definitions

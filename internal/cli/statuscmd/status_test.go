@@ -145,6 +145,14 @@ func (p *Probe) forbid(resource string, verbs ...string) {
 func (p *Probe) deployment() *workload { return p.workloads[0] }
 func (p *Probe) daemonSet() *workload  { return p.workloads[1] }
 
+// replica is a pod of the Deployment with a sidecar in front, as some injectors put it.
+func (p *Probe) replica(name, version string, phase corev1.PodPhase) *corev1.Pod {
+	spec := running("example.com/ip-reconcile:" + version)
+	spec.Containers = append([]corev1.Container{{Name: "sidecar", Image: "example.com/sidecar:3.0.0"}}, spec.Containers...)
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name, Labels: p.deployment().Labels},
+		Spec: *spec, Status: corev1.PodStatus{Phase: phase}}
+}
+
 // cronJob has a CronJob in the place of the Deployment.
 func (p *Probe) cronJob(last time.Duration) {
 	p.deployment().Kind, p.deployment().Schedule = "CronJob", "*/15 * * * *"

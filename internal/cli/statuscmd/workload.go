@@ -183,8 +183,10 @@ func (w *workload) argument(flag string) string {
 	return ""
 }
 
-func (w *workload) version() string {
-	image, _, _ := strings.Cut(w.Spec.Containers[0].Image, "@")
+func (w *workload) version() string { return tagOf(w.Spec.Containers[0].Image) }
+
+func tagOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
 	return tag
 }
