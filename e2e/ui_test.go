@@ -6,9 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -284,119 +282,6 @@ func TestUI_LostConnectionHeals(t *testing.T) {
 	ui(t, "--snapshot", sampleCluster, "--port", port, "--now", "2026-11-20T11:00:00Z")
 	b.shows("#time", "judged at 2026-11-20 11:00:00 UTC")
 	equal(t, "the line about the connection", b.text("#connection"), "")
-}
-
-// A /16 is drawn within 200 ms on a machine that does nothing else; here only that it takes no seconds.
-func TestUI_DrawsSixtyFiveThousandCells(t *testing.T) {
-	t.Parallel()
-	b := newBrowser(t)
-	pods := make([]string, 20_000)
-	for i := range pods {
-		pods[i] = fmt.Sprint("web-", i)
-	}
-	dir := snapshotOf(t, poolYAML("10.0.0.0-16", "10.0.0.0/16", "", pods...), networkYAML("wide", "10.0.0.0/16"))
-	_, url := ui(t, "--snapshot", dir, "--now", "2026-11-20T10:00:00Z", "--pods-complete")
-	b.open(url + "#/pool/kube-system%2F10.0.0.0-16")
-	b.shows(".said")
-	took := evaluate[float64](b, `(async () => {
-		const text = await (await fetch("data/pool?subject=kube-system/10.0.0.0-16")).text();
-		const { pool } = await import("./map.js"), box = document.createElement("div");
-		document.getElementById("main").append(box);
-		const begin = performance.now();
-		box.append(...pool(JSON.parse(text), "kube-system/10.0.0.0-16").flat().filter(Boolean));
-		await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-		return performance.now() - begin;
-	})()`)
-	t.Logf("65,536 cells, from the JSON to the frame: %.0f ms", took)
-	if took > 3000 {
-		t.Errorf("65,536 cells took %.0f ms", took)
-	}
-}
-
-func TestUI_ServeAsksForAToken(t *testing.T) {
-	t.Parallel()
-	s := newStageWithReports(t, "worker-1").withRaceDetector()
-	check(t, s.CreateNAD(t.Context(), simple("blue", "10.1.0.0/24")))
-	s.up(t, "worker-1", "leaked", simple("blue", "10.1.0.0/24")).leak(t)
-	s.product(t, "run", "--confirm-after", "0").exits(t, 0)
-	s.up(t, "worker-1", "web", simple("blue", "10.1.0.0/24"))
-	folder := overlay(t, "", []string{"deployment"}, []string{"components/secure-metrics", "components/ui"}, "")
-	kubeconfig := s.applied(t, folder)
-	address, plain, idle := freeAddress(t), freeAddress(t), freeAddress(t)
-	serve := func(listen string, flags ...string) *server {
-		v := &server{metrics: freeAddress(t), health: freeAddress(t)}
-		v.command = s.beginProduct(t, append([]string{"serve", "--kubeconfig", kubeconfig, "--ui", "--ui-bind-address", listen,
-			"--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health}, flags...)...)
-		return v
-	}
-	s.mustKubectl(t, "patch", "leases.coordination.k8s.io", "ip-reconcile", "-n", "kube-system", "--type=merge", "-p",
-		fmt.Sprintf(`{"spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600, "renewTime": %q}}`,
-			time.Now().UTC().Format("2006-01-02T15:04:05.000000Z"))) // so that one replica makes no pass
-	serve(idle, "--metrics-secure").said(t, "Serving the page")
-	serve(address, "--metrics-secure", "--leader-elect=false").said(t, "reconciler run succeeded")
-	serve(plain, "--leader-elect=false").said(t, "reconciler run succeeded")
-	token := s.areForReaders(t, address, "/ui/data/overview", "ip-reconcile-ui-reader")
-	b := newBrowser(t)
-	b.open("https://" + address + "/ui/")
-	b.shows("h1", "Sign in")
-	b.do(chromedp.SendKeys("#token", token+"\r"))
-	service := "https://" + asService(t, idle, address) + "/ui/"
-	for _, url := range []string{"", service, "http://" + plain + "/ui/"} {
-		if url != "" {
-			b.open(url)
-		}
-		if url == service {
-			b.shows("h1", "Sign in")
-			b.do(chromedp.SendKeys("#token", token+"\r"))
-		}
-		b.shows("h1", "Overview")
-		b.shows("#time", "Judged at ", " ago")
-		b.shows("main", "1 allocation in 1 pool", "kube-system/10.1.0.0-24")
-		b.click("History")
-		b.shows("main", "Released", "10.1.0.1", "default/leaked", "PodGone")
-		b.click("Overview")
-	}
-	s.up(t, "worker-1", "later", simple("blue", "10.1.0.0/24"))
-	b.shows("main", "2 allocations in 1 pool: none is stale.") // without a reload
-	code := statusOf(t, "http://"+plain+"/ui/data/overview", "rebound.example.com")
-	equal(t, "a host of somebody else", code, http.StatusForbidden)
-}
-
-// asService forwards each connection to the next of the addresses, as a Service does, and returns its own address.
-func asService(t *testing.T, addresses ...string) string {
-	t.Helper()
-	listener := try(net.Listen("tcp", "127.0.0.1:0")).must(t)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for i := 0; ; i++ {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			server, err := net.Dial("tcp", addresses[i%len(addresses)])
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			for _, pair := range [][2]net.Conn{{client, server}, {server, client}} {
-				go func() {
-					_, _ = io.Copy(pair[0], pair[1])
-					_ = pair[0].Close()
-				}()
-			}
-		}
-	}()
-	return listener.Addr().String()
-}
-
-func statusOf(t *testing.T, url, host string) int {
-	t.Helper()
-	request := try(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)).must(t)
-	request.Host = host
-	response, err := http.DefaultClient.Do(request)
-	check(t, err)
-	check(t, response.Body.Close())
-	return response.StatusCode
 }
 
 // The pictures of the docs. With -update they are written, as 'make pictures' does.

@@ -29,6 +29,7 @@ const judgeEvery = 30 * time.Second
 func newUI(std streams) *cobra.Command {
 	o := &options{component: "ui"}
 	var port uint16
+	var prometheus string
 	c := &cobra.Command{
 		Use:   "ui",
 		Short: "Show the verdicts on a page for a browser, on this machine; read-only",
@@ -44,7 +45,7 @@ page with the passes of the reconciler. ui is read-only.
   ip-reconcile ui --context prod --port 8080`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return o.ui(c.Context(), std, port)
+			return o.ui(c.Context(), std, port, prometheus)
 		},
 	}
 	o.given = c.Flags()
@@ -52,13 +53,15 @@ page with the passes of the reconciler. ui is read-only.
 	o.addSnapshot(c.Flags())
 	o.ConfirmAfter = clusterflags.ConfirmAfter // of a snapshot; a live reconciler's own, as in status
 	c.Flags().Uint16Var(&port, "port", 0, "port of the page; 0: any that is free")
+	c.Flags().StringVar(&prometheus, "prometheus", "",
+		"URL of the Prometheus that has the metrics of serve: the page then shows the fill of pools over 30 days")
 	return c
 }
 
-func (o *options) ui(ctx context.Context, std streams, port uint16) error {
+func (o *options) ui(ctx context.Context, std streams, port uint16, prometheus string) error {
 	o.printing.output = "table" // of the texts
 	page := ui.New(true, "Reading the cluster for the first time.")
-	view, err := o.views(ctx, std)
+	view, err := o.views(ctx, std, prometheus)
 	if err != nil {
 		return err
 	}
@@ -106,7 +109,9 @@ func refresh(ctx context.Context, page *ui.Page, view func(context.Context) (*ui
 }
 
 // views returns what judges the cluster or the snapshot anew. It is for one goroutine.
-func (o *options) views(ctx context.Context, std streams) (func(context.Context) (*ui.View, error), error) {
+func (o *options) views(ctx context.Context, std streams, prometheus string) (
+	func(context.Context) (*ui.View, error), error,
+) {
 	isLive := o.snapshot == ""
 	if isLive {
 		if _, err := statuscmd.Find(ctx, &o.Flags, o.given); err != nil {
@@ -119,7 +124,7 @@ func (o *options) views(ctx context.Context, std streams) (func(context.Context)
 	}
 	advisor := o.advisor()
 	return func(ctx context.Context) (*ui.View, error) {
-		v := &ui.View{Advisor: advisor, Cluster: o.cluster, ConfirmAfter: o.ConfirmAfter}
+		v := &ui.View{Advisor: advisor, Cluster: o.cluster, ConfirmAfter: o.ConfirmAfter, Prometheus: prometheus}
 		if isLive {
 			return v, o.judgeLive(ctx, r, v)
 		}
@@ -168,7 +173,7 @@ func newPassPage(
 		page.Show(&ui.View{
 			Judgement: out.Judgement, Plan: plan, ConfirmAfter: o.ConfirmAfter, History: cluster.History().Lines,
 			Advisor: advice.Advisor{Program: commandName(), Namespace: o.Namespace()},
-			Cluster: document.Cluster{Server: host},
+			Cluster: document.Cluster{Server: host}, Prometheus: o.Prometheus,
 			Status: func(ctx context.Context) []document.StatusLine {
 				return statuscmd.OfJudgement(ctx, out.Judgement, plan, &o.Common, core)
 			},

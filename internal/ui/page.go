@@ -108,16 +108,6 @@ func fileName(urlPath string) string {
 	return path.Join("web", path.Clean("/"+name))
 }
 
-// sendsElsewhere ends the connection to a replica without a judgement, and reports whether it has done so. Behind a
-// Service the next connection may reach another replica.
-func (p *Page) sendsElsewhere(w http.ResponseWriter) bool {
-	if k, _ := p.current(); k != nil || p.isLocal {
-		return false
-	}
-	w.Header().Set("Connection", "close")
-	return true
-}
-
 // policy lets the page load its own files and nothing else, and no other page frame it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -129,6 +119,9 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"Cross-Origin-Opener-Policy": "same-origin", "Cache-Control": "no-store",
 	} {
 		w.Header().Set(name, value)
+	}
+	if k, _ := p.current(); k == nil && !p.isLocal { // the next connection to a Service may reach another replica
+		w.Header().Set("Connection", "close")
 	}
 	question, isQuestion := strings.CutPrefix(r.URL.Path, Root+"data/")
 	switch {
@@ -165,7 +158,6 @@ func (p *Page) data(w http.ResponseWriter, r *http.Request, question string) {
 	var err error
 	switch {
 	case k == nil:
-		p.sendsElsewhere(w)
 		err = problem{http.StatusServiceUnavailable, text}
 	case len(subject) > maxSubject:
 		err = problem{http.StatusBadRequest, "the subject is too long"}

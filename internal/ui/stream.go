@@ -47,8 +47,8 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	if p.sendsElsewhere(w) {
-		http.Error(w, p.newest().Problem, http.StatusServiceUnavailable)
+	if k, problem := p.current(); k == nil && !p.isLocal {
+		http.Error(w, problem, http.StatusServiceUnavailable)
 		return
 	}
 	changed := make(chan struct{}, 1)

@@ -2,6 +2,7 @@
 // 256 around the chosen one with letters. Of an IPv6 range, and of an IPv4 range above /16, only blocks in which
 // addresses differ are drawn.
 import { clock, el, explainLink, facts, list, section, short, steps, table, verdicts } from "./dom.js";
+import { fillOverTime } from "./fill.js";
 import { fill } from "./overview.js";
 
 const maxBlocks = 256, large = 1024;
@@ -199,7 +200,7 @@ function legend(m) {
       ` ${m.count.get(s)} ${verdicts[s].words}`)));
 }
 
-export function pool({ pool, addresses, commands }, name) {
+export function pool({ pool, addresses, commands, hasFill }, name) {
   const p = pool.pools[0];
   const owners = (all) => all.length > 0 && list(all.map((o) => `${o.name} (${o.entries})`), 10);
   return [
@@ -213,6 +214,7 @@ export function pool({ pool, addresses, commands }, name) {
         ["namespaces", owners(p.namespaces)], ["workloads", owners(p.workloads)]]))),
     section(`Pods that wait for an address (${p.waiting.length})`,
       p.waiting.length > 0 && list(p.waiting.map((w) => explainLink("pod/" + w, w)))),
+    hasFill && section("Fill over 30 days", fillOverTime(name, pool.observedAt)),
     section("Map", addresses.length > 0 ? maps(addresses) : el("p", {}, "The range of this pool cannot be parsed.")),
     section("Gates", pool.gates.map((g) => el("p", {}, el("b", {}, g.refusal + ": "), g.detail))),
     section("Stale", table("Stale addresses", ["Address", "Pod", "Why", "Not released now", "Released at"],
