@@ -149,7 +149,7 @@ beside: ## Play situations in a whole cluster with ours and with upstream's reco
 	@mkdir -p bin && cd e2e && IP_RECONCILE_TABLE=$(CURDIR)/docs/explain/comparison.md $(GO) test -count=1 -timeout 90m -parallel 3 -v -tags cluster -run '^TestBesideUpstream$$' . > ../bin/beside.log || { tail -n 50 ../bin/beside.log; exit 1; }
 
 .PHONY: cluster
-cluster: build ## Run such a cluster with two workers until Ctrl-C, to look at and to play with
+cluster: build ## Run such a cluster with two workers until Ctrl-C, to look at and to play with (PROMETHEUS=1: and a Prometheus that scrapes it)
 	@cd e2e && exec $(GO) run ./cmd/cluster up ../bin/cluster ../bin/ip-reconcile ../bin/ip-reconcile-agent ../bin/ip-reconciler
 
 .PHONY: cluster-down

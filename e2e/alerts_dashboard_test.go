@@ -19,17 +19,6 @@ var (
 	isCounter = regexp.MustCompile(`_(total|count|sum|bucket)\b`)
 )
 
-// queries are the queries of the panels, by their titles, as Grafana asks them for all pools.
-func queries() map[string]string {
-	all := map[string]string{}
-	for _, row := range monitoring.Rows() {
-		for _, p := range row.Panels {
-			all[row.Title+": "+p.Title] = strings.NewReplacer("$pool", ".*", "$__rate_interval", "5m").Replace(p.Query)
-		}
-	}
-	return all
-}
-
 // existing checks that the product has each metric of the rules and panels.
 func existing(t *testing.T, recorded []situation) {
 	exists := map[string]bool{}

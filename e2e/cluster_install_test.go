@@ -60,7 +60,6 @@ func TestInstall_RunningPodsKeepTheirAddresses(t *testing.T) {
 	v.is(t, `ip_reconcile_nodes{state="Fresh"}`, 2)
 	i.checkReleased(t, before)
 	equal(t, "who has the pool", fmt.Sprint(i.usage(t, "10.1.0.0-24").Workloads), "[{default/StatefulSet/web 3}]")
-	i.playFullPool(t)
 
 	check(t, i.Client().AppsV1().StatefulSets("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	eventuallyWithin(t, 20*time.Second, "the entries to be gone", func() bool { return len(i.contents(t)) == 0 })
@@ -68,7 +67,6 @@ func TestInstall_RunningPodsKeepTheirAddresses(t *testing.T) {
 
 // playFullPool starts four pods for the two addresses of a pool.
 func (i *installation) playFullPool(t *testing.T) {
-	t.Helper()
 	const pool = "10.3.0.0-29"
 	check(t, i.CreateNAD(t.Context(), network("tiny", harness.IPAM{"range": "10.3.0.0/29", "range_end": "10.3.0.2"})))
 	running := []string{"first", "second"}
@@ -89,6 +87,7 @@ func (i *installation) playFullPool(t *testing.T) {
 	began := time.Now()
 	eventuallyWithin(t, time.Minute, "both pods to be reported", func() bool { return slices.Equal(waits(), waiting) })
 	t.Logf("both were reported %s after they were created", time.Since(began).Round(time.Second))
+	i.makesPending(t, "IPReconcilePoolFull")
 	i.leader(t).is(t, `ip_reconcile_pool_addresses{alerts="on",pool="kube-system/`+pool+`",state="free"}`, 0)
 
 	i.mustKubectl(t, "delete", "pod", "first")

@@ -235,6 +235,7 @@ func (i *installation) playSuccessor(t *testing.T) {
 	i.oracle.ignores(address)
 	v.is(t, `ip_reconcile_findings{kind="Conflict"}`, 1)
 	i.event(t, "Conflict", "IPPool", "10.1.0.0-24")
+	i.makesPending(t, "IPReconcileAddressInConflict")
 	conflict := i.asPod(t, "check").found("Conflict")
 	if len(conflict) != 1 || conflict[0].IP != address.String() || !slices.Contains(conflict[0].ContainerIDs, id) {
 		t.Errorf("the conflict: %+v", conflict)

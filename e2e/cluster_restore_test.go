@@ -19,7 +19,7 @@ import (
 
 func TestRestore_LostPodKeepsItsAddress(t *testing.T) {
 	t.Parallel()
-	i := install(t, 2) // with --repair, as in the manifests
+	i := installScraped(t, 2) // with --repair, as in the manifests
 	kept := i.start(t, workload("kept", "worker-1", "blue"))
 	i.leader(t)
 	snapshot := try(i.cluster.Snapshot()).must(t)
@@ -78,6 +78,7 @@ func TestRestore_LostPodKeepsItsAddress(t *testing.T) {
 	i.asPod(t, "check").expect(t, "10.1.0.0-24 10.1.0.1", "InUse SandboxReady", "10.1.0.0-24 10.1.0.4",
 		"InUse SandboxReady")
 	equal(t, "the sandbox of the pod that was kept", i.sandbox(t, kept) != "", true)
+	i.checkAlerts(t, t.Name())
 }
 
 // Without --repair and a fence nothing keeps the address of a pod that a restore lost: the next ADD assigns it to
@@ -129,7 +130,7 @@ func TestRestore_WithoutRepairReportsADuplicate(t *testing.T) {
 func TestRestore_AgentDownEndangersItsNodeOnly(t *testing.T) {
 	t.Parallel()
 	const pods = 5 // on each worker
-	i := install(t, 2)
+	i := installScraped(t, 2)
 	kept := i.start(t, workload("kept", "worker-2", "blue"))
 	i.waitReported(t, kept)
 	i.leader(t)
@@ -146,6 +147,7 @@ func TestRestore_AgentDownEndangersItsNodeOnly(t *testing.T) {
 	done().stands(t)
 	contains(t, "the event", i.event(t, "FenceTimedOut", "Pod", ""), "work remains",
 		"nodes that have not reported since the restore: worker-2")
+	i.makesPending(t, "IPReconcileRestorePending")
 	out := i.asPod(t, "check")
 	contains(t, "the notes", out.stderr, "until these nodes report: worker-2")
 	equal(t, "the entry of the pod that the backup has on that node",
@@ -156,10 +158,12 @@ func TestRestore_AgentDownEndangersItsNodeOnly(t *testing.T) {
 	i.agentsOn(t, "null")
 	i.waitReported(t, unknown...)
 	i.conflictsAre(t, twice)
+	i.makesPending(t, "IPReconcileAddressInConflict")
 	eventuallyWithin(t, 3*time.Minute, "the others to have entries", func() bool {
 		entries := try(i.entries(t.Context())).must(t)
 		return !slices.ContainsFunc(atRisk, func(a netip.Addr) bool { return entries[a] == "" })
 	})
+	i.checkAlerts(t, t.Name())
 }
 
 // The backup is older than the reconciler. Its pods are ended like all that the API does not have. Only the agents

@@ -26,8 +26,9 @@ import (
 // and its image. The test plays no component.
 type installation struct {
 	*stage
-	cluster *harness.Cluster
-	oracle  *oracle
+	cluster    *harness.Cluster
+	oracle     *oracle
+	prometheus *harness.Prometheus // nil where nothing scrapes the product
 }
 
 // soon is long enough for what an event triggers, on a machine with three clusters and two cores. The log has how long
@@ -58,6 +59,10 @@ func (i *installation) apply(t *testing.T, args ...string) {
 		"/spec/template/spec/containers/0/args/0, value: serve}\n"
 	for _, a := range args {
 		patch += fmt.Sprintf("    - {op: add, path: /spec/template/spec/containers/0/args/-, value: %q}\n", a)
+	}
+	if i.prometheus != nil {
+		patch += "- target: {kind: DaemonSet}\n  patch: |\n    - {op: add, path: /spec/template/spec/containers/0/args, " +
+			"value: ['--metrics-bind-address=:9746']}\n"
 	}
 	i.mustKubectl(t, "apply", "--validate=strict", "-k", overlay(t, "", []string{"deployment-with-agent"}, nil, patch))
 	i.rolledOut(t, "daemonset/ip-reconcile-agent", "deployment/ip-reconcile")

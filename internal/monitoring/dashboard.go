@@ -83,7 +83,7 @@ func Rows() []Row {
 			{"CPU", "short", `rate(process_cpu_seconds_total[$__rate_interval]) and on (instance) ip_reconcile_build_info`,
 				"{{instance}}", false},
 			{"Duration of 99 % of the full passes", "s",
-				`histogram_quantile(0.99, sum by (le) (rate(ip_reconcile_pass_duration_seconds_bucket[1h])))`, "", false},
+				`histogram_quantile(0.99, sum by (le) (rate(ip_reconcile_pass_duration_seconds_bucket[1d])))`, "", false},
 			{"Rebuilt watch caches", "short", `sum(increase(ip_reconcile_cache_rebuilds_total[1h]))`, "", false},
 		}},
 	}

@@ -1,8 +1,8 @@
 // Command cluster runs a cluster with kubelets to try things out in.
 //
 // "cluster up <folder> <program>..." runs one with two workers until it is interrupted. In the folder there are then a
-// kubeconfig and a kubectl; the programs are the product's, and go into its image. "cluster down <folder>" ends it, and
-// removes what remains of killed ones.
+// kubeconfig and a kubectl; the programs are the product's, and go into its image. With PROMETHEUS in the environment a
+// Prometheus scrapes the product. "cluster down <folder>" ends it, and removes what remains of killed ones.
 package main
 
 import (
@@ -21,6 +21,15 @@ import (
 )
 
 const image = "set-your-image.invalid/ip-reconcile:0.1.0" // as in deploy
+
+// prometheusText takes the URL twice.
+const prometheusText = `
+Prometheus is %s, for Grafana and deploy/components/prometheus/dashboard.json. Alerts are on %s/classic/alerts.
+It scrapes the agents after
+
+  kubectl patch -n kube-system daemonset ip-reconcile-agent --type=json \
+    -p '[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--metrics-bind-address=:9746"]}]'
+`
 
 func main() {
 	err := errors.New("usage: cluster up <folder> <program>... | cluster down <folder>")
@@ -65,6 +74,15 @@ func up(folder string, programs []string) (err error) {
 			return err
 		}
 	}
+	scraped := ""
+	if os.Getenv("PROMETHEUS") != "" {
+		p, startErr := cluster.StartPrometheus(ctx)
+		if startErr != nil {
+			return startErr
+		}
+		defer func() { err = errors.Join(err, p.Close()) }()
+		scraped = fmt.Sprintf(prometheusText, p.URL, p.URL)
+	}
 	fmt.Printf(`A cluster with worker-1 and worker-2 is ready after %.0f s. It runs until Ctrl-C, or make cluster-down.
 Logs are in %s. In another shell:
 
@@ -72,7 +90,7 @@ Logs are in %s. In another shell:
   kubectl apply -k deploy/deployment-with-agent      # the image is on the workers, as make build made it
   kubectl apply -f e2e/cmd/cluster/example.yaml      # pods with two networks each
   bin/ip-reconcile check --all
-`, time.Since(began).Seconds(), cluster.Dir(), filepath.Join(folder, "kubeconfig"), folder)
+%s`, time.Since(began).Seconds(), cluster.Dir(), filepath.Join(folder, "kubeconfig"), folder, scraped)
 	<-ctx.Done()
 	return nil
 }
