@@ -25,6 +25,9 @@ var notRunHere = map[string]string{
 	"systemctl":  "needs a node's systemd",
 	"journalctl": "needs a node's systemd",
 	"docker":     "builds and pushes images",
+	"skopeo":     "pushes images",
+	"cosign":     "signs with an account",
+	"gh":         "publishes a release",
 	"git":        "clones from the internet",
 	"go":         "runs tests for minutes",
 	"ln":         "writes into folders of the machine",
@@ -97,7 +100,7 @@ var (
 	heredoc    = regexp.MustCompile(`<<-?\s*'?(\w+)'?`)
 	assignment = regexp.MustCompile(`^(export )?[A-Z_]+=\S+$`)
 	program    = regexp.MustCompile(`^(\$ )?(kubectl|helm|oc|ip-reconcile|ip-reconciler|ip-reconcile-agent|` +
-		`make|mkdir|cd|for|crictl|systemctl|journalctl|docker|git|go|ln|sudo|curl) `)
+		`make|mkdir|cd|for|crictl|systemctl|journalctl|docker|skopeo|cosign|gh|git|go|ln|sudo|curl) `)
 )
 
 // commandsOf are the commands in a page's blocks: all lines of sh, those after "$ " of console, and in
@@ -247,7 +250,7 @@ func (w *workplace) helm(args []string) error {
 	}
 	switch f.Arg(0) {
 	case "install", "upgrade", "template", "lint":
-	case "uninstall", "list", "status", "history", "rollback", "get":
+	case "uninstall", "list", "status", "history", "rollback", "get", "push":
 		return nil
 	default:
 		return fmt.Errorf("helm has no command %q that is known here", f.Arg(0))
