@@ -3,8 +3,6 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,14 +26,8 @@ func TestChart_HelmTestRunsStatus(t *testing.T) {
 	t.Parallel()
 	i := newStatusStage(t)
 	i.healthy(t, "before the test")
-	text := ""
-	for _, o := range chartTests(t, "v1.36.3", metav1.NamespaceSystem, "") {
-		equal(t, o.GetName()+" is a test", o.GetAnnotations()["helm.sh/hook"], "test")
-		text += "---\n" + string(try(yaml.Marshal(o.Object)).must(t))
-	}
-	file := filepath.Join(t.TempDir(), "tests.yaml")
-	check(t, os.WriteFile(file, []byte(text), 0o600))
-	i.mustKubectl(t, "create", "--validate=strict", "-f", file)
+	goldenTest(t, helmTest, metav1.NamespaceSystem, "")
+	i.mustKubectl(t, "create", "--validate=strict", "-f", helmTest)
 	api := i.Client().CoreV1().Pods(metav1.NamespaceSystem)
 	pod := try(api.Get(t.Context(), "ip-reconcile-test", metav1.GetOptions{})).must(t)
 	equal(t, "its command", strings.Join(append(pod.Spec.Containers[0].Command, pod.Spec.Containers[0].Args...), " "),
@@ -57,13 +49,19 @@ func TestChart_HelmTestRunsStatus(t *testing.T) {
 	equal(t, "lines that say unknown", strings.Count(out.stdout, "\n–"), 1) // the rights of the reconciler's account
 }
 
-// The golden file has every object that the test may create.
 func TestChart_HelmTestOnOpenShift(t *testing.T) {
 	t.Parallel()
+	goldenTest(t, "testdata/rendered/helm-test-openshift.yaml", "addresses",
+		"{openshift: true, extraEnv: [{name: A, value: b}], podAnnotations: {c: d}}")
+}
+
+// goldenTest compares all that `helm test` creates with a file.
+func goldenTest(t *testing.T, file, namespace, values string) {
+	t.Helper()
 	text := ""
-	for _, o := range chartTests(t, "v1.36.3", "addresses", "{openshift: true, extraEnv: [{name: A, value: b}], "+
-		"podAnnotations: {c: d}}") {
+	for _, o := range chartTests(t, "v1.36.3", namespace, values) {
+		equal(t, o.GetName()+" is a test", o.GetAnnotations()["helm.sh/hook"], "test")
 		text += "---\n" + string(try(yaml.Marshal(o.Object)).must(t))
 	}
-	golden(t, filepath.Join("testdata", "rendered", "helm-test-openshift.yaml"), text)
+	golden(t, file, text)
 }

@@ -238,6 +238,9 @@ func plain(t testing.TB, o *unstructured.Unstructured) string {
 	return string(try(json.MarshalIndent(o.Object, "", " ")).must(t))
 }
 
+// helmTest is what `helm test` creates in kube-system.
+const helmTest = "testdata/rendered/helm-test.yaml"
+
 const productImage = "set-your-image.invalid/ip-reconcile:0.1.0"
 
 // moduleAt is the folder of a Go module at a version.
