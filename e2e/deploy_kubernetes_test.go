@@ -15,6 +15,9 @@ import (
 	"testing"
 
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
@@ -119,6 +122,24 @@ func TestChart_RendersForEachKubernetes(t *testing.T) {
 			equal(t, "Certificate and SecurityContextConstraints", withoutTypes["Certificate"] &&
 				withoutTypes["SecurityContextConstraints"], true)
 		})
+	}
+}
+
+// TestChart_Lints runs `helm lint`, which also knows which APIs a version of Kubernetes deprecates.
+func TestChart_Lints(t *testing.T) {
+	t.Parallel()
+	for _, values := range valueSets {
+		given := map[string]any{}
+		check(t, yaml.Unmarshal([]byte(values), &given))
+		if given["image"] == nil {
+			given["image"] = map[string]any{"repository": imageToSet}
+		}
+		newest := try(common.ParseKubeVersion("v1.36.3")).must(t)
+		for _, m := range lint.RunAll(chartFolder, given, "addresses", lint.WithKubeVersion(newest)).Messages {
+			if m.Severity > support.InfoSev {
+				t.Errorf("with %s: %v", values, m)
+			}
+		}
 	}
 }
 
