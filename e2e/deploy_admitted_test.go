@@ -55,6 +55,7 @@ var documentedInstallations = map[string]documented{
 	"without agents, of its own": {kustomize: "deployment", own: true},
 	"a CronJob":                  {kustomize: "cronjob"},
 	"a CronJob with agents":      {kustomize: "cronjob agent", components: "agents", own: true},
+	"a Job after a restore":      {kustomize: "recover-job"},
 	"the chart":                  {helm: "{}"},
 	"the chart, of its own":      {helm: "{}", own: true},
 	"the chart, a CronJob":       {helm: "mode: cronjob"},

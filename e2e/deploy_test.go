@@ -103,11 +103,11 @@ func (s *stage) applied(t testing.TB, folder string) (kubeconfig string) {
 	pod.Name, pod.Spec.NodeName = reconcilerName+"-0", "worker-1"
 	pod = try(s.Client().CoreV1().Pods(pod.Namespace).Create(t.Context(), pod, metav1.CreateOptions{})).must(t)
 	kubeconfig = s.KubeconfigForPod(t, pod)
-	granted(t, kubeconfig, objects)
+	granted(t, kubeconfig, pod.Spec.ServiceAccountName, objects)
 	return kubeconfig
 }
 
-// reconcilerPod is a pod as the Deployment or the CronJob creates it.
+// reconcilerPod is a pod as the Deployment, the CronJob or the Job creates it.
 func reconcilerPod(t testing.TB, objects []*unstructured.Unstructured) *corev1.Pod {
 	t.Helper()
 	for _, o := range objects {
@@ -116,7 +116,7 @@ func reconcilerPod(t testing.TB, objects []*unstructured.Unstructured) *corev1.P
 			return pod
 		}
 	}
-	t.Fatal("there is neither a Deployment nor a CronJob")
+	t.Fatal("there is no Deployment, CronJob or Job")
 	return nil
 }
 
@@ -127,7 +127,7 @@ func madeBy(t testing.TB, o *unstructured.Unstructured) *corev1.Pod {
 	switch o.GetKind() {
 	case "CronJob":
 		path = []string{"spec", "jobTemplate", "spec", "template"}
-	case "Deployment", "DaemonSet":
+	case "Deployment", "DaemonSet", "Job":
 	default:
 		return nil
 	}
@@ -136,11 +136,11 @@ func madeBy(t testing.TB, o *unstructured.Unstructured) *corev1.Pod {
 	return as[corev1.Pod](t, &unstructured.Unstructured{Object: template})
 }
 
-// granted waits until the API server grants a reconciler every permission that the objects bind to it: it observes
+// granted waits until the API server grants an account every permission that the objects bind to it: it observes
 // roles a moment after they are stored.
-func granted(t testing.TB, kubeconfig string, objects []*unstructured.Unstructured) {
+func granted(t testing.TB, kubeconfig, account string, objects []*unstructured.Unstructured) {
 	t.Helper()
-	for role, rules := range boundTo(t, reconcilerName, objects) {
+	for role, rules := range boundTo(t, account, objects) {
 		namespace, _, _ := strings.Cut(role, "/")
 		for _, a := range requests(rules) {
 			if namespace != "" {
