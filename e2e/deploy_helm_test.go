@@ -15,6 +15,7 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
+	util "helm.sh/helm/v4/pkg/release/v1/util"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -23,9 +24,8 @@ import (
 
 const (
 	chartFolder = "../deploy/helm/ip-reconcile"
-	// chartTestFile has the hooks of `helm test`, which an installation does not create.
-	chartTestFile = "ip-reconcile/templates/tests/status.yaml"
-	imageToSet    = "set-your-image.invalid/ip-reconcile" // in the manifests
+	notesFile   = "ip-reconcile/templates/NOTES.txt"
+	imageToSet  = "set-your-image.invalid/ip-reconcile" // in the manifests
 )
 
 // helm renders the chart as `helm install` does, with values as YAML.
@@ -38,12 +38,14 @@ func helmOn(kubernetes, namespace, values string) ([]*unstructured.Unstructured,
 	if err != nil {
 		return nil, err
 	}
+	delete(files, notesFile)
+	_, manifests, err := util.SortManifests(files, nil, util.InstallOrder)
+	if err != nil {
+		return nil, err
+	}
 	var objects []*unstructured.Unstructured
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if !strings.HasSuffix(name, ".yaml") || name == chartTestFile {
-			continue
-		}
-		in, err := harness.Documents(files[name])
+	for _, m := range manifests {
+		in, err := harness.Documents(m.Content)
 		if err != nil {
 			return nil, err
 		}
@@ -52,11 +54,25 @@ func helmOn(kubernetes, namespace, values string) ([]*unstructured.Unstructured,
 	return objects, nil
 }
 
+// helmTests are the objects that `helm test` creates.
+func helmTests(t testing.TB, kubernetes, namespace, values string) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	files := try(helmFiles(kubernetes, namespace, values)).must(t)
+	delete(files, notesFile)
+	hooks, _, err := util.SortManifests(files, nil, util.InstallOrder)
+	check(t, err)
+	for _, h := range hooks {
+		equal(t, "the events of "+h.Name, fmt.Sprint(h.Events), "[test]")
+		objects = append(objects, try(harness.Documents(h.Manifest)).must(t)...)
+	}
+	return objects
+}
+
 // notesOf are the notes that an installation prints at its end.
 func notesOf(t testing.TB, values string) string {
 	t.Helper()
 	files := try(helmFiles("v1.36.3", metav1.NamespaceSystem, values)).must(t)
-	return files["ip-reconcile/templates/NOTES.txt"]
+	return files[notesFile]
 }
 
 func helmFiles(kubernetes, namespace, values string) (map[string]string, error) {

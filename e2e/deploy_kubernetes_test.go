@@ -105,7 +105,7 @@ func TestChart_RendersForEachKubernetes(t *testing.T) {
 					values = string(try(yaml.Marshal(withoutPolicy(t, values))).must(t))
 				}
 				objects := try(helmOn(v.kubernetes, "addresses", values)).must(t)
-				for _, o := range append(objects, chartTests(t, v.kubernetes, "addresses", values)...) {
+				for _, o := range append(objects, helmTests(t, v.kubernetes, "addresses", values)...) {
 					typed, err := types.New(o.GroupVersionKind())
 					if runtime.IsNotRegisteredError(err) {
 						withoutTypes[o.GetKind()] = true
