@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,16 +15,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	oci "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // labels are those of deploy/Dockerfile.
 func (r *release) labels() map[string]string {
 	return map[string]string{
-		"org.opencontainers.image.title":       "ip-reconcile",
-		"org.opencontainers.image.description": "Finds and releases IP addresses that whereabouts has leaked",
-		"org.opencontainers.image.version":     r.version,
-		"org.opencontainers.image.revision":    r.revision,
-		"org.opencontainers.image.licenses":    "Apache-2.0",
+		oci.AnnotationTitle:       "ip-reconcile",
+		oci.AnnotationDescription: "Finds and releases IP addresses that whereabouts has leaked",
+		oci.AnnotationVersion:     r.version,
+		oci.AnnotationRevision:    r.revision,
+		oci.AnnotationLicenses:    "Apache-2.0",
 	}
 }
 
@@ -58,7 +62,7 @@ func (r *release) images() (digest string, err error) {
 		return "", err
 	}
 	list := fmt.Sprintf("%s:%s@%s\n%[1]s-drop-in:%[2]s@%[4]s\n", r.image, r.version, product, dropIn)
-	return product, errors.Join(r.put("images.txt", []byte(list)), r.sbom("images_"+r.version, programs...))
+	return product.String(), errors.Join(r.put("images.txt", []byte(list)), r.sbom("images_"+r.version, programs...))
 }
 
 func (r *release) layer(all []file) (v1.Layer, error) {
@@ -70,44 +74,51 @@ func (r *release) layer(all []file) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer))
 }
 
-func (r *release) writeImage(suffix, user string, layers map[platform]v1.Layer) (digest string, err error) {
-	index := v1.ImageIndex(empty.Index)
+// writeImage writes the index as skopeo does: one with other fields skopeo would replace, and its digest would change.
+func (r *release) writeImage(suffix, user string, layers map[platform]v1.Layer) (hash v1.Hash, err error) {
+	folder := filepath.Join(r.temp, "image"+suffix)
+	path, err := layout.Write(folder, empty.Index)
+	if err != nil {
+		return hash, err
+	}
+	index := oci.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: oci.MediaTypeImageIndex,
+		Annotations: r.labels()}
 	for _, p := range r.platforms {
 		if layers[p] == nil {
 			continue
 		}
 		image, err := r.platformImage(p, user, layers[p])
 		if err != nil {
-			return "", err
+			return hash, err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image,
-			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: p.system, Architecture: p.arch}}})
+		of, err := image.Digest()
+		if err != nil {
+			return hash, err
+		}
+		size, err := image.Size()
+		if err := errors.Join(err, path.WriteImage(image)); err != nil {
+			return hash, err
+		}
+		index.Manifests = append(index.Manifests, oci.Descriptor{MediaType: oci.MediaTypeImageManifest, Size: size,
+			Digest: digest.Digest(of.String()), Platform: &oci.Platform{OS: p.system, Architecture: p.arch}})
 	}
-	index = mutate.Annotations(index, r.labels()).(v1.ImageIndex)
-	hash, err := index.Digest()
+	text, err := json.Marshal(index)
 	if err != nil {
-		return "", err
+		return hash, err
 	}
-	folder := filepath.Join(r.temp, "image"+suffix)
-	path, err := layout.Write(folder, empty.Index)
-	if err != nil {
-		return "", err
-	}
-	if err := path.AppendIndex(index, layout.WithAnnotations(map[string]string{
-		"org.opencontainers.image.ref.name": r.version,
-		"io.containerd.image.name":          r.image + suffix + ":" + r.version,
-	})); err != nil {
-		return "", err
+	hash, size, err := v1.SHA256(bytes.NewReader(text))
+	if err := errors.Join(err, path.WriteBlob(hash, io.NopCloser(bytes.NewReader(text))),
+		path.AppendDescriptor(v1.Descriptor{MediaType: types.OCIImageIndex, Digest: hash, Size: size,
+			Annotations: map[string]string{oci.AnnotationRefName: r.version,
+				"io.containerd.image.name": r.image + suffix + ":" + r.version}})); err != nil {
+		return hash, err
 	}
 	all, err := files(folder, "")
 	if err != nil {
-		return "", err
+		return hash, err
 	}
 	data, err := r.tar(all)
-	if err != nil {
-		return "", err
-	}
-	return hash.String(), r.put("ip-reconcile"+suffix+"-image_"+r.version+".tar", data)
+	return hash, errors.Join(err, r.put("ip-reconcile"+suffix+"-image_"+r.version+".tar", data))
 }
 
 func (r *release) platformImage(p platform, user string, layer v1.Layer) (v1.Image, error) {

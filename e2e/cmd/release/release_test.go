@@ -1,10 +1,14 @@
+//go:build !slow && !cluster
+
 package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +26,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
-	"github.com/spdx/tools-golang/json"
+	oci "github.com/opencontainers/image-spec/specs-go/v1"
+	spdx "github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"sigs.k8s.io/yaml"
@@ -140,7 +145,7 @@ func (r *release) testPrograms(t *testing.T, p platform) {
 		}
 		contains(t, string(try(exec.Command(path, "--version").Output())(t)), "9.8.7-test (revision abc,")
 		doc := v2_3.Document{}
-		if err := json.ReadInto(strings.NewReader(r.read(t, archive+".spdx.json")), &doc); err != nil {
+		if err := spdx.ReadInto(strings.NewReader(r.read(t, archive+".spdx.json")), &doc); err != nil {
 			t.Fatal(err)
 		}
 		used := slices.IndexFunc(doc.Packages, func(p *v2_3.Package) bool { return p.PackageName == "k8s.io/client-go" })
@@ -186,6 +191,11 @@ func (r *release) testImages(t *testing.T, p platform) {
 			t.Error(err, outer)
 		}
 		contains(t, r.read(t, "images.txt"), "example.com/"+name+":"+r.version+"@"+outer[0].Digest.String()+"\n")
+		var asSkopeo oci.Index
+		raw := try(index.RawManifest())(t)
+		if err := json.Unmarshal(raw, &asSkopeo); err != nil || !bytes.Equal(try(json.Marshal(asSkopeo))(t), raw) {
+			t.Errorf("skopeo would replace the index: %v\n%s", err, raw)
+		}
 		manifest := try(index.IndexManifest())(t).Manifests[0]
 		image := try(index.Image(manifest.Digest))(t)
 		config := try(image.ConfigFile())(t)
