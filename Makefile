@@ -208,7 +208,7 @@ PLATFORMS ?= linux/amd64,linux/arm64,darwin/amd64,darwin/arm64,windows/amd64,win
 .PHONY: release
 release: ## Write a release of the commit into dist: programs, images, chart, manifests, SBOMs, checksums (IMAGE=example.com/ip-reconcile)
 	$(if $(IMAGE),,$(error IMAGE names no repository: make release IMAGE=example.com/ip-reconcile))
-	@changes=$$(git status --porcelain); test -z "$$changes" || { echo "these changes are in no commit:\n$$changes" >&2; exit 1; }
+	@changes=$$(git status --porcelain); test -z "$$changes" || { printf "in no commit:\n%s\n" "$$changes" >&2; exit 1; }
 	rm -rf dist
 	@cd e2e && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(GO) run ./cmd/release -image "$(IMAGE)" -version "$(VERSION)" \
 		-revision $$(git rev-parse HEAD) -platforms "$(PLATFORMS)" .. ../dist
