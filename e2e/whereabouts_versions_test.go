@@ -14,10 +14,10 @@ import (
 )
 
 // whereaboutsVersions are the forms in which versions of whereabouts write an address. Sources: the types are in
-// pkg/api/whereabouts.cni.cncf.io/v1alpha1, what ADD writes in pkg/storage/kubernetes/ipam.go (toAllocationMap,
-// UpdateOverlappingRangeAllocation), the names there, too (NormalizeRange and IPPoolName; NormalizeIP). The podref is
-// "<namespace>/<name>" in all of them, without a UID (pkg/types/types.go, GetPodRef), the key is the decimal offset, and
-// the range of a pool is masked (pkg/config/config.go).
+// pkg/api/whereabouts.cni.cncf.io/v1alpha1, what ADD writes in pkg/storage/kubernetes/ipam.go (toAllocationMap and
+// UpdateOverlappingRangeAllocation), and so are the names (NormalizeRange, later IPPoolName; NormalizeIP). In all of
+// them the podref is "<namespace>/<name>" without a UID (pkg/types/types.go, GetPodRef), the key is the decimal offset,
+// and the range of a pool is masked (pkg/config/config.go).
 var whereaboutsVersions = []struct {
 	versions           string
 	entry, reservation string // their fields
@@ -29,7 +29,7 @@ var whereaboutsVersions = []struct {
 	{versions: "v0.9.0 to v0.9.4", entry: "id podref ifname", reservation: "podref ifname", isNamed: true, isSliced: true},
 }
 
-// pools are the pools of a version: name, range, and what precedes the address in the names of reservations.
+// poolsOf are the pools that a version creates: name, range, and what precedes the address in names of reservations.
 func poolsOf(isNamed, isSliced bool) [][3]string {
 	pools := [][3]string{{"10.1.0.0-24", "10.1.0.0/24", ""}, {"fd00-1---64", "fd00:1::/64", ""}}
 	if isNamed {
