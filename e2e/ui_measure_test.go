@@ -4,14 +4,20 @@ package e2e
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/performance"
+	"github.com/chromedp/chromedp"
 )
 
-// A /16 is drawn within 200 ms on a machine that does nothing else; here only that it takes no seconds.
+// A /16 is drawn within 200 ms: the processor time of all tasks of the page's thread, from the answer's text to the
+// frame with the map. Time that other processes take does not count. The best of ten counts.
 func TestUI_DrawsSixtyFiveThousandCells(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -23,19 +29,46 @@ func TestUI_DrawsSixtyFiveThousandCells(t *testing.T) {
 	_, url := ui(t, "--snapshot", dir, "--now", "2026-11-20T10:00:00Z", "--pods-complete")
 	b.open(url + "#/pool/kube-system%2F10.0.0.0-16")
 	b.shows(".said")
-	took := evaluate[float64](b, `(async () => {
-		const text = await (await fetch("data/pool?subject=kube-system/10.0.0.0-16")).text();
-		const { pool } = await import("./map.js"), box = document.createElement("div");
-		document.getElementById("main").append(box);
-		const begin = performance.now();
-		box.append(...pool(JSON.parse(text), "kube-system/10.0.0.0-16").flat().filter(Boolean));
-		await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
-		return performance.now() - begin;
+	call(b, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
+	evaluate[chromedp.Void](b, `(async () => {
+		window.answer = await (await fetch("data/pool?subject=kube-system/10.0.0.0-16")).text();
+		window.pool = (await import("./map.js")).pool;
 	})()`)
-	t.Logf("65,536 cells, from the JSON to the frame: %.0f ms", took)
-	if took > 3000 {
-		t.Errorf("65,536 cells took %.0f ms", took)
+	best, all := math.Inf(1), ""
+	for n := 0; n < 10 && best > 200; n++ {
+		before := b.taskTime()
+		wall := evaluate[float64](b, `(async () => {
+			const begin = performance.now(), box = document.createElement("div");
+			box.append(...pool(JSON.parse(answer), "kube-system/10.0.0.0-16").flat().filter(Boolean));
+			document.getElementById("main").replaceChildren(box);
+			await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+			return performance.now() - begin;
+		})()`)
+		took := b.taskTime() - before
+		best, all = min(best, took), all+fmt.Sprintf(" %.0f (%.0f)", took, wall)
 	}
+	equal(t, "all are drawn", evaluate[bool](b, `document.getElementById("map-all").height > 700`), true)
+	t.Logf("65,536 cells, ms of the processor (by the clock):%s", all)
+	if best > 200 {
+		t.Errorf("65,536 cells took %.0f ms", best)
+	}
+}
+
+func call[In, Out any](b *browser, c cdp.Command[In, Out], in In) Out {
+	b.t.Helper()
+	return try(chromedp.Call(b.ctx, c, in)).must(b.t)
+}
+
+// taskTime is the time of all tasks of the page's thread so far, in milliseconds.
+func (b *browser) taskTime() float64 {
+	b.t.Helper()
+	for _, m := range call(b, performance.GetMetrics, cdp.Empty{}).Metrics {
+		if m.Name == "TaskDuration" {
+			return 1000 * m.Value
+		}
+	}
+	b.t.Fatal("the browser has no TaskDuration")
+	return 0
 }
 
 // The fill is drawn from what a Prometheus answers. Where it fails, the page has its words instead.
@@ -63,7 +96,7 @@ func TestUI_FillOverTime(t *testing.T) {
 	defer prometheus.Close()
 	_, url := ui(t, "--snapshot", sampleCluster, "--prometheus", prometheus.URL)
 	b.open(url + "#/pool/kube-system%2F10.0.0.0-24")
-	b.shows(".fill", "From 20 % at 2026-10-21 10:00 UTC to 80 % at 2026-11-20 10:00 UTC; minimum 20 %, maximum 80 %.")
+	b.shows(".fill", "From 20% at 2026-10-21 10:00 UTC to 80% at 2026-11-20 10:00 UTC; minimum 20%, maximum 80%.")
 	equal(t, "the pieces of the line", evaluate[int](b, `document.querySelector(".fill path:last-child").
 		getAttribute("d").split("M").length - 1`), 2)
 	found := evaluate[string](b, axeCore(t)+`;axe.run().then((r) => JSON.stringify(r.violations.map((v) => v.id)))`)

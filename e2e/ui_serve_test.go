@@ -11,6 +11,11 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 func TestUI_ServeAsksForAToken(t *testing.T) {
@@ -25,8 +30,8 @@ func TestUI_ServeAsksForAToken(t *testing.T) {
 	address, plain, idle := freeAddress(t), freeAddress(t), freeAddress(t)
 	serve := func(listen string, flags ...string) *server {
 		v := &server{metrics: freeAddress(t), health: freeAddress(t)}
-		v.command = s.beginProduct(t, append([]string{"serve", "--kubeconfig", kubeconfig, "--ui", "--ui-bind-address", listen,
-			"--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health}, flags...)...)
+		v.command = s.beginProduct(t, append([]string{"serve", "--kubeconfig", kubeconfig, "--ui", "--ui-bind-address",
+			listen, "--metrics-bind-address", v.metrics, "--health-probe-bind-address", v.health}, flags...)...)
 		return v
 	}
 	s.mustKubectl(t, "patch", "leases.coordination.k8s.io", "ip-reconcile", "-n", "kube-system", "--type=merge", "-p",
@@ -60,6 +65,29 @@ func TestUI_ServeAsksForAToken(t *testing.T) {
 	b.shows("main", "2 allocations in 1 pool: none is stale.") // without a reload
 	code := statusOf(t, "http://"+plain+"/ui/data/overview", "rebound.example.com")
 	equal(t, "a host of somebody else", code, http.StatusForbidden)
+}
+
+// "etcd was restored: is it safe, and what is missing?" is answered within three clicks.
+func TestUI_AnswersAfterARestore(t *testing.T) {
+	t.Parallel()
+	s := newStageWithReports(t, "worker-1", "worker-2")
+	one := s.agent(t, "worker-1")
+	newer := s.up(t, "worker-1", "newer", blue)
+	restored := time.Now().UTC().Format(time.RFC3339)
+	newer.forceDelete(t) // it is not in the backup, and runs
+	try(s.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: kube.RestoreLease, Annotations: map[string]string{
+			kube.RestoreAnnotation: fmt.Sprintf(`{"restored":%q,"why":"a revision ran backwards"}`, restored)}},
+	}, metav1.CreateOptions{})).must(t)
+	eventually(t, "the next second", func() bool { return time.Now().UTC().Format(time.RFC3339) > restored })
+	one.writeReport(t, newer.listed(v1alpha1.SandboxReady))
+	b := newBrowser(t)
+	_, url := ui(t, "--kubeconfig", s.Kubeconfig())
+	b.open(url)
+	b.shows("main", "Nothing is released: etcd was restored", "Releases are paused: etcd was restored at "+restored,
+		"until these nodes report: worker-2", "docs/operate/restore.md", "Phantom", "default/newer")
+	b.click("Explain " + newer.ips[0])
+	b.shows("main", "Address "+newer.ips[0], "PhantomPod", "EtcdRestored")
 }
 
 // asService forwards each connection to the next of the addresses, as a Service does, and returns its own address.

@@ -153,7 +153,8 @@ func fullPool(t *testing.T) string {
 		networkYAML("small", "10.2.0.0/30"), pod("one", "Running"), pod("two", "Running"), pod("three", "Pending"))
 }
 
-// The answers of docs/operate/tickets.md to which a snapshot leads. TestUI_ServeAsksForAToken has the history.
+// The answers of docs/operate/tickets.md to which a snapshot leads. TestUI_AnswersAfterARestore has that of a restore,
+// and TestUI_ServeAsksForAToken the history.
 func TestUI_AnswersWithinThreeClicks(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)

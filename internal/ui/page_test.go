@@ -218,6 +218,7 @@ func TestPage_WithoutAJudgement(t *testing.T) {
 func TestPage_WithoutAJudgementEndsTheConnection(t *testing.T) {
 	for _, path := range []string{"/ui/events", "/ui/data/overview"} {
 		p := New(false, "Only the lease holder makes passes.")
+		close(p.closed) // so that a stream ends
 		w := get(p, http.MethodGet, path)
 		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Connection") != "close" ||
 			!strings.Contains(w.Body.String(), "Only the lease holder") {

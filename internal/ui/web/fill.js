@@ -23,7 +23,7 @@ export function fillOverTime(name, observedAt) {
   return box;
 }
 
-const percent = (part) => Math.floor(100 * part) + " %"; // a full pool alone has 100 %
+const percent = (part) => Math.floor(100 * part) + "%"; // a full pool alone has 100%
 const day = (seconds) => new Date(1000 * seconds).toISOString().slice(0, 16).replace("T", " ") + " UTC";
 
 function inWords(points) {
