@@ -90,7 +90,8 @@ func TestUI_AnswersAfterARestore(t *testing.T) {
 	b.shows("main", "Address "+newer.ips[0], "PhantomPod", "EtcdRestored")
 }
 
-// asService forwards each connection to the next of the addresses, as a Service does, and returns its own address.
+// asService forwards connections to one of the addresses, as a Service does: the first four to the first one, and all
+// others to the second. It returns its own address.
 func asService(t *testing.T, addresses ...string) string {
 	t.Helper()
 	listener := try(net.Listen("tcp", "127.0.0.1:0")).must(t)
@@ -101,7 +102,7 @@ func asService(t *testing.T, addresses ...string) string {
 			if err != nil {
 				return
 			}
-			server, err := net.Dial("tcp", addresses[i%len(addresses)])
+			server, err := net.Dial("tcp", addresses[min(i/4, len(addresses)-1)])
 			if err != nil {
 				_ = client.Close()
 				continue
