@@ -195,15 +195,21 @@ func (s *Simulation) itemOf(l leaked) *judge.Item {
 }
 
 // awaitsTheEarly reports whether every address is held for an hour because of machines that joined after a restore and
-// were removed before it was detected: nothing distinguishes them from what the restore has lost.
+// were removed before it was detected: nothing distinguishes them from what the restore has lost. Where several
+// processes detect it, such as one that has waited for a person since, the last one dates it.
 func (s *Simulation) awaitsTheEarly() bool {
+	last := s.lastDetected()
+	isEarly := func(name string) bool {
+		at, hasLeft := s.left[name]
+		return s.early[name] || hasLeft && at.Before(last)
+	}
 	if s.plan.Serve || s.last == nil { // serve does not report what it waits for
-		return slices.Contains(slices.Collect(maps.Values(s.early)), true)
+		return slices.ContainsFunc(slices.Collect(maps.Keys(s.early)), isEarly)
 	}
 	// What the last pass holds for a node that has just joined is not refused, and waits all the same.
 	return s.last.Restore != nil && len(s.last.Restore.Awaiting) > 0 &&
 		!slices.ContainsFunc(s.last.Restore.Awaiting, func(name string) bool {
-			return !s.early[name] && s.last.Judgement.Observation.Nodes[name] == nil // one that exists and has not reported
+			return !isEarly(name) && s.last.Judgement.Observation.Nodes[name] == nil // one that exists and has not reported
 		})
 }
 
