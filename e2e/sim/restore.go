@@ -70,14 +70,24 @@ func (s *Simulation) lastDetected() (last time.Time) {
 	return last
 }
 
+// detectedBy is the newest restore that the process of a client knows of, by its own date.
+func (s *Simulation) detectedBy(c *client) (at time.Time) {
+	for _, r := range s.replicas {
+		if r.as == c {
+			at = r.restored()
+		}
+	}
+	return at
+}
+
 func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After(t) }
 
 // isUndetected reports whether reports of a restored backup are still fresh that lack a running sandbox, or its node is
 // unreachable and dead by the backup, while the process that writes cannot know of the restore. serve cannot if it was
 // started after the first restore that lost the sandbox. A run cannot if no version that it has read or written before
 // its request ran backwards, and no other process has recorded the restore; another restore of that backup loses such a
-// record. Processes date restores by the API servers' clocks, one of which may be ahead, so an earlier restore may look
-// like this one.
+// record. What it detects while its request hangs is too late. Processes date restores by the API servers' clocks, one of
+// which may be ahead, so an earlier restore may look like this one.
 func (s *Simulation) isUndetected(b *sandbox) bool {
 	isLate := s.asked.Sub(s.backup.at) > reportsLookFresh+holdLasts
 	if !s.restoredSince(b.since) || isLate && (b.node.linked || s.isNoted()) {
@@ -99,7 +109,8 @@ func (s *Simulation) isUndetected(b *sandbox) bool {
 		if r.started.After(lostAt) {
 			since = lostAt
 		}
-		return r.as == s.writer && noticed.After(since) || s.restoredAt.Before(noticed) && s.asked.Sub(noticed) > aPassTakes
+		knew := s.detected.Add(-max(0, s.plan.Skew))
+		return r.as == s.writer && knew.After(since) || s.restoredAt.Before(noticed) && s.asked.Sub(noticed) > aPassTakes
 	})
 }
 

@@ -40,6 +40,7 @@ type call struct {
 	client *client
 	reply  chan answer
 	at     time.Time // when it arrived
+	knew   time.Time // which restore its process had detected then
 	held   time.Time // not answered before
 	tries  int
 }
@@ -172,6 +173,9 @@ func (s *Simulation) takeCalls() {
 }
 
 func (s *Simulation) arrived(w *call) {
+	if w.writes() && w.client.product {
+		w.knew = s.detectedBy(w.client)
+	}
 	if s.plan.Latency > 0 && s.faulty {
 		w.held = time.Now().Add(s.between(0, s.plan.Latency))
 	}
@@ -249,7 +253,7 @@ func (s *Simulation) deliver(w *call, a answer) {
 
 // serve lets the API server perform the call.
 func (s *Simulation) serve(w *call) answer {
-	s.writer, s.asked = w.client, w.at
+	s.writer, s.asked, s.detected = w.client, w.at, w.knew
 	defer func() { s.writer = nil }()
 	s.skew = s.skews[s.rng.IntN(len(s.skews))]
 	a := s.api.serve(w.request)

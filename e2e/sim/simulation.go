@@ -41,12 +41,13 @@ type Simulation struct {
 	away     bool // the API server is
 	running  int  // goroutines of processes, calls of whereabouts among them
 
-	api    *apiServer
-	skew   time.Duration // of the API server's clock that answers
-	skews  []time.Duration
-	backup *backup
-	writer *client   // whose request is being answered
-	asked  time.Time // when it arrived; it may be performed much later
+	api      *apiServer
+	skew     time.Duration // of the API server's clock that answers
+	skews    []time.Duration
+	backup   *backup
+	writer   *client   // whose request is being answered
+	asked    time.Time // when it arrived; it may be performed much later
+	detected time.Time // the restore that the writer knew of when it arrived
 
 	nodes       []*node
 	pods        []*podName
