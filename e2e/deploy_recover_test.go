@@ -13,8 +13,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
-// TestDeploy_RecoverJob runs the command of deploy/recover-job with the token of its pod, in a cluster where nothing of
-// ip-reconcile but the agents is left after a restore.
+// TestDeploy_RecoverJob runs the command of deploy/recover-job with the token of its pod, in a cluster that has only
+// the agents of ip-reconcile after a restore.
 func TestDeploy_RecoverJob(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")

@@ -86,8 +86,8 @@ func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After
 // unreachable and dead by the backup, while the process that writes cannot know of the restore. serve cannot if it was
 // started after the first restore that lost the sandbox. A run cannot if no version that it has read or written before
 // its request ran backwards, and no other process has recorded the restore; another restore of that backup loses such a
-// record. What it detects while its request hangs is too late. Processes date restores by the API servers' clocks, one of
-// which may be ahead, so an earlier restore may look like this one.
+// record. What it detects while its request hangs is too late. Processes date restores by the API servers' clocks, one
+// of which may be ahead, so an earlier restore may look like this one.
 func (s *Simulation) isUndetected(b *sandbox) bool {
 	isLate := s.asked.Sub(s.backup.at) > reportsLookFresh+holdLasts
 	if !s.restoredSince(b.since) || isLate && (b.node.linked || s.isNoted()) {

@@ -65,7 +65,7 @@ type Simulation struct {
 	kills       int
 	visits      int                  // of machines that joined and were removed
 	early       map[string]bool      // whether each joined after a restore that no process had detected yet
-	left        map[string]time.Time // when each left that joined after a restore
+	left        map[string]time.Time // when each was removed that joined after a restore
 	quiet       bool
 	restoring   bool        // etcd is
 	forbidden   bool        // RBAC forbids the product whereabouts' Leases
