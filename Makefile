@@ -111,6 +111,10 @@ WORKERS ?= $(shell nproc)
 simulate: ## Play random histories in a simulated cluster, with the product's and whereabouts' own code (HISTORIES=1000000 SEED=7 WORKERS=8)
 	@cd e2e && nice $(GO) test -count=1 -timeout 0 -v -run '^TestNoHistoryBreaksAnInvariant$$' ./sim -args -histories $(HISTORIES) -seed $(SEED) -workers $(WORKERS)
 
+.PHONY: model
+model: ## Explore the model of the release protocol in SPIN (e2e/model), and print the states; 'make test-api' does so, too
+	@cd e2e && $(GO) test -count=1 -v ./model
+
 .PHONY: e2e
 e2e: preflight ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
 	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 60m -parallel 4 -tags cluster .
