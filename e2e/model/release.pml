@@ -8,7 +8,7 @@
  * The model releases more often than the product: each Stale verdict counts as proven, and it knows no pod objects.
  *
  * Switches, each with its default below: how often each fault may happen, OVERLAP, and the planted errors
- * NO_SECOND_CHECK, NO_PUT_BACK, NO_GATE and NO_FENCE. A recorded history (TRACE) orders the steps. */
+ * NO_SECOND_CHECK, NO_PUT_BACK, NO_GATE, NO_FENCE and NO_EXPIRY. A recorded history (TRACE) orders the steps. */
 
 #ifndef CRASHES
 #define CRASHES 1 /* how often a reconciler or an ADD is killed */
@@ -156,6 +156,7 @@ inline leave(who) { /* killed: its Lease expires */
 inline checkRelease(s) {
 	gap = false; /* the reservation of a released allocation is not missing */
 	CHECK(sandbox[s] == GONE);
+	CHECK(entry[POOL(s)] == s); /* invariant 3: the version alone shows that the allocation is the one that was judged */
 	CHECK(!(USES(1) && POOL(1) == POOL(s) || USES(2) && POOL(2) == POOL(s) || USES(3) && POOL(3) == POOL(s)))
 }
 
@@ -326,11 +327,11 @@ end_hold:
 	fi;
 	/* executor.patchPool: ippool.RemovePatch tests the resourceVersion and the allocation. */
 	if
-	:: atomic { HOLDS(me) && version == seen[ME] && entry[p] == s && NEXT(RELEASED, s) ->
+	:: atomic { HOLDS(me) && version == seen[ME] && NEXT(RELEASED, s) ->
 		checkRelease(s); written(p, 0); isNewer[me] = hasChanged; STEP; dropLease(RECONCILER(me)); goto finish }
-	:: atomic { HOLDS(me) && (version != seen[ME] || entry[p] != s) -> goto failed } /* 422 */
+	:: atomic { HOLDS(me) && version != seen[ME] -> goto failed } /* 422 */
 	:: atomic { HOLDS(me) && faultsLeft > 0 -> faultsLeft--; goto failed }
-	:: atomic { HOLDS(me) && faultsLeft > 0 && version == seen[ME] && entry[p] == s ->
+	:: atomic { HOLDS(me) && faultsLeft > 0 && version == seen[ME] ->
 		faultsLeft--; checkRelease(s); written(p, 0); goto failed } /* the answer is lost */
 	:: atomic { HOLDS(me) && faultsLeft > 0 && latePatch == 0 ->
 		faultsLeft--; latePatch = s; latePatchVersion = seen[ME]; goto failed }
@@ -352,12 +353,12 @@ failed: /* attempt ends the hold, and checks changes again whose reservation is 
 	:: atomic { entry[p] != s -> skip }
 	fi;
 rollback: /* executor.rollback: an allocation of that podref that is not proven stale needs the reservation */
-	atomic { dropLease(RECONCILER(me));
-		if
-		:: deleted[me] != 0 && entry[p] != 0 && NAME(entry[p]) == NAME(s) && (entry[p] == s || !LEAKED(entry[p])) -> skip
-		:: else -> goto finish
-		fi }
-putBack: /* executor.recreateReservations; it needs no Lease */
+	if
+	:: atomic { deleted[me] != 0 && entry[p] != 0 && NAME(entry[p]) == NAME(s) &&
+			(entry[p] == s || !LEAKED(entry[p])) -> skip }
+	:: atomic { else -> goto finish }
+	fi;
+putBack: /* executor.recreateReservations; a change whose hold has ended needs no Lease */
 #ifndef NO_PUT_BACK
 	do
 	:: atomic { deleted[me] == 0 -> break }
@@ -426,7 +427,7 @@ end_server:
 		if :: reserved == 0 -> reserve(lateCreate) :: else fi; lateCreate = 0 }
 	:: atomic { latePatch != 0 ->
 		if
-		:: version == latePatchVersion && entry[POOL(latePatch)] == latePatch ->
+		:: version == latePatchVersion ->
 			checkRelease(latePatch); written(POOL(latePatch), 0)
 		:: else
 		fi; latePatch = 0; latePatchVersion = 0 }
