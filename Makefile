@@ -79,7 +79,11 @@ test-api: preflight ## Run the tests on a real API server with whereabouts' plug
 
 .PHONY: test-oldest
 test-oldest: preflight ## Run test-api on the oldest API server that is supported with agents, v1.30 (e2e/oldest)
-	@cd e2e && IP_RECONCILE_OLDEST=1 $(TESTSUM) -count=1 -timeout 30m .
+	@cd e2e && IP_RECONCILE_API_SERVER=oldest $(TESTSUM) -count=1 -timeout 30m .
+
+.PHONY: test-newest
+test-newest: preflight ## Run test-api on the newest API server, v1.37 (e2e/newest)
+	@cd e2e && IP_RECONCILE_API_SERVER=newest $(TESTSUM) -count=1 -timeout 30m .
 
 .PHONY: test-slow
 test-slow: preflight ## Run the tests with a real containerd, the long ones and the measurements in small (as root on Linux)

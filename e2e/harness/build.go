@@ -80,19 +80,21 @@ var (
 	}}
 	containerdDebian = kit{module: "containerd", debian: []string{"containerd", "runc"}}
 	prometheus       = kit{module: "harness/cmd", debian: []string{"prometheus"}}
-	// oldest has the API server on which `make test-oldest` runs the tests.
-	oldest = kit{module: "oldest", parts: []part{{
-		name: "kube-apiserver", pkg: "k8s.io/kubernetes/cmd/kube-apiserver",
-		variables: "-X k8s.io/component-base/version.gitVersion=" + OldestVersion +
-			" -X k8s.io/component-base/version.gitMinor=30",
-	}}}
+	// otherAPIs have the API servers on which `make test-oldest` and `make test-newest` run the tests.
+	otherAPIs = map[string]kit{"oldest": apiServerOf("oldest", "v1.30.14"), "newest": apiServerOf("newest", "v1.37.2")}
 )
 
-// OldestVersion is that of e2e/oldest/go.mod.
-const OldestVersion = "v1.30.14"
+// otherAPIEnv names the one of otherAPIs that replaces the API server of e2e/parts.
+const otherAPIEnv = "IP_RECONCILE_API_SERVER"
 
-// oldestEnv is set where the API server of e2e/oldest replaces that of e2e/parts.
-const oldestEnv = "IP_RECONCILE_OLDEST"
+// apiServerOf is the API server of a folder of e2e, whose go.mod has this version.
+func apiServerOf(module, version string) kit {
+	return kit{module: module, parts: []part{{
+		name: "kube-apiserver", pkg: "k8s.io/kubernetes/cmd/kube-apiserver",
+		variables: "-X k8s.io/component-base/version.gitVersion=" + version +
+			" -X k8s.io/component-base/version.gitMinor=" + strings.Split(version, ".")[1],
+	}}}
+}
 
 // buildFlags must not vary: with other flags the Go build cache is of no use.
 var buildFlags = []string{"-trimpath", "-buildvcs=false"}

@@ -90,8 +90,8 @@ func newControlPlane(address net.IP, port int, apiFlags []string) (*ControlPlane
 		return nil, err
 	}
 	apiServer := filepath.Join(bin, "kubeparts")
-	if os.Getenv(oldestEnv) != "" {
-		dir, err := build(oldest)
+	if other := os.Getenv(otherAPIEnv); other != "" {
+		dir, err := build(otherAPIs[other])
 		if err != nil {
 			return nil, err
 		}
