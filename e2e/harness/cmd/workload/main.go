@@ -73,8 +73,14 @@ func answer(stubborn bool) error {
 	}
 }
 
+// ask waits for who has just started, and does not listen yet.
 func ask(address string) error {
-	conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, "80"), 20*time.Second)
+	end := time.Now().Add(20 * time.Second)
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, "80"), time.Until(end))
+	for errors.Is(err, syscall.ECONNREFUSED) && time.Now().Before(end) {
+		time.Sleep(100 * time.Millisecond)
+		conn, err = net.DialTimeout("tcp", net.JoinHostPort(address, "80"), time.Until(end))
+	}
 	if err != nil {
 		return err
 	}
