@@ -85,8 +85,10 @@ func (s *Simulation) visit(stays time.Duration) {
 	s.writeNode(n, "True", map[string]any{"bootID": id.BootID, "systemUUID": id.Machine.SystemUUID,
 		"machineID": id.Machine.MachineID})
 	s.say("%s joins", n.name)
-	isAfter := !s.restoredAt.IsZero()
-	s.early[n.name] = isAfter && !s.lastDetected().After(s.detectedBefore)
+	s.early[n.name] = !s.restoredAt.IsZero() && !s.lastDetected().After(s.detectedBefore)
+	if !s.restoredAt.IsZero() {
+		s.joined[n.name] = time.Now()
+	}
 	var leave func()
 	leave = func() {
 		if s.away {
@@ -94,9 +96,6 @@ func (s *Simulation) visit(stays time.Duration) {
 			return
 		}
 		s.api.delete(key{nodes, "", n.name})
-		if isAfter {
-			s.left[n.name] = time.Now()
-		}
 		s.say("%s leaves", n.name)
 	}
 	s.after(stays, leave)

@@ -195,13 +195,13 @@ func (s *Simulation) itemOf(l leaked) *judge.Item {
 }
 
 // awaitsTheEarly reports whether every address is held for an hour because of machines that joined after a restore and
-// were removed before it was detected: nothing distinguishes them from what the restore has lost. Where several
-// processes detect it, such as one that has waited for a person since, the last one dates it.
+// were removed: nothing distinguishes those that joined before it was detected from what the restore has lost. Where
+// several processes detect it, such as one that has waited for a person since, the last one dates it.
 func (s *Simulation) awaitsTheEarly() bool {
 	last := s.lastDetected()
 	isEarly := func(name string) bool {
-		at, hasLeft := s.left[name]
-		return s.early[name] || hasLeft && at.Before(last)
+		at, isAfter := s.joined[name]
+		return s.early[name] || isAfter && at.Before(last)
 	}
 	if s.plan.Serve || s.last == nil { // serve does not report what it waits for
 		return slices.ContainsFunc(slices.Collect(maps.Keys(s.early)), isEarly)

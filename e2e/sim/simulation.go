@@ -65,7 +65,7 @@ type Simulation struct {
 	kills       int
 	visits      int                  // of machines that joined and were removed
 	early       map[string]bool      // whether each joined after a restore that no process had detected yet
-	left        map[string]time.Time // when each was removed that joined after a restore
+	joined      map[string]time.Time // when each joined that did after a restore
 	quiet       bool
 	restoring   bool        // etcd is
 	forbidden   bool        // RBAC forbids the product whereabouts' Leases
@@ -110,7 +110,7 @@ type Player struct{ plugins plugins }
 // Play plays the history of a plan.
 func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
 	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(),
-		owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}, left: map[string]time.Time{},
+		owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}, joined: map[string]time.Time{},
 		endedAt: map[string]time.Time{}}
 	// client-go's elections draw their pauses from the global source; with randseednop=0 it repeats them.
 	globalrand.Seed(int64(plan.Seed)) //nolint:staticcheck // it has no other

@@ -92,17 +92,14 @@ func (x *Index) nodeCondition(name string) nodeCondition {
 	return notReporting
 }
 
-// nodeConditionFor is the condition of a node for one item. If a report of the node has the ID, that report decides. A
-// pod on a rebooted node may run again with the same address, and a restore of etcd may have lost that allocation, and
-// the pod. So the node must report first.
+// nodeConditionFor is the condition of a node for one item. If a report of the node has the ID, that report decides,
+// unless the pod may be back: then the node must report first.
 func (x *Index) nodeConditionFor(it *Item, node string) nodeCondition {
-	pod := it.evidence.Pod
-	mayBeBack := pod == nil || pod.Node == node && pod.Phase != podstate.Finished
 	for i := range it.evidence.mentions {
 		g := &it.evidence.mentions[i]
 		switch {
 		case g.kind == ofGone || g.report.Name != node:
-		case x.hasEndedWithNode(g.report) && mayBeBack: // nodeCondition decides
+		case x.hasEndedWithNode(g.report) && it.mayBeBackOn(node): // nodeCondition decides
 		case x.hasEndedWithNode(g.report):
 			return provenDead
 		case x.isReplaced(g.report):
@@ -110,6 +107,13 @@ func (x *Index) nodeConditionFor(it *Item, node string) nodeCondition {
 		}
 	}
 	return x.nodeCondition(node)
+}
+
+// mayBeBackOn reports whether the pod may run again on a rebooted node, with the same address: a restore of etcd may
+// have lost that allocation, and the pod.
+func (it *Item) mayBeBackOn(node string) bool {
+	pod := it.evidence.Pod
+	return pod == nil || pod.Node == node && pod.Phase != podstate.Finished
 }
 
 // nodeConditionForLone is the condition of a node for a reservation without an allocation, which names no sandbox. A

@@ -49,6 +49,16 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 			NotReady(Closed))),
 			Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
 	})
+	for end, part := range map[string]ReportEdit{"stopped": Sandbox("box-1", UsualUID, NotReady(Closed)),
+		"gone": Gone("box-1", UsualUID)} {
+		t.Run(end+" on one, and the other has rebooted since it had it", func(t *testing.T) {
+			all := All(UsualPool, Node("worker-1"), FreshReport("worker-1", part), Node("worker-2", Booted("boot-2")),
+				StaleReport("worker-2", Sandbox("box-1", UsualUID)))
+			expectVerdict(t, held, all) // the pod may be back there, and a restore may have lost it
+			expectVerdict(t, decision{judge.Stale, judge.PodFinished, true}, all, UsualPod(Phase("Succeeded"),
+				StoppedByKubelet(time.Minute)))
+		})
+	}
 	t.Run("on a dead one, and the other has a leftover of it", func(t *testing.T) {
 		expectVerdict(t, decision{judge.Stale, judge.NodeDeadReason, false}, UsualPool,
 			Node("worker-1", NotReadyFor(time.Hour), OutOfService),

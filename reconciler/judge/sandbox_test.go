@@ -132,7 +132,7 @@ func TestDeadNodes(t *testing.T) {
 			another}},
 		// Otherwise the agents with fresh reports would have reported the restore.
 		{"rebooted, and no agent has a fresh report, as when etcd has just been restored", judge.NoFreshReport,
-			[]Part{Node("worker-1", Booted("boot-2")), last, Node("worker-2"), StaleReport("worker-2")}},
+			[]Part{Node("worker-1", Booted("boot-2")), last, Node("worker-2"), StaleReport("worker-2"), finished.pod}},
 		// Its ADD replaces the allocation, but a restore may have lost that.
 		{"rebooted, and its pod may be back there", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last,
 			another, terminating.pod}},
