@@ -121,7 +121,7 @@ model: ## Explore the model of the release protocol in SPIN (e2e/model), and pri
 
 .PHONY: e2e
 e2e: preflight ## Run the scenarios in a whole cluster (as root on Linux): kubelets, containerd, and the product as its manifests install it
-	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 60m -parallel 4 -tags cluster .
+	@cd e2e && $(GO) run $(GOTESTSUM) --format testname -- -count=1 -timeout 60m -parallel 3 -tags cluster .
 
 .PHONY: test-all
 test-all: ## Run all tests: 'make test' with the properties in full depth, 'make test-slow' and 'make e2e'
