@@ -34,8 +34,11 @@ type faultTrial struct {
 	pools, reservations *history
 	agents              []*agent // none without a fault: the storm
 
-	mu      sync.Mutex
-	content map[string][]any // of the agents' reports, beside the ledger's
+	since uint64 // the revision from which on the operations on pools are recorded
+
+	mu         sync.Mutex
+	content    map[string][]any // of the agents' reports, beside the ledger's
+	operations []*operation
 
 	adds, failedADDs, dels, released, longestADD atomic.Int64
 }
@@ -107,11 +110,14 @@ func (r *faultTrial) runsOn(node string) (content []any) {
 	r.mu.Unlock()
 	r.ledger.mu.Lock()
 	defer r.ledger.mu.Unlock()
-	for _, h := range r.ledger.all {
+	gone := 0
+	for _, h := range slices.Backward(r.ledger.all) {
 		switch {
 		case h.node != node || h.until != 0 && !h.closed:
 		case h.closed:
-			content = append(content, v1alpha1.Gone{ID: h.id, UID: h.uid})
+			if gone++; gone <= 200 { // an agent forgets the oldest
+				content = append(content, v1alpha1.Gone{ID: h.id, UID: h.uid})
+			}
 		default:
 			content = append(content, v1alpha1.Sandbox{
 				ID: h.id, Namespace: "default", Name: h.podRef[len("default/"):], UID: h.uid, State: v1alpha1.SandboxReady,
@@ -213,6 +219,12 @@ func (r *faultTrial) come(ctx context.Context, node *harness.Node, name string, 
 			Sandbox: l.sandbox, Namespace: "default", Pod: name, UID: string(l.pod.UID), IfName: fmt.Sprint("net", i+1),
 			Network: n.Network,
 		}
+		h := &holding{
+			network: n, pool: n.pool(node.Name), id: l.sandbox.ID, ifName: a.IfName, node: node.Name, uid: string(l.pod.UID),
+			podRef: "default/" + name,
+		}
+		again(ctx, func() (err error) { h.called, err = r.now(ctx); return err })
+		o := r.called(adds, a, h.pool, "", h.called)
 		began := time.Now()
 		result, err := node.Add(ctx, a)
 		if err != nil {
@@ -222,12 +234,10 @@ func (r *faultTrial) come(ctx context.Context, node *harness.Node, name string, 
 		}
 		r.adds.Add(1)
 		r.longestADD.Store(max(r.longestADD.Load(), int64(time.Since(began))))
-		h := &holding{
-			network: n, pool: n.pool(node.Name), id: l.sandbox.ID, ifName: a.IfName, node: node.Name, uid: string(l.pod.UID),
-			podRef: "default/" + name, address: harness.Addresses(result)[0].String(),
-		}
+		h.address = harness.Addresses(result)[0].String()
 		h.reservation = n.reservation(h.address)
 		again(ctx, func() (err error) { h.from, err = r.now(ctx); return err })
+		r.answered(o, key(h.address), h.from)
 		r.begin(h)
 		l.added, l.holdings, status = append(l.added, a), append(l.holdings, h), append(status, a.Status(result))
 	}
@@ -244,9 +254,17 @@ func (r *faultTrial) leave(ctx context.Context, l *life, how ending) {
 	for i, a := range l.added {
 		var now uint64
 		again(ctx, func() (err error) { now, err = r.now(ctx); return err })
-		r.end(l.holdings[i], now)
-		if how != leaked && l.node.Del(ctx, a) == nil {
+		h := l.holdings[i]
+		r.end(h, now)
+		r.answered(r.called(ends, a, h.pool, "", now), key(h.address), now)
+		if how == leaked {
+			continue
+		}
+		o := r.called(dels, a, h.pool, key(h.address), now)
+		if l.node.Del(ctx, a) == nil {
 			r.dels.Add(1)
+			again(ctx, func() (err error) { now, err = r.now(ctx); return err })
+			r.answered(o, o.key, now)
 		}
 	}
 	_ = l.sandbox.Close()
@@ -317,7 +335,8 @@ func (r *faultTrial) verdict(t *testing.T, left []string) string {
 	freed, bare, unwritten := r.check(r.pools, r.reservations, now)
 	writes := try(r.AuditLog().Next()).must(t)
 	released, strayed := ours(r.pools, writes)
-	for _, err := range slices.Concat(freed, bare, strayed) {
+	operations, illegal := r.checkOperations(writes, unwritten)
+	for _, err := range slices.Concat(freed, bare, strayed, illegal) {
 		t.Error(err)
 	}
 	if len(r.agents) == 0 && len(unwritten) > 0 { // no request of whereabouts fails there
@@ -332,9 +351,9 @@ func (r *faultTrial) verdict(t *testing.T, left []string) string {
 		}
 	}
 	return fmt.Sprintf("%d ADDs (%d failed, %d without an entry by whereabouts, the longest took %.1fs), %d DELs, %d "+
-		"released, %d wrong, %d remaining",
+		"released, %d wrong, %d remaining, %d operations in order",
 		r.adds.Load(), r.failedADDs.Load(), len(unwritten), time.Duration(r.longestADD.Load()).Seconds(), r.dels.Load(),
-		released, len(freed)+len(bare)+len(strayed), len(left))
+		released, len(freed)+len(bare)+len(strayed)+len(illegal), len(left), operations)
 }
 
 // TestFaults_ControlPlaneDies kills the API server and etcd with SIGKILL, in turn and at any

@@ -190,12 +190,13 @@ func (h *history) during(name string, from, to uint64) []version {
 	return found
 }
 
-// first returns the revision of the first version of an object for which is holds; false if there is none.
-func (h *history) first(name string, is func(*unstructured.Unstructured) bool) (uint64, bool) {
+// first returns the revision of the first version of an object after a revision for which is holds; false if there is
+// none.
+func (h *history) first(name string, after uint64, is func(*unstructured.Unstructured) bool) (uint64, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, v := range h.of[name] {
-		if is(v.object) {
+		if v.revision > after && is(v.object) {
 			return v.revision, true
 		}
 	}

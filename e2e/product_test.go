@@ -20,7 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
-var full = flag.Bool("full", false, "measure at full size, as 'make measure' does; else at a tenth of it")
+var full = flag.Bool("full", false, "in full size, as in 'make measure' and 'make linearize'; else in a tenth of it")
 
 var update = flag.Bool("update", false, "write the golden files in testdata")
 

@@ -56,7 +56,8 @@ type holding struct {
 	podRef, address   string
 	node, uid         string // of the pod; "" in a storm
 	closed            bool   // its network namespace is gone
-	from, until       uint64 // revisions; until is 0 while it lives
+	// Revisions: before the ADD, after it, and of its end, which is 0 while it lives.
+	called, from, until uint64
 }
 
 func (h *holding) String() string {
@@ -121,7 +122,7 @@ func (l *ledger) check(pools, reservations *history, now uint64) (freed, bare []
 			until = now
 		}
 		entries, reserved := pools.during(h.pool, h.from, until), reservations.during(h.reservation, h.from, until)
-		if first, ok := pools.first(h.pool, h.recorded); !ok || first > h.from {
+		if first, ok := pools.first(h.pool, h.called, h.recorded); !ok || first > h.from {
 			unwritten = append(unwritten, h)
 			entries, reserved = nil, nil // a repair creates the reservation after the allocation
 			if ok {

@@ -42,6 +42,8 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	find := flags.Bool("find", false, "run all tests of the packages, and tell which ones catch each mutant")
 	most := flags.Int("simulate", 0, "instead of the tests, play at most this many histories of e2e/sim for each seed")
 	seeds := flags.Int("seeds", 5, "of -simulate")
+	overlay := flags.String("overlay", "", "instead of the tests, write the only mutant into this folder, by its absolute "+
+		"path, and print the file for 'go build -overlay'")
 	parallel := flags.Int("parallel", runtime.NumCPU(), "how many mutants are tested at a time")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -60,6 +62,14 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		if slices.ContainsFunc([]string{m.Fault, m.In + "." + m.Decl, m.Tests}, by.MatchString) {
 			chosen = append(chosen, m)
 		}
+	}
+	if *overlay != "" {
+		if len(chosen) != 1 {
+			return fmt.Errorf("-overlay is for one mutant, and -run matches %d", len(chosen))
+		}
+		file, err := (&runner{root: ".", scratch: *overlay}).writeOverlay(0, chosen[0])
+		fmt.Fprintln(out, file)
+		return err
 	}
 	scratch, err := os.MkdirTemp("", "mutants")
 	if err != nil {
