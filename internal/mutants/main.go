@@ -42,7 +42,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	find := flags.Bool("find", false, "run all tests of the packages, and tell which ones catch each mutant")
 	most := flags.Int("simulate", 0, "instead of the tests, play at most this many histories of e2e/sim for each seed")
 	seeds := flags.Int("seeds", 5, "of -simulate")
-	overlay := flags.String("overlay", "", "instead of the tests, write the only mutant into this folder, by its absolute "+
+	overlay := flags.String("overlay", "", "instead of the tests, write the mutant into this folder, by its absolute "+
 		"path, and print the file for 'go build -overlay'")
 	parallel := flags.Int("parallel", runtime.NumCPU(), "how many mutants are tested at a time")
 	if err := flags.Parse(args); err != nil {
