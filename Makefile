@@ -4,6 +4,7 @@ GO           ?= go
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.8.0
 GOTESTSUM    := gotest.tools/gotestsum@v1.13.0
 GOVULNCHECK  := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+KREW         := sigs.k8s.io/krew/cmd/krew@v0.4.3
 CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 SAMPLE       := samples/cluster
 VERSION      := $(shell sed -n 's/^version: //p' deploy/helm/ip-reconcile/Chart.yaml)
@@ -105,7 +106,7 @@ preflight:
 fetch: ## Download the modules of the product, the tests, the parts and the tools
 	@$(GO) mod download
 	@for module in e2e e2e/parts e2e/containerd; do $(GO) -C $$module mod download || exit; done
-	@for tool in $(GOLANGCI_LINT) $(GOTESTSUM) $(GOVULNCHECK); do out=$$($(GO) install -n $$tool 2>&1) || { echo "$$out"; exit 1; }; done
+	@for tool in $(GOLANGCI_LINT) $(GOTESTSUM) $(GOVULNCHECK) $(KREW); do out=$$($(GO) install -n $$tool 2>&1) || { echo "$$out"; exit 1; }; done
 
 .PHONY: parts
 parts: ## Build the programs of other projects that the tests run, which they else do themselves

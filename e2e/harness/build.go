@@ -139,6 +139,16 @@ func Promtool(t testing.TB) string {
 	return filepath.Join(dir, "usr/bin/promtool")
 }
 
+// KubectlProgram is the path of a program that is kubectl when it is called so.
+func KubectlProgram(t testing.TB) string {
+	t.Helper()
+	dir, err := build(core)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "kubeparts")
+}
+
 // UpstreamManifest is the path of a file of whereabouts' doc/crds, such as "daemonset-install.yaml" with the RBAC that
 // a drop-in replacement must do with.
 func UpstreamManifest(t testing.TB, name string) string {

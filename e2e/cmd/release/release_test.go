@@ -31,6 +31,8 @@ import (
 	"github.com/spdx/tools-golang/spdx/v2/v2_3"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 const repositoryRoot = "../../.."
@@ -122,6 +124,7 @@ func TestRelease(t *testing.T) {
 	}
 	p := r.platforms[0]
 	t.Run("programs", func(t *testing.T) { r.testPrograms(t, p) })
+	t.Run("plugin", func(t *testing.T) { r.testPlugin(t, p) })
 	t.Run("images", func(t *testing.T) { r.testImages(t, p) })
 	t.Run("chart and manifests", r.testDeploy)
 	if notes := r.read(t, "notes.md"); !strings.Contains(notes, "### Added") || strings.Contains(notes, "## Unreleased") {
@@ -154,9 +157,13 @@ func (r *release) testPrograms(t *testing.T, p platform) {
 			t.Errorf("the SBOM of %s: %+v", command, doc.Packages[0])
 		}
 	}
+}
+
+// testPlugin installs the plugin with krew from the archive that the manifest names, and calls it as kubectl does.
+func (r *release) testPlugin(t *testing.T, p platform) {
 	var plugin struct {
 		Spec struct {
-			Platforms []struct{ URI, SHA256, Bin string }
+			Platforms []struct{ URI, SHA256 string }
 		}
 	}
 	err := yaml.Unmarshal([]byte(r.read(t, "krew.yaml")), &plugin)
@@ -166,6 +173,24 @@ func (r *release) testPrograms(t *testing.T, p platform) {
 	for _, of := range plugin.Spec.Platforms {
 		contains(t, r.read(t, "checksums.txt"), of.SHA256+"  "+filepath.Base(of.URI)+"\n")
 	}
+	bin, root := t.TempDir(), t.TempDir()
+	env := append(os.Environ(), "GOBIN="+bin, "KREW_ROOT="+root, "PATH="+root+"/bin:"+bin+":"+os.Getenv("PATH"))
+	run := func(name string, args ...string) string {
+		cmd := exec.Command("env", append([]string{name}, args...)...)
+		cmd.Dir, cmd.Env = r.folder, env
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		}
+		return string(out)
+	}
+	run("go", "install", "sigs.k8s.io/krew/cmd/krew@v0.4.3")
+	if err := errors.Join(os.Symlink("krew", filepath.Join(bin, "kubectl-krew")), os.Symlink(harness.KubectlProgram(t),
+		filepath.Join(bin, "kubectl"))); err != nil {
+		t.Fatal(err)
+	}
+	run("kubectl", "krew", "install", "--manifest=krew.yaml", "--archive="+r.archiveName(p, "ip-reconcile"))
+	contains(t, run("kubectl", "ip-reconcile", "version"), "9.8.7-test (revision abc,")
 }
 
 // testImages compares the images with what deploy/Dockerfile makes.
