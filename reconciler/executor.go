@@ -125,24 +125,35 @@ func isFatal(err error) bool {
 }
 
 // attempt takes the Leases, checks changes and writes them. It returns those to try again, and an error of all.
-func (e *executor) attempt(ctx context.Context, todo []*change) (remaining []*change, err error) {
+func (e *executor) attempt(ctx context.Context, todo []*change) ([]*change, error) {
 	if err := e.refresh(ctx); err != nil {
 		return todo, err
 	}
-	remaining = todo
-	err = e.Writer.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, h *Hold) (err error) {
+	remaining, isSettled := todo, false
+	err := e.Writer.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, h *Hold) (err error) {
 		remaining, err = e.underHold(ctx, h, todo)
+		remaining, isSettled = e.settle(ctx, remaining)
 		return err
 	})
 	e.Log.Debug("Held whereabouts' Leases", "namespace", e.namespace, "leases", e.leases, "items", len(todo),
 		"remaining", len(remaining), "error", err)
-	if slices.ContainsFunc(remaining, (*change).isPartial) {
-		// A write failed after reservations were deleted. Those of items that prove live are recreated at once.
-		if still, checkErr := e.check(ctx, remaining); checkErr == nil {
-			remaining = still
-		}
+	if !isSettled { // the hold was over
+		remaining, _ = e.settle(ctx, remaining)
 	}
 	return remaining, err
+}
+
+// settle checks changes again after writes failed, if a reservation was deleted, and recreates those of items that prove
+// live: best under the hold, while no ADD can miss them.
+func (e *executor) settle(ctx context.Context, changes []*change) (remaining []*change, ok bool) {
+	if countPartial(changes) == 0 {
+		return changes, true
+	}
+	still, err := e.check(ctx, changes)
+	if err != nil {
+		return changes, false
+	}
+	return still, true
 }
 
 // underHold checks what can have changed since the Leases were requested, and writes. It returns what attempt does.

@@ -342,8 +342,8 @@ func TestRelease_WritesThatArriveLate(t *testing.T) {
 			same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true})
 		})
 	})
-	// The next hold may be far away.
-	t.Run("none: an entry that proves live after a failed patch has its reservation before the next hold",
+	// An ADD to an overlapping pool that takes the Lease next finds it.
+	t.Run("none: an entry that proves live after a failed patch has its reservation before the hold ends",
 		func(t *testing.T) {
 			bubble(t, func(t *testing.T, s *simulator) {
 				s.leaks(bluePool, 2)
@@ -355,7 +355,8 @@ func TestRelease_WritesThatArriveLate(t *testing.T) {
 					return errServer, false
 				}
 				out, _ := run(t, s.reconciler(t))
-				same(t, "calls", s.made("hold", "create")[:2], []string{"hold [whereabouts]", "create " + blueAddress})
+				same(t, "calls", s.made("hold", "create", "clear")[:3],
+					[]string{"hold [whereabouts]", "create " + blueAddress, "clear "})
 				same(t, "released", len(out.Released), 2)
 				same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true})
 			})

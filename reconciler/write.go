@@ -68,7 +68,12 @@ func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*c
 		if !h.mayBegin(ctx, e.Clock) { // the rest of the time is for the allocations
 			return ErrHoldSpent
 		}
-		return e.writeUnderHold(ctx, h, func(ctx context.Context) error { return e.Writer.DeleteReservation(ctx, r) })
+		remove := func(ctx context.Context) error { return e.Writer.DeleteReservation(ctx, r) }
+		err := e.writeUnderHold(ctx, h, remove)
+		if outcomeOf(err) == uncertain && e.writeUnderHold(ctx, h, remove) == nil { // the first cannot match any more
+			return nil
+		}
+		return err
 	})
 	for i, r := range todo {
 		if answers[r] = errs[i]; errs[i] == nil {

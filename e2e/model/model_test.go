@@ -68,8 +68,8 @@ func with(reconcilers, sandboxes, crashes, expiries, faults, restores int, other
 		"-DRESTORES=%d", reconcilers, sandboxes, crashes, expiries, faults, restores)), others...)
 }
 
-// TestModel explores the protocol, and breaks it on purpose to see that the model shows it. The last row is no planted
-// error: docs/explain/safety.md has it.
+// TestModel explores the protocol, and breaks it on purpose to see that the model shows it. The last two rows are no
+// planted errors: docs/explain/safety.md has them.
 func TestModel(t *testing.T) {
 	for _, run := range []struct {
 		name, violated string // violated is a part of the violated expression
@@ -79,14 +79,16 @@ func TestModel(t *testing.T) {
 		{"one reconciler and every fault", "", with(1, 2, 1, 1, 1, 0)},
 		{"an etcd restore", "", with(1, 3, 0, 0, 0, 1, "-DLOST_DELS")},
 		{"an etcd restore and other faults", "", with(1, 2, 1, 0, 1, 1, "-DLOST_DELS")},
-		{"overlapping ranges", "", with(1, 3, 0, 0, 0, 0, "-DOVERLAP")},
+		{"overlapping ranges and a lost request", "", with(1, 3, 0, 0, 1, 0, "-DOVERLAP")},
+		{"overlapping ranges and a killed process", "", with(1, 3, 1, 0, 0, 0, "-DOVERLAP")},
 		{"what is stale is released", "", with(1, 2, 1, 0, 1, 0, "-DLIVENESS=1")},
 		{"no second check", "sandbox", with(1, 3, 0, 0, 0, 1, "-DLOST_DELS", "-DNO_SECOND_CHECK")},
 		{"no put-back", "gap", with(1, 2, 0, 1, 1, 0, "-DNO_PUT_BACK")},
 		{"no gate", "sandbox", with(1, 3, 0, 0, 0, 1, "-DLOST_DELS", "-DNO_GATE")},
 		{"no fence", "excused", with(1, 3, 0, 0, 0, 1, "-DLOST_DELS", "-DNO_FENCE")},
 		{"no expiry", "acceptance cycle", with(1, 2, 1, 0, 0, 0, "-DLIVENESS=1", "-DNO_EXPIRY")},
-		{"overlapping ranges and a lost request", "excused", with(1, 3, 0, 0, 1, 0, "-DOVERLAP")},
+		{"overlapping ranges and an expired Lease", "excused", with(1, 3, 0, 1, 0, 0, "-DOVERLAP")},
+		{"overlapping ranges and two lost requests", "excused", with(1, 3, 0, 0, 2, 0, "-DOVERLAP")},
 	} {
 		t.Run(run.name, func(t *testing.T) {
 			v := explore(t, "", run.switches...)

@@ -267,14 +267,14 @@ inline list() { seen[ME] = version; res[me] = uid; resName = reserved }
 
 proctype Reconciler(byte me) {
 	byte s, p, resName, tries;
-	bool underFence;
+	bool underFence, unsure;
 
 start:
 	{
 	atomic { behind[me] = false; isNewer[me] = false; restore[me] = 0; changing[me] = false;
 		if :: fence == RAISED || fence == COMPLETE -> restore[me] = 1 /* Fence.PeerFence */ :: else fi }
 end_pass:
-	atomic { s = 0; seen[ME] = 0; p = 0; deleted[me] = 0; tries = 0; underFence = false; changing[me] = false;
+	atomic { s = 0; seen[ME] = 0; p = 0; deleted[me] = 0; tries = 0; underFence = false; unsure = false; changing[me] = false;
 		res[me] = 0; resName = 0 }
 	/* The first check. A pass that finds nothing changes nothing, so passes begin only where there is work. */
 end_idle:
@@ -311,17 +311,19 @@ end_hold:
 		if :: res[me] == 0 || tries > 0 -> res[me] = uid; resName = reserved /* releases.keys */ :: else fi }
 	fi;
 #endif
-	/* executor.deleteReservations: Cluster.DeleteReservation with the UID, if the reservation has the podref. */
+	/* executor.deleteReservations: Cluster.DeleteReservation with the UID, if the reservation has the podref. A delete
+	 * without answer is sent again: once that has arrived, the first one cannot match any more. */
+delete:
 	if
 	:: atomic { HOLDS(me) && resName == NAME(s) && reserved != 0 && uid == res[me] && NEXT(DELETED, me) ->
 		unreserve(); gap = true; deleted[me] = res[me]; STEP }
 	:: atomic { HOLDS(me) && resName == NAME(s) && reserved == 0 -> deleted[me] = res[me] } /* 404 */
 	:: atomic { HOLDS(me) && resName == NAME(s) && reserved != 0 && uid != res[me] -> goto failed } /* 409 */
-	:: atomic { HOLDS(me) && resName == NAME(s) && faultsLeft > 0 -> faultsLeft--; deleted[me] = res[me]; goto failed }
+	:: atomic { HOLDS(me) && resName == NAME(s) && faultsLeft > 0 -> faultsLeft--; goto unanswered }
 	:: atomic { HOLDS(me) && resName == NAME(s) && faultsLeft > 0 && reserved != 0 && uid == res[me] ->
-		faultsLeft--; unreserve(); gap = true; deleted[me] = res[me]; goto failed } /* the answer is lost */
+		faultsLeft--; unreserve(); gap = true; goto unanswered } /* the answer is lost */
 	:: atomic { HOLDS(me) && resName == NAME(s) && faultsLeft > 0 && lateDelete == 0 ->
-		faultsLeft--; deleted[me] = res[me]; lateDelete = res[me]; goto failed }
+		faultsLeft--; lateDelete = res[me]; goto unanswered }
 	:: atomic { HOLDS(me) && resName != NAME(s) -> skip }
 	:: atomic { !HOLDS(me) -> goto failed } /* errNotSent */
 	fi;
@@ -338,9 +340,11 @@ end_hold:
 	:: atomic { !HOLDS(me) -> goto failed }
 	fi;
 
-failed: /* attempt ends the hold, and checks changes again whose reservation is deleted, perhaps */
-	atomic { dropLease(RECONCILER(me)); tries++;
-		if :: tries == 2 -> goto putBack /* giveUp */ :: else fi }
+unanswered:
+	atomic { deleted[me] = res[me];
+		if :: unsure -> skip :: else -> unsure = true; goto delete fi }
+failed: /* executor.settle, under the hold: the second check of a change whose reservation is deleted, perhaps */
+	atomic { tries++; unsure = false }
 #ifdef NO_SECOND_CHECK
 	goto putBack;
 #endif
@@ -349,7 +353,8 @@ failed: /* attempt ends the hold, and checks changes again whose reservation is 
 	:: atomic { !DETECTS(me) && LEAKED(s) && GATE(me) -> observe(me) }
 	fi;
 	if
-	:: atomic { entry[p] == s -> goto end_hold } /* it still stands */
+	:: atomic { entry[p] == s -> dropLease(RECONCILER(me)); /* it still stands */
+		if :: tries == 2 -> goto putBack /* giveUp */ :: else -> goto end_hold fi }
 	:: atomic { entry[p] != s -> skip }
 	fi;
 rollback: /* executor.rollback: an allocation of that podref that is not proven stale needs the reservation */

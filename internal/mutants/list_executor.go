@@ -53,6 +53,12 @@ func executor() []Mutant {
 		{Fault: "A reservation is deleted that another entry needs", In: "reconciler", Decl: "change.reservations",
 			Tests: "TestRelease_SharedReservation",
 			Old:   `if r.Verdict == judge.Stale && !isNeeded {`, New: `if _ = isNeeded; r.Verdict == judge.Stale {`},
+		{Fault: "A delete without answer is not sent again", In: "reconciler", Decl: "executor.deleteReservations",
+			Tests: "TestRelease_StepsAndFaults",
+			Old:   `if outcomeOf(err) == uncertain &&`, New: `if false &&`},
+		{Fault: "Reservations are recreated after the hold", In: "reconciler", Decl: "executor.attempt",
+			Tests: "TestRelease_WritesThatArriveLate",
+			Old:   `remaining, isSettled = e.settle(ctx, remaining)`, New: ``},
 		{Fault: "A write begins although the hold is over", In: "reconciler", Decl: "executor.writeUnderHold",
 			Tests: "TestRelease_StepsAndFaults",
 			Old: `if !h.mayWrite(ctx) {

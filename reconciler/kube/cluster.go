@@ -55,7 +55,7 @@ type Cluster struct {
 	fence             *Fence
 
 	mu           sync.Mutex
-	yieldUntil   map[string]time.Time   // until when this process does not take a Lease
+	yields       map[string]yield       // of Leases, by namespace/name
 	foreignHolds map[string]foreignHold // holds by other processes
 }
 
@@ -65,7 +65,7 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	s.LeaseNamespace = cmp.Or(s.LeaseNamespace, s.Namespace)
 	c := &Cluster{
 		Settings: s, OnPage: func() {}, OnDenied: func() {}, OnForeignHold: func(time.Duration) {}, host: config.Host,
-		yieldUntil: map[string]time.Time{}, foreignHolds: map[string]foreignHold{},
+		yields: map[string]yield{}, foreignHolds: map[string]foreignHold{},
 	}
 	c.fence = &Fence{c: c}
 	config = rest.CopyConfig(config)

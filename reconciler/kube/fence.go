@@ -115,7 +115,7 @@ func (f *Fence) Lower(ctx context.Context) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for at, l := range leases {
-		f.c.yieldFor(at.String(), off)
+		f.c.yieldFor(at.String(), off, "")
 		if leading && l.last != nil && holderOf(l.last) == FenceHolder {
 			wg.Go(func() { f.c.clearLease(ctx, l.last, FenceHolder) })
 		}

@@ -29,6 +29,8 @@ const (
 	writeFor   = 4 * time.Second // then no write begins
 	holdFor    = 5 * time.Second // then the hold ends, whatever is in progress
 	minStayOff = 1500 * time.Millisecond
+	// idleAfter is when a cleared Lease that nobody took shows that no ADD waits: they retry every 0.5 to 1.1 s.
+	idleAfter  = 1250 * time.Millisecond
 	expiry     = 1500 * time.Millisecond // without a renewal for so long a hold is over
 	pollEvery  = 120 * time.Millisecond
 	waitFor    = 45 * time.Second       // an ADD waits at most 2 min for its turn
@@ -37,7 +39,10 @@ const (
 	writeWithin = 700 * time.Millisecond
 )
 
-var errHeldByOther = errors.New("another process holds it")
+var (
+	errHeldByOther = errors.New("another process holds it")
+	errOthersWait  = errors.New("others took it in turn") // so this process yields it for its whole time
+)
 
 // leases are the Leases of one hold.
 type leases struct {
@@ -56,8 +61,8 @@ type heldLease struct {
 }
 
 // Hold takes the first of the Leases, and of the others those that are free, renews them, and runs work. Afterwards
-// this process yields them for at least as long as it held them, and 1.5 s. Under the fence the work runs at once, with
-// those of the Leases that the fence holds.
+// this process yields them for at least as long as it held them, and 1.5 s; for less if no ADD waits. Under the fence
+// the work runs at once, with those of the Leases that the fence holds.
 func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, work reconciler.Work) error {
 	if c.WithoutLease {
 		return work(context.WithValue(ctx, holdKey{}, unbounded{}), &reconciler.Hold{})
@@ -118,6 +123,9 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 		}
 		h := &leases{c: c, namespace: namespace, start: time.Now()}
 		err := h.takeAll(ctx, names)
+		if errors.Is(err, errOthersWait) {
+			continue
+		}
 		if isHeld := errors.Is(err, errHeldByOther); isHeld && err.Error() != holder || err == nil {
 			if holder != "" {
 				c.OnForeignHold(h.start.Sub(since))
@@ -136,14 +144,29 @@ func (c *Cluster) take(ctx context.Context, namespace string, names []string) (*
 	}
 }
 
-// yieldTime is how long this process still yields the Leases.
-func (c *Cluster) yieldTime(namespace string, names []string) (pause time.Duration) {
+// yield is how this process yields a Lease.
+type yield struct {
+	idle, until time.Time
+	version     string // of the Lease when it was cleared; "" where that failed
+}
+
+// yieldTime is how long this process still yields the Leases at least. Pools' Leases are yielded for the whole time.
+func (c *Cluster) yieldTime(namespace string, names []string) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, name := range names {
-		pause = max(pause, time.Until(c.yieldUntil[namespace+"/"+name]))
+	pause := time.Until(c.yields[namespace+"/"+names[0]].idle)
+	for _, name := range names[1:] {
+		pause = max(pause, time.Until(c.yields[namespace+"/"+name].until))
 	}
 	return pause
+}
+
+// mustYield reports whether the Lease is still yielded, and changed since this process cleared it.
+func (c *Cluster) mustYield(l *coordinationv1.Lease) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	y := c.yields[l.Namespace+"/"+l.Name]
+	return time.Now().Before(y.until) && l.ResourceVersion != y.version
 }
 
 // takeAll takes the first of the Leases, and of the others at once those that are free and can be taken.
@@ -175,6 +198,9 @@ func (h *leases) take(ctx context.Context, name string) error {
 	l, err := h.c.lease(ctx, types.NamespacedName{Namespace: h.namespace, Name: name})
 	if err != nil {
 		return err
+	}
+	if h.c.mustYield(l) {
+		return errOthersWait
 	}
 	// A Lease with our identity is of a request whose answer was lost.
 	if holder := holderOf(l); holder != "" && holder != h.c.Identity && !h.c.isExpired(l) {
@@ -236,19 +262,20 @@ func (h *leases) clearAll(ctx context.Context) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, l := range h.all {
-		wg.Go(func() { h.c.clearLease(ctx, l.Lease, h.c.Identity) })
+		wg.Go(func() {
+			version := h.c.clearLease(ctx, l.Lease, h.c.Identity)
+			h.c.yieldFor(h.namespace+"/"+l.Name, max(time.Since(h.start), minStayOff), version)
+		})
 	}
 	wg.Wait()
-	for _, l := range h.all {
-		h.c.yieldFor(h.namespace+"/"+l.Name, max(time.Since(h.start), minStayOff))
-	}
 }
 
-// yieldFor keeps this process from taking a Lease for a while.
-func (c *Cluster) yieldFor(lease string, d time.Duration) {
+// yieldFor keeps this process from taking a Lease for a while, at most until it is known that no ADD waits.
+func (c *Cluster) yieldFor(lease string, d time.Duration, cleared string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.yieldUntil[lease] = time.Now().Add(d)
+	now := time.Now()
+	c.yields[lease] = yield{idle: now.Add(min(d, idleAfter)), until: now.Add(d), version: cleared}
 }
 
 // mayWrite reports whether every Lease was renewed so recently that it is still ours when a write arrives.
@@ -302,25 +329,27 @@ func (c *Cluster) writeLease(ctx context.Context, l *coordinationv1.Lease) (*coo
 	return api.Update(ctx, l, metav1.UpdateOptions{FieldManager: fieldManager})
 }
 
-// clearLease clears the holder of a Lease. It reads the Lease again after a conflict, maybe with an own renewal.
-func (c *Cluster) clearLease(ctx context.Context, l *coordinationv1.Lease, holder string) {
+// clearLease clears the holder of a Lease, and returns its resourceVersion then; "" after a failure. It reads the Lease
+// again after a conflict, maybe with an own renewal.
+func (c *Cluster) clearLease(ctx context.Context, l *coordinationv1.Lease, holder string) (resourceVersion string) {
 	for range 3 {
 		next := l.DeepCopy()
 		delete(next.Annotations, RestoredAnnotation)
 		next.Spec.HolderIdentity, next.Spec.RenewTime = ptr.To(""), ptr.To(metav1.NowMicro())
-		_, err := c.writeLease(ctx, next)
+		next, err := c.writeLease(ctx, next)
 		if err == nil {
-			return
+			return next.ResourceVersion
 		}
 		c.Log.Debug("Could not clear a Lease; it expires", "lease", l.Namespace+"/"+l.Name, "error", err)
 		if !apierrors.IsConflict(err) {
-			return
+			return ""
 		}
 		l, err = c.lease(ctx, types.NamespacedName{Namespace: l.Namespace, Name: l.Name})
 		if err != nil || holderOf(l) != holder {
-			return
+			return ""
 		}
 	}
+	return ""
 }
 
 // isExpired reports whether another process has not renewed a Lease for so long that it must have ended.

@@ -267,20 +267,47 @@ func TestHold_ObservesForeignHolds(t *testing.T) {
 	})
 }
 
+// A hold is followed by a pause as long as it was, at least 1.5 s. It is shorter if no ADD took the Lease in 1.25 s.
 func TestHold_YieldsAfterwards(t *testing.T) {
-	for held, want := range map[time.Duration]time.Duration{0: 1500 * time.Millisecond, 3 * time.Second: 3 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			c := newLeaseAPI().cluster(t, "us")
-			var ended, again time.Time
-			hold := func(work func()) {
-				check(t, c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(context.Context, *reconciler.Hold) error {
-					work()
-					return nil
-				}))
-			}
-			hold(func() { time.Sleep(held); ended = time.Now() })
-			hold(func() { again = time.Now() })
-			between(t, "retaken after", again.Sub(ended), want, want+500*time.Millisecond)
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		held, add, want time.Duration // add is when an ADD takes the Lease for a moment; zero for none
+		isLost          bool          // the answer to the request that clears it
+	}{
+		{0, 0, 1250 * ms, false},
+		{3000 * ms, 0, 1250 * ms, false},
+		{3000 * ms, 1100 * ms, 3000 * ms, false},
+		{0, 1100 * ms, 1500 * ms, false},
+		{3000 * ms, 0, 3000 * ms, true},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newLeaseAPI()
+				cluster := a.cluster(t, "us")
+				var ended, again time.Time
+				hold := func(work func()) {
+					check(t, cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"},
+						func(context.Context, *reconciler.Hold) error { work(); return nil }))
+				}
+				hold(func() {
+					time.Sleep(c.held)
+					a.mu.Lock()
+					a.lost = func() bool { return c.isLost }
+					a.mu.Unlock()
+					ended = time.Now()
+				})
+				go func() {
+					if time.Sleep(c.add); c.add > 0 {
+						a.has(sharedLease, "default/web-0", 0)
+						a.has(sharedLease, "", 0)
+					}
+				}()
+				a.mu.Lock()
+				a.lost = nil
+				a.mu.Unlock()
+				hold(func() { again = time.Now() })
+				between(t, "retaken after", again.Sub(ended), c.want, c.want+250*ms)
+			})
 		})
 	}
 }
