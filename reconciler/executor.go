@@ -143,8 +143,8 @@ func (e *executor) attempt(ctx context.Context, todo []*change) ([]*change, erro
 	return remaining, err
 }
 
-// settle checks changes again after writes failed, if a reservation was deleted, and recreates those of items that prove
-// live: best under the hold, while no ADD can miss them.
+// settle checks changes again after writes failed, if a reservation was deleted. It recreates the reservations of items
+// that prove live: best under the hold, while no ADD can miss them.
 func (e *executor) settle(ctx context.Context, changes []*change) (remaining []*change, ok bool) {
 	if countPartial(changes) == 0 {
 		return changes, true
