@@ -82,6 +82,7 @@ type answer struct {
 
 func parseRequest(r *http.Request, body []byte, by string) *request {
 	q := &request{method: r.Method, query: r.URL.Query(), accept: r.Header.Get("Accept"), body: body, by: by}
+	q.query.Del("timeoutSeconds") // any is drawn, and no watch lasts as long
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""
 	switch {

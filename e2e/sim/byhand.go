@@ -13,6 +13,9 @@ import (
 // evidence first, for up to 49 s. With overrides the person asserts what is Held for lack of evidence, and is right
 // about it when the assertion is made.
 func (s *Simulation) releaseByHand(patience, each int, overrides bool) {
+	if s.plan.Upstream {
+		return
+	}
 	s.starts++
 	as := s.newClient("ip-reconcile-release", nil)
 	as.product = true
@@ -38,7 +41,7 @@ func (s *Simulation) releaseByHand(patience, each int, overrides bool) {
 				continue
 			}
 			chosen[it.ID()] = true
-			if overrides && it.CanBeOverridden() && s.isUnused(it) {
+			if overrides && it.CanBeOverridden() && as.isUnused(it) {
 				rec.Options.Overrides[it.ID()] = it.Reason
 			}
 		}
@@ -48,22 +51,22 @@ func (s *Simulation) releaseByHand(patience, each int, overrides bool) {
 		rec.Options.Only = func(it *judge.Item) bool { return chosen[it.ID()] }
 		time.Sleep(time.Duration(patience*patience) * time.Second)
 		out, err := rec.Run(s.ctx)
-		s.posted <- func() { s.releasedByHand(out, err) }
+		as.post(func() { s.releasedByHand(out, err) })
 	})
 }
 
 // isUnused reports whether nothing uses the address of an item, as the person knows who looked at the machines.
-func (s *Simulation) isUnused(it *judge.Item) bool {
+func (c *client) isUnused(it *judge.Item) bool {
 	answer := make(chan bool)
-	s.posted <- func() {
+	c.post(func() {
 		isUnused := true
-		for _, n := range s.nets {
-			if n.cidr.Contains(it.Address()) && len(s.holders(n, it.Address(), allocation{ID: it.ContainerID()})) > 0 {
+		for _, n := range c.s.nets {
+			if n.cidr.Contains(it.Address()) && len(c.s.holders(n, it.Address(), allocation{ID: it.ContainerID()})) > 0 {
 				isUnused = false
 			}
 		}
 		answer <- isUnused
-	}
+	})
 	return <-answer
 }
 

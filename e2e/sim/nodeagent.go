@@ -17,8 +17,9 @@ import (
 type nodeAgent struct {
 	cancel context.CancelFunc
 	as     *client
-	// signal sends an event of the runtime, after what was signalled before.
-	signal func()
+	event  func() // of the runtime
+	// signals wait for the agent in their order. Each reports whether the agent has taken it.
+	signals []func() bool
 }
 
 func (a *nodeAgent) stop() {
@@ -45,19 +46,18 @@ func (s *Simulation) startAgent(n *node) {
 	clock := func() time.Time { return time.Now().Add(n.skew) }
 	store.Now = clock
 	ctx, cancel := context.WithCancel(s.ctx)
-	// An agent that writes its report takes the change that waits.
-	events, reconnected, changes := make(chan struct{}), make(chan struct{}), make(chan string, 1)
-	queue := make(chan func(), 64)
-	s.start(func() { oneByOne(ctx, queue) })
-	n.agent = &nodeAgent{cancel: cancel, as: as, signal: func() { enqueue(ctx, queue, events, struct{}{}) }}
-	watcher, err := agent.NewWatcher(config, n.name, func() { enqueue(ctx, queue, reconnected, struct{}{}) })
+	a := &nodeAgent{cancel: cancel, as: as}
+	events, reconnected, changes := make(chan struct{}), make(chan struct{}), make(chan string)
+	n.agent = a
+	a.event = func() { send(a, events, struct{}{}) }
+	watcher, err := agent.NewWatcher(config, n.name, func() { as.post(func() { send(a, reconnected, struct{}{}) }) })
 	if err != nil {
 		s.fail("set up the agent: %v", err)
 		return
 	}
 	s.start(func() {
 		for ctx.Err() == nil {
-			_ = watcher.Watch(ctx, func(version string) { enqueue(ctx, queue, changes, version) })
+			_ = watcher.Watch(ctx, func(version string) { as.post(func() { send(a, changes, version) }) })
 			select {
 			case <-ctx.Done():
 			case <-time.After(time.Second + notAtOnce):
@@ -66,40 +66,47 @@ func (s *Simulation) startAgent(n *node) {
 	})
 	log := s.log()
 	confirmer := &agent.Confirmer{Node: n.name, BootID: n.bootID(), Get: store.NodeIdentity}
-	a := &agent.Agent{
+	loop := &agent.Agent{
 		Node: n.name, Inspector: &inspector{s: s, node: n, clock: clock}, Store: store, Health: agent.NewHealth(log,
 			prometheus.NewRegistry()),
 		Identity: confirmer.Identity, RuntimeEvents: events, ReportChanges: changes, Reconnected: reconnected,
 	}
-	s.start(func() { a.Run(ctx) })
+	s.start(func() { loop.Run(ctx) })
 }
 
-// oneByOne sends what is queued for an agent in its order. Of several channels that are ready an agent would take any.
-func oneByOne(ctx context.Context, queue <-chan func()) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case send := <-queue:
-			send()
-		}
+// maxSignals is how many wait for an agent; further ones are dropped.
+const maxSignals = 64
+
+// send queues a value for an agent, whose channel has no buffer.
+func send[T any](a *nodeAgent, to chan<- T, value T) {
+	if len(a.signals) == maxSignals {
+		return
 	}
-}
-
-// enqueue queues a value, unless there are many.
-func enqueue[T any](ctx context.Context, queue chan<- func(), to chan<- T, value T) {
-	select {
-	case queue <- func() {
+	a.signals = append(a.signals, func() bool {
 		select {
-		case <-ctx.Done():
 		case to <- value:
+			return true
+		default:
+			return false
 		}
-		for len(to) > 0 && ctx.Err() == nil {
-			time.Sleep(20 * time.Millisecond)
+	})
+}
+
+// signalEvery is the pause before an agent that was busy is signalled again.
+const signalEvery = 20 * time.Millisecond
+
+func (a *nodeAgent) hasSignals() bool { return a != nil && a.cancel != nil && len(a.signals) > 0 }
+
+// signalAgents signals one agent that waits for a reason to inspect, and reports whether any did. An agent never has
+// two reasons at once, of which it would take any.
+func (s *Simulation) signalAgents() bool {
+	for _, n := range s.nodes {
+		if a := n.agent; a.hasSignals() && a.signals[0]() {
+			a.signals = a.signals[1:]
+			return true
 		}
-	}:
-	default:
 	}
+	return false
 }
 
 func wake(signal chan<- struct{}) {
@@ -112,7 +119,7 @@ func wake(signal chan<- struct{}) {
 // runtimeEvent is an event of the container runtime, which may be dropped.
 func (s *Simulation) runtimeEvent(n *node) {
 	if n.agent != nil && n.agent.cancel != nil && s.chance(80) {
-		n.agent.signal()
+		n.agent.event()
 	}
 }
 

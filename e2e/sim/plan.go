@@ -32,7 +32,9 @@ type Plan struct {
 	Latency   time.Duration // of a request, at most
 	Visits    bool          // machines join and leave during the final wait
 	Patient   bool          // all the time passes at the end, even if everything is settled
+	Upstream  bool          // whereabouts' own reconciler releases, and the history ends without quiet
 	Quiet     bool          // no trace
+	Requests  bool          // the trace has every request and its answer
 	Log       *slog.Logger  `json:"-"`
 }
 

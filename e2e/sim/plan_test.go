@@ -10,7 +10,10 @@ import (
 	"testing"
 )
 
-var planText = flag.String("plan", "", "the history to play, as a failure prints it; empty for that of -seed")
+var (
+	planText = flag.String("plan", "", "the history to play, as a failure prints it; empty for that of -seed")
+	requests = flag.Bool("requests", false, "the trace of TestPlan has every request and answer")
+)
 
 // TestPlan plays one history, with its trace and the log of every process.
 func TestPlan(t *testing.T) {
@@ -24,7 +27,8 @@ func TestPlan(t *testing.T) {
 			t.Fatalf("-plan: %v", err)
 		}
 	}
-	plan.Quiet, plan.Log = false, slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	plan.Quiet, plan.Requests = false, *requests
+	plan.Log = slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	out := (&Player{}).Play(t, plan)
 	for _, line := range out.Trace {
 		t.Log(line)

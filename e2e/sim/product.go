@@ -63,6 +63,10 @@ func (s *Simulation) startReplica(i int) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	r := &replica{as: as, started: time.Now(), cancel: cancel, nudged: make(chan struct{}, 1)}
 	s.replicas[i] = r
+	if s.plan.Upstream {
+		s.startUpstream(ctx, r)
+		return
+	}
 	cluster, rec, err := s.reconciler(as, fmt.Sprintf("ip-reconcile/%d-%d", i, s.starts))
 	if err != nil {
 		s.fail("set up the reconciler: %v", err)
@@ -105,12 +109,12 @@ func (s *Simulation) reconciler(as *client, identity string) (*kube.Cluster, *re
 	}
 	return cluster, &reconciler.Reconciler{
 		Options: s.options(), Clock: clock.RealClock{}, Jitter: s.jitter(), Log: log, History: reconciler.NewHistory(),
-		Source: cluster, Audit: s.checkRecord,
+		Source: cluster, Audit: as.checkRecord,
 	}, nil
 }
 
 // checkRecord checks that the evidence in a record is judged as it was.
-func (s *Simulation) checkRecord(x audit.Record) {
+func (c *client) checkRecord(x audit.Record) {
 	text, err := json.Marshal(x)
 	again := audit.Record{}
 	if err == nil {
@@ -118,13 +122,13 @@ func (s *Simulation) checkRecord(x audit.Record) {
 	}
 	if err != nil || again.Evidence == nil {
 		if err != nil || x.What == audit.Released {
-			s.posted <- func() { s.fail("a record without evidence (%v): %s", err, text) }
+			c.post(func() { c.s.fail("a record without evidence (%v): %s", err, text) })
 		}
 		return
 	}
 	if d, err := again.Evidence.Judge(); err != nil || d.Verdict != x.Verdict || d.Reason.String() != x.Reason ||
 		d.Proven != x.Proven {
-		s.posted <- func() { s.fail("a record is judged %v again (%v): %s", d, err, text) }
+		c.post(func() { c.s.fail("a record is judged %v again (%v): %s", d, err, text) })
 	}
 }
 
@@ -149,21 +153,22 @@ func (s *Simulation) options() reconciler.Options {
 
 // check judges once, as the command check does.
 func (s *Simulation) check() {
-	_, rec, err := s.reconciler(s.newClient("ip-reconcile-check", nil), "check")
+	as := s.newClient("ip-reconcile-check", nil)
+	_, rec, err := s.reconciler(as, "check")
 	if err != nil {
 		s.fail("set up a check: %v", err)
 		return
 	}
 	s.start(func() {
 		j, err := rec.Check(s.ctx)
-		s.posted <- func() {
+		as.post(func() {
 			if err != nil {
 				s.fail("the check failed: %v", err)
 				return
 			}
 			s.last, s.lastAt = &reconciler.Result{Judgement: j}, time.Now()
 			s.cover(s.last)
-		}
+		})
 	})
 	s.runUntil(time.Now().Add(5 * time.Second))
 }
@@ -175,7 +180,7 @@ func (s *Simulation) jitter() func(time.Duration) time.Duration {
 
 // passed records the result of a pass.
 func (s *Simulation) passed(r *replica, out *reconciler.Result, err error) {
-	s.posted <- func() {
+	r.as.post(func() {
 		if err != nil {
 			s.count("pass failed")
 			if s.plan.Log != nil {
@@ -193,7 +198,7 @@ func (s *Simulation) passed(r *replica, out *reconciler.Result, err error) {
 		s.last = out
 		s.lastAt = time.Now()
 		s.cover(out)
-	}
+	})
 }
 
 // serveReplica runs serve, assembled as the command does.
@@ -259,15 +264,15 @@ func (s *Simulation) lead(ctx context.Context, r *replica, core kubernetes.Inter
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: work, OnStoppedLeading: func() {}},
 	})
 	if err != nil {
-		s.posted <- func() { s.fail("set up the election: %v", err) }
+		r.as.post(func() { s.fail("set up the election: %v", err) })
 		return
 	}
 	elector.Run(ctx)
-	s.posted <- func() {
+	r.as.post(func() {
 		if ctx.Err() == nil {
 			s.replaceReplica(r, "lost the Lease")
 		}
-	}
+	})
 }
 
 // replaceReplica ends a process and starts another.

@@ -89,8 +89,11 @@ func (s *Simulation) restoredSince(t time.Time) bool { return s.restoredAt.After
 // record. What it detects while its request hangs is too late. Processes date restores by the API servers' clocks, one
 // of which may be ahead, so an earlier restore may look like this one.
 func (s *Simulation) isUndetected(b *sandbox) bool {
+	if !s.restoredSince(b.since) {
+		return false
+	}
 	isLate := s.asked.Sub(s.backup.at) > reportsLookFresh+holdLasts
-	if !s.restoredSince(b.since) || isLate && (b.node.linked || s.isNoted()) {
+	if isLate && (b.node.linked || s.isNoted()) {
 		return false
 	}
 	lostAt := s.wentAt[len(s.wentAt)-1]

@@ -14,7 +14,11 @@ import (
 // review plans releases as soon as something is stale, and has somebody read the plan for a time. It applies the plan,
 // kills that process after a time, and applies the plan again; zero for no kill.
 func (s *Simulation) review(reads, killAfter time.Duration, tries int) {
-	_, rec, err := s.reconciler(s.newClient("ip-reconcile-plan", nil), "plan")
+	if s.plan.Upstream {
+		return
+	}
+	as := s.newClient("ip-reconcile-plan", nil)
+	_, rec, err := s.reconciler(as, "plan")
 	if err != nil {
 		s.fail("set up a plan: %v", err)
 		return
@@ -22,7 +26,7 @@ func (s *Simulation) review(reads, killAfter time.Duration, tries int) {
 	rec.Options.Repair, rec.Options.DryRun = false, true
 	s.start(func() {
 		out, err := rec.Run(s.ctx)
-		s.posted <- func() {
+		as.post(func() {
 			var items []*judge.Item
 			if err == nil {
 				items = planfile.Select(out)
@@ -41,7 +45,7 @@ func (s *Simulation) review(reads, killAfter time.Duration, tries int) {
 				s.fail("write a plan: %v", err)
 			}
 			s.after(reads, func() { s.applyPlan(text, killAfter) })
-		}
+		})
 	})
 }
 
@@ -77,7 +81,7 @@ func (s *Simulation) applyPlan(text []byte, killAfter time.Duration) {
 	s.start(func() {
 		defer cancel()
 		out, err := rec.Run(ctx)
-		s.posted <- func() { s.applied(f, out, err) }
+		as.post(func() { s.applied(f, out, err) })
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"net/http"
@@ -43,15 +44,22 @@ type call struct {
 	knew   time.Time // which restore its process had detected then
 	held   time.Time // not answered before
 	tries  int
+	text   string // method, object and query
 }
 
 // compare orders calls that differ.
 func (w *call) compare(other *call) int {
-	return cmp.Or(cmp.Compare(w.client.id, other.client.id), strings.Compare(w.String(), other.String()),
-		strings.Compare(w.query.Get("name"), other.query.Get("name")),
-		strings.Compare(w.query.Get("resourceVersion"), other.query.Get("resourceVersion")),
+	return cmp.Or(cmp.Compare(w.client.id, other.client.id), strings.Compare(w.text, other.text),
 		bytes.Compare(w.body, other.body))
 }
+
+// post is what a process does in the simulation, in the order of processes.
+type post struct {
+	by int // its client's id
+	do func()
+}
+
+func (c *client) post(do func()) { c.s.posted <- post{c.id, do} }
 
 var errCut = fmt.Errorf("the simulation cut the connection: %w", syscall.ECONNRESET)
 
@@ -69,6 +77,7 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body.Close()
 	}
 	w := &call{request: parseRequest(r, body, c.name), client: c, reply: make(chan answer, 1), at: time.Now()}
+	w.text = w.String() + "?" + w.query.Encode()
 	c.s.calls <- w
 	select {
 	case a := <-w.reply:
@@ -107,6 +116,9 @@ func (s *Simulation) chance(percent int) bool { return s.rng.IntN(100) < percent
 func (s *Simulation) runUntil(end time.Time) {
 	for s.violation == "" {
 		synctest.Wait() // from here on nothing else runs
+		if s.takePosts() || s.signalAgents() {
+			continue
+		}
 		s.takeCalls()
 		now := time.Now()
 		if len(s.events) > 0 && !s.events[0].at.After(now) {
@@ -139,6 +151,11 @@ func (s *Simulation) nextTime(now, end time.Time) time.Time {
 			next = w.held
 		}
 	}
+	for _, n := range s.nodes {
+		if soon := now.Add(signalEvery); n.agent.hasSignals() && soon.Before(next) {
+			next = soon
+		}
+	}
 	return next
 }
 
@@ -149,19 +166,29 @@ func (s *Simulation) sleepUntil(at time.Time) {
 	select {
 	case w := <-s.calls:
 		s.arrivals = append(s.arrivals, w)
-	case f := <-s.posted:
-		synctest.Wait()
-		f()
+	case p := <-s.posted:
+		s.results = append(s.results, p)
 	case <-timer.C:
 	}
+}
+
+// takePosts does what processes have posted, and reports whether there was any.
+func (s *Simulation) takePosts() bool {
+	for len(s.posted) > 0 {
+		s.results = append(s.results, <-s.posted)
+	}
+	results := s.results
+	s.results = nil
+	slices.SortStableFunc(results, func(a, b post) int { return cmp.Compare(a.by, b.by) })
+	for _, p := range results {
+		p.do()
+	}
+	return len(results) > 0
 }
 
 // takeCalls takes what has arrived since the last call, in an order that does not depend on the scheduling of
 // goroutines.
 func (s *Simulation) takeCalls() {
-	for len(s.posted) > 0 {
-		(<-s.posted)()
-	}
 	for len(s.calls) > 0 {
 		s.arrivals = append(s.arrivals, <-s.calls)
 	}
@@ -202,6 +229,7 @@ func (s *Simulation) pick(now time.Time) int {
 
 // handle answers a call, or applies a fault.
 func (s *Simulation) handle(w *call) {
+	s.record(w, w.text, w.body)
 	if w.client.killed.Load() && !s.chance(50) { // a sent request may still arrive
 		w.reply <- answer{err: errCut}
 		return
@@ -247,8 +275,9 @@ func (s *Simulation) unreachable(w *call) {
 func (s *Simulation) answer(w *call) { s.deliver(w, s.serve(w)) }
 
 func (s *Simulation) deliver(w *call, a answer) {
+	s.record(w, fmt.Sprint(a.status, " ", a.err), a.body)
+	s.atWrite(w, false) // may kill the process
 	w.reply <- a
-	s.atWrite(w, false)
 }
 
 // serve lets the API server perform the call.
@@ -332,6 +361,15 @@ func (s *Simulation) say(format string, args ...any) {
 	if !s.plan.Quiet {
 		s.trace = append(s.trace, fmt.Sprintf("%9s  ", time.Since(s.began).Round(time.Millisecond))+
 			fmt.Sprintf(format, args...))
+	}
+}
+
+// record adds a request or its answer to the digest.
+func (s *Simulation) record(w *call, text string, body []byte) {
+	line := fmt.Sprintf("%s %d %s %s", time.Since(s.began), w.client.id, w.client.name, text)
+	s.digest = crc32.Update(crc32.Update(s.digest, crc32.IEEETable, []byte(line)), crc32.IEEETable, body)
+	if s.plan.Requests {
+		s.trace = append(s.trace, fmt.Sprintf("%s %q", line, body))
 	}
 }
 

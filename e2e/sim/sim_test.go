@@ -1,7 +1,5 @@
 //go:build !slow && !cluster
 
-//go:debug randseednop=0
-
 package sim
 
 import (
@@ -19,6 +17,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/logging"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
 
@@ -26,6 +25,7 @@ var (
 	histories = flag.Uint64("histories", 300, "how many histories are played")
 	seed      = flag.Uint64("seed", 1, "the first history's")
 	workers   = flag.Int("workers", 2, "processes that play them")
+	upstream  = flag.Bool("upstream", false, "whereabouts' own reconciler releases in place of the product")
 	first     = flag.Bool("first", false, "stop at the first history that breaks an invariant, and do not shrink it")
 )
 
@@ -36,6 +36,7 @@ const workerEnv = "IP_RECONCILE_SIMULATE"
 func TestMain(m *testing.M) {
 	flag.Parse()
 	klog.SetLogger(logr.Discard())
+	utilruntime.ErrorHandlers = nil // one sleeps by the time of the last error, which another history had
 	logging.SetLogStderr(false)
 	logging.SetLogLevel("panic")
 	debug.SetGCPercent(-1)
@@ -47,15 +48,14 @@ func TestMain(m *testing.M) {
 type share struct {
 	Histories  int
 	Counts     map[string]int
-	Violations []string // with their traces
-	Traces     map[uint64][]string
+	Violations []string          // with their traces
+	Digests    map[uint64]uint32 // by seed
 }
 
 // What a worker does beside playing.
 const (
 	shrinking = "shrinking"
 	untilOne  = "until-one" // it stops at the first history that breaks an invariant
-	tracing   = "tracing"
 )
 
 // maxViolations is how many a worker shrinks before it gives up.
@@ -132,7 +132,7 @@ func runWorker(t *testing.T, from, count uint64, mode string) (*share, error) {
 		return nil, err
 	}
 	defer out.Close()
-	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0")
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0", fmt.Sprint("-upstream=", *upstream))
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d,%d,%s,%s", workerEnv, from, count, out.Name(), mode), "GOMAXPROCS=1")
 	text, err := c.CombinedOutput()
 	if err != nil {
@@ -155,15 +155,14 @@ func TestWorker(t *testing.T) {
 	if _, err := fmt.Sscanf(strings.ReplaceAll(text, ",", " "), "%d %d %s %s", &from, &count, &path, &mode); err != nil {
 		t.Fatal(err)
 	}
-	s := share{Counts: map[string]int{}, Traces: map[uint64][]string{}}
+	s := share{Counts: map[string]int{}, Digests: map[uint64]uint32{}}
 	var p Player
 	for n := from; n < from+count && len(s.Violations) < maxViolations; n++ {
 		plan := NewPlan(n)
-		plan.Quiet = mode != tracing
+		plan.Quiet, plan.Upstream = true, *upstream
 		out := p.Play(t, plan)
-		if s.Histories++; mode == tracing {
-			s.Traces[n] = out.Trace
-		}
+		s.Histories++
+		s.Digests[n] = out.Digest
 		for k, v := range out.Counts {
 			s.Counts[k] += v
 		}

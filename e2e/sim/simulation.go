@@ -11,17 +11,22 @@ package sim
 import (
 	"context"
 	"fmt"
-	globalrand "math/rand"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
+	_ "unsafe" // for go:linkname
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
+
+// jitterRand is where client-go's elections and watches draw their pauses.
+//
+//go:linkname jitterRand k8s.io/apimachinery/pkg/util/wait.jitterRand
+var jitterRand func() float64
 
 // Simulation is one history as it is played.
 type Simulation struct {
@@ -32,8 +37,9 @@ type Simulation struct {
 	ctx     context.Context
 
 	calls    chan *call
-	posted   chan func()
+	posted   chan post
 	arrivals []*call // since calls were taken
+	results  []post  // the same
 	waiting  []*call
 	events   []event // by their times
 	faults   []fault
@@ -84,6 +90,7 @@ type Simulation struct {
 	owed   map[key]*debt
 
 	trace     []string
+	digest    uint32 // of every request and answer, and their times
 	violation string
 	counts    map[string]int
 }
@@ -100,6 +107,8 @@ type Outcome struct {
 	// Violation is the invariant that was broken, "" for none.
 	Violation string
 	Trace     []string
+	// Digest is of every request and answer, in their order and with their times.
+	Digest uint32
 	// Counts are how often each thing happened.
 	Counts map[string]int
 }
@@ -112,16 +121,17 @@ func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
 	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(),
 		owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}, joined: map[string]time.Time{},
 		endedAt: map[string]time.Time{}}
-	// client-go's elections draw their pauses from the global source; with randseednop=0 it repeats them.
-	globalrand.Seed(int64(plan.Seed)) //nolint:staticcheck // it has no other
+	jitterRand = func() float64 { // several goroutines that draw from one source would do so in any order
+		return rand.New(rand.NewPCG(plan.Seed, uint64(time.Now().UnixNano()))).Float64()
+	}
 	synctest.Test(t, func(*testing.T) { s.play() })
-	return &Outcome{Violation: s.violation, Trace: s.trace, Counts: s.counts}
+	return &Outcome{Violation: s.violation, Trace: s.trace, Digest: s.digest, Counts: s.counts}
 }
 
 func (s *Simulation) play() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.ctx, s.began = ctx, time.Now()
-	s.calls, s.posted = make(chan *call, 4096), make(chan func(), 4096)
+	s.calls, s.posted = make(chan *call, 4096), make(chan post, 4096)
 	s.skews = []time.Duration{0, s.plan.Skew}
 	s.api = &apiServer{store: newStore(), now: func() time.Time { return time.Now().Add(s.skew) }}
 	s.api.changed = s.stored
@@ -131,7 +141,7 @@ func (s *Simulation) play() {
 	for s.violation == "" && (s.stepped < len(s.plan.Steps) || s.inStory) {
 		s.runUntil(time.Now().Add(2 * time.Second))
 	}
-	if s.violation == "" {
+	if s.violation == "" && !s.plan.Upstream {
 		s.settle()
 	}
 	s.end(stop)
@@ -213,6 +223,7 @@ func (s *Simulation) end(stop context.CancelFunc) {
 	// An elector's goroutines are not counted: they end within the time for rollbacks.
 	for time.Since(began) < 2*time.Minute || s.running > 0 && time.Since(began) < time.Hour {
 		synctest.Wait()
+		s.takePosts()
 		s.takeCalls()
 		for _, w := range s.waiting {
 			w.reply <- answer{err: errCut}
@@ -226,7 +237,7 @@ func (s *Simulation) end(stop context.CancelFunc) {
 func (s *Simulation) start(part func()) {
 	s.running++
 	go func() {
-		defer func() { s.posted <- func() { s.running-- } }()
+		defer func() { s.posted <- post{do: func() { s.running-- }} }()
 		part()
 	}()
 }

@@ -82,11 +82,11 @@ func (s *Simulation) cni(mode int, b *sandbox, as *client, done func(netip.Addr,
 		if err == nil && len(ips) > 0 {
 			ip, _ = netip.AddrFromSlice(ips[0].IP)
 		}
-		s.posted <- func() {
+		as.post(func() {
 			s.running--
 			s.plugins.giveBack(p)
 			done(ip.Unmap(), err)
-		}
+		})
 	}()
 }
 
