@@ -86,6 +86,10 @@ test-oldest: preflight ## Run test-api on the oldest API server that is supporte
 test-newest: preflight ## Run test-api on the newest API server, v1.37 (e2e/newest)
 	@cd e2e && IP_RECONCILE_API_SERVER=newest $(TESTSUM) -count=1 -timeout 30m .
 
+.PHONY: test-runtimes
+test-runtimes: preflight ## Run the tests of test-slow that need a real runtime on containerd 1.7 (e2e/containerd17; as root on Linux)
+	@cd e2e && IP_RECONCILE_RUNTIMES=other $(TESTSUM) -count=1 -timeout 40m -tags slow -run '^TestRuntime_' .
+
 .PHONY: test-slow
 test-slow: preflight ## Run the tests with a real containerd, the long ones and the measurements in small (as root on Linux)
 	@mkdir -p bin && cd e2e && $(TESTSUM_JSON) -count=1 -timeout 40m -tags slow ./...; code=$$?; $(PRINT_MEASURED); exit $$code

@@ -197,7 +197,7 @@ type realNode struct {
 // everyContainerd plays on a node with each containerd.
 func everyContainerd(t *testing.T, play func(t *testing.T, s *stage, n *realNode)) {
 	t.Parallel()
-	for _, f := range []harness.Flavour{harness.ContainerdV2, harness.ContainerdDebian} {
+	for _, f := range harness.Flavours() {
 		t.Run(f.Name, func(t *testing.T) {
 			if why := f.Unsupported(); why != "" {
 				t.Skip(why)

@@ -78,6 +78,18 @@ var (
 			tags: "seccomp,netgo,osusergo", variables: "-extldflags -static -X main.version=1.4.3", seccomp: true,
 		},
 	}}
+	containerdV17 = kit{module: "containerd17", parts: []part{
+		{
+			name: "containerd", pkg: "github.com/containerd/containerd/cmd/containerd",
+			tags: "no_aufs,no_btrfs,no_devmapper,no_zfs", variables: "-X github.com/containerd/containerd/version.Version=1.7.35",
+		},
+		{name: "containerd-shim-runc-v2", pkg: "github.com/containerd/containerd/cmd/containerd-shim-runc-v2"},
+		{name: "ctr", pkg: "github.com/containerd/containerd/cmd/ctr"},
+		{
+			name: "runc", pkg: "github.com/opencontainers/runc",
+			tags: "seccomp,netgo,osusergo", variables: "-extldflags -static -X main.version=1.3.6", seccomp: true,
+		},
+	}}
 	containerdDebian = kit{module: "containerd", debian: []string{"containerd", "runc"}}
 	prometheus       = kit{module: "harness/cmd", debian: []string{"prometheus"}}
 	// otherAPIs have the API servers on which `make test-oldest` and `make test-newest` run the tests.

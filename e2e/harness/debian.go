@@ -58,5 +58,8 @@ func seccompEnv(dir string) ([]string, error) {
 	if err != nil || len(found) == 0 {
 		return nil, fmt.Errorf("libseccomp-dev has no pkgconfig folder: %w", err)
 	}
-	return append(env, "PKG_CONFIG_SYSROOT_DIR="+dir, "PKG_CONFIG_PATH="+found[0]), nil
+	// The key of the Go build cache lacks what pkg-config says, and has CGO_LDFLAGS: a package that was built with another
+	// folder, which is removed, is not used.
+	return append(env, "PKG_CONFIG_SYSROOT_DIR="+dir, "PKG_CONFIG_PATH="+found[0],
+		"CGO_LDFLAGS=-O2 -g -L"+filepath.Dir(found[0])), nil
 }

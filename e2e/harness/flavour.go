@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 )
@@ -18,10 +19,23 @@ type Flavour struct {
 var (
 	// ContainerdV2 is containerd 2 and runc, built from their modules.
 	ContainerdV2 = Flavour{Name: "containerd v2", programs: containerdV2, config: configV3, bin: ".", runc: "runc"}
+	// ContainerdV17 is containerd 1.7 and runc 1.3, built from their modules.
+	ContainerdV17 = Flavour{Name: "containerd v1.7", programs: containerdV17, config: configV2, bin: ".", runc: "runc"}
 	// ContainerdDebian is containerd 1.6 and runc 1.1 as Debian 12 packages them.
 	ContainerdDebian = Flavour{Name: "Debian's containerd", programs: containerdDebian, config: configV2, bin: "usr/bin",
 		runc: "usr/sbin/runc"}
 )
+
+// OtherRuntimes reports whether `make test-runtimes` runs the tests: on containerd 1.7.
+func OtherRuntimes() bool { return os.Getenv("IP_RECONCILE_RUNTIMES") == "other" }
+
+// Flavours are the containerds on which the tests run.
+func Flavours() []Flavour {
+	if OtherRuntimes() {
+		return []Flavour{ContainerdV17}
+	}
+	return []Flavour{ContainerdV2, ContainerdDebian}
+}
 
 // Unsupported returns why this containerd cannot run here, or "".
 func (f Flavour) Unsupported() string {
