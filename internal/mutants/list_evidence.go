@@ -79,7 +79,7 @@ func evidence() []Mutant {
 			Old:   `isReported := !x.freshSince.IsZero() && x.freshSince.Before(r.lastRenewed())`, New: `isReported := true`},
 		{Fault: "A boot counts although the pod may be back", In: "reconciler/judge", Decl: "Item.mayBeBackOn",
 			Tests: "TestDeadNodes",
-			Old:   `return pod == nil ||`, New: `return pod == nil || false &&`},
+			Old:   `return pod == nil ||`, New: `return pod == nil || pod.Phase.String() != "finished" &&`},
 		{Fault: "A boot counts although a restore may have lost the pod", In: "reconciler/judge",
 			Decl: "Item.mayBeBackOn", Tests: "TestDeadNodes",
 			Old: `return pod == nil ||`, New: `return pod != nil &&`},

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // nodeSet are the nodes that could run a sandbox which no fresh report has, and the conclusions from their states.
@@ -113,7 +111,7 @@ func (x *Index) nodeConditionFor(it *Item, node string) nodeCondition {
 // have lost that allocation, and the pod.
 func (it *Item) mayBeBackOn(node string) bool {
 	pod := it.evidence.Pod
-	return pod == nil || pod.Node == node && pod.Phase != podstate.Finished
+	return pod == nil || pod.Node == node
 }
 
 // nodeConditionForLone is the condition of a node for a reservation without an allocation, which names no sandbox. A

@@ -96,7 +96,7 @@ func TestAttachments(t *testing.T) {
 			StaleReport("worker-1", Attachment("box-1", UsualUID, old, Closed)), FreshReport("worker-2")}},
 		{"too old, in the last report of a node that was rebooted", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")),
 			StaleReport("worker-1", Attachment("box-1", UsualUID, old, nil)), Node("worker-2"), FreshReport("worker-2"),
-			finished.pod}},
+			UsualPod(OnNode("worker-2"))}},
 		{"too old, in a fresh report of a node that is out of service", judge.Absent,
 			[]Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService),
 				FreshReport("worker-1", Attachment("box-1", UsualUID, old, nil))}},
@@ -132,14 +132,16 @@ func TestDeadNodes(t *testing.T) {
 			another}},
 		// Otherwise the agents with fresh reports would have reported the restore.
 		{"rebooted, and no agent has a fresh report, as when etcd has just been restored", judge.NoFreshReport,
-			[]Part{Node("worker-1", Booted("boot-2")), last, Node("worker-2"), StaleReport("worker-2"), finished.pod}},
+			[]Part{Node("worker-1", Booted("boot-2")), last, Node("worker-2"), StaleReport("worker-2"),
+				UsualPod(OnNode("worker-2"))}},
 		// Its ADD replaces the allocation, but a restore may have lost that.
 		{"rebooted, and its pod may be back there", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last,
 			another, terminating.pod}},
 		{"rebooted, and another pod of its name may be", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last,
 			another, UsualPod(UID(OtherUID))}},
-		{"rebooted, and its pod has finished", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")), last, another,
-			finished.pod}},
+		// It may have finished after the reboot, with the same address, and its network may still exist.
+		{"rebooted, and its pod has finished there", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-2")), last,
+			another, finished.pod}},
 		{"rebooted, and its pod is bound to another node", judge.NodeDead, []Part{Node("worker-1", Booted("boot-2")),
 			Node("worker-2"), FreshReport("worker-2"), last, UsualPod(OnNode("worker-2"))}},
 		{"still of the same boot", judge.NoFreshReport, []Part{Node("worker-1", Booted("boot-1")), last, another}},
