@@ -60,7 +60,8 @@ func (r *release) tar(all []file) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), w.Close()
+	err := w.Close() // it writes the end of the archive
+	return out.Bytes(), err
 }
 
 // tgz packs files as tar does, and compresses them.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"cmp"
 	"compress/gzip"
@@ -22,6 +23,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -129,6 +131,30 @@ func TestRelease(t *testing.T) {
 	t.Run("chart and manifests", r.testDeploy)
 	if notes := r.read(t, "notes.md"); !strings.Contains(notes, "### Added") || strings.Contains(notes, "## Unreleased") {
 		t.Errorf("notes: %s", notes)
+	}
+}
+
+func TestArchives(t *testing.T) {
+	t.Parallel()
+	r := &release{created: time.Unix(1795000000, 0).UTC()}
+	all := []file{{"LICENSE", 0o644, []byte("free")}, {"ip-reconcile.exe", 0o755, []byte("MZ")}}
+	for name, pack := range map[string]func([]file) ([]byte, error){"a.tar": r.tar, "a.tgz": r.tgz} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, try(pack(all))(t), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("tar", "-tf", path).CombinedOutput() // Go accepts an archive without an end
+		if err != nil || string(out) != "LICENSE\nip-reconcile.exe\n" {
+			t.Errorf("tar reads %s: %v: %s", name, err, out)
+		}
+	}
+	text, got := try(r.zip(all))(t), ""
+	for _, f := range try(zip.NewReader(bytes.NewReader(text), int64(len(text))))(t).File {
+		got += fmt.Sprintf("%s %s %s %s\n", f.Name, f.Mode(), f.Modified.Format(time.DateOnly),
+			try(io.ReadAll(try(f.Open())(t)))(t))
+	}
+	if want := "LICENSE -rw-r--r-- 2026-11-18 free\nip-reconcile.exe -rwxr-xr-x 2026-11-18 MZ\n"; got != want {
+		t.Error(got)
 	}
 }
 
