@@ -207,7 +207,8 @@ func TestWhereabouts_OpenShiftReconcilerStaysOff(t *testing.T) {
 		check(t, runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, set))
 		return set
 	}
-	image := operator().Spec.Template.Spec.Containers[0].Image
+	was := operator().Spec.Template
+	image := was.Spec.Containers[0].Image
 
 	if said, err := s.patched(t, "-n", namespace, "set", "image", "daemonset/"+name, "whereabouts="+ourImage); err != nil {
 		t.Fatal(said)
@@ -215,10 +216,11 @@ func TestWhereabouts_OpenShiftReconcilerStaysOff(t *testing.T) {
 	equal(t, "the image that was changed, after the operator came by", operator().Spec.Template.Spec.Containers[0].Image,
 		image)
 
-	if said, err := s.patched(t, "-n", namespace, "patch", "daemonset", name, "--type", "strategic", "--patch-file",
-		"../deploy/whereabouts/openshift.yaml"); err != nil {
-		t.Fatal(said)
+	types := func(part string) {
+		t.Helper()
+		s.enter(t, "..", commandsUnder(t, "docs/install/openshift.md", "Stop whereabouts' own reconciler", "oc ", part)...)
 	}
+	types("--patch-file")
 	generation := try(sets.Get(t.Context(), name, metav1.GetOptions{})).must(t).GetGeneration()
 	set := operator()
 	equal(t, "the generation, after the operator came by", set.Generation, generation)
@@ -227,4 +229,6 @@ func TestWhereabouts_OpenShiftReconcilerStaysOff(t *testing.T) {
 		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "ip-reconcile.dev/whereabouts-reconciler",
 			Operator: corev1.NodeSelectorOpExists}},
 	}})
+	types("null")
+	equal(t, "the template, after the way back", operator().Spec.Template, was)
 }

@@ -3,16 +3,23 @@
 package e2e
 
 import (
+	"encoding/json"
+	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"syscall"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
 const dropInImage = "e2e.invalid/whereabouts:latest"
@@ -115,4 +122,91 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 // matches reports whether the log matches a pattern.
 func matches(c *command, pattern string) bool {
 	return regexp.MustCompile(pattern).MatchString(c.stderr.String())
+}
+
+// TestDropIn_UnderUpstreamsManifests types the commands of docs/install/drop-in.md for whereabouts' own manifests, and
+// runs the container that results under the account of the manifests.
+func TestDropIn_UnderUpstreamsManifests(t *testing.T) {
+	t.Parallel()
+	const page = "docs/install/drop-in.md"
+	for workload, manifests := range map[string][]string{
+		"cronjob/ip-reconciler": {"testdata/whereabouts-v0.5.yaml"},
+		"deployment/whereabouts-reconciler": {harness.UpstreamManifest(t, "daemonset-install.yaml"),
+			harness.UpstreamManifest(t, "reconciler-deployment.yaml")},
+	} {
+		t.Run(workload, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, "worker-1", "worker-2")
+			var objects []*unstructured.Unstructured
+			for _, file := range manifests {
+				s.mustKubectl(t, "apply", "-f", file)
+				objects = append(objects, try(harness.Documents(string(try(os.ReadFile(file)).must(t)))).must(t)...)
+			}
+			stored := func() map[string]any {
+				text := s.mustKubectl(t, "-n", "kube-system", "get", workload, "-o", "yaml")
+				return try(harness.Documents(text)).must(t)[0].Object
+			}
+			before := &unstructured.Unstructured{Object: stored()}
+			own := madeBy(t, before).Spec.Containers[0]
+			_, name, _ := strings.Cut(workload, "/")
+			s.enter(t, "..", commandsUnder(t, page, "", "kubectl -n kube-system", name)...)
+			after := &unstructured.Unstructured{Object: stored()}
+			pod := madeBy(t, after)
+			image := pod.Spec.Containers[0].Image
+			equal(t, "the image", image, "example.com/ip-reconcile-drop-in:0.1.0")
+			text := string(try(json.Marshal(after.Object["spec"])).must(t))
+			equal(t, "but for the image", strings.ReplaceAll(text, image, own.Image),
+				string(try(json.Marshal(before.Object["spec"])).must(t)))
+
+			pod.Name, pod.Spec.NodeName = "reconciler", "worker-1"
+			if after.GetKind() == "CronJob" {
+				pod.OwnerReferences = s.jobPod(t).OwnerReferences
+			}
+			pod = try(s.Client().CoreV1().Pods(metav1.NamespaceSystem).Create(t.Context(), pod, metav1.CreateOptions{})).must(t)
+			kubeconfig := s.KubeconfigForPod(t, pod)
+			granted(t, kubeconfig, pod.Spec.ServiceAccountName, objects)
+			s.runsDropIn(t, pod, kubeconfig)
+
+			if after.GetKind() == "CronJob" {
+				back := commandsUnder(t, page, "Back", workload)[0]
+				s.enter(t, "..", strings.ReplaceAll(back, "WHEREABOUTS_IMAGE", own.Image))
+				equal(t, "after the way back", stored()["spec"], before.Object["spec"])
+			}
+			s.enter(t, "..", commandsUnder(t, page, "Back", "delete leases")...)
+			for name := range s.leases(t) {
+				if strings.HasPrefix(name, "ip-reconcile") {
+					t.Errorf("the Lease %s remains", name)
+				}
+			}
+		})
+	}
+}
+
+// runsDropIn runs the container of a pod under an account. The Deployment releases what is proven. The account of the
+// CronJob may not read nodes: without them and reports nothing is proven, and its pass waits until a leak is confirmed.
+func (s *stage) runsDropIn(t *testing.T, pod *corev1.Pod, kubeconfig string) {
+	t.Helper()
+	lost, c := s.up(t, "worker-2", "lost", blue), pod.Spec.Containers[0]
+	s.up(t, "worker-1", "live", blue)
+	lost.delete(t, 30)
+	check(t, s.nodes["worker-2"].SetReady(t.Context(), false))
+	s.outOfService(t, "worker-2")
+	s.up(t, "worker-1", "leaked", blue).leak(t)
+	before, args := s.contents(t), append(c.Command, c.Args...)
+	equal(t, "the program", args[0], "/ip-reconciler")
+	var released []string
+	isJob := len(pod.OwnerReferences) > 0
+	// The plugin's rights are those of v0.9.4. From here on the account has what its manifest says.
+	s.mustKubectl(t, "delete", "clusterrolebinding", "e2e-whereabouts")
+	may(t, kubeconfig, authorizationv1.ResourceAttributes{Resource: "nodes", Verb: "list"}, !isJob)
+	run := beginDropIn(t, kubeconfig, pod.Name, args[1:]...)
+	if isJob {
+		eventually(t, "the first pass", func() bool { return matches(run, `msg="Waiting before the next pass".* unconfirmed=1`) })
+	} else {
+		s.waitReleased(t, promptly, "10.1.0.0-24", "1")
+		released = stored(lost)
+	}
+	check(t, run.cmd.Process.Signal(syscall.SIGTERM))
+	run.wait().exits(t, 0)
+	s.checkReleased(t, before, released...)
 }
