@@ -295,7 +295,7 @@ func (r *faultTrial) runs(t *testing.T, kubeconfig string, more ...string) (stop
 			default:
 			}
 			out := r.productAs(t, kubeconfig, append([]string{"run", "--confirm-after", "0", "--allow-mass-release",
-				"--request-timeout", "5s"}, more...)...)
+				"--request-timeout", "5s", "--max-wait", "2m"}, more...)...)
 			if len(r.agents) == 0 && out.code == 2 {
 				t.Errorf("a run could not read the cluster: %s", out.stderr)
 			}

@@ -213,13 +213,17 @@ const patience = 5 * time.Minute
 // wait returns the outcome. With -o json the output must be the document and nothing else.
 func (c *command) wait() *outcome {
 	c.t.Helper()
-	limit := time.AfterFunc(patience, func() { c.cmd.Process.Kill() })
+	most := patience
+	if *full {
+		most = time.Hour // others may have more to release all the time
+	}
+	limit := time.AfterFunc(most, func() { c.cmd.Process.Kill() })
 	var failed *exec.ExitError
 	if err := c.cmd.Wait(); err != nil && !errors.As(err, &failed) {
 		c.t.Fatal(err)
 	}
 	if !limit.Stop() {
-		c.t.Errorf("%v was killed after %s; it said:\n%s", c.cmd.Args[1:], patience, shortened(c.stderr.String()))
+		c.t.Errorf("%v was killed after %s; it said:\n%s", c.cmd.Args[1:], most, shortened(c.stderr.String()))
 	}
 	o := &outcome{code: c.cmd.ProcessState.ExitCode(), stdout: c.stdout.String(), stderr: c.stderr.String(),
 		took: time.Since(c.began)}

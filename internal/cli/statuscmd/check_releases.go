@@ -237,6 +237,9 @@ func (p *Probe) lastPass(ctx context.Context) (line, error) {
 		return fail("ip-reconcile run --dry-run",
 			"The breaker refused %d unconfirmed releases in the last pass, more than half of all allocations. "+
 				"If the verdicts are right, use run --allow-mass-release.", last.Refused[reconciler.Breaker])
+	case last.Refused[reconciler.WriteFailed] > 0:
+		return fail(p.own.logs(), "The last pass, %s ago, could not release %s: writes failed.", since,
+			screen.Count(last.Refused[reconciler.WriteFailed], "stale item"))
 	case err != nil: // an older version has not recorded its schedule
 		return ok("%s.", text)
 	}

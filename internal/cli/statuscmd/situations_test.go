@@ -99,6 +99,10 @@ func situations() []situation {
 			p.pass(`{"at":"2026-11-20T04:30:00Z","result":"Succeeded","took":"1s","succeeded":"2026-11-20T04:30:00Z",` +
 				`"refused":{"Breaker":25}}`)
 		}},
+		{"a pass whose writes failed", func(p *Probe) {
+			p.pass(`{"at":"2026-11-20T04:30:00Z","result":"Succeeded","took":"1s","succeeded":"2026-11-20T04:30:00Z",` +
+				`"refused":{"WriteFailed":3}}`)
+		}},
 		// what was judged
 		{"addresses cannot be judged", func(p *Probe) { p.Unjudged = errors.New("500") }},
 		{"stale items", func(p *Probe) { p.observed(leaked, oneGone) }},
