@@ -112,6 +112,8 @@ func TestRestore_StaysSettled(t *testing.T) {
 	settled := func(p *process) {
 		p.pass(0, leakOn(0), revision(100))
 		p.wantRefused("the pass that detected it", EtcdRestored, p.pass(minute, leakOn(0), revision(90)))
+		p.wantRefused("written before, if its server's clock is ahead", EtcdRestored, p.pass(minute+9*time.Second,
+			leakOn(minute+8*time.Second), revision(90)))
 		p.wantReleased("written since", p.pass(2*minute, leakOn(2*minute), revision(91)))
 	}
 	newNode := Node("autoscaled")

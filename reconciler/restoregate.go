@@ -77,14 +77,16 @@ func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observat
 }
 
 // isAfterRestore reports whether a report was written or renewed since the restore.
-//   - A report that was written at At or later is: whatever was written between backup and restore is lost.
-//   - A Lease is renewed all the time, also in the backup. It must be younger than DetectedAt, by more than the clocks
-//     of two API servers may differ.
+//   - A report that was written after At is: whatever was written between backup and restore is lost.
+//   - A Lease is renewed all the time, also in the backup. It must be younger than DetectedAt.
+//
+// Both by more than the clocks of two API servers may differ.
 //
 // Caches may still have a younger report from before the restore. It opens the gate for a first check only, and settles
 // nothing.
 func (r *restore) isAfterRestore(report *podstate.Report) bool {
-	return !report.WrittenAt.Before(r.At) || !report.ConfirmedAt.Before(r.DetectedAt.Add(maxClockDifference))
+	return !report.WrittenAt.Before(r.At.Add(maxClockDifference)) ||
+		!report.ConfirmedAt.Before(r.DetectedAt.Add(maxClockDifference))
 }
 
 // notePendingNodes records, of a quorum read, which nodes have yet to report. The restore is settled when none has.
