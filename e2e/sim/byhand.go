@@ -18,7 +18,7 @@ func (s *Simulation) releaseByHand(patience, each int, overrides bool) {
 	}
 	s.starts++
 	as := s.newClient("ip-reconcile-release", nil)
-	as.product = true
+	as.product, as.isByHand = true, true
 	cluster, rec, err := s.reconciler(as, fmt.Sprintf("by-hand/%d", s.starts))
 	if err != nil {
 		s.fail("set up a release by hand: %v", err)

@@ -201,6 +201,10 @@ func (s *Simulation) excuse(b *sandbox, entry allocation) string {
 		return ""
 	}
 	o := s.podObject(b.pod)
+	if s.plan.Trust && s.writer.isByHand && o != nil &&
+		!bytes.Contains(s.api.get(b.pod.key()).json, []byte(`\"`+b.ip.String()+`\"`)) {
+		return "a person trusts a network-status that is about to change" // and does not wait
+	}
 	if o == nil || s.restoredSince(b.since) || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil ||
 		o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
 		return "there are no agents"

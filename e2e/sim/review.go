@@ -58,7 +58,7 @@ func (s *Simulation) applyPlan(text []byte, killAfter time.Duration) {
 	}
 	s.starts++
 	as := s.newClient(fmt.Sprintf("ip-reconcile-apply-%d", s.starts), nil)
-	as.product, as.reviewed = true, map[allocation]bool{}
+	as.product, as.isByHand, as.reviewed = true, true, map[allocation]bool{}
 	for _, it := range f.Items {
 		as.reviewed[allocation{ID: it.ContainerID, PodRef: it.PodRef, IfName: it.IfName}] = true
 	}

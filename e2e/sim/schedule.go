@@ -27,7 +27,8 @@ type client struct {
 	name string
 	id   int // in the order of their starts
 	// product is true for a reconciler, whose writes are checked.
-	product bool
+	product  bool
+	isByHand bool // it releases without waiting for a confirmation
 	// reviewed are the allocations that it may release; nil for any.
 	reviewed map[allocation]bool
 	node     *node // that it runs on; nil for the control plane

@@ -171,10 +171,18 @@ func (s *Simulation) mayStay(l leaked) bool {
 
 // isClaimed reports whether an entry is held because another pod uses its address by another range of the network: a
 // restore brings it back after an ADD has assigned the address by that range. The address cannot be assigned while it
-// is in use.
+// is in use. The same holds for one that another pod's status names, where a restore brought that back.
 func (s *Simulation) isClaimed(l leaked) bool {
 	it := s.itemOf(l)
-	return it != nil && it.Reason == judge.ClaimedByOther && slices.ContainsFunc(s.nodes, func(n *node) bool {
+	if it == nil || it.Reason != judge.ClaimedByOther {
+		return false
+	}
+	for k, o := range s.api.objects {
+		if k.resource == pods && !s.restoredAt.IsZero() && bytes.Contains(o.json, []byte(`\"`+l.address().String()+`\"`)) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(s.nodes, func(n *node) bool {
 		return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool {
 			return b.inUse() && b.ip == l.address() && b.net.name == l.net.name && b.net.pool != l.net.pool
 		})
