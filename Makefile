@@ -87,7 +87,7 @@ test-newest: preflight ## Run test-api on the newest API server, v1.37 (e2e/newe
 	@cd e2e && IP_RECONCILE_API_SERVER=newest $(TESTSUM) -count=1 -timeout 30m .
 
 .PHONY: test-runtimes
-test-runtimes: preflight ## Run the tests of test-slow that need a real runtime on containerd 1.7 (e2e/containerd17; as root on Linux)
+test-runtimes: preflight ## Run the tests of test-slow that need a real runtime on containerd 1.7 (e2e/containerd17), and one with thick Multus
 	@cd e2e && IP_RECONCILE_RUNTIMES=other $(TESTSUM) -count=1 -timeout 40m -tags slow -run '^TestRuntime_' .
 
 .PHONY: test-slow

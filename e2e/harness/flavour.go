@@ -26,7 +26,7 @@ var (
 		runc: "usr/sbin/runc"}
 )
 
-// OtherRuntimes reports whether `make test-runtimes` runs the tests: on containerd 1.7.
+// OtherRuntimes reports whether `make test-runtimes` runs the tests: on containerd 1.7, and with thick Multus.
 func OtherRuntimes() bool { return os.Getenv("IP_RECONCILE_RUNTIMES") == "other" }
 
 // Flavours are the containerds on which the tests run.

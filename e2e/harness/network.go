@@ -93,13 +93,18 @@ func (c *ControlPlane) addWire() error {
 // the pod's annotation. The plugin of local addresses is macvlan unless another is given.
 func (r *Runtime) conflist(local map[string]any, plugins string) []byte {
 	if local == nil {
-		local = map[string]any{
-			"cniVersion": "1.0.0", "name": "local", "type": "macvlan", "master": r.Node.master, "mode": "bridge",
-			"ipam": map[string]any{"type": "host-local", "ranges": [][]map[string]string{{{"subnet": "10.88.0.0/16"}}}},
-		}
+		local = r.localNetwork()
 	}
 	return asJSON(map[string]any{"cniVersion": "1.0.0", "name": "multus-cni-network", "plugins": []any{map[string]any{
 		"type": "multus", "kubeconfig": r.Node.cluster.Kubeconfig(), "binDir": plugins, "cniDir": MultusDir,
 		"logFile": filepath.Join(r.Node.dir, "multus.log"), "logLevel": "verbose", "delegates": []any{local},
 	}}})
+}
+
+// localNetwork is the network of eth0 with addresses of this node.
+func (r *Runtime) localNetwork() map[string]any {
+	return map[string]any{
+		"cniVersion": "1.0.0", "name": "local", "type": "macvlan", "master": r.Node.master, "mode": "bridge",
+		"ipam": map[string]any{"type": "host-local", "ranges": [][]map[string]string{{{"subnet": "10.88.0.0/16"}}}},
+	}
 }
