@@ -216,6 +216,15 @@ func statusFaults() []fault {
 					i.writeReports(t)
 				}
 			}},
+		{name: "agents of another release", says: []string{"! The reconciler is version 0.1.0, the agents 0.2.0, this " +
+			"command devel. They may judge differently"},
+			plant: func(t *testing.T, i *statusStage) func() {
+				set := func(version string) {
+					i.mustKubectl(t, "-n", "kube-system", "set", "image", "daemonset/ip-reconcile-agent", "*="+imageToSet+":"+version)
+				}
+				set("0.2.0")
+				return func() { set("0.1.0") }
+			}},
 		{name: "everything paused", says: []string{"! All releases are paused: namespace kube-system has the annotation",
 			"kubectl annotate namespace kube-system ip-reconcile.dev/paused-"},
 			plant: func(t *testing.T, i *statusStage) func() {
