@@ -33,8 +33,8 @@ type migration struct {
 	folder string
 }
 
-// TestMigrate_ByKustomizeAndBack goes from whereabouts' own reconciler to the Deployment with agents, with an upgrade on
-// the way, and back. At each step the audit log has who wrote. At the end the cluster has what it had before.
+// TestMigrate_ByKustomizeAndBack goes from whereabouts' own reconciler to the Deployment with agents, with an upgrade
+// on the way, and back. At each step the audit log has who wrote. At the end the cluster has what it had before.
 func TestMigrate_ByKustomizeAndBack(t *testing.T) {
 	t.Parallel()
 	m := &migration{stage: newStage(t, "worker-1"), folder: t.TempDir()}
@@ -138,7 +138,8 @@ func (m *migration) mine(t *testing.T, tag string) {
 // imageAndCRD is the image of the Deployment, and whether the CRD has all fields.
 func (m *migration) imageAndCRD(t *testing.T) string {
 	t.Helper()
-	set := try(m.Client().AppsV1().Deployments("kube-system").Get(t.Context(), reconcilerName, metav1.GetOptions{})).must(t)
+	sets := m.Client().AppsV1().Deployments("kube-system")
+	set := try(sets.Get(t.Context(), reconcilerName, metav1.GetOptions{})).must(t)
 	versions, _, _ := unstructured.NestedSlice(m.crd(t, sandboxReports).Object, "spec", "versions")
 	_, has, _ := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "gone")
 	return fmt.Sprint(set.Spec.Template.Spec.Containers[0].Image, " ", has)
