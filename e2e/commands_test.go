@@ -114,11 +114,14 @@ func TestCommands_EachOfTheDocumentsRuns(t *testing.T) {
 	t.Parallel()
 	s := newCommandStage(t)
 	kubeconfig := s.twoContexts(t, "admin")
-	n := 0
-	for page, text := range pages(t) {
+	n, calls := 0, typists(t)
+	all := pages(t)
+	run := map[string]bool{}
+	for page, text := range all {
 		t.Run(page, func(t *testing.T) {
 			w, assignments := s.workplace(t, kubeconfig), ""
-			for _, c := range commandsOf(page, text) {
+			commands := commandsOf(page, text)
+			for i, c := range commands {
 				if assignment.MatchString(c.text) {
 					assignments += c.text + "\n"
 					continue
@@ -131,9 +134,11 @@ func TestCommands_EachOfTheDocumentsRuns(t *testing.T) {
 					}
 					return found
 				}))
+				run[c.text] = w.hasRun() || run[c.text] || isTyped(calls, page, sectionOf(t, text, c), commands[:i], c)
 			}
 		})
 	}
+	checkMarks(t, all, run)
 	if n < 50 {
 		t.Errorf("the documents have only %d commands", n)
 	}

@@ -49,7 +49,7 @@ var tools = []string{
 }
 
 // wrappers stand for the programs that commands call. They do not wait for a kubelet or a controller,
-// and they leave the objects as they are for the next command.
+// and they leave the objects as they are for the next command. What they do not run leaves the file unrun.
 var wrappers = map[string]string{
 	"kubectl": `
 case $1 in
@@ -66,7 +66,8 @@ for word; do
 	esac
 done
 case $verb in
-logs|exec|port-forward|debug|wait|rollout|top|drain) exec "$KUBEPARTS" kubectl "$@" --help ;;
+logs|exec|port-forward|debug|wait|rollout|top|drain) : >"$HOME/unrun"
+	exec "$KUBEPARTS" kubectl "$@" --help ;;
 delete|annotate|label|taint|patch|scale|set|replace|cordon|uncordon) set -- "$@" --dry-run=server ;;
 get) set -- "$@" $watch ;;
 esac
@@ -77,20 +78,21 @@ echo "$errors" >&2
 case $errors in *"already exists"*|*"already has a value"*|*taint*"not found"*) code=0 ;; esac
 exit $code`,
 	"oc": `
-[ "$1" != adm ] || exit 0
+if [ "$1" = adm ]; then : >"$HOME/unrun"; exit 0; fi
 exec kubectl "$@"`,
 	"ip-reconcile": `
-case "$*" in serve*|agent*|recover*--yes*) set -- "$@" --help ;; esac
+case "$*" in serve*|agent*|recover*--yes*) : >"$HOME/unrun"; set -- "$@" --help ;; esac
 "$PROGRAMS/ip-reconcile" "$@"
 code=$?
 [ $code -le 1 ] || exit $code`,
 	"kubectl-ip_reconcile": `exec ip-reconcile "$@"`,
-	"ip-reconcile-agent":   `exec "$PROGRAMS/ip-reconcile-agent" "$@" --help`,
-	"ip-reconciler":        `exec "$PROGRAMS/ip-reconciler" "$@" --help`,
-	"make":                 `exec "$MAKE" -n -C "$REPOSITORY" "$@"`,
+	"ip-reconcile-agent":   `: >"$HOME/unrun"; exec "$PROGRAMS/ip-reconcile-agent" "$@" --help`,
+	"ip-reconciler":        `: >"$HOME/unrun"; exec "$PROGRAMS/ip-reconciler" "$@" --help`,
+	"make":                 `: >"$HOME/unrun"; exec "$MAKE" -n -C "$REPOSITORY" "$@"`,
 	"helm": `
 for word; do printf '%s\0' "$word"; done >>helm.calls
-printf '\1' >>helm.calls`,
+printf '\1' >>helm.calls
+: >"$HOME/unrun"`,
 }
 
 // pages are the documents for users, by path.
@@ -124,7 +126,7 @@ func (s *stage) workplace(t *testing.T, kubeconfig string) *workplace {
 		check(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	for name := range notRunHere {
-		check(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"), 0o755))
+		check(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n: >\"$HOME/unrun\"\n"), 0o755))
 	}
 	for _, name := range tools {
 		check(t, os.Symlink(try(exec.LookPath(name)).must(t), filepath.Join(bin, name)))
@@ -144,6 +146,9 @@ func (s *stage) workplace(t *testing.T, kubeconfig string) *workplace {
 	}
 	return w
 }
+
+// hasRun reports whether all programs of the last command have run.
+func (w *workplace) hasRun() bool { return os.Remove(filepath.Join(w.folder, "unrun")) != nil }
 
 // run runs a command, after assignments of variables.
 func (w *workplace) run(t *testing.T, place, assignments, command string) {
