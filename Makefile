@@ -63,7 +63,7 @@ SHARING = $(shell $(GO) list ./... | grep -vE '/(ippool|podstate|judge|usage)$$'
 
 # What the tests that measure log, and those with faults.
 TESTSUM_JSON := $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json --
-PRINT_MEASURED := sed -nE 's/.*"Output":" *((storm|measure|measure_cost|upstream_linux)_test.go:[^"]*|fault_[a-z]+_test.go:[0-9]+: faults:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json
+PRINT_MEASURED := sed -nE 's/.*"Output":" *((storm|measure|measure_cost|measure_flat|upstream_linux)_test.go:[^"]*|fault_[a-z]+_test.go:[0-9]+: faults:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json
 
 .PHONY: test
 test: test-unit test-api ## Run the unit and property tests, and (as root on Linux) those on a real API server with whereabouts' plugin
@@ -96,7 +96,7 @@ test-slow: preflight ## Run the tests with a real containerd, the long ones and 
 
 .PHONY: measure
 measure: preflight ## Run what measures at full size: 10,000 pods, pools of 5,000 entries (as root on Linux)
-	@mkdir -p bin && cd e2e && $(TESTSUM_JSON) -count=1 -timeout 60m -tags slow -parallel 1 -run '^TestMeasure_' . -args -full; code=$$?; $(PRINT_MEASURED); exit $$code
+	@mkdir -p bin && cd e2e && $(TESTSUM_JSON) -count=1 -timeout 100m -tags slow -parallel 1 -run '^TestMeasure_' . -args -full; code=$$?; $(PRINT_MEASURED); exit $$code
 
 .PHONY: linearize
 linearize: preflight ## Check that 10,000 operations under faults are linearizable, and that a missing second check shows (as root on Linux)

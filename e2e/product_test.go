@@ -349,6 +349,9 @@ func contains(t testing.TB, what, text string, parts ...string) {
 	}
 }
 
+// unwrapped joins wrapped lines.
+func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }
+
 // places lists the places of items.
 func places(items []item) string {
 	var all []string

@@ -75,9 +75,6 @@ func TestRBAC_WhereaboutsAccount(t *testing.T) {
 
 }
 
-// unwrapped joins wrapped lines.
-func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }
-
 // docs/explain/threat-model.md assumes this of everybody who may edit a namespace.
 func TestRBAC_RoleEdit(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -65,43 +63,6 @@ func screen(text string) string {
 	return unwrapped(strings.Join(lines[:min(24, len(lines))], ""))
 }
 
-// A statusStage has the product installed from the manifests of deploy. The test plays the controllers, the agents, and
-// the leader after its first pass.
-type statusStage struct {
-	*stage
-	one, two *agent
-	live     *pod // on the node of the first
-}
-
-// writeReports writes the agents' reports.
-func (i *statusStage) writeReports(t testing.TB) {
-	t.Helper()
-	i.one.writeReport(t, i.live.listed(v1alpha1.SandboxReady))
-	i.two.writeReport(t)
-}
-
-func newStatusStage(t *testing.T) *statusStage {
-	t.Helper()
-	s := newStageWithReports(t, "worker-1", "worker-2")
-	kubeconfig := s.applied(t, "../deploy/deployment-with-agent")
-	check(t, s.CreateNAD(t.Context(), blue))
-	i := &statusStage{stage: s, one: s.agent(t, "worker-1"), two: s.agent(t, "worker-2")}
-	i.live = s.up(t, "worker-1", "live", blue)
-	i.writeReports(t)
-	// The Deployment's status is as its controller writes it.
-	api := i.Client().AppsV1().Deployments(metav1.NamespaceSystem)
-	d := try(api.Get(t.Context(), reconcilerName, metav1.GetOptions{})).must(t)
-	d.Status.Replicas, d.Status.ReadyReplicas = 2, 2
-	try(api.UpdateStatus(t.Context(), d, metav1.UpdateOptions{})).must(t)
-	// The real program records a pass with the permissions of its ServiceAccount.
-	v := s.serve(t, kubeconfig, "--leader-elect", "--agents=required", "--repair")
-	eventually(t, "the pass to be recorded", func() bool {
-		return i.annotation(t, kube.PassLease, kube.PassAnnotation) != ""
-	})
-	v.stop(t)
-	return i
-}
-
 // status runs the real program as an administrator whose terminal has 100 columns.
 func (i *statusStage) status(t testing.TB, more ...string) *outcome {
 	t.Helper()
@@ -115,14 +76,6 @@ func (i *statusStage) status(t testing.TB, more ...string) *outcome {
 	return i.runStatus(t, i.Kubeconfig(), more...)
 }
 
-func (i *statusStage) runStatus(t testing.TB, kubeconfig string, more ...string) *outcome {
-	t.Helper()
-	binary := shipped.program(t, "ip-reconcile")
-	cmd := exec.Command(binary, append([]string{"status"}, more...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "KUBECONFIG=" + kubeconfig}
-	return start(t, cmd).wait()
-}
-
 func (i *statusStage) healthy(t testing.TB, when string) *outcome {
 	t.Helper()
 	var out *outcome
@@ -130,16 +83,6 @@ func (i *statusStage) healthy(t testing.TB, when string) *outcome {
 		t.Fatalf("%s it is not healthy (exit code %d):\n%s%s", when, out.code, out.stdout, out.stderr)
 	}
 	return out
-}
-
-func (i *statusStage) annotation(t testing.TB, lease, name string) string {
-	t.Helper()
-	l, err := i.Client().CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), lease, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return ""
-	}
-	check(t, err)
-	return l.Annotations[name]
 }
 
 func TestStatus_RecordsRunsInPodsOnly(t *testing.T) {

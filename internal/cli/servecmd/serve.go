@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -196,7 +197,8 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 	if err != nil {
 		return nil, nil, err
 	}
-	metrics.Registry.MustRegister(version.Get().Collector())
+	metrics.Registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), version.Get().Collector())
 	recorder := &serve.Recorder{Log: log, Metrics: serve.NewMetrics(metrics.Registry), Events: events}
 	recorder.Metrics.WithoutPools = !o.PoolMetrics
 	requests := serve.NewRequests()
