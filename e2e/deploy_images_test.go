@@ -54,7 +54,7 @@ func TestDeploy_ImagesAreThoseOfThePage(t *testing.T) {
 		for _, o := range objects {
 			for _, found := range imagesIn(o.Object) {
 				n++
-				equal(t, "the image of "+o.GetKind()+" "+o.GetName()+" of "+form, found, "set-your-image.invalid/ip-reconcile:0.1.0")
+				equal(t, "the image of "+o.GetKind()+" "+o.GetName()+" of "+form, found, productImage)
 			}
 		}
 	}

@@ -81,7 +81,8 @@ var (
 	containerdV17 = kit{module: "containerd17", parts: []part{
 		{
 			name: "containerd", pkg: "github.com/containerd/containerd/cmd/containerd",
-			tags: "no_aufs,no_btrfs,no_devmapper,no_zfs", variables: "-X github.com/containerd/containerd/version.Version=1.7.35",
+			tags:      "no_aufs,no_btrfs,no_devmapper,no_zfs",
+			variables: "-X github.com/containerd/containerd/version.Version=1.7.35",
 		},
 		{name: "containerd-shim-runc-v2", pkg: "github.com/containerd/containerd/cmd/containerd-shim-runc-v2"},
 		{name: "ctr", pkg: "github.com/containerd/containerd/cmd/ctr"},
