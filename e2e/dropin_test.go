@@ -201,7 +201,9 @@ func (s *stage) runsDropIn(t *testing.T, pod *corev1.Pod, kubeconfig string) {
 	may(t, kubeconfig, authorizationv1.ResourceAttributes{Resource: "nodes", Verb: "list"}, !isJob)
 	run := beginDropIn(t, kubeconfig, pod.Name, args[1:]...)
 	if isJob {
-		eventually(t, "the first pass", func() bool { return matches(run, `msg="Waiting before the next pass".* unconfirmed=1`) })
+		eventually(t, "the first pass", func() bool {
+			return matches(run, `msg="Waiting before the next pass".* unconfirmed=1`)
+		})
 	} else {
 		s.waitReleased(t, promptly, "10.1.0.0-24", "1")
 		released = stored(lost)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // leaked is an allocation whose sandbox does not exist.
@@ -32,6 +33,11 @@ func (s *Simulation) leaked() (all []leaked) {
 	return all
 }
 
+// hasJustEnded reports whether a sandbox ended so recently that what depends on it need not be released yet.
+func (s *Simulation) hasJustEnded(id string) bool {
+	return time.Since(s.endedAt[id]) < s.plan.Confirm+settleFor
+}
+
 // busy continues the usual events of a cluster for so long that earlier leaks must be released.
 func (s *Simulation) busy() {
 	before, rate := s.leaked(), s.plan.Faults
@@ -53,7 +59,12 @@ func (s *Simulation) busy() {
 	}
 	now := s.leaked()
 	for _, l := range before {
-		hasJustEnded := time.Since(s.endedAt[l.entry.ID]) < s.plan.Confirm+settleFor // until then it was in use
+		hasJustEnded := s.hasJustEnded(l.entry.ID)                             // until then it was in use
+		if it := s.itemOf(l); it != nil && it.Reason == judge.ClaimedByOther { // or the sandbox that claimed it was
+			for id := range s.endedAt {
+				hasJustEnded = hasJustEnded || s.hasJustEnded(id) && strings.Contains(it.Message(), id)
+			}
+		}
 		if slices.Contains(now, l) && !hasJustEnded && !s.mayStay(l) {
 			s.fail("while ordinary things went on the entry %s of %s (%v) remained: %s", l.address(), l.net.pool.name, l.entry,
 				s.whyKept(l))

@@ -132,7 +132,8 @@ func runWorker(t *testing.T, from, count uint64, mode string) (*share, error) {
 		return nil, err
 	}
 	defer out.Close()
-	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0", fmt.Sprint("-upstream=", *upstream))
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0",
+		fmt.Sprint("-upstream=", *upstream))
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d,%d,%s,%s", workerEnv, from, count, out.Name(), mode), "GOMAXPROCS=1")
 	text, err := c.CombinedOutput()
 	if err != nil {

@@ -172,8 +172,8 @@ func TestTheRowNamesTheCauseWhereSeveralHoldForOneReason(t *testing.T) {
 // The entry is of a node that has booted since its report; only another node has an agent, which
 // neither has the sandbox nor its address.
 func TestABootCountsFromTheFirstAgentThatIsHeardToTheLast(t *testing.T) {
-	cluster := All(UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-30*time.Second)), Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1",
-		UsualUID, WithAddress("10.0.0.5", ""))), Node("worker-2"))
+	cluster := All(UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-30*time.Second)), Node("worker-1",
+		Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), Node("worker-2"))
 	for says, c := range map[string]struct {
 		report Part
 		change judge.Live
