@@ -114,7 +114,7 @@ fetch: ## Download the modules of the product, the tests, the parts and the tool
 
 .PHONY: parts
 parts: ## Build the programs of other projects that the tests run, which they else do themselves
-	@cd e2e && $(GO) run ./harness/cmd/parts
+	@cd e2e && $(GO) run ./harness/cmd/parts && $(GO) tool -n helm >/dev/null
 
 HISTORIES ?= 100000
 SEED ?= 1

@@ -60,33 +60,9 @@ func TestInstall_RunningPodsKeepTheirAddresses(t *testing.T) {
 	v.is(t, `ip_reconcile_nodes{state="Fresh"}`, 2)
 	i.checkReleased(t, before)
 	equal(t, "who has the pool", fmt.Sprint(i.usage(t, "10.1.0.0-24").Workloads), "[{default/StatefulSet/web 3}]")
-	i.playHelmTest(t)
 
 	check(t, i.Client().AppsV1().StatefulSets("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	eventuallyWithin(t, 20*time.Second, "the entries to be gone", func() bool { return len(i.contents(t)) == 0 })
-}
-
-// playHelmTest creates what `helm test` creates, and waits for its pod as Helm does. A machine under load may need a
-// second test: status warns while a Lease is renewed late.
-func (i *installation) playHelmTest(t *testing.T) {
-	t.Helper()
-	api := i.Client().CoreV1().Pods(metav1.NamespaceSystem)
-	output := ""
-	succeeds := func() bool {
-		i.mustKubectl(t, "create", "-f", helmTest)
-		defer i.mustKubectl(t, "delete", "-f", helmTest)
-		var pod *corev1.Pod
-		eventuallyWithin(t, soon, "the pod of the test to end", func() bool {
-			pod = try(api.Get(t.Context(), "ip-reconcile-test", metav1.GetOptions{})).must(t)
-			return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		})
-		stdout, stderr, err := i.cluster.Worker(pod.Spec.NodeName).Output(pod)
-		output = fmt.Sprint(stdout, stderr, err)
-		return pod.Status.Phase == corev1.PodSucceeded
-	}
-	if !within(soon, time.Second, succeeds) {
-		t.Errorf("the test fails:\n%s", output)
-	}
 }
 
 // playFullPool starts four pods for the two addresses of a pool.

@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// publishedChart is where the pages have the chart of a release.
+const publishedChart = "oci://example.com/charts/ip-reconcile"
+
 // A pageCommand is a command of a page, with the place where it begins.
 type pageCommand struct {
 	place, text string

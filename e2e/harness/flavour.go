@@ -64,6 +64,8 @@ const (
   path = "/var/lib/containerd/opt"
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = "` + pauseImage + `"
+[plugins."io.containerd.cri.v1.images".registry]
+  config_path = "/etc/containerd/certs.d"
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
   disable_apparmor = true
