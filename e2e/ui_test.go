@@ -61,7 +61,15 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 // open opens a view of the page at an address.
 func (b *browser) open(url string) {
 	b.t.Helper()
-	b.do(chromedp.Navigate("about:blank"), chromedp.Navigate(url))
+	b.do(chromedp.Navigate("about:blank"))
+	eventually(b.t, "the page of "+url, func() bool {
+		err := chromedp.Do(b.ctx, chromedp.Navigate(url))
+		if err == nil || strings.Contains(err.Error(), "ERR_NETWORK_CHANGED") { // another test has added an interface
+			return err == nil
+		}
+		b.t.Fatal(err)
+		return false
+	})
 	b.shows("h1", "")
 }
 
