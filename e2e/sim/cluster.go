@@ -82,9 +82,11 @@ func (p *podName) ref() string { return p.namespace + "/" + p.name }
 
 func (p *podName) key() key { return key{pods, p.namespace, p.name} }
 
-// silent reports whether nothing on the node could report what runs.
+// silent reports whether nothing on the node could report what runs. Kubelet does when its next turn comes, and a pass
+// may have read before that.
 func (n *node) silent() bool {
-	return (!n.kubelet || time.Now().Before(n.blind)) && (n.agent == nil || n.agent.cancel == nil)
+	isBlind := time.Since(n.blind) < kubeletsTurn+holdLasts
+	return (!n.kubelet || isBlind) && (n.agent == nil || n.agent.cancel == nil)
 }
 
 // sandbox is a sandbox of a pod. While it is open and has an address, the address is in use.

@@ -29,8 +29,11 @@ func (s *Simulation) syncAll() {
 	for _, n := range s.nodes {
 		s.wake(n)
 	}
-	s.after(11*time.Second, s.syncAll)
+	s.after(kubeletsTurn, s.syncAll)
 }
+
+// kubeletsTurn is how often kubelet looks after its node and pods, whatever happens.
+const kubeletsTurn = 11 * time.Second
 
 // sync is one pass of kubelet's loop. While the API server is unreachable, kubelet continues as before.
 func (s *Simulation) sync(n *node) {
