@@ -59,8 +59,12 @@ func (s *Simulation) busy() {
 	}
 	now := s.leaked()
 	for _, l := range before {
-		hasJustEnded := s.hasJustEnded(l.entry.ID)                             // until then it was in use
-		if it := s.itemOf(l); it != nil && it.Reason == judge.ClaimedByOther { // or the sandbox that claimed it was
+		hasJustEnded := s.hasJustEnded(l.entry.ID) // until then it was in use
+		it := s.itemOf(l)
+		if it != nil && it.Reason == judge.PodPending { // its ADD failed each time
+			continue
+		}
+		if it != nil && it.Reason == judge.ClaimedByOther { // or the sandbox that claimed it was
 			for id := range s.endedAt {
 				hasJustEnded = hasJustEnded || s.hasJustEnded(id) && strings.Contains(it.Message(), id)
 			}

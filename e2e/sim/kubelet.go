@@ -32,7 +32,7 @@ func (s *Simulation) syncAll() {
 	s.after(kubeletsTurn, s.syncAll)
 }
 
-// kubeletsTurn is how often kubelet looks after its node and pods, whatever happens.
+// kubeletsTurn is how often kubelet compares its node and pods with the API, whatever happens.
 const kubeletsTurn = 11 * time.Second
 
 // sync is one pass of kubelet's loop. While the API server is unreachable, kubelet continues as before.
