@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,12 +25,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
@@ -54,7 +48,7 @@ func TestHelm_FromARegistryAndBack(t *testing.T) {
 	release.wait().exits(t, 0)
 	o.publish(t)
 	o.start(t, workload("stays", "worker-1", "blue"))
-	before, install := try(o.everything(t)).must(t), "docs/install/helm.md"
+	before, install := try(objectsIn(t, o.Config())).must(t), "docs/install/helm.md"
 
 	o.chart = publishedChart + " --version " + previousVersion
 	o.does(t, o.commandOf(t, install, "helm install"))
@@ -88,8 +82,8 @@ func TestHelm_FromARegistryAndBack(t *testing.T) {
 	}
 	var left []string
 	if !within(soon, time.Second, func() bool {
-		now, err := o.everything(t)
-		left = differences(before, now)
+		now, err := objectsIn(t, o.Config())
+		left = changedBetween(before, now)
 		return err == nil && len(left) == 0
 	}) {
 		t.Errorf("docs/install/uninstall.md leaves, or removes too much:\n%s", strings.Join(left, "\n"))
@@ -242,49 +236,4 @@ func (o *operator) does(t *testing.T, text string) (output string) {
 			t.Fatalf("%s: %v\n%s", text, err, out)
 		}
 	}
-}
-
-// everything is what the cluster stores, but for Events: the labels, annotations and finalizers, by resource and name.
-func (o *operator) everything(t *testing.T) (map[string]string, error) {
-	config, all := o.Config(), map[string]string{}
-	config.WarningHandler = rest.NoWarnings{} // of deprecated resources
-	api := try(metadata.NewForConfig(config)).must(t)
-	served, err := o.Client().Discovery().ServerPreferredResources()
-	if err != nil {
-		return nil, err
-	}
-	for _, group := range served {
-		gv := try(schema.ParseGroupVersion(group.GroupVersion)).must(t)
-		for _, r := range group.APIResources {
-			if !slices.Contains(r.Verbs, "list") || r.Kind == "Event" {
-				continue
-			}
-			list, err := api.Resource(gv.WithResource(r.Name)).List(t.Context(), metav1.ListOptions{})
-			if apierrors.IsNotFound(err) { // its definition is deleted
-				continue
-			}
-			if err != nil {
-				return nil, fmt.Errorf("list %s: %w", r.Name, err)
-			}
-			for _, m := range list.Items {
-				all[fmt.Sprintf("%s.%s %s/%s", r.Name, gv.Group, m.Namespace, m.Name)] = fmt.Sprint(m.Labels, m.Annotations,
-					m.Finalizers)
-			}
-		}
-	}
-	return all, nil
-}
-
-func differences(before, after map[string]string) (all []string) {
-	for object, content := range after {
-		if was, existed := before[object]; !existed || was != content {
-			all = append(all, fmt.Sprintf("%s: %s, was %q", object, content, was))
-		}
-	}
-	for object := range before {
-		if _, exists := after[object]; !exists {
-			all = append(all, object+" is deleted")
-		}
-	}
-	return slices.Sorted(slices.Values(all))
 }

@@ -273,7 +273,7 @@ func (s *stage) webhook(
 			return
 		}
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: allows(r),
-			Result: &metav1.Status{Message: "the webhook of the test says so"}}
+			Result: &metav1.Status{Message: "refused by the webhook of the test"}}
 		review.Request = nil
 		_ = json.NewEncoder(w).Encode(review)
 	}))
