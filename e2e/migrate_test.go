@@ -37,7 +37,7 @@ func TestMigrate_ByKustomizeAndBack(t *testing.T) {
 	t.Parallel()
 	m := &migration{stage: newStage(t, "worker-1"), folder: t.TempDir()}
 	m.endNamespaces(t)
-	m.enter(t, "..", "kubectl delete -f deploy/leases") // whereabouts alone has none
+	m.enter(t, "..", "kubectl delete -f deploy/leases --ignore-not-found") // whereabouts alone has none
 	m.mustKubectl(t, "apply", "-f", harness.UpstreamManifest(t, "daemonset-install.yaml"), "-f",
 		harness.UpstreamManifest(t, "reconciler-deployment.yaml"))
 	stays, lost := m.up(t, "worker-1", "stays", blue), m.up(t, "worker-1", "lost", blue)
