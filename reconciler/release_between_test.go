@@ -121,3 +121,21 @@ func TestRelease_WhatHappensInBetween(t *testing.T) {
 	}
 	golden(t, "release_between.txt", lines)
 }
+
+// A reservation without allocation gets one before the hold.
+func TestRelease_ReservationForWhichAnEntryAppears(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.entry(bluePool, 9, "default/gone-9", "box-9", false)
+		s.alone(1, 1)
+		time.Sleep(5 * time.Minute)
+		s.step = func(call, _ string) {
+			if call == "hold" && len(s.holds) == 0 {
+				s.entry(bluePool, 1, "default/lost-1", "box-1", false)
+			}
+		}
+		if _, _, err := s.reconciler(t).Pass(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "deleted", s.made("delete"), []string{})
+	})
+}

@@ -362,37 +362,6 @@ func entriesOf(pool *unstructured.Unstructured) map[string]any {
 	return entries
 }
 
-// made returns the calls of these names, in order.
-func (s *simulator) made(names ...string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := []string{}
-	for _, c := range s.calls {
-		for _, n := range names {
-			if len(c) > len(n) && c[:len(n)+1] == n+" " {
-				all = append(all, c)
-			}
-		}
-	}
-	return all
-}
-
-// stored returns all entries and reservations, as "pool key" and "reservation name".
-func (s *simulator) stored() map[string]bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := map[string]bool{}
-	for name, u := range s.pools {
-		for key := range entriesOf(u) {
-			all[name+" "+key] = true
-		}
-	}
-	for name := range s.reservations {
-		all["reservation "+name] = true
-	}
-	return all
-}
-
 // reconciler returns one on the simulator. Its pauses are not spread, so that times are exact.
 func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 	log := slog.DiscardHandler
