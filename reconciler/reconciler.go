@@ -107,22 +107,32 @@ func (r *Reconciler) fencedSince() time.Time {
 	return r.Fence.Since()
 }
 
-// Run makes passes until no verdict awaits confirmation. The error says that the cluster could not be read. Failures of
-// single objects are in the result.
+// Run makes passes until nothing that its first pass has found awaits confirmation. What later passes find is released
+// if it is confirmed by then, and is for the next run otherwise. The error says that the cluster could not be read.
+// Failures of single objects are in the result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 	out, began := &Result{}, r.Clock.Now()
+	var first map[judge.ID]bool // the items that the first pass found unconfirmed
+	var repairedBy time.Time    // when the findings of the first pass are due
 	err := r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {
 		next, err = r.pass(ctx, out, nil)
 		return next, recheckEvery, err
 	}, func(next time.Time, pause time.Duration) (waits bool) {
-		if most := r.Options.MaxWait; most > 0 && r.Clock.Since(began)+pause > most {
+		found, now := out.unconfirmed(), out.Observation.Now
+		if first == nil {
+			first = idsOf(found)
+			if r.Options.Repair {
+				repairedBy = now.Add(repairAfter)
+			}
+		}
+		isAwaited := now.Before(repairedBy) || slices.ContainsFunc(found, func(x Refused) bool { return first[x.ID()] })
+		if most := r.Options.MaxWait; !isAwaited || most > 0 && r.Clock.Since(began)+pause > most {
 			out.dropConfirmationTimes()
 			return false
 		}
-		unconfirmed := countRefused(out.Refused)[AwaitingConfirmation]
 		r.progress("%d unconfirmed, the first to be released at %s; next pass in %s",
-			unconfirmed, next.Format(time.TimeOnly), pause.Round(time.Second))
-		r.Log.Info("Waiting before the next pass", "pause", pause, "unconfirmed", unconfirmed, "until", next)
+			len(found), next.Format(time.TimeOnly), pause.Round(time.Second))
+		r.Log.Info("Waiting before the next pass", "pause", pause, "unconfirmed", len(found), "until", next)
 		return true
 	})
 	if err != nil {
@@ -236,6 +246,11 @@ func EarliestNonZero(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// unconfirmed returns the items that await confirmation.
+func (out *Result) unconfirmed() []Refused {
+	return slices.DeleteFunc(slices.Clone(out.Refused), func(x Refused) bool { return x.Why != AwaitingConfirmation })
 }
 
 // dropConfirmationTimes removes the time of release from items that await confirmation, since the run ends.

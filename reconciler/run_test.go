@@ -2,6 +2,7 @@ package reconciler_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -63,23 +64,65 @@ func TestRun_SecondCheckContradicts(t *testing.T) {
 // The final result has what earlier passes released.
 func TestRun_TwoConfirmations(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
-		s.leaks(bluePool, 1)
-		s.at(map[int]func(){3: func() { s.entry(bluePool, 2, "default/gone-2", "box-2", true) }})
+		s.leaks(bluePool, 2)
+		s.at(map[int]func(){2: func() { s.pod("gone-2", "", 2) }, 3: func() { s.noPod("gone-2") }})
 		r := s.reconciler(t)
 		r.Options.ConfirmAfter = 15 * time.Minute
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
-		defer cancel()
-		began := time.Now()
-		out, err := r.Run(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		same(t, "it took", time.Since(began), 18*time.Minute)
+		out, took := run(t, r)
+		same(t, "it took", took, 18*time.Minute)
 		same(t, "released", len(out.Released), 4)
 		same(t, "refused", refusalCounts(out), map[reconciler.Refusal]int{})
 		same(t, "holds", len(s.holds), 2)
 		same(t, "allocations in the result", len(out.Allocations), 2)
 	})
+}
+
+// A run waits neither for leaks nor for findings that appear after its first pass.
+func TestRun_EndsUnderChurn(t *testing.T) {
+	for name, tt := range map[string]struct {
+		appears func(s *simulator, n int) // before each pass
+		took    time.Duration
+		done    int
+		refused refusals
+	}{
+		"leaks": {func(s *simulator, n int) {
+			s.noPod(fmt.Sprint("web-", n))
+		}, 15 * time.Minute, 2, refusals{reconciler.AwaitingConfirmation: 15}},
+		"findings": {func(s *simulator, n int) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.reservations, addressOf(1+n).String())
+		}, time.Minute, 1, refusals{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				s.aNetwork()
+				for n := range 200 {
+					web := fmt.Sprint("web-", n)
+					s.entry(bluePool, 1+n, "default/"+web, fmt.Sprint("box-", n), true)
+					s.pod(web, "u", 1+n)
+				}
+				time.Sleep(5 * time.Minute) // of younger pods nothing is missing
+				passes := 0
+				s.before("observe", func() { tt.appears(s, passes); passes++ })
+				r := s.reconciler(t)
+				r.Options.ConfirmAfter, r.Options.Repair = 15*time.Minute, true
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+				defer cancel()
+				began := time.Now()
+				out, err := r.Run(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				same(t, "it took", time.Since(began), tt.took)
+				same(t, "released and repaired", len(out.Released)+len(out.Repaired), tt.done)
+				same(t, "refused", refusalCounts(out), tt.refused)
+				for _, x := range out.Refused {
+					same(t, "detail", x.Detail, "not confirmed when the run ended; run again")
+				}
+			})
+		})
+	}
 }
 
 func TestRun_MaxWait(t *testing.T) {

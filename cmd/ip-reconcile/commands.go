@@ -123,7 +123,8 @@ On a terminal run prints what it will release, and asks, except with --yes.
 	f.BoolVar(&o.yes, "yes", false, yesHelp)
 	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, massReleaseHelp)
 	f.BoolVar(&o.filter.ProvenOnly, "proven-only", false, "release proven items only, which wait for no confirmation")
-	f.DurationVar(&o.MaxWait, "max-wait", 0, "how long to wait at most for confirmations; 0: until nothing is unconfirmed")
+	f.DurationVar(&o.MaxWait, "max-wait", 0,
+		"how long to wait at most for confirmations; 0: until what the first pass found is confirmed")
 	return c
 }
 

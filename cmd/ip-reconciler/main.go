@@ -178,12 +178,14 @@ func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 }
 
 // exitCode returns the exit code of a pass. Items that are paused, or that wait for the agents after an etcd restore,
-// are no failure. A pass waits until nothing is unconfirmed, unless the cluster becomes unreadable.
+// are no failure, nor are those that appeared while the pass waited for others. An unconfirmed item still has the time of
+// its confirmation only if the cluster became unreadable.
 func exitCode(out *reconciler.Result) (code int, err error) {
 	count := map[int]int{}
 	for _, x := range out.Refused {
 		switch {
 		case x.Why == reconciler.Paused || x.Why == reconciler.EtcdRestored:
+		case x.Why == reconciler.AwaitingConfirmation && x.Gate.At.IsZero():
 		case x.Why == reconciler.AwaitingConfirmation:
 			count[exitNotObserved]++
 		case x.Allocation != nil:

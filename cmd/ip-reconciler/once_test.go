@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/utils/clock"
 
@@ -19,6 +20,11 @@ func TestExitCode_OfRefusals(t *testing.T) {
 	refused := func(item *judge.Item, why reconciler.Refusal) reconciler.Refused {
 		return reconciler.Refused{Item: item, Gate: reconciler.Gate{Why: why}}
 	}
+	awaiting := func(at time.Time) []reconciler.Refused {
+		x := refused(&judge.Item{Allocation: &ippool.Allocation{}}, reconciler.AwaitingConfirmation)
+		x.Gate.At = at
+		return []reconciler.Refused{x}
+	}
 	allocation := &judge.Item{Allocation: &ippool.Allocation{}}
 	reservation := &judge.Item{Reservation: &ippool.Reservation{}}
 	for name, c := range map[string]struct {
@@ -29,8 +35,8 @@ func TestExitCode_OfRefusals(t *testing.T) {
 		"nothing":       {nil, exitDone, ""},
 		"paused":        {[]reconciler.Refused{refused(allocation, reconciler.Paused)}, exitDone, ""},
 		"etcd restored": {[]reconciler.Refused{refused(reservation, reconciler.EtcdRestored)}, exitDone, ""},
-		"not confirmed": {[]reconciler.Refused{refused(allocation, reconciler.AwaitingConfirmation)}, exitNotObserved,
-			"1 allocations and reservations are unconfirmed"},
+		"not confirmed": {awaiting(time.Now()), exitNotObserved, "1 allocations and reservations are unconfirmed"},
+		"found later":   {awaiting(time.Time{}), exitDone, ""},
 		"the breaker": {[]reconciler.Refused{refused(allocation, reconciler.Breaker)}, exitAllocations,
 			"1 allocations and 0 reservations"},
 		"Leases forbidden": {[]reconciler.Refused{refused(allocation, reconciler.NoLease)}, exitAllocations,
