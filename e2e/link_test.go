@@ -160,6 +160,13 @@ func (l *link) cut(which func(*http.Request) bool) (n int) {
 	return n
 }
 
+// open is how many watches are open.
+func (l *link) open() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.watches)
+}
+
 // met waits until this many requests have met a fault.
 func (l *link) met(t testing.TB, least int) {
 	t.Helper()

@@ -178,8 +178,8 @@ func makePass(ctx context.Context, r *reconciler.Reconciler) (code int) {
 }
 
 // exitCode returns the exit code of a pass. Items that are paused, or that wait for the agents after an etcd restore,
-// are no failure, nor are those that appeared while the pass waited for others. An unconfirmed item still has the time of
-// its confirmation only if the cluster became unreadable.
+// are no failure, nor are those that appeared while the pass waited for others. An unconfirmed item has a time of
+// confirmation only if the cluster became unreadable.
 func exitCode(out *reconciler.Result) (code int, err error) {
 	count := map[int]int{}
 	for _, x := range out.Refused {
