@@ -86,13 +86,12 @@ func (x *Index) addMissingPools() {
 }
 
 // missingPool is the pool that should record a sandbox's address, by the CNI result cache and a definition, and does
-// not exist. It is nil if another pool may be the one or records the address for this sandbox.
+// not exist. It is nil if another pool may be the one. No pool records the address for the sandbox's interface.
 func (x *Index) missingPool(b *sandboxAddress, addr netip.Addr) *pool {
 	r, err := ippool.ParseConfiguredRange(b.Range)
 	p := x.missingPools[definedRange{b.NetworkName, r}]
 	if err != nil || p == nil || !r.Contains(addr) || slices.ContainsFunc(x.poolsAt(addr), func(q *pool) bool {
-		return q.networks == nil || q.isOfNetwork(b.NetworkName) && x.isOfRange(q, b.Range) ||
-			slices.ContainsFunc(q.entriesFor(addr), func(e entry) bool { return e.ContainerID == b.ID })
+		return q.networks == nil || q.isOfNetwork(b.NetworkName) && x.isOfRange(q, b.Range)
 	}) {
 		return nil
 	}
