@@ -58,10 +58,11 @@ func (s *Simulation) releaseByHand(patience, each int, overrides bool) {
 // isUnused reports whether nothing uses the address of an item, as the person knows who looked at the machines.
 func (c *client) isUnused(it *judge.Item) bool {
 	answer := make(chan bool)
+	entry := allocation{ID: it.ContainerID(), IfName: it.IfName()}
 	c.post(func() {
 		isUnused := true
 		for _, n := range c.s.nets {
-			if n.cidr.Contains(it.Address()) && len(c.s.holders(n, it.Address(), allocation{ID: it.ContainerID()})) > 0 {
+			if n.cidr.Contains(it.Address()) && len(c.s.holders(n, it.Address(), entry)) > 0 {
 				isUnused = false
 			}
 		}

@@ -70,15 +70,24 @@ func (n *node) identity() agent.Identity {
 		n.machine), MachineID: fmt.Sprintf("machine-%s-%d", n.name, n.machine)}}
 }
 
-// podName is the name of a pod, and the network of all pods with that name.
+// podName is the name of a pod, and the networks of all pods with that name, one for each interface.
 type podName struct {
 	namespace, name string
-	net             *network
+	nets            []*network
 	reported        *sandbox // whose addresses kubelet and Multus wrote last
 	machine         *machine // whose pods have the name; nil for none
 }
 
 func (p *podName) ref() string { return p.namespace + "/" + p.name }
+
+// annotation is the list of networks as Multus reads it.
+func (p *podName) annotation() string {
+	var names []string
+	for _, n := range p.nets {
+		names = append(names, n.nad)
+	}
+	return strings.Join(names, ",")
+}
 
 func (p *podName) key() key { return key{pods, p.namespace, p.name} }
 
@@ -89,30 +98,24 @@ func (n *node) silent() bool {
 	return (!n.kubelet || isBlind) && (n.agent == nil || n.agent.cancel == nil)
 }
 
-// sandbox is a sandbox of a pod. While it is open and has an address, the address is in use.
+// sandbox is a sandbox of a pod. While it is open and attached, its addresses are in use.
 type sandbox struct {
-	id, uid  string
-	pod      *podName
-	net      *network
-	node     *node
-	ip       netip.Addr // that is configured there
-	attempt  int
-	adding   bool // its ADD is in progress
-	open     bool // its network namespace exists
-	ending   bool // it is being stopped
-	giving   bool // its DEL has begun: it no longer owns the address
-	cached   bool // in a CNI cache
-	listed   bool // by the runtime
-	ready    bool
-	hangs    bool // does not end
-	retained bool // stays listed after its end
-	since    time.Time
-	lostAt   time.Time // when the entry of its address became another's, or stayed so at its ADD
-	add      *client   // the process of its ADD
+	id, uid     string
+	pod         *podName
+	node        *node
+	attachments []*attachment // at least one
+	attempt     int
+	adding      bool // Multus' ADD is in progress
+	open        bool // its network namespace exists
+	ending      bool // it is being stopped
+	cached      bool // in a CNI cache
+	listed      bool // by the runtime
+	ready       bool
+	hangs       bool // does not end
+	retained    bool // stays listed after its end
+	since       time.Time
+	process     *client // whereabouts' last one for it
 }
-
-// inUse reports whether it carries an address that no other sandbox may have.
-func (b *sandbox) inUse() bool { return b.open && !b.giving && b.ip.IsValid() }
 
 func (b *sandbox) String() string {
 	return fmt.Sprintf("%s of %s on %s", b.id[:6], b.pod.ref(), b.node.name)
@@ -173,7 +176,7 @@ func (s *Simulation) makePod(p *podName, n *node) {
 	s.api.put(p.key(), map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{"uid": fmt.Sprintf("uid-%03d", s.uids),
-			"annotations": map[string]any{"k8s.v1.cni.cncf.io/networks": p.net.nad}},
+			"annotations": map[string]any{"k8s.v1.cni.cncf.io/networks": p.annotation()}},
 		"spec":   map[string]any{"nodeName": n.name, "containers": []any{map[string]any{"name": "main"}}},
 		"status": map[string]any{"phase": "Pending"},
 	}, s.api.now(), "scheduler")

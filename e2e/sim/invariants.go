@@ -35,8 +35,8 @@ func allocationsOf(o *object) map[string]allocation {
 
 // debt is a reservation that the product deleted while its address was in use.
 type debt struct {
-	sandbox *sandbox
-	since   time.Time
+	*attachment
+	since time.Time
 }
 
 // stored is called for each change in etcd, and checks those that the product made.
@@ -79,14 +79,12 @@ func (n *network) slot(a netip.Addr) string {
 	return strconv.Itoa(int(a.As16()[15] - n.cidr.Addr().As16()[15]))
 }
 
-// holders are the sandboxes that use an address of a network, or are about to by the ADD that wrote this allocation.
-func (s *Simulation) holders(n *network, a netip.Addr, entry allocation) (all []*sandbox) {
-	for _, m := range s.nodes {
-		for _, b := range m.sandboxes {
-			if b.net.pool == n.pool && (b.inUse() && b.ip == a || b.adding && b.open && !b.add.killed.Load() &&
-				b.id == entry.ID) {
-				all = append(all, b)
-			}
+// holders are the attachments that use an address of a network, or are about to by the ADD that wrote this allocation.
+func (s *Simulation) holders(n *network, ip netip.Addr, entry allocation) (all []*attachment) {
+	for a := range s.attachments() {
+		if a.net.pool == n.pool && (a.inUse() && a.ip == ip || a.isAdding() && a.id == entry.ID &&
+			a.ifName == entry.IfName) {
+			all = append(all, a)
 		}
 	}
 	return all
@@ -161,11 +159,12 @@ func sameButAllocations(a, b *object) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-func (s *Simulation) checkRewritten(a netip.Addr, was, is allocation, holders []*sandbox) {
-	for _, b := range holders {
-		if b.id == was.ID && b.inUse() && !slices.ContainsFunc(holders,
-			func(other *sandbox) bool { return other.id == is.ID }) && s.excuse(b, was) == "" && s.plan.Liar == 0 {
-			s.fail("the entry of %s, which %s uses, was rewritten by the product for %s, which does not use it", a, b, is.ID[:6])
+func (s *Simulation) checkRewritten(ip netip.Addr, was, is allocation, holders []*attachment) {
+	for _, a := range holders {
+		if a.id == was.ID && a.inUse() && !slices.ContainsFunc(holders,
+			func(other *attachment) bool { return other.id == is.ID }) && s.excuse(a, was) == "" && s.plan.Liar == 0 {
+			s.fail("the entry of %s, which %s uses, was rewritten by the product for %s, which does not use it", ip, a,
+				is.ID[:6])
 		}
 	}
 }
@@ -185,13 +184,13 @@ func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
 // network-status that a restore brought back lacks what a pod got since the backup. A process that starts within a
 // minute of the backup of a finished restore cannot detect the restore. No process knows a sandbox that neither the
 // entry nor a report names.
-func (s *Simulation) excuse(b *sandbox, entry allocation) string {
-	switch {
+func (s *Simulation) excuse(a *attachment, entry allocation) string {
+	switch b := a.sandbox; {
 	case s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node: // though it may have stopped lying
 		return "its node's agent lies"
 	case s.plan.Unreachable > 0 && (!b.node.linked || s.asked.Sub(b.node.linkedAt) < holdLasts || b.node.silent()):
 		return "the operator asked for it" // and a report that a node has not written yet cannot be read
-	case s.lostByWhereabouts(b, entry):
+	case s.lostByWhereabouts(a, entry):
 		return "the entry is another's, and no report names it"
 	case s.plan.Agents != 0 && s.isUndetected(b):
 		return "the backup is young, and the process younger"
@@ -200,12 +199,12 @@ func (s *Simulation) excuse(b *sandbox, entry allocation) string {
 	case s.plan.Agents != 0:
 		return ""
 	}
-	o := s.podObject(b.pod)
+	o := s.podObject(a.pod)
 	if s.plan.Trust && s.writer.isByHand && o != nil &&
-		!bytes.Contains(s.api.get(b.pod.key()).json, []byte(`\"`+b.ip.String()+`\"`)) {
+		!bytes.Contains(s.api.get(a.pod.key()).json, []byte(`\"`+a.ip.String()+`\"`)) {
 		return "a person trusts a network-status that is about to change" // and does not wait
 	}
-	if o == nil || s.restoredSince(b.since) || o.Metadata.UID != b.uid || o.Metadata.Deletion != nil ||
+	if o == nil || s.restoredSince(a.since) || o.Metadata.UID != a.uid || o.Metadata.Deletion != nil ||
 		o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
 		return "there are no agents"
 	}
@@ -217,34 +216,34 @@ const holdLasts = 5 * time.Second
 
 // checkAdded checks an address that an ADD assigned while another sandbox uses it. whereabouts or a restore caused
 // that, unless the product released the address; then the release was wrong already.
-func (s *Simulation) checkAdded(b *sandbox) {
-	for _, other := range s.holders(b.net, b.ip, allocation{}) {
-		if other != b {
+func (s *Simulation) checkAdded(a *attachment) {
+	for _, other := range s.holders(a.net, a.ip, allocation{}) {
+		if other != a {
 			s.count("duplicate by others")
-			s.say("%s is used by %s as well", b.ip, other)
+			s.say("%s is used by %s as well", a.ip, other)
 			other.lostAt = time.Now()
 		}
 	}
-	entry := s.entryOf(b)
+	entry := s.entryOf(a)
 	// whereabouts v0.9.4 does so when the patch of the pool fails for another reason than a test: the error is lost
 	// (pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate).
 	if entry == (allocation{}) {
 		s.count("ADD without an entry")
-	} else if entry.ID != b.id {
+	} else if entry.ID != a.id {
 		s.count("ADD with the entry of another sandbox")
-		b.lostAt = time.Now()
+		a.lostAt = time.Now()
 	}
 }
 
-// lostByWhereabouts reports whether whereabouts or a restore gave the entry of a sandbox' address to another pod, and
-// no pass can have read a report yet with this sandbox. A release then does what the other's DEL would have done.
-func (s *Simulation) lostByWhereabouts(b *sandbox, entry allocation) bool {
-	return !b.lostAt.IsZero() && b.id != entry.ID && (!s.reported(b) || s.asked.Sub(b.lostAt) < aPassTakes)
+// lostByWhereabouts reports whether whereabouts or a restore gave the entry of an attachment's address to another pod,
+// and no pass can have read a report yet with this sandbox. A release then does what the other's DEL would have done.
+func (s *Simulation) lostByWhereabouts(a *attachment, entry allocation) bool {
+	return !a.lostAt.IsZero() && a.id != entry.ID && (!s.reported(a.sandbox) || s.asked.Sub(a.lostAt) < aPassTakes)
 }
 
-// entryOf is the entry of a sandbox' address, whoever owns it; the zero value for none.
-func (s *Simulation) entryOf(b *sandbox) allocation {
-	return allocationsOf(s.api.get(b.net.pool))[b.net.slot(b.ip)]
+// entryOf is the entry of an attachment's address, whoever owns it; the zero value for none.
+func (s *Simulation) entryOf(a *attachment) allocation {
+	return allocationsOf(s.api.get(a.net.pool))[a.net.slot(a.ip)]
 }
 
 // reported reports whether the report of a sandbox' node mentions it.
@@ -269,12 +268,10 @@ func (s *Simulation) checkReservation(c change) {
 		return
 	}
 	s.count("reservation deleted")
-	for _, n := range s.nodes {
-		for _, b := range n.sandboxes {
-			if b.inUse() && !b.net.unchecked && b.net.reservation(b.ip) == c.key && s.excuse(b, s.entryOf(b)) == "" {
-				s.owed[c.key] = &debt{b, time.Now()}
-				s.say("the product deletes the reservation %s, and %s uses the address", c.name, b)
-			}
+	for a := range s.attachments() {
+		if a.inUse() && !a.net.unchecked && a.net.reservation(a.ip) == c.key && s.excuse(a, s.entryOf(a)) == "" {
+			s.owed[c.key] = &debt{a, time.Now()}
+			s.say("the product deletes the reservation %s, and %s uses the address", c.name, a)
 		}
 	}
 }

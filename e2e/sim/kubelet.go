@@ -3,11 +3,8 @@ package sim
 import (
 	"encoding/json"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
-
-	wbtypes "github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
 )
 
 const networkStatus = "k8s.v1.cni.cncf.io/network-status"
@@ -115,58 +112,32 @@ func (s *Simulation) syncPod(n *node, p *podName, o *podObject) {
 func (s *Simulation) startSandbox(n *node, p *podName, uid string) {
 	s.ids++
 	b := &sandbox{
-		id: fmt.Sprintf("%06x%058x", s.rng.Uint32()&0xffffff, s.ids), uid: uid, pod: p, net: p.net, node: n,
-		adding: true, open: true, cached: true, since: time.Now(), add: s.newClient("whereabouts-add", n),
+		id: fmt.Sprintf("%06x%058x", s.rng.Uint32()&0xffffff, s.ids), uid: uid, pod: p, node: n,
+		adding: true, open: true, cached: true, since: time.Now(),
 	}
+	b.attachTo(p.nets)
 	for _, other := range n.sandboxes {
 		if other.uid == uid {
 			b.attempt++
 		}
 	}
 	n.sandboxes = append(n.sandboxes, b)
-	s.say("%s: ADD", b)
-	s.nudge(10)
-	if s.takesOver(b) {
-		return
-	}
-	s.cni(wbtypes.Allocate, b, b.add, func(ip netip.Addr, err error) { s.added(b, ip, err) })
+	s.attach(b.first())
 }
 
-// added handles the result of an ADD.
-func (s *Simulation) added(b *sandbox, ip netip.Addr, err error) {
-	b.adding = false
-	if b.add.killed.Load() || !b.open { // the machine is down, or the runtime gave up
-		return
-	}
-	if err != nil {
-		s.say("%s: ADD failed: %v", b, err)
-		s.count("ADD failed")
+// started handles the end of the blind window after Multus' ADD.
+func (s *Simulation) started(b *sandbox) {
+	switch {
+	case !b.open || b.ending || !b.node.up:
+	case !b.node.reaches() || s.away:
+		s.say("%s: Multus cannot write its network-status", b)
 		s.stop(b)
-		return
+	default:
+		s.annotate(b)
+		b.listed, b.ready = true, true
+		s.runtimeEvent(b.node)
+		s.wake(b.node)
 	}
-	b.ip, s.given[given{b.id, b.net.pool, ip}] = ip, true
-	if m := b.pod.machine; m != nil && s.api.get(m.claim) != nil && s.entryOf(b).ID == b.id {
-		s.claimed(b, ip)
-	}
-	if s.count("ADD"); ip.Is6() {
-		s.count("ADD of IPv6")
-	}
-	s.say("%s: ADD gave %s", b, ip)
-	s.checkAdded(b)
-	s.nudge(15)
-	s.after(s.between(0, s.plan.Window), func() { // the blind window
-		switch {
-		case !b.open || b.ending || !b.node.up:
-		case !b.node.reaches() || s.away:
-			s.say("%s: Multus cannot write its network-status", b)
-			s.stop(b)
-		default:
-			s.annotate(b)
-			b.listed, b.ready = true, true
-			s.runtimeEvent(b.node)
-			s.wake(b.node)
-		}
-	})
 }
 
 // annotate writes a pod's network-status, Multus' last step of an ADD: without it the ADD fails, independent of kubelet
@@ -181,8 +152,12 @@ func (s *Simulation) annotate(b *sandbox) {
 			delete(annotations, networkStatus)
 			return
 		}
-		text, _ := json.Marshal([]any{map[string]any{"name": podNamespace + "/" + b.net.nad, "interface": ifName,
-			"ips": []string{b.ip.String()}}})
+		var status []any
+		for _, a := range b.attachments {
+			status = append(status, map[string]any{"name": podNamespace + "/" + a.net.nad, "interface": a.ifName,
+				"ips": []string{a.ip.String()}})
+		}
+		text, _ := json.Marshal(status)
 		annotations[networkStatus] = string(text)
 	})
 }
@@ -198,7 +173,7 @@ func (s *Simulation) reportRunning(p *podName, b *sandbox) {
 			"state": map[string]any{"running": map[string]any{}}}}
 	})
 	p.reported = b
-	s.say("pod %s is Running with %s", p.ref(), b.ip)
+	s.say("pod %s is Running with %s", p.ref(), b.addresses())
 }
 
 // hangs reports whether a sandbox of a pod will not end. Kubelet reports a pod as finished only after it has stopped
@@ -249,14 +224,21 @@ func (s *Simulation) stop(b *sandbox) {
 	s.runtimeEvent(b.node)
 	if b.node.loseDELs > 0 {
 		b.node.loseDELs--
+		if len(b.attachments) > 1 && s.chance(50) {
+			lost := b.attachments[s.rng.IntN(len(b.attachments))]
+			s.say("%s: DEL, but that of %s is lost", b, lost.ifName)
+			s.count("DEL of one interface lost")
+			s.detach(b, lost)
+			return
+		}
 		s.say("%s: its DEL is lost", b)
 		s.count("DEL lost")
 		s.after(s.between(0, 10*time.Second), func() { s.closed(b, s.chance(50)) })
 		return
 	}
-	b.giving = true
 	s.say("%s: DEL", b)
-	if s.keepsEntry(b) {
+	if s.keepsEntry(b.first()) {
+		b.first().state = giving
 		s.count("DEL kept an entry")
 		s.after(s.between(0, 2*time.Second), func() {
 			if b.node.up {
@@ -265,14 +247,7 @@ func (s *Simulation) stop(b *sandbox) {
 		})
 		return
 	}
-	as := s.newClient("whereabouts-del", b.node)
-	b.add = as
-	s.cni(wbtypes.Deallocate, b, as, func(netip.Addr, error) {
-		s.count("DEL")
-		if !as.killed.Load() && b.node.up {
-			s.closed(b, true)
-		}
-	})
+	s.detach(b, nil)
 }
 
 // closed handles the end of a sandbox's network namespace. If the DEL completed, the files of the sandbox are gone too.
@@ -300,8 +275,8 @@ func (s *Simulation) power(n *node, on bool) {
 		s.say("%s is off", n.name)
 		n.agent.stop()
 		for _, b := range n.sandboxes {
-			if b.add != nil {
-				b.add.killed.Store(true)
+			if b.process != nil {
+				b.process.killed.Store(true)
 			}
 			b.open, b.ready, b.adding, b.hangs = false, false, false, false
 		}

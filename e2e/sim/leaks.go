@@ -51,8 +51,9 @@ func (s *Simulation) leak(a, how int) {
 // hot-unplug does: on an interface that the pod no longer has, so that no ADD takes it over.
 func (s *Simulation) leakOf(m *node, i int, runs bool) {
 	for _, b := range m.sandboxes {
-		o := s.api.get(b.net.pool)
-		if i--; i > 0 || b.open != runs || runs && (!b.ready || b.adding || b.ending) || !b.ip.IsValid() || o == nil ||
+		last := b.attachments[len(b.attachments)-1]
+		o := s.api.get(last.net.pool)
+		if i--; i > 0 || b.open != runs || runs && (!b.ready || b.adding || b.ending) || !last.ip.IsValid() || o == nil ||
 			s.away {
 			continue
 		}
@@ -60,7 +61,7 @@ func (s *Simulation) leakOf(m *node, i int, runs bool) {
 			if _, there := allocationsOf(o)[fmt.Sprint(slot)]; there {
 				continue
 			}
-			s.edit(b.net.pool, "leak", func(c map[string]any) {
+			s.edit(last.net.pool, "leak", func(c map[string]any) {
 				section(section(c, "spec"), "allocations")[fmt.Sprint(slot)] = map[string]any{"id": b.id, "podref": b.pod.ref(),
 					"ifname": detached}
 			})
@@ -69,9 +70,6 @@ func (s *Simulation) leakOf(m *node, i int, runs bool) {
 		}
 	}
 }
-
-// detached is the interface that no sandbox has.
-const detached = "net2"
 
 // visit adds a machine without an agent, and removes it before anything is known of it. After a restore its Node would
 // be the backup's and stay, so no restore follows.
@@ -115,12 +113,10 @@ func (s *Simulation) deleting(a int) {
 }
 
 func (s *Simulation) someoneHas(n *network, slot string) bool {
-	for _, m := range s.nodes {
-		for _, b := range m.sandboxes {
-			if (b.net.pool == n.pool || b.net.name == n.name && !n.unchecked) && b.open && (b.adding || b.ip.IsValid() &&
-				n.slot(b.ip) == slot) {
-				return true
-			}
+	for a := range s.attachments() {
+		if (a.net.pool == n.pool || a.net.name == n.name && !n.unchecked) && a.open && (a.sandbox.adding ||
+			a.ip.IsValid() && n.slot(a.ip) == slot) {
+			return true
 		}
 	}
 	return false
@@ -141,16 +137,14 @@ func (s *Simulation) oddEntry(a, how int) {
 
 // loseEntry removes the entry of a running sandbox, as an operator may by mistake.
 func (s *Simulation) loseEntry(i int) {
-	for _, m := range s.nodes {
-		for _, b := range m.sandboxes {
-			if i--; i >= 0 || !b.inUse() || s.away {
-				continue
-			}
-			s.edit(b.net.pool, "operator", func(c map[string]any) {
-				delete(section(section(c, "spec"), "allocations"), b.net.slot(b.ip))
-			})
-			s.say("the entry of %s (%s) is removed by hand", b, b.ip)
-			return
+	for a := range s.attachments() {
+		if i--; i >= 0 || !a.inUse() || s.away {
+			continue
 		}
+		s.edit(a.net.pool, "operator", func(c map[string]any) {
+			delete(section(section(c, "spec"), "allocations"), a.net.slot(a.ip))
+		})
+		s.say("the entry of %s (%s) is removed by hand", a, a.ip)
+		return
 	}
 }

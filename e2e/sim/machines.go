@@ -27,7 +27,7 @@ func (s *Simulation) machineAt(i int) *machine {
 		m := &machine{claim: key{claims, podNamespace, fmt.Sprintf("vm-%d.%s", n, ifName)}}
 		for _, suffix := range []string{"a", "b"} {
 			m.pods = append(m.pods, &podName{namespace: podNamespace, name: fmt.Sprintf("vm-%d-%s", n, suffix),
-				net: s.podAt(n).net, machine: m})
+				nets: s.podAt(n).nets[:1], machine: m})
 		}
 		s.machines = append(s.machines, m)
 		s.pods = append(s.pods, m.pods...)
@@ -71,7 +71,7 @@ func (s *Simulation) restartMachine(m *machine, n *node) {
 func (s *Simulation) stopUnread(m *machine, n *node) {
 	s.startMachine(m, n)
 	s.when(func() bool {
-		return slices.ContainsFunc(slices.Collect(maps.Values(allocationsOf(s.api.get(m.pods[0].net.pool)))),
+		return slices.ContainsFunc(slices.Collect(maps.Values(allocationsOf(s.api.get(m.pods[0].nets[0].pool)))),
 			func(a allocation) bool { return a.Claim == m.claimRef() })
 	}, 0, func() {
 		s.stopMachine(m)
@@ -90,27 +90,27 @@ func (s *Simulation) deleteClaim(m *machine) {
 
 // takesOver gives a machine's sandbox the entry of the claim, as the ADD of whereabouts' pull request 742 does; false
 // where there is none. While another sandbox has the address the ADD fails.
-func (s *Simulation) takesOver(b *sandbox) bool {
-	if b.pod.machine == nil || s.api.get(b.pod.machine.claim) == nil {
+func (s *Simulation) takesOver(a *attachment) bool {
+	if a.pod.machine == nil || s.api.get(a.pod.machine.claim) == nil {
 		return false
 	}
-	ref := b.pod.machine.claimRef()
-	entries := allocationsOf(s.api.get(b.net.pool))
+	ref := a.pod.machine.claimRef()
+	entries := allocationsOf(s.api.get(a.net.pool))
 	for _, slot := range slices.Sorted(maps.Keys(entries)) {
 		if entries[slot].Claim != ref {
 			continue
 		}
 		s.after(s.between(0, 2*time.Second), func() {
-			a := b.net.address(slot)
-			now := allocationsOf(s.api.get(b.net.pool))[slot]
-			if now.Claim != ref || s.away || !b.node.reaches() || slices.ContainsFunc(s.holders(b.net, a, now),
-				func(other *sandbox) bool { return other != b }) {
-				s.added(b, netip.Addr{}, fmt.Errorf("the entry of %s cannot be taken over", ref))
+			ip := a.net.address(slot)
+			now := allocationsOf(s.api.get(a.net.pool))[slot]
+			if now.Claim != ref || s.away || !a.node.reaches() || slices.ContainsFunc(s.holders(a.net, ip, now),
+				func(other *attachment) bool { return other != a }) {
+				s.added(a, netip.Addr{}, fmt.Errorf("the entry of %s cannot be taken over", ref))
 				return
 			}
-			s.claimed(b, a)
+			s.claimed(a, ip)
 			s.count("entry taken over")
-			s.added(b, a, nil)
+			s.added(a, ip, nil)
 		})
 		return true
 	}
@@ -118,27 +118,30 @@ func (s *Simulation) takesOver(b *sandbox) bool {
 }
 
 // claimed writes a sandbox and its machine's claim into the entry and the reservation of an address.
-func (s *Simulation) claimed(b *sandbox, a netip.Addr) {
-	spec := map[string]any{"podref": b.pod.ref(), "ifname": ifName, "ipamclaimref": b.pod.machine.claimRef()}
-	if !b.net.unchecked {
+func (s *Simulation) claimed(a *attachment, ip netip.Addr) {
+	spec := map[string]any{"podref": a.pod.ref(), "ifname": a.ifName, "ipamclaimref": a.pod.machine.claimRef()}
+	if k := a.net.reservation(ip); !a.net.unchecked {
 		content := map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation"}
-		if o := s.api.get(b.net.reservation(a)); o != nil {
+		if o := s.api.get(k); o != nil {
 			content = decode(o.json)
 		}
 		content["spec"] = maps.Clone(spec)
-		s.api.put(b.net.reservation(a), content, s.api.now(), "whereabouts-add")
+		s.api.put(k, content, s.api.now(), "whereabouts-add")
 	}
-	spec["id"] = b.id
-	s.edit(b.net.pool, "whereabouts-add", func(c map[string]any) {
-		section(section(c, "spec"), "allocations")[b.net.slot(a)] = spec
+	spec["id"] = a.id
+	s.edit(a.net.pool, "whereabouts-add", func(c map[string]any) {
+		section(section(c, "spec"), "allocations")[a.net.slot(ip)] = spec
 	})
-	s.say("%s: %s is of %s", b, a, spec["ipamclaimref"])
+	s.say("%s: %s is of %s", a, ip, spec["ipamclaimref"])
 }
 
-// keepsEntry reports whether DEL keeps the entry of a sandbox, since it names a claim.
-func (s *Simulation) keepsEntry(b *sandbox) bool {
-	entry := s.entryOf(b)
-	return b.ip.IsValid() && entry.ID == b.id && entry.Claim != ""
+// keepsEntry reports whether DEL keeps the entry of an attachment, since it names a claim.
+func (s *Simulation) keepsEntry(a *attachment) bool {
+	if !a.ip.IsValid() {
+		return false
+	}
+	entry := s.entryOf(a)
+	return entry.ID == a.id && entry.Claim != ""
 }
 
 // claimOf is the machine whose claim an entry names and exists; nil for none.

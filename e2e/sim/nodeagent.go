@@ -170,10 +170,10 @@ func (i *inspector) Inspect(context.Context) (*agent.Inspection, error) {
 				Addresses: b.reported(),
 			}
 			if listed.AddressesUnread && b.namesRange() {
-				listed.MayCarry = []v1alpha1.Network{{Range: b.net.cidr.String(), NetworkName: b.net.name}}
+				listed.MayCarry = b.ranges()
 			}
 			if listed.AddressesUnread && !i.s.quiet {
-				listed.Addresses = nil
+				listed.Addresses = listed.Addresses[:b.read(len(listed.Addresses))]
 			}
 			in.Sandboxes = append(in.Sandboxes, agent.ListedSandbox{Sandbox: listed})
 		case b.cached || b.open:
@@ -218,13 +218,34 @@ func (i *inspector) networkClosed(b *sandbox) *bool {
 // namesRange reports whether its CNI cache names the range of its address, where the cache lacks the address.
 func (b *sandbox) namesRange() bool { return b.id[0]%2 == 0 }
 
-// reported are its addresses in the CNI cache, which is written after ADD.
-func (b *sandbox) reported() []v1alpha1.Address {
-	if !b.ip.IsValid() || !b.cached && !b.open {
-		return nil
+// ranges are those of its networks, each once.
+func (b *sandbox) ranges() (all []v1alpha1.Network) {
+	for _, a := range b.attachments {
+		n := v1alpha1.Network{Range: a.net.cidr.String(), NetworkName: a.net.name}
+		if !slices.Contains(all, n) {
+			all = append(all, n)
+		}
 	}
-	return []v1alpha1.Address{{IP: b.ip.String(), IfName: ifName, Network: b.net.nad, Range: b.net.cidr.String(),
-		NetworkName: b.net.name}}
+	return all
+}
+
+// read is how many of its addresses are read where the CNI cache lacks some: none, or all but the last of several.
+func (b *sandbox) read(addresses int) int {
+	if b.id[1]%2 == 0 {
+		return 0
+	}
+	return max(0, addresses-1)
+}
+
+// reported are its addresses in the CNI cache, each of which is written after its ADD.
+func (b *sandbox) reported() (all []v1alpha1.Address) {
+	for _, a := range b.attachments {
+		if a.ip.IsValid() && (b.cached || b.open) {
+			all = append(all, v1alpha1.Address{IP: a.ip.String(), IfName: a.ifName, Network: a.net.nad,
+				Range: a.net.cidr.String(), NetworkName: a.net.name})
+		}
+	}
+	return all
 }
 
 // lie makes the report claim that sandboxes which run elsewhere ended here, and that sandboxes which ended here never

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net/netip"
 	"time"
 )
@@ -32,6 +33,8 @@ type Plan struct {
 	Latency   time.Duration // of a request, at most
 	Visits    bool          // machines join and leave during the final wait
 	Patient   bool          // all the time passes at the end, even if everything is settled
+	Second    int           // bits: which pods have a second interface, in the next network, or again in the only one
+	Mixed     bool          // the second network is of the other family than the first
 	Upstream  bool          // whereabouts' own reconciler releases, and the history ends without quiet
 	Quiet     bool          // no trace
 	Requests  bool          // the trace has every request and its answer
@@ -133,7 +136,26 @@ func NewPlan(seed uint64) *Plan {
 	}
 	p.Busy = one(6)
 	p.Trust = p.Agents == 0 && one(2)
+	if one(4) {
+		p.drawSecond(r)
+	}
 	return p
+}
+
+// drawSecond gives pods a second interface: in the same network, in another one of the same pool, in a range apart, or
+// of the other family.
+func (p *Plan) drawSecond(r *rand.Rand) {
+	p.Second = 1 + r.IntN(1<<p.Pods-1)
+	if p.Nets > 1 || r.IntN(2) == 0 {
+		return
+	}
+	p.Nets = 2
+	switch r.IntN(4) {
+	case 0:
+		p.Shared = 1
+	case 1, 2:
+		p.Mixed = true
+	}
 }
 
 // network is one of the plan's.
@@ -146,7 +168,7 @@ func (p *Plan) network(i int) *network {
 		bits = 25
 	}
 	cidr := fmt.Sprintf("10.0.%d.0/%d", third, bits)
-	if p.V6 {
+	if p.V6 != (p.Mixed && i == 1) {
 		cidr = fmt.Sprintf("fd00:10:%d::/%d", third, bits+96)
 	}
 	return newNetwork(nad, name, netip.MustParsePrefix(cidr), p.Unchecked)

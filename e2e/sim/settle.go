@@ -117,12 +117,10 @@ func (s *Simulation) unsettled() string {
 			return fmt.Sprintf("the entry %s of %s (%v) remains: %s", l.address(), l.net.pool.name, l.entry, s.whyKept(l))
 		}
 	}
-	for _, m := range s.nodes {
-		for _, b := range m.sandboxes {
-			if b.inUse() && s.plan.Agents != 0 && s.plan.Repair {
-				if what := s.unrecorded(b); what != "" {
-					return what
-				}
+	for a := range s.attachments() {
+		if a.inUse() && s.plan.Agents != 0 && s.plan.Repair {
+			if what := s.unrecorded(a); what != "" {
+				return what
 			}
 		}
 	}
@@ -130,9 +128,9 @@ func (s *Simulation) unsettled() string {
 		return fmt.Sprintf("a conflict at %s is found, where two networks do not heed each other", a)
 	}
 	for k, d := range s.owed {
-		if d.sandbox.inUse() && s.api.get(k) == nil && (s.plan.Repair || s.kills == 0) {
+		if d.inUse() && s.api.get(k) == nil && (s.plan.Repair || s.kills == 0) {
 			return fmt.Sprintf("the reservation %s, which the product deleted, is missing, and %s uses the address", k.name,
-				d.sandbox)
+				d.attachment)
 		}
 	}
 	return ""
@@ -154,11 +152,9 @@ func (s *Simulation) givenTwiceOnPurpose() string {
 
 // carriedWithoutEntry reports whether a sandbox has the address without an entry of its own.
 func (s *Simulation) carriedWithoutEntry(ip string) bool {
-	for _, n := range s.nodes {
-		for _, b := range n.sandboxes {
-			if b.inUse() && b.ip.String() == ip && s.entryOf(b).ID != b.id {
-				return true
-			}
+	for a := range s.attachments() {
+		if a.inUse() && a.ip.String() == ip && s.entryOf(a).ID != a.id {
+			return true
 		}
 	}
 	return false
@@ -182,11 +178,12 @@ func (s *Simulation) isClaimed(l leaked) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(s.nodes, func(n *node) bool {
-		return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool {
-			return b.inUse() && b.ip == l.address() && b.net.name == l.net.name && b.net.pool != l.net.pool
-		})
-	})
+	for a := range s.attachments() {
+		if a.inUse() && a.ip == l.address() && a.net.name == l.net.name && a.net.pool != l.net.pool {
+			return true
+		}
+	}
+	return false
 }
 
 // itemOf is an entry's item in the last pass, nil if no pass judged it.
@@ -245,13 +242,11 @@ func (s *Simulation) heldForGood(l leaked) bool {
 // mayBeUnread reports whether a sandbox that stays unread may carry an address: one of its network, or one whose
 // network neither the CNI cache nor a pod names.
 func (s *Simulation) mayBeUnread(ip netip.Addr) bool {
-	for _, n := range s.nodes {
-		for _, b := range n.sandboxes {
-			pod := s.podObject(b.pod)
-			if s.plan.Unread && b.open && (b.net.cidr.Contains(ip) || !b.namesRange() &&
-				(pod == nil || pod.Metadata.UID != b.uid)) {
-				return true
-			}
+	for a := range s.attachments() {
+		pod := s.podObject(a.pod)
+		if s.plan.Unread && a.open && (a.net.cidr.Contains(ip) || !a.namesRange() &&
+			(pod == nil || pod.Metadata.UID != a.uid)) {
+			return true
 		}
 	}
 	return false
@@ -271,18 +266,18 @@ func (s *Simulation) mayLackAddresses(pod string) bool {
 		[]byte(networkStatus))
 }
 
-// unrecorded is what the records of a running sandbox lack.
-func (s *Simulation) unrecorded(b *sandbox) string {
-	if s.api.get(b.net.pool) == nil && !s.namespaceKnown() {
+// unrecorded is what the records of an address in use lack.
+func (s *Simulation) unrecorded(a *attachment) string {
+	if s.api.get(a.net.pool) == nil && !s.namespaceKnown() {
 		return ""
 	}
-	entry, there := allocationsOf(s.api.get(b.net.pool))[b.net.slot(b.ip)]
+	entry, there := allocationsOf(s.api.get(a.net.pool))[a.net.slot(a.ip)]
 	if !there {
-		return fmt.Sprintf("%s of %s has no entry: %s", b.ip, b, s.whyUnrepaired())
+		return fmt.Sprintf("%s of %s has no entry: %s", a.ip, a, s.whyUnrepaired())
 	}
 	// A repair writes no reservation that would lose the entry's claim: that is a finding.
-	if !b.net.unchecked && entry.Claim == "" && s.api.get(b.net.reservation(b.ip)) == nil {
-		return fmt.Sprintf("%s of %s has no reservation: %s", b.ip, b, s.whyUnrepaired())
+	if !a.net.unchecked && entry.Claim == "" && s.api.get(a.net.reservation(a.ip)) == nil {
+		return fmt.Sprintf("%s of %s has no reservation: %s", a.ip, a, s.whyUnrepaired())
 	}
 	return ""
 }

@@ -165,7 +165,11 @@ func (s *Simulation) setUp() {
 		s.publishNode(n)
 	}
 	for i := range s.plan.Pods {
-		s.pods = append(s.pods, &podName{namespace: podNamespace, name: fmt.Sprintf("p-%d", i), net: s.nets[i%len(s.nets)]})
+		p := &podName{namespace: podNamespace, name: fmt.Sprintf("p-%d", i), nets: []*network{s.nets[i%len(s.nets)]}}
+		if s.plan.Second>>i&1 == 1 {
+			p.nets = append(p.nets, s.nets[(i+1)%len(s.nets)])
+		}
+		s.pods = append(s.pods, p)
 	}
 	// A pod without events: the product rejects an API server without pods.
 	s.api.put(key{pods, kubeSystem, "other"}, map[string]any{"apiVersion": "v1", "kind": "Pod",
@@ -209,8 +213,8 @@ func (s *Simulation) end(stop context.CancelFunc) {
 	for _, n := range s.nodes {
 		n.agent.stop()
 		for _, b := range n.sandboxes {
-			if b.add != nil {
-				b.add.killed.Store(true)
+			if b.process != nil {
+				b.process.killed.Store(true)
 			}
 		}
 	}

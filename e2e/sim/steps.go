@@ -221,8 +221,11 @@ func (s *Simulation) makeAgain(p *podName, n *node, tries int) {
 func killRuntime(s *Simulation, n *node) {
 	s.say("the runtime on %s is killed", n.name)
 	for _, b := range n.sandboxes {
-		if b.add != nil && (b.adding || b.giving && b.open) {
-			b.add.killed.Store(true)
+		if b.process != nil && (b.adding || b.isGiving() && b.open) {
+			b.process.killed.Store(true)
+			if b.adding && !b.attaching().isFirst() {
+				s.count("ADD of a second interface killed")
+			}
 			b.adding = false
 			s.count("ADD or DEL killed")
 			// the restarted runtime cleans up; the DEL may be lost

@@ -45,7 +45,7 @@ func (s *Simulation) story(scenes ...scene) {
 func (s *Simulation) runningOf(p *podName) *sandbox {
 	for _, n := range s.nodes {
 		for _, b := range n.sandboxes {
-			if b.pod == p && b.inUse() && b.listed && s.entryOf(b).ID == b.id {
+			if b.pod == p && b.inUse() && b.listed && s.entryOf(b.first()).ID == b.id {
 				return b
 			}
 		}
@@ -67,7 +67,7 @@ func (s *Simulation) released(b **sandbox, within time.Duration, then func()) sc
 			end = time.Now().Add(within)
 			s.nudge(70)
 		}
-		return !time.Now().Before(end) || s.entryOf(*b) == (allocation{})
+		return !time.Now().Before(end) || s.entryOf((*b).first()) == (allocation{})
 	}, then}
 }
 
@@ -100,7 +100,7 @@ func (s *Simulation) forgetHandover(p *podName, atWrite bool) {
 				s.nudge(100)
 			})
 		}},
-		scene{40 * time.Second, func() bool { return !saved.IsZero() && s.entryOf(b) == (allocation{}) }, func() {
+		scene{40 * time.Second, func() bool { return !saved.IsZero() && s.entryOf(b.first()) == (allocation{}) }, func() {
 			s.makePod(p, n)
 		}},
 		scene{30 * time.Second, func() bool {
@@ -130,8 +130,8 @@ func (s *Simulation) earlierBoot(p *podName) {
 			n.kubelet = false
 			s.restore(false, nil)
 		}},
-		scene{time.Minute, func() bool { return s.entryOf(b).ID != b.id }, func() {}},
-		scene{3 * time.Minute, func() bool { return s.entryOf(b).ID == b.id }, func() {
+		scene{time.Minute, func() bool { return s.entryOf(b.first()).ID != b.id }, func() {}},
+		scene{3 * time.Minute, func() bool { return s.entryOf(b.first()).ID == b.id }, func() {
 			s.link(n, false)
 			if s.finish(p, "Failed", false); s.chance(30) {
 				s.deletePod(p, true)

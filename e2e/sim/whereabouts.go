@@ -52,21 +52,21 @@ func (ps *plugins) giveBack(p *plugin) { ps.free = append(ps.free, p) }
 
 // cni calls whereabouts v0.9.4's own ADD or DEL, as its program does (cmd/whereabouts.go), and calls done in the
 // simulation when it has ended. The client is the process: when it is killed, its requests go nowhere.
-func (s *Simulation) cni(mode int, b *sandbox, as *client, done func(netip.Addr, error)) {
+func (s *Simulation) cni(mode int, a *attachment, as *client, done func(netip.Addr, error)) {
 	p, err := s.plugins.take(as)
 	if err != nil {
 		s.fail("set up whereabouts: %v", err)
 		return
 	}
 	ipam := &wbkubernetes.KubernetesIPAM{
-		Client: *p.Client, Namespace: kubeSystem, ContainerID: b.id, IfName: ifName,
+		Client: *p.Client, Namespace: kubeSystem, ContainerID: a.id, IfName: a.ifName,
 		Config: wbtypes.IPAMConfig{
-			Name: b.net.nad, Type: "whereabouts", IPRanges: []wbtypes.RangeConfiguration{{Range: b.net.cidr.String()}},
-			OverlappingRanges: !b.net.unchecked, NetworkName: b.net.name,
+			Name: a.net.nad, Type: "whereabouts", IPRanges: []wbtypes.RangeConfiguration{{Range: a.net.cidr.String()}},
+			OverlappingRanges: !a.net.unchecked, NetworkName: a.net.name,
 			LeaderLeaseDuration: wbtypes.DefaultLeaderLeaseDuration,
 			LeaderRenewDeadline: wbtypes.DefaultLeaderRenewDeadline + int(notAtOnce.Milliseconds()),
 			LeaderRetryPeriod:   wbtypes.DefaultLeaderRetryPeriod + int(notAtOnce.Milliseconds())/2,
-			PodNamespace:        b.pod.namespace, PodName: b.pod.name,
+			PodNamespace:        a.pod.namespace, PodName: a.pod.name,
 		},
 	}
 	limit := wbtypes.AddTimeLimit
@@ -89,5 +89,3 @@ func (s *Simulation) cni(mode int, b *sandbox, as *client, done func(netip.Addr,
 		})
 	}()
 }
-
-const ifName = "net1"

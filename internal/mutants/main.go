@@ -80,9 +80,8 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	r := &runner{root: ".", scratch: scratch, parallel: *parallel, find: *find, tell: func(o *result) { tell(out, o) }}
 	if *most > 0 {
 		s := &simulation{runner: r, most: *most, seeds: *seeds}
-		return s.calibrate(ctx, chosen, func(m *Mutant, needed []int) {
-			fmt.Fprintf(out, "%6d histories (%d to %d)  %s: %s\n", needed[len(needed)/2], needed[0],
-				needed[len(needed)-1], m.Decl, m.Fault)
+		return s.calibrate(ctx, chosen, func(what string, needed []int) {
+			fmt.Fprintf(out, "%6d histories (%d to %d)  %s\n", needed[len(needed)/2], needed[0], needed[len(needed)-1], what)
 		})
 	}
 	if !*find {

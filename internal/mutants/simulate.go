@@ -11,20 +11,16 @@ import (
 	"strconv"
 )
 
-// simulation plays histories with a mutant until one breaks an invariant.
+// simulation plays histories until one breaks an invariant: with whereabouts' own reconciler, and with each mutant.
 type simulation struct {
 	*runner
 	most  int // histories of a seed
 	seeds int
 }
 
-// build builds the simulator with the i-th mutant.
-func (s *simulation) build(ctx context.Context, i int, m *Mutant) (program string, err error) {
-	overlay, err := s.writeOverlay(i, m)
-	if err != nil {
-		return "", err
-	}
-	if program, err = filepath.Abs(filepath.Join(s.scratch, fmt.Sprintf("sim%d", i))); err != nil {
+// build builds the simulator; overlay replaces files of the product, "" for none.
+func (s *simulation) build(ctx context.Context, overlay string) (program string, err error) {
+	if program, err = filepath.Abs(filepath.Join(s.scratch, "sim")); err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-c", "-overlay", overlay, "-o", program, "./sim")
@@ -35,11 +31,11 @@ func (s *simulation) build(ctx context.Context, i int, m *Mutant) (program strin
 var historiesPlayed = regexp.MustCompile(`(\d+) histories, (\d+) invariants broken`)
 
 // until are the histories that each seed needs, sorted; one more than the most where none of them finds the mutant.
-func (s *simulation) until(ctx context.Context, program string) (needed []int, err error) {
+func (s *simulation) until(ctx context.Context, program string, flags ...string) (needed []int, err error) {
 	for seed := range s.seeds {
-		out, err := exec.CommandContext(ctx, program, "-test.run=^TestNoHistoryBreaksAnInvariant$", "-test.v",
-			"-test.timeout=0", "-first", "-workers=1", fmt.Sprint("-histories=", s.most),
-			fmt.Sprint("-seed=", 1_000_000*(seed+1))).CombinedOutput()
+		args := append([]string{"-test.run=^TestNoHistoryBreaksAnInvariant$", "-test.v", "-test.timeout=0", "-first",
+			"-workers=1", fmt.Sprint("-histories=", s.most), fmt.Sprint("-seed=", 1_000_000*(seed+1))}, flags...)
+		out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
 		said := historiesPlayed.FindSubmatch(out)
 		if said == nil {
 			return nil, fmt.Errorf("the simulator failed: %w\n%s", err, out)
@@ -54,21 +50,32 @@ func (s *simulation) until(ctx context.Context, program string) (needed []int, e
 	return needed, nil
 }
 
-// calibrate prints how many histories find each mutant.
-func (s *simulation) calibrate(ctx context.Context, mutants []*Mutant, tell func(*Mutant, []int)) error {
+// calibrate prints how many histories find wrong releases of whereabouts' own reconciler, and each mutant.
+func (s *simulation) calibrate(ctx context.Context, mutants []*Mutant, tell func(what string, needed []int)) error {
+	if err := s.row(ctx, "", "whereabouts v0.9.4's own reconciler", tell, "-upstream"); err != nil {
+		return err
+	}
 	for i, m := range mutants {
-		program, err := s.build(ctx, i, m)
+		overlay, err := s.writeOverlay(i, m)
 		if err != nil {
 			return err
 		}
-		needed, err := s.until(ctx, program)
-		if err != nil {
-			return err
-		}
-		tell(m, needed)
-		if err := os.Remove(program); err != nil {
+		if err := s.row(ctx, overlay, m.Decl+": "+m.Fault, tell); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (s *simulation) row(ctx context.Context, overlay, what string, tell func(string, []int), flags ...string) error {
+	program, err := s.build(ctx, overlay)
+	if err != nil {
+		return err
+	}
+	needed, err := s.until(ctx, program, flags...)
+	if err != nil {
+		return err
+	}
+	tell(what, needed)
+	return os.Remove(program)
 }
