@@ -38,6 +38,7 @@ type fieldFault struct {
 	name     string
 	begin    func(t *testing.T, i *statusStage) (end func())
 	says     []string // in status meanwhile
+	logs     string   // meanwhile
 	releases bool     // meanwhile, too
 	met      func(t *testing.T, i *statusStage)
 }
@@ -69,6 +70,7 @@ func TestServe_FieldFaults(t *testing.T) {
 			}) {
 				t.Errorf("status does not say %q:\n%s", f.says, out.stdout)
 			}
+			v.said(t, f.logs)
 			if f.releases {
 				i.waitReleased(t, recovery, "10.1.0.0-24", "2")
 			}
@@ -174,6 +176,9 @@ func fieldFaults() []fieldFault {
 			eventually(t, "pools not to be served", func() bool { return !served() })
 			return func() { end(); eventually(t, "pools to be served", served) }
 		}},
+		{name: "pools cannot be converted", says: []string{"✗ Addresses cannot be judged: list IPPools", "✗ The pass at",
+			"failed (list IPPools", "conversion webhook for whereabouts.cni.cncf.io/v1beta1, Kind=IPPool failed"},
+			begin: func(t *testing.T, i *statusStage) func() { return i.poolsWithoutConversion(t) }},
 		{name: "all Leases are deleted", says: []string{
 			"✗ 0 of 2 node agents have a fresh report"}, begin: func(t *testing.T, i *statusStage) func() {
 			for _, a := range []*agent{i.one, i.two} {
@@ -198,11 +203,12 @@ func fieldFaults() []fieldFault {
 			remove := i.webhook(t, 2, updates, allows)
 			return func() { remove(); end() }
 		}},
-		// status says that a pass is overdue, but after five minutes.
-		{name: "the API server answers 429", met: func(t *testing.T, i *statusStage) {
-			before := i.rejected(t)
-			eventually(t, "requests to be refused", func() bool { return i.rejected(t) >= before+3 })
-		}, begin: func(t *testing.T, i *statusStage) func() { return i.throttled(t) }},
+		{name: "the API server answers 429", says: []string{"✗ The pass at", "failed (list", "too many requests"},
+			logs: `level=WARN msg="A request to the API server fails again and again" request="GET /a.*429 Too`,
+			met: func(t *testing.T, i *statusStage) {
+				before := i.rejected(t)
+				eventually(t, "requests to be refused", func() bool { return i.rejected(t) >= before+3 })
+			}, begin: func(t *testing.T, i *statusStage) func() { return i.throttled(t) }},
 	}
 }
 

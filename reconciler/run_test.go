@@ -222,7 +222,7 @@ func (k *keptRestores) Update(_ context.Context, change func(string) (string, er
 func TestExecutor_Progress(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 1000)
-		s.takes["refresh"] = 2 * time.Minute // 4 tries of 30 s, kube.Cluster.call
+		s.takes["refresh"] = time.Minute // 2 tries of 30 s, kube.Cluster.call
 		s.fault = func(call, _ string) (error, bool) {
 			if call == "refresh" {
 				return errServer, false

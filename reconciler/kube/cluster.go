@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -55,6 +56,7 @@ type Cluster struct {
 	fence             *Fence
 
 	mu           sync.Mutex
+	failing      failing
 	yields       map[string]yield       // of Leases, by namespace/name
 	foreignHolds map[string]foreignHold // holds by other processes
 }
@@ -114,17 +116,24 @@ func (c *Cluster) Now() time.Time {
 // date returns Now in whole seconds, as the API server writes times.
 func (c *Cluster) date() time.Time { return c.Now().Truncate(time.Second) }
 
-// call makes one request, and repeats it up to three times after transient errors.
+// call makes one request, and repeats it after transient errors: up to three times, or while the API server says when
+// to try again. It gives up after twice the time limit of a request. The error is that of the last try.
 func (c *Cluster) call(ctx context.Context, f func(context.Context) error) error {
+	began := time.Now()
 	for try := 0; ; try++ {
 		err := f(ctx)
-		if err == nil || try == 3 || ctx.Err() != nil || !isTransient(err) {
+		seconds, isAsked := apierrors.SuggestsClientDelay(err)
+		if err == nil || try >= 3 && !isAsked || ctx.Err() != nil || !isTransient(err) {
+			return err
+		}
+		pause := max(c.Jitter(200*time.Millisecond<<min(try, 3)), time.Duration(seconds)*time.Second)
+		if time.Since(began)+pause > 2*c.Timeout {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(c.Jitter(200 * time.Millisecond << try)):
+		case <-time.After(pause):
 		}
 	}
 }
@@ -135,11 +144,16 @@ type serverTime struct {
 	c    *Cluster
 }
 
+// WrappedRoundTripper lets client-go cancel a request; without it client-go warns of each request that times out.
+func (s serverTime) WrappedRoundTripper() http.RoundTripper { return s.next }
+
 func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !maySend(r) {
 		return nil, errNotSent
 	}
+	sent := time.Now()
 	resp, err := s.next.RoundTrip(r)
+	s.c.noteAnswer(r, sent, resp, err)
 	if err != nil {
 		return resp, err
 	}

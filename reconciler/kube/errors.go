@@ -36,7 +36,7 @@ func (c *Cluster) explainError(what string, err error, grant string) error {
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return fmt.Errorf("cannot %s: the API server at %s is not trusted (%s); "+
 			"check --kubeconfig, --certificate-authority and --tls-server-name", what, c.host, cause)
-	case isUnreachable && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+	case isUnreachable && !errors.As(err, new(apierrors.APIStatus)): // the API server did not answer
 		return fmt.Errorf("cannot %s: the API server at %s is unreachable (%s); "+
 			"check the network, --kubeconfig and --context", what, c.host, cause)
 	}

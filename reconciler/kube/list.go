@@ -58,7 +58,7 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 	for restarts := 0; ; {
 		err := c.call(ctx, func(ctx context.Context) error {
 			request := c.client.Get().AbsPath(pathOf(l.resource, l.namespace)).VersionedParams(&opts, scheme.ParameterCodec)
-			return read(ctx, request, cmp.Or(l.form, asJSON), &body)
+			return read(ctx, request.MaxRetries(0), cmp.Or(l.form, asJSON), &body)
 		})
 		if apierrors.IsResourceExpired(err) && restarts < 3 {
 			restarts++
