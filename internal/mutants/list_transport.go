@@ -11,7 +11,7 @@ func transport() []Mutant {
 	}
 	if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {`},
 		{Fault: "A Lease that an ADD took in the pause is taken again at once", In: "reconciler/kube",
-			Decl: "Cluster.mustYield", Tests: "TestHold_YieldsAfterwards",
+			Decl: "Cluster.usedByOthers", Tests: "TestHold_YieldsAfterwards",
 			Old: `l.ResourceVersion != y.version`, New: `false`},
 		{Fault: "Half a list is a list", In: "reconciler/kube", Decl: "list", Tests: "TestList_Pages",
 			Old: `if opts.Continue = meta.Continue; opts.Continue == "" {`, New: `if opts.Continue = meta.Continue; true {`},

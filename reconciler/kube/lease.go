@@ -26,6 +26,7 @@ import (
 // Leases.
 const (
 	workFor    = 2 * time.Second // then no new work begins
+	longWork   = 3 * time.Second // the same where nobody took the Leases since the hold before
 	writeFor   = 4 * time.Second // then no write begins
 	holdFor    = 5 * time.Second // then the hold ends, whatever is in progress
 	minStayOff = 1500 * time.Millisecond
@@ -58,6 +59,7 @@ type leases struct {
 type heldLease struct {
 	*coordinationv1.Lease
 	renewedAt time.Time // start of its last confirmed renewal; zero for a lost Lease
+	isWanted  bool      // others may have taken it since this process cleared it
 }
 
 // Hold takes the first of the Leases, and of the others those that are free, renews them, and runs work. Afterwards
@@ -76,9 +78,12 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 	}
 	held, cancel := context.WithDeadline(ctx, h.start.Add(holdFor))
 	defer cancel()
-	hold := &reconciler.Hold{Until: h.start.Add(workFor), MayWrite: h.mayWrite}
+	hold := &reconciler.Hold{Until: h.start.Add(longWork), MayWrite: h.mayWrite}
 	var renewals sync.WaitGroup
 	for _, l := range h.all {
+		if l.isWanted {
+			hold.Until = h.start.Add(workFor)
+		}
 		hold.Leases = append(hold.Leases, l.Name)
 		renewals.Go(func() { h.keep(held, l, cancel) })
 	}
@@ -161,12 +166,14 @@ func (c *Cluster) yieldTime(namespace string, names []string) time.Duration {
 	return pause
 }
 
-// mustYield reports whether the Lease is still yielded, and changed since this process cleared it.
-func (c *Cluster) mustYield(l *coordinationv1.Lease) bool {
+// usedByOthers reports whether a Lease may have changed since this process cleared it, and whether this process must
+// still yield it then.
+func (c *Cluster) usedByOthers(l *coordinationv1.Lease) (isWanted, mustYield bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	y := c.yields[l.Namespace+"/"+l.Name]
-	return time.Now().Before(y.until) && l.ResourceVersion != y.version
+	isWanted = y.version == "" || l.ResourceVersion != y.version
+	return isWanted, isWanted && time.Now().Before(y.until)
 }
 
 // takeAll takes the first of the Leases, and of the others at once those that are free and can be taken.
@@ -199,7 +206,8 @@ func (h *leases) take(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if h.c.mustYield(l) {
+	isWanted, mustYield := h.c.usedByOthers(l)
+	if mustYield {
 		return errOthersWait
 	}
 	// A Lease with our identity is of a request whose answer was lost.
@@ -215,7 +223,7 @@ func (h *leases) take(ctx context.Context, name string) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.all = append(h.all, &heldLease{l, sent})
+	h.all = append(h.all, &heldLease{l, sent, isWanted})
 	return nil
 }
 

@@ -267,27 +267,33 @@ func TestHold_ObservesForeignHolds(t *testing.T) {
 	})
 }
 
-// A hold is followed by a pause as long as it was, at least 1.5 s. It is shorter if no ADD took the Lease in 1.25 s.
+// A hold is followed by a pause as long as it was, at least 1.5 s. If no ADD took the Lease in 1.25 s, the pause ends
+// then, and the next hold is longer.
 func TestHold_YieldsAfterwards(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
 		held, add, want time.Duration // add is when an ADD takes the Lease for a moment; zero for none
 		isLost          bool          // the answer to the request that clears it
+		work            time.Duration // for how long the next hold begins new work
 	}{
-		{0, 0, 1250 * ms, false},
-		{3000 * ms, 0, 1250 * ms, false},
-		{3000 * ms, 1100 * ms, 3000 * ms, false},
-		{0, 1100 * ms, 1500 * ms, false},
-		{3000 * ms, 0, 3000 * ms, true},
+		{0, 0, 1250 * ms, false, 3000 * ms},
+		{3000 * ms, 0, 1250 * ms, false, 3000 * ms},
+		{3000 * ms, 1100 * ms, 3000 * ms, false, 2000 * ms},
+		{0, 1100 * ms, 1500 * ms, false, 2000 * ms},
+		{3000 * ms, 0, 3000 * ms, true, 2000 * ms},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newLeaseAPI()
 				cluster := a.cluster(t, "us")
 				var ended, again time.Time
-				hold := func(work func()) {
+				hold := func(work func(), want time.Duration) {
 					check(t, cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"},
-						func(context.Context, *reconciler.Hold) error { work(); return nil }))
+						func(_ context.Context, h *reconciler.Hold) error {
+							equal(t, "new work begins for", time.Until(h.Until), want)
+							work()
+							return nil
+						}))
 				}
 				hold(func() {
 					time.Sleep(c.held)
@@ -295,7 +301,7 @@ func TestHold_YieldsAfterwards(t *testing.T) {
 					a.lost = func() bool { return c.isLost }
 					a.mu.Unlock()
 					ended = time.Now()
-				})
+				}, 2*time.Second)
 				go func() {
 					if time.Sleep(c.add); c.add > 0 {
 						a.has(sharedLease, "default/web-0", 0)
@@ -305,7 +311,7 @@ func TestHold_YieldsAfterwards(t *testing.T) {
 				a.mu.Lock()
 				a.lost = nil
 				a.mu.Unlock()
-				hold(func() { again = time.Now() })
+				hold(func() { again = time.Now() }, c.work)
 				between(t, "retaken after", again.Sub(ended), c.want, c.want+250*ms)
 			})
 		})
