@@ -13,9 +13,13 @@ import (
 )
 
 const (
-	maxBatch          = 1000 // how many changes one hold tries at most: 2 s of a server that needs 2 ms a change
-	maxTries          = 5    // how many fruitless holds a change takes part in before it is given up until the next pass
-	maxFruitlessHolds = 15   // how many holds in a row without any write end the pass for all remaining changes
+	firstBatch = 1000 // how many changes the first hold tries: 2 s of a server that needs 2 ms a change
+	maxBatch   = 2500 // how many changes one hold tries at most; one patch takes ippool.MaxRemovals
+	// maxEntries is how many entries the pools that one hold patches have at most. A patch costs the API server the whole
+	// pool, about 0.1 ms of a core for each entry.
+	maxEntries        = 20000
+	maxTries          = 5  // how many fruitless holds a change takes part in before it is given up until the next pass
+	maxFruitlessHolds = 15 // how many holds in a row without any write end the pass for all remaining changes
 )
 
 var (
@@ -73,10 +77,10 @@ func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes 
 // run writes the changes, a batch under each hold. Changes for which a hold had no time come first under the next one.
 // Changes that failed go back to the end of the queue, and are given up when they have failed too often.
 func (e *executor) run(ctx context.Context, queue []*change) {
-	size, isSpent, fruitless := maxBatch, false, 0 // isSpent: the last hold was too short; fruitless: holds in a row
+	size, isSpent, fruitless := firstBatch, false, 0 // isSpent: the last hold was too short; fruitless: holds in a row
 	for len(queue) > 0 {
 		e.progress("%s in namespace %s: %d to go", e.activity, e.namespace, len(queue)) // also a sign of life for the probe
-		n := min(size, len(queue))
+		n := countAffordable(queue[:min(size, len(queue))])
 		partial, writes := countPartial(queue[:n]), e.writes
 		if isSpent && partial > 0 { // these have their allocations removed before more reservations are deleted
 			n = partial
@@ -108,6 +112,8 @@ func (e *executor) run(ctx context.Context, queue []*change) {
 			failed, others := partition(remaining, func(c *change) bool { c.tries++; return c.tries == maxTries })
 			e.giveUp(failed, err)
 			remaining = others
+		case isSpent: // what a hold reads for changes that it has no time for is read again under the next one
+			size = max(size/2, e.writes-writes)
 		}
 		if queue = slices.Concat(rest, remaining); isSpent {
 			partial, others := partition(remaining, (*change).isPartial)
@@ -117,6 +123,20 @@ func (e *executor) run(ctx context.Context, queue []*change) {
 			e.wait(ctx, 100*time.Millisecond<<min(fruitless, maxTries)) // the hold was too short, or another writer was faster
 		}
 	}
+}
+
+// countAffordable is how many of the first changes have pools that one hold can patch: at least those of one pool.
+func countAffordable(queue []*change) int {
+	pools, entries := map[string]bool{}, 0
+	for i, c := range queue {
+		if p := c.pool(); p != nil && !pools[p.Ref()] {
+			pools[p.Ref()] = true
+			if entries += len(p.Allocations); entries > maxEntries && len(pools) > 1 {
+				return i
+			}
+		}
+	}
+	return len(queue)
 }
 
 // isFatal reports whether an error of a hold concerns all changes that need its Leases.

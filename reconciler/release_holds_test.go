@@ -48,7 +48,10 @@ func TestRelease_Holds(t *testing.T) {
 		holds     []int
 		check     func(t *testing.T, s *simulator)
 	}{
-		{says: "more than a hold takes", blue: 2500, holds: []int{1000, 1000, 500}},
+		{says: "more than a hold takes", blue: 5000, holds: []int{1000, 2000, 2000}},
+		{says: "the next hold tries what the last one had time for", blue: 3000, set: func(s *simulator) {
+			s.takes["delete"] = 40 * time.Millisecond
+		}, holds: []int{800, 800, 800, 600}},
 		{says: "a hold has room for 80 deletes, and time for their entries", blue: 130, set: func(s *simulator) {
 			s.takes["delete"], s.takes["patch"] = 400*time.Millisecond, 500*time.Millisecond
 		}, holds: []int{80, 50}},
@@ -61,7 +64,7 @@ func TestRelease_Holds(t *testing.T) {
 					s.takes["fresh"] = 0
 				}
 			}
-		}, holds: []int{1000, 0, 0, 0, 125, 250, 500, 1000, 1000, 125}},
+		}, holds: []int{1000, 0, 0, 0, 250, 500, 1000, 1250}},
 		{says: "a late answer ends the hold, and not the run", blue: 3, set: func(s *simulator) {
 			s.takes["patch"], s.takes["delete"] = time.Second, time.Second
 		}, holds: []int{0, 3}},

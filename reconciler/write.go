@@ -16,7 +16,7 @@ import (
 
 const (
 	parallelWrites = 16 // how many reservations are deleted or created at once
-	parallelPools  = 4  // how many pools are written at once: a large one takes most of a core of the API server
+	parallelPools  = 2  // how many pools are written at once: a large one takes most of a core of the API server
 )
 
 // write deletes the reservations of allocations, patches pools, and creates reservations. A write that fails ends its
