@@ -18,6 +18,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -135,6 +136,7 @@ func (o *options) judge(ctx context.Context, std streams) (*reconciler.Reconcile
 }
 
 func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reconciler, error) {
+	memory.Spend()
 	isDry, isKnown := map[string]bool{"": false, "none": false, "false": false, "client": true, "true": true}[o.dryRun]
 	if !isKnown { // as for kubectl, the flag was a boolean once
 		return nil, fmt.Errorf("--dry-run %q: must be none or client", o.dryRun)

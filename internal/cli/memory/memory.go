@@ -12,10 +12,17 @@ import (
 // KeepSmall runs the garbage collector when the heap has grown by so many per cent, and more often near the limit of
 // the cgroup. GOGC and GOMEMLIMIT override it.
 func KeepSmall(percent int) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
-	}
+	collectAt(percent)
 	_, _ = memlimit.Set(memlimit.WithRatio(0.6)) // the error is for a limit that cannot be read
 	_, err := memlimit.FromCgroup()
 	keepDroppingFilePages(err == nil)
+}
+
+// Spend runs the garbage collector as Go does by default, after KeepSmall: a command that ends soon rather saves time.
+func Spend() { collectAt(100) }
+
+func collectAt(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
 }
