@@ -280,6 +280,29 @@ func TestMissingReservation(t *testing.T) {
 	})
 }
 
+// The name of a slice's pool admits two networks: "worker-1-10.0.0.0-28" may be of a network "worker-1".
+func TestMissingReservation_OfANodeSlice(t *testing.T) {
+	carried := All(threeNodes, carrier.pod, FreshReport("worker-1", Sandbox("box-1", UsualUID,
+		WithAddress("10.0.0.5", ""))))
+	slice := All(Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), carried)
+	for name, c := range map[string]struct {
+		want  string // the reservation that is created; "" for none
+		parts []Part
+	}{
+		"of the unnamed network": {"10.0.0.5", []Part{slice, sliced("")}},
+		"of a named network": {"red-10.0.0.5", []Part{sliced("red"), carried,
+			Pool("red-worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation)}},
+		"a network has the name of the node": {"", []Part{slice, sliced(""), NAD("whole", WhereaboutsConfig("10.0.0.0/28",
+			"worker-1"))}},
+	} {
+		found := FindingsOf(judge.MissingReservation, c.parts...)
+		if len(found) != 1 || found[0].CanRepair() != (c.want != "") ||
+			c.want != "" && found[0].Repair.NewReservation().Name != c.want {
+			t.Errorf("%s: got %+v", name, found)
+		}
+	}
+}
+
 func TestANodeWithoutAFreshReportIsAFinding(t *testing.T) {
 	expectFindings(t, judge.NoFreshReportFinding, []findingCase{
 		{"a node without a fresh report", 1, []Part{UsualPool, Node("worker-1"), StaleReport("worker-1")}},

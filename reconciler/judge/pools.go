@@ -116,6 +116,24 @@ func (x *Index) sliceNodes(p *pool) (found []string) {
 	return sortedUnique(found)
 }
 
+// networkOf is the network of a pool: the only one that its name admits, or that of the only definition whose slice it
+// is.
+func (x *Index) networkOf(p *pool) (name string, isKnown bool) {
+	if len(p.networks) == 1 {
+		return p.networks[0], true
+	}
+	var names []string
+	x.definedFor(p.Pool, func(n ippool.Network) {
+		if node, ok := n.SliceOf(p.Pool); ok && slices.Contains(p.slice, node) && n.SliceBits == p.Range.Prefix().Bits() {
+			names = append(names, n.Name)
+		}
+	})
+	if names = sortedUnique(names); len(names) != 1 {
+		return "", false
+	}
+	return names[0], true
+}
+
 func (x *Index) poolNamed(ref string) *pool {
 	at, found := sort.Find(len(x.pools), func(i int) int { return cmp.Compare(ref, x.pools[i].ref) })
 	if !found {

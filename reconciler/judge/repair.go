@@ -70,8 +70,8 @@ func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
 		if c.nad == nil || c.pod.Phase != podstate.Live || isNew || recorded[c.pod.String()] {
 			continue
 		}
-		for _, p := range lacking {
-			if p.isMapped(c.nad) && !isFound[p] {
+		for _, p := range x.ownOf(lacking, addr, c.pod.Node, func(p *pool) bool { return p.isMapped(c.nad) }) {
+			if !isFound[p] {
 				f := p.unrecorded(addr, c.pod.String(), "", c.pod.Node)
 				f.Message += "; its sandbox is unknown, so the allocation cannot be repaired"
 				found = append(found, f)
@@ -93,9 +93,26 @@ func (x *Index) poolsWithout(b *sandboxAddress, addr netip.Addr, lacking []*pool
 	if p := x.missingPool(b, addr); p != nil {
 		return []*pool{p}
 	}
-	return slices.DeleteFunc(slices.Clone(lacking), func(p *pool) bool {
-		return !p.isOfNetwork(b.NetworkName) || !x.isOfRange(p, b.Range)
+	return x.ownOf(lacking, addr, b.report.Name, func(p *pool) bool {
+		return x.records(p, b.NetworkName) && x.isOfRange(p, b.Range)
 	})
+}
+
+// records reports whether a network's addresses are written into a pool: the network is the pool's, or if that is not
+// known, may be.
+func (x *Index) records(p *pool, network string) bool {
+	if of, isKnown := x.networkOf(p); isKnown {
+		return network == of
+	}
+	return p.isOfNetwork(network)
+}
+
+// ownOf are those of the lacking pools that match. If any pool of the address that matches is the node's slice, they
+// are its slices only: no DEL of the sandbox would release the address in another node's.
+func (x *Index) ownOf(lacking []*pool, addr netip.Addr, node string, matches func(*pool) bool) []*pool {
+	isOwn := func(p *pool) bool { return slices.Contains(p.slice, node) && matches(p) }
+	hasOwn := slices.ContainsFunc(x.poolsAt(addr), isOwn)
+	return slices.DeleteFunc(slices.Clone(lacking), func(p *pool) bool { return !matches(p) || hasOwn && !isOwn(p) })
 }
 
 func (p *pool) unrecorded(addr netip.Addr, pod, containerID, node string) Finding {
@@ -157,7 +174,7 @@ func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 	var one *sandboxAddress
 	several := false
 	for _, b := range x.sandboxesByAddress[addr] {
-		if !p.isOfNetwork(b.NetworkName) || !x.needsEntry(&b, x.renewedBehindFence(DELTimeout, b.report.node)) {
+		if !x.records(p, b.NetworkName) || !x.needsEntry(&b, x.renewedBehindFence(DELTimeout, b.report.node)) {
 			continue
 		}
 		switch {

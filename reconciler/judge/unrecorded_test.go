@@ -153,6 +153,15 @@ func TestWhatIsRecordedAnywhereIsNotUnrecorded(t *testing.T) {
 		"another interface has the address in another network": {1, []Part{
 			Pool("red-10.0.0.0-24", "10.0.0.0/24", UsualAllocation), Pool("blue-10.0.0.0-24", "10.0.0.0/24"),
 			UsualPod(Carrying("10.0.0.5")), both}},
+		"its own slice lacks it, and another node's has been of that range since": {1, []Part{
+			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28"), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28"), sliced(""), threeNodes,
+			UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-2", Sandbox("box-1", UsualUID,
+				at("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
+		"its own slice has an allocation for it, and another node's has been of that range since": {0, []Part{
+			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28"), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28", Alloc("5", "default/web-0",
+				"box-0", "net1")), sliced(""), threeNodes,
+			UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-2", Sandbox("box-1", UsualUID,
+				at("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
 		"nowhere": {1, []Part{Pool("10.0.0.0-24", "10.0.0.0/24"), UsualPod(Carrying("10.0.0.5")), reporting}},
 	} {
 		if found := FindingsOf(judge.Unrecorded, c.cluster...); len(found) != c.found {
