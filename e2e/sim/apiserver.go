@@ -38,16 +38,17 @@ const (
 
 // served are the kinds: apiVersion and kind by resource.
 var served = map[string]struct{ apiVersion, kind string }{
-	pods:          {"v1", "Pod"},
-	nodes:         {"v1", "Node"},
-	"/namespaces": {"v1", "Namespace"},
-	"/events":     {"v1", "Event"},
-	leases:        {"coordination.k8s.io/v1", "Lease"},
-	pools:         {"whereabouts.cni.cncf.io/v1alpha1", "IPPool"},
-	reservations:  {"whereabouts.cni.cncf.io/v1alpha1", "OverlappingRangeIPReservation"},
-	nads:          {"k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition"},
-	reports:       {"ip-reconcile.dev/v1alpha1", "SandboxReport"},
-	claims:        {"k8s.cni.cncf.io/v1alpha1", "IPAMClaim"},
+	pods:           {"v1", "Pod"},
+	nodes:          {"v1", "Node"},
+	"/namespaces":  {"v1", "Namespace"},
+	"/events":      {"v1", "Event"},
+	leases:         {"coordination.k8s.io/v1", "Lease"},
+	pools:          {"whereabouts.cni.cncf.io/v1alpha1", "IPPool"},
+	reservations:   {"whereabouts.cni.cncf.io/v1alpha1", "OverlappingRangeIPReservation"},
+	nads:           {"k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition"},
+	reports:        {"ip-reconcile.dev/v1alpha1", "SandboxReport"},
+	nodeSlicePools: {"whereabouts.cni.cncf.io/v1alpha1", "NodeSlicePool"},
+	claims:         {"k8s.cni.cncf.io/v1alpha1", "IPAMClaim"},
 }
 
 // kind returns the apiVersion and kind of the answer.

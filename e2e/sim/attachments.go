@@ -15,7 +15,8 @@ import (
 type attachment struct {
 	*sandbox
 	ifName string
-	net    *network
+	of     *network   // by its definition
+	net    *network   // the same, or with slices the one whose pool has its address
 	ip     netip.Addr // that is configured there
 	state  attachmentState
 	lostAt time.Time // when the entry of its address became another's, or stayed so at its ADD
@@ -51,7 +52,7 @@ func (a *attachment) isFirst() bool { return a == a.attachments[0] }
 // attachTo gives a new sandbox its interfaces, one in each network.
 func (b *sandbox) attachTo(nets []*network) {
 	for i, n := range nets {
-		b.attachments = append(b.attachments, &attachment{sandbox: b, ifName: fmt.Sprint("net", i+1), net: n})
+		b.attachments = append(b.attachments, &attachment{sandbox: b, ifName: fmt.Sprint("net", i+1), of: n, net: n})
 	}
 }
 
@@ -131,6 +132,7 @@ func (s *Simulation) added(a *attachment, ip netip.Addr, err error) {
 		s.addFailed(a)
 		return
 	}
+	a.net = s.poolFor(a.of, a.node, ip)
 	a.ip, a.state, s.given[given{a.id, a.net.pool, ip}] = ip, attached, true
 	if m := a.pod.machine; m != nil && s.api.get(m.claim) != nil && s.entryOf(a).ID == a.id {
 		s.claimed(a, ip)
@@ -169,6 +171,9 @@ func (s *Simulation) countAdded(a *attachment) {
 	if s.count("ADD"); a.ip.Is6() {
 		s.count("ADD of IPv6")
 	}
+	if a.of.sliceBits > 0 {
+		s.count("ADD of a node slice")
+	}
 	if a.isFirst() {
 		return
 	}
@@ -189,6 +194,9 @@ func (s *Simulation) detach(b *sandbox, lost *attachment) {
 			continue
 		}
 		a.state = giving
+		if s.currentPool(a.of, a.node) != a.net {
+			s.count("DEL without the slice")
+		}
 		as := s.newClient("whereabouts-del", b.node)
 		b.process = as
 		s.cni(wbtypes.Deallocate, a, as, func(netip.Addr, error) {

@@ -22,7 +22,7 @@ type leaked struct {
 func (l leaked) address() netip.Addr { return l.net.address(l.slot) }
 
 func (s *Simulation) leaked() (all []leaked) {
-	for _, n := range s.nets {
+	for _, n := range s.ranges {
 		entries := allocationsOf(s.api.get(n.pool))
 		for _, slot := range slices.Sorted(maps.Keys(entries)) {
 			if len(s.holders(n, n.address(slot), entries[slot])) == 0 {

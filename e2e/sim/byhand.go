@@ -61,7 +61,7 @@ func (c *client) isUnused(it *judge.Item) bool {
 	entry := allocation{ID: it.ContainerID(), IfName: it.IfName()}
 	c.post(func() {
 		isUnused := true
-		for _, n := range c.s.nets {
+		for _, n := range c.s.ranges {
 			if n.cidr.Contains(it.Address()) && len(c.s.holders(n, it.Address(), entry)) > 0 {
 				isUnused = false
 			}

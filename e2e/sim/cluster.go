@@ -17,12 +17,16 @@ const (
 	podNamespace   = "default"
 )
 
-// network is a network of whereabouts with one pool, which other networks may share.
+// network is a network of whereabouts with one pool, which other networks may share; or, with slices, with a pool for
+// each node, which is a network of its own here.
 type network struct {
 	nad, name string // its definition, and its network_name
 	cidr      netip.Prefix
-	unchecked bool // enable_overlapping_ranges: false
-	pool      key
+	unchecked bool     // enable_overlapping_ranges: false
+	pool      key      // the zero key with slices
+	sliceBits int      // the length of their prefixes, 0 for none
+	of        *network // whose slice it is, nil for none
+	node      string   // which has the slice
 }
 
 func newNetwork(nad, name string, cidr netip.Prefix, unchecked bool) *network {
@@ -30,7 +34,7 @@ func newNetwork(nad, name string, cidr netip.Prefix, unchecked bool) *network {
 	if name != "" {
 		pool = name + "-" + pool
 	}
-	return &network{nad, name, cidr, unchecked, key{pools, kubeSystem, pool}}
+	return &network{nad: nad, name: name, cidr: cidr, unchecked: unchecked, pool: key{pools, kubeSystem, pool}}
 }
 
 // node is a machine with its kubelet, runtime and agent.

@@ -32,6 +32,7 @@ func expected() (all []string) {
 	return append(all, "released", "repaired", "rewritten", "written back", "pool made", "restored", "reservation written",
 		"step at a write", "ADD without an entry", "ADD of IPv6", "DEL lost", "released by a plan", "changed since a plan",
 		"ADD of a second interface", "ADD of a second interface in the same pool", "ADD of IPv4 and IPv6",
+		"ADD of a node slice", "another slice for a node", "DEL without the slice",
 		"ADD of a second interface failed", "ADD of a second interface killed", "DEL of one interface lost",
 		"released by hand", "overridden by hand", "entry taken over", "DEL kept an entry", "released without a claim")
 }

@@ -42,6 +42,9 @@ type debt struct {
 // stored is called for each change in etcd, and checks those that the product made.
 func (s *Simulation) stored(c change, before *object) {
 	s.api.publish(c)
+	if c.resource == nads || c.resource == nodes && c.kind != "MODIFIED" {
+		s.wakeSlicer()
+	}
 	w := s.writer
 	if w == nil || !w.product {
 		return
@@ -58,7 +61,7 @@ func (s *Simulation) stored(c change, before *object) {
 }
 
 func (s *Simulation) netOf(pool key) *network {
-	for _, n := range s.nets {
+	for _, n := range s.ranges {
 		if n.pool == pool {
 			return n
 		}
@@ -82,8 +85,8 @@ func (n *network) slot(a netip.Addr) string {
 // holders are the attachments that use an address of a network, or are about to by the ADD that wrote this allocation.
 func (s *Simulation) holders(n *network, ip netip.Addr, entry allocation) (all []*attachment) {
 	for a := range s.attachments() {
-		if a.net.pool == n.pool && (a.inUse() && a.ip == ip || a.isAdding() && a.id == entry.ID &&
-			a.ifName == entry.IfName) {
+		if a.inUse() && a.net.pool == n.pool && a.ip == ip || a.isAdding() && n.isOf(a.of) && a.id == entry.ID &&
+			a.ifName == entry.IfName {
 			all = append(all, a)
 		}
 	}
@@ -175,6 +178,12 @@ func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
 	}
 	if s.given[given{entry.ID, n.pool, a}] {
 		return
+	}
+	for _, r := range s.ranges { // where the pool is lost, another node's that has the slice since keeps the address
+		if n.of != nil && r.isOf(n.of) && s.given[given{entry.ID, r.pool, a}] && s.api.get(r.pool) == nil {
+			s.count("written into another node's slice")
+			return
+		}
 	}
 	s.fail("the product wrote an entry for %s of sandbox %s, which never had it", a, entry.ID)
 }

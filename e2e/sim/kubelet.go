@@ -154,7 +154,7 @@ func (s *Simulation) annotate(b *sandbox) {
 		}
 		var status []any
 		for _, a := range b.attachments {
-			status = append(status, map[string]any{"name": podNamespace + "/" + a.net.nad, "interface": a.ifName,
+			status = append(status, map[string]any{"name": podNamespace + "/" + a.of.nad, "interface": a.ifName,
 				"ips": []string{a.ip.String()}})
 		}
 		text, _ := json.Marshal(status)

@@ -9,13 +9,13 @@ import (
 
 // leak adds an entry without a sandbox to a pool after an earlier lost DEL; of a pod that exists, or of none.
 func (s *Simulation) leak(a, how int) {
-	n := s.nets[a%len(s.nets)]
+	n := s.poolAt(a)
 	o := s.api.get(n.pool)
 	if o == nil || s.away {
 		return
 	}
 	entries := allocationsOf(o)
-	for i := 60; i > 0; i-- {
+	for i := n.top(); i > 0; i-- {
 		slot := fmt.Sprint(i)
 		if _, there := entries[slot]; there || s.someoneHas(n, slot) {
 			continue
@@ -57,7 +57,8 @@ func (s *Simulation) leakOf(m *node, i int, runs bool) {
 			s.away {
 			continue
 		}
-		for slot := 40; slot < 60; slot++ {
+		top := last.net.top()
+		for slot := top - 20; slot < top; slot++ {
 			if _, there := allocationsOf(o)[fmt.Sprint(slot)]; there {
 				continue
 			}
@@ -101,8 +102,8 @@ func (s *Simulation) visit(stays time.Duration) {
 
 // deleting adds a reservation without an owner that a finalizer keeps until all is healed.
 func (s *Simulation) deleting(a int) {
-	n := s.nets[a%len(s.nets)]
-	k := n.reservation(n.address("59"))
+	n := s.poolAt(a)
+	k := n.reservation(n.address(n.kept()))
 	if s.away || s.api.get(k) != nil {
 		return
 	}
@@ -114,7 +115,7 @@ func (s *Simulation) deleting(a int) {
 
 func (s *Simulation) someoneHas(n *network, slot string) bool {
 	for a := range s.attachments() {
-		if (a.net.pool == n.pool || a.net.name == n.name && !n.unchecked) && a.open && (a.sandbox.adding ||
+		if (n.isOf(a.of) || a.net.name == n.name && !n.unchecked) && a.open && (a.sandbox.adding ||
 			a.ip.IsValid() && n.slot(a.ip) == slot) {
 			return true
 		}
@@ -124,13 +125,13 @@ func (s *Simulation) someoneHas(n *network, slot string) bool {
 
 // oddEntry adds an entry that cannot be judged, until all is healed.
 func (s *Simulation) oddEntry(a, how int) {
-	n := s.nets[a%len(s.nets)]
+	n := s.poolAt(a)
 	s.edit(n.pool, "user", func(c map[string]any) {
 		entries := section(section(c, "spec"), "allocations")
 		if how%2 == 0 {
-			entries["61"] = map[string]any{"id": "odd", "podref": podNamespace + "/odd", "ifname": ifName, "since": "2001"}
+			entries[n.odd()] = map[string]any{"id": "odd", "podref": podNamespace + "/odd", "ifname": ifName, "since": "2001"}
 		} else {
-			entries["61"] = map[string]any{"id": "odd", "podref": "no pod", "ifname": ifName}
+			entries[n.odd()] = map[string]any{"id": "odd", "podref": "no pod", "ifname": ifName}
 		}
 	})
 }

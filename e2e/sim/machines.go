@@ -71,8 +71,11 @@ func (s *Simulation) restartMachine(m *machine, n *node) {
 func (s *Simulation) stopUnread(m *machine, n *node) {
 	s.startMachine(m, n)
 	s.when(func() bool {
-		return slices.ContainsFunc(slices.Collect(maps.Values(allocationsOf(s.api.get(m.pods[0].nets[0].pool)))),
-			func(a allocation) bool { return a.Claim == m.claimRef() })
+		return slices.ContainsFunc(s.ranges, func(r *network) bool {
+			entries := slices.Collect(maps.Values(allocationsOf(s.api.get(r.pool))))
+			return r.isOf(m.pods[0].nets[0]) &&
+				slices.ContainsFunc(entries, func(a allocation) bool { return a.Claim == m.claimRef() })
+		})
 	}, 0, func() {
 		s.stopMachine(m)
 		s.noClaims = true
@@ -95,6 +98,7 @@ func (s *Simulation) takesOver(a *attachment) bool {
 		return false
 	}
 	ref := a.pod.machine.claimRef()
+	a.net = s.currentPool(a.of, a.node)
 	entries := allocationsOf(s.api.get(a.net.pool))
 	for _, slot := range slices.Sorted(maps.Keys(entries)) {
 		if entries[slot].Claim != ref {

@@ -221,7 +221,7 @@ func (b *sandbox) namesRange() bool { return b.id[0]%2 == 0 }
 // ranges are those of its networks, each once.
 func (b *sandbox) ranges() (all []v1alpha1.Network) {
 	for _, a := range b.attachments {
-		n := v1alpha1.Network{Range: a.net.cidr.String(), NetworkName: a.net.name}
+		n := v1alpha1.Network{Range: a.of.cidr.String(), NetworkName: a.of.name}
 		if !slices.Contains(all, n) {
 			all = append(all, n)
 		}
@@ -241,8 +241,8 @@ func (b *sandbox) read(addresses int) int {
 func (b *sandbox) reported() (all []v1alpha1.Address) {
 	for _, a := range b.attachments {
 		if a.ip.IsValid() && (b.cached || b.open) {
-			all = append(all, v1alpha1.Address{IP: a.ip.String(), IfName: a.ifName, Network: a.net.nad,
-				Range: a.net.cidr.String(), NetworkName: a.net.name})
+			all = append(all, v1alpha1.Address{IP: a.ip.String(), IfName: a.ifName, Network: a.of.nad,
+				Range: a.of.cidr.String(), NetworkName: a.of.name})
 		}
 	}
 	return all

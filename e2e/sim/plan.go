@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -35,6 +36,7 @@ type Plan struct {
 	Patient   bool          // all the time passes at the end, even if everything is settled
 	Second    int           // bits: which pods have a second interface, in the next network, or again in the only one
 	Mixed     bool          // the second network is of the other family than the first
+	Sliced    int           // bits: which networks have a node_slice_size
 	Upstream  bool          // whereabouts' own reconciler releases, and the history ends without quiet
 	Quiet     bool          // no trace
 	Requests  bool          // the trace has every request and its answer
@@ -75,8 +77,8 @@ func NewPlan(seed uint64) *Plan {
 		return 1 + r.IntN(small)
 	}
 	p := &Plan{
-		Seed: seed, Nodes: most(2, 3), Pods: most(2, 5), Nets: most(1, 2), Apart: r.IntN(2), Replicas: 1, Repair: !one(4),
-		Serve: one(serveOneIn),
+		Seed: seed, Nodes: most(2, maxNodes), Pods: most(2, 5), Nets: most(1, 2), Apart: r.IntN(2), Replicas: 1,
+		Repair: !one(4), Serve: one(serveOneIn),
 		Every: time.Duration(35+r.IntN(60)) * time.Second, Confirm: time.Duration(60+r.IntN(30)) * time.Second,
 		Window: time.Duration(r.IntN(20)) * time.Second,
 		Warm:   time.Duration(2+r.IntN(20)) * time.Second, Faults: []int{0, 5, 30, 150}[r.IntN(4)],
@@ -139,7 +141,24 @@ func NewPlan(seed uint64) *Plan {
 	if one(4) {
 		p.drawSecond(r)
 	}
+	if one(6) && !p.V6 { // whereabouts cannot slice a range of IPv6
+		p.drawSliced(r)
+	}
 	return p
+}
+
+// drawSliced gives networks of IPv4 slices. Two that share a pool have the same, or the node-slice controller rejects
+// them.
+func (p *Plan) drawSliced(r *rand.Rand) {
+	switch p.Sliced = 1 + r.IntN(1<<p.Nets-1); {
+	case p.Shared > 0:
+		p.Shared, p.Sliced = 1, 3
+	case p.Mixed:
+		p.Sliced = 1
+	}
+	if r.IntN(2) == 0 {
+		p.Steps[r.IntN(len(p.Steps))].Kind = slices.IndexFunc(kinds(), func(k stepKind) bool { return k.name == slicedAgain })
+	}
 }
 
 // drawSecond gives pods a second interface: in the same network, in another one of the same pool, in a range apart, or
@@ -167,11 +186,18 @@ func (p *Plan) network(i int) *network {
 	if p.Shared == 2 && i == 1 {
 		bits = 25
 	}
+	if p.Sliced>>i&1 == 1 {
+		bits = 25
+	}
 	cidr := fmt.Sprintf("10.0.%d.0/%d", third, bits)
 	if p.V6 != (p.Mixed && i == 1) {
 		cidr = fmt.Sprintf("fd00:10:%d::/%d", third, bits+96)
 	}
-	return newNetwork(nad, name, netip.MustParsePrefix(cidr), p.Unchecked)
+	n := newNetwork(nad, name, netip.MustParsePrefix(cidr), p.Unchecked)
+	if p.Sliced>>i&1 == 1 {
+		n.pool, n.sliceBits = key{}, bits+2
+	}
+	return n
 }
 
 // serveOneIn: serve pings once a second, and costs ten times as much as a one-shot run.

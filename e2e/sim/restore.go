@@ -41,6 +41,7 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 	}
 	s.after(s.between(time.Second, 15*time.Second), func() {
 		s.api.restore(s.backup)
+		s.wakeSlicer()
 		s.api.stale = nil
 		for range s.rng.IntN(2) * 60 {
 			s.api.put(key{"/events", podNamespace, "others"}, map[string]any{"apiVersion": "v1", "kind": "Event"}, s.api.now(),

@@ -28,10 +28,12 @@ func (s *Simulation) settle() {
 			s.deleteClaim(m)
 		}
 	}
-	for i := range s.nets {
-		s.defineNetwork(s.nets[i])
-		s.edit(s.nets[i].pool, "user", func(c map[string]any) { delete(section(section(c, "spec"), "allocations"), "61") })
-		if k := s.nets[i].reservation(s.nets[i].address("59")); s.beingDeleted(k) {
+	for _, n := range s.nets {
+		s.defineNetwork(n)
+	}
+	for _, n := range s.ranges {
+		s.edit(n.pool, "user", func(c map[string]any) { delete(section(section(c, "spec"), "allocations"), n.odd()) })
+		if k := n.reservation(n.address(n.kept())); s.beingDeleted(k) {
 			s.api.delete(k)
 		}
 	}
@@ -143,7 +145,7 @@ func (s *Simulation) givenTwiceOnPurpose() string {
 		return ""
 	}
 	for _, f := range s.last.Judgement.Findings {
-		if f.Kind == judge.Conflict && !s.carriedWithoutEntry(f.IP) {
+		if f.Kind == judge.Conflict && !s.carriedWithoutEntry(f.IP) && !s.isInTwoSlices(f.IP) {
 			return f.IP
 		}
 	}
@@ -162,12 +164,13 @@ func (s *Simulation) carriedWithoutEntry(ip string) bool {
 
 // mayStay reports whether an entry without a sandbox may exist when all is settled.
 func (s *Simulation) mayStay(l leaked) bool {
-	return s.heldForGood(l) || s.isClaimed(l) || s.awaitsTheEarly() || s.claimOf(l.entry) != nil
+	return s.heldForGood(l) || s.isClaimed(l) || s.isOfAnotherSlice(l) || s.awaitsTheEarly() || s.claimOf(l.entry) != nil
 }
 
 // isClaimed reports whether an entry is held because another pod uses its address by another range of the network: a
-// restore brings it back after an ADD has assigned the address by that range. The address cannot be assigned while it
-// is in use. The same holds for one that another pod's status names, where a restore brought that back.
+// restore brings it back after an ADD has assigned the address by that range, or a node has the slice that was
+// another's. The address cannot be assigned while it is in use. The same holds for one that another pod's status names,
+// where a restore brought that back.
 func (s *Simulation) isClaimed(l leaked) bool {
 	it := s.itemOf(l)
 	if it == nil || it.Reason != judge.ClaimedByOther {
@@ -179,7 +182,8 @@ func (s *Simulation) isClaimed(l leaked) bool {
 		}
 	}
 	for a := range s.attachments() {
-		if a.inUse() && a.ip == l.address() && a.net.name == l.net.name && a.net.pool != l.net.pool {
+		isOfNetwork := a.net.name == l.net.name || a.of.mayNameSlice(l.net)
+		if a.inUse() && a.ip == l.address() && isOfNetwork && a.net.pool != l.net.pool {
 			return true
 		}
 	}
@@ -244,7 +248,7 @@ func (s *Simulation) heldForGood(l leaked) bool {
 func (s *Simulation) mayBeUnread(ip netip.Addr) bool {
 	for a := range s.attachments() {
 		pod := s.podObject(a.pod)
-		if s.plan.Unread && a.open && (a.net.cidr.Contains(ip) || !a.namesRange() &&
+		if s.plan.Unread && a.open && (a.of.cidr.Contains(ip) || !a.namesRange() &&
 			(pod == nil || pod.Metadata.UID != a.uid)) {
 			return true
 		}
@@ -268,7 +272,7 @@ func (s *Simulation) mayLackAddresses(pod string) bool {
 
 // unrecorded is what the records of an address in use lack.
 func (s *Simulation) unrecorded(a *attachment) string {
-	if s.api.get(a.net.pool) == nil && !s.namespaceKnown() {
+	if s.api.get(a.net.pool) == nil && (!s.namespaceKnown() || a.of.sliceBits > 0) {
 		return ""
 	}
 	entry, there := allocationsOf(s.api.get(a.net.pool))[a.net.slot(a.ip)]

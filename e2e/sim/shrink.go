@@ -56,6 +56,7 @@ func simpler() []func(*Plan) {
 		func(p *Plan) { p.Serve = false },
 		func(p *Plan) { p.Replicas = 1 },
 		func(p *Plan) { p.Second = 0 },
+		func(p *Plan) { p.Sliced = 0 },
 		func(p *Plan) { p.Nets, p.Mixed = 1, false },
 		func(p *Plan) { p.Pods = 1 },
 		func(p *Plan) { p.Pods = min(p.Pods, 2) },

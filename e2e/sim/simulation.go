@@ -58,7 +58,9 @@ type Simulation struct {
 	nodes       []*node
 	pods        []*podName
 	machines    []*machine
-	nets        []*network
+	nets        []*network // by their definitions
+	ranges      []*network // by their pools: those of nets without slices, and each slice that a node has had
+	slicing     bool       // the node-slice controller is about to act
 	replicas    []*replica
 	armed       *Step  // happens at the product's next write
 	beforeWrite func() // the same, of a story
@@ -116,6 +118,9 @@ type Outcome struct {
 // Player plays histories one after the other. It is for one goroutine.
 type Player struct{ plugins plugins }
 
+// maxNodes is the most that a plan has.
+const maxNodes = 3
+
 // Play plays the history of a plan.
 func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
 	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(),
@@ -123,6 +128,11 @@ func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
 		endedAt: map[string]time.Time{}}
 	jitterRand = func() float64 { // several goroutines that draw from one source would do so in any order
 		return rand.New(rand.NewPCG(plan.Seed, uint64(time.Now().UnixNano()))).Float64()
+	}
+	if plan.Sliced > 0 && p.plugins.names == "" {
+		if err := p.plugins.writeNames(t.TempDir(), maxNodes); err != nil {
+			t.Fatal(err)
+		}
 	}
 	synctest.Test(t, func(*testing.T) { s.play() })
 	return &Outcome{Violation: s.violation, Trace: s.trace, Digest: s.digest, Counts: s.counts}
@@ -156,6 +166,9 @@ func (s *Simulation) setUp() {
 	for i := range s.plan.Nets {
 		s.nets = append(s.nets, s.plan.network(i))
 		s.defineNetwork(s.nets[i])
+		if s.nets[i].sliceBits == 0 {
+			s.ranges = append(s.ranges, s.nets[i])
+		}
 	}
 	for i := range s.plan.Nodes {
 		n := &node{name: fmt.Sprintf("n%d", i), up: true, linked: true, kubelet: true, hasAgent: s.plan.Agents>>i&1 == 1,
@@ -164,6 +177,7 @@ func (s *Simulation) setUp() {
 		s.nodes = append(s.nodes, n)
 		s.publishNode(n)
 	}
+	s.sliceAll()
 	for i := range s.plan.Pods {
 		p := &podName{namespace: podNamespace, name: fmt.Sprintf("p-%d", i), nets: []*network{s.nets[i%len(s.nets)]}}
 		if s.plan.Second>>i&1 == 1 {
@@ -191,9 +205,13 @@ func (s *Simulation) setUp() {
 }
 
 func (s *Simulation) defineNetwork(n *network) {
+	slice := ""
+	if n.sliceBits > 0 {
+		slice = fmt.Sprintf(`,"node_slice_size":%q`, n.sliceSize())
+	}
 	config := fmt.Sprintf(`{"cniVersion":"0.3.1","type":"macvlan","name":%q,"ipam":{"type":"whereabouts","range":%q,`+
-		`"network_name":%q,"enable_overlapping_ranges":%t}}`,
-		n.nad, n.cidr, n.name, !n.unchecked)
+		`"network_name":%q,"enable_overlapping_ranges":%t%s}}`,
+		n.nad, n.cidr, n.name, !n.unchecked, slice)
 	s.api.put(key{nads, podNamespace, n.nad}, map[string]any{"apiVersion": "k8s.cni.cncf.io/v1",
 		"kind": "NetworkAttachmentDefinition", "spec": map[string]any{"config": config}}, s.api.now(), "user")
 }

@@ -110,7 +110,7 @@ func kinds() []stepKind {
 		{"the DEL of a hot-unplug is lost", 3, func(s *Simulation, a, b int) { s.leakOf(s.nodeAt(a), b, true) }},
 		{"a machine joins and leaves", 4, func(s *Simulation, a, _ int) { s.visit(time.Duration(1+a*a) * time.Second) }},
 		{"a reservation with a finalizer", 1, func(s *Simulation, a, _ int) { s.deleting(a) }},
-		{"a pool is written again and again", 3, func(s *Simulation, a, _ int) { s.disturb(s.nets[a%len(s.nets)], 150) }},
+		{"a pool is written again and again", 3, func(s *Simulation, a, _ int) { s.disturb(s.poolAt(a), 150) }},
 		{"an entry that cannot be read", 1, func(s *Simulation, a, b int) { s.oddEntry(a, b) }},
 		{"the right to Leases is taken or given", 2, func(s *Simulation, _, _ int) {
 			s.forbidden = !s.forbidden
@@ -142,6 +142,7 @@ func kinds() []stepKind {
 			s.stopUnread(s.machineAt(a), s.nodeAt(b))
 		}},
 		{"an IPAMClaim is deleted", 8, func(s *Simulation, a, _ int) { s.deleteClaim(s.machineAt(a)) }},
+		{slicedAgain, 0, func(s *Simulation, a, b int) { s.sliceAgain(a, b) }}, // by drawSliced alone
 	}
 }
 
@@ -363,7 +364,7 @@ func (s *Simulation) loseStatus(p *podName) {
 // deletePool deletes a pool, as is advised where a range is full.
 func (s *Simulation) deletePool(a int) {
 	if !s.away {
-		s.api.delete(s.nets[a%len(s.nets)].pool)
+		s.api.delete(s.poolAt(a).pool)
 	}
 }
 
