@@ -267,9 +267,10 @@ func hanging() (allows func(*http.Request) bool, end func()) {
 	}, func() { close(over) }
 }
 
-// webhook makes the API server ask a webhook about some writes, and waits until it does.
+// webhook makes the API server ask a webhook about some writes, all that match where conditions are given.
 func (s *stage) webhook(
 	t *testing.T, seconds int32, about admissionregistrationv1.RuleWithOperations, allows func(*http.Request) bool,
+	only ...admissionregistrationv1.MatchCondition,
 ) (end func()) {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -290,7 +291,8 @@ func (s *stage) webhook(
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: name, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone), TimeoutSeconds: &seconds,
-			AdmissionReviewVersions: []string{"v1"}, Rules: []admissionregistrationv1.RuleWithOperations{about},
+			AdmissionReviewVersions: []string{"v1"}, MatchConditions: only,
+			Rules: []admissionregistrationv1.RuleWithOperations{about},
 			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &server.URL,
 				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})},
 		}},

@@ -35,6 +35,7 @@ type change struct {
 	state       state
 	err         error // of its last write
 	tries       int   // fruitless holds
+	unanswered  int   // writes that outlasted their hold without success
 
 	// pools may have allocations that need the reservations of a release. Reads after a delete do not show them.
 	pools   []types.NamespacedName

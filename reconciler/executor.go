@@ -25,6 +25,7 @@ const (
 var (
 	errLeaseMissing = errors.New("ADDs and DELs held the pool's own Lease each time")
 	errPaused       = errors.New("paused")
+	errNoAnswer     = errors.New("the API server did not answer")
 	// errPreconditions: the observation is no ground to write any more.
 	errPreconditions = errors.New("nothing is written now")
 	errAllPaused     = fmt.Errorf("%w: %w: the reconciler's namespace has the annotation %s",
@@ -86,7 +87,7 @@ func (e *executor) run(ctx context.Context, queue []*change) {
 			n = partial
 		}
 		remaining, err := e.attempt(ctx, queue[:n])
-		if remaining = e.refuseDenied(remaining); err == nil || errors.Is(err, ErrForbidden) {
+		if remaining = e.refuseDenied(remaining, len(queue)-n); err == nil || errors.Is(err, ErrForbidden) {
 			if err = worstError(remaining); err == nil && len(remaining) > 0 {
 				err = ErrConflict
 			}
@@ -219,9 +220,16 @@ func (e *executor) giveUp(changes []*change, err error) {
 	e.recreateReservations(changes)
 }
 
-// refuseDenied gives up the changes whose write is forbidden, and returns the others.
-func (e *executor) refuseDenied(all []*change) (others []*change) {
+// refuseDenied gives up the changes whose write is forbidden or was not answered, and returns the others. A write that
+// was not answered is tried once more if no other change waits. waiting is how many changes are not in all.
+func (e *executor) refuseDenied(all []*change, waiting int) (others []*change) {
 	denied, others := partition(all, func(c *change) bool { return errors.Is(c.err, ErrForbidden) })
+	unanswered, rest := partition(others, func(c *change) bool { return errors.Is(c.err, errNoAnswer) })
+	again, last := partition(unanswered, func(c *change) bool { c.unanswered++; return c.unanswered == 1 })
+	if others = append(rest, again...); len(rest)+waiting > 0 {
+		others, last = rest, unanswered
+	}
+	denied = append(denied, last...)
 	for _, c := range denied {
 		e.refuse([]*change{c}, c.err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,9 @@ const (
 	parallelWrites = 16 // how many reservations are deleted or created at once
 	parallelPools  = 2  // how many pools are written at once: a large one takes most of a core of the API server
 )
+
+// maxHold is how long a hold lasts at most (kube/lease.go, holdFor).
+const maxHold = 5 * time.Second
 
 // write deletes the reservations of allocations, patches pools, and creates reservations. A write that fails ends its
 // change for this hold. write returns the changes that failed.
@@ -226,7 +230,10 @@ func (e *executor) writeUnderHold(ctx context.Context, h *Hold, write func(conte
 	defer cancel()
 	sent := e.Clock.Now()
 	err := write(ctx)
-	h.noteLatency(e.Clock.Since(sent))
+	took := e.Clock.Since(sent)
+	if h.noteLatency(took); err != nil && took >= maxHold {
+		return fmt.Errorf("%w for %s: %w", errNoAnswer, took.Round(time.Second), err)
+	}
 	return err
 }
 
