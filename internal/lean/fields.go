@@ -47,7 +47,7 @@ func (f Field) hasKey(entry []byte) (found bool) {
 // protobuf.
 func (f Fields) AppendProto(dst, message []byte) ([]byte, error) {
 	err := eachField(message, func(number protowire.Number, field, value []byte) (err error) {
-		at := slices.IndexFunc(f, func(kept Field) bool { return kept.Number == number })
+		at := f.find(number)
 		switch {
 		case at < 0, f[at].keys != nil && !f[at].hasKey(value):
 		case f[at].Of == nil || f[at].keys != nil || value == nil:
@@ -64,23 +64,35 @@ func (f Fields) AppendProto(dst, message []byte) ([]byte, error) {
 	return dst, err
 }
 
+// find returns the index of the field with a number, -1 for none.
+func (f Fields) find(number protowire.Number) int {
+	for i := range f { // slices.IndexFunc would copy each Field
+		if f[i].Number == number {
+			return i
+		}
+	}
+	return -1
+}
+
 // eachField calls do for each field of a message; value is the content of a field of bytes. It fails if the message
 // is not protobuf.
 func eachField(message []byte, do func(number protowire.Number, field, value []byte) error) error {
 	for len(message) > 0 {
-		number, kind, n := protowire.ConsumeField(message)
+		number, kind, tag := protowire.ConsumeTag(message)
+		n := tag
+		var value []byte
+		if tag >= 0 && kind == protowire.BytesType {
+			value, n = protowire.ConsumeBytes(message[tag:])
+		} else if tag >= 0 {
+			n = protowire.ConsumeFieldValue(number, kind, message[tag:])
+		}
 		if n < 0 {
 			return fmt.Errorf("not protobuf: %w", protowire.ParseError(n))
 		}
-		var value []byte
-		if kind == protowire.BytesType {
-			_, _, tag := protowire.ConsumeTag(message)
-			value, _ = protowire.ConsumeBytes(message[tag:])
-		}
-		if err := do(number, message[:n], value); err != nil {
+		if err := do(number, message[:tag+n], value); err != nil {
 			return err
 		}
-		message = message[n:]
+		message = message[tag+n:]
 	}
 	return nil
 }
