@@ -147,7 +147,7 @@ const (
 )
 
 // settleFor is the delay that makes one pass of a burst of changes.
-const settleFor = 100 * time.Millisecond
+const settleFor = 50 * time.Millisecond
 
 // NewRequests returns empty Requests. ShutDown ends their goroutine.
 func NewRequests() *Requests {
