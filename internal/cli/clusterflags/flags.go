@@ -45,7 +45,8 @@ func (o *Flags) Add(f *pflag.FlagSet, logLevel string) {
 	o.Common.Add(f, logLevel)
 	f.Float32Var(&o.QPS, "kube-api-qps", 1000, "requests per second to the API server")
 	f.IntVar(&o.Burst, "kube-api-burst", 2000, "requests to the API server at once")
-	f.DurationVar(&o.Timeout, "request-timeout", 30*time.Second, "time limit of one request; the command itself has none")
+	f.DurationVar(&o.Timeout, "request-timeout", 30*time.Second,
+		"time limit of one request; a read is repeated for twice as long, and the command itself has no limit")
 	f.StringVar(&o.agents, "agents", "auto",
 		"auto: where no node has an agent, judge without reports; required: never judge without reports")
 	f.StringVar(&o.agentNodes, "agent-nodes", "kubernetes.io/os=linux", "label selector of the nodes that run an agent")
