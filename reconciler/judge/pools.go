@@ -16,6 +16,7 @@ type pool struct {
 	ref      string
 	networks []string        // that its name admits; nil admits any
 	slice    []string        // see sliceNodes
+	network  *string         // see networkOf
 	usedKeys map[uint64]bool // keys that have an entry, readable or not
 	// If keys are ambiguous, an entry may stand for another address than its key gives. So every carried address is
 	// looked up by every key that it may have.
@@ -54,6 +55,7 @@ func (x *Index) newPool(p *ippool.Pool, networks []string) *pool {
 		return q
 	}
 	q.slice, q.usedKeys = x.sliceNodes(q), make(map[uint64]bool, len(p.Allocations))
+	q.network = x.networkOf(q)
 	if p.Range.AmbiguousKeys() {
 		q.byOffset, q.carriedByKey = map[uint64][]*ippool.Allocation{}, addressesByKey{}
 	}
@@ -117,21 +119,22 @@ func (x *Index) sliceNodes(p *pool) (found []string) {
 }
 
 // networkOf is the network of a pool: the only one that its name admits, or that of the only definition whose slice it
-// is.
-func (x *Index) networkOf(p *pool) (name string, isKnown bool) {
-	if len(p.networks) == 1 {
-		return p.networks[0], true
+// is. It is nil if neither says it.
+func (x *Index) networkOf(p *pool) *string {
+	names := p.networks
+	if len(names) > 1 {
+		names = nil
+		x.definedFor(p.Pool, func(n ippool.Network) {
+			if node, ok := n.SliceOf(p.Pool); ok && slices.Contains(p.slice, node) && n.SliceBits == p.Range.Prefix().Bits() {
+				names = append(names, n.Name)
+			}
+		})
+		names = sortedUnique(names)
 	}
-	var names []string
-	x.definedFor(p.Pool, func(n ippool.Network) {
-		if node, ok := n.SliceOf(p.Pool); ok && slices.Contains(p.slice, node) && n.SliceBits == p.Range.Prefix().Bits() {
-			names = append(names, n.Name)
-		}
-	})
-	if names = sortedUnique(names); len(names) != 1 {
-		return "", false
+	if len(names) != 1 {
+		return nil
 	}
-	return names[0], true
+	return &names[0]
 }
 
 func (x *Index) poolNamed(ref string) *pool {

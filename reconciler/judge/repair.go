@@ -81,10 +81,16 @@ func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
 	return found
 }
 
-// isRecordedAnywhere reports whether any pool records the address for the sandbox's interface.
+// isRecordedAnywhere reports whether any pool records the address for the sandbox's interface. Another node's slice does
+// not count beside the node's own: an ADD on the node reads that one.
 func (x *Index) isRecordedAnywhere(b *sandboxAddress, addr netip.Addr) bool {
+	node := b.report.Name
+	hasOwn := slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool {
+		return slices.Contains(p.slice, node) && p.records(b.NetworkName)
+	})
 	return slices.ContainsFunc(x.entriesFor(addr), func(e entry) bool {
-		return e.ContainerID == b.ID && (e.IfName == "" || e.IfName == b.IfName)
+		isOthers := len(e.pool.slice) > 0 && !slices.Contains(e.pool.slice, node)
+		return e.ContainerID == b.ID && (e.IfName == "" || e.IfName == b.IfName) && !(hasOwn && isOthers)
 	})
 }
 
@@ -94,15 +100,15 @@ func (x *Index) poolsWithout(b *sandboxAddress, addr netip.Addr, lacking []*pool
 		return []*pool{p}
 	}
 	return x.ownOf(lacking, addr, b.report.Name, func(p *pool) bool {
-		return x.records(p, b.NetworkName) && x.isOfRange(p, b.Range)
+		return p.records(b.NetworkName) && x.isOfRange(p, b.Range)
 	})
 }
 
 // records reports whether a network's addresses are written into a pool: the network is the pool's, or if that is not
 // known, may be.
-func (x *Index) records(p *pool, network string) bool {
-	if of, isKnown := x.networkOf(p); isKnown {
-		return network == of
+func (p *pool) records(network string) bool {
+	if p.network != nil {
+		return network == *p.network
 	}
 	return p.isOfNetwork(network)
 }
@@ -174,7 +180,7 @@ func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 	var one *sandboxAddress
 	several := false
 	for _, b := range x.sandboxesByAddress[addr] {
-		if !x.records(p, b.NetworkName) || !x.needsEntry(&b, x.renewedBehindFence(DELTimeout, b.report.node)) {
+		if !p.records(b.NetworkName) || !x.needsEntry(&b, x.renewedBehindFence(DELTimeout, b.report.node)) {
 			continue
 		}
 		switch {

@@ -30,11 +30,10 @@ func (x *Index) missingReservation(it *Item) []Finding {
 		ContainerIDs: []string{it.ContainerID()}, Node: e.node(),
 		Message: fmt.Sprintf("%s of %s has no reservation: a pool with an overlapping range may assign it again",
 			it.Address(), it.PodRef())}
-	network, isKnown := x.networkOf(p)
-	if !isKnown || p.byOffset != nil || it.Allocation.Claim != nil { // a new one would lose the claim
+	if p.network == nil || p.byOffset != nil || it.Allocation.Claim != nil { // a new one would lose the claim
 		return []Finding{f}
 	}
-	f.Repair = &Repair{Pool: p.Pool, Address: it.Address(), Network: network, ContainerID: it.ContainerID(),
+	f.Repair = &Repair{Pool: p.Pool, Address: it.Address(), Network: *p.network, ContainerID: it.ContainerID(),
 		PodRef: it.PodRef(), IfName: it.IfName(), Node: f.Node, IsFenced: fenced}
 	if _, r := x.ReservedFor(f.Repair); r != nil {
 		f.Message = fmt.Sprintf("%s carries %s, but its reservation names %s: a pool with an overlapping range may assign "+
