@@ -114,7 +114,7 @@ func (e *executor) run(ctx context.Context, queue []*change) {
 			e.giveUp(failed, err)
 			remaining = others
 		case isSpent: // what a hold reads for changes that it has no time for is read again under the next one
-			size = max(size/2, e.writes-writes)
+			size = max(size/2, e.writes-writes, 1)
 		}
 		if queue = slices.Concat(rest, remaining); isSpent {
 			partial, others := partition(remaining, (*change).isPartial)

@@ -65,6 +65,17 @@ func TestRelease_Holds(t *testing.T) {
 				}
 			}
 		}, holds: []int{1000, 0, 0, 0, 250, 500, 1000, 1250}},
+		{says: "a hold of one deletes the reservation and has no time for its entry", blue: 2, set: func(s *simulator) {
+			s.takes["fresh"] = 11 * time.Second
+			s.step = func(call, _ string) {
+				switch {
+				case call == "hold" && len(s.holds) == 1:
+					s.takes["fresh"], s.takes["delete"] = 0, 4500*time.Millisecond
+				case call == "hold" && len(s.holds) == 2:
+					s.takes["delete"] = 0
+				}
+			}
+		}, holds: []int{0, 0, 1, 1}},
 		{says: "a late answer ends the hold, and not the run", blue: 3, set: func(s *simulator) {
 			s.takes["patch"], s.takes["delete"] = time.Second, time.Second
 		}, holds: []int{0, 3}},
