@@ -81,8 +81,8 @@ func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
 	return found
 }
 
-// isRecordedAnywhere reports whether any pool records the address for the sandbox's interface. Another node's slice does
-// not count beside the node's own: an ADD on the node reads that one.
+// isRecordedAnywhere reports whether any pool records the address for the sandbox's interface. Another node's slice
+// does not count beside the node's own: an ADD on the node reads that one.
 func (x *Index) isRecordedAnywhere(b *sandboxAddress, addr netip.Addr) bool {
 	node := b.report.Name
 	hasOwn := slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool {
