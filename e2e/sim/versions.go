@@ -14,6 +14,7 @@ type versions struct {
 	known        map[key]uint64 // after the last complete pass, and those written since
 	reading      map[key]uint64 // in this pass
 	ranBackwards time.Time      // the last time
+	began        time.Time      // the last pass
 }
 
 // versionsFor are the versions that the answer to a request has: of pools, reports and their Leases. The empty name is
@@ -54,6 +55,7 @@ func (v *versions) note(versions map[key]uint64, isWrite bool) {
 func (v *versions) beginPass() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.began = time.Now()
 	if v.reading = map[key]uint64{}; v.known == nil {
 		v.known = map[key]uint64{}
 	}

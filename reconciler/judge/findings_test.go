@@ -292,6 +292,9 @@ func TestMissingReservation_OfANodeSlice(t *testing.T) {
 		"of the unnamed network": {"10.0.0.5", []Part{slice, sliced("")}},
 		"of a named network": {"red-10.0.0.5", []Part{sliced("red"), carried,
 			Pool("red-worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation)}},
+		"another network has a reservation of the address": {"red-10.0.0.5", []Part{sliced("red"), sliced(""), carried,
+			Pool("red-worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation),
+			Reservation("10.0.0.5", "default/web-0", time.Hour)}},
 		"a network has the name of the node": {"", []Part{slice, sliced(""), NAD("whole", WhereaboutsConfig("10.0.0.0/28",
 			"worker-1"))}},
 	} {

@@ -11,7 +11,7 @@ import (
 // whose ADD may be in progress has none.
 func (x *Index) missingReservation(it *Item) []Finding {
 	carried := it.Verdict == InUse && it.Reason != PodPending || it.Reason == PhantomPod
-	if !carried || len(it.related) > 0 || it.hasUnknownReservation {
+	if !carried || x.hasReservation(it) || it.hasUnknownReservation {
 		return nil
 	}
 	p, e := it.pool, it.Evidence()
@@ -43,6 +43,18 @@ func (x *Index) missingReservation(it *Item) []Finding {
 		}
 	}
 	return []Finding{f}
+}
+
+// hasReservation reports whether an allocation has its reservation. One of another network that the name of its pool
+// admits is not its own, if the definition of a slice says the network.
+func (x *Index) hasReservation(it *Item) bool {
+	p := it.pool
+	if len(it.related) == 0 || len(p.networks) < 2 || p.network == nil {
+		return len(it.related) > 0
+	}
+	return slices.ContainsFunc(it.related, func(r *Item) bool {
+		return r.Reservation.Name == ippool.ReservationName(*p.network, it.Address())
+	})
 }
 
 // ReservedFor is the existing reservation of a repair's address and network: its own, or another pod's.
