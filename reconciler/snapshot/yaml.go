@@ -9,8 +9,10 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
@@ -75,13 +77,14 @@ func documentsAsJSON(path string, text []byte, maxNodes int) (documents [][]byte
 }
 
 // listAsJSON converts a List as kubectl and oc write it to JSON. It parses item by item, on all cores: a parser's nodes
-// are twenty times larger than the text. It returns false for any other text, and for a text with an error. The lines
-// of an item are indented. If one is not, a part is not an object.
+// are twenty times larger than the text. It returns false for any other text, and for a text with an error. An item
+// begins with a key, and its other lines are indented. If one is not, a part is not an object.
 func listAsJSON(text []byte) ([]byte, bool) {
 	const begin, next = "items:\n- ", "\n- "
 	text = bytes.TrimSuffix(text, []byte("\n"))
 	at := bytes.Index(text, []byte(begin))
-	if at < 0 || at > 0 && text[at-1] != '\n' {
+	hasLine := func(begin string) bool { return bytes.Contains(text, []byte("\n"+begin)) }
+	if at < 0 || at > 0 && text[at-1] != '\n' || hasLine("---") || hasLine("...") {
 		return nil, false
 	}
 	list := text[at+len(begin):]
@@ -90,7 +93,8 @@ func listAsJSON(text []byte) ([]byte, bool) {
 		end = kind
 	}
 	items := bytes.Split(list[:end], []byte(next))
-	if len(items) > maxObjects {
+	beginsWithKey := func(item []byte) bool { return len(item) > 0 && unicode.IsLetter(rune(item[0])) }
+	if len(items) > maxObjects || slices.ContainsFunc(items, func(item []byte) bool { return !beginsWithKey(item) }) {
 		return nil, false
 	}
 	parsed := make([][]byte, len(items))

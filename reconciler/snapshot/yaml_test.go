@@ -50,21 +50,24 @@ func TestYAML_ListItemByItem(t *testing.T) {
 
 func TestYAML_OtherLists(t *testing.T) {
 	for what, text := range map[string]string{
-		"a second document":                 kubectlList + "---\nkind: Pod\n",
-		"an item that is indented":          strings.ReplaceAll(kubectlList, "\n", "\n  "),
-		"items that are indented":           "kind: List\nitems:\n  - kind: Pod\n  - kind: Pod\n",
-		"no items":                          "kind: List\nitems:\n",
-		"items of another key":              "kind: List\nother:\n- kind: Pod\n",
-		"items twice":                       kubectlList + "items:\n- kind: Pod\n",
-		"an item that is none":              "kind: List\nitems:\n- kind: Pod\n- web\n",
-		"an alias to another item":          "kind: List\nitems:\n- kind: &k Pod\n- kind: *k\n",
-		"a quote over two items":            "kind: List\nitems:\n- kind: \"Pod\n- kind: Node\"\n",
-		"a flow list over two items":        "kind: List\nitems:\n- kind: [Pod,\n- kind, Node]\n",
-		"a key that appears twice":          "kind: List\nitems:\n- kind: Pod\n  kind: Node\n",
-		"a key beside them twice":           kubectlList + "kind: List\n",
-		"a key of an item in the first row": "kind: List\nitems:\n- kind: Pod\nname: \"a\n- kind: b\"\n",
-		"one object":                        "kind: Pod\nmetadata:\n  name: web\n",
-		"nothing":                           "",
+		"a second document":                    kubectlList + "---\nkind: Pod\n",
+		"an item that is indented":             strings.ReplaceAll(kubectlList, "\n", "\n  "),
+		"items that are indented":              "kind: List\nitems:\n  - kind: Pod\n  - kind: Pod\n",
+		"no items":                             "kind: List\nitems:\n",
+		"items of another key":                 "kind: List\nother:\n- kind: Pod\n",
+		"items twice":                          kubectlList + "items:\n- kind: Pod\n",
+		"an item that is none":                 "kind: List\nitems:\n- kind: Pod\n- web\n",
+		"an alias to another item":             "kind: List\nitems:\n- kind: &k Pod\n- kind: *k\n",
+		"a quote over two items":               "kind: List\nitems:\n- kind: \"Pod\n- kind: Node\"\n",
+		"a flow list over two items":           "kind: List\nitems:\n- kind: [Pod,\n- kind, Node]\n",
+		"the end of a document in it":          "kind: List\nitems:\n- kind: Pod\n...\n- kind: Node\n",
+		"an item that begins on the next line": "kind: List\nitems:\n- kind: Pod\n- \napiVersion: v1\n",
+		"a tag on a line of its own":           "kind: List\nitems:\n- kind: Pod\n- !!map\napiVersion: v1\n",
+		"a key that appears twice":             "kind: List\nitems:\n- kind: Pod\n  kind: Node\n",
+		"a key beside them twice":              kubectlList + "kind: List\n",
+		"a key of an item in the first row":    "kind: List\nitems:\n- kind: Pod\nname: \"a\n- kind: b\"\n",
+		"one object":                           "kind: Pod\nmetadata:\n  name: web\n",
+		"nothing":                              "",
 	} {
 		if got, ok := listAsJSON([]byte(text)); ok {
 			t.Errorf("%s: read as %s", what, got)
@@ -76,7 +79,7 @@ func TestYAML_OtherLists(t *testing.T) {
 func TestYAML_LinesInAnyOrder(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(kubectlList), "\n")
 	lines = append(lines, "- kind: \"Node", "  name: b\"", "- kind: 'Node", "  more: |", "  - x", "- - y", "-", "- ", "",
-		"other:", "- &a b: c", "  d: *a", "...", "- [a,", "  b]")
+		"other:", "- &a b: c", "  d: *a", "...", "--- ", "- !!map", "- [a,", "  b]")
 	read := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		text := "kind: List\nitems:\n- kind: Pod\n" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(lines), 0, 6).Draw(rt,
