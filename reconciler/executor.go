@@ -87,7 +87,7 @@ func (e *executor) run(ctx context.Context, queue []*change) {
 			n = partial
 		}
 		remaining, err := e.attempt(ctx, queue[:n])
-		if remaining = e.refuseDenied(remaining, len(queue)-n); err == nil || errors.Is(err, ErrForbidden) {
+		if remaining = e.refuseUnwritten(remaining, len(queue)-n); err == nil || errors.Is(err, ErrForbidden) {
 			if err = worstError(remaining); err == nil && len(remaining) > 0 {
 				err = ErrConflict
 			}
@@ -220,9 +220,9 @@ func (e *executor) giveUp(changes []*change, err error) {
 	e.recreateReservations(changes)
 }
 
-// refuseDenied gives up the changes whose write is forbidden or was not answered, and returns the others. A write that
-// was not answered is tried once more if no other change waits. waiting is how many changes are not in all.
-func (e *executor) refuseDenied(all []*change, waiting int) (others []*change) {
+// refuseUnwritten gives up the changes whose write is forbidden or was not answered, and returns the others. A write
+// that was not answered is tried once more if no other change waits. waiting is how many changes are not in all.
+func (e *executor) refuseUnwritten(all []*change, waiting int) (others []*change) {
 	denied, others := partition(all, func(c *change) bool { return errors.Is(c.err, ErrForbidden) })
 	unanswered, rest := partition(others, func(c *change) bool { return errors.Is(c.err, errNoAnswer) })
 	again, last := partition(unanswered, func(c *change) bool { c.unanswered++; return c.unanswered == 1 })

@@ -20,8 +20,8 @@ const (
 	parallelPools  = 2  // how many pools are written at once: a large one takes most of a core of the API server
 )
 
-// maxHold is how long a hold lasts at most (kube/lease.go, holdFor).
-const maxHold = 5 * time.Second
+// MaxHold is how long a hold lasts at most, whatever is in progress.
+const MaxHold = 5 * time.Second
 
 // write deletes the reservations of allocations, patches pools, and creates reservations. A write that fails ends its
 // change for this hold. write returns the changes that failed.
@@ -231,7 +231,7 @@ func (e *executor) writeUnderHold(ctx context.Context, h *Hold, write func(conte
 	sent := e.Clock.Now()
 	err := write(ctx)
 	took := e.Clock.Since(sent)
-	if h.noteLatency(took); err != nil && took >= maxHold {
+	if h.noteLatency(took); err != nil && took >= MaxHold {
 		return fmt.Errorf("%w for %s: %w", errNoAnswer, took.Round(time.Second), err)
 	}
 	return err

@@ -108,7 +108,7 @@ func refresh(ctx context.Context, page *ui.Page, view func(context.Context) (*ui
 	}, time.Second)
 }
 
-// views returns what judges the cluster or the snapshot anew. It is for one goroutine.
+// views returns what judges the cluster or the snapshot each time. It is for one goroutine.
 func (o *options) views(ctx context.Context, std streams, prometheus string) (
 	func(context.Context) (*ui.View, error), error,
 ) {

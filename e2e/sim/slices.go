@@ -13,7 +13,7 @@ import (
 )
 
 // slicedAgain is the step that only plans with slices have.
-const slicedAgain = "node slices are assigned anew"
+const slicedAgain = "node slices are assigned again"
 
 const nodeSlicePools = "whereabouts.cni.cncf.io/nodeslicepools"
 
@@ -117,7 +117,7 @@ func (s *Simulation) slicePool(k key) *v1alpha1.NodeSlicePool {
 }
 
 // slice creates or updates the NodeSlicePool of a definition: nodes that have no slice get the first free one, and
-// slices of missing nodes become free. A new range or size begins anew.
+// slices of missing nodes become free. A new range or size begins without slices.
 func (s *Simulation) slice(n *network, x ipam) {
 	p := s.slicePool(x.poolKey())
 	if p == nil {
@@ -265,7 +265,7 @@ func (n *network) kept() string { return fmt.Sprint(n.top() - 1) }
 func (n *network) odd() string  { return fmt.Sprint(n.top() + 1) }
 
 // isInTwoSlices reports whether sandboxes have the address from slices of one network: the nodes' slices were assigned
-// anew, and without reservations an ADD takes what is in use by an earlier slice.
+// again, and without reservations an ADD takes what is in use by an earlier slice.
 func (s *Simulation) isInTwoSlices(ip string) bool {
 	var pools []key
 	for a := range s.attachments() {

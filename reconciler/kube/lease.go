@@ -28,7 +28,6 @@ const (
 	workFor    = 2 * time.Second // then no new work begins
 	longWork   = 3 * time.Second // the same where nobody took the Leases since the hold before
 	writeFor   = 4 * time.Second // then no write begins
-	holdFor    = 5 * time.Second // then the hold ends, whatever is in progress
 	minStayOff = 1500 * time.Millisecond
 	// idleAfter is when a cleared Lease that nobody took shows that no ADD waits: they retry every 0.5 to 1.1 s.
 	idleAfter  = 1250 * time.Millisecond
@@ -76,7 +75,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 	if err != nil {
 		return err
 	}
-	held, cancel := context.WithDeadline(ctx, h.start.Add(holdFor))
+	held, cancel := context.WithDeadline(ctx, h.start.Add(reconciler.MaxHold))
 	defer cancel()
 	hold := &reconciler.Hold{Until: h.start.Add(longWork), MayWrite: h.mayWrite}
 	var renewals sync.WaitGroup
