@@ -155,7 +155,7 @@ fuzz: ## Fuzz every target, one after the other (FUZZTIME=30s each), and print t
 mutants: ## Break the product on purpose, in one place at a time, and see that a unit test fails for each (RUN="the breaker" for some)
 	@$(GO) run ./internal/mutants $(if $(RUN),-run "$(RUN)")
 
-CALIBRATE ?= of the backup counts|A lost write|version runs backwards|A boot counts although
+CALIBRATE ?= of the backup|A lost write|version runs backwards|A boot since
 
 .PHONY: calibrate
 calibrate: ## Count the histories that find faults which were mended once (CALIBRATE="the breaker" for mutants, HISTORIES=5000)

@@ -11,34 +11,30 @@ import (
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// worker-2 was booted between backup and restore, and reported to the restored cluster. It became unreachable before
-// kubelet wrote its boot again: the Node has the earlier one.
-func TestRestore_BootOfTheBackup(t *testing.T) {
+// Another machine took the name worker-2 between backup and restore, and reported to the restored cluster. It became
+// unreachable before kubelet wrote its identity again: the Node has the earlier machine.
+func TestRestore_MachineOfTheBackup(t *testing.T) {
 	usual := All(UsualPool, UsualPod(Phase("Failed")), Node("worker-1"), written("worker-1", 2*minute))
-	reports := func(boot string) Part {
-		return written("worker-2", 2*minute, Sandbox("box-1", UsualUID), FromBoot(boot), FromMachine(MachineOf("worker-2")))
-	}
-	unreachable := StaleReport("worker-2", Sandbox("box-1", UsualUID), FromBoot("second"),
-		FromMachine(MachineOf("worker-2")))
+	edits := []ReportEdit{Sandbox("box-1", UsualUID), FromBoot("second"), FromMachine(MachineOf("second"))}
+	reported, unreachable := written("worker-2", 2*minute, edits...), StaleReport("worker-2",
+		append(edits, RenewedAt(Now.Add(-hour)))...)
 	node := func(boot string, edits ...NodeEdit) Part {
-		return Node("worker-2", append(edits, Booted(boot), OnMachine(MachineOf("worker-2")))...)
+		return Node("worker-2", append(edits, Booted(boot), OnMachine(MachineOf(boot)))...)
 	}
 	p := newProcess(t, atOnce)
 	p.RestoreStore = &memoryStore{}
-	p.pass(0, usual, node("second"), reports("second"), revision(100))
-	p.pass(minute, usual, node("second"), reports("second"), revision(90))
-	p.pass(2*minute, usual, node("first"), reports("second"), revision(91))
+	p.pass(0, usual, node("second"), reported, revision(100))
+	p.pass(minute, usual, node("second"), reported, revision(90))
+	p.pass(2*minute, usual, node("first"), reported, revision(91))
 	for _, p := range []*process{p, p.restarted()} {
-		if plan := p.pass(hour, usual, node("first", NotReadyFor(minute)), unreachable, revision(93)); len(plan.Release) > 0 {
-			t.Error("what it runs is released")
-		}
+		p.pass(hour, usual, node("first", NotReadyFor(minute)), unreachable, revision(93))
 		if it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5"); it.Reason != judge.NodeUnreachable {
 			t.Errorf("judged %v", OutcomeOf(it))
 		}
 	}
-	if plan := p.pass(2*hour, usual, node("third", NotReadyFor(minute)), unreachable,
-		revision(94)); len(plan.Release) != 1 {
-		t.Errorf("a boot since the restore proves nothing: %v", plan.Refused)
+	p.pass(2*hour, usual, node("third", NotReadyFor(minute)), unreachable, revision(94))
+	if it := AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5"); it.Reason != judge.NodeMissingReason {
+		t.Errorf("a machine that came since the restore did not replace the one before: %v", OutcomeOf(it))
 	}
 }
 

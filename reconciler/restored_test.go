@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -42,6 +45,29 @@ func acknowledged(after time.Duration) Part {
 }
 
 const minute, hour, day = time.Minute, time.Hour, 24 * time.Hour
+
+// web-1 got another sandbox between backup and restore, with the address of an allocation that the restore brought
+// back. No CNI cache lists its addresses, and its network-status is again that of the sandbox before.
+func TestRestore_StatusOfTheBackup(t *testing.T) {
+	settled := func(created time.Duration) Outcome {
+		t.Helper()
+		p := newProcess(t, atOnce)
+		usual := All(UsualPool, Node("worker-1"), Pod("web-1", UID("uid-9"), Carrying("10.0.0.9")), written("worker-1",
+			3*minute, Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), func(b *v1alpha1.Sandbox) {
+				b.AddressesUnread, b.CreatedAt = true, metav1.NewTime(Now.Add(created))
+			})))
+		p.pass(0, usual, revision(100))
+		p.pass(2*minute, usual, revision(90))
+		p.pass(4*minute, usual, revision(91))
+		return OutcomeOf(AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5"))
+	}
+	if got := settled(minute); got.Verdict != judge.Held || got.Reason != judge.ClaimedByOther {
+		t.Errorf("of a sandbox from before the restore: %v", got)
+	}
+	if got := settled(3 * minute); got.Verdict != judge.Stale {
+		t.Errorf("of a sandbox since the restore: %v", got)
+	}
+}
 
 // worker-2 was removed after the backup: the restore brings back its report and its Node object. Its refused entries
 // keep the report from being deleted.

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"maps"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -26,6 +27,13 @@ func (h *History) DoubtsTaint(n *podstate.Node) bool { return h.restore.doubtsTa
 
 // DoubtsBoot reports whether a restore may have brought back an earlier boot of a Node.
 func (h *History) DoubtsBoot(n *podstate.Node) bool { return h.restore.doubtsBoot(n) }
+
+// DoubtsStatus reports whether a restore may have brought back the network-status of a sandbox before the one that was
+// created at a time.
+func (h *History) DoubtsStatus(created time.Time) bool {
+	detected := h.restore.DetectedAt
+	return !detected.IsZero() && created.Before(detected.Add(maxClockDifference))
+}
 
 // noteDoubts records the taints and boots of the first pass since a restore. Later passes drop those that have changed,
 // and boots that the node's own report confirms. The pass that detects the restore may still have Nodes from before it.

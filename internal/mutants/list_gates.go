@@ -82,7 +82,7 @@ func gates() []Mutant {
 			Decl: "History.noteVersion", Tests: "TestRestore_LostWrite",
 			Old: `h.versions["IPPool "+p.Ref()] = p.ResourceVersion`, New: ``},
 		{Fault: "A boot of the backup counts", In: "reconciler", Decl: "restore.doubtsBoot",
-			Tests: "TestRestore_BootOfTheBackup",
+			Tests: "TestRestore_MachineOfTheBackup",
 			Old:   `return r.DoubtsAll || inDoubt && boot == n.BootID`, New: `return false && inDoubt && boot == n.BootID`},
 		{Fault: "A taint of the backup counts", In: "reconciler", Decl: "restore.doubtsTaint",
 			Tests: "TestRestore_TaintOfTheBackup",

@@ -153,8 +153,9 @@ func (x *Index) findUnread() (found []unreadSandbox) {
 			var networks []string
 			switch pod := x.podOf(&u.mention); {
 			case pod != nil && pod.Status == podstate.StatusReadable:
+				isOfAnother := x.past.DoubtsStatus(u.CreatedAt.Time)
 				for _, iface := range pod.Interfaces {
-					if _, _, named := iface.NAD(); named && len(iface.Addresses) == 0 {
+					if _, _, named := iface.NAD(); named && (isOfAnother || len(iface.Addresses) == 0) {
 						networks = append(networks, iface.Network)
 					}
 				}

@@ -128,7 +128,7 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 			other())}},
 		{"of a node that is out of service and has a fresh report", claimed, []Part{Node("worker-2", NotReadyFor(time.Hour),
 			OutOfService), FreshReport("worker-2", other())}},
-		{"of a node that was rebooted since", released, []Part{Node("worker-2", Booted("boot-2")), StaleReport("worker-2",
+		{"of a node that was rebooted since", claimed, []Part{Node("worker-2", Booted("boot-2")), StaleReport("worker-2",
 			other())}},
 		{"of a node that was rebooted and reports it", claimed, []Part{Node("worker-2", Booted("boot-2")),
 			FreshReport("worker-2", other())}},

@@ -29,7 +29,6 @@ type Index struct {
 
 	reports            []*report // by name
 	byNode             map[string]*report
-	freshSince         time.Time // see findFreshSince
 	unreadSandboxes    []unreadSandbox
 	byContainerID      map[string][]mention
 	sandboxesByAddress map[netip.Addr][]sandboxAddress
@@ -54,7 +53,7 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 		past = noPast{}
 	}
 	x := &Index{
-		o: o, past: past, now: o.Now, policy: policy, nodeSets: map[nodeSetKey]*nodeSet{}, freshSince: findFreshSince(o),
+		o: o, past: past, now: o.Now, policy: policy, nodeSets: map[nodeSetKey]*nodeSet{},
 		hasAgents:    len(o.Reports) > 0 || o.ReportsUnreadable || policy.AgentsRequired || past.SawReports(),
 		reservations: make(map[types.NamespacedName]*ippool.Reservation, len(o.Reservations)),
 	}

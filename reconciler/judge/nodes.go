@@ -90,28 +90,16 @@ func (x *Index) nodeCondition(name string) nodeCondition {
 	return notReporting
 }
 
-// nodeConditionFor is the condition of a node for one item. If a report of the node has the ID, that report decides,
-// unless the pod may be back: then the node must report first.
+// nodeConditionFor is the condition of a node for one item. If the machine whose report has the ID was replaced, it
+// counts as missing.
 func (x *Index) nodeConditionFor(it *Item, node string) nodeCondition {
 	for i := range it.evidence.mentions {
 		g := &it.evidence.mentions[i]
-		switch {
-		case g.kind == ofGone || g.report.Name != node:
-		case x.hasEndedWithNode(g.report) && it.mayBeBackOn(node): // nodeCondition decides
-		case x.hasEndedWithNode(g.report):
-			return provenDead
-		case x.isReplaced(g.report):
+		if g.kind != ofGone && g.report.Name == node && !x.hasEndedWithNode(g.report) && x.isReplaced(g.report) {
 			return nodeObjectMissing
 		}
 	}
 	return x.nodeCondition(node)
-}
-
-// mayBeBackOn reports whether the pod may run again on a rebooted node, with the same address: a restore of etcd may
-// have lost that allocation, and the pod.
-func (it *Item) mayBeBackOn(node string) bool {
-	pod := it.evidence.Pod
-	return pod == nil || pod.Node == node
 }
 
 // nodeConditionForLone is the condition of a node for a reservation without an allocation, which names no sandbox. A

@@ -143,6 +143,10 @@ type Past interface {
 	// DoubtsBoot reports whether a restore of etcd may have brought back the boot ID and machine of the Node. They may
 	// be older than those of a report then.
 	DoubtsBoot(n *podstate.Node) bool
+	// DoubtsStatus reports whether the network-status of a pod whose sandbox was created at a time may be of a sandbox
+	// before, because a restore of etcd brought it back. Multus writes it once for each sandbox (multus-cni v4.2.4,
+	// pkg/multus/multus.go, CmdAdd). Its networks are the pod's, its addresses may not be.
+	DoubtsStatus(created time.Time) bool
 	// Of is the history of an allocation or reservation; zero if it is unknown.
 	Of(id ID) ItemHistory
 }
@@ -164,4 +168,5 @@ type noPast struct{}
 func (noPast) SawReports() bool                { return false }
 func (noPast) DoubtsTaint(*podstate.Node) bool { return false }
 func (noPast) DoubtsBoot(*podstate.Node) bool  { return false }
+func (noPast) DoubtsStatus(time.Time) bool     { return false }
 func (noPast) Of(ID) ItemHistory               { return ItemHistory{} }

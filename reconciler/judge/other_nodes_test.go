@@ -1,7 +1,6 @@
 package judge_test
 
 import (
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -52,11 +51,8 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	for end, part := range map[string]ReportEdit{"stopped": Sandbox("box-1", UsualUID, NotReady(Closed)),
 		"gone": Gone("box-1", UsualUID)} {
 		t.Run(end+" on one, and the other has rebooted since it had it", func(t *testing.T) {
-			all := All(UsualPool, Node("worker-1"), FreshReport("worker-1", part), Node("worker-2", Booted("boot-2")),
-				StaleReport("worker-2", Sandbox("box-1", UsualUID)))
-			expectVerdict(t, held, all) // the pod may be back there, and a restore may have lost it
-			expectVerdict(t, decision{judge.Stale, judge.PodFinished, true}, all, UsualPod(Phase("Succeeded"),
-				StoppedByKubelet(time.Minute)))
+			expectVerdict(t, held, UsualPool, Node("worker-1"), FreshReport("worker-1", part), Node("worker-2",
+				Booted("boot-2")), StaleReport("worker-2", Sandbox("box-1", UsualUID)))
 		})
 	}
 	t.Run("on a dead one, and the other has a leftover of it", func(t *testing.T) {
@@ -166,42 +162,6 @@ func TestTheRowNamesTheCauseWhereSeveralHoldForOneReason(t *testing.T) {
 		if it := AllocationOf(t, Judged(Observe(parts), judge.Policy{}), "10.0.0.5"); it.RuleID() != row {
 			t.Errorf("row %s holds it, want %s: %s", it.RuleID(), row, it.Message())
 		}
-	}
-}
-
-// The entry is of a node that has booted since its report; only another node has an agent, which
-// neither has the sandbox nor its address.
-func TestABootCountsFromTheFirstAgentThatIsHeardToTheLast(t *testing.T) {
-	cluster := All(UsualPool, UsualPod(OnNode("worker-2"), DeletedAgo(-30*time.Second)), Node("worker-1",
-		Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), Node("worker-2"))
-	for says, c := range map[string]struct {
-		report Part
-		change judge.Live
-		want   judge.Verdict
-	}{
-		"an agent reports":        {FreshReport("worker-2"), judge.Live{}, judge.Stale},
-		"no agent reports":        {StaleReport("worker-2"), judge.Live{}, judge.Held},
-		"the last report expires": {FreshReport("worker-2"), judge.Live{Now: Now.Add(2 * time.Minute)}, judge.Held},
-	} {
-		t.Run(says, func(t *testing.T) {
-			o := Observe(cluster, c.report)
-			x, address := judge.NewIndex(o.Observation, o.Past, judge.Policy{}), []netip.Addr{netip.MustParseAddr("10.0.0.5")}
-			x.JudgeAddresses(address) // what it remembers must not outlive the change
-			j := x.With(&c.change).JudgeAddresses(address)
-			if len(j.Allocations) != 1 || j.Allocations[0].Verdict != c.want {
-				t.Errorf("%v, want one that is %s", Describe(j), c.want)
-			}
-		})
-	}
-}
-
-// The first report of a node that has just joined is by an agent that cannot know of a restore.
-func TestABootCountsOnlyByAgentsThatWereThereBefore(t *testing.T) {
-	j := Judged(Observe(UsualPool, Node("worker-1", Booted("boot-2")), StaleReport("worker-1", Sandbox("box-1", UsualUID,
-		WithAddress("10.0.0.5", ""))),
-		Node("worker-2"), FreshReport("worker-2", JustMade)), judge.Policy{})
-	if len(j.Allocations) != 1 || j.Allocations[0].Verdict != judge.Held {
-		t.Errorf("%v, want one that is Held", Describe(j))
 	}
 }
 

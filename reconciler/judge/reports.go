@@ -151,35 +151,12 @@ func (x *Index) hasFreshReport(node string) bool {
 	return r != nil && r.IsFresh(x.now)
 }
 
-// hasRebooted reports whether the node's machine has booted since the report. Another machine of that name proves
-// nothing. A fresh report of an agent that is older than the boot is required: its agent would have detected a restore
-// of etcd. After a restore, pods of the new boot may have addresses whose allocations the backup has for others.
-func (x *Index) hasRebooted(r *report) bool {
-	isReported := !x.freshSince.IsZero() && x.freshSince.Before(r.lastRenewed())
-	return isReported && x.hasAnotherBoot(r) && x.o.Nodes[r.Name].Machine.Same(r.Machine)
-}
-
-// findFreshSince is when the oldest of the fresh reports was created; zero for none, or if unknown.
-func findFreshSince(o *Observation) (since time.Time) {
-	for _, r := range o.Reports {
-		if r.IsFresh(o.Now) && (since.IsZero() || r.CreationTimestamp.Time.Before(since)) {
-			since = r.CreationTimestamp.Time
-		}
-	}
-	return since
-}
-
 // lastRenewed is when the agent last renewed its Lease, for whatever content.
 func (r *report) lastRenewed() time.Time {
 	if r.LeaseRenewedAt.IsZero() {
 		return r.WrittenAt
 	}
 	return r.LeaseRenewedAt
-}
-
-func (x *Index) hasAnotherBoot(r *report) bool {
-	n := x.o.Nodes[r.Name]
-	return n != nil && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID && !x.past.DoubtsBoot(n)
 }
 
 func (x *Index) isOfAnotherMachine(r *report) bool {
@@ -190,7 +167,9 @@ func (x *Index) isOfAnotherMachine(r *report) bool {
 // isReplaced reports whether another machine has taken the node's name since the report. The earlier machine then
 // counts as a missing node. The machine ID alone is no proof: it can be recreated while everything runs on.
 func (x *Index) isReplaced(r *report) bool {
-	return !r.IsFresh(x.now) && x.hasAnotherBoot(r) && x.isOfAnotherMachine(r)
+	n := x.o.Nodes[r.Name]
+	return !r.IsFresh(x.now) && x.isOfAnotherMachine(r) && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID &&
+		!x.past.DoubtsBoot(n)
 }
 
 // isObsolete reports whether the machine of a report is missing, and the report was not renewed for
@@ -201,8 +180,9 @@ func (x *Index) isObsolete(r *report) bool {
 		!x.now.Before(renewed.Add(x.policy.missingAfter()))
 }
 
-// hasEndedWithNode reports whether everything in a report has ended: the report is expired, and the node is dead or has
-// rebooted since.
+// hasEndedWithNode reports whether everything in a report has ended: the report is expired, and the node is dead. A
+// boot since the report is no proof: etcd may have been restored, and nobody may have detected it. Then a pod of the
+// new boot may have the address by an allocation that was lost. The node's agent must report first.
 func (x *Index) hasEndedWithNode(r *report) bool {
-	return !r.IsFresh(x.now) && (x.isDead(r.Name) || x.hasRebooted(r))
+	return !r.IsFresh(x.now) && x.isDead(r.Name)
 }

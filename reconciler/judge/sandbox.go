@@ -107,17 +107,15 @@ func (x *Index) checkOtherNodes(it *Item) {
 }
 
 // isContradicted reports whether a node outside the evidence has the ID as one that may run, and then holds the item.
-// An attachment of any age contradicts, unless its network is reported closed. A node contradicts after a reboot, too,
-// if the pod may be back on it.
+// An attachment of any age contradicts, unless its network is reported closed.
 func (x *Index) isContradicted(it *Item) bool {
 	e := it.evidence
 	for i := range it.evidence.mentions {
 		g := &it.evidence.mentions[i]
 		contradicts := x.mayRun(g) || g.kind == ofAttachment && !podstate.IsClosed(g.NetworkClosed)
 		node := g.report.Name
-		isBack := e.Sandbox != NodeDead && !x.isDead(node) && it.mayBeBackOn(node)
 		switch {
-		case !contradicts || x.hasEndedWithNode(g.report) && !isBack:
+		case !contradicts || x.hasEndedWithNode(g.report):
 		case e.Sandbox != NodeDead && slices.Contains(e.Nodes, node):
 		case g.kind == ofAttachment && g.report.IsFresh(x.now) && !x.isEvidence(g): // a remnant, or a slow ADD
 			e.Unproven = true

@@ -110,7 +110,7 @@ func table() []rule {
 			say: "the sandbox on {nodes} is not ready, but its network may still exist: the address may still answer"},
 		{id: "node-dead", pod: anyPod, sandbox: is(NodeDead),
 			verdict: Stale, proven: true, reason: NodeDeadReason, by: sandboxEnded,
-			say: "{gone} is proven dead: it is out of service, or has rebooted since it reported the sandbox"},
+			say: "{gone} is proven dead: it is out of service"},
 		{id: "node-missing", pod: anyPod, sandbox: is(NodeMissing),
 			verdict: Stale, reason: NodeMissingReason, by: nodeObjectGone,
 			say: "the Node object of {gone} does not exist"},

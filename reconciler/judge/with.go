@@ -41,7 +41,7 @@ func (x *Index) With(live *Live) *Index {
 		o.Now = live.Now
 	}
 	y.o, y.now = &o, o.Now
-	y.nodeSets, y.freshSince = map[nodeSetKey]*nodeSet{}, findFreshSince(&o)
+	y.nodeSets = map[nodeSetKey]*nodeSet{}
 	y.live.pods, y.live.reservations = mergeMaps(x.live.pods, live.Pods), mergeMaps(x.live.reservations, live.Reservations)
 	o.Pools = withPools(o.Pools, live.Pools)
 	o.IPAMClaims = mergeMaps(o.IPAMClaims, live.IPAMClaims)
