@@ -49,10 +49,10 @@ const minute, hour, day = time.Minute, time.Hour, 24 * time.Hour
 // web-1 got another sandbox between backup and restore, with the address of an allocation that the restore brought
 // back. No CNI cache lists its addresses, and its network-status is again that of the sandbox before.
 func TestRestore_StatusOfTheBackup(t *testing.T) {
-	settled := func(created time.Duration) Outcome {
+	settled := func(created time.Duration, pool Part) Outcome {
 		t.Helper()
 		p := newProcess(t, atOnce)
-		usual := All(UsualPool, Node("worker-1"), Pod("web-1", UID("uid-9"), Carrying("10.0.0.9")), written("worker-1",
+		usual := All(pool, Node("worker-1"), Pod("web-1", UID("uid-9"), Carrying("10.0.0.9")), written("worker-1",
 			3*minute, Gone("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("web-1"), func(b *v1alpha1.Sandbox) {
 				b.AddressesUnread, b.CreatedAt = true, metav1.NewTime(Now.Add(created))
 			})))
@@ -61,11 +61,16 @@ func TestRestore_StatusOfTheBackup(t *testing.T) {
 		p.pass(4*minute, usual, revision(91))
 		return OutcomeOf(AllocationOf(t, Judged(p.next, judge.Policy{}), "10.0.0.5"))
 	}
-	if got := settled(minute); got.Verdict != judge.Held || got.Reason != judge.ClaimedByOther {
+	if got := settled(minute, UsualPool); got.Verdict != judge.Held || got.Reason != judge.ClaimedByOther {
 		t.Errorf("of a sandbox from before the restore: %v", got)
 	}
-	if got := settled(3 * minute); got.Verdict != judge.Stale {
+	if got := settled(3*minute, UsualPool); got.Verdict != judge.Stale {
 		t.Errorf("of a sandbox since the restore: %v", got)
+	}
+	both := Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
+		Alloc("9", "default/web-1", "box-9", "net1"))
+	if got := settled(minute, both); got.Verdict != judge.Stale {
+		t.Errorf("of a sandbox whose allocation has the address of the network-status: %v", got)
 	}
 }
 

@@ -124,6 +124,13 @@ func (x *Index) findUnreadClaim(it *Item) {
 	}
 }
 
+// isRecordedFor reports whether one of an interface's addresses is allocated to the sandbox.
+func (x *Index) isRecordedFor(id string, addresses []netip.Addr) bool {
+	return slices.ContainsFunc(addresses, func(a netip.Addr) bool {
+		return slices.ContainsFunc(x.entriesFor(a), func(e entry) bool { return e.ContainerID == id })
+	})
+}
+
 // findUnread finds the sandboxes whose addresses are unknown. Two for each network or range are enough, because at most
 // one of two is the item's own.
 func (x *Index) findUnread() (found []unreadSandbox) {
@@ -153,9 +160,10 @@ func (x *Index) findUnread() (found []unreadSandbox) {
 			var networks []string
 			switch pod := x.podOf(&u.mention); {
 			case pod != nil && pod.Status == podstate.StatusReadable:
-				isOfAnother := x.past.DoubtsStatus(u.CreatedAt.Time)
+				inDoubt := x.past.DoubtsStatus(u.CreatedAt.Time)
 				for _, iface := range pod.Interfaces {
-					if _, _, named := iface.NAD(); named && (isOfAnother || len(iface.Addresses) == 0) {
+					isKnown := len(iface.Addresses) > 0 && (!inDoubt || x.isRecordedFor(u.ID, iface.Addresses))
+					if _, _, named := iface.NAD(); named && !isKnown {
 						networks = append(networks, iface.Network)
 					}
 				}
