@@ -149,7 +149,7 @@ func total(r *Result) string {
 }
 
 // sizes are numbers of pods.
-var sizes = []int{1000, 5000, 10000, 25000, 50000}
+var sizes = []int{1000, 5000, 10000, 25000, 50000, 100_000}
 
 func releases(b *Book, _ string) string {
 	s := head("what is released", "ours", "upstream, no limit on requests", "of ours", "upstream as it ships",
@@ -227,15 +227,27 @@ func mib(r *Result) string {
 }
 
 func memory(b *Book, _ string) string {
-	s := head("pods", "`check`", "`run`", "`serve` at rest", "upstream's check", "upstream's run")
+	s := head("pods", "`check`", "`run`", "`serve` at rest", "`serve` at most", "upstream's check", "upstream's run")
 	for _, n := range append([]int{0}, sizes...) {
 		look, run, serve := fmt.Sprint("check-", n), fmt.Sprint("run-", n), fmt.Sprint("serve-", n)
 		if b.Get(look, Ours) != nil {
 			s += row(grouped(float64(n)), mib(b.Get(look, Ours)), mib(b.Get(run, Ours)), mib(b.Get(serve, Ours)),
-				mib(b.Get(look, Upstream)), mib(b.Get(run, Upstream)))
+				peak(b.Get(serve, Ours)), mib(b.Get(look, Upstream)), mib(b.Get(run, Upstream)))
 		}
 	}
+	few, many := b.Get("serve-10000", Ours), b.Get("serve-50000", Ours)
+	if few != nil && many != nil {
+		s += fmt.Sprintf("\nFrom 10,000 to 50,000 pods `serve` at rest grows by %.1f KiB for each pod, with its allocation "+
+			"and its reservation.\n", (many.Median(MiB)-few.Median(MiB))*1024/float64(many.Pods-few.Pods))
+	}
 	return s
+}
+
+func peak(r *Result) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f MiB", r.Runs[0].Peak)
 }
 
 func small(b *Book, programs string) string {

@@ -86,7 +86,7 @@ func (p *Process) Metric(series string) (sum float64) {
 	return sum
 }
 
-// Used is the cost until now; MiB is the resident memory now.
+// Used is the cost until now; MiB is the resident memory now, Peak the most until now.
 func (p *Process) Used() (*used.Used, error) {
 	status, err1 := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	stat, err2 := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
@@ -95,9 +95,11 @@ func (p *Process) Used() (*used.Used, error) {
 	}
 	u := &used.Used{}
 	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			fmt.Sscan(rest, &u.MiB)
-			u.MiB /= 1024
+		for name, mib := range map[string]*float64{"VmRSS:": &u.MiB, "VmHWM:": &u.Peak} {
+			if rest, ok := strings.CutPrefix(line, name); ok {
+				fmt.Sscan(rest, mib)
+				*mib /= 1024
+			}
 		}
 	}
 	// The fields from the third on follow the name in parentheses.

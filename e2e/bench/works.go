@@ -52,6 +52,17 @@ var Works = []Work{
 	{"drop-in", Small},
 	{"25000", size(25000, 6)},
 	{"50000", size(50000, 12)},
+	{"100000", func(ctx context.Context, b *Bench) error { // upstream's takes half an hour
+		return b.With(ctx, &fill.Content{Pods: 100_000, Stale: 5000, Pools: 24}, func(s *Server) error {
+			if err := b.Checks(ctx, s, "check-100000", 1, Ours, Lists); err != nil {
+				return err
+			}
+			if err := b.Releases(ctx, s, "run-100000", 0, 1, Ours); err != nil {
+				return err
+			}
+			return b.Serve(ctx, s, "serve-100000")
+		})
+	}},
 }
 
 // OneCore runs in a process of its own that has only one core, together with the API server.

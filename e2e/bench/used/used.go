@@ -16,6 +16,7 @@ type Used struct {
 	Seconds float64 // wall time
 	CPU     float64 // user and system, in seconds
 	MiB     float64 // resident at most
+	Peak    float64 `json:",omitempty"` // the same, where MiB is what was resident in the end
 	Code    int
 	Output  string `json:",omitempty"` // the end of its stderr
 }
