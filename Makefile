@@ -97,6 +97,7 @@ test-slow: preflight ## Run the tests with a real containerd, the long ones and 
 .PHONY: measure
 measure: preflight ## Run what measures at full size: 10,000 pods, pools of 5,000 entries (as root on Linux)
 	@mkdir -p bin && cd e2e && $(TESTSUM_JSON) -count=1 -timeout 100m -tags slow -parallel 1 -run '^TestMeasure_' . -args -full; code=$$?; $(PRINT_MEASURED); exit $$code
+	@cd e2e && $(GO) test -count=1 -timeout 60m -v -run '^TestDay$$' ./sim -args -hours 24
 
 .PHONY: linearize
 linearize: preflight ## Check that 10,000 operations under faults are linearizable, and that a missing second check shows (as root on Linux)

@@ -41,6 +41,7 @@ type Plan struct {
 	Quiet     bool          // no trace
 	Requests  bool          // the trace has every request and its answer
 	Log       *slog.Logger  `json:"-"`
+	EachHour  func()        `json:"-"`
 }
 
 // Step is one event.

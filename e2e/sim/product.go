@@ -58,6 +58,7 @@ func (r *replica) kill() {
 // startReplica starts the product: serve, or repeated runs with one memory, like a CronJob.
 func (s *Simulation) startReplica(i int) {
 	s.starts++
+	s.count("started")
 	as := s.newClient(fmt.Sprintf("ip-reconcile-%d", i), nil)
 	as.product = true
 	ctx, cancel := context.WithCancel(s.ctx)

@@ -146,6 +146,7 @@ func (s *Simulation) play() {
 	s.api = &apiServer{store: newStore(), now: func() time.Time { return time.Now().Add(s.skew) }}
 	s.api.changed = s.stored
 	s.setUp()
+	s.eachHour()
 	s.faulty = true
 	s.nextStep()
 	for s.violation == "" && (s.stepped < len(s.plan.Steps) || s.inStory) {
@@ -155,6 +156,12 @@ func (s *Simulation) play() {
 		s.settle()
 	}
 	s.end(stop)
+}
+
+func (s *Simulation) eachHour() {
+	if s.plan.EachHour != nil {
+		s.unlessQuiet(time.Hour, func() { s.plan.EachHour(); s.eachHour() })
+	}
 }
 
 // setUp creates the initial state: nodes, definitions, pools by whereabouts' first ADD, agents, and the product.

@@ -1,0 +1,109 @@
+//go:build !slow && !cluster
+
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+var hours = flag.Int("hours", 2, "how long TestDay lasts, in simulated hours")
+
+// ending are words of the steps that end a serve, or that the API server's absence may make it end.
+var ending = []string{"the product is killed", "the API server restarts", "etcd", "restore", "the network stands still"}
+
+// TestDay lets one serve live through a day of events. Its heap and its goroutines do not grow: at every hour both are
+// counted, after all garbage is collected. Whatever a history checks is checked, too.
+func TestDay(t *testing.T) {
+	if os.Getenv(workerEnv) != "" {
+		t.Skip("is no part of the histories")
+	}
+	defer func(rate int) { runtime.MemProfileRate = rate }(runtime.MemProfileRate)
+	runtime.MemProfileRate = 512
+	plan := &Plan{Seed: *seed, Nodes: 3, Pods: 5, Nets: 2, Apart: 1, Agents: 7, Serve: true, Repair: true, Replicas: 1,
+		Every: time.Minute, Confirm: time.Minute, Window: 10 * time.Second, Warm: 10 * time.Second, Quiet: !testing.Verbose()}
+	r := newRand(*seed)
+	for passed := time.Duration(0); passed < time.Duration(*hours)*time.Hour+5*time.Minute; {
+		x := Step{Gap: time.Duration(r.IntN(60)) * time.Second, A: r.IntN(8), B: r.IntN(8), Kind: r.IntN(len(kinds()))}
+		if !containsAny(kinds()[x.Kind].name, ending) {
+			plan.Steps, passed = append(plan.Steps, x), passed+x.Gap
+		}
+	}
+	var heap, goroutines []float64
+	plan.EachHour = func() {
+		runtime.GC()
+		runtime.GC() // the profile is of the collection before
+		heap, goroutines = append(heap, productHeap()/(1<<10)), append(goroutines, float64(runtime.NumGoroutine()))
+	}
+	out := (&Player{}).Play(t, plan)
+	if out.Violation != "" {
+		t.Errorf("%s\n%s", out.Violation, strings.Join(out.Trace[max(0, len(out.Trace)-100):], "\n"))
+	}
+	t.Logf("%d steps in %d h: %d released; heap of the product in KiB %.0f, %+.0f by slope; goroutines %.0f, %+.1f by slope",
+		len(plan.Steps), *hours, out.Counts["released"], heap, rise(heap), goroutines, rise(goroutines))
+	if out.Counts["started"] > plan.Replicas {
+		t.Errorf("serve was started %d times", out.Counts["started"])
+	}
+	if len(heap) < *hours || rise(heap) > heap[0]/4 || rise(goroutines) > 8 {
+		t.Error("it grows")
+	}
+}
+
+func containsAny(text string, words []string) bool {
+	for _, w := range words {
+		if strings.Contains(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// rise is by how much a line through the values rises from the first to the last, by least squares.
+func rise(values []float64) float64 {
+	var sum, weights float64
+	middle := float64(len(values)-1) / 2
+	for i, v := range values {
+		sum, weights = sum+(float64(i)-middle)*v, weights+(float64(i)-middle)*(float64(i)-middle)
+	}
+	return 2 * middle * sum / math.Max(weights, 1)
+}
+
+// productHeap is what is in use of what the product and its client libraries allocated, in bytes.
+func productHeap() (bytes float64) {
+	records := make([]runtime.MemProfileRecord, 100_000)
+	n, ok := runtime.MemProfile(records, false)
+	if !ok {
+		panic(fmt.Sprint(n, " records are too many"))
+	}
+	for _, r := range records[:n] {
+		if r.InUseObjects() == 0 || !isProducts(r.Stack()) {
+			continue
+		}
+		each := float64(r.InUseBytes()) / float64(r.InUseObjects())
+		bytes += float64(r.InUseBytes()) / (1 - math.Exp(-each/float64(runtime.MemProfileRate))) // it is a sample
+	}
+	return bytes
+}
+
+// isProducts reports whether the product made an allocation, or a goroutine of its client libraries.
+func isProducts(stack []uintptr) bool {
+	const module = "github.com/ip-reconcile/ip-reconcile/"
+	isClients := false
+	for frames := runtime.CallersFrames(stack); ; {
+		f, more := frames.Next()
+		if strings.HasPrefix(f.Function, module) {
+			return !strings.HasPrefix(f.Function, module+"e2e/")
+		}
+		isClients = isClients || strings.HasPrefix(f.Function, "k8s.io/client-go/") ||
+			strings.HasPrefix(f.Function, "sigs.k8s.io/controller-runtime/")
+		if !more {
+			return isClients
+		}
+	}
+}
