@@ -52,7 +52,7 @@ func TestDay(t *testing.T) {
 	if out.Violation != "" {
 		t.Errorf("%s\n%s", out.Violation, strings.Join(out.Trace[max(0, len(out.Trace)-100):], "\n"))
 	}
-	t.Logf("%d steps in %d h, %d released; the product's heap in KiB %.0f, %+.0f by slope; goroutines %.0f, %+.1f by slope",
+	t.Logf("%d steps in %d h, %d released; the heap in KiB %.0f, %+.0f by slope; goroutines %.0f, %+.1f by slope",
 		len(plan.Steps), *hours, out.Counts["released"], heap, rise(heap), goroutines, rise(goroutines))
 	if out.Counts["started"] > plan.Replicas {
 		t.Errorf("serve was started %d times", out.Counts["started"])

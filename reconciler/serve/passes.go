@@ -38,7 +38,9 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	s.Recorder.fullPassEnded(out, took, err, s.Schedule.InForce())
 	s.Health.passEnded(err)
 	s.Full.RecordPass(ctx, out, took, err)
-	s.show(out, err)
+	if s.show(out, err); s.AfterFullPass != nil {
+		s.AfterFullPass()
+	}
 }
 
 // show hands over a result. It may be read beside later passes, so it gets a History that they do not change.

@@ -34,6 +34,8 @@ type Config struct {
 	CollectReports func(context.Context, *reconciler.Result) (next time.Time)
 	// OnPass, if set, receives the result of each pass, or why a pass has failed. It may keep the result.
 	OnPass func(out *reconciler.Result, err error)
+	// AfterFullPass, if set, runs after each full pass. What the pass has read is garbage then.
+	AfterFullPass func()
 	// Guard raises the fence; nil without a fence.
 	Guard    *Guard
 	Recorder *Recorder

@@ -243,11 +243,12 @@ func TestServer_UnreachableCluster(t *testing.T) {
 	})
 }
 
-// OnPass receives each pass once, and why one has failed.
+// OnPass receives each pass once, and why one has failed. AfterFullPass follows full passes alone.
 func TestServer_OnPassReceivesEachPass(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
-		results, failures := 0, 0
+		results, failures, full := 0, 0, 0
+		s.AfterFullPass = func() { full++ }
 		s.OnPass = func(out *reconciler.Result, err error) {
 			if err != nil {
 				failures++
@@ -263,6 +264,9 @@ func TestServer_OnPassReceivesEachPass(t *testing.T) {
 		c.sleep(10 * time.Second)
 		if n := 1 + len(c.cachePasses) - before; results != n || n < 2 {
 			t.Errorf("%d results of %d passes", results, n)
+		}
+		if full == 0 || full >= results {
+			t.Errorf("%d of %d passes were full ones", full, results)
 		}
 		c.mu.Lock()
 		c.down = errors.New("unreachable")

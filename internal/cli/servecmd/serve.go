@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -146,6 +147,7 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	server.AfterFullPass = debug.FreeOSMemory
 	server.Full.Audit, server.Quick.Audit = trail.Record, trail.Record
 	defer trail.Start()() // the last records are those of the pass that ends with the manager
 	errs := []error{mgr.Add(everyReplica{source.Run})}
