@@ -44,6 +44,32 @@ func TestServer_FullPassesUnderTheFence(t *testing.T) {
 	})
 }
 
+// The first pass of a new leader reports the restore for which its process has raised the fence, although that pauses
+// no release.
+func TestServer_NewLeaderReportsTheRestore(t *testing.T) {
+	for name, isFenced := range map[string]bool{"that it has detected": true, "of an earlier process": false} {
+		t.Run(name, func(t *testing.T) {
+			c, w := newCluster(), aCluster()
+			serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+				w.guards(t, c, s)
+				s.hasPassed = false // it rests
+				r := aReport("worker-1", time.Time{})
+				r.RestoreDetectedAt = time.Now()
+				c.mu.Lock()
+				c.reports = []*podstate.Report{r}
+				c.mu.Unlock()
+				if isFenced {
+					w.restore()
+				} else {
+					s.Requests.FullPass()
+				}
+				c.sleep(5 * time.Second)
+				equal(t, "restores", valueOf(t, s.Recorder.Metrics.restores), map[bool]float64{true: 1}[isFenced])
+			})
+		})
+	}
+}
+
 // An agent may report a restore long after it.
 func TestServer_AgentReportsRestore(t *testing.T) {
 	for name, tt := range map[string]struct {

@@ -141,7 +141,8 @@ func (s *Server) handleRestore(out *reconciler.Result) {
 	when, evidence := s.Full.History.LastRestore()
 	isKnown := !when.After(s.lastRestore.Add(sameRestoreWithin))
 	if !s.hasPassed {
-		isKnown = isKnown || !hasRefused(out, reconciler.EtcdRestored)
+		isFenced := s.Guard != nil && s.Guard.IsFenced() // this process has detected it, too
+		isKnown = isKnown || !isFenced && !hasRefused(out, reconciler.EtcdRestored)
 	}
 	s.hasPassed = true
 	if when.After(s.lastRestore) {
