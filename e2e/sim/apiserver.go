@@ -83,8 +83,9 @@ type answer struct {
 
 func parseRequest(r *http.Request, body []byte, by string) *request {
 	q := &request{method: r.Method, query: r.URL.Query(), accept: r.Header.Get("Accept"), body: body, by: by}
-	q.query.Del("timeoutSeconds")                                             // any is drawn, and no watch lasts as long
-	parts := strings.Split(strings.Clone(strings.Trim(r.URL.Path, "/")), "/") // what is stored does not keep the URL
+	q.query.Del("timeoutSeconds") // any is drawn, and no watch lasts as long
+	// A copy: the store would keep the whole URL by a part of it.
+	parts := strings.Split(strings.Clone(strings.Trim(r.URL.Path, "/")), "/")
 	group := ""
 	switch {
 	case len(parts) > 2 && parts[0] == "api":
