@@ -2,6 +2,7 @@ package monitoring
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -182,7 +183,7 @@ func dashboard(t *testing.T) string {
 				kind = "stat"
 			}
 			add(object{"type": kind, "title": p.Title, "datasource": source,
-				"fieldConfig": object{"defaults": object{"unit": p.Unit}, "overrides": []object{}},
+				"fieldConfig": object{"defaults": object{"unit": cmp.Or(p.Unit, "short")}, "overrides": []object{}},
 				"targets": []object{{"refId": "A", "datasource": source, "expr": p.Query, "legendFormat": p.Legend,
 					"instant": p.IsNow, "range": !p.IsNow}}}, i%across*width, width, height)
 			if i%across == across-1 || i == len(r.Panels)-1 {

@@ -1,6 +1,12 @@
 package style
 
-import "regexp"
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
 
 // A ban is a word or phrase that comments and texts do without.
 type ban struct {
@@ -56,3 +62,25 @@ var (
 )
 
 const upstream = "whereabouts' own message, for which people search their logs"
+
+// The texts of advice, alerts and the dashboard are in files of YAML.
+func TestWords_OfYAML(t *testing.T) {
+	files, err := filepath.Glob("../*/*.yaml")
+	of, errOf := filepath.Glob("../cli/*/*.yaml")
+	if files = append(files, of...); err != nil || errOf != nil || len(files) < 3 {
+		t.Fatalf("%v, %v, %v", files, err, errOf)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			for _, b := range banned {
+				if word := b.pattern.FindString(line); word != "" {
+					t.Errorf("%s:%d: %q in %q: %s", file, i+1, word, line, b.instead)
+				}
+			}
+		}
+	}
+}
