@@ -89,7 +89,7 @@ func NewHistory() *History {
 // Copy returns what judging reads of the History, which later passes do not change.
 func (h *History) Copy() *History {
 	c := *h
-	c.restore.Taints, c.restore.Boots = maps.Clone(h.restore.Taints), maps.Clone(h.restore.Boots)
+	c.restore.Taints = maps.Clone(h.restore.Taints)
 	c.candidates = make(map[candidateKey]candidate, len(h.candidates))
 	for key, s := range h.candidates {
 		if s.confirmation != nil {

@@ -32,9 +32,8 @@ type restore struct {
 	Pending map[string]bool `json:"awaited,omitempty"`
 	// MissingSince is since when the Node object of a node is missing that had one since the restore.
 	MissingSince map[string]time.Time `json:"gone,omitempty"`
-	// Taints and Boots are in doubt: see doubtsTaint.
+	// Taints are in doubt: see doubtsTaint.
 	Taints    map[string]string `json:"doubted,omitempty"`
-	Boots     map[string]string `json:"doubtedBoots,omitempty"`
 	DoubtsAll bool              `json:"doubtsAll,omitempty"`
 
 	knownNodes     map[string]time.Time // since when a known node is missing; zero for a node of the last pass

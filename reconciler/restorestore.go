@@ -32,7 +32,7 @@ func (r *restore) text() (string, error) {
 	short := *r
 	text, err := json.Marshal(&short)
 	if len(text) > longestText {
-		short.DoubtsAll, short.Taints, short.Boots = true, nil, nil
+		short.DoubtsAll, short.Taints = true, nil
 		text, err = json.Marshal(&short)
 	}
 	if len(text) > longestText {

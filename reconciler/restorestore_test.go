@@ -153,10 +153,9 @@ func TestRestoreStore_TooLong(t *testing.T) {
 		r                          restore
 		doubtsAll, keepsNodes, all bool
 	}{
-		"nothing":         {restore{Pending: nodes(2000), Taints: doubts(9), Boots: doubts(9)}, false, true, true},
-		"boots":           {restore{Pending: nodes(2000), Boots: doubts(5000)}, true, true, false},
+		"nothing":         {restore{Pending: nodes(2000), Taints: doubts(9)}, false, true, true},
 		"taints":          {restore{Pending: nodes(2000), Taints: doubts(5000)}, true, true, false},
-		"nodes, and both": {restore{Pending: nodes(20000), Taints: doubts(9), Boots: doubts(9)}, true, false, false},
+		"nodes, and both": {restore{Pending: nodes(20000), Taints: doubts(9)}, true, false, false},
 	} {
 		t.Run(says, func(t *testing.T) {
 			c.r.At = Now
@@ -165,9 +164,9 @@ func TestRestoreStore_TooLong(t *testing.T) {
 			if err != nil || rerr != nil || len(text) > longestText || !d.At.Equal(Now) {
 				t.Fatalf("%d bytes, %v, %v, %s", len(text), err, rerr, d.At)
 			}
-			if d.DoubtsAll != c.doubtsAll || (len(d.Pending) > 0) != c.keepsNodes || (len(d.Taints)+len(d.Boots) > 0) != c.all {
-				t.Errorf("kept are %d nodes, %d taints, %d boots, and that all are doubted: %v", len(d.Pending), len(d.Taints),
-					len(d.Boots), d.DoubtsAll)
+			if d.DoubtsAll != c.doubtsAll || (len(d.Pending) > 0) != c.keepsNodes || (len(d.Taints) > 0) != c.all {
+				t.Errorf("kept are %d nodes, %d taints, and that all are doubted: %v", len(d.Pending), len(d.Taints),
+					d.DoubtsAll)
 			}
 		})
 	}

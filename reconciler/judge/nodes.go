@@ -90,18 +90,6 @@ func (x *Index) nodeCondition(name string) nodeCondition {
 	return notReporting
 }
 
-// nodeConditionFor is the condition of a node for one item. If the machine whose report has the ID was replaced, it
-// counts as missing.
-func (x *Index) nodeConditionFor(it *Item, node string) nodeCondition {
-	for i := range it.evidence.mentions {
-		g := &it.evidence.mentions[i]
-		if g.kind != ofGone && g.report.Name == node && !x.hasEndedWithNode(g.report) && x.isReplaced(g.report) {
-			return nodeObjectMissing
-		}
-	}
-	return x.nodeCondition(node)
-}
-
 // nodeConditionForLone is the condition of a node for a reservation without an allocation, which names no sandbox. A
 // node that is dead, or missing for long, needs no report, and proves nothing.
 func (x *Index) nodeConditionForLone(node string) nodeCondition {
@@ -149,7 +137,7 @@ func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 // couldRun are the nodes that could run the sandbox: those whose last report has the ID, that of the owner's pod, and
 // those of pods that were observed with the address. If no report has the ID, also the nodes whose slice the pool is,
 // or every node with an agent. Without agents it is the pod's own node. certain is true if no other node could run it.
-func (x *Index) couldRun(it *Item) (n *nodeSet, certain bool) {
+func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 	pod := it.evidence.Pod
 	switch {
 	case !x.hasAgents && pod != nil && pod.Node == "":
@@ -163,8 +151,7 @@ func (x *Index) couldRun(it *Item) (n *nodeSet, certain bool) {
 	case it.Allocation == nil && pod != nil && x.isGone(pod.Node):
 		return x.newNodeSet([]string{pod.Node}, func(string) nodeCondition { return notReporting }), false
 	case it.Allocation != nil && len(reported) > 0:
-		n = x.newNodeSet(all, func(node string) nodeCondition { return x.nodeConditionFor(it, node) })
-		return n, len(all) == len(reported)
+		return x.nodeSetOf(it, all, false), len(all) == len(reported)
 	case it.Allocation != nil && len(it.pool.slice) > 0:
 		return x.nodeSetOf(it, sortedUnique(append(all, it.pool.slice...)), false), false
 	}

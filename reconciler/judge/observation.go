@@ -140,9 +140,6 @@ type Past interface {
 	// DoubtsTaint reports whether a restore of etcd may have brought back the node's out-of-service taint. It proves
 	// nothing then.
 	DoubtsTaint(n *podstate.Node) bool
-	// DoubtsBoot reports whether a restore of etcd may have brought back the boot ID and machine of the Node. They may
-	// be older than those of a report then.
-	DoubtsBoot(n *podstate.Node) bool
 	// DoubtsStatus reports whether the network-status of a pod whose sandbox was created at a time may be of a sandbox
 	// before, because a restore of etcd brought it back. Multus writes it once for each sandbox (multus-cni v4.2.4,
 	// pkg/multus/multus.go, CmdAdd). Its networks are the pod's, its addresses may not be.
@@ -167,6 +164,5 @@ type noPast struct{}
 
 func (noPast) SawReports() bool                { return false }
 func (noPast) DoubtsTaint(*podstate.Node) bool { return false }
-func (noPast) DoubtsBoot(*podstate.Node) bool  { return false }
 func (noPast) DoubtsStatus(time.Time) bool     { return false }
 func (noPast) Of(ID) ItemHistory               { return ItemHistory{} }

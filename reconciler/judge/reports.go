@@ -164,19 +164,11 @@ func (x *Index) isOfAnotherMachine(r *report) bool {
 	return n != nil && n.Machine.IsKnown() && r.Machine.IsKnown() && n.Machine != r.Machine
 }
 
-// isReplaced reports whether another machine has taken the node's name since the report. The earlier machine then
-// counts as a missing node. The machine ID alone is no proof: it can be recreated while everything runs on.
-func (x *Index) isReplaced(r *report) bool {
-	n := x.o.Nodes[r.Name]
-	return !r.IsFresh(x.now) && x.isOfAnotherMachine(r) && n.BootID != "" && r.BootID != "" && n.BootID != r.BootID &&
-		!x.past.DoubtsBoot(n)
-}
-
-// isObsolete reports whether the machine of a report is missing, and the report was not renewed for
+// isObsolete reports whether the node of a report is missing, and the report was not renewed for
 // Policy.MissingAfter.
 func (x *Index) isObsolete(r *report) bool {
 	renewed := r.lastRenewed()
-	return !r.IsFresh(x.now) && !renewed.IsZero() && (x.isMissing(r.Name) || x.isReplaced(r)) &&
+	return !r.IsFresh(x.now) && !renewed.IsZero() && x.isMissing(r.Name) &&
 		!x.now.Before(renewed.Add(x.policy.missingAfter()))
 }
 

@@ -98,7 +98,7 @@ func (x *Index) checkOtherNodes(it *Item) {
 	if len(others) == 0 {
 		return
 	}
-	n := x.newNodeSet(others, func(node string) nodeCondition { return x.nodeConditionFor(it, node) })
+	n := x.newNodeSet(others, x.nodeCondition)
 	isMissing := e.MissingNode || n.MissingNode
 	if e.Unproven = true; n.Sandbox == NoFreshReport {
 		e.nodeSet = *n

@@ -160,7 +160,7 @@ func TestDeadNodes(t *testing.T) {
 func TestMissingNodes(t *testing.T) {
 	last := StaleReport("worker-1", Sandbox("box-1", UsualUID))
 	expectStates(t, []stateCase{
-		{"another machine under the name of the node whose last report has the id", judge.NodeMissing,
+		{"another machine under the name of the node whose last report has the id", judge.NoFreshReport,
 			[]Part{Node("worker-1", Booted("boot-2"), OnMachine(v1alpha1.Machine{SystemUUID: "another board",
 				MachineID: "another disk"})), last,
 				Node("worker-2"), FreshReport("worker-2")}},
