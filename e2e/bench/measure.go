@@ -105,17 +105,12 @@ func (b *Bench) Checks(ctx context.Context, s *Server, work string, runs int, wh
 
 // Releases measures releases of all that is stale, in turn, and then counts the requests of one more. Each begins with
 // the same content.
-func (b *Bench) Releases(ctx context.Context, s *Server, work string, delay time.Duration, runs int,
-	who ...string) error {
-	kubeconfig := s.Kubeconfig()
-	p, err := NewProxy(s.Config(), delay)
+func (b *Bench) Releases(ctx context.Context, s *Server, work string, runs int, who ...string) error {
+	p, err := NewProxy(s.Config())
 	if err != nil {
 		return err
 	}
 	defer p.Close()
-	if delay > 0 {
-		kubeconfig = p.Kubeconfig()
-	}
 	results := map[string]*Result{}
 	one := func(r *Result, kubeconfig string) (*used.Used, error) {
 		u, err := b.run(ctx, b.release(r.Who, kubeconfig)...)
@@ -134,7 +129,7 @@ func (b *Bench) Releases(ctx context.Context, s *Server, work string, delay time
 			if results[w] == nil {
 				results[w] = &Result{Work: work, Who: w, Pods: s.Content.Pods}
 			}
-			u, err := one(results[w], kubeconfig)
+			u, err := one(results[w], s.Kubeconfig())
 			if err != nil {
 				return err
 			}
@@ -142,13 +137,11 @@ func (b *Bench) Releases(ctx context.Context, s *Server, work string, delay time
 		}
 	}
 	for _, w := range who {
-		if w != Shipped { // the same requests as the other's, over minutes
-			p.Take()
-			if _, err := one(results[w], p.Kubeconfig()); err != nil {
-				return err
-			}
-			results[w].Requests = p.Take().Requests
+		p.Take()
+		if _, err := one(results[w], p.Kubeconfig()); err != nil {
+			return err
 		}
+		results[w].Requests = p.Take().Requests
 		if err := b.put(results[w]); err != nil {
 			return err
 		}

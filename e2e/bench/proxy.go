@@ -14,17 +14,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A Proxy between a program and the API server counts requests and may delay them.
+// A Proxy between a program and the API server counts requests.
 type Proxy struct {
-	Delay time.Duration // before each request is passed on
-
 	server *httptest.Server
 	folder string
 	mu     sync.Mutex
@@ -47,21 +44,21 @@ func (c Counts) Total() (n int) {
 }
 
 // NewProxy starts a proxy to the API server, as the admin.
-func NewProxy(config *rest.Config, delay time.Duration) (*Proxy, error) {
-	return newProxy(config, delay, (*httptest.Server).Start)
+func NewProxy(config *rest.Config) (*Proxy, error) {
+	return newProxy(config, (*httptest.Server).Start)
 }
 
 // newTLSProxy is NewProxy for programs that take no kubeconfig: see inCluster.
 func newTLSProxy(config *rest.Config) (*Proxy, error) {
-	return newProxy(config, 0, (*httptest.Server).StartTLS)
+	return newProxy(config, (*httptest.Server).StartTLS)
 }
 
-func newProxy(config *rest.Config, delay time.Duration, start func(*httptest.Server)) (*Proxy, error) {
+func newProxy(config *rest.Config, start func(*httptest.Server)) (*Proxy, error) {
 	to, err := url.Parse(config.Host)
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{Delay: delay}
+	p := &Proxy{}
 	p.reset()
 	next := httputil.NewSingleHostReverseProxy(to)
 	config = rest.CopyConfig(config)
@@ -85,7 +82,6 @@ func newProxy(config *rest.Config, delay time.Duration, start func(*httptest.Ser
 			r.Body = &counted{r.Body, p}
 		}
 		r.Header.Del("Authorization") // a token of its own would take precedence
-		time.Sleep(p.Delay)
 		next.ServeHTTP(w, r)
 	}))
 	start(p.server)

@@ -26,7 +26,7 @@ func Report(b *Book, programs, page string) error {
 		table func(*Book, string) string
 	}{
 		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small},
-		{"adds", addTable}, {"serve", serveTable}, {"traffic", trafficTable},
+		{"serve", serveTable}, {"traffic", trafficTable},
 	} {
 		table := section.table(b, programs)
 		if strings.HasPrefix(table, "|") && strings.Count(table, "\n") == 2 {
@@ -149,39 +149,31 @@ func total(r *Result) string {
 }
 
 // sizes are numbers of pods.
-var sizes = []int{1000, 5000, 10000, 25000, 50000, 100_000}
+var sizes = []int{10000, 50000, 100_000}
 
 func releases(b *Book, _ string) string {
 	s := head("what is released", "ours", "upstream, no limit on requests", "of ours", "upstream as it ships",
 		"requests of ours", "of upstream")
 	for _, w := range []struct{ name, work string }{
-		{"50 of 1,050 entries", "run-1000"},
-		{"250 of 5,250", "run-5000"},
 		{"500 of 10,500 (2 pools)", "run-10000"},
-		{"the same, API server 50 ms slower", "run-10000-slow"},
-		{"the same, one core for all", "run-10000-one-core"},
 		{"5,000 of 15,000 (3 pools)", "run-10000-5000"},
-		{"1,250 of 26,250 (6 pools)", "run-25000"},
 		{"2,500 of 52,500 (12 pools)", "run-50000"},
+		{"5,000 of 105,000 (24 pools)", "run-100000"},
 	} {
 		ours, upstream := b.Get(w.work, Ours), b.Get(w.work, Upstream)
 		if ours == nil && upstream == nil {
 			continue
 		}
 		s += row(w.name, timed(ours)+failed(ours), timed(upstream)+failed(upstream), times(upstream, ours),
-			shipped(b, w.work), total(ours), total(upstream))
+			shipped(upstream), total(ours), total(upstream))
 	}
 	return s
 }
 
-// shipped is upstream's time with client-go's limits: measured, or calculated from its requests. It has one client for
-// pods, with one request, and one for the rest: ten at once, and then five a second.
-func shipped(b *Book, work string) string {
-	if r := b.Get(work, Shipped); r != nil {
-		return timed(r) + ", measured"
-	}
-	r := b.Get(work, Upstream)
-	if r == nil || r.Requests == nil || strings.HasSuffix(work, "-slow") {
+// shipped is upstream's time with client-go's limits, calculated from its requests. It has one client for pods, with
+// one request, and one for the rest: ten at once, and then five a second.
+func shipped(r *Result) string {
+	if r == nil || r.Requests == nil {
 		return ""
 	}
 	n := Counts{Requests: r.Requests}.Total()
@@ -253,11 +245,6 @@ func peak(r *Result) string {
 func small(b *Book, programs string) string {
 	s := head("what", "ours", "upstream")
 	s += row("a `check` of an empty cluster", timed(b.Get("check-0", Ours)), timed(b.Get("check-0", Upstream)))
-	for _, format := range []string{"json", "yaml"} {
-		if r := b.Get("snapshot-"+format, Ours); r != nil {
-			s += row("a snapshot of 10,000 pods in "+strings.ToUpper(format), strings.Trim(timed(r)+", "+mib(r), ", "), "")
-		}
-	}
 	if r := b.Get("drop-in-10000", DropIn); r != nil {
 		s += row("one pass of `/ip-reconciler` at 10,000 pods in a cgroup of 50 MiB",
 			fmt.Sprintf("%s, %s with its file, exit %d", timed(r), mib(r), r.Runs[0].Code),
@@ -300,32 +287,11 @@ func spread(r *Result) []string {
 	return []string{fmt.Sprint(len(all)), fmt.Sprint(failed), at(0.5), at(0.99), short(all[len(all)-1]) + " s"}
 }
 
-func addTable(b *Book, _ string) string {
-	s := head("ADDs of the plugin", "number", "failed", "p50", "p99", "longest", "stale entries that remained")
-	for _, w := range []struct{ name, work string }{
-		{"alone", AddsAlone}, {"beside `run` releasing 5,000", AddsBesideOurs}, {"beside upstream's run releasing 5,000",
-			AddsBesideUpstream},
-	} {
-		if r := b.Get(w.work, "whereabouts"); r != nil {
-			left := ""
-			if w.work != AddsAlone {
-				left = fmt.Sprint(r.Unreleased)
-			}
-			s += row(append(append([]string{w.name}, spread(r)...), left)...)
-		}
-	}
-	return s
-}
-
 func serveTable(b *Book, _ string) string {
 	s := head("from … to the release", "number", "not within a minute", "p50", "p99", "longest")
 	for _, w := range []struct{ name, work string }{
 		{"a pod's deletion (no agents, `--confirm-after 0s`), idle", "serve-pod-deleted-idle"},
 		{"the same, up to 100 pods changing a second", "serve-pod-deleted-busy"},
-		{"the report that its sandbox ended, idle", "serve-reported-gone-idle"},
-		{"the same, up to 100 pods changing a second", "serve-reported-gone-busy"},
-		{"the report that its sandbox ended, 40 pools of 250 entries, idle", "serve-reported-gone-small-pools-idle"},
-		{"the same, up to 100 pods changing a second", "serve-reported-gone-small-pools-busy"},
 	} {
 		if r := b.Get(w.work, Ours); r != nil {
 			s += row(append([]string{w.name}, spread(r)...)...)

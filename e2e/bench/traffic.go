@@ -36,7 +36,7 @@ const (
 // Traffic counts the requests and bytes of serve, and of one of upstream's control loops under the same events.
 func Traffic(ctx context.Context, b *Bench) error {
 	return b.With(ctx, main10000(), func(s *Server) error {
-		ours, err := NewProxy(s.Config(), 0)
+		ours, err := NewProxy(s.Config())
 		if err != nil {
 			return err
 		}

@@ -30,7 +30,7 @@ func main() {
 		err = report(args)
 	case command == "list":
 		err = nil
-		for _, w := range append(bench.Works, bench.OneCore) {
+		for _, w := range bench.Works {
 			fmt.Println(w.Name)
 		}
 	}
@@ -76,8 +76,8 @@ func measure(ctx context.Context, args []string) (err error) {
 	}
 	b.Runs = *runs
 	wanted := flags.Args()
-	for _, w := range append(bench.Works, bench.OneCore) {
-		if slices.Contains(wanted, w.Name) || len(wanted) == 0 && w.Name != bench.OneCore.Name {
+	for _, w := range bench.Works {
+		if slices.Contains(wanted, w.Name) || len(wanted) == 0 {
 			if err := w.Do(ctx, b); err != nil {
 				return fmt.Errorf("%s: %w", w.Name, err)
 			}
