@@ -63,7 +63,7 @@ SHARING = $(shell $(GO) list ./... | grep -vE '/(ippool|podstate|judge|usage)$$'
 
 # What the tests that measure log, and those with faults.
 TESTSUM_JSON := $(GO) run $(GOTESTSUM) --format pkgname --jsonfile ../bin/e2e.json --
-PRINT_MEASURED := sed -nE 's/.*"Output":" *((storm|measure|measure_cost|measure_flat|upstream_linux)_test.go:[^"]*|fault_[a-z]+_test.go:[0-9]+: faults:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json
+PRINT_MEASURED := sed -nE 's/.*"Output":" *((storm|measure|measure_cost|upstream_linux)_test.go:[^"]*|fault_[a-z]+_test.go:[0-9]+: faults:[^"]*)\\n"}$$/\1/p' ../bin/e2e.json
 
 .PHONY: test
 test: test-unit test-api ## Run the unit and property tests, and (as root on Linux) those on a real API server with whereabouts' plugin

@@ -3,15 +3,20 @@ package agent_test
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
 // watchServer answers a list and a watch, which lasts for some time.
@@ -89,3 +94,30 @@ func TestWatcher_DetectsInterruption(t *testing.T) {
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// docs/operate/metrics.md states how many series each agent has. Histograms would count as one here.
+func TestHealth_Cardinality(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	agent.NewHealth(slog.New(slog.DiscardHandler), registry)
+	registry.MustRegister(version.Get().Collector(), collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, runtime := 2, 0 // inspections_total has both results after the first of each
+	for _, f := range families {
+		if strings.HasPrefix(f.GetName(), "ip_reconcile_") {
+			own += len(f.GetMetric())
+		} else {
+			runtime += len(f.GetMetric())
+		}
+	}
+	page, err := os.ReadFile("../docs/operate/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own != 7 || runtime < 35 || runtime > 55 || !strings.Contains(string(page), "has 7 series of its own") {
+		t.Errorf("an agent has %d series of its own and %d of the runtime, and the page states another number", own, runtime)
+	}
+}

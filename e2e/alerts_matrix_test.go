@@ -236,3 +236,114 @@ func promtool(t testing.TB, every time.Duration, tests []promTest) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// ruleFile writes the chart's rules as Prometheus reads them, without the annotations, which are not tested there.
+func ruleFile(t testing.TB, dir string) {
+	t.Helper()
+	rendered := string(try(os.ReadFile("testdata/rendered/alerts.yaml")).must(t)) // by TestDeploy_Rendered
+	for _, o := range try(harness.Documents(rendered)).must(t) {
+		if o.GetKind() != "PrometheusRule" {
+			continue
+		}
+		spec := o.Object["spec"].(map[string]any)
+		for _, rule := range spec["groups"].([]any)[0].(map[string]any)["rules"].([]any) {
+			delete(rule.(map[string]any), "annotations")
+		}
+		check(t, os.WriteFile(filepath.Join(dir, "rules.json"), try(json.Marshal(spec)).must(t), 0o600))
+		return
+	}
+	t.Fatal("the rendered chart has no PrometheusRule")
+}
+
+// TestAlerts evaluates the rules over hours.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	promtool := harness.Promtool(t)
+	for _, name := range []string{"fleet.yaml", "pools.yaml"} {
+		dir := t.TempDir()
+		ruleFile(t, dir)
+		file := filepath.Join(dir, name)
+		check(t, os.WriteFile(file, try(os.ReadFile(filepath.Join("testdata", "alerts", name))).must(t), 0o600))
+		if out, err := exec.Command(promtool, "test", "rules", file).CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+}
+
+var (
+	ofMetric  = regexp.MustCompile(`\b(?:ip_reconcile|process)_\w+`)
+	labelled  = regexp.MustCompile(`(\b(?:ip_reconcile|process)_\w+){`)
+	bare      = regexp.MustCompile(`(\b(?:ip_reconcile|process)_\w+)([^\w{]|$)`)
+	isCounter = regexp.MustCompile(`_(total|count|sum|bucket)\b`)
+)
+
+// existing checks that the product has each metric of the rules and panels.
+func existing(t *testing.T, recorded []situation) {
+	exists := map[string]bool{}
+	for _, x := range recorded {
+		for series := range x.after.values {
+			name, _, _ := strings.Cut(series, "{")
+			exists[name] = true
+		}
+	}
+	all := queries()
+	for _, a := range monitoring.Alerts() {
+		all[a.Name] = a.Expr
+	}
+	for what, query := range all {
+		names := ofMetric.FindAllString(query, -1)
+		for _, name := range names {
+			if !exists[name] {
+				t.Errorf("%s: no process has %s", what, name)
+			}
+		}
+		if len(names) == 0 && !strings.Contains(query, "ALERTS") {
+			t.Errorf("%s reads no metric: %s", what, query)
+		}
+	}
+}
+
+// panels checks that each query returns data where everything has happened. The fleet two has a second replica with
+// the same gauges, as for a moment after the leader has changed: no panel may count these twice.
+func panels(t *testing.T, situations []situation) {
+	const minutes = 120
+	input := map[string]string{}
+	for _, x := range situations {
+		for series, value := range x.after.values {
+			isOther := strings.Contains(series, standbyTarget) // has gauges of its own, maybe later ones than the leader
+			if isOther || value == 0 && input[withLabels(series, `fleet="one"`)] != "" {
+				continue
+			}
+			values := fmt.Sprintf("%sx%d", number(value), minutes)
+			switch {
+			case isCounter.MatchString(series) || strings.HasPrefix(series, "process_cpu"):
+				values = fmt.Sprintf("%s+1x%d", number(value), minutes)
+			case strings.Contains(series, `state="free"`):
+				values = fmt.Sprintf("%s-0.1x%d", number(value), minutes)
+			case strings.Contains(series, "_timestamp_seconds") && value != 0:
+				values = fmt.Sprintf("%sx%d", number(relative(value, x.after.at)), minutes)
+			}
+			input[withLabels(series, `fleet="one"`)] = values
+			input[withLabels(series, `fleet="two"`)] = values
+			if strings.Contains(series, leaderTarget) && !isCounter.MatchString(series) {
+				input[withLabels(strings.Replace(series, leaderTarget, standbyTarget, 1), `fleet="two"`)] = values
+			}
+		}
+	}
+	test := promTest{Name: "everything", Interval: "1m", Series: seriesOf(input)}
+	ask := func(expr string) {
+		at := fmt.Sprintf("%dm", minutes)
+		test.Queries = append(test.Queries, promQuery{expr, at, []promSample{{"{}", 1}}})
+	}
+	for _, query := range queries() {
+		of := func(fleet string) string {
+			labels := `{fleet="` + fleet + `"`
+			return "(" + bare.ReplaceAllString(labelled.ReplaceAllString(query, "$1"+labels+","), "$1"+labels+"}$2") + ")"
+		}
+		ask("count" + of("one") + " > bool 0")
+		if !strings.Contains(query, "instance") && !strings.Contains(query, "ALERTS") {
+			ask("count(" + of("one") + " == " + of("two") + ") == bool count" + of("one"))
+		}
+	}
+	promtool(t, time.Hour, []promTest{test})
+}

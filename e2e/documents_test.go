@@ -1,15 +1,26 @@
 package e2e
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"net/netip"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/monitoring"
 )
 
 // usedPool is a pool in the document of `pools`, by the field names that scripts read.
@@ -98,4 +109,135 @@ func onlyKnownFields(s *jsonschema.Schema) {
 		onlyKnownFields(p)
 	}
 	onlyKnownFields(s.Items)
+}
+
+// bundle are the files of a sysdump, by name.
+func bundle(t testing.TB, path string) map[string]string {
+	t.Helper()
+	packed := try(gzip.NewReader(bytes.NewReader(try(os.ReadFile(path)).must(t)))).must(t)
+	files := map[string]string{}
+	for in := tar.NewReader(packed); ; {
+		head, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		check(t, err)
+		files[head.Name] = string(try(io.ReadAll(in)).must(t))
+	}
+}
+
+// commandsUnder are the commands under a heading of a page that have these parts. "" is the page's head.
+func commandsUnder(t testing.TB, page, heading string, parts ...string) (all []string) {
+	t.Helper()
+	sections := strings.Split(string(try(os.ReadFile("../"+page)).must(t)), "\n## ")
+	sections[0] = "\n" + sections[0]
+	for _, section := range sections {
+		if title, _, _ := strings.Cut(section, "\n"); title != heading {
+			continue
+		}
+		for _, c := range commandsOf(page, section) {
+			if !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(c.text, part) }) {
+				all = append(all, c.text)
+			}
+		}
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s has no command under %q with %q", page, heading, parts)
+	}
+	return all
+}
+
+// enter types commands in a folder with deploy, with the admin's kubectl.
+func (s *stage) enter(t testing.TB, folder string, commands ...string) {
+	t.Helper()
+	bin := t.TempDir()
+	for _, name := range []string{"kubectl", "oc"} {
+		script := fmt.Sprintf("#!/bin/sh\nexec %s kubectl \"$@\"\n", s.KubectlProgram())
+		check(t, os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755))
+	}
+	for _, command := range commands {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
+		cmd.Dir = folder
+		cmd.Env = []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + bin, "KUBECONFIG=" + s.Kubeconfig()}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
+}
+
+// publishedChart is where the pages have the chart of a release.
+const publishedChart = "oci://example.com/charts/ip-reconcile"
+
+// A pageCommand is a command of a page, with the place where it begins.
+type pageCommand struct {
+	place, text string
+}
+
+var (
+	remark     = regexp.MustCompile(` # .*`)
+	inline     = regexp.MustCompile("`((?:kubectl|oc|ip-reconcile) [a-z-]+ [^`]+)`")
+	heredoc    = regexp.MustCompile(`<<-?\s*'?(\w+)'?`)
+	assignment = regexp.MustCompile(`^(export )?[A-Z_]+=\S+$`)
+	program    = regexp.MustCompile(`^(\$ )?(kubectl|helm|oc|ip-reconcile|ip-reconciler|ip-reconcile-agent|` +
+		`make|mkdir|cd|for|crictl|systemctl|journalctl|docker|skopeo|cosign|gh|git|go|ln|sudo|curl) `)
+)
+
+// commandsOf are the commands in a page's blocks: all lines of sh, those after "$ " of console, and in
+// blocks without a language those that begin with a program.
+func commandsOf(page, text string) (all []pageCommand) {
+	fenced, language, indent := false, "", ""
+	lines := strings.Split(text, "\n")
+	for i := 0; i < len(lines); i++ {
+		line, bare := lines[i], strings.TrimSpace(lines[i])
+		if after, ok := strings.CutPrefix(bare, "```"); ok {
+			fenced, language, indent = !fenced, after, line[:len(line)-len(strings.TrimLeft(line, " "))]
+			continue
+		}
+		line = strings.TrimPrefix(line, indent)
+		if !fenced && !strings.HasPrefix(line, "    ") {
+			for _, span := range inline.FindAllStringSubmatch(line, -1) {
+				all = append(all, pageCommand{fmt.Sprintf("%s:%d", page, i+1), strings.ReplaceAll(span[1], `\|`, "|")})
+			}
+		}
+		switch {
+		case bare == "" || strings.HasPrefix(bare, "#"):
+			continue
+		case fenced && (language == "sh" || language == "bash" || language == "shell"):
+		case fenced && language == "console":
+			if !strings.HasPrefix(bare, "$ ") {
+				continue
+			}
+		case fenced && language != "", !program.MatchString(bare), !fenced && !strings.HasPrefix(line, "    "):
+			continue
+		}
+		margin := indent
+		if !fenced {
+			margin = "    "
+		}
+		c := pageCommand{fmt.Sprintf("%s:%d", page, i+1), strings.TrimPrefix(bare, "$ ")}
+		for i+1 < len(lines) && (strings.HasSuffix(c.text, `\`) || strings.Count(remark.ReplaceAllString(c.text, ""),
+			"'")%2 == 1) {
+			i++
+			c.text += "\n" + lines[i]
+		}
+		if end := heredoc.FindStringSubmatch(c.text); end != nil {
+			for i++; i < len(lines) && strings.TrimSpace(lines[i]) != end[1]; i++ {
+				c.text += "\n" + strings.TrimPrefix(lines[i], margin)
+			}
+			c.text += "\n" + end[1]
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// queries are the queries of the panels, by their titles, as Grafana asks them for all pools.
+func queries() map[string]string {
+	all := map[string]string{}
+	for _, row := range monitoring.Rows() {
+		for _, p := range row.Panels {
+			all[row.Title+": "+p.Title] = strings.NewReplacer("$pool", ".*", "$__rate_interval", "5m").Replace(p.Query)
+		}
+	}
+	return all
 }

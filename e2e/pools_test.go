@@ -3,10 +3,15 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
@@ -113,4 +118,234 @@ func TestPools_CountWhatThePluginAssigns(t *testing.T) {
 		equal(t, "what is free of the other", s.usage(t, "10.7.0.0-28").FreeRanges, []string{"10.7.0.7-10.7.0.14"})
 	})
 
+}
+
+// changedPools is the document of `pools --new-range` and `pools --unused`.
+type changedPools struct {
+	Notes []string
+	Pools []struct {
+		Pool, DeleteCommand string
+		NewRange            struct {
+			OtherPool bool
+			Outside   []struct{ IP, PodRef string }
+		}
+	}
+}
+
+func (s *stage) changedPools(t *testing.T, code int, args ...string) (d changedPools) {
+	t.Helper()
+	out := s.product(t, append([]string{"pools"}, args...)...)
+	out.exits(t, code)
+	check(t, json.Unmarshal([]byte(out.stdout), &d))
+	return d
+}
+
+// redefine replaces a NetworkAttachmentDefinition.
+func (s *stage) redefine(t *testing.T, n harness.Network) {
+	t.Helper()
+	check(t, s.Dynamic().Resource(harness.NADs).Namespace(n.Namespace).Delete(t.Context(), n.Name, metav1.DeleteOptions{}))
+	check(t, s.CreateNAD(t.Context(), n))
+}
+
+func TestPools_NewRange(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	old := simple("net", "10.7.0.0/24")
+	check(t, s.CreateNAD(t.Context(), old))
+	first := s.up(t, "worker-1", "one", old)
+	s.up(t, "worker-1", "two", old)
+	s.up(t, "worker-1", "three", old)
+
+	t.Run("a smaller part of the same pool", func(t *testing.T) {
+		span := "10.7.0.1-10.7.0.2/24"
+		p := s.changedPools(t, 1, "10.7.0.0-24", "--new-range", span).Pools[0].NewRange
+		equal(t, "outside", fmt.Sprint(p.Outside), "[{10.7.0.3 default/three}]")
+		equal(t, "another pool", p.OtherPool, false)
+		equal(t, "outside of what excludes one",
+			fmt.Sprint(s.changedPools(t, 1, "10.7.0.0/24", "--new-range", "10.7.0.0/24", "--new-exclude", "10.7.0.2/31").
+				Pools[0].NewRange.Outside), "[{10.7.0.2 default/two} {10.7.0.3 default/three}]")
+		// What whereabouts makes of it: it is full, until an address inside is released.
+		changed := simple("net", span)
+		s.redefine(t, changed)
+		s.waits(t, "four", changed)
+		first.del(t)
+		equal(t, "the next address", s.up(t, "worker-1", "five", changed).ips, []string{"10.7.0.1"})
+	})
+
+	t.Run("another pool, which has none of the allocations", func(t *testing.T) {
+		d := s.changedPools(t, 0, "10.7.0.0-24", "--new-range", "10.7.0.0/29")
+		equal(t, "outside", len(d.Pools[0].NewRange.Outside), 0)
+		equal(t, "another pool", d.Pools[0].NewRange.OtherPool, true)
+		changed := simple("net", "10.7.0.0/29")
+		s.redefine(t, changed)
+		// Only the reservations keep the ADD from the addresses of the others.
+		equal(t, "the next address", s.up(t, "worker-1", "six", changed).ips, []string{"10.7.0.4"})
+		equal(t, "allocations of the new pool", s.usage(t, "10.7.0.0-29").Used, 1)
+	})
+}
+
+func TestPools_Unused(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	kept, dropped := simple("kept", "10.7.0.0/24"), simple("dropped", "10.8.0.0/24")
+	check(t, s.CreateNAD(t.Context(), kept))
+	check(t, s.CreateNAD(t.Context(), dropped))
+	s.up(t, "worker-1", "one", kept).del(t)
+	two := s.up(t, "worker-1", "two", dropped)
+	equal(t, "unused while both are defined", len(s.changedPools(t, 0, "--unused").Pools), 0)
+	nads := s.Dynamic().Resource(harness.NADs).Namespace("default")
+	check(t, nads.Delete(t.Context(), "dropped", metav1.DeleteOptions{}))
+	equal(t, "unused while it has an allocation", len(s.changedPools(t, 0, "--unused").Pools), 0)
+	two.del(t)
+
+	d := s.changedPools(t, 0, "--unused")
+	if len(d.Pools) != 1 || d.Pools[0].Pool != "kube-system/10.8.0.0-24" {
+		t.Fatalf("unused: %+v", d)
+	}
+	// An ADD by a configuration on a node, between the list and the command.
+	s.patch(t, harness.IPPools, "10.8.0.0-24",
+		fmt.Sprintf(`{"spec":{"allocations":{"1":{"id":%q,"podref":"default/two","ifname":"net1"}}}}`, noID))
+	if out, err := s.tryShell(t, d.Pools[0].DeleteCommand); err == nil || !strings.Contains(out, "request is invalid") {
+		t.Errorf("the command about a pool with an allocation: %v: %s", err, out)
+	}
+	s.patch(t, harness.IPPools, "10.8.0.0-24", `{"spec":{"allocations":{"1":null}}}`)
+
+	bad := network("bad", harness.IPAM{})
+	check(t, s.CreateNAD(t.Context(), bad))
+	d = s.changedPools(t, 0, "--unused")
+	if len(d.Pools) > 0 || !strings.Contains(strings.Join(d.Notes, " "), "default/bad") {
+		t.Errorf("with a definition that cannot be read: %+v", d)
+	}
+	check(t, nads.Delete(t.Context(), "bad", metav1.DeleteOptions{}))
+
+	s.shell(t, s.changedPools(t, 0, "--unused").Pools[0].DeleteCommand)
+	equal(t, "unused at the end", len(s.changedPools(t, 0, "--unused").Pools), 0)
+	_, err := s.of(harness.IPPools).Get(t.Context(), "10.8.0.0-24", metav1.GetOptions{})
+	if err == nil {
+		t.Error("the pool exists still")
+	}
+	try(s.of(harness.IPPools).Get(t.Context(), "10.7.0.0-24", metav1.GetOptions{})).must(t)
+}
+
+// TestNetworks_EveryKind has a leak beside a live pod in each kind.
+func TestNetworks_EveryKind(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2")
+
+	for _, tt := range []struct {
+		name   string
+		ipam   harness.IPAM
+		leaked []string // of the first pod
+		kept   []string // of the second
+	}{
+		{"of two families", harness.IPAM{"ipRanges": []any{map[string]any{"range": "10.2.0.0/24"},
+			map[string]any{"range": "fd00:2::/64"}}},
+			[]string{"10.2.0.0-24 1", "reservation 10.2.0.1", "fd00-2---64 1", "reservation fd00-2--1"},
+			[]string{"10.2.0.0-24 2", "reservation 10.2.0.2", "fd00-2---64 2", "reservation fd00-2--2"}},
+		{"with a name", harness.IPAM{"range": "10.2.0.0/24", "network_name": "red"},
+			[]string{"red-10.2.0.0-24 1", "reservation red-10.2.0.1"}, []string{"red-10.2.0.0-24 2",
+				"reservation red-10.2.0.2"}},
+		{"without overlapping ranges", harness.IPAM{"range": "10.2.0.0/24", "enable_overlapping_ranges": false},
+			[]string{"10.2.0.0-24 1"}, []string{"10.2.0.0-24 2"}},
+		{"whose range is written with a host's address", harness.IPAM{"range": "10.2.3.4/16"},
+			[]string{"10.2.0.0-16 1", "reservation 10.2.0.1"}, []string{"10.2.0.0-16 2", "reservation 10.2.0.2"}},
+		{"of the upper half of a /64", harness.IPAM{"range": "fd00:2::/64", "range_start": "fd00:2::8000:0:0:fe"},
+			// whereabouts itself loses such a key with its next write to the pool
+			[]string{"fd00-2---64 9223372036854776062", "reservation fd00-2--8000-0-0-fe"}, nil},
+		{"wider than /64, from its middle on", harness.IPAM{"range": "193::/24", "range_start": "193:21:4::2"},
+			[]string{"193---24 2", "reservation 193-21-4--2"}, []string{"193---24 3", "reservation 193-21-4--3"}},
+		{"whose first address ends in ::", harness.IPAM{"range": "2001:db8::/64", "range_start": "2001:db8:0:0:1::"},
+			[]string{"2001-db8---64 281474976710656", "reservation 2001-db8-0-0-1--0"}, []string{"2001-db8---64 281474976710657",
+				"reservation 2001-db8--1-0-0-1"}},
+	} {
+		s.play(t, tt.name, func(t *testing.T) {
+			n := network("net", tt.ipam)
+			check(t, s.CreateNAD(t.Context(), n))
+			leaked := s.up(t, "worker-1", "leaked", n)
+			if tt.kept != nil {
+				s.up(t, "worker-2", "live", n)
+			}
+			leaked.leak(t)
+			before := s.contents(t)
+			equal(t, "what the plugin wrote", keys(before), slices.Sorted(slices.Values(append(tt.leaked, tt.kept...))))
+			out := s.run(t)
+			out.exits(t, 0)
+			equal(t, "findings", len(out.Findings), 0)
+			s.checkReleased(t, before, tt.leaked...)
+			equal(t, "the addresses of the next pod", s.up(t, "worker-2", "next", n).ips, leaked.ips)
+			s.product(t, "check").exits(t, 0)
+		})
+	}
+
+	s.play(t, "the same address in two of them, leaked in one", func(t *testing.T) {
+		plain, red := simple("plain", "10.2.0.0/24"), network("red", harness.IPAM{"range": "10.2.0.0/24",
+			"network_name": "red"})
+		check(t, s.CreateNAD(t.Context(), plain))
+		check(t, s.CreateNAD(t.Context(), red))
+		leaked, live := s.up(t, "worker-1", "leaked", red), s.up(t, "worker-2", "live", plain)
+		equal(t, "addresses", leaked.ips, live.ips)
+		leaked.leak(t)
+		before := s.contents(t)
+		s.judges(t, "red-10.2.0.0-24 10.2.0.1", "Stale PodGone", "10.2.0.0-24 10.2.0.1", "InUse AddressOnPod",
+			"reservation red-10.2.0.1", "Stale PodGone", "reservation 10.2.0.1", "InUse AddressOnPod")
+		s.checkReleased(t, before, "red-10.2.0.0-24 1", "reservation red-10.2.0.1")
+	})
+}
+
+func TestNodeSlices(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1", "worker-2", "worker-3")
+	sliced := network("sliced", harness.IPAM{"range": "10.4.0.0/16", "node_slice_size": "/24"})
+	named := network("named", harness.IPAM{"range": "10.4.0.0/16", "node_slice_size": "/24", "network_name": "red"})
+	check(t, s.CreateNAD(t.Context(), sliced))
+	check(t, s.CreateNAD(t.Context(), named))
+	s.slices(t, "sliced", "worker-1", "10.4.1.0/24", "worker-2", "10.4.2.0/24", "worker-3", "10.4.3.0/24")
+	s.slices(t, "red", "worker-1", "10.4.1.0/24", "worker-2", "10.4.2.0/24", "worker-3", "10.4.3.0/24")
+
+	for _, node := range []string{"worker-1", "worker-2"} {
+		leaked := s.up(t, node, "leaked-on-"+node, sliced, named)
+		s.up(t, node, "live-on-"+node, sliced, named)
+		leaked.leak(t)
+	}
+	before := s.contents(t)
+	out := s.run(t)
+	out.exits(t, 0)
+	equal(t, "findings", len(out.Findings), 0)
+	s.checkReleased(t, before,
+		"worker-1-10.4.1.0-24 1", "reservation 10.4.1.1", "red-worker-1-10.4.1.0-24 1", "reservation red-10.4.1.1",
+		"worker-2-10.4.2.0-24 1", "reservation 10.4.2.1", "red-worker-2-10.4.2.0-24 1", "reservation red-10.4.2.1")
+	leases := s.leases(t)
+	for _, lease := range []string{"worker-1-10.4.1.0-24", "red-worker-2-10.4.2.0-24"} {
+		if leases[lease] == "" {
+			t.Errorf("the Lease %s of a slice was never taken: %v", lease, leases)
+		}
+	}
+	t.Logf("4 leaks in 4 slices, each under its own Lease, took %.1fs", out.took.Seconds())
+
+	// D10: the node and its pods are gone, its slice belongs to another node, and the old pool keeps its allocations.
+	t.Run("of a node that was removed", func(t *testing.T) {
+		p := s.up(t, "worker-3", "removed", sliced, named)
+		equal(t, "addresses", p.ips, []string{"10.4.3.1", "10.4.3.1"})
+		p.leak(t)
+		check(t, s.Client().CoreV1().Nodes().Delete(t.Context(), "worker-3", metav1.DeleteOptions{}))
+		before := s.contents(t)
+		s.run(t).exits(t, 0)
+		s.checkReleased(t, before, "worker-3-10.4.3.0-24 1", "reservation 10.4.3.1", "red-worker-3-10.4.3.0-24 1",
+			"reservation red-10.4.3.1")
+		s.product(t, "check").exits(t, 0)
+	})
+
+	t.Run("of a removed node, given to another", func(t *testing.T) {
+		s.age(t, harness.Reservations, "10.4.2.2", 5*time.Minute) // a live pod's: its age must not matter
+		s.pool(t, "worker-9-10.4.2.0-24", "10.4.2.0/24", map[string]any{"2": entry("default/old", noID),
+			"7": entry("default/old", noID)})
+		s.reservation(t, "10.4.2.7", "default/old", 5*time.Minute)
+		before := s.contents(t)
+		out := s.run(t)
+		out.exits(t, 0)
+		// The old allocation of an address that a live pod has from the slice's new node is held until that pod is gone.
+		out.expect(t, "worker-2-10.4.2.0-24 10.4.2.2", "InUse AddressOnPod", "reservation 10.4.2.2", "InUse AddressOnPod",
+			"worker-9-10.4.2.0-24 10.4.2.2", "Held ClaimedByOther")
+		s.checkReleased(t, before, "worker-9-10.4.2.0-24 7", "reservation 10.4.2.7")
+	})
 }

@@ -1,12 +1,17 @@
 package ippool_test
 
 import (
+	"encoding/json"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/config"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
@@ -154,4 +159,150 @@ func TestANetworkMapsToThePoolsThatWhereaboutsWouldUse(t *testing.T) {
 			equal(t, "maps", c.network.Maps(poolOf(c.rangeText, nil).Pool, c.names), c.want)
 		})
 	}
+}
+
+// ipamGen draws a whereabouts section as its documentation has them: range,
+// ipRanges or both, with host bits, with the first address in front.
+func ipamGen() *rapid.Generator[map[string]any] {
+	text := rapid.Custom(func(t *rapid.T) string {
+		p := rangeGen().Draw(t, "range")
+		if !rapid.Bool().Draw(t, "with a first address") {
+			return p.String()
+		}
+		return insideGen(p).Draw(t, "first").String() + "-" + p.String()
+	})
+	return rapid.Custom(func(t *rapid.T) map[string]any {
+		// Without a kubeconfig whereabouts refuses the whole section.
+		ipam := map[string]any{"type": "whereabouts", "kubernetes": map[string]any{"kubeconfig": "/etc/x"}}
+		single := rapid.Bool().Draw(t, "single")
+		if single {
+			ipam["range"] = text.Draw(t, "range")
+		}
+		if several := rapid.SliceOfN(text, 0, 3).Draw(t, "ipRanges"); len(several) > 0 || !single {
+			if len(several) == 0 {
+				several = []string{text.Draw(t, "the only range")}
+			}
+			var list []any
+			for _, r := range several {
+				list = append(list, map[string]any{"range": r})
+			}
+			ipam["ipRanges"] = list
+		}
+		if network := networkGen().Draw(t, "network"); network != "" {
+			ipam["network_name"] = network
+		}
+		if rapid.Bool().Draw(t, "says overlapping") {
+			ipam["enable_overlapping_ranges"] = rapid.Bool().Draw(t, "overlapping")
+		}
+		if rapid.Bool().Draw(t, "sliced") {
+			ipam["node_slice_size"] = "/26"
+		}
+		return ipam
+	})
+}
+
+func TestANADIsReadAsWhereaboutsReadsIt(t *testing.T) {
+	// whereabouts insists on its file of defaults; an empty one adds nothing.
+	flat := filepath.Join(t.TempDir(), "whereabouts.conf")
+	if err := os.WriteFile(flat, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text, err := json.Marshal(map[string]any{"cniVersion": "0.3.1", "name": "net", "type": "macvlan",
+			"ipam": ipamGen().Draw(t, "ipam")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, _, err := config.LoadIPAMConfig(text, "", flat)
+		if err != nil {
+			t.Fatalf("whereabouts refuses %s: %v", text, err)
+		}
+		n := nadOf(string(text))
+		if n.Problem != "" || len(n.Networks) != 1 {
+			t.Fatalf("%s: problem %q, %d networks", text, n.Problem, len(n.Networks))
+		}
+		ours := n.Networks[0]
+		var mine, wants []string
+		for _, r := range ours.Ranges {
+			mine = append(mine, r.String())
+		}
+		for _, r := range theirs.IPRanges {
+			wants = append(wants, r.Range) // the masked form, which names the pool
+		}
+		if jsonOf(mine) != jsonOf(wants) {
+			t.Fatalf("%s: ranges %v; whereabouts has %v", text, mine, wants)
+		}
+		if ours.Name != theirs.NetworkName || ours.Overlapping != theirs.OverlappingRanges ||
+			ours.Slices != (theirs.NodeSliceSize != "") {
+			t.Fatalf("%s: %+v; whereabouts has %q, %v, %q", text, ours, theirs.NetworkName, theirs.OverlappingRanges,
+				theirs.NodeSliceSize)
+		}
+	})
+}
+
+// FuzzADefinitionNamesOnlyNetworksThatItConfigures holds a definition's networks against what
+// a reader of the whole JSON finds of whereabouts in it.
+func FuzzADefinitionNamesOnlyNetworksThatItConfigures(f *testing.F) {
+	for _, config := range []string{
+		`{"cniVersion":"0.3.1","type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24","network_name":"red",` +
+			`"exclude":["10.0.0.1/32"],"range_start":"10.0.0.5"}}`,
+		`{"plugins":[{"type":"bridge","ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{` +
+			`"range":"10.0.0.10-10.0.0.20/24"},{"range":"fd00::/64"}],"node_slice_size":"/28",` +
+			`"enable_overlapping_ranges":false}},{"type":"tuning"}]}`,
+		`{"ipam":{"type":"host-local"}}`, `{"ipam":{"type":"whereabouts"}}`, `{"ipam":{"type":"whereabouts","range":5}}`,
+		`{"ipam":[]}`, `{"plugins":{}}`, `[]`, ``, ` `,
+		`{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","node_slice_size":28}}`,
+		`{"IPAM":{"Type":"whereabouts","RANGE":"10.0.0.0/24"}}`, `{"plugins":[{"ipam":null},null]}`,
+		// A comment is no JSON.
+		"// a comment\n{}", strings.Repeat("[", 11000), `{"ipam":{"type":"whereabouts","range":"::ffff:10.0.0.0/120"}}`,
+	} {
+		f.Add(config)
+	}
+	f.Fuzz(func(t *testing.T, config string) {
+		n := nadOf(config)
+		sections := 0
+		var list struct {
+			IPAM    json.RawMessage `json:"ipam"`
+			Plugins []struct {
+				IPAM json.RawMessage `json:"ipam"`
+			} `json:"plugins"`
+		}
+		readable := json.Unmarshal([]byte(jsonOf(config)), &config) == nil && json.Unmarshal([]byte(config), &list) == nil
+		for _, p := range list.Plugins {
+			sections += whereaboutsSection(p.IPAM)
+		}
+		sections += whereaboutsSection(list.IPAM)
+		if !readable && n.Problem == "" {
+			t.Fatalf("nothing is wrong with %q", config)
+		}
+		if n.Problem != "" && len(n.Networks) > 0 || n.Problem == "" && len(n.Networks) != sections {
+			t.Fatalf("%d networks (%s) of %d sections in %q", len(n.Networks), n.Problem, sections, config)
+		}
+		ranges := 0
+		for _, network := range n.Networks {
+			ranges += len(network.Ranges)
+			if len(network.Ranges) == 0 || len(network.Bounds) != 0 && len(network.Bounds) != len(network.Ranges) {
+				t.Fatalf("%d ranges with %d bounds in %q", len(network.Ranges), len(network.Bounds), config)
+			}
+			for _, r := range network.Ranges {
+				if !r.IsValid() || r != r.Masked() || r.Addr().Is4In6() {
+					t.Fatalf("range %s in %q", r, config)
+				}
+			}
+		}
+		if ranges > ippool.MaxRanges {
+			t.Fatalf("%d ranges in %q", ranges, config)
+		}
+	})
+}
+
+// whereaboutsSection is 1 for an ipam section of whereabouts.
+func whereaboutsSection(ipam json.RawMessage) int {
+	var section struct {
+		Type string `json:"type"`
+	}
+	if len(ipam) == 0 || json.Unmarshal(ipam, &section) != nil || section.Type != "whereabouts" {
+		return 0
+	}
+	return 1
 }

@@ -1,9 +1,22 @@
 package ippool_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/allocate"
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/config"
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/storage/kubernetes"
+	"github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
+	"go4.org/netipx"
+	"pgregory.net/rapid"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
@@ -94,4 +107,141 @@ func TestTheRangeOfACommandIsReadAsThatOfADefinition(t *testing.T) {
 			t.Errorf("%s without %v: %s, want %s", c.text, c.exclude, got, c.want)
 		}
 	}
+}
+
+// smallRangeGen draws a range that can be assigned to the last address.
+func smallRangeGen() *rapid.Generator[netip.Prefix] {
+	return rapid.Custom(func(t *rapid.T) netip.Prefix {
+		base := addressGen(rapid.Bool().Draw(t, "v4")).Draw(t, "base")
+		return netip.PrefixFrom(base, base.BitLen()-rapid.IntRange(0, 6).Draw(t, "host bits"))
+	})
+}
+
+// nearGen draws an address in or beside a range, in the spellings that there are.
+func nearGen(p netip.Prefix) *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		all := netipx.RangeOfPrefix(p.Masked())
+		a := rapid.SampledFrom([]netip.Addr{all.From(), all.To(), all.From().Prev(), all.To().Next(), all.To().Prev(),
+			all.From().Next()}).Draw(t, "edge")
+		if !a.IsValid() || rapid.Bool().Draw(t, "inside") {
+			a = insideGen(p).Draw(t, "address")
+		}
+		if a.Is4() && rapid.IntRange(0, 5).Draw(t, "mapped") == 0 {
+			return "::ffff:" + a.String()
+		}
+		return a.String()
+	})
+}
+
+// boundedGen draws a range with bounds, as it stands beside the type or among ipRanges.
+func boundedGen() *rapid.Generator[map[string]any] {
+	return rapid.Custom(func(t *rapid.T) map[string]any {
+		p := smallRangeGen().Draw(t, "range")
+		r := map[string]any{"range": p.String()}
+		if rapid.IntRange(0, 3).Draw(t, "from-to") == 0 {
+			r["range"] = insideGen(p).Draw(t, "from").String() + "-" + insideGen(p).Draw(t, "to").String() +
+				fmt.Sprintf("/%d", p.Bits())
+		}
+		for _, key := range []string{"range_start", "range_end"} {
+			if rapid.Bool().Draw(t, key) {
+				r[key] = nearGen(p).Draw(t, key)
+			}
+		}
+		var exclude []string
+		for range rapid.IntRange(0, 3).Draw(t, "excludes") {
+			text := nearGen(p).Draw(t, "exclude")
+			if a := netip.MustParseAddr(text); rapid.Bool().Draw(t, "a range") {
+				text = fmt.Sprintf("%s/%d", a, a.BitLen()-rapid.IntRange(0, 7).Draw(t, "excluded bits"))
+			}
+			exclude = append(exclude, text)
+		}
+		if exclude != nil {
+			r["exclude"] = exclude
+		}
+		return r
+	})
+}
+
+// assignAll assigns addresses as whereabouts does until all are taken.
+func assignAll(t tester, r types.RangeConfiguration) []netip.Addr {
+	t.Helper()
+	_, network, err := net.ParseCIDR(r.Range)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	var taken []types.IPReservation
+	var all []netip.Addr
+	for {
+		a, more, err := allocate.IterateForAssignment(*network, r.RangeStart, r.RangeEnd, taken, r.OmitRanges, "id",
+			"default/pod", "net1")
+		if err != nil {
+			return all
+		}
+		taken, all = more, append(all, addrOf(a))
+		if len(all) > 1000 {
+			t.Fatalf("whereabouts assigns without end from %+v", r)
+		}
+	}
+}
+
+func addresses(set *netipx.IPSet) []netip.Addr {
+	var all []netip.Addr
+	for _, r := range set.Ranges() {
+		for a := r.From(); r.Contains(a); a = a.Next() {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// poolNamed is an empty pool as whereabouts makes it.
+func poolNamed(name, rangeText string) *ippool.Pool {
+	p := poolOf(rangeText, nil)
+	p.Object.SetName(name)
+	return ippool.Read[ippool.Pool](p.Object)
+}
+
+func TestUsableIsWhatWhereaboutsAssigns(t *testing.T) {
+	flat := filepath.Join(t.TempDir(), "whereabouts.conf")
+	if err := os.WriteFile(flat, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		ipam := map[string]any{"type": "whereabouts", "kubernetes": map[string]any{"kubeconfig": "/etc/x"}}
+		if rapid.Bool().Draw(t, "single") {
+			for key, value := range boundedGen().Draw(t, "range") {
+				ipam[key] = value
+			}
+		} else {
+			ipam["ipRanges"] = []any{boundedGen().Draw(t, "first"), boundedGen().Draw(t, "second")}
+		}
+		text, err := json.Marshal(map[string]any{"cniVersion": "0.3.1", "name": "net", "type": "macvlan", "ipam": ipam})
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, _, err := config.LoadIPAMConfig(text, "", flat)
+		if err != nil {
+			t.Fatalf("whereabouts refuses %s: %v", text, err)
+		}
+		n := nadOf(string(text))
+		if n.Problem != "" || len(n.Networks) != 1 || n.Networks[0].Refused != "" {
+			t.Fatalf("%s: %+v", text, n)
+		}
+		known := map[string]bool{}
+		for _, r := range theirs.IPRanges {
+			if known[r.Range] {
+				continue // an ADD finds its own allocation by podref and ifname
+			}
+			known[r.Range] = true
+			p := poolNamed(kubernetes.IPPoolName(kubernetes.PoolIdentifier{IpRange: r.Range}), r.Range)
+			if node, ok := n.Networks[0].Assigns(p); !ok || node != "" {
+				t.Fatalf("%s does not assign from %s", text, p.Name)
+			}
+			want, got := assignAll(t, r), n.Networks[0].Usable(p)
+			if !slices.Equal(addresses(got), want) || ippool.Size(got).Int64() != int64(len(want)) {
+				t.Fatalf("%s: usable of %s are %v (%v); whereabouts assigns %v", text, r.Range, got.Ranges(), ippool.Size(got),
+					want)
+			}
+		}
+	})
 }

@@ -113,7 +113,7 @@ func TestRestore_PendingNodes(t *testing.T) {
 		{"another node that has not", true, All(Node("worker-2"), written("worker-2", 0, RenewedAt(Now)))},
 		{"another node without a report", true, Node("worker-2")},
 		{"another node that is not Ready", true, All(Node("worker-2", NotReadyFor(time.Hour)), StaleReport("worker-2"))},
-		// The restore may have brought back its taint: see taints_test.go.
+		// The restore may have brought back its taint: see TestRestore_TaintOfTheBackup.
 		{"another node that is out of service", true, All(Node("worker-2", NotReadyFor(time.Hour), OutOfService),
 			StaleReport("worker-2"))},
 		{"another node that is out of service and without a report", true, Node("worker-2", NotReadyFor(time.Hour),

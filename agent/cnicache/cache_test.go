@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 func TestCache_MissingRuntimeFolder(t *testing.T) {
@@ -112,4 +113,142 @@ func TestCache_YoungFileIsReadAgain(t *testing.T) {
 	changed := wbAddr
 	changed.IP = "10.0.0.6"
 	addresses(t, c.readEntry(one), changed)
+}
+
+func TestEntry_HasAllAddresses(t *testing.T) {
+	pod := func(c *caches) {
+		c.runtime(one, "eth0", multus, eth0)
+		c.multusFile(one, kindnet, wb)
+		c.delegate(one, "eth0", kindnet, eth0)
+	}
+	for name, tc := range map[string]struct {
+		files func(c *caches)
+		want  bool
+	}{
+		"whereabouts for the runtime itself": {func(c *caches) { c.runtime(one, "eth0", wb, eth0) }, true},
+		"Multus with all results":            {func(c *caches) { pod(c); c.delegate(one, "net1", wb, net1) }, true},
+		"Multus with one result less":        {pod, false},
+		"Multus without its own file": {func(c *caches) {
+			pod(c)
+			c.delegate(one, "net1", wb, net1)
+			c.remove(filepath.Join(c.folders.Multus, one))
+		}, false},
+		"Multus with another cniDir": {func(c *caches) { c.runtime(one, "eth0", multus, eth0) }, false},
+		"a result that cannot be read": {func(c *caches) {
+			pod(c)
+			c.write(c.delegate(one, "net1", wb, net1), "{")
+		}, false},
+		"only the loopback": {func(c *caches) {
+			c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`, eth0)
+		}, false},
+		"a plugin of any name": {func(c *caches) {
+			c.runtime(one, "eth0", strings.Replace(kindnet, "ptp", "terway", 1), eth0)
+		}, true},
+		"a delegate of any name": {func(c *caches) {
+			pod(c)
+			c.multusFile(one, strings.Replace(kindnet, "ptp", "terway", 1), wb)
+			c.delegate(one, "net1", wb, net1)
+		}, true},
+		"none in Multus' own list, whose results are gone": {func(c *caches) {
+			c.runtime(one, "eth0", multus, eth0)
+			c.multusFile(one, kindnet, fixed)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCaches(t)
+			tc.files(c)
+			if got := c.readEntry(one).HasAllAddresses; got != tc.want {
+				t.Errorf("got %v, want %v; unread: %v", got, tc.want, c.Unreadable())
+			}
+		})
+	}
+}
+
+// An incomplete entry names the possible ranges if its files name all networks.
+func TestEntry_MayCarry(t *testing.T) {
+	dual := conf("dual", `{"type":"whereabouts","ipRanges":[{"range":"10.1.0.0/24"},{"range":"fd00::/64"}],`+
+		`"network_name":"blue"}`)
+	named := []v1alpha1.Network{{Range: "10.0.0.0/24"}, {Range: "10.1.0.0/24", NetworkName: "blue"}, {Range: "fd00::/64",
+		NetworkName: "blue"}}
+	for name, tc := range map[string]struct {
+		files func(c *caches)
+		want  []v1alpha1.Network
+	}{
+		"a result is missing": {func(c *caches) {}, named},
+		"all results are there": {func(c *caches) { c.delegate(one, "net1", wb, net1); c.delegate(one, "net2", dual, net1) },
+			nil},
+		"a result is unreadable": {func(c *caches) { c.write(c.delegate(one, "net1", wb, net1), "{") }, nil},
+		"Multus' own file is not there": {func(c *caches) {
+			c.delegate(one, "net1", wb, net1)
+			c.remove(filepath.Join(c.folders.Multus, one))
+		}, nil},
+		"a range is unknown": {func(c *caches) {
+			c.multusFile(one, kindnet, conf("x",
+				`{"type":"whereabouts","network_name":"red"}`))
+		},
+			[]v1alpha1.Network{{NetworkName: "red"}}},
+		// A tenant may write any length, but pools and reports have a limit.
+		"a network_name is longer than a pool's": {func(c *caches) {
+			c.multusFile(one, kindnet, wb, conf("x",
+				`{"type":"whereabouts","range":"10.1.0.0/24","network_name":"`+strings.Repeat("n", 254)+`"}`))
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCaches(t)
+			c.runtime(one, "eth0", multus, eth0)
+			c.delegate(one, "eth0", kindnet, eth0)
+			c.multusFile(one, kindnet, wb, dual)
+			tc.files(c)
+			same(t, "may carry", c.readEntry(one).MayCarry, tc.want)
+		})
+	}
+}
+
+// elsewhere returns a Multus config with another cniDir, and that cniDir.
+func elsewhere(c *caches) (config, cniDir string) {
+	cniDir = filepath.Join(c.cni, "elsewhere")
+	return strings.Replace(multus, `"type":"multus"`, `"type":"multus","cniDir":"`+cniDir+`"`, 1), cniDir
+}
+
+func TestCache_CNIDirOfMultusConfig(t *testing.T) {
+	c := newCaches(t)
+	config, cniDir := elsewhere(c)
+	c.runtime(one, "eth0", config, eth0)
+	usual := c.folders.Multus
+	same(t, "before anything was read", c.MultusDirs(), []string{usual})
+	if e := c.readEntry(one); e.HasAllAddresses || e.InMultus || !e.ByMultus {
+		t.Errorf("without that folder: %+v", e)
+	}
+	same(t, "folders", c.MultusDirs(), []string{cniDir, usual})
+	c.folders.Multus = cniDir
+	c.multusFile(one, kindnet, wb)
+	c.delegate(one, "eth0", kindnet, eth0)
+	c.delegate(one, "net1", wb, net1)
+	c.multusFile(two, wb) // a sandbox that is being set up
+	c.folders.Multus = usual
+	e := c.readEntry(one)
+	addresses(t, e, wbAddr)
+	if !e.HasAllAddresses || !e.InMultus {
+		t.Errorf("got %+v", e)
+	}
+	c.readEntry(two)
+	c.readable()
+}
+
+// An operator moves Multus, and removes the old folder when no pod needs it.
+func TestCache_UnusedCNIDirMayDisappear(t *testing.T) {
+	c := newCaches(t)
+	config, cniDir := elsewhere(c)
+	path := c.runtime(one, "eth0", config, eth0)
+	c.write(filepath.Join(cniDir, one), "[]")
+	c.readEntry(one)
+	c.remove(cniDir)
+	if _, err := c.Read(); err == nil || !strings.Contains(err.Error(), cniDir) {
+		t.Errorf("while it is named: %v", err)
+	}
+	c.remove(path)
+	if entries := c.read(); len(entries) != 0 {
+		t.Errorf("got %v", entries)
+	}
+	same(t, "folders", c.MultusDirs(), []string{c.folders.Multus})
 }

@@ -2,10 +2,17 @@ package harness
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/netip"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -107,4 +114,131 @@ func (r *Runtime) localNetwork() map[string]any {
 		"cniVersion": "1.0.0", "name": "local", "type": "macvlan", "master": r.Node.master, "mode": "bridge",
 		"ipam": map[string]any{"type": "host-local", "ranges": [][]map[string]string{{{"subnet": "10.88.0.0/16"}}}},
 	}
+}
+
+// A subnet is the network of a Cluster: API server, nodes and pods are on one wire, so nothing is routed or translated.
+// It is a /24 of the addresses that are reserved for tests of networks.
+type subnet struct{ a, b byte }
+
+const mostWorkers = 3
+
+// freeSubnet picks one in which the machine has no address, and reserves it for this process until it ends: the
+// addresses come later, and others start clusters at the same time.
+func freeSubnet() (subnet, error) {
+	taken, err := net.InterfaceAddrs()
+	if err != nil {
+		return subnet{}, err
+	}
+	if err := os.MkdirAll(runsDir(), 0o700); err != nil {
+		return subnet{}, err
+	}
+	for range 100 {
+		random := make([]byte, 2)
+		rand.Read(random)
+		s := subnet{18 + random[0]%2, random[1]}
+		prefix := netip.MustParsePrefix(s.host(0) + "/24")
+		if !slices.ContainsFunc(taken, func(a net.Addr) bool {
+			p, err := netip.ParsePrefix(a.String())
+			return err == nil && prefix.Overlaps(p)
+		}) {
+			switch _, err := tryLock(filepath.Join(runsDir(), fmt.Sprintf("subnet-%d-%d", s.a, s.b))); {
+			case err == nil:
+				return s, nil
+			case !errors.Is(err, errLocked):
+				return subnet{}, err
+			}
+		}
+	}
+	return subnet{}, errors.New("no free network in 198.18.0.0/15")
+}
+
+func (s subnet) host(n int) string { return fmt.Sprintf("198.%d.%d.%d", s.a, s.b, n) }
+
+// The first 16 addresses are for Services, the next for nodes; every worker then has 64 for its pods.
+func (s subnet) services() string  { return s.host(0) + "/28" }
+func (s subnet) api() net.IP       { return net.ParseIP(s.host(1)).To4() }
+func (s subnet) node(n int) string { return s.host(16 + n) }
+func (s subnet) mac(n int) string  { return fmt.Sprintf("02:00:%02x:%02x:00:%02x", s.a, s.b, n) }
+
+// podNetwork is the default network of a worker's pods.
+func (s subnet) podNetwork(n int) map[string]any {
+	return onBridge(map[string]any{"type": "host-local", "ranges": [][]map[string]string{{
+		{"subnet": s.host(0) + "/24", "rangeStart": s.host(64 * n), "rangeEnd": s.host(64*n + 62)},
+	}}})
+}
+
+// sharedPodNetwork is the default network of all workers' pods, with addresses from whereabouts.
+func (s subnet) sharedPodNetwork() map[string]any {
+	return onBridge(map[string]any{"type": "whereabouts", "range": s.host(0) + "/24", "range_start": s.host(64),
+		"range_end": s.host(254)})
+}
+
+func onBridge(ipam map[string]any) map[string]any {
+	return map[string]any{"cniVersion": "1.0.0", "name": "local", "type": "bridge", "bridge": nodeBridge, "ipam": ipam}
+}
+
+// Links on a node.
+const (
+	nodeBridge  = "br0" // has its address, its pods and the main cable
+	mainCable   = "eth0"
+	secondCable = "eth1" // under the secondary networks
+)
+
+// addSwitches creates the two bridges that join the nodes: one for nodes and pods, with a cable to the API server, one
+// for the secondary networks. They are in a network namespace of their own, beyond the machine's packet filters.
+func (w *Cluster) addSwitches() error {
+	if err := newNetNS(w.switches()); err != nil {
+		return err
+	}
+	api := linkPrefix(w.run.id) + "api"
+	if err := ipBatch(nil,
+		"link add "+api+" type veth peer name api netns "+w.switches(),
+		"address add "+w.address.String()+"/24 dev "+api,
+		"link set "+api+" up"); err != nil {
+		return err
+	}
+	return w.atSwitches(
+		"link add main up type bridge",
+		"link add second up type bridge",
+		"link set api up master main")
+}
+
+// switches is the path of the network namespace of the bridges.
+func (w *Cluster) switches() string { return filepath.Join(w.run.dir, "switches") }
+
+func (w *Cluster) atSwitches(lines ...string) error {
+	return ipBatch([]string{"nsenter", "--net=" + w.switches()}, lines...)
+}
+
+// plugIn connects a worker's network namespace, that of a process.
+func (w *Cluster) plugIn(n int, pid string) error {
+	main, second := plug("main", n), plug("second", n)
+	for _, p := range []string{main, second} {
+		// The network namespace of an earlier boot is gone, or ends.
+		w.atSwitches("link del " + p)
+	}
+	err := w.atSwitches(
+		"link add "+main+" up master main type veth peer name "+mainCable+" netns "+pid,
+		"link add "+second+" up master second type veth peer name "+secondCable+" netns "+pid)
+	if err != nil {
+		return err
+	}
+	return ipBatch([]string{"nsenter", "--net=/proc/" + pid + "/ns/net"},
+		"link set lo up",
+		// A bridge keeps an address that is set, whatever joins it.
+		"link add "+nodeBridge+" address "+w.subnet.mac(n)+" type bridge",
+		"link set "+mainCable+" up master "+nodeBridge,
+		"address add "+w.subnet.node(n)+"/24 dev "+nodeBridge,
+		"link set "+nodeBridge+" up",
+		"link set "+secondCable+" up")
+}
+
+// plug is the end of a worker's cable at the switch.
+func plug(cable string, n int) string { return fmt.Sprint(cable, n) }
+
+// ipBatch gives ip(8) several commands, through another program if one is given.
+func ipBatch(by []string, lines ...string) error {
+	args := append(slices.Clone(by), "ip", "-batch", "-")
+	_, err := commandWith(strings.Join(lines, "\n")+"\n", args[0], args[1:]...)
+	return err
 }

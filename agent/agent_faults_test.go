@@ -1,9 +1,11 @@
 package agent_test
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,5 +182,62 @@ func TestAgent_RenewsOftenAfterReconnect(t *testing.T) {
 		if renewals := len(s.callsDuring(time.Minute)); renewals > 4 {
 			s.Errorf("there were %d renewals in the minute after it", renewals)
 		}
+	})
+}
+
+// The last report contains what stopped before the agent.
+func TestAgent_LastInspectionAtItsEnd(t *testing.T) {
+	runScene(t, nil, func(s *scene) {
+		s.callsDuring(3 * time.Second)
+		s.change(func() { s.items = []any{oldSandbox("b")} })
+		s.stop()
+		<-s.done
+		equal(t, "done", s.allCallsDuring(0), []string{"inspect", "publish"})
+		equal(t, "gone", goneIDs(s.lastReport()), "a")
+	})
+	runScene(t, func(s *scene) { s.loadErr = errors.New("x") }, func(s *scene) {
+		s.callsDuring(3 * time.Second)
+		s.stop()
+		<-s.done
+		equal(t, "done without the report of before", s.callsDuring(0), none)
+	})
+}
+
+// withPolicyCheck sets the agent's CheckPolicy.
+func withPolicyCheck(s *scene, answer func() error) {
+	s.checkPolicy = func(context.Context) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.record("check")
+		return answer()
+	}
+}
+
+func TestAgent_PublishesNothingWithoutPolicy(t *testing.T) {
+	why := errors.New("not enforced")
+	runScene(t, func(s *scene) { withPolicyCheck(s, func() error { return why }) }, func(s *scene) {
+		for _, what := range s.callsDuring(5 * time.Minute) {
+			equal(t, "done meanwhile", what, "check")
+		}
+		s.expectReady("cannot publish the report: not enforced")
+		s.change(func() { why = nil })
+		equal(t, "done once it is enforced", strings.Join(s.callsDuring(20 * time.Second)[:2], " "), "check publish")
+		s.expectReady("")
+	})
+}
+
+func TestAgent_StopsRenewingWithoutPolicy(t *testing.T) {
+	var why error
+	runScene(t, func(s *scene) { withPolicyCheck(s, func() error { return why }) }, func(s *scene) {
+		s.callsDuring(10 * time.Minute)
+		if checks := s.timesOf("check"); len(checks) > 2 {
+			t.Errorf("checked %d times in ten minutes", len(checks))
+		}
+		s.change(func() { why = errors.New("the binding is gone") })
+		s.callsDuring(11 * time.Minute)
+		for _, what := range s.callsDuring(5 * time.Minute) {
+			equal(t, "done once it is not enforced", what, "check")
+		}
+		s.expectReady("the binding is gone")
 	})
 }
