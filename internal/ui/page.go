@@ -21,6 +21,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,10 +48,16 @@ type Page struct {
 	slowAfter time.Duration
 
 	mu      sync.Mutex
+	state   state
+	streams atomic.Int32
+	closed  chan struct{}
+}
+
+// state is what a Page shows until changed is closed.
+type state struct {
 	kept    *kept  // of the newest judgement; nil before the first
 	problem string // why no newer judgement is shown; "" for none
-	streams map[chan struct{}]bool
-	closed  chan struct{}
+	changed chan struct{}
 }
 
 // kept are the answers of one View, by question and subject. Each is made once.
@@ -65,8 +72,8 @@ type kept struct {
 // interface without authentication: it then refuses requests that name another host, which a web page of somebody else
 // may have resolved to this address.
 func New(isLocal bool, problem string) *Page {
-	return &Page{isLocal: isLocal, slowAfter: slowAfter, problem: problem, streams: map[chan struct{}]bool{},
-		closed: make(chan struct{})}
+	return &Page{isLocal: isLocal, slowAfter: slowAfter, closed: make(chan struct{}),
+		state: state{problem: problem, changed: make(chan struct{})}}
 }
 
 // Show replaces the judgement that is shown.
@@ -80,21 +87,14 @@ func (p *Page) Fail(problem string) { p.set(nil, problem) }
 func (p *Page) set(k *kept, problem string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.problem = problem; k != nil {
-		p.kept = k
-	}
-	for changed := range p.streams {
-		select {
-		case changed <- struct{}{}:
-		default: // the stream has a change to report that it will read now
-		}
-	}
+	close(p.state.changed)
+	p.state = state{cmp.Or(k, p.state.kept), problem, make(chan struct{})}
 }
 
-func (p *Page) current() (*kept, string) {
+func (p *Page) current() state {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.kept, p.problem
+	return p.state
 }
 
 // IsPublic reports whether a path is that of a file of the page, which has no data of the cluster.
@@ -120,7 +120,9 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	} {
 		w.Header().Set(name, value)
 	}
-	if k, _ := p.current(); k == nil && !p.isLocal { // the next connection to a Service may reach another replica
+	now := p.current()
+	isOther := now.kept == nil && !p.isLocal // another replica has the data
+	if isOther {                             // the next connection to a Service may reach it
 		w.Header().Set("Connection", "close")
 	}
 	question, isQuestion := strings.CutPrefix(r.URL.Path, Root+"data/")
@@ -130,10 +132,12 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
+	case r.URL.Path == Root+"events" && isOther && r.Method == http.MethodGet:
+		http.Error(w, now.problem, http.StatusServiceUnavailable)
 	case r.URL.Path == Root+"events":
 		p.stream(w, r)
 	case isQuestion:
-		p.data(w, r, question)
+		now.answer(w, r, question)
 	case r.URL.Path == Root || r.URL.Path != Root+"index.html" && p.IsPublic(r.URL.Path):
 		http.ServeFileFS(w, r, files, fileName(r.URL.Path))
 	default:
@@ -151,18 +155,17 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-func (p *Page) data(w http.ResponseWriter, r *http.Request, question string) {
-	k, text := p.current()
+func (s state) answer(w http.ResponseWriter, r *http.Request, question string) {
 	subject := r.URL.Query().Get("subject")
 	var body []byte
 	var err error
 	switch {
-	case k == nil:
-		err = problem{http.StatusServiceUnavailable, text}
+	case s.kept == nil:
+		err = problem{http.StatusServiceUnavailable, s.problem}
 	case len(subject) > maxSubject:
 		err = problem{http.StatusBadRequest, "the subject is too long"}
 	default:
-		body, err = k.answer(r.Context(), question, subject)
+		body, err = s.kept.answer(r.Context(), question, subject)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeFor)) // else the server's own limits apply

@@ -34,11 +34,7 @@ func (p *Page) Run(ctx context.Context) {
 }
 
 // IsWatched reports whether a page is open.
-func (p *Page) IsWatched() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.streams) > 0
-}
+func (p *Page) IsWatched() bool { return p.streams.Load() > 0 }
 
 // stream writes an event at once and after each change, until the reader, the server or the page ends it. A stream
 // keeps no events: a slow reader gets the newest one.
@@ -47,65 +43,42 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	if k, problem := p.current(); k == nil && !p.isLocal {
-		http.Error(w, problem, http.StatusServiceUnavailable)
-		return
-	}
-	changed := make(chan struct{}, 1)
-	if !p.enter(changed) {
+	defer p.streams.Add(-1)
+	if p.streams.Add(1) > maxStreams {
 		w.Header().Set("Retry-After", "30")
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return
 	}
-	defer p.leave(changed)
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
-	changed <- struct{}{}
-	for {
-		text := ": \n\n"
+	now := p.current()
+	for text := now.event(); ; {
+		out := http.NewResponseController(w)
+		_ = out.SetWriteDeadline(time.Now().Add(p.slowAfter)) // without one the connection's own limits apply
+		if _, err := w.Write(text); err != nil || out.Flush() != nil {
+			return
+		}
 		select {
 		case <-r.Context().Done():
 			return
 		case <-p.closed:
 			return
 		case <-beat.C:
-		case <-changed:
-			d, err := json.Marshal(p.newest())
-			if err != nil {
-				return
-			}
-			text = fmt.Sprintf("data: %s\n\n", d)
-		}
-		out := http.NewResponseController(w)
-		_ = out.SetWriteDeadline(time.Now().Add(p.slowAfter)) // without one the connection's own limits apply
-		if _, err := w.Write([]byte(text)); err != nil || out.Flush() != nil {
-			return
+			text = []byte(": \n\n")
+		case <-now.changed:
+			now = p.current()
+			text = now.event()
 		}
 	}
 }
 
-func (p *Page) newest() event {
-	k, problem := p.current()
-	e := event{Problem: problem}
-	if k != nil {
+// event is the state as an event of a stream.
+func (s state) event() []byte {
+	e := event{Problem: s.problem}
+	if k := s.kept; k != nil {
 		e.Time, e.AgeSeconds = k.view.Judgement.Observation.Now.UTC(), int(time.Since(k.shown).Seconds())
 		e.IsSnapshot = k.view.Cluster.Snapshot != ""
 	}
-	return e
-}
-
-func (p *Page) enter(changed chan struct{}) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.streams) >= maxStreams {
-		return false
-	}
-	p.streams[changed] = true
-	return true
-}
-
-func (p *Page) leave(changed chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.streams, changed)
+	d, _ := json.Marshal(e) // it has only texts, numbers and times
+	return fmt.Appendf(nil, "data: %s\n\n", d)
 }
