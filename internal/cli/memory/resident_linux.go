@@ -1,12 +1,10 @@
 package memory
 
 import (
-	"bufio"
-	"fmt"
 	"os"
-	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,23 +23,17 @@ func keepDroppingFilePages(isLimited bool) {
 	}()
 }
 
-// advise calls madvise(2) for every read-only mapping of the program's own file.
+// advise calls madvise(2) for every read-only mapping of the program's own file. After an error memory is only larger.
 func advise(advice uintptr) {
 	self, err := os.Executable()
-	if err != nil {
-		return // memory is only larger then
-	}
-	maps, err := os.Open("/proc/self/maps")
-	if err != nil {
+	process, errProcess := procfs.Self()
+	if err != nil || errProcess != nil {
 		return
 	}
-	defer maps.Close()
-	for lines := bufio.NewScanner(maps); lines.Scan(); {
-		var from, to uintptr
-		var rights string
-		_, err := fmt.Sscanf(lines.Text(), "%x-%x %s", &from, &to, &rights)
-		if err == nil && strings.HasSuffix(lines.Text(), self) && !strings.Contains(rights, "w") {
-			_, _, _ = unix.Syscall(unix.SYS_MADVISE, from, to-from, advice)
+	maps, _ := process.ProcMaps()
+	for _, m := range maps {
+		if m.Pathname == self && !m.Perms.Write {
+			_, _, _ = unix.Syscall(unix.SYS_MADVISE, m.StartAddr, m.EndAddr-m.StartAddr, advice)
 		}
 	}
 }
