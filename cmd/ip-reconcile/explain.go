@@ -82,15 +82,11 @@ read. With -f, 0: all are Free; 1: one is not.
 }
 
 func (o *options) explainFile(ctx context.Context, std streams, file string) error {
-	in := os.Stdin
-	if file != "-" {
-		var err error
-		if in, err = os.Open(file); err != nil {
-			return err
-		}
-		defer in.Close()
+	read := os.ReadFile
+	if file == "-" {
+		read = func(string) ([]byte, error) { return io.ReadAll(os.Stdin) }
 	}
-	text, err := io.ReadAll(in)
+	text, err := read(file)
 	if err != nil {
 		return err
 	}

@@ -72,9 +72,7 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 		},
 	}
 	f := c.Flags()
-	o.given = f
-	o.Flags.Add(f, "warn")
-	o.printing.add(f)
+	o.addWithoutNode(f, "warn")
 	f.StringVar(&since, "since", "30d", "how old the records may be, for example 7d or 12h")
 	f.StringVar(&file, "file", "", "read this file of --audit-log instead of the cluster")
 	f.BoolVar(&verify, "verify", false, "judge all evidence again and check that no record was edited or is missing")

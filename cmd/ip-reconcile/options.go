@@ -211,23 +211,18 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 			return nil, err
 		}
 	}
-	r, err := o.Reconciler(log)
-	if err != nil {
-		return nil, err
-	}
-	cluster, config, err := o.Connect(o.component, log)
+	r, cluster, config, err := o.Connect(o.component, log)
 	if errors.Is(err, flags.ErrNoCluster) && local == nil {
 		return nil, fmt.Errorf("%w, or --snapshot for exported files", err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if r.Source, r.Writer = cluster, cluster; local != nil {
+	if local != nil {
 		r.Source, local.Source = local, cluster
 	}
-	r.BreakerStore, r.RestoreStore = cluster.BreakerStore(), cluster.RestoreStore()
-	if inPod && !o.ByHand && o.filter.IsZero() { // status reports the passes of a CronJob, not those of a person
-		r.PassStore = cluster.PassStore()
+	if !inPod || o.ByHand || !o.filter.IsZero() { // status reports the passes of a CronJob, not those of a person
+		r.PassStore = nil
 	}
 	if o.writes {
 		if o.trail, err = o.Trail(cluster, o.component, log, func(int) {}); err != nil {

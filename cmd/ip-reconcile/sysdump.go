@@ -49,9 +49,7 @@ could not be written.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return o.sysdump(c.Context(), std, args[0], redact) },
 	}
-	o.given = c.Flags()
-	o.Flags.Add(c.Flags(), "error")
-	o.printing.add(c.Flags())
+	o.addWithoutNode(c.Flags(), "error")
 	c.Flags().BoolVar(&redact, "redact-names", false, "give pods, namespaces, nodes and workloads other names")
 	return c
 }

@@ -115,7 +115,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if given == nil {
 		return code
 	}
-	cluster, _, err := given.Connect("reconciler", given.log)
+	r, cluster, _, err := given.Connect("reconciler", given.log)
 	if err == nil && !given.once {
 		given.once, err = ownedByJob(ctx, cluster, given.log)
 	}
@@ -126,15 +126,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		given.log.Error("reconciler run failed", "error", err)
 		return exitNotObserved
 	case given.once:
-		r, err := given.Reconciler(given.log)
-		trail, trailErr := given.Trail(cluster, "ip-reconciler", given.log, func(int) {})
-		if err := errors.Join(err, trailErr); err != nil {
+		trail, err := given.Trail(cluster, "ip-reconciler", given.log, func(int) {})
+		if err != nil {
 			given.log.Error("reconciler run failed", "error", err)
 			return exitNotObserved
 		}
 		defer trail.Start()()
-		r.Source, r.Writer, r.BreakerStore, r.Audit = cluster, cluster, cluster.BreakerStore(), trail.Record
-		r.RestoreStore, r.PassStore = cluster.RestoreStore(), cluster.PassStore()
+		r.Audit = trail.Record
 		return makePass(ctx, r)
 	}
 	if err := given.Run(ctx, given.log); err != nil {

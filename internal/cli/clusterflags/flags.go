@@ -129,14 +129,21 @@ func (o *Flags) Trail(cluster *kube.Cluster, command string, log *slog.Logger, f
 	return t, nil
 }
 
-// Connect returns the cluster that the flags name, and its client's configuration. component is for the User-Agent.
-func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *rest.Config, error) {
-	if o.QPS <= 0 || o.Burst <= 0 {
-		return nil, nil, errors.New("--kube-api-qps and --kube-api-burst must be above zero")
+// Connect returns a reconciler of the cluster that the flags name, with all its stores, the cluster, and its client's
+// configuration. component is for the User-Agent.
+func (o *Flags) Connect(component string, log *slog.Logger) (
+	*reconciler.Reconciler, *kube.Cluster, *rest.Config, error,
+) {
+	r, err := o.Reconciler(log)
+	if err == nil && (o.QPS <= 0 || o.Burst <= 0) {
+		err = errors.New("--kube-api-qps and --kube-api-burst must be above zero")
 	}
-	config, err := o.Config(component, o.QPS, o.Burst)
+	var config *rest.Config
+	if err == nil {
+		config, err = o.Config(component, o.QPS, o.Burst)
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -148,5 +155,10 @@ func (o *Flags) Connect(component string, log *slog.Logger) (*kube.Cluster, *res
 		Pod:      cmp.Or(os.Getenv("POD_NAME"), os.Getenv("HOSTNAME"), host), // the host's name may not be the pod's
 		Identity: fmt.Sprintf("ip-reconcile/%s_%08x", host, rand.Uint32()),
 	})
-	return cluster, config, err
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r.Source, r.Writer = cluster, cluster
+	r.BreakerStore, r.RestoreStore, r.PassStore = cluster.BreakerStore(), cluster.RestoreStore(), cluster.PassStore()
+	return r, cluster, config, nil
 }

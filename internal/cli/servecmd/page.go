@@ -71,14 +71,8 @@ func (o *Options) servePage(mgr manager.Manager, cluster *kube.Cluster, log *slo
 	page, onPass := o.newPage(o, cluster, core, mgr.GetConfig().Host, !secure.SecureServing)
 	opts := server.Options{BindAddress: o.pageAddress, SecureServing: secure.SecureServing, CertDir: secure.CertDir,
 		ExtraHandlers: map[string]http.Handler{"/": page}}
-	if filter := secure.FilterProvider; filter != nil {
-		opts.FilterProvider = func(config *rest.Config, client *http.Client) (server.Filter, error) {
-			f, err := filter(config, client)
-			if err != nil {
-				return nil, err
-			}
-			return exceptPublic(f, page), nil
-		}
+	if secure.FilterProvider != nil {
+		opts.FilterProvider = exceptPublic(secure.FilterProvider, page)
 	}
 	s, err := server.NewServer(opts, mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -89,18 +83,18 @@ func (o *Options) servePage(mgr manager.Manager, cluster *kube.Cluster, log *slo
 }
 
 // exceptPublic filters all but what is public. A browser sends no token before the page has asked for one.
-func exceptPublic(filter server.Filter, page Page) server.Filter {
-	return func(log logr.Logger, all http.Handler) (http.Handler, error) {
-		filtered, err := filter(log, all)
-		if err != nil {
-			return nil, err
-		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if page.IsPublic(r.URL.Path) {
-				page.ServeHTTP(w, r)
-			} else {
-				filtered.ServeHTTP(w, r)
-			}
-		}), nil
+func exceptPublic(filter Filter, page Page) Filter {
+	return func(config *rest.Config, client *http.Client) (server.Filter, error) {
+		f, err := filter(config, client)
+		return func(log logr.Logger, all http.Handler) (http.Handler, error) {
+			filtered, err := f(log, all)
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if page.IsPublic(r.URL.Path) {
+					page.ServeHTTP(w, r)
+				} else {
+					filtered.ServeHTTP(w, r)
+				}
+			}), err
+		}, err
 	}
 }

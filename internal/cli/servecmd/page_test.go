@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
 func TestServe_RefusesAPageForEverybody(t *testing.T) {
@@ -49,12 +51,18 @@ func (fakePage) Run(context.Context)       {}
 func TestServe_FiltersAllOfThePageButItsFiles(t *testing.T) {
 	page := fakePage{http.NewServeMux()}
 	page.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
-	denies := func(logr.Logger, http.Handler) (http.Handler, error) {
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), nil
+	denies := func(*rest.Config, *http.Client) (server.Filter, error) {
+		return func(logr.Logger, http.Handler) (http.Handler, error) {
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }), nil
+		}, nil
 	}
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	for _, of := range []http.Handler{page, metrics} {
-		h, err := exceptPublic(denies, page)(logr.Discard(), of)
+		filter, err := exceptPublic(denies, page)(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := filter(logr.Discard(), of)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,6 +31,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/informers"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
@@ -130,7 +131,7 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err := serve.CheckFence(o.FenceTimeout); err != nil {
 		return err
 	}
-	cluster, config, err := o.Connect("serve", log)
+	full, cluster, config, err := o.Connect("serve", log)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (o *Options) Run(ctx context.Context, log *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("create the manager: %w", err)
 	}
-	server, source, err := o.server(ctx, cluster, config, log)
+	server, source, err := o.server(ctx, full, cluster, config, log)
 	if err != nil {
 		return err
 	}
@@ -187,14 +188,10 @@ func (o *Options) managerOptions() manager.Options {
 	return opts
 }
 
-// server makes the Server and all parts of it.
-func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *rest.Config, log *slog.Logger) (
-	*serve.Server, *informers.Source, error,
+// server makes the Server and all parts of it. full reads the cluster without caches.
+func (o *Options) server(ctx context.Context, full *reconciler.Reconciler, cluster *kube.Cluster, config *rest.Config,
+	log *slog.Logger) (*serve.Server, *informers.Source, error,
 ) {
-	full, err := o.Reconciler(log)
-	if err != nil {
-		return nil, nil, err
-	}
 	events, err := o.events(ctx, config, log)
 	if err != nil {
 		return nil, nil, err
@@ -224,9 +221,7 @@ func (o *Options) server(ctx context.Context, cluster *kube.Cluster, config *res
 		full.Fence, source.OnRestore = cluster.Fence(), guard.ReportRestore
 	}
 	source.OnRebuild = recorder.CachesRebuilt
-	full.Source, full.Writer = source.Full(), cluster
-	full.BreakerStore, full.RestoreStore = cluster.BreakerStore(), cluster.RestoreStore()
-	full.PassStore = cluster.PassStore()
+	full.Source = source.Full()
 	o.Schedule.FlatFiles, o.Schedule.Log = schedule.DefaultFlatFiles(), log
 	o.Schedule.Changed, full.Schedule = recorder.ScheduleChanged, o.Schedule.InForce
 	full.Progress = func(string) { health.Progress() }
