@@ -34,7 +34,7 @@ cluster could not be read.
 `
 
 func newCheck(std streams) *cobra.Command {
-	o := &options{component: "check"}
+	o := &options{streams: std, component: "check"}
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Judge every address and print the verdicts; read-only",
@@ -52,12 +52,12 @@ comes first. check is read-only.
 			if err := o.checkWatch("fail-on"); err != nil {
 				return err
 			}
-			r, j, err := o.judge(ctx, std)
+			r, j, err := o.judge(ctx)
 			if err != nil {
 				return err
 			}
-			err = o.printReport(ctx, std, report.OfCheck(j, r.Plan(ctx, j), o.filter))
-			return o.follow(ctx, std, r, j, err, func(ctx context.Context, j *judge.Judgement) ([]document.WatchRow, error) {
+			err = o.printReport(ctx, report.OfCheck(j, r.Plan(ctx, j), o.filter))
+			return o.follow(ctx, r, j, err, func(ctx context.Context, j *judge.Judgement) ([]document.WatchRow, error) {
 				rep := report.OfCheck(j, r.Plan(ctx, j), report.Filter{})
 				for _, g := range rep.Gates { // of a plan only what could not be read has it
 					if g.Refusal == reconciler.WriteFailed {
@@ -76,7 +76,7 @@ comes first. check is read-only.
 }
 
 func newRun(std streams) *cobra.Command {
-	o := &options{component: "run", writes: true}
+	o := &options{streams: std, component: "run", writes: true}
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Judge every address and release the stale ones, once",
@@ -97,12 +97,12 @@ On a terminal run prints what it will release, and asks, except with --yes.
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
-			r, err := o.reconciler(ctx, std)
+			r, err := o.reconciler(ctx)
 			if err != nil {
 				return err
 			}
 			r.Options.Only, r.Options.OnlyFindings = o.filter.Item, o.filter.Finding
-			out, err := o.act(ctx, std, r, o.ask)
+			out, err := o.act(ctx, r, o.askToRun)
 			if err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ On a terminal run prints what it will release, and asks, except with --yes.
 					return err
 				}
 			}
-			return o.printReport(ctx, std, rep)
+			return o.printReport(ctx, rep)
 		},
 	}
 	o.add(c.Flags(), "info")
@@ -130,20 +130,20 @@ On a terminal run prints what it will release, and asks, except with --yes.
 
 // act is the path of run, apply, release and plan: a question, and the run of a reconciler, whose options select what
 // may be released. An error of the question ends the command.
-func (o *options) act(ctx context.Context, std streams, r *reconciler.Reconciler,
-	question func(context.Context, streams, *reconciler.Reconciler) error) (*reconciler.Result, error) {
+func (o *options) act(ctx context.Context, r *reconciler.Reconciler,
+	question func(context.Context, *reconciler.Reconciler) error) (*reconciler.Result, error) {
 	if o.trail != nil {
 		defer o.trail.Start()()
 	}
-	if err := question(ctx, std, r); err != nil {
+	if err := question(ctx, r); err != nil {
 		return nil, err
 	}
 	return r.Run(ctx)
 }
 
-// ask prints on a terminal what a run will do, and asks, but not about nothing. The error for a no is errUnresolved.
-func (o *options) ask(ctx context.Context, std streams, r *reconciler.Reconciler) error {
-	if std.in == nil || o.yes || !o.writes {
+// askToRun prints on a terminal what a run will do, and asks, but not about nothing. A no is errUnresolved.
+func (o *options) askToRun(ctx context.Context, r *reconciler.Reconciler) error {
+	if o.in == nil || o.yes || !o.writes {
 		return nil
 	}
 	out, err := dryRunOf(ctx, r)
@@ -156,8 +156,8 @@ func (o *options) ask(ctx context.Context, std streams, r *reconciler.Reconciler
 		return nil
 	}
 	text := o.renderScreen(answer{at: out.Observation.Now, screen: func(s *screen.Screen) { s.Report(rep) }})
-	_, _ = std.err.Write(text) // whoever does not see it says no
-	if !std.ask(ctx, fmt.Sprintf("\nRelease %s?", screen.Count(n, "stale item"))) {
+	_, _ = o.err.Write(text) // whoever does not see it says no
+	if !o.ask(ctx, fmt.Sprintf("\nRelease %s?", screen.Count(n, "stale item"))) {
 		return errUnresolved
 	}
 	return nil
@@ -172,15 +172,15 @@ func dryRunOf(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result
 
 // printReport prints the report of check, run or apply, which fails by --fail-on. A filter that names nothing is an
 // error at the end, since a run may have released other items.
-func (o *options) printReport(ctx context.Context, std streams, r *report.Report) error {
-	err := cmp.Or(o.printRun(ctx, std, r, false), o.checkNames(r.Observation))
+func (o *options) printReport(ctx context.Context, r *report.Report) error {
+	err := cmp.Or(o.printRun(ctx, r, false), o.checkNames(r.Observation))
 	if err == nil && o.fails.Fails(r) {
 		return errUnresolved
 	}
 	return err
 }
 
-func (o *options) printRun(ctx context.Context, std streams, r *report.Report, isUnresolved bool) error {
+func (o *options) printRun(ctx context.Context, r *report.Report, isUnresolved bool) error {
 	a := answer{
 		kind: document.KindCheck, at: r.Observation.Now, notes: r.Notes(), isUnresolved: isUnresolved,
 		document: func(h document.Header) any { return document.OfCheck(h, r) },
@@ -190,11 +190,11 @@ func (o *options) printRun(ctx context.Context, std streams, r *report.Report, i
 	if r.Ran {
 		a.kind, a.document = document.KindRun, func(h document.Header) any { return document.OfRun(h, r) }
 	}
-	return o.print(ctx, std, a)
+	return o.print(ctx, a)
 }
 
 func newStatus(std streams) *cobra.Command {
-	o := &options{component: "status"}
+	o := &options{streams: std, component: "status"}
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Check the installation, and why nothing is released; read-only",
@@ -219,7 +219,7 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			if err != nil {
 				return err
 			}
-			r, err := o.reconciler(ctx, std)
+			r, err := o.reconciler(ctx)
 			if err != nil {
 				return err
 			}
@@ -231,7 +231,7 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 				lines[i].Next = o.advisor().OnCluster(lines[i].Next)
 			}
 			d := document.OfStatus(document.Header{}, lines)
-			return o.print(ctx, std, answer{
+			return o.print(ctx, answer{
 				kind: document.KindStatus, at: probe.Now, isUnresolved: d.Level != document.LevelOK,
 				document: func(h document.Header) any { d.Header = h; return d },
 				names:    d.IDs,

@@ -21,7 +21,7 @@ import (
 )
 
 func newExplain(std streams) *cobra.Command {
-	o := &options{component: "explain"}
+	o := &options{streams: std, component: "explain"}
 	var file string
 	c := &cobra.Command{
 		Use:   "explain IP | NAMESPACE/POD | node/NAME | pool/NAME | -f FILE",
@@ -53,7 +53,7 @@ read. With -f, 0: all are Free; 1: one is not.
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case file != "" && len(args) == 0:
-				return o.explainFile(c.Context(), std, file)
+				return o.explainFile(c.Context(), file)
 			case file != "" || len(args) != 1:
 				return fmt.Errorf("explain takes one address, pod, node or pool, or -f alone, got %d arguments; see '%s --help'",
 					len(args), c.CommandPath())
@@ -62,12 +62,12 @@ read. With -f, 0: all are Free; 1: one is not.
 			if err != nil {
 				return err
 			}
-			r, j, err := o.judge(c.Context(), std)
+			r, j, err := o.judge(c.Context())
 			if err != nil {
 				return err
 			}
 			rep, d := o.explainJudged(c.Context(), r, j, explanation.Question{Subject: subject})
-			return o.print(c.Context(), std, answer{
+			return o.print(c.Context(), answer{
 				kind: document.KindExplanation, at: j.Observation.Now, notes: rep.Notes(), isUnresolved: !d.Found,
 				document: func(h document.Header) any { d.Header = h; return d },
 				names:    func() []string { return rep.Addresses(true) },
@@ -81,7 +81,7 @@ read. With -f, 0: all are Free; 1: one is not.
 	return c
 }
 
-func (o *options) explainFile(ctx context.Context, std streams, file string) error {
+func (o *options) explainFile(ctx context.Context, file string) error {
 	read := os.ReadFile
 	if file == "-" {
 		read = func(string) ([]byte, error) { return io.ReadAll(os.Stdin) }
@@ -104,13 +104,13 @@ func (o *options) explainFile(ctx context.Context, std streams, file string) err
 	if len(asked) == 0 {
 		return fmt.Errorf("%s: no addresses in the file", file)
 	}
-	_, j, err := o.judge(ctx, std)
+	_, j, err := o.judge(ctx)
 	if err != nil {
 		return err
 	}
 	all := explanation.Addresses(j, asked)
 	free := report.Only(all, func(a document.AddressState) bool { return a.State == "Free" })
-	return o.print(ctx, std, answer{
+	return o.print(ctx, answer{
 		kind: document.KindAddresses, at: j.Observation.Now, notes: j.Notes(), isUnresolved: len(free) < len(all),
 		document: func(h document.Header) any { return &document.AddressList{Header: h, Addresses: all} },
 		names:    func() []string { return document.Rows(free, func(a document.AddressState) string { return a.IP }) },

@@ -18,7 +18,7 @@ import (
 )
 
 func newHistory(std streams) *cobra.Command {
-	o := &options{component: "history"}
+	o := &options{streams: std, component: "history"}
 	var since, file string
 	var verify bool
 	c := &cobra.Command{
@@ -52,14 +52,14 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 			if err != nil {
 				return fmt.Errorf("--since %q: must be an age, for example 7d or 12h", since)
 			}
-			lines, now, err := o.history(c.Context(), std, file)
+			lines, now, err := o.history(c.Context(), file)
 			if err != nil {
 				return err
 			}
 			d := document.OfHistory(lines, file != "", now, func(r *audit.Record) bool {
 				return has(r) && !r.Time.Before(now.Add(-age))
 			})
-			err = o.print(c.Context(), std, answer{
+			err = o.print(c.Context(), answer{
 				kind: document.KindHistory, at: now,
 				document: func(h document.Header) any { d.Header = h; return d },
 				names:    d.Addresses,
@@ -89,7 +89,7 @@ func parseAge(text string) (time.Duration, error) {
 }
 
 // history reads all records, and the time of the API server.
-func (o *options) history(ctx context.Context, std streams, file string) (_ []audit.Line, now time.Time, err error) {
+func (o *options) history(ctx context.Context, file string) (_ []audit.Line, now time.Time, err error) {
 	if file != "" {
 		if err := o.printing.check(); err != nil {
 			return nil, now, err
@@ -103,7 +103,7 @@ func (o *options) history(ctx context.Context, std streams, file string) (_ []au
 		lines, err := audit.ReadLog(file, f)
 		return lines, time.Now(), err
 	}
-	r, err := o.reconciler(ctx, std)
+	r, err := o.reconciler(ctx)
 	if err != nil {
 		return nil, now, err
 	}

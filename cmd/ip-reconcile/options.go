@@ -29,6 +29,7 @@ import (
 )
 
 type options struct {
+	streams
 	clusterflags.Flags
 	component     string // the command, for the User-Agent
 	node          flags.Node
@@ -126,8 +127,8 @@ func (o *options) addWithoutNode(f *pflag.FlagSet, logLevel string) {
 	o.printing.add(f)
 }
 
-func (o *options) judge(ctx context.Context, std streams) (*reconciler.Reconciler, *judge.Judgement, error) {
-	r, err := o.reconciler(ctx, std)
+func (o *options) judge(ctx context.Context) (*reconciler.Reconciler, *judge.Judgement, error) {
+	r, err := o.reconciler(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,7 +136,7 @@ func (o *options) judge(ctx context.Context, std streams) (*reconciler.Reconcile
 	return r, j, err
 }
 
-func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reconciler, error) {
+func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, error) {
 	memory.Spend()
 	isDry, isKnown := map[string]bool{"": false, "none": false, "false": false, "client": true, "true": true}[o.dryRun]
 	if !isKnown { // as for kubectl, the flag was a boolean once
@@ -143,7 +144,7 @@ func (o *options) reconciler(ctx context.Context, std streams) (*reconciler.Reco
 	}
 	o.isDry, o.writes = isDry, o.writes && !isDry && o.snapshot == ""
 	o.DryRun = !o.writes
-	log, err := o.Logger(std.err)
+	log, err := o.Logger(o.err)
 	if err != nil {
 		return nil, err
 	}

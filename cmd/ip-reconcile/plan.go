@@ -17,7 +17,7 @@ import (
 )
 
 func newPlan(std streams) *cobra.Command {
-	o := &options{component: "plan"}
+	o := &options{streams: std, component: "plan"}
 	o.ByHand = true
 	c := &cobra.Command{
 		Use:   "plan",
@@ -33,7 +33,7 @@ Exit code 0: planned, even if nothing is to be released; 2: the cluster could no
   ip-reconcile plan --pool 10.0.0.0/24 -o plan.yaml
   ip-reconcile plan -o json | jq -r '.items[] | [.ip, .podRef, .message] | @tsv'`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return o.plan(c.Context(), std) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.plan(c.Context()) },
 	}
 	f := c.Flags()
 	o.addLive(f, "warn")
@@ -44,17 +44,17 @@ Exit code 0: planned, even if nothing is to be released; 2: the cluster could no
 	return c
 }
 
-func (o *options) plan(ctx context.Context, std streams) error {
+func (o *options) plan(ctx context.Context) error {
 	file := ""
 	if form := map[string]string{".json": "json", ".yaml": "yaml", ".yml": "yaml"}[filepath.Ext(o.output)]; form != "" {
 		file, o.output = o.output, form
 	}
-	r, err := o.reconciler(ctx, std)
+	r, err := o.reconciler(ctx)
 	if err != nil {
 		return err
 	}
 	r.Writer, r.Options.Only = nil, o.filter.Item // whoever plans need not be allowed to release
-	out, err := o.act(ctx, std, r, o.ask)
+	out, err := o.act(ctx, r, o.askToRun)
 	if err == nil {
 		err = o.checkNames(out.Observation)
 	}
@@ -87,11 +87,11 @@ func (o *options) plan(ctx context.Context, std streams) error {
 		}
 		o.output = "table"
 	}
-	return o.print(ctx, std, a)
+	return o.print(ctx, a)
 }
 
 func newApply(std streams) *cobra.Command {
-	o := &options{component: "apply", writes: true}
+	o := &options{streams: std, component: "apply", writes: true}
 	o.ByHand = true
 	var maxAge time.Duration
 	c := &cobra.Command{
@@ -112,7 +112,7 @@ plan is refused, or the cluster could not be read.`,
   ip-reconcile apply plan.json
   ip-reconcile apply plan.json -o json | jq '.failed[] | [.ip, .detail]'`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return o.apply(c.Context(), std, args[0], maxAge) },
+		RunE: func(c *cobra.Command, args []string) error { return o.apply(c.Context(), args[0], maxAge) },
 	}
 	f := c.Flags()
 	o.addLive(f, "info")
@@ -124,7 +124,7 @@ plan is refused, or the cluster could not be read.`,
 	return c
 }
 
-func (o *options) apply(ctx context.Context, std streams, file string, maxAge time.Duration) error {
+func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
@@ -133,7 +133,7 @@ func (o *options) apply(ctx context.Context, std streams, file string, maxAge ti
 	if err != nil {
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
-	r, j, err := o.judge(ctx, std)
+	r, j, err := o.judge(ctx)
 	if err != nil {
 		return err
 	}
@@ -141,10 +141,10 @@ func (o *options) apply(ctx context.Context, std streams, file string, maxAge ti
 		return fmt.Errorf("plan %s: %w", file, err)
 	}
 	o.filter.Has, r.Options.Only = p.Has, p.Allows
-	out, err := o.act(ctx, std, r, o.ask)
+	out, err := o.act(ctx, r, o.askToRun)
 	if err != nil {
 		return err
 	}
 	p.Complete(out)
-	return o.printReport(ctx, std, report.OfRun(out, false, o.filter))
+	return o.printReport(ctx, report.OfRun(out, false, o.filter))
 }

@@ -24,7 +24,7 @@ type poolsOptions struct {
 }
 
 func newPools(std streams) *cobra.Command {
-	o := &poolsOptions{options: options{component: "pools"}}
+	o := &poolsOptions{options: options{streams: std, component: "pools"}}
 	c := &cobra.Command{
 		Use:   "pools [NAME | RANGE | ADDRESS]",
 		Short: "Print how full each pool is and which pods wait for an address; read-only",
@@ -56,7 +56,7 @@ could not be read, or has no such pool.
   ip-reconcile pools --unused
   ip-reconcile pools -w
   ip-reconcile pools --snapshot ./must-gather`,
-		RunE: func(c *cobra.Command, args []string) error { return o.pools(c.Context(), std, args) },
+		RunE: func(c *cobra.Command, args []string) error { return o.pools(c.Context(), args) },
 	}
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
@@ -69,7 +69,7 @@ could not be read, or has no such pool.
 	return c
 }
 
-func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) error {
+func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 	switch {
 	case len(args) > 1:
 		return fmt.Errorf("pools takes at most one name, range or address, got %d arguments; see '%s pools --help'",
@@ -88,19 +88,23 @@ func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) er
 	if err := o.checkWatch("new-range", "unused"); err != nil {
 		return err
 	}
-	r, j, err := o.judge(ctx, std)
+	r, j, err := o.judge(ctx)
 	if err != nil {
 		return err
+	}
+	pick := func(u *usage.Pools) []*usage.Pool {
+		if len(args) == 0 {
+			return u.All
+		}
+		return u.Find(args[0])
 	}
 	all := usage.Of(j)
 	if o.unused {
 		all.KeepUnused(j)
 	}
-	pools := all.All
-	if len(args) > 0 {
-		if pools = all.Find(args[0]); len(pools) == 0 {
-			return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
-		}
+	pools := pick(all)
+	if len(args) > 0 && len(pools) == 0 {
+		return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
 	}
 	names := document.Rows(pools, (*usage.Pool).Ref)
 	var only report.Filter // of one pool: gates against releases in other pools are no answer
@@ -110,13 +114,6 @@ func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) er
 	rep := report.OfCheck(j, r.Plan(ctx, j), only)
 	a := answer{kind: document.KindPools, at: j.Observation.Now, notes: append(rep.Notes(), all.Notes...),
 		names: func() []string { return names }}
-	rows := func(_ context.Context, j *judge.Judgement) ([]document.WatchRow, error) {
-		all := usage.Of(j)
-		if len(args) > 0 {
-			all.All = all.Find(args[0])
-		}
-		return document.PoolRows(all.All), nil
-	}
 	if len(args) == 0 {
 		d := document.OfPools(document.Header{}, rep, all)
 		for i := 0; o.unused && i < len(d.Pools); i++ {
@@ -127,15 +124,17 @@ func (o *poolsOptions) pools(ctx context.Context, std streams, args []string) er
 		}
 		a.document = func(h document.Header) any { d.Header = h; return d }
 		a.screen = func(s *screen.Screen) { s.Pools(d) }
-		return o.follow(ctx, std, r, j, o.print(ctx, std, a), rows)
+	} else {
+		d := document.OfPoolDetails(document.Header{ObservedAt: j.Observation.Now}, rep, all, pools)
+		for i := 0; ofNewRange != nil && i < len(pools); i++ {
+			d.Pools[i].NewRange = ofNewRange(rep, pools[i])
+			a.isUnresolved = a.isUnresolved || len(d.Pools[i].NewRange.Outside) > 0
+		}
+		a.kind = document.KindPool
+		a.document = func(h document.Header) any { d.Header = h; return d }
+		a.screen = func(s *screen.Screen) { s.PoolDetails(d) }
 	}
-	d := document.OfPoolDetails(document.Header{ObservedAt: j.Observation.Now}, rep, all, pools)
-	for i := 0; ofNewRange != nil && i < len(pools); i++ {
-		d.Pools[i].NewRange = ofNewRange(rep, pools[i])
-		a.isUnresolved = a.isUnresolved || len(d.Pools[i].NewRange.Outside) > 0
-	}
-	a.kind = document.KindPool
-	a.document = func(h document.Header) any { d.Header = h; return d }
-	a.screen = func(s *screen.Screen) { s.PoolDetails(d) }
-	return o.follow(ctx, std, r, j, o.print(ctx, std, a), rows)
+	return o.follow(ctx, r, j, o.print(ctx, a), func(_ context.Context, j *judge.Judgement) ([]document.WatchRow, error) {
+		return document.PoolRows(pick(usage.Of(j))), nil
+	})
 }

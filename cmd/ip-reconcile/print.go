@@ -64,17 +64,17 @@ type answer struct {
 
 // print writes an answer in the form that --output asks for. A table begins with the notes. For all other forms print
 // writes them to stderr. The error for an answer that is unresolved is errUnresolved.
-func (o *options) print(ctx context.Context, std streams, a answer) error {
+func (o *options) print(ctx context.Context, a answer) error {
 	text, err := o.render(ctx, a)
 	if err != nil {
 		return err
 	}
 	if !o.isTable() {
 		for _, note := range a.notes {
-			fmt.Fprintln(std.err, "Note:", note)
+			fmt.Fprintln(o.err, "Note:", note)
 		}
 	}
-	if _, err = std.out.Write(text); err == nil && a.isUnresolved {
+	if _, err = o.out.Write(text); err == nil && a.isUnresolved {
 		return errUnresolved
 	}
 	return err

@@ -16,7 +16,7 @@ import (
 )
 
 func newRecover(std streams) *cobra.Command {
-	o := &options{component: "recover"}
+	o := &options{streams: std, component: "recover"}
 	c := &cobra.Command{
 		Use:   "recover",
 		Short: "After an etcd restore: write the allocations that running pods lack; releases nothing",
@@ -41,7 +41,7 @@ Exit code 0: everything is written; 1: something is not, and the output says why
 			if o.writes = o.yes; o.yes && o.snapshot != "" {
 				return fmt.Errorf("--snapshot %s: recover does not write to a snapshot: leave out --yes", o.snapshot)
 			}
-			r, err := o.reconciler(c.Context(), std)
+			r, err := o.reconciler(c.Context())
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ Exit code 0: everything is written; 1: something is not, and the output says why
 			if err != nil {
 				return err
 			}
-			return o.print(c.Context(), std, answer{
+			return o.print(c.Context(), answer{
 				kind: document.KindRecovery, at: out.Observation.Now, notes: out.Notes(),
 				isUnresolved: out.ToRepair+len(out.Unrepaired) > 0,
 				document:     func(h document.Header) any { return document.OfRecovery(h, out) },

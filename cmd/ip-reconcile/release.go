@@ -34,7 +34,7 @@ type byHand struct {
 }
 
 func newRelease(std streams) *cobra.Command {
-	o := &byHand{options: options{component: "release", writes: true}}
+	o := &byHand{options: options{streams: std, component: "release", writes: true}}
 	o.ByHand = true
 	c := &cobra.Command{
 		Use:   "release ADDRESS... | --pod NAMESPACE/NAME | --node NAME",
@@ -64,7 +64,7 @@ says why; 2: the cluster could not be read.`,
   ip-reconcile release --node worker-1 --dry-run
   ip-reconcile release 10.0.0.20 --override NodeUnreachable --because "worker-1 was scrapped on Monday"`,
 		Args: func(_ *cobra.Command, args []string) error { return o.parse(args) },
-		RunE: func(c *cobra.Command, _ []string) error { return o.release(c.Context(), std) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.release(c.Context()) },
 	}
 	f := c.Flags()
 	o.addWithoutNode(f, "info")
@@ -156,8 +156,8 @@ func (o *byHand) assert(ctx context.Context, r *reconciler.Reconciler) error {
 	return o.check(ctx, r)
 }
 
-func (o *byHand) release(ctx context.Context, std streams) error {
-	r, err := o.reconciler(ctx, std)
+func (o *byHand) release(ctx context.Context) error {
+	r, err := o.reconciler(ctx)
 	if err != nil {
 		return err
 	}
@@ -167,10 +167,10 @@ func (o *byHand) release(ctx context.Context, std streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprint(std.err, strings.Join(o.missing, ""))
+	fmt.Fprint(o.err, strings.Join(o.missing, ""))
 	printed := planfile.Of(o.selected)
 	r.Options.Only = func(it *judge.Item) bool { return isAgreed(printed, it) }
-	out, err := o.act(ctx, std, r, o.consent)
+	out, err := o.act(ctx, r, o.consent)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (o *byHand) release(ctx context.Context, std streams) error {
 		}
 	}
 	remains := func(it *judge.Item) bool { return !isReleased[it.ID()] }
-	return o.printRun(ctx, std, report.OfRun(out, false, o.filter),
+	return o.printRun(ctx, report.OfRun(out, false, o.filter),
 		len(o.missing) > 0 || slices.ContainsFunc(o.selected, remains))
 }
 
@@ -194,9 +194,9 @@ func isAgreed(printed *planfile.File, it *judge.Item) bool {
 
 // consent prints the evidence, and asks whether to release what can be. Where nothing is released, it prints what a run
 // would release in the form that --output asks for, and returns errUnresolved.
-func (o *byHand) consent(ctx context.Context, std streams, r *reconciler.Reconciler) error {
+func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
 	if len(o.selected) > 0 {
-		if isYes := o.show(ctx, std, r); isYes {
+		if isYes := o.show(ctx, r); isYes {
 			return nil
 		}
 	}
@@ -207,11 +207,11 @@ func (o *byHand) consent(ctx context.Context, std streams, r *reconciler.Reconci
 	if err != nil {
 		return err
 	}
-	return o.printRun(ctx, std, report.OfRun(out, true, o.filter), true)
+	return o.printRun(ctx, report.OfRun(out, true, o.filter), true)
 }
 
 // show prints the evidence, and reports whether to release.
-func (o *byHand) show(ctx context.Context, std streams, r *reconciler.Reconciler) (isYes bool) {
+func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (isYes bool) {
 	rep, d := o.explainJudged(ctx, r, o.j, explanation.Question{Subject: o.subjects[0], Picks: o.filter.Picks()})
 	d.Advice = slices.DeleteFunc(d.Advice, func(a document.Advice) bool { // about this very release
 		return a.Cause == judge.Stale.String() || a.Cause == string(reconciler.AwaitingConfirmation)
@@ -222,27 +222,27 @@ func (o *byHand) show(ctx context.Context, std streams, r *reconciler.Reconciler
 	if len(asserted) > 0 {
 		counts += fmt.Sprintf(" (%d because you assert that nothing uses the address)", len(asserted))
 	}
-	asks := len(can) > 0 && !o.DryRun && !o.yes && std.in != nil
+	asks := len(can) > 0 && !o.DryRun && !o.yes && o.in != nil
 	text := o.renderScreen(answer{at: o.j.Observation.Now, screen: func(s *screen.Screen) { s.Explain(rep, d) }})
 	if asks {
-		_, _ = std.err.Write(append(text, '\n')) // where the question is
+		_, _ = o.err.Write(append(text, '\n')) // where the question is
 	} else if o.isTable() {
-		_, _ = std.out.Write(append(text, '\n'))
+		_, _ = o.out.Write(append(text, '\n'))
 	}
 	switch {
 	case len(can) == 0:
-		fmt.Fprintln(std.err, "Nothing that was selected can be released.")
-		if !o.DryRun && (o.yes || std.in != nil) {
+		fmt.Fprintln(o.err, "Nothing that was selected can be released.")
+		if !o.DryRun && (o.yes || o.in != nil) {
 			r.RecordRefusals(&reconciler.Result{Judgement: o.j, Refused: r.Plan(ctx, o.j).Refused})
 		}
 	case o.DryRun:
-		fmt.Fprintf(std.err, "Dry run: nothing is released. %s can be released.\n", counts)
+		fmt.Fprintf(o.err, "Dry run: nothing is released. %s can be released.\n", counts)
 	case o.yes:
 		return true
 	case asks:
-		return std.ask(ctx, "Release "+counts+"?")
+		return o.ask(ctx, "Release "+counts+"?")
 	default:
-		fmt.Fprintf(std.err, "Nothing is released without --yes or a terminal to ask on. %s can be released.\n", counts)
+		fmt.Fprintf(o.err, "Nothing is released without --yes or a terminal to ask on. %s can be released.\n", counts)
 	}
 	return false
 }

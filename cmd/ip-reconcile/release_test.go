@@ -42,12 +42,12 @@ var asking = map[string]bool{"y\n": true, "Yes\n": true, "y": true, "\n": false,
 // asker are the options of a run on a terminal, and its reconciler.
 func asker(t *testing.T, dir string, std streams) (*options, *reconciler.Reconciler) {
 	t.Helper()
-	o := &options{component: "run"}
+	o := &options{streams: std, component: "run"}
 	f := (&cobra.Command{}).Flags()
 	o.addLive(f, "warn")
 	o.AddConfirmAfter(f)
 	o.snapshot = dir
-	r, err := o.reconciler(t.Context(), std)
+	r, err := o.reconciler(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestRun_AsksAboutNothingPaused(t *testing.T) {
 		pause(t, dir)
 		std, shown := terminalWith(t, "y")
 		o, r := asker(t, dir, std)
-		if err := o.ask(t.Context(), std, r); err != nil || !strings.HasSuffix(shown(), question) ||
+		if err := o.askToRun(t.Context(), r); err != nil || !strings.HasSuffix(shown(), question) ||
 			strings.Contains(shown(), "Release") != (question != "") {
 			t.Errorf("%v:\n%s", err, shown())
 		}
@@ -75,7 +75,7 @@ func TestRun_AsksOnATerminal(t *testing.T) {
 	for answer, want := range asking {
 		std, shown := terminalWith(t, answer)
 		o, r := asker(t, sample, std)
-		err := o.ask(t.Context(), std, r)
+		err := o.askToRun(t.Context(), r)
 		if (err == nil) != want || !strings.Contains(shown(), "WOULD BE RELEASED NOW (6)") ||
 			!strings.HasSuffix(shown(), "Release 9 stale items? [y/N] ") {
 			t.Errorf("%q: %v:\n%s", answer, err, shown())
@@ -104,13 +104,13 @@ func TestRelease_AsksOnATerminal(t *testing.T) {
 			if c.question != "" { // as in 'release > file'
 				std.out, _ = os.Create(filepath.Join(t.TempDir(), "out"))
 			}
-			o := &byHand{options: options{component: "release"}, override: c.override}
+			o := &byHand{options: options{streams: std, component: "release"}, override: c.override}
 			if o.ByHand = true; c.override != "" {
 				o.Because = because
 			}
 			o.addWithoutNode((&cobra.Command{}).Flags(), "warn")
 			o.snapshot, o.yes = sample, c.yes
-			r, err := o.reconciler(t.Context(), std)
+			r, err := o.reconciler(t.Context())
 			if err == nil {
 				err = o.parse(c.args)
 			}
@@ -124,7 +124,7 @@ func TestRelease_AsksOnATerminal(t *testing.T) {
 				t.Fatal(err, o.selected, o.missing)
 			}
 			o.DryRun = c.dryRun
-			err = o.consent(t.Context(), std, r)
+			err = o.consent(t.Context(), r)
 			want = want && c.question != "" || c.yes
 			if (err == nil) != want || !strings.Contains(shown(), c.question+c.says) ||
 				!strings.Contains(shown(), c.args[0]+" in kube-system/") ||
@@ -146,14 +146,14 @@ func TestOptions_DryRun(t *testing.T) {
 		{true, "", sample, true}, {false, "", "", true}, {false, "none", "", true},
 	} {
 		std, _ := terminalWith(t, "")
-		o := &options{component: "run", writes: c.writes}
+		o := &options{streams: std, component: "run", writes: c.writes}
 		f := (&cobra.Command{}).Flags()
 		o.addLive(f, "warn")
 		if err := f.Set("kubeconfig", kubeconfigOf(t, "https://"+freeAddress(t))); err != nil {
 			t.Fatal(err)
 		}
 		o.dryRun, o.snapshot = c.dryRun, c.snapshot
-		r, err := o.reconciler(t.Context(), std) // RBAC may hide the reconciler
+		r, err := o.reconciler(t.Context()) // RBAC may hide the reconciler
 		if o.DryRun != c.want || o.writes == c.want || err == nil && r.Options.DryRun != c.want {
 			t.Errorf("%+v: %v, %v", c, o.DryRun, err)
 		}
@@ -167,7 +167,7 @@ func TestAct_Consent(t *testing.T) {
 	list := 0
 	r.Source = counting{r.Source, &list}
 	for _, want := range []error{errUnresolved, nil} {
-		_, err := o.act(t.Context(), std, r, func(context.Context, streams, *reconciler.Reconciler) error { return want })
+		_, err := o.act(t.Context(), r, func(context.Context, *reconciler.Reconciler) error { return want })
 		if !errors.Is(err, want) || (list > 0) != (want == nil) {
 			t.Errorf("%v: %v, read %d times", want, err, list)
 		}
@@ -212,11 +212,11 @@ func TestRelease_Asserts(t *testing.T) {
 		{"10.0.0.20", "PodReplaced", 0}, {"10.0.0.2", "SandboxReady", 0},
 	} {
 		std, _ := terminalWith(t, "")
-		o := &byHand{options: options{component: "release"}, override: c.override}
+		o := &byHand{options: options{streams: std, component: "release"}, override: c.override}
 		o.Because = "it was scrapped"
 		o.addWithoutNode((&cobra.Command{}).Flags(), "warn")
 		o.snapshot = sample
-		r, err := o.reconciler(t.Context(), std)
+		r, err := o.reconciler(t.Context())
 		if err == nil {
 			err = o.parse([]string{c.arg})
 		}
@@ -253,7 +253,7 @@ func TestDryRun_RecordsNothing(t *testing.T) {
 	o, r := asker(t, sample, std)
 	r.Options.ByHand = true
 	r.Audit = func(x audit.Record) { t.Errorf("recorded: %s %s %s", x.What, x.IP, x.Refusal) }
-	if err := o.ask(t.Context(), std, r); !errors.Is(err, errUnresolved) {
+	if err := o.askToRun(t.Context(), r); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
 }

@@ -23,7 +23,7 @@ import (
 const manyNodes = 20
 
 func newSysdump(std streams) *cobra.Command {
-	o := &options{component: "sysdump"}
+	o := &options{streams: std, component: "sysdump"}
 	var redact bool
 	c := &cobra.Command{
 		Use:   "sysdump FILE.tgz",
@@ -47,24 +47,24 @@ could not be written.`,
   ip-reconcile sysdump renamed.tgz --redact-names
   ip-reconcile check --snapshot ip-reconcile.tgz --all`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return o.sysdump(c.Context(), std, args[0], redact) },
+		RunE: func(c *cobra.Command, args []string) error { return o.sysdump(c.Context(), args[0], redact) },
 	}
 	o.addWithoutNode(c.Flags(), "error")
 	c.Flags().BoolVar(&redact, "redact-names", false, "give pods, namespaces, nodes and workloads other names")
 	return c
 }
 
-func (o *options) sysdump(ctx context.Context, std streams, path string, redact bool) error {
+func (o *options) sysdump(ctx context.Context, path string, redact bool) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	d, err := o.dump(ctx, std, file, redact)
+	d, err := o.dump(ctx, file, redact)
 	if err = cmp.Or(err, file.Close(), ctx.Err()); err != nil {
 		_ = os.Remove(path)
 		return err
 	}
-	err = o.print(ctx, std, answer{
+	err = o.print(ctx, answer{
 		kind: document.KindSysdump, at: d.Manifest.ObservedAt,
 		document: func(document.Header) any { return d.Manifest },
 		names:    func() []string { return d.Manifest.Files },
@@ -76,12 +76,12 @@ func (o *options) sysdump(ctx context.Context, std streams, path string, redact 
 	return err
 }
 
-func (o *options) dump(ctx context.Context, std streams, file *os.File, redact bool) (*sysdump.Dump, error) {
+func (o *options) dump(ctx context.Context, file *os.File, redact bool) (*sysdump.Dump, error) {
 	probe, err := statuscmd.Find(ctx, &o.Flags, o.given)
 	if err != nil {
 		return nil, err
 	}
-	r, err := o.reconciler(ctx, std)
+	r, err := o.reconciler(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (o *options) dump(ctx context.Context, std streams, file *os.File, redact b
 		e.Labels = append(e.Labels, r.Key())
 	}
 	lines := probe.Lines(ctx, r, r.Writer.(*kube.Cluster))
-	if probe.Judgement != nil && !std.continues(ctx, len(probe.Observation.Nodes)) {
+	if probe.Judgement != nil && !o.continues(ctx, len(probe.Observation.Nodes)) {
 		return nil, errors.New("stopped: nothing was written")
 	}
 	d := sysdump.New(file, document.NewHeader(document.KindSysdump, probe.Version, o.cluster, probe.Now))

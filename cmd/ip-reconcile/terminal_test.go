@@ -20,14 +20,14 @@ import (
 func releaseOnATerminal(t *testing.T, override string, args ...string) string {
 	t.Helper()
 	std, shown := terminalWith(t, "n\n")
-	o := &byHand{options: options{component: "release"}, override: override}
+	o := &byHand{options: options{streams: std, component: "release"}, override: override}
 	o.ByHand = true
 	o.addWithoutNode((&cobra.Command{}).Flags(), "warn")
 	o.snapshot = sample
 	if override != "" {
 		o.Because = "it was scrapped"
 	}
-	r, err := o.reconciler(t.Context(), std)
+	r, err := o.reconciler(t.Context())
 	if err == nil {
 		err = o.parse(args)
 	}
@@ -41,7 +41,7 @@ func releaseOnATerminal(t *testing.T, override string, args ...string) string {
 		t.Fatal(err)
 	}
 	o.DryRun = false
-	if err := o.consent(t.Context(), std, r); !errors.Is(err, errUnresolved) {
+	if err := o.consent(t.Context(), r); !errors.Is(err, errUnresolved) {
 		t.Errorf("%v: %v", args, err)
 	}
 	return shown()
@@ -52,21 +52,21 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	t.Helper()
 	dir := copySample(t)
 	file := filepath.Join(t.TempDir(), "plan.json")
-	begin := func(component, answer string) (*options, streams, func() string) {
+	begin := func(component, answer string) (*options, func() string) {
 		std, shown := terminalWith(t, answer)
-		o := &options{component: component}
+		o := &options{streams: std, component: component}
 		o.ByHand = true
 		f := (&cobra.Command{}).Flags()
 		o.addLive(f, "warn")
 		o.addMissingAfter(f)
 		o.snapshot, o.clusterUID = dir, func(context.Context) string { return "uid" }
-		return o, std, func() string {
+		return o, func() string {
 			return strings.NewReplacer(dir, "SNAPSHOT", file, "plan.json").Replace(shown())
 		}
 	}
-	o, std, shownPlan := begin("plan", "")
+	o, shownPlan := begin("plan", "")
 	o.output, o.filter.Reasons = file, []string{"PodReplaced", "PodGone", "SandboxStopped", "NodeDead"}
-	if err := o.plan(t.Context(), std); err != nil {
+	if err := o.plan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p, err := planfile.Read([]byte(contents(t, filepath.Dir(file))["plan.json"]))
@@ -77,8 +77,8 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	edit(t, dir, "sandboxreports.yaml", strings.Repeat("16", 32), strings.Repeat("e", 64))
 	edit(t, dir, "ippools.yaml", "podref: default/db-0", "podref: db-0")
 	edit(t, dir, "ippools.yaml", strings.Repeat("15", 32), strings.Repeat("f", 64))
-	o, std, shownQuestion := begin("apply", "n\n")
-	r, j, err := o.judge(t.Context(), std)
+	o, shownQuestion := begin("apply", "n\n")
+	r, j, err := o.judge(t.Context())
 	if err == nil {
 		err = p.Check("uid", j.Observation.Now, 24*time.Hour)
 	}
@@ -86,10 +86,10 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 		t.Fatal(err)
 	}
 	o.writes, o.filter.Has, r.Options.Only = true, p.Has, p.Allows
-	if err := o.ask(t.Context(), std, r); !errors.Is(err, errUnresolved) {
+	if err := o.askToRun(t.Context(), r); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
-	o, std, shownApply := begin("apply", "")
+	o, shownApply := begin("apply", "")
 	out, err := dryRunOf(t.Context(), r)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	out.Refused = nil
 	p.Complete(out)
 	rep := report.OfRun(out, false, report.Filter{Has: p.Has})
-	if err := o.printRun(t.Context(), std, rep, true); !errors.Is(err, errUnresolved) {
+	if err := o.printRun(t.Context(), rep, true); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
 	return shownPlan(), shownQuestion(), shownApply()
@@ -114,7 +114,7 @@ func TestTerminal_Golden(t *testing.T) {
 	pausePool(t, dir)
 	o, r := asker(t, dir, std)
 	o.filter.Verdicts = []judge.Verdict{judge.Stale}
-	if err := o.ask(t.Context(), std, r); !errors.Is(err, errUnresolved) {
+	if err := o.askToRun(t.Context(), r); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
 	all := ""

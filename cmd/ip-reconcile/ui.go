@@ -27,7 +27,8 @@ import (
 const judgeEvery = 30 * time.Second
 
 func newUI(std streams) *cobra.Command {
-	o := &options{component: "ui"}
+	o := &options{streams: std, component: "ui"}
+	o.output = "table" // of the texts
 	var port uint16
 	var prometheus string
 	c := &cobra.Command{
@@ -44,31 +45,33 @@ page with the passes of the reconciler. ui is read-only.
   ip-reconcile ui --snapshot ./must-gather
   ip-reconcile ui --context prod --port 8080`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return o.ui(c.Context(), std, port, prometheus)
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return o.ui(c.Context(), port, prometheus) },
 	}
 	o.given = c.Flags()
 	o.Flags.Add(c.Flags(), "error")
 	o.addSnapshot(c.Flags())
 	o.ConfirmAfter = clusterflags.ConfirmAfter // of a snapshot; a live reconciler's own, as in status
 	c.Flags().Uint16Var(&port, "port", 0, "port of the page; 0: any that is free")
-	c.Flags().StringVar(&prometheus, "prometheus", "",
-		"URL of the Prometheus that has the metrics of serve: the page then shows the fill of pools over 30 days")
+	c.Flags().StringVar(&prometheus, "prometheus", "", servecmd.PrometheusHelp)
 	return c
 }
 
-func (o *options) ui(ctx context.Context, std streams, port uint16, prometheus string) error {
-	o.printing.output = "table" // of the texts
-	page := ui.New(true, "Reading the cluster for the first time.")
-	view, err := o.views(ctx, std, prometheus)
+func (o *options) ui(ctx context.Context, port uint16, prometheus string) error {
+	if o.snapshot == "" { // the flags are those of the deployed reconciler
+		if _, err := statuscmd.Find(ctx, &o.Flags, o.given); err != nil {
+			return err
+		}
+	}
+	r, err := o.reconciler(ctx)
 	if err != nil {
 		return err
 	}
+	view := func(ctx context.Context) (*ui.View, error) { return o.view(ctx, r, prometheus) }
 	first, err := view(ctx)
 	if err != nil {
 		return err
 	}
+	page := ui.New(true, "Reading the cluster for the first time.")
 	page.Show(first)
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -76,15 +79,11 @@ func (o *options) ui(ctx context.Context, std streams, port uint16, prometheus s
 	}
 	server := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 1 << 16}
-	go page.Run(ctx)
 	if o.snapshot == "" {
 		go refresh(ctx, page, view)
 	}
-	go func() {
-		<-ctx.Done()
-		_ = server.Close() // ends what readers still read
-	}()
-	fmt.Fprintf(std.out, "http://%s%s\n", listener.Addr(), ui.Root)
+	context.AfterFunc(ctx, func() { _ = server.Close() }) // ends what readers still read
+	fmt.Fprintf(o.out, "http://%s%s\n", listener.Addr(), ui.Root)
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -108,54 +107,34 @@ func refresh(ctx context.Context, page *ui.Page, view func(context.Context) (*ui
 	}, time.Second)
 }
 
-// views returns what judges the cluster or the snapshot each time. It is for one goroutine.
-func (o *options) views(ctx context.Context, std streams, prometheus string) (
-	func(context.Context) (*ui.View, error), error,
-) {
-	isLive := o.snapshot == ""
-	if isLive {
-		if _, err := statuscmd.Find(ctx, &o.Flags, o.given); err != nil {
-			return nil, err
-		}
-	}
-	r, err := o.reconciler(ctx, std)
-	if err != nil {
-		return nil, err
-	}
-	advisor := o.advisor()
-	return func(ctx context.Context) (*ui.View, error) {
-		v := &ui.View{Advisor: advisor, Cluster: o.cluster, ConfirmAfter: o.ConfirmAfter, Prometheus: prometheus}
-		if isLive {
-			return v, o.judgeLive(ctx, r, v)
-		}
-		v.Judgement, err = r.Check(ctx)
+// view judges the cluster with all checks of status, or the snapshot. It is for one goroutine.
+func (o *options) view(ctx context.Context, r *reconciler.Reconciler, prometheus string) (*ui.View, error) {
+	v := &ui.View{Advisor: o.advisor(), Cluster: o.cluster, ConfirmAfter: o.ConfirmAfter, Prometheus: prometheus}
+	if o.snapshot != "" {
+		j, err := r.Check(ctx)
 		if err != nil {
 			return nil, err
 		}
-		v.Plan = r.Plan(ctx, v.Judgement)
+		v.Judgement, v.Plan = j, r.Plan(ctx, j)
 		v.Status = func(ctx context.Context) []document.StatusLine {
-			return statuscmd.OfJudgement(ctx, v.Judgement, v.Plan, &o.Common, nil)
+			return statuscmd.OfJudgement(ctx, j, v.Plan, &o.Common, nil)
 		}
 		return v, nil
-	}, nil
-}
-
-// judgeLive judges the cluster for a view, with all checks of status.
-func (o *options) judgeLive(ctx context.Context, r *reconciler.Reconciler, v *ui.View) error {
+	}
 	probe, err := statuscmd.Find(ctx, &o.Flags, o.given)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cluster := r.Writer.(*kube.Cluster)
 	lines := probe.Lines(ctx, r, cluster)
 	if probe.Unjudged != nil {
-		return probe.Unjudged
+		return nil, probe.Unjudged
 	}
 	recent, err := r.Breaker(ctx, probe.Judgement)
 	v.Judgement, v.Plan, v.History = probe.Judgement, probe.Plan, cluster.History().Lines
 	v.Status = func(context.Context) []document.StatusLine { return lines }
 	v.Breaker = func(context.Context) (reconciler.BreakerState, error) { return recent, err }
-	return nil
+	return v, nil
 }
 
 // newPassPage returns the page of 'serve --ui', and what shows the judgement of a pass, or why it has failed.

@@ -53,7 +53,7 @@ func (o *options) checkWatch(others ...string) error {
 // follow prints what changes after the first judgement, which was printed. It ends without an error when the context
 // ends. Without --watch it returns what printing returned.
 func (o *options) follow(
-	ctx context.Context, std streams, r *reconciler.Reconciler, first *judge.Judgement, printed error,
+	ctx context.Context, r *reconciler.Reconciler, first *judge.Judgement, printed error,
 	rowsOf func(context.Context, *judge.Judgement) ([]document.WatchRow, error),
 ) error {
 	if !o.isWatch || printed != nil && !errors.Is(printed, errUnresolved) {
@@ -88,12 +88,12 @@ func (o *options) follow(
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			fmt.Fprintf(std.err, "%s: %s; trying again\n", commandName(), table.Clean(err.Error()))
+			fmt.Fprintf(o.err, "%s: %s; trying again\n", commandName(), table.Clean(err.Error()))
 			continue
 		}
 		header := document.NewHeader(document.KindChange, version.Get().Version, o.cluster, j.Observation.Now)
 		for _, c := range document.Diff(header, rows, next) {
-			if err := o.printChange(std, &c); err != nil {
+			if err := o.printChange(&c); err != nil {
 				return err
 			}
 		}
@@ -112,16 +112,16 @@ func newWarning(before, now []string) error {
 	return nil
 }
 
-func (o *options) printChange(std streams, c *document.Change) error {
+func (o *options) printChange(c *document.Change) error {
 	if o.isTable() {
 		s := &screen.Screen{Wide: o.output == "wide"}
 		s.Change(c)
-		_, err := std.out.WriteString(s.String())
+		_, err := o.out.WriteString(s.String())
 		return err
 	}
 	text, err := document.Encode(document.FormLine, c)
 	if err == nil {
-		_, err = std.out.Write(text)
+		_, err = o.out.Write(text)
 	}
 	return err
 }

@@ -57,13 +57,13 @@ func watched(t *testing.T, output string, source *reads) (stdout, stderr string)
 		return f
 	}
 	std := streams{out: open("out"), err: open("err")}
-	o := &options{component: "check", snapshot: sample}
+	o := &options{streams: std, component: "check", snapshot: sample}
 	o.isWatch = true
 	f := (&cobra.Command{}).Flags()
 	o.addLive(f, "error")
 	o.AddConfirmAfter(f)
 	o.output = output
-	r, err := o.reconciler(t.Context(), std)
+	r, err := o.reconciler(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func watched(t *testing.T, output string, source *reads) (stdout, stderr string)
 	rows := func(_ context.Context, j *judge.Judgement) ([]document.WatchRow, error) {
 		return document.CheckRows(report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), report.Filter{}), nil
 	}
-	if err := o.follow(ctx, std, r, first, errUnresolved, rows); err != nil {
+	if err := o.follow(ctx, r, first, errUnresolved, rows); err != nil {
 		t.Error(err)
 	}
 	files := contents(t, dir)
