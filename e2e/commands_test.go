@@ -22,65 +22,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// calico is the CRD of Calico whose plural is whereabouts', too.
-const calico = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: ippools.crd.projectcalico.org}
-spec:
-  group: crd.projectcalico.org
-  scope: Cluster
-  names: {kind: IPPool, listKind: IPPoolList, plural: ippools, singular: ippool}
-  versions: [{name: v1, served: true, storage: true, schema: {
-    openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
-`
-
-// named are objects that documents and advice name: the leader's Lease, and workloads of other versions of whereabouts
-// and of OpenShift.
-const named = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: openshift-multus}
----
-apiVersion: coordination.k8s.io/v1
-kind: Lease
-metadata: {name: ip-reconcile, namespace: kube-system}
----
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: whereabouts-reconciler, namespace: openshift-multus}
-spec:
-  selector: {matchLabels: {app: whereabouts}}
-  template:
-    metadata: {labels: {app: whereabouts}}
-    spec: {containers: [{name: whereabouts, image: e2e.invalid/none}]}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: whereabouts-reconciler, namespace: kube-system}
-spec:
-  selector: {matchLabels: {app: whereabouts-reconciler}}
-  template:
-    metadata: {labels: {app: whereabouts-reconciler}}
-    spec: {containers: [{name: whereabouts-reconciler, image: e2e.invalid/none}]}
----
-apiVersion: batch/v1
-kind: CronJob
-metadata: {name: ip-reconciler, namespace: kube-system}
-spec:
-  schedule: "0 4 * * *"
-  jobTemplate: {spec: {template: {spec: {
-    restartPolicy: Never, containers: [{name: whereabouts, image: e2e.invalid/none}]}}}}
----
-apiVersion: batch/v1
-kind: CronJob
-metadata: {name: ip-reconcile, namespace: kube-system}
-spec:
-  schedule: "0 4 * * *"
-  jobTemplate: {spec: {template: {spec: {
-    restartPolicy: Never, containers: [{name: ip-reconcile, image: e2e.invalid/none}]}}}}
-`
-
 // newCommandStage is a stage with what documents and advice name: the installed product, whereabouts, pods
 // of the network 10.0.0.0/24, and Calico's CRD.
 func newCommandStage(t *testing.T) *stage {
@@ -89,9 +30,7 @@ func newCommandStage(t *testing.T) *stage {
 	s.applied(t, "../deploy/deployment-with-agent")
 	s.mustKubectl(t, "apply", "-f", "../deploy/namespace/namespace.yaml")
 	s.mustKubectl(t, "apply", "-f", harness.UpstreamManifest(t, "daemonset-install.yaml"))
-	file := filepath.Join(t.TempDir(), "objects.yaml")
-	check(t, os.WriteFile(file, []byte(named+"---"+calico), 0o644))
-	s.mustKubectl(t, "apply", "-f", file)
+	s.mustKubectl(t, "apply", "-f", "testdata/named.yaml")
 	net := simple("blue", "10.0.0.0/24")
 	check(t, s.CreateNAD(t.Context(), net))
 	agent := s.agent(t, "worker-1")

@@ -117,10 +117,10 @@ func TestDeploy_DocumentedInstallationsAreAdmitted(t *testing.T) {
 	if why := harness.Unsupported(); why != "" {
 		t.Skip(why)
 	}
-	config := filepath.Join(t.TempDir(), "admission.yaml")
-	check(t, os.WriteFile(config, []byte(strictAdmission), 0o600))
+	config := try(filepath.Abs("testdata/admission.yaml")).must(t)
 	s := &stage{ControlPlane: harness.StartControlPlane(t, "--admission-control-config-file="+config), programs: shipped}
 	s.serveForeignKinds(t)
+	folder := t.TempDir()
 	quota := quotaManifests(t, "any")[0] // GKE has one, gcp-critical-pods
 	quota.SetNamespace(metav1.NamespaceSystem)
 	own := as[corev1.ResourceQuota](t, quota)
@@ -129,7 +129,7 @@ func TestDeploy_DocumentedInstallationsAreAdmitted(t *testing.T) {
 		d := documentedInstallations[name]
 		t.Run(name, func(t *testing.T) {
 			namespace, objects := s.render(t, d)
-			file := filepath.Join(filepath.Dir(config), "objects.yaml") // kubectl takes no comma in its path
+			file := filepath.Join(folder, "objects.yaml") // kubectl takes no comma in its path
 			check(t, os.WriteFile(file, asYAML(t, objects), 0o600))
 			if _, errs, err := s.Kubectl(t.Context(), "apply", "--validate=strict", "-f", file); err != nil {
 				t.Errorf("kubectl apply: %v\n%s", err, errs)
@@ -184,50 +184,10 @@ func TestDeploy_DocumentedInstallationsAreAdmitted(t *testing.T) {
 	})
 }
 
-const strictAdmission = `apiVersion: apiserver.config.k8s.io/v1
-kind: AdmissionConfiguration
-plugins:
-- name: PodSecurity
-  configuration:
-    apiVersion: pod-security.admission.config.k8s.io/v1
-    kind: PodSecurityConfiguration
-    defaults: {enforce: restricted, enforce-version: latest}
-    exemptions: {namespaces: [kube-system]}
-- name: ResourceQuota
-  configuration:
-    apiVersion: apiserver.config.k8s.io/v1
-    kind: ResourceQuotaConfiguration
-    limitedResources:
-    - resource: pods
-      matchScopes:
-      - {scopeName: PriorityClass, operator: In, values: [system-node-critical, system-cluster-critical]}
-`
-
 // serveForeignKinds makes the API server store the kinds of OpenShift, the Prometheus operator and cert-manager.
 func (s *stage) serveForeignKinds(t *testing.T) {
 	t.Helper()
-	text := ""
-	for _, k := range []struct{ group, kind, plural, scope string }{
-		{"security.openshift.io", "SecurityContextConstraints", "securitycontextconstraints", "Cluster"},
-		{"monitoring.coreos.com", "ServiceMonitor", "servicemonitors", "Namespaced"},
-		{"monitoring.coreos.com", "PodMonitor", "podmonitors", "Namespaced"},
-		{"monitoring.coreos.com", "PrometheusRule", "prometheusrules", "Namespaced"},
-		{"cert-manager.io", "Certificate", "certificates", "Namespaced"},
-	} {
-		text += fmt.Sprintf(`---
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: %[3]s.%[1]s}
-spec:
-  group: %[1]s
-  scope: %[4]s
-  names: {kind: %[2]s, plural: %[3]s}
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, %[5]s}}}
-`, k.group, k.kind, k.plural, k.scope, "x-kubernetes-preserve-unknown-fields: true")
-	}
-	file := filepath.Join(t.TempDir(), "crds.yaml")
-	check(t, os.WriteFile(file, []byte(text), 0o600))
+	const file = "testdata/foreign-kinds.yaml"
 	s.mustKubectl(t, "apply", "-f", file)
 	s.mustKubectl(t, "wait", "--for=condition=Established", "--timeout=60s", "-f", file)
 }

@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -112,37 +110,19 @@ func TestAuditLog_DistinguishesDELFromRelease(t *testing.T) {
 	}
 }
 
-const protectingPolicy = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: protect}
-spec:
-  matchConstraints:
-    resourceRules:
-    - {apiGroups: [whereabouts.cni.cncf.io], apiVersions: ["*"], operations: [UPDATE], resources: [ippools]}
-  validations:
-  - {expression: "size(object.spec.allocations) >= size(oldObject.spec.allocations)", message: nobody releases here}
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: protect}
-spec: {policyName: protect, validationActions: [Deny]}
-`
+const protectingPolicy = "testdata/protect.yaml"
 
-// protectPools creates a policy that denies the removal of entry 1, and returns its file.
-func (s *stage) protectPools(t *testing.T) (file string) {
+// protectPools creates a policy that denies the removal of entry 1.
+func (s *stage) protectPools(t *testing.T) {
 	t.Helper()
 	s.Dispose()
-	file = filepath.Join(t.TempDir(), "policy.yaml")
-	check(t, os.WriteFile(file, []byte(protectingPolicy), 0o600))
-	s.mustKubectl(t, "apply", "-f", file)
+	s.mustKubectl(t, "apply", "-f", protectingPolicy)
 	eventually(t, "the policy to be in force", func() bool {
 		_, err := s.of(harness.IPPools).Patch(t.Context(), "10.1.0.0-24", types.JSONPatchType,
 			[]byte(`[{"op":"remove","path":"/spec/allocations/1"}]`),
 			metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 		return err != nil
 	})
-	return file
 }
 
 // The API server answers 422, as for a patch whose test fails.
@@ -150,7 +130,7 @@ func TestRelease_DeniedByAPolicy(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	leak := s.up(t, "worker-1", "leak", blue).leak(t)
-	file := s.protectPools(t)
+	s.protectPools(t)
 	before, log := s.contents(t), s.AuditLog()
 	try(log.Next()).must(t)
 	out := s.run(t)
@@ -158,7 +138,7 @@ func TestRelease_DeniedByAPolicy(t *testing.T) {
 	contains(t, "what is said", out.judged(at(leak)).Message, "nobody releases here")
 	equal(t, "entries and reservations", slices.Sorted(maps.Keys(s.contents(t))), slices.Sorted(maps.Keys(before)))
 	equal(t, "deletes and creates of the reservation", len(try(log.Next()).must(t)), 2)
-	s.mustKubectl(t, "delete", "-f", file)
+	s.mustKubectl(t, "delete", "-f", protectingPolicy)
 }
 
 // The alert IPReconcileWritesDenied stays as long as writes are denied: each try counts.
@@ -166,12 +146,12 @@ func TestServe_CountsDeniedWrites(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, "worker-1")
 	s.up(t, "worker-1", "leak", blue).leak(t)
-	file := s.protectPools(t)
+	s.protectPools(t)
 	v := s.serve(t, s.Kubeconfig(), "--confirm-after", "0s", "--pool-metrics=false")
 	v.counts(t, `ip_reconcile_denied_writes_total`, 3)
 	equal(t, "series of pools", v.metric(`ip_reconcile_pool_addresses`), 0)
 	v.is(t, `ip_reconcile_release_delay_seconds_count{proof="unconfirmed"}`, 0)
-	s.mustKubectl(t, "delete", "-f", file)
+	s.mustKubectl(t, "delete", "-f", protectingPolicy)
 	s.waitReleased(t, time.Minute, "10.1.0.0-24", "1")
 	v.is(t, `ip_reconcile_release_delay_seconds_count{proof="unconfirmed"}`, 1)
 	v.is(t, `ip_reconcile_candidates`, 0)

@@ -48,53 +48,6 @@ var tools = []string{
 	"date", "sleep", "base64",
 }
 
-// wrappers stand for the programs that commands call. They do not wait for a kubelet or a controller,
-// and they leave the objects as they are for the next command. What they do not run leaves the file unrun.
-var wrappers = map[string]string{
-	"kubectl": `
-case $1 in
-krew) exit 0 ;; # TestRelease installs the plugin
-ip-reconcile) shift; exec ip-reconcile "$@" ;;
-esac
-verb=
-for word; do
-	case $word in
-	get|apply|create|delete|annotate|label|taint|patch|scale|set|replace|cordon|uncordon|logs|exec|\
-	port-forward|debug|wait|rollout|top|drain)
-		verb=${verb:-$word} ;;
-	--watch|-w) watch=--watch=false ;;
-	esac
-done
-case $verb in
-logs|exec|port-forward|debug|wait|rollout|top|drain) : >"$HOME/unrun"
-	exec "$KUBEPARTS" kubectl "$@" --help ;;
-delete|annotate|label|taint|patch|scale|set|replace|cordon|uncordon) set -- "$@" --dry-run=server ;;
-get) set -- "$@" $watch ;;
-esac
-exec 3>&1
-errors=$("$KUBEPARTS" kubectl "$@" 2>&1 >&3)
-code=$?
-echo "$errors" >&2
-case $errors in *"already exists"*|*"already has a value"*|*taint*"not found"*) code=0 ;; esac
-exit $code`,
-	"oc": `
-if [ "$1" = adm ]; then : >"$HOME/unrun"; exit 0; fi
-exec kubectl "$@"`,
-	"ip-reconcile": `
-case "$*" in serve*|agent*|recover*--yes*) : >"$HOME/unrun"; set -- "$@" --help ;; esac
-"$PROGRAMS/ip-reconcile" "$@"
-code=$?
-[ $code -le 1 ] || exit $code`,
-	"kubectl-ip_reconcile": `exec ip-reconcile "$@"`,
-	"ip-reconcile-agent":   `: >"$HOME/unrun"; exec "$PROGRAMS/ip-reconcile-agent" "$@" --help`,
-	"ip-reconciler":        `: >"$HOME/unrun"; exec "$PROGRAMS/ip-reconciler" "$@" --help`,
-	"make":                 `: >"$HOME/unrun"; exec "$MAKE" -n -C "$REPOSITORY" "$@"`,
-	"helm": `
-for word; do printf '%s\0' "$word"; done >>helm.calls
-printf '\1' >>helm.calls
-: >"$HOME/unrun"`,
-}
-
 // pages are the documents for users, by path.
 func pages(t *testing.T) (all map[string]string) {
 	t.Helper()
@@ -112,7 +65,9 @@ func pages(t *testing.T) (all map[string]string) {
 	return all
 }
 
-// A workplace is a folder with the repository's manifests, from which commands are run as a user runs them.
+// A workplace is a folder with the repository's manifests, from which commands are run as a user runs them. The scripts
+// of testdata/bin stand for the programs that commands call. They do not wait for a kubelet or a controller, and they
+// leave the objects as they are for the next command. What they do not run leaves the file unrun.
 type workplace struct {
 	folder string
 	env    []string
@@ -122,9 +77,7 @@ func (s *stage) workplace(t *testing.T, kubeconfig string) *workplace {
 	t.Helper()
 	w := &workplace{folder: t.TempDir()}
 	bin := t.TempDir()
-	for name, script := range wrappers {
-		check(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
-	}
+	check(t, os.CopyFS(bin, os.DirFS("testdata/bin")))
 	for name := range notRunHere {
 		check(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n: >\"$HOME/unrun\"\n"), 0o755))
 	}
