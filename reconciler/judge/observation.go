@@ -36,6 +36,8 @@ type Observation struct {
 	Reports []*podstate.Report        `json:"-"`
 	// ReportsUnreadable: SandboxReports could not be read, so an empty list does not mean that agents are missing.
 	ReportsUnreadable bool
+	// ReportsError is why SandboxReports could not be listed; nil if they were.
+	ReportsError error `json:"-"`
 	// MissingReports are nodes whose reports this process knew and that no longer exist, with the time since when. They
 	// are of the last minutes.
 	MissingReports map[string]time.Time

@@ -39,8 +39,8 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 			}, bad.decode)
 	}
 	if err != nil {
-		o.ReportsUnreadable = true
-		o.warn("cannot list SandboxReports, so what only they can prove is held: %v", innermost(err))
+		o.ReportsUnreadable, o.ReportsError = true, innermost(err)
+		o.warn("cannot list SandboxReports, so what only they can prove is held: %v", o.ReportsError)
 		return
 	}
 	slices.Sort(bad.reports)

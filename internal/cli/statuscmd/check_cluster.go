@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -22,7 +23,11 @@ import (
 
 func (p *Probe) agents(ctx context.Context) (line, error) {
 	o := p.Observation
-	if o.ReportsUnreadable && len(o.Reports) == 0 {
+	switch isUnread := o.ReportsUnreadable && len(o.Reports) == 0; {
+	case isUnread && o.ReportsError != nil && !apierrors.IsForbidden(o.ReportsError): // not only to this caller
+		return fail("kubectl get sandboxreports.ip-reconcile.dev",
+			"The node agents' reports cannot be listed: %v. Only addresses of finished pods are released.", o.ReportsError)
+	case isUnread:
 		return unknown("The node agents are unknown: their reports could not be read.")
 	}
 	if p.Core != nil && len(o.Reports) > 0 {

@@ -158,7 +158,12 @@ func situations() []situation {
 		}},
 		{"reports that must not be read", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"),
-				func(o *Observed) { o.ReportsUnreadable = true })
+				func(o *Observed) { o.ReportsUnreadable, o.ReportsError = true, forbidden })
+		}},
+		{"reports that cannot be listed", func(p *Probe) {
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), func(o *Observed) {
+				o.ReportsUnreadable, o.ReportsError = true, errors.New("conversion webhook failed: Post https://gone: no such host")
+			})
 		}},
 		{"agents' Leases that must not be read", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), StaleReport("worker-1"))
