@@ -212,7 +212,7 @@ func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
 
 // show prints the evidence, and reports whether to release.
 func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (isYes bool) {
-	rep, d := o.explainJudged(ctx, r, o.j, explanation.Question{Subject: o.subjects[0], Picks: o.filter.Picks()})
+	rep, d := o.explainJudged(ctx, r, o.j, explanation.Question{Subject: o.subjects[0], Filter: &o.filter})
 	d.Advice = slices.DeleteFunc(d.Advice, func(a document.Advice) bool { // about this very release
 		return a.Cause == judge.Stale.String() || a.Cause == string(reconciler.AwaitingConfirmation)
 	})

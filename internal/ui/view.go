@@ -111,7 +111,8 @@ func (v *View) overview(ctx context.Context) *Overview {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	attention := report.Filter{Has: func(it *judge.Item) bool { return it.Verdict != judge.InUse }}
-	rep := report.Of(v.Judgement, v.Plan.Refused, v.Plan.CommonGates, attention.Picks())
+	rep := report.OfCheck(v.Judgement, v.Plan, attention)
+	rep.Filter = report.Filter{} // the page does not show it
 	return &Overview{
 		Status:   document.OfStatus(v.header(document.KindStatus), lines),
 		Pools:    document.OfPools(v.header(document.KindPools), rep, v.usage()),

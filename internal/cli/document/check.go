@@ -74,16 +74,12 @@ func OfRun(h Header, r *report.Report) *Run {
 }
 
 func poolRows(r *report.Report) []PoolRow {
-	type of struct {
-		pool string
-		is   judge.Verdict
-	}
-	n := map[of]int{}
+	n := map[judge.Verdict]map[*ippool.Pool]int{judge.InUse: {}, judge.Held: {}, judge.Stale: {}}
 	for _, it := range r.Allocations {
-		n[of{it.Object(), it.Verdict}]++
+		n[it.Verdict][it.Pool]++
 	}
 	found := Rows(r.Pools(), func(p *ippool.Pool) PoolRow {
-		inUse, held, stale := n[of{p.Ref(), judge.InUse}], n[of{p.Ref(), judge.Held}], n[of{p.Ref(), judge.Stale}]
+		inUse, held, stale := n[judge.InUse][p], n[judge.Held][p], n[judge.Stale][p]
 		return PoolRow{p.Ref(), p.RangeText, inUse + held + stale, inUse, held, stale, p.Paused}
 	})
 	slices.SortFunc(found, func(a, b PoolRow) int { return cmp.Compare(a.Pool, b.Pool) })
@@ -157,8 +153,12 @@ func row(r *report.Report, it *judge.Item, more string) any {
 func OfItem(r *report.Report, it *judge.Item) AllocationRow {
 	d := AllocationRow{
 		Pool: it.Object(), IP: it.Text(), PodRef: it.PodRef(), ContainerID: it.ContainerID(), IfName: it.IfName(),
-		Node:   it.Node(),
-		Judged: judged(r, it), IsReservation: it.Allocation == nil,
+		Node: it.Node(), IsReservation: it.Allocation == nil, Judged: Judged{Verdict: it.Verdict, Reason: it.Reason,
+			Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()},
+	}
+	if x, isRefused := r.RefusedOf(it); isRefused {
+		gate := x.Main()
+		d.Refusal, d.Detail, d.ReleasableAt = gate.Why, gate.Detail, report.When(x.At())
 	}
 	if e := it.Evidence(); e != nil {
 		d.Sandbox, d.PodUID = e.Sandbox.String(), e.SandboxUID
@@ -171,13 +171,4 @@ func OfItem(r *report.Report, it *judge.Item) AllocationRow {
 
 func (d AllocationRow) reservation(it *judge.Item) ReservationRow {
 	return ReservationRow{d.Pool, d.IP, it.Network(), d.PodRef, d.Judged}
-}
-
-func judged(r *report.Report, it *judge.Item) Judged {
-	d := Judged{Verdict: it.Verdict, Reason: it.Reason, Proven: it.Proven, Message: it.Message(), Rule: it.RuleID()}
-	if x, isRefused := r.RefusedOf(it); isRefused {
-		gate := x.Main()
-		d.Refusal, d.Detail, d.ReleasableAt = gate.Why, gate.Detail, report.When(x.At())
-	}
-	return d
 }

@@ -194,7 +194,7 @@ type StatusLine struct {
 
 // OfStatus returns the status of some lines.
 func OfStatus(h Header, lines []StatusLine) *Status {
-	s := &Status{Header: h, Level: LevelOK, Lines: append([]StatusLine{}, lines...)}
+	s := &Status{Header: h, Level: LevelOK, Lines: List(lines)}
 	for _, l := range lines {
 		if l.Level == LevelError || l.Level == LevelWarning && s.Level == LevelOK {
 			s.Level = l.Level
@@ -204,9 +204,4 @@ func OfStatus(h Header, lines []StatusLine) *Status {
 }
 
 // IDs returns the names of all checks.
-func (s *Status) IDs() (ids []string) {
-	for _, l := range s.Lines {
-		ids = append(ids, l.ID)
-	}
-	return ids
-}
+func (s *Status) IDs() []string { return Rows(s.Lines, func(l StatusLine) string { return l.ID }) }

@@ -3,6 +3,8 @@ package document
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -140,6 +142,8 @@ type ExplainedSandbox struct {
 	Fresh     bool       `json:"fresh"`
 	Created   *time.Time `json:"created,omitempty"`
 	Addresses []string   `json:"addresses"`
+
+	Pod types.NamespacedName `json:"-"`
 }
 
 // ExplainedNode has what is known of a node.

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -59,44 +58,38 @@ func Evidence(ev *judge.Evidence) *document.Evidence {
 func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.ExplainedPod {
 	name := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 	pod := j.Observation.Pods[name]
-	found := report.Only(sandboxes(j.Observation), func(b sandbox) bool { return b.pod == name })
+	found := report.Only(sandboxes(j.Observation), func(b document.ExplainedSandbox) bool { return b.Pod == name })
 	if s.Kind != Pod || pod == nil && len(found) == 0 {
 		return []document.ExplainedPod{}
 	}
-	d := document.ExplainedPod{Name: s.ref(), InAPI: pod != nil, Carries: []string{},
-		Sandboxes: document.Rows(found, func(b sandbox) document.ExplainedSandbox { return b.ExplainedSandbox })}
+	d := document.ExplainedPod{Name: s.ref(), InAPI: pod != nil, Carries: []string{}, Sandboxes: found}
 	if pod != nil {
 		d.UID, d.Node, d.Phase, d.NetworkStatus = pod.UID, pod.Node, pod.Phase.String(), pod.Status.String()
-		d.Carries, d.Waits = carried(j.Observation, pod), waits(j, pod, d.Sandboxes, pools)
+		d.Carries, d.Waits = carried(j.Observation, pod), waits(j, pod, found, pools)
 	}
 	return []document.ExplainedPod{d}
 }
 
-type sandbox struct {
-	document.ExplainedSandbox
-	pod types.NamespacedName
-}
-
-func sandboxes(o *judge.Observation) (all []sandbox) {
+func sandboxes(o *judge.Observation) (all []document.ExplainedSandbox) {
 	for _, r := range o.Reports {
-		add := func(id, uid, state, namespace, name string, since time.Time, addresses []v1alpha1.Address) {
-			d := document.ExplainedSandbox{ID: id, UID: uid, Node: r.Name, State: state, Fresh: r.IsFresh(o.Now),
-				Created: report.When(since), Addresses: []string{}}
-			for _, a := range addresses {
+		listed := slices.Clone(r.Sandboxes)
+		for _, a := range r.Attachments {
+			listed = append(listed, v1alpha1.Sandbox{ID: a.ID, UID: a.UID, Namespace: a.Namespace, Name: a.Name,
+				State: v1alpha1.SandboxState(judge.Attached.String()), CreatedAt: a.Since, Addresses: a.Addresses})
+		}
+		for _, b := range listed {
+			d := document.ExplainedSandbox{ID: b.ID, UID: b.UID, Node: r.Name, State: string(b.State), Fresh: r.IsFresh(o.Now),
+				Created: report.When(b.CreatedAt.Time), Addresses: []string{},
+				Pod: types.NamespacedName{Namespace: b.Namespace, Name: b.Name}}
+			for _, a := range b.Addresses {
 				if addr, ok := podstate.ParseAddress(a); ok {
 					d.Addresses = append(d.Addresses, addr.String())
 				}
 			}
-			all = append(all, sandbox{d, types.NamespacedName{Namespace: namespace, Name: name}})
-		}
-		for _, b := range r.Sandboxes {
-			add(b.ID, b.UID, string(b.State), b.Namespace, b.Name, b.CreatedAt.Time, b.Addresses)
-		}
-		for _, a := range r.Attachments {
-			add(a.ID, a.UID, judge.Attached.String(), a.Namespace, a.Name, a.Since.Time, a.Addresses)
+			all = append(all, d)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b sandbox) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(all, func(a, b document.ExplainedSandbox) int { return cmp.Compare(a.Node, b.Node) })
 	return all
 }
 
@@ -116,8 +109,7 @@ func waits(j *judge.Judgement, pod *podstate.Pod, sandboxes []document.Explained
 	case slices.ContainsFunc(sandboxes, hasAddress):
 		return "its sandbox runs and has its address: it does not wait for its network"
 	case len(full) > 0:
-		names := document.Rows(full, func(p *usage.Pool) string { return p.Ref() })
-		return "it is scheduled, and has no free address in " + strings.Join(names, ", ")
+		return "it is scheduled, and has no free address in " + strings.Join(document.Rows(full, (*usage.Pool).Ref), ", ")
 	case !j.Restore.Complete():
 		return "it is scheduled; after the etcd restore ADDs wait while the fence holds whereabouts' Leases, 90 s at most"
 	}

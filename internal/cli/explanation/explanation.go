@@ -24,8 +24,8 @@ type Question struct {
 	Plan      *reconciler.Plan
 	Recent    reconciler.BreakerState
 	Advisor   advice.Advisor
-	// Picks is what is explained of the subject; nil for all of it.
-	Picks *report.Picks
+	// Filter picks what is explained of the subject; nil picks all of it.
+	Filter *report.Filter
 	// Snapshot is true for a snapshot, which may lack namespaces.
 	Snapshot bool
 }
@@ -47,12 +47,10 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 		Missing: []string{}, Pods: podsOf(q.Judgement, q.Subject, pools),
 		RecentReleases: q.Recent,
 	}
-	about := q.Picks
-	if about == nil {
-		about = pick(q.Judgement, q.Subject, d.Pods)
+	if q.Filter == nil {
+		q.Filter = pick(q.Judgement, q.Subject, d.Pods)
 	}
-	a := &answer{q: q, d: d, Report: report.Of(q.Judgement, q.Plan.Refused, q.Plan.CommonGates, about),
-		conflicts: map[string]bool{}}
+	a := &answer{q: q, d: d, Report: report.OfCheck(q.Judgement, q.Plan, *q.Filter), conflicts: map[string]bool{}}
 	for _, f := range q.Judgement.Findings {
 		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
 	}
@@ -63,7 +61,8 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 		}
 	}
 	d.Check = *document.OfCheck(document.Header{}, a.Report)
-	asked := report.Only(pools.All, func(p *usage.Pool) bool { return about.Pool(p.Ref()) })
+	d.Filter = nil // the subject says it
+	asked := report.Only(pools.All, func(p *usage.Pool) bool { return q.Filter.Pool(p.Ref()) })
 	d.PoolUsage = document.Rows(asked, document.OfPool)
 	d.Items = document.Rows(a.Items(), a.item)
 	d.Nodes = document.Rows(a.nodeNames(), a.node)
@@ -222,9 +221,6 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 		name = "Unrecorded sandbox"
 	default:
 		name = "Unrecorded pod"
-	}
-	if f.Node == "" {
-		return advice.Unique(a.steps("findings", name, a.facts(names)))
 	}
 	return advice.Unique(a.steps("findings", name, a.facts(names, f.Node)))
 }

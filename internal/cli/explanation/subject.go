@@ -112,11 +112,11 @@ func (s Subject) Is(addr netip.Addr, owner ippool.PodRef, pool string) bool {
 }
 
 // pick picks the parts of a judgement that are about a subject, with the pools of the items.
-func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *report.Picks {
+func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *report.Filter {
 	items, refs := map[judge.ID]bool{}, map[string]bool{}
-	a := &report.Picks{
-		Pool: func(ref string) bool { return refs[ref] },
-		Item: func(it *judge.Item) bool { return items[it.ID()] },
+	f := &report.Filter{
+		HasPool: func(ref string) bool { return refs[ref] },
+		Has:     func(it *judge.Item) bool { return items[it.ID()] },
 	}
 	for _, p := range j.Observation.Pools {
 		refs[p.Ref()] = s.Kind == Pool && s.isPool(p) || s.Kind == Address && p.Problem == "" &&
@@ -126,17 +126,17 @@ func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *report.P
 	switch s.Kind {
 	case Address:
 		j = j.About(s.Address)
-		a.Finding = func(f *judge.Finding) bool { return slices.Contains(strings.Split(f.IP, ","), s.Address.String()) }
+		f.HasFinding = func(x *judge.Finding) bool { return slices.Contains(strings.Split(x.IP, ","), s.Address.String()) }
 	case Pod:
-		is, a.Finding = ofPod(s, pods)
+		is, f.HasFinding = ofPod(s, pods)
 	case Node:
-		is, a.Finding = report.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name)
+		is, f.HasFinding = report.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name)
 	case Pool:
 		is = func(it *judge.Item) bool {
 			isPicked := func(p types.NamespacedName) bool { return refs[p.String()] }
 			return it.Pool != nil && refs[it.Object()] || it.Pool == nil && slices.ContainsFunc(it.PoolNames(), isPicked)
 		}
-		a.Finding = func(f *judge.Finding) bool { return slices.ContainsFunc(strings.Split(f.Pool, ","), a.Pool) }
+		f.HasFinding = func(x *judge.Finding) bool { return slices.ContainsFunc(strings.Split(x.Pool, ","), f.HasPool) }
 	}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		if !is(it) {
@@ -150,7 +150,7 @@ func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *report.P
 			refs[p.String()] = refs[p.String()] || s.Kind != Pool
 		}
 	}
-	return a
+	return f
 }
 
 // ofPod picks the items of a pod and of phantom pods of its name, the items of others for addresses that the pod

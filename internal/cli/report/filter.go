@@ -25,15 +25,16 @@ type Filter struct {
 	Reasons       []string        `json:"reasons,omitempty"`
 	// ProvenOnly picks proven items only.
 	ProvenOnly bool `json:"provenOnly,omitempty"`
-	// Has reports what else an item must be; nil for nothing.
-	Has func(*judge.Item) bool `json:"-"`
+	// Has, HasPool and HasFinding report what else an item, a pool or a finding must be; nil for nothing.
+	Has        func(*judge.Item) bool    `json:"-"`
+	HasPool    func(ref string) bool     `json:"-"`
+	HasFinding func(*judge.Finding) bool `json:"-"`
 }
 
 // Parse reads the values of flags into the filter. Verdicts and the reasons, which the filter has, may be in any case.
 // The error for an unknown word lists the known ones.
 func (f *Filter) Parse(addresses, verdicts []string) (err error) {
-	all := []judge.Verdict{judge.InUse, judge.Held, judge.Stale}
-	f.Verdicts, err = words("verdict", verdicts, all, "must be one of "+strings.Join(Verdicts(), ", "))
+	f.Verdicts, err = words("verdict", verdicts, allVerdicts, "must be one of "+strings.Join(Verdicts(), ", "))
 	if err != nil {
 		return err
 	}
@@ -64,10 +65,10 @@ func words[T ~string](flag string, texts []string, known []T, must string) ([]T,
 	return found, nil
 }
 
+var allVerdicts = []judge.Verdict{judge.InUse, judge.Held, judge.Stale}
+
 // Verdicts returns the names of all verdicts.
-func Verdicts() []string {
-	return []string{judge.InUse.String(), judge.Held.String(), judge.Stale.String()}
-}
+func Verdicts() []string { return texts(allVerdicts) }
 
 // Kinds returns the names of all findings. Outages come first.
 func Kinds() []string { return texts(judge.Kinds()) }
@@ -93,11 +94,10 @@ func (f Filter) IsZero() bool {
 		!f.ProvenOnly && f.Has == nil
 }
 
-// Picks returns what the filter picks.
-func (f Filter) Picks() *Picks { return &Picks{f.Pool, f.Item, f.Finding} }
-
 // Pool reports whether the filter picks a pool, which is named "<namespace>/<name>".
-func (f Filter) Pool(ref string) bool {
+func (f Filter) Pool(ref string) bool { return (f.HasPool == nil || f.HasPool(ref)) && f.isPool(ref) }
+
+func (f Filter) isPool(ref string) bool {
 	_, name, _ := strings.Cut(ref, "/")
 	is := func(asked string) bool { return asked == ref || asked == name || isOfRange(asked, name) }
 	return len(f.Pools) == 0 || slices.ContainsFunc(f.Pools, is)
@@ -122,9 +122,9 @@ func (f Filter) Item(it *judge.Item) bool {
 
 func (f Filter) itemPool(it *judge.Item) bool {
 	if it.Pool != nil {
-		return f.Pool(it.Pool.Ref())
+		return f.isPool(it.Pool.Ref())
 	}
-	return anyOf(f.Pools, it.PoolNames(), func(p types.NamespacedName) bool { return f.Pool(p.String()) })
+	return anyOf(f.Pools, it.PoolNames(), func(p types.NamespacedName) bool { return f.isPool(p.String()) })
 }
 
 func (f Filter) namespace(podRef string) bool {
@@ -149,9 +149,10 @@ func (f Filter) Finding(x *judge.Finding) bool {
 		return err == nil && among(f.Addresses, a)
 	}
 	ofAnyNode := x.Node == "" && (x.Kind == judge.Conflict || x.Kind == judge.Unrecorded)
-	return anyOf(f.Addresses, strings.Split(x.IP, ","), ofAddress) && anyOf(f.Pools, strings.Split(x.Pool, ","), f.Pool) &&
-		anyOf(f.PodNamespaces, x.Pods, f.namespace) && (ofAnyNode || among(f.Nodes, x.Node)) &&
-		among(f.Reasons, string(x.Kind)) && (len(f.Verdicts) == 0 || len(f.Reasons) > 0)
+	return (f.HasFinding == nil || f.HasFinding(x)) && anyOf(f.Addresses, strings.Split(x.IP, ","), ofAddress) &&
+		anyOf(f.Pools, strings.Split(x.Pool, ","), f.isPool) && anyOf(f.PodNamespaces, x.Pods, f.namespace) &&
+		(ofAnyNode || among(f.Nodes, x.Node)) && among(f.Reasons, string(x.Kind)) &&
+		(len(f.Verdicts) == 0 || len(f.Reasons) > 0)
 }
 
 // FailOn lists the verdicts, reasons, refusals and kinds of findings that make a command end with exit code 1. Nil

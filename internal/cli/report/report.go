@@ -36,28 +36,17 @@ type Report struct {
 	Unrepaired  []reconciler.Unrepaired
 	// Requests are the requests that a run would send; nil unless the command prints them.
 	Requests *Requests
-
-	picks *Picks
-}
-
-// Picks picks the parts of a judgement that a report is about.
-type Picks struct {
-	Pool    func(ref string) bool // "<namespace>/<name>"
-	Item    func(*judge.Item) bool
-	Finding func(*judge.Finding) bool
 }
 
 // OfCheck returns the report of a judgement and the plan of a pass that starts now.
 func OfCheck(j *judge.Judgement, plan *reconciler.Plan, f Filter) *Report {
-	r := Of(j, plan.Refused, plan.CommonGates, f.Picks())
-	r.Filter = f
-	return r
+	return of(j, plan.Refused, plan.CommonGates, f)
 }
 
 // OfRun returns the report of a run. Its findings are those that were not repaired.
 func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
-	r := Of(out.Judgement, out.Refused, out.CommonGates, f.Picks())
-	r.Filter, r.Ran, r.DryRun, r.Repaired, r.Unrepaired = f, true, dryRun, out.Repaired, out.Unrepaired
+	r := of(out.Judgement, out.Refused, out.CommonGates, f)
+	r.Ran, r.DryRun, r.Repaired, r.Unrepaired = true, dryRun, out.Repaired, out.Unrepaired
 	r.Released = Only(out.Released, f.Item)
 	slices.SortStableFunc(r.Released, judge.ByPlace)
 	r.Left = Only(out.Refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
@@ -68,15 +57,14 @@ func OfRun(out *reconciler.Result, dryRun bool, f Filter) *Report {
 	return r
 }
 
-// Of returns the report of the picked parts of a judgement.
-func Of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, picks *Picks) *Report {
+func of(j *judge.Judgement, refused []reconciler.Refused, standing []reconciler.Gate, f Filter) *Report {
 	picked := *j
-	picked.Allocations, picked.Reservations = Only(j.Allocations, picks.Item), Only(j.Reservations, picks.Item)
-	picked.Findings = Only(j.Findings, func(x judge.Finding) bool { return picks.Finding(&x) })
-	refused = Only(refused, func(x reconciler.Refused) bool { return picks.Item(x.Item) })
-	standing = Only(standing, func(g reconciler.Gate) bool { return g.Pool == "" || picks.Pool(g.Pool) })
-	r := &Report{Judgement: &picked, Of: j.Summary(), Refused: map[judge.ID]reconciler.Refused{},
-		Gates: gatesOf(standing, refused), picks: picks}
+	picked.Allocations, picked.Reservations = Only(j.Allocations, f.Item), Only(j.Reservations, f.Item)
+	picked.Findings = Only(j.Findings, func(x judge.Finding) bool { return f.Finding(&x) })
+	refused = Only(refused, func(x reconciler.Refused) bool { return f.Item(x.Item) })
+	standing = Only(standing, func(g reconciler.Gate) bool { return g.Pool == "" || f.Pool(g.Pool) })
+	r := &Report{Judgement: &picked, Filter: f, Of: j.Summary(), Refused: map[judge.ID]reconciler.Refused{},
+		Gates: gatesOf(standing, refused)}
 	for _, x := range refused {
 		r.Refused[x.ID()] = x
 	}
@@ -105,7 +93,7 @@ func IDs(items []*judge.Item) map[judge.ID]bool {
 
 // Pools returns the picked pools.
 func (r *Report) Pools() []*ippool.Pool {
-	return Only(r.Observation.Pools, func(p *ippool.Pool) bool { return r.picks.Pool(p.Ref()) })
+	return Only(r.Observation.Pools, func(p *ippool.Pool) bool { return r.Filter.Pool(p.Ref()) })
 }
 
 // Summary counts the picked parts.

@@ -199,7 +199,7 @@ func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow
 		columns = append(columns, "INTERFACE", "CONTAINER", "RULE", "MESSAGE")
 	}
 	lines := document.Rows(shown, func(d document.AllocationRow) []string {
-		s.explainWord(d.Sandbox)
+		s.sandboxes = append(s.sandboxes, d.Sandbox)
 		return cells(d, now)[:len(columns)]
 	})
 	s.Table(columns, lines, func(i int) {
@@ -231,17 +231,10 @@ var sandboxWords = []struct {
 	{judge.NoSource, "unknown: no node agents, or the item cannot be read"},
 }
 
-func (s *Screen) explainWord(word string) {
-	if s.sandboxes == nil {
-		s.sandboxes = map[string]bool{}
-	}
-	s.sandboxes[word] = true
-}
-
 func (s *Screen) legend() {
 	var texts []string
 	for _, w := range sandboxWords {
-		if s.sandboxes[w.state.String()] {
+		if slices.Contains(s.sandboxes, w.state.String()) {
 			texts = append(texts, w.state.String()+" = "+w.meaning)
 		}
 	}

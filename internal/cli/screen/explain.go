@@ -72,7 +72,7 @@ func (s *Screen) explainItem(it document.ExplainedItem) {
 			shown.Pod = &pod
 		}
 		s.facts(shown)
-		s.explainWord(shown.Sandbox.State)
+		s.sandboxes = append(s.sandboxes, shown.Sandbox.State)
 	}
 	if it.Verdict == judge.Stale && len(it.Gates) == 0 {
 		s.fact("release", "no gate stands against it: the next pass releases it")

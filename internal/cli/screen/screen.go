@@ -25,7 +25,7 @@ type Screen struct {
 	ConfirmAfter time.Duration
 
 	text           strings.Builder
-	sandboxes      map[string]bool // words on the screen, for the legend
+	sandboxes      []string // words on the screen, for the legend
 	hasUnconfirmed bool
 	hasMissingNode bool // an unconfirmed item has the reason NodeMissing
 }

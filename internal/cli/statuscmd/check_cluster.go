@@ -122,7 +122,8 @@ func (p *Probe) competing(context.Context) (line, error) {
 }
 
 type permission struct {
-	verbs string // as in "get, list"
+	isWanted bool
+	verbs    string // as in "get, list"
 	schema.GroupResource
 	namespace, name string // "" for all
 	isNeeded        bool   // to judge or to release addresses
@@ -172,42 +173,39 @@ func (p *Probe) permissions(ctx context.Context) (line, error) {
 // wantedPermissions are those of deploy/base/rbac.yaml and deploy/leases, and for serve of deploy/deployment/rbac.yaml.
 // Of the Leases that ADD and DEL take in a namespace the first stands for all.
 func (p *Probe) wantedPermissions() []permission {
+	isJudged, hasAgents, isServe := p.Unjudged == nil, p.expectsAgents(), p.own.Kind == "Deployment"
 	pools, reservations := ippool.PoolResource.GroupResource(), ippool.ReservationResource.GroupResource()
-	reports := v1alpha1.Resource().GroupResource()
 	core := func(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
 	leases := schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
 	const hold = "get, create, update"
 	all := []permission{
-		{"list, get, patch", pools, "", "", true},
-		{"create", pools, "", "", false},
-		{"list, get, create, delete", reservations, "", "", true},
-		{"list", core("pods"), "", "", true},
-		{"list", core("nodes"), "", "", false},
-		{"list", ippool.NADResource.GroupResource(), "", "", false},
-		{"get", core("namespaces"), p.namespace, p.namespace, false},
-		{hold, leases, p.namespace, kube.OwnLease, false},
-		{"get, update", core("configmaps"), p.namespace, kube.HistoryPrefix + "0", false},
-		{"create", core("configmaps"), p.namespace, "", false},
-	}
-	add := func(isWanted bool, more ...permission) {
-		if isWanted {
-			all = append(all, more...)
-		}
+		{true, "list, get, patch", pools, "", "", true},
+		{true, "create", pools, "", "", false},
+		{true, "list, get, create, delete", reservations, "", "", true},
+		{true, "list", core("pods"), "", "", true},
+		{true, "list", core("nodes"), "", "", false},
+		{true, "list", ippool.NADResource.GroupResource(), "", "", false},
+		{true, "get", core("namespaces"), p.namespace, p.namespace, false},
+		{true, hold, leases, p.namespace, kube.OwnLease, false},
+		{true, "get, update", core("configmaps"), p.namespace, kube.HistoryPrefix + "0", false},
+		{true, "create", core("configmaps"), p.namespace, "", false},
+		{isJudged && p.Observation.NamesIPAMClaim(), "list", ippool.ClaimResource.GroupResource(), "", "", false},
+		{isJudged && p.Observation.NeedsGuests(), "list", podstate.GuestResource.GroupResource(), "", "", false},
 	}
 	taken := map[string][]string{p.namespace: {ippool.SharedLease}}
-	if p.Unjudged == nil {
-		o := p.Observation
-		taken = ippool.LeasesOf(o.Pools)
-		add(o.NamesIPAMClaim(), permission{"list", ippool.ClaimResource.GroupResource(), "", "", false})
-		add(o.NeedsGuests(), permission{"list", podstate.GuestResource.GroupResource(), "", "", false})
+	if isJudged {
+		taken = ippool.LeasesOf(p.Observation.Pools)
 	}
 	for namespace, names := range taken {
-		add(true, permission{hold, leases, namespace, names[0], true})
+		all = append(all, permission{true, hold, leases, namespace, names[0], true})
 	}
-	add(p.expectsAgents(), permission{"list", reports, "", "", true},
-		permission{"list", leases, p.leaseNamespace, "", true})
-	add(p.own.Kind == "Deployment", permission{"watch", pools, "", "", false},
-		permission{"watch", reservations, "", "", false}, permission{"watch", core("pods"), "", "", false},
-		permission{"create, patch", core("events"), "", "", false})
-	return all
+	all = append(all, []permission{
+		{hasAgents, "list", v1alpha1.Resource().GroupResource(), "", "", true},
+		{hasAgents, "list", leases, p.leaseNamespace, "", true},
+		{isServe, "watch", pools, "", "", false},
+		{isServe, "watch", reservations, "", "", false},
+		{isServe, "watch", core("pods"), "", "", false},
+		{isServe, "create, patch", core("events"), "", "", false},
+	}...)
+	return slices.DeleteFunc(all, func(r permission) bool { return !r.isWanted })
 }

@@ -57,7 +57,7 @@ var checks = []struct {
 	needs need
 	say   func(*Probe, context.Context) (line, error)
 }{
-	{"reconciler", nothing, (*Probe).reconciler},
+	{"reconciler", anInstallation, (*Probe).reconciler},
 	{"leader", aReconciler, (*Probe).leader},
 	{"last-pass", aReconciler, (*Probe).lastPass},
 	{"paused", aJudgement, (*Probe).paused},
@@ -67,18 +67,18 @@ var checks = []struct {
 	{"pools", aJudgement, (*Probe).fullPools},
 	{"findings", aJudgement, (*Probe).findings},
 	{"agents", aJudgement, (*Probe).agents},
-	{"admission-policy", nothing, (*Probe).admissionPolicy},
+	{"admission-policy", anInstallation, (*Probe).admissionPolicy},
 	{"versions", aReconciler, (*Probe).versions},
-	{"crds", nothing, (*Probe).definitions},
+	{"crds", anInstallation, (*Probe).definitions},
 	{"rights", aReconciler, (*Probe).permissions},
-	{"competing", nothing, (*Probe).competing},
+	{"competing", anInstallation, (*Probe).competing},
 }
 
 // need is what a check needs. Where that is unknown, another check says so.
 type need int
 
 const (
-	nothing need = iota
+	anInstallation need = iota // not only a judgement, as of a snapshot
 	aReconciler
 	aJudgement
 	anOutcome // a judgement, or why addresses could not be judged
@@ -110,15 +110,12 @@ func OfJudgement(
 ) []document.StatusLine {
 	p := &Probe{Core: core, Now: j.Observation.Now, Judgement: j, Plan: plan, pools: usage.Of(j),
 		namespace: o.Namespace(), leaseNamespace: o.LeaseNamespace()}
-	return p.sayKnown(ctx, map[need]bool{aJudgement: true, anOutcome: true})
+	return p.say(ctx)
 }
 
 func (p *Probe) say(ctx context.Context) []line {
-	return p.sayKnown(ctx, map[need]bool{nothing: true, aReconciler: p.own != nil, aJudgement: p.Unjudged == nil,
-		anOutcome: true})
-}
-
-func (p *Probe) sayKnown(ctx context.Context, isKnown map[need]bool) []line {
+	isKnown := map[need]bool{anInstallation: p.serves != nil, aReconciler: p.own != nil, aJudgement: p.Unjudged == nil,
+		anOutcome: true}
 	lines := make([]line, len(checks))
 	var all sync.WaitGroup
 	for i, c := range checks {
