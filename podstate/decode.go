@@ -26,8 +26,7 @@ var (
 	conditionsField = lean.F(4, "conditions", lean.F(1, "type"), lean.F(2, "status"), lean.F(4, "lastTransitionTime"))
 
 	podMetadata = []lean.Field{nameField, namespaceField, uidField, versionField, createdField,
-		lean.F(9, "deletionTimestamp"), lean.F(10, "deletionGracePeriodSeconds"), annotationsField,
-		lean.Map(11, "labels", createdByLabel, migrationLabel),
+		lean.F(9, "deletionTimestamp"), lean.F(10, "deletionGracePeriodSeconds"), annotationsField, lean.F(11, "labels"),
 		lean.F(13, "ownerReferences", lean.F(1, "kind"), lean.F(3, "name"), lean.F(4, "uid"), lean.F(5, "apiVersion"),
 			lean.F(6, "controller"))}
 	podSpec   = append(containers, lean.F(4, "terminationGracePeriodSeconds"), lean.F(10, "nodeName"))

@@ -15,7 +15,6 @@ type Field struct {
 	Number protowire.Number
 	Name   string
 	Of     Fields
-	keys   []string // of a map of strings, the keys to keep; nil keeps all
 }
 
 // Fields are the fields to keep of an object.
@@ -26,31 +25,14 @@ func F(number protowire.Number, name string, of ...Field) Field {
 	return Field{Number: number, Name: name, Of: of}
 }
 
-// Map returns a Field that is a map of strings, of which these keys are kept.
-func Map(number protowire.Number, name string, keys ...string) Field {
-	f := Field{Number: number, Name: name, keys: keys}
-	for _, key := range keys {
-		f.Of = append(f.Of, F(0, key))
-	}
-	return f
-}
-
-// hasKey reports whether an entry of the map in protobuf is kept.
-func (f Field) hasKey(entry []byte) (found bool) {
-	return eachField(entry, func(number protowire.Number, _, value []byte) error {
-		found = found || number == 1 && slices.Contains(f.keys, string(value))
-		return nil
-	}) == nil && found
-}
-
 // AppendProto appends the kept fields of a protobuf message to dst, in their order. It fails if the message is not
 // protobuf.
 func (f Fields) AppendProto(dst, message []byte) ([]byte, error) {
 	err := eachField(message, func(number protowire.Number, field, value []byte) (err error) {
 		at := f.find(number)
 		switch {
-		case at < 0, f[at].keys != nil && !f[at].hasKey(value):
-		case f[at].Of == nil || f[at].keys != nil || value == nil:
+		case at < 0:
+		case f[at].Of == nil || value == nil:
 			dst = append(dst, field...)
 		default:
 			dst = protowire.AppendTag(dst, number, protowire.BytesType)

@@ -2,10 +2,8 @@ package lean
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -46,26 +44,5 @@ func TestAppendProto_Truncated(t *testing.T) {
 	// Also within a message.
 	if _, err := (Fields{F(1, "", F(1, ""))}).AppendProto(nil, []byte{0x0a, 0x02, 0x0a, 0x05}); err == nil {
 		t.Error("no error")
-	}
-}
-
-func TestMap_KeepsOnlyItsKeys(t *testing.T) {
-	labels := Fields{Map(11, "labels", "a", "b")}
-	var message []byte
-	for _, kv := range [][2]string{{"a", "1"}, {"c", "2"}, {"b", ""}} {
-		entry := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), kv[0])
-		entry = protowire.AppendString(protowire.AppendTag(entry, 2, protowire.BytesType), kv[1])
-		message = protowire.AppendBytes(protowire.AppendTag(message, 11, protowire.BytesType), entry)
-	}
-	got, err := labels.AppendProto(nil, message)
-	if want := strings.Replace(string(message), "\x5a\x06\n\x01c\x12\x012", "", 1); err != nil || string(got) != want {
-		t.Errorf("protobuf: %q, %v; want %q", got, err, want)
-	}
-	if got, err := labels.AppendProto(nil, []byte("\x5a\x02\xff\xff")); err != nil || len(got) > 0 {
-		t.Errorf("an entry that is no message: %q, %v", got, err)
-	}
-	text := `{"labels":{"a":"1","c":"2","b":""},"other":{"a":"3"}}`
-	if got := labels.AppendJSON(nil, New([]byte(text))); string(got) != `{"labels":{"a":"1","b":""}}` {
-		t.Errorf("JSON: %s", got)
 	}
 }

@@ -133,18 +133,6 @@ func (r *Reader) Raw() []byte {
 
 // Value reads any value into what encoding/json decodes it into.
 func (r *Reader) Value() (v any) {
-	switch r.Kind() {
-	case '{':
-		object := map[string]any{}
-		r.Object(func(name []byte) { key := string(name); object[key] = r.Value() })
-		return object
-	case '[':
-		list := []any{}
-		r.Array(func() { list = append(list, r.Value()) })
-		return list
-	case '"':
-		return r.Text()
-	}
 	if err := json.Unmarshal(r.Raw(), &v); err != nil {
 		r.fail(err.Error())
 	}
