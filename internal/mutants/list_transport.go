@@ -33,7 +33,7 @@ func transport() []Mutant {
 		{Fault: "An error of a live read says that there is no pod", In: "reconciler/kube", Decl: "Cluster.livePod",
 			Tests: "TestGetLive_NotFound",
 			Old: `case !apierrors.IsForbidden(err):
-			return nil, err
+			return nil, fmt.Errorf("get pod %s: %w", name, err)
 		}`, New: `case !apierrors.IsForbidden(err):
 			return nil, nil
 		}`},

@@ -1,5 +1,5 @@
 // Package kube is the live API as a source of observations and as a writer under whereabouts' Leases, which a fence
-// holds for longer after a restore of etcd. self.go and workloads.go serve status, ping.go and watch.go serve serve.
+// holds for longer after a restore of etcd. self.go serves status, ping.go serves serve.
 package kube
 
 import (

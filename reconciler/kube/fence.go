@@ -269,5 +269,5 @@ func (c *Cluster) holdUnderFence(ctx context.Context, h *fencedHold, work reconc
 	for _, l := range h.leases {
 		hold.Leases = append(hold.Leases, l.at.Name)
 	}
-	return asHoldSpent(ctx, held, work(context.WithValue(held, holdKey{}, h), hold))
+	return asHoldSpent(ctx, held, work(context.WithValue(held, holdKey{}, h.mayWrite), hold))
 }

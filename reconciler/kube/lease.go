@@ -66,7 +66,8 @@ type heldLease struct {
 // the work runs at once, with those of the Leases that the fence holds.
 func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, work reconciler.Work) error {
 	if c.WithoutLease {
-		return work(context.WithValue(ctx, holdKey{}, unbounded{}), &reconciler.Hold{})
+		always := func() bool { return true }
+		return work(context.WithValue(ctx, holdKey{}, always), &reconciler.Hold{})
 	}
 	if f := c.fence.holdOn(namespace, names); f != nil {
 		return c.holdUnderFence(ctx, f, work)
@@ -92,8 +93,7 @@ func (c *Cluster) Hold(ctx context.Context, namespace string, names []string, wo
 		h.clearAll(ctx)
 		close(cleared)
 	})
-	err = work(context.WithValue(held, holdKey{}, h), hold)
-	err = asHoldSpent(ctx, held, err)
+	err = asHoldSpent(ctx, held, work(context.WithValue(held, holdKey{}, h.mayWrite), hold))
 	cancel()
 	<-cleared
 	return err
@@ -295,11 +295,7 @@ func (h *leases) mayWrite() bool {
 	return !slices.ContainsFunc(h.all, func(l *heldLease) bool { return time.Since(l.renewedAt) >= writeWithin })
 }
 
-type unbounded struct{} // a hold without a Lease
-
-func (unbounded) mayWrite() bool { return true }
-
-type holdKey struct{} // the context key of the hold under which a write is made
+type holdKey struct{} // the context key of mayWrite of the hold under which a write is made
 
 // errNotSent is the error of a write that client-go was about to send too late, or to repeat after a 429.
 var errNotSent = errors.New("not sent: the hold of whereabouts' Lease is over, or was not renewed")
@@ -307,7 +303,7 @@ var errNotSent = errors.New("not sent: the hold of whereabouts' Lease is over, o
 // maySend reports whether a request may be sent now. Outside a hold, the only writes to pools and reservations are
 // those of a rollback. A create under a hold may be late, since it completes a change.
 func maySend(r *http.Request) bool {
-	h, held := r.Context().Value(holdKey{}).(interface{ mayWrite() bool })
+	mayWrite, held := r.Context().Value(holdKey{}).(func() bool)
 	switch {
 	case r.Method == http.MethodGet, !strings.Contains(r.URL.Path, "/apis/"+ippool.PoolResource.Group+"/"),
 		reconciler.IsRollback(r.Context()):
@@ -315,7 +311,7 @@ func maySend(r *http.Request) bool {
 	case !held:
 		return false
 	}
-	return r.Method == http.MethodPost || h.mayWrite()
+	return r.Method == http.MethodPost || mayWrite()
 }
 
 // lease reads a Lease by quorum. A Lease that does not exist has no resourceVersion.

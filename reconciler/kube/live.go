@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -24,10 +25,7 @@ import (
 func (c *Cluster) GetLive(
 	ctx context.Context, before *judge.Observation, keys reconciler.LiveKeys,
 ) (*judge.Live, error) {
-	live := &judge.Live{
-		Pools: map[types.NamespacedName]*ippool.Pool{}, Reservations: map[types.NamespacedName]*ippool.Reservation{},
-		Pods: map[types.NamespacedName]*podstate.Pod{}, IPAMClaims: map[types.NamespacedName]*ippool.Claim{},
-	}
+	live := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{}}
 	known := indexed(before.Pools, func(p *ippool.Pool) types.NamespacedName { return p.NamespacedName })
 	var mu sync.Mutex
 	g, gctx := errgroup.WithContext(ctx)
@@ -35,15 +33,7 @@ func (c *Cluster) GetLive(
 	for _, name := range keys.Pools {
 		g.Go(func() error { return c.livePool(gctx, name, known[name], live, &mu) })
 	}
-	for _, name := range keys.Reservations {
-		g.Go(func() error {
-			r, err := c.liveReservation(gctx, name)
-			mu.Lock()
-			defer mu.Unlock()
-			live.Reservations[name] = r
-			return err
-		})
-	}
+	live.Reservations = readEach(gctx, g, keys.Reservations, c.liveReservation)
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
@@ -52,28 +42,28 @@ func (c *Cluster) GetLive(
 	}
 	g, gctx = errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	for _, name := range keys.IPAMClaims {
-		g.Go(func() error {
-			claim := c.liveIPAMClaim(gctx, name)
-			mu.Lock()
-			defer mu.Unlock()
-			live.IPAMClaims[name] = claim
-			return nil
-		})
-	}
-	for _, name := range keys.Pods {
-		g.Go(func() error {
-			p, err := c.livePod(gctx, name)
-			if err != nil {
-				return fmt.Errorf("get pod %s: %w", name, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			live.Pods[name] = p
-			return nil
-		})
-	}
+	live.IPAMClaims = readEach(gctx, g, keys.IPAMClaims, c.liveIPAMClaim)
+	live.Pods = readEach(gctx, g, keys.Pods, c.livePod)
 	return live, g.Wait()
+}
+
+// readEach reads objects in the group, into a map that is complete once the group has ended.
+func readEach[T any](
+	ctx context.Context, g *errgroup.Group, names []types.NamespacedName,
+	read func(context.Context, types.NamespacedName) (T, error),
+) map[types.NamespacedName]T {
+	var mu sync.Mutex
+	all := map[types.NamespacedName]T{}
+	for _, name := range names {
+		g.Go(func() error {
+			o, err := read(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			all[name] = o
+			return err
+		})
+	}
+	return all
 }
 
 func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName) (*ippool.Reservation, error) {
@@ -145,11 +135,31 @@ func (c *Cluster) livePod(ctx context.Context, name types.NamespacedName) (*pods
 		case isAbsent(err):
 			return nil, nil
 		case !apierrors.IsForbidden(err):
-			return nil, err
+			return nil, fmt.Errorf("get pod %s: %w", name, err)
 		}
 		c.isPodGetForbidden.Store(true) // whereabouts' own ClusterRole has no get on pods before v0.9
 		c.Log.Debug("Getting pods is forbidden; listing them by name")
 	}
 	pods, err := c.listPods(ctx, name.Namespace, byName(name.Name))
-	return pods[name], err
+	if err != nil {
+		return nil, fmt.Errorf("get pod %s: %w", name, err)
+	}
+	return pods[name], nil
+}
+
+// liveIPAMClaim reads whether an IPAMClaim exists; nil for none. A 404 counts only if it names this very claim: without
+// the CRD it names none. A claim that cannot be read is Unread, which is no error.
+func (c *Cluster) liveIPAMClaim(ctx context.Context, name types.NamespacedName) (*ippool.Claim, error) {
+	claim := &ippool.Claim{NamespacedName: name}
+	_, err := c.metadata.Resource(ippool.ClaimResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && isAbsent(err) {
+		d := status.Status().Details
+		if d != nil && d.Name == name.Name && d.Kind == ippool.ClaimResource.Resource {
+			return nil, nil
+		}
+	}
+	if err != nil {
+		claim.Unread = fmt.Sprintf("cannot get IPAMClaim %s: %v", name, innermost(err))
+	}
+	return claim, nil
 }

@@ -197,3 +197,36 @@ func (c *Cluster) listPods(
 	all, _, err := list(ctx, c, what, podstate.DecodePods)
 	return indexed(all, func(p *podstate.Pod) types.NamespacedName { return p.NamespacedName }), err
 }
+
+// readMachines reads IPAMClaims and VirtualMachineInstances where something depends on them, after pools and pods.
+func (c *Cluster) readMachines(ctx context.Context, o *reading) (err error) {
+	if o.NamesIPAMClaim() {
+		if o.IPAMClaimsUnread = c.readIPAMClaims(ctx, o.Observation); o.IPAMClaimsUnread != "" {
+			o.warn("%s; addresses of stopped machines are held", o.IPAMClaimsUnread)
+		}
+	}
+	if o.NeedsGuests() {
+		what := listing{resource: podstate.GuestResource}
+		o.Guests, _, err = list(ctx, c, what, podstate.DecodeGuests)
+		err = c.optional(ctx, o, podstate.GuestResource, "VirtualMachineInstances", err)
+	}
+	slices.Sort(o.Warnings)
+	return err
+}
+
+// readIPAMClaims reads all IPAMClaims, and returns why they are unread, "" if they were read. The last claim may be
+// gone, so an empty list is an answer; the second check reads each claim that counts by its name.
+func (c *Cluster) readIPAMClaims(ctx context.Context, o *judge.Observation) (unread string) {
+	claims, _, err := list(ctx, c, listing{resource: ippool.ClaimResource}, ippool.DecodeList[ippool.Claim])
+	kind := ippool.ClaimResource.GroupResource().String()
+	switch {
+	case apierrors.IsNotFound(err):
+		return "the API server does not serve " + kind
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("cannot list %s: forbidden", kind)
+	case err != nil:
+		return fmt.Sprintf("cannot list %s: %v", kind, innermost(err))
+	}
+	o.IPAMClaims = indexed(claims, func(claim *ippool.Claim) types.NamespacedName { return claim.NamespacedName })
+	return ""
+}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 )
@@ -53,4 +54,27 @@ func (c *Cluster) leasesAlone(config *rest.Config) (typedcoordinationv1.LeasesGe
 		return dial(ctx, network, address)
 	}
 	return typedcoordinationv1.NewForConfig(config)
+}
+
+// Revision returns the revision of the etcd that stores a resource, read by quorum: an API server may use several. RBAC
+// may allow only the namespace or the name, if given.
+func (c *Cluster) Revision(ctx context.Context, r schema.GroupVersionResource, namespace, name string) (uint64, error) {
+	var text string
+	opts := byName(name)
+	opts.Limit = 1
+	err := c.call(ctx, func(ctx context.Context) error {
+		list, err := c.objects.Resource(r).Namespace(namespace).List(ctx, opts)
+		if err == nil {
+			text = list.GetResourceVersion()
+		}
+		return err
+	})
+	if err != nil {
+		return 0, c.explainError("list "+r.Resource, err, "grant list on them")
+	}
+	revision, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("list %s: resourceVersion %q is not a number", r.Resource, text)
+	}
+	return revision, nil
 }
