@@ -31,8 +31,7 @@ func TestLimits_Archive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for most, fits := range map[int64]bool{int64(text.Len()): true, 20_000: false} {
-		a := &archive{name: "x.tar", r: bytes.NewReader(text.Bytes()), most: most}
-		err := a.walk(func(entry) error { return nil })
+		err := walkArchive("x.tar", bytes.NewReader(text.Bytes()), most)(func(entry) error { return nil })
 		if (err == nil) != fits || err != nil && !errors.Is(err, errTooLarge) {
 			t.Errorf("at most %d bytes: %v", most, err)
 		}

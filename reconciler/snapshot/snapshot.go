@@ -1,9 +1,9 @@
 // Package snapshot reads exported objects, as 'kubectl get -o yaml' writes them. They are a source of observations with
 // the same verdicts as on a live cluster. The package writes nothing.
 //
-// Open and OpenStream walk over a folder (walk.go), an archive or a stream (archive.go). layout.go knows which files
-// may be skipped, and when the snapshot was taken. yaml.go makes JSON of YAML, objects.go splits it into objects, and
-// add.go decodes them by kind. bundle.go writes and reads the records of sysdump. limits.go bounds the memory.
+// Open and OpenStream walk over a folder, an archive or a stream (walk.go). layout.go knows which files may be skipped,
+// and when the snapshot was taken. yaml.go makes JSON of YAML, objects.go splits it into objects, and add.go decodes
+// them by kind. bundle.go writes and reads the records of sysdump. limits.go bounds the memory.
 package snapshot
 
 import (
@@ -69,7 +69,7 @@ func Open(path string, now time.Time, namespace string) (*Snapshot, error) {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
 	defer root.Close()
-	return open(path, folder{root}.walk, now, namespace)
+	return open(path, walkFolder(root), now, namespace)
 }
 
 // OpenStream reads a stream to its end: a tar archive, YAML or JSON, packed with gzip or not. name is for messages.

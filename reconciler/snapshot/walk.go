@@ -1,7 +1,11 @@
 package snapshot
 
 import (
+	"archive/tar"
+	"bufio"
+	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -109,40 +113,129 @@ func (s *Snapshot) skip(path string) {
 	}
 }
 
-// folder walks a folder on disk. It reads no file outside of the folder, even if links change meanwhile.
-type folder struct{ *os.Root }
-
-func (f folder) walk(take func(entry) error) error {
-	return fs.WalkDir(f.FS(), ".", func(name string, found fs.DirEntry, err error) error {
-		if err != nil || found.IsDir() {
-			return err
-		}
-		e := entry{name: name, path: filepath.Join(f.Name(), filepath.FromSlash(name))}
-		switch {
-		case found.Type()&fs.ModeSymlink != 0:
-			if e.link, err = f.Readlink(name); err != nil {
+// walkFolder walks over a folder on disk. It reads no file outside of the folder, even if links change meanwhile.
+func walkFolder(f *os.Root) walk {
+	return func(take func(entry) error) error {
+		return fs.WalkDir(f.FS(), ".", func(name string, found fs.DirEntry, err error) error {
+			if err != nil || found.IsDir() {
 				return err
 			}
-			if info, err := f.Stat(name); err == nil && (info.IsDir() || hasEnding(e.link)) {
-				return nil // the target is read in its own place
+			e := entry{name: name, path: filepath.Join(f.Name(), filepath.FromSlash(name))}
+			switch {
+			case found.Type()&fs.ModeSymlink != 0:
+				if e.link, err = f.Readlink(name); err != nil {
+					return err
+				}
+				if info, err := f.Stat(name); err == nil && (info.IsDir() || hasEnding(e.link)) {
+					return nil // the target is read in its own place
+				}
+				if info, err := os.Stat(e.path); err == nil && info.IsDir() {
+					e.link += "/"
+				}
+			case found.Type().IsRegular():
+				file, err := f.Open(name)
+				if err != nil {
+					return err
+				}
+				defer file.Close()
+				e.Reader = file
 			}
-			if info, err := os.Stat(e.path); err == nil && info.IsDir() {
-				e.link += "/"
-			}
-		case found.Type().IsRegular():
-			file, err := f.Open(name)
-			if err != nil {
-				return err
-			}
-			defer file.Close()
-			e.Reader = file
-		}
-		return take(e)
-	})
+			return take(e)
+		})
+	}
 }
 
 // mayHide reports whether a link may lead to objects that are judged, by its name and its target.
 func mayHide(name, target string) bool {
 	target = filepath.ToSlash(target)
 	return hasEnding(name) || hasEnding(target) || byLayout(name) || byLayout(target) || strings.HasSuffix(target, "/")
+}
+
+// walkStream detects by its first bytes what a stream is: a tar archive, YAML or JSON, each packed with gzip or not.
+// name is for messages.
+func walkStream(name string, r io.Reader) (walk, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	head, _ := in.Peek(512) // less where there is less
+	if bytes.HasPrefix(head, []byte("\x1f\x8b")) {
+		unpacked, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("%s is not gzip: %w", name, err)
+		}
+		in = bufio.NewReaderSize(unpacked, 1<<16)
+		if head, err = in.Peek(512); err != nil && !errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("unpack %s: %w", name, err)
+		}
+	}
+	if len(head) >= 262 && string(head[257:262]) == "ustar" { // POSIX.1 and GNU
+		return walkArchive(name, in, maxArchive), nil
+	}
+	return func(take func(entry) error) error {
+		// The content decides, whatever the name is.
+		return take(entry{name: "stream.yaml", path: name, required: true, Reader: in})
+	}, nil
+}
+
+// walkArchive walks over a tar archive of at most so many bytes. name is for messages.
+func walkArchive(name string, r io.Reader, most int64) walk {
+	return func(take func(entry) error) error {
+		stream := &tail{r: io.LimitReader(r, most+1)}
+		in := tar.NewReader(stream)
+		for {
+			head, err := in.Next()
+			if stream.read > most {
+				return fmt.Errorf("%s %w: it has more than %d bytes: "+
+					"unpack it, and judge the folder with the objects only", name, errTooLarge, most)
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("%s is damaged or incomplete: %w", name, err)
+			}
+			e := entry{name: path.Clean(strings.TrimLeft(head.Name, "/"))}
+			e.path = name + ": " + e.name
+			if !filepath.IsLocal(e.name) {
+				return fmt.Errorf("%s has the path %q, which is outside of the archive: create the archive again", name, head.Name)
+			}
+			switch head.Typeflag {
+			case tar.TypeDir, tar.TypeXGlobalHeader:
+				continue
+			case tar.TypeReg, tar.TypeGNUSparse:
+				e.Reader = in
+			case tar.TypeSymlink, tar.TypeLink:
+				e.link = head.Linkname
+			}
+			if err := take(e); err != nil {
+				return err
+			}
+		}
+		// tar's Reader accepts an archive without the mark of its end. Missing objects would count as not existing.
+		if !stream.endsInZeros() {
+			return fmt.Errorf("%s is incomplete: it lacks the mark of its end", name)
+		}
+		if _, err := io.Copy(io.Discard, stream); err != nil { // for gzip to compare its checksum
+			return fmt.Errorf("%s is damaged or incomplete: %w", name, err)
+		}
+		return nil
+	}
+}
+
+type tail struct {
+	r    io.Reader
+	read int64
+	last []byte
+}
+
+const block = 512 // of tar, in bytes
+
+func (t *tail) Read(p []byte) (int, error) {
+	n, err := t.r.Read(p)
+	t.read += int64(n)
+	t.last = append(t.last, p[max(0, n-block):n]...)
+	t.last = t.last[max(0, len(t.last)-block):]
+	return n, err
+}
+
+func (t *tail) endsInZeros() bool {
+	return len(t.last) == block && len(bytes.Trim(t.last, "\x00")) == 0
 }
