@@ -5,8 +5,8 @@
 // by quorum. The stores are verified while every watch is open, if they agreed with a quorum read after the last failed
 // request. Full makes that read, and rebuilds stores that differ.
 //
-// Read source.go first, then full.go. store.go keeps the objects of one kind, observe.go makes an observation of them,
-// restore.go detects restores of etcd.
+// Read source.go first, then full.go, which also detects restores of etcd. store.go keeps the objects of one kind,
+// observe.go makes an observation of them.
 package informers
 
 import (
@@ -20,13 +20,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -88,9 +86,6 @@ func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, onChange 
 
 const minRebuildInterval = 5 * time.Second // between two rebuilds of the caches
 
-// retryPauses are the pauses after a failed list or watch, as in Reflector.Run.
-var retryPauses = wait.Backoff{Duration: 800 * time.Millisecond, Cap: 30 * time.Second, Steps: 38, Factor: 2, Jitter: 1}
-
 // Run maintains the caches until the context ends.
 func (s *Source) Run(ctx context.Context) {
 	typed := rest.CopyConfig(s.config)
@@ -130,14 +125,7 @@ func (s *Source) watch(ctx context.Context, core kubernetes.Interface, custom dy
 	for _, k := range s.stores {
 		options := toolscache.ReflectorOptions{Logger: &logger}
 		reflector := toolscache.NewReflectorWithOptions(k.listWatch(core, custom), k.object, k, options)
-		listAndWatch := func(ctx context.Context) (bool, error) {
-			if err := reflector.ListAndWatchWithContext(ctx); err != nil {
-				s.log.Debug("Watch failed", "resource", k.resource.Resource, "error", err)
-			}
-			return false, nil
-		}
-		pauses := retryPauses.DelayWithReset(clock.RealClock{}, 2*time.Minute)
-		reflectors.Go(func() { _ = pauses.Until(ctx, true, true, listAndWatch) })
+		reflectors.Go(func() { reflector.RunWithContext(ctx) })
 	}
 	select {
 	case <-ctx.Done():

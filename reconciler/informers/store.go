@@ -5,17 +5,26 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -42,15 +51,13 @@ func (i *item) GetObjectMeta() metav1.Object {
 	return &metav1.ObjectMeta{Namespace: i.Namespace, Name: i.Name, UID: i.UID, ResourceVersion: i.ResourceVersion}
 }
 
-func (k kind) transform(o any) (any, error) {
-	if _, isItem := o.(*item); isItem {
-		return o, nil
+// itemOf returns what is kept of an object; it may be an item already.
+func (k kind) itemOf(o any) *item {
+	if i, isItem := o.(*item); isItem {
+		return i
 	}
-	object, err := meta.Accessor(o)
-	if err != nil {
-		return nil, err
-	}
-	return &item{nameOf(object), object.GetUID(), object.GetResourceVersion(), k.parse(o.(runtime.Object))}, nil
+	object := o.(metav1.Object)
+	return &item{nameOf(object), object.GetUID(), object.GetResourceVersion(), k.parse(o.(runtime.Object))}
 }
 
 func nameOf(o metav1.Object) types.NamespacedName {
@@ -58,15 +65,13 @@ func nameOf(o metav1.Object) types.NamespacedName {
 }
 
 // Transformer makes a Reflector transform objects as they arrive.
-func (s *store) Transformer() toolscache.TransformFunc { return s.transform }
+func (s *store) Transformer() toolscache.TransformFunc {
+	return func(o any) (any, error) { return s.itemOf(o), nil }
+}
 
 // Add stores a new or changed object.
 func (s *store) Add(o any) error {
-	transformed, err := s.transform(o)
-	if err != nil {
-		return err
-	}
-	i := transformed.(*item)
+	i := s.itemOf(o)
 	s.source.mu.Lock()
 	defer s.source.mu.Unlock()
 	s.set(i.NamespacedName, i.ResourceVersion, i)
@@ -78,10 +83,7 @@ func (s *store) Update(o any) error { return s.Add(o) }
 
 // Delete removes an object.
 func (s *store) Delete(o any) error {
-	object, err := meta.Accessor(o)
-	if err != nil {
-		return err
-	}
+	object := o.(metav1.Object)
 	s.source.mu.Lock()
 	defer s.source.mu.Unlock()
 	s.set(nameOf(object), object.GetResourceVersion(), nil)
@@ -92,12 +94,9 @@ func (s *store) Delete(o any) error {
 func (s *store) Replace(list []any, _ string) error {
 	listed := make(map[types.NamespacedName]*item, len(list))
 	for n, o := range list {
-		transformed, err := s.transform(o)
-		if err != nil {
-			return err
-		}
+		i := s.itemOf(o)
 		list[n] = nil // the object may be large
-		listed[transformed.(*item).NamespacedName] = transformed.(*item)
+		listed[i.NamespacedName] = i
 	}
 	s.source.mu.Lock()
 	defer s.source.mu.Unlock()
@@ -180,6 +179,7 @@ func (s *store) handleResult(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
+	s.source.log.Debug("Watch failed", "resource", s.resource.Resource, "error", err)
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || // the Reflector lists everything again
 		apierrors.IsTooManyRequests(err) { // the Reflector tries again; a full pass would be a larger load
 		return
@@ -225,4 +225,105 @@ func (s *store) removeWatch() {
 	s.source.mu.Lock()
 	defer s.source.mu.Unlock()
 	s.watches--
+}
+
+type kind struct {
+	resource        schema.GroupVersionResource
+	object          runtime.Object
+	namespace, name string                   // restrict the watch, if set
+	isRequired      bool                     // the caches are useless without this kind
+	parse           func(runtime.Object) any // returns what the rules read of an object
+}
+
+func core(resource string) schema.GroupVersionResource {
+	return corev1.SchemeGroupVersion.WithResource(resource)
+}
+
+func custom(r schema.GroupVersionResource, name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(r.GroupVersion().WithKind(name))
+	return u
+}
+
+var reportResource, leaseResource = v1alpha1.Resource().Resource, "leases"
+
+// kinds returns all kinds of an observation. own is the reconciler's namespace, leases that of the agents' Leases.
+func kinds(own, leases string) []kind {
+	return []kind{
+		{resource: ippool.PoolResource, object: custom(ippool.PoolResource, "IPPool"), isRequired: true,
+			parse: with(ippool.Read[ippool.Pool])},
+		{resource: ippool.ReservationResource, parse: with(ippool.Read[ippool.Reservation]),
+			object: custom(ippool.ReservationResource, "OverlappingRangeIPReservation")},
+		{resource: ippool.NADResource, object: custom(ippool.NADResource, "NetworkAttachmentDefinition"),
+			parse: with(ippool.Read[ippool.NAD])},
+		{resource: core("pods"), object: &corev1.Pod{}, isRequired: true, parse: with(podstate.ReadPod)},
+		{resource: core("nodes"), object: &corev1.Node{}, parse: with(podstate.ReadNode)},
+		{resource: v1alpha1.Resource(), object: custom(v1alpha1.Resource(), "SandboxReport"), parse: with(parseReport)},
+		{resource: coordinationv1.SchemeGroupVersion.WithResource(leaseResource), object: &coordinationv1.Lease{},
+			namespace: leases, parse: with(slimLease)},
+		{resource: core("namespaces"), object: &corev1.Namespace{}, name: own, parse: with(readNamespaceSettings)},
+	}
+}
+
+func with[O runtime.Object, P any](parse func(O) P) func(runtime.Object) any {
+	return func(o runtime.Object) any { return parse(o.(O)) }
+}
+
+// requests returns the LISTs and watches of the kind.
+func (k kind) requests(core kubernetes.Interface, custom dynamic.Interface) *toolscache.ListWatch {
+	var client toolscache.Getter
+	switch k.resource.Group {
+	case corev1.GroupName:
+		client = core.CoreV1().RESTClient()
+	case coordinationv1.GroupName:
+		client = core.CoordinationV1().RESTClient()
+	default:
+		objects := custom.Resource(k.resource)
+		return &toolscache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
+				return objects.List(ctx, opts)
+			},
+			WatchFuncWithContext: objects.Watch,
+		}
+	}
+	selector := fields.Everything()
+	if k.name != "" {
+		selector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.name)
+	}
+	return toolscache.NewListWatchFromClient(client, k.resource.Resource, k.namespace, selector)
+}
+
+// namespaceSettings are the annotations of the reconciler's own namespace.
+type namespaceSettings struct {
+	isPaused     bool
+	acknowledged time.Time
+}
+
+func readNamespaceSettings(n *corev1.Namespace) namespaceSettings {
+	return namespaceSettings{ippool.Pauses(n.Annotations), judge.Acknowledged(n.Annotations)}
+}
+
+// report is a SandboxReport with its hash, or the error of parsing it.
+type report struct {
+	*v1alpha1.SandboxReport
+	hash string
+	err  error
+
+	previous      *report // the one before it, if the agent's Lease had its hash when this one arrived
+	previousSince time.Time
+}
+
+func parseReport(u *unstructured.Unstructured) *report {
+	r := &report{SandboxReport: &v1alpha1.SandboxReport{}}
+	if r.err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, r.SandboxReport); r.err == nil {
+		r.hash = podstate.Hash(r.SandboxReport)
+	}
+	return r
+}
+
+// slimLease returns the parts of an agent's Lease that podstate.ReadReport reads.
+func slimLease(l *coordinationv1.Lease) *coordinationv1.Lease {
+	slim := &coordinationv1.Lease{}
+	slim.Name, slim.Namespace, slim.ManagedFields, slim.Annotations = l.Name, l.Namespace, l.ManagedFields, l.Annotations
+	return slim
 }

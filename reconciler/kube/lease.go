@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -180,23 +181,22 @@ func (h *leases) takeAll(ctx context.Context, names []string) error {
 	if err := h.take(ctx, names[0]); err != nil {
 		return err
 	}
-	others := names[1:]
-	errs := make([]error, len(others))
-	var wg sync.WaitGroup
-	for i, name := range others {
-		wg.Go(func() { errs[i] = h.take(ctx, name) })
-	}
-	wg.Wait()
-	for i, err := range errs {
-		if apierrors.IsForbidden(err) {
-			h.clearAll(ctx)
+	var g errgroup.Group
+	for _, name := range names[1:] {
+		g.Go(func() error {
+			err := h.take(ctx, name)
+			if err != nil && !apierrors.IsForbidden(err) {
+				h.c.Log.Debug("Could not take the Lease of a pool", "lease", name, "error", err)
+				return nil
+			}
 			return err
-		}
-		if err != nil {
-			h.c.Log.Debug("Could not take the Lease of a pool", "lease", others[i], "error", err)
-		}
+		})
 	}
-	return nil
+	err := g.Wait()
+	if err != nil {
+		h.clearAll(ctx)
+	}
+	return err
 }
 
 // take takes one Lease if it is free. It is safe for use by several goroutines.

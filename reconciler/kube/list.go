@@ -178,7 +178,7 @@ func listChanged[T any](
 	slices.SortFunc(all, func(a, b T) int {
 		x, _ := id(a)
 		y, _ := id(b)
-		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+		return cmp.Compare(x.String(), y.String())
 	})
 	return all, revision, nil
 }
