@@ -59,16 +59,12 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 			d := document.OfHistory(lines, file != "", now, func(r *audit.Record) bool {
 				return has(r) && !r.Time.Before(now.Add(-age))
 			})
-			err = o.print(c.Context(), answer{
-				kind: document.KindHistory, at: now,
+			return o.print(c.Context(), answer{
+				kind: document.KindHistory, at: now, isUnresolved: verify && len(d.Faults) > 0,
 				document: func(h document.Header) any { d.Header = h; return d },
 				names:    d.Addresses,
 				screen:   func(s *screen.Screen) { s.History(d, len(args) > 0, verify) },
 			})
-			if err == nil && verify && len(d.Faults) > 0 {
-				return errUnresolved
-			}
-			return err
 		},
 	}
 	f := c.Flags()

@@ -201,10 +201,11 @@ func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {
 func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Reconciler, error) {
 	var local *reconciler.WithLocalNode
 	if o.node.Socket != "" {
-		var err error
-		if local, err = o.localNode(); err != nil {
+		inspector, bootID, err := o.node.NodeInspector("")
+		if err != nil {
 			return nil, err
 		}
+		local = &reconciler.WithLocalNode{Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}
 	}
 	inPod := os.Getenv("KUBERNETES_SERVICE_HOST") != ""
 	if !inPod { // a pod's namespace and flags are in its manifest
@@ -234,15 +235,6 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 	o.cluster = document.Cluster{Server: config.Host, Context: o.Context}
 	o.clusterUID = cluster.UID
 	return r, nil
-}
-
-func (o *options) localNode() (*reconciler.WithLocalNode, error) {
-	inspector, _, err := o.node.NodeInspector("")
-	if err != nil {
-		return nil, err
-	}
-	bootID, err := o.node.BootID()
-	return &reconciler.WithLocalNode{Node: o.node.Name, BootID: bootID, Inspect: inspector.Report}, err
 }
 
 // checkNames returns an error for a pool, a pod namespace or a node that a flag names and that does not exist. A

@@ -64,16 +64,12 @@ func (o *options) sysdump(ctx context.Context, path string, redact bool) error {
 		_ = os.Remove(path)
 		return err
 	}
-	err = o.print(ctx, answer{
-		kind: document.KindSysdump, at: d.Manifest.ObservedAt,
+	return o.print(ctx, answer{
+		kind: document.KindSysdump, at: d.Manifest.ObservedAt, isUnresolved: len(d.Manifest.Missing) > 0,
 		document: func(document.Header) any { return d.Manifest },
 		names:    func() []string { return d.Manifest.Files },
 		screen:   func(s *screen.Screen) { s.Sysdump(&d.Manifest, path, o.judging()) },
 	})
-	if err == nil && len(d.Manifest.Missing) > 0 {
-		return errUnresolved
-	}
-	return err
 }
 
 func (o *options) dump(ctx context.Context, file *os.File, redact bool) (*sysdump.Dump, error) {

@@ -138,11 +138,11 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler, prometheus
 }
 
 // newPassPage returns the page of 'serve --ui', and what shows the judgement of a pass, or why it has failed.
-func newPassPage(
-	o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Interface, host string, isLocal bool,
-) (servecmd.Page, func(*reconciler.Result, error)) {
-	lease := fmt.Sprintf("%s/%s", o.Namespace(), kube.OwnLease)
-	page := ui.New(isLocal, "This replica has not made a pass: only the holder of Lease "+lease+" makes passes.")
+func newPassPage(o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Interface, host string) (
+	servecmd.Page, func(*reconciler.Result, error),
+) {
+	page := ui.New(!o.Manager.Metrics.SecureServing, fmt.Sprintf(
+		"This replica has not made a pass: only the holder of Lease %s/%s makes passes.", o.Namespace(), kube.OwnLease))
 	return page, func(out *reconciler.Result, err error) {
 		if err != nil {
 			page.Fail("The last pass has failed: " + err.Error())

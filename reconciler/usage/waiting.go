@@ -34,7 +34,6 @@ func (u *Pools) addWaiting() {
 		for _, name := range pod.RequestedNetworks {
 			interfaces[name]++
 		}
-		waitsFor := map[*Pool]bool{} // once for all its definitions
 		for name, n := range interfaces {
 			hasRoom := map[netip.Prefix]bool{}
 			ofNode := slices.DeleteFunc(slices.Clone(by[name]), func(d *Definition) bool {
@@ -46,16 +45,14 @@ func (u *Pools) addWaiting() {
 			}
 			for _, d := range ofNode {
 				if !hasRoom[d.pool.Range.Prefix()] {
-					waitsFor[d.pool] = true
+					d.pool.Waiting = append(d.pool.Waiting, pod.NamespacedName)
 				}
 			}
-		}
-		for p := range waitsFor {
-			p.Waiting = append(p.Waiting, pod.NamespacedName)
 		}
 	}
 	for _, p := range u.All {
 		slices.SortFunc(p.Waiting, func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+		p.Waiting = slices.Compact(p.Waiting) // a pod may wait by several definitions
 	}
 }
 

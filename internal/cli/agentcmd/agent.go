@@ -98,15 +98,11 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 		return errors.New("set --pod-uid to the UID of the agent's own pod (POD_UID from metadata.uid), " +
 			"or --outside-pod if it does not run in a pod")
 	}
-	inspector, runtime, err := o.node.NodeInspector(o.podUID)
+	inspector, bootID, err := o.node.NodeInspector(o.podUID)
 	if err != nil {
 		return err
 	}
-	defer runtime.Close()
-	bootID, err := o.node.BootID()
-	if err != nil {
-		return err
-	}
+	defer inspector.Runtime.Close()
 	config, err := o.Config("agent", 10, 20)
 	if err != nil {
 		return err
@@ -134,7 +130,7 @@ func (o *options) run(ctx context.Context, logs io.Writer) error {
 		a.CheckPolicy = store.CheckPolicy
 	}
 	go follow(ctx, log.With("stream", "runtime events"), func() error {
-		return runtime.Watch(ctx, func() { wake(events) })
+		return inspector.Runtime.Watch(ctx, func() { wake(events) })
 	})
 	go follow(ctx, log.With("stream", "report"), func() error {
 		return watcher.Watch(ctx, func(version string) {

@@ -34,42 +34,32 @@ func (n *Node) Add(f *pflag.FlagSet, socket string) {
 	f.StringVar(&n.bootIDFile, "boot-id-file", "/proc/sys/kernel/random/boot_id", "file with the node's boot id")
 }
 
-// NodeInspector returns the inspector of the node, and the connection to its runtime, which the caller closes. ownUID
-// is the UID of the inspecting pod, "" outside a pod.
-func (n *Node) NodeInspector(ownUID string) (*agent.NodeInspector, *cri.Runtime, error) {
+// NodeInspector returns the inspector of the node, which has a connection to the container runtime, and the boot id of
+// this machine. ownUID is the UID of the inspecting pod, "" outside a pod.
+func (n *Node) NodeInspector(ownUID string) (_ *agent.NodeInspector, bootID string, _ error) {
 	if n.Name == "" {
-		return nil, nil, errors.New("--node must name the node on which this runs (in a pod: NODE_NAME from spec.nodeName)")
+		return nil, "", errors.New("--node must name the node on which this runs (in a pod: NODE_NAME from spec.nodeName)")
 	}
 	folders := map[string][]string{"--cni-results": {n.results}, "--cni-multus": {n.multus}, "--netns-dir": n.namespaces}
 	for flag, paths := range folders {
 		for _, path := range paths {
 			if !filepath.IsAbs(path) {
-				return nil, nil, fmt.Errorf("%s %q: must be the absolute path of a folder", flag, path)
+				return nil, "", fmt.Errorf("%s %q: must be the absolute path of a folder", flag, path)
 			}
 		}
 	}
 	socket, err := cri.FindSocket(n.Socket)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
-	runtime, err := cri.Dial(socket)
-	if err != nil {
-		return nil, nil, err
-	}
-	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus})
-	inspector := &agent.NodeInspector{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}
-	return inspector, runtime, nil
-}
-
-// BootID returns the boot id of this machine.
-func (n *Node) BootID() (string, error) {
 	text, err := os.ReadFile(n.bootIDFile)
 	if err != nil {
-		return "", fmt.Errorf("--boot-id-file: %w", err)
+		return nil, "", fmt.Errorf("--boot-id-file: %w", err)
 	}
-	id := strings.TrimSpace(string(text))
-	if id == "" {
-		return "", fmt.Errorf("--boot-id-file %s: the file is empty", n.bootIDFile)
+	if bootID = strings.TrimSpace(string(text)); bootID == "" {
+		return nil, "", fmt.Errorf("--boot-id-file %s: the file is empty", n.bootIDFile)
 	}
-	return id, nil
+	runtime, err := cri.Dial(socket)
+	caches := cnicache.New(cnicache.Folders{Results: n.results, Multus: n.multus})
+	return &agent.NodeInspector{Runtime: runtime, NetNSDirs: n.namespaces, OwnUID: ownUID, Caches: caches}, bootID, err
 }

@@ -28,9 +28,9 @@ type Page interface {
 	Run(context.Context)
 }
 
-// NewPage returns the page of --ui, and what receives the result of each pass. isLocal is true for a page without
-// authentication on the loopback interface. The drop-in has none, since it would make the program larger.
-type NewPage = func(o *Options, cluster *kube.Cluster, core kubernetes.Interface, server string, isLocal bool) (
+// NewPage returns the page of --ui, and what receives the result of each pass. Without SecureServing the page has no
+// authentication, and is on the loopback interface. The drop-in has none, since it would make the program larger.
+type NewPage = func(o *Options, cluster *kube.Cluster, core kubernetes.Interface, server string) (
 	Page, func(*reconciler.Result, error))
 
 func (o *Options) addPage(f *pflag.FlagSet) {
@@ -71,7 +71,7 @@ func (o *Options) servePage(mgr manager.Manager, cluster *kube.Cluster, log *slo
 		return nil, err
 	}
 	secure := o.Manager.Metrics
-	page, onPass := o.newPage(o, cluster, core, mgr.GetConfig().Host, !secure.SecureServing)
+	page, onPass := o.newPage(o, cluster, core, mgr.GetConfig().Host)
 	opts := server.Options{BindAddress: o.pageAddress, SecureServing: secure.SecureServing, CertDir: secure.CertDir,
 		ExtraHandlers: map[string]http.Handler{"/": page}}
 	if secure.FilterProvider != nil {
