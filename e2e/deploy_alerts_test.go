@@ -15,61 +15,11 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/monitoring"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
-
-// An alert is a rule of the chart's PrometheusRule.
-type alert struct{ name, severity, expression, wait string }
-
-// chartsAlerts are the rules of the chart's PrometheusRule. The runbook of each is its section in
-// docs/operate/alerts.md.
-func chartsAlerts(t *testing.T) (alerts []alert) {
-	t.Helper()
-	objects, err := helm(metav1.NamespaceSystem, "prometheusRule: {enabled: true}")
-	check(t, err)
-	groups, _, err := unstructured.NestedSlice(byName(t, objects)["PrometheusRule "+reconcilerName].Object, "spec",
-		"groups")
-	check(t, err)
-	for _, r := range groups[0].(map[string]any)["rules"].([]any) {
-		rule := r.(map[string]any)
-		annotations, _, err := unstructured.NestedStringMap(rule, "annotations")
-		check(t, err)
-		if summary := annotations["summary"]; summary == "" || strings.Contains(summary, "{{`") {
-			t.Errorf("%s says %q", rule["alert"], summary)
-		}
-		name := rule["alert"].(string)
-		equal(t, "the runbook of "+name, annotations["runbook_url"],
-			"https://github.com/ip-reconcile/ip-reconcile/blob/main/docs/operate/alerts.md#"+strings.ToLower(name))
-		severity, _, err := unstructured.NestedString(rule, "labels", "severity")
-		check(t, err)
-		alerts = append(alerts, alert{name, severity, rule["expr"].(string), rule["for"].(string)})
-	}
-	return alerts
-}
-
-// TestAlerts_MetricsExist searches for the metric names where metrics are created.
-func TestAlerts_MetricsExist(t *testing.T) {
-	t.Parallel()
-	source := ""
-	for _, file := range append(try(filepath.Glob("../reconciler/serve/*metrics.go")).must(t), "../agent/health.go") {
-		source += string(try(os.ReadFile(file)).must(t))
-	}
-	for _, a := range chartsAlerts(t) {
-		names := regexp.MustCompile(`ip_reconcile_([a-z_]+?)(_bucket|_count)?\b`).FindAllStringSubmatch(a.expression, -1)
-		for _, name := range names {
-			if !strings.Contains(source, `"`+strings.TrimPrefix(name[1], "agent_")+`"`) && !strings.Contains(source,
-				`"ip_reconcile_`+name[1]+`"`) {
-				t.Errorf("no metric %s: %s", name[0], a.expression)
-			}
-		}
-		if len(names) == 0 {
-			t.Errorf("it is about no metric: %s", a.expression)
-		}
-	}
-}
 
 // TestDocs_EachMetric searches for the metrics' names where metrics are created.
 func TestDocs_EachMetric(t *testing.T) {
@@ -88,19 +38,6 @@ func TestDocs_EachMetric(t *testing.T) {
 	if n < 30 {
 		t.Errorf("only %d metrics are created", n)
 	}
-}
-
-func TestAlerts_SameInDocsAndChart(t *testing.T) {
-	t.Parallel()
-	page := string(try(os.ReadFile("../docs/operate/alerts.md")).must(t))
-	var documented, charts []alert
-	for _, m := range regexp.MustCompile(`(?m)^### (\w+)\n\n\*\*(\w+)\*\*, (\w+)\. `).FindAllStringSubmatch(page, -1) {
-		documented = append(documented, alert{name: m[1], severity: m[2], wait: m[3]})
-	}
-	for _, a := range chartsAlerts(t) {
-		charts = append(charts, alert{name: a.name, severity: a.severity, wait: a.wait})
-	}
-	equal(t, "the alerts in docs/operate/alerts.md", documented, charts)
 }
 
 // words are the words in the first column of a section's table in docs/operate/troubleshooting.md.
@@ -161,11 +98,10 @@ func TestAlerts_CoverReasonsThatNeedAnOperator(t *testing.T) {
 		t.Fatalf("docs/operate/troubleshooting.md has %q", reasons)
 	}
 	matcher := regexp.MustCompile(`oldest_held_timestamp_seconds\{reason(=|=~|!~)"([^"]*)"`)
-	alerts := chartsAlerts(t)
 	for _, reason := range reasons {
 		alerted := 0
-		for _, a := range alerts {
-			for _, m := range matcher.FindAllStringSubmatch(a.expression, -1) {
+		for _, a := range monitoring.Alerts() {
+			for _, m := range matcher.FindAllStringSubmatch(a.Expr, -1) {
 				if regexp.MustCompile("^(?:"+m[2]+")$").MatchString(reason) == (m[1] != "!~") {
 					alerted++
 				}

@@ -18,6 +18,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench"
 	"github.com/ip-reconcile/ip-reconcile/e2e/bench/fill"
+	"github.com/ip-reconcile/ip-reconcile/e2e/bench/used"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 	docs "github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 )
@@ -142,28 +143,9 @@ func TestMeasure_RecoverInAFewHolds(t *testing.T) {
 			}
 			t.Logf("%d entries and as many reservations were back %.1fs after the minute of waiting; %d patches in %d holds, "+
 				"the longest of %.2fs; %d requests over all",
-				c.pods, out.took.Seconds()-60, patches, holds, leases.longest(t, "whereabouts").Seconds(), made.count())
+				c.pods, out.took.Seconds()-60, patches, holds, leases.longestHold(t).Seconds(), made.count())
 		})
 	}
-}
-
-// longest is the longest hold of a Lease that was released.
-func (h *history) longest(t *testing.T, lease string) (most time.Duration) {
-	t.Helper()
-	check(t, h.catchUp(t.Context()))
-	var since time.Time
-	for _, v := range h.during(lease, 1, 1<<62) {
-		at := func(field string) time.Time {
-			when, _ := time.Parse(time.RFC3339Nano, v.spec(field))
-			return when
-		}
-		if v.spec("holderIdentity") != "" {
-			since = at("acquireTime")
-		} else if !since.IsZero() && v.object != nil {
-			most, since = max(most, at("renewTime").Sub(since)), time.Time{}
-		}
-	}
-	return most
 }
 
 // TestMeasure_ActOnMany plans, bundles, releases by hand, applies and reads the history where a third of all entries
@@ -280,10 +262,10 @@ func TestMeasure_Flat(t *testing.T) {
 		}
 	}
 	v.is(t, `ip_reconcile_candidates`, 0)
-	grown := periods * slope(heap)
+	grown := periods * used.Slope(heap)
 	t.Logf("serve beside %d pods that came and went in %s: heap %.1f MiB, %+.2f by slope; goroutines %.0f, then %.0f",
 		n, (periods * period).String(), heap, grown, goroutines, v.idleGoroutines(t, l, most))
-	if more := periods * slope(goroutines); *full && more > 10 {
+	if more := periods * used.Slope(goroutines); *full && more > 10 {
 		t.Errorf("%.0f goroutines more by slope", more)
 	}
 	if most := slices.Min(heap) / 5; *full && grown > most { // garbage disturbs a short measurement more
@@ -313,15 +295,4 @@ func (v *server) idleGoroutines(t *testing.T, l *link, most float64) (n float64)
 		return n <= most
 	})
 	return n
-}
-
-// slope is by how much a line through the values rises from one to the next, by least squares.
-func slope(values []float64) float64 {
-	var sx, sy, sxx, sxy float64
-	for i, y := range values {
-		x := float64(i)
-		sx, sy, sxx, sxy = sx+x, sy+y, sxx+x*x, sxy+x*y
-	}
-	n := float64(len(values))
-	return (n*sxy - sx*sy) / (n*sxx - sx*sx)
 }

@@ -17,17 +17,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ImportImage makes an image of static programs, whose first is the entrypoint, and imports it into containerd by a
-// name.
-func (r *Runtime) ImportImage(ctx context.Context, name string, programs ...string) error {
-	archive, err := r.Node.cluster.makeImage(name, programs...)
-	if err != nil {
-		return err
-	}
-	return r.keepImage(ctx, archive)
-}
-
-// ImportImage is Runtime.ImportImage for every worker.
+// ImportImage makes an image of static programs, whose first is the entrypoint, and imports it into the containerd of
+// every worker by a name.
 func (w *Cluster) ImportImage(ctx context.Context, name string, programs ...string) error {
 	archive, err := w.makeImage(name, programs...)
 	if err != nil {

@@ -103,19 +103,3 @@ func (s *Sandbox) Close() error {
 	}
 	return os.Remove(s.NetNS)
 }
-
-// Addresses returns the configured addresses, by interface, without link-local and loopback ones.
-func (s *Sandbox) Addresses() (map[string][]netip.Addr, error) { return addressesIn(s.NetNS) }
-
-// Has reports whether the address is configured on any interface.
-func (s *Sandbox) Has(address netip.Addr) (bool, error) {
-	all, err := s.Addresses()
-	for _, on := range all {
-		for _, a := range on {
-			if a == address {
-				return true, nil
-			}
-		}
-	}
-	return false, err
-}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/e2e/bench/used"
 )
 
 var hours = flag.Int("hours", 2, "how long TestDay lasts, in simulated hours")
@@ -52,6 +54,7 @@ func TestDay(t *testing.T) {
 	if out.Violation != "" {
 		t.Errorf("%s\n%s", out.Violation, strings.Join(out.Trace[max(0, len(out.Trace)-100):], "\n"))
 	}
+	rise := func(values []float64) float64 { return float64(len(values)-1) * used.Slope(values) }
 	t.Logf("%d steps in %d h, %d released; the heap in KiB %.0f, %+.0f by slope; goroutines %.0f, %+.1f by slope",
 		len(plan.Steps), *hours, out.Counts["released"], heap, rise(heap), goroutines, rise(goroutines))
 	if out.Counts["started"] > plan.Replicas {
@@ -61,16 +64,6 @@ func TestDay(t *testing.T) {
 	if len(heap) < *hours || rise(heap) > heap[0]/2 || rise(goroutines) > 8 {
 		t.Error("it grows")
 	}
-}
-
-// rise is by how much a line through the values rises from the first to the last, by least squares.
-func rise(values []float64) float64 {
-	var sum, weights float64
-	middle := float64(len(values)-1) / 2
-	for i, v := range values {
-		sum, weights = sum+(float64(i)-middle)*v, weights+(float64(i)-middle)*(float64(i)-middle)
-	}
-	return 2 * middle * sum / math.Max(weights, 1)
 }
 
 // productHeap is what is in use of what the product and its client libraries allocated, in bytes.

@@ -42,3 +42,13 @@ func Measure(program []string, to io.Writer) error {
 		MiB: float64(usage.Maxrss) / 1024, Code: state.ExitCode(),
 	})
 }
+
+// Slope is by how much a line through the values rises from one to the next, by least squares.
+func Slope(values []float64) float64 {
+	var sum, weights float64
+	middle := float64(len(values)-1) / 2
+	for i, v := range values {
+		sum, weights = sum+(float64(i)-middle)*v, weights+(float64(i)-middle)*(float64(i)-middle)
+	}
+	return sum / max(weights, 1)
+}

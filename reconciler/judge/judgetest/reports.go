@@ -37,9 +37,6 @@ func ReportRenewed(node string, ago time.Duration, c ...ReportEdit) Part {
 	}
 }
 
-// JustMade is the first report of an agent.
-func JustMade(r *podstate.Report) { r.CreationTimestamp = r.ObservedAt }
-
 // RenewedAt is when the Lease was last renewed, with the hash of this content.
 func RenewedAt(t time.Time) ReportEdit {
 	return func(r *podstate.Report) { r.ConfirmedAt, r.LeaseRenewedAt = t, t }
