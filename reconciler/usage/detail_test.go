@@ -55,6 +55,7 @@ func TestWhichPodsWait(t *testing.T) {
 		{"it asks for another network", false, []Part{full, asking("p", "b", time.Minute)}},
 		{"it asks for one of its namespace", false, []Part{full, asking("p", "other/a", time.Minute)}},
 		{"it has its entry", false, []Part{full, asking("web-3", "a", time.Minute)}},
+		{"both its definitions are of the full pool", true, []Part{full, net("b"), asking("p", "a,b", time.Minute)}},
 		{"it has one of its two entries", true, []Part{full, asking("web-3", "a,a", time.Minute)}},
 		{"its part of the pool is full", true, []Part{net("a", `"range_end":"10.0.0.2"`), net("b"), pool29(1, 2),
 			asking("p", "a", time.Minute)}},
