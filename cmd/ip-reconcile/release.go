@@ -195,10 +195,8 @@ func isAgreed(printed *planfile.File, it *judge.Item) bool {
 // consent prints the evidence, and asks whether to release what can be. Where nothing is released, it prints what a run
 // would release in the form that --output asks for, and returns errUnresolved.
 func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
-	if len(o.selected) > 0 {
-		if isYes := o.show(ctx, r); isYes {
-			return nil
-		}
+	if len(o.selected) > 0 && o.show(ctx, r) {
+		return nil
 	}
 	if o.isTable() {
 		return errUnresolved
