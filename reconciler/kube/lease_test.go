@@ -239,6 +239,24 @@ func TestHold_LeaseThatCannotBeTaken(t *testing.T) {
 	}
 }
 
+// Work that needs the Lease of that pool would fail in each pass.
+func TestHold_ForbiddenLeaseOfAPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newLeaseAPI()
+		a.fails = func(_ string, r *http.Request) int {
+			if strings.HasSuffix(r.URL.Path, "/forbidden") {
+				return http.StatusForbidden
+			}
+			return 0
+		}
+		err := a.cluster(t, "us").Hold(t.Context(), "kube-system", []string{"whereabouts", "free", "forbidden"},
+			func(context.Context, *reconciler.Hold) error { return errors.New("it is held") })
+		equal(t, "forbidden", errors.Is(err, reconciler.ErrLeaseForbidden), true)
+		equal(t, "writes: two Leases are taken and cleared", a.writes["us"], 4)
+		equal(t, "holders", a.holder(sharedLease)+a.holder("kube-system/free"), "")
+	})
+}
+
 // Two ADDs hold the Lease one after the other, and then a DEL dies with it.
 func TestHold_ObservesForeignHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
