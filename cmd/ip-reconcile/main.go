@@ -25,10 +25,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
@@ -88,7 +88,7 @@ func execute(args []string, std streams) int {
 	default:
 		lines := strings.Split(err.Error(), "\n")
 		for i := range lines { // a file or a server may have a part in it
-			lines[i] = table.Clean(lines[i])
+			lines[i] = document.Clean(lines[i])
 		}
 		fmt.Fprintf(std.err, "%s: %s\n", commandName(), strings.Join(lines, "\n"))
 		return exitFailed

@@ -14,7 +14,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -101,7 +100,7 @@ func (o *byHand) parse(args []string) error {
 		}
 		o.subjects = append(o.subjects, s)
 	}
-	isClean := table.Clean(o.Because) == o.Because && len(o.Because) <= longestBecause
+	isClean := document.Clean(o.Because) == o.Because && len(o.Because) <= longestBecause
 	switch isSentence := strings.Contains(strings.TrimSpace(o.Because), " ") && isClean; {
 	case (o.override == "") != (o.Because == ""):
 		return errors.New("--override and --because need each other: the reason that was printed, and your sentence")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -88,7 +87,7 @@ func (o *options) follow(
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			fmt.Fprintf(o.err, "%s: %s; trying again\n", commandName(), table.Clean(err.Error()))
+			fmt.Fprintf(o.err, "%s: %s; trying again\n", commandName(), document.Clean(err.Error()))
 			continue
 		}
 		header := document.NewHeader(document.KindChange, version.Get().Version, o.cluster, j.Observation.Now)

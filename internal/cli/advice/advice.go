@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -117,7 +116,7 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 	if len(more) > 0 {
 		more = more[nodesShown:]
 		why := fmt.Sprintf("The same for %d more: %s.", len(more), strings.Join(more, ", "))
-		steps = append(steps, document.Advice{Cause: cause, Why: table.Clean(why)})
+		steps = append(steps, document.Advice{Cause: cause, Why: document.Clean(why)})
 	}
 	return steps
 }
@@ -179,13 +178,13 @@ func (a Advisor) OnCluster(command string) string {
 // places matches the places of names in a template. kubectl's JSONPath begins with a dot, and does not match.
 var places = regexp.MustCompile(`\{[a-z]+(\.[a-z]+)?\}`)
 
-func printable(text string) (string, bool) { return table.Clean(text), text != "" }
+func printable(text string) (string, bool) { return document.Clean(text), text != "" }
 
 // quote quotes a name for a shell. An agent or a runtime may report any text as an id. ok is false for a text that a
 // command would take for a flag, or that has quotes or control characters.
 func quote(text string) (quoted string, ok bool) {
 	switch {
-	case text == "" || text[0] == '-' || strings.Contains(text, "'") || table.Clean(text) != text:
+	case text == "" || text[0] == '-' || strings.Contains(text, "'") || document.Clean(text) != text:
 		return "", false
 	case plain.MatchString(text):
 		return text, true

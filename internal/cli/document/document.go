@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"sigs.k8s.io/yaml"
 
@@ -129,6 +131,17 @@ func Encode(form string, document any) ([]byte, error) {
 	}
 	err := enc.Encode(document)
 	return text.Bytes(), err
+}
+
+// Clean replaces characters that are not printable by spaces. Text of objects cannot end a line, move the terminal's
+// cursor or change the direction of writing.
+func Clean(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // Plan is the document of plan, and the file that apply reads.

@@ -3,16 +3,18 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/table"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -41,8 +43,23 @@ func (s *Screen) String() string { return s.text.String() }
 // Line writes a line.
 func (s *Screen) Line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
 
-// Text writes a text behind a prefix, broken between words.
-func (s *Screen) Text(prefix, text string) { table.Wrapped(&s.text, prefix, s.shorten(text)) }
+const proseWidth = 100
+
+// Text writes a text behind a prefix, broken between words, with its lines aligned. A longer word stays whole.
+func (s *Screen) Text(prefix, text string) {
+	indent := utf8.RuneCountInString(prefix)
+	line, length := document.Clean(prefix), indent
+	for _, word := range strings.Fields(document.Clean(s.shorten(text))) {
+		n := utf8.RuneCountInString(word)
+		if length > indent && length+n > proseWidth {
+			s.Line("%s", strings.TrimRight(line, " "))
+			line, length = strings.Repeat(" ", indent), indent
+		}
+		line += word + " "
+		length += n + 1
+	}
+	s.Line("%s", strings.TrimRight(line, " "))
+}
 
 // Title writes the title of a section with its count, unless that is zero.
 func (s *Screen) Title(title string, n int) {
@@ -61,7 +78,8 @@ func (s *Screen) shorten(text string) string {
 	return containerID.ReplaceAllStringFunc(text, func(id string) string { return id[:13] })
 }
 
-// Table writes rows below the names of the columns. below writes what is below a row.
+// Table writes rows below the names of the columns. An empty cell becomes a dash. A column without a name is dropped.
+// No cell is truncated: a reader may search for a name. below writes what is below a row.
 func (s *Screen) Table(columns []string, rows [][]string, below func(row int)) {
 	headers := 1
 	if s.NoHeaders {
@@ -69,7 +87,19 @@ func (s *Screen) Table(columns []string, rows [][]string, below func(row int)) {
 	} else {
 		rows = append([][]string{columns}, rows...)
 	}
-	for i, line := range table.Lines(columns, rows) {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		var cells []string
+		for i, cell := range row {
+			if columns[i] != "" {
+				cells = append(cells, cmp.Or(document.Clean(cell), "-"))
+			}
+		}
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
+	}
+	_ = w.Flush() // into memory
+	for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
 		s.Line("%s", s.shorten(line))
 		if below != nil && i >= headers {
 			below(i - headers)
@@ -90,7 +120,7 @@ func (s *Screen) Head(h document.Header) {
 	if h.Kind == document.KindHistory {
 		verb = "read"
 	}
-	s.Line("%s, %s at %s.", table.Clean(judged), verb, h.ObservedAt.Format(time.RFC3339))
+	s.Line("%s, %s at %s.", document.Clean(judged), verb, h.ObservedAt.Format(time.RFC3339))
 }
 
 func (s *Screen) summary(r *report.Report) {
@@ -128,7 +158,7 @@ func (s *Screen) circumstances(notes []string, gates []report.Gate) {
 
 // Change writes a change of --watch on one line, with the time at which it was judged.
 func (s *Screen) Change(c *document.Change) {
-	s.Line("%s  %s", c.ObservedAt.Format(time.RFC3339), s.shorten(table.Clean(c.String())))
+	s.Line("%s  %s", c.ObservedAt.Format(time.RFC3339), s.shorten(document.Clean(c.String())))
 }
 
 // Count returns a number with its noun.
