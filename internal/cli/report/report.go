@@ -181,12 +181,9 @@ func gatesOf(standing []reconciler.Gate, refused []reconciler.Refused) []Gate {
 		}
 		e := &gates[i]
 		if e.Count += n; isTimed && e.Detail != g.Detail {
-			if at.Before(*e.FirstReleasableAt) {
-				e.FirstReleasableAt = at
-			}
-			if at.After(*e.LastReleasableAt) {
-				e.LastReleasableAt = at
-			}
+			times := []*time.Time{e.FirstReleasableAt, at, e.LastReleasableAt}
+			slices.SortFunc(times, func(a, b *time.Time) int { return a.Compare(*b) })
+			e.FirstReleasableAt, e.LastReleasableAt = times[0], times[2]
 			e.Detail = fmt.Sprintf("the verdicts are confirmed from %s to %s unless something contradicts them",
 				e.FirstReleasableAt.Format(time.RFC3339), e.LastReleasableAt.Format(time.RFC3339))
 		}

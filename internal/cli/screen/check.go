@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -169,6 +171,42 @@ func (s *Screen) Sysdump(d *document.Sysdump, path, flags string) {
 	if slices.Contains(d.Files, "objects-001.json") {
 		s.Line("Judge it: ip-reconcile check --snapshot %s --all%s", path, flags)
 	}
+}
+
+// History writes a row for each record, with its evidence if hasWords. With isVerify it writes only the faults.
+func (s *Screen) History(d *document.History, hasWords, isVerify bool) {
+	if len(d.Faults) > 0 {
+		s.Title("FAULTS", len(d.Faults))
+		for _, f := range d.Faults {
+			s.Text(f.Place+"  ", f.Message)
+		}
+	}
+	switch {
+	case isVerify:
+		s.Line("%s checked, %s.", Count(d.Checked, "record"), Count(len(d.Faults), "fault"))
+		return
+	case len(d.Records) == 0:
+		s.Line("No such record is kept.")
+		return
+	}
+	s.Title("HISTORY", len(d.Records))
+	columns := []string{"TIME", "WHAT", "ADDRESS", "POD", "REASON", "ACTOR"}
+	if s.Wide {
+		columns = append(columns, "POOL OR RESERVATION", "INTERFACE", "CONTAINER", "RULE", "COMMAND", "PROCESS")
+	}
+	rows := document.Rows(d.Records, func(r audit.Record) []string {
+		return []string{r.Time.Format(time.RFC3339), string(r.What), r.IP, r.PodRef, cmp.Or(r.Refusal, r.Reason),
+			strings.TrimPrefix(r.Actor, "system:serviceaccount:"), cmp.Or(r.Pool, strings.Join(r.Reservations, ", ")), r.IfName,
+			r.ContainerID, r.Row, r.Command, cmp.Or(r.Pod, r.Run)}[:len(columns)]
+	})
+	s.Table(columns, rows, func(i int) {
+		if r := d.Records[i]; hasWords || r.IP == "" {
+			s.Text("    ", r.Message)
+			if r.Because != "" {
+				s.Text("    because: ", r.Because)
+			}
+		}
+	})
 }
 
 const released = "RELEASED"
