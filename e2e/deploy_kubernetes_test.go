@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	_ "embed" // of values
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,57 +36,18 @@ var apiSamples = []struct{ kubernetes, module, folder string }{
 }
 
 const (
-	placedValues = `
-imagePullSecrets: [{name: pull}]
-global: {imageRegistry: m.example.com:5000}
-image: {repository: r.example.com/i, tag: v1, digest: "sha256:` + zeros + `", pullPolicy: Always}
-confirmAfter: 20m
-repair: false
-allowMassRepair: true
-trustNetworkStatus: true
-extraArgs: [--log-level=debug]
-extraEnv: [{name: A, value: b}, {name: C, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]
-poolNamespaces: [networks]
-leaseNames: [whereabouts]
-replicas: 3
-resources: {requests: {cpu: 1}, limits: {memory: 1Gi}}
-priorityClassName: mine
-nodeSelector: {a: b}
-tolerations: [{key: a, operator: Equal, value: b, effect: NoExecute, tolerationSeconds: 5}]
-affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [
-  {key: a, operator: In, values: [b]}]}]}}}
-topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, minDomains: 2,
-  nodeAffinityPolicy: Honor, nodeTaintsPolicy: Ignore, matchLabelKeys: [pod-template-hash]}]
-podAnnotations: {a: b}
-podLabels: {c: d}
-networkPolicy: {enabled: true, metricsFrom: [monitoring], apiServerPorts: [443]}
-cron: {expression: "* * * * *"}
-`
-	servedValues = `
-fenceTimeout: 30s
-hostNetwork: true
-metrics: {pools: false, secure: true, tls: {secretName: mine}}
-serviceMonitor: {enabled: true, interval: 10s, labels: {a: b}, credentials: {name: reader, key: k}, relabelings: [
-  {action: replace, sourceLabels: [a], separator: /, regex: x, replacement: v, targetLabel: z}], metricRelabelings: [
-  {action: hashmod, modulus: 2}]}
-prometheusRule: {enabled: true, labels: {a: b}}
-dashboard: {enabled: true}
-ui: {enabled: true, port: 1}
-agent: {enabled: true, runtime: mixed, selinux: true, resources: {limits: {memory: 1Gi}}, priorityClassName: mine,
-  updateStrategy: {type: OnDelete, rollingUpdate: null}, affinity: {podAntiAffinity: {}}, tolerations: [], nodeSelector:
-  {a: b}, leaseNamespace: leases, cni: {results: /r, multus: /m}, port: 1, metrics: {secure: true, securePort: 2, tls: {
-  secretName: agents}}, podMonitor: {enabled: true, interval: 10s, labels: {a: b}, credentials: {name: reader, key: k},
-  relabelings: [{action: labeldrop, regex: x}], metricRelabelings: [{action: drop, regex: v}]}, extraEnv: [{name: A}],
-  podAnnotations: {a: b}, podLabels: {c: d}, extraArgs: [--log-level=debug]}
-`
-	openshiftValues = `{openshift: true, agent: {criSocket: /a/b, metrics: {secure: true, tls: {issuerRef: {name: a}}}},
-metrics: {secure: true, tls: {issuerRef: {name: a, kind: Issuer, group: cert-manager.io}}}, podDisruptionBudget: {
-enabled: false}, serviceMonitor: {enabled: true, insecureSkipVerify: true}, cron: {configMap: {name: a, key: b}}}`
 	plainValues   = `{mode: cronjob, agent: {enabled: false}, networkPolicy: {enabled: false}}`
 	exposedValues = `{agent: {metrics: {expose: true}, podMonitor: {enabled: true, insecureSkipVerify: true},
 admissionPolicy: false}}`
+)
 
-	zeros = "0000000000000000000000000000000000000000000000000000000000000000"
+var (
+	//go:embed testdata/values/placed.yaml
+	placedValues string
+	//go:embed testdata/values/served.yaml
+	servedValues string
+	//go:embed testdata/values/openshift.yaml
+	openshiftValues string
 )
 
 // valueSets are installations that together set every value.

@@ -1,6 +1,7 @@
 package snapshot_test
 
 import (
+	_ "embed" // of everyKind
 	"strings"
 	"testing"
 	"time"
@@ -8,103 +9,11 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// everyKind is what 'kubectl get … -A -o yaml' writes of one object a kind:
-// a List, its sequences in the column of their key.
-const everyKind = `apiVersion: v1
-items:
-- apiVersion: whereabouts.cni.cncf.io/v1alpha1
-  kind: IPPool
-  metadata:
-    name: 10.0.0.0-24
-    namespace: kube-system
-    resourceVersion: "1234"
-  spec:
-    allocations:
-      "5":
-        id: c5
-        ifname: net1
-        podref: default/a
-      "09":
-        id: c9
-        podref: default/b
-    range: 10.0.0.0/24
-- apiVersion: whereabouts.cni.cncf.io/v1alpha1
-  kind: OverlappingRangeIPReservation
-  metadata:
-    creationTimestamp: "2026-11-20T10:00:00Z"
-    name: 10.0.0.5
-    namespace: kube-system
-    resourceVersion: "1235"
-    uid: r5
-  spec:
-    ifname: net1
-    podref: default/a
-- apiVersion: k8s.cni.cncf.io/v1
-  kind: NetworkAttachmentDefinition
-  metadata:
-    name: macvlan
-    namespace: default
-  spec:
-    config: '{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}'
-- apiVersion: v1
-  kind: Pod
-  metadata:
-    annotations:
-      k8s.v1.cni.cncf.io/network-status: |-
-        [{
-            "name": "default/macvlan",
-            "interface": "net1",
-            "ips": ["10.0.0.5"]
-        }]
-    name: a
-    namespace: default
-    uid: pod-a
-  spec:
-    containers:
-    - name: main
-      ports:
-      - containerPort: 80
-    nodeName: worker-1
-  status:
-    phase: Running
-    podIPs:
-    - ip: 192.168.0.9
-- apiVersion: v1
-  kind: Node
-  metadata:
-    labels:
-      kubernetes.io/os: linux
-    name: worker-1
-  status:
-    conditions:
-    - lastTransitionTime: "2026-11-20T10:00:00Z"
-      status: "True"
-      type: Ready
-    nodeInfo:
-      bootID: boot-1
-- apiVersion: ip-reconcile.dev/v1alpha1
-  kind: SandboxReport
-  metadata:
-    name: worker-1
-  observedAt: "2026-11-20T11:59:50Z"
-  sandboxes:
-  - id: c5
-    name: a
-    namespace: default
-    networkClosed: false
-    state: Ready
-    uid: pod-a
-- apiVersion: coordination.k8s.io/v1
-  kind: Lease
-  metadata:
-    name: worker-1
-    namespace: ip-reconcile
-  spec:
-    renewTime: "2026-11-20T11:59:55.000000Z"
-kind: List
-metadata:
-  resourceVersion: ""
-`
+// everyKind is what 'kubectl get … -A -o yaml' writes of one object a kind: a List, its sequences in the column of
+// their key.
+//
+//go:embed testdata/every-kind.yaml
+var everyKind string
 
 func TestRead_ListOfEveryKind(t *testing.T) {
 	o := observe(t, open(t, folder(t, map[string]string{"all.yaml": everyKind})))

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	_ "embed" // of kubectlList
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -9,31 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-const kubectlList = `apiVersion: v1
-items:
-- apiVersion: v1
-  kind: Pod
-  metadata:
-    annotations:
-      text: |
-        items:
-        - apiVersion: v1
-      quoted: "one
-
-        two: - three"
-    name: web-1
-  spec:
-    containers:
-    - name: web
-
-    nodeName: worker-1
-- apiVersion: v1
-  kind: Pod
-  metadata: {name: web-2}
-kind: List
-metadata:
-  resourceVersion: ""
-`
+//go:embed testdata/kubectl-list.yaml
+var kubectlList string
 
 func TestYAML_ListItemByItem(t *testing.T) {
 	if _, ok := listAsJSON([]byte(kubectlList)); !ok {

@@ -111,12 +111,6 @@ func RunningEphemeralContainer(p *corev1.Pod) {
 
 func CreatedLongAgo(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(Now.Add(-100 * time.Hour)) }
 
-// Disrupted marks the pod as deleted by the taint manager, which proves nothing.
-func Disrupted(p *corev1.Pod) {
-	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget,
-		Status: corev1.ConditionTrue, Reason: "DeletionByTaintManager"})
-}
-
 // MirrorOf makes it the mirror pod of a static pod whose UID at the runtime is uid.
 func MirrorOf(uid string) PodEdit {
 	return func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = uid }
