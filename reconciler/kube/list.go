@@ -15,12 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 const (
-	largestPage      = 500     // how many objects a page has at most, since a page is in memory as a whole
+	largestPage      = 500     // how many objects a page has at most, since two pages are in memory as a whole
 	pageBytes        = 4 << 20 // the size from which the next page has fewer objects
 	firstPageOfPools = 2       // how many pools the first page has: a pool may have some megabytes
 	// parallel is how many requests are in progress at once. ADDs wait for a live read under whereabouts' Lease.
@@ -46,23 +48,41 @@ type listing struct {
 // decoder decodes a page of a LIST, and calls each with every object. An object must not refer to the body.
 type decoder[T any] func(body []byte, each func(T)) (metav1.ListMeta, error)
 
-// list reads a LIST page by page, by quorum, and returns its objects and its revision. If the revision is compacted
-// meanwhile, the list starts again: half a list is no list. client-go's tools/pager needs a page as an object, has one
-// size for all pages, and reads the whole list at once after a compaction.
+// page is a page of a LIST that was requested.
+type page struct {
+	token    string // that it was requested with
+	body     *bytes.Buffer
+	err      error
+	received chan struct{} // closed when body and err are set
+}
+
+// list reads a LIST page by page, by quorum, and returns its objects and its revision. It decodes a page while the next
+// one is on its way, so two pages are in memory. If the revision is compacted meanwhile, the list starts again: half a
+// list is no list. client-go's tools/pager needs a page as an object, has one size for all pages, and reads the whole
+// list at once after a compaction.
 func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) (all []T, revision string, err error) {
-	opts, body := l.only, &bytes.Buffer{}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // of a page that nobody needs
+	opts, spare := l.only, &bytes.Buffer{}
 	opts.Limit = cmp.Or(l.first, largestPage)
+	p := c.request(ctx, l, opts, &bytes.Buffer{})
 	for restarts := 0; ; {
-		err := c.call(ctx, func(ctx context.Context) error { return c.readPage(ctx, l, &opts, body) })
-		if apierrors.IsResourceExpired(err) && restarts < 3 {
+		<-p.received
+		if apierrors.IsResourceExpired(p.err) && restarts < 3 {
 			restarts++
 			opts.Continue, all = "", nil
+			p = c.request(ctx, l, opts, p.body)
 			continue
 		}
-		if err != nil {
-			return nil, "", err
+		if p.err != nil {
+			return nil, "", p.err
 		}
-		meta, err := decode(body.Bytes(), func(o T) { all = append(all, o) })
+		opts.Limit = nextLimit(opts.Limit, p.body.Len())
+		var next *page
+		if opts.Continue = lean.NextPage(p.body.Bytes()); opts.Continue != "" {
+			next = c.request(ctx, l, opts, spare)
+		}
+		meta, err := decode(p.body.Bytes(), func(o T) { all = append(all, o) })
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", l.resource.Resource, err)
 		}
@@ -71,29 +91,45 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 				l.resource.Resource)
 		}
 		c.OnPage()
-		opts.Limit = nextLimit(opts.Limit, body.Len())
 		if opts.Continue = meta.Continue; opts.Continue == "" {
 			return all, meta.ResourceVersion, nil
 		}
+		if next == nil || next.token != meta.Continue {
+			next = c.request(ctx, l, opts, &bytes.Buffer{})
+		}
+		p, spare = next, p.body
 	}
 }
 
-// readPage reads a page of a LIST into the body.
-func (c *Cluster) readPage(ctx context.Context, l listing, opts *metav1.ListOptions, body *bytes.Buffer) error {
+// request requests a page into the buffer.
+func (c *Cluster) request(ctx context.Context, l listing, opts metav1.ListOptions, body *bytes.Buffer) *page {
+	p := &page{token: opts.Continue, body: body, received: make(chan struct{})}
+	go func() {
+		defer close(p.received)
+		p.err = c.call(ctx, func(ctx context.Context) error {
+			return read(ctx, c.requestOf(l).VersionedParams(&opts, scheme.ParameterCodec), cmp.Or(l.form, asJSON), body)
+		})
+	}()
+	return p
+}
+
+func (c *Cluster) requestOf(l listing) *rest.Request {
 	root := "/apis"
 	if l.resource.Group == "" {
 		root = "/api"
 	}
-	answer, err := c.client.Get().AbsPath(root, l.resource.Group, l.resource.Version).
-		NamespaceIfScoped(l.namespace, l.namespace != "").Resource(l.resource.Resource).
-		VersionedParams(opts, scheme.ParameterCodec).MaxRetries(0).
-		SetHeader("Accept", cmp.Or(l.form, asJSON)).Stream(ctx)
+	return c.client.Get().AbsPath(root, l.resource.Group, l.resource.Version).MaxRetries(0).
+		NamespaceIfScoped(l.namespace, l.namespace != "").Resource(l.resource.Resource)
+}
+
+func read(ctx context.Context, request *rest.Request, form string, into *bytes.Buffer) error {
+	answer, err := request.SetHeader("Accept", form).Stream(ctx)
 	if err != nil {
 		return err
 	}
 	defer answer.Close()
-	body.Reset()
-	if _, err = body.ReadFrom(answer); err != nil {
+	into.Reset()
+	if _, err = into.ReadFrom(answer); err != nil {
 		return fmt.Errorf("read an answer: %w", err)
 	}
 	return nil

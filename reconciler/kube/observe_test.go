@@ -39,6 +39,53 @@ func TestList_Pages(t *testing.T) {
 	equal(t, "asked for", fmt.Sprintf("%q", asked), `["500 " "500 second" "500 third"]`)
 }
 
+// The request for the second page does not wait until the first one is decoded.
+func TestList_RequestsThePageAfter(t *testing.T) {
+	f, requested := newFakeAPI(t), make(chan struct{})
+	f.answers[pods] = func(w http.ResponseWriter, r *http.Request, n int) {
+		if n == 2 {
+			close(requested)
+		}
+		first(list("second", pod("a")), list("", pod("b")))(w, r, n)
+	}
+	c := f.cluster(t)
+	c.OnPage = func() {
+		f.mu.Lock()
+		n := len(f.to(pods))
+		f.mu.Unlock()
+		if n > 0 {
+			select {
+			case <-requested:
+			case <-time.After(10 * time.Second):
+				t.Error("the first page is decoded, and the second one is not requested")
+			}
+		}
+	}
+	o, err := c.List(t.Context())
+	check(t, err)
+	equal(t, "pods", podNames(o), []string{"a", "b"})
+}
+
+// An object may have a field with the name of the token for the next page.
+func TestList_WrongGuessOfTheToken(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[pods] = func(w http.ResponseWriter, r *http.Request, n int) {
+		switch r.URL.Query().Get("continue") {
+		case "":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"100","continue":"second"},`+
+				`"items":[{"metadata":{"namespace":"default","name":"a","uid":"u","continue":"wrong"}}]}`)
+		case "second":
+			list("", pod("b"))(w, r, n)
+		default:
+			list("", pod("c"))(w, r, n)
+		}
+	}
+	o, err := f.cluster(t).List(t.Context())
+	check(t, err)
+	equal(t, "pods", podNames(o), []string{"a", "b"})
+}
+
 // Half a list is no list: missing objects would seem deleted.
 func TestList_ExpiredToken(t *testing.T) {
 	f := newFakeAPI(t)
