@@ -232,7 +232,7 @@ release: ## Write a release of the commit into dist: programs, images, chart, ma
 		-revision $$(git rev-parse HEAD) -platforms "$(PLATFORMS)" .. ../dist
 
 .PHONY: bench
-bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/explain/performance.md (WORK="10000 traffic" for some of it)
+bench: ## Measure beside upstream's reconciler on a real API server (as root on Linux), and write docs/explain/performance.md (WORK="10000 adds" for some of it)
 	$(BUILD) -o bin/bench/ $(PROGRAMS)
 	cd e2e && $(BUILD) -o ../bin/bench/ ./bench/cmd/...
 	cd e2e && ../bin/bench/bench measure -programs ../bin/bench -results ../bin/bench/results.json $(WORK)

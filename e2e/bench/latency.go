@@ -27,34 +27,41 @@ const (
 	churnSecond = 100 // pod events
 )
 
-// Latency measures serve's time from the deletion of a pod, without agents, to the pool without its allocation. It is
-// measured idle, and while pods change.
-func Latency(ctx context.Context, b *Bench) error {
-	return b.With(ctx, &fill.Content{Pods: 10000, Pools: 2, NoGrace: true}, func(s *Server) error {
-		p, err := b.StartServe(ctx, s.Kubeconfig(), "--confirm-after", "0s")
-		if err != nil {
+// Latency measures serve's time from the proof that an allocation is stale to the pool without it. The proof is the
+// deletion of a pod without agents, or an agent's report. It is measured idle, and while this many pods change a
+// second.
+func Latency(reports bool) func(context.Context, *Bench) error {
+	return func(ctx context.Context, b *Bench) error {
+		return b.With(ctx, &fill.Content{Pods: 10000, Pools: 2, Reports: reports, NoGrace: true}, func(s *Server) error {
+			p, err := b.StartServe(ctx, s.Kubeconfig(), "--confirm-after", "0s")
+			if err != nil {
+				return err
+			}
+			defer p.Stop()
+			l := &latency{s: s, what: "serve-pod-deleted", changed: make([]chan time.Time, s.Content.Pools)}
+			if reports {
+				l.what = "serve-reported-gone"
+			}
+			if err := l.watch(ctx); err != nil {
+				return err
+			}
+			if err := l.measure(ctx, b, l.what+"-idle"); err != nil {
+				return err
+			}
+			stop := s.Churn(ctx, churnSecond)
+			if err := l.measure(ctx, b, l.what+"-busy"); err != nil {
+				return err
+			}
+			rate, err := stop()
+			fmt.Fprintf(b.Log, "%.0f pods changed a second\n", rate)
 			return err
-		}
-		defer p.Stop()
-		l := &latency{s: s, changed: make([]chan time.Time, s.Content.Pools)}
-		if err := l.watch(ctx); err != nil {
-			return err
-		}
-		if err := l.measure(ctx, b, "serve-pod-deleted-idle"); err != nil {
-			return err
-		}
-		stop := s.Churn(ctx, churnSecond)
-		if err := l.measure(ctx, b, "serve-pod-deleted-busy"); err != nil {
-			return err
-		}
-		rate, err := stop()
-		fmt.Fprintf(b.Log, "%.0f pods changed a second\n", rate)
-		return err
-	})
+		})
+	}
 }
 
 type latency struct {
 	s       *Server
+	what    string
 	next    int
 	changed []chan time.Time // by pool
 }
@@ -93,12 +100,22 @@ func (l *latency) measure(ctx context.Context, b *Bench, work string) error {
 		i := l.next * 331 % l.s.Content.Entries() // over all nodes and pools
 		l.next++
 		e := l.s.Content.Entry(i)
+		gone := func() error {
+			return l.s.Client().CoreV1().Pods(e.Namespace).Delete(ctx, e.Name,
+				metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))})
+		}
+		if l.s.Content.Reports {
+			if err := gone(); err != nil { // which proves nothing: its sandbox is Ready
+				return err
+			}
+			time.Sleep(eventPause)
+			gone = func() error { return l.s.SandboxGone(ctx, i) }
+		}
 		for len(l.changed[e.Pool]) > 0 { // of an event that is no longer waited for
 			<-l.changed[e.Pool]
 		}
 		began := time.Now()
-		if err := l.s.Client().CoreV1().Pods(e.Namespace).Delete(ctx, e.Name,
-			metav1.DeleteOptions{GracePeriodSeconds: ptr.To(int64(0))}); err != nil {
+		if err := gone(); err != nil {
 			return err
 		}
 		u := &used.Used{}

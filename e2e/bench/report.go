@@ -26,7 +26,7 @@ func Report(b *Book, programs, page string) error {
 		table func(*Book, string) string
 	}{
 		{"machine", machine}, {"release", releases}, {"look", looks}, {"memory", memory}, {"small", small},
-		{"serve", serveTable}, {"traffic", trafficTable},
+		{"adds", addTable}, {"serve", serveTable}, {"traffic", trafficTable},
 	} {
 		table := section.table(b, programs)
 		if strings.HasPrefix(table, "|") && strings.Count(table, "\n") == 2 {
@@ -287,11 +287,30 @@ func spread(r *Result) []string {
 	return []string{fmt.Sprint(len(all)), fmt.Sprint(failed), at(0.5), at(0.99), short(all[len(all)-1]) + " s"}
 }
 
+func addTable(b *Book, _ string) string {
+	s := head("ADDs of the plugin", "number", "failed", "p50", "p99", "longest", "stale entries that remained")
+	for _, w := range []struct{ name, work string }{
+		{"alone", AddsAlone}, {"beside `run` releasing 5,000", AddsBesideOurs}, {"beside upstream's run releasing 5,000",
+			AddsBesideUpstream},
+	} {
+		if r := b.Get(w.work, "whereabouts"); r != nil {
+			left := ""
+			if w.work != AddsAlone {
+				left = fmt.Sprint(r.Unreleased)
+			}
+			s += row(append(append([]string{w.name}, spread(r)...), left)...)
+		}
+	}
+	return s
+}
+
 func serveTable(b *Book, _ string) string {
 	s := head("from … to the release", "number", "not within a minute", "p50", "p99", "longest")
 	for _, w := range []struct{ name, work string }{
 		{"a pod's deletion (no agents, `--confirm-after 0s`), idle", "serve-pod-deleted-idle"},
 		{"the same, up to 100 pods changing a second", "serve-pod-deleted-busy"},
+		{"the report that its sandbox ended, idle", "serve-reported-gone-idle"},
+		{"the same, up to 100 pods changing a second", "serve-reported-gone-busy"},
 	} {
 		if r := b.Get(w.work, Ours); r != nil {
 			s += row(append([]string{w.name}, spread(r)...)...)

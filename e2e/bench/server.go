@@ -77,6 +77,11 @@ func (s *Server) Refill(ctx context.Context) error {
 	return settled(ctx, s.ControlPlane, s.Content)
 }
 
+// SandboxGone makes the agent of an entry's node report its sandbox as gone.
+func (s *Server) SandboxGone(ctx context.Context, i int) error {
+	return s.Content.SandboxGone(ctx, s.etcd(), i)
+}
+
 // Close ends it.
 func (s *Server) Close() error {
 	if s.vouched == nil {

@@ -26,7 +26,9 @@ var Works = []Work{
 			return b.Releases(ctx, s, "run-10000-5000", min(b.Runs, 3), Ours, Upstream)
 		})
 	}},
-	{"latency", Latency},
+	{"adds", Adds},
+	{"latency", Latency(false)},
+	{"latency-reports", Latency(true)},
 	{"traffic", Traffic},
 	{"drop-in", Small},
 	{"50000", size(50000, 12, 3, Upstream)},

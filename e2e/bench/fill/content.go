@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,10 @@ type Content struct {
 	NoGrace bool
 	// Made is the time of this state, in whole seconds.
 	Made time.Time
+
+	vouching sync.Mutex // a report and its Lease go together
+	mu       sync.Mutex
+	gone     map[int]bool // sandboxes that reports list as gone
 }
 
 // Entries is the number of allocations in all pools.

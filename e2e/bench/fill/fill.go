@@ -97,6 +97,8 @@ func (c *Content) Vouch(ctx context.Context, etcd Etcd, ready func()) error {
 }
 
 func (c *Content) vouch(ctx context.Context, etcd Etcd) error {
+	c.vouching.Lock()
+	defer c.vouching.Unlock()
 	now := time.Now()
 	return etcd.Write(ctx, func(yield func(Put) bool) {
 		for node := range c.Nodes {

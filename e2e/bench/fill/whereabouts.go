@@ -1,6 +1,7 @@
 package fill
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 const (
@@ -93,7 +95,7 @@ func (c *Content) Report(node int) *v1alpha1.SandboxReport {
 	}
 	for i := node; i < c.Entries(); i += c.Nodes {
 		e := c.Entry(i)
-		if e.Stale {
+		if e.Stale || c.isGone(i) {
 			r.Gone = append(r.Gone, v1alpha1.Gone{ID: e.Sandbox, UID: string(e.UID),
 				Since: metav1.NewTime(c.Made.Add(-time.Minute))})
 			continue
@@ -124,6 +126,26 @@ func (c *Content) lease(node int, hash string, now time.Time) Put {
 	})
 }
 
+func (c *Content) isGone(i int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.gone[i]
+}
+
 func (c *Content) report(node int) Put {
 	return putJSON("/registry/ip-reconcile.dev/sandboxreports/"+NodeName(node), c.Report(node))
+}
+
+// SandboxGone makes the entry's node report its sandbox as gone, and confirms the report at once.
+func (c *Content) SandboxGone(ctx context.Context, etcd Etcd, i int) error {
+	c.vouching.Lock()
+	defer c.vouching.Unlock()
+	c.mu.Lock()
+	if c.gone == nil {
+		c.gone = map[int]bool{}
+	}
+	c.gone[i] = true
+	c.mu.Unlock()
+	node := c.Entry(i).Node
+	return etcd.transact(ctx, []Put{c.report(node), c.lease(node, podstate.Hash(c.Report(node)), time.Now())})
 }
