@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -124,6 +125,48 @@ func (i *installation) playDeletedByForce(t *testing.T) {
 	released(t, 2)
 	equal(t, "the event", i.event(t, "IPAddressGarbageCollected", "IPPool", "10.1.0.0-24"),
 		"successful cleanup of IP address [10.1.0.1] from network 10.1.0.0/24: PodGone (rule gone-ended)")
+	i.asPod(t, "check").exits(t, 0)
+}
+
+// Kubelet removes a stopped sandbox soon, unless kubelet hangs.
+func (i *installation) playStopped(t *testing.T) {
+	asks, blocker := i.start(t, workload("asks", "worker-2", "blue")), i.NewCNIBlocker()
+	p := i.start(t, workload("web", "worker-1", "blue"))
+	address, id := addressOn(t, p, "net1"), i.sandbox(t, p)
+	worker := i.cluster.Worker("worker-1")
+	v := i.leader(t)
+	released := v.from(`ip_reconcile_released_total{reason="PodGone"}`)
+	v.is(t, `ip_reconcile_allocations{reason="SandboxReady",verdict="InUse"}`, 2)
+
+	check(t, blocker.Block())
+	t.Cleanup(func() { blocker.Unblock() })
+	check(t, worker.HoldDELs(blocker))
+	check(t, i.DeletePod(t.Context(), p, 1))
+	eventually(t, "its DEL to begin", func() bool { return len(blocker.Waiting()) == 1 })
+	equal(t, "whose DEL began", blocker.Waiting()[0], id)
+	check(t, worker.Kubelet.Freeze())
+	check(t, i.DeletePod(t.Context(), p, 0))
+	v.is(t, `ip_reconcile_allocations{reason="SandboxNotReady",verdict="Held"}`, 1)
+	equal(t, "the address is configured", worker.Answers(t, address), true)
+	i.next(t, "newcomer", "worker-2", "10.1.0.3")
+
+	check(t, blocker.Unblock())
+	i.ends(t, worker, address)
+	// containerd sends no event for the end of a network, so the agent inspects the node every 10 s.
+	t.Logf("released %s after that", i.waitReleased(t, 10*time.Second+soon, "10.1.0.0-24", "2").Round(time.Second))
+	released(t, 2)
+	state := try(worker.Status(t.Context(), id)).must(t).Status.State
+	equal(t, "the state of its sandbox, which is still listed", state, cri.PodSandboxState_SANDBOX_NOTREADY)
+
+	next := i.next(t, "next", "worker-2", address.String())
+	i.answers(t, asks, address, next)
+	before := i.contents(t)
+	check(t, worker.Kubelet.Thaw())
+	eventuallyWithin(t, 3*time.Minute, "kubelet to remove the sandbox", func() bool { // it is collected once a minute
+		_, err := worker.Status(t.Context(), id)
+		return err != nil
+	})
+	i.checkReleased(t, before)
 	i.asPod(t, "check").exits(t, 0)
 }
 

@@ -30,6 +30,7 @@ var scenarios = map[string][]scenario{
 	"sandboxes": {
 		{"a static pod keeps its address as long as it runs", (*installation).playStatic},
 		{"the pods of a Job keep their addresses as long as they run", (*installation).playJob},
+		{"a sandbox that is stopped loses its address although it stays listed", (*installation).playStopped},
 		{"a sandbox whose DEL fails keeps its address until it is closed", (*installation).playFailingDELs},
 	},
 	"nodes": {
