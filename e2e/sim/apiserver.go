@@ -23,7 +23,8 @@ type apiServer struct {
 	now     func() time.Time // by the server's clock
 	watches []*watch         // that are open, in the order in which they were opened
 	// stale is the state of a watch cache that lags behind: it serves lists at resourceVersion 0.
-	stale *backup
+	stale   *backup
+	stalled bool // the watches of pods stand still
 }
 
 const (

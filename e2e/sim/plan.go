@@ -145,7 +145,23 @@ func NewPlan(seed uint64) *Plan {
 	if one(6) && !p.V6 { // whereabouts cannot slice a range of IPv6
 		p.drawSliced(r)
 	}
+	if one(30) {
+		p.drawUnseen(r)
+	}
 	return p
+}
+
+// unseen is the step that only plans of drawUnseen have.
+const unseen = "a pod starts unseen"
+
+// drawUnseen has pods start while the watches of pods stand still, for longer than confirmation takes. Without agents
+// and until the next full pass, only the second check finds them.
+func (p *Plan) drawUnseen(r *rand.Rand) {
+	p.Serve, p.Agents, p.Liar, p.Every = true, 0, 0, 5*time.Minute
+	p.Steps = p.Steps[:min(len(p.Steps), 4)]
+	for range 2 {
+		p.Steps[r.IntN(len(p.Steps))].Kind = slices.IndexFunc(kinds(), func(k stepKind) bool { return k.name == unseen })
+	}
 }
 
 // drawSliced gives networks of IPv4 slices. Two that share a pool have the same, or the node-slice controller rejects

@@ -22,6 +22,7 @@ type watch struct {
 
 	mu      sync.Mutex
 	pending bytes.Buffer
+	late    []change // see stallPods
 }
 
 // watch opens a watch from the requested revision, which may begin with all objects (sendInitialEvents).
@@ -79,11 +80,26 @@ func (s *apiServer) publish(c change) {
 			return true
 		default:
 		}
-		if w.matches(c.key) {
+		switch {
+		case !w.matches(c.key):
+		case s.stalled && c.resource == pods:
+			w.late = append(w.late, c)
+		default:
 			w.send(c.kind, c.object)
 		}
 		return false
 	})
+}
+
+// stallPods makes the watches of pods stand still, as a connection does that hangs, or go on. Other watches do.
+func (s *apiServer) stallPods(stalled bool) {
+	s.stalled = stalled
+	for _, w := range s.watches {
+		for _, c := range w.late {
+			w.send(c.kind, c.object)
+		}
+		w.late = nil
+	}
 }
 
 // cutWatches ends all watches, as a restart of the server does, or those of one client.
