@@ -153,24 +153,26 @@ func settled(ctx context.Context, c *harness.ControlPlane, content *fill.Content
 
 // Remaining counts what a run failed to release and what it released wrongly: allocations and reservations.
 func (s *Server) Remaining(ctx context.Context) (unreleased, wronglyReleased int, err error) {
-	there := map[string]bool{}
+	owners := map[string]string{} // an ADD may have got a released address already
 	err = s.eachPage(ctx, harness.IPPools, func(o *unstructured.Unstructured) {
 		entries, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "allocations")
 		stored, _ := entries.(map[string]any)
-		for key := range stored {
-			there[o.GetName()+" "+key] = true
+		for key, entry := range stored {
+			owners[o.GetName()+" "+key], _, _ = unstructured.NestedString(entry.(map[string]any), "podref")
 		}
 	})
 	if err == nil {
-		err = s.eachPage(ctx, harness.Reservations, func(o *unstructured.Unstructured) { there[o.GetName()] = true })
+		err = s.eachPage(ctx, harness.Reservations, func(o *unstructured.Unstructured) {
+			owners[o.GetName()], _, _ = unstructured.NestedString(o.Object, "spec", "podref")
+		})
 	}
 	for i := range s.Content.Entries() {
 		e := s.Content.Entry(i)
 		for _, place := range []string{fmt.Sprintf("%s %d", fill.PoolName(e.Pool), e.Key), e.IP} {
-			switch {
-			case e.Stale && there[place]:
+			switch isThere := owners[place] == e.PodRef(); {
+			case e.Stale && isThere:
 				unreleased++
-			case !e.Stale && !there[place]:
+			case !e.Stale && !isThere:
 				wronglyReleased++
 			}
 		}
