@@ -126,8 +126,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		given.log.Error("reconciler run failed", "error", err)
 		return exitNotObserved
 	case given.once:
-		// An error would be one of --audit-log, which whereabouts' program does not have.
-		trail, _ := given.Trail(cluster, "ip-reconciler", given.log, func(int) {})
+		trail, err := given.Trail(cluster, "ip-reconciler", given.log, func(int) {})
+		if err != nil {
+			given.log.Error("reconciler run failed", "error", err)
+			return exitNotObserved
+		}
 		defer trail.Start()()
 		r.Audit = trail.Record
 		return makePass(ctx, r)
