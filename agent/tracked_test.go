@@ -204,7 +204,7 @@ func TestInspect_NoSecretsInReportOrErrors(t *testing.T) {
 		for what, config := range map[string]string{
 			"a config that can be read": `{"cniVersion":"1.0.0","name":"wb","type":"macvlan","password":"hUsH",` +
 				`"ipam":{"type":"whereabouts","range":"10.0.0.0/24","kubernetes":{"kubeconfig":"/etc/hUsH"}}}`,
-			"a config that is cut off": `{"name":"wb","password":"hUsH`,
+			"a config that ends early": `{"name":"wb","password":"hUsH`,
 			"a config that is no JSON": `password: hUsH`,
 			"a config of another type": `{"type":["hUsH"],"ipam":"hUsH"}`,
 			"an unknown plugin": `{"type":"own","env":{"TOKEN":"hUsH"},"ipam":{"type":"whereabouts",` +

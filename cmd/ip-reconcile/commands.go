@@ -156,7 +156,7 @@ func (o *options) askToRun(ctx context.Context, r *reconciler.Reconciler) error 
 		return nil
 	}
 	text := o.renderScreen(answer{at: out.Observation.Now, screen: func(s *screen.Screen) { s.Report(rep) }})
-	_, _ = o.err.Write(text) // whoever does not see it says no
+	_, _ = o.err.Write(text) // a person who does not see it says no
 	if !o.ask(ctx, fmt.Sprintf("\nRelease %s?", screen.Count(n, "stale item"))) {
 		return errUnresolved
 	}

@@ -142,13 +142,8 @@ func kinds() []stepKind {
 			s.stopUnread(s.machineAt(a), s.nodeAt(b))
 		}},
 		{"an IPAMClaim is deleted", 8, func(s *Simulation, a, _ int) { s.deleteClaim(s.machineAt(a)) }},
-		{slicedAgain, 0, func(s *Simulation, a, b int) { s.sliceAgain(a, b) }}, // by drawSliced alone
-		{unseen, 0, func(s *Simulation, a, b int) { // by drawUnseen alone
-			s.api.stallPods(true)
-			s.say("the watches of pods stand still")
-			s.makePod(s.podAt(a), s.nodeAt(b))
-			s.after(2*time.Minute, func() { s.api.stallPods(false) })
-		}},
+		{slicedAgain, 0, func(s *Simulation, a, b int) { s.sliceAgain(a, b) }},                // by drawSliced alone
+		{unseen, 0, func(s *Simulation, a, b int) { s.startUnseen(s.podAt(a), s.nodeAt(b)) }}, // by drawUnseen alone
 	}
 }
 

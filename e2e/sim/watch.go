@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -100,6 +101,14 @@ func (s *apiServer) stallPods(stalled bool) {
 		}
 		w.late = nil
 	}
+}
+
+// startUnseen creates a pod, unless it exists, while the watches of pods stand still.
+func (s *Simulation) startUnseen(p *podName, n *node) {
+	s.api.stallPods(true)
+	s.say("the watches of pods stand still")
+	s.makePod(p, n)
+	s.after(2*time.Minute, func() { s.api.stallPods(false) })
 }
 
 // cutWatches ends all watches, as a restart of the server does, or those of one client.
