@@ -39,7 +39,11 @@ func TestRuntime_RebootWithoutAgent(t *testing.T) {
 		}
 		before := s.contents(t)
 		n.renews(t)
+		on := n.Outside("/run")
 		n.PowerOff()
+		if off := n.Outside("/run"); off == on {
+			t.Errorf("%s is the path into a node that is off: its process's number can be another's", off)
+		}
 		n.agent.wait()
 		check(t, s.nodes["worker-1"].SetBootID(t.Context(), bootID)) // that it will have
 

@@ -40,7 +40,7 @@ func (d *Daemon) held() *process {
 
 func (d *Daemon) runs() bool {
 	p := d.held()
-	return p != nil && p.ended() == nil
+	return p != nil && p.runs()
 }
 
 // gone waits for the end, after the end of the node.

@@ -67,14 +67,21 @@ func (p *process) kill() {
 	<-p.exited
 }
 
-// ended returns why the process ended, or nil while it runs.
-func (p *process) ended() error {
+func (p *process) runs() bool {
 	select {
 	case <-p.exited:
-		return fmt.Errorf("%s ended by itself: %v; its log ends with:\n%s", p.name, p.cmd.ProcessState, tail(p.log))
+		return false
 	default:
+		return true
+	}
+}
+
+// ended returns why the process ended, or nil while it runs.
+func (p *process) ended() error {
+	if p.runs() {
 		return nil
 	}
+	return fmt.Errorf("%s ended by itself: %v; its log ends with:\n%s", p.name, p.cmd.ProcessState, tail(p.log))
 }
 
 // tail returns the last lines of a log, without the ends of very long ones.

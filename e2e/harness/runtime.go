@@ -198,14 +198,19 @@ func (r *Runtime) Start(ctx context.Context) error {
 	return nil
 }
 
-// Outside is the test process's path for a path on the node.
+// Outside is the test process's path for a path on the node. While the node is off it does not exist.
 func (r *Runtime) Outside(path string) string {
 	return filepath.Join("/proc", r.pid(), "root", path)
 }
 
+// pid is the node's process 1. While the node is off it is one that never exists: the machine may have given the number
+// to another process, even one of another node.
 func (r *Runtime) pid() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.init.runs() {
+		return "0"
+	}
 	return strconv.Itoa(r.init.cmd.Process.Pid)
 }
 

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -26,13 +25,13 @@ func (r *Runtime) Thaw() error { return r.containerd.Thaw() }
 // LoseState removes all state of containerd, which must not run. Pods keep running, with their network namespaces and
 // addresses, and the CNI caches stay.
 func (r *Runtime) LoseState() error {
+	root := r.Outside("/")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.containerd.runs() {
 		return errors.New("containerd runs: Kill or Stop it first")
 	}
 	r.lost++
-	root := filepath.Join("/proc", strconv.Itoa(r.init.cmd.Process.Pid), "root")
 	for _, dir := range []string{StateDir, RootDir} {
 		// Moved, since the pods' own disks are below.
 		if err := os.Rename(filepath.Join(root, dir), filepath.Join(root, fmt.Sprint(dir, ".lost", r.lost))); err != nil {
