@@ -27,7 +27,8 @@ import (
 //
 // A reservation is deleted before its allocation, because an ADD adopts a reservation of its own pod without writing
 // it: then only the pool's resourceVersion, which the patch tests, reveals that ADD. A reservation that was deleted for
-// an allocation that stays is created again.
+// an allocation that stays is created again. The delete of a reservation without allocation has no such patch. It is
+// done when its answer arrives while the hold lasts. Otherwise the next second check reads whether an ADD adopted it.
 type change struct {
 	*judge.Item                // what is released; nil for a repair
 	finding     *judge.Finding // what is repaired; nil for a release
@@ -77,6 +78,8 @@ func outcomeOf(err error) outcome {
 	switch _, unsent := errors.AsType[notSent](err); {
 	case err == nil:
 		return succeeded
+	case errors.Is(err, errAfterHold):
+		return uncertain
 	case unsent, errors.Is(err, ErrConflict), errors.Is(err, ErrHoldSpent):
 		return notWritten
 	}
@@ -95,9 +98,9 @@ func (s state) next(at writeStep, o outcome) state {
 	return patchSent
 }
 
-// isPartial reports whether a release is half done: its reservations must be recreated if the allocation stays.
+// isPartial reports whether a release is half done: its reservations must be recreated if an allocation needs them.
 func (c *change) isPartial() bool {
-	return c.finding == nil && c.Allocation != nil && (c.state == reservationDeleted || c.state == patchSent)
+	return c.finding == nil && (c.state == reservationDeleted || c.state == patchSent)
 }
 
 // pool is the pool that the change patches or creates; nil where it concerns only a reservation.
@@ -129,14 +132,17 @@ func (c *change) poolNames() []types.NamespacedName {
 // noteDelete records the answer to the delete of a reservation. One that may have arrived counts as arrived.
 func (c *change) noteDelete(r *ippool.Reservation, err error) {
 	c.err = moreSevere(c.err, err)
-	if c.Allocation == nil {
-		c.state = c.state.next(lastStep, outcomeOf(err))
-		return
-	}
 	if outcomeOf(err) != notWritten {
 		c.noteDeleted(r)
 	}
+	if c.Allocation == nil && outcomeOf(err) == succeeded {
+		c.state, c.deleted = done, nil
+	}
 }
+
+// isDeletedAlone reports whether a reservation without an allocation was deleted, or perhaps, when an ADD may have
+// adopted it.
+func (c *change) isDeletedAlone() bool { return c.isPartial() && c.Allocation == nil }
 
 func (c *change) noteDeleted(r *ippool.Reservation) {
 	c.state = c.state.next(deleteStep, uncertain)

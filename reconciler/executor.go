@@ -25,7 +25,9 @@ const (
 var (
 	errLeaseMissing = errors.New("ADDs and DELs held the pool's own Lease each time")
 	errPaused       = errors.New("paused")
-	errNoAnswer     = errors.New("the API server did not answer")
+	// errAfterHold: an ADD that took the Lease meanwhile may have adopted the reservation that was deleted.
+	errAfterHold = fmt.Errorf("%w before the answer", ErrHoldSpent)
+	errNoAnswer  = errors.New("the API server did not answer")
 	// errPreconditions: the observation is no ground to write any more.
 	errPreconditions = errors.New("nothing is written now")
 	errAllPaused     = fmt.Errorf("%w: %w: the reconciler's namespace has the annotation %s",

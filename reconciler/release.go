@@ -72,12 +72,18 @@ func (e releases) judge(todo []*change) (still checkedChanges) {
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
 	}
+	isAdopted := map[sharedKey]bool{}
+	for _, it := range j.Allocations {
+		isAdopted[sharedKeyOf(it)] = true
+	}
 	var written []*change
 	for _, c := range todo {
 		it, found := now[c.ID()]
 		switch {
 		case !found && c.state == patchSent && e.x.HasNoEntry(c.Item):
 			written = append(written, c) // the write arrived, its answer did not
+		case !found && c.isDeletedAlone() && !isAdopted[sharedKeyOf(c.Item)]:
+			still = append(still, c) // it is deleted again, under a hold that lasts until the answer: no ADD adopted it
 		case !found || !it.HasClaimOf(c.Item): // its claim was not read live
 			e.Log.Info("Not released: deleted or rewritten since the first check", c.Attrs()...)
 		case it.Reservation != nil && len(it.Related()) > 0:

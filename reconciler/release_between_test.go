@@ -141,6 +141,62 @@ func TestRelease_ReservationForWhichAnEntryAppears(t *testing.T) {
 	})
 }
 
+// The delete of a reservation without allocation arrives after the hold, or may yet arrive. By then an ADD of its pod
+// may have adopted it.
+func TestRelease_ReservationAdoptedWhileItIsDeleted(t *testing.T) {
+	none := map[string]bool{bluePool + " 2": true}
+	adopted := map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true, bluePool + " 2": true}
+	for _, c := range []struct {
+		fault    string
+		isAdded  bool
+		stored   map[string]bool
+		released int
+	}{
+		{"takes all of the hold", true, adopted, 0},
+		{"answer lost", true, adopted, 0},
+		{"hangs", true, adopted, 0},
+		{"takes all of the hold", false, none, 1},
+		{"answer lost", false, none, 1},
+		{"hangs", false, none, 1},
+	} {
+		t.Run(fmt.Sprintf("%s, an ADD: %v", c.fault, c.isAdded), func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				s.entry(bluePool, 2, "default/stays", "box-2", false)
+				s.pod("stays", "uid", 2)
+				s.alone(1, 1)
+				late := ippool.Read[ippool.Reservation](s.reservations[blueAddress].DeepCopy())
+				time.Sleep(5 * time.Minute)
+				f, calls := faults[c.fault], 0
+				s.step = func(call, _ string) {
+					if call != "delete" {
+						return
+					}
+					if calls++; calls == 1 && c.isAdded {
+						s.pod("lost-1", "back", 1)
+						s.fill(bluePool, "1", map[string]any{"id": "box-new", "podref": "default/lost-1", "ifname": "net1"})
+					}
+				}
+				s.slow = func(call, _ string) time.Duration {
+					if call != "delete" || calls > 1 {
+						return 0
+					}
+					return f.takes
+				}
+				s.fault = func(call, _ string) (error, bool) {
+					if call != "delete" || calls > 2 { // the delete and the one that follows at once
+						return nil, false
+					}
+					return f.err, f.isDone
+				}
+				out, _ := run(t, s.reconciler(t))
+				_ = s.DeleteReservation(t.Context(), late)
+				same(t, "stored", s.stored(), c.stored)
+				same(t, "released", len(out.Released), c.released)
+			})
+		})
+	}
+}
+
 // A pool whose patches hang is given up until the next pass, and other pools do not wait for it.
 func TestExecutor_HangingPatch(t *testing.T) {
 	for _, also := range []int{0, 6} { // more pools that hang than are written at once

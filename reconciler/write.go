@@ -75,7 +75,10 @@ func (e *executor) deleteReservations(ctx context.Context, h *Hold, changes []*c
 		remove := func(ctx context.Context) error { return e.Writer.DeleteReservation(ctx, r) }
 		err := e.writeUnderHold(ctx, h, remove)
 		if outcomeOf(err) == uncertain && e.writeUnderHold(ctx, h, remove) == nil { // the first cannot match any more
-			return nil
+			err = nil
+		}
+		if err == nil && !h.mayWrite(ctx) {
+			return errAfterHold
 		}
 		return err
 	})
