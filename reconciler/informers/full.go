@@ -119,23 +119,23 @@ func (s *Source) differences(o *judge.Observation) (difference, older string) {
 			backwards = append(backwards, fmt.Sprintf("%s is at resourceVersion %s after %s", key, listed, cached))
 		}
 	}
-	read := versionsOf(o)
-	for key, version := range read {
+	inBoth := map[*item]bool{}
+	eachVersion(o, func(key objectKey, version string) {
 		k, cached := s.store(key.resource), ""
 		if i := k.objects[key.NamespacedName]; i != nil {
-			cached = i.ResourceVersion
+			cached, inBoth[i] = i.ResourceVersion, true
 		}
 		if !apierrors.IsForbidden(k.refusal) { // RBAC may allow list, and forbid watch
 			compare(key, cached, version)
 		}
-	}
+	})
 	for _, k := range s.stores {
 		if !isRead(o, k.resource.Resource) {
 			continue
 		}
 		for name, i := range k.objects {
-			if key := (objectKey{k.resource.Resource, name}); read[key] == "" {
-				compare(key, i.ResourceVersion, "")
+			if !inBoth[i] {
+				compare(objectKey{k.resource.Resource, name}, i.ResourceVersion, "")
 			}
 		}
 	}
@@ -164,27 +164,26 @@ func isRead(o *judge.Observation, resource string) bool {
 	return true
 }
 
-func versionsOf(o *judge.Observation) map[objectKey]string {
-	versions := make(map[objectKey]string, len(o.Pods)+len(o.Pools)+len(o.Reservations))
+// eachVersion calls each with the version of every object of an observation that the caches have, too.
+func eachVersion(o *judge.Observation, each func(key objectKey, version string)) {
 	for _, p := range o.Pools {
-		versions[objectKey{ippool.PoolResource.Resource, p.NamespacedName}] = p.ResourceVersion
+		each(objectKey{ippool.PoolResource.Resource, p.NamespacedName}, p.ResourceVersion)
 	}
 	for _, r := range o.Reservations {
-		versions[objectKey{ippool.ReservationResource.Resource, r.NamespacedName}] = r.ResourceVersion
+		each(objectKey{ippool.ReservationResource.Resource, r.NamespacedName}, r.ResourceVersion)
 	}
 	for name, n := range o.NADs {
-		versions[objectKey{ippool.NADResource.Resource, name}] = n.ResourceVersion
+		each(objectKey{ippool.NADResource.Resource, name}, n.ResourceVersion)
 	}
 	for name, p := range o.Pods {
-		versions[objectKey{"pods", name}] = p.ResourceVersion
+		each(objectKey{"pods", name}, p.ResourceVersion)
 	}
 	for name, n := range o.Nodes {
-		versions[objectKey{"nodes", types.NamespacedName{Name: name}}] = n.ResourceVersion
+		each(objectKey{"nodes", types.NamespacedName{Name: name}}, n.ResourceVersion)
 	}
 	for _, r := range o.Reports {
-		versions[objectKey{reportResource, types.NamespacedName{Name: r.Name}}] = r.ResourceVersion
+		each(objectKey{reportResource, types.NamespacedName{Name: r.Name}}, r.ResourceVersion)
 	}
-	return versions
 }
 
 // Leases returns whereabouts' Leases of all pools in the caches, by namespace; nil if the caches are not synced.

@@ -8,10 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // fullPass makes the observation of a full pass.
@@ -70,6 +71,24 @@ func TestFull_VerifiesCachesThatAgree(t *testing.T) {
 		t.Error("verified with a closed watch")
 	}
 	equal(t, "broken", len(b.broken), 0)
+}
+
+// An object of a restored etcd may have a version twice, with another content. It must not be taken from the caches.
+func TestFull_KeepsOneOfEqualObjects(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	gone := func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
+	b.api.has("pods", aPod("web", "7"), aPod("other", "7", gone))
+	b.api.has("ippools", aPool("9", "web"))
+	b.sets(t, "pods", aPod("web", "7"))
+	b.sets(t, "pods", aPod("other", "7"))
+	b.sets(t, "ippools", aPool("9", "web"))
+	read, cached := b.fullPass(t), b.observe()
+	web, other := types.NamespacedName{Namespace: "default", Name: "web"}, types.NamespacedName{Namespace: "default",
+		Name: "other"}
+	equal(t, "one pod in memory", read.Pods[web] == cached.Pods[web], true)
+	equal(t, "one pool in memory", read.Pools[0] == cached.Pools[0], true)
+	equal(t, "the pod that was read", read.Pods[other].Phase, podstate.Finished)
 }
 
 func TestFull_RebuildsCachesThatDiffer(t *testing.T) {
