@@ -39,6 +39,9 @@ func TestMisrecorded(t *testing.T) {
 		{"the address is of another network, whose slice of that range may have a longer name", 0, []Part{
 			Pool("red-worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28",
 				Alloc("5", "default/web-7", "box-7", "net1")), sliced(""), sliced("red"), nodes, runner, runs, quiet}},
+		{"the same, and the definition of that slice is gone: its own allocation is in its own pool", 0, []Part{
+			Pool("red-worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28",
+				Alloc("5", "default/web-7", "box-7", "net1")), sliced(""), nodes, runner, runs, quiet}},
 		{"the allocation names the one that runs", 0, []Part{UsualPool, nodes, UsualPod(), FreshReport("worker-1",
 			Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))), FreshReport("worker-2")}},
 		{"both run: a Conflict", 0, []Part{UsualPool, nodes, runner, runs, FreshReport("worker-1", Sandbox("box-1", UsualUID,

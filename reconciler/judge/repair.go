@@ -136,8 +136,8 @@ func (p *pool) unrecorded(addr netip.Addr, pod, containerID, node string) Findin
 }
 
 // misrecordedAt are the findings on entries that name a sandbox which does not run, while another one carries the
-// address. A DEL of the recorded sandbox would release the address, and an ADD of its pod would reuse it. If both run,
-// they are a Conflict.
+// address and no pool records that. A DEL of the recorded sandbox would release the address, and an ADD of its pod
+// would reuse it. If both run, they are a Conflict.
 func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 	for _, p := range x.poolsAt(addr) {
 		entries := p.entriesFor(addr)
@@ -145,7 +145,7 @@ func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 			continue // an ambiguous key stands for several addresses
 		}
 		b := x.carrier(p, addr)
-		if b == nil || b.ID == entries[0].ContainerID {
+		if b == nil || b.ID == entries[0].ContainerID || x.isRecordedAnywhere(b, addr) {
 			continue
 		}
 		e := x.judgeAllocation(entries[0]).Evidence()
