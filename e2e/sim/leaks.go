@@ -51,25 +51,35 @@ func (s *Simulation) leak(a, how int) {
 // hot-unplug does: on an interface that the pod no longer has, so that no ADD takes it over.
 func (s *Simulation) leakOf(m *node, i int, runs bool) {
 	for _, b := range m.sandboxes {
-		last := b.attachments[len(b.attachments)-1]
-		o := s.api.get(last.net.pool)
-		if i--; i > 0 || b.open != runs || runs && (!b.ready || b.adding || b.ending) || !last.ip.IsValid() || o == nil ||
-			s.away {
+		if i--; i > 0 || b.open != runs || runs && (!b.ready || b.adding || b.ending) {
 			continue
 		}
-		top := last.net.top()
-		for slot := top - 20; slot < top; slot++ {
-			if _, there := allocationsOf(o)[fmt.Sprint(slot)]; there {
-				continue
-			}
-			s.edit(last.net.pool, "leak", func(c map[string]any) {
-				section(section(c, "spec"), "allocations")[fmt.Sprint(slot)] = map[string]any{"id": b.id, "podref": b.pod.ref(),
-					"ifname": detached}
-			})
-			s.say("%s leaks another address (it runs: %v)", b, runs)
+		if s.leakAs(b, b.pod.ref()) {
 			return
 		}
 	}
+}
+
+// leakAs adds an entry of a sandbox and a pod, and reports whether it did.
+func (s *Simulation) leakAs(b *sandbox, podRef string) bool {
+	last := b.attachments[len(b.attachments)-1]
+	o := s.api.get(last.net.pool)
+	if !last.ip.IsValid() || o == nil || s.away {
+		return false
+	}
+	top := last.net.top()
+	for slot := top - 20; slot < top; slot++ {
+		if _, there := allocationsOf(o)[fmt.Sprint(slot)]; there {
+			continue
+		}
+		s.edit(last.net.pool, "leak", func(c map[string]any) {
+			section(section(c, "spec"), "allocations")[fmt.Sprint(slot)] = map[string]any{"id": b.id, "podref": podRef,
+				"ifname": detached}
+		})
+		s.say("%s leaks another address (it runs: %v)", b, b.open)
+		return true
+	}
+	return false
 }
 
 // visit adds a machine without an agent, and removes it before anything is known of it. After a restore its Node would

@@ -21,6 +21,12 @@ func (s *Simulation) saveBackup() {
 // future. A node that is unreachable meanwhile has the backup's report, which is fresh if the backup is young enough.
 // Other objects may be written at once, so that revisions are soon as large as before.
 func (s *Simulation) restore(blind bool, cutOff *node) {
+	s.restoreEtcd(false, blind, cutOff)
+}
+
+// restoreEtcd is restore. If quick, etcd is back before the second check reads again what it has read, and others write
+// at once.
+func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 	if s.backup == nil || s.away || s.visits > 0 {
 		return
 	}
@@ -39,13 +45,16 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 		s.link(cutOff, false)
 		s.unlessQuiet(s.between(20*time.Second, 2*time.Minute), func() { s.link(cutOff, true) })
 	}
-	s.after(s.between(time.Second, 15*time.Second), func() {
+	longest, others := 15*time.Second, 0
+	if quick {
+		longest, others = 2*time.Second, 1
+	}
+	s.after(s.between(time.Second, longest), func() {
 		s.api.restore(s.backup)
 		s.wakeSlicer()
 		s.api.stale = nil
-		for range s.rng.IntN(2) * 60 {
-			s.api.put(key{"/events", podNamespace, "others"}, map[string]any{"apiVersion": "v1", "kind": "Event"}, s.api.now(),
-				"others")
+		for range max(others, s.rng.IntN(2)) * 60 {
+			s.writeOther()
 		}
 		s.away, s.restoring = false, false
 		s.before, s.restoredAt = s.restoredAt, time.Now()
@@ -59,6 +68,12 @@ func (s *Simulation) restore(blind bool, cutOff *node) {
 			s.wake(n)
 		}
 	})
+}
+
+// writeOther writes an object that the product does not read.
+func (s *Simulation) writeOther() {
+	s.api.put(key{"/events", podNamespace, "others"}, map[string]any{"apiVersion": "v1", "kind": "Event"}, s.api.now(),
+		"others")
 }
 
 // lastDetected is the newest restore that a process knows of, by its own date.
@@ -118,6 +133,19 @@ func (s *Simulation) isUndetected(b *sandbox) bool {
 			s.asked.Sub(noticed) > aPassTakes && noticed.Before(s.writer.versions.began)
 	})
 }
+
+// waitsAgain reports whether the process that writes has known of a restore for less time than a confirmation takes. In
+// that time kubelets end what the API lacks, so the process releases nothing. A person does not wait.
+func (s *Simulation) waitsAgain(b *sandbox) bool {
+	knew := s.detected
+	if at := s.writer.versions.ranBackwards; at.After(knew) && !at.After(s.asked) {
+		knew = at
+	}
+	return !s.writer.isByHand && s.restoredSince(b.since) && s.asked.Sub(knew) < s.plan.Confirm-clocksDiffer
+}
+
+// clocksDiffer is how much the clocks of two API servers may differ. They date a restore.
+const clocksDiffer = 10 * time.Second
 
 // isNoted reports whether an agent has noted a restore since etcd stopped the last time.
 func (s *Simulation) isNoted() bool {

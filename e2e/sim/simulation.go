@@ -64,6 +64,7 @@ type Simulation struct {
 	replicas    []*replica
 	armed       *Step  // happens at the product's next write
 	beforeWrite func() // the same, of a story
+	atLease     bool   // or when the product takes the Lease
 	inStory     bool   // the next step waits
 	stepped     int
 	uids, ids   int

@@ -79,7 +79,7 @@ func kinds() []stepKind {
 		}},
 		{"etcd is restored", 8, func(s *Simulation, a, _ int) { s.restore(a%2 == 0, s.everyThird(a)) }},
 		{"a restore forgets who has an address now", 8, func(s *Simulation, a, b int) {
-			s.forgetHandover(s.podAt(a), b%2 == 0)
+			s.forgetHandover(s.podAt(a), b%2 == 0, b%2 == 0 && b > 0)
 		}},
 		{"a restore brings back an earlier boot", 4, func(s *Simulation, a, _ int) { s.earlierBoot(s.podAt(a)) }},
 		{"a restore brings back a taint", 4, func(s *Simulation, a, _ int) { s.earlierTaint(s.podAt(a)) }},
@@ -183,9 +183,9 @@ func (s *Simulation) step(x *Step) {
 // atWrite plays a step that waits for a write of the product.
 func (s *Simulation) atWrite(w *call, before bool) {
 	record, lease := w.resource == pools || w.resource == reservations, w.resource == leases && w.namespace == kubeSystem
-	if before && s.beforeWrite != nil && w.client.product && w.writes() && record {
+	if before && s.beforeWrite != nil && w.client.product && w.writes() && (record || lease && s.atLease) {
 		do := s.beforeWrite
-		s.beforeWrite = nil
+		s.beforeWrite, s.atLease = nil, false
 		do()
 	}
 	if s.armed == nil || !w.writes() {

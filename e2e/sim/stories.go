@@ -76,10 +76,15 @@ func (s *Simulation) isBack() bool { return !s.away }
 
 // forgetHandover: a sandbox ends without a DEL, its entry is released, and its address is assigned again. Then a backup
 // from in between is restored: it has the old entry, and the report of the node, which is unreachable, has no other.
-// The backup is of before the pass that released the entry, or of between its lists and its write.
-func (s *Simulation) forgetHandover(p *podName, atWrite bool) {
+// The backup is of before the pass that released the entry, or of between its lists and its write. Where inPass, etcd
+// goes while a pass takes the Lease for another entry, so that only its live read shows the restore.
+func (s *Simulation) forgetHandover(p *podName, atWrite, inPass bool) {
 	b := s.runningOf(p)
 	if b == nil {
+		return
+	}
+	if s.plan.Agents == 0 {
+		s.forgetAdoption(p, b)
 		return
 	}
 	n, saved := b.node, time.Time{}
@@ -106,8 +111,40 @@ func (s *Simulation) forgetHandover(p *podName, atWrite bool) {
 		scene{30 * time.Second, func() bool {
 			return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool { return b.pod == p && b.inUse() }) &&
 				(atWrite || time.Since(saved) >= everyAgentWrites)
-		}, func() { s.restore(false, n) }},
-		s.released(&b, 40*time.Second, func() {}),
+		}, func() {
+			if !inPass {
+				s.restore(false, n)
+				return
+			}
+			s.leakAs(b, podNamespace+"/of-the-past")
+			s.beforeWrite, s.atLease = func() { s.restoreEtcd(true, false, n) }, true
+			s.nudge(100)
+		}},
+		s.released(&b, 40*time.Second, func() { s.beforeWrite, s.atLease = nil, false }),
+	)
+}
+
+// forgetAdoption: a pass finds the entry of a pod that was deleted. The pod is back and takes the entry over before the
+// next pass, and a backup from in between is restored while kubelet is down, so that the pod runs on.
+func (s *Simulation) forgetAdoption(p *podName, b *sandbox) {
+	n, found := b.node, time.Time{}
+	n.loseDELs++
+	s.deletePod(p, true)
+	s.story(
+		scene{30 * time.Second, func() bool { return !b.inUse() }, func() {
+			s.saveBackup()
+			s.writeOther() // by which the pass detects the restore
+			s.nudge(100)
+			found = time.Now()
+		}},
+		scene{time.Minute, func() bool { return time.Since(found) > 4*time.Second }, func() { s.makePod(p, n) }},
+		scene{30 * time.Second, func() bool { return s.runningOf(p) != nil }, func() {
+			n.kubelet = false
+			s.restore(false, nil)
+		}},
+		scene{2 * time.Minute, func() bool { return s.isBack() && time.Since(found) > s.plan.Confirm+4*time.Second },
+			func() {}},
+		s.released(&b, 40*time.Second, func() { n.kubelet = true }),
 	)
 }
 
