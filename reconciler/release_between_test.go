@@ -141,6 +141,34 @@ func TestRelease_ReservationForWhichAnEntryAppears(t *testing.T) {
 	})
 }
 
+// An allocation has no reservation, and its verdict is confirmed. Before the hold an ADD of its pod takes the address
+// in an overlapping pool, with a reservation.
+func TestRelease_ReservationOfAnotherPoolAppears(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.entry(bluePool, 1, "default/web-0", "box-old", false)
+		s.poolOf(smallPool, "10.0.0.0/24")
+		report := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"})
+		s.step = func(call, _ string) {
+			if s.setReport(report); call == "hold" && len(s.holds) == 0 {
+				s.pod("web-0", "uid-2")
+				s.fill(smallPool, "1", entryOf("box-new"))
+				s.mu.Lock()
+				s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/web-0", "net1").AsNew())
+				s.mu.Unlock()
+			}
+		}
+		r := s.reconciler(t)
+		r.Options.ConfirmAfter = 15 * time.Minute
+		for _, paused := range []bool{true, false} {
+			s.paused = paused
+			_, _, err := r.Pass(t.Context(), nil)
+			same(t, "error", err, nil)
+			time.Sleep(20 * time.Minute)
+		}
+		same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
+	})
+}
+
 // The delete of a reservation without allocation arrives after the hold, or may yet arrive. By then an ADD of its pod
 // may have adopted it.
 func TestRelease_ReservationAdoptedWhileItIsDeleted(t *testing.T) {

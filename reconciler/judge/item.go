@@ -276,18 +276,14 @@ func (it *Item) PausedPool() *ippool.Pool {
 	return nil
 }
 
-// pools are an allocation's pool, and the pools that may have, or get, an allocation which needs the same reservation.
+// pools are an allocation's pool, and the pools that may have, or get, an allocation which needs the same reservation:
+// also one that an ADD is about to create.
 func (it *Item) pools() (found []*ippool.Pool) {
 	if it.Pool != nil {
 		found = append(found, it.Pool)
-		if len(it.related) == 0 {
-			return found
-		}
 	}
 	for _, p := range it.x.poolsAt(it.Address()) {
-		isOfNetwork := func(r *Item) bool { return p.isOfNetwork(r.Network()) }
-		mayNeed := it.Pool == nil || p.Name != it.Pool.Name && slices.ContainsFunc(it.related, isOfNetwork)
-		if p.Namespace == it.Namespace() && mayNeed {
+		if p.Namespace == it.Namespace() && (it.Pool == nil || p.Name != it.Pool.Name && it.pool.mayShareNetwork(p)) {
 			found = append(found, p.Pool)
 		}
 	}

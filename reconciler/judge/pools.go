@@ -217,6 +217,11 @@ func (p *pool) isOfNetwork(network string) bool {
 	return p.networks == nil || slices.Contains(p.networks, network)
 }
 
+// mayShareNetwork reports whether two pools may belong to one network, by their names.
+func (p *pool) mayShareNetwork(other *pool) bool {
+	return p.networks == nil || slices.ContainsFunc(p.networks, other.isOfNetwork)
+}
+
 // isOfRange reports whether a range of a CNI cache is the pool's, or one that the pool may be a slice of.
 func (x *Index) isOfRange(p *pool, text string) bool {
 	r, err := ippool.ParseConfiguredRange(text)
