@@ -95,11 +95,12 @@ func (p *podName) annotation() string {
 
 func (p *podName) key() key { return key{pods, p.namespace, p.name} }
 
-// silent reports whether nothing on the node could report what runs. Kubelet does when its next turn comes, and a pass
-// may have read before that.
+// silent reports whether nothing on the node could report what runs. Kubelet does when its next turn comes, the agent
+// when it renews its report, and a pass may have read before that.
 func (n *node) silent() bool {
 	isBlind := time.Since(n.blind) < kubeletsTurn+holdLasts
-	return (!n.kubelet || isBlind) && (n.agent == nil || n.agent.cancel == nil)
+	isBack := time.Since(n.linkedAt) < everyAgentWrites+holdLasts
+	return (!n.kubelet || isBlind) && (n.agent == nil || n.agent.cancel == nil || isBack)
 }
 
 // sandbox is a sandbox of a pod. While it is open and attached, its addresses are in use.

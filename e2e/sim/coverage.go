@@ -34,5 +34,6 @@ func expected() (all []string) {
 		"ADD of a second interface", "ADD of a second interface in the same pool", "ADD of IPv4 and IPv6",
 		"ADD of a node slice", "another slice for a node", "DEL without the slice",
 		"ADD of a second interface failed", "ADD of a second interface killed", "DEL of one interface lost",
+		"reservation of a live address deleted", "stopped",
 		"released by hand", "overridden by hand", "entry taken over", "DEL kept an entry", "released without a claim")
 }

@@ -37,6 +37,7 @@ func allocationsOf(o *object) map[string]allocation {
 type debt struct {
 	*attachment
 	since time.Time
+	by    *client
 }
 
 // stored is called for each change in etcd, and checks those that the product made.
@@ -44,6 +45,9 @@ func (s *Simulation) stored(c change, before *object) {
 	s.api.publish(c)
 	if c.resource == nads || c.resource == nodes && c.kind != "MODIFIED" {
 		s.wakeSlicer()
+	}
+	if c.resource == leases && c.namespace == kubeSystem {
+		s.checkTaken(c, before)
 	}
 	w := s.writer
 	if w == nil || !w.product {
@@ -130,6 +134,9 @@ func (s *Simulation) checkPool(c change, before *object) {
 		s.count("released")
 		s.say("the product releases %s of %s: %v", a, c.name, was[slot])
 		s.checkClaim(a, was[slot])
+		if !s.plan.Serve && !s.writer.isByHand {
+			s.removals = append(s.removals, removal{s.writer, s.asked, c.key, slot})
+		}
 		reviewed := was[slot]
 		reviewed.Claim = ""
 		if allowed := s.writer.reviewed; allowed != nil && !allowed[reviewed] {
@@ -279,7 +286,10 @@ func (s *Simulation) checkReservation(c change) {
 	s.count("reservation deleted")
 	for a := range s.attachments() {
 		if a.inUse() && !a.net.unchecked && a.net.reservation(a.ip) == c.key && s.excuse(a, s.entryOf(a)) == "" {
-			s.owed[c.key] = &debt{a, time.Now()}
+			d := &debt{a, time.Now(), s.writer}
+			s.owed[c.key] = d
+			s.checkBack(c.key, d)
+			s.count("reservation of a live address deleted")
 			s.say("the product deletes the reservation %s, and %s uses the address", c.name, a)
 		}
 	}

@@ -145,10 +145,29 @@ func NewPlan(seed uint64) *Plan {
 	if one(6) && !p.V6 { // whereabouts cannot slice a range of IPv6
 		p.drawSliced(r)
 	}
-	if one(30) {
+	switch r.IntN(30) {
+	case 0:
 		p.drawUnseen(r)
+	case 1:
+		p.drawWaiting(r)
 	}
 	return p
+}
+
+// whileWaiting is the step that only plans of drawWaiting have.
+const whileWaiting = "a node is back while a release waits"
+
+// drawWaiting has nodes come back that an operator has given up, while a release waits for whereabouts' Lease.
+func (p *Plan) drawWaiting(r *rand.Rand) {
+	p.Unreachable, p.Agents, p.Liar, p.Trust = 30*time.Second, 1<<p.Nodes-1, 0, false
+	p.Steps = p.Steps[:min(len(p.Steps), 4)]
+	for range 2 {
+		p.Steps[r.IntN(len(p.Steps))].Kind = kindOf(whileWaiting)
+	}
+}
+
+func kindOf(name string) int {
+	return slices.IndexFunc(kinds(), func(k stepKind) bool { return k.name == name })
 }
 
 // unseen is the step that only plans of drawUnseen have.
@@ -160,7 +179,7 @@ func (p *Plan) drawUnseen(r *rand.Rand) {
 	p.Serve, p.Agents, p.Liar, p.Every = true, 0, 0, 5*time.Minute
 	p.Steps = p.Steps[:min(len(p.Steps), 4)]
 	for range 2 {
-		p.Steps[r.IntN(len(p.Steps))].Kind = slices.IndexFunc(kinds(), func(k stepKind) bool { return k.name == unseen })
+		p.Steps[r.IntN(len(p.Steps))].Kind = kindOf(unseen)
 	}
 }
 
@@ -174,7 +193,7 @@ func (p *Plan) drawSliced(r *rand.Rand) {
 		p.Sliced = 1
 	}
 	if r.IntN(2) == 0 {
-		p.Steps[r.IntN(len(p.Steps))].Kind = slices.IndexFunc(kinds(), func(k stepKind) bool { return k.name == slicedAgain })
+		p.Steps[r.IntN(len(p.Steps))].Kind = kindOf(slicedAgain)
 	}
 }
 

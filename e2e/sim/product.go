@@ -32,6 +32,7 @@ type replica struct {
 	cancel  context.CancelFunc
 	nudged  chan struct{} // of capacity 1: another pass begins at once
 	passes  int
+	stopped bool // as SIGTERM does: it finishes what it has begun
 	// restored is when etcd was last restored, as the process knows.
 	restored func() time.Time
 }
@@ -52,6 +53,12 @@ func (s *Simulation) nudge(percent int) {
 // kill ends a process as SIGKILL does: requests that it sent may still arrive.
 func (r *replica) kill() {
 	r.as.killed.Store(true)
+	r.cancel()
+}
+
+// stop ends a process as SIGTERM does: it undoes what it has half done.
+func (r *replica) stop() {
+	r.stopped = true
 	r.cancel()
 }
 
@@ -85,12 +92,13 @@ func (s *Simulation) startReplica(i int) {
 	}
 	s.start(func() {
 		for ctx.Err() == nil {
+			began := time.Now()
 			as.versions.beginPass()
 			out, _, err := rec.Pass(ctx, nil)
 			if err == nil {
 				as.versions.endPass()
 			}
-			s.passed(r, out, err)
+			s.passed(r, began, out, err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(s.plan.Every):
@@ -102,6 +110,7 @@ func (s *Simulation) startReplica(i int) {
 
 // reconciler creates a reconciler with an identity and the client of an account.
 func (s *Simulation) reconciler(as *client, identity string) (*kube.Cluster, *reconciler.Reconciler, error) {
+	as.identity = identity
 	log := s.log()
 	cluster, err := kube.New(as.config(), kube.Settings{Namespace: ownNamespace, LeaseNamespace: leaseNamespace,
 		Identity: identity, Jitter: s.jitter(), Log: log})
@@ -180,7 +189,7 @@ func (s *Simulation) jitter() func(time.Duration) time.Duration {
 }
 
 // passed records the result of a pass.
-func (s *Simulation) passed(r *replica, out *reconciler.Result, err error) {
+func (s *Simulation) passed(r *replica, began time.Time, out *reconciler.Result, err error) {
 	r.as.post(func() {
 		if err != nil {
 			s.count("pass failed")
@@ -196,6 +205,7 @@ func (s *Simulation) passed(r *replica, out *reconciler.Result, err error) {
 				len(out.Judgement.Findings))
 		}
 		s.count("pass")
+		s.checkResult(r, began, out)
 		s.last = out
 		s.lastAt = time.Now()
 		s.cover(out)
@@ -271,17 +281,31 @@ func (s *Simulation) lead(ctx context.Context, r *replica, core kubernetes.Inter
 	elector.Run(ctx)
 	r.as.post(func() {
 		if ctx.Err() == nil {
-			s.replaceReplica(r, "lost the Lease")
+			s.replaceReplica(r, "lost the Lease", r.kill)
 		}
 	})
 }
 
+// killReplica kills a process, or stops it.
+func (s *Simulation) killReplica(i int, stops bool) {
+	r := s.replicas[i%len(s.replicas)]
+	switch {
+	case r.as.killed.Load() || r.stopped:
+	case stops:
+		s.count("stopped")
+		s.replaceReplica(r, "stopped", r.stop)
+	default:
+		s.kills++
+		s.replaceReplica(r, "killed", r.kill)
+	}
+}
+
 // replaceReplica ends a process and starts another.
-func (s *Simulation) replaceReplica(r *replica, why string) {
+func (s *Simulation) replaceReplica(r *replica, why string, end func()) {
 	for i := range s.replicas {
 		if s.replicas[i] == r {
 			s.say("%s: %s", r.as.name, why)
-			r.kill()
+			end()
 			s.after(s.between(time.Second, 5*time.Second), func() { s.startReplica(i) })
 		}
 	}

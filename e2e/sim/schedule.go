@@ -28,12 +28,15 @@ type client struct {
 	id   int // in the order of their starts
 	// product is true for a reconciler, whose writes are checked.
 	product  bool
-	isByHand bool // it releases without waiting for a confirmation
+	identity string // as which it holds Leases; "" for one that takes none
+	isByHand bool   // it releases without waiting for a confirmation
 	// reviewed are the allocations that it may release; nil for any.
 	reviewed map[allocation]bool
 	node     *node // that it runs on; nil for the control plane
 	killed   atomic.Bool
-	versions versions // of a product that makes passes one after the other
+	// recreates are the reservations that it found when it created them last.
+	recreates map[key]bool
+	versions  versions // of a product that makes passes one after the other
 }
 
 // call is a request that waits for its answer.
@@ -203,6 +206,7 @@ func (s *Simulation) takeCalls() {
 func (s *Simulation) arrived(w *call) {
 	if w.writes() && w.client.product {
 		w.knew = s.detectedBy(w.client)
+		s.checkHold(w)
 	}
 	if s.plan.Latency > 0 && s.faulty {
 		w.held = time.Now().Add(s.between(0, s.plan.Latency))
@@ -287,6 +291,7 @@ func (s *Simulation) serve(w *call) answer {
 	defer func() { s.writer = nil }()
 	s.skew = s.skews[s.rng.IntN(len(s.skews))]
 	a := s.api.serve(w.request)
+	s.noteRequest(w, a.status)
 	if w.client.product && a.status/100 == 2 {
 		a.versions = s.api.versionsFor(w.request)
 	}
@@ -320,7 +325,7 @@ func faults() []fault {
 		{"429", false, func(s *Simulation, w *call) {
 			a := withDate(s, failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
 				"the server has too many requests"))
-			a.retry = "1"
+			a.retry = fmt.Sprint(1 + s.rng.IntN(8))
 			s.deliver(w, a)
 		}},
 		{"500", false, refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
@@ -331,7 +336,7 @@ func faults() []fault {
 			a := s.serve(w)
 			s.after(s.between(10*time.Millisecond, 3*time.Second), func() { s.deliver(w, a) })
 		}},
-		{"hangs", false, func(s *Simulation, w *call) { s.postpone(w, s.between(5*time.Second, 40*time.Second)) }},
+		{"hangs", false, func(s *Simulation, w *call) { s.postpone(w, s.between(5*time.Second, longestHang)) }},
 	}
 }
 
@@ -348,11 +353,16 @@ func (s *Simulation) postpone(w *call, d time.Duration) {
 
 // drawFault is the fault of a call, nil for none.
 func (s *Simulation) drawFault(w *call) *fault {
+	if s.faulty && w.method == http.MethodDelete && w.client.product && w.key == s.late {
+		s.late = key{}
+		return s.faultNamed([]string{"hangs", "hangs", "429"}[s.rng.IntN(3)])
+	}
 	if !s.faulty || s.rng.IntN(1000) >= s.plan.Faults {
 		return nil
 	}
 	f := s.faults[s.rng.IntN(len(s.faults))]
-	if f.writes && !w.writes() {
+	// An API server answers the delete of a rollback with 409 only if the reservation is another object by now.
+	if f.writes && !w.writes() || f.name == "409" && w.method == http.MethodDelete && w.client.recreates[w.key] {
 		return nil
 	}
 	return &f

@@ -62,10 +62,12 @@ type Simulation struct {
 	ranges      []*network // by their pools: those of nets without slices, and each slice that a node has had
 	slicing     bool       // the node-slice controller is about to act
 	replicas    []*replica
-	armed       *Step  // happens at the product's next write
-	beforeWrite func() // the same, of a story
-	atLease     bool   // or when the product takes the Lease
-	inStory     bool   // the next step waits
+	armed       *Step     // happens at the product's next write
+	beforeWrite func()    // the same, of a story
+	atLease     bool      // or when the product takes the Lease
+	wanted      time.Time // when the product read the Lease of whereabouts last, to take it
+	late        key       // a reservation whose next delete by the product arrives late
+	inStory     bool      // the next step waits
 	stepped     int
 	uids, ids   int
 	starts      int
@@ -91,6 +93,9 @@ type Simulation struct {
 	last   *reconciler.Result // of the last pass; of one-shot runs only
 	lastAt time.Time
 	owed   map[key]*debt
+	// removals are what passes have removed whose results are not known yet; without those of serve.
+	removals []removal
+	renewed  map[key]time.Time // whereabouts' Leases, by anybody
 
 	trace     []string
 	digest    uint32 // of every request and answer, and their times
@@ -126,7 +131,7 @@ const maxNodes = 3
 func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
 	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(),
 		owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}, joined: map[string]time.Time{},
-		endedAt: map[string]time.Time{}}
+		endedAt: map[string]time.Time{}, renewed: map[key]time.Time{}}
 	jitterRand = func() float64 { // several goroutines that draw from one source would do so in any order
 		return rand.New(rand.NewPCG(plan.Seed, uint64(time.Now().UnixNano()))).Float64()
 	}

@@ -86,10 +86,11 @@ func kinds() []stepKind {
 		{"a pod is back on its node without an agent", 4, func(s *Simulation, a, b int) {
 			s.backWithoutAgent(s.podAt(a), b%4 > 0)
 		}},
+		{"a delete arrives when its pod is back", 4, func(s *Simulation, a, _ int) { s.deleteLate(s.podAt(a)) }},
 		{"the API server restarts", 4, func(s *Simulation, a, _ int) { s.restartAPI(time.Duration(a) * 2 * time.Second) }},
 		{"watches are cut", 3, func(s *Simulation, _, _ int) { s.api.cutWatches("") }},
 		{"a watch cache lags behind", 3, func(s *Simulation, _, _ int) { s.api.stale = s.api.backup() }},
-		{"the product is killed", 10, func(s *Simulation, a, _ int) { s.killReplica(a) }},
+		{"the product is killed", 10, func(s *Simulation, a, b int) { s.killReplica(a, b%3 == 0) }},
 		{"the network-status of a pod is lost", 3, func(s *Simulation, a, _ int) { s.loseStatus(s.podAt(a)) }},
 		{"a definition is edited", 2, func(s *Simulation, a, b int) { s.editNetwork(a, b) }},
 		{"everything is paused or not", 2, func(s *Simulation, a, _ int) { s.pause(a%2 == 0) }},
@@ -143,6 +144,7 @@ func kinds() []stepKind {
 		}},
 		{"an IPAMClaim is deleted", 8, func(s *Simulation, a, _ int) { s.deleteClaim(s.machineAt(a)) }},
 		{slicedAgain, 0, func(s *Simulation, a, b int) { s.sliceAgain(a, b) }},                // by drawSliced alone
+		{whileWaiting, 0, func(s *Simulation, a, _ int) { s.backWhileWaiting(s.podAt(a)) }},   // by drawWaiting alone
 		{unseen, 0, func(s *Simulation, a, b int) { s.startUnseen(s.podAt(a), s.nodeAt(b)) }}, // by drawUnseen alone
 	}
 }
@@ -345,15 +347,6 @@ func (s *Simulation) restartAPI(away time.Duration) {
 	s.api.cutWatches("")
 	s.say("the API server goes for %s", away)
 	s.after(away, func() { s.away = false })
-}
-
-func (s *Simulation) killReplica(i int) {
-	r := s.replicas[i%len(s.replicas)]
-	if r.as.killed.Load() {
-		return
-	}
-	s.kills++
-	s.replaceReplica(r, "killed")
 }
 
 func (s *Simulation) loseStatus(p *podName) {

@@ -249,3 +249,33 @@ func (s *Simulation) backWithoutAgent(p *podName, podInBackup bool) {
 		s.released(&b, 4*time.Minute, func() { n.hasAgent = true }),
 	)
 }
+
+func (s *Simulation) faultNamed(name string) *fault {
+	return &s.faults[slices.IndexFunc(s.faults, func(f fault) bool { return f.name == name })]
+}
+
+// longestHang is how long a request hangs at most.
+const longestHang = 40 * time.Second
+
+// deleteLate: a sandbox ends without a DEL. The delete of its reservation hangs, or may be sent again after some
+// seconds. When it arrives, another sandbox of the pod has the address, whose ADD found the reservation.
+func (s *Simulation) deleteLate(p *podName) {
+	b := s.runningOf(p)
+	if b == nil || b.first().net.unchecked {
+		return
+	}
+	n, a, began := b.node, b.first(), time.Time{}
+	n.loseDELs++
+	s.deletePod(p, true)
+	s.story(
+		scene{30 * time.Second, func() bool { return !b.inUse() }, func() {
+			s.late = a.net.reservation(a.ip)
+			s.nudge(100)
+		}},
+		scene{2 * time.Minute, func() bool { return s.late == key{} }, func() {
+			began = time.Now()
+			s.makePod(p, n)
+		}},
+		scene{2 * time.Minute, func() bool { return time.Since(began) > longestHang }, func() {}},
+	)
+}

@@ -1,0 +1,127 @@
+package sim
+
+import (
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
+)
+
+// sharedLease is whereabouts' Lease that every ADD and DEL takes.
+const sharedLease = "whereabouts"
+
+// leaseLasts is how long whereabouts' Leases last without a renewal.
+const leaseLasts = 1500 * time.Millisecond
+
+func holderOf(o *object) string {
+	if o == nil {
+		return ""
+	}
+	spec, _ := o.content["spec"].(map[string]any)
+	holder, _ := spec["holderIdentity"].(string)
+	return holder
+}
+
+// leasesOf are whereabouts' Leases that a write of the product needs. A create needs none: it completes what was
+// written under a hold. Neither does the delete of a reservation that the process then creates again.
+func (s *Simulation) leasesOf(w *call) []string {
+	switch {
+	case w.resource == pools && w.method == http.MethodPatch:
+		if n := s.netOf(w.key); n != nil && n.of != nil {
+			return []string{sharedLease, w.name}
+		}
+		return []string{sharedLease}
+	case w.resource == reservations && w.method == http.MethodDelete && !w.client.recreates[w.key]:
+		return []string{sharedLease}
+	}
+	return nil
+}
+
+// checkHold checks that a process holds the Leases, or all processes by the fence, when it sends a write.
+func (s *Simulation) checkHold(w *call) {
+	if w.client.identity == "" {
+		return
+	}
+	for _, name := range s.leasesOf(w) {
+		h := holderOf(s.api.get(key{leases, kubeSystem, name}))
+		if h != w.client.identity && h != kube.FenceHolder {
+			s.fail("%s is sent while %q holds the Lease %s", w, h, name)
+		}
+	}
+}
+
+// checkTaken checks that a process takes a Lease of whereabouts only if nobody holds it or it has expired.
+func (s *Simulation) checkTaken(c change, before *object) {
+	was, is, since := holderOf(before), holderOf(c.object), s.renewed[c.key]
+	if s.renewed[c.key] = time.Now(); s.writer == nil || s.writer.identity == "" || s.restoredSince(since) {
+		return
+	}
+	if was != "" && was != is && was != s.writer.identity && was != kube.FenceHolder && time.Since(since) <= leaseLasts {
+		s.fail("%s took the Lease %s from %s, which renewed it %s ago", is, c.name, was, time.Since(since))
+	}
+}
+
+// noteRequest records that a process reads whereabouts' Lease to take it, and whether it found a reservation that it
+// was about to create.
+func (s *Simulation) noteRequest(w *call, status int) {
+	switch c := w.client; {
+	case !c.product:
+	case w.method == http.MethodGet && w.name == sharedLease:
+		s.wanted = time.Now()
+	case w.method == http.MethodPost && w.resource == reservations:
+		meta, _ := decode(w.body)["metadata"].(map[string]any)
+		k := w.key
+		k.name, _ = meta["name"].(string)
+		if c.recreates == nil {
+			c.recreates = map[key]bool{}
+		}
+		c.recreates[k] = status == http.StatusConflict
+	}
+}
+
+// occupy holds whereabouts' shared Lease as soon as it is free, as an ADD does whose requests take long.
+func (s *Simulation) occupy(isEnd func() bool) {
+	const holder = "default/elsewhere"
+	k, isOver := key{leases, kubeSystem, sharedLease}, isEnd()
+	if h := holderOf(s.api.get(k)); !s.away && (h == holder || h == "" && !isOver) {
+		spec := map[string]any{"holderIdentity": holder, "leaseDurationSeconds": 1,
+			"renewTime": s.api.now().UTC().Format(metav1.RFC3339Micro)}
+		if isOver {
+			spec["holderIdentity"] = ""
+		}
+		s.edit(k, holder, func(c map[string]any) { c["spec"] = spec })
+	}
+	if !isOver {
+		s.after(300*time.Millisecond, func() { s.occupy(isEnd) })
+	}
+}
+
+// backWhileWaiting: a node is unreachable for longer than --unreachable-node-timeout, and its pod is deleted by force.
+// A person releases the address. While that process waits for whereabouts' Lease, the node is back and reports the
+// sandbox, which still runs.
+func (s *Simulation) backWhileWaiting(p *podName) {
+	b := s.runningOf(p)
+	if b == nil || b.node.agent == nil || b.node.agent.cancel == nil {
+		return
+	}
+	n, out, back := b.node, time.Time{}, time.Time{}
+	s.link(n, false)
+	b.hangs = true
+	s.deletePod(p, true)
+	s.story(
+		scene{time.Minute, func() bool { return !s.isReady(n) }, func() { out = time.Now() }},
+		scene{2 * time.Minute, func() bool { return time.Since(out) > s.plan.Unreachable+2*time.Second }, func() {
+			s.occupy(func() bool {
+				return time.Since(out) > 3*time.Minute || !back.IsZero() && time.Since(back) > 2*holdLasts
+			})
+			s.releaseByHand(0, 0, false)
+		}},
+		scene{2 * time.Minute, func() bool { return s.wanted.After(out) }, func() {
+			s.link(n, true)
+			back = time.Now()
+		}},
+		scene{time.Minute, func() bool { return time.Since(back) > 4*holdLasts }, func() {}},
+	)
+}
