@@ -129,6 +129,7 @@ func (s *Simulation) checkPool(c change, before *object) {
 			s.count("rewritten")
 			s.say("the product rewrites %s of %s: %v → %v", a, c.name, was[slot], now)
 			s.checkRewritten(a, was[slot], now, holders)
+			s.checkWritten(n, a, now)
 			continue
 		}
 		s.count("released")
