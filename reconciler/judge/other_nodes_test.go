@@ -72,6 +72,45 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	})
 }
 
+// A dead node does not prove the end of a sandbox that another node's report has. A fresh report decides by itself, and
+// the node of an expired one lacks a fresh report. Only a remnant reaches the check of other nodes: the item is then
+// unconfirmed.
+func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
+	dead := All(UsualPool, Node("worker-1", NotReadyFor(time.Hour), OutOfService),
+		StaleReport("worker-1", Sandbox("box-1", UsualUID)))
+	const remnant = "in a cache for an hour"
+	mentions := map[string]ReportEdit{
+		"running":                 Sandbox("box-1", UsualUID),
+		"running for another":     Sandbox("box-1", OtherUID),
+		"not ready":               Sandbox("box-1", UsualUID, NotReady(nil)),
+		"not ready and open":      Sandbox("box-1", UsualUID, NotReady(Open)),
+		"in a cache for a minute": Attachment("box-1", UsualUID, time.Minute, nil),
+		"in a cache, and open":    Attachment("box-1", UsualUID, time.Hour, Open),
+		remnant:                   Attachment("box-1", UsualUID, time.Hour, nil),
+	}
+	another := Node("worker-2", OnMachine(MachineOf("another")))
+	for mention, edit := range mentions {
+		fresh, expired := FreshReport("worker-2", edit), StaleReport("worker-2", edit)
+		for other, part := range map[string]Part{
+			"fresh": All(Node("worker-2"), fresh), "fresh, of another machine": All(another, fresh),
+			"expired": All(Node("worker-2"), expired), "expired, of another machine": All(another, expired),
+			"expired, of a node that is not Ready": All(Node("worker-2", NotReadyFor(time.Hour)), expired),
+			"expired, of a missing node":           expired,
+		} {
+			t.Run(mention+", by a report that is "+other, func(t *testing.T) {
+				if mention == remnant && other == "fresh" {
+					Expect(t, Want(judge.Stale, judge.NodeDeadReason, false, judge.NodeDead), dead, part)
+					return
+				}
+				it := AllocationOf(t, Judged(Observe(dead, part), judge.Policy{}), "10.0.0.5")
+				if it.Proven || it.Verdict == judge.Stale && it.Reason != judge.NodeMissingReason {
+					t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+				}
+			})
+		}
+	}
+}
+
 // The pod of the allocation is bound to worker-2, and only worker-1 reports the sandbox.
 func TestOneNodeDoesNotSpeakForThePodOfAnother(t *testing.T) {
 	says := map[string]Part{
