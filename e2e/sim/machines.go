@@ -78,7 +78,7 @@ func (s *Simulation) stopUnread(m *machine, n *node) {
 		})
 	}, 0, func() {
 		s.stopMachine(m)
-		s.noClaims = true
+		s.forbidden[claims] = true
 		s.say("no permission on IPAMClaims, and %s stops", m.claimRef())
 	})
 }

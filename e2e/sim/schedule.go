@@ -243,12 +243,8 @@ func (s *Simulation) handle(w *call) {
 		s.unreachable(w)
 		return
 	}
-	if s.forbidden && w.client.product && w.resource == leases && w.namespace == kubeSystem {
-		s.deliver(w, withDate(s, failure(http.StatusForbidden, metav1.StatusReasonForbidden, "leases is forbidden")))
-		return
-	}
-	if s.noClaims && w.client.product && w.resource == claims {
-		s.deliver(w, withDate(s, failure(http.StatusForbidden, metav1.StatusReasonForbidden, "ipamclaims is forbidden")))
+	if s.forbids(w) {
+		s.deliver(w, withDate(s, failure(http.StatusForbidden, metav1.StatusReasonForbidden, w.resource+" is forbidden")))
 		return
 	}
 	if w.tries == 0 {

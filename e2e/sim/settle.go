@@ -19,7 +19,7 @@ func (s *Simulation) settle() {
 		s.runUntil(time.Now().Add(time.Second))
 	}
 	s.say("all is healed")
-	s.quiet, s.faulty, s.away, s.armed, s.forbidden = true, false, false, nil, false
+	s.quiet, s.faulty, s.away, s.armed, s.forbidden[leases], s.forbidden[reports] = true, false, false, nil, false, false
 	s.skews[0], s.skews[1] = 0, 0
 	s.api.stale = nil
 	s.pause(false)
@@ -68,9 +68,9 @@ func (s *Simulation) settle() {
 			s.startReplica(i)
 		}
 	}
-	if s.noClaims { // for longer than a confirmation takes
+	if s.forbidden[claims] { // for longer than a confirmation takes
 		s.runUntil(time.Now().Add(s.plan.Confirm + 3*s.plan.Every))
-		s.noClaims = false
+		s.forbidden[claims] = false
 	}
 	if s.plan.Busy {
 		s.busy()

@@ -78,13 +78,12 @@ type Simulation struct {
 	early       map[string]bool      // whether each joined after a restore that no process had detected yet
 	joined      map[string]time.Time // when each joined that did after a restore
 	quiet       bool
-	restoring   bool        // etcd is
-	forbidden   bool        // RBAC forbids the product whereabouts' Leases
-	noClaims    bool        // RBAC forbids the product IPAMClaims
-	massRelease bool        // an operator allows it
-	wentAt      []time.Time // etcd, for each restore of the last backup that was restored
-	restoredAt  time.Time   // the last time
-	before      time.Time   // when etcd was restored the time before
+	restoring   bool            // etcd is
+	forbidden   map[string]bool // the resources that RBAC forbids the product
+	massRelease bool            // an operator allows it
+	wentAt      []time.Time     // etcd, for each restore of the last backup that was restored
+	restoredAt  time.Time       // the last time
+	before      time.Time       // when etcd was restored the time before
 	// detectedBefore is the newest restore that a process knew of when etcd stopped the last time.
 	detectedBefore time.Time
 	given          map[given]bool       // by ADDs, also of machines that are gone
@@ -131,7 +130,7 @@ const maxNodes = 3
 func (p *Player) Play(t *testing.T, plan *Plan) *Outcome {
 	s := &Simulation{plan: plan, rng: newRand(plan.Seed), plugins: &p.plugins, counts: map[string]int{}, faults: faults(),
 		owed: map[key]*debt{}, given: map[given]bool{}, early: map[string]bool{}, joined: map[string]time.Time{},
-		endedAt: map[string]time.Time{}, renewed: map[key]time.Time{}}
+		endedAt: map[string]time.Time{}, renewed: map[key]time.Time{}, forbidden: map[string]bool{}}
 	jitterRand = func() float64 { // several goroutines that draw from one source would do so in any order
 		return rand.New(rand.NewPCG(plan.Seed, uint64(time.Now().UnixNano()))).Float64()
 	}

@@ -113,9 +113,8 @@ func kinds() []stepKind {
 		{"a reservation with a finalizer", 1, func(s *Simulation, a, _ int) { s.deleting(a) }},
 		{"a pool is written again and again", 3, func(s *Simulation, a, _ int) { s.disturb(s.poolAt(a), 150) }},
 		{"an entry that cannot be read", 1, func(s *Simulation, a, b int) { s.oddEntry(a, b) }},
-		{"the right to Leases is taken or given", 2, func(s *Simulation, _, _ int) {
-			s.forbidden = !s.forbidden
-			s.say("no permission on Leases: %v", s.forbidden)
+		{"the right to Leases or SandboxReports is taken or given", 4, func(s *Simulation, _, b int) {
+			s.forbid([]string{leases, reports}[b%2])
 		}},
 		{"an entry is lost", 2, func(s *Simulation, a, _ int) { s.loseEntry(a) }},
 		{"a pool is deleted", 2, func(s *Simulation, a, _ int) { s.deletePool(a) }},
@@ -135,10 +134,7 @@ func kinds() []stepKind {
 		{"a machine starts", 14, func(s *Simulation, a, b int) { s.startMachine(s.machineAt(a), s.nodeAt(b)) }},
 		{"a machine stops", 8, func(s *Simulation, a, _ int) { s.stopMachine(s.machineAt(a)) }},
 		{"a machine stops and starts", 8, func(s *Simulation, a, b int) { s.restartMachine(s.machineAt(a), s.nodeAt(b)) }},
-		{"the right to IPAMClaims is taken or given", 3, func(s *Simulation, _, _ int) {
-			s.noClaims = !s.noClaims
-			s.say("no permission on IPAMClaims: %v", s.noClaims)
-		}},
+		{"the right to IPAMClaims is taken or given", 3, func(s *Simulation, _, _ int) { s.forbid(claims) }},
 		{"a machine stops, and IPAMClaims cannot be read", 8, func(s *Simulation, a, b int) {
 			s.stopUnread(s.machineAt(a), s.nodeAt(b))
 		}},
