@@ -310,3 +310,15 @@ func (s *Simulation) replaceReplica(r *replica, why string, end func()) {
 		}
 	}
 }
+
+// replaceAll ends every process, and starts others after a time. Nobody remembers what they knew.
+func (s *Simulation) replaceAll(later time.Duration) {
+	s.say("the product is killed for %s", later)
+	s.kills++
+	for i, r := range s.replicas {
+		if !r.as.killed.Load() {
+			r.kill()
+			s.unlessQuiet(later, func() { s.startReplica(i) })
+		}
+	}
+}

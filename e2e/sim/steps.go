@@ -78,8 +78,8 @@ func kinds() []stepKind {
 			}
 		}},
 		{"etcd is restored", 8, func(s *Simulation, a, _ int) { s.restore(a%2 == 0, s.everyThird(a)) }},
-		{"a restore forgets who has an address now", 8, func(s *Simulation, a, b int) {
-			s.forgetHandover(s.podAt(a), b%2 == 0, b%2 == 0 && b > 0)
+		{"a restore forgets who has an address now", 12, func(s *Simulation, a, b int) {
+			s.forgetHandover(s.podAt(a), b)
 		}},
 		{"a restore brings back an earlier boot", 4, func(s *Simulation, a, _ int) { s.earlierBoot(s.podAt(a)) }},
 		{"a restore brings back a taint", 4, func(s *Simulation, a, _ int) { s.earlierTaint(s.podAt(a)) }},

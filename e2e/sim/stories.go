@@ -74,11 +74,18 @@ func (s *Simulation) released(b **sandbox, within time.Duration, then func()) sc
 // isBack reports whether etcd is back after a restore.
 func (s *Simulation) isBack() bool { return !s.away }
 
+// inspectionTakes is the time in which an agent inspects its node and reports, without an event of the runtime.
+const inspectionTakes = 12 * time.Second
+
 // forgetHandover: a sandbox ends without a DEL, its entry is released, and its address is assigned again. Then a backup
 // from in between is restored: it has the old entry, and the report of the node, which is unreachable, has no other.
-// The backup is of before the pass that released the entry, or of between its lists and its write. Where inPass, etcd
-// goes while a pass takes the Lease for another entry, so that only its live read shows the restore.
-func (s *Simulation) forgetHandover(p *podName, atWrite, inPass bool) {
+// Where atWrite, the backup is of between a pass' lists and its write, else of before that pass. How it goes on:
+//   - inPass: etcd goes while a pass takes the Lease for another entry, so that only its live read shows the restore.
+//   - expired: the node is reachable without agent and kubelet. The product starts anew when the restored report has
+//     expired, so that nothing shows it a restore. An agent that lies would be believed: the old sandbox has ended.
+//
+// Where agents do not read addresses the kubelet stops, so that the sandbox outlives the partition.
+func (s *Simulation) forgetHandover(p *podName, how int) {
 	b := s.runningOf(p)
 	if b == nil {
 		return
@@ -94,6 +101,11 @@ func (s *Simulation) forgetHandover(p *podName, atWrite, inPass bool) {
 	}
 	n.loseDELs++
 	s.deletePod(p, true)
+	inPass, expired := how%2 == 0 && how > 0, how%4 == 3 && s.plan.Liar == 0
+	atWrite, hasAgent, within := how%2 == 0 || expired, n.hasAgent, 40*time.Second
+	if expired || s.plan.Unread {
+		within = 3 * time.Minute
+	}
 	s.story(
 		scene{30 * time.Second, func() bool { return !b.inUse() }, func() {
 			s.after(s.between(0, 5*time.Second), func() {
@@ -103,24 +115,35 @@ func (s *Simulation) forgetHandover(p *podName, atWrite, inPass bool) {
 					save()
 				}
 				s.nudge(100)
+				s.after(inspectionTakes, func() { s.nudge(100) })
 			})
 		}},
 		scene{40 * time.Second, func() bool { return !saved.IsZero() && s.entryOf(b.first()) == (allocation{}) }, func() {
 			s.makePod(p, n)
 		}},
 		scene{30 * time.Second, func() bool {
-			return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool { return b.pod == p && b.inUse() }) &&
+			return slices.ContainsFunc(n.sandboxes, func(b *sandbox) bool { return b.pod == p && b.inUse() && b.ready }) &&
 				(atWrite || time.Since(saved) >= everyAgentWrites)
 		}, func() {
-			if !inPass {
+			n.kubelet = !expired && !s.plan.Unread
+			switch {
+			case inPass:
+				s.leakAs(b, podNamespace+"/of-the-past")
+				s.beforeWrite, s.atLease = func() { s.restoreEtcd(true, false, n) }, true
+				s.nudge(100)
+			case expired:
+				n.agent.stop()
+				n.hasAgent = false
+				s.restore(false, nil)
+				s.replaceAll(reportsLookFresh + holdLasts)
+			default:
 				s.restore(false, n)
-				return
 			}
-			s.leakAs(b, podNamespace+"/of-the-past")
-			s.beforeWrite, s.atLease = func() { s.restoreEtcd(true, false, n) }, true
-			s.nudge(100)
 		}},
-		s.released(&b, 40*time.Second, func() { s.beforeWrite, s.atLease = nil, false }),
+		s.released(&b, within, func() {
+			s.beforeWrite, s.atLease = nil, false
+			n.hasAgent, n.kubelet = hasAgent, true
+		}),
 	)
 }
 
