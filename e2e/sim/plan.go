@@ -150,6 +150,8 @@ func NewPlan(seed uint64) *Plan {
 		p.drawUnseen(r)
 	case 1:
 		p.drawWaiting(r)
+	case 2:
+		p.drawAdopted(r)
 	}
 	return p
 }

@@ -14,7 +14,7 @@ const reservationBackIn = 45 * time.Second
 // unless the process was killed or etcd was restored.
 func (s *Simulation) checkBack(k key, d *debt) {
 	s.after(reservationBackIn, func() {
-		if s.owed[k] == d && d.inUse() && s.api.get(k) == nil && !d.by.killed.Load() && !s.restoredSince(d.since) {
+		if s.owed[k] == d && s.isOwed(k, d) && !d.by.killed.Load() && !s.restoredSince(d.since) {
 			s.fail("the reservation %s, which the product deleted, is missing after %s, and %s uses the address", k.name,
 				reservationBackIn, d.attachment)
 		}

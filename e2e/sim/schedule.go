@@ -249,6 +249,9 @@ func (s *Simulation) handle(w *call) {
 	}
 	if w.tries == 0 {
 		s.atWrite(w, true)
+		if s.takeWrite != nil && w.client.product && w.writes() && s.takeWrite(w) {
+			return
+		}
 		if fault := s.drawFault(w); fault != nil {
 			s.count("fault " + fault.name)
 			if w.traced() {

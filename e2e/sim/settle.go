@@ -126,13 +126,37 @@ func (s *Simulation) unsettled() string {
 			}
 		}
 	}
+	if k := s.keptForAnother(); k != "" {
+		return fmt.Sprintf("the reservation %s has no entry, and is kept for another network's", k)
+	}
 	if a := s.givenTwiceOnPurpose(); a != "" {
 		return fmt.Sprintf("a conflict at %s is found, where two networks do not heed each other", a)
 	}
 	for k, d := range s.owed {
-		if d.inUse() && s.api.get(k) == nil && (s.plan.Repair || s.kills == 0) {
+		if s.isOwed(k, d) && (s.plan.Repair || s.kills == 0) {
 			return fmt.Sprintf("the reservation %s, which the product deleted, is missing, and %s uses the address", k.name,
 				d.attachment)
+		}
+	}
+	return ""
+}
+
+// keptForAnother is a reservation without an entry that shares the verdict of some entry in the last pass. With slices,
+// the name of a pool may be that of two networks.
+func (s *Simulation) keptForAnother() string {
+	if s.last == nil || s.plan.Sliced > 0 {
+		return ""
+	}
+	has := map[key]bool{}
+	for _, n := range s.ranges {
+		for slot := range allocationsOf(s.api.get(n.pool)) {
+			has[n.reservation(n.address(slot))] = true
+		}
+	}
+	for _, it := range s.last.Judgement.Reservations {
+		k := key{reservations, it.Reservation.Namespace, it.Reservation.Name}
+		if len(it.Related()) > 0 && !has[k] && s.api.get(k) != nil {
+			return k.name
 		}
 	}
 	return ""
