@@ -121,6 +121,7 @@ func (a *adds) round(ctx context.Context, b *Bench, r *Result, beside string) er
 			return err
 		}
 		r.Unreleased, r.WronglyReleased = r.Unreleased+left, r.WronglyReleased+lost
+		r.Stale += 2 * a.s.Content.Stale // each with its reservation
 	}
 	return errors.Join(a.takeBack(ctx), a.s.Refill(ctx))
 }

@@ -288,7 +288,7 @@ func spread(r *Result) []string {
 }
 
 func addTable(b *Book, _ string) string {
-	s := head("ADDs of the plugin", "number", "failed", "p50", "p99", "longest", "stale entries that remained")
+	s := head("ADDs of the plugin", "number", "failed", "p50", "p99", "longest", "not released by all runs together")
 	for _, w := range []struct{ name, work string }{
 		{"alone", AddsAlone}, {"beside `run` releasing 5,000", AddsBesideOurs}, {"beside upstream's run releasing 5,000",
 			AddsBesideUpstream},
@@ -296,7 +296,7 @@ func addTable(b *Book, _ string) string {
 		if r := b.Get(w.work, "whereabouts"); r != nil {
 			left := ""
 			if w.work != AddsAlone {
-				left = fmt.Sprint(r.Unreleased)
+				left = fmt.Sprintf("%s of %s", grouped(float64(r.Unreleased)), grouped(float64(r.Stale)))
 			}
 			s += row(append(append([]string{w.name}, spread(r)...), left)...)
 		}

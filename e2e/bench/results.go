@@ -19,6 +19,7 @@ type Result struct {
 	Runs      []*used.Used
 	// Unreleased are stale items that the runs failed to release, WronglyReleased others that they released.
 	Unreleased, WronglyReleased int
+	Stale                       int `json:",omitempty"` // how many the runs beside ADDs were to release
 	// Requests are those of one more run, through a proxy.
 	Requests map[string]int `json:",omitempty"`
 	Bytes    int64          `json:",omitempty"` // of their bodies
