@@ -116,6 +116,19 @@ func TestALyingAgentReleasesNothingThatAnotherNodeReports(t *testing.T) {
 	}
 }
 
+// An expired report that has the end of a sandbox tells others its id. After a restore of etcd its address may be in use
+// again on that node.
+func TestALyingAgentEndsNoSandboxWhoseNodeIsSilent(t *testing.T) {
+	for says, sandbox := range map[string]ReportEdit{
+		"stopped": Sandbox("box-1", UsualUID, NotReady(Closed)), "gone": Gone("box-1", UsualUID),
+	} {
+		t.Run(says, func(t *testing.T) {
+			Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool, Node("worker-1"),
+				StaleReport("worker-1", sandbox), Node("worker-2"), FreshReport("worker-2", Gone("box-1", UsualUID)))
+		})
+	}
+}
+
 func expectUnharmed(t *testing.T, rt *rapid.T, parts ...Part) {
 	j := Judged(Observe(parts...), judge.Policy{})
 	if it := AllocationOf(t, j, "10.0.0.5"); it.Verdict == judge.Stale {
