@@ -29,6 +29,12 @@ func evidence() []Mutant {
 		{Fault: "The end of a sandbox on one node is the end everywhere", In: "reconciler/judge", Decl: "Index.findSandbox",
 			Tests: "TestTheRowNamesTheCauseWhereSeveralHoldForOneReason",
 			Old:   `x.checkOtherNodes(it)`, New: ``},
+		{Fault: "A silent node need not report the end of a sandbox again", In: "reconciler/judge",
+			Decl: "Index.checkOtherNodes", Tests: "TestALyingAgentEndsNoSandboxWhoseNodeIsSilent",
+			Old: `!r.IsFresh(x.now) && !x.hasEndedWithNode(r)`, New: `!r.IsFresh(x.now) && false`},
+		{Fault: "The allocation of another network sets a carrier apart", In: "reconciler/judge",
+			Decl: "Index.isolatedOfSandbox", Tests: "TestTheAllocationOfAnotherNetworkDoesNotSetACarrierApart",
+			Old: `e.pool.isOfNetwork(b.NetworkName) && `, New: ``},
 		{Fault: "A dead node releases what another node's report has", In: "reconciler/judge", Decl: "Index.findSandbox",
 			Tests: "TestOneNodeDoesNotSpeakForAnother",
 			Old: `if n.Sandbox == NodeDead {

@@ -79,3 +79,24 @@ func TestWhoHasTheAddressInAnIsolatedNetworkIsNoClaimant(t *testing.T) {
 		}
 	}
 }
+
+// A pod has the same address in two networks of one range, and one of its allocations was lost with its pool. The other
+// one is not about this network.
+func TestTheAllocationOfAnotherNetworkDoesNotSetACarrierApart(t *testing.T) {
+	red := NAD("red", WhereaboutsConfig("10.0.0.0/24", "red", unchecked))
+	for says, pods := range map[string]Part{
+		"by a report": ReportingWorker(Gone("box-1", UsualUID), Sandbox("box-2", "uid-2", OfPod("web-1"),
+			at("10.0.0.5", "net1", "10.0.0.0/24", ""), at("10.0.0.5", "net2", "10.0.0.0/24", "red"))),
+		"by its pod": All(ReportingWorker(Gone("box-1", UsualUID)), Pod("web-1", UID("uid-2"),
+			NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.5"]},`+
+				`{"name":"default/red","interface":"net2","ips":["10.0.0.5"]}]`))),
+	} {
+		j := Judged(Observe(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", unchecked)), red,
+			Pool("red-10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-1", "box-2", "net2")), pods), judge.Policy{})
+		for _, it := range j.Allocations {
+			if it.ContainerID() == "box-1" && it.Verdict != judge.Held {
+				t.Errorf("%s: %s %s: %s", says, it.Verdict, it.Reason, it.Message())
+			}
+		}
+	}
+}

@@ -125,9 +125,11 @@ func (x *Index) isolatedOfPod(addr netip.Addr, c podAddress) []*pool {
 	})
 }
 
-// isolatedOfSandbox are the isolated pools that a sandbox has an address from, by the range in its CNI cache.
+// isolatedOfSandbox are the isolated pools that a sandbox has an address from, by network and range in its CNI cache.
 func (x *Index) isolatedOfSandbox(addr netip.Addr, b *sandboxAddress) []*pool {
-	return x.isolatedPools(addr, func(e entry) bool { return e.ContainerID == b.ID && x.isOfRange(e.pool, b.Range) })
+	return x.isolatedPools(addr, func(e entry) bool {
+		return e.ContainerID == b.ID && e.pool.isOfNetwork(b.NetworkName) && x.isOfRange(e.pool, b.Range)
+	})
 }
 
 // isApart reports whether a carrier with the address from these isolated pools cannot have it from the item's pool.

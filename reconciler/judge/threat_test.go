@@ -116,8 +116,8 @@ func TestALyingAgentReleasesNothingThatAnotherNodeReports(t *testing.T) {
 	}
 }
 
-// An expired report that has the end of a sandbox tells others its id. After a restore of etcd its address may be in use
-// again on that node.
+// An agent reads the id of a sandbox, and that it has ended, in another node's expired report. After a restore of etcd
+// the address may be in use again on that node.
 func TestALyingAgentEndsNoSandboxWhoseNodeIsSilent(t *testing.T) {
 	for says, sandbox := range map[string]ReportEdit{
 		"stopped": Sandbox("box-1", UsualUID, NotReady(Closed)), "gone": Gone("box-1", UsualUID),
