@@ -6,11 +6,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
-
-// sharedLease is whereabouts' Lease that every ADD and DEL takes.
-const sharedLease = "whereabouts"
 
 // leaseLasts is how long whereabouts' Leases last without a renewal.
 const leaseLasts = 1500 * time.Millisecond
@@ -30,11 +28,11 @@ func (s *Simulation) leasesOf(w *call) []string {
 	switch {
 	case w.resource == pools && w.method == http.MethodPatch:
 		if n := s.netOf(w.key); n != nil && n.of != nil {
-			return []string{sharedLease, w.name}
+			return []string{ippool.SharedLease, w.name}
 		}
-		return []string{sharedLease}
+		return []string{ippool.SharedLease}
 	case w.resource == reservations && w.method == http.MethodDelete && !w.client.recreates[w.key]:
-		return []string{sharedLease}
+		return []string{ippool.SharedLease}
 	}
 	return nil
 }
@@ -68,7 +66,7 @@ func (s *Simulation) checkTaken(c change, before *object) {
 func (s *Simulation) noteRequest(w *call, status int) {
 	switch c := w.client; {
 	case !c.product:
-	case w.method == http.MethodGet && w.name == sharedLease:
+	case w.method == http.MethodGet && w.name == ippool.SharedLease:
 		s.wanted = time.Now()
 	case w.method == http.MethodPost && w.resource == reservations:
 		meta, _ := decode(w.body)["metadata"].(map[string]any)
@@ -84,7 +82,7 @@ func (s *Simulation) noteRequest(w *call, status int) {
 // occupy holds whereabouts' shared Lease as soon as it is free, as an ADD does whose requests take long.
 func (s *Simulation) occupy(isEnd func() bool) {
 	const holder = "default/elsewhere"
-	k, isOver := key{leases, kubeSystem, sharedLease}, isEnd()
+	k, isOver := key{leases, kubeSystem, ippool.SharedLease}, isEnd()
 	if h := holderOf(s.api.get(k)); !s.away && (h == holder || h == "" && !isOver) {
 		spec := map[string]any{"holderIdentity": holder, "leaseDurationSeconds": 1,
 			"renewTime": s.api.now().UTC().Format(metav1.RFC3339Micro)}
