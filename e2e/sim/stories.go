@@ -101,7 +101,8 @@ func (s *Simulation) forgetHandover(p *podName, how int) {
 	}
 	n.loseDELs++
 	s.deletePod(p, true)
-	inPass, expired := how%2 == 0 && how > 0, how%4 == 3
+	// A liar may remember the id (docs/explain/threat-model.md).
+	inPass, expired := how%2 == 0 && how > 0, how%4 == 3 && s.plan.Liar == 0
 	atWrite, hasAgent, within := how%2 == 0 || expired, n.hasAgent, 40*time.Second
 	if expired || s.plan.Unread {
 		within = 3 * time.Minute
