@@ -72,9 +72,8 @@ func (e releases) judge(todo []*change) (still checkedChanges) {
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
 	}
-	isAdopted := map[sharedKey]bool{}
-	for _, it := range j.Allocations {
-		isAdopted[sharedKeyOf(it)] = true
+	isAdopted := func(c *change) bool {
+		return slices.ContainsFunc(j.Allocations, func(a *judge.Item) bool { return sharedKeyOf(a) == sharedKeyOf(c.Item) })
 	}
 	var written []*change
 	for _, c := range todo {
@@ -82,7 +81,7 @@ func (e releases) judge(todo []*change) (still checkedChanges) {
 		switch {
 		case !found && c.state == patchSent && e.x.HasNoEntry(c.Item):
 			written = append(written, c) // the write arrived, its answer did not
-		case !found && c.isDeletedAlone() && !isAdopted[sharedKeyOf(c.Item)]:
+		case !found && c.isDeletedAlone() && !isAdopted(c):
 			still = append(still, c) // it is deleted again, under a hold that lasts until the answer: no ADD adopted it
 		case !found || !it.HasClaimOf(c.Item): // its claim was not read live
 			e.Log.Info("Not released: deleted or rewritten since the first check", c.Attrs()...)

@@ -81,7 +81,7 @@ const inspectionTakes = 12 * time.Second
 // from in between is restored: it has the old entry, and the report of the node, which is unreachable, has no other.
 // Where atWrite, the backup is of between a pass' lists and its write, else of before that pass. How it goes on:
 //   - inPass: etcd goes while a pass takes the Lease for another entry, so that only its live read shows the restore.
-//   - expired: the node is reachable without agent and kubelet. The product starts anew when the restored report has
+//   - expired: the node is reachable without agent and kubelet. The product restarts when the restored report has
 //     expired, so that nothing shows it a restore. An agent that lies would be believed: the old sandbox has ended.
 //
 // Where agents do not read addresses the kubelet stops, so that the sandbox outlives the partition.

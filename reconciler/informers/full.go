@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -85,6 +87,30 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 		f.OnRebuild(why)
 	}
 	return o, nil
+}
+
+// intern returns the object of the caches that equals o, so that a full pass does not have all objects twice in memory;
+// otherwise o.
+func (s *Source) intern(o any) any {
+	var resource string
+	var name types.NamespacedName
+	switch o := o.(type) {
+	case *ippool.Pool:
+		resource, name = ippool.PoolResource.Resource, o.NamespacedName
+	case *ippool.Reservation:
+		resource, name = ippool.ReservationResource.Resource, o.NamespacedName
+	case *podstate.Pod:
+		resource, name = "pods", o.NamespacedName
+	default:
+		return o
+	}
+	s.mu.Lock()
+	i := s.store(resource).objects[name]
+	s.mu.Unlock()
+	if i != nil && reflect.DeepEqual(i.parsed, o) {
+		return i.parsed
+	}
+	return o
 }
 
 // settle returns differences of the caches and the observation once the caches had time to catch up. An object that

@@ -81,7 +81,7 @@ func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, onChange 
 		s.stores = append(s.stores, &store{kind: k, source: s})
 	}
 	s.reset()
-	cluster.Known = s.known
+	cluster.Intern = s.intern
 	return s
 }
 

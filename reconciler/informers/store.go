@@ -3,7 +3,6 @@ package informers
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -112,30 +111,6 @@ func (s *store) Replace(list []any, _ string) error {
 	s.isListed = true
 	s.source.updateSync()
 	return nil
-}
-
-// known returns the object of the caches that equals o, so that a full pass does not have all objects twice in memory;
-// otherwise o.
-func (s *Source) known(o any) any {
-	var resource string
-	var name types.NamespacedName
-	switch o := o.(type) {
-	case *ippool.Pool:
-		resource, name = ippool.PoolResource.Resource, o.NamespacedName
-	case *ippool.Reservation:
-		resource, name = ippool.ReservationResource.Resource, o.NamespacedName
-	case *podstate.Pod:
-		resource, name = "pods", o.NamespacedName
-	default:
-		return o
-	}
-	s.mu.Lock()
-	i := s.store(resource).objects[name]
-	s.mu.Unlock()
-	if i != nil && reflect.DeepEqual(i.parsed, o) {
-		return i.parsed
-	}
-	return o
 }
 
 // Resync does nothing.

@@ -43,9 +43,9 @@ type Cluster struct {
 	OnDenied func() // is called for each write that RBAC, a policy or a schema forbids, by several goroutines at once
 	// OnForeignHold is called with how long another process held whereabouts' Lease while this one waited for it.
 	OnForeignHold func(time.Duration)
-	// Known is called for each object of a LIST, by several goroutines at once. It returns an equal object that is in
+	// Intern is called for each object of a LIST, by several goroutines at once. It returns an equal object that is in
 	// memory already, or the object itself.
-	Known func(any) any
+	Intern func(any) any
 
 	host              string
 	core              kubernetes.Interface
@@ -70,7 +70,7 @@ func New(config *rest.Config, s Settings) (*Cluster, error) {
 	s.LeaseNamespace = cmp.Or(s.LeaseNamespace, s.Namespace)
 	c := &Cluster{
 		Settings: s, OnPage: func() {}, OnDenied: func() {}, OnForeignHold: func(time.Duration) {},
-		Known: func(o any) any { return o }, host: config.Host,
+		Intern: func(o any) any { return o }, host: config.Host,
 		yields: map[string]yield{}, foreignHolds: map[string]foreignHold{},
 	}
 	c.fence = &Fence{c: c}

@@ -82,7 +82,7 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 		if opts.Continue = lean.NextPage(p.body.Bytes()); opts.Continue != "" {
 			next = c.request(ctx, l, opts, spare)
 		}
-		meta, err := decode(p.body.Bytes(), func(o T) { all = append(all, c.Known(o).(T)) })
+		meta, err := decode(p.body.Bytes(), func(o T) { all = append(all, c.Intern(o).(T)) })
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", l.resource.Resource, err)
 		}
