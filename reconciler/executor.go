@@ -304,7 +304,11 @@ func union(names, more []string) []string {
 	return names
 }
 
-const refreshEvery = 5 * time.Second // how old reports, Leases, Nodes and definitions may be at the second check
+const (
+	refreshEvery = 5 * time.Second // how old reports, Leases, Nodes and definitions may be at the second check
+	// maxRefresh is how long reading them may take: while one request hangs, the other answers grow old.
+	maxRefresh = 10 * time.Second
+)
 
 // liveIndex is what the second check judges on: the last refresh, with live reads and our own writes since.
 type liveIndex struct {
@@ -326,8 +330,10 @@ func (b *liveIndex) refresh(ctx context.Context) error {
 	if b.x != nil {
 		before = b.x.Observation()
 	}
+	ctx, cancel := context.WithTimeout(ctx, maxRefresh)
+	defer cancel()
 	o, err := b.Source.Relist(ctx, before)
-	if err != nil {
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return fmt.Errorf("read reports, nodes and pools again: %w", err)
 	}
 	b.History.checkRevision(o)

@@ -85,6 +85,9 @@ func TestRelease_Holds(t *testing.T) {
 		{says: "ADDs keep the Lease busy, and reading again is slow", blue: 10, set: func(s *simulator) {
 			s.takes["hold"], s.takes["refresh"] = 6*time.Second, 2100*time.Millisecond
 		}, holds: []int{10}},
+		{says: "what a refresh read first is too old at its end", blue: 1,
+			set:   func(s *simulator) { s.takes["refreshing"] = 11 * time.Second },
+			stays: 2, refused: refusals{reconciler.WriteFailed: 1}},
 		{says: "the server's clock is behind that of the first check", blue: 3,
 			set: func(s *simulator) { s.behind = 900 * time.Millisecond }, holds: []int{3}},
 		{says: "a pool that ADDs change before each hold is read under it", blue: 2, set: func(s *simulator) {

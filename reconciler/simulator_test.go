@@ -160,13 +160,16 @@ func (s *simulator) Relist(ctx context.Context, before *judge.Observation) (*jud
 		return nil, err
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	o := *before
 	o.Pools = nil
 	s.surroundings(&o)
 	o.Now = o.Now.Add(-s.behind)
+	s.mu.Unlock()
 	if o.Revision < before.Revision {
 		o.Restored = "the revision ran backwards"
+	}
+	if _, err := s.call(ctx, "refreshing", ""); err != nil { // the last of the lists is late
+		return nil, err
 	}
 	return &o, done()
 }

@@ -50,15 +50,15 @@ func (s *Simulation) recreate(p *podName, how int) {
 				})
 				s.say("the DEL of %s leaves its reservation", a)
 			}
-			s.takeWrite = func(w *call) bool {
+			s.take = func(w *call) bool {
 				switch {
-				case isBefore && w.resource == leases && w.namespace == kubeSystem:
+				case isBefore && w.writes() && w.resource == leases && w.namespace == kubeSystem:
 				case !isBefore && w.key == a.net.reservation(a.ip) && w.method == http.MethodDelete:
 				default:
 					return false
 				}
 				if lost--; lost <= 0 {
-					s.takeWrite = nil
+					s.take = nil
 				}
 				switch {
 				case isForbidden: // the pod is recreated when the product has given up
@@ -77,10 +77,10 @@ func (s *Simulation) recreate(p *podName, how int) {
 			}
 			s.nudge(100)
 		}},
-		scene{5 * time.Minute, func() bool { return s.takeWrite == nil }, func() {}},
+		scene{5 * time.Minute, func() bool { return s.take == nil }, func() {}},
 		scene{time.Minute, func() bool { return s.runningOf(p) != nil }, func() {}},
 	)
-	s.after(6*time.Minute, func() { s.takeWrite = nil })
+	s.after(6*time.Minute, func() { s.take = nil })
 }
 
 // hold performs a request later. Its answer may be lost before.

@@ -98,8 +98,8 @@ func (p *podName) key() key { return key{pods, p.namespace, p.name} }
 // silent reports whether nothing on the node could report what runs. Kubelet does when its next turn comes, the agent
 // when it renews its report, and a pass may have read before that.
 func (n *node) silent() bool {
-	isBlind := time.Since(n.blind) < kubeletsTurn+holdLasts
-	isBack := time.Since(n.linkedAt) < everyAgentWrites+holdLasts
+	isBlind := time.Since(n.blind) < kubeletsTurn+evidenceLasts
+	isBack := time.Since(n.linkedAt) < everyAgentWrites+evidenceLasts
 	return (!n.kubelet || isBlind) && (n.agent == nil || n.agent.cancel == nil || isBack)
 }
 

@@ -97,9 +97,9 @@ func (s *Simulation) occupy(isEnd func() bool) {
 }
 
 // backWhileWaiting: a node is unreachable for longer than --unreachable-node-timeout, and its pod is deleted by force.
-// A person releases the address. While that process waits for whereabouts' Lease, the node is back and reports the
-// sandbox, which still runs.
-func (s *Simulation) backWhileWaiting(p *podName) {
+// A person releases the address. While that process waits for whereabouts' Lease, or for a list, the node is back
+// and reports the sandbox, which still runs.
+func (s *Simulation) backWhileWaiting(p *podName, how int) {
 	b := s.runningOf(p)
 	if b == nil || b.node.agent == nil || b.node.agent.cancel == nil {
 		return
@@ -111,15 +111,31 @@ func (s *Simulation) backWhileWaiting(p *podName) {
 	s.story(
 		scene{time.Minute, func() bool { return !s.isReady(n) }, func() { out = time.Now() }},
 		scene{2 * time.Minute, func() bool { return time.Since(out) > s.plan.Unreachable+2*time.Second }, func() {
-			s.occupy(func() bool {
-				return time.Since(out) > 3*time.Minute || !back.IsZero() && time.Since(back) > 2*holdLasts
-			})
+			if how%3 == 0 {
+				s.hangLastList()
+			} else {
+				s.occupy(func() bool {
+					return time.Since(out) > 3*time.Minute || !back.IsZero() && time.Since(back) > evidenceLasts+holdLasts
+				})
+			}
 			s.releaseByHand(0, 0, false)
 		}},
 		scene{2 * time.Minute, func() bool { return s.wanted.After(out) }, func() {
 			s.link(n, true)
 			back = time.Now()
 		}},
-		scene{time.Minute, func() bool { return time.Since(back) > 4*holdLasts }, func() {}},
+		scene{time.Minute, func() bool { return time.Since(back) > evidenceLasts+3*holdLasts }, func() {}},
 	)
+}
+
+// hangLastList has the pools hang when a release by hand reads them again, until its other lists are out of date.
+func (s *Simulation) hangLastList() {
+	s.take = func(w *call) bool {
+		if !w.client.isByHand || w.resource != pools || !w.metadataOnly() {
+			return false
+		}
+		s.take, s.wanted = nil, time.Now()
+		s.hold(w, evidenceLasts+holdLasts, false)
+		return true
+	}
 }

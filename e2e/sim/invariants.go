@@ -205,7 +205,7 @@ func (s *Simulation) excuse(a *attachment, entry allocation) string {
 	switch b := a.sandbox; {
 	case s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node: // though it may have stopped lying
 		return "its node's agent lies"
-	case s.plan.Unreachable > 0 && (!b.node.linked || s.asked.Sub(b.node.linkedAt) < holdLasts || b.node.silent()):
+	case s.plan.Unreachable > 0 && (!b.node.linked || s.asked.Sub(b.node.linkedAt) < evidenceLasts || b.node.silent()):
 		return "the operator asked for it" // and a report that a node has not written yet cannot be read
 	case s.lostByWhereabouts(a, entry):
 		return "the entry is another's, and no report names it"
@@ -230,6 +230,10 @@ func (s *Simulation) excuse(a *attachment, entry allocation) string {
 
 // holdLasts is how long whereabouts' Lease is held and what was read under it is written.
 const holdLasts = 5 * time.Second
+
+// evidenceLasts is how long reports and Nodes that a process has read count: reading takes 10 s at most, and what was
+// read counts for 5 s and for the hold that begins then.
+const evidenceLasts = 15*time.Second + holdLasts
 
 // checkAdded checks an address that an ADD assigned while another sandbox uses it. whereabouts or a restore caused
 // that, unless the product released the address; then the release was wrong already.

@@ -108,7 +108,7 @@ func (s *Simulation) isUndetected(b *sandbox) bool {
 	if !s.restoredSince(b.since) {
 		return false
 	}
-	isLate := s.asked.Sub(s.backup.at) > reportsLookFresh+holdLasts
+	isLate := s.asked.Sub(s.backup.at) > reportsLookFresh+evidenceLasts
 	if isLate && (b.node.linked || s.isNoted()) {
 		return false
 	}

@@ -249,7 +249,7 @@ func (s *Simulation) handle(w *call) {
 	}
 	if w.tries == 0 {
 		s.atWrite(w, true)
-		if s.takeWrite != nil && w.client.product && w.writes() && s.takeWrite(w) {
+		if s.take != nil && w.client.product && s.take(w) {
 			return
 		}
 		if fault := s.drawFault(w); fault != nil {

@@ -68,8 +68,8 @@ type Simulation struct {
 	wanted      time.Time // when the product read the Lease of whereabouts last, to take it
 	late        key       // a reservation whose next delete by the product arrives late
 	inStory     bool      // the next step waits
-	// takeWrite may take over a write of the product before it is done, and reports whether it has.
-	takeWrite   func(*call) bool
+	// take may take over a request of the product before it is done, and reports whether it has.
+	take        func(*call) bool
 	stepped     int
 	uids, ids   int
 	starts      int

@@ -139,11 +139,11 @@ func kinds() []stepKind {
 			s.stopUnread(s.machineAt(a), s.nodeAt(b))
 		}},
 		{"an IPAMClaim is deleted", 8, func(s *Simulation, a, _ int) { s.deleteClaim(s.machineAt(a)) }},
-		{slicedAgain, 0, func(s *Simulation, a, b int) { s.sliceAgain(a, b) }},                // by drawSliced alone
-		{whileWaiting, 0, func(s *Simulation, a, _ int) { s.backWhileWaiting(s.podAt(a)) }},   // by drawWaiting alone
-		{unseen, 0, func(s *Simulation, a, b int) { s.startUnseen(s.podAt(a), s.nodeAt(b)) }}, // by drawUnseen alone
-		{adopted, 0, func(s *Simulation, a, b int) { s.recreate(s.podAt(a), b) }},             // by drawAdopted alone
-		{moved, 0, func(s *Simulation, a, b int) { s.move(s.podAt(a), s.nodeAt(b)) }},         // the same
+		{slicedAgain, 0, func(s *Simulation, a, b int) { s.sliceAgain(a, b) }},                 // by drawSliced alone
+		{whileWaiting, 0, func(s *Simulation, a, b int) { s.backWhileWaiting(s.podAt(a), b) }}, // by drawWaiting alone
+		{unseen, 0, func(s *Simulation, a, b int) { s.startUnseen(s.podAt(a), s.nodeAt(b)) }},  // by drawUnseen alone
+		{adopted, 0, func(s *Simulation, a, b int) { s.recreate(s.podAt(a), b) }},              // by drawAdopted alone
+		{moved, 0, func(s *Simulation, a, b int) { s.move(s.podAt(a), s.nodeAt(b)) }},          // the same
 	}
 }
 

@@ -136,7 +136,7 @@ func (s *Simulation) forgetHandover(p *podName, how int) {
 				n.agent.stop()
 				n.hasAgent = false
 				s.restore(false, nil)
-				s.replaceAll(reportsLookFresh + holdLasts)
+				s.replaceAll(reportsLookFresh + evidenceLasts)
 			default:
 				s.restore(false, n)
 			}

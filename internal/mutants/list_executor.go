@@ -37,6 +37,9 @@ func executor() []Mutant {
 		{Fault: "Reports and Nodes of long ago do for the second check", In: "reconciler", Decl: "liveIndex.refresh",
 			Tests: "TestRelease_WhatHappensInBetween",
 			Old:   `b.Clock.Since(b.refreshedAt) < refreshEvery {`, New: `true {`},
+		{Fault: "Reading again takes as long as the slowest list", In: "reconciler", Decl: "liveIndex.refresh",
+			Tests: "TestRelease_Holds",
+			Old:   `context.WithTimeout(ctx, maxRefresh)`, New: `context.WithCancel(ctx)`},
 		{Fault: "What was read before the wait for the Lease does for the work under it", In: "reconciler",
 			Decl: "executor.underHold", Tests: "TestRelease_WhatHappensInBetween",
 			Old: `if err := e.refresh(ctx); err != nil { // the wait for the Lease may have been long
