@@ -21,7 +21,7 @@ import (
 )
 
 // GetLive reads the named objects by quorum, pods last. Of a pool it reads the metadata first, and the rest only if the
-// resourceVersion differs from the observation.
+// resourceVersion differs from the observation. Each read is repeated after transient errors: one that fails ends all.
 func (c *Cluster) GetLive(
 	ctx context.Context, before *judge.Observation, keys reconciler.LiveKeys,
 ) (*judge.Live, error) {
@@ -31,9 +31,11 @@ func (c *Cluster) GetLive(
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for _, name := range keys.Pools {
-		g.Go(func() error { return c.livePool(gctx, name, known[name], live, &mu) })
+		g.Go(func() error {
+			return c.call(gctx, func(ctx context.Context) error { return c.livePool(ctx, name, known[name], live, &mu) })
+		})
 	}
-	live.Reservations = readEach(gctx, g, keys.Reservations, c.liveReservation)
+	live.Reservations = readEach(gctx, g, c, keys.Reservations, c.liveReservation)
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
@@ -42,25 +44,27 @@ func (c *Cluster) GetLive(
 	}
 	g, gctx = errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	live.IPAMClaims = readEach(gctx, g, keys.IPAMClaims, c.liveIPAMClaim)
-	live.Pods = readEach(gctx, g, keys.Pods, c.livePod)
+	live.IPAMClaims = readEach(gctx, g, c, keys.IPAMClaims, c.liveIPAMClaim)
+	live.Pods = readEach(gctx, g, c, keys.Pods, c.livePod)
 	return live, g.Wait()
 }
 
 // readEach reads objects in the group, into a map that is complete once the group has ended.
 func readEach[T any](
-	ctx context.Context, g *errgroup.Group, names []types.NamespacedName,
+	ctx context.Context, g *errgroup.Group, c *Cluster, names []types.NamespacedName,
 	read func(context.Context, types.NamespacedName) (T, error),
 ) map[types.NamespacedName]T {
 	var mu sync.Mutex
 	all := map[types.NamespacedName]T{}
 	for _, name := range names {
 		g.Go(func() error {
-			o, err := read(ctx, name)
-			mu.Lock()
-			defer mu.Unlock()
-			all[name] = o
-			return err
+			return c.call(ctx, func(ctx context.Context) error {
+				o, err := read(ctx, name)
+				mu.Lock()
+				defer mu.Unlock()
+				all[name] = o
+				return err
+			})
 		})
 	}
 	return all
@@ -151,7 +155,10 @@ func (c *Cluster) livePod(ctx context.Context, name types.NamespacedName) (*pods
 // the CRD it names none. A claim that cannot be read is Unread, which is no error.
 func (c *Cluster) liveIPAMClaim(ctx context.Context, name types.NamespacedName) (*ippool.Claim, error) {
 	claim := &ippool.Claim{NamespacedName: name}
-	_, err := c.metadata.Resource(ippool.ClaimResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	err := c.call(ctx, func(ctx context.Context) error {
+		_, err := c.metadata.Resource(ippool.ClaimResource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		return err
+	})
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && isAbsent(err) {
 		d := status.Status().Details
 		if d != nil && d.Name == name.Name && d.Kind == ippool.ClaimResource.Resource {

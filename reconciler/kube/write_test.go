@@ -103,6 +103,14 @@ func TestGetLive_NotFound(t *testing.T) {
 				if _, err := f.cluster(t).GetLive(impatient(t), observed(), need); err == nil {
 					t.Error("it counts as an answer")
 				}
+				f = newFakeAPI(t)
+				all(f)
+				f.answers[path] = first(failure, object(map[string]map[string]any{
+					onePool: pool("8"), oneRes: reservation().Object, onePod: pod("web-0"),
+				}[path]))
+				live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
+				check(t, err)
+				equal(t, "objects", len(live.Pools)+len(live.Reservations)+len(live.Pods), 3)
 			})
 		}
 	}
