@@ -72,17 +72,14 @@ func (e releases) judge(todo []*change) (still checkedChanges) {
 	for _, x := range plan.Refused {
 		refused[x.ID()] = x
 	}
-	isAdopted := func(c *change) bool {
-		return slices.ContainsFunc(j.Allocations, func(a *judge.Item) bool { return sharedKeyOf(a) == sharedKeyOf(c.Item) })
-	}
 	var written []*change
 	for _, c := range todo {
 		it, found := now[c.ID()]
 		switch {
 		case !found && c.state == patchSent && e.x.HasNoEntry(c.Item):
 			written = append(written, c) // the write arrived, its answer did not
-		case !found && c.isDeletedAlone() && !isAdopted(c):
-			still = append(still, c) // it is deleted again, under a hold that lasts until the answer: no ADD adopted it
+		case !found && c.isDeletedAlone(): // it is deleted again, unless rollback recreates it for an ADD that adopted it
+			still = append(still, c)
 		case !found || !it.HasClaimOf(c.Item): // its claim was not read live
 			e.Log.Info("Not released: deleted or rewritten since the first check", c.Attrs()...)
 		case it.Reservation != nil && len(it.Related()) > 0:
