@@ -306,8 +306,9 @@ func union(names, more []string) []string {
 
 const (
 	refreshEvery = 5 * time.Second // how old reports, Leases, Nodes and definitions may be at the second check
-	// maxRefresh is how long reading them may take: while one request hangs, the other answers grow old.
-	maxRefresh = 10 * time.Second
+	// maxRefresh is how long reading them may take: while one request hangs, the other answers grow old. The lists
+	// of a large cluster take some seconds.
+	maxRefresh = 15 * time.Second
 )
 
 // liveIndex is what the second check judges on: the last refresh, with live reads and our own writes since.

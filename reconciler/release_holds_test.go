@@ -86,7 +86,7 @@ func TestRelease_Holds(t *testing.T) {
 			s.takes["hold"], s.takes["refresh"] = 6*time.Second, 2100*time.Millisecond
 		}, holds: []int{10}},
 		{says: "what a refresh read first is too old at its end", blue: 1,
-			set:   func(s *simulator) { s.takes["refreshing"] = 11 * time.Second },
+			set:   func(s *simulator) { s.takes["refreshing"] = 16 * time.Second },
 			stays: 2, refused: refusals{reconciler.WriteFailed: 1}},
 		{says: "the server's clock is behind that of the first check", blue: 3,
 			set: func(s *simulator) { s.behind = 900 * time.Millisecond }, holds: []int{3}},

@@ -135,7 +135,7 @@ func (s *Simulation) hangLastList() {
 			return false
 		}
 		s.take, s.wanted = nil, time.Now()
-		s.hold(w, evidenceLasts+holdLasts, false)
+		s.hold(w, evidenceLasts+2*time.Second, false) // a request ends after 30 s
 		return true
 	}
 }

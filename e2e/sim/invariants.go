@@ -231,9 +231,9 @@ func (s *Simulation) excuse(a *attachment, entry allocation) string {
 // holdLasts is how long whereabouts' Lease is held and what was read under it is written.
 const holdLasts = 5 * time.Second
 
-// evidenceLasts is how long reports and Nodes that a process has read count: reading takes 10 s at most, and what was
+// evidenceLasts is how long reports and Nodes that a process has read count: reading takes 15 s at most, and what was
 // read counts for 5 s and for the hold that begins then.
-const evidenceLasts = 15*time.Second + holdLasts
+const evidenceLasts = 20*time.Second + holdLasts
 
 // checkAdded checks an address that an ADD assigned while another sandbox uses it. whereabouts or a restore caused
 // that, unless the product released the address; then the release was wrong already.
