@@ -23,7 +23,7 @@ func (p *Plan) drawAdopted(r *rand.Rand) {
 	}
 	p.Steps = p.Steps[:min(len(p.Steps), 4)]
 	for range 2 {
-		p.Steps[r.IntN(len(p.Steps))].Kind = slices.IndexFunc(kinds(), func(k stepKind) bool { return k.name == kind })
+		p.Steps[r.IntN(len(p.Steps))].Kind = kindOf(kind)
 	}
 }
 

@@ -152,6 +152,8 @@ func NewPlan(seed uint64) *Plan {
 		p.drawWaiting(r)
 	case 2:
 		p.drawAdopted(r)
+	case 3:
+		p.drawJoined(r)
 	}
 	return p
 }

@@ -144,6 +144,7 @@ func kinds() []stepKind {
 		{unseen, 0, func(s *Simulation, a, b int) { s.startUnseen(s.podAt(a), s.nodeAt(b)) }},  // by drawUnseen alone
 		{adopted, 0, func(s *Simulation, a, b int) { s.recreate(s.podAt(a), b) }},              // by drawAdopted alone
 		{moved, 0, func(s *Simulation, a, b int) { s.move(s.podAt(a), s.nodeAt(b)) }},          // the same
+		{joined, 0, func(s *Simulation, a, _ int) { s.joinAfterBackup(s.podAt(a)) }},           // by drawJoined alone
 	}
 }
 
