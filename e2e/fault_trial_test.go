@@ -147,7 +147,7 @@ const (
 	leaked                 // the sandbox ends without a DEL, and the object is deleted by force
 )
 
-// traffic starts and ends pods until it is stopped. Then every third stays. Half of them come back under their name,
+// traffic starts and ends pods until it is stopped. Then every third starts one that stays. Half come back by name,
 // like a StatefulSet's.
 func (r *faultTrial) traffic(t *testing.T, seed uint64, actors int) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -156,12 +156,16 @@ func (r *faultTrial) traffic(t *testing.T, seed uint64, actors int) (stop func()
 		acting.Go(func() {
 			dice := rand.New(rand.NewPCG(seed, uint64(i)))
 			name, networks := fmt.Sprint("named-", i), r.pick(dice)
-			for n := 0; ctx.Err() == nil; n++ {
+			for n := 0; ctx.Err() == nil || i%3 == 0; n++ {
+				stays := ctx.Err() != nil
 				if i%2 == 1 {
 					name, networks = fmt.Sprintf("plain-%d-%d", i, n), r.pick(dice)
 				}
 				l := r.come(t.Context(), r.nodes[[]string{"worker-1", "worker-2"}[dice.IntN(2)]], name, networks)
-				if l != nil && (ctx.Err() == nil || i%3 != 0) {
+				if stays {
+					return
+				}
+				if l != nil {
 					r.leave(t.Context(), l, []ending{graceful, sudden, leaked, leaked}[dice.IntN(4)])
 				}
 			}
