@@ -9,10 +9,10 @@ import (
 // joined is the step that only plans of drawJoined have.
 const joined = "a machine joins after a backup, which is restored"
 
-// drawJoined has machines join after a backup that is restored.
+// drawJoined has machines join after a backup that is restored. A single replica may not know them then.
 func (p *Plan) drawJoined(r *rand.Rand) {
 	p.Nodes = max(p.Nodes, 3)
-	p.Serve, p.Agents, p.Liar, p.Sliced, p.Visits = true, 1<<p.Nodes-1, 0, 0, false
+	p.Serve, p.Replicas, p.Agents, p.Liar, p.Sliced, p.Visits = true, 2, 1<<p.Nodes-1, 0, 0, false
 	p.Steps = p.Steps[:min(len(p.Steps), 3)]
 	p.Steps[r.IntN(len(p.Steps))].Kind = kindOf(joined)
 }

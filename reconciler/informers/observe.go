@@ -133,13 +133,17 @@ func hasHash(l *coordinationv1.Lease, r *report) bool {
 const missingPeriod = 10 * time.Minute // for which a deleted report counts as missing; agents report a restore sooner
 
 // setMissing sets MissingReports. A replica that does not lead has watched before a restore of etcd.
-// So it knows what the restore has lost, even if the leader has ended because it could not renew its Lease.
+// So it knows what the restore has lost, even if the leader has ended because it could not renew its Lease. After a
+// restore a watch may deliver nothing, so a report that a full pass does not find may still be in the cache.
 func (s *Source) setMissing(o *judge.Observation) {
 	if o.ReportsUnreadable {
 		return
 	}
 	maps.DeleteFunc(s.missing, func(_ string, since time.Time) bool { return o.Now.Sub(since) > missingPeriod })
 	o.MissingReports = maps.Clone(s.missing)
+	for name := range s.store(reportResource).objects {
+		o.MissingReports[name.Name] = s.Now()
+	}
 	for _, r := range o.Reports {
 		delete(o.MissingReports, r.Name)
 	}

@@ -213,5 +213,9 @@ func TestObserve_MissingReports(t *testing.T) {
 	b.source.reset()
 	missing("in rebuilt caches", "worker-1")
 	b.sets(t, reportResource, aReport("10"))
+	b.api.has(reportResource, aReport("10"))
 	missing("recreated")
+	b.api.has(reportResource)
+	equal(t, "lost by a restore that the watch does not show", slices.Collect(maps.Keys(b.fullPass(t).MissingReports)),
+		[]string{"worker-1"})
 }
