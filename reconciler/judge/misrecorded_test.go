@@ -35,6 +35,12 @@ func TestMisrecorded(t *testing.T) {
 			FreshReport("worker-2")}},
 		{"a slice's allocation: the range that is cached is the whole one", 1, []Part{
 			Pool("worker-2-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), nodes, runner, runs, quiet}},
+		{"slices were assigned again, and both have a stale allocation: that of its own node's is meant", 1, []Part{
+			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28",
+				UsualAllocation), sliced(""), nodes, runner, runs, quiet}},
+		{"slices were assigned again, and only another node's has a stale allocation", 0, []Part{
+			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28"),
+			sliced(""), nodes, runner, runs, quiet}},
 
 		{"the address is of another network, whose slice of that range may have a longer name", 0, []Part{
 			Pool("red-worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28",

@@ -99,7 +99,12 @@ func (x *Index) poolsWithout(b *sandboxAddress, addr netip.Addr, lacking []*pool
 	if p := x.missingPool(b, addr); p != nil {
 		return []*pool{p}
 	}
-	return x.ownOf(lacking, addr, b.report.Name, func(p *pool) bool {
+	return x.ownFor(lacking, addr, b)
+}
+
+// ownFor are those of the pools in which an ADD of the sandbox would record the address.
+func (x *Index) ownFor(pools []*pool, addr netip.Addr, b *sandboxAddress) []*pool {
+	return x.ownOf(pools, addr, b.report.Name, func(p *pool) bool {
 		return p.records(b.NetworkName) && x.isOfRange(p, b.Range)
 	})
 }
@@ -113,12 +118,12 @@ func (p *pool) records(network string) bool {
 	return p.isOfNetwork(network)
 }
 
-// ownOf are those of the lacking pools that match. If any pool of the address that matches is the node's slice, they
+// ownOf are those of the pools that match. If any pool of the address that matches is the node's slice, they
 // are its slices only: no DEL of the sandbox would release the address in another node's.
-func (x *Index) ownOf(lacking []*pool, addr netip.Addr, node string, matches func(*pool) bool) []*pool {
+func (x *Index) ownOf(pools []*pool, addr netip.Addr, node string, matches func(*pool) bool) []*pool {
 	isOwn := func(p *pool) bool { return slices.Contains(p.slice, node) && matches(p) }
 	hasOwn := slices.ContainsFunc(x.poolsAt(addr), isOwn)
-	return slices.DeleteFunc(slices.Clone(lacking), func(p *pool) bool { return !matches(p) || hasOwn && !isOwn(p) })
+	return slices.DeleteFunc(slices.Clone(pools), func(p *pool) bool { return !matches(p) || hasOwn && !isOwn(p) })
 }
 
 func (p *pool) unrecorded(addr netip.Addr, pod, containerID, node string) Finding {
@@ -145,7 +150,8 @@ func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 			continue // an ambiguous key stands for several addresses
 		}
 		b := x.carrier(p, addr)
-		if b == nil || b.ID == entries[0].ContainerID || x.isRecordedAnywhere(b, addr) {
+		if b == nil || b.ID == entries[0].ContainerID || x.isRecordedAnywhere(b, addr) ||
+			len(x.ownFor([]*pool{p}, addr, b)) == 0 {
 			continue
 		}
 		e := x.judgeAllocation(entries[0]).Evidence()
