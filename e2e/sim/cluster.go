@@ -44,6 +44,7 @@ type node struct {
 	linked    bool      // reaches the API server
 	linkedAt  time.Time // again
 	kubelet   bool      // runs
+	joinedAt  time.Time // after the last backup, unknown to the API before; zero for never
 	boot      int
 	machine   int
 	skew      time.Duration // of its clock

@@ -199,8 +199,8 @@ func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
 // excuse names the rule by which an address may be released although it is in use; "" for none. A node whose agent lies
 // harms its own pods. Without agents nobody can know that a pod runs which the API lacks or has as finished, and a
 // network-status that a restore brought back lacks what a pod got since the backup; but see waitsAgain. A process that
-// starts within a minute of the backup of a finished restore cannot detect the restore. No process knows a sandbox that
-// neither the entry nor a report names.
+// starts within a minute of the backup of a finished restore cannot detect the restore, and one that starts after it
+// knows no node that joined after the backup. No process knows a sandbox that neither the entry nor a report names.
 func (s *Simulation) excuse(a *attachment, entry allocation) string {
 	switch b := a.sandbox; {
 	case s.plan.Liar > 0 && s.nodes[s.plan.Liar-1] == b.node: // though it may have stopped lying
@@ -211,6 +211,8 @@ func (s *Simulation) excuse(a *attachment, entry allocation) string {
 		return "the entry is another's, and no report names it"
 	case s.plan.Agents != 0 && s.isUndetected(b):
 		return "the backup is young, and the process younger"
+	case s.isOfUnknownNode(b):
+		return "the node joined after the backup, and the process started after the restore"
 	case s.plan.Agents != 0 && s.restoredSince(b.since) && s.isTakenForTheLast():
 		return "of two restores within minutes only agents know the second"
 	case s.plan.Agents != 0, s.waitsAgain(b):

@@ -50,6 +50,7 @@ func (s *Simulation) joinAfterBackup(p *podName) {
 			s.after(inspectionTakes, func() { s.nudge(100) })
 		}},
 		scene{40 * time.Second, func() bool { return !saved.IsZero() && s.entryOf(b.first()) == (allocation{}) }, func() {
+			n.joinedAt = time.Now()
 			s.power(n, true)
 			s.makePod(p, n)
 		}},
@@ -62,4 +63,15 @@ func (s *Simulation) joinAfterBackup(p *podName) {
 		scene{time.Minute, s.isBack, func() {}},
 		s.released(&b, 2*time.Minute, func() { s.link(n, true) }),
 	)
+}
+
+// isOfUnknownNode reports whether a sandbox is of a node that joined after the backup, and the process that writes was
+// started after etcd went: nothing in the API names the node then.
+func (s *Simulation) isOfUnknownNode(b *sandbox) bool {
+	joined := b.node.joinedAt
+	if joined.IsZero() || !s.restoredSince(joined) {
+		return false
+	}
+	went := s.wentAt[max(0, slices.IndexFunc(s.wentAt, joined.Before))]
+	return !slices.ContainsFunc(s.replicas, func(r *replica) bool { return r.as == s.writer && r.started.Before(went) })
 }
