@@ -1,6 +1,7 @@
 package kube_test
 
 import (
+	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -139,4 +140,21 @@ func TestRelist_Failure(t *testing.T) {
 	after, err := f.cluster(t).Relist(t.Context(), before)
 	check(t, err)
 	equal(t, "nodes when they are forbidden", len(after.Nodes), 0)
+}
+
+// What was read before a request that hangs grows old, so Relist ends with its context.
+func TestRelist_EndsWithItsContext(t *testing.T) {
+	f := newFakeAPI(t)
+	o, err := f.cluster(t).List(t.Context())
+	check(t, err)
+	ctx, end := context.WithCancel(t.Context())
+	f.nowAnswers(func(_ http.ResponseWriter, r *http.Request, _ int) {
+		end()
+		<-r.Context().Done()
+	}, discovery)
+	began := time.Now()
+	_, err = f.cluster(t).Relist(ctx, o)
+	if took := time.Since(began); err == nil || took >= 5*time.Second { // the client's timeout
+		t.Errorf("after %s: %v", took, err)
+	}
 }

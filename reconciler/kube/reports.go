@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/json"
@@ -132,8 +133,12 @@ func (c *Cluster) lacks(ctx context.Context, r schema.GroupVersionResource) bool
 func (c *Cluster) Serves(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
 	version := r.GroupVersion().String()
 	served := true
-	err := c.call(ctx, func(context.Context) error {
-		list, err := c.core.Discovery().ServerResourcesForGroupVersion(version)
+	read := func(ctx context.Context, path string, into runtime.Object) error {
+		return c.core.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", asJSON).Do(ctx).Into(into)
+	}
+	err := c.call(ctx, func(ctx context.Context) error {
+		list := &metav1.APIResourceList{}
+		err := read(ctx, "/apis/"+version, list)
 		if err == nil && len(list.APIResources) > 0 {
 			served = slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == r.Resource })
 		}
@@ -143,10 +148,7 @@ func (c *Cluster) Serves(ctx context.Context, r schema.GroupVersionResource) (bo
 		return served, err
 	}
 	groups := &metav1.APIGroupList{}
-	err = c.call(ctx, func(ctx context.Context) error {
-		request := c.core.Discovery().RESTClient().Get().AbsPath("/apis").SetHeader("Accept", asJSON)
-		return request.Do(ctx).Into(groups)
-	})
+	err = c.call(ctx, func(ctx context.Context) error { return read(ctx, "/apis", groups) })
 	if err != nil {
 		return false, fmt.Errorf("list the API's groups: %w", err)
 	}
