@@ -16,6 +16,7 @@ import (
 // a run by hand. A restore reverts the text, too, so what a process has detected itself has precedence.
 type storedRestore struct {
 	text        string // as last read or written
+	written     string // as this process has written it last
 	isRead      bool
 	readErr     error
 	isForbidden bool // RBAC forbade it once; an API server that has just started may forbid everything
@@ -86,9 +87,9 @@ func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	}
 }
 
-// mergeRestore takes over a later restore than this process knows of, or that the same one is settled. Nodes that this
-// process knew, and that the restore lost, stay pending. A text that is first read while a restore is known may be of
-// the backup, or name what an earlier restore had lost.
+// mergeRestore takes over a later restore than this process knows of, that the same one is settled, or which nodes it
+// has lost: see ShareLost. Nodes that this process knew, and that the restore lost, stay pending. A text that is first
+// read while a restore is known may be of the backup, or name what an earlier restore had lost.
 func (h *History) mergeRestore(kept restore) {
 	r, isFirst := &h.restore, !h.storedRestore.isRead
 	lost := kept.lostNodes()
@@ -103,7 +104,7 @@ func (h *History) mergeRestore(kept restore) {
 		if isLater {
 			h.resetConfirmations()
 		}
-	case r.IsSettled || !isFirst:
+	case (r.IsSettled || !isFirst) && r.At.Sub(kept.At) > sameRestoreWithin:
 		lost = nil
 	}
 	for _, name := range lost {
@@ -125,11 +126,11 @@ func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
 	}
 	if err == nil {
 		err = r.RestoreStore.Update(ctx, func(now string) (string, error) {
-			if kept, err := readRestore(now, o.Now); err == nil {
+			if kept, err := readRestore(now, o.Now); err == nil && now != k.written {
 				r.History.mergeRestore(kept)
 			}
 			text, err = r.History.restore.text()
-			k.text = text
+			k.text, k.written = text, text
 			return text, err
 		})
 	}
@@ -137,4 +138,23 @@ func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
 		k.text = ""
 		r.Log.Warn("Could not persist etcd restore state", "error", err)
 	}
+}
+
+// ShareLost writes which nodes a restore has lost, for the process that makes the passes: it may have started since.
+// why and at are the evidence of the restore, and a time after it by the API server's clock.
+func ShareLost(ctx context.Context, store StateStore, why string, at time.Time, nodes []string) error {
+	return store.Update(ctx, func(text string) (string, error) {
+		kept, err := readRestore(text, at)
+		if err != nil {
+			return text, err
+		}
+		h := &History{restore: kept}
+		if at.Sub(kept.At) > sameRestoreWithin { // the text may be of the backup
+			h.beginRestore(restore{At: at, DetectedAt: at, Why: why}, at)
+		}
+		for _, name := range nodes {
+			h.restore.addLost(name)
+		}
+		return h.restore.text()
+	})
 }

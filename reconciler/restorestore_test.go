@@ -202,3 +202,55 @@ func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 		})
 	}
 }
+
+// The process that makes the passes was started after a restore, and another one knows which node the restore has lost.
+func TestShareLost(t *testing.T) {
+	earlier := fmt.Sprintf(`{"restored":%q,"settled":true}`, Now.Add(-hour).Format(time.RFC3339))
+	for says, c := range map[string]struct {
+		text string
+		when time.Duration // the first pass is at two minutes, and settles the restore unless a node is lost
+		date time.Duration // of the restore, by the other process
+	}{
+		"before the first pass":              {"", 2 * minute, minute},
+		"the text is of the backup":          {earlier, 2 * minute, minute},
+		"it is settled":                      {"", 5 * minute, minute},
+		"it is settled, the date is later":   {"", 5 * minute, 4 * minute},
+		"it is settled, the date is earlier": {"", 5 * minute, minute / 2},
+	} {
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, atOnce)
+			s := &memoryStore{text: c.text}
+			p.RestoreStore = s
+			pass := func(after time.Duration, more ...Part) *Plan {
+				return p.pass(after, append([]Part{leakOn(after), restoreReported("worker-1", minute, after)}, more...)...)
+			}
+			for after := 2 * minute; after <= 8*minute; after += minute {
+				if after == c.when {
+					if err := ShareLost(t.Context(), s, "its watches say so", Now.Add(c.date), []string{"worker-9"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if plan := pass(after); after >= c.when {
+					p.wantRefused(fmt.Sprint("after ", after), EtcdRestored, plan)
+				}
+			}
+			back := []Part{Node("worker-9"), written("worker-9", 9*minute)}
+			pass(9*minute, back...)
+			p.wantReleased("it is back", pass(10*minute, back...))
+		})
+	}
+	t.Run("the text is of the backup, and is dated again", func(t *testing.T) {
+		s := &memoryStore{text: earlier}
+		err := ShareLost(t.Context(), s, "its watches say so", Now, []string{"worker-9"})
+		r, rerr := readRestore(s.text, Now)
+		if err != nil || rerr != nil || !r.At.Equal(Now) || r.IsSettled || !r.Pending["worker-9"] {
+			t.Errorf("%v, %v, kept: %s", err, rerr, s.text)
+		}
+	})
+	t.Run("of a text that is not JSON nothing is lost", func(t *testing.T) {
+		s := &memoryStore{text: "{"}
+		if err := ShareLost(t.Context(), s, "", Now, []string{"worker-9"}); err == nil || s.text != "{" {
+			t.Errorf("%v, and the text is %q", err, s.text)
+		}
+	})
+}

@@ -9,7 +9,8 @@ import (
 // joined is the step that only plans of drawJoined have.
 const joined = "a machine joins after a backup, which is restored"
 
-// drawJoined has machines join after a backup that is restored. A single replica may not know them then.
+// drawJoined has machines join after a backup that is restored. Two replicas run, since one that is started then knows
+// those machines only from the other.
 func (p *Plan) drawJoined(r *rand.Rand) {
 	p.Nodes = max(p.Nodes, 3)
 	p.Serve, p.Replicas, p.Agents, p.Liar, p.Sliced, p.Visits = true, 2, 1<<p.Nodes-1, 0, 0, false
@@ -27,8 +28,8 @@ func (s *Simulation) joinAfterBackup(p *podName) {
 	}
 	n, saved := s.nodes[(slices.Index(s.nodes, b.node)+1)%len(s.nodes)], time.Time{}
 	s.power(n, false)
-	s.story(
-		scene{time.Minute, func() bool { return !s.isReady(n) && !s.away }, func() {
+	s.story(append([]scene{
+		{time.Minute, func() bool { return !s.isReady(n) && !s.away }, func() {
 			s.deleteNode(n)
 			for _, k := range []key{{reports, "", n.name}, {leases, leaseNamespace, n.name}} {
 				s.api.delete(k)
@@ -41,7 +42,7 @@ func (s *Simulation) joinAfterBackup(p *podName) {
 			b.node.loseDELs++
 			s.deletePod(p, true)
 		}},
-		scene{30 * time.Second, func() bool { return !b.inUse() }, func() {
+		{30 * time.Second, func() bool { return !b.inUse() }, func() {
 			s.beforeWrite = func() {
 				s.saveBackup()
 				saved = time.Now()
@@ -49,29 +50,42 @@ func (s *Simulation) joinAfterBackup(p *podName) {
 			s.nudge(100)
 			s.after(inspectionTakes, func() { s.nudge(100) })
 		}},
-		scene{40 * time.Second, func() bool { return !saved.IsZero() && s.entryOf(b.first()) == (allocation{}) }, func() {
+		{40 * time.Second, func() bool { return !saved.IsZero() && s.entryOf(b.first()) == (allocation{}) }, func() {
 			n.joinedAt = time.Now()
 			s.power(n, true)
 			s.makePod(p, n)
 		}},
-		scene{2 * time.Minute, func() bool {
-			return s.runningOf(p) != nil && s.isReady(n) && time.Since(saved) >= everyAgentWrites
-		}, func() {
-			s.link(n, false)
-			s.restore(false, nil)
-		}},
-		scene{time.Minute, s.isBack, func() {}},
-		s.released(&b, 2*time.Minute, func() { s.link(n, true) }),
-	)
+	}, s.restoredWithout(n, &b, func() bool {
+		return s.runningOf(p) != nil && s.isReady(n) && time.Since(saved) >= everyAgentWrites
+	}, func() {
+		if s.chance(50) { // the one that is started then may lead
+			s.killReplica(s.rng.IntN(2), false)
+		}
+	})...)...)
 }
 
-// isOfUnknownNode reports whether a sandbox is of a node that joined after the backup, and the process that writes was
-// started after etcd went: nothing in the API names the node then.
+// restoredWithout is how a story ends: the backup is restored while a node is unreachable.
+func (s *Simulation) restoredWithout(n *node, b **sandbox, when func() bool, do func()) []scene {
+	return []scene{
+		{2 * time.Minute, when, func() {
+			s.link(n, false)
+			s.restore(false, nil)
+			do()
+		}},
+		{time.Minute, s.isBack, func() {}},
+		s.released(b, 150*time.Second, func() { s.link(n, true) }),
+	}
+}
+
+// isOfUnknownNode reports whether a sandbox is of a node that joined after the backup, and each replica has read the
+// cluster only since etcd went, or cannot detect the restore: nothing in the API names the node then.
 func (s *Simulation) isOfUnknownNode(b *sandbox) bool {
 	joined := b.node.joinedAt
 	if joined.IsZero() || !s.restoredSince(joined) {
 		return false
 	}
 	went := s.wentAt[max(0, slices.IndexFunc(s.wentAt, joined.Before))]
-	return !slices.ContainsFunc(s.replicas, func(r *replica) bool { return r.as == s.writer && r.started.Before(went) })
+	return s.isHidden || !slices.ContainsFunc(s.replicas, func(r *replica) bool {
+		return !r.knewAt.IsZero() && !r.knewAt.After(went)
+	})
 }

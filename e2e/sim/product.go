@@ -35,6 +35,8 @@ type replica struct {
 	stopped bool // as SIGTERM does: it finishes what it has begun
 	// restored is when etcd was last restored, as the process knows.
 	restored func() time.Time
+	synced   func() bool // reports whether the watch caches of serve are
+	knewAt   time.Time   // when etcd first went and they were
 }
 
 // nudge requests a pass while something is in progress, when the pass would find it.
@@ -228,7 +230,7 @@ func (s *Simulation) serveReplica(ctx context.Context, r *replica, cluster *kube
 	context.AfterFunc(ctx, requests.ShutDown)
 	source := informers.New(cluster, config, log, func(string) { requests.CachePass() })
 	health := serve.NewHealth(source.Synced)
-	source.OnRebuild = recorder.CachesRebuilt
+	source.OnRebuild, r.synced = recorder.CachesRebuilt, source.Synced
 	var guard *serve.Guard
 	if s.plan.Repair {
 		guard = serve.NewGuard(serve.GuardConfig{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // everyAgentWrites is the age at which a backup lacks a write of every agent that reaches the API server, by which a
@@ -45,6 +46,13 @@ func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 		s.link(cutOff, false)
 		s.unlessQuiet(s.between(20*time.Second, 2*time.Minute), func() { s.link(cutOff, true) })
 	}
+	for _, r := range s.replicas {
+		if r.synced != nil && r.knewAt.IsZero() && r.synced() {
+			r.knewAt = time.Now()
+		}
+	}
+	ownLease := key{leases, ownNamespace, kube.OwnLease}
+	led := s.api.get(ownLease)
 	longest, others := 15*time.Second, 0
 	if quick {
 		longest, others = 2*time.Second, 1
@@ -53,9 +61,13 @@ func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 		s.api.restore(s.backup)
 		s.wakeSlicer()
 		s.api.stale = nil
-		for range max(others, s.rng.IntN(2)) * 60 {
+		others = max(others, s.rng.IntN(2)) * 60
+		for range others {
 			s.writeOther()
 		}
+		again := s.api.get(ownLease)
+		isOlder := led != nil && again != nil && led.ResourceVersion != again.ResourceVersion
+		s.isHidden = others > 0 && (!s.plan.Repair || !isOlder)
 		s.away, s.restoring = false, false
 		s.before, s.restoredAt = s.restoredAt, time.Now()
 		s.count("restored")

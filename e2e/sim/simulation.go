@@ -86,6 +86,7 @@ type Simulation struct {
 	wentAt      []time.Time     // etcd, for each restore of the last backup that was restored
 	restoredAt  time.Time       // the last time
 	before      time.Time       // when etcd was restored the time before
+	isHidden    bool            // the last restore shows in no version that a replica reads which does not lead
 	// detectedBefore is the newest restore that a process knew of when etcd stopped the last time.
 	detectedBefore time.Time
 	given          map[given]bool       // by ADDs, also of machines that are gone

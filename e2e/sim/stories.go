@@ -211,8 +211,8 @@ func (s *Simulation) earlierTaint(p *podName) {
 	}
 	n, saved := b.node, time.Time{}
 	s.power(n, false)
-	s.story(
-		scene{time.Minute, func() bool { return !s.isReady(n) }, func() {
+	s.story(append([]scene{
+		{time.Minute, func() bool { return !s.isReady(n) }, func() {
 			s.taint(n)
 			s.deletePod(p, true)
 			s.saveBackup()
@@ -221,16 +221,10 @@ func (s *Simulation) earlierTaint(p *podName) {
 			s.untaint(n)
 			s.makePod(p, n)
 		}},
-		scene{90 * time.Second, func() bool {
-			b = s.runningOf(p)
-			return b != nil && b.node == n && time.Since(saved) >= everyAgentWrites
-		}, func() {
-			s.link(n, false)
-			s.restore(false, nil)
-		}},
-		scene{time.Minute, s.isBack, func() {}},
-		s.released(&b, 150*time.Second, func() { s.link(n, true) }),
-	)
+	}, s.restoredWithout(n, &b, func() bool {
+		b = s.runningOf(p)
+		return b != nil && b.node == n && time.Since(saved) >= everyAgentWrites
+	}, func() {})...)...)
 }
 
 // isReady reports whether the Node object is Ready.

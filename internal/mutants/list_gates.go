@@ -104,6 +104,13 @@ func gates() []Mutant {
 		{Fault: "A report that was not renewed since the restore is enough", In: "reconciler", Decl: "restore.isAfterRestore",
 			Tests: "TestRestore_PausesReleases",
 			Old:   `!report.ConfirmedAt.Before(r.DetectedAt.Add(maxClockDifference))`, New: `true`},
+		{Fault: "A replica that does not lead keeps to itself what a restore has lost", In: "reconciler/informers",
+			Decl: "Source.shareLost", Tests: "TestRun_SharesWhatARestoreLost",
+			Old: `if why == "" || len(lost) == 0 {`, New: `if true {`},
+		{Fault: "What another process knows of the same restore is not taken over", In: "reconciler",
+			Decl: "History.mergeRestore", Tests: "TestShareLost",
+			Old: `case (r.IsSettled || !isFirst) && r.At.Sub(kept.At) > sameRestoreWithin:`,
+			New: `case r.IsSettled || !isFirst:`},
 		{Fault: "A dry run confirms what it has", In: "reconciler", Decl: "History.gatesOf", Tests: "TestPlan_Confirmation",
 			Old: `if it.Proven {
 		return gates`, New: `if it.Proven || opts.DryRun {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -33,11 +34,13 @@ type fakeAPI struct {
 	// onList is called for each list, with the number of lists of the resource.
 	onList func(resource string, n int)
 	lists  map[string]int
-	denied string // a resource that RBAC forbids
+	denied string      // a resource that RBAC forbids
+	posted chan string // the bodies of POSTs
 }
 
 func newFakeAPI(t *testing.T) *fakeAPI {
-	f := &fakeAPI{revision: 100, objects: map[string][]client.Object{}, lists: map[string]int{}}
+	f := &fakeAPI{revision: 100, objects: map[string][]client.Object{}, lists: map[string]int{},
+		posted: make(chan string, 9)}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -55,8 +58,20 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case resource == "kube-system":
 		answer(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
 		return
+	case resource == kube.RestoreLease: // does not exist
+		w.WriteHeader(http.StatusNotFound)
+		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+		return
 	case resource == "v1alpha1": // discovery
 		answer(map[string]any{"apiVersion": "v1", "kind": "APIResourceList"})
+		return
+	}
+	if r.Method == http.MethodPost {
+		body, _ := io.ReadAll(r.Body)
+		f.posted <- string(body)
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+		_, _ = w.Write(body)
 		return
 	}
 	f.mu.Lock()

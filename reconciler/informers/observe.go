@@ -139,12 +139,18 @@ func (s *Source) setMissing(o *judge.Observation) {
 	if o.ReportsUnreadable {
 		return
 	}
-	maps.DeleteFunc(s.missing, func(_ string, since time.Time) bool { return o.Now.Sub(since) > missingPeriod })
-	o.MissingReports = maps.Clone(s.missing)
-	for name := range s.store(reportResource).objects {
-		o.MissingReports[name.Name] = s.Now()
+	o.MissingReports = s.missingReports()
+	if !o.Watched {
+		for name := range s.store(reportResource).objects {
+			o.MissingReports[name.Name] = o.Now
+		}
 	}
 	for _, r := range o.Reports {
 		delete(o.MissingReports, r.Name)
 	}
+}
+
+func (s *Source) missingReports() map[string]time.Time {
+	maps.DeleteFunc(s.missing, func(_ string, since time.Time) bool { return s.Now().Sub(since) > missingPeriod })
+	return maps.Clone(s.missing)
 }

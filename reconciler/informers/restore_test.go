@@ -1,9 +1,16 @@
 package informers
 
 import (
+	"context"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 func TestLeases(t *testing.T) {
@@ -99,5 +106,35 @@ func TestFull_ReportsRestoreBeforeRebuild(t *testing.T) {
 	b.api.mu.Unlock()
 	if o := b.fullPass(t); o.Restored == "" || len(reported) != 1 || reported[0] != o.Restored {
 		t.Errorf("reported %q, want %q", reported, o.Restored)
+	}
+}
+
+// A restore that only the revision shows has lost the report of worker-2. No full pass is made: another replica leads.
+func TestRun_SharesWhatARestoreLost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	lost := aReport("8")
+	lost.SetName("worker-2")
+	b.api.has(reportResource, aReport("7"), lost)
+	b.source.reset()
+	ctx, stop := context.WithCancel(t.Context())
+	var run sync.WaitGroup
+	defer run.Wait()
+	defer stop()
+	run.Go(func() { b.source.Run(ctx) })
+	must(t, wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) { return b.source.Synced(), nil }))
+	b.api.has(reportResource, aReport("7"))
+	b.api.mu.Lock()
+	b.api.revision = 7
+	b.api.mu.Unlock()
+	b.api.CloseClientConnections()
+	select {
+	case text := <-b.api.posted:
+		if !strings.Contains(text, kube.RestoreLease) || !strings.Contains(text, `"awaited":{"worker-2":true}`) {
+			t.Errorf("written is %s", text)
+		}
+	case <-time.After(time.Minute):
+		t.Error("nothing is written")
 	}
 }

@@ -5,7 +5,7 @@
 // by quorum. The stores are verified while every watch is open, if they agreed with a quorum read after the last failed
 // request. Full makes that read, and rebuilds stores that differ.
 //
-// Read source.go first, then full.go, which also detects restores of etcd. store.go keeps the objects of one kind,
+// Read source.go first, then full.go. restore.go detects restores of etcd, store.go keeps the objects of one kind,
 // observe.go makes an observation of them.
 package informers
 
@@ -128,6 +128,7 @@ func (s *Source) watch(ctx context.Context, core kubernetes.Interface, custom dy
 		reflector := toolscache.NewReflectorWithOptions(k.listWatch(core, custom), k.object, k, options)
 		reflectors.Go(func() { reflector.RunWithContext(ctx) })
 	}
+	reflectors.Go(func() { s.watchRestores(ctx) })
 	select {
 	case <-ctx.Done():
 	case why := <-s.rebuild:
@@ -180,8 +181,12 @@ func (s *Source) Synced() bool {
 // Rebuild requests that the caches are emptied and filled again.
 func (s *Source) Rebuild(why string) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.invalidate(errors.New(why))
-	s.mu.Unlock()
+	s.requestRebuild(why)
+}
+
+func (s *Source) requestRebuild(why string) {
 	select {
 	case s.rebuild <- why:
 	default:
@@ -209,27 +214,15 @@ func (s *Source) Relist(ctx context.Context, before *judge.Observation) (*judge.
 	return o, err
 }
 
-// verify returns why the caches are not verified, nil if they are. A watch that resumes at a revision which a restored
-// etcd has not reached yet delivers nothing. So verify compares the revisions after a watch was opened.
+// verify returns why the caches are not verified, nil if they are.
 func (s *Source) verify(ctx context.Context) error {
 	s.mu.Lock()
-	err, opens, isChecked := s.problem(), s.opens, s.opens == s.checked
+	err := s.problem()
 	s.mu.Unlock()
-	if err != nil || isChecked {
-		return err
-	}
-	why, err := s.compareRevisions(ctx)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if why != "" {
-		s.setRestore(why)
-		return errors.New(why)
-	}
-	s.checked = opens
-	return nil
+	return s.checkWatches(ctx)
 }
 
 // problem returns why the caches may be out of date, nil if they are current. The caller holds mu.
