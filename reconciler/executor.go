@@ -334,6 +334,9 @@ func (b *liveIndex) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRefresh)
 	defer cancel()
 	o, err := b.Source.Relist(ctx, before)
+	if err == nil {
+		b.loadRestore(ctx, o)
+	}
 	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return fmt.Errorf("read reports, nodes and pools again: %w", err)
 	}

@@ -2,6 +2,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"time"
@@ -64,8 +65,9 @@ func (p *process) restarted() *process {
 
 // memoryStore is a StateStore in memory.
 type memoryStore struct {
-	text string
-	err  error
+	text      string
+	err       error
+	noWriting bool
 }
 
 func (s *memoryStore) Update(_ context.Context, change func(string) (string, error)) error {
@@ -73,6 +75,9 @@ func (s *memoryStore) Update(_ context.Context, change func(string) (string, err
 		return s.err
 	}
 	text, err := change(s.text)
+	if err == nil && s.noWriting && text != s.text {
+		return errors.New("etcdserver: request timed out")
+	}
 	if err == nil {
 		s.text = text
 	}

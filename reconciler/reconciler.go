@@ -78,6 +78,7 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.History.noteKnownNodes(o)
 	if err := o.PodsMissing(); err != nil && !r.Options.PodsComplete {
 		r.History.checkRevision(o) // the next pass does not show it again
 		return nil, err
@@ -88,8 +89,9 @@ func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
 	if !o.Static {
 		o.Local = r.Clock.Now()
 	}
-	r.loadRestore(ctx, o)
-	r.History.noteKnownNodes(o)
+	if k := &r.History.storedRestore; !o.Watched || !k.isRead || k.readErr != nil {
+		r.loadRestore(ctx, o)
+	}
 	r.History.checkRevision(o)
 	r.History.restore.noteDoubts(o)
 	r.History.noteRestores(o) // before it is judged: a restore makes taints doubtful

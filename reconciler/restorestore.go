@@ -16,7 +16,7 @@ import (
 // a run by hand. A restore reverts the text, too, so what a process has detected itself has precedence.
 type storedRestore struct {
 	text        string // as last read or written
-	written     string // as this process has written it last
+	written     string // as this process knew it, and wrote it or found it written
 	isRead      bool
 	readErr     error
 	isForbidden bool // RBAC forbade it once; an API server that has just started may forbid everything
@@ -59,16 +59,17 @@ func readRestore(text string, now time.Time) (r restore, err error) {
 	return r, nil
 }
 
-// loadRestore reads what other processes have kept. With watches, which show a restore to every process, it does so
-// once. Nothing is released while it cannot be read.
+// loadRestore reads what other processes have kept, before each full pass and each second check. Nothing is released
+// while it cannot be read.
 func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.storedRestore
-	if r.RestoreStore == nil || k.isRead && o.Watched {
+	if r.RestoreStore == nil {
 		return
 	}
 	var kept restore
+	isOwn := false
 	err := r.RestoreStore.Update(ctx, func(text string) (_ string, err error) {
-		k.text = text
+		isOwn, k.text = k.isRead && text == k.written, text
 		kept, err = readRestore(text, o.Now)
 		return text, err
 	})
@@ -82,7 +83,9 @@ func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 		k.readErr = err
 		o.Warnings = append(o.Warnings, fmt.Sprintf("cannot read the etcd restore state, so releases are paused: %v", err))
 	default:
-		r.History.mergeRestore(kept)
+		if !isOwn {
+			r.History.mergeRestore(kept)
+		}
 		k.isRead, k.readErr = true, nil
 	}
 }
@@ -122,6 +125,7 @@ func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
 	}
 	text, err := r.History.restore.text()
 	if err == nil && (text == k.text || text == "") {
+		k.written = text
 		return
 	}
 	if err == nil {
@@ -130,27 +134,29 @@ func (r *Reconciler) saveRestore(ctx context.Context, o *judge.Observation) {
 				r.History.mergeRestore(kept)
 			}
 			text, err = r.History.restore.text()
-			k.text, k.written = text, text
+			k.text = text
 			return text, err
 		})
 	}
 	if err != nil {
 		k.text = ""
 		r.Log.Warn("Could not persist etcd restore state", "error", err)
+		return
 	}
+	k.written = k.text
 }
 
 // ShareLost writes which nodes a restore has lost, for the process that makes the passes: it may have started since.
-// why and at are the evidence of the restore, and a time after it by the API server's clock.
-func ShareLost(ctx context.Context, store StateStore, why string, at time.Time, nodes []string) error {
+// why is the evidence of the restore, now the time by the API server's clock.
+func ShareLost(ctx context.Context, store StateStore, why string, now time.Time, nodes []string) error {
 	return store.Update(ctx, func(text string) (string, error) {
-		kept, err := readRestore(text, at)
+		kept, err := readRestore(text, now)
 		if err != nil {
 			return text, err
 		}
 		h := &History{restore: kept}
-		if at.Sub(kept.At) > sameRestoreWithin { // the text may be of the backup
-			h.beginRestore(restore{At: at, DetectedAt: at, Why: why}, at)
+		if now.Sub(kept.At) > sameRestoreWithin { // the text may be of the backup
+			h.beginRestore(restore{At: now, DetectedAt: now, Why: why}, now)
 		}
 		for _, name := range nodes {
 			h.restore.addLost(name)

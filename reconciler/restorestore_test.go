@@ -207,15 +207,17 @@ func TestRestoreStore_KeepsLostNodes(t *testing.T) {
 func TestShareLost(t *testing.T) {
 	earlier := fmt.Sprintf(`{"restored":%q,"settled":true}`, Now.Add(-hour).Format(time.RFC3339))
 	for says, c := range map[string]struct {
-		text string
-		when time.Duration // the first pass is at two minutes, and settles the restore unless a node is lost
-		date time.Duration // of the restore, by the other process
+		text      string
+		when      time.Duration // the first pass is at two minutes, and settles the restore unless a node is lost
+		date      time.Duration // of the restore, by the other process
+		noWriting bool          // at the pass when all are back, and since
 	}{
-		"before the first pass":              {"", 2 * minute, minute},
-		"the text is of the backup":          {earlier, 2 * minute, minute},
-		"it is settled":                      {"", 5 * minute, minute},
-		"it is settled, the date is later":   {"", 5 * minute, 4 * minute},
-		"it is settled, the date is earlier": {"", 5 * minute, minute / 2},
+		"before the first pass":              {"", 2 * minute, minute, false},
+		"the text is of the backup":          {earlier, 2 * minute, minute, false},
+		"it is settled":                      {"", 5 * minute, minute, false},
+		"it is settled, the date is later":   {"", 5 * minute, 4 * minute, false},
+		"it is settled, the date is earlier": {"", 5 * minute, minute / 2, false},
+		"no write succeeds later":            {"", 5 * minute, minute, true},
 	} {
 		t.Run(says, func(t *testing.T) {
 			p := newProcess(t, atOnce)
@@ -225,20 +227,42 @@ func TestShareLost(t *testing.T) {
 				return p.pass(after, append([]Part{leakOn(after), restoreReported("worker-1", minute, after)}, more...)...)
 			}
 			for after := 2 * minute; after <= 8*minute; after += minute {
-				if after == c.when {
-					if err := ShareLost(t.Context(), s, "its watches say so", Now.Add(c.date), []string{"worker-9"}); err != nil {
+				if node := map[time.Duration]string{0: "worker-9", minute: "worker-8"}[after-c.when]; node != "" {
+					if err := ShareLost(t.Context(), s, "its watches say so", Now.Add(c.date), []string{node}); err != nil {
 						t.Fatal(err)
 					}
+				}
+				if after >= 7*minute { // another process leads each time
+					p = p.restarted()
 				}
 				if plan := pass(after); after >= c.when {
 					p.wantRefused(fmt.Sprint("after ", after), EtcdRestored, plan)
 				}
 			}
-			back := []Part{Node("worker-9"), written("worker-9", 9*minute)}
+			back := []Part{Node("worker-8"), written("worker-8", 9*minute), Node("worker-9"), written("worker-9", 9*minute)}
+			s.noWriting = c.noWriting
 			pass(9*minute, back...)
-			p.wantReleased("it is back", pass(10*minute, back...))
+			p.wantReleased("they have reported, and are removed", pass(10*minute))
 		})
 	}
+	t.Run("it is settled, and only cache passes follow: the second check reads it", func(t *testing.T) {
+		p := newProcess(t, atOnce)
+		p.RestoreStore = &memoryStore{}
+		settled := All(leakOn(2*minute), restoreReported("worker-1", minute, 2*minute))
+		p.wantReleased("settled", p.pass(2*minute, settled))
+		p.wantReleased("without doubts", p.pass(2*minute+time.Second, settled))
+		err := ShareLost(t.Context(), p.RestoreStore, "its watches say so", Now.Add(minute), []string{"worker-9"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		watched := All(settled, func(o *Observed) { o.Watched = true })
+		p.wantReleased("before the second check", p.pass(3*minute, watched))
+		live := &liveIndex{Reconciler: p.Reconciler, first: p.next.Observation}
+		if err := live.refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.wantRefused("since the second check", EtcdRestored, p.pass(4*minute, watched))
+	})
 	t.Run("the text is of the backup, and is dated again", func(t *testing.T) {
 		s := &memoryStore{text: earlier}
 		err := ShareLost(t.Context(), s, "its watches say so", Now, []string{"worker-9"})
@@ -253,4 +277,19 @@ func TestShareLost(t *testing.T) {
 			t.Errorf("%v, and the text is %q", err, s.text)
 		}
 	})
+}
+
+// The API lists no pods yet. That pass ends early, and is the only one that shows the restore.
+func TestRestore_ShownByAPassWithoutPods(t *testing.T) {
+	p := newProcess(t, atOnce)
+	p.Options.PodsComplete = false
+	p.next = Observe(leakOn(0), func(o *Observed) {
+		o.Restored, o.MissingReports = "its watches say so", map[string]time.Time{"worker-9": Now}
+	})
+	if _, err := p.Check(t.Context()); err == nil {
+		t.Fatal("the list of pods is believed")
+	}
+	p.Options.PodsComplete = true
+	p.wantRefused("worker-9 must report", EtcdRestored, p.pass(minute, leakOn(minute)))
+	p.wantRefused("worker-9 must still report", EtcdRestored, p.pass(2*minute, leakOn(2*minute)))
 }

@@ -28,16 +28,17 @@ func (s *Source) watchRestores(ctx context.Context) {
 // shareLost shares what a restore has lost, if there was one. It returns false if it must be called again.
 func (s *Source) shareLost(ctx context.Context) (isDone bool) {
 	s.mu.Lock()
-	why, at, lost := s.restore, s.restoreTime, slices.Sorted(maps.Keys(s.missingReports()))
+	why, lost, now := s.restore, slices.Sorted(maps.Keys(s.missingReports())), s.Now()
+	isNew := why != "" && now.Sub(s.restoreTime) <= missingPeriod
 	s.mu.Unlock()
-	if why == "" || len(lost) == 0 {
+	if !isNew || len(lost) == 0 {
 		return true
 	}
-	err := reconciler.ShareLost(ctx, s.RestoreStore(), why, at, lost)
+	err := reconciler.ShareLost(ctx, s.RestoreStore(), why, now, lost)
 	if err != nil {
-		s.log.Warn("Could not persist the nodes that an etcd restore has lost", "nodes", lost, "error", err)
+		s.log.Debug("Could not persist the nodes that an etcd restore has lost", "nodes", lost, "error", err)
 	}
-	return err == nil
+	return err == nil || errors.Is(err, reconciler.ErrForbidden)
 }
 
 // checkWatches compares the revisions after a watch was opened, and records a restore. A watch that resumes at a

@@ -78,6 +78,9 @@ func (s *Server) makeCachePass(ctx context.Context) {
 	default:
 		s.backoff.Forget(cachePass)
 		s.backoff.Forget(fullPass)
+		if !out.Restore.Complete() { // only a full pass settles the restore
+			s.Requests.AddAfter(fullPass, observeEvery)
+		}
 		s.plan(ctx, out, until, start)
 		s.Recorder.record(out)
 		s.show(out, nil)

@@ -278,3 +278,21 @@ func TestServer_OnPassReceivesEachPass(t *testing.T) {
 		}
 	})
 }
+
+// A cache pass may be the first that knows of a restore, and only a full pass settles it.
+func TestServer_RestoreInACachePass(t *testing.T) {
+	c := newCluster()
+	serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+		noted := aReport("worker-1", time.Time{})
+		noted.RestoreDetectedAt = time.Now()
+		c.mu.Lock()
+		c.reports = append(c.reports, noted)
+		c.mu.Unlock()
+		c.has("10.1.0.0-24", "10.1.0.0/24")
+		s.Requests.CachePass()
+		c.sleep(observeEvery + time.Minute)
+		if len(c.patches) != 0 || len(c.passes) != 2 {
+			t.Errorf("%d patches, %d full passes", len(c.patches), len(c.passes))
+		}
+	})
+}
