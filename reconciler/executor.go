@@ -334,7 +334,7 @@ func (b *liveIndex) refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, maxRefresh)
 	defer cancel()
 	o, err := b.Source.Relist(ctx, before)
-	if err == nil {
+	if err == nil && b.first.Watched {
 		b.loadRestore(ctx, o)
 	}
 	if err = cmp.Or(err, ctx.Err()); err != nil {

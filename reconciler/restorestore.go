@@ -59,8 +59,8 @@ func readRestore(text string, now time.Time) (r restore, err error) {
 	return r, nil
 }
 
-// loadRestore reads what other processes have kept, before each full pass and each second check. Nothing is released
-// while it cannot be read.
+// loadRestore reads what other processes have kept, in each full pass and before the second check of a cache pass.
+// Nothing is released while it cannot be read.
 func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 	k := &r.History.storedRestore
 	if r.RestoreStore == nil {
