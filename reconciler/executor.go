@@ -20,6 +20,8 @@ const (
 	maxEntries        = 20000
 	maxTries          = 5  // how many fruitless holds a change takes part in before it is given up until the next pass
 	maxFruitlessHolds = 15 // how many holds in a row without any write end the pass for all remaining changes
+	// maxSettle is how long the check after a hold may take: an address in use may lack its reservation meanwhile.
+	maxSettle = 10 * time.Second
 )
 
 var (
@@ -161,7 +163,11 @@ func (e *executor) attempt(ctx context.Context, todo []*change) ([]*change, erro
 	e.Log.Debug("Held whereabouts' Leases", "namespace", e.namespace, "leases", e.leases, "items", len(todo),
 		"remaining", len(remaining), "error", err)
 	if !isSettled { // the hold was over
-		remaining, _ = e.settle(ctx, remaining)
+		ctx, cancel := context.WithTimeout(ctx, maxSettle)
+		defer cancel()
+		if remaining, isSettled = e.settle(ctx, remaining); !isSettled {
+			e.recreateReservations(remaining)
+		}
 	}
 	return remaining, err
 }

@@ -75,7 +75,11 @@ func (s *Simulation) settle() {
 	if s.plan.Busy {
 		s.busy()
 	}
-	end, passes := time.Now().Add(s.plan.Confirm+settleFor), s.counts["pass"]
+	wait, passes := s.plan.Confirm+settleFor, s.counts["pass"]
+	if s.plan.Visits { // nothing is confirmed by a pass while a machine is new
+		wait += 2 * s.plan.Every
+	}
+	end := time.Now().Add(wait)
 	for rounds := 1; s.violation == "" && time.Now().Before(end); rounds++ {
 		if s.plan.Visits && rounds%2 == 0 {
 			s.visit(s.plan.Every / 3)
@@ -92,7 +96,7 @@ func (s *Simulation) settle() {
 		s.check()
 	}
 	if what := s.unsettled(); what != "" {
-		s.fail("after all was quiet for %s %s", s.plan.Confirm+settleFor, what)
+		s.fail("after all was quiet for %s %s", wait, what)
 	}
 }
 
@@ -133,7 +137,7 @@ func (s *Simulation) unsettled() string {
 		return fmt.Sprintf("a conflict at %s is found, where two networks do not heed each other", a)
 	}
 	for k, d := range s.owed {
-		if s.isOwed(k, d) && (s.plan.Repair || s.kills == 0) {
+		if s.isOwed(k, d) && (s.plan.Repair || !d.by.killed.Load()) {
 			return fmt.Sprintf("the reservation %s, which the product deleted, is missing, and %s uses the address", k.name,
 				d.attachment)
 		}

@@ -64,7 +64,14 @@ func executor() []Mutant {
 			Old: `if err == nil && !h.mayWrite(ctx) {`, New: `if false {`},
 		{Fault: "Reservations are recreated after the hold", In: "reconciler", Decl: "executor.attempt",
 			Tests: "TestRelease_WritesThatArriveLate",
-			Old:   `remaining, isSettled = e.settle(ctx, remaining)`, New: ``},
+			Old: `remaining, isSettled = e.settle(ctx, remaining)
+		return err`, New: `return err`},
+		{Fault: "A reservation waits for a check after the hold that hangs", In: "reconciler", Decl: "executor.attempt",
+			Tests: "TestRelease_CheckAfterTheHoldHangs",
+			Old:   `context.WithTimeout(ctx, maxSettle)`, New: `context.WithCancel(ctx)`},
+		{Fault: "A reservation is not put back where the check after the hold fails", In: "reconciler",
+			Decl: "executor.attempt", Tests: "TestRelease_CheckAfterTheHoldHangs",
+			Old: `e.recreateReservations(remaining)`, New: ``},
 		{Fault: "A write begins although the hold is over", In: "reconciler", Decl: "executor.writeUnderHold",
 			Tests: "TestRelease_StepsAndFaults",
 			Old: `if !h.mayWrite(ctx) {
