@@ -167,11 +167,12 @@ func (s *Simulation) options() reconciler.Options {
 // check judges once, as the command check does.
 func (s *Simulation) check() {
 	as := s.newClient("ip-reconcile-check", nil)
-	_, rec, err := s.reconciler(as, "check")
+	cluster, rec, err := s.reconciler(as, "check")
 	if err != nil {
 		s.fail("set up a check: %v", err)
 		return
 	}
+	rec.RestoreStore = cluster.RestoreStore()
 	s.start(func() {
 		j, err := rec.Check(s.ctx)
 		as.post(func() {

@@ -233,12 +233,13 @@ func (s *Simulation) itemOf(l leaked) *judge.Item {
 
 // awaitsTheEarly reports whether every address is held for an hour because of machines that joined after a restore and
 // were removed: nothing distinguishes those that joined before it was detected from what the restore has lost. Where
-// several processes detect it, such as one that has waited for a person since, the last one dates it.
+// several processes detect it, such as one that has waited for a person since, the last one dates it. Those that make
+// passes side by side take over each other's dates, and doubt what has joined until then.
 func (s *Simulation) awaitsTheEarly() bool {
 	last := s.lastDetected()
 	isEarly := func(name string) bool {
 		at, isAfter := s.joined[name]
-		return s.early[name] || isAfter && at.Before(last)
+		return s.early[name] || isAfter && (at.Before(last) || len(s.replicas) > 1)
 	}
 	if s.plan.Serve || s.last == nil { // serve does not report what it waits for
 		return slices.ContainsFunc(slices.Collect(maps.Keys(s.early)), isEarly)
