@@ -379,3 +379,22 @@ func (s *simulator) reconciler(t testing.TB) *reconciler.Reconciler {
 		Options: reconciler.Options{PodsComplete: true}, // most tests have no pods
 	}
 }
+
+// landsLate applies the first patch at the second.
+type landsLate struct {
+	*simulator
+	patch func()
+	tries int
+}
+
+func (l *landsLate) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte) (string, error) {
+	if l.tries++; l.tries == 1 {
+		l.patch = func() { _, _ = l.simulator.PatchPool(context.WithoutCancel(ctx), p, patch) }
+		return "", errServer
+	}
+	if l.patch != nil {
+		l.patch()
+		l.patch = nil
+	}
+	return l.simulator.PatchPool(ctx, p, patch)
+}

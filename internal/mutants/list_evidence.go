@@ -81,7 +81,7 @@ func evidence() []Mutant {
 			Decl: "NewIndex", Tests: "TestWhetherThereAreAgents",
 			Old: `|| past.SawReports(),`, New: `,`},
 		{Fault: "A boot since the report ends its sandboxes", In: "reconciler/judge", Decl: "Index.hasEndedWithNode",
-			Tests: "TestDeadNodes",
+			Tests: "TestOneNodeDoesNotSpeakForAnother",
 			Old:   `x.isDead(r.Name)`,
 			New:   `(x.isDead(r.Name) || x.o.Nodes[r.Name] != nil && x.o.Nodes[r.Name].BootID != r.BootID)`},
 		{Fault: "A network-status of the backup is believed", In: "reconciler", Decl: "History.DoubtsStatus",

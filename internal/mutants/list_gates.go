@@ -106,7 +106,7 @@ func gates() []Mutant {
 			Old:   `!report.ConfirmedAt.Before(r.DetectedAt.Add(maxClockDifference))`, New: `true`},
 		{Fault: "A replica that does not lead keeps to itself what a restore has lost", In: "reconciler/informers",
 			Decl: "Source.shareLost", Tests: "TestRun_SharesWhatARestoreLost",
-			Old: `if !isNew || len(lost) == 0 {`, New: `if true {`},
+			Old: `if !isNew || len(lost) == 0 {`, New: `if isNew || len(lost) == 0 {`},
 		{Fault: "What another process knows of the same restore is not taken over", In: "reconciler",
 			Decl: "History.mergeRestore", Tests: "TestShareLost",
 			Old: `case (r.IsSettled || !isFirst) && r.At.Sub(kept.At) > sameRestoreWithin:`,

@@ -35,10 +35,13 @@ func (s *Source) shareLost(ctx context.Context) (isDone bool) {
 		return true
 	}
 	err := reconciler.ShareLost(ctx, s.RestoreStore(), why, now, lost)
-	if err != nil {
+	isForbidden := errors.Is(err, reconciler.ErrForbidden)
+	if isForbidden {
+		s.log.Warn("Cannot persist the nodes that an etcd restore has lost: forbidden", "nodes", lost, "error", err)
+	} else if err != nil { // a second later it is tried again
 		s.log.Debug("Could not persist the nodes that an etcd restore has lost", "nodes", lost, "error", err)
 	}
-	return err == nil || errors.Is(err, reconciler.ErrForbidden)
+	return err == nil || isForbidden
 }
 
 // checkWatches compares the revisions after a watch was opened, and records a restore. A watch that resumes at a
