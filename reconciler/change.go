@@ -29,6 +29,7 @@ import (
 // it: then only the pool's resourceVersion, which the patch tests, reveals that ADD. A reservation that was deleted for
 // an allocation that stays is created again. The delete of a reservation without allocation has no such patch. It is
 // done when its answer arrives while the hold lasts. Otherwise the next second check reads whether an ADD adopted it.
+// If nothing can be read, a deleted reservation is created again without a check.
 type change struct {
 	*judge.Item                // what is released; nil for a repair
 	finding     *judge.Finding // what is repaired; nil for a release
@@ -146,7 +147,7 @@ func (c *change) isDeletedAlone() bool { return c.isPartial() && c.Allocation ==
 
 func (c *change) noteDeleted(r *ippool.Reservation) {
 	c.state = c.state.next(deleteStep, uncertain)
-	if !slices.ContainsFunc(c.deleted, func(x *ippool.Reservation) bool { return x.UID == r.UID && x.Ref() == r.Ref() }) {
+	if !slices.ContainsFunc(c.deleted, func(x *ippool.Reservation) bool { return isSame(x, r) }) {
 		c.deleted = append(c.deleted, r)
 	}
 }

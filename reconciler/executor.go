@@ -20,7 +20,8 @@ const (
 	maxEntries        = 20000
 	maxTries          = 5  // how many fruitless holds a change takes part in before it is given up until the next pass
 	maxFruitlessHolds = 15 // how many holds in a row without any write end the pass for all remaining changes
-	// maxSettle is how long the check after a hold may take: an address in use may lack its reservation meanwhile.
+	// maxSettle is how long the check after a hold may take. Then the reservations that were deleted are recreated
+	// without it.
 	maxSettle = 10 * time.Second
 )
 
@@ -152,7 +153,7 @@ func isFatal(err error) bool {
 // attempt takes the Leases, checks changes and writes them. It returns those to try again, and an error of all.
 func (e *executor) attempt(ctx context.Context, todo []*change) ([]*change, error) {
 	if err := e.refresh(ctx); err != nil {
-		return todo, err
+		return e.settleWithoutHold(ctx, todo), err
 	}
 	remaining, isSettled := todo, false
 	err := e.Writer.Hold(ctx, e.namespace, e.leases, func(ctx context.Context, h *Hold) (err error) {
@@ -162,14 +163,27 @@ func (e *executor) attempt(ctx context.Context, todo []*change) ([]*change, erro
 	})
 	e.Log.Debug("Held whereabouts' Leases", "namespace", e.namespace, "leases", e.leases, "items", len(todo),
 		"remaining", len(remaining), "error", err)
-	if !isSettled { // the hold was over
-		ctx, cancel := context.WithTimeout(ctx, maxSettle)
-		defer cancel()
-		if remaining, isSettled = e.settle(ctx, remaining); !isSettled {
-			e.recreateReservations(remaining)
-		}
+	if !isSettled {
+		remaining = e.settleWithoutHold(ctx, remaining)
 	}
 	return remaining, err
+}
+
+// settleWithoutHold settles changes while no Lease is held. If nothing can be read, it tries to recreate every
+// reservation that was deleted, since an allocation may need it.
+func (e *executor) settleWithoutHold(ctx context.Context, changes []*change) []*change {
+	reading, cancel := context.WithTimeout(ctx, maxSettle)
+	defer cancel()
+	for reading.Err() == nil {
+		if remaining, isSettled := e.settle(reading, changes); isSettled {
+			return remaining
+		}
+		e.wait(reading, 500*time.Millisecond)
+	}
+	if ctx.Err() == nil { // otherwise they are given up
+		e.tryToRecreate(changes, 2)
+	}
+	return changes
 }
 
 // settle checks changes again after writes failed, if a reservation was deleted. It recreates the reservations of items

@@ -225,35 +225,6 @@ func TestRelease_ReservationAdoptedWhileItIsDeleted(t *testing.T) {
 	}
 }
 
-// After the delete of a reservation that an ADD adopts, reads hang for a minute. The reservation is back sooner.
-func TestRelease_CheckAfterTheHoldHangs(t *testing.T) {
-	bubble(t, func(t *testing.T, s *simulator) {
-		s.entry(bluePool, 2, "default/stays", "box-2", false)
-		s.pod("stays", "uid", 2)
-		s.alone(1, 1)
-		time.Sleep(5 * time.Minute)
-		var deleted, back time.Time
-		s.step = func(call, _ string) {
-			switch {
-			case call == "delete" && deleted.IsZero():
-				deleted = time.Now()
-				s.takes["fresh"], s.takes["delete"] = time.Minute, faults["takes all of the hold"].takes
-				s.pod("lost-1", "back", 1)
-				s.fill(bluePool, "1", map[string]any{"id": "box-new", "podref": "default/lost-1", "ifname": "net1"})
-			case call == "create" && back.IsZero():
-				back = time.Now()
-			}
-		}
-		out, _ := run(t, s.reconciler(t))
-		if took := back.Sub(deleted); took < 0 || took > 20*time.Second {
-			t.Errorf("the reservation was recreated %s after it was deleted", took)
-		}
-		same(t, "stored", s.stored(), map[string]bool{bluePool + " 1": true, "reservation " + blueAddress: true,
-			bluePool + " 2": true})
-		same(t, "released", len(out.Released), 0)
-	})
-}
-
 // A pool whose patches hang is given up until the next pass, and other pools do not wait for it.
 func TestExecutor_HangingPatch(t *testing.T) {
 	for _, also := range []int{0, 6} { // more pools that hang than are written at once

@@ -66,46 +66,54 @@ func sharedKeyOf(it *judge.Item) sharedKey {
 	return sharedKey{it.Namespace(), it.PodRef(), it.Address()}
 }
 
-// recreateReservations recreates the deleted reservations of changes, even if the run ends. Each reservation has a
-// timeout of its own, longer at each try, so that calls that hang do not delay the others.
+// recreateReservations recreates the deleted reservations of changes that end here, even if the run ends.
 func (e *executor) recreateReservations(changes []*change) {
+	for r, err := range e.tryToRecreate(changes, 4) { // a few of them take at most 20 s
+		e.Log.Error("Could not recreate a reservation; create it by hand if its address is in use, or run with --repair",
+			"reservation", r.Ref(), "podRef", r.PodRef, "ifName", r.IfName, "error", err)
+	}
+}
+
+// tryToRecreate recreates the deleted reservations of changes. Each has a timeout of its own, longer at each try, so
+// that calls that hang do not delay the others. What failed is returned, and stays deleted for its changes.
+func (e *executor) tryToRecreate(changes []*change, tries int) (failed map[*ippool.Reservation]error) {
 	ctx := withRollback(context.Background()) // not cancelled by the end of the run or of the hold
 	var todo []*ippool.Reservation
 	for _, c := range changes {
 		todo = append(todo, c.deleted...)
-		c.deleted = nil
-		if c.state == reservationDeleted {
-			c.state = planned
-		}
 	}
 	slices.SortFunc(todo, func(x, y *ippool.Reservation) int {
 		return cmp.Or(strings.Compare(x.Ref(), y.Ref()), strings.Compare(x.UID, y.UID))
 	})
-	todo = slices.CompactFunc(todo, func(x, y *ippool.Reservation) bool { // two allocations may share one
-		return x.Ref() == y.Ref() && x.UID == y.UID
-	})
-	for try := 0; len(todo) > 0; try++ {
+	todo = slices.CompactFunc(todo, isSame) // two allocations may share one
+	for try := 0; try < tries && len(todo) > 0; try++ {
+		if try > 0 {
+			e.wait(ctx, 200*time.Millisecond<<try)
+		}
+		e.progress("recreating %d reservations", len(todo))
 		errs := inParallel(parallelWrites, todo, func(r *ippool.Reservation) error {
 			return e.recreateReservation(ctx, r, time.Second<<try)
 		})
-		var failed []*ippool.Reservation
+		failed = map[*ippool.Reservation]error{}
 		for i, r := range todo {
-			switch {
-			case errs[i] == nil:
-			case try+1 == recreateTries:
-				e.Log.Error("Could not recreate the reservation of an address in use; create it by hand, or run with --repair",
-					"reservation", r.Ref(), "podRef", r.PodRef, "ifName", r.IfName, "error", errs[i])
-			default:
-				failed = append(failed, r)
+			if errs[i] != nil {
+				failed[r] = errs[i]
 			}
 		}
-		if todo = failed; len(todo) > 0 {
-			e.wait(ctx, 400*time.Millisecond<<try)
+		todo = slices.DeleteFunc(todo, func(r *ippool.Reservation) bool { return failed[r] == nil })
+	}
+	for _, c := range changes {
+		c.deleted = slices.DeleteFunc(c.deleted, func(r *ippool.Reservation) bool {
+			return !slices.ContainsFunc(todo, func(x *ippool.Reservation) bool { return isSame(x, r) })
+		})
+		if len(c.deleted) == 0 && c.state == reservationDeleted {
+			c.state = planned
 		}
 	}
+	return failed
 }
 
-const recreateTries = 4 // of a reservation; a few of them take at most 20 s
+func isSame(x, y *ippool.Reservation) bool { return x.Ref() == y.Ref() && x.UID == y.UID }
 
 // recreateReservation recreates a reservation within the timeout. One that exists may be the one whose delete was sent
 // and not answered. That delete may still arrive, and must not match: so the reservation is replaced by a new object.

@@ -310,7 +310,11 @@ func (s *Simulation) replaceReplica(r *replica, why string, end func()) {
 		if s.replicas[i] == r {
 			s.say("%s: %s", r.as.name, why)
 			end()
-			s.after(s.between(time.Second, 5*time.Second), func() { s.startReplica(i) })
+			s.after(s.between(time.Second, 5*time.Second), func() {
+				if s.replicas[i] == r { // otherwise settle has started another
+					s.startReplica(i)
+				}
+			})
 		}
 	}
 }

@@ -61,10 +61,10 @@ func (s *Simulation) settle() {
 		s.wake(n)
 	}
 	for i, r := range s.replicas {
-		if s.massRelease && !r.as.killed.Load() {
-			r.kill()
+		if s.massRelease && !r.as.killed.Load() { // SIGTERM, so that it recreates what it has deleted
+			r.stop()
 		}
-		if r.as.killed.Load() {
+		if r.as.killed.Load() || r.stopped {
 			s.startReplica(i)
 		}
 	}
@@ -76,7 +76,7 @@ func (s *Simulation) settle() {
 		s.busy()
 	}
 	wait, passes := s.plan.Confirm+settleFor, s.counts["pass"]
-	if s.plan.Visits { // nothing is confirmed by a pass while a machine is new
+	if s.plan.Visits { // a pass confirms nothing while a machine has not reported, which is in every second one
 		wait += 2 * s.plan.Every
 	}
 	end := time.Now().Add(wait)
@@ -233,13 +233,16 @@ func (s *Simulation) itemOf(l leaked) *judge.Item {
 
 // awaitsTheEarly reports whether every address is held for an hour because of machines that joined after a restore and
 // were removed: nothing distinguishes those that joined before it was detected from what the restore has lost. Where
-// several processes detect it, such as one that has waited for a person since, the last one dates it. Those that make
-// passes side by side take over each other's dates, and doubt what has joined until then.
+// several processes detect it, such as one that has waited for a person since, the last one dates it. Two processes
+// that make passes take over each other's dates. They then wait for every machine that joined before that.
 func (s *Simulation) awaitsTheEarly() bool {
 	last := s.lastDetected()
+	if !s.plan.Serve && len(s.replicas) > 1 { // a process takes over a date when it begins its next pass
+		last = last.Add(2*s.plan.Every + aPassTakes)
+	}
 	isEarly := func(name string) bool {
 		at, isAfter := s.joined[name]
-		return s.early[name] || isAfter && (at.Before(last) || len(s.replicas) > 1)
+		return s.early[name] || isAfter && at.Before(last)
 	}
 	if s.plan.Serve || s.last == nil { // serve does not report what it waits for
 		return slices.ContainsFunc(slices.Collect(maps.Keys(s.early)), isEarly)
