@@ -60,7 +60,10 @@ func AreOneMigration(pods []*Pod) bool {
 // Network is "<namespace>/<NAD>".
 type Guest struct {
 	types.NamespacedName
+	UID        string
 	Interfaces []Interface
+	// IsUnread: the status does not report an interface for each network of Multus, so others may have addresses.
+	IsUnread bool
 }
 
 // DecodeGuests decodes a LIST of VirtualMachineInstances in JSON, and calls each with every one.
@@ -77,8 +80,11 @@ func DecodeGuests(body []byte, each func(*Guest)) (metav1.ListMeta, error) {
 // DecodeGuest decodes a VirtualMachineInstance in JSON. It drops an interface of the pod network.
 func DecodeGuest(text []byte) (*Guest, error) {
 	var o struct {
-		Metadata types.NamespacedName
-		Spec     struct {
+		Metadata struct {
+			types.NamespacedName
+			UID string
+		}
+		Spec struct {
 			Networks []struct {
 				Name   string
 				Multus *struct{ NetworkName string }
@@ -94,7 +100,7 @@ func DecodeGuest(text []byte) (*Guest, error) {
 	if err := json.Unmarshal(text, &o); err != nil {
 		return nil, err
 	}
-	g := &Guest{NamespacedName: o.Metadata}
+	g := &Guest{NamespacedName: o.Metadata.NamespacedName, UID: o.Metadata.UID}
 	networks := map[string]string{}
 	for _, n := range o.Spec.Networks {
 		if n.Multus == nil {
@@ -105,8 +111,10 @@ func DecodeGuest(text []byte) (*Guest, error) {
 			networks[n.Name] = g.Namespace + "/" + n.Multus.NetworkName
 		}
 	}
+	reported := map[string]bool{}
 	for _, i := range o.Status.Interfaces {
 		network, isMultus := networks[i.Name]
+		reported[i.Name] = true
 		if !isMultus {
 			continue
 		}
@@ -117,6 +125,9 @@ func DecodeGuest(text []byte) (*Guest, error) {
 			}
 		}
 		g.Interfaces = append(g.Interfaces, Interface{Network: intern(network), Name: i.Name, Addresses: all})
+	}
+	for name := range networks {
+		g.IsUnread = g.IsUnread || !reported[name]
 	}
 	return g, nil
 }

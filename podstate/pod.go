@@ -158,6 +158,21 @@ func readStop(o *corev1.Pod) (isStopped bool, last time.Time) {
 	return isStopped, last
 }
 
+// Networks are the networks that the pod may be on, as "<namespace>/<NAD>": those of its network-status, and those that
+// it requests and that are kept.
+func (p *Pod) Networks() (names []string) {
+	for _, i := range p.Interfaces {
+		if _, _, ok := i.NAD(); ok {
+			names = append(names, i.Network)
+		}
+	}
+	for _, name := range slices.Concat(p.RequestedNetworks, p.Unattached) {
+		names = append(names, name.String())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // HasUID reports whether a sandbox with this UID belongs to the pod.
 func (p *Pod) HasUID(uid string) bool { return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }
 

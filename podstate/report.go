@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
@@ -106,6 +107,13 @@ func ReadReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report 
 func ReadReportWithHash(o *v1alpha1.SandboxReport, contentHash string, lease *coordinationv1.Lease) *Report {
 	r := &Report{SandboxReport: o, WrittenAt: fieldTime(o.ManagedFields, `"f:observedAt"`), hash: contentHash}
 	return r.WithLease(lease)
+}
+
+// UnreadReport returns a report that cannot be decoded. It has no content and is never fresh: its node has to report.
+func UnreadReport(node string, uid types.UID, version string) *Report {
+	o := &v1alpha1.SandboxReport{}
+	o.Name, o.UID, o.ResourceVersion = node, uid, version
+	return &Report{SandboxReport: o}
 }
 
 // WithLease returns the same report with a new version of its Lease.

@@ -55,13 +55,13 @@ func TestBreaker(t *testing.T) {
 		p := newProcess(t, atOnce)
 		plan := p.pass(0, inUseAndStale(0, 30), func(o *Observed) {
 			for i := range 15 {
-				Gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
+				Gone(fmt.Sprint("leak-", i), "x")(o.Reports.Or(nil)[0])
 			}
 		})
 		p.wantReleased("15 proven and 15 unconfirmed of 30", plan)
 		plan = newProcess(t, atOnce).pass(0, inUseAndStale(0, 60), func(o *Observed) {
 			for i := range 25 {
-				Gone(fmt.Sprint("leak-", i), "x")(o.Reports[0])
+				Gone(fmt.Sprint("leak-", i), "x")(o.Reports.Or(nil)[0])
 			}
 		})
 		if len(plan.Release) != 25 || len(plan.Refused) != 35 || plan.Refused[0].Why != Breaker {

@@ -31,6 +31,8 @@ type History struct {
 	repairs          map[string]time.Time // when each waiting finding was found first, by findingKey
 	repairCounts     map[judge.NodePool]window
 	pauses           map[string]string // the pauses of the last pass in words, by pool
+	nodes            nodeHistory
+	unknown          map[judge.SourceName]bool // the sources that were unknown in the last pass
 }
 
 // candidateKey is the hash of a judge.ID. Two of 250,000 items share one less often than memory fails.
@@ -61,6 +63,7 @@ type confirmation struct {
 	staleSince          moment    // Stale in every pass since
 	uncontradictedSince moment    // no pass since contradicts it; missing information does not contradict
 	nodeMissingSince    moment    // Stale since because its Node is missing
+	withoutReport       []string  // the nodes without a fresh report for which the item was undetermined
 	provenSince         time.Time // Stale and proven in every pass since, by this process's clock
 }
 
@@ -103,6 +106,23 @@ func (h *History) Copy() *History {
 	return &c
 }
 
+// noteUnknown starts the wait of every unconfirmed item again when a source becomes unknown: what was held for lack of
+// evidence has not waited.
+func (h *History) noteUnknown(o *judge.Observation) {
+	unknown := map[judge.SourceName]bool{}
+	isNew := false
+	for _, s := range o.UnknownSources() {
+		unknown[s.Name] = true
+		isNew = isNew || !h.unknown[s.Name]
+	}
+	if h.unknown = unknown; isNew {
+		h.resetConfirmations()
+	}
+}
+
+// Expected returns the nodes that had to report in earlier passes, sorted.
+func (h *History) Expected() []string { return h.nodes.expected() }
+
 // SawReports reports whether any pass has read a SandboxReport.
 func (h *History) SawReports() bool { return h.hasReports }
 
@@ -127,7 +147,9 @@ func (h *History) Remember(j *judge.Judgement) {
 	}
 	h.passes++
 	h.noteNodes(j)
-	h.hasReports = h.hasReports || len(j.Observation.Reports) > 0
+	h.noteUnknown(j.Observation)
+	h.nodes.note(j)
+	h.hasReports = h.hasReports || len(j.Observation.Reports.Or(nil)) > 0
 	h.noteRestores(j.Observation)
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		h.note(it, j.Observation)
@@ -150,6 +172,9 @@ func (h *History) note(it *judge.Item, o *judge.Observation) {
 		s.first = o.Now
 	}
 	s.pass = h.passes
+	if c := s.confirmation; c != nil && h.nodes.hasLost(c.withoutReport, s.first) {
+		c.reset()
+	}
 	s.confirmation = s.confirmation.next(it, o)
 	if node := it.ClaimedOn(); node != "" {
 		s.past = s.past.with("", node, 0)
@@ -173,6 +198,10 @@ func (c *confirmation) next(it *judge.Item, o *judge.Observation) *confirmation 
 		c.uncontradictedSince = moment{}
 	}
 	e := it.Evidence()
+	c.withoutReport = nil
+	if it.Verdict != judge.Stale && e != nil {
+		c.withoutReport = e.WithoutReport
+	}
 	switch {
 	case it.Verdict != judge.Stale:
 		c.staleSince, c.nodeMissingSince = moment{}, moment{}
@@ -260,7 +289,7 @@ func (h *History) confirmedAt(it *judge.Item, o *judge.Observation, confirmAfter
 	var since, missing moment
 	if c := s.confirmation; c != nil {
 		since, missing = c.staleSince, c.nodeMissingSince
-		if e != nil && e.Sandbox == judge.Absent {
+		if e != nil && (e.Sandbox == judge.Absent || e.Sandbox == judge.NodeMissing && e.OnlyOthersMissing) {
 			since = c.uncontradictedSince
 		}
 	}

@@ -122,7 +122,7 @@ func TestReadBreaker(t *testing.T) {
 // A report of a missing node may hold an address that its sandbox carries: such a report must not be deleted.
 func TestResult_Needs(t *testing.T) {
 	report := func(o *Observed, node string) *podstate.Report {
-		for _, r := range o.Reports {
+		for _, r := range o.Reports.Or(nil) {
 			if r.Name == node {
 				return r
 			}

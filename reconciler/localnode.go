@@ -37,7 +37,7 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation, err e
 	if err != nil {
 		return nil, err
 	}
-	node := o.Nodes[s.Node]
+	node := o.Nodes.Or(nil)[s.Node]
 	switch {
 	case node == nil:
 		return nil, fmt.Errorf("--node %s: this Node does not exist, or listing nodes is forbidden", s.Node)
@@ -47,12 +47,16 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation, err e
 	}
 	report := &podstate.Report{ConfirmedAt: o.Now, LeaseRenewedAt: o.Now, WrittenAt: o.Now}
 	var before *v1alpha1.SandboxReport
-	at := slices.IndexFunc(o.Reports, func(r *podstate.Report) bool { return r.Name == s.Node })
+	reports := slices.Clone(o.Reports.Or(nil))
+	if why := o.Reports.Why(); why != "" { // other nodes lack a fresh report then
+		o.Warnings = append(o.Warnings, fmt.Sprintf("SandboxReports are unknown, but for that of %s: %s", s.Node, why))
+	}
+	at := slices.IndexFunc(reports, func(r *podstate.Report) bool { return r.Name == s.Node })
 	if at >= 0 {
-		if report.RestoreDetectedAt = o.Reports[at].RestoreDetectedAt; o.Reports[at].BootID == s.BootID {
-			before = o.Reports[at].SandboxReport
+		if report.RestoreDetectedAt = reports[at].RestoreDetectedAt; reports[at].BootID == s.BootID {
+			before = reports[at].SandboxReport
 		}
-		o.Reports = slices.Delete(slices.Clone(o.Reports), at, at+1)
+		reports = slices.Delete(reports, at, at+1)
 	}
 	if report.SandboxReport, err = s.Inspect(ctx, before); err != nil {
 		return nil, fmt.Errorf("inspect node %s: %w", s.Node, err)
@@ -61,6 +65,6 @@ func (s *WithLocalNode) inspect(ctx context.Context, o *judge.Observation, err e
 	if before != nil && !node.Machine.IsKnown() {
 		report.Machine = before.Machine
 	}
-	o.Reports = append(o.Reports, report)
+	o.Reports = judge.Complete(append(reports, report), o.Reports.Revision())
 	return o, nil
 }

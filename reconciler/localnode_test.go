@@ -86,7 +86,7 @@ func TestLocalNode_Verdicts(t *testing.T) {
 			on, _ := inspectedWorker(&scripted{parts: []Part{UsualPool, UsualPod(Carrying("10.0.0.7")), Node("worker-1"),
 				c.has}}, c.sees...)
 			forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
-				if len(o.Reports) != 1 || o.Reports[0].Name != "worker-1" || !o.Reports[0].IsFresh(o.Now) {
+				if len(o.Reports.Or(nil)) != 1 || o.Reports.Or(nil)[0].Name != "worker-1" || !o.Reports.Or(nil)[0].IsFresh(o.Now) {
 					t.Fatalf("reports: %+v", o.Reports)
 				}
 				if got := OutcomeOf(AllocationOf(t, judge.Judge(o, nil, judge.Policy{}), "10.0.0.5")); got != c.want {
@@ -106,10 +106,11 @@ func TestLocalNode_ReplacesReport(t *testing.T) {
 			Gone("older", "uid-0")),
 	}}, Sandbox("box-1", "uid-1"))
 	forListAndRelist(t, on, func(t *testing.T, o *judge.Observation) {
-		if len(o.Reports) != 2 || o.Reports[0].Name != "worker-2" || o.Reports[0].Sandboxes[0].ID != "other" {
+		all := o.Reports.Or(nil)
+		if len(all) != 2 || all[0].Name != "worker-2" || all[0].Sandboxes[0].ID != "other" {
 			t.Fatalf("reports: %+v", o.Reports)
 		}
-		r := o.Reports[1]
+		r := o.Reports.Or(nil)[1]
 		if len(r.Sandboxes) != 1 || r.Sandboxes[0].ID != "box-1" {
 			t.Errorf("sandboxes: %v", r.Sandboxes)
 		}

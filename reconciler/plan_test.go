@@ -60,8 +60,7 @@ func TestPlan_Confirmation(t *testing.T) {
 	t.Run("missing information does not contradict", func(t *testing.T) {
 		silent := All(UsualPool, Node("worker-1"), StaleReport("worker-1"))
 		for says, c := range map[string]Part{
-			"a node is silent":       silent,
-			"a node has just joined": All(unconfirmed, Node("worker-2")),
+			"a node is silent": silent,
 			"a sandbox was not read": All(UsualPool, ReportingWorker(Sandbox("box-9", "uid-9", OfPod("web-9"),
 				func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }))),
 			"its node is unreachable": All(UsualPool, Node("worker-1", NotReadyFor(time.Minute)), StaleReport("worker-1")),
@@ -137,7 +136,7 @@ func TestPlan_Confirmation(t *testing.T) {
 		p := newProcess(t, quarter)
 		p.pass(0, alone, Reservation("10.0.0.5", "default/web-0", LongAgo))
 		plan := p.pass(15*time.Minute, alone, Reservation("10.0.0.5", "default/web-0", LongAgo), func(o *Observed) {
-			o.Reservations[0].UID = "another"
+			o.Reservations.Or(nil)[0].UID = "another"
 		})
 		p.wantRefused("another UID", AwaitingConfirmation, plan)
 	})

@@ -23,7 +23,7 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	out := &Result{}
 	err := r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {
 		j, err := r.Check(ctx)
-		if err == nil && j.WithoutAgents {
+		if err == nil && (j.WithoutAgents || j.Observation.Static && len(j.Observation.Reports.Or(nil)) == 0) {
 			err = errNoReports
 		}
 		if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// repairAfter is how long a finding must stand, found twice, before it is repaired: an ADD in progress causes the same
-	// finding for a moment. Behind the fence no ADD is in progress.
+	// repairAfter is how long a finding must stand, found twice, before it is repaired: an ADD in progress causes the
+	// same finding for a moment. Behind the fence no ADD is in progress.
 	repairAfter    = time.Minute
 	repairWriteFor = 700 * time.Millisecond // for which repairs begin under a hold, so that ADDs wait a second
 )
@@ -290,7 +290,7 @@ const restoreNoteFor = 24 * time.Hour
 // most nodes report it: a single agent does not raise the limits.
 func (h *History) isRestoreRecent(j *judge.Judgement) bool {
 	now, r, reporters := j.Observation.Now, &h.restore, 0
-	for _, report := range j.Observation.Reports {
+	for _, report := range j.Observation.Reports.Or(nil) {
 		if now.Sub(report.RestoreDetectedAt) <= restoreNoteFor {
 			reporters++
 		}

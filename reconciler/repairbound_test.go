@@ -62,8 +62,8 @@ func boundedRepairs(t *testing.T, parts ...Part) *repairPlan {
 	t.Helper()
 	p := newProcess(t, Options{Repair: true})
 	o := Observe(append(parts, func(o *Observed) { o.FencedSince = o.Now.Add(-30 * time.Second) })...)
-	o.Pools, o.Reports = lastOf(o.Pools, (*ippool.Pool).Ref),
-		lastOf(o.Reports, func(r *podstate.Report) string { return r.Name })
+	o.Pools = lastOf(o.Pools, (*ippool.Pool).Ref)
+	o.Reports = o.Reports.With(lastOf(o.Reports.Or(nil), func(r *podstate.Report) string { return r.Name }))
 	p.History.checkRevision(o.Observation)
 	p.History.noteRestores(o.Observation)
 	return p.History.planRepairs(Judged(o, p.Options.Policy), p.Options)

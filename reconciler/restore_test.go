@@ -155,7 +155,7 @@ func TestRestore_ReportedByAgent(t *testing.T) {
 			}
 			r.ManagedFields = by(Now.Add(write), `{"f:observedAt":{}}`)
 			lease.ManagedFields = by(o.Now.Add(-10*time.Second), `{"f:spec":{"f:renewTime":{}}}`)
-			o.Reports = append(o.Reports, podstate.ReadReport(r, lease))
+			o.Reports = o.Reports.With(append(o.Reports.Or(nil), podstate.ReadReport(r, lease)))
 		}
 	}
 	at0 := Now.Format(time.RFC3339)
@@ -165,7 +165,7 @@ func TestRestore_ReportedByAgent(t *testing.T) {
 	notRenewedSince := func(at time.Duration, report Part) Part {
 		return func(o *Observed) {
 			report(o)
-			last := o.Reports[len(o.Reports)-1]
+			last := o.Reports.Or(nil)[len(o.Reports.Or(nil))-1]
 			last.ConfirmedAt, last.LeaseRenewedAt = Now.Add(at), Now.Add(at)
 		}
 	}

@@ -58,8 +58,8 @@ func (h *History) olderObject(o *judge.Observation) (sign string) {
 	if o.Watched {
 		return ""
 	}
-	versions := make(map[string]string, len(o.Pools)+2*len(o.Reports))
-	if o.ReportsUnreadable {
+	versions := make(map[string]string, len(o.Pools)+2*len(o.Reports.Or(nil)))
+	if !o.Reports.IsKnown() {
 		maps.Copy(versions, h.versions)
 	}
 	note := func(object, version string) {
@@ -76,7 +76,7 @@ func (h *History) olderObject(o *judge.Observation) (sign string) {
 	for _, p := range o.Pools {
 		note("IPPool "+p.Ref(), p.ResourceVersion)
 	}
-	for _, r := range o.Reports {
+	for _, r := range o.Reports.Or(nil) {
 		note("SandboxReport "+r.Name, r.ResourceVersion)
 		note("Lease "+r.Name, r.LeaseVersion)
 	}
@@ -112,7 +112,7 @@ func (h *History) noteRestore(o *judge.Observation) {
 // A note with the same text is the same restore, although its date may move: see podstate.Report.RestoreNote.
 func (h *History) noteRestores(o *judge.Observation) {
 	r := restore{DetectedAt: o.Now}
-	for _, report := range o.Reports {
+	for _, report := range o.Reports.Or(nil) {
 		at := report.RestoreDetectedAt
 		if at.After(o.Now) {
 			at = o.Now
@@ -175,7 +175,7 @@ func (h *History) noteKnownNodes(o *judge.Observation) {
 // noteNodes records the nodes of a pass, and keeps missing ones for a while.
 func (h *History) noteNodes(j *judge.Judgement) {
 	r, now := &h.restore, j.Observation.Now
-	if j.WithoutAgents || j.Observation.ReportsUnreadable {
+	if j.WithoutAgents || !j.Observation.Reports.IsKnown() {
 		return
 	}
 	known := map[string]time.Time{}

@@ -68,7 +68,7 @@ func TestRestore_TaintOfTheBackup(t *testing.T) {
 	t.Run("if only an agent reports the restore", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
 		p.wantRefused("reported", EtcdRestored, p.pass(3*minute, reported, back))
 		p.wantRefused("later", EtcdRestored, p.pass(hour, reported, back))
 	})

@@ -119,7 +119,7 @@ func TestRestore_MissingNode(t *testing.T) {
 	t.Run("if Nodes are forbidden it must report", func(t *testing.T) {
 		p := newProcess(t, atOnce)
 		bare := func(write time.Duration) Part {
-			return All(UsualPool, written("worker-1", write, Gone("box-1", UsualUID)), stale)
+			return All(UsualPool, written("worker-1", write, Gone("box-1", UsualUID)), stale, NodesUnknown)
 		}
 		p.pass(0, bare(0), revision(100))
 		p.pass(minute, bare(0), revision(90))
@@ -158,7 +158,8 @@ func TestRestore_StaysSettled(t *testing.T) {
 		p.RestoreStore = &memoryStore{}
 		settled(p)
 		reported := restoreReported("worker-1", minute-5*time.Second, 2*minute)
-		next := All(UsualPool, Node("worker-1"), reported, func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) },
+		next := All(UsualPool, Node("worker-1"), reported,
+			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) },
 			newNode)
 		p.wantReleased("with what was kept", p.restarted().pass(10*minute, next, revision(92)))
 		forgetful := p.restarted()
@@ -256,7 +257,7 @@ func TestRestore_LostNode(t *testing.T) {
 		p.pass(0, leakOn(0), newer)
 		// Its revision is beyond the old one, as with --bump-revision: a pass does not detect the restore.
 		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
 		p.pass(90*time.Second, leakOn(0))
 		p.wantRefused("reported when it was already missing", EtcdRestored, p.pass(3*minute, reported))
 		p.wantReleased("its report", p.pass(4*minute, reported, newerSince))
@@ -266,7 +267,7 @@ func TestRestore_LostNode(t *testing.T) {
 			return func(o *Observed) { o.MissingReports = map[string]time.Time{"worker-9": Now.Add(after)} }
 		}
 		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", minute, 2*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
 		p := newProcess(t, atOnce)
 		p.wantRefused("reported by an agent", EtcdRestored, p.pass(3*minute, reported, missed(2*minute)))
 		p.wantRefused("and later", EtcdRestored, p.pass(hour, reported))
@@ -297,7 +298,7 @@ func TestRestore_LostNode(t *testing.T) {
 		p.pass(0, leakOn(0), newer)
 		p.pass(minute, leakOn(0))
 		reported := All(UsualPool, Node("worker-1"), restoreReported("worker-1", 5*minute, 6*minute),
-			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports[0]) })
+			func(o *Observed) { Gone("box-1", UsualUID)(o.Reports.Or(nil)[0]) })
 		p.wantReleased("its object was deleted before", p.pass(7*minute, reported))
 	})
 }

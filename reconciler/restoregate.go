@@ -41,12 +41,12 @@ func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 	}
 	reports := reportsByName(o)
 	for _, name := range slices.Sorted(maps.Keys(r.nodesToReport(j))) {
-		report, node := reports[name], o.Nodes[name]
+		report, node := reports[name], o.Nodes.Or(nil)[name]
 		if !r.awaits(name, report, o) {
 			continue
 		}
 		state.Awaiting = append(state.Awaiting, name)
-		if r.Pending[name] && node == nil && (report == nil || len(o.Nodes) > 0) {
+		if r.Pending[name] && node == nil && (report == nil || o.Nodes.IsKnown()) {
 			state.LostNodes = append(state.LostNodes, name)
 		}
 		if node != nil && node.IsDead() {
@@ -65,7 +65,7 @@ func (r *restore) nodesToReport(j *judge.Judgement) sets.Set[string] {
 // was deleted since the restore and an hour ago. A Node object that the restore itself has lost proves nothing: its
 // pods run on.
 func (r *restore) awaits(name string, report *podstate.Report, o *judge.Observation) bool {
-	node := o.Nodes[name]
+	node := o.Nodes.Or(nil)[name]
 	switch {
 	case report != nil && r.isAfterRestore(report):
 		return false
@@ -93,20 +93,20 @@ func (r *restore) isAfterRestore(report *podstate.Report) bool {
 func (h *History) notePendingNodes(j *judge.Judgement) {
 	r, o := &h.restore, j.Observation
 	r.acknowledgeDoubts(j)
-	if r.At.IsZero() || r.IsSettled || j.WithoutAgents || o.Restored != "" || o.ReportsUnreadable || o.Watched {
+	if r.At.IsZero() || r.IsSettled || j.WithoutAgents || o.Restored != "" || !o.Reports.IsKnown() || o.Watched {
 		return
 	}
 	reports, asked := reportsByName(o), r.nodesToReport(j)
 	known := sets.KeySet(r.Pending).Union(sets.KeySet(r.MissingSince))
 	for name := range asked {
-		report, node := reports[name], o.Nodes[name]
+		report, node := reports[name], o.Nodes.Or(nil)[name]
 		switch {
 		case node != nil || report != nil && r.isAfterRestore(report):
 			if r.Pending[name] {
 				r.Pending[name] = false
 			}
 			delete(r.MissingSince, name)
-		case !r.Pending[name] && len(o.Nodes) > 0 && r.MissingSince[name].IsZero():
+		case !r.Pending[name] && o.Nodes.IsKnown() && r.MissingSince[name].IsZero():
 			if r.MissingSince == nil {
 				r.MissingSince = map[string]time.Time{}
 			}
@@ -115,8 +115,9 @@ func (h *History) notePendingNodes(j *judge.Judgement) {
 	}
 	state, pending := h.restoreState(j), map[string]bool{}
 	for _, name := range state.Awaiting {
-		// A node that joined since the restore and is deleted before it reports is dropped. None joined while etcd was down.
-		node := o.Nodes[name]
+		// A node that joined since the restore and is deleted before it reports is dropped. None joined while etcd was
+		// down.
+		node := o.Nodes.Or(nil)[name]
 		hasJoined := !known.Has(name) && node != nil && reports[name] == nil && (r.HasAsked || !node.CreatedAt.Before(r.At))
 		if !hasJoined {
 			pending[name] = r.Pending[name]
@@ -143,8 +144,8 @@ func (r *restore) isAcknowledged(o *judge.Observation) bool {
 }
 
 func reportsByName(o *judge.Observation) map[string]*podstate.Report {
-	reports := make(map[string]*podstate.Report, len(o.Reports))
-	for _, r := range o.Reports {
+	reports := make(map[string]*podstate.Report, len(o.Reports.Or(nil)))
+	for _, r := range o.Reports.Or(nil) {
 		reports[r.Name] = r
 	}
 	return reports

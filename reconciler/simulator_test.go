@@ -118,16 +118,19 @@ func (s *simulator) writing(ctx context.Context, what string) {
 }
 
 func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
-	o := &judge.Observation{Watched: s.watched, NADs: maps.Clone(s.nads), Pods: map[types.NamespacedName]*podstate.Pod{}}
+	o := &judge.Observation{Watched: s.watched, NADs: judge.Complete(maps.Clone(s.nads), ""),
+		Pods: map[types.NamespacedName]*podstate.Pod{}}
 	done, err := s.call(ctx, "observe", "")
 	if err != nil {
 		return nil, err
 	}
 	for _, part := range []func(){
 		func() {
+			var reservations []*ippool.Reservation
 			for _, name := range slices.Sorted(maps.Keys(s.reservations)) {
-				o.Reservations = append(o.Reservations, ippool.Read[ippool.Reservation](s.reservations[name].DeepCopy()))
+				reservations = append(reservations, ippool.Read[ippool.Reservation](s.reservations[name].DeepCopy()))
 			}
+			o.Reservations = judge.Complete(reservations, "")
 		},
 		func() { s.surroundings(o) },
 		func() {
@@ -147,11 +150,36 @@ func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
 }
 
 func (s *simulator) surroundings(o *judge.Observation) {
-	o.Now, o.Revision, o.Reports, o.Nodes, o.Paused = time.Now(), s.revision, s.reports, s.nodes, s.paused
-	o.IPAMClaims, o.Guests = maps.Clone(s.claims), s.guests
+	o.Now, o.Revision, o.Paused = time.Now(), s.revision, s.paused
+	o.Reports, o.Nodes = judge.Complete(s.reports, ""), judge.Complete(s.knownNodes(), "")
+	o.AgentLeases = judge.Complete(len(s.reports) > 0, "")
+	o.IPAMClaims, o.Guests = judge.Complete(maps.Clone(s.claims), ""), judge.Complete(s.guests, "")
 	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		o.Pools = append(o.Pools, ippool.Read[ippool.Pool](s.pools[name].DeepCopy()))
 	}
+}
+
+// knownNodes are the Nodes. If a test sets none, each node that a report or a pod names is Ready.
+func (s *simulator) knownNodes() map[string]*podstate.Node {
+	if s.nodes != nil {
+		return s.nodes
+	}
+	nodes := map[string]*podstate.Node{}
+	add := func(name string) {
+		if name != "" {
+			nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1", Machine: judgetest.MachineOf(name)}
+		}
+	}
+	if len(s.reports) == 0 {
+		add("worker-1")
+	}
+	for _, r := range s.reports {
+		add(r.Name)
+	}
+	for _, p := range s.pods {
+		add(p.Spec.NodeName)
+	}
+	return nodes
 }
 
 func (s *simulator) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {

@@ -29,19 +29,19 @@ func (h *History) DoubtsStatus(created time.Time) bool {
 // noteDoubts records the taints of the first pass since a restore. Later passes drop those that have changed. The pass
 // that detects the restore may still have Nodes from before it.
 func (r *restore) noteDoubts(o *judge.Observation) {
-	if o.Restored != "" || len(o.Nodes) == 0 {
+	if o.Restored != "" || len(o.Nodes.Or(nil)) == 0 {
 		return
 	}
 	if r.DoubtsAll {
 		r.DoubtsAll, r.Taints = false, map[string]string{}
-		for name, n := range o.Nodes {
+		for name, n := range o.Nodes.Or(nil) {
 			if n.OutOfService {
 				r.Taints[name] = n.OutOfServiceTaint
 			}
 		}
 	}
 	maps.DeleteFunc(r.Taints, func(name, _ string) bool {
-		n := o.Nodes[name] // a missing Node is judged as such, and may return with its taint
+		n := o.Nodes.Or(nil)[name] // a missing Node is judged as such, and may return with its taint
 		return n != nil && !r.doubtsTaint(n)
 	})
 }

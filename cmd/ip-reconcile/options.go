@@ -243,7 +243,7 @@ func (s *selection) checkNames(o *judge.Observation) error {
 	if len(s.filter.Pools)+len(s.filter.PodNamespaces)+len(s.filter.Nodes) == 0 {
 		return nil
 	}
-	namespaces, nodes := sets.New[string](), sets.KeySet(o.Nodes)
+	namespaces, nodes := sets.New[string](), sets.KeySet(o.Nodes.Or(nil))
 	for _, p := range o.Pods {
 		namespaces.Insert(p.Namespace)
 		nodes.Insert(p.Node)
@@ -253,10 +253,10 @@ func (s *selection) checkNames(o *judge.Observation) error {
 			namespaces.Insert(p.Allocations[i].Owner.Namespace)
 		}
 	}
-	for _, r := range o.Reservations {
+	for _, r := range o.Reservations.Or(nil) {
 		namespaces.Insert(r.Owner.Namespace)
 	}
-	for _, r := range o.Reports {
+	for _, r := range o.Reports.Or(nil) {
 		nodes.Insert(r.Name)
 	}
 	isPool := func(name string) bool {

@@ -92,7 +92,7 @@ func (o *options) dump(ctx context.Context, file *os.File, redact bool) (*sysdum
 		e.Labels = append(e.Labels, r.Key())
 	}
 	lines := probe.Lines(ctx, r, r.Writer.(*kube.Cluster))
-	if probe.Judgement != nil && !o.continues(ctx, len(probe.Observation.Nodes)) {
+	if probe.Judgement != nil && !o.continues(ctx, len(probe.Observation.Nodes.Or(nil))) {
 		return nil, errors.New("stopped: nothing was written")
 	}
 	d := sysdump.New(file, document.NewHeader(document.KindSysdump, probe.Version, o.cluster, probe.Now))

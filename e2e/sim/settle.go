@@ -250,7 +250,8 @@ func (s *Simulation) awaitsTheEarly() bool {
 	// What the last pass holds for a node that has just joined is not refused, and waits all the same.
 	return s.last.Restore != nil && len(s.last.Restore.Awaiting) > 0 &&
 		!slices.ContainsFunc(s.last.Restore.Awaiting, func(name string) bool {
-			return !isEarly(name) && s.last.Judgement.Observation.Nodes[name] == nil // one that exists and has not reported
+			nodes := s.last.Judgement.Observation.Nodes.Or(nil)
+			return !isEarly(name) && nodes[name] == nil // one that exists and has not reported
 		})
 }
 

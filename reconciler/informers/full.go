@@ -68,7 +68,12 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 	f.mu.Lock()
 	f.setMissing(o)
 	f.lastFull = &judge.Observation{
-		Warnings: o.Warnings, ReportsUnreadable: o.ReportsUnreadable, Paused: o.Paused, Acknowledged: o.Acknowledged,
+		Warnings: o.Warnings, Paused: o.Paused, Acknowledged: o.Acknowledged,
+		Reservations: unwatched(f.Source, ippool.ReservationResource.Resource, o.Reservations),
+		NADs:         unwatched(f.Source, ippool.NADResource.Resource, o.NADs),
+		Nodes:        unwatched(f.Source, "nodes", o.Nodes),
+		Reports:      unwatched(f.Source, reportResource, o.Reports),
+		AgentLeases:  unwatched(f.Source, leaseResource, o.AgentLeases),
 	}
 	f.noteMachines(o)
 	// A watch that was closed during the read still delivers what it lacks.
@@ -86,6 +91,15 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 		f.OnRebuild(why)
 	}
 	return o, nil
+}
+
+// unwatched returns what a full pass found of a kind that cannot be watched; of others nothing is kept. The caller
+// holds mu.
+func unwatched[T any](s *Source, resource string, found judge.Source[T]) (kept judge.Source[T]) {
+	if s.store(resource).refusal != nil {
+		kept = found
+	}
+	return kept
 }
 
 // intern returns the object of the caches that equals o, so that a full pass does not have all objects twice in memory;
@@ -182,9 +196,13 @@ func isRead(o *judge.Observation, resource string) bool {
 	case leaseResource, "namespaces":
 		return false
 	case "nodes":
-		return o.Nodes != nil
+		return o.Nodes.IsKnown()
 	case reportResource:
-		return !o.ReportsUnreadable
+		return o.Reports.IsKnown()
+	case ippool.NADResource.Resource:
+		return o.NADs.IsKnown()
+	case ippool.ReservationResource.Resource:
+		return o.Reservations.IsKnown()
 	}
 	return true
 }
@@ -194,19 +212,19 @@ func eachVersion(o *judge.Observation, each func(key objectKey, version string))
 	for _, p := range o.Pools {
 		each(objectKey{ippool.PoolResource.Resource, p.NamespacedName}, p.ResourceVersion)
 	}
-	for _, r := range o.Reservations {
+	for _, r := range o.Reservations.Or(nil) {
 		each(objectKey{ippool.ReservationResource.Resource, r.NamespacedName}, r.ResourceVersion)
 	}
-	for name, n := range o.NADs {
+	for name, n := range o.NADs.Or(nil) {
 		each(objectKey{ippool.NADResource.Resource, name}, n.ResourceVersion)
 	}
 	for name, p := range o.Pods {
 		each(objectKey{"pods", name}, p.ResourceVersion)
 	}
-	for name, n := range o.Nodes {
+	for name, n := range o.Nodes.Or(nil) {
 		each(objectKey{"nodes", types.NamespacedName{Name: name}}, n.ResourceVersion)
 	}
-	for _, r := range o.Reports {
+	for _, r := range o.Reports.Or(nil) {
 		each(objectKey{reportResource, types.NamespacedName{Name: r.Name}}, r.ResourceVersion)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -275,12 +276,12 @@ func TestObserve_MachinesOfTheLastRead(t *testing.T) {
 	b.api.has("ippools", claimed)
 	b.sets(t, "ippools", claimed)
 	o := b.fullPass(t)
-	equal(t, "unread after a full pass", b.observe().IPAMClaimsUnread, "")
+	equal(t, "unread after a full pass", b.observe().IPAMClaims.Why(), "")
 	b.source.mu.Lock()
-	b.source.lastFull.IPAMClaimsUnread = "forbidden"
+	b.source.lastFull.IPAMClaims = judge.Unknown[map[types.NamespacedName]*ippool.Claim](errors.New("forbidden"))
 	b.source.mu.Unlock()
-	equal(t, "unread until the next read", b.observe().IPAMClaimsUnread, "forbidden")
+	equal(t, "unread until the next read", b.observe().IPAMClaims.Why(), "forbidden")
 	_, err := b.source.Relist(t.Context(), o)
 	must(t, err)
-	equal(t, "unread after a refresh", b.observe().IPAMClaimsUnread, "")
+	equal(t, "unread after a refresh", b.observe().IPAMClaims.Why(), "")
 }

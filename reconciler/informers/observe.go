@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strconv"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -22,9 +23,14 @@ import (
 func (s *Source) observe() *judge.Observation {
 	o := ptr.To(*s.lastFull)
 	o.Watched, o.Now = true, s.Now()
-	o.NADs, o.Pods = map[types.NamespacedName]*ippool.NAD{}, map[types.NamespacedName]*podstate.Pod{}
+	o.Pods = map[types.NamespacedName]*podstate.Pod{}
+	o.Unreadable = nil
+	nads, nodes := map[types.NamespacedName]*ippool.NAD{}, map[string]*podstate.Node{}
+	var reservations []*ippool.Reservation
+	var reports []*podstate.Report
+	hasAgents := false
 	for _, k := range s.stores {
-		if k.refusal != nil {
+		if k.refusal != nil { // as the last full pass found it
 			continue
 		}
 		for name, i := range k.objects {
@@ -32,30 +38,43 @@ func (s *Source) observe() *judge.Observation {
 			case *ippool.Pool:
 				o.Pools = append(o.Pools, p)
 			case *ippool.Reservation:
-				o.Reservations = append(o.Reservations, p)
+				reservations = append(reservations, p)
 			case *ippool.NAD:
-				o.NADs[name] = p
+				nads[name] = p
 			case *podstate.Pod:
 				o.Pods[name] = p
 			case *podstate.Node:
-				if o.Nodes == nil {
-					o.Nodes = map[string]*podstate.Node{}
-				}
-				o.Nodes[name.Name] = p
+				nodes[name.Name] = p
 			case *report:
-				s.addReport(o, name.Name, p)
+				reports = append(reports, s.readReport(o, name.Name, p))
+			case *coordinationv1.Lease:
+				hasAgents = hasAgents || p.Annotations[v1alpha1.HashAnnotation] != ""
 			case namespaceSettings:
 				o.Paused, o.Acknowledged = p.isPaused, p.acknowledged
 			}
 		}
 	}
+	o.Reservations = observed(s, ippool.ReservationResource.Resource, reservations, o.Reservations)
+	o.NADs = observed(s, ippool.NADResource.Resource, nads, o.NADs)
+	o.Nodes = observed(s, "nodes", nodes, o.Nodes)
+	o.Reports = observed(s, reportResource, reports, o.Reports)
+	o.AgentLeases = observed(s, leaseResource, hasAgents, o.AgentLeases)
 	s.setMissing(o)
 	return o
 }
 
+// observed returns the objects of a kind that is watched, or what the last full pass found of it.
+func observed[T any](s *Source, resource string, content T, full judge.Source[T]) judge.Source[T] {
+	k := s.store(resource)
+	if k.refusal != nil {
+		return full
+	}
+	return judge.Complete(content, strconv.FormatUint(k.newest, 10))
+}
+
 // noteMachines keeps what a quorum read found of machines, which is not watched.
 func (s *Source) noteMachines(o *judge.Observation) {
-	s.lastFull.IPAMClaims, s.lastFull.IPAMClaimsUnread, s.lastFull.Guests = o.IPAMClaims, o.IPAMClaimsUnread, o.Guests
+	s.lastFull.IPAMClaims, s.lastFull.Guests = o.IPAMClaims, o.Guests
 }
 
 // affectsVerdict reports whether a change may change a verdict; before is nil for a new object, after for a gone one.
@@ -83,17 +102,16 @@ func (s *Source) affectsVerdict(before, after *item) bool {
 
 const leaseDelay = 5 * time.Second // between an agent's writes of a report and of the Lease with its hash, at most
 
-func (s *Source) addReport(o *judge.Observation, name string, r *report) {
+func (s *Source) readReport(o *judge.Observation, name string, r *report) *podstate.Report {
 	if r.err != nil {
-		o.ReportsUnreadable = true
 		o.Unreadable = append(o.Unreadable, fmt.Sprintf("SandboxReport %s: %v", name, r.err))
-		return
+		return podstate.UnreadReport(name, r.UID, r.ResourceVersion)
 	}
 	lease := s.leaseOf(name)
 	if r.previous != nil && o.Now.Sub(r.previousSince) < leaseDelay && hasHash(lease, r.previous) {
 		r = r.previous
 	}
-	o.Reports = append(o.Reports, podstate.ReadReportWithHash(r.SandboxReport, r.hash, lease))
+	return podstate.ReadReportWithHash(r.SandboxReport, r.hash, lease)
 }
 
 // trackReport records a deleted report as missing. With a new report it keeps the previous one, while the agent's Lease
@@ -136,7 +154,7 @@ const missingPeriod = 10 * time.Minute // for which a deleted report counts as m
 // So it knows what the restore has lost, even if the leader has ended because it could not renew its Lease. After a
 // restore a watch may deliver nothing, so a report that a full pass does not find may still be in the cache.
 func (s *Source) setMissing(o *judge.Observation) {
-	if o.ReportsUnreadable {
+	if !o.Reports.IsKnown() {
 		return
 	}
 	o.MissingReports = s.missingReports()
@@ -145,7 +163,7 @@ func (s *Source) setMissing(o *judge.Observation) {
 			o.MissingReports[name.Name] = o.Now
 		}
 	}
-	for _, r := range o.Reports {
+	for _, r := range o.Reports.Or(nil) {
 		delete(o.MissingReports, r.Name)
 	}
 }

@@ -169,7 +169,7 @@ func TestObserve_ReportIsFreshWhileTheAgentWrites(t *testing.T) {
 	check := func(what, id string, isFresh bool) {
 		t.Helper()
 		o := b.observe()
-		if r := o.Reports[0]; r.Sandboxes[0].ID != id || r.IsFresh(o.Now) != isFresh {
+		if r := o.Reports.Or(nil)[0]; r.Sandboxes[0].ID != id || r.IsFresh(o.Now) != isFresh {
 			t.Errorf("%s: sandbox %s, fresh %v; want %s, %v", what, r.Sandboxes[0].ID, r.IsFresh(o.Now), id, isFresh)
 		}
 	}

@@ -33,20 +33,19 @@ const (
 func cluster(n int, reservations bool) *Observed {
 	random := rand.New(rand.NewPCG(1, 2))
 	nodes := max(n/perNode, 1)
-	o := &Observed{Past: reconciler.NewHistory(), Observation: &judge.Observation{
-		Now: Now, NADs: map[types.NamespacedName]*ippool.NAD{}, Nodes: map[string]*podstate.Node{},
-		Pods: make(map[types.NamespacedName]*podstate.Pod, n),
-	}}
+	o := Observe()
+	o.Past, o.Pods = reconciler.NewHistory(), make(map[types.NamespacedName]*podstate.Pod, n)
 	old := metav1.NewTime(Now.Add(-time.Hour))
+	var list []*ippool.Reservation
 	var namespaces []string
 	for i := range 200 {
 		namespaces = append(namespaces, fmt.Sprint("team-", i))
 	}
 	for i := range nodes {
 		name := fmt.Sprintf("ip-10-%d-%d-%d.eu-central-1.compute.internal", i>>16, i>>8&255, i&255)
-		o.Nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1",
+		o.Nodes.Or(nil)[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1",
 			Labels: map[string]string{"kubernetes.io/os": "linux"}}
-		o.Reports = append(o.Reports, &podstate.Report{
+		o.AddReports(&podstate.Report{
 			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: name}, BootID: "boot-1",
 				ObservedAt: metav1.NewTime(Now)},
 			ConfirmedAt: Now, LeaseRenewedAt: Now, WrittenAt: Now,
@@ -63,7 +62,8 @@ func cluster(n int, reservations bool) *Observed {
 		nad := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": config}}}
 		nad.SetNamespace("network-attachments")
 		nad.SetName(fmt.Sprint("vlan-", first/perPool))
-		o.NADs[types.NamespacedName{Namespace: nad.GetNamespace(), Name: nad.GetName()}] = ippool.Read[ippool.NAD](nad)
+		at := types.NamespacedName{Namespace: nad.GetNamespace(), Name: nad.GetName()}
+		o.NADs.Or(nil)[at] = ippool.Read[ippool.NAD](nad)
 		network, allocations := nad.GetNamespace()+"/"+nad.GetName(), map[string]any{}
 		ip := base
 		for i := range min(perPool, n-first) {
@@ -75,7 +75,7 @@ func cluster(n int, reservations bool) *Observed {
 				hexOf(random, 5), hexOf(random, 3))}
 			allocations[fmt.Sprint(i+1)] = map[string]any{"id": strings.Clone(id), "podref": name.String(), "ifname": "net1"}
 			o.Pods[name] = &podstate.Pod{
-				NamespacedName: name, UID: uid, RuntimeUID: uid, Node: o.Reports[at].Name, Phase: podstate.Live,
+				NamespacedName: name, UID: uid, RuntimeUID: uid, Node: o.Reports.Or(nil)[at].Name, Phase: podstate.Live,
 				CreatedAt: old.Time,
 				Status:    podstate.StatusReadable, IPs: []netip.Addr{defaultAddress(first + i)},
 				Interfaces: []podstate.Interface{
@@ -83,7 +83,7 @@ func cluster(n int, reservations bool) *Observed {
 					{Network: network, Name: "net1", Addresses: []netip.Addr{ip}},
 				},
 			}
-			r := o.Reports[at]
+			r := o.Reports.Or(nil)[at]
 			r.Sandboxes = append(r.Sandboxes, v1alpha1.Sandbox{
 				ID: id, Namespace: name.Namespace, Name: strings.Clone(name.Name), UID: strings.Clone(uid),
 				State: v1alpha1.SandboxReady, NetworkClosed: new(bool), CreatedAt: old,
@@ -95,7 +95,7 @@ func cluster(n int, reservations bool) *Observed {
 				u.SetNamespace("kube-system")
 				u.SetName(ip.String())
 				u.SetCreationTimestamp(old)
-				o.Reservations = append(o.Reservations, ippool.Read[ippool.Reservation](u))
+				list = append(list, ippool.Read[ippool.Reservation](u))
 			}
 		}
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"range": cidr,
@@ -104,6 +104,7 @@ func cluster(n int, reservations bool) *Observed {
 		u.SetName(strings.ReplaceAll(cidr, "/", "-"))
 		o.Pools = append(o.Pools, ippool.Read[ippool.Pool](u))
 	}
+	o.AddReservations(list...)
 	return o
 }
 

@@ -20,7 +20,14 @@ func (x *Index) findClaims(it *Item) {
 		e.ClaimByGuest = e.Claimant != ""
 	}
 	if e.Claimant == "" {
-		x.findUnreadClaim(it)
+		e.GuestUnknown = x.findUnreadPod(it, true)
+	}
+	if e.Claimant == "" {
+		if x.findUnreadClaim(it); e.Claimant != "" {
+			e.unknown = "no CNI cache file lists its addresses"
+		} else {
+			x.findUnreadPod(it, false)
+		}
 		e.ClaimUnread = e.Claimant != ""
 	}
 }

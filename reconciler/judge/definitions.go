@@ -40,7 +40,7 @@ func (x *Index) addDefinitions() {
 	x.nads, x.definitions = map[string]*ippool.NAD{}, map[netip.Prefix]map[definition]bool{}
 	x.overlaps = map[definedRange]bool{}
 	sliced := map[definedRange]bool{}
-	for name, nad := range x.o.NADs {
+	for name, nad := range x.o.NADs.Or(nil) {
 		if nad == nil || nad.Problem != "" {
 			continue
 		}
@@ -69,7 +69,7 @@ func (x *Index) addMissingPools() {
 	for _, p := range x.o.Pools {
 		namespaces[p.Namespace] = true
 	}
-	for _, r := range x.o.Reservations {
+	for _, r := range x.o.Reservations.Or(nil) {
 		namespaces[r.Namespace] = true
 	}
 	if len(namespaces) != 1 {

@@ -52,13 +52,17 @@ type Evidence struct {
 	// Unproven: a proven row must be confirmed, because not every node that could run the sandbox agrees.
 	Unproven bool `json:"unproven,omitempty"`
 	// AgentMayNotKnow: a proven row must be confirmed, because the agent may not know the Pending pod's sandbox yet.
-	AgentMayNotKnow bool   `json:"agentMayNotKnow,omitempty"`
-	EndedElsewhere  bool   `json:"endedElsewhere,omitempty"` // another node reports that the sandbox has ended
-	Claimant        string `json:"claimant,omitempty"`
-	ClaimantNode    string `json:"-"`                      // of the report that lists the claimant; "" for a pod
-	ClaimUnread     bool   `json:"claimUnread,omitempty"`  // no CNI cache file lists the claimant's addresses
-	ClaimByGuest    bool   `json:"claimByGuest,omitempty"` // the claimant is a VirtualMachineInstance, by its status
-	claimantPodNode string // the node of a claimant that is a pod
+	AgentMayNotKnow bool `json:"agentMayNotKnow,omitempty"`
+	EndedElsewhere  bool `json:"endedElsewhere,omitempty"` // another node reports that the sandbox has ended
+	// OnlyOthersMissing: no node that is known to have had the pod or the address lacks its Node object.
+	OnlyOthersMissing bool   `json:"-"`
+	Claimant          string `json:"claimant,omitempty"`
+	ClaimantNode      string `json:"-"`                      // of the report that lists the claimant; "" for a pod
+	ClaimUnread       bool   `json:"claimUnread,omitempty"`  // no CNI cache file lists the claimant's addresses
+	ClaimByGuest      bool   `json:"claimByGuest,omitempty"` // the claimant is a VirtualMachineInstance, by its status
+	GuestUnknown      bool   `json:"guestUnknown,omitempty"` // the claimant is a machine whose guest is unknown
+	claimantPodNode   string // the node of a claimant that is a pod
+	unknown           string // what is unknown: the nodes, or the claimant's addresses
 	// IPAMClaim is the state of the IPAMClaim that is recorded: Exists, Missing or NotRead; "" for none.
 	IPAMClaim IPAMClaimState `json:"ipamClaim,omitempty"`
 	Override  Reason         `json:"override,omitempty"` // for which a person asserts that the item is stale; "" for none

@@ -295,7 +295,7 @@ func TestWithAgentsATenantCannotMakeItsAddressLookFree(t *testing.T) {
 			"its node should have no agent, and others have": All(Node("worker-1", WithoutAgent), Node("worker-2"),
 				FreshReport("worker-2")),
 			"the reports are there and may not be read": All(Node("worker-1"),
-				func(o *Observed) { o.ReportsUnreadable = true }),
+				ReportsUnknown("forbidden")),
 			"a clone of its node has stopped it": All(Node("worker-1"), StaleReport("worker-1", runs),
 				Node("worker-2"), FreshReport("worker-2", Sandbox("box-1", UsualUID, NotReady(Closed)))),
 			"another agent reports it as gone, and its own report has expired": All(Node("worker-1"), StaleReport("worker-1"),

@@ -2,6 +2,8 @@ package judge
 
 import (
 	"cmp"
+	"errors"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // Index makes an observation searchable. Only its cache of node sets changes after it was built. With makes another
@@ -22,14 +25,20 @@ type Index struct {
 	policy    Policy
 	hasAgents bool // node agents are deployed
 
-	nodeNames  map[string]bool // for the names of node slices
-	agentNodes []string        // see findAgentNodes
-	states     map[string]NodeState
-	nodeSets   map[nodeSetKey]*nodeSet // cache of nodeSetOf
+	nodes      map[string]*podstate.Node         // empty if they are unknown
+	hasNodes   bool                              // they are known
+	readNodes  Source[map[string]*podstate.Node] // as they were observed
+	nodeNames  map[string]bool                   // for the names of node slices
+	agentNodes []string                          // see findAgentNodes
+	// selectsNodes: the policy selects a node, or there is none. Otherwise it is not known which nodes must report.
+	selectsNodes bool
+	states       map[string]NodeState
+	nodeSets     map[nodeSetKey]*nodeSet // cache of nodeSetOf
 
 	reports            []*report // by name
 	byNode             map[string]*report
 	unreadSandboxes    []unreadSandbox
+	unreadPods         []unreadPod // in a stable order
 	byContainerID      map[string][]mention
 	sandboxesByAddress map[netip.Addr][]sandboxAddress
 
@@ -47,16 +56,24 @@ type Index struct {
 	reservations  map[types.NamespacedName]*ippool.Reservation
 }
 
+var errNoNodes = errors.New("the list of nodes is empty, but pods are bound to nodes")
+
 // NewIndex indexes an observation; past is nil if nothing is known of earlier observations.
 func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	if past == nil {
 		past = noPast{}
 	}
-	x := &Index{
-		o: o, past: past, now: o.Now, policy: policy, nodeSets: map[nodeSetKey]*nodeSet{},
-		hasAgents:    len(o.Reports) > 0 || o.ReportsUnreadable || policy.AgentsRequired || past.SawReports(),
-		reservations: make(map[types.NamespacedName]*ippool.Reservation, len(o.Reservations)),
+	read := o.Nodes
+	if o.lacksNodes() {
+		incomplete := *o
+		incomplete.Nodes = Unknown[map[string]*podstate.Node](errNoNodes)
+		o = &incomplete
 	}
+	x := &Index{o: o, readNodes: read, past: past, now: o.Now, policy: policy, nodeSets: map[nodeSetKey]*nodeSet{}}
+	reports, knowsReports := o.Reports.Get()
+	x.hasAgents = len(reports) > 0 || !knowsReports || o.AgentLeases.Or(false) ||
+		policy.AgentsRequired || past.SawReports()
+	x.nodes, x.hasNodes = o.Nodes.Get()
 	x.nameNodes()
 	x.addDefinitions()
 	pools := make([]*pool, 0, len(o.Pools))
@@ -70,7 +87,9 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	x.states = x.nodeStates()
 	x.podsByAddress = x.carriedBy(maps.Values(o.Pods), len(o.Pods))
 	x.addGuests()
-	for _, r := range o.Reservations {
+	reservations := o.Reservations.Or(nil)
+	x.reservations = make(map[types.NamespacedName]*ippool.Reservation, len(reservations))
+	for _, r := range reservations {
 		x.reservations[r.NamespacedName] = r
 	}
 	for _, p := range x.pools {
@@ -84,25 +103,53 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 			p.carriedByKey.add(p.Range, addr)
 		}
 	}
-	x.unreadSandboxes = x.findUnread()
+	x.unreadSandboxes, x.unreadPods = x.findUnread(), x.findUnreadPods(x.podsInOrder())
 	return x
 }
 
-// nameNodes collects the names of nodes: those of the Node objects; without any, those in reports and pods.
+// nameNodes collects the names of nodes: those of the Node objects; if they are unknown, those in reports and pods.
 func (x *Index) nameNodes() {
-	x.nodeNames = make(map[string]bool, len(x.o.Nodes))
-	for name := range x.o.Nodes {
+	x.nodeNames = make(map[string]bool, len(x.nodes))
+	for name := range x.nodes {
 		x.nodeNames[name] = true
 	}
-	if len(x.o.Nodes) > 0 {
+	if x.hasNodes {
 		return
 	}
-	for _, r := range x.o.Reports {
+	for _, r := range x.o.Reports.Or(nil) {
 		x.nodeNames[r.Name] = true
 	}
 	for _, p := range x.o.Pods {
 		if p.Node != "" {
 			x.nodeNames[p.Node] = true
+		}
+	}
+}
+
+// podsInOrder are the pods by name, so that the same observation always gives the same messages.
+func (x *Index) podsInOrder() iter.Seq[*podstate.Pod] {
+	return func(yield func(*podstate.Pod) bool) {
+		unread := func(p *podstate.Pod) bool {
+			return p != nil && p.Node != "" && (p.Machine != nil || p.Status != podstate.StatusReadable)
+		}
+		var names []types.NamespacedName
+		for name, p := range x.o.Pods {
+			if _, changed := x.live.pods[name]; !changed && unread(p) {
+				names = append(names, name)
+			}
+		}
+		for name, p := range x.live.pods {
+			if unread(p) {
+				names = append(names, name)
+			}
+		}
+		slices.SortFunc(names, func(a, b types.NamespacedName) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})
+		for _, name := range names {
+			if !yield(x.pod(name.Namespace, name.Name)) {
+				return
+			}
 		}
 	}
 }

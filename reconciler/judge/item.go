@@ -176,10 +176,12 @@ func (it *Item) RuleID() string { return it.decidingRow().id }
 // Node is the node that the verdict is about, "" for none or several.
 func (it *Item) Node() string { return it.Evidence().node() }
 
-// IsUndetermined reports whether the item is held only because a report is missing or lacks a sandbox's addresses.
+// IsUndetermined reports whether the item is held only because a node has no fresh report, or a report lacks a
+// sandbox's addresses. An item that is held because a source is unknown is not.
 func (it *Item) IsUndetermined() bool {
 	e := it.evidence
-	if it.Verdict != Held || e == nil || e.Claimant != "" && !e.ClaimUnread {
+	if it.Verdict != Held || e == nil || e.NodesUnknown || !it.x.o.Reports.IsKnown() ||
+		e.Claimant != "" && !e.ClaimUnread {
 		return false
 	}
 	return e.Sandbox == NoFreshReport || it.Reason == ClaimedByOther

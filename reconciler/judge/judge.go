@@ -50,7 +50,7 @@ func Judge(o *Observation, past Past, policy Policy) *Judgement {
 			entries = append(entries, entry{p, &p.Allocations[i]})
 		}
 	}
-	j := x.judge(entries, slices.Clone(x.o.Reservations))
+	j := x.judge(entries, slices.Clone(x.o.Reservations.Or(nil)))
 	j.Total = len(j.Allocations)
 	j.Findings = x.findings(slices.Concat(j.Allocations, j.Reservations))
 	return j

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -30,10 +32,7 @@ func (x *Index) findIPAMClaim(it *Item) {
 		return
 	}
 	e.Detail = "IPAMClaim " + name.String()
-	claim, unread := x.o.IPAMClaims[*name], x.o.IPAMClaimsUnread
-	if claim != nil {
-		unread = claim.Unread
-	}
+	claim, unread := x.claim(*name)
 	switch {
 	case unread != "":
 		e.IPAMClaim = ClaimNotRead
@@ -45,6 +44,22 @@ func (x *Index) findIPAMClaim(it *Item) {
 	}
 }
 
+// claim returns an IPAMClaim, nil for none, and why it is unread, "" if that is known.
+func (x *Index) claim(name types.NamespacedName) (claim *ippool.Claim, unread string) {
+	claims, known := x.o.IPAMClaims.Get()
+	claim, isRead := x.live.claims[name]
+	if !isRead {
+		claim = claims[name]
+	}
+	switch {
+	case claim != nil:
+		unread = claim.Unread
+	case !known:
+		unread = x.o.IPAMClaims.Why()
+	}
+	return claim, unread
+}
+
 // guestAddress is an address that a machine's status reports for its guest.
 type guestAddress struct {
 	guest *podstate.Guest
@@ -53,7 +68,7 @@ type guestAddress struct {
 
 func (x *Index) addGuests() {
 	x.guests = map[netip.Addr][]guestAddress{}
-	for _, g := range x.o.Guests {
+	for _, g := range x.o.Guests.Or(nil) {
 		for _, i := range g.Interfaces {
 			for _, addr := range i.Addresses {
 				x.guests[addr] = append(x.guests[addr], guestAddress{g, x.nads[i.Network]})
@@ -92,7 +107,7 @@ func (x *Index) machineFindings(items []*Item) (found []Finding) {
 		}
 		f := Finding{IP: it.Text(), Pool: it.Object(), Pods: []string{it.PodRef()}}
 		if name := it.IPAMClaim(); name != nil {
-			claim := x.o.IPAMClaims[*name]
+			claim, _ := x.claim(*name)
 			if claim != nil && len(claim.IPs) > 0 && !slices.ContainsFunc(claim.IPs, it.mayBeAbout) {
 				f.Kind = ClaimDiffers
 				f.Message = fmt.Sprintf("the allocation of %s names IPAMClaim %s, whose status has %s", it.Text(), name,

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,7 +14,9 @@ type nodeSet struct {
 	Nodes         []string `json:"-"`                       // that could run the sandbox, sorted
 	WithoutReport []string `json:"withoutReport,omitempty"` // of Nodes, those without a fresh report
 	goneNodes     []string // of Nodes, those that are dead or missing
-	MissingNode   bool     `json:"-"` // the evidence rests on a missing Node object
+	// NodesUnknown: it is not known which nodes could run the sandbox, because a source is unknown.
+	NodesUnknown bool `json:"nodesUnknown,omitempty"`
+	MissingNode  bool `json:"-"` // the evidence rests on a missing Node object
 	// Unreachable: all of WithoutReport are not Ready; without agents, a node that could run it.
 	Unreachable bool `json:"unreachable,omitempty"`
 	// UnreachableTimedOut: Unreachable, for longer than --unreachable-node-timeout.
@@ -56,7 +59,7 @@ func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeConditio
 		without = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			return !x.isNotReady(name) || len(names) > 1 && x.isDead(name)
 		})
-	case len(names) == 0 || count[notReporting] > 0:
+	case len(names) == 0 || count[notReporting] > 0 || !x.hasNodes || !x.selectsNodes:
 		n.Sandbox = NoFreshReport
 	case count[nodeObjectMissing] > 0:
 		n.Sandbox = NodeMissing
@@ -65,10 +68,11 @@ func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeConditio
 	default:
 		n.Sandbox = Absent
 	}
-	n.MissingNode = n.Sandbox == NodeMissing
+	n.NodesUnknown = (n.Sandbox == NoSource || n.Sandbox == NoFreshReport) && (!x.hasNodes || !x.selectsNodes)
+	n.MissingNode = n.Sandbox == NodeMissing || n.Sandbox == NoSource && count[nodeObjectMissing] > 0
 	mayBeReady := func(name string) bool { return !x.isNotReady(name) }
 	hasTime := func(name string) bool {
-		since := x.o.Nodes[name].NotReadySince
+		since := x.nodes[name].NotReadySince
 		return since.IsZero() || x.now.Sub(since) < x.policy.UnreachableNodeTimeout
 	}
 	n.Unreachable = len(without) > 0 && !slices.ContainsFunc(without, mayBeReady)
@@ -147,6 +151,7 @@ func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 	}
 	reported := it.reportingNodes()
 	all := sortedUnique(append(x.knownNodes(it), reported...))
+	it.evidence.OnlyOthersMissing = !slices.ContainsFunc(all, x.isMissing)
 	switch {
 	case it.Allocation == nil && pod != nil && x.isGone(pod.Node):
 		return x.newNodeSet([]string{pod.Node}, func(string) nodeCondition { return notReporting }), false
@@ -193,20 +198,46 @@ func (x *Index) isGone(node string) bool {
 	return node != "" && (c == provenDead || c == nodeObjectMissing)
 }
 
-// findAgentNodes are the nodes that should have an agent or have a report, and are neither dead nor missing. If no Node
-// objects are known, they are the nodes that reports and pods name.
-func (x *Index) findAgentNodes() (nodes []string) {
-	if len(x.o.Nodes) == 0 {
-		return slices.Sorted(maps.Keys(x.nodeNames))
+// findAgentNodes are the nodes that may run a sandbox and so must report, but for dead ones: those that the policy
+// selects, those that have a report, and those that had to report in an earlier observation. Such a node leaves by
+// evidence only: its Node object was missing for NodeQuarantine, or the policy excludes it by a label that is there. If
+// nodes are unknown, those that reports and pods name are used, and NodesUnknown says that there may be others.
+func (x *Index) findAgentNodes() []string {
+	expected := x.past.Expected()
+	if !x.hasNodes {
+		return sortedUnique(slices.AppendSeq(slices.Clone(expected), maps.Keys(x.nodeNames)))
 	}
+	var nodes []string
 	selects := x.policy.Selector()
-	for name, n := range x.o.Nodes {
-		if !x.isDead(name) && (selects(n) || x.byNode[name] != nil) {
+	for name, n := range x.nodes {
+		isSelected := selects(n)
+		x.selectsNodes = x.selectsNodes || isSelected
+		if !x.isDead(name) && (isSelected || x.byNode[name] != nil) {
 			nodes = append(nodes, name)
 		}
 	}
-	slices.Sort(nodes)
-	return nodes
+	x.selectsNodes = x.selectsNodes || len(x.nodes) == 0
+	for _, name := range expected {
+		if n := x.nodes[name]; n == nil || !x.isDead(name) && !x.policy.excludes(n) {
+			nodes = append(nodes, name)
+		}
+	}
+	return sortedUnique(nodes)
+}
+
+// AgentNodes are the nodes, sorted, that may run a sandbox and so must report, with those whose Node object is missing
+// since a moment. Past.Expected remembers them.
+func (j *Judgement) AgentNodes() []string { return j.x.agentNodes }
+
+// nodesUnknown is why it is not known which nodes could run a sandbox, "" if it is known.
+func (x *Index) nodesUnknown() string {
+	switch {
+	case !x.hasNodes:
+		return "nodes: " + x.o.Nodes.Why()
+	case !x.selectsNodes:
+		return fmt.Sprintf("--agent-nodes selects none of %d nodes", len(x.nodes))
+	}
+	return ""
 }
 
 // NodeState is the state of a node that should have an agent.
@@ -225,7 +256,9 @@ func (x *Index) nodeStates() map[string]NodeState {
 		return states
 	}
 	for _, n := range x.agentNodes {
-		states[n] = NodeNoFreshReport
+		if !x.isMissing(n) {
+			states[n] = NodeNoFreshReport
+		}
 	}
 	for n, r := range x.byNode {
 		switch {
@@ -244,7 +277,7 @@ func (x *Index) nodeStates() map[string]NodeState {
 // the fence. Every ADD and DEL that was in progress has ended by then.
 func (j *Judgement) NotRenewedSince(fenced time.Time) (nodes []string) {
 	renewed := map[string]bool{}
-	for _, r := range j.Observation.Reports {
+	for _, r := range j.Observation.Reports.Or(nil) {
 		renewed[r.Name] = !r.ConfirmedAt.Before(fenced.Add(DELTimeout))
 	}
 	for node, state := range j.Nodes {

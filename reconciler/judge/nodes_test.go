@@ -68,7 +68,8 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 		{"every node, where the slice's has no Node object any more", []string{"worker-1", "worker-2", "worker-3"},
 			[]Part{slice("worker-9-10.0.0.0-28"), sliced(""), threeNodes, FreshReport("worker-1")}},
 		{"the slice's node by its report, where there are no Node objects", []string{"worker-2"},
-			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), FreshReport("worker-1"), StaleReport("worker-2")}},
+			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), FreshReport("worker-1"), StaleReport("worker-2"),
+				NodesUnknown}},
 		{"every node, and that of the pod that carries the address", []string{"win", "worker-1", "worker-2", "worker-3"},
 			[]Part{UsualPool, UsualPod(OnNode("win"), DeletedAgo(0), Carrying("10.0.0.5")), threeNodes, windows,
 				FreshReport("worker-1")}},
@@ -147,7 +148,7 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 	})
 	t.Run("no node at all is not unreachable", func(t *testing.T) {
 		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
-			func(o *Observed) { o.ReportsUnreadable = true })
+			ReportsUnknown("forbidden"))
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 // back.
 func (j *Judgement) taintsNote() string {
 	var nodes []string
-	for name, n := range j.Observation.Nodes {
+	for name, n := range j.Observation.Nodes.Or(nil) {
 		if n.IsDead() && j.x.past.DoubtsTaint(n) {
 			nodes = append(nodes, name)
 		}
@@ -71,6 +71,9 @@ func (j *Judgement) Notes() []string {
 	}
 	if note := j.taintsNote(); note != "" {
 		notes = append(notes, note)
+	}
+	for _, s := range j.Observation.UnknownSources() {
+		notes = append(notes, s.Unknown+"; "+s.Costs)
 	}
 	return append(notes, j.Observation.Warnings...)
 }

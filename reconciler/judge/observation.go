@@ -1,10 +1,12 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -13,31 +15,30 @@ import (
 )
 
 // Observation is everything that is judged, as it was read. Reservations and pools are read first and pods last: the
-// pod of an entry that was read existed before the pods were read.
+// pod of an entry that was read existed before the pods were read. Pools and pods are complete: who cannot read them
+// has an error and no Observation. Each other source says whether it is complete or unknown.
 type Observation struct {
 	// Now is the time by the clock that wrote the objects' timestamps: the API server's, or the snapshot's.
 	Now time.Time
 	// Local is the time by this process' own clock; zero if it is not used.
 	Local time.Time
 	// Static: the source cannot change, as a snapshot. This process' own clock is not used.
-	Static       bool
-	Pools        []*ippool.Pool                         `json:"-"`
-	Reservations []*ippool.Reservation                  `json:"-"`
-	NADs         map[types.NamespacedName]*ippool.NAD   `json:"-"`
-	Pods         map[types.NamespacedName]*podstate.Pod `json:"-"`
-	// IPAMClaims are all IPAMClaims. They are read only where an allocation or reservation names one.
-	IPAMClaims map[types.NamespacedName]*ippool.Claim `json:"-"`
-	// IPAMClaimsUnread says why a missing IPAMClaim proves nothing, "" if all were read.
-	IPAMClaimsUnread string
-	// Guests are read only where NeedsGuests. Without them nothing is known of guests.
-	Guests []*podstate.Guest `json:"-"`
-	// Nodes are by name. An empty map means that the nodes are unknown.
-	Nodes   map[string]*podstate.Node `json:"-"`
-	Reports []*podstate.Report        `json:"-"`
-	// ReportsUnreadable: SandboxReports could not be read, so an empty list does not mean that agents are missing.
-	ReportsUnreadable bool
-	// ReportsError is why SandboxReports could not be listed; nil if they were.
-	ReportsError error `json:"-"`
+	Static bool
+	Pools  []*ippool.Pool                         `json:"-"`
+	Pods   map[types.NamespacedName]*podstate.Pod `json:"-"`
+	// Reservations are OverlappingRangeIPReservations.
+	Reservations Source[[]*ippool.Reservation]
+	NADs         Source[map[types.NamespacedName]*ippool.NAD]
+	// IPAMClaims are read only where an allocation or reservation names one.
+	IPAMClaims Source[map[types.NamespacedName]*ippool.Claim]
+	// Guests are read only where NeedsGuests.
+	Guests Source[[]*podstate.Guest]
+	// Nodes are by name.
+	Nodes Source[map[string]*podstate.Node]
+	// Reports include one without content, which is never fresh, for each report that cannot be decoded.
+	Reports Source[[]*podstate.Report]
+	// AgentLeases: whether any agent's Lease exists. Without agents there is none.
+	AgentLeases Source[bool]
 	// MissingReports are nodes whose reports this process knew and that no longer exist, with the time since when. They
 	// are of the last minutes.
 	MissingReports map[string]time.Time
@@ -62,7 +63,7 @@ type Observation struct {
 
 // PodsMissing is an error if the list of pods is empty although something is allocated: an empty answer proves nothing.
 func (o *Observation) PodsMissing() error {
-	n := len(o.Reservations)
+	n := len(o.Reservations.Or(nil))
 	for _, p := range o.Pools {
 		n += len(p.Allocations)
 	}
@@ -73,9 +74,23 @@ func (o *Observation) PodsMissing() error {
 		"check 'kubectl get pods -A' (add that list to a snapshot, or use --pods-complete if the cluster has no pods)", n)
 }
 
+// lacksNodes reports whether the list of nodes is empty although pods are bound to nodes. It is incomplete then.
+func (o *Observation) lacksNodes() bool {
+	nodes, known := o.Nodes.Get()
+	if !known || len(nodes) > 0 {
+		return false
+	}
+	for _, p := range o.Pods {
+		if p.Node != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // NamesIPAMClaim reports whether an allocation or reservation names an IPAMClaim.
 func (o *Observation) NamesIPAMClaim() bool {
-	return slices.ContainsFunc(o.Reservations, func(r *ippool.Reservation) bool { return r.Claim != nil }) ||
+	return slices.ContainsFunc(o.Reservations.Or(nil), func(r *ippool.Reservation) bool { return r.Claim != nil }) ||
 		slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool {
 			return slices.ContainsFunc(p.Allocations, func(a ippool.Allocation) bool { return a.Claim != nil })
 		})
@@ -84,7 +99,7 @@ func (o *Observation) NamesIPAMClaim() bool {
 // NeedsGuests reports whether a machine's pod runs in the namespace of a pod that has an allocation and does not run. A
 // guest may have moved from the one to the other with its address.
 func (o *Observation) NeedsGuests() bool {
-	machines := map[string]bool{} // namespaces
+	machines, claims := map[string]bool{}, o.IPAMClaims.Or(nil) // machines: namespaces
 	for name, p := range o.Pods {
 		if p.Machine != nil && p.Phase != podstate.Finished {
 			machines[name.Namespace] = true
@@ -94,7 +109,7 @@ func (o *Observation) NeedsGuests() bool {
 		return slices.ContainsFunc(pool.Allocations, func(a ippool.Allocation) bool {
 			p := o.Pods[types.NamespacedName{Namespace: a.Owner.Namespace, Name: a.Owner.Name}]
 			runs := p != nil && (p.Phase == podstate.Live || p.Phase == podstate.Pending)
-			isKept := a.Claim != nil && o.IPAMClaims[*a.Claim] != nil
+			isKept := a.Claim != nil && claims[*a.Claim] != nil
 			return machines[a.Owner.Namespace] && !runs && !isKept
 		})
 	})
@@ -104,7 +119,8 @@ func (o *Observation) NeedsGuests() bool {
 type Policy struct {
 	// AgentsRequired: without reports every sandbox is unknown. Otherwise the API alone decides then.
 	AgentsRequired bool
-	// AgentNodes selects the nodes that run an agent. Nil selects those with kubernetes.io/os=linux.
+	// AgentNodes selects the nodes that run an agent. Nil selects every node whose label kubernetes.io/os names no other
+	// system than Linux: a missing label proves nothing.
 	AgentNodes labels.Selector
 	// UnreachableNodeTimeout is after how long a node that is not Ready no longer holds addresses. 0, the default, means
 	// never: the addresses of an unreachable node may still be in use.
@@ -128,17 +144,31 @@ func (p Policy) missingAfter() time.Duration {
 
 // Selector is a function that reports whether a node should have an agent.
 func (p Policy) Selector() func(*podstate.Node) bool {
-	s := p.AgentNodes
-	if s == nil {
-		s = labels.SelectorFromSet(labels.Set{"kubernetes.io/os": "linux"})
+	if s := p.AgentNodes; s != nil {
+		return func(n *podstate.Node) bool { return s.Matches(labels.Set(n.Labels)) }
 	}
-	return func(n *podstate.Node) bool { return s.Matches(labels.Set(n.Labels)) }
+	return func(n *podstate.Node) bool { return cmp.Or(n.Labels[corev1.LabelOSStable], "linux") == "linux" }
+}
+
+// excludes reports whether the policy excludes a node from those that must report, by a label that is there.
+func (p Policy) excludes(n *podstate.Node) bool {
+	if p.AgentNodes == nil {
+		return !p.Selector()(n)
+	}
+	requirements, _ := p.AgentNodes.Requirements()
+	return slices.ContainsFunc(requirements, func(r labels.Requirement) bool {
+		set := labels.Set(n.Labels)
+		return set.Has(r.Key()) && !r.Matches(set)
+	})
 }
 
 // Past is what this process learned from earlier observations. Judging reads it and never writes it.
 type Past interface {
 	// SawReports reports whether a SandboxReport was ever observed: the cluster then has agents.
 	SawReports() bool
+	// Expected are the nodes that had to report in earlier observations. A node leaves them by evidence only: see
+	// Index.agentNodes.
+	Expected() []string
 	// DoubtsTaint reports whether a restore of etcd may have brought back the node's out-of-service taint. It proves
 	// nothing then.
 	DoubtsTaint(n *podstate.Node) bool
@@ -165,6 +195,7 @@ type ItemHistory struct {
 type noPast struct{}
 
 func (noPast) SawReports() bool                { return false }
+func (noPast) Expected() []string              { return nil }
 func (noPast) DoubtsTaint(*podstate.Node) bool { return false }
 func (noPast) DoubtsStatus(time.Time) bool     { return false }
 func (noPast) Of(ID) ItemHistory               { return ItemHistory{} }

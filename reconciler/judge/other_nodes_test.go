@@ -296,7 +296,7 @@ func TestTheClaimsOfAMissingNodeEndWhenNodeMissingIsConfirmed(t *testing.T) {
 			afterPassesOver(2*time.Hour, UsualSandboxGone,
 				Node("worker-2"), gone)}},
 		{"there a moment ago", ends, []Part{gone, afterPassesOver(2*time.Hour, UsualSandboxGone, Node("worker-2"), gone)}},
-		{"missing, where nothing is known of nodes", claimed, []Part{gone, func(o *Observed) { clear(o.Nodes) }}},
+		{"missing, where nothing is known of nodes", claimed, []Part{gone, NodesUnknown}},
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, append([]Part{UsualSandboxGone}, c.parts...)...) })
 	}

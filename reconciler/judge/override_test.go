@@ -64,7 +64,7 @@ func TestOverride_ReservationAlone(t *testing.T) {
 	if it := Judged(Observe(parts), policy).Reservations[0]; it.Verdict != judge.Stale || it.Proven {
 		t.Errorf("overridden it is %s, %s, proven: %v", it.Verdict, it.Reason, it.Proven)
 	}
-	recreated := All(parts, func(o *Observed) { o.Reservations[0].UID = "another" })
+	recreated := All(parts, func(o *Observed) { o.Reservations.Or(nil)[0].UID = "another" })
 	if it := Judged(Observe(recreated), policy).Reservations[0]; it.Verdict != judge.Held {
 		t.Errorf("another reservation of the name is %s, %s", it.Verdict, it.Reason)
 	}

@@ -91,7 +91,7 @@ func (m addressesByKey) add(r ippool.Range, addr netip.Addr) {
 // that of a slice whose node is gone.
 func (x *Index) networksOf(p *ippool.Pool) []string {
 	names := p.Networks(x.nodeNames)
-	if names == nil {
+	if names == nil || !x.hasNodes && !slices.Equal(names, []string{""}) { // the name may be that of any node's slice
 		return nil
 	}
 	x.definedFor(p, func(n ippool.Network) {
@@ -116,6 +116,17 @@ func (x *Index) sliceNodes(p *pool) (found []string) {
 		return nil
 	}
 	return sortedUnique(found)
+}
+
+// mayBeSliceOf are the nodes whose slice a pool may be. If no readable definition says whether it is a slice, the
+// pool's name says it: a definition may be missing, broken or edited.
+func (x *Index) mayBeSliceOf(p *pool) []string {
+	isDefined := false
+	x.definedFor(p.Pool, func(n ippool.Network) { isDefined = isDefined || n.Maps(p.Pool, p.networks) })
+	if len(p.slice) > 0 || isDefined && x.hasNodes {
+		return p.slice
+	}
+	return p.SliceNodes(x.nodeNames)
 }
 
 // networkOf is the network of a pool: the only one that its name admits, or that of the only definition whose slice it

@@ -46,14 +46,14 @@ func (g *mention) pod() string { return g.Namespace + "/" + g.Name }
 // addReports indexes the reports by node, sandboxes before attachments before what is gone. The order in which reports
 // were read does not matter.
 func (x *Index) addReports() {
-	n := 0
-	for _, r := range x.o.Reports {
+	n, reports := 0, x.o.Reports.Or(nil)
+	for _, r := range reports {
 		n += len(r.Sandboxes)
 	}
-	x.byNode = make(map[string]*report, len(x.o.Reports))
+	x.byNode = make(map[string]*report, len(reports))
 	x.byContainerID, x.sandboxesByAddress = make(map[string][]mention, n), make(map[netip.Addr][]sandboxAddress, n)
 	byName := func(a, b *podstate.Report) int { return cmp.Compare(a.Name, b.Name) }
-	for _, r := range slices.SortedStableFunc(slices.Values(x.o.Reports), byName) {
+	for _, r := range slices.SortedStableFunc(slices.Values(reports), byName) {
 		rep := &report{Report: r, node: []string{r.Name},
 			complete: make(map[string]bool, len(r.Sandboxes)), incomplete: map[string]bool{}}
 		x.byNode[r.Name] = rep
@@ -133,16 +133,17 @@ func (x *Index) stateOf(g *mention) (state Sandbox, ok bool) {
 
 // isDead reports whether a node is proven dead by its Node object.
 func (x *Index) isDead(node string) bool {
-	n := x.o.Nodes[node]
+	n := x.nodes[node]
 	return n != nil && n.IsDead() && !x.past.DoubtsTaint(n)
 }
 
+// isMissing reports whether a node has no Node object. Where nodes are unknown, none is missing.
 func (x *Index) isMissing(node string) bool {
-	return len(x.o.Nodes) > 0 && node != "" && x.o.Nodes[node] == nil
+	return x.hasNodes && node != "" && x.nodes[node] == nil
 }
 
 func (x *Index) isNotReady(node string) bool {
-	n := x.o.Nodes[node]
+	n := x.nodes[node]
 	return n != nil && !n.Ready
 }
 
@@ -160,7 +161,7 @@ func (r *report) lastRenewed() time.Time {
 }
 
 func (x *Index) isOfAnotherMachine(r *report) bool {
-	n := x.o.Nodes[r.Name]
+	n := x.nodes[r.Name]
 	return n != nil && n.Machine.IsKnown() && r.Machine.IsKnown() && n.Machine != r.Machine
 }
 

@@ -237,7 +237,7 @@ func TestAReservationThatStandsAloneIsNeverProven(t *testing.T) {
 		for _, p := range r.pods {
 			for _, b := range r.sandboxes {
 				o := Observe(Pool("10.0.0.0-24", "10.0.0.0/24"), Reservation("10.0.0.5", "default/web-0", LongAgo), p.pod, b.parts)
-				for _, report := range o.Reports { // the sandbox is found by its address
+				for _, report := range o.Reports.Or(nil) { // the sandbox is found by its address
 					for i := range report.Sandboxes {
 						report.Sandboxes[i].Addresses = append(report.Sandboxes[i].Addresses, Address("10.0.0.5", ""))
 					}
@@ -331,7 +331,7 @@ func TestARecentReservation(t *testing.T) {
 
 // Else each pass would delete it again, and count it as a release.
 func TestAReservationThatIsBeingDeletedIsHeld(t *testing.T) {
-	deleting := func(o *Observed) { o.Reservations[len(o.Reservations)-1].Deleting = true }
+	deleting := func(o *Observed) { o.Reservations.Or(nil)[len(o.Reservations.Or(nil))-1].Deleting = true }
 	expectReservation(t, "10.0.0.5", decision{judge.Held, judge.BeingDeleted, false}, Pool("10.0.0.0-24", "10.0.0.0/24"),
 		ReportingWorker(),
 		Reservation("10.0.0.5", "default/web-0", time.Hour), deleting)

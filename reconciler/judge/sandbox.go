@@ -38,6 +38,9 @@ func (x *Index) findSandbox(it *Item) {
 	}
 	n, certain := x.couldRun(it)
 	e.nodeSet, e.Unproven = *n, !certain
+	if e.NodesUnknown {
+		e.unknown = x.nodesUnknown()
+	}
 	if n.Sandbox == NodeDead {
 		x.isContradicted(it)
 	}
@@ -94,7 +97,7 @@ func (x *Index) checkOtherNodes(it *Item) {
 		}
 	}
 	if !slices.ContainsFunc(it.reportingNodes(), isOther) {
-		others = append(others, it.pool.slice...) // otherwise a report says where it ran
+		others = append(others, x.mayBeSliceOf(it.pool)...) // otherwise a report says where it ran
 	}
 	if e.Pod != nil && !(e.Phase == podstate.Finished && e.Pod.StoppedByKubelet) && e.Pod.Node != "" {
 		others = append(others, e.Pod.Node)
@@ -106,7 +109,7 @@ func (x *Index) checkOtherNodes(it *Item) {
 	n := x.newNodeSet(others, x.nodeCondition)
 	isMissing := e.MissingNode || n.MissingNode
 	if e.Unproven = true; n.Sandbox == NoFreshReport {
-		e.nodeSet = *n
+		e.nodeSet, e.unknown = *n, x.nodesUnknown()
 	}
 	e.MissingNode = isMissing
 }

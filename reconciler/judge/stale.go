@@ -18,7 +18,7 @@ const (
 	stoppedByKubelet        // the kubelet of the pod's own node reported every container stopped
 	nodeTimedOut            // --unreachable-node-timeout has passed
 	reservedAlone           // a reservation that has had no allocation and no known carrier for a day
-	podGone                 // without agents: the pod does not exist
+	podGone                 // without agents: the pod does not exist, and all nodes are known
 	trustedStatus           // without agents: the operator trusts the pod's network-status, which lacks the address
 	assertedByPerson        // a person overrides what is held for lack of evidence, see Policy.Overrides
 )
@@ -38,11 +38,11 @@ func (p proof) holds(e *Evidence) bool {
 		return e.Phase == podstate.Finished && e.Pod != nil && e.Pod.StoppedByKubelet &&
 			(noSource || noFreshReport && e.stoppedOnItsOwnNode())
 	case nodeTimedOut:
-		return e.UnreachableTimedOut && (noSource || noFreshReport)
+		return e.UnreachableTimedOut && (noSource || noFreshReport) && !e.NodesUnknown
 	case reservedAlone:
-		return e.LongAlone && noFreshReport && e.Phase == podstate.None
+		return e.LongAlone && noFreshReport && e.Phase == podstate.None && !e.NodesUnknown
 	case podGone:
-		return noSource && e.Phase == podstate.None
+		return noSource && e.Phase == podstate.None && !e.NodesUnknown
 	case trustedStatus:
 		return noSource && e.StatusTrusted && e.Phase == podstate.Live && e.Pod != nil &&
 			e.Pod.Status == podstate.StatusReadable
@@ -56,7 +56,7 @@ func (p proof) holds(e *Evidence) bool {
 // stoppedOnItsOwnNode reports whether the stopped containers of the pod prove the end of the sandbox. kubelet reports
 // on this pod and this node only: the sandbox of an earlier pod of the name may still run on another node.
 func (e *Evidence) stoppedOnItsOwnNode() bool {
-	return e.Pod.StoppedByKubelet && !e.HasContradictingReport && e.Ownership != NotItsPod &&
+	return e.Pod.StoppedByKubelet && !e.HasContradictingReport && !e.NodesUnknown && e.Ownership != NotItsPod &&
 		slices.Equal(e.WithoutReport, []string{e.Pod.Node})
 }
 

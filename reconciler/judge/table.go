@@ -48,16 +48,20 @@ func table() []rule {
 	nodeNotReady := when("a node that could run it is not Ready", func(e *Evidence) bool { return e.Unreachable })
 	notReadyTooLong := when("all nodes that could run it and are not Ready have been so for --unreachable-node-timeout",
 		func(e *Evidence) bool { return e.UnreachableTimedOut })
+	nodesUnknown := when("it is not known which nodes could run it",
+		func(e *Evidence) bool { return e.NodesUnknown })
 	stoppedWithoutReport := when("kubelet reported that every container stopped, only the pod's own node lacks a fresh "+
 		"report, and its last report does not contradict", (*Evidence).stoppedOnItsOwnNode)
 
 	claimed := when("another pod or sandbox carries the address in the same network",
 		func(e *Evidence) bool { return e.Claimant != "" })
-	claimUnread := when("a sandbox whose addresses are unknown may carry the address",
+	claimUnread := when("a sandbox or pod whose addresses are unknown may carry the address",
 		func(e *Evidence) bool { return e.Claimant != "" && e.ClaimUnread })
 
 	guest := when("a guest on the same network has the address, by its VirtualMachineInstance",
 		func(e *Evidence) bool { return e.Claimant != "" && e.ClaimByGuest })
+	guestUnknown := when("a machine on the same network may have the address, and its guest is unknown",
+		func(e *Evidence) bool { return e.Claimant != "" && e.GuestUnknown })
 	claimExists := when("its IPAMClaim exists", func(e *Evidence) bool { return e.IPAMClaim == ClaimExists })
 	claimUnknown := when("IPAMClaims could not be read", func(e *Evidence) bool { return e.IPAMClaim.mayExist() })
 	claimGone := when("its IPAMClaim does not exist", func(e *Evidence) bool { return e.IPAMClaim == ClaimMissing })
@@ -114,6 +118,9 @@ func table() []rule {
 		{id: "node-missing", pod: anyPod, sandbox: is(NodeMissing),
 			verdict: Stale, reason: NodeMissingReason, by: nodeObjectGone,
 			say: "the Node object of {gone} does not exist"},
+		{id: "nodes-unknown", pod: anyPod, sandbox: is(NoFreshReport), when: nodesUnknown,
+			verdict: Held, reason: NodesUnknown, by: assertedByPerson,
+			say: "it is unknown which nodes could run the sandbox: {unknown}"},
 		{id: "finished-without-report", pod: podstate.Finished, sandbox: is(NoFreshReport), when: stoppedWithoutReport,
 			verdict: Stale, reason: PodFinished, by: stoppedByKubelet,
 			say: "the pod is {phase} and its kubelet reported that every container stopped; no fresh " +
@@ -182,6 +189,9 @@ func table() []rule {
 			say: "the pod does not exist and its sandbox has ended ({sandbox})"},
 		{id: "gone-absent", pod: podstate.None, sandbox: is(Absent), verdict: Stale, reason: PodGone, by: sandboxAbsent,
 			say: "the pod does not exist, and no runtime has the sandbox"},
+		{id: "gone-nodes-unknown", pod: podstate.None, sandbox: is(NoSource), when: nodesUnknown,
+			verdict: Held, reason: NodesUnknown, by: assertedByPerson,
+			say: "the pod does not exist, but it is unknown which nodes could still run it: {unknown}"},
 		{id: "gone-timeout", pod: podstate.None, sandbox: is(NoSource), when: notReadyTooLong,
 			verdict: Stale, reason: NodeUnreachable, by: nodeTimedOut,
 			say: "the pod does not exist, and the nodes that are not Ready have been so for longer than " +
@@ -204,8 +214,10 @@ func table() []rule {
 			say: "{detail}"},
 		{id: "guest-address", pod: anyPod, when: guest, verdict: Held, reason: GuestAddress, overrules: true,
 			say: "{claimant} has the address in its guest: it did not change with the machine's pod"},
+		{id: "guest-unknown", pod: anyPod, when: guestUnknown, verdict: Held, reason: GuestUnknown, overrules: true,
+			say: "{claimant} may have the address in its guest: {unknown}"},
 		{id: "claimed-unread", pod: anyPod, when: claimUnread, verdict: Held, reason: ClaimedByOther, overrules: true,
-			say: "{claimant} may carry the address: no CNI cache file lists its addresses"},
+			say: "{claimant} may carry the address: {unknown}"},
 		{id: "claimed", pod: anyPod, when: claimed, verdict: Held, reason: ClaimedByOther, overrules: true,
 			say: "{claimant} carries the address in the same network"},
 		// The last one leaves the item Stale, and makes it unconfirmed.

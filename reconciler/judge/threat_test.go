@@ -347,7 +347,7 @@ func FuzzNoReportOfAnotherNodeReleasesWhatRuns(f *testing.F) {
 			parts := []Part{UsualPool, Reservation("10.0.0.5", "default/web-0", LongAgo), pod,
 				NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node(liar),
 				ReportingWorker(Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")))}
-			o := Observe(append(parts, func(o *Observed) { o.Reports = append(o.Reports, lie) })...)
+			o := Observe(append(parts, func(o *Observed) { o.AddReports(lie) })...)
 			whole := Judged(o, judge.Policy{})
 			for _, it := range append(whole.Allocations, whole.Reservations...) {
 				if it.Verdict == judge.Stale {

@@ -186,9 +186,9 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 			o.Pools[0].Range.Prefix()).Range.Prefix()))
 	}
 	reservationElsewhere := func(o *Observed) {
-		r := *o.Reservations[0]
+		r := *o.Reservations.Or(nil)[0]
 		r.Namespace = "another-namespace"
-		o.Reservations = append(o.Reservations, &r)
+		o.AddReservations(&r)
 	}
 	expectFindings(t, judge.Unrecorded, []findingCase{
 		{"another pool tells the namespace", 1, []Part{red, here, worker, UsualPod(), runs}},

@@ -174,5 +174,5 @@ func (e *Evidence) fill(text string) string {
 	}
 	return strings.NewReplacer("{nodes}", list(e.Nodes), "{gone}", list(e.goneNodes), "{without}", list(e.WithoutReport),
 		"{phase}", phase, "{deleted}", deleted, "{uid}", e.SandboxUID, "{sandbox}", e.Sandbox.String(),
-		"{detail}", e.Detail, "{claimant}", e.Claimant).Replace(text)
+		"{detail}", e.Detail, "{unknown}", e.unknown, "{claimant}", e.Claimant).Replace(text)
 }

@@ -29,6 +29,7 @@ type overlay struct {
 	podsByAddress map[netip.Addr][]podAddress
 	carriedByKey  map[*pool]addressesByKey // of podsByAddress, for pools whose keys are ambiguous
 	reservations  map[types.NamespacedName]*ippool.Reservation
+	claims        map[types.NamespacedName]*ippool.Claim
 }
 
 // With is a new index in which the objects of a live read replace those of x. The cost grows with these objects and
@@ -44,9 +45,11 @@ func (x *Index) With(live *Live) *Index {
 	y.nodeSets = map[nodeSetKey]*nodeSet{}
 	y.live.pods, y.live.reservations = mergeMaps(x.live.pods, live.Pods), mergeMaps(x.live.reservations, live.Reservations)
 	o.Pools = withPools(o.Pools, live.Pools)
-	o.IPAMClaims = mergeMaps(o.IPAMClaims, live.IPAMClaims)
+	y.live.claims = mergeMaps(x.live.claims, live.IPAMClaims)
 	if x.needsRebuild(live) {
-		return NewIndex(y.Observation(), x.past, x.policy)
+		z := NewIndex(y.Observation(), x.past, x.policy)
+		z.live.claims = y.live.claims
+		return z
 	}
 	if len(live.Pools) > 0 {
 		y.setPools(x.poolsWith(live.Pools))
@@ -62,7 +65,7 @@ func (x *Index) With(live *Live) *Index {
 			y.live.carriedByKey[p].add(p.Range, addr)
 		}
 	}
-	y.unreadSandboxes = y.findUnread()
+	y.unreadSandboxes, y.unreadPods = y.findUnread(), y.findUnreadPods(y.podsInOrder())
 	return &y
 }
 
@@ -111,8 +114,11 @@ func (x *Index) needsRebuild(live *Live) bool {
 			return true
 		}
 	}
-	if len(x.o.Nodes) > 0 {
+	if len(x.nodes) > 0 {
 		return false
+	}
+	if x.readNodes.IsKnown() && len(live.Pods) > 0 { // a list without a Node is complete only if no pod is bound
+		return true
 	}
 	for name, p := range live.Pods { // only pods and reports name nodes
 		old := x.pod(name.Namespace, name.Name)
@@ -130,14 +136,15 @@ func (x *Index) Base() *Observation { return x.o }
 // Observation is the observation with all live objects.
 func (x *Index) Observation() *Observation {
 	o := *x.o
+	o.Nodes = x.readNodes
 	if len(x.live.pods) > 0 {
 		o.Pods = mergeMaps(o.Pods, x.live.pods)
 		maps.DeleteFunc(o.Pods, func(_ types.NamespacedName, p *podstate.Pod) bool { return p == nil })
 	}
-	if len(x.live.reservations) > 0 {
+	if len(x.live.reservations) > 0 && o.Reservations.IsKnown() {
 		all := mergeMaps(x.reservations, x.live.reservations)
 		maps.DeleteFunc(all, func(_ types.NamespacedName, r *ippool.Reservation) bool { return r == nil })
-		o.Reservations = slices.SortedFunc(maps.Values(all), byName)
+		o.Reservations = Complete(slices.SortedFunc(maps.Values(all), byName), o.Reservations.Revision())
 	}
 	return &o
 }

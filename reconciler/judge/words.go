@@ -44,6 +44,8 @@ const (
 	ClaimUnknown         Reason = "ClaimUnknown"
 	ClaimGone            Reason = "ClaimGone"
 	GuestAddress         Reason = "GuestAddress"
+	GuestUnknown         Reason = "GuestUnknown"
+	NodesUnknown         Reason = "NodesUnknown"
 	NoRule               Reason = "NoRule"
 )
 
@@ -55,5 +57,5 @@ func ReasonNames() []string {
 		"SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady", "NodeDead", "NodeMissing",
 		"PodFinished", "NodeUnreachable", "NoFreshReport", "SandboxReplaced", "NetworkStatusMissing", "AddressNotOnPod",
 		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent", "BeingDeleted", "Claimed", "ClaimUnknown", "ClaimGone",
-		"GuestAddress", "NoRule"}
+		"GuestAddress", "GuestUnknown", "NodesUnknown", "NoRule"}
 }

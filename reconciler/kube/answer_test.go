@@ -21,7 +21,7 @@ func TestAnswer_404OfAProxy(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[discovery], f.answers["/apis"] = bare(http.StatusNotFound), bare(http.StatusNotFound)
 	o, err := f.cluster(t).List(t.Context())
-	if err == nil && !o.ReportsUnreadable {
+	if err == nil && o.Reports.IsKnown() {
 		t.Error("discovery: a 404 counts as an API without SandboxReports")
 	}
 }

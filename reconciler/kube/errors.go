@@ -44,6 +44,15 @@ func (c *Cluster) explainError(what string, err error, grant string) error {
 	return fmt.Errorf("%s at %s: %w", what, c.host, err)
 }
 
+// forbiddenList is the error of a LIST that RBAC forbids. Its text is the same for each account.
+type forbiddenList struct {
+	kind string
+	err  error
+}
+
+func (e forbiddenList) Error() string { return "cannot list " + e.kind + ": forbidden" }
+func (e forbiddenList) Unwrap() error { return e.err }
+
 // innermost returns the last of a chain of errors, which repeat the address.
 func innermost(err error) error {
 	for {

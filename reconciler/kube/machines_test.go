@@ -80,11 +80,11 @@ func TestIPAMClaims(t *testing.T) {
 				observations = append(observations, again)
 			}
 			for _, o := range observations {
-				if (o.IPAMClaimsUnread == "") != (c.unread == "") || !strings.Contains(o.IPAMClaimsUnread, c.unread) {
-					t.Errorf("unread because %q", o.IPAMClaimsUnread)
+				if (o.IPAMClaims.Why() == "") != (c.unread == "") || !strings.Contains(o.IPAMClaims.Why(), c.unread) {
+					t.Errorf("unread because %q", o.IPAMClaims.Why())
 				}
-				equal(t, "warned", len(o.Warnings) > 0, c.unread != "")
-				if c.unread != "" && len(o.IPAMClaims) > 0 {
+				equal(t, "a source is unknown", len(o.UnknownSources()) > 0, c.unread != "")
+				if c.unread != "" && len(o.IPAMClaims.Or(nil)) > 0 {
 					t.Errorf("half a list counts: %v", o.IPAMClaims)
 				}
 				o.Now = time.Now()
@@ -113,16 +113,15 @@ func TestGuests(t *testing.T) {
 			"multus": map[string]any{"networkName": "wb"}}}},
 		"status": map[string]any{"interfaces": []any{map[string]any{"name": "net", "ipAddress": "10.0.0.5"}}}}
 	for _, c := range []struct {
-		says   string
-		answer answer
-		guests int
-		warned string
-		fails  bool
+		says    string
+		answer  answer
+		guests  int
+		unknown string
 	}{
-		{"they are listed", list("", vmi), 1, "", false},
-		{"they are forbidden", fails(http.StatusForbidden), 0, "cannot list VirtualMachineInstances: forbidden", false},
-		{"they are not served", nil, 0, "", false},
-		{"the server fails", fails(http.StatusInternalServerError), 0, "", true},
+		{"they are listed", list("", vmi), 1, ""},
+		{"they are forbidden", fails(http.StatusForbidden), 0, "cannot list virtualmachineinstances.kubevirt.io: forbidden"},
+		{"they are not served", nil, 0, "the API server does not serve virtualmachineinstances.kubevirt.io"},
+		{"the server fails", fails(http.StatusInternalServerError), 0, "cannot list virtualmachineinstances.kubevirt.io: "},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			f := newFakeAPI(t)
@@ -133,15 +132,10 @@ func TestGuests(t *testing.T) {
 				f.answers["/apis/kubevirt.io/v1"] = nil
 			}
 			o, err := f.cluster(t).List(t.Context())
-			if (err != nil) != c.fails {
-				t.Fatal(err)
-			}
-			if c.fails {
-				return
-			}
-			equal(t, "guests", len(o.Guests), c.guests)
-			if text := strings.Join(o.Warnings, ","); (text == "") != (c.warned == "") || !strings.Contains(text, c.warned) {
-				t.Errorf("warnings: %s", text)
+			check(t, err)
+			equal(t, "guests", len(o.Guests.Or(nil)), c.guests)
+			if why := o.Guests.Why(); (why == "") != (c.unknown == "") || !strings.Contains(why, c.unknown) {
+				t.Errorf("unknown: %q", why)
 			}
 		})
 	}

@@ -55,10 +55,11 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		what := listing{resource: ippool.ReservationResource}
-		o.Reservations, _, err = list(gctx, c, what, ippool.DecodeList[ippool.Reservation])
-		if err = c.optional(gctx, o, ippool.ReservationResource, "OverlappingRangeIPReservations", err); err != nil {
-			return err
+		reservations, revision, err := list(gctx, c, what, ippool.DecodeList[ippool.Reservation])
+		if err != nil && !c.lacks(gctx, ippool.ReservationResource) {
+			return c.explainError("list OverlappingRangeIPReservations", err, "grant list on them")
 		}
+		o.Reservations = source(c, gctx, ippool.ReservationResource, reservations, revision, err)
 		return c.readPools(gctx, o, nil)
 	})
 	if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {
@@ -108,19 +109,21 @@ func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Poo
 	return nil
 }
 
-// optional lets an observation continue without a kind that is not served or that RBAC forbids. Missing information
-// makes verdicts more careful, never less.
-func (c *Cluster) optional(
-	ctx context.Context, o *reading, resource schema.GroupVersionResource, kind string, err error,
-) error {
+// source returns a kind that was listed, or why it is unknown. An observation continues without it: an error of one
+// kind, for example of its conversion webhook, must not stop the passes for all networks.
+func source[T any](
+	c *Cluster, ctx context.Context, resource schema.GroupVersionResource, content T, revision string, err error,
+) judge.Source[T] {
+	kind := resource.GroupResource().String()
 	switch {
-	case err == nil, apierrors.IsNotFound(err) && c.lacks(ctx, resource):
-		return nil
-	case apierrors.IsForbidden(err) && resource != ippool.ReservationResource:
-		o.warn("cannot list %s: forbidden; continuing without them", kind)
-		return nil
+	case err == nil:
+		return judge.Complete(content, revision)
+	case apierrors.IsForbidden(err):
+		return judge.Unknown[T](forbiddenList{kind, err})
+	case apierrors.IsNotFound(err) && c.lacks(ctx, resource):
+		return judge.Unknown[T](fmt.Errorf("the API server does not serve %s", kind))
 	}
-	return c.explainError("list "+kind, err, "grant list on them")
+	return judge.Unknown[T](fmt.Errorf("cannot list %s: %w", kind, innermost(err)))
 }
 
 // readOtherKinds reads all kinds except pools, reservations and pods, and waits for the group.
@@ -132,8 +135,9 @@ func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, o *read
 	})
 	g.Go(func() error {
 		// A Node that is read after the reports is never at an earlier boot than they are.
-		c.readReports(ctx, o, before.Reports)
-		return c.readNodes(ctx, o, slices.Collect(maps.Values(before.Nodes)))
+		c.readReports(ctx, o, before.Reports.Or(nil))
+		c.readNodes(ctx, o, slices.Collect(maps.Values(before.Nodes.Or(nil))))
+		return ctx.Err()
 	})
 	err := g.Wait()
 	slices.Sort(o.Warnings)
@@ -141,9 +145,10 @@ func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, o *read
 }
 
 func (c *Cluster) readNADs(ctx context.Context, o *reading) error {
-	nads, _, err := list(ctx, c, listing{resource: ippool.NADResource}, ippool.DecodeList[ippool.NAD])
-	o.NADs = indexed(nads, func(n *ippool.NAD) types.NamespacedName { return n.NamespacedName })
-	return c.optional(ctx, o, ippool.NADResource, "NetworkAttachmentDefinitions", err)
+	nads, revision, err := list(ctx, c, listing{resource: ippool.NADResource}, ippool.DecodeList[ippool.NAD])
+	o.NADs = source(c, ctx, ippool.NADResource,
+		indexed(nads, func(n *ippool.NAD) types.NamespacedName { return n.NamespacedName }), revision, err)
+	return ctx.Err()
 }
 
 func (c *Cluster) readPause(ctx context.Context, o *reading) {
@@ -174,20 +179,12 @@ func (c *Cluster) readPause(ctx context.Context, o *reading) {
 	}
 }
 
-func (c *Cluster) readNodes(ctx context.Context, o *reading, known []*podstate.Node) error {
-	nodes, _, err := listChanged(ctx, c, listing{resource: nodeResource, form: asProtobuf}, known,
+func (c *Cluster) readNodes(ctx context.Context, o *reading, known []*podstate.Node) {
+	nodes, revision, err := listChanged(ctx, c, listing{resource: nodeResource, form: asProtobuf}, known,
 		func(n *podstate.Node) (types.NamespacedName, Version) {
 			return types.NamespacedName{Name: n.Name}, Version{types.UID(n.UID), n.ResourceVersion}
 		}, podstate.DecodeNodes)
-	if apierrors.IsForbidden(err) {
-		o.warn("cannot list nodes: forbidden; no node counts as dead or missing")
-		return nil
-	}
-	if err != nil {
-		return c.explainError("list nodes", err, "")
-	}
-	o.Nodes = indexed(nodes, func(n *podstate.Node) string { return n.Name })
-	return nil
+	o.Nodes = source(c, ctx, nodeResource, indexed(nodes, func(n *podstate.Node) string { return n.Name }), revision, err)
 }
 
 func (c *Cluster) listPods(
@@ -199,34 +196,17 @@ func (c *Cluster) listPods(
 }
 
 // readMachines reads IPAMClaims and VirtualMachineInstances where something depends on them, after pools and pods.
-func (c *Cluster) readMachines(ctx context.Context, o *reading) (err error) {
+func (c *Cluster) readMachines(ctx context.Context, o *reading) error {
 	if o.NamesIPAMClaim() {
-		if o.IPAMClaimsUnread = c.readIPAMClaims(ctx, o.Observation); o.IPAMClaimsUnread != "" {
-			o.warn("%s; addresses of stopped machines are held", o.IPAMClaimsUnread)
-		}
+		// The last claim may be gone, so an empty list is an answer. The second check reads each claim that counts by name.
+		claims, revision, err := list(ctx, c, listing{resource: ippool.ClaimResource}, ippool.DecodeList[ippool.Claim])
+		o.IPAMClaims = source(c, ctx, ippool.ClaimResource,
+			indexed(claims, func(claim *ippool.Claim) types.NamespacedName { return claim.NamespacedName }), revision, err)
 	}
 	if o.NeedsGuests() {
-		what := listing{resource: podstate.GuestResource}
-		o.Guests, _, err = list(ctx, c, what, podstate.DecodeGuests)
-		err = c.optional(ctx, o, podstate.GuestResource, "VirtualMachineInstances", err)
+		guests, revision, err := list(ctx, c, listing{resource: podstate.GuestResource}, podstate.DecodeGuests)
+		o.Guests = source(c, ctx, podstate.GuestResource, guests, revision, err)
 	}
 	slices.Sort(o.Warnings)
-	return err
-}
-
-// readIPAMClaims reads all IPAMClaims, and returns why they are unread, "" if they were read. The last claim may be
-// gone, so an empty list is an answer; the second check reads each claim that counts by its name.
-func (c *Cluster) readIPAMClaims(ctx context.Context, o *judge.Observation) (unread string) {
-	claims, _, err := list(ctx, c, listing{resource: ippool.ClaimResource}, ippool.DecodeList[ippool.Claim])
-	kind := ippool.ClaimResource.GroupResource().String()
-	switch {
-	case apierrors.IsNotFound(err):
-		return "the API server does not serve " + kind
-	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("cannot list %s: forbidden", kind)
-	case err != nil:
-		return fmt.Sprintf("cannot list %s: %v", kind, innermost(err))
-	}
-	o.IPAMClaims = indexed(claims, func(claim *ippool.Claim) types.NamespacedName { return claim.NamespacedName })
-	return ""
+	return ctx.Err()
 }

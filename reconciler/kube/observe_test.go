@@ -135,7 +135,7 @@ func TestList_TransientFailure(t *testing.T) {
 			check(t, err)
 			equal(t, "pods", podNames(o), []string{"a", "b"})
 			equal(t, "pools", len(o.Pools), 1)
-			equal(t, "reports are unreadable", o.ReportsUnreadable, false)
+			equal(t, "reports are unreadable", !o.Reports.IsKnown(), false)
 			equal(t, "warnings", o.Warnings, []string{})
 		})
 	}
@@ -148,7 +148,7 @@ func impatient(t *testing.T) context.Context {
 	return ctx
 }
 
-// A permanent failure is an error, and never an empty list.
+// A permanent failure is an error or makes the source unknown, and never an empty list.
 func TestList_PermanentFailure(t *testing.T) {
 	failures := maps.Clone(transient)
 	failures["401"], failures["400"] = fails(http.StatusUnauthorized), fails(http.StatusBadRequest)
@@ -159,7 +159,9 @@ func TestList_PermanentFailure(t *testing.T) {
 				for part, a := range map[string]answer{"all of it": failure, "the second page": first(list("more"), failure)} {
 					f := newFakeAPI(t)
 					f.answers[path] = a
-					if o, err := f.cluster(t).List(impatient(t)); err == nil {
+					o, err := f.cluster(t).List(impatient(t))
+					isUnknown := err == nil && (path == nodes && !o.Nodes.IsKnown() || path == nads && !o.NADs.IsKnown())
+					if err == nil && !isUnknown {
 						t.Errorf("%s failed, and List returned: %+v", part, o)
 					}
 				}
@@ -184,8 +186,8 @@ func TestList_Forbidden(t *testing.T) {
 			continue
 		}
 		check(t, err)
-		if len(o.Warnings) != 1 || len(o.Nodes) != 0 {
-			t.Errorf("%s: warnings %q, nodes %v", path, o.Warnings, o.Nodes)
+		if len(o.Warnings)+len(o.UnknownSources()) != 1 || len(o.Nodes.Or(nil)) != 0 {
+			t.Errorf("%s: warnings %q, unknown %v, nodes %v", path, o.Warnings, o.UnknownSources(), o.Nodes)
 		}
 	}
 }
@@ -256,8 +258,8 @@ func TestList_NodeAgents(t *testing.T) {
 			f.answers[discovery], f.answers[reports] = c.discovery, c.list
 			o, err := f.cluster(t).List(t.Context())
 			check(t, err)
-			equal(t, "unreadable", o.ReportsUnreadable, c.unreadable)
-			equal(t, "said", len(o.Warnings) > 0, c.unreadable)
+			equal(t, "unreadable", !o.Reports.IsKnown(), c.unreadable)
+			equal(t, "said", len(o.UnknownSources()) > 0, c.unreadable)
 			equal(t, "listed", len(f.to(reports)) > 0, c.lists)
 		})
 	}
@@ -330,9 +332,9 @@ func TestList_Freshness(t *testing.T) {
 			o, err := f.cluster(t).List(t.Context())
 			check(t, err)
 			equal(t, "now", o.Now.UTC(), server.UTC())
-			equal(t, "reports", len(o.Reports), 1)
-			equal(t, "fresh", o.Reports[0].IsFresh(o.Now), c.fresh)
-			equal(t, "warnings", len(o.Warnings) == 0, c.written > 0)
+			equal(t, "reports", len(o.Reports.Or(nil)), 1)
+			equal(t, "fresh", o.Reports.Or(nil)[0].IsFresh(o.Now), c.fresh)
+			equal(t, "unknown sources", len(o.UnknownSources()) == 0, c.written > 0)
 		})
 	}
 }
@@ -365,7 +367,7 @@ func TestList_LeaseBehindReport(t *testing.T) {
 			f.answers[leases] = first(answers...)
 			o, err := f.cluster(t).List(t.Context())
 			check(t, err)
-			equal(t, "fresh", o.Reports[0].IsFresh(o.Now), c.fresh)
+			equal(t, "fresh", o.Reports.Or(nil)[0].IsFresh(o.Now), c.fresh)
 			if c.reads >= 0 {
 				equal(t, "reads", len(f.to(leases)), c.reads)
 			}

@@ -66,7 +66,8 @@ func TestRelist_ReadsOnlyChanges(t *testing.T) {
 	c := f.cluster(t)
 	before, err := c.List(t.Context())
 	check(t, err)
-	equal(t, "pools, nodes, reports", []int{len(before.Pools), len(before.Nodes), len(before.Reports)}, []int{3, 2, 2})
+	equal(t, "pools, nodes, reports",
+		[]int{len(before.Pools), len(before.Nodes.Or(nil)), len(before.Reports.Or(nil))}, []int{3, 2, 2})
 
 	// Only these have changed: pool two, node worker-2 and its report; a pool is deleted and another is new. worker-1's
 	// agent has not renewed for an hour.
@@ -97,10 +98,10 @@ func TestRelist_ReadsOnlyChanges(t *testing.T) {
 		podRefs[p.Name] = p.Find("5").PodRef
 	}
 	equal(t, "pools", podRefs, map[string]string{"new": "default/d", "one": "default/a", "two": "default/changed"})
-	equal(t, "boots", []string{after.Nodes["worker-1"].BootID, after.Nodes["worker-2"].BootID},
+	equal(t, "boots", []string{after.Nodes.Or(nil)["worker-1"].BootID, after.Nodes.Or(nil)["worker-2"].BootID},
 		[]string{"boot-1", "boot-3"})
-	equal(t, "reports", len(after.Reports), 2)
-	for _, r := range after.Reports {
+	equal(t, "reports", len(after.Reports.Or(nil)), 2)
+	for _, r := range after.Reports.Or(nil) {
 		equal(t, r.Name+" is fresh", r.IsFresh(after.Now), r.Name == "worker-2")
 	}
 	equal(t, "pools read in full", len(f.wholes(pools, since))+len(f.wholes(inWhereabouts+"ippools", since)), 2)
@@ -127,11 +128,15 @@ func TestRelist_Failure(t *testing.T) {
 		} {
 			f.nowAnswers(bad, path, inWhereabouts+"ippools")
 			after, err := f.cluster(t).Relist(t.Context(), before)
-			if path == reports {
+			if path == nodes {
 				check(t, err)
-				equal(t, name+" of the reports is unreadable", []any{after.ReportsUnreadable, len(after.Reports)}, []any{true, 0})
+				equal(t, name+" of the nodes is unknown", !after.Nodes.IsKnown(), true)
+			} else if path == reports {
+				check(t, err)
+				equal(t, name+" of the reports is unreadable",
+					[]any{!after.Reports.IsKnown(), len(after.Reports.Or(nil))}, []any{true, 0})
 			} else if err == nil {
-				t.Errorf("%s of %s: %d pools, %d nodes", name, path, len(after.Pools), len(after.Nodes))
+				t.Errorf("%s of %s: %d pools, %d nodes", name, path, len(after.Pools), len(after.Nodes.Or(nil)))
 			}
 		}
 		f.nowAnswers(good, path)
@@ -139,7 +144,7 @@ func TestRelist_Failure(t *testing.T) {
 	f.nowAnswers(fails(http.StatusForbidden), nodes)
 	after, err := f.cluster(t).Relist(t.Context(), before)
 	check(t, err)
-	equal(t, "nodes when they are forbidden", len(after.Nodes), 0)
+	equal(t, "nodes when they are forbidden", len(after.Nodes.Or(nil)), 0)
 }
 
 // What was read before a request that hangs grows old, so Relist ends with its context.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,50 +20,48 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // rereadTimeout is how long an observation, maybe under whereabouts' Lease, waits for Leases with the hash of a report.
 const rereadTimeout = 240 * time.Millisecond
 
-// readReports reads the agents' reports and Leases. Only two things show that no agent exists: the API does not serve
-// reports, or an allowed LIST is empty. A 403 or an error proves nothing.
+// readReports reads the agents' reports and Leases. No agent exists if the API does not serve reports or an allowed
+// LIST is empty, and no agent has a Lease. A 403 or an error proves nothing.
 func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstate.Report) {
 	served, err := c.Serves(ctx, v1alpha1.Resource())
-	if err == nil && !served {
-		return
-	}
 	var bad badReports
 	var reports []*podstate.Report
-	if err == nil {
-		reports, _, err = listChanged(ctx, c, listing{resource: v1alpha1.Resource()}, before,
+	var revision string
+	if err == nil && served {
+		reports, revision, err = listChanged(ctx, c, listing{resource: v1alpha1.Resource()}, before,
 			func(r *podstate.Report) (types.NamespacedName, Version) {
 				return types.NamespacedName{Name: r.Name}, Version{r.UID, r.ResourceVersion}
 			}, bad.decode)
 	}
 	if err != nil {
-		o.ReportsUnreadable, o.ReportsError = true, innermost(err)
-		o.warn("cannot list SandboxReports, so what only they can prove is held: %v", o.ReportsError)
+		o.Reports = judge.Unknown[[]*podstate.Report](fmt.Errorf("cannot list SandboxReports: %w", innermost(err)))
 		return
 	}
 	slices.Sort(bad.reports)
-	o.Unreadable, o.ReportsUnreadable = slices.Compact(bad.reports), len(bad.reports) > 0
-	if len(reports) == 0 {
-		return
-	}
+	o.Unreadable = slices.Compact(bad.reports)
 	leases, err := c.listLeases(ctx, metav1.ListOptions{})
+	isAgents := func(l *coordinationv1.Lease) bool { return l.Annotations[v1alpha1.HashAnnotation] != "" }
 	if err != nil {
-		o.warn("cannot list the node agents' Leases in namespace %s, so no report counts as fresh: %v",
-			c.LeaseNamespace, innermost(err))
+		o.AgentLeases = judge.Unknown[bool](fmt.Errorf("cannot list the node agents' Leases in namespace %s: %w",
+			c.LeaseNamespace, innermost(err)))
 	} else {
+		o.AgentLeases = judge.Complete(slices.ContainsFunc(slices.Collect(maps.Values(leases)), isAgents), "")
 		o.readAt(c.date())
 	}
 	hasLease := false
-	for _, r := range reports {
+	for i, r := range reports {
 		hasLease = hasLease || leases[r.Name] != nil
-		o.Reports = append(o.Reports, r.WithLease(leases[r.Name]))
+		reports[i] = r.WithLease(leases[r.Name])
 	}
-	c.rereadUnverified(ctx, o)
-	if !hasLease && err == nil {
+	c.rereadUnverified(ctx, reports)
+	o.Reports = judge.Complete(reports, revision)
+	if !hasLease && err == nil && len(reports) > 0 {
 		o.warn("namespace %s has no Leases for %d SandboxReports: set --lease-namespace to the agents' namespace, "+
 			"and allow agents to write Leases there (deploy/leases)", c.LeaseNamespace, len(reports))
 	}
@@ -78,9 +77,20 @@ func (u *badReports) decode(body []byte, each func(*podstate.Report)) (metav1.Li
 	return lean.List(body, func(text []byte, _ bool) error {
 		r := &v1alpha1.SandboxReport{}
 		if err := json.UnmarshalCaseSensitivePreserveInts(text, r); err != nil {
+			var m lean.Metadata
+			head := lean.New(text)
+			head.Object(func(name []byte) {
+				if string(name) == "metadata" {
+					m.Read(head, false)
+				}
+			})
+			if m.Name == "" {
+				return fmt.Errorf("a SandboxReport without a name: %w", err)
+			}
 			u.mu.Lock()
 			defer u.mu.Unlock()
-			u.reports = append(u.reports, fmt.Sprintf("SandboxReport %s: %v", r.Name, err))
+			u.reports = append(u.reports, fmt.Sprintf("SandboxReport %s: %v", m.Name, err))
+			each(podstate.UnreadReport(m.Name, types.UID(m.UID), m.ResourceVersion))
 			return nil
 		}
 		each(podstate.ReadReport(r, nil))
@@ -97,10 +107,10 @@ func (c *Cluster) listLeases(ctx context.Context, only metav1.ListOptions) (map[
 
 // rereadUnverified reads a report again whose hash is not in the fresh Lease of its agent: the agent writes the report
 // and then the Lease, and the lists may have been in between. After the timeout the report stays as it was.
-func (c *Cluster) rereadUnverified(ctx context.Context, o *reading) {
+func (c *Cluster) rereadUnverified(ctx context.Context, reports []*podstate.Report) {
 	ctx, cancel := context.WithTimeout(ctx, rereadTimeout)
 	defer cancel()
-	for i, r := range o.Reports {
+	for i, r := range reports {
 		alive := podstate.Report{ConfirmedAt: r.LeaseRenewedAt}
 		for r.ConfirmedAt.IsZero() && alive.IsFresh(c.Now()) && ctx.Err() == nil {
 			again, _, err := list(ctx, c, listing{resource: v1alpha1.Resource(), only: byName(r.Name)}, new(badReports).decode)
@@ -118,7 +128,7 @@ func (c *Cluster) rereadUnverified(ctx context.Context, o *reading) {
 				}
 			}
 		}
-		o.Reports[i] = r
+		reports[i] = r
 	}
 }
 

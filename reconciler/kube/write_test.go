@@ -53,7 +53,7 @@ func observed() *judge.Observation {
 	web, other := types.NamespacedName{Namespace: "default", Name: "web-0"}, types.NamespacedName{Namespace: "default",
 		Name: "other"}
 	return &judge.Observation{
-		Pools: []*ippool.Pool{readPool("7")}, Reservations: []*ippool.Reservation{readReservation()},
+		Pools: []*ippool.Pool{readPool("7")}, Reservations: judge.Complete([]*ippool.Reservation{readReservation()}, ""),
 		Pods: map[types.NamespacedName]*podstate.Pod{web: {NamespacedName: web}, other: {NamespacedName: other}},
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -116,8 +117,8 @@ func (g *Guard) passUnder(fence time.Time, state judge.NodeState, restored strin
 	if state != judge.NodeFresh {
 		r = aReport("worker-1", time.Now().Add(-time.Hour))
 	}
-	o := &judge.Observation{Restored: restored, FencedSince: fence}
-	o.Pools, o.Reports = append(o.Pools, aPool("10.0.0.0-24", "10.0.0.0/24")), append(o.Reports, r)
+	o := &judge.Observation{Restored: restored, FencedSince: fence, Reports: judge.Complete([]*podstate.Report{r}, "")}
+	o.Pools = append(o.Pools, aPool("10.0.0.0-24", "10.0.0.0/24"))
 	restore := &judge.RestoreState{Restored: time.Now(), Why: "older"}
 	g.PassEnded(&reconciler.Result{Judgement: &judge.Judgement{Observation: o, Restore: restore,
 		Nodes: map[string]judge.NodeState{"worker-1": state}}})

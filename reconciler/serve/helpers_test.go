@@ -84,9 +84,15 @@ func (c view) List(context.Context) (*judge.Observation, error) {
 
 func (c *cluster) observation() *judge.Observation {
 	o := &judge.Observation{
-		Now: time.Now(), NADs: map[types.NamespacedName]*ippool.NAD{}, Pods: map[types.NamespacedName]*podstate.Pod{},
-		Reports: c.reports, Revision: c.revision,
+		Now: time.Now(), NADs: judge.Complete(map[types.NamespacedName]*ippool.NAD{}, ""),
+		Pods: map[types.NamespacedName]*podstate.Pod{}, Reservations: judge.Complete[[]*ippool.Reservation](nil, ""),
+		Reports: judge.Complete(c.reports, ""), AgentLeases: judge.Complete(len(c.reports) > 0, ""), Revision: c.revision,
 	}
+	nodes := map[string]*podstate.Node{}
+	for _, r := range c.reports {
+		nodes[r.Name] = &podstate.Node{Name: r.Name, Ready: true, BootID: r.BootID, Machine: r.Machine}
+	}
+	o.Nodes = judge.Complete(nodes, "")
 	for _, p := range c.pools {
 		o.Pools = append(o.Pools, p)
 	}

@@ -154,7 +154,7 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 	g.setFindings(out)
 	states := map[judge.NodeState]int{}
 	for name, state := range out.Nodes {
-		if n := out.Observation.Nodes[name]; state == judge.NodeNoFreshReport && n != nil && !n.Ready {
+		if n := out.Observation.Nodes.Or(nil)[name]; state == judge.NodeNoFreshReport && n != nil && !n.Ready {
 			state = nodeNotReady
 		}
 		states[state]++

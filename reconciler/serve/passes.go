@@ -26,7 +26,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 		if s.Guard != nil {
 			s.Guard.PassEnded(out)
 		}
-		if out.Observation.ReportsUnreadable || out.Observation.Paused || !out.Restore.Complete() {
+		if !out.Observation.Reports.IsKnown() || out.Observation.Paused || !out.Restore.Complete() {
 			s.Requests.AddAfter(fullPass, observeEvery) // a cache pass does not observe these changes
 		}
 	} else if ctx.Err() == nil {

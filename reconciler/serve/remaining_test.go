@@ -22,7 +22,7 @@ func aReport(node string, confirmedAt time.Time) *podstate.Report {
 func TestRemainingWork(t *testing.T) {
 	fence := time.Now()
 	renewed := func(after time.Duration) judge.Observation {
-		return judge.Observation{Reports: []*podstate.Report{aReport("worker-1", fence.Add(after))}}
+		return judge.Observation{Reports: judge.Complete([]*podstate.Report{aReport("worker-1", fence.Add(after))}, "")}
 	}
 	restored := func(awaiting ...string) *judge.RestoreState {
 		return &judge.RestoreState{Restored: fence, Awaiting: awaiting}

@@ -32,8 +32,9 @@ type ReportGCAPI interface {
 func (s *ReportGC) Collect(ctx context.Context, out *reconciler.Result) (next time.Time) {
 	o := out.Observation
 	missing := map[string]time.Time{}
-	for _, r := range o.Reports {
-		if len(o.Nodes) == 0 || o.Nodes[r.Name] != nil || r.IsFresh(o.Now) {
+	nodes := o.Nodes.Or(nil)
+	for _, r := range o.Reports.Or(nil) {
+		if len(nodes) == 0 || nodes[r.Name] != nil || r.IsFresh(o.Now) {
 			continue
 		}
 		since, isKnown := s.missingSince[r.Name]

@@ -58,13 +58,14 @@ func newReportGCTest() *reportGCTest {
 // at collects some time after noon.
 func (s *reportGCTest) at(after time.Duration) {
 	o := &judge.Observation{
-		Now: noon.Add(after), Nodes: s.nodes, Pools: s.pools, NADs: map[types.NamespacedName]*ippool.NAD{},
+		Now: noon.Add(after), Nodes: judge.Complete(s.nodes, ""), Pools: s.pools,
+		NADs: judge.Complete(map[types.NamespacedName]*ippool.NAD{}, ""),
 		Pods: map[types.NamespacedName]*podstate.Pod{},
-		Reports: []*podstate.Report{{
+		Reports: judge.Complete([]*podstate.Report{{
 			SandboxReport: &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-2"},
 				Sandboxes: []v1alpha1.Sandbox{{ID: "box-0", State: v1alpha1.SandboxReady}}},
 			ConfirmedAt: s.renewed, LeaseRenewedAt: s.renewed,
-		}},
+		}}, ""),
 	}
 	s.next = s.Collect(context.Background(), &reconciler.Result{Judgement: judge.Judge(o, nil, judge.Policy{})})
 }

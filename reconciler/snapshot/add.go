@@ -130,7 +130,7 @@ func (s *Snapshot) addReservation(o *object) error {
 
 func (s *Snapshot) addNAD(o *object) error {
 	n, err := ippool.Decode[ippool.NAD](o.text)
-	return cmp.Or(keep(s.observed.NADs, o.NamespacedName, n, func(*ippool.NAD) {}), err)
+	return cmp.Or(keep(s.nads, o.NamespacedName, n, func(*ippool.NAD) {}), err)
 }
 
 func (s *Snapshot) addClaim(o *object) error {
@@ -138,14 +138,14 @@ func (s *Snapshot) addClaim(o *object) error {
 	if err != nil { // it exists
 		c = &ippool.Claim{NamespacedName: o.NamespacedName}
 	}
-	return cmp.Or(keep(s.observed.IPAMClaims, o.NamespacedName, c, func(*ippool.Claim) {}), err)
+	return cmp.Or(keep(s.claims, o.NamespacedName, c, func(*ippool.Claim) {}), err)
 }
 
 // addGuest adds a VirtualMachineInstance. Of two copies that differ all addresses count.
 func (s *Snapshot) addGuest(o *object) error {
 	g, err := podstate.DecodeGuest(o.text)
 	if err == nil {
-		s.observed.Guests = append(s.observed.Guests, g)
+		s.guests = append(s.guests, g)
 	}
 	return err
 }
@@ -183,7 +183,7 @@ func (s *Snapshot) addNode(o *object) error {
 		_ = decode(o.text, head)
 		n = &podstate.Node{Name: o.Name, Labels: head.Labels}
 	}
-	return cmp.Or(keep(s.observed.Nodes, n.Name, n, func(n *podstate.Node) { n.ResourceVersion = "" }), err)
+	return cmp.Or(keep(s.nodes, n.Name, n, func(n *podstate.Node) { n.ResourceVersion = "" }), err)
 }
 
 func (s *Snapshot) addLease(o *object) error {
@@ -203,8 +203,12 @@ func (s *Snapshot) addReport(o *object) error {
 	if err == nil && report.Name == "" {
 		err = errors.New("metadata.name is missing")
 	}
+	if err != nil && o.Name == "" {
+		s.isReportNameless = true
+		return err
+	}
 	if err != nil {
-		s.observed.ReportsUnreadable = true
+		s.unreadReports = append(s.unreadReports, podstate.UnreadReport(o.Name, "", ""))
 		return err
 	}
 	return keep(s.reports, report.Name, report, func(r *v1alpha1.SandboxReport) { r.ResourceVersion = "" })

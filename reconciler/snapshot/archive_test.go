@@ -62,9 +62,12 @@ func TestStream_DetectedByItsContent(t *testing.T) {
 	pool := `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","metadata":{"name":"p",` +
 		`"namespace":"kube-system"},"spec":{"range":"10.0.0.0/24","allocations":{"5":{"id":"c5","podref":"default/a"},` +
 		`"6":{"id":"c6","podref":"default/b"}}}}`
+	const node = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"w1"},"status":{"conditions":[{"type":"Ready",` +
+		`"status":"True"}]}}` + "\n"
+	inYAML := onePool + "---\n" + runningPodAt("7") + "---\n" + node
 	for title, text := range map[string]string{
-		"YAML": onePool + "---\n" + runningPodAt("7"), "JSON after JSON": inJSON +
-			pool, "gzip": zipped(t, onePool+"---\n"+runningPodAt("7")), "a tar archive": tarOf(t, dumpTree()),
+		"YAML": inYAML, "JSON after JSON": inJSON + node + pool, "gzip": zipped(t, inYAML),
+		"a tar archive": tarOf(t, dumpTree()),
 	} {
 		f, err := openText(text)
 		if err != nil {

@@ -52,25 +52,25 @@ func (e *Encoder) Encode(o *judge.Observation, add func(record any)) {
 		count++
 		add(&r)
 	}
-	for _, n := range o.Nodes {
+	for _, n := range o.Nodes.Or(nil) {
 		nodes[n.Name] = true
 		put(record{Node: e.node(*n)})
 	}
-	for _, r := range o.Reports {
+	for _, r := range o.Reports.Or(nil) {
 		nodes[r.Name] = true
 		put(record{Report: e.report(*r)})
 	}
-	for _, n := range o.NADs {
+	for _, n := range o.NADs.Or(nil) {
 		renamed := *n
 		renamed.Namespace = e.name("namespace", n.Namespace)
 		put(record{NAD: &renamed})
 	}
-	for _, c := range o.IPAMClaims {
+	for _, c := range o.IPAMClaims.Or(nil) {
 		if c != nil {
 			put(record{Claim: &ippool.Claim{NamespacedName: *e.named("claim", &c.NamespacedName), IPs: c.IPs}})
 		}
 	}
-	for _, g := range o.Guests {
+	for _, g := range o.Guests.Or(nil) {
 		put(record{Guest: &podstate.Guest{NamespacedName: *e.named("workload", &g.NamespacedName),
 			Interfaces: e.interfaces(g.Interfaces)}})
 	}
@@ -78,7 +78,7 @@ func (e *Encoder) Encode(o *judge.Observation, add func(record any)) {
 		nodes[p.Node] = p.Node != ""
 		put(record{Pod: e.pod(*p)})
 	}
-	for _, r := range o.Reservations {
+	for _, r := range o.Reservations.Or(nil) {
 		renamed := *r
 		renamed.Namespace = e.name("namespace", r.Namespace)
 		renamed.PodRef, renamed.Detail = e.owner(r.PodRef, r.Owner, r.Detail)
@@ -205,21 +205,21 @@ func (s *Snapshot) addRecord(o *object) error {
 	case p != nil:
 		all.Pods[p.NamespacedName] = p
 	case d != nil:
-		all.NADs[d.NamespacedName] = d
+		s.nads[d.NamespacedName] = d
 	case r.Node != nil:
-		all.Nodes[r.Node.Name] = r.Node
+		s.nodes[r.Node.Name] = r.Node
 	case r.Claim != nil:
-		all.IPAMClaims[r.Claim.NamespacedName] = r.Claim
+		s.claims[r.Claim.NamespacedName] = r.Claim
 	case r.Guest != nil:
-		all.Guests = append(all.Guests, r.Guest)
+		s.guests = append(s.guests, r.Guest)
 	case r.Report != nil:
-		all.Reports = append(all.Reports, r.Report)
+		s.unreadReports = append(s.unreadReports, r.Report)
 	case r.Pool != nil:
 		r.Pool.Complete()
 		all.Pools = append(all.Pools, r.Pool)
 	case r.Reservation != nil:
 		r.Reservation.Owner, _ = ippool.ParsePodRef(r.Reservation.PodRef)
-		all.Reservations = append(all.Reservations, r.Reservation)
+		s.inBundle = append(s.inBundle, r.Reservation)
 	}
 	s.isBundle, s.bundled = true, cmp.Or(r.Count, s.bundled)
 	return nil
@@ -230,6 +230,10 @@ func (s *Snapshot) completeBundle(now time.Time) error {
 	if s.known != s.bundled {
 		return fmt.Errorf("the bundle has %d objects instead of %d: judge it as sysdump wrote it", s.known, s.bundled)
 	}
+	o := &s.observed // which says of each source whether it was known
+	o.NADs, o.Nodes, o.IPAMClaims = o.NADs.With(s.nads), o.Nodes.With(s.nodes), o.IPAMClaims.With(s.claims)
+	o.Guests, o.Reports = o.Guests.With(s.guests), o.Reports.With(s.unreadReports)
+	o.Reservations = o.Reservations.With(s.inBundle)
 	if s.observed.Static = true; !now.IsZero() {
 		s.observed.Now = now
 	}

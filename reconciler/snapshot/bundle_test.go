@@ -93,7 +93,8 @@ func TestEncode_JudgedAsTheCluster(t *testing.T) {
 		o := ObserveDistinct(c.Cluster())
 		o.Paused, o.Warnings, o.Acknowledged = c.OneIn(3), []string{"a warning"}, Now
 		if c.OneIn(5) {
-			o.Unreadable, o.ReportsUnreadable = []string{"SandboxReport x: nonsense"}, true
+			o.Unreadable = []string{"SandboxReport x: nonsense"}
+			ReportsUnknown("nonsense")(o)
 		}
 		policy := c.Policy()
 		again, _ := bundled(t, o.Observation, snapshot.Encoder{Labels: labels})
@@ -121,26 +122,29 @@ func sameObjects(t tester, got, want *judge.Observation) {
 			t.Fatalf("got  %s\nwant %s", a, b)
 		}
 	}
-	compare(got.Nodes, want.Nodes)
+	compare(got.Nodes.Or(nil), want.Nodes.Or(nil))
 	compare(len(got.Pods), len(want.Pods))
 	for name, p := range want.Pods {
 		compare(got.Pods[name], p)
 	}
-	for name, n := range want.NADs {
-		compare(got.NADs[name], n)
+	for name, n := range want.NADs.Or(nil) {
+		compare(got.NADs.Or(nil)[name], n)
 	}
-	compare(len(got.IPAMClaims), len(want.IPAMClaims))
-	for name, c := range want.IPAMClaims {
-		compare(got.IPAMClaims[name], c)
+	compare(len(got.IPAMClaims.Or(nil)), len(want.IPAMClaims.Or(nil)))
+	for name, c := range want.IPAMClaims.Or(nil) {
+		compare(got.IPAMClaims.Or(nil)[name], c)
 	}
-	compare(got.Guests, want.Guests)
+	compare(got.Guests.Or(nil), want.Guests.Or(nil))
 	// Also the fields that are not exported, and those that JSON omits.
-	if !reflect.DeepEqual(got.Pools, want.Pools) || !reflect.DeepEqual(got.Reservations, want.Reservations) {
+	if !reflect.DeepEqual(got.Pools, want.Pools) ||
+		len(got.Reservations.Or(nil))+len(want.Reservations.Or(nil)) > 0 &&
+			!reflect.DeepEqual(got.Reservations, want.Reservations) {
 		t.Fatalf("got  %+v\nwant %+v", got.Pools, want.Pools)
 	}
-	compare([]any{len(got.NADs), len(got.Reports)}, []any{len(want.NADs), len(want.Reports)})
-	for i, r := range want.Reports {
-		again := got.Reports[i]
+	compare([]any{len(got.NADs.Or(nil)), len(got.Reports.Or(nil))},
+		[]any{len(want.NADs.Or(nil)), len(want.Reports.Or(nil))})
+	for i, r := range want.Reports.Or(nil) {
+		again := got.Reports.Or(nil)[i]
 		compare([]any{again.Name, again.UID, again.ConfirmedAt, again.LeaseRenewedAt, again.WrittenAt,
 			again.RestoreDetectedAt, again.RestoreNote, again.LeaseVersion, podstate.Hash(again.SandboxReport)},
 			[]any{r.Name, r.UID, r.ConfirmedAt, r.LeaseRenewedAt, r.WrittenAt, r.RestoreDetectedAt, r.RestoreNote,
@@ -225,26 +229,26 @@ func TestEncode_OddObjects(t *testing.T) {
 		`{"podref":"default/a","owner":"hunter2"}`, `{"podref":5}`} {
 		r, err := ippool.Decode[ippool.Reservation]([]byte(fmt.Sprintf(`{"metadata":{"namespace":"kube-system",
 			"name":"10.0.0.%d","uid":"u","resourceVersion":"4","creationTimestamp":"2026-11-20T09:00:00Z","deletionTimestamp":
-			"2026-11-20T09:00:00Z","annotations":{"a":"hunter2"}},"spec":%s}`, len(o.Reservations), spec)))
+			"2026-11-20T09:00:00Z","annotations":{"a":"hunter2"}},"spec":%s}`, len(o.Reservations.Or(nil)), spec)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Reservations = append(o.Reservations, r)
+		o.AddReservations(r)
 	}
 	again, text := bundled(t, o.Observation, snapshot.Encoder{Labels: labels})
-	delete(o.Nodes["worker-1"].Labels, "secret")
-	o.Reports[0].Sandboxes[0].NetNS = ""
+	delete(o.Nodes.Or(nil)["worker-1"].Labels, "secret")
+	o.Reports.Or(nil)[0].Sandboxes[0].NetNS = ""
 	sameObjects(t, again, o.Observation)
 	everyFieldIsSet(t, "a pod", slices.Collect(maps.Values(again.Pods)), "Contradiction")
-	everyFieldIsSet(t, "a Node", slices.Collect(maps.Values(again.Nodes)))
-	everyFieldIsSet(t, "a report", again.Reports)
+	everyFieldIsSet(t, "a Node", slices.Collect(maps.Values(again.Nodes.Or(nil))))
+	everyFieldIsSet(t, "a report", again.Reports.Or(nil))
 	everyFieldIsSet(t, "a pool", again.Pools)
-	everyFieldIsSet(t, "a reservation", again.Reservations)
+	everyFieldIsSet(t, "a reservation", again.Reservations.Or(nil))
 	same(t, 0, said(judge.Judge(again, nil, judge.Policy{})), said(Judged(o, judge.Policy{})))
 	again, redacted := bundled(t, o.Observation, snapshot.Encoder{Labels: labels, Rename: renamed})
 	same(t, 0, saidWithoutNames(judge.Judge(again, nil, judge.Policy{})), saidWithoutNames(Judged(o, judge.Policy{})))
 	refused := types.NamespacedName{Namespace: "namespace-wvuzfog", Name: "refused"}
-	if n := again.NADs[refused]; n == nil || n.Networks[0].Refused == "" {
+	if n := again.NADs.Or(nil)[refused]; n == nil || n.Networks[0].Refused == "" {
 		t.Errorf("an ADD by the definition would not be refused: %+v", n)
 	}
 	for _, name := range []string{`"worker-`, `"default"`, "tenant", "web-7d4b9c"} {
@@ -271,7 +275,7 @@ func everyFieldIsSet[T any](t *testing.T, what string, objects []*T, except ...s
 }
 
 func TestOpen_RefusedBundle(t *testing.T) {
-	_, text := bundled(t, Observe(All(UsualPool, UsualPod())).Observation, snapshot.Encoder{})
+	_, text := bundled(t, Observe(UsualPool, UsualPod(), NoNodes).Observation, snapshot.Encoder{})
 	lines := strings.SplitAfter(text, "\n")
 	another := func(record string) string {
 		return `{"apiVersion":"output.ip-reconcile.dev/v1","kind":"SysdumpRecord",` + record + "}\n" + text

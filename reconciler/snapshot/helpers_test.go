@@ -82,7 +82,7 @@ func poolNamed(t tester, o *judge.Observation, name string) *ippool.Pool {
 
 func reservationNamed(t tester, o *judge.Observation, name string) *ippool.Reservation {
 	t.Helper()
-	for _, r := range o.Reservations {
+	for _, r := range o.Reservations.Or(nil) {
 		if r.Name == name {
 			return r
 		}

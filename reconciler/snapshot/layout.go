@@ -40,8 +40,8 @@ func byLayout(name string) bool {
 }
 
 var (
-	// mayHold matches a text with the kind of an object that is judged, or with a kind that is cut by the end of the text.
-	// Items of a list may lack a kind, so it also matches fields that hardly any other kind has.
+	// mayHold matches a text with the kind of an object that is judged, or with a kind that is cut by the end of the
+	// text. Items of a list may lack a kind, so it also matches fields that hardly any other kind has.
 	mayHold = regexp.MustCompile(`\b[kK]ind["']?[ \t]*:[ \t"']*((List|(` +
 		strings.Join(slices.Sorted(maps.Keys(kinds)), "|") +
 		`)(List)?)([^A-Za-z]|$)|[^A-Za-z \t"']|[A-Za-z]*\s*$)|` +
@@ -94,7 +94,7 @@ func (s *Snapshot) time() (at time.Time, by string) {
 		newer(p.CreatedAt, newest)
 		newer(p.LastFinishedAt, newest)
 	}
-	for _, n := range s.observed.Nodes {
+	for _, n := range s.nodes {
 		newer(n.CreatedAt, newest)
 		newer(n.NotReadySince, newest)
 	}

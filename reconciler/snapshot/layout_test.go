@@ -97,7 +97,8 @@ func mustGatherTree() map[string]string {
 // pkg/cmd/clusterinfo), to which the pools were added.
 func dumpTree() map[string]string {
 	return map[string]string{
-		"nodes.json": `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"w1"}}]}`,
+		"nodes.json": `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"w1"},` +
+			`"status":{"conditions":[{"type":"Ready","status":"True"}]}}]}`,
 		"default/events.json": `{"kind":"EventList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a.1",` +
 			`"namespace":"default"},"involvedObject":{"kind":"Pod","namespace":"default","name":"c"}}]}`,
 		"default/pods.json": `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[` +
@@ -138,8 +139,8 @@ func TestLayout_Trees(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			o := observe(t, open(t, folder(t, c.tree)))
 			judgedAs(t, o, judge.InUse, judge.Stale)
-			if len(o.Unreadable) > 0 || len(o.Nodes) != 1 {
-				t.Errorf("unreadable: %q; %d nodes", o.Unreadable, len(o.Nodes))
+			if len(o.Unreadable) > 0 || len(o.Nodes.Or(nil)) != 1 {
+				t.Errorf("unreadable: %q; %d nodes", o.Unreadable, len(o.Nodes.Or(nil)))
 			}
 			notes := slices.DeleteFunc(slices.Clone(o.Warnings), func(text string) bool {
 				return !strings.Contains(text,

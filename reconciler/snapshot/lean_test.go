@@ -75,15 +75,15 @@ func TestLean_ReadAsWhole(t *testing.T) {
 		o := observe(t, open(t, folder(t, map[string]string{file: text})))
 		equal(t, "unreadable", len(o.Unreadable), 2)
 		equal(t, "pods", len(o.Pods), len(pods))
-		equal(t, "nodes", len(o.Nodes), len(nodes))
+		equal(t, "nodes", len(o.Nodes.Or(nil)), len(nodes))
 		for id, want := range pods {
 			if !reflect.DeepEqual(o.Pods[id], want) {
 				t.Errorf("%s:\ngot  %+v\nwant %+v", file, o.Pods[id], want)
 			}
 		}
 		for name, want := range nodes {
-			if !reflect.DeepEqual(o.Nodes[name], want) {
-				t.Errorf("%s:\ngot  %+v\nwant %+v", file, o.Nodes[name], want)
+			if !reflect.DeepEqual(o.Nodes.Or(nil)[name], want) {
+				t.Errorf("%s:\ngot  %+v\nwant %+v", file, o.Nodes.Or(nil)[name], want)
 			}
 		}
 	}

@@ -39,7 +39,9 @@ func TestRead_Machines(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			files := map[string]string{"pool.yaml": claimedPool,
-				"pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {namespace: default, name: web}, spec: {nodeName: w}}"}
+				"pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {namespace: default, name: web}, spec: {nodeName: w}}",
+				"node.yaml": "{apiVersion: v1, kind: Node, metadata: {name: w}, " +
+					"status: {conditions: [{type: Ready, status: 'True'}]}}"}
 			for name, text := range files {
 				files[name] = "---\n" + text
 			}

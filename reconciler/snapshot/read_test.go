@@ -29,7 +29,7 @@ func TestRead_ListOfEveryKind(t *testing.T) {
 	r := reservationNamed(t, o, "10.0.0.5")
 	equal(t, "reservation's UID", r.UID, "r5")
 	equal(t, "reservation's time", r.Created.Format("15:04"), "10:00")
-	nad := o.NADs[name("default", "macvlan")]
+	nad := o.NADs.Or(nil)[name("default", "macvlan")]
 	if nad == nil || nad.Problem != "" || len(nad.Networks) != 1 {
 		t.Errorf("NAD %+v", nad)
 	}
@@ -38,11 +38,11 @@ func TestRead_ListOfEveryKind(t *testing.T) {
 		pod.Node != "worker-1" {
 		t.Errorf("pod %+v", pod)
 	}
-	node := o.Nodes["worker-1"]
+	node := o.Nodes.Or(nil)["worker-1"]
 	if node == nil || !node.Ready || node.BootID != "boot-1" {
 		t.Errorf("node %+v", node)
 	}
-	if len(o.Reports) != 1 || len(o.Reports[0].Sandboxes) != 1 || !o.Reports[0].IsFresh(noon) {
+	if len(o.Reports.Or(nil)) != 1 || len(o.Reports.Or(nil)[0].Sandboxes) != 1 || !o.Reports.Or(nil)[0].IsFresh(noon) {
 		t.Errorf("reports %+v", o.Reports)
 	}
 	equal(t, "now", o.Now, noon)

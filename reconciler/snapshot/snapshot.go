@@ -8,6 +8,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -29,21 +30,29 @@ import (
 
 // Snapshot is a snapshot of a cluster. It is a reconciler.Source.
 type Snapshot struct {
-	observed       judge.Observation
-	gathered       time.Time                      // by its timestamp file
-	namespace      string                         // of the reconciler
-	pools          map[string]*ippool.Pool        // by object.ref
-	reservations   map[string]*ippool.Reservation // by object.ref
-	reports        map[string]*v1alpha1.SandboxReport
-	leases         []*coordinationv1.Lease
-	ownNamespace   *metav1.PartialObjectMetadata
-	seenIn         map[string]string // object.ref → the first file that has it
-	isBundle       bool              // of sysdump
-	bundled        int               // how many objects the bundle has
-	known, ignored int               // objects of kinds that are judged, and of others
-	kept           int               // bytes of all objects
-	files, skipped int               // files with objects, and others
-	skippedFirst   string            // one of the others
+	observed      judge.Observation
+	gathered      time.Time                      // by its timestamp file
+	namespace     string                         // of the reconciler
+	pools         map[string]*ippool.Pool        // by object.ref
+	reservations  map[string]*ippool.Reservation // by object.ref
+	inBundle      []*ippool.Reservation          // in the bundle's order
+	nads          map[types.NamespacedName]*ippool.NAD
+	nodes         map[string]*podstate.Node
+	claims        map[types.NamespacedName]*ippool.Claim
+	guests        []*podstate.Guest
+	reports       map[string]*v1alpha1.SandboxReport
+	leases        []*coordinationv1.Lease
+	unreadReports []*podstate.Report // that cannot be decoded
+	// isReportNameless: a report cannot be decoded, and does not say of which node it is.
+	isReportNameless bool
+	ownNamespace     *metav1.PartialObjectMetadata
+	seenIn           map[string]string // object.ref → the first file that has it
+	isBundle         bool              // of sysdump
+	bundled          int               // how many objects the bundle has
+	known, ignored   int               // objects of kinds that are judged, and of others
+	kept             int               // bytes of all objects
+	files, skipped   int               // files with objects, and others
+	skippedFirst     string            // one of the others
 }
 
 // noVersion is the resourceVersion of a pool without one: a patch tests a resourceVersion.
@@ -85,9 +94,9 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 	s := &Snapshot{
 		namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
 		seenIn: map[string]string{}, reports: map[string]*v1alpha1.SandboxReport{},
-		observed: judge.Observation{NADs: map[types.NamespacedName]*ippool.NAD{},
-			Pods: map[types.NamespacedName]*podstate.Pod{}, Nodes: map[string]*podstate.Node{},
-			IPAMClaims: map[types.NamespacedName]*ippool.Claim{}},
+		nads: map[types.NamespacedName]*ippool.NAD{}, nodes: map[string]*podstate.Node{},
+		claims:   map[types.NamespacedName]*ippool.Claim{},
+		observed: judge.Observation{Pods: map[types.NamespacedName]*podstate.Pod{}},
 	}
 	if err := files(s.take); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
@@ -106,14 +115,22 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 // complete adds to the observation what depends on several objects.
 func (s *Snapshot) complete(now time.Time) {
 	o := &s.observed
-	o.Now, o.Static, o.Pools, o.Reservations = now, true, sorted(s.pools), sorted(s.reservations)
+	o.Now, o.Static, o.Pools = now, true, sorted(s.pools)
 	leases := s.nodeLeases()
+	reports := s.unreadReports
 	for _, r := range sorted(s.reports) {
-		o.Reports = append(o.Reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
+		reports = append(reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
 	}
-	if len(o.IPAMClaims) == 0 {
-		o.IPAMClaimsUnread = "the snapshot contains none, and they may not have been exported"
+	o.Reports, o.AgentLeases = judge.Complete(reports, ""), judge.Complete(len(leases) > 0, "")
+	if s.isReportNameless {
+		o.Reports = judge.Unknown[[]*podstate.Report](
+			errors.New("the snapshot contains a SandboxReport that cannot be decoded"))
 	}
+	o.Reservations = exported(len(s.reservations) > 0, "OverlappingRangeIPReservation", sorted(s.reservations))
+	o.NADs = exported(len(s.nads) > 0, "NetworkAttachmentDefinition", s.nads)
+	o.Nodes = exported(len(s.nodes) > 0, "Node", s.nodes)
+	o.IPAMClaims = exported(len(s.claims) > 0, "IPAMClaim", s.claims)
+	o.Guests = exported(len(s.guests) > 0, "VirtualMachineInstance", s.guests)
 	warn := func(format string, args ...any) { o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...)) }
 	if now.IsZero() {
 		var by string
@@ -127,6 +144,14 @@ func (s *Snapshot) complete(now time.Time) {
 	if s.ignored > 0 {
 		warn("%d objects of other kinds were ignored", s.ignored)
 	}
+}
+
+// exported returns the objects of a kind. A snapshot without any is no proof that the cluster has none.
+func exported[T any](isExported bool, kind string, content T) judge.Source[T] {
+	if !isExported {
+		return judge.Unknown[T](fmt.Errorf("the snapshot contains no %s: they may not have been exported", kind))
+	}
+	return judge.Complete(content, "")
 }
 
 // withoutPods warns of namespaces that have allocations and no pods: they may not have been exported.
@@ -156,7 +181,7 @@ func (s *Snapshot) withoutPods(warn func(format string, args ...any)) {
 func (s *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	found := map[string]*coordinationv1.Lease{}
 	for _, l := range s.leases {
-		isNode := s.reports[l.Name] != nil || s.observed.Nodes[l.Name] != nil
+		isNode := s.reports[l.Name] != nil || s.nodes[l.Name] != nil
 		if !isNode || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
 			continue
 		}

@@ -82,7 +82,7 @@ func nodeObject(node string) string {
 // freshReports are the names of the reports that may be relied upon.
 func freshReports(o *judge.Observation) string {
 	var names string
-	for _, r := range o.Reports {
+	for _, r := range o.Reports.Or(nil) {
 		if r.IsFresh(o.Now) {
 			names += r.Name + " "
 		}
@@ -120,5 +120,5 @@ func TestReports_EtcdRestore(t *testing.T) {
 	const marked = "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\n" +
 		"metadata: {name: w1, annotations: {ip-reconcile.dev/etcd-restored: \"2026-11-20T11:00:00Z\"}}\n" +
 		"observedAt: \"2026-11-20T11:59:00Z\"\n"
-	equal(t, "restore seen", observeFile(t, marked).Reports[0].RestoreDetectedAt.Format("15:04"), "11:00")
+	equal(t, "restore seen", observeFile(t, marked).Reports.Or(nil)[0].RestoreDetectedAt.Format("15:04"), "11:00")
 }

@@ -27,7 +27,11 @@ func saysUnreadable(t *testing.T, texts []string, words ...string) {
 func TestUnreadable_ReportedAndExisting(t *testing.T) {
 	const reportKind, leaseKind = "apiVersion: ip-reconcile.dev/v1alpha1\nkind: SandboxReport\n",
 		"apiVersion: coordination.k8s.io/v1\nkind: Lease\n"
-	badReport := func(o *judge.Observation) bool { return o.ReportsUnreadable && len(o.Reports) == 0 }
+	badReport := func(o *judge.Observation) bool {
+		r := o.Reports.Or(nil)
+		return len(r) == 1 && r[0].Name == "w1" && r[0].ConfirmedAt.IsZero()
+	}
+	noReports := func(o *judge.Observation) bool { return !o.Reports.IsKnown() }
 	for title, c := range map[string]struct {
 		text string
 		says []string
@@ -43,12 +47,12 @@ func TestUnreadable_ReportedAndExisting(t *testing.T) {
 		"a node": {"apiVersion: v1\nkind: Node\nmetadata: {name: w1, labels: {a: b}}\nspec: {taints: x}\n" +
 			"status: {conditions: [{type: Ready, status: \"True\"}]}\n",
 			[]string{"other.yaml", "Node", "w1"}, func(o *judge.Observation) bool {
-				return reflect.DeepEqual(o.Nodes["w1"], &podstate.Node{Name: "w1", Labels: map[string]string{"a": "b"}})
+				return reflect.DeepEqual(o.Nodes.Or(nil)["w1"], &podstate.Node{Name: "w1", Labels: map[string]string{"a": "b"}})
 			}},
 		"a report's field": {reportKind + "metadata: {name: w1}\nobservedAt: \"2026-11-20T11:59:30Z\"\nsandboxes: 5\n",
 			[]string{"other.yaml", "SandboxReport"}, badReport},
 		"a report's name": {reportKind + "metadata: {}\nobservedAt: \"2026-11-20T11:59:30Z\"\n",
-			[]string{"other.yaml", "SandboxReport"}, badReport},
+			[]string{"other.yaml", "SandboxReport"}, noReports},
 		"a report's time": {reportKind + "metadata: {name: w1}\nobservedAt: yesterday\n",
 			[]string{"other.yaml", "SandboxReport"}, badReport},
 		"a Lease": {leaseKind + "metadata: {namespace: x, name: w1}\nspec: {renewTime: yesterday}\n",
@@ -81,7 +85,7 @@ kind: NetworkAttachmentDefinition
 metadata: {namespace: default, name: nad}
 spec: {config: "{"}
 `)
-	sound, nad := poolNamed(t, o, "10.0.0.0-24"), o.NADs[name("default", "nad")]
+	sound, nad := poolNamed(t, o, "10.0.0.0-24"), o.NADs.Or(nil)[name("default", "nad")]
 	if sound.Problem != "" || len(sound.Allocations) != 2 {
 		t.Errorf("the sound pool: %q, %d entries", sound.Problem, len(sound.Allocations))
 	}

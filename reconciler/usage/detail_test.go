@@ -194,7 +194,7 @@ func TestUnused_OnlyWhatNothingUses(t *testing.T) {
 			[]Part{empty, Reservation("10.0.1.7", "default/x", LongAgo)}},
 		{"one is in another namespace", "kube-system/10.0.0.0-24", "",
 			[]Part{empty, Reservation("10.0.0.7", "default/x", LongAgo), func(o *Observed) {
-				o.Reservations[0].Namespace = "elsewhere"
+				o.Reservations.Or(nil)[0].Namespace = "elsewhere"
 			}}},
 		{"it cannot be parsed", "", "", []Part{other, Pool("10.0.0.0-24", "10.0.0.0")}},
 		{"no definition was read", "", "no NetworkAttachmentDefinition was read", []Part{Pool("10.0.0.0-24", "10.0.0.0/24")}},

@@ -101,10 +101,10 @@ func most(counts map[string]int) []Owner {
 // names. A definition that was not read may name any pool: KeepUnused then keeps none, and notes why.
 func (u *Pools) KeepUnused(j *judge.Judgement) {
 	unread, networks := slices.Clone(u.o.Unreadable), []ippool.Network{}
-	if len(u.o.NADs) == 0 {
+	if len(u.o.NADs.Or(nil)) == 0 {
 		unread = append(unread, "no NetworkAttachmentDefinition was read")
 	}
-	for name, nad := range u.o.NADs {
+	for name, nad := range u.o.NADs.Or(nil) {
 		if networks = append(networks, nad.Networks...); nad.Problem != "" {
 			unread = append(unread, "NetworkAttachmentDefinition "+name.String()+" cannot be parsed")
 		}
@@ -120,7 +120,7 @@ func (u *Pools) KeepUnused(j *judge.Judgement) {
 		mayReserve := func(r *ippool.Reservation) bool { return r.Namespace == p.Namespace && mayBeIn(r.Name, p.Range) }
 		isAbout := func(f judge.Finding) bool { return slices.Contains(strings.Split(f.Pool, ","), p.Ref()) }
 		return len(unread) > 0 || p.Problem != "" || len(p.Allocations) > 0 || slices.ContainsFunc(networks, isNamed) ||
-			slices.ContainsFunc(u.o.Reservations, mayReserve) || slices.ContainsFunc(j.Findings, isAbout)
+			slices.ContainsFunc(u.o.Reservations.Or(nil), mayReserve) || slices.ContainsFunc(j.Findings, isAbout)
 	})
 }
 

@@ -75,7 +75,7 @@ type Pools struct {
 func Of(j *judge.Judgement) *Pools {
 	u := &Pools{o: j.Observation}
 	definitions := u.definitions()
-	reserved := reservedAddresses(u.o.Reservations, definitions)
+	reserved := reservedAddresses(u.o.Reservations.Or(nil), definitions)
 	unrecorded := map[string][]netip.Addr{} // by pool
 	for i := range j.Findings {
 		if f := &j.Findings[i]; f.Kind == judge.Unrecorded {
@@ -137,7 +137,7 @@ func byFill(a, b *Pool) int {
 func (u *Pools) definitions() []*Definition {
 	var all []*Definition
 	var unreadable []string
-	for name, nad := range u.o.NADs {
+	for name, nad := range u.o.NADs.Or(nil) {
 		if nad.Problem != "" {
 			unreadable = append(unreadable, name.String())
 		}
@@ -181,7 +181,7 @@ func (p *Pool) define(all []*Definition, o *judge.Observation) {
 		case !ok:
 		case d.Network.Refused != "":
 			why = refusal(d.NamespacedName, d.Network)
-		case node != "" && len(o.Nodes) > 0 && o.Nodes[node] == nil:
+		case node != "" && o.Nodes.IsKnown() && o.Nodes.Or(nil)[node] == nil:
 			why = fmt.Sprintf("it is a slice of node %s, which does not exist: no address is assigned from it", node)
 		default:
 			p.Definitions = append(p.Definitions, &Definition{

@@ -71,7 +71,7 @@ func podsOf(j *judge.Judgement, s Subject, pools *usage.Pools) []document.Explai
 }
 
 func sandboxes(o *judge.Observation) (all []document.ExplainedSandbox) {
-	for _, r := range o.Reports {
+	for _, r := range o.Reports.Or(nil) {
 		listed := slices.Clone(r.Sandboxes)
 		for _, a := range r.Attachments {
 			listed = append(listed, v1alpha1.Sandbox{ID: a.ID, UID: a.UID, Namespace: a.Namespace, Name: a.Name,
@@ -152,10 +152,10 @@ func (a *answer) nodeNames() []string {
 func (a *answer) node(name string) document.ExplainedNode {
 	d := document.ExplainedNode{Name: name, Agent: string(a.Judgement.Nodes[name])}
 	d.Awaited = a.Restore != nil && slices.Contains(a.Restore.Awaiting, name)
-	if n := a.Observation.Nodes[name]; n != nil {
+	if n := a.Observation.Nodes.Or(nil)[name]; n != nil {
 		d.InAPI, d.Ready, d.NotReadySince, d.OutOfService = true, n.Ready, report.When(n.NotReadySince), n.OutOfService
 	}
-	for _, r := range a.Observation.Reports {
+	for _, r := range a.Observation.Reports.Or(nil) {
 		if r.Name == name {
 			d.Report = &document.NodeReport{Fresh: r.IsFresh(a.Observation.Now), LeaseRenewed: report.When(r.LeaseRenewedAt),
 				ObservedAt: report.When(r.ObservedAt.Time), Runtime: r.Runtime.Name + " " + r.Runtime.Version,

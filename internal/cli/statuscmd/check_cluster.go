@@ -23,14 +23,14 @@ import (
 
 func (p *Probe) agents(ctx context.Context) (line, error) {
 	o := p.Observation
-	switch isUnread := o.ReportsUnreadable && len(o.Reports) == 0; {
-	case isUnread && o.ReportsError != nil && !apierrors.IsForbidden(o.ReportsError): // not only to this caller
+	switch err := o.Reports.Err(); {
+	case p.Core != nil && err != nil && !apierrors.IsForbidden(err): // not only to this caller
 		return fail("kubectl get sandboxreports.ip-reconcile.dev",
-			"The node agents' reports cannot be listed: %v. Only addresses of finished pods are released.", o.ReportsError)
-	case isUnread:
+			"The node agents' reports cannot be listed: %v. Only addresses of finished pods are released.", err)
+	case err != nil:
 		return unknown("The node agents are unknown: their reports could not be read.")
 	}
-	if p.Core != nil && len(o.Reports) > 0 {
+	if p.Core != nil && len(o.Reports.Or(nil)) > 0 {
 		_, err := p.Core.CoordinationV1().Leases(p.leaseNamespace).List(ctx, metav1.ListOptions{Limit: 1})
 		if err != nil {
 			return line{}, err // without the Leases no report is fresh

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -158,11 +159,12 @@ func situations() []situation {
 		}},
 		{"reports that must not be read", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"),
-				func(o *Observed) { o.ReportsUnreadable, o.ReportsError = true, forbidden })
+				func(o *Observed) { o.Reports = judge.Unknown[[]*podstate.Report](forbidden) })
 		}},
 		{"reports that cannot be listed", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), func(o *Observed) {
-				o.ReportsUnreadable, o.ReportsError = true, errors.New("conversion webhook failed: Post https://gone: no such host")
+				o.Reports = judge.Unknown[[]*podstate.Report](
+					errors.New("conversion webhook failed: Post https://gone: no such host"))
 			})
 		}},
 		{"agents' Leases that must not be read", func(p *Probe) {

@@ -58,7 +58,7 @@ func Missing(want, got []string) []string {
 // ChangedIndex is an index with a few changes, beside the observation that it must be equal to.
 func ChangedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
 	o, policy := ObserveDistinct(c.Cluster()), c.Policy()
-	for _, r := range o.Reports { // most confirm what they say by now
+	for _, r := range o.Reports.Or(nil) { // most confirm what they say by now
 		if !c.OneIn(4) {
 			r.ConfirmedAt, r.LeaseRenewedAt = o.Now, o.Now
 		}
@@ -76,7 +76,8 @@ func ChangedIndex(c Random) (*judge.Index, *Observed, judge.Policy) {
 // Changes are a few changes, beside the observation after them.
 func (c Random) Changes(before *Observed) (*judge.Live, *Observed) {
 	o := before.Copy()
-	o.Pools, o.Reservations, o.Pods = slices.Clone(o.Pools), slices.Clone(o.Reservations), maps.Clone(o.Pods)
+	o.Pools, o.Pods = slices.Clone(o.Pools), maps.Clone(o.Pods)
+	reservations := slices.Clone(o.Reservations.Or(nil))
 	to := &judge.Live{Pods: map[types.NamespacedName]*podstate.Pod{}, Pools: map[types.NamespacedName]*ippool.Pool{},
 		Reservations: map[types.NamespacedName]*ippool.Reservation{}}
 	if c.OneIn(3) {
@@ -105,15 +106,16 @@ func (c Random) Changes(before *Observed) (*judge.Live, *Observed) {
 			}
 		default:
 			c.Reservation()(made)
-			r := made.Reservations[0]
+			r := made.Reservations.Or(nil)[0]
 			name := r.NamespacedName
-			o.Reservations = slices.DeleteFunc(o.Reservations, func(p *ippool.Reservation) bool { return p.Name == name.Name })
+			reservations = slices.DeleteFunc(reservations, func(p *ippool.Reservation) bool { return p.Name == name.Name })
 			to.Reservations[name] = nil
 			if !c.OneIn(3) {
 				to.Reservations[name] = r
-				o.Reservations = append(o.Reservations, r)
+				reservations = append(reservations, r)
 			}
 		}
 	}
+	o.Reservations = o.Reservations.With(reservations)
 	return to, o
 }

@@ -2,6 +2,7 @@ package judgetest
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // ClaimedPool adds the pool whose allocation is UsualAllocation with the IPAMClaim default/vm.net1.
@@ -30,15 +32,16 @@ func IPAMClaim(name string, ips ...string) Part {
 		if err != nil {
 			panic(err)
 		}
-		if o.IPAMClaims == nil {
-			o.IPAMClaims = map[types.NamespacedName]*ippool.Claim{}
-		}
-		o.IPAMClaims[claim.NamespacedName] = claim
+		o.IPAMClaims.Or(nil)[claim.NamespacedName] = claim
 	}
 }
 
 // IPAMClaimsUnread makes IPAMClaims unreadable.
-func IPAMClaimsUnread(why string) Part { return func(o *Observed) { o.IPAMClaimsUnread = why } }
+func IPAMClaimsUnread(why string) Part {
+	return func(o *Observed) {
+		o.IPAMClaims = judge.Unknown[map[types.NamespacedName]*ippool.Claim](errors.New(why))
+	}
+}
 
 // Guest adds a VirtualMachineInstance default/<name> whose guest has an address on a network of Multus.
 func Guest(name, network, ip string) Part {
@@ -46,7 +49,7 @@ func Guest(name, network, ip string) Part {
 		g := &podstate.Guest{NamespacedName: PodName(name)}
 		g.Interfaces = []podstate.Interface{{Network: network, Name: "net1",
 			Addresses: []netip.Addr{netip.MustParseAddr(ip)}}}
-		o.Guests = append(o.Guests, g)
+		o.Guests = o.Guests.With(append(o.Guests.Or(nil), g))
 	}
 }
 
@@ -80,3 +83,21 @@ func ControlledBy(apiVersion, kind string) PodEdit {
 
 // InNamespace puts the pod into another namespace.
 func InNamespace(namespace string) PodEdit { return func(p *corev1.Pod) { p.Namespace = namespace } }
+
+// GuestsUnknown makes VirtualMachineInstances a source that could not be read.
+func GuestsUnknown(o *Observed) {
+	o.Guests = judge.Unknown[[]*podstate.Guest](errors.New("cannot list virtualmachineinstances.kubevirt.io: forbidden"))
+}
+
+// GuestOf adds a VirtualMachineInstance with this UID whose guest has an address on default/wb.
+func GuestOf(uid, ip string, edits ...func(*podstate.Guest)) Part {
+	return func(o *Observed) {
+		Guest("vm", "default/wb", ip)(o)
+		all := o.Guests.Or(nil)
+		g := all[len(all)-1]
+		g.UID = uid
+		for _, edit := range edits {
+			edit(g)
+		}
+	}
+}

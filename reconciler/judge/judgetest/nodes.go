@@ -23,7 +23,7 @@ func Node(name string, edits ...NodeEdit) Part {
 		for _, e := range edits {
 			e(n)
 		}
-		o.Nodes[name] = podstate.ReadNode(n)
+		o.Nodes.Or(nil)[name] = podstate.ReadNode(n)
 	}
 }
 
@@ -47,6 +47,9 @@ func Booted(id string) NodeEdit { return func(n *corev1.Node) { n.Status.NodeInf
 // Label sets a label of the Node.
 func Label(key, value string) NodeEdit { return func(n *corev1.Node) { n.Labels[key] = value } }
 
+// WithoutLabel removes a label of the Node.
+func WithoutLabel(key string) NodeEdit { return func(n *corev1.Node) { delete(n.Labels, key) } }
+
 // WithoutAgent makes --agent-nodes, by its default, not select the node.
 var WithoutAgent = Label("kubernetes.io/os", "other")
 
@@ -56,4 +59,9 @@ func ReplacedMachine() Part {
 	return All(Node("worker-1"), Node("worker-2", Booted("boot-2"),
 		OnMachine(v1alpha1.Machine{SystemUUID: "board of the new one", MachineID: "disk of the new one"})),
 		FreshReport("worker-1"), StaleReport("worker-2", RenewedAt(Now.Add(-3*time.Hour))))
+}
+
+// ReportingNode adds a Ready node with a fresh report.
+func ReportingNode(name string, c ...ReportEdit) Part {
+	return All(Node(name), FreshReport(name, c...))
 }

@@ -6,6 +6,8 @@
 package judgetest
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,13 +23,14 @@ var Now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 // Observed is an observation, with what is remembered of earlier ones.
 type Observed struct {
 	*judge.Observation
-	Past judge.Past // nil for nothing
+	Past       judge.Past // nil for nothing
+	hasNoNodes bool
 }
 
 // Copy is a copy whose fields can be set; maps and slices are shared.
 func (o *Observed) Copy() *Observed {
 	own := *o.Observation
-	return &Observed{&own, o.Past}
+	return &Observed{&own, o.Past, o.hasNoNodes}
 }
 
 // Judged is the judgement on an observation.
@@ -38,17 +41,34 @@ func Judged(o *Observed, policy judge.Policy) *judge.Judgement {
 // Part puts something into an observation.
 type Part func(*Observed)
 
-// Observe returns an observation of the parts, added in their order.
+// Observe returns an observation of the parts, added in their order. If none adds a Node or says that there is none,
+// the nodes of the pods are Ready: a list of nodes without those to which pods are bound would be incomplete.
 func Observe(parts ...Part) *Observed {
 	o := &Observed{Observation: &judge.Observation{
-		Now: Now, NADs: map[types.NamespacedName]*ippool.NAD{},
-		Pods: map[types.NamespacedName]*podstate.Pod{}, Nodes: map[string]*podstate.Node{},
+		Now: Now, Pods: map[types.NamespacedName]*podstate.Pod{},
+		Reservations: judge.Complete[[]*ippool.Reservation](nil, "1"),
+		NADs:         judge.Complete(map[types.NamespacedName]*ippool.NAD{}, "1"),
+		IPAMClaims:   judge.Complete(map[types.NamespacedName]*ippool.Claim{}, "1"),
+		Guests:       judge.Complete[[]*podstate.Guest](nil, "1"),
+		Nodes:        judge.Complete(map[string]*podstate.Node{}, "1"),
+		Reports:      judge.Complete[[]*podstate.Report](nil, "1"),
+		AgentLeases:  judge.Complete(false, "1"),
 	}}
 	for _, p := range parts {
 		p(o)
 	}
+	if nodes, known := o.Nodes.Get(); known && len(nodes) == 0 && !o.hasNoNodes {
+		for _, p := range o.Pods {
+			if p.Node != "" && nodes[p.Node] == nil {
+				Node(p.Node)(o)
+			}
+		}
+	}
 	return o
 }
+
+// NoNodes leaves the list of nodes empty.
+func NoNodes(o *Observed) { o.hasNoNodes = true }
 
 // All is several parts as one.
 func All(parts ...Part) Part {
@@ -64,3 +84,23 @@ func Nothing(*Observed) {}
 
 // At is the time of the observation.
 func At(t time.Time) Part { return func(o *Observed) { o.Now = t } }
+
+// ReportsUnknown makes SandboxReports a source that could not be read.
+func ReportsUnknown(why string) Part {
+	return func(o *Observed) { o.Reports = judge.Unknown[[]*podstate.Report](errors.New(why)) }
+}
+
+// NodesUnknown makes nodes a source that could not be read.
+func NodesUnknown(o *Observed) {
+	o.Nodes = judge.Unknown[map[string]*podstate.Node](errors.New("cannot list nodes: forbidden"))
+}
+
+// AddReports adds reports.
+func (o *Observed) AddReports(reports ...*podstate.Report) {
+	o.Reports = o.Reports.With(append(slices.Clone(o.Reports.Or(nil)), reports...))
+}
+
+// AddReservations adds reservations.
+func (o *Observed) AddReservations(reservations ...*ippool.Reservation) {
+	o.Reservations = o.Reservations.With(append(slices.Clone(o.Reservations.Or(nil)), reservations...))
+}

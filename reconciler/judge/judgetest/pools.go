@@ -63,7 +63,7 @@ func RawReservation(name string, age time.Duration, spec map[string]any) Part {
 		u.SetName(name)
 		u.SetUID(types.UID("uid of " + name))
 		u.SetCreationTimestamp(metav1.NewTime(o.Now.Add(-age)))
-		o.Reservations = append(o.Reservations, ippool.Read[ippool.Reservation](u))
+		o.Reservations = o.Reservations.With(append(o.Reservations.Or(nil), ippool.Read[ippool.Reservation](u)))
 	}
 }
 
@@ -73,7 +73,7 @@ func NAD(name, config string) Part {
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": config}}}
 		u.SetNamespace("default")
 		u.SetName(name)
-		o.NADs[types.NamespacedName{Namespace: "default", Name: name}] = ippool.Read[ippool.NAD](u)
+		o.NADs.Or(nil)[types.NamespacedName{Namespace: "default", Name: name}] = ippool.Read[ippool.NAD](u)
 	}
 }
 

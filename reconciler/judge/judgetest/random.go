@@ -200,14 +200,14 @@ func (c Random) Cluster() []Part {
 func ObserveDistinct(parts []Part) *Observed {
 	o := Observe(parts...)
 	seen := map[string]bool{}
-	kept := o.Reservations[:0]
-	for _, r := range o.Reservations {
+	kept := o.Reservations.Or(nil)[:0]
+	for _, r := range o.Reservations.Or(nil) {
 		if !seen[r.Ref()] {
 			seen[r.Ref()] = true
 			kept = append(kept, r)
 		}
 	}
-	o.Reservations = kept
+	o.Reservations = o.Reservations.With(kept)
 	return o
 }
 

@@ -33,7 +33,7 @@ func ReportRenewed(node string, ago time.Duration, c ...ReportEdit) Part {
 		for _, f := range c {
 			f(r)
 		}
-		o.Reports = append(o.Reports, r)
+		o.Reports = o.Reports.With(append(o.Reports.Or(nil), r))
 	}
 }
 
@@ -129,7 +129,7 @@ func Gone(id, uid string) ReportEdit {
 
 // ReportOf is the report of a node, nil for none.
 func ReportOf(o *Observed, node string) *podstate.Report {
-	for _, r := range o.Reports {
+	for _, r := range o.Reports.Or(nil) {
 		if r.Name == node {
 			return r
 		}

@@ -1,0 +1,121 @@
+package judge
+
+import (
+	"iter"
+	"net/netip"
+	"slices"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// unreadPod is a pod whose addresses on a network are unknown. It may carry any address of the network.
+type unreadPod struct {
+	pod *podstate.Pod
+	nad *ippool.NAD // nil if the definition cannot be read
+	why string      // what is unknown
+	// isGuest: the addresses of the machine's guest are unknown. It can only have an address of its own namespace's pods.
+	isGuest bool
+}
+
+// maxUnreadNetworks is how many networks of unread pods are distinguished. More of them are taken for any network. This
+// bounds the cost of judging, because tenants write definitions.
+const maxUnreadNetworks = 256
+
+// mayCarry reports whether the pod may carry the item's address.
+func (u *unreadPod) mayCarry(it *Item) bool {
+	owner := it.Owner()
+	isOwn := owner.UID == "" && u.pod.Namespace == owner.Namespace && u.pod.Name == owner.Name
+	if isOwn || u.isGuest && u.pod.Namespace != owner.Namespace {
+		return false
+	}
+	return u.nad == nil || slices.ContainsFunc(u.nad.Networks, func(n ippool.Network) bool {
+		return it.isOfNetwork(n.Name) && slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool {
+			return slices.ContainsFunc(it.addresses(), r.Contains)
+		})
+	})
+}
+
+// findUnreadPods finds the pods whose addresses are unknown:
+//   - a running pod without a readable network-status, which no fresh report of its node lists. It may carry an address
+//     of the networks that it requests. If a report lists its sandbox, that one may: see unreadSandbox.
+//   - a virt-launcher pod whose VirtualMachineInstance was not read, by its UID, or does not report its interfaces. The
+//     guest may have an address of the pod's networks.
+//
+// Two for each network are enough, because at most one of two is the item's own.
+func (x *Index) findUnreadPods(pods iter.Seq[*podstate.Pod]) (found []unreadPod) {
+	type claim struct {
+		nad      *ippool.NAD
+		guestsIn string // the namespace of the guests, "" for pods
+	}
+	known, networks := map[claim]int{}, 0
+	add := func(u unreadPod, names []string) {
+		for _, name := range names {
+			u.nad = x.nads[name]
+			if u.nad != nil && len(u.nad.Networks) == 0 {
+				continue
+			}
+			c := claim{nad: u.nad}
+			if u.isGuest {
+				c.guestsIn = u.pod.Namespace
+			}
+			if known[c] == 0 {
+				if networks++; networks > maxUnreadNetworks && u.nad != nil {
+					u.nad, c.nad = nil, nil
+				}
+			}
+			if known[c]++; known[c] <= 2 {
+				found = append(found, u)
+			}
+		}
+	}
+	for p := range pods {
+		runs := p != nil && p.Node != "" && (p.Phase == podstate.Live || p.Phase == podstate.Terminating)
+		if p == nil || p.Node == "" {
+			continue
+		}
+		if runs && p.Status != podstate.StatusReadable && !x.isListed(p) && !x.isRefuted(p) {
+			add(unreadPod{pod: p, why: "the pod has no readable network-status"}, p.Networks())
+		}
+		if p.Machine != nil && p.Phase != podstate.Finished {
+			if why := x.guestUnknown(p.Machine.UID); why != "" {
+				add(unreadPod{pod: p, why: why, isGuest: true}, p.Networks())
+			}
+		}
+	}
+	return found
+}
+
+// isListed reports whether the fresh report of a pod's node lists a sandbox of the pod, with or without its addresses.
+func (x *Index) isListed(p *podstate.Pod) bool {
+	r := x.byNode[p.Node]
+	return x.isReported(p) || r != nil && r.IsFresh(x.now) && r.incomplete[p.String()]
+}
+
+// guestUnknown is why the addresses of a machine's guest are unknown, "" if they are known.
+func (x *Index) guestUnknown(uid string) string {
+	guests, known := x.o.Guests.Get()
+	if !known {
+		return "VirtualMachineInstances: " + x.o.Guests.Why()
+	}
+	at := slices.IndexFunc(guests, func(g *podstate.Guest) bool { return g.UID == uid })
+	switch {
+	case at < 0:
+		return "no VirtualMachineInstance has the UID " + uid
+	case guests[at].IsUnread:
+		return "the VirtualMachineInstance does not report its interfaces"
+	}
+	return ""
+}
+
+// findUnreadPod finds a pod whose addresses are unknown and may include the item's.
+func (x *Index) findUnreadPod(it *Item, isGuest bool) bool {
+	e := it.evidence
+	for i := range x.unreadPods {
+		if u := &x.unreadPods[i]; u.isGuest == isGuest && u.mayCarry(it) {
+			e.Claimant, e.claimantPodNode, e.unknown = "pod "+u.pod.String(), u.pod.Node, u.why
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,72 @@
+package reconciler
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// What was held for hours must not be released in the first pass after a source was unknown for two seconds.
+func TestHistory_UnknownSourceRestartsTheWait(t *testing.T) {
+	for says, unknown := range map[string]Part{
+		"nodes":   NodesUnknown,
+		"reports": ReportsUnknown("forbidden"),
+	} {
+		t.Run(says, func(t *testing.T) {
+			p := newProcess(t, quarter)
+			p.pass(0, unconfirmed)
+			if plan := p.pass(14*minute, unconfirmed, unknown); len(plan.Release) > 0 {
+				t.Fatal("released while a source was unknown")
+			}
+			p.wantRefused("15 minutes after the first pass", AwaitingConfirmation, p.pass(15*minute, unconfirmed))
+			p.wantRefused("a second too early", AwaitingConfirmation, p.pass(30*minute-time.Second, unconfirmed))
+			p.wantReleased("15 minutes after all was known again", p.pass(30*minute, unconfirmed))
+		})
+	}
+	t.Run("held for hours", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		silent := All(UsualPool, ReportingNode("worker-1"), Node("worker-2"))
+		p.pass(0, silent)
+		p.pass(3*hour, silent)
+		p.pass(3*hour+2*time.Second, silent, NodesUnknown)
+		reported := All(UsualPool, ReportingNode("worker-1"), ReportingNode("worker-2"))
+		p.wantRefused("as soon as all report", AwaitingConfirmation, p.pass(3*hour+4*time.Second, reported))
+	})
+}
+
+// A node that lacked a report and is gone without one has proved nothing: the wait begins again.
+func TestHistory_LostNodeRestartsTheWait(t *testing.T) {
+	waiting := All(UsualPool, ReportingNode("worker-1"))
+	t.Run("it never reported", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		for at := time.Duration(0); at <= 3*hour; at += hour {
+			if plan := p.pass(at, waiting, Node("worker-2")); len(plan.Release) > 0 {
+				t.Fatalf("released after %s beside a silent node", at)
+			}
+		}
+		gone := 3*hour + minute
+		for _, later := range []time.Duration{0, 8 * time.Second, 41 * time.Second, 14 * minute} {
+			if plan := p.pass(gone+later, waiting); len(plan.Release) > 0 {
+				t.Fatalf("released %s after the Node object was gone", later)
+			}
+		}
+		p.wantReleased("15 minutes after", p.pass(gone+15*minute, waiting))
+	})
+	t.Run("its Node object is there again", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.pass(0, waiting, Node("worker-2"))
+		p.pass(hour, waiting)
+		if plan := p.pass(hour+8*time.Second, waiting, Node("worker-2")); len(plan.Release)+len(plan.Refused) > 0 {
+			t.Errorf("it is Stale beside a silent node: %s", refusals(plan))
+		}
+	})
+	t.Run("it reported after the item was observed", func(t *testing.T) {
+		p := newProcess(t, quarter)
+		p.pass(0, waiting, ReportingNode("worker-2"))
+		p.pass(10*minute, waiting, ReportingNode("worker-2"))
+		p.pass(12*minute, waiting, Node("worker-2"), ReportRenewed("worker-2", 2*minute))
+		p.pass(16*minute, waiting, ReportRenewed("worker-2", 6*minute))
+		p.wantReleased("once the Node object was gone for its quarantine", p.pass(16*minute+NodeQuarantine, waiting))
+	})
+}
