@@ -15,8 +15,8 @@ type nodeHistory struct {
 	required map[string]moment
 	reported map[string]time.Time // when the report of each of them was confirmed last; none for never
 	lacking  map[string]bool      // those without a fresh report in the last pass
-	// lost are those that lacked a fresh report in the pass before, and whose Node object is gone or which left
-	// otherwise.
+	// lost are those that lacked a fresh report in the pass before, and whose Node object is gone or which need no report
+	// any more.
 	lost map[string]bool
 }
 

@@ -115,7 +115,7 @@ func (x *Index) machineFindings(items []*Item) (found []Finding) {
 				found = append(found, f)
 			}
 		}
-		if it.Reason == GuestAddress {
+		if it.Reason == GuestAddress || it.Reason == GuestUnknown {
 			f.Kind, f.Message = GuestAddressFinding, fmt.Sprintf("%s: %s", it.Text(), it.Message())
 			found = append(found, f)
 		}

@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -119,8 +118,8 @@ func (o *Observation) NeedsGuests() bool {
 type Policy struct {
 	// AgentsRequired: without reports every sandbox is unknown. Otherwise the API alone decides then.
 	AgentsRequired bool
-	// AgentNodes selects the nodes that run an agent. Nil selects every node whose label kubernetes.io/os names no other
-	// system than Linux: a missing label proves nothing.
+	// AgentNodes selects the nodes that run an agent. Nil selects those with kubernetes.io/os=linux. A node without that
+	// label is selected by what else the selector requires.
 	AgentNodes labels.Selector
 	// UnreachableNodeTimeout is after how long a node that is not Ready no longer holds addresses. 0, the default, means
 	// never: the addresses of an unreachable node may still be in use.
@@ -142,18 +141,28 @@ func (p Policy) missingAfter() time.Duration {
 	return p.MissingAfter
 }
 
-// Selector is a function that reports whether a node should have an agent.
+// Selector is a function that reports whether a node should have an agent. A missing label for the operating system
+// proves nothing: kubelet writes it when it registers the Node, and the node runs on without it.
 func (p Policy) Selector() func(*podstate.Node) bool {
-	if s := p.AgentNodes; s != nil {
-		return func(n *podstate.Node) bool { return s.Matches(labels.Set(n.Labels)) }
+	requirements, isSelective := labels.Requirements(nil), true
+	if p.AgentNodes != nil {
+		requirements, isSelective = p.AgentNodes.Requirements()
+	} else {
+		requirements, _ = labels.SelectorFromSet(labels.Set{corev1.LabelOSStable: "linux"}).Requirements()
 	}
-	return func(n *podstate.Node) bool { return cmp.Or(n.Labels[corev1.LabelOSStable], "linux") == "linux" }
+	return func(n *podstate.Node) bool {
+		return isSelective && !slices.ContainsFunc(requirements, func(r labels.Requirement) bool {
+			set := labels.Set(n.Labels)
+			isUnknown := r.Key() == corev1.LabelOSStable && !set.Has(r.Key())
+			return !isUnknown && !r.Matches(set)
+		})
+	}
 }
 
 // excludes reports whether the policy excludes a node from those that must report, by a label that is there.
 func (p Policy) excludes(n *podstate.Node) bool {
 	if p.AgentNodes == nil {
-		return !p.Selector()(n)
+		return !p.Selector()(n) // by the only label that it reads
 	}
 	requirements, _ := p.AgentNodes.Requirements()
 	return slices.ContainsFunc(requirements, func(r labels.Requirement) bool {

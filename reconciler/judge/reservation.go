@@ -10,6 +10,9 @@ import (
 // missingReservation is the finding on an allocation in use, or of a phantom, without a reservation. An allocation
 // whose ADD may be in progress has none.
 func (x *Index) missingReservation(it *Item) []Finding {
+	if !x.o.Reservations.IsKnown() {
+		return nil
+	}
 	carried := it.Verdict == InUse && it.Reason != PodPending || it.Reason == PhantomPod
 	if !carried || x.hasReservation(it) || it.hasUnknownReservation {
 		return nil
