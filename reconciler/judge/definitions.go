@@ -38,8 +38,7 @@ func (x *Index) definedFor(p *ippool.Pool, f func(ippool.Network)) {
 
 func (x *Index) addDefinitions() {
 	x.nads, x.definitions = map[string]*ippool.NAD{}, map[netip.Prefix]map[definition]bool{}
-	x.overlaps = map[definedRange]bool{}
-	sliced := map[definedRange]bool{}
+	x.defined, x.definedLengths = map[definedRange][]definition{}, nil
 	for name, nad := range x.o.NADs.Or(nil) {
 		if nad == nil || nad.Problem != "" {
 			continue
@@ -51,51 +50,98 @@ func (x *Index) addDefinitions() {
 			for _, r := range n.Ranges {
 				if x.definitions[r] == nil {
 					x.definitions[r] = map[definition]bool{}
+					x.definedLengths = append(x.definedLengths, r.Bits())
 				}
-				x.definitions[r][definition{n.Name, n.Overlapping, n.Slices, n.SliceBits}] = true
-				at := definedRange{n.Name, r}
-				x.overlaps[at], sliced[at] = x.overlaps[at] || n.Overlapping, sliced[at] || n.Slices
+				d, at := definition{n.Name, n.Overlapping, n.Slices, n.SliceBits}, definedRange{n.Name, r}
+				if !x.definitions[r][d] {
+					x.definitions[r][d], x.defined[at] = true, append(x.defined[at], d)
+				}
 			}
 		}
 	}
-	maps.DeleteFunc(x.overlaps, func(at definedRange, _ bool) bool { return sliced[at] })
+	x.definedLengths = sortedUnique(x.definedLengths)
 }
 
-// addMissingPools finds the ranges of definitions without a pool. A restore of etcd or a user has deleted the pool, and
-// the next ADD creates an empty one. The namespace of the pool is known only if all pools and reservations are in one.
-func (x *Index) addMissingPools() {
-	x.missingPools = map[definedRange]*pool{}
+// isDefined reports whether a range of any definition contains an address.
+func (x *Index) isDefined(addr netip.Addr) bool {
+	return slices.ContainsFunc(x.definedLengths, func(bits int) bool {
+		around, err := addr.Prefix(bits)
+		return err == nil && x.definitions[around] != nil
+	})
+}
+
+// definedAt are the ranges of a network's definitions that contain an address. The cost grows with the number of prefix
+// lengths, not of definitions, which tenants write.
+func (x *Index) definedAt(network string, addr netip.Addr) (found []definedRange) {
+	for _, bits := range x.definedLengths {
+		around, err := addr.Prefix(bits)
+		if at := (definedRange{network, around}); err == nil && x.defined[at] != nil {
+			found = append(found, at)
+		}
+	}
+	return found
+}
+
+// reservesOverlaps reports whether every ADD in a range skips the addresses that have a reservation of its network.
+func (x *Index) reservesOverlaps(at definedRange) bool {
+	return !slices.ContainsFunc(x.defined[at], func(d definition) bool { return !d.overlapping })
+}
+
+// usesOverlaps reports whether any ADD in a range skips them.
+func (x *Index) usesOverlaps(at definedRange) bool {
+	return slices.ContainsFunc(x.defined[at], func(d definition) bool { return d.overlapping })
+}
+
+// isSliced reports whether a definition cuts a range into node slices.
+func (x *Index) isSliced(at definedRange) bool {
+	return slices.ContainsFunc(x.defined[at], func(d definition) bool { return d.slices })
+}
+
+// isReadBy reports whether ADDs in a range, by the definitions of today, look for addresses in a pool.
+func (x *Index) isReadBy(p *pool, at definedRange) bool {
+	return p.records(at.network) && slices.ContainsFunc(x.defined[at], func(d definition) bool {
+		n := ippool.Network{Name: d.network, Ranges: []netip.Prefix{at.prefix}, Slices: d.slices}
+		if !d.slices {
+			return n.Maps(p.Pool, p.networks)
+		}
+		node, ok := n.SliceOf(p.Pool)
+		return ok && x.nodeNames[node] && (d.sliceBits == 0 || d.sliceBits == p.Range.Prefix().Bits())
+	})
+}
+
+// addPoolNames finds the names of all pools, and their namespace. A restore of etcd or a user may have deleted a pool,
+// and the next ADD creates an empty one. Its namespace is known only if all pools and reservations are in one.
+func (x *Index) addPoolNames() {
+	x.poolNames, x.missingPools, x.namespace = map[string]bool{}, map[definedRange]*pool{}, ""
 	namespaces := map[string]bool{}
 	for _, p := range x.o.Pools {
-		namespaces[p.Namespace] = true
+		namespaces[p.Namespace], x.poolNames[p.Name] = true, true
 	}
 	for _, r := range x.o.Reservations.Or(nil) {
 		namespaces[r.Namespace] = true
 	}
-	if len(namespaces) != 1 {
-		return
-	}
-	namespace := slices.Collect(maps.Keys(namespaces))[0]
-	for at := range x.overlaps {
-		p := ippool.NewPool(namespace, at.network, at.prefix)
-		if x.poolNamed(p.Ref()) == nil { // otherwise it exists and cannot be read
-			x.missingPools[at] = x.newPool(p, []string{at.network})
-			x.missingPools[at].isMissing = true
-		}
+	if len(namespaces) == 1 {
+		x.namespace = slices.Collect(maps.Keys(namespaces))[0]
 	}
 }
 
-// missingPool is the pool that should record a sandbox's address, by the CNI result cache and a definition, and does
-// not exist. It is nil if another pool may be the one. No pool records the address for the sandbox's interface.
-func (x *Index) missingPool(b *sandboxAddress, addr netip.Addr) *pool {
-	r, err := ippool.ParseConfiguredRange(b.Range)
-	p := x.missingPools[definedRange{b.NetworkName, r}]
-	if err != nil || p == nil || !r.Contains(addr) || slices.ContainsFunc(x.poolsAt(addr), func(q *pool) bool {
-		return q.networks == nil || q.isOfNetwork(b.NetworkName) && x.isOfRange(q, b.Range)
-	}) {
+// isMissingAt reports whether a range that no definition cuts into node slices has no pool. A pool that exists and
+// cannot be read is not missing.
+func (x *Index) isMissingAt(at definedRange) bool {
+	return x.defined[at] != nil && !x.isSliced(at) && !x.poolNames[ippool.PoolName(at.network, at.prefix)]
+}
+
+// missingPool is the pool that the next ADD in a range creates, the same one for each call. It is nil if the pool is
+// not missing, or its namespace is unknown.
+func (x *Index) missingPool(at definedRange) *pool {
+	if x.namespace == "" || !x.isMissingAt(at) {
 		return nil
 	}
-	return p
+	if x.missingPools[at] == nil {
+		x.missingPools[at] = x.newPool(ippool.NewPool(x.namespace, at.network, at.prefix), []string{at.network})
+		x.missingPools[at].isMissing = true
+	}
+	return x.missingPools[at]
 }
 
 // isIsolated reports whether every definition of a pool's range has enable_overlapping_ranges off. whereabouts then
@@ -105,8 +151,10 @@ func (x *Index) isIsolated(p *pool) bool {
 	if p == nil || len(p.networks) != 1 {
 		return false
 	}
-	overlaps, defined := x.overlaps[definedRange{p.networks[0], p.Range.Prefix()}]
-	return defined && !overlaps
+	at := definedRange{p.networks[0], p.Range.Prefix()}
+	return x.defined[at] != nil && !slices.ContainsFunc(x.defined[at], func(d definition) bool {
+		return d.overlapping || d.slices
+	})
 }
 
 func (x *Index) isolatedPools(addr netip.Addr, matches func(entry) bool) (found []*pool) {

@@ -106,7 +106,7 @@ func (x *Index) wrongEntriesAt(addr netip.Addr, uses map[*ippool.Pool]bool) []Fi
 	found := append(x.unrecordedAt(addr), x.misrecordedAt(addr)...)
 	for i := range found {
 		if r := found[i].Repair; r != nil {
-			r.Overlapping = uses[r.Pool]
+			r.Overlapping = uses[r.Pool] || r.NewPool && x.usesOverlaps(definedRange{r.Network, r.Pool.Range.Prefix()})
 		}
 	}
 	return found
@@ -342,8 +342,8 @@ func (x *Index) poolNameOf(addr netip.Addr, network string) string {
 		}
 	}
 	first := ""
-	for at, p := range x.missingPools {
-		if at.network == network && at.prefix.Contains(addr) && (first == "" || p.ref < first) {
+	for _, at := range x.definedAt(network, addr) {
+		if p := x.missingPool(at); p != nil && (first == "" || p.ref < first) {
 			first = p.ref
 		}
 	}

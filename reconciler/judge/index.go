@@ -15,7 +15,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// Index makes an observation searchable. Only its cache of node sets changes after it was built. With makes another
+// Index makes an observation searchable. Only its caches change after it was built. With makes another
 // Index with the objects of a live read. One goroutine uses it.
 type Index struct {
 	o         *Observation
@@ -44,9 +44,12 @@ type Index struct {
 
 	nads                map[string]*ippool.NAD               // the readable ones, by "<namespace>/<name>"
 	definitions         map[netip.Prefix]map[definition]bool // by each of their ranges
-	overlaps            map[definedRange]bool                // whether a range without slices uses overlapping ranges
-	missingPools        map[definedRange]*pool
-	pools               []*pool // by name
+	defined             map[definedRange][]definition        // the same by network, each once
+	definedLengths      []int                                // of those ranges
+	poolNames           map[string]bool                      // without namespaces, of all pools
+	namespace           string                               // of a pool that an ADD creates, "" if unknown
+	missingPools        map[definedRange]*pool               // cache of missingPool
+	pools               []*pool                              // by name
 	ranges              map[netip.Prefix][]*pool
 	lengths             []int                // of those ranges
 	networksByNamespace map[networkName]bool // the networks of all pools
@@ -81,7 +84,7 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 		pools = append(pools, x.newPool(p, x.networksOf(p)))
 	}
 	x.setPools(pools)
-	x.addMissingPools()
+	x.addPoolNames()
 	x.addReports()
 	x.agentNodes = x.findAgentNodes()
 	x.states = x.nodeStates()

@@ -14,26 +14,28 @@ import (
 
 // podAddress is an address in the network-status of a pod that is not finished.
 type podAddress struct {
-	pod *podstate.Pod
-	nad *ippool.NAD // nil if it cannot be read
+	pod   *podstate.Pod
+	nad   *ippool.NAD // nil if it cannot be read
+	iface *podstate.Interface
 }
 
-// carriedBy are the addresses of pods in a pool's range, on a network of whereabouts or on an unknown one. A pod that
-// was never bound to a node has no network, whatever its network-status says.
+// carriedBy are the addresses of pods in the range of a pool or a definition, on a network of whereabouts or on an
+// unknown one. A pod that was never bound to a node has no network, whatever its network-status says.
 func (x *Index) carriedBy(pods iter.Seq[*podstate.Pod], n int) map[netip.Addr][]podAddress {
 	found := make(map[netip.Addr][]podAddress, n)
 	for p := range pods {
 		if p == nil || p.Node == "" {
 			continue
 		}
-		for _, iface := range p.Interfaces {
+		for i := range p.Interfaces {
+			iface := &p.Interfaces[i]
 			nad := x.nads[iface.Network]
 			if nad != nil && len(nad.Networks) == 0 {
 				continue
 			}
 			for _, addr := range iface.Addresses {
-				if len(x.poolsAt(addr)) > 0 {
-					found[addr] = append(found[addr], podAddress{p, nad})
+				if len(x.poolsAt(addr)) > 0 || x.isDefined(addr) {
+					found[addr] = append(found[addr], podAddress{p, nad, iface})
 				}
 			}
 		}

@@ -1,12 +1,14 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -37,42 +39,47 @@ func (w *Repair) NewReservation() *ippool.Reservation {
 	return ippool.NewReservation(w.Pool.Namespace, w.Network, w.Address, w.PodRef, w.IfName)
 }
 
-// unrecordedAt are the findings on pools without an entry for an address that a live pod or a READY sandbox carries.
-// The pool is known by the CNI result cache or a readable definition, never by podIPs. A missing pool needs both.
+// unrecordedAt are the findings on pools from which an ADD may assign an address that a live pod or a READY sandbox
+// carries, because they have no entry for it: see carriage. podIPs name no pool.
 func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
-	lacking := slices.DeleteFunc(slices.Clone(x.poolsAt(addr)), func(p *pool) bool { return !p.hasNoEntryFor(addr) })
-	isFound := map[*pool]bool{}   // by a sandbox, so its pod is not another finding
-	recorded := map[string]bool{} // pods whose sandboxes have an entry in any pool
-	for _, b := range x.sandboxesByAddress[addr] {
-		if x.isRecordedAnywhere(&b, addr) {
-			recorded[b.pod()] = true
+	isFound := map[lack]bool{}    // by a sandbox, so its pod is not another finding
+	recorded := map[string]bool{} // pods with a sandbox whose entry is in a pool that needs it
+	for i := range x.sandboxesByAddress[addr] {
+		b := &x.sandboxesByAddress[addr][i]
+		c := x.carriageOf(b, addr)
+		lacking := x.lacking(c)
+		if len(lacking) == 0 {
+			recorded[b.pod()] = recorded[b.pod()] || x.hasEntry(c)
 			continue
 		}
 		fenced := x.renewedBehindFence(0, b.report.node)
-		if !x.needsEntry(&b, fenced) || !fenced && !x.isDoneWithADD(&b) {
+		if !x.needsEntry(b, fenced) || !fenced && !x.isDoneWithADD(b) {
 			continue
 		}
-		for _, p := range x.poolsWithout(&b, addr, lacking) {
-			f := p.unrecorded(addr, b.pod(), b.ID, b.report.Name)
-			if podRef, ok := x.podRefFor(&b); ok && !isFound[p] { // two carriers are a Conflict, too
-				f.Repair = p.entryFor(addr, &b, podRef)
-				f.Repair.IsFenced, f.Repair.NewPool = fenced, p.isMissing
+		for _, l := range lacking {
+			f := l.unrecorded(addr, b.pod(), b.ID, b.report.Name)
+			podRef, isKnown := x.podRefFor(b)
+			switch why := x.unrepairable(l.pool, l.at, b, addr); {
+			case why != "":
+				f.Message += unrepaired + why
+			case !isKnown:
+				f.Message += unrepaired + "the UID of its pod is unknown"
+			case !isFound[l]: // two carriers are a Conflict, too
+				f.Repair = l.pool.entryFor(addr, b, podRef)
+				f.Repair.IsFenced, f.Repair.NewPool = fenced, l.pool.isMissing
 			}
-			isFound[p] = true
+			isFound[l] = true
 			found = append(found, f)
 		}
 	}
-	if len(lacking) == 0 {
-		return found
-	}
-	for _, c := range x.podsAt(addr) {
-		isNew := x.now.Sub(c.pod.CreatedAt) < addTimeLimit // the pools may have been read before its ADD
-		if c.nad == nil || c.pod.Phase != podstate.Live || isNew || recorded[c.pod.String()] {
+	for _, p := range x.podsAt(addr) {
+		isNew := x.now.Sub(p.pod.CreatedAt) < addTimeLimit // the pools may have been read before its ADD
+		if p.nad == nil || p.pod.Phase != podstate.Live || isNew || recorded[p.pod.String()] {
 			continue
 		}
-		for _, p := range x.ownOf(lacking, addr, c.pod.Node, func(p *pool) bool { return p.isMapped(c.nad) }) {
-			if !isFound[p] {
-				f := p.unrecorded(addr, c.pod.String(), "", c.pod.Node)
+		for _, l := range x.lacking(x.carriageOfPod(p, addr)) {
+			if !isFound[l] {
+				f := l.unrecorded(addr, p.pod.String(), "", p.pod.Node)
 				f.Message += "; its sandbox is unknown, so the allocation cannot be repaired"
 				found = append(found, f)
 			}
@@ -81,31 +88,225 @@ func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
 	return found
 }
 
-// isRecordedAnywhere reports whether any pool records the address for the sandbox's interface. Another node's slice
-// does not count beside the node's own: an ADD on the node reads that one.
-func (x *Index) isRecordedAnywhere(b *sandboxAddress, addr netip.Addr) bool {
-	node := b.report.Name
-	hasOwn := slices.ContainsFunc(x.poolsAt(addr), func(p *pool) bool {
-		return slices.Contains(p.slice, node) && p.records(b.NetworkName)
-	})
-	return slices.ContainsFunc(x.entriesFor(addr), func(e entry) bool {
-		isOthers := len(e.pool.slice) > 0 && !slices.Contains(e.pool.slice, node)
-		return e.ContainerID == b.ID && (e.IfName == "" || e.IfName == b.IfName) && !(hasOwn && isOthers)
-	})
+// unrepaired begins the reason in the message of a finding that is not repaired.
+const unrepaired = "; the allocation cannot be repaired, because "
+
+// carriage is an address that a sandbox or a pod carries, with the ranges in which ADDs may assign it by the
+// definitions of today. The range that a CNI cache names may be of a definition that was edited since.
+type carriage struct {
+	addr        netip.Addr
+	node        string
+	containerID string // of a sandbox
+	podRef      string // of a pod whose sandbox is unknown, "" for a sandbox
+	ifName      string
+	own         []definedRange // of the definition that the carrier's pod names
+	today       []definedRange // own, and those of the carrier's network
+	// cached is set if no definition says which pools ADDs read: then those of the range in the CNI cache count.
+	cached *sandboxAddress
 }
 
-// poolsWithout are those of the lacking pools that match a sandbox's network and range, or the missing pool of both.
-func (x *Index) poolsWithout(b *sandboxAddress, addr netip.Addr, lacking []*pool) []*pool {
-	if p := x.missingPool(b, addr); p != nil {
-		return []*pool{p}
+// carriageOf is the carriage of a sandbox. Its network is that of its CNI cache. The definition that its pod names
+// counts, too, if it is of this network, or if no definition has the network any more: then it was renamed.
+func (x *Index) carriageOf(b *sandboxAddress, addr netip.Addr) *carriage {
+	c := &carriage{addr: addr, node: b.report.Name, containerID: b.ID, ifName: b.IfName}
+	r, err := ippool.ParseConfiguredRange(b.Range)
+	if at := (definedRange{b.NetworkName, r}); err == nil && r.Contains(addr) && x.defined[at] != nil {
+		c.today = []definedRange{at}
+	} else {
+		c.today = x.definedAt(b.NetworkName, addr)
 	}
-	return x.ownFor(lacking, addr, b)
+	nad, isRenamed := x.definitionOf(b, addr), len(c.today) == 0
+	c.own = slices.DeleteFunc(rangesWith(nad, addr), func(at definedRange) bool {
+		return at.network != b.NetworkName && !isRenamed
+	})
+	for _, at := range c.own {
+		if !slices.Contains(c.today, at) {
+			c.today = append(slices.Clip(c.today), at)
+		}
+	}
+	if len(c.today) == 0 && nad == nil {
+		c.cached = b
+	}
+	return c
 }
 
-// ownFor are those of the pools in which an ADD of the sandbox would record the address.
-func (x *Index) ownFor(pools []*pool, addr netip.Addr, b *sandboxAddress) []*pool {
-	return x.ownOf(pools, addr, b.report.Name, func(p *pool) bool {
-		return p.records(b.NetworkName) && x.isOfRange(p, b.Range)
+// carriageOfPod is the carriage of a pod of which only the network-status names the address.
+func (x *Index) carriageOfPod(p podAddress, addr netip.Addr) *carriage {
+	c := &carriage{addr: addr, node: p.pod.Node, podRef: p.pod.String(), ifName: p.iface.Name, own: rangesWith(p.nad, addr)}
+	if c.today = c.own; len(c.today) > 0 {
+		return c
+	}
+	for _, n := range p.nad.Networks {
+		c.today = append(c.today, x.definedAt(n.Name, addr)...)
+	}
+	return c
+}
+
+// isIts reports whether an entry is the carrier's.
+func (c *carriage) isIts(a *ippool.Allocation) bool {
+	isOwner := a.ContainerID == c.containerID
+	if c.podRef != "" {
+		isOwner = a.PodRef == c.podRef
+	}
+	return isOwner && (a.IfName == "" || a.IfName == c.ifName)
+}
+
+// definitionOf is the readable definition that a sandbox's pod names for an address; nil for none.
+func (x *Index) definitionOf(b *sandboxAddress, addr netip.Addr) *ippool.NAD {
+	pod := x.podOf(&b.mention)
+	if pod == nil {
+		return nil
+	}
+	for i := range pod.Interfaces {
+		if f := &pod.Interfaces[i]; f.Name == b.IfName && slices.Contains(f.Addresses, addr) {
+			return x.nads[f.Network]
+		}
+	}
+	return nil
+}
+
+// rangesWith are the ranges of a definition that contain an address.
+func rangesWith(nad *ippool.NAD, addr netip.Addr) (found []definedRange) {
+	if nad == nil {
+		return nil
+	}
+	for _, n := range nad.Networks {
+		for _, r := range n.Ranges {
+			if at := (definedRange{n.Name, r}); r.Contains(addr) && !slices.Contains(found, at) {
+				found = append(found, at)
+			}
+		}
+	}
+	return found
+}
+
+// lack is a pool without an entry that it needs. pool is nil if the pool does not exist and its name is unknown. Then
+// at is its range.
+type lack struct {
+	pool *pool
+	at   definedRange
+}
+
+// lacking are the pools from which an ADD may assign a carrier's address again.
+func (x *Index) lacking(c *carriage) (found []lack) {
+	read := x.readPools(c)
+	for _, p := range read {
+		if p.hasNoEntryFor(c.addr) && !x.isRecorded(c, p.Range.Prefix()) && !x.isReserved(c, p) {
+			found = append(found, lack{pool: p})
+		}
+	}
+	for _, at := range c.today {
+		if !x.hasPool(at, c.addr, read) && !x.isRecorded(c, at.prefix) && !x.isReservedIn(c, at, x.namespace) {
+			l := lack{pool: x.missingPool(at)}
+			if l.pool == nil {
+				l.at = at
+			}
+			found = append(found, l)
+		}
+	}
+	return found
+}
+
+// hasPool reports whether a pool, readable or not, may be the one that ADDs in a range read for an address.
+func (x *Index) hasPool(at definedRange, addr netip.Addr, read []*pool) bool {
+	if slices.ContainsFunc(read, func(p *pool) bool { return p.Range.Prefix() == at.prefix }) {
+		return true
+	}
+	mayBe := func(p *pool) bool {
+		return p.networks == nil || x.isReadBy(p, at) || p.isOfNetwork(at.network) && p.Range.Prefix() == at.prefix
+	}
+	return !x.isMissingAt(at) && !x.isSliced(at) || slices.ContainsFunc(x.poolsAt(addr), mayBe)
+}
+
+// readPools are the pools that an ADD of a carrier's network reads for its address. If any is the node's slice, they
+// are its slices only: no DEL of the sandbox would release the address in another node's.
+func (x *Index) readPools(c *carriage) (found []*pool) {
+	isOwn := func(p *pool) bool { return slices.Contains(p.slice, c.node) }
+	for _, p := range x.poolsAt(c.addr) {
+		if x.reads(c, p) {
+			found = append(found, p)
+		}
+	}
+	if slices.ContainsFunc(found, isOwn) {
+		found = slices.DeleteFunc(found, func(p *pool) bool { return !isOwn(p) })
+	}
+	return found
+}
+
+func (x *Index) reads(c *carriage, p *pool) bool {
+	return slices.ContainsFunc(c.today, func(at definedRange) bool { return x.isReadBy(p, at) }) ||
+		c.cached != nil && p.records(c.cached.NetworkName) && x.isOfRange(p, c.cached.Range)
+}
+
+// isRecorded reports whether an entry for the carrier keeps its address from ADDs in a range. It is in a pool of the
+// range, or in one that its own network reads today. Another node's slice does not count beside the node's own: an ADD
+// on the node reads that one.
+func (x *Index) isRecorded(c *carriage, prefix netip.Prefix) bool {
+	own := c.own
+	if len(own) == 0 {
+		own = c.today
+	}
+	isRead := func(p *pool) bool {
+		return len(c.today) == 0 || p.Range.Prefix() == prefix ||
+			slices.ContainsFunc(own, func(at definedRange) bool { return x.isReadBy(p, at) })
+	}
+	hasOwn := slices.ContainsFunc(x.poolsAt(c.addr), func(p *pool) bool {
+		return slices.Contains(p.slice, c.node) && x.reads(c, p)
+	})
+	return slices.ContainsFunc(x.entriesFor(c.addr), func(e entry) bool {
+		isOthers := len(e.pool.slice) > 0 && !slices.Contains(e.pool.slice, c.node)
+		return c.isIts(e.Allocation) && isRead(e.pool) && !(hasOwn && isOthers)
+	})
+}
+
+func (x *Index) hasEntry(c *carriage) bool {
+	return slices.ContainsFunc(x.entriesFor(c.addr), func(e entry) bool { return c.isIts(e.Allocation) })
+}
+
+// isReserved reports whether the carrier's reservation keeps its address from all ADDs that read a pool.
+func (x *Index) isReserved(c *carriage, p *pool) bool {
+	return len(c.today) > 0 && !slices.ContainsFunc(c.today, func(at definedRange) bool {
+		return x.isReadBy(p, at) && !x.isReservedIn(c, at, p.Namespace)
+	})
+}
+
+// isReservedIn reports whether the carrier has an entry in any pool, with the reservation that keeps its address from
+// ADDs in a range: they skip the reservations of other pods, if the definition uses overlapping ranges (whereabouts
+// v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate). The namespace is "" for that of the entry.
+func (x *Index) isReservedIn(c *carriage, at definedRange, namespace string) bool {
+	return x.reservesOverlaps(at) && slices.ContainsFunc(x.entriesFor(c.addr), func(e entry) bool {
+		if !c.isIts(e.Allocation) {
+			return false
+		}
+		name := ippool.ReservationName(at.network, c.addr)
+		r := x.reservationNamed(cmp.Or(namespace, e.pool.Namespace), name)
+		return r != nil && r.Problem == "" && !r.Deleting && r.PodRef == e.PodRef
+	})
+}
+
+// unrepairable says why a sandbox's entry must not be written into a pool, "" if it may be.
+func (x *Index) unrepairable(p *pool, at definedRange, b *sandboxAddress, addr netip.Addr) string {
+	switch {
+	case p == nil && x.isSliced(at):
+		return "the range is cut into slices, and it is unknown which one is the node's"
+	case p == nil:
+		return "the namespace of the pool is unknown"
+	case !p.records(b.NetworkName):
+		return fmt.Sprintf("the sandbox got the address in network %q, before its definition was edited", b.NetworkName)
+	case len(p.slice) > 0 && !slices.Contains(p.slice, b.report.Name):
+		return "the pool is the slice of another node"
+	case hasAnotherIn(p, b, addr):
+		return "the interface has another address in the pool's range, and a DEL would release either of them"
+	}
+	return ""
+}
+
+// hasAnotherIn reports whether a sandbox's interface has another address in a pool's range. A DEL releases one entry of
+// a container ID and an interface in each pool.
+func hasAnotherIn(p *pool, b *sandboxAddress, addr netip.Addr) bool {
+	return slices.ContainsFunc(b.Addresses, func(a v1alpha1.Address) bool {
+		other, ok := podstate.ParseAddress(a)
+		return ok && a.IfName == b.IfName && other != addr && p.Range.Contains(other)
 	})
 }
 
@@ -118,21 +319,18 @@ func (p *pool) records(network string) bool {
 	return p.isOfNetwork(network)
 }
 
-// ownOf are those of the pools that match. If any pool of the address that matches is the node's slice, they
-// are its slices only: no DEL of the sandbox would release the address in another node's.
-func (x *Index) ownOf(pools []*pool, addr netip.Addr, node string, matches func(*pool) bool) []*pool {
-	isOwn := func(p *pool) bool { return slices.Contains(p.slice, node) && matches(p) }
-	hasOwn := slices.ContainsFunc(x.poolsAt(addr), isOwn)
-	return slices.DeleteFunc(slices.Clone(pools), func(p *pool) bool { return !matches(p) || hasOwn && !isOwn(p) })
-}
-
-func (p *pool) unrecorded(addr netip.Addr, pod, containerID, node string) Finding {
-	f := Finding{Kind: Unrecorded, IP: addr.String(), Pool: p.ref, Pods: []string{pod}, Node: node,
-		Message: fmt.Sprintf("%s carries %s, but pool %s has no allocation for it: the next ADD may assign it again",
-			pod, addr, p.ref)}
-	if p.isMissing {
-		f.Message = fmt.Sprintf("%s carries %s, but pool %s does not exist: the next ADD creates an empty pool and may "+
-			"assign the address again", pod, addr, p.ref)
+func (l lack) unrecorded(addr netip.Addr, pod, containerID, node string) Finding {
+	f := Finding{Kind: Unrecorded, IP: addr.String(), Pods: []string{pod}, Node: node}
+	switch {
+	case l.pool == nil:
+		f.Message = fmt.Sprintf("%s carries %s, but its range %s has no pool: the next ADD creates an empty pool and may "+
+			"assign the address again", pod, addr, l.at.prefix)
+	case l.pool.isMissing:
+		f.Pool, f.Message = l.pool.ref, fmt.Sprintf("%s carries %s, but pool %s does not exist: the next ADD creates an "+
+			"empty pool and may assign the address again", pod, addr, l.pool.ref)
+	default:
+		f.Pool, f.Message = l.pool.ref, fmt.Sprintf("%s carries %s, but pool %s has no allocation for it: the next ADD may "+
+			"assign it again", pod, addr, l.pool.ref)
 	}
 	if containerID != "" {
 		f.ContainerIDs = []string{containerID}
@@ -150,8 +348,10 @@ func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 			continue // an ambiguous key stands for several addresses
 		}
 		b := x.carrier(p, addr)
-		if b == nil || b.ID == entries[0].ContainerID || x.isRecordedAnywhere(b, addr) ||
-			len(x.ownFor([]*pool{p}, addr, b)) == 0 {
+		if b == nil || b.ID == entries[0].ContainerID {
+			continue
+		}
+		if c := x.carriageOf(b, addr); x.isRecorded(c, p.Range.Prefix()) || !slices.Contains(x.readPools(c), p) {
 			continue
 		}
 		e := x.judgeAllocation(entries[0]).Evidence()
@@ -173,20 +373,22 @@ func (x *Index) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress,
 	if a.ContainerID != "" {
 		f.ContainerIDs = append(f.ContainerIDs, a.ContainerID)
 	}
-	if podRef, ok := x.podRefFor(b); ok && a.Claim == nil { // a rewritten entry would lose its claim
+	if why := x.unrepairable(p, definedRange{}, b, a.Address); why != "" {
+		f.Message += unrepaired + why
+	} else if podRef, ok := x.podRefFor(b); ok && a.Claim == nil { // a rewritten entry would lose its claim
 		f.Repair = p.entryFor(a.Address, b, podRef)
 		f.Repair.Previous, f.Repair.Key, f.Repair.IsFenced = a, a.Key, fenced
 	}
 	return f
 }
 
-// carrier is the one sandbox that carries an address of the pool on its network, by the CNI result cache. READY
-// sandboxes come first. It is nil for none or several.
+// carrier is the one sandbox that carries an address of the pool on its network, by the CNI result cache or by the
+// definitions of today. READY sandboxes come first. It is nil for none or several.
 func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 	var one *sandboxAddress
 	several := false
 	for _, b := range x.sandboxesByAddress[addr] {
-		if !p.records(b.NetworkName) || !x.needsEntry(&b, x.renewedBehindFence(DELTimeout, b.report.node)) {
+		if !x.mayBeIn(p, &b, addr) || !x.needsEntry(&b, x.renewedBehindFence(DELTimeout, b.report.node)) {
 			continue
 		}
 		switch {
@@ -197,10 +399,15 @@ func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 			several = true
 		}
 	}
-	if one == nil || several || !x.isOfRange(p, one.Range) {
+	if one == nil || several || !x.isOfRange(p, one.Range) && !x.reads(x.carriageOf(one, addr), p) {
 		return nil
 	}
 	return one
+}
+
+// mayBeIn reports whether a sandbox carries an address on the network of a pool.
+func (x *Index) mayBeIn(p *pool, b *sandboxAddress, addr netip.Addr) bool {
+	return p.records(b.NetworkName) || x.reads(x.carriageOf(b, addr), p)
 }
 
 // needsEntry reports whether the pools need an entry for a sandbox. Behind the fence a sandbox that is starting or

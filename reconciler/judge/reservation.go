@@ -130,8 +130,5 @@ func (x *Index) overlapping(items []*Item) map[*ippool.Pool]bool {
 			uses[p.Pool] = slices.ContainsFunc(p.networks, func(n string) bool { return reserved[n] })
 		}
 	}
-	for at, p := range x.missingPools {
-		uses[p.Pool] = x.overlaps[at]
-	}
 	return uses
 }

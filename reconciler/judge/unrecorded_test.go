@@ -38,10 +38,10 @@ func TestUnrecorded(t *testing.T) {
 		{"only the podIPs have it", 0, []Part{empty, here, UsualPod(PodIPs("10.0.0.5"))}},
 		{"the definition cannot be read", 0, []Part{empty, NAD("wb", "{"), carrier.pod}},
 		{"the definition is gone", 0, []Part{empty, carrier.pod}},
-		{"the definition is of another network", 0, []Part{empty, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red")),
-			carrier.pod}},
-		{"the definition is of another range", 0, []Part{empty, NAD("wb", WhereaboutsConfig("10.0.0.0/16", "")),
-			carrier.pod}},
+		{"the definition is of another network, whose pool does not exist", 1, []Part{empty, NAD("wb",
+			WhereaboutsConfig("10.0.0.0/24", "red")), carrier.pod}},
+		{"the definition is of another range, whose pool does not exist", 1, []Part{empty, NAD("wb",
+			WhereaboutsConfig("10.0.0.0/16", "")), carrier.pod}},
 		{"the pod is Pending", 0, []Part{empty, here, UsualPod(Phase("Pending"), Carrying("10.0.0.5"))}},
 		{"the pod is terminating", 0, []Part{empty, here, terminatingCarrier.pod}},
 		{"the pod is finished", 0, []Part{empty, here, UsualPod(Phase("Succeeded"), Carrying("10.0.0.5"))}},
@@ -200,8 +200,8 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 			UsualPod(), runs}},
 		{"the definition writes its first address into the range", 1,
 			[]Part{red, NAD("wb", WhereaboutsConfig("10.0.0.4-10.0.0.0/24", "")), worker, UsualPod(), runs}},
-		{"nothing tells the namespace", 0, []Part{here, worker, UsualPod(), runs}},
-		{"pools are in two namespaces", 0, []Part{red, elsewhere, here, worker, UsualPod(), runs}},
+		{"nothing tells the namespace", 1, []Part{here, worker, UsualPod(), runs}},
+		{"pools are in two namespaces", 1, []Part{red, elsewhere, here, worker, UsualPod(), runs}},
 		{"the pool cannot be read", 0, []Part{red, Pool("10.0.0.0-24", "10.0.0.0"), here, worker, UsualPod(), runs}},
 		{"a pool of the network with a wider range has the address", 1, []Part{Pool("10.0.0.0-16", "10.0.0.0/16"), here,
 			worker, UsualPod(), runs}},
@@ -210,10 +210,10 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 		{"another interface has the address in another network", 1, []Part{Pool("red-10.0.0.0-24", "10.0.0.0/24",
 			Alloc("5", "default/web-0", "box-1", "net2")), here, worker, UsualPod(), FreshReport("worker-1", Sandbox("box-1",
 			UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", ""), at("10.0.0.5", "net2", "10.0.0.0/24", "red")))}},
-		{"one definition cuts the range into slices, another does not", 0,
+		{"one definition cuts the range into slices, another does not", 1,
 			[]Part{red, here, NAD("sliced", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)), worker, UsualPod(),
 				runs}},
-		{"a pool and a reservation are in two namespaces", 0, []Part{red, Reservation("10.1.0.9", "default/x", time.Hour),
+		{"a pool and a reservation are in two namespaces", 1, []Part{red, Reservation("10.1.0.9", "default/x", time.Hour),
 			reservationElsewhere, here, worker, UsualPod(), runs}},
 		{"the address is outside of its range", 0, []Part{red, here, worker, UsualPod(), FreshReport("worker-1",
 			Sandbox("box-1", UsualUID, WithAddress("10.0.7.5", "")))}},
@@ -223,13 +223,27 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 		{"the definition cannot be read", 0, []Part{red, NAD("wb", "{"), worker, UsualPod(), runs}},
 		{"the definition is of another network", 0, []Part{red, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "blue")), worker,
 			UsualPod(), runs}},
-		{"the definition cuts the range into slices: which one is the node's is not known", 0,
+		{"the definition cuts the range into slices: which one is the node's is not known", 1,
 			[]Part{red, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)), worker, UsualPod(), runs}},
 		{"the sandbox is not ready", 0, []Part{red, here, worker, FreshReport("worker-1", Sandbox("box-1", UsualUID,
 			WithAddress("10.0.0.5", ""), NotReady(nil)))}},
 		{"the report is stale", 0, []Part{red, here, worker, UsualPod(), StaleReport("worker-1", Sandbox("box-1", UsualUID,
 			WithAddress("10.0.0.5", "")))}},
-		{"only the pod says so", 0, []Part{red, here, carrier.pod}},
+		{"only the pod says so", 1, []Part{red, here, carrier.pod}},
+	})
+	t.Run("where its name is unknown, the finding has no pool and no repair, and says why", func(t *testing.T) {
+		for why, parts := range map[string][]Part{
+			"the namespace of the pool is unknown": {red, elsewhere, here, worker, UsualPod(), runs},
+			"the range is cut into slices": {red, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)),
+				worker, UsualPod(), runs},
+			"its sandbox is unknown": {red, elsewhere, here, carrier.pod},
+		} {
+			f := FindingsOf(judge.Unrecorded, parts...)
+			if len(f) != 1 || f[0].Pool != "" || f[0].Repair != nil || !strings.Contains(f[0].Message, why) ||
+				!strings.Contains(f[0].Message, "10.0.0.0/24 has no pool") {
+				t.Errorf("%s: got %+v", why, f)
+			}
+		}
 	})
 	t.Run("what is written for it", func(t *testing.T) {
 		found := FindingsOf(judge.Unrecorded, red, here, worker, UsualPod(),

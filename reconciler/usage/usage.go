@@ -109,6 +109,12 @@ func Of(j *judge.Judgement) *Pools {
 	slices.SortFunc(u.All, byFill)
 	u.addWaiting()
 	for _, pool := range slices.Sorted(maps.Keys(unrecorded)) {
+		if pool == "" {
+			u.Notes = append(u.Notes, fmt.Sprintf("addresses that pods carry and whose pools do not exist: %d. The next ADDs "+
+				"create the pools and may assign them: 'ip-reconcile check --reason Unrecorded' lists them",
+				len(unrecorded[pool])))
+			continue
+		}
 		u.Notes = append(u.Notes, fmt.Sprintf("addresses of pool %s that pods carry without an allocation: %d. "+
 			"They are not counted as free, but the next ADDs may assign them: "+
 			"'ip-reconcile check --reason Unrecorded' lists them", pool, len(unrecorded[pool])))
