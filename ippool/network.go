@@ -26,6 +26,11 @@ type NAD struct {
 	Problem         string
 }
 
+const onNodes = "the network is configured on the nodes"
+
+// IsOnNodes reports whether the definition has a Problem only because its network is configured on the nodes.
+func (n *NAD) IsOnNodes() bool { return strings.HasSuffix(n.Problem, onNodes) }
+
 // Network is one whereabouts IPAM section.
 type Network struct {
 	Name        string // network_name, "" for the unnamed network
@@ -58,7 +63,7 @@ func (n *NAD) read(o *object) {
 
 func readConfig(config string) ([]Network, error) {
 	if strings.TrimSpace(config) == "" {
-		return nil, errors.New("spec.config is empty: the network is configured on the nodes")
+		return nil, errors.New("spec.config is empty: " + onNodes)
 	}
 	type plugin struct {
 		IPAM json.RawMessage `json:"ipam"`
@@ -123,7 +128,7 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 		ranges = append([]ipamRange{ipam.ipamRange}, ranges...)
 	}
 	if len(ranges) == 0 {
-		return Network{}, false, errors.New("ipam section without a range: it is configured on the nodes")
+		return Network{}, false, errors.New("ipam section without a range: " + onNodes)
 	}
 	for _, text := range ranges {
 		r, err := ParseConfiguredRange(text.Range)

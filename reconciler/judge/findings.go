@@ -75,6 +75,7 @@ func (x *Index) findings(items []*Item) (found []Finding) {
 		}
 	}
 	found = slices.Concat(found, x.phantoms(), nodesWithoutReport(items), x.unreadFindings(), x.malformed(items),
+		x.unknownDefinitions(),
 		x.notAttached(), foreignPools(items), x.machineFindings(items))
 	for i := range found {
 		f := &found[i]
@@ -262,14 +263,18 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	}
 	pods, sandboxes := map[networkPool][]string{}, map[networkPool][]mention{}
 	carriers, refuted, has := map[string][]string{}, map[string][]string{}, map[string]bool{}
+	var unknown []podAddress // on networks that are unknown
 	for _, b := range configured {
 		has[b.report.Name+"/"+b.pod()] = true
 	}
 	for _, c := range named {
-		if c.nad == nil {
-			continue // the network is unknown
-		}
 		isRefuted := !has[c.pod.Node+"/"+c.pod.String()] && x.isRefuted(c.pod)
+		if c.nad == nil {
+			if _, isNamed := x.unknownDefinition(c); isNamed && !isRefuted && !x.isReported(c.pod) {
+				unknown = append(unknown, c)
+			}
+			continue
+		}
 		for _, n := range c.nad.Networks {
 			if at := networkPoolOf(n.Name, x.isolatedOfPod(addr, c)); isRefuted {
 				refuted[n.Name] = append(refuted[n.Name], c.pod.String())
@@ -317,6 +322,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 			conflict(at, sortedUnique(names), ids, "%s is in use in two running sandboxes: %s", strings.Join(where, " and "))
 		}
 	}
+	found = append(found, x.unknownConflict(addr, unknown, carriers)...)
 	return append(found, x.statusMismatches(addr, refuted, carriers)...)
 }
 

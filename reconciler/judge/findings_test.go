@@ -111,7 +111,7 @@ func TestConflict(t *testing.T) {
 		{"one of them is finished", 0, []Part{here, a, bBy("default/wb", Phase("Failed"))}},
 		{"two networks", 0, []Part{here, NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")), a, bBy("default/red")}},
 		{"a definition that is gone", 0, []Part{a, b}},
-		{"one definition that cannot be read", 0, []Part{here, NAD("bad", "{"), a, bBy("default/bad")}},
+		{"one definition that cannot be read", 1, []Part{here, NAD("bad", "{"), a, bBy("default/bad")}},
 		{"a definition of another IPAM", 0, []Part{NAD("wb", `{"ipam":{"type":"host-local"}}`), a, b}},
 		{"two addresses", 0, []Part{here, a, Pod("b", Carrying("10.0.0.6"))}},
 		{"two interfaces of one pod", 0, []Part{here,

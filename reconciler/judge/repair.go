@@ -132,7 +132,8 @@ func (x *Index) carriageOf(b *sandboxAddress, addr netip.Addr) *carriage {
 
 // carriageOfPod is the carriage of a pod of which only the network-status names the address.
 func (x *Index) carriageOfPod(p podAddress, addr netip.Addr) *carriage {
-	c := &carriage{addr: addr, node: p.pod.Node, podRef: p.pod.String(), ifName: p.iface.Name, own: rangesWith(p.nad, addr)}
+	c := &carriage{addr: addr, node: p.pod.Node, podRef: p.pod.String(), ifName: p.iface.Name}
+	c.own = rangesWith(p.nad, addr)
 	if c.today = c.own; len(c.today) > 0 {
 		return c
 	}

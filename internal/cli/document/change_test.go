@@ -36,6 +36,8 @@ func TestDiff(t *testing.T) {
 	none, stale := report.Filter{}, report.Filter{Verdicts: []judge.Verdict{judge.Stale}}
 	const place = "10.0.0.5 of kube-system/10.0.0.0-24: "
 	const inUse, gone = "default/web-0 InUse AddressOnPod", "default/web-0 Stale PodGone"
+	const unknown = "Malformed: NetworkAttachmentDefinition default/wb was not found, but pods name it: default/web-0. " +
+		"Their network is unknown, so missing allocations of these pods are not found"
 	empty := Pool("10.0.0.0-24", "10.0.0.0/24")
 	pod := UsualPod(Carrying("10.0.0.5"))
 	phantom := All(UsualPool, ReportingWorker(Sandbox("box-1", UsualUID)))
@@ -45,9 +47,9 @@ func TestDiff(t *testing.T) {
 	}{
 		"nothing": {checkRows("", none, UsualPool, pod), checkRows("", none, UsualPool, pod), nil},
 		"an allocation appears": {checkRows("", none, empty, pod), checkRows("", none, UsualPool, pod),
-			[]string{"appeared " + place + inUse}},
+			[]string{"appeared " + place + inUse, "vanished " + unknown}},
 		"it vanishes": {checkRows("", none, UsualPool, pod), checkRows("", none, empty, pod),
-			[]string{"vanished " + place + inUse}},
+			[]string{"vanished " + place + inUse, "appeared " + unknown}},
 		"its pod is gone": {checkRows("", none, UsualPool, pod), checkRows("", none, UsualPool),
 			[]string{"changed " + place + inUse + " → " + gone + ", can be released"}},
 		"it waits": {checkRows("", none, UsualPool), checkRows(reconciler.AwaitingConfirmation, none, UsualPool),

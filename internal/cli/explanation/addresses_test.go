@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -47,6 +48,38 @@ func TestAddresses(t *testing.T) {
 		rows := explanation.Addresses(j, []netip.Addr{netip.MustParseAddr(asked)})
 		if got := strings.ReplaceAll(fmt.Sprint(rows), "kube-system/", ""); got != want {
 			t.Errorf("%s: %s, want %s", asked, got, want)
+		}
+	}
+}
+
+// A definition was edited, or its pool deleted, while pods run. What they carry is not free.
+func TestAddresses_OfPodsBeforeAnEdit(t *testing.T) {
+	of24, of30 := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("wb", WhereaboutsConfig("10.0.0.0/30", ""))
+	before := ReportingWorker(Sandbox("box-1", UsualUID, func(b *v1alpha1.Sandbox) {
+		a := Address("10.0.0.5", "")
+		a.Range = "10.0.0.0/23"
+		b.Addresses = append(b.Addresses, a)
+	}))
+	pod, now := UsualPod(Carrying("10.0.0.5")), Pool("10.0.0.0-24", "10.0.0.0/24")
+	for says, c := range map[string]struct {
+		want  string
+		parts []Part
+	}{
+		"the range was edited": {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0}]",
+			[]Part{now, of24, pod, before}},
+		"a phantom of the range before": {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0}]",
+			[]Part{now, of24, before}},
+		"without agents":           {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0}]", []Part{now, of24, pod}},
+		"the pool was deleted":     {"[{10.0.0.5 InUse  default/web-0}]", []Part{of24, pod}},
+		"no range of today has it": {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0}]", []Part{now, of30, pod}},
+		"nor has any pool":         {"[{10.0.0.5 InUse  default/web-0}]", []Part{of30, pod}},
+		"another IPAM gave the address": {"[{10.0.0.5 OutsideEveryPool  }]",
+			[]Part{NAD("wb", `{"ipam":{"type":"static"}}`), pod}},
+	} {
+		j := Judged(Observe(c.parts...), judge.Policy{})
+		rows := explanation.Addresses(j, []netip.Addr{netip.MustParseAddr("10.0.0.5")})
+		if got := fmt.Sprint(rows); got != c.want {
+			t.Errorf("%s: %s, want %s", says, got, c.want)
 		}
 	}
 }

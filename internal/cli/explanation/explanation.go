@@ -35,6 +35,7 @@ type answer struct {
 	q              Question
 	d              *document.Explanation
 	conflicts      map[string]bool // addresses with a conflict
+	carriers       []carrier       // of the subject, if it is an address
 	exported       map[string]bool // namespaces of which a snapshot has pods; nil for a cluster
 }
 
@@ -53,6 +54,9 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	a := &answer{q: q, d: d, Report: report.OfCheck(q.Judgement, q.Plan, *q.Filter), conflicts: map[string]bool{}}
 	for _, f := range q.Judgement.Findings {
 		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
+	}
+	if q.Subject.Kind == Address {
+		a.carriers = carriersOf(a.Observation)[q.Subject.Address]
 	}
 	if q.Snapshot {
 		a.exported = map[string]bool{}
@@ -83,7 +87,7 @@ func (a *answer) found() bool {
 			return true
 		}
 	}
-	return len(a.d.Items)+len(a.Findings)+len(a.d.Pods) > 0
+	return len(a.d.Items)+len(a.Findings)+len(a.d.Pods)+len(a.carriers) > 0
 }
 
 // missing adds sentences about what does not exist, and returns steps about what may be meant instead.
@@ -93,6 +97,9 @@ func (a *answer) missing() (steps []document.Advice) {
 	switch {
 	case s.Kind == Address && len(d.Items) == 0:
 		add("%s is recorded in no pool and has no reservation.", s.Address)
+		for _, c := range a.carriers {
+			add("Pod %s carries it, by %s.", c.pod, c.source)
+		}
 		if len(d.PoolUsage) > 0 {
 			return a.steps("more", "free addresses", advice.Facts{Names: map[string]string{"ip": s.Address.String()}})
 		}

@@ -142,6 +142,7 @@ func TestExplanation_OfSubjects(t *testing.T) {
 	lost := All(Pool("red-10.1.0.0-24", "10.1.0.0/24"), wb, Node("worker-1"), UsualPod(), Pod("other", UID(OtherUID)),
 		FreshReport("worker-1", Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", "")),
 			Sandbox("box-2", OtherUID, OfPod("other"), WithAddress("10.0.0.5", ""))))
+	edited := All(Pool("10.0.1.0-24", "10.0.1.0/24"), NAD("wb", WhereaboutsConfig("10.0.1.0/24", "")))
 	k3s := func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = "v1.33.1+k3s1" }
 	for name, c := range map[string]struct {
 		ask        string
@@ -168,6 +169,12 @@ func TestExplanation_OfSubjects(t *testing.T) {
 			All(UsualPool, wb, NAD("named", WhereaboutsConfig("10.0.0.0/24", "blue")),
 				NAD("else", WhereaboutsConfig("10.9.0.0/24", ""))),
 			"0%    1      0     0        default/wb\n", ""},
+		"an address outside of every range of today: a pod": {"10.0.0.5", All(edited, UsualPod(Carrying("10.0.0.5"))),
+			"Pod default/web-0 carries it, by its network-status.\n", "nothing"},
+		"an address outside of every range of today: a sandbox": {"10.0.0.5", All(edited, ReportingWorker(Sandbox("box-1",
+			UsualUID, WithAddress("10.0.0.5", "")))), "Pod default/web-0 carries it, by the report of worker-1.\n", ""},
+		"a pod with the address from another IPAM": {"10.0.0.5", All(edited, NAD("wb", `{"ipam":{"type":"static"}}`),
+			UsualPod(Carrying("10.0.0.5"))), "", "carries it"},
 		"a missing pool by its name": {"pool/10.0.0.0-24", lost,
 			"default/web-0 carries 10.0.0.5, but pool kube-system/10.0.0.0-24 does not exist", ""},
 		"a missing pool by its range": {"10.0.0.0/24", lost,

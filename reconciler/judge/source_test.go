@@ -1,0 +1,214 @@
+package judge_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// Nodes that cannot be listed, or whose list is empty beside pods that are bound, hold what any node may run.
+func TestNodesUnknown(t *testing.T) {
+	other := Pod("web-1", Carrying("10.0.0.6"))
+	for says, unknown := range map[string]Part{
+		"forbidden":                        NodesUnknown,
+		"empty, and a pod is bound to one": NoNodes,
+	} {
+		for cluster, c := range map[string]struct {
+			parts  Part
+			reason judge.Reason
+		}{
+			"without agents":               {Nothing, judge.NodesUnknown},
+			"with agents":                  {FreshReport("worker-1"), judge.NodesUnknown},
+			"a fresh report names the end": {FreshReport("worker-1", Gone("box-1", UsualUID)), judge.PodGone},
+			"kubelet stopped the pod":      {UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Hour)), judge.PodFinished},
+			"kubelet stopped it, and there are agents": {All(UsualPod(Phase("Succeeded"), StoppedByKubelet(time.Hour)),
+				StaleReport("worker-1")), judge.NodesUnknown},
+		} {
+			t.Run(says+", "+cluster, func(t *testing.T) {
+				j := Judged(Observe(UsualPool, other, c.parts, unknown), judge.Policy{UnreachableNodeTimeout: time.Second})
+				it := AllocationOf(t, j, "10.0.0.5")
+				if it.Reason != c.reason || (it.Verdict == judge.Held) != (c.reason == judge.NodesUnknown) {
+					t.Errorf("%v, want %s: %s", OutcomeOf(it), c.reason, it.Message())
+				}
+				if it.Verdict == judge.Held && (it.IsUndetermined() || !it.CanBeOverridden()) {
+					t.Error("it counts as waiting, or a person cannot override it")
+				}
+				if !strings.Contains(strings.Join(j.Notes(), " "), "nodes") {
+					t.Errorf("no note names the source: %q", j.Notes())
+				}
+			})
+		}
+	}
+	t.Run("no node, and no pod is bound to one", func(t *testing.T) {
+		Expect(t, Want(judge.Stale, judge.PodGone, false, judge.NoSource), UsualPool, NoNodes)
+	})
+}
+
+// A node that had to report leaves by evidence only.
+func TestExpectedNodes(t *testing.T) {
+	both := All(Node("worker-1"), Node("worker-2"), FreshReport("worker-1"))
+	before := afterPassOver(UsualPool, both)
+	for says, c := range map[string]struct {
+		now  Part
+		want judge.Reason
+	}{
+		"its Node object is gone": {Node("worker-1"), judge.NodeMissingReason},
+		"its label for the system is gone": {All(Node("worker-1"), Node("worker-2", WithoutLabel("kubernetes.io/os"))),
+			judge.NoFreshReportReason},
+		"its label names another system": {All(Node("worker-1"), Node("worker-2", Label("kubernetes.io/os", "windows"))),
+			judge.PodGone},
+		"it is there, and does not report": {both, judge.NoFreshReportReason},
+		"it reports":                       {All(Node("worker-1"), ReportingNode("worker-2")), judge.PodGone},
+	} {
+		t.Run(says, func(t *testing.T) {
+			it := AllocationOf(t, Judged(Observe(UsualPool, before, FreshReport("worker-1"), c.now), judge.Policy{}), "10.0.0.5")
+			if it.Reason != c.want {
+				t.Errorf("%v, want %s: %s", OutcomeOf(it), c.want, it.Message())
+			}
+		})
+	}
+}
+
+// A virt-launcher pod whose machine was not read may have any address of its networks.
+func TestGuestUnknown(t *testing.T) {
+	launcher := Pod("launcher-2", UID("uid-b"), Launcher("vmi-1", ""), Carrying("10.0.0.9"))
+	nad := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
+	unread := func(g *podstate.Guest) { g.IsUnread = true }
+	for says, c := range map[string]struct {
+		parts Part
+		want  judge.Reason
+	}{
+		"forbidden":                     {GuestsUnknown, judge.GuestUnknown},
+		"it is not among those read":    {Guest("other", "default/wb", "10.0.0.7"), judge.GuestUnknown},
+		"none was read":                 {Nothing, judge.GuestUnknown},
+		"it does not report interfaces": {GuestOf("vmi-1", "10.0.0.9", unread), judge.GuestUnknown},
+		"its guest has another address": {GuestOf("vmi-1", "10.0.0.9"), judge.PodGone},
+		"its guest has the address":     {GuestOf("vmi-1", "10.0.0.5"), judge.GuestAddress},
+		"another namespace's machine": {All(GuestsUnknown,
+			Pod("launcher-3", InNamespace("tenant"), UID("uid-c"), Launcher("vmi-2", ""),
+				Carrying("10.0.0.8"))), judge.PodGone},
+		"the machine's pod has finished": {All(GuestsUnknown,
+			Pod("launcher-2", Launcher("vmi-1", ""), Phase("Succeeded"))), judge.PodGone},
+	} {
+		t.Run(says, func(t *testing.T) {
+			parts := []Part{UsualSandboxGone, nad, launcher, c.parts}
+			if strings.Contains(says, "namespace") {
+				parts = []Part{UsualSandboxGone, nad, c.parts}
+			}
+			it := AllocationOf(t, Judged(Observe(parts...), judge.Policy{}), "10.0.0.5")
+			if it.Reason != c.want || (it.Verdict == judge.Stale) != (c.want == judge.PodGone) {
+				t.Errorf("%v, want %s: %s", OutcomeOf(it), c.want, it.Message())
+			}
+		})
+	}
+}
+
+// A running pod without a readable network-status may carry an address of the networks that it requests.
+func TestUnreadPods(t *testing.T) {
+	nad := All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("red", WhereaboutsConfig("10.0.0.0/24", "red")),
+		NAD("far", WhereaboutsConfig("10.9.0.0/24", "")))
+	asks := func(networks string) PodEdit {
+		return func(p *corev1.Pod) {
+			p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": networks}
+		}
+	}
+	for says, c := range map[string]struct {
+		parts Part
+		want  judge.Reason
+	}{
+		"it requests the network":       {Pod("web-1", asks("wb")), judge.ClaimedByOther},
+		"its definition does not exist": {Pod("web-1", asks("gone")), judge.ClaimedByOther},
+		"it requests another network":   {Pod("web-1", asks("red")), judge.PodGone},
+		"it requests another range":     {Pod("web-1", asks("far")), judge.PodGone},
+		"it requests none":              {Pod("web-1", NoNetworkStatus), judge.PodGone},
+		"it has not started":            {Pod("web-1", asks("wb"), Phase("Pending")), judge.PodGone},
+		"it has finished":               {Pod("web-1", asks("wb"), Phase("Failed")), judge.PodGone},
+		"a fresh report has all its addresses": {All(Pod("web-1", UID("uid-9"), asks("wb")), FreshReport("worker-1",
+			Sandbox("box-9", "uid-9", OfPod("web-1"), WithAddress("10.0.0.9", "")), Gone("box-1", UsualUID))), judge.PodGone},
+		"a fresh report does not have it": {All(Pod("web-1", UID("uid-9"), asks("wb")), FreshReport("worker-1",
+			Gone("box-1", UsualUID))), judge.PodGone},
+	} {
+		t.Run(says, func(t *testing.T) {
+			it := AllocationOf(t, Judged(Observe(UsualPool, nad, Node("worker-1"), c.parts), judge.Policy{}), "10.0.0.5")
+			if it.Reason != c.want {
+				t.Errorf("%v, want %s: %s", OutcomeOf(it), c.want, it.Message())
+			}
+		})
+	}
+}
+
+// Without a definition the pool's name says which node's slice it may be: one node does not speak for that node.
+func TestASliceWithoutItsDefinition(t *testing.T) {
+	pool := Pool("worker-2-10.0.0.0-28", "10.0.0.0/28", Alloc("5", "default/web-0", "box-1", "net1"))
+	lies := All(pool, Node("worker-1"), Node("worker-2"), FreshReport("worker-1", Gone("box-1", UsualUID)))
+	for says, c := range map[string]struct {
+		parts  Part
+		proven bool
+		want   judge.Verdict
+	}{
+		"defined":               {sliced(""), false, judge.Held},
+		"not defined":           {Nothing, false, judge.Held},
+		"its definition broken": {NAD("sliced", `{"plugins":`), false, judge.Held},
+		"its node reports, too": {FreshReport("worker-2"), false, judge.Stale},
+		"all of a network named like the node": {NAD("named", WhereaboutsConfig("10.0.0.0/28", "worker-2")),
+			true, judge.Stale},
+	} {
+		t.Run(says, func(t *testing.T) {
+			it := AllocationOf(t, Judged(Observe(lies, c.parts), judge.Policy{}), "10.0.0.5")
+			if it.Verdict != c.want || it.Proven != c.proven {
+				t.Errorf("%v: %s", OutcomeOf(it), it.Message())
+			}
+		})
+	}
+}
+
+// Agents exist if one has a Lease, also where no report can be listed any more.
+func TestAgentLeasesShowThatThereAreAgents(t *testing.T) {
+	hasLease := func(o *Observed) { o.AgentLeases = judge.Complete(true, "1") }
+	Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
+		Node("worker-1"), hasLease)
+}
+
+func TestSource_KeepsItsReasonInJSON(t *testing.T) {
+	o := Observe(UsualPool, NodesUnknown)
+	text, err := o.Nodes.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again judge.Source[map[string]*podstate.Node]
+	if err := again.UnmarshalJSON(text); err != nil || again.IsKnown() || again.Why() != o.Nodes.Why() {
+		t.Errorf("%s: %q, %v", text, again.Why(), err)
+	}
+	known, err := judge.Complete([]*ippool.Reservation{}, "7").MarshalJSON()
+	var read judge.Source[[]*ippool.Reservation]
+	if err != nil || read.UnmarshalJSON(known) != nil || !read.IsKnown() || read.Revision() != "7" {
+		t.Errorf("%s: %v", known, err)
+	}
+}
+
+func TestUnknownSources_OnlyThoseThatSomethingDependsOn(t *testing.T) {
+	none := &judge.Observation{}
+	names := func(o *judge.Observation) (all []judge.SourceName) {
+		for _, s := range o.UnknownSources() {
+			all = append(all, s.Name)
+		}
+		return all
+	}
+	if got := names(none); len(got) != 4 {
+		t.Errorf("nothing was read: %v, want nodes, definitions, reports and reservations", got)
+	}
+	if got := names(Observe(UsualPool).Observation); len(got) != 0 {
+		t.Errorf("all was read: %v", got)
+	}
+	o := Observe(ClaimedPool, IPAMClaimsUnread("forbidden"), GuestsUnknown, Pod("launcher", Launcher("vmi-1", "")))
+	if got := names(o.Observation); len(got) != 2 {
+		t.Errorf("claims and guests that something depends on: %v", got)
+	}
+}

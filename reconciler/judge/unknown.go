@@ -1,0 +1,114 @@
+package judge
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+)
+
+// unknownDefinitions are the findings on definitions that pods name and whose network is unknown. One that cannot
+// be parsed is found if any pod names it that is bound to a node and not finished. One that does not exist, or is
+// configured on the nodes, is found only if such a pod has an address in the range of a pool or definition, no pool
+// records it for the pod, and the pod is older than its ADD may take.
+func (x *Index) unknownDefinitions() (found []Finding) {
+	pods := map[types.NamespacedName][]string{}
+	note := func(definition types.NamespacedName, p *podstate.Pod) {
+		if known := pods[definition]; len(known) == 0 || known[len(known)-1] != p.String() { // once for each pod
+			pods[definition] = append(known, p.String())
+		}
+	}
+	for _, p := range x.o.Pods {
+		if p.Node == "" || p.Phase == podstate.Finished {
+			continue
+		}
+		for i := range p.Interfaces {
+			c := podAddress{pod: p, nad: x.nads[p.Interfaces[i].Network], iface: &p.Interfaces[i]}
+			if name, is := x.unknownDefinition(c); is && (x.isBroken(name) || x.hasUnrecorded(c)) {
+				note(name, p)
+			}
+		}
+		for _, name := range slices.Concat(p.RequestedNetworks, p.Unattached) {
+			if x.isBroken(name) {
+				note(name, p)
+			}
+		}
+	}
+	for name, named := range pods {
+		named = sortedUnique(named)
+		found = append(found, Finding{Kind: MalformedFinding, Pods: named[:min(len(named), namesShown)],
+			Message: fmt.Sprintf("NetworkAttachmentDefinition %s %s, but pods name it: %s. Their network is unknown, so "+
+				"missing allocations of these pods are not found", name, x.whyUnknown(name), AtMost(named, namesShown))})
+	}
+	return found
+}
+
+// unknownDefinition is the definition that a pod's interface names, if its network is unknown.
+func (x *Index) unknownDefinition(c podAddress) (types.NamespacedName, bool) {
+	namespace, name, isNamed := c.iface.NAD()
+	return types.NamespacedName{Namespace: namespace, Name: name}, isNamed && c.nad == nil
+}
+
+// isBroken reports whether a definition exists and cannot be parsed.
+func (x *Index) isBroken(name types.NamespacedName) bool {
+	nad := x.o.NADs[name]
+	return nad != nil && nad.Problem != "" && !nad.IsOnNodes()
+}
+
+func (x *Index) whyUnknown(name types.NamespacedName) string {
+	if nad := x.o.NADs[name]; nad != nil {
+		return "cannot be read (" + nad.Problem + ")"
+	}
+	return "was not found"
+}
+
+// hasUnrecorded reports whether an interface has an address in the range of a pool or definition that no pool records
+// for its pod.
+func (x *Index) hasUnrecorded(c podAddress) bool {
+	isNew := x.now.Sub(c.pod.CreatedAt) < addTimeLimit
+	return !isNew && !x.isReported(c.pod) && slices.ContainsFunc(c.iface.Addresses, func(addr netip.Addr) bool {
+		return (len(x.poolsAt(addr)) > 0 || x.isDefined(addr)) && !x.isRecordedForPod(addr, c)
+	})
+}
+
+func (x *Index) isRecordedForPod(addr netip.Addr, c podAddress) bool {
+	return slices.ContainsFunc(x.entriesFor(addr), func(e entry) bool { return e.PodRef == c.pod.String() })
+}
+
+// unknownConflict is the finding on an address that several pods carry, if the network of one of them is unknown. It is
+// nil if nothing shows that the address of that pod is of whereabouts. This is shown by a definition that exists and
+// cannot be parsed, or by a pool that records the address for a pod with the same definition. Other networks may use
+// the addresses of a pool's range. others are the carriers on networks that are known.
+func (x *Index) unknownConflict(addr netip.Addr, unknown []podAddress, others map[string][]string) []Finding {
+	isRecorded := map[string]bool{} // definitions
+	for _, c := range unknown {
+		isRecorded[c.iface.Network] = isRecorded[c.iface.Network] || x.isRecordedForPod(addr, c)
+	}
+	var names, why []string
+	for _, c := range unknown {
+		if name, _ := x.unknownDefinition(c); isRecorded[c.iface.Network] || x.isBroken(name) {
+			names = append(names, c.pod.String())
+			why = append(why, fmt.Sprintf("NetworkAttachmentDefinition %s %s", name, x.whyUnknown(name)))
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	f, unknownPods := Finding{Kind: Conflict, IP: addr.String()}, strings.Join(sortedUnique(slices.Clone(names)), " and ")
+	for network, pods := range others {
+		names = append(names, pods...)
+		if len(others) == 1 {
+			f.Pool = x.poolNameOf(addr, network)
+		}
+	}
+	if names = sortedUnique(names); len(names) < 2 || podstate.AreOneMigration(x.podsByRef(names)) {
+		return nil
+	}
+	f.Pods, f.Message = names, fmt.Sprintf("%s is carried by %s; the network of %s is unknown: %s", addr,
+		strings.Join(names, " and "), unknownPods, strings.Join(sortedUnique(why), ", "))
+	return []Finding{f}
+}
