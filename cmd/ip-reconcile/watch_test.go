@@ -93,15 +93,15 @@ func TestWatch_NothingIsConcludedFromAnError(t *testing.T) {
 		paused, forbidden := observation(empty), observation(UsualPool)
 		paused.Warnings, forbidden.Warnings = []string{"cannot get namespace"}, []string{"cannot list nodes: forbidden"}
 		source := &reads{answers: []any{
-			observation(empty, UsualPod(Carrying("10.0.0.5"))),
+			observation(empty, UsualPod(PodIPs("10.0.0.5"))),
 			errors.New("410 Gone: the provided continue parameter is too old"),
-			observation(UsualPool, UsualPod(Carrying("10.0.0.5"))), // an entry is added
+			observation(UsualPool, UsualPod(PodIPs("10.0.0.5"))), // an entry is added
 			errors.New("connection refused\nat\x1b[2J once"),
-			observation(UsualPool, UsualPod(Carrying("10.0.0.5"))),
+			observation(UsualPool, UsualPod(PodIPs("10.0.0.5"))),
 			paused, // a part could not be read
-			observation(UsualPool, UsualPod(Carrying("10.0.0.5"))),
+			observation(UsualPool, UsualPod(PodIPs("10.0.0.5"))),
 			forbidden, forbidden, // a part cannot be read, and stays so
-			observation(empty, UsualPod(Carrying("10.0.0.5"))), // the entry is released
+			observation(empty, UsualPod(PodIPs("10.0.0.5"))), // the entry is released
 		}}
 		out, errs := watched(t, "table", source)
 		at, place := Now.Format(time.RFC3339)+"  ", "10.0.0.5 of kube-system/10.0.0.0-24: default/web-0 "

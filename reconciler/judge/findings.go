@@ -264,6 +264,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	pods, sandboxes := map[networkPool][]string{}, map[networkPool][]mention{}
 	carriers, refuted, has := map[string][]string{}, map[string][]string{}, map[string]bool{}
 	var unknown []podAddress // on networks that are unknown
+	isRenamed := false       // a network: its carriers count for both names
 	for _, b := range configured {
 		has[b.report.Name+"/"+b.pod()] = true
 	}
@@ -286,11 +287,15 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	}
 	for _, b := range configured {
 		if x.isReady(&b.mention) {
-			at := networkPoolOf(b.NetworkName, x.isolatedOfSandbox(addr, &b))
-			sandboxes[at] = append(sandboxes[at], b.mention)
-			carriers[b.NetworkName] = append(carriers[b.NetworkName], b.pod())
-			if pod := x.podOf(&b.mention); pod != nil && x.isReported(pod) {
-				pods[at] = append(pods[at], pod.String())
+			names := x.networksOfSandbox(&b, addr)
+			isRenamed = isRenamed || len(names) > 1
+			for _, network := range names {
+				at := networkPoolOf(network, x.isolatedOfSandbox(addr, &b))
+				sandboxes[at] = append(sandboxes[at], b.mention)
+				carriers[network] = append(carriers[network], b.pod())
+				if pod := x.podOf(&b.mention); pod != nil && x.isReported(pod) {
+					pods[at] = append(pods[at], pod.String())
+				}
 			}
 		}
 	}
@@ -322,8 +327,37 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 			conflict(at, sortedUnique(names), ids, "%s is in use in two running sandboxes: %s", strings.Join(where, " and "))
 		}
 	}
+	if isRenamed {
+		found = withoutDuplicates(found)
+	}
 	found = append(found, x.unknownConflict(addr, unknown, carriers)...)
 	return append(found, x.statusMismatches(addr, refuted, carriers)...)
+}
+
+// networksOfSandbox are the network of a sandbox's address by its CNI cache and, if its definition was edited to
+// another network_name since, the network of today.
+func (x *Index) networksOfSandbox(b *sandboxAddress, addr netip.Addr) []string {
+	names := []string{b.NetworkName}
+	if len(x.sandboxesByAddress[addr])+len(x.podsNaming(addr)) < 2 {
+		return names
+	}
+	for _, at := range x.carriageOf(b, addr).own {
+		if !slices.Contains(names, at.network) {
+			names = append(names, at.network)
+		}
+	}
+	return names
+}
+
+// withoutDuplicates keeps, of the conflicts that differ only in the pool, the first one by name.
+func withoutDuplicates(conflicts []Finding) []Finding {
+	slices.SortFunc(conflicts, func(a, b Finding) int {
+		return cmp.Or(slices.Compare(a.Pods, b.Pods), slices.Compare(a.ContainerIDs, b.ContainerIDs),
+			cmp.Compare(a.Pool, b.Pool))
+	})
+	return slices.CompactFunc(conflicts, func(a, b Finding) bool {
+		return slices.Equal(a.Pods, b.Pods) && slices.Equal(a.ContainerIDs, b.ContainerIDs)
+	})
 }
 
 // statusMismatches are the findings on pods whose network-status names an address that others name or carry, and that

@@ -209,3 +209,27 @@ func TestManyDefinitions(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 }
+
+// A definition was edited to another network_name. Its pods from before and after the edit are on one network.
+func TestConflict_AfterANetworkWasRenamed(t *testing.T) {
+	nodes, red := All(Node("worker-1"), Node("worker-2")), NAD("wb", WhereaboutsConfig("10.0.0.0/24", "red"))
+	pools := All(Pool("10.0.0.0-24", "10.0.0.0/24"), Pool("red-10.0.0.0-24", "10.0.0.0/24"))
+	one := All(Pod("a", UID("uid-a"), Carrying("10.0.0.5")), FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("a"),
+		WithAddress("10.0.0.5", ""))))
+	two := func(network string) Part {
+		return All(Pod("b", UID("uid-b"), OnNode("worker-2"), Carrying("10.0.0.5")), FreshReport("worker-2",
+			Sandbox("box-2", "uid-b", OfPod("b"), WithAddress("10.0.0.5", network))))
+	}
+	blue := CarryingOn("default/blue", "net1", "10.0.0.5")
+	// The pods and their sandboxes are a finding each.
+	expectFindings(t, judge.Conflict, []findingCase{
+		{"one of them is from before the edit", 2, []Part{nodes, pools, red, one, two("red")}},
+		{"both are", 2, []Part{nodes, pools, red, one, two("")}},
+		{"one is a phantom from before the edit", 1, []Part{nodes, pools, red, one, FreshReport("worker-2",
+			Sandbox("box-2", "uid-b", OfPod("b"), WithAddress("10.0.0.5", "")))}},
+		{"a definition still has the network of the one: its pod's network-status does not count", 0, []Part{nodes, pools,
+			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("blue", WhereaboutsConfig("10.0.0.0/24", "red")),
+			Pod("a", UID("uid-a"), blue), FreshReport("worker-1", Sandbox("box-1", "uid-a", OfPod("a"),
+				WithAddress("10.0.0.5", ""))), two("red")}},
+	})
+}
