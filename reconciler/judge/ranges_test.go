@@ -27,7 +27,7 @@ func TestUnrecorded_AfterAnEdit(t *testing.T) {
 		FreshReport("worker-2"))
 	reserved := Reservation("10.0.0.5", "default/web-0", LongAgo)
 	pod := UsualPod(Carrying("10.0.0.5"))
-	withoutAgents := func(o *Observed) { o.Reports = nil }
+	withoutAgents := func(o *Observed) { o.Reports = o.Reports.With(nil) }
 	for _, c := range []struct {
 		says          string
 		agents, alone int // findings with node agents, and without

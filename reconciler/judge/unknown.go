@@ -14,8 +14,11 @@ import (
 // unknownDefinitions are the findings on definitions that pods name and whose network is unknown. One that cannot
 // be parsed is found if any pod names it that is bound to a node and not finished. One that does not exist, or is
 // configured on the nodes, is found only if such a pod has an address in the range of a pool or definition, no pool
-// records it for the pod, and the pod is older than its ADD may take.
+// records it for the pod, and the pod is older than its ADD may take. If all definitions are unknown, a note says so.
 func (x *Index) unknownDefinitions() (found []Finding) {
+	if !x.o.NADs.IsKnown() {
+		return nil
+	}
 	pods := map[types.NamespacedName][]string{}
 	note := func(definition types.NamespacedName, p *podstate.Pod) {
 		if known := pods[definition]; len(known) == 0 || known[len(known)-1] != p.String() { // once for each pod
@@ -55,12 +58,16 @@ func (x *Index) unknownDefinition(c podAddress) (types.NamespacedName, bool) {
 
 // isBroken reports whether a definition exists and cannot be parsed.
 func (x *Index) isBroken(name types.NamespacedName) bool {
-	nad := x.o.NADs[name]
+	nad := x.o.NADs.Or(nil)[name]
 	return nad != nil && nad.Problem != "" && !nad.IsOnNodes()
 }
 
 func (x *Index) whyUnknown(name types.NamespacedName) string {
-	if nad := x.o.NADs[name]; nad != nil {
+	definitions, known := x.o.NADs.Get()
+	switch nad := definitions[name]; {
+	case !known:
+		return "is unknown (" + x.o.NADs.Why() + ")"
+	case nad != nil:
 		return "cannot be read (" + nad.Problem + ")"
 	}
 	return "was not found"

@@ -70,7 +70,7 @@ func carriersOf(o *judge.Observation) map[netip.Addr][]carrier {
 	for _, p := range o.Pods {
 		for _, i := range p.Interfaces {
 			namespace, name, isNamed := i.NAD()
-			nad := o.NADs[types.NamespacedName{Namespace: namespace, Name: name}]
+			nad := o.NADs.Or(nil)[types.NamespacedName{Namespace: namespace, Name: name}]
 			if !isNamed || p.Node == "" || nad != nil && nad.Problem == "" && len(nad.Networks) == 0 {
 				continue
 			}
