@@ -1,6 +1,7 @@
 package ippool
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"unique"
@@ -16,7 +17,13 @@ import (
 type readable[T any] interface {
 	*T
 	read(*object)
+	kind() string
 }
+
+func (*Pool) kind() string        { return "IPPool" }
+func (*Reservation) kind() string { return "OverlappingRangeIPReservation" }
+func (*NAD) kind() string         { return "NetworkAttachmentDefinition" }
+func (*Claim) kind() string       { return "IPAMClaim" }
 
 // Read reads an object. The Problem of the result says what cannot be parsed.
 func Read[T any, P readable[T]](u *unstructured.Unstructured) P {
@@ -27,6 +34,13 @@ func Read[T any, P readable[T]](u *unstructured.Unstructured) P {
 
 // Decode reads the JSON of an object as Read reads the object. It is an error only if the text is not JSON.
 func Decode[T any, P readable[T]](text []byte) (P, error) {
+	o, err := decode(text)
+	v := P(new(T))
+	v.read(o)
+	return v, err
+}
+
+func decode(text []byte) (*object, error) {
 	r, o := lean.New(text), &object{}
 	r.Object(func(name []byte) {
 		switch string(name) {
@@ -38,17 +52,24 @@ func Decode[T any, P readable[T]](text []byte) (P, error) {
 			o.Status, _ = r.Value().(map[string]any)
 		}
 	})
-	v := P(new(T))
-	v.read(o)
-	return v, r.End()
+	return o, r.End()
 }
 
-// DecodeList reads the JSON of a LIST, and calls each with every object. It fails if the text is no list.
+// DecodeList reads the JSON of a LIST, and calls each with every object. It omits none: it fails if the text is no list
+// of the kind, or an object has no name.
 func DecodeList[T any, P readable[T]](text []byte, each func(P)) (metav1.ListMeta, error) {
-	return lean.List(text, func(object []byte, _ bool) error {
-		v, err := Decode[T, P](object)
+	return lean.List(text, P.kind(nil), func(object []byte, _ bool) error {
+		o, err := decode(object)
+		if err == nil && (o.Namespace == "" || o.Name == "") {
+			err = fmt.Errorf("an object without a namespace or a name: %q", o.NamespacedName)
+		}
+		if err != nil {
+			return err
+		}
+		v := P(new(T))
+		v.read(o)
 		each(v)
-		return err
+		return nil
 	})
 }
 

@@ -117,6 +117,10 @@ func poolTexts() []string {
 func FuzzAListIsDecodedAsItsItemsAre(f *testing.F) {
 	f.Add([]byte(`{"kind":"IPPoolList","metadata":{"resourceVersion":"7","continue":"x"},"items":[` +
 		strings.Join(poolTexts()[:4], ",") + `]}`))
+	f.Add([]byte(`{"kind":"List","items":[` + poolTexts()[0] + `]}`))
+	f.Add([]byte(`{"kind":"IPPoolList","items":[{"metadata":{"namespace":"a","name":"b"}},{"kind":"IPPoolList",` +
+		`"items":[],"metadata":{"namespace":"a","name":"b"}}]}`))
+	f.Add([]byte(`{"kind":"PartialObjectMetadataList","items":[{"metadata":{"namespace":"a","name":"b"}}]}`))
 	f.Add([]byte(`{"kind":"IPPoolList","items":null}`))
 	f.Add([]byte(`{"kind":"List","items":[1,null,{}],"items":[{"spec":{"range":"10.0.0.0/8"}}]}`))
 	f.Add([]byte(`{"kind":"List","items":{}}`))
@@ -135,7 +139,13 @@ func FuzzAListIsDecodedAsItsItemsAre(f *testing.F) {
 			var raw any
 			raw, there = o.Object["items"]
 			list, isList := raw.([]any)
-			items, there = list, there && (isList || raw == nil) && strings.HasSuffix(o.GetKind(), "List")
+			items, there = list, there && (isList || raw == nil) && (o.GetKind() == "IPPoolList" || o.GetKind() == "List")
+		}
+		for _, item := range items {
+			object, _ := item.(map[string]any)
+			pool := &unstructured.Unstructured{Object: object}
+			isPool := pool.GetKind() == "IPPool" || o.GetKind() == "IPPoolList" && pool.GetKind() == ""
+			there = there && isPool && pool.GetNamespace() != "" && pool.GetName() != ""
 		}
 		if (err == nil) != there {
 			t.Fatalf("%v of %q", err, text)

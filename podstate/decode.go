@@ -1,6 +1,8 @@
 package podstate
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"unique"
 
@@ -48,13 +50,17 @@ var (
 	headFields = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField)}
 )
 
-// DecodePods decodes a LIST of pods in protobuf or JSON, and calls each with every pod.
+// DecodePods decodes a LIST of pods in protobuf or JSON, and calls each with every pod. It omits none: a pod that
+// cannot be decoded, or has no name, is an error.
 func DecodePods(body []byte, each func(*Pod)) (metav1.ListMeta, error) {
 	var text []byte
-	return lean.List(body, func(object []byte, isJSON bool) error {
+	return lean.List(body, "Pod", func(object []byte, isJSON bool) error {
 		o, err := decodeObject[corev1.Pod](object, isJSON, PodFields, &text)
 		if err == nil && mayBeCopied(o) {
 			o, err = decodeObject[corev1.Pod](object, isJSON, podFieldsAndManagers, &text)
+		}
+		if err == nil && o.Namespace == "" {
+			err = fmt.Errorf("a Pod without a namespace: %q", o.Name)
 		}
 		if err == nil {
 			each(ReadPod(o))
@@ -65,28 +71,31 @@ func DecodePods(body []byte, each func(*Pod)) (metav1.ListMeta, error) {
 
 // DecodeNodes is DecodePods for Nodes.
 func DecodeNodes(body []byte, each func(*Node)) (metav1.ListMeta, error) {
-	return decodeList(body, NodeFields, func(o *corev1.Node) { each(ReadNode(o)) })
+	return decodeList(body, "Node", NodeFields, func(o *corev1.Node) { each(ReadNode(o)) })
 }
 
 // DecodeLeases is DecodePods for Leases, with the fields that ReadReport reads.
 func DecodeLeases(body []byte, each func(*coordinationv1.Lease)) (metav1.ListMeta, error) {
-	return decodeList(body, leaseFields, each)
+	return decodeList(body, "Lease", leaseFields, each)
 }
 
 // DecodeHeads decodes the name, namespace, UID and resourceVersion of each object in a LIST.
 func DecodeHeads(body []byte, each func(*metav1.PartialObjectMetadata)) (metav1.ListMeta, error) {
-	return decodeList(body, headFields, each)
+	return decodeList(body, "", headFields, each)
 }
 
 // message is an object of the API in protobuf.
 type message[T any] interface {
 	*T
+	metav1.Object
 	Unmarshal([]byte) error
 }
 
-func decodeList[T any, P message[T]](body []byte, kept lean.Fields, each func(P)) (metav1.ListMeta, error) {
+func decodeList[T any, P message[T]](
+	body []byte, kind string, kept lean.Fields, each func(P),
+) (metav1.ListMeta, error) {
 	var text []byte
-	return lean.List(body, func(object []byte, isJSON bool) error {
+	return lean.List(body, kind, func(object []byte, isJSON bool) error {
 		o, err := decodeObject[T, P](object, isJSON, kept, &text)
 		if err == nil {
 			each(o)
@@ -95,17 +104,22 @@ func decodeList[T any, P message[T]](body []byte, kept lean.Fields, each func(P)
 	})
 }
 
-// decodeObject decodes the kept fields of an object. text is a buffer.
+// decodeObject decodes the kept fields of an object, which must have a name. text is a buffer.
 func decodeObject[T any, P message[T]](object []byte, isJSON bool, kept lean.Fields, text *[]byte) (o P, err error) {
 	o = P(new(T))
 	if isJSON {
 		*text = kept.AppendJSON((*text)[:0], lean.New(object))
-		return o, kjson.UnmarshalCaseSensitivePreserveInts(*text, o)
-	}
-	if *text, err = kept.AppendProto((*text)[:0], object); err == nil {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(*text, o)
+	} else if *text, err = kept.AppendProto((*text)[:0], object); err == nil {
 		err = o.Unmarshal(*text)
 	}
-	return o, err
+	switch name := o.GetName(); {
+	case err != nil:
+		return o, fmt.Errorf("an object %s/%s: %w", o.GetNamespace(), name, err)
+	case name == "":
+		return o, errors.New("an object without a name")
+	}
+	return o, nil
 }
 
 func intern(text string) string { return unique.Make(text).Value() }

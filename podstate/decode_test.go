@@ -24,6 +24,7 @@ import (
 // filler fills every field of an object, and often sets the fields that rules read.
 func filler(seed int64) *randfill.Filler {
 	return randfill.NewWithSeed(seed).NilChance(.3).NumElements(0, 3).MaxDepth(14).Funcs(
+		func(m *metav1.TypeMeta, _ randfill.Continue) { *m = metav1.TypeMeta{} }, // as in a typed list
 		func(t *metav1.Time, c randfill.Continue) {
 			*t = metav1.Unix(1780000000+c.Int63n(1e6), 0)
 		},
@@ -137,17 +138,20 @@ func TestDecode_SameAsObjects(t *testing.T) {
 			var wantPods, gotPods []*podstate.Pod
 			for i := range pods.Items {
 				f.Fill(&pods.Items[i])
+				pods.Items[i].Namespace, pods.Items[i].Name = "default", fmt.Sprint("web-", i)
 				wantPods = append(wantPods, podstate.ReadPod(&pods.Items[i]))
 			}
 			var wantNodes, gotNodes []*podstate.Node
 			for i := range nodes.Items {
 				f.Fill(&nodes.Items[i])
+				nodes.Items[i].Name = fmt.Sprint("worker-", i)
 				wantNodes = append(wantNodes, podstate.ReadNode(&nodes.Items[i]))
 			}
 			report := &v1alpha1.SandboxReport{ObjectMeta: metav1.ObjectMeta{Name: "worker-1"}}
 			var wantLeases, gotLeases []*podstate.Report
 			for i := range leases.Items {
 				f.Fill(&leases.Items[i])
+				leases.Items[i].Name = fmt.Sprint("worker-", i)
 				wantLeases = append(wantLeases, podstate.ReadReport(report, &leases.Items[i]))
 			}
 			body := answer(t, pods, inProtobuf)
@@ -181,7 +185,7 @@ func TestDecode_SameAsObjects(t *testing.T) {
 // An invalid or truncated answer is never a shorter list.
 func TestDecode_InvalidAnswers(t *testing.T) {
 	body := answer(t, &corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"},
-		Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, true)
+		Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}}}, true)
 	single := answer(t, &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"}}, true)
 	none := func(*podstate.Pod) {}
 	if _, err := podstate.DecodePods(body, none); err != nil {
@@ -194,7 +198,16 @@ func TestDecode_InvalidAnswers(t *testing.T) {
 		}
 	}
 	for _, text := range []string{string(single), "k8s\x00", "k8s\x00{}", "k8s\x00\n\r2\x0200\x12\a000List",
-		`{"kind": "Status", "items": []}`, `{"items": []}`, `{"kind": "PodList"}`, `{}`, ``, `<html>`, `[]`} {
+		`{"kind": "Status", "items": []}`, `{"items": []}`, `{"kind": "PodList"}`, `{}`, ``, `<html>`, `[]`,
+		`{"kind": "Table", "rows": [], "items": []}`, `{"kind": "NodeList", "items": []}`,
+		`{"kind": "PartialObjectMetadataList", "items": []}`, `{"type": "ADDED", "object": {"kind": "Pod"}}`,
+		`{"kind": "PodList", "items": [null]}`, `{"kind": "PodList", "items": [{}]}`,
+		`{"kind": "PodList", "items": [{"metadata": {"name": "a"}}]}`,
+		`{"kind": "PodList", "items": [{"kind": "Node", "metadata": {"namespace": "default", "name": "a"}}]}`,
+		`{"kind": "PodList", "items": [{"kind": "PodList", "metadata": {"namespace": "default", "name": "a"}}]}`,
+		`{"kind": "List", "items": [{"metadata": {"namespace": "default", "name": "a"}}]}`,
+		`{"kind": "PodList", "items": [{"metadata": {"namespace": "default", "name": "a"}, "spec": 5}]}`,
+	} {
 		if _, err := podstate.DecodePods([]byte(text), none); err == nil {
 			t.Errorf("%q is taken for a list", text)
 		}

@@ -68,7 +68,7 @@ type Guest struct {
 
 // DecodeGuests decodes a LIST of VirtualMachineInstances in JSON, and calls each with every one.
 func DecodeGuests(body []byte, each func(*Guest)) (metav1.ListMeta, error) {
-	return lean.List(body, func(object []byte, _ bool) error {
+	return lean.List(body, "VirtualMachineInstance", func(object []byte, _ bool) error {
 		g, err := DecodeGuest(object)
 		if err == nil {
 			each(g)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -111,6 +112,19 @@ func (r *Reader) String() ([]byte, bool) {
 func (r *Reader) Text() string {
 	text, _ := r.String()
 	return string(text)
+}
+
+// count reads a number of objects: 0 for null, and -1 for a value that is no such number.
+func (r *Reader) count() int64 {
+	text := string(r.Raw())
+	if text == "null" {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // Kind returns the first byte of the next value, 0 at the end or after an error.

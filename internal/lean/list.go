@@ -8,6 +8,7 @@ package lean
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,25 +18,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// List decodes the answer to a LIST in protobuf or JSON, and calls item for each object. The object is valid until
-// body changes. After an error the caller must discard all objects.
-func List(body []byte, item func(object []byte, isJSON bool) error) (metav1.ListMeta, error) {
+// List decodes the answer to a LIST of objects of one kind in protobuf or JSON, and calls item for each object. The
+// object is valid until body changes. An answer of another kind is an error, for example a Table or a list of metadata,
+// and so is an item that is no object of the kind. If kind is "", objects of any kind are read, for their metadata.
+// After an error the caller must discard all objects.
+func List(body []byte, kind string, item func(object []byte, isJSON bool) error) (metav1.ListMeta, error) {
 	read := listJSON
 	envelope, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
 	if ok {
 		body, read = envelope, listProto
 	}
-	meta, err := read(body, item)
+	meta, err := read(body, kind, item)
 	if err != nil {
-		return metav1.ListMeta{}, fmt.Errorf("decode a list: %w", err)
+		return metav1.ListMeta{}, fmt.Errorf("decode a %sList: %w", kind, err)
 	}
 	return meta, nil
 }
 
-func listProto(envelope []byte, item func([]byte, bool) error) (meta metav1.ListMeta, err error) {
-	list, err := unwrap(envelope)
+func listProto(envelope []byte, kind string, item func([]byte, bool) error) (meta metav1.ListMeta, err error) {
+	list, found, err := unwrap(envelope)
 	if err != nil {
 		return meta, err
+	}
+	if kind != "" && found != kind+"List" {
+		return meta, otherKind(found)
 	}
 	err = eachField(list, func(number protowire.Number, _, value []byte) error {
 		switch number {
@@ -54,7 +60,7 @@ func listProto(envelope []byte, item func([]byte, bool) error) (meta metav1.List
 func NextPage(body []byte) string {
 	if envelope, ok := bytes.CutPrefix(body, []byte("k8s\x00")); ok {
 		var meta metav1.ListMeta
-		list, _ := unwrap(envelope)
+		list, _, _ := unwrap(envelope)
 		_ = eachField(list, func(number protowire.Number, _, value []byte) error {
 			if number == 1 {
 				_ = meta.Unmarshal(value)
@@ -73,10 +79,12 @@ func NextPage(body []byte) string {
 
 var errEnough = errors.New("the rest is not read")
 
-// unwrap returns the message in the API server's envelope (k8s.io/apimachinery, pkg/runtime/serializer/protobuf).
-// After four bytes, a runtime.Unknown has the kind in its first field and the message in its second.
-func unwrap(envelope []byte) (list []byte, err error) {
-	kind, hasMessage := "", false
+func otherKind(kind string) error { return fmt.Errorf("the answer is a %q", kind) }
+
+// unwrap returns the message in the API server's envelope (k8s.io/apimachinery, pkg/runtime/serializer/protobuf), and
+// its kind. After four bytes, a runtime.Unknown has the kind in its first field and the message in its second.
+func unwrap(envelope []byte) (list []byte, kind string, err error) {
+	hasMessage := false
 	err = eachField(envelope, func(number protowire.Number, _, value []byte) error {
 		switch number {
 		case 1:
@@ -92,20 +100,21 @@ func unwrap(envelope []byte) (list []byte, err error) {
 		return nil
 	})
 	if err == nil && (!hasMessage || !strings.HasSuffix(kind, "List")) {
-		err = fmt.Errorf("the answer is a %q", kind)
+		err = otherKind(kind)
 	}
-	return list, err
+	return list, kind, err
 }
 
-// listJSON calls item only if the whole body is JSON. Of repeated members the last counts.
-func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta, err error) {
+// listJSON calls item only if the whole body is JSON. Of repeated members the last counts. In a List of any kinds each
+// item must name its kind. Items of a typed list need not.
+func listJSON(body []byte, kind string, item func([]byte, bool) error) (meta metav1.ListMeta, err error) {
 	var m Metadata
 	var objects [][]byte
-	kind, hasItems, r := "", false, New(body)
+	found, hasItems, r := "", false, New(body)
 	r.Object(func(name []byte) {
 		switch string(name) {
 		case "kind":
-			kind = r.Text()
+			found = r.Text()
 		case "metadata":
 			m = Metadata{}
 			m.Read(r, false)
@@ -114,26 +123,49 @@ func listJSON(body []byte, item func([]byte, bool) error) (meta metav1.ListMeta,
 			r.Array(func() { objects = append(objects, r.Raw()) })
 		}
 	})
+	of, isList := strings.CutSuffix(found, "List")
 	switch {
 	case r.End() != nil:
 		return meta, r.End()
-	case !strings.HasSuffix(kind, "List"):
-		return meta, fmt.Errorf("the answer is a %q", kind)
+	case !isList || kind != "" && of != kind && of != "":
+		return meta, otherKind(found)
 	case !hasItems:
 		return meta, errors.New("the answer has no items")
 	}
-	for _, object := range objects {
+	for i, object := range objects {
+		itemKind, isObject := kindOf(object)
+		want := cmp.Or(kind, of)
+		if !isObject || itemKind != want && want != "" && (itemKind != "" || of == "") {
+			return meta, fmt.Errorf("items[%d] of the %s is not a %s: its kind is %q", i, found, want, itemKind)
+		}
 		if err := item(object, true); err != nil {
 			return meta, err
 		}
 	}
-	return metav1.ListMeta{ResourceVersion: m.ResourceVersion, Continue: m.Continue}, nil
+	meta = metav1.ListMeta{ResourceVersion: m.ResourceVersion, Continue: m.Continue}
+	if m.Remaining != 0 {
+		meta.RemainingItemCount = &m.Remaining
+	}
+	return meta, nil
+}
+
+// kindOf returns the kind of an object, without reading what follows it.
+func kindOf(object []byte) (kind string, isObject bool) {
+	r := New(object)
+	isObject = r.Kind() == '{'
+	r.Object(func(name []byte) {
+		if string(name) == "kind" {
+			kind, r.err = r.Text(), errEnough
+		}
+	})
+	return kind, isObject
 }
 
 // Metadata is what is read of the metadata of an object or a List. A field of another type than it must have is "".
 type Metadata struct {
 	types.NamespacedName
 	UID, ResourceVersion, Continue       string
+	Remaining                            int64 // of a list, remainingItemCount: how many objects are not in it
 	CreationTimestamp, DeletionTimestamp string
 	Annotations                          map[string]string
 }
@@ -152,6 +184,8 @@ func (m *Metadata) Read(r *Reader, needsAnnotations bool) {
 			m.ResourceVersion = r.Text()
 		case "continue":
 			m.Continue = r.Text()
+		case "remainingItemCount":
+			m.Remaining = r.count()
 		case "creationTimestamp":
 			m.CreationTimestamp = r.Text()
 		case "deletionTimestamp":

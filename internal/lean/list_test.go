@@ -34,3 +34,33 @@ func TestNextPage(t *testing.T) {
 		}
 	}
 }
+
+// A page says how many objects are not in it, in both encodings. It is the only sign of a list that is cut.
+func TestList_RemainingItemCount(t *testing.T) {
+	remaining := int64(3)
+	pods := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "7", RemainingItemCount: &remaining}}
+	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	var body bytes.Buffer
+	if err := protobuf.NewSerializer(scheme.Scheme, scheme.Scheme).Encode(pods, &body); err != nil {
+		t.Fatal(err)
+	}
+	inJSON := func(count string) string {
+		return `{"kind":"PodList","items":[],"metadata":{"remainingItemCount":` + count + `}}`
+	}
+	for name, c := range map[string]struct {
+		body string
+		want int64
+	}{
+		"protobuf": {body.String(), 3}, "JSON": {inJSON("3"), 3}, "none": {inJSON("0"), 0}, "null": {inJSON("null"), 0},
+		"a text": {inJSON(`"3"`), -1}, "no whole number": {inJSON("1e3"), -1},
+	} {
+		meta, err := List([]byte(c.body), "Pod", func([]byte, bool) error { return nil })
+		got := int64(0)
+		if meta.RemainingItemCount != nil {
+			got = *meta.RemainingItemCount
+		}
+		if err != nil || got != c.want {
+			t.Errorf("%s: got %d, %v; want %d", name, got, err, c.want)
+		}
+	}
+}

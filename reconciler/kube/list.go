@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -58,19 +59,21 @@ type page struct {
 
 // list reads a LIST page by page, by quorum, and returns its objects and its revision. It decodes a page while the next
 // one is on its way, so two pages are in memory. If the revision is compacted meanwhile, the list starts again: half a
-// list is no list. client-go's tools/pager needs a page as an object, has one size for all pages, and reads the whole
-// list at once after a compaction.
+// list is no list. A last page that says that objects remain, a token that comes twice, and pages of different
+// revisions are errors. client-go's tools/pager needs a page as an object, has one size for all pages, and reads the
+// whole list at once after a compaction.
 func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) (all []T, revision string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of a page that nobody needs
 	opts, spare := l.only, &bytes.Buffer{}
 	opts.Limit = cmp.Or(l.first, largestPage)
-	p := c.request(ctx, l, opts, &bytes.Buffer{})
+	p, requested := c.request(ctx, l, opts, &bytes.Buffer{}), map[string]bool{}
 	for restarts := 0; ; {
 		<-p.received
 		if apierrors.IsResourceExpired(p.err) && restarts < 3 {
 			restarts++
-			opts.Continue, all = "", nil
+			opts.Continue, all, revision = "", nil, ""
+			clear(requested)
 			p = c.request(ctx, l, opts, p.body)
 			continue
 		}
@@ -86,19 +89,38 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", l.resource.Resource, err)
 		}
-		if meta.ResourceVersion == "" { // every list of an API server has one
-			return nil, "", fmt.Errorf("list %s: the answer has no resourceVersion, so it is not an API server's",
-				l.resource.Resource)
+		requested[p.token] = true
+		if err := checkPage(&meta, revision, requested); err != nil {
+			return nil, "", fmt.Errorf("list %s: %w", l.resource.Resource, err)
 		}
+		revision = meta.ResourceVersion
 		c.OnPage()
 		if opts.Continue = meta.Continue; opts.Continue == "" {
-			return all, meta.ResourceVersion, nil
+			return all, revision, nil
 		}
 		if next == nil || next.token != meta.Continue {
 			next = c.request(ctx, l, opts, &bytes.Buffer{})
 		}
 		p, spare = next, p.body
 	}
+}
+
+// checkPage checks that a page continues a list of a revision, "" for the first page. requested are the tokens of the
+// pages until now.
+func checkPage(page *metav1.ListMeta, revision string, requested map[string]bool) error {
+	switch remaining := page.RemainingItemCount; {
+	case page.ResourceVersion == "": // every list of an API server has one
+		return errors.New("the answer has no resourceVersion, so it is not an API server's")
+	case revision != "" && page.ResourceVersion != revision:
+		return fmt.Errorf("a page is of resourceVersion %s, and the pages before are of %s, so objects may be missing",
+			page.ResourceVersion, revision)
+	case page.Continue == "" && remaining != nil && *remaining != 0:
+		return fmt.Errorf("the last page says that %d objects remain (remainingItemCount), and does not say where to "+
+			"continue, so the list is incomplete", *remaining)
+	case page.Continue != "" && requested[page.Continue]:
+		return errors.New("a page continues with a page that was read before, so the list has no end")
+	}
+	return nil
 }
 
 // request requests a page into the buffer.
@@ -202,9 +224,10 @@ func listChanged[T any](
 			found, _, err := list(gctx, c, one, decode)
 			mu.Lock()
 			defer mu.Unlock()
-			if len(found) == 1 {
-				all = append(all, found[0])
+			if len(found) > 1 {
+				return fmt.Errorf("list %s: %d objects are named %s", l.resource.Resource, len(found), name)
 			}
+			all = append(all, found...)
 			return err
 		})
 	}

@@ -108,7 +108,8 @@ func TestIPAMClaims_NotReadWithoutNeed(t *testing.T) {
 }
 
 func TestGuests(t *testing.T) {
-	vmi := map[string]any{"metadata": map[string]any{"namespace": "default", "name": "vm"},
+	vmi := map[string]any{"kind": "VirtualMachineInstance",
+		"metadata": map[string]any{"namespace": "default", "name": "vm"},
 		"spec": map[string]any{"networks": []any{map[string]any{"name": "net",
 			"multus": map[string]any{"networkName": "wb"}}}},
 		"status": map[string]any{"interfaces": []any{map[string]any{"name": "net", "ipAddress": "10.0.0.5"}}}}

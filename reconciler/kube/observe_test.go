@@ -100,6 +100,52 @@ func TestList_ExpiredToken(t *testing.T) {
 	equal(t, "the first request after the 410 asks for", f.to(pods)[2].URL.Query().Get("continue"), "")
 }
 
+// listMeta is a page of objects with this metadata.
+func listMeta(metadata map[string]any, items ...map[string]any) answer {
+	return object(map[string]any{"apiVersion": "v1", "kind": "PodList", "metadata": metadata, "items": items})
+}
+
+// A list without the pods of a page would make their addresses stale.
+func TestList_IncompletePages(t *testing.T) {
+	type metadata = map[string]any
+	endless := func(tokens ...string) answer {
+		return func(w http.ResponseWriter, r *http.Request, n int) { list(tokens[n%len(tokens)], pod("a"))(w, r, n) }
+	}
+	for says, a := range map[string]answer{
+		"2 objects remain": listMeta(metadata{"resourceVersion": "100", "remainingItemCount": 2}, pod("a")),
+		"1 objects remain": first(list("more", pod("a")),
+			listMeta(metadata{"resourceVersion": "100", "remainingItemCount": 1}, pod("b"))),
+		"a page is of resourceVersion 101": first(list("more", pod("a")),
+			listMeta(metadata{"resourceVersion": "101"}, pod("b"))),
+		"the answer has no resourceVersion": first(list("more", pod("a")), listMeta(metadata{}, pod("b"))),
+		"was read before":                   endless("again"),
+		"so the list has no end":            endless("one", "two", "three"),
+		`the answer is a "Table"`:           object(map[string]any{"kind": "Table", "apiVersion": "meta.k8s.io/v1"}),
+		`is a "PartialObjectMetadataList"`: object(map[string]any{"kind": "PartialObjectMetadataList",
+			"metadata": metadata{"resourceVersion": "100"}, "items": []any{}}),
+		`its kind is "PodList"`: listMeta(metadata{"resourceVersion": "100"}, map[string]any{"kind": "PodList",
+			"items": []any{pod("a")}}),
+		`its kind is "Node"`: list("", map[string]any{"kind": "Node", "metadata": metadata{"name": "a"}}),
+		"spec": list("", map[string]any{"kind": "Pod", "metadata": metadata{"namespace": "default", "name": "a"},
+			"spec": 5}),
+	} {
+		f := newFakeAPI(t)
+		f.answers[pods] = a
+		o, err := f.cluster(t).List(t.Context())
+		if err == nil {
+			t.Errorf("%s: %v", says, podNames(o))
+		} else if !strings.Contains(err.Error(), "pods") || !strings.Contains(err.Error(), says) {
+			t.Errorf("the error does not say %q of pods: %v", says, err)
+		}
+	}
+	f := newFakeAPI(t) // a page that is not the last may say how many remain
+	f.answers[pods] = first(listMeta(metadata{"resourceVersion": "100", "continue": "more", "remainingItemCount": 1},
+		pod("a")), list("", pod("b")))
+	o, err := f.cluster(t).List(t.Context())
+	check(t, err)
+	equal(t, "pods", podNames(o), []string{"a", "b"})
+}
+
 func TestList_TokenAlwaysExpires(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = func(w http.ResponseWriter, r *http.Request, n int) {

@@ -74,9 +74,13 @@ type badReports struct {
 }
 
 func (u *badReports) decode(body []byte, each func(*podstate.Report)) (metav1.ListMeta, error) {
-	return lean.List(body, func(text []byte, _ bool) error {
+	return lean.List(body, "SandboxReport", func(text []byte, _ bool) error {
 		r := &v1alpha1.SandboxReport{}
-		if err := json.UnmarshalCaseSensitivePreserveInts(text, r); err != nil {
+		err := json.UnmarshalCaseSensitivePreserveInts(text, r)
+		if err == nil && r.Name == "" {
+			err = errors.New("metadata.name is missing")
+		}
+		if err != nil {
 			var m lean.Metadata
 			head := lean.New(text)
 			head.Object(func(name []byte) {
@@ -85,7 +89,7 @@ func (u *badReports) decode(body []byte, each func(*podstate.Report)) (metav1.Li
 				}
 			})
 			if m.Name == "" {
-				return fmt.Errorf("a SandboxReport without a name: %w", err)
+				return fmt.Errorf("a SandboxReport without a name: %w", err) // of any node
 			}
 			u.mu.Lock()
 			defer u.mu.Unlock()
