@@ -39,6 +39,14 @@ var kinds = map[string]struct {
 	recordKind:                      {"output.ip-reconcile.dev", (*Snapshot).addRecord},
 }
 
+// judgedKind returns the object's kind if a snapshot is judged by it, "" for any other kind, such as Calico's IPPool.
+func (o *object) judgedKind() string {
+	if kind, known := kinds[o.kind]; known && kind.group == schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group {
+		return o.kind
+	}
+	return ""
+}
+
 // errDiffers is the error of an object that is in two files with different contents.
 var errDiffers = errors.New("differ")
 
@@ -50,10 +58,13 @@ func (s *Snapshot) add(o *object) error {
 		s.seenIn[o.ref()] = o.path
 	}
 	var err error
+	s.seen[o.judgedKind()] = true
 	switch kind, known := kinds[o.kind]; {
 	case o.kind == "":
 		err = errors.New("no kind: not a Kubernetes object")
-	case !known || kind.group != schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group:
+	case known && kind.group != "" && o.apiVersion == "":
+		return fmt.Errorf("%s: %s has no apiVersion, so it cannot be read: export it again", o.path, o.ref())
+	case o.judgedKind() == "":
 		s.ignored++ // for example the IPPools of Calico
 	case kind.add != nil:
 		s.known++

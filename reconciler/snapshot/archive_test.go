@@ -126,3 +126,23 @@ func TestArchive_LinksAndPathsOutside(t *testing.T) {
 		}
 	}
 }
+
+// A file that is packed and cut is never a shorter one, alone and in a folder.
+func TestPacked_Truncated(t *testing.T) {
+	packed := zipped(t, "apiVersion: v1\nitems:\n- "+indentedBy2(onePool)+"- "+indentedBy2(runningPodAt("1"))+
+		"kind: List\nmetadata:\n  resourceVersion: \"\"\n")
+	if _, err := openText(packed); err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(packed) {
+		if _, err := openText(packed[:n]); err == nil {
+			t.Errorf("%d of %d bytes are judged", n, len(packed))
+		}
+	}
+	for _, n := range []int{1, 5, len(packed) / 2, len(packed) - 9, len(packed) - 4, len(packed) - 1} {
+		dir := folder(t, map[string]string{"pool.yaml": onePool, "x.yaml.gz": packed[:n]})
+		if _, err := openAt(dir); err == nil || !strings.Contains(err.Error(), "x.yaml.gz") {
+			t.Errorf("%d of %d bytes in a folder: %v", n, len(packed), err)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"path"
 	"regexp"
@@ -15,26 +16,41 @@ import (
 // file is skipped only if it is known to have no such object. In case of doubt it is an error.
 
 // hasEnding reports whether a file is read as YAML or JSON, compressed or not. Of all others but logs the head is read.
+// A must-gather of OpenShift before 4.14 has its definitions in net_attach_def, in YAML.
 func hasEnding(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(strings.TrimSuffix(name, ".gz")))
+	ending := path.Ext(strings.TrimSuffix(name, ".gz"))
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, ending) || path.Base(name) == "net_attach_def"
 }
 
-// resources returns the names of resources in the names of files and folders. A file has all objects of a namespace
-// ('kubectl cluster-info dump': <namespace>/pods.json; 'oc adm inspect': namespaces/<namespace>/core/pods.yaml). A
-// folder has a file for each object.
-func resources() []string {
-	return []string{"ippools", "overlappingrangeipreservations", "nodeslicepools", "network-attachment-definitions",
-		"net-attach-def", "ipamclaims", "virtualmachineinstances",
-		"sandboxreports", "leases", "nodes", "pods", "namespaces"}
+// resources are the kinds by their resources, which are the names of files and folders. A file has all objects of a
+// namespace ('kubectl cluster-info dump': <namespace>/pods.json; 'oc adm inspect':
+// namespaces/<namespace>/core/pods.yaml). A folder has a file for each object.
+var resources = map[string]string{
+	"ippools": "IPPool", "overlappingrangeipreservations": "OverlappingRangeIPReservation",
+	"nodeslicepools": "NodeSlicePool", "network-attachment-definitions": "NetworkAttachmentDefinition",
+	"net-attach-def": "NetworkAttachmentDefinition", "ipamclaims": "IPAMClaim",
+	"virtualmachineinstances": "VirtualMachineInstance", "sandboxreports": "SandboxReport", "leases": "Lease",
+	"nodes": "Node", "pods": "Pod", "namespaces": "Namespace",
+}
+
+// kindByLayout returns the kind of the objects in a file by the name of the file or of its folder, "" for none.
+func kindByLayout(name string) string {
+	base, parent := baseOf(name), path.Base(path.Dir(name))
+	return cmp.Or(resources[base], resources[parent])
+}
+
+// baseOf returns the name of a file without its folder and its ending.
+func baseOf(name string) string {
+	base := strings.TrimSuffix(path.Base(name), ".gz")
+	return strings.TrimSuffix(base, path.Ext(base))
 }
 
 // byLayout reports whether a file must have an object that is judged, by its place in the tree (oc,
 // pkg/cli/admin/inspect; kubectl v0.36.3, pkg/cmd/clusterinfo).
 func byLayout(name string) bool {
 	folder := path.Dir(name)
-	base, parent, above := strings.TrimSuffix(path.Base(name), ".gz"), path.Base(folder), path.Base(path.Dir(folder))
-	base = strings.TrimSuffix(base, path.Ext(base))
-	return slices.Contains(resources(), base) || slices.Contains(resources(), parent) ||
+	base, parent, above := baseOf(name), path.Base(folder), path.Base(path.Dir(folder))
+	return kindByLayout(name) != "" ||
 		base == parent && (above == "pods" || above == "namespaces") ||
 		slices.Contains(strings.Split(folder, "/"), "whereabouts.cni.cncf.io")
 }
@@ -46,6 +62,9 @@ var (
 		strings.Join(slices.Sorted(maps.Keys(kinds)), "|") +
 		`)(List)?)([^A-Za-z]|$)|[^A-Za-z \t"']|[A-Za-z]*\s*$)|` +
 		`"?\b(podref|podIPs?|containerStatuses|k8s\.v1\.cni\.cncf\.io/network-status)"?\s*:`)
+	// describedPool matches an IPPool as kubectl describe writes it. In must-gathers of OpenShift before 4.14 pools are
+	// like this only.
+	describedPool = regexp.MustCompile(`(?m)^API Version:\s+whereabouts\.cni\.cncf\.io/\S+\s+^Kind:\s+IPPool$`)
 	// objectHead matches the head of a file that kubectl writes.
 	objectHead = regexp.MustCompile(`^([^\w#]|#.*\n)*(apiVersion|kind|items|metadata)"?\s*:`)
 )

@@ -147,7 +147,8 @@ func TestLimits_YAMLNodes(t *testing.T) {
 }
 
 func TestLimits_Kept(t *testing.T) {
-	f := &Snapshot{seenIn: map[string]string{}, kept: maxKept - perObject - len("x.json") - len("Pod b a") - 2}
+	f := &Snapshot{seenIn: map[string]string{}, seen: map[string]bool{},
+		kept: maxKept - perObject - len("x.json") - len("Pod b a") - 2}
 	o := &object{kind: "Pod", text: []byte("{}"), path: "x.json"}
 	o.Namespace, o.Name = "b", "a"
 	if err := f.charge(o); err != nil {

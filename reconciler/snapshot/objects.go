@@ -8,6 +8,8 @@ import (
 	"path"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
@@ -17,13 +19,15 @@ import (
 type object struct {
 	kind, apiVersion string
 	lean.Metadata
-	isAny bool   // has any field of an object
-	text  []byte // its JSON until it is decoded
-	path  string // of its file, for messages
+	isAny  bool   // has any field of an object
+	isList bool   // has items
+	event  string // the kind of the object of a watch event
+	text   []byte // its JSON until it is decoded; nil for an empty list, which has the kind of its objects
+	path   string // of its file, for messages
 }
 
-// readHead reads what is known of an object or List before it is decoded, and calls items where it has items.
-func (o *object) readHead(r *lean.Reader, items func()) (isObject bool) {
+// readHead reads what is known of an object or List before it is decoded, and calls item for each of its items.
+func (o *object) readHead(r *lean.Reader, item func()) (isObject bool) {
 	return r.Object(func(name []byte) {
 		switch string(name) {
 		case "kind":
@@ -33,7 +37,13 @@ func (o *object) readHead(r *lean.Reader, items func()) (isObject bool) {
 		case "metadata":
 			o.Read(r, false)
 		case "items":
-			items()
+			o.isList = o.isList || r.Kind() == '[' || r.Kind() == 'n' // null is a list without items
+			r.Array(item)
+		case "object":
+			var inner object
+			inner.readHead(r, func() {})
+			o.event = inner.kind
+			return
 		default:
 			return
 		}
@@ -43,7 +53,8 @@ func (o *object) readHead(r *lean.Reader, items func()) (isObject bool) {
 
 func (o *object) ref() string { return o.kind + " " + o.Namespace + "/" + o.Name }
 
-// objectsOf returns the objects of a file and the items of its Lists. isAny is false where it has neither.
+// objectsOf returns the objects of a file and the items of its Lists. isAny is false where it has neither. An error
+// with isAny is about an object or a List.
 func objectsOf(e entry, text []byte) (objects []*object, isAny bool, err error) {
 	documents := [][]byte{text}
 	isJSON := path.Ext(strings.TrimSuffix(e.name, ".gz")) == ".json" || bytes.HasPrefix(bytes.TrimSpace(text), []byte("{"))
@@ -54,13 +65,12 @@ func objectsOf(e entry, text []byte) (objects []*object, isAny bool, err error) 
 	}
 	for _, d := range documents {
 		for r := lean.New(d); r.More(); {
-			found, is, err := readObjects(r, e.path)
-			if err != nil {
-				return nil, false, err
+			found, is, err := readObjects(r, e.path, 0)
+			if isAny = isAny || is; err != nil {
+				return nil, isAny, err
 			}
-			isAny = isAny || is
 			if objects = append(objects, found...); len(objects) > maxObjects {
-				return nil, false, fmt.Errorf("%s %w: it has more than %d objects: export them in several files",
+				return nil, isAny, fmt.Errorf("%s %w: it has more than %d objects: export them in several files",
 					e.path, errTooLarge, maxObjects)
 			}
 		}
@@ -68,37 +78,100 @@ func objectsOf(e entry, text []byte) (objects []*object, isAny bool, err error) 
 	return objects, isAny, nil
 }
 
-// readObjects reads one JSON value: an object or a List. A value without any field of an object is neither.
-func readObjects(r *lean.Reader, path string) (items []*object, isAny bool, err error) {
-	start, list, isList := *r, &object{path: path}, false
-	isObject := list.readHead(r, func() {
-		isList = isList || r.Kind() == '['
-		r.Array(func() {
-			if len(items) <= maxObjects {
-				items = append(items, &object{text: r.Raw(), path: path})
-			}
-		})
+// readObjects reads one JSON value: an object, or a List with the items of Lists in it. A value without any field of an
+// object is neither. An empty List is one object of its items' kind.
+func readObjects(r *lean.Reader, path string, depth int) (found []*object, isAny bool, err error) {
+	start, o := *r, &object{path: path}
+	var items [][]byte
+	isObject := o.readHead(r, func() {
+		if raw := r.Raw(); len(items) <= maxObjects {
+			items = append(items, raw)
+		}
 	})
 	if err := r.Err(); err != nil {
 		return nil, false, fmt.Errorf("%s is not JSON: %w", path, err)
 	}
 	if !isObject {
-		return nil, false, fmt.Errorf("%s: must hold one JSON object, a List for several", path)
+		return nil, hasObjects(&start), fmt.Errorf("%s: a value is not a Kubernetes object: "+
+			"must hold one JSON object, a List for several", path)
 	}
-	if list.isAny && !isList {
-		list.text = start.Raw()
-		return []*object{list}, true, nil
+	if !o.isList {
+		o.text = start.Raw()
+		return []*object{o}, o.isAny && o.kind != "Status", o.check()
 	}
-	kind, isTyped := strings.CutSuffix(list.kind, "List")
-	for i, o := range items {
-		if !o.readHead(lean.New(o.text), func() {}) {
-			return nil, false, fmt.Errorf("%s: items[%d] is not a Kubernetes object", path, i)
+	kind, isTyped := strings.CutSuffix(o.kind, "List")
+	if isTyped = isTyped && kind != ""; len(items) == 0 {
+		err = o.checkList(depth, false)
+		o.kind = kind
+		return []*object{o}, true, err
+	}
+	for i, raw := range items {
+		inner, isInner, err := readObjects(lean.New(raw), path, depth+1)
+		if isAny = isAny || isInner; err != nil && !errors.Is(err, errNoKind) {
+			return nil, isAny, fmt.Errorf("%w (items[%d] of a %s)", err, i, o.kind)
 		}
-		if o.kind == "" && isTyped && kind != "" { // items of a typed list, for example a PodList, have no kind
-			o.kind, o.apiVersion = kind, list.apiVersion
+		if len(inner) == 1 && !inner[0].isList && inner[0].kind == "" && isTyped { // for example a PodList names no kinds
+			inner[0].kind, inner[0].apiVersion = kind, o.apiVersion
+			err = inner[0].check()
+		}
+		if err != nil {
+			return nil, isAny, fmt.Errorf("%w (items[%d] of a %s)", err, i, o.kind)
+		}
+		if found = append(found, inner...); len(found) > maxObjects {
+			break
 		}
 	}
-	return items, list.isAny, nil
+	return found, isAny, o.checkList(depth, true)
+}
+
+// hasObjects reports whether a JSON value is an array with a Kubernetes object.
+func hasObjects(r *lean.Reader) (has bool) {
+	r.Array(func() {
+		var o object
+		o.readHead(r, func() {})
+		has = has || o.isAny
+	})
+	return has
+}
+
+// maxListDepth limits Lists in Lists, which jq glues.
+const maxListDepth = 4
+
+var errNoKind = errors.New("has no kind, so it cannot be read: export it again, with -o yaml or -o json alone")
+
+// checkList checks that a List has all of its objects.
+func (o *object) checkList(depth int, hasItems bool) error {
+	switch {
+	case depth > maxListDepth:
+		return fmt.Errorf("%s: Lists in more than %d Lists", o.path, maxListDepth)
+	case o.Continue != "" || o.Remaining != 0:
+		return fmt.Errorf("%s: the %s is incomplete: its metadata has a continue token or a remainingItemCount. "+
+			"Export it again, all of it: kubectl get does so, and kubectl get --raw does so without a limit", o.path, o.kind)
+	case hasItems && !strings.HasSuffix(o.kind, "List"): // kubectl writes the kind behind the items of YAML
+		return fmt.Errorf("%s: the kind of a List does not follow its items: the file is cut, or it was edited. "+
+			"Export it again, or add 'kind: List' if nothing is missing", o.path)
+	}
+	return nil
+}
+
+// check checks that a value is an object with all of its fields, by its kind.
+func (o *object) check() error {
+	_, isEventOfJudged := kinds[o.event]
+	list, isList := strings.CutSuffix(o.kind, "List")
+	_, isListOfJudged := kinds[list]
+	group := schema.FromAPIVersionAndKind(o.apiVersion, o.kind).Group
+	switch {
+	case !o.isAny && isEventOfJudged:
+		return fmt.Errorf("%s: a watch event of a %s is no object: export the objects without --watch", o.path, o.event)
+	case o.kind == "" && o.Name != "":
+		return fmt.Errorf("%s: %s/%s %w", o.path, o.Namespace, o.Name, errNoKind)
+	case isList && (list == "" || isListOfJudged):
+		return fmt.Errorf("%s: the %s has no items: the file is cut, or it was edited: export it again", o.path, o.kind)
+	case group == metav1.GroupName && o.kind == "Table", strings.HasPrefix(o.kind, "PartialObjectMetadata"):
+		return fmt.Errorf("%s: a %s has little of its objects: export them with -o yaml or -o json, "+
+			"or remove the file", o.path, o.kind)
+	}
+	return nil
 }
 
 // shrink reduces the object to the fields that are judged. A key that appears twice there is an error: readers disagree

@@ -71,3 +71,81 @@ func TestRefuse_WithoutIPPool(t *testing.T) {
 		}
 	}
 }
+
+// Nothing of these is judged: each has an object, or a list, of which something is missing.
+func TestRefuse_WhatIsNotWhole(t *testing.T) {
+	const inJSON = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"default"}}`
+	const withoutKind = `{"metadata":{"name":"a","namespace":"default"},"spec":{"nodeName":"w1"}}`
+	list := func(head, items string) string { return `{"apiVersion":"v1",` + head + `,"items":[` + items + `]}` }
+	inYAML := "apiVersion: v1\nitems:\n- " + indentedBy2(runningPodAt("1"))
+	for name, c := range map[string]struct{ file, text, says string }{
+		"a page that continues": {"x.json", list(`"kind":"PodList","metadata":{"continue":"eyJ2"}`, inJSON), "incomplete"},
+		"a page without the rest": {"x.json", list(`"kind":"List","metadata":{"remainingItemCount":1}`, inJSON),
+			"remainingItemCount"},
+		"a page in a List": {"x.json", list(`"kind":"List"`, list(`"kind":"PodList","metadata":{"continue":"x"}`, "")),
+			"the PodList is incomplete"},
+		"a page in YAML": {"x.yaml", inYAML + "kind: PodList\nmetadata:\n  remainingItemCount: 7\n", "incomplete"},
+		"a page of another kind": {"x.json", list(`"kind":"SecretList","metadata":{"continue":"x"}`, ""),
+			"the SecretList is incomplete"},
+		"YAML without its kind":           {"x.yaml", inYAML, "the file is cut"},
+		"YAML cut in its kind":            {"x.yaml", inYAML + "kind: PodLi", "the file is cut"},
+		"YAML cut behind Pod":             {"x.yaml", inYAML + "kind: Pod", "the file is cut"},
+		"YAML cut behind the word kind":   {"x.yaml", inYAML + "kind:", "the file is cut"},
+		"YAML cut between two documents":  {"x.yaml", onePool + "---\n" + inYAML, "the file is cut"},
+		"a list without items":            {"x.json", `{"kind":"PodList","apiVersion":"v1"}`, "has no items"},
+		"a List whose items are no array": {"x.json", `{"kind":"List","items":{}}`, "has no items"},
+		"Lists in Lists in Lists": {"x.json", strings.Repeat(`{"kind":"List","items":[`, 6) + inJSON +
+			strings.Repeat(`]}`, 6), "Lists in more than"},
+		"a pod without its kind":       {"x.json", withoutKind, "default/a has no kind"},
+		"pods without their kind":      {"x.json", withoutKind + "\n" + withoutKind, "default/a has no kind"},
+		"an item without its kind":     {"x.json", list(`"kind":"List"`, inJSON+","+withoutKind), "items[1] of a List"},
+		"an array of items":            {"x.json", "[" + withoutKind + "]", "must hold one JSON object"},
+		"an array of YAML":             {"x.yaml", "- metadata: {name: a}\n  spec: {}\n", "must hold one JSON object"},
+		"a pool without an apiVersion": {"x.yaml", "kind: IPPool\nmetadata: {name: a}\nspec: {}\n", "has no apiVersion"},
+		"a Table":                      {"x.json", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}`, "a Table"},
+		"metadata alone": {"x.json", `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"a"}}`,
+			"a PartialObjectMetadata"},
+		"a list of metadata": {"x.json", list(`"kind":"PartialObjectMetadataList"`, withoutKind), "a PartialObjectMetadata"},
+		"watch events":       {"x.json", `{"type":"ADDED","object":` + inJSON + `}`, "a watch event of a Pod"},
+		"an API error in place of pods": {"pods.json", `{"kind":"Status","apiVersion":"v1","status":"Failure"}`,
+			"no Kubernetes object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := folder(t, map[string]string{"pool.yaml": onePool, c.file: c.text})
+			_, err := openAt(dir)
+			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.file) {
+				t.Errorf("the error does not say %q of %s: %v", c.says, c.file, err)
+			}
+		})
+	}
+}
+
+func TestRead_ListsInLists(t *testing.T) {
+	const item = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"w1"}}`
+	for name, text := range map[string]string{
+		"two Lists": `{"kind":"List","items":[{"kind":"List","items":[` + item + `]},{"kind":"List","items":[]}]}`,
+		"a typed one": `{"kind":"List","items":[{"apiVersion":"v1","kind":"NodeList",` +
+			`"items":[{"metadata":{"name":"w1"}}]}]}`,
+		"three deep":           `{"kind":"List","items":[{"kind":"List","items":[{"kind":"List","items":[` + item + `]}]}]}`,
+		"null is an empty one": `{"kind":"List","items":[{"kind":"PodList","items":null},` + item + `]}`,
+	} {
+		o := observe(t, open(t, folder(t, map[string]string{"pool.yaml": onePool, "x.json": text})))
+		if o.Nodes["w1"] == nil || len(o.Unreadable)+len(o.Warnings) > 0 {
+			t.Errorf("%s: nodes %v, unreadable %q, notes %q", name, o.Nodes, o.Unreadable, o.Warnings)
+		}
+	}
+}
+
+// A must-gather of OpenShift before 4.14 has no IPPool, and its definitions have no ending.
+func TestRefuse_OldMustGather(t *testing.T) {
+	_, err := open2(t, map[string]string{
+		"network_logs/ippools": "Name:         10.0.0.0-24\nAPI Version:  whereabouts.cni.cncf.io/v1alpha1\n" +
+			"Kind:         IPPool\n",
+		"network_logs/net_attach_def": "apiVersion: v1\nitems:\n- apiVersion: k8s.cni.cncf.io/v1\n" +
+			"  kind: NetworkAttachmentDefinition\n  metadata: {name: lan, namespace: apps}\nkind: List\n",
+	})
+	if err == nil || !strings.Contains(err.Error(), "network_logs/ippools has them as text alone") ||
+		!strings.Contains(err.Error(), "kubectl get ippools.whereabouts.cni.cncf.io,") {
+		t.Errorf("got %v", err)
+	}
+}

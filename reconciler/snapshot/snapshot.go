@@ -53,6 +53,8 @@ type Snapshot struct {
 	kept             int               // bytes of all objects
 	files, skipped   int               // files with objects, and others
 	skippedFirst     string            // one of the others
+	seen             map[string]bool   // see has
+	described        string            // the first file with pools as text
 }
 
 // noVersion is the resourceVersion of a pool without one: a patch tests a resourceVersion.
@@ -93,7 +95,7 @@ func OpenStream(name string, r io.Reader, now time.Time, namespace string) (*Sna
 func open(path string, files walk, now time.Time, namespace string) (*Snapshot, error) {
 	s := &Snapshot{
 		namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
-		seenIn: map[string]string{}, reports: map[string]*v1alpha1.SandboxReport{},
+		seenIn: map[string]string{}, seen: map[string]bool{}, reports: map[string]*v1alpha1.SandboxReport{},
 		nads: map[types.NamespacedName]*ippool.NAD{}, nodes: map[string]*podstate.Node{},
 		claims:   map[types.NamespacedName]*ippool.Claim{},
 		observed: judge.Observation{Pods: map[types.NamespacedName]*podstate.Pod{}},
@@ -103,6 +105,12 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 	}
 	if s.isBundle {
 		return s, s.completeBundle(now)
+	}
+	if len(s.pools) == 0 && s.described != "" {
+		return nil, fmt.Errorf("no IPPool in %s: %s has them as text alone, as a must-gather of OpenShift before 4.14 has. "+
+			"Export all from the cluster, and judge that: kubectl get ippools.whereabouts.cni.cncf.io,"+
+			"overlappingrangeipreservations.whereabouts.cni.cncf.io,network-attachment-definitions.k8s.cni.cncf.io,"+
+			"pods,nodes -A -o yaml > cluster.yaml", path, s.described)
 	}
 	if len(s.pools) == 0 {
 		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): "+
@@ -153,6 +161,11 @@ func exported[T any](isExported bool, kind string, content T) judge.Source[T] {
 	}
 	return judge.Complete(content, "")
 }
+
+// has reports whether the files have an object of a kind, or an empty list of it. Otherwise the kind may not have been
+// exported. An empty List without a kind of its own is of the kind that its file or folder is named after. A bundle has
+// every kind.
+func (s *Snapshot) has(kind string) bool { return s.isBundle || s.seen[kind] }
 
 // withoutPods warns of namespaces that have allocations and no pods: they may not have been exported.
 func (s *Snapshot) withoutPods(warn func(format string, args ...any)) {

@@ -57,7 +57,7 @@ func TestUnreadable_ReportedAndExisting(t *testing.T) {
 			[]string{"other.yaml", "SandboxReport"}, badReport},
 		"a Lease": {leaseKind + "metadata: {namespace: x, name: w1}\nspec: {renewTime: yesterday}\n",
 			[]string{"Lease", "x/w1"}, nil},
-		"an object's kind": {"metadata: {namespace: default, name: a}\n", []string{"other.yaml", "no kind"}, nil},
+		"an object's kind": {"metadata: {namespace: default}\n", []string{"other.yaml", "no kind"}, nil},
 		"the own namespace": {"apiVersion: v1\nkind: Namespace\nmetadata: {name: ip-reconcile, annotations: [a, b]}\n",
 			[]string{"Namespace"}, func(o *judge.Observation) bool { return o.Paused }},
 	} {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -33,11 +34,14 @@ func (e entry) text() (text []byte, err error) {
 			return nil, fmt.Errorf("%s is not gzip: %w", e.path, err)
 		}
 	}
-	if text, err = io.ReadAll(io.LimitReader(r, maxFile+1)); err == nil && len(text) > maxFile {
-		err = fmt.Errorf("%s %w: it has more than %d bytes: export its objects in several files",
+	if text, err = io.ReadAll(io.LimitReader(r, maxFile+1)); err != nil {
+		return nil, fmt.Errorf("%s is damaged or incomplete: %w", e.path, err)
+	}
+	if len(text) > maxFile {
+		return nil, fmt.Errorf("%s %w: it has more than %d bytes: export its objects in several files",
 			e.path, errTooLarge, maxFile)
 	}
-	return text, err
+	return text, nil
 }
 
 const peekedBytes = 16 << 10
@@ -64,10 +68,12 @@ func (s *Snapshot) take(e entry) error {
 	objects, isAny, err := objectsOf(e, text)
 	needed := e.required || byLayout(e.name)
 	switch {
+	case err != nil && isAny:
+		return err
 	case err != nil && (needed || mayHold.Match(withoutZeros(text))):
 		return fmt.Errorf("%w; the file may have objects that are judged: repair it, or remove it", err)
 	case err == nil && isAny:
-		return s.takeObjects(objects)
+		return s.takeObjects(e, objects)
 	case err == nil && needed:
 		return fmt.Errorf("%s has no Kubernetes object, and by its name it should: export it again, or remove it", e.path)
 	}
@@ -75,9 +81,13 @@ func (s *Snapshot) take(e entry) error {
 	return nil
 }
 
-func (s *Snapshot) takeObjects(objects []*object) error {
+func (s *Snapshot) takeObjects(e entry, objects []*object) error {
 	s.files++
 	for _, o := range objects {
+		if o.isList {
+			s.seen[cmp.Or(o.judgedKind(), kindByLayout(e.name))] = true
+			continue
+		}
 		if err := o.shrink(); err != nil {
 			return err
 		}
@@ -99,6 +109,9 @@ func (s *Snapshot) peek(e entry) error {
 		return fmt.Errorf("%s: %w", e.path, err)
 	}
 	s.takeTimestamp(e.name, head)
+	if s.described == "" && describedPool.Match(head) {
+		s.described = e.path
+	}
 	if text := withoutZeros(head); objectHead.Match(text) && mayHold.Match(text) {
 		return fmt.Errorf("%s begins like Kubernetes objects, and is not read because of its name: "+
 			"give it the ending .yaml or .json, or move it out of the snapshot", e.path)

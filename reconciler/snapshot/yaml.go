@@ -61,7 +61,7 @@ func documentsAsJSON(path string, text []byte, maxNodes int) (documents [][]byte
 			continue
 		}
 		root := doc.Content[0]
-		if root.Kind != yaml.MappingNode {
+		if root.Kind != yaml.MappingNode && root.Kind != yaml.SequenceNode {
 			return nil, fmt.Errorf("%s, line %d: a document is not a Kubernetes object", path, root.Line)
 		}
 		v, err := valueOf(root, 0)
