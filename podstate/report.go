@@ -124,27 +124,33 @@ func (r *Report) WithLease(lease *coordinationv1.Lease) *Report {
 		return r
 	}
 	r.LeaseRenewedAt, r.LeaseVersion = LeaseRenewTime(lease), lease.ResourceVersion
-	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == r.hash {
-		r.ConfirmedAt = r.LeaseRenewedAt
-	}
+	r.confirm(lease)
 	r.noteRestore(lease.Annotations, r.LeaseRenewedAt, lease.ManagedFields)
 	return r
 }
 
-// ReadSnapshotReport is ReadReport for files, in which managedFields are usually missing. The Lease counts by its
-// renewTime. If the folder has no such Lease (leases is false), observedAt replaces it.
-func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease, leases bool) *Report {
-	r := &Report{SandboxReport: o, WrittenAt: o.ObservedAt.Time}
+// ReadSnapshotReport is ReadReport for files, in which managedFields are usually missing: the Lease counts by its
+// renewTime, and the content was written at observedAt. As on a live cluster, only a Lease with the content's hash
+// confirms it.
+func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report {
+	r := &Report{SandboxReport: o, WrittenAt: o.ObservedAt.Time, hash: Hash(o)}
 	r.noteRestore(o.Annotations, r.WrittenAt, nil) // a node's clock is no limit
-	switch {
-	case lease != nil && lease.Spec.RenewTime != nil:
-		r.ConfirmedAt = lease.Spec.RenewTime.Time
-		r.noteRestore(lease.Annotations, r.ConfirmedAt, nil)
-	case !leases:
-		r.ConfirmedAt = o.ObservedAt.Time
+	if lease == nil {
+		return r
 	}
-	r.LeaseRenewedAt = r.ConfirmedAt
+	if lease.Spec.RenewTime != nil {
+		r.LeaseRenewedAt = lease.Spec.RenewTime.Time
+	}
+	r.confirm(lease)
+	r.noteRestore(lease.Annotations, r.LeaseRenewedAt, nil)
 	return r
+}
+
+// confirm sets ConfirmedAt if the Lease has the hash of the content.
+func (r *Report) confirm(lease *coordinationv1.Lease) {
+	if hash := lease.Annotations[v1alpha1.HashAnnotation]; hash != "" && hash == r.hash {
+		r.ConfirmedAt = r.LeaseRenewedAt
+	}
 }
 
 // noteRestore reads the restore annotation. The time is limited to when the API server wrote the annotation. If it

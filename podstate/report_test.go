@@ -216,23 +216,36 @@ func TestReport_NeedsRewrite(t *testing.T) {
 func TestSnapshotReport_RenewTime(t *testing.T) {
 	o := report()
 	l := lease(o)
-	l.ManagedFields, l.Annotations = nil, nil // neither is read
-	r := podstate.ReadSnapshotReport(o, l, true)
+	l.ManagedFields = nil // not read
+	r := podstate.ReadSnapshotReport(o, l)
 	equal(t, "renewed", r.ConfirmedAt, noon.Add(time.Hour))
 	equal(t, "Lease renewed", r.LeaseRenewedAt, noon.Add(time.Hour))
 	equal(t, "written", r.WrittenAt, o.ObservedAt.Time)
 }
 
-func TestSnapshotReport_WithoutLease(t *testing.T) {
+// A report that its Lease does not confirm is never fresh: a part of it may be missing.
+func TestSnapshotReport_NotConfirmed(t *testing.T) {
 	o := report()
-	r := podstate.ReadSnapshotReport(o, nil, false)
-	equal(t, "no Leases at all: its observedAt", r.ConfirmedAt, o.ObservedAt.Time)
-	r = podstate.ReadSnapshotReport(o, nil, true)
-	equal(t, "others have Leases", r.ConfirmedAt, time.Time{})
-	equal(t, "others have Leases: Lease renewed", r.LeaseRenewedAt, time.Time{})
+	for name, edit := range map[string]func(*coordinationv1.Lease){
+		"another hash": func(l *coordinationv1.Lease) { l.Annotations[v1alpha1.HashAnnotation] = "x" },
+		"an empty one": func(l *coordinationv1.Lease) { l.Annotations[v1alpha1.HashAnnotation] = "" },
+		"none":         func(l *coordinationv1.Lease) { l.Annotations = nil },
+	} {
+		l := lease(o)
+		edit(l)
+		r := podstate.ReadSnapshotReport(o, l)
+		equal(t, name, r.ConfirmedAt, time.Time{})
+		equal(t, name+": Lease renewed", r.LeaseRenewedAt, noon.Add(time.Hour))
+	}
+	r := podstate.ReadSnapshotReport(o, nil)
+	equal(t, "no Lease", r.ConfirmedAt, time.Time{})
+	equal(t, "no Lease: Lease renewed", r.LeaseRenewedAt, time.Time{})
 	l := lease(o)
 	l.Spec.RenewTime = nil
-	equal(t, "a Lease that was never renewed", podstate.ReadSnapshotReport(o, l, true).ConfirmedAt, time.Time{})
+	equal(t, "a Lease that was never renewed", podstate.ReadSnapshotReport(o, l).ConfirmedAt, time.Time{})
+	cut := report()
+	cut.Sandboxes = nil
+	equal(t, "a report without its sandboxes", podstate.ReadSnapshotReport(cut, lease(o)).ConfirmedAt, time.Time{})
 }
 
 // A restore pauses releases until every node has reported, so no note of it may be missed.
@@ -261,7 +274,7 @@ func TestReport_RestoreNote(t *testing.T) {
 		if r := podstate.ReadReport(o, l); !r.RestoreDetectedAt.Equal(c.want) {
 			t.Errorf("%s: live: %v; want %v", c.name, r.RestoreDetectedAt, c.want)
 		}
-		if r := podstate.ReadSnapshotReport(o, l, true); !r.RestoreDetectedAt.Equal(c.want) {
+		if r := podstate.ReadSnapshotReport(o, l); !r.RestoreDetectedAt.Equal(c.want) {
 			t.Errorf("%s: in a snapshot: %v; want %v", c.name, r.RestoreDetectedAt, c.want)
 		}
 	}
@@ -271,13 +284,13 @@ func TestReport_RestoreNoteUnparsable(t *testing.T) {
 	o := report()
 	o.Annotations = map[string]string{v1alpha1.RestoreAnnotation: "yesterday"}
 	equal(t, "on the report", podstate.ReadReport(o, nil).RestoreDetectedAt, noon.Add(-5*time.Minute))
-	equal(t, "on a snapshot's report", podstate.ReadSnapshotReport(o, nil, false).RestoreDetectedAt, o.ObservedAt.Time)
+	equal(t, "on a snapshot's report", podstate.ReadSnapshotReport(o, nil).RestoreDetectedAt, o.ObservedAt.Time)
 
 	o = report()
 	l := lease(o)
 	l.Annotations[v1alpha1.RestoreAnnotation] = ""
 	equal(t, "on the Lease", podstate.ReadReport(o, l).RestoreDetectedAt, noon.Add(-10*time.Second))
-	equal(t, "on a snapshot's Lease", podstate.ReadSnapshotReport(o, l, true).RestoreDetectedAt, noon.Add(time.Hour))
+	equal(t, "on a snapshot's Lease", podstate.ReadSnapshotReport(o, l).RestoreDetectedAt, noon.Add(time.Hour))
 }
 
 // The writer of one report must not pause all releases for any time.

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -53,7 +58,29 @@ func edit(t *testing.T, dir, file, from, to string) {
 	if !strings.Contains(string(old), from) {
 		t.Fatalf("%s has no %q", file, from)
 	}
-	write(t, path, strings.Replace(string(old), from, to, 1))
+	text := strings.Replace(string(old), from, to, 1)
+	write(t, path, text)
+	if file == "sandboxreports.yaml" {
+		confirm(t, dir, text)
+	}
+}
+
+// confirm makes the Leases of a snapshot confirm its reports.
+func confirm(t *testing.T, dir, reports string) {
+	t.Helper()
+	for _, document := range strings.Split(reports, "\n---\n") {
+		r := &v1alpha1.SandboxReport{}
+		if err := yaml.Unmarshal([]byte(document), r); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "leases.yaml")
+		old, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash := regexp.MustCompile(`(name: ` + r.Name + `,.*report-hash: )[0-9a-f]+`)
+		write(t, path, hash.ReplaceAllString(string(old), "${1}"+podstate.Hash(r)))
+	}
 }
 
 func pauseEverything(t *testing.T, dir string) {

@@ -129,7 +129,7 @@ func evidence() []Mutant {
 		{Fault: "A report that was never renewed is fresh", In: "podstate", Decl: "Report.IsFresh",
 			Tests: "TestReport_WithoutLease",
 			Old:   `return !r.ConfirmedAt.IsZero() && now`, New: `return r.ConfirmedAt.IsZero() || now`},
-		{Fault: "A Lease that confirms other content confirms a report", In: "podstate", Decl: "Report.WithLease",
+		{Fault: "A Lease that confirms other content confirms a report", In: "podstate", Decl: "Report.confirm",
 			Tests: "TestReport_LeaseForOtherContent",
 			Old:   `hash != "" && hash == r.hash {`, New: `hash != "" {`},
 		{Fault: "The hash leaves out what the report says of networks", In: "podstate", Decl: "Hash",

@@ -89,39 +89,3 @@ func (s *Snapshot) takeTimestamp(name string, head []byte) {
 		s.gathered = at
 	}
 }
-
-// time returns when the snapshot was taken, and by what: the newest of its timestamp file, the renewals of agents'
-// Leases and the reports. Without these it is the newest time of a pod, Node or reservation.
-func (s *Snapshot) time() (at time.Time, by string) {
-	newer := func(t time.Time, what string) {
-		if t.After(at) {
-			at, by = t, what
-		}
-	}
-	newer(s.gathered, "its timestamp file")
-	for _, l := range s.nodeLeases() {
-		newer(l.Spec.RenewTime.Time, "the newest renewal of an agent's Lease")
-	}
-	for _, r := range s.reports {
-		newer(r.ObservedAt.Time, "the newest SandboxReport")
-	}
-	if !at.IsZero() {
-		return at, by
-	}
-	const newest = "its newest object"
-	for _, p := range s.observed.Pods {
-		newer(p.CreatedAt, newest)
-		newer(p.LastFinishedAt, newest)
-	}
-	for _, n := range s.nodes {
-		newer(n.CreatedAt, newest)
-		newer(n.NotReadySince, newest)
-	}
-	for _, r := range s.reservations {
-		newer(r.Created, newest)
-	}
-	if at.IsZero() {
-		return time.Now(), "this machine's clock, since no object has a time"
-	}
-	return at, by
-}

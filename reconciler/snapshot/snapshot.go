@@ -2,11 +2,12 @@
 // the same verdicts as on a live cluster. The package writes nothing.
 //
 // Open and OpenStream walk over a folder, an archive or a stream (walk.go). layout.go knows which files may be skipped,
-// and when the snapshot was taken. yaml.go makes JSON of YAML, objects.go splits it into objects, and add.go decodes
-// them by kind. bundle.go writes and reads the records of sysdump. limits.go bounds the memory.
+// and time.go when the snapshot was taken. yaml.go makes JSON of YAML, objects.go splits it into objects, and add.go
+// decodes them by kind. bundle.go writes and reads the records of sysdump. limits.go bounds the memory.
 package snapshot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,8 @@ type Snapshot struct {
 	skippedFirst     string            // one of the others
 	seen             map[string]bool   // see has
 	described        string            // the first file with pools as text
+	newest           time.Time         // of all times in objects
+	newestIn         string            // the object
 }
 
 // noVersion is the resourceVersion of a pool without one: a patch tests a resourceVersion.
@@ -62,7 +65,7 @@ const noVersion = "1"
 
 // Open reads a folder, a tar archive, packed with gzip or not, or one file of YAML or JSON. In a folder and an archive
 // it reads the files that end in .yaml, .yml or .json. It skips and counts those without Kubernetes objects. now is the
-// snapshot's time; zero takes it from the snapshot (layout.go). namespace is the reconciler's.
+// snapshot's time; zero takes it from the snapshot (time.go). namespace is the reconciler's.
 //
 // An object that is not read would count as not existing. So these are errors: a file that is not YAML or JSON and may
 // have an object that is judged, a link that may lead to such a file, two copies of an object that differ, no IPPool.
@@ -127,24 +130,29 @@ func (s *Snapshot) complete(now time.Time) {
 	leases := s.nodeLeases()
 	reports := s.unreadReports
 	for _, r := range sorted(s.reports) {
-		reports = append(reports, podstate.ReadSnapshotReport(r, leases[r.Name], len(leases) > 0))
+		reports = append(reports, podstate.ReadSnapshotReport(r, leases[r.Name]))
 	}
 	o.Reports, o.AgentLeases = judge.Complete(reports, ""), judge.Complete(len(leases) > 0, "")
 	if s.isReportNameless {
 		o.Reports = judge.Unknown[[]*podstate.Report](
 			errors.New("the snapshot contains a SandboxReport that cannot be decoded"))
 	}
-	o.Reservations = exported(len(s.reservations) > 0, "OverlappingRangeIPReservation", sorted(s.reservations))
-	o.NADs = exported(len(s.nads) > 0, "NetworkAttachmentDefinition", s.nads)
-	o.Nodes = exported(len(s.nodes) > 0, "Node", s.nodes)
-	o.IPAMClaims = exported(len(s.claims) > 0, "IPAMClaim", s.claims)
-	o.Guests = exported(len(s.guests) > 0, "VirtualMachineInstance", s.guests)
+	o.Reservations = exported(s.has("OverlappingRangeIPReservation"), "OverlappingRangeIPReservation", sorted(s.reservations))
+	o.NADs = exported(s.has("NetworkAttachmentDefinition"), "NetworkAttachmentDefinition", s.nads)
+	o.Nodes = exported(s.has("Node"), "Node", s.nodes)
+	o.IPAMClaims = exported(s.has("IPAMClaim"), "IPAMClaim", s.claims)
+	o.Guests = exported(s.has("VirtualMachineInstance"), "VirtualMachineInstance", s.guests)
 	warn := func(format string, args ...any) { o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...)) }
-	if now.IsZero() {
-		var by string
-		o.Now, by = s.time()
+	at, by := s.time()
+	switch {
+	case now.IsZero():
+		o.Now = at
 		warn("the snapshot's time is taken from %s; --now sets another", by)
+	case now.Before(s.newest):
+		warn("--now %s is before the newest time in the snapshot, %s in %s: the ages of objects are wrong",
+			now.UTC().Format(time.RFC3339), s.newest.UTC().Format(time.RFC3339), s.newestIn)
 	}
+	s.withoutLeases(leases, warn)
 	s.withoutPods(warn)
 	if s.skipped > 0 {
 		warn("files skipped because they hold no Kubernetes objects: %d, for example %s", s.skipped, s.skippedFirst)
@@ -161,6 +169,31 @@ func exported[T any](isExported bool, kind string, content T) judge.Source[T] {
 	}
 	return judge.Complete(content, "")
 }
+
+// withoutLeases warns of reports that no Lease confirms, so that nothing they say proves anything.
+func (s *Snapshot) withoutLeases(leases map[string]*coordinationv1.Lease, warn func(format string, args ...any)) {
+	var without, others []string
+	for _, r := range s.observed.Reports.Or(nil) {
+		switch lease := leases[r.Name]; {
+		case lease == nil || lease.Annotations[v1alpha1.HashAnnotation] == "" || lease.Spec.RenewTime == nil:
+			without = append(without, r.Name)
+		case r.ConfirmedAt.IsZero():
+			others = append(others, r.Name)
+		}
+	}
+	if len(without) > 0 {
+		warn("the snapshot has no agent's Lease for the SandboxReports of %s, so these reports are not fresh: add "+
+			"the Leases (kubectl get leases.coordination.k8s.io -A -o yaml)", judge.AtMost(without, namesShown))
+	}
+	if len(others) > 0 {
+		warn("the Leases of %s are not of the same time as the SandboxReports, so these reports are not fresh: export both "+
+			"in one command (kubectl get sandboxreports.ip-reconcile.dev,leases.coordination.k8s.io -A -o yaml)",
+			judge.AtMost(others, namesShown))
+	}
+}
+
+// namesShown is how many nodes a note names.
+const namesShown = 5
 
 // has reports whether the files have an object of a kind, or an empty list of it. Otherwise the kind may not have been
 // exported. An empty List without a kind of its own is of the kind that its file or folder is named after. A bundle has
@@ -190,15 +223,18 @@ func (s *Snapshot) withoutPods(warn func(format string, args ...any)) {
 }
 
 // nodeLeases returns the agents' Leases by node. Their names are those of a Node or report, and they are outside
-// kube-node-lease. Of several with one name the newest counts.
+// kube-node-lease. Of several with one name one with the hash of a report counts, and the newest of those.
 func (s *Snapshot) nodeLeases() map[string]*coordinationv1.Lease {
 	found := map[string]*coordinationv1.Lease{}
+	renewed := func(l *coordinationv1.Lease) time.Time { return cmp.Or(l.Spec.RenewTime, &metav1.MicroTime{}).Time }
+	hasHash := func(l *coordinationv1.Lease) bool { return l.Annotations[v1alpha1.HashAnnotation] != "" }
 	for _, l := range s.leases {
 		isNode := s.reports[l.Name] != nil || s.nodes[l.Name] != nil
-		if !isNode || l.Namespace == corev1.NamespaceNodeLease || l.Spec.RenewTime == nil {
+		if !isNode || l.Namespace == corev1.NamespaceNodeLease {
 			continue
 		}
-		if old := found[l.Name]; old == nil || old.Spec.RenewTime.Before(l.Spec.RenewTime) {
+		old := found[l.Name]
+		if old == nil || hasHash(l) && !hasHash(old) || hasHash(l) == hasHash(old) && renewed(l).After(renewed(old)) {
 			found[l.Name] = l
 		}
 	}

@@ -88,6 +88,7 @@ func (s *Snapshot) takeObjects(e entry, objects []*object) error {
 			s.seen[cmp.Or(o.judgedKind(), kindByLayout(e.name))] = true
 			continue
 		}
+		s.noteTimes(o)
 		if err := o.shrink(); err != nil {
 			return err
 		}
