@@ -33,9 +33,10 @@ var (
 			lean.F(6, "controller"))}
 	podSpec   = append(containers, lean.F(4, "terminationGracePeriodSeconds"), lean.F(10, "nodeName"))
 	podStatus = []lean.Field{lean.F(1, "phase"), lean.F(2, "conditions", lean.F(1, "type"), lean.F(2, "status")),
-		lean.F(6, "podIP"), lean.F(12, "podIPs"), lean.F(8, "containerStatuses", finished...),
+		lean.F(5, "hostIP"), lean.F(6, "podIP"), lean.F(12, "podIPs"), lean.F(7, "startTime"),
+		lean.F(8, "containerStatuses", finished...),
 		lean.F(10, "initContainerStatuses", finished...), lean.F(13, "ephemeralContainerStatuses", finished...)}
-	// PodFields and NodeFields are the fields that ReadPod and ReadNode read.
+	// PodFields and NodeFields are the fields that ReadPod, WasBound and ReadNode read.
 	PodFields = lean.Fields{lean.F(1, "metadata", podMetadata...), lean.F(2, "spec", podSpec...),
 		lean.F(3, "status", podStatus...)}
 	podFieldsAndManagers = lean.Fields{

@@ -59,7 +59,8 @@ type Pod struct {
 	// Only kubelet leaves a pod like this. Other writers of a terminal phase do not change the statuses.
 	StoppedByKubelet bool
 	LastFinishedAt   time.Time // latest finishedAt of a container
-	// Contradiction is the reason why the pod proves nothing, "" for none: a snapshot has two versions of it.
+	// Contradiction is the reason why the pod proves nothing, "" for none: a snapshot has two versions of it, or lacks
+	// fields that every such pod has.
 	Contradiction string
 	Machine       *Machine // whose guest runs in the pod; nil for a pod that is no virt-launcher
 }
@@ -172,6 +173,21 @@ func (p *Pod) Networks() (names []string) {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
+
+// WasBound reports whether a pod was bound to a node by what its status says: then it has a node, whatever its spec
+// says.
+func WasBound(o *corev1.Pod) bool {
+	s := &o.Status
+	isScheduled := slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+	})
+	return o.Spec.NodeName != "" || isScheduled || s.Phase == corev1.PodRunning || s.Phase == corev1.PodSucceeded ||
+		s.HostIP != "" || s.PodIP != "" || len(s.PodIPs) > 0 || s.StartTime != nil ||
+		len(s.ContainerStatuses)+len(s.InitContainerStatuses)+len(s.EphemeralContainerStatuses) > 0
+}
+
+// MayCarryAny reports whether nothing is known of the addresses of a pod that proves nothing: it may carry any.
+func (p *Pod) MayCarryAny() bool { return p.Contradiction != "" && p.Status == StatusUnreadable }
 
 // HasUID reports whether a sandbox with this UID belongs to the pod.
 func (p *Pod) HasUID(uid string) bool { return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }

@@ -130,8 +130,8 @@ func (r *Report) WithLease(lease *coordinationv1.Lease) *Report {
 }
 
 // ReadSnapshotReport is ReadReport for files, in which managedFields are usually missing: the Lease counts by its
-// renewTime, and the content was written at observedAt. As on a live cluster, only a Lease with the content's hash
-// confirms it.
+// renewTime, and the content was written at observedAt. A Lease with another hash does not confirm the content, as on a
+// live cluster. A Lease whose annotations were not exported confirms what was observed before it was renewed.
 func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) *Report {
 	r := &Report{SandboxReport: o, WrittenAt: o.ObservedAt.Time, hash: Hash(o)}
 	r.noteRestore(o.Annotations, r.WrittenAt, nil) // a node's clock is no limit
@@ -141,7 +141,12 @@ func ReadSnapshotReport(o *v1alpha1.SandboxReport, lease *coordinationv1.Lease) 
 	if lease.Spec.RenewTime != nil {
 		r.LeaseRenewedAt = lease.Spec.RenewTime.Time
 	}
-	r.confirm(lease)
+	_, hasHash := lease.Annotations[v1alpha1.HashAnnotation]
+	if hasHash {
+		r.confirm(lease)
+	} else if !r.LeaseRenewedAt.Before(r.WrittenAt) {
+		r.ConfirmedAt = r.LeaseRenewedAt
+	}
 	r.noteRestore(lease.Annotations, r.LeaseRenewedAt, nil)
 	return r
 }

@@ -229,7 +229,10 @@ func TestSnapshotReport_NotConfirmed(t *testing.T) {
 	for name, edit := range map[string]func(*coordinationv1.Lease){
 		"another hash": func(l *coordinationv1.Lease) { l.Annotations[v1alpha1.HashAnnotation] = "x" },
 		"an empty one": func(l *coordinationv1.Lease) { l.Annotations[v1alpha1.HashAnnotation] = "" },
-		"none":         func(l *coordinationv1.Lease) { l.Annotations = nil },
+		"none, and observed since": func(l *coordinationv1.Lease) {
+			l.Annotations = nil
+			o.ObservedAt = metav1.NewTime(noon.Add(2 * time.Hour))
+		},
 	} {
 		l := lease(o)
 		edit(l)
@@ -237,6 +240,10 @@ func TestSnapshotReport_NotConfirmed(t *testing.T) {
 		equal(t, name, r.ConfirmedAt, time.Time{})
 		equal(t, name+": Lease renewed", r.LeaseRenewedAt, noon.Add(time.Hour))
 	}
+	o = report()
+	stripped := lease(o)
+	stripped.Annotations = nil // by the export
+	equal(t, "no annotations", podstate.ReadSnapshotReport(o, stripped).ConfirmedAt, noon.Add(time.Hour))
 	r := podstate.ReadSnapshotReport(o, nil)
 	equal(t, "no Lease", r.ConfirmedAt, time.Time{})
 	equal(t, "no Lease: Lease renewed", r.LeaseRenewedAt, time.Time{})

@@ -58,7 +58,7 @@ type Evidence struct {
 	OnlyOthersMissing bool   `json:"-"`
 	Claimant          string `json:"claimant,omitempty"`
 	ClaimantNode      string `json:"-"`                      // of the report that lists the claimant; "" for a pod
-	ClaimUnread       bool   `json:"claimUnread,omitempty"`  // no CNI cache file lists the claimant's addresses
+	ClaimUnread       bool   `json:"claimUnread,omitempty"`  // the claimant's addresses are unknown
 	ClaimByGuest      bool   `json:"claimByGuest,omitempty"` // the claimant is a VirtualMachineInstance, by its status
 	GuestUnknown      bool   `json:"guestUnknown,omitempty"` // the claimant is a machine whose guest is unknown
 	claimantPodNode   string // the node of a claimant that is a pod

@@ -2,14 +2,17 @@ package judge_test
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -356,5 +359,50 @@ func TestAtMost128AddressesOfANetworkStatusAreRead(t *testing.T) {
 	}
 	if n > 128 {
 		t.Errorf("%d addresses are kept of one pod", n)
+	}
+}
+
+// No report can name the sandbox of such an entry. So "no report has it" proves nothing.
+func TestAnEntryWithoutAnIDIsHeld(t *testing.T) {
+	for name, entry := range map[string]map[string]any{
+		"no id":       {"podref": "default/gone", "ifname": "net1"},
+		"an empty id": {"id": "", "podref": "default/gone", "ifname": "net1"},
+	} {
+		pool := RawPool("10.0.0.0-24", map[string]any{"range": "10.0.0.0/24", "allocations": map[string]any{"5": entry}})
+		for agents, part := range map[string]Part{"with agents": ReportingWorker(), "without agents": Node("worker-1")} {
+			it := AllocationOf(t, Judged(Observe(pool, part), judge.Policy{}), "10.0.0.5")
+			if it.Verdict != judge.Held || it.Reason != judge.Malformed {
+				t.Errorf("%s, %s: %v", name, agents, OutcomeOf(it))
+			}
+		}
+	}
+}
+
+// A pod that cannot be decoded may carry any address. One whose node is unknown carries those of its network-status.
+func TestAPodThatProvesNothingKeepsAddresses(t *testing.T) {
+	add := func(p podstate.Pod) Part {
+		p.NamespacedName = types.NamespacedName{Namespace: "default", Name: "broken"}
+		return func(o *Observed) { o.Pods[p.NamespacedName] = &p }
+	}
+	carries := []podstate.Interface{{Network: "default/wb", Name: "net1", Addresses: []netip.Addr{
+		netip.MustParseAddr("10.0.0.5")}}}
+	unread := podstate.Pod{Phase: podstate.Live, Status: podstate.StatusUnreadable, Contradiction: "cannot be decoded"}
+	withoutNode := podstate.Pod{Phase: podstate.Live, Status: podstate.StatusReadable, UID: "u", Interfaces: carries,
+		Contradiction: "has no node"}
+	unbound := podstate.Pod{Phase: podstate.Pending, Status: podstate.StatusReadable, UID: "u", Interfaces: carries}
+	for name, c := range map[string]struct {
+		pod  Part
+		want judge.Verdict
+	}{
+		"cannot be decoded": {add(unread), judge.Held}, "no node, and it ran": {add(withoutNode), judge.Held},
+		"never bound": {add(unbound), judge.Stale},
+	} {
+		for agents, part := range map[string]Part{"with agents": ReportingWorker(Gone("box-1", UsualUID)),
+			"without agents": Node("worker-1")} {
+			it := AllocationOf(t, Judged(Observe(UsualPool, part, c.pod), judge.Policy{}), "10.0.0.5")
+			if it.Verdict != c.want || c.want == judge.Held && it.Reason != judge.ClaimedByOther {
+				t.Errorf("%s, %s: %v\nit says: %s", name, agents, OutcomeOf(it), it.Message())
+			}
+		}
 	}
 }

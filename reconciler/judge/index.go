@@ -133,7 +133,7 @@ func (x *Index) nameNodes() {
 func (x *Index) podsInOrder() iter.Seq[*podstate.Pod] {
 	return func(yield func(*podstate.Pod) bool) {
 		unread := func(p *podstate.Pod) bool {
-			return p != nil && p.Node != "" && (p.Machine != nil || p.Status != podstate.StatusReadable)
+			return p != nil && (p.MayCarryAny() || p.Node != "" && (p.Machine != nil || p.Status != podstate.StatusReadable))
 		}
 		var names []types.NamespacedName
 		for name, p := range x.o.Pods {

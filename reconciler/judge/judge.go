@@ -105,9 +105,12 @@ func (x *Index) judgeAllocation(a entry) *Item {
 }
 
 func (x *Index) gatherOnAllocation(it *Item) {
-	if a := it.Allocation; a.Problem != "" {
+	switch a := it.Allocation; {
+	case a.Problem != "":
 		it.evidence = unreadable(a.Problem, a.Detail)
-	} else {
+	case a.ContainerID == "": // whereabouts writes no such entry
+		it.evidence = unreadable(ippool.Malformed, "it has no id, so no report can show that its sandbox has ended")
+	default:
 		it.evidence = &Evidence{mentions: x.byContainerID[a.ContainerID]}
 		x.gather(it)
 	}
@@ -198,6 +201,8 @@ func (x *Index) gatherOnLone(it *Item, readings []nameReading) {
 	since := x.past.Of(it.ID()).UncontradictedSince
 	e.LongAlone = !since.IsZero() && x.now.Sub(since) >= minTimeAlone
 	switch {
+	case r.Created.IsZero():
+		e.Problem, e.Detail = ippool.Malformed, "its age is unknown: metadata.creationTimestamp is missing"
 	case x.now.Sub(r.Created) < addTimeLimit:
 		e.Recent = true
 	case len(readings) == 0:

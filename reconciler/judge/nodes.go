@@ -185,7 +185,7 @@ func (x *Index) knownNodes(it *Item) []string {
 	}
 	for _, addr := range it.addresses() {
 		for _, c := range x.podsAt(addr) {
-			if it.mayBeOn(c.nad) {
+			if c.pod.Node != "" && it.mayBeOn(c.nad) {
 				nodes = append(nodes, c.pod.Node)
 			}
 		}

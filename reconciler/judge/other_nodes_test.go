@@ -56,7 +56,7 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 		})
 	}
 	t.Run("on a dead one, and the other has a leftover of it", func(t *testing.T) {
-		expectVerdict(t, decision{judge.Stale, judge.NodeDeadReason, false}, UsualPool,
+		expectVerdict(t, held, UsualPool,
 			Node("worker-1", NotReadyFor(time.Hour), OutOfService),
 			StaleReport("worker-1", Sandbox("box-1", UsualUID)), Node("worker-2"), FreshReport("worker-2",
 				Attachment("box-1", UsualUID, time.Hour, nil)))
@@ -73,8 +73,8 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 }
 
 // A dead node does not prove the end of a sandbox that another node's report has. A fresh report decides by itself, and
-// the node of an expired one lacks a fresh report. Only a remnant reaches the check of other nodes: the item is then
-// unconfirmed.
+// the node of an expired one lacks a fresh report. Only an old attachment, of whose network nothing is known, reaches
+// the check of other nodes: it contradicts.
 func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
 	dead := All(UsualPool, Node("worker-1", NotReadyFor(time.Hour), OutOfService),
 		StaleReport("worker-1", Sandbox("box-1", UsualUID)))
@@ -99,7 +99,7 @@ func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
 		} {
 			t.Run(mention+", by a report that is "+other, func(t *testing.T) {
 				if mention == remnant && other == "fresh" {
-					Expect(t, Want(judge.Stale, judge.NodeDeadReason, false, judge.NodeDead), dead, part)
+					Expect(t, Want(judge.Held, judge.SandboxNotReady, false, judge.NotReady), dead, part)
 					return
 				}
 				it := AllocationOf(t, Judged(Observe(dead, part), judge.Policy{}), "10.0.0.5")

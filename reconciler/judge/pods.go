@@ -20,11 +20,12 @@ type podAddress struct {
 }
 
 // carriedBy are the addresses of pods in the range of a pool or a definition, on a network of whereabouts or on an
-// unknown one. A pod that was never bound to a node has no network, whatever its network-status says.
+// unknown one. A pod that was never bound to a node has no network, whatever its network-status says. The node of a pod
+// that proves nothing may be unknown.
 func (x *Index) carriedBy(pods iter.Seq[*podstate.Pod], n int) map[netip.Addr][]podAddress {
 	found := make(map[netip.Addr][]podAddress, n)
 	for p := range pods {
-		if p == nil || p.Node == "" {
+		if p == nil || p.Node == "" && p.Contradiction == "" {
 			continue
 		}
 		for i := range p.Interfaces {

@@ -57,6 +57,18 @@ func TestAReservationSharesItsAllocationsVerdict(t *testing.T) {
 	})
 }
 
+// The age of a reservation is what keeps that of an ADD in progress.
+func TestAReservationOfUnknownAgeIsHeld(t *testing.T) {
+	withoutAge := func(o *Observed) {
+		Reservation("10.0.0.5", "default/web-0", LongAgo)(o)
+		o.Reservations.Or(nil)[0].Created = time.Time{}
+	}
+	for _, parts := range map[string][]Part{"with agents": {ReportingWorker()}, "without agents": {Node("worker-1")}} {
+		expectReservation(t, "10.0.0.5", decision{judge.Held, judge.Malformed, false},
+			append(parts, Pool("10.0.0.0-24", "10.0.0.0/24"), withoutAge)...)
+	}
+}
+
 // Names are matched by building them from what pools hold, never by parsing.
 func TestReservationsAreMatchedByBuildingTheirNames(t *testing.T) {
 	for _, c := range []struct {

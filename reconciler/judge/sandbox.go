@@ -125,8 +125,6 @@ func (x *Index) isContradicted(it *Item) bool {
 		switch {
 		case !contradicts || x.hasEndedWithNode(g.report):
 		case e.Sandbox != NodeDead && slices.Contains(e.Nodes, node):
-		case g.kind == ofAttachment && g.report.IsFresh(x.now) && !x.isEvidence(g): // a remnant, or a slow ADD
-			e.Unproven = true
 		case x.isObsolete(g.report):
 			e.MissingNode, e.Unproven = true, true
 		default:

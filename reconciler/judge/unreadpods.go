@@ -16,6 +16,7 @@ type unreadPod struct {
 	why string      // what is unknown
 	// isGuest: the addresses of the machine's guest are unknown. It can only have an address of its own namespace's pods.
 	isGuest bool
+	isAny   bool // nothing at all is known of the pod
 }
 
 // maxUnreadNetworks is how many networks of unread pods are distinguished. More of them are taken for any network. This
@@ -26,6 +27,9 @@ const maxUnreadNetworks = 256
 func (u *unreadPod) mayCarry(it *Item) bool {
 	owner := it.Owner()
 	isOwn := owner.UID == "" && u.pod.Namespace == owner.Namespace && u.pod.Name == owner.Name
+	if u.isAny {
+		return true
+	}
 	if isOwn || u.isGuest && u.pod.Namespace != owner.Namespace {
 		return false
 	}
@@ -39,6 +43,7 @@ func (u *unreadPod) mayCarry(it *Item) bool {
 // findUnreadPods finds the pods whose addresses are unknown:
 //   - a running pod without a readable network-status, which no fresh report of its node lists. It may carry an address
 //     of the networks that it requests. If a report lists its sandbox, that one may: see unreadSandbox.
+//   - a pod that cannot be decoded. It may carry any address.
 //   - a virt-launcher pod whose VirtualMachineInstance was not read, by its UID, or does not report its interfaces. The
 //     guest may have an address of the pod's networks.
 //
@@ -70,9 +75,9 @@ func (x *Index) findUnreadPods(pods iter.Seq[*podstate.Pod]) (found []unreadPod)
 		}
 	}
 	for p := range pods {
-		runs := p != nil && p.Node != "" && (p.Phase == podstate.Live || p.Phase == podstate.Terminating)
-		if p == nil || p.Node == "" {
-			continue
+		runs := p.Phase == podstate.Live || p.Phase == podstate.Terminating
+		if p.MayCarryAny() {
+			found = append(found, unreadPod{pod: p, why: "the pod cannot be read", isAny: true})
 		}
 		if runs && p.Status != podstate.StatusReadable && !x.isListed(p) && !x.isRefuted(p) {
 			add(unreadPod{pod: p, why: "the pod has no readable network-status"}, p.Networks())

@@ -162,19 +162,31 @@ func (s *Snapshot) addGuest(o *object) error {
 }
 
 // addPod adds a pod. 'oc adm inspect' reads a running pod twice, and its copies may differ. Such a pod is disputed: its
-// allocations and the addresses of all copies are held.
+// allocations and the addresses of all copies are held. So are the allocations of a pod that lacks what every pod has.
+// One that cannot be decoded may carry any address.
 func (s *Snapshot) addPod(o *object) error {
 	pod := &corev1.Pod{}
 	if err := decode(o.text, pod); err != nil {
+		text := s.report("%s: %s: %v", o.path, o.ref(), err)
 		if old := s.observed.Pods[o.NamespacedName]; old != nil { // its addresses still count
-			old.Contradiction = s.report("%s: %s: %v", o.path, o.ref(), err)
+			old.Contradiction = text
 			return nil
 		}
 		s.observed.Pods[o.NamespacedName] = &podstate.Pod{NamespacedName: o.NamespacedName, UID: o.UID, Phase: podstate.Live,
-			Status: podstate.StatusUnreadable}
-		return err
+			Status: podstate.StatusUnreadable, Contradiction: text}
+		return nil
 	}
 	p := podstate.ReadPod(pod)
+	var missing string
+	switch {
+	case p.UID == "":
+		missing = "metadata.uid is missing"
+	case p.Node == "" && podstate.WasBound(pod):
+		missing = "spec.nodeName is missing, and by its status the pod has a node"
+	}
+	if missing != "" {
+		p.Contradiction = s.report("%s: %s: %s: export it again", o.path, o.ref(), missing)
+	}
 	if keep(s.observed.Pods, o.NamespacedName, p, func(p *podstate.Pod) { p.ResourceVersion = "" }) != nil {
 		old := s.observed.Pods[o.NamespacedName]
 		p.Contradiction = s.report("%s: %s and %s %v; remove the copy that is not right", o.ref(), s.seenIn[o.ref()],

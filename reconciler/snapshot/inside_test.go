@@ -9,7 +9,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
-const onePod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x}\n"
+const onePod = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: x, uid: u}\n"
 
 func link(t *testing.T, target, path string) {
 	t.Helper()

@@ -1,6 +1,7 @@
 package snapshot_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -49,6 +50,7 @@ func TestLean_ReadAsWhole(t *testing.T) {
 		pod, node := &corev1.Pod{}, &corev1.Node{}
 		f.Fill(pod)
 		f.Fill(node)
+		pod.UID, pod.Spec.NodeName = cmp.Or(pod.UID, "u"), cmp.Or(pod.Spec.NodeName, "w1") // as of every pod that ran
 		pod.TypeMeta, pod.Namespace, pod.Name = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, "default", fmt.Sprint("web-",
 			i)
 		node.TypeMeta, node.Name = metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, fmt.Sprint("worker-", i)
@@ -74,6 +76,7 @@ func TestLean_ReadAsWhole(t *testing.T) {
 	for file, text := range map[string]string{"all.json": list, "all.yaml": string(inYAML)} {
 		o := observe(t, open(t, folder(t, map[string]string{file: text})))
 		equal(t, "unreadable", len(o.Unreadable), 2)
+		pods[name("default", "broken")].Contradiction = o.Unreadable[0]
 		equal(t, "pods", len(o.Pods), len(pods))
 		equal(t, "nodes", len(o.Nodes.Or(nil)), len(nodes))
 		for id, want := range pods {

@@ -32,6 +32,8 @@ func TestRead_Machines(t *testing.T) {
 		{"the claim exists", map[string]string{folderOf + "vm.net1.yaml": claim("vm.net1")}, judge.Claimed},
 		{"another claim exists", map[string]string{folderOf + "other.yaml": claim("other")}, judge.ClaimGone},
 		{"no claim was exported", nil, judge.ClaimUnknown},
+		{"no claim of the namespace was exported", map[string]string{"claim.yaml": strings.Replace(claim("vm.net1"),
+			"namespace: default", "namespace: b", 1)}, judge.ClaimUnknown},
 		{"the claim cannot be decoded", map[string]string{folderOf + "vm.net1.yaml": `{apiVersion: k8s.cni.cncf.io/v1alpha1,
   kind: IPAMClaim, metadata: {namespace: default, name: vm.net1, labels: 7, uid: 7}}`}, judge.Claimed},
 		{"a guest has the address", map[string]string{folderOf + "other.yaml": claim("other"),

@@ -130,7 +130,7 @@ func TestRead_ListsInLists(t *testing.T) {
 		"null is an empty one": `{"kind":"List","items":[{"kind":"PodList","items":null},` + item + `]}`,
 	} {
 		o := observe(t, open(t, folder(t, map[string]string{"pool.yaml": onePool, "x.json": text})))
-		if o.Nodes["w1"] == nil || len(o.Unreadable)+len(o.Warnings) > 0 {
+		if o.Nodes.Or(nil)["w1"] == nil || len(o.Unreadable)+len(o.Warnings) > 0 {
 			t.Errorf("%s: nodes %v, unreadable %q, notes %q", name, o.Nodes, o.Unreadable, o.Warnings)
 		}
 	}

@@ -137,11 +137,12 @@ func (s *Snapshot) complete(now time.Time) {
 		o.Reports = judge.Unknown[[]*podstate.Report](
 			errors.New("the snapshot contains a SandboxReport that cannot be decoded"))
 	}
-	o.Reservations = exported(s.has("OverlappingRangeIPReservation"), "OverlappingRangeIPReservation", sorted(s.reservations))
-	o.NADs = exported(s.has("NetworkAttachmentDefinition"), "NetworkAttachmentDefinition", s.nads)
-	o.Nodes = exported(s.has("Node"), "Node", s.nodes)
-	o.IPAMClaims = exported(s.has("IPAMClaim"), "IPAMClaim", s.claims)
-	o.Guests = exported(s.has("VirtualMachineInstance"), "VirtualMachineInstance", s.guests)
+	s.addUnreadClaims()
+	o.Reservations = exported(s, "OverlappingRangeIPReservation", sorted(s.reservations))
+	o.NADs = exported(s, "NetworkAttachmentDefinition", s.nads)
+	o.Nodes = exported(s, "Node", s.nodes)
+	o.IPAMClaims = exported(s, "IPAMClaim", s.claims)
+	o.Guests = exported(s, "VirtualMachineInstance", s.guests)
 	warn := func(format string, args ...any) { o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...)) }
 	at, by := s.time()
 	switch {
@@ -163,11 +164,34 @@ func (s *Snapshot) complete(now time.Time) {
 }
 
 // exported returns the objects of a kind. A snapshot without any is no proof that the cluster has none.
-func exported[T any](isExported bool, kind string, content T) judge.Source[T] {
-	if !isExported {
+func exported[T any](s *Snapshot, kind string, content T) judge.Source[T] {
+	if !s.has(kind) {
 		return judge.Unknown[T](fmt.Errorf("the snapshot contains no %s: they may not have been exported", kind))
 	}
 	return judge.Complete(content, "")
+}
+
+// addUnreadClaims adds the IPAMClaims of which it is unknown whether they exist: the files have none of their
+// namespace, which may not have been exported.
+func (s *Snapshot) addUnreadClaims() {
+	has := map[string]bool{}
+	for name := range s.claims {
+		has[name.Namespace] = true
+	}
+	add := func(name *types.NamespacedName) {
+		if name != nil && !has[name.Namespace] {
+			s.claims[*name] = &ippool.Claim{NamespacedName: *name,
+				Unread: "the snapshot contains none of namespace " + name.Namespace + ", and they may not have been exported"}
+		}
+	}
+	for _, p := range s.pools {
+		for i := range p.Allocations {
+			add(p.Allocations[i].Claim)
+		}
+	}
+	for _, r := range s.reservations {
+		add(r.Claim)
+	}
 }
 
 // withoutLeases warns of reports that no Lease confirms, so that nothing they say proves anything.
@@ -175,7 +199,7 @@ func (s *Snapshot) withoutLeases(leases map[string]*coordinationv1.Lease, warn f
 	var without, others []string
 	for _, r := range s.observed.Reports.Or(nil) {
 		switch lease := leases[r.Name]; {
-		case lease == nil || lease.Annotations[v1alpha1.HashAnnotation] == "" || lease.Spec.RenewTime == nil:
+		case lease == nil || lease.Spec.RenewTime == nil:
 			without = append(without, r.Name)
 		case r.ConfirmedAt.IsZero():
 			others = append(others, r.Name)

@@ -156,8 +156,10 @@ func TestReports_FreshByTheirLeases(t *testing.T) {
 			"kubectl get leases"},
 		{"Leases of other things are none", reportAt("w1", now) + fresh + leaseAt("kube-system", "whereabouts", old) +
 			leaseAt("x", "w1-db", old), "w1 ", ""},
-		{"a Lease without the hash is none", reportAt("w1", now) + leaseAt("ip-reconcile", "w1", recent), "",
-			"kubectl get leases"},
+		{"a Lease without annotations, renewed since", reportAt("w1", recent) + leaseAt("ip-reconcile", "w1", recent),
+			"w1 ", ""},
+		{"a Lease without annotations, renewed before", reportAt("w1", now) + leaseAt("ip-reconcile", "w1", recent), "",
+			"the Leases of w1 are not of the same time"},
 		{"a newer one without the hash is another's", reportAt("w1", now) + leaseOf("ip-reconcile", "w1", now, recent) +
 			leaseAt("a", "w1", now) + leaseAt("z", "w1", now), "w1 ", ""},
 		{"a Lease without a renewTime is none", reportAt("w1", now) + withoutTime, "", "kubectl get leases"},

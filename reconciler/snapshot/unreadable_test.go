@@ -41,7 +41,7 @@ func TestUnreadable_ReportedAndExisting(t *testing.T) {
 			"status: {phase: Failed}\n",
 			[]string{"other.yaml", "Pod", "default/a"}, func(o *judge.Observation) bool {
 				want := &podstate.Pod{NamespacedName: name("default", "a"), UID: "pod-a", Phase: podstate.Live,
-					Status: podstate.StatusUnreadable}
+					Status: podstate.StatusUnreadable, Contradiction: o.Unreadable[0]}
 				return reflect.DeepEqual(o.Pods[want.NamespacedName], want)
 			}},
 		"a node": {"apiVersion: v1\nkind: Node\nmetadata: {name: w1, labels: {a: b}}\nspec: {taints: x}\n" +
@@ -92,5 +92,39 @@ spec: {config: "{"}
 	if poolNamed(t, o, "broken").Problem == "" || reservationNamed(t, o, "10.0.0.5").Problem == "" || nad == nil ||
 		nad.Problem == "" {
 		t.Error("something broken has no problem")
+	}
+}
+
+// Every pod has a UID, and a pod that ran has a node. Without them another pod's report would seem to be about it.
+func TestUnreadable_PodWithoutWhatEveryPodHas(t *testing.T) {
+	const pod = "apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: u, annotations: " +
+		`{k8s.v1.cni.cncf.io/network-status: '[{"name":"x","interface":"net1","ips":["10.0.0.6"]}]'}}` + "\n"
+	web := name("default", "a")
+	for name, c := range map[string]struct{ spec, status, says string }{
+		"no status":            {"{}", "{phase: Pending}", ""},
+		"failed before a node": {"{}", "{phase: Failed}", ""},
+		"it runs":              {"{}", "{phase: Running}", "spec.nodeName is missing"},
+		"it ended":             {"{}", "{phase: Succeeded}", "spec.nodeName is missing"},
+		"a host's address":     {"{}", "{phase: Pending, hostIP: 192.0.2.1}", "spec.nodeName is missing"},
+		"an address":           {"{}", "{podIPs: [{ip: 10.244.0.5}]}", "spec.nodeName is missing"},
+		"a container":          {"{}", "{phase: Failed, containerStatuses: [{name: c}]}", "spec.nodeName is missing"},
+		"its start":            {"{}", `{startTime: "2026-11-20T11:00:00Z"}`, "spec.nodeName is missing"},
+		"it was scheduled":     {"{}", `{conditions: [{type: PodScheduled, status: "True"}]}`, "spec.nodeName is missing"},
+		"it was not":           {"{}", `{conditions: [{type: PodScheduled, status: "False"}]}`, ""},
+		"it has a node":        {"{nodeName: w1}", "{phase: Running}", ""},
+	} {
+		text := pod + "spec: " + c.spec + "\nstatus: " + c.status + "\n"
+		o := observeFile(t, text)
+		p := o.Pods[web]
+		if (p.Contradiction != "") != (c.says != "") || !strings.Contains(p.Contradiction, c.says) || p.MayCarryAny() {
+			t.Errorf("%s: %q; want %q", name, p.Contradiction, c.says)
+		}
+		o = observeFile(t, strings.Replace(text, "uid: u, ", "", 1))
+		if p := o.Pods[web]; !strings.Contains(p.Contradiction, "metadata.uid is missing") {
+			t.Errorf("%s, without a UID: %q", name, p.Contradiction)
+		}
+		if got := judge.Judge(o, nil, judge.Policy{}).Allocations[0]; got.Verdict != judge.Held {
+			t.Errorf("%s, without a UID: %s", name, got.Message())
+		}
 	}
 }
