@@ -55,6 +55,8 @@ type Pod struct {
 	// Unattached are the requested networks that a readable status does not have.
 	Unattached []types.NamespacedName
 	Workload   string // its controller as "<kind>/<name>", "" for none
+	// NeverBound means that the scheduler reported that it found no node, and nothing shows that the pod was ever on one.
+	NeverBound bool
 	// StoppedByKubelet means that every container has a status, every status is terminated, and Ready is not True.
 	// Only kubelet leaves a pod like this. Other writers of a terminal phase do not change the statuses.
 	StoppedByKubelet bool
@@ -90,6 +92,7 @@ func ReadPod(o *corev1.Pod) *Pod {
 		p.GracePeriod = time.Duration(*g) * time.Second
 	}
 	p.StoppedByKubelet, p.LastFinishedAt = readStop(o)
+	p.NeverBound = p.Phase == Pending && isNeverBound(o)
 	if p.Phase == Finished {
 		p.RequestedNetworks = readSelection(o)
 		return p
@@ -122,6 +125,17 @@ func phase(o *corev1.Pod) Phase {
 		return Pending
 	}
 	return Live
+}
+
+// isNeverBound reports whether a pod has no node by its spec and by its condition PodScheduled, and kubelet has written
+// nothing. The condition is the proof: a field that is missing from an export proves nothing.
+func isNeverBound(o *corev1.Pod) bool {
+	s := &o.Status
+	return o.Spec.NodeName == "" && s.PodIP == "" && len(s.PodIPs) == 0 && s.StartTime == nil &&
+		len(s.InitContainerStatuses)+len(s.ContainerStatuses)+len(s.EphemeralContainerStatuses) == 0 &&
+		slices.ContainsFunc(s.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+		})
 }
 
 // readStop returns StoppedByKubelet and LastFinishedAt.

@@ -76,7 +76,7 @@ func foreignPools(items []*Item) (found []Finding) {
 		}
 		e := it.evidence
 		count[it.Pool]++
-		isForeign := e != nil && it.Verdict == Stale && e.Phase == podstate.None && e.Sandbox == Absent &&
+		isForeign := e != nil && it.Verdict == Stale && e.Pod == nil && e.Sandbox == Absent &&
 			len(e.mentions) == 0 && len(it.x.past.Of(it.ID()).RanOn) == 0
 		isKnown[it.Pool] = isKnown[it.Pool] || !isForeign
 	}

@@ -32,10 +32,14 @@ func (x *Index) findClaims(it *Item) {
 	}
 }
 
-// isOnSuccessor reports whether a pod by the owner's name carries the address and may not be the sandbox's pod.
+// isOnSuccessor reports whether a pod by the owner's name carries the address and may not have it by this sandbox. A
+// Pending pod may have it by a later sandbox whose ID whereabouts did not write.
 func (x *Index) isOnSuccessor(e *Evidence) bool {
+	isItsOwn := e.Ownership == ItsPod && slices.Contains(e.Nodes, e.Pod.Node)
 	switch {
-	case !e.OnPod || e.Pod.Node == "" || !x.hasAgents || e.Ownership == ItsPod && slices.Contains(e.Nodes, e.Pod.Node):
+	case !e.OnPod || e.Pod.Node == "" || !x.hasAgents:
+		return false
+	case isItsOwn && !(e.Phase == podstate.Pending && e.Sandbox == Absent):
 		return false
 	case e.Phase == podstate.Terminating:
 		return !x.isGone(e.Pod.Node) && !e.UnreachableTimedOut

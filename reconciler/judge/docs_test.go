@@ -59,8 +59,9 @@ Every allocation and every reservation without an allocation gets one verdict:
 
 The first row that matches decides. ` + "`ip-reconcile explain`" + ` prints the row. Each row has these columns:
 
-**Pod**: the pod by the name that the allocation records. *none*: there is no such pod. *finished*: its phase is
-Failed or Succeeded. *terminating*: it has a deletionTimestamp. *Pending*: its phase is Pending. *live*: any other.
+**Pod**: the pod by the name that the allocation records. *none*: there is no such pod, or it was never bound to
+a node. *finished*: its phase is Failed or Succeeded. *terminating*: it has a deletionTimestamp. *Pending*: its phase is
+Pending. *live*: any other.
 
 **Sandbox**: what is known of the sandbox by the ID that the allocation records. The report gives the UID of its pod.
 

@@ -32,7 +32,7 @@ type Evidence struct {
 	Detail  string         `json:"-"` // what the Problem is, or the IPAMClaim
 
 	Pod       *podstate.Pod  `json:"-"` // by the owner's name; nil if it does not exist
-	Phase     podstate.Phase `json:"-"`
+	Phase     podstate.Phase `json:"-"` // None also for a pod that was never bound to a node
 	Ownership Ownership      `json:"-"`
 	Overdue   bool           `json:"overdue,omitempty"` // the deletion of the pod
 
@@ -47,6 +47,12 @@ type Evidence struct {
 	HasContradictingReport bool `json:"contradictingReport,omitempty"`
 	Recent                 bool `json:"recent,omitempty"`   // a reservation younger than addTimeLimit
 	Deleting               bool `json:"deleting,omitempty"` // a reservation that is being deleted
+	// NetworkComplete: a fresh report of the Pending pod's node lists a READY sandbox of the pod with all of its
+	// addresses, and no sandbox of the pod may carry the item's address.
+	NetworkComplete bool `json:"networkComplete,omitempty"`
+	// Superseded: a younger sandbox of the Pending pod has an allocation of the same interface in the pool, and no
+	// sandbox of the pod may carry the item's address.
+	Superseded bool `json:"superseded,omitempty"`
 	// LongAlone: a reservation that has had no allocation and no known carrier for minTimeAlone.
 	LongAlone bool `json:"longAlone,omitempty"`
 	// Unproven: a proven row must be confirmed, because not every node that could run the sandbox agrees.
@@ -78,6 +84,9 @@ func (x *Index) gather(it *Item) {
 	}
 	if e.Pod = x.owner(it.Owner()); e.Pod != nil {
 		e.Phase, e.Overdue, e.OnPod = e.Pod.Phase, e.Pod.IsOverdue(x.now), x.isOnPod(it)
+		if e.Pod.NeverBound && !x.hasRun(it, e.Pod) {
+			e.Phase = podstate.None // no ADD has run for this pod: the item is of one before it
+		}
 		if e.Pod.Contradiction != "" {
 			e.Problem, e.Detail = ippool.Malformed, e.Pod.Contradiction
 		}
@@ -96,6 +105,7 @@ func (x *Index) gather(it *Item) {
 		since := x.past.Of(it.ID()).StaleSince
 		e.AgentMayNotKnow = since.IsZero() || x.now.Sub(since) < MinAbsenceWhilePending
 	}
+	x.findPendingNetwork(it)
 	x.findIPAMClaim(it)
 	x.findClaims(it)
 }

@@ -26,6 +26,7 @@ const (
 	MalformedFinding     Kind = "Malformed"
 	StatusMismatch       Kind = "StatusMismatch"
 	NotAttached          Kind = "NotAttached"
+	PendingLeak          Kind = "PendingLeak"
 	ForeignPool          Kind = "ForeignPool"
 	ClaimDiffers         Kind = "ClaimDiffers"
 	GuestAddressFinding  Kind = "GuestAddress"
@@ -34,7 +35,7 @@ const (
 // Kinds are all kinds by severity: outages first. The last is information only.
 func Kinds() []Kind {
 	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, GuestAddressFinding, ClaimDiffers, MissingReservation,
-		NotAttached, UnreadSandbox, ForeignPool, MalformedFinding, NoFreshReportFinding, StatusMismatch}
+		NotAttached, PendingLeak, UnreadSandbox, ForeignPool, MalformedFinding, NoFreshReportFinding, StatusMismatch}
 }
 
 // Is reports whether two findings are about the same defect.
@@ -75,8 +76,7 @@ func (x *Index) findings(items []*Item) (found []Finding) {
 		}
 	}
 	found = slices.Concat(found, x.phantoms(), nodesWithoutReport(items), x.unreadFindings(), x.malformed(items),
-		x.unknownDefinitions(),
-		x.notAttached(), foreignPools(items), x.machineFindings(items))
+		x.unknownDefinitions(), x.notAttached(), pendingLeaks(items), foreignPools(items), x.machineFindings(items))
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)

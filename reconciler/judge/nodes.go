@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // nodeSet are the nodes that could run a sandbox which no fresh report has, and the conclusions from their states.
@@ -143,6 +145,9 @@ func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 // or every node with an agent. Without agents it is the pod's own node. certain is true if no other node could run it.
 func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 	pod := it.evidence.Pod
+	if it.evidence.Phase == podstate.None { // it was never bound to a node
+		pod = nil
+	}
 	switch {
 	case !x.hasAgents && pod != nil && pod.Node == "":
 		return x.nodeSetOf(it, nil, false), true

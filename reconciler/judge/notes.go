@@ -43,7 +43,7 @@ const minForeign = 20
 
 func (j *Judgement) unknownPods() (n int) {
 	for _, it := range j.Allocations {
-		if it.Verdict == Stale && it.Reason == PodGone && !it.Proven {
+		if it.Verdict == Stale && it.Reason == PodGone && !it.Proven && it.PodByOwnerName() == nil {
 			n++
 		}
 	}

@@ -32,7 +32,7 @@ type mentionKind int
 const (
 	ofSandbox    mentionKind = iota
 	ofAttachment             // its Sandbox has no state, and the attachment's time
-	ofGone                   // its Sandbox has IDs only
+	ofGone                   // its Sandbox has IDs only, and the time of its end
 )
 
 // sandboxAddress is an address of a sandbox, by a report.
@@ -66,7 +66,7 @@ func (x *Index) addReports() {
 				NetworkClosed: a.NetworkClosed, CreatedAt: a.Since, Addresses: a.Addresses}})
 		}
 		for _, a := range r.Gone {
-			x.addMention(mention{rep, ofGone, &v1alpha1.Sandbox{ID: a.ID, UID: a.UID}})
+			x.addMention(mention{rep, ofGone, &v1alpha1.Sandbox{ID: a.ID, UID: a.UID, CreatedAt: a.Since}})
 		}
 	}
 }

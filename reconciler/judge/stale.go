@@ -12,6 +12,7 @@ type proof uint8
 const (
 	noProof           proof = iota
 	sandboxEnded            // a report says that this sandbox has ended, or its node is proven dead
+	pendingWithout          // a report says that this sandbox has ended, and the Pending pod has its network without it
 	sandboxAbsent           // no report has it, and every node that could run it has a fresh report
 	nodeObjectGone          // the Node object of every node that could run it is gone
 	interfaceDetached       // the sandbox runs without the interface
@@ -28,6 +29,8 @@ func (p proof) holds(e *Evidence) bool {
 	switch p {
 	case sandboxEnded:
 		return e.Sandbox == Stopped || e.Sandbox == Gone || e.Sandbox == NodeDead
+	case pendingWithout:
+		return (e.Sandbox == Stopped || e.Sandbox == Gone) && e.hasNetworkWithout()
 	case sandboxAbsent:
 		return e.Sandbox == Absent
 	case nodeObjectGone:
@@ -64,9 +67,15 @@ func (e *Evidence) stoppedOnItsOwnNode() bool {
 // carries the address, a machine keeps it, the sandbox may run, or an ADD may be in progress.
 func (e *Evidence) forbidsStale() bool {
 	mayRun := e.Sandbox == Ready && !e.Detached || e.Sandbox == NotReady || e.Sandbox == Attached
-	ownAndPending := e.Phase == podstate.Pending && e.Sandbox != Absent && e.Ownership != NotItsPod
+	ownAndPending := e.Phase == podstate.Pending && e.Sandbox != Absent && e.Ownership != NotItsPod &&
+		!e.hasNetworkWithout()
 	return e.Problem != "" || e.Claimant != "" || e.IPAMClaim.mayExist() || mayRun || ownAndPending || e.Recent ||
 		e.Deleting || e.OnPod && e.Phase == podstate.Live
+}
+
+// hasNetworkWithout reports whether the Pending pod has its network without the item's address.
+func (e *Evidence) hasNetworkWithout() bool {
+	return e.Phase == podstate.Pending && !e.OnPod && (e.NetworkComplete || e.Superseded)
 }
 
 // stale gives the verdict Stale, and nothing else does. Without the row's proof, or against the evidence, the table has

@@ -17,8 +17,11 @@ func eachEvidence(f func(e *Evidence)) {
 	for phase := podstate.None; phase <= podstate.Finished; phase++ {
 		for sandbox := Ready; sandbox <= NoSource; sandbox++ {
 			for owner := OwnerUnknown; owner <= NotItsPod; owner++ {
-				for bits := range 1 << 15 {
+				for bits := range 1 << 16 {
 					bit := func(i int) bool { return bits>>i&1 != 0 }
+					if bit(15) && (phase != podstate.Pending || sandbox != Stopped && sandbox != Gone || bit(2)) {
+						continue // see Index.findPendingNetwork
+					}
 					pod := &podstate.Pod{Node: "worker-1", Phase: phase, StoppedByKubelet: bit(0)}
 					if bit(1) {
 						pod.Status = podstate.StatusReadable
@@ -36,6 +39,9 @@ func eachEvidence(f func(e *Evidence)) {
 					}
 					if e.Detached && (e.OnPod || phase != podstate.Live || sandbox != Ready || !bit(1)) {
 						continue // see Index.detached
+					}
+					if bit(15) {
+						e.NetworkComplete, e.Superseded = bit(0), !bit(0) || bit(1)
 					}
 					if bit(12) || bit(13) {
 						e.Claimant, e.ClaimUnread, e.ClaimByGuest = "somebody", bit(12) && bit(13), !bit(12)
@@ -73,8 +79,9 @@ func TestNothingIsStaleThatMayBeInUse(t *testing.T) {
 		never(e.OnPod && e.Phase == podstate.Live, "the running pod carries the address")
 		never(e.Sandbox == Ready && (!e.Detached || e.Ownership != ItsPod), "the sandbox runs")
 		never(e.Sandbox == NotReady || e.Sandbox == Attached, "the sandbox may run")
-		never(e.Phase == podstate.Pending && e.Ownership != NotItsPod && e.Sandbox != Absent,
-			"the pod may be getting the address")
+		never(e.Phase == podstate.Pending && e.Ownership != NotItsPod && e.Sandbox != Absent &&
+			!(e.NetworkComplete || e.Superseded), "the pod may be getting the address")
+		never(e.Phase == podstate.Pending && e.OnPod && (e.NetworkComplete || e.Superseded), "the Pending pod carries it")
 		never(e.Recent || e.Deleting, "an ADD may just have made the reservation, or it is being deleted")
 		kubelet := e.Phase == podstate.Finished && e.Pod.StoppedByKubelet
 		never(e.Sandbox == NoFreshReport && !e.UnreachableTimedOut && !e.LongAlone && (!kubelet || e.HasContradictingReport ||
@@ -136,20 +143,30 @@ func TestAVerdictOfStaleIsRefusedWithoutItsProof(t *testing.T) {
 		by   proof
 		edit func(*Evidence)
 	}{
-		"a row without a proof":         {noProof, func(*Evidence) {}},
-		"another proof":                 {sandboxAbsent, func(*Evidence) {}},
-		"something unreadable":          {sandboxEnded, func(e *Evidence) { e.Problem = ippool.UnknownField }},
-		"an IPAMClaim":                  {sandboxEnded, func(e *Evidence) { e.IPAMClaim = ClaimExists }},
-		"IPAMClaims not read":           {sandboxEnded, func(e *Evidence) { e.IPAMClaim = ClaimNotRead }},
-		"a claimant":                    {sandboxEnded, func(e *Evidence) { e.Claimant = "pod default/other" }},
-		"a sandbox that runs":           {sandboxEnded, func(e *Evidence) { e.Sandbox = Ready }},
-		"a sandbox that may run":        {sandboxEnded, func(e *Evidence) { e.Sandbox = NotReady }},
-		"a sandbox that is set up":      {sandboxEnded, func(e *Evidence) { e.Sandbox = Attached }},
-		"a node without a fresh report": {sandboxEnded, func(e *Evidence) { e.Sandbox = NoFreshReport }},
-		"the address on the pod":        {sandboxEnded, func(e *Evidence) { e.Phase, e.OnPod = podstate.Live, true }},
-		"a pod that is Pending":         {sandboxEnded, func(e *Evidence) { e.Phase = podstate.Pending }},
-		"a reservation that is young":   {sandboxEnded, func(e *Evidence) { e.Recent = true }},
-		"no assertion":                  {assertedByPerson, func(e *Evidence) { e.Sandbox = NoSource }},
+		"a row without a proof":             {noProof, func(*Evidence) {}},
+		"another proof":                     {sandboxAbsent, func(*Evidence) {}},
+		"something unreadable":              {sandboxEnded, func(e *Evidence) { e.Problem = ippool.UnknownField }},
+		"an IPAMClaim":                      {sandboxEnded, func(e *Evidence) { e.IPAMClaim = ClaimExists }},
+		"IPAMClaims not read":               {sandboxEnded, func(e *Evidence) { e.IPAMClaim = ClaimNotRead }},
+		"a claimant":                        {sandboxEnded, func(e *Evidence) { e.Claimant = "pod default/other" }},
+		"a sandbox that runs":               {sandboxEnded, func(e *Evidence) { e.Sandbox = Ready }},
+		"a sandbox that may run":            {sandboxEnded, func(e *Evidence) { e.Sandbox = NotReady }},
+		"a sandbox that is set up":          {sandboxEnded, func(e *Evidence) { e.Sandbox = Attached }},
+		"a node without a fresh report":     {sandboxEnded, func(e *Evidence) { e.Sandbox = NoFreshReport }},
+		"the address on the pod":            {sandboxEnded, func(e *Evidence) { e.Phase, e.OnPod = podstate.Live, true }},
+		"a pod that is Pending":             {sandboxEnded, func(e *Evidence) { e.Phase = podstate.Pending }},
+		"a Pending pod without its network": {pendingWithout, func(e *Evidence) { e.Phase = podstate.Pending }},
+		"a Pending pod with the address": {pendingWithout, func(e *Evidence) {
+			e.Phase, e.NetworkComplete, e.Superseded, e.OnPod = podstate.Pending, true, true, true
+		}},
+		"a Pending pod whose sandbox may run": {pendingWithout, func(e *Evidence) {
+			e.Phase, e.NetworkComplete, e.Sandbox = podstate.Pending, true, NotReady
+		}},
+		"a Pending pod's network": {pendingWithout, func(e *Evidence) {
+			e.Phase, e.NetworkComplete = podstate.Live, true
+		}},
+		"a reservation that is young": {sandboxEnded, func(e *Evidence) { e.Recent = true }},
+		"no assertion":                {assertedByPerson, func(e *Evidence) { e.Sandbox = NoSource }},
 		"an assertion against a report": {assertedByPerson, func(e *Evidence) {
 			e.Sandbox, e.Override = Absent, NoFreshReportReason
 		}},

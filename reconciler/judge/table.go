@@ -31,6 +31,11 @@ func table() []rule {
 	onPod := when("the pod carries the address", func(e *Evidence) bool { return e.OnPod })
 	detached := when("neither the pod's network-status nor the sandbox's complete address list has the interface",
 		func(e *Evidence) bool { return e.Detached })
+	networkComplete := when("a fresh report of the pod's node lists a READY sandbox of the pod with all its addresses, "+
+		"and no sandbox of the pod may carry this one", func(e *Evidence) bool { return e.NetworkComplete })
+	superseded := when("a younger sandbox of the pod, in a fresh report of its node, has an allocation of the same "+
+		"interface in the pool, and no sandbox of the pod may carry the address",
+		func(e *Evidence) bool { return e.Superseded })
 	noStatus := when("the pod has no readable network-status",
 		func(e *Evidence) bool { return e.Pod.Status != podstate.StatusReadable })
 	trusted := when("--trust-network-status is set", func(e *Evidence) bool { return e.StatusTrusted })
@@ -96,6 +101,12 @@ func table() []rule {
 		{id: "pending-absent", pod: podstate.Pending, sandbox: is(Absent),
 			verdict: Stale, reason: PodReplaced, by: sandboxAbsent,
 			say: "no runtime has this sandbox, and the pod of this name is still Pending"},
+		{id: "pending-without-address", pod: podstate.Pending, sandbox: is(Stopped, Gone), when: networkComplete,
+			verdict: Stale, reason: SandboxReplaced, by: pendingWithout,
+			say: "the sandbox has ended ({sandbox}), and the Pending pod's running sandbox has its network without the address"},
+		{id: "pending-superseded", pod: podstate.Pending, sandbox: is(Stopped, Gone), when: superseded,
+			verdict: Stale, reason: SandboxReplaced, by: pendingWithout,
+			say: "the sandbox has ended ({sandbox}), and a younger sandbox of the Pending pod has its own allocation"},
 		{id: "pending", pod: podstate.Pending, verdict: InUse, reason: PodPending,
 			say: "the pod is Pending: its network may not be complete yet"},
 		{id: "on-pod", pod: podstate.Live, when: onPod, verdict: InUse, reason: AddressOnPod,
@@ -127,7 +138,7 @@ func table() []rule {
 				"SandboxReport exists for {without}"},
 		{id: "gone-long-alone", pod: podstate.None, sandbox: is(NoFreshReport), when: longAlone,
 			verdict: Stale, reason: PodGone, by: reservedAlone,
-			say: "the pod does not exist, and for a day the reservation has had no allocation and no known carrier; " +
+			say: "{nopod}, and for a day the reservation has had no allocation and no known carrier; " +
 				"no fresh SandboxReport exists for {without}"},
 		{id: "without-report-timeout", pod: anyPod, sandbox: is(NoFreshReport), when: timedOut,
 			verdict: Stale, reason: NodeUnreachable, by: nodeTimedOut,
@@ -186,21 +197,21 @@ func table() []rule {
 			say: "the pod is {phase}, but its kubelet did not report that every container stopped"},
 		{id: "gone-ended", pod: podstate.None, sandbox: is(Stopped, Gone),
 			verdict: Stale, proven: true, reason: PodGone, by: sandboxEnded,
-			say: "the pod does not exist and its sandbox has ended ({sandbox})"},
+			say: "{nopod} and its sandbox has ended ({sandbox})"},
 		{id: "gone-absent", pod: podstate.None, sandbox: is(Absent), verdict: Stale, reason: PodGone, by: sandboxAbsent,
-			say: "the pod does not exist, and no runtime has the sandbox"},
+			say: "{nopod}, and no runtime has the sandbox"},
 		{id: "gone-nodes-unknown", pod: podstate.None, sandbox: is(NoSource), when: nodesUnknown,
 			verdict: Held, reason: NodesUnknown, by: assertedByPerson,
-			say: "the pod does not exist, but it is unknown which nodes could still run it: {unknown}"},
+			say: "{nopod}, but it is unknown which nodes could still run it: {unknown}"},
 		{id: "gone-timeout", pod: podstate.None, sandbox: is(NoSource), when: notReadyTooLong,
 			verdict: Stale, reason: NodeUnreachable, by: nodeTimedOut,
-			say: "the pod does not exist, and the nodes that are not Ready have been so for longer than " +
+			say: "{nopod}, and the nodes that are not Ready have been so for longer than " +
 				"--unreachable-node-timeout"},
 		{id: "gone-unreachable", pod: podstate.None, sandbox: is(NoSource), when: nodeNotReady,
 			verdict: Held, reason: NodeUnreachable, by: assertedByPerson,
-			say: "the pod does not exist, but a node that could still run it is not Ready"},
+			say: "{nopod}, but a node that could still run it is not Ready"},
 		{id: "gone", pod: podstate.None, sandbox: is(NoSource), verdict: Stale, reason: PodGone, by: podGone,
-			say: "the pod does not exist"},
+			say: "{nopod}"},
 		// A READY sandbox without a UID: it is in use, whoever owns it.
 		{id: "ready-unknown-pod", pod: anyPod, sandbox: is(Ready), verdict: Held, reason: PhantomPod,
 			say: "the sandbox runs on {nodes}, and its report does not name the pod"},

@@ -168,11 +168,12 @@ func (e *Evidence) fill(text string) string {
 		}
 		return strings.Join(nodes, ", ")
 	}
-	phase, deleted := "", ""
+	noPod, phase, deleted := "the pod does not exist", "", ""
 	if e.Pod != nil {
+		noPod = "the pod of this name was never bound to a node"
 		phase, deleted = e.Phase.String(), e.Pod.DeletionTime.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	return strings.NewReplacer("{nodes}", list(e.Nodes), "{gone}", list(e.goneNodes), "{without}", list(e.WithoutReport),
-		"{phase}", phase, "{deleted}", deleted, "{uid}", e.SandboxUID, "{sandbox}", e.Sandbox.String(),
+		"{nopod}", noPod, "{phase}", phase, "{deleted}", deleted, "{uid}", e.SandboxUID, "{sandbox}", e.Sandbox.String(),
 		"{detail}", e.Detail, "{unknown}", e.unknown, "{claimant}", e.Claimant).Replace(text)
 }

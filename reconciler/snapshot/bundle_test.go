@@ -190,6 +190,10 @@ func TestEncode_OddObjects(t *testing.T) {
 			networks(`[{"name":"wb","namespace":"tenant","cni-args":{"a":"` + secret + `"}}]`)(p)
 			Phase("Pending")(p)
 		}),
+		pod("j", func(p *corev1.Pod) {
+			p.Spec.NodeName, p.Status = "", corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{
+				{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}}
+		}),
 		pod("c", func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = "uid-of-the-runtime" }),
 		pod("d", NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.4","`+secret+`"]}, 5]`)),
 		pod("e", NetworkStatus(secret)),

@@ -49,7 +49,7 @@ func Evidence(ev *judge.Evidence) *document.Evidence {
 	d.Sandbox = document.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: document.List(ev.Nodes),
 		WithoutReport: document.List(ev.WithoutReport)}
 	if p := ev.Pod; p != nil {
-		d.Pod = &document.EvidencePod{Name: p.String(), UID: p.UID, Node: p.Node, Phase: ev.Phase.String(),
+		d.Pod = &document.EvidencePod{Name: p.String(), UID: p.UID, Node: p.Node, Phase: p.Phase.String(),
 			Ownership: ev.Ownership.String(), OnPod: ev.OnPod, NetworkStatus: p.Status.String()}
 	}
 	return d
