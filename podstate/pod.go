@@ -203,6 +203,15 @@ func WasBound(o *corev1.Pod) bool {
 // MayCarryAny reports whether nothing is known of the addresses of a pod that proves nothing: it may carry any.
 func (p *Pod) MayCarryAny() bool { return p.Contradiction != "" && p.Status == StatusUnreadable }
 
+// MissingNetworks are the requested networks that the network-status does not have: all of them if there is none. Of an
+// unreadable one nothing is known.
+func (p *Pod) MissingNetworks() []types.NamespacedName {
+	if p.Status == StatusMissing {
+		return p.RequestedNetworks
+	}
+	return p.Unattached
+}
+
 // HasUID reports whether a sandbox with this UID belongs to the pod.
 func (p *Pod) HasUID(uid string) bool { return uid != "" && (uid == p.UID || uid == p.RuntimeUID) }
 

@@ -11,22 +11,22 @@ import (
 )
 
 // notAttached are the findings on running pods without a network of whereabouts that they request. Three sources agree:
-// the network-status lacks the network, a fresh report shows the running sandbox without an address of its ranges, and
-// no pool of the network has an allocation of the pod. Without agents nothing is found.
+// the network-status lacks the network or does not exist, a fresh report shows the running sandbox without an address of
+// its ranges, and no pool of the network has an allocation of the pod. Without agents nothing is found.
 func (x *Index) notAttached() (found []Finding) {
 	var owners map[ownedPool]bool
 	for _, r := range x.reports {
 		for i := range r.Sandboxes {
 			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
 			p := x.podOf(g)
-			if p == nil || p.Phase != podstate.Live || p.Node != r.Name || len(p.Unattached) == 0 || g.AddressesUnread ||
+			if p == nil || p.Phase != podstate.Live || p.Node != r.Name || len(p.MissingNetworks()) == 0 || g.AddressesUnread ||
 				!x.isReady(g) || !r.IsSettled(g.Sandbox, x.now) {
 				continue
 			}
 			if owners == nil {
 				owners = x.ownedPools()
 			}
-			for _, name := range p.Unattached {
+			for _, name := range p.MissingNetworks() {
 				if nad := x.nads[name.String()]; nad != nil && x.lacks(g, nad, owners) {
 					found = append(found, Finding{Kind: NotAttached, Pods: []string{p.String()}, ContainerIDs: []string{g.ID},
 						Node: r.Name, Message: fmt.Sprintf("%s runs on %s without the network %s that it requests: its network-status, "+

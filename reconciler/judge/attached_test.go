@@ -45,9 +45,12 @@ func TestFindings_NotAttached(t *testing.T) {
 		{"the definition does not exist", 0, []Part{UsualPod(requests("none")), running}},
 		{"it is Pending", 0, []Part{UsualPod(requests("wb"), Phase("Pending")), running}},
 		{"it is being deleted", 0, []Part{UsualPod(requests("wb"), DeletedAgo(time.Minute)), running}},
-		{"it has no network-status", 0, []Part{UsualPod(func(p *corev1.Pod) {
-			p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "wb"}
-		}), running}},
+		{"it has no network-status", 1, []Part{UsualPod(NetworkStatus(""), requests("wb")), running}},
+		{"it has no network-status, and its sandbox is unread", 0, []Part{UsualPod(NetworkStatus(""), requests("wb")),
+			ReportingWorker(Sandbox("box-1", UsualUID, unread))}},
+		{"it has no network-status, and the report is expired", 0, []Part{UsualPod(NetworkStatus(""), requests("wb")),
+			Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", UsualUID))}},
+		{"its network-status cannot be read", 0, []Part{UsualPod(NetworkStatus("nonsense"), requests("wb")), running}},
 		{"no agents", 0, []Part{pod, Node("worker-1")}},
 		{"the report is expired", 0, []Part{pod, Node("worker-1"), StaleReport("worker-1", Sandbox("box-1", UsualUID))}},
 		{"the sandbox is young", 0, []Part{pod, ReportingWorker(func(r *podstate.Report) { r.WrittenAt = Now },

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -332,5 +333,59 @@ func TestWhereThePodsSandboxIsListedItsAddressesCountAndNotTheAnnotation(t *test
 		{"nothing is listed", claimed, FreshReport("worker-2")},
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, UsualSandboxGone, Node("worker-2"), pod, c.report) })
+	}
+}
+
+// A closed network carries nothing, so the network-status that a terminating pod keeps counts no more.
+func TestATerminatingPodWhoseSandboxesHaveEndedCarriesNothing(t *testing.T) {
+	its := func(id, uid string, edits ...SandboxEdit) ReportEdit {
+		return Sandbox(id, uid, append([]SandboxEdit{OfPod("web-1"), WithAddress("10.0.0.5", "")}, edits...)...)
+	}
+	ofPod := func(r *podstate.Report) { r.Attachments[0].Name = "web-1" }
+	attached := func(age time.Duration) Part {
+		return FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)), Attachment("box-3", "uid-9", age, nil), ofPod)
+	}
+	running := Pod("web-2", UID("uid-8"), OnNode("worker-3"), Carrying("10.0.0.5"))
+	for _, c := range []struct {
+		says    string
+		carries bool
+		phase   PodEdit
+		report  Part
+	}{
+		{"its sandbox has stopped", false, nil, FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)))},
+		{"its sandbox is gone", false, nil, FreshReport("worker-2", Gone("box-2", "uid-9"))},
+		{"an old attachment is there, too", false, nil, attached(time.Hour)},
+		{"its sandbox is not ready, and its network may be open", true, nil,
+			FreshReport("worker-2", its("box-2", "uid-9", NotReady(nil)))},
+		{"another sandbox may run", true, nil, FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)),
+			its("box-3", "uid-9", NotReady(Open)))},
+		{"another sandbox may be its own", true, nil, FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)),
+			its("box-3", NoUID, NotReady(Open)))},
+		{"a CNI cache has another sandbox", true, nil, attached(time.Minute)},
+		{"the sandbox that has stopped is an earlier pod's", true, nil,
+			FreshReport("worker-2", its("box-2", "uid-7", NotReady(Closed)))},
+		{"no report has its sandbox", true, nil, FreshReport("worker-2")},
+		{"the report is expired", true, nil, StaleReport("worker-2", its("box-2", "uid-9", NotReady(Closed)))},
+		{"another node reports it", true, nil, All(StaleReport("worker-2"), Node("worker-3"),
+			FreshReport("worker-3", its("box-2", "uid-9", NotReady(Closed))))},
+		{"it is not terminating", true, func(*corev1.Pod) {},
+			FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)))},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			phase := DeletedAgo(time.Hour)
+			if c.phase != nil {
+				phase = c.phase
+			}
+			pod := Pod("web-1", UID("uid-9"), OnNode("worker-2"), Carrying("10.0.0.5"), CreatedLongAgo, phase)
+			cluster := All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualSandboxGone, Node("worker-2"), pod, c.report)
+			want := released
+			if c.carries {
+				want = claimed
+			}
+			Expect(t, want, cluster)
+			if found := FindingsOf(judge.Conflict, cluster, running); !c.carries && len(found) != 0 {
+				t.Errorf("got %+v", found)
+			}
+		})
 	}
 }

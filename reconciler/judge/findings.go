@@ -266,10 +266,12 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	var unknown []podAddress // on networks that are unknown
 	isRenamed := false       // a network: its carriers count for both names
 	for _, b := range configured {
-		has[b.report.Name+"/"+b.pod()] = true
+		if x.mayRun(&b.mention) { // a closed network carries nothing
+			has[b.report.Name+"/"+b.pod()] = true
+		}
 	}
 	for _, c := range named {
-		isRefuted := !has[c.pod.Node+"/"+c.pod.String()] && x.isRefuted(c.pod)
+		isRefuted := x.hasStopped(c.pod) || !has[c.pod.Node+"/"+c.pod.String()] && x.isRefuted(c.pod)
 		if c.nad == nil {
 			if _, isNamed := x.unknownDefinition(c); isNamed && !isRefuted && !x.isReported(c.pod) {
 				unknown = append(unknown, c)

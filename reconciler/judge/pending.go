@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -31,12 +32,8 @@ func (x *Index) findPendingNetwork(it *Item) {
 		}
 		isReady = isReady || x.isReady(g) && len(g.Addresses) > 0 && e.Pod.HasUID(g.UID)
 	}
-	for i := range r.Attachments {
-		a := &r.Attachments[i]
-		isOfPod := isOf(&mention{r, ofAttachment, &v1alpha1.Sandbox{UID: a.UID, Namespace: a.Namespace, Name: a.Name}}, e.Pod)
-		if isOfPod && r.IsEvidence(a, x.now) { // an ADD may be in progress
-			return
-		}
+	if r.mayAttach(e.Pod, x.now) {
+		return
 	}
 	e.NetworkComplete, e.Superseded = isReady, x.hasYoungerSandbox(it, r)
 }
@@ -47,6 +44,14 @@ func (x *Index) hasRun(it *Item, p *podstate.Pod) bool {
 	isOwn := func(g mention) bool { return p.HasUID(g.UID) }
 	isComplete := func(r *report) bool { return r.complete[p.UID] || r.complete[p.RuntimeUID] }
 	return slices.ContainsFunc(it.evidence.mentions, isOwn) || slices.ContainsFunc(x.reports, isComplete)
+}
+
+// mayAttach reports whether an ADD of a pod may be in progress, or its network may exist, by the CNI caches.
+func (r *report) mayAttach(p *podstate.Pod, now time.Time) bool {
+	return slices.ContainsFunc(r.Attachments, func(a v1alpha1.Attachment) bool {
+		s := &v1alpha1.Sandbox{UID: a.UID, Namespace: a.Namespace, Name: a.Name}
+		return isOf(&mention{r, ofAttachment, s}, p) && r.IsEvidence(&a, now)
+	})
 }
 
 // isOf reports whether a sandbox is, or may be, a pod's. A report may lack its UID or its name.

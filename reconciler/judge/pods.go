@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
@@ -68,10 +69,10 @@ func (x *Index) podOf(g *mention) *podstate.Pod {
 }
 
 // podsAt are the pods that carry an address by their network-status, ordered by name. A pod whose sandbox is reported
-// with all addresses is in sandboxesByAddress instead.
+// with all addresses is in sandboxesByAddress instead. A terminating pod whose sandboxes have ended carries nothing.
 func (x *Index) podsAt(addr netip.Addr) (found []podAddress) {
 	for _, c := range x.podsNaming(addr) {
-		if !x.isReported(c.pod) {
+		if !x.isReported(c.pod) && !x.hasStopped(c.pod) {
 			found = append(found, c)
 		}
 	}
@@ -108,4 +109,25 @@ func (x *Index) isRefuted(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
 	return r != nil && r.IsFresh(x.now) && x.now.Sub(p.CreatedAt) > MinAbsenceWhilePending &&
 		!r.incomplete[p.String()] && !r.incomplete["/"]
+}
+
+// hasStopped reports whether the fresh report of a terminating pod's node shows that the network of each of the pod's
+// sandboxes is closed. kubelet creates no other sandbox for it, and its network-status stays until it is deleted.
+func (x *Index) hasStopped(p *podstate.Pod) bool {
+	if p.Phase != podstate.Terminating || x.nodeCondition(p.Node) != reporting {
+		return false
+	}
+	r, hasEnded := x.byNode[p.Node], false
+	for i := range r.Sandboxes {
+		if g := (&mention{r, ofSandbox, &r.Sandboxes[i]}); isOf(g, p) {
+			if x.mayRun(g) {
+				return false
+			}
+			hasEnded = hasEnded || p.HasUID(g.UID)
+		}
+	}
+	if r.mayAttach(p, x.now) {
+		return false
+	}
+	return hasEnded || slices.ContainsFunc(r.Gone, func(g v1alpha1.Gone) bool { return p.HasUID(g.UID) })
 }
