@@ -44,7 +44,8 @@ var (
 	NodeFields = lean.Fields{
 		lean.F(1, "metadata", nameField, uidField, versionField, createdField, lean.F(11, "labels")),
 		lean.F(2, "spec", lean.F(5, "taints")),
-		lean.F(3, "status", conditionsField, lean.F(7, "nodeInfo")),
+		lean.F(3, "status", conditionsField, lean.F(5, "addresses", lean.F(1, "type"), lean.F(2, "address")),
+			lean.F(7, "nodeInfo")),
 	}
 	leaseFields = lean.Fields{lean.F(1, "metadata", nameField, namespaceField, uidField, versionField,
 		annotationsField, managedField), lean.F(2, "spec")}

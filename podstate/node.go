@@ -1,6 +1,7 @@
 package podstate
 
 import (
+	"net/netip"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,15 +18,22 @@ type Node struct {
 	// KubeletVersion names the distribution of Kubernetes, as in v1.33.1+rke2r1. No rule reads it.
 	KubeletVersion string
 	Machine        v1alpha1.Machine
-	Ready          bool
-	NotReadySince  time.Time // since when Ready is not True; zero if it is True, or unknown
-	OutOfService   bool      // has the taint node.kubernetes.io/out-of-service
+	// Addresses are the Node's internal and external addresses. No rule reads them.
+	Addresses []netip.Addr
+	Ready     bool
+	// HasReadyCondition is false if nothing is known of the condition Ready. The node then counts as not Ready.
+	HasReadyCondition bool
+	NotReadySince     time.Time // since when Ready is not True; zero if it is True, or unknown
+	OutOfService      bool      // has the taint node.kubernetes.io/out-of-service
 	// OutOfServiceTaint identifies this taint: the UID of the Node, and value and effect of the taint. A later
 	// taint may differ.
 	OutOfServiceTaint string
 
 	UID, ResourceVersion string
 }
+
+// maxNodeAddresses limits the addresses of a Node.
+const maxNodeAddresses = 32
 
 // ReadNode reads a Node object.
 func ReadNode(o *corev1.Node) *Node {
@@ -37,9 +45,15 @@ func ReadNode(o *corev1.Node) *Node {
 		if c.Type != corev1.NodeReady {
 			continue
 		}
-		n.Ready = c.Status == corev1.ConditionTrue
+		n.HasReadyCondition, n.Ready = true, c.Status == corev1.ConditionTrue
 		if !n.Ready {
 			n.NotReadySince = c.LastTransitionTime.Time
+		}
+	}
+	for _, a := range o.Status.Addresses {
+		isIP := a.Type == corev1.NodeInternalIP || a.Type == corev1.NodeExternalIP
+		if addr, err := parseAddr(a.Address); isIP && err == nil && len(n.Addresses) < maxNodeAddresses {
+			n.Addresses = append(n.Addresses, addr)
 		}
 	}
 	for _, t := range o.Spec.Taints {
@@ -51,5 +65,6 @@ func ReadNode(o *corev1.Node) *Node {
 	return n
 }
 
-// IsDead reports whether the node is proven dead: it has the out-of-service taint, and it is not Ready.
-func (n *Node) IsDead() bool { return n.OutOfService && !n.Ready }
+// IsDead reports whether the node is proven dead: it has the out-of-service taint, and its condition Ready is not True.
+// A missing condition proves nothing.
+func (n *Node) IsDead() bool { return n.OutOfService && n.HasReadyCondition && !n.Ready }

@@ -58,7 +58,7 @@ func TestNode_IsDead(t *testing.T) {
 	}{
 		{"out of service, Ready Unknown", node(corev1.ConditionUnknown, unreachable, outOfService), true},
 		{"out of service, Ready False", node(corev1.ConditionFalse, outOfService), true},
-		{"out of service, no condition", node("", outOfService), true},
+		{"out of service, no condition", node("", outOfService), false},
 		{"out of service by NoSchedule", node(corev1.ConditionFalse, corev1.Taint{Key: outOfService.Key,
 			Effect: corev1.TaintEffectNoSchedule}), true},
 		{"out of service, but Ready", node(corev1.ConditionTrue, outOfService), false},
@@ -68,6 +68,18 @@ func TestNode_IsDead(t *testing.T) {
 	} {
 		equal(t, c.name, podstate.ReadNode(c.node).IsDead(), c.want)
 	}
+}
+
+func TestNode_Addresses(t *testing.T) {
+	n := node(corev1.ConditionTrue)
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
+		{Type: corev1.NodeExternalIP, Address: "2001:db8::1"}, {Type: corev1.NodeHostName, Address: "192.0.2.2"},
+		{Type: corev1.NodeInternalIP, Address: "worker-1"}}
+	sameAddrs(t, "addresses", podstate.ReadNode(n).Addresses, "192.0.2.1", "2001:db8::1")
+	for range 100 {
+		n.Status.Addresses = append(n.Status.Addresses, n.Status.Addresses[0])
+	}
+	equal(t, "addresses", len(podstate.ReadNode(n).Addresses), 32)
 }
 
 // guest is a VirtualMachineInstance after a live migration, whose guest kept the address of its first pod. It is

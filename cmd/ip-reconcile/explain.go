@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -40,6 +41,7 @@ Without it the commands have CONTEXT_OF_THAT_CLUSTER in its place.
 With -f explain prints for each address of a file, one on each line, whether it is Free,
 for example to import machines that keep their addresses. Else it is InUse, Held, Stale,
 Reserved, Excluded by the definitions, OutsideEveryPool, or Unknown without definitions.
+An address is InUse, too, if only a pod or a Node has it, for example by static IPAM.
 
 Exit code 0: something is recorded or known; 1: nothing is; 2: the cluster could not be
 read. With -f, 0: all are Free; 1: one is not.
@@ -115,9 +117,10 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 		document: func(h document.Header) any { return &document.AddressList{Header: h, Addresses: all} },
 		names:    func() []string { return document.Rows(free, func(a document.AddressState) string { return a.IP }) },
 		screen: func(s *screen.Screen) {
-			s.Table([]string{"ADDRESS", "STATE", "POOL", "POD"}, document.Rows(all, func(a document.AddressState) []string {
-				return []string{a.IP, a.State, a.Pool, a.PodRef}
-			}), nil)
+			row := func(a document.AddressState) []string {
+				return []string{a.IP, a.State, a.Pool, cmp.Or(a.PodRef, strings.Join(a.CarriedBy, ", "))}
+			}
+			s.Table([]string{"ADDRESS", "STATE", "POOL", "POD OR NODE"}, document.Rows(all, row), nil)
 		},
 	})
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // notAttached are the findings on running pods without a network of whereabouts that they request. Three sources agree:
-// the network-status lacks the network or does not exist, a fresh report shows the running sandbox without an address of
-// its ranges, and no pool of the network has an allocation of the pod. Without agents nothing is found.
+// the network-status, which may be missing, lacks the network, a fresh report shows the running sandbox without an
+// address of its ranges, and no pool of the network has an allocation of the pod. Without agents nothing is found.
 func (x *Index) notAttached() (found []Finding) {
 	var owners map[ownedPool]bool
 	for _, r := range x.reports {

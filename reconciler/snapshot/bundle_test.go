@@ -159,6 +159,7 @@ func sameObjects(t tester, got, want *judge.Observation) {
 func fullNode(n *corev1.Node) {
 	n.UID, n.ResourceVersion, n.CreationTimestamp = "u", "6", metav1.NewTime(Now.Add(-time.Hour))
 	n.Status.NodeInfo.KubeletVersion = "v1.36.0"
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
 }
 
 // Objects as they are stored, with what is odd, and a planted secret wherever one can be.

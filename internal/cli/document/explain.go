@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"net/netip"
 	"time"
 
@@ -21,6 +22,8 @@ type Explanation struct {
 	Items []ExplainedItem `json:"items"`
 	Pods  []ExplainedPod  `json:"pods"`
 	Nodes []ExplainedNode `json:"nodes"`
+	// Carriers are the pods and Nodes that have the subject, an address, whatever assigned it. At most 20 are listed.
+	Carriers []Carrier `json:"carriers"`
 	// PoolUsage has the usage of the pools of the subject.
 	PoolUsage []PoolUsage `json:"poolUsage"`
 	// Advice has the steps that can be taken. The most urgent come first. A node or pool has one example for each cause.
@@ -188,10 +191,37 @@ type AddressList struct {
 type AddressState struct {
 	IP string `json:"ip"`
 	// State is Free, InUse, Held, Stale, Reserved, Excluded (no definition assigns the address), Unknown (no definition of
-	// the pool can be read) or OutsideEveryPool.
+	// the pool can be read) or OutsideEveryPool. It is InUse, too, where no pool has the address and something carries it.
 	State  string `json:"state"`
 	Pool   string `json:"pool,omitempty"`
 	PodRef string `json:"podRef,omitempty"`
+	// CarriedBy are pods and Nodes with the address, as explain takes them, whatever assigned it. At most 20 are listed.
+	CarriedBy []string `json:"carriedBy,omitempty"`
+}
+
+// Carrier is a pod or Node that has an address by its object, whatever assigned it.
+type Carrier struct {
+	// Kind is Pod or Node.
+	Kind string `json:"kind" text:"-"`
+	Name string `json:"name"`
+	// Node is the node of the pod, or the Node.
+	Node string `json:"node"`
+	// Network and Interface are those of the pod's network-status; absent for an address of its podIPs.
+	Network   string `json:"network,omitempty"`
+	Interface string `json:"interface,omitempty"`
+}
+
+// String returns the carrier as explain takes it.
+func (c Carrier) String() string {
+	if c.Kind == "Node" {
+		return "node/" + c.Name
+	}
+	return c.Name
+}
+
+// Compare orders carriers by kind, name and interface.
+func (c *Carrier) Compare(d *Carrier) int {
+	return cmp.Or(cmp.Compare(c.Kind, d.Kind), cmp.Compare(c.Name, d.Name), cmp.Compare(c.Interface, d.Interface))
 }
 
 // AddressRun is a range of addresses of a pool that have the same state.

@@ -3,28 +3,19 @@ package explanation
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	"go4.org/netipx"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// Addresses returns the state of each address, in each pool that has it in its range. What no definition assigns may be
-// in use all the same, by a pod from before an edit.
+// Addresses returns the state of each address, in each pool that has it in its range. An address that a pod or Node has
+// is not Free, whatever assigned it.
 func Addresses(j *judge.Judgement, asked []netip.Addr) (rows []document.AddressState) {
 	runs := map[*usage.Pool][]document.AddressRun{}
-	pools, carriers := usage.Of(j).All, carriersOf(j.Observation)
-	inUse := func(row document.AddressState, addr netip.Addr) document.AddressState {
-		if carrier := carriers[addr]; len(carrier) > 0 && slices.Contains(unassigned, row.State) {
-			row.State, row.PodRef = "InUse", carrier[0].pod
-		}
-		return row
-	}
+	pools, carriers := usage.Of(j).All, carriersOf(j.Observation, asked...)
 	for _, addr := range asked {
 		outside := true
 		for _, p := range pools {
@@ -42,57 +33,18 @@ func Addresses(j *judge.Judgement, asked []netip.Addr) (rows []document.AddressS
 				i--
 			}
 			run := runs[p][i]
-			rows = append(rows, inUse(document.AddressState{IP: addr.String(), State: run.State, Pool: p.Ref(),
-				PodRef: run.PodRef}, addr))
+			row := document.AddressState{IP: addr.String(), State: run.State, Pool: p.Ref(), PodRef: run.PodRef}
+			if row.CarriedBy = in(p, carriers[addr]); row.State == "Free" && len(row.CarriedBy) > 0 {
+				row.State = "InUse"
+			}
+			rows = append(rows, row)
 		}
 		if outside {
-			rows = append(rows, inUse(document.AddressState{IP: addr.String(), State: "OutsideEveryPool"}, addr))
+			rows = append(rows, document.AddressState{IP: addr.String(), State: "OutsideEveryPool",
+				CarriedBy: in(nil, carriers[addr])})
 		}
 	}
 	return rows
-}
-
-// unassigned are the states of addresses that no definition assigns, as far as it is known.
-var unassigned = []string{"Excluded", "Unknown", "OutsideEveryPool"}
-
-// carrier is a pod that carries an address, and what shows that.
-type carrier struct{ pod, source string }
-
-// carriersOf are the pods that carry each address, by name: by their network-status, except on a network with another
-// IPAM, or by the report of their READY sandbox.
-func carriersOf(o *judge.Observation) map[netip.Addr][]carrier {
-	found := map[netip.Addr][]carrier{}
-	add := func(addr netip.Addr, c carrier) {
-		if !slices.ContainsFunc(found[addr], func(known carrier) bool { return known.pod == c.pod }) {
-			found[addr] = append(found[addr], c)
-		}
-	}
-	for _, p := range o.Pods {
-		for _, i := range p.Interfaces {
-			namespace, name, isNamed := i.NAD()
-			nad := o.NADs.Or(nil)[types.NamespacedName{Namespace: namespace, Name: name}]
-			if !isNamed || p.Node == "" || nad != nil && nad.Problem == "" && len(nad.Networks) == 0 {
-				continue
-			}
-			for _, addr := range i.Addresses {
-				add(addr, carrier{p.String(), "its network-status"})
-			}
-		}
-	}
-	for _, b := range sandboxes(o) {
-		if b.State != string(v1alpha1.SandboxReady) {
-			continue
-		}
-		for _, text := range b.Addresses {
-			if addr, err := netip.ParseAddr(text); err == nil {
-				add(addr, carrier{b.Pod.String(), "the report of " + b.Node})
-			}
-		}
-	}
-	for _, all := range found {
-		slices.SortFunc(all, func(a, b carrier) int { return strings.Compare(a.pod, b.pod) })
-	}
-	return found
 }
 
 // Runs returns the states of all addresses in the range of a pool, in their order.

@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
@@ -45,6 +48,10 @@ func TestAddresses(t *testing.T) {
 		"10.8.0.1":    "[{10.8.0.1 OutsideEveryPool  }]",
 		"2001:db8::1": "[{2001:db8::1 OutsideEveryPool  }]",
 	} {
+		want = strings.ReplaceAll(want, "}", " []}")
+		for _, carries := range []string{"default/web-1", "default/web-2", "default/web-3"} {
+			want = strings.ReplaceAll(want, carries+" []", carries+" ["+carries+"]")
+		}
 		rows := explanation.Addresses(j, []netip.Addr{netip.MustParseAddr(asked)})
 		if got := strings.ReplaceAll(fmt.Sprint(rows), "kube-system/", ""); got != want {
 			t.Errorf("%s: %s, want %s", asked, got, want)
@@ -65,15 +72,16 @@ func TestAddresses_OfPodsBeforeAnEdit(t *testing.T) {
 		want  string
 		parts []Part
 	}{
-		"the range was edited": {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0}]",
+		"the range was edited": {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0 [default/web-0]}]",
 			[]Part{now, of24, pod, before}},
-		"a phantom of the range before": {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0}]",
+		"a phantom of the range before": {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0 [default/web-0]}]",
 			[]Part{now, of24, before}},
-		"without agents":           {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0}]", []Part{now, of24, pod}},
-		"the pool was deleted":     {"[{10.0.0.5 InUse  default/web-0}]", []Part{of24, pod}},
-		"no range of today has it": {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0}]", []Part{now, of30, pod}},
-		"nor has any pool":         {"[{10.0.0.5 InUse  default/web-0}]", []Part{of30, pod}},
-		"another IPAM gave the address": {"[{10.0.0.5 OutsideEveryPool  }]",
+		"without agents": {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0 [default/web-0]}]",
+			[]Part{now, of24, pod}},
+		"the pool was deleted":     {"[{10.0.0.5 OutsideEveryPool   [default/web-0]}]", []Part{of24, pod}},
+		"no range of today has it": {"[{10.0.0.5 Unknown kube-system/10.0.0.0-24  [default/web-0]}]", []Part{now, of30, pod}},
+		"nor has any pool":         {"[{10.0.0.5 OutsideEveryPool   [default/web-0]}]", []Part{of30, pod}},
+		"another IPAM gave the address": {"[{10.0.0.5 OutsideEveryPool   [default/web-0]}]",
 			[]Part{NAD("wb", `{"ipam":{"type":"static"}}`), pod}},
 	} {
 		j := Judged(Observe(c.parts...), judge.Policy{})
@@ -81,5 +89,62 @@ func TestAddresses_OfPodsBeforeAnEdit(t *testing.T) {
 		if got := fmt.Sprint(rows); got != c.want {
 			t.Errorf("%s: %s, want %s", says, got, c.want)
 		}
+	}
+}
+
+// withAddress gives a Node an internal address.
+func withAddress(ip string) NodeEdit {
+	return func(n *corev1.Node) {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: ip})
+	}
+}
+
+// An address that something carries is not free, whatever assigned it.
+func TestAddresses_OfOtherIPAM(t *testing.T) {
+	cluster := All(Pool("10.0.0.0-24", "10.0.0.0/24"), Pool("blue-10.0.0.0-24", "10.0.0.0/24"),
+		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"exclude": ["10.0.0.200/30"]`)),
+		NAD("blue", WhereaboutsConfig("10.0.0.0/24", "blue")), NAD("static", `{"ipam":{"type":"static"}}`),
+		Node("worker-1", withAddress("10.0.0.9")),
+		Pod("static", CarryingOn("default/static", "net1", "10.0.0.205")), Pod("plain", PodIPs("10.0.0.20")),
+		Pod("host", PodIPs("10.0.0.9")), Pod("done", PodIPs("10.0.0.21"), Phase("Succeeded")),
+		Pod("queued", CarryingOn("default/static", "net1", "10.0.0.22"), OnNode("")),
+		Pod("ending", Carrying("10.0.0.30"), DeletedAgo(time.Minute)),
+		Pod("excluded", CarryingOn("default/static", "net1", "10.0.0.201")),
+		Pod("outside", CarryingOn("default/static", "net1", "10.9.0.1")))
+	for asked, want := range map[string]string{
+		"10.0.0.205": "[{InUse 10.0.0.0-24 [default/static]} {InUse blue-10.0.0.0-24 [default/static]}]",
+		"10.0.0.9":   "[{InUse 10.0.0.0-24 [node/worker-1]} {InUse blue-10.0.0.0-24 [node/worker-1]}]",
+		"10.0.0.20":  "[{InUse 10.0.0.0-24 [default/plain]} {InUse blue-10.0.0.0-24 [default/plain]}]",
+		"10.0.0.21":  "[{Free 10.0.0.0-24 []} {Free blue-10.0.0.0-24 []}]",
+		"10.0.0.22":  "[{Free 10.0.0.0-24 []} {Free blue-10.0.0.0-24 []}]",
+		"10.0.0.30":  "[{InUse 10.0.0.0-24 [default/ending]} {Free blue-10.0.0.0-24 []}]",
+		"10.0.0.201": "[{Excluded 10.0.0.0-24 [default/excluded]} {InUse blue-10.0.0.0-24 [default/excluded]}]",
+		"10.9.0.1":   "[{OutsideEveryPool  [default/outside]}]",
+	} {
+		var got []string
+		for _, row := range explanation.Addresses(Judged(Observe(cluster), judge.Policy{}),
+			[]netip.Addr{netip.MustParseAddr(asked)}) {
+			got = append(got, strings.ReplaceAll(fmt.Sprintf("{%s %s %s}", row.State, row.Pool, row.CarriedBy),
+				"kube-system/", ""))
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: %s, want %s", asked, got, want)
+		}
+	}
+	for asked, want := range map[string]string{
+		"10.0.0.205": "carried by default/static", "10.9.0.1": "carried by default/outside",
+		"10.0.0.9": "carried by node/worker-1",
+	} {
+		r, d := ask(t, asked, nil, cluster)
+		if text := said(r, d); !d.Found || !strings.Contains(text, want) || strings.Contains(text, "default/host") {
+			t.Errorf("%s: %s", asked, text)
+		}
+	}
+	many := []Part{Pool("10.0.0.0-24", "10.0.0.0/24")}
+	for i := range 50 {
+		many = append(many, Pod(fmt.Sprint("web-", i), PodIPs("10.0.0.7")))
+	}
+	if _, d := ask(t, "10.0.0.7", nil, many...); len(d.Carriers) != 20 {
+		t.Errorf("%d carriers are listed", len(d.Carriers))
 	}
 }

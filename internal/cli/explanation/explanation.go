@@ -35,7 +35,6 @@ type answer struct {
 	q              Question
 	d              *document.Explanation
 	conflicts      map[string]bool // addresses with a conflict
-	carriers       []carrier       // of the subject, if it is an address
 	exported       map[string]bool // namespaces of which a snapshot has pods; nil for a cluster
 }
 
@@ -45,7 +44,7 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	q.Advisor.Nodes = q.Judgement.Observation.Nodes.Or(nil)
 	d := &document.Explanation{
 		Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
-		Missing: []string{}, Pods: podsOf(q.Judgement, q.Subject, pools),
+		Missing: []string{}, Carriers: []document.Carrier{}, Pods: podsOf(q.Judgement, q.Subject, pools),
 		RecentReleases: q.Recent,
 	}
 	if q.Filter == nil {
@@ -54,9 +53,6 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	a := &answer{q: q, d: d, Report: report.OfCheck(q.Judgement, q.Plan, *q.Filter), conflicts: map[string]bool{}}
 	for _, f := range q.Judgement.Findings {
 		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
-	}
-	if q.Subject.Kind == Address {
-		a.carriers = carriersOf(a.Observation)[q.Subject.Address]
 	}
 	if q.Snapshot {
 		a.exported = map[string]bool{}
@@ -73,6 +69,13 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	if r := a.Restore; r != nil {
 		d.Restore = &judge.RestoreRow{Restored: r.Date(), Why: r.Why, Awaiting: document.List(r.Awaiting)}
 	}
+	if s := q.Subject; s.Kind == Address {
+		for _, c := range carriersOf(a.Observation, s.Address)[s.Address] {
+			if len(d.Carriers) < maxCarriers {
+				d.Carriers = append(d.Carriers, c.Carrier)
+			}
+		}
+	}
 	d.Found = a.found()
 	d.Advice = document.List(append(a.missing(), a.advise()...))
 	return a.Report, d
@@ -87,7 +90,7 @@ func (a *answer) found() bool {
 			return true
 		}
 	}
-	return len(a.d.Items)+len(a.Findings)+len(a.d.Pods)+len(a.carriers) > 0
+	return len(a.d.Items)+len(a.Findings)+len(a.d.Pods)+len(a.d.Carriers) > 0
 }
 
 // missing adds sentences about what does not exist, and returns steps about what may be meant instead.
@@ -97,8 +100,8 @@ func (a *answer) missing() (steps []document.Advice) {
 	switch {
 	case s.Kind == Address && len(d.Items) == 0:
 		add("%s is recorded in no pool and has no reservation.", s.Address)
-		for _, c := range a.carriers {
-			add("Pod %s carries it, by %s.", c.pod, c.source)
+		if len(d.Carriers) > 0 {
+			return nil
 		}
 		if len(d.PoolUsage) > 0 {
 			return a.steps("more", "free addresses", advice.Facts{Names: map[string]string{"ip": s.Address.String()}})

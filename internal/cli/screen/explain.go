@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,6 +20,12 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 		s.Text("", text)
 	}
 	s.circumstances(r.Notes(), r.Gates)
+	for _, c := range d.Carriers {
+		isRecorded := func(it document.ExplainedItem) bool { return it.PodRef == c.Name }
+		if !slices.ContainsFunc(d.Items, isRecorded) {
+			s.section("carried by "+c.String(), c)
+		}
+	}
 	for _, p := range d.Pods {
 		s.section("pod "+p.Name, p)
 		if len(d.Items) == 0 {
