@@ -55,6 +55,8 @@ type Pod struct {
 	// Unattached are the requested networks that a readable status does not have.
 	Unattached []types.NamespacedName
 	Workload   string // its controller as "<kind>/<name>", "" for none
+	// HasUniqueName means that the pod's controller is of a kind that gives each name once.
+	HasUniqueName bool
 	// NeverBound means that the scheduler reported that it found no node, and nothing shows that the pod was ever on one.
 	NeverBound bool
 	// StoppedByKubelet means that every container has a status, every status is terminated, and Ready is not True.
@@ -78,6 +80,7 @@ func ReadPod(o *corev1.Pod) *Pod {
 		Phase:           phase(o),
 		CreatedAt:       o.CreationTimestamp.Time,
 		Workload:        workload(o),
+		HasUniqueName:   hasUniqueName(o),
 		Machine:         readMachine(o),
 	}
 	if uid := o.Annotations[mirrorAnnotation]; uid != "" {

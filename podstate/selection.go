@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -102,4 +103,13 @@ func workload(o *corev1.Pod) string {
 		}
 	}
 	return ""
+}
+
+// hasUniqueName reports whether the pod's controller gives each of its pods a name with random letters. The name of a
+// StatefulSet's pod is given again.
+func hasUniqueName(o *corev1.Pod) bool {
+	return slices.ContainsFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool {
+		kinds := []string{"v1/ReplicationController", "apps/v1/ReplicaSet", "apps/v1/DaemonSet", "batch/v1/Job"}
+		return r.Controller != nil && *r.Controller && slices.Contains(kinds, r.APIVersion+"/"+r.Kind)
+	})
 }

@@ -55,6 +55,7 @@ type candidate struct {
 type podPast struct {
 	ranOn        []string      // nodes of earlier pods with the owner's name
 	carriedOn    []string      // nodes of other pods that carried the address
+	hasNameAlone bool          // no other pod has, or had, the name of the owner: it has one node in ranOn
 	longestGrace time.Duration // longest grace period of any pod with the owner's name that was deleted
 }
 
@@ -131,8 +132,10 @@ func (h *History) Of(id judge.ID) judge.ItemHistory {
 	s := h.candidates[h.keyOf(id)]
 	past := cmp.Or(s.past, &podPast{})
 	known := judge.ItemHistory{First: s.first, RanOn: past.ranOn, CarriedOn: past.carriedOn}
+	known.RanOnlyThere = past.hasNameAlone
 	if s.pod != nil {
 		known.RanOn = withNode(slices.Clip(past.ranOn), s.pod.Node)
+		known.RanOnlyThere = s.pod.HasUniqueName && len(known.RanOn) == 1
 	}
 	if s.confirmation != nil {
 		known.StaleSince, known.UncontradictedSince = s.confirmation.staleSince.at, s.confirmation.uncontradictedSince.at
@@ -245,6 +248,10 @@ func (s *candidate) notePod(pod *podstate.Pod) {
 	was := s.pod
 	if was != nil && (pod == nil || pod.Node != was.Node) {
 		s.past = s.past.with(was.Node, "", 0)
+	}
+	if was != nil && pod == nil {
+		s.past = s.past.with("", "", 0)
+		s.past.hasNameAlone = was.HasUniqueName && len(s.past.ranOn) == 1
 	}
 	if was != nil && was.UID != "" && (pod == nil || pod.UID != was.UID) {
 		s.past = s.past.with("", "", was.GracePeriod)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -22,6 +23,7 @@ const (
 	Misrecorded          Kind = "Misrecorded"
 	MissingReservation   Kind = "MissingReservation"
 	NoFreshReportFinding Kind = "NoFreshReport"
+	NodeNotReady         Kind = "NodeNotReady"
 	UnreadSandbox        Kind = "UnreadSandbox"
 	MalformedFinding     Kind = "Malformed"
 	StatusMismatch       Kind = "StatusMismatch"
@@ -35,7 +37,8 @@ const (
 // Kinds are all kinds by severity: outages first. The last is information only.
 func Kinds() []Kind {
 	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, GuestAddressFinding, ClaimDiffers, MissingReservation,
-		NotAttached, PendingLeak, UnreadSandbox, ForeignPool, MalformedFinding, NoFreshReportFinding, StatusMismatch}
+		NotAttached, PendingLeak, UnreadSandbox, ForeignPool, MalformedFinding, NoFreshReportFinding,
+		NodeNotReady, StatusMismatch}
 }
 
 // Is reports whether two findings are about the same defect.
@@ -75,8 +78,9 @@ func (x *Index) findings(items []*Item) (found []Finding) {
 			found = append(found, x.missingReservation(it)...)
 		}
 	}
-	found = slices.Concat(found, x.phantoms(), nodesWithoutReport(items), x.unreadFindings(), x.malformed(items),
-		x.unknownDefinitions(), x.notAttached(), pendingLeaks(items), foreignPools(items), x.machineFindings(items))
+	found = slices.Concat(found, x.phantoms(), nodesWithoutReport(items), x.nodesNotReady(items), x.unreadFindings(),
+		x.malformed(items), x.unknownDefinitions(), x.notAttached(), pendingLeaks(items), foreignPools(items),
+		x.machineFindings(items))
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
@@ -172,16 +176,18 @@ func (x *Index) unreadFindings() (found []Finding) {
 	return found
 }
 
-// nodesWithoutReport are the findings on nodes without a fresh report that hold allocations.
-func nodesWithoutReport(items []*Item) []Finding {
+// countNodes counts for each node the allocations whose evidence names it.
+func countNodes(items []*Item, names func(*Item) []string) map[string]int {
 	type nodes struct {
 		names []string
 		items int
 	}
 	same := map[*string]*nodes{} // many share one list
 	for _, it := range items {
-		if e := it.evidence; it.Allocation != nil && e != nil && e.Sandbox == NoFreshReport && len(e.WithoutReport) > 0 {
-			names := e.WithoutReport
+		if it.Allocation == nil || it.evidence == nil {
+			continue
+		}
+		if names := names(it); len(names) > 0 {
 			if same[&names[0]] == nil {
 				same[&names[0]] = &nodes{names: names}
 			}
@@ -194,11 +200,49 @@ func nodesWithoutReport(items []*Item) []Finding {
 			count[name] += n.items
 		}
 	}
+	return count
+}
+
+// nodesWithoutReport are the findings on nodes without a fresh report that hold allocations.
+func nodesWithoutReport(items []*Item) []Finding {
+	count := countNodes(items, func(it *Item) []string {
+		if it.evidence.Sandbox != NoFreshReport {
+			return nil
+		}
+		return it.evidence.WithoutReport
+	})
 	var found []Finding
 	for _, node := range slices.Sorted(maps.Keys(count)) {
 		found = append(found, Finding{Kind: NoFreshReportFinding, Node: node,
 			Message: fmt.Sprintf("%s has no fresh SandboxReport, and %d allocations depend on it; check its node agent",
 				node, count[node])})
+	}
+	return found
+}
+
+// nodesNotReady are the findings on nodes that hold allocations, without agents, because they are not Ready.
+func (x *Index) nodesNotReady(items []*Item) []Finding {
+	count := countNodes(items, func(it *Item) []string {
+		if it.Verdict != Held || it.Reason != NodeUnreachable {
+			return nil
+		}
+		return it.evidence.NotReady
+	})
+	var found []Finding
+	for _, node := range slices.Sorted(maps.Keys(count)) {
+		since, end := "since "+x.o.Nodes[node].NotReadySince.UTC().Format(time.RFC3339), "If its machine is off and stays "+
+			"off, the out-of-service taint or deleting the Node releases them"
+		switch n := x.o.Nodes[node]; {
+		case !n.HasReadyCondition:
+			since, end = "since an unknown time, because its Node has no condition Ready", "If its machine is off and stays "+
+				"off, deleting the Node releases them, and an out-of-service taint does not"
+		case n.NotReadySince.IsZero():
+			since = "since an unknown time"
+		}
+		message := fmt.Sprintf("%s has not been Ready %s, so the allocations of pods that may still run there are held: %d. "+
+			"%s; if it runs, that assigns addresses twice. 'ip-reconcile explain node/%s' prints the commands",
+			node, since, count[node], end, node)
+		found = append(found, Finding{Kind: NodeNotReady, Node: node, Message: message})
 	}
 	return found
 }

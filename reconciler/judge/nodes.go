@@ -15,6 +15,7 @@ type nodeSet struct {
 	Sandbox       Sandbox  `json:"-"`
 	Nodes         []string `json:"-"`                       // that could run the sandbox, sorted
 	WithoutReport []string `json:"withoutReport,omitempty"` // of Nodes, those without a fresh report
+	NotReady      []string `json:"-"`                       // without agents: of Nodes, those that are not Ready
 	goneNodes     []string // of Nodes, those that are dead or missing
 	// NodesUnknown: it is not known which nodes could run the sandbox, because a source is unknown.
 	NodesUnknown bool `json:"nodesUnknown,omitempty"`
@@ -61,6 +62,7 @@ func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeConditio
 		without = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			return !x.isNotReady(name) || len(names) > 1 && x.isDead(name)
 		})
+		n.NotReady = without
 	case len(names) == 0 || count[notReporting] > 0 || !x.hasNodes || !x.selectsNodes:
 		n.Sandbox = NoFreshReport
 	case count[nodeObjectMissing] > 0:
@@ -142,7 +144,9 @@ func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 
 // couldRun are the nodes that could run the sandbox: those whose last report has the ID, that of the owner's pod, and
 // those of pods that were observed with the address. If no report has the ID, also the nodes whose slice the pool is,
-// or every node with an agent. Without agents it is the pod's own node. certain is true if no other node could run it.
+// or every node with an agent. Without agents it is the pod's own node. Of a pod that is gone that is known if this
+// process saw the pod bound, and no other can have its name: its nodes could run it, and those that had the address.
+// certain is true if no other node could run it.
 func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 	pod := it.evidence.Pod
 	if it.evidence.Phase == podstate.None { // it was never bound to a node
@@ -153,6 +157,9 @@ func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 		return x.nodeSetOf(it, nil, false), true
 	case !x.hasAgents && pod != nil:
 		return x.nodeSetOf(it, []string{pod.Node}, false), true
+	}
+	if !x.hasAgents && it.Allocation != nil && x.past.Of(it.ID()).RanOnlyThere {
+		return x.nodeSetOf(it, sortedUnique(x.knownNodes(it)), false), false
 	}
 	reported := it.reportingNodes()
 	all := sortedUnique(append(x.knownNodes(it), reported...))

@@ -198,6 +198,8 @@ type ItemHistory struct {
 	UncontradictedSince time.Time
 	RanOn               []string // nodes of pods by the owner's name
 	CarriedOn           []string // nodes of other pods that carried the address
+	// RanOnlyThere: the name of the owner is given once, and that pod was observed bound to a node. It is in RanOn.
+	RanOnlyThere bool
 }
 
 // noPast is the Past of a process without earlier observations.

@@ -209,7 +209,7 @@ func table() []rule {
 				"--unreachable-node-timeout"},
 		{id: "gone-unreachable", pod: podstate.None, sandbox: is(NoSource), when: nodeNotReady,
 			verdict: Held, reason: NodeUnreachable, by: assertedByPerson,
-			say: "{nopod}, but a node that could still run it is not Ready"},
+			say: "{nopod}, but it may still run on {notready}: not Ready"},
 		{id: "gone", pod: podstate.None, sandbox: is(NoSource), verdict: Stale, reason: PodGone, by: podGone,
 			say: "{nopod}"},
 		// A READY sandbox without a UID: it is in use, whoever owns it.

@@ -32,7 +32,8 @@ func (it *Item) Testimony() *Testimony { return it.evidenceSource().Evidence().t
 func (e *Evidence) testimony() *Testimony {
 	t := &Testimony{Evidence: *e, Phase: e.Phase.String(), Sandbox: e.Sandbox.String(), Ownership: e.Ownership.String()}
 	t.WithoutReport = slices.Clone(e.WithoutReport[:min(len(e.WithoutReport), 2)])
-	t.Evidence.Pod, t.mentions, t.Nodes, t.goneNodes = nil, nil, nil, nil // a record must not keep an observation alive
+	// A record must not keep an observation alive.
+	t.Evidence.Pod, t.mentions, t.Nodes, t.NotReady, t.goneNodes = nil, nil, nil, nil, nil
 	if p := e.Pod; p != nil {
 		t.Pod = &PodTestimony{p.Node, p.Status.String(), p.StoppedByKubelet}
 	}

@@ -174,6 +174,7 @@ func (e *Evidence) fill(text string) string {
 		phase, deleted = e.Phase.String(), e.Pod.DeletionTime.UTC().Format("2006-01-02T15:04:05Z")
 	}
 	return strings.NewReplacer("{nodes}", list(e.Nodes), "{gone}", list(e.goneNodes), "{without}", list(e.WithoutReport),
-		"{nopod}", noPod, "{phase}", phase, "{deleted}", deleted, "{uid}", e.SandboxUID, "{sandbox}", e.Sandbox.String(),
-		"{detail}", e.Detail, "{unknown}", e.unknown, "{claimant}", e.Claimant).Replace(text)
+		"{notready}", list(e.NotReady), "{nopod}", noPod, "{phase}", phase, "{deleted}", deleted, "{uid}", e.SandboxUID,
+		"{sandbox}", e.Sandbox.String(), "{detail}", e.Detail, "{unknown}", e.unknown,
+		"{claimant}", e.Claimant).Replace(text)
 }

@@ -171,7 +171,8 @@ func TestEncode_OddObjects(t *testing.T) {
 			p.Annotations["other"], p.Labels = secret, map[string]string{"a": secret}
 			p.ResourceVersion = "5" + name[:1]
 			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: secret}}
-			p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web-7d4b9c", Controller: ptr.To(true)}}
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-7d4b9c",
+				Controller: ptr.To(true)}}
 			edit(p)
 		})
 	}

@@ -114,7 +114,9 @@ type EvidencePod struct {
 type EvidenceSandbox struct {
 	State string `json:"state"`
 	UID   string `json:"uid"`
-	// Nodes are the nodes that could run the sandbox. WithoutReport are those of them without a fresh report.
+	// Nodes are the nodes that could run the sandbox. NotReady are those of them that are not Ready and hold it, without
+	// agents. WithoutReport are those without a fresh report.
+	NotReady      []string `json:"notReady" text:"not Ready"`
 	Nodes         []string `json:"nodes"`
 	WithoutReport []string `json:"withoutReport" text:"without a fresh report"`
 }

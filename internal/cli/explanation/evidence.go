@@ -2,6 +2,7 @@ package explanation
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func Evidence(ev *judge.Evidence) *document.Evidence {
 	d := &document.Evidence{Problem: string(ev.Problem), Detail: ev.Detail, Claimant: ev.Claimant,
 		ClaimantNode: ev.ClaimantNode}
 	d.Sandbox = document.EvidenceSandbox{State: ev.Sandbox.String(), UID: ev.SandboxUID, Nodes: document.List(ev.Nodes),
-		WithoutReport: document.List(ev.WithoutReport)}
+		NotReady: document.List(ev.NotReady), WithoutReport: document.List(ev.WithoutReport)}
 	if p := ev.Pod; p != nil {
 		d.Pod = &document.EvidencePod{Name: p.String(), UID: p.UID, Node: p.Node, Phase: p.Phase.String(),
 			Ownership: ev.Ownership.String(), OnPod: ev.OnPod, NetworkStatus: p.Status.String()}
@@ -146,7 +147,15 @@ func (a *answer) nodeNames() []string {
 			names.Insert(b.Node)
 		}
 	}
-	return sets.List(names.Delete(""))
+	isReady := func(name string) int {
+		if n := a.Observation.Nodes[name]; n != nil && n.Ready {
+			return 1
+		}
+		return 0
+	}
+	return slices.SortedFunc(maps.Keys(names.Delete("")), func(x, y string) int { // what decides is first
+		return cmp.Or(cmp.Compare(isReady(x), isReady(y)), cmp.Compare(x, y))
+	})
 }
 
 func (a *answer) node(name string) document.ExplainedNode {
@@ -165,12 +174,15 @@ func (a *answer) node(name string) document.ExplainedNode {
 	return d
 }
 
-// nodesOf returns the nodes that decided about an item: those without a fresh report, else the item's own.
+// nodesOf returns the nodes that decided about an item: those that are not Ready, if that holds it, else those without
+// a fresh report, else the item's own.
 func nodesOf(it *judge.Item) []string {
 	ev := it.Evidence()
 	switch {
 	case ev == nil:
 		return nil
+	case len(ev.NotReady) > 0 && it.Verdict == judge.Held:
+		return ev.NotReady
 	case len(ev.WithoutReport) > 0 && it.Verdict != judge.InUse:
 		return ev.WithoutReport
 	case it.Node() != "":

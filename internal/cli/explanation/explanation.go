@@ -133,7 +133,7 @@ func (a *answer) steps(section, name string, f advice.Facts) []document.Advice {
 func (a *answer) facts(names map[string]string, nodes ...string) advice.Facts {
 	return advice.Facts{Names: names, Nodes: nodes, DownNodes: report.Only(nodes, func(name string) bool {
 		n := a.Observation.Nodes.Or(nil)[name]
-		return n != nil && !n.Ready && !n.OutOfService
+		return n != nil && !n.Ready && !n.IsDead()
 	})}
 }
 

@@ -188,3 +188,29 @@ func TestExplanation_OfSubjects(t *testing.T) {
 		}
 	}
 }
+
+// Without agents, of many nodes the one that holds an address is named first, and the others are one line.
+func TestExplanation_NodeThatIsNotReady(t *testing.T) {
+	cluster := []Part{Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/gone-1", "box-1", "net1"),
+		Alloc("6", "default/gone-2", "box-2", "net1"))}
+	for i := range 40 {
+		cluster = append(cluster, Node(fmt.Sprint("worker-", i)))
+	}
+	r, d := ask(t, "10.0.0.5", nil, append(cluster, Node("worker-9", NotReadyFor(4*time.Hour)))...)
+	text := said(r, d)
+	for _, want := range []string{"it may still run on worker-9: not Ready", "not Ready worker-9, nodes worker-0",
+		"and 30 more", "node worker-9\n", "worker-9 has not been Ready since 2026-11-20T06:00:00Z, so the allocations",
+		"taint nodes worker-9 node.kubernetes.io/out-of-service", "delete node worker-9", "--unreachable-node-timeout"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), strings.TrimSpace(want)) {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "node worker-1\n") || len(d.Nodes) != 1 {
+		t.Errorf("healthy nodes are explained:\n%s", text)
+	}
+	r, d = ask(t, "10.0.0.5", nil, cluster...)
+	if text := said(r, d); strings.Contains(text, "node worker-1\n") ||
+		!strings.Contains(text, "40 nodes Ready, without a report: worker-0, worker-1") {
+		t.Errorf("nodes that are Ready are not one line:\n%s", text)
+	}
+}

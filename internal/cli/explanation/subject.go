@@ -138,9 +138,18 @@ func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *report.F
 		}
 		f.HasFinding = func(x *judge.Finding) bool { return slices.ContainsFunc(strings.Split(x.Pool, ","), f.HasPool) }
 	}
+	holds := map[string]bool{} // nodes that hold an item because they are not Ready
+	if has := f.HasFinding; has != nil {
+		f.HasFinding = func(x *judge.Finding) bool { return has(x) || x.Kind == judge.NodeNotReady && holds[x.Node] }
+	}
 	for _, it := range slices.Concat(j.Allocations, j.Reservations) {
 		if !is(it) {
 			continue
+		}
+		if ev := it.Evidence(); ev != nil && it.Verdict == judge.Held {
+			for _, node := range ev.NotReady {
+				holds[node] = true
+			}
 		}
 		items[it.ID()] = true
 		if shared := it.SharesVerdictOf(); shared != nil {

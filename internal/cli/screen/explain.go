@@ -44,14 +44,7 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 		s.items("STALE", r, r.Pick(judge.Stale))
 		s.items("HELD", r, r.Pick(judge.Held))
 	}
-	for i, n := range d.Nodes {
-		if d.Found && (i < manyRows || s.Wide) {
-			s.explainNode(n)
-		}
-	}
-	if !s.Wide {
-		s.more(len(d.Nodes)-manyRows, "node")
-	}
+	s.explainNodes(d)
 	if d.Restore != nil {
 		s.section("etcd restore", *d.Restore)
 	}
@@ -78,11 +71,56 @@ func (s *Screen) explainItem(it document.ExplainedItem) {
 			pod.Ownership = cmp.Or(map[string]string{"ItsPod": "yes", "NotItsPod": "no"}[pod.Ownership], "unknown")
 			shown.Pod = &pod
 		}
+		if !s.Wide {
+			shorten(&shown.Sandbox)
+		}
 		s.facts(shown)
 		s.sandboxes = append(s.sandboxes, shown.Sandbox.State)
 	}
 	if it.Verdict == judge.Stale && len(it.Gates) == 0 {
 		s.fact("release", "no gate stands against it: the next pass releases it")
+	}
+}
+
+// shorten shortens the lists of nodes. Without agents no node has a report.
+func shorten(b *document.EvidenceSandbox) {
+	short := func(nodes []string) []string {
+		if len(nodes) <= nodesShown {
+			return nodes
+		}
+		return []string{judge.AtMost(nodes, nodesShown)}
+	}
+	if b.State == judge.NoSource.String() {
+		b.WithoutReport = nil
+	}
+	b.NotReady, b.Nodes, b.WithoutReport = short(b.NotReady), short(b.Nodes), short(b.WithoutReport)
+}
+
+// nodesShown is how many nodes a list on the screen has.
+const nodesShown = 10
+
+// explainNodes writes the nodes. Ready ones of which nothing else is known are one line.
+func (s *Screen) explainNodes(d *document.Explanation) {
+	var shown []document.ExplainedNode
+	var ready []string
+	for _, n := range d.Nodes {
+		if n == (document.ExplainedNode{Name: n.Name, InAPI: true, Ready: true}) && !s.Wide && len(d.Nodes) > 1 {
+			ready = append(ready, n.Name)
+		} else {
+			shown = append(shown, n)
+		}
+	}
+	for i, n := range shown {
+		if d.Found && (i < manyRows || s.Wide) {
+			s.explainNode(n)
+		}
+	}
+	if !s.Wide {
+		s.more(len(shown)-manyRows, "node")
+	}
+	if d.Found && len(ready) > 0 {
+		s.gap()
+		s.Text("", Count(len(ready), "node")+" Ready, without a report: "+judge.AtMost(ready, nodesShown))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -53,6 +54,20 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 			"%s. On %s only addresses of finished pods are released.", text, few(a.NoFreshReport))
 	}
 	return ok("%s.", text)
+}
+
+// nodes names the first node that holds allocations because it is not Ready. With agents their reports decide.
+func (p *Probe) nodes(context.Context) (line, error) {
+	isOther := func(f judge.Finding) bool { return f.Kind != judge.NodeNotReady }
+	found := slices.DeleteFunc(slices.Clone(p.Findings), isOther)
+	if len(found) == 0 {
+		return line{}, nil
+	}
+	more := ""
+	if len(found) > 1 {
+		more = fmt.Sprintf(" Other nodes of this kind: %d. See 'ip-reconcile check --reason NodeNotReady'.", len(found)-1)
+	}
+	return warn("ip-reconcile explain node/"+found[0].Node, "%s.%s", found[0].Message, more)
 }
 
 func (p *Probe) expectsAgents() bool {

@@ -67,6 +67,7 @@ var checks = []struct {
 	{"pools", aJudgement, (*Probe).fullPools},
 	{"findings", aJudgement, (*Probe).findings},
 	{"agents", aJudgement, (*Probe).agents},
+	{"nodes", aJudgement, (*Probe).nodes},
 	{"admission-policy", anInstallation, (*Probe).admissionPolicy},
 	{"versions", aReconciler, (*Probe).versions},
 	{"crds", anInstallation, (*Probe).definitions},

@@ -157,6 +157,13 @@ func situations() []situation {
 			p.lacking(v1alpha1.Resource())
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"))
 		}},
+		{"no agents, and a node that is not Ready", func(p *Probe) {
+			p.observed(UsualPool, Node("worker-1"), Node("worker-2", NotReadyFor(time.Hour)), Node("worker-3"))
+		}},
+		{"no agents, and two nodes that are not Ready", func(p *Probe) {
+			p.observed(UsualPool, Node("worker-1", func(n *corev1.Node) { n.Status.Conditions = nil }),
+				Node("worker-2", NotReadyFor(time.Hour)))
+		}},
 		{"reports that must not be read", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"),
 				func(o *Observed) { o.Reports = judge.Unknown[[]*podstate.Report](forbidden) })
