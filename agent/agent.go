@@ -188,6 +188,10 @@ func (a *Agent) inspect(ctx context.Context) (*Inspection, error) {
 	}
 	if !a.hasResumed {
 		a.hasResumed = true
+		if identity == (Identity{}) {
+			a.Health.log.Warn("The Node object does not confirm this machine, so the report does not prove that a sandbox "+
+				"is absent; allow this account to get its Node", "node", a.Node)
+		}
 		isSame := identity.matches(a.report)
 		a.Inspector.Resume(a.report, isSame)
 		if r := a.report; !isSame {

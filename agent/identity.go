@@ -37,7 +37,8 @@ type Confirmer struct {
 // some time after a boot.
 //
 // It returns an error if the Node object cannot be read or has another boot id. If the Node object is missing or
-// forbidden, the earlier report of the same boot replaces it. If neither has a boot id, the Identity is empty.
+// forbidden, the earlier report of the same boot replaces it. If neither has a boot id, the Identity is empty. The
+// report then says what runs, and does not prove that a sandbox is absent.
 func (c *Confirmer) Identity(ctx context.Context, before *v1alpha1.SandboxReport) (Identity, error) {
 	if c.identity != nil {
 		return *c.identity, nil

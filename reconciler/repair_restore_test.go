@@ -33,7 +33,7 @@ func (s *simulator) reported(by map[string][]v1alpha1.Sandbox) {
 		s.reports = nil
 		for node, sandboxes := range by {
 			r := &v1alpha1.SandboxReport{Sandboxes: sandboxes}
-			r.Name, r.ObservedAt.Time = node, time.Now()
+			r.Name, r.BootID, r.ObservedAt.Time = node, "boot of "+node, time.Now()
 			s.reports = append(s.reports, &podstate.Report{SandboxReport: r, ConfirmedAt: time.Now(), LeaseRenewedAt: time.Now(),
 				WrittenAt: time.Now()})
 		}

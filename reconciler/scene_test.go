@@ -148,7 +148,7 @@ func (s *simulator) noPod(name string) {
 func (s *simulator) setReport(report *v1alpha1.SandboxReport) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	report.ObservedAt.Time = time.Now()
+	report.ObservedAt.Time, report.BootID = time.Now(), "boot of "+report.Name
 	s.reports = []*podstate.Report{{SandboxReport: report, ConfirmedAt: time.Now(), LeaseRenewedAt: time.Now(),
 		WrittenAt: time.Now()}}
 }

@@ -159,26 +159,27 @@ func (s *simulator) surroundings(o *judge.Observation) {
 	}
 }
 
-// knownNodes are the Nodes. If a test sets none, each node that a report or a pod names is Ready.
+// knownNodes are the Nodes that a test sets, and one of its machine for each other report. If a test sets none, each node
+// of a pod is Ready.
 func (s *simulator) knownNodes() map[string]*podstate.Node {
-	if s.nodes != nil {
-		return s.nodes
-	}
 	nodes := map[string]*podstate.Node{}
-	add := func(name string) {
-		if name != "" {
-			nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: "boot-1", Machine: judgetest.MachineOf(name)}
+	add := func(name, bootID string) {
+		if name != "" && nodes[name] == nil {
+			nodes[name] = &podstate.Node{Name: name, Ready: true, BootID: bootID}
 		}
 	}
-	if len(s.reports) == 0 {
-		add("worker-1")
+	for _, r := range s.reports { // each has a Node of its machine
+		add(r.Name, r.BootID)
 	}
-	for _, r := range s.reports {
-		add(r.Name)
+	if s.nodes == nil {
+		if len(s.reports) == 0 {
+			add("worker-1", "")
+		}
+		for _, p := range s.pods {
+			add(p.Spec.NodeName, "")
+		}
 	}
-	for _, p := range s.pods {
-		add(p.Spec.NodeName)
-	}
+	maps.Copy(nodes, s.nodes)
 	return nodes
 }
 

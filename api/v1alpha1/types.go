@@ -89,6 +89,12 @@ type Machine struct {
 // and some vendors give the same system UUID to all boards.
 func (m Machine) Same(other Machine) bool { return m.IsKnown() && m == other }
 
+// Differs reports whether an ID that both have differs, so that they are two machines.
+func (m Machine) Differs(other Machine) bool {
+	differ := func(a, b string) bool { return a != "" && b != "" && a != b }
+	return differ(m.SystemUUID, other.SystemUUID) || differ(m.MachineID, other.MachineID)
+}
+
 // IsKnown reports whether both IDs are set.
 func (m Machine) IsKnown() bool { return m.SystemUUID != "" && m.MachineID != "" }
 

@@ -79,12 +79,12 @@ func evidence() []Mutant {
 			Old: `return len(n.lost) > 0 &&`, New: `return len(n.lost) < 0 &&`},
 		{Fault: "A dead node counts although its agent reports", In: "reconciler/judge", Decl: "Index.nodeCondition",
 			Tests: "TestDeadNodes",
-			Old: `case x.hasFreshReport(name) && !x.isOfAnotherMachine(x.byNode[name]):
+			Old: `case x.provesAbsence(name):
 		return reporting
 	case x.isDead(name):
 		return provenDead`, New: `case x.isDead(name):
 		return provenDead
-	case x.hasFreshReport(name):
+	case x.provesAbsence(name):
 		return reporting`},
 		{Fault: "The pod's own node is not asked", In: "reconciler/judge", Decl: "Index.knownNodes",
 			Tests: "TestThePodsOwnNodeIsAlwaysAsked",

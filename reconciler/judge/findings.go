@@ -230,9 +230,9 @@ func (x *Index) nodesNotReady(items []*Item) []Finding {
 	})
 	var found []Finding
 	for _, node := range slices.Sorted(maps.Keys(count)) {
-		since, end := "since "+x.o.Nodes[node].NotReadySince.UTC().Format(time.RFC3339), "If its machine is off and stays "+
+		since, end := "since "+x.nodes[node].NotReadySince.UTC().Format(time.RFC3339), "If its machine is off and stays "+
 			"off, the out-of-service taint or deleting the Node releases them"
-		switch n := x.o.Nodes[node]; {
+		switch n := x.nodes[node]; {
 		case !n.HasReadyCondition:
 			since, end = "since an unknown time, because its Node has no condition Ready", "If its machine is off and stays "+
 				"off, deleting the Node releases them, and an out-of-service taint does not"

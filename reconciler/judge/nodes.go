@@ -84,11 +84,11 @@ func (x *Index) newNodeSet(names []string, conditionOf func(string) nodeConditio
 	return n
 }
 
-// nodeCondition is the condition of a node by its report and its Node object. A report of another machine does not
-// prove that a sandbox is absent.
+// nodeCondition is the condition of a node by its report and its Node object. A report that may be of another machine
+// does not prove that a sandbox is absent.
 func (x *Index) nodeCondition(name string) nodeCondition {
 	switch {
-	case x.hasFreshReport(name) && !x.isOfAnotherMachine(x.byNode[name]):
+	case x.provesAbsence(name):
 		return reporting
 	case x.isDead(name):
 		return provenDead
@@ -135,7 +135,7 @@ func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 	n.MissingNode = slices.ContainsFunc(names, func(name string) bool {
 		return x.nodeCondition(name) == nodeObjectMissing && x.nodeConditionForLone(name) == reporting
 	})
-	if n.Sandbox == Absent && !slices.ContainsFunc(names, x.hasFreshReport) {
+	if n.Sandbox == Absent && !slices.ContainsFunc(names, x.provesAbsence) {
 		n.Sandbox = NoFreshReport
 	}
 	x.nodeSets[key] = n

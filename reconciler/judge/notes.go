@@ -27,6 +27,23 @@ func (j *Judgement) taintsNote() string {
 		AtMost(nodes, namesShown), nodes[0], corev1.TaintNodeOutOfService)
 }
 
+// machinesNote names the nodes whose fresh report is not certainly of the machine of the Node object.
+func (j *Judgement) machinesNote() string {
+	var nodes []string
+	for _, r := range j.x.reports {
+		if r.IsFresh(j.x.now) && !j.x.isOfItsNode(r) {
+			nodes = append(nodes, r.Name)
+		}
+	}
+	switch {
+	case len(nodes) == 0, !j.x.hasNodes: // which is a note of its own
+		return ""
+	}
+	return fmt.Sprintf("the reports of %s may be of another machine than the Node object, so they do not prove that a "+
+		"sandbox is absent. See the log of the agent there; it must be allowed to get its Node",
+		AtMost(nodes, namesShown))
+}
+
 // namesShown is how many nodes a sentence names.
 const namesShown = 10
 
@@ -70,6 +87,9 @@ func (j *Judgement) Notes() []string {
 		notes = append(notes, text)
 	}
 	if note := j.taintsNote(); note != "" {
+		notes = append(notes, note)
+	}
+	if note := j.machinesNote(); note != "" {
 		notes = append(notes, note)
 	}
 	for _, s := range j.Observation.UnknownSources() {

@@ -1,11 +1,13 @@
 package judge_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -216,6 +218,56 @@ func TestAReportOfAnotherMachineSaysWhatItListsAndNoMore(t *testing.T) {
 		if len(j.Allocations) != 1 || j.Allocations[0].Verdict != c.want {
 			t.Errorf("it says %s: %v, want one that is %s", says, Describe(j), c.want)
 		}
+	}
+}
+
+// A machine ID that the Node or the report lacks is unknown, and not equal. Real nodes always have a boot ID, and some
+// platforms have no system UUID.
+func TestAReportOfAnUnknownMachineProvesNoAbsence(t *testing.T) {
+	full := MachineOf("worker-1")
+	disk := v1alpha1.Machine{MachineID: full.MachineID}
+	otherBoard := v1alpha1.Machine{SystemUUID: "another board"}
+	for says, c := range map[string]struct {
+		node, report v1alpha1.Machine
+		nodeBoot     string
+		reportBoot   string
+		want         bool // it proves absence
+	}{
+		"both ids are equal, after a boot":             {full, full, "boot-2", "boot-1", true},
+		"both ids are equal, and no boot id is known":  {full, full, "", "", true},
+		"the report has none":                          {full, v1alpha1.Machine{}, "boot-1", "", false},
+		"the Node has none":                            {v1alpha1.Machine{}, full, "", "boot-1", false},
+		"neither has one":                              {v1alpha1.Machine{}, v1alpha1.Machine{}, "", "", false},
+		"neither has one, and the boot is the same":    {v1alpha1.Machine{}, v1alpha1.Machine{}, "boot-1", "boot-1", true},
+		"neither has one, and the boot differs":        {v1alpha1.Machine{}, v1alpha1.Machine{}, "boot-2", "boot-1", false},
+		"both have only one, and the boot is the same": {disk, disk, "boot-1", "boot-1", true},
+		"both have only one, as clones of a disk have": {disk, disk, "boot-2", "boot-1", false},
+		"the Node lacks one, and the boot is the same": {disk, full, "boot-1", "boot-1", true},
+		"the one that both have differs":               {otherBoard, full, "boot-2", "boot-1", false},
+	} {
+		t.Run(says, func(t *testing.T) {
+			of := func(r *podstate.Report) { r.BootID, r.Machine = c.reportBoot, c.report }
+			node := Node("worker-1", Booted(c.nodeBoot), OnMachine(c.node))
+			j := Judged(Observe(UsualPool, node, FreshReport("worker-1", of)), judge.Policy{})
+			it := AllocationOf(t, j, "10.0.0.5")
+			if (it.Verdict == judge.Stale) != c.want {
+				t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())
+			}
+			if says := strings.Contains(fmt.Sprint(j.Notes()), "worker-1 may be of another machine"); says == c.want {
+				t.Errorf("notes: %v", j.Notes())
+			}
+			t.Run("and lists it as running", func(t *testing.T) {
+				expectKept(t, UsualPool, node, UsualPod(), FreshReport("worker-1", of, Sandbox("box-1", UsualUID)))
+			})
+		})
+	}
+}
+
+func TestWithoutNodeObjectsNoReportProvesAbsence(t *testing.T) {
+	j := Judged(Observe(UsualPool, FreshReport("worker-1")), judge.Policy{})
+	it := AllocationOf(t, j, "10.0.0.5")
+	if it.Verdict != judge.Held || !strings.Contains(fmt.Sprint(j.Notes()), "no Node objects are known") {
+		t.Errorf("%v, notes %v", OutcomeOf(it), j.Notes())
 	}
 }
 

@@ -107,7 +107,7 @@ func (x *Index) isReported(p *podstate.Pod) bool {
 // be younger than the pod: a fresh one is at most a minute old. A sandbox without a name may be any pod's.
 func (x *Index) isRefuted(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
-	return r != nil && r.IsFresh(x.now) && x.now.Sub(p.CreatedAt) > MinAbsenceWhilePending &&
+	return x.provesAbsence(p.Node) && x.now.Sub(p.CreatedAt) > MinAbsenceWhilePending &&
 		!r.incomplete[p.String()] && !r.incomplete["/"]
 }
 

@@ -147,9 +147,11 @@ func (x *Index) isNotReady(node string) bool {
 	return n != nil && !n.Ready
 }
 
-func (x *Index) hasFreshReport(node string) bool {
+// provesAbsence reports whether what a node's report does not list is not on the node: the report is fresh, and of the
+// machine of the Node object.
+func (x *Index) provesAbsence(node string) bool {
 	r := x.byNode[node]
-	return r != nil && r.IsFresh(x.now)
+	return r != nil && r.IsFresh(x.now) && x.isOfItsNode(r)
 }
 
 // lastRenewed is when the agent last renewed its Lease, for whatever content.
@@ -160,9 +162,20 @@ func (r *report) lastRenewed() time.Time {
 	return r.LeaseRenewedAt
 }
 
-func (x *Index) isOfAnotherMachine(r *report) bool {
+// isOfItsNode reports whether a report certainly is of the machine of its Node: both machine IDs are equal. An ID that
+// one of them lacks is not equal; the boot ID then decides, which is of one boot of one machine. If only this Node
+// object does not exist, no other machine has the name. If nodes are unknown, so is its machine.
+func (x *Index) isOfItsNode(r *report) bool {
 	n := x.nodes[r.Name]
-	return n != nil && n.Machine.IsKnown() && r.Machine.IsKnown() && n.Machine != r.Machine
+	switch {
+	case n == nil:
+		return x.hasNodes
+	case n.Machine.Same(r.Machine):
+		return true
+	case n.Machine.Differs(r.Machine):
+		return false
+	}
+	return n.BootID != "" && n.BootID == r.BootID
 }
 
 // isObsolete reports whether the node of a report is missing, and the report was not renewed for

@@ -148,7 +148,7 @@ func (a *answer) nodeNames() []string {
 		}
 	}
 	isReady := func(name string) int {
-		if n := a.Observation.Nodes[name]; n != nil && n.Ready {
+		if n := a.Observation.Nodes.Or(nil)[name]; n != nil && n.Ready {
 			return 1
 		}
 		return 0
