@@ -26,13 +26,16 @@ func transport() []Mutant {
 			Old:   `if o.Paused = !c.WithoutPause; c.WithoutPause {`, New: `if c.WithoutPause {`},
 		{Fault: "A 404 of something in between says that there are no agents", In: "reconciler/kube", Decl: "Cluster.Serves",
 			Tests: "TestAnswer_404OfAProxy|TestList_NodeAgents",
-			Old: `if !apierrors.IsNotFound(err) {
+			Old: `if err == nil && served || err != nil && !apierrors.IsNotFound(err) {
 		return served, err
-	}
-	groups`, New: `if err == nil || apierrors.IsNotFound(err) {
+	}`, New: `if err == nil || apierrors.IsNotFound(err) {
 		return err == nil && served, nil
-	}
-	groups`},
+	}`},
+		{Fault: "What is served in another version only counts as not served", In: "reconciler/kube",
+			Decl: "Cluster.unlessNotServed", Tests: "TestServed_InAnotherVersion",
+			Old: `case errors.As(why, new(*OtherVersionError)):
+		return why
+	case why == nil && !served:`, New: `case !served:`},
 		{Fault: "An error of a live read says that there is no pod", In: "reconciler/kube", Decl: "Cluster.livePod",
 			Tests: "TestGetLive_NotFound",
 			Old: `case !apierrors.IsForbidden(err):

@@ -1,8 +1,18 @@
 package kube_test
 
 import (
+	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
 // A load balancer without a backend answers 404, too.
@@ -86,5 +96,68 @@ func TestGetLive_ReservationsNotServed(t *testing.T) {
 		if none != (err == nil) || err == nil && live.Reservations[need.Reservations[0]] != nil {
 			t.Errorf("%s are served: %+v, %v", kind, live, err)
 		}
+	}
+}
+
+// servesOnly makes the API serve a resource in version v2 of its group only, and nothing else of that group.
+func (f *fakeAPI) servesOnly(r schema.GroupVersionResource) {
+	f.answers["/apis/"+r.GroupVersion().String()] = bare(http.StatusNotFound)
+	f.answers["/apis/"+r.GroupVersion().String()+"/"+r.Resource] = bare(http.StatusNotFound)
+	f.answers["/apis/"+r.Group+"/v2"] = serves(r.Group+"/v2", "others", r.Resource)
+	versions := []any{map[string]any{"groupVersion": r.Group + "/v2", "version": "v2"}}
+	f.answers["/apis"] = object(map[string]any{"kind": "APIGroupList", "apiVersion": "v1", "groups": []any{
+		map[string]any{"name": r.Group, "versions": versions}}})
+}
+
+// That none can be read in this version does not mean that there are none.
+func TestServed_InAnotherVersion(t *testing.T) {
+	for _, c := range []struct {
+		resource  schema.GroupVersionResource
+		isUnknown bool // it makes the source unknown, and is no error
+	}{
+		{ippool.PoolResource, false}, {ippool.ReservationResource, false}, {ippool.NADResource, true},
+		{podstate.GuestResource, true}, {ippool.ClaimResource, true}, {v1alpha1.Resource(), true},
+	} {
+		t.Run(c.resource.Resource, func(t *testing.T) {
+			f := newFakeAPI(t)
+			claimed := pool("7")
+			claimed["spec"].(map[string]any)["allocations"].(map[string]any)["6"] = map[string]any{"id": "box-2",
+				"podref": "default/vm", "ifname": "net1", "ipamclaimref": "default/vm.net1"}
+			f.answers[pools], f.answers[pods] = list("", claimed), list("", launcher("launcher-2"))
+			f.servesOnly(c.resource)
+			cluster := f.cluster(t)
+			if served, err := cluster.Serves(t.Context(), c.resource); served || !errors.As(err, new(*kube.OtherVersionError)) {
+				t.Errorf("served: %v, %v", served, err)
+			}
+			o, err := cluster.List(t.Context())
+			text := ""
+			if err != nil {
+				text = err.Error()
+			} else {
+				text = fmt.Sprint(o.UnknownSources())
+			}
+			says := fmt.Sprintf("%s is served as v2, and this version of ip-reconcile reads %s", c.resource.GroupResource(),
+				c.resource.Version)
+			if (err == nil) != c.isUnknown || !strings.Contains(text, says) {
+				t.Errorf("error %v, says %q", err, text)
+			}
+			if c.resource == v1alpha1.Resource() && o.Reports.IsKnown() {
+				t.Error("no agents")
+			}
+			f.answers["/apis/"+c.resource.Group+"/v2"] = serves(c.resource.Group+"/v2", "others")
+			if served, err := cluster.Serves(t.Context(), c.resource); served || err != nil {
+				t.Errorf("not in another version either: %v, %v", served, err)
+			}
+		})
+	}
+}
+
+func TestGetLive_ReservationsServedInAnotherVersion(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
+	f.servesOnly(ippool.ReservationResource)
+	f.answers[oneRes] = bare(http.StatusNotFound)
+	if live, err := f.cluster(t).GetLive(t.Context(), observed(), need); !errors.As(err, new(*kube.OtherVersionError)) {
+		t.Errorf("%+v, %v", live, err)
 	}
 }

@@ -75,7 +75,10 @@ func (c *Cluster) liveReservation(ctx context.Context, name types.NamespacedName
 	switch {
 	case err == nil:
 		return ippool.Read[ippool.Reservation](o), nil
-	case isAbsent(err), apierrors.IsNotFound(err) && c.lacks(ctx, ippool.ReservationResource):
+	case isAbsent(err):
+		return nil, nil
+	}
+	if err = c.unlessNotServed(ctx, ippool.ReservationResource, err); err == nil {
 		return nil, nil
 	}
 	return nil, fmt.Errorf("get OverlappingRangeIPReservation %s: %w", name, err)

@@ -56,8 +56,8 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 	g.Go(func() (err error) {
 		what := listing{resource: ippool.ReservationResource}
 		reservations, revision, err := list(gctx, c, what, ippool.DecodeList[ippool.Reservation])
-		if err != nil && !c.lacks(gctx, ippool.ReservationResource) {
-			return c.explainError("list OverlappingRangeIPReservations", err, "grant list on them")
+		if failure := c.unlessNotServed(gctx, ippool.ReservationResource, err); failure != nil {
+			return c.explainError("list OverlappingRangeIPReservations", failure, "grant list on them")
 		}
 		o.Reservations = source(c, gctx, ippool.ReservationResource, reservations, revision, err)
 		return c.readPools(gctx, o, nil)
@@ -96,11 +96,11 @@ func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Poo
 		func(p *ippool.Pool) (types.NamespacedName, Version) {
 			return p.NamespacedName, Version{types.UID(p.UID), p.ResourceVersion}
 		}, ippool.DecodeList[ippool.Pool])
-	if apierrors.IsNotFound(err) && c.lacks(ctx, ippool.PoolResource) {
-		return fmt.Errorf("the API server at %s does not serve ippools.%s: whereabouts' CRDs are not installed; "+
-			"for another cluster use --context or --kubeconfig", c.host, ippool.PoolResource.Group)
-	}
 	if err != nil {
+		if err = c.unlessNotServed(ctx, ippool.PoolResource, err); err == nil {
+			return fmt.Errorf("the API server at %s does not serve ippools.%s: whereabouts' CRDs are not installed; "+
+				"for another cluster use --context or --kubeconfig", c.host, ippool.PoolResource.Group)
+		}
 		return c.explainError("list IPPools", err, "grant get, list and patch on ippools")
 	}
 	o.Pools = pools
@@ -120,7 +120,8 @@ func source[T any](
 		return judge.Complete(content, revision)
 	case apierrors.IsForbidden(err):
 		return judge.Unknown[T](forbiddenList{kind, err})
-	case apierrors.IsNotFound(err) && c.lacks(ctx, resource):
+	}
+	if err = c.unlessNotServed(ctx, resource, err); err == nil {
 		return judge.Unknown[T](fmt.Errorf("the API server does not serve %s", kind))
 	}
 	return judge.Unknown[T](fmt.Errorf("cannot list %s: %w", kind, innermost(err)))

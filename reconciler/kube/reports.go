@@ -26,7 +26,7 @@ import (
 // rereadTimeout is how long an observation, maybe under whereabouts' Lease, waits for Leases with the hash of a report.
 const rereadTimeout = 240 * time.Millisecond
 
-// readReports reads the agents' reports and Leases. No agent exists if the API does not serve reports or an allowed
+// readReports reads the agents' reports and Leases. No agent exists if the API does not serve reports in any version or an allowed
 // LIST is empty, and no agent has a Lease. A 403 or an error proves nothing.
 func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstate.Report) {
 	served, err := c.Serves(ctx, v1alpha1.Resource())
@@ -136,47 +136,83 @@ func (c *Cluster) rereadUnverified(ctx context.Context, reports []*podstate.Repo
 	}
 }
 
-// lacks reports whether the API server does not serve a resource, for a LIST that was answered with 404.
-func (c *Cluster) lacks(ctx context.Context, r schema.GroupVersionResource) bool {
-	served, err := c.Serves(ctx, r)
-	return err == nil && !served
+// OtherVersionError means that the API server serves a resource, but not in the version that this program reads.
+type OtherVersionError struct {
+	Resource schema.GroupVersionResource // as this program reads it
+	Served   string                      // the version that the API server serves
 }
 
-// Serves reports whether the API server serves a resource. The 404 of a group and version counts only if the API server
-// lists its groups without that one.
+func (e *OtherVersionError) Error() string {
+	return fmt.Sprintf("%s is served as %s, and this version of ip-reconcile reads %s", e.Resource.GroupResource(),
+		e.Served, e.Resource.Version)
+}
+
+// unlessNotServed returns nil if a request failed with 404 because the API server does not serve the resource.
+// Otherwise it returns the error, or an OtherVersionError, which explains it better.
+func (c *Cluster) unlessNotServed(ctx context.Context, r schema.GroupVersionResource, err error) error {
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	served, why := c.Serves(ctx, r)
+	switch {
+	case errors.As(why, new(*OtherVersionError)):
+		return why
+	case why == nil && !served:
+		return nil
+	}
+	return err
+}
+
+// Serves reports whether the API server serves a resource. Serving it in another version only is an OtherVersionError.
+// The 404 of a group and version counts only if the API server lists its groups without that one.
 func (c *Cluster) Serves(ctx context.Context, r schema.GroupVersionResource) (bool, error) {
 	version := r.GroupVersion().String()
-	served := true
-	read := func(ctx context.Context, path string, into runtime.Object) error {
-		return c.core.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", asJSON).Do(ctx).Into(into)
-	}
-	err := c.call(ctx, func(ctx context.Context) error {
-		list := &metav1.APIResourceList{}
-		err := read(ctx, "/apis/"+version, list)
-		if err == nil && len(list.APIResources) > 0 {
-			served = slices.ContainsFunc(list.APIResources, func(a metav1.APIResource) bool { return a.Name == r.Resource })
-		}
-		return err
-	})
-	if !apierrors.IsNotFound(err) {
+	served, err := c.servesIn(ctx, version, r.Resource)
+	if err == nil && served || err != nil && !apierrors.IsNotFound(err) {
 		return served, err
 	}
+	isListed := err == nil
 	groups := &metav1.APIGroupList{}
-	err = c.call(ctx, func(ctx context.Context) error { return read(ctx, "/apis", groups) })
-	if err != nil {
+	if err := c.discover(ctx, "/apis", groups); err != nil {
 		return false, fmt.Errorf("list the API's groups: %w", err)
-	}
-	for _, g := range groups.Groups {
-		for _, v := range g.Versions {
-			if v.GroupVersion == version {
-				return false, fmt.Errorf("%s is among the API's groups, but not found", version)
-			}
-		}
 	}
 	if len(groups.Groups) == 0 {
 		return false, errors.New("the list of the API's groups is empty")
 	}
+	at := slices.IndexFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == r.Group })
+	if at < 0 {
+		return false, nil
+	}
+	for _, v := range groups.Groups[at].Versions {
+		if v.GroupVersion == version {
+			if !isListed {
+				return false, fmt.Errorf("%s is among the API's groups, but not found", version)
+			}
+			continue
+		}
+		switch served, err := c.servesIn(ctx, v.GroupVersion, r.Resource); {
+		case err != nil:
+			return false, fmt.Errorf("list the resources of %s: %w", v.GroupVersion, err)
+		case served:
+			return false, &OtherVersionError{r, v.Version}
+		}
+	}
 	return false, nil
+}
+
+// servesIn reports whether a group and version has a resource. A list without resources is no answer, and is true.
+func (c *Cluster) servesIn(ctx context.Context, version, resource string) (bool, error) {
+	list := &metav1.APIResourceList{}
+	err := c.discover(ctx, "/apis/"+version, list)
+	isIt := func(a metav1.APIResource) bool { return a.Name == resource }
+	return err == nil && (len(list.APIResources) == 0 || slices.ContainsFunc(list.APIResources, isIt)), err
+}
+
+// discover reads a discovery document.
+func (c *Cluster) discover(ctx context.Context, path string, into runtime.Object) error {
+	return c.call(ctx, func(ctx context.Context) error {
+		return c.core.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", asJSON).Do(ctx).Into(into)
+	})
 }
 
 // HasNode reports, by quorum, whether a Node object exists.

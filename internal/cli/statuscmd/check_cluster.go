@@ -3,6 +3,7 @@ package statuscmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -105,6 +106,8 @@ func (p *Probe) definitions(ctx context.Context) (line, error) {
 		{v1alpha1.Resource(), "kubectl apply --server-side --force-conflicts -f deploy/crds", "no agent can report"},
 	} {
 		switch served, err := p.serves(ctx, d.resource); {
+		case errors.As(err, new(*kube.OtherVersionError)):
+			return fail(d.next, "%v: %s.", err, d.without)
 		case err != nil:
 			return line{}, err
 		case !served && (d.resource != v1alpha1.Resource() || p.expectsAgents()):
