@@ -105,5 +105,5 @@ func (o *options) history(ctx context.Context, file string) (_ []audit.Line, now
 	}
 	cluster := r.Writer.(*kube.Cluster)
 	lines, err := cluster.History().Lines(ctx)
-	return lines, cluster.Now(), err
+	return lines, cluster.NowOrLocal(), err
 }

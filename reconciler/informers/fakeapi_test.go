@@ -150,6 +150,8 @@ func newBench(t *testing.T) *bench {
 	s := New(cluster, config, log, func(resource string) { b.changes = append(b.changes, resource) })
 	s.settleTimeout, s.OnRebuild = 100*time.Millisecond, func(why string) { b.broken = append(b.broken, why) }
 	b.source, b.full = s, s.Full()
+	_, err = cluster.Revision(t.Context(), core("pods"), "", "") // its answer has the API server's time
+	must(t, err)
 	for _, k := range s.stores {
 		k.addWatch()
 		b.lists(t, k.resource.Resource)

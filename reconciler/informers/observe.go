@@ -169,6 +169,11 @@ func (s *Source) setMissing(o *judge.Observation) {
 }
 
 func (s *Source) missingReports() map[string]time.Time {
+	for node, since := range s.missing {
+		if since.IsZero() { // nobody knew the API server's time then
+			s.missing[node] = s.Now()
+		}
+	}
 	maps.DeleteFunc(s.missing, func(_ string, since time.Time) bool { return s.Now().Sub(since) > missingPeriod })
 	return maps.Clone(s.missing)
 }

@@ -29,7 +29,7 @@ func (s *Source) watchRestores(ctx context.Context) {
 func (s *Source) shareLost(ctx context.Context) (isDone bool) {
 	s.mu.Lock()
 	why, lost, now := s.restore, slices.Sorted(maps.Keys(s.missingReports())), s.Now()
-	isNew := why != "" && now.Sub(s.restoreTime) <= missingPeriod
+	isNew := why != "" && s.isRestoreNew()
 	s.mu.Unlock()
 	if !isNew || len(lost) == 0 {
 		return true
@@ -107,9 +107,15 @@ func (s *Source) setRestore(why string) {
 func (s *Source) takeRestore() (why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Now().Sub(s.restoreTime) <= missingPeriod {
+	if s.isRestoreNew() {
 		why = s.restore
 	}
 	s.restore = ""
 	return why
+}
+
+// isRestoreNew reports whether the recorded restore is young. It is if nobody knew the API server's time when it was
+// recorded. The caller holds mu.
+func (s *Source) isRestoreNew() bool {
+	return s.restoreTime.IsZero() || s.Now().Sub(s.restoreTime) <= missingPeriod
 }

@@ -32,6 +32,21 @@ func TestLeases(t *testing.T) {
 	equal(t, "nil without caches", b.source.Leases() == nil, true)
 }
 
+// A record of before the first answer of the API server has no time. It is new when that is known.
+func TestRestore_BeforeTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.source.RecordRestore("a pool is older")
+	b.source.mu.Lock()
+	b.source.restoreTime, b.source.missing["worker-9"] = time.Time{}, time.Time{}
+	b.source.mu.Unlock()
+	o := b.fullPass(t)
+	equal(t, "the next pass", o.Restored, "a pool is older")
+	if since, isMissing := o.MissingReports["worker-9"]; !isMissing || since.IsZero() {
+		t.Errorf("missing reports: %v", o.MissingReports)
+	}
+}
+
 func TestRecordRestore(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

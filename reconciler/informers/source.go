@@ -74,8 +74,8 @@ func (k objectKey) String() string { return k.resource + " " + k.NamespacedName.
 
 // New returns a Source. onChange receives a resource whose change may change a verdict, and must not call the Source.
 func New(cluster *kube.Cluster, config *rest.Config, log *slog.Logger, onChange func(resource string)) *Source {
-	s := &Source{Cluster: cluster, config: config, log: log, onChange: onChange, rebuild: make(chan string, 1),
-		OnRestore: func(string, time.Time) {}, OnRebuild: func(string) {},
+	s := &Source{Cluster: cluster, config: cluster.RecordDates(config), log: log, onChange: onChange,
+		rebuild: make(chan string, 1), OnRestore: func(string, time.Time) {}, OnRebuild: func(string) {},
 		settleTimeout: 2 * time.Second, lastFull: &judge.Observation{}, missing: map[string]time.Time{}}
 	for _, k := range kinds(cluster.Namespace, cluster.LeaseNamespace) {
 		s.stores = append(s.stores, &store{kind: k, source: s})

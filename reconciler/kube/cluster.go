@@ -5,8 +5,10 @@ package kube
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"mime"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -55,7 +57,7 @@ type Cluster struct {
 	pings             typedcoordinationv1.LeasesGetter // over a connection of its own
 	dials             atomic.Int64                     // how often that connection was opened
 	isPodGetForbidden atomic.Bool                      // so pods are listed by name
-	lastDate          atomic.Pointer[serverDate]       // the Date of its last answer
+	lastDate          atomic.Pointer[serverDate]       // the Date of its last answer that has one; nil before
 	fence             *Fence
 
 	mu           sync.Mutex
@@ -108,17 +110,71 @@ func onSameNetwork(host string) bool {
 // serverDate is the Date of an answer, and when the answer arrived.
 type serverDate struct{ date, arrivedAt time.Time }
 
-// Now returns the time by the API server's clock, within a second: the Date of its last answer plus the time since.
+// Now returns the time by the API server's clock, within a second: the Date of its last answer plus the time since. It
+// is zero before the first answer with a Date. This machine's clock never replaces it, since ages would be wrong.
 func (c *Cluster) Now() time.Time {
 	last := c.lastDate.Load()
 	if last == nil {
-		return time.Now()
+		return time.Time{}
 	}
 	return last.date.Add(time.Since(last.arrivedAt))
 }
 
-// date returns Now in whole seconds, as the API server writes times.
-func (c *Cluster) date() time.Time { return c.Now().Truncate(time.Second) }
+// NowOrLocal is Now, or this machine's time while that is unknown. It is for records and output, not for judging.
+func (c *Cluster) NowOrLocal() time.Time {
+	if now := c.Now(); !now.IsZero() {
+		return now
+	}
+	return time.Now()
+}
+
+var errNoDate = errors.New("the API server's answers have no Date header, so the ages of objects are unknown: " +
+	"check whether a proxy in front of the API server removes the header")
+
+// date returns Now in whole seconds, as the API server writes times. It is an error if no answer since then had a Date.
+func (c *Cluster) date(since time.Time) (time.Time, error) {
+	if last := c.lastDate.Load(); last == nil || last.arrivedAt.Before(since) {
+		return time.Time{}, errNoDate
+	}
+	return c.Now().Truncate(time.Second), nil
+}
+
+// RecordDates returns a config whose clients set Now, too.
+func (c *Cluster) RecordDates(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return dateRecorder{next, c} })
+	return config
+}
+
+// dateRecorder records the Date of each answer.
+type dateRecorder struct {
+	next http.RoundTripper
+	c    *Cluster
+}
+
+// WrappedRoundTripper lets client-go cancel a request.
+func (d dateRecorder) WrappedRoundTripper() http.RoundTripper { return d.next }
+
+func (d dateRecorder) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := d.next.RoundTrip(r)
+	if err == nil {
+		d.c.recordDate(resp)
+	}
+	return resp, err
+}
+
+// recordDate records the Date of an answer, if the API server has made it. A proxy's page may have the Date of another
+// clock, so only a success counts that has the Audit-Id of each answer of an API server (k8s.io/apiserver,
+// pkg/endpoints/filters/audit_init.go), or one of its content types.
+func (c *Cluster) recordDate(answer *http.Response) {
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	isOfServer := kind == asJSON || kind == "application/vnd.kubernetes.protobuf" ||
+		kind != "text/html" && answer.Header.Get("Audit-Id") != ""
+	t, err := http.ParseTime(answer.Header.Get("Date"))
+	if err == nil && isOfServer && answer.StatusCode/100 == 2 {
+		c.lastDate.Store(&serverDate{t, time.Now()})
+	}
+}
 
 // call makes one request, and repeats it after transient errors: up to three times, or while the API server says when
 // to try again. It gives up after twice the time limit of a request. The error is that of the last try.
@@ -161,9 +217,7 @@ func (s serverTime) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return resp, err
 	}
-	if t, perr := http.ParseTime(resp.Header.Get("Date")); perr == nil {
-		s.c.lastDate.Store(&serverDate{t, time.Now()})
-	}
+	s.c.recordDate(resp)
 	if err := checkAnswer(resp); err != nil {
 		return nil, err
 	}

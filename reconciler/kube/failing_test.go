@@ -21,6 +21,7 @@ type inProcess struct{ *fakeAPI }
 
 func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
+	w.Header().Set("Date", time.Now().UTC().Format(http.TimeFormat))
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}

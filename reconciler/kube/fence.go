@@ -174,7 +174,8 @@ func (f *Fence) PeerFence(ctx context.Context, leases map[string][]string) (why 
 	return "", nil
 }
 
-// fenceOf returns the age of the fence that holds a Lease, and whether that fence is alive.
+// fenceOf returns the age of the fence that holds a Lease, and whether that fence is alive. While the API server's time
+// is unknown it counts as alive.
 func (c *Cluster) fenceOf(l *coordinationv1.Lease) (age time.Duration, alive bool) {
 	since := c.Now().Sub(podstate.LeaseRenewTime(l))
 	if holderOf(l) != FenceHolder || since > maxRenewalAge {
@@ -206,7 +207,9 @@ func (f *Fence) updateSince() {
 	case !f.stands():
 		f.standingSince = time.Time{}
 	case f.standingSince.IsZero():
-		f.standingSince = f.c.Now().Add(time.Second) // Now may be late by a second
+		if now := f.c.Now(); !now.IsZero() {
+			f.standingSince = now.Add(time.Second) // Now may be late by a second
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,7 @@ import (
 func (c *Cluster) GetLive(
 	ctx context.Context, before *judge.Observation, keys reconciler.LiveKeys,
 ) (*judge.Live, error) {
+	began := time.Now()
 	live := &judge.Live{Pools: map[types.NamespacedName]*ippool.Pool{}}
 	known := indexed(before.Pools, func(p *ippool.Pool) types.NamespacedName { return p.NamespacedName })
 	var mu sync.Mutex
@@ -40,7 +42,7 @@ func (c *Cluster) GetLive(
 		return nil, err
 	}
 	if len(keys.Pools) > 0 {
-		live.Now = c.date()
+		live.Now, _ = c.date(began) // zero where no answer is a success, as of a deleted pool
 	}
 	g, gctx = errgroup.WithContext(ctx)
 	g.SetLimit(parallel)

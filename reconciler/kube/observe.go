@@ -29,6 +29,8 @@ var (
 // reading is an observation whose kinds are read in parallel, each into its own fields.
 type reading struct {
 	*judge.Observation
+	began time.Time // by this machine's clock
+
 	mu sync.Mutex // protects Warnings and Now
 }
 
@@ -38,20 +40,22 @@ func (o *reading) warn(format string, args ...any) {
 	o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...))
 }
 
-// readAt records the time of a read by the API server's clock.
-func (o *reading) readAt(now time.Time) {
+// readAt records the time of a read by the API server's clock. It is an error if no answer of this reading had a Date.
+func (o *reading) readAt(c *Cluster) error {
+	now, err := c.date(o.began)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if now.After(o.Now) {
 		o.Now = now
 	}
+	return err
 }
 
 // List reads everything, by quorum: reservations, then pools, pods last. An ADD writes the pool before the reservation,
 // and its pod exists before either. So the owner of each object that was read is in what is read later. The other kinds
 // do not depend on ADDs, and are read in parallel to reservations and pools.
 func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
-	o := &reading{Observation: &judge.Observation{}}
+	o := &reading{Observation: &judge.Observation{}, began: time.Now()}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		what := listing{resource: ippool.ReservationResource}
@@ -75,7 +79,7 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 // Relist reads again all except pods and reservations. Of pools, nodes and reports it reads the metadata, and in full
 // only those that have changed.
 func (c *Cluster) Relist(ctx context.Context, before *judge.Observation) (*judge.Observation, error) {
-	o := &reading{Observation: &judge.Observation{Reservations: before.Reservations, Pods: before.Pods}}
+	o := &reading{Observation: &judge.Observation{Reservations: before.Reservations, Pods: before.Pods}, began: time.Now()}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.readPools(gctx, o, before.Pools) })
 	if err := c.readOtherKinds(gctx, g, o, before); err != nil {
@@ -104,9 +108,8 @@ func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Poo
 		return c.explainError("list IPPools", err, "grant get, list and patch on ippools")
 	}
 	o.Pools = pools
-	o.readAt(c.date())
 	o.Revision, _ = strconv.ParseUint(revision, 10, 64)
-	return nil
+	return o.readAt(c)
 }
 
 // source returns a kind that was listed, or why it is unknown. An observation continues without it: an error of one

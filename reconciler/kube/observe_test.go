@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -382,6 +384,57 @@ func TestList_Freshness(t *testing.T) {
 			equal(t, "fresh", o.Reports.Or(nil)[0].IsFresh(o.Now), c.fresh)
 			equal(t, "unknown sources", len(o.UnknownSources()) == 0, c.written > 0)
 		})
+	}
+}
+
+// Without the API server's Date nothing is known of ages: neither this machine's clock nor that of a proxy replaces it.
+func TestList_WithoutDate(t *testing.T) {
+	undated := func(next answer) answer {
+		return func(w http.ResponseWriter, r *http.Request, n int) {
+			w.Header()["Date"] = nil // net/http adds none then
+			next(w, r, n)
+		}
+	}
+	f := newFakeAPI(t)
+	c := f.cluster(t)
+	if !c.Now().IsZero() {
+		t.Errorf("before the first answer it is %s", c.Now())
+	}
+	dated := maps.Clone(f.answers)
+	for path, a := range f.answers {
+		f.answers[path] = undated(a)
+	}
+	_, err := c.List(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "no Date header") || !c.Now().IsZero() {
+		t.Errorf("%v at %s", err, c.Now())
+	}
+	f.date = time.Now().Add(-72 * time.Hour)
+	for what, other := range map[string]answer{
+		"an error of a proxy": bare(http.StatusBadGateway),
+		"a page of a proxy": func(w http.ResponseWriter, _ *http.Request, _ int) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte("<html>"))
+		},
+		"a success without a type": func(http.ResponseWriter, *http.Request, int) {},
+		"an error":                 fails(http.StatusForbidden),
+	} {
+		f.answers["/apis/x"] = other
+		_, _ = c.Serves(impatient(t), schema.GroupVersionResource{Version: "x"})
+		if !c.Now().IsZero() {
+			t.Errorf("%s sets the time to %s", what, c.Now())
+		}
+	}
+	// What an earlier pass knew does not replace it.
+	f.answers = dated
+	_, err = c.List(t.Context())
+	check(t, err)
+	for path, a := range dated {
+		f.answers[path] = undated(a)
+	}
+	for range 2 {
+		if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "no Date header") {
+			t.Errorf("a later pass: %v", err)
+		}
 	}
 }
 

@@ -52,7 +52,7 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 			c.LeaseNamespace, innermost(err)))
 	} else {
 		o.AgentLeases = judge.Complete(slices.ContainsFunc(slices.Collect(maps.Values(leases)), isAgents), "")
-		o.readAt(c.date())
+		_ = o.readAt(c) // the reading of the pools returns the same error
 	}
 	hasLease := false
 	for i, r := range reports {

@@ -112,7 +112,7 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
 // Trail returns the writer of a cluster's history. command names this program. failed counts what cannot be written.
 func (o *Flags) Trail(cluster *kube.Cluster, command string, log *slog.Logger, failed func(int)) (*audit.Trail, error) {
-	t := &audit.Trail{Ring: cluster.History(), WhoAmI: cluster.WhoAmI, Now: cluster.Now, Failed: failed, Log: log,
+	t := &audit.Trail{Ring: cluster.History(), WhoAmI: cluster.WhoAmI, Now: cluster.NowOrLocal, Failed: failed, Log: log,
 		Origin: audit.Origin{Command: command, Run: fmt.Sprintf("%08x", rand.Uint32())}}
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		t.Origin.Pod = cluster.Pod

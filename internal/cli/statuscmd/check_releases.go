@@ -3,6 +3,7 @@ package statuscmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -183,11 +184,16 @@ func (p *Probe) reconciler(context.Context) (line, error) {
 	return ok("%s has %d of %d replicas ready.", own, own.Ready, own.Wanted)
 }
 
+var errNoTime = errors.New("the API server's time is unknown, since no answer of it had a Date header")
+
 func (p *Probe) leader(ctx context.Context) (line, error) {
 	if p.own.Kind != "Deployment" || p.own.argument("--leader-elect") == "false" {
 		return line{}, nil
 	}
 	lease, err := p.lease(ctx, kube.OwnLease)
+	if err == nil && p.Now.IsZero() {
+		err = errNoTime
+	}
 	if err != nil {
 		return line{}, err
 	}
@@ -210,6 +216,8 @@ func (p *Probe) lastPass(ctx context.Context) (line, error) {
 	}
 	last, err := reconciler.ReadPass(lease.Annotations[kube.PassAnnotation])
 	switch {
+	case p.Now.IsZero():
+		return line{}, errNoTime
 	case err != nil:
 		return warn(kubectl(p.namespace, "delete lease %s", kube.PassLease), "The last pass is unknown: %v.", err)
 	case last == nil:

@@ -29,7 +29,7 @@ import (
 // Probe is the cluster, with the state that several checks read.
 type Probe struct {
 	Version string    // of this program, as in 0.1.0
-	Now     time.Time // by the API server's clock
+	Now     time.Time // by the API server's clock; zero if it is unknown
 	Core    kubernetes.Interface
 
 	serves func(context.Context, schema.GroupVersionResource) (bool, error)
