@@ -134,7 +134,7 @@ func fieldFaults() []fieldFault {
 	failedWrites := []string{"✗ The last pass", "could not release 1 stale item: writes failed"}
 	return []fieldFault{
 		{name: "RBAC is revoked", says: []string{
-			"✗ RBAC forbids ServiceAccount kube-system/ip-reconcile to list, get, patch ippools", "✗ The pass at",
+			"✗ RBAC forbids ServiceAccount kube-system/ip-reconcile to list ippools (", "✗ The pass at",
 			"failed (cannot list", ": forbidden"}, begin: func(t *testing.T, i *statusStage) func() {
 			api := i.Client().RbacV1().ClusterRoles()
 			role := try(api.Get(t.Context(), reconcilerName, metav1.GetOptions{})).must(t)

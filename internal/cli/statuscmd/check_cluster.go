@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -139,91 +141,151 @@ func (p *Probe) competing(context.Context) (line, error) {
 	return ok("Nothing else releases addresses: whereabouts' own reconcilers do not run.")
 }
 
+// permission is something that a role of deploy/ allows the reconciler, and what is lost without it.
 type permission struct {
 	isWanted bool
 	verbs    string // as in "get, list"
 	schema.GroupResource
 	namespace, name string // "" for all
 	isNeeded        bool   // to judge or to release addresses
+	without         string // what is lost
 }
+
+// parallelReviews is how many reviews of permissions are in progress at once.
+const parallelReviews = 8
 
 func (p *Probe) permissions(ctx context.Context) (line, error) {
 	name := cmp.Or(p.own.Spec.ServiceAccountName, "default")
 	account, who := p.own.Namespace+":"+name, "ServiceAccount "+p.own.Namespace+"/"+name
-	say, effect := warn, ""
-	var missing []string
-	for _, r := range p.wantedPermissions() {
-		var verbs []string
-		for verb := range strings.SplitSeq(r.verbs, ", ") {
-			may, err := p.may(ctx, account, authorizationv1.ResourceAttributes{Verb: verb, Group: r.Group, Resource: r.Resource,
-				Namespace: r.namespace, Name: r.name})
-			if err != nil {
-				return line{}, err
+	wanted := p.wantedPermissions(ctx)
+	missing := make([]string, len(wanted)) // the verbs
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallelReviews)
+	for i, r := range wanted {
+		g.Go(func() error {
+			var verbs []string
+			for verb := range strings.SplitSeq(r.verbs, ", ") {
+				may, err := p.may(gctx, account, authorizationv1.ResourceAttributes{Verb: verb, Group: r.Group,
+					Resource: r.Resource, Namespace: r.namespace, Name: r.name})
+				if err != nil {
+					return err
+				}
+				if !may {
+					verbs = append(verbs, verb)
+				}
 			}
-			if !may {
-				verbs = append(verbs, verb)
-			}
-		}
-		if len(verbs) == 0 {
+			missing[i] = strings.Join(verbs, ", ")
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return line{}, err
+	}
+	say := warn
+	var rights, files []string
+	costs := map[string][]string{}
+	for i, r := range wanted {
+		if missing[i] == "" {
 			continue
 		}
-		text := strings.Join(verbs, ", ") + " " + r.Resource
+		text := missing[i] + " " + r.Resource
 		if r.namespace != "" {
 			text += " in " + r.namespace
 		}
-		if !slices.Contains(missing, text) { // of several Leases
-			missing = append(missing, text)
+		if costs[text] == nil {
+			rights = append(rights, text)
+		}
+		if !slices.Contains(costs[text], r.without) { // of several Leases
+			costs[text] = append(costs[text], r.without)
 		}
 		if r.isNeeded {
-			say, effect = fail, ". Addresses are not judged, or not released"
+			say = fail
+		}
+		if r.namespace == p.leaseNamespace {
+			files = []string{" -f deploy/leases/leases.yaml"}
 		}
 	}
-	if len(missing) == 0 {
+	if len(rights) == 0 {
 		return ok("RBAC allows %s all that it needs.", who)
 	}
 	next := "kubectl auth can-i --list --as=system:serviceaccount:" + account
 	if account == "kube-system:"+kube.Product { // the names of deploy
-		next = "kubectl apply -f deploy/base/rbac.yaml -f deploy/deployment/rbac.yaml"
+		next = "kubectl apply -f deploy/base/rbac.yaml -f deploy/deployment/rbac.yaml" + strings.Join(files, "")
 	}
-	return say(next, "RBAC forbids %s to %s%s.", who, strings.Join(missing, "; "), effect)
+	for i, text := range rights {
+		rights[i] += " (" + strings.Join(costs[text], ", ") + ")"
+	}
+	return say(next, "RBAC forbids %s to %s.", who, strings.Join(rights, "; "))
 }
 
 // wantedPermissions are those of deploy/base/rbac.yaml and deploy/leases, and for serve of deploy/deployment/rbac.yaml.
-// Of the Leases that ADD and DEL take in a namespace the first stands for all.
-func (p *Probe) wantedPermissions() []permission {
-	isJudged, hasAgents, isServe := p.Unjudged == nil, p.expectsAgents(), p.own.Kind == "Deployment"
+// Of the Leases that ADD and DEL take in a namespace the first stands for all, and so does the first ConfigMap of the
+// history. Kinds that the API server does not serve are not needed.
+func (p *Probe) wantedPermissions(ctx context.Context) []permission {
+	hasAgents, isServe := p.expectsAgents(), p.own.Kind == "Deployment"
 	pools, reservations := ippool.PoolResource.GroupResource(), ippool.ReservationResource.GroupResource()
+	nads, reports := ippool.NADResource.GroupResource(), v1alpha1.Resource().GroupResource()
 	core := func(resource string) schema.GroupResource { return schema.GroupResource{Resource: resource} }
 	leases := schema.GroupResource{Group: coordinationv1.GroupName, Resource: "leases"}
-	const hold = "get, create, update"
+	mayServe := func(r schema.GroupVersionResource) bool {
+		served, err := p.serves(ctx, r)
+		return served || err != nil
+	}
+	const (
+		hold      = "get, create, update"
+		unjudged  = "addresses are not judged"
+		unfreed   = "no address is released"
+		polled    = "only a full pass each minute reads them"
+		unwatched = "the watch caches never sync, and only full passes read"
+		noHistory = "the history is not written"
+	)
 	all := []permission{
-		{true, "list, get, patch", pools, "", "", true},
-		{true, "create", pools, "", "", false},
-		{true, "list, get, create, delete", reservations, "", "", true},
-		{true, "list", core("pods"), "", "", true},
-		{true, "list", core("nodes"), "", "", false},
-		{true, "list", ippool.NADResource.GroupResource(), "", "", false},
-		{true, "get", core("namespaces"), p.namespace, p.namespace, false},
-		{true, hold, leases, p.namespace, kube.OwnLease, false},
-		{true, "get, update", core("configmaps"), p.namespace, kube.HistoryPrefix + "0", false},
-		{true, "create", core("configmaps"), p.namespace, "", false},
-		{isJudged && p.Observation.NamesIPAMClaim(), "list", ippool.ClaimResource.GroupResource(), "", "", false},
-		{isJudged && p.Observation.NeedsGuests(), "list", podstate.GuestResource.GroupResource(), "", "", false},
+		{true, "list", pools, "", "", true, unjudged},
+		{true, "get, patch", pools, "", "", true, unfreed},
+		{true, "create", pools, "", "", false, "a deleted pool is not recreated"},
+		{true, "list", reservations, "", "", true, unjudged},
+		{true, "get, delete", reservations, "", "", true, unfreed},
+		{true, "create", reservations, "", "", true, "a reservation that was deleted for an address in use is lost"},
+		{true, "list", core("pods"), "", "", true, unjudged},
+		{true, "get", core("pods"), "", "", false, "each release lists a pod by its name instead"},
+		{true, "list", core("nodes"), "", "", hasAgents, "no report proves that a sandbox is absent, and no node is dead"},
+		{true, "list", nads, "", "", true, "conflicts and missing reservations are not found, and fill is unknown"},
+		{true, "get", core("namespaces"), p.namespace, p.namespace, true, "releases are paused"},
+		{true, hold, leases, p.namespace, kube.OwnLease, true,
+			"no replica can lead and no unconfirmed address is released"},
+		{true, hold, leases, p.namespace, kube.RestoreLease, true, "an etcd restore is forgotten when the process ends"},
+		{true, hold, leases, p.namespace, kube.PassLease, false, "the last pass is not recorded"},
+		{true, "get, update", core("configmaps"), p.namespace, kube.HistoryPrefix + "0", false, noHistory},
+		{true, "create", core("configmaps"), p.namespace, "", false, noHistory},
+		{mayServe(ippool.ClaimResource), "get, list", ippool.ClaimResource.GroupResource(), "", "", false,
+			"addresses of stopped machines are held"},
+		{mayServe(podstate.GuestResource), "list", podstate.GuestResource.GroupResource(), "", "", false,
+			"an address that a migrated guest keeps is not found"},
 	}
 	taken := map[string][]string{p.namespace: {ippool.SharedLease}}
-	if isJudged {
+	if p.Unjudged == nil {
 		taken = ippool.LeasesOf(p.Observation.Pools)
 	}
-	for namespace, names := range taken {
-		all = append(all, permission{true, hold, leases, namespace, names[0], true})
+	for _, namespace := range slices.Sorted(maps.Keys(taken)) {
+		all = append(all, permission{true, hold, leases, namespace, taken[namespace][0], true, unfreed})
 	}
 	all = append(all, []permission{
-		{hasAgents, "list", v1alpha1.Resource().GroupResource(), "", "", true},
-		{hasAgents, "list", leases, p.leaseNamespace, "", true},
-		{isServe, "watch", pools, "", "", false},
-		{isServe, "watch", reservations, "", "", false},
-		{isServe, "watch", core("pods"), "", "", false},
-		{isServe, "create, patch", core("events"), "", "", false},
+		{hasAgents, "list", reports, "", "", true, "what only agents can prove is held"},
+		{hasAgents, "list", leases, p.leaseNamespace, "", true, "no report counts as fresh"},
+		{isServe, "watch", pools, "", "", true, unwatched},
+		{isServe, "watch", core("pods"), "", "", true, unwatched},
+		{isServe, "watch", reservations, "", "", false, polled},
+		{isServe, "watch", core("nodes"), "", "", false, polled},
+		{isServe, "get", core("nodes"), "", "", false, "reports of deleted nodes remain"},
+		{isServe, "watch", nads, "", "", false, polled},
+		{isServe, "get", nads, "", "", false, "nothing yet"},
+		{isServe, "list, watch", core("namespaces"), "", p.namespace, false, polled},
+		{isServe && hasAgents, "watch", reports, "", "", false, polled},
+		{isServe && hasAgents, "get", reports, "", "", false, "nothing yet"},
+		{isServe && hasAgents, "delete", reports, "", "", false, "reports of deleted nodes remain"},
+		{isServe && hasAgents, "watch", leases, p.leaseNamespace, "", false, polled},
+		{isServe && hasAgents, "get, delete", leases, p.leaseNamespace, "", false, "Leases of deleted nodes remain"},
+		{isServe, "create, patch", core("events"), "", "", false, "no Events are written"},
 	}...)
 	return slices.DeleteFunc(all, func(r permission) bool { return !r.isWanted })
 }

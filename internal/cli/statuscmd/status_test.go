@@ -15,6 +15,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,9 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -243,43 +247,103 @@ func TestStatus_Situations(t *testing.T) {
 	}
 }
 
-// The rights that are asked for are those that the manifests give.
-func TestStatus_PermissionsAreInTheManifests(t *testing.T) {
-	p := sound()
-	p.own = p.deployment()
-	for _, w := range p.wantedPermissions() {
-		for verb := range strings.SplitSeq(w.verbs, ", ") {
-			if !granted(t, w.Group, w.Resource, verb) {
-				t.Errorf("no manifest gives %s %s", verb, w.Resource)
-			}
-		}
-	}
+// A grant is one verb on one resource that a role of the manifests gives the reconciler.
+type grant struct {
+	namespace             string // of the Role; "" for a ClusterRole
+	group, resource, verb string
+	names                 []string // nil for all
 }
 
-func granted(t *testing.T, group, resource, verb string) bool {
+func (g *grant) allows(a *authorizationv1.ResourceAttributes) bool {
+	return g.group == a.Group && g.resource == a.Resource && g.verb == a.Verb &&
+		(g.namespace == "" || g.namespace == a.Namespace) && (g.names == nil || slices.Contains(g.names, a.Name))
+}
+
+// grants are those of the roles of the reconciler's ServiceAccount.
+func grants(t *testing.T) (all []grant) {
 	t.Helper()
-	for _, file := range []string{"base/rbac.yaml", "deployment/rbac.yaml"} {
+	for _, file := range []string{"base/rbac.yaml", "deployment/rbac.yaml", "leases/leases.yaml"} {
 		text, err := os.ReadFile(filepath.Join("../../../deploy", file))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, document := range strings.Split(string(text), "\n---\n") {
-			var role struct {
-				Rules []struct {
-					APIGroups, Resources, Verbs []string
-				}
-			}
+			var role rbacv1.Role
 			if err := yaml.Unmarshal([]byte(document), &role); err != nil {
 				t.Fatal(err)
 			}
+			if role.Name == "ip-reconcile-agent" {
+				continue
+			}
 			for _, r := range role.Rules {
-				if slices.Contains(r.APIGroups, group) && slices.Contains(r.Resources, resource) && slices.Contains(r.Verbs, verb) {
-					return true
+				for _, resource := range r.Resources {
+					for _, verb := range r.Verbs {
+						all = append(all, grant{role.Namespace, r.APIGroups[0], resource, verb, r.ResourceNames})
+					}
 				}
 			}
 		}
 	}
-	return false
+	return all
+}
+
+// rightsUnder returns the line of the check of rights for a ServiceAccount with these grants.
+func rightsUnder(t *testing.T, given []grant) line {
+	t.Helper()
+	p := sound()
+	p.own = p.deployment()
+	p.may = func(_ context.Context, _ string, a authorizationv1.ResourceAttributes) (bool, error) {
+		return slices.ContainsFunc(given, func(g grant) bool { return g.allows(&a) }), nil
+	}
+	l, err := p.permissions(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// The rights that are asked for are those that the manifests give, and each of them.
+func TestStatus_PermissionsAreThoseOfTheManifests(t *testing.T) {
+	all := grants(t)
+	if l := rightsUnder(t, all); l.Level != document.LevelOK {
+		t.Errorf("with all rights: %s %s", l.Level, l.Message)
+	}
+	if len(all) < 40 {
+		t.Errorf("%d rights", len(all))
+	}
+	for i, g := range all {
+		t.Run(g.verb+" "+g.resource+" "+g.namespace, func(t *testing.T) {
+			rest := slices.Delete(slices.Clone(all), i, i+1)
+			if slices.ContainsFunc(rest, func(other grant) bool { // a ClusterRole gives it, too
+				return other.namespace == "" && other.names == nil && other.group == g.group && other.resource == g.resource &&
+					other.verb == g.verb
+			}) {
+				return
+			}
+			l := rightsUnder(t, rest)
+			isNamed := slices.ContainsFunc(strings.Split(strings.TrimPrefix(l.Message,
+				"RBAC forbids ServiceAccount kube-system/ip-reconcile to "), "; "), func(part string) bool {
+				verbs, cost, hasCost := strings.Cut(part, " (")
+				return strings.HasPrefix(verbs, g.verb+" "+g.resource) && hasCost && len(cost) > len("x).")
+			})
+			if l.Level != document.LevelWarning && l.Level != document.LevelError || !isNamed || l.Next == "" {
+				t.Errorf("without it: %s %s", l.Level, l.Message)
+			}
+		})
+	}
+}
+
+// A kind that the API server does not serve needs no rights.
+func TestStatus_PermissionsOfKindsThatAreNotServed(t *testing.T) {
+	p := sound()
+	p.own = p.deployment()
+	p.lacking(ippool.ClaimResource, podstate.GuestResource)
+	p.may = func(_ context.Context, _ string, a authorizationv1.ResourceAttributes) (bool, error) {
+		return a.Resource != "ipamclaims" && a.Resource != "virtualmachineinstances", nil
+	}
+	if l, err := p.permissions(t.Context()); err != nil || l.Level != document.LevelOK {
+		t.Errorf("%s %s, %v", l.Level, l.Message, err)
+	}
 }
 
 // A 404 of a load balancer is no answer, and a 403 is none.
