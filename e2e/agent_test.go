@@ -102,6 +102,7 @@ func (a *agent) write(content ...any) error {
 	r := &v1alpha1.SandboxReport{
 		TypeMeta:   metav1.TypeMeta{APIVersion: sandboxReports.GroupVersion().String(), Kind: "SandboxReport"},
 		ObjectMeta: metav1.ObjectMeta{Name: a.node},
+		Machine:    v1alpha1.Machine{SystemUUID: "uuid-of-" + a.node, MachineID: "machine-of-" + a.node}, // as harness.Node
 		Runtime:    v1alpha1.Runtime{Name: "containerd", Version: "2.4.2"},
 		ObservedAt: metav1.NewTime(observed),
 	}

@@ -86,6 +86,9 @@ func evidence() []Mutant {
 		return provenDead
 	case x.provesAbsence(name):
 		return reporting`},
+		{Fault: "A report of an unknown machine proves an absence", In: "reconciler/judge", Decl: "Index.isOfItsNode",
+			Tests: "TestAReportOfAnUnknownMachineProvesNoAbsence",
+			Old:   `return n.BootID != "" && n.BootID == r.BootID`, New: `return true`},
 		{Fault: "The pod's own node is not asked", In: "reconciler/judge", Decl: "Index.knownNodes",
 			Tests: "TestThePodsOwnNodeIsAlwaysAsked",
 			Old: `nodes = append(nodes, pod.Node)

@@ -36,6 +36,12 @@ func transport() []Mutant {
 			Old: `case errors.As(why, new(*OtherVersionError)):
 		return why
 	case why == nil && !served:`, New: `case !served:`},
+		{Fault: "This machine's clock replaces the API server's", In: "reconciler/kube", Decl: "Cluster.Now",
+			Tests: "TestList_WithoutDate",
+			Old:   `return time.Time{}`, New: `return time.Now()`},
+		{Fault: "The Date of an earlier pass replaces a missing one", In: "reconciler/kube", Decl: "Cluster.date",
+			Tests: "TestList_WithoutDate",
+			Old:   `last == nil || last.arrivedAt.Before(since)`, New: `last == nil`},
 		{Fault: "An error of a live read says that there is no pod", In: "reconciler/kube", Decl: "Cluster.livePod",
 			Tests: "TestGetLive_NotFound",
 			Old: `case !apierrors.IsForbidden(err):

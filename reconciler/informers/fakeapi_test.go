@@ -34,8 +34,10 @@ type fakeAPI struct {
 	// onList is called for each list, with the number of lists of the resource.
 	onList func(resource string, n int)
 	lists  map[string]int
-	denied string      // a resource that RBAC forbids
-	posted chan string // the bodies of POSTs
+	denied string // a resource that RBAC forbids
+	// unwatched are the codes that watches are refused with, by resource.
+	unwatched map[string]int
+	posted    chan string // the bodies of POSTs
 }
 
 func newFakeAPI(t *testing.T) *fakeAPI {
@@ -75,16 +77,24 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.mu.Lock()
-	denied, onList := f.denied == resource, f.onList
+	denied, onList, refusal := f.denied == resource, f.onList, f.unwatched[resource]
 	if r.URL.Query().Get("limit") != "1" { // such a request reads the revision
 		f.lists[resource]++
 	}
 	n := f.lists[resource]
 	f.mu.Unlock()
+	if r.URL.Query().Has("watch") && refusal != 0 {
+		denied = true
+	} else {
+		refusal = http.StatusForbidden
+	}
 	if denied {
-		w.WriteHeader(http.StatusForbidden)
+		w.WriteHeader(refusal)
+		reason := map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden,
+			http.StatusNotFound:         metav1.StatusReasonNotFound,
+			http.StatusMethodNotAllowed: metav1.StatusReasonMethodNotAllowed}[refusal]
 		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status: metav1.StatusFailure, Reason: metav1.StatusReasonForbidden, Code: http.StatusForbidden})
+			Status: metav1.StatusFailure, Reason: reason, Code: int32(refusal)})
 		return
 	}
 	switch query := r.URL.Query(); {
@@ -124,6 +134,13 @@ func (f *fakeAPI) denies(resource string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.denied = resource
+}
+
+// refusesWatch refuses watches of a resource with a code, 0 for none.
+func (f *fakeAPI) refusesWatch(resource string, code int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unwatched = map[string]int{resource: code}
 }
 
 // A bench is a Source whose stores the test fills.

@@ -76,6 +76,7 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 		AgentLeases:  unwatched(f.Source, leaseResource, o.AgentLeases),
 	}
 	f.noteMachines(o)
+	f.noteRead(o)
 	// A watch that was closed during the read still delivers what it lacks.
 	wereOpen := f.isSynced && f.opens == opens && !slices.ContainsFunc(f.stores, (*store).isClosed)
 	if isSynced && err == nil && difference == "" && o.Restored == "" {
@@ -96,10 +97,20 @@ func (f full) listAndVerify(ctx context.Context) (*judge.Observation, error) {
 // unwatched returns what a full pass found of a kind that cannot be watched; of others nothing is kept. The caller
 // holds mu.
 func unwatched[T any](s *Source, resource string, found judge.Source[T]) (kept judge.Source[T]) {
-	if s.store(resource).refusal != nil {
+	if s.store(resource).isRefused() {
 		kept = found
 	}
 	return kept
+}
+
+// noteRead notes which kinds a full pass could read, for those that the caches may not list. A report is fresh only if
+// the Leases were read. The pause is always read, but for WithoutPause. The caller holds mu.
+func (s *Source) noteRead(o *judge.Observation) {
+	for _, k := range s.stores {
+		k.isRead = k.resource.Resource == "namespaces" && !s.WithoutPause ||
+			k.resource.Resource == leaseResource && o.AgentLeases.Or(false)
+	}
+	eachVersion(o, func(key objectKey, _ string) { s.store(key.resource).isRead = true })
 }
 
 // intern returns the object of the caches that equals o, so that a full pass does not have all objects twice in memory;
@@ -164,12 +175,12 @@ func (s *Source) differences(o *judge.Observation) (difference, older string) {
 		if i := k.objects[key.NamespacedName]; i != nil {
 			cached, inBoth[i] = i.ResourceVersion, true
 		}
-		if !apierrors.IsForbidden(k.refusal) { // RBAC may allow list, and forbid watch
+		if k.isCompared() {
 			compare(key, cached, version)
 		}
 	})
 	for _, k := range s.stores {
-		if !isRead(o, k.resource.Resource) {
+		if !isRead(o, k.resource.Resource) || !k.isCompared() {
 			continue
 		}
 		for name, i := range k.objects {
@@ -189,6 +200,10 @@ func (s *Source) differences(o *judge.Observation) (difference, older string) {
 	}
 	return fmt.Sprintf("%s, and %d more", slices.Min(found), len(found)-1), older
 }
+
+// isCompared reports whether the caches should have what a full pass reads of the kind. They should if their LIST was
+// answered with 404, since what is not served cannot be read. The caller holds mu.
+func (s *store) isCompared() bool { return !s.isRefused() || apierrors.IsNotFound(s.noList) }
 
 // isRead reports whether an observation has all objects of a kind.
 func isRead(o *judge.Observation, resource string) bool {

@@ -59,7 +59,7 @@ func TestFull_VerifiesCachesThatAgree(t *testing.T) {
 		t.Error("not verified, although they agree")
 	}
 	equal(t, "read twice", b.api.lists["pods"], 1)
-	b.source.store("pods").handleResult(t.Context(), errors.New("connection refused"))
+	b.source.store("pods").handleResult(t.Context(), "watch", errors.New("connection refused"))
 	if b.isVerified(t) {
 		t.Error("verified after a failed request")
 	}
@@ -174,7 +174,7 @@ func TestFull_KeepsCachesWhoseWatchWasClosed(t *testing.T) {
 					closed(b)
 				}
 			}
-			b.source.store("pods").handleResult(t.Context(), errors.New("connection refused"))
+			b.source.store("pods").handleResult(t.Context(), "watch", errors.New("connection refused"))
 			b.fullPass(t)
 			equal(t, "broken", len(b.broken), 0)
 			if b.isVerified(t) {

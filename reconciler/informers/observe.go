@@ -30,7 +30,7 @@ func (s *Source) observe() *judge.Observation {
 	var reports []*podstate.Report
 	hasAgents := false
 	for _, k := range s.stores {
-		if k.refusal != nil { // as the last full pass found it
+		if k.isRefused() { // as the last full pass found it
 			continue
 		}
 		for name, i := range k.objects {
@@ -66,7 +66,7 @@ func (s *Source) observe() *judge.Observation {
 // observed returns the objects of a kind that is watched, or what the last full pass found of it.
 func observed[T any](s *Source, resource string, content T, full judge.Source[T]) judge.Source[T] {
 	k := s.store(resource)
-	if k.refusal != nil {
+	if k.isRefused() {
 		return full
 	}
 	return judge.Complete(content, strconv.FormatUint(k.newest, 10))

@@ -71,7 +71,7 @@ func (s *Source) checkWatches(ctx context.Context) error {
 func (s *Source) compareRevisions(ctx context.Context) (why string, err error) {
 	for _, k := range s.stores {
 		s.mu.Lock()
-		newest, isRefused := k.newest, k.refusal != nil
+		newest, isRefused := k.newest, k.isRefused()
 		s.mu.Unlock()
 		if newest == 0 || isRefused {
 			continue

@@ -33,6 +33,9 @@ import (
 // ErrCacheUnverified means that only a full pass can observe the cluster now.
 var ErrCacheUnverified = errors.New("the watch caches are not verified")
 
+// ErrPolled means that this lasts until a right is granted: a kind that may be listed cannot be watched.
+var ErrPolled = errors.New("the API server refuses the watch, so only full passes read")
+
 var errNeverVerified = errors.New("no full pass has compared them yet")
 
 // Source observes the cluster by watches while its Run runs. The callbacks are set before Run, and must not block.
@@ -50,7 +53,7 @@ type Source struct {
 
 	mu         sync.Mutex
 	stores     []*store
-	isSynced   bool                 // each kind is listed, or is optional and cannot be watched
+	isSynced   bool                 // each kind is listed, or is optional and cannot be listed
 	unverified error                // why a quorum read must verify the caches; nil if they are verified
 	failures   int                  // number of calls of invalidate
 	opens      int                  // number of watches that were opened
@@ -142,7 +145,8 @@ func (s *Source) reset() {
 		s.missing[name.Name] = s.Now()
 	}
 	for _, k := range s.stores {
-		k.objects, k.newest, k.isListed, k.refusal = map[types.NamespacedName]*item{}, 0, false, nil
+		k.objects, k.newest, k.isListed = map[types.NamespacedName]*item{}, 0, false
+		k.noList, k.noWatch = nil, nil
 	}
 	s.isSynced = false
 	s.invalidate(errNeverVerified)
@@ -162,10 +166,10 @@ func (s *Source) invalidate(why error) {
 func (s *Source) updateSync() {
 	was := s.isSynced
 	s.isSynced = !slices.ContainsFunc(s.stores, func(k *store) bool {
-		return k.refusal == nil && !k.isListed || k.refusal != nil && k.isRequired
+		return !k.isListed && k.noList == nil || k.isRefused() && k.isRequired
 	})
 	if s.isSynced && !was {
-		watched := slices.DeleteFunc(slices.Clone(s.stores), func(k *store) bool { return k.refusal != nil })
+		watched := slices.DeleteFunc(slices.Clone(s.stores), (*store).isRefused)
 		s.log.Info("Watch caches are synced", "kinds", len(watched))
 		s.onChange("all")
 	}
@@ -231,7 +235,10 @@ func (s *Source) problem() error {
 		return errors.New("they are not synced")
 	}
 	for _, k := range s.stores {
-		if k.isClosed() {
+		switch {
+		case k.isPolled():
+			return fmt.Errorf("%w %s", ErrPolled, k.resource.GroupResource())
+		case k.isClosed():
 			return fmt.Errorf("the watch of %s is closed", k.resource.Resource)
 		}
 	}

@@ -35,8 +35,11 @@ type store struct {
 	objects  map[types.NamespacedName]*item
 	newest   uint64 // the newest resourceVersion
 	watches  int    // number of open watches
-	isListed bool
-	refusal  error // a 403 or 404 since the last watch was opened
+	isListed bool   // it has the objects of a LIST, and no later LIST was refused
+	noList   error  // the 403, 404 or 405 of the last LIST; nil if that succeeded, or a watch was opened since
+	noWatch  error  // the 403, 404 or 405 of the last watch; nil if a watch was opened since
+	isRead   bool   // the last full pass read objects of the kind
+	isWarned bool   // of its being polled
 }
 
 type item struct {
@@ -109,6 +112,7 @@ func (s *store) Replace(list []any, _ string) error {
 		s.set(name, i.ResourceVersion, i)
 	}
 	s.isListed = true
+	s.warnIfPolled()
 	s.source.updateSync()
 	return nil
 }
@@ -148,12 +152,12 @@ func (s *store) listWatch(core kubernetes.Interface, custom dynamic.Interface) *
 	return &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
 			list, err := requests.ListWithContext(ctx, opts)
-			s.handleResult(ctx, err)
+			s.handleResult(ctx, "list", err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			w, err := requests.WatchWithContext(ctx, opts)
-			s.handleResult(ctx, err)
+			s.handleResult(ctx, "watch", err)
 			if err != nil {
 				return nil, err
 			}
@@ -174,9 +178,18 @@ func (w countedWatch) Stop() {
 	w.Interface.Stop()
 }
 
-// handleResult makes the caches unverified after a failed request.
-func (s *store) handleResult(ctx context.Context, err error) {
-	if err == nil || ctx.Err() != nil {
+// handleResult makes the caches unverified after a failed request. verb is list or watch.
+func (s *store) handleResult(ctx context.Context, verb string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.source.mu.Lock()
+	defer s.source.mu.Unlock()
+	if err == nil {
+		if verb == "list" && s.noList != nil {
+			s.noList = nil
+			s.source.invalidate(errNeverVerified)
+		}
 		return
 	}
 	s.source.log.Debug("Watch failed", "resource", s.resource.Resource, "error", err)
@@ -184,16 +197,18 @@ func (s *store) handleResult(ctx context.Context, err error) {
 		apierrors.IsTooManyRequests(err) { // the Reflector tries again; a full pass would be a larger load
 		return
 	}
-	s.source.mu.Lock()
-	defer s.source.mu.Unlock()
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		if s.refusal != nil {
-			return
-		}
-		s.refusal, s.isListed = err, false
-		if s.isRequired {
-			s.source.log.Warn("Cannot watch a required resource, making full passes instead",
-				"resource", s.resource.Resource, "error", err)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		if verb == "list" {
+			if s.noList != nil {
+				return
+			}
+			s.noList, s.isListed, s.isRead, s.isWarned = err, false, false, false
+		} else {
+			if s.noWatch != nil {
+				return
+			}
+			s.noWatch = err
+			s.warnIfPolled()
 		}
 		s.source.updateSync()
 	}
@@ -204,14 +219,36 @@ func (s *store) handleResult(ctx context.Context, err error) {
 	}
 }
 
+// isRefused reports whether the API server refused the last LIST or watch. The caller holds mu.
+func (s *store) isRefused() bool { return s.noList != nil || s.noWatch != nil }
+
+// isPolled reports whether only full passes read the kind: it may be listed, and not be watched. The caches lack it
+// then, or have an old state. A kind that may not be listed is as unknown to a full pass as to the caches. The caller
+// holds mu.
+func (s *store) isPolled() bool {
+	if s.noList != nil {
+		return s.isRead
+	}
+	return s.noWatch != nil
+}
+
+// warnIfPolled warns once of a kind that is listed and cannot be watched. The caller holds mu.
+func (s *store) warnIfPolled() {
+	if s.noWatch != nil && s.isListed && !s.isWarned {
+		s.isWarned = true
+		s.source.log.Warn("Cannot watch a resource, making full passes instead; grant the verb watch",
+			"resource", s.resource.Resource, "verb", "watch", "error", s.noWatch)
+	}
+}
+
 func (s *store) addWatch() {
 	s.source.mu.Lock()
 	defer s.source.mu.Unlock()
 	s.watches++
 	s.source.opens++
-	if s.refusal != nil {
+	if s.isRefused() {
 		s.source.log.Info("Started watching a resource that was forbidden or missing", "resource", s.resource.Resource)
-		s.refusal = nil
+		s.noList, s.noWatch, s.isWarned = nil, nil, false
 		s.source.invalidate(errNeverVerified)
 		s.source.updateSync()
 	}
@@ -219,7 +256,7 @@ func (s *store) addWatch() {
 }
 
 // isClosed reports whether a kind is not watched although it may be. The caller holds mu.
-func (s *store) isClosed() bool { return s.refusal == nil && s.watches == 0 }
+func (s *store) isClosed() bool { return !s.isRefused() && s.watches == 0 }
 
 func (s *store) removeWatch() {
 	s.source.mu.Lock()

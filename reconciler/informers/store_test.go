@@ -3,7 +3,10 @@ package informers
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,10 +57,98 @@ func TestRun_ForbiddenKindAndRebuild(t *testing.T) {
 	equal(t, "open after the end", b.source.store("pods").watches, 0)
 }
 
+// A kind that may be listed and not be watched is in no observation of the caches, so there is none.
+func TestRun_KindThatCannotBeWatched(t *testing.T) {
+	t.Parallel()
+	for resource, code := range map[string]int{
+		"network-attachment-definitions": http.StatusForbidden, "nodes": http.StatusNotFound,
+		"sandboxreports": http.StatusForbidden, leaseResource: http.StatusMethodNotAllowed,
+		"overlappingrangeipreservations": http.StatusForbidden, "namespaces": http.StatusForbidden,
+	} {
+		t.Run(resource, func(t *testing.T) {
+			t.Parallel()
+			var log syncBuffer
+			b := newBench(t)
+			s := New(b.source.Cluster, b.source.config, slog.New(slog.NewTextHandler(&log, nil)), func(string) {})
+			s.settleTimeout = b.source.settleTimeout
+			b.source, b.full = s, s.Full()
+			b.api.has("nodes", aNode("7", corev1.ConditionTrue))
+			b.api.refusesWatch(resource, code)
+			go s.Run(t.Context())
+			eventually(t, "synced caches", s.Synced)
+			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
+				if o := b.fullPass(t); len(o.Nodes) != 1 {
+					t.Errorf("the full pass has %d nodes", len(o.Nodes))
+				}
+				if _, err := s.List(t.Context()); !errors.Is(err, ErrCacheUnverified) || err == nil {
+					t.Fatalf("an observation of the caches lacks the kind: %v", err)
+				}
+			}
+			_, err := s.List(t.Context())
+			if !errors.Is(err, ErrPolled) || !strings.Contains(err.Error(), resource) {
+				t.Errorf("the error is %v", err)
+			}
+			equal(t, "rebuilt", b.rebuildReason(), "")
+			text := log.String()
+			if n := strings.Count(text, "level=WARN"); n != 1 || !strings.Contains(text, "resource="+resource+" verb=watch") {
+				t.Errorf("%d warnings:\n%s", n, text)
+			}
+			b.api.refusesWatch(resource, 0)
+			eventually(t, "verified caches", func() bool { b.fullPass(t); return b.isVerified(t) })
+			equal(t, "nodes in the caches", len(b.observe().Nodes), 1)
+		})
+	}
+}
+
+// RBAC allows the LIST again a moment before the caches try.
+func TestList_KindThatOnlyAFullPassCouldRead(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.source.store("nodes").handleResult(t.Context(), "list", apierrors.NewForbidden(schema.GroupResource{}, "", nil))
+	b.fullPass(t)
+	equal(t, "verified without nodes", b.isVerified(t), true)
+	b.api.has("nodes", aNode("7", corev1.ConditionTrue))
+	equal(t, "nodes of a full pass", len(b.fullPass(t).Nodes), 1)
+	equal(t, "verified without the node", b.isVerified(t), false)
+}
+
+// Reports that may not be listed are as unknown to the caches as to a full pass.
+func TestObserve_ForbiddenReports(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.api.denies("sandboxreports")
+	b.source.store("sandboxreports").handleResult(t.Context(), "list",
+		apierrors.NewForbidden(schema.GroupResource{}, "", nil))
+	read := b.fullPass(t)
+	equal(t, "verified", b.isVerified(t), true)
+	cached := b.observe()
+	equal(t, "unreadable", []bool{read.ReportsUnreadable, cached.ReportsUnreadable}, []bool{true, true})
+	equal(t, "the error", cached.ReportsError, read.ReportsError)
+	equal(t, "warnings", cached.Warnings, read.Warnings)
+}
+
+// A syncBuffer is a log that several goroutines write.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(line)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
 func TestRun_ForbiddenRequiredKind(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.source.store("pods").handleResult(t.Context(), apierrors.NewForbidden(schema.GroupResource{}, "", nil))
+	b.source.store("pods").handleResult(t.Context(), "watch", apierrors.NewForbidden(schema.GroupResource{}, "", nil))
 	equal(t, "synced", b.source.Synced(), false)
 }
 
@@ -84,7 +175,7 @@ func TestStore_Failures(t *testing.T) {
 	} {
 		b := newBench(t)
 		b.fullPass(t)
-		b.source.store("nodes").handleResult(tt.ctx, tt.err)
+		b.source.store("nodes").handleResult(tt.ctx, "watch", tt.err)
 		equal(t, name, b.problem() != nil, tt.isFailure)
 	}
 }
@@ -97,7 +188,7 @@ func TestFull_VerifiesOnlyFailuresBeforeIt(t *testing.T) {
 	fails := func(changes int) {
 		t.Helper()
 		b.changes = nil
-		pods.handleResult(t.Context(), errors.New("connection refused"))
+		pods.handleResult(t.Context(), "watch", errors.New("connection refused"))
 		equal(t, "changes after a failure", len(b.changes), changes)
 	}
 	fails(1)

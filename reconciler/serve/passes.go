@@ -21,6 +21,7 @@ func (s *Server) makeFullPass(ctx context.Context) {
 	s.Recorder.fullPassStarted()
 	out, until, err := s.Full.Pass(ctx, nil)
 	took := time.Since(start)
+	s.nextPolled = time.Now().Add(max(pollEvery-took, min(restFactor*took, maxPollRest)))
 	if err == nil {
 		s.plan(ctx, out, until, start)
 		if s.Guard != nil {
@@ -68,7 +69,11 @@ func (s *Server) makeCachePass(ctx context.Context) {
 		switch {
 		case !s.Caches.Synced():
 			s.Requests.AddAfter(fullPass, maxRetry)
-		case !s.hasRequestedFullPass:
+		case s.hasRequestedFullPass:
+		case errors.Is(err, informers.ErrPolled):
+			s.hasRequestedFullPass = true
+			s.Requests.AddAfter(fullPass, time.Until(s.nextPolled))
+		default:
 			s.hasRequestedFullPass = true
 			s.Requests.AddAfter(fullPass, s.backoff.When(fullPass))
 		}

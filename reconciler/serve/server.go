@@ -66,6 +66,8 @@ type Server struct {
 	backoff workqueue.TypedRateLimiter[string]
 	// hasRequestedFullPass is true if unverified caches have requested a full pass that has not started.
 	hasRequestedFullPass bool
+	// nextPolled is when the next full pass is due if a kind cannot be watched.
+	nextPolled time.Time
 	// lastRestore is the time of the last known restore of etcd, if hasPassed.
 	lastRestore time.Time
 	hasPassed   bool // a pass has succeeded
@@ -83,7 +85,11 @@ const (
 	observeEvery = 5 * time.Minute
 	// judgeEvery is the maximum pause between two cache passes, since some verdicts change with time alone.
 	judgeEvery = 30 * time.Second
-	// restFactor is the rest after a cache pass in durations of that pass.
+	// pollEvery is the time between the starts of two full passes while a kind cannot be watched, for passes that take
+	// less than a fifth of it. maxPollRest is the longest rest after a longer pass.
+	pollEvery   = time.Minute
+	maxPollRest = 2 * time.Minute
+	// restFactor is the rest after a cache pass, or a full pass that polls, in durations of that pass.
 	restFactor = 4
 	maxRest    = 30 * time.Second
 )

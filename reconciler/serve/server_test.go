@@ -187,6 +187,42 @@ func TestServer_UnverifiedCaches(t *testing.T) {
 	})
 }
 
+// A kind that cannot be watched is polled, however many changes the other watches deliver.
+func TestServer_PolledKind(t *testing.T) {
+	for slow, every := range map[time.Duration]time.Duration{0: pollEvery, 20 * time.Second: 100 * time.Second,
+		2 * time.Minute: 2*time.Minute + maxPollRest} {
+		c := newCluster()
+		serving(t, c, reconciler.Options{AllowMassRelease: true}, func(t *testing.T, s *Server) {
+			c.unverified = fmt.Errorf("%w: %w nodes", informers.ErrCacheUnverified, informers.ErrPolled)
+			c.slow = slow
+			s.Requests.CachePass()
+			c.sleep(5 * time.Minute)
+			start := time.Now()
+			for time.Since(start) < 20*time.Minute { // continuous changes
+				s.Requests.CachePass()
+				c.sleep(300 * time.Millisecond)
+			}
+			between := pauses(since(c.passes, start))
+			if len(between) < 3 || slices.Min(between) < every-time.Second || slices.Max(between) > every+2*time.Second {
+				t.Errorf("of %s each: full passes after %v", slow, between)
+			}
+			c.has("10.1.0.0-24", "10.1.0.0/24")
+			c.sleep(every + 2*time.Minute)
+			if n := len(c.patches); n != 1 {
+				t.Errorf("%d patches by full passes", n)
+			}
+		})
+		c = newCluster()
+		serving(t, c, reconciler.Options{}, func(t *testing.T, s *Server) {
+			c.unverified = fmt.Errorf("%w: %w nodes", informers.ErrCacheUnverified, informers.ErrPolled)
+			c.sleep(20 * time.Minute) // without a change
+			if n := len(c.passes); n < 18 {
+				t.Errorf("%d full passes in a quiet time", n)
+			}
+		})
+	}
+}
+
 func TestServer_ConfirmationWithoutCaches(t *testing.T) {
 	c := newCluster()
 	serving(t, c, reconciler.Options{ConfirmAfter: time.Minute}, func(t *testing.T, s *Server) {
