@@ -77,8 +77,8 @@ func TestRun_KindThatCannotBeWatched(t *testing.T) {
 			go s.Run(t.Context())
 			eventually(t, "synced caches", s.Synced)
 			for end := time.Now().Add(3 * time.Second); time.Now().Before(end); {
-				if o := b.fullPass(t); len(o.Nodes) != 1 {
-					t.Errorf("the full pass has %d nodes", len(o.Nodes))
+				if o := b.fullPass(t); len(o.Nodes.Or(nil)) != 1 {
+					t.Errorf("the full pass has %d nodes", len(o.Nodes.Or(nil)))
 				}
 				if _, err := s.List(t.Context()); !errors.Is(err, ErrCacheUnverified) || err == nil {
 					t.Fatalf("an observation of the caches lacks the kind: %v", err)
@@ -95,7 +95,7 @@ func TestRun_KindThatCannotBeWatched(t *testing.T) {
 			}
 			b.api.refusesWatch(resource, 0)
 			eventually(t, "verified caches", func() bool { b.fullPass(t); return b.isVerified(t) })
-			equal(t, "nodes in the caches", len(b.observe().Nodes), 1)
+			equal(t, "nodes in the caches", len(b.observe().Nodes.Or(nil)), 1)
 		})
 	}
 }
@@ -108,7 +108,7 @@ func TestList_KindThatOnlyAFullPassCouldRead(t *testing.T) {
 	b.fullPass(t)
 	equal(t, "verified without nodes", b.isVerified(t), true)
 	b.api.has("nodes", aNode("7", corev1.ConditionTrue))
-	equal(t, "nodes of a full pass", len(b.fullPass(t).Nodes), 1)
+	equal(t, "nodes of a full pass", len(b.fullPass(t).Nodes.Or(nil)), 1)
 	equal(t, "verified without the node", b.isVerified(t), false)
 }
 
@@ -122,8 +122,8 @@ func TestObserve_ForbiddenReports(t *testing.T) {
 	read := b.fullPass(t)
 	equal(t, "verified", b.isVerified(t), true)
 	cached := b.observe()
-	equal(t, "unreadable", []bool{read.ReportsUnreadable, cached.ReportsUnreadable}, []bool{true, true})
-	equal(t, "the error", cached.ReportsError, read.ReportsError)
+	equal(t, "unreadable", []bool{read.Reports.IsKnown(), cached.Reports.IsKnown()}, []bool{false, false})
+	equal(t, "the error", cached.Reports.Why(), read.Reports.Why())
 	equal(t, "warnings", cached.Warnings, read.Warnings)
 }
 
