@@ -156,7 +156,7 @@ func evidence() []Mutant {
 			Old: `if r.mayAttach(e.Pod, x.now) {`, New: `if false {`},
 		{Fault: "Any other sandbox of a Pending pod is younger", In: "reconciler/judge", Decl: "Index.hasYoungerSandbox",
 			Tests: "TestVerdict_PendingWithItsNetwork",
-			Old:   `g.CreatedAt.After(before)`, New: `true`},
+			Old:   `g.CreatedAt.After(before)`, New: `!before.IsZero()`},
 		{Fault: "A terminating pod whose sandbox may run carries nothing", In: "reconciler/judge", Decl: "Index.hasStopped",
 			Tests: "TestATerminatingPodWhoseSandboxesHaveEndedCarriesNothing",
 			Old: `if x.mayRun(g) {

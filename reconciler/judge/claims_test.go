@@ -357,6 +357,8 @@ func TestATerminatingPodWhoseSandboxesHaveEndedCarriesNothing(t *testing.T) {
 		{"an old attachment is there, too", false, nil, attached(time.Hour)},
 		{"its sandbox is not ready, and its network may be open", true, nil,
 			FreshReport("worker-2", its("box-2", "uid-9", NotReady(nil)))},
+		{"another sandbox may run, and no report has its addresses", true, nil, FreshReport("worker-2",
+			its("box-2", "uid-9", NotReady(Closed)), Sandbox("box-3", "uid-9", OfPod("web-1"), NotReady(Open)))},
 		{"another sandbox may run", true, nil, FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)),
 			its("box-3", "uid-9", NotReady(Open)))},
 		{"another sandbox may be its own", true, nil, FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)),
