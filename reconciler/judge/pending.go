@@ -38,12 +38,12 @@ func (x *Index) findPendingNetwork(it *Item) {
 	e.NetworkComplete, e.Superseded = isReady, x.hasYoungerSandbox(it, r)
 }
 
-// hasRun reports whether a report shows a sandbox of a pod that was never bound to a node by its object. A restore of
-// etcd may have brought back the pod as it was before.
+// hasRun reports whether a report shows, or may show, a sandbox of a pod that was never bound to a node by its object.
+// A restore of etcd may have brought back the pod as it was before. A pod without a UID may be that of any sandbox.
 func (x *Index) hasRun(it *Item, p *podstate.Pod) bool {
 	isOwn := func(g mention) bool { return p.HasUID(g.UID) }
 	isComplete := func(r *report) bool { return r.complete[p.UID] || r.complete[p.RuntimeUID] }
-	return slices.ContainsFunc(it.evidence.mentions, isOwn) || slices.ContainsFunc(x.reports, isComplete)
+	return p.UID == "" || slices.ContainsFunc(it.evidence.mentions, isOwn) || slices.ContainsFunc(x.reports, isComplete)
 }
 
 // mayAttach reports whether an ADD of a pod may be in progress, or its network may exist, by the CNI caches.

@@ -166,7 +166,8 @@ func TestVerdict_NeverBound(t *testing.T) {
 		"kubelet has written a container": func(p *corev1.Pod) {
 			p.Status.ContainerStatuses = make([]corev1.ContainerStatus, 1)
 		},
-		"it is bound": OnNode("worker-1"),
+		"it is bound":        OnNode("worker-1"),
+		"its UID is missing": UID(""),
 	} {
 		t.Run("not where "+says, func(t *testing.T) {
 			Expect(t, Want(judge.InUse, judge.PodPending, false, judge.NoSource), UsualPool, unscheduled(edit), Node("worker-1"))
