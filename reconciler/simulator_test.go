@@ -159,8 +159,8 @@ func (s *simulator) surroundings(o *judge.Observation) {
 	}
 }
 
-// knownNodes are the Nodes that a test sets, and one of its machine for each other report. If a test sets none, each node
-// of a pod is Ready.
+// knownNodes are the Nodes that a test sets, and one of its machine for each other report. If a test sets none, each
+// node of a pod is Ready.
 func (s *simulator) knownNodes() map[string]*podstate.Node {
 	nodes := map[string]*podstate.Node{}
 	add := func(name, bootID string) {

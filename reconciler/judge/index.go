@@ -59,7 +59,7 @@ type Index struct {
 	reservations  map[types.NamespacedName]*ippool.Reservation
 }
 
-var errNoNodes = errors.New("the list of nodes is empty, but pods are bound to nodes")
+var errNoNodes = errors.New("the list of nodes is empty, but pods or reports name nodes")
 
 // NewIndex indexes an observation; past is nil if nothing is known of earlier observations.
 func NewIndex(o *Observation, past Past, policy Policy) *Index {

@@ -73,11 +73,15 @@ func (o *Observation) PodsMissing() error {
 		"check 'kubectl get pods -A' (add that list to a snapshot, or use --pods-complete if the cluster has no pods)", n)
 }
 
-// lacksNodes reports whether the list of nodes is empty although pods are bound to nodes. It is incomplete then.
+// lacksNodes reports whether the list of nodes is empty although a pod is bound to a node, or a node has a report. It
+// is incomplete then.
 func (o *Observation) lacksNodes() bool {
 	nodes, known := o.Nodes.Get()
 	if !known || len(nodes) > 0 {
 		return false
+	}
+	if len(o.Reports.Or(nil)) > 0 {
+		return true
 	}
 	for _, p := range o.Pods {
 		if p.Node != "" {

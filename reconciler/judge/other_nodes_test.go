@@ -266,7 +266,7 @@ func TestAReportOfAnUnknownMachineProvesNoAbsence(t *testing.T) {
 func TestWithoutNodeObjectsNoReportProvesAbsence(t *testing.T) {
 	j := Judged(Observe(UsualPool, FreshReport("worker-1")), judge.Policy{})
 	it := AllocationOf(t, j, "10.0.0.5")
-	if it.Verdict != judge.Held || !strings.Contains(fmt.Sprint(j.Notes()), "no Node objects are known") {
+	if it.Verdict != judge.Held || !strings.Contains(fmt.Sprint(j.Notes()), "the list of nodes is empty") {
 		t.Errorf("%v, notes %v", OutcomeOf(it), j.Notes())
 	}
 }

@@ -26,8 +26,8 @@ import (
 // rereadTimeout is how long an observation, maybe under whereabouts' Lease, waits for Leases with the hash of a report.
 const rereadTimeout = 240 * time.Millisecond
 
-// readReports reads the agents' reports and Leases. No agent exists if the API does not serve reports in any version or an allowed
-// LIST is empty, and no agent has a Lease. A 403 or an error proves nothing.
+// readReports reads the agents' reports and Leases. No agent exists if the API does not serve reports in any version
+// or an allowed LIST is empty, and no agent has a Lease. A 403 or an error proves nothing.
 func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstate.Report) {
 	served, err := c.Serves(ctx, v1alpha1.Resource())
 	var bad badReports
