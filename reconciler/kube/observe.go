@@ -63,7 +63,7 @@ func (c *Cluster) List(ctx context.Context) (*judge.Observation, error) {
 		if failure := c.unlessNotServed(gctx, ippool.ReservationResource, err); failure != nil {
 			return c.explainError("list OverlappingRangeIPReservations", failure, "grant list on them")
 		}
-		o.Reservations = source(c, gctx, ippool.ReservationResource, reservations, revision, err)
+		o.Reservations = source(gctx, c, ippool.ReservationResource, reservations, revision, err)
 		return c.readPools(gctx, o, nil)
 	})
 	if err := c.readOtherKinds(gctx, g, o, &judge.Observation{}); err != nil {
@@ -115,7 +115,7 @@ func (c *Cluster) readPools(ctx context.Context, o *reading, known []*ippool.Poo
 // source returns a kind that was listed, or why it is unknown. An observation continues without it: an error of one
 // kind, for example of its conversion webhook, must not stop the passes for all networks.
 func source[T any](
-	c *Cluster, ctx context.Context, resource schema.GroupVersionResource, content T, revision string, err error,
+	ctx context.Context, c *Cluster, resource schema.GroupVersionResource, content T, revision string, err error,
 ) judge.Source[T] {
 	kind := resource.GroupResource().String()
 	switch {
@@ -150,7 +150,7 @@ func (c *Cluster) readOtherKinds(ctx context.Context, g *errgroup.Group, o *read
 
 func (c *Cluster) readNADs(ctx context.Context, o *reading) error {
 	nads, revision, err := list(ctx, c, listing{resource: ippool.NADResource}, ippool.DecodeList[ippool.NAD])
-	o.NADs = source(c, ctx, ippool.NADResource,
+	o.NADs = source(ctx, c, ippool.NADResource,
 		indexed(nads, func(n *ippool.NAD) types.NamespacedName { return n.NamespacedName }), revision, err)
 	return ctx.Err()
 }
@@ -188,7 +188,7 @@ func (c *Cluster) readNodes(ctx context.Context, o *reading, known []*podstate.N
 		func(n *podstate.Node) (types.NamespacedName, Version) {
 			return types.NamespacedName{Name: n.Name}, Version{types.UID(n.UID), n.ResourceVersion}
 		}, podstate.DecodeNodes)
-	o.Nodes = source(c, ctx, nodeResource, indexed(nodes, func(n *podstate.Node) string { return n.Name }), revision, err)
+	o.Nodes = source(ctx, c, nodeResource, indexed(nodes, func(n *podstate.Node) string { return n.Name }), revision, err)
 }
 
 func (c *Cluster) listPods(
@@ -204,12 +204,12 @@ func (c *Cluster) readMachines(ctx context.Context, o *reading) error {
 	if o.NamesIPAMClaim() {
 		// The last claim may be gone, so an empty list is an answer. The second check reads each claim that counts by name.
 		claims, revision, err := list(ctx, c, listing{resource: ippool.ClaimResource}, ippool.DecodeList[ippool.Claim])
-		o.IPAMClaims = source(c, ctx, ippool.ClaimResource,
+		o.IPAMClaims = source(ctx, c, ippool.ClaimResource,
 			indexed(claims, func(claim *ippool.Claim) types.NamespacedName { return claim.NamespacedName }), revision, err)
 	}
 	if o.NeedsGuests() {
 		guests, revision, err := list(ctx, c, listing{resource: podstate.GuestResource}, podstate.DecodeGuests)
-		o.Guests = source(c, ctx, podstate.GuestResource, guests, revision, err)
+		o.Guests = source(ctx, c, podstate.GuestResource, guests, revision, err)
 	}
 	slices.Sort(o.Warnings)
 	return ctx.Err()
