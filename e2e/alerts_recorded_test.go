@@ -275,7 +275,8 @@ func (r *recording) nodes(t *testing.T) {
 	r.situations = append(r.situations, x)
 }
 
-// byHand are situations that take hours, or hundreds of pods: a healthy server but for a few values.
+// byHand are situations of which only a few values differ from those of a healthy server. Some take hours, or hundreds
+// of pods.
 func (r *recording) byHand() {
 	healthy := r.situations[1].before
 	add := func(name, alert string, lasts time.Duration, values map[string]float64, also ...string) {
@@ -292,6 +293,8 @@ func (r *recording) byHand() {
 	add("a node reports hundreds of unknown addresses", "IPReconcileMassRepairRefused", 10*time.Minute,
 		map[string]float64{`ip_reconcile_breaker{operation="repair"}`: 1,
 			`ip_reconcile_pool_findings{kind="Unrecorded",pool="kube-system/10.1.0.0-24"}`: 300})
+	add("definitions cannot be listed any more", "IPReconcileSourceUnknown", 50*time.Minute,
+		map[string]float64{`ip_reconcile_source_known{source="network-attachment-definitions"}`: 0})
 	add("one agent keeps recording a restore", "IPReconcileFenceRaisedOften", 50*time.Minute,
 		map[string]float64{`ip_reconcile_fences_total{outcome="Settled"}`: 3, "ip_reconcile_etcd_restores_total": 3},
 		"IPReconcileEtcdRestored")

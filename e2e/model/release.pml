@@ -152,11 +152,11 @@ inline leave(who) { /* killed: its Lease expires */
 	if :: lease == who -> lease = DEAD :: else fi
 }
 
-/* Invariant 1: the allocation of an address that an existing network namespace has is not released. */
+/* Invariant 2: the allocation of an address that an existing network namespace has is not released. */
 inline checkRelease(s) {
 	gap = false; /* the reservation of a released allocation is not missing */
 	CHECK(sandbox[s] == GONE);
-	CHECK(entry[POOL(s)] == s); /* invariant 3: the version alone shows that the allocation is the one that was judged */
+	CHECK(entry[POOL(s)] == s); /* invariant 4: the version alone shows that the allocation is the one that was judged */
 	CHECK(!(USES(1) && POOL(1) == POOL(s) || USES(2) && POOL(2) == POOL(s) || USES(3) && POOL(3) == POOL(s)))
 }
 
@@ -197,7 +197,7 @@ read:
 			:: !adopts && reserved == 0 -> reserve(NAME(s)) /* UpdateOverlappingRangeAllocation */
 			:: !adopts && reserved != 0 -> goto other /* AlreadyExists: ADD fails */
 			fi;
-			/* Invariant 2: no two pods get one address because of a release. */
+			/* Invariant 3: no two pods get one address because of a release. */
 			CHECK(excused || !ANY_USES);
 			sandbox[s] = IN_USE; adopts = false; dropLease(s) }
 	} unless { atomic { killPod[s] -> close(s); leave(s); goto end_gone } }
@@ -375,7 +375,7 @@ putBack: /* executor.recreateReservations; a change whose hold has ended needs n
 	od;
 #endif
 finish:
-	/* invariant 4: a reservation that was deleted for an allocation that proves live is there again. */
+	/* invariant 5: a reservation that was deleted for an allocation that proves live is there again. */
 	atomic { dropLease(RECONCILER(me)); changing[me] = false;
 		CHECK(!(gap && !changing[1 - me] && USES(entry[0]) && !excused && crashes == CRASHES));
 		goto end_pass }
@@ -480,7 +480,7 @@ end_faults:
 	od
 }
 
-/* invariant 5: when nothing happens for a while, no stale allocation remains. */
+/* invariant 6: when nothing happens for a while, no stale allocation remains. */
 #define STALE(p) (entry[p] != 0 && sandbox[entry[p]] == GONE)
 ltl released { <> [] (!STALE(0) && !STALE(1)) }
 

@@ -1,11 +1,15 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
 // taintsNote names the nodes whose out-of-service taint proves nothing because a restore of etcd may have brought it
@@ -42,6 +46,57 @@ func (j *Judgement) machinesNote() string {
 	return fmt.Sprintf("the reports of %s may be of another machine than the Node object, so they do not prove that a "+
 		"sandbox is absent. See the log of the agent there; it must be allowed to get its Node",
 		AtMost(nodes, namesShown))
+}
+
+// SelectionProblem is what is wrong with --agent-nodes: it selects no node, or not all that run pods with addresses of
+// pools. It is "" without agents and if nothing is wrong. isUseless is set if no node is selected.
+func (j *Judgement) SelectionProblem() (problem string, isUseless bool) {
+	switch x := j.x; {
+	case !x.hasAgents || !x.hasNodes:
+		return "", false
+	case !x.selectsNodes:
+		return fmt.Sprintf("%s, so it is not known which nodes must report. The nodes have the labels %s", x.nodesUnknown(),
+			AtMost(x.labels(), namesShown)), true
+	}
+	nodes := j.unselected()
+	if len(nodes) == 0 {
+		return "", false
+	}
+	return fmt.Sprintf("--agent-nodes does not select %s, and pods with addresses of pools are bound there. Whether their "+
+		"sandboxes run is not asked of these nodes", AtMost(nodes, namesShown)), false
+}
+
+// unselected are the nodes, sorted, that need not report although pods with allocations are bound to them.
+func (j *Judgement) unselected() []string {
+	x, nodes := j.x, map[string]bool{}
+	for _, p := range x.pools {
+		for i := range p.Allocations {
+			owner := p.Allocations[i].Owner
+			if pod := x.pod(owner.Namespace, owner.Name); pod != nil && pod.Phase != podstate.Finished {
+				nodes[pod.Node] = true
+			}
+		}
+	}
+	for _, name := range x.agentNodes {
+		delete(nodes, name)
+	}
+	maps.DeleteFunc(nodes, func(name string, _ bool) bool { return x.nodes[name] == nil || x.isDead(name) })
+	return slices.Sorted(maps.Keys(nodes))
+}
+
+// labels are the labels of the nodes, as key=value, those of most nodes first. A label that names a single node of
+// several is left out.
+func (x *Index) labels() []string {
+	count := map[string]int{}
+	for _, n := range x.nodes {
+		for key, value := range n.Labels {
+			count[key+"="+value]++
+		}
+	}
+	maps.DeleteFunc(count, func(_ string, n int) bool { return n == 1 && len(x.nodes) > 1 })
+	return slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
 }
 
 // namesShown is how many nodes a sentence names.
@@ -91,6 +146,9 @@ func (j *Judgement) Notes() []string {
 	}
 	if note := j.machinesNote(); note != "" {
 		notes = append(notes, note)
+	}
+	if problem, _ := j.SelectionProblem(); problem != "" {
+		notes = append(notes, problem)
 	}
 	for _, s := range j.Observation.UnknownSources() {
 		notes = append(notes, s.Unknown+"; "+s.Costs)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -46,6 +48,47 @@ func TestNotes_AnotherClusterOnTheSamePools(t *testing.T) {
 			judge.Policy{})
 		if got := strings.Contains(strings.Join(j.Notes(), " "), "another cluster"); got != c.want {
 			t.Errorf("%d of %d are unknown: said %v", c.unknown, c.unknown+c.known, got)
+		}
+	}
+}
+
+// A selector that selects too few nodes is a note: without agents nothing depends on it.
+func TestNotes_SelectorOfAgents(t *testing.T) {
+	var many []Part
+	for i := range 12 {
+		name := fmt.Sprintf("worker-%02d", i)
+		many = append(many, Node(name, WithoutAgent), Pod("web-"+name, OnNode(name)),
+			Pool("10.1."+fmt.Sprint(i)+".0-24", "10.1."+fmt.Sprint(i)+".0/24", Alloc("5", "default/web-"+name, "box", "net1")))
+	}
+	none := labels.SelectorFromSet(labels.Set{"role": "edge"})
+	zone, own := Label("zone", "a"), Label("kubernetes.io/hostname", "worker-1")
+	for says, c := range map[string]struct {
+		parts    []Part
+		selector labels.Selector
+		want     string
+	}{
+		"it selects none": {[]Part{Node("worker-1", zone, own), Node("worker-2", zone), StaleReport("worker-1")}, none,
+			"--agent-nodes selects none of 2 nodes, so it is not known which nodes must report. The nodes have the labels " +
+				"kubernetes.io/os=linux, zone=a"},
+		"it selects none, and there are no agents": {[]Part{Node("worker-1", zone)}, none, ""},
+		"it selects all": {[]Part{Node("worker-1"), FreshReport("worker-1")}, nil, ""},
+		"a node that it does not select has a report": {[]Part{Node("worker-1", WithoutAgent), Node("worker-2"), FreshReport("worker-1")}, nil, ""},
+		"a node that it does not select has no pod": {[]Part{Node("worker-1"), Node("worker-2", WithoutAgent),
+			FreshReport("worker-1")}, nil, ""},
+		"many that it does not select have pods": {append(many, Node("worker-1"), FreshReport("worker-1")), nil,
+			"--agent-nodes does not select worker-00, worker-01, worker-02, worker-03, worker-04, worker-05, worker-06, " +
+				"worker-07, worker-08, worker-09 and 2 more, and pods with addresses of pools are bound there"},
+	} {
+		parts := append([]Part{UsualPool, UsualPod(Carrying("10.0.0.5"))}, c.parts...)
+		j := Judged(Observe(parts...), judge.Policy{AgentNodes: c.selector})
+		var found []string
+		for _, note := range j.Notes() {
+			if strings.Contains(note, "--agent-nodes") {
+				found = append(found, note)
+			}
+		}
+		if c.want == "" && len(found) > 0 || c.want != "" && (len(found) != 1 || !strings.HasPrefix(found[0], c.want)) {
+			t.Errorf("%s: %q, want %q", says, found, c.want)
 		}
 	}
 }

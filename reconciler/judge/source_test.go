@@ -1,6 +1,8 @@
 package judge_test
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -210,5 +212,28 @@ func TestUnknownSources_OnlyThoseThatSomethingDependsOn(t *testing.T) {
 	o := Observe(ClaimedPool, IPAMClaimsUnread("forbidden"), GuestsUnknown, Pod("launcher", Launcher("vmi-1", "")))
 	if got := names(o.Observation); len(got) != 2 {
 		t.Errorf("claims and guests that something depends on: %v", got)
+	}
+}
+
+// Each kind of findings but those that rest on what must be read is of a source.
+func TestUnknownKinds(t *testing.T) {
+	if kinds := Observe(UsualPool).UnknownKinds(); len(kinds) > 0 {
+		t.Errorf("all sources are known, but not %v", kinds)
+	}
+	found := map[judge.Kind]bool{}
+	for _, s := range Observe().Sources() {
+		for _, kind := range s.Findings {
+			found[kind] = true
+		}
+	}
+	for _, kind := range judge.Kinds() {
+		if !found[kind] {
+			t.Errorf("%s is of no source", kind)
+		}
+	}
+	o := Observe(UsualPool)
+	o.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
+	if kinds := o.UnknownKinds(); !slices.Equal(kinds, []judge.Kind{judge.MissingReservation}) {
+		t.Errorf("reservations are unknown, and so are %v", kinds)
 	}
 }

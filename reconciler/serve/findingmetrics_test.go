@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -14,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -53,6 +56,40 @@ func TestMetrics_PoolFindingsAreBounded(t *testing.T) {
 	}
 	if len(got) != maxPoolFindings+2 || sum != 5001 || got["Unrecorded other"] != 1 {
 		t.Errorf("%d series of %g findings, %g of them other", len(got), sum, got["Unrecorded other"])
+	}
+}
+
+// A kind of findings that rests on an unknown source does not read 0. What was found counts.
+func TestMetrics_UnknownSources(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	m := NewMetrics(registry)
+	out := withFindings([]judge.Finding{{Kind: judge.Unrecorded, Pool: "kube-system/a"}})
+	update(m, out)
+	for source, n := range series(t, registry, "source_known") {
+		if n != 1 {
+			t.Errorf("source %s is %g, want 1", source, n)
+		}
+	}
+	if got := series(t, registry, "findings"); len(got) != len(judge.Kinds()) {
+		t.Errorf("all sources are known, but the findings are %v", got)
+	}
+	out.Observation.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
+	out.Observation.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("forbidden"))
+	out.Observation.Nodes = judge.Unknown[map[string]*podstate.Node](errors.New("forbidden"))
+	update(m, out)
+	want := map[string]float64{"nodes": 0, "network-attachment-definitions": 0, "sandboxreports": 1, "leases": 1,
+		"overlappingrangeipreservations": 0, "ipamclaims": 1, "virtualmachineinstances": 1}
+	if got := series(t, registry, "source_known"); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	want = map[string]float64{"Unrecorded": 1, "Phantom": 0, "GuestAddress": 0, "ClaimDiffers": 0, "UnreadSandbox": 0}
+	if got := series(t, registry, "findings"); !maps.Equal(got, want) {
+		t.Errorf("findings %v, want %v", got, want)
+	}
+	for _, metric := range []string{"diverged_reservations", "nodes"} {
+		if got := series(t, registry, metric); len(got) > 0 {
+			t.Errorf("%s %v, want none", metric, got)
+		}
 	}
 }
 

@@ -127,6 +127,7 @@ var (
 	observed    = gauge("last_observation_timestamp_seconds", "Time of the last pass that observed the cluster.")
 	breaker     = gauge("breaker", "1 while the breaker refuses releases or repairs, by operation.", "operation")
 	paused      = gauge("paused", "1 while an operator pauses the reconciler.")
+	sourceKnown = gauge("source_known", "1 if all objects of a source of evidence were read, 0 if it is unknown.", "source")
 
 	poolAddresses = gauge("pool_addresses", "Addresses of each pool: usable, used, free.", "pool", "state", "alerts")
 	poolWaiting   = gauge("pool_waiting_pods", "Pods that cannot start because the pool is full.", "pool")
@@ -151,6 +152,9 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 	for reason, since := range held {
 		g.set(oldestHeld, seconds(since), reason.String())
 	}
+	for _, s := range out.Observation.Sources() {
+		g.set(sourceKnown, oneIf(s.Unknown == ""), string(s.Name))
+	}
 	g.setFindings(out)
 	states := map[judge.NodeState]int{}
 	for name, state := range out.Nodes {
@@ -161,7 +165,8 @@ func (m *Metrics) update(out *reconciler.Result, held map[judge.Reason]time.Time
 	}
 	all := []judge.NodeState{judge.NodeFresh, judge.NodeNoFreshReport, judge.NodeDeadOrMissing, nodeNotReady}
 	for _, state := range all {
-		g.set(nodes, float64(states[state]), string(state))
+		isKnown := out.Observation.Nodes.IsKnown() && out.Observation.Reports.IsKnown()
+		g.setCount(nodes, states[state], isKnown, string(state))
 	}
 	if out.Restore != nil {
 		g.set(pending, float64(len(out.Restore.Awaiting)))
@@ -214,7 +219,15 @@ func (g *gauges) setItems(out *reconciler.Result) (stale []*judge.Item) {
 // maxPoolFindings is the maximum number of series of pool_findings, but for those of the pool other.
 const maxPoolFindings = 100
 
-// setFindings counts findings by kind and by pool, and reservations that differ from the pools.
+// setCount sets a count. One of nothing is absent if there may be more than was found.
+func (g *gauges) setCount(d *prometheus.Desc, count int, isKnown bool, labels ...string) {
+	if count > 0 || isKnown {
+		g.set(d, float64(count), labels...)
+	}
+}
+
+// setFindings counts findings by kind and by pool, and reservations that differ from the pools. A kind that rests on an
+// unknown source, and of which nothing was found, is absent.
 func (g *gauges) setFindings(out *reconciler.Result) {
 	type place struct{ kind, pool string }
 	found, places := map[judge.Kind]int{}, map[place]int{}
@@ -226,8 +239,10 @@ func (g *gauges) setFindings(out *reconciler.Result) {
 		found[f.Kind]++
 		places[at]++
 	}
+	unknown := out.Observation.UnknownKinds()
+	isKnown := func(kind judge.Kind) bool { return !slices.Contains(unknown, kind) }
 	for _, kind := range judge.Kinds() {
-		g.set(findings, float64(found[kind]), string(kind))
+		g.setCount(findings, found[kind], isKnown(kind), string(kind))
 	}
 	for at, n := range places {
 		g.set(perPool, float64(n), at.kind, at.pool)
@@ -238,8 +253,8 @@ func (g *gauges) setFindings(out *reconciler.Result) {
 			alone++
 		}
 	}
-	g.set(diverged, float64(found[judge.MissingReservation]), "Missing")
-	g.set(diverged, float64(alone), "Alone")
+	g.setCount(diverged, found[judge.MissingReservation], isKnown(judge.MissingReservation), "Missing")
+	g.setCount(diverged, alone, out.Observation.Reservations.IsKnown(), "Alone")
 }
 
 // mostRetried counts the passes that could not release an item, while it is stale, and returns the maximum.
