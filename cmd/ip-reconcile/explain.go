@@ -114,11 +114,16 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 	free := report.Only(all, func(a document.AddressState) bool { return a.State == "Free" })
 	return o.print(ctx, answer{
 		kind: document.KindAddresses, at: j.Observation.Now, notes: j.Notes(), isUnresolved: len(free) < len(all),
-		document: func(h document.Header) any { return &document.AddressList{Header: h, Addresses: all} },
+		document: func(h document.Header) any {
+			return &document.AddressList{Header: h, Limits: document.LimitsOf(j), Addresses: all}
+		},
 		names:    func() []string { return document.Rows(free, func(a document.AddressState) string { return a.IP }) },
 		screen: func(s *screen.Screen) {
 			row := func(a document.AddressState) []string {
 				return []string{a.IP, a.State, a.Pool, cmp.Or(a.PodRef, strings.Join(a.CarriedBy, ", "))}
+			}
+			for _, unknown := range j.Observation.UnknownSources() {
+				s.Text("Note: ", unknown.Unknown+"; "+unknown.Costs)
 			}
 			s.Table([]string{"ADDRESS", "STATE", "POOL", "POD OR NODE"}, document.Rows(all, row), nil)
 		},

@@ -68,7 +68,11 @@ func (o *options) plan(ctx context.Context) error {
 	rep := report.OfRun(out, true, o.filter)
 	a := answer{
 		kind: document.KindPlan, at: out.Observation.Now, notes: rep.Notes(),
-		document: func(h document.Header) any { return planfile.New(h, items) },
+		document: func(h document.Header) any {
+			p := planfile.New(h, items)
+			p.Limits = document.LimitsOf(out.Judgement)
+			return p
+		},
 		names:    func() []string { return document.Rows(items, (*judge.Item).Text) },
 		screen: func(s *screen.Screen) {
 			if s.Report(rep); file != "" {

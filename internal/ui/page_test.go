@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,8 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -196,6 +200,21 @@ func TestPage_OverviewHasWhatNeedsAttention(t *testing.T) {
 	}
 	if next := d.Status.Lines[0].Next; next != "kubectl --context=prod get pods" {
 		t.Errorf("the command of a check is %q", next)
+	}
+}
+
+// The overview has the sources that are unknown, with what that costs.
+func TestPage_OverviewHasUnknownSources(t *testing.T) {
+	p := pageOf(viewOf(UsualPool, UsualPod(Carrying("10.0.0.5")), func(o *Observed) {
+		o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("definitions are forbidden"))
+	}))
+	var d Overview
+	if err := json.Unmarshal(get(p, http.MethodGet, "/ui/data/overview").Body.Bytes(), &d); err != nil {
+		t.Fatal(err)
+	}
+	if u := d.Check.Unknown; len(u) != 1 || u[0].Why != "definitions are forbidden" || u[0].Costs == "" ||
+		len(u[0].Findings) == 0 {
+		t.Errorf("%+v", u)
 	}
 }
 

@@ -62,8 +62,8 @@ func (j *Judgement) SelectionProblem() (problem string, isUseless bool) {
 	if len(nodes) == 0 {
 		return "", false
 	}
-	return fmt.Sprintf("--agent-nodes does not select %s, and pods with addresses of pools are bound there. Whether their "+
-		"sandboxes run is not asked of these nodes", AtMost(nodes, namesShown)), false
+	return fmt.Sprintf("--agent-nodes does not select %s, and pods with addresses of pools are bound there. These nodes "+
+		"need not report whether a sandbox runs", AtMost(nodes, namesShown)), false
 }
 
 // unselected are the nodes, sorted, that need not report although pods with allocations are bound to them.
@@ -84,8 +84,8 @@ func (j *Judgement) unselected() []string {
 	return slices.Sorted(maps.Keys(nodes))
 }
 
-// labels are the labels of the nodes, as key=value, those of most nodes first. A label that names a single node of
-// several is left out.
+// labels are the labels of the nodes, as key=value, those of most nodes first. It omits labels that only
+// one of several nodes has.
 func (x *Index) labels() []string {
 	count := map[string]int{}
 	for _, n := range x.nodes {

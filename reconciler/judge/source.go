@@ -112,6 +112,8 @@ type SourceState struct {
 	Name SourceName
 	// Unknown is why the source is unknown; "" if it is complete, or if nothing that was observed depends on it.
 	Unknown string
+	// Err is Unknown as an error, nil if that is "".
+	Err error
 	// Costs is what follows while the source is unknown, as the end of a sentence.
 	Costs string
 	// Findings are the kinds of findings that rest on the source. While it is unknown, there may be more of them.
@@ -123,22 +125,27 @@ func (o *Observation) Sources() []SourceState {
 	ofReports := []Kind{Conflict, Unrecorded, Misrecorded, Phantom, NotAttached, PendingLeak, UnreadSandbox, ForeignPool,
 		StatusMismatch}
 	states := []SourceState{
-		{SourceNodes, o.Nodes.Why(), "no node counts as dead, missing or reporting, and what a node may still run is held",
+		{SourceNodes, "", o.Nodes.Err(),
+			"no node counts as dead, missing or reporting, and what a node may still run is held",
 			[]Kind{Misrecorded, PendingLeak, ForeignPool, NoFreshReportFinding, NodeNotReady}},
-		{SourceDefinitions, o.NADs.Why(), "conflicts, missing reservations and pools, and the size of ranges are unknown",
+		{SourceDefinitions, "", o.NADs.Err(), "conflicts, missing reservations and pools, and the size of ranges are unknown",
 			[]Kind{Conflict, Unrecorded, Misrecorded, MissingReservation, NotAttached, MalformedFinding, StatusMismatch}},
-		{SourceReports, o.Reports.Why(), "what only they can prove is held, and phantom pods are unknown", ofReports},
-		{SourceLeases, o.AgentLeases.Why(), "no report counts as fresh", ofReports},
-		{SourceReservations, o.Reservations.Why(), "missing reservations and reservations without an allocation are unknown",
+		{SourceReports, "", o.Reports.Err(), "what only they can prove is held, and phantom pods are unknown", ofReports},
+		{SourceLeases, "", o.AgentLeases.Err(), "no report counts as fresh", ofReports},
+		{SourceReservations, "", o.Reservations.Err(),
+			"missing reservations and reservations without an allocation are unknown",
 			[]Kind{MissingReservation}},
-		{SourceClaims, o.IPAMClaims.Why(), "addresses of stopped machines are held", []Kind{ClaimDiffers}},
-		{SourceGuests, o.Guests.Why(), "addresses that a guest may have kept are held", []Kind{GuestAddressFinding}},
+		{SourceClaims, "", o.IPAMClaims.Err(), "addresses of stopped machines are held", []Kind{ClaimDiffers}},
+		{SourceGuests, "", o.Guests.Err(), "addresses that a guest may have kept are held", []Kind{GuestAddressFinding}},
 	}
 	for i := range states {
 		switch s := &states[i]; {
 		case s.Name == SourceClaims && !o.NamesIPAMClaim(), s.Name == SourceGuests && !o.NeedsGuests(),
 			s.Name == SourceLeases && (!o.Reports.IsKnown() || len(o.Reports.Or(nil)) == 0):
-			s.Unknown = "" // nothing depends on it
+			s.Err = nil // nothing depends on it
+		}
+		if err := states[i].Err; err != nil {
+			states[i].Unknown = err.Error()
 		}
 	}
 	return states

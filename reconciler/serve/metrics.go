@@ -127,7 +127,7 @@ var (
 	observed    = gauge("last_observation_timestamp_seconds", "Time of the last pass that observed the cluster.")
 	breaker     = gauge("breaker", "1 while the breaker refuses releases or repairs, by operation.", "operation")
 	paused      = gauge("paused", "1 while an operator pauses the reconciler.")
-	sourceKnown = gauge("source_known", "1 if all objects of a source of evidence were read, 0 if it is unknown.", "source")
+	sourceKnown = gauge("source_known", "1 if all objects of a source were read, 0 if it is unknown.", "source")
 
 	poolAddresses = gauge("pool_addresses", "Addresses of each pool: usable, used, free.", "pool", "state", "alerts")
 	poolWaiting   = gauge("pool_waiting_pods", "Pods that cannot start because the pool is full.", "pool")

@@ -1,13 +1,20 @@
 package document_test
 
 import (
+	"encoding/json"
+	"errors"
+	"slices"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 func TestRun_ReleasedFromADeletedPool(t *testing.T) {
@@ -19,6 +26,27 @@ func TestRun_ReleasedFromADeletedPool(t *testing.T) {
 			report.Filter{}))
 		if len(d.Pools) != len(left) || len(d.Pools) == 1 && d.Pools[0].Allocations != 0 || len(d.Released) != 1 {
 			t.Errorf("pools %+v, released %d", d.Pools, len(d.Released))
+		}
+	}
+}
+
+// Every document of a judgement names the sources that are unknown.
+func TestUnknownSources(t *testing.T) {
+	o := Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
+	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("list network-attachment-definitions: 403"))
+	r := report.OfCheck(Judged(o, judge.Policy{}), &reconciler.Plan{}, report.Filter{})
+	for _, d := range []any{document.OfCheck(document.Header{}, r), document.OfRun(document.Header{}, r),
+		document.OfPools(document.Header{}, r, usage.Of(r.Judgement)),
+		document.Plan{Limits: document.LimitsOf(r.Judgement)}} {
+		text, err := document.Encode("json", d)
+		var read document.Limits
+		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {
+			t.Fatal(err)
+		}
+		if len(read.Unknown) != 1 || read.Unknown[0].Source != judge.SourceDefinitions ||
+			read.Unknown[0].Why != o.NADs.Why() || read.Unknown[0].Costs == "" ||
+			!slices.Contains(read.Unknown[0].Findings, judge.Conflict) || len(read.Notes) < 2 {
+			t.Errorf("%T: unknown %+v, notes %q", d, read.Unknown, read.Notes)
 		}
 	}
 }

@@ -69,8 +69,36 @@ type Circumstances struct {
 	Agents Agents `json:"agents"`
 	// Gates are the gates against releases now.
 	Gates []report.Gate `json:"gates"`
+	Limits
+}
+
+// Limits are what limits the judgement.
+type Limits struct {
 	// Notes are sentences about what could not be observed.
 	Notes []string `json:"notes"`
+	// Unknown are the sources of evidence that could not be read. That nothing is found proves nothing while its source is
+	// unknown.
+	Unknown []UnknownSource `json:"unknown"`
+}
+
+// UnknownSource is a kind of objects of which no complete list could be read.
+type UnknownSource struct {
+	// Source is the kind, as the resource is named.
+	Source judge.SourceName `json:"source"`
+	// Why is the reason, as the API server gave it.
+	Why string `json:"why"`
+	// Costs is what follows, as the end of a sentence.
+	Costs string `json:"costs"`
+	// Findings are the kinds of findings of which there may be more than were found.
+	Findings []judge.Kind `json:"findings"`
+}
+
+// LimitsOf returns what limits a judgement.
+func LimitsOf(j *judge.Judgement) Limits {
+	unknown := Rows(j.Observation.UnknownSources(), func(s judge.SourceState) UnknownSource {
+		return UnknownSource{s.Name, s.Unknown, s.Costs, s.Findings}
+	})
+	return Limits{List(j.Notes()), unknown}
 }
 
 // Agents are the node agents whose reports were used.
@@ -84,7 +112,7 @@ type Agents struct {
 }
 
 func circumstances(r *report.Report) Circumstances {
-	return Circumstances{Agents: OfAgents(r.Judgement), Gates: r.Gates, Notes: List(r.Notes())}
+	return Circumstances{Agents: OfAgents(r.Judgement), Gates: r.Gates, Limits: LimitsOf(r.Judgement)}
 }
 
 // OfAgents returns the node agents whose reports were used.
@@ -147,6 +175,7 @@ func Clean(text string) string {
 // Plan is the document of plan, and the file that apply reads.
 type Plan struct {
 	Header
+	Limits
 	// Items are ordered by pool or reservation, then address. A reviewer may delete items, and must not edit any.
 	Items []PlanItem `json:"items"`
 }

@@ -185,6 +185,7 @@ type NodeReport struct {
 // AddressList is the document of explain for a list of addresses.
 type AddressList struct {
 	Header
+	Limits
 	// Addresses are in the order of the list, one for each pool that has the address in its range.
 	Addresses []AddressState `json:"addresses"`
 }

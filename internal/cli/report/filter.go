@@ -151,12 +151,16 @@ func (f Filter) Finding(x *judge.Finding) bool {
 	ofAnyNode := x.Node == "" && (x.Kind == judge.Conflict || x.Kind == judge.Unrecorded)
 	return (f.HasFinding == nil || f.HasFinding(x)) && anyOf(f.Addresses, strings.Split(x.IP, ","), ofAddress) &&
 		anyOf(f.Pools, strings.Split(x.Pool, ","), f.isPool) && anyOf(f.PodNamespaces, x.Pods, f.namespace) &&
-		(ofAnyNode || among(f.Nodes, x.Node)) && among(f.Reasons, string(x.Kind)) &&
-		(len(f.Verdicts) == 0 || len(f.Reasons) > 0)
+		(ofAnyNode || among(f.Nodes, x.Node)) && f.kind(x.Kind)
+}
+
+func (f Filter) kind(k judge.Kind) bool {
+	return among(f.Reasons, string(k)) && (len(f.Verdicts) == 0 || len(f.Reasons) > 0)
 }
 
 // FailOn lists the verdicts, reasons, refusals and kinds of findings that make a command end with exit code 1. Nil
-// stands for Stale and every finding; for a run it stands for Stale items that are not released.
+// stands for Stale and every finding; for a run it stands for Stale items that are not released. A kind of findings
+// that rests on an unknown source counts as found.
 type FailOn []string
 
 // FailOnNothing is the value of --fail-on for which only errors make a command fail.
@@ -180,12 +184,13 @@ func (on FailOn) Fails(r *Report) bool {
 	case on == nil && r.Ran:
 		return len(r.Left) > 0
 	case on == nil:
-		return r.Stale() > 0 || len(r.Findings) > 0
+		return r.Stale() > 0 || len(r.Findings) > 0 || len(r.UnknownKinds()) > 0
 	}
 	names := func(word string) bool { return slices.Contains(on, word) }
 	released := IDs(r.Released)
 	return slices.ContainsFunc(r.Items(), func(it *judge.Item) bool {
 		isNamed := names(it.Verdict.String()) || names(it.Reason.String()) || names(string(r.Refused[it.ID()].Main().Why))
 		return isNamed && OwnRow(it) && !released[it.ID()]
-	}) || slices.ContainsFunc(r.Findings, func(f judge.Finding) bool { return names(string(f.Kind)) })
+	}) || slices.ContainsFunc(r.Findings, func(f judge.Finding) bool { return names(string(f.Kind)) }) ||
+		slices.ContainsFunc(r.UnknownKinds(), func(k judge.Kind) bool { return names(string(k)) })
 }

@@ -103,6 +103,11 @@ func (r *Report) Summary() judge.Summary {
 	return sum
 }
 
+// UnknownKinds are the picked kinds of findings of which there may be more than were found.
+func (r *Report) UnknownKinds() []judge.Kind {
+	return Only(r.Observation.UnknownKinds(), r.Filter.kind)
+}
+
 // Items returns the allocations and then the reservations.
 func (r *Report) Items() []*judge.Item { return slices.Concat(r.Allocations, r.Reservations) }
 

@@ -1,13 +1,16 @@
 package report
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
@@ -120,6 +123,33 @@ func TestFailOn_Check(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := on.Fails(ofCheck(t, c.f)); got != c.want {
+			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
+		}
+	}
+}
+
+// That nothing is found is not all-clear while it cannot be known.
+func TestFailOn_UnknownFindings(t *testing.T) {
+	o := Observe(UsualPool, UsualPod(Carrying("10.0.0.5")))
+	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
+	j := Judged(o, judge.Policy{})
+	for _, c := range []struct {
+		words []string
+		f     Filter
+		want  bool
+	}{
+		{nil, Filter{}, true},
+		{nil, Filter{Verdicts: []judge.Verdict{judge.Stale}}, false},
+		{nil, Filter{Reasons: []string{"Phantom"}}, false},
+		{[]string{"none"}, Filter{}, false},
+		{[]string{"Conflict"}, Filter{}, true},
+		{[]string{"Phantom", "Stale"}, Filter{}, false},
+	} {
+		on, err := NewFailOn(c.words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := on.Fails(OfCheck(j, &reconciler.Plan{}, c.f)); got != c.want {
 			t.Errorf("--fail-on %q, %+v: %v, want %v", c.words, c.f, got, c.want)
 		}
 	}

@@ -129,11 +129,20 @@ func (s *Screen) summary(r *report.Report) {
 		stale = "stale before this run"
 	}
 	s.Text("", fmt.Sprintf("%s: %d in use, %d held, %d %s. %s.", counts(sum), sum.InUse+sum.Lone.InUse,
-		sum.Held+sum.Lone.Held, sum.Stale+sum.Lone.Stale, stale, Count(sum.Findings, "finding")))
+		sum.Held+sum.Lone.Held, sum.Stale+sum.Lone.Stale, stale, Count(sum.Findings, "finding")+s.unknownFindings(r)))
 	if !r.Filter.IsZero() {
 		s.Text("", fmt.Sprintf("The flags pick these of %s, %s.", counts(r.Of), Count(r.Of.Findings, "finding")))
 	}
 	s.circumstances(r.Notes(), r.Gates)
+}
+
+// unknownFindings says which findings there may be beside those that were found, "" for none.
+func (s *Screen) unknownFindings(r *report.Report) string {
+	kinds := document.Rows(r.UnknownKinds(), func(k judge.Kind) string { return string(k) })
+	if len(kinds) == 0 {
+		return ""
+	}
+	return ", and unknown: " + s.list(kinds, fewNames)
 }
 
 func counts(sum judge.Summary) string {

@@ -1,6 +1,7 @@
 package screen
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,9 +12,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -205,6 +208,9 @@ func TestScreens_Golden(t *testing.T) {
 		{"without headers", text(Screen{NoHeaders: true}, planned(t, leak))},
 		{"wide", text(Screen{Wide: true}, planned(t, leak))},
 		{"not confirmed", text(Screen{}, planned(t, UsualPool, ReportingWorker()))},
+		{"definitions are unknown", text(Screen{}, planned(t, UsualPool, UsualPod(Carrying("10.0.0.5")), func(o *Observed) {
+			o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("list network-attachment-definitions: 403"))
+		}))},
 		{"paused", text(Screen{}, planned(t, leak, func(o *Observed) { o.Paused = true }))},
 		{"its pool is paused", text(Screen{}, planned(t, leak, func(o *Observed) { o.Pools[0].Paused = true }))},
 		{"an outage comes first", text(Screen{}, planned(t, outage()))},

@@ -55,6 +55,8 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	case len(a.NoFreshReport) > 0:
 		return fail("ip-reconcile explain node/"+a.NoFreshReport[0],
 			"%s. On %s only addresses of finished pods are released.", text, few(a.NoFreshReport))
+	case !o.Nodes.IsKnown():
+		return unknown("%s. Which other nodes must report is unknown.", text)
 	}
 	return ok("%s.", text)
 }
@@ -71,6 +73,50 @@ func (p *Probe) nodes(context.Context) (line, error) {
 		more = fmt.Sprintf(" Other nodes of this kind: %d. See 'ip-reconcile check --reason NodeNotReady'.", len(found)-1)
 	}
 	return warn("ip-reconcile explain node/"+found[0].Node, "%s.%s", found[0].Message, more)
+}
+
+// selection says which nodes --agent-nodes should select.
+func (p *Probe) selection(context.Context) (line, error) {
+	const next = "kubectl get nodes --show-labels"
+	switch problem, isUseless := p.SelectionProblem(); {
+	case isUseless:
+		return fail(next, "%s.", problem)
+	case problem != "":
+		return warn(next, "%s.", problem)
+	}
+	return line{}, nil
+}
+
+// source says what a source that is unknown costs. It is an error if the reconciler cannot read the source either.
+func (p *Probe) source(ctx context.Context, s judge.SourceState) (line, error) {
+	text := fmt.Sprintf("%s are unknown: %s. While they are, %s.", s.Name, s.Unknown, s.Costs)
+	isForbidden := apierrors.IsForbidden(s.Err)
+	switch {
+	case p.Core == nil, isForbidden && p.serves != nil && p.own == nil:
+		return unknown("%s", text)
+	case !isForbidden || p.serves == nil: // the reconciler itself judged, or nobody can read it
+		return fail("kubectl get "+string(s.Name)+" -A", "%s", text)
+	}
+	for _, r := range p.wantedPermissions(ctx) {
+		if r.Resource != string(s.Name) || !strings.Contains(r.verbs, "list") {
+			continue
+		}
+		may, err := p.may(ctx, p.account(), authorizationv1.ResourceAttributes{Verb: "list", Group: r.Group,
+			Resource: r.Resource, Namespace: r.namespace})
+		switch {
+		case err != nil:
+			return line{}, err
+		case !may:
+			return fail(fmt.Sprintf("kubectl auth can-i list %s -A --as=system:serviceaccount:%s", r.GroupResource, p.account()),
+				"%s The reconciler may not list them either.", text)
+		}
+	}
+	return unknown("%s The reconciler may list them.", text)
+}
+
+// account is the reconciler's ServiceAccount, as namespace and name.
+func (p *Probe) account() string {
+	return p.own.Namespace + ":" + cmp.Or(p.own.Spec.ServiceAccountName, "default")
 }
 
 func (p *Probe) expectsAgents() bool {
@@ -155,8 +201,8 @@ type permission struct {
 const parallelReviews = 8
 
 func (p *Probe) permissions(ctx context.Context) (line, error) {
-	name := cmp.Or(p.own.Spec.ServiceAccountName, "default")
-	account, who := p.own.Namespace+":"+name, "ServiceAccount "+p.own.Namespace+"/"+name
+	account := p.account()
+	who := "ServiceAccount " + strings.Replace(account, ":", "/", 1)
 	wanted := p.wantedPermissions(ctx)
 	missing := make([]string, len(wanted)) // the verbs
 	g, gctx := errgroup.WithContext(ctx)

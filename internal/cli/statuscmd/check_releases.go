@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,6 +121,9 @@ func (p *Probe) fullPools(context.Context) (line, error) {
 	case len(full) > 0:
 		return warn("ip-reconcile pools", "%s nearly full: %s.", screen.Count(len(full), "pool"), few(full))
 	}
+	if why := p.Observation.NADs.Why(); why != "" {
+		return unknown("How full pools are, and which pods wait for an address, is unknown: %s.", why)
+	}
 	return ok("No pod waits for an address. No pool is known to be nearly full.")
 }
 
@@ -128,10 +132,13 @@ func (p *Probe) findings(context.Context) (line, error) {
 	for _, x := range p.Findings {
 		count[x.Kind]++
 	}
-	say := warn
-	var texts, names []string
+	say, unknownKinds := warn, p.Observation.UnknownKinds()
+	var texts, names, missed []string
 	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom,
 		judge.MissingReservation, judge.MalformedFinding} {
+		if slices.Contains(unknownKinds, k) {
+			missed = append(missed, string(k))
+		}
 		if count[k] == 0 {
 			continue
 		}
@@ -140,11 +147,23 @@ func (p *Probe) findings(context.Context) (line, error) {
 			say = fail
 		}
 	}
-	if len(texts) == 0 {
-		return ok("No address is on two pods. Every address in use has its allocation.")
+	more := ""
+	if len(missed) > 0 {
+		var sources []string
+		for _, s := range p.Observation.UnknownSources() {
+			sources = append(sources, string(s.Name))
+		}
+		more = fmt.Sprintf("These findings are unknown: %s. They rest on %s, which could not be read.",
+			strings.Join(missed, ", "), strings.Join(sources, " and "))
 	}
-	return say("ip-reconcile check --reason "+strings.Join(names, ","), "Pools, reservations and pods disagree: %s.",
-		strings.Join(texts, ", "))
+	switch {
+	case len(texts) > 0:
+		return say("ip-reconcile check --reason "+strings.Join(names, ","), "%s",
+			strings.TrimSpace(fmt.Sprintf("Pools, reservations and pods disagree: %s. %s", strings.Join(texts, ", "), more)))
+	case more != "":
+		return unknown("%s", more)
+	}
+	return ok("No address is on two pods. Every address in use has its allocation.")
 }
 
 const (

@@ -51,12 +51,15 @@ type Probe struct {
 // line is the result of a check. The zero line is not printed.
 type line = document.StatusLine
 
-// checks are all checks, in the order of the document. The error of a check becomes a line that says unknown.
-var checks = []struct {
+// A check makes a line. Its error becomes a line that says unknown.
+type check struct {
 	id    string
 	needs need
 	say   func(*Probe, context.Context) (line, error)
-}{
+}
+
+// checks are all checks, in the order of the document. Those of unknown sources follow.
+var checks = []check{
 	{"reconciler", anInstallation, (*Probe).reconciler},
 	{"leader", aReconciler, (*Probe).leader},
 	{"last-pass", aReconciler, (*Probe).lastPass},
@@ -68,6 +71,7 @@ var checks = []struct {
 	{"findings", aJudgement, (*Probe).findings},
 	{"agents", aJudgement, (*Probe).agents},
 	{"nodes", aJudgement, (*Probe).nodes},
+	{"agent-nodes", aJudgement, (*Probe).selection},
 	{"admission-policy", anInstallation, (*Probe).admissionPolicy},
 	{"versions", aReconciler, (*Probe).versions},
 	{"crds", anInstallation, (*Probe).definitions},
@@ -117,6 +121,13 @@ func OfJudgement(
 func (p *Probe) say(ctx context.Context) []line {
 	isKnown := map[need]bool{anInstallation: p.serves != nil, aReconciler: p.own != nil, aJudgement: p.Unjudged == nil,
 		anOutcome: true}
+	checks := slices.Clone(checks)
+	if p.Unjudged == nil {
+		for _, s := range p.Observation.UnknownSources() {
+			checks = append(checks, check{"source-" + string(s.Name), aJudgement,
+				func(p *Probe, ctx context.Context) (line, error) { return p.source(ctx, s) }})
+		}
+	}
 	lines := make([]line, len(checks))
 	var all sync.WaitGroup
 	for i, c := range checks {

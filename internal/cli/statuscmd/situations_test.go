@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 
@@ -36,6 +37,11 @@ var (
 		Alloc("6", "default/b", "box-2", "net1"), Alloc("7", "default/c", "box-3", "net1"))
 	oneGone = All(Pod("other"), Node("worker-1"), FreshReport("worker-1", Gone("box-1", "uid-1")))
 )
+
+// noDefinitions makes definitions a source that RBAC forbids.
+func noDefinitions(o *Observed) {
+	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](forbidden)
+}
 
 // A situation is a change of a sound cluster.
 type situation struct {
@@ -179,6 +185,35 @@ func situations() []situation {
 			p.Core.(*fake.Clientset).PrependReactor("list", "leases", func(a k8stesting.Action) (bool, runtime.Object, error) {
 				return a.GetNamespace() == p.leaseNamespace, nil, forbidden
 			})
+		}},
+		// sources
+		{"definitions that must not be read", func(p *Probe) {
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), bothFresh, noDefinitions)
+			p.own = p.deployment()
+		}},
+		{"definitions that the reconciler must not read either", func(p *Probe) {
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), bothFresh, noDefinitions)
+			p.forbid("network-attachment-definitions", "list")
+		}},
+		{"definitions that must not be read, and no reconciler", func(p *Probe) {
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), bothFresh, noDefinitions)
+			p.workloads = p.workloads[1:]
+		}},
+		{"nodes that cannot be listed", func(p *Probe) {
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), FreshReport("worker-1"), NodesUnknown)
+		}},
+		{"a finding, and reservations that cannot be listed", func(p *Probe) {
+			p.observed(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("x", "default/web-0", "box-1", "net1")), UsualPod(), bothFresh,
+				func(o *Observed) {
+					o.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("list reservations: 500"))
+				})
+		}},
+		{"a node that the selector of agents does not select", func(p *Probe) {
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1", WithoutAgent), Node("worker-2"),
+				FreshReport("worker-2"))
+		}},
+		{"no node that the selector of agents selects", func(p *Probe) {
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1", WithoutAgent), StaleReport("worker-1"))
 		}},
 		{"no admission policy", func(p *Probe) { p.withoutPolicy("validatingadmissionpolicies") }},
 		{"no binding of an admission policy", func(p *Probe) { p.withoutPolicy("validatingadmissionpolicybindings") }},

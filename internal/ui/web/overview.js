@@ -46,7 +46,7 @@ function attention(status, pools, check) {
   const full = pools.pools.filter((p) => p.waiting.length > 0 || String(p.free) === "0" && String(p.usable) !== "0");
   const elsewhere = ["pools", "findings", "agents"]; // which have cards of their own
   const stops = byLevel(status.lines).filter((l) => (l.level === "Error" || l.level === "Warning") &&
-    !elsewhere.includes(l.id));
+    !elsewhere.includes(l.id) && !l.id.startsWith("source-"));
   const nodes = check.agents.noFreshReport;
   const nearlyFull = status.lines.filter((l) => l.id === "pools" && l.level === "Warning" && full.length === 0);
   return [
@@ -54,6 +54,8 @@ function attention(status, pools, check) {
       `${p.held} are held. Pods that wait: ${p.waiting.length}.`, poolLink(p.pool, "Show the pool " + p.pool))),
     of("Conflict").map((f) => card("Two pods at one address", f.message, targets(f))),
     stops.map((l) => el("li", {}, el("h3", {}, reasonTitle(l.id)), el("p", {}, l.message), l.next && command(l.next))),
+    check.unknown.map((u) => card("Unknown: " + u.source, `${u.why}; ${u.costs}. There may be more findings than are ` +
+      `shown: ${u.findings.join(", ")}.`)),
     of("Unrecorded", "Misrecorded").map((f) => card(f.kind, f.message, targets(f))),
     nodes.length > 0 && card("Nodes without a fresh report",
       "On them only addresses of finished pods are released.", list(nodes.map((n) => explainLink("node/" + n, n)))),
@@ -64,7 +66,7 @@ function attention(status, pools, check) {
 
 const reasonTitle = (id) => ({
   restore: "Nothing is released: etcd was restored", paused: "Releases are paused", breaker: "The breaker has tripped",
-  "last-pass": "The last pass", leader: "No leader", reconciler: "The reconciler", stale: "Stale addresses",
+  "last-pass": "The last pass", "agent-nodes": "Nodes that need not report", leader: "No leader", reconciler: "The reconciler", stale: "Stale addresses",
   competing: "Something else releases addresses", rights: "RBAC", crds: "Custom resources", versions: "Versions",
 }[id] || id);
 
