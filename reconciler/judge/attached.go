@@ -11,7 +11,7 @@ import (
 )
 
 // notAttached are the findings on running pods without a network of whereabouts that they request. Three sources agree:
-// the network-status, which may be missing, lacks the network, a fresh report shows the running sandbox without an
+// the network-status, which may be missing, lacks the network, the last report shows the running sandbox without an
 // address of its ranges, and no pool of the network has an allocation of the pod. Without agents nothing is found.
 func (x *Index) notAttached() (found []Finding) {
 	var owners map[ownedPool]bool
@@ -20,7 +20,7 @@ func (x *Index) notAttached() (found []Finding) {
 			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
 			p := x.podOf(g)
 			if p == nil || p.Phase != podstate.Live || p.Node != r.Name || len(p.MissingNetworks()) == 0 || g.AddressesUnread ||
-				!x.isReady(g) || !r.IsSettled(g.Sandbox, x.now) {
+				!x.wasReady(g) || !r.IsSettled(g.Sandbox, x.now) {
 				continue
 			}
 			if owners == nil {
@@ -28,9 +28,11 @@ func (x *Index) notAttached() (found []Finding) {
 			}
 			for _, name := range p.MissingNetworks() {
 				if nad := x.nads[name.String()]; nad != nil && x.lacks(g, nad, owners) {
-					found = append(found, Finding{Kind: NotAttached, Pods: []string{p.String()}, ContainerIDs: []string{g.ID},
+					f := Finding{Kind: NotAttached, Pods: []string{p.String()}, ContainerIDs: []string{g.ID},
 						Node: r.Name, Message: fmt.Sprintf("%s runs on %s without the network %s that it requests: its network-status, "+
-							"its sandbox and the pools do not have it", p, r.Name, name)})
+							"its sandbox and the pools do not have it", p, r.Name, name)}
+					x.asReported(&f, r)
+					found = append(found, f)
 				}
 			}
 		}

@@ -56,8 +56,11 @@ type Finding struct {
 	ContainerIDs []string `json:"containerIDs"`
 	Node         string   `json:"node"`
 	Message      string   `json:"message"`
+	// ReportedAt is when a report that has expired since said so, in RFC 3339; absent if all reports are fresh.
+	ReportedAt string `json:"reportedAt,omitempty"`
 
-	Repair *Repair `json:"-"` // what --repair would write; nil for nothing
+	Repair *Repair  `json:"-"` // what --repair would write; nil for nothing
+	silent []string // the nodes of the expired reports
 }
 
 // CanRepair reports whether --repair would repair the defect.
@@ -78,9 +81,10 @@ func (x *Index) findings(items []*Item) (found []Finding) {
 			found = append(found, x.missingReservation(it)...)
 		}
 	}
-	found = slices.Concat(found, x.phantoms(), nodesWithoutReport(items), x.nodesNotReady(items), x.unreadFindings(),
+	found = slices.Concat(found, x.phantoms(), x.nodesNotReady(items), x.unreadFindings(),
 		x.malformed(items), x.unknownDefinitions(), x.notAttached(), pendingLeaks(items), foreignPools(items),
 		x.machineFindings(items))
+	found = append(found, x.nodesWithoutReport(items, found)...)
 	for i := range found {
 		f := &found[i]
 		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
@@ -122,12 +126,13 @@ func (x *Index) apiHasPod(g *mention) bool {
 	return p != nil && (g.UID == "" || p.HasUID(g.UID))
 }
 
-// phantoms are the findings on running sandboxes whose pods the API does not have.
+// phantoms are the findings on running sandboxes whose pods the API does not have. On a silent node the pod may have
+// been deleted since.
 func (x *Index) phantoms() (found []Finding) {
 	for _, r := range x.reports {
 		for i := range r.Sandboxes {
 			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
-			if x.isReady(g) && r.IsSettled(g.Sandbox, x.now) && !x.apiHasPod(g) {
+			if x.wasReady(g) && r.IsSettled(g.Sandbox, x.now) && !x.apiHasPod(g) {
 				found = append(found, x.phantom(g))
 			}
 		}
@@ -160,8 +165,10 @@ func (x *Index) phantom(g *mention) Finding {
 	case len(pools) > 0:
 		message += "; its address is recorded and held"
 	}
-	return Finding{Kind: Phantom, IP: strings.Join(ips, ","), Pool: strings.Join(sortedUnique(pools), ","),
+	f := Finding{Kind: Phantom, IP: strings.Join(ips, ","), Pool: strings.Join(sortedUnique(pools), ","),
 		Pods: []string{g.pod()}, ContainerIDs: []string{g.ID}, Node: g.report.Name, Message: message}
+	x.asReported(&f, g.report)
+	return f
 }
 
 // unreadFindings are the findings on sandboxes with neither a CNI cache file nor a pod, which may carry any address.
@@ -203,19 +210,35 @@ func countNodes(items []*Item, names func(*Item) []string) map[string]int {
 	return count
 }
 
-// nodesWithoutReport are the findings on nodes without a fresh report that hold allocations.
-func nodesWithoutReport(items []*Item) []Finding {
+// nodesWithoutReport are the findings on nodes without a fresh report: those that hold allocations, those on whose last
+// report other findings rest, and those whose agent reported before and is silent. A Lease that was renewed lately may
+// confirm the next content of a report.
+func (x *Index) nodesWithoutReport(items []*Item, others []Finding) []Finding {
 	count := countNodes(items, func(it *Item) []string {
 		if it.evidence.Sandbox != NoFreshReport {
 			return nil
 		}
 		return it.evidence.WithoutReport
 	})
+	for _, r := range x.reports {
+		isRenewed := !r.LeaseRenewedAt.IsZero() && x.now.Sub(r.LeaseRenewedAt) <= renewalGrace
+		if x.isSilent(r) && !isRenewed && !x.isMissing(r.Name) {
+			count[r.Name] += 0
+		}
+	}
+	for _, f := range others {
+		for _, name := range f.silent {
+			count[name] += 0
+		}
+	}
 	var found []Finding
 	for _, node := range slices.Sorted(maps.Keys(count)) {
-		found = append(found, Finding{Kind: NoFreshReportFinding, Node: node,
-			Message: fmt.Sprintf("%s has no fresh SandboxReport, and %d allocations depend on it; check its node agent",
-				node, count[node])})
+		message := fmt.Sprintf("%s has no fresh SandboxReport, and %d allocations depend on it; check its node agent",
+			node, count[node])
+		if count[node] == 0 {
+			message = fmt.Sprintf("%s has no fresh SandboxReport, so what it runs may have changed; check its node agent", node)
+		}
+		found = append(found, Finding{Kind: NoFreshReportFinding, Node: node, Message: message})
 	}
 	return found
 }
@@ -332,7 +355,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 		}
 	}
 	for _, b := range configured {
-		if x.isReady(&b.mention) {
+		if x.wasReady(&b.mention) && !x.isOvertaken(&b) {
 			names := x.networksOfSandbox(&b, addr)
 			isRenamed = isRenamed || len(names) > 1
 			for _, network := range names {
@@ -358,6 +381,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	}
 	for at, gs := range sandboxes {
 		var ids, names, where []string
+		var reports []*report
 		var owners []*podstate.Pod
 		isListed := map[string]bool{}
 		for _, g := range gs {
@@ -367,10 +391,12 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 				names = append(names, g.pod())
 				owners = append(owners, x.podOf(&g))
 				where = append(where, g.pod()+" on "+g.report.Name)
+				reports = append(reports, g.report)
 			}
 		}
 		if len(ids) > 1 && !podstate.AreOneMigration(owners) {
 			conflict(at, sortedUnique(names), ids, "%s is in use in two running sandboxes: %s", strings.Join(where, " and "))
+			x.asReported(&found[len(found)-1], reports...)
 		}
 	}
 	if isRenamed {

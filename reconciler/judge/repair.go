@@ -42,7 +42,8 @@ func (w *Repair) NewReservation() *ippool.Reservation {
 // unrecordedAt are the findings on pools from which an ADD may assign an address that a live pod or a READY sandbox
 // carries, because they have no entry for it: see carriage. podIPs name no pool.
 func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
-	isFound := map[lack]bool{}    // by a sandbox, so its pod is not another finding
+	isFound := map[lack]bool{}    // by a sandbox of a fresh report, so its pod is not another finding
+	wasFound := map[lackOf]bool{} // by a sandbox of an expired one, for the same reason
 	recorded := map[string]bool{} // pods with a sandbox whose entry is in a pool that needs it
 	for i := range x.sandboxesByAddress[addr] {
 		b := &x.sandboxesByAddress[addr][i]
@@ -64,11 +65,14 @@ func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
 				f.Message += unrepaired + why
 			case !isKnown:
 				f.Message += unrepaired + "the UID of its pod is unknown"
+			case !b.report.IsFresh(x.now): // asReported says why
 			case !isFound[l]: // two carriers are a Conflict, too
 				f.Repair = l.pool.entryFor(addr, b, podRef)
 				f.Repair.IsFenced, f.Repair.NewPool = fenced, l.pool.isMissing
 			}
-			isFound[l] = true
+			isFound[l] = isFound[l] || b.report.IsFresh(x.now)
+			wasFound[lackOf{l, b.pod()}] = true
+			x.asReported(&f, b.report)
 			found = append(found, f)
 		}
 	}
@@ -78,7 +82,7 @@ func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
 			continue
 		}
 		for _, l := range x.lacking(x.carriageOfPod(p, addr)) {
-			if !isFound[l] {
+			if !isFound[l] && !wasFound[lackOf{l, p.pod.String()}] {
 				f := l.unrecorded(addr, p.pod.String(), "", p.pod.Node)
 				f.Message += "; its sandbox is unknown, so the allocation cannot be repaired"
 				found = append(found, f)
@@ -186,6 +190,12 @@ func rangesWith(nad *ippool.NAD, addr netip.Addr) (found []definedRange) {
 type lack struct {
 	pool *pool
 	at   definedRange
+}
+
+// lackOf is a lack of a pod's allocation.
+type lackOf struct {
+	lack
+	pod string
 }
 
 // lacking are the pools from which an ADD may assign a carrier's address again.
@@ -358,8 +368,11 @@ func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 		e := x.judgeAllocation(entries[0]).Evidence()
 		fenced := x.renewedBehindFence(DELTimeout, b.report.node) &&
 			(e.Sandbox == NodeDead || x.renewedBehindFence(DELTimeout, e.Nodes))
-		if e.hasEndedSandbox() && e.IPAMClaim != ClaimExists && (fenced || x.isDoneWithADD(b)) {
-			found = append(found, x.misrecordedFor(p, entries[0].Allocation, b, e, fenced))
+		ended, silent := x.endedWhenReported(e)
+		if ended && e.IPAMClaim != ClaimExists && (fenced || x.isDoneWithADD(b)) {
+			f := x.misrecordedFor(p, entries[0].Allocation, b, e, fenced)
+			x.asReported(&f, append(silent, b.report)...)
+			found = append(found, f)
 		}
 	}
 	return found
@@ -384,8 +397,17 @@ func (x *Index) misrecordedFor(p *pool, a *ippool.Allocation, b *sandboxAddress,
 }
 
 // carrier is the one sandbox that carries an address of the pool on its network, by the CNI result cache or by the
-// definitions of today. READY sandboxes come first. It is nil for none or several.
+// definitions of today. READY sandboxes come first, and those of expired reports last. It is nil for none or several.
 func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
+	rank := func(b *sandboxAddress) int {
+		switch {
+		case x.isReady(&b.mention):
+			return 2
+		case b.report.IsFresh(x.now):
+			return 1
+		}
+		return 0
+	}
 	var one *sandboxAddress
 	several := false
 	for _, b := range x.sandboxesByAddress[addr] {
@@ -393,9 +415,9 @@ func (x *Index) carrier(p *pool, addr netip.Addr) *sandboxAddress {
 			continue
 		}
 		switch {
-		case one == nil, x.isReady(&b.mention) && !x.isReady(&one.mention):
+		case one == nil, rank(&b) > rank(one):
 			one, several = &b, false
-		case x.isReady(&one.mention) && !x.isReady(&b.mention):
+		case rank(&b) < rank(one):
 		case one.ID != b.ID || one.report != b.report:
 			several = true
 		}
@@ -414,12 +436,12 @@ func (x *Index) mayBeIn(p *pool, b *sandboxAddress, addr netip.Addr) bool {
 // needsEntry reports whether the pools need an entry for a sandbox. Behind the fence a sandbox that is starting or
 // stopped and has a network needs one, too: its DEL waits for the fence, and an ADD may be faster than the DEL then.
 func (x *Index) needsEntry(b *sandboxAddress, fenced bool) bool {
-	return x.isReady(&b.mention) || fenced && x.mayRun(&b.mention)
+	return x.wasReady(&b.mention) || fenced && x.mayRun(&b.mention)
 }
 
 // isDoneWithADD reports whether a sandbox has been READY for long enough that its ADD has ended.
 func (x *Index) isDoneWithADD(b *sandboxAddress) bool {
-	return x.isReady(&b.mention) && b.report.IsSettled(b.Sandbox, x.now)
+	return x.wasReady(&b.mention) && b.report.IsSettled(b.Sandbox, x.now)
 }
 
 // podRefFor is the podref for a sandbox's entry. If the API does not have the pod on this node, the podref has the UID,

@@ -111,6 +111,9 @@ func (x *Index) isEvidence(g *mention) bool {
 	return g.kind == ofAttachment && g.report.IsEvidence(&attachment, x.now)
 }
 
+// renewalGrace is how long after a renewal of its Lease an agent is not silent, whatever content the Lease confirms.
+const renewalGrace = time.Minute
+
 // mayHoldAddress reports whether a sandbox or attachment may use its addresses.
 func (x *Index) mayHoldAddress(g *mention) bool { return !x.hasEndedWithNode(g.report) && x.mayRun(g) }
 

@@ -23,7 +23,7 @@ func (x *Index) missingReservation(it *Item) []Finding {
 	case fenced:
 	case e.Pod == nil || it.Reason == PhantomPod:
 		b := x.carrier(p, it.Address())
-		if b == nil || !x.isDoneWithADD(b) {
+		if b == nil || !x.isReady(&b.mention) || !x.isDoneWithADD(b) {
 			return nil
 		}
 	case x.now.Sub(e.Pod.CreatedAt) < addTimeLimit:
@@ -95,7 +95,7 @@ func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 	}
 	b := x.carrier(p, w.Address)
 	switch {
-	case b == nil || b.ID != w.ContainerID || r.Problem != "" || r.Claim != nil:
+	case b == nil || !b.report.IsFresh(x.now) || b.ID != w.ContainerID || r.Problem != "" || r.Claim != nil:
 		return false
 	case !w.IsFenced && x.now.Sub(r.Created) < addTimeLimit:
 		return false

@@ -46,7 +46,7 @@ func TestUnrecorded(t *testing.T) {
 		{"the pod is terminating", 0, []Part{empty, here, terminatingCarrier.pod}},
 		{"the pod is finished", 0, []Part{empty, here, UsualPod(Phase("Succeeded"), Carrying("10.0.0.5"))}},
 		{"the sandbox is not ready", 0, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", ""), NotReady(nil))}},
-		{"the report is stale", 0, []Part{empty, worker, StaleReport("worker-1", Sandbox("box-1", UsualUID,
+		{"the report is stale", 1, []Part{empty, worker, StaleReport("worker-1", Sandbox("box-1", UsualUID,
 			WithAddress("10.0.0.5", "")))}},
 		{"the sandbox's address is of another network", 0, []Part{empty, worker, runsWith(WithAddress("10.0.0.5", "red"))}},
 		{"the sandbox's address is of another range", 0, []Part{empty, worker, runsWith(func(b *v1alpha1.Sandbox) {
@@ -227,7 +227,7 @@ func TestAnAddressOfAPoolThatIsNotThereIsUnrecorded(t *testing.T) {
 			[]Part{red, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/28"`)), worker, UsualPod(), runs}},
 		{"the sandbox is not ready", 0, []Part{red, here, worker, FreshReport("worker-1", Sandbox("box-1", UsualUID,
 			WithAddress("10.0.0.5", ""), NotReady(nil)))}},
-		{"the report is stale", 0, []Part{red, here, worker, UsualPod(), StaleReport("worker-1", Sandbox("box-1", UsualUID,
+		{"the report is stale", 1, []Part{red, here, worker, UsualPod(), StaleReport("worker-1", Sandbox("box-1", UsualUID,
 			WithAddress("10.0.0.5", "")))}},
 		{"only the pod says so", 1, []Part{red, here, carrier.pod}},
 	})
