@@ -121,8 +121,8 @@ func (h *History) noteUnknown(o *judge.Observation) {
 	}
 }
 
-// Expected returns the nodes that had to report in earlier passes, sorted.
-func (h *History) Expected() []string { return h.nodes.expected() }
+// Expected returns the nodes that had to report in earlier passes, each with the time at which it joined.
+func (h *History) Expected() map[string]time.Time { return h.nodes.expected() }
 
 // SawReports reports whether any pass has read a SandboxReport.
 func (h *History) SawReports() bool { return h.hasReports }

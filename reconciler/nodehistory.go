@@ -14,6 +14,7 @@ type nodeHistory struct {
 	// required are the nodes of the last pass with known nodes. The time is since when a node has no Node object.
 	required map[string]moment
 	reported map[string]time.Time // when the report of each of them was confirmed last; none for never
+	joined   map[string]time.Time // when the Node object of each was created that was observed first
 	lacking  map[string]bool      // those without a fresh report in the last pass
 	// lost are those that lacked a fresh report in the pass before, and whose Node object is gone or which need no report
 	// any more.
@@ -27,7 +28,7 @@ func (n *nodeHistory) note(j *judge.Judgement) {
 	if n.lost = nil; !known || o.Restored != "" {
 		return
 	}
-	required, reported := map[string]moment{}, map[string]time.Time{}
+	required, reported, joined := map[string]moment{}, map[string]time.Time{}, map[string]time.Time{}
 	for _, name := range j.AgentNodes() {
 		var missing moment
 		if nodes[name] == nil {
@@ -38,6 +39,12 @@ func (n *nodeHistory) note(j *judge.Judgement) {
 		}
 		required[name] = missing
 	}
+	for name, node := range nodes {
+		if _, isRequired := required[name]; isRequired {
+			joined[name] = node.CreatedAt
+		}
+	}
+	maps.Copy(joined, n.joined) // a Node object that was recreated is that of the same machine
 	maps.Copy(reported, n.reported)
 	for _, r := range o.Reports.Or(nil) {
 		if r.ConfirmedAt.After(reported[r.Name]) {
@@ -55,19 +62,29 @@ func (n *nodeHistory) note(j *judge.Judgement) {
 			lost[name] = true
 		}
 	}
-	maps.DeleteFunc(reported, func(name string, _ time.Time) bool {
+	isForgotten := func(name string, _ time.Time) bool {
 		_, remains := required[name]
 		return !remains && !lost[name]
-	})
-	n.required, n.reported, n.lacking, n.lost = required, reported, lacking, lost
+	}
+	maps.DeleteFunc(reported, isForgotten)
+	maps.DeleteFunc(joined, isForgotten)
+	*n = nodeHistory{required, reported, joined, lacking, lost}
 }
 
-func (n *nodeHistory) expected() []string { return slices.Sorted(maps.Keys(n.required)) }
+func (n *nodeHistory) expected() map[string]time.Time {
+	nodes := make(map[string]time.Time, len(n.required))
+	for name := range n.required {
+		nodes[name] = n.joined[name]
+	}
+	return nodes
+}
 
-// hasLost reports whether one of the nodes that an item waited for is gone without a report. A report that was
-// confirmed after the item was first observed is one: a sandbox precedes its allocation.
+// hasLost reports whether one of the nodes that an item waited for is gone without a report, and could have run the
+// item's sandbox. A sandbox precedes its allocation. So a node could not if its report was confirmed after the item was
+// first observed, or if it joined after that.
 func (n *nodeHistory) hasLost(nodes []string, first time.Time) bool {
 	return len(n.lost) > 0 && slices.ContainsFunc(nodes, func(name string) bool {
-		return n.lost[name] && !n.reported[name].After(first.Add(judge.MinAbsenceWhilePending))
+		return n.lost[name] && !n.reported[name].After(first.Add(judge.MinAbsenceWhilePending)) &&
+			!n.joined[name].After(first.Add(maxClockDifference))
 	})
 }

@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -60,6 +63,21 @@ func TestHistory_LostNodeRestartsTheWait(t *testing.T) {
 		if plan := p.pass(hour+8*time.Second, waiting, Node("worker-2")); len(plan.Release)+len(plan.Refused) > 0 {
 			t.Errorf("it is Stale beside a silent node: %s", refusals(plan))
 		}
+	})
+	t.Run("it joined after the item was observed", func(t *testing.T) {
+		joined := func(after time.Duration) NodeEdit {
+			return func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(Now.Add(after)) }
+		}
+		p := newProcess(t, quarter)
+		p.pass(0, waiting)
+		p.pass(2*minute, waiting, Node("worker-2", joined(minute)))
+		p.pass(3*minute, waiting)
+		p.wantReleased("15 minutes after it was observed", p.pass(15*minute, waiting))
+		p = newProcess(t, quarter)
+		p.pass(0, waiting, Node("worker-2", joined(-hour)))
+		p.pass(2*minute, waiting, Node("worker-2", joined(minute))) // recreated by its kubelet
+		p.pass(3*minute, waiting)
+		p.wantRefused("recreated, and gone", AwaitingConfirmation, p.pass(17*minute, waiting))
 	})
 	t.Run("it reported after the item was observed", func(t *testing.T) {
 		p := newProcess(t, quarter)

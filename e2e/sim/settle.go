@@ -77,7 +77,7 @@ func (s *Simulation) settle() {
 	}
 	wait, passes := s.plan.Confirm+settleFor, s.counts["pass"]
 	if s.plan.Visits { // a pass confirms nothing while a machine has not reported, which is in every second one
-		wait += 2 * s.plan.Every
+		wait += 2*s.plan.Every + reconciler.NodeQuarantine // and the machine may be there again for that long
 	}
 	end := time.Now().Add(wait)
 	for rounds := 1; s.violation == "" && time.Now().Before(end); rounds++ {

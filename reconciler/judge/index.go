@@ -25,11 +25,12 @@ type Index struct {
 	policy    Policy
 	hasAgents bool // node agents are deployed
 
-	nodes      map[string]*podstate.Node         // empty if they are unknown
-	hasNodes   bool                              // they are known
-	readNodes  Source[map[string]*podstate.Node] // as they were observed
-	nodeNames  map[string]bool                   // for the names of node slices
-	agentNodes []string                          // see findAgentNodes
+	nodes        map[string]*podstate.Node         // empty if they are unknown
+	hasNodes     bool                              // they are known
+	readNodes    Source[map[string]*podstate.Node] // as they were observed
+	nodeNames    map[string]bool                   // for the names of node slices
+	missingNodes map[string]time.Time              // of agentNodes, those without a Node object, see Past.Expected
+	agentNodes   []string                          // see findAgentNodes
 	// selectsNodes: the policy selects a node, or there is none. Otherwise it is not known which nodes must report.
 	selectsNodes bool
 	states       map[string]NodeState

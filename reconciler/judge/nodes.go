@@ -115,17 +115,26 @@ type nodeSetKey struct {
 	names              string // joined by "+", which no node name contains
 	andAgents          bool
 	isReservationAlone bool
+	joinedSince        string // the nodes that are excluded, joined as names are
 }
 
 // nodeSetOf is the nodeSet of nodes whose reports do not have the sandbox. With andAgents it includes agentNodes. Many
 // items share one.
 func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
-	key := nodeSetKey{strings.Join(names, "+"), andAgents, it.Allocation == nil}
+	var others []string
+	if andAgents {
+		others = x.joinedSince(it)
+	}
+	key := nodeSetKey{strings.Join(names, "+"), andAgents, it.Allocation == nil, strings.Join(others, "+")}
 	if n := x.nodeSets[key]; n != nil {
 		return n
 	}
 	if andAgents {
-		names = sortedUnique(slices.Concat(x.agentNodes, names))
+		agents := x.agentNodes
+		if len(others) > 0 {
+			agents = slices.DeleteFunc(slices.Clone(agents), func(name string) bool { return slices.Contains(others, name) })
+		}
+		names = sortedUnique(slices.Concat(agents, names))
 	}
 	if it.Allocation != nil {
 		x.nodeSets[key] = x.newNodeSet(names, x.nodeCondition)
@@ -217,7 +226,7 @@ func (x *Index) isGone(node string) bool {
 func (x *Index) findAgentNodes() []string {
 	expected := x.past.Expected()
 	if !x.hasNodes {
-		return sortedUnique(slices.AppendSeq(slices.Clone(expected), maps.Keys(x.nodeNames)))
+		return sortedUnique(slices.AppendSeq(slices.Collect(maps.Keys(expected)), maps.Keys(x.nodeNames)))
 	}
 	var nodes []string
 	selects := x.policy.Selector()
@@ -229,12 +238,35 @@ func (x *Index) findAgentNodes() []string {
 		}
 	}
 	x.selectsNodes = x.selectsNodes || len(x.nodes) == 0
-	for _, name := range expected {
+	x.missingNodes = map[string]time.Time{}
+	for name, joined := range expected {
 		if n := x.nodes[name]; n == nil || !x.isDead(name) && !x.policy.excludes(n) {
 			nodes = append(nodes, name)
 		}
+		if x.nodes[name] == nil {
+			x.missingNodes[name] = joined
+		}
 	}
 	return sortedUnique(nodes)
+}
+
+// maxClockDifference is how far the clocks of two API servers may be apart.
+const maxClockDifference = 10 * time.Second
+
+// joinedSince are the nodes without a Node object that joined after an item was first observed, sorted. A sandbox
+// precedes its allocation, so they could not have run the item's.
+func (x *Index) joinedSince(it *Item) (names []string) {
+	if len(x.missingNodes) == 0 {
+		return nil
+	}
+	first := x.past.Of(it.ID()).First
+	for name, joined := range x.missingNodes {
+		if !first.IsZero() && joined.After(first.Add(maxClockDifference)) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // AgentNodes are the nodes, sorted, that may run a sandbox and so must report, with those whose Node object is missing

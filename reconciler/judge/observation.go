@@ -179,9 +179,9 @@ func (p Policy) excludes(n *podstate.Node) bool {
 type Past interface {
 	// SawReports reports whether a SandboxReport was ever observed: the cluster then has agents.
 	SawReports() bool
-	// Expected are the nodes that had to report in earlier observations. A node leaves them by evidence only: see
-	// Index.agentNodes.
-	Expected() []string
+	// Expected are the nodes that had to report in earlier observations, each with the time at which the Node object that
+	// was observed first was created. A node leaves them by evidence only: see Index.agentNodes.
+	Expected() map[string]time.Time
 	// DoubtsTaint reports whether a restore of etcd may have brought back the node's out-of-service taint. It proves
 	// nothing then.
 	DoubtsTaint(n *podstate.Node) bool
@@ -210,7 +210,7 @@ type ItemHistory struct {
 type noPast struct{}
 
 func (noPast) SawReports() bool                { return false }
-func (noPast) Expected() []string              { return nil }
+func (noPast) Expected() map[string]time.Time  { return nil }
 func (noPast) DoubtsTaint(*podstate.Node) bool { return false }
 func (noPast) DoubtsStatus(time.Time) bool     { return false }
 func (noPast) Of(ID) ItemHistory               { return ItemHistory{} }
