@@ -121,6 +121,26 @@ func TestRestoreStore_ReadLate(t *testing.T) {
 	}
 }
 
+// The Lease with the state is deleted, or reading it is forbidden, while a restore is awaited: the process that knows of
+// the restore goes on waiting, and writes its state again.
+func TestRestoreStore_LostWhileAwaited(t *testing.T) {
+	p := newProcess(t, atOnce)
+	s := &memoryStore{}
+	p.RestoreStore = s
+	silent := leakBeside("silent", 0)
+	p.pass(0, silent, revision(100))
+	p.wantRefused("the pass that detects it", EtcdRestored, p.pass(minute, silent, revision(90)))
+	s.err = fmt.Errorf("%w: denied", ErrForbidden)
+	p.wantRefused("forbidden", EtcdRestored, p.pass(2*minute, leakBeside("silent", 0), revision(91)))
+	s.err, s.text = nil, ""
+	p.wantRefused("deleted", EtcdRestored, p.pass(3*minute, leakBeside("silent", 0), revision(92)))
+	if !strings.Contains(s.text, "silent") {
+		t.Errorf("it was not written again: %q", s.text)
+	}
+	p = p.restarted()
+	p.wantRefused("in the next process", EtcdRestored, p.pass(4*minute, leakBeside("silent", 0), revision(93)))
+}
+
 // One 403, as from API servers whose caches of roles are incomplete.
 func TestRestoreStore_ForbiddenOnce(t *testing.T) {
 	p := newProcess(t, atOnce)
