@@ -121,8 +121,8 @@ func TestRestoreStore_ReadLate(t *testing.T) {
 	}
 }
 
-// The Lease with the state is deleted, or reading it is forbidden, while a restore is awaited: the process that knows of
-// the restore goes on waiting, and writes its state again.
+// The Lease with the state is deleted, or reading it is forbidden, while a restore is awaited: the process that knows
+// of the restore goes on waiting, and writes its state again.
 func TestRestoreStore_LostWhileAwaited(t *testing.T) {
 	p := newProcess(t, atOnce)
 	s := &memoryStore{}
