@@ -134,7 +134,8 @@ func (x *Index) nameNodes() {
 func (x *Index) podsInOrder() iter.Seq[*podstate.Pod] {
 	return func(yield func(*podstate.Pod) bool) {
 		unread := func(p *podstate.Pod) bool {
-			return p != nil && (p.MayCarryAny() || p.Node != "" && (p.Machine != nil || p.Status != podstate.StatusReadable))
+			mayRun := p != nil && (p.Node != "" || p.Contradiction != "") // the node of the latter may be unknown
+			return mayRun && (p.MayCarryAny() || p.Machine != nil || p.Status != podstate.StatusReadable)
 		}
 		var names []types.NamespacedName
 		for name, p := range x.o.Pods {

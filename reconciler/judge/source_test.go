@@ -146,6 +146,42 @@ func TestUnreadPods(t *testing.T) {
 	}
 }
 
+// A pod whose node is missing from the files may run: what it may carry, or its guest, is held.
+func TestUnreadPodWithoutItsNode(t *testing.T) {
+	nad := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
+	lacksNode := func(o *Observed) {
+		p := o.Pods[PodName("web-1")]
+		p.Node, p.Contradiction = "", "spec.nodeName is missing"
+	}
+	for says, c := range map[string]struct {
+		pod  Part
+		want judge.Reason
+	}{
+		"no network-status": {Pod("web-1", NoNetworkStatus, Requesting("wb")), judge.ClaimedByOther},
+		"unknown guest":     {Pod("web-1", Launcher("vmi-1", ""), Carrying("10.0.0.9")), judge.GuestUnknown},
+	} {
+		t.Run(says, func(t *testing.T) {
+			j := Judged(Observe(UsualPool, nad, Node("worker-1"), c.pod, lacksNode), judge.Policy{})
+			it := AllocationOf(t, j, "10.0.0.5")
+			if it.Reason != c.want {
+				t.Errorf("%v, want %s: %s", OutcomeOf(it), c.want, it.Message())
+			}
+		})
+	}
+}
+
+// One pod with several unknown networks does not hide the others.
+func TestUnreadPods_SeveralUnknownNetworksOfOne(t *testing.T) {
+	own := UsualPod(UID("uid-2"), NoNetworkStatus, Requesting("gone,lost"), DeletedAgo(time.Hour))
+	other := Pod("web-1", NoNetworkStatus, Requesting("gone"))
+	gone := FreshReport("worker-2", Gone("box-1", UsualUID))
+	dead := Node("worker-1", OutOfService, NotReadyFor(time.Hour))
+	it := AllocationOf(t, Judged(Observe(UsualPool, dead, Node("worker-2"), own, other, gone), judge.Policy{}), "10.0.0.5")
+	if it.Reason != judge.ClaimedByOther {
+		t.Errorf("%v: %s", OutcomeOf(it), it.Message())
+	}
+}
+
 // Without a definition the pool's name says which node's slice it may be: one node does not speak for that node.
 func TestASliceWithoutItsDefinition(t *testing.T) {
 	pool := Pool("worker-2-10.0.0.0-28", "10.0.0.0/28", Alloc("5", "default/web-0", "box-1", "net1"))

@@ -55,6 +55,7 @@ func (x *Index) findUnreadPods(pods iter.Seq[*podstate.Pod]) (found []unreadPod)
 	}
 	known, networks := map[claim]int{}, 0
 	add := func(u unreadPod, names []string) {
+		isAdded := map[claim]bool{} // several networks of one pod may be unknown
 		for _, name := range names {
 			u.nad = x.nads[name]
 			if u.nad != nil && len(u.nad.Networks) == 0 {
@@ -69,6 +70,10 @@ func (x *Index) findUnreadPods(pods iter.Seq[*podstate.Pod]) (found []unreadPod)
 					u.nad, c.nad = nil, nil
 				}
 			}
+			if isAdded[c] {
+				continue
+			}
+			isAdded[c] = true
 			if known[c]++; known[c] <= 2 {
 				found = append(found, u)
 			}

@@ -2,6 +2,7 @@ package judgetest
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,6 +61,15 @@ func Carrying(ip string) PodEdit { return CarryingOn("default/wb", "net1", ip) }
 func CarryingOn(network, ifName, ip string) PodEdit {
 	return NetworkStatus(fmt.Sprintf(`[{"name":"cbr0","interface":"eth0","ips":["10.244.0.9"],"default":true},{`+
 		`"name":%q,"interface":%q,"ips":[%q]}]`, network, ifName, ip))
+}
+
+// Requesting has the pod request networks by its annotation.
+func Requesting(networks string) PodEdit {
+	return func(p *corev1.Pod) {
+		annotations := map[string]string{"k8s.v1.cni.cncf.io/networks": networks}
+		maps.Copy(annotations, p.Annotations)
+		p.Annotations = annotations
+	}
 }
 
 func PodIPs(ips ...string) PodEdit {
