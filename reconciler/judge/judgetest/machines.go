@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,32 @@ func Guest(name, network, ip string) Part {
 			Addresses: []netip.Addr{netip.MustParseAddr(ip)}}}
 		o.Guests = o.Guests.With(append(o.Guests.Or(nil), g))
 	}
+}
+
+// GuestNamed adds a VirtualMachineInstance default/<name> with a UID, whose guest has an address. If isUnread is true,
+// its status does not report the interface.
+func GuestNamed(name, uid string, isUnread bool, network, ip string) Part {
+	return func(o *Observed) {
+		Guest(name, network, ip)(o)
+		g := o.Guests.Or(nil)[len(o.Guests.Or(nil))-1]
+		if g.UID, g.IsUnread = uid, isUnread; isUnread {
+			g.Interfaces = nil
+		}
+	}
+}
+
+// GuestsOfPods drops the guests that no pod can have: of a machine without a pod, or on a network that its pods lack.
+func GuestsOfPods(o *Observed) {
+	o.Guests = o.Guests.With(slices.DeleteFunc(slices.Clone(o.Guests.Or(nil)), func(g *podstate.Guest) bool {
+		for _, p := range o.Pods {
+			isOn := func(i podstate.Interface) bool { return slices.Contains(p.Networks(), i.Network) }
+			if p.Machine != nil && p.Machine.UID == g.UID && p.Phase != podstate.Finished &&
+				(g.IsUnread || slices.ContainsFunc(g.Interfaces, isOn)) {
+				return false
+			}
+		}
+		return true
+	}))
 }
 
 // Launcher makes a pod a virt-launcher of the VirtualMachineInstance with this UID, and with a migration its target

@@ -49,30 +49,54 @@ func (c Random) IP() string {
 var poolRanges = map[string]string{
 	"10.0.0.0-24": "10.0.0.0/24", "blue-10.0.0.0-24": "10.0.0.0/24", "blue-10-10.0.0.0-28": "10.0.0.0/28",
 	"10.0.0.9-24": "10.0.0.9/24", "fd00---32": "fd00::/32", "worker-1-10.0.0.16-29": "10.0.0.16/29", "odd": "10.0.0.0/25",
+	"worker-2-10.0.0.0-29": "10.0.0.0/29",
+}
+
+// own is most often the number itself, and otherwise any below n. So the pod web-1 most often has the UID uid-1, the
+// sandbox box-1 and the address 10.0.0.2, and is on worker-1.
+func (c Random) own(number, n int) int {
+	if c.OneIn(4) {
+		return c.IntN(n)
+	}
+	return number % n
+}
+
+func (c Random) ownIP(number int) string {
+	if c.OneIn(4) {
+		return c.IP()
+	}
+	return fmt.Sprint("10.0.0.", number+1)
 }
 
 func (c Random) Pool(name string) Part {
-	var allocs []Allocation
+	entries := map[string]any{}
 	for range c.IntN(6) {
-		key := fmt.Sprint(c.IntN(20))
+		number := c.IntN(5)
+		key := fmt.Sprint(c.own(number+1, 20))
 		if c.OneIn(20) {
 			key = c.Pick("x", "007", "-3", "99999999999")
 		}
-		podRef := "default/" + c.PodName()
+		podRef := fmt.Sprint("default/web-", number)
 		if c.OneIn(12) {
 			podRef = c.Pick("", "default/web-0_uid-1", "nonsense")
 		}
-		allocs = append(allocs, Alloc(key, podRef, c.ID(), c.Pick("net1", "net1", "net2")))
+		entry := map[string]any{"id": fmt.Sprint("box-", c.own(number, 9)), "podref": podRef,
+			"ifname": c.Pick("net1", "net1", "net2")}
+		if c.OneIn(10) {
+			entry["ipamclaimref"] = fmt.Sprint("default/vm-", c.IntN(3))
+		}
+		entries[key] = entry
 	}
 	cidr := poolRanges[name]
 	if c.OneIn(25) {
 		cidr = "nonsense"
 	}
-	return Pool(name, cidr, allocs...)
+	return RawPool(name, map[string]any{"range": cidr, "allocations": entries})
 }
 
 func (c Random) Pod(name string) Part {
-	edits := []PodEdit{UID(c.UID()), OnNode(c.Node()),
+	number := int(name[len(name)-1] - '0')
+	edits := []PodEdit{UID(fmt.Sprint("uid-", c.own(number, 4))), OnNode(fmt.Sprint("worker-", c.own(number, 4))),
 		Phase(corev1.PodPhase(c.Pick("Running", "Running", "Running", "Pending", "Failed", "Succeeded")))}
 	switch c.IntN(6) {
 	case 0:
@@ -82,10 +106,13 @@ func (c Random) Pod(name string) Part {
 	case 2:
 		edits = append(edits, NetworkStatus(fmt.Sprintf(`[{"name":"cbr0","interface":"eth0","ips":[%q],"default":true},{`+
 			`"name":%q,"interface":"net1","ips":[%q,%q]}]`,
-			c.IP(), c.Pick("default/wb", "default/blue"), c.IP(), c.IP())))
+			c.IP(), c.Pick("default/wb", "default/blue"), c.ownIP(number), c.IP())))
 	default:
 		edits = append(edits, CarryingOn(c.Pick("default/wb", "default/wb", "default/blue", "default/sliced", "default/other",
-			"default/unknown"), c.Pick("net1", "net2"), c.IP()))
+			"default/unknown"), c.Pick("net1", "net2"), c.ownIP(number)))
+	}
+	if c.OneIn(3) {
+		edits = append(edits, Requesting(c.Pick("wb", "wb", "blue", "sliced", "unknown")))
 	}
 	if c.OneIn(4) {
 		edits = append(edits, PodIPs(c.IP()))
@@ -98,12 +125,14 @@ func (c Random) Pod(name string) Part {
 		edits = append(edits, StoppedByKubelet(time.Duration(c.IntN(900))*time.Second))
 	}
 	if c.OneIn(4) {
-		edits = append(edits, func(p *corev1.Pod) {
-			p.CreationTimestamp = metav1.NewTime(Now.Add(-time.Duration(c.IntN(200)) * time.Second))
-		})
+		created := metav1.NewTime(Now.Add(-time.Duration(c.IntN(200)) * time.Second))
+		edits = append(edits, func(p *corev1.Pod) { p.CreationTimestamp = created })
 	}
 	if c.OneIn(12) {
 		edits = append(edits, func(p *corev1.Pod) { p.Spec.NodeName = "" })
+	}
+	if c.OneIn(6) {
+		edits = append(edits, Launcher(fmt.Sprint("vmi-", c.IntN(3)), c.Pick("", "", "migration-1")))
 	}
 	return Pod(name, edits...)
 }
@@ -126,18 +155,25 @@ func (c Random) Address() v1alpha1.Address {
 func (c Random) Report(node string) Part {
 	var what []ReportEdit
 	for range c.IntN(5) {
-		edits := []SandboxEdit{OfPod(c.PodName()), CreatedAgo(time.Duration(c.IntN(200)) * time.Second)}
+		number := c.own(int(node[len(node)-1]-'0'), 5)
+		edits := []SandboxEdit{OfPod(fmt.Sprint("web-", number)),
+			CreatedAgo(time.Duration(c.IntN(200)) * time.Second)}
 		for range c.IntN(3) {
-			edits = append(edits, func(b *v1alpha1.Sandbox) { b.Addresses = append(b.Addresses, c.Address()) })
+			address := c.Address()
+			address.IP = c.ownIP(number)
+			edits = append(edits, func(b *v1alpha1.Sandbox) { b.Addresses = append(b.Addresses, address) })
 		}
 		if c.OneIn(4) {
 			edits = append(edits, NotReady(c.ClosedOrNot()))
 		}
-		id := c.UID()
+		if c.OneIn(10) {
+			edits = append(edits, func(b *v1alpha1.Sandbox) { b.AddressesUnread = true })
+		}
+		id := fmt.Sprint("uid-", c.own(number, 4))
 		if c.OneIn(10) {
 			id = ""
 		}
-		what = append(what, Sandbox(c.ID(), id, edits...))
+		what = append(what, Sandbox(fmt.Sprint("box-", c.own(number, 9)), id, edits...))
 	}
 	for range c.IntN(2) {
 		what = append(what, Attachment(c.ID(), c.UID(), time.Duration(c.IntN(1800))*time.Second, c.ClosedOrNot(),
@@ -148,6 +184,9 @@ func (c Random) Report(node string) Part {
 	}
 	if c.OneIn(6) {
 		what = append(what, FromBoot("boot-0"))
+	}
+	if c.OneIn(8) {
+		what = append(what, FromMachine(v1alpha1.Machine{SystemUUID: c.Pick("", MachineOf(node).SystemUUID)}))
 	}
 	if c.OneIn(8) {
 		what = append(what, WithoutMatchingLease)
@@ -163,7 +202,11 @@ func (c Random) Cluster() []Part {
 			parts = append(parts, c.Pool(name))
 		}
 	}
-	parts = append(parts, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), NAD("other", `{"ipam":{"type":"static"}}`))
+	cidr := "10.0.0.0/24"
+	if c.OneIn(6) { // its range was edited
+		cidr = c.Pick("10.0.0.0/23", "10.0.0.0/25")
+	}
+	parts = append(parts, NAD("wb", WhereaboutsConfig(cidr, "")), NAD("other", `{"ipam":{"type":"static"}}`))
 	if c.OneIn(2) {
 		parts = append(parts, NAD("blue", WhereaboutsConfig("10.0.0.0/24", "blue", `"enable_overlapping_ranges":false`)),
 			NAD("sliced", WhereaboutsConfig("10.0.0.0/24", "", `"node_slice_size":"/29"`)))
@@ -176,24 +219,55 @@ func (c Random) Cluster() []Part {
 	for range c.IntN(8) {
 		parts = append(parts, c.Reservation())
 	}
-	nodes, agents := !c.OneIn(4), !c.OneIn(5)
+	for i := range 3 {
+		if c.OneIn(2) {
+			parts = append(parts, IPAMClaim(fmt.Sprint("vm-", i), c.IP()))
+		}
+		if c.OneIn(3) {
+			parts = append(parts, GuestNamed(fmt.Sprint("vm-", i), fmt.Sprint("vmi-", i), c.OneIn(4),
+				c.Pick("default/wb", "default/wb", "default/blue", "default/unknown"), c.ownIP(i)))
+		}
+	}
+	return append(append(parts, GuestsOfPods), c.Nodes()...)
+}
+
+// Nodes are Nodes and their reports: agents run everywhere, on some nodes, or nowhere.
+func (c Random) Nodes() (parts []Part) {
+	nodes, agents, everywhere := !c.OneIn(4), !c.OneIn(4), c.OneIn(3)
 	for i := range 4 {
 		name := fmt.Sprint("worker-", i)
-		if nodes && !c.OneIn(4) {
-			var edits []NodeEdit
-			if c.OneIn(4) {
-				edits = append(edits, NotReadyFor(time.Duration(c.IntN(1200))*time.Second))
-			}
-			if c.OneIn(6) {
-				edits = append(edits, OutOfService)
-			}
-			parts = append(parts, Node(name, edits...))
+		if nodes && (everywhere || !c.OneIn(4)) {
+			parts = append(parts, c.NodeNamed(name))
 		}
-		if agents && !c.OneIn(4) {
+		if agents && (everywhere || !c.OneIn(4)) {
 			parts = append(parts, c.Report(name))
 		}
 	}
-	return parts
+	return append(parts, LeasesOfReports)
+}
+
+// NodeNamed is a Node that may not be Ready, be dead, or lack a label, a machine ID or a condition.
+func (c Random) NodeNamed(name string) Part {
+	var edits []NodeEdit
+	if c.OneIn(4) {
+		edits = append(edits, NotReadyFor(time.Duration(c.IntN(1200))*time.Second))
+	}
+	if c.OneIn(6) {
+		edits = append(edits, OutOfService)
+	}
+	if c.OneIn(8) {
+		edits = append(edits, WithoutLabel(corev1.LabelOSStable))
+	}
+	if c.OneIn(12) {
+		edits = append(edits, WithoutAgent)
+	}
+	if c.OneIn(10) {
+		edits = append(edits, OnMachine(v1alpha1.Machine{MachineID: c.Pick("", MachineOf(name).MachineID)}))
+	}
+	if c.OneIn(12) {
+		edits = append(edits, func(n *corev1.Node) { n.Status.Conditions = nil })
+	}
+	return Node(name, edits...)
 }
 
 // ObserveDistinct observes the parts; of reservations of one name the first counts.

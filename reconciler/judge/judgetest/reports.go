@@ -1,6 +1,7 @@
 package judgetest
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,6 +68,12 @@ func ObservedAgo(d time.Duration) ReportEdit {
 
 // WithoutMatchingLease has the Lease never carry the hash of this content.
 func WithoutMatchingLease(r *podstate.Report) { r.ConfirmedAt = time.Time{} }
+
+// LeasesOfReports says that agents have Leases, if a report's Lease was ever renewed.
+func LeasesOfReports(o *Observed) {
+	o.AgentLeases = o.AgentLeases.With(slices.ContainsFunc(o.Reports.Or(nil),
+		func(r *podstate.Report) bool { return !r.LeaseRenewedAt.IsZero() }))
+}
 
 // ReportingWorker adds a Ready worker-1 with a fresh report.
 func ReportingWorker(c ...ReportEdit) Part {
