@@ -117,7 +117,7 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 		document: func(h document.Header) any {
 			return &document.AddressList{Header: h, Limits: document.LimitsOf(j), Addresses: all}
 		},
-		names:    func() []string { return document.Rows(free, func(a document.AddressState) string { return a.IP }) },
+		names: func() []string { return document.Rows(free, func(a document.AddressState) string { return a.IP }) },
 		screen: func(s *screen.Screen) {
 			row := func(a document.AddressState) []string {
 				return []string{a.IP, a.State, a.Pool, cmp.Or(a.PodRef, strings.Join(a.CarriedBy, ", "))}

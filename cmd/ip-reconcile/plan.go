@@ -73,7 +73,7 @@ func (o *options) plan(ctx context.Context) error {
 			p.Limits = document.LimitsOf(out.Judgement)
 			return p
 		},
-		names:    func() []string { return document.Rows(items, (*judge.Item).Text) },
+		names: func() []string { return document.Rows(items, (*judge.Item).Text) },
 		screen: func(s *screen.Screen) {
 			if s.Report(rep); file != "" {
 				s.Line("\nWrote %s to %s. Delete what must stay, then run:\n    %s", screen.Count(len(items), "item"), file,
