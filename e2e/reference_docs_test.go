@@ -106,6 +106,12 @@ func rbacPage(t *testing.T) string {
 			page += fmt.Sprintf("| %s | `%s` | %s | %s |\n", name, values, subjectOf(t, objects, o), allowed(t, o))
 		}
 	}
+	page += `
+Without list on a kind, what rests on it is [unknown](../explain/safety.md#complete-or-unknown). whereabouts' own roles
+before v0.9 have no list on nodes (v0.5 to v0.6.1 nothing, v0.6.2 to v0.8.1 only get). A drop-in that runs with them
+releases nothing whose pod does not exist. The
+[page of the drop-in](../install/drop-in.md#grant-list-on-nodes) has the commands that grant it.
+`
 	return strings.ReplaceAll(page, "| `` |", "| |")
 }
 
