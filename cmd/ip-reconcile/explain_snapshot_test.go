@@ -59,7 +59,8 @@ func TestExplain_NamespaceThatWasNotExported(t *testing.T) {
 		write(t, filepath.Join(dir, path), strings.ReplaceAll(text, "default/web-8", "tenant/web-8"))
 	}
 	text, d := explained(t, dir, "10.0.0.11")
-	advice := slices.DeleteFunc(d.Advice, func(a document.Advice) bool { return a.Cause == "Phantom" }) // by the last report
+	ofLastReport := func(a document.Advice) bool { return a.Cause == "Phantom" }
+	advice := slices.DeleteFunc(d.Advice, ofLastReport)
 	if len(advice) != 1 || !strings.Contains(advice[0].Command, "get pods -n tenant") || strings.Contains(text, "taint") {
 		t.Errorf("%+v\n%s", d.Advice, text)
 	}

@@ -256,7 +256,7 @@ func (it *Item) addresses() []netip.Addr {
 
 func (it *Item) isOfNetwork(network string) bool {
 	if it.pool != nil {
-		return it.pool.isOfNetwork(network)
+		return it.pool.mayBeOfAny || it.pool.isOfNetwork(network)
 	}
 	return network == it.reading.network
 }

@@ -175,7 +175,12 @@ func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 	it.evidence.OnlyOthersMissing = !slices.ContainsFunc(all, x.isMissing)
 	switch {
 	case it.Allocation == nil && pod != nil && x.isGone(pod.Node):
-		return x.newNodeSet([]string{pod.Node}, func(string) nodeCondition { return notReporting }), false
+		return x.newNodeSet(sortedUnique(slices.Concat(x.agentNodes, all)), func(name string) nodeCondition {
+			if name == pod.Node {
+				return notReporting
+			}
+			return x.nodeConditionForLone(name)
+		}), false
 	case it.Allocation != nil && len(reported) > 0:
 		return x.nodeSetOf(it, all, false), len(all) == len(reported)
 	case it.Allocation != nil && len(it.pool.slice) > 0:

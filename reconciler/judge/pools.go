@@ -23,6 +23,9 @@ type pool struct {
 	byOffset     map[uint64][]*ippool.Allocation // by offset; nil where keys are unambiguous
 	carriedByKey addressesByKey
 	isMissing    bool // the pool does not exist, see missingPool
+	// mayBeOfAny: nodes or definitions are unknown, so the pool may be the slice of any node and network. Its name does
+	// not rule out a carrier on another network then.
+	mayBeOfAny bool
 }
 
 // entry is an entry that may stand for an address.
@@ -51,6 +54,7 @@ func (x *Index) setPools(pools []*pool) {
 
 func (x *Index) newPool(p *ippool.Pool, networks []string) *pool {
 	q := &pool{Pool: p, ref: p.Ref(), networks: networks}
+	q.mayBeOfAny = !slices.Equal(networks, []string{""}) && !(x.hasNodes && x.o.NADs.IsKnown())
 	if p.Problem != "" {
 		return q
 	}
@@ -91,7 +95,7 @@ func (m addressesByKey) add(r ippool.Range, addr netip.Addr) {
 // that of a slice whose node is gone.
 func (x *Index) networksOf(p *ippool.Pool) []string {
 	names := p.Networks(x.nodeNames)
-	if names == nil || !x.hasNodes && !slices.Equal(names, []string{""}) { // the name may be that of any node's slice
+	if names == nil {
 		return nil
 	}
 	x.definedFor(p, func(n ippool.Network) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -34,10 +36,10 @@ func exceptions() []exception {
 				return e.Sandbox == judge.NodeDead || e.UnreachableTimedOut || n != nil && n.IsDead() &&
 					(h.removal.Source == judge.SourceReports || isOf(h, judge.SourceNodes, "condition Ready"))
 			}},
-		{"A reservation without an allocation is released if kubelet stopped its pod and the pod's node is gone.",
+		{"An address is released if kubelet reported on its own node that every container of the pod stopped, even if " +
+			"reports of other nodes can no longer be confirmed.",
 			func(h *harm) bool {
-				return isOf(h, judge.SourceLeases, "forbidden") && h.item.Reservation != nil &&
-					h.item.RuleID() == "finished-without-report"
+				return isOf(h, judge.SourceLeases, "forbidden") && h.item.RuleID() == "finished-without-report"
 			}},
 		{"A Node that loses a label which excluded it from `--agent-nodes` counts by its fresh report.",
 			func(h *harm) bool { return isOf(h, judge.SourceNodes, "labels") && h.was.Reason == judge.NodesUnknown }},
@@ -47,7 +49,7 @@ func exceptions() []exception {
 			func(h *harm) bool { return isOf(h, judge.SourceReports, "object", "content", "sandbox", "attachment") }},
 		{"A CNI cache file without a sandbox keeps an address for 15 minutes if its network namespace is unknown.",
 			func(h *harm) bool {
-				return isOf(h, judge.SourceReports, "networkClosed") && h.removal.Detail[:2] == "of"
+				return isOf(h, judge.SourceReports, "networkClosed") && h.removal.Detail[:2] == "of" || h.hasUnknownAttachment()
 			}},
 		{"An address outside the ranges of its pod's definitions is unknown if its sandbox's CNI cache files are lost.",
 			func(h *harm) bool {
@@ -73,6 +75,15 @@ type harm struct {
 	was     *judge.Item    // before
 	finding *judge.Finding // that has vanished
 	before  *Observed
+}
+
+// hasUnknownAttachment reports whether a CNI cache file has the sandbox, and its network namespace is unknown.
+func (h *harm) hasUnknownAttachment() bool {
+	return slices.ContainsFunc(h.before.Reports.Or(nil), func(r *podstate.Report) bool {
+		return slices.ContainsFunc(r.Attachments, func(a v1alpha1.Attachment) bool {
+			return a.ID == h.item.ContainerID() && a.ID != "" && a.NetworkClosed == nil
+		})
+	})
 }
 
 func (h *harm) evidence() *judge.Evidence { return cmp.Or(h.item.SharesVerdictOf(), h.item).Evidence() }

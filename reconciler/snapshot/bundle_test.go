@@ -134,7 +134,7 @@ func sameObjects(t tester, got, want *judge.Observation) {
 	for name, c := range want.IPAMClaims.Or(nil) {
 		compare(got.IPAMClaims.Or(nil)[name], c)
 	}
-	compare(got.Guests.Or(nil), want.Guests.Or(nil))
+	compare(append([]*podstate.Guest{}, got.Guests.Or(nil)...), append([]*podstate.Guest{}, want.Guests.Or(nil)...))
 	// Also the fields that are not exported, and those that JSON omits.
 	if !reflect.DeepEqual(got.Pools, want.Pools) ||
 		len(got.Reservations.Or(nil))+len(want.Reservations.Or(nil)) > 0 &&
