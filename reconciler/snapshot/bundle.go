@@ -71,8 +71,9 @@ func (e *Encoder) Encode(o *judge.Observation, add func(record any)) {
 		}
 	}
 	for _, g := range o.Guests.Or(nil) {
-		put(record{Guest: &podstate.Guest{NamespacedName: *e.named("workload", &g.NamespacedName),
-			Interfaces: e.interfaces(g.Interfaces)}})
+		renamed := *g
+		renamed.NamespacedName, renamed.Interfaces = *e.named("workload", &g.NamespacedName), e.interfaces(g.Interfaces)
+		put(record{Guest: &renamed})
 	}
 	for _, p := range o.Pods {
 		nodes[p.Node] = p.Node != ""
