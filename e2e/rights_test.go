@@ -39,15 +39,23 @@ func TestRBAC_WhereaboutsAccount(t *testing.T) {
 	})
 
 	s.play(t, "in the form of v0.8.1, with pods listed by name", func(t *testing.T) {
-		kubeconfig := s.account(t, "v0.8.1", without(without(upstream, "pods", "get"), "nodes", "list", "watch"))
-		out := frees(t, kubeconfig, "--log-level", "debug")
+		out := frees(t, s.account(t, "v0.8.1-and-nodes", without(upstream, "pods", "get")), "--log-level", "debug")
 		contains(t, "the log", out.stderr, "Getting pods is forbidden; listing them by name")
-		s.up(t, "worker-1", "again", blue).leak(t)
+	})
+
+	s.play(t, "in the form of v0.8.1, which may not list nodes", func(t *testing.T) {
+		kubeconfig := s.account(t, "v0.8.1", without(without(upstream, "pods", "get"), "nodes", "list", "watch"))
+		leaked, pending, live := cast(t)
+		before := s.contents(t)
+		out := s.productAs(t, kubeconfig, "run", "--confirm-after", "0")
+		out.exits(t, 0)
+		out.expect(t, at(leaked), "Held NodesUnknown", at(pending), "InUse PodPending", at(live), "InUse AddressOnPod")
+		s.checkReleased(t, before)
 		text := product(t, "run", "--confirm-after", "0", "--without-pause", "--reconciler-namespace", "kube-system",
 			"--kubeconfig", kubeconfig)
 		text.exits(t, 0)
-		equal(t, "how often it says that nodes are not seen", strings.Count(text.stdout+text.stderr,
-			"cannot list nodes: forbidden"), 1)
+		equal(t, "how often a note says that nodes are unknown", strings.Count(text.stdout+text.stderr,
+			"Note: cannot list nodes: forbidden"), 1)
 	})
 
 	s.play(t, "but for its Leases nothing is released", func(t *testing.T) {

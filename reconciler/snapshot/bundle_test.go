@@ -103,8 +103,11 @@ func TestEncode_JudgedAsTheCluster(t *testing.T) {
 
 		again, text := bundled(t, o.Observation, snapshot.Encoder{Labels: labels, Rename: renamed})
 		same(t, seed, saidWithoutNames(judge.Judge(again, nil, policy)), saidWithoutNames(Judged(o, policy)))
+		for _, pool := range []string{"worker-1-10.0.0.16-29", "worker-2-10.0.0.0-29"} { // of no known node
+			text = strings.ReplaceAll(text, pool, "")
+		}
 		for _, name := range []string{`"web-`, "/web-", `"worker-`, `"default"`} {
-			if strings.Contains(text, name) && !strings.Contains(text, `"worker-1-10.0.0.16-29"`) { // of no known node
+			if strings.Contains(text, name) {
 				t.Fatalf("seed %d: %s is in %s", seed, name, text)
 			}
 		}
