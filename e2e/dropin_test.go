@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/e2e/harness"
 )
 
@@ -97,6 +98,12 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 	})
 
 	s.removeCRD(t, sandboxReports)
+	leases := try(s.Client().CoordinationV1().Leases("").List(t.Context(), metav1.ListOptions{})).must(t)
+	for i := range leases.Items { // which show that there are agents
+		if l := &leases.Items[i]; l.Annotations[v1alpha1.HashAnnotation] != "" {
+			check(t, s.Client().CoordinationV1().Leases(l.Namespace).Delete(t.Context(), l.Name, metav1.DeleteOptions{}))
+		}
+	}
 	s.play(t, "without agents it waits until a leak is confirmed", func(t *testing.T) {
 		s.up(t, "worker-1", "leaked", blue).leak(t)
 		before := s.contents(t)

@@ -126,7 +126,7 @@ func TestUnreadPods(t *testing.T) {
 		want  judge.Reason
 	}{
 		"it requests the network":       {Pod("web-1", asks("wb")), judge.ClaimedByOther},
-		"its definition does not exist": {Pod("web-1", asks("gone")), judge.ClaimedByOther},
+		"its definition does not exist": {Pod("web-1", asks("gone")), judge.PodGone},
 		"it requests another network":   {Pod("web-1", asks("red")), judge.PodGone},
 		"it requests another range":     {Pod("web-1", asks("far")), judge.PodGone},
 		"it requests none":              {Pod("web-1", NoNetworkStatus), judge.PodGone},

@@ -4,6 +4,9 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -58,7 +61,7 @@ func (x *Index) findUnreadPods(pods iter.Seq[*podstate.Pod]) (found []unreadPod)
 		isAdded := map[claim]bool{} // several networks of one pod may be unknown
 		for _, name := range names {
 			u.nad = x.nads[name]
-			if u.nad != nil && len(u.nad.Networks) == 0 {
+			if u.nad != nil && len(u.nad.Networks) == 0 || u.nad == nil && !u.isGuest && x.isNotDefined(name) {
 				continue
 			}
 			c := claim{nad: u.nad}
@@ -94,6 +97,14 @@ func (x *Index) findUnreadPods(pods iter.Seq[*podstate.Pod]) (found []unreadPod)
 		}
 	}
 	return found
+}
+
+// isNotDefined reports whether all definitions are known, and none has the name. A tenant who deletes the definition of a
+// running pod must not hold the addresses of all networks.
+func (x *Index) isNotDefined(name string) bool {
+	namespace, short, _ := strings.Cut(name, "/")
+	definitions, known := x.o.NADs.Get()
+	return known && definitions[types.NamespacedName{Namespace: namespace, Name: short}] == nil
 }
 
 // isListed reports whether the fresh report of a pod's node lists a sandbox of the pod, with or without its addresses.
