@@ -176,7 +176,9 @@ func TestUnreadPods_SeveralUnknownNetworksOfOne(t *testing.T) {
 	other := Pod("web-1", NoNetworkStatus, Requesting("gone"))
 	gone := FreshReport("worker-2", Gone("box-1", UsualUID))
 	dead := Node("worker-1", OutOfService, NotReadyFor(time.Hour))
-	it := AllocationOf(t, Judged(Observe(UsualPool, dead, Node("worker-2"), own, other, gone), judge.Policy{}), "10.0.0.5")
+	broken := All(NAD("gone", `{"plugins":`), NAD("lost", `{"plugins":`))
+	o := Observe(UsualPool, broken, dead, Node("worker-2"), own, other, gone)
+	it := AllocationOf(t, Judged(o, judge.Policy{}), "10.0.0.5")
 	if it.Reason != judge.ClaimedByOther {
 		t.Errorf("%v: %s", OutcomeOf(it), it.Message())
 	}

@@ -99,8 +99,8 @@ func (x *Index) findUnreadPods(pods iter.Seq[*podstate.Pod]) (found []unreadPod)
 	return found
 }
 
-// isNotDefined reports whether all definitions are known, and none has the name. A tenant who deletes the definition of a
-// running pod must not hold the addresses of all networks.
+// isNotDefined reports whether all definitions are known, and none has the name. A tenant who deletes the definition of
+// a running pod must not hold the addresses of all networks.
 func (x *Index) isNotDefined(name string) bool {
 	namespace, short, _ := strings.Cut(name, "/")
 	definitions, known := x.o.NADs.Get()
