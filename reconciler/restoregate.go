@@ -15,7 +15,7 @@ import (
 const (
 	// missingNodeTimeout is how long a Node object must be missing before its node need not report: it may join again.
 	missingNodeTimeout = time.Hour
-	maxClockDifference = 10 * time.Second // between two API servers
+	maxClockDifference = judge.MaxClockDifference
 )
 
 // restoreGate says why a restore pauses releases; "" where it does not.

@@ -68,8 +68,8 @@ func evidence() []Mutant {
 			New: `if n := x.nodes[name]; n != nil && !x.isDead(name)`},
 		{Fault: "A machine that was not read has no guest", In: "reconciler/judge",
 			Decl: "Index.guestUnknown", Tests: "TestGuestUnknown",
-			Old: `case at < 0:
-		return "no VirtualMachineInstance has the UID " + uid`, New: `case at < 0:
+			Old: `case g == nil:
+		return "no VirtualMachineInstance has the UID " + uid`, New: `case g == nil:
 		return ""`},
 		{Fault: "A pod whose node is missing from the files carries nothing unknown", In: "reconciler/judge",
 			Decl: "Index.podsInOrder", Tests: "TestRemovals_CompleteOrUnknown",

@@ -57,6 +57,7 @@ type Index struct {
 
 	podsByAddress map[netip.Addr][]podAddress
 	guests        map[netip.Addr][]guestAddress
+	guestsByUID   map[string]*podstate.Guest
 	reservations  map[types.NamespacedName]*ippool.Reservation
 }
 

@@ -68,7 +68,11 @@ type guestAddress struct {
 
 func (x *Index) addGuests() {
 	x.guests = map[netip.Addr][]guestAddress{}
+	x.guestsByUID = map[string]*podstate.Guest{}
 	for _, g := range x.o.Guests.Or(nil) {
+		if x.guestsByUID[g.UID] == nil {
+			x.guestsByUID[g.UID] = g
+		}
 		for _, i := range g.Interfaces {
 			for _, addr := range i.Addresses {
 				x.guests[addr] = append(x.guests[addr], guestAddress{g, x.nads[i.Network]})

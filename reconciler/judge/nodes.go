@@ -255,8 +255,8 @@ func (x *Index) findAgentNodes() []string {
 	return sortedUnique(nodes)
 }
 
-// maxClockDifference is how far the clocks of two API servers may be apart.
-const maxClockDifference = 10 * time.Second
+// MaxClockDifference is how far the clocks of two API servers may be apart.
+const MaxClockDifference = 10 * time.Second
 
 // joinedSince are the nodes without a Node object that joined after an item was first observed, sorted. A sandbox
 // precedes its allocation, so they could not have run the item's.
@@ -266,7 +266,7 @@ func (x *Index) joinedSince(it *Item) (names []string) {
 	}
 	first := x.past.Of(it.ID()).First
 	for name, joined := range x.missingNodes {
-		if !first.IsZero() && joined.After(first.Add(maxClockDifference)) {
+		if !first.IsZero() && joined.After(first.Add(MaxClockDifference)) {
 			names = append(names, name)
 		}
 	}

@@ -115,15 +115,13 @@ func (x *Index) isListed(p *podstate.Pod) bool {
 
 // guestUnknown is why the addresses of a machine's guest are unknown, "" if they are known.
 func (x *Index) guestUnknown(uid string) string {
-	guests, known := x.o.Guests.Get()
-	if !known {
-		return "VirtualMachineInstances: " + x.o.Guests.Why()
+	if why := x.o.Guests.Why(); why != "" {
+		return "VirtualMachineInstances: " + why
 	}
-	at := slices.IndexFunc(guests, func(g *podstate.Guest) bool { return g.UID == uid })
-	switch {
-	case at < 0:
+	switch g := x.guestsByUID[uid]; {
+	case g == nil:
 		return "no VirtualMachineInstance has the UID " + uid
-	case guests[at].IsUnread:
+	case g.IsUnread:
 		return "the VirtualMachineInstance does not report its interfaces"
 	}
 	return ""
