@@ -30,6 +30,9 @@ func v054Rules(t testing.TB) []rbacv1.PolicyRule {
 	return without(without(without(upstreamRules(t), "nodes"), "pods", "get"), "nodeslicepools")
 }
 
+// readNodes is the rule of docs/install/drop-in.md.
+var readNodes = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}}
+
 // readReports is the rule that reading reports needs.
 var readReports = rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group},
 	Resources: []string{sandboxReports.Resource}, Verbs: []string{"list", "get"}}
@@ -107,7 +110,13 @@ func TestDropIn_CronJobOfV054(t *testing.T) {
 	s.play(t, "without agents it waits until a leak is confirmed", func(t *testing.T) {
 		s.up(t, "worker-1", "leaked", blue).leak(t)
 		before := s.contents(t)
-		c := beginDropIn(t, kubeconfig, s.jobPod(t).Name, "-log-level=verbose")
+		// Nobody knows which node may still run the pod.
+		out := job(t, kubeconfig)
+		out.exits(t, 0)
+		contains(t, "the log", out.stderr, `reason=NodesUnknown`, "reconciler run succeeded")
+		s.checkReleased(t, before)
+
+		c := beginDropIn(t, s.account(t, "nodes", append(v054Rules(t), readNodes)), s.jobPod(t).Name, "-log-level=verbose")
 		eventually(t, "the first pass", func() bool {
 			return matches(c, `msg="Waiting before the next pass" pause=1m0s unconfirmed=1`)
 		})
@@ -172,13 +181,14 @@ func TestDropIn_UnderUpstreamsManifests(t *testing.T) {
 			pod = try(s.Client().CoreV1().Pods(metav1.NamespaceSystem).Create(t.Context(), pod, metav1.CreateOptions{})).must(t)
 			kubeconfig := s.KubeconfigForPod(t, pod)
 			granted(t, kubeconfig, pod.Spec.ServiceAccountName, objects)
-			s.runsDropIn(t, pod, kubeconfig)
+			s.runsDropIn(t, pod, kubeconfig, page)
 
 			if after.GetKind() == "CronJob" {
 				back := commandsUnder(t, page, "Back", workload)[0]
 				s.enter(t, "..", strings.ReplaceAll(back, "WHEREABOUTS_IMAGE", own.Image))
 				equal(t, "after the way back", stored()["spec"], before.Object["spec"])
 			}
+			s.enter(t, "..", commandsUnder(t, page, "Back", "delete clusterrolebinding")...)
 			s.enter(t, "..", commandsUnder(t, page, "Back", "delete leases")...)
 			for name := range s.leases(t) {
 				if strings.HasPrefix(name, "ip-reconcile") {
@@ -189,9 +199,10 @@ func TestDropIn_UnderUpstreamsManifests(t *testing.T) {
 	}
 }
 
-// runsDropIn runs the container of a pod under an account. The Deployment releases what is proven. The account of the
-// CronJob may not read nodes: without them and reports nothing is proven, and its pass waits until a leak is confirmed.
-func (s *stage) runsDropIn(t *testing.T, pod *corev1.Pod, kubeconfig string) {
+// runsDropIn runs the container of a pod under an account: it releases what was on a node that is out of service, and
+// nothing else, since without reports a leak must be confirmed. The account of the CronJob may not list nodes: its pass
+// releases nothing until the page's command grants that, and then waits for the confirmation.
+func (s *stage) runsDropIn(t *testing.T, pod *corev1.Pod, kubeconfig, page string) {
 	t.Helper()
 	lost, c := s.up(t, "worker-2", "lost", blue), pod.Spec.Containers[0]
 	s.up(t, "worker-1", "live", blue)
@@ -201,21 +212,25 @@ func (s *stage) runsDropIn(t *testing.T, pod *corev1.Pod, kubeconfig string) {
 	s.up(t, "worker-1", "leaked", blue).leak(t)
 	before, args := s.contents(t), append(c.Command, c.Args...)
 	equal(t, "the program", args[0], "/ip-reconciler")
-	var released []string
 	isJob := len(pod.OwnerReferences) > 0
 	// The plugin's rights are those of v0.9.4. From here on the account has what its manifest says.
 	s.mustKubectl(t, "delete", "clusterrolebinding", "e2e-whereabouts")
-	may(t, kubeconfig, authorizationv1.ResourceAttributes{Resource: "nodes", Verb: "list"}, !isJob)
+	listNodes := authorizationv1.ResourceAttributes{Resource: "nodes", Verb: "list"}
+	may(t, kubeconfig, listNodes, !isJob)
+	if isJob {
+		beginDropIn(t, kubeconfig, pod.Name, args[1:]...).wait().exits(t, 0)
+		s.checkReleased(t, before)
+		s.enter(t, "..", commandsUnder(t, page, "Grant list on nodes", "kubectl create")...)
+		may(t, kubeconfig, listNodes, true)
+	}
 	run := beginDropIn(t, kubeconfig, pod.Name, args[1:]...)
 	if isJob {
 		eventually(t, "the first pass", func() bool {
 			return matches(run, `msg="Waiting before the next pass".* unconfirmed=1`)
 		})
-	} else {
-		s.waitReleased(t, promptly, "10.1.0.0-24", "1")
-		released = stored(lost)
 	}
+	s.waitReleased(t, promptly, "10.1.0.0-24", "1")
 	check(t, run.cmd.Process.Signal(syscall.SIGTERM))
 	run.wait().exits(t, 0)
-	s.checkReleased(t, before, released...)
+	s.checkReleased(t, before, stored(lost)...)
 }
