@@ -42,7 +42,8 @@ type Report struct {
 	// RestoreNote is the text of that note. An unchanged text is not a new restore.
 	RestoreNote string
 
-	hash string // of the content
+	hash     string // of the content
+	isUnread bool   // it could not be decoded
 }
 
 // IsFresh reports whether the report is fresh at this time.
@@ -113,12 +114,15 @@ func ReadReportWithHash(o *v1alpha1.SandboxReport, contentHash string, lease *co
 func UnreadReport(node string, uid types.UID, version string) *Report {
 	o := &v1alpha1.SandboxReport{}
 	o.Name, o.UID, o.ResourceVersion = node, uid, version
-	return &Report{SandboxReport: o}
+	return &Report{SandboxReport: o, isUnread: true}
 }
+
+// IsUnread reports whether the report could not be decoded.
+func (r *Report) IsUnread() bool { return r.isUnread }
 
 // WithLease returns the same report with a new version of its Lease.
 func (r *Report) WithLease(lease *coordinationv1.Lease) *Report {
-	r = &Report{SandboxReport: r.SandboxReport, WrittenAt: r.WrittenAt, hash: r.hash}
+	r = &Report{SandboxReport: r.SandboxReport, WrittenAt: r.WrittenAt, hash: r.hash, isUnread: r.isUnread}
 	r.noteRestore(r.Annotations, r.WrittenAt, r.ManagedFields)
 	if lease == nil {
 		return r

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -200,4 +201,31 @@ func TestRestore_DetectingPassAwaitsEveryNode(t *testing.T) {
 	if got := strings.Join(state.Awaiting, ", "); got != "worker-1, worker-2" {
 		t.Errorf("awaited are %q", got)
 	}
+}
+
+// A report that cannot be read has told nothing since the restore: the gate says so, and an operator can end the wait.
+func TestRestore_UnreadReport(t *testing.T) {
+	unread := func(o *Observed) {
+		for i, r := range o.Reports.Or(nil) {
+			if r.Name == "worker-2" {
+				o.Reports.Or(nil)[i] = podstate.UnreadReport(r.Name, r.UID, r.ResourceVersion)
+			}
+		}
+	}
+	p := newProcess(t, atOnce)
+	p.RestoreStore = &memoryStore{}
+	p.pass(0, leakBeside("worker-2", 0), revision(100))
+	p.pass(minute, leakBeside("worker-2", 0), revision(90))
+	plan := p.pass(2*minute, leakBeside("worker-2", 2*minute), unread, revision(91))
+	p.wantRefused("it cannot be read", EtcdRestored, plan)
+	if text := plan.Refused[0].Detail; !strings.Contains(text, "worker-2 (its report cannot be read)") {
+		t.Errorf("it says %q", text)
+	}
+	p = p.restarted()
+	p.wantRefused("in the process after it", EtcdRestored, p.pass(hour, leakBeside("worker-2", hour), unread, revision(92)))
+	acknowledging := p.restarted()
+	acknowledging.wantReleased("acknowledged", acknowledging.pass(2*hour, leakBeside("worker-2", 2*hour), unread,
+		acknowledged(minute), revision(93)))
+	p.RestoreStore = &memoryStore{}
+	p.wantReleased("it can be read again", p.pass(2*hour, leakBeside("worker-2", 2*hour), revision(93)))
 }

@@ -52,6 +52,9 @@ func (h *History) restoreState(j *judge.Judgement) *judge.RestoreState {
 		if node != nil && node.IsDead() {
 			state.TaintedNodes = append(state.TaintedNodes, name)
 		}
+		if report != nil && report.IsUnread() {
+			state.UnreadNodes = append(state.UnreadNodes, name)
+		}
 	}
 	return state
 }

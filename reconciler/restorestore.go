@@ -3,7 +3,6 @@ package reconciler
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,11 +14,10 @@ import (
 // storedRestore is the text by which processes share what they know of the last restore: after a restart, in a Job, in
 // a run by hand. A restore reverts the text, too, so what a process has detected itself has precedence.
 type storedRestore struct {
-	text        string // as last read or written
-	written     string // as this process knew it, and wrote it or found it written
-	isRead      bool
-	readErr     error
-	isForbidden bool // RBAC forbade it once; an API server that has just started may forbid everything
+	text    string // as last read or written
+	written string // as this process knew it, and wrote it or found it written
+	isRead  bool
+	readErr error
 }
 
 const longestText = 128 << 10 // all annotations together may have 256 KiB
@@ -74,14 +72,9 @@ func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 		return text, err
 	})
 	switch {
-	case errors.Is(err, ErrForbidden):
-		if !k.isForbidden {
-			r.Log.Warn("Cannot persist etcd restore state: forbidden", "error", err)
-		}
-		k.isForbidden, k.readErr = true, nil
 	case err != nil:
 		k.readErr = err
-		o.Warnings = append(o.Warnings, fmt.Sprintf("cannot read the etcd restore state, so releases are paused: %v", err))
+		o.Warnings = append(o.Warnings, fmt.Sprintf("cannot read the etcd restore state, so nothing is released: %v", err))
 	default:
 		if !isOwn {
 			r.History.mergeRestore(kept)

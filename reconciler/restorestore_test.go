@@ -28,10 +28,17 @@ func TestRestoreStore(t *testing.T) {
 			t.Errorf("it says %q", text)
 		}
 	})
-	t.Run("must not be kept", func(t *testing.T) {
+	t.Run("is forbidden: nothing is released", func(t *testing.T) {
 		p := newProcess(t, atOnce)
-		p.RestoreStore = &memoryStore{err: fmt.Errorf("%w: denied", ErrForbidden)}
-		p.wantReleased("all the same", p.pass(0, leakOn(0)))
+		s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","awaited":{"worker-9":true}}`,
+			Now.Add(-time.Minute).Format(time.RFC3339)), err: fmt.Errorf("%w: denied", ErrForbidden)}
+		p.RestoreStore = s
+		p.wantRefused("a right is missing", EtcdRestored, p.pass(0, leakOn(0)))
+		s.err = nil
+		p.wantRefused("it is given back, and worker-9 must report", EtcdRestored, p.pass(minute, leakOn(0)))
+		s.text = ""
+		p = p.restarted()
+		p.wantReleased("no restore is known", p.pass(2*minute, leakOn(0)))
 	})
 	t.Run("is written when it changes", func(t *testing.T) {
 		p := newProcess(t, atOnce)
@@ -139,18 +146,6 @@ func TestRestoreStore_LostWhileAwaited(t *testing.T) {
 	}
 	p = p.restarted()
 	p.wantRefused("in the next process", EtcdRestored, p.pass(4*minute, leakBeside("silent", 0), revision(93)))
-}
-
-// One 403, as from API servers whose caches of roles are incomplete.
-func TestRestoreStore_ForbiddenOnce(t *testing.T) {
-	p := newProcess(t, atOnce)
-	s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","awaited":{"worker-9":true}}`,
-		Now.Add(-time.Minute).Format(time.RFC3339)),
-		err: fmt.Errorf("%w: not yet", ErrForbidden)}
-	p.RestoreStore = s
-	p.pass(0, leakOn(0))
-	s.err = nil
-	p.wantRefused("worker-9 must report", EtcdRestored, p.pass(minute, leakOn(0)))
 }
 
 // A text that is too long loses the doubts first: the next process doubts everything.

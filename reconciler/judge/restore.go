@@ -24,6 +24,7 @@ type RestoreState struct {
 	Awaiting     []string  // nodes without a report since, sorted; releases are paused while it is not empty
 	LostNodes    []string  // of Awaiting, those whose Node object the restore has lost
 	TaintedNodes []string  // of Awaiting, those whose out-of-service taint may be the backup's
+	UnreadNodes  []string  // of Awaiting, those whose report cannot be read
 }
 
 // Complete reports whether releases do not wait for a restore; nil is no restore.
@@ -44,6 +45,8 @@ func (s *RestoreState) Text() string {
 			names[i] += " (its Node object was lost by the restore)"
 		case slices.Contains(s.TaintedNodes, n):
 			names[i] += " (its out-of-service taint may be from the backup)"
+		case slices.Contains(s.UnreadNodes, n):
+			names[i] += " (its report cannot be read)"
 		}
 	}
 	return fmt.Sprintf("etcd was restored at %s (%s); releases are paused until these nodes report: %s",
