@@ -27,7 +27,10 @@ type network struct {
 	sliceBits int      // the length of their prefixes, 0 for none
 	of        *network // whose slice it is, nil for none
 	node      string   // which has the slice
+	edited    bool     // its definition named another range, or was deleted, for a time
 }
+
+func (n *network) wasEdited() bool { return n.edited || n.of != nil && n.of.edited }
 
 func newNetwork(nad, name string, cidr netip.Prefix, unchecked bool) *network {
 	pool := strings.NewReplacer(":", "-", "/", "-").Replace(cidr.String())

@@ -89,7 +89,8 @@ func (n *network) slot(a netip.Addr) string {
 // holders are the attachments that use an address of a network, or are about to by the ADD that wrote this allocation.
 func (s *Simulation) holders(n *network, ip netip.Addr, entry allocation) (all []*attachment) {
 	for a := range s.attachments() {
-		if a.inUse() && a.net.pool == n.pool && a.ip == ip || a.isAdding() && n.isOf(a.of) && a.id == entry.ID &&
+		isOfPool := a.net.pool == n.pool || a.id == entry.ID && a.net.wasEdited() // then it may be recorded elsewhere
+		if a.inUse() && isOfPool && a.ip == ip || a.isAdding() && n.isOf(a.of) && a.id == entry.ID &&
 			a.ifName == entry.IfName {
 			all = append(all, a)
 		}
@@ -186,6 +187,12 @@ func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
 	}
 	if s.given[given{entry.ID, n.pool, a}] {
 		return
+	}
+	for _, r := range s.ranges { // the definition of its network was edited: it is recorded where the next ADD would look
+		if s.given[given{entry.ID, r.pool, a}] && r.wasEdited() {
+			s.count("written into the pool of another definition")
+			return
+		}
 	}
 	for _, r := range s.ranges { // where the pool is lost, another node's that has the slice since keeps the address
 		if n.of != nil && r.isOf(n.of) && s.given[given{entry.ID, r.pool, a}] && s.api.get(r.pool) == nil {

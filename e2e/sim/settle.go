@@ -309,6 +309,11 @@ func (s *Simulation) unrecorded(a *attachment) string {
 		return ""
 	}
 	entry, there := allocationsOf(s.api.get(a.net.pool))[a.net.slot(a.ip)]
+	if !there && a.net.wasEdited() && slices.ContainsFunc(s.ranges, func(n *network) bool {
+		return n.cidr.Contains(a.ip) && allocationsOf(s.api.get(n.pool))[n.slot(a.ip)].ID == a.id
+	}) {
+		return ""
+	}
 	if !there {
 		return fmt.Sprintf("%s of %s has no entry: %s", a.ip, a, s.whyUnrepaired())
 	}

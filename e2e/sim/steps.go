@@ -367,6 +367,7 @@ func (s *Simulation) editNetwork(a, how int) {
 		return
 	}
 	n := s.nets[a%len(s.nets)]
+	n.edited = n.edited || how%3 != 2
 	switch how % 3 {
 	case 0:
 		s.api.delete(key{nads, podNamespace, n.nad})
