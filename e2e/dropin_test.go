@@ -31,7 +31,8 @@ func v054Rules(t testing.TB) []rbacv1.PolicyRule {
 }
 
 // readNodes is the rule of docs/install/drop-in.md.
-var readNodes = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"list", "watch"}}
+var readNodes = rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"},
+	Verbs: []string{"list", "watch"}}
 
 // readReports is the rule that reading reports needs.
 var readReports = rbacv1.PolicyRule{APIGroups: []string{sandboxReports.Group},

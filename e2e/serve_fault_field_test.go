@@ -172,8 +172,8 @@ func fieldFaults() []fieldFault {
 				return i.changedCRD(t, harness.IPPools, anotherVersion(true))
 			}},
 		{name: "pools are served in a new version alone", says: []string{
-			"✗ ippools.whereabouts.cni.cncf.io is served as v1beta1, and this version of ip-reconcile reads v1alpha1: addresses " +
-				"cannot be judged.", "✗ The pass at"}, begin: func(t *testing.T, i *statusStage) func() {
+			"✗ ippools.whereabouts.cni.cncf.io is served as v1beta1, and this version of ip-reconcile reads v1alpha1: " +
+				"addresses cannot be judged.", "✗ The pass at"}, begin: func(t *testing.T, i *statusStage) func() {
 			end := i.changedCRD(t, harness.IPPools, anotherVersion(false))
 			served := func() bool {
 				_, err := i.of(harness.IPPools).List(t.Context(), metav1.ListOptions{})

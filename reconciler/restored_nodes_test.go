@@ -203,7 +203,7 @@ func TestRestore_DetectingPassAwaitsEveryNode(t *testing.T) {
 	}
 }
 
-// A report that cannot be read has told nothing since the restore: the gate says so, and an operator can end the wait.
+// A report that cannot be read says nothing since the restore: the gate says so, and an operator can end the wait.
 func TestRestore_UnreadReport(t *testing.T) {
 	unread := func(o *Observed) {
 		for i, r := range o.Reports.Or(nil) {
@@ -222,7 +222,8 @@ func TestRestore_UnreadReport(t *testing.T) {
 		t.Errorf("it says %q", text)
 	}
 	p = p.restarted()
-	p.wantRefused("in the process after it", EtcdRestored, p.pass(hour, leakBeside("worker-2", hour), unread, revision(92)))
+	plan = p.pass(hour, leakBeside("worker-2", hour), unread, revision(92))
+	p.wantRefused("in the process after it", EtcdRestored, plan)
 	acknowledging := p.restarted()
 	acknowledging.wantReleased("acknowledged", acknowledging.pass(2*hour, leakBeside("worker-2", 2*hour), unread,
 		acknowledged(minute), revision(93)))

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/border"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
@@ -26,7 +27,7 @@ func main() {
 	flags.SetHelp(command)
 	command.SilenceErrors, command.SilenceUsage = true, true
 	if err := command.ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "ip-reconcile-agent: %v\n", err)
+		fmt.Fprintf(border.Writer(os.Stderr), "ip-reconcile-agent: %v\n", err)
 		os.Exit(2)
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/border"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
@@ -48,7 +48,7 @@ func main() {
 }
 
 type streams struct {
-	out, err *os.File
+	out, err io.Writer
 	in       io.Reader // of a person who sees err; nil for none
 }
 
@@ -78,6 +78,7 @@ func (std streams) ask(ctx context.Context, question string) (isYes bool) {
 func execute(args []string, std streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	std.out, std.err = border.Writer(std.out), border.Writer(std.err)
 	root := newRoot(std)
 	root.SetArgs(args)
 	switch err := root.ExecuteContext(ctx); {
@@ -86,11 +87,7 @@ func execute(args []string, std streams) int {
 	case errors.Is(err, errUnresolved):
 		return exitUnresolved
 	default:
-		lines := strings.Split(err.Error(), "\n")
-		for i := range lines { // a file or a server may have a part in it
-			lines[i] = document.Clean(lines[i])
-		}
-		fmt.Fprintf(std.err, "%s: %s\n", commandName(), strings.Join(lines, "\n"))
+		fmt.Fprintf(std.err, "%s: %s\n", commandName(), err)
 		return exitFailed
 	}
 }

@@ -34,8 +34,8 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
-	std := streams{out: open("out"), err: open("err")}
-	code = execute(args, std)
+	stdoutFile, stderrFile := open("out"), open("err")
+	code = execute(args, streams{out: stdoutFile, err: stderrFile})
 	read := func(f *os.File) string {
 		text, err := os.ReadFile(f.Name())
 		if err != nil {
@@ -43,11 +43,11 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		}
 		return string(text)
 	}
-	out := read(std.out)
+	out := read(stdoutFile)
 	if code != exitFailed {
 		valid(t, args, out)
 	}
-	return code, out, read(std.err)
+	return code, out, read(stderrFile)
 }
 
 func TestVersion(t *testing.T) {

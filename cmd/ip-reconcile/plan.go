@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -84,7 +85,7 @@ func (o *options) plan(ctx context.Context) error {
 	if file != "" {
 		text, err := o.render(ctx, a)
 		if err == nil {
-			err = os.WriteFile(file, text, 0o600)
+			err = create(file, func(w io.Writer) error { _, err := w.Write(text); return err })
 		}
 		if err != nil {
 			return fmt.Errorf("write the plan: %w", err)

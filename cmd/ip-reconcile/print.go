@@ -71,7 +71,7 @@ func (o *options) print(ctx context.Context, a answer) error {
 	}
 	if !o.isTable() {
 		for _, note := range a.notes {
-			fmt.Fprintln(o.err, "Note:", note)
+			fmt.Fprintln(o.err, "Note:", document.Clean(note))
 		}
 	}
 	if _, err = o.out.Write(text); err == nil && a.isUnresolved {
@@ -86,7 +86,11 @@ func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
 	case o.isTable():
 		return o.renderScreen(a), nil
 	case o.output == "name":
-		return []byte(strings.Join(append(a.names(), ""), "\n")), nil
+		var text bytes.Buffer
+		for _, name := range a.names() {
+			fmt.Fprintln(&text, document.Clean(name))
+		}
+		return text.Bytes(), nil
 	}
 	if o.clusterUID != nil {
 		header.Cluster.UID = o.clusterUID(ctx)

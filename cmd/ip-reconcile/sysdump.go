@@ -6,7 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
+	"io"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -55,13 +55,12 @@ could not be written.`,
 }
 
 func (o *options) sysdump(ctx context.Context, path string, redact bool) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	var d *sysdump.Dump
+	err := create(path, func(w io.Writer) (err error) {
+		d, err = o.dump(ctx, w, redact)
+		return cmp.Or(err, ctx.Err())
+	})
 	if err != nil {
-		return err
-	}
-	d, err := o.dump(ctx, file, redact)
-	if err = cmp.Or(err, file.Close(), ctx.Err()); err != nil {
-		_ = os.Remove(path)
 		return err
 	}
 	return o.print(ctx, answer{
@@ -72,7 +71,7 @@ func (o *options) sysdump(ctx context.Context, path string, redact bool) error {
 	})
 }
 
-func (o *options) dump(ctx context.Context, file *os.File, redact bool) (*sysdump.Dump, error) {
+func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdump.Dump, error) {
 	probe, err := statuscmd.Find(ctx, &o.Flags, o.given)
 	if err != nil {
 		return nil, err

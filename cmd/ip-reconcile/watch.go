@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -115,7 +116,7 @@ func (o *options) printChange(c *document.Change) error {
 	if o.isTable() {
 		s := &screen.Screen{Wide: o.output == "wide"}
 		s.Change(c)
-		_, err := o.out.WriteString(s.String())
+		_, err := io.WriteString(o.out, s.String())
 		return err
 	}
 	text, err := document.Encode(document.FormLine, c)

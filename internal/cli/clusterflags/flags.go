@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/border"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -118,7 +119,7 @@ func (o *Flags) Trail(cluster *kube.Cluster, command string, log *slog.Logger, f
 		t.Origin.Pod = cluster.Pod
 	}
 	if o.auditLog == "-" {
-		t.File = os.Stdout
+		t.File = border.Writer(os.Stdout)
 	} else if o.auditLog != "" {
 		file, err := os.OpenFile(o.auditLog, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {

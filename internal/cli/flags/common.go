@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/border"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
@@ -51,7 +52,7 @@ func (o *Common) Logger(w io.Writer) (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(o.logLevel)); err != nil {
 		return nil, fmt.Errorf("--log-level %q: must be debug, info, warn or error", o.logLevel)
 	}
-	opts := &slog.HandlerOptions{Level: level}
+	opts, w := &slog.HandlerOptions{Level: level}, border.Writer(w)
 	switch o.logFormat {
 	case "text":
 		return slog.New(slog.NewTextHandler(w, opts)), nil

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	text := func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err }
+	if err := create(path("new"), text); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path("new")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file is %v (%v), want it readable for its owner alone", info, err)
+	}
+	write(t, path("kept"), "kept")
+	for _, target := range []string{"kept", "missing"} {
+		if err := os.Symlink(path(target), path("link-to-"+target)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"kept", "link-to-kept", "link-to-missing"} {
+		if err := create(path(name), text); !errors.Is(err, os.ErrExist) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v, want that it exists", name, err)
+		}
+	}
+	if kept := contents(t, dir)["kept"]; kept != "kept" {
+		t.Errorf("what was there is %q", kept)
+	}
+	if _, err := os.Stat(path("missing")); err == nil {
+		t.Error("a link was followed")
+	}
+	if err := create(path("half"), func(w io.Writer) error { _ = text(w); return io.ErrUnexpectedEOF }); err == nil {
+		t.Error("no error after half a file")
+	}
+	if _, err := os.Stat(path("half")); err == nil {
+		t.Error("half a file remains")
+	}
+}
