@@ -113,7 +113,7 @@ func checkBorder(t *testing.T, dir string, args []string) {
 func TestOutput_IsPrintable(t *testing.T) {
 	count, step := 0, 1
 	if testing.Short() {
-		step = 11
+		step = 3
 	}
 	for n := 0; ; n += step {
 		dir := withHostile(t, n, hostile)
