@@ -178,8 +178,12 @@ func TestRBAC_ClusterRolesForPeople(t *testing.T) {
 
 func TestRBAC_ViewMayRunCheck(t *testing.T) {
 	t.Parallel()
+	const label = "rbac.authorization.k8s.io/aggregate-to-view"
 	role := as[rbacv1.ClusterRole](t, byName(t, installed(t, ""))["ClusterRole ip-reconcile-check"])
-	equal(t, "the label", role.Labels["rbac.authorization.k8s.io/aggregate-to-view"], "true")
+	equal(t, "the label", role.Labels[label], "")
+	wanted := byName(t, installed(t, "people: {aggregateToView: true}"))
+	role = as[rbacv1.ClusterRole](t, wanted["ClusterRole ip-reconcile-check"])
+	equal(t, "the label if it is wanted", role.Labels[label], "true")
 	for _, r := range role.Rules {
 		for _, verb := range r.Verbs {
 			if verb != "get" && verb != "list" {
