@@ -16,8 +16,8 @@ const (
 	// goneRetention is how long an id stays in Gone, longer than an outage of a reconciler; maxGone limits the ids.
 	goneRetention = 24 * time.Hour
 	maxGone       = 500
-	// maxAttachments limits the attachments that lost DELs leave in the caches. Beyond it, the oldest that are no
-	// evidence are dropped.
+	// maxAttachments limits the attachments that lost DELs leave in the caches. Beyond it, the oldest whose networks are
+	// closed are dropped.
 	maxAttachments = 1000
 )
 
@@ -41,7 +41,7 @@ func NextReport(before *v1alpha1.SandboxReport, inspection *Inspection) *v1alpha
 			next.Sandboxes = append(next.Sandboxes, s.Sandbox)
 		}
 	}
-	next.Attachments = dropOldestAttachments(inspection.Attachments, next.ObservedAt.Time)
+	next.Attachments = dropOldestClosed(withEnds(inspection.Attachments, before, inspection))
 	next.Summary = summarize(next)
 	if sameContent(before, next) && !(&podstate.Report{SandboxReport: before}).NeedsRewrite(next.ObservedAt.Time) {
 		return before
@@ -69,8 +69,7 @@ func goneIDs(before *v1alpha1.SandboxReport, inspection *Inspection) []v1alpha1.
 	for i := range inspection.Attachments {
 		inspected[inspection.Attachments[i].ID] = true
 	}
-	rebooted := before.BootID != "" && inspection.BootID != "" && before.BootID != inspection.BootID &&
-		before.Machine.Same(inspection.Machine)
+	rebooted := hasRebooted(before, inspection)
 	var all []v1alpha1.Gone
 	add := func(g v1alpha1.Gone) {
 		if !inspected[g.ID] {
@@ -96,31 +95,52 @@ func goneIDs(before *v1alpha1.SandboxReport, inspection *Inspection) []v1alpha1.
 	return all
 }
 
-// dropOldestAttachments drops the oldest attachments that are no evidence if there are too many: first those that
-// are closed, then those whose state has been unknown for long.
-func dropOldestAttachments(attachments []v1alpha1.Attachment, observed time.Time) []v1alpha1.Attachment {
+// hasRebooted reports whether this machine certainly booted since the report before.
+func hasRebooted(before *v1alpha1.SandboxReport, inspection *Inspection) bool {
+	return before.BootID != "" && inspection.BootID != "" && before.BootID != inspection.BootID &&
+		before.Machine.Same(inspection.Machine)
+}
+
+// withEnds returns the attachments with the ends that the report before proves. A network whose state is unknown now
+// has ended if it was closed before, or if this machine booted since the report before had its id: no network outlives
+// a boot, and no id returns. Without this, a CNI cache file that names no network namespace would count for ever.
+func withEnds(attachments []v1alpha1.Attachment, before *v1alpha1.SandboxReport, inspection *Inspection,
+) []v1alpha1.Attachment {
+	if !before.Machine.Same(inspection.Machine) {
+		return attachments
+	}
+	rebooted, hasEnded := hasRebooted(before, inspection), map[string]bool{}
+	for i := range before.Sandboxes {
+		hasEnded[before.Sandboxes[i].ID] = rebooted
+	}
+	for i := range before.Attachments {
+		hasEnded[before.Attachments[i].ID] = rebooted || podstate.IsClosed(before.Attachments[i].NetworkClosed)
+	}
+	closed := true
+	attachments = slices.Clone(attachments)
+	for i := range attachments {
+		if a := &attachments[i]; a.NetworkClosed == nil && hasEnded[a.ID] {
+			a.NetworkClosed = &closed
+		}
+	}
+	return attachments
+}
+
+// dropOldestClosed drops the oldest attachments whose networks are closed if there are too many. Others may be in use.
+func dropOldestClosed(attachments []v1alpha1.Attachment) []v1alpha1.Attachment {
 	over := len(attachments) - maxAttachments
 	if over <= 0 {
 		return attachments
 	}
-	report := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: metav1.NewTime(observed)}}
-	var idle []v1alpha1.Attachment
+	var closed []v1alpha1.Attachment
 	for _, a := range attachments {
-		if !report.IsEvidence(&a, observed) {
-			idle = append(idle, a)
-		}
-	}
-	rank := func(a v1alpha1.Attachment) int {
 		if podstate.IsClosed(a.NetworkClosed) {
-			return 0
+			closed = append(closed, a)
 		}
-		return 1
 	}
-	slices.SortStableFunc(idle, func(a, b v1alpha1.Attachment) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Since.Compare(b.Since.Time))
-	})
+	slices.SortStableFunc(closed, func(a, b v1alpha1.Attachment) int { return a.Since.Compare(b.Since.Time) })
 	isDropped := map[string]bool{}
-	for _, a := range idle[:min(over, len(idle))] {
+	for _, a := range closed[:min(over, len(closed))] {
 		isDropped[a.ID] = true
 	}
 	return slices.DeleteFunc(slices.Clone(attachments), func(a v1alpha1.Attachment) bool { return isDropped[a.ID] })

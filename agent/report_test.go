@@ -198,6 +198,46 @@ func TestNextReport_OnlyRebootEndsUnknownNetworks(t *testing.T) {
 	}
 }
 
+// A CNI cache file may name no network namespace, and outlives a boot. No network does, and no id returns.
+func TestNextReport_EndOfAttachmentWhoseNetworkIsUnknown(t *testing.T) {
+	here, there := v1alpha1.Machine{SystemUUID: "board", MachineID: "disk"}, v1alpha1.Machine{SystemUUID: "another",
+		MachineID: "another"}
+	type step struct {
+		boot    string
+		machine v1alpha1.Machine
+		part    any
+	}
+	unknown, closed := attachment("a", nil), attachment("a", &yes)
+	for name, c := range map[string]struct {
+		steps []step
+		want  *bool
+	}{
+		"the same boot":            {[]step{{"boot-1", here, unknown}, {"boot-1", here, unknown}}, nil},
+		"a boot":                   {[]step{{"boot-1", here, unknown}, {"boot-2", here, unknown}}, &yes},
+		"a boot of what was open":  {[]step{{"boot-1", here, attachment("a", &no)}, {"boot-2", here, unknown}}, &yes},
+		"a boot of what was ready": {[]step{{"boot-1", here, sandbox("a")}, {"boot-2", here, unknown}}, &yes},
+		"inspections after the boot": {[]step{{"boot-1", here, unknown}, {"boot-2", here, unknown},
+			{"boot-2", here, unknown}, {"boot-2", here, unknown}}, &yes},
+		"a boot, and its network is there": {[]step{{"boot-1", here, unknown}, {"boot-2", here, attachment("a", &no)}}, &no},
+		"it appeared after the boot":       {[]step{{"boot-1", here, sandbox("b")}, {"boot-2", here, unknown}}, nil},
+		"it was closed":                    {[]step{{"boot-1", here, closed}, {"boot-1", here, unknown}}, &yes},
+		"a boot of another machine":        {[]step{{"boot-1", there, unknown}, {"boot-2", here, unknown}}, nil},
+		"it was closed on another machine": {[]step{{"boot-1", there, closed}, {"boot-2", here, unknown}}, nil},
+		"a boot of an unknown machine":     {[]step{{"boot-1", here, unknown}, {"boot-2", v1alpha1.Machine{}, unknown}}, nil},
+		"a boot that is not known":         {[]step{{"boot-1", here, unknown}, {"", here, unknown}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r *v1alpha1.SandboxReport
+			for i, s := range c.steps {
+				l := inspection(time.Duration(i)*time.Minute, s.part)
+				l.Identity = agent.Identity{BootID: s.boot, Machine: s.machine}
+				r = roundTrip(t, agent.NextReport(r, l))
+			}
+			equal(t, "its network is closed", networkState(r.Attachments[0].NetworkClosed), networkState(c.want))
+		})
+	}
+}
+
 func TestNextReport_GoneIDs(t *testing.T) {
 	r := nextAfterEnds(nil, inspection(0, sandbox("a"), attachment("b", &yes)))
 	r = nextAfterEnds(r, inspection(time.Minute+300*time.Millisecond))
@@ -229,7 +269,6 @@ func TestNextReport_SignificantAges(t *testing.T) {
 		s.CreatedAt, s.State = at(0), state
 		return s
 	}
-	since := func(a v1alpha1.Attachment) v1alpha1.Attachment { a.Since = at(0); return a }
 	for name, c := range map[string]struct {
 		part  any
 		first time.Duration // the first inspection; they are 10 s apart
@@ -237,9 +276,8 @@ func TestNextReport_SignificantAges(t *testing.T) {
 	}{
 		"a sandbox past a minute": {born(sandbox("a"), v1alpha1.SandboxReady), 5 * time.Second,
 			[]time.Duration{65 * time.Second}},
-		"an attachment past 15 minutes": {since(attachment("a", nil)), 5 * time.Second,
-			[]time.Duration{15*time.Minute + 5*time.Second}},
-		"an attachment whose network is closed": {since(attachment("a", &yes)), 5 * time.Second, nil},
+		"an attachment whose network is unknown": {attachment("a", nil), 5 * time.Second, nil},
+		"an attachment whose network is closed":  {attachment("a", &yes), 5 * time.Second, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var changed []time.Duration
@@ -291,7 +329,7 @@ func TestNextReport_LimitsAttachments(t *testing.T) {
 	equal(t, "when too many may be in use", count(r), map[string]int{"o": 700, "u": 700})
 	r = nextAfterEnds(nil, inspection(0, slices.Concat(many(&yes, 10, "c", 0), many(&no, 700, "o", 0), many(nil, 700, "u",
 		-time.Hour))...))
-	equal(t, "when too many are old and not known", count(r), map[string]int{"o": 700, "u": 300})
+	equal(t, "when too many are old and not known", count(r), map[string]int{"o": 700, "u": 700})
 	// A dropped attachment that still exists is not gone.
 	r = nextAfterEnds(nextAfterEnds(nil, inspection(0, all...)), inspection(time.Minute, all[:599]...))
 	equal(t, "gone", goneIDs(r), "")

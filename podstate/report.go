@@ -18,9 +18,6 @@ import (
 const (
 	// freshFor is how long a report is fresh after a renewal of its Lease. Agents renew every 20 s.
 	freshFor = 60 * time.Second
-	// attachedFor is how long an unlisted container id in a CNI cache may be one that is being set up. It exceeds
-	// the time in which containerd (5 min) and CRI-O (12 min) do not list a sandbox.
-	attachedFor = 15 * time.Minute
 	// settledAfter is the age up to which the API may not have delivered the pod of a sandbox.
 	settledAfter = time.Minute
 )
@@ -60,15 +57,6 @@ func (r *Report) ageReference(now time.Time) time.Time {
 	return now
 }
 
-// IsEvidence reports whether an attachment proves that a sandbox may run. Its network namespace exists, or its
-// state is unknown and it is young enough to be one that is being set up.
-func (r *Report) IsEvidence(a *v1alpha1.Attachment, now time.Time) bool {
-	if a.NetworkClosed != nil {
-		return !*a.NetworkClosed
-	}
-	return r.ageReference(now).Sub(a.Since.Time) < attachedFor
-}
-
 // IsSettled reports whether a sandbox is old enough for its pod to be known. Its age counts by the node's clock, or
 // the report was written long enough ago by the API server's clock.
 func (r *Report) IsSettled(s *v1alpha1.Sandbox, now time.Time) bool {
@@ -76,7 +64,8 @@ func (r *Report) IsSettled(s *v1alpha1.Sandbox, now time.Time) bool {
 		!r.WrittenAt.IsZero() && now.Sub(r.WrittenAt) > settledAfter
 }
 
-// IsClosed reports whether a network namespace is known to be gone.
+// IsClosed reports whether a network namespace is known to be gone. One whose state is unknown may exist, however old
+// what is known of it is.
 func IsClosed(networkClosed *bool) bool { return networkClosed != nil && *networkClosed }
 
 // ParseAddress parses an address of a report; ok is false if it is invalid.
@@ -210,11 +199,6 @@ func (r *Report) NeedsRewrite(now time.Time) bool {
 	next := &Report{SandboxReport: &copied}
 	for i := range r.Sandboxes {
 		if s := &r.Sandboxes[i]; s.State == v1alpha1.SandboxReady && r.IsSettled(s, now) != next.IsSettled(s, now) {
-			return true
-		}
-	}
-	for i := range r.Attachments {
-		if a := &r.Attachments[i]; r.IsEvidence(a, now) != next.IsEvidence(a, now) {
 			return true
 		}
 	}

@@ -115,40 +115,13 @@ func TestReport_IsFresh(t *testing.T) {
 	equal(t, "never renewed", (&podstate.Report{SandboxReport: report()}).IsFresh(time.Time{}), false)
 }
 
-func TestReport_IsEvidence(t *testing.T) {
-	r := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
-	const old = 16 * time.Minute
-	for _, c := range []struct {
-		name   string
-		closed *bool
-		age    time.Duration
-		want   bool
-	}{
-		{"its namespace is there", ptr(false), 0, true},
-		{"its namespace is there, for however long", ptr(false), 1000 * time.Hour, true},
-		{"its namespace is gone", ptr(true), old, false},
-		{"its namespace is gone, though it is young", ptr(true), 0, false},
-		{"not known, just begun", nil, 0, true},
-		{"not known, a moment short of 15 minutes", nil, 15*time.Minute - time.Second, true},
-		{"not known, 15 minutes", nil, 15 * time.Minute, false},
-		{"not known, old", nil, old, false},
-		{"not known, begun by a clock that is ahead", nil, -time.Hour, true},
-	} {
-		a := &v1alpha1.Attachment{Since: at(-c.age), NetworkClosed: c.closed}
-		equal(t, c.name, r.IsEvidence(a, noon), c.want)
-	}
-}
-
 // Ages count to the earlier of now and observedAt. So a sandbox that was young in an expired report stays young,
 // and a fast clock makes nothing older.
 func TestReport_AgesInExpiredReports(t *testing.T) {
-	a := &v1alpha1.Attachment{Since: at(-5 * time.Minute)}
 	s := &v1alpha1.Sandbox{CreatedAt: at(-30 * time.Second)}
 	expired := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(0)}}
-	equal(t, "an attachment of an expired report", expired.IsEvidence(a, noon.Add(240*time.Hour)), true)
 	equal(t, "a sandbox of an expired report", expired.IsSettled(s, noon.Add(240*time.Hour)), false)
 	ahead := &podstate.Report{SandboxReport: &v1alpha1.SandboxReport{ObservedAt: at(time.Hour)}}
-	equal(t, "an attachment by a clock that is ahead", ahead.IsEvidence(a, noon), true)
 	equal(t, "a sandbox by a clock that is ahead", ahead.IsSettled(s, noon), false)
 }
 
@@ -174,7 +147,7 @@ func TestReport_IsSettledWithClockAhead(t *testing.T) {
 
 // Ages count to observedAt, so an older report may prove less than a new inspection.
 func TestReport_NeedsRewrite(t *testing.T) {
-	const minute, quarter = time.Minute, 15 * time.Minute
+	const minute = time.Minute
 	sandbox := func(state v1alpha1.SandboxState) *v1alpha1.SandboxReport {
 		return &v1alpha1.SandboxReport{Sandboxes: []v1alpha1.Sandbox{
 			{ID: "old", State: v1alpha1.SandboxReady, CreatedAt: at(-time.Hour)}, {ID: "a", State: state, CreatedAt: at(0)}}}
@@ -195,10 +168,7 @@ func TestReport_NeedsRewrite(t *testing.T) {
 		{"a sandbox observed at a minute", sandbox("Ready"), minute, minute + time.Second, true},
 		{"a sandbox observed past a minute", sandbox("Ready"), minute + time.Second, time.Hour, false},
 		{"a sandbox that is not ready", sandbox("NotReady"), 0, time.Hour, false},
-		{"an attachment within 15 minutes", hook(nil), 0, quarter - time.Second, false},
-		{"an attachment of 15 minutes", hook(nil), 0, quarter, true},
-		{"an attachment observed before", hook(nil), quarter - time.Second, quarter, true},
-		{"an attachment observed at 15 minutes", hook(nil), quarter, time.Hour, false},
+		{"an attachment whose network is unknown", hook(nil), 0, 24 * time.Hour, false},
 		{"an attachment whose network is there", hook(ptr(false)), 0, time.Hour, false},
 		{"an attachment whose network is closed", hook(ptr(true)), 0, time.Hour, false},
 		{"a clock that stands still", sandbox("Ready"), 2 * minute, 2 * minute, false},

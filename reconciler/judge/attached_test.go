@@ -108,7 +108,7 @@ func TestFindings_ForeignPool(t *testing.T) {
 		{"one of a sandbox that has ended here", 0, []Part{one("elsewhere/web-7", "box-1"),
 			ReportingWorker(Gone("box-1", UsualUID))}},
 		{"one of a remnant in a CNI cache here", 0, []Part{one("elsewhere/web-7", "box-1"),
-			ReportingWorker(Attachment("box-1", UsualUID, time.Hour, nil))}},
+			ReportingWorker(Attachment("box-1", UsualUID, time.Hour, Closed))}},
 		{"one that cannot be read", 0, []Part{one("nonsense", "foreign-7"), ReportingWorker()}},
 		{"a node does not report", 0, []Part{foreign(nil), ReportingWorker(), Node("worker-2")}},
 		{"no agents", 0, []Part{foreign(nil), Node("worker-1")}},

@@ -108,7 +108,10 @@ func TestAnotherSandboxRecordsTheAddress(t *testing.T) {
 		{"attached a minute ago, in a stale report", claimed,
 			[]Part{second, StaleReport("worker-2", hidden(time.Minute, nil, ""))}},
 		{"attached, its network closed", released, []Part{second, FreshReport("worker-2", hidden(time.Minute, Closed, ""))}},
-		{"attached, too old to count", released, []Part{second, FreshReport("worker-2", hidden(time.Hour, nil, ""))}},
+		{"attached long ago, nothing known of its network", claimed,
+			[]Part{second, FreshReport("worker-2", hidden(2000*time.Hour, nil, ""))}},
+		{"attached long ago, its network closed", released,
+			[]Part{second, FreshReport("worker-2", hidden(time.Hour, Closed, ""))}},
 		{"attached in another network", released, []Part{second, FreshReport("worker-2", hidden(time.Minute, nil, "red"))}},
 		{"in another network", released, []Part{second, FreshReport("worker-2", Sandbox("box-2", "uid-9",
 			WithAddress("10.0.0.5",
@@ -342,8 +345,9 @@ func TestATerminatingPodWhoseSandboxesHaveEndedCarriesNothing(t *testing.T) {
 		return Sandbox(id, uid, append([]SandboxEdit{OfPod("web-1"), WithAddress("10.0.0.5", "")}, edits...)...)
 	}
 	ofPod := func(r *podstate.Report) { r.Attachments[0].Name = "web-1" }
-	attached := func(age time.Duration) Part {
-		return FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)), Attachment("box-3", "uid-9", age, nil), ofPod)
+	attached := func(age time.Duration, closed *bool) Part {
+		return FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)), Attachment("box-3", "uid-9", age, closed),
+			ofPod)
 	}
 	running := Pod("web-2", UID("uid-8"), OnNode("worker-3"), Carrying("10.0.0.5"))
 	for _, c := range []struct {
@@ -354,7 +358,8 @@ func TestATerminatingPodWhoseSandboxesHaveEndedCarriesNothing(t *testing.T) {
 	}{
 		{"its sandbox has stopped", false, nil, FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)))},
 		{"its sandbox is gone", false, nil, FreshReport("worker-2", Gone("box-2", "uid-9"))},
-		{"an old attachment is there, too", false, nil, attached(time.Hour)},
+		{"a closed attachment is there, too", false, nil, attached(time.Hour, Closed)},
+		{"an old attachment is there, too, and its network is unknown", true, nil, attached(time.Hour, nil)},
 		{"its sandbox is not ready, and its network may be open", true, nil,
 			FreshReport("worker-2", its("box-2", "uid-9", NotReady(nil)))},
 		{"another sandbox may run, and no report has its addresses", true, nil, FreshReport("worker-2",
@@ -363,7 +368,7 @@ func TestATerminatingPodWhoseSandboxesHaveEndedCarriesNothing(t *testing.T) {
 			its("box-3", "uid-9", NotReady(Open)))},
 		{"another sandbox may be its own", true, nil, FreshReport("worker-2", its("box-2", "uid-9", NotReady(Closed)),
 			its("box-3", NoUID, NotReady(Open)))},
-		{"a CNI cache has another sandbox", true, nil, attached(time.Minute)},
+		{"a CNI cache has another sandbox", true, nil, attached(time.Minute, nil)},
 		{"the sandbox that has stopped is an earlier pod's", true, nil,
 			FreshReport("worker-2", its("box-2", "uid-7", NotReady(Closed)))},
 		{"no report has its sandbox", true, nil, FreshReport("worker-2")},

@@ -287,8 +287,8 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 		want  decision
 		parts []Part
 	}{
-		{"a leftover in a cache, while another node has no fresh report", held, []Part{noFreshReport, FreshReport("worker-2",
-			leftover)}},
+		{"a leftover in a cache, while another node has no fresh report", decision{judge.Held, judge.AttachedReason, false},
+			[]Part{noFreshReport, FreshReport("worker-2", leftover)}},
 		{"a closed leftover in a cache; another node has no fresh report", held, []Part{noFreshReport, FreshReport("worker-2",
 			closedLeftover)}},
 		{"a stopped sandbox, while another node has no fresh report", held, []Part{noFreshReport, FreshReport("worker-2",
@@ -301,7 +301,9 @@ func TestAReservationThatStandsAloneIsNeverNarrowedByStrangers(t *testing.T) {
 		{"a stopped sandbox, the pod is Pending, and its node has no fresh report",
 			decision{judge.InUse, judge.PodPending, false},
 			[]Part{noFreshReport, FreshReport("worker-2", stranger(NotReady(Closed))), UsualPod(Phase("Pending"))}},
-		{"a leftover in a cache, and all nodes have fresh reports", decision{judge.Stale, judge.PodGone, false},
+		{"a closed leftover in a cache, and all nodes have fresh reports", decision{judge.Stale, judge.PodGone, false},
+			[]Part{oneReports, FreshReport("worker-2", closedLeftover)}},
+		{"a leftover in a cache, and all nodes have fresh reports", decision{judge.Held, judge.AttachedReason, false},
 			[]Part{oneReports, FreshReport("worker-2", leftover)}},
 		{"a running sandbox is evidence of use", decision{judge.Held, judge.PhantomPod, false},
 			[]Part{noFreshReport, FreshReport("worker-2", stranger())}},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -46,6 +47,50 @@ func (j *Judgement) machinesNote() string {
 	return fmt.Sprintf("the reports of %s may be of another machine than the Node object, so they do not prove that a "+
 		"sandbox is absent. See the log of the agent there; it must be allowed to get its Node",
 		AtMost(nodes, namesShown))
+}
+
+// setupTime is longer than a runtime takes to list a sandbox that it sets up: containerd 5 min, CRI-O 12 min.
+const setupTime = 15 * time.Minute
+
+// attachmentsNote names the sandboxes that only CNI caches have, for longer than a setup takes, and whose networks may
+// exist for all that is known. They hold the addresses that they may have until something shows their end.
+func (j *Judgement) attachmentsNote() string {
+	x := j.x
+	var unknown []*mention
+	for _, r := range x.reports {
+		for i := range r.Attachments {
+			a := &r.Attachments[i]
+			if a.NetworkClosed == nil && x.now.Sub(a.Since.Time) >= setupTime && !x.hasEndedWithNode(r) && !x.isObsolete(r) {
+				unknown = append(unknown, newAttachment(r, a))
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return ""
+	}
+	isRecorded := map[string]bool{}
+	for _, p := range x.pools {
+		for i := range p.Allocations {
+			isRecorded[p.Allocations[i].ContainerID] = true
+		}
+	}
+	var names []string
+	for _, g := range unknown {
+		if len(g.Addresses) > 0 || isRecorded[g.ID] {
+			of := ""
+			if g.Name != "" {
+				of = " of " + g.pod()
+			}
+			names = append(names, fmt.Sprintf("of sandbox %s%s on node %s", g.ID, of, g.report.Name))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("addresses are held because it is unknown whether network namespaces exist: %s. The runtime does "+
+		"not list these sandboxes, and CNI cache files there have their IDs in their names. To end the hold, let the agent "+
+		"see the folder of namespaces (--netns-dir), reboot the node, or, if the sandbox does not run, remove its files",
+		AtMost(names, namesShown))
 }
 
 // SelectionProblem is what is wrong with --agent-nodes: it selects no node, or not all that run pods with addresses of
@@ -145,6 +190,9 @@ func (j *Judgement) Notes() []string {
 		notes = append(notes, note)
 	}
 	if note := j.machinesNote(); note != "" {
+		notes = append(notes, note)
+	}
+	if note := j.attachmentsNote(); note != "" {
 		notes = append(notes, note)
 	}
 	if problem, _ := j.SelectionProblem(); problem != "" {

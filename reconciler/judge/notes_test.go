@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -149,4 +150,31 @@ func sortedUnique(names []string) []string {
 		unique[name] = true
 	}
 	return keysOf(unique)
+}
+
+// The hold by a sandbox whose network is unknown may last, so a note says what ends it.
+func TestNotes_AttachmentsWhoseNetworkIsUnknown(t *testing.T) {
+	const own = "unknown whether network namespaces exist: of sandbox box-1 of default/web-0 on node worker-1. "
+	address := Address("10.0.0.5", "")
+	for says, c := range map[string]struct {
+		want  string
+		parts []Part
+	}{
+		"an allocation names it": {own, []Part{ReportingWorker(Attachment("box-1", UsualUID, time.Hour, nil))}},
+		"it has an address":      {"box-9", []Part{ReportingWorker(Attachment("box-9", "uid-9", time.Hour, nil, address))}},
+		"it may still be set up": {"", []Part{ReportingWorker(Attachment("box-1", UsualUID, 14*time.Minute, nil))}},
+		"nothing names it":       {"", []Part{ReportingWorker(Attachment("box-9", "uid-9", time.Hour, nil))}},
+		"its network is open":    {"", []Part{ReportingWorker(Attachment("box-1", UsualUID, time.Hour, Open))}},
+		"its network is closed":  {"", []Part{ReportingWorker(Attachment("box-1", UsualUID, time.Hour, Closed))}},
+		"its node does not report": {own, []Part{Node("worker-1"),
+			StaleReport("worker-1", Attachment("box-1", UsualUID, time.Hour, nil))}},
+		"its node is proven dead": {"", []Part{Node("worker-1", NotReadyFor(time.Hour), OutOfService),
+			StaleReport("worker-1", Attachment("box-1", UsualUID, time.Hour, nil))}},
+	} {
+		notes := strings.Join(Judged(Observe(append(c.parts, UsualPool)...), judge.Policy{}).Notes(), " ")
+		isNoted := strings.Contains(notes, "network namespaces exist")
+		if isNoted != (c.want != "") || !strings.Contains(notes, c.want) {
+			t.Errorf("%s: %q", says, notes)
+		}
+	}
 }

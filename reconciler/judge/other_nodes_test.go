@@ -58,7 +58,7 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 		})
 	}
 	t.Run("on a dead one, and the other has a leftover of it", func(t *testing.T) {
-		expectVerdict(t, held, UsualPool,
+		expectVerdict(t, decision{judge.Held, judge.AttachedReason, false}, UsualPool,
 			Node("worker-1", NotReadyFor(time.Hour), OutOfService),
 			StaleReport("worker-1", Sandbox("box-1", UsualUID)), Node("worker-2"), FreshReport("worker-2",
 				Attachment("box-1", UsualUID, time.Hour, nil)))
@@ -75,12 +75,10 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 }
 
 // A dead node does not prove the end of a sandbox that another node's report has. A fresh report decides by itself, and
-// the node of an expired one lacks a fresh report. Only an old attachment, of whose network nothing is known, reaches
-// the check of other nodes: it contradicts.
+// the node of an expired one lacks a fresh report.
 func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
 	dead := All(UsualPool, Node("worker-1", NotReadyFor(time.Hour), OutOfService),
 		StaleReport("worker-1", Sandbox("box-1", UsualUID)))
-	const remnant = "in a cache for an hour"
 	mentions := map[string]ReportEdit{
 		"running":                 Sandbox("box-1", UsualUID),
 		"running for another":     Sandbox("box-1", OtherUID),
@@ -88,7 +86,7 @@ func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
 		"not ready and open":      Sandbox("box-1", UsualUID, NotReady(Open)),
 		"in a cache for a minute": Attachment("box-1", UsualUID, time.Minute, nil),
 		"in a cache, and open":    Attachment("box-1", UsualUID, time.Hour, Open),
-		remnant:                   Attachment("box-1", UsualUID, time.Hour, nil),
+		"in a cache for an hour":  Attachment("box-1", UsualUID, time.Hour, nil),
 	}
 	another := Node("worker-2", OnMachine(MachineOf("another")))
 	for mention, edit := range mentions {
@@ -100,10 +98,6 @@ func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {
 			"expired, of a missing node":           expired,
 		} {
 			t.Run(mention+", by a report that is "+other, func(t *testing.T) {
-				if mention == remnant && other == "fresh" {
-					Expect(t, Want(judge.Held, judge.SandboxNotReady, false, judge.NotReady), dead, part)
-					return
-				}
 				it := AllocationOf(t, Judged(Observe(dead, part), judge.Policy{}), "10.0.0.5")
 				if it.Proven || it.Verdict == judge.Stale && it.Reason != judge.NodeMissingReason {
 					t.Errorf("%v\nit says: %s", OutcomeOf(it), it.Message())

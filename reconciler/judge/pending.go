@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -32,7 +31,7 @@ func (x *Index) findPendingNetwork(it *Item) {
 		}
 		isReady = isReady || x.isReady(g) && len(g.Addresses) > 0 && e.Pod.HasUID(g.UID)
 	}
-	if r.mayAttach(e.Pod, x.now) {
+	if r.mayAttach(e.Pod) {
 		return
 	}
 	e.NetworkComplete, e.Superseded = isReady, x.hasYoungerSandbox(it, r)
@@ -47,10 +46,10 @@ func (x *Index) hasRun(it *Item, p *podstate.Pod) bool {
 }
 
 // mayAttach reports whether an ADD of a pod may be in progress, or its network may exist, by the CNI caches.
-func (r *report) mayAttach(p *podstate.Pod, now time.Time) bool {
+func (r *report) mayAttach(p *podstate.Pod) bool {
 	return slices.ContainsFunc(r.Attachments, func(a v1alpha1.Attachment) bool {
 		s := &v1alpha1.Sandbox{UID: a.UID, Namespace: a.Namespace, Name: a.Name}
-		return isOf(&mention{r, ofAttachment, s}, p) && r.IsEvidence(&a, now)
+		return isOf(&mention{r, ofAttachment, s}, p) && !podstate.IsClosed(a.NetworkClosed)
 	})
 }
 

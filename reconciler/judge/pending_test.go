@@ -115,8 +115,9 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 			NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(Phase("Pending"), func(p *corev1.Pod) {
 				p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "wb"}
 			}), ReportingWorker(Sandbox("box-2", UsualUID, notRead))}},
-		{"Absent, but for an old attachment, and the pod carries the address", claimed, []Part{UsualPool,
-			UsualPod(Phase("Pending"), Carrying("10.0.0.5")), ReportingWorker(Attachment("box-1", UsualUID, time.Hour, nil))}},
+		{"Absent, but for a closed attachment, and the pod carries the address", claimed, []Part{UsualPool,
+			UsualPod(Phase("Pending"), Carrying("10.0.0.5")),
+			ReportingWorker(Attachment("box-1", UsualUID, time.Hour, Closed))}},
 	} {
 		t.Run(c.says, func(t *testing.T) { Expect(t, c.want, c.parts...) })
 	}

@@ -126,7 +126,7 @@ func (x *Index) hasStopped(p *podstate.Pod) bool {
 			hasEnded = hasEnded || p.HasUID(g.UID)
 		}
 	}
-	if r.mayAttach(p, x.now) {
+	if r.mayAttach(p) {
 		return false
 	}
 	return hasEnded || slices.ContainsFunc(r.Gone, func(g v1alpha1.Gone) bool { return p.HasUID(g.UID) })

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -47,10 +45,6 @@ func exceptions() []exception {
 			func(h *harm) bool { return isOf(h, judge.SourceNodes, "all") }},
 		{"What only a report showed that is deleted, edited or cannot be read is decided by other reports and the pod.",
 			func(h *harm) bool { return isOf(h, judge.SourceReports, "object", "content", "sandbox", "attachment") }},
-		{"A CNI cache file without a sandbox keeps an address for 15 minutes if its network namespace is unknown.",
-			func(h *harm) bool {
-				return isOf(h, judge.SourceReports, "networkClosed") && h.removal.Detail[:2] == "of" || h.hasUnknownAttachment()
-			}},
 		{"An address outside the ranges of its pod's definitions is unknown if its sandbox's CNI cache files are lost.",
 			func(h *harm) bool {
 				return isOf(h, judge.SourceReports, "addresses") && h.was.Reason == judge.ClaimedByOther
@@ -75,15 +69,6 @@ type harm struct {
 	was     *judge.Item    // before
 	finding *judge.Finding // that has vanished
 	before  *Observed
-}
-
-// hasUnknownAttachment reports whether a CNI cache file has the sandbox, and its network namespace is unknown.
-func (h *harm) hasUnknownAttachment() bool {
-	return slices.ContainsFunc(h.before.Reports.Or(nil), func(r *podstate.Report) bool {
-		return slices.ContainsFunc(r.Attachments, func(a v1alpha1.Attachment) bool {
-			return a.ID == h.item.ContainerID() && a.ID != "" && a.NetworkClosed == nil
-		})
-	})
 }
 
 func (h *harm) evidence() *judge.Evidence { return cmp.Or(h.item.SharesVerdictOf(), h.item).Evidence() }

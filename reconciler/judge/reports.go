@@ -61,14 +61,18 @@ func (x *Index) addReports() {
 		for i := range r.Sandboxes {
 			x.addMention(mention{rep, ofSandbox, &r.Sandboxes[i]})
 		}
-		for _, a := range r.Attachments {
-			x.addMention(mention{rep, ofAttachment, &v1alpha1.Sandbox{ID: a.ID, UID: a.UID, Namespace: a.Namespace, Name: a.Name,
-				NetworkClosed: a.NetworkClosed, CreatedAt: a.Since, Addresses: a.Addresses}})
+		for i := range r.Attachments {
+			x.addMention(*newAttachment(rep, &r.Attachments[i]))
 		}
 		for _, a := range r.Gone {
 			x.addMention(mention{rep, ofGone, &v1alpha1.Sandbox{ID: a.ID, UID: a.UID, CreatedAt: a.Since}})
 		}
 	}
+}
+
+func newAttachment(r *report, a *v1alpha1.Attachment) *mention {
+	return &mention{r, ofAttachment, &v1alpha1.Sandbox{ID: a.ID, UID: a.UID, Namespace: a.Namespace, Name: a.Name,
+		NetworkClosed: a.NetworkClosed, CreatedAt: a.Since, Addresses: a.Addresses}}
 }
 
 func (x *Index) addMention(g mention) {
@@ -95,20 +99,10 @@ func (x *Index) isReady(g *mention) bool {
 	return g.report.IsFresh(x.now) && g.kind == ofSandbox && g.State == v1alpha1.SandboxReady
 }
 
-// mayRun reports whether a sandbox is Ready, NotReady or Attached by its report, fresh or expired.
+// mayRun reports whether a sandbox is Ready, NotReady or Attached by its report, fresh or expired. A network whose
+// state is unknown may exist, however old the sandbox is.
 func (x *Index) mayRun(g *mention) bool {
-	switch g.kind {
-	case ofSandbox:
-		return g.State == v1alpha1.SandboxReady || !podstate.IsClosed(g.NetworkClosed)
-	case ofAttachment:
-		return x.isEvidence(g)
-	}
-	return false
-}
-
-func (x *Index) isEvidence(g *mention) bool {
-	attachment := v1alpha1.Attachment{Since: g.CreatedAt, NetworkClosed: g.NetworkClosed}
-	return g.kind == ofAttachment && g.report.IsEvidence(&attachment, x.now)
+	return g.kind != ofGone && (g.State == v1alpha1.SandboxReady || !podstate.IsClosed(g.NetworkClosed))
 }
 
 // renewalGrace is how long after a renewal of its Lease an agent is not silent, whatever content the Lease confirms.
@@ -125,7 +119,7 @@ func (x *Index) stateOf(g *mention) (state Sandbox, ok bool) {
 	case g.kind == ofGone:
 		return Gone, true
 	case g.kind == ofAttachment:
-		return Attached, x.isEvidence(g)
+		return Attached, x.mayRun(g)
 	case g.State == v1alpha1.SandboxReady:
 		return Ready, true
 	case g.State == v1alpha1.SandboxNotReady && podstate.IsClosed(g.NetworkClosed):

@@ -13,7 +13,7 @@ const (
 	Ready         Sandbox = iota // a fresh report lists the ID as READY
 	NotReady                     // a fresh report lists it as NOTREADY, and its network namespace may be open
 	Stopped                      // a fresh report lists it as NOTREADY, and its network namespace is closed
-	Attached                     // a fresh report lists it as an attachment that is evidence
+	Attached                     // a fresh report lists it as an attachment whose network is not known to be closed
 	Gone                         // a fresh report lists it among the sandboxes that have ended
 	NodeDead                     // a node that could run it is proven dead, and no other may run it
 	NodeMissing                  // a node that could run it has no Node object, and no other may run it
@@ -40,9 +40,6 @@ func (x *Index) findSandbox(it *Item) {
 	e.nodeSet, e.Unproven = *n, !certain
 	if e.NodesUnknown {
 		e.unknown = x.nodesUnknown()
-	}
-	if n.Sandbox == NodeDead {
-		x.isContradicted(it)
 	}
 }
 
@@ -115,16 +112,14 @@ func (x *Index) checkOtherNodes(it *Item) {
 }
 
 // isContradicted reports whether a node outside the evidence has the ID as one that may run, and then holds the item.
-// An attachment of any age contradicts, unless its network is reported closed.
 func (x *Index) isContradicted(it *Item) bool {
 	e := it.evidence
 	for i := range it.evidence.mentions {
 		g := &it.evidence.mentions[i]
-		contradicts := x.mayRun(g) || g.kind == ofAttachment && !podstate.IsClosed(g.NetworkClosed)
 		node := g.report.Name
 		switch {
-		case !contradicts || x.hasEndedWithNode(g.report):
-		case e.Sandbox != NodeDead && slices.Contains(e.Nodes, node):
+		case !x.mayRun(g) || x.hasEndedWithNode(g.report):
+		case slices.Contains(e.Nodes, node):
 		case x.isObsolete(g.report):
 			e.MissingNode, e.Unproven = true, true
 		default:

@@ -62,10 +62,10 @@ func isAttached(uid string) sandboxCase {
 		judge.Attached}
 }
 
-// wasAttached is in no report but as an attachment too old to count, which proves nothing.
+// wasAttached is in no report but as an attachment whose network is closed, which proves nothing.
 func wasAttached(uid string) sandboxCase {
-	return sandboxCase{owned(uid) + "was attached, long ago", ReportingWorker(Attachment("box-1", uid, 16*time.Minute,
-		nil)), judge.Absent}
+	return sandboxCase{owned(uid) + "was attached, and its network is closed",
+		ReportingWorker(Attachment("box-1", uid, 16*time.Minute, Closed)), judge.Absent}
 }
 func isGone(uid string) sandboxCase {
 	return sandboxCase{owned(uid) + "is gone", ReportingWorker(Gone("box-1", uid)), judge.Gone}
