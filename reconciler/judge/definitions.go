@@ -104,8 +104,8 @@ func (x *Index) isReadBy(p *pool, at definedRange) bool {
 		if !d.slices {
 			return n.Maps(p.Pool, p.networks)
 		}
-		node, ok := n.SliceOf(p.Pool)
-		return ok && x.nodeNames[node] && (d.sliceBits == 0 || d.sliceBits == p.Range.Prefix().Bits())
+		_, ok := n.SliceOf(p.Pool)
+		return ok && (d.sliceBits == 0 || d.sliceBits == p.Range.Prefix().Bits())
 	})
 }
 

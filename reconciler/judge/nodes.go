@@ -153,9 +153,10 @@ func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 
 // couldRun are the nodes that could run the sandbox: those whose last report has the ID, that of the owner's pod, and
 // those of pods that were observed with the address. If no report has the ID, also the nodes whose slice the pool is,
-// or every node with an agent. Without agents it is the pod's own node. Of a pod that is gone that is known if this
-// process saw the pod bound, and no other can have its name: its nodes could run it, and those that had the address.
-// certain is true if no other node could run it.
+// or every node with an agent. A node of the slice without a Node object narrows nothing: it may be no node. Without
+// agents it is the pod's own node. Of a pod that is gone that is known if this process saw the pod bound, and no other
+// can have its name: its nodes could run it, and those that had the address. certain is true if no other node could
+// run it.
 func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 	pod := it.evidence.Pod
 	if it.evidence.Phase == podstate.None { // it was never bound to a node
@@ -184,7 +185,11 @@ func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 	case it.Allocation != nil && len(reported) > 0:
 		return x.nodeSetOf(it, all, false), len(all) == len(reported)
 	case it.Allocation != nil && len(it.pool.slice) > 0:
-		return x.nodeSetOf(it, sortedUnique(append(all, it.pool.slice...)), false), false
+		all = sortedUnique(append(all, it.pool.slice...))
+		it.evidence.OnlyOthersMissing = !slices.ContainsFunc(all, x.isMissing)
+		if !slices.ContainsFunc(it.pool.slice, func(node string) bool { return !x.nodeNames[node] }) {
+			return x.nodeSetOf(it, all, false), false
+		}
 	}
 	return x.nodeSetOf(it, slices.DeleteFunc(all, func(name string) bool {
 		_, found := slices.BinarySearch(x.agentNodes, name)

@@ -65,7 +65,8 @@ func TestTheNodeThatCouldRunIt(t *testing.T) {
 		{"the node of the slice, and where the pod carries the address", []string{"worker-1", "worker-2"},
 			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), UsualPod(Carrying("10.0.0.5")), threeNodes,
 				FreshReport("worker-1")}},
-		{"every node, where the slice's has no Node object any more", []string{"worker-1", "worker-2", "worker-3"},
+		{"every node, and the slice's, where that has no Node object any more",
+			[]string{"worker-1", "worker-2", "worker-3", "worker-9"},
 			[]Part{slice("worker-9-10.0.0.0-28"), sliced(""), threeNodes, FreshReport("worker-1")}},
 		{"the slice's node by its report, where there are no Node objects", []string{"worker-2"},
 			[]Part{slice("worker-2-10.0.0.0-28"), sliced(""), FreshReport("worker-1"), StaleReport("worker-2"),
@@ -126,6 +127,10 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 		{"both are dead", judge.NodeDead, []Part{dead("a-b"), dead("b"), StaleReport("a-b")}},
 		{"one is dead, the other has a fresh report", judge.NodeDead, []Part{dead("a-b"), Node("b"), FreshReport("b")}},
 		{"one is dead, the other has no fresh report", judge.NoFreshReport, []Part{dead("a-b"), Node("b"), StaleReport("b")}},
+		{"one has no Node object, the other has a fresh report", judge.NodeMissing, []Part{Node("b"), FreshReport("b")}},
+		{"one has no Node object, and of the others one has no fresh report", judge.NoFreshReport,
+			[]Part{Node("b"), FreshReport("b"), Node("c"), StaleReport("c")}},
+		{"one has no Node object, the other is dead", judge.NodeMissing, []Part{dead("b"), StaleReport("b")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
 			it := AllocationOf(t, Judged(Observe(append([]Part{slice}, c.parts...)...), judge.Policy{}), "10.0.0.5")
@@ -268,6 +273,37 @@ func TestANameNeverNarrows(t *testing.T) {
 	})
 	t.Run("and not where it cuts another range", func(t *testing.T) {
 		Expect(t, held, slice, oneReports, NAD("wb", WhereaboutsConfig("10.9.0.0/24", "", `"node_slice_size":"/28"`)))
+	})
+}
+
+// The node of a slice may run on without its Node object, so what only it could run has the rules of a missing node.
+func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
+	slice := All(Pool("worker-9-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), sliced(""))
+	others := All(Node("worker-1"), FreshReport("worker-1"))
+	missing := Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing)
+	t.Run("no report has the sandbox", func(t *testing.T) {
+		Expect(t, missing, slice, others)
+		it := AllocationOf(t, Judged(Observe(slice, others), judge.Policy{}), "10.0.0.5")
+		if it.Evidence().OnlyOthersMissing {
+			t.Error("the node that could run it counts as another")
+		}
+	})
+	t.Run("another node reports its end", func(t *testing.T) {
+		gone := FreshReport("worker-1", Gone("box-1", UsualUID))
+		it := AllocationOf(t, Judged(Observe(slice, Node("worker-1"), gone), judge.Policy{}), "10.0.0.5")
+		if e := it.Evidence(); it.Proven || !e.MissingNode || !e.Unproven {
+			t.Errorf("%v, by %+v", OutcomeOf(it), e)
+		}
+	})
+	t.Run("nodes are unknown", func(t *testing.T) {
+		Expect(t, Want(judge.Held, judge.NodesUnknown, false, judge.NoFreshReport), slice, FreshReport("worker-1"),
+			NodesUnknown)
+	})
+	t.Run("without agents", func(t *testing.T) {
+		it := AllocationOf(t, Judged(Observe(slice, Node("worker-1")), judge.Policy{}), "10.0.0.5")
+		if !it.Evidence().MissingNode {
+			t.Errorf("%v, by %+v", OutcomeOf(it), it.Evidence())
+		}
 	})
 }
 

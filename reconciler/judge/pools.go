@@ -106,12 +106,13 @@ func (x *Index) networksOf(p *ippool.Pool) []string {
 	return sortedUnique(names)
 }
 
-// sliceNodes are the nodes whose slice a pool is, by a readable definition with slices of that size. The pool's name
-// alone proves nothing. If the pool may be all of a range, sliceNodes is empty.
+// sliceNodes are the nodes whose slice a pool is, by a readable definition with slices of that size. They include one
+// whose Node object is missing. The pool's name alone proves nothing. If the pool may be all of a range, sliceNodes is
+// empty.
 func (x *Index) sliceNodes(p *pool) (found []string) {
 	isWhole := false
 	x.definedFor(p.Pool, func(n ippool.Network) {
-		if node, ok := n.SliceOf(p.Pool); ok && n.SliceBits == p.Range.Prefix().Bits() && x.nodeNames[node] {
+		if node, ok := n.SliceOf(p.Pool); ok && n.SliceBits == p.Range.Prefix().Bits() {
 			found = append(found, node)
 		}
 		isWhole = isWhole || !n.Slices && n.Maps(p.Pool, p.networks)
@@ -134,17 +135,23 @@ func (x *Index) mayBeSliceOf(p *pool) []string {
 }
 
 // networkOf is the network of a pool: the only one that its name admits, or that of the only definition whose slice it
-// is. It is nil if neither says it.
+// is. A slice of a node that exists counts before one of a node that may be none. It is nil if neither says it.
 func (x *Index) networkOf(p *pool) *string {
 	names := p.networks
 	if len(names) > 1 {
-		names = nil
+		var known, unknown []string
 		x.definedFor(p.Pool, func(n ippool.Network) {
-			if node, ok := n.SliceOf(p.Pool); ok && slices.Contains(p.slice, node) && n.SliceBits == p.Range.Prefix().Bits() {
-				names = append(names, n.Name)
+			switch node, ok := n.SliceOf(p.Pool); {
+			case !ok, !slices.Contains(p.slice, node), n.SliceBits != p.Range.Prefix().Bits():
+			case x.nodeNames[node]:
+				known = append(known, n.Name)
+			default:
+				unknown = append(unknown, n.Name)
 			}
 		})
-		names = sortedUnique(names)
+		if names = sortedUnique(known); len(names) == 0 {
+			names = sortedUnique(unknown)
+		}
 	}
 	if len(names) != 1 {
 		return nil

@@ -161,6 +161,14 @@ func TestWhatIsRecordedAnywhereIsNotUnrecorded(t *testing.T) {
 			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28"),
 			sliced(""), threeNodes, UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-1"),
 			FreshReport("worker-2", Sandbox("box-1", UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
+		"its own slice lacks it, another node's records it, and its node has no Node object": {1, []Part{
+			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28"),
+			sliced(""), Node("worker-1"), UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")), FreshReport("worker-1"),
+			FreshReport("worker-2", Sandbox("box-1", UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
+		"its own slice lacks it, another node's records it, and that has no Node object": {1, []Part{
+			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28"),
+			sliced(""), Node("worker-2"), UsualPod(Carrying("10.0.0.5"), OnNode("worker-2")),
+			FreshReport("worker-2", Sandbox("box-1", UsualUID, at("10.0.0.5", "net1", "10.0.0.0/24", "")))}},
 		"its own slice has an allocation for it, and another node's has been of that range since": {0, []Part{
 			Pool("worker-1-10.0.0.0-28", "10.0.0.0/28"), Pool("worker-2-10.0.0.0-28", "10.0.0.0/28", Alloc("5", "default/web-0",
 				"box-0", "net1")), sliced(""), threeNodes,
