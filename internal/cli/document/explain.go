@@ -193,9 +193,9 @@ type AddressList struct {
 // AddressState is the state of an address in a pool.
 type AddressState struct {
 	IP string `json:"ip"`
-	// State is Free, InUse, Held, Stale, Reserved, Excluded (no definition assigns the address), Unknown (no definition
-	// of the pool can be read) or OutsideEveryPool. It is InUse, too, where no pool has the address and something
-	// carries it.
+	// State is Free, InUse, Held, Stale, Reserved, Excluded (no definition assigns the address), Unknown or
+	// OutsideEveryPool. Unknown may be free: no definition of the pool can be read, or a source is unknown that may show
+	// a use, see unknown. It is InUse, too, where no pool has the address and something carries it.
 	State  string `json:"state"`
 	Pool   string `json:"pool,omitempty"`
 	PodRef string `json:"podRef,omitempty"`

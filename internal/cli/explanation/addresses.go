@@ -34,7 +34,9 @@ func Addresses(j *judge.Judgement, asked []netip.Addr) (rows []document.AddressS
 			}
 			run := runs[p][i]
 			row := document.AddressState{IP: addr.String(), State: run.State, Pool: p.Ref(), PodRef: run.PodRef}
-			if row.CarriedBy = in(p, carriers[addr]); row.State == "Free" && len(row.CarriedBy) > 0 {
+			row.CarriedBy = in(p, carriers[addr])
+			mayBeFree := row.State == "Free" || row.State == "Unknown" && p.Unknown == ""
+			if mayBeFree && len(row.CarriedBy) > 0 {
 				row.State = "InUse"
 			}
 			rows = append(rows, row)
@@ -45,6 +47,16 @@ func Addresses(j *judge.Judgement, asked []netip.Addr) (rows []document.AddressS
 		}
 	}
 	return rows
+}
+
+// stateOfFree is the state of addresses of which nothing shows a use: Free, or Unknown while a source is unknown that
+// may show one. Reservations keep addresses from ADDs, and findings show what pods and sandboxes carry unrecorded.
+func stateOfFree(o *judge.Observation, p *usage.Pool) string {
+	usesOverlaps := slices.ContainsFunc(p.Definitions, func(d *usage.Definition) bool { return d.Network.Overlapping })
+	if usesOverlaps && !o.Reservations.IsKnown() || slices.Contains(o.UnknownKinds(), judge.Unrecorded) {
+		return "Unknown"
+	}
+	return "Free"
 }
 
 // Runs returns the states of all addresses in the range of a pool, in their order.
@@ -89,7 +101,7 @@ func Runs(j *judge.Judgement, p *usage.Pool) (runs []document.AddressRun) {
 	if p.Unknown != "" {
 		take(all, "Unknown")
 	} else {
-		take(p.FreeAddresses, "Free")
+		take(p.FreeAddresses, stateOfFree(j.Observation, p))
 		for _, d := range p.Definitions {
 			take(d.Usable, "Reserved")
 		}

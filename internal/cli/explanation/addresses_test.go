@@ -1,6 +1,7 @@
 package explanation_test
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -8,9 +9,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -87,6 +90,38 @@ func TestAddresses_OfPodsBeforeAnEdit(t *testing.T) {
 		j := Judged(Observe(c.parts...), judge.Policy{})
 		rows := explanation.Addresses(j, []netip.Addr{netip.MustParseAddr("10.0.0.5")})
 		if got := fmt.Sprint(rows); got != c.want {
+			t.Errorf("%s: %s, want %s", says, got, c.want)
+		}
+	}
+}
+
+// What may show a use of an address was not read, so nobody knows whether it is free.
+func TestAddresses_WhileSourcesAreUnknown(t *testing.T) {
+	no := errors.New("forbidden")
+	reservations := func(o *Observed) { o.Reservations = judge.Unknown[[]*ippool.Reservation](no) }
+	leases := func(o *Observed) { o.AgentLeases = judge.Unknown[bool](no) }
+	claims := func(o *Observed) { o.IPAMClaims = judge.Unknown[map[types.NamespacedName]*ippool.Claim](no) }
+	noReports, overlapping := ReportsUnknown("forbidden"), NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
+	alone := NAD("wb", WhereaboutsConfig("10.0.0.0/24", "", `"enable_overlapping_ranges":false`))
+	for says, c := range map[string]struct {
+		want  string // of an address with no use, with an allocation, and of a pod
+		parts []Part
+	}{
+		"all are known":                                      {"Free InUse InUse", []Part{overlapping}},
+		"reservations are unknown":                           {"Unknown InUse InUse", []Part{overlapping, reservations}},
+		"reservations are unknown, and ADDs read none":       {"Free InUse InUse", []Part{alone, reservations}},
+		"reports are unknown":                                {"Unknown InUse InUse", []Part{overlapping, noReports}},
+		"the agents' Leases are unknown":                     {"Unknown InUse InUse", []Part{overlapping, leases}},
+		"IPAMClaims are unknown, which keep no free address": {"Free InUse InUse", []Part{overlapping, claims}},
+	} {
+		cluster := append([]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", UsualUID)),
+			Pod("plain", PodIPs("10.0.0.20"))}, c.parts...)
+		var got []string
+		for _, row := range explanation.Addresses(Judged(Observe(cluster...), judge.Policy{}), []netip.Addr{
+			netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("10.0.0.20")}) {
+			got = append(got, row.State)
+		}
+		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %s, want %s", says, got, c.want)
 		}
 	}
