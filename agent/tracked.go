@@ -77,6 +77,7 @@ func (ni *NodeInspector) describeSandbox(s cri.Sandbox, entry *cnicache.Entry, n
 	switch {
 	case s.Ready || !podstate.IsClosed(out.NetworkClosed):
 		out.Addresses = t.addresses(entry)
+		out.Interfaces = t.interfaces(entry, out.Addresses)
 		if out.AddressesUnread = !t.hasAllAddresses && !out.IsIrrelevant; out.AddressesUnread && entry != nil {
 			out.MayCarry = entry.MayCarry
 		}
@@ -97,6 +98,7 @@ func (t *trackedSandbox) addresses(entry *cnicache.Entry) []v1alpha1.Address {
 	var all []v1alpha1.Address
 	if entry != nil {
 		all = slices.Clone(entry.Addresses)
+		t.hasAllAddresses = t.hasAllAddresses && !entry.IsUnread // the file may be of another interface
 	}
 	cached := len(all)
 	for _, a := range t.sandbox.Addresses {
@@ -106,6 +108,20 @@ func (t *trackedSandbox) addresses(entry *cnicache.Entry) []v1alpha1.Address {
 		}
 	}
 	return all
+}
+
+// interfaces returns the interfaces that a sandbox may have beside those of its addresses. If the entry is incomplete,
+// the last known ones count, too.
+func (t *trackedSandbox) interfaces(entry *cnicache.Entry, addresses []v1alpha1.Address) []string {
+	if entry != nil && entry.HasAllAddresses {
+		return entry.Interfaces
+	}
+	all := slices.Clone(t.sandbox.Interfaces)
+	if entry != nil {
+		all = append(all, entry.Interfaces...)
+	}
+	all = cnicache.InterfacesWithout(addresses, all)
+	return all[:min(len(all), cnicache.MaxAddresses)]
 }
 
 func (t *trackedSandbox) attachment(closed *bool) v1alpha1.Attachment {

@@ -73,7 +73,33 @@ func TestInspect_EntryReplacesAddresses(t *testing.T) {
 	n.addCache("wb", sandbox.ID, "net1", "/x", "10.0.0.70/24")
 	n.file(filepath.Join(n.results(), "wb-"+sandbox.ID+"-net2"), "{")
 	equal(t, "when one of two files cannot be read", ips(n.sandbox(sandbox.ID)), "10.0.0.70")
-	equal(t, "unread then", n.sandbox(sandbox.ID).AddressesUnread, false)
+	equal(t, "unread then", n.sandbox(sandbox.ID).AddressesUnread, true)
+}
+
+// A user attaches a running pod to a network whose config hides whereabouts, or empties the caches after that.
+func TestInspect_InterfaceOfUnknownNetwork(t *testing.T) {
+	n := newNode(t, critest.Containerd)
+	sandbox := web("1a")
+	n.addCache("wb", sandbox.ID, "net1", "/x", "10.0.0.5/24")
+	n.setSandboxes(sandbox)
+	s := n.sandbox(sandbox.ID)
+	equal(t, "unread at first", s.AddressesUnread, false)
+	equal(t, "interfaces at first", fmt.Sprint(s.Interfaces), "[]")
+	path := n.addCacheWithConfig(sandbox.ID, "other", "net2",
+		`{"cniVersion":"1.0.0","name":"other","type":"own","in":{"ipam":{"type":"whereabouts"}}}`)
+	check := func(when string) {
+		s := n.sandbox(sandbox.ID)
+		equal(t, "unread "+when, s.AddressesUnread, true)
+		equal(t, "interfaces "+when, fmt.Sprint(s.Interfaces), "[net2]")
+	}
+	check("with it")
+	report := agent.NextReport(nil, n.inspect())
+	n.remove(path)
+	n.remove(filepath.Join(n.results(), "wb-"+sandbox.ID+"-net1"))
+	check("when the caches are empty")
+	n.NodeInspector = n.newInspector()
+	n.Resume(roundTrip(n, report), true)
+	check("after a restart")
 }
 
 func TestInspect_AddressesUnread(t *testing.T) {

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cniconf"
 )
 
 // NADResource is the resource of NetworkAttachmentDefinitions.
@@ -25,6 +27,8 @@ type NAD struct {
 	Networks        []Network
 	Problem         string
 }
+
+const whereabouts = "whereabouts"
 
 const onNodes = "the network is configured on the nodes"
 
@@ -70,13 +74,14 @@ func readConfig(config string) ([]Network, error) {
 	}
 	var list struct {
 		plugin
-		Plugins []plugin `json:"plugins"`
+		Name    json.RawMessage `json:"name"`
+		Plugins []plugin        `json:"plugins"`
 	}
 	if err := json.Unmarshal([]byte(config), &list); err != nil {
 		return nil, fmt.Errorf("spec.config is not JSON: %w", err)
 	}
 	var networks []Network
-	ranges := 0
+	ranges, read := 0, cniconf.Mentions(list.Name, whereabouts)
 	for _, p := range append(list.Plugins, list.plugin) {
 		if len(p.IPAM) == 0 {
 			continue
@@ -90,9 +95,34 @@ func readConfig(config string) ([]Network, error) {
 		}
 		if ok {
 			networks = append(networks, n)
+			read += cniconf.Mentions(p.IPAM, whereabouts)
 		}
 	}
+	switch {
+	case cniconf.Mentions([]byte(config), whereabouts) > read:
+		return nil, errors.New("spec.config mentions whereabouts outside of an ipam section: its ranges are unknown")
+	case runsMultus(config):
+		return nil, errors.New("spec.config runs Multus, whose networks are unknown")
+	}
 	return networks, nil
+}
+
+// runsMultus reports whether a config that can be parsed has Multus as a plugin.
+func runsMultus(config string) bool {
+	if cniconf.Mentions([]byte(config), "multus") == 0 { // most have not, and types take memory
+		return false
+	}
+	type plugin struct {
+		Type string `json:"type"`
+	}
+	var list struct {
+		plugin
+		Plugins []plugin `json:"plugins"`
+	}
+	_ = json.Unmarshal([]byte(config), &list)
+	return slices.ContainsFunc(append(list.Plugins, list.plugin), func(p plugin) bool {
+		return strings.HasPrefix(p.Type, "multus")
+	})
 }
 
 // ipamRange is a range of an ipam section.
@@ -115,7 +145,7 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 	if err := json.Unmarshal(raw, &ipam); err != nil {
 		return Network{}, false, fmt.Errorf("ipam section: %w", err)
 	}
-	if ipam.Type != "whereabouts" {
+	if ipam.Type != whereabouts {
 		return Network{}, false, nil
 	}
 	n := Network{Name: ipam.NetworkName, Slices: ipam.SliceSize != "",

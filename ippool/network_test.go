@@ -58,6 +58,9 @@ func TestANADSaysWhichRangesWhereaboutsUses(t *testing.T) {
 			`"type":"whereabouts","range":"10.0.1.0/24","network_name":"blue"}}]}`,
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true},
 				{Name: "blue", Ranges: prefixes("10.0.1.0/24"), Overlapping: true}}},
+		{"the name of whereabouts as the network's",
+			`{"name":"whereabouts","ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}`,
+			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true}}},
 		{"a range with host bits", `{"ipam":{"type":"whereabouts","range":"10.0.0.77/24"}}`,
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true}}},
 		{"ipRanges", `{"ipam":{"type":"whereabouts","ipRanges":[{"range":"10.0.0.0/24"},{"range":"fd00::/64"}]}}`,
@@ -112,6 +115,11 @@ func TestANADThatCannotBeReadSaysWhyAndNamesNoNetwork(t *testing.T) {
 		{"a range without a mask", `{"ipam":{"type":"whereabouts","range":"10.0.0.0"}}`, "10.0.0.0"},
 		{"a good range and a bad one", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","ipRanges":[{"range":"x"}]}}`,
 			"x"},
+		{"Multus with delegates", `{"type":"multus","delegates":[{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}]}`,
+			"outside of an ipam section"},
+		{"Multus with a network's name", `{"plugins":[{"type":"multus-cni","clusterNetwork":"a/b"}]}`, "runs Multus"},
+		{"a plugin that runs another", `{"type":"x","ipam":{"type":"whereabouts","range":"10.0.0.0/24"},` +
+			`"delegate":{"ipam":{"type":"whereabouts","range":"10.0.1.0/24"}}}`, "outside of an ipam section"},
 		{"an IPAM that is no object", `{"ipam":"whereabouts"}`, "ipam"},
 		{"a range that is no string", `{"ipam":{"type":"whereabouts","range":5}}`, "ipam"},
 		{"a good plugin and a bad one", `{"plugins":[{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}},{"ipam":{` +

@@ -16,7 +16,8 @@ import (
 // whole returns a report in which every field is set.
 func whole() *v1alpha1.SandboxReport {
 	addresses := func() []v1alpha1.Address {
-		return []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24", NetworkName: "blue"}}
+		return []v1alpha1.Address{{IP: "10.0.0.5", IfName: "net1", Network: "wb", Range: "10.0.0.0/24", NetworkName: "blue",
+			Unattributed: true}}
 	}
 	return &v1alpha1.SandboxReport{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "ip-reconcile.dev/v1alpha1", Kind: "SandboxReport"},
@@ -27,6 +28,7 @@ func whole() *v1alpha1.SandboxReport {
 		Sandboxes: []v1alpha1.Sandbox{{ID: "c1", Namespace: "default", Name: "a", UID: "u1", Attempt: 1,
 			State:         v1alpha1.SandboxReady,
 			NetworkClosed: ptr(false), CreatedAt: at(-time.Hour), Addresses: addresses(),
+			Interfaces: []string{"eth0"},
 			MayCarry: []v1alpha1.Network{{Range: "10.0.0.0/24", NetworkName: "blue"}}}},
 		Attachments: []v1alpha1.Attachment{{ID: "c2", Since: at(-time.Minute), NetworkClosed: ptr(true), Namespace: "default",
 			Name: "b", UID: "u2", Addresses: addresses()}},

@@ -64,7 +64,7 @@ func TestAddresses_Range(t *testing.T) {
 			c.delegate(one, "net1", conf("wb", tc.ipam), result(tc.ips...))
 			e := c.readEntry(one)
 			same(t, "addresses", e.Addresses, tc.want)
-			if name != "not even a text" {
+			if name != "not even a text" && name != "one of like name" { // the latter may run whereabouts
 				c.readable()
 			}
 		})
@@ -96,8 +96,9 @@ func TestAddresses_Chain(t *testing.T) {
 		`},{"type":"own","ipam":{"type":"static"}},`+
 		`{"type":"vlan","ipam":{"type":"whereabouts","range":"10.2.0.0/24","network_name":"blue"}}]}`,
 		result("10.2.0.7/24", "10.0.0.5/24", "172.16.0.1/24"))
+	// The first plugin creates the interface and assigns its addresses. Another may have assigned the rest.
 	a, b := wbAddr, v1alpha1.Address{IP: "10.2.0.7", IfName: "net1", Network: "chain", Range: "10.2.0.0/24",
-		NetworkName: "blue"}
+		NetworkName: "blue", Unattributed: true}
 	a.Network = "chain"
 	addresses(t, c.readEntry(one), a, b)
 }
@@ -152,7 +153,7 @@ func TestAddresses_UnusedIPAMSection(t *testing.T) {
 	c.readable()
 }
 
-// Static addresses beside a whereabouts ipam section, which assigns at most one of each range.
+// Static addresses beside an unused ipam section of whereabouts. They are in use, but no pool may record them.
 func TestAddresses_StaticOnes(t *testing.T) {
 	var static, ips []string
 	for i := range 60 {
@@ -163,8 +164,50 @@ func TestAddresses_StaticOnes(t *testing.T) {
 	c.runtime(one, "net1", `{"cniVersion":"1.0.0","name":"mine","plugins":[{"type":"macvlan","ipam":{"type":"static",`+
 		`"addresses":[`+strings.Join(static, ",")+
 		`]}},{"type":"tuning","ipam":`+wbIPAM+`}]}`, result(ips...))
-	if e := c.readEntry(one); len(e.Addresses) > 1 {
-		t.Errorf("%d addresses of one range: %v …", len(e.Addresses), e.Addresses[:2])
+	e := c.readEntry(one)
+	if len(e.Addresses) != 60 || !e.HasAllAddresses {
+		t.Errorf("%d addresses, complete: %v", len(e.Addresses), e.HasAllAddresses)
+	}
+	for _, a := range e.Addresses {
+		if !a.Unattributed {
+			t.Errorf("%s is attributed to whereabouts", a.IP)
+		}
+	}
+}
+
+// An address is of whereabouts if the plugin that creates the interface has the ipam section, one of each range.
+func TestAddresses_Unattributed(t *testing.T) {
+	chain := func(plugins string) string { return `{"cniVersion":"1.0.0","name":"wb","plugins":[` + plugins + `]}` }
+	other := func(ip string) v1alpha1.Address {
+		a := wbAddr
+		a.IP, a.Unattributed = ip, true
+		return a
+	}
+	two := []string{"10.0.0.5/24", "10.0.0.6/24"}
+	bridge, own := `{"type":"bridge"}`, `{"type":"own","ipam":`+wbIPAM+`}`
+	first := `{"type":"bridge","ipam":` + wbIPAM + `}`
+	for name, tc := range map[string]struct {
+		config string
+		ips    []string
+		want   []v1alpha1.Address
+	}{
+		"the first plugin's":    {chain(first + `,{"type":"tuning"}`), two[:1], []v1alpha1.Address{wbAddr}},
+		"more than ranges":      {wb, two, []v1alpha1.Address{wbAddr, other("10.0.0.6")}},
+		"a plugin without ipam": {chain(bridge + "," + own), two[:1], []v1alpha1.Address{other("10.0.0.5")}},
+		"static as the plugin": {strings.Replace(conf("wb", wbIPAM), "macvlan", "static", 1), two,
+			[]v1alpha1.Address{other("10.0.0.5"), other("10.0.0.6")}},
+		"a section of the chain": {strings.Replace(chain(bridge), `{`, `{"ipam":`+wbIPAM+`,`, 1), two[:1],
+			[]v1alpha1.Address{other("10.0.0.5")}},
+		"outside of its ranges": {chain(bridge + "," + own), []string{"10.1.0.5/24"}, nil},
+		"static after whereabouts": {chain(first + `,{"type":"own","ipam":{"type":"static"}}`), two,
+			[]v1alpha1.Address{wbAddr, other("10.0.0.6")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCaches(t)
+			rewrite(c, c.delegate(one, "net1", wb, result(tc.ips...)), tc.config)
+			addresses(t, c.readEntry(one), tc.want...)
+			c.readable()
+		})
 	}
 }
 

@@ -164,6 +164,67 @@ func TestEntry_HasAllAddresses(t *testing.T) {
 	}
 }
 
+// A network that may have addresses of whereabouts where the agent does not look makes the list incomplete.
+func TestEntry_WhereaboutsInAnUnreadPlace(t *testing.T) {
+	net := func(fields string) string { return `{"cniVersion":"1.0.0","name":"net",` + fields + `}` }
+	plugin := func(fields string) string { return net(`"type":"own",` + fields) }
+	inner := `{"name":"in","type":"macvlan","ipam":` + wbIPAM + `}`
+	for name, tc := range map[string]struct {
+		config   string
+		complete bool
+	}{
+		"Multus, with delegates":          {net(`"type":"multus","delegates":[` + inner + `]`), false},
+		"Multus, with a network's name":   {net(`"type":"multus","clusterNetwork":"a/b"`), false},
+		"Multus in a chain":               {net(`"plugins":[{"type":"own"},{"type":"multus-shim"}]`), false},
+		"a delegate":                      {plugin(`"delegate":` + inner), false},
+		"a delegate beside an ipam":       {plugin(`"ipam":` + wbIPAM + `,"delegate":` + inner), false},
+		"a delegate as text":              {plugin(`"delegate":"{\"ipam\":{\"type\":\"whereabouts\"}}"`), false},
+		"escapes":                         {plugin(`"delegate":{"type":"WHERE\u0061bouts"}`), false},
+		"two sections":                    {plugin(`"ipam":` + wbIPAM + `,"ipam":` + wbIPAM), false},
+		"two sections in different cases": {plugin(`"ipam":` + wbIPAM + `,"IPAM":` + wbIPAM), false},
+		"an ipam plugin that runs it":     {plugin(`"ipam":{"type":"own","delegate":` + wbIPAM + `}`), false},
+		"the plugin itself":               {net(`"type":"whereabouts"`), false},
+		"a plugin of a chain":             {net(`"plugins":[{"type":"own"},{"type":"own","in":` + inner + `}]`), false},
+		"beside the chain":                {net(`"plugins":[{"type":"own"}],"in":` + inner), false},
+		"the name":                        {strings.Replace(plugin(`"a":1`), `"net"`, `"whereabouts-net"`, 1), true},
+		"the name of a chain": {strings.Replace(net(`"plugins":[{"type":"own","ipam":`+wbIPAM+`}]`), `"net"`,
+			`"whereabouts"`, 1), true},
+		"files of whereabouts": {plugin(`"ipam":{"type":"whereabouts","range":"10.0.0.0/24",` +
+			`"log_file":"/var/log/whereabouts.log"}`), true},
+		"no mention": {plugin(`"ipam":{"type":"static"}`), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCaches(t)
+			c.runtime(one, "eth0", multus, eth0)
+			c.delegate(one, "eth0", kindnet, eth0)
+			c.delegate(one, "net1", wb, net1)
+			c.multusFile(one, kindnet, wb, tc.config)
+			rewrite(c, c.delegate(one, "net2", wb, strings.ReplaceAll(result("10.0.0.8/24"), "net1", "net2")), tc.config)
+			e := c.readEntry(one)
+			if e.HasAllAddresses != tc.complete || e.IsUnread == tc.complete || len(e.MayCarry) > 0 {
+				t.Errorf("complete: %v, unread: %v, may carry %v; %v", e.HasAllAddresses, e.IsUnread, e.MayCarry, c.Unreadable())
+			}
+			if e.HasNoWhereabouts {
+				t.Error("it has no whereabouts")
+			}
+		})
+	}
+}
+
+// What any cache file names is an interface, with or without an address of whereabouts.
+func TestEntry_Interfaces(t *testing.T) {
+	c := newCaches(t)
+	c.runtime(one, "eth0", multus, eth0)
+	c.runtime(one, "lo", `{"cniVersion":"1.0.0","name":"cni-loopback","type":"loopback"}`,
+		strings.ReplaceAll(net1, "net1", "lo"))
+	c.delegate(one, "net1", wb, net1)
+	c.delegate(one, "net2", fixed, `{"cniVersion":"1.0.0","interfaces":[{"name":"veth1"},{"name":"net2","sandbox":"/n"},`+
+		`{"name":"net3","sandbox":"/n"}]}`)
+	c.delegate(one, "net4", fixed, `{"cniVersion":"1.0.0"}`)
+	c.multusFile(one, kindnet, wb, fixed, fixed)
+	same(t, "interfaces", c.readEntry(one).Interfaces, []string{"eth0", "net2", "net3", "net4"})
+}
+
 // An incomplete entry names the possible ranges if its files name all networks.
 func TestEntry_MayCarry(t *testing.T) {
 	dual := conf("dual", `{"type":"whereabouts","ipRanges":[{"range":"10.1.0.0/24"},{"range":"fd00::/64"}],`+

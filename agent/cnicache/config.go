@@ -13,6 +13,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/cniconf"
 )
 
 // config is the part of a CNI network's config that determines its whereabouts addresses.
@@ -34,7 +35,13 @@ type source struct {
 	v1alpha1.Network
 	ipNet  *net.IPNet
 	isUsed bool
+	// assigns: the plugin of the section creates the interface and runs its ipam plugin. Other plugins of a chain add to
+	// its result, and most ignore an ipam section.
+	assigns bool
 }
+
+// contains reports whether an address may be from the source.
+func (s *source) contains(ip net.IP) bool { return s.ipNet == nil || s.ipNet.Contains(ip) }
 
 type plugin struct {
 	Type   string          `json:"type"`
@@ -42,11 +49,19 @@ type plugin struct {
 	CNIDir string          `json:"cniDir"`
 }
 
-// readConfig reads the config of a plugin or a chain. With an error it also returns what could be read.
-func readConfig(data []byte) (config, error) {
+// runsNoIPAM are the plugins of the CNI project that may be the first of a network and run no ipam plugin. The first
+// three are ipam plugins themselves: they read the section, whatever type it has.
+func runsNoIPAM() []string {
+	return []string{"static", "host-local", "dhcp", "loopback", "tuning", "portmap", "bandwidth", "firewall", "sbr", "vrf"}
+}
+
+// readConfig reads the config of a plugin or a chain, of the runtime or of a network of Multus. With an error it also
+// returns what could be read. It is an error if whereabouts is mentioned in a place that is not read, because the
+// network may then have addresses of whereabouts that are not known: a plugin may run others by a config of its own.
+func readConfig(data []byte, ofRuntime bool) (config, error) {
 	var list struct {
-		plugin
-		Plugins []plugin `json:"plugins"`
+		Name    json.RawMessage   `json:"name"`
+		Plugins []json.RawMessage `json:"plugins"`
 	}
 	if err := json.Unmarshal(data, &list); err != nil {
 		return config{}, err
@@ -54,34 +69,53 @@ func readConfig(data []byte) (config, error) {
 	var c config
 	var named, others bool
 	var problem error
-	for _, p := range append(list.Plugins, list.plugin) {
+	read := cniconf.Mentions(list.Name, whereabouts)
+	for i, raw := range append(list.Plugins, data) {
+		var p plugin
+		problem = cmp.Or(json.Unmarshal(raw, &p), problem)
 		named = named || p.Type != ""
 		others = others || p.Type != "" && p.Type != "loopback"
-		problem = cmp.Or(c.add(p), problem)
+		known, err := c.add(p, raw, ofRuntime, i == 0 && !slices.Contains(runsNoIPAM(), p.Type))
+		read += known
+		problem = cmp.Or(err, problem)
 	}
 	if !named {
 		// libcni v1.3.0 also loads plugins from a folder that it does not cache (libcni/conf.go, NetworkConfFromFile).
 		problem = errors.New("no plugins")
 	}
+	if problem == nil && cniconf.Mentions(data, whereabouts) > read {
+		problem = errors.New("whereabouts outside of an ipam section: the addresses of such a network are unknown")
+	}
 	c.loopback = named && !others
 	return c, problem
 }
 
-func (c *config) add(p plugin) error {
+// add adds a plugin, and returns the mentions of whereabouts that were read.
+func (c *config) add(p plugin, raw []byte, ofRuntime, assigns bool) (int, error) {
 	if strings.HasPrefix(p.Type, "multus") {
-		// Multus returns the result of its first delegate, which has a file of its own.
 		c.multus = true
+		if !ofRuntime {
+			// It may attach the sandbox to networks that neither this config nor Multus' own file names.
+			return 0, errors.New("Multus is a plugin of one of its networks: the networks of the inner one are unknown")
+		}
+		// Multus returns the result of its first delegate, which has a file of its own.
 		if filepath.IsAbs(p.CNIDir) {
 			c.cniDir = filepath.Clean(p.CNIDir)
 		}
-		return nil
+		return cniconf.Mentions(raw, whereabouts), nil
 	}
 	sources, err := readIPAM(p.IPAM)
 	if c.ranges += len(sources); c.ranges > maxRanges && len(sources) > 0 {
 		sources = []source{{Network: v1alpha1.Network{NetworkName: sources[0].NetworkName}}}
 	}
+	if len(sources) == 0 {
+		return 0, err
+	}
+	for i := range sources {
+		sources[i].assigns = assigns
+	}
 	c.sources = append(c.sources, sources...)
-	return err
+	return cniconf.Mentions(p.IPAM, whereabouts), err
 }
 
 // readIPAM returns the sources of an ipam section in whereabouts' order, none for another plugin.
@@ -132,25 +166,38 @@ func readIPAM(raw json.RawMessage) ([]source, error) {
 	return sources, nil
 }
 
-// addresses returns the addresses of a result that whereabouts assigned. whereabouts assigns one of each range, in
-// their order (v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagement), which resolves overlapping ranges. Other
-// addresses come from other plugins of the chain, or are static.
+// addresses returns the addresses of a result that are in ranges of whereabouts. whereabouts assigns one of each range,
+// in their order (v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagement), which resolves overlapping ranges. Another
+// address of the ranges is static, or comes from another plugin of the chain, and is unattributed.
 func (c config) addresses(ips []net.IP, ifName, network string) []v1alpha1.Address {
 	sources := slices.Clone(c.sources)
 	var found []v1alpha1.Address
+	isKnown := map[netip.Addr]bool{}
 	for _, ip := range ips {
 		addr, ok := netip.AddrFromSlice(ip)
-		from := slices.IndexFunc(sources, func(s source) bool { return s.ipNet != nil && !s.isUsed && s.ipNet.Contains(ip) })
-		if from < 0 {
-			from = slices.IndexFunc(sources, func(s source) bool { return s.ipNet == nil })
+		if addr = addr.Unmap(); isKnown[addr] {
+			continue
+		}
+		isKnown[addr] = true
+		from := -1
+		for _, mayBe := range []func(source) bool{
+			func(s source) bool { return s.assigns && s.ipNet != nil && !s.isUsed && s.contains(ip) },
+			func(s source) bool { return s.assigns && s.ipNet == nil },
+			func(s source) bool { return s.contains(ip) },
+		} {
+			if from < 0 {
+				from = slices.IndexFunc(sources, mayBe)
+			}
 		}
 		if !ok || from < 0 {
 			continue
 		}
-		sources[from].isUsed = true
-		n := sources[from].Network
+		s := &sources[from]
+		isOther := !s.assigns || s.isUsed && s.ipNet != nil
+		s.isUsed = true
 		found = append(found, v1alpha1.Address{
-			IP: addr.Unmap().String(), IfName: ifName, Network: network, NetworkName: n.NetworkName, Range: n.Range,
+			IP: addr.String(), IfName: ifName, Network: network, NetworkName: s.NetworkName, Range: s.Range,
+			Unattributed: isOther,
 		})
 	}
 	return found

@@ -3,6 +3,7 @@ package cnicache
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,8 +18,12 @@ type Entry struct {
 	Namespace, Name, UID string
 	// NetNS are the paths of network namespaces in its files, sorted.
 	NetNS []string
-	// Addresses are the configured whereabouts addresses, sorted and without duplicates, at most MaxAddresses.
+	// Addresses are the configured addresses of whereabouts' ranges, sorted and without duplicates, at most MaxAddresses.
 	Addresses []v1alpha1.Address
+	// Interfaces are the names of interfaces in its files without one of Addresses, sorted, at most MaxAddresses.
+	Interfaces []string
+	// IsUnread means that a file could not be read in full. There may be any addresses beside Addresses.
+	IsUnread bool
 	// HasNoWhereabouts means that it certainly has no whereabouts address. A result of more than the loopback
 	// exists, every file could be read in full, no file mentions whereabouts, and with Multus, its list of networks
 	// is one of the files.
@@ -48,7 +53,6 @@ type entryBuilder struct {
 	delegates, delegateResults int    // networks in Multus' own file; results of them
 	cniDir                     string // of Multus, by its own config
 	mentionsWhereabouts        bool   // in any of the files
-	unreadable                 bool   // a file could not be read in full
 	networks                   []v1alpha1.Network
 }
 
@@ -62,7 +66,8 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 	b.NetNS = append(b.NetNS, r.netns...)
 	b.Addresses = append(b.Addresses, r.addresses...)
 	b.mentionsWhereabouts = b.mentionsWhereabouts || r.mentionsWhereabouts
-	b.unreadable = b.unreadable || r.problem != nil
+	b.Interfaces = append(b.Interfaces, r.interfaces...)
+	b.IsUnread = b.IsUnread || r.problem != nil
 	for _, s := range r.sources {
 		b.networks = append(b.networks, s.Network)
 	}
@@ -83,7 +88,7 @@ func (b *entryBuilder) add(kind fileKind, r *parsedFile) {
 
 // hasAllNetworks reports whether the files name all networks of the container.
 func (b *entryBuilder) hasAllNetworks() bool {
-	return b.hasResult && !b.unreadable && (b.hasDelegates || !b.ByMultus && !b.InMultus)
+	return b.hasResult && !b.IsUnread && (b.hasDelegates || !b.ByMultus && !b.InMultus)
 }
 
 func (b *entryBuilder) build() *Entry {
@@ -98,15 +103,30 @@ func (b *entryBuilder) build() *Entry {
 	if e.Addresses = slices.Compact(e.Addresses); len(e.Addresses) > MaxAddresses {
 		e.Addresses, e.HasAllAddresses = e.Addresses[:MaxAddresses], false
 	}
+	if e.Interfaces = InterfacesWithout(e.Addresses, e.Interfaces); len(e.Interfaces) > MaxAddresses {
+		e.Interfaces, e.HasAllAddresses = e.Interfaces[:MaxAddresses], false
+	}
 	if networks := sortedNetworks(b.networks); !e.HasAllAddresses && b.hasAllNetworks() && len(networks) <= MaxAddresses {
 		e.MayCarry = networks
 	}
 	return e
 }
 
+// InterfacesWithout returns the names of interfaces that none of the addresses is on, sorted and without duplicates.
+func InterfacesWithout(addresses []v1alpha1.Address, names []string) (without []string) {
+	for _, name := range names {
+		if !slices.ContainsFunc(addresses, func(a v1alpha1.Address) bool { return a.IfName == name }) {
+			without = append(without, name)
+		}
+	}
+	slices.Sort(without)
+	return slices.Compact(without)
+}
+
 func compareAddresses(a, b v1alpha1.Address) int {
 	return cmp.Or(strings.Compare(a.IfName, b.IfName), strings.Compare(a.IP, b.IP), strings.Compare(a.Network, b.Network),
-		strings.Compare(a.NetworkName, b.NetworkName), strings.Compare(a.Range, b.Range))
+		strings.Compare(a.NetworkName, b.NetworkName), strings.Compare(a.Range, b.Range),
+		strings.Compare(strconv.FormatBool(a.Unattributed), strconv.FormatBool(b.Unattributed)))
 }
 
 func sortedNetworks(all []v1alpha1.Network) []v1alpha1.Network {

@@ -27,7 +27,7 @@ func TestEntry_Multus(t *testing.T) {
 	same(t, "entry", *e, cnicache.Entry{
 		Namespace: "default", Name: "web-0", UID: "uid-1",
 		NetNS: []string{"/var/run/netns/cni-1a00",
-			"/var/run/netns/pod"}, HasAllAddresses: true, ByMultus: true, InMultus: true,
+			"/var/run/netns/pod"}, Interfaces: []string{"eth0"}, HasAllAddresses: true, ByMultus: true, InMultus: true,
 	})
 }
 
@@ -158,7 +158,8 @@ func TestCache_UnreadableFile(t *testing.T) {
 		tamper(c, path, `"address":"10.0.0.5/24"`, `"address":"10.0.0.5"`)
 		return nil
 	}
-	whole := cnicache.Entry{Namespace: "default", Name: "web-0", UID: "uid-1", NetNS: []string{"/var/run/netns/cni-1a00"}}
+	whole := cnicache.Entry{Namespace: "default", Name: "web-0", UID: "uid-1", NetNS: []string{"/var/run/netns/cni-1a00"},
+		Interfaces: []string{"net1"}}
 	kept := map[string]cnicache.Entry{
 		"a bare result, of libcni before 2019": {NetNS: []string{"/var/run/netns/pod"}}, "an address that is none": whole,
 	}
@@ -185,7 +186,7 @@ func TestCache_UnreadableFile(t *testing.T) {
 					t.Fatal("the id is gone")
 				}
 				want := kept[name]
-				want.Since = info.ModTime()
+				want.Since, want.IsUnread = info.ModTime(), true
 				same(t, "entry", *e, want)
 				if len(entries) != 2 {
 					t.Errorf("entries: got %d, want 2", len(entries))

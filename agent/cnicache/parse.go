@@ -1,7 +1,6 @@
 package cnicache
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"github.com/containernetworking/cni/pkg/types/create"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/cniconf"
 )
 
 // parsedFile is the used content of one cache file.
@@ -22,6 +22,7 @@ type parsedFile struct {
 	problem              error // why the file could not be read in full
 	namespace, name, uid string
 	netns                []string
+	interfaces           []string // in the container
 	addresses            []v1alpha1.Address
 	config                    // of the network; for Multus' own file the sources of all networks
 	mentionsWhereabouts  bool // in the file, or in the configs in it
@@ -33,20 +34,15 @@ const cacheV1 = "cniCacheV1"
 
 const whereabouts = "whereabouts"
 
-// mentions reports whether JSON contains "whereabouts" anywhere, also with escapes.
-func mentions(text []byte) bool {
-	var v any
-	_ = json.Unmarshal(text, &v)
-	plain, _ := json.Marshal(v)
-	return bytes.Contains(bytes.ToLower(append(plain, text...)), []byte(whereabouts))
-}
+// mentions reports whether JSON contains "whereabouts" anywhere.
+func mentions(text []byte) bool { return cniconf.Mentions(text, whereabouts) > 0 }
 
 func (k fileKind) parse(id string, data []byte) *parsedFile {
 	r := &parsedFile{mentionsWhereabouts: mentions(data)}
 	if k == multusDelegates {
 		r.parseDelegates(data)
 	} else {
-		r.parseResult(id, data)
+		r.parseResult(k, id, data)
 	}
 	if r.problem != nil {
 		r.problem = fmt.Errorf("%.300s", r.problem.Error()) // the error may quote any part of the file
@@ -55,7 +51,7 @@ func (k fileKind) parse(id string, data []byte) *parsedFile {
 }
 
 // parseResult parses a result file, libcni's cachedInfo (libcni v1.3.0, libcni/api.go, cacheAdd).
-func (r *parsedFile) parseResult(id string, data []byte) {
+func (r *parsedFile) parseResult(k fileKind, id string, data []byte) {
 	var info struct {
 		Kind        string          `json:"kind"`
 		ContainerID string          `json:"containerId"`
@@ -72,8 +68,8 @@ func (r *parsedFile) parseResult(id string, data []byte) {
 	switch {
 	case info.Kind == "":
 		r.problem = errors.New("a result without its network")
-		sandboxes, _, _ := decodeResult(data)
-		r.addNetNS(sandboxes...)
+		result, _ := decodeResult(data)
+		r.addNetNS(result.sandboxes...)
 		return
 	case info.Kind != cacheV1:
 		r.problem = fmt.Errorf("unknown kind %q", info.Kind)
@@ -89,15 +85,18 @@ func (r *parsedFile) parseResult(id string, data []byte) {
 		r.problem = errors.New("the name of an interface or network is too long")
 		return
 	}
-	sandboxes, ips, err := decodeResult(info.Result)
+	result, err := decodeResult(info.Result)
 	if err != nil {
 		r.problem = fmt.Errorf("parse the result: %w", err)
 	}
-	r.addNetNS(sandboxes...)
-	if r.config, err = readConfig(info.Config); err != nil {
+	r.addNetNS(result.sandboxes...)
+	if r.config, err = readConfig(info.Config, k == runtimeResults); err != nil {
 		r.problem = fmt.Errorf("parse the config: %w", err)
 	}
-	r.addresses = r.config.addresses(ips, info.IfName, info.NetworkName)
+	r.addresses = r.config.addresses(result.ips, info.IfName, info.NetworkName)
+	if !r.loopback {
+		r.addInterfaces(append(result.interfaces, info.IfName))
+	}
 }
 
 // parseDelegates parses Multus' own file, the list of the container's networks with each config in Bytes (Multus
@@ -113,11 +112,23 @@ func (r *parsedFile) parseDelegates(data []byte) {
 	}
 	for i, d := range delegates {
 		r.mentionsWhereabouts = r.mentionsWhereabouts || mentions(d.Bytes)
-		conf, err := readConfig(d.Bytes)
+		conf, err := readConfig(d.Bytes, false)
 		if err != nil {
 			r.problem = fmt.Errorf("parse the config of network %d: %w", i, err)
 		}
 		r.sources = append(r.sources, conf.sources...)
+	}
+}
+
+// addInterfaces adds the names of interfaces in the container.
+func (r *parsedFile) addInterfaces(names []string) {
+	for _, name := range names {
+		switch {
+		case len(name) > maxName:
+			r.problem = errors.New("the name of an interface is too long")
+		case name != "":
+			r.interfaces = append(r.interfaces, name)
+		}
 	}
 }
 
@@ -145,39 +156,50 @@ func (r *parsedFile) addPod(args [][2]string) {
 	r.namespace, r.name, r.uid = namespace.value, name.value, uid.value
 }
 
-// decodeResult returns the interfaces' sandboxes (usually paths of network namespaces) and the addresses of a CNI
-// result of any version; no bytes are an empty result, as for libcni. The library checks the result, but its
-// conversion panics on an interface or address that is null (libcni v1.3.0, pkg/types/100/types.go, convertFrom04x).
-func decodeResult(data []byte) (sandboxes []string, ips []net.IP, err error) {
+// result is the used content of a CNI result. sandboxes are usually paths of network namespaces, and interfaces are the
+// names of those that are in one.
+type result struct {
+	sandboxes, interfaces []string
+	ips                   []net.IP
+}
+
+// decodeResult decodes a CNI result of any version; no bytes are an empty result, as for libcni. The library checks the
+// result, but its conversion panics on an interface or address that is null (libcni v1.3.0, pkg/types/100/types.go,
+// convertFrom04x).
+func decodeResult(data []byte) (r result, _ error) {
 	if len(data) == 0 {
-		return nil, nil, nil
+		return r, nil
 	}
 	if _, err := create.CreateFromBytes(data); err != nil {
-		return nil, nil, err
+		return r, err
 	}
-	var result struct {
+	var decoded struct {
 		Interfaces []*types100.Interface `json:"interfaces"`
 		IPs        []*types100.IPConfig  `json:"ips"`
 		IP4        *types020.IPConfig    `json:"ip4"`
 		IP6        *types020.IPConfig    `json:"ip6"`
 	}
-	if err := json.Unmarshal(data, &result); err != nil {
-		return nil, nil, err
+	if err := json.Unmarshal(data, &decoded); err != nil {
+		return r, err
 	}
-	for _, i := range result.Interfaces {
-		if i != nil {
-			sandboxes = append(sandboxes, i.Sandbox)
+	for _, i := range decoded.Interfaces {
+		if i == nil {
+			continue
+		}
+		r.sandboxes = append(r.sandboxes, i.Sandbox)
+		if i.Sandbox != "" {
+			r.interfaces = append(r.interfaces, i.Name)
 		}
 	}
-	for _, ip := range result.IPs {
+	for _, ip := range decoded.IPs {
 		if ip != nil {
-			ips = append(ips, ip.Address.IP)
+			r.ips = append(r.ips, ip.Address.IP)
 		}
 	}
-	for _, ip := range []*types020.IPConfig{result.IP4, result.IP6} {
+	for _, ip := range []*types020.IPConfig{decoded.IP4, decoded.IP6} {
 		if ip != nil {
-			ips = append(ips, ip.IP.IP)
+			r.ips = append(r.ips, ip.IP.IP)
 		}
 	}
-	return sandboxes, ips, nil
+	return r, nil
 }

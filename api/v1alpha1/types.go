@@ -128,6 +128,9 @@ type Sandbox struct {
 	CreatedAt metav1.Time `json:"createdAt,omitzero"`
 	// +kubebuilder:validation:MaxItems=128
 	Addresses []Address `json:"addresses,omitempty"`
+	// Interfaces are the names of interfaces in the CNI caches for which Addresses has no address.
+	// +kubebuilder:validation:MaxItems=128
+	Interfaces []text `json:"interfaces,omitempty"`
 	// AddressesUnread is true if the sandbox may have addresses that are not in this report. They are of the
 	// networks in MayCarry, or if that is missing, of any network of the pod.
 	AddressesUnread bool `json:"addressesUnread,omitempty"`
@@ -171,7 +174,7 @@ type Gone struct {
 	Since metav1.Time `json:"since"`
 }
 
-// Address is a whereabouts address that is configured in a sandbox.
+// Address is an address that is configured in a sandbox, in a range of whereabouts.
 type Address struct {
 	IP     text `json:"ip"`
 	IfName text `json:"ifName,omitempty"`
@@ -181,4 +184,7 @@ type Address struct {
 	Range text `json:"range,omitempty"`
 	// NetworkName is whereabouts' network_name, "" for the unnamed network.
 	NetworkName text `json:"networkName,omitempty"`
+	// Unattributed is true if it is not known that whereabouts assigned the address: another plugin of the network may
+	// have. The address is in use, but no pool needs an allocation for it.
+	Unattributed bool `json:"unattributed,omitempty"`
 }

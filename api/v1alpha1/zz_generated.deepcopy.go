@@ -128,6 +128,11 @@ func (in *Sandbox) DeepCopyInto(out *Sandbox) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Interfaces != nil {
+		in, out := &in.Interfaces, &out.Interfaces
+		*out = make([]text, len(*in))
+		copy(*out, *in)
+	}
 	if in.MayCarry != nil {
 		in, out := &in.MayCarry, &out.MayCarry
 		*out = make([]Network, len(*in))
