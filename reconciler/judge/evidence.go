@@ -163,7 +163,7 @@ func (x *Index) isDetached(it *Item) bool {
 			return false
 		}
 		isComplete := g.kind == ofSandbox && g.report.IsFresh(x.now) && g.report.Name == e.Pod.Node &&
-			len(g.Addresses) > 0 && !g.AddressesUnread
+			len(g.Addresses) > 0 && !g.AddressesUnread && !slices.Contains(g.Interfaces, it.IfName())
 		return !isComplete || slices.ContainsFunc(g.Addresses, mayHave)
 	})
 }

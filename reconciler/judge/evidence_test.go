@@ -213,6 +213,12 @@ func TestAnInterfaceThatWasDetachedIsALeak(t *testing.T) {
 		"not all addresses are known": {ifName: "net2", reports: ReportingWorker(
 			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""),
 				func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }))},
+		"a CNI cache names the interface": {ifName: "net2", reports: ReportingWorker(
+			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""),
+				func(b *v1alpha1.Sandbox) { b.Interfaces = []string{"eth0", "net2"} }))},
+		"a CNI cache names another interface": {ifName: "net2", stale: true, reports: ReportingWorker(
+			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""),
+				func(b *v1alpha1.Sandbox) { b.Interfaces = []string{"eth0", "net3"} }))},
 		"no address is known": {ifName: "net2", reports: ReportingWorker(Sandbox("box-1", UsualUID, OfPod("vm")))},
 		"the sandbox has the address": {ifName: "net2", reports: ReportingWorker(
 			Sandbox("box-1", UsualUID, OfPod("vm"), WithAddress("10.0.0.6", ""), WithAddress("10.0.0.5", "")))},

@@ -26,7 +26,8 @@ func (x *Index) findPendingNetwork(it *Item) {
 		if !isOf(g, e.Pod) || !x.mayRun(g) {
 			continue
 		}
-		if g.AddressesUnread || slices.ContainsFunc(g.Addresses, it.mayBeAddress) {
+		if g.AddressesUnread || slices.Contains(g.Interfaces, it.IfName()) ||
+			slices.ContainsFunc(g.Addresses, it.mayBeAddress) {
 			return
 		}
 		isReady = isReady || x.isReady(g) && len(g.Addresses) > 0 && e.Pod.HasUID(g.UID)

@@ -54,6 +54,10 @@ func TestVerdict_PendingWithItsNetwork(t *testing.T) {
 			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("nonsense", "")))}},
 		{"the running sandbox may have more addresses", kept, []Part{two("net1"), isPending,
 			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.0.0.6", ""), notRead))}},
+		{"the running sandbox has the interface without a known address", kept, []Part{two("net1"), isPending,
+			ReportingWorker(gone, Sandbox("box-2", UsualUID, WithAddress("10.1.0.6", ""), func(b *v1alpha1.Sandbox) {
+				b.Addresses[0].IfName, b.Interfaces = "net2", []string{"eth0", "net1"}
+			}))}},
 		{"the addresses of the running sandbox are unknown", kept, []Part{two("net1"), isPending,
 			ReportingWorker(gone, Sandbox("box-2", UsualUID, notRead))}},
 		{"the running sandbox has no addresses, and no allocation", kept, []Part{UsualPool, isPending,

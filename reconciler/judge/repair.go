@@ -435,8 +435,9 @@ func (x *Index) mayBeIn(p *pool, b *sandboxAddress, addr netip.Addr) bool {
 
 // needsEntry reports whether the pools need an entry for a sandbox. Behind the fence a sandbox that is starting or
 // stopped and has a network needs one, too: its DEL waits for the fence, and an ADD may be faster than the DEL then.
+// An address that another plugin may have assigned needs none.
 func (x *Index) needsEntry(b *sandboxAddress, fenced bool) bool {
-	return x.wasReady(&b.mention) || fenced && x.mayRun(&b.mention)
+	return !b.Unattributed && (x.wasReady(&b.mention) || fenced && x.mayRun(&b.mention))
 }
 
 // isDoneWithADD reports whether a sandbox has been READY for long enough that its ADD has ended.

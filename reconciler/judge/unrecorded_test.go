@@ -61,6 +61,24 @@ func TestUnrecorded(t *testing.T) {
 	})
 }
 
+// An address that another plugin may have assigned is in use, and no pool needs an entry for it.
+func TestAnUnattributedAddressIsClaimedAndNeverRecorded(t *testing.T) {
+	other := func(b *v1alpha1.Sandbox) { b.Addresses[0].Unattributed = true }
+	cluster := All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), Pod("static", UID("uid-9")),
+		FreshReport("worker-1", Gone("box-1", UsualUID),
+			Sandbox("box-9", "uid-9", OfPod("static"), WithAddress("10.0.0.5", ""), other)))
+	for _, kind := range []judge.Kind{judge.Unrecorded, judge.Misrecorded} {
+		for says, pool := range map[string]Part{
+			"an empty pool": Pool("10.0.0.0-24", "10.0.0.0/24"), "another's entry": UsualPool,
+		} {
+			if found := FindingsOf(kind, pool, cluster); len(found) > 0 {
+				t.Errorf("%s: %+v", says, found)
+			}
+		}
+	}
+	Expect(t, Want(judge.Held, judge.ClaimedByOther, false, judge.Gone), UsualPool, cluster)
+}
+
 // What --repair would write for it.
 func TestWhatARepairWrites(t *testing.T) {
 	empty, worker := Pool("10.0.0.0-24", "10.0.0.0/24"), Node("worker-1")
