@@ -81,11 +81,13 @@ func (x *Index) isObsoleteClaim(g *mention, e *Evidence) bool {
 }
 
 // unreadSandbox is a sandbox without a CNI cache file that lists all of its addresses. It may carry any address of its
-// networks. If neither its CNI caches nor a pod name a network, it may carry any address at all.
+// networks. Its CNI caches name them, or else its pod, which users may edit. If neither names them all, it may carry any
+// address at all.
 type unreadSandbox struct {
 	mention
 	any    bool
-	nads   []*ippool.NAD // nil: one that cannot be read
+	why    string // it may carry any address
+	nads   []*ippool.NAD
 	ranges []networkRange
 }
 
@@ -118,6 +120,7 @@ func (x *Index) findUnreadClaim(it *Item) {
 	}
 	for i := range x.unreadSandboxes {
 		if u := &x.unreadSandboxes[i]; u.mayCarry(it) && isClaimant(&u.mention) {
+			e.unreadSandbox = u
 			return
 		}
 	}
@@ -170,6 +173,16 @@ func (x *Index) findUnread() (found []unreadSandbox) {
 			}
 			var networks []string
 			switch pod := x.podOf(&u.mention); {
+			case len(u.MayCarry) > 0: // no text of a user adds a network, or takes one away
+				for _, n := range u.MayCarry {
+					prefix, _ := netip.ParsePrefix(n.Range)
+					if of := (networkRange{n.NetworkName, prefix}); ranges < maxRanges && isNew(of, u.ID) {
+						u.ranges, ranges = append(u.ranges, of), ranges+1
+					}
+				}
+				if u.any = ranges == maxRanges && isNew(r, u.ID); u.any {
+					u.why = "the sandboxes of its node have too many networks"
+				}
 			case pod != nil && pod.Status == podstate.StatusReadable:
 				inDoubt := x.past.DoubtsStatus(u.CreatedAt.Time)
 				for _, iface := range pod.Interfaces {
@@ -178,23 +191,18 @@ func (x *Index) findUnread() (found []unreadSandbox) {
 						networks = append(networks, iface.Network)
 					}
 				}
-			case len(u.MayCarry) > 0:
-				for _, n := range u.MayCarry {
-					prefix, _ := netip.ParsePrefix(n.Range)
-					if of := (networkRange{n.NetworkName, prefix}); ranges < maxRanges && isNew(of, u.ID) {
-						u.ranges, ranges = append(u.ranges, of), ranges+1
-					}
-				}
-				u.any = ranges == maxRanges && isNew(r, u.ID)
 			case pod != nil:
 				for _, name := range pod.RequestedNetworks {
 					networks = append(networks, name.String())
 				}
 			default:
-				u.any = isNew(r, u.ID)
+				u.any, u.why = isNew(r, u.ID), "the API has no pod "+u.pod()
 			}
 			for _, name := range networks {
-				if nad := x.nads[name]; isNew(nad, u.ID) {
+				switch nad := x.nads[name]; {
+				case nad == nil && isNew(r, u.ID):
+					u.any, u.why = true, "the definition "+name+", which its pod names, is missing or cannot be read"
+				case nad != nil && isNew(nad, u.ID):
 					u.nads = append(u.nads, nad)
 				}
 			}

@@ -136,6 +136,55 @@ func TestUnread_PodWithManyAddresses(t *testing.T) {
 	}
 }
 
+// A pod that holds stale addresses of networks that are not its own is a finding that names it.
+func TestFindings_UnreadOfOtherNetworks(t *testing.T) {
+	stale := Alloc("5", "default/gone-1", "box-a", "net1")
+	own := Alloc("6", "default/tenant", "box-t", "net1")
+	sandbox := func(edit SandboxEdit) Part {
+		return ReportingWorker(Gone("box-a", "u1"), Sandbox("box-t", "uid-t", OfPod("tenant"), unread, edit))
+	}
+	mayCarry := func(networks ...v1alpha1.Network) SandboxEdit {
+		return func(b *v1alpha1.Sandbox) { b.MayCarry = networks }
+	}
+	nothing := func(*v1alpha1.Sandbox) {}
+	pod := func(edits ...PodEdit) Part { return Pod("tenant", append(edits, UID("uid-t"), CreatedLongAgo)...) }
+	for name, tt := range map[string]struct {
+		parts []Part
+		says  string // "" for no finding
+	}{
+		"a definition that is missing": {[]Part{sandbox(nothing), pod(NoNetworkStatus, Requesting("none"))},
+			"default/none, which its pod names, is missing"},
+		"a status with one that is missing": {[]Part{sandbox(nothing),
+			pod(NetworkStatus(`[{"name":"default/none","interface":"net1"}]`))}, "default/none, which its pod names, is missing"},
+		"one that cannot be read": {[]Part{sandbox(nothing), NAD("mine", "{"), pod(NoNetworkStatus, Requesting("mine"))},
+			"default/mine, which its pod names, is missing or cannot be read"},
+		"a range around those of others": {[]Part{sandbox(mayCarry(v1alpha1.Network{Range: "10.0.0.0/8"})), pod()},
+			"1 stale addresses of pools that have no allocation of its pod"},
+		"an unknown range": {[]Part{sandbox(mayCarry(v1alpha1.Network{})), pod()}, "such as kube-system/10.0.0.0-24"},
+		"its definition's network, with other ranges": {[]Part{sandbox(nothing),
+			NAD("mine", WhereaboutsConfig("10.7.0.0/24", "")), pod(NoNetworkStatus, Requesting("mine"))},
+			"such as kube-system/10.0.0.0-24"},
+		"a range of its caches": {[]Part{sandbox(mayCarry(v1alpha1.Network{Range: "10.0.0.0/24"})), pod()}, ""},
+		"a pool beside the one of its pod": {[]Part{sandbox(mayCarry(v1alpha1.Network{})), pod(),
+			Pool("10.9.0.0-24", "10.9.0.0/24", own)}, "such as kube-system/10.0.0.0-24"},
+		"another network": {[]Part{sandbox(mayCarry(v1alpha1.Network{Range: "10.7.0.0/24"})), pod()}, ""},
+		"a pod without its report": {[]Part{Node("worker-1"), Node("worker-2"), FreshReport("worker-2", Gone("box-a", "u1")),
+			NAD("mine", "{"), pod(NoNetworkStatus, Requesting("mine"))}, "pod default/tenant may carry any address"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parts := append([]Part{Pool("10.0.0.0-24", "10.0.0.0/24", stale)}, tt.parts...)
+			found := FindingsOf(judge.UnreadSandbox, parts...)
+			if tt.says == "" && len(found) == 0 {
+				return
+			}
+			if len(found) != 1 || tt.says == "" || !strings.Contains(found[0].Message, tt.says) ||
+				found[0].Pods[0] != "default/tenant" || found[0].Node != "worker-1" {
+				t.Errorf("want %q: %+v", tt.says, found)
+			}
+		})
+	}
+}
+
 // What may carry any address is a finding that names node and sandbox; what names a network is none.
 func TestFindings_UnreadSandbox(t *testing.T) {
 	unread := func(networks ...v1alpha1.Network) Part {

@@ -68,6 +68,8 @@ type Evidence struct {
 	ClaimByGuest      bool   `json:"claimByGuest,omitempty"` // the claimant is a VirtualMachineInstance, by its status
 	GuestUnknown      bool   `json:"guestUnknown,omitempty"` // the claimant is a machine whose guest is unknown
 	claimantPodNode   string // the node of a claimant that is a pod
+	unreadSandbox     *unreadSandbox
+	unreadPod         *unreadPod
 	unknown           string // what is unknown: the nodes, or the claimant's addresses
 	// IPAMClaim is the state of the IPAMClaim that is recorded: Exists, Missing or NotRead; "" for none.
 	IPAMClaim IPAMClaimState `json:"ipamClaim,omitempty"`

@@ -81,7 +81,7 @@ func (x *Index) findings(items []*Item) (found []Finding) {
 			found = append(found, x.missingReservation(it)...)
 		}
 	}
-	found = slices.Concat(found, x.phantoms(), x.nodesNotReady(items), x.unreadFindings(),
+	found = slices.Concat(found, x.phantoms(), x.nodesNotReady(items), x.unreadFindings(items),
 		x.malformed(items), x.unknownDefinitions(), x.notAttached(), pendingLeaks(items), foreignPools(items),
 		x.machineFindings(items))
 	found = append(found, x.nodesWithoutReport(items, found)...)
@@ -169,18 +169,6 @@ func (x *Index) phantom(g *mention) Finding {
 		Pods: []string{g.pod()}, ContainerIDs: []string{g.ID}, Node: g.report.Name, Message: message}
 	x.asReported(&f, g.report)
 	return f
-}
-
-// unreadFindings are the findings on sandboxes with neither a CNI cache file nor a pod, which may carry any address.
-func (x *Index) unreadFindings() (found []Finding) {
-	for _, u := range x.unreadSandboxes {
-		if u.any {
-			found = append(found, Finding{Kind: UnreadSandbox, Pods: []string{u.pod()}, ContainerIDs: []string{u.ID},
-				Node: u.report.Name, Message: fmt.Sprintf("sandbox %s on %s has no CNI cache file, and the API has no pod %s: "+
-					"it may carry any address, so all stale addresses are held", u.ID, u.report.Name, u.pod())})
-		}
-	}
-	return found
 }
 
 // countNodes counts for each node the allocations whose evidence names it.

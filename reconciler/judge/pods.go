@@ -69,10 +69,11 @@ func (x *Index) podOf(g *mention) *podstate.Pod {
 }
 
 // podsAt are the pods that carry an address by their network-status, ordered by name. A pod whose sandbox is reported
-// with all addresses is in sandboxesByAddress instead. A terminating pod whose sandboxes have ended carries nothing.
+// with all addresses is in sandboxesByAddress instead. A terminating pod whose sandboxes have ended carries nothing, and
+// neither does one whose networks are known to be others.
 func (x *Index) podsAt(addr netip.Addr) (found []podAddress) {
 	for _, c := range x.podsNaming(addr) {
-		if !x.isReported(c.pod) && !x.hasStopped(c.pod) {
+		if !x.isReported(c.pod) && !x.hasStopped(c.pod) && !x.hasOtherNetworks(c.pod, addr) {
 			found = append(found, c)
 		}
 	}
@@ -101,6 +102,35 @@ func (x *Index) isReported(p *podstate.Pod) bool {
 	r := x.byNode[p.Node]
 	return r != nil && r.IsFresh(x.now) &&
 		(p.UID != "" && r.complete[p.UID] || p.RuntimeUID != "" && r.complete[p.RuntimeUID])
+}
+
+// hasOtherNetworks reports whether the fresh report of a pod's node has all networks of the pod's sandboxes by their CNI
+// cache files, and none of them has the address.
+func (x *Index) hasOtherNetworks(p *podstate.Pod, addr netip.Addr) bool {
+	r := x.byNode[p.Node]
+	if r == nil || !r.incomplete[p.String()] || !x.provesAbsence(p.Node) || r.mayAttach(p, x.now) {
+		return false
+	}
+	mayBe := func(n v1alpha1.Network) bool {
+		prefix, err := netip.ParsePrefix(n.Range)
+		return err != nil || prefix.Contains(addr)
+	}
+	isListed := false
+	for i := range r.Sandboxes {
+		g := &mention{r, ofSandbox, &r.Sandboxes[i]}
+		if !isOf(g, p) || !x.mayRun(g) {
+			continue
+		}
+		isListedHere := slices.ContainsFunc(g.Addresses, func(a v1alpha1.Address) bool {
+			ip, ok := podstate.ParseAddress(a)
+			return !ok || ip == addr
+		})
+		if len(g.MayCarry) == 0 || isListedHere || slices.ContainsFunc(g.MayCarry, mayBe) {
+			return false
+		}
+		isListed = true
+	}
+	return isListed
 }
 
 // isRefuted reports whether the fresh report of a pod's node has all addresses of the pod's sandboxes. The report must

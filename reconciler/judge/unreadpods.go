@@ -133,6 +133,7 @@ func (x *Index) findUnreadPod(it *Item, isGuest bool) bool {
 	for i := range x.unreadPods {
 		if u := &x.unreadPods[i]; u.isGuest == isGuest && u.mayCarry(it) {
 			e.Claimant, e.claimantPodNode, e.unknown = "pod "+u.pod.String(), u.pod.Node, u.why
+			e.unreadPod = u
 			return true
 		}
 	}

@@ -129,13 +129,17 @@ func (p *Probe) fullPools(context.Context) (line, error) {
 
 func (p *Probe) findings(context.Context) (line, error) {
 	count := map[judge.Kind]int{}
+	var holders []string
 	for _, x := range p.Findings {
 		count[x.Kind]++
+		if x.Kind == judge.UnreadSandbox {
+			holders = append(holders, strings.Join(x.Pods, " and ")+" on "+x.Node)
+		}
 	}
 	say, unknownKinds := warn, p.Observation.UnknownKinds()
 	var texts, names, missed []string
 	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom,
-		judge.MissingReservation, judge.MalformedFinding} {
+		judge.MissingReservation, judge.UnreadSandbox, judge.MalformedFinding} {
 		if slices.Contains(unknownKinds, k) {
 			missed = append(missed, string(k))
 		}
@@ -148,12 +152,15 @@ func (p *Probe) findings(context.Context) (line, error) {
 		}
 	}
 	more := ""
+	if len(holders) > 0 {
+		more = fmt.Sprintf("Stale addresses of others are held because the networks of %s are unknown. ", few(holders))
+	}
 	if len(missed) > 0 {
 		var sources []string
 		for _, s := range p.Observation.UnknownSources() {
 			sources = append(sources, string(s.Name))
 		}
-		more = fmt.Sprintf("These findings are unknown: %s. They rest on %s, which could not be read.",
+		more += fmt.Sprintf("These findings are unknown: %s. They rest on %s, which could not be read.",
 			strings.Join(missed, ", "), strings.Join(sources, " and "))
 	}
 	switch {

@@ -208,6 +208,12 @@ func situations() []situation {
 					o.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("list reservations: 500"))
 				})
 		}},
+		{"a pod that may have any address", func(p *Probe) {
+			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1"), Node("worker-2"), FreshReport("worker-1",
+				Sandbox("box-1", UsualUID), Sandbox("box-9", "uid-9", OfPod("tenant"), func(b *v1alpha1.Sandbox) {
+					b.AddressesUnread = true
+				})), FreshReport("worker-2"))
+		}},
 		{"a node that the selector of agents does not select", func(p *Probe) {
 			p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), Node("worker-1", WithoutAgent), Node("worker-2"),
 				FreshReport("worker-2"))

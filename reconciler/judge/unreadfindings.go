@@ -1,0 +1,68 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// unreadFindings are the findings on sandboxes and pods whose addresses are unknown and that hold, or may hold, stale
+// addresses of others' networks. Such a network has neither a pool with an allocation of the pod, nor a range that the
+// CNI caches name.
+func (x *Index) unreadFindings(items []*Item) (found []Finding) {
+	for i := range x.unreadSandboxes {
+		if u := &x.unreadSandboxes[i]; u.any {
+			found = append(found, u.finding(fmt.Sprintf("no CNI cache file has all of its networks, and %s: it may carry any "+
+				"address, so all stale addresses are held", u.why)))
+		}
+	}
+	var owners map[ownedPool]bool
+	held, count := map[*unreadSandbox][]string{}, map[*unreadPod]int{}
+	for _, it := range items {
+		if it.Allocation == nil || it.evidence == nil || it.Verdict != Held || it.Reason != ClaimedByOther {
+			continue
+		}
+		u, p := it.evidence.unreadSandbox, it.evidence.unreadPod
+		if owners == nil && (u != nil || p != nil) {
+			owners = x.ownedPools()
+		}
+		switch {
+		case u != nil && !u.any && !u.isNamed(it.pool) && !owners[ownedPool{it.pool, u.pod()}]:
+			held[u] = append(held[u], it.pool.ref)
+		case p != nil && p.nad == nil && !owners[ownedPool{it.pool, p.pod.String()}]:
+			count[p]++
+		}
+	}
+	for u, pools := range held {
+		found = append(found, u.finding(fmt.Sprintf("no CNI cache file has all of its addresses: it may carry %d stale "+
+			"addresses of pools that have no allocation of its pod, such as %s, and they are held", len(pools), slices.Min(pools))))
+	}
+	for p, n := range count {
+		found = append(found, Finding{Kind: UnreadSandbox, Pods: []string{p.pod.String()}, Node: p.pod.Node,
+			Message: fmt.Sprintf("pod %s may carry any address, so %d stale addresses of pools that have no allocation of it "+
+				"are held: %s, and its networks are unknown", p.pod, n, p.why)})
+	}
+	return mergedByPod(found)
+}
+
+func (u *unreadSandbox) finding(why string) Finding {
+	return Finding{Kind: UnreadSandbox, Pods: []string{u.pod()}, ContainerIDs: []string{u.ID}, Node: u.report.Name,
+		Message: fmt.Sprintf("the addresses of sandbox %s of pod %s on %s are unknown: %s", u.ID, u.pod(), u.report.Name, why)}
+}
+
+// isNamed reports whether the CNI caches name the range of a pool, or that of its node slice.
+func (u *unreadSandbox) isNamed(p *pool) bool {
+	return slices.ContainsFunc(u.ranges, func(n networkRange) bool {
+		return n.prefix == p.Range.Prefix() || len(p.slice) > 0 && n.prefix.Contains(p.Range.Prefix().Addr())
+	})
+}
+
+// mergedByPod keeps one of the findings on a pod and sandbox.
+func mergedByPod(found []Finding) []Finding {
+	slices.SortFunc(found, func(a, b Finding) int {
+		return cmp.Or(strings.Compare(a.Pods[0], b.Pods[0]), slices.Compare(a.ContainerIDs, b.ContainerIDs),
+			strings.Compare(a.Message, b.Message))
+	})
+	return slices.CompactFunc(found, func(a, b Finding) bool { return a.Is(b) })
+}
