@@ -119,6 +119,14 @@ func (r *recording) addresses(t *testing.T) {
 		r.one.writeReport(t, p.listed("Ready"))
 		r.unreserve(t, p.ips[0])
 	})
+	r.during(t, situation{name: "the networks of a running pod are unknown", alert: "IPReconcileUnreadSandbox",
+		lasts: 50 * time.Minute}, findings+`{kind="UnreadSandbox"`, 1, func(t *testing.T) {
+		p := r.up(t, "worker-1", "web", blue).age(t, 10*time.Minute)
+		p.annotate(t, statusAnnotation, `[{"name":"default/missing","interface":"net2"}]`)
+		b := p.listed("Ready")
+		b.AddressesUnread = true
+		r.one.writeReport(t, b)
+	})
 	r.during(t, situation{name: "a pool is paused", alert: "IPReconcileNotReleasing", lasts: 3 * time.Hour},
 		"ip_reconcile_candidates ", 1, func(t *testing.T) {
 			p := r.up(t, "worker-1", "leaked", blue)

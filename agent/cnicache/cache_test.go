@@ -189,6 +189,7 @@ func TestEntry_WhereaboutsInAnUnreadPlace(t *testing.T) {
 		"the name":                        {strings.Replace(plugin(`"a":1`), `"net"`, `"whereabouts-net"`, 1), true},
 		"the name of a chain": {strings.Replace(net(`"plugins":[{"type":"own","ipam":`+wbIPAM+`}]`), `"net"`,
 			`"whereabouts"`, 1), true},
+		"the pod's arguments": {plugin(`"args":{"cni":{"x":"whereabouts"}}`), true},
 		"files of whereabouts": {plugin(`"ipam":{"type":"whereabouts","range":"10.0.0.0/24",` +
 			`"log_file":"/var/log/whereabouts.log"}`), true},
 		"no mention": {plugin(`"ipam":{"type":"static"}`), true},

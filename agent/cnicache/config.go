@@ -47,6 +47,7 @@ type plugin struct {
 	Type   string          `json:"type"`
 	IPAM   json.RawMessage `json:"ipam"`
 	CNIDir string          `json:"cniDir"`
+	Args   json.RawMessage `json:"args"` // the pod's cni-args, by Multus
 }
 
 // runsNoIPAM are the plugins of the CNI project that may be the first of a network and run no ipam plugin. The first
@@ -108,14 +109,15 @@ func (c *config) add(p plugin, raw []byte, ofRuntime, assigns bool) (int, error)
 	if c.ranges += len(sources); c.ranges > maxRanges && len(sources) > 0 {
 		sources = []source{{Network: v1alpha1.Network{NetworkName: sources[0].NetworkName}}}
 	}
+	read := cniconf.Mentions(p.Args, whereabouts) // no plugin takes another's config from there
 	if len(sources) == 0 {
-		return 0, err
+		return read, err
 	}
 	for i := range sources {
 		sources[i].assigns = assigns
 	}
 	c.sources = append(c.sources, sources...)
-	return cniconf.Mentions(p.IPAM, whereabouts), err
+	return read + cniconf.Mentions(p.IPAM, whereabouts), err
 }
 
 // readIPAM returns the sources of an ipam section in whereabouts' order, none for another plugin.
@@ -191,6 +193,9 @@ func (c config) addresses(ips []net.IP, ifName, network string) []v1alpha1.Addre
 		}
 		if !ok || from < 0 {
 			continue
+		}
+		if len(found) == maxKept {
+			break
 		}
 		s := &sources[from]
 		isOther := !s.assigns || s.isUsed && s.ipNet != nil

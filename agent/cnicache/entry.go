@@ -40,6 +40,8 @@ type Entry struct {
 const (
 	// MaxAddresses is the most addresses of one sandbox that a SandboxReport accepts.
 	MaxAddresses = 128
+	// maxKept is the most addresses and interfaces of one file that are kept, far more than a SandboxReport accepts.
+	maxKept = 8 * MaxAddresses
 	// maxName is the longest name that a SandboxReport and the API accept.
 	maxName = 253
 )

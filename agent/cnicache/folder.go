@@ -41,8 +41,11 @@ func (k fileKind) id(name string) string {
 }
 
 const (
-	// maxFileSize is far beyond any real file: a result has a few KB.
-	maxFileSize = 1 << 20
+	// maxFileSize is what an object can make of a file. The API server accepts objects of up to 1.5 MiB, of which a pod's
+	// annotations are at most 256 KiB. Multus copies a pod's cni-args and a definition's config into its file and the
+	// results: JSON makes up to 6 bytes of one, and base64 4 of 3. A real file has a few KB. Only a pod that selects
+	// large definitions several times has a larger one, and its networks are then unknown.
+	maxFileSize = 16 << 20
 	// mtimeReliableAfter is the age from which any change of a file changes its mtime. The kernel's file times are
 	// coarse, so a younger file may change again with the same mtime.
 	mtimeReliableAfter = 2 * time.Second
@@ -111,7 +114,7 @@ func (f *folder) readFile(root *os.Root, name, id string, known *parsedFile, now
 		r = f.kind.parse(id, data)
 	}
 	r.info = info
-	if r.problem == nil && now.Sub(info.ModTime()).Abs() > mtimeReliableAfter {
+	if err == nil && now.Sub(info.ModTime()).Abs() > mtimeReliableAfter {
 		f.files[name] = r
 	}
 	return r, nil
@@ -131,8 +134,8 @@ func readContent(root *os.Root, name string, info fs.FileInfo) ([]byte, error) {
 		return nil, err
 	}
 	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFileSize+1))
-	if err != nil {
+	data := make([]byte, info.Size())
+	if _, err := io.ReadFull(file, data); err != nil {
 		return nil, err
 	}
 	if now, err := file.Stat(); err != nil || !isSameFile(now, info) {

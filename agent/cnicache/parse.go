@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"path/filepath"
+	"slices"
 
 	types020 "github.com/containernetworking/cni/pkg/types/020"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -116,7 +117,13 @@ func (r *parsedFile) parseDelegates(data []byte) {
 		if err != nil {
 			r.problem = fmt.Errorf("parse the config of network %d: %w", i, err)
 		}
-		r.sources = append(r.sources, conf.sources...)
+		for _, s := range conf.sources {
+			// A tenant may select a network any number of times. More networks than a report has are unknown.
+			isSame := func(other source) bool { return other.Network == s.Network }
+			if len(r.sources) <= MaxAddresses && !slices.ContainsFunc(r.sources, isSame) {
+				r.sources = append(r.sources, s)
+			}
+		}
 	}
 }
 
@@ -126,7 +133,7 @@ func (r *parsedFile) addInterfaces(names []string) {
 		switch {
 		case len(name) > maxName:
 			r.problem = errors.New("the name of an interface is too long")
-		case name != "":
+		case name != "" && len(r.interfaces) < maxKept:
 			r.interfaces = append(r.interfaces, name)
 		}
 	}
