@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
 	"github.com/ip-reconcile/ip-reconcile/agent/cri"
@@ -16,6 +17,11 @@ import (
 const (
 	// statusCalls limits the concurrent status calls. Calls to shims that hang must not delay the others.
 	statusCalls = 64
+	// statusBytes limits what the answers to them have together. The usual answer has at most usualStatus bytes. A verbose
+	// one also has the pod's annotations, twice, and JSON makes up to six bytes of one.
+	statusBytes = statusCalls * usualStatus
+	usualStatus = 256 << 10
+	textCopies  = 8
 	// statusRetryDelay is the pause after a failed status call: shims that hang would slow down each inspection.
 	statusRetryDelay = time.Minute
 )
@@ -69,15 +75,19 @@ func (ni *NodeInspector) fetchDetails(
 	ctx context.Context, sandboxes []cri.Sandbox, start time.Time, isLastTry bool,
 ) (notFound error) {
 	details, errs := make([]cri.Detail, len(sandboxes)), make([]error, len(sandboxes))
-	var calls errgroup.Group
-	calls.SetLimit(statusCalls)
+	var calls sync.WaitGroup
+	limit := semaphore.NewWeighted(statusBytes)
 	for i, s := range sandboxes {
-		calls.Go(func() error {
+		bytes := min(usualStatus+textCopies*int64(s.Texts), statusBytes)
+		if limit.Acquire(ctx, bytes) != nil {
+			break // ctx has ended
+		}
+		calls.Go(func() {
+			defer limit.Release(bytes)
 			details[i], errs[i] = ni.Runtime.Detail(ctx, s.ID)
-			return nil
 		})
 	}
-	_ = calls.Wait() // each call has its own error
+	calls.Wait()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("get the status of sandboxes: %w", err)
 	}

@@ -98,6 +98,8 @@ type Sandbox struct {
 	Attempt                  uint32
 	Ready                    bool
 	CreatedAt                time.Time
+	// Texts is how many bytes its labels and annotations have, of which its status has copies.
+	Texts int
 }
 
 // Version returns the name and version of the runtime.
@@ -137,9 +139,17 @@ func (r *Runtime) List(ctx context.Context) ([]Sandbox, error) {
 		all = append(all, Sandbox{
 			ID: item.GetId(), Namespace: m.GetNamespace(), Name: m.GetName(), UID: m.GetUid(), Attempt: m.GetAttempt(),
 			Ready: state == runtimeapi.PodSandboxState_SANDBOX_READY, CreatedAt: time.Unix(0, item.GetCreatedAt()),
+			Texts: size(item.GetLabels()) + size(item.GetAnnotations()),
 		})
 	}
 	return all, nil
+}
+
+func size(texts map[string]string) (n int) {
+	for key, value := range texts {
+		n += len(key) + len(value)
+	}
+	return n
 }
 
 // NetworkMode is the kind of network of a sandbox, "" if unknown.

@@ -4,9 +4,9 @@ package cniconf
 
 import "strconv"
 
-// Mentions is how often JSON contains a word in lower case, in any case and with any escapes. A JSON text in a string has
-// escapes of escapes, so all backslashes are skipped. It allocates nothing: tenants write configs.
-// The first letter of the word must occur in it once.
+// Mentions is how often JSON contains a word in lower case, in any case and with any escapes. A JSON text in a string
+// has escapes of escapes, so all backslashes are skipped. It allocates nothing: tenants write configs. The first letter
+// of the word must occur in it once.
 func Mentions(text []byte, word string) (n int) {
 	matched, isEscaped := 0, false
 	for i := 0; i < len(text); i++ {

@@ -81,8 +81,7 @@ func (x *Index) isObsoleteClaim(g *mention, e *Evidence) bool {
 }
 
 // unreadSandbox is a sandbox without a CNI cache file that lists all of its addresses. It may carry any address of its
-// networks. Its CNI caches name them, or else its pod, which users may edit. If neither names them all, it may carry any
-// address at all.
+// networks. Its CNI caches name them, or else its pod, which users may edit. If neither does, it may carry any address.
 type unreadSandbox struct {
 	mention
 	any    bool

@@ -69,8 +69,8 @@ func (x *Index) podOf(g *mention) *podstate.Pod {
 }
 
 // podsAt are the pods that carry an address by their network-status, ordered by name. A pod whose sandbox is reported
-// with all addresses is in sandboxesByAddress instead. A terminating pod whose sandboxes have ended carries nothing, and
-// neither does one whose networks are known to be others.
+// with all addresses is in sandboxesByAddress instead. A terminating pod whose sandboxes have ended carries nothing. Nor
+// does one whose networks are known to be others.
 func (x *Index) podsAt(addr netip.Addr) (found []podAddress) {
 	for _, c := range x.podsNaming(addr) {
 		if !x.isReported(c.pod) && !x.hasStopped(c.pod) && !x.hasOtherNetworks(c.pod, addr) {
@@ -104,8 +104,8 @@ func (x *Index) isReported(p *podstate.Pod) bool {
 		(p.UID != "" && r.complete[p.UID] || p.RuntimeUID != "" && r.complete[p.RuntimeUID])
 }
 
-// hasOtherNetworks reports whether the fresh report of a pod's node has all networks of the pod's sandboxes by their CNI
-// cache files, and none of them has the address.
+// hasOtherNetworks reports whether the fresh report of a pod's node has all networks of the pod's sandboxes, by their
+// CNI cache files, and none of them has the address.
 func (x *Index) hasOtherNetworks(p *podstate.Pod, addr netip.Addr) bool {
 	r := x.byNode[p.Node]
 	if r == nil || !r.incomplete[p.String()] || !x.provesAbsence(p.Node) || r.mayAttach(p, x.now) {

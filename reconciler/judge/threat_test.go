@@ -313,7 +313,8 @@ func tenantChange(t *rapid.T) Part {
 		pod = Nothing
 	}
 	config := oneOf("definition", "", "{", `{"type":"multus","clusterNetwork":"default/wb"}`,
-		WhereaboutsConfig("10.0.0.0/24", ""), WhereaboutsConfig("192.0.2.0/24", "tenant-net"), WhereaboutsConfig("0.0.0.0/0", ""),
+		WhereaboutsConfig("10.0.0.0/24", ""), WhereaboutsConfig("192.0.2.0/24", "tenant-net"),
+		WhereaboutsConfig("0.0.0.0/0", ""),
 		`{"type":"own","in":{"ipam":{"type":"whereabouts","range":"10.0.0.0/24"}}}`)
 	if rapid.Bool().Draw(t, "definition deleted") {
 		return pod
@@ -349,7 +350,8 @@ func TestATenantChangesNothingForOthers(t *testing.T) {
 			t.Run(says+", and an item of "+of, func(t *testing.T) {
 				rapid.Check(t, func(rt *rapid.T) {
 					it := AllocationOf(t, Judged(Observe(UsualPool, NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")),
-						Node("worker-1"), Node("worker-2"), others, FreshReport("worker-2", Sandbox("box-t", "uid-t", OfPod("tenant"), c.edit)),
+						Node("worker-1"), Node("worker-2"), others,
+						FreshReport("worker-2", Sandbox("box-t", "uid-t", OfPod("tenant"), c.edit)),
 						tenantChange(rt)), judge.Policy{}), "10.0.0.5")
 					if (it.Verdict == judge.Held) != c.held || (it.Verdict == judge.Stale) == c.held {
 						rt.Fatalf("%v: %s", OutcomeOf(it), it.Message())

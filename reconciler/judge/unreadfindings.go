@@ -36,7 +36,8 @@ func (x *Index) unreadFindings(items []*Item) (found []Finding) {
 	}
 	for u, pools := range held {
 		found = append(found, u.finding(fmt.Sprintf("no CNI cache file has all of its addresses: it may carry %d stale "+
-			"addresses of pools that have no allocation of its pod, such as %s, and they are held", len(pools), slices.Min(pools))))
+			"addresses of pools that have no allocation of its pod, such as %s, and they are held",
+			len(pools), slices.Min(pools))))
 	}
 	for p, n := range count {
 		found = append(found, Finding{Kind: UnreadSandbox, Pods: []string{p.pod.String()}, Node: p.pod.Node,
@@ -48,7 +49,8 @@ func (x *Index) unreadFindings(items []*Item) (found []Finding) {
 
 func (u *unreadSandbox) finding(why string) Finding {
 	return Finding{Kind: UnreadSandbox, Pods: []string{u.pod()}, ContainerIDs: []string{u.ID}, Node: u.report.Name,
-		Message: fmt.Sprintf("the addresses of sandbox %s of pod %s on %s are unknown: %s", u.ID, u.pod(), u.report.Name, why)}
+		Message: fmt.Sprintf("the addresses of sandbox %s of pod %s on %s are unknown: %s",
+			u.ID, u.pod(), u.report.Name, why)}
 }
 
 // isNamed reports whether the CNI caches name the range of a pool, or that of its node slice.

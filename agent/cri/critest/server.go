@@ -5,6 +5,7 @@ package critest
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -41,6 +42,8 @@ type Sandbox struct {
 	CreatedAt time.Time
 	// Secret is in the environment and the annotations in the verbose info.
 	Secret string
+	// Annotations are in the list, the status and, with Secret, in the verbose info.
+	Annotations map[string]string
 	// IsBeingRemoved means that it is listed without a status.
 	IsBeingRemoved bool
 	// HasBrokenStatus means that its verbose status is an error.
@@ -161,8 +164,7 @@ func (s *Server) ListPodSandbox(context.Context, *runtimeapi.ListPodSandboxReque
 				"io.kubernetes.pod.namespace": b.Namespace, "io.kubernetes.pod.name": b.Name, "io.kubernetes.pod.uid": b.UID,
 				"app": "app-of-" + b.Name, "pod-template-hash": "5d4f8c7b9d",
 			},
-			Annotations: map[string]string{"kubernetes.io/config.source": "api",
-				"kubernetes.io/config.seen": "2026-11-20T10:00:00.000000000Z"},
+			Annotations: b.annotations("kubernetes.io/config.source", "api"),
 		})
 	}
 	return answer, nil
@@ -185,6 +187,7 @@ func (s *Server) PodSandboxStatus(_ context.Context,
 	}
 	answer := &runtimeapi.PodSandboxStatusResponse{Status: &runtimeapi.PodSandboxStatus{
 		Id: b.ID, Metadata: b.metadata(), State: b.state(), CreatedAt: b.CreatedAt.UnixNano(),
+		Annotations: b.Annotations,
 		Linux: &runtimeapi.LinuxPodSandboxStatus{
 			Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{Network: network}},
 		},
@@ -222,7 +225,7 @@ func (s *Server) info(b Sandbox) map[string]any {
 		}
 		namespaces = append(namespaces, network)
 	}
-	info := map[string]any{"pid": 4711, "config": map[string]any{"annotations": map[string]string{"token": b.Secret}},
+	info := map[string]any{"pid": 4711, "config": map[string]any{"annotations": b.annotations("token", b.Secret)},
 		"runtimeSpec": map[string]any{
 			"ociVersion": "1.2.0", "process": map[string]any{"env": []string{"TOKEN=" +
 				b.Secret}}, "linux": map[string]any{"namespaces": namespaces}}}
@@ -259,6 +262,12 @@ func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest,
 
 func (b *Sandbox) metadata() *runtimeapi.PodSandboxMetadata {
 	return &runtimeapi.PodSandboxMetadata{Name: b.Name, Namespace: b.Namespace, Uid: b.UID, Attempt: b.Attempt}
+}
+
+func (b *Sandbox) annotations(key, value string) map[string]string {
+	all := map[string]string{key: value}
+	maps.Copy(all, b.Annotations)
+	return all
 }
 
 func (b *Sandbox) state() runtimeapi.PodSandboxState {

@@ -1,0 +1,127 @@
+package agent_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/agent"
+	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri"
+	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+)
+
+// runtimeEnv makes the test program be a container runtime with pods whose annotations are large.
+const runtimeEnv = "IP_RECONCILE_TEST_RUNTIME"
+
+// largePods are the pods that TestInspect_LargeAnnotations runs, each with annotations of 250 kB. JSON escapes each byte.
+const largePods, largeText = 60, 250_000
+
+// runRuntime is that container runtime. It prints its socket and ends with its standard input.
+func runRuntime(t *testing.T) {
+	s := critest.Start(t, critest.Containerd)
+	text := strings.Repeat("<", largeText)
+	var all []critest.Sandbox
+	for i := range largePods {
+		all = append(all, critest.Sandbox{ID: fmt.Sprintf("%064x", i+1), Namespace: "tenant", Name: fmt.Sprint("p-", i),
+			UID: fmt.Sprint("u-", i), CreatedAt: noon, Annotations: map[string]string{"a": text}})
+	}
+	s.Set(all...)
+	fmt.Println(s.Socket)
+	_, _ = io.Copy(io.Discard, os.Stdin)
+}
+
+// The agent of a node with such pods stays within the memory of its container, also when it starts.
+func TestInspect_LargeAnnotations(t *testing.T) {
+	if os.Getenv(runtimeEnv) != "" {
+		runRuntime(t)
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestInspect_LargeAnnotations$")
+	cmd.Env = append(os.Environ(), runtimeEnv+"=yes")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); _ = cmd.Wait() }()
+	socket, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := cri.Dial(strings.TrimSpace(socket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	results := t.TempDir()
+	for i := range largePods {
+		id := fmt.Sprintf("%064x", i+1)
+		if err := os.WriteFile(results+"/net-"+id+"-eth0", []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// As the container's: 60 % of 128 MiB.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(77 << 20))
+	defer debug.SetGCPercent(debug.SetGCPercent(10)) // the peak is then what is in use
+	for _, start := range []string{"at first", "after a restart"} {
+		ni := &agent.NodeInspector{Runtime: r, Caches: cnicache.New(cnicache.Folders{Results: results, Multus: results})}
+		before, peak := heapInUse(), peakOfHeap()
+		inspection, err := ni.Inspect(t.Context())
+		if grown := int64(peak()) - int64(before); grown > 64<<20 {
+			t.Errorf("%s: the heap grew by %d MiB", start, grown>>20)
+		}
+		if err != nil || len(inspection.Sandboxes) != largePods {
+			t.Fatalf("%s: %v", start, err)
+		}
+		for _, s := range inspection.Sandboxes {
+			if s.NetworkClosed == nil || *s.NetworkClosed {
+				t.Fatalf("%s: the network of %s: %v; %v", start, s.Name, s.NetworkClosed, ni.Unreadable()[s.ID])
+			}
+		}
+		if kept := int64(heapInUse()) - int64(before); kept > 4<<20 {
+			t.Errorf("%s: %d MiB are kept", start, kept>>20)
+		}
+	}
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// peakOfHeap measures the most that the heap has until the returned function is called.
+func peakOfHeap() func() uint64 {
+	done, peak := make(chan bool), make(chan uint64)
+	go func() {
+		var stats runtime.MemStats
+		var most uint64
+		for {
+			select {
+			case <-done:
+				peak <- most
+				return
+			case <-time.After(time.Millisecond):
+				runtime.ReadMemStats(&stats)
+				most = max(most, stats.HeapAlloc)
+			}
+		}
+	}()
+	return func() uint64 { close(done); return <-peak }
+}
