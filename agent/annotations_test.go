@@ -21,7 +21,7 @@ import (
 // runtimeEnv makes the test program be a container runtime with pods whose annotations are large.
 const runtimeEnv = "IP_RECONCILE_TEST_RUNTIME"
 
-// largePods are the pods that TestInspect_LargeAnnotations runs, each with annotations of 250 kB. JSON escapes each byte.
+// largePods are the pods that TestInspect_LargeAnnotations runs, each with annotations of 250 kB that JSON escapes.
 const largePods, largeText = 60, 250_000
 
 // runRuntime is that container runtime. It prints its socket and ends with its standard input.

@@ -87,7 +87,7 @@ var renderings = []struct{ name, values, unserved string }{
 	{"agent-nodes-cronjob", "{mode: cronjob, agent: {nodeSelector: {x: z}}}", ""},
 	{"agent-nodes-without-agents", "agent: {enabled: false, nodeSelector: {x: z}}", ""},
 	{"agent-nodes-argument", "{agent: {nodeSelector: {x: z}}, extraArgs: [--agent-nodes=z]}", ""},
-	{"agent-lease-namespace", "agent: {leaseNamespace: kube-node-lease}", ""},
+	{"agent-lease-namespace", "agent: {leaseNamespace: leases-of-agents}", ""},
 	{"agent-cri-o", "agent: {runtime: cri-o}", ""},
 	{"agent-k3s-selinux", "agent: {runtime: k3s, selinux: true}", ""},
 	{"agent-mixed", "agent: {runtime: mixed}", ""},

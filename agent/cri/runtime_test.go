@@ -117,7 +117,10 @@ func TestList(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range list {
-				list[i].CreatedAt = list[i].CreatedAt.UTC()
+				if list[i].Texts < 100 { // the labels alone have more
+					t.Errorf("%d bytes of labels and annotations", list[i].Texts)
+				}
+				list[i].CreatedAt, list[i].Texts = list[i].CreatedAt.UTC(), 0
 			}
 			want := []cri.Sandbox{
 				{ID: "b", Namespace: "default", Name: "web-0", UID: "uid-1", Attempt: 3, Ready: true, CreatedAt: noon},

@@ -234,6 +234,9 @@ tlsConfig:
 {{- if and .Values.agent.enabled .Values.agent.admissionPolicy (semverCompare "<1.30.0-0" .Capabilities.KubeVersion.Version) }}
 {{- fail (printf "agent.admissionPolicy: it needs Kubernetes 1.30 or newer, this is %s. Without it anyone who is root on a node can write the report of another node, and cause the release of addresses in use there. Set agent.enabled=false to install no agents, or agent.admissionPolicy=false to accept this" .Capabilities.KubeVersion.Version) }}
 {{- end }}
+{{- if and .Values.agent.enabled (has .Values.agent.leaseNamespace (concat (list .Release.Namespace "kube-system" "kube-node-lease" "kube-public" "default") .Values.poolNamespaces)) }}
+{{- fail (printf "agent.leaseNamespace: others have Leases in %s, and the admission policies cannot protect the agents' there. Set a namespace of its own" .Values.agent.leaseNamespace) }}
+{{- end }}
 {{- if and .Values.agent.podMonitor.enabled (not .Values.agent.metrics.expose) (not .Values.agent.metrics.secure) }}
 {{- fail "agent.podMonitor.enabled: only the node can read the agents' metrics; set agent.metrics.secure=true, or agent.metrics.expose=true" }}
 {{- end }}
