@@ -106,14 +106,15 @@ func rbacPage(t *testing.T) string {
 			page += fmt.Sprintf("| %s | `%s` | %s | %s |\n", name, values, subjectOf(t, objects, o), allowed(t, o))
 		}
 	}
-	page += `
-` + "`" + `people.aggregateToView` + "`" + ` adds ` + "`" + `ip-reconcile-check` + "`" + ` to the role ` + "`" + `view` + "`" + `. Then everybody with a ClusterRoleBinding to
-` + "`" + `view` + "`" + `, ` + "`" + `edit` + "`" + ` or ` + "`" + `admin` + "`" + ` reads what ` + "`" + `view` + "`" + ` itself does not show: all nodes with their labels and addresses, all Leases
+	page += strings.ReplaceAll(`
+"people.aggregateToView" adds "ip-reconcile-check" to the role "view". Then everybody with a ClusterRoleBinding to
+"view", "edit" or "admin" reads what "view" itself does not show: all nodes with their labels and addresses, all Leases
 (who leads, which machines are alive), the agents' reports (each sandbox of each node with its pod, addresses and
-interfaces), the pools of all tenants, the admission policies, and the history. A RoleBinding to ` + "`" + `view` + "`" + ` in one namespace
+interfaces), the pools of all tenants, the admission policies, and the history. A RoleBinding to "view" in one namespace
 gives away what of it is in that namespace. Nobody can write by it. It is off unless you set it; bind the role to
 people instead.
-
+`, `"`, "`")
+	page += `
 Without list on a kind, what rests on it is [unknown](../explain/safety.md#complete-or-unknown). whereabouts' own roles
 before v0.9 have no list on nodes (v0.5 to v0.6.1 nothing, v0.6.2 to v0.8.1 only get). A drop-in that runs with them
 releases nothing whose pod does not exist. The

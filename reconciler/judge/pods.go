@@ -69,7 +69,7 @@ func (x *Index) podOf(g *mention) *podstate.Pod {
 }
 
 // podsAt are the pods that carry an address by their network-status, ordered by name. A pod whose sandbox is reported
-// with all addresses is in sandboxesByAddress instead. A terminating pod whose sandboxes have ended carries nothing, nor
+// with all addresses is in sandboxesByAddress instead. A terminating pod whose sandboxes have ended carries nothing. Nor
 // does one whose networks are known to be others.
 func (x *Index) podsAt(addr netip.Addr) (found []podAddress) {
 	for _, c := range x.podsNaming(addr) {
@@ -108,7 +108,7 @@ func (x *Index) isReported(p *podstate.Pod) bool {
 // CNI cache files, and none of them has the address.
 func (x *Index) hasOtherNetworks(p *podstate.Pod, addr netip.Addr) bool {
 	r := x.byNode[p.Node]
-	if r == nil || !r.incomplete[p.String()] || !x.provesAbsence(p.Node) || r.mayAttach(p, x.now) {
+	if r == nil || !r.incomplete[p.String()] || !x.provesAbsence(p.Node) || r.mayAttach(p) {
 		return false
 	}
 	mayBe := func(n v1alpha1.Network) bool {
