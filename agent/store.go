@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
@@ -144,7 +145,7 @@ func (a *APIStore) Renew(ctx context.Context) error {
 		m.Annotations = a.annotations(m.Annotations)
 		m.Annotations[v1alpha1.HashAnnotation] = a.hash
 		return &coordinationv1.Lease{
-			TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: m,
+			TypeMeta: leaseType(), ObjectMeta: m,
 			Spec: coordinationv1.LeaseSpec{
 				HolderIdentity: &a.node, LeaseDurationSeconds: ptr.To[int32](leaseSeconds),
 				RenewTime: ptr.To(metav1.NewMicroTime(now(a.Now))),
@@ -215,26 +216,80 @@ const (
 	expectedRefusal = "of its own node only"
 )
 
-// errPolicyNotEnforced means that an agent can write the report of another node.
-var errPolicyNotEnforced = errors.New("the API server lets this agent write the report of another node: " +
-	"the admission policy ip-reconcile-agent is missing, not bound, for another namespace, or does not deny; " +
-	"apply deploy/agent/admission.yaml (Kubernetes 1.30 or newer), or accept this with --without-admission-policy")
+// errPolicyNotEnforced means that an agent can write the report or the Lease of another node.
+var errPolicyNotEnforced = errors.New("the admission policy ip-reconcile-agent is missing, not bound, for another " +
+	"namespace, weakened, or does not deny; apply deploy/agent/admission.yaml (Kubernetes 1.30 or newer), or accept " +
+	"this with --without-admission-policy")
 
-// CheckPolicy returns nil if the admission policy refuses a report of another node, in a dry run.
+// CheckPolicy returns nil if the admission policy refuses a report and a Lease of another node, in dry runs. It tries
+// new ones, and if another node has a report, to change that and the Lease that confirms it.
 func (a *APIStore) CheckPolicy(ctx context.Context) error {
+	others, err := a.otherNodes(ctx)
+	if err != nil {
+		return fmt.Errorf("check the admission policy ip-reconcile-agent: %w", err)
+	}
 	report := &v1alpha1.SandboxReport{TypeMeta: reportType(), ObservedAt: apiTime(now(a.Now))}
 	report.Name = probeName
-	body, err := json.Marshal(report)
-	if err != nil {
-		return err
+	lease := &coordinationv1.Lease{TypeMeta: leaseType()}
+	lease.Name = probeName
+	for _, of := range []struct {
+		kind, path string
+		probe      any
+	}{{"report", a.report.path, report}, {"Lease", a.lease.path, lease}} {
+		body, err := json.Marshal(of.probe)
+		if err != nil {
+			return err
+		}
+		if err := refused(ctx, of.kind, a.report.client.Post().AbsPath(of.path).Body(body)); err != nil {
+			return err
+		}
+		for _, other := range others {
+			err := refused(ctx, of.kind, a.report.client.Patch(types.MergePatchType).AbsPath(of.path, other).
+				Body([]byte(`{"metadata":{"annotations":{"ip-reconcile.dev/probe":"dry run"}}}`)))
+			if apierrors.IsNotFound(err) {
+				continue // it was deleted, or no Lease confirms it
+			}
+			if err != nil {
+				return err
+			}
+			break
+		}
 	}
-	err = a.report.client.Post().AbsPath(reportsPath).Param("dryRun", metav1.DryRunAll).Body(body).Do(ctx).Error()
+	return nil
+}
+
+// refused returns nil if the policy refuses a dry run.
+func refused(ctx context.Context, kind string, r *rest.Request) error {
+	err := r.Param("dryRun", metav1.DryRunAll).Do(ctx).Error()
 	switch {
 	case err == nil:
-		return errPolicyNotEnforced
+		return fmt.Errorf("the API server lets this agent write the %s of another node: %w", kind, errPolicyNotEnforced)
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), expectedRefusal):
 		return nil
 	default:
-		return fmt.Errorf("check the admission policy ip-reconcile-agent: %w", err)
+		return fmt.Errorf("check the admission policy ip-reconcile-agent by a %s: %w", kind, err)
 	}
+}
+
+// otherNodes returns the names of a few other nodes that have reports.
+func (a *APIStore) otherNodes(ctx context.Context) (names []string, _ error) {
+	text, err := a.report.client.Get().AbsPath(a.report.path).Param("limit", "10").
+		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1").Do(ctx).Raw()
+	if err != nil {
+		return nil, err
+	}
+	var list metav1.PartialObjectMetadataList
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("decode the list of reports: %w", err)
+	}
+	for i := range list.Items {
+		if name := list.Items[i].Name; name != a.node {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func leaseType() metav1.TypeMeta {
+	return metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}
 }

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +15,9 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -263,12 +266,21 @@ func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
 	config := configOf(t, one.kubeconfig)
 	store := try(nodeagent.NewAPIStore(config, "worker-1", harness.LeaseNamespace)).must(t)
 	const unguarded = "lets this agent write the report of another node"
+	const unguardedLease = "lets this agent write the Lease of another node"
 	sees := func(what, want string) {
 		t.Helper()
 		eventually(t, "the agent to notice "+what, func() bool {
 			err := store.CheckPolicy(t.Context())
 			return want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want)
 		})
+	}
+	all := try(s.Dynamic().Resource(sandboxReports).List(t.Context(), metav1.ListOptions{})).must(t)
+	for _, o := range all.Items { // only what exists can be changed
+		_, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Create(t.Context(),
+			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: o.GetName()}}, metav1.CreateOptions{})
+		if !apierrors.IsAlreadyExists(err) {
+			check(t, err)
+		}
 	}
 	bindings, policies := s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicyBindings(),
 		s.Client().AdmissionregistrationV1().ValidatingAdmissionPolicies()
@@ -290,6 +302,28 @@ func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
 	sees("that no binding exists", unguarded)
 	try(bindings.Create(t.Context(), original, metav1.CreateOptions{})).must(t)
 	sees("the binding", "")
+
+	policy := try(policies.Get(t.Context(), agentName, metav1.GetOptions{})).must(t)
+	weakened := func(what, want string, weaken func(rules []admissionv1.NamedRuleWithOperations) any) {
+		t.Helper()
+		rules := policy.DeepCopy().Spec.MatchConstraints.ResourceRules
+		change := try(json.Marshal(map[string]any{"spec": map[string]any{
+			"matchConstraints": map[string]any{"resourceRules": weaken(rules)}}})).must(t)
+		try(policies.Patch(t.Context(), agentName, types.MergePatchType, change, metav1.PatchOptions{})).must(t)
+		sees(what, want)
+	}
+	type rules = []admissionv1.NamedRuleWithOperations
+	weakened("that Leases are not covered", unguardedLease, func(r rules) any { return r[:1] })
+	weakened("that reports are not covered", unguarded, func(r rules) any { return r[1:] })
+	weakened("that reports may be changed", unguarded, func(r rules) any {
+		r[0].Operations = []admissionv1.OperationType{admissionv1.Create}
+		return r
+	})
+	weakened("that Leases may be changed", unguardedLease, func(r rules) any {
+		r[1].Operations = []admissionv1.OperationType{admissionv1.Create}
+		return r
+	})
+	weakened("the policy again", "", func(r rules) any { return r })
 
 	// Another policy that refuses such a write proves nothing about this one.
 	check(t, policies.Delete(t.Context(), agentName, metav1.DeleteOptions{}))

@@ -207,7 +207,7 @@ func TestDeploy_ChartNamesTheWrongValue(t *testing.T) {
 		"cron: {configMap: {key: ''}}":                                                       "cron/configMap/key",
 		"extraArgs: --log-level=debug":                                                       "extraArgs",
 		"agent: {leaseNamespace: A_b}":                                                       "agent/leaseNamespace",
-		"agent: {leaseNamespace: kube-system}":                                               "others have Leases in",
+		"agent: {leaseNamespace: kube-system}":                                               "agent.leaseNamespace: ",
 		"agent: {leaseNamespace: kube-node-lease}":                                           "agent.leaseNamespace: ",
 		"{poolNamespaces: [pools], agent: {leaseNamespace: pools}}":                          "agent.leaseNamespace: ",
 		"agent: {cni: {multus: run/multus}}":                                                 "agent/cni/multus",

@@ -118,6 +118,7 @@ func TestDeploy_Rendered(t *testing.T) {
 	restricted := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restricted",
 		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	try(s.Client().CoreV1().Namespaces().Create(t.Context(), restricted, metav1.CreateOptions{})).must(t)
+	s.namespace(t, "leases-of-agents") // the chart creates it, and a dry run does not
 	var standard objectsOf
 	for _, c := range renderings {
 		t.Run(c.name, func(t *testing.T) {

@@ -69,8 +69,8 @@ func (x *Index) podOf(g *mention) *podstate.Pod {
 }
 
 // podsAt are the pods that carry an address by their network-status, ordered by name. A pod whose sandbox is reported
-// with all addresses is in sandboxesByAddress instead. A terminating pod whose sandboxes have ended carries nothing, as
-// one whose networks are known to be others.
+// with all addresses is in sandboxesByAddress instead. A terminating pod whose sandboxes have ended carries nothing. A
+// pod whose networks are known to be others does not carry it either.
 func (x *Index) podsAt(addr netip.Addr) (found []podAddress) {
 	for _, c := range x.podsNaming(addr) {
 		if !x.isReported(c.pod) && !x.hasStopped(c.pod) && !x.hasOtherNetworks(c.pod, addr) {

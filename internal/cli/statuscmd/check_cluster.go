@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -121,26 +120,6 @@ func (p *Probe) account() string {
 
 func (p *Probe) expectsAgents() bool {
 	return len(p.daemonSets()) > 0 || p.own != nil && p.own.argument("--agents") == "required"
-}
-
-func (p *Probe) admissionPolicy(ctx context.Context) (line, error) {
-	if !p.expectsAgents() {
-		return line{}, nil
-	}
-	v1 := p.Core.AdmissionregistrationV1()
-	for _, name := range []string{"ip-reconcile-agent", "ip-reconcile-reports"} { // deploy/agent/admission.yaml
-		_, err := v1.ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
-		binding, bindingErr := v1.ValidatingAdmissionPolicyBindings().Get(ctx, name, metav1.GetOptions{})
-		if err := cmp.Or(unlessAbsent(err), unlessAbsent(bindingErr)); err != nil {
-			return line{}, err
-		}
-		if err != nil || bindingErr != nil || !slices.Contains(binding.Spec.ValidationActions, admissionv1.Deny) {
-			return warn("kubectl apply -f deploy/agent/admission.yaml",
-				"The admission policy %s or its binding is missing or does not deny. "+
-					"Agents publish no reports, or other accounts can write reports and Leases.", name)
-		}
-	}
-	return ok("The admission policies let each agent write the report of its own node, and nobody else.")
 }
 
 func (p *Probe) definitions(ctx context.Context) (line, error) {

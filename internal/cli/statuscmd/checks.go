@@ -34,6 +34,8 @@ type Probe struct {
 
 	serves func(context.Context, schema.GroupVersionResource) (bool, error)
 	may    func(ctx context.Context, account string, what authorizationv1.ResourceAttributes) (bool, error)
+	// as creates an object at a path, in a dry run as a ServiceAccount; nil where that is impossible.
+	as func(ctx context.Context, account, path string, object any) error
 	// namespace is that of the reconciler, leaseNamespace that of the agents' Leases.
 	namespace, leaseNamespace string
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
+	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -229,6 +231,40 @@ func situations() []situation {
 				Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 					ValidationActions: []admissionv1.ValidationAction{admissionv1.Audit}}})
 		}},
+		{"an admission policy without the rule on Leases", func(p *Probe) {
+			p.weaken("ip-reconcile-agent", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+				s.MatchConstraints.ResourceRules = s.MatchConstraints.ResourceRules[:1]
+			})
+		}},
+		{"an admission policy that excludes a namespace", func(p *Probe) {
+			p.weaken("ip-reconcile-reports", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+				s.MatchConstraints.NamespaceSelector.MatchExpressions[0].Values = []string{"other"}
+			})
+		}},
+		{"an admission policy that fails open", func(p *Probe) {
+			p.weaken("ip-reconcile-agent", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+				s.FailurePolicy = ptr.To(admissionv1.Ignore)
+			})
+		}},
+		{"an admission policy with a condition that is never met", func(p *Probe) {
+			p.weaken("ip-reconcile-agent", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
+				s.MatchConditions[0].Expression = "false"
+			})
+		}},
+		{"an API server that accepts the Lease of another node", func(p *Probe) {
+			refuses := p.as
+			p.as = func(ctx context.Context, account, path string, object any) error {
+				if strings.HasSuffix(path, "/leases") {
+					return nil
+				}
+				return refuses(ctx, account, path, object)
+			}
+		}},
+		{"a caller who may not impersonate", func(p *Probe) {
+			p.as = func(context.Context, string, string, any) error { return forbidden }
+		}},
+		{"Leases of agents in the reconciler's namespace", func(p *Probe) { p.leaseNamespace = p.namespace }},
+		{"Leases of agents in that of kubelets' Leases", func(p *Probe) { p.leaseNamespace = "kube-node-lease" }},
 		// versions
 		{"agents that are newer", func(p *Probe) { p.daemonSet().Spec = running("example.com/ip-reconcile:0.2.0") }},
 		{"a command without a version", func(p *Probe) { p.Version = "devel" }},

@@ -2,6 +2,7 @@ package statuscmd
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -56,12 +57,16 @@ func sound() *Probe {
 	p.put(leads(10 * time.Second))
 	p.pass(`{"at":"2026-11-20T04:30:00Z","result":"Succeeded","took":"1.5s","succeeded":"2026-11-20T04:30:00Z",` +
 		`"released":3,"schedule":"30 4 * * *"}`)
-	for _, name := range []string{"ip-reconcile-agent", "ip-reconcile-reports"} {
-		p.put(&admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}},
-			&admissionv1.ValidatingAdmissionPolicyBinding{
-				ObjectMeta: metav1.ObjectMeta{Name: name},
-				Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-					ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}}})
+	guards, err := shippedGuards("kube-system", p.leaseNamespace)
+	if err != nil {
+		panic(err)
+	}
+	for _, g := range guards {
+		p.put(&g.policy, &g.binding)
+	}
+	p.as = func(_ context.Context, _, path string, _ any) error {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: path}, probeName,
+			errors.New("ValidatingAdmissionPolicy 'x' with binding 'x' denied request"))
 	}
 	p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), bothFresh)
 	return p

@@ -3,6 +3,7 @@ package statuscmd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
@@ -43,7 +46,7 @@ func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Pr
 		return nil, fmt.Errorf("the API server at %s is unreachable (%w): check the network, --kubeconfig and --context",
 			host, err)
 	}
-	p := &Probe{Core: core, Version: version.Get().Version}
+	p := &Probe{Core: core, Version: version.Get().Version, as: impersonate(o)}
 	p.workloads, p.unlisted = list(ctx, core, o.Namespace(), "")
 	return p, p.adopt(o, given)
 }
@@ -66,6 +69,28 @@ func (p *Probe) adopt(o *clusterflags.Flags, given *pflag.FlagSet) error {
 	}
 	p.leaseNamespace = o.LeaseNamespace()
 	return nil
+}
+
+// impersonate creates objects in a dry run as other accounts.
+func impersonate(o *clusterflags.Flags) func(ctx context.Context, account, path string, object any) error {
+	return func(ctx context.Context, account, path string, object any) error {
+		config, err := o.Config("status", o.QPS, o.Burst)
+		if err != nil {
+			return err
+		}
+		config.Timeout = o.Timeout
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + account}
+		core, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		body, err := json.Marshal(object)
+		if err != nil {
+			return err
+		}
+		return core.CoordinationV1().RESTClient().Post().AbsPath(path).Param("dryRun", metav1.DryRunAll).
+			SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
+	}
 }
 
 func client(o *clusterflags.Flags, component string) (core kubernetes.Interface, host string, err error) {
