@@ -66,6 +66,17 @@ func (c *ControlPlane) CreateBlockedNAD(ctx context.Context, n Network, blocker 
 	}))
 }
 
+// CreateNestedNAD creates a definition whose plugin is Multus again. It attaches pods of this node to a network that has
+// no definition of its own.
+func (r *Runtime) CreateNestedNAD(ctx context.Context, name string, inner Network) error {
+	c := r.Node.cluster
+	return c.createNAD(ctx, Network{Namespace: inner.Namespace, Name: name}, asJSON(map[string]any{
+		"cniVersion": "1.0.0", "name": name, "type": "multus", "binDir": filepath.Join(r.dir, "plugins"),
+		"cniDir": "/var/lib/cni/nested", "delegates": []any{
+			inner.asPlugin(c.wire(), nil, map[string]any{"cniVersion": "1.0.0", "name": inner.Name})},
+	}))
+}
+
 func (c *ControlPlane) createNAD(ctx context.Context, n Network, config []byte) error {
 	_, err := c.dynamic.Resource(NADs).Namespace(n.Namespace).Create(ctx,
 		&unstructured.Unstructured{Object: map[string]any{
