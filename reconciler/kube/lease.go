@@ -33,8 +33,9 @@ const (
 	// idleAfter is when a cleared Lease that nobody took shows that no ADD waits: they retry every 0.5 to 1.1 s.
 	idleAfter  = 1250 * time.Millisecond
 	expiry     = 1500 * time.Millisecond // without a renewal for so long a hold is over
+	longestADD = 2 * time.Minute         // then whereabouts ends an ADD (pkg/types/types.go, AddTimeLimit)
 	pollEvery  = 120 * time.Millisecond
-	waitFor    = 45 * time.Second       // an ADD waits at most 2 min for its turn
+	waitFor    = 45 * time.Second       // less than an ADD waits for its turn
 	renewEvery = 250 * time.Millisecond // leaves room for a second try within writeWithin
 	// writeWithin is how long after the last confirmed renewal a write may begin: others may take the Lease after 1.5 s.
 	writeWithin = 700 * time.Millisecond
@@ -355,9 +356,11 @@ func (c *Cluster) clearLease(ctx context.Context, l *coordinationv1.Lease, holde
 	return ""
 }
 
-// isExpired reports whether another process has not renewed a Lease for so long that it must have ended.
+// isExpired reports whether another process has not renewed a Lease for so long that it must have ended. The duration
+// in the Lease counts, as in whereabouts' election, up to longestADD: one write could block all releases for 68 years.
 func (c *Cluster) isExpired(l *coordinationv1.Lease) bool {
-	return c.unchangedFor(l) > max(expiry, time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0))*time.Second)
+	duration := time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second
+	return c.unchangedFor(l) > max(expiry, min(duration, longestADD))
 }
 
 // foreignHold is the version of a Lease that another process holds, and since when this process has read it.

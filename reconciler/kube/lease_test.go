@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -192,6 +195,29 @@ func TestHold_ExpiredLease(t *testing.T) {
 			waited, err := a.hold(t, t.Context(), nothing)
 			check(t, err)
 			between(t, "taken after", waited, want, want+500*time.Millisecond)
+		})
+	}
+}
+
+// A definition sets the duration that whereabouts writes. One of 68 years counts until the ADD must have ended.
+func TestHold_DurationOfTheLease(t *testing.T) {
+	for seconds, want := range map[int32]time.Duration{
+		-1: 1500 * time.Millisecond, 0: 1500 * time.Millisecond, 15: 15 * time.Second, 119: 119 * time.Second,
+		math.MaxInt32: 2 * time.Minute,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := newLeaseAPI()
+			a.has(sharedLease, "default/web-0", 0, func(l *coordinationv1.Lease) { l.Spec.LeaseDurationSeconds = &seconds })
+			cluster, began := a.cluster(t, "us"), time.Now()
+			err := reconciler.ErrLeaseBusy
+			for tries := 0; errors.Is(err, reconciler.ErrLeaseBusy) && tries < 10; tries++ { // each gives up after 45 s
+				work := func(context.Context, *reconciler.Hold) error {
+					between(t, "taken after", time.Since(began), want, want+500*time.Millisecond)
+					return nil
+				}
+				err = cluster.Hold(t.Context(), "kube-system", []string{"whereabouts"}, work)
+			}
+			check(t, err)
 		})
 	}
 }
