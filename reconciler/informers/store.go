@@ -1,8 +1,11 @@
 package informers
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -20,8 +23,10 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -146,17 +151,44 @@ func (s *store) set(name types.NamespacedName, version string, after *item) {
 	}
 }
 
+// itemList is a LIST as a Reflector reads it. Its items are in memory, and not the objects.
+type itemList struct {
+	metav1.TypeMeta
+	metav1.ListMeta
+	Items []runtime.Object
+}
+
+// DeepCopyObject makes an itemList an object. Nothing copies one.
+func (l *itemList) DeepCopyObject() runtime.Object { return l }
+
+// DeepCopyObject makes an item an object. Nothing copies one.
+func (i *item) DeepCopyObject() runtime.Object { return i }
+
+// GetObjectKind returns no kind.
+func (i *item) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// list lists the kind by quorum and page by page, and decodes one object at a time. The LIST of a Reflector, with
+// resourceVersion 0, would be read as a whole, since API servers ignore its limit.
+func (s *store) list(ctx context.Context) (runtime.Object, error) {
+	_, isCustom := s.object.(*unstructured.Unstructured)
+	items, revision, err := kube.List(ctx, s.source.Cluster, s.resource, s.namespace, s.name, !isCustom, s.decodeList)
+	l := &itemList{ListMeta: metav1.ListMeta{ResourceVersion: revision}}
+	for _, i := range items {
+		l.Items = append(l.Items, i)
+	}
+	return l, err
+}
+
 // listWatch returns the requests of a Reflector, which update the state of the store.
 func (s *store) listWatch(core kubernetes.Interface, custom dynamic.Interface) *toolscache.ListWatch {
-	requests := s.requests(core, custom)
 	return &toolscache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-			list, err := requests.ListWithContext(ctx, opts)
+		ListWithContextFunc: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			list, err := s.list(ctx)
 			s.handleResult(ctx, "list", err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			w, err := requests.WatchWithContext(ctx, opts)
+			w, err := s.watch(ctx, core, custom, opts)
 			s.handleResult(ctx, "watch", err)
 			if err != nil {
 				return nil, err
@@ -306,8 +338,35 @@ func with[O runtime.Object, P any](parse func(O) P) func(runtime.Object) any {
 	return func(o runtime.Object) any { return parse(o.(O)) }
 }
 
-// requests returns the LISTs and watches of the kind.
-func (k kind) requests(core kubernetes.Interface, custom dynamic.Interface) *toolscache.ListWatch {
+// decodeList decodes a page of a LIST, and calls each with what is kept of every object.
+func (k kind) decodeList(body []byte, each func(*item)) (metav1.ListMeta, error) {
+	kind := cmp.Or(k.object.GetObjectKind().GroupVersionKind().Kind, reflect.TypeOf(k.object).Elem().Name())
+	return lean.List(body, kind, func(text []byte, isJSON bool) error {
+		o, err := k.object.DeepCopyObject().(metav1.Object), error(nil)
+		switch into := o.(type) {
+		case *unstructured.Unstructured:
+			err = json.UnmarshalCaseSensitivePreserveInts(text, &into.Object)
+		case interface{ Unmarshal([]byte) error }:
+			if !isJSON {
+				err = into.Unmarshal(text)
+				break
+			}
+			err = json.UnmarshalCaseSensitivePreserveInts(text, into)
+		}
+		if err == nil && o.GetName() == "" {
+			err = errors.New("an object without a name")
+		}
+		if err == nil {
+			each(k.itemOf(o))
+		}
+		return err
+	})
+}
+
+// watch opens a watch of the kind.
+func (k kind) watch(
+	ctx context.Context, core kubernetes.Interface, custom dynamic.Interface, opts metav1.ListOptions,
+) (watch.Interface, error) {
 	var client toolscache.Getter
 	switch k.resource.Group {
 	case corev1.GroupName:
@@ -315,19 +374,13 @@ func (k kind) requests(core kubernetes.Interface, custom dynamic.Interface) *too
 	case coordinationv1.GroupName:
 		client = core.CoordinationV1().RESTClient()
 	default:
-		objects := custom.Resource(k.resource)
-		return &toolscache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {
-				return objects.List(ctx, opts)
-			},
-			WatchFuncWithContext: objects.Watch,
-		}
+		return custom.Resource(k.resource).Watch(ctx, opts)
 	}
 	selector := fields.Everything()
 	if k.name != "" {
 		selector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.name)
 	}
-	return toolscache.NewListWatchFromClient(client, k.resource.Resource, k.namespace, selector)
+	return toolscache.NewListWatchFromClient(client, k.resource.Resource, k.namespace, selector).WatchWithContext(ctx, opts)
 }
 
 // namespaceSettings are the annotations of the reconciler's own namespace.

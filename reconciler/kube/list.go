@@ -1,11 +1,12 @@
 package kube
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"slices"
 	"sync"
 
@@ -23,9 +24,12 @@ import (
 )
 
 const (
-	largestPage      = 500     // how many objects a page has at most, since two pages are in memory as a whole
-	pageBytes        = 4 << 20 // the size from which the next page has fewer objects
-	firstPageOfPools = 2       // how many pools the first page has: a pool may have some megabytes
+	largestPage = 500      // how many objects a page has at most, since two pages are in memory as a whole
+	pageBytes   = 4 << 20  // the size from which the next page has fewer objects
+	mostBytes   = 16 << 20 // how much is read of a page; a larger one is requested again with fewer objects
+	// aheadBytes is the size of a page up to which the next one is requested before this one is decoded.
+	aheadBytes       = 2 * pageBytes
+	firstPageOfPools = 2 // how many pools the first page has: a pool may have some megabytes
 	// parallel is how many requests are in progress at once. ADDs wait for a live read under whereabouts' Lease.
 	parallel = 32
 )
@@ -52,24 +56,45 @@ type decoder[T any] func(body []byte, each func(T)) (metav1.ListMeta, error)
 // page is a page of a LIST that was requested.
 type page struct {
 	token    string // that it was requested with
-	body     *bytes.Buffer
+	body     []byte
 	err      error
 	received chan struct{} // closed when body and err are set
 }
 
+// errLargePage means that a page has more than mostBytes. Tenants decide how large objects are.
+var errLargePage = fmt.Errorf("a page has more than %d bytes", mostBytes)
+
+// List reads a LIST of objects of a kind for the watch caches, as an observation does; name is "" for all objects.
+// isProto is whether decode reads protobuf, too.
+func List[T any](ctx context.Context, c *Cluster, resource schema.GroupVersionResource, namespace, name string,
+	isProto bool, decode func(body []byte, each func(T)) (metav1.ListMeta, error),
+) (all []T, revision string, err error) {
+	l := listing{resource: resource, namespace: namespace, only: byName(name)}
+	if isProto {
+		l.form = asProtobuf
+	}
+	return list(ctx, c, l, decode)
+}
+
 // list reads a LIST page by page, by quorum, and returns its objects and its revision. It decodes a page while the next
-// one is on its way, so two pages are in memory. If the revision is compacted meanwhile, the list starts again: half a
-// list is no list. A last page that says that objects remain, a token that comes twice, and pages of different
-// revisions are errors. client-go's tools/pager needs a page as an object, has one size for all pages, and reads the
-// whole list at once after a compaction.
+// one is on its way, so two pages are in memory, or one that is large. A page of more than mostBytes is requested again
+// with an eighth of its objects, down to a single one, which is read as a whole. If the revision is compacted meanwhile,
+// the list starts again: half a list is no list. A last page that says that objects remain, a token that comes twice,
+// and pages of different revisions are errors. client-go's tools/pager needs a page as an object, has one size for all
+// pages, and reads the whole list at once after a compaction.
 func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) (all []T, revision string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of a page that nobody needs
-	opts, spare := l.only, &bytes.Buffer{}
+	opts, spare := l.only, []byte(nil)
 	opts.Limit = cmp.Or(l.first, largestPage)
-	p, requested := c.request(ctx, l, opts, &bytes.Buffer{}), map[string]bool{}
+	p, requested := c.request(ctx, l, opts, nil), map[string]bool{}
 	for restarts := 0; ; {
 		<-p.received
+		if errors.Is(p.err, errLargePage) {
+			opts.Continue, opts.Limit = p.token, max(1, opts.Limit/8)
+			p = c.request(ctx, l, opts, p.body)
+			continue
+		}
 		if apierrors.IsResourceExpired(p.err) && restarts < 3 {
 			restarts++
 			opts.Continue, all, revision = "", nil, ""
@@ -80,12 +105,12 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 		if p.err != nil {
 			return nil, "", p.err
 		}
-		opts.Limit = nextLimit(opts.Limit, p.body.Len())
+		opts.Limit = nextLimit(opts.Limit, len(p.body))
 		var next *page
-		if opts.Continue = lean.NextPage(p.body.Bytes()); opts.Continue != "" {
-			next = c.request(ctx, l, opts, spare)
+		if opts.Continue = lean.NextPage(p.body); opts.Continue != "" && len(p.body) <= aheadBytes {
+			next, spare = c.request(ctx, l, opts, spare), nil
 		}
-		meta, err := decode(p.body.Bytes(), func(o T) { all = append(all, c.Intern(o).(T)) })
+		meta, err := decode(p.body, func(o T) { all = append(all, c.Intern(o).(T)) })
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", l.resource.Resource, err)
 		}
@@ -99,9 +124,10 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 			return all, revision, nil
 		}
 		if next == nil || next.token != meta.Continue {
-			next = c.request(ctx, l, opts, &bytes.Buffer{})
+			p = c.request(ctx, l, opts, p.body)
+		} else {
+			p, spare = next, p.body
 		}
-		p, spare = next, p.body
 	}
 }
 
@@ -123,13 +149,19 @@ func checkPage(page *metav1.ListMeta, revision string, requested map[string]bool
 	return nil
 }
 
-// request requests a page into the buffer.
-func (c *Cluster) request(ctx context.Context, l listing, opts metav1.ListOptions, body *bytes.Buffer) *page {
-	p := &page{token: opts.Continue, body: body, received: make(chan struct{})}
+// request requests a page, whose body may use the buffer.
+func (c *Cluster) request(ctx context.Context, l listing, opts metav1.ListOptions, buffer []byte) *page {
+	p := &page{token: opts.Continue, received: make(chan struct{})}
+	most := mostBytes
+	if opts.Limit == 1 {
+		most = math.MaxInt - 1
+	}
 	go func() {
 		defer close(p.received)
-		p.err = c.call(ctx, func(ctx context.Context) error {
-			return read(ctx, c.requestOf(l).VersionedParams(&opts, scheme.ParameterCodec), cmp.Or(l.form, asJSON), body)
+		p.err = c.call(ctx, func(ctx context.Context) (err error) {
+			request := c.requestOf(l).VersionedParams(&opts, scheme.ParameterCodec)
+			p.body, err = read(ctx, request, cmp.Or(l.form, asJSON), buffer, most)
+			return err
 		})
 	}()
 	return p
@@ -144,17 +176,27 @@ func (c *Cluster) requestOf(l listing) *rest.Request {
 		NamespaceIfScoped(l.namespace, l.namespace != "").Resource(l.resource.Resource)
 }
 
-func read(ctx context.Context, request *rest.Request, form string, into *bytes.Buffer) error {
+// read reads an answer of at most so many bytes into the buffer, which grows to no more.
+func read(ctx context.Context, request *rest.Request, form string, buffer []byte, most int) ([]byte, error) {
 	answer, err := request.SetHeader("Accept", form).Stream(ctx)
 	if err != nil {
-		return err
+		return buffer, err
 	}
 	defer answer.Close()
-	into.Reset()
-	if _, err = into.ReadFrom(answer); err != nil {
-		return fmt.Errorf("read an answer: %w", err)
+	for body := buffer[:0]; ; {
+		if len(body) == cap(body) {
+			body = slices.Grow(body, max(1, min(max(len(body), 64<<10), most+1-len(body))))
+		}
+		n, err := answer.Read(body[len(body):cap(body)])
+		switch body = body[:len(body)+n]; {
+		case len(body) > most:
+			return body, errLargePage
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case err != nil:
+			return body, fmt.Errorf("read an answer: %w", err)
+		}
 	}
-	return nil
 }
 
 // nextLimit is how many objects make a page of pageBytes, by the page before, and stepwise: the next may be larger.
