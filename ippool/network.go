@@ -150,7 +150,8 @@ func readIPAM(raw json.RawMessage) (Network, bool, error) {
 	}
 	n := Network{Name: ipam.NetworkName, Slices: ipam.SliceSize != "",
 		Overlapping: ipam.Overlapping == nil || *ipam.Overlapping}
-	if bits, err := strconv.Atoi(strings.TrimPrefix(ipam.SliceSize, "/")); err == nil && n.Slices {
+	bits, err := strconv.Atoi(strings.TrimPrefix(ipam.SliceSize, "/"))
+	if err == nil && n.Slices && bits > 0 && bits <= 128 {
 		n.SliceBits = bits
 	}
 	ranges := ipam.Ranges

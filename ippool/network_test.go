@@ -75,6 +75,8 @@ func TestANADSaysWhichRangesWhereaboutsUses(t *testing.T) {
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24")}}},
 		{"overlapping ranges on", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/24","enable_overlapping_ranges":true}}`,
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/24"), Overlapping: true}}},
+		{"a slice that no prefix has", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/999"}}`,
+			[]ippool.Network{{Ranges: prefixes("10.0.0.0/16"), Overlapping: true, Slices: true}}},
 		{"node slices", `{"ipam":{"type":"whereabouts","range":"10.0.0.0/16","node_slice_size":"/24"}}`,
 			[]ippool.Network{{Ranges: prefixes("10.0.0.0/16"), Overlapping: true, Slices: true}}},
 		{"fields that whereabouts does not know",

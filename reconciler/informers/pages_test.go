@@ -20,8 +20,8 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// An API server ignores the limit of a LIST with resourceVersion 0, which is what a Reflector asks for by itself. So the
-// caches list by quorum and page by page, and read no large page to its end.
+// An API server ignores the limit of a LIST with resourceVersion 0, which is what a Reflector asks for by itself. So
+// the caches list by quorum and page by page, and read no large page to its end.
 func TestList_OfLargeObjects(t *testing.T) {
 	const count = 150
 	var mostWritten int
@@ -67,7 +67,8 @@ func TestList_OfLargeObjects(t *testing.T) {
 	must(t, err)
 	s := New(cluster, config, log, func(string) {})
 	for _, resource := range []string{"pods", ippool.NADResource.Resource} {
-		list, err := s.store(resource).listWatch(nil, nil).ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
+		requests := s.store(resource).listWatch(nil, nil)
+		list, err := requests.ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "0"})
 		must(t, err)
 		objects, err := meta.ExtractList(list)
 		must(t, err)

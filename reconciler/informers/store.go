@@ -380,7 +380,8 @@ func (k kind) watch(
 	if k.name != "" {
 		selector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.name)
 	}
-	return toolscache.NewListWatchFromClient(client, k.resource.Resource, k.namespace, selector).WatchWithContext(ctx, opts)
+	requests := toolscache.NewListWatchFromClient(client, k.resource.Resource, k.namespace, selector)
+	return requests.WatchWithContext(ctx, opts)
 }
 
 // namespaceSettings are the annotations of the reconciler's own namespace.

@@ -21,17 +21,37 @@ type definition struct {
 	sliceBits           int
 }
 
-// definedFor calls f for each range of a definition that contains the pool's range. The cost does not grow with the
-// number of definitions, which tenants write.
+// definedFor calls f for each range of a definition that contains the pool's range, of the networks that begin the
+// pool's name. Of a pool whose name is not one of whereabouts', f is called for all networks. The cost does not grow
+// with the number of definitions, which tenants write.
 func (x *Index) definedFor(p *ippool.Pool, f func(ippool.Network)) {
 	if p.Problem != "" {
 		return
 	}
-	for own, bits := p.Range.Prefix(), p.Range.Prefix().Bits(); bits >= 0; bits-- {
-		around, _ := own.Addr().Prefix(bits)
-		for d := range x.definitions[around] {
-			f(ippool.Network{Name: d.network, Ranges: []netip.Prefix{around},
-				Overlapping: d.overlapping, Slices: d.slices, SliceBits: d.sliceBits})
+	call := func(d definition, around netip.Prefix) {
+		f(ippool.Network{Name: d.network, Ranges: []netip.Prefix{around},
+			Overlapping: d.overlapping, Slices: d.slices, SliceBits: d.sliceBits})
+	}
+	isOfAny := p.Networks(nil) == nil
+	for _, bits := range x.definedLengths {
+		own := p.Range.Prefix()
+		around, err := own.Addr().Prefix(bits)
+		switch {
+		case err != nil || bits > own.Bits() || x.definitions[around] == nil:
+			continue
+		case isOfAny:
+			for d := range x.definitions[around] {
+				call(d, around)
+			}
+			continue
+		}
+		for i := 0; i < len(p.Name); i++ {
+			if i > 0 && p.Name[i] != '-' {
+				continue
+			}
+			for _, d := range x.defined[definedRange{p.Name[:i], around}] {
+				call(d, around)
+			}
 		}
 	}
 }

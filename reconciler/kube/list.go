@@ -78,10 +78,10 @@ func List[T any](ctx context.Context, c *Cluster, resource schema.GroupVersionRe
 
 // list reads a LIST page by page, by quorum, and returns its objects and its revision. It decodes a page while the next
 // one is on its way, so two pages are in memory, or one that is large. A page of more than mostBytes is requested again
-// with an eighth of its objects, down to a single one, which is read as a whole. If the revision is compacted meanwhile,
-// the list starts again: half a list is no list. A last page that says that objects remain, a token that comes twice,
-// and pages of different revisions are errors. client-go's tools/pager needs a page as an object, has one size for all
-// pages, and reads the whole list at once after a compaction.
+// with an eighth of its objects, down to a single one, which is read as a whole. If the revision is compacted
+// meanwhile, the list starts again: half a list is no list. A last page that says that objects remain, a token that
+// comes twice, and pages of different revisions are errors. client-go's tools/pager needs a page as an object, has one
+// size for all pages, and reads the whole list at once after a compaction.
 func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) (all []T, revision string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of a page that nobody needs
