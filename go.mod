@@ -2,6 +2,8 @@ module github.com/ip-reconcile/ip-reconcile
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/evanphx/json-patch/v5 v5.9.11

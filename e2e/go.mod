@@ -2,6 +2,8 @@ module github.com/ip-reconcile/ip-reconcile/e2e
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/containernetworking/cni v1.3.1
 	k8s.io/api v0.37.2
