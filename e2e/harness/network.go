@@ -66,8 +66,8 @@ func (c *ControlPlane) CreateBlockedNAD(ctx context.Context, n Network, blocker 
 	}))
 }
 
-// CreateNestedNAD creates a definition whose plugin is Multus again. It attaches pods of this node to a network that has
-// no definition of its own.
+// CreateNestedNAD creates a definition whose plugin is Multus again. It attaches pods of this node to a network that
+// has no definition of its own.
 func (r *Runtime) CreateNestedNAD(ctx context.Context, name string, inner Network) error {
 	c := r.Node.cluster
 	return c.createNAD(ctx, Network{Namespace: inner.Namespace, Name: name}, asJSON(map[string]any{

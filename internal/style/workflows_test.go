@@ -12,7 +12,7 @@ var (
 	pinnedAction = regexp.MustCompile(`^[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
 )
 
-// A tag of an action may be moved to other code; the digest of a commit may not. The comment has the version for people.
+// A tag of an action may be moved to other code, the digest of a commit may not. The comment has the version.
 func TestWorkflows_NameActionsByDigest(t *testing.T) {
 	files, err := filepath.Glob(root + "/.github/workflows/*.yaml")
 	if err != nil || len(files) < 3 {
