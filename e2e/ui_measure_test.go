@@ -31,7 +31,8 @@ func TestUI_DrawsSixtyFiveThousandCells(t *testing.T) {
 	b.shows(".said")
 	call(b, performance.Enable, performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
 	evaluate[chromedp.Void](b, `(async () => {
-		window.answer = await (await fetch("data/pool?subject=kube-system/10.0.0.0-16")).text();
+		window.answer = await (await fetch("data/pool?subject=kube-system/10.0.0.0-16",
+			{ headers: { Authorization: "Bearer " + sessionStorage.getItem("token") } })).text();
 		window.pool = (await import("./map.js")).pool;
 	})()`)
 	best, all := math.Inf(1), ""

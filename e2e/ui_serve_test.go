@@ -63,8 +63,10 @@ func TestUI_ServeAsksForAToken(t *testing.T) {
 	}
 	s.up(t, "worker-1", "later", simple("blue", "10.1.0.0/24"))
 	b.shows("main", "2 allocations in 1 pool: none is stale.") // without a reload
-	code := statusOf(t, "http://"+plain+"/ui/data/overview", "rebound.example.com")
-	equal(t, "a host of somebody else", code, http.StatusForbidden)
+	for _, path := range []string{"/ui/", "/ui/data/overview", "/metrics"} {
+		code := statusOf(t, "http://"+plain+path, "rebound.example.com")
+		equal(t, "a host of somebody else asks for "+path, code, http.StatusForbidden)
+	}
 }
 
 // "etcd was restored: is it safe, and what is missing?" is answered within three clicks.

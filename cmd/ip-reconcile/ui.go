@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -36,7 +37,8 @@ func newUI(std streams) *cobra.Command {
 		Short: "Show the verdicts on a page for a browser, on this machine; read-only",
 		Long: `Serve a page on 127.0.0.1 and print its URL: what works and what needs attention, each pool as
 a map, and the explanation of an address, a pod or a node. The page shows what the commands
-print and cannot write: what would act is a command to copy. It needs no network.
+print and cannot write: what would act is a command to copy. It needs no network. The URL
+has a token, without which nobody else on the machine can read the page.
 
 While a page is open ui judges the cluster every 30 seconds. 'serve --ui' shows the same
 page with the passes of the reconciler. ui is read-only.
@@ -77,13 +79,14 @@ func (o *options) ui(ctx context.Context, port uint16, prometheus string) error 
 	if err != nil {
 		return fmt.Errorf("--port %d: %w", port, err)
 	}
-	server := &http.Server{Handler: page, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+	token := rand.Text()
+	server := &http.Server{Handler: servecmd.LoopbackOnly(page.WithToken(token)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 1 << 16}
 	if o.snapshot == "" {
 		go refresh(ctx, page, view)
 	}
 	context.AfterFunc(ctx, func() { _ = server.Close() }) // ends what readers still read
-	fmt.Fprintf(o.out, "http://%s%s\n", listener.Addr(), ui.Root)
+	fmt.Fprintf(o.out, "http://%s%s#token=%s\n", listener.Addr(), ui.Root, token)
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

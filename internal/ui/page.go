@@ -16,7 +16,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"path"
 	"strings"
@@ -68,9 +67,8 @@ type kept struct {
 	answers map[[2]string]func() ([]byte, error)
 }
 
-// New returns a Page without a judgement. problem says why it has none. isLocal is true for a page on the loopback
-// interface without authentication: it then refuses requests that name another host, which a web page of somebody else
-// may have resolved to this address.
+// New returns a Page without a judgement. problem says why it has none. isLocal is true for a page without replicas
+// behind a Service.
 func New(isLocal bool, problem string) *Page {
 	return &Page{isLocal: isLocal, slowAfter: slowAfter, closed: make(chan struct{}),
 		state: state{problem: problem, changed: make(chan struct{})}}
@@ -127,8 +125,6 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	question, isQuestion := strings.CutPrefix(r.URL.Path, Root+"data/")
 	switch {
-	case p.isLocal && !isLoopback(r.Host):
-		http.Error(w, "this page answers for localhost only", http.StatusForbidden)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "this page is read-only", http.StatusMethodNotAllowed)
@@ -143,16 +139,6 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
-}
-
-// isLoopback reports whether the Host of a request is a name of this machine. It may have any port, as kubectl
-// port-forward uses.
-func isLoopback(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 func (s state) answer(w http.ResponseWriter, r *http.Request, question string) {

@@ -74,8 +74,11 @@ func (o *Options) servePage(mgr manager.Manager, cluster *kube.Cluster, log *slo
 	page, onPass := o.newPage(o, cluster, core, mgr.GetConfig().Host)
 	opts := server.Options{BindAddress: o.pageAddress, SecureServing: secure.SecureServing, CertDir: secure.CertDir,
 		ExtraHandlers: map[string]http.Handler{"/": page}}
-	if secure.FilterProvider != nil {
+	switch {
+	case secure.FilterProvider != nil:
 		opts.FilterProvider = exceptPublic(secure.FilterProvider, page)
+	case !secure.SecureServing:
+		opts.FilterProvider = loopbackFilter
 	}
 	s, err := server.NewServer(opts, mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {

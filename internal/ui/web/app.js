@@ -12,6 +12,14 @@ let shown = "", shownText = "";
 
 const views = { "": ["overview", overview], pool: ["pool", pool], explain: ["explain", explain], history: ["history", history] };
 
+// The URL that 'ip-reconcile ui' prints ends with the token, and a view may follow. The token stays in this tab, and is
+// in no request but those of this page.
+const given = location.hash.match(/^#token=([^#]*)(#.*)?$/);
+if (given) {
+  sessionStorage.setItem("token", given[1]);
+  window.history.replaceState(null, "", location.pathname + (given[2] || ""));
+}
+
 // ask asks for the answer to a question, as text. Behind a Service another replica may have it.
 export async function ask(question, subject = "", attempts = 6) {
   const answer = await fetch(`data/${question}?subject=${encodeURIComponent(subject)}`, { headers: authorization() });
@@ -91,8 +99,8 @@ function signIn(error) {
       show(true);
     },
   }, el("h1", {}, "Sign in"), el("p", { class: "problem" }, error.message),
-  el("p", {}, "Paste a token of an account that may get the nonResourceURL /ui/*. 'kubectl create token' prints one. " +
-    "It is kept until this tab is closed."),
+  el("p", {}, "Paste the token in the URL that 'ip-reconcile ui' has printed. Where 'serve --ui' serves the page, paste " +
+    "one of an account that may get the nonResourceURL /ui/*, which 'kubectl create token' prints. It is kept until this tab is closed."),
   el("label", { for: "token" }, "Token"), token, el("button", {}, "Sign in"));
 }
 
@@ -107,7 +115,8 @@ async function connect() {
       await listen(mine, () => { wait = 1; });
       throw new Error("the server has ended the connection");
     } catch (error) {
-      if (current !== mine || error instanceof Refused) return;
+      if (current !== mine) return;
+      if (error instanceof Refused) return show(false); // which asks for a token
       lost(error);
     }
     await new Promise((done) => setTimeout(done, 1000 * wait));
