@@ -43,19 +43,30 @@ type faults struct {
 	hold func(r *http.Request) bool
 	// answered is called when the API server has answered, before the product gets the answer.
 	answered func(r *http.Request)
+	// edit changes an answer.
+	edit func(r *http.Response) error
 }
 
 // link starts a link, as the admin, and returns it with a kubeconfig that leads through it.
 func (s *stage) link(t testing.TB) (l *link, kubeconfig string) {
 	t.Helper()
+	return linkAs(t, s.Config())
+}
+
+// linkAs is link as another account.
+func linkAs(t testing.TB, account *rest.Config) (l *link, kubeconfig string) {
+	t.Helper()
 	l = &link{freed: make(chan struct{}), watches: map[*context.CancelFunc]*http.Request{}}
-	to := s.reverseProxy(t)
+	to := proxyTo(t, account)
 	to.ModifyResponse = func(r *http.Response) error {
 		l.mu.Lock()
-		answered := l.faults.answered
+		f := l.faults
 		l.mu.Unlock()
-		if answered != nil {
-			answered(r.Request)
+		if f.answered != nil {
+			f.answered(r.Request)
+		}
+		if f.edit != nil {
+			return f.edit(r)
 		}
 		return nil
 	}

@@ -261,6 +261,13 @@ func newStatusStage(t *testing.T) *statusStage {
 // newServedStage has a reconciler that runs with the permissions of its ServiceAccount, and has recorded a pass.
 func newServedStage(t *testing.T, more ...string) (*statusStage, *server) {
 	t.Helper()
+	i := newInstalledStage(t)
+	return i, i.serveInstalled(t, i.kubeconfig, append([]string{"--repair"}, more...)...)
+}
+
+// newInstalledStage has no reconciler that runs.
+func newInstalledStage(t *testing.T) *statusStage {
+	t.Helper()
 	s := newStageWithReports(t, "worker-1", "worker-2")
 	kubeconfig := s.applied(t, "../deploy/deployment-with-agent")
 	check(t, s.CreateNAD(t.Context(), blue))
@@ -272,11 +279,17 @@ func newServedStage(t *testing.T, more ...string) (*statusStage, *server) {
 	d := try(api.Get(t.Context(), reconcilerName, metav1.GetOptions{})).must(t)
 	d.Status.Replicas, d.Status.ReadyReplicas = 2, 2
 	try(api.UpdateStatus(t.Context(), d, metav1.UpdateOptions{})).must(t)
-	v := s.serve(t, kubeconfig, append([]string{"--leader-elect", "--agents=required", "--repair"}, more...)...)
+	return i
+}
+
+// serveInstalled starts the reconciler and waits until it has recorded a pass.
+func (i *statusStage) serveInstalled(t *testing.T, kubeconfig string, more ...string) *server {
+	t.Helper()
+	v := i.serve(t, kubeconfig, append([]string{"--leader-elect", "--agents=required"}, more...)...)
 	eventually(t, "the pass to be recorded", func() bool {
 		return i.annotation(t, kube.PassLease, kube.PassAnnotation) != ""
 	})
-	return i, v
+	return v
 }
 
 func (i *statusStage) runStatus(t testing.TB, kubeconfig string, more ...string) *outcome {

@@ -105,6 +105,38 @@ func (s *stage) serves(t testing.TB, r schema.GroupVersionResource, crd *unstruc
 	})
 }
 
+// changedCRD changes the definition of a resource; undo changes it back.
+func (s *stage) changedCRD(
+	t testing.TB, r schema.GroupVersionResource, change func(spec map[string]any),
+) (undo func()) {
+	t.Helper()
+	api, name := s.Dynamic().Resource(crds), r.Resource+"."+r.Group
+	update := func(change func(*unstructured.Unstructured)) {
+		t.Helper()
+		crd := try(api.Get(t.Context(), name, metav1.GetOptions{})).must(t)
+		change(crd)
+		try(api.Update(t.Context(), crd, metav1.UpdateOptions{})).must(t)
+	}
+	var before any
+	update(func(crd *unstructured.Unstructured) {
+		before = crd.DeepCopy().Object["spec"]
+		change(crd.Object["spec"].(map[string]any))
+	})
+	return func() { update(func(crd *unstructured.Unstructured) { crd.Object["spec"] = before }) }
+}
+
+// anotherVersion adds a version to a definition, and serves the first one still or not.
+func anotherVersion(served bool) func(spec map[string]any) {
+	return func(spec map[string]any) {
+		versions := spec["versions"].([]any)
+		first := versions[0].(map[string]any)
+		another := (&unstructured.Unstructured{Object: first}).DeepCopy().Object
+		another["name"], another["storage"] = "v1beta1", false
+		first["served"] = served
+		spec["versions"] = append(versions, another)
+	}
+}
+
 // play runs a subtest and then removes what it created.
 func (s *stage) play(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
