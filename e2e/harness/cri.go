@@ -20,6 +20,7 @@ import (
 type PodSpec struct {
 	Namespace, Name, UID string
 	Attempt              uint32
+	Annotations          map[string]string
 }
 
 // dialCRI connects to a socket whose path changes with each boot.
@@ -40,6 +41,7 @@ func (r *Runtime) RunPod(ctx context.Context, p PodSpec) (id string, err error) 
 	config := &cri.PodSandboxConfig{
 		Metadata:     &cri.PodSandboxMetadata{Name: p.Name, Namespace: p.Namespace, Uid: p.UID, Attempt: p.Attempt},
 		Hostname:     p.Name,
+		Annotations:  p.Annotations,
 		LogDirectory: filepath.Join(r.dir, "logs", p.UID),
 		Labels: map[string]string{
 			"io.kubernetes.pod.name": p.Name, "io.kubernetes.pod.namespace": p.Namespace, "io.kubernetes.pod.uid": p.UID,
