@@ -15,7 +15,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -274,10 +273,9 @@ func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
 			return want == "" && err == nil || want != "" && err != nil && strings.Contains(err.Error(), want)
 		})
 	}
-	all := try(s.Dynamic().Resource(sandboxReports).List(t.Context(), metav1.ListOptions{})).must(t)
-	for _, o := range all.Items { // only what exists can be changed
-		_, err := s.Client().CoordinationV1().Leases(harness.LeaseNamespace).Create(t.Context(),
-			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: o.GetName()}}, metav1.CreateOptions{})
+	admin := newVisitor(t, s.Config(), "")
+	for _, of := range []thing{{sandboxReports, "", newReport}, {leasesResource, harness.LeaseNamespace, newLease}} {
+		err := of.create("worker-2")(t.Context(), admin) // only what exists can be changed
 		if !apierrors.IsAlreadyExists(err) {
 			check(t, err)
 		}
@@ -304,8 +302,12 @@ func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
 	sees("the binding", "")
 
 	policy := try(policies.Get(t.Context(), agentName, metav1.GetOptions{})).must(t)
-	weakened := func(what, want string, weaken func(rules []admissionv1.NamedRuleWithOperations) any) {
+	var weakened func(what, want string, weaken func(rules []admissionv1.NamedRuleWithOperations) any)
+	weakened = func(what, want string, weaken func(rules []admissionv1.NamedRuleWithOperations) any) {
 		t.Helper()
+		if want != "" {
+			defer weakened("the policy again", "", func(r []admissionv1.NamedRuleWithOperations) any { return r })
+		}
 		rules := policy.DeepCopy().Spec.MatchConstraints.ResourceRules
 		change := try(json.Marshal(map[string]any{"spec": map[string]any{
 			"matchConstraints": map[string]any{"resourceRules": weaken(rules)}}})).must(t)
@@ -323,7 +325,6 @@ func (s *stage) anAgentNoticesThePolicy(t *testing.T, one *visitor) {
 		r[1].Operations = []admissionv1.OperationType{admissionv1.Create}
 		return r
 	})
-	weakened("the policy again", "", func(r rules) any { return r })
 
 	// Another policy that refuses such a write proves nothing about this one.
 	check(t, policies.Delete(t.Context(), agentName, metav1.DeleteOptions{}))
