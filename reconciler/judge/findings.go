@@ -59,42 +59,36 @@ type Finding struct {
 	// ReportedAt is when a report that has expired since said so, in RFC 3339; absent if all reports are fresh.
 	ReportedAt string `json:"reportedAt,omitempty"`
 
-	Repair *Repair  `json:"-"` // what --repair would write; nil for nothing
-	silent []string // the nodes of the expired reports
+	Repair   *Repair  `json:"-"` // what --repair would write; nil for nothing
+	silent   []string // the nodes of the expired reports
+	more     bool     // it is about more pods or sandboxes than it names
+	unlisted int      // how many findings it stands for; zero for one
 }
 
 // CanRepair reports whether --repair would repair the defect.
 func (f Finding) CanRepair() bool { return f.Repair != nil }
 
-func (x *Index) findings(items []*Item) (found []Finding) {
-	uses := x.overlapping(items)
+func (x *Index) findings(items []*Item) ([]Finding, []findingPlace) {
+	found, uses := newFindingList(), x.overlapping(items)
 	for addr := range x.sandboxesByAddress {
-		found = append(append(found, x.conflictsAt(addr)...), x.wrongEntriesAt(addr, uses)...)
+		found.add(x.conflictsAt(addr)...)
+		found.add(x.wrongEntriesAt(addr, uses)...)
 	}
 	for addr := range x.podsByAddress {
 		if x.sandboxesByAddress[addr] == nil {
-			found = append(append(found, x.conflictsAt(addr)...), x.wrongEntriesAt(addr, uses)...)
+			found.add(x.conflictsAt(addr)...)
+			found.add(x.wrongEntriesAt(addr, uses)...)
 		}
 	}
 	for _, it := range items {
 		if it.Allocation != nil && uses[it.Pool] {
-			found = append(found, x.missingReservation(it)...)
+			found.add(x.missingReservation(it)...)
 		}
 	}
-	found = slices.Concat(found, x.phantoms(), x.nodesNotReady(items), x.unreadFindings(items),
-		x.malformed(items), x.unknownDefinitions(), x.notAttached(), pendingLeaks(items), foreignPools(items),
-		x.machineFindings(items))
-	found = append(found, x.nodesWithoutReport(items, found)...)
-	for i := range found {
-		f := &found[i]
-		f.Pods, f.ContainerIDs = append([]string{}, f.Pods...), append([]string{}, f.ContainerIDs...)
-	}
-	slices.SortFunc(found, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.IP, b.IP),
-			cmp.Compare(a.Node, b.Node), cmp.Compare(a.Message, b.Message),
-			slices.Compare(a.ContainerIDs, b.ContainerIDs), slices.Compare(a.Pods, b.Pods))
-	})
-	return found
+	found.add(slices.Concat(x.phantoms(), x.nodesNotReady(items), x.unreadFindings(items), x.malformed(items),
+		x.unknownDefinitions(), x.notAttached(), pendingLeaks(items), foreignPools(items), x.machineFindings(items))...)
+	found.add(x.nodesWithoutReport(items, found.silent)...)
+	return found.finish()
 }
 
 // FindingsAt are the findings that can be repaired: on entries for some addresses, and on missing reservations of
@@ -201,7 +195,7 @@ func countNodes(items []*Item, names func(*Item) []string) map[string]int {
 // nodesWithoutReport are the findings on nodes without a fresh report: those that hold allocations, those on whose last
 // report other findings rest, and those whose agent reported before and is silent. A Lease that was renewed lately may
 // confirm the next content of a report.
-func (x *Index) nodesWithoutReport(items []*Item, others []Finding) []Finding {
+func (x *Index) nodesWithoutReport(items []*Item, others map[string]bool) []Finding {
 	count := countNodes(items, func(it *Item) []string {
 		if it.evidence.Sandbox != NoFreshReport {
 			return nil
@@ -214,10 +208,8 @@ func (x *Index) nodesWithoutReport(items []*Item, others []Finding) []Finding {
 			count[r.Name] += 0
 		}
 	}
-	for _, f := range others {
-		for _, name := range f.silent {
-			count[name] += 0
-		}
+	for name := range others {
+		count[name] += 0
 	}
 	var found []Finding
 	for _, node := range slices.Sorted(maps.Keys(count)) {
@@ -317,7 +309,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 		return nil
 	}
 	pods, sandboxes := map[networkPool][]string{}, map[networkPool][]mention{}
-	carriers, refuted, has := map[string][]string{}, map[string][]string{}, map[string]bool{}
+	carried, refuted, has := map[string][]string{}, map[string][]string{}, map[string]bool{}
 	var unknown []podAddress // on networks that are unknown
 	isRenamed := false       // a network: its carriers count for both names
 	for _, b := range configured {
@@ -338,7 +330,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 				refuted[n.Name] = append(refuted[n.Name], c.pod.String())
 			} else if !x.isReported(c.pod) {
 				pods[at] = append(pods[at], c.pod.String())
-				carriers[n.Name] = append(carriers[n.Name], c.pod.String())
+				carried[n.Name] = append(carried[n.Name], c.pod.String())
 			}
 		}
 	}
@@ -349,7 +341,7 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 			for _, network := range names {
 				at := networkPoolOf(network, x.isolatedOfSandbox(addr, &b))
 				sandboxes[at] = append(sandboxes[at], b.mention)
-				carriers[network] = append(carriers[network], b.pod())
+				carried[network] = append(carried[network], b.pod())
 				if pod := x.podOf(&b.mention); pod != nil && x.isReported(pod) {
 					pods[at] = append(pods[at], pod.String())
 				}
@@ -358,40 +350,44 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	}
 	joinUnknown(pods)
 	joinUnknown(sandboxes)
-	conflict := func(at networkPool, pods, ids []string, message, carriers string) {
-		found = append(found, Finding{Kind: Conflict, IP: addr.String(), Pool: x.poolNameOf(addr, at.network), Pods: pods,
-			ContainerIDs: ids, Message: fmt.Sprintf(message, addr, carriers)})
-	}
+	sets := carrierSets{}
 	for at, names := range pods {
 		if names = sortedUnique(names); len(names) > 1 && !podstate.AreOneMigration(x.podsByRef(names)) {
-			conflict(at, names, nil, "%s is carried by %s", strings.Join(names, " and "))
+			sets.add(carriers{pods: names}, x.poolNameOf(addr, at.network))
 		}
 	}
 	for at, gs := range sandboxes {
-		var ids, names, where []string
-		var reports []*report
+		var c carriers
 		var owners []*podstate.Pod
 		isListed := map[string]bool{}
 		for _, g := range gs {
 			if !isListed[g.ID] {
 				isListed[g.ID] = true
-				ids = append(ids, g.ID)
-				names = append(names, g.pod())
+				c.ids, c.pods = append(c.ids, g.ID), append(c.pods, g.pod())
 				owners = append(owners, x.podOf(&g))
-				where = append(where, g.pod()+" on "+g.report.Name)
-				reports = append(reports, g.report)
+				c.where, c.reports = append(c.where, g.pod()+" on "+g.report.Name), append(c.reports, g.report)
 			}
 		}
-		if len(ids) > 1 && !podstate.AreOneMigration(owners) {
-			conflict(at, sortedUnique(names), ids, "%s is in use in two running sandboxes: %s", strings.Join(where, " and "))
-			x.asReported(&found[len(found)-1], reports...)
+		if len(c.ids) > 1 && !podstate.AreOneMigration(owners) {
+			c.pods = sortedUnique(c.pods)
+			sets.add(c, x.poolNameOf(addr, at.network))
 		}
 	}
-	if isRenamed {
-		found = withoutDuplicates(found)
+	for _, c := range sets {
+		f := Finding{Kind: Conflict, IP: addr.String(), Pool: c.pool(), Pods: c.pods, ContainerIDs: c.ids}
+		if isRenamed { // the networks are two names of one
+			f.Pool, _, _ = strings.Cut(f.Pool, ",")
+		}
+		if len(c.ids) == 0 {
+			f.Message = fmt.Sprintf("%s is carried by %s", addr, andOthers(c.pods))
+		} else {
+			f.Message = fmt.Sprintf("%s is in use in two running sandboxes: %s", addr, andOthers(c.where))
+			x.asReported(&f, c.reports...)
+		}
+		found = append(found, f)
 	}
-	found = append(found, x.unknownConflict(addr, unknown, carriers)...)
-	return append(found, x.statusMismatches(addr, refuted, carriers)...)
+	found = append(found, x.unknownConflict(addr, unknown, carried)...)
+	return append(found, x.statusMismatches(addr, refuted, carried)...)
 }
 
 // networksOfSandbox are the network of a sandbox's address by its CNI cache and, if its definition was edited to
@@ -409,27 +405,20 @@ func (x *Index) networksOfSandbox(b *sandboxAddress, addr netip.Addr) []string {
 	return names
 }
 
-// withoutDuplicates keeps, of the conflicts that differ only in the pool, the first one by name.
-func withoutDuplicates(conflicts []Finding) []Finding {
-	slices.SortFunc(conflicts, func(a, b Finding) int {
-		return cmp.Or(slices.Compare(a.Pods, b.Pods), slices.Compare(a.ContainerIDs, b.ContainerIDs),
-			cmp.Compare(a.Pool, b.Pool))
-	})
-	return slices.CompactFunc(conflicts, func(a, b Finding) bool {
-		return slices.Equal(a.Pods, b.Pods) && slices.Equal(a.ContainerIDs, b.ContainerIDs)
-	})
-}
-
 // statusMismatches are the findings on pods whose network-status names an address that others name or carry, and that
 // the pods do not have by their nodes' reports.
-func (x *Index) statusMismatches(addr netip.Addr, refuted, carriers map[string][]string) (found []Finding) {
+func (x *Index) statusMismatches(addr netip.Addr, refuted, carried map[string][]string) (found []Finding) {
+	sets := carrierSets{}
 	for network, pods := range refuted {
-		pods, others := sortedUnique(pods), sortedUnique(carriers[network])
+		pods, others := sortedUnique(pods), sortedUnique(carried[network])
 		if len(sortedUnique(slices.Concat(pods, others))) > 1 {
-			found = append(found, Finding{Kind: StatusMismatch, IP: addr.String(), Pool: x.poolNameOf(addr, network), Pods: pods,
-				Message: fmt.Sprintf("the network-status of %s names %s, but a fresh SandboxReport shows that the pod does not "+
-					"have it; carried by %s", strings.Join(pods, " and "), addr, cmp.Or(strings.Join(others, " and "), "no pod"))})
+			sets.add(carriers{pods: pods, others: others}, x.poolNameOf(addr, network))
 		}
+	}
+	for _, c := range sets {
+		found = append(found, Finding{Kind: StatusMismatch, IP: addr.String(), Pool: c.pool(), Pods: c.pods,
+			Message: fmt.Sprintf("the network-status of %s names %s, but a fresh SandboxReport shows that the pod does not "+
+				"have it; carried by %s", andOthers(c.pods), addr, cmp.Or(andOthers(c.others), "no pod"))})
 	}
 	return found
 }

@@ -29,7 +29,8 @@ type Judgement struct {
 	// Total is the number of all allocations; a judgement of some addresses has fewer.
 	Total int
 
-	x *Index
+	x        *Index
+	unlisted []findingPlace // of the findings beyond mostFindings of a kind
 }
 
 const (
@@ -52,7 +53,7 @@ func Judge(o *Observation, past Past, policy Policy) *Judgement {
 	}
 	j := x.judge(entries, slices.Clone(x.o.Reservations.Or(nil)))
 	j.Total = len(j.Allocations)
-	j.Findings = x.findings(slices.Concat(j.Allocations, j.Reservations))
+	j.Findings, j.unlisted = x.findings(slices.Concat(j.Allocations, j.Reservations))
 	return j
 }
 
@@ -241,7 +242,11 @@ func (j *Judgement) About(addr netip.Addr) *Judgement {
 	isOther := func(it *Item) bool { return !it.mayBeAbout(addr) }
 	about.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), isOther)
 	about.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), isOther)
+	unlisted := j.UnlistedAt(addr)
 	about.Findings = slices.DeleteFunc(slices.Clone(j.Findings), func(f Finding) bool {
+		if f.IsRest() {
+			return !slices.Contains(unlisted, f.Kind)
+		}
 		return !slices.Contains(strings.Split(f.IP, ","), addr.String())
 	})
 	return &about
@@ -279,7 +284,10 @@ type RestoreRow struct {
 // Summary counts the items of a judgement.
 func (j *Judgement) Summary() Summary {
 	s := Summary{Pools: len(j.Observation.Pools), Allocations: len(j.Allocations), Reservations: len(j.Reservations),
-		Findings: len(j.Findings), Restore: j.Restore.row()}
+		Restore: j.Restore.row()}
+	for _, f := range j.Findings {
+		s.Findings += f.Count()
+	}
 	for _, it := range j.Allocations {
 		it.Verdict.count(&s.InUse, &s.Held, &s.Stale)
 	}

@@ -3,7 +3,6 @@ package judge
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/duration"
@@ -55,7 +54,7 @@ func (x *Index) asReported(f *Finding, reports ...*report) {
 	}
 	f.Repair, f.silent = nil, sortedUnique(nodes)
 	f.Message += fmt.Sprintf("; as reported %s: %s has had no fresh report since, so this may have ended",
-		age, strings.Join(f.silent, " and "))
+		age, andOthers(f.silent))
 }
 
 // isOvertaken reports whether a sandbox of an expired report has probably lost its address since: the pools record the

@@ -81,12 +81,19 @@ func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
 		if p.nad == nil || p.pod.Phase != podstate.Live || isNew || recorded[p.pod.String()] {
 			continue
 		}
+		var missing []lack // pools that do not exist: a definition may have hundreds of networks
 		for _, l := range x.lacking(x.carriageOfPod(p, addr)) {
-			if !isFound[l] && !wasFound[lackOf{l, p.pod.String()}] {
-				f := l.unrecorded(addr, p.pod.String(), "", p.pod.Node)
-				f.Message += "; its sandbox is unknown, so the allocation cannot be repaired"
-				found = append(found, f)
+			switch {
+			case isFound[l] || wasFound[lackOf{l, p.pod.String()}]:
+			case l.pool == nil || l.pool.isMissing:
+				missing = append(missing, l)
+			default:
+				found = append(found, l.unrecordedForPod(addr, p.pod, 0))
 			}
+		}
+		if len(missing) > 0 {
+			first := slices.MinFunc(missing, lack.compare)
+			found = append(found, first.unrecordedForPod(addr, p.pod, len(missing)-1))
 		}
 	}
 	return found
@@ -347,6 +354,29 @@ func (l lack) unrecorded(addr netip.Addr, pod, containerID, node string) Finding
 		f.ContainerIDs = []string{containerID}
 	}
 	return f
+}
+
+// unrecordedForPod is the finding on a pod whose sandbox is unknown. The same holds for so many other pools that do not
+// exist.
+func (l lack) unrecordedForPod(addr netip.Addr, p *podstate.Pod, others int) Finding {
+	f := l.unrecorded(addr, p.String(), "", p.Node)
+	if others > 0 {
+		f.Message += fmt.Sprintf("; the same holds for %d more networks of its definition", others)
+	}
+	f.Message += "; its sandbox is unknown, so the allocation cannot be repaired"
+	return f
+}
+
+// compare orders lacks: those whose pool has a name come first.
+func (l lack) compare(other lack) int {
+	name := func(l lack) string {
+		if l.pool == nil {
+			return ""
+		}
+		return l.pool.ref
+	}
+	return cmp.Or(compareBool(l.pool == nil, other.pool == nil), cmp.Compare(name(l), name(other)),
+		cmp.Compare(l.at.network, other.at.network), cmp.Compare(l.at.prefix.String(), other.at.prefix.String()))
 }
 
 // misrecordedAt are the findings on entries that name a sandbox which does not run, while another one carries the

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -43,7 +42,7 @@ func (x *Index) unknownDefinitions() (found []Finding) {
 	}
 	for name, named := range pods {
 		named = sortedUnique(named)
-		found = append(found, Finding{Kind: MalformedFinding, Pods: named[:min(len(named), namesShown)],
+		found = append(found, Finding{Kind: MalformedFinding, Pods: named,
 			Message: fmt.Sprintf("NetworkAttachmentDefinition %s %s, but pods name it: %s. Their network is unknown, so "+
 				"missing allocations of these pods are not found", name, x.whyUnknown(name), AtMost(named, namesShown))})
 	}
@@ -105,7 +104,7 @@ func (x *Index) unknownConflict(addr netip.Addr, unknown []podAddress, others ma
 	if len(names) == 0 {
 		return nil
 	}
-	f, unknownPods := Finding{Kind: Conflict, IP: addr.String()}, strings.Join(sortedUnique(slices.Clone(names)), " and ")
+	f, unknownPods := Finding{Kind: Conflict, IP: addr.String()}, andOthers(sortedUnique(slices.Clone(names)))
 	for network, pods := range others {
 		names = append(names, pods...)
 		if len(others) == 1 {
@@ -116,6 +115,6 @@ func (x *Index) unknownConflict(addr netip.Addr, unknown []podAddress, others ma
 		return nil
 	}
 	f.Pods, f.Message = names, fmt.Sprintf("%s is carried by %s; the network of %s is unknown: %s", addr,
-		strings.Join(names, " and "), unknownPods, strings.Join(sortedUnique(why), ", "))
+		andOthers(names), unknownPods, AtMost(sortedUnique(why), namesShown))
 	return []Finding{f}
 }

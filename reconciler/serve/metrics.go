@@ -236,8 +236,8 @@ func (g *gauges) setFindings(out *reconciler.Result) {
 		if places[at] == 0 && len(places) >= maxPoolFindings {
 			at.pool = "other"
 		}
-		found[f.Kind]++
-		places[at]++
+		found[f.Kind] += f.Count()
+		places[at] += f.Count()
 	}
 	unknown := out.Observation.UnknownKinds()
 	isKnown := func(kind judge.Kind) bool { return !slices.Contains(unknown, kind) }

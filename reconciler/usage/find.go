@@ -118,9 +118,8 @@ func (u *Pools) KeepUnused(j *judge.Judgement) {
 			return isSlice || n.Maps(p.Pool, p.Pool.Networks(nil))
 		}
 		mayReserve := func(r *ippool.Reservation) bool { return r.Namespace == p.Namespace && mayBeIn(r.Name, p.Range) }
-		isAbout := func(f judge.Finding) bool { return slices.Contains(strings.Split(f.Pool, ","), p.Ref()) }
 		return len(unread) > 0 || p.Problem != "" || len(p.Allocations) > 0 || slices.ContainsFunc(networks, isNamed) ||
-			slices.ContainsFunc(u.o.Reservations.Or(nil), mayReserve) || slices.ContainsFunc(j.Findings, isAbout)
+			slices.ContainsFunc(u.o.Reservations.Or(nil), mayReserve) || j.HasFindingOn(p.Ref())
 	})
 }
 

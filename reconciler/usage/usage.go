@@ -76,13 +76,7 @@ func Of(j *judge.Judgement) *Pools {
 	u := &Pools{o: j.Observation}
 	definitions := u.definitions()
 	reserved := reservedAddresses(u.o.Reservations.Or(nil), definitions)
-	unrecorded := map[string][]netip.Addr{} // by pool
-	for i := range j.Findings {
-		if f := &j.Findings[i]; f.Kind == judge.Unrecorded {
-			addr, _ := netip.ParseAddr(f.IP)
-			unrecorded[f.Pool] = append(unrecorded[f.Pool], addr)
-		}
-	}
+	unrecorded := j.Unrecorded()
 	known := map[*ippool.Pool]*Pool{}
 	for _, stored := range j.Observation.Pools {
 		p := &Pool{Pool: stored, Used: len(stored.Allocations)}

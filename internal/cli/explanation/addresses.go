@@ -65,6 +65,9 @@ func Runs(j *judge.Judgement, p *usage.Pool) (runs []document.AddressRun) {
 		return nil
 	}
 	recorded := map[netip.Addr]document.AddressRun{}
+	for _, addr := range j.Unrecorded()[p.Ref()] {
+		recorded[addr] = document.AddressRun{State: "InUse"}
+	}
 	for _, f := range j.Findings {
 		if addr, err := netip.ParseAddr(f.IP); f.Kind == judge.Unrecorded && f.Pool == p.Ref() && err == nil {
 			recorded[addr] = document.AddressRun{State: "InUse", PodRef: f.Pods[0]}

@@ -175,7 +175,8 @@ func ofPod(s Subject, pods []document.ExplainedPod) (func(*judge.Item) bool, fun
 	return func(it *judge.Item) bool {
 			return s.Is(it.Address(), it.Owner(), "") || slices.Contains(carried, it.Text())
 		}, func(f *judge.Finding) bool {
-			return slices.ContainsFunc(f.Pods, func(p string) bool { return p == s.ref() || strings.HasPrefix(p, s.ref()+"_") })
+			isPod := func(p string) bool { return p == s.ref() || strings.HasPrefix(p, s.ref()+"_") }
+			return slices.ContainsFunc(f.Pods, isPod) || !f.NamesAll() && slices.Contains(carried, f.IP)
 		}
 }
 
@@ -189,6 +190,7 @@ func ofNode(j *judge.Judgement, name string) func(*judge.Finding) bool {
 	}
 	return func(f *judge.Finding) bool {
 		isHere := func(x string) bool { return here[x] }
-		return f.Node == name || f.Node == "" && slices.ContainsFunc(slices.Concat(f.ContainerIDs, f.Pods), isHere)
+		return f.Node == name ||
+			f.Node == "" && (!f.NamesAll() || slices.ContainsFunc(slices.Concat(f.ContainerIDs, f.Pods), isHere))
 	}
 }

@@ -148,9 +148,13 @@ func (f Filter) Finding(x *judge.Finding) bool {
 		a, err := netip.ParseAddr(text)
 		return err == nil && among(f.Addresses, a)
 	}
+	if x.IsRest() { // what it stands for may be anywhere
+		return f.kind(x.Kind)
+	}
 	ofAnyNode := x.Node == "" && (x.Kind == judge.Conflict || x.Kind == judge.Unrecorded)
 	return (f.HasFinding == nil || f.HasFinding(x)) && anyOf(f.Addresses, strings.Split(x.IP, ","), ofAddress) &&
-		anyOf(f.Pools, strings.Split(x.Pool, ","), f.isPool) && anyOf(f.PodNamespaces, x.Pods, f.namespace) &&
+		anyOf(f.Pools, strings.Split(x.Pool, ","), f.isPool) &&
+		(!x.NamesAll() || anyOf(f.PodNamespaces, x.Pods, f.namespace)) &&
 		(ofAnyNode || among(f.Nodes, x.Node)) && f.kind(x.Kind)
 }
 

@@ -131,7 +131,7 @@ func (p *Probe) findings(context.Context) (line, error) {
 	count := map[judge.Kind]int{}
 	var holders []string
 	for _, x := range p.Findings {
-		count[x.Kind]++
+		count[x.Kind] += x.Count()
 		if x.Kind == judge.UnreadSandbox {
 			holders = append(holders, strings.Join(x.Pods, " and ")+" on "+x.Node)
 		}

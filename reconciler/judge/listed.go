@@ -1,0 +1,185 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// mostFindings is how many findings of a kind are listed, apart from those that can be repaired: users decide how many
+// there are, by their pods' annotations and by definitions. For the same reason a finding has at most namesShown names.
+const mostFindings = 1000
+
+// findingPlace is where a finding is that is not listed.
+type findingPlace struct {
+	kind Kind
+	addr netip.Addr // invalid where the finding has none, or several
+	pool string
+}
+
+// findingList collects findings, and keeps no more than are listed.
+type findingList struct {
+	all      []Finding
+	unlisted []findingPlace
+	silent   map[string]bool // the nodes of the expired reports of all findings
+	full     int             // the length from which add removes what is not listed
+}
+
+func newFindingList() *findingList {
+	return &findingList{silent: map[string]bool{}, full: 2 * mostFindings}
+}
+
+func (l *findingList) add(found ...Finding) {
+	for _, f := range found {
+		for _, name := range f.silent {
+			l.silent[name] = true
+		}
+		f.shortenNames()
+		if l.all = append(l.all, f); len(l.all) >= l.full {
+			l.shorten()
+			l.full = len(l.all) + 2*mostFindings
+		}
+	}
+}
+
+// shorten sorts the findings, and removes those beyond mostFindings of a kind. A finding on a pool comes before one on
+// none, so that nobody hides it by definitions of ranges without pools.
+func (l *findingList) shorten() {
+	slices.SortFunc(l.all, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), compareBool(a.Pool == "", b.Pool == ""), compareFindings(a, b))
+	})
+	listed, count := l.all[:0], map[Kind]int{}
+	for _, f := range l.all {
+		if f.Repair == nil {
+			if count[f.Kind]++; count[f.Kind] > mostFindings {
+				addr, _ := netip.ParseAddr(f.IP)
+				l.unlisted = append(l.unlisted, findingPlace{f.Kind, addr, f.Pool})
+				continue
+			}
+		}
+		listed = append(listed, f)
+	}
+	clear(l.all[len(listed):])
+	l.all = listed
+}
+
+// finish returns the findings in their order, with one for all of a kind that are not listed, and those.
+func (l *findingList) finish() ([]Finding, []findingPlace) {
+	l.shorten()
+	count := map[Kind]int{}
+	for _, p := range l.unlisted {
+		count[p.kind]++
+	}
+	for kind, n := range count {
+		l.all = append(l.all, Finding{Kind: kind, Pods: []string{}, ContainerIDs: []string{}, unlisted: n, more: true,
+			Message: fmt.Sprintf("there are %d more findings of the kind %s, which are not listed", n, kind)})
+	}
+	slices.SortFunc(l.all, compareFindings)
+	return l.all, l.unlisted
+}
+
+func compareFindings(a, b Finding) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.IP, b.IP),
+		cmp.Compare(a.Node, b.Node), cmp.Compare(a.Message, b.Message),
+		slices.Compare(a.ContainerIDs, b.ContainerIDs), slices.Compare(a.Pods, b.Pods))
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// shortenNames makes the lists of a finding its own, with at most namesShown names each.
+func (f *Finding) shortenNames() {
+	f.more = f.more || len(f.Pods) > namesShown || len(f.ContainerIDs) > namesShown
+	f.Pods = append([]string{}, f.Pods[:min(len(f.Pods), namesShown)]...)
+	f.ContainerIDs = append([]string{}, f.ContainerIDs[:min(len(f.ContainerIDs), namesShown)]...)
+}
+
+// Count is how many findings this one stands for.
+func (f Finding) Count() int { return max(1, f.unlisted) }
+
+// IsRest reports whether the finding stands for all of its kind that are not listed, wherever they are.
+func (f Finding) IsRest() bool { return f.unlisted > 0 }
+
+// NamesAll reports whether the finding names each pod and sandbox that it is about.
+func (f Finding) NamesAll() bool { return !f.more }
+
+// UnlistedAt are the kinds of the findings that are not listed and may be on an address.
+func (j *Judgement) UnlistedAt(addr netip.Addr) []Kind {
+	kinds := map[Kind]bool{}
+	for _, p := range j.unlisted {
+		if p.addr == addr || !p.addr.IsValid() {
+			kinds[p.kind] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(kinds))
+}
+
+// Unrecorded are the addresses of all findings Unrecorded, by pool, whether they are listed or not.
+func (j *Judgement) Unrecorded() map[string][]netip.Addr {
+	byPool := map[string][]netip.Addr{}
+	for i := range j.Findings {
+		if f := &j.Findings[i]; f.Kind == Unrecorded && !f.IsRest() {
+			addr, _ := netip.ParseAddr(f.IP)
+			byPool[f.Pool] = append(byPool[f.Pool], addr)
+		}
+	}
+	for _, p := range j.unlisted {
+		if p.kind == Unrecorded {
+			byPool[p.pool] = append(byPool[p.pool], p.addr)
+		}
+	}
+	return byPool
+}
+
+// HasFindingOn reports whether any finding is about a pool, listed or not.
+func (j *Judgement) HasFindingOn(pool string) bool {
+	names := func(pools string) bool { return slices.Contains(strings.Split(pools, ","), pool) }
+	return slices.ContainsFunc(j.Findings, func(f Finding) bool { return names(f.Pool) }) ||
+		slices.ContainsFunc(j.unlisted, func(p findingPlace) bool { return names(p.pool) })
+}
+
+// andOthers lists names as in "a and b and 3 more".
+func andOthers(names []string) string {
+	if len(names) > namesShown {
+		names = append(slices.Clone(names[:namesShown]), fmt.Sprintf("%d more", len(names)-namesShown))
+	}
+	return strings.Join(names, " and ")
+}
+
+// carriers are pods or sandboxes that carry an address, on one network or several.
+type carriers struct {
+	pods, others, ids, where []string
+	reports                  []*report
+	pools                    []string // of the networks
+}
+
+// carrierSets are sets of carriers, by who they are: a definition may have hundreds of networks.
+type carrierSets map[string]*carriers
+
+func (s carrierSets) add(c carriers, pool string) {
+	ids := slices.Clone(c.ids)
+	slices.Sort(ids)
+	key := strings.Join(c.pods, " ") + "|" + strings.Join(c.others, " ") + "|" + strings.Join(ids, " ")
+	if s[key] == nil {
+		s[key] = &c
+	}
+	if pool != "" && !slices.Contains(s[key].pools, pool) {
+		s[key].pools = append(s[key].pools, pool)
+	}
+}
+
+// pool names the pools, at most namesShown.
+func (c *carriers) pool() string {
+	slices.Sort(c.pools)
+	return strings.Join(c.pools[:min(len(c.pools), namesShown)], ",")
+}
