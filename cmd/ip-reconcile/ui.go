@@ -80,8 +80,8 @@ func (o *options) ui(ctx context.Context, port uint16, prometheus string) error 
 		return fmt.Errorf("--port %d: %w", port, err)
 	}
 	token := rand.Text()
-	server := &http.Server{Handler: servecmd.LoopbackOnly(page.WithToken(token)), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 1 << 16}
+	server := &http.Server{Handler: servecmd.LoopbackOnly(page.WithToken(token)), ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 16}
 	if o.snapshot == "" {
 		go refresh(ctx, page, view)
 	}
