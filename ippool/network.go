@@ -52,6 +52,9 @@ type Network struct {
 // definitions, and each range is compared with every pool.
 const MaxRanges = 256
 
+// maxConfig limits the text that is decoded. An object of an API server has less; one in a file may have more.
+const maxConfig = 2 << 20
+
 // read reads a definition as whereabouts does (v0.9.4, pkg/config/config.go, LoadIPAMConfig).
 func (n *NAD) read(o *object) {
 	n.NamespacedName, n.ResourceVersion = o.name(), o.ResourceVersion
@@ -66,6 +69,9 @@ func (n *NAD) read(o *object) {
 }
 
 func readConfig(config string) ([]Network, error) {
+	if len(config) > maxConfig {
+		return nil, fmt.Errorf("spec.config has more than %d bytes", maxConfig)
+	}
 	if strings.TrimSpace(config) == "" {
 		return nil, errors.New("spec.config is empty: " + onNodes)
 	}

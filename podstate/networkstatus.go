@@ -50,6 +50,9 @@ func readNetworkStatus(annotations map[string]string) (NetworkStatus, []Interfac
 	if text == "" {
 		return StatusMissing, nil
 	}
+	if len(text) > maxAnnotation {
+		return StatusUnreadable, nil
+	}
 	entries, err := readEntries([]byte(text))
 	if err != nil {
 		return StatusUnreadable, nil
@@ -115,6 +118,12 @@ const maxAddresses = 128
 // maxEmpty limits the entries without an address, because "{}" needs twenty times its length in memory.
 const maxEmpty = 64
 
+// maxAnnotation is the size in bytes of all annotations that an API server accepts. Objects in files may have more.
+const maxAnnotation = 256 << 10
+
+// maxName limits the names that are kept of a network-status: "<namespace>/<name>" of a definition is shorter.
+const maxName = 512
+
 // statusEntry is an entry of the annotation. Names of fields match in any case, as in Multus.
 type statusEntry struct {
 	Name, Interface string
@@ -146,7 +155,11 @@ func (e *statusEntry) read(limit int) (i *Interface, isReadable bool) {
 	if e == nil {
 		return nil, false
 	}
-	i, isReadable = &Interface{Network: intern(e.Name), Name: intern(e.Interface), Default: e.Default}, true
+	isReadable = len(e.Name) <= maxName && len(e.Interface) <= maxName
+	if !isReadable { // its addresses are in use
+		e.Name, e.Interface = "", ""
+	}
+	i = &Interface{Network: intern(e.Name), Name: intern(e.Interface), Default: e.Default}
 	for _, ip := range e.IPs {
 		if ip == nil {
 			isReadable = false

@@ -48,6 +48,9 @@ func unattached(selected []types.NamespacedName, interfaces []Interface) (missin
 }
 
 func parseSelection(text, namespace string) (selected []types.NamespacedName, ok bool) {
+	if len(text) > maxAnnotation {
+		return nil, false
+	}
 	add := func(ns, name string) {
 		if ns == "" {
 			ns = namespace
@@ -66,7 +69,7 @@ func parseSelection(text, namespace string) (selected []types.NamespacedName, ok
 			return nil, false
 		}
 		for _, e := range list {
-			if e == nil || len(selected) > maxSelected {
+			if e == nil || len(selected) > maxSelected || len(e.Name)+len(e.Namespace) > maxName {
 				return nil, false
 			}
 			add(e.Namespace, e.Name)
@@ -81,7 +84,7 @@ func parseSelection(text, namespace string) (selected []types.NamespacedName, ok
 		name, _, _ := strings.Cut(rest, "@")
 		ns, name = strings.TrimSpace(ns), strings.TrimSpace(name)
 		if strings.Contains(rest, "/") || strings.Count(rest, "@") > 1 || !isLabel(ns) || !isLabel(name) ||
-			len(selected) > maxSelected {
+			len(selected) > maxSelected || len(item) > maxName {
 			return nil, false
 		}
 		add(ns, name)

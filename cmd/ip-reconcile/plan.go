@@ -130,13 +130,9 @@ plan is refused, or the cluster could not be read.`,
 }
 
 func (o *options) apply(ctx context.Context, file string, maxAge time.Duration) error {
-	text, err := os.ReadFile(file)
+	p, err := planfile.ReadFile(file)
 	if err != nil {
 		return err
-	}
-	p, err := planfile.Read(text)
-	if err != nil {
-		return fmt.Errorf("plan %s: %w", file, err)
 	}
 	r, j, err := o.judge(ctx)
 	if err != nil {

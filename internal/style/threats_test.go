@@ -84,7 +84,7 @@ func threats() map[string]map[string][]string {
 			"ADDs delayed":                  {"TestHold_YieldsAfterwards"},
 			"pool filled":                   {"TestUnrecorded", "TestRepairLimit_ReportDoesNotRaiseIt"},
 			"memory, CPU": {"TestInspect_LargeAnnotations", "TestCache_MemoryOfLargeFiles",
-				"TestAtMost128AddressesOfANetworkStatusAreRead", "TestPod_RequestedNetworks",
+				"TestAtMost128AddressesOfANetworkStatusAreRead", "TestPod_RequestedNetworks", "TestNetworkStatus_LongNames",
 				"TestList_PagesAreBoundedByBytes", "TestList_OfLargeObjects"},
 			"disclosed": {"TestEvents_Objects"},
 		},
@@ -174,7 +174,8 @@ func threats() map[string]map[string][]string {
 		"Who hands over a snapshot": {
 			"any address released in use": {"TestExplain_CommandsOfASnapshotNameNoContext"},
 			"memory, CPU": {"TestAFewKilobytesDoNotTakeAllMemory", "TestLimits_YAMLNodes", "TestLimits_Kept",
-				"TestLimits_Archive", "TestLimits_FarFromAClusters"},
+				"TestLimits_Archive", "TestLimits_FarFromAClusters",
+				"TestLimits_ValuesAreCountedBeforeDecoding", "TestReadFile_TooLarge", "TestNewLine_TooLarge"},
 			"disclosed": {"FuzzNothingOutsideOfAFolderIsRead", "FuzzNothingOutsideOfAnArchiveIsRead",
 				"TestArchive_LinksAndPathsOutside"},
 		},

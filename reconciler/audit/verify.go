@@ -18,13 +18,19 @@ type Line struct {
 	text []byte
 }
 
+// maxLine and maxValues limit the text of a record, which somebody else may have written, before it is decoded: a value
+// of three bytes takes some hundred. A record has some hundred values, and a name for each node.
+const maxLine, maxValues = 1 << 20, 100_000
+
 func newLine(place string, text []byte) Line {
 	l := Line{Place: place, text: text}
+	if len(text) > maxLine || bytes.Count(text, []byte(","))+bytes.Count(text, []byte("[")) > maxValues {
+		l.Err = fmt.Errorf("it is no record: it has more than %d bytes or %d values", maxLine, maxValues)
+		return l
+	}
 	l.Err = json.Unmarshal(text, &l.Record)
 	return l
 }
-
-const maxLine = 1 << 20
 
 // ReadLog reads records, one a line.
 func ReadLog(name string, r io.Reader) (all []Line, err error) {

@@ -18,6 +18,9 @@ const (
 	maxObjects = 1_000_000
 	// maxObject limits the JSON of an object that is judged, in bytes. API servers accept 3 MiB.
 	maxObject = 4 << 20
+	// maxValues limits the values in an object that is judged, and maxValuesOfPod those that are read of a pod or a Node.
+	// A value of three bytes takes up to a kilobyte. A pool of 10,000 entries has 100,000 values with its managedFields.
+	maxValues, maxValuesOfPod = 500_000, 50_000
 	// maxKept limits the bytes of all objects together, with perObject for each.
 	maxKept, perObject = 512 << 20, 256
 	// maxArchive limits the unpacked size of an archive in bytes.

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -10,7 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/lean"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -174,9 +172,8 @@ func (o *object) check() error {
 	return nil
 }
 
-// shrink reduces the object to the fields that are judged. A key that appears twice there is an error: readers disagree
-// on which one counts.
-func (o *object) shrink() error {
+// shrink reduces the object to the fields that are judged.
+func (o *object) shrink() {
 	switch _, known := kinds[o.kind]; {
 	case !known:
 		o.text = nil
@@ -185,10 +182,60 @@ func (o *object) shrink() error {
 	case o.kind == "Node":
 		o.text = podstate.NodeFields.AppendJSON(nil, lean.New(o.text))
 	}
-	var whole any
-	twice, err := kjson.UnmarshalStrict(o.text, &whole, kjson.DisallowDuplicateFields)
-	if o.text != nil && (err != nil || len(twice) > 0) {
-		return fmt.Errorf("%s: %s: %w", o.path, o.ref(), cmp.Or(err, errors.Join(twice...)))
+}
+
+// checkValues checks the values of an object before it is decoded. A key that appears twice is an error: readers
+// disagree on which one counts. So are more values than an API server's object has.
+func (o *object) checkValues() error {
+	if o.text == nil {
+		return nil
+	}
+	v := values{Reader: lean.New(o.text), most: maxValues}
+	if o.kind == "Pod" || o.kind == "Node" {
+		v.most = maxValuesOfPod
+	}
+	v.check()
+	switch err := v.End(); {
+	case v.twice != "":
+		return fmt.Errorf("%s: %s: duplicate field %q", o.path, o.ref(), v.twice)
+	case v.count > v.most:
+		return fmt.Errorf("%s %w: %s has more than %d values", o.path, errTooLarge, o.ref(), v.most)
+	case err != nil:
+		return fmt.Errorf("%s: %s: %w", o.path, o.ref(), err)
 	}
 	return nil
+}
+
+// values counts the values of a JSON text, and finds a key that an object has twice.
+type values struct {
+	*lean.Reader
+	count, most int
+	path        []string
+	twice       string
+}
+
+// check checks the next value. It reads no more once something is wrong.
+func (v *values) check() {
+	if v.count++; v.count > v.most || v.twice != "" {
+		return
+	}
+	switch v.Kind() {
+	case '{':
+		var keys map[string]bool
+		v.Object(func(name []byte) {
+			if keys == nil {
+				keys = map[string]bool{}
+			}
+			key := string(name)
+			v.path = append(v.path, key)
+			if keys[key] && v.twice == "" {
+				v.twice = strings.Join(v.path, ".")
+			}
+			keys[key] = true
+			v.check()
+			v.path = v.path[:len(v.path)-1]
+		})
+	case '[':
+		v.Array(v.check)
+	}
 }

@@ -89,10 +89,11 @@ func (s *Snapshot) takeObjects(e entry, objects []*object) error {
 			continue
 		}
 		s.noteTimes(o)
-		if err := o.shrink(); err != nil {
+		o.shrink()
+		if err := s.charge(o); err != nil { // before anything decodes it
 			return err
 		}
-		if err := s.charge(o); err != nil {
+		if err := o.checkValues(); err != nil {
 			return err
 		}
 		if err := s.add(o); err != nil {

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -81,8 +83,52 @@ type File struct {
 	items map[judge.ID]document.PlanItem
 }
 
+// These limits bound the memory for reading a plan, which anybody may have written: a node of YAML of two bytes takes
+// up to 350.
+const (
+	maxPlan   = 32 << 20 // bytes
+	maxValues = 500_000  // lines, commas and brackets, one of which is before each value
+)
+
+// ReadFile reads the plan of a file. A larger file than a plan may be is not read to its end.
+func ReadFile(name string) (*File, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxPlan+1))
+	if err != nil {
+		return nil, err
+	}
+	p, err := Read(text)
+	if err != nil {
+		return nil, fmt.Errorf("plan %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// checkSize refuses a text that is too large for a plan, before it is decoded.
+func checkSize(text []byte) error {
+	n := 0
+	for _, c := range text {
+		switch c {
+		case '\n', '\r', ',', '[', '{', 0x85, 0xa8, 0xa9: // the last three end line breaks of Unicode
+			n++
+		}
+	}
+	if n += bytes.Count(text, []byte("- ")); len(text) > maxPlan || n > maxValues {
+		return fmt.Errorf("it is too large to be read: a plan may have %d bytes and about %d values; "+
+			"make a plan for each pool, with --pool", maxPlan, maxValues)
+	}
+	return nil
+}
+
 // Read reads a plan in JSON or YAML. It returns an error for items that were edited, added or repeated.
 func Read(text []byte) (*File, error) {
+	if err := checkSize(text); err != nil {
+		return nil, err
+	}
 	text, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, err
