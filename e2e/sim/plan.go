@@ -155,6 +155,7 @@ func NewPlan(seed uint64) *Plan {
 	case 3:
 		p.drawJoined(r)
 	}
+	p.drawRemovals()
 	return p
 }
 

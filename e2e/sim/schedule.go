@@ -247,6 +247,9 @@ func (s *Simulation) handle(w *call) {
 		s.deliver(w, withDate(s, failure(http.StatusForbidden, metav1.StatusReasonForbidden, w.resource+" is forbidden")))
 		return
 	}
+	if s.withholds(w) {
+		return
+	}
 	if w.tries == 0 {
 		s.atWrite(w, true)
 		if s.take != nil && w.client.product && s.take(w) {

@@ -20,6 +20,7 @@ func (s *Simulation) settle() {
 	}
 	s.say("all is healed")
 	s.quiet, s.faulty, s.away, s.armed, s.forbidden[leases], s.forbidden[reports] = true, false, false, nil, false, false
+	s.withheld = nil
 	s.skews[0], s.skews[1] = 0, 0
 	s.api.stale = nil
 	s.pause(false)

@@ -82,6 +82,7 @@ type Simulation struct {
 	quiet       bool
 	restoring   bool            // etcd is
 	forbidden   map[string]bool // the resources that RBAC forbids the product
+	withheld    *withheld       // nil for none
 	massRelease bool            // an operator allows it
 	wentAt      []time.Time     // etcd, for each restore of the last backup that was restored
 	restoredAt  time.Time       // the last time

@@ -145,6 +145,8 @@ func kinds() []stepKind {
 		{adopted, 0, func(s *Simulation, a, b int) { s.recreate(s.podAt(a), b) }},              // by drawAdopted alone
 		{moved, 0, func(s *Simulation, a, b int) { s.move(s.podAt(a), s.nodeAt(b)) }},          // the same
 		{joined, 0, func(s *Simulation, a, _ int) { s.joinAfterBackup(s.podAt(a)) }},           // by drawJoined alone
+		{removed, 0, func(s *Simulation, a, b int) { s.withhold(a, b) }},                       // by drawRemovals alone
+		{registered, 0, func(s *Simulation, a, b int) { s.registerAgain(s.nodeAt(a), b) }},     // the same
 	}
 }
 

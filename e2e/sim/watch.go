@@ -113,8 +113,13 @@ func (s *Simulation) startUnseen(p *podName, n *node) {
 
 // cutWatches ends all watches, as a restart of the server does, or those of one client.
 func (s *apiServer) cutWatches(by string) {
+	s.cut(func(q *request) bool { return by == "" || q.by == by })
+}
+
+// cut ends the watches of some requests.
+func (s *apiServer) cut(which func(*request) bool) {
 	s.watches = slices.DeleteFunc(s.watches, func(w *watch) bool {
-		isCut := by == "" || w.q.by == by
+		isCut := which(w.q)
 		if isCut {
 			w.end()
 		}
