@@ -50,7 +50,13 @@ func (s *Simulation) busy() {
 		}
 	}
 	goOn(2 * (s.plan.Confirm + settleFor))
-	if slices.ContainsFunc(before, s.isAwaited) { // a new sandbox of its pod may have restarted the wait
+	if s.plan.Serve && s.violation == "" {
+		s.faulty = false
+		s.check()
+		s.faulty = true
+	}
+	// A new sandbox of its pod may have restarted the wait, or one that might have had the address has just ended.
+	if slices.ContainsFunc(before, s.isAwaited) {
 		goOn(s.plan.Confirm + settleFor)
 	}
 	s.faulty, s.plan.Faults = false, rate
@@ -78,9 +84,13 @@ func (s *Simulation) busy() {
 	}
 }
 
-// isAwaited reports whether the last pass waits for the confirmation of an allocation's verdict.
+// isAwaited reports whether the last pass waits for the confirmation of an allocation's verdict. Of serve, whose
+// refusals are not known, it reports whether the last check found the allocation Stale.
 func (s *Simulation) isAwaited(l leaked) bool {
 	it := s.itemOf(l)
+	if s.plan.Serve {
+		return it != nil && it.Verdict == judge.Stale
+	}
 	return it != nil && slices.ContainsFunc(s.last.Refused, func(x reconciler.Refused) bool {
 		return x.ID() == it.ID() && x.Why == reconciler.AwaitingConfirmation
 	})
