@@ -36,7 +36,8 @@ var apiSamples = []struct{ kubernetes, module, folder string }{
 }
 
 const (
-	plainValues   = `{mode: cronjob, agent: {enabled: false}, networkPolicy: {enabled: false}}`
+	plainValues = `{mode: cronjob, agent: {enabled: false}, networkPolicy: {enabled: false},
+people: {aggregateToView: true}}`
 	exposedValues = `{agent: {metrics: {expose: true}, podMonitor: {enabled: true, insecureSkipVerify: true},
 admissionPolicy: false}}`
 )

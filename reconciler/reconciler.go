@@ -32,11 +32,14 @@ type Reconciler struct {
 	Jitter       func(time.Duration) time.Duration
 	Log          *slog.Logger
 	History      *History
-	BreakerStore StateStore    // shares what the breaker counts with other processes; nil for none
-	Fence        Fence         // keeps ADDs and DELs waiting after a restore of etcd; nil for none
-	RestoreStore StateStore    // shares the etcd restore state with other processes; nil for none
-	PassStore    StateStore    // keeps the PassRecord of the last full pass; nil for none
-	Schedule     func() string // returns the cron expression for the PassRecord; nil for none
+	BreakerStore StateStore // shares what the breaker counts with other processes; nil for none
+	Fence        Fence      // keeps ADDs and DELs waiting after a restore of etcd; nil for none
+	RestoreStore StateStore // shares the etcd restore state with other processes; nil for none
+	// WithoutRestoreStore goes on where RBAC forbids RestoreStore: a restore that another process knows of then pauses
+	// nothing here. An operator accepts that with --without-lease.
+	WithoutRestoreStore bool
+	PassStore           StateStore    // keeps the PassRecord of the last full pass; nil for none
+	Schedule            func() string // returns the cron expression for the PassRecord; nil for none
 	// Audit receives a record of each release, repair, refusal by a person and pause. It does not block; nil for none.
 	Audit    func(audit.Record)
 	Progress func(string) // receives progress messages, from several goroutines at once; nil for none

@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,8 +73,14 @@ func (r *Reconciler) loadRestore(ctx context.Context, o *judge.Observation) {
 		return text, err
 	})
 	switch {
+	case errors.Is(err, ErrForbidden) && r.WithoutRestoreStore:
+		k.readErr = nil
+		o.Warnings = append(o.Warnings, fmt.Sprintf("cannot read the etcd restore state, which --without-lease accepts: %v",
+			err))
 	case err != nil:
-		k.readErr = err
+		if k.readErr = err; errors.Is(err, ErrForbidden) {
+			k.readErr = fmt.Errorf("%w; grant get, create and update on leases, or use --without-lease", err)
+		}
 		o.Warnings = append(o.Warnings, fmt.Sprintf("cannot read the etcd restore state, so nothing is released: %v", err))
 	default:
 		if !isOwn {

@@ -33,7 +33,14 @@ func TestRestoreStore(t *testing.T) {
 		s := &memoryStore{text: fmt.Sprintf(`{"restored":%q,"why":"x","awaited":{"worker-9":true}}`,
 			Now.Add(-time.Minute).Format(time.RFC3339)), err: fmt.Errorf("%w: denied", ErrForbidden)}
 		p.RestoreStore = s
-		p.wantRefused("a right is missing", EtcdRestored, p.pass(0, leakOn(0)))
+		plan := p.pass(0, leakOn(0))
+		p.wantRefused("a right is missing", EtcdRestored, plan)
+		if text := plan.Refused[0].Detail; !strings.Contains(text, "grant get, create and update on leases") {
+			t.Errorf("it says %q", text)
+		}
+		accepting := newProcess(t, atOnce)
+		accepting.RestoreStore, accepting.WithoutRestoreStore = s, true
+		accepting.wantReleased("it is accepted that a right is missing", accepting.pass(0, leakOn(0)))
 		s.err = nil
 		p.wantRefused("it is given back, and worker-9 must report", EtcdRestored, p.pass(minute, leakOn(0)))
 		s.text = ""

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 )
 
 // cgroup is the parent of all cgroups of the node's pods. It has the prefix of the
@@ -42,6 +43,24 @@ func makeCgroup(name string) error {
 		}
 	}
 	return nil
+}
+
+// MemoryLimit creates a cgroup in which processes together have so many bytes of memory, until the run ends. It returns
+// the file into which a process writes its id to join.
+func (c *ControlPlane) MemoryLimit(name string, bytes int64) (procs string, err error) {
+	name = linkPrefix(c.run.id) + "-" + name
+	if err := makeCgroup(name); err != nil {
+		return "", err
+	}
+	folder, file := filepath.Join("/sys/fs/cgroup/memory", name), "memory.limit_in_bytes"
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		folder, file = filepath.Join("/sys/fs/cgroup", name), "memory.max"
+		if err := os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte("+memory"), 0o644); err != nil {
+			return "", err
+		}
+	}
+	err = os.WriteFile(filepath.Join(folder, file), strconv.AppendInt(nil, bytes, 10), 0o644)
+	return filepath.Join(folder, "cgroup.procs"), err
 }
 
 // removeCgroups removes the cgroups with this prefix, in every hierarchy. Those of processes that were just killed need
