@@ -43,7 +43,7 @@ func (e releases) keys(todo []*change) (need LiveKeys) {
 				need.IPAMClaims = append(need.IPAMClaims, *claim)
 			}
 		}
-		need.Pools = append(need.Pools, c.poolNames()...)
+		need.Pools = append(append(need.Pools, c.poolNames()...), e.x.PoolNamesOf(c.Item)...)
 		if owner := c.Owner(); owner.UID == "" {
 			need.Pods = append(need.Pods, types.NamespacedName{Namespace: owner.Namespace, Name: owner.Name})
 		}

@@ -2,6 +2,7 @@ package reconciler_test
 
 import (
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +168,53 @@ func TestRelease_ReservationOfAnotherPoolAppears(t *testing.T) {
 		}
 		same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
 	})
+}
+
+// A pod moves to another network, whose range has the address and no pool yet, or an empty one. An ADD of the pod records
+// it there before the second check reads pools live, and uses the reservation of the former allocation.
+func TestRelease_PoolOfAnotherNetworkAppears(t *testing.T) {
+	for says, c := range map[string]struct{ made, filled string }{
+		"there is none":                  {"hold", "hold"},
+		"an empty one is there":          {"", "hold"},
+		"an empty one is read a bit ago": {"refresh", "fresh"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *simulator) {
+				if c.made == "refresh" {
+					s.takes["hold"] = 6 * time.Second // so that the hold refreshes
+				}
+				s.entry(bluePool, 1, "default/web-0", "box-old", true)
+				s.aNetwork()
+				s.addNAD("small", ippool.Network{Ranges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}, Overlapping: true})
+				if c.made == "" {
+					s.poolOf(smallPool, "10.0.0.0/24")
+				}
+				time.Sleep(5 * time.Minute)
+				report, isMade, isFilled := goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}), false, false
+				s.step = func(call, _ string) {
+					s.setReport(report)
+					if call == c.made && !s.paused && !isMade {
+						isMade = true
+						s.poolOf(smallPool, "10.0.0.0/24")
+					}
+					if call == c.filled && !isFilled {
+						isFilled = true
+						s.pod("web-0", "uid-2")
+						s.fill(smallPool, "1", entryOf("box-new"))
+					}
+				}
+				r := s.reconciler(t)
+				r.Options.ConfirmAfter = 15 * time.Minute
+				for _, paused := range []bool{true, false} {
+					s.paused = paused
+					_, _, err := r.Pass(t.Context(), nil)
+					same(t, "error", err, nil)
+					time.Sleep(20 * time.Minute)
+				}
+				same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
+			})
+		})
+	}
 }
 
 // The delete of a reservation without allocation arrives after the hold, or may yet arrive. By then an ADD of its pod

@@ -280,11 +280,13 @@ func (it *Item) PausedPool() *ippool.Pool {
 
 // pools are an allocation's pool, and the pools that may have, or get, an allocation which needs the same reservation:
 // also one that an ADD is about to create.
-func (it *Item) pools() (found []*ippool.Pool) {
+func (it *Item) pools() []*ippool.Pool { return it.poolsIn(it.x) }
+
+func (it *Item) poolsIn(x *Index) (found []*ippool.Pool) {
 	if it.Pool != nil {
 		found = append(found, it.Pool)
 	}
-	for _, p := range it.x.poolsAt(it.Address()) {
+	for _, p := range x.poolsAt(it.Address()) {
 		if p.Namespace == it.Namespace() && (it.Pool == nil || p.Name != it.Pool.Name && it.pool.mayShareNetwork(p)) {
 			found = append(found, p.Pool)
 		}
