@@ -170,8 +170,8 @@ func TestRelease_ReservationOfAnotherPoolAppears(t *testing.T) {
 	})
 }
 
-// A pod moves to another network, whose range has the address and no pool yet, or an empty one. An ADD of the pod records
-// it there before the second check reads pools live, and uses the reservation of the former allocation.
+// A pod moves to another network, whose range has the address and no pool yet, or an empty one. An ADD of the pod
+// records it there before the second check reads pools live, and uses the reservation of the former allocation.
 func TestRelease_PoolOfAnotherNetworkAppears(t *testing.T) {
 	for says, c := range map[string]struct{ made, filled string }{
 		"there is none":                  {"hold", "hold"},

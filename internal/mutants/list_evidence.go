@@ -140,7 +140,7 @@ func evidence() []Mutant {
 		{Fault: "A reservation of another pod is the allocation's", In: "reconciler/judge", Decl: "Index.allocationsOf",
 			Tests: "TestAReservationOfAnotherIsNotTheAllocations",
 			Old:   `e.pool.Namespace == r.Namespace && e.PodRef == r.PodRef &&`, New: `e.pool.Namespace == r.Namespace &&`},
-		{Fault: "Pools that may need a new reservation are not read", In: "reconciler/judge", Decl: "Item.pools",
+		{Fault: "Pools that may need a new reservation are not read", In: "reconciler/judge", Decl: "Item.poolsIn",
 			Tests: "TestRelease_ReservationOfAnotherPoolAppears", TestsIn: "reconciler",
 			Old: `it.pool.mayShareNetwork(p)`, New: `len(it.related) > 0`},
 		{Fault: "A reservation of another network is the allocation's", In: "reconciler/judge", Decl: "Index.allocationsOf",

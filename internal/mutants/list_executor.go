@@ -27,7 +27,11 @@ func executor() []Mutant {
 			Old:   `case it.Reservation != nil && len(it.Related()) > 0:`, New: `case false:`},
 		{Fault: "The pool is not read again", In: "reconciler", Decl: "releases.keys",
 			Tests: "TestRelease_WhatHappensInBetween",
-			Old:   `need.Pools = append(need.Pools, c.poolNames()...)`, New: ``},
+			Old:   `need.Pools = append(append(need.Pools, c.poolNames()...), e.x.PoolNamesOf(c.Item)...)`, New: ``},
+		{Fault: "A pool that is younger than the item is not read", In: "reconciler", Decl: "releases.keys",
+			Tests: "TestRelease_PoolOfAnotherNetworkAppears",
+			Old:   `append(append(need.Pools, c.poolNames()...), e.x.PoolNamesOf(c.Item)...)`,
+			New:   `append(need.Pools, c.poolNames()...)`},
 		{Fault: "A restore that the live read shows is not noted", In: "reconciler", Decl: "liveIndex.read",
 			Tests: "TestRun_SecondCheckDetectsRestore",
 			Old: `b.History.noteRestore(b.observation())

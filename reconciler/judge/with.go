@@ -161,8 +161,9 @@ func (x *Index) ReservationsOf(it *Item) (names []types.NamespacedName) {
 	return names
 }
 
-// PoolNamesOf are the names of the pools that may have, or get, an allocation which needs the same reservation as an item
-// of an earlier index: those that exist, and those that an ADD of the allocation's networks creates with its address.
+// PoolNamesOf are the names of the pools that may have, or get, an allocation which needs the same reservation as an
+// item of an earlier index: those that exist, and those that an ADD of the allocation's networks creates with its
+// address.
 func (x *Index) PoolNamesOf(it *Item) (names []types.NamespacedName) {
 	for _, p := range it.poolsIn(x) {
 		names = append(names, p.NamespacedName)
