@@ -6,16 +6,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
 	"github.com/ip-reconcile/ip-reconcile/agent/cri"
 	"github.com/ip-reconcile/ip-reconcile/agent/cri/critest"
+	"github.com/ip-reconcile/ip-reconcile/internal/heaptest"
 )
 
 // runtimeEnv makes the test program be a container runtime with pods whose annotations are large.
@@ -74,14 +73,14 @@ func TestInspect_LargeAnnotations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// As the container's: 60 % of 128 MiB.
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(77 << 20))
 	defer debug.SetGCPercent(debug.SetGCPercent(10)) // the peak is then what is in use
 	for _, start := range []string{"at first", "after a restart"} {
 		ni := &agent.NodeInspector{Runtime: r, Caches: cnicache.New(cnicache.Folders{Results: results, Multus: results})}
-		before, peak := heapInUse(), peakOfHeap()
-		inspection, err := ni.Inspect(t.Context())
-		if grown := int64(peak()) - int64(before); grown > 64<<20 {
+		before := heaptest.InUse()
+		var inspection *agent.Inspection
+		// With the container's limit: 60 % of 128 MiB.
+		peak := heaptest.Peak(77<<20, func() { inspection, err = ni.Inspect(t.Context()) })
+		if grown := int64(peak) - int64(before); grown > 64<<20 {
 			t.Errorf("%s: the heap grew by %d MiB", start, grown>>20)
 		}
 		if err != nil || len(inspection.Sandboxes) != largePods {
@@ -92,36 +91,8 @@ func TestInspect_LargeAnnotations(t *testing.T) {
 				t.Fatalf("%s: the network of %s: %v; %v", start, s.Name, s.NetworkClosed, ni.Unreadable()[s.ID])
 			}
 		}
-		if kept := int64(heapInUse()) - int64(before); kept > 4<<20 {
+		if kept := int64(heaptest.InUse()) - int64(before); kept > 4<<20 {
 			t.Errorf("%s: %d MiB are kept", start, kept>>20)
 		}
 	}
-}
-
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
-}
-
-// peakOfHeap measures the most that the heap has until the returned function is called.
-func peakOfHeap() func() uint64 {
-	done, peak := make(chan bool), make(chan uint64)
-	go func() {
-		var stats runtime.MemStats
-		var most uint64
-		for {
-			select {
-			case <-done:
-				peak <- most
-				return
-			case <-time.After(time.Millisecond):
-				runtime.ReadMemStats(&stats)
-				most = max(most, stats.HeapAlloc)
-			}
-		}
-	}()
-	return func() uint64 { close(done); return <-peak }
 }

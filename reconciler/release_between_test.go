@@ -158,16 +158,22 @@ func TestRelease_ReservationOfAnotherPoolAppears(t *testing.T) {
 				s.mu.Unlock()
 			}
 		}
-		r := s.reconciler(t)
-		r.Options.ConfirmAfter = 15 * time.Minute
-		for _, paused := range []bool{true, false} {
-			s.paused = paused
-			_, _, err := r.Pass(t.Context(), nil)
-			same(t, "error", err, nil)
-			time.Sleep(20 * time.Minute)
-		}
+		s.passOnceConfirmed(t)
 		same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
 	})
+}
+
+// passOnceConfirmed makes a pass while everything is paused, and one after the time for a confirmation.
+func (s *simulator) passOnceConfirmed(t *testing.T) {
+	t.Helper()
+	r := s.reconciler(t)
+	r.Options.ConfirmAfter = 15 * time.Minute
+	for _, paused := range []bool{true, false} {
+		s.paused = paused
+		_, _, err := r.Pass(t.Context(), nil)
+		same(t, "error", err, nil)
+		time.Sleep(20 * time.Minute)
+	}
 }
 
 // A pod moves to another network, whose range has the address and no pool yet, or an empty one. An ADD of the pod
@@ -203,14 +209,7 @@ func TestRelease_PoolOfAnotherNetworkAppears(t *testing.T) {
 						s.fill(smallPool, "1", entryOf("box-new"))
 					}
 				}
-				r := s.reconciler(t)
-				r.Options.ConfirmAfter = 15 * time.Minute
-				for _, paused := range []bool{true, false} {
-					s.paused = paused
-					_, _, err := r.Pass(t.Context(), nil)
-					same(t, "error", err, nil)
-					time.Sleep(20 * time.Minute)
-				}
+				s.passOnceConfirmed(t)
 				same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
 			})
 		})

@@ -1,11 +1,11 @@
 package cnicache_test
 
 import (
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/agent/cnicache"
+	"github.com/ip-reconcile/ip-reconcile/internal/heaptest"
 )
 
 // A pod's annotation of 256 KiB of cni-args, and a definition of 1.5 MiB, each character of which JSON escapes.
@@ -40,41 +40,18 @@ func TestCache_MemoryOfLargeFiles(t *testing.T) {
 		rewrite(c, c.delegate(id(string(rune('0'+i))+"a"), "net1", wb, net1), large)
 	}
 	large = ""
-	before := heap()
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(int64(before) + 48<<20))
-	done, peak := make(chan bool), make(chan uint64)
-	go func() {
-		var stats runtime.MemStats
-		var most uint64
-		for {
-			select {
-			case <-done:
-				peak <- most
-				return
-			case <-time.After(time.Millisecond):
-				runtime.ReadMemStats(&stats)
-				most = max(most, stats.HeapAlloc)
-			}
-		}
-	}()
-	entries := c.read()
-	close(done)
-	if grown := int64(<-peak) - int64(before); grown > 64<<20 {
+	before := heaptest.InUse()
+	var entries map[string]*cnicache.Entry
+	peak := heaptest.Peak(int64(before)+48<<20, func() { entries = c.read() })
+	if grown := int64(peak) - int64(before); grown > 64<<20 {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
 	}
 	if len(entries) != pods {
 		t.Errorf("%d entries", len(entries))
 	}
-	if kept := int64(heap()) - int64(before); kept > 1<<20 {
+	if kept := int64(heaptest.InUse()) - int64(before); kept > 1<<20 {
 		t.Errorf("%d KiB are kept", kept>>10)
 	}
-}
-
-func heap() uint64 {
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
 }
 
 // A pod that selects a large network so often that its file is not read.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/heaptest"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -315,14 +316,6 @@ func sound(n int) Part {
 	return All(append(parts, Pool("10.0.0.0-16", "10.0.0.0/16", allocations...))...)
 }
 
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc
-}
-
 // What serve has in memory beside its pools and pods is the judgement of the last pass, which it would else drop, and
 // the answers that are read.
 func TestPage_MemoryOfTenThousandPods(t *testing.T) {
@@ -331,7 +324,7 @@ func TestPage_MemoryOfTenThousandPods(t *testing.T) {
 		pods = 2_000
 	}
 	o := Observe(sound(pods))
-	before := heap()
+	before := heaptest.InUse()
 	v := viewOf()
 	v.Judgement = Judged(o, judge.Policy{})
 	p := pageOf(v)
@@ -341,7 +334,7 @@ func TestPage_MemoryOfTenThousandPods(t *testing.T) {
 			t.Fatalf("%s: %s", path, w.Body)
 		}
 	}
-	more := heap() - before
+	more := heaptest.InUse() - before
 	t.Logf("%d KiB more", more>>10)
 	if most := uint64(pods) * 6 << 20 / 10_000; more > most { // the collector lets a heap grow by two fifths
 		t.Errorf("the page has %d KiB of %d pods, want at most %d", more>>10, pods, most>>10)

@@ -4,15 +4,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime/debug"
-	"runtime/metrics"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/heaptest"
 )
 
 const mebi = 1 << 20
@@ -55,32 +53,6 @@ func largePod(padding string) string {
 
 func largeNAD(padding string) string { return `"spec":{"config":"` + padding + `"}` }
 
-// mostMemory runs f, and returns how much memory the process had at most. The garbage collector keeps it low.
-func mostMemory(t *testing.T, f func()) (most uint64) {
-	t.Helper()
-	limit := debug.SetMemoryLimit(32 * mebi)
-	defer debug.SetMemoryLimit(limit)
-	debug.FreeOSMemory()
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			metrics.Read(samples)
-			most = max(most, samples[0].Value.Uint64()+samples[1].Value.Uint64())
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	})
-	f()
-	close(done)
-	wg.Wait()
-	return most
-}
-
 // A tenant's variable or definition may have 1.4 MB, and a page 500 of them.
 func TestList_PagesAreBoundedByBytes(t *testing.T) {
 	f := newFakeAPI(t)
@@ -97,7 +69,7 @@ func TestList_PagesAreBoundedByBytes(t *testing.T) {
 	f.answers[nads] = largeList("NetworkAttachmentDefinition", largeNAD, nadSizes)
 	f.answers[pools] = list("", pool("7"))
 	c := f.cluster(t)
-	most := mostMemory(t, func() {
+	most := heaptest.Peak(32*mebi, func() {
 		o, err := c.List(t.Context())
 		check(t, err)
 		equal(t, "pods", len(o.Pods), len(podSizes))

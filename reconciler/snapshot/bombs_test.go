@@ -3,37 +3,12 @@ package snapshot
 import (
 	"bytes"
 	"errors"
-	"runtime/debug"
-	"runtime/metrics"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-)
 
-// mostMemory is the largest heap while work runs, with a garbage collector that keeps it low.
-func mostMemory(work func()) (most uint64) {
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(64 << 20))
-	debug.FreeOSMemory()
-	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/unused:bytes"}}
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			metrics.Read(samples)
-			most = max(most, samples[0].Value.Uint64()+samples[1].Value.Uint64())
-			select {
-			case <-done:
-				return
-			case <-time.After(time.Millisecond):
-			}
-		}
-	})
-	work()
-	close(done)
-	wg.Wait()
-	return most
-}
+	"github.com/ip-reconcile/ip-reconcile/internal/heaptest"
+)
 
 // Values of three bytes take a multiple in memory. They are counted before an object is decoded.
 func TestLimits_ValuesAreCountedBeforeDecoding(t *testing.T) {
@@ -68,7 +43,7 @@ func TestLimits_ValuesAreCountedBeforeDecoding(t *testing.T) {
 	} {
 		packed := packedText(t, []byte(c.text()))
 		var err error
-		most := mostMemory(func() { _, err = OpenStream("x.gz", bytes.NewReader(packed), time.Time{}, "") })
+		most := heaptest.Peak(64<<20, func() { _, err = OpenStream("x.gz", bytes.NewReader(packed), time.Time{}, "") })
 		if err == nil || !strings.Contains(err.Error(), c.error) || c.error == values && !errors.Is(err, errTooLarge) {
 			t.Errorf("%s: %v", what, err)
 		}
