@@ -92,7 +92,7 @@ func (x *Index) nodeCondition(name string) nodeCondition {
 		return reporting
 	case x.isDead(name):
 		return provenDead
-	case x.isMissing(name):
+	case x.isMissing(name) && x.knowsWhoReports():
 		return nodeObjectMissing
 	}
 	return notReporting

@@ -139,6 +139,12 @@ func (x *Index) isMissing(node string) bool {
 	return x.hasNodes && node != "" && x.nodes[node] == nil
 }
 
+// knowsWhoReports reports whether it is known which nodes have a fresh report. A node without a Node object may have
+// one.
+func (x *Index) knowsWhoReports() bool {
+	return x.o.Reports.IsKnown() && (len(x.reports) == 0 || x.o.AgentLeases.IsKnown())
+}
+
 func (x *Index) isNotReady(node string) bool {
 	n := x.nodes[node]
 	return n != nil && !n.Ready
@@ -179,7 +185,7 @@ func (x *Index) isOfItsNode(r *report) bool {
 // Policy.MissingAfter.
 func (x *Index) isObsolete(r *report) bool {
 	renewed := r.lastRenewed()
-	return !r.IsFresh(x.now) && !renewed.IsZero() && x.isMissing(r.Name) &&
+	return !r.IsFresh(x.now) && !renewed.IsZero() && x.isMissing(r.Name) && x.knowsWhoReports() &&
 		!x.now.Before(renewed.Add(x.policy.missingAfter()))
 }
 

@@ -275,3 +275,31 @@ func TestUnknownKinds(t *testing.T) {
 		t.Errorf("reservations are unknown, and so are %v", kinds)
 	}
 }
+
+// A node without a Node object may run on and report. While it is unknown who reports, its end is unknown, too.
+func TestSources_MissingNodeWhileReportsAreUnknown(t *testing.T) {
+	runs := Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))
+	cluster := All(Node("worker-2"), FreshReport("worker-2"))
+	reporting, expired := FreshReport("worker-1", runs), StaleReport("worker-1", runs, RenewedAt(Now.Add(-time.Hour)))
+	leasesUnknown := func(o *Observed) {
+		o.AgentLeases = judge.Unknown[bool](errors.New("forbidden"))
+		var reports []*podstate.Report
+		for _, r := range o.Reports.Or(nil) {
+			r = r.WithLease(nil)
+			r.WrittenAt = Now.Add(-time.Hour)
+			reports = append(reports, r)
+		}
+		o.Reports = o.Reports.With(reports)
+	}
+	held := Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport)
+	Expect(t, Want(judge.Held, judge.PhantomPod, false, judge.Ready), UsualPool, cluster, reporting)
+	Expect(t, Want(judge.Stale, judge.NodeMissingReason, false, judge.NodeMissing), UsualPool, cluster, expired)
+	Expect(t, held, UsualPool, cluster, reporting, leasesUnknown)
+	Expect(t, held, UsualPool, cluster, reporting, UsualPod(DeletedAgo(0)), ReportsUnknown("forbidden"))
+	// The allocation names another sandbox, and the one that carries the address is on the missing node.
+	it := AllocationOf(t, Judged(Observe(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-9", "box-9", "net1")),
+		cluster, expired, leasesUnknown), judge.Policy{}), "10.0.0.5")
+	if e := it.Evidence(); it.Verdict != judge.Held || e.Claimant == "" {
+		t.Errorf("%v, by %+v", OutcomeOf(it), e)
+	}
+}
