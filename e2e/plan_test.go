@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -198,6 +199,8 @@ func TestPlan_Refused(t *testing.T) {
 	s.up(t, "worker-1", "leaked", blue).leak(t)
 	file, d := s.planned(t)
 	before := s.contents(t)
+	// The API server's clock has whole seconds: the plan has an age in the next one.
+	eventually(t, "the plan to have an age", func() bool { return time.Since(d.ObservedAt) > time.Second })
 	again := func(edit func(*docs.Header)) *docs.Plan { // as whoever edits a file may do
 		h := d.Header
 		edit(&h)
