@@ -295,6 +295,10 @@ func TestMissingReservation_OfANodeSlice(t *testing.T) {
 		"another network has a reservation of the address": {"red-10.0.0.5", []Part{sliced("red"), sliced(""), carried,
 			Pool("red-worker-1-10.0.0.0-28", "10.0.0.0/28", UsualAllocation),
 			Reservation("10.0.0.5", "default/web-0", time.Hour)}},
+		"no slice, in the range of a network with slices": {"red-10.0.0.5", []Part{sliced(""), carried,
+			Pool("red-10.0.0.0-26", "10.0.0.0/26", UsualAllocation), NAD("whole", WhereaboutsConfig("10.0.0.0/26", "red"))}},
+		"no slice, of the size of another network's slices": {"red-10.0.0.5", []Part{sliced(""), carried,
+			Pool("red-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), NAD("whole", WhereaboutsConfig("10.0.0.0/28", "red"))}},
 		"a network has the name of the node": {"", []Part{slice, sliced(""), NAD("whole", WhereaboutsConfig("10.0.0.0/28",
 			"worker-1"))}},
 	} {

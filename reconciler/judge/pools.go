@@ -134,14 +134,18 @@ func (x *Index) mayBeSliceOf(p *pool) []string {
 	return p.SliceNodes(x.nodeNames)
 }
 
-// networkOf is the network of a pool: the only one that its name admits, or that of the only definition whose slice it
-// is. A slice of a node that exists counts before one of a node that may be none. It is nil if neither says it.
+// networkOf is the network of a pool: the only one that its name admits, or that of the only definition that uses it. A
+// slice of a node that exists counts before one of a node that may be none. So does the whole range of a definition, if
+// the pool's name has no node that exists. networkOf is nil if neither says it.
 func (x *Index) networkOf(p *pool) *string {
 	names := p.networks
 	if len(names) > 1 {
+		namesNode := len(p.SliceNodes(x.nodeNames)) > 0
 		var known, unknown []string
 		x.definedFor(p.Pool, func(n ippool.Network) {
 			switch node, ok := n.SliceOf(p.Pool); {
+			case !n.Slices && !namesNode && n.Maps(p.Pool, nil) && p.Name == ippool.PoolName(n.Name, p.Range.Prefix()):
+				known = append(known, n.Name)
 			case !ok, !slices.Contains(p.slice, node), n.SliceBits != p.Range.Prefix().Bits():
 			case x.nodeNames[node]:
 				known = append(known, n.Name)

@@ -7,6 +7,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 )
 
+// unwritten begins the reason in the message of a missing reservation that --repair does not write.
+const unwritten = "; it cannot be repaired, because "
+
 // missingReservation is the finding on an allocation in use, or of a phantom, without a reservation. An allocation
 // whose ADD may be in progress has none.
 func (x *Index) missingReservation(it *Item) []Finding {
@@ -33,7 +36,8 @@ func (x *Index) missingReservation(it *Item) []Finding {
 		ContainerIDs: []string{it.ContainerID()}, Node: e.node(),
 		Message: fmt.Sprintf("%s of %s has no reservation: a pool with an overlapping range may assign it again",
 			it.Address(), it.PodRef())}
-	if p.network == nil || p.byOffset != nil || it.Allocation.Claim != nil { // a new one would lose the claim
+	if why := unwritable(it); why != "" {
+		f.Message += unwritten + why
 		return []Finding{f}
 	}
 	f.Repair = &Repair{Pool: p.Pool, Address: it.Address(), Network: *p.network, ContainerID: it.ContainerID(),
@@ -42,10 +46,24 @@ func (x *Index) missingReservation(it *Item) []Finding {
 		f.Message = fmt.Sprintf("%s carries %s, but its reservation names %s: a pool with an overlapping range may assign "+
 			"it to that pod", it.PodRef(), it.Address(), r.PodRef)
 		if f.Repair.PreviousReservation = r; !x.MayReplace(r, f.Repair) {
+			f.Message += unwritten + "that pod's reservation may still be needed"
 			f.Repair = nil
 		}
 	}
 	return []Finding{f}
+}
+
+// unwritable is why --repair does not write the missing reservation of an allocation; "" if it does.
+func unwritable(it *Item) string {
+	switch {
+	case it.pool.network == nil:
+		return "the name of the pool admits more than one network"
+	case it.pool.byOffset != nil:
+		return "several addresses of the range may have the allocation's key"
+	case it.Allocation.Claim != nil:
+		return "a new one would lose the allocation's claim"
+	}
+	return ""
 }
 
 // hasReservation reports whether an allocation has its reservation. One of another network that the name of its pool
