@@ -125,6 +125,13 @@ WORKERS ?= $(shell nproc)
 simulate: ## Play random histories in a simulated cluster, with the product's and whereabouts' own code (HISTORIES=1000000 SEED=7 WORKERS=8)
 	@cd e2e && nice $(GO) test -count=1 -timeout 0 -v -run '^TestNoHistoryBreaksAnInvariant$$' ./sim -args -histories $(HISTORIES) -seed $(SEED) -workers $(WORKERS)
 
+BASE ?= HEAD
+CLUSTERS ?= 2000
+
+.PHONY: same
+same: ## Compare what this tree says and writes with another version, for random clusters and histories (BASE=main CLUSTERS=2000 HISTORIES=2000)
+	@CLUSTERS=$(CLUSTERS) HISTORIES=$(if $(filter command line,$(origin HISTORIES)),$(HISTORIES),2000) WORKERS=$(WORKERS) .ci/same $(BASE)
+
 .PHONY: model
 model: ## Explore the model of the release protocol in SPIN (e2e/model), and print the states; 'make test-api' does so, too
 	@cd e2e && $(GO) test -count=1 -v ./model

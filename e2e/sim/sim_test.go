@@ -27,6 +27,7 @@ var (
 	workers   = flag.Int("workers", 2, "processes that play them")
 	upstream  = flag.Bool("upstream", false, "whereabouts' own reconciler releases in place of the product")
 	first     = flag.Bool("first", false, "stop at the first history that breaks an invariant, and do not shrink it")
+	digests   = flag.String("digests", "", "a file that gets the digest of every history")
 )
 
 // workerEnv makes this program a worker that plays some of the histories with one goroutine at a time, so that a seed
@@ -62,7 +63,7 @@ const (
 const maxViolations = 3
 
 func TestNoHistoryBreaksAnInvariant(t *testing.T) {
-	total, mode := share{Counts: map[string]int{}}, shrinking
+	total, mode := share{Counts: map[string]int{}, Digests: map[uint64]uint32{}}, shrinking
 	if *first {
 		mode = untilOne
 	}
@@ -85,6 +86,11 @@ func TestNoHistoryBreaksAnInvariant(t *testing.T) {
 		t.Error(v)
 	}
 	report(t, &total)
+	if *digests != "" {
+		if err := total.writeDigests(*digests); err != nil {
+			t.Error(err)
+		}
+	}
 	if *histories >= enoughForAll {
 		for _, what := range expected() {
 			if total.Counts[what] == 0 {
@@ -103,6 +109,16 @@ func (s *share) add(other *share) {
 		s.Counts[k] += n
 	}
 	s.Violations = append(s.Violations, other.Violations...)
+	maps.Copy(s.Digests, other.Digests)
+}
+
+// writeDigests writes a line for each history: its seed, and the digest of all its requests and answers.
+func (s *share) writeDigests(path string) error {
+	var text strings.Builder
+	for _, n := range slices.Sorted(maps.Keys(s.Digests)) {
+		fmt.Fprintf(&text, "%d %08x\n", n, s.Digests[n])
+	}
+	return os.WriteFile(path, []byte(text.String()), 0o600)
 }
 
 func report(t *testing.T, s *share) {

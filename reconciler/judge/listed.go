@@ -81,10 +81,12 @@ func (l *findingList) finish() ([]Finding, []findingPlace) {
 	return l.all, l.unlisted
 }
 
+// compareFindings orders findings by all that they say, so that a judgement gives the same list again.
 func compareFindings(a, b Finding) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.IP, b.IP),
 		cmp.Compare(a.Node, b.Node), cmp.Compare(a.Message, b.Message),
-		slices.Compare(a.ContainerIDs, b.ContainerIDs), slices.Compare(a.Pods, b.Pods))
+		slices.Compare(a.ContainerIDs, b.ContainerIDs), slices.Compare(a.Pods, b.Pods),
+		compareBool(a.Repair == nil, b.Repair == nil))
 }
 
 func compareBool(a, b bool) int {
