@@ -29,6 +29,7 @@ type Index struct {
 	hasNodes     bool                              // they are known
 	readNodes    Source[map[string]*podstate.Node] // as they were observed
 	nodeNames    map[string]bool                   // for the names of node slices
+	namedNodes   map[string]bool                   // these, and the nodes of all reports
 	missingNodes map[string]time.Time              // of agentNodes, those without a Node object, see Past.Expected
 	agentNodes   []string                          // see findAgentNodes
 	// selectsNodes: the policy selects a node, or there is none. Otherwise it is not known which nodes must report.
@@ -88,6 +89,10 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	x.setPools(pools)
 	x.addPoolNames()
 	x.addReports()
+	x.namedNodes = maps.Clone(x.nodeNames)
+	for name := range x.byNode {
+		x.namedNodes[name] = true
+	}
 	x.agentNodes = x.findAgentNodes()
 	x.states = x.nodeStates()
 	x.podsByAddress = x.carriedBy(maps.Values(o.Pods), len(o.Pods))

@@ -152,11 +152,11 @@ func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 }
 
 // couldRun are the nodes that could run the sandbox: those whose last report has the ID, that of the owner's pod, and
-// those of pods that were observed with the address. If no report has the ID, also the nodes whose slice the pool is,
-// or every node with an agent. A node of the slice without a Node object narrows nothing: it may be no node. Without
-// agents it is the pod's own node. Of a pod that is gone that is known if this process saw the pod bound, and no other
-// can have its name: its nodes could run it, and those that had the address. certain is true if no other node could
-// run it.
+// those of pods that were observed with the address. A node that reported the end must report it again. If no report
+// has the ID as one that may run, also the nodes whose slice the pool is, or every node with an agent. A node of the
+// slice without a Node object narrows nothing: it may be no node. Without agents it is the pod's own node. Of a pod
+// that is gone that is known if this process saw the pod bound, and no other can have its name: its nodes could run
+// it, and those that had the address. certain is true if no other node could run it.
 func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 	pod := it.evidence.Pod
 	if it.evidence.Phase == podstate.None { // it was never bound to a node
@@ -172,7 +172,8 @@ func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 		return x.nodeSetOf(it, sortedUnique(x.knownNodes(it)), false), false
 	}
 	reported := it.reportingNodes()
-	all := sortedUnique(append(x.knownNodes(it), reported...))
+	all := sortedUnique(slices.Concat(x.knownNodes(it), reported,
+		slices.DeleteFunc(x.mustReportAgain(it), x.isMissing)))
 	it.evidence.OnlyOthersMissing = !slices.ContainsFunc(all, x.isMissing)
 	switch {
 	case it.Allocation == nil && pod != nil && x.isGone(pod.Node):
@@ -190,6 +191,8 @@ func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 		if !slices.ContainsFunc(it.pool.slice, func(node string) bool { return !x.nodeNames[node] }) {
 			return x.nodeSetOf(it, all, false), false
 		}
+	case it.Allocation != nil:
+		all = sortedUnique(append(all, x.mayBeSliceOf(it.pool)...))
 	}
 	return x.nodeSetOf(it, slices.DeleteFunc(all, func(name string) bool {
 		_, found := slices.BinarySearch(x.agentNodes, name)
@@ -205,6 +208,17 @@ func (it *Item) reportingNodes() (nodes []string) {
 		}
 	}
 	return sortedUnique(nodes)
+}
+
+// mustReportAgain are the nodes whose expired reports have the sandbox, also as one that has ended. Only a node that is
+// proven dead need not report that again.
+func (x *Index) mustReportAgain(it *Item) (nodes []string) {
+	for i := range it.evidence.mentions {
+		if r := it.evidence.mentions[i].report; !r.IsFresh(x.now) && !x.hasEndedWithNode(r) {
+			nodes = append(nodes, r.Name)
+		}
+	}
+	return nodes
 }
 
 // knownNodes are the nodes of the owner's pod and of pods that carry the address, now or earlier.

@@ -295,6 +295,10 @@ func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
 			t.Errorf("%v, by %+v", OutcomeOf(it), e)
 		}
 	})
+	t.Run("its definition is missing, and its expired report lacks the sandbox", func(t *testing.T) {
+		Expect(t, missing, Pool("worker-9-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), others,
+			StaleReport("worker-9", RenewedAt(Now.Add(-time.Hour))))
+	})
 	t.Run("nodes are unknown", func(t *testing.T) {
 		Expect(t, Want(judge.Held, judge.NodesUnknown, false, judge.NoFreshReport), slice, FreshReport("worker-1"),
 			NodesUnknown)

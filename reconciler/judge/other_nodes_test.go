@@ -74,6 +74,19 @@ func TestOneNodeDoesNotSpeakForAnother(t *testing.T) {
 	})
 }
 
+// A node that reported the end of a sandbox reports no longer. What another node's CNI cache has of the sandbox, with
+// its network closed, does not make the sandbox absent.
+func TestANodeThatReportedTheEndMustReportAgain(t *testing.T) {
+	leftover := All(Node("worker-1"), FreshReport("worker-1", Attachment("box-1", UsualUID, time.Hour, Closed)))
+	pending, gone := UsualPod(Phase("Pending")), Gone("box-1", UsualUID)
+	Expect(t, Want(judge.InUse, judge.PodPending, false, judge.Gone), UsualPool, leftover, pending,
+		Node("worker-2"), FreshReport("worker-2", gone))
+	Expect(t, Want(judge.InUse, judge.PodPending, false, judge.NoFreshReport), UsualPool, leftover, pending,
+		Node("worker-2"), StaleReport("worker-2", gone))
+	Expect(t, Want(judge.Stale, judge.PodReplaced, false, judge.Absent), UsualPool, leftover, pending,
+		Node("worker-2", NotReadyFor(time.Hour), OutOfService), StaleReport("worker-2", gone))
+}
+
 // A dead node does not prove the end of a sandbox that another node's report has. A fresh report decides by itself, and
 // the node of an expired one lacks a fresh report.
 func TestADeadNodeDoesNotSpeakForAnother(t *testing.T) {

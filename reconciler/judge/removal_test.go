@@ -3,11 +3,17 @@ package judge_test
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -25,8 +31,8 @@ func exceptions() []exception {
 		{"A Node object that somebody deletes is believed to be gone, and so is what only its report showed.",
 			func(h *harm) bool {
 				isGone := h.before.Nodes.Or(nil)[h.removal.Object] == nil
-				return h.evidence().MissingNode || isOf(h, judge.SourceNodes, "object") ||
-					h.removal.Source == judge.SourceReports && isGone
+				return isOf(h, judge.SourceNodes, "object") || h.removal.Source == judge.SourceReports &&
+					h.removal.What != "forbidden" && (isGone || h.evidence().MissingNode)
 			}},
 		{"A node that an operator takes out of service, or that `--unreachable-node-timeout` gives up, needs no report.",
 			func(h *harm) bool {
@@ -34,26 +40,34 @@ func exceptions() []exception {
 				return e.Sandbox == judge.NodeDead || e.UnreachableTimedOut || n != nil && n.IsDead() &&
 					(h.removal.Source == judge.SourceReports || isOf(h, judge.SourceNodes, "condition Ready"))
 			}},
-		{"An address is released if kubelet reported on its own node that every container of the pod stopped, even if " +
-			"reports of other nodes can no longer be confirmed.",
+		{"An address is released if kubelet reported on its own node that every container of the pod stopped, unless a " +
+			"report that was renewed since then shows its sandbox.",
 			func(h *harm) bool {
-				return isOf(h, judge.SourceLeases, "forbidden") && h.item.RuleID() == "finished-without-report"
+				return h.item.RuleID() == "finished-without-report" && (isOf(h, judge.SourceLeases, "forbidden") ||
+					isOf(h, judge.SourceReports, "forbidden", "object", "content", "confirmation", "sandbox",
+						"attachment"))
 			}},
 		{"A Node that loses a label which excluded it from `--agent-nodes` counts by its fresh report.",
 			func(h *harm) bool { return isOf(h, judge.SourceNodes, "labels") && h.was.Reason == judge.NodesUnknown }},
 		{"An empty list of nodes is believed if no pod is bound to a node and no report exists.",
 			func(h *harm) bool { return isOf(h, judge.SourceNodes, "all") }},
-		{"What only a report showed that is deleted, edited or cannot be read is decided by other reports and the pod.",
-			func(h *harm) bool { return isOf(h, judge.SourceReports, "object", "content", "sandbox", "attachment") }},
-		{"An address outside the ranges of its pod's definitions is unknown if its sandbox's CNI cache files are lost.",
+		{"What only a report showed that is deleted, edited or cannot be read is decided by other reports, by the pod, " +
+			"and by the node whose slice the pool is. A node that `--agent-nodes` does not select then need not report.",
 			func(h *harm) bool {
-				return isOf(h, judge.SourceReports, "addresses") && h.was.Reason == judge.ClaimedByOther
+				return isOf(h, judge.SourceReports, "object", "content", "sandbox", "attachment") &&
+					(h.was.Reason == judge.ClaimedByOther || h.isReportedElsewhere() || h.isOfSlice() || !h.mustReport())
 			}},
+		{"An address that only CNI cache files show is unknown if they are lost: the sandbox then counts by its pod's " +
+			"network-status, or by the ranges of the pod's definitions.",
+			func(h *harm) bool { return isOf(h, judge.SourceReports, "addresses") && !h.mayBeOnPodOfSandbox() }},
 		{"An address that only a network-status names is unknown if that is lost and the pod is Pending, a fresh report " +
 			"lacks it, or no definition of the pod has it in a range.",
 			func(h *harm) bool { return isOf(h, SourcePods, "network-status", "readable network-status") }},
 		{"Without its definition the network of a pool, and so who else is on it, is taken from the pool's name.",
-			func(h *harm) bool { return isOf(h, judge.SourceDefinitions, "object", "configuration") }},
+			func(h *harm) bool {
+				return isOf(h, judge.SourceDefinitions, "object", "configuration") && slices.Contains([]judge.Reason{
+					judge.ClaimedByOther, judge.GuestAddress, judge.GuestUnknown}, h.was.Reason)
+			}},
 	}
 }
 
@@ -69,9 +83,86 @@ type harm struct {
 	was     *judge.Item    // before
 	finding *judge.Finding // that has vanished
 	before  *Observed
+	policy  judge.Policy
 }
 
-func (h *harm) evidence() *judge.Evidence { return cmp.Or(h.item.SharesVerdictOf(), h.item).Evidence() }
+// isReportedElsewhere reports whether another node's report has the sandbox of the item, too.
+func (h *harm) isReportedElsewhere() bool {
+	id := h.decided().ContainerID()
+	return id != "" && slices.ContainsFunc(h.before.Reports.Or(nil), func(r *podstate.Report) bool {
+		return r.Name != h.removal.Object &&
+			(slices.ContainsFunc(r.Sandboxes, func(s v1alpha1.Sandbox) bool { return s.ID == id }) ||
+				slices.ContainsFunc(r.Attachments, func(a v1alpha1.Attachment) bool { return a.ID == id }) ||
+				slices.ContainsFunc(r.Gone, func(g v1alpha1.Gone) bool { return g.ID == id }))
+	})
+}
+
+// isOfSlice reports whether the item is of a pool that may be the slice of a node.
+func (h *harm) isOfSlice() bool {
+	pool := h.decided().Pool
+	return pool != nil && len(pool.SliceNodes(h.nodes())) > 0
+}
+
+func (h *harm) nodes() map[string]bool {
+	nodes := map[string]bool{}
+	for name := range h.before.Nodes.Or(nil) {
+		nodes[name] = true
+	}
+	return nodes
+}
+
+// mustReport reports whether the policy selects the node of the removal.
+func (h *harm) mustReport() bool {
+	n := h.before.Nodes.Or(nil)[h.removal.Object]
+	return n != nil && h.policy.Selector()(n)
+}
+
+// mayBeOn reports whether a definition has the item's address in a range of its network, or cannot be read.
+func (h *harm) mayBeOn(definition types.NamespacedName) bool {
+	nad := h.before.NADs.Or(nil)[definition]
+	return nad == nil || nad.Problem != "" || slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool {
+		return h.mayBeOfNetwork(n.Name) && slices.ContainsFunc(n.Ranges, func(p netip.Prefix) bool {
+			return p.Contains(h.item.Address())
+		})
+	})
+}
+
+func (h *harm) mayBeOfNetwork(name string) bool {
+	if pool := h.decided().Pool; pool != nil {
+		return slices.Contains(pool.Networks(h.nodes()), name)
+	}
+	_, isPossible := ippool.ReservedAddress(h.item.Reservation.Name, name)
+	return isPossible
+}
+
+// mayBeOnPodOfSandbox reports whether a pod of the sandbox whose addresses are removed may have the address without
+// them: its network-status names it, or there is none, and a definition has the address in a range.
+func (h *harm) mayBeOnPodOfSandbox() bool {
+	for _, r := range h.before.Reports.Or(nil) {
+		for _, s := range r.Sandboxes {
+			pod := h.before.Pods[types.NamespacedName{Namespace: s.Namespace, Name: s.Name}]
+			switch {
+			case r.Name != h.removal.Object || s.ID != h.removal.Detail:
+			case pod == nil:
+				return true
+			case pod.Status == podstate.StatusReadable:
+				return slices.ContainsFunc(pod.Interfaces, func(i podstate.Interface) bool {
+					namespace, name, isNamed := i.NAD()
+					mayBeIts := len(i.Addresses) == 0 || slices.Contains(i.Addresses, h.item.Address())
+					return isNamed && mayBeIts && h.mayBeOn(types.NamespacedName{Namespace: namespace, Name: name})
+				})
+			default:
+				return slices.ContainsFunc(pod.RequestedNetworks, h.mayBeOn)
+			}
+		}
+	}
+	return false
+}
+
+// decided is the item whose verdict counts: a reservation may share its allocation's.
+func (h *harm) decided() *judge.Item { return cmp.Or(h.item.SharesVerdictOf(), h.item) }
+
+func (h *harm) evidence() *judge.Evidence { return h.decided().Evidence() }
 
 func (h *harm) String() string {
 	if h.item != nil {
@@ -92,13 +183,13 @@ func harms(o *Observed, policy judge.Policy, before *judge.Judgement, r *Removal
 	}
 	for _, it := range after.StaleItems() {
 		if was := wasOf[it.ID()]; was != nil && was.Verdict != judge.Stale && (isForbidden || !isNoted) {
-			found = append(found, harm{removal: r, item: it, was: was, before: o})
+			found = append(found, harm{r, it, was, nil, o, policy})
 		}
 	}
 	for i := range before.Findings {
 		f := &before.Findings[i]
 		if isForbidden && !isNoted && f.Kind != judge.StatusMismatch && f.IP != "" && !finds(after, f) {
-			found = append(found, harm{removal: r, finding: f, before: o})
+			found = append(found, harm{r, nil, nil, f, o, policy})
 		}
 	}
 	return found

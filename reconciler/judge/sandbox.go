@@ -87,12 +87,7 @@ func (x *Index) checkOtherNodes(it *Item) {
 		return
 	}
 	isOther := func(node string) bool { return !slices.Contains(reporting, node) }
-	others := slices.Clone(x.past.Of(it.ID()).RanOn)
-	for i := range e.mentions { // a node whose report has expired must report the end again, unless it is proven dead
-		if r := e.mentions[i].report; !r.IsFresh(x.now) && !x.hasEndedWithNode(r) {
-			others = append(others, r.Name)
-		}
-	}
+	others := slices.Concat(x.past.Of(it.ID()).RanOn, x.mustReportAgain(it))
 	if !slices.ContainsFunc(it.reportingNodes(), isOther) {
 		others = append(others, x.mayBeSliceOf(it.pool)...) // otherwise a report says where it ran
 	}

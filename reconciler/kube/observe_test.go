@@ -313,6 +313,38 @@ func TestList_NodeAgents(t *testing.T) {
 	}
 }
 
+// A report that cannot be decoded may list any sandbox, and its node has to report. It stays an observed report, also
+// in a later observation that takes unchanged objects from this one.
+func TestList_UnreadReport(t *testing.T) {
+	f := newFakeAPI(t)
+	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1", "sandboxreports")
+	unread := report("worker-2", "2", time.Now())
+	unread["sandboxes"] = "nonsense"
+	f.answers[reports] = byAccept(list("", report("worker-1", "1", time.Now()), unread),
+		func(w http.ResponseWriter, r *http.Request, n int) {
+			if r.URL.Query().Get("fieldSelector") != "" {
+				list("", unread)(w, r, n)
+				return
+			}
+			list("", report("worker-1", "1", time.Now()), unread)(w, r, n)
+		})
+	c := f.cluster(t)
+	o, err := c.List(t.Context())
+	check(t, err)
+	for _, pass := range []string{"first", "second"} {
+		isUnread := map[string]bool{}
+		for _, r := range o.Reports.Or(nil) {
+			isUnread[r.Name] = r.IsUnread()
+		}
+		equal(t, "unread in the "+pass+" pass", isUnread, map[string]bool{"worker-1": false, "worker-2": true})
+		if len(o.Unreadable) != 1 || !strings.Contains(o.Unreadable[0], "SandboxReport worker-2") {
+			t.Errorf("the %s pass says %q", pass, o.Unreadable)
+		}
+		o, err = c.Relist(t.Context(), o)
+		check(t, err)
+	}
+}
+
 func TestList_PodsLast(t *testing.T) {
 	f := newFakeAPI(t)
 	f.answers[pods] = list("", pod("a"))

@@ -31,6 +31,8 @@ const rereadTimeout = 240 * time.Millisecond
 func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstate.Report) {
 	served, err := c.Serves(ctx, v1alpha1.Resource())
 	var bad badReports
+	// A report that cannot be decoded is read again, so that each observation says so.
+	before = slices.DeleteFunc(slices.Clone(before), func(r *podstate.Report) bool { return r.IsUnread() })
 	var reports []*podstate.Report
 	var revision string
 	if err == nil && served {

@@ -66,12 +66,13 @@ func GuestNamed(name, uid string, isUnread bool, network, ip string) Part {
 	}
 }
 
-// GuestsOfPods drops the guests that no pod can have: of a machine without a pod, or on a network that its pods lack.
+// GuestsOfPods drops the guests that no pod can have: of a machine without a pod on a node, or on a network that its
+// pods lack.
 func GuestsOfPods(o *Observed) {
 	o.Guests = o.Guests.With(slices.DeleteFunc(slices.Clone(o.Guests.Or(nil)), func(g *podstate.Guest) bool {
 		for _, p := range o.Pods {
 			isOn := func(i podstate.Interface) bool { return slices.Contains(p.Networks(), i.Network) }
-			if p.Machine != nil && p.Machine.UID == g.UID && p.Phase != podstate.Finished &&
+			if p.Machine != nil && p.Machine.UID == g.UID && p.Node != "" && p.Phase != podstate.Finished &&
 				(g.IsUnread || slices.ContainsFunc(g.Interfaces, isOn)) {
 				return false
 			}
