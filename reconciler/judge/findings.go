@@ -193,8 +193,8 @@ func countNodes(items []*Item, names func(*Item) []string) map[string]int {
 }
 
 // nodesWithoutReport are the findings on nodes without a fresh report: those that hold allocations, those on whose last
-// report other findings rest, and those whose agent reported before and is silent. A Lease that was renewed lately may
-// confirm the next content of a report.
+// report other findings rest, and all others that should report. A Lease that was renewed lately may confirm the next
+// content of a report.
 func (x *Index) nodesWithoutReport(items []*Item, others map[string]bool) []Finding {
 	count := countNodes(items, func(it *Item) []string {
 		if it.evidence.Sandbox != NoFreshReport {
@@ -202,10 +202,11 @@ func (x *Index) nodesWithoutReport(items []*Item, others map[string]bool) []Find
 		}
 		return it.evidence.WithoutReport
 	})
-	for _, r := range x.reports {
-		isRenewed := !r.LeaseRenewedAt.IsZero() && x.now.Sub(r.LeaseRenewedAt) <= renewalGrace
-		if x.isSilent(r) && !isRenewed && !x.isMissing(r.Name) {
-			count[r.Name] += 0
+	for name, state := range x.states {
+		r := x.byNode[name]
+		isRenewed := r != nil && !r.LeaseRenewedAt.IsZero() && x.now.Sub(r.LeaseRenewedAt) <= renewalGrace
+		if state == NodeNoFreshReport && !isRenewed {
+			count[name] += 0
 		}
 	}
 	for name := range others {

@@ -316,6 +316,8 @@ func TestANodeWithoutAFreshReportIsAFinding(t *testing.T) {
 		{"a node without any report", 1, []Part{UsualPool, ReportingWorker(), Node("worker-2")}},
 		{"two nodes", 2, []Part{UsualPool, Node("worker-1"), Node("worker-2"), StaleReport("worker-1")}},
 		{"all have fresh reports", 0, []Part{UsualPool, ReportingWorker()}},
+		{"a node without any report that holds nothing", 1, []Part{ReportingWorker(), Node("worker-2")}},
+		{"a node that need not report", 0, []Part{ReportingWorker(), Node("worker-2", WithoutAgent)}},
 		{"no agents", 0, []Part{UsualPool, Node("worker-1")}},
 		{"a node without a fresh report that holds nothing", 1, []Part{UsualPool, ReportingWorker(Sandbox("box-1", UsualUID)),
 			Node("worker-2"), StaleReport("worker-2")}},

@@ -93,6 +93,30 @@ func (j *Judgement) attachmentsNote() string {
 		AtMost(names, namesShown))
 }
 
+// unreadNote names the sandboxes and running pods whose addresses are unknown, so that nothing can be found on them.
+func (j *Judgement) unreadNote() string {
+	x := j.x
+	var names []string
+	for _, r := range x.reports {
+		for i := range r.Sandboxes {
+			g := &mention{r, ofSandbox, &r.Sandboxes[i]}
+			if g.AddressesUnread && x.mayHoldAddress(g) && !x.isObsolete(r) {
+				names = append(names, fmt.Sprintf("sandbox %s of %s on node %s", g.ID, g.pod(), r.Name))
+			}
+		}
+	}
+	for i := range x.unreadPods {
+		if u := &x.unreadPods[i]; !u.isGuest {
+			names = append(names, "pod "+u.pod.String())
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("no CNI cache file and no readable network-status lists all addresses of %s: findings on them may "+
+		"be missed", AtMost(slices.Compact(names), namesShown))
+}
+
 // SelectionProblem is what is wrong with --agent-nodes: it selects no node, or not all that run pods with addresses of
 // pools. It is "" without agents and if nothing is wrong. isUseless is set if no node is selected.
 func (j *Judgement) SelectionProblem() (problem string, isUseless bool) {
@@ -193,6 +217,9 @@ func (j *Judgement) Notes() []string {
 		notes = append(notes, note)
 	}
 	if note := j.attachmentsNote(); note != "" {
+		notes = append(notes, note)
+	}
+	if note := j.unreadNote(); note != "" {
 		notes = append(notes, note)
 	}
 	if problem, _ := j.SelectionProblem(); problem != "" {

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -173,6 +175,31 @@ func TestNotes_AttachmentsWhoseNetworkIsUnknown(t *testing.T) {
 	} {
 		notes := strings.Join(Judged(Observe(append(c.parts, UsualPool)...), judge.Policy{}).Notes(), " ")
 		isNoted := strings.Contains(notes, "network namespaces exist")
+		if isNoted != (c.want != "") || !strings.Contains(notes, c.want) {
+			t.Errorf("%s: %q", says, notes)
+		}
+	}
+}
+
+// What nobody can list may have findings, so a note names it.
+func TestNotes_UnreadAddresses(t *testing.T) {
+	unread := func(b *v1alpha1.Sandbox) { b.AddressesUnread = true }
+	requesting := UsualPod(NetworkStatus("nonsense"), func(p *corev1.Pod) {
+		p.Annotations["k8s.v1.cni.cncf.io/networks"] = "wb"
+	})
+	for says, c := range map[string]struct {
+		want  string
+		parts []Part
+	}{
+		"a sandbox": {"of sandbox box-1 of default/web-0 on node worker-1:",
+			[]Part{ReportingWorker(Sandbox("box-1", UsualUID, unread))}},
+		"a sandbox that has ended": {"", []Part{ReportingWorker(Sandbox("box-1", UsualUID, unread, NotReady(Closed)))}},
+		"a pod": {"of pod default/web-0:",
+			[]Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), requesting}},
+		"none": {"", []Part{ReportingWorker(Sandbox("box-1", UsualUID)), UsualPod(Carrying("10.0.0.5"))}},
+	} {
+		notes := strings.Join(Judged(Observe(c.parts...), judge.Policy{}).Notes(), " ")
+		isNoted := strings.Contains(notes, "findings on them may be missed")
 		if isNoted != (c.want != "") || !strings.Contains(notes, c.want) {
 			t.Errorf("%s: %q", says, notes)
 		}

@@ -173,10 +173,15 @@ func (h *harm) String() string {
 }
 
 // harms are what a removal does to an observation that was judged before, without a note. If a whole source is unknown,
-// a note excuses no release, and findings are compared, too.
+// a note excuses no release. Findings are compared unless the removal takes away what they are about: then a note or
+// another finding must say what is unknown. A note about findings alone excuses no release.
 func harms(o *Observed, policy judge.Policy, before *judge.Judgement, r *Removal) (found []harm) {
 	after := Judged(r.From(o), policy)
-	isForbidden, isNoted := r.What == "forbidden", hasNewNote(before, after)
+	isForbidden := r.What == "forbidden"
+	notes := newNotes(before, after)
+	isNoted := slices.ContainsFunc(notes, func(note string) bool {
+		return !strings.HasSuffix(note, "findings on them may be missed")
+	})
 	wasOf := map[judge.ID]*judge.Item{}
 	for _, it := range slices.Concat(before.Allocations, before.Reservations) {
 		wasOf[it.ID()] = it
@@ -188,11 +193,38 @@ func harms(o *Observed, policy judge.Policy, before *judge.Judgement, r *Removal
 	}
 	for i := range before.Findings {
 		f := &before.Findings[i]
-		if isForbidden && !isNoted && f.Kind != judge.StatusMismatch && f.IP != "" && !finds(after, f) {
+		if len(notes) > 0 || f.Kind == judge.StatusMismatch || f.IP == "" || finds(after, f) {
+			continue
+		}
+		// An address that is kept for a guest may be kept for another reason now.
+		if isForbidden || takesKnowledge(o, r) && f.Kind != judge.GuestAddressFinding && !saysUnknown(before, after, r) {
 			found = append(found, harm{r, nil, nil, f, o, policy})
 		}
 	}
 	return found
+}
+
+// takesKnowledge reports whether a removal leaves all objects, and only less is known of them. A node that is proven
+// dead or has no Node object need not report. A Lease that confirms another content may be one write ahead, for a
+// minute. Where a network or a node may be alive again, what it has is held or in use, and is no finding.
+func takesKnowledge(o *Observed, r *Removal) bool {
+	isReport := r.Source == judge.SourceReports && slices.Contains([]string{"content", "Lease", "machine", "systemUUID",
+		"machineID", "bootID", "addresses"}, r.What)
+	isNode := r.Source == judge.SourceNodes && slices.Contains([]string{"systemUUID", "machineID", "machine", "bootID",
+		"labels"}, r.What)
+	n := o.Nodes.Or(nil)[r.Object]
+	return isReport && n != nil && !n.IsDead() || isNode
+}
+
+// saysUnknown reports whether a note on the sandbox or a finding says what is unknown after a removal. The finding is a
+// new one, or one on the node of the report.
+func saysUnknown(before, after *judge.Judgement, r *Removal) bool {
+	says := []judge.Kind{judge.NoFreshReportFinding, judge.MalformedFinding, judge.UnreadSandbox}
+	isOn := func(note string) bool { return r.Detail != "" && strings.Contains(note, "sandbox "+r.Detail+" ") }
+	return slices.ContainsFunc(after.Notes(), isOn) || slices.ContainsFunc(after.Findings, func(f judge.Finding) bool {
+		isNew := !slices.ContainsFunc(before.Findings, f.Is)
+		return slices.Contains(says, f.Kind) && (isNew || f.Node == r.Object)
+	})
 }
 
 // finds reports whether a judgement has a finding of the same kind about one of the addresses.
@@ -204,9 +236,9 @@ func finds(j *judge.Judgement, like *judge.Finding) bool {
 	})
 }
 
-func hasNewNote(before, after *judge.Judgement) bool {
+func newNotes(before, after *judge.Judgement) []string {
 	notes := before.Notes()
-	return slices.ContainsFunc(after.Notes(), func(note string) bool { return !slices.Contains(notes, note) })
+	return slices.DeleteFunc(after.Notes(), func(note string) bool { return slices.Contains(notes, note) })
 }
 
 // Taking evidence away releases nothing that was in use or held, and hides no finding, unless a note says so. Evidence

@@ -159,7 +159,12 @@ func removedReports(o *Observed) (all []Removal) {
 		all = append(all, Removal{What: "object", Source: judge.SourceReports, Object: r.Name, from: func(o *Observed) {
 			o.Reports = o.Reports.With(slices.Delete(slices.Clone(o.Reports.Or(nil)), i, i+1))
 		}})
-		of("content", "", func(r *podstate.Report) { *r = *podstate.UnreadReport(r.Name, r.UID, r.ResourceVersion) })
+		all = append(all, Removal{What: "content", Source: judge.SourceReports, Object: r.Name, from: func(o *Observed) {
+			reports := slices.Clone(o.Reports.Or(nil))
+			reports[i] = podstate.UnreadReport(r.Name, r.UID, r.ResourceVersion)
+			o.Reports = o.Reports.With(reports)
+			o.Unreadable = append(slices.Clone(o.Unreadable), "SandboxReport "+r.Name+": its content is no JSON")
+		}})
 		of("confirmation", "", func(r *podstate.Report) { r.ConfirmedAt = time.Time{} })
 		of("Lease", "", func(r *podstate.Report) { *r = *r.WithLease(nil) })
 		of("machine", "", func(r *podstate.Report) { r.Machine = v1alpha1.Machine{} })
