@@ -33,11 +33,10 @@ import (
 type removal struct {
 	name string
 	take func(t *testing.T, e *evidence) (give func())
-	// unknown is the source that is unknown meanwhile, fails is set if no pass can observe the cluster, and finds is the
-	// kind of finding that says what is missing. Otherwise the reconciler must judge as before, and says is what it logs.
+	// unknown is the source that is unknown meanwhile, and fails is set if no pass can observe the cluster. Otherwise the
+	// reconciler must judge as before, and says is what it logs.
 	unknown string
 	fails   bool
-	finds   string
 	says    string
 	// aside is set if only the reconciler misses something, and can still judge: its status is read directly.
 	aside bool
@@ -221,7 +220,7 @@ func (e *evidence) lost(t *testing.T, r *removal) (lost []string) {
 	for kind, n := range e.findings {
 		is, isKnown := all[findingsMetric][kind]
 		switch {
-		case r.finds != "" && all[findingsMetric][r.finds] > 0, is >= float64(n), isUnknown && (!isKnown || is > 0):
+		case is >= float64(n), isUnknown && (!isKnown || is > 0):
 		case r.fails && !r.isStored: // the pools themselves are deleted
 		default:
 			lost = append(lost, fmt.Sprintf("%s: %g of %d, of known sources %v", kind, is, n, all[sourceKnown]))
@@ -273,8 +272,6 @@ func (e *evidence) keeps(t *testing.T, r *removal, passes map[string]float64) {
 		e.v.counts(t, passesMetric+`{result="failed"}`, passes["failed"]+1)
 	case r.unknown != "":
 		e.v.is(t, fmt.Sprintf(sourceKnown+"{source=%q}", r.unknown), 0)
-	case r.finds != "":
-		e.v.counts(t, fmt.Sprintf(findingsMetric+"{kind=%q}", r.finds), 1)
 	case r.says != "":
 		e.v.said(t, r.says)
 	}
@@ -334,8 +331,7 @@ func (e *evidence) checkDocument(t *testing.T, r *removal, out *outcome) {
 		t.Errorf("a pass does not say that %s are unknown, only %v", r.unknown, sources)
 	}
 	for kind, n := range e.findings {
-		isSaid := unknown[kind] || r.finds != "" && len(out.found(r.finds)) > 0
-		if found := len(out.found(kind)); found < n && !isSaid {
+		if found := len(out.found(kind)); found < n && !unknown[kind] {
 			t.Errorf("a pass finds %d of %d %s, and does not say that they are unknown", found, n, kind)
 		}
 	}
@@ -482,9 +478,6 @@ func TestRemoval_Definitions(t *testing.T) {
 			"are served in another version": inAnotherVersion(custom[name]), "have no CRD": dropped(custom[name])} {
 			r := lacking(name+" "+how, name, strings.Contains(how, "version"), take)
 			r.isStored = name != "ippools" && name != "overlappingrangeipreservations"
-			if r.name == "sandboxreports have no CRD" { // the agents' Leases show that there are agents
-				r.unknown, r.finds = "", "NoFreshReport"
-			}
 			all = append(all, r)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,6 +36,8 @@ type fakeAPI struct {
 	onList func(resource string, n int)
 	lists  map[string]int
 	denied string // a resource that RBAC forbids
+	// noReports is set if SandboxReports are not served.
+	noReports atomic.Bool
 	// unwatched are the codes that watches are refused with, by resource.
 	unwatched map[string]int
 	posted    chan string // the bodies of POSTs
@@ -64,6 +67,14 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
 			Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+		return
+	case f.noReports.Load() && resource == "v1alpha1":
+		w.WriteHeader(http.StatusNotFound)
+		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+			Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
+		return
+	case resource == "apis":
+		answer(map[string]any{"apiVersion": "v1", "kind": "APIGroupList", "groups": []any{map[string]any{"name": "apps"}}})
 		return
 	case resource == "v1alpha1": // discovery
 		answer(map[string]any{"apiVersion": "v1", "kind": "APIResourceList"})

@@ -127,6 +127,29 @@ func TestObserve_ForbiddenReports(t *testing.T) {
 	equal(t, "warnings", cached.Warnings, read.Warnings)
 }
 
+// Reports whose CRD somebody deleted are unknown while agents have Leases, to the caches as to a full pass.
+func TestObserve_ReportsThatAreNotServed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	lease := aLease("7", "worker-1", "hash", time.Second)
+	b.api.has("leases", lease)
+	b.sets(t, "leases", lease)
+	b.api.has("sandboxreports", aReport("7"))
+	b.sets(t, "sandboxreports", aReport("7"))
+	b.fullPass(t)
+	equal(t, "reports in the caches", len(b.observe().Reports.Or(nil)), 1)
+	b.api.noReports.Store(true)
+	b.removes(t, "sandboxreports", aReport("7"))
+	b.source.store("sandboxreports").handleResult(t.Context(), "list",
+		apierrors.NewNotFound(schema.GroupResource{}, ""))
+	equal(t, "known before the next full pass", b.observe().Reports.IsKnown(), false)
+	read := b.fullPass(t)
+	cached := b.observe()
+	equal(t, "known", []bool{read.Reports.IsKnown(), cached.Reports.IsKnown()}, []bool{false, false})
+	equal(t, "the reason", cached.Reports.Why(),
+		"the API server does not serve sandboxreports.ip-reconcile.dev, but node agents have Leases in namespace kube-system")
+}
+
 // A syncBuffer is a log that several goroutines write.
 type syncBuffer struct {
 	mu   sync.Mutex

@@ -284,26 +284,36 @@ func TestList_AcknowledgedRestore(t *testing.T) {
 	equal(t, "acknowledged", o.Acknowledged, time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 }
 
-// Agents do not exist only if the API does not serve their reports, or an allowed list is empty.
+// No agent exists only if an allowed list of reports is empty, or if reports are not served and no agent has a Lease.
 func TestList_NodeAgents(t *testing.T) {
-	served := serves("ip-reconcile.dev/v1alpha1", "sandboxreports")
+	served, now := serves("ip-reconcile.dev/v1alpha1", "sandboxreports"), time.Now()
+	agents, other := leaseOf(t, "worker-1", now, now, now), leaseOf(t, "other", now, now, now)
+	delete(other["metadata"].(map[string]any), "annotations")
 	for _, c := range []struct {
 		name              string
 		discovery, list   answer
 		unreadable, lists bool
+		leases            answer // nil for none
 	}{
-		{"not served", fails(http.StatusNotFound), list(""), false, false},
-		{"served, and the list is empty", served, list(""), false, true},
-		{"served and forbidden", served, fails(http.StatusForbidden), true, true},
-		{"served, and the list fails", served, fails(http.StatusInternalServerError), true, true},
-		{"discovery is forbidden", fails(http.StatusForbidden), list(""), true, false},
-		{"discovery fails", fails(http.StatusServiceUnavailable), list(""), true, false},
-		{"discovery breaks off", breaksOff(false), list(""), true, false},
+		{"not served", fails(http.StatusNotFound), list(""), false, false, nil},
+		{"not served, and an agent has a Lease", fails(http.StatusNotFound), list(""), true, false, list("", agents)},
+		{"not served, and Leases are of others", fails(http.StatusNotFound), list(""), false, false, list("", other)},
+		{"not served, and Leases are forbidden", fails(http.StatusNotFound), list(""), false, false,
+			fails(http.StatusForbidden)},
+		{"served, and the list is empty", served, list(""), false, true, nil},
+		{"served and forbidden", served, fails(http.StatusForbidden), true, true, nil},
+		{"served, and the list fails", served, fails(http.StatusInternalServerError), true, true, nil},
+		{"discovery is forbidden", fails(http.StatusForbidden), list(""), true, false, nil},
+		{"discovery fails", fails(http.StatusServiceUnavailable), list(""), true, false, nil},
+		{"discovery breaks off", breaksOff(false), list(""), true, false, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeAPI(t)
 			f.answers[discovery], f.answers[reports] = c.discovery, c.list
+			if c.leases != nil {
+				f.answers[leases] = c.leases
+			}
 			o, err := f.cluster(t).List(t.Context())
 			check(t, err)
 			equal(t, "unreadable", !o.Reports.IsKnown(), c.unreadable)

@@ -27,7 +27,8 @@ import (
 const rereadTimeout = 240 * time.Millisecond
 
 // readReports reads the agents' reports and Leases. No agent exists if the API does not serve reports in any version
-// or an allowed LIST is empty, and no agent has a Lease. A 403 or an error proves nothing.
+// or an allowed LIST is empty, and no agent has a Lease. A 403 or an error proves nothing. Neither does a CRD that
+// somebody deleted: if agents have Leases and reports are not served, the reports are unknown.
 func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstate.Report) {
 	served, err := c.Serves(ctx, v1alpha1.Resource())
 	var bad badReports
@@ -55,6 +56,11 @@ func (c *Cluster) readReports(ctx context.Context, o *reading, before []*podstat
 	} else {
 		o.AgentLeases = judge.Complete(slices.ContainsFunc(slices.Collect(maps.Values(leases)), isAgents), "")
 		_ = o.readAt(c) // the reading of the pools returns the same error
+	}
+	if !served && o.AgentLeases.Or(false) {
+		o.Reports = judge.Unknown[[]*podstate.Report](fmt.Errorf("the API server does not serve %s, but node agents have "+
+			"Leases in namespace %s", v1alpha1.Resource().GroupResource(), c.LeaseNamespace))
+		return
 	}
 	hasLease := false
 	for i, r := range reports {
