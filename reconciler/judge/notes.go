@@ -105,14 +105,15 @@ func (j *Judgement) unreadNote() string {
 			}
 		}
 	}
-	for i := range x.unreadPods {
-		if u := &x.unreadPods[i]; !u.isGuest {
-			names = append(names, "pod "+u.pod.String())
+	for _, p := range x.o.Pods {
+		if p.MayCarryAny() || x.isUnread(p) && len(p.Networks()) > 0 {
+			names = append(names, "pod "+p.String())
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
+	slices.Sort(names)
 	return fmt.Sprintf("no CNI cache file and no readable network-status lists all addresses of %s: findings on them may "+
 		"be missed", AtMost(slices.Compact(names), namesShown))
 }

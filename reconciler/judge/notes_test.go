@@ -196,7 +196,10 @@ func TestNotes_UnreadAddresses(t *testing.T) {
 		"a sandbox that has ended": {"", []Part{ReportingWorker(Sandbox("box-1", UsualUID, unread, NotReady(Closed)))}},
 		"a pod": {"of pod default/web-0:",
 			[]Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Node("worker-1"), requesting}},
-		"none": {"", []Part{ReportingWorker(Sandbox("box-1", UsualUID)), UsualPod(Carrying("10.0.0.5"))}},
+		"a pod whose definition does not exist": {"of pod default/web-0:", []Part{Node("worker-1"), requesting}},
+		"a pod that a fresh report lists":       {"", []Part{ReportingWorker(Sandbox("box-1", UsualUID)), requesting}},
+		"none": {"",
+			[]Part{ReportingWorker(Sandbox("box-1", UsualUID)), UsualPod(Carrying("10.0.0.5"))}},
 	} {
 		notes := strings.Join(Judged(Observe(c.parts...), judge.Policy{}).Notes(), " ")
 		isNoted := strings.Contains(notes, "findings on them may be missed")

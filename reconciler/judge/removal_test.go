@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,59 +22,97 @@ import (
 // maxRemovals is how many removals are tried with -short; without it ten times as many.
 const maxRemovals = 20_000
 
-// exceptions are the removals that may release an address, each with the sentence that safety.md has. A removal of
-// another kind, or with another outcome, may not.
+// exceptions are the removals that may release an address or hide a finding, each with the sentence that safety.md has.
+// A removal of another kind, or with another outcome, may not.
 func exceptions() []exception {
 	isOf := func(h *harm, source judge.SourceName, what ...string) bool {
 		return h.removal.Source == source && slices.Contains(what, h.removal.What)
 	}
+	ofReport := func(h *harm) bool { return h.removal.Source == judge.SourceReports && h.removal.What != "forbidden" }
 	return []exception{
 		{"A Node object that somebody deletes is believed to be gone, and so is what only its report showed.",
 			func(h *harm) bool {
-				isGone := h.before.Nodes.Or(nil)[h.removal.Object] == nil
-				return isOf(h, judge.SourceNodes, "object") || h.removal.Source == judge.SourceReports &&
-					h.removal.What != "forbidden" && (isGone || h.evidence().MissingNode)
-			}},
+				return isOf(h, judge.SourceNodes, "object") || ofReport(h) && (h.node() == nil || h.evidence().MissingNode)
+			},
+			func(h *harm) bool { return isOf(h, judge.SourceNodes, "object") || ofReport(h) && h.node() == nil }},
 		{"A node that an operator takes out of service, or that `--unreachable-node-timeout` gives up, needs no report.",
 			func(h *harm) bool {
-				e, n := h.evidence(), h.before.Nodes.Or(nil)[h.removal.Object]
+				e, n := h.evidence(), h.node()
 				return e.Sandbox == judge.NodeDead || e.UnreachableTimedOut || n != nil && n.IsDead() &&
 					(h.removal.Source == judge.SourceReports || isOf(h, judge.SourceNodes, "condition Ready"))
-			}},
+			},
+			func(h *harm) bool { return ofReport(h) && h.node() != nil && h.node().IsDead() }},
 		{"An address is released if kubelet reported on its own node that every container of the pod stopped, unless a " +
 			"report that was renewed since then shows its sandbox.",
 			func(h *harm) bool {
 				return h.item.RuleID() == "finished-without-report" && (isOf(h, judge.SourceLeases, "forbidden") ||
 					isOf(h, judge.SourceReports, "forbidden", "object", "content", "confirmation", "sandbox",
 						"attachment"))
-			}},
+			}, nil},
 		{"A Node that loses a label which excluded it from `--agent-nodes` counts by its fresh report.",
-			func(h *harm) bool { return isOf(h, judge.SourceNodes, "labels") && h.was.Reason == judge.NodesUnknown }},
+			func(h *harm) bool { return isOf(h, judge.SourceNodes, "labels") && h.was.Reason == judge.NodesUnknown }, nil},
 		{"An empty list of nodes is believed if no pod is bound to a node and no report exists.",
-			func(h *harm) bool { return isOf(h, judge.SourceNodes, "all") }},
+			func(h *harm) bool { return isOf(h, judge.SourceNodes, "all") }, nil},
 		{"What only a report showed that is deleted, edited or cannot be read is decided by other reports, by the pod, " +
 			"and by the node whose slice the pool is. A node that `--agent-nodes` does not select then need not report.",
 			func(h *harm) bool {
 				return isOf(h, judge.SourceReports, "object", "content", "sandbox", "attachment") &&
 					(h.was.Reason == judge.ClaimedByOther || h.isReportedElsewhere() || h.isOfSlice() || !h.mustReport())
+			},
+			func(h *harm) bool {
+				return isOf(h, judge.SourceReports, "object", "sandbox", "attachment") && !h.mustReport()
+			}},
+		{"What is edited out of a report is not found for a minute. Then its node has no fresh report, which is a finding.",
+			nil,
+			func(h *harm) bool {
+				return isOf(h, judge.SourceReports, "confirmation", "sandbox", "attachment") && h.isRenewed()
 			}},
 		{"An address that only CNI cache files show is unknown if they are lost: the sandbox then counts by its pod's " +
 			"network-status, or by the ranges of the pod's definitions.",
-			func(h *harm) bool { return isOf(h, judge.SourceReports, "addresses") && !h.mayBeOnPodOfSandbox() }},
+			func(h *harm) bool { return isOf(h, judge.SourceReports, "addresses") && !h.mayBeOnPodOfSandbox() }, nil},
 		{"An address that only a network-status names is unknown if that is lost and the pod is Pending, a fresh report " +
 			"lacks it, or no definition of the pod has it in a range.",
-			func(h *harm) bool { return isOf(h, SourcePods, "network-status", "readable network-status") }},
+			func(h *harm) bool { return isOf(h, SourcePods, "network-status", "readable network-status") },
+			func(h *harm) bool {
+				return isOf(h, SourcePods, "network-status", "readable network-status") && h.isPendingOrReported()
+			}},
 		{"Without its definition the network of a pool, and so who else is on it, is taken from the pool's name.",
 			func(h *harm) bool {
 				return isOf(h, judge.SourceDefinitions, "object", "configuration") && slices.Contains([]judge.Reason{
 					judge.ClaimedByOther, judge.GuestAddress, judge.GuestUnknown}, h.was.Reason)
+			},
+			func(h *harm) bool {
+				return isOf(h, judge.SourceDefinitions, "object", "configuration") && h.finding.Kind == judge.Conflict
+			}},
+		{"Without its definition it is unknown which pools and reservations ADDs of a network need, so missing and wrong " +
+			"ones are not found.",
+			nil,
+			func(h *harm) bool {
+				return isOf(h, judge.SourceDefinitions, "object", "configuration") && slices.Contains([]judge.Kind{
+					judge.Unrecorded, judge.Misrecorded, judge.MissingReservation}, h.finding.Kind)
+			}},
+		{"A sandbox whose network may exist, for all that is known, keeps its allocation, which then is neither wrong nor " +
+			"in use for certain.",
+			nil,
+			func(h *harm) bool {
+				return isOf(h, judge.SourceReports, "networkClosed") && slices.Contains([]judge.Kind{
+					judge.Misrecorded, judge.MissingReservation}, h.finding.Kind)
 			}},
 	}
 }
 
 type exception struct {
 	sentence string
-	covers   func(*harm) bool // of an item
+	releases func(*harm) bool // of an item; nil for none
+	hides    func(*harm) bool // of a finding; nil for none
+}
+
+func (e *exception) covers(h *harm) bool {
+	is := e.releases
+	if h.finding != nil {
+		is = e.hides
+	}
+	return is != nil && is(h)
 }
 
 // harm is an item that a removal made Stale, or a finding that it made vanish, with no note.
@@ -111,10 +150,26 @@ func (h *harm) nodes() map[string]bool {
 	return nodes
 }
 
+// node is the node of the removal, nil without a Node object.
+func (h *harm) node() *podstate.Node { return h.before.Nodes.Or(nil)[h.removal.Object] }
+
 // mustReport reports whether the policy selects the node of the removal.
-func (h *harm) mustReport() bool {
-	n := h.before.Nodes.Or(nil)[h.removal.Object]
-	return n != nil && h.policy.Selector()(n)
+func (h *harm) mustReport() bool { return h.node() != nil && h.policy.Selector()(h.node()) }
+
+// isRenewed reports whether the agent of the removal's report renewed its Lease within the last minute.
+func (h *harm) isRenewed() bool {
+	return slices.ContainsFunc(h.before.Reports.Or(nil), func(r *podstate.Report) bool {
+		return r.Name == h.removal.Object && h.before.Now.Sub(r.LeaseRenewedAt) <= time.Minute
+	})
+}
+
+// isPendingOrReported reports whether the pod of the removal is Pending, or its node has a fresh report.
+func (h *harm) isPendingOrReported() bool {
+	namespace, name, _ := strings.Cut(h.removal.Object, "/")
+	pod := h.before.Pods[types.NamespacedName{Namespace: namespace, Name: name}]
+	return pod.Phase == podstate.Pending || slices.ContainsFunc(h.before.Reports.Or(nil), func(r *podstate.Report) bool {
+		return r.Name == pod.Node && r.IsFresh(h.before.Now)
+	})
 }
 
 // mayBeOn reports whether a definition has the item's address in a range of its network, or cannot be read.
@@ -173,8 +228,8 @@ func (h *harm) String() string {
 }
 
 // harms are what a removal does to an observation that was judged before, without a note. If a whole source is unknown,
-// a note excuses no release. Findings are compared unless the removal takes away what they are about: then a note or
-// another finding must say what is unknown. A note about findings alone excuses no release.
+// a note excuses no release. A finding may vanish only if a note or another finding says what is unknown. A note about
+// findings alone excuses no release.
 func harms(o *Observed, policy judge.Policy, before *judge.Judgement, r *Removal) (found []harm) {
 	after := Judged(r.From(o), policy)
 	isForbidden := r.What == "forbidden"
@@ -196,24 +251,13 @@ func harms(o *Observed, policy judge.Policy, before *judge.Judgement, r *Removal
 		if len(notes) > 0 || f.Kind == judge.StatusMismatch || f.IP == "" || finds(after, f) {
 			continue
 		}
-		// An address that is kept for a guest may be kept for another reason now.
-		if isForbidden || takesKnowledge(o, r) && f.Kind != judge.GuestAddressFinding && !saysUnknown(before, after, r) {
+		// An address that is kept for a guest or a Pending pod may be kept for another reason now.
+		isKept := f.Kind == judge.GuestAddressFinding || f.Kind == judge.PendingLeak
+		if isForbidden || !isKept && !saysUnknown(before, after, r) {
 			found = append(found, harm{r, nil, nil, f, o, policy})
 		}
 	}
 	return found
-}
-
-// takesKnowledge reports whether a removal leaves all objects, and only less is known of them. A node that is proven
-// dead or has no Node object need not report. A Lease that confirms another content may be one write ahead, for a
-// minute. Where a network or a node may be alive again, what it has is held or in use, and is no finding.
-func takesKnowledge(o *Observed, r *Removal) bool {
-	isReport := r.Source == judge.SourceReports && slices.Contains([]string{"content", "Lease", "machine", "systemUUID",
-		"machineID", "bootID", "addresses"}, r.What)
-	isNode := r.Source == judge.SourceNodes && slices.Contains([]string{"systemUUID", "machineID", "machine", "bootID",
-		"labels"}, r.What)
-	n := o.Nodes.Or(nil)[r.Object]
-	return isReport && n != nil && !n.IsDead() || isNode
 }
 
 // saysUnknown reports whether a note on the sandbox or a finding says what is unknown after a removal. The finding is a
@@ -256,7 +300,7 @@ func TestRemovals_CompleteOrUnknown(t *testing.T) {
 		for range 20 {
 			tried++
 			for _, h := range harms(o, policy, before, &all[c.IntN(len(all))]) {
-				at := slices.IndexFunc(allowed, func(e exception) bool { return h.item != nil && e.covers(&h) })
+				at := slices.IndexFunc(allowed, func(e exception) bool { return e.covers(&h) })
 				if at < 0 {
 					t.Fatalf("seed %d: %s", seed, &h)
 				}

@@ -83,11 +83,10 @@ func (x *Index) findUnreadPods(pods iter.Seq[*podstate.Pod]) (found []unreadPod)
 		}
 	}
 	for p := range pods {
-		runs := p.Phase == podstate.Live || p.Phase == podstate.Terminating
 		if p.MayCarryAny() {
 			found = append(found, unreadPod{pod: p, why: "the pod cannot be read", isAny: true})
 		}
-		if runs && p.Status != podstate.StatusReadable && !x.isListed(p) && !x.isRefuted(p) {
+		if x.isUnread(p) {
 			add(unreadPod{pod: p, why: "the pod has no readable network-status"}, p.Networks())
 		}
 		if p.Machine != nil && p.Phase != podstate.Finished {
@@ -97,6 +96,12 @@ func (x *Index) findUnreadPods(pods iter.Seq[*podstate.Pod]) (found []unreadPod)
 		}
 	}
 	return found
+}
+
+// isUnread reports whether a running pod has no readable network-status, and no fresh report of its node lists it.
+func (x *Index) isUnread(p *podstate.Pod) bool {
+	runs := p.Phase == podstate.Live || p.Phase == podstate.Terminating
+	return runs && p.Status != podstate.StatusReadable && !x.isListed(p) && !x.isRefuted(p)
 }
 
 // isNotDefined reports whether all definitions are known, and none has the name. A tenant who deletes the definition of

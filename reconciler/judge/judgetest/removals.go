@@ -198,8 +198,12 @@ func removedPods(o *Observed) (all []Removal) {
 	}) {
 		p := o.Pods[name]
 		of := func(what string, edit func(*podstate.Pod)) {
-			all = append(all, Removal{What: what, Source: SourcePods, Object: name.String(),
-				from: func(o *Observed) { o.Pods = without(o.Pods, name, edit) }})
+			all = append(all, Removal{What: what, Source: SourcePods, Object: name.String(), from: func(o *Observed) {
+				o.Pods = without(o.Pods, name, edit)
+				if text := o.Pods[name].Contradiction; text != "" && text != p.Contradiction {
+					o.Unreadable = append(slices.Clone(o.Unreadable), text)
+				}
+			}})
 		}
 		status := func(status podstate.NetworkStatus) func(*podstate.Pod) {
 			return func(p *podstate.Pod) {
