@@ -39,7 +39,7 @@ func allFlags(commands []*cobra.Command) (rows []row) {
 		})
 	}
 	for r, names := range found {
-		r.commands = strings.Join(names, ", ")
+		r.commands = named(names, commands)
 		rows = append(rows, r)
 	}
 	plain := func(r row) string { return r.flag[strings.Index(r.flag, "--"):] }
@@ -49,23 +49,38 @@ func allFlags(commands []*cobra.Command) (rows []row) {
 	return rows
 }
 
+// named lists commands, or which ones lack a flag if that is shorter. `version` has no flags.
+func named(names []string, commands []*cobra.Command) string {
+	var others []string
+	for _, c := range commands {
+		if c.Name() != "version" && !slices.Contains(names, c.Name()) {
+			others = append(others, c.Name())
+		}
+	}
+	switch {
+	case len(others) == 0:
+		return "all"
+	case len(others) < len(names):
+		return "all but " + strings.Join(others, ", ")
+	default:
+		return strings.Join(names, ", ")
+	}
+}
+
+// commandsPage has what --help does not show at one glance: every synopsis, and which flag is whose.
 func commandsPage() string {
 	root := newRoot(terminal())
 	commands := slices.DeleteFunc(root.Commands(), func(c *cobra.Command) bool {
-		return c.Name() == "help" ||
-			c.Name() == "completion"
+		return c.Name() == "help" || c.Name() == "completion"
 	})
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Commands\n\n<!-- Generated from the code by `make generate`. -->\n\n%s\n\n", root.Long)
+	b.WriteString("`ip-reconcile COMMAND --help` has the whole help of a command with examples. All [exit codes]" +
+		"(exit-codes.md) are on\none page, and so is [how to export what `--snapshot` reads]" +
+		"(../operate/must-gather.md#export-a-cluster). `completion`\ngenerates the script for bash, zsh, fish or " +
+		"powershell.\n")
 	for _, c := range commands {
-		fmt.Fprintf(&b, "- [`%s`](#%s): %s\n", c.Name(), c.Name(), c.Short)
-	}
-	b.WriteString("- `completion`: Generate the completion script for bash, zsh, fish or powershell\n")
-	for _, c := range commands {
-		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s\n", c.Name(), c.UseLine(), cmp.Or(literal(c.Long), c.Short+"."))
-		if c.HasExample() {
-			fmt.Fprintf(&b, "\nExamples:\n\n%s\n", strings.ReplaceAll("  "+c.Example, "\n", "\n  "))
-		}
+		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s.\n", c.Name(), c.UseLine(), c.Short)
 	}
 	b.WriteString("\n## Flags\n\nkubectl's other flags for the cluster and the user work with all commands but " +
 		"`version`: see `kubectl options`.\n\n")
@@ -74,22 +89,6 @@ func commandsPage() string {
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.flag, r.usage, r.commands)
 	}
 	return b.String()
-}
-
-// literal makes blocks of the lines that are indented.
-func literal(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(line, "  ") {
-			lines[i] = "  " + line
-			if i > 0 && lines[i-1] != "" && !strings.HasPrefix(lines[i-1], "    ") {
-				lines[i] = "\n" + lines[i]
-			}
-		} else if i > 0 && strings.HasPrefix(strings.TrimPrefix(lines[i-1], "\n"), "    ") && line != "" {
-			lines[i] = "\n" + line
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // docs/reference/commands.md is written by this test where UPDATE_DOCS is set, as 'make generate' does.
