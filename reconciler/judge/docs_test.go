@@ -57,28 +57,30 @@ Every allocation and every reservation without an allocation gets one verdict:
 - **Stale**: it will be released. A *proven* verdict may be released at once. An *unconfirmed* one may be released when
   every pass for ` + "`--confirm-after`" + ` agrees.
 
-The first row that matches decides. ` + "`ip-reconcile explain`" + ` prints the row. Each row has these columns:
+The first row that matches decides, and ` + "`ip-reconcile explain`" + ` prints it with a sentence.
 
 **Pod**: the pod by the name that the allocation records. *none*: there is no such pod, or it was never bound to
 a node. *finished*: its phase is Failed or Succeeded. *terminating*: it has a deletionTimestamp. *Pending*: its phase is
 Pending. *live*: any other.
 
-**Sandbox**: what is known of the sandbox by the ID that the allocation records. The report gives the UID of its pod.
+**Sandbox**: what is known of the sandbox by the id that the allocation records. The report gives the UID of its pod.
+The first state that applies counts. [Its nodes](../explain/design.md#what-is-known-of-a-sandbox) are those that could
+run it.
 
 | sandbox | meaning |
 |---|---|
-| Ready | a fresh report lists the sandbox as READY |
-| NotReady | a fresh report lists the sandbox as NOTREADY, and its network may still exist |
-| Stopped | a fresh report lists the sandbox as NOTREADY, and its network is closed |
-| Attached | a CNI cache has the sandbox and the runtime does not list it: it is starting, or its DEL was lost |
-| Gone | a fresh report lists the sandbox among those that have ended |
-| NodeDead | a node that could run the sandbox is proven dead, and no other node may run it |
-| NodeMissing | a node that could run the sandbox has no Node object, and no other node may run it |
-| Absent | no report has the sandbox, and every node that could run it has a fresh report |
-| NoFreshReport | a node that could run the sandbox has no fresh report |
+| Ready | a fresh report lists the id as READY |
+| NotReady | a fresh report lists it as NOTREADY; its network namespace is open or unknown |
+| Stopped | a fresh report lists it as NOTREADY; its network namespace is closed |
+| Attached | a fresh report has it in a CNI cache only, and its network namespace is open or unknown: it is starting, or its DEL was lost |
+| Gone | a fresh report names it among those that have ended |
+| NodeDead | each of its nodes without a fresh report is proven dead |
+| NodeMissing | the Node object of each of its nodes without a fresh report is gone, or the node is proven dead |
+| Absent | no report has it, and all its nodes have fresh reports of their machines |
+| NoFreshReport | one of its nodes has no fresh report, or one that may be of another machine |
 | NoSource | there are no node agents |
 
-**When**: what else must be true. **Message**: what is printed, with the names filled in.
+**When**: what else must be true.
 
 ## Rows
 
@@ -94,13 +96,13 @@ Pending. *live*: any other.
 }
 
 func rowsTo(b *strings.Builder, overrules bool) {
-	b.WriteString("| row | pod | sandbox | when | verdict and reason | message |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| row | pod | sandbox | when | verdict and reason |\n|---|---|---|---|---|\n")
 	for i := range rules {
 		r := &rules[i]
 		if r.overrules != overrules {
 			continue
 		}
-		columns := []string{r.id, r.podText(), r.sandboxText(), r.whenText(), r.verdictText(), r.say}
+		columns := []string{r.id, r.podText(), r.sandboxText(), r.whenText(), r.verdictText()}
 		fmt.Fprintf(b, "| %s |\n", strings.Join(columns, " | "))
 	}
 }
