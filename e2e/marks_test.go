@@ -14,9 +14,8 @@ import (
 	"testing"
 )
 
-// The pages of docs/install mark commands that no test runs, with the reason: "No test runs `docker push`: REASON." A
-// mark is for all commands of the page that begin so. A mark of README.md is for commands of all these pages, and may
-// match some that a test runs.
+// docs/reference/supported-versions.md marks commands of docs/install that no test runs, with the reason: "No test runs
+// `docker push`: REASON." A mark is for all commands that begin so, and may match some that a test runs.
 var (
 	mark = regexp.MustCompile("No test runs ((?:`[^`]+`(?:, | and )?)+): ")
 	// onNode matches commands for a node.
@@ -34,12 +33,15 @@ func marksOf(text string) (all []string) {
 	return all
 }
 
-// checkMarks checks that the pages of docs/install mark each command that no test runs, and nothing else.
+// checkMarks checks that each command of docs/install that no test runs has a mark, and each mark such a command.
 func checkMarks(t *testing.T, pages map[string]string, run map[string]bool) {
 	t.Helper()
-	const readme = "docs/install/README.md"
-	everywhere := marksOf(pages[readme])
+	const marked = "docs/reference/supported-versions.md"
+	marks, needed := marksOf(pages[marked]), map[string]bool{}
 	for page, text := range pages {
+		if own := marksOf(text); len(own) > 0 && page != marked {
+			t.Errorf("%s marks %q: marks are in %s", page, own, marked)
+		}
 		if !strings.HasPrefix(page, "docs/install/") {
 			continue
 		}
@@ -47,23 +49,21 @@ func checkMarks(t *testing.T, pages map[string]string, run map[string]bool) {
 		for _, found := range onNode.FindAllStringSubmatch(text, -1) {
 			commands = append(commands, pageCommand{page, found[1]})
 		}
-		marks, needed := marksOf(text), everywhere
 		for _, c := range commands {
-			begins := func(m string) bool { return strings.HasPrefix(c.text, m) }
-			own := slices.DeleteFunc(slices.Clone(marks), func(m string) bool { return !begins(m) })
-			needed = slices.Concat(needed, own)
-			switch {
-			case assignment.MatchString(c.text):
-			case run[c.text] && len(own) > 0 && page != readme:
-				t.Errorf("%s: a test runs %q: remove the mark %q", c.place, c.text, own)
-			case !run[c.text] && len(own) == 0 && !slices.ContainsFunc(everywhere, begins):
-				t.Errorf("%s: no test runs %q: mark it with the reason", c.place, c.text)
+			if assignment.MatchString(c.text) || run[c.text] {
+				continue
 			}
+			at := slices.IndexFunc(marks, func(m string) bool { return strings.HasPrefix(c.text, m) })
+			if at < 0 {
+				t.Errorf("%s: no test runs %q: mark it in %s with the reason", c.place, c.text, marked)
+				continue
+			}
+			needed[marks[at]] = true
 		}
-		for _, m := range marks {
-			if !slices.Contains(needed, m) {
-				t.Errorf("%s marks %q, and has no such command", page, m)
-			}
+	}
+	for _, m := range marks {
+		if !needed[m] {
+			t.Errorf("%s marks %q, and a test runs each such command", marked, m)
 		}
 	}
 }

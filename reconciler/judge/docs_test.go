@@ -72,7 +72,7 @@ run it.
 | Ready | a fresh report lists the id as READY |
 | NotReady | a fresh report lists it as NOTREADY; its network namespace is open or unknown |
 | Stopped | a fresh report lists it as NOTREADY; its network namespace is closed |
-| Attached | a fresh report has it in a CNI cache only, and its network namespace is open or unknown: it is starting, or its DEL was lost |
+| Attached | a fresh report has it in a CNI cache only, and its network namespace is open or unknown |
 | Gone | a fresh report names it among those that have ended |
 | NodeDead | each of its nodes without a fresh report is proven dead |
 | NodeMissing | the Node object of each of its nodes without a fresh report is gone, or the node is proven dead |
@@ -80,7 +80,7 @@ run it.
 | NoFreshReport | one of its nodes has no fresh report, or one that may be of another machine |
 | NoSource | there are no node agents |
 
-**When**: what else must be true.
+An Attached sandbox is starting, or its DEL was lost. **When**: what else must be true.
 
 ## Rows
 
