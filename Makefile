@@ -27,10 +27,11 @@ help: ## Show this help
 run: build ## Judge the cluster of the current kubeconfig, or without one the bundled sample (ARGS="run --dry-run" for another command)
 	@bin/ip-reconcile $(ARGS); code=$$?; [ $$code -le 1 ] || exit $$code
 
+# DOCS_URL is the URL where you publish the folder docs, if you do: printed advice then links to it.
 # A build in the image has no version control to take REVISION from. For the pages of grpc's traces, which no program
 # serves, the linker would keep every method of every type: the programs would be half as large again.
 LINKED := github.com/ip-reconcile/ip-reconcile/internal/version.linked
-BUILD := $(GO) build -tags grpcnotrace -ldflags "-s -w -X $(LINKED)Version=$(VERSION) -X $(LINKED)Revision=$(REVISION)"
+BUILD := $(GO) build -tags grpcnotrace -ldflags "-s -w -X $(LINKED)Version=$(VERSION) -X $(LINKED)Revision=$(REVISION) -X $(LINKED)Docs=$(DOCS_URL)"
 
 PROGRAMS := ./cmd/ip-reconcile ./cmd/ip-reconcile-agent ./cmd/ip-reconciler
 OUT := bin/

@@ -67,6 +67,7 @@ var renderings = []struct{ name, values, unserved string }{
 	{"metrics-from", "networkPolicy: {metricsFrom: [monitoring]}", ""},
 	{"metrics-secure-from", "{metrics: {secure: true}, networkPolicy: {metricsFrom: [monitoring]}}", ""},
 	{"alerts", "prometheusRule: {enabled: true}", "PrometheusRule"},
+	{"alerts-docs", "prometheusRule: {enabled: true, docsURL: 'https://example.com/docs/'}", "PrometheusRule"},
 	{"dashboard", "dashboard: {enabled: true}", ""},
 	{"ui", "ui: {enabled: true}", ""},
 	{"ui-secure", "{ui: {enabled: true, port: 8443}, metrics: {secure: true, tls: {issuerRef: {kind: ClusterIssuer, " +

@@ -90,13 +90,26 @@ func rules(isChart bool) string {
 		}
 		fmt.Fprintf(&b, "    - alert: %s\n      expr: %s\n      for: %s\n      labels: {severity: %s}\n",
 			a.Name, quote(a.Expr), a.For, a.Severity)
-		fmt.Fprintf(&b, "      annotations:\n        runbook_url: %soperate/alerts.md#%s\n        summary: %s\n"+
-			"        description: %s\n", Docs, strings.ToLower(a.Name), text(a.Summary), text(a.Meaning+" "+a.Impact))
+		fmt.Fprintf(&b, "      annotations:\n%s        summary: %s\n        description: %s\n", runbook(isChart, a.Name),
+			text(a.Summary), text(a.Meaning+" "+a.Impact))
 		if isChart && a.If != "" {
 			b.WriteString("    {{- end }}\n")
 		}
 	}
 	return b.String()
+}
+
+// runbook is the annotation that says where the runbook is. No site is published: without docsURL it does so in words.
+func runbook(isChart bool, name string) string {
+	words := fmt.Sprintf("        runbook: docs/operate/alerts.md, heading %s\n", name)
+	if !isChart {
+		return words
+	}
+	return fmt.Sprintf(`        {{- with $.Values.prometheusRule.docsURL }}
+        runbook_url: {{ trimSuffix "/" . }}/operate/alerts.md#%s
+        {{- else }}
+%s        {{- end }}
+`, strings.ToLower(name), words)
 }
 
 const generated = "`make generate` writes this file from internal/monitoring."
@@ -147,17 +160,19 @@ func alertsPage() string {
 The chart installs the alerts with ` + "`prometheusRule.enabled=true`" + `, and the dashboard with
 ` + "`dashboard.enabled=true`" + `. The kustomize component ` + "`deploy/components/prometheus`" + ` has both.
 
-Alerts fire on the age of what is held or stale, and on ratios of nodes. Each section begins with the severity, and how
-long the expression must hold. In the commands POOL, NODE and ADDRESS are those of the alert.
+Each alert says where its runbook is: in words, or as a link to the pages where you publish them
+(` + "`prometheusRule.docsURL`" + `). The expressions are in
+` + "`deploy/components/prometheus/prometheusrule.yaml`" + `.
+They fire on the age of what is held or stale, and on ratios of nodes. Each section begins with the severity, and how
+long the expression must hold. In the commands POOL, NODE and ADDRESS are those of the alert. POOL is NAMESPACE/NAME.
 `)
 	label := regexp.MustCompile(`{{ \$(?:labels\.)?(\w+)[^}]*}}`)
 	for _, a := range Alerts() {
 		meaning := label.ReplaceAllStringFunc(a.Meaning, func(s string) string {
 			return strings.ToUpper(label.FindStringSubmatch(s)[1])
 		})
-		fmt.Fprintf(&b, "\n### %s\n\n**%s**, %s. %s\n\n- Impact: %s\n- Diagnosis:\n\n      %s\n\n- Mitigation: %s\n",
-			a.Name, a.Severity, a.For, meaning, a.Impact, strings.Join(a.Diagnosis, "\n      "), a.Mitigation)
-		fmt.Fprintf(&b, "- Expression: `%s`\n", a.Expr)
+		fmt.Fprintf(&b, "\n### %s\n\n**%s**, %s. %s %s\n\n    %s\n\n%s\n",
+			a.Name, a.Severity, a.For, meaning, a.Impact, strings.Join(a.Diagnosis, "\n    "), a.Mitigation)
 	}
 	return b.String()
 }
@@ -203,8 +218,8 @@ func dashboard(t *testing.T) string {
 	e.SetIndent("", " ")
 	err := e.Encode(object{"uid": "ip-reconcile", "title": "ip-reconcile", "tags": []string{"ip-reconcile"},
 		"schemaVersion": 39, "editable": true, "refresh": "1m", "time": object{"from": "now-24h", "to": "now"},
-		"templating": object{"list": variables}, "panels": panels, "links": []object{{"type": "link",
-			"title": "Alerts and runbooks", "url": Docs + "operate/alerts.md", "targetBlank": true}}})
+		"templating": object{"list": variables}, "panels": panels,
+		"description": "Alerts and their runbooks are in docs/operate/alerts.md."})
 	if err != nil {
 		t.Fatal(err)
 	}

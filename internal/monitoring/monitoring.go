@@ -9,9 +9,6 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Docs is the URL of the folder docs.
-const Docs = "https://github.com/ip-reconcile/ip-reconcile/blob/main/docs/"
-
 // Alert is a rule and its runbook. Texts of annotations have Prometheus' labels in braces. Mitigation is Markdown.
 type Alert struct {
 	Name, Severity, For, Expr string

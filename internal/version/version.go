@@ -11,8 +11,8 @@ import (
 )
 
 // linkedVersion and linkedRevision are set by the linker (-X in the Makefile). A source tree has no module version,
-// and a build of an image has no version control.
-var linkedVersion, linkedRevision string
+// and a build of an image has no version control. linkedDocs is the URL where the builder publishes the folder docs.
+var linkedVersion, linkedRevision, linkedDocs string
 
 // Info identifies a build.
 type Info struct {
@@ -45,6 +45,14 @@ func read(build *debug.BuildInfo, version, revision string) Info {
 		Revision:  cmp.Or(revision, commit, "unknown"),
 		GoVersion: cmp.Or(build.GoVersion, "unknown"),
 	}
+}
+
+// Page returns where a page of the folder docs is, as in "operate/restore.md": its URL if the builder publishes the
+// pages (make build DOCS_URL=URL), else its path in the sources.
+func Page(path string) string { return page(linkedDocs, path) }
+
+func page(url, path string) string {
+	return cmp.Or(strings.TrimSuffix(url, "/"), "docs") + "/" + path
 }
 
 // String returns what --version prints after the program's name.

@@ -43,6 +43,16 @@ func TestInfo_Sources(t *testing.T) {
 	}
 }
 
+func TestPage(t *testing.T) {
+	for url, want := range map[string]string{"": "docs/operate/restore.md",
+		"https://example.com/docs":  "https://example.com/docs/operate/restore.md",
+		"https://example.com/docs/": "https://example.com/docs/operate/restore.md"} {
+		if got := page(url, "operate/restore.md"); got != want {
+			t.Errorf("%q: got %q, want %q", url, got, want)
+		}
+	}
+}
+
 func TestInfo_Outputs(t *testing.T) {
 	i := Info{"0.1.0", "abc", "go1.26.8"}
 	if got, want := i.String(), "0.1.0 (revision abc, go1.26.8)"; got != want {

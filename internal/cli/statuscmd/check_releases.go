@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	build "github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -47,8 +48,8 @@ func (p *Probe) paused(context.Context) (line, error) {
 func (p *Probe) restore(context.Context) (line, error) {
 	for _, g := range p.Plan.CommonGates {
 		if g.Why == reconciler.EtcdRestored {
-			return fail("ip-reconcile check", "Releases are paused: %s. See "+
-				"https://github.com/ip-reconcile/ip-reconcile/blob/main/docs/operate/restore.md.", g.Detail)
+			return fail("ip-reconcile check", "Releases are paused: %s. See %s.", g.Detail,
+				build.Page("operate/restore.md"))
 		}
 	}
 	return ok("No etcd restore pauses releases.")
