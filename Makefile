@@ -220,8 +220,8 @@ tickets: ## Play the tickets of docs/operate/tickets.md in a whole cluster, and 
 	@cd e2e && UPDATE_DOCS=1 $(GO) test -count=1 -timeout 20m -tags cluster -run '^TestTickets$$' .
 
 .PHONY: pictures
-pictures: ## Write the pictures of the page in docs/pictures, with Debian's chromium
-	@cd e2e && IP_RECONCILE_REAL=1 $(GO) test -count=1 -tags slow -run '^TestUI_Pictures$$' . -args -update
+pictures: ## Write the pictures of the page and of status in docs/pictures, with Debian's chromium
+	@cd e2e && IP_RECONCILE_REAL=1 $(GO) test -count=1 -tags slow -run '^TestUI_Picture' . -args -update
 
 .PHONY: image
 image: ## Build the container image with docker, tagged with the version, and the drop-in for whereabouts' manifests (IMAGE=example.com/ip-reconcile)

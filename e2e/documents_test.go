@@ -178,7 +178,7 @@ var (
 	inline     = regexp.MustCompile("`((?:kubectl|oc|ip-reconcile) [a-z-]+ [^`]+)`")
 	heredoc    = regexp.MustCompile(`<<-?\s*'?(\w+)'?`)
 	assignment = regexp.MustCompile(`^(export )?[A-Z_]+=\S+$`)
-	program    = regexp.MustCompile(`^(\$ )?(kubectl|helm|oc|ip-reconcile|ip-reconciler|ip-reconcile-agent|` +
+	program    = regexp.MustCompile(`^(\$ )?(kubectl|helm|oc|(?:bin/)?ip-reconcile|ip-reconciler|ip-reconcile-agent|sed|` +
 		`make|mkdir|cd|for|crictl|systemctl|journalctl|docker|skopeo|cosign|gh|git|go|ln|sudo|curl) `)
 )
 

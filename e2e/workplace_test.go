@@ -88,6 +88,7 @@ func (s *stage) workplace(t *testing.T, kubeconfig string) *workplace {
 		check(t, os.CopyFS(filepath.Join(w.folder, name), os.DirFS("../"+name)))
 	}
 	check(t, os.Mkdir(filepath.Join(w.folder, "e2e"), 0o755))
+	check(t, os.Symlink(bin, filepath.Join(w.folder, "bin"))) // what make build has made
 	check(t, os.MkdirAll(filepath.Join(w.folder, "mine"), 0o755))
 	check(t, os.WriteFile(filepath.Join(w.folder, "addresses.txt"), []byte("10.0.0.99\n"), 0o644))
 	mine := "resources: [../deploy/deployment-with-agent]\n"
