@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -16,54 +17,54 @@ import (
 
 const commandsFile = "../../docs/reference/commands.md"
 
-// row is a flag with its help, and the commands that have it.
-type row struct{ flag, usage, commands string }
+// many is from how many commands on the flag of a command is not listed with it: kubectl's flags for the cluster, and
+// what says how to judge.
+const many = 8
 
-// allFlags are the flags of the commands, each once for each help that it has.
-func allFlags(commands []*cobra.Command) (rows []row) {
-	found := map[row][]string{}
+// nameOf is a flag as it is typed.
+func nameOf(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "`-" + f.Shorthand + "`, `--" + f.Name + "`"
+	}
+	return "`--" + f.Name + "`"
+}
+
+// flagsOf are the flags of the commands by name; of each its meanings, with the commands that have this meaning.
+func flagsOf(commands []*cobra.Command) map[string]map[string][]string {
+	found := map[string]map[string][]string{}
 	for _, c := range commands {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if f.Hidden || f.Name == "help" {
 				return
 			}
-			name := "`--" + f.Name + "`"
-			if f.Shorthand != "" {
-				name = "`-" + f.Shorthand + "`, " + name
-			}
-			usage := strings.ReplaceAll(f.Usage, "|", `\|`)
+			usage := f.Usage
 			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && !strings.Contains(usage, "(default") {
 				usage += " (default `" + f.DefValue + "`)"
 			}
-			found[row{flag: name, usage: usage}] = append(found[row{flag: name, usage: usage}], c.Name())
+			if found[nameOf(f)] == nil {
+				found[nameOf(f)] = map[string][]string{}
+			}
+			found[nameOf(f)][usage] = append(found[nameOf(f)][usage], c.Name())
 		})
 	}
-	for r, names := range found {
-		r.commands = named(names, commands)
-		rows = append(rows, r)
-	}
-	plain := func(r row) string { return r.flag[strings.Index(r.flag, "--"):] }
-	slices.SortFunc(rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(plain(a), plain(b)), cmp.Compare(a.commands, b.commands))
-	})
-	return rows
+	return found
 }
 
-// named lists commands, or which ones lack a flag if that is shorter. `version` has no flags.
-func named(names []string, commands []*cobra.Command) string {
-	var others []string
-	for _, c := range commands {
-		if c.Name() != "version" && !slices.Contains(names, c.Name()) {
-			others = append(others, c.Name())
+// writeFlags lists each flag once. Where it has several meanings, these begin with their commands.
+func writeFlags(b *strings.Builder, all map[string]map[string][]string) {
+	plain := func(name string) string { return name[strings.Index(name, "--"):] }
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Compare(plain(a), plain(b)) })
+	for _, name := range names {
+		meanings := all[name]
+		for _, usage := range slices.SortedFunc(maps.Keys(meanings), func(a, b string) int {
+			return slices.Compare(meanings[a], meanings[b])
+		}) {
+			whose := ""
+			if len(meanings) > 1 {
+				whose = " (" + strings.Join(meanings[usage], ", ") + ")"
+			}
+			fmt.Fprintf(b, "- %s%s: %s\n", name, whose, usage)
 		}
-	}
-	switch {
-	case len(others) == 0:
-		return "all"
-	case len(others) < len(names):
-		return "all but " + strings.Join(others, ", ")
-	default:
-		return strings.Join(names, ", ")
 	}
 }
 
@@ -79,15 +80,26 @@ func commandsPage() string {
 		"(exit-codes.md) are on\none page, and so is [how to export what `--snapshot` reads]" +
 		"(../operate/must-gather.md#export-a-cluster). `completion`\ngenerates the script for bash, zsh, fish or " +
 		"powershell.\n")
+	all := flagsOf(commands)
 	for _, c := range commands {
 		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s.\n", c.Name(), c.UseLine(), c.Short)
+		var own []string
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			n := 0
+			for _, names := range all[nameOf(f)] {
+				n += len(names)
+			}
+			if n > 0 && n < many {
+				own = append(own, "`--"+f.Name+"`")
+			}
+		})
+		if len(own) > 0 {
+			fmt.Fprintf(&b, "Its flags: %s.\n", strings.Join(own, ", "))
+		}
 	}
-	b.WriteString("\n## Flags\n\nkubectl's other flags for the cluster and the user work with all commands but " +
-		"`version`: see `kubectl options`.\n\n")
-	b.WriteString("| flag | meaning | commands |\n|---|---|---|\n")
-	for _, r := range allFlags(commands) {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.flag, r.usage, r.commands)
-	}
+	b.WriteString("\n## Flags\n\nA flag that stands at no command is of all that read the cluster or inspect a node. " +
+		"kubectl's other flags for\nthe cluster and the user work, too, except with `version`: see `kubectl options`.\n\n")
+	writeFlags(&b, all)
 	return b.String()
 }
 

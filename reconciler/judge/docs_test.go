@@ -57,7 +57,8 @@ Every allocation and every reservation without an allocation gets one verdict:
 - **Stale**: it will be released. A *proven* verdict may be released at once. An *unconfirmed* one may be released when
   every pass for ` + "`--confirm-after`" + ` agrees.
 
-The first row that matches decides, and ` + "`ip-reconcile explain`" + ` prints it with a sentence.
+The first row that matches decides, and ` + "`ip-reconcile explain`" + ` prints it with a sentence. A row that names no pod or
+no sandbox is for any.
 
 **Pod**: the pod by the name that the allocation records. *none*: there is no such pod, or it was never bound to
 a node. *finished*: its phase is Failed or Succeeded. *terminating*: it has a deletionTimestamp. *Pending*: its phase is
@@ -80,7 +81,7 @@ run it.
 | NoFreshReport | one of its nodes has no fresh report, or one that may be of another machine |
 | NoSource | there are no node agents |
 
-An Attached sandbox is starting, or its DEL was lost. **When**: what else must be true.
+An Attached sandbox is starting, or its DEL was lost.
 
 ## Rows
 
@@ -95,15 +96,29 @@ An Attached sandbox is starting, or its DEL was lost. **When**: what else must b
 	return b.String()
 }
 
+// rowsTo lists rows in their order. What a row leaves open is not written.
 func rowsTo(b *strings.Builder, overrules bool) {
-	b.WriteString("| row | pod | sandbox | when | verdict and reason |\n|---|---|---|---|---|\n")
+	n := 0
 	for i := range rules {
 		r := &rules[i]
 		if r.overrules != overrules {
 			continue
 		}
-		columns := []string{r.id, r.podText(), r.sandboxText(), r.whenText(), r.verdictText()}
-		fmt.Fprintf(b, "| %s |\n", strings.Join(columns, " | "))
+		var conditions []string
+		if r.pod != anyPod {
+			conditions = append(conditions, "pod "+r.podText())
+		}
+		if len(r.sandbox) > 0 {
+			conditions = append(conditions, "sandbox "+r.sandboxText())
+		}
+		if when := r.whenText(); when != "" {
+			conditions = append(conditions, when)
+		}
+		if conditions == nil {
+			conditions = []string{"anything else"}
+		}
+		n++
+		fmt.Fprintf(b, "%d. `%s`: %s → **%s**\n", n, r.id, strings.Join(conditions, "; "), r.verdictText())
 	}
 }
 
