@@ -108,8 +108,10 @@ func TestConflict_EndsInTheOrderOfTheDocs(t *testing.T) {
 	s.play(t, "the pod that the entry names keeps the address", func(t *testing.T) {
 		first, second := both(t)
 		before := s.contents(t)
-		contains(t, "what is said", s.explain(t, second.ips[0]).Advice[0].Why, "/blob/main/docs/operate/conflicts.md")
-		s.shell(t, s.kubectlTo("delete pod -n default first --wait=false"))
+		steps := s.explain(t, second.ips[0]).Advice
+		contains(t, "what is said", steps[0].Why, "default/second keeps "+second.ips[0])
+		contains(t, "the first command", steps[1].Command, "delete pod -n default first")
+		s.shell(t, steps[1].Command+" --wait=false")
 		first.del(t)
 		check(t, first.sandbox.Close())
 		first.forceDelete(t)

@@ -59,6 +59,9 @@ type Finding struct {
 	// ReportedAt is when a report that has expired since said so, in RFC 3339; absent if all reports are fresh.
 	ReportedAt string `json:"reportedAt,omitempty"`
 
+	// NetworkUnknown is true for a Conflict only if the network of a pod, which is unknown, is that of the others.
+	NetworkUnknown bool `json:"-"`
+
 	Repair   *Repair  `json:"-"` // what --repair would write; nil for nothing
 	silent   []string // the nodes of the expired reports
 	more     bool     // it is about more pods or sandboxes than it names

@@ -104,7 +104,8 @@ func (x *Index) unknownConflict(addr netip.Addr, unknown []podAddress, others ma
 	if len(names) == 0 {
 		return nil
 	}
-	f, unknownPods := Finding{Kind: Conflict, IP: addr.String()}, andOthers(sortedUnique(slices.Clone(names)))
+	f := Finding{Kind: Conflict, IP: addr.String(), NetworkUnknown: true}
+	unknownPods := andOthers(sortedUnique(slices.Clone(names)))
 	for network, pods := range others {
 		names = append(names, pods...)
 		if len(others) == 1 {

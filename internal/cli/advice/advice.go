@@ -80,10 +80,14 @@ var templates = sync.OnceValue(func() (all map[string]map[string][]template) {
 
 const nodesShown = 3
 
-// Steps returns the steps of an entry of advice.yaml. Their cause is its first word, except in the section "more".
+// Steps returns the steps of an entry of advice.yaml. Their cause is its first word, Conflict in the section
+// "conflict", and "" in the section "more".
 func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) {
 	cause, _, _ := strings.Cut(name, " ")
-	if section == "more" {
+	switch section {
+	case "conflict":
+		cause = string(judge.Conflict)
+	case "more":
 		cause = ""
 	}
 	names := map[string]string{"namespace": a.Namespace}

@@ -21,7 +21,7 @@ func known() Facts {
 		"reservation": "kube-system/10.0.0.7", "pod": "default/web-0", "container": "c0ffee",
 		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restored": "2026-11-20T10:00:00Z",
 		"reason": "NodeUnreachable",
-		"claim":  "default/vm.net1", "machine": "default/vm",
+		"claim":  "default/vm.net1", "machine": "default/vm", "step": "1", "owner": "ReplicaSet/web",
 	},
 		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
 }

@@ -24,6 +24,9 @@ type Explanation struct {
 	Nodes []ExplainedNode `json:"nodes"`
 	// Carriers are the pods and Nodes that have the subject, an address, whatever assigned it. At most 20 are listed.
 	Carriers []Carrier `json:"carriers"`
+	// Conflicts are the addresses of the subject that several pods or sandboxes carry. advice has the ordered steps that
+	// end them. They are listed for an address or a pod only.
+	Conflicts []Conflict `json:"conflicts"`
 	// PoolUsage has the usage of the pools of the subject.
 	PoolUsage []PoolUsage `json:"poolUsage"`
 	// Advice has the steps that can be taken. The most urgent come first. A node or pool has one example for each cause.
@@ -213,6 +216,33 @@ type Carrier struct {
 	// Network and Interface are those of the pod's network-status; absent for an address of its podIPs.
 	Network   string `json:"network,omitempty"`
 	Interface string `json:"interface,omitempty"`
+}
+
+// Conflict is an address that several pods or sandboxes carry in one network.
+type Conflict struct {
+	IP string `json:"ip" text:"-"`
+	// Pool is absent where it is unknown. Several pools are separated by commas.
+	Pool string `json:"pool,omitempty"`
+	// Recorded is the pod that the allocation names; absent where the address has no allocation.
+	Recorded string `json:"recorded,omitempty" text:"recorded pod"`
+	// Carriers are those that carry the address, the recorded one first, then the oldest. At most ten are listed.
+	Carriers []ConflictCarrier `json:"carriers" text:"carried by"`
+}
+
+// ConflictCarrier is a pod or sandbox that carries the address of a conflict.
+type ConflictCarrier struct {
+	Pod string `json:"pod"`
+	// InAPI is false for a phantom: a sandbox that runs without its pod in the API.
+	InAPI bool   `json:"inAPI" text:"in the API"`
+	Node  string `json:"node"`
+	// Since is when the sandbox was created, or the pod where its sandbox is unknown; absent where both are.
+	Since *time.Time `json:"since,omitempty"`
+	// Owner is the controller of the pod, as kind and name; absent where the pod has none, or is not in the API.
+	Owner string `json:"owner,omitempty" text:"owned by"`
+	// ContainerID is the id of the sandbox; absent where no report has it.
+	ContainerID string `json:"containerID,omitempty" text:"container id"`
+	// Recorded is true where the allocation names this carrier.
+	Recorded bool `json:"recorded"`
 }
 
 // String returns the carrier as explain takes it.

@@ -34,8 +34,9 @@ type answer struct {
 	*report.Report // about the subject
 	q              Question
 	d              *document.Explanation
-	conflicts      map[string]bool // addresses with a conflict
-	exported       map[string]bool // namespaces of which a snapshot has pods; nil for a cluster
+	conflicts      map[string]bool              // addresses with a conflict
+	endsConflict   map[string][]document.Advice // the steps, by address; of a subject that is an address or pod
+	exported       map[string]bool              // namespaces of which a snapshot has pods; nil for a cluster
 }
 
 // Answer explains a subject. The document has no Header.
@@ -59,6 +60,12 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 		for name := range a.Observation.Pods {
 			a.exported[name.Namespace] = true
 		}
+	}
+	d.Conflicts = []document.Conflict{}
+	if q.Subject.Kind == Address || q.Subject.Kind == Pod {
+		all := a.conflictsOf()
+		d.Conflicts = document.Rows(all, func(c *conflict) document.Conflict { return c.Conflict })
+		a.endsConflict = a.endings(all)
 	}
 	d.Check = *document.OfCheck(document.Header{}, a.Report)
 	d.Filter = nil // the subject says it
@@ -179,7 +186,7 @@ func (a *answer) adviseItem(it *judge.Item, gates []reconciler.Gate) (steps []do
 	case it.SharesVerdictOf() != nil:
 		return nil
 	case a.conflicts[it.Text()]:
-		return a.steps("findings", string(judge.Conflict), f)
+		return a.adviseConflict(f)
 	case a.exported != nil && namespace != "" && !a.exported[namespace]:
 		return a.steps("reasons", "NotExported", f)
 	case it.CanBeOverridden():
@@ -222,10 +229,11 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 		names["container"] = f.ContainerIDs[0]
 	}
 	name := string(f.Kind)
+	isInConflict := slices.IndexFunc(strings.Split(f.IP, ","), func(ip string) bool { return a.conflicts[ip] })
 	switch {
-	case slices.ContainsFunc(strings.Split(f.IP, ","), func(ip string) bool { return a.conflicts[ip] }):
-		// the order of steps matters
-		return a.steps("findings", string(judge.Conflict), advice.Facts{Names: names})
+	case f.IP != "" && isInConflict >= 0: // the order of steps matters
+		names["ip"] = strings.Split(f.IP, ",")[isInConflict]
+		return a.adviseConflict(advice.Facts{Names: names})
 	case f.Kind != judge.Unrecorded || f.CanRepair():
 	case names["container"] != "":
 		name = "Unrecorded sandbox"
@@ -233,6 +241,14 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 		name = "Unrecorded pod"
 	}
 	return advice.Unique(a.steps("findings", name, a.facts(names, f.Node)))
+}
+
+// adviseConflict returns the ordered steps that end the conflict at an address, and for a node or pool how to see them.
+func (a *answer) adviseConflict(f advice.Facts) []document.Advice {
+	if steps := a.endsConflict[f.Names["ip"]]; len(steps) > 0 {
+		return steps
+	}
+	return a.steps("findings", string(judge.Conflict), f)
 }
 
 // advise returns all steps, outages first. A node or pool has one example of each finding, and of each reason.

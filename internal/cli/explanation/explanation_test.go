@@ -103,28 +103,6 @@ func TestExplanation_GatesOfOtherItemsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestExplanation_PhantomInAConflictIsNotEndedOutOfOrder(t *testing.T) {
-	conflicting := All(Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/ghost_uid-ghost", "box-9", "net1")),
-		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), UsualPod(Carrying("10.0.0.5")),
-		ReportingWorker(Sandbox("box-9", "uid-ghost", OfPod("ghost"), WithAddress("10.0.0.5", "")),
-			Sandbox("box-1", UsualUID, WithAddress("10.0.0.5", ""))))
-	for _, what := range []string{"10.0.0.5", "default/ghost", "default/web-0", "pool/10.0.0.0-24", "node/worker-1"} {
-		r, d := ask(t, what, nil, conflicting)
-		text := said(r, d)
-		if !strings.Contains(text, "/blob/main/docs/operate/conflicts.md") {
-			t.Errorf("explain %s does not say in which order the conflict is ended:\n%s", what, text)
-		}
-		if strings.Contains(fmt.Sprint(d.Advice), "crictl") || strings.Contains(fmt.Sprint(d.Advice), "delete pod") {
-			t.Errorf("explain %s ends one of them out of order:\n%s", what, text)
-		}
-		for _, it := range d.Items {
-			if strings.Contains(fmt.Sprint(it.Advice), "crictl") {
-				t.Errorf("explain %s ends the phantom by itself: %+v", what, it.Advice)
-			}
-		}
-	}
-}
-
 func TestExplanation_OfSubjects(t *testing.T) {
 	asking := func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodPending

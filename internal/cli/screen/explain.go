@@ -20,9 +20,15 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 		s.Text("", text)
 	}
 	s.circumstances(r.Notes(), r.Gates)
+	for _, c := range d.Conflicts {
+		s.conflict(c)
+	}
 	for _, c := range d.Carriers {
 		isRecorded := func(it document.ExplainedItem) bool { return it.PodRef == c.Name }
-		if !slices.ContainsFunc(d.Items, isRecorded) {
+		isListed := func(x document.Conflict) bool {
+			return slices.ContainsFunc(x.Carriers, func(y document.ConflictCarrier) bool { return y.Pod == c.Name })
+		}
+		if !slices.ContainsFunc(d.Items, isRecorded) && !slices.ContainsFunc(d.Conflicts, isListed) {
 			s.section("carried by "+c.String(), c)
 		}
 	}
@@ -54,6 +60,17 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	s.Findings("FINDINGS", r.Findings)
 	s.advice(d.Advice)
 	s.legend()
+}
+
+// conflict writes who carries an address. That a pod has no controller is said.
+func (s *Screen) conflict(c document.Conflict) {
+	c.Carriers = slices.Clone(c.Carriers)
+	for i := range c.Carriers {
+		if p := &c.Carriers[i]; p.InAPI {
+			p.Owner = cmp.Or(p.Owner, "no controller")
+		}
+	}
+	s.section("conflict at "+c.IP, c)
 }
 
 func (s *Screen) explainItem(it document.ExplainedItem) {

@@ -11,6 +11,7 @@ export function explain({ explanation: d, text }, subject) {
     d.poolUsage.length > 0 && el("p", {}, "Map: ", d.poolUsage.flatMap((p, i) => [i > 0 ? ", " : "", poolLink(p.pool)])),
     section("Findings", d.findings.length > 0 && el("ul", {}, d.findings.slice(0, 50).map((f) =>
       el("li", {}, el("b", {}, f.kind + ": "), short(f.message))))),
+    d.conflicts.map(conflict),
     isOne ? d.items.slice(0, 50).map((it) => item(it, d)) : itemTable(d),
     isOne && d.items.length > 50 && el("p", {}, `And ${d.items.length - 50} more.`),
     section("What you can do", steps(d.advice)),
@@ -52,6 +53,14 @@ function item(it, d) {
       el("p", { class: "rule" }, it.ruleText.split(" | ").map((part, i) => [i > 0 ? " " : "", el("code", {}, part)])),
       it.verdict === "Stale" && [el("h3", {}, "Gates against its release"), gates(it)],
     ]);
+}
+
+// conflict lists who carries an address, with links to the pods and nodes.
+function conflict(c) {
+  return section(`Conflict at ${c.ip}: ` + (c.recorded ? `the allocation names ${c.recorded}` : "it has no allocation"),
+    table("Carriers of " + c.ip, ["Pod", "Node", "Since", "Owner", "Sandbox", "Recorded"], c.carriers.map((p) => [
+      explainLink("pod/" + p.pod, p.pod), explainLink("node/" + p.node, p.node), p.since ? clock(p.since) : "",
+      p.owner || (p.inAPI ? "no controller" : "not in the API"), short(p.containerID || ""), p.recorded ? "yes" : "no"])));
 }
 
 function gates(it) {
