@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
@@ -185,7 +186,12 @@ func (o *options) printRun(ctx context.Context, r *report.Report, isUnresolved b
 		kind: document.KindCheck, at: r.Observation.Now, notes: r.Notes(), isUnresolved: isUnresolved,
 		document: func(h document.Header) any { return document.OfCheck(h, r) },
 		names:    func() []string { return r.Addresses(o.all) },
-		screen:   func(s *screen.Screen) { s.Report(r) },
+		screen: func(s *screen.Screen) {
+			s.Report(r)
+			if !s.NoHeaders {
+				s.Advice(explanation.OfNodes(o.advisor(), r.Judgement, r.Findings))
+			}
+		},
 	}
 	if r.Ran {
 		a.kind, a.document = document.KindRun, func(h document.Header) any { return document.OfRun(h, r) }
@@ -227,10 +233,7 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			for i := range lines {
-				lines[i].Next = o.advisor().OnCluster(lines[i].Next)
-			}
-			d := document.OfStatus(document.Header{}, lines)
+			d := document.OfStatus(document.Header{}, explanation.OfStatus(o.advisor(), probe.Judgement, lines))
 			return o.print(ctx, answer{
 				kind: document.KindStatus, at: probe.Now, isUnresolved: d.Level != document.LevelOK,
 				document: func(h document.Header) any { d.Header = h; return d },

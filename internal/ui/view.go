@@ -104,12 +104,10 @@ func (v *View) usage() *usage.Pools {
 }
 
 func (v *View) overview(ctx context.Context) *Overview {
-	lines := slices.Clone(v.Status(ctx))
-	for i := range lines {
-		lines[i].Next = v.Advisor.OnCluster(lines[i].Next)
-	}
+	lines := v.Status(ctx)
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	lines = explanation.OfStatus(v.Advisor, v.Judgement, lines)
 	attention := report.Filter{Has: func(it *judge.Item) bool { return it.Verdict != judge.InUse }}
 	rep := report.OfCheck(v.Judgement, v.Plan, attention)
 	rep.Filter = report.Filter{} // the page does not show it

@@ -61,6 +61,8 @@ type Finding struct {
 
 	// NetworkUnknown is true for a Conflict only if the network of a pod, which is unknown, is that of the others.
 	NetworkUnknown bool `json:"-"`
+	// Holds is how many allocations depend on the node of a NoFreshReport or NodeNotReady.
+	Holds int `json:"-"`
 
 	Repair   *Repair  `json:"-"` // what --repair would write; nil for nothing
 	silent   []string // the nodes of the expired reports
@@ -217,14 +219,31 @@ func (x *Index) nodesWithoutReport(items []*Item, others map[string]bool) []Find
 	}
 	var found []Finding
 	for _, node := range slices.Sorted(maps.Keys(count)) {
-		message := fmt.Sprintf("%s has no fresh SandboxReport, and %d allocations depend on it; check its node agent",
-			node, count[node])
-		if count[node] == 0 {
-			message = fmt.Sprintf("%s has no fresh SandboxReport, so what it runs may have changed; check its node agent", node)
+		message := fmt.Sprintf("%s, and %d allocations depend on it; check its node agent", x.silence(node), count[node])
+		switch count[node] {
+		case 0:
+			message = x.silence(node) + ", so what it runs may have changed; check its node agent"
+		case 1:
+			message = x.silence(node) + ", and 1 allocation depends on it; check its node agent"
 		}
-		found = append(found, Finding{Kind: NoFreshReportFinding, Node: node, Message: message})
+		found = append(found, Finding{Kind: NoFreshReportFinding, Node: node, Message: message, Holds: count[node]})
 	}
 	return found
+}
+
+// silence says since when a node has had no fresh report, and whether it is Ready.
+func (x *Index) silence(node string) string {
+	text := node + " has no SandboxReport"
+	switch r := x.byNode[node]; {
+	case r != nil && r.ConfirmedAt.IsZero():
+		text = node + " has no fresh SandboxReport"
+	case r != nil:
+		text = fmt.Sprintf("%s has had no fresh SandboxReport since %s", node, r.ConfirmedAt.UTC().Format(time.RFC3339))
+	}
+	if n := x.nodes[node]; n != nil && !n.Ready && !n.NotReadySince.IsZero() {
+		text += fmt.Sprintf(" and has not been Ready since %s", n.NotReadySince.UTC().Format(time.RFC3339))
+	}
+	return text
 }
 
 // nodesNotReady are the findings on nodes that hold allocations, without agents, because they are not Ready.
@@ -247,9 +266,8 @@ func (x *Index) nodesNotReady(items []*Item) []Finding {
 			since = "since an unknown time"
 		}
 		message := fmt.Sprintf("%s has not been Ready %s, so the allocations of pods that may still run there are held: %d. "+
-			"%s; if it runs, that assigns addresses twice. 'ip-reconcile explain node/%s' prints the commands",
-			node, since, count[node], end, node)
-		found = append(found, Finding{Kind: NodeNotReady, Node: node, Message: message})
+			"%s; if it runs, that assigns addresses twice", node, since, count[node], end)
+		found = append(found, Finding{Kind: NodeNotReady, Node: node, Message: message, Holds: count[node]})
 	}
 	return found
 }

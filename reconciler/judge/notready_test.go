@@ -32,7 +32,7 @@ func TestFindings_NodeNotReady(t *testing.T) {
 		parts []Part
 	}{
 		{"one of three nodes", []string{"worker-2 has not been Ready since 2026-11-20T09:00:00Z, so", "are held: 2. ",
-			"the out-of-service taint or deleting the Node releases them", "explain node/worker-2"},
+			"the out-of-service taint or deleting the Node releases them"},
 			[]Part{Node("worker-1"), Node("worker-2", NotReadyFor(time.Hour)), Node("worker-3")}},
 		{"its condition is missing", []string{"worker-2 has not been Ready since an unknown time, because its Node has no " +
 			"condition Ready", "an out-of-service taint does not"},

@@ -27,6 +27,8 @@ type Advisor struct {
 	Namespace string
 	// Flags are appended to commands of this program, and KubectlFlags to those of kubectl. They name the cluster.
 	Flags, KubectlFlags []string
+	// WithoutAgents is true for a cluster without node agents, whose steps do not speak of agents and reports.
+	WithoutAgents bool
 	// Nodes have the kubelets' versions, which name the distribution.
 	Nodes map[string]*podstate.Node
 }
@@ -52,9 +54,15 @@ type Facts struct {
 	Names map[string]string
 	// Nodes are the nodes of the cause. DownNodes are those of them that are neither Ready nor declared dead.
 	Nodes, DownNodes []string
+	// Most is how many nodes have steps of their own; zero is nodesShown.
+	Most int
 }
 
-type template struct{ Why, Command, Node, Use string }
+type template struct {
+	Why, Command, Node, Use string
+	// Agents is true for a step of clusters with node agents only, and false for one of clusters without; nil for both.
+	Agents *bool
+}
 
 //go:embed advice.yaml
 var source []byte
@@ -78,7 +86,10 @@ var templates = sync.OnceValue(func() (all map[string]map[string][]template) {
 	return all
 })
 
-const nodesShown = 3
+const (
+	nodesShown = 3
+	namesShown = 20
+)
 
 // Steps returns the steps of an entry of advice.yaml. Their cause is its first word, Conflict in the section
 // "conflict", and "" in the section "more".
@@ -96,7 +107,11 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 		names[place+".namespace"], names[place+".name"], _ = strings.Cut(value, "/")
 	}
 	var more []string
+	most := cmp.Or(f.Most, nodesShown)
 	for _, t := range templates()[section][name] {
+		if t.Agents != nil && *t.Agents == a.WithoutAgents {
+			continue
+		}
 		place, nodes := "", []string{""}
 		switch text := t.Why + t.Command + t.Node; {
 		case strings.Contains(text, "{node}"):
@@ -104,10 +119,10 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 		case strings.Contains(text, "{downnode}"):
 			place, nodes = "downnode", f.DownNodes
 		}
-		if len(nodes) > max(nodesShown, len(more)) {
+		if len(nodes) > max(most, len(more)) {
 			more = nodes
 		}
-		for _, node := range nodes[:min(len(nodes), nodesShown)] {
+		for _, node := range nodes[:min(len(nodes), most)] {
 			names[place] = node
 			here := t
 			here.Command = a.onDistribution(t.Command, names[strings.Trim(t.Node, "{}")])
@@ -118,8 +133,8 @@ func (a Advisor) Steps(section, name string, f Facts) (steps []document.Advice) 
 		}
 	}
 	if len(more) > 0 {
-		more = more[nodesShown:]
-		why := fmt.Sprintf("The same for %d more: %s.", len(more), strings.Join(more, ", "))
+		more = more[most:]
+		why := fmt.Sprintf("The same for %d more: %s.", len(more), judge.AtMost(more, namesShown))
 		steps = append(steps, document.Advice{Cause: cause, Why: document.Clean(why)})
 	}
 	return steps

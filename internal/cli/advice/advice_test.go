@@ -57,8 +57,17 @@ func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
 		if words[section] != nil && !slices.Contains(words[section], word) {
 			t.Errorf("%s: %s is not a word of the program", section, name)
 		}
-		if steps := advisor().Steps(section, name, known()); len(steps) != len(list) {
-			t.Errorf("%s: of %d steps on %s there are %d where every name is known", section, len(list), name, len(steps))
+		for _, withoutAgents := range []bool{false, true} {
+			a, n := advisor(), 0
+			a.WithoutAgents = withoutAgents
+			for _, s := range list {
+				if s.Agents == nil || *s.Agents != withoutAgents {
+					n++
+				}
+			}
+			if steps := a.Steps(section, name, known()); len(steps) != n {
+				t.Errorf("%s: of %d steps on %s there are %d where every name is known", section, n, name, len(steps))
+			}
 		}
 		for _, s := range list {
 			for _, m := range regexp.MustCompile(`annotate .* (ip-reconcile\.dev/[a-z-]*[a-z])`).FindAllStringSubmatch(s.Command,

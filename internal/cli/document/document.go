@@ -232,6 +232,8 @@ type StatusLine struct {
 	Message string `json:"message"`
 	// Next is the command to type next; absent where nothing is to be done.
 	Next string `json:"next,omitempty"`
+	// Advice has the steps that end what the line says, where that takes more than one command; absent otherwise.
+	Advice []Advice `json:"advice,omitempty"`
 }
 
 // OfStatus returns the status of some lines.

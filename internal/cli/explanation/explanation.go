@@ -42,7 +42,7 @@ type answer struct {
 // Answer explains a subject. The document has no Header.
 func Answer(q Question) (*report.Report, *document.Explanation) {
 	pools := usage.Of(q.Judgement)
-	q.Advisor.Nodes = q.Judgement.Observation.Nodes.Or(nil)
+	q.Advisor = advisorOf(q.Advisor, q.Judgement)
 	d := &document.Explanation{
 		Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
 		Missing: []string{}, Carriers: []document.Carrier{}, Pods: podsOf(q.Judgement, q.Subject, pools),
@@ -138,10 +138,7 @@ func (a *answer) steps(section, name string, f advice.Facts) []document.Advice {
 }
 
 func (a *answer) facts(names map[string]string, nodes ...string) advice.Facts {
-	return advice.Facts{Names: names, Nodes: nodes, DownNodes: report.Only(nodes, func(name string) bool {
-		n := a.Observation.Nodes.Or(nil)[name]
-		return n != nil && !n.Ready && !n.IsDead()
-	})}
+	return advice.Facts{Names: names, Nodes: nodes, DownNodes: down(a.Observation, nodes)}
 }
 
 // itemFacts returns the Facts of an item. Where the subject is one of the item's nodes, that is the only node: the

@@ -188,7 +188,7 @@ func TestExplanation_NodeThatIsNotReady(t *testing.T) {
 	}
 	r, d = ask(t, "10.0.0.5", nil, cluster...)
 	if text := said(r, d); strings.Contains(text, "node worker-1\n") ||
-		!strings.Contains(text, "40 nodes Ready, without a report: worker-0, worker-1") {
+		!strings.Contains(text, "40 nodes Ready: worker-0, worker-1") {
 		t.Errorf("nodes that are Ready are not one line:\n%s", text)
 	}
 }

@@ -158,6 +158,9 @@ func (s *Screen) Status(d *document.Status) {
 			if l.Next != "" {
 				s.Line("    %s", l.Next)
 			}
+			for _, step := range l.Advice {
+				s.step("  ", step)
+			}
 		}
 	}
 }

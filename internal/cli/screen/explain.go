@@ -58,7 +58,7 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 		s.section("unconfirmed releases within an hour, of the allocations before them", d.RecentReleases)
 	}
 	s.Findings("FINDINGS", r.Findings)
-	s.advice(d.Advice)
+	s.Advice(d.Advice)
 	s.legend()
 }
 
@@ -116,12 +116,12 @@ func shorten(b *document.EvidenceSandbox) {
 // nodesShown is how many nodes a list on the screen has.
 const nodesShown = 10
 
-// explainNodes writes the nodes. Ready ones of which nothing else is known are one line.
+// explainNodes writes the nodes. Of several, the healthy ones are one line.
 func (s *Screen) explainNodes(d *document.Explanation) {
 	var shown []document.ExplainedNode
 	var ready []string
 	for _, n := range d.Nodes {
-		if n == (document.ExplainedNode{Name: n.Name, InAPI: true, Ready: true}) && !s.Wide && len(d.Nodes) > 1 {
+		if isHealthy(n) && !s.Wide && len(d.Nodes) > 1 {
 			ready = append(ready, n.Name)
 		} else {
 			shown = append(shown, n)
@@ -137,8 +137,21 @@ func (s *Screen) explainNodes(d *document.Explanation) {
 	}
 	if d.Found && len(ready) > 0 {
 		s.gap()
-		s.Text("", Count(len(ready), "node")+" Ready, without a report: "+judge.AtMost(ready, nodesShown))
+		text := Count(len(ready), "node") + " Ready"
+		if d.Agents.InUse {
+			text += ", with a fresh report"
+		}
+		s.Text("", text+": "+judge.AtMost(ready, nodesShown))
 	}
+}
+
+// isHealthy reports whether a node is Ready, and its report is fresh if one is expected.
+func isHealthy(n document.ExplainedNode) bool {
+	isAsExpected := n.Agent == "" && n.Report == nil
+	if n.Report != nil {
+		isAsExpected = n.Agent == string(judge.NodeFresh) && n.Report.Fresh
+	}
+	return n.InAPI && n.Ready && !n.OutOfService && !n.Awaited && isAsExpected
 }
 
 func (s *Screen) explainNode(n document.ExplainedNode) {
@@ -213,8 +226,8 @@ func oneLine(v reflect.Value) string {
 	return strings.Join(texts, ", ")
 }
 
-// advice writes what an operator can do. Each command is on a line of its own that is never broken, and can be copied.
-func (s *Screen) advice(steps []document.Advice) {
+// Advice writes what an operator can do.
+func (s *Screen) Advice(steps []document.Advice) {
 	if len(steps) == 0 {
 		return
 	}
@@ -225,13 +238,18 @@ func (s *Screen) advice(steps []document.Advice) {
 			cause = step.Cause
 			s.Line("%s:", cause)
 		}
-		why := step.Why
-		if step.OnNode != "" && !strings.Contains(why, step.OnNode) {
-			why += " On node " + step.OnNode + ":"
-		}
-		s.Text("  ", why)
-		if step.Command != "" {
-			s.Line("      %s", step.Command)
-		}
+		s.step("  ", step)
+	}
+}
+
+// step writes a step. Its command is on a line of its own that is never broken, and can be copied.
+func (s *Screen) step(indent string, step document.Advice) {
+	why := step.Why
+	if step.OnNode != "" && !strings.Contains(why, step.OnNode) {
+		why += " On node " + step.OnNode + ":"
+	}
+	s.Text(indent, why)
+	if step.Command != "" {
+		s.Line("%s    %s", indent, step.Command)
 	}
 }

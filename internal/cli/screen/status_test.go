@@ -17,7 +17,7 @@ func TestScreen_Status(t *testing.T) {
 		{ID: "two", Level: document.LevelWarning, Message: "Somebody should know.", Next: "kubectl get b"},
 		{ID: "three", Level: document.LevelUnknown, Message: "Not known."},
 		{ID: "four", Level: document.LevelError, Message: "It does not work, " + strings.Repeat("and here is why ", 12),
-			Next: "kubectl get a"},
+			Next: "kubectl get a", Advice: []document.Advice{{Why: "See why.", Command: "kubectl get c"}}},
 	})
 	s := &Screen{}
 	s.Head(h)
@@ -29,7 +29,8 @@ func TestScreen_Status(t *testing.T) {
 		}
 	}
 	order := []string{"Cluster https://10.0.0.1:6443 (context lab), judged at 2026-11-20T10:00:00Z.\n1 error, 1 warning.",
-		"✗ It does", "    kubectl get a", "! Somebody", "    kubectl get b", "✓ All", "– Not"}
+		"✗ It does", "    kubectl get a\n  See why.\n      kubectl get c\n", "! Somebody", "    kubectl get b", "✓ All",
+		"– Not"}
 	for i, part := range order {
 		at := strings.Index(text, part)
 		if at < 0 || i > 0 && at < strings.Index(text, order[i-1]) {

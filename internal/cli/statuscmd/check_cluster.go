@@ -39,7 +39,7 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 			return line{}, err // without the Leases no report is fresh
 		}
 	}
-	a := document.OfAgents(p.Judgement)
+	a, holds := document.OfAgents(p.Judgement), 0
 	text := fmt.Sprintf("%d of %d node agents have a fresh report", a.Fresh, a.Fresh+len(a.NoFreshReport))
 	if len(a.Dead) > 0 {
 		text += fmt.Sprintf(" (without the dead or deleted nodes %s)", few(a.Dead))
@@ -52,8 +52,14 @@ func (p *Probe) agents(ctx context.Context) (line, error) {
 	case len(p.Nodes) == 0:
 		return unknown("No node agents are deployed. Without them a phantom pod cannot be distinguished from a leak.")
 	case len(a.NoFreshReport) > 0:
-		return fail("ip-reconcile explain node/"+a.NoFreshReport[0],
-			"%s. On %s only addresses of finished pods are released.", text, few(a.NoFreshReport))
+		node, silence := a.NoFreshReport[0], ""
+		for _, f := range p.Findings {
+			if f.Kind == judge.NoFreshReportFinding && (silence == "" || f.Holds > holds) {
+				node, holds, silence = f.Node, f.Holds, " "+f.Message+"."
+			}
+		}
+		return fail("ip-reconcile explain node/"+node,
+			"%s. On %s only addresses of finished pods are released.%s", text, few(a.NoFreshReport), silence)
 	case !o.Nodes.IsKnown():
 		return unknown("%s. Which other nodes must report is unknown.", text)
 	}

@@ -35,7 +35,8 @@ const byLevel = (lines) => [...lines].sort((a, b) => rank.indexOf(a.level) - ran
 
 function line(l) {
   return el("li", { class: l.level }, el("span", { class: "mark", "aria-hidden": "true" }, marks[l.level]),
-    el("div", {}, el("b", {}, l.level === "OK" ? "" : l.level + ": "), l.message, l.next && command(l.next)));
+    el("div", {}, el("b", {}, l.level === "OK" ? "" : l.level + ": "), l.message, l.next && command(l.next),
+      l.advice && steps(l.advice)));
 }
 
 // attention is what an operator answers first: pods that cannot start, then two pods at one address, then what stops
@@ -53,7 +54,8 @@ function attention(status, pools, check) {
     full.map((p) => card("Range full", `${p.used} of ${p.usable} addresses are used, ${p.stale} are stale, ` +
       `${p.held} are held. Pods that wait: ${p.waiting.length}.`, poolLink(p.pool, "Show the pool " + p.pool))),
     of("Conflict").map((f) => card("Two pods at one address", f.message, targets(f))),
-    stops.map((l) => el("li", {}, el("h3", {}, reasonTitle(l.id)), el("p", {}, l.message), l.next && command(l.next))),
+    stops.map((l) => el("li", {}, el("h3", {}, reasonTitle(l.id)), el("p", {}, l.message), l.next && command(l.next),
+      l.advice && steps(l.advice))),
     check.unknown.map((u) => card("Unknown: " + u.source, `${u.why}; ${u.costs}. There may be more findings than are ` +
       `shown: ${u.findings.join(", ")}.`)),
     of("Unrecorded", "Misrecorded").map((f) => card(f.kind, f.message, targets(f))),
@@ -67,6 +69,7 @@ function attention(status, pools, check) {
 const reasonTitle = (id) => ({
   restore: "Nothing is released: etcd was restored", paused: "Releases are paused", breaker: "The breaker has tripped",
   "last-pass": "The last pass", "agent-nodes": "Nodes that need not report", leader: "No leader", reconciler: "The reconciler", stale: "Stale addresses",
+  nodes: "A node that is not Ready holds addresses",
   competing: "Something else releases addresses", rights: "RBAC", crds: "Custom resources", versions: "Versions",
 }[id] || id);
 
