@@ -136,6 +136,8 @@ func (p *Probe) definitions(ctx context.Context) (line, error) {
 	}{
 		{ippool.PoolResource, install, "addresses cannot be judged"},
 		{ippool.ReservationResource, install, "addresses cannot be judged"},
+		{ippool.NADResource, "kubectl get crd " + ippool.NADResource.GroupResource().String(),
+			"conflicts, pods that wait for an address and the fill of pools are unknown"},
 		{v1alpha1.Resource(), "kubectl apply --server-side --force-conflicts -f deploy/crds", "no agent can report"},
 	} {
 		switch served, err := p.serves(ctx, d.resource); {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	build "github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -93,17 +94,28 @@ func (p *Probe) stale(context.Context) (line, error) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, why))
 		}
 	}
-	if len(parts) == 0 {
-		return ok("%s: none is stale.", in)
+	text := in + ": none is stale."
+	if len(parts) > 0 {
+		n := len(p.Plan.Release) + len(p.Plan.Refused)
+		text = fmt.Sprintf("%s, %d of them stale: %s.", in, n, strings.Join(parts, ", "))
 	}
-	return ok("%s, %d of them stale: %s.", in, len(p.Plan.Release)+len(p.Plan.Refused), strings.Join(parts, ", "))
+	if sources := p.unknownSources(); sources != "" {
+		return unknown("%s More may be stale: that rests on %s, which could not be read.", text, sources)
+	}
+	return ok("%s", text)
+}
+
+// unknownSources names the sources that could not be read and that something depends on, "" for none.
+func (p *Probe) unknownSources() string {
+	return strings.Join(document.Rows(p.Observation.UnknownSources(),
+		func(s judge.SourceState) string { return string(s.Name) }), " and ")
 }
 
 // nearlyFull is the fill of a pool above which status warns, as the alert for nearly full pools does.
 const nearlyFull = 0.9
 
 func (p *Probe) fullPools(context.Context) (line, error) {
-	var waited, full []string
+	var waited, full, unread []string
 	pods := 0
 	for _, pool := range p.pools.All {
 		fill, isKnown := pool.Fill()
@@ -113,26 +125,36 @@ func (p *Probe) fullPools(context.Context) (line, error) {
 			pods += len(pool.Waiting)
 		case isKnown && fill > nearlyFull:
 			full = append(full, fmt.Sprintf("%s (%.0f %%)", pool.Ref(), 100*fill))
+		case pool.Unknown != "":
+			unread = append(unread, pool.Ref()+" ("+pool.Unknown+")")
 		}
+	}
+	more := ""
+	switch why := p.Observation.NADs.Why(); {
+	case why != "":
+		more = fmt.Sprintf(" How full pools are, and which pods wait for an address, is unknown: %s.", why)
+	case len(unread) > 0:
+		more = fmt.Sprintf(" How full these pools are, and which pods wait for them, is unknown: %s.", few(unread))
 	}
 	switch {
 	case len(waited) > 0:
-		return fail("ip-reconcile pools "+waited[0], "%s cannot start: no free address in %s.", screen.Count(pods, "pod"),
-			few(waited))
+		return fail("ip-reconcile pools "+waited[0], "%s cannot start: no free address in %s.%s", screen.Count(pods, "pod"),
+			few(waited), more)
 	case len(full) > 0:
-		return warn("ip-reconcile pools", "%s nearly full: %s.", screen.Count(len(full), "pool"), few(full))
+		return warn("ip-reconcile pools", "%s nearly full: %s.%s", screen.Count(len(full), "pool"), few(full), more)
+	case more != "":
+		return unknown("%s", strings.TrimSpace(more))
 	}
-	if why := p.Observation.NADs.Why(); why != "" {
-		return unknown("How full pools are, and which pods wait for an address, is unknown: %s.", why)
-	}
-	return ok("No pod waits for an address. No pool is known to be nearly full.")
+	return ok("No pod waits for an address, and no pool is nearly full.")
 }
 
 func (p *Probe) findings(context.Context) (line, error) {
-	count := map[judge.Kind]int{}
+	count, unlisted := map[judge.Kind]int{}, 0
 	var holders []string
 	for _, x := range p.Findings {
-		count[x.Kind] += x.Count()
+		if count[x.Kind] += x.Count(); x.IsRest() {
+			unlisted += x.Count()
+		}
 		if x.Kind == judge.UnreadSandbox {
 			holders = append(holders, strings.Join(x.Pods, " and ")+" on "+x.Node)
 		}
@@ -156,20 +178,20 @@ func (p *Probe) findings(context.Context) (line, error) {
 	if len(holders) > 0 {
 		more = fmt.Sprintf("Stale addresses of others are held because the networks of %s are unknown. ", few(holders))
 	}
+	if unlisted > 0 {
+		more += fmt.Sprintf("Findings that neither the commands nor the page list, which have 1,000 of a kind: %d. ",
+			unlisted)
+	}
 	if len(missed) > 0 {
-		var sources []string
-		for _, s := range p.Observation.UnknownSources() {
-			sources = append(sources, string(s.Name))
-		}
 		more += fmt.Sprintf("These findings are unknown: %s. They rest on %s, which could not be read.",
-			strings.Join(missed, ", "), strings.Join(sources, " and "))
+			strings.Join(missed, ", "), p.unknownSources())
 	}
 	switch {
 	case len(texts) > 0:
 		return say("ip-reconcile check --reason "+strings.Join(names, ","), "%s",
 			strings.TrimSpace(fmt.Sprintf("Pools, reservations and pods disagree: %s. %s", strings.Join(texts, ", "), more)))
 	case more != "":
-		return unknown("%s", more)
+		return unknown("%s", strings.TrimSpace(more))
 	}
 	return ok("No address is on two pods. Every address in use has its allocation.")
 }

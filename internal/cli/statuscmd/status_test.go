@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
@@ -68,7 +69,7 @@ func sound() *Probe {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: path}, probeName,
 			errors.New("ValidatingAdmissionPolicy 'x' with binding 'x' denied request"))
 	}
-	p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), bothFresh)
+	p.observed(UsualPool, UsualPod(Carrying("10.0.0.5")), bounded, bothFresh)
 	return p
 }
 
@@ -308,6 +309,54 @@ func rightsUnder(t *testing.T, given []grant) line {
 }
 
 // The rights that are asked for are those that the manifests give, and each of them.
+// While a source is unknown, no line that rests on it says that all is well.
+func TestStatus_UnknownSourcesAreNoAllClear(t *testing.T) {
+	usual := All(UsualPool, UsualPod(Carrying("10.0.0.5")), bounded, bothFresh)
+	for name, c := range map[string]struct {
+		part  Part
+		lines []string
+	}{
+		"definitions": {noDefinitions, []string{"stale", "pools", "findings"}},
+		"no definition": {func(o *Observed) {
+			o.NADs = judge.Complete(map[types.NamespacedName]*ippool.NAD{}, "1")
+		}, []string{"pools"}},
+		"nodes": {NodesUnknown, []string{"stale", "findings", "agents"}},
+		"reports": {func(o *Observed) { o.Reports = judge.Unknown[[]*podstate.Report](forbidden) },
+			[]string{"stale", "findings", "agents"}},
+		"Leases": {func(o *Observed) { o.AgentLeases = judge.Unknown[bool](forbidden) }, []string{"stale", "findings"}},
+		"reservations": {func(o *Observed) { o.Reservations = judge.Unknown[[]*ippool.Reservation](forbidden) },
+			[]string{"stale", "findings"}},
+	} {
+		p := sound()
+		p.observed(usual, c.part)
+		isOK := map[string]string{}
+		for _, l := range p.say(t.Context()) {
+			if l.Level == document.LevelOK {
+				isOK[l.ID] = l.Message
+			}
+		}
+		for _, id := range c.lines {
+			if isOK[id] != "" {
+				t.Errorf("%s are unknown, and %s says %q", name, id, isOK[id])
+			}
+		}
+	}
+}
+
+func TestStatus_FindingsThatAreNotListed(t *testing.T) {
+	p := sound()
+	parts := []Part{UsualPool, bothFresh}
+	for i := range 1200 {
+		parts = append(parts, RawReservation(fmt.Sprint("bad-", i), time.Hour, map[string]any{"podref": "?"}))
+	}
+	p.observed(parts...)
+	l, err := p.findings(t.Context())
+	if err != nil || !strings.Contains(l.Message, "1200 Malformed") ||
+		!strings.Contains(l.Message, "which have 1,000 of a kind: 200.") {
+		t.Errorf("%+v %v", l, err)
+	}
+}
+
 func TestStatus_PermissionsAreThoseOfTheManifests(t *testing.T) {
 	all := grants(t)
 	if l := rightsUnder(t, all); l.Level != document.LevelOK {

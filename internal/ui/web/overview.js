@@ -5,11 +5,14 @@ const marks = { Error: "✗", Warning: "!", OK: "✓", Unknown: "–" };
 
 export function overview({ status, pools, check, commands }) {
   const first = attention(status, pools, check);
+  const isUnknown = status.level === "OK" && check.unknown.length > 0;
   const level = { OK: "Everything works", Warning: "It works, and needs attention", Error: "Something does not work" };
   return [
     el("h1", {}, "Overview"),
-    el("p", { class: "verdict " + status.level }, el("span", { "aria-hidden": "true" }, marks[status.level] + " "),
-      level[status.level] + "."),
+    isUnknown ? el("p", { class: "verdict Unknown" }, el("span", { "aria-hidden": "true" }, marks.Unknown + " "),
+      "No fault was found, but not everything could be read.") :
+      el("p", { class: "verdict " + status.level }, el("span", { "aria-hidden": "true" }, marks[status.level] + " "),
+        level[status.level] + "."),
     el("p", { class: "cluster" }, where(status.cluster)),
     section("Needs attention first", first.length > 0 ? el("ol", { class: "attention" }, first.slice(0, 30)) :
       el("p", {}, "Nothing needs attention."), first.length > 30 && el("p", {}, `And ${first.length - 30} more, below.`)),
