@@ -108,11 +108,13 @@ func workload(o *corev1.Pod) string {
 	return ""
 }
 
-// hasUniqueName reports whether the pod's controller gives each of its pods a name with random letters. The name of a
-// StatefulSet's pod is given again.
+// hasUniqueName reports whether the pod's controller gives each of its pods a name with random letters, by generateName
+// (kube-controller-manager; KubeVirt v1.6, pkg/virt-controller/services/template.go). The name of a StatefulSet's pod is
+// given again.
 func hasUniqueName(o *corev1.Pod) bool {
 	return slices.ContainsFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool {
-		kinds := []string{"v1/ReplicationController", "apps/v1/ReplicaSet", "apps/v1/DaemonSet", "batch/v1/Job"}
+		kinds := []string{"v1/ReplicationController", "apps/v1/ReplicaSet", "apps/v1/DaemonSet", "batch/v1/Job",
+			"kubevirt.io/v1/VirtualMachineInstance"}
 		return r.Controller != nil && *r.Controller && slices.Contains(kinds, r.APIVersion+"/"+r.Kind)
 	})
 }

@@ -82,6 +82,8 @@ func TestAGonePodThatWasObservedElsewhereIsNotHeldByAnotherNode(t *testing.T) {
 		parts []Part
 	}{
 		{"on a Ready node", gone, []Part{afterPassOver(UsualPool, UsualPod(ofReplicaSet)), nodes}},
+		{"a virtual machine's, on a Ready node", gone, []Part{afterPassOver(UsualPool,
+			UsualPod(controlledBy("kubevirt.io/v1", "VirtualMachineInstance"))), nodes}},
 		{"on the node that is not Ready", held, []Part{afterPassOver(UsualPool,
 			UsualPod(ofReplicaSet, OnNode("worker-2"))), nodes}},
 		{"never", held, []Part{afterPassOver(UsualPool), nodes}},
