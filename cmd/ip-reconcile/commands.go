@@ -47,7 +47,7 @@ comes first. check is read-only.
   ip-reconcile check -w --verdict Stale
   ip-reconcile check -o json | jq '.allocations[] | select(.verdict == "Stale")'
   ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
 			if err := o.checkWatch("fail-on"); err != nil {
@@ -95,7 +95,7 @@ On a terminal run prints what it will release, and asks, except with --yes.
   ip-reconcile run
   ip-reconcile run --confirm-after 1h --repair
   ip-reconcile run -o json | jq .released`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
 			r, err := o.reconciler(ctx)
@@ -218,7 +218,7 @@ always its namespace and its --confirm-after.
 Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 		Example: `  ip-reconcile status
   ip-reconcile status -o json | jq '.lines[] | select(.level == "Error")'`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
 			probe, err := statuscmd.Find(ctx, &o.Flags, o.given)

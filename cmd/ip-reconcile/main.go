@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -26,9 +27,11 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/agentcmd"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/border"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/servecmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 )
 
@@ -40,6 +43,20 @@ const (
 )
 
 var errUnresolved = errors.New("something needs attention")
+
+// meantBy are words of other tools that do not look like the command that does this here.
+var meantBy = map[string][]string{
+	"check":   {"list", "get", "ls", "audit", "verify", "scan"},
+	"run":     {"reconcile", "repair", "fix", "gc", "clean", "cleanup"},
+	"release": {"delete", "remove", "rm", "free"},
+	"explain": {"describe", "why"},
+	"pools":   {"ippools", "usage"},
+	"status":  {"doctor", "health", "diagnose"},
+	"history": {"log", "logs", "events"},
+	"sysdump": {"dump", "bugreport", "must-gather", "cluster-info"},
+	"serve":   {"daemon", "start", "controller"},
+	"ui":      {"web", "page", "dashboard", "open"},
+}
 
 func main() {
 	flags.DropClientLogs()
@@ -81,7 +98,7 @@ func execute(args []string, std streams) int {
 	std.out, std.err = border.Writer(std.out), border.Writer(std.err)
 	root := newRoot(std)
 	root.SetArgs(args)
-	switch err := root.ExecuteContext(ctx); {
+	switch err := unknownCommand(root, root.ExecuteContext(ctx)); {
 	case err == nil:
 		return exitClean
 	case errors.Is(err, errUnresolved):
@@ -90,6 +107,34 @@ func execute(args []string, std streams) int {
 		fmt.Fprintf(std.err, "%s: %s\n", commandName(), err)
 		return exitFailed
 	}
+}
+
+// unknownCommand adds to cobra's error for an unknown command which one may be meant. It returns all other errors as
+// they are.
+func unknownCommand(root *cobra.Command, err error) error {
+	const begin = "unknown command "
+	if err == nil || !strings.HasPrefix(err.Error(), begin) {
+		return err
+	}
+	quoted, _ := strconv.QuotedPrefix(err.Error()[len(begin):])
+	typed, _ := strconv.Unquote(quoted) // "" is no subject, and like no command
+	if _, notASubject := explanation.ParseSubject(typed); notASubject == nil {
+		return fmt.Errorf("%s%s: did you mean '%s explain %s'?", begin, quoted, root.CommandPath(), typed)
+	}
+	meant := suggest.Question("", root.SuggestionsFor(typed))
+	return suggest.SeeHelp(begin+quoted+meant, root.CommandPath())
+}
+
+// noArguments refuses the arguments of a command that takes none, and says where a subject belongs.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if s, err := explanation.ParseSubject(args[0]); err == nil {
+		return fmt.Errorf("%s takes no arguments, got %q: did you mean '%s explain %s'?", c.Name(), args[0],
+			c.Root().CommandPath(), s)
+	}
+	return fmt.Errorf("%s takes no arguments, got %q; see '%s --help'", c.Name(), args[0], c.CommandPath())
 }
 
 func newRoot(std streams) *cobra.Command {
@@ -109,8 +154,9 @@ and 'recover --yes' write; all other commands are read-only.`,
 		Version:       version.Get().String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+
+		DisableSuggestions: true, SuggestionsMinimumDistance: 2, // unknownCommand adds them, on the same line
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetOut(std.out)
 	root.SetErr(std.err)
@@ -120,10 +166,11 @@ and 'recover --yes' write; all other commands are read-only.`,
 		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization, newPassPage),
 		agentcmd.New(std.err, serveAgentMetrics),
 		&cobra.Command{
-			Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+			Use: "version", Short: "Print the version", Args: noArguments,
 			Run: func(*cobra.Command, []string) { fmt.Fprintln(std.out, "ip-reconcile version", root.Version) },
 		})
 	for _, c := range root.Commands() {
+		c.SuggestFor = meantBy[c.Name()]
 		completions(c)
 	}
 	rename(root, commandName())

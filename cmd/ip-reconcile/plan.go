@@ -32,7 +32,7 @@ Exit code 0: planned, even if nothing is to be released; 2: the cluster could no
 		Example: `  ip-reconcile plan -o plan.json
   ip-reconcile plan --pool 10.0.0.0/24 -o plan.yaml
   ip-reconcile plan -o json | jq -r '.items[] | [.ip, .podRef, .message] | @tsv'`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return o.plan(c.Context()) },
 	}
 	f := c.Flags()

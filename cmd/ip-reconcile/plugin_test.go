@@ -27,7 +27,7 @@ func TestPlugin_HelpAndErrors(t *testing.T) {
 	}{
 		{[]string{"--help"}, []string{"kubectl ip-reconcile [command]", "\n  kubectl ip-reconcile explain 10.0.0.7"}},
 		{[]string{"check", "--help"}, []string{"kubectl ip-reconcile check [flags]", "\n  kubectl ip-reconcile check --all"}},
-		{[]string{"check", "10.0.0.7"}, []string{`kubectl ip-reconcile: unknown command "10.0.0.7"`}},
+		{[]string{"check", "10.0.0.7"}, []string{`kubectl ip-reconcile: check takes no arguments, got "10.0.0.7"`}},
 		{[]string{"check", "--fast"}, []string{"'kubectl ip-reconcile check --help'"}},
 	} {
 		_, out, errs := run(t, c.args...)

@@ -36,7 +36,7 @@ Exit code 0: everything is written; 1: something is not, and the output says why
 		Example: `  ip-reconcile recover
   ip-reconcile recover --yes
   ip-reconcile recover --snapshot ./must-gather -o yaml`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if o.writes = o.yes; o.yes && o.snapshot != "" {
 				return fmt.Errorf("--snapshot %s: recover does not write to a snapshot: leave out --yes", o.snapshot)

@@ -46,7 +46,7 @@ page with the passes of the reconciler. ui is read-only.
 		Example: `  ip-reconcile ui
   ip-reconcile ui --snapshot ./must-gather
   ip-reconcile ui --context prod --port 8080`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error { return o.ui(c.Context(), port, prometheus) },
 	}
 	o.given = c.Flags()

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 )
 
 // firstFlags are the flags that the help of each command lists first, at most 15 with --help. All others are advanced.
@@ -60,7 +62,7 @@ func SetHelp(root *cobra.Command) {
 		return err
 	})
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return fmt.Errorf("%w; see '%s --help'", flagError(c, err), c.CommandPath())
+		return suggest.SeeHelp(flagError(c, err).Error(), c.CommandPath())
 	})
 }
 
@@ -73,10 +75,33 @@ var wanted = map[string]string{
 	"stringArray": "values separated by commas",
 }
 
+// unknownFlag says which flag may be meant. Where there is none and other commands have the flag, it names them.
+func unknownFlag(c *cobra.Command, name string) error {
+	var known, others []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			known = append(known, f.Name)
+		}
+	})
+	for _, other := range c.Root().Commands() {
+		if other.Flags().Lookup(name) != nil {
+			others = append(others, other.Name())
+		}
+	}
+	meant := suggest.Words(name, known...)
+	switch {
+	case name == "snapshot" && c.HasParent():
+		return fmt.Errorf("%s needs a cluster and does not take --snapshot: use check, explain or pools", c.Name())
+	case len(meant) == 0 && len(others) > 0:
+		return fmt.Errorf("--%s is a flag of %s, not of %s", name, strings.Join(others, ", "), c.Name())
+	}
+	return fmt.Errorf("unknown flag: --%s%s", name, suggest.Question("--", meant))
+}
+
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) && unknown.GetSpecifiedName() == "snapshot" {
-		return fmt.Errorf("%s needs a cluster and does not take --snapshot: use check, explain or pools", c.Name())
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		return unknownFlag(c, unknown.GetSpecifiedName())
 	}
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {

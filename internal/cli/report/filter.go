@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -32,7 +34,7 @@ type Filter struct {
 }
 
 // Parse reads the values of flags into the filter. Verdicts and the reasons, which the filter has, may be in any case.
-// The error for an unknown word lists the known ones.
+// The error for an unknown word says which one is meant, or lists the known ones.
 func (f *Filter) Parse(addresses, verdicts []string) (err error) {
 	f.Verdicts, err = words("verdict", verdicts, allVerdicts, "must be one of "+strings.Join(Verdicts(), ", "))
 	if err != nil {
@@ -53,12 +55,16 @@ func (f *Filter) Parse(addresses, verdicts []string) (err error) {
 	return nil
 }
 
+func mayMean[T ~string](typed string, known []T) string {
+	return suggest.Question("", suggest.Words(typed, texts(known)...))
+}
+
 func words[T ~string](flag string, texts []string, known []T, must string) ([]T, error) {
 	found := []T{}
 	for _, text := range texts {
 		i := slices.IndexFunc(known, func(k T) bool { return strings.EqualFold(string(k), strings.TrimSpace(text)) })
 		if i < 0 {
-			return nil, fmt.Errorf("--%s %q: %s", flag, text, must)
+			return nil, fmt.Errorf("--%s %q%s", flag, text, cmp.Or(mayMean(text, known), ": "+must))
 		}
 		found = append(found, known[i])
 	}
@@ -170,7 +176,8 @@ type FailOn []string
 // FailOnNothing is the value of --fail-on for which only errors make a command fail.
 const FailOnNothing = "none"
 
-// NewFailOn reads the value of --fail-on, in any case. The error for an unknown word lists the known ones.
+// NewFailOn reads the value of --fail-on, in any case. The error for an unknown word says which one is meant, or lists
+// the known ones.
 func NewFailOn(asked []string) (FailOn, error) {
 	if len(asked) == 0 {
 		return nil, nil

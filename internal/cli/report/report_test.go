@@ -82,7 +82,9 @@ func TestFilter_UnknownWords(t *testing.T) {
 	for _, c := range []struct{ verdict, reason, failOn, want string }{
 		{"gone", "", "", `--verdict "gone": must be one of InUse, Held, Stale`},
 		{"", "Gone", "", `--reason "Gone": must be a reason (`},
-		{"", "", "Konflikt", `--fail-on "Konflikt": must be none, or of `},
+		{"", "", "Konflikt", `--fail-on "Konflikt": did you mean Conflict?`},
+		{"", "", "everything", `--fail-on "everything": must be none, or of `},
+		{"stael", "", "", `--verdict "stael": did you mean Stale?`},
 	} {
 		words := func(text string) []string { return strings.Fields(text) }
 		err := (&Filter{Reasons: words(c.reason)}).Parse(nil, words(c.verdict))
