@@ -169,7 +169,7 @@ func TestMeasure_ActOnMany(t *testing.T) {
 		return out
 	}
 	plan, dump := filepath.Join(t.TempDir(), "plan.json"), filepath.Join(t.TempDir(), "dump.tgz")
-	do(0, "plan", "-o", plan, "--allow-mass-release")
+	do(0, "plan", "--output-file", plan, "--allow-mass-release")
 	var d docs.Plan
 	check(t, json.Unmarshal(try(os.ReadFile(plan)).must(t), &d))
 	equal(t, "items of the plan", len(d.Items), len(stale))

@@ -27,9 +27,10 @@ func (s *stage) planned(t testing.TB, more ...string) (file string, d *docs.Plan
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "plan.json")
 	before := s.contents(t)
-	out := s.beginProduct(t, append([]string{"plan", "-o", file, "--kubeconfig", s.Kubeconfig()}, more...)...).wait()
+	args := append([]string{"plan", "--output-file", file, "--kubeconfig", s.Kubeconfig()}, more...)
+	out := s.beginProduct(t, args...).wait()
 	out.exits(t, 0)
-	contains(t, "what plan prints", out.stdout, "apply "+file)
+	contains(t, "what plan prints", out.stdout, "apply -f "+file)
 	s.checkReleased(t, before)
 	d = &docs.Plan{}
 	check(t, json.Unmarshal(try(os.ReadFile(file)).must(t), d))
@@ -191,6 +192,36 @@ func TestPlan_LessThanPlanned(t *testing.T) {
 	text.exits(t, 1)
 	contains(t, "the screen", text.stdout, "Released 0 items. 3 items not released.",
 		"2 of 5 items of the plan are not recorded any more", "sandbox Stopped on worker-1 → Ready on worker-1")
+}
+
+// TestPlan_OfASnapshot reviews exported files, and applies the plan to the cluster that they are of, which has changed.
+func TestPlan_OfASnapshot(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, "worker-1")
+	leaked, returns := s.up(t, "worker-1", "leaked", blue), s.up(t, "worker-1", "returns", blue)
+	s.up(t, "worker-1", "runs", blue)
+	leaked.leak(t)
+	returns.leak(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "plan.json")
+	const kinds = "ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io,pods,nodes," +
+		"net-attach-def"
+	for code, kinds := range map[int]string{2: kinds, 0: kinds + ",namespaces"} {
+		text, errs, err := s.Kubectl(t.Context(), "get", kinds, "-A", "-o", "yaml")
+		if err != nil {
+			t.Fatalf("kubectl get: %v: %s", err, errs)
+		}
+		export := filepath.Join(dir, fmt.Sprintf("export-%d.yaml", code))
+		check(t, os.WriteFile(export, []byte(text), 0o600))
+		product(t, "plan", "--snapshot", export, "--output-file", file).exits(t, code)
+	}
+
+	s.bare(t, "worker-1", "returns")
+	before := s.contents(t)
+	out, became := s.appliedPlan(t, file)
+	out.exits(t, 1)
+	s.checkReleased(t, before, stored(leaked)...)
+	contains(t, "what has changed", became[returns.ips[0]], "Changed: pod none → ")
 }
 
 func TestPlan_Refused(t *testing.T) {

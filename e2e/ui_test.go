@@ -191,7 +191,7 @@ func TestUI_AnswersWithinThreeClicks(t *testing.T) {
 		{"Release this address now", sample, []string{"10.0.0.22"},
 			[]string{"ip-reconcile release 10.0.0.22", "the verdict is confirmed at 2026-11-20T10:00:40Z",
 				"The row that decided"}},
-		{"Somebody must review releases first", sample, nil, []string{"ip-reconcile plan -o plan.json"}},
+		{"Somebody must review releases first", sample, nil, []string{"ip-reconcile plan --output-file plan.json"}},
 		{"Machines are imported with their addresses: which are free?", sample, nil,
 			[]string{"ip-reconcile explain -f addresses.txt"}},
 		{"Is everything consistent before an upgrade?", sample, nil,

@@ -108,7 +108,7 @@ On a terminal run prints what it will release, and asks, except with --yes.
 				return err
 			}
 			rep := report.OfRun(out, o.DryRun, o.filter)
-			if o.snapshot != "" && !o.isDry {
+			if o.snapshot != "" {
 				if rep.Requests, err = report.RequestsOf(out); err != nil {
 					return err
 				}

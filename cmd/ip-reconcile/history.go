@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
@@ -70,7 +72,8 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 	f := c.Flags()
 	o.addWithoutNode(f, "warn")
 	f.StringVar(&since, "since", "30d", "how old the records may be, for example 7d or 12h")
-	f.StringVar(&file, "file", "", "read this file of --audit-log instead of the cluster")
+	f.StringVarP(&file, "filename", "f", "", "read this file of --audit-log instead of the cluster")
+	flags.Rename(f, "file", "filename")
 	f.BoolVar(&verify, "verify", false, "judge all evidence again and check that no record was edited or is missing")
 	return c
 }
@@ -87,12 +90,14 @@ func parseAge(text string) (time.Duration, error) {
 // history reads all records, and the time of the API server.
 func (o *options) history(ctx context.Context, file string) (_ []audit.Line, now time.Time, err error) {
 	if file != "" {
-		if err := o.printing.check(); err != nil {
+		useless := flags.RefuseWith(o.given, "filename", "which is read instead of a cluster", "context", "kubeconfig",
+			"reconciler-namespace", "request-timeout")
+		if err := cmp.Or(o.printing.check(o.given), useless); err != nil {
 			return nil, now, err
 		}
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, now, fmt.Errorf("--file: %w", err)
+			return nil, now, fmt.Errorf("--filename: %w", err)
 		}
 		defer f.Close()
 		o.cluster.Snapshot = file

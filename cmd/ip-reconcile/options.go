@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,9 +41,8 @@ type options struct {
 	isWatch bool
 	// writes is true for a command that may write to the cluster. All others are dry runs.
 	writes, yes bool
-	dryRun      string // the value of --dry-run, for which isDry is true unless the flag says none
-	isDry       bool
-	// cluster is what was judged, and clusterUID asks for its UID; nil for a snapshot.
+	dryRun      string // the value of --dry-run
+	// cluster is what was judged, and clusterUID returns its UID, "" where that cannot be read.
 	cluster    document.Cluster
 	clusterUID func(context.Context) string
 	trail      *audit.Trail // of a command that writes
@@ -99,12 +99,6 @@ func (o *options) addDryRun(f *pflag.FlagSet) {
 	f.Lookup("dry-run").NoOptDefVal = "client"
 }
 
-// addMissingAfter adds --confirm-after to a command that waits for no confirmation. It still decides about verdicts.
-func (o *options) addMissingAfter(f *pflag.FlagSet) {
-	o.AddConfirmAfter(f)
-	f.Lookup("confirm-after").Usage = "how long the last report of a node whose Node object is missing holds its addresses"
-}
-
 func (o *options) addSnapshot(f *pflag.FlagSet) {
 	f.StringVar(&o.snapshot, "snapshot", "",
 		"judge exported objects instead of a cluster: a folder, .tar, .tgz, YAML or JSON file, or - for stdin")
@@ -116,13 +110,14 @@ func (o *options) addSnapshot(f *pflag.FlagSet) {
 // addLive adds the flags of a command that judges a live cluster only.
 func (o *options) addLive(f *pflag.FlagSet, logLevel string) {
 	o.addWithoutNode(f, logLevel)
-	o.node.Add(f, "inspect the node named by --node, too, by the container runtime's socket at this path; for a node "+
-		"without an agent")
+	o.node.Add(f, "inspect the node on which this runs (--node), too, by the container runtime's socket at this path; "+
+		"for a node without an agent")
 }
 
 // addWithoutNode adds the flags of a command that does not inspect the node on which it runs.
 func (o *options) addWithoutNode(f *pflag.FlagSet, logLevel string) {
 	o.given = f
+	f.SetOutput(o.err) // of notes about deprecated flags; cobra would print them to stdout
 	o.Flags.Add(f, logLevel)
 	o.printing.add(f)
 }
@@ -142,7 +137,7 @@ func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, error
 	if !isKnown { // as for kubectl, the flag was a boolean once
 		return nil, fmt.Errorf("--dry-run %q: must be none or client", o.dryRun)
 	}
-	o.isDry, o.writes = isDry, o.writes && !isDry && o.snapshot == ""
+	o.writes = o.writes && !isDry && o.snapshot == ""
 	o.DryRun = !o.writes
 	log, err := o.Logger(o.err)
 	if err != nil {
@@ -152,7 +147,7 @@ func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, error
 	if err != nil {
 		return nil, err
 	}
-	if err := o.printing.check(); err != nil {
+	if err := cmp.Or(o.printing.check(o.given), o.refuseUseless()); err != nil {
 		return nil, err
 	}
 	// A variable of a script may be empty. Without a filter the command would be about everything.
@@ -166,20 +161,34 @@ func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, error
 		return nil, err
 	}
 	if o.snapshot != "" {
-		if o.node.Socket != "" {
-			return nil, errors.New("--cri inspects a live node, and cannot be used with --snapshot")
+		s, err := o.readSnapshot()
+		if err != nil {
+			return nil, err
 		}
-		r.Source, err = o.readSnapshot()
-		o.cluster = document.Cluster{Snapshot: o.snapshot}
-		return r, err
-	}
-	if o.PodsComplete {
-		return nil, errors.New("--pods-complete is for --snapshot only: a live cluster lists its pods")
-	}
-	if o.now != "" {
-		return nil, errors.New("--now is for --snapshot only: a live cluster has its own clock")
+		r.Source, o.cluster = s, document.Cluster{Snapshot: o.snapshot}
+		o.clusterUID = func(context.Context) string { return s.ClusterUID }
+		return r, nil
 	}
 	return o.connect(ctx, log)
+}
+
+// refuseUseless returns an error for a flag that does nothing with the others given. Flags that a script or a manifest
+// gives to every command, as --yes, are no mistake.
+func (o *options) refuseUseless() error {
+	f := o.given
+	hint := ""
+	if f.Lookup("on-node") != nil {
+		hint = "; --on-node selects what runs, or may run, on a node"
+	}
+	return cmp.Or(
+		flags.RefuseWith(f, "snapshot", "which is no live node", "cri"),
+		flags.RefuseWithout(f, "cri", hint, "node"),
+		flags.RefuseWithout(f, "cri", "", "cni-results", "cni-multus", "netns-dir", "boot-id-file"),
+		flags.RefuseWithout(f, "snapshot", ": a live cluster has its own clock", "now"),
+		flags.RefuseWithout(f, "snapshot", ": a live cluster lists its pods", "pods-complete"),
+		flags.RefuseWith(f, "snapshot", "to which nothing is written", "audit-log", "without-lease", "without-pause"),
+		flags.RefuseWith(f, "snapshot", "which needs no requests", "kube-api-qps", "kube-api-burst", "request-timeout"),
+	)
 }
 
 func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {

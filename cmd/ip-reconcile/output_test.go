@@ -29,7 +29,7 @@ func TestOutput_Golden(t *testing.T) {
 			"run -o jsonpath={.deletes}{.patches} --address 10.0.0.26"},
 		"release": {"release 10.0.0.20", "release 10.1.0.4 10.0.0.20 10.0.0.7 10.0.0.200", "release --pod default/web-8",
 			"release --pod default/web-8 --override NodeUnreachable --because it~was~scrapped",
-			"release --node worker-4", "release 10.0.0.20 -o name",
+			"release --on-node worker-4", "release 10.0.0.20 -o name",
 			"release 10.0.0.11 10.1.0.4 -o jsonpath={.kind}{.dryRun}{.failed}"},
 		"pools": {"pools", "pools -o wide --no-headers", "pools 10.0.0.0/24", "pools -o name",
 			"pools 10.0.0.0/24 --new-range 10.0.0.5-10.0.0.25/24 --new-exclude 10.0.0.8/30",

@@ -13,41 +13,57 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func newPlan(std streams) *cobra.Command {
 	o := &options{streams: std, component: "plan"}
 	o.ByHand = true
+	var file string
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Plan releases for review, as a file for 'apply'; read-only",
-		Long: `Print what 'apply' may release, proven and unconfirmed. With -o NAME.json or -o NAME.yaml
-plan also writes that as a file, each item with its evidence. plan is read-only.
+		Long: `Print what 'apply' may release, proven and unconfirmed. With --output-file plan also writes
+that to a file, each item with its evidence. plan is read-only.
+
+With --snapshot a plan can be made where the cluster cannot be reached, of a must-gather
+for example, and applied where it can. The files must have the namespace kube-system,
+whose UID says of which cluster they are. apply tests each item against the live cluster.
 
 A reviewer may delete items of the file, and must not edit any. The digest of an item binds
 it to its cluster and its plan: it finds mistakes, and is no signature.
 
-Exit code 0: planned, even if nothing is to be released; 2: the cluster could not be read.`,
-		Example: `  ip-reconcile plan -o plan.json
-  ip-reconcile plan --pool 10.0.0.0/24 -o plan.yaml
+Exit code 0: planned, even if nothing is to be released; 2: the cluster could not be read.
+` + snapshotHelp,
+		Example: `  ip-reconcile plan --output-file plan.json
+  ip-reconcile plan --pool 10.0.0.0/24 --output-file plan.yaml
+  ip-reconcile plan --snapshot ./must-gather --output-file plan.json
   ip-reconcile plan -o json | jq -r '.items[] | [.ip, .podRef, .message] | @tsv'`,
 		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return o.plan(c.Context()) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.plan(c.Context(), file) },
 	}
 	f := c.Flags()
-	o.addLive(f, "warn")
-	o.addMissingAfter(f)
+	o.add(f, "warn")
+	o.AddConfirmAfter(f)
 	o.selection.addFilters(f)
-	f.Lookup("output").Usage += ", or a file to write: NAME.json, NAME.yaml"
+	f.StringVar(&file, "output-file", "", "new file for the plan: NAME.json or NAME.yaml")
 	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, "plan to "+massReleaseHelp)
 	return c
 }
 
-func (o *options) plan(ctx context.Context) error {
-	file := ""
-	if form := map[string]string{".json": "json", ".yaml": "yaml", ".yml": "yaml"}[filepath.Ext(o.output)]; form != "" {
-		file, o.output = o.output, form
+// planForm returns the form of a plan's file by its name; "" for a name that a plan cannot have.
+func planForm(file string) string {
+	return map[string]string{".json": "json", ".yaml": "yaml", ".yml": "yaml"}[filepath.Ext(file)]
+}
+
+func (o *options) plan(ctx context.Context, file string) error {
+	if planForm(o.output) != "" && file == "" { // before there was --output-file
+		fmt.Fprintf(o.err, "Note: --output %[1]s is deprecated, use --output-file %[1]s\n", o.output)
+		file, o.output = o.output, "table"
+	}
+	if file != "" && planForm(file) == "" {
+		return fmt.Errorf("--output-file %q: must be NAME.json or NAME.yaml", file)
 	}
 	r, err := o.reconciler(ctx)
 	if err != nil {
@@ -61,7 +77,13 @@ func (o *options) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.clusterUID(ctx) == "" {
+	switch {
+	case o.clusterUID(ctx) != "":
+	case o.snapshot != "":
+		return fmt.Errorf("--snapshot %s: the files lack the namespace kube-system, by whose UID a plan identifies its "+
+			"cluster: add it (kubectl get namespace kube-system -o yaml); an archive with redacted names cannot be planned",
+			o.snapshot)
+	default:
 		return planfile.ErrNoUID
 	}
 	items := planfile.Select(out)
@@ -77,19 +99,20 @@ func (o *options) plan(ctx context.Context) error {
 		screen: func(s *screen.Screen) {
 			if s.Report(rep); file != "" {
 				s.Line("\nWrote %s to %s. Delete what must stay, then run:\n    %s", screen.Count(len(items), "item"), file,
-					o.advisor().OnCluster("ip-reconcile apply "+file))
+					o.advisor().OnCluster("ip-reconcile apply -f "+file))
 			}
 		},
 	}
 	if file != "" {
-		text, err := o.render(ctx, a)
+		ofFile := *o
+		ofFile.output, ofFile.path = planForm(file), nil
+		text, err := ofFile.render(ctx, a)
 		if err == nil {
 			err = create(file, func(w io.Writer) error { _, err := w.Write(text); return err })
 		}
 		if err != nil {
 			return fmt.Errorf("write the plan: %w", err)
 		}
-		o.output = "table"
 	}
 	return o.print(ctx, a)
 }
@@ -98,8 +121,9 @@ func newApply(std streams) *cobra.Command {
 	o := &options{streams: std, component: "apply", writes: true}
 	o.ByHand = true
 	var maxAge time.Duration
+	var file string
 	c := &cobra.Command{
-		Use:   "apply FILE",
+		Use:   "apply -f FILE",
 		Short: "Release what a plan lists and is still stale by the same evidence",
 		Long: `Judge the cluster again, and release the items of a plan that are still Stale by the same
 evidence, as run does. apply may release less than the plan has, and never more. It prints
@@ -112,16 +136,24 @@ On a terminal apply prints what it will release, and asks, except with --yes.
 
 Exit code 0: nothing of the plan is recorded any more; 1: an item is not released; 2: the
 plan is refused, or the cluster could not be read.`,
-		Example: `  ip-reconcile plan -o plan.json
-  ip-reconcile apply plan.json
-  ip-reconcile apply plan.json -o json | jq '.failed[] | [.ip, .detail]'`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return o.apply(c.Context(), args[0], maxAge) },
+		Example: `  ip-reconcile plan --output-file plan.json
+  ip-reconcile apply -f plan.json
+  ip-reconcile apply -f plan.json -o json | jq '.failed[] | [.ip, .detail]'`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if file != "" {
+				args = append(args, file)
+			}
+			if len(args) != 1 {
+				return suggest.SeeHelp(fmt.Sprintf("apply takes one plan, -f FILE, got %d", len(args)), c.CommandPath())
+			}
+			return o.apply(c.Context(), args[0], maxAge)
+		},
 	}
 	f := c.Flags()
 	o.addLive(f, "info")
-	o.addMissingAfter(f)
+	o.AddConfirmAfter(f)
 	o.AddWriting(f)
+	f.StringVarP(&file, "filename", "f", "", "file with the plan, or - for stdin")
 	f.DurationVar(&maxAge, "max-age", 24*time.Hour, "refuse a plan that is older")
 	f.BoolVar(&o.yes, "yes", false, yesHelp)
 	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, massReleaseHelp)

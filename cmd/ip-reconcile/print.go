@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -33,7 +34,7 @@ func (p *printing) add(f *pflag.FlagSet) {
 	f.BoolVar(&p.noHeaders, "no-headers", false, "print tables without the names of their columns")
 }
 
-func (p *printing) check() error {
+func (p *printing) check(given *pflag.FlagSet) error {
 	template, isPath := strings.CutPrefix(p.output, jsonPathPrefix)
 	switch {
 	case isPath:
@@ -45,6 +46,9 @@ func (p *printing) check() error {
 		return fmt.Errorf("--output jsonpath: needs a template, for example -o jsonpath='{.summary.stale}'")
 	case !slices.Contains(outputs(), p.output):
 		return fmt.Errorf("--output %q: must be table, wide, json, yaml, name or jsonpath=TEMPLATE", p.output)
+	}
+	if !p.isTable() {
+		return flags.RefuseWith(given, "output", "which prints no table", "no-headers")
 	}
 	return nil
 }

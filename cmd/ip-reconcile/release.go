@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/planfile"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
@@ -36,7 +37,7 @@ func newRelease(std streams) *cobra.Command {
 	o := &byHand{options: options{streams: std, component: "release", writes: true}}
 	o.ByHand = true
 	c := &cobra.Command{
-		Use:   "release ADDRESS... | --pod NAMESPACE/NAME | --node NAME",
+		Use:   "release ADDRESS... | --pod NAMESPACE/NAME | --on-node NAME",
 		Short: "Release these addresses now, by hand, if they are stale",
 		Long: `Print the evidence on addresses, on those of a pod, or on those of sandboxes that run or
 may run on a node; ask; and release what is Stale, as run does: under whereabouts' own
@@ -60,7 +61,7 @@ says why; 2: the cluster could not be read.`,
 		Example: `  ip-reconcile release 10.0.0.20
   ip-reconcile release 10.0.0.20 10.0.0.21 --yes
   ip-reconcile release --pod default/web-0
-  ip-reconcile release --node worker-1 --dry-run
+  ip-reconcile release --on-node worker-1 --dry-run
   ip-reconcile release 10.0.0.20 --override NodeUnreachable --because "worker-1 was scrapped on Monday"`,
 		Args: func(_ *cobra.Command, args []string) error { return o.parse(args) },
 		RunE: func(c *cobra.Command, _ []string) error { return o.release(c.Context()) },
@@ -68,10 +69,11 @@ says why; 2: the cluster could not be read.`,
 	f := c.Flags()
 	o.addWithoutNode(f, "info")
 	o.addSnapshot(f)
-	o.addMissingAfter(f)
+	o.AddConfirmAfter(f)
 	o.AddWriting(f)
 	f.StringVar(&o.pod, "pod", "", "release the addresses of this pod: NAMESPACE/NAME")
-	f.StringVar(&o.onNode, "node", "", "release what is Stale of sandboxes that run, or may run, on this node")
+	f.StringVar(&o.onNode, "on-node", "", "release what is Stale of sandboxes that run, or may run, on this node")
+	flags.Rename(f, "node", "on-node")
 	f.StringVar(&o.override, "override", "", "reason that was printed for what is Held, to release it nevertheless")
 	f.StringVar(&o.Because, "because", "", "sentence for the log that says why nothing uses what --override releases")
 	f.BoolVar(&o.yes, "yes", false, "release without asking")
@@ -88,12 +90,12 @@ func (o *byHand) parse(args []string) error {
 	case len(args) == 0 && o.pod == "" && o.onNode != "":
 		kind, texts = explanation.Node, []string{"node/" + o.onNode}
 	default:
-		return errors.New("release takes either addresses, or --pod, or --node; see 'ip-reconcile release --help'")
+		return errors.New("release takes either addresses, or --pod, or --on-node; see 'ip-reconcile release --help'")
 	}
 	for _, text := range texts {
 		s, err := explanation.ParseSubject(text)
 		if err == nil && s.Kind != kind {
-			err = fmt.Errorf("%q: must be an IP address; for a pod or a node use --pod or --node", text)
+			err = fmt.Errorf("%q: must be an IP address; for a pod or a node use --pod or --on-node", text)
 		}
 		if err != nil {
 			return err

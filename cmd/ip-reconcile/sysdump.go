@@ -80,8 +80,9 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	if err != nil {
 		return nil, err
 	}
-	var e snapshot.Encoder
-	if redact {
+	e := snapshot.Encoder{ClusterUID: o.clusterUID(ctx)}
+	if redact { // a plan of it would name other pods than the cluster has
+		e.ClusterUID = ""
 		e.Rename = sysdump.Names(cmp.Or(o.clusterUID(ctx), rand.Text()), metav1.NamespaceSystem, metav1.NamespaceDefault,
 			o.Namespace(), o.LeaseNamespace())
 		o.cluster = document.Cluster{}

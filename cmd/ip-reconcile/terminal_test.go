@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -50,23 +49,23 @@ func releaseOnATerminal(t *testing.T, override string, args ...string) string {
 // planAndApply plans releases of the sample, and applies them after changes as if each write succeeded.
 func planAndApply(t *testing.T) (planned, question, applied string) {
 	t.Helper()
-	dir := copySample(t)
+	dir := withNamespace(t)
 	file := filepath.Join(t.TempDir(), "plan.json")
 	begin := func(component, answer string) (*options, func() string) {
 		std, shown := terminalWith(t, answer)
 		o := &options{streams: std, component: component}
 		o.ByHand = true
 		f := (&cobra.Command{}).Flags()
-		o.addLive(f, "warn")
-		o.addMissingAfter(f)
-		o.snapshot, o.clusterUID = dir, func(context.Context) string { return "uid" }
+		o.add(f, "warn")
+		o.AddConfirmAfter(f)
+		o.snapshot = dir
 		return o, func() string {
 			return strings.NewReplacer(dir, "SNAPSHOT", file, "plan.json").Replace(shown())
 		}
 	}
 	o, shownPlan := begin("plan", "")
-	o.output, o.filter.Reasons = file, []string{"PodReplaced", "PodGone", "SandboxStopped", "NodeDead"}
-	if err := o.plan(t.Context()); err != nil {
+	o.output, o.filter.Reasons = "table", []string{"PodReplaced", "PodGone", "SandboxStopped", "NodeDead"}
+	if err := o.plan(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
 	p, err := planfile.Read([]byte(contents(t, filepath.Dir(file))["plan.json"]))
@@ -80,7 +79,7 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	o, shownQuestion := begin("apply", "n\n")
 	r, j, err := o.judge(t.Context())
 	if err == nil {
-		err = p.Check("uid", j.Observation.Now, 24*time.Hour)
+		err = p.Check("uid-1", j.Observation.Now, 24*time.Hour)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -106,6 +106,12 @@ func (s *Snapshot) report(format string, args ...any) string {
 }
 
 func (s *Snapshot) addNamespace(o *object) error {
+	if uid := string(o.UID); o.Name == metav1.NamespaceSystem && uid != "" {
+		if s.ClusterUID != "" && s.ClusterUID != uid {
+			return errDiffers
+		}
+		s.ClusterUID = uid
+	}
 	if o.Name != s.namespace {
 		return nil
 	}

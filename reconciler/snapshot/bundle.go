@@ -33,6 +33,7 @@ type record struct {
 	Guest       *podstate.Guest     `json:"guest,omitempty"`
 	Rest        *judge.Observation  `json:"rest,omitempty"`
 	Count       int                 `json:"count,omitempty"`
+	ClusterUID  string              `json:"clusterUID,omitempty"`
 }
 
 // recordKind is the kind of a record.
@@ -42,6 +43,8 @@ const recordKind = "SysdumpRecord"
 type Encoder struct {
 	Labels []string                       // the keys of the labels of Nodes that are kept
 	Rename func(kind, name string) string // returns another name of a pod, namespace, node, workload or claim
+
+	ClusterUID string // of the namespace kube-system, for a plan of what the records say; "" for none
 }
 
 // Encode calls add with each record of an observation.
@@ -94,7 +97,7 @@ func (e *Encoder) Encode(o *judge.Observation, add func(record any)) {
 	if e.Rename != nil { // the sentences have names
 		rest.Unreadable = slices.Repeat([]string{"an object could not be read"}, len(o.Unreadable))
 	}
-	put(record{Rest: &rest, Count: count + 1})
+	put(record{Rest: &rest, Count: count + 1, ClusterUID: e.ClusterUID})
 }
 
 func (e *Encoder) name(kind, name string) string {
@@ -222,7 +225,7 @@ func (s *Snapshot) addRecord(o *object) error {
 		r.Reservation.Owner, _ = ippool.ParsePodRef(r.Reservation.PodRef)
 		s.inBundle = append(s.inBundle, r.Reservation)
 	}
-	s.isBundle, s.bundled = true, cmp.Or(r.Count, s.bundled)
+	s.isBundle, s.bundled, s.ClusterUID = true, cmp.Or(r.Count, s.bundled), cmp.Or(r.ClusterUID, s.ClusterUID)
 	return nil
 }
 

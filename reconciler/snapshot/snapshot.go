@@ -31,6 +31,9 @@ import (
 
 // Snapshot is a snapshot of a cluster. It is a reconciler.Source.
 type Snapshot struct {
+	// ClusterUID is the UID of the namespace kube-system, "" if the files do not have it.
+	ClusterUID string
+
 	observed      judge.Observation
 	gathered      time.Time                      // by its timestamp file
 	namespace     string                         // of the reconciler

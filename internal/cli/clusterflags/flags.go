@@ -71,7 +71,8 @@ func (o *Flags) AddRunning(f *pflag.FlagSet) {
 // AddConfirmAfter adds the flag for the wait that unconfirmed verdicts have. Read-only commands have it to say when.
 func (o *Flags) AddConfirmAfter(f *pflag.FlagSet) {
 	f.DurationVar(&o.ConfirmAfter, "confirm-after", ConfirmAfter,
-		"how long every pass must agree on an unconfirmed verdict before it is confirmed")
+		"how long every pass must agree on an unconfirmed verdict before it is confirmed, and the last report of a node "+
+			"whose Node object is missing holds its addresses")
 }
 
 // AddMassRepair adds the flag that switches off the bounds of repairs.

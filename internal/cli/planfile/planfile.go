@@ -90,13 +90,17 @@ const (
 	maxValues = 500_000  // lines, commas and brackets, one of which is before each value
 )
 
-// ReadFile reads the plan of a file. A larger file than a plan may be is not read to its end.
+// ReadFile reads the plan of a file, or of stdin where the name is -. A larger file than a plan may be is not read to
+// its end.
 func ReadFile(name string) (*File, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
+	file := os.Stdin
+	if name != "-" {
+		var err error
+		if file, err = os.Open(name); err != nil {
+			return nil, err
+		}
+		defer file.Close()
 	}
-	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, maxPlan+1))
 	if err != nil {
 		return nil, err

@@ -223,15 +223,17 @@ type Patch struct {
 	Operations []any  `json:"operations"`
 }
 
-// Requests are the requests by which a run releases items.
+// Requests are the requests by which a run releases and repairs. They are for a snapshot only.
 type Requests struct {
-	// Deletes are reservations, by namespace and name. Deletes and Patches are for a snapshot only.
+	// Deletes are reservations, by namespace and name.
 	Deletes []string `json:"deletes,omitempty"`
 	Patches []Patch  `json:"patches,omitempty"`
+	// Creates are the objects that repairs create: reservations, and pools that do not exist.
+	Creates []any `json:"creates,omitempty"`
 }
 
-// RequestsOf returns the requests for what a dry run would release now: a delete for each reservation that no other
-// allocation needs, and the patches that remove the allocations.
+// RequestsOf returns the requests for what a dry run would release and repair now: a delete for each reservation that
+// no other allocation needs, the patches that remove allocations, and those of repairs.
 func RequestsOf(out *reconciler.Result) (*Requests, error) {
 	var released []*judge.Item
 	for _, x := range out.Refused {
@@ -258,15 +260,53 @@ func RequestsOf(out *reconciler.Result) (*Requests, error) {
 	for _, pool := range out.Observation.Pools {
 		for part := range slices.Chunk(entries[pool], ippool.MaxRemovals) {
 			text, err := ippool.RemovePatch(pool, part)
-			if err != nil {
+			if err := all.addPatch(pool, text, err); err != nil {
 				return nil, err
 			}
-			p := Patch{Pool: pool.Ref()}
-			if err := json.Unmarshal(text, &p.Operations); err != nil {
-				return nil, err
-			}
-			all.Patches = append(all.Patches, p)
 		}
 	}
-	return all, nil
+	return all, all.repair(out.Repaired)
+}
+
+func (r *Requests) addPatch(pool *ippool.Pool, text []byte, err error) error {
+	p := Patch{Pool: pool.Ref()}
+	if err = cmp.Or(err, json.Unmarshal(text, &p.Operations)); err == nil {
+		r.Patches = append(r.Patches, p)
+	}
+	return err
+}
+
+// repair adds the requests of repairs, as the executor makes them.
+func (r *Requests) repair(found []judge.Finding) error {
+	entries, isNew := map[*ippool.Pool][]ippool.NewEntry{}, map[*ippool.Pool]bool{}
+	var pools []*ippool.Pool
+	for i := range found {
+		w := found[i].Repair
+		if w.Key == "" {
+			if w.PreviousReservation != nil {
+				r.Deletes = append(r.Deletes, w.PreviousReservation.Ref())
+			}
+			r.Creates = append(r.Creates, w.NewReservation().AsNew().Object)
+			continue
+		}
+		if entries[w.Pool] == nil {
+			pools = append(pools, w.Pool)
+		}
+		entries[w.Pool], isNew[w.Pool] = append(entries[w.Pool], ippool.NewEntry{
+			Key: w.Key, ContainerID: w.ContainerID, PodRef: w.PodRef, IfName: w.IfName, Replaces: w.Previous,
+		}), w.NewPool
+	}
+	for _, pool := range pools {
+		if isNew[pool] {
+			r.Creates = append(r.Creates, pool.AsNew(entries[pool]).Object)
+			continue
+		}
+		for part := range slices.Chunk(entries[pool], ippool.MaxRemovals) {
+			text, err := ippool.WritePatch(pool, part)
+			if err := r.addPatch(pool, text, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -82,6 +82,11 @@ func (s *Screen) requests(r *report.Requests) {
 			s.Line("  %s", text)
 		}
 	}
+	s.Title("OBJECTS TO CREATE", len(r.Creates))
+	for _, object := range r.Creates {
+		text, _ := json.Marshal(object)
+		s.Line("%s", text)
+	}
 }
 
 func (s *Screen) repaired(title string, r *report.Report) {
