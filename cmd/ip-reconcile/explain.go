@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,22 +18,29 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 func newExplain(std streams) *cobra.Command {
 	o := &options{streams: std, component: "explain"}
-	var file string
+	var file, namespace string
 	c := &cobra.Command{
-		Use:   "explain IP | NAMESPACE/POD | node/NAME | pool/NAME | -f FILE",
-		Short: "Explain an address, pod, node or pool, and what you can do; read-only",
+		Use:   "explain IP | NAMESPACE/POD | node/NAME | pool/NAME | CONTAINER_ID | WORD ... | -f FILE",
+		Short: "Explain addresses, pods, nodes, pools or words, and what you can do; read-only",
 		Long: `Print the evidence on an address, a pod, a node or a pool, the rule behind each verdict,
 the gates against each release, and what you can do: commands with the real names
 filled in. explain is read-only.
 
-A pod is NAMESPACE/POD or pod/NAMESPACE/POD. A pool is pool/NAME, pool/NAMESPACE/NAME or
-its range, for example 10.0.0.0/24.
+A pod is NAMESPACE/POD, pod/NAMESPACE/POD, or POD with -n. A pool is pool/NAME,
+pool/NAMESPACE/NAME or its range, for example 10.0.0.0/24. What 'kubectl get -o name' prints
+is taken, too. A name alone is looked for among pools, nodes and pods. A container ID is that
+of a sandbox, or its first 12 digits.
+
+A word is one that is printed: a verdict, reason, finding, refusal, or state of a sandbox or
+an address. It is explained without a cluster.
 
 A printed command runs on any machine with a kubeconfig, unless explain names the node to
 run it on. With --snapshot give the --context of the cluster that the snapshot is of.
@@ -47,7 +55,8 @@ Exit code 0: something is recorded or known; 1: nothing is; 2: the cluster could
 read. With -f, 0: all are Free; 1: one is not.
 ` + snapshotHelp,
 		Example: `  ip-reconcile explain 10.0.0.7
-  ip-reconcile explain default/web-0
+  ip-reconcile explain -n default web-0 web-1
+  ip-reconcile explain PodGone EtcdRestored
   ip-reconcile explain node/worker-1
   ip-reconcile explain pool/10.0.0.0-24
   ip-reconcile explain 2001:db8::7 --snapshot ./must-gather
@@ -56,31 +65,102 @@ read. With -f, 0: all are Free; 1: one is not.
 			switch {
 			case file != "" && len(args) == 0:
 				return o.explainFile(c.Context(), file)
-			case file != "" || len(args) != 1:
-				return fmt.Errorf("explain takes one address, pod, node or pool, or -f alone, got %d arguments; see '%s --help'",
-					len(args), c.CommandPath())
+			case file != "" || len(args) == 0:
+				return suggest.SeeHelp(fmt.Sprintf(
+					"explain takes addresses, pods, nodes, pools or words, or -f alone, got %d arguments", len(args)), c.CommandPath())
 			}
-			subject, err := explanation.ParseSubject(args[0])
-			if err != nil {
-				return err
-			}
-			r, j, err := o.judge(c.Context())
-			if err != nil {
-				return err
-			}
-			rep, d := o.explainJudged(c.Context(), r, j, explanation.Question{Subject: subject})
-			return o.print(c.Context(), answer{
-				kind: document.KindExplanation, at: j.Observation.Now, notes: rep.Notes(), isUnresolved: !d.Found,
-				document: func(h document.Header) any { d.Header = h; return d },
-				names:    func() []string { return rep.Addresses(true) },
-				screen:   func(s *screen.Screen) { s.Explain(rep, d) },
-			})
+			return o.explain(c.Context(), namespace, args)
 		},
 	}
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
+	o.addPodNamespace(c.Flags(), &namespace)
 	c.Flags().StringVarP(&file, "filename", "f", "", "print the state of each address in this file, or - for stdin")
 	return c
+}
+
+func (o *options) explain(ctx context.Context, namespace string, args []string) error {
+	if namespace == "" && slices.ContainsFunc(args, words.Has) {
+		return o.explainWords(ctx, args)
+	}
+	var subjects []explanation.Subject
+	for _, text := range args {
+		s, err := explanation.ParseSubjectIn(namespace, text)
+		if err != nil {
+			return orWord(text, err)
+		}
+		subjects = append(subjects, s)
+	}
+	r, j, err := o.judge(ctx)
+	if err != nil {
+		return err
+	}
+	var reports []*report.Report
+	var explained []document.Explanation
+	for _, s := range subjects {
+		if s, err = s.Resolve(j); err != nil {
+			return orWord(s.Name, err)
+		}
+		rep, d := o.explainJudged(ctx, r, j, explanation.Question{Subject: s})
+		reports, explained = append(reports, rep), append(explained, *d)
+	}
+	isUnknown := func(d document.Explanation) bool { return !d.Found }
+	a := answer{
+		kind: document.KindExplanation, at: j.Observation.Now, notes: reports[0].Notes(),
+		isUnresolved: slices.ContainsFunc(explained, isUnknown),
+		document:     func(h document.Header) any { explained[0].Header = h; return &explained[0] },
+		names: func() (all []string) {
+			for _, rep := range reports {
+				all = append(all, rep.Addresses(true)...)
+			}
+			return all
+		},
+		screen: func(s *screen.Screen) {
+			for i, rep := range reports {
+				if len(reports) > 1 {
+					s.Line("\n=== %s ===", explained[i].Subject.Name)
+				}
+				s.Explain(rep, &explained[i])
+			}
+		},
+	}
+	if len(explained) > 1 {
+		a.kind = document.KindExplanations
+		a.document = func(h document.Header) any {
+			return &document.ExplanationList{Header: h, Explanations: document.Rows(explained,
+				func(d document.Explanation) document.Explanation { d.Header = h; return d })}
+		}
+	}
+	return o.print(ctx, a)
+}
+
+// orWord returns an error for what is no subject. Where it is like a printed word, that is what it says.
+func orWord(text string, err error) error {
+	if meant := suggest.Words(text, words.Known()...); len(meant) > 0 {
+		return fmt.Errorf("%q%s", text, suggest.Question("", meant))
+	}
+	return err
+}
+
+// explainWords explains printed words, without a cluster.
+func (o *options) explainWords(ctx context.Context, args []string) error {
+	if err := o.printing.check(o.given); err != nil {
+		return err
+	}
+	var found []document.Word
+	for _, text := range args {
+		meanings := words.Find(text)
+		if len(meanings) == 0 {
+			return fmt.Errorf("%q is no printed word%s", text, suggest.Question("", suggest.Words(text, words.Known()...)))
+		}
+		found = append(found, meanings...)
+	}
+	return o.print(ctx, answer{
+		kind:     document.KindWords,
+		document: func(h document.Header) any { return &document.WordList{Header: h, Words: found} },
+		names:    func() []string { return document.Rows(found, func(w document.Word) string { return w.Word }) },
+		screen:   func(s *screen.Screen) { s.Words(found) },
+	})
 }
 
 func (o *options) explainFile(ctx context.Context, file string) error {

@@ -118,7 +118,7 @@ func unknownCommand(root *cobra.Command, err error) error {
 	}
 	quoted, _ := strconv.QuotedPrefix(err.Error()[len(begin):])
 	typed, _ := strconv.Unquote(quoted) // "" is no subject, and like no command
-	if _, notASubject := explanation.ParseSubject(typed); notASubject == nil {
+	if s, err := explanation.ParseSubject(typed); err == nil && s.Kind != "" {
 		return fmt.Errorf("%s%s: did you mean '%s explain %s'?", begin, quoted, root.CommandPath(), typed)
 	}
 	meant := suggest.Question("", root.SuggestionsFor(typed))
@@ -130,7 +130,7 @@ func noArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	if s, err := explanation.ParseSubject(args[0]); err == nil {
+	if s, err := explanation.ParseSubject(args[0]); err == nil && s.Kind != "" {
 		return fmt.Errorf("%s takes no arguments, got %q: did you mean '%s explain %s'?", c.Name(), args[0],
 			c.Root().CommandPath(), s)
 	}

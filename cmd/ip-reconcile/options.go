@@ -94,6 +94,11 @@ func (o *options) add(f *pflag.FlagSet, logLevel string) {
 	o.addSnapshot(f)
 }
 
+// addPodNamespace adds the flag for pods that are named without a namespace.
+func (o *options) addPodNamespace(f *pflag.FlagSet, namespace *string) {
+	f.StringVarP(namespace, "pod-namespace", "n", "", "namespace of the pods that are named without one")
+}
+
 func (o *options) addDryRun(f *pflag.FlagSet) {
 	f.StringVar(&o.dryRun, "dry-run", "none", "none or client; client prints what would be released, and writes nothing")
 	f.Lookup("dry-run").NoOptDefVal = "client"

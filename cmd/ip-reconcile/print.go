@@ -114,7 +114,9 @@ func (o *options) renderScreen(a answer) []byte {
 	if o.ByHand {
 		s.ConfirmAfter = judge.MinAbsenceWhilePending
 	}
-	s.Head(document.NewHeader(a.kind, version.Get().Version, o.cluster, a.at))
+	if a.kind != document.KindWords { // which are of no cluster
+		s.Head(document.NewHeader(a.kind, version.Get().Version, o.cluster, a.at))
+	}
 	a.screen(s)
 	return []byte(s.String())
 }

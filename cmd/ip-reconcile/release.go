@@ -26,7 +26,8 @@ const longestBecause = 500
 type byHand struct {
 	options
 	pod, onNode, override string
-	subjects              []explanation.Subject // of one kind
+	namespace             string
+	subjects              []explanation.Subject
 
 	j        *judge.Judgement
 	selected []*judge.Item
@@ -37,10 +38,10 @@ func newRelease(std streams) *cobra.Command {
 	o := &byHand{options: options{streams: std, component: "release", writes: true}}
 	o.ByHand = true
 	c := &cobra.Command{
-		Use:   "release ADDRESS... | --pod NAMESPACE/NAME | --on-node NAME",
+		Use:   "release ADDRESS | NAMESPACE/POD | pool/NAME | CONTAINER_ID ... | --pod NAMESPACE/NAME | --on-node NAME",
 		Short: "Release these addresses now, by hand, if they are stale",
-		Long: `Print the evidence on addresses, on those of a pod, or on those of sandboxes that run or
-may run on a node; ask; and release what is Stale, as run does: under whereabouts' own
+		Long: `Print the evidence on addresses, on those of a pod, a pool or a sandbox, or on those of
+sandboxes that run or may run on a node; ask; and release what is Stale, as run does: under whereabouts' own
 Lease, after a second check, which tests the container ID that was printed.
 
 release waits for no confirmation, since a person has read the evidence. With node agents
@@ -60,7 +61,7 @@ Exit code 0: everything that was selected is released; 1: something is not, and 
 says why; 2: the cluster could not be read.`,
 		Example: `  ip-reconcile release 10.0.0.20
   ip-reconcile release 10.0.0.20 10.0.0.21 --yes
-  ip-reconcile release --pod default/web-0
+  ip-reconcile release -n default web-0 web-1
   ip-reconcile release --on-node worker-1 --dry-run
   ip-reconcile release 10.0.0.20 --override NodeUnreachable --because "worker-1 was scrapped on Monday"`,
 		Args: func(_ *cobra.Command, args []string) error { return o.parse(args) },
@@ -74,6 +75,7 @@ says why; 2: the cluster could not be read.`,
 	f.StringVar(&o.pod, "pod", "", "release the addresses of this pod: NAMESPACE/NAME")
 	f.StringVar(&o.onNode, "on-node", "", "release what is Stale of sandboxes that run, or may run, on this node")
 	flags.Rename(f, "node", "on-node")
+	o.addPodNamespace(f, &o.namespace)
 	f.StringVar(&o.override, "override", "", "reason that was printed for what is Held, to release it nevertheless")
 	f.StringVar(&o.Because, "because", "", "sentence for the log that says why nothing uses what --override releases")
 	f.BoolVar(&o.yes, "yes", false, "release without asking")
@@ -82,21 +84,19 @@ says why; 2: the cluster could not be read.`,
 }
 
 func (o *byHand) parse(args []string) error {
-	kind, texts := explanation.Address, args
+	texts := args
 	switch {
 	case len(args) > 0 && o.pod+o.onNode == "":
 	case len(args) == 0 && o.pod != "" && o.onNode == "":
-		kind, texts = explanation.Pod, []string{"pod/" + o.pod}
+		texts = []string{"pod/" + o.pod}
 	case len(args) == 0 && o.pod == "" && o.onNode != "":
-		kind, texts = explanation.Node, []string{"node/" + o.onNode}
+		texts = []string{"node/" + o.onNode}
 	default:
-		return errors.New("release takes either addresses, or --pod, or --on-node; see 'ip-reconcile release --help'")
+		return errors.New("release takes either addresses, pods, nodes or pools, or --pod, or --on-node; " +
+			"see 'ip-reconcile release --help'")
 	}
 	for _, text := range texts {
-		s, err := explanation.ParseSubject(text)
-		if err == nil && s.Kind != kind {
-			err = fmt.Errorf("%q: must be an IP address; for a pod or a node use --pod or --on-node", text)
-		}
+		s, err := explanation.ParseSubjectIn(o.namespace, text)
 		if err != nil {
 			return err
 		}
@@ -113,11 +113,13 @@ func (o *byHand) parse(args []string) error {
 	return nil
 }
 
-func selects(s explanation.Subject, it *judge.Item) bool {
-	if s.Kind == explanation.Node {
-		return it.Verdict != judge.InUse && report.Filter{Nodes: []string{s.Name}}.Item(it)
+// selects returns what reports whether an item is asked for: of a node or a pool what is in use is not.
+func selects(s explanation.Subject, j *judge.Judgement) func(*judge.Item) bool {
+	is := s.Selects(j)
+	if s.Kind != explanation.Node && s.Kind != explanation.Pool {
+		return is
 	}
-	return s.Is(it.Address(), it.Owner(), "")
+	return func(it *judge.Item) bool { return it.Verdict != judge.InUse && is(it) }
 }
 
 func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error) {
@@ -125,13 +127,26 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 		return err
 	}
 	o.selected, o.missing = nil, nil
-	for _, s := range o.subjects {
-		isOf := func(it *judge.Item) bool { return selects(s, it) }
-		found := report.Only(slices.Concat(o.j.Allocations, o.j.Reservations), isOf)
+	isSelected := map[judge.ID]bool{}
+	for i, s := range o.subjects {
+		isBare := s.Kind == "" && s.ContainerID == ""
+		if s, err = s.Resolve(o.j); err != nil {
+			return err
+		}
+		if isBare && s.Kind != explanation.Pool { // it is unique by what was listed
+			return fmt.Errorf("%q is %s: give that", o.subjects[i], s)
+		}
+		o.subjects[i] = s
+		found := report.Only(slices.Concat(o.j.Allocations, o.j.Reservations), selects(s, o.j))
 		if len(found) == 0 {
 			o.missing = append(o.missing, fmt.Sprintf("%s: nothing to release is recorded\n", s))
 		}
-		o.selected = append(o.selected, report.Only(found, report.OwnRow)...)
+		for _, it := range report.Only(found, report.OwnRow) {
+			if !isSelected[it.ID()] { // several subjects may have it
+				isSelected[it.ID()] = true
+				o.selected = append(o.selected, it)
+			}
+		}
 	}
 	all := slices.Clone(o.selected)
 	for _, it := range o.selected {

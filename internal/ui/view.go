@@ -156,6 +156,9 @@ func (v *View) explain(ctx context.Context, text string) (*Printed, error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if subject, err = subject.Resolve(v.Judgement); err != nil {
+		return nil, problem{http.StatusBadRequest, err.Error()}
+	}
 	rep, d := explanation.Answer(explanation.Question{Subject: subject, Judgement: v.Judgement, Plan: v.Plan,
 		Recent: recent, Advisor: v.Advisor, Snapshot: v.Cluster.Snapshot != ""})
 	d.Header = v.header(document.KindExplanation)

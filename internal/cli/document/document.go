@@ -25,15 +25,18 @@ const (
 	KindCheck       = "Check"
 	KindRun         = "Run"
 	KindExplanation = "Explanation"
-	KindRecovery    = "Recovery"
-	KindPools       = "PoolList"
-	KindPool        = "Pool"
-	KindStatus      = "Status"
-	KindPlan        = "Plan"
-	KindAddresses   = "AddressList"
-	KindSysdump     = "Sysdump"
-	KindHistory     = "History"
-	KindChange      = "Change"
+
+	KindExplanations = "ExplanationList"
+	KindRecovery     = "Recovery"
+	KindPools        = "PoolList"
+	KindPool         = "Pool"
+	KindStatus       = "Status"
+	KindPlan         = "Plan"
+	KindAddresses    = "AddressList"
+	KindWords        = "WordList"
+	KindSysdump      = "Sysdump"
+	KindHistory      = "History"
+	KindChange       = "Change"
 )
 
 // Header is the head of every document: the program, the cluster and the time.

@@ -37,6 +37,29 @@ type Explanation struct {
 	Restore *judge.RestoreRow `json:"restore,omitempty"`
 }
 
+// ExplanationList is the document of explain for several subjects, in the order in which they were asked about.
+type ExplanationList struct {
+	Header
+	Explanations []Explanation `json:"explanations"`
+}
+
+// WordList is the document of explain for printed words.
+type WordList struct {
+	Header
+	// Words are in the order in which they were asked about. A word may be of several kinds.
+	Words []Word `json:"words"`
+}
+
+// Word is the meaning of a printed word.
+type Word struct {
+	Word string `json:"word"`
+	// Kind is verdict, reason, refusal, finding, sandbox state, agent state or address state.
+	Kind  string `json:"kind"`
+	Means string `json:"means"`
+	// Do is what an operator can do; absent where there is nothing to say.
+	Do string `json:"do,omitempty"`
+}
+
 // Subject is the address, pod, node or pool that is explained.
 type Subject struct {
 	// Kind is Address, Pod, Node or Pool.

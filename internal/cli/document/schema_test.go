@@ -22,7 +22,8 @@ func kinds() map[string]reflect.Type {
 		KindRecovery: reflect.TypeFor[Recovery](), KindStatus: reflect.TypeFor[Status](),
 		KindPools: reflect.TypeFor[PoolList](), KindPool: reflect.TypeFor[PoolDetails](),
 		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressList](),
-		KindSysdump: reflect.TypeFor[Sysdump](),
+		KindSysdump: reflect.TypeFor[Sysdump](), KindWords: reflect.TypeFor[WordList](),
+		KindExplanations: reflect.TypeFor[ExplanationList](),
 		KindHistory: reflect.TypeFor[History](), KindChange: reflect.TypeFor[Change](),
 	}
 }

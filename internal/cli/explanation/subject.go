@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -27,6 +28,7 @@ const (
 
 // Subject is what is explained.
 type Subject struct {
+	// Kind is "" for a name that may be one of a pool, a node or a pod, and for a container ID: see Resolve.
 	Kind Kind
 	// Address is set for the kind Address.
 	Address netip.Addr
@@ -34,39 +36,115 @@ type Subject struct {
 	Namespace, Name string
 	// Range picks pools by their range instead of by name. The zero Prefix picks none.
 	Range netip.Prefix
+	// ContainerID picks what is recorded for one sandbox of a pod; "" picks all of the pod.
+	ContainerID string
+
+	isLoose bool // a pod by NAMESPACE/NAME, which may be a pool
 }
 
+// kindNames are the names of kinds as kubectl takes and prints them, without the API group.
+var kindNames = map[string]Kind{
+	"node": Node, "nodes": Node, "no": Node, "sandboxreport": Node, "sandboxreports": Node,
+	"pool": Pool, "pools": Pool, "ippool": Pool, "ippools": Pool,
+	"pod": Pod, "pods": Pod, "po": Pod,
+	"overlappingrangeipreservation": Address, "overlappingrangeipreservations": Address,
+}
+
+const subjectForms = "must be an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), " +
+	"a node (node/worker-1), a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24) or the container ID of a sandbox"
+
 // ParseSubject parses a subject. The error lists the forms.
-func ParseSubject(text string) (Subject, error) {
+func ParseSubject(text string) (Subject, error) { return ParseSubjectIn("", text) }
+
+// ParseSubjectIn parses a subject. A name without a namespace is that of a pod in the namespace, if that is given.
+func ParseSubjectIn(namespace, text string) (Subject, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return Subject{Kind: Address, Address: addr.Unmap().WithZone("")}, nil
 	}
 	if r, err := ippool.ParseRange(strings.TrimPrefix(text, "pool/")); err == nil {
 		return Subject{Kind: Pool, Range: r.Prefix()}, nil
 	}
+	first, rest, hasSlash := strings.Cut(text, "/")
+	kind, group, _ := strings.Cut(first, ".")
 	s, ok := Subject{}, false
-	switch kind, name, _ := strings.Cut(text, "/"); kind {
-	case "node":
-		s, ok = Subject{Kind: Node, Name: name}, name != "" && !strings.Contains(name, "/")
-	case "pool":
-		s, ok = Subject{Kind: Pool, Name: name}, name != ""
-		if namespace, rest, both := strings.Cut(name, "/"); both {
-			s.Namespace, s.Name = namespace, rest
-			ok = namespace != "" && rest != "" && !strings.Contains(rest, "/")
-		}
-	default: // also the podref of a phantom pod
-		ref, err := ippool.ParsePodRef(strings.TrimPrefix(text, "pod/"))
-		s, ok = Subject{Kind: Pod, Namespace: ref.Namespace, Name: ref.Name}, err == nil
+	switch id := idOf(text); {
+	case !hasSlash && namespace == "" && id != "":
+		return Subject{ContainerID: id}, nil
+	case !hasSlash && namespace == "":
+		// Nobody names an object in digits and dots: that is half an address.
+		s, ok = Subject{Name: text}, isName(text) && strings.Trim(text, "0123456789.") != ""
+	case hasSlash && id != "":
+		return Subject{ContainerID: id}, nil
+	case !hasSlash:
+		s, ok = podNamed(namespace, text)
+		s.isLoose = true
+	case kindNames[kind] != "" && isKnownGroup(group):
+		s, ok = ofKind(kindNames[kind], namespace, rest)
+	default:
+		s, ok = podNamed("", text)
+		s.isLoose = true
 	}
 	if !ok {
-		return Subject{}, fmt.Errorf("%q: must be an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), "+
-			"a node (node/worker-1) or a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24)", text)
+		return Subject{}, fmt.Errorf("%q: %s", text, subjectForms)
 	}
 	return s, nil
 }
 
+func isName(text string) bool {
+	_, err := ippool.ParsePodRef("a/" + text)
+	return err == nil && !strings.Contains(text, "_")
+}
+
+// isKnownGroup reports whether a group of an API has kinds of kindNames.
+func isKnownGroup(group string) bool {
+	return slices.Contains([]string{"", ippool.PoolResource.Group, v1alpha1.Resource().Group}, group)
+}
+
+// ofKind returns the subject of a kind that was named. rest follows the kind.
+func ofKind(kind Kind, namespace, rest string) (s Subject, ok bool) {
+	switch kind {
+	case Address: // the name of a reservation
+		addr, err := netip.ParseAddr(rest)
+		return Subject{Kind: Address, Address: addr}, err == nil
+	case Node:
+		return Subject{Kind: Node, Name: rest}, rest != "" && !strings.Contains(rest, "/")
+	case Pod:
+		return podNamed(namespace, rest)
+	}
+	s, ok = Subject{Kind: Pool, Name: rest}, rest != ""
+	if namespace, name, both := strings.Cut(rest, "/"); both {
+		s.Namespace, s.Name = namespace, name
+		ok = namespace != "" && name != "" && !strings.Contains(name, "/")
+	}
+	return s, ok
+}
+
+// podNamed returns the pod of a name, which has its namespace before a slash or is in the given one. The podref of a
+// phantom pod, which has the UID, too, names the pod.
+func podNamed(namespace, text string) (Subject, bool) {
+	if namespace != "" && !strings.Contains(text, "/") {
+		text = namespace + "/" + text
+	}
+	ref, err := ippool.ParsePodRef(text)
+	return Subject{Kind: Pod, Namespace: ref.Namespace, Name: ref.Name}, err == nil
+}
+
+// idOf returns the container ID that a text is, or the beginning of one that crictl prints; "" for any other text.
+func idOf(text string) string {
+	_, id, hasRuntime := strings.Cut(text, "://")
+	if !hasRuntime {
+		id = text
+	}
+	if len(id) < 12 || strings.Trim(id, "0123456789abcdef") != "" {
+		return ""
+	}
+	return id
+}
+
 func (s Subject) String() string {
 	switch {
+	case s.Kind == "":
+		return s.Name + s.ContainerID
 	case s.Kind == Address:
 		return s.Address.String()
 	case s.Kind == Node:
@@ -90,11 +168,19 @@ func (s Subject) isPool(p *ippool.Pool) bool {
 	return p.Name == s.Name && (s.Namespace == "" || p.Namespace == s.Namespace)
 }
 
-// Has reports whether a record is about an address, a pod or a pool. Records do not name nodes.
+// Has reports whether a record is about an address, a pod, a pool or a sandbox. Records do not name nodes. A name of
+// which the kind is unknown is that of every kind.
 func (s Subject) Has(r *audit.Record) bool {
 	addr, _ := netip.ParseAddr(r.IP)
 	owner, _ := ippool.ParsePodRef(r.PodRef)
-	return s.Is(addr, owner, r.Pool)
+	switch {
+	case s.ContainerID != "":
+		return strings.HasPrefix(r.ContainerID, s.ContainerID)
+	case s.Kind == "":
+		_, pool, _ := strings.Cut(r.Pool, "/")
+		return s.Name == owner.Name || s.Name == pool
+	}
+	return s.Is(addr, owner, r.Pool) || s.isLoose && r.Pool == s.ref()
 }
 
 // Is reports whether an address, the pod that it is recorded for or its pool is the subject.
@@ -109,6 +195,26 @@ func (s Subject) Is(addr netip.Addr, owner ippool.PodRef, pool string) bool {
 		return s.Range.Contains(addr) || name != "" && name == s.Name && (s.Namespace == "" || namespace == s.Namespace)
 	}
 	return false
+}
+
+// Selects returns what reports whether an item is of a resolved subject.
+func (s Subject) Selects(j *judge.Judgement) func(*judge.Item) bool {
+	switch {
+	case s.Kind == Node:
+		return report.Filter{Nodes: []string{s.Name}}.Item
+	case s.Kind == Pool:
+		refs := map[string]bool{}
+		for _, p := range j.Observation.Pools {
+			refs[p.Ref()] = s.isPool(p)
+		}
+		isPicked := func(p types.NamespacedName) bool { return refs[p.String()] }
+		return func(it *judge.Item) bool {
+			return it.Pool != nil && refs[it.Object()] || it.Pool == nil && slices.ContainsFunc(it.PoolNames(), isPicked)
+		}
+	case s.ContainerID != "":
+		return func(it *judge.Item) bool { return it.ContainerID() == s.ContainerID }
+	}
+	return func(it *judge.Item) bool { return s.Is(it.Address(), it.Owner(), "") }
 }
 
 // pick picks the parts of a judgement that are about a subject, with the pools of the items.
@@ -132,10 +238,7 @@ func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *report.F
 	case Node:
 		is, f.HasFinding = report.Filter{Nodes: []string{s.Name}}.Item, ofNode(j, s.Name)
 	case Pool:
-		is = func(it *judge.Item) bool {
-			isPicked := func(p types.NamespacedName) bool { return refs[p.String()] }
-			return it.Pool != nil && refs[it.Object()] || it.Pool == nil && slices.ContainsFunc(it.PoolNames(), isPicked)
-		}
+		is = s.Selects(j)
 		f.HasFinding = func(x *judge.Finding) bool { return slices.ContainsFunc(strings.Split(x.Pool, ","), f.HasPool) }
 	}
 	holds := map[string]bool{} // nodes that hold an item because they are not Ready

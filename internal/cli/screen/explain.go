@@ -73,6 +73,21 @@ func (s *Screen) conflict(c document.Conflict) {
 	s.section("conflict at "+c.IP, c)
 }
 
+// Words writes the meanings of printed words.
+func (s *Screen) Words(all []document.Word) {
+	for _, w := range all {
+		article := "a"
+		if w.Kind[0] == 'a' {
+			article = "an"
+		}
+		s.Line("%s, %s %s", w.Word, article, w.Kind)
+		s.Text("    ", w.Means)
+		if w.Do != "" {
+			s.Text("    What to do: ", w.Do)
+		}
+	}
+}
+
 func (s *Screen) explainItem(it document.ExplainedItem) {
 	title := fmt.Sprintf("%s in %s", cmp.Or(it.IP, "-"), it.Pool+it.Reservation)
 	if it.SharesVerdictOf != "" {
