@@ -73,6 +73,7 @@ comes first. check is read-only.
 	o.selection.add(c.Flags(), "Stale and every finding")
 	o.addWatch(c.Flags())
 	o.AddConfirmAfter(c.Flags())
+	o.completeNames(c, false)
 	return c
 }
 
@@ -126,6 +127,7 @@ On a terminal run prints what it will release, and asks, except with --yes.
 	f.BoolVar(&o.filter.ProvenOnly, "proven-only", false, "release proven items only, which wait for no confirmation")
 	f.DurationVar(&o.MaxWait, "max-wait", 0,
 		"how long to wait at most for confirmations; 0: until what the first pass found is confirmed")
+	o.completeNames(c, false)
 	return c
 }
 

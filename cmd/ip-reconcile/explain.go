@@ -76,6 +76,7 @@ read. With -f, 0: all are Free; 1: one is not.
 	o.AddConfirmAfter(c.Flags())
 	o.addPodNamespace(c.Flags(), &namespace)
 	c.Flags().StringVarP(&file, "filename", "f", "", "print the state of each address in this file, or - for stdin")
+	o.completeNames(c, true)
 	return c
 }
 

@@ -75,6 +75,7 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 	f.StringVarP(&file, "filename", "f", "", "read this file of --audit-log instead of the cluster")
 	flags.Rename(f, "file", "filename")
 	f.BoolVar(&verify, "verify", false, "judge all evidence again and check that no record was edited or is missing")
+	o.completeNames(c, true)
 	return c
 }
 

@@ -171,7 +171,7 @@ and 'recover --yes' write; all other commands are read-only.`,
 		})
 	for _, c := range root.Commands() {
 		c.SuggestFor = meantBy[c.Name()]
-		completions(c)
+		fixedCompletions(c)
 	}
 	rename(root, commandName())
 	return root

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -294,17 +293,4 @@ func (s *selection) checkNames(o *judge.Observation) error {
 		}
 	}
 	return nil
-}
-
-func completions(c *cobra.Command) {
-	words := slices.Concat(judge.ReasonNames(), report.Kinds())
-	for flag, values := range map[string][]string{
-		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "agents": {"auto", "required"},
-		"output": append(outputs(), jsonPathPrefix), "verdict": report.Verdicts(), "reason": words,
-		"fail-on": slices.Concat(report.Verdicts(), words, []string{report.FailOnNothing}),
-	} {
-		// The error is for a command without the flag.
-		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
-	_ = c.MarkFlagFilename("snapshot") // a folder, or an archive
 }

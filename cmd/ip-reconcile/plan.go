@@ -49,6 +49,7 @@ Exit code 0: planned, even if nothing is to be released; 2: the cluster could no
 	o.selection.addFilters(f)
 	f.StringVar(&file, "output-file", "", "new file for the plan: NAME.json or NAME.yaml")
 	f.BoolVar(&o.AllowMassRelease, "allow-mass-release", false, "plan to "+massReleaseHelp)
+	o.completeNames(c, false)
 	return c
 }
 

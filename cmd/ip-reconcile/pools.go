@@ -65,6 +65,9 @@ could not be read, or has no such pool.
 	f.StringVar(&o.newRange, "new-range", "", "print what would be outside of this range of the pool, for example "+
 		"10.0.0.0/25 or 10.0.0.5-10.0.0.20/24")
 	f.StringSliceVar(&o.exclude, "new-exclude", nil, "what --new-range excludes: ranges or addresses")
+	c.ValidArgsFunction = func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return matching(typed, o.namesInTime(c.Context(), "").poolNames()), cobra.ShellCompDirectiveNoFileComp
+	}
 	f.BoolVar(&o.unused, "unused", false, "print the pools that nothing uses, and how to delete them")
 	return c
 }

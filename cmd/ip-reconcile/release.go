@@ -80,6 +80,7 @@ says why; 2: the cluster could not be read.`,
 	f.StringVar(&o.Because, "because", "", "sentence for the log that says why nothing uses what --override releases")
 	f.BoolVar(&o.yes, "yes", false, "release without asking")
 	o.addDryRun(f)
+	o.completeNames(c, true)
 	return c
 }
 

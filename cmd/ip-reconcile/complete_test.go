@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// completed returns what a shell completes, without descriptions.
+func completed(t *testing.T, args ...string) (found []string) {
+	t.Helper()
+	code, out, errs := run(t, append([]string{"__complete"}, args...)...)
+	if code != exitClean || strings.Contains(errs, "rror") {
+		t.Errorf("%v: exit code %d: %s", args, code, errs)
+	}
+	for line := range strings.Lines(out) {
+		if name, _, _ := strings.Cut(strings.TrimSpace(line), "\t"); !strings.HasPrefix(name, ":") {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+func TestComplete_Snapshot(t *testing.T) {
+	for _, c := range []struct {
+		args string // the last one is typed
+		want []string
+	}{
+		{"check --pool 10", []string{"10.0.0.0-24"}},
+		{"check --pool 10.0.0.0-24,worker", []string{"10.0.0.0-24,worker-1-10.1.0.0-26"}},
+		{"pools kube-system/b", []string{"kube-system/broken"}},
+		{"run --address 10.1.0.", []string{"10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4"}},
+		{"plan --on-node worker-1", []string{"worker-1"}},
+		{"check -n d", []string{"default"}},
+		{"release --pod default/db-", []string{"default/db-0", "default/db-1", "default/db-2"}},
+		{"release -n default db-", []string{"db-0", "db-1", "db-2"}},
+		{"explain default/los", []string{"default/lost"}}, // which no pool has
+		{"explain node/worker-6", []string{"node/worker-6"}},
+		{"explain pool/kube-system/w", []string{"pool/kube-system/worker-1-10.1.0.0-26"}},
+		{"explain 10.0.0.20 10.0.0.21", []string{"10.0.0.21"}},
+		{"explain PodR", []string{"PodReplaced"}},
+		{"check --reason PodGone,PodR", []string{"PodGone,PodReplaced"}},
+		{"check nothing", nil},
+	} {
+		words := strings.Fields(c.args)
+		args := slices.Concat(words[:1], []string{"--snapshot", sample}, words[1:])
+		if got := completed(t, args...); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
+func TestComplete_Contexts(t *testing.T) {
+	config := kubeconfigOf(t, "https://192.0.2.1")
+	for _, command := range []string{"check", "status", "serve", "agent"} {
+		if got := completed(t, command, "--kubeconfig", config, "--context", ""); strings.Join(got, " ") != "lab production" {
+			t.Errorf("%s: got %q", command, got)
+		}
+	}
+}
+
+func TestComplete_Cluster(t *testing.T) {
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if !strings.HasSuffix(r.URL.Path, "/ippools") { // RBAC forbids all other kinds
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, status(http.StatusForbidden, "Forbidden"))
+			return
+		}
+		fmt.Fprint(w, `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPoolList",
+"metadata":{"resourceVersion":"7"},
+"items":[{"metadata":{"name":"10.0.0.0-24","namespace":"kube-system","uid":"u","resourceVersion":"3"},"spec":{
+"range":"10.0.0.0/24","allocations":{"7":{"id":"a","podref":"default/web-0"}}}}]}`)
+	}))
+	t.Cleanup(api.Close)
+	config := kubeconfigOf(t, api.URL)
+	want := "10.0.0.7 default/web-0 pool/kube-system/10.0.0.0-24"
+	if got := strings.Join(completed(t, "explain", "--kubeconfig", config, ""), " "); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A shell gets nothing, in time, where nothing can be read.
+func TestComplete_NothingOnAnError(t *testing.T) {
+	release := make(chan struct{})
+	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(hangs.Close)
+	t.Cleanup(func() { close(release) })
+	for name, args := range map[string][]string{
+		"no kubeconfig": {"--kubeconfig", t.TempDir() + "/none"},
+		"no server":     {"--kubeconfig", kubeconfigOf(t, "https://"+freeAddress(t))},
+		"no answer":     {"--kubeconfig", kubeconfigOf(t, hangs.URL)},
+		"no snapshot":   {"--snapshot", t.TempDir()},
+		"stdin":         {"--snapshot", "-"},
+	} {
+		began := time.Now()
+		for _, typed := range [][]string{{""}, {"--pod-namespace", ""}} {
+			if got := completed(t, slices.Concat([]string{"explain"}, args, typed)...); len(got) > 0 {
+				t.Errorf("%s: got %q", name, got)
+			}
+		}
+		if took := time.Since(began); took > 2*completeWithin+2*time.Second {
+			t.Errorf("%s: two completions took %s", name, took)
+		}
+	}
+}
