@@ -20,6 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
+	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -173,8 +174,11 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
+	if err := fileform.Check(file, text, false); err != nil {
+		return err
+	}
 	var asked []netip.Addr
-	for i, line := range strings.Split(string(text), "\n") {
+	for i, line := range strings.Split(strings.TrimPrefix(string(text), fileform.UTF8Mark), "\n") {
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
+	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
@@ -102,7 +104,12 @@ func (o *options) history(ctx context.Context, file string) (_ []audit.Line, now
 		}
 		defer f.Close()
 		o.cluster.Snapshot = file
-		lines, err := audit.ReadLog(file, f)
+		in := bufio.NewReader(f)
+		head, _ := in.Peek(fileform.Head) // less where there is less
+		if err := fileform.Check(file, head, false); err != nil {
+			return nil, now, err
+		}
+		lines, err := audit.ReadLog(file, in)
 		return lines, time.Now(), err
 	}
 	r, err := o.reconciler(ctx)

@@ -26,6 +26,11 @@ func writeInputs(t *testing.T, dir string) {
 		"boot_id":      "boot-1\n",
 		"bare/.keep":   "",
 
+		"dump.zip":  "PK\x03\x04\x14\x00",
+		"dump.xz":   "\xfd7zXZ\x00\x00",
+		"utf16.txt": "1\x000\x00.\x000\x00",
+		"bom.txt":   "\xef\xbb\xbf10.0.0\n",
+
 		"not-yaml/notes.yaml": "kind: Pod\na: [1, 2\nb: }\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {

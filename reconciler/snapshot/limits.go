@@ -56,6 +56,10 @@ func (s *Snapshot) charge(o *object) error {
 	if s.kept += perObject + len(o.path) + len(o.ref()) + size; s.kept <= maxKept && size <= maxObject {
 		return nil
 	}
-	return fmt.Errorf("%s %w: %s has %d bytes (an object may have %d, all together %d): "+
-		"remove objects of other clusters", o.path, errTooLarge, o.ref(), size, maxObject, maxKept)
+	if size > maxObject {
+		return fmt.Errorf("%s %w: %s has %d bytes (an object may have %d, and an API server accepts less): export it again "+
+			"with 'kubectl get -o yaml'", o.path, errTooLarge, o.ref(), size, maxObject)
+	}
+	return fmt.Errorf("%s %w: the objects until %s have %d bytes together: remove those of other clusters, and other "+
+		"copies of the same objects", o.path, errTooLarge, o.ref(), maxKept)
 }

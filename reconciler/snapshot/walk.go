@@ -14,6 +14,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 )
 
 // walk goes over a folder, an archive or one stream, and calls take for every file and link. An error of take ends it.
@@ -38,7 +40,8 @@ func (e entry) text() (text []byte, err error) {
 		return nil, fmt.Errorf("%s is damaged or incomplete: %w", e.path, err)
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s %w: it has more than %d bytes: export its objects in several files",
+		return nil, fmt.Errorf("%s %w: it has more than %d bytes: export its objects in several files of one folder, for "+
+			"example each namespace alone (kubectl get pods -n default -o json > pods-default.json)",
 			e.path, errTooLarge, maxFile)
 	}
 	return text, nil
@@ -65,6 +68,9 @@ func (s *Snapshot) take(e entry) error {
 	if err != nil {
 		return err
 	}
+	if err := fileform.Check(e.path, text, true); err != nil {
+		return err // it may have objects that are judged
+	}
 	objects, isAny, err := objectsOf(e, text)
 	needed := e.required || byLayout(e.name)
 	switch {
@@ -74,6 +80,8 @@ func (s *Snapshot) take(e entry) error {
 		return fmt.Errorf("%w; the file may have objects that are judged: repair it, or remove it", err)
 	case err == nil && isAny:
 		return s.takeObjects(e, objects)
+	case err == nil && needed && fileform.CheckEmpty(e.path, text) != nil:
+		return fileform.CheckEmpty(e.path, text)
 	case err == nil && needed:
 		return fmt.Errorf("%s has no Kubernetes object, and by its name it should: export it again, or remove it", e.path)
 	}
@@ -179,6 +187,14 @@ func walkStream(name string, r io.Reader) (walk, error) {
 		in = bufio.NewReaderSize(unpacked, 1<<16)
 		if head, err = in.Peek(512); err != nil && !errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("unpack %s: %w", name, err)
+		}
+	}
+	if err := fileform.Check(name, head, true); err != nil {
+		return nil, err
+	}
+	if len(head) < fileform.Head { // all of it
+		if err := fileform.CheckEmpty(name, head); err != nil {
+			return nil, err
 		}
 	}
 	if len(head) >= 262 && string(head[257:262]) == "ustar" { // POSIX.1 and GNU

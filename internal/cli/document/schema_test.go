@@ -24,7 +24,7 @@ func kinds() map[string]reflect.Type {
 		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressList](),
 		KindSysdump: reflect.TypeFor[Sysdump](), KindWords: reflect.TypeFor[WordList](),
 		KindExplanations: reflect.TypeFor[ExplanationList](),
-		KindHistory: reflect.TypeFor[History](), KindChange: reflect.TypeFor[Change](),
+		KindHistory:      reflect.TypeFor[History](), KindChange: reflect.TypeFor[Change](),
 	}
 }
 

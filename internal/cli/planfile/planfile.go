@@ -20,6 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
+	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -102,6 +103,10 @@ func ReadFile(name string) (*File, error) {
 		defer file.Close()
 	}
 	text, err := io.ReadAll(io.LimitReader(file, maxPlan+1))
+	if err != nil {
+		return nil, err
+	}
+	err = cmp.Or(fileform.CheckEmpty(name, text), fileform.Check(name, text, true))
 	if err != nil {
 		return nil, err
 	}
