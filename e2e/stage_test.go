@@ -370,7 +370,7 @@ func pausing(value string) string {
 func (s *stage) pauseAll(t testing.TB, value string) {
 	t.Helper()
 	try(s.Client().CoreV1().Namespaces().Patch(t.Context(), metav1.NamespaceSystem, types.MergePatchType,
-		[]byte(pausing(value)), metav1.PatchOptions{})).must(t)
+		[]byte(pausing(value)), metav1.PatchOptions{FieldManager: "kubectl-annotate"})).must(t)
 }
 
 // slices writes what the node slice controller writes: pairs of node and slice.

@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
@@ -26,16 +28,25 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/schedule"
 )
 
-func (p *Probe) paused(context.Context) (line, error) {
+func (p *Probe) paused(ctx context.Context) (line, error) {
 	if p.Observation.Paused {
+		namespaces, own := corev1.SchemeGroupVersion.WithResource("namespaces"), types.NamespacedName{Name: p.namespace}
+		what := "has the annotation, or cannot be read"
+		if by := p.setBy(ctx, namespaces, own); by != "" {
+			what = "has the annotation" + by
+		}
 		return warn(fmt.Sprintf("kubectl annotate namespace %s %s-", p.namespace, ippool.PausedAnnotation),
-			"All releases are paused: namespace %s has the annotation, or cannot be read.", p.namespace)
+			"All releases are paused: namespace %s %s.", p.namespace, what)
 	}
 	var names []string
 	next := ""
 	for _, pool := range p.Observation.Pools {
 		if pool.Paused {
-			names = append(names, pool.Ref())
+			name := pool.Ref()
+			if len(names) < pausesAsked {
+				name += p.setBy(ctx, ippool.PoolResource, pool.NamespacedName)
+			}
+			names = append(names, name)
 			next = fmt.Sprintf("kubectl annotate ippools.whereabouts.cni.cncf.io -n %s %s %s-", pool.Namespace, pool.Name,
 				ippool.PausedAnnotation)
 		}
@@ -44,6 +55,21 @@ func (p *Probe) paused(context.Context) (line, error) {
 		return warn(next, "Releases are paused in %s: %s.", screen.Count(len(names), "pool"), few(names))
 	}
 	return ok("Nothing is paused.")
+}
+
+// pausesAsked is for how many pools it is asked who paused them.
+const pausesAsked = 5
+
+// setBy says which program set the annotation that pauses releases, and when, "" where that is unknown.
+func (p *Probe) setBy(ctx context.Context, resource schema.GroupVersionResource, name types.NamespacedName) string {
+	if p.annotated == nil {
+		return ""
+	}
+	program, at, err := p.annotated(ctx, resource, name, ippool.PausedAnnotation)
+	if err != nil || program == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (by %s since %s)", program, clock(at))
 }
 
 func (p *Probe) restore(context.Context) (line, error) {

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/client-go/kubernetes"
 
@@ -34,6 +35,9 @@ type Probe struct {
 
 	serves func(context.Context, schema.GroupVersionResource) (bool, error)
 	may    func(ctx context.Context, account string, what authorizationv1.ResourceAttributes) (bool, error)
+	// annotated returns which program wrote an annotation last, and when; nil for a snapshot.
+	annotated func(ctx context.Context, r schema.GroupVersionResource, name types.NamespacedName, annotation string) (
+		program string, at time.Time, err error)
 	// as creates an object at a path, in a dry run as a ServiceAccount; nil where that is impossible.
 	as func(ctx context.Context, account, path string, object any) error
 	// namespace is that of the reconciler, leaseNamespace that of the agents' Leases.
@@ -100,7 +104,7 @@ const (
 
 // Lines reads and judges the cluster, and makes all checks.
 func (p *Probe) Lines(ctx context.Context, r *reconciler.Reconciler, cluster *kube.Cluster) []document.StatusLine {
-	p.serves, p.may = cluster.Serves, cluster.May
+	p.serves, p.may, p.annotated = cluster.Serves, cluster.May, cluster.AnnotatedBy
 	judging, cancel := context.WithTimeout(ctx, judgeFor)
 	defer cancel()
 	if p.Judgement, p.Unjudged = r.Check(judging); p.Unjudged == nil {

@@ -40,6 +40,16 @@ var (
 	oneGone = All(Pod("other"), Node("worker-1"), FreshReport("worker-1", Gone("box-1", "uid-1")))
 )
 
+// annotated is the answer of managedFields.
+func annotated(_ context.Context, _ schema.GroupVersionResource, _ types.NamespacedName, annotation string) (
+	string, time.Time, error,
+) {
+	if annotation != ippool.PausedAnnotation {
+		return "", time.Time{}, errors.New(annotation)
+	}
+	return "kubectl-annotate", Now.Add(-time.Hour), nil
+}
+
 // noDefinitions makes definitions a source that RBAC forbids.
 func noDefinitions(o *Observed) {
 	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](forbidden)
@@ -88,6 +98,13 @@ func situations() []situation {
 		}},
 		// what stands against releases
 		{"paused", func(p *Probe) { p.Observation.Paused = true }},
+		{"paused by a program that managedFields name", func(p *Probe) {
+			p.Observation.Paused, p.Observation.Pools[0].Paused = true, true
+			p.annotated = annotated
+		}},
+		{"a pool that is paused by a program that managedFields name", func(p *Probe) {
+			p.Observation.Pools[0].Paused, p.annotated = true, annotated
+		}},
 		{"a paused pool", func(p *Probe) { p.Observation.Pools[0].Paused = true }},
 		{"two paused pools", func(p *Probe) {
 			p.observed(UsualPool, Pool("10.9.0.0-24", "10.9.0.0/24"), UsualPod(Carrying("10.0.0.5")), bothFresh,
