@@ -140,6 +140,13 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 		"node": "worker-1", "downnode": "worker-2", "container": noID, "othercontainer": noID,
 		"restored": "2026-11-20T10:00:00Z", "claim.namespace": "default", "claim.name": "vm-1",
 		"machine.namespace": "default", "machine.name": "vm-1",
+		"podrefpatch": `'[{"op":"add","path":"/spec/allocations/1/podref","value":"default/web-0"}]'`,
+		"removal":     `'[{"op":"remove","path":"/spec/allocations/1"}]'`,
+		"rangepatch": `'[{"op":"test","path":"/spec/range","value":"10.0.0.0/24"},` +
+			`{"op":"replace","path":"/spec/range","value":"10.0.0.0/24"}]'`,
+		"reservationpatch":  `'[{"op":"add","path":"/spec/podref","value":"default/web-0"}]'`,
+		"badpool.namespace": metav1.NamespaceSystem, "badpool.name": "10.0.0.0-24",
+		"badreservation.namespace": metav1.NamespaceSystem, "badreservation.name": "10.0.0.1",
 	}
 	place := regexp.MustCompile(`\{([a-z.]+)\}`)
 	file := "../internal/cli/advice/advice.yaml"
