@@ -27,6 +27,8 @@ type Advisor struct {
 	Namespace string
 	// Flags are appended to commands of this program, and KubectlFlags to those of kubectl. They name the cluster.
 	Flags, KubectlFlags []string
+	// helmFlags are those of helm that name the cluster.
+	helmFlags []string
 	// WithoutAgents is true for a cluster without node agents, whose steps do not speak of agents and reports.
 	WithoutAgents bool
 	// Nodes have the kubelets' versions, which name the distribution.
@@ -40,11 +42,21 @@ func (a *Advisor) Flag(name, value string) {
 	}
 }
 
-// ClusterFlag appends a flag to Flags and to KubectlFlags.
+// helmNames are helm's names of kubectl's flags. helm has none for --cluster and --user.
+var helmNames = map[string]string{"kubeconfig": "kubeconfig", "context": "kube-context", "server": "kube-apiserver",
+	"as": "kube-as-user", "as-group": "kube-as-group", "certificate-authority": "kube-ca-file",
+	"tls-server-name": "kube-tls-server-name", "insecure-skip-tls-verify": "kube-insecure-skip-tls-verify"}
+
+// ClusterFlag appends a flag that names the cluster to the flags of each program that has it.
 func (a *Advisor) ClusterFlag(name, value string) {
 	a.Flag(name, value)
-	if text, ok := quote(value); ok {
-		a.KubectlFlags = append(a.KubectlFlags, "--"+name+"="+text)
+	text, ok := quote(value)
+	if !ok {
+		return
+	}
+	a.KubectlFlags = append(a.KubectlFlags, "--"+name+"="+text)
+	if helm := helmNames[name]; helm != "" {
+		a.helmFlags = append(a.helmFlags, "--"+helm+"="+text)
 	}
 }
 
@@ -182,11 +194,14 @@ func (a Advisor) fill(t template, names map[string]string) (s document.Advice, k
 	return document.Advice{Why: replace(t.Why, printable), Command: command, OnNode: replace(t.Node, printable)}, known
 }
 
-// OnCluster adds the flags that name the cluster to a command of ip-reconcile or kubectl. A plugin's command
+// OnCluster adds the flags that name the cluster to a command of ip-reconcile, helm or kubectl. A plugin's command
 // ("kubectl ip-reconcile") takes flags only at its end.
 func (a Advisor) OnCluster(command string) string {
 	if rest, ours := strings.CutPrefix(command, "ip-reconcile "); ours {
 		return strings.Join(append([]string{a.Program, rest}, a.Flags...), " ")
+	}
+	if strings.HasPrefix(command, "helm ") {
+		return strings.Join(append([]string{command}, a.helmFlags...), " ")
 	}
 	if len(a.KubectlFlags) > 0 {
 		command = strings.ReplaceAll(command, "kubectl ", "kubectl "+strings.Join(a.KubectlFlags, " ")+" ")

@@ -22,6 +22,10 @@ func known() Facts {
 		"otherpod": "default/web-1", "othercontainer": "beef", "othernode": "worker-2", "restored": "2026-11-20T10:00:00Z",
 		"reason": "NodeUnreachable",
 		"claim":  "default/vm.net1", "machine": "default/vm", "step": "1", "owner": "ReplicaSet/web",
+		"badentry": "14", "badpool": "kube-system/10.0.0.0-24", "recordpod": "default/web-0",
+		"podrefpatch": `[{"op":"add"}]`, "removal": `[{"op":"remove"}]`,
+		"range": "10.0.0.0/24", "rangepatch": `[{"op":"replace"}]`, "badreservation": "kube-system/10.0.0.7",
+		"reservationpatch": `[{"op":"replace"}]`,
 	},
 		Nodes: []string{"worker-1"}, DownNodes: []string{"worker-1"}}
 }
@@ -188,6 +192,12 @@ func TestAdvice_CommandsNameTheCluster(t *testing.T) {
 	a := advisor()
 	a.ClusterFlag("kubeconfig", "/home/me/my config")
 	a.Flag("agents", "required")
+	a.ClusterFlag("context", "prod")
+	const helm = "helm install x y --kubeconfig='/home/me/my config' --kube-context=prod"
+	if got := a.OnCluster("helm install x y"); got != helm {
+		t.Errorf("helm's command is %q", got)
+	}
+	a.KubectlFlags, a.Flags = a.KubectlFlags[:1], a.Flags[:2]
 	steps := append(a.Steps("findings", "NoFreshReport", known()), a.Steps("stale", "Stale", known())...)
 	for _, want := range []string{"kubectl --kubeconfig='/home/me/my config' logs -n kube-system --tail=50 $(kubectl " +
 		"--kubeconfig='/home/me/my config' get pods",

@@ -3,6 +3,7 @@
 package explanation
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -158,6 +159,9 @@ func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 	if it.Reservation != nil {
 		names["reservation"] = it.Object()
 	}
+	if it.Reason == judge.Malformed {
+		a.nameMends(it, names)
+	}
 	if claim := it.IPAMClaim(); claim != nil {
 		names["claim"] = claim.String()
 	}
@@ -226,6 +230,16 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 		names["container"] = f.ContainerIDs[0]
 	}
 	name := string(f.Kind)
+	if f.Kind == judge.MalformedFinding {
+		if it := a.malformedItem(f); it != nil && it.SharesVerdictOf() == nil {
+			return a.adviseItem(it, nil)
+		}
+		for _, p := range a.Observation.Pools {
+			if p.Ref() == f.Pool && f.IP == "" {
+				a.nameRange(p, names)
+			}
+		}
+	}
 	isInConflict := slices.IndexFunc(strings.Split(f.IP, ","), func(ip string) bool { return a.conflicts[ip] })
 	switch {
 	case f.IP != "" && isInConflict >= 0: // the order of steps matters
@@ -248,6 +262,52 @@ func (a *answer) adviseConflict(f advice.Facts) []document.Advice {
 	return a.steps("findings", string(judge.Conflict), f)
 }
 
+// sameAdvice are the addresses whose steps differ from those of an example by the address alone.
+type sameAdvice struct {
+	cause  string
+	others []string
+}
+
+func (s *sameAdvice) advice() []document.Advice {
+	if len(s.others) == 0 {
+		return nil
+	}
+	return []document.Advice{{Cause: s.cause, Why: fmt.Sprintf("The same for %d more: %s.", len(s.others),
+		judge.AtMost(s.others, maxCarriers))}}
+}
+
+// adviseItems returns the steps about the items with these verdicts. Those of further items are one line if they differ
+// by the address alone, or, for a node or pool, if the verdict and the gates are the same.
+func (a *answer) adviseItems(isOfMany bool, verdicts []judge.Verdict) (all []document.Advice) {
+	same := map[string]*sameAdvice{}
+	var order []*sameAdvice
+	for _, verdict := range verdicts {
+		for _, it := range a.d.Items {
+			if it.Verdict != verdict || a.conflicts[it.IP] || len(it.Advice) == 0 {
+				continue
+			}
+			name := cmp.Or(it.IP, it.Key, it.Reservation)
+			key := verdict.String() + it.Reason.String()
+			for _, g := range it.Gates {
+				key += string(g.Refusal) + g.Pool
+			}
+			if !isOfMany { // other steps are each needed
+				key += strings.ReplaceAll(fmt.Sprint(it.Advice), name, "{ip}")
+			}
+			if s := same[key]; s != nil {
+				s.others = append(s.others, name)
+				continue
+			}
+			s := &sameAdvice{cause: it.Advice[len(it.Advice)-1].Cause}
+			same[key], order, all = s, append(order, s), append(all, it.Advice...)
+		}
+	}
+	for _, s := range order {
+		all = append(all, s.advice()...)
+	}
+	return all
+}
+
 // advise returns all steps, outages first. A node or pool has one example of each finding, and of each reason.
 func (a *answer) advise() []document.Advice {
 	s, most, verdicts := a.q.Subject, math.MaxInt, []judge.Verdict{judge.Held, judge.Stale, judge.InUse}
@@ -268,17 +328,7 @@ func (a *answer) advise() []document.Advice {
 			}
 		}
 	}
-	for _, verdict := range verdicts {
-		for _, it := range a.d.Items {
-			why := it.Reason.String()
-			for _, g := range it.Gates {
-				why += string(g.Refusal) + g.Pool
-			}
-			if it.Verdict == verdict && !a.conflicts[it.IP] && len(it.Advice) > 0 {
-				take(verdict.String()+why, it.Advice)
-			}
-		}
-	}
+	all = append(all, a.adviseItems(most == 1, verdicts)...)
 	all = advice.Unique(all)
 	switch {
 	case len(a.d.Items) == 0:

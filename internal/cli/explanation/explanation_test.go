@@ -36,6 +36,18 @@ func ask(t *testing.T, what string, gates []reconciler.Gate, parts ...Part) (*re
 		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
 }
 
+// answered explains a subject of a judgement.
+func answered(t *testing.T, what string, j *judge.Judgement) *document.Explanation {
+	t.Helper()
+	s, err := explanation.ParseSubject(what)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, d := explanation.Answer(explanation.Question{Subject: s, Judgement: j, Plan: &reconciler.Plan{},
+		Advisor: advice.Advisor{Program: "ip-reconcile", Namespace: "kube-system"}})
+	return d
+}
+
 // said is the text of an explanation, with each fact on one line.
 func said(r *report.Report, d *document.Explanation) string {
 	s := &screen.Screen{}

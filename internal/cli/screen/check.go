@@ -203,6 +203,9 @@ func (s *Screen) History(d *document.History, hasWords, isVerify bool) {
 		columns = append(columns, "POOL OR RESERVATION", "INTERFACE", "CONTAINER", "RULE", "COMMAND", "PROCESS")
 	}
 	rows := document.Rows(d.Records, func(r audit.Record) []string {
+		if r.What == audit.Paused || r.What == audit.Resumed {
+			r.Actor = "" // the process that wrote the record observed it
+		}
 		return []string{r.Time.Format(time.RFC3339), string(r.What), r.IP, r.PodRef, cmp.Or(r.Refusal, r.Reason),
 			strings.TrimPrefix(r.Actor, "system:serviceaccount:"), cmp.Or(r.Pool, strings.Join(r.Reservations, ", ")), r.IfName,
 			r.ContainerID, r.Row, r.Command, cmp.Or(r.Pod, r.Run)}[:len(columns)]
