@@ -154,8 +154,8 @@ func TestCheck_InspectsANodeByHand(t *testing.T) {
 func (n *realNode) byHand(t testing.TB, args ...string) *outcome {
 	t.Helper()
 	return start(t, n.Command(context.Background(), shipped.program(t, "ip-reconcile"),
-		append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
-			"--kubeconfig", n.s.Kubeconfig(), "-o", "json"}, args[1:]...)...)).wait()
+		consenting(append([]string{args[0], "--cri", harness.Socket, "--node", n.name,
+			"--kubeconfig", n.s.Kubeconfig(), "-o", "json"}, args[1:]...))...)).wait()
 }
 
 // TestRepair_WritesWhatIsMissing has all that --repair mends in one run, since a run observes twice, a minute apart.

@@ -186,9 +186,26 @@ func begin(t testing.TB, args ...string) *command {
 
 func beginProgram(t testing.TB, path string, args ...string) *command {
 	t.Helper()
-	cmd := exec.Command(path, args...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	cmd := exec.Command(path, consenting(args)...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "COLUMNS=100"}
 	return start(t, cmd)
+}
+
+// consenting adds what a command that writes needs where nobody can be asked, and the log of what it does.
+func consenting(args []string) []string {
+	isGiven := func(flag string) bool {
+		return slices.ContainsFunc(args, func(arg string) bool { return arg == flag || strings.HasPrefix(arg, flag+"=") })
+	}
+	if !slices.Contains([]string{"run", "apply", "release", "recover"}, args[0]) || isGiven("--snapshot") {
+		return args
+	}
+	if !isGiven("--yes") && !isGiven("--dry-run") {
+		args = append(slices.Clone(args), "--yes")
+	}
+	if !isGiven("--log-level") {
+		args = append(slices.Clone(args), "--log-level", "info")
+	}
+	return args
 }
 
 func start(t testing.TB, cmd *exec.Cmd) *command {

@@ -98,7 +98,10 @@ func TestHistory_OfSeveralProcesses(t *testing.T) {
 	s.run(t).exits(t, 0)
 	s.patch(t, harness.IPPools, "10.1.0.0-24", `{"spec":{"allocations":{"1":null}}}`)
 	s.unreserve(t, "10.1.0.1")
-	s.product(t, "recover", "--yes").exits(t, 0)
+	recovered := s.product(t, "recover", "--yes")
+	recovered.exits(t, 0)
+	contains(t, "while ADDs wait, stderr", recovered.stderr, "Waiting for new reports from worker-",
+		"; ADDs and DELs wait, until ")
 
 	all := s.recorded(t)
 	texts := inShort(all)

@@ -37,8 +37,7 @@ func TestRelease_ByHand(t *testing.T) {
 		code int
 		says string
 	}{
-		"without a terminal": {[]string{ended.ips[0]}, 1, "Nothing is released without --yes or a terminal to ask on"},
-		"a dry run":          {[]string{ended.ips[0], "--yes", "--dry-run"}, 1, "Dry run: nothing is released. 1 of 1 item"},
+		"a dry run": {[]string{ended.ips[0], "--yes", "--dry-run"}, 1, "Dry run: nothing is released. 1 of 1 item"},
 		"a sandbox that runs": {[]string{runs.ips[0], "--yes"}, 1,
 			"Nothing that was selected can be released"},
 		"an override of a sandbox that runs": {[]string{runs.ips[0], "--yes", "--override", "PhantomPod", "--because",

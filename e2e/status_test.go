@@ -97,7 +97,7 @@ func TestStatus_RecordsRunsInPodsOnly(t *testing.T) {
 	equal(t, "what a run by hand recorded", i.annotation(t, kube.PassLease, kube.PassAnnotation), "")
 
 	binary := shipped.program(t, "ip-reconcile")
-	run := exec.Command(binary, "run", "--kubeconfig", kubeconfig)
+	run := exec.Command(binary, "run", "--yes", "--kubeconfig", kubeconfig)
 	run.Env = []string{"HOME=" + t.TempDir(), "KUBERNETES_SERVICE_HOST=127.0.0.1"}
 	start(t, run).wait().exits(t, 0)
 	out := i.runStatus(t, s.Kubeconfig())

@@ -73,8 +73,8 @@ func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes 
 			liveIndex: live, namespace: g.namespace, leases: g.leases, out: out,
 			recordedIDs: map[string]bool{}, conflicts: map[string]string{},
 		}
-		if e.kind, e.activity = (releases{e}), "releasing"; isRepair {
-			e.kind, e.activity, e.writeFor = repairs{e}, "repairing", repairWriteFor
+		if e.kind, e.activity = (releases{e}), "Releasing"; isRepair {
+			e.kind, e.activity, e.writeFor = repairs{e}, "Repairing", repairWriteFor
 		}
 		e.run(ctx, g.changes)
 	}

@@ -73,9 +73,11 @@ const (
 	maxFailedChecks = 5           // how many failed passes in a row end a waiting run
 )
 
+const timeOfDay = "15:04:05 UTC" // a layout
+
 // Check observes and judges once.
 func (r *Reconciler) Check(ctx context.Context) (*judge.Judgement, error) {
-	r.progress("reading the cluster…")
+	r.progress("Reading the cluster")
 	fenced := r.fencedSince()
 	o, err := r.Source.List(ctx)
 	if err != nil {
@@ -135,8 +137,8 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 			out.dropConfirmationTimes()
 			return false
 		}
-		r.progress("%d unconfirmed, the first to be released at %s; next pass in %s",
-			len(found), next.Format(time.TimeOnly), pause.Round(time.Second))
+		r.progress("Waiting for confirmations, %d to go: the first is due at %s; the next pass is at %s",
+			len(found), next.UTC().Format(timeOfDay), now.Add(pause).UTC().Format(timeOfDay))
 		r.Log.Info("Waiting before the next pass", "pause", pause, "unconfirmed", len(found), "until", next)
 		return true
 	})

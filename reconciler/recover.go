@@ -21,6 +21,7 @@ const recoverEvery = 2 * time.Second // the pause of Recover behind a fence, whe
 // observes once, and the result lists what it would write. The error says that the cluster could not be read.
 func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	out := &Result{}
+	var late []string // the nodes that have not reported since the fence stands
 	err := r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {
 		j, err := r.Check(ctx)
 		if err == nil && (j.WithoutAgents || j.Observation.Static && len(j.Observation.Reports.Or(nil)) == 0) {
@@ -34,17 +35,21 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 			out.ToRepair, out.Unrepaired = p.total, p.refused
 			return time.Time{}, 0, nil
 		}
-		next, atMost = r.repair(ctx, j, out), recheckEvery
+		next, atMost, late = r.repair(ctx, j, out), recheckEvery, nil
 		if fenced := j.Observation.FencedSince; !fenced.IsZero() {
 			atMost = recoverEvery
-			if len(j.NotRenewedSince(fenced)) > 0 {
+			if late = j.NotRenewedSince(fenced); len(late) > 0 {
 				next = EarliestNonZero(next, j.Observation.Now.Add(recoverEvery))
 			}
 		}
 		return next, atMost, nil
 	}, func(next time.Time, pause time.Duration) bool {
-		r.progress("%d to be written, the next at %s; next pass in %s",
-			out.ToRepair, next.Format(time.TimeOnly), pause.Round(time.Second))
+		if len(late) > 0 {
+			r.progress("Waiting for new reports from %s", judge.AtMost(late, 3))
+			return true
+		}
+		r.progress("Waiting until findings can be repaired, %d to go: the next is due at %s; the next pass is at %s",
+			out.ToRepair, next.UTC().Format(timeOfDay), out.Observation.Now.Add(pause).UTC().Format(timeOfDay))
 		return true
 	})
 	if err != nil {
@@ -52,6 +57,12 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 	}
 	return out, nil
 }
+
+// The states of a WriteRow that was, or will be, written.
+const (
+	Planned = "Planned"
+	Written = "Written"
+)
 
 // WriteRow is an allocation or a reservation that is written because of a finding.
 type WriteRow struct {
@@ -79,7 +90,7 @@ func (out *Result) Writes() []WriteRow {
 		}
 	}
 	for i := range out.Repaired {
-		add(&out.Repaired[i], "Written", out.Repaired[i].Message)
+		add(&out.Repaired[i], Written, out.Repaired[i].Message)
 	}
 	for i := range out.Unrepaired {
 		add(&out.Unrepaired[i].Finding, string(out.Unrepaired[i].Why), out.Unrepaired[i].Detail)
@@ -90,9 +101,9 @@ func (out *Result) Writes() []WriteRow {
 			add(f, string(Paused), "paused by an annotation")
 		}
 		if f.Repair != nil && !has[findingKey(f)] {
-			add(f, "Planned", f.Message)
+			add(f, Planned, f.Message)
 			if r := out.Index().ReservationOf(f); r != nil {
-				add(r, "Planned", r.Message)
+				add(r, Planned, r.Message)
 			}
 		}
 	}

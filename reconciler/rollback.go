@@ -90,7 +90,7 @@ func (e *executor) tryToRecreate(changes []*change, tries int) (failed map[*ippo
 		if try > 0 {
 			e.wait(ctx, 200*time.Millisecond<<try)
 		}
-		e.progress("recreating %d reservations", len(todo))
+		e.progress("Recreating %d reservations", len(todo))
 		errs := inParallel(parallelWrites, todo, func(r *ippool.Reservation) error {
 			return e.recreateReservation(ctx, r, time.Second<<try)
 		})
@@ -134,7 +134,7 @@ func (e *executor) recreateReservation(ctx context.Context, r *ippool.Reservatio
 	if err != nil && !errors.Is(err, ErrConflict) {
 		return err
 	}
-	e.progress("recreated reservation %s", r.Ref())
+	e.progress("Recreated reservation %s", r.Ref())
 	e.Log.Info("Recreated a reservation", "reservation", r.Ref(), "podRef", r.PodRef)
 	return nil
 }

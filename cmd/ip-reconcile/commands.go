@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +25,7 @@ single file, or - for stdin. kubectl writes one:
 Where node agents run, add sandboxreports.ip-reconcile.dev and their Leases.`
 
 const (
-	yesHelp         = "on a terminal, do not ask before releases"
+	yesHelp         = "do not ask; without a terminal to ask on, this flag is needed"
 	massReleaseHelp = "release without the breaker, which refuses more than half of all allocations within an hour"
 )
 
@@ -39,8 +39,9 @@ func newCheck(std streams) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Judge every address and print the verdicts; read-only",
-		Long: `Judge every allocation and reservation and print the verdicts. What needs attention
-comes first. check is read-only.
+		Long: `Judge every allocation and reservation and print the verdicts, one line each. What needs
+attention comes first. -o wide adds the sentence behind each verdict, as explain has it.
+On a terminal the last line says what was cut. check is read-only.
 ` + watchHelp + failOnHelp + snapshotHelp,
 		Example: `  ip-reconcile check
   ip-reconcile check --all
@@ -90,12 +91,13 @@ run makes each write under whereabouts' own Lease, after a second check of fresh
 The write fails if anything changed in between. With --snapshot or --dry-run it writes
 nothing. With --snapshot it also prints the patches and deletes that it would send.
 
-On a terminal run prints what it will release, and asks, except with --yes.
+run prints what it will release, and asks. --yes is the answer in advance. Without --yes
+and without a terminal to ask on, run does nothing: exit code 2.
 ` + failOnHelp + snapshotHelp,
 		Example: `  ip-reconcile run --dry-run
   ip-reconcile run
   ip-reconcile run --confirm-after 1h --repair
-  ip-reconcile run -o json | jq .released`,
+  ip-reconcile run --yes -o json | jq .released`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
@@ -117,7 +119,7 @@ On a terminal run prints what it will release, and asks, except with --yes.
 			return o.printReport(ctx, rep)
 		},
 	}
-	o.add(c.Flags(), "info")
+	o.add(c.Flags(), "warn")
 	f := c.Flags()
 	o.selection.add(f, "every Stale item that is not released")
 	o.AddRunning(f)
@@ -144,9 +146,9 @@ func (o *options) act(ctx context.Context, r *reconciler.Reconciler,
 	return r.Run(ctx)
 }
 
-// askToRun prints on a terminal what a run will do, and asks, but not about nothing. A no is errUnresolved.
+// askToRun asks whether to do what a run will do, but not about nothing.
 func (o *options) askToRun(ctx context.Context, r *reconciler.Reconciler) error {
-	if o.in == nil || o.yes || !o.writes {
+	if !o.writes || !o.asks() {
 		return nil
 	}
 	out, err := dryRunOf(ctx, r)
@@ -154,16 +156,18 @@ func (o *options) askToRun(ctx context.Context, r *reconciler.Reconciler) error 
 		return err
 	}
 	rep := report.OfRun(out, true, o.filter)
-	n := len(report.Only(rep.Left, func(x reconciler.Refused) bool { return rep.CanRelease(x.Item) }))
-	if n+len(rep.Repaired) == 0 {
+	var does []string
+	if n := len(rep.Releasable()); n > 0 {
+		does = append(does, "release "+screen.Count(n, "stale item"))
+	}
+	if n := len(rep.Repaired); n > 0 {
+		does = append(does, "repair "+screen.Count(n, "finding"))
+	}
+	if len(does) == 0 {
 		return nil
 	}
-	text := o.renderScreen(answer{at: out.Observation.Now, screen: func(s *screen.Screen) { s.Report(rep) }})
-	_, _ = o.err.Write(text) // a person who does not see it says no
-	if !o.ask(ctx, fmt.Sprintf("\nRelease %s?", screen.Count(n, "stale item"))) {
-		return errUnresolved
-	}
-	return nil
+	return o.confirm(ctx, strings.Join(does, " and "), "Nothing was released.",
+		answer{at: out.Observation.Now, screen: func(s *screen.Screen) { s.BeforeRun(rep) }})
 }
 
 // dryRunOf makes a run that writes nothing. The verdicts that it reaches begin to stand.
@@ -231,6 +235,8 @@ Exit code 0: no ! and no ✗; 1: there are; 2: the cluster could not be read.`,
 			if err != nil {
 				return err
 			}
+			r.Progress = nil
+			o.progress.Say("Checking the installation")
 			lines := probe.Lines(ctx, r, r.Writer.(*kube.Cluster))
 			if ctx.Err() != nil {
 				return ctx.Err()

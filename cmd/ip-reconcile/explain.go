@@ -207,6 +207,7 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 			row := func(a document.AddressState) []string {
 				return []string{a.IP, a.State, a.Pool, cmp.Or(a.PodRef, strings.Join(a.CarriedBy, ", "))}
 			}
+			s.List()
 			for _, unknown := range j.Observation.UnknownSources() {
 				s.Text("Note: ", unknown.Unknown+"; "+unknown.Costs)
 			}

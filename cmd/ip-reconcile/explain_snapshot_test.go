@@ -47,7 +47,7 @@ func TestExplain_CommandsOfASnapshotNameNoContext(t *testing.T) {
 	dir := copySample(t)
 	leakMany(t, dir)
 	if _, out, _ := run(t, "check", "--snapshot", dir); strings.Contains(out, "'ip-reconcile check") ||
-		!strings.Contains(out, "-o wide prints all") {
+		strings.Contains(out, "Not shown") {
 		t.Error(out)
 	}
 }
@@ -86,11 +86,7 @@ func TestExplain_AddressesOfAFile(t *testing.T) {
 	} {
 		write(t, file, text)
 		code, out, errs := run(t, "explain", "-f", file, "--snapshot", sample, want.how)
-		_, table, _ := strings.Cut(out, ".\n")
-		if want.how != "--no-headers" {
-			table = out
-		}
-		if code != want.code || table != want.out || !strings.Contains(errs, want.err) {
+		if code != want.code || out != want.out || !strings.Contains(errs, want.err) {
 			t.Errorf("%q: exit code %d, printed %q, errors %q", text, code, out, errs)
 		}
 	}

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -67,29 +66,20 @@ func main() {
 type streams struct {
 	out, err io.Writer
 	in       io.Reader // of a person who sees err; nil for none
+	progress *progress // writes err; nil for none
+
+	outDisplay, errDisplay display
 }
 
 func terminal() streams {
-	std := streams{out: os.Stdout, err: os.Stderr}
-	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())) {
+	isTerminal := func(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
+	p := &progress{w: os.Stderr, isTerminal: isTerminal(os.Stderr), columns: func() int { return columnsOf(os.Stderr) }}
+	std := streams{out: os.Stdout, err: p, progress: p, outDisplay: displayOf(os.Stdout, os.Stdout),
+		errDisplay: displayOf(os.Stderr, p)}
+	if isTerminal(os.Stdin) && p.isTerminal {
 		std.in = os.Stdin
 	}
 	return std
-}
-
-func (std streams) ask(ctx context.Context, question string) (isYes bool) {
-	fmt.Fprint(std.err, question+" [y/N] ")
-	answer := make(chan string, 1)
-	go func() {
-		line, _ := bufio.NewReader(std.in).ReadString('\n') // what precedes an error counts
-		answer <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case <-ctx.Done():
-		return false
-	case line := <-answer:
-		return line == "y" || line == "yes"
-	}
 }
 
 func execute(args []string, std streams) int {
@@ -98,7 +88,9 @@ func execute(args []string, std streams) int {
 	std.out, std.err = border.Writer(std.out), border.Writer(std.err)
 	root := newRoot(std)
 	root.SetArgs(args)
-	switch err := unknownCommand(root, root.ExecuteContext(ctx)); {
+	err := unknownCommand(root, root.ExecuteContext(ctx))
+	std.progress.Stop()
+	switch {
 	case err == nil:
 		return exitClean
 	case errors.Is(err, errUnresolved):
@@ -143,8 +135,10 @@ func newRoot(std streams) *cobra.Command {
 		Short: "Find and release IP addresses that whereabouts has leaked",
 		Long: `ip-reconcile judges every address that whereabouts has recorded, by the pods in the API
 and by the sandboxes that the node agents report. It releases addresses that are proven
-stale, holds all others, and explains each verdict. 'run', 'release', 'apply', 'serve'
-and 'recover --yes' write; all other commands are read-only.`,
+stale, holds all others, and explains each verdict. 'run', 'release', 'apply', 'recover'
+and 'serve' write; all other commands are read-only.
+
+Text is as wide as the terminal, or as COLUMNS says. NO_COLOR switches colours off.`,
 		Example: `  ip-reconcile check                          # judge the cluster of the current kubeconfig
   ip-reconcile check --snapshot ./must-gather # judge exported YAML or JSON files
   ip-reconcile explain 10.0.0.7               # why this address is held, or is released

@@ -13,9 +13,15 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
+// asMain is the variable with which the test's program is the command.
+const asMain = "IP_RECONCILE_TEST_MAIN"
+
 // TestMain does what main begins with: of the requests that a test leaves behind the next one
 // must not change the logger.
 func TestMain(m *testing.M) {
+	if os.Getenv(asMain) != "" {
+		main()
+	}
 	flags.DropClientLogs()
 	m.Run()
 }
@@ -35,7 +41,7 @@ func run(t *testing.T, args ...string) (code int, stdout, stderr string) {
 		return f
 	}
 	stdoutFile, stderrFile := open("out"), open("err")
-	code = execute(args, streams{out: stdoutFile, err: stderrFile})
+	code = execute(args, streams{out: stdoutFile, err: stderrFile, outDisplay: display{columns: 100}})
 	read := func(f *os.File) string {
 		text, err := os.ReadFile(f.Name())
 		if err != nil {

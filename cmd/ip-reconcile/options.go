@@ -169,10 +169,15 @@ func (o *options) reconciler(ctx context.Context) (*reconciler.Reconciler, error
 		if err != nil {
 			return nil, err
 		}
+		r.Progress = o.progress.Say
 		r.Source, o.cluster = s, document.Cluster{Snapshot: o.snapshot}
 		o.clusterUID = func(context.Context) string { return s.ClusterUID }
 		return r, nil
 	}
+	if err := o.checkConsent(); err != nil {
+		return nil, err
+	}
+	o.progress.Say(fmt.Sprintf("Connecting to the cluster; a request without an answer ends after %s", o.Timeout))
 	return o.connect(ctx, log)
 }
 
@@ -202,6 +207,7 @@ func (o *options) readSnapshot() (_ *snapshot.Snapshot, err error) {
 			return nil, fmt.Errorf("--now %q: must be a time, for example 2026-11-20T10:00:00Z", o.now)
 		}
 	}
+	o.progress.Say("Reading the snapshot " + o.snapshot)
 	if o.snapshot != "-" {
 		return snapshot.Open(o.snapshot, now, o.Namespace())
 	}
@@ -245,6 +251,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		}
 		r.Audit = o.trail.Record
 	}
+	r.Progress = o.progress.Say
 	o.cluster = document.Cluster{Server: config.Host, Context: o.Context}
 	o.clusterUID = cluster.UID
 	return r, nil

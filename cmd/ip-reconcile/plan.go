@@ -133,13 +133,14 @@ waits for confirmations as 'release' does: for a minute at most, unless the pod 
 
 apply refuses a plan of another cluster, an old one, and one with an item that was edited.
 It may be killed and run again: what is already released counts as done.
-On a terminal apply prints what it will release, and asks, except with --yes.
+apply prints what it will release, and asks. --yes is the answer in advance. Without --yes
+and without a terminal to ask on, apply does nothing: exit code 2.
 
 Exit code 0: nothing of the plan is recorded any more; 1: an item is not released; 2: the
 plan is refused, or the cluster could not be read.`,
 		Example: `  ip-reconcile plan --output-file plan.json
   ip-reconcile apply -f plan.json
-  ip-reconcile apply -f plan.json -o json | jq '.failed[] | [.ip, .detail]'`,
+  ip-reconcile apply -f plan.json --yes -o json | jq '.failed[] | [.ip, .detail]'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if file != "" {
 				args = append(args, file)
@@ -151,7 +152,7 @@ plan is refused, or the cluster could not be read.`,
 		},
 	}
 	f := c.Flags()
-	o.addLive(f, "info")
+	o.addLive(f, "warn")
 	o.AddConfirmAfter(f)
 	o.AddWriting(f)
 	f.StringVarP(&file, "filename", "f", "", "file with the plan, or - for stdin")

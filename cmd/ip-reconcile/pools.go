@@ -34,6 +34,10 @@ the pool is full. For one pool, named by its name, its range or an address in it
 its allocations, which addresses are free, when stale ones are released, and which pods
 wait. pools is read-only.
 
+USABLE is USED + BLOCKED + FREE. BLOCKED addresses have no allocation, but a reservation,
+for example of another pool, or a pod that carries them. OUTSIDE are more allocations, of
+addresses that are not usable. FILL is what is not free.
+
 USABLE follows the NetworkAttachmentDefinitions: range, range_start, range_end, exclude,
 ipRanges and node_slice_size. It is "?" where no definition of the pool can be read.
 Limits in whereabouts' own files on the nodes are unknown.

@@ -31,7 +31,7 @@ func outputs() []string { return []string{"table", "wide", "json", "yaml", "name
 
 func (p *printing) add(f *pflag.FlagSet) {
 	f.StringVarP(&p.output, "output", "o", "table", "table, wide, json, yaml, name or jsonpath=TEMPLATE")
-	f.BoolVar(&p.noHeaders, "no-headers", false, "print tables without the names of their columns")
+	f.BoolVar(&p.noHeaders, "no-headers", false, "print only the rows of tables, and notes on stderr")
 }
 
 func (p *printing) check(given *pflag.FlagSet) error {
@@ -66,21 +66,32 @@ type answer struct {
 	isUnresolved bool // something needs attention
 }
 
-// print writes an answer in the form that --output asks for. A table begins with the notes. For all other forms print
-// writes them to stderr. The error for an answer that is unresolved is errUnresolved.
+// print writes an answer in the form that --output asks for. A table with headers begins with the notes. Otherwise
+// print writes them to stderr. The error for an answer that is unresolved is errUnresolved.
 func (o *options) print(ctx context.Context, a answer) error {
 	text, err := o.render(ctx, a)
 	if err != nil {
 		return err
 	}
-	if !o.isTable() {
+	o.progress.Stop()
+	if !o.isTable() || o.noHeaders {
 		for _, note := range a.notes {
 			fmt.Fprintln(o.err, "Note:", document.Clean(note))
 		}
 	}
-	if _, err = o.out.Write(text); err == nil && a.isUnresolved {
+	if err = o.write(text); err == nil && a.isUnresolved {
 		return errUnresolved
 	}
+	return err
+}
+
+// write writes a result, which has colours only if it is text for a person.
+func (o *options) write(text []byte) error {
+	w := o.out
+	if o.isTable() && o.outDisplay.coloured != nil {
+		w = o.outDisplay.coloured
+	}
+	_, err := w.Write(text)
 	return err
 }
 
@@ -88,7 +99,7 @@ func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
 	header := document.NewHeader(a.kind, version.Get().Version, o.cluster, a.at)
 	switch {
 	case o.isTable():
-		return o.renderScreen(a), nil
+		return o.renderScreen(a, o.outDisplay), nil
 	case o.output == "name":
 		var text bytes.Buffer
 		for _, name := range a.names() {
@@ -109,12 +120,15 @@ func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
 	return document.Encode(o.output, d)
 }
 
-func (o *options) renderScreen(a answer) []byte {
-	s := &screen.Screen{Wide: o.output == "wide", NoHeaders: o.noHeaders, All: o.all, ConfirmAfter: o.ConfirmAfter}
+// renderScreen renders an answer for a display. Long lists are cut on a terminal, unless a flag asks for all or for a
+// form of the output.
+func (o *options) renderScreen(a answer, d display) []byte {
+	s := &screen.Screen{Wide: o.output == "wide", NoHeaders: o.noHeaders, All: o.all, ConfirmAfter: o.ConfirmAfter,
+		Width: d.columns, Cut: d.isTerminal && !o.all && !o.given.Changed("output")}
 	if o.ByHand {
 		s.ConfirmAfter = judge.MinAbsenceWhilePending
 	}
-	if a.kind != document.KindWords { // which are of no cluster
+	if a.kind != document.KindWords && !o.noHeaders { // words are of no cluster
 		s.Head(document.NewHeader(a.kind, version.Get().Version, o.cluster, a.at))
 	}
 	a.screen(s)

@@ -16,7 +16,7 @@ import (
 )
 
 func newRecover(std streams) *cobra.Command {
-	o := &options{streams: std, component: "recover"}
+	o := &options{streams: std, component: "recover", writes: true}
 	c := &cobra.Command{
 		Use:   "recover",
 		Short: "After an etcd restore: write the allocations that running pods lack; releases nothing",
@@ -25,56 +25,84 @@ the node agents report them, and correct those that name an ended sandbox. recov
 releases nothing. After an etcd restore 'serve' does the same by itself; recover is for
 a cluster without 'serve'.
 
-Without --yes recover prints what it would write, and writes nothing. With --yes it holds
-whereabouts' own Leases meanwhile, for 90 seconds at most. ADDs and DELs wait until all
-nodes have renewed their reports, some 20 seconds, and everything is written. What cannot
-be written by then is tried again a minute later. Each write tests what it replaces.
+recover prints what it will write, and asks. --yes is the answer in advance. Without --yes
+and without a terminal to ask on, recover does nothing: exit code 2. --dry-run prints what
+it would write.
+
+recover holds whereabouts' own Leases while it writes, for 90 seconds at most. ADDs and DELs
+wait until all nodes have renewed their reports, some 20 seconds, and everything is written.
+What cannot be written by then is tried again a minute later. Each write tests what it
+replaces.
 
 Exit code 0: everything is written; 1: something is not, and the output says why;
 2: the cluster could not be read, or no agent reports.
 ` + snapshotHelp,
-		Example: `  ip-reconcile recover
-  ip-reconcile recover --yes
+		Example: `  ip-reconcile recover --dry-run
+  ip-reconcile recover
   ip-reconcile recover --snapshot ./must-gather -o yaml`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if o.writes = o.yes; o.yes && o.snapshot != "" {
+			if o.yes && o.snapshot != "" {
 				return fmt.Errorf("--snapshot %s: recover does not write to a snapshot: leave out --yes", o.snapshot)
 			}
-			r, err := o.reconciler(c.Context())
-			if err != nil {
-				return err
-			}
-			if o.trail != nil {
-				defer o.trail.Start()()
-			}
-			out, err := underFence(c.Context(), r, o.writes)
-			if err != nil {
-				return err
-			}
-			return o.print(c.Context(), answer{
-				kind: document.KindRecovery, at: out.Observation.Now, notes: out.Notes(),
-				isUnresolved: out.ToRepair+len(out.Unrepaired) > 0,
-				document:     func(h document.Header) any { return document.OfRecovery(h, out) },
-				names: func() []string {
-					return document.Rows(out.Writes(), func(w reconciler.WriteRow) string { return w.IP })
-				},
-				screen: func(s *screen.Screen) { s.Recovery(out, o.writes) },
-			})
+			return o.recover(c.Context())
 		},
 	}
 	o.add(c.Flags(), "warn")
 	f := c.Flags()
-	f.BoolVar(&o.yes, "yes", false, "write; without this flag recover prints what it would write")
+	f.BoolVar(&o.yes, "yes", false, yesHelp)
+	o.addDryRun(f)
+	f.Lookup("dry-run").Usage = "none or client; client prints what would be written, and writes nothing"
 	o.AddMassRepair(f)
 	o.AddWriting(f)
 	return c
 }
 
+func (o *options) recover(ctx context.Context) error {
+	r, err := o.reconciler(ctx)
+	if err != nil {
+		return err
+	}
+	if o.trail != nil {
+		defer o.trail.Start()()
+	}
+	if err := o.askToRecover(ctx, r); err != nil {
+		return err
+	}
+	out, err := o.underFence(ctx, r)
+	if err != nil {
+		return err
+	}
+	return o.print(ctx, answer{
+		kind: document.KindRecovery, at: out.Observation.Now, notes: out.Notes(),
+		isUnresolved: out.ToRepair+len(out.Unrepaired) > 0,
+		document:     func(h document.Header) any { return document.OfRecovery(h, out) },
+		names: func() []string {
+			return document.Rows(out.Writes(), func(w reconciler.WriteRow) string { return w.IP })
+		},
+		screen: func(s *screen.Screen) { s.Recovery(out, o.writes) },
+	})
+}
+
+// askToRecover asks whether to write what recover would write now, but not about nothing.
+func (o *options) askToRecover(ctx context.Context, r *reconciler.Reconciler) error {
+	if !o.writes || !o.asks() {
+		return nil
+	}
+	dry := *r
+	dry.Options.DryRun, dry.Audit = true, nil
+	out, err := dry.Recover(ctx)
+	if err != nil || out.ToRepair == 0 {
+		return err
+	}
+	return o.confirm(ctx, "repair "+screen.Count(out.ToRepair, "finding"), "Nothing was written.",
+		answer{at: out.Observation.Now, screen: func(s *screen.Screen) { s.BeforeRecovery(out) }})
+}
+
 // underFence recovers while the fence holds whereabouts' Leases of all pools. A dry run needs no fence.
-func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*reconciler.Result, error) {
+func (o *options) underFence(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result, error) {
 	cluster, isLive := r.Writer.(*kube.Cluster)
-	if !isLive || !writes || cluster.WithoutLease {
+	if !isLive || !o.writes || cluster.WithoutLease {
 		return r.Recover(ctx)
 	}
 	j, err := r.Check(ctx)
@@ -87,8 +115,17 @@ func underFence(ctx context.Context, r *reconciler.Reconciler, writes bool) (*re
 	fence.Raise(ippool.LeasesOf(j.Observation.Pools), "")
 	stands := func(context.Context) (bool, error) { return !fence.Since().IsZero(), nil }
 	const raiseFor = 20 * time.Second // ADDs and DELs that hold a Lease may take so long to release it
+	at := func(after time.Duration) string { return time.Now().UTC().Add(after).Format("15:04:05 UTC") }
+	o.progress.Say("Taking whereabouts' Leases, until " + at(raiseFor) + " at most")
 	if wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, raiseFor, true, stands) == nil {
 		r.Fence = fence
+		says := "; ADDs and DELs wait, until " + at(kube.LongestFence) + " at most"
+		r.Progress = func(text string) {
+			if fence.Since().IsZero() {
+				says = ""
+			}
+			o.progress.Say(text + says)
+		}
 	} else if ctx.Err() == nil {
 		r.Log.Warn("Could not take whereabouts' Leases; ADDs and DELs go on meanwhile", "missing", fence.State().Missing)
 	}

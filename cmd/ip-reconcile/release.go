@@ -55,7 +55,8 @@ StuckTerminating without node agents. --because has your reason, for the log. If
 assertion is wrong, two pods get one address. Nothing overrides a fresh report of the
 sandbox, another pod or sandbox with the address, or a pause.
 
-Without a terminal --yes is needed. --dry-run and --snapshot write nothing.
+release asks. --yes is the answer in advance. Without --yes and without a terminal to ask
+on, release does nothing: exit code 2. --dry-run and --snapshot write nothing.
 
 Exit code 0: everything that was selected is released; 1: something is not, and the output
 says why; 2: the cluster could not be read.`,
@@ -68,7 +69,7 @@ says why; 2: the cluster could not be read.`,
 		RunE: func(c *cobra.Command, _ []string) error { return o.release(c.Context()) },
 	}
 	f := c.Flags()
-	o.addWithoutNode(f, "info")
+	o.addWithoutNode(f, "warn")
 	o.addSnapshot(f)
 	o.AddConfirmAfter(f)
 	o.AddWriting(f)
@@ -78,7 +79,7 @@ says why; 2: the cluster could not be read.`,
 	o.addPodNamespace(f, &o.namespace)
 	f.StringVar(&o.override, "override", "", "reason that was printed for what is Held, to release it nevertheless")
 	f.StringVar(&o.Because, "because", "", "sentence for the log that says why nothing uses what --override releases")
-	f.BoolVar(&o.yes, "yes", false, "release without asking")
+	f.BoolVar(&o.yes, "yes", false, yesHelp)
 	o.addDryRun(f)
 	o.completeNames(c, true)
 	return c
@@ -209,11 +210,13 @@ func isAgreed(printed *planfile.File, it *judge.Item) bool {
 	return printed.Has(it) && (it.Verdict != judge.Stale || it.Proven || printed.Allows(it))
 }
 
-// consent prints the evidence, and asks whether to release what can be. Where nothing is released, it prints what a run
-// would release in the form that --output asks for, and returns errUnresolved.
+// consent prints the evidence, and asks whether to release what can be. Where nothing can be released, or in a dry run,
+// it prints what a run would release in the form that --output asks for, and returns errUnresolved.
 func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
-	if len(o.selected) > 0 && o.show(ctx, r) {
-		return nil
+	if len(o.selected) > 0 {
+		if releases, err := o.show(ctx, r); releases || err != nil {
+			return err
+		}
 	}
 	if o.isTable() {
 		return errUnresolved
@@ -225,8 +228,8 @@ func (o *byHand) consent(ctx context.Context, r *reconciler.Reconciler) error {
 	return o.printRun(ctx, report.OfRun(out, true, o.filter), true)
 }
 
-// show prints the evidence, and reports whether to release.
-func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (isYes bool) {
+// show prints the evidence, and asks. It reports whether to release.
+func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (releases bool, err error) {
 	rep, d := o.explainJudged(ctx, r, o.j, explanation.Question{Subject: o.subjects[0], Filter: &o.filter})
 	d.Advice = slices.DeleteFunc(d.Advice, func(a document.Advice) bool { // about this very release
 		return a.Cause == judge.Stale.String() || a.Cause == string(reconciler.AwaitingConfirmation)
@@ -237,27 +240,24 @@ func (o *byHand) show(ctx context.Context, r *reconciler.Reconciler) (isYes bool
 	if len(asserted) > 0 {
 		counts += fmt.Sprintf(" (%d because you assert that nothing uses the address)", len(asserted))
 	}
-	asks := len(can) > 0 && !o.DryRun && !o.yes && o.in != nil
-	text := o.renderScreen(answer{at: o.j.Observation.Now, screen: func(s *screen.Screen) { s.Explain(rep, d) }})
-	if asks {
-		_, _ = o.err.Write(append(text, '\n')) // where the question is
-	} else if o.isTable() {
-		_, _ = o.out.Write(append(text, '\n'))
+	evidence := answer{at: o.j.Observation.Now, screen: func(s *screen.Screen) { s.Explain(rep, d) }}
+	if len(can) > 0 && !o.DryRun && o.asks() {
+		evidence.screen = func(s *screen.Screen) { s.BeforeRelease(rep, d, can) }
+		err = o.confirm(ctx, "release "+counts, "Nothing was released.", evidence)
+		return err == nil, err
+	}
+	o.progress.Stop()
+	if o.isTable() {
+		_ = o.write(append(o.renderScreen(evidence, o.outDisplay), '\n'))
 	}
 	switch {
 	case len(can) == 0:
 		fmt.Fprintln(o.err, "Nothing that was selected can be released.")
-		if !o.DryRun && (o.yes || o.in != nil) {
+		if !o.DryRun {
 			r.RecordRefusals(&reconciler.Result{Judgement: o.j, Refused: r.Plan(ctx, o.j).Refused})
 		}
 	case o.DryRun:
 		fmt.Fprintf(o.err, "Dry run: nothing is released. %s can be released.\n", counts)
-	case o.yes:
-		return true
-	case asks:
-		return o.ask(ctx, "Release "+counts+"?")
-	default:
-		fmt.Fprintf(o.err, "Nothing is released without --yes or a terminal to ask on. %s can be released.\n", counts)
 	}
-	return false
+	return len(can) > 0 && !o.DryRun, nil
 }

@@ -27,7 +27,8 @@ func terminalWith(t *testing.T, answer string) (std streams, shown func() string
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	return streams{out: f, err: f, in: strings.NewReader(answer)}, func() string {
+	d := display{columns: 100}
+	return streams{out: f, err: f, in: strings.NewReader(answer), outDisplay: d, errDisplay: d}, func() string {
 		text, err := os.ReadFile(f.Name())
 		if err != nil {
 			t.Fatal(err)
@@ -76,8 +77,13 @@ func TestRun_AsksOnATerminal(t *testing.T) {
 		std, shown := terminalWith(t, answer)
 		o, r := asker(t, sample, std)
 		err := o.askToRun(t.Context(), r)
-		if (err == nil) != want || !strings.Contains(shown(), "WOULD BE RELEASED NOW (6)") ||
-			!strings.HasSuffix(shown(), "Release 9 stale items? [y/N] ") {
+		question, after, _ := strings.Cut(shown(), "Release 9 stale items? [y/N] ")
+		if no := "Nothing was released.\n"; (err == nil) != want || want && after != "" || !want && after != no {
+			t.Errorf("%q: %v:\n%s", answer, err, shown())
+		}
+		_, listed, _ := strings.Cut(question, "\nTO RELEASE NOW (6)\n")
+		if !strings.Contains(listed, "\nTO RELEASE LATER (3)\n") || strings.Contains(question, "Dry run") ||
+			strings.Contains(listed, "SANDBOX: ") || strings.Contains(listed, "Held") {
 			t.Errorf("%q: %v:\n%s", answer, err, shown())
 		}
 	}
@@ -132,6 +138,50 @@ func TestRelease_AsksOnATerminal(t *testing.T) {
 				t.Errorf("%s: %q: %v:\n%s", name, answer, err, shown())
 			}
 		}
+	}
+}
+
+// Without consent nothing is even read: neither a cluster nor a plan.
+func TestWrites_NeedConsentWithoutATerminal(t *testing.T) {
+	plan := filepath.Join(t.TempDir(), "plan.json")
+	write(t, plan, fmt.Sprintf(`{"apiVersion": %q, "kind": "Plan", "items": []}`, document.APIVersion))
+	for _, args := range [][]string{{"run"}, {"apply", plan}, {"release", "10.0.0.20"}, {"recover"}} {
+		args = append(args, "--kubeconfig", kubeconfigOf(t, "https://"+freeAddress(t)))
+		want := "ip-reconcile: nothing was done: without a terminal to ask on, " + args[0] + " needs --yes\n"
+		if code, out, errs := run(t, args...); code != exitFailed || out != "" || errs != want {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, out, errs)
+		}
+		for _, consent := range []string{"--yes", "--dry-run"} {
+			if args[0] == "apply" && consent == "--dry-run" {
+				continue
+			}
+			if code, _, errs := run(t, append(args, consent)...); code != exitFailed || strings.Contains(errs, "--yes") {
+				t.Errorf("%v %s: exit code %d, %q", args, consent, code, errs)
+			}
+		}
+	}
+}
+
+// recover asks about what it would write, and not about nothing.
+func TestRecover_AsksOnATerminal(t *testing.T) {
+	for answer, want := range asking {
+		std, shown := terminalWith(t, answer)
+		o, r := asker(t, sample, std)
+		err := o.askToRecover(t.Context(), r)
+		question, after, isAsked := strings.Cut(shown(), "\nRepair 3 findings? [y/N] ")
+		if no := "Nothing was written.\n"; (err == nil) != want || !isAsked || want && after != "" || !want && after != no {
+			t.Errorf("%q: %v:\n%s", answer, err, shown())
+		}
+		if !strings.Contains(question, "\nTO WRITE (") || strings.Contains(question, "Dry run") {
+			t.Errorf("it asks:\n%s", question)
+		}
+	}
+	std, shown := terminalWith(t, "y")
+	dir := copySample(t)
+	pauseEverything(t, dir)
+	o, r := asker(t, dir, std)
+	if err := o.askToRecover(t.Context(), r); err != nil || shown() != "" {
+		t.Errorf("%v: it asks about nothing:\n%s", err, shown())
 	}
 }
 

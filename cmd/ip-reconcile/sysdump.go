@@ -91,6 +91,8 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	for _, r := range requirements {
 		e.Labels = append(e.Labels, r.Key())
 	}
+	r.Progress = nil
+	o.progress.Say("Collecting objects, logs and metrics")
 	lines := probe.Lines(ctx, r, r.Writer.(*kube.Cluster))
 	if probe.Judgement != nil && !o.continues(ctx, len(probe.Observation.Nodes.Or(nil))) {
 		return nil, errors.New("stopped: nothing was written")
@@ -102,7 +104,7 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 		d.Objects(probe.Observation, e)
 	}
 	if !redact { // these have names
-		s := &screen.Screen{}
+		s := &screen.Screen{Width: 100}
 		s.Head(d.Manifest.Header)
 		s.Status(document.OfStatus(document.Header{}, lines))
 		d.Add("status.txt", []byte(s.String()), nil)

@@ -105,6 +105,16 @@ func planAndApply(t *testing.T) (planned, question, applied string) {
 	return shownPlan(), shownQuestion(), shownApply()
 }
 
+func terminalOfRecover(t *testing.T) string {
+	t.Helper()
+	std, shown := terminalWith(t, "n\n")
+	o, r := asker(t, sample, std)
+	if err := o.askToRecover(t.Context(), r); !errors.Is(err, errUnresolved) {
+		t.Error(err)
+	}
+	return shown()
+}
+
 // What a person reads before an answer, and after it.
 func TestTerminal_Golden(t *testing.T) {
 	plan, question, applied := planAndApply(t)
@@ -116,13 +126,14 @@ func TestTerminal_Golden(t *testing.T) {
 	if err := o.askToRun(t.Context(), r); !errors.Is(err, errUnresolved) {
 		t.Error(err)
 	}
+	recovery := terminalOfRecover(t)
 	all := ""
 	for _, c := range []struct{ name, text string }{
 		{"run, with a paused pool", strings.ReplaceAll(shown(), dir, "SNAPSHOT")},
 		{"release", releaseOnATerminal(t, "", "10.0.0.20", "10.0.0.7")},
 		{"release with an assertion", releaseOnATerminal(t, "NodeUnreachable", "10.0.0.11")},
 		{"release of what is Held", releaseOnATerminal(t, "", "10.0.0.8")},
-		{"plan", plan}, {"apply", question}, {"what apply did", applied},
+		{"recover", recovery}, {"plan", plan}, {"apply", question}, {"what apply did", applied},
 	} {
 		all += fmt.Sprintf("=== %s\n%s\n", c.name, c.text)
 	}

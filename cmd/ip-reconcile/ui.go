@@ -85,6 +85,8 @@ func (o *options) ui(ctx context.Context, port uint16, prometheus string) error 
 	if o.snapshot == "" {
 		go refresh(ctx, page, view)
 	}
+	r.Progress = nil // the page says it
+	o.progress.Stop()
 	context.AfterFunc(ctx, func() { _ = server.Close() }) // ends what readers still read
 	fmt.Fprintf(o.out, "http://%s%s#token=%s\n", listener.Addr(), ui.Root, token)
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -66,7 +65,7 @@ func (o *options) follow(
 	if o.clusterUID != nil {
 		o.cluster.UID = o.clusterUID(ctx)
 	}
-	r.Progress = nil // the screen stays
+	r.Progress = nil // what changes is printed
 	warnings, took := first.Observation.Warnings, time.Duration(0)
 	for {
 		select {
@@ -116,8 +115,7 @@ func (o *options) printChange(c *document.Change) error {
 	if o.isTable() {
 		s := &screen.Screen{Wide: o.output == "wide"}
 		s.Change(c)
-		_, err := io.WriteString(o.out, s.String())
-		return err
+		return o.write([]byte(s.String()))
 	}
 	text, err := document.Encode(document.FormLine, c)
 	if err == nil {

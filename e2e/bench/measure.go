@@ -56,8 +56,8 @@ func (b *Bench) check(who, kubeconfig string) []string {
 func (b *Bench) release(who, kubeconfig string) []string {
 	switch who {
 	case Ours:
-		return []string{b.program("ip-reconcile"), "run", "--confirm-after", "0s", "--allow-mass-release", "--kubeconfig",
-			kubeconfig}
+		return []string{b.program("ip-reconcile"), "run", "--yes", "--confirm-after", "0s", "--allow-mass-release",
+			"--kubeconfig", kubeconfig}
 	case Shipped:
 		return []string{b.program("upstream"), "-qps", "0", "-log-level", "debug", "-kubeconfig", kubeconfig}
 	default:

@@ -138,7 +138,7 @@ func (v *View) pool(name string) (*PoolMap, error) {
 }
 
 func (v *View) screen(h document.Header) *screen.Screen {
-	s := &screen.Screen{ConfirmAfter: v.ConfirmAfter}
+	s := &screen.Screen{ConfirmAfter: v.ConfirmAfter, Width: 100}
 	s.Head(h)
 	return s
 }

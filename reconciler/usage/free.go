@@ -81,6 +81,22 @@ func (p *Pool) count(reserved map[network][]netip.Addr, unrecorded []netip.Addr)
 	}
 	p.FreeAddresses = setOf(&free)
 	p.Usable, p.Free = ippool.Size(setOf(&usable)), ippool.Size(p.FreeAddresses)
+	p.countOthers(setOf(&usable))
+}
+
+// countOthers counts which allocations are of no usable address, and which usable addresses have none and are not free.
+func (p *Pool) countOthers(usable *netipx.IPSet) {
+	allocated := 0
+	seen := map[netip.Addr]bool{}
+	for i := range p.Allocations {
+		if a := p.Allocations[i].Address; usable.Contains(a) && !seen[a] {
+			seen[a] = true
+			allocated++
+		}
+	}
+	p.Outside = p.Used - allocated
+	p.Blocked = new(big.Int).Sub(p.Usable, p.Free)
+	p.Blocked.Sub(p.Blocked, big.NewInt(int64(allocated)))
 }
 
 // setOf is the set of valid addresses and sets, which give no error.

@@ -27,6 +27,12 @@ type Pool struct {
 	// Usable is how many addresses the definitions together can assign from an empty pool. Free is how many of them have
 	// no allocation, no reservation and no pod that carries them. Both are nil where the definitions are unknown.
 	Usable, Free *big.Int
+	// Blocked is how many of the usable addresses are not free although they have no allocation: they have a reservation,
+	// for example of another pool, or a pod carries them; nil where Usable is nil.
+	Blocked *big.Int
+	// Outside is how many of Used are of no usable address, 0 where Usable is nil. Usable is Used - Outside + Blocked +
+	// Free.
+	Outside int
 	// Used counts all allocations, including those of addresses that are not usable or cannot be parsed.
 	Used, InUse, Held, Stale int
 	// Stopped is how many of Held are kept by IPAMClaims of stopped machines.

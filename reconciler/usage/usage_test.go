@@ -2,6 +2,7 @@ package usage_test
 
 import (
 	"fmt"
+	"math/big"
 	stdnet "net"
 	"net/netip"
 	"slices"
@@ -53,6 +54,28 @@ func numbers(p *usage.Pool) string {
 	return fmt.Sprint(p.Usable, " ", p.Used, " ", p.Free)
 }
 
+// addsUp checks that each usable address is counted once.
+func addsUp(t interface{ Errorf(string, ...any) }, p *usage.Pool) {
+	if p.Usable == nil {
+		return
+	}
+	sum := big.NewInt(int64(p.Used - p.Outside))
+	if sum.Add(sum.Add(sum, p.Blocked), p.Free); sum.Cmp(p.Usable) != 0 || p.Outside < 0 || p.Blocked.Sign() < 0 {
+		t.Errorf("%s: usable %s are not used %d - outside %d + blocked %s + free %s", p.Ref(), p.Usable, p.Used, p.Outside,
+			p.Blocked, p.Free)
+	}
+}
+
+func TestPool_BlockedAndOutside(t *testing.T) {
+	p := theOnly(t, usage.Of(judged(net("a", `"exclude":["10.0.0.4"]`), pool29(1, 4), Pod("lost", Carrying("10.0.0.2")),
+		Node("worker-1"), FreshReport("worker-1", Sandbox("box-2", UsualUID, OfPod("lost"), WithAddress("10.0.0.2", ""))),
+		Reservation("10.0.0.3", "default/x", LongAgo))))
+	if got := fmt.Sprint(numbers(p), " ", p.Blocked, " ", p.Outside); got != "5 2 2 2 1" {
+		t.Errorf("usable, used, free, blocked, outside: %s", got)
+	}
+	addsUp(t, p)
+}
+
 func TestHowFullAPoolIs(t *testing.T) {
 	noOverlap := `"enable_overlapping_ranges":false`
 	for _, c := range []struct {
@@ -101,6 +124,7 @@ func TestHowFullAPoolIs(t *testing.T) {
 			if got := numbers(p); got != c.want {
 				t.Errorf("usable, used, free: %s, want %s", got, c.want)
 			}
+			addsUp(t, p)
 			if (p.Unknown != "") != strings.HasPrefix(c.want, "?") {
 				t.Errorf("not known because %q", p.Unknown)
 			}
@@ -224,6 +248,7 @@ func TestAsManyADDsSucceedAsAddressesAreFree(t *testing.T) {
 			parts = append(parts, Reservation(a, "default/elsewhere", LongAgo))
 		}
 		p := usage.Of(judged(parts...)).All[0]
+		addsUp(t, p)
 		free, assigned := p.FreeAddresses, 0
 		for _, d := range definitions {
 			for {

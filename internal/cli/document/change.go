@@ -96,7 +96,10 @@ func PoolRows(pools []*usage.Pool) []WatchRow {
 		d := OfPool(p)
 		state := fmt.Sprintf("%d used", d.Used)
 		if d.Unknown == "" {
-			state += fmt.Sprintf(" of %s, %s free", p.Usable, p.Free)
+			state = fmt.Sprintf("%d used of %s, %s blocked, %s free", d.Used-p.Outside, p.Usable, p.Blocked, p.Free)
+			if p.Outside > 0 {
+				state += fmt.Sprintf(", %d outside", p.Outside)
+			}
 		}
 		state += fmt.Sprintf("; %d in use, %d held, %d stale, %d waiting", d.InUse, d.Held, d.Stale, len(d.Waiting))
 		return WatchRow{ChangeSubject: ChangeSubject{Pool: &d}, key: d.Pool, name: d.Pool, state: state, isPicked: true}

@@ -35,6 +35,11 @@ type PoolUsage struct {
 	Usable *Count `json:"usable"`
 	// Used is the number of allocations, including those of addresses that are not usable.
 	Used int `json:"used"`
+	// Outside is the part of used that is of no usable address: usable = used - outside + blocked + free.
+	Outside *int `json:"outside"`
+	// Blocked is the number of usable addresses that have no allocation and are not free, in the form of usable: they have
+	// a reservation, or a pod carries them.
+	Blocked *Count `json:"blocked"`
 	// Free is the number of usable addresses that can be assigned now, in the form of usable.
 	Free *Count `json:"free"`
 	// Fill is the part of the usable addresses that is not free, 0 to 1; null also where none is usable.
@@ -48,7 +53,7 @@ type PoolUsage struct {
 	Waiting []string `json:"waiting"`
 	// Networks are the NetworkAttachmentDefinitions that use the pool.
 	Networks []string `json:"networks"`
-	// Unknown says why usable and free are null; absent where they are not.
+	// Unknown says why usable, blocked, outside and free are null; absent where they are not.
 	Unknown string `json:"unknown,omitempty"`
 	// DeleteCommand tests that the pool is empty, and then deletes it. It is absent without --unused.
 	DeleteCommand string `json:"deleteCommand,omitempty"`
@@ -157,7 +162,7 @@ func OfPool(p *usage.Pool) PoolUsage {
 	d := PoolUsage{Pool: p.Ref(), Range: p.RangeText, Used: p.Used, InUse: p.InUse, Held: p.Held, Stale: p.Stale,
 		Stopped: p.Stopped, Waiting: Rows(p.Waiting, types.NamespacedName.String), Networks: p.Networks(), Unknown: p.Unknown}
 	if p.Unknown == "" {
-		d.Usable, d.Free = &Count{p.Usable}, &Count{p.Free}
+		d.Usable, d.Free, d.Blocked, d.Outside = &Count{p.Usable}, &Count{p.Free}, &Count{p.Blocked}, &p.Outside
 	}
 	if fill, ok := p.Fill(); ok {
 		d.Fill = &fill

@@ -50,7 +50,7 @@ func answered(t *testing.T, what string, j *judge.Judgement) *document.Explanati
 
 // said is the text of an explanation, with each fact on one line.
 func said(r *report.Report, d *document.Explanation) string {
-	s := &screen.Screen{}
+	s := &screen.Screen{Width: 100}
 	s.Explain(r, d)
 	return strings.ReplaceAll(s.String(), "\n"+strings.Repeat(" ", 19), " ")
 }

@@ -23,7 +23,7 @@ var firstFlags = map[string]string{
 	"apply":   "context filename kubeconfig max-age output yes",
 	"explain": "confirm-after context filename kubeconfig now output reconciler-namespace snapshot",
 	"pools":   "confirm-after context kubeconfig new-exclude new-range no-headers now output snapshot unused watch",
-	"recover": "context kubeconfig output snapshot yes",
+	"recover": "context dry-run kubeconfig output snapshot yes",
 	"status":  "context kubeconfig output reconciler-namespace",
 	"sysdump": "context kubeconfig output reconciler-namespace redact-names",
 	"history": "context filename kubeconfig no-headers output reconciler-namespace since verify",

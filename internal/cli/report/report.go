@@ -127,6 +127,11 @@ func (r *Report) CanRelease(it *judge.Item) bool {
 	return !isRefused || !x.At().IsZero()
 }
 
+// Releasable returns what a run that was tried out releases, now or once its verdict is confirmed.
+func (r *Report) Releasable() []reconciler.Refused {
+	return Only(r.Left, func(x reconciler.Refused) bool { return r.CanRelease(x.Item) })
+}
+
 // Pick returns the items of a verdict that have a row of their own.
 func (r *Report) Pick(v judge.Verdict) []*judge.Item {
 	return Only(r.Items(), func(it *judge.Item) bool { return it.Verdict == v && OwnRow(it) })

@@ -20,6 +20,7 @@ import (
 
 // Report writes a report of check or run.
 func (s *Screen) Report(r *report.Report) {
+	s.List()
 	s.summary(r)
 	switch {
 	case !r.Ran:
@@ -56,17 +57,44 @@ func itemOf(x reconciler.Refused) *judge.Item { return x.Item }
 func (s *Screen) dryRun(r *report.Report) {
 	s.Line("Dry run: nothing is written.")
 	s.Findings("FINDINGS", r.Findings)
-	const now, never = "WOULD BE RELEASED NOW", "WOULD NOT BE RELEASED"
-	for _, title := range []string{now, "WOULD BE RELEASED LATER", never} {
-		s.items(title, r, document.Rows(report.Only(r.Left, func(x reconciler.Refused) bool {
-			isNow := x.Gate.Why == reconciler.DryRunRefusal
-			return isNow == (title == now) && (isNow || x.At().IsZero() == (title == never))
-		}), itemOf))
-	}
+	s.releasable(r, "WOULD BE RELEASED NOW", "WOULD BE RELEASED LATER")
+	isNever := func(x reconciler.Refused) bool { return !r.CanRelease(x.Item) }
+	s.items("WOULD NOT BE RELEASED", r, document.Rows(report.Only(r.Left, isNever), itemOf))
 	s.repaired("WOULD BE REPAIRED", r)
 	if r.Requests != nil {
 		s.requests(r.Requests)
 	}
+}
+
+// releasable writes what a run releases: what is confirmed, and what it waits for.
+func (s *Screen) releasable(r *report.Report, now, later string) {
+	isNow := func(x reconciler.Refused) bool { return x.Gate.Why == reconciler.DryRunRefusal }
+	isLater := func(x reconciler.Refused) bool { return !isNow(x) }
+	s.items(now, r, document.Rows(report.Only(r.Releasable(), isNow), itemOf))
+	s.items(later, r, document.Rows(report.Only(r.Releasable(), isLater), itemOf))
+}
+
+// BeforeRun writes what a run that was tried out will do, which a person is asked about below it.
+func (s *Screen) BeforeRun(r *report.Report) {
+	s.summary(r)
+	s.releasable(r, "TO RELEASE NOW", "TO RELEASE LATER")
+	s.Title("TO REPAIR", len(r.Repaired))
+	for _, f := range r.Repaired {
+		s.Text("", string(f.Kind)+" of "+f.IP+" in "+f.Pool)
+	}
+}
+
+// BeforeRelease writes an explanation, and the items that will be released, which a person is asked about below it.
+func (s *Screen) BeforeRelease(r *report.Report, d *document.Explanation, can []*judge.Item) {
+	s.Explain(r, d)
+	s.items("TO RELEASE", r, can)
+}
+
+// BeforeRecovery writes what recover will write, which a person is asked about below it.
+func (s *Screen) BeforeRecovery(out *reconciler.Result) {
+	s.summary(report.OfRun(out, true, report.Filter{}))
+	isPlanned := func(r reconciler.WriteRow) bool { return r.State == reconciler.Planned }
+	s.writes("TO WRITE", report.Only(out.Writes(), isPlanned))
 }
 
 func (s *Screen) requests(r *report.Requests) {
@@ -116,28 +144,36 @@ func (s *Screen) notRepaired(why map[string]int) {
 
 // Recovery writes what recover wrote or would write, and why the rest is not written.
 func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
+	s.List()
 	s.summary(report.OfRun(out, !wrote, report.Filter{}))
-	var rows [][]string
+	rows := out.Writes()
 	why, count := map[string]int{}, map[string]int{}
-	for _, r := range out.Writes() {
-		rows = append(rows, []string{r.IP, r.State, string(r.Kind), r.PodRef, r.Instead, r.Node, r.Pool})
-		if count[r.State]++; r.State != "Written" && r.State != "Planned" {
+	for _, r := range rows {
+		if count[r.State]++; r.State != reconciler.Written && r.State != reconciler.Planned {
 			why[r.Message]++
 		}
 	}
 	others := report.Only(out.Findings, func(f judge.Finding) bool { return !f.CanRepair() })
 	if wrote {
-		s.Line("Wrote %d, not written %d.", count["Written"], len(rows)-count["Written"])
+		s.Line("Wrote %d, not written %d.", count[reconciler.Written], len(rows)-count[reconciler.Written])
 	} else {
-		s.Line("To write: %d, for %s. Nothing is written without --yes.", count["Planned"],
+		s.Line("Dry run: nothing is written. To write: %d, for %s.", count[reconciler.Planned],
 			Count(len(out.Findings)-len(others), "finding"))
 	}
 	s.Findings("FINDINGS THAT RECOVER DOES NOT REPAIR", others)
-	if len(rows) > 0 {
-		s.Title("WRITES", len(rows))
-		s.Table([]string{"ADDRESS", "STATE", "WHY", "POD", "INSTEAD OF", "NODE", "POOL"}, rows, nil)
-	}
+	s.writes("WRITES", rows)
 	s.notRepaired(why)
+}
+
+func (s *Screen) writes(title string, rows []reconciler.WriteRow) {
+	if len(rows) == 0 {
+		return
+	}
+	s.Title(title, len(rows))
+	s.Table([]string{"ADDRESS", "STATE", "WHY", "POD", "INSTEAD OF", "NODE", "POOL"},
+		document.Rows(rows, func(r reconciler.WriteRow) []string {
+			return []string{r.IP, r.State, string(r.Kind), r.PodRef, r.Instead, r.Node, r.Pool}
+		}), nil)
 }
 
 var levels = []struct {
@@ -149,6 +185,7 @@ var levels = []struct {
 
 // Status writes the lines of a status by level, each with the command to type next.
 func (s *Screen) Status(d *document.Status) {
+	s.List()
 	count := map[document.Level]int{}
 	for _, l := range d.Lines {
 		count[l.Level]++
@@ -158,6 +195,9 @@ func (s *Screen) Status(d *document.Status) {
 		for _, l := range d.Lines {
 			if l.Level != level.Level {
 				continue
+			}
+			if s.onlyRows() {
+				s.row(strings.TrimSpace(level.mark + document.Clean(l.Message) + "  " + l.Next))
 			}
 			s.Text(level.mark, l.Message)
 			if l.Next != "" {
@@ -183,9 +223,13 @@ func (s *Screen) Sysdump(d *document.Sysdump, path, flags string) {
 
 // History writes a row for each record, with its evidence if hasWords. With isVerify it writes only the faults.
 func (s *Screen) History(d *document.History, hasWords, isVerify bool) {
+	s.List()
 	if len(d.Faults) > 0 {
 		s.Title("FAULTS", len(d.Faults))
 		for _, f := range d.Faults {
+			if s.onlyRows() {
+				s.row(f.Place + "  " + document.Clean(f.Message))
+			}
 			s.Text(f.Place+"  ", f.Message)
 		}
 	}
@@ -227,38 +271,41 @@ func (s *Screen) items(title string, r *report.Report, items []*judge.Item) {
 	s.rows(title, r.Observation.Now, rows)
 }
 
-// rows writes a section: a row for each item, and below it the sentences behind its verdict and its own refusal. A long
-// section has the count of each reason and the first rows, without sentences.
+// rows writes a section: a row for each item, which has its verdict. The sentence behind the verdict is in the row of a
+// wide screen, and below the row of a screen that is no list. A refusal of this item alone is below its row, too. All
+// sections have the same columns. A long section that is cut has the count of each reason first.
 func (s *Screen) rows(title string, now time.Time, rows []document.AllocationRow) {
 	if len(rows) == 0 {
 		return
 	}
 	s.Title(title, len(rows))
 	shown := rows[:s.shown(document.Rows(rows, reason))]
-	release := ""
-	if rows[0].Verdict == judge.Stale && title != released {
-		release = "RELEASE"
-		for _, d := range rows {
-			s.hasUnconfirmed = s.hasUnconfirmed || isUnconfirmed(d)
-			s.hasMissingNode = s.hasMissingNode || isUnconfirmed(d) && d.Reason == judge.NodeMissingReason
-		}
-	}
-	columns := []string{"ADDRESS", "REASON", release, "POD", "SANDBOX", "NODE", "POOL OR RESERVATION"}
+	columns := []string{"ADDRESS", "VERDICT", "REASON", "RELEASE", "POD", "SANDBOX", "NODE", "POOL OR RESERVATION"}
 	if s.Wide {
 		columns = append(columns, "INTERFACE", "CONTAINER", "RULE", "MESSAGE")
 	}
-	lines := document.Rows(shown, func(d document.AllocationRow) []string {
+	s.hasEvidence = s.hasEvidence || s.isList && !s.Wide
+	isReleased := title == released
+	for _, d := range rows {
+		s.hasUnconfirmed = s.hasUnconfirmed || isUnconfirmed(d) && !isReleased
+		s.hasMissingNode = s.hasMissingNode || isUnconfirmed(d) && !isReleased && d.Reason == judge.NodeMissingReason
+	}
+	s.Table(columns, document.Rows(shown, func(d document.AllocationRow) []string {
 		s.sandboxes = append(s.sandboxes, d.Sandbox)
-		return cells(d, now)[:len(columns)]
-	})
-	s.Table(columns, lines, func(i int) {
-		if s.Wide || len(shown) < len(rows) {
+		when := release(d, now)
+		if isReleased {
+			when = "released"
+		}
+		return cells(d, when)[:len(columns)]
+	}), func(i int) {
+		if s.Wide {
 			return
 		}
-		s.Text("    ", shown[i].Message)
-		if why := shown[i].Refusal; why == reconciler.Changed || why == reconciler.LeaseBusy ||
-			why == reconciler.WriteFailed {
-			s.Text("    ", shown[i].Detail) // the summary has the others
+		if !s.isList && len(shown) == len(rows) {
+			s.Text("    ", shown[i].Message)
+		}
+		if why := ownRefusal(shown[i]); why != "" {
+			s.Text("    ", why)
 		}
 	})
 	s.more(len(rows)-len(shown), "row")
@@ -301,14 +348,29 @@ func (s *Screen) legend() {
 				"must be missing for %s at least.", wait, duration.HumanDuration(reconciler.NodeQuarantine)))
 		}
 	}
+	if s.hasEvidence {
+		s.Line("'explain ADDRESS' and -o wide print the evidence.")
+	}
 }
 
-func cells(d document.AllocationRow, now time.Time) []string {
+// ownRefusal returns the detail of a refusal that is of an item alone, "" for one that stands in the summary.
+func ownRefusal(d document.AllocationRow) string {
+	if why := d.Refusal; why == reconciler.Changed || why == reconciler.LeaseBusy || why == reconciler.WriteFailed {
+		return d.Detail
+	}
+	return ""
+}
+
+func cells(d document.AllocationRow, when string) []string {
 	if d.IsReservation {
 		d.Pool += " (reservation)"
 	}
-	return []string{d.IP, reason(d), release(d, now), d.PodRef, d.Sandbox, d.Node, d.Pool, d.IfName, d.ContainerID, d.Rule,
-		d.Message}
+	message := d.Message
+	if why := ownRefusal(d); why != "" {
+		message += "; " + why
+	}
+	return []string{d.IP, d.Verdict.String(), reason(d), when, d.PodRef, d.Sandbox, d.Node, d.Pool, d.IfName,
+		d.ContainerID, d.Rule, message}
 }
 
 func reason(d document.AllocationRow) string {
@@ -320,9 +382,12 @@ func reason(d document.AllocationRow) string {
 
 func isUnconfirmed(d document.AllocationRow) bool { return d.Verdict == judge.Stale && !d.Proven }
 
-// release returns when a Stale item is released, or why not. A time within a day of now has no date.
+// release returns when an item is released, or why a Stale one is not, "" for one that is not Stale. A time within a
+// day of now has no date.
 func release(d document.AllocationRow, now time.Time) string {
 	switch {
+	case d.Refusal == "" && d.Verdict != judge.Stale:
+		return ""
 	case d.Refusal == "":
 		return "now"
 	case d.ReleasableAt == nil:

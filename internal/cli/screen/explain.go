@@ -95,7 +95,11 @@ func (s *Screen) explainItem(it document.ExplainedItem) {
 		s.fact("verdict", fmt.Sprintf("%s, as its allocation in %s", it.Verdict, it.SharesVerdictOf))
 		return
 	}
-	s.section(title, it)
+	var without []string
+	if it.Verdict != judge.Stale { // only a Stale item is released at once, or needs a confirmation
+		without = append(without, "proven")
+	}
+	s.section(title, it, without...)
 	if it.Evidence != nil {
 		shown := *it.Evidence
 		if shown.Pod != nil {
@@ -143,11 +147,11 @@ func (s *Screen) explainNodes(d *document.Explanation) {
 		}
 	}
 	for i, n := range shown {
-		if d.Found && (i < manyRows || s.Wide) {
+		if d.Found && (i < manyRows || !s.Cut) {
 			s.explainNode(n)
 		}
 	}
-	if !s.Wide {
+	if s.Cut {
 		s.more(len(shown)-manyRows, "node")
 	}
 	if d.Found && len(ready) > 0 {
@@ -182,15 +186,19 @@ func (s *Screen) explainNode(n document.ExplainedNode) {
 	}
 }
 
-func (s *Screen) section(title string, of any) {
+func (s *Screen) section(title string, of any, without ...string) {
 	s.gap()
 	s.Text("", title)
-	s.facts(of)
+	s.facts(of, without...)
 }
 
-// facts writes the fields of a struct under their labels, and each element of a list of structs on its own.
-func (s *Screen) facts(of any) {
+// facts writes the fields of a struct under their labels, without some, and each element of a list of structs on its
+// own.
+func (s *Screen) facts(of any, without ...string) {
 	each(reflect.ValueOf(of), func(label string, v reflect.Value) {
+		if slices.Contains(without, label) {
+			return
+		}
 		if v.Kind() != reflect.Slice || v.Type().Elem().Kind() != reflect.Struct {
 			s.fact(label, oneLine(v))
 			return

@@ -18,11 +18,12 @@ import (
 
 // Pools writes how full all pools are. The fullest comes first.
 func (s *Screen) Pools(d *document.PoolList) {
+	s.List()
 	s.circumstances(d.Notes, nil)
 	s.poolTable(d.Pools...)
 	for _, p := range d.Pools {
 		if len(p.Waiting) > 0 {
-			s.Text(p.Pool+" is full, waiting: ", s.list(p.Waiting, fewNames))
+			s.Text(p.Pool+" is full, waiting: ", s.names(p.Waiting, fewNames))
 		}
 		if p.DeleteCommand != "" {
 			s.Line("Delete %s, if it is still empty:\n    %s", p.Pool, p.DeleteCommand)
@@ -32,6 +33,7 @@ func (s *Screen) Pools(d *document.PoolList) {
 
 // PoolDetails writes the details of some pools.
 func (s *Screen) PoolDetails(d *document.PoolDetails) {
+	s.List()
 	s.circumstances(d.Notes, d.Gates)
 	for i, p := range d.Pools {
 		if i > 0 {
@@ -52,7 +54,7 @@ func (s *Screen) PoolDetails(d *document.PoolDetails) {
 		s.fact("workloads", owners(p.Workloads))
 		if len(p.Waiting) > 0 {
 			s.Title("WAITING FOR AN ADDRESS", len(p.Waiting))
-			s.Text("", s.list(p.Waiting, manyRows))
+			s.Text("", s.names(p.Waiting, manyRows))
 		}
 		s.rows("STALE", d.ObservedAt, p.StaleEntries)
 	}
@@ -75,22 +77,25 @@ func (s *Screen) newRange(now time.Time, pool string, d *document.PoolNewRange) 
 
 // poolTable writes a row for each pool, and each reason for a question mark once.
 func (s *Screen) poolTable(pools ...document.PoolUsage) {
-	columns := []string{"POOL", "RANGE", "USABLE", "USED", "FREE", "FILL", "STALE", "HELD", "WAITING", "NETWORKS"}
+	columns := []string{"POOL", "RANGE", "USABLE", "USED", "BLOCKED", "FREE", "OUTSIDE", "FILL", "STALE", "HELD",
+		"WAITING", "NETWORKS"}
 	unknown := map[string][]string{} // pools by why
 	s.Table(columns, document.Rows(pools, func(p document.PoolUsage) []string {
-		usable, free, waiting := "?", "?", "?" // a pod waits only for a full pool
+		usable, blocked, free, outside := "?", "?", "?", "?"
+		used, waiting := p.Used, "?" // a pod waits only for a full pool
 		if p.Unknown == "" {
-			usable, free, waiting = amount(p.Usable.Int), amount(p.Free.Int), strconv.Itoa(len(p.Waiting))
+			usable, blocked, free = amount(p.Usable.Int), amount(p.Blocked.Int), amount(p.Free.Int)
+			used, outside, waiting = p.Used-*p.Outside, strconv.Itoa(*p.Outside), strconv.Itoa(len(p.Waiting))
 		} else {
 			unknown[p.Unknown] = append(unknown[p.Unknown], p.Pool)
 		}
 		return []string{
-			p.Pool, p.Range, usable, strconv.Itoa(p.Used), free, percent(p), strconv.Itoa(p.Stale), strconv.Itoa(p.Held),
-			waiting, strings.Join(p.Networks, ","),
+			p.Pool, p.Range, usable, strconv.Itoa(used), blocked, free, outside, percent(p), strconv.Itoa(p.Stale),
+			strconv.Itoa(p.Held), waiting, strings.Join(p.Networks, ","),
 		}
 	}), nil)
 	for _, why := range slices.Sorted(maps.Keys(unknown)) {
-		s.Text("? ", fmt.Sprintf("%s: %s.", s.list(unknown[why], fewNames), why))
+		s.Text("? ", fmt.Sprintf("%s: %s.", s.names(unknown[why], fewNames), why))
 	}
 	for _, p := range pools {
 		if p.Stopped > 0 {

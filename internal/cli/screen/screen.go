@@ -20,30 +20,50 @@ import (
 
 // Screen is text for a person. Methods append to it.
 type Screen struct {
-	Wide      bool // all columns, rows and whole container ids
-	NoHeaders bool
+	Wide      bool // all columns and whole container ids
+	NoHeaders bool // of lists print only the rows
 	All       bool // also list what is in use
+	Cut       bool // shorten long lists, and say so in the last line
+	Width     int  // at which text is broken; 0 for never. Tables are never broken
 	// ConfirmAfter is how long an unconfirmed verdict must hold.
 	ConfirmAfter time.Duration
 
 	text           strings.Builder
+	isList         bool     // and not text with tables in it
+	notShown       []string // what was cut
 	sandboxes      []string // words on the screen, for the legend
+	hasEvidence    bool     // of rows that are shown, elsewhere
 	hasUnconfirmed bool
 	hasMissingNode bool // an unconfirmed item has the reason NodeMissing
 }
 
-// manyRows is how many rows of a section are shown without -o wide, and fewNames how many names of a sentence.
+// manyRows is how many rows of a section a Screen with Cut has, and fewNames how many names a sentence.
 const (
 	manyRows = 40
 	fewNames = 3
 )
 
-func (s *Screen) String() string { return s.text.String() }
+// String returns the text.
+func (s *Screen) String() string {
+	if len(s.notShown) == 0 {
+		return s.text.String()
+	}
+	return s.text.String() + "\nNot shown: " + strings.Join(s.notShown, ", ") + ". -o wide shows all.\n"
+}
+
+// List begins a list, of which NoHeaders leaves only the rows.
+func (s *Screen) List() { s.isList = true }
+
+func (s *Screen) onlyRows() bool { return s.isList && s.NoHeaders }
 
 // Line writes a line.
-func (s *Screen) Line(format string, args ...any) { fmt.Fprintf(&s.text, format+"\n", args...) }
+func (s *Screen) Line(format string, args ...any) {
+	if !s.onlyRows() {
+		s.row(fmt.Sprintf(format, args...))
+	}
+}
 
-const proseWidth = 100
+func (s *Screen) row(text string) { s.text.WriteString(text + "\n") }
 
 // Text writes a text behind a prefix, broken between words, with its lines aligned. A longer word stays whole.
 func (s *Screen) Text(prefix, text string) {
@@ -51,7 +71,7 @@ func (s *Screen) Text(prefix, text string) {
 	line, length := document.Clean(prefix), indent
 	for _, word := range strings.Fields(document.Clean(s.shorten(text))) {
 		n := utf8.RuneCountInString(word)
-		if length > indent && length+n > proseWidth {
+		if s.Width > 0 && length > indent && length+n > s.Width {
 			s.Line("%s", strings.TrimRight(line, " "))
 			line, length = strings.Repeat(" ", indent), indent
 		}
@@ -100,7 +120,7 @@ func (s *Screen) Table(columns []string, rows [][]string, below func(row int)) {
 	}
 	_ = w.Flush() // into memory
 	for i, line := range strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n") {
-		s.Line("%s", s.shorten(line))
+		s.row(s.shorten(line))
 		if below != nil && i >= headers {
 			below(i - headers)
 		}
@@ -142,7 +162,7 @@ func (s *Screen) unknownFindings(r *report.Report) string {
 	if len(kinds) == 0 {
 		return ""
 	}
-	return ", and unknown: " + s.list(kinds, fewNames)
+	return ", and unknown: " + s.names(kinds, fewNames)
 }
 
 func counts(sum judge.Summary) string {
@@ -178,9 +198,9 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// list joins the first texts and says how many more there are. A wide screen has all of them.
-func (s *Screen) list(all []string, most int) string {
-	if s.Wide {
+// names joins texts. With Cut it joins the first of them, and says how many more there are.
+func (s *Screen) names(all []string, most int) string {
+	if !s.Cut {
 		most = len(all)
 	}
 	return judge.AtMost(all, most)
@@ -204,13 +224,17 @@ func (s *Screen) Findings(title string, found []judge.Finding) {
 	found = slices.SortedStableFunc(slices.Values(found), func(a, b judge.Finding) int { return rank(a) - rank(b) })
 	shown := s.shown(document.Rows(found, func(f judge.Finding) string { return string(f.Kind) }))
 	for _, f := range found[:shown] {
-		s.Text(fmt.Sprintf("%-18s  ", f.Kind), f.Message)
+		prefix := fmt.Sprintf("%-18s  ", f.Kind)
+		if s.onlyRows() {
+			s.row(prefix + s.shorten(document.Clean(f.Message)))
+		}
+		s.Text(prefix, f.Message)
 	}
 	s.more(len(found)-shown, "finding")
 }
 
 func (s *Screen) shown(words []string) int {
-	if len(words) <= manyRows || s.Wide {
+	if len(words) <= manyRows || !s.Cut {
 		return len(words)
 	}
 	n := map[string]int{}
@@ -224,6 +248,6 @@ func (s *Screen) shown(words []string) int {
 
 func (s *Screen) more(n int, what string) {
 	if n > 0 {
-		s.Line("And %s; -o wide prints all.", Count(n, "more "+what))
+		s.notShown = append(s.notShown, Count(n, what))
 	}
 }

@@ -35,7 +35,7 @@ func planned(t testing.TB, parts ...Part) *report.Report {
 }
 
 func text(s Screen, r *report.Report) string {
-	s.All, s.ConfirmAfter = true, 15*time.Minute
+	s.All, s.ConfirmAfter, s.Width = true, 15*time.Minute, 100
 	s.Report(r)
 	return s.String()
 }
@@ -126,7 +126,8 @@ func poolScreens(t *testing.T) (all, each string) {
 	j := Judged(Observe(sixPools()), judge.Policy{})
 	u := usage.Of(j)
 	r, h, list, details := report.OfCheck(j, &reconciler.Plan{},
-		report.Filter{}), document.Header{ObservedAt: Now}, &Screen{}, &Screen{ConfirmAfter: 15 * time.Minute}
+		report.Filter{}), document.Header{ObservedAt: Now}, &Screen{Width: 100},
+		&Screen{ConfirmAfter: 15 * time.Minute, Width: 100}
 	list.Pools(document.OfPools(h, r, u))
 	details.PoolDetails(document.OfPoolDetails(h, r, u, u.All))
 	return list.String(), details.String()
@@ -138,7 +139,8 @@ func newRangeScreen(t *testing.T) string {
 	j := Judged(Observe(Pool("10.0.0.0-29", "10.0.0.0/29", Alloc("1", "default/web-1", "b1", "net1"),
 		Alloc("4", "default/web-4", "b4", "net1"), Alloc("5", "no podref", "b5", "net1"), Alloc("6", "default/gone", "b6",
 			"net1")), Pod("web-1", Carrying("10.0.0.1")), Pod("web-4", Carrying("10.0.0.4"))), judge.Policy{})
-	u, r, s := usage.Of(j), report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), &Screen{ConfirmAfter: time.Minute}
+	u, r := usage.Of(j), report.OfCheck(j, &reconciler.Plan{}, report.Filter{})
+	s := &Screen{ConfirmAfter: time.Minute, Width: 100}
 	d := document.OfPoolDetails(document.Header{ObservedAt: Now}, r, u, u.All)
 	of, err := document.NewRange("10.0.0.0/30", nil)
 	if err != nil {
@@ -151,7 +153,7 @@ func newRangeScreen(t *testing.T) string {
 
 // unusedScreen has unused pools, and then a definition that cannot be read.
 func unusedScreen() string {
-	s := &Screen{}
+	s := &Screen{Width: 100}
 	for _, more := range []Part{Nothing, NAD("bad", "{")} {
 		j := Judged(Observe(sixPools(), Pool("red-10.5.0.0-24", "10.5.0.0/24"), more), judge.Policy{})
 		u := usage.Of(j)
@@ -183,14 +185,14 @@ func history(hasWords, isVerify bool) string {
 			Message: "no fresh SandboxReport exists for worker-4", Because: "worker-4 was scrapped"},
 	}, Faults: []audit.Fault{{Place: "kube-system/ip-reconcile-history-0, record 4",
 		Message: "its hash is not that of its content: somebody edited it"}}}
-	s := &Screen{}
+	s := &Screen{Width: 100}
 	s.History(d, hasWords, isVerify)
 	return s.String()
 }
 
 // sysdump has a bundle with everything, and one without the cluster.
 func sysdump() string {
-	s := &Screen{}
+	s := &Screen{Width: 100}
 	s.Sysdump(&document.Sysdump{Files: []string{"objects-001.json", "status.txt"}}, "a.tgz", " --agents=required")
 	s.Sysdump(&document.Sysdump{Files: []string{"manifest.json"},
 		Missing: []string{"objects: list pods: forbidden", "logs/a.log: refused"}}, "b.tgz", "")
@@ -214,7 +216,7 @@ func TestScreens_Golden(t *testing.T) {
 		{"paused", text(Screen{}, planned(t, leak, func(o *Observed) { o.Paused = true }))},
 		{"its pool is paused", text(Screen{}, planned(t, leak, func(o *Observed) { o.Pools[0].Paused = true }))},
 		{"an outage comes first", text(Screen{}, planned(t, outage()))},
-		{"many rows are grouped", text(Screen{}, planned(t, many()))},
+		{"many rows are grouped", text(Screen{Cut: true}, planned(t, many()))},
 		{"a run", text(Screen{}, aRun(false))},
 		{"a dry run", text(Screen{}, aRun(true))},
 		{"pools", pools}, {"each pool", details}, {"a new range", newRangeScreen(t)}, {"unused pools", unusedScreen()},
@@ -232,8 +234,10 @@ func TestScreens_Golden(t *testing.T) {
 	if want, err := os.ReadFile(file); err != nil || got.String() != string(want) {
 		t.Errorf("%v: the screens are (see with -update and git diff):\n%s", err, &got)
 	}
-	if wide := text(Screen{Wide: true}, planned(t, many())); strings.Count(wide, "default/web-") < 60 {
-		t.Error("-o wide has not every row")
+	for _, s := range []Screen{{}, {Wide: true}} {
+		if all := text(s, planned(t, many())); strings.Count(all, "default/web-") < 60 || strings.Contains(all, "Not shown") {
+			t.Errorf("%+v has not every row", s)
+		}
 	}
 }
 

@@ -19,7 +19,7 @@ func TestScreen_Status(t *testing.T) {
 		{ID: "four", Level: document.LevelError, Message: "It does not work, " + strings.Repeat("and here is why ", 12),
 			Next: "kubectl get a", Advice: []document.Advice{{Why: "See why.", Command: "kubectl get c"}}},
 	})
-	s := &Screen{}
+	s := &Screen{Width: 100}
 	s.Head(h)
 	s.Status(d)
 	text := s.String()
@@ -36,5 +36,18 @@ func TestScreen_Status(t *testing.T) {
 		if at < 0 || i > 0 && at < strings.Index(text, order[i-1]) {
 			t.Errorf("%q is not in its place:\n%s", part, text)
 		}
+	}
+}
+
+// Without headers each line of a status is one row, with its command.
+func TestScreen_StatusOnlyRows(t *testing.T) {
+	s := &Screen{Width: 60, NoHeaders: true}
+	long := "It does not work, " + strings.Repeat("and here is why ", 12) + "and that is all."
+	s.Status(document.OfStatus(document.Header{}, []document.StatusLine{
+		{ID: "one", Level: document.LevelOK, Message: "All is well."},
+		{ID: "two", Level: document.LevelError, Message: long, Next: "kubectl get a"},
+	}))
+	if want := "✗ " + long + "  kubectl get a\n✓ All is well.\n"; s.String() != want {
+		t.Errorf("got\n%s, want\n%s", s.String(), want)
 	}
 }

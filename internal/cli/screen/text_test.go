@@ -38,14 +38,14 @@ func TestText_CannotForgeALineOrAColour(t *testing.T) {
 func TestText_BreaksBetweenWords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.StringMatching(`[a-z0-9:]{1,120}`), 1, 30).Draw(t, "words")
-		var s Screen
+		s := Screen{Width: 100}
 		s.Text("Note: ", strings.Join(words, " "))
 		if got := strings.Fields(s.String()); fmt.Sprint(got[1:]) != fmt.Sprint(words) {
 			t.Fatalf("%q", got)
 		}
 		for line := range strings.Lines(s.String()) {
 			isOneWord := len(strings.Fields(strings.TrimPrefix(line, "Note: "))) == 1
-			if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > proseWidth && !isOneWord {
+			if n := utf8.RuneCountInString(strings.TrimSpace(line)); n > s.Width && !isOneWord {
 				t.Fatalf("%d characters: %q", n, line)
 			}
 		}

@@ -1,0 +1,48 @@
+package reconciler_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+)
+
+// A run says what it waits for, and until when.
+func TestRun_SaysWhatItWaitsFor(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.entry(bluePool, 1, "default/gone", "box", true)
+		r := s.reconciler(t)
+		r.Options.ConfirmAfter = 15 * time.Minute
+		first := ""
+		r.Progress = func(text string) {
+			if strings.HasPrefix(text, "Waiting") && first == "" {
+				first = text
+			}
+		}
+		at := func(after time.Duration) string { return time.Now().UTC().Add(after).Format("15:04:05 UTC") }
+		want := "Waiting for confirmations, 1 to go: the first is due at " + at(15*time.Minute) +
+			"; the next pass is at " + at(time.Minute)
+		run(t, r)
+		same(t, "it says", first, want)
+	})
+}
+
+// recover names the nodes for whose reports it waits behind a fence.
+func TestRecover_SaysForWhichNodesItWaits(t *testing.T) {
+	bubble(t, func(t *testing.T, s *simulator) {
+		s.entry(bluePool, 1, "default/web", "ended", true)
+		s.pod("web", "u", 1)
+		s.runsOn("worker-1", "web")
+		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
+		time.Sleep(5 * time.Minute)
+		r := s.reconciler(t)
+		raised, says := time.Now(), map[string]bool{}
+		r.Fence = fence(func() time.Time { return raised })
+		r.Progress = func(text string) { says[text] = true }
+		if _, err := r.Recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		same(t, "it names the node", says["Waiting for new reports from worker-1"], true)
+	})
+}
