@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// Root is the path of the page. All other paths are below it.
+// Root is the path of the page. All other paths are below it, but for those that lead to it.
 const Root = "/ui/"
 
 const (
@@ -95,11 +95,16 @@ func (p *Page) current() state {
 	return p.state
 }
 
-// IsPublic reports whether a path is that of a file of the page, which has no data of the cluster.
-func (*Page) IsPublic(urlPath string) bool {
+// IsPublic reports whether a path is that of a file of the page, or leads to the page: it has no data of the cluster.
+func (*Page) IsPublic(urlPath string) bool { return isFile(urlPath) || isEntrance(urlPath) }
+
+func isFile(urlPath string) bool {
 	_, err := fs.Stat(files, fileName(urlPath))
 	return err == nil && strings.HasPrefix(urlPath, Root)
 }
+
+// isEntrance reports whether a path leads to the page: the host alone, or Root without its last slash.
+func isEntrance(urlPath string) bool { return urlPath == "/" || urlPath+"/" == Root }
 
 func fileName(urlPath string) string {
 	name := cmp.Or(strings.TrimPrefix(urlPath, Root), "index.html")
@@ -134,7 +139,9 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.stream(w, r)
 	case isQuestion:
 		now.answer(w, r, question)
-	case r.URL.Path == Root || r.URL.Path != Root+"index.html" && p.IsPublic(r.URL.Path):
+	case isEntrance(r.URL.Path): // a browser keeps the fragment, which has the token
+		http.Redirect(w, r, Root, http.StatusFound)
+	case r.URL.Path == Root || r.URL.Path != Root+"index.html" && isFile(r.URL.Path):
 		http.ServeFileFS(w, r, files, fileName(r.URL.Path))
 	default:
 		http.NotFound(w, r)

@@ -55,7 +55,7 @@ func TestPage_EveryAnswerHasTheHeaders(t *testing.T) {
 	for path, code := range map[string]int{
 		"/ui/": 200, "/ui/app.js": 200, "/ui/app.css": 200, "/ui/icon.svg": 200, "/ui/data/overview": 200,
 		"/ui/data/explain?subject=10.0.0.5": 200, "/ui/data/pool?subject=kube-system/10.0.0.0-24": 200,
-		"/": 404, "/ui": 404, "/ui/none": 404, "/ui/web/app.js": 404, "/ui/../page.go": 404, "/ui/index.html": 404,
+		"/": 302, "/ui": 302, "//": 404, "/none": 404, "/ui/none": 404, "/ui/web/app.js": 404, "/ui/../page.go": 404, "/ui/index.html": 404,
 		"/ui/data/": 404, "/ui/data/secrets": 404, "/ui/data/pool?subject=none": 404, "/ui/data/history": 404,
 		"/ui/data/explain": 400, "/ui/data/explain?subject=" + strings.Repeat("x", 401): 400,
 		"/ui/data/overview?subject=" + strings.Repeat("x", 401): 400,
@@ -78,6 +78,19 @@ func TestPage_EveryAnswerHasTheHeaders(t *testing.T) {
 	}
 	if strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
 		t.Errorf("the policy is %s", policy)
+	}
+}
+
+// The host alone leads to the page, also for who has no token yet: a browser sends none, and keeps the fragment.
+func TestPage_TheHostAloneLeadsToThePage(t *testing.T) {
+	p := pageOf(viewOf(UsualPool))
+	for _, handler := range []http.Handler{p, p.WithToken("secret")} {
+		for _, path := range []string{"/", "/ui", "/?x=y"} {
+			w := get(handler, http.MethodGet, path)
+			if w.Code != http.StatusFound || w.Header().Get("Location") != "/ui/" {
+				t.Errorf("%s: code %d to %q", path, w.Code, w.Header().Get("Location"))
+			}
+		}
 	}
 }
 
@@ -117,7 +130,7 @@ func TestPage_SetsTextAndNoMarkup(t *testing.T) {
 func TestPage_IsReadOnly(t *testing.T) {
 	p := pageOf(viewOf(UsualPool))
 	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "QUERY"} {
-		for _, path := range []string{"/ui/", "/ui/data/overview", "/ui/events", "/none"} {
+		for _, path := range []string{"/", "/ui/", "/ui/data/overview", "/ui/events", "/none"} {
 			if w := get(p, method, path); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
 				t.Errorf("%s %s: code %d", method, path, w.Code)
 			}
@@ -149,7 +162,7 @@ func TestPage_IsPublicHasNoData(t *testing.T) {
 	p := pageOf(viewOf(UsualPool))
 	for path, want := range map[string]bool{
 		"/ui/": true, "/ui/app.js": true, "/ui/app.css": true, "/ui/icon.svg": true, "/ui/data/overview": false,
-		"/ui/events": false, "/metrics": false, "/": false, "/app.js": false, "/ui/../data/overview": false,
+		"/ui/events": false, "/metrics": false, "/": true, "/ui": true, "/none": false, "/app.js": false, "/ui/../data/overview": false,
 		"/ui/data/../app.js": true, // the answer is that file, or none
 	} {
 		if got := p.IsPublic(path); got != want {
