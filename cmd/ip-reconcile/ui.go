@@ -30,15 +30,15 @@ const judgeEvery = 30 * time.Second
 func newUI(std streams) *cobra.Command {
 	o := &options{streams: std, component: "ui"}
 	o.output = "table" // of the texts
-	var port uint16
-	var prometheus string
+	var flags uiFlags
 	c := &cobra.Command{
 		Use:   "ui",
 		Short: "Show the verdicts on a page for a browser, on this machine; read-only",
-		Long: `Serve a page on 127.0.0.1 and print its URL: what works and what needs attention, each pool as
-a map, and the explanation of an address, a pod or a node. The page shows what the commands
-print and cannot write: what would act is a command to copy. It needs no network. The URL
-has a token, without which nobody else on the machine can read the page.
+		Long: `Serve a page on 127.0.0.1, print its URL and open it in a browser, where there is one: what
+works and what needs attention, each pool as a map, and the explanation of an address, a pod
+or a node. The page shows what the commands print and cannot write: what would act is a
+command to copy. It needs no network. The URL has a token, without which nobody else on the
+machine can read the page.
 
 While a page is open ui judges the cluster every 30 seconds. 'serve --ui' shows the same
 page with the passes of the reconciler. ui is read-only.
@@ -47,18 +47,26 @@ page with the passes of the reconciler. ui is read-only.
   ip-reconcile ui --snapshot ./must-gather
   ip-reconcile ui --context prod --port 8080`,
 		Args: noArguments,
-		RunE: func(c *cobra.Command, _ []string) error { return o.ui(c.Context(), port, prometheus) },
+		RunE: func(c *cobra.Command, _ []string) error { return o.ui(c.Context(), flags) },
 	}
 	o.given = c.Flags()
 	o.Flags.Add(c.Flags(), "error")
 	o.addSnapshot(c.Flags())
 	o.ConfirmAfter = clusterflags.ConfirmAfter // of a snapshot; a live reconciler's own, as in status
-	c.Flags().Uint16Var(&port, "port", 0, "port of the page; 0: any that is free")
-	c.Flags().StringVar(&prometheus, "prometheus", "", servecmd.PrometheusHelp)
+	c.Flags().BoolVar(&flags.open, "open", true, "open the page in a browser, where this machine has one")
+	c.Flags().Uint16Var(&flags.port, "port", 0, "port of the page; 0: any that is free")
+	c.Flags().StringVar(&flags.prometheus, "prometheus", "", servecmd.PrometheusHelp)
 	return c
 }
 
-func (o *options) ui(ctx context.Context, port uint16, prometheus string) error {
+// uiFlags are the flags that ui alone has.
+type uiFlags struct {
+	port       uint16
+	prometheus string
+	open       bool
+}
+
+func (o *options) ui(ctx context.Context, flags uiFlags) error {
 	if o.snapshot == "" { // the flags are those of the deployed reconciler
 		if _, err := statuscmd.Find(ctx, &o.Flags, o.given); err != nil {
 			return err
@@ -68,16 +76,16 @@ func (o *options) ui(ctx context.Context, port uint16, prometheus string) error 
 	if err != nil {
 		return err
 	}
-	view := func(ctx context.Context) (*ui.View, error) { return o.view(ctx, r, prometheus) }
+	view := func(ctx context.Context) (*ui.View, error) { return o.view(ctx, r, flags.prometheus) }
 	first, err := view(ctx)
 	if err != nil {
 		return err
 	}
 	page := ui.New(true, "Reading the cluster for the first time.")
 	page.Show(first)
-	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", flags.port))
 	if err != nil {
-		return fmt.Errorf("--port %d: %w", port, err)
+		return fmt.Errorf("--port %d: %w", flags.port, err)
 	}
 	token := rand.Text()
 	server := &http.Server{Handler: servecmd.LoopbackOnly(page.WithToken(token)), ReadHeaderTimeout: 10 * time.Second,
@@ -88,7 +96,11 @@ func (o *options) ui(ctx context.Context, port uint16, prometheus string) error 
 	r.Progress = nil // the page says it
 	o.progress.Stop()
 	context.AfterFunc(ctx, func() { _ = server.Close() }) // ends what readers still read
-	fmt.Fprintf(o.out, "http://%s%s#token=%s\n", listener.Addr(), ui.Root, token)
+	url := fmt.Sprintf("http://%s%s#token=%s", listener.Addr(), ui.Root, token)
+	fmt.Fprintln(o.out, url)
+	if flags.open {
+		defer openBrowser(url)()
+	}
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}

@@ -162,7 +162,8 @@ func threats() map[string]map[string][]string {
 		},
 		"Who can reach the page": {
 			"any address released in use":       {"TestPage_IsReadOnly"},
-			"disclosed, from `ip-reconcile ui`": {"TestPage_WithToken", "TestLoopbackOnly"},
+			"disclosed, from `ip-reconcile ui`": {"TestPage_WithToken", "TestLoopbackOnly",
+				"TestOpenBrowser_TheTokenIsInNoArgument"},
 			"disclosed, from `serve --ui` without `metrics.secure`": {"TestLoopbackOnly",
 				"TestUI_ServeAsksForAToken"},
 			"disclosed, with `metrics.secure`": {"TestUI_ServeAsksForAToken"},

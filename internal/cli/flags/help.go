@@ -29,7 +29,7 @@ var firstFlags = map[string]string{
 	"history": "context filename kubeconfig no-headers output reconciler-namespace since verify",
 	"serve": "agents confirm-after context cron fence-timeout health-probe-bind-address kubeconfig leader-elect " +
 		"log-level metrics-bind-address repair ui",
-	"ui":    "context kubeconfig now port reconciler-namespace snapshot",
+	"ui":    "context kubeconfig now open port reconciler-namespace snapshot",
 	"agent": "context cri kubeconfig log-level metrics-bind-address node outside-pod",
 }
 
