@@ -15,7 +15,7 @@ const forwardFor = time.Minute
 // openBrowser opens a URL in the user's browser. Where there is none, and on an error, it does nothing: the URL is
 // printed, too. The caller calls done when the page ends.
 //
-// The URL has a token, and every user of the machine can read the arguments of a process. The browser is therefore given
+// The URL has a token, and every user of the machine can read the arguments of a process. So the browser is given
 // a file that only this user can read, and that leads to the URL. It is in the home folder, because browsers in a
 // sandbox cannot read temporary folders.
 func openBrowser(url string) (done func()) {

@@ -55,7 +55,8 @@ func TestPage_EveryAnswerHasTheHeaders(t *testing.T) {
 	for path, code := range map[string]int{
 		"/ui/": 200, "/ui/app.js": 200, "/ui/app.css": 200, "/ui/icon.svg": 200, "/ui/data/overview": 200,
 		"/ui/data/explain?subject=10.0.0.5": 200, "/ui/data/pool?subject=kube-system/10.0.0.0-24": 200,
-		"/": 302, "/ui": 302, "//": 404, "/none": 404, "/ui/none": 404, "/ui/web/app.js": 404, "/ui/../page.go": 404, "/ui/index.html": 404,
+		"/": 302, "/ui": 302, "//": 404, "/none": 404, "/ui/none": 404,
+		"/ui/web/app.js": 404, "/ui/../page.go": 404, "/ui/index.html": 404,
 		"/ui/data/": 404, "/ui/data/secrets": 404, "/ui/data/pool?subject=none": 404, "/ui/data/history": 404,
 		"/ui/data/explain": 400, "/ui/data/explain?subject=" + strings.Repeat("x", 401): 400,
 		"/ui/data/overview?subject=" + strings.Repeat("x", 401): 400,
