@@ -20,6 +20,9 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
+// maxConflicts is how many conflicts the overview has with those who carry the address.
+const maxConflicts = 20
+
 // View has one judgement, and answers the page's questions by it with the documents and texts of the commands. It has
 // nothing that writes. Its functions may ask the cluster, and are safe for concurrent use.
 type View struct {
@@ -54,8 +57,10 @@ type Overview struct {
 	Status *document.Status   `json:"status"`
 	Pools  *document.PoolList `json:"pools"`
 	// Check has the findings, and the items that are not in use.
-	Check    *document.Check   `json:"check"`
-	Commands []document.Advice `json:"commands"`
+	Check *document.Check `json:"check"`
+	// Conflicts are those of the first findings. The page lists no more.
+	Conflicts []document.Conflict `json:"conflicts"`
+	Commands  []document.Advice   `json:"commands"`
 }
 
 // PoolMap is a pool with the states of its addresses.
@@ -112,10 +117,11 @@ func (v *View) overview(ctx context.Context) *Overview {
 	rep := report.OfCheck(v.Judgement, v.Plan, attention)
 	rep.Filter = report.Filter{} // the page does not show it
 	return &Overview{
-		Status:   document.OfStatus(v.header(document.KindStatus), lines),
-		Pools:    document.OfPools(v.header(document.KindPools), rep, v.usage()),
-		Check:    document.OfCheck(v.header(document.KindCheck), rep),
-		Commands: document.List(v.Advisor.Steps("more", "overview", advice.Facts{})),
+		Status:    document.OfStatus(v.header(document.KindStatus), lines),
+		Pools:     document.OfPools(v.header(document.KindPools), rep, v.usage()),
+		Check:     document.OfCheck(v.header(document.KindCheck), rep),
+		Conflicts: explanation.Conflicts(rep, maxConflicts),
+		Commands:  document.List(v.Advisor.Steps("more", "overview", advice.Facts{})),
 	}
 }
 

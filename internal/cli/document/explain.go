@@ -103,6 +103,8 @@ type ExplainedItem struct {
 	SharesVerdictOf string `json:"sharesVerdictOf,omitempty"`
 	// Evidence is absent where the verdict is shared.
 	Evidence *Evidence `json:"evidence,omitempty" text:"-"`
+	// ClaimedBy is the pod that the claimant in the evidence is, or whose sandbox it is; absent where it is none.
+	ClaimedBy *ConflictCarrier `json:"claimedBy,omitempty" text:"-"`
 	// Gates are all gates against the release of a Stale item. The next pass releases a Stale item without gates.
 	Gates  []ExplainedGate `json:"gates"`
 	Advice []Advice        `json:"advice" text:"-"`

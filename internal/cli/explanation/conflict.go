@@ -116,12 +116,17 @@ func (a *answer) partiesOf(f judge.Finding) (all []*party) {
 		}
 	}
 	for _, p := range all {
-		if p.InAPI = p.pod != nil; p.InAPI {
-			p.Owner = p.pod.Workload
-			p.Since = cmp.Or(p.Since, report.When(p.pod.CreatedAt))
-		}
+		p.complete()
 	}
 	return all
+}
+
+// complete adds what the API has of the party's pod.
+func (p *party) complete() {
+	if p.InAPI = p.pod != nil; p.InAPI {
+		p.Owner = p.pod.Workload
+		p.Since = cmp.Or(p.Since, report.When(p.pod.CreatedAt))
+	}
 }
 
 func hasAddress(b *v1alpha1.Sandbox, ip string) bool {

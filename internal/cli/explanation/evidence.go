@@ -38,7 +38,7 @@ func (a *answer) item(it *judge.Item) document.ExplainedItem {
 	if shared := it.SharesVerdictOf(); shared != nil {
 		d.SharesVerdictOf = shared.Object()
 	} else {
-		d.Evidence = Evidence(it.Evidence())
+		d.Evidence, d.ClaimedBy = Evidence(it.Evidence()), a.claimant(it.Evidence())
 	}
 	return d
 }
