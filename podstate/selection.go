@@ -109,8 +109,8 @@ func workload(o *corev1.Pod) string {
 }
 
 // hasUniqueName reports whether the pod's controller gives each of its pods a name with random letters, by generateName
-// (kube-controller-manager; KubeVirt v1.6, pkg/virt-controller/services/template.go). The name of a StatefulSet's pod is
-// given again.
+// (Kubernetes v1.36, pkg/controller/controller_utils.go, GetPodFromTemplate; KubeVirt v1.6,
+// pkg/virt-controller/services/template.go). The name of a StatefulSet's pod is given again.
 func hasUniqueName(o *corev1.Pod) bool {
 	return slices.ContainsFunc(o.OwnerReferences, func(r metav1.OwnerReference) bool {
 		kinds := []string{"v1/ReplicationController", "apps/v1/ReplicaSet", "apps/v1/DaemonSet", "batch/v1/Job",
