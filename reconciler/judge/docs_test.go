@@ -57,7 +57,7 @@ Every allocation and every reservation without an allocation gets one verdict:
 - **Stale**: it will be released. A *proven* verdict may be released at once. An *unconfirmed* one may be released when
   every pass for ` + "`--confirm-after`" + ` agrees.
 
-The first row that matches decides, and ` + "`ip-reconcile explain`" + ` prints it with a sentence. A row that names no pod
+The first row that matches decides; ` + "`ip-reconcile explain`" + ` prints it with a sentence. A row that names no pod
 or no sandbox is for any.
 
 **Pod**: the pod by the name that the allocation records. *none*: there is no such pod, or it was never bound to
