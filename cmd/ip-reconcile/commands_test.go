@@ -1,9 +1,7 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -17,55 +15,45 @@ import (
 
 const commandsFile = "../../docs/reference/commands.md"
 
-// many is from how many commands on the flag of a command is not listed with it: kubectl's flags for the cluster, and
-// what says how to judge.
-const many = 8
+// inManifests are the commands whose flags people write into manifests, where no --help is at hand.
+var inManifests = []string{"agent", "serve"}
 
-// nameOf is a flag as it is typed.
-func nameOf(f *pflag.Flag) string {
-	if f.Shorthand != "" {
-		return "`-" + f.Shorthand + "`, `--" + f.Name + "`"
-	}
-	return "`--" + f.Name + "`"
+// flagsOf are the flags of a command, as they are typed, with their help.
+func flagsOf(c *cobra.Command) (names []string, help map[string]string) {
+	help = map[string]string{}
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Hidden || f.Name == "help" {
+			return
+		}
+		name := "`--" + f.Name + "`"
+		if f.Shorthand != "" {
+			name = "`-" + f.Shorthand + "`/" + name
+		}
+		usage := f.Usage
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && !strings.Contains(usage, "(default") {
+			usage += " (default `" + f.DefValue + "`)"
+		}
+		names, help[name] = append(names, name), usage
+	})
+	return names, help
 }
 
-// flagsOf are the flags of the commands by name; of each its meanings, with the commands that have this meaning.
-func flagsOf(commands []*cobra.Command) map[string]map[string][]string {
-	found := map[string]map[string][]string{}
+// everywhere are the flags that all commands have which read the cluster.
+func everywhere(commands []*cobra.Command) (names []string) {
+	n := map[string]int{}
 	for _, c := range commands {
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			if f.Hidden || f.Name == "help" {
-				return
-			}
-			usage := f.Usage
-			if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && !strings.Contains(usage, "(default") {
-				usage += " (default `" + f.DefValue + "`)"
-			}
-			if found[nameOf(f)] == nil {
-				found[nameOf(f)] = map[string][]string{}
-			}
-			found[nameOf(f)][usage] = append(found[nameOf(f)][usage], c.Name())
-		})
-	}
-	return found
-}
-
-// writeFlags lists each flag once. Where it has several meanings, these begin with their commands.
-func writeFlags(b *strings.Builder, all map[string]map[string][]string) {
-	plain := func(name string) string { return name[strings.Index(name, "--"):] }
-	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int { return cmp.Compare(plain(a), plain(b)) })
-	for _, name := range names {
-		meanings := all[name]
-		for _, usage := range slices.SortedFunc(maps.Keys(meanings), func(a, b string) int {
-			return slices.Compare(meanings[a], meanings[b])
-		}) {
-			whose := ""
-			if len(meanings) > 1 {
-				whose = " (" + strings.Join(meanings[usage], ", ") + ")"
-			}
-			fmt.Fprintf(b, "- %s%s: %s\n", name, whose, usage)
+		all, _ := flagsOf(c)
+		for _, name := range all {
+			n[name]++
 		}
 	}
+	for name, count := range n {
+		if count >= len(commands)-2 { // agent and version do not read it
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // commandsPage has what --help does not show at one glance: every synopsis, and which flag is whose.
@@ -80,26 +68,29 @@ func commandsPage() string {
 		"(exit-codes.md) are on\none page, and so is [how to export what `--snapshot` reads]" +
 		"(../operate/must-gather.md#export-a-cluster). `completion`\ngenerates the script for bash, zsh, fish or " +
 		"powershell.\n")
-	all := flagsOf(commands)
+	shared := everywhere(commands)
 	for _, c := range commands {
-		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s.\n", c.Name(), c.UseLine(), c.Short)
-		var own []string
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-			n := 0
-			for _, names := range all[nameOf(f)] {
-				n += len(names)
+		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s.", c.Name(), c.UseLine(), c.Short)
+		names, help := flagsOf(c)
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(shared, name) })
+		switch {
+		case len(names) == 0:
+			b.WriteString("\n")
+		case slices.Contains(inManifests, c.Name()):
+			b.WriteString("\n\n")
+			for _, name := range names {
+				fmt.Fprintf(&b, "- %s: %s\n", name, help[name])
 			}
-			if n > 0 && n < many {
-				own = append(own, "`--"+f.Name+"`")
-			}
-		})
-		if len(own) > 0 {
-			fmt.Fprintf(&b, "Its flags: %s.\n", strings.Join(own, ", "))
+		default:
+			fmt.Fprintf(&b, " Flags: %s.\n", strings.Join(names, ", "))
 		}
 	}
-	b.WriteString("\n## Flags\n\nA flag that stands at no command is of all that read the cluster or inspect a node. " +
-		"kubectl's other flags for\nthe cluster and the user work, too, except with `version`: see `kubectl options`.\n\n")
-	writeFlags(&b, all)
+	_, help := flagsOf(commands[slices.IndexFunc(commands, func(c *cobra.Command) bool { return c.Name() == "serve" })])
+	b.WriteString("\n## Flags of all commands\n\nAll commands that read the cluster have these. kubectl's other flags for " +
+		"the cluster and the user work, too:\nsee `kubectl options`.\n\n")
+	for _, name := range shared {
+		fmt.Fprintf(&b, "- %s: %s\n", name, help[name])
+	}
 	return b.String()
 }
 
