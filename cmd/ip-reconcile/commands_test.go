@@ -86,8 +86,8 @@ func commandsPage() string {
 		}
 	}
 	_, help := flagsOf(commands[slices.IndexFunc(commands, func(c *cobra.Command) bool { return c.Name() == "serve" })])
-	b.WriteString("\n## Flags of all commands\n\nAll commands that read the cluster have these. kubectl's other flags for " +
-		"the cluster and the user work, too:\nsee `kubectl options`.\n\n")
+	b.WriteString("\n## Flags of all commands\n\nAll commands that read the cluster have these. " +
+		"kubectl's other flags for the cluster and the user\nwork, too: see `kubectl options`.\n\n")
 	for _, name := range shared {
 		fmt.Fprintf(&b, "- %s: %s\n", name, help[name])
 	}
