@@ -18,6 +18,9 @@ const commandsFile = "../../docs/reference/commands.md"
 // inManifests are the commands whose flags people write into manifests, where no --help is at hand.
 var inManifests = []string{"agent", "serve"}
 
+// ofInspection are the flags that say how --cri inspects a node, in each command that has it.
+var ofInspection = []string{"`--boot-id-file`", "`--cni-multus`", "`--cni-results`", "`--netns-dir`", "`--node`"}
+
 // flagsOf are the flags of a command, as they are typed, with their help.
 func flagsOf(c *cobra.Command) (names []string, help map[string]string) {
 	help = map[string]string{}
@@ -72,7 +75,10 @@ func commandsPage() string {
 	for _, c := range commands {
 		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s.", c.Name(), c.UseLine(), c.Short)
 		names, help := flagsOf(c)
-		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(shared, name) })
+		inspects := c.Name() != "agent" && c.Flags().Lookup("cri") != nil
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return slices.Contains(shared, name) || inspects && slices.Contains(ofInspection, name)
+		})
 		switch {
 		case len(names) == 0:
 			b.WriteString("\n")
@@ -91,6 +97,7 @@ func commandsPage() string {
 	for _, name := range shared {
 		fmt.Fprintf(&b, "- %s: %s\n", name, help[name])
 	}
+	fmt.Fprintf(&b, "\nCommands with `--cri` have %s, as `agent` has.\n", strings.Join(ofInspection, ", "))
 	return b.String()
 }
 

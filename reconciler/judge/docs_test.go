@@ -50,12 +50,9 @@ func document() string {
 
 ` + "`make generate`" + ` writes this page from the verdict table (reconciler/judge/table.go).
 
-Every allocation and every reservation without an allocation gets one verdict:
-
-- **InUse**: there is proof of use, or it is too early to judge.
-- **Held**: it is not proven stale. The reason says what stands against a release.
-- **Stale**: it will be released. A *proven* verdict may be released at once. An *unconfirmed* one may be released when
-  every pass for ` + "`--confirm-after`" + ` agrees.
+Every allocation and every reservation without an allocation gets one [verdict](../getting-started/concepts.md), InUse,
+Held or Stale, with a reason. A *proven* one may be released at once, an *unconfirmed* one when every pass for
+` + "`--confirm-after`" + ` agrees.
 
 The first row that matches decides; ` + "`ip-reconcile explain`" + ` prints it with a sentence. A row that names no pod
 or no sandbox is for any.
