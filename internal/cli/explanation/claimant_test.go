@@ -51,11 +51,13 @@ func TestExplanation_Claimant(t *testing.T) {
 func TestConflicts_ThoseOfTheFirstFindings(t *testing.T) {
 	parts := []Part{NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24")}
 	for _, ip := range []string{"10.0.0.5", "10.0.0.6", "10.0.0.7"} {
-		parts = append(parts, Pod("one-"+ip, UID("uid-one-"+ip), Carrying(ip)), Pod("two-"+ip, UID("uid-two-"+ip), Carrying(ip)))
+		parts = append(parts, Pod("one-"+ip, UID("uid-one-"+ip), Carrying(ip)),
+			Pod("two-"+ip, UID("uid-two-"+ip), Carrying(ip)))
 	}
 	j := Judged(Observe(parts...), judge.Policy{})
 	all := explanation.Conflicts(report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), 2)
-	if len(all) != 2 || all[0].IP != "10.0.0.5" || len(all[0].Carriers) != 2 || all[0].Carriers[1].Pod != "default/two-10.0.0.5" {
+	if len(all) != 2 || all[0].IP != "10.0.0.5" || len(all[0].Carriers) != 2 ||
+		all[0].Carriers[1].Pod != "default/two-10.0.0.5" {
 		t.Errorf("the conflicts are %+v", all)
 	}
 }
