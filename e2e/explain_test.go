@@ -147,6 +147,7 @@ func TestRBAC_ClusterRolesForPeople(t *testing.T) {
 	t.Parallel()
 	s := newStageWithReports(t, "worker-1")
 	s.applied(t, "../deploy/deployment-with-agent")
+	check(t, s.CreateNAD(t.Context(), blue))
 	node := s.agent(t, "worker-1")
 	leaked, live := s.up(t, "worker-1", "leaked", blue), s.up(t, "worker-1", "live", blue)
 	node.writeReport(t, leaked.stopped(), live.listed(v1alpha1.SandboxReady))

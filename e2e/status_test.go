@@ -152,7 +152,8 @@ func statusFaults() []fault {
 			}},
 		{name: "no definition of reports", says: []string{"✗ The API server does not serve " +
 			"sandboxreports.ip-reconcile.dev in v1alpha1: no agent can report", "--force-conflicts -f deploy/crds",
-			"✗ 0 of 2 node agents have a fresh report"},
+			"✗ The node agents' reports cannot be listed: the API server does not serve sandboxreports.ip-reconcile.dev",
+			"✗ sandboxreports are unknown: the API server does not serve"},
 			plant: func(t *testing.T, i *statusStage) func() {
 				definition := i.crd(t, sandboxReports)
 				i.removeCRD(t, sandboxReports)

@@ -10,7 +10,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Conflicts returns who carries the addresses of the conflicts among a report's findings, for at most that many of them.
+// Conflicts returns who carries the addresses of the conflicts among a report's findings, of as many as most.
 func Conflicts(r *report.Report, most int) []document.Conflict {
 	of := *r
 	of.Findings = report.Only(r.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
