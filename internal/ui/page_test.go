@@ -217,6 +217,19 @@ func TestPage_OverviewHasWhatNeedsAttention(t *testing.T) {
 	}
 }
 
+// The overview has who carries the address of a conflict, and whom the allocation names, though that one is in use.
+func TestPage_OverviewHasTheCarriersOfAConflict(t *testing.T) {
+	p := pageOf(viewOf(UsualPool, UsualPod(Carrying("10.0.0.5")), Pod("twin", UID(OtherUID), Carrying("10.0.0.5"))))
+	var d Overview
+	if err := json.Unmarshal(get(p, http.MethodGet, "/ui/data/overview").Body.Bytes(), &d); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Conflicts) != 1 || len(d.Conflicts[0].Carriers) != 2 || !d.Conflicts[0].Carriers[0].Recorded ||
+		d.Conflicts[0].Carriers[1].Pod != "default/twin" || len(d.Check.Findings) == 0 {
+		t.Errorf("the conflicts are %+v of the findings %+v", d.Conflicts, d.Check.Findings)
+	}
+}
+
 // The overview has the sources that are unknown, with what that costs.
 func TestPage_OverviewHasUnknownSources(t *testing.T) {
 	p := pageOf(viewOf(UsualPool, UsualPod(Carrying("10.0.0.5")), func(o *Observed) {

@@ -120,7 +120,7 @@ func (v *View) overview(ctx context.Context) *Overview {
 		Status:    document.OfStatus(v.header(document.KindStatus), lines),
 		Pools:     document.OfPools(v.header(document.KindPools), rep, v.usage()),
 		Check:     document.OfCheck(v.header(document.KindCheck), rep),
-		Conflicts: explanation.Conflicts(rep, maxConflicts),
+		Conflicts: explanation.Conflicts(v.Judgement, maxConflicts),
 		Commands:  document.List(v.Advisor.Steps("more", "overview", advice.Facts{})),
 	}
 }

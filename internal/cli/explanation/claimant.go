@@ -10,12 +10,12 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
-// Conflicts returns who carries the addresses of the conflicts among a report's findings, of as many as most.
-func Conflicts(r *report.Report, most int) []document.Conflict {
-	of := *r
-	of.Findings = report.Only(r.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
+// Conflicts returns who carries the addresses of a judgement's conflicts, for at most some of the findings on them.
+func Conflicts(j *judge.Judgement, most int) []document.Conflict {
+	of := *j
+	of.Findings = report.Only(j.Findings, func(f judge.Finding) bool { return f.Kind == judge.Conflict })
 	of.Findings = of.Findings[:min(len(of.Findings), most)]
-	a := &answer{q: Question{Judgement: r.Judgement}, Report: &of}
+	a := &answer{q: Question{Judgement: j}, Report: &report.Report{Judgement: &of}}
 	return document.Rows(a.conflictsOf(), func(c *conflict) document.Conflict { return c.Conflict })
 }
 

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
-	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
@@ -55,9 +53,13 @@ func TestConflicts_ThoseOfTheFirstFindings(t *testing.T) {
 			Pod("two-"+ip, UID("uid-two-"+ip), Carrying(ip)))
 	}
 	j := Judged(Observe(parts...), judge.Policy{})
-	all := explanation.Conflicts(report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), 2)
+	n := len(j.Findings)
+	all := explanation.Conflicts(j, 2)
 	if len(all) != 2 || all[0].IP != "10.0.0.5" || len(all[0].Carriers) != 2 ||
 		all[0].Carriers[1].Pod != "default/two-10.0.0.5" {
 		t.Errorf("the conflicts are %+v", all)
+	}
+	if len(j.Findings) != n {
+		t.Errorf("the judgement has %d findings, and had %d", len(j.Findings), n)
 	}
 }

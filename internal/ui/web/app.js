@@ -153,6 +153,7 @@ async function listen(mine, onEvent) {
 function received(event) {
   const isNewer = event.time !== newest.time, wasLost = state.textContent !== "";
   newest = { ...event, received: Date.now() };
+  document.getElementById("to-history").hidden = event.isSnapshot;
   state.textContent = event.problem || "";
   document.body.classList.remove("lost");
   tick();

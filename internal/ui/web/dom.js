@@ -30,11 +30,14 @@ export function section(title, ...content) {
   return content.length > 0 && el("section", {}, el("h2", {}, title), content);
 }
 
-// table scrolls by itself where it is too wide, also by keys.
+// table is one block for each row where the window is too narrow, with the names of the columns in the block. The roles
+// keep it a table for screen readers there, too. Beside that it scrolls by itself where it is too wide, also by keys.
 export function table(label, columns, rows) {
+  const row = (r) => el("tr", { role: "row" }, r.map((c, i) =>
+    el("td", { role: "cell", "data-column": columns[i] }, el("div", {}, c))));
   return rows.length > 0 && el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    el("table", {}, el("thead", {}, el("tr", {}, columns.map((c) => el("th", { scope: "col" }, c)))),
-      el("tbody", {}, rows.map((r) => el("tr", {}, r.map((c) => el("td", {}, c)))))));
+    el("table", { role: "table" }, el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, columns.map((c) =>
+      el("th", { role: "columnheader", scope: "col" }, c)))), el("tbody", { role: "rowgroup" }, rows.map(row))));
 }
 
 // facts lists names with values, without those that have none.
@@ -81,9 +84,9 @@ export const verdicts = {
   Held: { letter: "H", words: "held" },
   Stale: { letter: "S", words: "stale" },
   Free: { letter: "", words: "free" },
-  Reserved: { letter: "R", words: "reserved by another pool of the network" },
+  Reserved: { letter: "R", words: "reserved: by another pool of the network, or without an allocation" },
   Excluded: { letter: "×", words: "excluded: no definition assigns it" },
-  Unknown: { letter: "?", words: "unknown: no definition of the pool can be read" },
+  Unknown: { letter: "?", words: "unknown: no definition of the pool, or not every source, could be read" },
 };
 
 export const badge = (verdict) =>
@@ -92,5 +95,24 @@ export const badge = (verdict) =>
 
 // short shortens container ids to the 13 characters that crictl prints.
 export const short = (text) => text.replace(/\b([0-9a-f]{13})[0-9a-f]{51}\b/g, "$1");
+
+// carrier is a pod that carries an address, with links to it and its node.
+export function carrier(c, now) {
+  const owner = c.owner ? `, owned by ${c.owner}` : c.inAPI ? ", without an owner" : ", which the API does not have";
+  return [explainLink("pod/" + c.pod, c.pod), c.node ? [" on ", explainLink("node/" + c.node, c.node)] : " on no known node",
+    c.since ? [", for ", el("time", { datetime: c.since, title: clock(c.since) }, age(c.since, now))] : ", since an unknown time",
+    owner, c.recorded && "; the allocation names it"];
+}
+
+// age is how long ago a time was, in the largest unit of which there are two.
+export function age(since, now) {
+  const seconds = Math.max(0, (Date.parse(now) - Date.parse(since)) / 1000);
+  const [unit, size] = [["d", 86400], ["h", 3600], ["min", 60]].find(([, size]) => seconds >= 2 * size) || ["s", 1];
+  return `${Math.floor(seconds / size)} ${unit}`;
+}
+
+// unknown lists the sources that could not be read, since nothing that is missing beside them proves anything.
+export const unknown = (sources) => sources.map((u) => el("p", { class: "problem" }, el("b", {}, `Unknown: ${u.source}. `),
+  `${u.why}; ${u.costs}.`));
 
 export const clock = (text) => text.replace("T", " ").replace(/(\.\d+)?Z$/, " UTC");

@@ -1,17 +1,18 @@
 // An address, a pod, a node or a pool explained, and the history.
 import { ask } from "./app.js";
-import { badge, clock, el, explainLink, facts, list, poolLink, section, short, steps, table } from "./dom.js";
+import { badge, carrier, clock, el, explainLink, facts, list, poolLink, section, short, steps, table, unknown } from "./dom.js";
 
 export function explain({ explanation: d, text }, subject) {
   const isOne = d.subject.kind === "Address" || d.subject.kind === "Pod";
   return [
     el("h1", {}, d.subject.kind + " " + d.subject.name.replace(/^(pod|node|pool)\//, "")),
+    unknown(d.unknown),
     d.missing.map((m) => el("p", { class: "problem" }, m)),
     d.gates.map((g) => el("p", {}, el("b", {}, g.refusal + ": "), g.detail)),
     d.poolUsage.length > 0 && el("p", {}, "Map: ", d.poolUsage.flatMap((p, i) => [i > 0 ? ", " : "", poolLink(p.pool)])),
     section("Findings", d.findings.length > 0 && el("ul", {}, d.findings.slice(0, 50).map((f) =>
       el("li", {}, el("b", {}, f.kind + ": "), short(f.message))))),
-    d.conflicts.map(conflict),
+    d.conflicts.map((c) => conflict(c, d.observedAt)),
     isOne ? d.items.slice(0, 50).map((it) => item(it, d)) : itemTable(d),
     isOne && d.items.length > 50 && el("p", {}, `And ${d.items.length - 50} more.`),
     section("What you can do", steps(d.advice)),
@@ -56,11 +57,9 @@ function item(it, d) {
 }
 
 // conflict lists who carries an address, with links to the pods and nodes.
-function conflict(c) {
+function conflict(c, now) {
   return section(`Conflict at ${c.ip}: ` + (c.recorded ? `the allocation names ${c.recorded}` : "it has no allocation"),
-    table("Carriers of " + c.ip, ["Pod", "Node", "Since", "Owner", "Sandbox", "Recorded"], c.carriers.map((p) => [
-      explainLink("pod/" + p.pod, p.pod), explainLink("node/" + p.node, p.node), p.since ? clock(p.since) : "",
-      p.owner || (p.inAPI ? "no controller" : "not in the API"), short(p.containerID || ""), p.recorded ? "yes" : "no"])));
+    list(c.carriers.map((p) => [carrier(p, now), p.containerID && `; sandbox ${short(p.containerID)}`])));
 }
 
 function gates(it) {
@@ -85,8 +84,16 @@ function chain(it, e, d) {
       facts([["state", e.sandbox.state], ["uid", e.sandbox.uid], ["without a fresh report", e.sandbox.withoutReport]])),
     nodes.length > 0 ? nodes.slice(0, 3).map((n) => box("Node", n.ready ? "known" : "none", nodeFacts(n))) :
       box("Node", "none", el("p", {}, names.size > 0 ? [...names].slice(0, 3).join(", ") : "No node is known.")),
-    box("Claims", e.claimant ? "alarm" : "none", e.claimant ? facts([["claimant", short(e.claimant)], ["node", e.claimantNode]]) :
-      el("p", {}, "Nothing else carries the address.")));
+    box("Claims", e.claimant ? "alarm" : "none", claims(it, e, d)));
+}
+
+// claims says who else carries the address. Nothing that was found proves nothing while a source is unknown.
+function claims(it, e, d) {
+  if (it.claimedBy) return [el("p", {}, carrier(it.claimedBy, d.observedAt)), facts([["claimant", short(e.claimant)]])];
+  if (e.claimant) return facts([["claimant", short(e.claimant)], ["node", e.claimantNode && explainLink("node/" +
+    e.claimantNode, e.claimantNode)]]);
+  return el("p", {}, d.unknown.length > 0 ? "Whether something else carries the address is unknown." :
+    "Nothing else carries the address.");
 }
 
 function nodeFacts(n) {

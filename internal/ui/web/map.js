@@ -1,7 +1,7 @@
 // A pool as a map: one cell for each address. A large range has two maps: all addresses as small cells, and the block of
 // 256 around the chosen one with letters. Of an IPv6 range, and of an IPv4 range above /16, only blocks in which
 // addresses differ are drawn.
-import { clock, el, explainLink, facts, list, section, short, steps, table, verdicts } from "./dom.js";
+import { clock, el, explainLink, facts, list, section, short, steps, table, unknown, verdicts } from "./dom.js";
 import { fillOverTime } from "./fill.js";
 import { fill } from "./overview.js";
 
@@ -195,9 +195,10 @@ function maps(runs) {
 }
 
 function legend(m) {
+  const unrecorded = m.runs.filter((r) => r.state === "InUse" && !r.reason).length;
   return el("ul", { class: "legend" }, Object.keys(verdicts).filter((s) => m.count.has(s)).map((s) =>
     el("li", {}, el("span", { class: "cell " + s, "aria-hidden": "true" }, verdicts[s].letter),
-      ` ${m.count.get(s)} ${verdicts[s].words}`)));
+      ` ${m.count.get(s)} ${verdicts[s].words}`, s === "InUse" && unrecorded > 0 && `, ${unrecorded} of them without an allocation`)));
 }
 
 export function pool({ pool, addresses, commands, hasFill }, name) {
@@ -205,15 +206,17 @@ export function pool({ pool, addresses, commands, hasFill }, name) {
   const owners = (all) => all.length > 0 && list(all.map((o) => `${o.name} (${o.entries})`), 10);
   return [
     el("h1", {}, "Pool " + name),
+    unknown(pool.unknown),
     el("p", {}, explainLink("pool/" + name, "Explain the pool: what is held or stale, and what you can do")),
     el("div", { class: "columns" },
-      el("div", {}, facts([["range", p.range], ["fill", fill(p)], ["usable", p.usable], ["used", p.used - (p.outside ?? 0)],
-        ["blocked", p.blocked], ["free", p.free], ["outside", p.outside], ["in use", p.inUse], ["held", p.held], ["stale", p.stale], ["unknown", p.unknown]])),
+      el("div", {}, facts([["range", p.range], ["fill", fill(p)], ["in use", p.inUse], ["held", p.held],
+        ["stale", p.stale], ["blocked", p.blocked ?? "unknown"], ["free", p.free ?? "unknown"], ["usable", p.usable ?? "unknown"],
+        ["outside", p.outside || ""], ["why unknown", p.unknown]])),
       el("div", {}, facts([["definitions", p.definitions.map((d) => `${d.name}: ${d.ranges.join(", ")}`)],
         ["free ranges", p.freeRanges.slice(0, 6).join(", ") + (p.freeRanges.length > 6 ? ", …" : "")],
         ["namespaces", owners(p.namespaces)], ["workloads", owners(p.workloads)]]))),
-    section(`Pods that wait for an address (${p.waiting.length})`,
-      p.waiting.length > 0 && list(p.waiting.map((w) => explainLink("pod/" + w, w)))),
+    section(`Pods that wait for an address (${p.unknown ? "unknown" : p.waiting.length})`,
+      p.unknown ? el("p", {}, "Which pods wait is unknown.") : p.waiting.length > 0 && list(p.waiting.map((w) => explainLink("pod/" + w, w)))),
     hasFill && section("Fill over 30 days", fillOverTime(name, pool.observedAt)),
     section("Map", addresses.length > 0 ? maps(addresses) : el("p", {}, "The range of this pool cannot be parsed.")),
     section("Gates", pool.gates.map((g) => el("p", {}, el("b", {}, g.refusal + ": "), g.detail))),

@@ -1,31 +1,41 @@
-// The overview: what needs attention first, the checks, the pools, and what is stale or held.
-import { badge, command, el, explainLink, list, poolLink, section, short, steps, table } from "./dom.js";
+// The overview: what needs attention first, then the pools, then what is stale or held, and the rest. Each thing is said
+// once: a line of status that has a card is not among the checks.
+import { badge, carrier, command, el, explainLink, list, poolLink, section, short, steps, table } from "./dom.js";
 
 const marks = { Error: "✗", Warning: "!", OK: "✓", Unknown: "–" };
 
-export function overview({ status, pools, check, commands }) {
-  const first = attention(status, pools, check);
-  const isUnknown = status.level === "OK" && check.unknown.length > 0;
-  const level = { OK: "Everything works", Warning: "It works, and needs attention", Error: "Something does not work" };
+export function overview({ status, pools, check, conflicts, commands }) {
+  const { cards, checks, stale } = attention(status, pools, check, conflicts);
+  const items = [...check.allocations, ...check.reservations];
   return [
     el("h1", {}, "Overview"),
-    isUnknown ? el("p", { class: "verdict Unknown" }, el("span", { "aria-hidden": "true" }, marks.Unknown + " "),
-      "No fault was found, but not everything could be read.") :
-      el("p", { class: "verdict " + status.level }, el("span", { "aria-hidden": "true" }, marks[status.level] + " "),
-        level[status.level] + "."),
+    verdict(status, check),
     el("p", { class: "cluster" }, where(status.cluster)),
-    section("Needs attention first", first.length > 0 ? el("ol", { class: "attention" }, first.slice(0, 30)) :
-      el("p", {}, "Nothing needs attention."), first.length > 30 && el("p", {}, `And ${first.length - 30} more, below.`)),
-    section("Checks", el("ul", { class: "checks" }, byLevel(status.lines).map(line))),
+    section("Needs attention first", cards.length > 0 ? el("ol", { class: "attention" }, cards) :
+      el("p", {}, "Nothing needs attention.")),
+    section("Pools", stale && el("p", {}, stale.message), pools.pools.length > 0 && fillLegend(),
+      table("Pools", ["Pool", "Range", "Fill", "In use", "Held", "Stale", "Blocked", "Free", "Usable", "Waiting"],
+        pools.pools.slice(0, 200).map(poolRow)),
+      pools.pools.length > 200 && el("p", {}, `And ${pools.pools.length - 200} more, which are less full.`)),
+    ["Stale", "Held"].map((v) => items.some((it) => it.verdict === v) && section(v, groups(items.filter((it) => it.verdict === v), check))),
+    section("Checks", checks.length > 0 && el("ul", { class: "checks" }, checks.map(line))),
+    section("Other findings", table("Other findings", ["Kind", "What", "Explain"],
+      check.findings.filter(isInformation).slice(0, 100).map((f) => [f.kind, short(f.message), targets(f)]))),
     section("Notes", check.notes.length > 0 && list(check.notes)),
-    section("Pools", table("Pools", ["Pool", "Range", "Fill", "Usable", "Used", "Free", "Held", "Stale", "Waiting"],
-      pools.pools.slice(0, 200).map(poolRow)),
-    pools.pools.length > 200 && el("p", {}, `And ${pools.pools.length - 200} more, which are less full.`)),
-    section("Stale and held", groups([...check.allocations, ...check.reservations])),
-    section("Findings", table("Findings", ["Kind", "What", "Explain"], check.findings.slice(0, 100).map(findingRow)),
-      check.findings.length > 100 && el("p", {}, `And ${check.findings.length - 100} more.`)),
     section("Commands", steps(commands)),
   ];
+}
+
+// withoutAgents is a line that says what is not in use, rather than what could not be read.
+const withoutAgents = (l, check) => l.id === "agents" && l.level === "Unknown" && !check.agents.inUse && check.unknown.length === 0;
+
+// verdict never says that everything works while something is unknown.
+function verdict(status, check) {
+  const texts = { OK: "Everything works", Warning: "It works, and needs attention", Error: "Something does not work",
+    Unknown: "No fault was found, but not everything is known" };
+  const unknown = check.unknown.length > 0 || status.lines.some((l) => l.level === "Unknown" && !withoutAgents(l, check));
+  const level = status.level === "OK" && unknown ? "Unknown" : status.level;
+  return el("p", { class: "verdict " + level }, el("span", { "aria-hidden": "true" }, marks[level] + " "), texts[level] + ".");
 }
 
 function where(c) {
@@ -42,66 +52,133 @@ function line(l) {
       l.advice && steps(l.advice)));
 }
 
+// isInformation is true for findings about which nothing has to be done.
+const isInformation = (f) => f.kind === "StatusMismatch";
+
+const most = 10; // cards of one kind
+
 // attention is what an operator answers first: pods that cannot start, then two pods at one address, then what stops
-// all releases, then nodes without fresh reports, then all other findings.
-function attention(status, pools, check) {
-  const card = (title, text, ...links) => el("li", {}, el("h3", {}, title), el("p", {}, short(text)), el("p", {}, links));
-  const of = (...kinds) => check.findings.filter((f) => kinds.includes(f.kind));
+// all releases, then what is unknown, then all other findings. The lines of status that have no card are the checks.
+function attention(status, pools, check, conflicts) {
+  const now = status.observedAt;
+  const card = (title, ...content) => el("li", {}, el("h3", {}, title), content);
+  const text = (message, ...links) => [el("p", {}, short(message)), links.length > 0 && el("p", {}, links)];
+  const act = (l) => l && [l.next && command(l.next), l.advice && el("details", { id: "advice-" + l.id },
+    el("summary", {}, "What you can do"), steps(l.advice))];
+  const of = (kind) => check.findings.filter((f) => f.kind === kind);
+  const lineOf = (id) => status.lines.find((l) => l.id === id);
   const full = pools.pools.filter((p) => p.waiting.length > 0 || String(p.free) === "0" && String(p.usable) !== "0");
-  const elsewhere = ["pools", "findings", "agents"]; // which have cards of their own
-  const stops = byLevel(status.lines).filter((l) => (l.level === "Error" || l.level === "Warning") &&
-    !elsewhere.includes(l.id) && !l.id.startsWith("source-"));
-  const nodes = check.agents.noFreshReport;
-  const nearlyFull = status.lines.filter((l) => l.id === "pools" && l.level === "Warning" && full.length === 0);
-  return [
-    full.map((p) => card("Range full", `${p.used} of ${p.usable} addresses are used, ${p.stale} are stale, ` +
-      `${p.held} are held. Pods that wait: ${p.waiting.length}.`, poolLink(p.pool, "Show the pool " + p.pool))),
-    of("Conflict").map((f) => card("Two pods at one address", f.message, targets(f))),
-    stops.map((l) => el("li", {}, el("h3", {}, reasonTitle(l.id)), el("p", {}, l.message), l.next && command(l.next),
-      l.advice && steps(l.advice))),
-    check.unknown.map((u) => card("Unknown: " + u.source, `${u.why}; ${u.costs}. There may be more findings than are ` +
-      `shown: ${u.findings.join(", ")}.`)),
-    of("Unrecorded", "Misrecorded").map((f) => card(f.kind, f.message, targets(f))),
-    nodes.length > 0 && card("Nodes without a fresh report",
-      "On them only addresses of finished pods are released.", list(nodes.map((n) => explainLink("node/" + n, n)))),
-    nearlyFull.map((l) => card("Nearly full", l.message, command(l.next))),
-    of("Phantom", "MissingReservation", "Malformed", "ClaimDiffers").map((f) => card(f.kind, f.message, targets(f))),
+  const silent = silentNodes(check);
+  const said = new Set(["stale"].filter(() => lineOf("stale")?.level === "OK"));
+  if (full.length > 0) said.add("pools");
+  if (silent.length > 0) said.add("agents");
+  if (of("NodeNotReady").length > 0) said.add("nodes");
+  for (const u of check.unknown) said.add("source-" + u.source);
+  const rest = byLevel(status.lines).filter((l) => !said.has(l.id));
+  const isCheck = (l) => l.level === "OK" || withoutAgents(l, check);
+  const kinds = [...new Set(check.findings.filter((f) => !isInformation(f)).map((f) => f.kind))]
+    .filter((k) => !["Conflict", "NoFreshReport", "NodeNotReady"].includes(k))
+    .sort((a, b) => severity(a) - severity(b));
+  const cards = [
+    full.slice(0, most).map((p) => card("Range full", text(`${p.used - (p.outside ?? 0)} of ${p.usable} addresses are used, ${p.stale} are stale, ` +
+      `${p.held} are held. Pods that wait: ${p.waiting.length}.`, poolLink(p.pool, "Show the pool " + p.pool)))),
+    full.length > most && card("More full ranges", text(`${full.length - most} more pools are full, see below.`)),
+    conflictCards(of("Conflict"), conflicts, card, now),
+    rest.filter((l) => !isCheck(l)).map((l) => card((l.level === "Unknown" ? "Unknown: " : "") + reasonTitle(l.id),
+      text(l.message), act(l))),
+    check.unknown.map((u) => card("Unknown: " + u.source, text(`${u.why}; ${u.costs}.` + (u.findings.length > 0 ?
+      ` There may be more findings than are shown: ${u.findings.join(", ")}.` : "")), act(lineOf("source-" + u.source)))),
+    silent.length > 0 && card("Nodes without a fresh report", text("On them only addresses of finished pods are released."),
+      list(silent), act(lineOf("agents"))),
+    of("NodeNotReady").length > 0 && card(reasonTitle("nodes"), list(of("NodeNotReady").map(linked)), act(lineOf("nodes"))),
+    kinds.map((k) => card(`${k} (${of(k).length})`, list(of(k).map(linked), most))),
   ].flat().filter(Boolean);
+  return { cards, checks: rest.filter(isCheck), stale: said.has("stale") && lineOf("stale") };
+}
+
+// severity orders kinds of findings: those by which two pods get an address come first.
+function severity(kind) {
+  const at = ["Unrecorded", "Misrecorded", "Phantom", "GuestAddress", "ClaimDiffers", "MissingReservation", "NotAttached",
+    "PendingLeak", "UnreadSandbox", "ForeignPool"].indexOf(kind);
+  return at < 0 ? 100 : at;
+}
+
+// linked is a finding with links to the answers about it.
+const linked = (f) => [short(f.message), " ", targets(f)];
+
+// silentNodes are the nodes without a fresh report, with what is known of each.
+function silentNodes(check) {
+  const said = new Map(check.findings.filter((f) => f.kind === "NoFreshReport").map((f) => [f.node, f.message]));
+  const names = new Set([...said.keys(), ...check.agents.noFreshReport]);
+  return [...names].map((n) => [n ? explainLink("node/" + n, n) : "", said.has(n) && [": ", said.get(n)]]);
+}
+
+// conflictCards are two pods at one address, each with its node, age and owner.
+function conflictCards(findings, conflicts, card, now) {
+  const all = [], seen = new Set();
+  for (const f of findings) {
+    const known = conflicts.find((c) => c.ip === f.ip && (c.pool || "") === f.pool);
+    if (known && seen.has(known)) continue;
+    seen.add(known);
+    all.push(card("Two pods at one address", el("p", {}, short(f.message)),
+      known && known.carriers.length > 0 && list(known.carriers.map((c) => carrier(c, now))), el("p", {}, targets(f, !known))));
+  }
+  const more = all.length - most;
+  return [...all.slice(0, most), more > 0 && card("More conflicts", el("p", {}, `Of these there are ${more} more: `),
+    command("ip-reconcile check --reason Conflict"))];
 }
 
 const reasonTitle = (id) => ({
   restore: "Nothing is released: etcd was restored", paused: "Releases are paused", breaker: "The breaker has tripped",
   "last-pass": "The last pass", "agent-nodes": "Nodes that need not report", leader: "No leader", reconciler: "The reconciler", stale: "Stale addresses",
+  findings: "Pools, reservations and pods", pools: "How full pools are", agents: "Node agents",
   nodes: "A node that is not Ready holds addresses",
   competing: "Something else releases addresses", rights: "RBAC", crds: "Custom resources", versions: "Versions",
 }[id] || id);
 
-// targets are links to the answers about a finding.
-function targets(f) {
+// targets are links to the answers about a finding. Each pod of a conflict has one, unless the card lists the pods.
+function targets(f, hasPods = f.kind === "Conflict") {
   const addresses = f.ip ? f.ip.split(",").map((ip) => explainLink(ip, "Explain " + ip)) : [];
   const nodes = f.node ? [explainLink("node/" + f.node, "Explain node " + f.node)] : [];
-  const owners = addresses.length === 0 ? f.pods.map((p) => explainLink("pod/" + p.split("_")[0], "Explain " + p)) : [];
+  const owners = hasPods || addresses.length === 0 ?
+    f.pods.map((p) => explainLink("pod/" + p.split("_")[0], "Explain " + p)) : [];
   const pools = addresses.length === 0 && f.pool ? f.pool.split(",").map((p) => poolLink(p, "Show the pool " + p)) : [];
-  const links = [...addresses, ...nodes, ...owners, ...pools].slice(0, 4);
+  const links = [...addresses, ...nodes, ...owners, ...pools].slice(0, hasPods ? 12 : 4);
   return links.flatMap((a, i) => (i > 0 ? [" · ", a] : [a]));
 }
 
-const findingRow = (f) => [f.kind, short(f.message), targets(f)];
-
 function poolRow(p) {
-  return [poolLink(p.pool), p.range, fill(p), p.usable ?? "?", p.used, p.free ?? "?", p.held, p.stale, p.waiting.length];
+  const unknown = () => el("span", { title: p.unknown }, "unknown");
+  return [poolLink(p.pool), p.range, fill(p), p.inUse, p.held, p.stale, p.blocked ?? unknown(), p.free ?? unknown(),
+    p.usable === null ? unknown() : [p.usable, p.outside > 0 && ` and ${p.outside} outside`],
+    p.unknown ? unknown() : p.waiting.length];
 }
+
+// parts are what fills a pool. Together they are what is usable, and allocations outside of that.
+const parts = [["InUse", "in use"], ["Held", "held"], ["Stale", "stale"],
+  ["Blocked", "blocked: reserved, or carried without an allocation"], ["Free", "free"]];
+
+const fillLegend = () => el("ul", { class: "legend" }, parts.map(([state, words]) =>
+  el("li", {}, el("span", { class: "bar key", "aria-hidden": "true" }, el("span", { class: state })), " " + words)));
 
 export function fill(p) {
   if (p.fill === null) return el("span", { title: p.unknown }, "unknown");
   const percent = Math.floor(100 * p.fill) + "%"; // a full pool alone has 100 %
-  const bar = el("span", { class: "bar" + (p.fill > 0.9 ? " full" : "") }, el("span", {}));
-  bar.firstChild.style.width = percent;
-  return [bar, " " + percent];
+  const blocked = Number(p.blocked), total = Number(p.usable) + p.outside;
+  const bar = el("span", { class: "bar", "aria-hidden": "true" });
+  for (const [state, n] of [["InUse", p.inUse], ["Held", p.held], ["Stale", p.stale], ["Blocked", blocked]]) {
+    if (n === 0) continue;
+    const part = el("span", { class: state });
+    part.style.width = 100 * n / total + "%";
+    bar.append(part);
+  }
+  return [bar, p.fill > 0.9 ? el("b", {}, " " + percent) : " " + percent];
 }
 
-// groups are items by verdict and reason. A reservation is in the row of its allocation.
-function groups(items) {
+// groups are items by verdict and reason. A reservation is in the row of its allocation. What a finding says of an item
+// is not said again.
+function groups(items, check) {
+  const told = new Set(check.findings.map((f) => `${{ Phantom: "PhantomPod" }[f.kind] || f.kind} ${f.ip}`));
   const by = new Map();
   const seen = new Set();
   for (const it of items) {
@@ -114,5 +191,6 @@ function groups(items) {
   return [...by.values()].sort((a, b) => b.length - a.length).map((all) => el("div", { class: "step" },
     el("p", {}, badge(all[0].verdict), ` ${all[0].reason} (${all.length})`,
       all[0].detail && `. Not released now: ${all[0].detail}`),
-    list(all.map((it) => [it.ip ? explainLink(it.ip) : it.pool, ` ${it.podRef}: `, short(it.message)]), 10)));
+    list(all.map((it) => [it.ip ? explainLink(it.ip) : it.pool, ` ${it.podRef}: `,
+      it.ip && told.has(`${it.reason} ${it.ip}`) ? "see the finding above" : short(it.message)]), 10)));
 }
