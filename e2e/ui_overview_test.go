@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Who carries an address is a link, with node, age and owner: each pod of a conflict, and the claimant of an allocation.
+// Who carries an address is a link, with node, age and owner: each pod of a conflict, and an allocation's claimant.
 func TestUI_CarriersAreLinks(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -32,7 +32,8 @@ func TestUI_OverviewSaysEachThingOnce(t *testing.T) {
 	_, sample := ui(t, "--snapshot", sampleCluster)
 	_, full := ui(t, "--snapshot", fullPool(t), "--now", "2026-11-20T10:00:00Z")
 	for url, all := range map[string][]string{
-		sample: {"10.0.0.1 is carried by default/twin", "default/lost carries 10.0.0.40", "worker-3 has had no fresh SandboxReport",
+		sample: {"10.0.0.1 is carried by default/twin", "default/lost carries 10.0.0.40",
+			"worker-3 has had no fresh SandboxReport",
 			"has no reservation: a pool", "podref is missing", "Pools, reservations and pods disagree", "9 of them stale"},
 		full: {"Releases are paused in 1 pool", "2 of 2 addresses are used"},
 	} {
@@ -57,7 +58,8 @@ func TestUI_HeldAndStaleAreApart(t *testing.T) {
 	b.shows(".legend", "in use", "held", "stale", "blocked: reserved, or carried without an allocation", "free")
 	equal(t, "the columns of the table of pools", b.text("main thead th"),
 		"Pool\nRange\nFill\nIn use\nHeld\nStale\nBlocked\nFree\nUsable\nWaiting\nKind\nWhat\nExplain")
-	equal(t, "pools whose numbers do not add up", evaluate[int](b, `[...document.querySelectorAll("tbody tr")].filter((r) => {
+	equal(t, "pools whose numbers do not add up", evaluate[int](b, `
+		[...document.querySelectorAll("tbody tr")].filter((r) => {
 		const [use, held, stale, blocked, free, usable] = [3, 4, 5, 6, 7, 8].map((i) => parseInt(r.cells[i]?.innerText));
 		const outside = Number(r.cells[8]?.innerText.match(/and (\d+) outside/)?.[1] ?? 0);
 		return usable >= 0 && use + held + stale + blocked + free !== usable + outside;
@@ -65,7 +67,8 @@ func TestUI_HeldAndStaleAreApart(t *testing.T) {
 	equal(t, "the parts of the bar of the first pool", evaluate[string](b,
 		`[...document.querySelector("tbody .bar").children].map((e) => e.className).join()`), "InUse,Held,Stale,Blocked")
 	b.open(url + "#/pool/kube-system%2F10.0.0.0-24")
-	b.shows(".legend", "of them without an allocation", "reserved: by another pool of the network, or without an allocation")
+	b.shows(".legend", "of them without an allocation",
+		"reserved: by another pool of the network, or without an allocation")
 }
 
 // Nothing unknown is shown as zero or as in order.
