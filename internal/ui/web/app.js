@@ -47,6 +47,7 @@ function route() {
 // show shows the current view. isNew is true for another view than before, which begins at its top.
 async function show(isNew) {
   const at = location.hash, { view, subject } = route(), [question, draw] = views[view];
+  const token = sessionStorage.getItem("token");
   main.setAttribute("aria-busy", "true");
   let text, content;
   try {
@@ -58,6 +59,10 @@ async function show(isNew) {
     content = draw(JSON.parse(text), subject);
   } catch (error) {
     if (at !== location.hash) return;
+    if (error instanceof Refused) {
+      if (token !== sessionStorage.getItem("token")) return; // it was replaced meanwhile
+      if (!isNew && document.getElementById("token")) return; // somebody may be typing one
+    }
     [shown, shownText] = [at, ""];
     content = error instanceof Refused ? [signIn(error)] : [el("h1", {}, subject || "ip-reconcile"),
       el("p", { class: "problem" }, error.message)];
