@@ -18,6 +18,9 @@ const commandsFile = "../../docs/reference/commands.md"
 // inManifests are the commands whose flags people write into manifests, where no --help is at hand.
 var inManifests = []string{"agent", "serve"}
 
+// ofSnapshots are the flags that say how --snapshot is judged, in each command that has it.
+var ofSnapshots = []string{"`--now`", "`--pods-complete`"}
+
 // ofInspection are the flags that say how --cri inspects a node, in each command that has it.
 var ofInspection = []string{"`--boot-id-file`", "`--cni-multus`", "`--cni-results`", "`--netns-dir`", "`--node`"}
 
@@ -66,8 +69,8 @@ func commandsPage() string {
 		return c.Name() == "help" || c.Name() == "completion"
 	})
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Commands\n\n<!-- Generated from the code by `make generate`. -->\n\n%s\n\n", root.Long)
-	b.WriteString("`ip-reconcile COMMAND --help` has the whole help of a command with examples. All [exit codes]" +
+	b.WriteString("# Commands\n\n<!-- Generated from the code by `make generate`. -->\n\n" +
+		"`ip-reconcile COMMAND --help` has the whole help of a command with examples. All [exit codes]" +
 		"(exit-codes.md) are on\none page, and so is [how to export what `--snapshot` reads]" +
 		"(../operate/must-gather.md#export-a-cluster). `completion`\ngenerates the script for bash, zsh, fish or " +
 		"powershell.\n")
@@ -77,7 +80,8 @@ func commandsPage() string {
 		names, help := flagsOf(c)
 		inspects := c.Name() != "agent" && c.Flags().Lookup("cri") != nil
 		names = slices.DeleteFunc(names, func(name string) bool {
-			return slices.Contains(shared, name) || inspects && slices.Contains(ofInspection, name)
+			return slices.Contains(shared, name) || inspects && slices.Contains(ofInspection, name) ||
+				slices.Contains(ofSnapshots, name)
 		})
 		switch {
 		case len(names) == 0:
@@ -97,7 +101,8 @@ func commandsPage() string {
 	for _, name := range shared {
 		fmt.Fprintf(&b, "- %s: %s\n", name, help[name])
 	}
-	fmt.Fprintf(&b, "\nCommands with `--cri` have %s, as `agent` has.\n", strings.Join(ofInspection, ", "))
+	fmt.Fprintf(&b, "\nCommands with `--cri` have %s,\nas `agent` has. Commands with `--snapshot` have %s.\n",
+		strings.Join(ofInspection, ", "), strings.Join(ofSnapshots, " and "))
 	return b.String()
 }
 

@@ -160,19 +160,19 @@ func alertsPage() string {
 The chart installs the alerts with ` + "`prometheusRule.enabled=true`" + `, and the dashboard with
 ` + "`dashboard.enabled=true`" + `. The kustomize component ` + "`deploy/components/prometheus`" + ` has both.
 
-Each alert says where its runbook is: in words, or as a link to the pages where you publish them
-(` + "`prometheusRule.docsURL`" + `). The expressions are in
+Each alert says what follows from it, and where its runbook is: in words, or as a link to the pages where you publish
+them (` + "`prometheusRule.docsURL`" + `). The expressions are in
 ` + "`deploy/components/prometheus/prometheusrule.yaml`" + `.
-They fire on the age of what is held or stale, and on ratios of nodes. Each section begins with the severity, and how
-long the expression must hold. In the commands POOL, NODE and ADDRESS are those of the alert. POOL is NAMESPACE/NAME.
+Each section begins with the severity, and how long the expression must hold. In the commands POOL, NODE and ADDRESS
+are those of the alert. POOL is NAMESPACE/NAME.
 `)
 	label := regexp.MustCompile(`{{ \$(?:labels\.)?(\w+)[^}]*}}`)
 	for _, a := range Alerts() {
 		meaning := label.ReplaceAllStringFunc(a.Meaning, func(s string) string {
 			return strings.ToUpper(label.FindStringSubmatch(s)[1])
 		})
-		fmt.Fprintf(&b, "\n### %s\n\n**%s**, %s. %s %s\n\n    %s\n\n%s\n",
-			a.Name, a.Severity, a.For, meaning, a.Impact, strings.Join(a.Diagnosis, "\n    "), a.Mitigation)
+		fmt.Fprintf(&b, "\n### %s\n\n**%s**, %s. %s\n\n    %s\n\n%s\n",
+			a.Name, a.Severity, a.For, meaning, strings.Join(a.Diagnosis, "\n    "), a.Mitigation)
 	}
 	return b.String()
 }
