@@ -15,18 +15,14 @@ import (
 
 const commandsFile = "../../docs/reference/commands.md"
 
-// inManifests are the commands whose flags people write into manifests, where no --help is at hand.
-var inManifests = []string{"agent", "serve"}
-
 // ofSnapshots are the flags that say how --snapshot is judged, in each command that has it.
 var ofSnapshots = []string{"`--now`", "`--pods-complete`"}
 
 // ofInspection are the flags that say how --cri inspects a node, in each command that has it.
 var ofInspection = []string{"`--boot-id-file`", "`--cni-multus`", "`--cni-results`", "`--netns-dir`", "`--node`"}
 
-// flagsOf are the flags of a command, as they are typed, with their help.
-func flagsOf(c *cobra.Command) (names []string, help map[string]string) {
-	help = map[string]string{}
+// flagsOf are the flags of a command, as they are typed.
+func flagsOf(c *cobra.Command) (names []string) {
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Name == "help" {
 			return
@@ -35,21 +31,16 @@ func flagsOf(c *cobra.Command) (names []string, help map[string]string) {
 		if f.Shorthand != "" {
 			name = "`-" + f.Shorthand + "`/" + name
 		}
-		usage := f.Usage
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && !strings.Contains(usage, "(default") {
-			usage += " (default `" + f.DefValue + "`)"
-		}
-		names, help[name] = append(names, name), usage
+		names = append(names, name)
 	})
-	return names, help
+	return names
 }
 
 // everywhere are the flags that all commands have which read the cluster.
 func everywhere(commands []*cobra.Command) (names []string) {
 	n := map[string]int{}
 	for _, c := range commands {
-		all, _ := flagsOf(c)
-		for _, name := range all {
+		for _, name := range flagsOf(c) {
 			n[name]++
 		}
 	}
@@ -77,30 +68,18 @@ func commandsPage() string {
 	shared := everywhere(commands)
 	for _, c := range commands {
 		fmt.Fprintf(&b, "\n## %s\n\n    %s\n\n%s.", c.Name(), c.UseLine(), c.Short)
-		names, help := flagsOf(c)
 		inspects := c.Name() != "agent" && c.Flags().Lookup("cri") != nil
-		names = slices.DeleteFunc(names, func(name string) bool {
+		names := slices.DeleteFunc(flagsOf(c), func(name string) bool {
 			return slices.Contains(shared, name) || inspects && slices.Contains(ofInspection, name) ||
 				slices.Contains(ofSnapshots, name)
 		})
-		switch {
-		case len(names) == 0:
-			b.WriteString("\n")
-		case slices.Contains(inManifests, c.Name()):
-			b.WriteString("\n\n")
-			for _, name := range names {
-				fmt.Fprintf(&b, "- %s: %s\n", name, help[name])
-			}
-		default:
-			fmt.Fprintf(&b, " Flags: %s.\n", strings.Join(names, ", "))
+		if len(names) > 0 {
+			fmt.Fprintf(&b, " Flags: %s.", strings.Join(names, ", "))
 		}
+		b.WriteString("\n")
 	}
-	_, help := flagsOf(commands[slices.IndexFunc(commands, func(c *cobra.Command) bool { return c.Name() == "serve" })])
-	b.WriteString("\n## Flags of all commands\n\nAll commands that read the cluster have these. " +
-		"kubectl's other flags for the cluster and the user\nwork, too: see `kubectl options`.\n\n")
-	for _, name := range shared {
-		fmt.Fprintf(&b, "- %s: %s\n", name, help[name])
-	}
+	fmt.Fprintf(&b, "\n## Flags of all commands\n\nAll commands that read the cluster have %s.\n\nkubectl's other flags "+
+		"for the cluster and the user work, too: see `kubectl options`.\n", strings.Join(shared, ", "))
 	fmt.Fprintf(&b, "\nCommands with `--cri` have %s,\nas `agent` has. Commands with `--snapshot` have %s.\n",
 		strings.Join(ofInspection, ", "), strings.Join(ofSnapshots, " and "))
 	return b.String()
