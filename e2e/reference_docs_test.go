@@ -101,12 +101,11 @@ func rbacPage(t *testing.T) string {
 		}
 	}
 	page += strings.ReplaceAll(`
-"people.aggregateToView" adds "ip-reconcile-check" to the role "view"; it is off unless you set it. Then everybody with
-a ClusterRoleBinding to "view", "edit" or "admin" reads what "view" itself does not show: all nodes with their labels
-and addresses, all Leases (who leads, which machines are alive), the agents' reports (each sandbox of each node with its
-pod, addresses and interfaces), the pools of all tenants, the admission policies, and the history. A RoleBinding to
-"view" in one namespace gives away what of it is in that namespace. Nobody can write by it. To bind the role to some
-people is the better way.
+"people.aggregateToView", off by default, adds "ip-reconcile-check" to the role "view". Then everybody with a
+ClusterRoleBinding to "view", "edit" or "admin" reads what "view" itself does not show: all nodes, all Leases, the
+agents' reports (each sandbox of each node with its pod and addresses), the pools of all tenants, the admission
+policies, and the history. A RoleBinding to "view" gives away what of it is in its namespace. Nobody can write by it. To
+bind the role to some people is the better way.
 
 Without list on a kind, what rests on it is [unknown](../explain/safety.md#complete-or-unknown). The roles of older
 whereabouts lack list on nodes: [grant it to the drop-in](../install/drop-in.md#grant-list-on-nodes).
