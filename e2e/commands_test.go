@@ -46,8 +46,8 @@ func newCommandStage(t *testing.T) *stage {
 // capitals are what a reader fills in.
 var capitals = map[string]string{
 	"NAMESPACE": "default", "POD": "web-0", "NODE": "worker-1", "DIR": "samples/cluster", "IP": "10.0.0.1",
-	"ADDRESS": "10.0.0.1",
-	"POOL":    "10.0.0.0-24", "TIME": "2026-11-20T10:00:00Z",
+	"ADDRESS": "10.0.0.1", "WORD": "Held",
+	"POOL": "10.0.0.0-24", "TIME": "2026-11-20T10:00:00Z",
 }
 
 var capital = regexp.MustCompile(`(^|[^$A-Z_{-])([A-Z]{2,})\b`)
