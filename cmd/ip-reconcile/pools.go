@@ -42,15 +42,17 @@ USABLE follows the NetworkAttachmentDefinitions: range, range_start, range_end, 
 ipRanges and node_slice_size. It is "?" where no definition of the pool can be read.
 Limits in whereabouts' own files on the nodes are unknown.
 
---new-range prints which allocations would be outside of another range of the pool, and
-who has them. The range is as in a definition: 10.0.0.0/25, or 10.0.0.5-10.0.0.20/24.
+--new-range prints what would be outside of another range of the pool, and who has it:
+allocations, reservations without an allocation, and addresses that pods carry without one.
+It also prints why more may be outside than it can know. The range is as in a definition:
+10.0.0.0/25, or 10.0.0.5-10.0.0.20/24.
 
 --unused prints the pools without allocations and reservations that no
 NetworkAttachmentDefinition names, each with the command that deletes it. It concludes
 nothing while a definition cannot be read. It does not observe a network that only a CNI
 configuration file on nodes defines: do not delete its pool.
 
-Exit code 0: the pools are printed; 1: something is outside of --new-range; 2: the cluster
+Exit code 0: the pools are printed; 1: something is outside of --new-range, or may be; 2: the cluster
 could not be read, or has no such pool.
 ` + watchHelp + snapshotHelp,
 		Example: `  ip-reconcile pools
@@ -134,8 +136,8 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 	} else {
 		d := document.OfPoolDetails(document.Header{ObservedAt: j.Observation.Now}, rep, all, pools)
 		for i := 0; ofNewRange != nil && i < len(pools); i++ {
-			d.Pools[i].NewRange = ofNewRange(rep, pools[i])
-			a.isUnresolved = a.isUnresolved || len(d.Pools[i].NewRange.Outside) > 0
+			d.Pools[i].NewRange = ofNewRange(j, rep, pools[i])
+			a.isUnresolved = a.isUnresolved || d.Pools[i].NewRange.HasOutside()
 		}
 		a.kind = document.KindPool
 		a.document = func(h document.Header) any { d.Header = h; return d }

@@ -87,6 +87,19 @@ type PoolNewRange struct {
 	OtherPool bool `json:"otherPool"`
 	// Outside are the allocations whose address the range does not assign, or is uncertain.
 	Outside []AllocationRow `json:"outside"`
+	// OutsideReservations are the reservations without an allocation whose address the range does not assign.
+	OutsideReservations []ReservationRow `json:"outsideReservations"`
+	// OutsideUnrecorded are the findings Unrecorded on addresses of the pool that the range does not assign.
+	OutsideUnrecorded []judge.Finding `json:"outsideUnrecorded"`
+	// Unknown has a sentence for each thing because of which more may be outside than is listed.
+	Unknown []string `json:"unknown"`
+	// Items are the rows of Outside and OutsideReservations.
+	Items []AllocationRow `json:"-"`
+}
+
+// HasOutside reports whether something is outside of the range, or may be.
+func (d *PoolNewRange) HasOutside() bool {
+	return len(d.Items)+len(d.OutsideUnrecorded)+len(d.Unknown) > 0
 }
 
 // PoolDefinition has the addresses that one NetworkAttachmentDefinition assigns from a pool.
@@ -133,22 +146,6 @@ func OfPoolDetails(h Header, r *report.Report, u *usage.Pools, pools []*usage.Po
 		return d
 	}
 	return &PoolDetails{Header: h, Circumstances: poolCircumstances(r, u), Pools: Rows(pools, detail)}
-}
-
-// NewRange returns what another range would mean for a pool. The error says why whereabouts would refuse the range.
-func NewRange(text string, exclude []string) (func(*report.Report, *usage.Pool) *PoolNewRange, error) {
-	to, usable, err := ippool.UsableIn(text, exclude)
-	if err != nil {
-		return nil, err
-	}
-	return func(r *report.Report, p *usage.Pool) *PoolNewRange {
-		outside := report.Only(r.Allocations, func(it *judge.Item) bool {
-			return it.Pool == p.Pool && (p.Range.AmbiguousKeys() || !usable.Contains(it.Address()))
-		})
-		return &PoolNewRange{Range: text, Exclude: List(exclude), Usable: Count{ippool.Size(usable)},
-			OtherPool: p.Range.Prefix() != to,
-			Outside:   Rows(outside, func(it *judge.Item) AllocationRow { return OfItem(r, it) })}
-	}, nil
 }
 
 func poolCircumstances(r *report.Report, u *usage.Pools) Circumstances {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
@@ -108,7 +109,7 @@ func TestPools_NewRange(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := of(r, p)
+			d := of(j, r, p)
 			if isOther := !strings.HasSuffix(c.to, "/29"); d.OtherPool != isOther && p.RangeText == "10.0.0.0/29" {
 				t.Errorf("another pool: %v", d.OtherPool)
 			}
@@ -120,5 +121,56 @@ func TestPools_NewRange(t *testing.T) {
 				t.Errorf("outside: %q, want %q", text, c.want)
 			}
 		})
+	}
+}
+
+// newRangeOf is what a new range means for the first pool of an observation.
+func newRangeOf(t *testing.T, to string, parts ...Part) *document.PoolNewRange {
+	t.Helper()
+	j := Judged(Observe(parts...), judge.Policy{})
+	of, err := document.NewRange(to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return of(j, report.OfCheck(j, &reconciler.Plan{}, report.Filter{}), usage.Of(j).All[0])
+}
+
+func TestPools_NewRange_WithoutAllocation(t *testing.T) {
+	parts := []Part{
+		NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24"),
+		Pod("lost", Carrying("10.0.0.40"), CreatedLongAgo), Pod("kept", Carrying("10.0.0.2"), CreatedLongAgo),
+		Reservation("10.0.0.50", "default/gone", time.Hour), Reservation("10.0.0.3", "default/gone", time.Hour),
+	}
+	d := newRangeOf(t, "10.0.0.1-10.0.0.14/24", parts...)
+	if len(d.OutsideReservations) != 1 || d.OutsideReservations[0].IP != "10.0.0.50" || len(d.Items) != 1 {
+		t.Errorf("reservations outside: %v", d.OutsideReservations)
+	}
+	if len(d.OutsideUnrecorded) != 1 || d.OutsideUnrecorded[0].IP != "10.0.0.40" {
+		t.Errorf("carried without an allocation: %v", d.OutsideUnrecorded)
+	}
+	if !d.HasOutside() || len(d.Unknown) > 0 {
+		t.Errorf("outside: %v, unknown: %q", d.HasOutside(), d.Unknown)
+	}
+	if d = newRangeOf(t, "10.0.0.0/24", parts...); d.HasOutside() {
+		t.Errorf("everything is inside, but is listed: %v", d)
+	}
+}
+
+func TestPools_NewRange_Unknown(t *testing.T) {
+	pool := All(NAD("wb", WhereaboutsConfig("10.0.0.0/24", "")), Pool("10.0.0.0-24", "10.0.0.0/24"), Pod("bystander"))
+	for _, c := range []struct {
+		says, want string
+		part       Part
+	}{
+		{"reports", "sandboxreports cannot be read (forbidden)", ReportsUnknown("forbidden")},
+		{"a definition that a pod names", "default/broken cannot be read",
+			All(NAD("broken", "{"), Pod("lost", CarryingOn("default/broken", "net1", "10.0.0.40"), CreatedLongAgo))},
+		{"a silent node", "these nodes have no fresh SandboxReport, so their sandboxes may carry more: worker-1",
+			StaleReport("worker-1")},
+	} {
+		d := newRangeOf(t, "10.0.0.0/28", pool, c.part)
+		if !d.HasOutside() || !strings.Contains(strings.Join(d.Unknown, "\n"), c.want) {
+			t.Errorf("%s: unknown is %q, want %q", c.says, d.Unknown, c.want)
+		}
 	}
 }

@@ -63,16 +63,21 @@ func (s *Screen) PoolDetails(d *document.PoolDetails) {
 
 // newRange writes what would be outside of a new range of a pool.
 func (s *Screen) newRange(now time.Time, pool string, d *document.PoolNewRange) {
-	s.fact("new range", fmt.Sprintf("%s, %s usable, %s outside", d.Range, amount(d.Usable.Int),
-		Count(len(d.Outside), "allocation")))
+	s.fact("new range", fmt.Sprintf("%s, %s usable; outside: %s, %s without an allocation, %d Unrecorded", d.Range,
+		amount(d.Usable.Int), Count(len(d.Outside), "allocation"), Count(len(d.OutsideReservations), "reservation"),
+		len(d.OutsideUnrecorded)))
+	for _, why := range d.Unknown {
+		s.Text("More may be outside: ", why)
+	}
 	if d.OtherPool {
 		s.Text("", fmt.Sprintf("%s is another pool than %s, and begins without its allocations. Only reservations "+
 			"(enable_overlapping_ranges) keep its ADDs from addresses that are in use.", d.Range, pool))
 	}
 	for _, v := range []judge.Verdict{judge.InUse, judge.Held, judge.Stale} {
 		isOf := func(a document.AllocationRow) bool { return a.Verdict == v }
-		s.rows("OUTSIDE, "+string(v), now, report.Only(d.Outside, isOf))
+		s.rows("OUTSIDE, "+string(v), now, report.Only(d.Items, isOf))
 	}
+	s.Findings("OUTSIDE, Unrecorded", d.OutsideUnrecorded)
 }
 
 // poolTable writes a row for each pool, and each reason for a question mark once.

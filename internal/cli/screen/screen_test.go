@@ -146,7 +146,7 @@ func newRangeScreen(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Pools[0].NewRange = of(r, u.All[0])
+	d.Pools[0].NewRange = of(j, r, u.All[0])
 	s.PoolDetails(d)
 	return s.String()
 }
