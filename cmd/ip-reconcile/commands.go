@@ -200,6 +200,7 @@ func (o *options) printRun(ctx context.Context, r *report.Report, isUnresolved b
 		},
 	}
 	if r.Ran {
+		a.names = func() []string { return r.ReleasedAddresses(o.DryRun) }
 		a.kind, a.document = document.KindRun, func(h document.Header) any { return document.OfRun(h, r) }
 	}
 	return o.print(ctx, a)

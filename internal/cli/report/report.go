@@ -140,8 +140,23 @@ func (r *Report) Pick(v judge.Verdict) []*judge.Item {
 // OwnRow reports whether an item has a row of its own. A reservation with an allocation is in its allocation's row.
 func OwnRow(it *judge.Item) bool { return it.Allocation != nil || len(it.Related()) == 0 }
 
-// Addresses returns what -o name prints: addresses that need attention, or all. It skips what cannot be parsed.
-func (r *Report) Addresses(all bool) (texts []string) {
+// ReleasedAddresses returns what -o name prints of a run: the addresses that it released, or that a run without
+// isDryRun would release now or once their verdicts are confirmed.
+func (r *Report) ReleasedAddresses(isDryRun bool) []string {
+	var found []netip.Addr
+	for _, it := range r.Released {
+		found = append(found, it.Address())
+	}
+	for i := 0; isDryRun && i < len(r.Left); i++ {
+		if r.CanRelease(r.Left[i].Item) {
+			found = append(found, r.Left[i].Address())
+		}
+	}
+	return addressTexts(found)
+}
+
+// Addresses returns what -o name prints of check: addresses that need attention, or all. It skips what cannot be parsed.
+func (r *Report) Addresses(all bool) []string {
 	var found []netip.Addr
 	for _, it := range r.Items() {
 		if all || it.Verdict != judge.InUse || len(r.Filter.Verdicts) > 0 {
@@ -154,6 +169,10 @@ func (r *Report) Addresses(all bool) (texts []string) {
 			found = append(found, addr)
 		}
 	}
+	return addressTexts(found)
+}
+
+func addressTexts(found []netip.Addr) (texts []string) {
 	slices.SortFunc(found, netip.Addr.Compare)
 	for _, addr := range slices.Compact(found) {
 		if addr.IsValid() {
