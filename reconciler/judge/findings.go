@@ -66,6 +66,7 @@ type Finding struct {
 
 	Repair   *Repair  `json:"-"` // what --repair would write; nil for nothing
 	silent   []string // the nodes of the expired reports
+	nodes    []string // of its pods and sandboxes, "" for an unknown one, where Node is empty; empty if they are unknown
 	more     bool     // it is about more pods or sandboxes than it names
 	unlisted int      // how many findings it stands for; zero for one
 }
@@ -401,10 +402,13 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 			f.Pool, _, _ = strings.Cut(f.Pool, ",")
 		}
 		if len(c.ids) == 0 {
-			f.Message = fmt.Sprintf("%s is carried by %s", addr, andOthers(c.pods))
+			f.Message, f.nodes = fmt.Sprintf("%s is carried by %s", addr, andOthers(c.pods)), x.nodesOf(c.pods)
 		} else {
 			f.Message = fmt.Sprintf("%s is in use in two running sandboxes: %s", addr, andOthers(c.where))
 			x.asReported(&f, c.reports...)
+			for _, r := range c.reports {
+				f.nodes = append(f.nodes, r.Name)
+			}
 		}
 		found = append(found, f)
 	}
@@ -439,7 +443,7 @@ func (x *Index) statusMismatches(addr netip.Addr, refuted, carried map[string][]
 	}
 	for _, c := range sets {
 		found = append(found, Finding{Kind: StatusMismatch, IP: addr.String(), Pool: c.pool(), Pods: c.pods,
-			Message: fmt.Sprintf("the network-status of %s names %s, but a fresh SandboxReport shows that the pod does not "+
+			nodes: x.nodesOf(slices.Concat(c.pods, c.others)), Message: fmt.Sprintf("the network-status of %s names %s, but a fresh SandboxReport shows that the pod does not "+
 				"have it; carried by %s", andOthers(c.pods), addr, cmp.Or(andOthers(c.others), "no pod"))})
 	}
 	return found

@@ -115,6 +115,7 @@ func (x *Index) unknownConflict(addr netip.Addr, unknown []podAddress, others ma
 	if names = sortedUnique(names); len(names) < 2 || podstate.AreOneMigration(x.podsByRef(names)) {
 		return nil
 	}
+	f.nodes = x.nodesOf(names)
 	f.Pods, f.Message = names, fmt.Sprintf("%s is carried by %s; the network of %s is unknown: %s", addr,
 		andOthers(names), unknownPods, AtMost(sortedUnique(why), namesShown))
 	return []Finding{f}

@@ -148,7 +148,7 @@ func (f Filter) node(it *judge.Item) bool {
 }
 
 // Finding reports whether the filter picks a finding. A finding has no verdict: the reasons of the filter pick it by
-// its kind. A Conflict or an Unrecorded address without a node may be of any node.
+// its kind. It is of a node if any of its pods and sandboxes is there, or may be.
 func (f Filter) Finding(x *judge.Finding) bool {
 	ofAddress := func(text string) bool {
 		a, err := netip.ParseAddr(text)
@@ -157,11 +157,11 @@ func (f Filter) Finding(x *judge.Finding) bool {
 	if x.IsRest() { // what it stands for may be anywhere
 		return f.kind(x.Kind)
 	}
-	ofAnyNode := x.Node == "" && (x.Kind == judge.Conflict || x.Kind == judge.Unrecorded)
+	isNode := func(node string) bool { return slices.Contains(f.Nodes, node) }
 	return (f.HasFinding == nil || f.HasFinding(x)) && anyOf(f.Addresses, strings.Split(x.IP, ","), ofAddress) &&
 		anyOf(f.Pools, strings.Split(x.Pool, ","), f.isPool) &&
 		(!x.NamesAll() || anyOf(f.PodNamespaces, x.Pods, f.namespace)) &&
-		(ofAnyNode || among(f.Nodes, x.Node)) && f.kind(x.Kind)
+		(len(f.Nodes) == 0 || x.MayBeOn(isNode)) && f.kind(x.Kind)
 }
 
 func (f Filter) kind(k judge.Kind) bool {

@@ -225,3 +225,31 @@ func TestGates_TimedGatesAreOne(t *testing.T) {
 		t.Error("what is paused is released when somebody ends that, and not by itself")
 	}
 }
+
+func TestFilter_FindingsOfANode(t *testing.T) {
+	onNode := func(node string, parts ...Part) (kinds []string) {
+		r := OfCheck(Judged(Observe(parts...), judge.Policy{}), &reconciler.Plan{}, Filter{Nodes: []string{node}})
+		for _, f := range r.Findings {
+			kinds = append(kinds, string(f.Kind))
+		}
+		return kinds
+	}
+	wb := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
+	pods := []Part{wb, Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("1", "default/web-1", "box-1", "net1")),
+		Pod("web-1", OnNode("worker-1"), Carrying("10.0.0.1")), Pod("web-3", OnNode("worker-3"), Carrying("10.0.0.1"))}
+	sandbox := func(id string) ReportEdit { return Sandbox(id, "uid-"+id, OfPod(id), WithAddress("10.0.0.1", "")) }
+	sandboxes := []Part{wb, Pool("10.0.0.0-24", "10.0.0.0/24"), FreshReport("worker-1", sandbox("box-1")),
+		FreshReport("worker-3", sandbox("box-3"))}
+	for _, c := range []struct {
+		node  string
+		parts []Part
+		want  bool
+	}{
+		{"worker-1", pods, true}, {"worker-3", pods, true}, {"worker-2", pods, false}, {"nope", pods, false},
+		{"worker-1", sandboxes, true}, {"worker-3", sandboxes, true}, {"worker-2", sandboxes, false},
+	} {
+		if got := slices.Contains(onNode(c.node, c.parts...), "Conflict"); got != c.want {
+			t.Errorf("%s has the Conflict: %v, want %v", c.node, got, c.want)
+		}
+	}
+}
