@@ -63,6 +63,8 @@ type Finding struct {
 	NetworkUnknown bool `json:"-"`
 	// Holds is how many allocations depend on the node of a NoFreshReport or NodeNotReady.
 	Holds int `json:"-"`
+	// Unheld are the addresses of a Phantom that no pool records.
+	Unheld []string `json:"-"`
 
 	Repair   *Repair  `json:"-"` // what --repair would write; nil for nothing
 	silent   []string // the nodes of the expired reports
@@ -166,7 +168,8 @@ func (x *Index) phantom(g *mention) Finding {
 		message += "; its address is recorded and held"
 	}
 	f := Finding{Kind: Phantom, IP: strings.Join(ips, ","), Pool: strings.Join(sortedUnique(pools), ","),
-		Pods: []string{g.pod()}, ContainerIDs: []string{g.ID}, Node: g.report.Name, Message: message}
+		Pods: []string{g.pod()}, ContainerIDs: []string{g.ID}, Node: g.report.Name, Message: message,
+		Unheld: missing}
 	x.asReported(&f, g.report)
 	return f
 }

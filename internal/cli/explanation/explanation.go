@@ -245,6 +245,8 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	case f.IP != "" && isInConflict >= 0: // the order of steps matters
 		names["ip"] = strings.Split(f.IP, ",")[isInConflict]
 		return a.adviseConflict(advice.Facts{Names: names})
+	case len(f.Unheld) > 0:
+		name = a.nameUnheld(f, names)
 	case f.Kind != judge.Unrecorded || f.CanRepair():
 	case names["container"] != "":
 		name = "Unrecorded sandbox"
@@ -252,6 +254,20 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 		name = "Unrecorded pod"
 	}
 	return advice.Unique(a.steps("findings", name, a.facts(names, f.Node)))
+}
+
+// nameUnheld returns the entry of the advice on a phantom of which no pool records an address, and adds the address and
+// the pool.
+func (a *answer) nameUnheld(phantom judge.Finding, names map[string]string) string {
+	for _, f := range a.q.Judgement.Findings {
+		isSame := slices.Contains(phantom.Unheld, f.IP) && slices.Equal(f.ContainerIDs, phantom.ContainerIDs)
+		if f.Kind == judge.Unrecorded && isSame && f.CanRepair() {
+			names["ip"], names["pool"] = f.IP, f.Pool
+			return "Phantom unrecorded"
+		}
+	}
+	names["ip"] = phantom.Unheld[0]
+	return "Phantom unheld"
 }
 
 // adviseConflict returns the ordered steps that end the conflict at an address, and for a node or pool how to see them.

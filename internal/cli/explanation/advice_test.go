@@ -1,0 +1,39 @@
+package explanation_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+)
+
+// Nothing holds the address of a phantom that no pool records: its allocation is written first, if that is possible.
+func TestExplanation_PhantomThatNoPoolRecords(t *testing.T) {
+	phantom := ReportingWorker(Sandbox("box-9", "uid-ghost", OfPod("ghost"), WithAddress("10.0.0.5", "")))
+	wb := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
+	for name, c := range map[string]struct {
+		parts Part
+		first string
+		want  []string
+	}{
+		"it can be written": {All(wb, Pool("10.0.0.0-24", "10.0.0.0/24"), phantom), "ip-reconcile run --repair",
+			[]string{"Once the allocation is written, the address is held", "crictl stopp box-9"}},
+		"it cannot be written": {All(Pool("10.0.0.0-24", "10.0.0.0"), phantom), "crictl inspectp box-9",
+			[]string{"No pool records 10.0.0.5", "nothing uses the address any more", "crictl stopp box-9"}},
+	} {
+		r, d := ask(t, "10.0.0.5", nil, c.parts)
+		text := fmt.Sprint(d.Advice)
+		if got := commands(d.Advice); len(got) == 0 || !strings.HasPrefix(got[0], c.first) {
+			t.Errorf("%s: the first command is not %q:\n%s", name, c.first, said(r, d))
+		}
+		for _, want := range c.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: it lacks %q:\n%s", name, want, said(r, d))
+			}
+		}
+		if strings.Contains(text, "is held while the phantom pod runs") {
+			t.Errorf("%s: it says that the address is held:\n%s", name, said(r, d))
+		}
+	}
+}
