@@ -335,16 +335,14 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 		return nil
 	}
 	pods, sandboxes := map[networkPool][]string{}, map[networkPool][]mention{}
-	carried, refuted, has := map[string][]string{}, map[string][]string{}, map[string]bool{}
+	carried, refuted := map[string][]string{}, map[string][]string{}
 	var unknown []podAddress // on networks that are unknown
 	isRenamed := false       // a network: its carriers count for both names
-	for _, b := range configured {
-		if x.mayRun(&b.mention) { // a closed network carries nothing
-			has[b.report.Name+"/"+b.pod()] = true
-		}
-	}
 	for _, c := range named {
-		isRefuted := x.hasStopped(c.pod) || !has[c.pod.Node+"/"+c.pod.String()] && x.isRefuted(c.pod)
+		if x.hasStopped(c.pod) { // its network-status stays until it is deleted, and is no mismatch
+			continue
+		}
+		isRefuted := x.isRefutedAt(c.pod, addr)
 		if c.nad == nil {
 			if _, isNamed := x.unknownDefinition(c); isNamed && !isRefuted && !x.isReported(c.pod) {
 				unknown = append(unknown, c)

@@ -194,8 +194,8 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 	}{
 		{"the report has no sandbox of the pod", 0, 1, []Part{owner, named(), reporting()}},
 		{"its sandbox has another address", 0, 1, []Part{owner, named(), reporting(its(WithAddress("10.0.0.9", "")))}},
-		{"its sandbox has stopped", 0, 1, []Part{owner, named(DeletedAgo(time.Hour)), reporting(its(NotReady(Closed)))}},
-		{"its sandbox is gone", 0, 1, []Part{owner, named(DeletedAgo(time.Hour)), reporting(Gone("box-2", "uid-b"))}},
+		{"its sandbox has stopped", 0, 1, []Part{owner, named(), reporting(its(NotReady(Closed)))}},
+		{"its sandbox is gone", 0, 1, []Part{owner, named(), reporting(Gone("box-2", "uid-b"))}},
 		{"the pod is Pending and has no sandbox", 0, 1, []Part{owner, named(Phase("Pending")), reporting()}},
 		{"the pod is 61 s old", 0, 1, []Part{owner, named(created(61 * time.Second)), reporting()}},
 		{"the owner's node has no report", 0, 1, []Part{Pod("a", UID("uid-a"), Carrying("10.0.0.5")), named(), reporting()}},
@@ -219,6 +219,14 @@ func TestAnAddressThatOnlyANetworkStatusNames(t *testing.T) {
 		{"the report of its node is stale", 1, 0, []Part{owner, named(), StaleReport("worker-2")}},
 		{"its node has no report", 1, 0, []Part{owner, named()}},
 		{"there are no agents", 1, 0, []Part{Pod("a", Carrying("10.0.0.5")), named()}},
+
+		// the network-status of a terminating pod stays until it is deleted
+		{"it is deleted, and its sandbox has stopped", 0, 0, []Part{owner, named(DeletedAgo(time.Hour)),
+			reporting(its(NotReady(Closed)))}},
+		{"it is deleted, and its sandbox is gone", 0, 0, []Part{owner, named(DeletedAgo(time.Hour)),
+			reporting(Gone("box-2", "uid-b"))}},
+		{"it is deleted, and nothing shows that its sandbox ended", 0, 1, []Part{owner, named(DeletedAgo(time.Hour)),
+			reporting()}},
 
 		{"no other pod names it", 0, 0, []Part{named(), reporting()}},
 		{"on another network", 0, 0, []Part{owner, named(CarryingOn("default/red", "net1", "10.0.0.5")), reporting()}},

@@ -141,6 +141,19 @@ func (x *Index) isRefuted(p *podstate.Pod) bool {
 		!r.incomplete[p.String()] && !r.incomplete["/"]
 }
 
+// isRefutedAt reports whether isRefuted holds, and no sandbox of the pod has the address. A closed network has none.
+func (x *Index) isRefutedAt(p *podstate.Pod, addr netip.Addr) bool {
+	return x.isRefuted(p) && !slices.ContainsFunc(x.sandboxesByAddress[addr], func(b sandboxAddress) bool {
+		return b.report.Name == p.Node && b.pod() == p.String() && x.mayRun(&b.mention)
+	})
+}
+
+// Denies reports whether a fresh report shows that a pod does not have an address of whereabouts, which its
+// network-status names.
+func (x *Index) Denies(p *podstate.Pod, addr netip.Addr) bool {
+	return x.hasStopped(p) || x.isRefutedAt(p, addr) || x.hasOtherNetworks(p, addr)
+}
+
 // hasStopped reports whether the fresh report of a terminating pod's node shows that the network of each of the pod's
 // sandboxes is closed. kubelet creates no other sandbox for it, and its network-status stays until it is deleted.
 func (x *Index) hasStopped(p *podstate.Pod) bool {

@@ -22,7 +22,8 @@ type Explanation struct {
 	Items []ExplainedItem `json:"items"`
 	Pods  []ExplainedPod  `json:"pods"`
 	Nodes []ExplainedNode `json:"nodes"`
-	// Carriers are the pods and Nodes that have the subject, an address, whatever assigned it. At most 20 are listed.
+	// Carriers are the pods and Nodes that have the subject, an address, whatever assigned it, at most 20. A pod is
+	// not listed where a fresh report shows that it does not have the address that its network-status names.
 	Carriers []Carrier `json:"carriers"`
 	// Conflicts are the addresses of the subject that several pods or sandboxes carry. advice has the ordered steps that
 	// end them. They are listed for an address or a pod only.

@@ -6,8 +6,11 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -79,7 +82,7 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	}
 	if s := q.Subject; s.Kind == Address {
 		for _, c := range carriersOf(a.Observation, s.Address)[s.Address] {
-			if len(d.Carriers) < maxCarriers {
+			if len(d.Carriers) < maxCarriers && !a.denies(c, s.Address) {
 				d.Carriers = append(d.Carriers, c.Carrier)
 			}
 		}
@@ -87,6 +90,14 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	d.Found = a.found()
 	d.Advice = document.List(append(a.missing(), a.advise()...))
 	return a.Report, d
+}
+
+// denies reports whether a fresh report shows that a carrier does not have an address that its network-status names. A
+// report has the addresses of whereabouts only.
+func (a *answer) denies(c carrier, addr netip.Addr) bool {
+	namespace, name, _ := strings.Cut(c.Name, "/")
+	pod := a.Observation.Pods[types.NamespacedName{Namespace: namespace, Name: name}]
+	return c.definition != nil && pod != nil && a.q.Judgement.Index().Denies(pod, addr)
 }
 
 func (a *answer) found() bool {
