@@ -37,3 +37,25 @@ func TestExplanation_PhantomThatNoPoolRecords(t *testing.T) {
 		}
 	}
 }
+
+// --repair is advised where it corrects the allocation. Elsewhere the pod that carries the address ends.
+func TestExplanation_AllocationOfAnAddressThatAnotherCarries(t *testing.T) {
+	wb := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
+	pool := All(wb, Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/past", "box-7", "net1")))
+	twin := Pod("twin", UID(OtherUID), OnNode("worker-2"), CreatedLongAgo, Carrying("10.0.0.5"))
+	for name, c := range map[string]struct {
+		parts      Part
+		want, lack string
+	}{
+		"without agents": {All(pool, twin), "kubectl delete pod -n default twin", "--repair --"},
+		"with a report": {All(pool, twin, Node("worker-1"), Node("worker-2"), FreshReport("worker-1"),
+			FreshReport("worker-2", Sandbox("box-2", OtherUID, OfPod("twin"), WithAddress("10.0.0.5", "")))),
+			"--repair --", "delete pod"},
+	} {
+		r, d := ask(t, "10.0.0.5", nil, c.parts)
+		if text := strings.Join(commands(d.Items[0].Advice), "\n"); !strings.Contains(text, c.want) ||
+			strings.Contains(text, c.lack) {
+			t.Errorf("%s: want %q and not %q:\n%s", name, c.want, c.lack, said(r, d))
+		}
+	}
+}

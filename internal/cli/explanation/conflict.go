@@ -200,17 +200,11 @@ func (a *answer) endingOf(c *conflict) []document.Advice {
 	if c.isUncertain {
 		e.say("network unknown", c.parties[0])
 	}
-	switch {
-	case keeper == nil && c.parties[0].isNamed:
-		e.say("nobody keeps", nil)
-	case keeper == nil:
-		e.say("phantoms alone", nil)
-	case keeper.Recorded:
-		e.say("recorded keeps", keeper)
-	case keeper.isNamed:
-		e.say("written keeps", keeper)
-	default:
-		e.say("oldest keeps", keeper)
+	if keeper != nil && !keeper.isNamed && keeper.ContainerID == "" { // nothing can be written for it
+		e.say("nobody can keep", keeper)
+		keeper = nil
+	} else {
+		e.sayWhoKeeps(keeper)
 	}
 	switch {
 	case c.canWrite:
@@ -218,7 +212,38 @@ func (a *answer) endingOf(c *conflict) []document.Advice {
 	case c.Recorded == "":
 		e.say("cannot write", nil)
 	}
-	ended := slices.Clone(c.parties)
+	e.endAll(keeper)
+	if keeper != nil && !keeper.isNamed {
+		e.do("write last", keeper)
+	}
+	if c.isIncomplete {
+		e.say("more carriers", nil)
+	}
+	return e.steps
+}
+
+// sayWhoKeeps says which party keeps the address, and why; nil for none.
+func (e *ending) sayWhoKeeps(keeper *party) {
+	isAsOld := func(p *party) bool { return p != keeper && p.isStaying() && p.since().Equal(keeper.since()) }
+	switch {
+	case keeper == nil && e.parties[0].isNamed:
+		e.say("nobody keeps", nil)
+	case keeper == nil:
+		e.say("phantoms alone", nil)
+	case keeper.Recorded:
+		e.say("recorded keeps", keeper)
+	case keeper.isNamed:
+		e.say("written keeps", keeper)
+	case slices.ContainsFunc(e.parties, isAsOld):
+		e.say("equal keeps", keeper)
+	default:
+		e.say("oldest keeps", keeper)
+	}
+}
+
+// endAll adds the steps that end all parties except for the one that keeps the address, nil for none.
+func (e *ending) endAll(keeper *party) {
+	ended := slices.Clone(e.parties)
 	slices.SortStableFunc(ended, func(p, q *party) int { return rank(p.isNamed) - rank(q.isNamed) })
 	isDeleted := map[*podstate.Pod]bool{}
 	for _, p := range ended {
@@ -227,13 +252,6 @@ func (a *answer) endingOf(c *conflict) []document.Advice {
 			e.end(p, keeper)
 		}
 	}
-	if keeper != nil && !keeper.isNamed {
-		e.do("write last", keeper)
-	}
-	if c.isIncomplete {
-		e.say("more carriers", nil)
-	}
-	return e.steps
 }
 
 // end adds the step that ends a party. A sandbox of the pod that keeps the address ends alone.

@@ -187,7 +187,24 @@ func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 			names["othercontainer"], _, _ = strings.Cut(name, " ")
 		}
 	}
+	if it.Reason == judge.ClaimedByOther {
+		a.nameCorrection(it, names)
+	}
 	return a.facts(names, nodes...)
+}
+
+// nameCorrection adds the pool in which --repair corrects an allocation of an address that another pod or sandbox
+// carries. Where it cannot, it adds the pod that carries the address.
+func (a *answer) nameCorrection(it *judge.Item, names map[string]string) {
+	for _, f := range a.q.Judgement.Findings {
+		if f.IP == it.Text() && f.Pool == names["pool"] && f.CanRepair() && f.Kind == judge.Misrecorded {
+			names["repairpool"] = f.Pool
+			return
+		}
+	}
+	if c := a.claimant(it.Evidence()); c != nil && c.InAPI {
+		names["claimingpod"] = c.Pod
+	}
 }
 
 // adviseItem returns the steps about the gates of an item, or about its verdict. A reservation that shares a verdict
