@@ -118,7 +118,13 @@ func (a *answer) missing() (steps []document.Advice) {
 	add := func(format string, args ...any) { d.Missing = append(d.Missing, fmt.Sprintf(format, args...)) }
 	switch {
 	case s.Kind == Address && len(d.Items) == 0:
-		add("%s is recorded in no pool and has no reservation.", s.Address)
+		for _, row := range Addresses(a.q.Judgement, []netip.Addr{s.Address}) {
+			if row.Pool == "" {
+				add("%s is in the range of no pool (%s), and has no reservation.", s.Address, row.State)
+				continue
+			}
+			add("%s is recorded in no pool and has no reservation. In pool %s it is %s.", s.Address, row.Pool, row.State)
+		}
 		if len(d.Carriers) > 0 {
 			return nil
 		}
