@@ -153,7 +153,11 @@ func (o *options) explainWords(ctx context.Context, args []string) error {
 	for _, text := range args {
 		meanings := words.Find(text)
 		if len(meanings) == 0 {
-			return fmt.Errorf("%q is no printed word%s", text, suggest.Question("", suggest.Words(text, words.Known()...)))
+			meant := suggest.Question("", suggest.Words(text, words.Known()...))
+			if _, err := explanation.ParseSubject(text); err == nil && meant == "" {
+				meant = ": words and objects cannot be mixed, explain them one after the other"
+			}
+			return fmt.Errorf("%q is no printed word%s", text, meant)
 		}
 		found = append(found, meanings...)
 	}

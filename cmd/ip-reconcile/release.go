@@ -131,7 +131,7 @@ func (o *byHand) check(ctx context.Context, r *reconciler.Reconciler) (err error
 	o.selected, o.missing = nil, nil
 	isSelected := map[judge.ID]bool{}
 	for i, s := range o.subjects {
-		isBare := s.Kind == "" && s.ContainerID == ""
+		isBare := s.IsBare()
 		if s, err = s.Resolve(o.j); err != nil {
 			return err
 		}

@@ -12,12 +12,15 @@ import (
 func TestSubjects_KubectlNames(t *testing.T) {
 	id := strings.Repeat("0f", 32)
 	for plain, others := range map[string][]string{
-		"pod/default/db-0":               strings.Split("default/db-0,po/default/db-0,-n default db-0,db-0", ","),
+		"pod/default/db-0": strings.Split("default/db-0,po/default/db-0,-n default db-0,db-0,po/db-0,pod/db-0,"+
+			"-n default pod/db-0", ","),
 		"node/worker-1":                  {"nodes/worker-1", "no/worker-1", "worker-1"},
 		"pool/kube-system/10.0.0.0-24":   {"10.0.0.0-24", "kube-system/10.0.0.0-24", "-n kube-system 10.0.0.0-24"},
 		"pool/10.0.0.0-24":               {"ippools.whereabouts.cni.cncf.io/10.0.0.0-24", "ippool/10.0.0.0-24"},
 		"10.0.0.30":                      {"overlappingrangeipreservation.whereabouts.cni.cncf.io/10.0.0.30"},
 		"containerd://" + id:             {id, id[:13], "cri-o://" + id},
+		"10.0.0.7":                       {"10.0.0.7/24", "10.0.0.7/8"},
+		"10.0.0.0/24":                    {"pool/10.0.0.0/24"},
 		"10.0.0.20 node/worker-1 10.0.0": nil,
 	} {
 		want, code := explainedJSON(t, plain)

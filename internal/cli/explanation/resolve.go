@@ -23,11 +23,23 @@ func (s Subject) Resolve(j *judge.Judgement) (Subject, error) {
 		return s.resolveContainer(j)
 	case s.isLoose && !isKnownPod(j, s) && slices.ContainsFunc(o.Pools, isPool):
 		return Subject{Kind: Pool, Namespace: s.Namespace, Name: s.Name}, nil
-	case s.Kind != "":
-		return s, nil
+	case s.isLoose && otherKinds[s.Namespace] != "" && !isKnownPod(j, s):
+		return s, fmt.Errorf("%q: no pod has this name, and no %s is explained: %s", s.ref(),
+			otherKinds[s.Namespace], subjectForms)
+	case s.IsBare():
+		return s.resolveName(j)
 	}
-	found := map[string]Subject{}
-	add := func(one Subject) { found[one.String()] = one }
+	return s, nil
+}
+
+// resolveName returns the only pool, node or pod of a name, or the only pod where the name is that of a pod.
+func (s Subject) resolveName(j *judge.Judgement) (Subject, error) {
+	o, found := j.Observation, map[string]Subject{}
+	add := func(one Subject) {
+		if s.Kind == "" || s.Kind == one.Kind {
+			found[one.String()] = one
+		}
+	}
 	for _, p := range o.Pools {
 		if p.Name == s.Name {
 			add(Subject{Kind: Pool, Namespace: p.Namespace, Name: p.Name})
@@ -47,13 +59,30 @@ func (s Subject) Resolve(j *judge.Judgement) (Subject, error) {
 		}
 	}
 	names := slices.Sorted(maps.Keys(found))
-	switch len(names) {
-	case 0:
+	switch {
+	case len(names) == 0 && s.Kind == Pod:
+		return s, fmt.Errorf("%q: no pod has this name: give its namespace, as in default/%s or with -n", s, s.Name)
+	case len(names) == 0:
 		return s, fmt.Errorf("%q: no pool, node or pod has this name: %s", s.Name, subjectForms)
-	case 1:
+	case len(names) == 1:
 		return found[names[0]], nil
 	}
-	return s, fmt.Errorf("%q: %s have this name: give one of them", s.Name, judge.AtMost(names, maxCarriers))
+	return s, fmt.Errorf("%q: %s have this name: give one of them", s, judge.AtMost(names, maxCarriers))
+}
+
+// otherKinds are the names of kinds that kubectl takes before a slash, and that are no subjects.
+var otherKinds = map[string]string{
+	"deploy": "Deployment", "deployment": "Deployment", "deployments": "Deployment",
+	"ds": "DaemonSet", "daemonset": "DaemonSet", "daemonsets": "DaemonSet",
+	"sts": "StatefulSet", "statefulset": "StatefulSet", "statefulsets": "StatefulSet",
+	"rs": "ReplicaSet", "replicaset": "ReplicaSet", "replicasets": "ReplicaSet",
+	"job": "Job", "jobs": "Job", "cj": "CronJob", "cronjob": "CronJob", "cronjobs": "CronJob",
+	"ns": "Namespace", "namespace": "Namespace", "namespaces": "Namespace",
+	"svc": "Service", "service": "Service", "services": "Service",
+	"vm": "VirtualMachine", "vmi": "VirtualMachineInstance",
+	"net-attach-def":                "NetworkAttachmentDefinition",
+	"net-attach-defs":               "NetworkAttachmentDefinition",
+	"network-attachment-definition": "NetworkAttachmentDefinition",
 }
 
 // podNames returns the names of the pods in the API, in reports and in records.

@@ -32,7 +32,8 @@ type Subject struct {
 	Kind Kind
 	// Address is set for the kind Address.
 	Address netip.Addr
-	// Namespace and Name are those of the object. A pool's namespace is "" for any.
+	// Namespace and Name are those of the object. A pool's namespace is "" for any. That of a pod is "" until Resolve
+	// has found the only pod of the name.
 	Namespace, Name string
 	// Range picks pools by their range instead of by name. The zero Prefix picks none.
 	Range netip.Prefix
@@ -50,16 +51,20 @@ var kindNames = map[string]Kind{
 	"overlappingrangeipreservation": Address, "overlappingrangeipreservations": Address,
 }
 
-const subjectForms = "must be an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0), " +
+const subjectForms = "must be an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0, pod/web-0), " +
 	"a node (node/worker-1), a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24) or the container ID of a sandbox"
 
 // ParseSubject parses a subject. The error lists the forms.
 func ParseSubject(text string) (Subject, error) { return ParseSubjectIn("", text) }
 
 // ParseSubjectIn parses a subject. A name without a namespace is that of a pod in the namespace, if that is given.
+// An address with the length of its network, as 'ip addr' prints it, is that address.
 func ParseSubjectIn(namespace, text string) (Subject, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return Subject{Kind: Address, Address: addr.Unmap().WithZone("")}, nil
+	}
+	if p, err := netip.ParsePrefix(text); err == nil && p != p.Masked() {
+		return Subject{Kind: Address, Address: p.Addr().Unmap()}, nil
 	}
 	if r, err := ippool.ParseRange(strings.TrimPrefix(text, "pool/")); err == nil {
 		return Subject{Kind: Pool, Range: r.Prefix()}, nil
@@ -109,6 +114,9 @@ func ofKind(kind Kind, namespace, rest string) (s Subject, ok bool) {
 	case Node:
 		return Subject{Kind: Node, Name: rest}, rest != "" && !strings.Contains(rest, "/")
 	case Pod:
+		if namespace == "" && isName(rest) {
+			return Subject{Kind: Pod, Name: rest}, true
+		}
 		return podNamed(namespace, rest)
 	}
 	s, ok = Subject{Kind: Pool, Name: rest}, rest != ""
@@ -149,14 +157,21 @@ func (s Subject) String() string {
 		return s.Address.String()
 	case s.Kind == Node:
 		return "node/" + s.Name
-	case s.Kind == Pod:
+	case s.Kind == Pod && s.Namespace != "":
 		return "pod/" + s.ref()
+	case s.Kind == Pod:
+		return "pod/" + s.Name
 	case s.Range.IsValid():
 		return s.Range.String()
 	case s.Namespace == "":
 		return "pool/" + s.Name
 	}
 	return "pool/" + s.ref()
+}
+
+// IsBare reports whether a subject is a name alone: what has it is known from a judgement only.
+func (s Subject) IsBare() bool {
+	return s.Kind == "" && s.ContainerID == "" || s.Kind == Pod && s.Namespace == ""
 }
 
 func (s Subject) ref() string { return s.Namespace + "/" + s.Name }
@@ -179,6 +194,8 @@ func (s Subject) Has(r *audit.Record) bool {
 	case s.Kind == "":
 		_, pool, _ := strings.Cut(r.Pool, "/")
 		return s.Name == owner.Name || s.Name == pool
+	case s.IsBare():
+		return s.Name == owner.Name
 	}
 	return s.Is(addr, owner, r.Pool) || s.isLoose && r.Pool == s.ref()
 }
