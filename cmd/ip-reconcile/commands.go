@@ -58,6 +58,9 @@ On a terminal the last line says what was cut. check is read-only.
 			if err != nil {
 				return err
 			}
+			if err := o.checkNames(j.Observation); err != nil {
+				return err // no empty report, as of a healthy cluster
+			}
 			err = o.printReport(ctx, report.OfCheck(j, r.Plan(ctx, j), o.filter))
 			return o.follow(ctx, r, j, err, func(ctx context.Context, j *judge.Judgement) ([]document.WatchRow, error) {
 				rep := report.OfCheck(j, r.Plan(ctx, j), report.Filter{})
@@ -178,7 +181,7 @@ func dryRunOf(ctx context.Context, r *reconciler.Reconciler) (*reconciler.Result
 }
 
 // printReport prints the report of check, run or apply, which fails by --fail-on. A filter that names nothing is an
-// error at the end, since a run may have released other items.
+// error at the end of a run, since it may have released other items.
 func (o *options) printReport(ctx context.Context, r *report.Report) error {
 	err := cmp.Or(o.printRun(ctx, r, false), o.checkNames(r.Observation))
 	if err == nil && o.fails.Fails(r) {

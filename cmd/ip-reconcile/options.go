@@ -17,10 +17,12 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/memory"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/suggest"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
@@ -83,6 +85,12 @@ func (s *selection) check() (err error) {
 	}
 	if err = s.filter.Parse(s.addresses, s.verdicts); err != nil {
 		return err
+	}
+	for i, name := range s.filter.Pools {
+		s.filter.Pools[i] = explanation.NameOf(explanation.Pool, name)
+	}
+	for i, name := range s.filter.Nodes {
+		s.filter.Nodes[i] = explanation.NameOf(explanation.Node, name)
 	}
 	s.fails, err = report.NewFailOn(s.failOn)
 	return err
@@ -283,19 +291,27 @@ func (s *selection) checkNames(o *judge.Observation) error {
 		is := report.Filter{Pools: []string{name}}
 		return slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return is.Pool(p.Ref()) })
 	}
+	pools := sets.New[string]()
+	for _, p := range o.Pools {
+		pools.Insert(p.Name, p.Ref())
+	}
 	for _, c := range []struct {
 		flag  string
 		names []string
 		has   func(string) bool
+		known sets.Set[string]
 		not   string
+		see   string
 	}{
-		{"pool", s.filter.Pools, isPool, "no such pool; 'ip-reconcile pools' lists all pools"},
-		{"pod-namespace", s.filter.PodNamespaces, namespaces.Has, "the namespace has no pods and no allocations"},
-		{"on-node", s.filter.Nodes, nodes.Has, "no such node"},
+		{"pool", s.filter.Pools, isPool, pools, "no such pool", "; 'ip-reconcile pools' lists all pools"},
+		{"pod-namespace", s.filter.PodNamespaces, namespaces.Has, namespaces, "the namespace has no pods and no allocations", ""},
+		{"on-node", s.filter.Nodes, nodes.Has, nodes, "no such node", ""},
 	} {
 		for _, name := range c.names {
 			if !c.has(name) {
-				return fmt.Errorf("--%s %q: %s", c.flag, name, c.not)
+				meant := suggest.Words(name, sets.List(c.known.Delete(""))...)
+				see := cmp.Or(suggest.Question("", meant[:min(len(meant), 3)]), c.see)
+				return fmt.Errorf("--%s %q: %s%s", c.flag, name, c.not, see)
 			}
 		}
 	}

@@ -51,6 +51,16 @@ var kindNames = map[string]Kind{
 	"overlappingrangeipreservation": Address, "overlappingrangeipreservations": Address,
 }
 
+// NameOf returns the name that follows the name of a kind, as in node/worker-1. Any other text is returned as it is.
+func NameOf(kind Kind, text string) string {
+	first, name, _ := strings.Cut(text, "/")
+	named, group, _ := strings.Cut(first, ".")
+	if name != "" && kindNames[named] == kind && isKnownGroup(group) {
+		return name
+	}
+	return text
+}
+
 const subjectForms = "must be an IP address (10.0.0.7), a pod (default/web-0, pod/default/web-0, pod/web-0), " +
 	"a node (node/worker-1), a pool (pool/10.0.0.0-24, or its range 10.0.0.0/24) or the container ID of a sandbox"
 
