@@ -47,6 +47,8 @@ type ExplanationList struct {
 // WordList is the document of explain for printed words.
 type WordList struct {
 	Header
+	// ObservedAt is absent, since words are of no cluster.
+	ObservedAt *time.Time `json:"observedAt,omitempty"`
 	// Words are in the order in which they were asked about. A word may be of several kinds.
 	Words []Word `json:"words"`
 }
