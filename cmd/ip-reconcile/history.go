@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -90,6 +91,18 @@ func parseAge(text string) (time.Duration, error) {
 	return time.ParseDuration(text)
 }
 
+// checkLog returns an error for a file without any record. It is another file, or the records were taken away.
+func checkLog(file string, lines []audit.Line) error {
+	isRecord := func(l audit.Line) bool { return l.Err == nil && l.What != "" && l.Hash != "" }
+	switch {
+	case len(lines) == 0:
+		return fmt.Errorf("%s is empty: no record was written to it, or all were removed", file)
+	case slices.ContainsFunc(lines, isRecord):
+		return nil
+	}
+	return fmt.Errorf("%s is no file of --audit-log: no line of it is a record, which has what was done and a hash", file)
+}
+
 // history reads all records, and the time of the API server.
 func (o *options) history(ctx context.Context, file string) (_ []audit.Line, now time.Time, err error) {
 	if file != "" {
@@ -110,7 +123,7 @@ func (o *options) history(ctx context.Context, file string) (_ []audit.Line, now
 			return nil, now, err
 		}
 		lines, err := audit.ReadLog(file, in)
-		return lines, time.Now(), err
+		return lines, time.Now(), cmp.Or(err, checkLog(file, lines))
 	}
 	r, err := o.reconciler(ctx)
 	if err != nil {

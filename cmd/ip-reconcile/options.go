@@ -241,7 +241,7 @@ func (o *options) connect(ctx context.Context, log *slog.Logger) (*reconciler.Re
 		}
 	}
 	r, cluster, config, err := o.Connect(o.component, log)
-	if errors.Is(err, flags.ErrNoCluster) && local == nil {
+	if errors.Is(err, flags.ErrNoCluster) && local == nil && o.given.Lookup("snapshot") != nil {
 		return nil, fmt.Errorf("%w, or --snapshot for exported files", err)
 	}
 	if err != nil {

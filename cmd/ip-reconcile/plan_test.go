@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,9 +51,7 @@ func TestSnapshot_OfTwoClustersIsRefused(t *testing.T) {
 
 func TestFlags_OldNames(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
-	if err := os.WriteFile(log, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, log, `{"seq":1,"what":"Paused","hash":"edited"}`+"\n")
 	for _, c := range []struct{ command, old, now, value string }{
 		{"release --snapshot " + sample, "node", "on-node", "worker-4"},
 		{"history", "file", "filename", log},
