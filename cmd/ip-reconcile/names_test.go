@@ -22,3 +22,12 @@ func TestNames_OfRunAndRelease(t *testing.T) {
 		}
 	}
 }
+
+func TestCheck_NamedVerdictOrReasonHasItsRows(t *testing.T) {
+	for _, filter := range []string{"--verdict InUse", "--reason SandboxReady"} {
+		_, out, _ := run(t, append(strings.Fields("check "+filter), "--snapshot", sample)...)
+		if !strings.Contains(out, "IN USE (") || !strings.Contains(out, "\n10.0.0.30  InUse") {
+			t.Errorf("%s shows no row in use:\n%s", filter, out)
+		}
+	}
+}

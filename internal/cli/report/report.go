@@ -159,7 +159,7 @@ func (r *Report) ReleasedAddresses(isDryRun bool) []string {
 func (r *Report) Addresses(all bool) []string {
 	var found []netip.Addr
 	for _, it := range r.Items() {
-		if all || it.Verdict != judge.InUse || len(r.Filter.Verdicts) > 0 {
+		if all || it.Verdict != judge.InUse || len(r.Filter.Verdicts)+len(r.Filter.Reasons) > 0 {
 			found = append(found, it.Address())
 		}
 	}

@@ -33,7 +33,7 @@ func (s *Screen) Report(r *report.Report) {
 	}
 	isListed := func(it *judge.Item) bool { return r.Refused[it.ID()].Item != nil } // apply refuses what is Held now
 	s.items("HELD", r, slices.DeleteFunc(r.Pick(judge.Held), isListed))
-	if s.All {
+	if s.All || len(r.Filter.Verdicts)+len(r.Filter.Reasons) > 0 { // that the filter names them asks for them
 		s.items("IN USE", r, r.Pick(judge.InUse))
 	}
 	s.legend()
