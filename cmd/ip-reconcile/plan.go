@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -35,7 +37,9 @@ A reviewer may delete items of the file, and must not edit any. The digest of an
 it to its cluster and its plan: it finds mistakes, and is no signature.
 
 Exit code 0: planned, even if nothing is to be released; 2: the cluster could not be read.
-` + snapshotHelp,
+` + snapshotHelp + `
+A plan needs the namespace, too:
+  kubectl get namespace kube-system -o yaml > dir/namespace.yaml`,
 		Example: `  ip-reconcile plan --output-file plan.json
   ip-reconcile plan --pool 10.0.0.0/24 --output-file plan.yaml
   ip-reconcile plan --snapshot ./must-gather --output-file plan.json
@@ -98,7 +102,12 @@ func (o *options) plan(ctx context.Context, file string) error {
 		},
 		names: func() []string { return document.Rows(items, (*judge.Item).Text) },
 		screen: func(s *screen.Screen) {
-			if s.Report(rep); file != "" {
+			s.Plan(rep)
+			switch {
+			case file == "":
+			case len(items) == 0:
+				s.Line("\nWrote %s without items: nothing can be released now, so there is nothing to apply.", file)
+			default:
 				s.Line("\nWrote %s to %s. Delete what must stay, then run:\n    %s", screen.Count(len(items), "item"), file,
 					o.advisor().OnCluster("ip-reconcile apply -f "+file))
 			}
@@ -110,6 +119,9 @@ func (o *options) plan(ctx context.Context, file string) error {
 		text, err := ofFile.render(ctx, a)
 		if err == nil {
 			err = create(file, func(w io.Writer) error { _, err := w.Write(text); return err })
+		}
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("--output-file %s: the file exists, and plan replaces none: choose another name", file)
 		}
 		if err != nil {
 			return fmt.Errorf("write the plan: %w", err)

@@ -78,3 +78,24 @@ func TestRun_SnapshotPrintsRequests(t *testing.T) {
 		}
 	}
 }
+
+func TestPlan_SaysWhatItWrites(t *testing.T) {
+	dir, file := withNamespace(t), filepath.Join(t.TempDir(), "plan.json")
+	args := []string{"plan", "--snapshot", dir, "--output-file", file}
+	if _, out, _ := run(t, args...); strings.Contains(out, "nothing is written.") ||
+		!strings.Contains(out, "nothing is written to the cluster.") || !strings.Contains(out, "Wrote 9 items to "+file) {
+		t.Errorf("the plan says:\n%s", out)
+	}
+	refused(t, args, []string{"--output-file " + file + ": the file exists", "choose another name"})
+	empty := filepath.Join(t.TempDir(), "empty.json")
+	_, out, _ := run(t, "plan", "--snapshot", dir, "--address", "10.0.0.1", "--output-file", empty)
+	if strings.Contains(out, "apply -f") || !strings.Contains(out, "Wrote "+empty+" without items") {
+		t.Errorf("the plan without items says:\n%s", out)
+	}
+}
+
+func TestPlan_HelpExportsTheNamespace(t *testing.T) {
+	if _, out, _ := run(t, "plan", "--help"); !strings.Contains(out, "  kubectl get namespace kube-system -o yaml") {
+		t.Errorf("the help lacks the namespace:\n%s", out)
+	}
+}

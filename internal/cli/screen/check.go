@@ -19,7 +19,12 @@ import (
 )
 
 // Report writes a report of check or run.
-func (s *Screen) Report(r *report.Report) {
+func (s *Screen) Report(r *report.Report) { s.report(r, "Dry run: nothing is written.") }
+
+// Plan writes the report of the dry run behind a plan, whose file may be written.
+func (s *Screen) Plan(r *report.Report) { s.report(r, "A plan: nothing is written to the cluster.") }
+
+func (s *Screen) report(r *report.Report, ofDryRun string) {
 	s.List()
 	s.summary(r)
 	switch {
@@ -27,6 +32,7 @@ func (s *Screen) Report(r *report.Report) {
 		s.Findings("FINDINGS", r.Findings)
 		s.items("STALE", r, r.Pick(judge.Stale))
 	case r.DryRun:
+		s.Line("%s", ofDryRun)
 		s.dryRun(r)
 	default:
 		s.ran(r)
@@ -55,7 +61,6 @@ func (s *Screen) ran(r *report.Report) {
 func itemOf(x reconciler.Refused) *judge.Item { return x.Item }
 
 func (s *Screen) dryRun(r *report.Report) {
-	s.Line("Dry run: nothing is written.")
 	s.Findings("FINDINGS", r.Findings)
 	s.releasable(r, "WOULD BE RELEASED NOW", "WOULD BE RELEASED LATER")
 	isNever := func(x reconciler.Refused) bool { return !r.CanRelease(x.Item) }
