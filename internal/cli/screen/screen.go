@@ -162,7 +162,7 @@ func (s *Screen) unknownFindings(r *report.Report) string {
 	if len(kinds) == 0 {
 		return ""
 	}
-	return ", and unknown: " + s.names(kinds, fewNames)
+	return ", and there may be more: " + s.names(kinds, fewNames)
 }
 
 func counts(sum judge.Summary) string {
