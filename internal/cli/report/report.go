@@ -292,12 +292,24 @@ func RequestsOf(out *reconciler.Result) (*Requests, error) {
 	return all, all.repair(out.Repaired)
 }
 
+// mostOperations is how many operations of a patch the API server takes.
+const mostOperations = 10_000
+
+// addPatch adds a patch. Where the pool has one already, its operations are added to that, because both test the same
+// resourceVersion first: of two patches the second would fail. They are of different keys.
 func (r *Requests) addPatch(pool *ippool.Pool, text []byte, err error) error {
 	p := Patch{Pool: pool.Ref()}
-	if err = cmp.Or(err, json.Unmarshal(text, &p.Operations)); err == nil {
-		r.Patches = append(r.Patches, p)
+	if err = cmp.Or(err, json.Unmarshal(text, &p.Operations)); err != nil {
+		return err
 	}
-	return err
+	for i := range r.Patches {
+		if q := &r.Patches[i]; q.Pool == p.Pool && len(q.Operations)+len(p.Operations)-1 <= mostOperations {
+			q.Operations = append(q.Operations, p.Operations[1:]...)
+			return nil
+		}
+	}
+	r.Patches = append(r.Patches, p)
+	return nil
 }
 
 // repair adds the requests of repairs, as the executor makes them.
