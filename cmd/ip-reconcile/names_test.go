@@ -7,9 +7,10 @@ import (
 
 // What -o name prints is given to other commands: it must have what is released, and nothing that is in use.
 func TestNames_OfRunAndRelease(t *testing.T) {
+	const all = "10.0.0.20 10.0.0.21 10.0.0.22 10.0.0.23 10.0.0.24 10.0.0.26 10.0.0.27 10.1.0.3 10.1.0.4"
 	for command, want := range map[string]string{
-		"run --dry-run":                       "10.0.0.20 10.0.0.21 10.0.0.22 10.0.0.23 10.0.0.24 10.0.0.26 10.0.0.27 10.1.0.3 10.1.0.4",
-		"run":                                 "10.0.0.20 10.0.0.21 10.0.0.22 10.0.0.23 10.0.0.24 10.0.0.26 10.0.0.27 10.1.0.3 10.1.0.4",
+		"run --dry-run":                       all,
+		"run":                                 all,
 		"run --dry-run --reason PodGone":      "10.0.0.27 10.1.0.4",
 		"run --dry-run --pool broken":         "",
 		"release 10.0.0.20 10.0.0.7 10.0.0.1": "10.0.0.20",

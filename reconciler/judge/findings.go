@@ -444,7 +444,8 @@ func (x *Index) statusMismatches(addr netip.Addr, refuted, carried map[string][]
 	}
 	for _, c := range sets {
 		found = append(found, Finding{Kind: StatusMismatch, IP: addr.String(), Pool: c.pool(), Pods: c.pods,
-			nodes: x.nodesOf(slices.Concat(c.pods, c.others)), Message: fmt.Sprintf("the network-status of %s names %s, but a fresh SandboxReport shows that the pod does not "+
+			nodes: x.nodesOf(slices.Concat(c.pods, c.others)),
+			Message: fmt.Sprintf("the network-status of %s names %s, but a fresh SandboxReport shows that the pod does not "+
 				"have it; carried by %s", andOthers(c.pods), addr, cmp.Or(andOthers(c.others), "no pod"))})
 	}
 	return found

@@ -155,7 +155,8 @@ func (r *Report) ReleasedAddresses(isDryRun bool) []string {
 	return addressTexts(found)
 }
 
-// Addresses returns what -o name prints of check: addresses that need attention, or all. It skips what cannot be parsed.
+// Addresses returns what -o name prints of check: addresses that need attention, or all. It skips what cannot be
+// parsed.
 func (r *Report) Addresses(all bool) []string {
 	var found []netip.Addr
 	for _, it := range r.Items() {
