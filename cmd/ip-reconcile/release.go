@@ -50,8 +50,8 @@ progress. release refuses what is Held or InUse, and prints what would change th
 the evidence changes after it was printed, release releases only what is proven.
 
 --override REASON asserts that nothing uses an address that is Held for this very reason,
-for lack of evidence: NoFreshReport, NodeUnreachable, NetworkStatusMissing, or
-StuckTerminating without node agents. --because has your reason, for the log. If the
+for lack of evidence: NoFreshReport, NodesUnknown, NodeUnreachable, NetworkStatusMissing,
+or StuckTerminating without node agents. --because has your reason, for the log. If the
 assertion is wrong, two pods get one address. Nothing overrides a fresh report of the
 sandbox, another pod or sandbox with the address, or a pause.
 

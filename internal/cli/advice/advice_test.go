@@ -40,8 +40,8 @@ func each(f func(section, name string, templates []template)) {
 }
 
 func TestAdvice_EveryReasonRefusalAndFinding(t *testing.T) {
-	words := map[string][]string{"reasons": append(judge.ReasonNames(), "NotExported"),
-		"stale": append(judge.ReasonNames(), "Stale"), "overrides": judge.ReasonNames()}
+	words := map[string][]string{"reasons": append(judge.ReasonNames(), "NotExported", "NodesNotExported",
+		"GuestsNotExported"), "stale": append(judge.ReasonNames(), "Stale"), "overrides": judge.ReasonNames()}
 	for _, why := range reconciler.Refusals() {
 		words["gates"] = append(words["gates"], string(why))
 	}

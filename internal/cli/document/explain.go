@@ -189,6 +189,8 @@ type ExplainedNode struct {
 	// InAPI is true where the node has a Node object that may be read.
 	InAPI bool `json:"inAPI" text:"in the API"`
 	Ready bool `json:"ready"`
+	// Unknown is true where Nodes could not be read: then inAPI, ready and outOfService say nothing.
+	Unknown bool `json:"unknown,omitempty" text:"-"`
 	// NotReadySince is absent where the node is Ready or the time is unknown.
 	NotReadySince *time.Time `json:"notReadySince,omitempty"`
 	OutOfService  bool       `json:"outOfService"`

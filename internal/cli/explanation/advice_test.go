@@ -1,10 +1,16 @@
 package explanation_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/advice"
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -57,5 +63,21 @@ func TestExplanation_AllocationOfAnAddressThatAnotherCarries(t *testing.T) {
 			strings.Contains(text, c.lack) {
 			t.Errorf("%s: want %q and not %q:\n%s", name, c.want, c.lack, said(r, d))
 		}
+	}
+}
+
+// What a snapshot lacks is exported; nothing is said of Nodes that are unknown, and nothing is overridden for them.
+func TestExplanation_NodesThatWereNotExported(t *testing.T) {
+	s, _ := explanation.ParseSubject("10.0.0.5")
+	o := Observe(UsualPool, Pod("other"))
+	o.Nodes = judge.Unknown[map[string]*podstate.Node](errors.New("the snapshot contains no Node"))
+	r, d := explanation.Answer(explanation.Question{Subject: s, Judgement: Judged(o, judge.Policy{}),
+		Plan: &reconciler.Plan{}, Snapshot: true, Advisor: advice.Advisor{Program: "ip-reconcile"}})
+	text := said(r, d)
+	if got := commands(d.Advice); len(got) != 1 || got[0] != "kubectl get nodes -o yaml > nodes.yaml @" {
+		t.Errorf("the commands are %q:\n%s", got, text)
+	}
+	if strings.Contains(text, "ready ") || !strings.Contains(text, "in the API       unknown: no Nodes could be read") {
+		t.Errorf("an unknown Node is said to be known:\n%s", text)
 	}
 }

@@ -160,6 +160,7 @@ func (a *answer) nodeNames() []string {
 
 func (a *answer) node(name string) document.ExplainedNode {
 	d := document.ExplainedNode{Name: name, Agent: string(a.Judgement.Nodes[name])}
+	d.Unknown = !a.Observation.Nodes.IsKnown()
 	d.Awaited = a.Restore != nil && slices.Contains(a.Restore.Awaiting, name)
 	if n := a.Observation.Nodes.Or(nil)[name]; n != nil {
 		d.InAPI, d.Ready, d.NotReadySince, d.OutOfService = true, n.Ready, report.When(n.NotReadySince), n.OutOfService

@@ -224,6 +224,10 @@ func (a *answer) adviseItem(it *judge.Item, gates []reconciler.Gate) (steps []do
 		return a.adviseConflict(f)
 	case a.exported != nil && namespace != "" && !a.exported[namespace]:
 		return a.steps("reasons", "NotExported", f)
+	case a.exported != nil && it.Reason == judge.NodesUnknown && !a.Observation.Nodes.IsKnown():
+		return a.steps("reasons", "NodesNotExported", f)
+	case a.exported != nil && it.Reason == judge.GuestUnknown && !a.Observation.Guests.IsKnown():
+		return a.steps("reasons", "GuestsNotExported", f)
 	case it.CanBeOverridden():
 		reason := it.Reason.String()
 		return advice.Unique(append(a.steps("reasons", reason, f), a.steps("overrides", reason, f)...))
@@ -279,6 +283,8 @@ func (a *answer) adviseFinding(f judge.Finding) []document.Advice {
 	case f.IP != "" && isInConflict >= 0: // the order of steps matters
 		names["ip"] = strings.Split(f.IP, ",")[isInConflict]
 		return a.adviseConflict(advice.Facts{Names: names})
+	case f.Kind == judge.GuestAddressFinding && a.q.Subject.Kind == Address:
+		return nil // the item has the steps
 	case len(f.Unheld) > 0:
 		name = a.nameUnheld(f, names)
 	case f.Kind != judge.Unrecorded || f.CanRepair():

@@ -174,7 +174,12 @@ func isHealthy(n document.ExplainedNode) bool {
 }
 
 func (s *Screen) explainNode(n document.ExplainedNode) {
-	s.section("node "+n.Name, n)
+	if n.Unknown {
+		s.section("node "+n.Name, n, "in the API", "ready", "out of service")
+		s.fact("in the API", "unknown: no Nodes could be read")
+	} else {
+		s.section("node "+n.Name, n)
+	}
 	if agent := map[judge.NodeState]string{judge.NodeFresh: "its report is fresh",
 		judge.NodeNoFreshReport: "it has no fresh report",
 		judge.NodeDeadOrMissing: "none: the node is proven dead, or its Node object is gone",

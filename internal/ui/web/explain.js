@@ -99,7 +99,8 @@ function claims(it, e, d) {
 function nodeFacts(n) {
   const agent = { Fresh: "its report is fresh", NoFreshReport: "it has no fresh report",
     Dead: "none: the node is proven dead, or its Node object is gone" }[n.agent];
-  return facts([["name", explainLink("node/" + n.name, n.name)], ["in the API", n.inAPI], ["ready", n.ready],
+  return facts([["name", explainLink("node/" + n.name, n.name)],
+    ["in the API", n.unknown ? "unknown" : n.inAPI], ["ready", n.unknown ? "unknown" : n.ready],
     ["not ready since", n.notReadySince && clock(n.notReadySince)], ["out of service", n.outOfService || undefined],
     ["agent", agent], ["lease renewed", n.report?.leaseRenewed && clock(n.report.leaseRenewed)],
     ["etcd restore", n.awaited ? "releases wait until this node reports" : ""]]);
