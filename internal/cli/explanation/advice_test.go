@@ -81,3 +81,23 @@ func TestExplanation_NodesThatWereNotExported(t *testing.T) {
 		t.Errorf("an unknown Node is said to be known:\n%s", text)
 	}
 }
+
+// Steps of several items are one line only if they are the same but for the names of the item.
+func TestExplanation_StepsThatAreTheSame(t *testing.T) {
+	wb := NAD("wb", WhereaboutsConfig("10.0.0.0/24", ""))
+	r, d := ask(t, "pool/10.0.0.0-24", nil, wb, Pool("10.0.0.0-24", "10.0.0.0/24",
+		Alloc("5", "default/past", "box-7", "net1"), Alloc("6", "default/past", "box-7", "net2")),
+		Pod("twin", UID(OtherUID), CreatedLongAgo, Carrying("10.0.0.5")),
+		Pod("other", UID("uid-o"), CreatedLongAgo, Carrying("10.0.0.6")))
+	text := strings.Join(commands(d.Advice), "\n")
+	if !strings.Contains(text, "delete pod -n default twin") || !strings.Contains(text, "delete pod -n default other") {
+		t.Errorf("the steps for another carrier are not printed:\n%s", said(r, d))
+	}
+	breaker := []reconciler.Gate{{Why: reconciler.Breaker, Detail: "too many"}}
+	r, d = ask(t, "pool/10.0.0.0-24", breaker, wb, Pool("10.0.0.0-24", "10.0.0.0/24",
+		Alloc("5", "default/web-0", "box-1", "net1"), Alloc("6", "default/web-1", "box-2", "net1")),
+		ReportingWorker(Gone("box-1", "uid-1"), Gone("box-2", "uid-2")))
+	if text := fmt.Sprint(d.Advice); !strings.Contains(text, "--allow-mass-release") || strings.Contains(text, "more:") {
+		t.Errorf("a command for the pool is repeated for each address:\n%s", said(r, d))
+	}
+}

@@ -328,12 +328,17 @@ func (s *sameAdvice) advice() []document.Advice {
 	if len(s.others) == 0 {
 		return nil
 	}
-	return []document.Advice{{Cause: s.cause, Why: fmt.Sprintf("The same for %d more: %s.", len(s.others),
+	return []document.Advice{{Cause: s.cause, Why: fmt.Sprintf(sameFor+"%d more: %s.", len(s.others),
 		judge.AtMost(s.others, maxCarriers))}}
 }
 
+const sameFor = "The same for "
+
+func isSame(s document.Advice) bool { return strings.HasPrefix(s.Why, sameFor) }
+
 // adviseItems returns the steps about the items with these verdicts. Those of further items are one line if they differ
-// by the address alone, or, for a node or pool, if the verdict and the gates are the same.
+// by the address alone, or, for a node or pool, by the names of the pod and the sandbox, too. Steps that do not name
+// the address are for all items.
 func (a *answer) adviseItems(isOfMany bool, verdicts []judge.Verdict) (all []document.Advice) {
 	same := map[string]*sameAdvice{}
 	var order []*sameAdvice
@@ -347,11 +352,17 @@ func (a *answer) adviseItems(isOfMany bool, verdicts []judge.Verdict) (all []doc
 			for _, g := range it.Gates {
 				key += string(g.Refusal) + g.Pool
 			}
-			if !isOfMany { // other steps are each needed
-				key += strings.ReplaceAll(fmt.Sprint(it.Advice), name, "{ip}")
+			own := []string{name, "{ip}"}
+			if isOfMany {
+				own = append(own, ownNames(&it)...)
 			}
+			steps := fmt.Sprint(it.Advice)
+			shape := strings.NewReplacer(own...).Replace(steps)
+			key += shape
 			if s := same[key]; s != nil {
-				s.others = append(s.others, name)
+				if shape != steps {
+					s.others = append(s.others, name)
+				}
 				continue
 			}
 			s := &sameAdvice{cause: it.Advice[len(it.Advice)-1].Cause}
@@ -362,6 +373,19 @@ func (a *answer) adviseItems(isOfMany bool, verdicts []judge.Verdict) (all []doc
 		all = append(all, s.advice()...)
 	}
 	return all
+}
+
+// ownNames are the names that the steps of an item may have, each with the place of a template: its container ID and
+// its pod, which commands name in two words.
+func ownNames(it *document.ExplainedItem) (pairs []string) {
+	if it.ContainerID != "" {
+		pairs = append(pairs, it.ContainerID, "{container}")
+	}
+	pod, _, _ := strings.Cut(it.PodRef, "_")
+	if namespace, name, ok := strings.Cut(pod, "/"); ok {
+		pairs = append(pairs, pod, "{pod}", "-n "+namespace+" "+name, "{pod}")
+	}
+	return pairs
 }
 
 // advise returns all steps, outages first. A node or pool has one example of each finding, and of each reason.
@@ -384,8 +408,12 @@ func (a *answer) advise() []document.Advice {
 			}
 		}
 	}
-	all = append(all, a.adviseItems(most == 1, verdicts)...)
-	all = advice.Unique(all)
+	all = advice.Unique(append(all, a.adviseItems(most == 1, verdicts)...))
+	// What is left of steps that all stand above is not worth a line.
+	all = report.Only(all, func(s document.Advice) bool {
+		isExample := func(t document.Advice) bool { return t.Cause == s.Cause && !isSame(t) }
+		return !isSame(s) || slices.ContainsFunc(all, isExample)
+	})
 	switch {
 	case len(a.d.Items) == 0:
 	case s.Kind == Node:
