@@ -43,6 +43,18 @@ func (s *Screen) report(r *report.Report, ofDryRun string) {
 		s.items("IN USE", r, r.Pick(judge.InUse))
 	}
 	s.legend()
+	s.nextStep(r)
+}
+
+// nextStep says where the steps are for what needs a person: findings, held items and gates.
+func (s *Screen) nextStep(r *report.Report) {
+	if s.NoHeaders || len(r.Findings)+len(r.Gates)+len(r.Pick(judge.Held)) == 0 {
+		return
+	}
+	if len(s.sandboxes) == 0 {
+		s.gap()
+	}
+	s.Line("'explain ADDRESS or POD' has the steps for each.")
 }
 
 func (s *Screen) ran(r *report.Report) {

@@ -250,3 +250,18 @@ func TestFindings_Order(t *testing.T) {
 		}
 	}
 }
+
+// A report of which a person has something to do says where the steps are.
+func TestReport_NextStep(t *testing.T) {
+	const want = "'explain ADDRESS or POD' has the steps for each.\n"
+	held := planned(t, Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1")),
+		Node("worker-1", NotReadyFor(time.Hour)))
+	for name, c := range map[string]struct {
+		of   *report.Report
+		want bool
+	}{"findings": {planned(t, outage()), true}, "held": {held, true}, "nothing": {planned(t, Node("worker-1")), false}} {
+		if got := text(Screen{}, c.of); strings.HasSuffix(got, want) != c.want {
+			t.Errorf("%s:\n%s", name, got)
+		}
+	}
+}
