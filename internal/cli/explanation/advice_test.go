@@ -101,3 +101,14 @@ func TestExplanation_StepsThatAreTheSame(t *testing.T) {
 		t.Errorf("a command for the pool is repeated for each address:\n%s", said(r, d))
 	}
 }
+
+// Stale addresses of a node have the step of a release once, whatever their reasons are.
+func TestExplanation_ReleasesOfANodeAreOneStep(t *testing.T) {
+	r, d := ask(t, "node/worker-1", nil, Pool("10.0.0.0-24", "10.0.0.0/24", Alloc("5", "default/web-0", "box-1", "net1"),
+		Alloc("6", "default/web-1", "box-2", "net1")), UsualPod(Phase("Succeeded")),
+		ReportingWorker(Gone("box-1", UsualUID), Gone("box-2", "uid-2")))
+	if text := fmt.Sprint(d.Advice); strings.Count(text, "Release the address") != 1 ||
+		!strings.Contains(text, "The same for 1 more: 10.0.0.6.") {
+		t.Errorf("it is not one step:\n%s", said(r, d))
+	}
+}

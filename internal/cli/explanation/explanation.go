@@ -348,17 +348,13 @@ func (a *answer) adviseItems(isOfMany bool, verdicts []judge.Verdict) (all []doc
 				continue
 			}
 			name := cmp.Or(it.IP, it.Key, it.Reservation)
-			key := verdict.String() + it.Reason.String()
-			for _, g := range it.Gates {
-				key += string(g.Refusal) + g.Pool
-			}
 			own := []string{name, "{ip}"}
 			if isOfMany {
 				own = append(own, ownNames(&it)...)
 			}
 			steps := fmt.Sprint(it.Advice)
 			shape := strings.NewReplacer(own...).Replace(steps)
-			key += shape
+			key := verdict.String() + shape // which has the cause
 			if s := same[key]; s != nil {
 				if shape != steps {
 					s.others = append(s.others, name)
