@@ -405,7 +405,7 @@ func (a *answer) advise() []document.Advice {
 		}
 	}
 	all = advice.Unique(append(all, a.adviseItems(most == 1, verdicts)...))
-	// What is left of steps that all stand above is not worth a line.
+	// A fold needs its example, whose steps may all stand above.
 	all = report.Only(all, func(s document.Advice) bool {
 		isExample := func(t document.Advice) bool { return t.Cause == s.Cause && !isSame(t) }
 		return !isSame(s) || slices.ContainsFunc(all, isExample)
