@@ -411,6 +411,8 @@ func (a *answer) advise() []document.Advice {
 		return !isSame(s) || slices.ContainsFunc(all, isExample)
 	})
 	switch {
+	case s.Kind == Pod:
+		all = append(all, a.adviseWaiting()...)
 	case len(a.d.Items) == 0:
 	case s.Kind == Node:
 		all = append(all, a.steps("more", "items of a node", a.facts(nil, s.Name))...)
@@ -420,4 +422,15 @@ func (a *answer) advise() []document.Advice {
 		}
 	}
 	return all
+}
+
+// adviseWaiting returns how to see what fills the pools for whose addresses the pod of the subject waits.
+func (a *answer) adviseWaiting() (steps []document.Advice) {
+	pod := types.NamespacedName{Namespace: a.q.Subject.Namespace, Name: a.q.Subject.Name}
+	for _, p := range usage.Of(a.q.Judgement).All {
+		if slices.Contains(p.Waiting, pod) {
+			steps = append(steps, a.steps("more", "full pool", a.facts(map[string]string{"pool": p.Ref()}))...)
+		}
+	}
+	return steps
 }

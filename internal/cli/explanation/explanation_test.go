@@ -144,6 +144,8 @@ func TestExplanation_OfSubjects(t *testing.T) {
 		"a pod by an address that it carries": {"default/web-0", names, "10.0.0.7 in kube-system/10.0.0.0-24", ""},
 		"a pod waits: the pool is full": {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo)),
 			"has no free address in kube-system/10.0.0.0-30", ""},
+		"a pod waits: what fills the pool": {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo)),
+			"\n      ip-reconcile explain pool/kube-system/10.0.0.0-30\n", ""},
 		"a pod waits: an address is left": {"default/web-0",
 			All(UsualPool, wb, UsualPod(asking, CreatedLongAgo), ReportingWorker()), "its ADD is in progress or fails", ""},
 		"a pod waits: it is not scheduled": {"default/web-0", All(full, UsualPod(asking, CreatedLongAgo, OnNode(""))),
