@@ -26,12 +26,14 @@ func writeInputs(t *testing.T, dir string) {
 		"boot_id":      "boot-1\n",
 		"bare/.keep":   "",
 
-		"dump.zip":  "PK\x03\x04\x14\x00",
-		"dump.xz":   "\xfd7zXZ\x00\x00",
-		"utf16.txt": "1\x000\x00.\x000\x00",
-		"k8s.log":   `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}` + "\n",
-		"nothing":   "",
-		"bom.txt":   "\xef\xbb\xbf10.0.0\n",
+		"dump.zip":    "PK\x03\x04\x14\x00",
+		"dump.xz":     "\xfd7zXZ\x00\x00",
+		"utf16.txt":   "1\x000\x00.\x000\x00",
+		"k8s.log":     `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata"}` + "\n",
+		"nothing":     "",
+		"text.yaml":   "text\n",
+		"number.yaml": "apiVersion: 5\n",
+		"bom.txt":     "\xef\xbb\xbf10.0.0\n",
 
 		"not-yaml/notes.yaml": "kind: Pod\na: [1, 2\nb: }\n",
 	} {

@@ -108,6 +108,8 @@ func (o *byHand) parse(args []string) error {
 	switch isSentence := strings.Contains(strings.TrimSpace(o.Because), " ") && isClean; {
 	case (o.override == "") != (o.Because == ""):
 		return errors.New("--override and --because need each other: the reason that was printed, and your sentence")
+	case isClean && o.Because != "" && !isSentence:
+		return fmt.Errorf("--because %q: one word is no reason: say in a sentence why nothing uses the address", o.Because)
 	case o.Because != "" && !isSentence:
 		return fmt.Errorf("--because %q: must be a sentence on one line that says why nothing uses the address, "+
 			"of at most %d bytes", o.Because, longestBecause)
