@@ -31,6 +31,8 @@ func TestRefuse_IncompleteFolder(t *testing.T) {
 			[]string{"x.yaml", "line 5", "twice"}},
 		{"a key twice in a List", "x.yaml", "kind: List\nitems:\n- kind: Pod\n  kind: Node\n",
 			[]string{"x.yaml", "line 4", `"kind"`, "twice"}},
+		{"objects glued without ---", "x.yaml", "apiVersion: v1\nkind: Pod\napiVersion: v1\nkind: Node\n",
+			[]string{"x.yaml", "line 3", "twice: is a line --- missing between two objects?"}},
 		{"an alias of itself", "x.yaml", "a: &a\n  b: *a\nkind: Pod\n", []string{"x.yaml"}},
 		{"a zip archive called .yaml", "x.yaml", "PK\x03\x04\x14\x00", []string{"x.yaml is a zip archive", "unzip "}},
 		{"UTF-16 without a mark", "x.yaml", "k\x00i\x00n\x00d\x00:\x00", []string{"x.yaml is in UTF-16", "UTF-16LE"}},
@@ -69,7 +71,7 @@ func TestRefuse_WithoutIPPool(t *testing.T) {
 	} {
 		_, err := open2(t, files)
 		if err == nil || !strings.Contains(err.Error(), "no IPPool") ||
-			!strings.Contains(err.Error(), "kubectl get ippools") {
+			!strings.Contains(err.Error(), "kubectl get ippools") || !strings.Contains(err.Error(), ",pods,nodes -A") {
 			t.Errorf("%s: %v", title, err)
 		}
 	}

@@ -98,6 +98,10 @@ func OpenStream(name string, r io.Reader, now time.Time, namespace string) (*Sna
 	return open(name, files, now, namespace)
 }
 
+// export is the command that writes the objects of a cluster to a file.
+const export = "kubectl get ippools.whereabouts.cni.cncf.io,overlappingrangeipreservations.whereabouts.cni.cncf.io," +
+	"network-attachment-definitions.k8s.cni.cncf.io,pods,nodes -A -o yaml > cluster.yaml"
+
 func open(path string, files walk, now time.Time, namespace string) (*Snapshot, error) {
 	s := &Snapshot{
 		namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
@@ -114,13 +118,11 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 	}
 	if len(s.pools) == 0 && s.described != "" {
 		return nil, fmt.Errorf("no IPPool in %s: %s has them as text alone, as a must-gather of OpenShift before 4.14 has. "+
-			"Export all from the cluster, and judge that: kubectl get ippools.whereabouts.cni.cncf.io,"+
-			"overlappingrangeipreservations.whereabouts.cni.cncf.io,network-attachment-definitions.k8s.cni.cncf.io,"+
-			"pods,nodes -A -o yaml > cluster.yaml", path, s.described)
+			"Export all from the cluster, and judge that: %s", path, s.described, export)
 	}
 	if len(s.pools) == 0 {
-		return nil, fmt.Errorf("no IPPool in %s (%d files with Kubernetes objects, %d without): "+
-			"export one with 'kubectl get ippools.whereabouts.cni.cncf.io -A -o yaml'", path, s.files, s.skipped)
+		return nil, fmt.Errorf("no IPPool in %s (files with Kubernetes objects: %d, without: %d): export all with '%s'",
+			path, s.files, s.skipped, export)
 	}
 	s.complete(now)
 	return s, nil

@@ -148,7 +148,11 @@ func valueOf(n *yaml.Node, depth int) (any, error) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key := n.Content[i]
 			if _, twice := out[key.Value]; twice {
-				return nil, fmt.Errorf("line %d: key %q appears twice", key.Line, key.Value)
+				hint := ""
+				if depth == 0 && (key.Value == "apiVersion" || key.Value == "kind") {
+					hint = ": is a line --- missing between two objects?"
+				}
+				return nil, fmt.Errorf("line %d: key %q appears twice%s", key.Line, key.Value, hint)
 			}
 			v, err := valueOf(n.Content[i+1], depth+1)
 			if err != nil {
