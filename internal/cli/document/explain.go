@@ -56,7 +56,8 @@ type WordList struct {
 // Word is the meaning of a printed word.
 type Word struct {
 	Word string `json:"word"`
-	// Kind is verdict, reason, refusal, finding, sandbox state, agent state or address state.
+	// Kind is verdict, reason, refusal, finding, sandbox state, agent state, address state, write state,
+	// proof or column.
 	Kind  string `json:"kind"`
 	Means string `json:"means"`
 	// Do is what an operator can do; absent where there is nothing to say.

@@ -17,6 +17,9 @@ func TestWords_Complete(t *testing.T) {
 		"refusal":       {string(reconciler.DryRunRefusal)},
 		"agent state":   {string(judge.NodeFresh), string(judge.NodeNoFreshReport), string(judge.NodeDeadOrMissing)},
 		"address state": {"Free", "Reserved", "Excluded", "OutsideEveryPool", "Unknown"}, // addresses.go
+		"column":        {"USABLE", "USED", "BLOCKED", "OUTSIDE", "FILL", "WAITING"},     // of pools
+		"proof":         {"proven", "unconfirmed"},
+		"write state":   {reconciler.Planned, reconciler.Written},
 	}
 	for _, r := range reconciler.Refusals() {
 		printed["refusal"] = append(printed["refusal"], string(r))
