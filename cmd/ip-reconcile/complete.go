@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/words"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
@@ -114,7 +115,13 @@ func (o *options) completeSubjects(c *cobra.Command, typed string) []string {
 	if f := c.Flag("pod-namespace"); f != nil {
 		namespace = f.Value.String()
 	}
-	n := o.namesInTime(c.Context(), namespaceOf(typed)+namespace)
+	first, rest, isWhole := strings.Cut(typed, "/")
+	kind := explanation.KindNamed(first)
+	typedNamespace := namespaceOf(typed)
+	if kind != "" {
+		typedNamespace = namespaceOf(rest)
+	}
+	n := o.namesInTime(c.Context(), typedNamespace+namespace)
 	if namespace != "" {
 		return matching(typed, n.podNames(namespace))
 	}
@@ -128,7 +135,44 @@ func (o *options) completeSubjects(c *cobra.Command, typed string) []string {
 	for _, name := range n.pools {
 		all = append(all, "pool/"+name)
 	}
-	return matching(typed, append(all, n.podNames("")...))
+	all = append(all, n.podNames("")...)
+	if isWhole && kind != "" {
+		all = n.ofKind(kind)
+		for i := range all {
+			all[i] = first + "/" + all[i]
+		}
+	}
+	if found := matching(typed, all); len(found) > 0 || isWhole || c.Name() != "explain" {
+		return found
+	}
+	return matching(typed, n.bareNames())
+}
+
+// ofKind returns the names of nodes, pools or pods, with their namespaces.
+func (n *liveNames) ofKind(kind explanation.Kind) []string {
+	switch kind {
+	case explanation.Node:
+		return slices.Clone(n.nodes)
+	case explanation.Pool:
+		return slices.Clone(n.pools)
+	case explanation.Pod:
+		return n.podNames("")
+	}
+	return slices.Collect(maps.Keys(n.addresses))
+}
+
+// bareNames returns the names of nodes, pools and pods without their kinds and namespaces.
+func (n *liveNames) bareNames() []string {
+	all := slices.Clone(n.nodes)
+	for _, name := range n.poolNames() {
+		if !strings.Contains(name, "/") {
+			all = append(all, name)
+		}
+	}
+	for name := range n.pods {
+		all = append(all, name.Name)
+	}
+	return all
 }
 
 // namespaceOf returns the namespace of a name of a pod that is being typed.

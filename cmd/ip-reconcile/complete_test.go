@@ -41,6 +41,9 @@ func TestComplete_Snapshot(t *testing.T) {
 		{"explain default/los", []string{"default/lost"}}, // which no pool has
 		{"explain node/worker-6", []string{"node/worker-6"}},
 		{"explain pool/kube-system/w", []string{"pool/kube-system/worker-1-10.1.0.0-26"}},
+		{"explain nodes/worker-6", []string{"nodes/worker-6"}},
+		{"explain po/default/los", []string{"po/default/lost"}},
+		{"explain los", []string{"lost"}},
 		{"explain 10.0.0.20 10.0.0.21", []string{"10.0.0.21"}},
 		{"explain PodR", []string{"PodReplaced"}},
 		{"check --reason PodGone,PodR", []string{"PodGone,PodReplaced"}},

@@ -51,11 +51,19 @@ var kindNames = map[string]Kind{
 	"overlappingrangeipreservation": Address, "overlappingrangeipreservations": Address,
 }
 
+// KindNamed returns the kind of a name that kubectl takes for it, as of nodes or po; "" for any other name.
+func KindNamed(name string) Kind {
+	kind, group, _ := strings.Cut(name, ".")
+	if !isKnownGroup(group) {
+		return ""
+	}
+	return kindNames[kind]
+}
+
 // NameOf returns the name that follows the name of a kind, as in node/worker-1. Any other text is returned as it is.
 func NameOf(kind Kind, text string) string {
 	first, name, _ := strings.Cut(text, "/")
-	named, group, _ := strings.Cut(first, ".")
-	if name != "" && kindNames[named] == kind && isKnownGroup(group) {
+	if name != "" && KindNamed(first) == kind {
 		return name
 	}
 	return text
