@@ -167,6 +167,13 @@ Text is as wide as the terminal, or as COLUMNS says. NO_COLOR switches colours o
 		c.SuggestFor = meantBy[c.Name()]
 		fixedCompletions(c)
 	}
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, args []string) error { // cobra prints the help of the root, with exit code 0
+			_, _, err := root.Find(args)
+			return err
+		}
+	}
 	rename(root, commandName())
 	return root
 }
