@@ -304,7 +304,8 @@ func (s *selection) checkNames(o *judge.Observation) error {
 		see   string
 	}{
 		{"pool", s.filter.Pools, isPool, pools, "no such pool", "; 'ip-reconcile pools' lists all pools"},
-		{"pod-namespace", s.filter.PodNamespaces, namespaces.Has, namespaces, "the namespace has no pods and no allocations", ""},
+		{"pod-namespace", s.filter.PodNamespaces, namespaces.Has, namespaces,
+			"the namespace has no pods and no allocations", ""},
 		{"on-node", s.filter.Nodes, nodes.Has, nodes, "no such node", ""},
 	} {
 		for _, name := range c.names {

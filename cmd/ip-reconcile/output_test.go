@@ -45,7 +45,8 @@ func TestOutput_Golden(t *testing.T) {
 			"check -o name --on-node worker-11", "check --pool 10.0.0.0-25", "check -n defualt",
 			"check -o name --pool pool/worker-1-10.1.0.0-26", "check -o name --verdict Stale --on-node node/worker-1",
 			"check -o name --pool ippool.whereabouts.cni.cncf.io/kube-system/worker-1-10.1.0.0-26"},
-		"documents": {"check -o json --pool worker-1-10.1.0.0-26 --address 10.9.9.9", "run -o json --dry-run --repair --pool worker-1-10.1.0.0-26",
+		"documents": {"check -o json --pool worker-1-10.1.0.0-26 --address 10.9.9.9",
+			"run -o json --dry-run --repair --pool worker-1-10.1.0.0-26",
 			"recover -o yaml", "pools -o json", "pools -o yaml 10.1.0.5",
 			"pools -o yaml 10.1.0.5 --new-range 10.1.0.0/30", "pools -o yaml --unused"},
 	} {
