@@ -49,7 +49,8 @@ Without it the commands have CONTEXT_OF_THAT_CLUSTER in its place.
 
 With -f explain prints for each address of a file, one on each line, whether it is Free,
 for example to import machines that keep their addresses. Else it is InUse, Held, Stale,
-Reserved, Excluded by the definitions, OutsideEveryPool, or Unknown without definitions.
+Reserved, Excluded by the definitions, of a definition that has NoPool there yet,
+OutsideEveryPool, or Unknown without definitions.
 An address is InUse, too, if only a pod or a Node has it, for example by static IPAM.
 
 Exit code 0: something is recorded or known; 1: nothing is; 2: the cluster could not be

@@ -161,7 +161,7 @@ func threats() map[string]map[string][]string {
 			"Prometheus' token taken": {"TestDeploy_Rendered"},
 		},
 		"Who can reach the page": {
-			"any address released in use":       {"TestPage_IsReadOnly"},
+			"any address released in use": {"TestPage_IsReadOnly"},
 			"disclosed, from `ip-reconcile ui`": {"TestPage_WithToken", "TestLoopbackOnly",
 				"TestOpenBrowser_TheTokenIsInNoArgument"},
 			"disclosed, from `serve --ui` without `metrics.secure`": {"TestLoopbackOnly",

@@ -227,9 +227,10 @@ type AddressList struct {
 // AddressState is the state of an address in a pool.
 type AddressState struct {
 	IP string `json:"ip"`
-	// State is Free, InUse, Held, Stale, Reserved, Excluded (no definition assigns the address), Unknown or
-	// OutsideEveryPool. Unknown may be free: no definition of the pool can be read, or a source is unknown that may show
-	// a use, see unknown. It is InUse, too, where no pool has the address and something carries it.
+	// State is Free, InUse, Held, Stale, Reserved, Excluded (no definition assigns the address), Unknown, NoPool (a
+	// definition has it in its range, and an ADD may create the pool) or OutsideEveryPool. Unknown may be free: no
+	// definition of the pool can be read, or a source is unknown that may show a use, see unknown. It is InUse, too, where
+	// no definition of the pool assigns the address and something carries it.
 	State  string `json:"state"`
 	Pool   string `json:"pool,omitempty"`
 	PodRef string `json:"podRef,omitempty"`

@@ -42,11 +42,28 @@ func Addresses(j *judge.Judgement, asked []netip.Addr) (rows []document.AddressS
 			rows = append(rows, row)
 		}
 		if outside {
-			rows = append(rows, document.AddressState{IP: addr.String(), State: "OutsideEveryPool",
+			rows = append(rows, document.AddressState{IP: addr.String(), State: stateOfOutside(j.Observation, addr),
 				CarriedBy: in(nil, carriers[addr])})
 		}
 	}
 	return rows
+}
+
+// stateOfOutside is the state of an address that no pool has in its range. An ADD creates a pool of a definition, or of
+// the next node's slice, where there is none.
+func stateOfOutside(o *judge.Observation, addr netip.Addr) string {
+	definitions, isKnown := o.NADs.Get()
+	if !isKnown {
+		return "Unknown"
+	}
+	for _, nad := range definitions {
+		for _, n := range nad.Networks {
+			if slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool { return r.Contains(addr) }) {
+				return "NoPool"
+			}
+		}
+	}
+	return "OutsideEveryPool"
 }
 
 // stateOfFree is the state of addresses of which nothing shows a use: Free, or Unknown while a source is unknown that

@@ -81,7 +81,12 @@ func TestAddresses_OfPodsBeforeAnEdit(t *testing.T) {
 			[]Part{now, of24, before}},
 		"without agents": {"[{10.0.0.5 InUse kube-system/10.0.0.0-24 default/web-0 [default/web-0]}]",
 			[]Part{now, of24, pod}},
-		"the pool was deleted":     {"[{10.0.0.5 OutsideEveryPool   [default/web-0]}]", []Part{of24, pod}},
+		"the pool was deleted": {"[{10.0.0.5 NoPool   [default/web-0]}]", []Part{of24, pod}},
+		"of the next node's slice": {"[{10.0.0.5 NoPool   []}]", []Part{NAD("wb", `{"ipam":{"type":"whereabouts",
+			"range":"10.0.0.0/16","node_slice_size":"/28"}}`), Node("worker-1")}},
+		"definitions are unknown": {"[{10.0.0.5 Unknown   []}]", []Part{func(o *Observed) {
+			o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
+		}}},
 		"no range of today has it": {"[{10.0.0.5 Unknown kube-system/10.0.0.0-24  [default/web-0]}]", []Part{now, of30, pod}},
 		"nor has any pool":         {"[{10.0.0.5 OutsideEveryPool   [default/web-0]}]", []Part{of30, pod}},
 		"another IPAM gave the address": {"[{10.0.0.5 OutsideEveryPool   [default/web-0]}]",

@@ -16,8 +16,8 @@ func TestWords_Complete(t *testing.T) {
 		"verdict": report.Verdicts(), "reason": judge.ReasonNames(), "finding": report.Kinds(),
 		"refusal":       {string(reconciler.DryRunRefusal)},
 		"agent state":   {string(judge.NodeFresh), string(judge.NodeNoFreshReport), string(judge.NodeDeadOrMissing)},
-		"address state": {"Free", "Reserved", "Excluded", "OutsideEveryPool", "Unknown"}, // addresses.go
-		"column":        {"USABLE", "USED", "BLOCKED", "OUTSIDE", "FILL", "WAITING"},     // of pools
+		"address state": {"Free", "Reserved", "Excluded", "NoPool", "OutsideEveryPool", "Unknown"}, // addresses.go
+		"column":        {"USABLE", "USED", "BLOCKED", "OUTSIDE", "FILL", "WAITING"},               // of pools
 		"proof":         {"proven", "unconfirmed"},
 		"write state":   {reconciler.Planned, reconciler.Written},
 	}
