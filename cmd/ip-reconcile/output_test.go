@@ -42,7 +42,7 @@ func TestOutput_Golden(t *testing.T) {
 		// A filter of what is not there is an error, of a run at the end.
 		"filters": {"check -o name --pool 10.0.0.0-24,10.0.0.0-42", "run -o name --pool 10.0.0.0/23",
 			"check -o name --pod-namespace nope", "run -o name --on-node nope",
-			"check -o name --on-node worker-11", "check --pool 10.0.0.0-25", "check -n defualt",
+			"check -o name --on-node worker-11", "check --pool 10.0.0.0-25", "check -n defaul",
 			"check -o name --pool pool/worker-1-10.1.0.0-26", "check -o name --verdict Stale --on-node node/worker-1",
 			"check -o name --pool ippool.whereabouts.cni.cncf.io/kube-system/worker-1-10.1.0.0-26"},
 		"documents": {"check -o json --pool worker-1-10.1.0.0-26 --address 10.9.9.9",
