@@ -136,6 +136,7 @@ func TestCommands_EachThatIsPrintedRuns(t *testing.T) {
 	names := map[string]string{
 		"pod.namespace": "default", "pod.name": "web-0", "otherpod": "default/web-1", "namespace": metav1.NamespaceSystem,
 		"ip": "10.0.0.1", "pool": "10.0.0.0-24", "pool.namespace": metav1.NamespaceSystem, "pool.name": "10.0.0.0-24",
+		"repairpool": "10.0.0.0-24", "claimingpod.namespace": "default", "claimingpod.name": "web-0",
 		"inpool": "--pool=10.0.0.0-24", "reservation.namespace": metav1.NamespaceSystem, "reservation.name": "10.0.0.1",
 		"node": "worker-1", "downnode": "worker-2", "container": noID, "othercontainer": noID,
 		"restored": "2026-11-20T10:00:00Z", "claim.namespace": "default", "claim.name": "vm-1",
