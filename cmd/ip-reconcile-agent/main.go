@@ -24,7 +24,7 @@ func main() {
 	command := agentcmd.New(os.Stderr, nil)
 	command.Use, command.Version = "ip-reconcile-agent", version.Get().String()
 	command.Example = strings.ReplaceAll(command.Example, "ip-reconcile agent", "ip-reconcile-agent")
-	flags.SetHelp(command)
+	flags.SetHelp(command, 0)
 	command.SilenceErrors, command.SilenceUsage = true, true
 	if err := command.ExecuteContext(ctx); err != nil {
 		fmt.Fprintf(border.Writer(os.Stderr), "ip-reconcile-agent: %v\n", err)

@@ -63,3 +63,19 @@ func TestNoHeaders_LeavesOnlyRows(t *testing.T) {
 }
 
 const findings = " Conflict Unrecorded Misrecorded Phantom MissingReservation Malformed NoFreshReport StatusMismatch "
+
+// Texts of flags are broken at the width of the terminal, which is 100 in these tests.
+func TestHelp_FlagsFitTheTerminal(t *testing.T) {
+	for _, command := range newRoot(streams{}).Commands() {
+		_, out, _ := run(t, command.Name(), "--help")
+		_, flags, hasFlags := strings.Cut(out, "\nFlags:\n")
+		for line := range strings.Lines(flags) {
+			if len(strings.TrimSpace(line)) > 100 && strings.HasPrefix(line, "  ") {
+				t.Errorf("%s --help has a line of %d columns: %s", command.Name(), len(line), line)
+			}
+		}
+		if !hasFlags {
+			t.Errorf("%s --help has no flags:\n%s", command.Name(), out)
+		}
+	}
+}

@@ -154,7 +154,7 @@ Text is as wide as the terminal, or as COLUMNS says. NO_COLOR switches colours o
 	}
 	root.SetOut(std.out)
 	root.SetErr(std.err)
-	flags.SetHelp(root)
+	flags.SetHelp(root, std.outDisplay.columns)
 	root.AddCommand(newCheck(std), newRun(std), newRelease(std), newExplain(std), newPools(std), newRecover(std),
 		newStatus(std), newHistory(std), newPlan(std), newApply(std), newSysdump(std), newUI(std),
 		servecmd.New(std.err, filters.WithAuthenticationAndAuthorization, newPassPage),

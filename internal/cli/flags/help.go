@@ -39,8 +39,9 @@ func IsAdvanced(c *cobra.Command, f *pflag.Flag) bool {
 	return first != "" && f.Name != "help" && f.Name != "version" && !slices.Contains(strings.Fields(first), f.Name)
 }
 
-// SetHelp gives a command and those below it the help with advanced flags, and errors of flags that say what is wanted.
-func SetHelp(root *cobra.Command) {
+// SetHelp gives a command and those below it the help with advanced flags, whose texts are broken at so many columns, 0
+// for never, and errors of flags that say what is wanted.
+func SetHelp(root *cobra.Command, columns int) {
 	plain := new(cobra.Command).UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error {
 		advanced := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -50,10 +51,16 @@ func SetHelp(root *cobra.Command) {
 				f.Hidden = true
 			}
 		})
+		out, text := c.OutOrStderr(), &strings.Builder{}
+		c.SetOut(text)
 		err := plain(c)
+		c.SetOut(out)
+		flags := c.LocalFlags()
+		c.Print(strings.Replace(text.String(), strings.TrimSpace(flags.FlagUsages()),
+			strings.TrimSpace(flags.FlagUsagesWrapped(columns)), 1))
 		advanced.VisitAll(func(f *pflag.Flag) { f.Hidden = false })
 		if advanced.HasFlags() {
-			c.Printf("\nAdvanced flags:\n%s", advanced.FlagUsages())
+			c.Printf("\nAdvanced flags:\n%s", advanced.FlagUsagesWrapped(columns))
 		}
 		if c.Flags().Lookup("context") != nil {
 			c.Print("\nkubectl's other flags for the cluster and the user work here, too, for example --as and --server: " +
