@@ -174,6 +174,9 @@ func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 	reported := it.reportingNodes()
 	all := sortedUnique(slices.Concat(x.knownNodes(it), reported,
 		slices.DeleteFunc(x.mustReportAgain(it), x.isMissing)))
+	if it.Allocation != nil && len(reported) == 0 { // otherwise a report says where it ran
+		all = sortedUnique(append(all, x.mayBeSliceOf(it.pool)...))
+	}
 	it.evidence.OnlyOthersMissing = !slices.ContainsFunc(all, x.isMissing)
 	switch {
 	case it.Allocation == nil && pod != nil && x.isGone(pod.Node):
@@ -185,14 +188,9 @@ func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 		}), false
 	case it.Allocation != nil && len(reported) > 0:
 		return x.nodeSetOf(it, all, false), len(all) == len(reported)
-	case it.Allocation != nil && len(it.pool.slice) > 0:
-		all = sortedUnique(append(all, it.pool.slice...))
-		it.evidence.OnlyOthersMissing = !slices.ContainsFunc(all, x.isMissing)
-		if !slices.ContainsFunc(it.pool.slice, func(node string) bool { return !x.nodeNames[node] }) {
-			return x.nodeSetOf(it, all, false), false
-		}
-	case it.Allocation != nil:
-		all = sortedUnique(append(all, x.mayBeSliceOf(it.pool)...))
+	case it.Allocation != nil && len(it.pool.slice) > 0 &&
+		!slices.ContainsFunc(it.pool.slice, func(node string) bool { return !x.nodeNames[node] }):
+		return x.nodeSetOf(it, all, false), false
 	}
 	return x.nodeSetOf(it, slices.DeleteFunc(all, func(name string) bool {
 		_, found := slices.BinarySearch(x.agentNodes, name)

@@ -296,8 +296,13 @@ func TestNodeSlice_OfANodeWithoutNodeObject(t *testing.T) {
 		}
 	})
 	t.Run("its definition is missing, and its expired report lacks the sandbox", func(t *testing.T) {
-		Expect(t, missing, Pool("worker-9-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), others,
+		parts := All(Pool("worker-9-10.0.0.0-28", "10.0.0.0/28", UsualAllocation), others,
 			StaleReport("worker-9", RenewedAt(Now.Add(-time.Hour))))
+		Expect(t, missing, parts)
+		it := AllocationOf(t, Judged(Observe(parts), judge.Policy{}), "10.0.0.5")
+		if it.Evidence().OnlyOthersMissing {
+			t.Error("the node that could run it counts as another")
+		}
 	})
 	t.Run("nodes are unknown", func(t *testing.T) {
 		Expect(t, Want(judge.Held, judge.NodesUnknown, false, judge.NoFreshReport), slice, FreshReport("worker-1"),
