@@ -338,11 +338,12 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 	carried, refuted := map[string][]string{}, map[string][]string{}
 	var unknown []podAddress // on networks that are unknown
 	isRenamed := false       // a network: its carriers count for both names
+	running := x.runningAt(addr)
 	for _, c := range named {
 		if x.hasStopped(c.pod) { // its network-status stays until it is deleted, and is no mismatch
 			continue
 		}
-		isRefuted := x.isRefutedAt(c.pod, addr)
+		isRefuted := x.isRefutedAt(c.pod, running)
 		if c.nad == nil {
 			if _, isNamed := x.unknownDefinition(c); isNamed && !isRefuted && !x.isReported(c.pod) {
 				unknown = append(unknown, c)

@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"iter"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -21,8 +22,8 @@ type podAddress struct {
 }
 
 // carriedBy are the addresses of pods in the range of a pool or a definition, on a network of whereabouts or on an
-// unknown one. A pod that was never bound to a node has no network, whatever its network-status says. The node of a pod
-// that proves nothing may be unknown.
+// unknown one, those of an address ordered by name. A pod that was never bound to a node has no network, whatever its
+// network-status says. The node of a pod that proves nothing may be unknown.
 func (x *Index) carriedBy(pods iter.Seq[*podstate.Pod], n int) map[netip.Addr][]podAddress {
 	found := make(map[netip.Addr][]podAddress, n)
 	for p := range pods {
@@ -42,7 +43,19 @@ func (x *Index) carriedBy(pods iter.Seq[*podstate.Pod], n int) map[netip.Addr][]
 			}
 		}
 	}
+	for _, at := range found {
+		sortByPod(at)
+	}
 	return found
+}
+
+func sortByPod(all []podAddress) {
+	if len(all) < 2 {
+		return
+	}
+	slices.SortStableFunc(all, func(a, b podAddress) int {
+		return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name))
+	})
 }
 
 func (x *Index) pod(namespace, name string) *podstate.Pod {
@@ -82,18 +95,34 @@ func (x *Index) podsAt(addr netip.Addr) (found []podAddress) {
 
 // podsNaming are the pods whose network-status names an address, ordered by name. The caller must not change the slice.
 func (x *Index) podsNaming(addr netip.Addr) []podAddress {
-	found := x.podsByAddress[addr]
-	if len(x.live.pods) == 0 && len(found) < 2 {
+	if found, changed := x.live.podsByAddress[addr]; changed {
 		return found
 	}
-	found = slices.DeleteFunc(slices.Clone(found), func(c podAddress) bool {
-		_, changed := x.live.pods[c.pod.NamespacedName]
-		return changed
-	})
-	found = append(found, x.live.podsByAddress[addr]...)
-	slices.SortStableFunc(found, func(a, b podAddress) int {
-		return cmp.Or(cmp.Compare(a.pod.Namespace, b.pod.Namespace), cmp.Compare(a.pod.Name, b.pod.Name))
-	})
+	return x.podsByAddress[addr]
+}
+
+// changedCarriers are the lists of podsByAddress that the live pods change.
+func (x *Index) changedCarriers() map[netip.Addr][]podAddress {
+	found := x.carriedBy(maps.Values(x.live.pods), len(x.live.pods))
+	for name := range x.live.pods {
+		before := x.o.Pods[name]
+		if before == nil {
+			continue
+		}
+		for _, iface := range before.Interfaces {
+			for _, addr := range iface.Addresses {
+				found[addr] = found[addr] // its list changes, even to none
+			}
+		}
+	}
+	for addr, now := range found {
+		others := slices.DeleteFunc(slices.Clone(x.podsByAddress[addr]), func(c podAddress) bool {
+			_, changed := x.live.pods[c.pod.NamespacedName]
+			return changed
+		})
+		found[addr] = append(others, now...)
+		sortByPod(found[addr])
+	}
 	return found
 }
 
@@ -141,17 +170,26 @@ func (x *Index) isRefuted(p *podstate.Pod) bool {
 		!r.incomplete[p.String()] && !r.incomplete["/"]
 }
 
-// isRefutedAt reports whether isRefuted holds, and no sandbox of the pod has the address. A closed network has none.
-func (x *Index) isRefutedAt(p *podstate.Pod, addr netip.Addr) bool {
-	return x.isRefuted(p) && !slices.ContainsFunc(x.sandboxesByAddress[addr], func(b sandboxAddress) bool {
-		return b.report.Name == p.Node && b.pod() == p.String() && x.mayRun(&b.mention)
-	})
+// runningAt are the pods, each with its node, whose sandboxes have an address and may run. A closed network has none.
+func (x *Index) runningAt(addr netip.Addr) map[string]bool {
+	pods := map[string]bool{}
+	for _, b := range x.sandboxesByAddress[addr] {
+		if x.mayRun(&b.mention) {
+			pods[b.report.Name+"/"+b.pod()] = true
+		}
+	}
+	return pods
+}
+
+// isRefutedAt reports whether isRefuted holds at an address, by runningAt: no sandbox of the pod has it.
+func (x *Index) isRefutedAt(p *podstate.Pod, running map[string]bool) bool {
+	return !running[p.Node+"/"+p.String()] && x.isRefuted(p)
 }
 
 // Denies reports whether a fresh report shows that a pod does not have an address of whereabouts, which its
 // network-status names.
 func (x *Index) Denies(p *podstate.Pod, addr netip.Addr) bool {
-	return x.hasStopped(p) || x.isRefutedAt(p, addr) || x.hasOtherNetworks(p, addr)
+	return x.hasStopped(p) || x.isRefutedAt(p, x.runningAt(addr)) || x.hasOtherNetworks(p, addr)
 }
 
 // hasStopped reports whether the fresh report of a terminating pod's node shows that the network of each of the pod's

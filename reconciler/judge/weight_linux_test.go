@@ -98,6 +98,15 @@ func carriers(n int) Part {
 	}
 }
 
+// sharers are n pods of the liar with one address, which the sandboxes "same-" have, too.
+func sharers(n int) Part {
+	return func(o *Observed) {
+		for i := range n {
+			Pod(fmt.Sprint("same-", i), UID(fmt.Sprint("uid-", i)), OnNode(liar), Carrying("10.0.0.5"))(o)
+		}
+	}
+}
+
 func unreadLie(_ int, b *v1alpha1.Sandbox) {
 	b.Name, b.UID, b.AddressesUnread = "web-0", UsualUID, true
 }
@@ -140,6 +149,10 @@ func hostiles() []hostile {
 					b.MayCarry = append(b.MayCarry, v1alpha1.Network{Range: fmt.Sprintf("172.%d.%d.%d/32", i>>8, i&255, k)})
 				}
 			})
+		}},
+		{"pods and their sandboxes that carry one address", func(n int) *Observed {
+			return lying(n, func(i int, b *v1alpha1.Sandbox) { b.Name = fmt.Sprint("same-", i); at(b, "10.0.0.5") },
+				sharers(n))
 		}},
 		{"pods that carry the same addresses", func(n int) *Observed {
 			return lying(n, func(i int, b *v1alpha1.Sandbox) { at(b, addressAt(i)) }, carriers(n/10))

@@ -26,8 +26,8 @@ type Live struct {
 // overlay replaces parts of the first observation. Nil means that the object is gone.
 type overlay struct {
 	pods          map[types.NamespacedName]*podstate.Pod
-	podsByAddress map[netip.Addr][]podAddress
-	carriedByKey  map[*pool]addressesByKey // of podsByAddress, for pools whose keys are ambiguous
+	podsByAddress map[netip.Addr][]podAddress // see changedCarriers
+	carriedByKey  map[*pool]addressesByKey    // of podsByAddress, for pools whose keys are ambiguous
 	reservations  map[types.NamespacedName]*ippool.Reservation
 	claims        map[types.NamespacedName]*ippool.Claim
 }
@@ -54,7 +54,7 @@ func (x *Index) With(live *Live) *Index {
 	if len(live.Pools) > 0 {
 		y.setPools(x.poolsWith(live.Pools))
 	}
-	y.live.podsByAddress = y.carriedBy(maps.Values(y.live.pods), len(y.live.pods))
+	y.live.podsByAddress = y.changedCarriers()
 	y.live.carriedByKey = map[*pool]addressesByKey{}
 	for _, p := range y.pools {
 		if p.byOffset == nil {
