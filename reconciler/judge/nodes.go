@@ -153,8 +153,8 @@ func (x *Index) nodeSetOf(it *Item, names []string, andAgents bool) *nodeSet {
 
 // couldRun are the nodes that could run the sandbox: those whose last report has the ID, that of the owner's pod, and
 // those of pods that were observed with the address. A node that reported the end must report it again. If no report
-// has the ID as one that may run, also the nodes whose slice the pool is, or every node with an agent. A node of the
-// slice without a Node object narrows nothing: it may be no node. Without agents it is the pod's own node. Of a pod
+// has the ID as one that may run, also the nodes whose slice the pool is, or every node with an agent. A slice whose
+// nodes all lack a Node object narrows nothing: they may be no nodes. Without agents it is the pod's own node. Of a pod
 // that is gone that is known if this process saw the pod bound, and no other can have its name: its nodes could run
 // it, and those that had the address. certain is true if no other node could run it.
 func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
@@ -188,8 +188,7 @@ func (x *Index) couldRun(it *Item) (_ *nodeSet, certain bool) {
 		}), false
 	case it.Allocation != nil && len(reported) > 0:
 		return x.nodeSetOf(it, all, false), len(all) == len(reported)
-	case it.Allocation != nil && len(it.pool.slice) > 0 &&
-		!slices.ContainsFunc(it.pool.slice, func(node string) bool { return !x.nodeNames[node] }):
+	case it.Allocation != nil && slices.ContainsFunc(it.pool.slice, func(node string) bool { return x.nodeNames[node] }):
 		return x.nodeSetOf(it, all, false), false
 	}
 	return x.nodeSetOf(it, slices.DeleteFunc(all, func(name string) bool {

@@ -128,8 +128,10 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 		{"one is dead, the other has a fresh report", judge.NodeDead, []Part{dead("a-b"), Node("b"), FreshReport("b")}},
 		{"one is dead, the other has no fresh report", judge.NoFreshReport, []Part{dead("a-b"), Node("b"), StaleReport("b")}},
 		{"one has no Node object, the other has a fresh report", judge.NodeMissing, []Part{Node("b"), FreshReport("b")}},
-		{"one has no Node object, and of the others one has no fresh report", judge.NoFreshReport,
+		{"one has no Node object, and a node that has no slice has no fresh report", judge.NodeMissing,
 			[]Part{Node("b"), FreshReport("b"), Node("c"), StaleReport("c")}},
+		{"none has a Node object, and of the others one has no fresh report", judge.NoFreshReport,
+			[]Part{FreshReport("b"), Node("c"), StaleReport("c")}},
 		{"one has no Node object, the other is dead", judge.NodeMissing, []Part{dead("b"), StaleReport("b")}},
 	} {
 		t.Run(c.says+": "+c.want.String(), func(t *testing.T) {
