@@ -116,12 +116,16 @@ func (v *View) overview(ctx context.Context) *Overview {
 	attention := report.Filter{Has: func(it *judge.Item) bool { return it.Verdict != judge.InUse }}
 	rep := report.OfCheck(v.Judgement, v.Plan, attention)
 	rep.Filter = report.Filter{} // the page does not show it
+	commands := v.Advisor.Steps("more", "overview", advice.Facts{})
+	if v.Cluster.Snapshot == "" {
+		commands = append(commands, v.Advisor.Steps("more", "overview of a cluster", advice.Facts{})...)
+	}
 	return &Overview{
 		Status:    document.OfStatus(v.header(document.KindStatus), lines),
 		Pools:     document.OfPools(v.header(document.KindPools), rep, v.usage()),
 		Check:     document.OfCheck(v.header(document.KindCheck), rep),
 		Conflicts: explanation.Conflicts(v.Judgement, maxConflicts),
-		Commands:  document.List(v.Advisor.Steps("more", "overview", advice.Facts{})),
+		Commands:  document.List(commands),
 	}
 }
 

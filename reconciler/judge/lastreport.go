@@ -53,7 +53,7 @@ func (x *Index) asReported(f *Finding, reports ...*report) {
 		age = duration.HumanDuration(max(x.now.Sub(oldest), 0)) + " ago"
 	}
 	f.Repair, f.silent = nil, sortedUnique(nodes)
-	f.Message += fmt.Sprintf("; as reported %s: %s has had no fresh report since, so this may have ended",
+	f.Message += fmt.Sprintf("; as reported %s: there was no fresh report of %s since, so this may have ended",
 		age, andOthers(f.silent))
 }
 

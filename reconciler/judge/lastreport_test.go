@@ -40,7 +40,7 @@ func TestFindings_AsLastReported(t *testing.T) {
 			silent := append(parts, ReportRenewed("worker-2", 12*time.Minute, runs()))
 			f := found(silent...)
 			if len(f) != 1 || !f[0].Is(fresh[0]) || f[0].CanRepair() || f[0].ReportedAt != "2026-11-20T09:48:00Z" ||
-				!strings.Contains(f[0].Message, "as reported 12m ago: worker-2 has had no fresh report since") {
+				!strings.Contains(f[0].Message, "as reported 12m ago: there was no fresh report of worker-2 since") {
 				t.Errorf("got %+v", f)
 			}
 			named := FindingsOf(judge.NoFreshReportFinding, silent...)

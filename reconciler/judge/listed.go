@@ -150,12 +150,16 @@ func (j *Judgement) HasFindingOn(pool string) bool {
 		slices.ContainsFunc(j.unlisted, func(p findingPlace) bool { return names(p.pool) })
 }
 
-// andOthers lists names as in "a and b and 3 more".
+// andOthers lists names as in "a, b and 3 more".
 func andOthers(names []string) string {
 	if len(names) > namesShown {
 		names = append(slices.Clone(names[:namesShown]), fmt.Sprintf("%d more", len(names)-namesShown))
 	}
-	return strings.Join(names, " and ")
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
 // carriers are pods or sandboxes that carry an address, on one network or several.

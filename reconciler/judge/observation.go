@@ -1,7 +1,7 @@
 package judge
 
 import (
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
@@ -62,15 +62,13 @@ type Observation struct {
 
 // PodsMissing is an error if the list of pods is empty although something is allocated: an empty answer proves nothing.
 func (o *Observation) PodsMissing() error {
-	n := len(o.Reservations.Or(nil))
-	for _, p := range o.Pools {
-		n += len(p.Allocations)
-	}
-	if n == 0 || len(o.Pods) > 0 {
+	isAllocated := len(o.Reservations.Or(nil)) > 0 ||
+		slices.ContainsFunc(o.Pools, func(p *ippool.Pool) bool { return len(p.Allocations) > 0 })
+	if !isAllocated || len(o.Pods) > 0 {
 		return nil
 	}
-	return fmt.Errorf("the list of pods is empty, but %d allocations and reservations exist, so the list is incomplete; "+
-		"check 'kubectl get pods -A' (add that list to a snapshot, or use --pods-complete if the cluster has no pods)", n)
+	return errors.New("the list of pods is empty, but addresses are allocated or reserved, so the list is incomplete; " +
+		"check 'kubectl get pods -A' (add that list to a snapshot, or use --pods-complete if the cluster has no pods)")
 }
 
 // lacksNodes reports whether the list of nodes is empty although a pod is bound to a node, or a node has a report. It

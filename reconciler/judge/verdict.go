@@ -55,6 +55,23 @@ func RuleIDs() (ids []string) {
 	return ids
 }
 
+// RuleMeaning is what a row of a name says, in words; "" if there is none.
+func RuleMeaning(id string) string {
+	i := slices.IndexFunc(rules, func(r rule) bool { return r.id == id })
+	if i < 0 {
+		return ""
+	}
+	r := &rules[i]
+	text := fmt.Sprintf("A row of the verdict table. Pod: %s; sandbox: %s", r.podText(), r.sandboxText())
+	if when := r.whenText(); when != "" {
+		text += "; " + when
+	}
+	if text += ". Then the verdict is " + r.verdictText(); r.overrules {
+		text += ", where another row says Stale"
+	}
+	return text + "."
+}
+
 func (r *rule) matches(e *Evidence) bool {
 	return (r.pod == anyPod || r.pod == e.Phase) && (len(r.sandbox) == 0 || slices.Contains(r.sandbox, e.Sandbox)) &&
 		(r.own == nil || r.own.holds(e)) && (r.when == nil || r.when.holds(e))

@@ -14,6 +14,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
@@ -244,5 +245,5 @@ func (s *Snapshot) addReport(o *object) error {
 }
 
 func decode(text []byte, into any) error {
-	return kjson.UnmarshalCaseSensitivePreserveInts(text, into)
+	return fileform.FieldError(kjson.UnmarshalCaseSensitivePreserveInts(text, into))
 }

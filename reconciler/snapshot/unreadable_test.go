@@ -39,7 +39,7 @@ func TestUnreadable_ReportedAndExisting(t *testing.T) {
 	}{
 		"a pod": {"apiVersion: v1\nkind: Pod\nmetadata: {namespace: default, name: a, uid: pod-a}\nspec: {containers: 5}\n" +
 			"status: {phase: Failed}\n",
-			[]string{"other.yaml", "Pod", "default/a"}, func(o *judge.Observation) bool {
+			[]string{"other.yaml", "Pod", "default/a", ": spec.containers is a number"}, func(o *judge.Observation) bool {
 				want := &podstate.Pod{NamespacedName: name("default", "a"), UID: "pod-a", Phase: podstate.Live,
 					Status: podstate.StatusUnreadable, Contradiction: o.Unreadable[0]}
 				return reflect.DeepEqual(o.Pods[want.NamespacedName], want)
@@ -50,7 +50,7 @@ func TestUnreadable_ReportedAndExisting(t *testing.T) {
 				return reflect.DeepEqual(o.Nodes.Or(nil)["w1"], &podstate.Node{Name: "w1", Labels: map[string]string{"a": "b"}})
 			}},
 		"a report's field": {reportKind + "metadata: {name: w1}\nobservedAt: \"2026-11-20T11:59:30Z\"\nsandboxes: 5\n",
-			[]string{"other.yaml", "SandboxReport"}, badReport},
+			[]string{"other.yaml", "SandboxReport", ": sandboxes is a number"}, badReport},
 		"a report's name": {reportKind + "metadata: {}\nobservedAt: \"2026-11-20T11:59:30Z\"\n",
 			[]string{"other.yaml", "SandboxReport"}, noReports},
 		"a report's time": {reportKind + "metadata: {name: w1}\nobservedAt: yesterday\n",

@@ -78,6 +78,7 @@ var wanted = map[string]string{
 	"duration":    "a duration, for example 90s, 15m or 1h",
 	"int":         "a whole number",
 	"float32":     "a number",
+	"uint16":      "a whole number from 0 to 65535",
 	"stringSlice": "values separated by commas",
 	"stringArray": "values separated by commas",
 }

@@ -135,15 +135,6 @@ func checkSize(text []byte) error {
 
 var errNoPlan = errors.New("it is no plan: must be a file that 'ip-reconcile plan --output-file' has written")
 
-// fieldError says of a value of the wrong type in which field it is.
-func fieldError(err error) error {
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		return fmt.Errorf("%s is a %s", wrong.Field, wrong.Value)
-	}
-	return err
-}
-
 // Read reads a plan in JSON or YAML. It returns an error for items that were edited, added or repeated.
 func Read(text []byte) (*File, error) {
 	if err := checkSize(text); err != nil {
@@ -162,7 +153,7 @@ func Read(text []byte) (*File, error) {
 		return nil, fmt.Errorf("%w; it is %s without an apiVersion", errNoPlan, what)
 	}
 	if err := json.Unmarshal(text, &f.Header); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoPlan, fieldError(err))
+		return nil, fmt.Errorf("%w: %w", errNoPlan, fileform.FieldError(err))
 	}
 	if h := f.Header; h.APIVersion != document.APIVersion || h.Kind != document.KindPlan {
 		return nil, fmt.Errorf("apiVersion %q, kind %q: must be %s and %s", h.APIVersion, h.Kind, document.APIVersion,

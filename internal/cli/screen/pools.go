@@ -59,6 +59,9 @@ func (s *Screen) PoolDetails(d *document.PoolDetails) {
 		s.rows("STALE", d.ObservedAt, p.StaleEntries)
 	}
 	s.legend()
+	if len(d.Pools) == 1 && d.Pools[0].NewRange == nil && d.Pools[0].Held+d.Pools[0].Stale > 0 && !s.NoHeaders {
+		s.Line("'explain pool/%s' lists what is held and stale, with the steps that end it.", d.Pools[0].Pool)
+	}
 }
 
 // newRange writes what would be outside of a new range of a pool.

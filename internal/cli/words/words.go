@@ -1,5 +1,5 @@
 // Package words explains the words that the program prints: verdicts, reasons, refusals, findings and states. It needs
-// no cluster. words.yaml has the texts.
+// no cluster. words.yaml has the texts, but for the rows of the verdict table, which say themselves what they mean.
 package words
 
 import (
@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 //go:embed words.yaml
@@ -31,6 +32,9 @@ var texts = sync.OnceValue(func() map[string]map[string]text {
 // Find returns the meanings of a word in any case, by kind; none for an unknown word.
 func Find(word string) (found []document.Word) {
 	word = strings.TrimSuffix(word, "?") // of an unconfirmed verdict
+	if means := judge.RuleMeaning(strings.ToLower(word)); means != "" {
+		found = append(found, document.Word{Word: strings.ToLower(word), Kind: "rule", Means: means})
+	}
 	for _, kind := range slices.Sorted(maps.Keys(texts())) {
 		for name, t := range texts()[kind] {
 			if strings.EqualFold(name, word) {
@@ -47,6 +51,9 @@ func Has(word string) bool { return len(Find(word)) > 0 }
 // Known returns all words, sorted.
 func Known() []string {
 	all := map[string]bool{}
+	for _, id := range judge.RuleIDs() {
+		all[id] = true
+	}
 	for _, words := range texts() {
 		for name := range words {
 			all[name] = true

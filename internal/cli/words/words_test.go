@@ -20,6 +20,7 @@ func TestWords_Complete(t *testing.T) {
 		"column":        {"USABLE", "USED", "BLOCKED", "OUTSIDE", "FILL", "WAITING"},               // of pools
 		"proof":         {"proven", "unconfirmed"},
 		"write state":   {reconciler.Planned, reconciler.Written},
+		"rule":          judge.RuleIDs(),
 	}
 	for _, r := range reconciler.Refusals() {
 		printed["refusal"] = append(printed["refusal"], string(r))
