@@ -186,7 +186,7 @@ cluster-down: ## End the cluster of 'make cluster', and remove what killed ones 
 LINT_TAGS ?= slow
 
 .PHONY: lint
-lint: ## Run gofmt, the checks of words in internal/style, go vet with all build tags, and golangci-lint
+lint: ## Run gofmt, the checks of comments and messages in internal/style, go vet with all build tags, and golangci-lint
 	@test -z "$$(gofmt -l . | tee /dev/stderr)"
 	$(GO) test -count=1 ./internal/style
 	$(GO) vet ./...
