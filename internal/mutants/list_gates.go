@@ -27,7 +27,7 @@ func gates() []Mutant {
 			Old: `text != "" && !opts.AllowMassRelease {`, New: `text == "-" && !opts.AllowMassRelease {`},
 		{Fault: "An empty list of pods is believed", In: "reconciler/judge", Decl: "Observation.PodsMissing",
 			Tests: "TestCheck_EmptyListOfPods", TestsIn: "reconciler",
-			Old: `if n == 0 || len(o.Pods) > 0 {`, New: `if true {`},
+			Old: `if !isAllocated || len(o.Pods) > 0 {`, New: `if isAllocated || true {`},
 		{Fault: "A verdict that was contradicted in between goes on counting", In: "reconciler", Decl: "confirmation.next",
 			Tests: "TestPlan_Confirmation",
 			Old: `if it.Verdict != judge.Stale && !it.IsUndetermined() {

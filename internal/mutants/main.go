@@ -33,7 +33,17 @@ func mutants(root string) ([]Mutant, error) {
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat(rows, gates(), executor(), evidence(), transport(), agent()), nil
+	all := slices.Concat(rows, gates(), executor(), evidence(), transport(), agent())
+	places, err := findPlaces(root)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if err := places.locate(&all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 func command(ctx context.Context, args []string, out io.Writer) error {

@@ -17,21 +17,15 @@ import (
 type Mutant struct {
 	// Fault describes what the product does wrong.
 	Fault string
-	// In is the folder of the package, and Decl a function, a method as "Type.method", a variable or a constant there.
-	In, Decl string
+	// Decl is a function, a method as "Type.method", a variable or a constant. In is the folder of its package, which is
+	// found where it is "".
+	Decl, In string
 	// Old is code that occurs in Decl exactly once, however it is formatted. New replaces it.
 	Old, New string
 	// Tests are names of tests, separated by "|", of which at least one fails.
 	Tests string
-	// TestsIn is the folder of the package that has these tests; In if empty.
+	// TestsIn is the folder of the package that has these tests, which is found where it is "".
 	TestsIn string
-}
-
-func (m *Mutant) testFolder() string {
-	if m.TestsIn != "" {
-		return m.TestsIn
-	}
-	return m.In
 }
 
 func (m *Mutant) tests() []string { return strings.Split(m.Tests, "|") }
@@ -68,7 +62,7 @@ func (m *Mutant) find(folder string) (file string, text []byte, begin, end int, 
 		if err != nil {
 			return "", nil, 0, 0, err
 		}
-		if decl := declaration(parsed, m.Decl); decl != nil {
+		if decl := declarations(parsed)[m.Decl]; decl != nil {
 			from, to := set.Position(decl.Pos()).Offset, set.Position(decl.End()).Offset
 			begin, end, err := once(string(text[from:to]), m.Old)
 			if err != nil {
@@ -78,25 +72,6 @@ func (m *Mutant) find(folder string) (file string, text []byte, begin, end int, 
 		}
 	}
 	return "", nil, 0, 0, fmt.Errorf("%s has no %s", m.In, m.Decl)
-}
-
-// declaration finds the declaration of a name; nil for none.
-func declaration(f *ast.File, name string) ast.Node {
-	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			if declaredName(d) == name {
-				return d
-			}
-		case *ast.GenDecl:
-			for _, s := range d.Specs {
-				if v, ok := s.(*ast.ValueSpec); ok && v.Names[0].Name == name {
-					return v
-				}
-			}
-		}
-	}
-	return nil
 }
 
 func declaredName(d *ast.FuncDecl) string {

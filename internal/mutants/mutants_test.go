@@ -3,9 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,43 +60,6 @@ func all(t *testing.T) []Mutant {
 		t.Fatal(err)
 	}
 	return found
-}
-
-func TestMutants_NamedTestsExist(t *testing.T) {
-	known := map[string]map[string]bool{}
-	for _, m := range all(t) {
-		folder := m.testFolder()
-		if known[folder] == nil {
-			known[folder] = testsIn(t, filepath.Join(root, folder))
-		}
-		for _, name := range m.tests() {
-			if !known[folder][name] {
-				t.Errorf("mutant %q: there is no %s in %s", m.Fault, name, folder)
-			}
-		}
-	}
-}
-
-// testsIn are the names of the tests in a folder.
-func testsIn(t *testing.T, folder string) map[string]bool {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := map[string]bool{}
-	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range f.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
-				names[f.Name.Name] = true
-			}
-		}
-	}
-	return names
 }
 
 // Output of 'go test -json' for a test that failed, one that did not compile and one that ran into the time limit.

@@ -46,7 +46,7 @@ func pattern(tests []string) string { return "^(" + strings.Join(tests, "|") + "
 func (r *runner) checkUnmutated(ctx context.Context, mutants []*Mutant) error {
 	expected := map[string][]string{}
 	for _, m := range mutants {
-		expected[m.testFolder()] = append(expected[m.testFolder()], m.tests()...)
+		expected[m.TestsIn] = append(expected[m.TestsIn], m.tests()...)
 	}
 	for folder, tests := range expected {
 		slices.Sort(tests)
@@ -96,7 +96,7 @@ func (r *runner) test(ctx context.Context, i int, m *Mutant) (*result, error) {
 	if r.find {
 		run, more = "^Test", []string{"-p", "1", "-skip", notNarrow}
 	}
-	t, err := runTests(ctx, r.root, m.testFolder(), run, overlay, more...)
+	t, err := runTests(ctx, r.root, m.TestsIn, run, overlay, more...)
 	if err != nil {
 		return nil, err
 	}
