@@ -1,11 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 )
 
@@ -21,35 +16,6 @@ func TestMutants_FoundOnce(t *testing.T) {
 		if _, _, err := m.mutated(root); err != nil {
 			t.Error(err)
 		}
-	}
-}
-
-// TestCountsInTheDocs writes the counts into docs/contribute/mutants.md if UPDATE_DOCS is set, as 'make generate' does.
-func TestCountsInTheDocs(t *testing.T) {
-	const begin, end = "<!-- mutants: counts -->\n", "<!-- mutants: end -->\n"
-	page := filepath.Join(root, "docs/contribute/mutants.md")
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := rowMutants(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	counts := fmt.Sprintf("| area | mutants |\n|---|--:|\n| rows of the verdict table | %d |\n| gates | %d |\n| "+
-		"executor | %d |\n"+
-		"| evidence | %d |\n| transport | %d |\n| agent | %d |\n",
-		len(rows), len(gates()), len(executor()), len(evidence()), len(transport()), len(agent()))
-	before, rest, _ := strings.Cut(string(text), begin)
-	_, after, found := strings.Cut(rest, end)
-	want := before + begin + counts + end + after
-	if os.Getenv("UPDATE_DOCS") != "" && found {
-		err = os.WriteFile(page, []byte(want), 0o644)
-	} else if want != string(text) {
-		err = errors.New("docs/contribute/mutants.md has other counts: run 'make generate'")
-	}
-	if err != nil {
-		t.Error(err)
 	}
 }
 
