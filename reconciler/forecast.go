@@ -3,7 +3,6 @@ package reconciler
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -19,11 +18,10 @@ type leaseChecker interface {
 // Plan returns what a pass would release from a judgement, and the gates against the rest. It writes nothing. Like a
 // pass, it takes over the releases that other processes have counted.
 func (r *Reconciler) Plan(ctx context.Context, j *judge.Judgement) *Plan {
-	dry := r.readOnly()
-	plan := dry.History.plan(j, dry.Options)
-	dry.countInWindow(ctx, j, plan)
-	dry.forecast(ctx, j, plan)
-	dry.checkLeases(ctx, plan)
+	plan := r.History.plan(j, r.Options)
+	r.countInWindow(ctx, j, plan, true)
+	r.forecast(ctx, j, plan)
+	r.checkLeases(ctx, plan)
 	return plan
 }
 
@@ -45,13 +43,6 @@ func (r *Reconciler) forecast(ctx context.Context, j *judge.Judgement, plan *Pla
 			x.Also = append(x.Also, Gate{Why: Breaker, Detail: text})
 		}
 	}
-}
-
-// readOnly returns a reconciler with the same history that neither writes nor logs.
-func (r *Reconciler) readOnly() *Reconciler {
-	dry := *r
-	dry.Options.DryRun, dry.Log = true, slog.New(slog.DiscardHandler)
-	return &dry
 }
 
 // checkLeases refuses the items of a plan whose Leases RBAC forbids. Where that is unknown the plan stays as it is.

@@ -89,7 +89,7 @@ func (p *process) passAndRelease(after time.Duration, parts ...Part) *Plan {
 	p.t.Helper()
 	plan := p.pass(after, parts...)
 	j := Judged(p.next, p.Options.Policy)
-	p.correctWindow(p.t.Context(), j, p.countInWindow(p.t.Context(), j, plan), plan.Release)
+	p.correctWindow(p.t.Context(), j, p.countInWindow(p.t.Context(), j, plan, false), plan.Release)
 	return plan
 }
 

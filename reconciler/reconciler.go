@@ -228,7 +228,7 @@ func (r *Reconciler) releasePlanned(
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
 	}
-	intended, before := r.countInWindow(ctx, j, plan), len(out.Released)
+	intended, before := r.countInWindow(ctx, j, plan, r.Options.DryRun), len(out.Released)
 	if r.Options.DryRun {
 		r.forecast(ctx, j, plan)
 		r.checkLeases(ctx, plan)

@@ -127,11 +127,12 @@ func (r *Reconciler) Breaker(ctx context.Context, j *judge.Judgement) (BreakerSt
 
 // readReleases takes over the releases that other processes have counted.
 func (r *Reconciler) readReleases(ctx context.Context, now time.Time) error {
-	return r.readOnly().updateWindow(ctx, now, func(w window) window { return w })
+	return r.updateWindow(ctx, now, true, func(w window) window { return w })
 }
 
-// updateWindow changes the window in the BreakerStore, or that of this process where RBAC forbids the store.
-func (r *Reconciler) updateWindow(ctx context.Context, now time.Time, change func(window) window) error {
+// updateWindow changes the window in the BreakerStore, or that of this process where RBAC forbids the store. With isDry
+// it writes nothing.
+func (r *Reconciler) updateWindow(ctx context.Context, now time.Time, isDry bool, change func(window) window) error {
 	h := r.History
 	if r.BreakerStore != nil && !h.isStoreForbidden {
 		err := r.BreakerStore.Update(ctx, func(kept string) (string, error) {
@@ -139,7 +140,7 @@ func (r *Reconciler) updateWindow(ctx context.Context, now time.Time, change fun
 			if err != nil {
 				return "", err
 			}
-			if h.releases = change(w); r.Options.DryRun {
+			if h.releases = change(w); isDry {
 				return kept, nil
 			}
 			return h.releases.text()
@@ -147,16 +148,18 @@ func (r *Reconciler) updateWindow(ctx context.Context, now time.Time, change fun
 		if !errors.Is(err, ErrForbidden) {
 			return err
 		}
-		h.isStoreForbidden = true
-		r.Log.Warn("The breaker counts only the releases of this process: forbidden", "error", err)
+		if h.isStoreForbidden = true; !isDry || r.Options.DryRun { // a view logs nothing
+			r.Log.Warn("The breaker counts only the releases of this process: forbidden", "error", err)
+		}
 	}
 	h.releases = change(h.releases.lastHour(now))
 	return nil
 }
 
 // countInWindow counts the unconfirmed releases of a plan before they are made, because the process may end half-way.
-// The plan refuses them if the releases of all processes are too many, or cannot be counted. n is what was counted.
-func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan *Plan) (n int) {
+// The plan refuses them if the releases of all processes are too many, or cannot be counted. n is how many it counts,
+// or with isDry would count.
+func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan *Plan, isDry bool) (n int) {
 	for _, it := range plan.Release {
 		if !it.Proven {
 			n++
@@ -166,11 +169,11 @@ func (r *Reconciler) countInWindow(ctx context.Context, j *judge.Judgement, plan
 		return 0
 	}
 	now, why, text := j.Observation.Now, Breaker, ""
-	err := r.updateWindow(ctx, now, func(w window) window {
+	err := r.updateWindow(ctx, now, isDry, func(w window) window {
 		if text = w.breaker(now, plan.unconfirmed, j.Total); text != "" && !r.Options.AllowMassRelease {
 			return w
 		}
-		if text = ""; r.Options.DryRun {
+		if text = ""; isDry {
 			return w
 		}
 		return w.add(now, n, j.Total)
@@ -200,7 +203,8 @@ func (r *Reconciler) correctWindow(ctx context.Context, j *judge.Judgement, inte
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	now := j.Observation.Now
-	if err := r.updateWindow(ctx, now, func(w window) window { return w.add(now, n-intended, j.Total) }); err != nil {
+	err := r.updateWindow(ctx, now, false, func(w window) window { return w.add(now, n-intended, j.Total) })
+	if err != nil {
 		r.Log.Warn("The breaker counts releases that were not made for an hour", "counted", intended, "made", n, "error", err)
 	}
 }
