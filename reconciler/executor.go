@@ -56,7 +56,7 @@ type executor struct {
 	activity  string // for the progress messages
 	namespace string
 	leases    []string
-	out       *Result
+	out       *executed
 	// writeFor is for how long after the start of a hold writes may begin, and for half as long at least after the second
 	// check. Zero is as long as the hold allows.
 	writeFor    time.Duration
@@ -66,11 +66,11 @@ type executor struct {
 }
 
 // execute writes changes. One group that fails does not stop the others.
-func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes []*change, out *Result, isRepair bool) {
+func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes []*change, isRepair bool) (out executed) {
 	live := &liveIndex{Reconciler: r, first: o}
 	for _, g := range groupChanges(changes) {
 		e := &executor{
-			liveIndex: live, namespace: g.namespace, leases: g.leases, out: out,
+			liveIndex: live, namespace: g.namespace, leases: g.leases, out: &out,
 			recordedIDs: map[string]bool{}, conflicts: map[string]string{},
 		}
 		if e.kind, e.activity = (releases{e}), "Releasing"; isRepair {
@@ -78,6 +78,7 @@ func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes 
 		}
 		e.run(ctx, g.changes)
 	}
+	return out
 }
 
 // run writes the changes, a batch under each hold. Changes for which a hold had no time come first under the next one.

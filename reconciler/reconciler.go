@@ -17,7 +17,6 @@ import (
 
 	"k8s.io/utils/clock"
 
-	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -43,29 +42,6 @@ type Reconciler struct {
 	// Audit receives a record of each release, repair, refusal by a person and pause. It does not block; nil for none.
 	Audit    func(audit.Record)
 	Progress func(string) // receives progress messages, from several goroutines at once; nil for none
-}
-
-// Result is what a pass observed and did.
-type Result struct {
-	*judge.Judgement
-	Released    []*judge.Item
-	Delays      []Delay // those of the released items, where known
-	Refused     []Refused
-	CommonGates []Gate // the gates of the last pass that concern more than one item
-	refusedIDs  map[judge.ID]bool
-	Repaired    []judge.Finding // the findings that were repaired, or would be in a dry run
-	Unrepaired  []Unrepaired    // the findings that --repair could not repair
-	// ToRepair is how many findings --repair has yet to repair: they wait, are paused, were refused or failed.
-	ToRepair      int
-	Oldest        time.Time     // since when the oldest Stale item is Stale; zero for none
-	Attempts      int           // how many items had a second check
-	CheckDuration time.Duration // how long observing and judging took
-}
-
-// Delay is how long an item was proven, or else Stale, before it was released.
-type Delay struct {
-	Proven bool
-	After  time.Duration
 }
 
 const (
@@ -118,13 +94,13 @@ func (r *Reconciler) fencedSince() time.Time {
 // if it is confirmed by then, and is for the next run otherwise. The error says that the cluster could not be read.
 // Failures of single objects are in the result.
 func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
-	out, began := &Result{}, r.Clock.Now()
+	began := r.Clock.Now()
 	var first map[judge.ID]bool // the items that the first pass found unconfirmed
 	var repairedBy time.Time    // when the findings of the first pass are due
-	err := r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {
-		next, err = r.pass(ctx, out, nil)
-		return next, recheckEvery, err
-	}, func(next time.Time, pause time.Duration) (waits bool) {
+	out, err := r.passes(ctx, func() (out *Result, next time.Time, atMost time.Duration, err error) {
+		out, next, err = r.Pass(ctx, nil)
+		return out, next, recheckEvery, err
+	}, func(out *Result, next time.Time, pause time.Duration) (waits bool) {
 		found, now := out.unconfirmed(), out.Observation.Now
 		if first == nil {
 			first = idsOf(found)
@@ -134,7 +110,6 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 		}
 		isAwaited := now.Before(repairedBy) || slices.ContainsFunc(found, func(x Refused) bool { return first[x.ID()] })
 		if most := r.Options.MaxWait; !isAwaited || most > 0 && r.Clock.Since(began)+pause > most {
-			out.dropConfirmationTimes()
 			return false
 		}
 		r.progress("Waiting for confirmations, %d to go: the first is due at %s; the next pass is at %s",
@@ -146,105 +121,99 @@ func (r *Reconciler) Run(ctx context.Context) (*Result, error) {
 		r.RecordPass(ctx, nil, r.Clock.Since(began), err)
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		out.dropConfirmationTimes()
+	if !r.Options.DryRun {
+		out = out.ended()
 	}
 	r.RecordRefusals(out)
-	out.addReleased()
+	out = out.withReleased()
 	r.RecordPass(ctx, out, r.Clock.Since(began), nil)
 	return out, nil
 }
 
-// passes makes passes until none is due. pass returns when the next one is due, zero for never, and the longest pause;
-// waits decides whether to wait for it. Only an error of the first pass is returned.
+// passes makes passes until none is due, and returns what they did. pass returns when the next one is due, zero for
+// never, and the longest pause; waits decides whether to wait for it. Only an error of the first pass is returned.
 func (r *Reconciler) passes(
-	ctx context.Context, out *Result, pass func() (next time.Time, atMost time.Duration, err error),
-	waits func(next time.Time, pause time.Duration) bool,
-) error {
+	ctx context.Context, pass func() (out *Result, next time.Time, atMost time.Duration, err error),
+	waits func(out *Result, next time.Time, pause time.Duration) bool,
+) (out *Result, err error) {
 	for failed := 0; ; {
-		next, atMost, err := pass()
+		now, next, atMost, err := pass()
+		if err == nil {
+			out = now.after(out)
+		}
 		pause := recheckEvery
 		switch {
-		case err != nil && out.Judgement == nil:
-			return err
+		case out == nil:
+			return nil, err
 		case ctx.Err() != nil, err == nil && next.IsZero(), r.Options.DryRun:
-			return nil
+			return out, nil
 		case err == nil:
 			failed, pause = 0, min(max(next.Sub(out.Observation.Now), time.Second), atMost)
-			if !waits(next, pause) {
-				return nil
+			if !waits(out, next, pause) {
+				return out, nil
 			}
 		default: // a later pass may succeed
 			r.Log.Warn("Could not read the cluster again", "error", err)
 			if failed++; failed == maxFailedChecks {
-				out.Observation.Warnings = append(out.Observation.Warnings, fmt.Sprintf("gave up waiting: %v", err))
-				return nil
+				return out.withWarning(fmt.Sprintf("gave up waiting: %v", err)), nil
 			}
 		}
 		if !r.pause(ctx, pause) {
-			return nil
+			return out, nil
 		}
 	}
 }
 
-// Pass observes once, releases what may be released now, and does not wait for confirmations. Where ready is given,
-// only items that it accepts are released, and the result's lists omit the others. The time is when the next item is
-// confirmed; zero for none.
+// Pass observes once, writes what may be written now, and does not wait for confirmations. Where ready is given, only
+// items that it accepts are released. The time is when the next item is confirmed; zero for none.
 func (r *Reconciler) Pass(ctx context.Context, ready func(*judge.Item) bool) (*Result, time.Time, error) {
-	out := &Result{}
-	until, err := r.pass(ctx, out, ready)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	return out, until, nil
-}
-
-func (r *Reconciler) pass(ctx context.Context, out *Result, ready func(*judge.Item) bool) (until time.Time, err error) {
 	began := r.Clock.Now()
 	j, err := r.Check(ctx)
 	if err != nil {
-		return time.Time{}, err
+		return nil, time.Time{}, err
 	}
-	out.CheckDuration = r.Clock.Since(began)
+	took := r.Clock.Since(began)
 	r.saveRestore(ctx, j.Observation)
-	until, out.Oldest = r.releasePlanned(ctx, j, out, ready), r.History.oldestStale
+	plan, done, attempts := r.releasePlanned(ctx, j, ready)
+	out := &Result{
+		Judgement: j, CommonGates: plan.CommonGates, Released: done.released, Delays: done.delays,
+		Refused: uniqueRefused(slices.Concat(done.refused, plan.Refused)), Oldest: r.History.oldestStale,
+		Attempts: attempts, CheckDuration: took,
+	}
+	until := plan.Until
 	switch {
 	case r.Options.Repair && r.Options.DryRun:
 		out.Repaired, out.Unrepaired = r.History.plannedRepairs(j, r.Options)
 	case r.Options.Repair:
-		until = EarliestNonZero(until, r.repair(ctx, j, out))
+		repaired := r.repair(ctx, j)
+		out.Repaired, out.Unrepaired, out.ToRepair = repaired.repaired, repaired.unrepaired, repaired.remaining
+		until = EarliestNonZero(until, repaired.next)
 	}
 	r.saveRestore(ctx, j.Observation) // a second check may have detected a restore
-	return until, nil
+	return out, until, nil
 }
 
-// releasePlanned releases what a plan for the judgement allows, and returns when the next item is confirmed.
+// releasePlanned releases what a plan for the judgement allows. attempts is how many items had a second check.
 func (r *Reconciler) releasePlanned(
-	ctx context.Context, j *judge.Judgement, out *Result, ready func(*judge.Item) bool,
-) (until time.Time) {
-	out.Judgement, out.Refused = j, nil
-	plan := r.History.plan(j, r.Options)
-	out.CommonGates = plan.CommonGates
+	ctx context.Context, j *judge.Judgement, ready func(*judge.Item) bool,
+) (plan *Plan, done executed, attempts int) {
+	plan = r.History.plan(j, r.Options)
 	if ready != nil {
 		plan.Release = slices.DeleteFunc(plan.Release, func(it *judge.Item) bool { return !ready(it) })
 	}
-	intended, before := r.countInWindow(ctx, j, plan, r.Options.DryRun), len(out.Released)
+	intended := r.countInWindow(ctx, j, plan, r.Options.DryRun)
 	if r.Options.DryRun {
 		r.forecast(ctx, j, plan)
 		r.checkLeases(ctx, plan)
 		for _, it := range plan.Release {
-			out.refuse(refusedBecause(it, DryRunRefusal, "would be released"))
+			done.refused = append(done.refused, refusedBecause(it, DryRunRefusal, "would be released"))
 		}
-	} else {
-		r.recordPauses(j.Observation, plan.CommonGates)
-		out.Attempts += len(plan.Release)
-		r.release(ctx, j.Index(), plan.Release, out)
-		r.correctWindow(ctx, j, intended, out.Released[before:])
+		return plan, done, 0
 	}
-	for _, x := range plan.Refused {
-		out.refuse(x)
-	}
-	return plan.Until
+	r.recordPauses(j.Observation, plan.CommonGates)
+	done = r.release(ctx, j.Index(), plan.Release)
+	r.correctWindow(ctx, j, intended, done.released)
+	return plan, done, len(plan.Release)
 }
 
 // EarliestNonZero returns the earlier of two times, where zero is never.
@@ -253,66 +222,6 @@ func EarliestNonZero(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// unconfirmed returns the items that await confirmation.
-func (out *Result) unconfirmed() []Refused {
-	return slices.DeleteFunc(slices.Clone(out.Refused), func(x Refused) bool { return x.Why != AwaitingConfirmation })
-}
-
-// dropConfirmationTimes removes the time of release from items that await confirmation, since the run ends.
-func (out *Result) dropConfirmationTimes() {
-	for i := range out.Refused {
-		if g := &out.Refused[i].Gate; g.Why == AwaitingConfirmation {
-			g.At, g.Detail = time.Time{}, "not confirmed when the run ended; run again"
-		}
-	}
-}
-
-// addReleased adds the items that earlier passes released to the last judgement.
-func (out *Result) addReleased() {
-	if len(out.Released) == 0 {
-		return
-	}
-	j := out.Judgement
-	has := idsOf(slices.Concat(j.Allocations, j.Reservations))
-	for _, it := range out.Released {
-		switch {
-		case has[it.ID()]:
-		case it.Allocation != nil:
-			j.Allocations = append(j.Allocations, it)
-		default:
-			j.Reservations = append(j.Reservations, it)
-		}
-		has[it.ID()] = true
-	}
-	slices.SortStableFunc(j.Allocations, judge.ByPlace)
-	slices.SortStableFunc(j.Reservations, judge.ByPlace)
-}
-
-// refuse adds an item that is not released, once.
-func (out *Result) refuse(x Refused) {
-	if len(out.Refused) == 0 { // a new pass
-		out.refusedIDs = map[judge.ID]bool{}
-	}
-	if id := x.ID(); !out.refusedIDs[id] {
-		out.refusedIDs[id] = true
-		out.Refused = append(out.Refused, x)
-	}
-}
-
-func (r *Reconciler) recordRelease(out *Result, it *judge.Item, o *judge.Observation) {
-	out.Released = append(out.Released, it)
-	if it.Allocation != nil || len(it.Related()) == 0 { // a reservation is part of the release of its allocation
-		if d, ok := r.History.delayOf(it, r.Clock.Now()); ok {
-			out.Delays = append(out.Delays, d)
-		}
-	}
-	attrs := append(it.Attrs(), "age", it.Age(o.Now))
-	if r.Options.ByHand {
-		attrs = append(attrs, "isOverridden", it.IsOverridden(), "because", r.Options.Because)
-	}
-	r.Log.Info("Released", attrs...)
 }
 
 func (r *Reconciler) progress(format string, args ...any) {
@@ -333,13 +242,4 @@ func (r *Reconciler) pause(ctx context.Context, d time.Duration) bool {
 	case <-t.C():
 		return true
 	}
-}
-
-// Needs reports whether something that was not released may have its sandbox, or a claimant, on the report's node.
-func (out *Result) Needs(r *podstate.Report) bool {
-	released := idsOf(out.Released)
-	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *judge.Item) bool {
-		e := it.Evidence()
-		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.ClaimantNode == r.Name) && !released[it.ID()]
-	})
 }

@@ -20,30 +20,30 @@ const recoverEvery = 2 * time.Second // the pause of Recover behind a fence, whe
 // Recover writes into pools and reservations what runs, and waits for findings until they are due. With DryRun it
 // observes once, and the result lists what it would write. The error says that the cluster could not be read.
 func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
-	out := &Result{}
 	var late []string // the nodes that have not reported since the fence stands
-	err := r.passes(ctx, out, func() (next time.Time, atMost time.Duration, err error) {
+	return r.passes(ctx, func() (out *Result, next time.Time, atMost time.Duration, err error) {
 		j, err := r.Check(ctx)
 		if err == nil && (j.WithoutAgents || j.Observation.Static && len(j.Observation.Reports.Or(nil)) == 0) {
 			err = errNoReports
 		}
 		if err != nil {
-			return time.Time{}, 0, err
+			return nil, time.Time{}, 0, err
 		}
-		if out.Judgement, out.Unrepaired = j, nil; r.Options.DryRun {
+		if r.Options.DryRun {
 			p := r.History.planRepairs(j, r.Options)
-			out.ToRepair, out.Unrepaired = p.total, p.refused
-			return time.Time{}, 0, nil
+			return &Result{Judgement: j, ToRepair: p.total, Unrepaired: p.refused}, time.Time{}, 0, nil
 		}
-		next, atMost, late = r.repair(ctx, j, out), recheckEvery, nil
+		done := r.repair(ctx, j)
+		out = &Result{Judgement: j, Repaired: done.repaired, Unrepaired: done.unrepaired, ToRepair: done.remaining}
+		next, atMost, late = done.next, recheckEvery, nil
 		if fenced := j.Observation.FencedSince; !fenced.IsZero() {
 			atMost = recoverEvery
 			if late = j.NotRenewedSince(fenced); len(late) > 0 {
 				next = EarliestNonZero(next, j.Observation.Now.Add(recoverEvery))
 			}
 		}
-		return next, atMost, nil
-	}, func(next time.Time, pause time.Duration) bool {
+		return out, next, atMost, nil
+	}, func(out *Result, next time.Time, pause time.Duration) bool {
 		if len(late) > 0 {
 			r.progress("Waiting for new reports from %s", judge.AtMost(late, 3))
 			return true
@@ -52,10 +52,6 @@ func (r *Reconciler) Recover(ctx context.Context) (*Result, error) {
 			out.ToRepair, next.UTC().Format(timeOfDay), out.Observation.Now.Add(pause).UTC().Format(timeOfDay))
 		return true
 	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
 }
 
 // The states of a WriteRow that was, or will be, written.

@@ -15,16 +15,13 @@ import (
 )
 
 // release makes the second check of each item and releases what is still Stale.
-func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge.Item, out *Result) {
-	if len(items) == 0 {
-		return
-	}
+func (r *Reconciler) release(ctx context.Context, x *judge.Index, items []*judge.Item) executed {
 	changes := make([]*change, 0, len(items))
 	for _, it := range items {
 		changes = append(changes, &change{Item: it, leases: it.LeaseNames(), pools: it.PoolNames()})
 	}
 	slices.SortStableFunc(changes, func(a, b *change) int { return judge.ByPlace(a.Item, b.Item) })
-	r.execute(ctx, x.Observation(), changes, out, false)
+	return r.execute(ctx, x.Observation(), changes, false)
 }
 
 type releases struct{ *executor } // the kind of the changes that release items
@@ -90,7 +87,7 @@ func (e releases) judge(todo []*change) (still checkedChanges) {
 		case !e.Options.isInScope(it):
 			e.Log.Info("Not released: out of scope at the second check", it.Attrs()...)
 		case refused[c.ID()].Item != nil:
-			e.out.refuse(refused[c.ID()])
+			e.out.refused = append(e.out.refused, refused[c.ID()])
 		default:
 			c.Item = it
 			still = append(still, c)
@@ -145,7 +142,7 @@ func (e releases) refuse(changes []*change, err error) {
 		if why == Changed {
 			detail = fmt.Sprintf("changed at each of %d tries: %v", max(c.tries, 1), err)
 		}
-		e.out.refuse(refusedBecause(c.Item, why, detail))
+		e.out.refused = append(e.out.refused, refusedBecause(c.Item, why, detail))
 	}
 }
 
@@ -154,12 +151,26 @@ func (e releases) finish(c *change) {
 	for _, r := range c.deleted {
 		if id := r.Ref() + " " + r.UID; !e.recordedIDs[id] {
 			e.recordedIDs[id] = true
-			e.recordRelease(e.out, c.withReservation(r), e.observation())
+			e.noteReleased(c.withReservation(r))
 		}
 	}
-	e.recordRelease(e.out, c.Item, e.observation())
+	e.noteReleased(c.Item)
 	e.recordItem(c.Item, c.deleted)
 	c.deleted = nil
+}
+
+func (e releases) noteReleased(it *judge.Item) {
+	e.out.released = append(e.out.released, it)
+	if it.Allocation != nil || len(it.Related()) == 0 { // a reservation is part of the release of its allocation
+		if d, ok := e.History.delayOf(it, e.Clock.Now()); ok {
+			e.out.delays = append(e.out.delays, d)
+		}
+	}
+	attrs := append(it.Attrs(), "age", it.Age(e.observation().Now))
+	if e.Options.ByHand {
+		attrs = append(attrs, "isOverridden", it.IsOverridden(), "because", e.Options.Because)
+	}
+	e.Log.Info("Released", attrs...)
 }
 
 func (c *change) withReservation(res *ippool.Reservation) *judge.Item {

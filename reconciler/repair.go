@@ -41,13 +41,21 @@ func (u Unrepaired) String() string {
 	return fmt.Sprintf("%s of %s in %s: %s", u.Kind, u.IP, u.Pool, u.Detail)
 }
 
-// repair repairs the findings that are due, and returns when the next one is; zero for none.
-func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement, out *Result) time.Time {
+// repairOutcome is what became of the repairs of a pass.
+type repairOutcome struct {
+	repaired   []judge.Finding
+	unrepaired []Unrepaired
+	remaining  int       // see Result.ToRepair
+	next       time.Time // when the next finding is due; zero for none
+}
+
+// repair repairs the findings that are due.
+func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement) repairOutcome {
 	p := r.History.planRepairs(j, r.Options)
 	slices.SortStableFunc(p.due, allocationsFirst)
-	r.History.repairs, out.ToRepair, out.Unrepaired = p.firstFound, p.total, p.refused
-	r.execute(ctx, j.Observation, p.due, out, true)
-	return p.next
+	r.History.repairs = p.firstFound
+	done := r.execute(ctx, j.Observation, p.due, true)
+	return repairOutcome{done.repaired, slices.Concat(p.refused, done.unrepaired), p.total - done.completed, p.next}
 }
 
 func findingKey(f *judge.Finding) string {
@@ -132,7 +140,7 @@ func (e repairs) refuse(changes []*change, err error) {
 	for _, c := range changes {
 		f := c.finding
 		e.Log.Warn("Could not repair a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "error", err)
-		e.out.Unrepaired = append(e.out.Unrepaired, Unrepaired{*f, refusalOf(err), err.Error()})
+		e.out.unrepaired = append(e.out.unrepaired, Unrepaired{*f, refusalOf(err), err.Error()})
 	}
 }
 
@@ -141,9 +149,9 @@ func (e repairs) finish(c *change) {
 	e.Log.Info("Repaired a finding", "kind", f.Kind, "address", f.IP, "pool", f.Pool, "pods", f.Pods,
 		"podRef", f.Repair.PodRef, "containerID", f.Repair.ContainerID)
 	e.recordRepair(f)
-	e.out.Repaired = append(e.out.Repaired, *f)
+	e.out.repaired = append(e.out.repaired, *f)
 	if !c.isFollowUp {
-		e.out.ToRepair--
+		e.out.completed++
 	}
 	if c.hasNoPod {
 		e.History.noteRepair(e.observation().Now, f.Repair)

@@ -16,7 +16,7 @@ func executor() []Mutant {
 			Old:   `case it.Verdict != judge.Stale:`, New: `case it.Verdict != judge.Stale && false:`},
 		{Fault: "What is refused by the second check is released", In: "reconciler", Decl: "releases.judge",
 			Tests: "TestRelease_WhatHappensInBetween",
-			Old:   `e.out.refuse(refused[c.ID()])`, New: `e.out.refuse(refused[c.ID()])
+			Old:   `e.out.refused = append(e.out.refused, refused[c.ID()])`, New: `
 			still = append(still, c)`},
 		{Fault: "An entry that is gone, or was rewritten, is released", In: "reconciler", Decl: "releases.judge",
 			Tests: "TestRelease_WhatHappensInBetween",

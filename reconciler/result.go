@@ -1,0 +1,123 @@
+package reconciler
+
+import (
+	"slices"
+	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+)
+
+// Result is what passes observed and did. It is a value: nothing changes it once it is built.
+type Result struct {
+	*judge.Judgement
+	Released    []*judge.Item
+	Delays      []Delay // those of the released items, where known
+	Refused     []Refused
+	CommonGates []Gate          // the gates of the last pass that concern more than one item
+	Repaired    []judge.Finding // the findings that were repaired, or would be in a dry run
+	Unrepaired  []Unrepaired    // the findings that --repair could not repair
+	// ToRepair is how many findings --repair has yet to repair: they wait, are paused, were refused or failed.
+	ToRepair      int
+	Oldest        time.Time     // since when the oldest Stale item is Stale; zero for none
+	Attempts      int           // how many items had a second check
+	CheckDuration time.Duration // how long observing and judging took
+}
+
+// Delay is how long an item was proven, or else Stale, before it was released.
+type Delay struct {
+	Proven bool
+	After  time.Duration
+}
+
+// executed is what became of changes, in the order in which they ended.
+type executed struct {
+	released   []*judge.Item
+	delays     []Delay
+	refused    []Refused
+	repaired   []judge.Finding
+	unrepaired []Unrepaired
+	completed  int // the findings of the judgement among repaired, without those that followed from them
+}
+
+// after is the result of a pass together with what the passes before it did; earlier is nil for none.
+func (out *Result) after(earlier *Result) *Result {
+	if earlier == nil {
+		return out
+	}
+	all := *out
+	all.Released = slices.Concat(earlier.Released, out.Released)
+	all.Delays = slices.Concat(earlier.Delays, out.Delays)
+	all.Repaired = slices.Concat(earlier.Repaired, out.Repaired)
+	all.Attempts += earlier.Attempts
+	return &all
+}
+
+// unconfirmed returns the items that await confirmation.
+func (out *Result) unconfirmed() []Refused {
+	return slices.DeleteFunc(slices.Clone(out.Refused), func(x Refused) bool { return x.Why != AwaitingConfirmation })
+}
+
+// ended is the result of a run that has ended: what awaits confirmation has no time of release.
+func (out *Result) ended() *Result {
+	all := *out
+	all.Refused = slices.Clone(out.Refused)
+	for i := range all.Refused {
+		if g := &all.Refused[i].Gate; g.Why == AwaitingConfirmation {
+			g.At, g.Detail = time.Time{}, "not confirmed when the run ended; run again"
+		}
+	}
+	return &all
+}
+
+// withWarning is the result with another warning of its observation.
+func (out *Result) withWarning(text string) *Result {
+	all, j, o := *out, *out.Judgement, *out.Observation
+	o.Warnings = append(slices.Clip(o.Warnings), text)
+	j.Observation, all.Judgement = &o, &j
+	return &all
+}
+
+// withReleased is the result with the items that earlier passes released in the last judgement.
+func (out *Result) withReleased() *Result {
+	if len(out.Released) == 0 {
+		return out
+	}
+	all, j := *out, *out.Judgement
+	j.Allocations, j.Reservations = slices.Clip(j.Allocations), slices.Clip(j.Reservations)
+	has := idsOf(slices.Concat(j.Allocations, j.Reservations))
+	for _, it := range out.Released {
+		switch {
+		case has[it.ID()]:
+		case it.Allocation != nil:
+			j.Allocations = append(j.Allocations, it)
+		default:
+			j.Reservations = append(j.Reservations, it)
+		}
+		has[it.ID()] = true
+	}
+	j.Allocations = slices.SortedStableFunc(slices.Values(j.Allocations), judge.ByPlace)
+	j.Reservations = slices.SortedStableFunc(slices.Values(j.Reservations), judge.ByPlace)
+	all.Judgement = &j
+	return &all
+}
+
+// uniqueRefused are the refusals without those of an item that has one already.
+func uniqueRefused(all []Refused) (unique []Refused) {
+	has := make(map[judge.ID]bool, len(all))
+	for _, x := range all {
+		if id := x.ID(); !has[id] {
+			has[id], unique = true, append(unique, x)
+		}
+	}
+	return unique
+}
+
+// Needs reports whether something that was not released may have its sandbox, or a claimant, on the report's node.
+func (out *Result) Needs(r *podstate.Report) bool {
+	released := idsOf(out.Released)
+	return slices.ContainsFunc(slices.Concat(out.Allocations, out.Reservations), func(it *judge.Item) bool {
+		e := it.Evidence()
+		return e != nil && (slices.Contains(e.Nodes, r.Name) || e.ClaimantNode == r.Name) && !released[it.ID()]
+	})
+}
