@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +13,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/statuscmd"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -42,18 +40,18 @@ func newCheck(std streams) *cobra.Command {
 		Long: `Judge every allocation and reservation and print the verdicts, one line each. What needs
 attention comes first. -o wide adds the sentence behind each verdict, as explain has it.
 On a terminal the last line says what was cut. check is read-only.
-` + watchHelp + failOnHelp + snapshotHelp,
+
+To see changes, run it under watch(1), as in the examples, or open the page of
+'ip-reconcile ui'.
+` + failOnHelp + snapshotHelp,
 		Example: `  ip-reconcile check
   ip-reconcile check --all
-  ip-reconcile check -w --verdict Stale
+  watch ip-reconcile check --verdict Stale
   ip-reconcile check -o json | jq '.allocations[] | select(.verdict == "Stale")'
   ip-reconcile check --snapshot ./must-gather --now 2026-11-20T10:00:00Z`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx := c.Context()
-			if err := o.checkWatch("fail-on"); err != nil {
-				return err
-			}
 			r, j, err := o.judge(ctx)
 			if err != nil {
 				return err
@@ -61,21 +59,11 @@ On a terminal the last line says what was cut. check is read-only.
 			if err := o.checkNames(j.Observation); err != nil {
 				return err // no empty report, as of a healthy cluster
 			}
-			err = o.printReport(ctx, report.OfCheck(j, r.Plan(ctx, j), o.filter))
-			return o.follow(ctx, r, j, err, func(ctx context.Context, j *judge.Judgement) ([]document.WatchRow, error) {
-				rep := report.OfCheck(j, r.Plan(ctx, j), report.Filter{})
-				for _, g := range rep.Gates { // of a plan only what could not be read has it
-					if g.Refusal == reconciler.WriteFailed {
-						return nil, errors.New(g.Detail)
-					}
-				}
-				return document.CheckRows(rep, o.filter), nil
-			})
+			return o.printReport(ctx, report.OfCheck(j, r.Plan(ctx, j), o.filter))
 		},
 	}
 	o.add(c.Flags(), "warn")
 	o.selection.add(c.Flags(), "Stale and every finding")
-	o.addWatch(c.Flags())
 	o.AddConfirmAfter(c.Flags())
 	o.completeNames(c, false)
 	return c

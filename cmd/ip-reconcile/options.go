@@ -39,7 +39,6 @@ type options struct {
 	given         *pflag.FlagSet
 	printing
 	selection
-	isWatch bool
 	// writes is true for a command that may write to the cluster. All others are dry runs.
 	writes, yes bool
 	dryRun      string // the value of --dry-run

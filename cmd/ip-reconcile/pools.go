@@ -11,7 +11,6 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/screen"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -54,19 +53,21 @@ configuration file on nodes defines: do not delete its pool.
 
 Exit code 0: the pools are printed; 1: something is outside of --new-range, or may be; 2: the cluster
 could not be read, or has no such pool.
-` + watchHelp + snapshotHelp,
+
+To see changes, run it under watch(1), as in the examples, or open the page of
+'ip-reconcile ui'.
+` + snapshotHelp,
 		Example: `  ip-reconcile pools
   ip-reconcile pools 10.0.0.0/24
   ip-reconcile pools kube-system/10.0.0.0-24 -o json | jq '.pools[].waiting'
   ip-reconcile pools 10.0.0.0-24 --new-range 10.0.0.0/25
   ip-reconcile pools --unused
-  ip-reconcile pools -w
+  watch ip-reconcile pools
   ip-reconcile pools --snapshot ./must-gather`,
 		RunE: func(c *cobra.Command, args []string) error { return o.pools(c.Context(), args) },
 	}
 	o.add(c.Flags(), "warn")
 	o.AddConfirmAfter(c.Flags())
-	o.addWatch(c.Flags())
 	f := c.Flags()
 	f.StringVar(&o.newRange, "new-range", "", "print what would be outside of this range of the pool, for example "+
 		"10.0.0.0/25 or 10.0.0.5-10.0.0.20/24")
@@ -94,24 +95,18 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 	if o.newRange != "" && err != nil {
 		return fmt.Errorf("--new-range %q: %w", o.newRange, err)
 	}
-	if err := o.checkWatch("new-range", "unused"); err != nil {
-		return err
-	}
 	r, j, err := o.judge(ctx)
 	if err != nil {
 		return err
-	}
-	pick := func(u *usage.Pools) []*usage.Pool {
-		if len(args) == 0 {
-			return u.All
-		}
-		return u.Find(args[0])
 	}
 	all := usage.Of(j)
 	if o.unused {
 		all.KeepUnused(j)
 	}
-	pools := pick(all)
+	pools := all.All
+	if len(args) > 0 {
+		pools = all.Find(args[0])
+	}
 	if len(args) > 0 && len(pools) == 0 {
 		return fmt.Errorf("no pool has the name or range %q, or this address in its range: %s", args[0], all.Known())
 	}
@@ -143,7 +138,5 @@ func (o *poolsOptions) pools(ctx context.Context, args []string) error {
 		a.document = func(h document.Header) any { d.Header = h; return d }
 		a.screen = func(s *screen.Screen) { s.PoolDetails(d) }
 	}
-	return o.follow(ctx, r, j, o.print(ctx, a), func(_ context.Context, j *judge.Judgement) ([]document.WatchRow, error) {
-		return document.PoolRows(pick(usage.Of(j))), nil
-	})
+	return o.print(ctx, a)
 }

@@ -114,9 +114,6 @@ func (o *options) render(ctx context.Context, a answer) ([]byte, error) {
 	if o.path != nil {
 		return o.query(d)
 	}
-	if o.isWatch {
-		return document.Encode(document.FormLine, d)
-	}
 	return document.Encode(o.output, d)
 }
 

@@ -36,7 +36,6 @@ const (
 	KindWords        = "WordList"
 	KindSysdump      = "Sysdump"
 	KindHistory      = "History"
-	KindChange       = "Change"
 )
 
 // Header is the head of every document: the program, the cluster and the time.
@@ -146,10 +145,7 @@ func Rows[T, R any](all []T, row func(T) R) []R {
 // List returns a list that is never nil.
 func List[T any](all []T) []T { return append([]T{}, all...) }
 
-// FormLine is JSON on one line.
-const FormLine = "line"
-
-// Encode encodes a document as "json", "yaml" or FormLine.
+// Encode encodes a document as "json" or "yaml".
 func Encode(form string, document any) ([]byte, error) {
 	if form == "yaml" {
 		return yaml.Marshal(document)
@@ -157,9 +153,7 @@ func Encode(form string, document any) ([]byte, error) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	if form != FormLine {
-		enc.SetIndent("", "  ")
-	}
+	enc.SetIndent("", "  ")
 	err := enc.Encode(document)
 	return text.Bytes(), err
 }

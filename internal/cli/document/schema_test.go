@@ -24,7 +24,7 @@ func kinds() map[string]reflect.Type {
 		KindPlan: reflect.TypeFor[Plan](), KindAddresses: reflect.TypeFor[AddressList](),
 		KindSysdump: reflect.TypeFor[Sysdump](), KindWords: reflect.TypeFor[WordList](),
 		KindExplanations: reflect.TypeFor[ExplanationList](),
-		KindHistory:      reflect.TypeFor[History](), KindChange: reflect.TypeFor[Change](),
+		KindHistory:      reflect.TypeFor[History](),
 	}
 }
 
@@ -61,9 +61,8 @@ func words() *jsonschema.ForOptions {
 	return &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[judge.Verdict](): {Type: "string", Enum: []any{"InUse", "Held",
 			"Stale"}}, reflect.TypeFor[judge.Reason](): word,
-		reflect.TypeFor[Level]():      {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
-		reflect.TypeFor[ChangeType](): {Type: "string", Enum: []any{"Appeared", "Changed", "Vanished"}},
-		reflect.TypeFor[Count]():      {Types: []string{"integer", "string"}},
+		reflect.TypeFor[Level](): {Type: "string", Enum: []any{"OK", "Warning", "Error", "Unknown"}},
+		reflect.TypeFor[Count](): {Types: []string{"integer", "string"}},
 	}}
 }
 

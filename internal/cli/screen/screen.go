@@ -185,11 +185,6 @@ func (s *Screen) circumstances(notes []string, gates []report.Gate) {
 	}
 }
 
-// Change writes a change of --watch on one line, with the time at which it was judged.
-func (s *Screen) Change(c *document.Change) {
-	s.Line("%s  %s", c.ObservedAt.Format(time.RFC3339), s.shorten(document.Clean(c.String())))
-}
-
 // Count returns a number with its noun.
 func Count(n int, what string) string {
 	if n == 1 {
