@@ -5,10 +5,6 @@ package e2e
 import (
 	"fmt"
 	"math"
-	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -70,43 +66,4 @@ func (b *browser) taskTime() float64 {
 	}
 	b.t.Fatal("the browser has no TaskDuration")
 	return 0
-}
-
-// The fill is drawn from what a Prometheus answers. Where it fails, the page has its words instead.
-func TestUI_FillOverTime(t *testing.T) {
-	t.Parallel()
-	b := newBrowser(t)
-	var isBroken atomic.Bool
-	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isBroken.Load() {
-			fmt.Fprint(w, `{"status":"error","error":"<img src=x onerror='window.hacked=1'>"}`)
-			return
-		}
-		var from, to int64
-		fmt.Sscan(r.URL.Query().Get("start"), &from)
-		fmt.Sscan(r.URL.Query().Get("end"), &to)
-		var values []string
-		for at := from; at <= to; at += 14400 {
-			if gap := at - from; gap < 500_000 || gap > 900_000 {
-				values = append(values, fmt.Sprintf(`[%d,"%.3f"]`, at, 0.2+0.6*float64(at-from)/float64(to-from)))
-			}
-		}
-		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[%s]}]}}`,
-			strings.Join(values, ","))
-	}))
-	defer prometheus.Close()
-	_, url := ui(t, "--snapshot", sampleCluster, "--prometheus", prometheus.URL)
-	b.open(url + "#/pool/kube-system%2F10.0.0.0-24")
-	b.shows(".fill", "From 20% at 2026-10-21 10:00 UTC to 80% at 2026-11-20 10:00 UTC; minimum 20%, maximum 80%.")
-	equal(t, "the pieces of the line", evaluate[int](b, `document.querySelector(".fill path:last-child").
-		getAttribute("d").split("M").length - 1`), 2)
-	found := evaluate[string](b, axeCore(t)+`;axe.run().then((r) => JSON.stringify(r.violations.map((v) => v.id)))`)
-	equal(t, "violations", found, "[]")
-
-	isBroken.Store(true)
-	_, url = ui(t, "--snapshot", sampleCluster, "--prometheus", prometheus.URL)
-	b.open(url + "#/pool/kube-system%2F10.0.0.0-24")
-	b.shows(".fill", "Prometheus reports an error: ", "<img src=x")
-	b.shows(".said")
-	equal(t, "what an error made", evaluate[int](b, `document.querySelectorAll("main img, main svg").length`), 0)
 }

@@ -55,15 +55,13 @@ page with the passes of the reconciler. ui is read-only.
 	o.ConfirmAfter = clusterflags.ConfirmAfter // of a snapshot; a live reconciler's own, as in status
 	c.Flags().BoolVar(&flags.open, "open", true, "open the page in a browser, where this machine has one")
 	c.Flags().Uint16Var(&flags.port, "port", 0, "port of the page; 0: any that is free")
-	c.Flags().StringVar(&flags.prometheus, "prometheus", "", servecmd.PrometheusHelp)
 	return c
 }
 
 // uiFlags are the flags that ui alone has.
 type uiFlags struct {
-	port       uint16
-	prometheus string
-	open       bool
+	port uint16
+	open bool
 }
 
 func (o *options) ui(ctx context.Context, flags uiFlags) error {
@@ -76,7 +74,7 @@ func (o *options) ui(ctx context.Context, flags uiFlags) error {
 	if err != nil {
 		return err
 	}
-	view := func(ctx context.Context) (*ui.View, error) { return o.view(ctx, r, flags.prometheus) }
+	view := func(ctx context.Context) (*ui.View, error) { return o.view(ctx, r) }
 	first, err := view(ctx)
 	if err != nil {
 		return err
@@ -125,8 +123,8 @@ func refresh(ctx context.Context, page *ui.Page, view func(context.Context) (*ui
 }
 
 // view judges the cluster with all checks of status, or the snapshot. It is for one goroutine.
-func (o *options) view(ctx context.Context, r *reconciler.Reconciler, prometheus string) (*ui.View, error) {
-	v := &ui.View{Advisor: o.advisor(), Cluster: o.cluster, ConfirmAfter: o.ConfirmAfter, Prometheus: prometheus}
+func (o *options) view(ctx context.Context, r *reconciler.Reconciler) (*ui.View, error) {
+	v := &ui.View{Advisor: o.advisor(), Cluster: o.cluster, ConfirmAfter: o.ConfirmAfter}
 	if o.snapshot != "" {
 		j, err := r.Check(ctx)
 		if err != nil {
@@ -169,7 +167,7 @@ func newPassPage(o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Int
 		page.Show(&ui.View{
 			Judgement: out.Judgement, Plan: plan, ConfirmAfter: o.ConfirmAfter, History: cluster.History().Lines,
 			Advisor: advice.Advisor{Program: commandName(), Namespace: o.Namespace()},
-			Cluster: document.Cluster{Server: host}, Prometheus: o.Prometheus,
+			Cluster: document.Cluster{Server: host},
 			Status: func(ctx context.Context) []document.StatusLine {
 				return statuscmd.OfJudgement(ctx, out.Judgement, plan, &o.Common, core)
 			},

@@ -31,8 +31,6 @@ type View struct {
 	Advisor      advice.Advisor
 	Cluster      document.Cluster
 	ConfirmAfter time.Duration
-	// Prometheus is the URL of the one with the metrics of pools; "" for none.
-	Prometheus string
 	// Status returns the lines of status.
 	Status func(context.Context) []document.StatusLine
 	// Breaker returns what the breaker counts; nil for a snapshot.
@@ -68,8 +66,6 @@ type PoolMap struct {
 	Pool      *document.PoolDetails `json:"pool"`
 	Addresses []document.AddressRun `json:"addresses"`
 	Commands  []document.Advice     `json:"commands"`
-	// HasFill is true where the question "fill" has an answer.
-	HasFill bool `json:"hasFill"`
 }
 
 // Printed is an explanation or a history, and the text that the command prints of it.
@@ -86,8 +82,6 @@ func (v *View) answer(ctx context.Context, question, subject string) (any, error
 		return v.overview(ctx), nil
 	case "pool":
 		return v.pool(subject)
-	case "fill":
-		return v.fill(ctx, subject)
 	case "explain":
 		return v.explain(ctx, subject)
 	case "history":
@@ -143,7 +137,6 @@ func (v *View) pool(name string) (*PoolMap, error) {
 		Pool:      document.OfPoolDetails(v.header(document.KindPool), rep, all, all.All[i:i+1]),
 		Addresses: document.List(explanation.Runs(v.Judgement, all.All[i])),
 		Commands:  document.List(v.Advisor.Steps("more", "map of a pool", facts)),
-		HasFill:   v.Prometheus != "",
 	}, nil
 }
 

@@ -39,12 +39,7 @@ func (o *Options) addPage(f *pflag.FlagSet) {
 	f.StringVar(&o.pageAddress, "ui-bind-address", "127.0.0.1:9743",
 		"address of the page of --ui, and of /metrics; other than localhost it needs --metrics-secure, whose certificate "+
 			"it has, and clients that may get the nonResourceURL /ui/*")
-	f.StringVar(&o.Prometheus, "prometheus", "", PrometheusHelp)
 }
-
-// PrometheusHelp is the help of --prometheus, which every command with the page has.
-const PrometheusHelp = "URL of the Prometheus that has the metrics of serve: the page then shows the fill of pools " +
-	"over 30 days"
 
 // checkPage returns an error for a page that anybody could read.
 func (o *Options) checkPage() error {

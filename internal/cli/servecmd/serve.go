@@ -46,7 +46,6 @@ type Options struct {
 	// FenceTimeout is the maximum duration of a fence; 0 for no fence.
 	FenceTimeout time.Duration
 	PoolMetrics  bool
-	Prometheus   string // of the page
 
 	hasPage     bool
 	pageAddress string

@@ -2,7 +2,6 @@
 // 256 around the chosen one with letters. Of an IPv6 range, and of an IPv4 range above /16, only blocks in which
 // addresses differ are drawn.
 import { clock, el, explainLink, facts, list, section, short, steps, table, unknown, verdicts } from "./dom.js";
-import { fillOverTime } from "./fill.js";
 import { fill } from "./overview.js";
 
 const maxBlocks = 256, large = 1024;
@@ -201,7 +200,7 @@ function legend(m) {
       ` ${m.count.get(s)} ${verdicts[s].words}`, s === "InUse" && unrecorded > 0 && `, ${unrecorded} of them without an allocation`)));
 }
 
-export function pool({ pool, addresses, commands, hasFill }, name) {
+export function pool({ pool, addresses, commands }, name) {
   const p = pool.pools[0];
   const owners = (all) => all.length > 0 && list(all.map((o) => `${o.name} (${o.entries})`), 10);
   return [
@@ -217,7 +216,6 @@ export function pool({ pool, addresses, commands, hasFill }, name) {
         ["namespaces", owners(p.namespaces)], ["workloads", owners(p.workloads)]]))),
     section(`Pods that wait for an address (${p.unknown ? "unknown" : p.waiting.length})`,
       p.unknown ? el("p", {}, "Which pods wait is unknown.") : p.waiting.length > 0 && list(p.waiting.map((w) => explainLink("pod/" + w, w)))),
-    hasFill && section("Fill over 30 days", fillOverTime(name, pool.observedAt)),
     section("Map", addresses.length > 0 ? maps(addresses) : el("p", {}, "The range of this pool cannot be parsed.")),
     section("Gates", pool.gates.map((g) => el("p", {}, el("b", {}, g.refusal + ": "), g.detail))),
     section("Stale", table("Stale addresses", ["Address", "Pod", "Why", "Not released now", "Released at"],
