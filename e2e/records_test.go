@@ -133,7 +133,7 @@ func TestHistory_OfSeveralProcesses(t *testing.T) {
 	s.editsByHand(t)
 }
 
-// editsByHand edits a record as a person would who wants to hide a release.
+// editsByHand edits records as a person would by hand.
 func (s *stage) editsByHand(t *testing.T) {
 	t.Helper()
 	api := s.Client().CoreV1().ConfigMaps(metav1.NamespaceSystem)
@@ -147,8 +147,8 @@ func (s *stage) editsByHand(t *testing.T) {
 		lines []string
 		want  string
 	}{
-		"another address": {append([]string{strings.Replace(lines[0], "10.1.0.2", "10.1.0.3", 1)}, lines[1:]...),
-			m.Name + ":1 Record 1 was edited"},
+		"another verdict": {append([]string{strings.Replace(lines[0], `"verdict":"Stale"`, `"verdict":"Held"`, 1)},
+			lines[1:]...), m.Name + ":1 The evidence of record 1 is judged Stale"},
 		"a record less": {slices.Delete(slices.Clone(lines), 1, 2),
 			m.Name + ":2 Records are missing: record 3 follows record 1"},
 		"as it was": {lines, "0 faults"},
@@ -202,8 +202,8 @@ func TestHistory_Forbidden(t *testing.T) {
 		"kube-system:no-configmaps", "Released 10.1.0.8")
 	product(t, "history", "--verify", "--file", file).exits(t, 0)
 	log := try(os.ReadFile(file)).must(t)
-	check(t, os.WriteFile(file, bytes.Replace(log, []byte("gone-8"), []byte("gone-9"), 1), 0o600))
+	check(t, os.WriteFile(file, bytes.Replace(log, []byte(`{"seq":1,`), []byte(`{"seq":one,`), 1), 0o600))
 	out := product(t, "history", "--verify", "--file", file)
 	out.exits(t, 1)
-	contains(t, "the edited file", out.stdout, file+":2", "was edited")
+	contains(t, "the edited file", out.stdout, file+":1", "It cannot be read")
 }

@@ -34,8 +34,9 @@ For one address, pod or pool history also prints the evidence in words; -o json 
 as it was judged. The ConfigMaps ip-reconcile-history-0 to -7 keep some 5,000 records.
 
 --verify judges the evidence of each record again, which must give the same verdict, and
-checks that no record was edited or is missing. Whoever may write these ConfigMaps can
-replace all of them. The file of --audit-log is for that case.
+checks that no record is missing. It does not show edits: whoever may write these
+ConfigMaps can replace all of them. For an auditor have --audit-log append to a file that
+is shipped away.
 
 Exit code 0: printed; 1: --verify found a fault; 2: the history could not be read.
 `,
@@ -77,7 +78,7 @@ Exit code 0: printed; 1: --verify found a fault; 2: the history could not be rea
 	f.StringVar(&since, "since", "30d", "how old the records may be, for example 7d or 12h")
 	f.StringVarP(&file, "filename", "f", "", "read this file of --audit-log instead of the cluster")
 	flags.Rename(f, "file", "filename")
-	f.BoolVar(&verify, "verify", false, "judge all evidence again and check that no record was edited or is missing")
+	f.BoolVar(&verify, "verify", false, "judge all evidence again and check that no record is missing")
 	o.completeNames(c, true)
 	return c
 }
@@ -93,14 +94,15 @@ func parseAge(text string) (time.Duration, error) {
 
 // checkLog returns an error for a file without any record. It is another file, or the records were taken away.
 func checkLog(file string, lines []audit.Line) error {
-	isRecord := func(l audit.Line) bool { return l.Err == nil && l.What != "" && l.Hash != "" }
+	isRecord := func(l audit.Line) bool { return l.Err == nil && l.What != "" && l.Seq > 0 }
 	switch {
 	case len(lines) == 0:
 		return fmt.Errorf("%s is empty: no record was written to it, or all were removed", file)
 	case slices.ContainsFunc(lines, isRecord):
 		return nil
 	}
-	return fmt.Errorf("%s is no file of --audit-log: no line of it is a record, which has what was done and a hash", file)
+	return fmt.Errorf("%s is no file of --audit-log: no line of it is a record, which has what was done and a number",
+		file)
 }
 
 // history reads all records, and the time of the API server.

@@ -51,7 +51,7 @@ func TestSnapshot_OfTwoClustersIsRefused(t *testing.T) {
 
 func TestFlags_OldNames(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
-	write(t, log, `{"seq":1,"what":"Paused","hash":"edited"}`+"\n")
+	write(t, log, `{"seq":1,"what":"Paused"}`+"\n")
 	for _, c := range []struct{ command, old, now, value string }{
 		{"release --snapshot " + sample, "node", "on-node", "worker-4"},
 		{"history", "file", "filename", log},

@@ -1,12 +1,10 @@
 // Package audit has the records of what was done to addresses and why. A record has the evidence as it was judged.
 //
-// A Trail writes records as lines of JSON to a log, and to a Ring of few objects in the cluster. Both are chains: each
-// record has the number and the hash of the one before it. Verify checks the chains, and judges the evidence again.
+// A Trail writes records as lines of JSON to a log, and to a Ring of few objects in the cluster. In both they are
+// numbered. Verify finds missing numbers, and judges the evidence again.
 package audit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -27,7 +25,7 @@ const (
 
 // Record is what was done to one address, or the change of a pause.
 type Record struct {
-	Seq  uint64    `json:"seq"`  // the number of the record in its chain
+	Seq  uint64    `json:"seq"`  // the number of the record in the ring, or in the file by its process
 	Time time.Time `json:"time"` // by the API server's clock
 	What What      `json:"what"`
 	Origin
@@ -45,9 +43,6 @@ type Record struct {
 	Refusal  string           `json:"refusal,omitempty"` // why something Stale was not released
 	Because  string           `json:"because,omitempty"` // what a person gave as the reason of an override
 	Evidence *judge.Testimony `json:"evidence,omitempty"`
-	Prev     string           `json:"prev,omitempty"` // the hash of the record before
-	// Hash is the start of the SHA-256 of the record without this field, in hexadecimal.
-	Hash string `json:"hash,omitempty"`
 }
 
 // Origin is who made a record.
@@ -79,27 +74,13 @@ func OfItem(what What, at time.Time, it *judge.Item) Record {
 	return r
 }
 
-// chain is the end of a chain: the number and the hash of its last record.
-type chain struct {
-	seq  uint64
-	hash string
-}
-
-// mark is the end of the line of the last record.
-func (c chain) mark() []byte { return []byte(`,"hash":"` + c.hash + `"}`) }
-
-// hashOf is the hash of a line without its field hash.
-func hashOf(body []byte) string {
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:16])
-}
-
-func (c *chain) add(records []Record) (lines [][]byte) {
+// linesOf returns records as lines. Their numbers follow the last one.
+func linesOf(records []Record, last uint64) (lines [][]byte) {
 	for _, r := range records {
-		r.Seq, r.Prev, r.Hash = c.seq+1, c.hash, ""
-		body, _ := json.Marshal(&r) // it has only texts, numbers and times
-		*c = chain{r.Seq, hashOf(body)}
-		lines = append(lines, append(body[:len(body)-1], c.mark()...))
+		last++
+		r.Seq = last
+		line, _ := json.Marshal(&r) // it has only texts, numbers and times
+		lines = append(lines, line)
 	}
 	return lines
 }

@@ -38,15 +38,15 @@ type Store interface {
 // Ring keeps the last records in objects, of which the oldest is overwritten. Several processes may add to it.
 type Ring struct {
 	Store
-	end chain // as this process wrote it
+	last uint64 // the number of the last record that this process wrote
 }
 
 type object struct {
 	number  int
 	version string
 	lines   [][]byte
-	end     chain
-	err     error // a part cannot be read
+	last    uint64 // the number of the last record that can be read
+	err     error  // a part cannot be read
 }
 
 // read returns all objects, the newest last.
@@ -61,13 +61,13 @@ func (r *Ring) read(ctx context.Context) ([]*object, error) {
 		o.lines, o.err = unpack(content)
 		for _, text := range slices.Backward(o.lines) {
 			if l := newLine("", text); l.Err == nil {
-				o.end = chain{l.Seq, l.Hash}
+				o.last = l.Seq
 				break
 			}
 		}
 		all[i] = o
 	}
-	slices.SortStableFunc(all, func(a, b *object) int { return cmp.Compare(a.end.seq, b.end.seq) })
+	slices.SortStableFunc(all, func(a, b *object) int { return cmp.Compare(a.last, b.last) })
 	return all, nil
 }
 
@@ -130,25 +130,21 @@ func (r *Ring) appendSome(ctx context.Context, now time.Time, records []Record) 
 		return 0, err
 	}
 	oldest, newest := all[0], all[len(all)-1]
-	end := newest.end
-	if r.end.seq > end.seq { // the end of the chain was removed, and a number will be missing
-		end = r.end
-	}
+	last := max(newest.last, r.last) // where the last records were removed, their numbers stay missing
 	for _, o := range []*object{newest, oldest} {
 		kept := o.lines
 		for len(kept) > 0 && (o != newest || newLine("", kept[0]).Time.Before(now.Add(-Keep))) {
 			kept = kept[1:]
 		}
 		for n := min(len(records), perObject-len(kept)); n > 0; n /= 2 {
-			next := end
-			content := pack(append(slices.Clip(kept), next.add(records[:n])...))
+			content := pack(append(slices.Clip(kept), linesOf(records[:n], last)...))
 			if len(content) > maxObject {
 				continue
 			}
 			if err := r.Put(ctx, o.number, content, o.version); err != nil {
 				return 0, err
 			}
-			r.end = next
+			r.last = last + uint64(n)
 			return n, nil
 		}
 	}

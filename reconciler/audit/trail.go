@@ -29,8 +29,8 @@ type Trail struct {
 
 	mu          sync.Mutex
 	queue       []Record
-	end         chain // of the file
-	isForbidden bool  // the last write to the ring was
+	last        uint64 // the number of the last record in the file
+	isForbidden bool   // the last write to the ring was
 }
 
 // Record keeps a record until it is written. It does not block.
@@ -86,12 +86,13 @@ func (t *Trail) write() {
 	}
 	failed := 0
 	if t.File != nil {
-		for _, line := range t.end.add(records) {
+		for _, line := range linesOf(records, t.last) {
 			if _, err := t.File.Write(append(line, '\n')); err != nil {
 				fileErr = err
 				failed++
 			}
 		}
+		t.last += uint64(len(records))
 	}
 	missing, ringErr := t.Ring.Append(ctx, t.Now(), records)
 	if failed = max(failed, missing); failed > 0 {

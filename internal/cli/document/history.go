@@ -15,12 +15,12 @@ type History struct {
 	Checked int `json:"checked"`
 	// Records are ordered by their time of writing, the newest last.
 	Records []audit.Record `json:"records"`
-	// Faults are records that were edited, cannot be read, or are judged in another way now; and gaps.
+	// Faults are records that cannot be read, or whose evidence is judged in another way; and missing records.
 	Faults []audit.Fault `json:"faults"`
 }
 
-// OfHistory returns the document of the records for which has returns true. In a file each process has its own chain,
-// and no record expires.
+// OfHistory returns the document of the records for which has returns true. In a file each process numbers its own
+// records, and no record expires.
 func OfHistory(lines []audit.Line, isFile bool, now time.Time, has func(*audit.Record) bool) *History {
 	d := &History{Checked: len(lines), Records: []audit.Record{}}
 	d.Faults = audit.Verify(lines, func(r *audit.Record) string {

@@ -168,7 +168,7 @@ func unusedScreen() string {
 	return s.String()
 }
 
-// history has a release, a refusal and a pause, and a record that somebody edited.
+// history has a release, a refusal and a pause, and records that are missing.
 func history(hasWords, isVerify bool) string {
 	at := func(minute int) time.Time { return Now.Add(time.Duration(minute) * time.Minute) }
 	by := audit.Origin{Actor: "system:serviceaccount:kube-system:ip-reconcile", Command: "serve", Run: "0a0a0a0a"}
@@ -183,8 +183,8 @@ func history(hasWords, isVerify bool) string {
 		{Seq: 3, Time: at(2), What: audit.Overridden, Origin: alice, Pool: "kube-system/10.0.0.0-24", IP: "10.0.0.5",
 			Entry: entry, Verdict: judge.Stale, Reason: "NodeUnreachable", Row: "without-report-unreachable",
 			Message: "no fresh SandboxReport exists for worker-4", Because: "worker-4 was scrapped"},
-	}, Faults: []audit.Fault{{Place: "kube-system/ip-reconcile-history-0, record 4",
-		Message: "its hash is not that of its content: somebody edited it"}}}
+	}, Faults: []audit.Fault{{Place: "kube-system/ip-reconcile-history-0:4",
+		Message: "Records are missing: record 5 follows record 3."}}}
 	s := &Screen{Width: 100}
 	s.History(d, hasWords, isVerify)
 	return s.String()
