@@ -1,5 +1,5 @@
 // Package kube is the live API as a source of observations and as a writer under whereabouts' Leases, which a fence
-// holds for longer after a restore of etcd. self.go serves status, ping.go serves serve.
+// holds for longer after a restore of etcd. ping.go serves serve.
 package kube
 
 import (
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -174,6 +175,18 @@ func (c *Cluster) recordDate(answer *http.Response) {
 	if err == nil && isOfServer && answer.StatusCode/100 == 2 {
 		c.lastDate.Store(&serverDate{t, time.Now()})
 	}
+}
+
+// UID returns the UID of namespace kube-system, "" where RBAC forbids reading it.
+func (c *Cluster) UID(ctx context.Context) (uid string) {
+	_ = c.call(ctx, func(ctx context.Context) error {
+		ns, err := c.core.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		if err == nil {
+			uid = string(ns.UID)
+		}
+		return err
+	})
+	return uid
 }
 
 // call makes one request, and repeats it after transient errors: up to three times, or while the API server says when

@@ -26,6 +26,13 @@ const (
 	PassAnnotation     = "ip-reconcile.dev/last-pass" // that record, a reconciler.PassRecord
 )
 
+// The labels of deploy/.
+const (
+	NameLabel      = "app.kubernetes.io/name"
+	ComponentLabel = "app.kubernetes.io/component"
+	Product        = "ip-reconcile"
+)
+
 // BreakerStore keeps what the breaker counts in an annotation of OwnLease.
 func (c *Cluster) BreakerStore() reconciler.StateStore {
 	return leaseAnnotation{c, OwnLease, ReleasedAnnotation}

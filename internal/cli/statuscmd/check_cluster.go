@@ -157,10 +157,10 @@ func (p *Probe) competing(context.Context) (line, error) {
 	var names []string
 	for _, w := range p.workloads {
 		switch {
-		case w.CompetingProgram() != "":
+		case w.competingProgram() != "":
 			return fail(w.stopCompeting(), "%s runs whereabouts' own %s, which releases addresses that ip-reconcile holds.", w,
-				w.CompetingProgram())
-		case w.IsReconciler() && w.Runs():
+				w.competingProgram())
+		case w.isReconciler() && w.runs():
 			names = append(names, w.String())
 		}
 	}

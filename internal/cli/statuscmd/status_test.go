@@ -47,10 +47,10 @@ func sound() *Probe {
 		Now: Now, Version: "0.1.0", namespace: "kube-system", leaseNamespace: "ip-reconcile-node-lease",
 		Core: fake.NewClientset(),
 		workloads: workloads{
-			{kube.Workload{Kind: "Deployment", Namespace: "kube-system", Name: "ip-reconcile", Labels: ours, Wanted: 2, Ready: 2,
-				Spec: running("example.com/ip-reconcile:0.1.0", "--agents=required")}},
-			{kube.Workload{Kind: "DaemonSet", Namespace: "kube-system", Name: "ip-reconcile-agent", Labels: agents, Wanted: 2,
-				Ready: 2, Spec: running("example.com/ip-reconcile:0.1.0")}},
+			{Kind: "Deployment", Namespace: "kube-system", Name: "ip-reconcile", Labels: ours, Wanted: 2, Ready: 2,
+				Spec: running("example.com/ip-reconcile:0.1.0", "--agents=required")},
+			{Kind: "DaemonSet", Namespace: "kube-system", Name: "ip-reconcile-agent", Labels: agents, Wanted: 2,
+				Ready: 2, Spec: running("example.com/ip-reconcile:0.1.0")},
 		},
 		may: func(context.Context, string, authorizationv1.ResourceAttributes) (bool, error) { return true, nil },
 	}
@@ -172,8 +172,8 @@ func (p *Probe) cronJob(last time.Duration) {
 
 // runs adds a workload of others.
 func (p *Probe) runs(kind, name, program string) {
-	w := workload{kube.Workload{Kind: kind, Namespace: "kube-system", Name: name, Wanted: 3,
-		Spec: running("example.com/whereabouts:v0.9.4")}}
+	w := workload{Kind: kind, Namespace: "kube-system", Name: name, Wanted: 3,
+		Spec: running("example.com/whereabouts:v0.9.4")}
 	w.Spec.Containers[0].Command = []string{"/bin/sh", "-c", program}
 	p.workloads = append(p.workloads, &w)
 }

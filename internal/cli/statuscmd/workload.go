@@ -2,196 +2,119 @@ package statuscmd
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/spf13/pflag"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
-	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
-	"github.com/ip-reconcile/ip-reconcile/internal/version"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-type workload struct{ kube.Workload }
+// workload is a Deployment, DaemonSet or CronJob that runs this product, or a program of whereabouts that releases.
+type workload struct {
+	Kind, Namespace, Name string
+	Labels                map[string]string // of its pods
+	Spec                  *corev1.PodSpec
 
-type workloads []*workload
+	Wanted, Ready int32 // pods of a Deployment or DaemonSet
 
-const listReconcilers = "kubectl get deployments,cronjobs -A -l " + kube.NameLabel + "=" + kube.Product
-
-// Find finds the workloads of the cluster that the flags name. It sets the flags that are not given to the values of
-// the deployed reconciler. The error says that the cluster is unreachable.
-func Find(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet) (*Probe, error) {
-	core, host, err := client(o, "status")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, askFor)
-	defer cancel()
-	_, err = core.Discovery().RESTClient().Get().AbsPath("/version").DoRaw(ctx)
-	switch {
-	case err == nil, apierrors.IsForbidden(err), apierrors.IsNotFound(err): // the cluster answers
-	case apierrors.IsUnauthorized(err):
-		return nil, fmt.Errorf("the API server at %s does not accept the credentials: log in again, or name another "+
-			"--kubeconfig or --context", host)
-	default:
-		return nil, fmt.Errorf("the API server at %s is unreachable (%w): check the network, --kubeconfig and --context",
-			host, err)
-	}
-	p := &Probe{Core: core, Version: version.Get().Version, as: impersonate(o)}
-	p.workloads, p.unlisted = list(ctx, core, o.Namespace(), "")
-	return p, p.adopt(o, given)
+	Schedule  string // of a CronJob
+	Suspended bool
 }
 
-// adopt sets the flags that are not given to the values of the only reconciler, so that status judges as that does.
-func (p *Probe) adopt(o *clusterflags.Flags, given *pflag.FlagSet) error {
-	found := p.reconcilers()
-	if len(found) == 1 {
-		adoptNamespace(given, found[0])
+// workloadOf converts a Deployment, DaemonSet or CronJob. It returns nil for any other object.
+func workloadOf(o runtime.Object) *workload {
+	of := func(kind string, at metav1.ObjectMeta, template *corev1.PodTemplateSpec) *workload {
+		return &workload{Kind: kind, Namespace: at.Namespace, Name: at.Name, Labels: template.Labels, Spec: &template.Spec}
 	}
-	p.namespace, o.ConfirmAfter = o.Namespace(), clusterflags.ConfirmAfter
-	if at := slices.IndexFunc(found, func(w *workload) bool { return w.Namespace == p.namespace }); at >= 0 {
-		p.own = found[at]
-		if err := adoptFlags(given, p.own); err != nil {
-			return err
+	switch o := o.(type) {
+	case *appsv1.Deployment:
+		w := of("Deployment", o.ObjectMeta, &o.Spec.Template)
+		w.Wanted, w.Ready = ptr.Deref(o.Spec.Replicas, 1), o.Status.ReadyReplicas
+		return w
+	case *appsv1.DaemonSet:
+		w := of("DaemonSet", o.ObjectMeta, &o.Spec.Template)
+		w.Wanted, w.Ready = o.Status.DesiredNumberScheduled, o.Status.NumberReady
+		if o.Status.ObservedGeneration == 0 {
+			w.Wanted = max(w.Wanted, 1) // its controller has not counted yet
 		}
-		if d, err := time.ParseDuration(p.own.argument("--confirm-after")); err == nil {
-			o.ConfirmAfter = d
+		return w
+	case *batchv1.CronJob:
+		w := of("CronJob", o.ObjectMeta, &o.Spec.JobTemplate.Spec.Template)
+		w.Schedule, w.Suspended = o.Spec.Schedule, ptr.Deref(o.Spec.Suspend, false)
+		if zone := ptr.Deref(o.Spec.TimeZone, ""); zone != "" {
+			w.Schedule = "TZ=" + zone + " " + w.Schedule
 		}
+		return w
 	}
-	p.leaseNamespace = o.LeaseNamespace()
 	return nil
 }
 
-// impersonate creates objects in a dry run as other accounts.
-func impersonate(o *clusterflags.Flags) func(ctx context.Context, account, path string, object any) error {
-	return func(ctx context.Context, account, path string, object any) error {
-		config, err := o.Config("status", o.QPS, o.Burst)
-		if err != nil {
-			return err
+// String returns kind, namespace and name, as in "Deployment kube-system/ip-reconcile".
+func (w *workload) String() string { return fmt.Sprintf("%s %s/%s", w.Kind, w.Namespace, w.Name) }
+
+// isOurs reports whether a workload runs this product: by its label, or by the image name of this project's manifests
+// in any registry. The image name ip-reconciler does not count, since a mirror may use it for whereabouts' program.
+func (w *workload) isOurs() bool {
+	if w.Labels[kube.NameLabel] == kube.Product {
+		return true
+	}
+	return slices.ContainsFunc(w.Spec.Containers, func(container corev1.Container) bool {
+		image, _, _ := strings.Cut(container.Image, "@")
+		return slices.ContainsFunc(strings.Split(image, "/"), func(part string) bool {
+			part, _, _ = strings.Cut(part, ":")
+			return part == kube.Product || strings.HasPrefix(part, kube.Product+"-")
+		})
+	})
+}
+
+// isAgent reports whether the workload is the node agents' DaemonSet.
+func (w *workload) isAgent() bool {
+	return w.isOurs() && w.Kind == "DaemonSet" &&
+		(w.Labels[kube.ComponentLabel] == "agent" || w.Labels[kube.NameLabel] != kube.Product && w.program() == "")
+}
+
+// isReconciler reports whether the workload is the Deployment, the CronJob, or the drop-in for whereabouts' program.
+func (w *workload) isReconciler() bool {
+	return w.isOurs() && w.Kind != "DaemonSet" && w.Labels[kube.ComponentLabel] != "agent"
+}
+
+// runs reports whether the workload should run pods.
+func (w *workload) runs() bool { return w.Kind == "CronJob" && !w.Suspended || w.Wanted > 0 }
+
+// competingProgram returns the program of whereabouts by which a workload also releases addresses; "" for none.
+func (w *workload) competingProgram() string {
+	if w.isOurs() || !w.runs() {
+		return ""
+	}
+	return w.program()
+}
+
+// program returns the program in the containers that releases addresses as whereabouts' own reconciler does (v0.9.4,
+// doc/crds/daemonset-install.yaml and reconciler-deployment.yaml; v0.5, ip-reconciler-job.yaml); "" for none. Our
+// drop-in has the same name.
+func (w *workload) program() string {
+	for _, container := range w.Spec.Containers {
+		text := strings.Join(slices.Concat(container.Command, container.Args), " ")
+		// The last one is OpenShift's, which starts the control loop.
+		for _, program := range []string{"/ip-control-loop", "/ip-reconciler", "/usr/src/whereabouts/bin/entrypoint.sh"} {
+			if strings.Contains(text, program) {
+				return program
+			}
 		}
-		config.Timeout = o.Timeout
-		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + account}
-		core, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return err
-		}
-		body, err := json.Marshal(object)
-		if err != nil {
-			return err
-		}
-		return core.CoordinationV1().RESTClient().Post().AbsPath(path).Param("dryRun", metav1.DryRunAll).
-			SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 	}
-}
-
-func client(o *clusterflags.Flags, component string) (core kubernetes.Interface, host string, err error) {
-	config, err := o.Config(component, o.QPS, o.Burst)
-	if err != nil {
-		return nil, "", err
-	}
-	config.Timeout = o.Timeout
-	core, err = kubernetes.NewForConfig(config)
-	return core, config.Host, err
-}
-
-// list lists the workloads that a label selector picks. Where RBAC forbids listing all namespaces, it returns the
-// workloads of the given namespace and the error.
-func list(ctx context.Context, core kubernetes.Interface, namespace, selector string) (all workloads, err error) {
-	found, err := kube.Workloads(ctx, core, "", selector)
-	if apierrors.IsForbidden(err) {
-		found, _ = kube.Workloads(ctx, core, namespace, selector)
-	}
-	for _, w := range found {
-		all = append(all, &workload{w})
-	}
-	return all, err
-}
-
-// reconcilers returns the reconcilers. A Deployment comes first.
-func (all workloads) reconcilers() []*workload {
-	found := all.pick((*kube.Workload).IsReconciler)
-	slices.SortStableFunc(found, func(a, b *workload) int { return cmp.Compare(b.Kind, a.Kind) })
-	return found
-}
-
-func (all workloads) daemonSets() []*workload { return all.pick((*kube.Workload).IsAgent) }
-
-func (all workloads) pick(is func(*kube.Workload) bool) []*workload {
-	return slices.DeleteFunc(slices.Clone(all), func(w *workload) bool { return !is(&w.Workload) })
-}
-
-// Adopt sets the flags that are not given to the values of the deployed reconciler. A command by hand then respects its
-// pause and counts for its breaker. Without a reconciler nothing changes. For a command that writes it is an error if
-// RBAC hides the reconciler or there are several.
-func Adopt(ctx context.Context, o *clusterflags.Flags, given *pflag.FlagSet, writes bool) error {
-	if given.Changed("reconciler-namespace") {
-		return nil
-	}
-	core, _, err := client(o, "find")
-	if err != nil {
-		return nil //nolint:nilerror // the connection that follows says it better
-	}
-	selector := kube.NameLabel + "=" + kube.Product
-	if writes { // the drop-in has the labels of whereabouts' own reconciler
-		selector = ""
-	}
-	all, err := list(ctx, core, o.Namespace(), selector)
-	return all.adoptOnly(err, given, writes)
-}
-
-// adoptOnly adopts the only reconciler. err says why others may not be listed.
-func (all workloads) adoptOnly(err error, given *pflag.FlagSet, writes bool) error {
-	found := all.reconcilers()
-	other := slices.IndexFunc(found, func(w *workload) bool { return w.ownNamespace() != found[0].ownNamespace() })
-	switch {
-	case (err == nil || apierrors.IsForbidden(err)) && len(found) > 0 && other < 0:
-		adoptNamespace(given, found[0])
-		return adoptFlags(given, found[0])
-	case !writes, err == nil && len(found) == 0:
-		return nil
-	case err == nil:
-		err = fmt.Errorf("%s and %s are installed", found[0], found[other])
-	}
-	return fmt.Errorf("find the deployed reconciler, whose namespace may pause releases: %w: name the namespace with "+
-		"--reconciler-namespace", err)
+	return ""
 }
 
 func (w *workload) ownNamespace() string {
 	return cmp.Or(w.argument("--reconciler-namespace"), w.Namespace)
-}
-
-func adoptNamespace(given *pflag.FlagSet, w *workload) {
-	if f := given.Lookup("reconciler-namespace"); !f.Changed {
-		_ = f.Value.Set(w.ownNamespace()) // a string takes every value
-	}
-}
-
-// adoptFlags sets the flags that decide about verdicts to the values of a workload.
-func adoptFlags(given *pflag.FlagSet, w *workload) error {
-	names := []string{"agents", "agent-nodes", "lease-namespace", "unreachable-node-timeout", "trust-network-status"}
-	for _, name := range names {
-		value, f := w.argument("--"+name), given.Lookup(name)
-		isSwitch := f != nil && f.NoOptDefVal != ""
-		if isSwitch && slices.Contains(w.Spec.Containers[0].Args, "--"+name) { // without a value
-			value = f.NoOptDefVal
-		}
-		if value == "" || f == nil || f.Changed {
-			continue
-		}
-		if err := f.Value.Set(value); err != nil {
-			return fmt.Errorf("%s of %s: %w", name, w, err)
-		}
-	}
-	return nil
 }
 
 // argument returns the value of a flag of the first container, "" where it is not given.

@@ -1,4 +1,4 @@
-package kube_test
+package statuscmd
 
 import (
 	"fmt"
@@ -15,20 +15,22 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
-
-	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// A mirror may name whereabouts' image ip-reconciler.
-func TestWorkload_IsOurs(t *testing.T) {
-	for image, want := range map[string]bool{
-		"example.com/ip-reconcile:0.1.0": true, "ip-reconcile": true, "example.com/ip-reconcile/ip-reconcile@sha256:0a": true,
-		"example.com:5000/ip-reconcile-agent:1":   true,
-		"example.com/mirror/ip-reconciler:v0.9.4": false, "example.com/whereabouts:ip-reconcile": false,
-		"ghcr.io/k8snetworkplumbingwg/whereabouts:v0.9.4": false,
-	} {
-		w := kube.Workload{Spec: &corev1.PodSpec{Containers: []corev1.Container{{Image: image}}}}
-		equal(t, image, w.IsOurs(), want)
+func TestStatus_WorkloadsOfOneNamespace(t *testing.T) {
+	core := fake.NewClientset(
+		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ours"},
+			Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: *running("ip-reconcile:1")}}},
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "agent"},
+			Spec: appsv1.DaemonSetSpec{Template: corev1.PodTemplateSpec{Spec: *running("ip-reconcile:1")}}})
+	if all, err := list(t.Context(), core, "kube-system", ""); err != nil || len(all) != 2 {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	core.PrependReactor("list", "daemonsets", func(a k8stesting.Action) (bool, runtime.Object, error) {
+		return a.GetNamespace() == "", nil, apierrors.NewForbidden(schema.GroupResource{Resource: "daemonsets"}, "", nil)
+	})
+	if all, err := list(t.Context(), core, "kube-system", ""); !apierrors.IsForbidden(err) || len(all) != 1 {
+		t.Errorf("where DaemonSets of other namespaces are forbidden: %+v, %v", all, err)
 	}
 }
 
@@ -71,12 +73,14 @@ func TestWorkloads(t *testing.T) {
 			return resource.Resource == c.forbidden, nil,
 				apierrors.NewForbidden(schema.GroupResource{Resource: resource.Resource}, "", nil)
 		})
-		found, err := kube.Workloads(t.Context(), core, c.namespace, "")
-		equal(t, "forbidden", apierrors.IsForbidden(err), c.forbidden != "")
+		found, err := listIn(t.Context(), core, c.namespace, "")
+		if apierrors.IsForbidden(err) != (c.forbidden != "") {
+			t.Errorf("where %q is forbidden the error is %v", c.forbidden, err)
+		}
 		texts := []string{}
 		for _, w := range found {
 			text := fmt.Sprintf("%s %d/%d", w.String(), w.Ready, w.Wanted)
-			for _, more := range []string{w.Schedule, w.CompetingProgram()} {
+			for _, more := range []string{w.Schedule, w.competingProgram()} {
 				if more != "" {
 					text += " " + more
 				}

@@ -1,0 +1,66 @@
+package statuscmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/pager"
+)
+
+type workloads []*workload
+
+// list lists the workloads that a label selector picks. Where RBAC forbids listing all namespaces, it returns the
+// workloads of the given namespace and the error.
+func list(ctx context.Context, core kubernetes.Interface, namespace, selector string) (workloads, error) {
+	all, err := listIn(ctx, core, "", selector)
+	if apierrors.IsForbidden(err) {
+		all, _ = listIn(ctx, core, namespace, selector)
+	}
+	return all, err
+}
+
+// listIn lists the workloads of a namespace, "" for all, that a label selector selects. An error names the kinds
+// that could not be listed; the result has the others. An error that is no answer of the API server ends the listing.
+func listIn(ctx context.Context, core kubernetes.Interface, namespace, selector string) (all workloads, err error) {
+	apps, batch := core.AppsV1(), core.BatchV1()
+	var errs []error
+	for _, list := range []pager.ListPageFunc{
+		pages(apps.Deployments(namespace).List), pages(apps.DaemonSets(namespace).List),
+		pages(batch.CronJobs(namespace).List),
+	} {
+		err := pager.New(list).EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(o runtime.Object) error {
+			if w := workloadOf(o); w != nil && len(w.Spec.Containers) > 0 && (w.isOurs() || w.program() != "") {
+				all = append(all, w)
+			}
+			return nil
+		})
+		if errs = append(errs, err); err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+			break
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// pages adapts a typed list call to the pager.
+func pages[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) pager.ListPageFunc {
+	return func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return list(ctx, opts) }
+}
+
+// reconcilers returns the reconcilers. A Deployment comes first.
+func (all workloads) reconcilers() []*workload {
+	found := all.pick((*workload).isReconciler)
+	slices.SortStableFunc(found, func(a, b *workload) int { return cmp.Compare(b.Kind, a.Kind) })
+	return found
+}
+
+func (all workloads) daemonSets() []*workload { return all.pick((*workload).isAgent) }
+
+func (all workloads) pick(is func(*workload) bool) []*workload {
+	return slices.DeleteFunc(slices.Clone(all), func(w *workload) bool { return !is(w) })
+}
