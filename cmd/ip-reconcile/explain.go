@@ -23,6 +23,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/fileform"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 func newExplain(std streams) *cobra.Command {
@@ -200,7 +201,7 @@ func (o *options) explainFile(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	all := explanation.Addresses(j, asked)
+	all := explanation.Addresses(j, usage.Of(j), asked)
 	free := report.Only(all, func(a document.AddressState) bool { return a.State == "Free" })
 	return o.print(ctx, answer{
 		kind: document.KindAddresses, at: j.Observation.Now, notes: j.Notes(), isUnresolved: len(free) < len(all),

@@ -11,14 +11,14 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
-// Addresses returns the state of each address, in each pool that has it in its range. An address that a pod or Node has
-// is not Free, whatever assigned it.
-func Addresses(j *judge.Judgement, asked []netip.Addr) (rows []document.AddressState) {
+// Addresses returns the state of each address, in each pool of the judgement that has it in its range. An address that
+// a pod or Node has is not Free, whatever assigned it.
+func Addresses(j *judge.Judgement, pools *usage.Pools, asked []netip.Addr) (rows []document.AddressState) {
 	runs := map[*usage.Pool][]document.AddressRun{}
-	pools, carriers := usage.Of(j).All, carriersOf(j.Observation, asked...)
+	carriers := carriersOf(j.Observation, asked...)
 	for _, addr := range asked {
 		outside := true
-		for _, p := range pools {
+		for _, p := range pools.All {
 			if p.Problem != "" || !p.Range.Contains(addr) {
 				continue
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
 func TestAddresses(t *testing.T) {
@@ -55,7 +56,7 @@ func TestAddresses(t *testing.T) {
 		for _, carries := range []string{"default/web-1", "default/web-2", "default/web-3"} {
 			want = strings.ReplaceAll(want, carries+" []", carries+" ["+carries+"]")
 		}
-		rows := explanation.Addresses(j, []netip.Addr{netip.MustParseAddr(asked)})
+		rows := explanation.Addresses(j, usage.Of(j), []netip.Addr{netip.MustParseAddr(asked)})
 		if got := strings.ReplaceAll(fmt.Sprint(rows), "kube-system/", ""); got != want {
 			t.Errorf("%s: %s, want %s", asked, got, want)
 		}
@@ -93,7 +94,7 @@ func TestAddresses_OfPodsBeforeAnEdit(t *testing.T) {
 			[]Part{NAD("wb", `{"ipam":{"type":"static"}}`), pod}},
 	} {
 		j := Judged(Observe(c.parts...), judge.Policy{})
-		rows := explanation.Addresses(j, []netip.Addr{netip.MustParseAddr("10.0.0.5")})
+		rows := explanation.Addresses(j, usage.Of(j), []netip.Addr{netip.MustParseAddr("10.0.0.5")})
 		if got := fmt.Sprint(rows); got != c.want {
 			t.Errorf("%s: %s, want %s", says, got, c.want)
 		}
@@ -121,8 +122,9 @@ func TestAddresses_WhileSourcesAreUnknown(t *testing.T) {
 	} {
 		cluster := append([]Part{UsualPool, UsualPod(Carrying("10.0.0.5")), ReportingWorker(Sandbox("box-1", UsualUID)),
 			Pod("plain", PodIPs("10.0.0.20"))}, c.parts...)
+		j := Judged(Observe(cluster...), judge.Policy{})
 		var got []string
-		for _, row := range explanation.Addresses(Judged(Observe(cluster...), judge.Policy{}), []netip.Addr{
+		for _, row := range explanation.Addresses(j, usage.Of(j), []netip.Addr{
 			netip.MustParseAddr("10.0.0.9"), netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("10.0.0.20")}) {
 			got = append(got, row.State)
 		}
@@ -161,9 +163,9 @@ func TestAddresses_OfOtherIPAM(t *testing.T) {
 		"10.0.0.201": "[{Excluded 10.0.0.0-24 [default/excluded]} {InUse blue-10.0.0.0-24 [default/excluded]}]",
 		"10.9.0.1":   "[{OutsideEveryPool  [default/outside]}]",
 	} {
+		j := Judged(Observe(cluster), judge.Policy{})
 		var got []string
-		for _, row := range explanation.Addresses(Judged(Observe(cluster), judge.Policy{}),
-			[]netip.Addr{netip.MustParseAddr(asked)}) {
+		for _, row := range explanation.Addresses(j, usage.Of(j), []netip.Addr{netip.MustParseAddr(asked)}) {
 			got = append(got, strings.ReplaceAll(fmt.Sprintf("{%s %s %s}", row.State, row.Pool, row.CarriedBy),
 				"kube-system/", ""))
 		}

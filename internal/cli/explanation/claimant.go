@@ -3,6 +3,7 @@ package explanation
 import (
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
@@ -26,50 +27,40 @@ func (a *answer) claimant(ev *judge.Evidence) *document.ConflictCarrier {
 	}
 	kind, rest, _ := strings.Cut(ev.Claimant, " ")
 	name, _, _ := strings.Cut(rest, " ")
+	var p *party
 	switch kind {
 	case "pod":
 		namespace, pod, _ := strings.Cut(name, "/")
-		p := &party{pod: a.Observation.Pods[types.NamespacedName{Namespace: namespace, Name: pod}]}
-		if p.Pod = name; p.pod != nil {
-			p.Node = p.pod.Node
-		}
-		p.complete()
-		return &p.ConflictCarrier
+		p = a.partyOf(types.NamespacedName{Namespace: namespace, Name: pod}, "", document.ConflictCarrier{})
 	case "sandbox":
-		return a.carrierBySandbox(name, ev.ClaimantNode)
+		p = a.partyBySandbox(name, ev.ClaimantNode)
 	}
-	return nil
+	if p == nil {
+		return nil
+	}
+	return &p.ConflictCarrier
 }
 
-// carrierBySandbox returns the pod of a sandbox or attachment in the report of a node; nil if the report has none.
-func (a *answer) carrierBySandbox(id, node string) *document.ConflictCarrier {
+// partyBySandbox returns the pod of a sandbox or attachment in the report of a node; nil if the report has none.
+func (a *answer) partyBySandbox(id, node string) *party {
+	of := func(namespace, name, uid string, since metav1.Time) *party {
+		return a.partyOf(types.NamespacedName{Namespace: namespace, Name: name}, uid,
+			document.ConflictCarrier{Node: node, ContainerID: id, Since: report.When(since.Time)})
+	}
 	for _, r := range a.Observation.Reports.Or(nil) {
 		if r.Name != node {
 			continue
 		}
 		for _, b := range r.Sandboxes {
 			if b.ID == id {
-				return a.carrier(types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.UID,
-					document.ConflictCarrier{Node: node, ContainerID: id, Since: report.When(b.CreatedAt.Time)})
+				return of(b.Namespace, b.Name, b.UID, b.CreatedAt)
 			}
 		}
 		for _, b := range r.Attachments {
 			if b.ID == id {
-				return a.carrier(types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.UID,
-					document.ConflictCarrier{Node: node, ContainerID: id, Since: report.When(b.Since.Time)})
+				return of(b.Namespace, b.Name, b.UID, b.Since)
 			}
 		}
 	}
 	return nil
-}
-
-// carrier completes a carrier with a pod, unless a UID shows that it is of another pod by this name.
-func (a *answer) carrier(name types.NamespacedName, uid string, c document.ConflictCarrier) *document.ConflictCarrier {
-	p := &party{pod: a.Observation.Pods[name], ConflictCarrier: c}
-	p.Pod = name.String()
-	if p.pod != nil && uid != "" && !p.pod.HasUID(uid) {
-		p.pod = nil
-	}
-	p.complete()
-	return &p.ConflictCarrier
 }

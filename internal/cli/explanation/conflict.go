@@ -100,33 +100,34 @@ func (a *answer) partiesOf(f judge.Finding) (all []*party) {
 				continue
 			}
 			isSandbox[name.String()] = true
-			p := &party{pod: a.Observation.Pods[name], ConflictCarrier: document.ConflictCarrier{Pod: name.String(),
-				Node: r.Name, ContainerID: b.ID, Since: report.When(b.CreatedAt.Time)}}
-			if p.pod != nil && b.UID != "" && !p.pod.HasUID(b.UID) {
-				p.pod = nil
-			}
-			all = append(all, p)
+			all = append(all, a.partyOf(name, b.UID, document.ConflictCarrier{Node: r.Name, ContainerID: b.ID,
+				Since: report.When(b.CreatedAt.Time)}))
 		}
 	}
 	for _, text := range f.Pods {
 		namespace, name, _ := strings.Cut(text, "/")
-		pod := a.Observation.Pods[types.NamespacedName{Namespace: namespace, Name: name}]
-		if pod != nil && !isSandbox[text] && len(f.ContainerIDs) == 0 {
-			all = append(all, &party{pod: pod, ConflictCarrier: document.ConflictCarrier{Pod: text, Node: pod.Node}})
+		p := a.partyOf(types.NamespacedName{Namespace: namespace, Name: name}, "", document.ConflictCarrier{})
+		if p.InAPI && !isSandbox[text] && len(f.ContainerIDs) == 0 {
+			all = append(all, p)
 		}
-	}
-	for _, p := range all {
-		p.complete()
 	}
 	return all
 }
 
-// complete adds what the API has of the party's pod.
-func (p *party) complete() {
+// partyOf returns a pod as a party, with what is known of its sandbox and what the API has of the pod. A UID other than
+// "" that the pod in the API does not have shows that it is another pod by this name.
+func (a *answer) partyOf(name types.NamespacedName, uid string, known document.ConflictCarrier) *party {
+	p := &party{pod: a.Observation.Pods[name], ConflictCarrier: known}
+	p.Pod = name.String()
+	if p.pod != nil && uid != "" && !p.pod.HasUID(uid) {
+		p.pod = nil
+	}
 	if p.InAPI = p.pod != nil; p.InAPI {
 		p.Owner = p.pod.Workload
+		p.Node = cmp.Or(p.Node, p.pod.Node)
 		p.Since = cmp.Or(p.Since, report.When(p.pod.CreatedAt))
 	}
+	return p
 }
 
 func hasAddress(b *v1alpha1.Sandbox, ip string) bool {

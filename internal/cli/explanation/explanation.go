@@ -37,6 +37,7 @@ type Question struct {
 type answer struct {
 	*report.Report // about the subject
 	q              Question
+	pools          *usage.Pools // of the judgement
 	d              *document.Explanation
 	conflicts      map[string]bool              // addresses with a conflict
 	endsConflict   map[string][]document.Advice // the steps, by address; of a subject that is an address or pod
@@ -55,7 +56,8 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	if q.Filter == nil {
 		q.Filter = pick(q.Judgement, q.Subject, d.Pods)
 	}
-	a := &answer{q: q, d: d, Report: report.OfCheck(q.Judgement, q.Plan, *q.Filter), conflicts: map[string]bool{}}
+	a := &answer{q: q, pools: pools, d: d, Report: report.OfCheck(q.Judgement, q.Plan, *q.Filter),
+		conflicts: map[string]bool{}}
 	for _, f := range q.Judgement.Findings {
 		a.conflicts[f.IP] = a.conflicts[f.IP] || f.Kind == judge.Conflict
 	}
@@ -118,7 +120,7 @@ func (a *answer) missing() (steps []document.Advice) {
 	add := func(format string, args ...any) { d.Missing = append(d.Missing, fmt.Sprintf(format, args...)) }
 	switch {
 	case s.Kind == Address && len(d.Items) == 0:
-		for _, row := range Addresses(a.q.Judgement, []netip.Addr{s.Address}) {
+		for _, row := range Addresses(a.q.Judgement, a.pools, []netip.Addr{s.Address}) {
 			if row.Pool == "" {
 				add("%s is in the range of no pool (%s), and has no reservation.", s.Address, row.State)
 				continue
@@ -427,7 +429,7 @@ func (a *answer) advise() []document.Advice {
 // adviseWaiting returns how to see what fills the pools for whose addresses the pod of the subject waits.
 func (a *answer) adviseWaiting() (steps []document.Advice) {
 	pod := types.NamespacedName{Namespace: a.q.Subject.Namespace, Name: a.q.Subject.Name}
-	for _, p := range usage.Of(a.q.Judgement).All {
+	for _, p := range a.pools.All {
 		if slices.Contains(p.Waiting, pod) {
 			steps = append(steps, a.steps("more", "full pool", a.facts(map[string]string{"pool": p.Ref()}))...)
 		}
