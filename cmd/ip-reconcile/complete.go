@@ -35,7 +35,7 @@ func fixedCompletions(c *cobra.Command) {
 		"log-level": {"debug", "info", "warn", "error"}, "log-format": {"text", "json"}, "agents": {"auto", "required"},
 		"output": append(outputs(), jsonPathPrefix), "verdict": report.Verdicts(), "reason": reasons,
 		"fail-on": slices.Concat(report.Verdicts(), reasons, []string{report.FailOnNothing}), "dry-run": {"none", "client"},
-		"override": {"NodeUnreachable", "NoFreshReport", "NetworkStatusMissing", "StuckTerminating"},
+		"override": judge.OverridableReasons(),
 	} {
 		// The error is for a command without the flag.
 		_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, typed string) ([]string,

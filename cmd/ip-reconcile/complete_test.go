@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // completed returns what a shell completes, without descriptions.
@@ -53,6 +55,25 @@ func TestComplete_Snapshot(t *testing.T) {
 		args := slices.Concat(words[:1], []string{"--snapshot", sample}, words[1:])
 		if got := completed(t, args...); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
+// The reasons are those of the verdict table. The help names each, too.
+func TestComplete_ReasonsOfOverride(t *testing.T) {
+	all := judge.OverridableReasons()
+	for reason, want := range map[string]bool{"NodesUnknown": true, "NodeUnreachable": true, "PodGone": false} {
+		if slices.Contains(all, reason) != want {
+			t.Errorf("the verdict table has %q", all)
+		}
+	}
+	if got := completed(t, "release", "--override", ""); !slices.Equal(got, all) {
+		t.Errorf("completed are %q, want %q", got, all)
+	}
+	_, help, _ := run(t, "release", "--help")
+	for _, reason := range all {
+		if !strings.Contains(help, reason) {
+			t.Errorf("the help does not name %s", reason)
 		}
 	}
 }

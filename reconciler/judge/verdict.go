@@ -102,6 +102,16 @@ func (j *Decision) CanBeOverridden() bool {
 	return j.Verdict == Held && j.decidingRow().by == assertedByPerson
 }
 
+// OverridableReasons returns the reasons for which a person can override a verdict, each once, in the table's order.
+func OverridableReasons() (reasons []string) {
+	for i := range rules {
+		if r := &rules[i]; r.by == assertedByPerson && !slices.Contains(reasons, r.reason.String()) {
+			reasons = append(reasons, r.reason.String())
+		}
+	}
+	return reasons
+}
+
 // IsOverridden reports whether the verdict rests on the assertion of a person.
 func (j *Decision) IsOverridden() bool { return j.Verdict == Stale && j.row.by == assertedByPerson }
 
