@@ -66,7 +66,9 @@ type executor struct {
 }
 
 // execute writes changes. One group that fails does not stop the others.
-func (r *Reconciler) execute(ctx context.Context, o *judge.Observation, changes []*change, isRepair bool) (out executed) {
+func (r *Reconciler) execute(
+	ctx context.Context, o *judge.Observation, changes []*change, isRepair bool,
+) (out executed) {
 	live := &liveIndex{Reconciler: r, first: o}
 	for _, g := range groupChanges(changes) {
 		e := &executor{
