@@ -28,7 +28,7 @@ type History struct {
 	storedRestore    storedRestore
 	lastCleanPass    time.Time            // the last pass that did not detect a restore of etcd
 	oldestStale      time.Time            // since when the oldest of the candidates is Stale
-	repairs          map[string]time.Time // when each waiting finding was found first, by findingKey
+	repairs          map[string]time.Time // when each waiting finding was found first, by RepairKey
 	repairCounts     map[judge.NodePool]window
 	pauses           map[string]string // the pauses of the last pass in words, by pool
 	nodes            nodeHistory

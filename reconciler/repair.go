@@ -33,8 +33,8 @@ type repairTerms struct {
 // Unrepaired is a finding that was not repaired.
 type Unrepaired struct {
 	judge.Finding
-	Why    Refusal `json:"refusal"`
-	Detail string  `json:"detail"` // a sentence
+	Why    Refusal
+	Detail string // a sentence
 }
 
 func (u Unrepaired) String() string {
@@ -58,7 +58,8 @@ func (r *Reconciler) repair(ctx context.Context, j *judge.Judgement) repairOutco
 	return repairOutcome{done.repaired, slices.Concat(p.refused, done.unrepaired), p.total - done.completed, p.next}
 }
 
-func findingKey(f *judge.Finding) string {
+// RepairKey identifies what a finding's repair writes, across passes. The finding must have one.
+func RepairKey(f *judge.Finding) string {
 	w := f.Repair
 	was := ""
 	if w.Previous != nil {
@@ -99,7 +100,7 @@ func (e repairs) judge(todo []*change) (still checkedChanges) {
 	asked := make(map[string]*change, len(todo))
 	var entries, reservations []netip.Addr
 	for _, c := range todo {
-		asked[findingKey(c.finding)] = c
+		asked[RepairKey(c.finding)] = c
 		if c.finding.Repair.Key != "" {
 			entries = append(entries, c.finding.Repair.Address)
 		} else {
@@ -112,7 +113,7 @@ func (e repairs) judge(todo []*change) (still checkedChanges) {
 		if f.Repair == nil {
 			continue
 		}
-		c := asked[findingKey(f)]
+		c := asked[RepairKey(f)]
 		switch {
 		case c == nil, !c.isDue && !f.Repair.IsFenced:
 		case f.Repair.Pool.Paused:
@@ -182,7 +183,7 @@ func (h *History) planRepairs(j *judge.Judgement, opts Options) *repairPlan {
 	p.due, refused, p.refused = h.limitRepairs(j, p.due)
 	for _, c := range refused {
 		if c.isDue {
-			p.firstFound[findingKey(c.finding)] = c.first // it need not stand for a minute again
+			p.firstFound[RepairKey(c.finding)] = c.first // it need not stand for a minute again
 		}
 	}
 	return p
@@ -200,7 +201,7 @@ func (h *History) dueRepairs(j *judge.Judgement, opts Options) *repairPlan {
 			continue
 		}
 		p.total++
-		key := findingKey(f)
+		key := RepairKey(f)
 		first, known := h.repairs[key]
 		if !known {
 			first = o.Now

@@ -94,13 +94,11 @@ func (w window) breaker(now time.Time, n, total int) string {
 
 // BreakerState is what the breaker counts: the unconfirmed releases within the last hour.
 type BreakerState struct {
-	Releases int `json:"releases"`
-	// Of is the number of allocations before them; 0 where none was released.
-	Of      int       `json:"of" text:"of allocations"`
-	Until   time.Time `json:"-"` // when the first one stops counting; zero for none
-	Refusal string    `json:"-"` // why one more is refused; "" where it is not
-	// IsShared is true where the releases of all processes are counted.
-	IsShared bool `json:"shared" text:"of all processes"`
+	Releases int
+	Of       int       // the number of allocations before them; 0 where none was released
+	Until    time.Time // when the first one stops counting; zero for none
+	Refusal  string    // why one more is refused; "" where it is not
+	IsShared bool      // the releases of all processes are counted
 }
 
 func (w window) state(now time.Time, allocations int, shared bool) BreakerState {

@@ -78,7 +78,7 @@ func (o *options) recover(ctx context.Context) error {
 		isUnresolved: out.ToRepair+len(out.Unrepaired) > 0,
 		document:     func(h document.Header) any { return document.OfRecovery(h, out) },
 		names: func() []string {
-			return document.Rows(out.Writes(), func(w reconciler.WriteRow) string { return w.IP })
+			return document.Rows(document.Writes(out), func(w document.WriteRow) string { return w.IP })
 		},
 		screen: func(s *screen.Screen) { s.Recovery(out, o.writes) },
 	})

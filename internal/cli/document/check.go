@@ -92,14 +92,14 @@ type Recovery struct {
 	Circumstances
 	Summary judge.Summary `json:"summary"`
 	// Writes are the allocations and reservations that recover wrote or would write.
-	Writes   []reconciler.WriteRow `json:"writes"`
-	Findings []judge.Finding       `json:"findings"`
+	Writes   []WriteRow      `json:"writes"`
+	Findings []judge.Finding `json:"findings"`
 }
 
 // OfRecovery returns the document of recover.
 func OfRecovery(h Header, out *reconciler.Result) *Recovery {
 	r := report.OfRun(out, false, report.Filter{})
-	return &Recovery{h, circumstances(r), r.Summary(), out.Writes(), List(out.Findings)}
+	return &Recovery{h, circumstances(r), r.Summary(), Writes(out), List(out.Findings)}
 }
 
 // Judged has the fields that allocations and reservations share.

@@ -33,7 +33,7 @@ type Explanation struct {
 	// Advice has the steps that can be taken. The most urgent come first. A node or pool has one example for each cause.
 	Advice []Advice `json:"advice"`
 	// RecentReleases are the releases that the breaker counts.
-	RecentReleases reconciler.BreakerState `json:"recentReleases"`
+	RecentReleases RecentReleases `json:"recentReleases"`
 	// Restore is the last etcd restore that was detected; absent where none was.
 	Restore *judge.RestoreRow `json:"restore,omitempty"`
 }
@@ -300,4 +300,18 @@ type AddressRun struct {
 	PodRef string `json:"podRef,omitempty"`
 	// Reason is that of the verdict; absent without one.
 	Reason string `json:"reason,omitempty"`
+}
+
+// RecentReleases are the unconfirmed releases within the last hour, which the breaker counts.
+type RecentReleases struct {
+	Releases int `json:"releases"`
+	// Of is the number of allocations before them; 0 where none was released.
+	Of int `json:"of" text:"of allocations"`
+	// IsShared is true where the releases of all processes are counted.
+	IsShared bool `json:"shared" text:"of all processes"`
+}
+
+// RecentOf is what the breaker counts.
+func RecentOf(s reconciler.BreakerState) RecentReleases {
+	return RecentReleases{s.Releases, s.Of, s.IsShared}
 }

@@ -49,7 +49,7 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	d := &document.Explanation{
 		Subject: document.Subject{Kind: string(q.Subject.Kind), Name: q.Subject.String()},
 		Missing: []string{}, Carriers: []document.Carrier{}, Pods: podsOf(q.Judgement, q.Subject, pools),
-		RecentReleases: q.Recent,
+		RecentReleases: document.RecentOf(q.Recent),
 	}
 	if q.Filter == nil {
 		q.Filter = pick(q.Judgement, q.Subject, d.Pods)

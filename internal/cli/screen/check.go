@@ -110,8 +110,8 @@ func (s *Screen) BeforeRelease(r *report.Report, d *document.Explanation, can []
 // BeforeRecovery writes what recover will write, which a person is asked about below it.
 func (s *Screen) BeforeRecovery(out *reconciler.Result) {
 	s.summary(report.OfRun(out, true, report.Filter{}))
-	isPlanned := func(r reconciler.WriteRow) bool { return r.State == reconciler.Planned }
-	s.writes("TO WRITE", report.Only(out.Writes(), isPlanned))
+	isPlanned := func(r document.WriteRow) bool { return r.State == document.Planned }
+	s.writes("TO WRITE", report.Only(document.Writes(out), isPlanned))
 }
 
 func (s *Screen) requests(r *report.Requests) {
@@ -163,18 +163,18 @@ func (s *Screen) notRepaired(why map[string]int) {
 func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
 	s.List()
 	s.summary(report.OfRun(out, !wrote, report.Filter{}))
-	rows := out.Writes()
+	rows := document.Writes(out)
 	why, count := map[string]int{}, map[string]int{}
 	for _, r := range rows {
-		if count[r.State]++; r.State != reconciler.Written && r.State != reconciler.Planned {
+		if count[r.State]++; r.State != document.Written && r.State != document.Planned {
 			why[r.Message]++
 		}
 	}
 	others := report.Only(out.Findings, func(f judge.Finding) bool { return !f.CanRepair() })
 	if wrote {
-		s.Line("Wrote %d, not written %d.", count[reconciler.Written], len(rows)-count[reconciler.Written])
+		s.Line("Wrote %d, not written %d.", count[document.Written], len(rows)-count[document.Written])
 	} else {
-		s.Line("Dry run: nothing is written. To write: %d, for %s.", count[reconciler.Planned],
+		s.Line("Dry run: nothing is written. To write: %d, for %s.", count[document.Planned],
 			Count(len(out.Findings)-len(others), "finding"))
 	}
 	s.Findings("FINDINGS THAT RECOVER DOES NOT REPAIR", others)
@@ -182,13 +182,13 @@ func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
 	s.notRepaired(why)
 }
 
-func (s *Screen) writes(title string, rows []reconciler.WriteRow) {
+func (s *Screen) writes(title string, rows []document.WriteRow) {
 	if len(rows) == 0 {
 		return
 	}
 	s.Title(title, len(rows))
 	s.Table([]string{"ADDRESS", "STATE", "WHY", "POD", "INSTEAD OF", "NODE", "POOL"},
-		document.Rows(rows, func(r reconciler.WriteRow) []string {
+		document.Rows(rows, func(r document.WriteRow) []string {
 			return []string{r.IP, r.State, string(r.Kind), r.PodRef, r.Instead, r.Node, r.Pool}
 		}), nil)
 }
