@@ -252,8 +252,6 @@ func TestNetworks_EveryKind(t *testing.T) {
 		{"of the upper half of a /64", harness.IPAM{"range": "fd00:2::/64", "range_start": "fd00:2::8000:0:0:fe"},
 			// whereabouts itself loses such a key with its next write to the pool
 			[]string{"fd00-2---64 9223372036854776062", "reservation fd00-2--8000-0-0-fe"}, nil},
-		{"wider than /64, from its middle on", harness.IPAM{"range": "193::/24", "range_start": "193:21:4::2"},
-			[]string{"193---24 2", "reservation 193-21-4--2"}, []string{"193---24 3", "reservation 193-21-4--3"}},
 		{"whose first address ends in ::", harness.IPAM{"range": "2001:db8::/64", "range_start": "2001:db8:0:0:1::"},
 			[]string{"2001-db8---64 281474976710656", "reservation 2001-db8-0-0-1--0"}, []string{"2001-db8---64 281474976710657",
 				"reservation 2001-db8--1-0-0-1"}},
@@ -276,6 +274,24 @@ func TestNetworks_EveryKind(t *testing.T) {
 			s.product(t, "check").exits(t, 0)
 		})
 	}
+
+	// Its keys may mean several addresses.
+	s.play(t, "wider than /64, from its middle on", func(t *testing.T) {
+		n := network("net", harness.IPAM{"range": "193::/24", "range_start": "193:21:4::2"})
+		check(t, s.CreateNAD(t.Context(), n))
+		leaked := s.up(t, "worker-1", "leaked", n)
+		s.up(t, "worker-2", "live", n)
+		leaked.leak(t)
+		before := s.contents(t)
+		equal(t, "what the plugin wrote", keys(before),
+			[]string{"193---24 2", "193---24 3", "reservation 193-21-4--2", "reservation 193-21-4--3"})
+		out := s.run(t)
+		equal(t, "findings", len(out.Findings), 1)
+		equal(t, "its kind", string(out.Findings[0].Kind), "UnsupportedRange")
+		s.checkReleased(t, before)
+		s.judges(t, "193---24 193::2", "Held UnsupportedRange", "193---24 193::3", "Held UnsupportedRange",
+			"reservation 193-21-4--2", "Held UnsupportedRange", "reservation 193-21-4--3", "Held UnsupportedRange")
+	})
 
 	s.play(t, "the same address in two of them, leaked in one", func(t *testing.T) {
 		plain, red := simple("plain", "10.2.0.0/24"), network("red", harness.IPAM{"range": "10.2.0.0/24",

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"slices"
+	"strings"
 	"testing"
 
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/iphelpers"
@@ -45,28 +45,24 @@ func TestAKeyThatIsNoNumberIsAnError(t *testing.T) {
 	}
 }
 
-// A14: in 193::/24 whereabouts gives out 193:21:4::2, stores it under "2" and
-// reads that back as 193::2. The pod that carries the one must be found when
-// the allocation says the other.
-func TestA14ARangeWiderThan64KnowsAllAddressesOfAKey(t *testing.T) {
-	r := parseRange(t, "193::/24")
-	given, readBack := netip.MustParseAddr("193:21:4::2"), netip.MustParseAddr("193::2")
-	base, _ := parseCIDR(t, "193::/24")
-	written, err := iphelpers.IPGetOffset(netIP(given), base)
-	if err != nil || written != 2 {
-		t.Fatalf("whereabouts writes key %d, %v; the case needs 2", written, err)
-	}
-	if got, err := r.Address(written); err != nil || got != readBack {
-		t.Errorf("key 2 reads back as %v, %v; want %v", got, err, readBack)
-	}
-	if !r.HasKey(given, 2) || !r.HasKey(readBack, 2) {
-		t.Errorf("key 2 must stand for %v and for %v", given, readBack)
-	}
-	if r.HasKey(netip.MustParseAddr("193:21:4::3"), 2) || r.HasKey(netip.MustParseAddr("194::2"), 2) {
-		t.Error("key 2 stands for an address with another key, or of another range")
-	}
-	if !r.Wide() || !r.AmbiguousKeys() {
-		t.Error("a /24 of IPv6 is wide, and its keys are ambiguous")
+// A14: in 193::/24 whereabouts gives out 193:21:4::2, stores it under "2" and reads that back as 193::2.
+func TestUnsupported_KeyOfTwoAddresses(t *testing.T) {
+	for rangeText, addresses := range map[string][2]string{
+		"193::/24":      {"193:21:4::2", "193::2"},
+		"fd00::/63":     {"fd00:0:0:1::2", "fd00::2"},
+		"10.0.0.5/24":   {"10.0.0.4", "10.0.0.6"},
+		"10.0.1.128/22": {"10.0.1.127", "10.0.1.129"},
+		"fd00::5/64":    {"fd00::4", "fd00::6"},
+	} {
+		base, _ := parseCIDR(t, rangeText)
+		first, err := iphelpers.IPGetOffset(netIP(netip.MustParseAddr(addresses[0])), base)
+		second, err2 := iphelpers.IPGetOffset(netIP(netip.MustParseAddr(addresses[1])), base)
+		if err != nil || err2 != nil || first != second {
+			t.Errorf("whereabouts writes the keys %d and %d, %v, %v; the case needs equal ones", first, second, err, err2)
+		}
+		if parseRange(t, rangeText).Unsupported() == "" {
+			t.Errorf("%s counts as supported", rangeText)
+		}
 	}
 }
 
@@ -79,8 +75,8 @@ func TestAnAddressOutsideTheRangeHasNoKey(t *testing.T) {
 		"fd00::/8":    "10.0.0.1",
 	} {
 		r, a := parseRange(t, rangeText), netip.MustParseAddr(address)
-		if k, ok := r.Key(a); ok || len(r.Keys(a)) > 0 || r.Contains(a) || r.HasKey(a, 1) {
-			t.Errorf("%s in %s: key %d, keys %v, contained %v", address, rangeText, k, r.Keys(a), r.Contains(a))
+		if k, ok := r.Key(a); ok || r.Contains(a) {
+			t.Errorf("%s in %s: key %d, contained %v", address, rangeText, k, r.Contains(a))
 		}
 	}
 }
@@ -95,22 +91,38 @@ func TestARangeThatIsNoAddressWithAPrefixLengthIsAnError(t *testing.T) {
 	}
 }
 
-func TestARangeIsWideBeyond64BitsAndAmbiguousFromAnInnerBase(t *testing.T) {
-	for text, want := range map[string][2]bool{ // wide, ambiguous
-		"fd00::/63": {true, true}, "193::/24": {true, true}, "fd00::/64": {}, "fd00::/65": {}, "10.0.0.0/8": {},
-		"0.0.0.0/0":   {},
-		"10.0.0.5/24": {false, true}, "fd00::5/64": {false, true}, "10.0.0.5/32": {},
+func TestUnsupported_SaysWhatToUse(t *testing.T) {
+	for text, want := range map[string]string{
+		"fd00::/64": "", "fd00::/65": "", "10.0.0.0/8": "", "0.0.0.0/0": "", "10.0.0.5/32": "", "::ffff:10.0.0.0/120": "",
+		"::1:0:0:0/80": "", "fd00::5/128": "",
+		"fd00::/63":            "for example fd00::/64",
+		"193::/24":             "for example 193::/64",
+		"193:1::5/24":          "for example 193::/64",
+		"10.0.0.5/24":          "use the range 10.0.0.0/24",
+		"::ffff:10.0.0.5/120":  "use the range 10.0.0.0/24",
+		"::ffff:10.0.0.0/100":  "use the range 0.0.0.0/4",
+		"fd00::5/64":           "use the range fd00::/64",
+		"fd00:0:0:0:8000::/64": "use the range fd00::/64",
+		"::/64":                "use another range",
+		"::/80":                "use another range",
 	} {
-		r := parseRange(t, text)
-		equal(t, text, [2]bool{r.Wide(), r.AmbiguousKeys()}, want)
+		got := parseRange(t, text).Unsupported()
+		if (got == "") != (want == "") || !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %q; want %q at its end", text, got, want)
+		}
 	}
 }
 
-// The one property that keeps the address of a running pod from looking like
-// unused: whatever key whereabouts writes for it, ours knows.
-func TestTheKeyThatWhereaboutsWritesIsAlwaysAmongTheKeys(t *testing.T) {
+// The one property that keeps the address of a running pod from looking unused: in a supported range, the key that
+// whereabouts writes for an address means this address and no other one.
+func TestUnsupported_OtherRangesHaveOneAddressPerKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := rangeGen().Draw(t, "range")
+		p := rapid.OneOf(rangeGen(), rapid.SampledFrom([]netip.Prefix{netip.MustParsePrefix("::/64"),
+			netip.MustParsePrefix("255.255.255.0/24")})).Draw(t, "range")
+		r := parseRange(t, p.String())
+		if r.Unsupported() != "" {
+			t.Skip("unsupported")
+		}
 		a := insideGen(p).Draw(t, "address")
 		base, _ := parseCIDR(t, p.String())
 		written, err := iphelpers.IPGetOffset(netIP(a), base)
@@ -121,9 +133,11 @@ func TestTheKeyThatWhereaboutsWritesIsAlwaysAmongTheKeys(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the key that whereabouts writes cannot be read: %v", err)
 		}
-		r := parseRange(t, p.String())
-		if !r.HasKey(a, key) || !slices.Contains(r.Keys(a), key) {
-			t.Fatalf("%v in %v: whereabouts writes %d, known are %v", a, p, key, r.Keys(a))
+		if k, ok := r.Key(a); !ok || k != key {
+			t.Fatalf("%v in %v: whereabouts writes %d, known is %d", a, p, key, k)
+		}
+		if read, err := r.Address(key); err != nil || read != a {
+			t.Fatalf("key %d of %v is %v, %v; it was written for %v", key, p, read, err, a)
 		}
 	})
 }
@@ -143,8 +157,8 @@ func TestInAMaskedRangeUpTo64WideKeyAndAddressUndoEachOther(t *testing.T) {
 		if got, err := r.Address(key); err != nil || got != a {
 			t.Fatalf("key %d of %v is %v, %v; want %v", key, p, got, err, a)
 		}
-		if keys := r.Keys(a); len(keys) != 1 || r.AmbiguousKeys() {
-			t.Fatalf("%v has the keys %v; here there is one", a, keys)
+		if r.Unsupported() != "" {
+			t.Fatalf("%v: %s", p, r.Unsupported())
 		}
 		base, _ := parseCIDR(t, p.String())
 		if read := iphelpers.IPAddOffset(base, key); addrOf(read) != a {
@@ -179,8 +193,8 @@ func TestAnyKeyReadsAsWhereaboutsReadsItOrIsOutsideTheRange(t *testing.T) {
 		if (err == nil) != inside {
 			t.Fatalf("key %d of %v: whereabouts reads %v (in the range: %v), we read %v, %v", key, p, read, inside, got, err)
 		}
-		if inside && (!r.HasKey(got, key) || !r.Contains(got)) {
-			t.Fatalf("key %d of %v is %v, which has the keys %v", key, p, got, r.Keys(got))
+		if inside && !r.Contains(got) {
+			t.Fatalf("key %d of %v is %v, which is outside", key, p, got)
 		}
 		if inside && got != addrOf(read) {
 			t.Fatalf("key %d of %v: whereabouts reads %v, we read %v", key, p, read, got)

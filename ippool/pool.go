@@ -52,9 +52,12 @@ type Problem string
 const (
 	Malformed    Problem = "Malformed"    // a range, key, podref or entry cannot be parsed
 	UnknownField Problem = "UnknownField" // an entry has a field that this version does not know
+	// UnsupportedRange: a key of the pool may mean several addresses, see Range.Unsupported.
+	UnsupportedRange Problem = "UnsupportedRange"
 )
 
-// Pool is an IPPool. Problem says why it cannot be parsed; then all of its allocations are Malformed.
+// Pool is an IPPool. Problem says why it cannot be parsed; then all of its allocations are Malformed. Unsupported says
+// why its keys may mean several addresses; then all of its allocations are UnsupportedRange.
 type Pool struct {
 	types.NamespacedName
 	UID, ResourceVersion string
@@ -64,7 +67,8 @@ type Pool struct {
 	Paused               bool
 	NoUsageAlerts        bool
 	Problem              string
-	NoMap                bool // spec.allocations is missing: an entry cannot be added by its key
+	Unsupported          string `json:"-"` // see Range.Unsupported
+	NoMap                bool   // spec.allocations is missing: an entry cannot be added by its key
 
 	unsliced bool // the pool is not the slice of a node, whatever its name is
 }
@@ -112,11 +116,17 @@ func (a *Allocation) Entry() Entry {
 func NewPool(namespace, network string, r netip.Prefix) *Pool {
 	p := &Pool{RangeText: r.Masked().String(), unsliced: true}
 	p.Namespace, p.Name = namespace, PoolName(network, r)
+	p.readRange()
+	return p
+}
+
+func (p *Pool) readRange() {
 	var err error
-	if p.Range, err = ParseRange(p.RangeText); err != nil {
+	if p.Range, err = ParseRange(p.RangeText); err == nil {
+		p.Unsupported = p.Range.Unsupported()
+	} else if p.Problem == "" {
 		p.Problem = "spec." + err.Error()
 	}
-	return p
 }
 
 // AsNew is the object that creates the pool with these entries.
@@ -157,10 +167,7 @@ func (p *Pool) read(o *object) {
 
 // Complete sets the fields that JSON omits, for a pool that was decoded from JSON.
 func (p *Pool) Complete() {
-	var err error
-	if p.Range, err = ParseRange(p.RangeText); err != nil && p.Problem == "" {
-		p.Problem = "spec." + err.Error()
-	}
+	p.readRange()
 	for i := range p.Allocations {
 		a := &p.Allocations[i]
 		a.readOwner()
@@ -195,7 +202,8 @@ func (a *Allocation) readOwner() {
 	}
 }
 
-// place finds the entry's address by its key.
+// place finds the entry's address by its key: the one that whereabouts reads there. In an Unsupported range the entry
+// may have been written for another one.
 func (a *Allocation) place(p *Pool) {
 	var err error
 	if p.Problem != "" {
@@ -204,6 +212,9 @@ func (a *Allocation) place(p *Pool) {
 		a.malformed(err.Error())
 	} else if a.Address, err = p.Range.Address(a.Offset); err != nil {
 		a.malformed(fmt.Sprintf("key %q: %v (%s)", a.Key, err, p.RangeText))
+	}
+	if p.Problem == "" && p.Unsupported != "" { // whatever else is wrong with the entry
+		a.Problem, a.Detail = UnsupportedRange, p.Unsupported
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strconv"
 
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/iphelpers"
@@ -41,13 +40,26 @@ func (r Range) Prefix() netip.Prefix { return r.prefix }
 // Contains reports whether an address is in the range. A v4-mapped address counts as v4.
 func (r Range) Contains(a netip.Addr) bool { return r.prefix.Contains(a.Unmap().WithZone("")) }
 
-// Wide reports whether addresses of the range share keys: whereabouts stores offsets modulo 2^64, and the range is
-// wider than /64.
-func (r Range) Wide() bool { return r.base.Is6() && r.prefix.Bits() < 64 }
+// mapped are the IPv4-mapped addresses of IPv6.
+var mapped = netip.MustParsePrefix("::ffff:0:0/96")
 
-// AmbiguousKeys reports whether whereabouts may store an address under the key of another: in a Wide range, and in one
-// whose base is not its first address (see Keys).
-func (r Range) AmbiguousKeys() bool { return r.Wide() || r.base != r.prefix.Addr() }
+// Unsupported is why a key of the range may mean several addresses, and which range to use instead. It is "" if each
+// key means one address: then the range begins with its first address, and no offset needs more than 64 bits.
+func (r Range) Unsupported() string {
+	own, first := netip.PrefixFrom(r.base, r.prefix.Bits()), r.prefix.Addr()
+	switch {
+	case r.base.Is6() && r.prefix.Bits() < 64:
+		return fmt.Sprintf("range %s is wider than /64, and whereabouts stores the addresses of all its /64 networks under "+
+			"the same keys; use a range of /64 or narrower, for example %s", own, netip.PrefixFrom(first, 64))
+	case r.base != first:
+		return fmt.Sprintf("range %s begins with %s and not with its first address, and whereabouts may store two addresses "+
+			"under one key; use the range %s", own, r.base, r.prefix)
+	case r.base.Is6() && r.prefix.Overlaps(mapped):
+		return fmt.Sprintf("range %s has IPv4-mapped addresses, which whereabouts may store under the key of its first "+
+			"address; use another range", own)
+	}
+	return ""
+}
 
 // ParseKey parses a key as whereabouts does: decimal, with leading zeros and a sign, as int64 or uint64.
 func ParseKey(key string) (uint64, error) {
@@ -72,7 +84,8 @@ func (r Range) Address(key uint64) (netip.Addr, error) {
 	return a, nil
 }
 
-// Key is the key of an address of the range: its offset from the base, modulo 2^64.
+// Key is the key of an address of the range: its offset from the base, modulo 2^64. No other address of the range has
+// it unless the range is Unsupported.
 func (r Range) Key(a netip.Addr) (uint64, bool) {
 	a = a.Unmap().WithZone("")
 	if !r.prefix.Contains(a) {
@@ -80,25 +93,6 @@ func (r Range) Key(a netip.Addr) (uint64, bool) {
 	}
 	return low64(a) - low64(r.base), true
 }
-
-// Keys are all keys under which whereabouts may have stored an address of the range, none for an address outside of it.
-// For a base inside the range, whereabouts stores the distance without its sign, and mistakes a borrow. Without that
-// key the address of a running pod would seem to be unused.
-func (r Range) Keys(a netip.Addr) []uint64 {
-	k, ok := r.Key(a)
-	if !ok {
-		return nil
-	}
-	if r.base != r.prefix.Addr() {
-		if odd, err := iphelpers.IPGetOffset(a.Unmap().WithZone("").AsSlice(), r.base.AsSlice()); err == nil && odd != k {
-			return []uint64{k, odd}
-		}
-	}
-	return []uint64{k}
-}
-
-// HasKey reports whether whereabouts may have stored an address under a key.
-func (r Range) HasKey(a netip.Addr, key uint64) bool { return slices.Contains(r.Keys(a), key) }
 
 func low64(a netip.Addr) uint64 {
 	if a.Is4() {

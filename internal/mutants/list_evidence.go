@@ -16,6 +16,35 @@ func evidence() []Mutant {
 			Old:   `p.Machine.UID != first.Machine.UID`, New: `false`},
 		{Fault: "Nobody claims an address", In: "reconciler/judge", Decl: "table", Tests: "TestWhichNetworkAPoolIsOf",
 			Old: `return e.Claimant != "" })`, New: `return false })`},
+		{Fault: "A range wider than /64 is supported", In: "ippool", Decl: "Range.Unsupported",
+			Tests: "TestUnsupported_SaysWhatToUse",
+			Old:   `case r.base.Is6() && r.prefix.Bits() < 64:`, New: `case false:`},
+		{Fault: "A range with host bits is supported", In: "ippool", Decl: "Range.Unsupported",
+			Tests: "TestUnsupported_SaysWhatToUse",
+			Old:   `case r.base != first:`, New: `case false:`},
+		{Fault: "An allocation of an unsupported range is judged", In: "ippool", Decl: "Allocation.place",
+			Tests: "TestWhatCannotBeReadIsHeld", TestsIn: "reconciler/judge",
+			Old: `p.Problem == "" && p.Unsupported != ""`, New: `false`},
+		{Fault: "The row of unsupported ranges matches nothing", In: "reconciler/judge", Decl: "table",
+			Tests: "TestWhatCannotBeReadIsHeld",
+			Old:   `return e.Problem == ippool.UnsupportedRange })`, New: `return false })`},
+		{Fault: "A reservation in an unsupported range is judged", In: "reconciler/judge", Decl: "Index.judgeReservation",
+			Tests: "TestUnsupportedRange_Reservations",
+			Old: `case unsupported != nil:
+		it.evidence`, New: `case false:
+		it.evidence`},
+		{Fault: "A reservation that may be of an unsupported range shares the verdict of another pool's allocation",
+			In: "reconciler/judge", Decl: "Index.unsupportedPoolOf", Tests: "TestUnsupportedRange_Reservations",
+			Old: `(isAlone || p.owners[r.PodRef])`, New: `isAlone`},
+		{Fault: "An allocation of an unsupported range sets an address apart", In: "reconciler/judge",
+			Decl: "Index.entriesFor", Tests: "TestUnsupportedRange_RecordsNoAddress",
+			Old: `p.Unsupported == ""`, New: `true`},
+		{Fault: "The pool of an unsupported range is repaired", In: "reconciler/judge", Decl: "Index.unrepairable",
+			Tests: "TestUnsupportedRange_NoRepairs",
+			Old:   `case p.Unsupported != "":`, New: `case false:`},
+		{Fault: "An unsupported range lacks entries", In: "reconciler/judge", Decl: "pool.hasNoEntryFor",
+			Tests: "TestUnsupportedRange_NoRepairs",
+			Old:   `(p.Unsupported == "" || p.isMissing)`, New: `true`},
 		{Fault: "A report that is not fresh is believed", In: "reconciler/judge", Decl: "Index.stateOf",
 			Tests: "TestFreshness",
 			Old: `case !g.report.IsFresh(x.now):
@@ -130,8 +159,8 @@ func evidence() []Mutant {
 			Tests: "TestThePodsOwnNodeIsAlwaysAsked",
 			Old: `nodes = append(nodes, pod.Node)
 	}
-	for _, addr`, New: `}
-	for _, addr`},
+	for _, c`, New: `}
+	for _, c`},
 		{Fault: "Only the node of the pod's name is asked where no report has the id", In: "reconciler/judge",
 			Decl: "Index.couldRun", Tests: "TestTheNodeThatCouldRunIt",
 			Old: `}), true), false`, New: `}), false), false`},

@@ -50,24 +50,22 @@ func (x *Index) isOnSuccessor(e *Evidence) bool {
 // findClaimant finds another pod that is not finished and carries the address in the same network, or another sandbox
 // or attachment that may hold it, on a node that is not proven dead. An unknown network counts as the same.
 func (x *Index) findClaimant(it *Item) {
-	e, owner := it.evidence, it.Owner()
-	for _, addr := range it.addresses() {
-		for _, c := range x.podsAt(addr) {
-			isOwn := owner.UID == "" && c.pod.Namespace == owner.Namespace && c.pod.Name == owner.Name
-			if !isOwn && it.mayBeOn(c.nad) && !x.isApart(it, x.isolatedOfPod(addr, c)) {
-				e.Claimant, e.claimantPodNode = "pod "+c.pod.String(), c.pod.Node
-				return
-			}
-		}
-		for _, b := range x.sandboxesByAddress[addr] {
-			isOwn := it.ContainerID() != "" && b.ID == it.ContainerID()
-			if isOwn || !it.isOfNetwork(b.NetworkName) || !x.mayHoldAddress(&b.mention) ||
-				x.isApart(it, x.isolatedOfSandbox(addr, &b)) || x.isObsoleteClaim(&b.mention, e) {
-				continue
-			}
-			e.Claimant, e.ClaimantNode = "sandbox "+b.ID+" on node "+b.report.Name, b.report.Name
+	e, owner, addr := it.evidence, it.Owner(), it.Address()
+	for _, c := range x.podsAt(addr) {
+		isOwn := owner.UID == "" && c.pod.Namespace == owner.Namespace && c.pod.Name == owner.Name
+		if !isOwn && it.mayBeOn(c.nad) && !x.isApart(it, x.isolatedOfPod(addr, c)) {
+			e.Claimant, e.claimantPodNode = "pod "+c.pod.String(), c.pod.Node
 			return
 		}
+	}
+	for _, b := range x.sandboxesByAddress[addr] {
+		isOwn := it.ContainerID() != "" && b.ID == it.ContainerID()
+		if isOwn || !it.isOfNetwork(b.NetworkName) || !x.mayHoldAddress(&b.mention) ||
+			x.isApart(it, x.isolatedOfSandbox(addr, &b)) || x.isObsoleteClaim(&b.mention, e) {
+			continue
+		}
+		e.Claimant, e.ClaimantNode = "sandbox "+b.ID+" on node "+b.report.Name, b.report.Name
+		return
 	}
 }
 
@@ -103,7 +101,7 @@ const maxRanges = 256
 // mayCarry reports whether the sandbox may carry an item's address.
 func (u *unreadSandbox) mayCarry(it *Item) bool {
 	return u.any || slices.ContainsFunc(u.nads, it.mayBeOn) || slices.ContainsFunc(u.ranges, func(n networkRange) bool {
-		return it.isOfNetwork(n.network) && (!n.prefix.IsValid() || slices.ContainsFunc(it.addresses(), n.prefix.Contains))
+		return it.isOfNetwork(n.network) && (!n.prefix.IsValid() || n.prefix.Contains(it.Address()))
 	})
 }
 

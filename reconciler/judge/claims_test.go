@@ -69,13 +69,6 @@ func TestAnotherPodCarriesTheAddress(t *testing.T) {
 			t.Errorf("it does not name the pod: %s", it.Message())
 		}
 	})
-	t.Run("by any address that a key of a wide range stands for", func(t *testing.T) {
-		o := Observe(Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")),
-			ReportingWorker(Gone("box-1", UsualUID)), other(Carrying("193:21:4::2")))
-		if got := OutcomeOf(Judged(o, judge.Policy{}).Allocations[0]); got != claimed {
-			t.Errorf("got %v", got)
-		}
-	})
 }
 
 func inNamespace(ns string) PodEdit { return func(p *corev1.Pod) { p.Namespace = ns } }

@@ -118,10 +118,10 @@ func (x *Index) isOnPod(it *Item) bool {
 	pod := it.evidence.Pod
 	hasAddress := func(i podstate.Interface) bool {
 		return slices.ContainsFunc(i.Addresses, func(ip netip.Addr) bool {
-			return it.mayBeAbout(ip) && !x.isRecordedElsewhere(it, &i, ip)
+			return it.isAbout(ip) && !x.isRecordedElsewhere(it, &i, ip)
 		})
 	}
-	return slices.ContainsFunc(pod.IPs, it.mayBeAbout) || slices.ContainsFunc(pod.Interfaces, hasAddress)
+	return slices.ContainsFunc(pod.IPs, it.isAbout) || slices.ContainsFunc(pod.Interfaces, hasAddress)
 }
 
 func (x *Index) isRecordedElsewhere(it *Item, i *podstate.Interface, ip netip.Addr) bool {
@@ -158,7 +158,7 @@ func (x *Index) isDetached(it *Item) bool {
 	}
 	mayHave := func(a v1alpha1.Address) bool {
 		ip, readable := podstate.ParseAddress(a)
-		return !readable || a.IfName == it.IfName() || it.mayBeAbout(ip)
+		return !readable || a.IfName == it.IfName() || it.isAbout(ip)
 	}
 	return reported >= e.Pod.RequestedCount && !slices.ContainsFunc(it.evidence.mentions, func(g mention) bool {
 		if g.kind == ofGone {

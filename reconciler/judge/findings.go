@@ -32,13 +32,15 @@ const (
 	ForeignPool          Kind = "ForeignPool"
 	ClaimDiffers         Kind = "ClaimDiffers"
 	GuestAddressFinding  Kind = "GuestAddress"
+
+	UnsupportedRangeFinding Kind = "UnsupportedRange"
 )
 
 // Kinds are all kinds by severity: outages first. The last is information only.
 func Kinds() []Kind {
 	return []Kind{Conflict, Unrecorded, Misrecorded, Phantom, GuestAddressFinding, ClaimDiffers, MissingReservation,
-		NotAttached, PendingLeak, UnreadSandbox, ForeignPool, MalformedFinding, NoFreshReportFinding,
-		NodeNotReady, StatusMismatch}
+		NotAttached, PendingLeak, UnreadSandbox, ForeignPool, UnsupportedRangeFinding, MalformedFinding,
+		NoFreshReportFinding, NodeNotReady, StatusMismatch}
 }
 
 // Is reports whether two findings are about the same defect.
@@ -94,7 +96,8 @@ func (x *Index) findings(items []*Item) ([]Finding, []findingPlace) {
 		}
 	}
 	found.add(slices.Concat(x.phantoms(), x.nodesNotReady(items), x.unreadFindings(items), x.malformed(items),
-		x.unknownDefinitions(), x.notAttached(), pendingLeaks(items), foreignPools(items), x.machineFindings(items))...)
+		x.unsupportedRanges(), x.unknownDefinitions(), x.notAttached(), pendingLeaks(items), foreignPools(items),
+		x.machineFindings(items))...)
 	found.add(x.nodesWithoutReport(items, found.silent)...)
 	return found.finish()
 }
@@ -151,9 +154,15 @@ func (x *Index) phantom(g *mention) Finding {
 		}
 		ips = append(ips, addr.String())
 		recorded := false
+		having := x.unsupportedWith(g.ID, addr)
 		for _, e := range x.entriesFor(addr) {
-			if e.ContainerID == g.ID && e.pool.isOfNetwork(a.NetworkName) {
-				recorded, pools = true, append(pools, e.pool.ref)
+			if e.ContainerID == g.ID {
+				having = append(having, e.pool)
+			}
+		}
+		for _, p := range having {
+			if p.isOfNetwork(a.NetworkName) {
+				recorded, pools = true, append(pools, p.ref)
 			}
 		}
 		if !recorded {
@@ -289,6 +298,17 @@ func (x *Index) malformed(items []*Item) []Finding {
 	for _, it := range items {
 		if it.Reason == Malformed && (it.Pool == nil || it.Pool.Problem == "") {
 			found = append(found, it.malformed())
+		}
+	}
+	return found
+}
+
+// unsupportedRanges are the findings on pools whose keys may mean several addresses, with or without allocations.
+func (x *Index) unsupportedRanges() (found []Finding) {
+	for _, p := range x.pools {
+		if p.Problem == "" && p.Unsupported != "" {
+			found = append(found, Finding{Kind: UnsupportedRangeFinding, Pool: p.ref, Message: fmt.Sprintf("pool %s is "+
+				"neither judged nor repaired: its %s", p.ref, p.Unsupported)})
 		}
 	}
 	return found

@@ -102,17 +102,6 @@ func NewIndex(o *Observation, past Past, policy Policy) *Index {
 	for _, r := range reservations {
 		x.reservations[r.NamespacedName] = r
 	}
-	for _, p := range x.pools {
-		if p.byOffset == nil {
-			continue
-		}
-		for addr := range x.podsByAddress {
-			p.carriedByKey.add(p.Range, addr)
-		}
-		for addr := range x.sandboxesByAddress {
-			p.carriedByKey.add(p.Range, addr)
-		}
-	}
 	x.unreadSandboxes, x.unreadPods = x.findUnread(), x.findUnreadPods(x.podsInOrder())
 	return x
 }

@@ -25,7 +25,7 @@ type Item struct {
 	evidence              *Evidence   // nil for a reservation that shares an allocation's verdict, and see Evidence
 	related               []*Item
 	verdictSource         *Item // whose verdict a reservation shares
-	hasUnknownReservation bool  // the reservation of an allocation has a field that is not known
+	hasUnknownReservation bool  // the reservation of an allocation is judged by itself
 }
 
 // ID identifies an item across passes. An entry that whereabouts has rewritten has another ID.
@@ -103,7 +103,8 @@ func (it *Item) HasClaimOf(other *Item) bool {
 	return a == b || a != nil && b != nil && *a == *b
 }
 
-// Address is the item's address; the zero Addr if it cannot be read.
+// Address is the item's address; the zero Addr if it cannot be read. That of an entry in an unsupported range is the
+// one that whereabouts reads, and the entry may have been written for another one.
 func (it *Item) Address() netip.Addr {
 	if it.Allocation != nil {
 		return it.Allocation.Address
@@ -239,20 +240,7 @@ func (it *Item) LastRenewed() (last time.Time) {
 	return last
 }
 
-func (it *Item) mayBeAbout(ip netip.Addr) bool {
-	if it.pool == nil || it.pool.byOffset == nil || it.Allocation.Problem != "" {
-		return ip == it.Address()
-	}
-	return it.pool.Range.HasKey(ip, it.Allocation.Offset)
-}
-
-// addresses are the addresses that the item may be about.
-func (it *Item) addresses() []netip.Addr {
-	if it.pool != nil {
-		return it.x.possibleAddresses(it.pool, it.Allocation)
-	}
-	return []netip.Addr{it.reading.address}
-}
+func (it *Item) isAbout(addr netip.Addr) bool { return addr == it.Address() }
 
 func (it *Item) isOfNetwork(network string) bool {
 	if it.pool != nil {

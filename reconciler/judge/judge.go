@@ -63,8 +63,8 @@ func (x *Index) JudgeAddresses(addresses []netip.Addr) *Judgement {
 	var entries []entry
 	reservations := map[*ippool.Reservation]bool{}
 	for _, addr := range uniqueAddresses(slices.Clone(addresses)) {
-		entries = append(entries, x.entriesFor(addr)...)
 		for _, p := range x.poolsAt(addr) {
+			entries = append(entries, p.entriesAt(addr)...)
 			for _, network := range x.networksIn(p) {
 				if r := x.reservationNamed(p.Namespace, ippool.ReservationName(network, addr)); r != nil {
 					reservations[r] = true
@@ -129,11 +129,13 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 		it.reading = readings[0]
 	}
 	related := x.allocationsOf(r, readings, items)
+	unsupported := x.unsupportedPoolOf(r, readings, len(related) == 0)
 	keepsForAnother := slices.ContainsFunc(related, func(a *Item) bool {
 		return r.Claim != nil && !it.HasClaimOf(a)
 	})
 	switch {
-	case r.Problem == ippool.UnknownField || keepsForAnother: // the allocation has a reservation, judged by itself
+	case r.Problem == ippool.UnknownField || keepsForAnother || unsupported != nil:
+		// The allocations have a reservation, which is judged by itself.
 		for _, a := range related {
 			a.hasUnknownReservation = true
 		}
@@ -146,16 +148,34 @@ func (x *Index) judgeReservation(r *ippool.Reservation, items map[*ippool.Alloca
 		return it
 	}
 	it.evidence = &Evidence{}
-	if r.Problem != "" {
+	switch {
+	case r.Problem != "":
 		it.evidence = unreadable(r.Problem, r.Detail)
-	} else {
+	case unsupported != nil:
+		it.evidence = unreadable(ippool.UnsupportedRange, fmt.Sprintf("the address may be of pool %s, whose %s",
+			unsupported.ref, unsupported.Unsupported))
+	default:
 		x.gatherOnLone(it, readings)
 	}
 	it.Decision = judge(it.evidence)
 	return it
 }
 
-// allocationsOf are the allocations with the address, network and podref of a reservation.
+// unsupportedPoolOf is a pool of an unsupported range that may have the allocation of a reservation, nil for none. One
+// that is alone may be of any such pool that contains its address. Another one may be if the pool has its podref.
+func (x *Index) unsupportedPoolOf(r *ippool.Reservation, readings []nameReading, isAlone bool) *pool {
+	for _, read := range readings {
+		for _, p := range x.poolsAt(read.address) {
+			if p.Unsupported != "" && p.Namespace == r.Namespace && p.isOfNetwork(read.network) &&
+				(isAlone || p.owners[r.PodRef]) {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// allocationsOf are the allocations in supported ranges with the address, network and podref of a reservation.
 func (x *Index) allocationsOf(r *ippool.Reservation, readings []nameReading,
 	items map[*ippool.Allocation]*Item) (found []*Item) {
 	for _, read := range readings {
@@ -239,13 +259,16 @@ func (j *Judgement) StaleItems() []*Item {
 // About is the part of the judgement that is about one address.
 func (j *Judgement) About(addr netip.Addr) *Judgement {
 	about := *j
-	isOther := func(it *Item) bool { return !it.mayBeAbout(addr) }
+	isOther := func(it *Item) bool { return !it.isAbout(addr) }
 	about.Allocations = slices.DeleteFunc(slices.Clone(j.Allocations), isOther)
 	about.Reservations = slices.DeleteFunc(slices.Clone(j.Reservations), isOther)
 	unlisted := j.UnlistedAt(addr)
 	about.Findings = slices.DeleteFunc(slices.Clone(j.Findings), func(f Finding) bool {
-		if f.IsRest() {
+		switch {
+		case f.IsRest():
 			return !slices.Contains(unlisted, f.Kind)
+		case f.Kind == UnsupportedRangeFinding:
+			return !j.x.poolNamed(f.Pool).Range.Contains(addr)
 		}
 		return !slices.Contains(strings.Split(f.IP, ","), addr.String())
 	})

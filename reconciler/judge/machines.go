@@ -84,12 +84,10 @@ func (x *Index) addGuests() {
 // findGuest finds a guest that has the item's address on the same network. A machine that has migrated may keep the
 // address of its first pod (kubevirt issue 13709).
 func (x *Index) findGuest(it *Item) {
-	for _, addr := range it.addresses() {
-		for _, g := range x.guests[addr] {
-			if it.mayBeOn(g.nad) {
-				it.evidence.Claimant = "VirtualMachineInstance " + g.guest.String()
-				return
-			}
+	for _, g := range x.guests[it.Address()] {
+		if it.mayBeOn(g.nad) {
+			it.evidence.Claimant = "VirtualMachineInstance " + g.guest.String()
+			return
 		}
 	}
 }
@@ -112,7 +110,7 @@ func (x *Index) machineFindings(items []*Item) (found []Finding) {
 		f := Finding{IP: it.Text(), Pool: it.Object(), Pods: []string{it.PodRef()}}
 		if name := it.IPAMClaim(); name != nil {
 			claim, _ := x.claim(*name)
-			if claim != nil && len(claim.IPs) > 0 && !slices.ContainsFunc(claim.IPs, it.mayBeAbout) {
+			if claim != nil && len(claim.IPs) > 0 && !slices.ContainsFunc(claim.IPs, it.isAbout) {
 				f.Kind = ClaimDiffers
 				f.Message = fmt.Sprintf("the allocation of %s names IPAMClaim %s, whose status has %s", it.Text(), name,
 					strings.Join(textsOf(claim.IPs), " and "))

@@ -225,11 +225,9 @@ func (x *Index) knownNodes(it *Item) []string {
 	if pod := it.evidence.Pod; pod != nil && pod.Node != "" {
 		nodes = append(nodes, pod.Node)
 	}
-	for _, addr := range it.addresses() {
-		for _, c := range x.podsAt(addr) {
-			if c.pod.Node != "" && it.mayBeOn(c.nad) {
-				nodes = append(nodes, c.pod.Node)
-			}
+	for _, c := range x.podsAt(it.Address()) {
+		if c.pod.Node != "" && it.mayBeOn(c.nad) {
+			nodes = append(nodes, c.pod.Node)
 		}
 	}
 	return nodes

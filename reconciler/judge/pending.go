@@ -65,7 +65,7 @@ func isOf(g *mention, p *podstate.Pod) bool {
 // mayBeAddress reports whether an address of a sandbox is, or may be, the item's.
 func (it *Item) mayBeAddress(a v1alpha1.Address) bool {
 	ip, isReadable := podstate.ParseAddress(a)
-	return !isReadable || it.mayBeAbout(ip)
+	return !isReadable || it.isAbout(ip)
 }
 
 // hasYoungerSandbox reports whether another allocation of the same pod and interface in the pool names a sandbox that

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"cmp"
-	"maps"
 	"net/netip"
 	"slices"
 	"sort"
@@ -18,17 +17,16 @@ type pool struct {
 	slice    []string        // see sliceNodes
 	network  *string         // see networkOf
 	usedKeys map[uint64]bool // keys that have an entry, readable or not
-	// If keys are ambiguous, an entry may stand for another address than its key gives. So every carried address is
-	// looked up by every key that it may have.
-	byOffset     map[uint64][]*ippool.Allocation // by offset; nil where keys are unambiguous
-	carriedByKey addressesByKey
-	isMissing    bool // the pool does not exist, see missingPool
+	// owners are the container IDs and podrefs of all entries, nil if the range is supported. In an unsupported one an
+	// entry may stand for any address.
+	owners    map[string]bool
+	isMissing bool // the pool does not exist, see missingPool
 	// mayBeOfAny: nodes or definitions are unknown, so the pool may be the slice of any node and network. Its name does
 	// not rule out a carrier on another network then.
 	mayBeOfAny bool
 }
 
-// entry is an entry that may stand for an address.
+// entry is an entry of a pool.
 type entry struct {
 	pool *pool
 	*ippool.Allocation
@@ -60,35 +58,21 @@ func (x *Index) newPool(p *ippool.Pool, networks []string) *pool {
 	}
 	q.slice, q.usedKeys = x.sliceNodes(q), make(map[uint64]bool, len(p.Allocations))
 	q.network = x.networkOf(q)
-	if p.Range.AmbiguousKeys() {
-		q.byOffset, q.carriedByKey = map[uint64][]*ippool.Allocation{}, addressesByKey{}
+	if p.Unsupported != "" {
+		q.owners = map[string]bool{}
 	}
 	for i := range p.Allocations {
 		a := &p.Allocations[i]
-		if !a.Address.IsValid() {
-			if k, err := ippool.ParseKey(a.Key); err == nil {
-				q.usedKeys[k] = true
-			}
-			continue
+		if q.owners != nil {
+			q.owners[a.ContainerID], q.owners[a.PodRef] = true, true
 		}
-		q.usedKeys[a.Offset] = true
-		if q.byOffset != nil {
-			q.byOffset[a.Offset] = append(q.byOffset[a.Offset], a)
+		if a.Address.IsValid() {
+			q.usedKeys[a.Offset] = true
+		} else if k, err := ippool.ParseKey(a.Key); err == nil {
+			q.usedKeys[k] = true
 		}
 	}
 	return q
-}
-
-// addressesByKey are addresses by the keys that they may have.
-type addressesByKey map[uint64]map[netip.Addr]bool
-
-func (m addressesByKey) add(r ippool.Range, addr netip.Addr) {
-	for _, k := range r.Keys(addr) {
-		if m[k] == nil {
-			m[k] = map[netip.Addr]bool{}
-		}
-		m[k][addr] = true
-	}
 }
 
 // networksOf are the network names that a pool's name admits. If a definition cuts the range into slices, they include
@@ -187,42 +171,36 @@ func (x *Index) poolsAt(addr netip.Addr) (found []*pool) {
 	return found
 }
 
-// entriesFor are all entries that may stand for an address, including those with a Problem.
+// entriesFor are all entries for an address, including those with a Problem, in pools of supported ranges. See
+// unsupportedWith for the others.
 func (x *Index) entriesFor(addr netip.Addr) (found []entry) {
 	for _, p := range x.poolsAt(addr) {
-		found = append(found, p.entriesFor(addr)...)
-	}
-	return found
-}
-
-func (p *pool) entriesFor(addr netip.Addr) (found []entry) {
-	all := p.Allocations
-	first := sort.Search(len(all), func(i int) bool { return all[i].Address.Compare(addr) >= 0 })
-	for i := first; i < len(all) && all[i].Address == addr; i++ {
-		found = append(found, entry{p, &all[i]})
-	}
-	if p.byOffset == nil {
-		return found
-	}
-	for _, k := range p.Range.Keys(addr) {
-		for _, a := range p.byOffset[k] {
-			if a.Address != addr {
-				found = append(found, entry{p, a})
-			}
+		if p.Unsupported == "" {
+			found = append(found, p.entriesAt(addr)...)
 		}
 	}
 	return found
 }
 
-// possibleAddresses are the address that an entry's key gives, and all carried addresses that it may stand for.
-func (x *Index) possibleAddresses(p *pool, a *ippool.Allocation) []netip.Addr {
-	if p.byOffset == nil {
-		return []netip.Addr{a.Address}
+// entriesAt are the entries of a pool whose key gives an address.
+func (p *pool) entriesAt(addr netip.Addr) (found []entry) {
+	all := p.Allocations
+	first := sort.Search(len(all), func(i int) bool { return all[i].Address.Compare(addr) >= 0 })
+	for i := first; i < len(all) && all[i].Address == addr; i++ {
+		found = append(found, entry{p, &all[i]})
 	}
-	others := slices.Collect(maps.Keys(p.carriedByKey[a.Offset]))
-	others = slices.AppendSeq(others, maps.Keys(x.live.carriedByKey[p][a.Offset]))
-	others = slices.DeleteFunc(others, func(addr netip.Addr) bool { return addr == a.Address })
-	return append([]netip.Addr{a.Address}, uniqueAddresses(others)...)
+	return found
+}
+
+// unsupportedWith are the pools of unsupported ranges that contain an address and have an entry with an owner, which is
+// a container ID or a podref. The entry may stand for the address.
+func (x *Index) unsupportedWith(owner string, addr netip.Addr) (found []*pool) {
+	for _, p := range x.poolsAt(addr) {
+		if p.owners[owner] {
+			found = append(found, p)
+		}
+	}
+	return found
 }
 
 func (x *Index) networksIn(p *pool) []string {
@@ -259,11 +237,11 @@ func (p *pool) isMapped(nad *ippool.NAD) bool {
 	return slices.ContainsFunc(nad.Networks, func(n ippool.Network) bool { return n.Maps(p.Pool, p.networks) })
 }
 
+// hasNoEntryFor reports whether a pool lacks an entry for an address of its range. What an existing pool of an
+// unsupported range lacks is unknown.
 func (p *pool) hasNoEntryFor(addr netip.Addr) bool {
-	if k, ok := p.Range.Key(addr); !ok || p.usedKeys[k] {
-		return false
-	}
-	return p.byOffset == nil || !slices.ContainsFunc(p.Range.Keys(addr), func(k uint64) bool { return p.usedKeys[k] })
+	k, ok := p.Range.Key(addr)
+	return ok && !p.usedKeys[k] && (p.Unsupported == "" || p.isMissing)
 }
 
 // nameReading is one way to read a reservation's name.

@@ -50,7 +50,7 @@ func (x *Index) unrecordedAt(addr netip.Addr) (found []Finding) {
 		c := x.carriageOf(b, addr)
 		lacking := x.lacking(c)
 		if len(lacking) == 0 {
-			recorded[b.pod()] = recorded[b.pod()] || x.hasEntry(c)
+			recorded[b.pod()] = recorded[b.pod()] || len(x.poolsWithEntry(c)) > 0
 			continue
 		}
 		fenced := x.renewedBehindFence(0, b.report.node)
@@ -271,14 +271,21 @@ func (x *Index) isRecorded(c *carriage, prefix netip.Prefix) bool {
 	hasOwn := slices.ContainsFunc(x.poolsAt(c.addr), func(p *pool) bool {
 		return slices.Contains(p.slice, c.node) && x.reads(c, p)
 	})
-	return slices.ContainsFunc(x.entriesFor(c.addr), func(e entry) bool {
-		isOthers := len(e.pool.slice) > 0 && !slices.Contains(e.pool.slice, c.node)
-		return c.isIts(e.Allocation) && isRead(e.pool) && !(hasOwn && isOthers)
+	return slices.ContainsFunc(x.poolsWithEntry(c), func(p *pool) bool {
+		isOthers := len(p.slice) > 0 && !slices.Contains(p.slice, c.node)
+		return isRead(p) && !(hasOwn && isOthers)
 	})
 }
 
-func (x *Index) hasEntry(c *carriage) bool {
-	return slices.ContainsFunc(x.entriesFor(c.addr), func(e entry) bool { return c.isIts(e.Allocation) })
+// poolsWithEntry are the pools that have, or in an unsupported range may have, the carrier's entry for its address.
+func (x *Index) poolsWithEntry(c *carriage) []*pool {
+	found := x.unsupportedWith(cmp.Or(c.podRef, c.containerID), c.addr)
+	for _, e := range x.entriesFor(c.addr) {
+		if c.isIts(e.Allocation) {
+			found = append(found, e.pool)
+		}
+	}
+	return found
 }
 
 // isReserved reports whether the carrier's reservation keeps its address from all ADDs that read a pool.
@@ -292,13 +299,11 @@ func (x *Index) isReserved(c *carriage, p *pool) bool {
 // ADDs in a range: they skip the reservations of other pods, if the definition uses overlapping ranges (whereabouts
 // v0.9.4, pkg/storage/kubernetes/ipam.go, IPManagementKubernetesUpdate). The namespace is "" for that of the entry.
 func (x *Index) isReservedIn(c *carriage, at definedRange, namespace string) bool {
-	return x.reservesOverlaps(at) && slices.ContainsFunc(x.entriesFor(c.addr), func(e entry) bool {
-		if !c.isIts(e.Allocation) {
-			return false
-		}
-		name := ippool.ReservationName(at.network, c.addr)
-		r := x.reservationNamed(cmp.Or(namespace, e.pool.Namespace), name)
-		return r != nil && r.Problem == "" && !r.Deleting && r.PodRef == e.PodRef
+	return x.reservesOverlaps(at) && slices.ContainsFunc(x.poolsWithEntry(c), func(p *pool) bool {
+		r := x.reservationNamed(cmp.Or(namespace, p.Namespace), ippool.ReservationName(at.network, c.addr))
+		isOfEntry := func(e entry) bool { return c.isIts(e.Allocation) && r.PodRef == e.PodRef }
+		return r != nil && r.Problem == "" && !r.Deleting &&
+			(p.owners[r.PodRef] || slices.ContainsFunc(p.entriesAt(c.addr), isOfEntry))
 	})
 }
 
@@ -309,6 +314,8 @@ func (x *Index) unrepairable(p *pool, at definedRange, b *sandboxAddress, addr n
 		return "the range is cut into slices, and it is unknown which one is the node's"
 	case p == nil:
 		return "the namespace of the pool is unknown"
+	case p.Unsupported != "":
+		return p.Unsupported
 	case !p.records(b.NetworkName):
 		return fmt.Sprintf("the sandbox got the address in network %q, before its definition was edited", b.NetworkName)
 	case len(p.slice) > 0 && !slices.Contains(p.slice, b.report.Name):
@@ -384,9 +391,9 @@ func (l lack) compare(other lack) int {
 // would reuse it. If both run, they are a Conflict.
 func (x *Index) misrecordedAt(addr netip.Addr) (found []Finding) {
 	for _, p := range x.poolsAt(addr) {
-		entries := p.entriesFor(addr)
-		if p.byOffset != nil || len(entries) != 1 || entries[0].Problem != "" {
-			continue // an ambiguous key stands for several addresses
+		entries := p.entriesAt(addr)
+		if len(entries) != 1 || entries[0].Problem != "" {
+			continue
 		}
 		b := x.carrier(p, addr)
 		if b == nil || b.ID == entries[0].ContainerID {

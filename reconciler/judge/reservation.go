@@ -58,8 +58,6 @@ func unwritable(it *Item) string {
 	switch {
 	case it.pool.network == nil:
 		return "the name of the pool admits more than one network"
-	case it.pool.byOffset != nil:
-		return "several addresses of the range may have the allocation's key"
 	case it.Allocation.Claim != nil:
 		return "a new one would lose the allocation's claim"
 	}
@@ -122,7 +120,7 @@ func (x *Index) MayReplace(r *ippool.Reservation, w *Repair) bool {
 		isReplaced := w.Previous != nil && e.pool.ref == w.Pool.Ref() && e.Key == w.Previous.Key &&
 			e.ContainerID == w.Previous.ContainerID
 		return e.pool.Namespace == r.Namespace && e.pool.isOfNetwork(w.Network) && e.PodRef == r.PodRef && !isReplaced
-	})
+	}) && x.unsupportedPoolOf(r, []nameReading{{w.Network, w.Address}}, true) == nil
 }
 
 // overlapping are the pools whose networks use overlapping ranges, by their readable definitions. Without any, other

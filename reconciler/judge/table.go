@@ -16,6 +16,8 @@ func table() []rule {
 		func(e *Evidence) bool { return e.Problem != "" && e.Problem != ippool.UnknownField })
 	unknownField := when("it has a field that this version does not know",
 		func(e *Evidence) bool { return e.Problem == ippool.UnknownField })
+	unsupportedRange := when("its pool has a range in which a key may mean several addresses",
+		func(e *Evidence) bool { return e.Problem == ippool.UnsupportedRange })
 	recent := when("it is a reservation younger than 2 minutes", func(e *Evidence) bool { return e.Recent })
 	deleting := when("it is a reservation that is being deleted", func(e *Evidence) bool { return e.Deleting })
 	longAlone := when("for a day the reservation has had no allocation and no known carrier",
@@ -72,7 +74,9 @@ func table() []rule {
 	claimGone := when("its IPAMClaim does not exist", func(e *Evidence) bool { return e.IPAMClaim == ClaimMissing })
 
 	return []rule{
-		// An allocation or reservation that cannot be parsed is held.
+		// An allocation or reservation that cannot be parsed, or whose address is not certain, is held.
+		{id: "unsupported-range", pod: anyPod, when: unsupportedRange, verdict: Held, reason: UnsupportedRange,
+			say: "{detail}"},
 		{id: "malformed", pod: anyPod, when: malformed, verdict: Held, reason: Malformed, say: "{detail}"},
 		{id: "unknown-field", pod: anyPod, when: unknownField, verdict: Held, reason: UnknownField, say: "{detail}"},
 		{id: "recent", pod: anyPod, when: recent, verdict: InUse, reason: Recent,

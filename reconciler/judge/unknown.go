@@ -82,7 +82,8 @@ func (x *Index) hasUnrecorded(c podAddress) bool {
 }
 
 func (x *Index) isRecordedForPod(addr netip.Addr, c podAddress) bool {
-	return slices.ContainsFunc(x.entriesFor(addr), func(e entry) bool { return e.PodRef == c.pod.String() })
+	return len(x.unsupportedWith(c.pod.String(), addr)) > 0 ||
+		slices.ContainsFunc(x.entriesFor(addr), func(e entry) bool { return e.PodRef == c.pod.String() })
 }
 
 // unknownConflict is the finding on an address that several pods carry, if the network of one of them is unknown. It is

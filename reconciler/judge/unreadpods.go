@@ -38,7 +38,7 @@ func (u *unreadPod) mayCarry(it *Item) bool {
 	}
 	return u.nad == nil || slices.ContainsFunc(u.nad.Networks, func(n ippool.Network) bool {
 		return it.isOfNetwork(n.Name) && slices.ContainsFunc(n.Ranges, func(r netip.Prefix) bool {
-			return slices.ContainsFunc(it.addresses(), r.Contains)
+			return r.Contains(it.Address())
 		})
 	})
 }

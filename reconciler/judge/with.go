@@ -27,7 +27,6 @@ type Live struct {
 type overlay struct {
 	pods          map[types.NamespacedName]*podstate.Pod
 	podsByAddress map[netip.Addr][]podAddress // see changedCarriers
-	carriedByKey  map[*pool]addressesByKey    // of podsByAddress, for pools whose keys are ambiguous
 	reservations  map[types.NamespacedName]*ippool.Reservation
 	claims        map[types.NamespacedName]*ippool.Claim
 }
@@ -55,16 +54,6 @@ func (x *Index) With(live *Live) *Index {
 		y.setPools(x.poolsWith(live.Pools))
 	}
 	y.live.podsByAddress = y.changedCarriers()
-	y.live.carriedByKey = map[*pool]addressesByKey{}
-	for _, p := range y.pools {
-		if p.byOffset == nil {
-			continue
-		}
-		y.live.carriedByKey[p] = addressesByKey{}
-		for addr := range y.live.podsByAddress {
-			y.live.carriedByKey[p].add(p.Range, addr)
-		}
-	}
 	y.unreadSandboxes, y.unreadPods = y.findUnread(), y.findUnreadPods(y.podsInOrder())
 	return &y
 }
@@ -75,7 +64,6 @@ func (x *Index) poolsWith(live map[types.NamespacedName]*ippool.Pool) []*pool {
 	for i, old := range pools {
 		if p := live[old.NamespacedName]; p != nil {
 			pools[i] = x.newPool(p, old.networks)
-			pools[i].carriedByKey = old.carriedByKey
 		}
 	}
 	return pools

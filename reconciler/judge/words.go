@@ -17,6 +17,7 @@ type Reason string
 const (
 	Malformed            Reason = "Malformed"
 	UnknownField         Reason = "UnknownField"
+	UnsupportedRange     Reason = "UnsupportedRange"
 	PhantomPod           Reason = "PhantomPod"
 	TerminalButRunning   Reason = "TerminalButRunning"
 	Terminating          Reason = "Terminating"
@@ -53,9 +54,9 @@ func (r Reason) String() string { return string(r) }
 
 // ReasonNames are all reasons.
 func ReasonNames() []string {
-	return []string{"Malformed", "UnknownField", "PhantomPod", "TerminalButRunning", "Terminating", "StuckTerminating",
-		"SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady", "NodeDead", "NodeMissing",
-		"PodFinished", "NodeUnreachable", "NoFreshReport", "SandboxReplaced", "NetworkStatusMissing", "AddressNotOnPod",
-		"SandboxStopped", "PodGone", "ClaimedByOther", "Recent", "BeingDeleted", "Claimed", "ClaimUnknown", "ClaimGone",
-		"GuestAddress", "GuestUnknown", "NodesUnknown", "NoRule"}
+	return []string{"Malformed", "UnknownField", "UnsupportedRange", "PhantomPod", "TerminalButRunning", "Terminating",
+		"StuckTerminating", "SandboxReady", "PodReplaced", "PodPending", "AddressOnPod", "Attached", "SandboxNotReady",
+		"NodeDead", "NodeMissing", "PodFinished", "NodeUnreachable", "NoFreshReport", "SandboxReplaced",
+		"NetworkStatusMissing", "AddressNotOnPod", "SandboxStopped", "PodGone", "ClaimedByOther", "Recent",
+		"BeingDeleted", "Claimed", "ClaimUnknown", "ClaimGone", "GuestAddress", "GuestUnknown", "NodesUnknown", "NoRule"}
 }

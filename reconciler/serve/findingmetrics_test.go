@@ -82,7 +82,8 @@ func TestMetrics_UnknownSources(t *testing.T) {
 	if got := series(t, registry, "source_known"); !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	want = map[string]float64{"Unrecorded": 1, "Phantom": 0, "ClaimDiffers": 0, "UnreadSandbox": 0}
+	want = map[string]float64{"Unrecorded": 1, "Phantom": 0, "ClaimDiffers": 0, "UnreadSandbox": 0,
+		"UnsupportedRange": 0}
 	if got := series(t, registry, "findings"); !maps.Equal(got, want) {
 		t.Errorf("findings %v, want %v", got, want)
 	}

@@ -226,6 +226,8 @@ func TestEncode_OddObjects(t *testing.T) {
 			"8":{"podref":"default/i","ipamclaimref":"default/vm.net1"},"9":{"podref":"default/i","ipamclaimref":"vm.net1"},
 			"x":{"podref":"default/a"}}}}`,
 		`{"metadata":{"namespace":"kube-system","name":"a","resourceVersion":"9"},"spec":{"range":"hunter","allocations":5}}`,
+		`{"metadata":{"namespace":"kube-system","name":"fd00---32","resourceVersion":"9"},"spec":{"range":"fd00::/32",
+			"allocations":{"5":{"id":"x","podref":"default/a"}}}}`,
 	} {
 		p, err := ippool.Decode[ippool.Pool]([]byte(text))
 		if err != nil {

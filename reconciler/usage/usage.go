@@ -175,9 +175,8 @@ func (p *Pool) define(all []*Definition, o *judge.Observation) {
 		p.Unknown = p.Problem
 		return
 	}
-	if p.Range.AmbiguousKeys() && !p.Range.Wide() {
-		p.Unknown = fmt.Sprintf("its range does not begin with its first address (%s): whereabouts confuses the keys of "+
-			"such a pool", p.RangeText)
+	if p.Unsupported != "" {
+		p.Unknown = "its " + p.Unsupported
 		return
 	}
 	why := "no readable NetworkAttachmentDefinition assigns from it"

@@ -24,7 +24,7 @@ func NewRange(text string, exclude []string) (func(*judge.Judgement, *report.Rep
 	return func(j *judge.Judgement, r *report.Report, p *usage.Pool) *PoolNewRange {
 		row := func(it *judge.Item) AllocationRow { return OfItem(r, it) }
 		outside := report.Only(j.Allocations, func(it *judge.Item) bool {
-			return it.Pool == p.Pool && (p.Range.AmbiguousKeys() || !usable.Contains(it.Address()))
+			return it.Pool == p.Pool && (p.Unsupported != "" || !usable.Contains(it.Address()))
 		})
 		reservations := report.Only(j.Reservations, func(it *judge.Item) bool {
 			return report.OwnRow(it) && slices.Contains(it.PoolNames(), p.NamespacedName) && !usable.Contains(it.Address())

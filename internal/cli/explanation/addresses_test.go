@@ -190,3 +190,27 @@ func TestAddresses_OfOtherIPAM(t *testing.T) {
 		t.Errorf("%d carriers are listed", len(d.Carriers))
 	}
 }
+
+// In a range wider than /64 the address that a pod carries need not be the one of its allocation.
+func TestExplanation_AddressOfUnsupportedRange(t *testing.T) {
+	cluster := All(Pool("193---24", "193::/24", Alloc("2", "default/web-0", "box-1", "net1")),
+		NAD("wb", WhereaboutsConfig("193::/24", "")), UsualPod(Carrying("193:21:4::2")))
+	j := Judged(Observe(cluster), judge.Policy{})
+	rows := explanation.Addresses(j, usage.Of(j), []netip.Addr{netip.MustParseAddr("193:21:4::2")})
+	if got := fmt.Sprint(rows); got != "[{193:21:4::2 Unknown kube-system/193---24  [default/web-0]}]" {
+		t.Errorf("got %s", got)
+	}
+	for asked, wants := range map[string][]string{
+		"193::2": {"reason           UnsupportedRange",
+			"kubectl delete ippools.whereabouts.cni.cncf.io -n kube-system 193---24"},
+		"193:21:4::2": {"default/web-0", "Whether pool kube-system/193---24 has an allocation for 193:21:4::2 is unknown."},
+		"193:5::9":    {"Whether pool kube-system/193---24 has an allocation for 193:5::9 is unknown."},
+	} {
+		text := said(ask(t, asked, nil, cluster))
+		for _, want := range append(wants, "UnsupportedRange", "for example 193::/64", "193---24") {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: no %q in:\n%s", asked, want, text)
+			}
+		}
+	}
+}

@@ -41,8 +41,11 @@ func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 	if it.Reservation != nil {
 		names["reservation"] = it.Object()
 	}
-	if it.Reason == judge.Malformed {
+	switch it.Reason {
+	case judge.Malformed:
 		a.nameMends(it, names)
+	case judge.UnsupportedRange:
+		names["pool"] = a.unsupportedPool(it)
 	}
 	if claim := it.IPAMClaim(); claim != nil {
 		names["claim"] = claim.String()
@@ -62,6 +65,17 @@ func (a *answer) itemFacts(it *judge.Item) advice.Facts {
 		a.nameCorrection(it, names)
 	}
 	return a.facts(names, nodes...)
+}
+
+// unsupportedPool returns the pool of an unsupported range that holds an item.
+func (a *answer) unsupportedPool(it *judge.Item) string {
+	names := it.PoolNames()
+	for _, p := range a.Observation.Pools {
+		if p.Unsupported != "" && slices.Contains(names, p.NamespacedName) {
+			return p.Ref()
+		}
+	}
+	return ""
 }
 
 // nameCorrection adds the pool in which --repair corrects an allocation of an address that another pod or sandbox

@@ -123,6 +123,10 @@ func (a *answer) missing() (steps []document.Advice) {
 				add("%s is in the range of no pool (%s), and has no reservation.", s.Address, row.State)
 				continue
 			}
+			if a.isUnsupported(row.Pool) {
+				add("Whether pool %s has an allocation for %s is unknown.", row.Pool, s.Address)
+				continue
+			}
 			add("%s is recorded in no pool and has no reservation. In pool %s it is %s.", s.Address, row.Pool, row.State)
 		}
 		if len(d.Carriers) > 0 {
@@ -149,4 +153,10 @@ func (a *answer) missing() (steps []document.Advice) {
 		}
 	}
 	return nil
+}
+
+func (a *answer) isUnsupported(pool string) bool {
+	return slices.ContainsFunc(a.Observation.Pools, func(p *ippool.Pool) bool {
+		return p.Unsupported != "" && p.Ref() == pool
+	})
 }

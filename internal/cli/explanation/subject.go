@@ -267,7 +267,10 @@ func pick(j *judge.Judgement, s Subject, pods []document.ExplainedPod) *report.F
 	switch s.Kind {
 	case Address:
 		j = j.About(s.Address)
-		f.HasFinding = func(x *judge.Finding) bool { return slices.Contains(strings.Split(x.IP, ","), s.Address.String()) }
+		f.HasFinding = func(x *judge.Finding) bool {
+			return slices.Contains(strings.Split(x.IP, ","), s.Address.String()) ||
+				x.Kind == judge.UnsupportedRangeFinding && refs[x.Pool]
+		}
 	case Pod:
 		is, f.HasFinding = ofPod(s, pods)
 	case Node:

@@ -188,7 +188,8 @@ func (p *Probe) findings(context.Context) (line, error) {
 	say, unknownKinds := warn, p.Observation.UnknownKinds()
 	var texts, names, missed []string
 	for _, k := range []judge.Kind{judge.Conflict, judge.Unrecorded, judge.Misrecorded, judge.Phantom,
-		judge.MissingReservation, judge.UnreadSandbox, judge.MalformedFinding} {
+		judge.MissingReservation, judge.UnreadSandbox, judge.UnsupportedRangeFinding,
+		judge.MalformedFinding} {
 		if slices.Contains(unknownKinds, k) {
 			missed = append(missed, string(k))
 		}
