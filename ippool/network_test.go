@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -270,6 +271,10 @@ func FuzzADefinitionNamesOnlyNetworksThatItConfigures(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, config string) {
 		n := nadOf(config)
+		if again := nadOf(ippool.ReducedConfig(config)); (again.Problem == "") != (n.Problem == "") ||
+			!reflect.DeepEqual(again.Networks, n.Networks) {
+			t.Fatalf("%+v after it was reduced, %+v before", again, n)
+		}
 		sections := 0
 		var list struct {
 			IPAM    json.RawMessage `json:"ipam"`

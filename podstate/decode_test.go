@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -267,6 +268,14 @@ func FuzzPod_Annotations(f *testing.F) {
 			o.Status.Phase = corev1.PodPending
 			o.Annotations["k8s.v1.cni.cncf.io/networks"], o.Annotations["v1.multus-cni.io/default-network"] = text, first
 		}))
+		reduced := pod(func(o *corev1.Pod) {
+			o.Status.Phase = corev1.PodPending
+			o.Annotations = podstate.ReducedAnnotations(map[string]string{"k8s.v1.cni.cncf.io/network-status": text,
+				"k8s.v1.cni.cncf.io/networks": text, "v1.multus-cni.io/default-network": first}, "default", strings.Clone)
+		})
+		if again := podstate.ReadPod(reduced); !sameOfNetworks(again, p) {
+			t.Fatalf("%+v after %q was reduced, %+v before", again, reduced.Annotations, p)
+		}
 		if len(p.RequestedNetworks) > 65 {
 			t.Fatalf("%d networks", len(p.RequestedNetworks))
 		}
@@ -284,4 +293,12 @@ func FuzzPod_Annotations(f *testing.F) {
 			t.Fatalf("%d interfaces are read of %q", len(p.Interfaces), text)
 		}
 	})
+}
+
+func sameOfNetworks(a, b *podstate.Pod) bool {
+	return a.Status == b.Status && slices.Equal(a.RequestedNetworks, b.RequestedNetworks) &&
+		a.RequestedCount == b.RequestedCount && slices.Equal(a.Unattached, b.Unattached) &&
+		slices.EqualFunc(a.Interfaces, b.Interfaces, func(a, b podstate.Interface) bool {
+			return a.Network == b.Network && a.Name == b.Name && a.Default == b.Default && slices.Equal(a.Addresses, b.Addresses)
+		})
 }

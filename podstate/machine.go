@@ -24,6 +24,9 @@ const (
 	migrationLabel = "kubevirt.io/migrationJobUID"
 )
 
+// MachineLabels are the labels of a pod that are read.
+var MachineLabels = []string{createdByLabel, migrationLabel}
+
 // Machine is the virtual machine of a virt-launcher pod.
 type Machine struct {
 	UID       string // of the VirtualMachineInstance

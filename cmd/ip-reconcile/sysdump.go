@@ -30,12 +30,16 @@ func newSysdump(std streams) *cobra.Command {
 		Short: "Write one file for a bug report, which --snapshot reads; read-only",
 		Long: `Write an archive with what was judged, the output of status, and metrics and logs of the
 reconciler and of ten node agents at most. 'ip-reconcile check --snapshot FILE.tgz' of the
-same version gives the verdicts of the cluster. manifest.json lists what could not be
-collected. sysdump does not change the cluster.
+same version gives the verdicts of the cluster. sysdump does not change the cluster.
 
-Of objects it has what judging reads: no environment, no Secret, no annotation. Status and
-logs name pods, nodes, addresses and errors of the API server. Each log has a day, 20,000
-lines and 4 MiB at most. Logs need the permission to get pods/log, metrics pods/proxy.
+Each kind has a list of its objects, as 'kubectl get -o json' writes it, with the fields
+and annotations that judging reads: no environment, no Secret. manifest.json counts the
+objects, and lists what could not be collected. An archive that was cut or edited is
+refused.
+
+Status and logs name pods, nodes, addresses and errors of the API server. Each log has a
+day, 20,000 lines and 4 MiB at most. Logs need the permission to get pods/log, metrics
+pods/proxy.
 
 --redact-names gives pods, namespaces, nodes and workloads other names, the same ones in
 each archive of the cluster, and leaves out logs, metrics and status. Addresses, UIDs,
@@ -80,10 +84,9 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	if err != nil {
 		return nil, err
 	}
-	e := snapshot.Encoder{ClusterUID: o.clusterUID(ctx)}
-	if redact { // a plan of it would name other pods than the cluster has
-		e.ClusterUID = ""
-		e.Rename = sysdump.Names(cmp.Or(o.clusterUID(ctx), rand.Text()), metav1.NamespaceSystem, metav1.NamespaceDefault,
+	var e snapshot.Encoder
+	if o.cluster.UID = o.clusterUID(ctx); redact { // a plan of it would name other pods than the cluster has
+		e.Rename = sysdump.Names(cmp.Or(o.cluster.UID, rand.Text()), metav1.NamespaceSystem, metav1.NamespaceDefault,
 			o.Namespace(), o.LeaseNamespace())
 		o.cluster = document.Cluster{}
 	}
@@ -93,7 +96,9 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	}
 	r.Progress = nil
 	o.progress.Say("Collecting objects, logs and metrics")
-	lines := probe.Lines(ctx, r, r.Writer.(*kube.Cluster))
+	cluster := r.Writer.(*kube.Cluster)
+	cluster.Copies = &kube.Copies{Reduce: snapshot.Reduce}
+	lines := probe.Lines(ctx, r, cluster)
 	if probe.Judgement != nil && !o.continues(ctx, len(probe.Observation.Nodes.Or(nil))) {
 		return nil, errors.New("stopped: nothing was written")
 	}
@@ -101,7 +106,9 @@ func (o *options) dump(ctx context.Context, file io.Writer, redact bool) (*sysdu
 	if d.Manifest.Redacted = redact; probe.Judgement == nil {
 		d.Add("objects", nil, probe.Unjudged)
 	} else {
-		d.Objects(probe.Observation, e)
+		d.Objects(probe.Observation, func(resource string) snapshot.List {
+			return snapshot.List(cluster.Copies.List(resource))
+		}, e)
 	}
 	if !redact { // these have names
 		s := &screen.Screen{Width: 100}

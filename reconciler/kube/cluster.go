@@ -49,6 +49,8 @@ type Cluster struct {
 	// Intern is called for each object of a LIST, by several goroutines at once. It returns an equal object that is in
 	// memory already, or the object itself.
 	Intern func(any) any
+	// Copies, if it is set, keeps the objects of each LIST, which is read as JSON then.
+	Copies *Copies
 
 	host              string
 	core              kubernetes.Interface

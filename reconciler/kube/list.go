@@ -85,6 +85,10 @@ func List[T any](ctx context.Context, c *Cluster, resource schema.GroupVersionRe
 func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) (all []T, revision string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // of a page that nobody needs
+	if c.Copies != nil && l.form == asProtobuf {
+		l.form = asJSON
+	}
+	var copies [][]byte
 	opts, spare := l.only, []byte(nil)
 	opts.Limit = cmp.Or(l.first, largestPage)
 	p, requested := c.request(ctx, l, opts, nil), map[string]bool{}
@@ -97,7 +101,7 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 		}
 		if apierrors.IsResourceExpired(p.err) && restarts < 3 {
 			restarts++
-			opts.Continue, all, revision = "", nil, ""
+			opts.Continue, all, revision, copies = "", nil, "", nil
 			clear(requested)
 			p = c.request(ctx, l, opts, p.body)
 			continue
@@ -114,6 +118,9 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 		if err != nil {
 			return nil, "", fmt.Errorf("%s: %w", l.resource.Resource, err)
 		}
+		if copies, err = c.Copies.page(copies, l, p.body); err != nil {
+			return nil, "", fmt.Errorf("copy %s: %w", l.resource.Resource, err)
+		}
 		requested[p.token] = true
 		if err := checkPage(&meta, revision, requested); err != nil {
 			return nil, "", fmt.Errorf("list %s: %w", l.resource.Resource, err)
@@ -121,6 +128,7 @@ func list[T any](ctx context.Context, c *Cluster, l listing, decode decoder[T]) 
 		revision = meta.ResourceVersion
 		c.OnPage()
 		if opts.Continue = meta.Continue; opts.Continue == "" {
+			c.Copies.end(l, revision, copies)
 			return all, revision, nil
 		}
 		if next == nil || next.token != meta.Continue {

@@ -37,7 +37,8 @@ var kinds = map[string]struct {
 	"Pod":                           {corev1.GroupName, (*Snapshot).addPod},
 	"Node":                          {corev1.GroupName, (*Snapshot).addNode},
 	"Namespace":                     {corev1.GroupName, (*Snapshot).addNamespace},
-	recordKind:                      {"output.ip-reconcile.dev", (*Snapshot).addRecord},
+	manifestKind:                    {outputGroup, (*Snapshot).addManifest},
+	"SysdumpRecord":                 {outputGroup, (*Snapshot).refuseRecord},
 }
 
 // judgedKind returns the object's kind if a snapshot is judged by it, "" for any other kind, such as Calico's IPPool.
@@ -68,14 +69,16 @@ func (s *Snapshot) add(o *object) error {
 	case o.judgedKind() == "":
 		s.ignored++ // for example the IPPools of Calico
 	case kind.add != nil:
-		s.known++
+		s.counts[listKey{o.path, o.kind}]++
 		err = kind.add(s, o)
 	}
 	switch {
 	case errors.Is(err, errDiffers):
 		return fmt.Errorf("%s: %s and %s %w: remove the copy that is not right", o.ref(), first, o.path, err)
-	case err != nil && o.kind == recordKind:
-		return fmt.Errorf("%s: %w: judge the bundle with the version of ip-reconcile that wrote it", o.path, err)
+	case err != nil && kinds[o.kind].group == outputGroup:
+		return fmt.Errorf("%s: %w", o.path, err)
+	case err != nil && o.kind == "SandboxReport":
+		s.unreadReportNotes = append(s.unreadReportNotes, s.report("%s: %s: %v", o.path, o.ref(), err))
 	case err != nil:
 		s.report("%s: %s: %v", o.path, o.ref(), err)
 	}
@@ -193,6 +196,7 @@ func (s *Snapshot) addPod(o *object) error {
 	}
 	if missing != "" {
 		p.Contradiction = s.report("%s: %s: %s: export it again", o.path, o.ref(), missing)
+		s.lacking = append(s.lacking, p)
 	}
 	if keep(s.observed.Pods, o.NamespacedName, p, func(p *podstate.Pod) { p.ResourceVersion = "" }) != nil {
 		old := s.observed.Pods[o.NamespacedName]

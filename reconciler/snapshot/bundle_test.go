@@ -1,8 +1,8 @@
 package snapshot_test
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -38,21 +39,65 @@ func renamed(kind, name string) string {
 	}, strings.ReplaceAll(name, ".", "-"))
 }
 
-// bundled is an observation after it was a bundle, and the text of the bundle.
-func bundled(t tester, o *judge.Observation, e snapshot.Encoder) (*judge.Observation, string) {
+// bundleOf are the files of the bundle of an observation.
+func bundleOf(t *testing.T, o *Observed, e snapshot.Encoder) map[string]string {
 	t.Helper()
-	var text bytes.Buffer
-	e.Encode(o, func(record any) {
-		if err := json.NewEncoder(&text).Encode(record); err != nil {
-			t.Fatalf("encode: %v", err)
-		}
-	})
-	all := text.String()
-	s, err := snapshot.OpenStream("bundle", &text, time.Time{}, home)
+	files := map[string]string{}
+	m, err := e.Encode(o.Observation, func(resource string) snapshot.List {
+		return listOf(t, o, resource)
+	}, func(name string, text []byte) { files["sysdump/"+name] = string(text) })
 	if err != nil {
-		t.Fatalf("open: %v\n%s", err, all)
+		t.Fatal(err)
 	}
-	return observe(t, s), all
+	text, err := json.MarshalIndent(struct {
+		APIVersion string    `json:"apiVersion"`
+		Kind       string    `json:"kind"`
+		ObservedAt time.Time `json:"observedAt"`
+		snapshot.Manifest
+	}{"output.ip-reconcile.dev/v1", "Sysdump", o.Now, m}, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files["sysdump/manifest.json"] = string(text)
+	return files
+}
+
+// listOf is the LIST of a resource as sysdump copies it.
+func listOf(t *testing.T, o *Observed, resource string) snapshot.List {
+	t.Helper()
+	l := snapshot.List{ResourceVersion: "1", Objects: o.Stored(resource)}
+	if resource == "ippools" && o.Revision > 0 {
+		l.ResourceVersion = fmt.Sprint(o.Revision)
+	}
+	for i, object := range l.Objects {
+		reduced, err := snapshot.Reduce(resource, object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Objects[i] = reduced
+	}
+	return l
+}
+
+// bundled is an observation after it was a bundle, and the text of the bundle.
+func bundled(t *testing.T, o *Observed, e snapshot.Encoder) (*judge.Observation, string) {
+	t.Helper()
+	archive := tarOf(t, bundleOf(t, o, e))
+	s, err := snapshot.OpenStream("bundle", strings.NewReader(archive), time.Time{}, home)
+	if err != nil {
+		t.Fatalf("open: %v\n%s", err, archive)
+	}
+	return observe(t, s), archive
+}
+
+// asListed gives the objects of an observation the order of an API server.
+func asListed(o *Observed) *Observed {
+	slices.SortFunc(o.Pools, func(a, b *ippool.Pool) int { return strings.Compare(a.Ref(), b.Ref()) })
+	slices.SortFunc(o.Reservations.Or(nil), func(a, b *ippool.Reservation) int {
+		return strings.Compare(a.Ref(), b.Ref())
+	})
+	slices.SortFunc(o.Guests.Or(nil), func(a, b *podstate.Guest) int { return strings.Compare(a.String(), b.String()) })
+	return o
 }
 
 // said is all that a judgement says, by line.
@@ -90,18 +135,17 @@ func same(t tester, seed uint64, got, want []string) {
 func TestEncode_JudgedAsTheCluster(t *testing.T) {
 	for seed := range Seeds(2000) {
 		c := NewRandom(seed, 77)
-		o := ObserveDistinct(c.Cluster())
-		o.Paused, o.Warnings, o.Acknowledged = c.OneIn(3), []string{"a warning"}, Now
+		o := asListed(ObserveDistinct(c.Cluster()))
+		o.Revision, o.Paused, o.Warnings, o.Acknowledged = 7, c.OneIn(3), []string{"a warning"}, Now
 		if c.OneIn(5) {
-			o.Unreadable = []string{"SandboxReport x: nonsense"}
 			ReportsUnknown("nonsense")(o)
 		}
 		policy := c.Policy()
-		again, _ := bundled(t, o.Observation, snapshot.Encoder{Labels: labels})
+		again, _ := bundled(t, o, snapshot.Encoder{Labels: labels})
 		same(t, seed, said(judge.Judge(again, nil, policy)), said(Judged(o, policy)))
 		sameObjects(t, again, o.Observation)
 
-		again, text := bundled(t, o.Observation, snapshot.Encoder{Labels: labels, Rename: renamed})
+		again, text := bundled(t, o, snapshot.Encoder{Labels: labels, Rename: renamed})
 		same(t, seed, saidWithoutNames(judge.Judge(again, nil, policy)), saidWithoutNames(Judged(o, policy)))
 		for _, pool := range []string{"worker-1-10.0.0.16-29", "worker-2-10.0.0.0-29"} { // of no known node
 			text = strings.ReplaceAll(text, pool, "")
@@ -125,6 +169,11 @@ func sameObjects(t tester, got, want *judge.Observation) {
 			t.Fatalf("got  %s\nwant %s", a, b)
 		}
 	}
+	for _, n := range want.Nodes.Or(nil) {
+		if len(n.Labels) == 0 {
+			n.Labels = nil // an object that is stored has no empty map
+		}
+	}
 	compare(got.Nodes.Or(nil), want.Nodes.Or(nil))
 	compare(len(got.Pods), len(want.Pods))
 	for name, p := range want.Pods {
@@ -139,7 +188,7 @@ func sameObjects(t tester, got, want *judge.Observation) {
 	}
 	compare(append([]*podstate.Guest{}, got.Guests.Or(nil)...), append([]*podstate.Guest{}, want.Guests.Or(nil)...))
 	// Also the fields that are not exported, and those that JSON omits.
-	if !reflect.DeepEqual(got.Pools, want.Pools) ||
+	if len(got.Pools)+len(want.Pools) > 0 && !reflect.DeepEqual(got.Pools, want.Pools) ||
 		len(got.Reservations.Or(nil))+len(want.Reservations.Or(nil)) > 0 &&
 			!reflect.DeepEqual(got.Reservations, want.Reservations) {
 		t.Fatalf("got  %+v\nwant %+v", got.Pools, want.Pools)
@@ -153,9 +202,12 @@ func sameObjects(t tester, got, want *judge.Observation) {
 			[]any{r.Name, r.UID, r.ConfirmedAt, r.LeaseRenewedAt, r.WrittenAt, r.RestoreDetectedAt, r.RestoreNote,
 				r.LeaseVersion, podstate.Hash(r.SandboxReport)})
 	}
-	rest := *want
+	rest, restAgain := *want, *got // what is no object
 	rest.Static = true
-	compare(got, &rest) // what is no object
+	for _, o := range []*judge.Observation{&rest, &restAgain} {
+		o.Unreadable, o.Warnings = append([]string{}, o.Unreadable...), append([]string{}, o.Warnings...)
+	}
+	compare(&restAgain, &rest)
 }
 
 // fullNode sets what the other edits of a Node leave out.
@@ -163,6 +215,24 @@ func fullNode(n *corev1.Node) {
 	n.UID, n.ResourceVersion, n.CreationTimestamp = "u", "6", metav1.NewTime(Now.Add(-time.Hour))
 	n.Status.NodeInfo.KubeletVersion = "v1.36.0"
 	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "192.0.2.1"}}
+}
+
+// restoredByBackup makes it a pod that a backup tool created with the network-status of the pod before it.
+func restoredByBackup(p *corev1.Pod) {
+	Carrying("10.0.0.7")(p)
+	p.Status = corev1.PodStatus{Phase: corev1.PodPending}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "velero", Time: &p.CreationTimestamp,
+		FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{"f:k8s.v1.cni.cncf.io/network-status":{}}},` +
+			`"f:spec":{"f:containers":{}}}`)}}
+}
+
+// Also files may have managedFields.
+func TestRead_PodRestoredByBackup(t *testing.T) {
+	o := Observe(Pod("k", restoredByBackup))
+	text := strings.Replace(string(o.Stored("pods")[0]), "{", `{"apiVersion":"v1","kind":"Pod",`, 1)
+	if got := observeFile(t, text).Pods[name("default", "k")]; got == nil || len(got.Interfaces) > 0 {
+		t.Errorf("%+v", got)
+	}
 }
 
 // Objects as they are stored, with what is odd, and a planted secret wherever one can be.
@@ -184,7 +254,8 @@ func TestEncode_OddObjects(t *testing.T) {
 	}
 	o := Observe(
 		FreshReport("worker-1", Sandbox("box-1", UsualUID), func(r *podstate.Report) {
-			r.LeaseVersion, r.RestoreDetectedAt, r.RestoreNote = "7", Now.Add(-time.Minute), "a note"
+			r.LeaseVersion, r.RestoreDetectedAt = "7", Now.Add(-time.Minute)
+			r.RestoreNote = r.RestoreDetectedAt.Format(time.RFC3339)
 			r.Annotations, r.Labels = map[string]string{"a": secret}, map[string]string{"a": secret}
 			r.Sandboxes[0].NetNS = secret
 		}),
@@ -201,7 +272,7 @@ func TestEncode_OddObjects(t *testing.T) {
 		}),
 		pod("c", func(p *corev1.Pod) { p.Annotations["kubernetes.io/config.mirror"] = "uid-of-the-runtime" }),
 		pod("d", NetworkStatus(`[{"name":"default/wb","interface":"net1","ips":["10.0.0.4","`+secret+`"]}, 5]`)),
-		pod("e", NetworkStatus(secret)),
+		pod("e", NetworkStatus(secret)), pod("k", restoredByBackup),
 		pod("f", func(p *corev1.Pod) { p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &at, ptr.To[int64](30) }),
 		pod("g", func(p *corev1.Pod) { Phase("Succeeded")(p); StoppedByKubelet(time.Minute)(p); networks("wb")(p) }),
 		pod("i", func(p *corev1.Pod) { Launcher("vmi-1", "migration-1")(p); p.Labels["a"] = secret }),
@@ -229,24 +300,17 @@ func TestEncode_OddObjects(t *testing.T) {
 		`{"metadata":{"namespace":"kube-system","name":"fd00---32","resourceVersion":"9"},"spec":{"range":"fd00::/32",
 			"allocations":{"5":{"id":"x","podref":"default/a"}}}}`,
 	} {
-		p, err := ippool.Decode[ippool.Pool]([]byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Pools = append(o.Pools, p)
+		o.AddPool(stored(t, text))
 	}
 	for _, spec := range []string{`{"podref":"default/a","ifname":"net1","containerid":"c"}`, `{"podref":"a"}`, `5`,
 		`{"podref":"default/i","ipamclaimref":"default/vm.net1"}`,
 		`{"podref":"default/a","owner":"hunter2"}`, `{"podref":5}`} {
-		r, err := ippool.Decode[ippool.Reservation]([]byte(fmt.Sprintf(`{"metadata":{"namespace":"kube-system",
+		o.AddReservation(stored(t, fmt.Sprintf(`{"metadata":{"namespace":"kube-system",
 			"name":"10.0.0.%d","uid":"u","resourceVersion":"4","creationTimestamp":"2026-11-20T09:00:00Z","deletionTimestamp":
 			"2026-11-20T09:00:00Z","annotations":{"a":"hunter2"}},"spec":%s}`, len(o.Reservations.Or(nil)), spec)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.AddReservations(r)
 	}
-	again, text := bundled(t, o.Observation, snapshot.Encoder{Labels: labels})
+	asListed(o).Revision = 7
+	again, text := bundled(t, o, snapshot.Encoder{Labels: labels})
 	delete(o.Nodes.Or(nil)["worker-1"].Labels, "secret")
 	o.Reports.Or(nil)[0].Sandboxes[0].NetNS = ""
 	sameObjects(t, again, o.Observation)
@@ -256,7 +320,7 @@ func TestEncode_OddObjects(t *testing.T) {
 	everyFieldIsSet(t, "a pool", again.Pools)
 	everyFieldIsSet(t, "a reservation", again.Reservations.Or(nil))
 	same(t, 0, said(judge.Judge(again, nil, judge.Policy{})), said(Judged(o, judge.Policy{})))
-	again, redacted := bundled(t, o.Observation, snapshot.Encoder{Labels: labels, Rename: renamed})
+	again, redacted := bundled(t, o, snapshot.Encoder{Labels: labels, Rename: renamed})
 	same(t, 0, saidWithoutNames(judge.Judge(again, nil, judge.Policy{})), saidWithoutNames(Judged(o, judge.Policy{})))
 	refused := types.NamespacedName{Namespace: "namespace-wvuzfog", Name: "refused"}
 	if n := again.NADs.Or(nil)[refused]; n == nil || n.Networks[0].Refused == "" {
@@ -270,6 +334,16 @@ func TestEncode_OddObjects(t *testing.T) {
 	if strings.Contains(text+redacted, secret) {
 		t.Errorf("the bundle has the secret")
 	}
+}
+
+// stored is an object by its JSON.
+func stored(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(text), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	return u
 }
 
 // everyFieldIsSet checks that one of the objects has a value for each exported field: a field that the encoder does not
@@ -286,28 +360,110 @@ func everyFieldIsSet[T any](t *testing.T, what string, objects []*T, except ...s
 }
 
 func TestOpen_RefusedBundle(t *testing.T) {
-	_, text := bundled(t, Observe(UsualPool, UsualPod(), NoNodes).Observation, snapshot.Encoder{})
-	lines := strings.SplitAfter(text, "\n")
-	another := func(record string) string {
-		return `{"apiVersion":"output.ip-reconcile.dev/v1","kind":"SysdumpRecord",` + record + "}\n" + text
+	const pods, manifest = "sysdump/pods.json", "sysdump/manifest.json"
+	drop := func(name string) func(map[string]string) {
+		return func(files map[string]string) { delete(files, name) }
 	}
-	for _, c := range []struct{ name, text, want string }{
-		{"a record is missing", strings.Join(lines[1:], ""), "the bundle has 2 objects instead of 3"},
-		{"the last record is missing", strings.Join(lines[:2], ""), "the bundle has 2 objects instead of 0"},
-		{"another object", text + `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a","name":"b"}}`,
-			"the bundle has 4 objects instead of 3"},
-		{"twice", text + text, "the bundle has 6 objects instead of 3"},
-		{"a field of another version", another(`"pod":{"Hue":1}`), `unknown field "Hue": judge the bundle with the version`},
-		{"no such phase", another(`"pod":{"Phase":5}`), "sysdump writes no such record"},
-		{"a phase below zero", another(`"pod":{"Phase":-1}`), "sysdump writes no such record"},
-		{"no such status", another(`"pod":{"Status":3}`), "sysdump writes no such record"},
-		{"no report", another(`"report":{}`), "sysdump writes no such record"},
-		{"a range without bounds", another(`"nad":{"Networks":[{"Ranges":["10.0.0.0/24"]}]}`),
-			"sysdump writes no such record"},
+	replace := func(name, old, with string) func(map[string]string) {
+		return func(files map[string]string) {
+			if !strings.Contains(files[name], old) {
+				t.Fatalf("%s has no %s: %s", name, old, files[name])
+			}
+			files[name] = strings.Replace(files[name], old, with, 1)
+		}
+	}
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"a","name":"b","uid":"c"}}`
+	for _, c := range []struct {
+		name string
+		edit func(files map[string]string)
+		want string
+	}{
+		{"a list is missing", drop(pods), "sysdump/pods.json has 0 objects of kind Pod, and bundle: " +
+			"sysdump/manifest.json counts 1: the archive was cut or edited"},
+		{"a list is cut", replace(pods, "\n]}", ""), "bundle: sysdump/pods.json is not JSON"},
+		{"an object is missing", func(files map[string]string) {
+			files[pods] = `{"apiVersion":"v1","kind":"List","items":[]}`
+		}, "sysdump/pods.json has 0 objects of kind Pod"},
+		{"another object", replace(pods, "[\n", "[\n"+pod+","), "sysdump/pods.json has 2 objects of kind Pod"},
+		{"an object of another kind", replace(pods, "[\n", "[\n"+strings.Replace(pod, "Pod", "Node", 1)+","),
+			"sysdump/pods.json has objects of kind Node, which bundle: sysdump/manifest.json does not count"},
+		{"another file", func(files map[string]string) { files["more.json"] = pod },
+			"more.json has objects of kind Pod, which bundle: sysdump/manifest.json does not count"},
+		{"the same file twice", func(files map[string]string) { files["copy/pods.json"] = files[pods] },
+			"copy/pods.json has objects of kind Pod"},
+		{"two bundles", func(files map[string]string) { files["other/manifest.json"] = files[manifest] },
+			"another manifest is in bundle: other/manifest.json"},
+		{"a list is counted twice", replace(manifest, `"file": "nodes.json",`+"\n   "+`"kind": "Node"`,
+			`"file": "pods.json", "kind": "Pod"`), "the archive was cut or edited"},
+		{"a kind without a count", replace(manifest, `"kind": "IPAMClaim"`, `"kind": "Other"`),
+			"says nothing of objects of kind IPAMClaim"},
+		{"no objects", func(files map[string]string) {
+			clear(files)
+			files[manifest] = `{"apiVersion":"output.ip-reconcile.dev/v1","kind":"Sysdump","lists":[],
+				"missing":["objects: forbidden"]}`
+		}, "names no objects, since they could not be collected: objects: forbidden"},
+		{"a manifest that cannot be decoded", func(files map[string]string) {
+			files[manifest] = `{"apiVersion":"output.ip-reconcile.dev/v1","kind":"Sysdump","lists":5}`
+		}, "sysdump/manifest.json: json: cannot unmarshal number"},
+		{"the format before the first release", func(files map[string]string) {
+			clear(files)
+			files["sysdump/objects-001.json"] = `{"kind":"SysdumpRecord","apiVersion":"output.ip-reconcile.dev/v1","pod":{}}`
+		}, "sysdump/objects-001.json: a development version of sysdump wrote it"},
 	} {
-		_, err := snapshot.OpenStream("bundle", strings.NewReader(c.text), time.Time{}, home)
+		files := bundleOf(t, Observe(UsualPool, UsualPod(), NoNodes), snapshot.Encoder{})
+		c.edit(files)
+		_, err := snapshot.OpenStream("bundle", strings.NewReader(tarOf(t, files)), time.Time{}, home)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+}
+
+// An archive that is cut between two files is refused, whatever it lacks. Here it is the manifest.
+func TestOpen_BundleWithoutItsEnd(t *testing.T) {
+	files := bundleOf(t, Observe(UsualPool, UsualPod(), NoNodes), snapshot.Encoder{})
+	delete(files, "sysdump/manifest.json")
+	archive := strings.TrimRight(tarOf(t, files), "\x00")
+	archive += strings.Repeat("\x00", 512-len(archive)%512)
+	_, err := snapshot.OpenStream("bundle", strings.NewReader(archive), time.Time{}, home)
+	if err == nil || !strings.Contains(err.Error(), "bundle is incomplete") {
+		t.Error(err)
+	}
+}
+
+// A bundle is what was read: more than that must not be copied, and less neither.
+func TestEncode_CopiesAllThatWasRead(t *testing.T) {
+	o := Observe(UsualPool, UsualPod(), UsualPod(Phase("Pending")), Pod("web-1"))
+	_, err := new(snapshot.Encoder).Encode(o.Observation, func(resource string) snapshot.List {
+		l := listOf(t, o, resource)
+		if resource == "pods" {
+			l.Objects = l.Objects[1:]
+		}
+		return l
+	}, func(string, []byte) {})
+	if err == nil || !strings.Contains(err.Error(), "Pod: 2 objects were read, and 1 copied") {
+		t.Error(err)
+	}
+}
+
+// A source that could not be read is unknown, and so is what could not be decoded.
+func TestEncode_UnknownKinds(t *testing.T) {
+	o := Observe(UsualPool, UsualPod(), FreshReport("worker-1"), NodesUnknown, GuestsUnknown,
+		IPAMClaimsUnread("forbidden"), LeasesOfReports)
+	o.AddReports(podstate.UnreadReport("worker-2", "u", "5"))
+	o.Unreadable = []string{"SandboxReport worker-2: nonsense"}
+	o.AgentLeases = judge.Unknown[bool](errors.New("no Leases"))
+	o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("no definitions"))
+	o.Reservations = judge.Unknown[[]*ippool.Reservation](errors.New("no reservations"))
+	again, _ := bundled(t, o, snapshot.Encoder{})
+	got, want := again.Sources(), o.Sources()
+	for i := range want {
+		if got[i].Name != want[i].Name || got[i].Unknown != want[i].Unknown {
+			t.Errorf("%s: %q, want %q", got[i].Name, got[i].Unknown, want[i].Unknown)
+		}
+	}
+	unread := again.Reports.Or(nil)[0]
+	if unread.Name != "worker-2" || !unread.IsUnread() || !slices.Equal(again.Unreadable, o.Unreadable) {
+		t.Errorf("%+v, %q", unread, again.Unreadable)
 	}
 }

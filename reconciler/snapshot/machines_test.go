@@ -77,12 +77,12 @@ func TestEncode_Machines(t *testing.T) {
 		}
 		o := judgetest.Observe(pool, judgetest.Node("worker-1"), judgetest.NAD("wb",
 			judgetest.WhereaboutsConfig("10.0.0.0/24", "")), part)
-		again, _ := bundled(t, o.Observation, snapshot.Encoder{Labels: labels})
+		again, _ := bundled(t, o, snapshot.Encoder{Labels: labels})
 		if got, want := said(judge.Judge(again, nil, judge.Policy{})), said(judge.Judge(o.Observation, nil,
 			judge.Policy{})); !slices.Equal(got, want) {
 			t.Errorf("%s:\n%s\n%s", says, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		again, _ = bundled(t, o.Observation, snapshot.Encoder{Labels: labels, Rename: renamed})
+		again, _ = bundled(t, o, snapshot.Encoder{Labels: labels, Rename: renamed})
 		if got, want := saidWithoutNames(judge.Judge(again, nil, judge.Policy{})), saidWithoutNames(judge.Judge(
 			o.Observation, nil, judge.Policy{})); !slices.Equal(got, want) {
 			t.Errorf("%s, renamed:\n%s\n%s", says, strings.Join(got, "\n"), strings.Join(want, "\n"))

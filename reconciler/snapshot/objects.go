@@ -178,7 +178,7 @@ func (o *object) shrink() {
 	case !known:
 		o.text = nil
 	case o.kind == "Pod":
-		o.text = podstate.PodFields.AppendJSON(nil, lean.New(o.text))
+		o.text, _ = podstate.ReducedPod(o.text) // checkValues returns the error
 	case o.kind == "Node":
 		o.text = podstate.NodeFields.AppendJSON(nil, lean.New(o.text))
 	}

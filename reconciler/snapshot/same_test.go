@@ -37,8 +37,8 @@ func TestSame(t *testing.T) {
 	}
 	defer digests.Close()
 	for seed := range *sameClusters {
-		_, text := bundled(t, ObserveDistinct(NewRandom(seed, 77).Cluster()).Observation, snapshot.Encoder{Labels: labels})
-		name := filepath.Join(*sameDir, fmt.Sprintf("cluster-%04d.json", seed))
+		_, text := bundled(t, ObserveDistinct(NewRandom(seed, 77).Cluster()), snapshot.Encoder{Labels: labels})
+		name := filepath.Join(*sameDir, fmt.Sprintf("cluster-%04d.tar", seed))
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,10 @@
 //
 // Open and OpenStream walk over a folder, an archive or a stream (walk.go). layout.go knows which files may be skipped,
 // and time.go when the snapshot was taken. yaml.go makes JSON of YAML, objects.go splits it into objects, and add.go
-// decodes them by kind. bundle.go writes and reads the records of sysdump. limits.go bounds the memory.
+// decodes them by kind. limits.go bounds the memory.
+//
+// Of a bundle of sysdump, bundle.go writes the files, written.go and writtenreports.go the objects in them, and
+// manifest.go checks that all of them were read.
 package snapshot
 
 import (
@@ -39,7 +42,6 @@ type Snapshot struct {
 	namespace     string                         // of the reconciler
 	pools         map[string]*ippool.Pool        // by object.ref
 	reservations  map[string]*ippool.Reservation // by object.ref
-	inBundle      []*ippool.Reservation          // in the bundle's order
 	nads          map[types.NamespacedName]*ippool.NAD
 	nodes         map[string]*podstate.Node
 	claims        map[types.NamespacedName]*ippool.Claim
@@ -47,13 +49,16 @@ type Snapshot struct {
 	reports       map[string]*v1alpha1.SandboxReport
 	leases        []*coordinationv1.Lease
 	unreadReports []*podstate.Report // that cannot be decoded
+	// unreadReportNotes are the sentences about those reports. The manifest of a bundle has its own.
+	unreadReportNotes []string
 	// isReportNameless: a report cannot be decoded, and does not say of which node it is.
 	isReportNameless bool
+	lacking          []*podstate.Pod // pods that lack a field that every such pod has
 	ownNamespace     *metav1.PartialObjectMetadata
 	seenIn           map[string]string // object.ref → the first file that has it
-	isBundle         bool              // of sysdump
-	bundled          int               // how many objects the bundle has
-	known, ignored   int               // objects of kinds that are judged, and of others
+	bundle           *bundle           // nil for files that sysdump did not write
+	counts           map[listKey]int   // objects of kinds that are judged
+	ignored          int               // objects of other kinds
 	kept             int               // bytes of all objects
 	files, skipped   int               // files with objects, and others
 	skippedFirst     string            // one of the others
@@ -107,13 +112,13 @@ func open(path string, files walk, now time.Time, namespace string) (*Snapshot, 
 		namespace: namespace, pools: map[string]*ippool.Pool{}, reservations: map[string]*ippool.Reservation{},
 		seenIn: map[string]string{}, seen: map[string]bool{}, reports: map[string]*v1alpha1.SandboxReport{},
 		nads: map[types.NamespacedName]*ippool.NAD{}, nodes: map[string]*podstate.Node{},
-		claims:   map[types.NamespacedName]*ippool.Claim{},
+		claims: map[types.NamespacedName]*ippool.Claim{}, counts: map[listKey]int{},
 		observed: judge.Observation{Pods: map[types.NamespacedName]*podstate.Pod{}},
 	}
 	if err := files(s.take); err != nil {
 		return nil, fmt.Errorf("read snapshot: %w", err)
 	}
-	if s.isBundle {
+	if s.bundle != nil {
 		return s, s.completeBundle(now)
 	}
 	if len(s.pools) == 0 && s.described != "" {
@@ -225,9 +230,8 @@ func (s *Snapshot) withoutLeases(leases map[string]*coordinationv1.Lease, warn f
 const namesShown = 5
 
 // has reports whether the files have an object of a kind, or an empty list of it. Otherwise the kind may not have been
-// exported. An empty List without a kind of its own is of the kind that its file or folder is named after. A bundle has
-// every kind.
-func (s *Snapshot) has(kind string) bool { return s.isBundle || s.seen[kind] }
+// exported. An empty List without a kind of its own is of the kind that its file or folder is named after.
+func (s *Snapshot) has(kind string) bool { return s.seen[kind] }
 
 // withoutPods warns of namespaces that have allocations and no pods: they may not have been exported.
 func (s *Snapshot) withoutPods(warn func(format string, args ...any)) {

@@ -22,7 +22,7 @@ func newDescriber(t *testing.T) describer {
 	t.Helper()
 	d := describer{}
 	for _, dir := range []string{".", "../report", "../../../reconciler", "../../../reconciler/judge",
-		"../../../reconciler/audit"} {
+		"../../../reconciler/audit", "../../../reconciler/snapshot"} {
 		packages, err := parser.ParseDir(token.NewFileSet(), dir,
 			func(f fs.FileInfo) bool {
 				return !strings.HasSuffix(f.Name(),

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/report"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 )
 
 // APIVersion is the apiVersion of all documents.
@@ -195,6 +196,7 @@ type Sysdump struct {
 	Header
 	// Redacted is true where pods, namespaces, nodes and workloads have other names.
 	Redacted bool `json:"redacted"`
+	snapshot.Manifest
 	// Files are the files of the bundle.
 	Files []string `json:"files"`
 	// Missing are the parts that could not be collected, each with the cause.

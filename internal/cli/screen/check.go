@@ -233,7 +233,7 @@ func (s *Screen) Sysdump(d *document.Sysdump, path, flags string) {
 	for _, text := range d.Missing {
 		s.Text("! ", text)
 	}
-	if slices.Contains(d.Files, "objects-001.json") {
+	if len(d.Lists) > 0 {
 		s.Line("Judge it: ip-reconcile check --snapshot %s --all%s", path, flags)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/snapshot"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/usage"
 )
 
@@ -193,7 +194,8 @@ func history(hasWords, isVerify bool) string {
 // sysdump has a bundle with everything, and one without the cluster.
 func sysdump() string {
 	s := &Screen{Width: 100}
-	s.Sysdump(&document.Sysdump{Files: []string{"objects-001.json", "status.txt"}}, "a.tgz", " --agents=required")
+	s.Sysdump(&document.Sysdump{Files: []string{"pods.json", "status.txt"},
+		Manifest: snapshot.Manifest{Lists: []snapshot.ListFile{{File: "pods.json"}}}}, "a.tgz", " --agents=required")
 	s.Sysdump(&document.Sysdump{Files: []string{"manifest.json"},
 		Missing: []string{"objects: list pods: forbidden", "logs/a.log: refused"}}, "b.tgz", "")
 	return s.String()

@@ -4,7 +4,6 @@ package sysdump
 
 import (
 	"archive/tar"
-	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/hmac"
@@ -31,7 +30,7 @@ import (
 )
 
 const (
-	fileBytes = 4 << 20 // of logs or metrics at most; from this size on, the next objects are in another file
+	fileBytes = 4 << 20 // of logs or metrics at most
 	logLines  = 20_000
 	logAge    = 24 * time.Hour
 	maxAgents = 10 // whose logs are taken
@@ -50,8 +49,8 @@ type Dump struct {
 // New begins an archive.
 func New(file io.Writer, h document.Header) *Dump {
 	packed := gzip.NewWriter(file)
-	return &Dump{Manifest: document.Sysdump{Header: h, Files: []string{}, Missing: []string{}},
-		out: tar.NewWriter(packed), packed: packed}
+	return &Dump{Manifest: document.Sysdump{Header: h, Manifest: snapshot.NewManifest(), Files: []string{},
+		Missing: []string{}}, out: tar.NewWriter(packed), packed: packed}
 }
 
 // Close adds the manifest and ends the archive.
@@ -75,20 +74,14 @@ func (d *Dump) Add(name string, text []byte, err error) {
 	}
 }
 
-// Objects adds an observation.
-func (d *Dump) Objects(o *judge.Observation, e snapshot.Encoder) {
-	var part bytes.Buffer
-	flush := func() {
-		d.Add(fmt.Sprintf("objects-%03d.json", len(d.Manifest.Files)+1), part.Bytes(), nil)
-		part.Reset()
+// Objects adds an observation, a file for each kind. list returns the objects of a resource as they were read.
+func (d *Dump) Objects(o *judge.Observation, list func(resource string) snapshot.List, e snapshot.Encoder) {
+	m, err := e.Encode(o, list, func(name string, text []byte) { d.Add(name, text, nil) })
+	if err != nil {
+		d.Add("objects", nil, err)
+		return
 	}
-	e.Encode(o, func(record any) {
-		d.err = errors.Join(d.err, json.NewEncoder(&part).Encode(record))
-		if part.Len() > fileBytes {
-			flush()
-		}
-	})
-	flush()
+	d.Manifest.Manifest, d.Manifest.ObservedAt = m, o.Now
 }
 
 // Pods adds metrics and logs of the pods of this product, and of agents those of the first.

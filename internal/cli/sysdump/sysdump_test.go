@@ -14,11 +14,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
@@ -86,11 +86,11 @@ var update = flag.Bool("update", false, "write testdata/bundle.txt")
 // The list of files and the manifest of a bundle. A part that fails does not stop the others, and ten of twelve agents
 // are in it.
 func TestBundle(t *testing.T) {
-	objects := []runtime.Object{ours("reconciler-0", "reconciler", 0), ours("reconciler-1", "reconciler", 2)}
+	pods := []runtime.Object{ours("reconciler-0", "reconciler", 0), ours("reconciler-1", "reconciler", 2)}
 	for i := range 12 {
-		objects = append(objects, ours(fmt.Sprintf("agent-%02d", i), "agent", 0))
+		pods = append(pods, ours(fmt.Sprintf("agent-%02d", i), "agent", 0))
 	}
-	core := fake.NewClientset(objects...)
+	core := fake.NewClientset(pods...)
 	core.AddProxyReactor("pods", func(a clienttesting.Action) (bool, rest.ResponseWrapper, error) {
 		if a.(clienttesting.ProxyGetAction).GetName() == "reconciler-1" {
 			return true, answer{err: errors.New("refused")}, nil
@@ -101,7 +101,7 @@ func TestBundle(t *testing.T) {
 		return a.GetNamespace() == "agents", nil, errors.New("forbidden")
 	})
 	files, _ := written(t, func(d *sysdump.Dump) {
-		d.Objects(Observe(UsualPool).Observation, snapshot.Encoder{})
+		objects(d, Observe(UsualPool))
 		d.Add("status.txt", []byte("a status"), nil)
 		d.Pods(t.Context(), core, "system", "agents", "system")
 	})
@@ -117,33 +117,46 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// Also the largest file is one that fits into memory: no more than that is in memory at once.
+// objects adds the objects of an observation as they are stored.
+func objects(d *sysdump.Dump, o *Observed) {
+	d.Objects(o.Observation, func(resource string) snapshot.List {
+		return snapshot.List{ResourceVersion: "7", Objects: o.Stored(resource)}
+	}, snapshot.Encoder{})
+}
+
+// A file has all objects of a kind, and is read again.
 func TestObjects_Size(t *testing.T) {
 	const pods = 20_000
 	o := Observe(UsualPool)
-	UsualPod(Carrying("10.0.0.5"))(o)
-	usual := o.Pods[types.NamespacedName{Namespace: "default", Name: "web-0"}]
 	for i := range pods {
-		p := *usual
-		p.Name, p.UID = fmt.Sprintf("web-%d", i), fmt.Sprintf("%08x-7c1e-4c4a-9d3b-%012x", i*2654435761, i*40503*i)
-		p.RuntimeUID, p.Node, p.ResourceVersion = p.UID, fmt.Sprint("worker-", i%300), fmt.Sprint(i*7)
-		o.Pods[p.NamespacedName] = &p
+		Pod(fmt.Sprintf("web-%d", i), UID(fmt.Sprintf("%08x-7c1e-4c4a-9d3b-%012x", i*2654435761, i*40503*i)),
+			OnNode(fmt.Sprint("worker-", i%300)), Carrying("10.0.0.5"))(o)
 	}
-	files, whole := written(t, func(d *sysdump.Dump) { d.Objects(o.Observation, snapshot.Encoder{}) })
-	if len(whole) > 10<<20 || len(files) < 3 {
-		t.Errorf("%d bytes in %d files", len(whole), len(files))
+	files, whole := written(t, func(d *sysdump.Dump) { objects(d, o) })
+	if list := files["sysdump/pods.json"]; len(whole) > 10<<20 || len(list) > pods<<10 ||
+		strings.Count(list, "\n") != pods+2 {
+		t.Errorf("%d bytes, of pods %d", len(whole), len(list))
 	}
-	s, err := snapshot.OpenStream("bundle", bytes.NewReader(whole), Now, "")
+	s, err := snapshot.OpenStream("bundle", bytes.NewReader(whole), time.Time{}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := s.List(t.Context()); err != nil || len(again.Pods) != pods || len(again.Pools) != 1 {
-		t.Errorf("the bundle has %d pods and %d pools: %v", len(again.Pods), len(again.Pools), err)
+	again, err := s.List(t.Context())
+	if err != nil || len(again.Pods) != pods || len(again.Pools) != 1 || !again.Now.Equal(Now) {
+		t.Errorf("the bundle has %d pods and %d pools at %s: %v", len(again.Pods), len(again.Pools), again.Now, err)
 	}
-	for name, text := range files {
-		if len(text) > 4<<20+64<<10 {
-			t.Errorf("%s has %d bytes", name, len(text))
-		}
+}
+
+// A list that was not copied as a whole is missing, and the bundle is refused with the cause.
+func TestObjects_NotCopied(t *testing.T) {
+	_, whole := written(t, func(d *sysdump.Dump) {
+		d.Objects(Observe(UsualPool, UsualPod()).Observation, func(string) snapshot.List { return snapshot.List{} },
+			snapshot.Encoder{})
+	})
+	_, err := snapshot.OpenStream("bundle", bytes.NewReader(whole), time.Time{}, "")
+	if err == nil || !strings.HasSuffix(err.Error(), "manifest.json names no objects, since they could not be collected: "+
+		"objects: Node: 1 objects were read, and 0 copied") {
+		t.Error(err)
 	}
 }
 

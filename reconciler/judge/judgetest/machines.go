@@ -34,6 +34,7 @@ func IPAMClaim(name string, ips ...string) Part {
 			panic(err)
 		}
 		o.IPAMClaims.Or(nil)[claim.NamespacedName] = claim
+		o.store("ipamclaims", claim.NamespacedName, json.RawMessage(text))
 	}
 }
 

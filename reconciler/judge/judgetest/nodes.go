@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
@@ -24,6 +25,7 @@ func Node(name string, edits ...NodeEdit) Part {
 			e(n)
 		}
 		o.Nodes.Or(nil)[name] = podstate.ReadNode(n)
+		o.store("nodes", types.NamespacedName{Name: name}, n)
 	}
 }
 

@@ -25,12 +25,13 @@ type Observed struct {
 	*judge.Observation
 	Past       judge.Past // nil for nothing
 	hasNoNodes bool
+	stored     map[string]map[types.NamespacedName][]byte // see Stored
 }
 
 // Copy is a copy whose fields can be set; maps and slices are shared.
 func (o *Observed) Copy() *Observed {
 	own := *o.Observation
-	return &Observed{&own, o.Past, o.hasNoNodes}
+	return &Observed{&own, o.Past, o.hasNoNodes, o.stored}
 }
 
 // Judged is the judgement on an observation.

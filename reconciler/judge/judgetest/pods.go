@@ -36,6 +36,7 @@ func Pod(name string, edits ...PodEdit) Part {
 		}
 		read := podstate.ReadPod(p)
 		o.Pods[read.NamespacedName] = read
+		o.store("pods", read.NamespacedName, p)
 	}
 }
 

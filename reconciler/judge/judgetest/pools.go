@@ -43,7 +43,7 @@ func RawPool(name string, spec map[string]any) Part {
 		u.SetNamespace("kube-system")
 		u.SetName(name)
 		u.SetResourceVersion("7")
-		o.Pools = append(o.Pools, ippool.Read[ippool.Pool](u))
+		o.AddPool(u)
 	}
 }
 
@@ -63,7 +63,7 @@ func RawReservation(name string, age time.Duration, spec map[string]any) Part {
 		u.SetName(name)
 		u.SetUID(types.UID("uid of " + name))
 		u.SetCreationTimestamp(metav1.NewTime(o.Now.Add(-age)))
-		o.Reservations = o.Reservations.With(append(o.Reservations.Or(nil), ippool.Read[ippool.Reservation](u)))
+		o.AddReservation(u)
 	}
 }
 
@@ -73,7 +73,9 @@ func NAD(name, config string) Part {
 		u := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": config}}}
 		u.SetNamespace("default")
 		u.SetName(name)
-		o.NADs.Or(nil)[types.NamespacedName{Namespace: "default", Name: name}] = ippool.Read[ippool.NAD](u)
+		id := types.NamespacedName{Namespace: "default", Name: name}
+		o.NADs.Or(nil)[id] = ippool.Read[ippool.NAD](u)
+		o.store("network-attachment-definitions", id, u.Object)
 	}
 }
 
