@@ -2,7 +2,6 @@ package judge
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"slices"
 )
@@ -70,29 +69,6 @@ func (s Source[T]) Err() error {
 }
 
 var errNotRead = errors.New("not read")
-
-// sourceJSON is a Source in JSON, without its content.
-type sourceJSON struct {
-	Revision string `json:"revision,omitempty"`
-	Unknown  string `json:"unknown,omitempty"` // the reason; "" for a complete source
-}
-
-// MarshalJSON writes whether the source is known, and not its content.
-func (s Source[T]) MarshalJSON() ([]byte, error) {
-	return json.Marshal(sourceJSON{s.revision, s.Why()})
-}
-
-// UnmarshalJSON reads what MarshalJSON writes. The content stays as it is.
-func (s *Source[T]) UnmarshalJSON(text []byte) error {
-	var j sourceJSON
-	if err := json.Unmarshal(text, &j); err != nil {
-		return err
-	}
-	if s.revision, s.err, s.known = j.Revision, nil, j.Unknown == ""; !s.known {
-		s.err = errors.New(j.Unknown)
-	}
-	return nil
-}
 
 // SourceName names a kind of evidence in notes and metrics.
 type SourceName string

@@ -216,23 +216,6 @@ func TestAgentLeasesShowThatThereAreAgents(t *testing.T) {
 		Node("worker-1"), hasLease)
 }
 
-func TestSource_KeepsItsReasonInJSON(t *testing.T) {
-	o := Observe(UsualPool, NodesUnknown)
-	text, err := o.Nodes.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var again judge.Source[map[string]*podstate.Node]
-	if err := again.UnmarshalJSON(text); err != nil || again.IsKnown() || again.Why() != o.Nodes.Why() {
-		t.Errorf("%s: %q, %v", text, again.Why(), err)
-	}
-	known, err := judge.Complete([]*ippool.Reservation{}, "7").MarshalJSON()
-	var read judge.Source[[]*ippool.Reservation]
-	if err != nil || read.UnmarshalJSON(known) != nil || !read.IsKnown() || read.Revision() != "7" {
-		t.Errorf("%s: %v", known, err)
-	}
-}
-
 func TestUnknownSources_OnlyThoseThatSomethingDependsOn(t *testing.T) {
 	none := &judge.Observation{}
 	names := func(o *judge.Observation) (all []judge.SourceName) {

@@ -208,6 +208,15 @@ func sameObjects(t tester, got, want *judge.Observation) {
 		o.Unreadable, o.Warnings = append([]string{}, o.Unreadable...), append([]string{}, o.Warnings...)
 	}
 	compare(&restAgain, &rest)
+	compare(sourcesOf(got), sourcesOf(want))
+}
+
+// sourcesOf are the revisions of sources, and why they are unknown.
+func sourcesOf(o *judge.Observation) []string {
+	return []string{o.Reservations.Revision() + o.Reservations.Why(), o.NADs.Revision() + o.NADs.Why(),
+		o.IPAMClaims.Revision() + o.IPAMClaims.Why(), o.Guests.Revision() + o.Guests.Why(),
+		o.Nodes.Revision() + o.Nodes.Why(), o.Reports.Revision() + o.Reports.Why(),
+		o.AgentLeases.Revision() + o.AgentLeases.Why()}
 }
 
 // fullNode sets what the other edits of a Node leave out.
