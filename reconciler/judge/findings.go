@@ -337,13 +337,20 @@ func networkPoolOf(network string, from []*pool) networkPool {
 
 // joinUnknown joins all carriers on networks of one name, unless the isolated network of each is known.
 func joinUnknown[T any](carriers map[networkPool][]T) {
-	for at, some := range carriers {
+	for _, at := range inOrder(carriers) {
 		unknown := networkPool{network: at.network}
 		if all, there := carriers[unknown]; there && at != unknown {
-			carriers[unknown] = append(all, some...)
+			carriers[unknown] = append(all, carriers[at]...)
 			delete(carriers, at)
 		}
 	}
+}
+
+// inOrder are the keys in a stable order, so that the same observation always gives the same messages.
+func inOrder[T any](carriers map[networkPool][]T) []networkPool {
+	return slices.SortedFunc(maps.Keys(carriers), func(a, b networkPool) int {
+		return cmp.Or(cmp.Compare(a.network, b.network), cmp.Compare(a.pool, b.pool))
+	})
 }
 
 // conflictsAt are the findings on networks in which two pods, or two sandboxes, carry an address, and on pods of which
@@ -401,11 +408,11 @@ func (x *Index) conflictsAt(addr netip.Addr) []Finding {
 			sets.add(carriers{pods: names}, x.poolNameOf(addr, at.network))
 		}
 	}
-	for at, gs := range sandboxes {
+	for _, at := range inOrder(sandboxes) {
 		var c carriers
 		var owners []*podstate.Pod
 		isListed := map[string]bool{}
-		for _, g := range gs {
+		for _, g := range sandboxes[at] {
 			if !isListed[g.ID] {
 				isListed[g.ID] = true
 				c.ids, c.pods = append(c.ids, g.ID), append(c.pods, g.pod())

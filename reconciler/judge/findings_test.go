@@ -376,3 +376,14 @@ func TestAnAllocationSharesTheVerdictOfNoOther(t *testing.T) {
 			reservation.SharesVerdictOf())
 	}
 }
+
+// Sandboxes on isolated networks and on unknown ones are joined in one order.
+func TestConflict_TheSameAgain(t *testing.T) {
+	o := Observe(NewRandom(1483, 77).Cluster()...)
+	first := DescribeFindings(Judged(o, judge.Policy{}).Findings)
+	for range 100 { // the order of a map differs in one of ten
+		if again := DescribeFindings(Judged(o, judge.Policy{}).Findings); again != first {
+			t.Fatalf("got %s\nand %s", again, first)
+		}
+	}
+}
