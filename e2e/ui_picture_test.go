@@ -37,16 +37,12 @@ func terminalPage(command, output string) string {
 // written, as 'make pictures' does.
 func TestUI_PictureOfStatus(t *testing.T) {
 	t.Parallel()
-	page := string(try(os.ReadFile("../docs/operate/tickets.md")).must(t))
-	block := regexp.MustCompile("(?ms)^```console\n\\$ (ip-reconcile status)\n(.*?)^```\n").FindStringSubmatch(page)
-	if block == nil {
-		t.Fatal("no ticket is answered by status")
-	}
-	url := "data:text/html;base64," + base64.StdEncoding.EncodeToString([]byte(terminalPage(block[1], block[2])))
+	output := string(try(os.ReadFile(statusOutput)).must(t))
+	url := "data:text/html;base64," + base64.StdEncoding.EncodeToString([]byte(terminalPage(statusCommand, output)))
 	b := newBrowser(t)
 	for _, scheme := range []string{"light", "dark"} {
 		b.scheme(scheme)
-		b.do(chromedp.EmulateViewport(980, int64(50+22*(1+strings.Count(block[2], "\n")))))
+		b.do(chromedp.EmulateViewport(980, int64(50+22*(1+strings.Count(output, "\n")))))
 		b.do(chromedp.Navigate(url))
 		path := filepath.Join("../docs/pictures", "status-"+scheme+".png")
 		if *update {
