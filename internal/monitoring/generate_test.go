@@ -160,19 +160,25 @@ func alertsPage() string {
 The chart installs the alerts with ` + "`prometheusRule.enabled=true`" + `, and the dashboard with
 ` + "`dashboard.enabled=true`" + `. The kustomize component ` + "`deploy/components/prometheus`" + ` has both.
 
-Each alert says what follows from it, and where its runbook is: in words, or as a link to the pages where you publish
-them (` + "`prometheusRule.docsURL`" + `). The expressions are in
+Each alert has numbers and what follows from it, and names its section here: in words, or as a link if you publish these
+pages (` + "`prometheusRule.docsURL`" + `). The expressions are in
 ` + "`deploy/components/prometheus/prometheusrule.yaml`" + `.
-Each section begins with the severity, and how long the expression must hold. In the commands POOL, NODE and ADDRESS
-are those of the alert. POOL is NAMESPACE/NAME.
+
+POOL (NAMESPACE/NAME), NODE and ADDRESS are those of the alert. "The log" is that of the reconciler's pods.
 `)
 	label := regexp.MustCompile(`{{ \$(?:labels\.)?(\w+)[^}]*}}`)
-	for _, a := range Alerts() {
-		meaning := label.ReplaceAllStringFunc(a.Meaning, func(s string) string {
-			return strings.ToUpper(label.FindStringSubmatch(s)[1])
-		})
-		fmt.Fprintf(&b, "\n### %s\n\n**%s**, %s. %s\n\n    %s\n\n%s\n",
-			a.Name, a.Severity, a.For, meaning, strings.Join(a.Diagnosis, "\n    "), a.Mitigation)
+	for _, severity := range []string{"critical", "warning", "info"} {
+		fmt.Fprintf(&b, "\n## Severity %s\n", severity)
+		for _, a := range Alerts() {
+			if a.Severity != severity {
+				continue
+			}
+			summary := label.ReplaceAllStringFunc(a.Summary, func(s string) string {
+				return strings.ToUpper(label.FindStringSubmatch(s)[1])
+			})
+			fmt.Fprintf(&b, "\n### %s\n\n%s.\n\n    %s\n\n%s\n",
+				a.Name, summary, strings.Join(a.Diagnosis, "\n    "), a.Mitigation)
+		}
 	}
 	return b.String()
 }
