@@ -139,26 +139,20 @@ func startControlLoop(ctx context.Context, p *Proxy, node string) (stop func(), 
 	}, nil
 }
 
-const loops = 100 // the nodes that one control loop is multiplied to
-
 func trafficTable(b *Book, _ string) string {
 	s := head("", "requests an hour", "MiB an hour", "seen in")
 	for _, period := range []struct{ name, work string }{
-		{"at rest", TrafficRest}, {fmt.Sprintf("up to %d pods changing a second, and a pool every %.0f s", churnSecond,
+		{"at rest", TrafficRest}, {fmt.Sprintf("%d pods changing a second, and a pool every %.0f s", churnSecond,
 			poolPause.Seconds()), TrafficChurn},
 	} {
-		for _, who := range []struct {
-			name, who string
-			times     float64
-		}{{"`serve`", Ours, 1}, {"one control loop of upstream's", ControlLoop, 1},
-			{fmt.Sprintf("%d control loops: the one × %d", loops, loops), ControlLoop, loops}} {
+		for _, who := range []struct{ name, who string }{{"`serve`", Ours}, {"a control loop", ControlLoop}} {
 			r := b.Get(period.work, who.who)
 			if r == nil {
 				continue
 			}
 			hours := r.Runs[0].Seconds / 3600
-			s += row(period.name+": "+who.name, grouped(float64(Counts{Requests: r.Requests}.Total())/hours*who.times),
-				grouped(float64(int(float64(r.Bytes)/(1<<20)/hours*who.times*10))/10), fmt.Sprintf("%.0f s", r.Runs[0].Seconds))
+			s += row(period.name+": "+who.name, grouped(float64(Counts{Requests: r.Requests}.Total())/hours),
+				grouped(float64(int(float64(r.Bytes)/(1<<20)/hours*10))/10), fmt.Sprintf("%.0f s", r.Runs[0].Seconds))
 		}
 	}
 	return s
