@@ -57,11 +57,7 @@ func TestBesideUpstream(t *testing.T) {
 					within(twoPasses, time.Second, func() bool { return len(m.oracle.report().Leaked) == 0 })
 					saw := m.oracle.report()
 					t.Log(saw)
-					situation := s.name
-					if k > 0 { // the row above has it
-						situation = ""
-					}
-					rows[n][k] = row(situation, c.name, saw, m.saw)
+					rows[n][k] = cell(saw, m.saw)
 					if k == 0 && len(saw.Wrong)+len(saw.Leaked) > 0 {
 						t.Errorf("ours: %s", saw) // the oracle adds to it when the test ends
 					}
@@ -74,16 +70,28 @@ func TestBesideUpstream(t *testing.T) {
 	}
 }
 
-func row(scenario, contender string, saw oracleReport, remarks []string) string {
-	took := "–"
+// cell has the faults of a contender in a situation, how long its releases took, and the remarks.
+func cell(saw oracleReport, remarks []string) string {
+	var all []string
+	for _, fault := range []struct {
+		name   string
+		number int
+	}{{"wrongly released", len(saw.Wrong)}, {"in use twice", len(saw.Duplicates)}, {"leaked", len(saw.Leaked)}} {
+		if fault.number > 0 {
+			all = append(all, fmt.Sprintf("**%d %s**", fault.number, fault.name))
+		}
+	}
+	if all == nil {
+		all = []string{"no fault"}
+	}
 	if n := len(saw.Released); n > 0 {
-		took = fmt.Sprintf("%.0f s", saw.Released[n-1].Seconds())
+		took := fmt.Sprintf("%.0f s", saw.Released[n-1].Seconds())
 		if first := fmt.Sprintf("%.0f", saw.Released[0].Seconds()); n > 1 && first+" s" != took {
 			took = first + "–" + took
 		}
+		all = append(all, "after "+took)
 	}
-	return fmt.Sprintf("| %s | %s | %d | %d | %d | %s | %s |\n", scenario, contender,
-		len(saw.Wrong), len(saw.Duplicates), len(saw.Leaked), took, strings.Join(remarks, " "))
+	return strings.Join(append([]string{strings.Join(all, ", ") + "."}, remarks...), " ")
 }
 
 // writeTable puts the rows between the marks of a file.
@@ -96,10 +104,13 @@ func writeTable(t *testing.T, file string, rows [][]string) {
 	}
 	commit := strings.TrimSpace(string(try(exec.Command("git", "rev-parse", "--short", "HEAD").Output()).must(t)))
 	table := fmt.Sprintf("Played %s, commit %s.\n\n", time.Now().UTC().Format(time.DateOnly), commit) +
-		"| Situation | Reconciler | Wrongly released | In use twice | Leaked | Released after | Remarks " +
-		"|\n|---|---|--:|--:|--:|--:|---|\n"
-	for _, of := range rows {
-		table += strings.Join(of, "")
+		"| Situation"
+	for _, c := range contenders {
+		table += " | " + c.name
+	}
+	table += " |\n" + strings.Repeat("|---", 1+len(contenders)) + "|\n"
+	for n, cells := range rows {
+		table += "| " + besides[n].name + " | " + strings.Join(cells, " | ") + " |\n"
 	}
 	check(t, os.WriteFile(file, []byte(text[:from]+begins+table+text[to:]), 0o644))
 }
