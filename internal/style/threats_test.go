@@ -16,13 +16,7 @@ func TestThreats_HaveTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	exists := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	for _, s := range sources(t) {
-		for _, m := range function.FindAllSubmatch(s.text, -1) {
-			exists[string(bytes.Clone(m[1]))] = true
-		}
-	}
+	exists := declaredTests(t)
 	shown := threats()
 	row := regexp.MustCompile(`(?m)^(?:\| (.*?) \| .* \||- \*\*(.*)\*\*.*)$`)
 	for _, section := range strings.Split(string(text), "\n## ")[1:] {
@@ -55,6 +49,62 @@ func TestThreats_HaveTests(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Each rule that is listed is on its page, and the tests that show it exist.
+func TestRules_HaveTests(t *testing.T) {
+	exists, pages := declaredTests(t), markdown(t)
+	for heading, tests := range rules() {
+		page, anchor, _ := strings.Cut(heading, "#")
+		if !slices.Contains(anchors(pages[page]), anchor) {
+			t.Errorf("%s has no heading %s", page, anchor)
+		}
+		for _, name := range tests {
+			if !exists[name] {
+				t.Errorf("%s is to be shown by %s, which does not exist", heading, name)
+			}
+		}
+	}
+}
+
+// rules are headings of pages, with the tests that show what follows them.
+func rules() map[string][]string {
+	return map[string][]string{
+		"docs/explain/safety.md#why-each-race-is-closed": {
+			"TestCluster_NoReleaseDuringCreation", "TestVerdict_PendingWithItsNetwork", "TestVerdict_NeverBound",
+			"TestRace_PodComesBack", "TestRace_TwoRunsAtOnce", "TestRelease_InterleavedWithAnADD",
+			"TestRelease_WhatHappensInBetween", "TestRelease_ReservationAdoptedWhileItIsDeleted",
+			"TestRelease_ReservationOfAnotherPoolAppears", "TestRelease_Holds", "TestPlan_ByHand",
+		},
+		"docs/explain/safety.md#complete-or-unknown": {
+			"TestCheck_EmptyListOfPods", "TestList_IncompletePages", "TestRefuse_WhatIsNotWhole",
+			"TestReports_FreshByTheirLeases", "TestAPodThatProvesNothingKeepsAddresses", "TestExpectedNodes",
+			"TestHistory_LostNodeRestartsTheWait", "TestHistory_UnknownSourceRestartsTheWait",
+		},
+		"docs/explain/design.md#what-is-known-of-a-sandbox": {
+			"TestScenarios", "TestNothingIsStaleThatMayBeInUse", "TestDeadNodes", "TestMissingNodes",
+			"TestALyingAgentEndsNoSandboxWhoseNodeIsSilent", "TestADeadNodeDoesNotSpeakForAnother",
+		},
+		"docs/explain/design.md#how-the-verdict-is-found": {"TestTheAllocationOfAnotherNetworkDoesNotSetACarrierApart"},
+		"docs/explain/design.md#restores-of-etcd": {
+			"TestRestore_PausesReleases", "TestRestore_NoPodGetsAPhantomsAddress", "TestRestore_TaintOfTheBackup",
+			"TestRestore_StatusOfTheBackup", "TestRestore_LostWrite", "TestRestore_OlderObject",
+			"TestObserve_MissingReports", "TestShareLost", "TestRestore_DetectingPassAwaitsEveryNode",
+		},
+	}
+}
+
+// declaredTests are the names of all tests and fuzz targets.
+func declaredTests(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	for _, s := range sources(t) {
+		for _, m := range function.FindAllSubmatch(s.text, -1) {
+			all[string(bytes.Clone(m[1]))] = true
+		}
+	}
+	return all
 }
 
 // threats are the sections and rows of docs/explain/threat-model.md, with the tests that show them. A row "" is for the
