@@ -42,8 +42,8 @@ func exceptions() []exception {
 					(h.removal.Source == judge.SourceReports || isOf(h, judge.SourceNodes, "condition Ready"))
 			},
 			func(h *harm) bool { return ofReport(h) && h.node() != nil && h.node().IsDead() }},
-		{"An address is released if kubelet reported on its own node that every container of the pod stopped, unless a " +
-			"report that was renewed since then shows its sandbox.",
+		{"An address is released if kubelet reported that every container of a pod on its node stopped, unless a report " +
+			"that was renewed since then shows its sandbox.",
 			func(h *harm) bool {
 				return h.item.RuleID() == "finished-without-report" && (isOf(h, judge.SourceLeases, "forbidden") ||
 					isOf(h, judge.SourceReports, "forbidden", "object", "content", "confirmation", "sandbox",
@@ -53,8 +53,8 @@ func exceptions() []exception {
 			func(h *harm) bool { return isOf(h, judge.SourceNodes, "labels") && h.was.Reason == judge.NodesUnknown }, nil},
 		{"An empty list of nodes is believed if no pod is bound to a node and no report exists.",
 			func(h *harm) bool { return isOf(h, judge.SourceNodes, "all") }, nil},
-		{"What only a report showed that is deleted, edited or cannot be read is decided by other reports, by the pod, " +
-			"and by the node whose slice the pool is. A node that `--agent-nodes` does not select then need not report.",
+		{"What only a deleted, edited or unreadable report showed is decided by other reports, by the pod, and by the " +
+			"node whose slice the pool is. A node that `--agent-nodes` does not select then need not report.",
 			func(h *harm) bool {
 				return isOf(h, judge.SourceReports, "object", "content", "sandbox", "attachment") &&
 					(h.was.Reason == judge.ClaimedByOther || h.isReportedElsewhere() || h.isOfSlice() || !h.mustReport())
@@ -67,8 +67,8 @@ func exceptions() []exception {
 			func(h *harm) bool {
 				return isOf(h, judge.SourceReports, "confirmation", "sandbox", "attachment") && h.isRenewed()
 			}},
-		{"An address that only CNI cache files show is unknown if they are lost: the sandbox then counts by its pod's " +
-			"network-status, or by the ranges of the pod's definitions.",
+		{"If CNI cache files are lost, the sandbox counts by its pod's network-status, or by the ranges of the pod's " +
+			"definitions.",
 			func(h *harm) bool { return isOf(h, judge.SourceReports, "addresses") && !h.mayBeOnPodOfSandbox() }, nil},
 		{"An address that only a network-status names is unknown if that is lost and the pod is Pending, a fresh report " +
 			"lacks it, or no definition of the pod has it in a range.",
@@ -76,7 +76,7 @@ func exceptions() []exception {
 			func(h *harm) bool {
 				return isOf(h, SourcePods, "network-status", "readable network-status") && h.isPendingOrReported()
 			}},
-		{"Without its definition the network of a pool, and so who else is on it, is taken from the pool's name.",
+		{"Without its definition the network of a pool is taken from the pool's name.",
 			func(h *harm) bool {
 				return isOf(h, judge.SourceDefinitions, "object", "configuration") && slices.Contains([]judge.Reason{
 					judge.ClaimedByOther, judge.GuestAddress, judge.GuestUnknown}, h.was.Reason)
@@ -84,8 +84,7 @@ func exceptions() []exception {
 			func(h *harm) bool {
 				return isOf(h, judge.SourceDefinitions, "object", "configuration") && h.finding.Kind == judge.Conflict
 			}},
-		{"Without its definition it is unknown which pools and reservations ADDs of a network need, so missing and wrong " +
-			"ones are not found.",
+		{"Without its definition missing and wrong allocations and reservations of a network are not found.",
 			nil,
 			func(h *harm) bool {
 				return isOf(h, judge.SourceDefinitions, "object", "configuration") && slices.Contains([]judge.Kind{
