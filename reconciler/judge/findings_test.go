@@ -382,7 +382,7 @@ func TestConflict_TheSameAgain(t *testing.T) {
 	o := Observe(NewRandom(1483, 77).Cluster()...)
 	first := DescribeFindings(Judged(o, judge.Policy{}).Findings)
 	for range 100 { // the order of a map differs in one of ten
-		if again := DescribeFindings(Judged(o, judge.Policy{}).Findings); again != first {
+		if again := DescribeFindings(Judged(o, judge.Policy{}).Findings); !slices.Equal(again, first) {
 			t.Fatalf("got %s\nand %s", again, first)
 		}
 	}
