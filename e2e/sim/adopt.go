@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // The steps that only plans of drawAdopted have.
@@ -52,8 +54,8 @@ func (s *Simulation) recreate(p *podName, how int) {
 			}
 			s.take = func(w *call) bool {
 				switch {
-				case isBefore && w.writes() && w.resource == leases && w.namespace == kubeSystem:
-				case !isBefore && w.key == a.net.reservation(a.ip) && w.method == http.MethodDelete:
+				case isBefore && w.Writes() && w.Resource == fakeapi.Leases && w.Namespace == kubeSystem:
+				case !isBefore && w.Key == a.net.reservation(a.ip) && w.Method == http.MethodDelete:
 				default:
 					return false
 				}
@@ -62,9 +64,9 @@ func (s *Simulation) recreate(p *podName, how int) {
 				}
 				switch {
 				case isForbidden: // the pod is recreated when the product has given up
-					s.forbidden[leases] = true
+					s.forbidden[fakeapi.Leases] = true
 					s.after(11*time.Second, func() { s.makePod(p, b.node) })
-					s.after(30*time.Second, func() { s.forbidden[leases] = false })
+					s.after(30*time.Second, func() { s.forbidden[fakeapi.Leases] = false })
 					s.hold(w, s.between(14*time.Second, 20*time.Second), false)
 				case isBefore:
 					s.makePod(p, b.node)
@@ -90,7 +92,7 @@ func (s *Simulation) hold(w *call, late time.Duration, isLost bool) {
 		s.postpone(w, late)
 		return
 	}
-	w.reply <- answer{err: errCut}
+	w.reply <- fakeapi.Answer{Err: errCut}
 	s.after(late, func() {
 		if !s.away {
 			s.serve(w)
@@ -100,7 +102,7 @@ func (s *Simulation) hold(w *call, late time.Duration, isLost bool) {
 
 // isOwed reports whether an address that is used and has its entry lacks the reservation.
 func (s *Simulation) isOwed(k key, d *debt) bool {
-	return d.inUse() && s.entryOf(d.attachment).ID == d.id && s.api.get(k) == nil
+	return d.inUse() && s.entryOf(d.attachment).ID == d.id && s.api.Get(k) == nil
 }
 
 // move: while releases are paused, a pod's sandbox ends without its DEL, and its template names the next network. It is

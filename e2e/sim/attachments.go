@@ -134,7 +134,7 @@ func (s *Simulation) added(a *attachment, ip netip.Addr, err error) {
 	}
 	a.net = s.poolFor(a.of, a.node, ip)
 	a.ip, a.state, s.given[given{a.id, a.net.pool, ip}] = ip, attached, true
-	if m := a.pod.machine; m != nil && s.api.get(m.claim) != nil && s.entryOf(a).ID == a.id {
+	if m := a.pod.machine; m != nil && s.api.Get(m.claim) != nil && s.entryOf(a).ID == a.id {
 		s.claimed(a, ip)
 	}
 	s.countAdded(a)

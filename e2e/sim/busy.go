@@ -23,7 +23,7 @@ func (l leaked) address() netip.Addr { return l.net.address(l.slot) }
 
 func (s *Simulation) leaked() (all []leaked) {
 	for _, n := range s.ranges {
-		entries := allocationsOf(s.api.get(n.pool))
+		entries := allocationsOf(s.api.Get(n.pool))
 		for _, slot := range slices.Sorted(maps.Keys(entries)) {
 			if len(s.holders(n, n.address(slot), entries[slot])) == 0 {
 				all = append(all, leaked{n, slot, entries[slot]})
@@ -76,7 +76,7 @@ func (s *Simulation) busy() {
 			}
 		}
 		if slices.Contains(now, l) && !hasJustEnded && !s.mayStay(l) {
-			s.fail("while ordinary things went on the entry %s of %s (%v) remained: %s", l.address(), l.net.pool.name, l.entry,
+			s.fail("while ordinary things went on the entry %s of %s (%v) remained: %s", l.address(), l.net.pool.Name, l.entry,
 				s.whyKept(l))
 			return
 		}

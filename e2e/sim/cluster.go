@@ -9,6 +9,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 const (
@@ -16,6 +17,8 @@ const (
 	leaseNamespace = "ip-reconcile-node-lease"
 	podNamespace   = "default"
 )
+
+type key = fakeapi.Key
 
 // network is a network of whereabouts with one pool, which other networks may share; or, with slices, with a pool for
 // each node, which is a network of its own here.
@@ -37,7 +40,8 @@ func newNetwork(nad, name string, cidr netip.Prefix, unchecked bool) *network {
 	if name != "" {
 		pool = name + "-" + pool
 	}
-	return &network{nad: nad, name: name, cidr: cidr, unchecked: unchecked, pool: key{pools, kubeSystem, pool}}
+	return &network{nad: nad, name: name, cidr: cidr, unchecked: unchecked,
+		pool: fakeapi.At(fakeapi.Pools, kubeSystem, pool)}
 }
 
 // node is a machine with its kubelet, runtime and agent.
@@ -97,7 +101,7 @@ func (p *podName) annotation() string {
 	return strings.Join(names, ",")
 }
 
-func (p *podName) key() key { return key{pods, p.namespace, p.name} }
+func (p *podName) key() key { return fakeapi.At(fakeapi.Pods, p.namespace, p.name) }
 
 // silent reports whether nothing on the node could report what runs. Kubelet does when its next turn comes, the agent
 // when it renews its report, and a pass may have read before that.
@@ -145,26 +149,27 @@ type podObject struct {
 }
 
 func (s *Simulation) podObject(p *podName) *podObject {
-	o := s.api.get(p.key())
+	o := s.api.Get(p.key())
 	if o == nil {
 		return nil
 	}
-	if o.pod == nil {
-		o.pod = &podObject{}
-		_ = json.Unmarshal(o.json, o.pod)
+	if o.Memo == nil {
+		pod := &podObject{}
+		_ = json.Unmarshal(o.JSON, pod)
+		o.Memo = pod
 	}
-	return o.pod
+	return o.Memo.(*podObject)
 }
 
 // edit changes an object without a precondition.
 func (s *Simulation) edit(k key, by string, change func(map[string]any)) {
-	o := s.api.get(k)
+	o := s.api.Get(k)
 	if o == nil {
 		return
 	}
-	content := decode(o.json)
+	content := fakeapi.Decode(o.JSON)
 	change(content)
-	s.api.put(k, content, s.api.now(), by)
+	s.api.Put(k, content, s.api.Now(), by)
 }
 
 func section(content map[string]any, name string) map[string]any {
@@ -178,17 +183,17 @@ func section(content map[string]any, name string) map[string]any {
 
 // makePod creates a pod of the name on a node, unless one exists, or another one of its machine.
 func (s *Simulation) makePod(p *podName, n *node) {
-	if s.away || s.api.get(p.key()) != nil || p.machine != nil && s.runs(p.machine) {
+	if s.away || s.api.Get(p.key()) != nil || p.machine != nil && s.runs(p.machine) {
 		return
 	}
 	s.uids++
-	s.api.put(p.key(), map[string]any{
+	s.api.Put(p.key(), map[string]any{
 		"apiVersion": "v1", "kind": "Pod",
 		"metadata": map[string]any{"uid": fmt.Sprintf("uid-%03d", s.uids),
 			"annotations": map[string]any{"k8s.v1.cni.cncf.io/networks": p.annotation()}},
 		"spec":   map[string]any{"nodeName": n.name, "containers": []any{map[string]any{"name": "main"}}},
 		"status": map[string]any{"phase": "Pending"},
-	}, s.api.now(), "scheduler")
+	}, s.api.Now(), "scheduler")
 	s.say("pod %s (uid-%03d) is made on %s", p.ref(), s.uids, n.name)
 	s.wake(n)
 }
@@ -200,12 +205,12 @@ func (s *Simulation) deletePod(p *podName, force bool) {
 		return
 	}
 	if force {
-		s.api.delete(p.key())
+		s.api.Delete(p.key())
 		s.say("pod %s is deleted by force", p.ref())
 	} else if o.Metadata.Deletion == nil {
 		s.edit(p.key(), "user", func(c map[string]any) {
 			m := section(c, "metadata")
-			m["deletionTimestamp"], m["deletionGracePeriodSeconds"] = s.api.now().Add(5*time.Second).UTC().Format(time.RFC3339),
+			m["deletionTimestamp"], m["deletionGracePeriodSeconds"] = s.api.Now().Add(5*time.Second).UTC().Format(time.RFC3339),
 				5
 		})
 		s.say("pod %s is deleted", p.ref())
@@ -236,16 +241,16 @@ func (s *Simulation) publishNode(n *node) {
 
 // writeNode stores a Node with a Ready condition; without info it keeps what kubelet wrote last.
 func (s *Simulation) writeNode(n *node, ready string, info map[string]any) {
-	k := key{nodes, "", n.name}
+	k := fakeapi.At(fakeapi.Nodes, "", n.name)
 	content := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{}}
-	if o := s.api.get(k); o != nil {
-		content = decode(o.json)
+	if o := s.api.Get(k); o != nil {
+		content = fakeapi.Decode(o.JSON)
 	} else if info == nil {
 		return
 	}
 	section(content, "metadata")["labels"] = map[string]any{"kubernetes.io/os": "linux"}
 	status := section(content, "status")
-	since := s.api.now().UTC().Format(time.RFC3339)
+	since := s.api.Now().UTC().Format(time.RFC3339)
 	if before, _ := status["conditions"].([]any); len(before) > 0 {
 		if c, _ := before[0].(map[string]any); c["status"] == ready {
 			since, _ = c["lastTransitionTime"].(string)
@@ -255,5 +260,5 @@ func (s *Simulation) writeNode(n *node, ready string, info map[string]any) {
 	if info != nil {
 		status["nodeInfo"] = info
 	}
-	s.api.put(k, content, s.api.now(), "kubelet")
+	s.api.Put(k, content, s.api.Now(), "kubelet")
 }

@@ -90,7 +90,7 @@ func isProducts(stack []uintptr) bool {
 	for frames := runtime.CallersFrames(stack); ; {
 		f, more := frames.Next()
 		if strings.HasPrefix(f.Function, module) {
-			return !strings.HasPrefix(f.Function, module+"e2e/")
+			return !strings.HasPrefix(f.Function, module+"e2e/") && !strings.HasPrefix(f.Function, module+"internal/fakeapi.")
 		}
 		isClients = isClients || strings.HasPrefix(f.Function, "k8s.io/client-go/") ||
 			strings.HasPrefix(f.Function, "sigs.k8s.io/controller-runtime/")

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
@@ -13,11 +14,11 @@ import (
 // leaseLasts is how long whereabouts' Leases last without a renewal.
 const leaseLasts = 1500 * time.Millisecond
 
-func holderOf(o *object) string {
+func holderOf(o *fakeapi.Object) string {
 	if o == nil {
 		return ""
 	}
-	spec, _ := o.content["spec"].(map[string]any)
+	spec, _ := o.Content["spec"].(map[string]any)
 	holder, _ := spec["holderIdentity"].(string)
 	return holder
 }
@@ -26,12 +27,12 @@ func holderOf(o *object) string {
 // written under a hold. Neither does the delete of a reservation that the process then creates again.
 func (s *Simulation) leasesOf(w *call) []string {
 	switch {
-	case w.resource == pools && w.method == http.MethodPatch:
-		if n := s.netOf(w.key); n != nil && n.of != nil {
-			return []string{ippool.SharedLease, w.name}
+	case w.Resource == fakeapi.Pools && w.Method == http.MethodPatch:
+		if n := s.netOf(w.Key); n != nil && n.of != nil {
+			return []string{ippool.SharedLease, w.Name}
 		}
 		return []string{ippool.SharedLease}
-	case w.resource == reservations && w.method == http.MethodDelete && !w.client.recreates[w.key]:
+	case w.Resource == fakeapi.Reservations && w.Method == http.MethodDelete && !w.client.recreates[w.Key]:
 		return []string{ippool.SharedLease}
 	}
 	return nil
@@ -43,7 +44,7 @@ func (s *Simulation) checkHold(w *call) {
 		return
 	}
 	for _, name := range s.leasesOf(w) {
-		h := holderOf(s.api.get(key{leases, kubeSystem, name}))
+		h := holderOf(s.api.Get(fakeapi.At(fakeapi.Leases, kubeSystem, name)))
 		if h != w.client.identity && h != kube.FenceHolder {
 			s.fail("%s is sent while %q holds the Lease %s", w, h, name)
 		}
@@ -51,13 +52,13 @@ func (s *Simulation) checkHold(w *call) {
 }
 
 // checkTaken checks that a process takes a Lease of whereabouts only if nobody holds it or it has expired.
-func (s *Simulation) checkTaken(c change, before *object) {
-	was, is, since := holderOf(before), holderOf(c.object), s.renewed[c.key]
-	if s.renewed[c.key] = time.Now(); s.writer == nil || s.writer.identity == "" || s.restoredSince(since) {
+func (s *Simulation) checkTaken(c fakeapi.Change, before *fakeapi.Object) {
+	was, is, since := holderOf(before), holderOf(c.Object), s.renewed[c.Key]
+	if s.renewed[c.Key] = time.Now(); s.writer == nil || s.writer.identity == "" || s.restoredSince(since) {
 		return
 	}
 	if was != "" && was != is && was != s.writer.identity && was != kube.FenceHolder && time.Since(since) <= leaseLasts {
-		s.fail("%s took the Lease %s from %s, which renewed it %s ago", is, c.name, was, time.Since(since))
+		s.fail("%s took the Lease %s from %s, which renewed it %s ago", is, c.Name, was, time.Since(since))
 	}
 }
 
@@ -66,12 +67,12 @@ func (s *Simulation) checkTaken(c change, before *object) {
 func (s *Simulation) noteRequest(w *call, status int) {
 	switch c := w.client; {
 	case !c.product:
-	case w.method == http.MethodGet && w.name == ippool.SharedLease:
+	case w.Method == http.MethodGet && w.Name == ippool.SharedLease:
 		s.wanted = time.Now()
-	case w.method == http.MethodPost && w.resource == reservations:
-		meta, _ := decode(w.body)["metadata"].(map[string]any)
-		k := w.key
-		k.name, _ = meta["name"].(string)
+	case w.Method == http.MethodPost && w.Resource == fakeapi.Reservations:
+		meta, _ := fakeapi.Decode(w.Body)["metadata"].(map[string]any)
+		k := w.Key
+		k.Name, _ = meta["name"].(string)
 		if c.recreates == nil {
 			c.recreates = map[key]bool{}
 		}
@@ -82,10 +83,10 @@ func (s *Simulation) noteRequest(w *call, status int) {
 // occupy holds whereabouts' shared Lease as soon as it is free, as an ADD does whose requests take long.
 func (s *Simulation) occupy(isEnd func() bool) {
 	const holder = "default/elsewhere"
-	k, isOver := key{leases, kubeSystem, ippool.SharedLease}, isEnd()
-	if h := holderOf(s.api.get(k)); !s.away && (h == holder || h == "" && !isOver) {
+	k, isOver := fakeapi.At(fakeapi.Leases, kubeSystem, ippool.SharedLease), isEnd()
+	if h := holderOf(s.api.Get(k)); !s.away && (h == holder || h == "" && !isOver) {
 		spec := map[string]any{"holderIdentity": holder, "leaseDurationSeconds": 1,
-			"renewTime": s.api.now().UTC().Format(metav1.RFC3339Micro)}
+			"renewTime": s.api.Now().UTC().Format(metav1.RFC3339Micro)}
 		if isOver {
 			spec["holderIdentity"] = ""
 		}
@@ -131,7 +132,7 @@ func (s *Simulation) backWhileWaiting(p *podName, how int) {
 // hangLastList has the pools hang when a release by hand reads them again, until its other lists are out of date.
 func (s *Simulation) hangLastList() {
 	s.take = func(w *call) bool {
-		if !w.client.isByHand || w.resource != pools || !w.metadataOnly() {
+		if !w.client.isByHand || w.Resource != fakeapi.Pools || !w.MetadataOnly() {
 			return false
 		}
 		s.take, s.wanted = nil, time.Now()

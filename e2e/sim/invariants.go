@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // allocation is an entry of a pool.
@@ -20,7 +22,7 @@ type allocation struct {
 	Claim  string `json:"ipamclaimref"`
 }
 
-func allocationsOf(o *object) map[string]allocation {
+func allocationsOf(o *fakeapi.Object) map[string]allocation {
 	if o == nil {
 		return nil
 	}
@@ -29,7 +31,7 @@ func allocationsOf(o *object) map[string]allocation {
 			Allocations map[string]allocation `json:"allocations"`
 		} `json:"spec"`
 	}
-	_ = json.Unmarshal(o.json, &p)
+	_ = json.Unmarshal(o.JSON, &p)
 	return p.Spec.Allocations
 }
 
@@ -41,26 +43,26 @@ type debt struct {
 }
 
 // stored is called for each change in etcd, and checks those that the product made.
-func (s *Simulation) stored(c change, before *object) {
-	s.api.publish(c)
-	if c.resource == nads || c.resource == nodes && c.kind != "MODIFIED" {
+func (s *Simulation) stored(c fakeapi.Change, before *fakeapi.Object) {
+	s.api.Publish(c)
+	if c.Resource == fakeapi.NADs || c.Resource == fakeapi.Nodes && c.Kind != "MODIFIED" {
 		s.wakeSlicer()
 	}
-	if c.resource == leases && c.namespace == kubeSystem {
+	if c.Resource == fakeapi.Leases && c.Namespace == kubeSystem {
 		s.checkTaken(c, before)
 	}
 	w := s.writer
 	if w == nil || !w.product {
 		return
 	}
-	switch c.resource {
-	case pools:
+	switch c.Resource {
+	case fakeapi.Pools:
 		s.checkPool(c, before)
-	case reservations:
+	case fakeapi.Reservations:
 		s.checkReservation(c)
-	case leases, reports, "/events":
+	case fakeapi.Leases, fakeapi.Reports, fakeapi.Events:
 	default:
-		s.fail("the product wrote %s", c.key)
+		s.fail("the product wrote %s", c.Key)
 	}
 }
 
@@ -100,24 +102,24 @@ func (s *Simulation) holders(n *network, ip netip.Addr, entry allocation) (all [
 
 // checkPool checks a write to a pool: only allocations change, none in use is removed or replaced, and none is written
 // for an address that no sandbox has.
-func (s *Simulation) checkPool(c change, before *object) {
-	n := s.netOf(c.key)
-	if n != nil && c.kind == "ADDED" {
+func (s *Simulation) checkPool(c fakeapi.Change, before *fakeapi.Object) {
+	n := s.netOf(c.Key)
+	if n != nil && c.Kind == "ADDED" {
 		s.count("pool made")
-		s.say("the product makes the pool %s: %v", c.name, allocationsOf(c.object))
-		made := allocationsOf(c.object)
+		s.say("the product makes the pool %s: %v", c.Name, allocationsOf(c.Object))
+		made := allocationsOf(c.Object)
 		for _, slot := range slices.Sorted(maps.Keys(made)) {
 			s.checkWritten(n, n.address(slot), made[slot])
 		}
 		return
 	}
-	if n == nil || c.kind != "MODIFIED" {
-		s.fail("the product wrote %s (%s)", c.key, c.kind)
+	if n == nil || c.Kind != "MODIFIED" {
+		s.fail("the product wrote %s (%s)", c.Key, c.Kind)
 		return
 	}
-	was, is := allocationsOf(before), allocationsOf(c.object)
-	if !sameButAllocations(before, c.object) {
-		s.fail("the product changed more of %s than its allocations", c.key)
+	was, is := allocationsOf(before), allocationsOf(c.Object)
+	if !sameButAllocations(before, c.Object) {
+		s.fail("the product changed more of %s than its allocations", c.Key)
 	}
 	for _, slot := range slices.Sorted(maps.Keys(was)) {
 		now, there := is[slot]
@@ -128,41 +130,41 @@ func (s *Simulation) checkPool(c change, before *object) {
 		holders := s.holders(n, a, was[slot])
 		if there {
 			s.count("rewritten")
-			s.say("the product rewrites %s of %s: %v → %v", a, c.name, was[slot], now)
+			s.say("the product rewrites %s of %s: %v → %v", a, c.Name, was[slot], now)
 			s.checkRewritten(a, was[slot], now, holders)
 			s.checkWritten(n, a, now)
 			continue
 		}
 		s.count("released")
-		s.say("the product releases %s of %s: %v", a, c.name, was[slot])
+		s.say("the product releases %s of %s: %v", a, c.Name, was[slot])
 		s.checkClaim(a, was[slot])
 		if !s.plan.Serve && !s.writer.isByHand {
-			s.removals = append(s.removals, removal{s.writer, s.asked, c.key, slot})
+			s.removals = append(s.removals, removal{s.writer, s.asked, c.Key, slot})
 		}
 		reviewed := was[slot]
 		reviewed.Claim = ""
 		if allowed := s.writer.reviewed; allowed != nil && !allowed[reviewed] {
-			s.fail("%s of %s was released, and the plan does not have %v", a, c.name, was[slot])
+			s.fail("%s of %s was released, and the plan does not have %v", a, c.Name, was[slot])
 		}
 		for _, b := range holders {
 			if excuse := s.excuse(b, was[slot]); excuse != "" {
 				s.count("excused " + excuse)
 			} else {
-				s.fail("%s of %s was released by the product, and %s uses it", a, c.name, b)
+				s.fail("%s of %s was released by the product, and %s uses it", a, c.Name, b)
 			}
 		}
 	}
 	for _, slot := range slices.Sorted(maps.Keys(is)) {
 		if _, there := was[slot]; !there {
 			s.count("written back")
-			s.say("the product writes back %s of %s: %v", n.address(slot), c.name, is[slot])
+			s.say("the product writes back %s of %s: %v", n.address(slot), c.Name, is[slot])
 			s.checkWritten(n, n.address(slot), is[slot])
 		}
 	}
 }
 
-func sameButAllocations(a, b *object) bool {
-	x, y := decode(a.json), decode(b.json)
+func sameButAllocations(a, b *fakeapi.Object) bool {
+	x, y := fakeapi.Decode(a.JSON), fakeapi.Decode(b.JSON)
 	for _, o := range []map[string]any{x, y} {
 		delete(section(o, "spec"), "allocations")
 		delete(section(o, "metadata"), "resourceVersion")
@@ -195,7 +197,7 @@ func (s *Simulation) checkWritten(n *network, a netip.Addr, entry allocation) {
 		}
 	}
 	for _, r := range s.ranges { // where the pool is lost, another node's that has the slice since keeps the address
-		if n.of != nil && r.isOf(n.of) && s.given[given{entry.ID, r.pool, a}] && s.api.get(r.pool) == nil {
+		if n.of != nil && r.isOf(n.of) && s.given[given{entry.ID, r.pool, a}] && s.api.Get(r.pool) == nil {
 			s.count("written into another node's slice")
 			return
 		}
@@ -227,7 +229,7 @@ func (s *Simulation) excuse(a *attachment, entry allocation) string {
 	}
 	o := s.podObject(a.pod)
 	if s.plan.Trust && s.writer.isByHand && o != nil &&
-		!bytes.Contains(s.api.get(a.pod.key()).json, []byte(`\"`+a.ip.String()+`\"`)) {
+		!bytes.Contains(s.api.Get(a.pod.key()).JSON, []byte(`\"`+a.ip.String()+`\"`)) {
 		return "a person trusts a network-status that is about to change" // and does not wait
 	}
 	if o == nil || s.restoredSince(a.since) || o.Metadata.UID != a.uid || o.Metadata.Deletion != nil ||
@@ -273,13 +275,13 @@ func (s *Simulation) lostByWhereabouts(a *attachment, entry allocation) bool {
 
 // entryOf is the entry of an attachment's address, whoever owns it; the zero value for none.
 func (s *Simulation) entryOf(a *attachment) allocation {
-	return allocationsOf(s.api.get(a.net.pool))[a.net.slot(a.ip)]
+	return allocationsOf(s.api.Get(a.net.pool))[a.net.slot(a.ip)]
 }
 
 // reported reports whether the report of a sandbox' node mentions it.
 func (s *Simulation) reported(b *sandbox) bool {
-	o := s.api.get(key{reports, "", b.node.name})
-	return o != nil && bytes.Contains(o.json, []byte(b.id))
+	o := s.api.Get(fakeapi.At(fakeapi.Reports, "", b.node.name))
+	return o != nil && bytes.Contains(o.JSON, []byte(b.id))
 }
 
 func (n *network) reservation(a netip.Addr) key {
@@ -287,24 +289,24 @@ func (n *network) reservation(a netip.Addr) key {
 	if n.name != "" {
 		name = n.name + "-" + name
 	}
-	return key{reservations, kubeSystem, name}
+	return fakeapi.At(fakeapi.Reservations, kubeSystem, name)
 }
 
 // checkReservation records the deletion of a reservation that an address in use needs: it must soon exist again.
-func (s *Simulation) checkReservation(c change) {
-	if c.kind == "ADDED" {
+func (s *Simulation) checkReservation(c fakeapi.Change) {
+	if c.Kind == "ADDED" {
 		s.count("reservation written")
-		delete(s.owed, c.key)
+		delete(s.owed, c.Key)
 		return
 	}
 	s.count("reservation deleted")
 	for a := range s.attachments() {
-		if a.inUse() && !a.net.unchecked && a.net.reservation(a.ip) == c.key && s.excuse(a, s.entryOf(a)) == "" {
+		if a.inUse() && !a.net.unchecked && a.net.reservation(a.ip) == c.Key && s.excuse(a, s.entryOf(a)) == "" {
 			d := &debt{a, time.Now(), s.writer}
-			s.owed[c.key] = d
-			s.checkBack(c.key, d)
+			s.owed[c.Key] = d
+			s.checkBack(c.Key, d)
 			s.count("reservation of a live address deleted")
-			s.say("the product deletes the reservation %s, and %s uses the address", c.name, a)
+			s.say("the product deletes the reservation %s, and %s uses the address", c.Name, a)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // joined is the step that only plans of drawJoined have.
@@ -31,8 +33,9 @@ func (s *Simulation) joinAfterBackup(p *podName) {
 	s.story(append([]scene{
 		{time.Minute, func() bool { return !s.isReady(n) && !s.away }, func() {
 			s.deleteNode(n)
-			for _, k := range []key{{reports, "", n.name}, {leases, leaseNamespace, n.name}} {
-				s.api.delete(k)
+			for _, k := range []key{fakeapi.At(fakeapi.Reports, "", n.name),
+				fakeapi.At(fakeapi.Leases, leaseNamespace, n.name)} {
+				s.api.Delete(k)
 			}
 			for _, q := range s.pods {
 				if o := s.podObject(q); o != nil && o.Spec.NodeName == n.name {

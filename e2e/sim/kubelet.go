@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 const networkStatus = "k8s.v1.cni.cncf.io/network-status"
@@ -62,8 +64,8 @@ func (s *Simulation) publishNodeIfChanged(n *node) {
 			} `json:"conditions"`
 		} `json:"status"`
 	}
-	if o := s.api.get(key{nodes, "", n.name}); o != nil {
-		_ = json.Unmarshal(o.json, &stored)
+	if o := s.api.Get(fakeapi.At(fakeapi.Nodes, "", n.name)); o != nil {
+		_ = json.Unmarshal(o.JSON, &stored)
 	}
 	if stored.Status.NodeInfo.BootID != n.bootID() || len(stored.Status.Conditions) == 0 ||
 		stored.Status.Conditions[0].Status != "True" {
@@ -92,7 +94,7 @@ func (s *Simulation) syncPod(n *node, p *podName, o *podObject) {
 			}
 		}
 		if !open && o.Metadata.Deletion != nil {
-			s.api.delete(p.key())
+			s.api.Delete(p.key())
 			s.say("kubelet on %s ends pod %s", n.name, p.ref())
 		}
 	case current == nil && !open:
@@ -199,7 +201,7 @@ func (s *Simulation) finish(p *podName, phase string, byKubelet bool) {
 			status["conditions"] = []any{map[string]any{"type": "Ready", "status": "False"}}
 			status["containerStatuses"] = []any{map[string]any{"name": "main",
 				"state": map[string]any{"terminated": map[string]any{"exitCode": 0,
-					"finishedAt": s.api.now().UTC().Format(time.RFC3339)}}}}
+					"finishedAt": s.api.Now().UTC().Format(time.RFC3339)}}}}
 		}
 	})
 	s.say("pod %s is %s (by kubelet: %v)", p.ref(), phase, byKubelet)
@@ -300,4 +302,12 @@ func (s *Simulation) power(n *node, on bool) {
 	s.say("%s is on again, boot %d", n.name, n.boot)
 	s.startAgent(n)
 	s.wake(n)
+}
+
+// startUnseen creates a pod, unless it exists, while the watches of pods stand still.
+func (s *Simulation) startUnseen(p *podName, n *node) {
+	s.api.Stall(fakeapi.Pods)
+	s.say("the watches of pods stand still")
+	s.makePod(p, n)
+	s.after(2*time.Minute, func() { s.api.Stall("") })
 }

@@ -5,12 +5,14 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // leak adds an entry without a sandbox to a pool after an earlier lost DEL; of a pod that exists, or of none.
 func (s *Simulation) leak(a, how int) {
 	n := s.poolAt(a)
-	o := s.api.get(n.pool)
+	o := s.api.Get(n.pool)
 	if o == nil || s.away {
 		return
 	}
@@ -20,7 +22,7 @@ func (s *Simulation) leak(a, how int) {
 		if _, there := entries[slot]; there || s.someoneHas(n, slot) {
 			continue
 		}
-		if s.api.get(n.reservation(n.address(slot))) != nil { // of a DEL in progress
+		if s.api.Get(n.reservation(n.address(slot))) != nil { // of a DEL in progress
 			continue
 		}
 		s.ids++
@@ -35,14 +37,14 @@ func (s *Simulation) leak(a, how int) {
 			section(section(c, "spec"), "allocations")[slot] = map[string]any{"id": fmt.Sprintf("%06x%058x", 0xdead00+s.ids,
 				s.ids), "podref": podRef, "ifname": ifName}
 		})
-		s.say("%s of %s leaks (%s)", n.address(slot), n.pool.name, podRef)
+		s.say("%s of %s leaks (%s)", n.address(slot), n.pool.Name, podRef)
 		if n.unchecked {
 			return
 		}
-		s.api.put(n.reservation(n.address(slot)), map[string]any{
+		s.api.Put(n.reservation(n.address(slot)), map[string]any{
 			"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
 			"spec": map[string]any{"podref": podRef, "ifname": ifName},
-		}, s.api.now(), "leak")
+		}, s.api.Now(), "leak")
 		return
 	}
 }
@@ -63,7 +65,7 @@ func (s *Simulation) leakOf(m *node, i int, runs bool) {
 // leakAs adds an entry of a sandbox and a pod, and reports whether it did.
 func (s *Simulation) leakAs(b *sandbox, podRef string) bool {
 	last := b.attachments[len(b.attachments)-1]
-	o := s.api.get(last.net.pool)
+	o := s.api.Get(last.net.pool)
 	if !last.ip.IsValid() || o == nil || s.away {
 		return false
 	}
@@ -104,7 +106,7 @@ func (s *Simulation) visit(stays time.Duration) {
 			s.after(time.Second, leave)
 			return
 		}
-		s.api.delete(key{nodes, "", n.name})
+		s.api.Delete(fakeapi.At(fakeapi.Nodes, "", n.name))
 		s.say("%s leaves", n.name)
 	}
 	s.after(stays, leave)
@@ -114,13 +116,13 @@ func (s *Simulation) visit(stays time.Duration) {
 func (s *Simulation) deleting(a int) {
 	n := s.poolAt(a)
 	k := n.reservation(n.address(n.kept()))
-	if s.away || s.api.get(k) != nil {
+	if s.away || s.api.Get(k) != nil {
 		return
 	}
-	at := s.api.now().UTC().Format(time.RFC3339)
-	s.api.put(k, map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
+	at := s.api.Now().UTC().Format(time.RFC3339)
+	s.api.Put(k, map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation",
 		"metadata": map[string]any{"deletionTimestamp": at, "finalizers": []any{"example.com/keep"}},
-		"spec":     map[string]any{"podref": podNamespace + "/of-the-past", "ifname": ifName}}, s.api.now(), "leak")
+		"spec":     map[string]any{"podref": podNamespace + "/of-the-past", "ifname": ifName}}, s.api.Now(), "leak")
 }
 
 func (s *Simulation) someoneHas(n *network, slot string) bool {

@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"slices"
 	"time"
-)
 
-const claims = "k8s.cni.cncf.io/ipamclaims"
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
+)
 
 // machine is a virtual machine, whose pods have one IPAMClaim.
 type machine struct {
@@ -19,12 +19,12 @@ type machine struct {
 }
 
 // claimRef is the value of ipamclaimref.
-func (m *machine) claimRef() string { return m.claim.namespace + "/" + m.claim.name }
+func (m *machine) claimRef() string { return m.claim.Namespace + "/" + m.claim.Name }
 
 // machineAt is one of two machines. Its pods are of the network of a pod of the plan.
 func (s *Simulation) machineAt(i int) *machine {
 	for n := len(s.machines); n < 2; n++ {
-		m := &machine{claim: key{claims, podNamespace, fmt.Sprintf("vm-%d.%s", n, ifName)}}
+		m := &machine{claim: fakeapi.At(fakeapi.Claims, podNamespace, fmt.Sprintf("vm-%d.%s", n, ifName))}
 		for _, suffix := range []string{"a", "b"} {
 			m.pods = append(m.pods, &podName{namespace: podNamespace, name: fmt.Sprintf("vm-%d-%s", n, suffix),
 				nets: s.podAt(n).nets[:1], machine: m})
@@ -37,7 +37,7 @@ func (s *Simulation) machineAt(i int) *machine {
 
 // runs reports whether one of the machine's pods exists.
 func (s *Simulation) runs(m *machine) bool {
-	return slices.ContainsFunc(m.pods, func(p *podName) bool { return s.api.get(p.key()) != nil })
+	return slices.ContainsFunc(m.pods, func(p *podName) bool { return s.api.Get(p.key()) != nil })
 }
 
 // startMachine creates the machine's claim, unless it exists, and another pod than before.
@@ -45,10 +45,10 @@ func (s *Simulation) startMachine(m *machine, n *node) {
 	if s.away || s.runs(m) {
 		return
 	}
-	if s.api.get(m.claim) == nil {
-		s.api.put(m.claim, map[string]any{"apiVersion": "k8s.cni.cncf.io/v1alpha1", "kind": "IPAMClaim"}, s.api.now(), "user")
+	if s.api.Get(m.claim) == nil {
+		s.api.Put(m.claim, map[string]any{"apiVersion": "k8s.cni.cncf.io/v1alpha1", "kind": "IPAMClaim"}, s.api.Now(), "user")
 		m.made = time.Now()
-		s.say("IPAMClaim %s is made", m.claim.name)
+		s.say("IPAMClaim %s is made", m.claim.Name)
 	}
 	m.starts++
 	s.makePod(m.pods[m.starts%2], n)
@@ -72,41 +72,41 @@ func (s *Simulation) stopUnread(m *machine, n *node) {
 	s.startMachine(m, n)
 	s.when(func() bool {
 		return slices.ContainsFunc(s.ranges, func(r *network) bool {
-			entries := slices.Collect(maps.Values(allocationsOf(s.api.get(r.pool))))
+			entries := slices.Collect(maps.Values(allocationsOf(s.api.Get(r.pool))))
 			return r.isOf(m.pods[0].nets[0]) &&
 				slices.ContainsFunc(entries, func(a allocation) bool { return a.Claim == m.claimRef() })
 		})
 	}, 0, func() {
 		s.stopMachine(m)
-		s.forbidden[claims] = true
+		s.forbidden[fakeapi.Claims] = true
 		s.say("no permission on IPAMClaims, and %s stops", m.claimRef())
 	})
 }
 
 // deleteClaim deletes a machine's claim, whether the machine runs or not.
 func (s *Simulation) deleteClaim(m *machine) {
-	if !s.away && s.api.get(m.claim) != nil {
-		s.api.delete(m.claim)
-		s.say("IPAMClaim %s is deleted", m.claim.name)
+	if !s.away && s.api.Get(m.claim) != nil {
+		s.api.Delete(m.claim)
+		s.say("IPAMClaim %s is deleted", m.claim.Name)
 	}
 }
 
 // takesOver gives a machine's sandbox the entry of the claim, as the ADD of whereabouts' pull request 742 does; false
 // where there is none. While another sandbox has the address the ADD fails.
 func (s *Simulation) takesOver(a *attachment) bool {
-	if a.pod.machine == nil || s.api.get(a.pod.machine.claim) == nil {
+	if a.pod.machine == nil || s.api.Get(a.pod.machine.claim) == nil {
 		return false
 	}
 	ref := a.pod.machine.claimRef()
 	a.net = s.currentPool(a.of, a.node)
-	entries := allocationsOf(s.api.get(a.net.pool))
+	entries := allocationsOf(s.api.Get(a.net.pool))
 	for _, slot := range slices.Sorted(maps.Keys(entries)) {
 		if entries[slot].Claim != ref {
 			continue
 		}
 		s.after(s.between(0, 2*time.Second), func() {
 			ip := a.net.address(slot)
-			now := allocationsOf(s.api.get(a.net.pool))[slot]
+			now := allocationsOf(s.api.Get(a.net.pool))[slot]
 			if now.Claim != ref || s.away || !a.node.reaches() || slices.ContainsFunc(s.holders(a.net, ip, now),
 				func(other *attachment) bool { return other != a }) {
 				s.added(a, netip.Addr{}, fmt.Errorf("the entry of %s cannot be taken over", ref))
@@ -126,11 +126,11 @@ func (s *Simulation) claimed(a *attachment, ip netip.Addr) {
 	spec := map[string]any{"podref": a.pod.ref(), "ifname": a.ifName, "ipamclaimref": a.pod.machine.claimRef()}
 	if k := a.net.reservation(ip); !a.net.unchecked {
 		content := map[string]any{"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "OverlappingRangeIPReservation"}
-		if o := s.api.get(k); o != nil {
-			content = decode(o.json)
+		if o := s.api.Get(k); o != nil {
+			content = fakeapi.Decode(o.JSON)
 		}
 		content["spec"] = maps.Clone(spec)
-		s.api.put(k, content, s.api.now(), "whereabouts-add")
+		s.api.Put(k, content, s.api.Now(), "whereabouts-add")
 	}
 	spec["id"] = a.id
 	s.edit(a.net.pool, "whereabouts-add", func(c map[string]any) {
@@ -151,7 +151,7 @@ func (s *Simulation) keepsEntry(a *attachment) bool {
 // claimOf is the machine whose claim an entry names and exists; nil for none.
 func (s *Simulation) claimOf(entry allocation) *machine {
 	for _, m := range s.machines {
-		if m.claimRef() == entry.Claim && s.api.get(m.claim) != nil {
+		if m.claimRef() == entry.Claim && s.api.Get(m.claim) != nil {
 			return m
 		}
 	}

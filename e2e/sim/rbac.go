@@ -1,5 +1,7 @@
 package sim
 
+import "github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
+
 // forbid has RBAC forbid the product a kind of objects, or allow it again.
 func (s *Simulation) forbid(resource string) {
 	s.forbidden[resource] = !s.forbidden[resource]
@@ -8,5 +10,5 @@ func (s *Simulation) forbid(resource string) {
 
 // forbids reports whether RBAC forbids a call of the product. It never forbids the Leases of nodes.
 func (s *Simulation) forbids(w *call) bool {
-	return w.client.product && s.forbidden[w.resource] && (w.resource != leases || w.namespace == kubeSystem)
+	return w.client.product && s.forbidden[w.Resource] && (w.Resource != fakeapi.Leases || w.Namespace == kubeSystem)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // The steps that only plans of drawRemovals have.
@@ -41,20 +43,22 @@ type withheld struct{ resource, how string }
 
 // withheldKinds and waysToWithhold are those of the step. Only custom resources can be not served.
 var (
-	withheldKinds  = []string{nodes, nads, reports, leases, reservations, pools, pods}
+	withheldKinds = []string{fakeapi.Nodes, fakeapi.NADs, fakeapi.Reports, fakeapi.Leases,
+		fakeapi.Reservations, fakeapi.Pools, fakeapi.Pods}
 	waysToWithhold = []string{"forbidden", "not served", "remainingItemCount", "continue", "no resourceVersion"}
 )
 
 // withhold keeps a kind from the product for some passes.
 func (s *Simulation) withhold(a, b int) {
 	x := &withheld{withheldKinds[a%len(withheldKinds)], waysToWithhold[b%len(waysToWithhold)]}
-	if x.how == "not served" && (x.resource == nodes || x.resource == pods || x.resource == leases) {
+	if x.how == "not served" && (x.resource == fakeapi.Nodes || x.resource == fakeapi.Pods ||
+		x.resource == fakeapi.Leases) {
 		x.how = "forbidden"
 	}
 	s.withheld = x
 	s.count("withheld " + x.how)
 	s.say("%s: %s for the product", x.resource, x.how)
-	s.api.cut(func(q *request) bool { return q.resource == x.resource })
+	s.api.Cut(func(q *fakeapi.Request) bool { return q.Resource == x.resource })
 	s.after(time.Duration(1+b)*s.plan.Every/8, func() {
 		if s.withheld == x {
 			s.withheld = nil
@@ -68,7 +72,7 @@ func (s *Simulation) registerAgain(n *node, a int) {
 	if s.away || !n.up || !n.kubelet || !n.reaches() {
 		return
 	}
-	s.api.delete(key{nodes, "", n.name})
+	s.api.Delete(fakeapi.At(fakeapi.Nodes, "", n.name))
 	s.say("Node %s is deleted, and its kubelet runs", n.name)
 	s.after(time.Duration(1+a%20)*time.Second, func() {
 		if n.up {
@@ -81,37 +85,38 @@ func (s *Simulation) registerAgain(n *node, a int) {
 func (s *Simulation) withholds(w *call) bool {
 	x := s.withheld
 	switch {
-	case x == nil || !w.client.product || w.method != http.MethodGet:
+	case x == nil || !w.client.product || w.Method != http.MethodGet:
 		return false
-	case w.resource == "discovery" && x.how == "not served":
+	case w.Resource == "discovery" && x.how == "not served":
 		s.deliver(w, withDate(s, s.discoveredWithout(w, x.resource)))
 		return true
-	case w.resource != x.resource || w.name != "":
+	case w.Resource != x.resource || w.Name != "":
 		return false
-	case w.resource == leases && w.namespace == kubeSystem:
+	case w.Resource == fakeapi.Leases && w.Namespace == kubeSystem:
 		return false // whereabouts' own
 	}
-	isWatch := w.query.Get("watch") != ""
+	isWatch := w.Query.Get("watch") != ""
 	switch x.how {
 	case "forbidden":
-		s.deliver(w, withDate(s, failure(http.StatusForbidden, metav1.StatusReasonForbidden, w.resource+" is forbidden")))
+		s.deliver(w, withDate(s, fakeapi.Failure(http.StatusForbidden, metav1.StatusReasonForbidden,
+			w.Resource+" is forbidden")))
 	case "not served":
-		s.deliver(w, withDate(s, failure(http.StatusNotFound, metav1.StatusReasonNotFound,
+		s.deliver(w, withDate(s, fakeapi.Failure(http.StatusNotFound, metav1.StatusReasonNotFound,
 			"the server could not find the requested resource")))
 	default:
 		if isWatch {
 			return false
 		}
 		a := s.serve(w)
-		a.body, a.versions = cutPage(a.body, x.how), nil
+		a.Body, w.versions = cutPage(a.Body, x.how), nil
 		s.deliver(w, a)
 	}
 	return true
 }
 
 // discoveredWithout is the answer of discovery that lacks a resource.
-func (s *Simulation) discoveredWithout(w *call, resource string) answer {
-	content := decode(s.api.discovery(w.request).body)
+func (s *Simulation) discoveredWithout(w *call, resource string) fakeapi.Answer {
+	content := fakeapi.Decode(s.api.Discovery(w.Request).Body)
 	_, plural, _ := strings.Cut(resource, "/")
 	var rest []any
 	all, _ := content["resources"].([]any)
@@ -123,12 +128,12 @@ func (s *Simulation) discoveredWithout(w *call, resource string) answer {
 	if all != nil {
 		content["resources"] = rest
 	}
-	return ok(content)
+	return fakeapi.OK(content)
 }
 
 // cutPage is a LIST without its last object.
 func cutPage(body []byte, how string) []byte {
-	list := decode(body)
+	list := fakeapi.Decode(body)
 	items, _ := list["items"].([]any)
 	list["items"] = items[:max(len(items)-1, 0)]
 	switch metadata := section(list, "metadata"); how {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -14,8 +15,8 @@ import (
 const everyAgentWrites = 21 * time.Second
 
 func (s *Simulation) saveBackup() {
-	s.backup = s.api.store.backup()
-	s.say("etcd is backed up at %d", s.backup.revision)
+	s.backup = s.api.Store.Backup()
+	s.say("etcd is backed up at %d", s.backup.Revision)
 }
 
 // restore restores the backup. If blind, kubelets receive nothing for a while: their watches begin at revisions in the
@@ -32,13 +33,13 @@ func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 		return
 	}
 	s.away, s.restoring = true, true
-	if !s.restoredAt.After(s.backup.at) {
+	if !s.restoredAt.After(s.backup.At) {
 		s.wentAt = nil
 	}
 	s.wentAt, s.detectedBefore = append(s.wentAt, time.Now()), s.lastDetected()
-	s.api.cutWatches("")
+	s.api.CutWatches("")
 	for _, w := range s.waiting { // the API servers are stopped: pending requests are dropped
-		w.reply <- answer{err: errCut}
+		w.reply <- fakeapi.Answer{Err: errCut}
 	}
 	s.waiting = nil
 	s.say("etcd goes")
@@ -51,27 +52,27 @@ func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 			r.knewAt = time.Now()
 		}
 	}
-	ownLease := key{leases, ownNamespace, kube.OwnLease}
-	led := s.api.get(ownLease)
+	ownLease := fakeapi.At(fakeapi.Leases, ownNamespace, kube.OwnLease)
+	led := s.api.Get(ownLease)
 	longest, others := 15*time.Second, 0
 	if quick {
 		longest, others = 2*time.Second, 1
 	}
 	s.after(s.between(time.Second, longest), func() {
-		s.api.restore(s.backup)
+		s.api.Restore(s.backup)
 		s.wakeSlicer()
-		s.api.stale = nil
+		s.api.Stale = nil
 		others = max(others, s.rng.IntN(2)) * 60
 		for range others {
 			s.writeOther()
 		}
-		again := s.api.get(ownLease)
+		again := s.api.Get(ownLease)
 		isOlder := led != nil && again != nil && led.ResourceVersion != again.ResourceVersion
 		s.isHidden = others > 0 && (!s.plan.Repair || !isOlder)
 		s.away, s.restoring = false, false
 		s.before, s.restoredAt = s.restoredAt, time.Now()
 		s.count("restored")
-		s.say("etcd is back as it was at %d", s.backup.revision)
+		s.say("etcd is back as it was at %d", s.backup.Revision)
 		s.nudge(70)
 		for _, n := range s.nodes {
 			if blind {
@@ -84,7 +85,8 @@ func (s *Simulation) restoreEtcd(quick, blind bool, cutOff *node) {
 
 // writeOther writes an object that the product does not read.
 func (s *Simulation) writeOther() {
-	s.api.put(key{"/events", podNamespace, "others"}, map[string]any{"apiVersion": "v1", "kind": "Event"}, s.api.now(),
+	s.api.Put(fakeapi.At(fakeapi.Events, podNamespace, "others"),
+		map[string]any{"apiVersion": "v1", "kind": "Event"}, s.api.Now(),
 		"others")
 }
 
@@ -120,7 +122,7 @@ func (s *Simulation) isUndetected(b *sandbox) bool {
 	if !s.restoredSince(b.since) {
 		return false
 	}
-	isLate := s.asked.Sub(s.backup.at) > reportsLookFresh+evidenceLasts
+	isLate := s.asked.Sub(s.backup.At) > reportsLookFresh+evidenceLasts
 	if isLate && (b.node.linked || s.isNoted()) {
 		return false
 	}
@@ -136,7 +138,7 @@ func (s *Simulation) isUndetected(b *sandbox) bool {
 			return r.as == s.writer && !r.started.After(lostAt)
 		}
 		noticed := r.restored().Add(-max(0, s.plan.Skew))
-		since := s.backup.at
+		since := s.backup.At
 		if r.started.After(lostAt) {
 			since = lostAt
 		}
@@ -162,9 +164,9 @@ const clocksDiffer = 10 * time.Second
 // isNoted reports whether an agent has noted a restore since etcd stopped the last time.
 func (s *Simulation) isNoted() bool {
 	went := s.wentAt[len(s.wentAt)-1].Truncate(time.Second)
-	for _, r := range []string{reports, leases} {
-		for _, k := range listOf(s.api.objects, r, "", "") {
-			_, note, _ := strings.Cut(string(s.api.objects[k].json), `"`+v1alpha1.RestoreAnnotation+`":"`)
+	for _, r := range []string{fakeapi.Reports, fakeapi.Leases} {
+		for _, k := range fakeapi.ListOf(s.api.Objects, r, "", "") {
+			_, note, _ := strings.Cut(string(s.api.Objects[k].JSON), `"`+v1alpha1.RestoreAnnotation+`":"`)
 			note, _, _ = strings.Cut(note, `"`)
 			if at, err := time.Parse(time.RFC3339, note); err == nil && !at.Before(went) {
 				return true

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -15,7 +16,7 @@ const reservationBackIn = 45 * time.Second
 func (s *Simulation) checkBack(k key, d *debt) {
 	s.after(reservationBackIn, func() {
 		if s.owed[k] == d && s.isOwed(k, d) && !d.by.killed.Load() && !s.restoredSince(d.since) {
-			s.fail("the reservation %s, which the product deleted, is missing after %s, and %s uses the address", k.name,
+			s.fail("the reservation %s, which the product deleted, is missing after %s, and %s uses the address", k.Name,
 				reservationBackIn, d.attachment)
 		}
 	})
@@ -35,21 +36,22 @@ func (s *Simulation) checkResult(r *replica, began time.Time, out *reconciler.Re
 	named := map[removal]bool{}
 	for _, it := range out.Released {
 		if it.Allocation != nil {
-			named[removal{pool: key{pools, it.Pool.Namespace, it.Pool.Name}, slot: it.Allocation.Key}] = true
+			named[removal{pool: fakeapi.At(fakeapi.Pools, it.Pool.Namespace, it.Pool.Name), slot: it.Allocation.Key}] = true
 		}
 	}
 	for _, x := range out.Refused {
 		if x.Allocation != nil {
-			named[removal{pool: key{pools, x.Item.Pool.Namespace, x.Item.Pool.Name}, slot: x.Allocation.Key}] = true
+			pool := fakeapi.At(fakeapi.Pools, x.Item.Pool.Namespace, x.Item.Pool.Name)
+			named[removal{pool: pool, slot: x.Allocation.Key}] = true
 		}
 	}
 	for _, x := range s.removals {
-		_, isTaken := allocationsOf(s.api.get(x.pool))[x.slot]
-		if x.by != r.as || x.asked.Before(began) || isTaken || s.api.get(x.pool) == nil || s.restoredSince(x.asked) {
+		_, isTaken := allocationsOf(s.api.Get(x.pool))[x.slot]
+		if x.by != r.as || x.asked.Before(began) || isTaken || s.api.Get(x.pool) == nil || s.restoredSince(x.asked) {
 			continue
 		}
 		if !named[removal{pool: x.pool, slot: x.slot}] {
-			s.fail("%s removed the entry %s of %s, and the result of its pass does not have it", r.as.name, x.slot, x.pool.name)
+			s.fail("%s removed the entry %s of %s, and the result of its pass does not have it", r.as.name, x.slot, x.pool.Name)
 		}
 	}
 	s.removals = slices.DeleteFunc(s.removals, func(x removal) bool { return x.by == r.as })

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // A client is a process as the API server sees it. Its transport leads into the simulation, which answers one request
@@ -41,20 +43,31 @@ type client struct {
 
 // call is a request that waits for its answer.
 type call struct {
-	*request
+	*fakeapi.Request
 	client *client
-	reply  chan answer
+	reply  chan fakeapi.Answer
 	at     time.Time // when it arrived
 	knew   time.Time // which restore its process had detected then
 	held   time.Time // not answered before
 	tries  int
 	text   string // method, object and query
+	// versions are those of the objects in the answer, see versionsFor.
+	versions map[key]uint64
+}
+
+// traced reports whether a reader of a trace needs the call.
+func (w *call) traced() bool {
+	switch w.Resource {
+	case fakeapi.Leases, fakeapi.Reports, fakeapi.Events, "authorization.k8s.io/selfsubjectaccessreviews":
+		return false
+	}
+	return w.Writes()
 }
 
 // compare orders calls that differ.
 func (w *call) compare(other *call) int {
 	return cmp.Or(cmp.Compare(w.client.id, other.client.id), strings.Compare(w.text, other.text),
-		bytes.Compare(w.body, other.body))
+		bytes.Compare(w.Body, other.Body))
 }
 
 // post is what a process does in the simulation, in the order of processes.
@@ -80,16 +93,19 @@ func (c *client) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		r.Body.Close()
 	}
-	w := &call{request: parseRequest(r, body, c.name), client: c, reply: make(chan answer, 1), at: time.Now()}
-	w.text = w.String() + "?" + w.query.Encode()
+	w := &call{Request: fakeapi.ParseRequest(r, body, c.name), client: c, reply: make(chan fakeapi.Answer, 1),
+		at: time.Now()}
+	w.text = w.String() + "?" + w.Query.Encode()
 	c.s.calls <- w
 	select {
 	case a := <-w.reply:
 		if c.killed.Load() {
 			return nil, errors.New("the process was killed")
 		}
-		c.versions.note(a.versions, w.writes())
-		return a.response(r)
+		if a.Status/100 == 2 {
+			c.versions.note(w.versions, w.Writes())
+		}
+		return a.Response(r)
 	case <-r.Context().Done():
 		return nil, r.Context().Err()
 	}
@@ -204,7 +220,7 @@ func (s *Simulation) takeCalls() {
 }
 
 func (s *Simulation) arrived(w *call) {
-	if w.writes() && w.client.product {
+	if w.Writes() && w.client.product {
 		w.knew = s.detectedBy(w.client)
 		s.checkHold(w)
 	}
@@ -234,9 +250,9 @@ func (s *Simulation) pick(now time.Time) int {
 
 // handle answers a call, or applies a fault.
 func (s *Simulation) handle(w *call) {
-	s.record(w, w.text, w.body)
+	s.record(w, w.text, w.Body)
 	if w.client.killed.Load() && !s.chance(50) { // a sent request may still arrive
-		w.reply <- answer{err: errCut}
+		w.reply <- fakeapi.Answer{Err: errCut}
 		return
 	}
 	if s.away || w.client.node != nil && !w.client.node.reaches() {
@@ -244,7 +260,8 @@ func (s *Simulation) handle(w *call) {
 		return
 	}
 	if s.forbids(w) {
-		s.deliver(w, withDate(s, failure(http.StatusForbidden, metav1.StatusReasonForbidden, w.resource+" is forbidden")))
+		s.deliver(w, withDate(s, fakeapi.Failure(http.StatusForbidden, metav1.StatusReasonForbidden,
+			w.Resource+" is forbidden")))
 		return
 	}
 	if s.withholds(w) {
@@ -275,30 +292,30 @@ func (s *Simulation) unreachable(w *call) {
 		s.waiting = append(s.waiting, w)
 		return
 	}
-	w.reply <- answer{err: syscall.ECONNREFUSED}
+	w.reply <- fakeapi.Answer{Err: syscall.ECONNREFUSED}
 }
 
 // answer performs a call and answers it.
 func (s *Simulation) answer(w *call) { s.deliver(w, s.serve(w)) }
 
-func (s *Simulation) deliver(w *call, a answer) {
-	s.record(w, fmt.Sprint(a.status, " ", a.err), a.body)
+func (s *Simulation) deliver(w *call, a fakeapi.Answer) {
+	s.record(w, fmt.Sprint(a.Status, " ", a.Err), a.Body)
 	s.atWrite(w, false) // may kill the process
 	w.reply <- a
 }
 
 // serve lets the API server perform the call.
-func (s *Simulation) serve(w *call) answer {
+func (s *Simulation) serve(w *call) fakeapi.Answer {
 	s.writer, s.asked, s.detected = w.client, w.at, w.knew
 	defer func() { s.writer = nil }()
 	s.skew = s.skews[s.rng.IntN(len(s.skews))]
-	a := s.api.serve(w.request)
-	s.noteRequest(w, a.status)
-	if w.client.product && a.status/100 == 2 {
-		a.versions = s.api.versionsFor(w.request)
+	a := s.api.Serve(w.Request)
+	s.noteRequest(w, a.Status)
+	if w.client.product && a.Status/100 == 2 {
+		w.versions = s.versionsFor(w.Request)
 	}
 	if w.traced() {
-		s.say("%s → %d", w, a.status)
+		s.say("%s → %d", w, a.Status)
 	}
 	return a
 }
@@ -313,21 +330,24 @@ type fault struct {
 func faults() []fault {
 	refuse := func(code int, reason metav1.StatusReason) func(*Simulation, *call) {
 		return func(s *Simulation, w *call) {
-			s.deliver(w, withDate(s, failure(code, reason, "the simulation says so")))
+			s.deliver(w, withDate(s, fakeapi.Failure(code, reason, "the simulation says so")))
 		}
 	}
 	return []fault{
-		{"cut before", false, func(s *Simulation, w *call) { w.reply <- answer{err: errCut} }},
-		{"cut after", false, func(s *Simulation, w *call) { s.serve(w); s.deliver(w, answer{err: io.ErrUnexpectedEOF}) }},
+		{"cut before", false, func(s *Simulation, w *call) { w.reply <- fakeapi.Answer{Err: errCut} }},
+		{"cut after", false, func(s *Simulation, w *call) {
+			s.serve(w)
+			s.deliver(w, fakeapi.Answer{Err: io.ErrUnexpectedEOF})
+		}},
 		{"timeout although done", true, func(s *Simulation, w *call) {
 			s.serve(w)
-			s.deliver(w, withDate(s, failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout,
+			s.deliver(w, withDate(s, fakeapi.Failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout,
 				"request did not complete within requested timeout")))
 		}},
 		{"429", false, func(s *Simulation, w *call) {
-			a := withDate(s, failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
+			a := withDate(s, fakeapi.Failure(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
 				"the server has too many requests"))
-			a.retry = fmt.Sprint(1 + s.rng.IntN(8))
+			a.Retry = fmt.Sprint(1 + s.rng.IntN(8))
 			s.deliver(w, a)
 		}},
 		{"500", false, refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
@@ -342,8 +362,8 @@ func faults() []fault {
 	}
 }
 
-func withDate(s *Simulation, a answer) answer {
-	a.date = s.api.now()
+func withDate(s *Simulation, a fakeapi.Answer) fakeapi.Answer {
+	a.Date = s.api.Now()
 	return a
 }
 
@@ -355,7 +375,7 @@ func (s *Simulation) postpone(w *call, d time.Duration) {
 
 // drawFault is the fault of a call, nil for none.
 func (s *Simulation) drawFault(w *call) *fault {
-	if s.faulty && w.method == http.MethodDelete && w.client.product && w.key == s.late {
+	if s.faulty && w.Method == http.MethodDelete && w.client.product && w.Key == s.late {
 		s.late = key{}
 		return s.faultNamed([]string{"hangs", "hangs", "429"}[s.rng.IntN(3)])
 	}
@@ -364,7 +384,7 @@ func (s *Simulation) drawFault(w *call) *fault {
 	}
 	f := s.faults[s.rng.IntN(len(s.faults))]
 	// An API server answers the delete of a rollback with 409 only if the reservation is another object by now.
-	if f.writes && !w.writes() || f.name == "409" && w.method == http.MethodDelete && w.client.recreates[w.key] {
+	if f.writes && !w.Writes() || f.name == "409" && w.Method == http.MethodDelete && w.client.recreates[w.Key] {
 		return nil
 	}
 	return &f

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
@@ -19,10 +20,11 @@ func (s *Simulation) settle() {
 		s.runUntil(time.Now().Add(time.Second))
 	}
 	s.say("all is healed")
-	s.quiet, s.faulty, s.away, s.armed, s.forbidden[leases], s.forbidden[reports] = true, false, false, nil, false, false
+	s.quiet, s.faulty, s.away, s.armed = true, false, false, nil
+	s.forbidden[fakeapi.Leases], s.forbidden[fakeapi.Reports] = false, false
 	s.withheld = nil
 	s.skews[0], s.skews[1] = 0, 0
-	s.api.stale = nil
+	s.api.Stale = nil
 	s.pause(false)
 	for i, m := range s.machines {
 		if s.plan.Seed>>i&1 == 0 {
@@ -35,7 +37,7 @@ func (s *Simulation) settle() {
 	for _, n := range s.ranges {
 		s.edit(n.pool, "user", func(c map[string]any) { delete(section(section(c, "spec"), "allocations"), n.odd()) })
 		if k := n.reservation(n.address(n.kept())); s.beingDeleted(k) {
-			s.api.delete(k)
+			s.api.Delete(k)
 		}
 	}
 	for _, n := range s.nodes {
@@ -69,9 +71,9 @@ func (s *Simulation) settle() {
 			s.startReplica(i)
 		}
 	}
-	if s.forbidden[claims] { // for longer than a confirmation takes
+	if s.forbidden[fakeapi.Claims] { // for longer than a confirmation takes
 		s.runUntil(time.Now().Add(s.plan.Confirm + 3*s.plan.Every))
-		s.forbidden[claims] = false
+		s.forbidden[fakeapi.Claims] = false
 	}
 	if s.plan.Busy {
 		s.busy()
@@ -121,7 +123,7 @@ const settleFor = 4 * time.Minute
 func (s *Simulation) unsettled() string {
 	for _, l := range s.leaked() {
 		if !s.mayStay(l) {
-			return fmt.Sprintf("the entry %s of %s (%v) remains: %s", l.address(), l.net.pool.name, l.entry, s.whyKept(l))
+			return fmt.Sprintf("the entry %s of %s (%v) remains: %s", l.address(), l.net.pool.Name, l.entry, s.whyKept(l))
 		}
 	}
 	for a := range s.attachments() {
@@ -139,7 +141,7 @@ func (s *Simulation) unsettled() string {
 	}
 	for k, d := range s.owed {
 		if s.isOwed(k, d) && (s.plan.Repair || !d.by.killed.Load()) {
-			return fmt.Sprintf("the reservation %s, which the product deleted, is missing, and %s uses the address", k.name,
+			return fmt.Sprintf("the reservation %s, which the product deleted, is missing, and %s uses the address", k.Name,
 				d.attachment)
 		}
 	}
@@ -154,14 +156,14 @@ func (s *Simulation) keptForAnother() string {
 	}
 	has := map[key]bool{}
 	for _, n := range s.ranges {
-		for slot := range allocationsOf(s.api.get(n.pool)) {
+		for slot := range allocationsOf(s.api.Get(n.pool)) {
 			has[n.reservation(n.address(slot))] = true
 		}
 	}
 	for _, it := range s.last.Judgement.Reservations {
-		k := key{reservations, it.Reservation.Namespace, it.Reservation.Name}
-		if len(it.Related()) > 0 && !has[k] && s.api.get(k) != nil {
-			return k.name
+		k := fakeapi.At(fakeapi.Reservations, it.Reservation.Namespace, it.Reservation.Name)
+		if len(it.Related()) > 0 && !has[k] && s.api.Get(k) != nil {
+			return k.Name
 		}
 	}
 	return ""
@@ -205,8 +207,9 @@ func (s *Simulation) isClaimed(l leaked) bool {
 	if it == nil || it.Reason != judge.ClaimedByOther {
 		return false
 	}
-	for k, o := range s.api.objects {
-		if k.resource == pods && !s.restoredAt.IsZero() && bytes.Contains(o.json, []byte(`\"`+l.address().String()+`\"`)) {
+	for k, o := range s.api.Objects {
+		if k.Resource == fakeapi.Pods && !s.restoredAt.IsZero() &&
+			bytes.Contains(o.JSON, []byte(`\"`+l.address().String()+`\"`)) {
 			return true
 		}
 	}
@@ -225,7 +228,7 @@ func (s *Simulation) itemOf(l leaked) *judge.Item {
 		return nil
 	}
 	for _, it := range s.last.Judgement.Allocations {
-		if it.Pool.Name == l.net.pool.name && it.Allocation.Key == l.slot {
+		if it.Pool.Name == l.net.pool.Name && it.Allocation.Key == l.slot {
 			return it
 		}
 	}
@@ -271,8 +274,8 @@ func (s *Simulation) heldForGood(l leaked) bool {
 		return it.IfName() == detached && s.mayLackAddresses(it.Owner().Name)
 	}
 	if it.Reason == judge.AddressOnPod { // a restore brings an old pod status back
-		p := s.api.get(key{pods, it.Owner().Namespace, it.Owner().Name})
-		return p != nil && bytes.Contains(p.json, []byte(`\"`+l.address().String()+`\"`))
+		p := s.api.Get(fakeapi.At(fakeapi.Pods, it.Owner().Namespace, it.Owner().Name))
+		return p != nil && bytes.Contains(p.JSON, []byte(`\"`+l.address().String()+`\"`))
 	}
 	return false
 }
@@ -292,26 +295,26 @@ func (s *Simulation) mayBeUnread(ip netip.Addr) bool {
 
 // beingDeleted reports whether an object is being deleted and a finalizer keeps it.
 func (s *Simulation) beingDeleted(k key) bool {
-	o := s.api.get(k)
-	return o != nil && bytes.Contains(o.json, []byte(`"deletionTimestamp"`))
+	o := s.api.Get(k)
+	return o != nil && bytes.Contains(o.JSON, []byte(`"deletionTimestamp"`))
 }
 
 // mayLackAddresses reports whether a pod's status or its node's report may lack addresses. Multus writes the status
 // once: what a restore loses of it stays lost.
 func (s *Simulation) mayLackAddresses(pod string) bool {
-	o := s.api.get(key{pods, podNamespace, pod})
-	return s.plan.Unread || s.plan.NoUID || s.plan.Agents != 1<<s.plan.Nodes-1 || o == nil || !bytes.Contains(o.json,
+	o := s.api.Get(fakeapi.At(fakeapi.Pods, podNamespace, pod))
+	return s.plan.Unread || s.plan.NoUID || s.plan.Agents != 1<<s.plan.Nodes-1 || o == nil || !bytes.Contains(o.JSON,
 		[]byte(networkStatus))
 }
 
 // unrecorded is what the records of an address in use lack.
 func (s *Simulation) unrecorded(a *attachment) string {
-	if s.api.get(a.net.pool) == nil && (!s.namespaceKnown() || a.of.sliceBits > 0) {
+	if s.api.Get(a.net.pool) == nil && (!s.namespaceKnown() || a.of.sliceBits > 0) {
 		return ""
 	}
-	entry, there := allocationsOf(s.api.get(a.net.pool))[a.net.slot(a.ip)]
+	entry, there := allocationsOf(s.api.Get(a.net.pool))[a.net.slot(a.ip)]
 	if !there && a.net.wasEdited() && slices.ContainsFunc(s.ranges, func(n *network) bool {
-		return n.cidr.Contains(a.ip) && allocationsOf(s.api.get(n.pool))[n.slot(a.ip)].ID == a.id
+		return n.cidr.Contains(a.ip) && allocationsOf(s.api.Get(n.pool))[n.slot(a.ip)].ID == a.id
 	}) {
 		return ""
 	}
@@ -319,7 +322,7 @@ func (s *Simulation) unrecorded(a *attachment) string {
 		return fmt.Sprintf("%s of %s has no entry: %s", a.ip, a, s.whyUnrepaired())
 	}
 	// A repair writes no reservation that would lose the entry's claim: that is a finding.
-	if !a.net.unchecked && entry.Claim == "" && s.api.get(a.net.reservation(a.ip)) == nil {
+	if !a.net.unchecked && entry.Claim == "" && s.api.Get(a.net.reservation(a.ip)) == nil {
 		return fmt.Sprintf("%s of %s has no reservation: %s", a.ip, a, s.whyUnrepaired())
 	}
 	return ""
@@ -327,8 +330,8 @@ func (s *Simulation) unrecorded(a *attachment) string {
 
 // namespaceKnown reports whether any remaining object names the namespace of the pools after a restore.
 func (s *Simulation) namespaceKnown() bool {
-	for k := range s.api.objects {
-		if k.resource == pools || k.resource == reservations {
+	for k := range s.api.Objects {
+		if k.Resource == fakeapi.Pools || k.Resource == fakeapi.Reservations {
 			return true
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -47,10 +48,10 @@ type Simulation struct {
 	away     bool // the API server is
 	running  int  // goroutines of processes, calls of whereabouts among them
 
-	api      *apiServer
+	api      *fakeapi.Server
 	skew     time.Duration // of the API server's clock that answers
 	skews    []time.Duration
-	backup   *backup
+	backup   *fakeapi.Backup
 	writer   *client   // whose request is being answered
 	asked    time.Time // when it arrived; it may be performed much later
 	detected time.Time // the restore that the writer knew of when it arrived
@@ -152,8 +153,8 @@ func (s *Simulation) play() {
 	s.ctx, s.began = ctx, time.Now()
 	s.calls, s.posted = make(chan *call, 4096), make(chan post, 4096)
 	s.skews = []time.Duration{0, s.plan.Skew}
-	s.api = &apiServer{store: newStore(), now: func() time.Time { return time.Now().Add(s.skew) }}
-	s.api.changed = s.stored
+	s.api = &fakeapi.Server{Store: fakeapi.NewStore(), Now: func() time.Time { return time.Now().Add(s.skew) }}
+	s.api.Changed = s.stored
 	s.setUp()
 	s.eachHour()
 	s.faulty = true
@@ -175,10 +176,10 @@ func (s *Simulation) eachHour() {
 
 // setUp creates the initial state: nodes, definitions, pools by whereabouts' first ADD, agents, and the product.
 func (s *Simulation) setUp() {
-	s.api.put(key{"/namespaces", "", ownNamespace}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(),
-		"setup")
-	s.api.put(key{"/namespaces", "", kubeSystem}, map[string]any{"apiVersion": "v1", "kind": "Namespace"}, s.api.now(),
-		"setup")
+	for _, name := range []string{ownNamespace, kubeSystem} {
+		s.api.Put(fakeapi.At(fakeapi.Namespaces, "", name), map[string]any{"apiVersion": "v1", "kind": "Namespace"},
+			s.api.Now(), "setup")
+	}
 	for i := range s.plan.Nets {
 		s.nets = append(s.nets, s.plan.network(i))
 		s.defineNetwork(s.nets[i])
@@ -202,9 +203,9 @@ func (s *Simulation) setUp() {
 		s.pods = append(s.pods, p)
 	}
 	// A pod without events: the product rejects an API server without pods.
-	s.api.put(key{pods, kubeSystem, "other"}, map[string]any{"apiVersion": "v1", "kind": "Pod",
+	s.api.Put(fakeapi.At(fakeapi.Pods, kubeSystem, "other"), map[string]any{"apiVersion": "v1", "kind": "Pod",
 		"spec": map[string]any{"nodeName": "n0", "hostNetwork": true}, "status": map[string]any{"phase": "Running"}},
-		s.api.now(), "setup")
+		s.api.Now(), "setup")
 	for i, p := range s.pods {
 		s.makePod(p, s.nodes[i%len(s.nodes)])
 	}
@@ -228,8 +229,8 @@ func (s *Simulation) defineNetwork(n *network) {
 	config := fmt.Sprintf(`{"cniVersion":"0.3.1","type":"macvlan","name":%q,"ipam":{"type":"whereabouts","range":%q,`+
 		`"network_name":%q,"enable_overlapping_ranges":%t%s}}`,
 		n.nad, n.cidr, n.name, !n.unchecked, slice)
-	s.api.put(key{nads, podNamespace, n.nad}, map[string]any{"apiVersion": "k8s.cni.cncf.io/v1",
-		"kind": "NetworkAttachmentDefinition", "spec": map[string]any{"config": config}}, s.api.now(), "user")
+	s.api.Put(fakeapi.At(fakeapi.NADs, podNamespace, n.nad), map[string]any{"apiVersion": "k8s.cni.cncf.io/v1",
+		"kind": "NetworkAttachmentDefinition", "spec": map[string]any{"config": config}}, s.api.Now(), "user")
 }
 
 func (s *Simulation) newClient(name string, n *node) *client {
@@ -255,7 +256,7 @@ func (s *Simulation) end(stop context.CancelFunc) {
 	for _, r := range s.replicas {
 		r.kill()
 	}
-	s.api.cutWatches("")
+	s.api.CutWatches("")
 	s.away = true
 	began := time.Now()
 	// An elector's goroutines are not counted: they end within the time for rollbacks.
@@ -264,7 +265,7 @@ func (s *Simulation) end(stop context.CancelFunc) {
 		s.takePosts()
 		s.takeCalls()
 		for _, w := range s.waiting {
-			w.reply <- answer{err: errCut}
+			w.reply <- fakeapi.Answer{Err: errCut}
 		}
 		s.waiting = nil
 		s.sleepUntil(time.Now().Add(5 * time.Second))

@@ -10,12 +10,12 @@ import (
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/api/whereabouts.cni.cncf.io/v1alpha1"
 	"github.com/k8snetworkplumbingwg/whereabouts/pkg/iphelpers"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // slicedAgain is the step that only plans with slices have.
 const slicedAgain = "node slices are assigned again"
-
-const nodeSlicePools = "whereabouts.cni.cncf.io/nodeslicepools"
 
 // wakeSlicer lets whereabouts' node-slice controller act on all definitions in a moment, as it does after a change of
 // one, and when a Node is created or deleted.
@@ -59,7 +59,7 @@ type ipam struct {
 }
 
 func (s *Simulation) ipamOf(nad string) (ipam, bool) {
-	o := s.api.get(key{nads, podNamespace, nad})
+	o := s.api.Get(fakeapi.At(fakeapi.NADs, podNamespace, nad))
 	if o == nil {
 		return ipam{}, false
 	}
@@ -71,7 +71,7 @@ func (s *Simulation) ipamOf(nad string) (ipam, bool) {
 	var config struct {
 		IPAM ipam `json:"ipam"`
 	}
-	_ = json.Unmarshal(o.json, &spec)
+	_ = json.Unmarshal(o.JSON, &spec)
 	_ = json.Unmarshal([]byte(spec.Spec.Config), &config)
 	config.IPAM.nad = nad
 	return config.IPAM, true
@@ -88,29 +88,29 @@ func (s *Simulation) isMismatched(x ipam) bool {
 // poolKey is the NodeSlicePool of a definition.
 func (x ipam) poolKey() key {
 	if x.NetworkName != "" {
-		return key{nodeSlicePools, kubeSystem, x.NetworkName}
+		return fakeapi.At(fakeapi.NodeSlicePools, kubeSystem, x.NetworkName)
 	}
-	return key{nodeSlicePools, kubeSystem, x.nad}
+	return fakeapi.At(fakeapi.NodeSlicePools, kubeSystem, x.nad)
 }
 
 // deleteSlices deletes what only a deleted definition owns: by the definition's name, whatever the NodeSlicePool's is.
 func (s *Simulation) deleteSlices(nad string) {
-	for _, k := range listOf(s.api.objects, nodeSlicePools, "", "") {
+	for _, k := range fakeapi.ListOf(s.api.Objects, fakeapi.NodeSlicePools, "", "") {
 		p := s.slicePool(k)
 		if len(p.OwnerReferences) == 1 && p.OwnerReferences[0].Name == nad {
-			s.api.delete(key{nodeSlicePools, kubeSystem, nad})
+			s.api.Delete(fakeapi.At(fakeapi.NodeSlicePools, kubeSystem, nad))
 		}
 	}
 }
 
 // slicePool is a NodeSlicePool, nil for none.
 func (s *Simulation) slicePool(k key) *v1alpha1.NodeSlicePool {
-	o := s.api.get(k)
+	o := s.api.Get(k)
 	if o == nil {
 		return nil
 	}
 	p := &v1alpha1.NodeSlicePool{}
-	if err := json.Unmarshal(o.json, p); err != nil {
+	if err := json.Unmarshal(o.JSON, p); err != nil {
 		s.fail("read %s: %v", k, err)
 	}
 	return p
@@ -142,13 +142,13 @@ func (s *Simulation) slice(n *network, x ipam) {
 	slotOf := func(node string) int {
 		return slices.IndexFunc(slots, func(a v1alpha1.NodeSliceAllocation) bool { return a.NodeName == node })
 	}
-	all := listOf(s.api.objects, nodes, "", "")
+	all := fakeapi.ListOf(s.api.Objects, fakeapi.Nodes, "", "")
 	s.rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] }) // as the order of its cache is any
 	for _, k := range all {
-		known[k.name] = true
-		if free := slotOf(""); slotOf(k.name) < 0 && free >= 0 {
-			slots[free].NodeName = k.name
-			s.assigned(n, k.name, slots[free].SliceRange)
+		known[k.Name] = true
+		if free := slotOf(""); slotOf(k.Name) < 0 && free >= 0 {
+			slots[free].NodeName = k.Name
+			s.assigned(n, k.Name, slots[free].SliceRange)
 		}
 	}
 	for i := range slots {
@@ -157,8 +157,8 @@ func (s *Simulation) slice(n *network, x ipam) {
 		}
 	}
 	text, _ := json.Marshal(p) //nolint:errchkjson // it was read from JSON
-	if o := s.api.get(x.poolKey()); o == nil || string(encode(decode(text)).json) != string(o.json) {
-		s.api.put(x.poolKey(), decode(text), s.api.now(), "node-slice-controller")
+	if o := s.api.Get(x.poolKey()); o == nil || string(fakeapi.Encode(fakeapi.Decode(text)).JSON) != string(o.JSON) {
+		s.api.Put(x.poolKey(), fakeapi.Decode(text), s.api.Now(), "node-slice-controller")
 	}
 }
 
@@ -171,7 +171,7 @@ func (s *Simulation) sliceAgain(a, how int) {
 	}
 	if how%2 == 0 {
 		s.say("the definition %s is deleted", n.nad)
-		s.api.delete(key{nads, podNamespace, n.nad})
+		s.api.Delete(fakeapi.At(fakeapi.NADs, podNamespace, n.nad))
 		s.unlessQuiet(s.between(0, 20*time.Second), func() {
 			if !s.away {
 				s.defineNetwork(n)
@@ -180,7 +180,7 @@ func (s *Simulation) sliceAgain(a, how int) {
 		return
 	}
 	s.say("the NodeSlicePool of %s is deleted", n.nad)
-	s.api.delete(n.slicePoolKey())
+	s.api.Delete(n.slicePoolKey())
 	s.unlessQuiet(s.between(0, 5*time.Second), s.wakeSlicer)
 }
 
@@ -191,11 +191,11 @@ func (n *network) slicePoolKey() key { return ipam{nad: n.nad, NetworkName: n.na
 func (s *Simulation) assigned(n *network, node, slice string) {
 	s.say("%s has the slice %s of %s", node, slice, n.nad)
 	made := newNetwork(n.nad, n.name, netip.MustParsePrefix(slice), n.unchecked)
-	name := node + "-" + newNetwork("", "", made.cidr, false).pool.name
+	name := node + "-" + newNetwork("", "", made.cidr, false).pool.Name
 	if n.name != "" {
 		name = n.name + "-" + name
 	}
-	made.pool.name, made.of, made.node = name, n, node
+	made.pool.Name, made.of, made.node = name, n, node
 	if s.netOf(made.pool) == nil {
 		if slices.ContainsFunc(s.ranges, func(r *network) bool { return r.of == n && r.node == node }) {
 			s.count("another slice for a node")
@@ -249,7 +249,7 @@ func (n *network) sliceSize() string { return fmt.Sprint("/", n.sliceBits) }
 func (s *Simulation) poolAt(i int) *network {
 	var all []*network
 	for _, n := range s.ranges {
-		if n.of == nil || s.api.get(n.pool) != nil {
+		if n.of == nil || s.api.Get(n.pool) != nil {
 			all = append(all, n)
 		}
 	}

@@ -3,6 +3,8 @@ package sim
 import (
 	"fmt"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // stepKind is one kind of event in a cluster.
@@ -88,8 +90,8 @@ func kinds() []stepKind {
 		}},
 		{"a delete arrives when its pod is back", 4, func(s *Simulation, a, _ int) { s.deleteLate(s.podAt(a)) }},
 		{"the API server restarts", 4, func(s *Simulation, a, _ int) { s.restartAPI(time.Duration(a) * 2 * time.Second) }},
-		{"watches are cut", 3, func(s *Simulation, _, _ int) { s.api.cutWatches("") }},
-		{"a watch cache lags behind", 3, func(s *Simulation, _, _ int) { s.api.stale = s.api.backup() }},
+		{"watches are cut", 3, func(s *Simulation, _, _ int) { s.api.CutWatches("") }},
+		{"a watch cache lags behind", 3, func(s *Simulation, _, _ int) { s.api.Stale = s.api.Backup() }},
 		{"the product is killed", 10, func(s *Simulation, a, b int) { s.killReplica(a, b%3 == 0) }},
 		{"the network-status of a pod is lost", 3, func(s *Simulation, a, _ int) { s.loseStatus(s.podAt(a)) }},
 		{"a definition is edited", 2, func(s *Simulation, a, b int) { s.editNetwork(a, b) }},
@@ -114,7 +116,7 @@ func kinds() []stepKind {
 		{"a pool is written again and again", 3, func(s *Simulation, a, _ int) { s.disturb(s.poolAt(a), 150) }},
 		{"an entry that cannot be read", 1, func(s *Simulation, a, b int) { s.oddEntry(a, b) }},
 		{"the right to Leases or SandboxReports is taken or given", 4, func(s *Simulation, _, b int) {
-			s.forbid([]string{leases, reports}[b%2])
+			s.forbid([]string{fakeapi.Leases, fakeapi.Reports}[b%2])
 		}},
 		{"an entry is lost", 2, func(s *Simulation, a, _ int) { s.loseEntry(a) }},
 		{"a pool is deleted", 2, func(s *Simulation, a, _ int) { s.deletePool(a) }},
@@ -134,7 +136,7 @@ func kinds() []stepKind {
 		{"a machine starts", 14, func(s *Simulation, a, b int) { s.startMachine(s.machineAt(a), s.nodeAt(b)) }},
 		{"a machine stops", 8, func(s *Simulation, a, _ int) { s.stopMachine(s.machineAt(a)) }},
 		{"a machine stops and starts", 8, func(s *Simulation, a, b int) { s.restartMachine(s.machineAt(a), s.nodeAt(b)) }},
-		{"the right to IPAMClaims is taken or given", 3, func(s *Simulation, _, _ int) { s.forbid(claims) }},
+		{"the right to IPAMClaims is taken or given", 3, func(s *Simulation, _, _ int) { s.forbid(fakeapi.Claims) }},
 		{"a machine stops, and IPAMClaims cannot be read", 8, func(s *Simulation, a, b int) {
 			s.stopUnread(s.machineAt(a), s.nodeAt(b))
 		}},
@@ -185,13 +187,14 @@ func (s *Simulation) step(x *Step) {
 
 // atWrite plays a step that waits for a write of the product.
 func (s *Simulation) atWrite(w *call, before bool) {
-	record, lease := w.resource == pools || w.resource == reservations, w.resource == leases && w.namespace == kubeSystem
-	if before && s.beforeWrite != nil && w.client.product && w.writes() && (record || lease && s.atLease) {
+	record := w.Resource == fakeapi.Pools || w.Resource == fakeapi.Reservations
+	lease := w.Resource == fakeapi.Leases && w.Namespace == kubeSystem
+	if before && s.beforeWrite != nil && w.client.product && w.Writes() && (record || lease && s.atLease) {
 		do := s.beforeWrite
 		s.beforeWrite, s.atLease = nil, false
 		do()
 	}
-	if s.armed == nil || !w.writes() {
+	if s.armed == nil || !w.Writes() {
 		return
 	}
 	switch s.armed.OnWrite {
@@ -214,7 +217,7 @@ func (s *Simulation) makeAgain(p *podName, n *node, tries int) {
 		if s.quiet {
 			return
 		}
-		if s.api.get(p.key()) == nil {
+		if s.api.Get(p.key()) == nil {
 			s.makePod(p, n)
 		} else if tries > 0 {
 			s.makeAgain(p, n, tries-1)
@@ -319,7 +322,7 @@ func (s *Simulation) link(n *node, linked bool) {
 // deleteNode deletes the object of a machine that is off.
 func (s *Simulation) deleteNode(n *node) {
 	if !n.up && !s.away {
-		s.api.delete(key{nodes, "", n.name})
+		s.api.Delete(fakeapi.At(fakeapi.Nodes, "", n.name))
 		s.say("Node %s is deleted", n.name)
 	}
 }
@@ -329,7 +332,7 @@ func (s *Simulation) taint(n *node) {
 	if n.up || s.away {
 		return
 	}
-	s.edit(key{nodes, "", n.name}, "operator", func(c map[string]any) {
+	s.edit(fakeapi.At(fakeapi.Nodes, "", n.name), "operator", func(c map[string]any) {
 		section(c, "spec")["taints"] = []any{map[string]any{"key": "node.kubernetes.io/out-of-service",
 			"value": "nodeshutdown", "effect": "NoExecute"}}
 	})
@@ -337,7 +340,8 @@ func (s *Simulation) taint(n *node) {
 }
 
 func (s *Simulation) untaint(n *node) {
-	s.edit(key{nodes, "", n.name}, "operator", func(c map[string]any) { delete(section(c, "spec"), "taints") })
+	s.edit(fakeapi.At(fakeapi.Nodes, "", n.name), "operator",
+		func(c map[string]any) { delete(section(c, "spec"), "taints") })
 }
 
 func (s *Simulation) restartAPI(away time.Duration) {
@@ -345,7 +349,7 @@ func (s *Simulation) restartAPI(away time.Duration) {
 		return
 	}
 	s.away = true
-	s.api.cutWatches("")
+	s.api.CutWatches("")
 	s.say("the API server goes for %s", away)
 	s.after(away, func() { s.away = false })
 }
@@ -359,7 +363,7 @@ func (s *Simulation) loseStatus(p *podName) {
 // deletePool deletes a pool, as is advised where a range is full.
 func (s *Simulation) deletePool(a int) {
 	if !s.away {
-		s.api.delete(s.poolAt(a).pool)
+		s.api.Delete(s.poolAt(a).pool)
 	}
 }
 
@@ -372,9 +376,9 @@ func (s *Simulation) editNetwork(a, how int) {
 	n.edited = n.edited || how%3 != 2
 	switch how % 3 {
 	case 0:
-		s.api.delete(key{nads, podNamespace, n.nad})
+		s.api.Delete(fakeapi.At(fakeapi.NADs, podNamespace, n.nad))
 	case 1:
-		s.edit(key{nads, podNamespace, n.nad}, "user", func(c map[string]any) {
+		s.edit(fakeapi.At(fakeapi.NADs, podNamespace, n.nad), "user", func(c map[string]any) {
 			section(c, "spec")["config"] = `{"type":"macvlan","ipam":{"type":"whereabouts","range":"10.9.0.0/24"}}`
 		})
 	default:
@@ -383,7 +387,7 @@ func (s *Simulation) editNetwork(a, how int) {
 }
 
 func (s *Simulation) pause(on bool) {
-	s.edit(key{"/namespaces", "", ownNamespace}, "operator", func(c map[string]any) {
+	s.edit(fakeapi.At(fakeapi.Namespaces, "", ownNamespace), "operator", func(c map[string]any) {
 		section(section(c, "metadata"), "annotations")["ip-reconcile.dev/paused"] = map[bool]string{true: "true",
 			false: "false"}[on]
 	})

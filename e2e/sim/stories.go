@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // scene is a part of a story: what happens as soon as a condition holds. The story ends where it does not hold in time.
@@ -229,8 +231,8 @@ func (s *Simulation) earlierTaint(p *podName) {
 
 // isReady reports whether the Node object is Ready.
 func (s *Simulation) isReady(n *node) bool {
-	o := s.api.get(key{nodes, "", n.name})
-	return o != nil && bytes.Contains(o.json, []byte(`"status":"True"`))
+	o := s.api.Get(fakeapi.At(fakeapi.Nodes, "", n.name))
+	return o != nil && bytes.Contains(o.JSON, []byte(`"status":"True"`))
 }
 
 // backWithoutAgent: a pod is back on its node, which was booted and whose agent does not start. A backup of just before

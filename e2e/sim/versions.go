@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // versions are what a process has read of pools, reports and their Leases by quorum, or written. A version that runs
@@ -19,18 +21,18 @@ type versions struct {
 
 // versionsFor are the versions that the answer to a request has: of pools, reports and their Leases. The empty name is
 // the revision of a list of pools.
-func (s *apiServer) versionsFor(q *request) map[key]uint64 {
-	isAgents := q.resource == reports || q.resource == leases && q.namespace == leaseNamespace
-	if q.resource != pools && !isAgents || q.query.Has("watch") || q.query.Get("resourceVersion") == "0" ||
-		q.writes() && q.name == "" {
+func (s *Simulation) versionsFor(q *fakeapi.Request) map[key]uint64 {
+	isAgents := q.Resource == fakeapi.Reports || q.Resource == fakeapi.Leases && q.Namespace == leaseNamespace
+	if q.Resource != fakeapi.Pools && !isAgents || q.Query.Has("watch") || q.Query.Get("resourceVersion") == "0" ||
+		q.Writes() && q.Name == "" {
 		return nil
 	}
 	found := map[key]uint64{}
-	if q.resource == pools && q.name == "" && !q.writes() {
-		found[key{resource: pools}] = s.revision
+	if q.Resource == fakeapi.Pools && q.Name == "" && !q.Writes() {
+		found[key{Resource: fakeapi.Pools}] = s.api.Revision
 	}
-	for _, k := range listOf(s.objects, q.resource, q.namespace, q.name) {
-		found[k], _ = strconv.ParseUint(s.objects[k].ResourceVersion, 10, 64)
+	for _, k := range fakeapi.ListOf(s.api.Objects, q.Resource, q.Namespace, q.Name) {
+		found[k], _ = strconv.ParseUint(s.api.Objects[k].ResourceVersion, 10, 64)
 	}
 	return found
 }

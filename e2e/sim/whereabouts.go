@@ -18,6 +18,8 @@ import (
 	wbtypes "github.com/k8snetworkplumbingwg/whereabouts/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 const kubeSystem = "kube-system"
@@ -41,9 +43,9 @@ type plugin struct {
 func (p *plugin) RoundTrip(r *http.Request) (*http.Response, error) {
 	isOfSlices := strings.Contains(r.URL.Path, "/nodeslicepools/")
 	if isOfSlices && p.slices != nil {
-		kept := answer{status: http.StatusOK, body: p.slices}
+		kept := fakeapi.Answer{Status: http.StatusOK, Body: p.slices}
 		p.slices = nil
-		return kept.response(r)
+		return kept.Response(r)
 	}
 	resp, err := p.as.Load().RoundTrip(r)
 	if isOfSlices && p.keeping && err == nil && resp.StatusCode == http.StatusOK {

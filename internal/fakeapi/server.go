@@ -1,0 +1,358 @@
+package fakeapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// Server answers requests as kube-apiserver does: resourceVersions, preconditions, JSON patches whose tests fail with
+// 422, conflicts with 409, lists and watches.
+type Server struct {
+	*Store
+	Now     func() time.Time // by the server's clock
+	watches []*watch         // that are open, in the order in which they were opened
+	// stale is the state of a watch cache that lags behind: it serves lists at resourceVersion 0.
+	Stale   *Backup
+	stalled string // the resource whose watches stand still
+}
+
+const (
+	Pods         = "/pods"
+	Nodes        = "/nodes"
+	Namespaces   = "/namespaces"
+	Events       = "/events"
+	Leases       = "coordination.k8s.io/leases"
+	Pools        = "whereabouts.cni.cncf.io/ippools"
+	Reservations = "whereabouts.cni.cncf.io/overlappingrangeipreservations"
+	NADs         = "k8s.cni.cncf.io/network-attachment-definitions"
+	Reports      = "ip-reconcile.dev/sandboxreports"
+	Claims       = "k8s.cni.cncf.io/ipamclaims"
+
+	NodeSlicePools = "whereabouts.cni.cncf.io/nodeslicepools"
+)
+
+// served are the kinds: apiVersion and kind by resource.
+var served = map[string]struct{ apiVersion, kind string }{
+	Pods:           {"v1", "Pod"},
+	Nodes:          {"v1", "Node"},
+	Namespaces:     {"v1", "Namespace"},
+	Events:         {"v1", "Event"},
+	Leases:         {"coordination.k8s.io/v1", "Lease"},
+	Pools:          {"whereabouts.cni.cncf.io/v1alpha1", "IPPool"},
+	Reservations:   {"whereabouts.cni.cncf.io/v1alpha1", "OverlappingRangeIPReservation"},
+	NADs:           {"k8s.cni.cncf.io/v1", "NetworkAttachmentDefinition"},
+	Reports:        {"ip-reconcile.dev/v1alpha1", "SandboxReport"},
+	NodeSlicePools: {"whereabouts.cni.cncf.io/v1alpha1", "NodeSlicePool"},
+	Claims:         {"k8s.cni.cncf.io/v1alpha1", "IPAMClaim"},
+}
+
+// kind returns the apiVersion and kind of the answer.
+func (q *Request) kind() (apiVersion, kind string) {
+	if q.MetadataOnly() {
+		return "meta.k8s.io/v1", "PartialObjectMetadata"
+	}
+	return served[q.Resource].apiVersion, served[q.Resource].kind
+}
+
+// Request is a request as the server receives it.
+type Request struct {
+	Key
+	Method string
+	Query  url.Values
+	accept string
+	Body   []byte
+	by     string // the client
+}
+
+// Answer is the server's answer; watch is the stream of a watch.
+type Answer struct {
+	Status int
+	Body   []byte
+	Date   time.Time
+	Retry  string // Retry-After
+	watch  *watch
+	Err    error // instead of an answer
+}
+
+// ParseRequest returns a request of a client as the server receives it.
+func ParseRequest(r *http.Request, body []byte, by string) *Request {
+	q := &Request{Method: r.Method, Query: r.URL.Query(), accept: r.Header.Get("Accept"), Body: body, by: by}
+	q.Query.Del("timeoutSeconds") // any is drawn, and no watch lasts as long
+	// A copy: the store would keep the whole URL by a part of it.
+	parts := strings.Split(strings.Clone(strings.Trim(r.URL.Path, "/")), "/")
+	group := ""
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		group, parts = parts[1], parts[3:]
+	default: // discovery
+		q.Resource = "discovery"
+		q.Name = r.URL.Path
+		return q
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		q.Namespace, parts = parts[1], parts[2:]
+	}
+	q.Resource = group + "/" + parts[0]
+	if len(parts) > 1 {
+		q.Name = parts[1]
+	}
+	if field := q.Query.Get("fieldSelector"); q.Name == "" && field != "" {
+		for term := range strings.SplitSeq(field, ",") {
+			name, value, _ := strings.Cut(term, "=")
+			switch name {
+			case "metadata.name":
+				q.Query.Set("name", value)
+			case "metadata.namespace":
+				q.Namespace = value
+			}
+		}
+	}
+	return q
+}
+
+// Writes reports whether a request may change an object.
+func (q *Request) Writes() bool { return q.Method != http.MethodGet }
+
+func (q *Request) String() string { return q.by + ": " + q.Method + " " + q.Key.String() }
+
+// Serve performs a request and answers it.
+func (s *Server) Serve(q *Request) Answer {
+	a := s.answerTo(q)
+	a.Date = s.Now()
+	return a
+}
+
+func (s *Server) answerTo(q *Request) Answer {
+	if q.Resource == "discovery" {
+		return s.Discovery(q)
+	}
+	if q.Resource == "authorization.k8s.io/selfsubjectaccessreviews" {
+		return OK(map[string]any{"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1",
+			"status": map[string]any{"allowed": true}})
+	}
+	if served[q.Resource].kind == "" {
+		return s.emptyList(q)
+	}
+	switch q.Method {
+	case http.MethodGet:
+		return s.read(q)
+	case http.MethodPost:
+		return s.create(q)
+	case http.MethodPut:
+		return s.update(q)
+	case http.MethodPatch:
+		return s.patch(q)
+	case http.MethodDelete:
+		return s.remove(q)
+	}
+	return Failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, q.Method)
+}
+
+// OK answers with a document.
+func OK(content any) Answer {
+	text, err := json.Marshal(content)
+	if err != nil {
+		panic(err)
+	}
+	return Answer{Status: http.StatusOK, Body: text}
+}
+
+// Failure answers with a Status.
+func Failure(code int, reason metav1.StatusReason, message string) Answer {
+	a := OK(map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
+		"reason": string(reason), "code": code, "message": message})
+	a.Status = code
+	return a
+}
+
+// Discovery answers requests for the groups and resources that the server has.
+func (s *Server) Discovery(q *Request) Answer {
+	if q.Name == "/apis" {
+		return OK(map[string]any{"kind": "APIGroupList", "groups": []any{map[string]any{"name": "ip-reconcile.dev"}}})
+	}
+	return OK(map[string]any{"kind": "APIResourceList", "groupVersion": strings.TrimPrefix(q.Name, "/apis/"),
+		"resources": []any{
+			map[string]any{"name": "sandboxreports", "kind": "SandboxReport"},
+			map[string]any{"name": "overlappingrangeipreservations", "kind": "OverlappingRangeIPReservation",
+				"namespaced": true},
+		}})
+}
+
+func (s *Server) emptyList(q *Request) Answer {
+	if q.Method == http.MethodGet && q.Name == "" {
+		return OK(map[string]any{"kind": "List", "apiVersion": "v1",
+			"metadata": map[string]any{"resourceVersion": strconv.FormatUint(s.Revision, 10)}, "items": []any{}})
+	}
+	return Failure(http.StatusNotFound, metav1.StatusReasonNotFound, q.String())
+}
+
+// MetadataOnly reports whether the client reads objects' metadata alone.
+func (q *Request) MetadataOnly() bool { return strings.Contains(q.accept, "as=PartialObjectMetadata") }
+
+// shown is an object in the form that the request accepts.
+func (q *Request) shown(o *Object) []byte {
+	if !q.MetadataOnly() {
+		return o.JSON
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":`)
+	b.Write(o.meta)
+	b.WriteByte('}')
+	return b.Bytes()
+}
+
+func (s *Server) read(q *Request) Answer {
+	if watching := q.Query.Get("watch"); watching == "true" || watching == "1" {
+		return s.watch(q)
+	}
+	if q.Name != "" {
+		if o := s.Get(q.Key); o != nil {
+			return Answer{Status: http.StatusOK, Body: q.shown(o)}
+		}
+		return s.notFound(q)
+	}
+	from := &Backup{objects: s.Objects, Revision: s.Revision}
+	if q.Query.Get("resourceVersion") == "0" && s.Stale != nil {
+		from = s.Stale
+	}
+	apiVersion, kind := q.kind()
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":"%s","metadata":{"resourceVersion":"%d"},"items":[`, kind, apiVersion,
+		from.Revision)
+	for i, k := range ListOf(from.objects, q.Resource, q.Namespace, q.Query.Get("name")) {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(q.shown(from.objects[k]))
+	}
+	b.WriteString("]}")
+	return Answer{Status: http.StatusOK, Body: b.Bytes()}
+}
+
+func (s *Server) notFound(q *Request) Answer {
+	group, kind, _ := strings.Cut(q.Resource, "/")
+	a := OK(map[string]any{"kind": "Status", "apiVersion": "v1", "metadata": map[string]any{}, "status": "Failure",
+		"reason": string(metav1.StatusReasonNotFound), "code": http.StatusNotFound, "message": q.Key.String() + " not found",
+		"details": map[string]any{"group": group, "kind": kind, "name": q.Name}})
+	a.Status = http.StatusNotFound
+	return a
+}
+
+func (s *Server) create(q *Request) Answer {
+	content, err := decodeBody(q.Body)
+	if err != nil {
+		return Failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+	}
+	k := q.Key
+	meta, _ := content["metadata"].(map[string]any)
+	k.Name, _ = meta["name"].(string)
+	if s.Get(k) != nil {
+		return Failure(http.StatusConflict, metav1.StatusReasonAlreadyExists, k.String()+" already exists")
+	}
+	delete(meta, "uid")
+	return Answer{Status: http.StatusCreated, Body: q.shown(s.Put(k, content, s.Now(), q.by))}
+}
+
+func (s *Server) update(q *Request) Answer {
+	content, err := decodeBody(q.Body)
+	if err != nil {
+		return Failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+	}
+	before := s.Get(q.Key)
+	if before == nil {
+		return s.notFound(q)
+	}
+	meta, _ := content["metadata"].(map[string]any)
+	if v, _ := meta["resourceVersion"].(string); v != "" && v != before.ResourceVersion {
+		return Failure(http.StatusConflict, metav1.StatusReasonConflict, q.Key.String()+": the object has been modified")
+	}
+	return Answer{Status: http.StatusOK, Body: q.shown(s.Put(q.Key, content, s.Now(), q.by))}
+}
+
+func (s *Server) patch(q *Request) Answer {
+	before := s.Get(q.Key)
+	if before == nil {
+		return s.notFound(q)
+	}
+	p, err := jsonpatch.DecodePatch(q.Body)
+	if err != nil {
+		return Failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+	}
+	after, err := p.Apply(before.JSON)
+	if err != nil {
+		return Failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, err.Error())
+	}
+	return Answer{Status: http.StatusOK, Body: q.shown(s.Put(q.Key, Decode(after), s.Now(), q.by))}
+}
+
+func (s *Server) remove(q *Request) Answer {
+	before := s.Get(q.Key)
+	if before == nil {
+		return s.notFound(q)
+	}
+	var options struct {
+		Preconditions *metav1.Preconditions `json:"preconditions"`
+	}
+	if content, err := decodeBody(q.Body); err == nil {
+		text, _ := json.Marshal(content)
+		_ = json.Unmarshal(text, &options)
+	}
+	if p := options.Preconditions; p != nil {
+		if p.UID != nil && string(*p.UID) != before.UID || p.ResourceVersion != nil &&
+			*p.ResourceVersion != before.ResourceVersion {
+			return Failure(http.StatusConflict, metav1.StatusReasonConflict, q.Key.String()+": the precondition does not hold")
+		}
+	}
+	s.Delete(q.Key)
+	return OK(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
+}
+
+// decodeBody reads a body in JSON or protobuf.
+func decodeBody(body []byte) (map[string]any, error) {
+	if !bytes.HasPrefix(body, []byte("k8s\x00")) {
+		var m map[string]any
+		err := json.Unmarshal(body, &m)
+		return m, err
+	}
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	return Decode(text), nil
+}
+
+// Response is the answer as a client's transport returns it.
+func (a Answer) Response(r *http.Request) (*http.Response, error) {
+	if a.Err != nil {
+		return nil, a.Err
+	}
+	h := http.Header{"Content-Type": {"application/json"}, "Date": {a.Date.UTC().Format(http.TimeFormat)}}
+	if a.Retry != "" {
+		h.Set("Retry-After", a.Retry)
+	}
+	resp := &http.Response{StatusCode: a.Status, Status: strconv.Itoa(a.Status) + " " + http.StatusText(a.Status),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: h, Request: r, ContentLength: -1}
+	if a.watch != nil {
+		resp.Body = a.watch.body(r.Context())
+		return resp, nil
+	}
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(a.Body)), int64(len(a.Body))
+	return resp, nil
+}
