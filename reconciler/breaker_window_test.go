@@ -13,10 +13,7 @@ import (
 // pass makes a pass in a process that has just started, without waiting.
 func (s *simulator) pass(t *testing.T) *reconciler.Result {
 	t.Helper()
-	out, _, err := s.reconciler(t).Pass(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := pass(t, s.reconciler(t))
 	return out
 }
 
@@ -35,7 +32,7 @@ func proves(id string) func(*simulator) {
 // What the breaker counts, in passes of one or several processes.
 func TestBreaker_Store(t *testing.T) {
 	const minute, hour = time.Minute, time.Hour
-	type pass struct {
+	type passAt struct {
 		after    time.Duration
 		before   func(s *simulator)
 		released int
@@ -59,21 +56,23 @@ func TestBreaker_Store(t *testing.T) {
 		says   string
 		dryRun bool
 		one    bool // process makes all passes
-		passes []pass
+		passes []passAt
 		kept   func(text string) bool // at the end; nil for any
 		asked  int                    // how often; 0 for any
 	}{
-		{says: "21 items, mostly reservations without allocation", passes: []pass{{5 * minute, all(leaks(1), alone(101, 120)),
-			0, breaks(21)}}},
-		{says: "20 of them are no mass release", passes: []pass{{5 * minute, alone(101, 120), 20, nil}}},
-		{says: "many, with allocations", passes: []pass{{5 * minute, all(leaks(15), alone(101, 115)), 0, breaks(30)}}},
-		{says: "few of many allocations", passes: []pass{{5 * minute, all(leaks(10), alone(101, 110)), 30, nil}}},
-		{says: "the window outlives the process", passes: []pass{
+		{says: "21 items, mostly reservations without allocation",
+			passes: []passAt{{5 * minute, all(leaks(1), alone(101, 120)),
+				0, breaks(21)}}},
+		{says: "20 of them are no mass release", passes: []passAt{{5 * minute, alone(101, 120), 20, nil}}},
+		{says: "many, with allocations", passes: []passAt{{5 * minute, all(leaks(15), alone(101, 115)), 0, breaks(30)}}},
+		{says: "few of many allocations", passes: []passAt{{5 * minute, all(leaks(10), alone(101, 110)), 30, nil}}},
+		{says: "the window outlives the process", passes: []passAt{
 			{0, entries(101, 112), 12, nil}, {minute, entries(201, 212), 0, breaks(12)}, {minute, nil, 0, breaks(12)},
 			{hour, nil, 12, nil}}},
-		{says: "reservations that an earlier process released count, too", passes: []pass{{5 * minute, alone(1, 12), 12, nil},
-			{5 * minute, alone(101, 112), 0, breaks(12)}}},
-		{says: "failed releases do not count", passes: []pass{
+		{says: "reservations that an earlier process released count, too",
+			passes: []passAt{{5 * minute, alone(1, 12), 12, nil},
+				{5 * minute, alone(101, 112), 0, breaks(12)}}},
+		{says: "failed releases do not count", passes: []passAt{
 			{0, all(leaks(15), func(s *simulator) { s.fault = failing("hold", errServer) }), 0,
 				refusals{reconciler.WriteFailed: 15}},
 			{0, func(s *simulator) {
@@ -81,7 +80,7 @@ func TestBreaker_Store(t *testing.T) {
 					s.late = append(s.late, "kept is "+s.kept)
 				}
 			}, 30, nil}}},
-		{says: "releases are counted before the first write", passes: []pass{{0, all(leaks(15), func(s *simulator) {
+		{says: "releases are counted before the first write", passes: []passAt{{0, all(leaks(15), func(s *simulator) {
 			s.step = func(call, _ string) {
 				if call == "hold" && !strings.Contains(s.kept, `"count":15`) {
 					s.late = append(s.late, "before the first write kept is "+s.kept)
@@ -89,22 +88,22 @@ func TestBreaker_Store(t *testing.T) {
 			}
 		}), 30, nil}}},
 		{says: "unconfirmed items are not released if they cannot be counted",
-			passes: []pass{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.fault = failing("amend", errServer) }), 2,
+			passes: []passAt{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.fault = failing("amend", errServer) }), 2,
 				refusals{reconciler.WriteFailed: 2}}}},
 		{says: "nor if the window cannot be decoded", kept: func(text string) bool { return text == "12 or so" },
-			passes: []pass{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.kept = "12 or so" }), 2,
+			passes: []passAt{{0, all(leaks(3), proves("box-1"), func(s *simulator) { s.kept = "12 or so" }), 2,
 				refusals{reconciler.WriteFailed: 2}}}},
-		{says: "if the store is forbidden a process counts its own releases", one: true, asked: 1, passes: []pass{
+		{says: "if the store is forbidden a process counts its own releases", one: true, asked: 1, passes: []passAt{
 			{0, all(leaks(15), func(s *simulator) {
 				s.fault = failing("amend", fmt.Errorf("get Lease: %w",
 					reconciler.ErrForbidden))
 			}), 30, nil}, {0, leaks(15), 0, breaks(15)}}},
 		{says: "a dry run counts nothing", one: true, dryRun: true, kept: func(text string) bool { return text == "" },
-			passes: []pass{
+			passes: []passAt{
 				{0, leaks(15), 0, refusals{reconciler.DryRunRefusal: 15}}, {0, nil, 0, refusals{reconciler.DryRunRefusal: 15}}}},
-		{says: "a window of the future is over after an hour", passes: []pass{{0, all(leaks(15), ofFuture), 0, breaks(15)},
+		{says: "a window of the future is over after an hour", passes: []passAt{{0, all(leaks(15), ofFuture), 0, breaks(15)},
 			{61 * minute, nil, 30, nil}}},
-		{says: "refused items are not released in portions beside proven ones", one: true, passes: []pass{
+		{says: "refused items are not released in portions beside proven ones", one: true, passes: []passAt{
 			{5 * minute, all(leaks(60), proves("box-60")), 2, breaks(59)},
 			{0, func(s *simulator) { faults["reservation rewritten"].before(s) }, 0, breaks(59)}}},
 	} {
@@ -121,10 +120,7 @@ func TestBreaker_Store(t *testing.T) {
 						r = s.reconciler(nil)
 					}
 					r.Options.DryRun = c.dryRun
-					out, _, err := r.Pass(t.Context(), nil)
-					if err != nil {
-						t.Fatal(err)
-					}
+					out := pass(t, r)
 					same(t, fmt.Sprint("released by pass ", i+1), len(out.Released), p.released)
 					same(t, fmt.Sprint("refused by pass ", i+1), refusalCounts(out), p.refused)
 				}
@@ -146,9 +142,7 @@ func TestBreaker_WindowStaysSmall(t *testing.T) {
 			s.entry(bluePool, key+1, fmt.Sprint("default/gone-", key), fmt.Sprint("box-", key), false)
 			r := s.reconciler(nil)
 			r.Options.AllowMassRelease = true
-			if _, _, err := r.Pass(t.Context(), nil); err != nil {
-				t.Fatal(err)
-			}
+			pass(t, r)
 			time.Sleep(9 * time.Second)
 		}
 		if len(s.kept) > 4000 {

@@ -73,11 +73,11 @@ func TestRelease_MachineInBetween(t *testing.T) {
 				}
 				r := s.reconciler(t)
 				r.Options.ConfirmAfter = 0
-				out, _, err := r.Pass(t.Context(), nil)
-				if err != nil || !happened {
-					t.Fatal(err, happened)
+				out := pass(t, r)
+				if !happened {
+					t.Fatal("it did not happen")
 				}
-				if stays := entriesOf(s.pools[bluePool])["1"] != nil; stays != c.stays {
+				if stays := s.entries(bluePool)["1"] != nil; stays != c.stays {
 					t.Errorf("the entry stays: %v; released %d, refused %v", stays, len(out.Released), refusalCounts(out))
 				}
 			})
@@ -100,9 +100,9 @@ func TestRelease_OneClaimUnread(t *testing.T) {
 		s.claimUnread = "a.net1"
 		r := s.reconciler(t)
 		r.Options.ConfirmAfter = 0
-		out, _, err := r.Pass(t.Context(), nil)
-		if err != nil || len(out.Released) != 1 || out.Released[0].Text() != addressOf(2).String() {
-			t.Errorf("%v; released %v, refused %v", err, out.Released, refusalCounts(out))
+		out := pass(t, r)
+		if len(out.Released) != 1 || out.Released[0].Text() != addressOf(2).String() {
+			t.Errorf("released %v, refused %v", out.Released, refusalCounts(out))
 		}
 	})
 }
@@ -117,10 +117,7 @@ func TestPass_ClaimGoneWaits(t *testing.T) {
 		s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: "box-old", UID: "uid-1"}))
 		r := s.reconciler(t)
 		r.Options.ConfirmAfter = 15 * time.Minute
-		out, _, err := r.Pass(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := pass(t, r)
 		if it := out.Allocations[0]; it.Reason != judge.ClaimGone || len(out.Released) > 0 || len(out.Refused) != 1 {
 			t.Errorf("%s, %s; released %d, refused %v", it.Verdict, it.Reason, len(out.Released), refusalCounts(out))
 		}

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
 )
 
 // A run says what it waits for, and until when.
@@ -31,11 +29,7 @@ func TestRun_SaysWhatItWaitsFor(t *testing.T) {
 // recover names the nodes for whose reports it waits behind a fence.
 func TestRecover_SaysForWhichNodesItWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
-		s.entry(bluePool, 1, "default/web", "ended", true)
-		s.pod("web", "u", 1)
-		s.runsOn("worker-1", "web")
-		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
-		time.Sleep(5 * time.Minute)
+		s.misrecorded()
 		r := s.reconciler(t)
 		raised, says := time.Now(), map[string]bool{}
 		r.Fence = fence(func() time.Time { return raised })

@@ -152,11 +152,7 @@ func TestRecords_OfWhatAPersonIsRefused(t *testing.T) {
 // A repair is a record of what was written and what was there before.
 func TestRecords_OfRepairs(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
-		s.entry(bluePool, 1, "default/web", "ended", true)
-		s.pod("web", "u", 1)
-		s.runsOn("worker-1", "web")
-		s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
-		time.Sleep(5 * time.Minute)
+		s.misrecorded()
 		r := s.reconciler(t)
 		out, err := r.Recover(t.Context())
 		if err != nil || len(out.Repaired) == 0 {

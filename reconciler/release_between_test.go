@@ -75,7 +75,7 @@ func TestRelease_WhatHappensInBetween(t *testing.T) {
 			})
 		}},
 		{"everything is paused", func(s *simulator) { s.paused = true }},
-		{"etcd is restored", func(s *simulator) { s.revision = 1 }},
+		{"etcd is restored", func(s *simulator) { s.api.Revision = 1 }},
 	} {
 		lines = append(lines, c.says+":")
 		for _, moment := range []string{"refresh", "hold", "fresh", "freshening", "delete", "patch", "patch fails",
@@ -112,9 +112,9 @@ func TestRelease_WhatHappensInBetween(t *testing.T) {
 					}
 					r := s.reconciler(t)
 					r.Options.ConfirmAfter = 15 * time.Minute
-					out, _, err := r.Pass(t.Context(), nil)
-					if err != nil || !happened {
-						t.Fatal(err, happened)
+					out := pass(t, r)
+					if !happened {
+						t.Fatal("it did not happen")
 					}
 					lines = append(lines, fmt.Sprintf("%-14s  %s, %d holds", moment, s.state(out), len(s.holds)))
 				})
@@ -135,9 +135,7 @@ func TestRelease_ReservationForWhichAnEntryAppears(t *testing.T) {
 				s.entry(bluePool, 1, "default/lost-1", "box-1", false)
 			}
 		}
-		if _, _, err := s.reconciler(t).Pass(t.Context(), nil); err != nil {
-			t.Fatal(err)
-		}
+		pass(t, s.reconciler(t))
 		same(t, "deleted", s.made("delete"), []string{})
 	})
 }
@@ -154,7 +152,7 @@ func TestRelease_ReservationOfAnotherPoolAppears(t *testing.T) {
 				s.pod("web-0", "uid-2")
 				s.fill(smallPool, "1", entryOf("box-new"))
 				s.mu.Lock()
-				s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/web-0", "net1").AsNew())
+				s.put(ippool.NewReservation("kube-system", "", addressOf(1), "default/web-0", "net1").AsNew())
 				s.mu.Unlock()
 			}
 		}
@@ -170,8 +168,7 @@ func (s *simulator) passOnceConfirmed(t *testing.T) {
 	r.Options.ConfirmAfter = 15 * time.Minute
 	for _, paused := range []bool{true, false} {
 		s.paused = paused
-		_, _, err := r.Pass(t.Context(), nil)
-		same(t, "error", err, nil)
+		pass(t, r)
 		time.Sleep(20 * time.Minute)
 	}
 }
@@ -239,7 +236,7 @@ func TestRelease_ReservationAdoptedWhileItIsDeleted(t *testing.T) {
 				s.entry(bluePool, 2, "default/stays", "box-2", false)
 				s.pod("stays", "uid", 2)
 				s.alone(1, 1)
-				late := ippool.Read[ippool.Reservation](s.reservations[blueAddress].DeepCopy())
+				late := ippool.Read[ippool.Reservation](s.reservation(blueAddress))
 				time.Sleep(5 * time.Minute)
 				f, calls := faults[c.fault], 0
 				s.step = func(call, _ string) {
@@ -296,13 +293,10 @@ func TestExecutor_HangingPatch(t *testing.T) {
 					goodAt = time.Now()
 				}
 			}
-			out, _, err := r.Pass(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := pass(t, r)
 			rounds := time.Duration(1 + (also+1)/2) // two pools are written at once
 			same(t, "refused", refusalCounts(out), refusals{reconciler.WriteFailed: 3 + also})
-			same(t, "the other pool has", len(entriesOf(s.pools[good])), 0)
+			same(t, "the other pool has", len(s.entries(good)), 0)
 			if took, most := goodAt.Sub(began), 13*time.Second*(rounds-1)+time.Second; took > most {
 				t.Errorf("the other pool was patched after %s", took)
 			}
@@ -311,7 +305,7 @@ func TestExecutor_HangingPatch(t *testing.T) {
 			}
 			t.Logf("%d hang: the other was patched after %s, the pass took %s", 1+also, goodAt.Sub(began), time.Since(began))
 			for i := range 3 {
-				if s.reservations[addressOf(1+i).String()] == nil {
+				if s.reservation(addressOf(1+i).String()) == nil {
 					t.Errorf("the reservation of %s is lost", addressOf(1+i))
 				}
 			}
@@ -333,21 +327,21 @@ func (s *simulator) addOf(podRef string) [3]func() {
 	read := func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		version = s.pools[bluePool].GetResourceVersion()
-		isReserved = s.reservations[blueAddress] != nil
+		version = s.pool(bluePool).GetResourceVersion()
+		isReserved = s.reservation(blueAddress) != nil
 	}
 	return [3]func(){
 		func() { s.pod("gone-1", "back"); read() },
 		func() {
-			if s.pools[bluePool].GetResourceVersion() != version {
+			if s.pool(bluePool).GetResourceVersion() != version {
 				read()
 			}
 			s.fill(bluePool, "1", map[string]any{"id": "box-new", "podref": podRef, "ifname": "net1"})
 		},
 		func() {
 			s.mu.Lock()
-			if s.reservations[blueAddress] == nil && !isReserved {
-				s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), podRef, "net1").AsNew())
+			if s.reservation(blueAddress) == nil && !isReserved {
+				s.put(ippool.NewReservation("kube-system", "", addressOf(1), podRef, "net1").AsNew())
 			}
 			s.mu.Unlock()
 			s.pod("gone-1", "back", 1)
@@ -393,7 +387,7 @@ func TestRelease_InterleavedWithAnADD(t *testing.T) {
 						}
 						runs++
 						released += len(out.Released)
-						r, entry := s.reservations[blueAddress], entriesOf(s.pools[bluePool])["1"]
+						r, entry := s.reservation(blueAddress), s.entries(bluePool)["1"]
 						if r == nil || fmt.Sprint(entry) != "map[id:box-new ifname:net1 podref:default/gone-1]" {
 							t.Errorf("steps before calls %d, %d, %d of %v, of which %q fails: %v, %v", first, second, third, s.calls,
 								failing, entry, r)

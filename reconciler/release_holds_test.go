@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
@@ -162,7 +163,7 @@ func TestRelease_Holds(t *testing.T) {
 				s.step = func(string, string) {
 					s.mu.Lock()
 					defer s.mu.Unlock()
-					if n := len(entriesOf(s.pools[bluePool])) - len(s.reservations); n > 32 {
+					if n := len(s.entries(bluePool)) - len(s.all(fakeapi.Reservations)); n > 32 {
 						s.late = append(s.late, fmt.Sprint(n, " entries are without their reservations"))
 					}
 				}
@@ -202,7 +203,7 @@ func TestRelease_Holds(t *testing.T) {
 			s.takes["create"], s.fault = 100*time.Millisecond, failing("patch", errServer)
 			s.step = func(call, _ string) {
 				if call == "hold" && len(s.holds) == 1 {
-					s.revision = 1 // then nothing may be released any more
+					s.api.Revision = 1 // then nothing may be released any more
 					time.Sleep(10 * time.Second)
 				}
 			}
@@ -266,8 +267,7 @@ func TestRelease_SharedReservation(t *testing.T) {
 			s.keepReporting(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"})) // box-2 is not confirmed
 			r := s.reconciler(t)
 			r.Options.ConfirmAfter = 15 * time.Minute
-			out, _, err := r.Pass(t.Context(), nil)
-			same(t, "error", err, nil)
+			out := pass(t, r)
 			same(t, "released", len(out.Released), 1)
 			same(t, "stored", s.stored(), map[string]bool{small + " 5": true, "reservation 10.0.0.5": true})
 		})
@@ -317,8 +317,7 @@ func TestRelease_SharedReservation(t *testing.T) {
 				r := s.reconciler(t)
 				r.Options.ConfirmAfter = 15 * time.Minute
 				for range 2 { // proven after a minute
-					_, _, err := r.Pass(t.Context(), nil)
-					same(t, "error", err, nil)
+					pass(t, r)
 					time.Sleep(2 * time.Minute)
 				}
 				same(t, "stored", s.stored(), map[string]bool{smallPool + " 1": true, "reservation " + blueAddress: true})
@@ -351,7 +350,7 @@ func TestRelease_WritesThatArriveLate(t *testing.T) {
 				}
 				if tries++; tries == 1 {
 					s.mu.Lock()
-					late = ippool.Read[ippool.Reservation](s.reservations[object].DeepCopy())
+					late = ippool.Read[ippool.Reservation](s.reservation(object))
 					s.mu.Unlock()
 					faults["ADD"].before(s)
 				}

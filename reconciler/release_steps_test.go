@@ -115,10 +115,10 @@ func (s *simulator) state(out *reconciler.Result) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := []string{"-", "-"}
-	if e, _ := entriesOf(s.pools[bluePool])["1"].(map[string]any); e != nil {
+	if e, _ := s.entries(bluePool)["1"].(map[string]any); e != nil {
 		text[0] = fmt.Sprint(e["id"])
 	}
-	if r := s.reservations[blueAddress]; r != nil {
+	if r := s.reservation(blueAddress); r != nil {
 		text[1], _, _ = unstructured.NestedString(r.Object, "spec", "podref")
 	}
 	for _, x := range out.Refused {
@@ -183,5 +183,5 @@ var cannotRecreate = []string{
 
 // keepsEntryAlone reports whether the first entry of bluePool exists without its reservation.
 func (s *simulator) keepsEntryAlone() bool {
-	return entriesOf(s.pools[bluePool])["1"] != nil && s.reservations[blueAddress] == nil
+	return s.entries(bluePool)["1"] != nil && s.reservation(blueAddress) == nil
 }

@@ -125,8 +125,7 @@ func TestRepair_FenceEnds(t *testing.T) {
 			}
 			return time.Time{}
 		})
-		out, _, err := r.Pass(t.Context(), nil)
-		same(t, "error", err, nil)
+		out := pass(t, r)
 		same(t, "writes", s.made("patch", "delete", "create"), []string{})
 		same(t, "to repair", out.ToRepair, 1)
 		_, took := run(t, r)
@@ -199,7 +198,7 @@ func TestRepairLimit_Pool(t *testing.T) {
 		r := s.reconciler(nil)
 		r.Options.Repair = true
 		out, _ := run(t, r)
-		entries := entriesOf(s.pools[pool])
+		entries := s.entries(pool)
 		same(t, "entries", len(entries), 64)
 		if entries["120"] == nil {
 			t.Error("the one whose pod is known is not among them")
@@ -213,14 +212,14 @@ func TestRepairLimit_Pool(t *testing.T) {
 			}
 		}
 		run(t, r)
-		same(t, "entries after another run", len(entriesOf(s.pools[pool])), 64)
+		same(t, "entries after another run", len(s.entries(pool)), 64)
 		next := s.reconciler(nil)
 		next.Options.Repair = true
 		run(t, next) // it counts recorded phantoms
-		same(t, "entries after a run of another process", len(entriesOf(s.pools[pool])), 64)
+		same(t, "entries after a run of another process", len(s.entries(pool)), 64)
 		r.Options.AllowMassRepair = true
 		run(t, r)
-		same(t, "entries with --allow-mass-repair", len(entriesOf(s.pools[pool])), 126)
+		same(t, "entries with --allow-mass-repair", len(s.entries(pool)), 126)
 	})
 }
 
@@ -254,13 +253,13 @@ func TestRepairLimit_Node(t *testing.T) {
 				r := s.reconciler(nil)
 				r.Options.Repair = true
 				out, _ := run(t, r)
-				same(t, "entries", len(entriesOf(s.pools[bluePool])), c.want+1)
+				same(t, "entries", len(s.entries(bluePool)), c.want+1)
 				same(t, "refused", len(out.Unrepaired), c.of-c.want)
 				run(t, r)
-				same(t, "entries after another run", len(entriesOf(s.pools[bluePool])), c.want+1)
+				same(t, "entries after another run", len(s.entries(bluePool)), c.want+1)
 				time.Sleep(time.Hour + time.Minute)
 				run(t, r)
-				same(t, "entries an hour later", len(entriesOf(s.pools[bluePool])), c.anHourOn+1)
+				same(t, "entries an hour later", len(s.entries(bluePool)), c.anHourOn+1)
 			})
 		})
 	}
@@ -271,15 +270,14 @@ func TestRestore_LostWrite(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
 		time.Sleep(time.Hour)
-		backup := s.pools[bluePool].DeepCopy()
+		backup := s.api.Get(keyOf("IPPool", bluePool))
 		r := s.reconciler(t)
 		out, _ := run(t, r)
 		same(t, "released", len(out.Released) > 0, true)
 		time.Sleep(time.Minute)
-		s.pools[bluePool] = backup
-		s.revision += 100
-		out, _, err := r.Pass(t.Context(), nil)
-		same(t, "error", err, nil)
+		s.api.Objects[keyOf("IPPool", bluePool)] = backup
+		s.api.Revision += 100
+		out = pass(t, r)
 		same(t, "released from the backup", len(out.Released), 0)
 		if len(out.Refused) == 0 || out.Refused[0].Why != reconciler.EtcdRestored || !strings.Contains(out.Refused[0].Detail,
 			"IPPool kube-system/10.0.0.0-16 is at resourceVersion") {
@@ -293,7 +291,7 @@ func TestRestore_LostWriteOfAnother(t *testing.T) {
 	bubble(t, func(t *testing.T, s *simulator) {
 		s.leaks(bluePool, 2)
 		time.Sleep(time.Hour)
-		backup := s.pools[bluePool].DeepCopy()
+		backup := s.api.Get(keyOf("IPPool", bluePool))
 		r := s.reconciler(t)
 		s.step = func(call, _ string) {
 			if call == "fresh" {
@@ -301,14 +299,12 @@ func TestRestore_LostWriteOfAnother(t *testing.T) {
 				s.fill(bluePool, "2", nil)
 			}
 		}
-		out, _, err := r.Pass(t.Context(), nil)
-		same(t, "error", err, nil)
+		out := pass(t, r)
 		same(t, "released by this process", len(out.Released), 0)
 		s.step = nil
-		s.pools[bluePool] = backup
-		s.revision += 100
-		out, _, err = r.Pass(t.Context(), nil)
-		same(t, "error", err, nil)
+		s.api.Objects[keyOf("IPPool", bluePool)] = backup
+		s.api.Revision += 100
+		out = pass(t, r)
 		same(t, "released from the backup", len(out.Released), 0)
 		if len(out.Refused) == 0 || out.Refused[0].Why != reconciler.EtcdRestored {
 			t.Errorf("refused are %+v", out.Refused)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
@@ -19,6 +20,15 @@ func (s *simulator) withoutReservation() {
 	s.aNetwork()
 	s.entry(bluePool, 1, "default/web", "box-1", false)
 	s.pod("web", "u", 1)
+}
+
+// misrecorded is an entry of an earlier sandbox of a running pod, whose node reports.
+func (s *simulator) misrecorded() {
+	s.entry(bluePool, 1, "default/web", "ended", true)
+	s.pod("web", "u", 1)
+	s.runsOn("worker-1", "web")
+	s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
+	time.Sleep(5 * time.Minute)
 }
 
 // unrecorded is a sandbox without entry, beside an entry of another one.
@@ -55,7 +65,7 @@ func (s *simulator) aThousandUnrecorded() {
 func (s *simulator) aLostPool() {
 	s.aNetwork()
 	s.poolOf("red-10.1.0.0-16", "10.1.0.0/16")
-	delete(s.pools, bluePool)
+	s.api.Delete(keyOf("IPPool", bluePool))
 	s.pod("one", "u", 1)
 	s.pod("two", "u", 2)
 	s.runsOn("worker-1", "one", "two")
@@ -83,7 +93,7 @@ func (s *simulator) manyOnALostPool(lost, onRed int) {
 
 // entryAt returns id and podref of an entry in bluePool.
 func (s *simulator) entryAt(key string) string {
-	e, _ := entriesOf(s.pools[bluePool])[key].(map[string]any)
+	e, _ := s.entries(bluePool)[key].(map[string]any)
 	return fmt.Sprint(e["id"], " ", e["podref"])
 }
 
@@ -91,7 +101,7 @@ func (s *simulator) entryAt(key string) string {
 func (s *simulator) expectRecorded(t *testing.T, entry, reservation string) {
 	t.Helper()
 	got := ""
-	if r := s.reservations[blueAddress]; r != nil {
+	if r := s.reservation(blueAddress); r != nil {
 		got, _, _ = unstructured.NestedString(r.Object, "spec", "podref")
 	}
 	same(t, "entry and reservation", s.entryAt("1")+", "+got, entry+", "+reservation)
@@ -116,7 +126,7 @@ func TestRepair(t *testing.T) {
 	hasReservation := func(s *simulator) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/web", "net1").AsNew())
+		s.put(ippool.NewReservation("kube-system", "", addressOf(1), "default/web", "net1").AsNew())
 	}
 	for _, c := range []struct {
 		says       string
@@ -193,7 +203,7 @@ func TestRepair(t *testing.T) {
 		{says: "a reservation of the past is replaced later, too", set: func(s *simulator) {
 			s.withoutReservation()
 			s.entry(bluePool, 1, "default/web", "box-web", false)
-			s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(1), "default/past", "net1").AsNew())
+			s.put(ippool.NewReservation("kube-system", "", addressOf(1), "default/past", "net1").AsNew())
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {running("web", 1)}})
 		}, took: minute, repaired: 1, check: func(t *testing.T, s *simulator) {
 			s.expectRecorded(t, "box-web default/web",
@@ -224,7 +234,7 @@ func TestRepair(t *testing.T) {
 			}
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": sandboxes})
 		}, took: minute, repaired: 900, check: func(t *testing.T, s *simulator) {
-			same(t, "entries, reservations", []int{len(entriesOf(s.pools[bluePool])), len(s.reservations)}, []int{600, 600})
+			same(t, "entries, reservations", []int{len(s.entries(bluePool)), len(s.all(fakeapi.Reservations))}, []int{600, 600})
 			same(t, "holds and patches", len(s.made("hold", "patch")), 2)
 		}},
 		{says: "a thousand in ten pools in seconds, and no write begins late in a hold", set: func(s *simulator) {
@@ -254,7 +264,7 @@ func TestRepair(t *testing.T) {
 		{says: "a missing pool is created with what runs", set: (*simulator).aLostPool, took: minute, repaired: 4,
 			check: func(t *testing.T, s *simulator) {
 				same(t, "calls", s.made("hold", "createpool", "patch"), []string{"hold [whereabouts]", "createpool " + bluePool})
-				p := ippool.Read[ippool.Pool](s.pools[bluePool])
+				p := ippool.Read[ippool.Pool](s.pool(bluePool))
 				if a := p.Find("2"); p.Problem != "" || a == nil || a.PodRef != "default/two" {
 					t.Errorf("created: %+v", p)
 				}
@@ -263,7 +273,7 @@ func TestRepair(t *testing.T) {
 		{says: "a pool that an ADD creates first stays as it is", set: func(s *simulator) {
 			s.aLostPool()
 			s.before("createpool", func() {
-				if s.pools[bluePool] == nil {
+				if s.pool(bluePool) == nil {
 					s.entry(bluePool, 1, "default/added", "box-added", true)
 				}
 			})
@@ -283,7 +293,7 @@ func TestRepair(t *testing.T) {
 			s.reported(map[string][]v1alpha1.Sandbox{"worker-1": {b}})
 		}, repaired: 1, check: func(t *testing.T, s *simulator) {
 			same(t, "entries",
-				len(entriesOf(s.pools["green-10.2.0.0-16"])), 1)
+				len(s.entries("green-10.2.0.0-16")), 1)
 		}},
 		{says: "if creating pools is forbidden the rest is repaired", set: func(s *simulator) {
 			s.manyOnALostPool(1100, 200)

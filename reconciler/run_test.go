@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 )
 
@@ -91,7 +92,7 @@ func TestRun_EndsUnderChurn(t *testing.T) {
 		"findings": {func(s *simulator, n int) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			delete(s.reservations, addressOf(1+n).String())
+			s.api.Delete(fakeapi.At(fakeapi.Reservations, "kube-system", addressOf(1+n).String()))
 		}, time.Minute, 1, refusals{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,10 +186,10 @@ func TestRun_SecondCheckDetectsRestore(t *testing.T) {
 		s.leaks(bluePool, 1)
 		s.setReport(goneOn("worker-1", v1alpha1.Gone{ID: "box-1", UID: "uid-1"}))
 		time.Sleep(time.Second)
-		s.revision = 100
+		s.api.Revision = 100
 		s.step = func(call, _ string) {
 			if call == "fresh" {
-				s.revision = 1
+				s.api.Revision = 1
 			}
 		}
 		r, next := s.reconciler(t), s.reconciler(t)
@@ -197,12 +198,9 @@ func TestRun_SecondCheckDetectsRestore(t *testing.T) {
 			if r, next = next, r; says == "the next process" {
 				r.RestoreStore = &keptRestores{next.RestoreStore.(*keptRestores).text}
 			}
-			out, _, err := r.Pass(t.Context(), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := pass(t, r)
 			same(t, says, refusalCounts(out), map[reconciler.Refusal]int{reconciler.EtcdRestored: 1})
-			s.step, s.revision = nil, 200
+			s.step, s.api.Revision = nil, 200
 		}
 	})
 }

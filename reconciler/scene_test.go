@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
@@ -43,14 +44,14 @@ func (s *simulator) leaks(pool string, n int) {
 	s.entry(pool, 1, "default/gone-1", "box-1", true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := s.pools[pool].DeepCopy()
+	u := s.pool(pool).DeepCopy()
 	entries := u.Object["spec"].(map[string]any)["allocations"].(map[string]any)
 	for i := 2; i <= n; i++ {
 		name := fmt.Sprintf("default/gone-%d", i)
 		entries[fmt.Sprint(i)] = map[string]any{"id": fmt.Sprintf("box-%d", i), "podref": name, "ifname": "net1"}
-		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(i), name, "net1").AsNew())
+		s.put(ippool.NewReservation("kube-system", networkOf(pool), addressOf(i), name, "net1").AsNew())
 	}
-	s.store(s.pools, u)
+	s.put(u)
 }
 
 // run makes a pass and returns how long it took by the bubble's clock.
@@ -62,6 +63,16 @@ func run(t *testing.T, r *reconciler.Reconciler) (*reconciler.Result, time.Durat
 		t.Fatal(err)
 	}
 	return out, time.Since(began)
+}
+
+// pass makes one pass.
+func pass(t *testing.T, r *reconciler.Reconciler) *reconciler.Result {
+	t.Helper()
+	out, _, err := r.Pass(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
 }
 
 // refusalCounts counts the refused items by their reason.
@@ -95,7 +106,7 @@ func networkOf(pool string) string {
 func (s *simulator) entry(pool string, key int, podRef, id string, reserved bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := s.pools[pool]
+	u := s.pool(pool)
 	if u == nil {
 		u = &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "whereabouts.cni.cncf.io/v1alpha1", "kind": "IPPool",
@@ -107,9 +118,9 @@ func (s *simulator) entry(pool string, key int, podRef, id string, reserved bool
 	u = u.DeepCopy()
 	_ = unstructured.SetNestedMap(u.Object, map[string]any{"id": id, "podref": podRef, "ifname": "net1"}, "spec",
 		"allocations", strconv.Itoa(key))
-	s.store(s.pools, u)
+	s.put(u)
 	if reserved {
-		s.store(s.reservations, ippool.NewReservation("kube-system", networkOf(pool), addressOf(key), podRef, "net1").AsNew())
+		s.put(ippool.NewReservation("kube-system", networkOf(pool), addressOf(key), podRef, "net1").AsNew())
 	}
 }
 
@@ -133,14 +144,14 @@ func (s *simulator) pod(name, uid string, keys ...int) {
 		p.Status.Phase, p.Annotations = corev1.PodRunning, map[string]string{"k8s.v1.cni.cncf.io/networks": "wb",
 			"k8s.v1.cni.cncf.io/network-status": string(status)}
 	}
-	s.revision++
+	s.api.Revision++
 	s.pods[types.NamespacedName{Namespace: "default", Name: name}] = p
 }
 
 func (s *simulator) noPod(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.revision++
+	s.api.Revision++
 	delete(s.pods, types.NamespacedName{Namespace: "default", Name: name})
 }
 
@@ -174,7 +185,7 @@ func (s *simulator) poolOf(name, text string) {
 	}}
 	u.SetNamespace("kube-system")
 	u.SetName(name)
-	s.store(s.pools, u)
+	s.put(u)
 }
 
 // fill sets an entry of a pool under a key; nil removes it.
@@ -193,22 +204,21 @@ func (s *simulator) fill(pool, key string, entry map[string]any) {
 
 // changePool and changeReservation store a new version of an object; nil deletes it.
 func (s *simulator) changePool(name string, f func(*unstructured.Unstructured)) {
-	s.change(s.pools, name, f)
+	s.change(fakeapi.At(fakeapi.Pools, "kube-system", name), f)
 }
 
 func (s *simulator) changeReservation(name string, f func(*unstructured.Unstructured)) {
-	s.change(s.reservations, name, f)
+	s.change(fakeapi.At(fakeapi.Reservations, "kube-system", name), f)
 }
 
-func (s *simulator) change(in map[string]*unstructured.Unstructured, name string, f func(*unstructured.Unstructured)) {
+func (s *simulator) change(what fakeapi.Key, f func(*unstructured.Unstructured)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.revision++
 	if f == nil {
-		delete(in, name)
-	} else if u := in[name].DeepCopy(); u != nil {
+		s.api.Delete(what)
+	} else if u := stored(s.api.Get(what)).DeepCopy(); u != nil {
 		f(u)
-		s.store(in, u)
+		s.put(u)
 	}
 }
 
@@ -238,7 +248,7 @@ func (s *simulator) alone(from, to int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := from; i <= to; i++ {
-		s.store(s.reservations, ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i),
+		s.put(ippool.NewReservation("kube-system", "", addressOf(i), fmt.Sprint("default/lost-", i),
 			"net1").AsNew())
 	}
 }
@@ -263,13 +273,13 @@ func (s *simulator) stored() map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := map[string]bool{}
-	for name, u := range s.pools {
+	for _, u := range s.all(fakeapi.Pools) {
 		for key := range entriesOf(u) {
-			all[name+" "+key] = true
+			all[u.GetName()+" "+key] = true
 		}
 	}
-	for name := range s.reservations {
-		all["reservation "+name] = true
+	for _, u := range s.all(fakeapi.Reservations) {
+		all["reservation "+u.GetName()] = true
 	}
 	return all
 }

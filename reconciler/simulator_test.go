@@ -1,13 +1,15 @@
 package reconciler_test
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,30 +20,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
-// simulator is a small cluster in memory, a Source and a Writer: objects with resourceVersions and UIDs, JSON patches
-// with their tests, deletes with their preconditions. It runs by the clock of the synctest bubble around it.
+// simulator is a small cluster, a Source and a Writer whose calls fail, hang or are late where a test says so. A fake
+// API server has the pools and reservations, and decides on each write. It runs by the clock of the synctest bubble
+// around it.
 type simulator struct {
-	mu           sync.Mutex
-	revision     uint64
-	pools        map[string]*unstructured.Unstructured
-	reservations map[string]*unstructured.Unstructured
-	pods         map[types.NamespacedName]*corev1.Pod
-	nads         map[types.NamespacedName]*ippool.NAD
-	reports      []*podstate.Report
-	nodes        map[string]*podstate.Node
-	claims       map[types.NamespacedName]*ippool.Claim
-	claimUnread  string // the name of a claim whose live read fails
-	guests       []*podstate.Guest
-	watched      bool // List has what watches reported
-	paused       bool // everything, by the operator
-	silent       bool // agents do not report
+	mu          sync.Mutex
+	api         *fakeapi.Server // has the pools and reservations
+	pods        map[types.NamespacedName]*corev1.Pod
+	nads        map[types.NamespacedName]*ippool.NAD
+	reports     []*podstate.Report
+	nodes       map[string]*podstate.Node
+	claims      map[types.NamespacedName]*ippool.Claim
+	claimUnread string // the name of a claim whose live read fails
+	guests      []*podstate.Guest
+	watched     bool // List has what watches reported
+	paused      bool // everything, by the operator
+	silent      bool // agents do not report
 
 	// takes is how long a call takes, by its name. fault may return an error for it, before the call does anything, or
 	// with after, after that.
@@ -72,7 +73,7 @@ type hold struct {
 
 func newSimulator() *simulator {
 	return &simulator{
-		pools: map[string]*unstructured.Unstructured{}, reservations: map[string]*unstructured.Unstructured{},
+		api:  fakeapi.NewServer(),
 		pods: map[types.NamespacedName]*corev1.Pod{}, nads: map[types.NamespacedName]*ippool.NAD{},
 		takes: map[string]time.Duration{},
 	}
@@ -127,8 +128,8 @@ func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
 	for _, part := range []func(){
 		func() {
 			var reservations []*ippool.Reservation
-			for _, name := range slices.Sorted(maps.Keys(s.reservations)) {
-				reservations = append(reservations, ippool.Read[ippool.Reservation](s.reservations[name].DeepCopy()))
+			for _, u := range s.all(fakeapi.Reservations) {
+				reservations = append(reservations, ippool.Read[ippool.Reservation](u))
 			}
 			o.Reservations = judge.Complete(reservations, "")
 		},
@@ -150,12 +151,12 @@ func (s *simulator) List(ctx context.Context) (*judge.Observation, error) {
 }
 
 func (s *simulator) surroundings(o *judge.Observation) {
-	o.Now, o.Revision, o.Paused = time.Now(), s.revision, s.paused
+	o.Now, o.Revision, o.Paused = time.Now(), s.api.Revision, s.paused
 	o.Reports, o.Nodes = judge.Complete(s.reports, ""), judge.Complete(s.knownNodes(), "")
 	o.AgentLeases = judge.Complete(len(s.reports) > 0, "")
 	o.IPAMClaims, o.Guests = judge.Complete(maps.Clone(s.claims), ""), judge.Complete(s.guests, "")
-	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
-		o.Pools = append(o.Pools, ippool.Read[ippool.Pool](s.pools[name].DeepCopy()))
+	for _, u := range s.all(fakeapi.Pools) {
+		o.Pools = append(o.Pools, ippool.Read[ippool.Pool](u))
 	}
 }
 
@@ -223,21 +224,21 @@ func (s *simulator) GetLive(ctx context.Context, before *judge.Observation, need
 			return p.Namespace == n.Namespace &&
 				p.Name == n.Name
 		})
-		switch u := s.pools[n.Name]; {
+		switch u := s.pool(n.Name); {
 		case u == nil:
 			live.Pools[n] = nil
 		case at >= 0 && before.Pools[at].ResourceVersion == u.GetResourceVersion():
 		default:
-			live.Pools[n] = ippool.Read[ippool.Pool](u.DeepCopy())
+			live.Pools[n] = ippool.Read[ippool.Pool](u)
 		}
 	}
 	for _, n := range need.Reservations {
 		live.Reservations[n] = nil
-		if u := s.reservations[n.Name]; u != nil {
-			live.Reservations[n] = ippool.Read[ippool.Reservation](u.DeepCopy())
+		if u := s.reservation(n.Name); u != nil {
+			live.Reservations[n] = ippool.Read[ippool.Reservation](u)
 		}
 	}
-	if s.revision < before.Revision {
+	if s.api.Revision < before.Revision {
 		live.Restored = "the revision ran backwards"
 	}
 	s.mu.Unlock()
@@ -291,19 +292,14 @@ func (s *simulator) PatchPool(ctx context.Context, p *ippool.Pool, patch []byte)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pools[p.Name] == nil {
-		return "", fmt.Errorf("%w: no such pool", reconciler.ErrConflict)
+	before := len(s.entries(p.Name))
+	if err := s.send(http.MethodPatch, fakeapi.At(fakeapi.Pools, p.Namespace, p.Name), patch); err != nil {
+		return "", err
 	}
-	before := len(entriesOf(s.pools[p.Name]))
-	next, err := judgetest.ApplyPatch(s.pools[p.Name], patch)
-	if err != nil {
-		return "", fmt.Errorf("%w: %v", reconciler.ErrConflict, err) //nolint:errorlint // only text
-	}
-	s.store(s.pools, next)
 	if len(s.holds) > 0 {
-		s.holds[len(s.holds)-1].removed += before - len(entriesOf(next))
+		s.holds[len(s.holds)-1].removed += before - len(s.entries(p.Name))
 	}
-	return next.GetResourceVersion(), done()
+	return s.pool(p.Name).GetResourceVersion(), done()
 }
 
 func (s *simulator) DeleteReservation(ctx context.Context, r *ippool.Reservation) error {
@@ -314,16 +310,16 @@ func (s *simulator) DeleteReservation(ctx context.Context, r *ippool.Reservation
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.reservations[r.Name]
-	if now == nil {
-		return done()
+	uid := types.UID(r.UID)
+	options, err := json.Marshal(metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid,
+		ResourceVersion: &r.ResourceVersion}})
+	if err != nil {
+		return err
 	}
-	if string(now.GetUID()) != r.UID || now.GetResourceVersion() != r.ResourceVersion {
-		return fmt.Errorf("%w: another object", reconciler.ErrConflict)
+	if s.reservation(r.Name) != nil {
+		err = s.send(http.MethodDelete, fakeapi.At(fakeapi.Reservations, r.Namespace, r.Name), options)
 	}
-	s.revision++
-	delete(s.reservations, r.Name)
-	return done()
+	return cmp.Or(err, done())
 }
 
 func (s *simulator) CreatePool(ctx context.Context, u *unstructured.Unstructured) (string, error) {
@@ -334,12 +330,10 @@ func (s *simulator) CreatePool(ctx context.Context, u *unstructured.Unstructured
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pools[u.GetName()] != nil {
-		return "", fmt.Errorf("%w: it exists", reconciler.ErrConflict)
+	if err := s.create(fakeapi.Pools, u); err != nil {
+		return "", err
 	}
-	created := u.DeepCopy()
-	s.store(s.pools, created)
-	return created.GetResourceVersion(), done()
+	return s.pool(u.GetName()).GetResourceVersion(), done()
 }
 
 func (s *simulator) CreateReservation(ctx context.Context, u *unstructured.Unstructured) error {
@@ -349,14 +343,27 @@ func (s *simulator) CreateReservation(ctx context.Context, u *unstructured.Unstr
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.reservations[u.GetName()] != nil {
-		return fmt.Errorf("%w: it exists", reconciler.ErrConflict)
+	return cmp.Or(s.create(fakeapi.Reservations, u), done())
+}
+
+func (s *simulator) create(resource string, u *unstructured.Unstructured) error {
+	text, err := u.MarshalJSON()
+	if err != nil {
+		return err
 	}
-	if u.GetUID() != "" || u.GetResourceVersion() != "" {
-		return errors.New("the API server takes neither a UID nor a resourceVersion for a new object")
+	return s.send(http.MethodPost, fakeapi.At(resource, u.GetNamespace(), ""), text)
+}
+
+// send sends a write to the API server. The error is what the Writer of a real cluster returns. The caller holds mu.
+func (s *simulator) send(method string, to fakeapi.Key, body []byte) error {
+	switch a := s.api.Serve(&fakeapi.Request{Key: to, Method: method, Body: body}); a.Status {
+	case http.StatusOK, http.StatusCreated:
+		return nil
+	case http.StatusConflict, http.StatusNotFound, http.StatusUnprocessableEntity:
+		return fmt.Errorf("%w: %s", reconciler.ErrConflict, a.Body)
+	default:
+		return errors.New(string(a.Body))
 	}
-	s.store(s.reservations, u.DeepCopy())
-	return done()
 }
 
 // Update is a reconciler.StateStore's.
@@ -375,16 +382,44 @@ func (s *simulator) Update(ctx context.Context, change func(string) (string, err
 	return done()
 }
 
-// store stores an object as a new version. The caller holds mu.
-func (s *simulator) store(into map[string]*unstructured.Unstructured, u *unstructured.Unstructured) {
-	s.revision++
-	u.SetResourceVersion(strconv.FormatUint(s.revision, 10))
-	if u.GetUID() == "" {
-		u.SetUID(types.UID(fmt.Sprint("uid-", s.revision)))
-		u.SetCreationTimestamp(metav1.Now())
-	}
-	into[u.GetName()] = u
+// put stores an object as a new version, as somebody else who writes. The caller holds mu.
+func (s *simulator) put(u *unstructured.Unstructured) {
+	s.api.Put(keyOf(u.GetKind(), u.GetName()), u.Object, time.Now(), "another")
 }
+
+func keyOf(kind, name string) fakeapi.Key {
+	resource := fakeapi.Reservations
+	if kind == "IPPool" {
+		resource = fakeapi.Pools
+	}
+	return fakeapi.At(resource, "kube-system", name)
+}
+
+// pool and reservation return what is stored, which nobody may change; nil for nothing.
+func (s *simulator) pool(name string) *unstructured.Unstructured {
+	return stored(s.api.Get(fakeapi.At(fakeapi.Pools, "kube-system", name)))
+}
+
+func (s *simulator) reservation(name string) *unstructured.Unstructured {
+	return stored(s.api.Get(fakeapi.At(fakeapi.Reservations, "kube-system", name)))
+}
+
+func stored(o *fakeapi.Object) *unstructured.Unstructured {
+	if o == nil {
+		return nil
+	}
+	return &unstructured.Unstructured{Object: o.Content}
+}
+
+func (s *simulator) all(resource string) (all []*unstructured.Unstructured) {
+	for _, k := range fakeapi.ListOf(s.api.Objects, resource, "", "") {
+		all = append(all, stored(s.api.Get(k)))
+	}
+	return all
+}
+
+// entries returns the entries of a pool by their keys.
+func (s *simulator) entries(pool string) map[string]any { return entriesOf(s.pool(pool)) }
 
 func entriesOf(pool *unstructured.Unstructured) map[string]any {
 	if pool == nil {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -19,12 +20,20 @@ import (
 // Server answers requests as kube-apiserver does: resourceVersions, preconditions, JSON patches whose tests fail with
 // 422, conflicts with 409, lists and watches.
 type Server struct {
+	sync.Mutex // held by a Client for each request, and by a test that changes objects meanwhile
 	*Store
 	Now     func() time.Time // by the server's clock
 	watches []*watch         // that are open, in the order in which they were opened
 	// stale is the state of a watch cache that lags behind: it serves lists at resourceVersion 0.
 	Stale   *Backup
 	stalled string // the resource whose watches stand still
+}
+
+// NewServer returns a Server without objects, which sends changes to watches at once.
+func NewServer() *Server {
+	s := &Server{Store: NewStore(), Now: time.Now}
+	s.Changed = func(c Change, _ *Object) { s.Publish(c) }
+	return s
 }
 
 const (
@@ -259,12 +268,19 @@ func (s *Server) create(q *Request) Answer {
 	k := q.Key
 	meta, _ := content["metadata"].(map[string]any)
 	k.Name, _ = meta["name"].(string)
+	if meta["resourceVersion"] != nil && meta["resourceVersion"] != "" {
+		return Failure(http.StatusBadRequest, metav1.StatusReasonBadRequest,
+			"resourceVersion should not be set on objects to be created")
+	}
 	if s.Get(k) != nil {
 		return Failure(http.StatusConflict, metav1.StatusReasonAlreadyExists, k.String()+" already exists")
 	}
 	delete(meta, "uid")
 	return Answer{Status: http.StatusCreated, Body: q.shown(s.Put(k, content, s.Now(), q.by))}
 }
+
+// isUpdatedBlindly has the resources that may be replaced without a resourceVersion. Custom resources and Leases may not.
+var isUpdatedBlindly = map[string]bool{Pods: true, Nodes: true, Namespaces: true, Events: true}
 
 func (s *Server) update(q *Request) Answer {
 	content, err := decodeBody(q.Body)
@@ -276,7 +292,11 @@ func (s *Server) update(q *Request) Answer {
 		return s.notFound(q)
 	}
 	meta, _ := content["metadata"].(map[string]any)
-	if v, _ := meta["resourceVersion"].(string); v != "" && v != before.ResourceVersion {
+	switch v, _ := meta["resourceVersion"].(string); {
+	case v == "" && !isUpdatedBlindly[q.Resource]:
+		return Failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+			"metadata.resourceVersion: must be specified for an update")
+	case v != "" && v != before.ResourceVersion:
 		return Failure(http.StatusConflict, metav1.StatusReasonConflict, q.Key.String()+": the object has been modified")
 	}
 	return Answer{Status: http.StatusOK, Body: q.shown(s.Put(q.Key, content, s.Now(), q.by))}
