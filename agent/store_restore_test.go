@@ -11,6 +11,7 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
@@ -138,7 +139,7 @@ func TestStore_RestoreNoteExpires(t *testing.T) {
 func TestStore_FutureRestoreNote(t *testing.T) {
 	s := newAPIServer(t)
 	s.must(s.newStore().Publish(t.Context(), reportOf("a")))
-	s.edit(reportPath, func(o map[string]any) {
+	s.edit(reportKey, func(o map[string]any) {
 		o["metadata"].(map[string]any)["annotations"] = map[string]any{v1alpha1.RestoreAnnotation: "2099-01-01T00:00:00Z"}
 	})
 	written := s.clock
@@ -152,9 +153,14 @@ func TestStore_OlderLeaseIsRestore(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.newStore()
 	s.must(a.Publish(t.Context(), reportOf("a")))
+	restore := s.backup()
+	s.must(a.Renew(t.Context()))
+	restore()
 	// The Lease is older, but its resourceVersion is not.
-	s.clock = s.clock.Add(-5 * time.Minute)
-	s.edit(leasePath, func(map[string]any) {})
+	s.api.Revision, s.clock = s.api.Revision+100, s.clock.Add(-5*time.Minute)
+	s.edit(leaseKey, func(o map[string]any) {
+		o["metadata"].(map[string]any)["labels"] = map[string]any{"team": "blue"}
+	})
 	s.expectRestore(a.Renew(t.Context()))
 	s.must(a.Publish(t.Context(), reportOf("a")))
 	s.expectConfirmed(reportOf("a"))
@@ -247,8 +253,8 @@ func TestStore_LimitsConflicts(t *testing.T) {
 func TestNodeIdentity(t *testing.T) {
 	s := newAPIServer(t)
 	store := s.newStore()
-	s.objects["/api/v1/nodes/worker-1"] = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-1"},` +
-		`"status":{"nodeInfo":{"bootID":"boot-1","systemUUID":"uuid-1","machineID":"machine-1"}}}`
+	s.api.Put(fakeapi.At(fakeapi.Nodes, "", "worker-1"), fakeapi.Decode([]byte(`{"apiVersion":"v1","kind":"Node",`+
+		`"status":{"nodeInfo":{"bootID":"boot-1","systemUUID":"uuid-1","machineID":"machine-1"}}}`)), noon, "kubelet")
 	want := agent.Identity{BootID: "boot-1", Machine: v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}}
 	if id, err := store.NodeIdentity(t.Context()); err != nil || id != want {
 		t.Errorf("got %v, %v", id, err)
@@ -262,32 +268,30 @@ func TestNodeIdentity(t *testing.T) {
 // k3s elects its leader with a Lease named k3s in kube-system, and a node may have that name.
 func TestStore_LeaseOfAnotherProgram(t *testing.T) {
 	s := newAPIServer(t)
-	foreign := `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"worker-1"},` +
-		`"spec":{"holderIdentity":"another-program"}}`
-	s.put(leasePath, foreign)
-	before := s.objects[leasePath]
+	before := s.api.Put(leaseKey, fakeapi.Decode([]byte(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease",`+
+		`"spec":{"holderIdentity":"another-program"}}`)), noon, "another")
 	starting, err := agent.NewAPIStore(s.config, "worker-1", "own-ns")
 	s.must(err)
 	if _, err := starting.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "another-program") {
 		t.Errorf("got %v", err)
 	}
-	delete(s.objects, leasePath)
+	s.api.Delete(leaseKey)
 	a := s.newStore()
-	s.objects[leasePath] = before // it appears while the agent starts
+	s.api.Objects[leaseKey] = before // it appears while the agent starts
 	if err := a.Publish(t.Context(), reportOf("a")); err == nil || !strings.Contains(err.Error(), "another-program") {
 		t.Errorf("got %v", err)
 	}
-	equal(t, "the Lease", s.objects[leasePath], before)
+	equal(t, "the Lease", s.api.Get(leaseKey), before)
 }
 
 func TestStore_UndecodableReportIsOverwritten(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.newStore()
 	s.must(a.Publish(t.Context(), reportOf("a")))
-	s.edit(reportPath, func(o map[string]any) { o["sandboxes"] = []any{map[string]any{"id": "x", "attempt": -1}} })
+	s.edit(reportKey, func(o map[string]any) { o["sandboxes"] = []any{map[string]any{"id": "x", "attempt": -1}} })
 	s.must(a.Publish(t.Context(), reportOf("a")))
 	s.expectConfirmed(reportOf("a"))
-	s.edit(reportPath, func(o map[string]any) { o["sandboxes"] = "none" })
+	s.edit(reportKey, func(o map[string]any) { o["sandboxes"] = "none" })
 	s.must(s.newStore().Publish(t.Context(), reportOf("a"))) // an agent that starts
 	s.expectConfirmed(reportOf("a"))
 }
@@ -298,10 +302,8 @@ func TestStore_TwoClocksAreNoRestore(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.newStore()
 	s.must(a.Publish(t.Context(), reportOf("a")))
-	s.mu.Lock()
 	s.clock = s.clock.Add(-2*time.Minute - 2*time.Second) // the next write is 2 s before the last by its own clock
 	s.loseAnswer["PUT sandboxreports"] = true
-	s.mu.Unlock()
 	if err := a.Publish(t.Context(), reportOf("b")); err == nil {
 		t.Fatal("no answer was lost")
 	}
@@ -326,7 +328,7 @@ func TestStore_PartlyStoredReportIsNotConfirmed(t *testing.T) {
 			s.unknownField, s.dropField = c.refuses, c.drops
 			a := s.newStore()
 			s.must(a.Publish(t.Context(), reportOf("a"))) // without new fields
-			before := s.objects[leasePath]
+			before := s.api.Get(leaseKey)
 			full := reportOf("a", "b")
 			full.Machine = v1alpha1.Machine{SystemUUID: "uuid-1", MachineID: "machine-1"}
 			for range 3 {
@@ -336,7 +338,7 @@ func TestStore_PartlyStoredReportIsNotConfirmed(t *testing.T) {
 						t.Errorf("%v lacks %q", err, want)
 					}
 				}
-				equal(t, "the Lease", s.objects[leasePath], before)
+				equal(t, "the Lease", s.api.Get(leaseKey), before)
 			}
 			s.unknownField, s.dropField = "", ""
 			s.must(a.Publish(t.Context(), full))

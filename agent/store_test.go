@@ -4,13 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"maps"
-	"net/http"
-	"net/http/httptest"
 	"path"
-	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,173 +14,100 @@ import (
 
 	"github.com/ip-reconcile/ip-reconcile/agent"
 	"github.com/ip-reconcile/ip-reconcile/api/v1alpha1"
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
 )
 
-// apiServer is a fake API server with the behaviour on which an agent depends.
+// apiServer is a fake API server whose clock is a minute later with each write. Tests refuse requests and lose answers.
 type apiServer struct {
 	*testing.T
+	api    *fakeapi.Client
 	config *rest.Config
 
-	mu           sync.Mutex
-	version      int
-	clock        time.Time         // of managedFields, a minute later with each write
-	objects      map[string]string // JSON by path
-	fail         map[string]int    // status by method and kind, as "PUT leases"
-	loseAnswer   map[string]bool   // executes the request and loses its answer, once
+	clock        time.Time
+	fail         map[string]int  // status by method and kind, as "PUT leases"
+	loseAnswer   map[string]bool // executes the request and loses its answer, once
 	requests     []string
 	unknownField string // a field that the server's CustomResourceDefinition lacks
 	dropField    string // a field that the server silently does not store
 }
 
-const (
-	reportPath = "/apis/ip-reconcile.dev/v1alpha1/sandboxreports/worker-1"
-	leasePath  = "/apis/coordination.k8s.io/v1/namespaces/own-ns/leases/worker-1"
+var (
+	reportKey = fakeapi.At(fakeapi.Reports, "", "worker-1")
+	leaseKey  = fakeapi.At(fakeapi.Leases, "own-ns", "worker-1")
 )
 
 func newAPIServer(t *testing.T) *apiServer {
-	s := &apiServer{T: t, version: 100, clock: noon, objects: map[string]string{}, fail: map[string]int{},
-		loseAnswer: map[string]bool{}}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	s.config = &rest.Config{Host: server.URL, QPS: -1}
+	s := &apiServer{T: t, clock: noon, fail: map[string]int{}, loseAnswer: map[string]bool{}}
+	s.api = &fakeapi.Client{Server: fakeapi.NewServer(), Name: "agent", Instead: s.instead, After: s.after}
+	s.api.Now = func() time.Time { return s.clock }
+	s.config = &rest.Config{Host: "http://api", QPS: -1, Transport: s.api}
 	return s
 }
 
-func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	refuse := func(code int, reason metav1.StatusReason, why ...string) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
-		json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status: "Failure", Code: int32(code), Reason: reason, Message: "refused: " + string(reason) + strings.Join(why, "")})
-	}
-	where := r.URL.Path
-	body, _ := io.ReadAll(r.Body)
-	var sent struct {
-		APIVersion, Kind string
-		Metadata         metav1.ObjectMeta
-	}
-	if r.Method != "GET" {
-		if err := json.Unmarshal(body, &sent); err != nil || sent.APIVersion == "" || sent.Kind == "" {
-			refuse(400, metav1.StatusReasonBadRequest)
-			return
-		}
-	}
-	if r.Method == "POST" {
-		where += "/" + sent.Metadata.Name
-	}
-	kind := path.Base(path.Dir(where))
-	s.requests = append(s.requests, r.Method+" "+kind)
-	if code := s.fail[r.Method+" "+kind]; code != 0 {
-		refuse(code, map[int]metav1.StatusReason{403: metav1.StatusReasonForbidden,
-			500: metav1.StatusReasonInternalError}[code])
-		return
-	}
-	stored, there := s.objects[where]
-	switch {
-	case r.Method == "POST" && there:
-		refuse(409, metav1.StatusReasonAlreadyExists)
-		return
-	case r.Method != "POST" && !there:
-		refuse(404, metav1.StatusReasonNotFound)
-		return
-	case r.Method == "POST" && sent.Metadata.ResourceVersion != "":
-		refuse(400, metav1.StatusReasonBadRequest)
-		return
-	case s.unknownField != "" && part(string(body), s.unknownField) != "" &&
-		r.URL.Query().Get("fieldValidation") == "Strict":
-		refuse(400, metav1.StatusReasonBadRequest, `strict decoding error: unknown field "`+s.unknownField+`"`)
-		return
-	case r.Method == "PUT" && sent.Metadata.ResourceVersion != meta(stored).ResourceVersion:
-		refuse(409, metav1.StatusReasonConflict)
-		return
-	case r.Method != "GET":
-		stored = s.put(where, string(body))
-	}
-	if s.loseAnswer[r.Method+" "+kind] {
-		s.loseAnswer[r.Method+" "+kind] = false
-		panic(http.ErrAbortHandler)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	io.WriteString(w, stored)
-}
+func kindOf(q *fakeapi.Request) string { return q.Method + " " + path.Base(q.Resource) }
 
-// put writes an object with the next resourceVersion and the server's time.
-func (s *apiServer) put(where, text string) string {
-	var o map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &o); err != nil {
-		s.Error(err)
+func (s *apiServer) instead(q *fakeapi.Request) *fakeapi.Answer {
+	s.requests = append(s.requests, kindOf(q))
+	refused := func(code int, why string) *fakeapi.Answer {
+		a := fakeapi.Failure(code, map[int]metav1.StatusReason{400: metav1.StatusReasonBadRequest,
+			403: metav1.StatusReasonForbidden, 409: metav1.StatusReasonConflict,
+			500: metav1.StatusReasonInternalError}[code], "refused: "+why)
+		return &a
 	}
-	delete(o, s.dropField)
-	m := meta(text)
-	s.version++
+	if code := s.fail[kindOf(q)]; code != 0 {
+		return refused(code, "")
+	}
+	if !q.Writes() {
+		return nil
+	}
+	content := fakeapi.Decode(q.Body)
+	if content[s.unknownField] != nil && q.Query.Get("fieldValidation") == "Strict" {
+		return refused(400, `strict decoding error: unknown field "`+s.unknownField+`"`)
+	}
+	delete(content, s.dropField)
+	q.Body, _ = json.Marshal(content)
 	s.clock = s.clock.Add(time.Minute)
-	m.ResourceVersion, m.UID = strconv.Itoa(s.version), "some-uid"
-	f := &metav1.FieldsV1{}
-	f.SetRawString(`{"f:observedAt":{},"f:spec":{"f:renewTime":{}}}`)
-	at := metav1.NewTime(s.clock)
-	m.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "agent", Operation: "Update", Time: &at,
-		FieldsType: "FieldsV1", FieldsV1: f}}
-	o["metadata"], _ = json.Marshal(m)
-	out, _ := json.Marshal(o)
-	s.objects[where] = string(out)
-	return string(out)
+	return nil
 }
 
-func part(text, key string) string {
-	var o map[string]json.RawMessage
-	_ = json.Unmarshal([]byte(text), &o)
-	return string(o[key])
-}
-
-func meta(text string) (m metav1.ObjectMeta) {
-	_ = json.Unmarshal([]byte(part(text, "metadata")), &m)
-	return m
+func (s *apiServer) after(q *fakeapi.Request, a fakeapi.Answer) fakeapi.Answer {
+	if s.loseAnswer[kindOf(q)] {
+		s.loseAnswer[kindOf(q)] = false
+		return fakeapi.Answer{Err: io.ErrUnexpectedEOF}
+	}
+	return a
 }
 
 // edit writes an object as another client.
-func (s *apiServer) edit(where string, change func(o map[string]any)) {
-	s.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var o map[string]any
-	if err := json.Unmarshal([]byte(s.objects[where]), &o); err != nil {
-		s.Fatal(err)
-	}
+func (s *apiServer) edit(k fakeapi.Key, change func(o map[string]any)) {
+	s.clock = s.clock.Add(time.Minute)
+	o := fakeapi.Decode(s.api.Get(k).JSON)
 	change(o)
-	text, _ := json.Marshal(o)
-	s.put(where, string(text))
+	s.api.Put(k, o, s.clock, "another")
 }
-
-func (s *apiServer) remove(where string) { s.mu.Lock(); defer s.mu.Unlock(); delete(s.objects, where) }
 
 // backup returns a function that restores the current content. The clock continues.
 func (s *apiServer) backup() (restore func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	objects, version := maps.Clone(s.objects), s.version
-	return func() { s.mu.Lock(); defer s.mu.Unlock(); s.objects, s.version = objects, version }
+	b := s.api.Backup()
+	return func() { s.api.Restore(b) }
+}
+
+func stored[T any](s *apiServer, k fakeapi.Key) *T {
+	s.Helper()
+	o, out := s.api.Get(k), new(T)
+	if o == nil {
+		s.Fatalf("there is no %s", k)
+	}
+	s.must(json.Unmarshal(o.JSON, out))
+	return out
 }
 
 func (s *apiServer) report() *v1alpha1.SandboxReport {
-	s.Helper()
-	out := &v1alpha1.SandboxReport{}
-	if err := json.Unmarshal([]byte(s.objects[reportPath]), out); err != nil {
-		s.Fatal(err)
-	}
-	return out
+	return stored[v1alpha1.SandboxReport](s, reportKey)
 }
 
-func (s *apiServer) lease() *coordinationv1.Lease {
-	s.Helper()
-	out := &coordinationv1.Lease{}
-	if err := json.Unmarshal([]byte(s.objects[leasePath]), out); err != nil {
-		s.Fatal(err)
-	}
-	return out
-}
+func (s *apiServer) lease() *coordinationv1.Lease { return stored[coordinationv1.Lease](s, leaseKey) }
 
 // expectConfirmed checks that this report is stored and that the Lease confirms it.
 func (s *apiServer) expectConfirmed(r *v1alpha1.SandboxReport) {
@@ -297,7 +218,7 @@ func TestStore_KeepsForeignMetadata(t *testing.T) {
 	s := newAPIServer(t)
 	a := s.newStore()
 	s.must(a.Publish(t.Context(), reportOf("a")))
-	for _, where := range []string{reportPath, leasePath} {
+	for _, where := range []fakeapi.Key{reportKey, leaseKey} {
 		s.edit(where, func(o map[string]any) {
 			m := o["metadata"].(map[string]any)
 			m["labels"] = map[string]any{"team": "blue"}
@@ -321,14 +242,14 @@ func TestStore_KeepsForeignMetadata(t *testing.T) {
 }
 
 func TestStore_RecreatesDeletedObjects(t *testing.T) {
-	for name, gone := range map[string][]string{"the report": {reportPath}, "the Lease": {leasePath}, "both": {reportPath,
-		leasePath}} {
+	for name, gone := range map[string][]fakeapi.Key{"the report": {reportKey}, "the Lease": {leaseKey},
+		"both": {reportKey, leaseKey}} {
 		t.Run(name, func(t *testing.T) {
 			s := newAPIServer(t)
 			a := s.newStore()
 			s.must(a.Publish(t.Context(), reportOf("a")))
 			for _, where := range gone {
-				s.remove(where)
+				s.api.Delete(where)
 			}
 			s.must(a.Publish(t.Context(), reportOf("a")))
 			s.expectConfirmed(reportOf("a"))

@@ -3,6 +3,7 @@ package fakeapi
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -261,7 +262,7 @@ func (s *Server) notFound(q *Request) Answer {
 }
 
 func (s *Server) create(q *Request) Answer {
-	content, err := decodeBody(q.Body)
+	content, err := decodeObject(q.Body)
 	if err != nil {
 		return Failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 	}
@@ -279,11 +280,11 @@ func (s *Server) create(q *Request) Answer {
 	return Answer{Status: http.StatusCreated, Body: q.shown(s.Put(k, content, s.Now(), q.by))}
 }
 
-// isUpdatedBlindly has the resources that may be replaced without a resourceVersion. Custom resources and Leases may not.
+// isUpdatedBlindly has the resources that may be replaced without a resourceVersion.
 var isUpdatedBlindly = map[string]bool{Pods: true, Nodes: true, Namespaces: true, Events: true}
 
 func (s *Server) update(q *Request) Answer {
-	content, err := decodeBody(q.Body)
+	content, err := decodeObject(q.Body)
 	if err != nil {
 		return Failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 	}
@@ -338,6 +339,15 @@ func (s *Server) remove(q *Request) Answer {
 	}
 	s.Delete(q.Key)
 	return OK(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Success"})
+}
+
+// decodeObject reads a body that is an object.
+func decodeObject(body []byte) (map[string]any, error) {
+	content, err := decodeBody(body)
+	if err == nil && (content["apiVersion"] == nil || content["kind"] == nil) {
+		err = errors.New("the object has no apiVersion or no kind")
+	}
+	return content, err
 }
 
 // decodeBody reads a body in JSON or protobuf.

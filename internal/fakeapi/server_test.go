@@ -13,7 +13,9 @@ import (
 // What kube-apiserver answers to writes: tests of the product rest on it.
 func TestServer_Writes(t *testing.T) {
 	const lease = "/apis/coordination.k8s.io/v1/namespaces/a/leases"
-	body := func(metadata string) string { return `{"metadata":{` + metadata + `},"spec":{"holderIdentity":"me"}}` }
+	body := func(metadata string) string {
+		return `{"apiVersion":"v1","kind":"X","metadata":{` + metadata + `},"spec":{"holderIdentity":"me"}}`
+	}
 	options := func(p string) string { return `{"preconditions":{` + p + `}}` }
 	c := &fakeapi.Client{Server: fakeapi.NewServer(), Name: "me"}
 	for _, x := range []struct {
