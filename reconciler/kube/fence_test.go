@@ -82,9 +82,9 @@ func TestFence_AgeAfterTakeover(t *testing.T) {
 				a := newLeaseAPI()
 				first, second := a.cluster(t, "first").Fence(), a.cluster(t, "second").Fence()
 				raise(t, first, theShared)
-				a.mu.Lock()
+				a.Lock()
 				a.late = late
-				a.mu.Unlock()
+				a.Unlock()
 				time.Sleep(50 * time.Second)
 				raise(t, second, theShared)
 				first.Leave()
@@ -113,9 +113,9 @@ func TestFence_Abandoned(t *testing.T) {
 		raise(t, f, theShared)
 		time.Sleep(time.Second)
 		equal(t, "it is young", f.State().Age < 2*time.Second, true)
-		a.mu.Lock()
-		equal(t, "the annotation", a.leases[shared].Annotations[kube.RestoredAnnotation], ranBackwards)
-		a.mu.Unlock()
+		a.Lock()
+		equal(t, "the annotation", a.lease(shared).Annotations[kube.RestoredAnnotation], ranBackwards)
+		a.Unlock()
 		f.Lower(t.Context())
 	})
 }
@@ -220,14 +220,14 @@ func TestFence_Hold(t *testing.T) {
 					t.Fatalf("nothing may be written after %s", time.Since(began))
 				}
 			}
-			a.mu.Lock()
+			a.Lock()
 			a.fails = func(string, *http.Request) int { return -1 }
-			a.mu.Unlock()
+			a.Unlock()
 			time.Sleep(time.Second)
 			equal(t, "writes may go out while nothing is renewed", h.MayWrite(), false)
-			a.mu.Lock()
+			a.Lock()
 			a.fails = nil
-			a.mu.Unlock()
+			a.Unlock()
 			time.Sleep(time.Second)
 			equal(t, "writes may go out again", h.MayWrite(), true)
 			return nil
@@ -326,9 +326,9 @@ func TestFence_EndsAfter90Seconds(t *testing.T) {
 		standing := !second.Since().IsZero()
 		equal(t, "it stands after 88 s", standing, true)
 		time.Sleep(4 * time.Second)
-		a.mu.Lock()
-		last := a.leases[shared].Spec.RenewTime.Time
-		a.mu.Unlock()
+		a.Lock()
+		last := a.lease(shared).Spec.RenewTime.Time
+		a.Unlock()
 		equal(t, "renewed after 92 s", time.Since(last) > time.Second, true)
 		standing = !second.Since().IsZero()
 		equal(t, "it stands", standing, false)
@@ -369,9 +369,9 @@ func TestFence_ForbiddenForAWhile(t *testing.T) {
 		f := a.cluster(t, "us").Fence()
 		raise(t, f, map[string][]string{"kube-system": {"whereabouts"}, "late": {"whereabouts"}})
 		time.Sleep(20 * time.Second)
-		a.mu.Lock()
+		a.Lock()
 		a.fails = nil
-		a.mu.Unlock()
+		a.Unlock()
 		allowed := time.Now()
 		time.Sleep(2 * time.Second)
 		since := f.Since()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"strings"
@@ -39,9 +38,9 @@ func nothing(context.Context, *reconciler.Hold) error { return nil }
 
 // answering makes writes fail from now on.
 func (a *leaseAPI) answering(code int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.fails = func(_ string, r *http.Request) int { // the caller holds mu
+	a.Lock()
+	defer a.Unlock()
+	a.fails = func(_ string, r *http.Request) int { // the caller holds the lock
 		if r.Method == http.MethodPut {
 			return code
 		}
@@ -50,8 +49,8 @@ func (a *leaseAPI) answering(code int) {
 }
 
 func (a *leaseAPI) written(replica string) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.Lock()
+	defer a.Unlock()
 	return a.writes[replica]
 }
 
@@ -341,9 +340,9 @@ func TestHold_YieldsAfterwards(t *testing.T) {
 				}
 				hold(func() {
 					time.Sleep(c.held)
-					a.mu.Lock()
+					a.Lock()
 					a.lost = func() bool { return c.isLost }
-					a.mu.Unlock()
+					a.Unlock()
 					ended = time.Now()
 				}, 2*time.Second)
 				go func() {
@@ -352,9 +351,9 @@ func TestHold_YieldsAfterwards(t *testing.T) {
 						a.has(sharedLease, "", 0)
 					}
 				}()
-				a.mu.Lock()
+				a.Lock()
 				a.lost = nil
-				a.mu.Unlock()
+				a.Unlock()
 				hold(func() { again = time.Now() }, c.work)
 				between(t, "retaken after", again.Sub(ended), c.want, c.want+250*ms)
 			})
@@ -367,17 +366,20 @@ func TestHold_YieldsAfterwards(t *testing.T) {
 func TestHold_LateRetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, sent := newLeaseAPI(), 0
-		a.other = func(r *http.Request) http.Response { // the caller holds mu
-			if sent++; sent == 1 {
-				return http.Response{StatusCode: http.StatusTooManyRequests, Request: r, Header: http.Header{"Retry-After": {"1"}},
-					Body: io.NopCloser(strings.NewReader(""))}
+		a.fails = func(_ string, r *http.Request) int { // the caller holds the lock
+			switch {
+			case r.Method == http.MethodDelete:
+				if sent++; sent == 1 {
+					return http.StatusTooManyRequests
+				}
+			case sent > 0 && r.Method == http.MethodPut:
+				return http.StatusInternalServerError
 			}
-			return *answered(r, http.StatusOK, map[string]any{"apiVersion": "v1", "kind": "Status", "status": "Success"})
+			return 0
 		}
 		c := a.cluster(t, "us")
 		err := c.Hold(t.Context(), "kube-system", []string{"whereabouts"}, func(
 			ctx context.Context, h *reconciler.Hold) error {
-			a.answering(http.StatusInternalServerError)
 			return c.DeleteReservation(ctx, ippool.Read[ippool.Reservation](reservation()))
 		})
 		if err == nil || sent != 1 {

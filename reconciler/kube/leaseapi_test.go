@@ -3,13 +3,9 @@ package kube_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"path"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,23 +15,21 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// leaseAPI is an API server that has only Leases, in memory, so that tests control time.
+// leaseAPI is a fake API server whose Leases replicas take, in a bubble, so that tests control time.
 type leaseAPI struct {
-	mu      sync.Mutex
-	version int
-	leases  map[string]*coordinationv1.Lease // by namespace/name
-	writes  map[string]int                   // successful writes, by replica
-	fails   func(replica string, r *http.Request) (code int)
-	lost    func() bool                         // whether the answer to a successful write is 500
-	other   func(r *http.Request) http.Response // answers other requests
-	late    time.Duration                       // how late the clocks in Leases are
+	*fakeapi.Server
+	writes map[string]int // successful writes, by replica
+	fails  func(replica string, r *http.Request) (code int)
+	lost   func() bool   // whether the answer to a successful write is 500
+	late   time.Duration // how late the clocks in Leases are
 }
 
 func newLeaseAPI() *leaseAPI {
-	return &leaseAPI{leases: map[string]*coordinationv1.Lease{}, writes: map[string]int{}}
+	return &leaseAPI{Server: fakeapi.NewServer(), writes: map[string]int{}}
 }
 
 // client is the API for one replica.
@@ -45,81 +39,84 @@ type client struct {
 }
 
 func (c client) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.fails != nil {
-		switch code := c.fails(c.replica, r); code {
-		case 0:
-		case -1:
-			return nil, errors.New("connection refused")
-		default:
-			return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-				Code: int32(code), Reason: map[int]metav1.StatusReason{403: "Forbidden"}[code], Status: "Failure"}), nil
+	api := fakeapi.Client{Server: c.Server, Name: c.replica, After: c.after}
+	api.Instead = func(q *fakeapi.Request) *fakeapi.Answer {
+		if c.fails != nil {
+			switch code := c.fails(c.replica, r); code {
+			case 0:
+			case -1:
+				return &fakeapi.Answer{Err: errors.New("connection refused")}
+			default:
+				return ptr.To(refused(code))
+			}
 		}
-	}
-	if c.other != nil && !strings.Contains(r.URL.Path, "/leases") {
-		answer := c.other(r)
-		return &answer, nil
-	}
-	parts := strings.Split(r.URL.Path, "/") // /apis/coordination.k8s.io/v1/namespaces/NS/leases/NAME
-	key := parts[5] + "/" + path.Base(r.URL.Path)
-	var written *coordinationv1.Lease
-	if r.Body != nil {
-		body, _ := io.ReadAll(r.Body)
-		o, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
-		if err != nil {
-			panic(err)
+		if c.late != 0 && q.Writes() {
+			q.Body = delayed(q.Body, c.late)
 		}
-		written = o.(*coordinationv1.Lease)
-		key = written.Namespace + "/" + written.Name
+		return nil
 	}
-	status := func(code int, reason metav1.StatusReason) (*http.Response, error) {
-		return answered(r, code, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Code: int32(code), Reason: reason, Status: "Failure"}), nil
-	}
-	is := c.leases[key]
-	switch {
-	case r.Method == http.MethodPost && is != nil:
-		return status(http.StatusConflict, metav1.StatusReasonAlreadyExists)
-	case r.Method == http.MethodPost:
-	case is == nil:
-		return status(http.StatusNotFound, metav1.StatusReasonNotFound)
-	case r.Method == http.MethodPut && written.ResourceVersion != is.ResourceVersion:
-		return status(http.StatusConflict, metav1.StatusReasonConflict)
-	case r.Method == http.MethodGet:
-		return answered(r, http.StatusOK, is), nil
-	}
-	c.writes[c.replica]++
-	if c.late != 0 && written.Spec.AcquireTime != nil {
-		written.Spec.AcquireTime = ptr.To(metav1.NewMicroTime(written.Spec.AcquireTime.Add(-c.late)))
-		written.Spec.RenewTime = ptr.To(metav1.NewMicroTime(written.Spec.RenewTime.Add(-c.late)))
-	}
-	c.store(written)
-	if c.lost != nil && c.lost() {
-		return status(http.StatusInternalServerError, metav1.StatusReasonInternalError)
-	}
-	return answered(r, http.StatusOK, written), nil
+	return api.RoundTrip(r)
 }
 
-// store stores a Lease as the API server does. The caller holds mu.
-func (a *leaseAPI) store(l *coordinationv1.Lease) {
-	a.version++
-	l.ResourceVersion = fmt.Sprint(a.version)
-	now := metav1.NewTime(time.Now().Truncate(time.Second))
-	l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", Operation: "Update", Time: &now,
-		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)}}
-	l.APIVersion, l.Kind = "coordination.k8s.io/v1", "Lease"
-	a.leases[l.Namespace+"/"+l.Name] = l.DeepCopy()
+func refused(code int) fakeapi.Answer {
+	a := fakeapi.Failure(code, map[int]metav1.StatusReason{403: "Forbidden"}[code], "")
+	if code == http.StatusTooManyRequests {
+		a.Retry = "1"
+	}
+	return a
 }
 
-func answered(r *http.Request, code int, o any) *http.Response {
-	w := &strings.Builder{}
-	if err := json.NewEncoder(w).Encode(o); err != nil {
+// delayed is a written Lease with other times.
+func delayed(body []byte, by time.Duration) []byte {
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
 		panic(err)
 	}
-	return &http.Response{StatusCode: code, Status: http.StatusText(code), Request: r,
-		Body:   io.NopCloser(strings.NewReader(w.String())),
-		Header: http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}}
+	l := o.(*coordinationv1.Lease)
+	for _, at := range []*metav1.MicroTime{l.Spec.AcquireTime, l.Spec.RenewTime} {
+		if at != nil {
+			at.Time = at.Add(-by)
+		}
+	}
+	return encoded(l)
+}
+
+func encoded(l *coordinationv1.Lease) []byte {
+	l.APIVersion, l.Kind = "coordination.k8s.io/v1", "Lease"
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+func (c client) after(q *fakeapi.Request, a fakeapi.Answer) fakeapi.Answer {
+	if !q.Writes() || a.Status/100 != 2 {
+		return a
+	}
+	c.writes[c.replica]++
+	if c.lost != nil && c.lost() {
+		return fakeapi.Failure(http.StatusInternalServerError, metav1.StatusReasonInternalError, "")
+	}
+	return a
+}
+
+// store stores a Lease, as somebody else who writes then. The caller holds the lock.
+func (a *leaseAPI) store(l *coordinationv1.Lease, at time.Time) {
+	a.Put(fakeapi.At(fakeapi.Leases, l.Namespace, l.Name), fakeapi.Decode(encoded(l)), at, "another")
+}
+
+// lease returns a Lease by namespace/name; nil for none. The caller holds the lock.
+func (a *leaseAPI) lease(name string) *coordinationv1.Lease {
+	o := a.Get(fakeapi.At(fakeapi.Leases, path.Dir(name), path.Base(name)))
+	if o == nil {
+		return nil
+	}
+	l := &coordinationv1.Lease{}
+	if err := json.Unmarshal(o.JSON, l); err != nil {
+		panic(err)
+	}
+	return l
 }
 
 func (a *leaseAPI) cluster(t *testing.T, replica string) *kube.Cluster {
@@ -134,9 +131,9 @@ func (a *leaseAPI) cluster(t *testing.T, replica string) *kube.Cluster {
 
 // holder returns the holder of a Lease; "" for none.
 func (a *leaseAPI) holder(name string) string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if l := a.leases[name]; l != nil {
+	a.Lock()
+	defer a.Unlock()
+	if l := a.lease(name); l != nil {
 		return ptr.Deref(l.Spec.HolderIdentity, "")
 	}
 	return ""
@@ -144,8 +141,8 @@ func (a *leaseAPI) holder(name string) string {
 
 // has stores a Lease that its holder renewed a while ago.
 func (a *leaseAPI) has(name, holder string, ago time.Duration, edit ...func(*coordinationv1.Lease)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.Lock()
+	defer a.Unlock()
 	then := metav1.NewMicroTime(time.Now().Add(-ago))
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: path.Dir(name), Name: path.Base(name)},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, AcquireTime: &then, RenewTime: &then,
@@ -153,6 +150,5 @@ func (a *leaseAPI) has(name, holder string, ago time.Duration, edit ...func(*coo
 	for _, e := range edit {
 		e(l)
 	}
-	a.store(l)
-	a.leases[name].ManagedFields[0].Time = ptr.To(metav1.NewTime(then.Time))
+	a.store(l, then.Time)
 }

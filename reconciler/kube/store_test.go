@@ -21,9 +21,9 @@ func add(mark string) func(string) (string, error) {
 
 // kept returns the annotations of a Lease in the reconciler's namespace.
 func (a *leaseAPI) kept(name string) map[string]string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if l := a.leases["kube-system/"+name]; l != nil {
+	a.Lock()
+	defer a.Unlock()
+	if l := a.lease("kube-system/" + name); l != nil {
 		return l.Annotations
 	}
 	return nil
@@ -51,12 +51,12 @@ func TestStateStore(t *testing.T) {
 		"whose holder renews it in between": {func(a *leaseAPI) {
 			a.leads("one")
 			renewed := false
-			a.fails = func(_ string, r *http.Request) int { // the caller holds mu
+			a.fails = func(_ string, r *http.Request) int { // the caller holds the lock
 				if r.Method == http.MethodPut && !renewed {
 					renewed = true
-					l := a.leases[own].DeepCopy()
+					l := a.lease(own)
 					*l.Spec.HolderIdentity = "two"
-					a.store(l)
+					a.store(l, time.Now())
 				}
 				return 0
 			}
