@@ -28,6 +28,8 @@ type Server struct {
 	// stale is the state of a watch cache that lags behind: it serves lists at resourceVersion 0.
 	Stale   *Backup
 	stalled string // the resource whose watches stand still
+	// NotServed are groups whose CustomResourceDefinitions somebody deleted.
+	NotServed map[string]bool
 }
 
 // NewServer returns a Server without objects, which sends changes to watches at once.
@@ -133,6 +135,16 @@ func ParseRequest(r *http.Request, body []byte, by string) *Request {
 	return q
 }
 
+// group is the API group of a request, also of one for discovery.
+func (q *Request) group() string {
+	of := q.Resource
+	if of == "discovery" {
+		of = strings.TrimPrefix(q.Name, "/apis/")
+	}
+	group, _, _ := strings.Cut(of, "/")
+	return group
+}
+
 // Writes reports whether a request may change an object.
 func (q *Request) Writes() bool { return q.Method != http.MethodGet }
 
@@ -146,6 +158,9 @@ func (s *Server) Serve(q *Request) Answer {
 }
 
 func (s *Server) answerTo(q *Request) Answer {
+	if s.NotServed[q.group()] {
+		return s.notFound(q)
+	}
 	if q.Resource == "discovery" {
 		return s.Discovery(q)
 	}

@@ -1,16 +1,12 @@
 package informers
 
 import (
-	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync"
-	"sync/atomic"
+	"path"
 	"testing"
 	"time"
 
@@ -20,137 +16,99 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
-// A fakeAPI is an API server that lists objects of the test.
+// A fakeAPI is an API server whose objects a test sets, without events for watches.
 type fakeAPI struct {
-	*httptest.Server
-	mu       sync.Mutex
-	revision uint64
-	objects  map[string][]client.Object // by resource
+	*fakeapi.Client
 	// onList is called for each list, with the number of lists of the resource.
-	onList func(resource string, n int)
+	onList func(ctx context.Context, resource string, n int)
 	lists  map[string]int
-	denied string // a resource that RBAC forbids
-	// noReports is set if SandboxReports are not served.
-	noReports atomic.Bool
-	// unwatched are the codes that watches are refused with, by resource.
-	unwatched map[string]int
-	posted    chan string // the bodies of POSTs
+	// refused are the codes with which all requests for a resource are refused, and unwatched those for watches.
+	refused, unwatched map[string]int
+	posted             chan string // the bodies of POSTs
 }
 
-func newFakeAPI(t *testing.T) *fakeAPI {
-	f := &fakeAPI{revision: 100, objects: map[string][]client.Object{}, lists: map[string]int{},
+func newFakeAPI() *fakeAPI {
+	f := &fakeAPI{Client: &fakeapi.Client{Server: fakeapi.NewServer(), Name: "us"}, lists: map[string]int{},
 		posted: make(chan string, 9)}
-	f.Server = httptest.NewServer(f)
-	t.Cleanup(f.Close)
+	f.has("namespaces", &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: "kube-system", ResourceVersion: "1"}})
+	f.Instead = func(q *fakeapi.Request) *fakeapi.Answer {
+		resource, code := path.Base(q.Resource), 0
+		if code = f.refused[resource]; code == 0 && q.Query.Has("watch") {
+			code = f.unwatched[resource]
+		}
+		if code != 0 {
+			a := fakeapi.Failure(code, map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden,
+				http.StatusNotFound:         metav1.StatusReasonNotFound,
+				http.StatusMethodNotAllowed: metav1.StatusReasonMethodNotAllowed}[code], "")
+			return &a
+		}
+		if q.Method == http.MethodPost && resource == "leases" {
+			f.posted <- string(q.Body)
+		}
+		return nil
+	}
 	return f
 }
 
-func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
-	w.Header().Set("Content-Type", "application/json")
-	answer := func(o any) { _ = json.NewEncoder(w).Encode(o) }
-	switch {
-	case resource == "selfsubjectaccessreviews":
-		answer(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-			"status": map[string]any{"allowed": true}})
-		return
-	case resource == "kube-system":
-		answer(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "kube-system"}})
-		return
-	case resource == kube.RestoreLease: // does not exist
-		w.WriteHeader(http.StatusNotFound)
-		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
-		return
-	case f.noReports.Load() && resource == "v1alpha1":
-		w.WriteHeader(http.StatusNotFound)
-		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound})
-		return
-	case resource == "apis":
-		answer(map[string]any{"apiVersion": "v1", "kind": "APIGroupList", "groups": []any{map[string]any{"name": "apps"}}})
-		return
-	case resource == "v1alpha1": // discovery
-		answer(map[string]any{"apiVersion": "v1", "kind": "APIResourceList"})
-		return
-	}
-	if r.Method == http.MethodPost {
-		body, _ := io.ReadAll(r.Body)
-		f.posted <- string(body)
-		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
-		_, _ = w.Write(body)
-		return
-	}
-	f.mu.Lock()
-	denied, onList, refusal := f.denied == resource, f.onList, f.unwatched[resource]
-	if r.URL.Query().Get("limit") != "1" { // such a request reads the revision
+func (f *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+	resource, query := path.Base(r.URL.Path), r.URL.Query()
+	// A request for one object of a list reads the revision.
+	if r.Method == http.MethodGet && !query.Has("watch") && query.Get("limit") != "1" {
+		f.Lock()
 		f.lists[resource]++
+		n, onList := f.lists[resource], f.onList
+		f.Unlock()
+		if onList != nil {
+			onList(r.Context(), resource, n)
+		}
 	}
-	n := f.lists[resource]
-	f.mu.Unlock()
-	if r.URL.Query().Has("watch") && refusal != 0 {
-		denied = true
-	} else {
-		refusal = http.StatusForbidden
-	}
-	if denied {
-		w.WriteHeader(refusal)
-		reason := map[int]metav1.StatusReason{http.StatusForbidden: metav1.StatusReasonForbidden,
-			http.StatusNotFound:         metav1.StatusReasonNotFound,
-			http.StatusMethodNotAllowed: metav1.StatusReasonMethodNotAllowed}[refusal]
-		answer(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status: metav1.StatusFailure, Reason: reason, Code: int32(refusal)})
-		return
-	}
-	switch query := r.URL.Query(); {
-	case query.Has("sendInitialEvents"): // not supported
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	case query.Has("watch"):
-		w.(http.Flusher).Flush()
-		<-r.Context().Done()
-		return
-	}
-	if onList != nil {
-		onList(resource, n)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	version := "v1"
-	kind := cmp.Or(map[string]string{"pods": "PodList", "nodes": "NodeList", "leases": "LeaseList",
-		"namespaces": "NamespaceList"}[resource], "List")
-	if rest, ok := strings.CutPrefix(r.URL.Path, "/apis/"); ok {
-		version = strings.Join(strings.SplitN(rest, "/", 3)[:2], "/")
-	}
-	answer(map[string]any{"apiVersion": version, "kind": kind,
-		"metadata": map[string]any{"resourceVersion": fmt.Sprint(f.revision)},
-		"items":    append([]client.Object{}, f.objects[resource]...)})
+	return f.Client.RoundTrip(r)
 }
 
-// has replaces the objects of a resource.
+// has replaces the objects of a resource, which keep their versions.
 func (f *fakeAPI) has(resource string, objects ...client.Object) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.objects[resource] = objects
+	f.Lock()
+	defer f.Unlock()
+	full := map[string]string{"namespaces": fakeapi.Namespaces, "pods": fakeapi.Pods, "nodes": fakeapi.Nodes,
+		"leases": fakeapi.Leases, "ippools": fakeapi.Pools, "sandboxreports": fakeapi.Reports}[resource]
+	for _, k := range fakeapi.ListOf(f.Objects, full, "", "") {
+		delete(f.Objects, k)
+	}
+	for _, o := range objects {
+		text, err := json.Marshal(o)
+		if err != nil {
+			panic(err)
+		}
+		f.Objects[fakeapi.At(full, o.GetNamespace(), o.GetName())] = fakeapi.Encode(fakeapi.Decode(text))
+	}
+}
+
+// isAt sets the revision, as a restore does.
+func (f *fakeAPI) isAt(revision uint64) {
+	f.Lock()
+	defer f.Unlock()
+	f.Revision = revision
 }
 
 // denies makes RBAC forbid a resource, "" for none.
 func (f *fakeAPI) denies(resource string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.denied = resource
+	f.Lock()
+	defer f.Unlock()
+	f.refused = map[string]int{resource: http.StatusForbidden}
 }
 
 // refusesWatch refuses watches of a resource with a code, 0 for none.
 func (f *fakeAPI) refusesWatch(resource string, code int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.Lock()
+	defer f.Unlock()
 	f.unwatched = map[string]int{resource: code}
 }
 
@@ -165,8 +123,8 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{api: newFakeAPI(t)}
-	config := &rest.Config{Host: b.api.URL, QPS: -1}
+	b := &bench{api: newFakeAPI()}
+	config := &rest.Config{Host: "http://api", QPS: -1, Transport: b.api}
 	log := slog.New(slog.DiscardHandler)
 	cluster, err := kube.New(config, kube.Settings{
 		Namespace: "kube-system", Identity: "us", Timeout: 5 * time.Second, Log: log,

@@ -1,6 +1,7 @@
 package informers
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -143,7 +144,7 @@ func TestFull_KeepsCachesThatCatchUp(t *testing.T) {
 			b := newBench(t)
 			b.sets(t, "pods", aPod("web", "7"))
 			b.api.has("pods", aPod("web", "9"))
-			b.api.onList = func(resource string, n int) {
+			b.api.onList = func(_ context.Context, resource string, n int) {
 				if resource == "pods" && n == 1 {
 					during(b)
 				}
@@ -169,7 +170,7 @@ func TestFull_KeepsCachesWhoseWatchWasClosed(t *testing.T) {
 			b := newBench(t)
 			b.fullPass(t)
 			b.api.has("pods", aPod("web", "7"))
-			b.api.onList = func(resource string, n int) {
+			b.api.onList = func(_ context.Context, resource string, n int) {
 				if resource == "pods" && n == 2 {
 					closed(b)
 				}
@@ -191,7 +192,7 @@ func TestFull_DetectsRestore(t *testing.T) {
 		why     string
 	}{
 		"revision": {func(t *testing.T, b *bench) {
-			b.api.revision = 50
+			b.api.isAt(50)
 		}, "etcd is at resourceVersion 50, and the watch of pods has delivered 70"},
 		"older object in a list": {func(t *testing.T, b *bench) {
 			b.api.has("pods", aPod("web", "60"))
@@ -236,7 +237,7 @@ func TestList_ComparesRevisionsAfterAWatchWasOpened(t *testing.T) {
 	b.api.has("pods", aPod("web", "70"))
 	b.sets(t, "pods", aPod("web", "70"))
 	b.fullPass(t)
-	b.api.revision = 50
+	b.api.isAt(50)
 	if !b.isVerified(t) { // no watch was opened
 		t.Error("not verified")
 	}
@@ -245,7 +246,7 @@ func TestList_ComparesRevisionsAfterAWatchWasOpened(t *testing.T) {
 	if b.isVerified(t) {
 		t.Error("verified")
 	}
-	b.api.revision = 200 // exceeds the old one before the next full pass
+	b.api.isAt(200) // exceeds the old one before the next full pass
 	if o := b.fullPass(t); !strings.Contains(o.Restored, "50") {
 		t.Errorf("the full pass reports %q", o.Restored)
 	}
@@ -259,7 +260,7 @@ func TestFull_KindThatBecomesForbidden(t *testing.T) {
 	b.api.has("nodes", node)
 	b.sets(t, "nodes", node)
 	b.fullPass(t)
-	b.api.denied = "nodes"
+	b.api.denies("nodes")
 	b.fullPass(t)
 	equal(t, "broken", b.broken, "[]")
 	if !b.isVerified(t) { // the open watch continues

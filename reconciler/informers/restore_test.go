@@ -2,7 +2,6 @@ package informers
 
 import (
 	"context"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -61,12 +60,11 @@ func TestRecordRestore(t *testing.T) {
 func TestRestartFullPass(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	hangs, hung := make(chan struct{}), make(chan struct{})
-	defer close(hangs)
-	b.api.onList = func(resource string, n int) {
+	hung := make(chan struct{})
+	b.api.onList = func(ctx context.Context, resource string, n int) {
 		if resource == "ippools" && n == 1 {
 			close(hung)
-			<-hangs
+			<-ctx.Done()
 		}
 	}
 	go func() {
@@ -84,11 +82,7 @@ func TestRecordRestore_ExpiresBeforeTheFirstPass(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	offset := time.Duration(0)
-	next := b.api.Config.Handler
-	b.api.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Date", time.Now().Add(offset).UTC().Format(http.TimeFormat))
-		next.ServeHTTP(w, r)
-	})
+	b.api.Now = func() time.Time { return time.Now().Add(offset) }
 	if _, err := b.source.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -116,9 +110,7 @@ func TestFull_ReportsRestoreBeforeRebuild(t *testing.T) {
 			t.Errorf("reported for %s, after the rebuilds %v", at, b.broken)
 		}
 	}
-	b.api.mu.Lock()
-	b.api.revision = 50
-	b.api.mu.Unlock()
+	b.api.isAt(50)
 	if o := b.fullPass(t); o.Restored == "" || len(reported) != 1 || reported[0] != o.Restored {
 		t.Errorf("reported %q, want %q", reported, o.Restored)
 	}
@@ -140,10 +132,10 @@ func TestRun_SharesWhatARestoreLost(t *testing.T) {
 	must(t, wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true,
 		func(context.Context) (bool, error) { return b.source.Synced(), nil }))
 	b.api.has(reportResource, aReport("7"))
-	b.api.mu.Lock()
-	b.api.revision = 7
-	b.api.mu.Unlock()
-	b.api.CloseClientConnections()
+	b.api.isAt(7)
+	b.api.Lock()
+	b.api.CutWatches("")
+	b.api.Unlock()
 	select {
 	case text := <-b.api.posted:
 		if !strings.Contains(text, kube.RestoreLease) || !strings.Contains(text, `"awaited":{"worker-2":true}`) {

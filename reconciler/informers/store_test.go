@@ -138,7 +138,7 @@ func TestObserve_ReportsThatAreNotServed(t *testing.T) {
 	b.sets(t, "sandboxreports", aReport("7"))
 	b.fullPass(t)
 	equal(t, "reports in the caches", len(b.observe().Reports.Or(nil)), 1)
-	b.api.noReports.Store(true)
+	b.api.NotServed = map[string]bool{"ip-reconcile.dev": true}
 	b.removes(t, "sandboxreports", aReport("7"))
 	b.source.store("sandboxreports").handleResult(t.Context(), "list",
 		apierrors.NewNotFound(schema.GroupResource{}, ""))
@@ -216,7 +216,7 @@ func TestFull_VerifiesOnlyFailuresBeforeIt(t *testing.T) {
 	}
 	fails(1)
 	fails(0)
-	b.api.onList = func(resource string, n int) {
+	b.api.onList = func(_ context.Context, resource string, n int) {
 		if resource == "pods" && n == 2 {
 			fails(0)
 		}
