@@ -20,6 +20,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document/documenttest"
 	"github.com/ip-reconcile/ip-reconcile/internal/monitoring"
 )
 
@@ -75,41 +76,10 @@ func addressesIn(t testing.TB, ranges []string) (all []netip.Addr) {
 	return all
 }
 
-// publishedSchemas are the schemas of the documents by kind. Unknown fields are errors.
+// publishedSchemas reads them once.
 var publishedSchemas = sync.OnceValues(func() (map[string]*jsonschema.Resolved, error) {
-	text, err := os.ReadFile("../docs/reference/schema/output-v1.json")
-	if err != nil {
-		return nil, err
-	}
-	var all jsonschema.Schema
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, err
-	}
-	found := map[string]*jsonschema.Resolved{}
-	for kind, s := range all.Defs {
-		onlyKnownFields(s)
-		if found[kind], err = s.Resolve(nil); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+	return documenttest.StrictSchemas("..")
 })
-
-func onlyKnownFields(s *jsonschema.Schema) {
-	if s == nil {
-		return
-	}
-	if len(s.Properties) > 0 {
-		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
-	}
-	for _, p := range s.Properties {
-		onlyKnownFields(p)
-	}
-	for _, p := range s.AnyOf {
-		onlyKnownFields(p)
-	}
-	onlyKnownFields(s.Items)
-}
 
 // bundle are the files of a sysdump, by name.
 func bundle(t testing.TB, path string) map[string]string {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"sigs.k8s.io/yaml"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/document/documenttest"
 )
 
 // valid checks a document that a command printed against the published schema: it has what
@@ -49,39 +50,8 @@ func strictSchema(t *testing.T, kind string) *jsonschema.Resolved {
 
 // strictSchemas reads them once: every document of every test is checked.
 var strictSchemas = sync.OnceValues(func() (map[string]*jsonschema.Resolved, error) {
-	text, err := os.ReadFile("../../docs/reference/schema/output-v1.json")
-	if err != nil {
-		return nil, err
-	}
-	var all jsonschema.Schema
-	if err := json.Unmarshal(text, &all); err != nil {
-		return nil, err
-	}
-	found := map[string]*jsonschema.Resolved{}
-	for kind, s := range all.Defs {
-		strict(s)
-		if found[kind], err = s.Resolve(nil); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
+	return documenttest.StrictSchemas("../..")
 })
-
-func strict(s *jsonschema.Schema) {
-	if s == nil {
-		return
-	}
-	if len(s.Properties) > 0 {
-		s.AdditionalProperties = &jsonschema.Schema{Not: &jsonschema.Schema{}}
-	}
-	for _, p := range s.Properties {
-		strict(p)
-	}
-	for _, p := range s.AnyOf {
-		strict(p)
-	}
-	strict(s.Items)
-}
 
 func TestSchema_EveryDocument(t *testing.T) {
 	for _, command := range []string{"check --all", "check --verdict Stale --pool 10.0.0.0-24", "run --dry-run --repair",
