@@ -388,7 +388,10 @@ func (a Answer) Response(r *http.Request) (*http.Response, error) {
 	if a.Err != nil {
 		return nil, a.Err
 	}
-	h := http.Header{"Content-Type": {"application/json"}, "Date": {a.Date.UTC().Format(http.TimeFormat)}}
+	h := http.Header{"Content-Type": {"application/json"}}
+	if !a.Date.IsZero() { // a proxy has not removed it
+		h.Set("Date", a.Date.UTC().Format(http.TimeFormat))
+	}
 	if a.Retry != "" {
 		h.Set("Retry-After", a.Retry)
 	}

@@ -97,7 +97,10 @@ func (s *Store) Put(k Key, content map[string]any, now time.Time, by string) *Ob
 		}
 		meta["creationTimestamp"] = now.UTC().Format(time.RFC3339)
 	} else {
-		meta["uid"], meta["creationTimestamp"] = before.UID, before.created
+		meta["uid"] = before.UID
+		if before.created != "" { // otherwise a test has stored it
+			meta["creationTimestamp"] = before.created
+		}
 	}
 	s.Revision++
 	meta["resourceVersion"] = strconv.FormatUint(s.Revision, 10)

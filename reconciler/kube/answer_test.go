@@ -19,8 +19,7 @@ import (
 func TestAnswer_404OfAProxy(t *testing.T) {
 	for _, path := range []string{onePool, oneRes, onePod} {
 		f := newFakeAPI(t)
-		f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
-		f.answers[oneRes] = object(reservation().Object)
+		f.has(pool("8"), pod("web-0"), reservation().Object)
 		f.answers[path] = bare(http.StatusNotFound)
 		live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 		if err == nil {
@@ -74,10 +73,9 @@ func TestAnswer_NotTheObject(t *testing.T) {
 			"half of it":                    breaksOff(false),
 		} {
 			f := newFakeAPI(t)
-			f.answers[onePod], f.answers[oneRes] = object(pod("web-0")), object(reservation().Object)
-			f.answers[onePool] = object(pool("8"))
+			f.has(pool("8"), pod("web-0"), reservation().Object)
 			if f.answers[path] = a; path == onePool {
-				f.answers[path] = first(object(pool("8")), a) // the metadata, and then all of it
+				f.answers[path] = first(f.stored, a) // the metadata, and then all of it
 			}
 			if live, err := f.cluster(t).GetLive(impatient(t), observed(), need); err == nil {
 				t.Errorf("%s: %s counts as an answer: %+v", path, title, live)
@@ -89,8 +87,8 @@ func TestAnswer_NotTheObject(t *testing.T) {
 func TestGetLive_ReservationsNotServed(t *testing.T) {
 	for kind, none := range map[string]bool{"ippools": true, "overlappingrangeipreservations": false} {
 		f := newFakeAPI(t)
-		f.answers[onePool], f.answers[onePod], f.answers[oneRes] = object(pool("8")), object(pod("web-0")),
-			bare(http.StatusNotFound)
+		f.has(pool("8"), pod("web-0"))
+		f.answers[oneRes] = bare(http.StatusNotFound)
 		f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = serves("whereabouts.cni.cncf.io/v1alpha1", kind)
 		live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 		if none != (err == nil) || err == nil && live.Reservations[need.Reservations[0]] != nil {
@@ -123,7 +121,7 @@ func TestServed_InAnotherVersion(t *testing.T) {
 			claimed := pool("7")
 			claimed["spec"].(map[string]any)["allocations"].(map[string]any)["6"] = map[string]any{"id": "box-2",
 				"podref": "default/vm", "ifname": "net1", "ipamclaimref": "default/vm.net1"}
-			f.answers[pools], f.answers[pods] = list("", claimed), list("", launcher("launcher-2"))
+			f.has(claimed, launcher("launcher-2"))
 			f.servesOnly(c.resource)
 			cluster := f.cluster(t)
 			if served, err := cluster.Serves(t.Context(), c.resource); served || !errors.As(err, new(*kube.OtherVersionError)) {
@@ -154,7 +152,7 @@ func TestServed_InAnotherVersion(t *testing.T) {
 
 func TestGetLive_ReservationsServedInAnotherVersion(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
+	f.has(pool("8"), pod("web-0"))
 	f.servesOnly(ippool.ReservationResource)
 	f.answers[oneRes] = bare(http.StatusNotFound)
 	if live, err := f.cluster(t).GetLive(t.Context(), observed(), need); !errors.As(err, new(*kube.OtherVersionError)) {

@@ -1,7 +1,8 @@
 package kube_test
 
 import (
-	"encoding/json"
+	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,8 +16,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
 
@@ -39,23 +42,30 @@ const (
 	podsOfDefault = "/api/v1/namespaces/default/pods"
 )
 
-// fakeAPI is an API server of an empty cluster without node agents. Tests override answers.
+// fakeAPI is an API server of an empty cluster without node agents, which tests fill. They also script answers, which
+// it gives instead of its own; nil is 404.
 type fakeAPI struct {
 	*httptest.Server
+	api      *fakeapi.Client
 	mu       sync.Mutex
 	answers  map[string]answer
 	requests []*http.Request
 	bodies   []string
 	date     time.Time // of all answers; the machine's if zero
+	undated  bool      // a proxy removes the dates
 }
 
 // answer answers the n-th request to a path, from 1.
 type answer func(w http.ResponseWriter, r *http.Request, n int)
 
 func newFakeAPI(t *testing.T) *fakeAPI {
-	f := &fakeAPI{answers: map[string]answer{}}
-	for _, path := range []string{pools, reservations, nads, pods, nodes, reports, leases, podsOfDefault} {
-		f.answers[path] = list("")
+	f := &fakeAPI{answers: map[string]answer{}, api: &fakeapi.Client{Server: fakeapi.NewServer()}}
+	f.api.NotServed = map[string]bool{"ip-reconcile.dev": true, "kubevirt.io": true}
+	f.api.Now = func() time.Time {
+		if f.undated {
+			return time.Time{}
+		}
+		return cmp.Or(f.date, time.Now())
 	}
 	f.answers["/apis"] = object(map[string]any{"kind": "APIGroupList", "apiVersion": "v1",
 		"groups": []any{map[string]any{"name": "apps",
@@ -64,8 +74,9 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 	f.answers["/apis/whereabouts.cni.cncf.io/v1alpha1"] = serves("whereabouts.cni.cncf.io/v1alpha1", "ippools",
 		"overlappingrangeipreservations")
 	f.answers["/apis/k8s.cni.cncf.io/v1"] = serves("k8s.cni.cncf.io/v1", "network-attachment-definitions")
-	f.answers[namespace] = object(map[string]any{"apiVersion": "v1", "kind": "Namespace",
-		"metadata": map[string]any{"name": "kube-system"}})
+	f.answers["/apis/k8s.cni.cncf.io/v1alpha1"] = nil
+	f.has(map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": "kube-system", "resourceVersion": "1"}})
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -73,18 +84,45 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	f.mu.Lock()
 	f.requests, f.bodies = append(f.requests, r), append(f.bodies, string(body))
-	n, a, date := len(f.to(r.URL.Path)), f.answers[r.URL.Path], f.date
+	n, date := len(f.to(r.URL.Path)), f.date
+	a, isScripted := f.answers[r.URL.Path]
 	f.mu.Unlock()
-	if !date.IsZero() {
+	switch {
+	case f.undated:
+		w.Header()["Date"] = nil // net/http adds none then
+	case !date.IsZero():
 		w.Header().Set("Date", date.UTC().Format(http.TimeFormat))
 	}
-	if a == nil {
+	switch {
+	case !isScripted:
+		a = f.stored
+	case a == nil:
 		a = fails(http.StatusNotFound)
 	}
 	a(w, r, n)
 }
+
+// stored answers with what the server has.
+func (f *fakeAPI) stored(w http.ResponseWriter, r *http.Request, _ int) { f.api.ServeHTTP(w, r) }
+
+// has stores objects at their own versions.
+func (f *fakeAPI) has(objects ...map[string]any) {
+	f.api.Lock()
+	defer f.api.Unlock()
+	for _, o := range objects {
+		u := unstructured.Unstructured{Object: o}
+		resource := map[string]string{"Namespace": fakeapi.Namespaces, "Pod": fakeapi.Pods, "Node": fakeapi.Nodes,
+			"Lease": fakeapi.Leases, "IPPool": fakeapi.Pools, "OverlappingRangeIPReservation": fakeapi.Reservations,
+			"SandboxReport": fakeapi.Reports}[u.GetKind()]
+		f.api.Objects[fakeapi.At(resource, u.GetNamespace(), u.GetName())] = fakeapi.Encode(o)
+	}
+}
+
+// hasAgents makes the server serve SandboxReports.
+func (f *fakeAPI) hasAgents() { f.api.NotServed = nil }
 
 // nowAnswers changes answers while requests may be in progress.
 func (f *fakeAPI) nowAnswers(a answer, paths ...string) {
@@ -124,12 +162,7 @@ func equal(t *testing.T, what string, got, want any) {
 	}
 }
 
-func object(o map[string]any) answer {
-	return func(w http.ResponseWriter, _ *http.Request, _ int) {
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(o)
-	}
-}
+func object(o map[string]any) answer { return status(fakeapi.OK(o)) }
 
 // serves is the discovery document of a group and version with these resources.
 func serves(version string, names ...string) answer {
@@ -175,32 +208,32 @@ func pool(version string) map[string]any {
 
 // fails answers with a Status as the API server does.
 func fails(code int) answer {
-	reason := map[int]metav1.StatusReason{
+	return status(fakeapi.Failure(code, map[int]metav1.StatusReason{
 		http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusForbidden: metav1.StatusReasonForbidden,
 		http.StatusConflict: metav1.StatusReasonConflict, http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
 		http.StatusGone: metav1.StatusReasonExpired, http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests,
 		http.StatusInternalServerError: metav1.StatusReasonInternalError,
 		http.StatusServiceUnavailable:  metav1.StatusReasonServiceUnavailable,
 		http.StatusGatewayTimeout:      metav1.StatusReasonTimeout, http.StatusUnauthorized: metav1.StatusReasonUnauthorized,
-	}[code]
+	}[code], http.StatusText(code)))
+}
+
+func status(a fakeapi.Answer) answer {
 	return func(w http.ResponseWriter, _ *http.Request, _ int) {
 		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(code)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status: metav1.StatusFailure, Reason: reason, Code: int32(code), Message: http.StatusText(code)})
+		w.WriteHeader(a.Status)
+		_, _ = w.Write(a.Body)
 	}
 }
 
 // denies answers as an admission policy does: unlike for a failed test of a patch, it names the object.
 func denies(why string) answer {
-	return func(w http.ResponseWriter, _ *http.Request, _ int) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusUnprocessableEntity)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-			Status: metav1.StatusFailure,
-			Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity, Message: why,
-			Details: &metav1.StatusDetails{Name: "10.0.0.0-24", Kind: "ippools"}})
-	}
+	a := fakeapi.OK(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status: metav1.StatusFailure,
+		Reason: metav1.StatusReasonInvalid, Code: http.StatusUnprocessableEntity, Message: why,
+		Details: &metav1.StatusDetails{Name: "10.0.0.0-24", Kind: "ippools"}})
+	a.Status = http.StatusUnprocessableEntity
+	return status(a)
 }
 
 // bare is an error of something in between, such as a load balancer: no Status.

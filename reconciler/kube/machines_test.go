@@ -69,7 +69,8 @@ func TestIPAMClaims(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			f := newFakeAPI(t)
-			f.answers[pools], f.answers[claims] = list("", claimedPool()), c.answer
+			f.has(claimedPool())
+			f.answers[claims] = c.answer
 			cluster := f.cluster(t)
 			o, err := cluster.List(t.Context())
 			check(t, err)
@@ -100,8 +101,7 @@ func TestIPAMClaims(t *testing.T) {
 
 func TestIPAMClaims_NotReadWithoutNeed(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[pools], f.answers[pods] = list("", pool("7")), list("", pod("web-0"))
-	f.answers[claims], f.answers[guests] = list(""), list("")
+	f.has(pool("7"), pod("web-0"))
 	_, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	equal(t, "requests for claims and guests", len(f.to(claims))+len(f.to(guests)), 0)
@@ -126,7 +126,7 @@ func TestGuests(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			f := newFakeAPI(t)
-			f.answers[pools], f.answers[pods] = list("", pool("7")), list("", launcher("launcher-2"))
+			f.has(pool("7"), launcher("launcher-2"))
 			f.answers[guests] = c.answer
 			f.answers["/apis/kubevirt.io/v1"] = serves("kubevirt.io/v1", "virtualmachineinstances")
 			if c.answer == nil {
@@ -175,7 +175,7 @@ func TestGetLive_IPAMClaims(t *testing.T) {
 			f := newFakeAPI(t)
 			f.answers[claimsOfDefault+"/vm.net1"] = c.answer
 			f.answers[claimsOfDefault+"/gone.net1"] = missing("ipamclaims", "gone.net1")
-			f.answers[podsOfDefault+"/web-0"] = object(pod("web-0"))
+			f.has(pod("web-0"))
 			gone := types.NamespacedName{Namespace: "default", Name: "gone.net1"}
 			live, err := f.cluster(t).GetLive(context.Background(), &judge.Observation{},
 				reconciler.LiveKeys{IPAMClaims: []types.NamespacedName{name, gone},

@@ -327,7 +327,7 @@ func TestList_NodeAgents(t *testing.T) {
 // in a later observation that takes unchanged objects from this one.
 func TestList_UnreadReport(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1", "sandboxreports")
+	f.hasAgents()
 	unread := report("worker-2", "2", time.Now())
 	unread["sandboxes"] = "nonsense"
 	f.answers[reports] = byAccept(list("", report("worker-1", "1", time.Now()), unread),
@@ -357,7 +357,7 @@ func TestList_UnreadReport(t *testing.T) {
 
 func TestList_PodsLast(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[pods] = list("", pod("a"))
+	f.has(pod("a"))
 	_, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	var order []string
@@ -372,7 +372,7 @@ func TestList_PodsLast(t *testing.T) {
 // A Node that is read after the reports never has an earlier boot than they.
 func TestList_NodesAfterReports(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
+	f.hasAgents()
 	_, err := f.cluster(t).List(t.Context())
 	check(t, err)
 	at := func(path string) int {
@@ -412,10 +412,9 @@ func TestList_Freshness(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFakeAPI(t)
 			f.date = server
-			f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
+			f.hasAgents()
 			at := server.Add(-c.renewed)
-			f.answers[reports], f.answers[leases] = list("", report("worker-1", "1", at)),
-				list("", leaseOf(t, "worker-1", at, server.Add(-c.written), at))
+			f.has(report("worker-1", "1", at), leaseOf(t, "worker-1", at, server.Add(-c.written), at))
 			if c.written == 0 {
 				f.answers[leases] = fails(http.StatusForbidden)
 			}
@@ -431,26 +430,17 @@ func TestList_Freshness(t *testing.T) {
 
 // Without the API server's Date nothing is known of ages: neither this machine's clock nor that of a proxy replaces it.
 func TestList_WithoutDate(t *testing.T) {
-	undated := func(next answer) answer {
-		return func(w http.ResponseWriter, r *http.Request, n int) {
-			w.Header()["Date"] = nil // net/http adds none then
-			next(w, r, n)
-		}
-	}
 	f := newFakeAPI(t)
 	c := f.cluster(t)
 	if !c.Now().IsZero() {
 		t.Errorf("before the first answer it is %s", c.Now())
 	}
-	dated := maps.Clone(f.answers)
-	for path, a := range f.answers {
-		f.answers[path] = undated(a)
-	}
+	f.undated = true
 	_, err := c.List(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "no Date header") || !c.Now().IsZero() {
 		t.Errorf("%v at %s", err, c.Now())
 	}
-	f.date = time.Now().Add(-72 * time.Hour)
+	f.undated, f.date = false, time.Now().Add(-72*time.Hour)
 	for what, other := range map[string]answer{
 		"an error of a proxy": bare(http.StatusBadGateway),
 		"a page of a proxy": func(w http.ResponseWriter, _ *http.Request, _ int) {
@@ -467,12 +457,9 @@ func TestList_WithoutDate(t *testing.T) {
 		}
 	}
 	// What an earlier pass knew does not replace it.
-	f.answers = dated
 	_, err = c.List(t.Context())
 	check(t, err)
-	for path, a := range dated {
-		f.answers[path] = undated(a)
-	}
+	f.undated = true
 	for range 2 {
 		if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "no Date header") {
 			t.Errorf("a later pass: %v", err)
@@ -499,8 +486,8 @@ func TestList_LeaseBehindReport(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeAPI(t)
-			f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
-			f.answers[reports] = list("", report("worker-1", "1", current))
+			f.hasAgents()
+			f.has(report("worker-1", "1", current))
 			var answers []answer
 			for _, l := range c.leases {
 				answers = append(answers, list("", l))

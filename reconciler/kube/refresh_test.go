@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // byAccept answers LISTs of metadata and of whole objects differently.
@@ -54,15 +56,14 @@ func (f *fakeAPI) wholes(path string, since int) []string {
 func TestRelist_ReadsOnlyChanges(t *testing.T) {
 	now := time.Now()
 	f := newFakeAPI(t)
-	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
-	f.answers[pools] = list("", poolCalled("one", "1", "default/a"), poolCalled("two", "2", "default/b"),
-		poolCalled("gone", "3", "default/c"))
-	f.answers[nodes] = list("", node("worker-1", "1", "boot-1"), node("worker-2", "2", "boot-2"))
-	f.answers[reports] = list("", report("worker-1", "1", now), report("worker-2", "2", now))
+	f.hasAgents()
+	f.has(poolCalled("one", "1", "default/a"), poolCalled("two", "2", "default/b"), poolCalled("gone", "3", "default/c"),
+		node("worker-1", "1", "boot-1"), node("worker-2", "2", "boot-2"),
+		report("worker-1", "1", now), report("worker-2", "2", now))
 	lease := func(name string, observed, renewed time.Time) map[string]any {
 		return leaseOf(t, name, observed, renewed, renewed)
 	}
-	f.answers[leases] = list("", lease("worker-1", now, now), lease("worker-2", now, now))
+	f.has(lease("worker-1", now, now), lease("worker-2", now, now))
 	c := f.cluster(t)
 	before, err := c.List(t.Context())
 	check(t, err)
@@ -72,21 +73,10 @@ func TestRelist_ReadsOnlyChanges(t *testing.T) {
 	// Only these have changed: pool two, node worker-2 and its report; a pool is deleted and another is new. worker-1's
 	// agent has not renewed for an hour.
 	later := now.Add(time.Second)
-	two, second, again := poolCalled("two", "12", "default/changed"), node("worker-2", "12", "boot-3"),
-		report("worker-2", "12", later)
-	fresh := poolCalled("new", "13", "default/d")
-	f.answers[pools] = byAccept(list("", poolCalled("one", "1", ""), two, fresh),
-		first(func(w http.ResponseWriter, r *http.Request, n int) {
-			one := two
-			if strings.HasSuffix(r.URL.Query().Get("fieldSelector"), "=new") {
-				one = fresh
-			}
-			list("", one)(w, r, n)
-		}))
-	f.answers[inWhereabouts+"ippools"] = f.answers[pools]
-	f.answers[nodes] = byAccept(list("", node("worker-1", "1", ""), second), list("", second))
-	f.answers[reports] = byAccept(list("", report("worker-1", "1", now), again), list("", again))
-	f.answers[leases] = list("", lease("worker-1", now, now.Add(-time.Hour)), lease("worker-2", later, now))
+	f.has(poolCalled("two", "12", "default/changed"), poolCalled("new", "13", "default/d"),
+		node("worker-2", "12", "boot-3"), report("worker-2", "12", later),
+		lease("worker-1", now, now.Add(-time.Hour)), lease("worker-2", later, now))
+	delete(f.api.Objects, fakeapi.At(fakeapi.Pools, "kube-system", "gone"))
 	f.mu.Lock()
 	since := len(f.requests)
 	f.mu.Unlock()
@@ -113,18 +103,18 @@ func TestRelist_ReadsOnlyChanges(t *testing.T) {
 // After a failed read the earlier object does not count.
 func TestRelist_Failure(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[discovery] = serves("ip-reconcile.dev/v1alpha1")
-	f.answers[pools] = list("", poolCalled("one", "1", "default/a"))
-	f.answers[nodes] = list("", node("worker-1", "1", "boot-1"))
-	f.answers[reports] = list("", report("worker-1", "1", time.Now()))
+	f.hasAgents()
+	f.has(poolCalled("one", "1", "default/a"), node("worker-1", "1", "boot-1"), report("worker-1", "1", time.Now()))
 	before, err := f.cluster(t).List(t.Context())
 	check(t, err)
-	for _, path := range []string{pools, nodes, reports} {
-		good := f.answers[path]
+	for path, changed := range map[string]map[string]any{
+		pools:   {"name": "one", "namespace": "kube-system", "resourceVersion": "2"},
+		nodes:   {"name": "worker-1", "resourceVersion": "2"},
+		reports: {"name": "worker-1", "resourceVersion": "2"},
+	} {
 		for name, bad := range map[string]answer{
 			"all of it": fails(http.StatusBadRequest),
-			"the changed one": byAccept(list("", map[string]any{"metadata": map[string]any{"name": "one",
-				"namespace": "kube-system", "resourceVersion": "2"}}), fails(http.StatusBadRequest)),
+			"the changed one": byAccept(list("", map[string]any{"metadata": changed}), fails(http.StatusBadRequest)),
 		} {
 			f.nowAnswers(bad, path, inWhereabouts+"ippools")
 			after, err := f.cluster(t).Relist(t.Context(), before)
@@ -139,7 +129,7 @@ func TestRelist_Failure(t *testing.T) {
 				t.Errorf("%s of %s: %d pools, %d nodes", name, path, len(after.Pools), len(after.Nodes.Or(nil)))
 			}
 		}
-		f.nowAnswers(good, path)
+		f.nowAnswers(f.stored, path)
 	}
 	f.nowAnswers(fails(http.StatusForbidden), nodes)
 	after, err := f.cluster(t).Relist(t.Context(), before)

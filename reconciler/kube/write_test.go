@@ -60,8 +60,7 @@ func observed() *judge.Observation {
 
 func TestGetLive_NotFound(t *testing.T) {
 	all := func(f *fakeAPI) {
-		f.answers[onePool], f.answers[onePod] = object(pool("8")), object(pod("web-0"))
-		f.answers[oneRes] = object(reservation().Object)
+		f.has(pool("8"), pod("web-0"), reservation().Object)
 	}
 	f := newFakeAPI(t)
 	all(f)
@@ -75,7 +74,7 @@ func TestGetLive_NotFound(t *testing.T) {
 	// A pool that has not changed is not read in full.
 	f = newFakeAPI(t)
 	all(f)
-	f.answers[onePool] = object(pool("7"))
+	f.has(pool("7"))
 	live, err = f.cluster(t).GetLive(t.Context(), observed(), need)
 	check(t, err)
 	equal(t, "pools read in full", len(live.Pools), 0)
@@ -105,9 +104,7 @@ func TestGetLive_NotFound(t *testing.T) {
 				}
 				f = newFakeAPI(t)
 				all(f)
-				f.answers[path] = first(failure, object(map[string]map[string]any{
-					onePool: pool("8"), oneRes: reservation().Object, onePod: pod("web-0"),
-				}[path]))
+				f.answers[path] = first(failure, f.stored)
 				live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 				check(t, err)
 				equal(t, "objects", len(live.Pools)+len(live.Reservations)+len(live.Pods), 3)
@@ -129,8 +126,7 @@ func TestGetLive_RecreatedPool(t *testing.T) {
 	f := newFakeAPI(t)
 	again := pool("7")
 	again["metadata"].(map[string]any)["uid"] = "another"
-	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(again), fails(http.StatusNotFound),
-		fails(http.StatusNotFound)
+	f.has(again)
 	live, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 	check(t, err)
 	equal(t, "pools read in full", len(live.Pools), 1)
@@ -140,10 +136,10 @@ func TestGetLive_RecreatedPool(t *testing.T) {
 func TestGetLive_PodsForbidden(t *testing.T) {
 	for _, there := range []bool{true, false} {
 		f := newFakeAPI(t)
-		f.answers[onePool], f.answers[oneRes] = object(pool("8")), fails(http.StatusNotFound)
+		f.has(pool("8"))
 		f.answers[onePod] = fails(http.StatusForbidden)
 		if there {
-			f.answers[podsOfDefault] = list("", pod("web-0"))
+			f.has(pod("web-0"))
 		}
 		c := f.cluster(t)
 		for range 2 {
@@ -165,8 +161,7 @@ func TestGetLive_PodsForbidden(t *testing.T) {
 
 func TestGetLive_OlderPool(t *testing.T) {
 	f := newFakeAPI(t)
-	f.answers[onePool], f.answers[oneRes], f.answers[onePod] = object(pool("6")), fails(http.StatusNotFound),
-		fails(http.StatusNotFound)
+	f.has(pool("6"))
 	o, err := f.cluster(t).GetLive(t.Context(), observed(), need)
 	check(t, err)
 	if o.Restored == "" {
@@ -248,8 +243,7 @@ func TestWrite_Answers(t *testing.T) {
 	}
 	equal(t, "denied by a policy", denied, 1)
 	f = newFakeAPI(t)
-	f.answers[onePool], f.answers[oneRes] = object(pool("8")), object(map[string]any{"kind": "Status", "apiVersion": "v1",
-		"status": "Success"})
+	f.has(pool("8"), reservation().Object)
 	check(t, unheld(t, f.cluster(t), writes["patch a pool"].do))
 	equal(t, "the patch's type", f.requests[0].Header.Get("Content-Type"), "application/json-patch+json")
 	check(t, unheld(t, f.cluster(t), writes["delete a reservation"].do))
