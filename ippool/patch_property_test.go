@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"pgregory.net/rapid"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 // storedPoolGen draws pools as years of versions and accidents leave them: odd
@@ -70,7 +70,7 @@ func applied(t tester, p stored, patch []byte, want *unstructured.Unstructured,
 	got *ippool.Pool) *unstructured.Unstructured {
 	t.Helper()
 	before := p.Object.DeepCopy()
-	after, err := judgetest.ApplyPatch(p.Object, patch)
+	after, err := fakeapi.ApplyPatch(p.Object, patch)
 	if err != nil {
 		t.Fatalf("%s does not apply: %v", patch, err)
 	}
@@ -112,7 +112,7 @@ func TestAPatchRemovesTheEntriesMeantAndNothingElseOfAnyPool(t *testing.T) {
 		if patch, err = ippool.RemovePatch(got, rest); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := judgetest.ApplyPatch(after, patch); err != nil {
+		if _, err := fakeapi.ApplyPatch(after, patch); err != nil {
 			t.Fatalf("the next patch, of what is left: %s: %v", patch, err)
 		}
 	})
@@ -146,7 +146,7 @@ func TestAPatchWritesTheEntryMeantAndNothingElseIntoAnyPool(t *testing.T) {
 		applied(t, p, patch, want, p.With([]ippool.NewEntry{e}, "later"))
 		other := p.Object.DeepCopy() // of the same version, with another allocation in the slot
 		entriesOf(other)[key] = map[string]any{"id": "other", "podref": "default/other"}
-		if out, err := judgetest.ApplyPatch(other, patch); err == nil {
+		if out, err := fakeapi.ApplyPatch(other, patch); err == nil {
 			t.Fatalf("%s overwrites what came between: %s", patch, jsonOf(out))
 		}
 	})
@@ -194,7 +194,7 @@ func TestAPatchFailsOnAnyOtherVersionOfAnyPool(t *testing.T) {
 				entry[field] = entry[field].(string) + "x"
 			}
 		}
-		if out, err := judgetest.ApplyPatch(changed, patch); err == nil {
+		if out, err := fakeapi.ApplyPatch(changed, patch); err == nil {
 			t.Fatalf("%s applies to %s and gives %s", patch, jsonOf(changed), jsonOf(out))
 		}
 	})

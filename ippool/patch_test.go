@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
 type operation struct {
@@ -95,7 +95,7 @@ func TestAPatchStaysWithinWhatTheAPIServerTakes(t *testing.T) {
 	}
 	equal(t, "operations", len(operations(t, patch)), 9999)
 	equal(t, "most removals", ippool.MaxRemovals, 4999)
-	out, err := judgetest.ApplyPatch(p.Object, patch)
+	out, err := fakeapi.ApplyPatch(p.Object, patch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestAnEntryIsReplacedOnlyWhileItIsTheVeryOneThatWasSeen(t *testing.T) {
 	} {
 		changed := p.Object.DeepCopy()
 		setEntry(t, changed, "5", entry)
-		if _, err := judgetest.ApplyPatch(changed, patch); err == nil {
+		if _, err := fakeapi.ApplyPatch(changed, patch); err == nil {
 			t.Errorf("%s, and it is replaced all the same", says)
 		}
 	}

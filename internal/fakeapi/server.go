@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 )
@@ -323,12 +322,11 @@ func (s *Server) patch(q *Request) Answer {
 	if before == nil {
 		return s.notFound(q)
 	}
-	p, err := jsonpatch.DecodePatch(q.Body)
-	if err != nil {
+	after, err := applyPatch(before.JSON, q.Body)
+	switch {
+	case errors.Is(err, errNoPatch):
 		return Failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
-	}
-	after, err := p.Apply(before.JSON)
-	if err != nil {
+	case err != nil:
 		return Failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, err.Error())
 	}
 	return Answer{Status: http.StatusOK, Body: q.shown(s.Put(q.Key, Decode(after), s.Now(), q.by))}
