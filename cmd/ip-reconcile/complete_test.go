@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -9,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
@@ -88,18 +90,18 @@ func TestComplete_Contexts(t *testing.T) {
 }
 
 func TestComplete_Cluster(t *testing.T) {
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if !strings.HasSuffix(r.URL.Path, "/ippools") { // RBAC forbids all other kinds
-			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprint(w, status(http.StatusForbidden, "Forbidden"))
-			return
+	server := &fakeapi.Client{Server: fakeapi.NewServer()}
+	server.Put(fakeapi.At(fakeapi.Pools, "kube-system", "10.0.0.0-24"), fakeapi.Decode([]byte(
+		`{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPool","spec":{"range":"10.0.0.0/24",`+
+			`"allocations":{"7":{"id":"a","podref":"default/web-0"}}}}`)), server.Now(), "whereabouts")
+	server.Instead = func(q *fakeapi.Request) *fakeapi.Answer { // RBAC forbids all other kinds
+		if q.Resource == fakeapi.Pools {
+			return nil
 		}
-		fmt.Fprint(w, `{"apiVersion":"whereabouts.cni.cncf.io/v1alpha1","kind":"IPPoolList",
-"metadata":{"resourceVersion":"7"},
-"items":[{"metadata":{"name":"10.0.0.0-24","namespace":"kube-system","uid":"u","resourceVersion":"3"},"spec":{
-"range":"10.0.0.0/24","allocations":{"7":{"id":"a","podref":"default/web-0"}}}}]}`)
-	}))
+		a := fakeapi.Failure(http.StatusForbidden, metav1.StatusReasonForbidden, "no")
+		return &a
+	}
+	api := httptest.NewServer(server)
 	t.Cleanup(api.Close)
 	config := kubeconfigOf(t, api.URL)
 	want := "10.0.0.7 default/web-0 pool/kube-system/10.0.0.0-24"

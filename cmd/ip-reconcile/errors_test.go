@@ -8,8 +8,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"strings"
 	"testing"
+
+	"github.com/ip-reconcile/ip-reconcile/internal/fakeapi"
 )
 
 // kubeconfigOf is a kubeconfig file for a server.
@@ -37,19 +38,9 @@ func serving(t *testing.T, code int, kind, body string) *httptest.Server {
 // withoutWhereabouts is an API server that has nothing, and does not know whereabouts' kinds.
 func withoutWhereabouts(t *testing.T) *httptest.Server {
 	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.URL.Path == "/apis" {
-			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[{"name":"apps",`+
-				`"versions":[{"groupVersion":"apps/v1","version":"v1"}]}]}`)
-			return
-		}
-		if !strings.HasPrefix(r.URL.Path, "/api/v1/") {
-			http.Error(w, "404 page not found", http.StatusNotFound)
-			return
-		}
-		fmt.Fprint(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[]}`)
-	}))
+	server := &fakeapi.Client{Server: fakeapi.NewServer()}
+	server.NotServed = map[string]bool{"whereabouts.cni.cncf.io": true, "k8s.cni.cncf.io": true, "ip-reconcile.dev": true}
+	s := httptest.NewServer(server)
 	t.Cleanup(s.Close)
 	return s
 }
