@@ -413,7 +413,7 @@ func TestOpen_RefusedBundle(t *testing.T) {
 		}, "names no objects, since they could not be collected: objects: forbidden"},
 		{"a manifest that cannot be decoded", func(files map[string]string) {
 			files[manifest] = `{"apiVersion":"output.ip-reconcile.dev/v1","kind":"Sysdump","lists":5}`
-		}, "sysdump/manifest.json: json: cannot unmarshal number"},
+		}, "sysdump/manifest.json: lists is a number"},
 		{"the format before the first release", func(files map[string]string) {
 			clear(files)
 			files["sysdump/objects-001.json"] = `{"kind":"SysdumpRecord","apiVersion":"output.ip-reconcile.dev/v1","pod":{}}`
