@@ -1,12 +1,16 @@
 package reconciler
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/ip-reconcile/ip-reconcile/ippool"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	. "github.com/ip-reconcile/ip-reconcile/reconciler/judge/judgetest"
 )
 
@@ -27,6 +31,16 @@ func TestHistory_UnknownSourceRestartsTheWait(t *testing.T) {
 			p.wantReleased("15 minutes after all was known again", p.pass(30*minute, unconfirmed))
 		})
 	}
+	t.Run("definitions, of which the verdict needs none", func(t *testing.T) {
+		definitionsUnknown := func(o *Observed) {
+			o.NADs = judge.Unknown[map[types.NamespacedName]*ippool.NAD](errors.New("forbidden"))
+		}
+		p := newProcess(t, quarter)
+		p.pass(0, unconfirmed)
+		p.pass(14*minute, unconfirmed, definitionsUnknown)
+		p.wantRefused("15 minutes after the first pass", AwaitingConfirmation, p.pass(15*minute, unconfirmed))
+		p.wantReleased("15 minutes after they became unknown", p.pass(29*minute, unconfirmed))
+	})
 	t.Run("held for hours", func(t *testing.T) {
 		p := newProcess(t, quarter)
 		silent := All(UsualPool, ReportingNode("worker-1"), Node("worker-2"))

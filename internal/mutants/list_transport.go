@@ -35,7 +35,7 @@ func transport() []Mutant {
 			Decl: "Cluster.unlessNotServed", Tests: "TestServed_InAnotherVersion",
 			Old: `case errors.As(why, new(*OtherVersionError)):
 		return why
-	case why == nil && !served:`, New: `case !served:`},
+	case why == nil && !served:`, New: `case why != nil && !served, !served:`},
 		{Fault: "This machine's clock replaces the API server's", In: "reconciler/kube", Decl: "Cluster.Now",
 			Tests: "TestList_WithoutDate",
 			Old:   `return time.Time{}`, New: `return time.Now()`},

@@ -146,7 +146,7 @@ const rowTests = "TestVerdictTable|TestWhatCannotBeReadIsHeld|TestARecentReserva
 	"TestAReservationThatIsBeingDeletedIsHeld|TestAnInterfaceThatWasDetachedIsALeak|TestFinishedWithoutAFreshReport|" +
 	"TestUnreachableNodeTimeout|TestTrustNetworkStatus|TestTable_LastRowHolds|" +
 	"TestASandboxThatWasNotReadMayCarryTheAddressesOfItsPod|TestAnotherPodCarriesTheAddress|" +
-	"TestTheRowNamesTheCauseWhereSeveralHoldForOneReason|TestVerdict_PendingWithItsNetwork"
+	"TestTheRowNamesTheCauseWhereSeveralHoldForOneReason|TestVerdict_PendingWithItsNetwork|TestNodesUnknown"
 
 // rowMutants are mutants of the verdict table, one for each row whose verdict is not a proven release: it releases at
 // once what the row holds, keeps in use, or confirms first.
