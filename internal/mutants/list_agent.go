@@ -3,22 +3,22 @@ package main
 // agent is what a node's agent reports and confirms.
 func agent() []Mutant {
 	return []Mutant{
-		{Fault: "An inspection without the agent's own sandbox succeeds", In: "agent", Decl: "NodeInspector.inspectOnce",
+		{Fault: "An inspection without the agent's own sandbox succeeds", Decl: "NodeInspector.inspectOnce",
 			Tests: "TestInspect_OwnSandboxMissing",
 			Old:   `return nil, ErrOwnSandboxMissing`, New: `_ = ErrOwnSandboxMissing`},
-		{Fault: "A list that fails is an empty one", In: "agent", Decl: "NodeInspector.inspectOnce",
+		{Fault: "A list that fails is an empty one", Decl: "NodeInspector.inspectOnce",
 			Tests: "TestInspect_FailureIsNotEmpty",
 			Old: `listed, err := ni.Runtime.List(ctx)
 	if err != nil {
 		return nil, err
 	}`, New: `listed, _ := ni.Runtime.List(ctx)`},
-		{Fault: "Caches that cannot be read are empty", In: "agent", Decl: "NodeInspector.inspectOnce",
+		{Fault: "Caches that cannot be read are empty", Decl: "NodeInspector.inspectOnce",
 			Tests: "TestInspect_FailureIsNotEmpty",
 			Old: `entries, err := ni.Caches.Read()
 	if err != nil {
 		return nil, err
 	}`, New: `entries, _ := ni.Caches.Read()`},
-		{Fault: "The caches are read before the runtime", In: "agent", Decl: "NodeInspector.inspectOnce",
+		{Fault: "The caches are read before the runtime", Decl: "NodeInspector.inspectOnce",
 			Tests: "TestInspect_ReadsRuntimeBeforeCaches",
 			Old: `listed, err := ni.Runtime.List(ctx)
 	if err != nil {
@@ -41,35 +41,35 @@ func agent() []Mutant {
 	if ni.OwnUID != "" && !slices.ContainsFunc(listed, func(s cri.Sandbox) bool { return s.Ready && s.UID == ni.OwnUID }) {
 		return nil, ErrOwnSandboxMissing
 	}`},
-		{Fault: "What is listed no more is gone whatever its network is", In: "agent", Decl: "goneIDs",
+		{Fault: "What is listed no more is gone whatever its network is", Decl: "goneIDs",
 			Tests: "TestNextReport_OnlyRebootEndsUnknownNetworks",
 			Old:   `if podstate.IsClosed(s.NetworkClosed) || rebooted || inspection.NamespaceGone[s.ID] {`, New: `if true {`},
-		{Fault: "What another machine's report had is closed here", In: "agent", Decl: "trackedSandbox.trustedState",
+		{Fault: "What another machine's report had is closed here", Decl: "trackedSandbox.trustedState",
 			Tests: "TestInspect_OtherMachinesSandboxesAreNeverClosed",
 			Old: `if t.isOtherMachine && podstate.IsClosed(closed) {
 		return nil
 	}`, New: ``},
-		{Fault: "The Lease is renewed after an inspection that failed", In: "agent", Decl: "Agent.inspectAndPublish",
+		{Fault: "The Lease is renewed after an inspection that failed", Decl: "Agent.inspectAndPublish",
 			Tests: "TestAgent_FailedInspectionPublishesNothing",
 			Old: `a.Health.recordInspectFailure(err)
 		return inspectRetryDelay`, New: `a.Health.recordInspectFailure(err)
 		_ = a.Store.Renew(ctx)
 		return inspectRetryDelay`},
-		{Fault: "The Lease confirms a report before it is written", In: "agent", Decl: "APIStore.Publish",
+		{Fault: "The Lease confirms a report before it is written", Decl: "APIStore.Publish",
 			Tests: "TestStore_PartlyStoredReportIsNotConfirmed",
 			Old:   `stored, err := a.report.write(`, New: `a.hash = podstate.Hash(report)
 	_ = a.Renew(ctx)
 	stored, err := a.report.write(`},
-		{Fault: "A report that is stored in part is confirmed", In: "agent", Decl: "APIStore.Publish",
+		{Fault: "A report that is stored in part is confirmed", Decl: "APIStore.Publish",
 			Tests: "TestStore_PartlyStoredReportIsNotConfirmed",
 			Old:   `if podstate.Hash(stored) != hash {`, New: `if stored == nil {`},
-		{Fault: "A Node of another boot is this machine's", In: "agent", Decl: "Confirmer.Identity",
+		{Fault: "A Node of another boot is this machine's", Decl: "Confirmer.Identity",
 			Tests: "TestConfirmer_Identity",
 			Old:   `case err == nil && node.BootID == c.BootID:`, New: `case err == nil:`},
-		{Fault: "A resourceVersion that ran backwards is no restore to an agent", In: "agent", Decl: "object.advance",
+		{Fault: "A resourceVersion that ran backwards is no restore to an agent", Decl: "object.advance",
 			Tests: "TestStore_DetectsRestore",
 			Old:   `case isOlder(now.resourceVersion, before.resourceVersion):`, New: `case false:`},
-		{Fault: "The API server may drop fields of a report", In: "agent", Decl: "object.put",
+		{Fault: "The API server may drop fields of a report", Decl: "object.put",
 			Tests: "TestStore_PartlyStoredReportIsNotConfirmed",
 			Old:   `metav1.FieldValidationStrict`, New: `metav1.FieldValidationIgnore`},
 	}
