@@ -113,7 +113,7 @@ func TestRelist_Failure(t *testing.T) {
 		reports: {"name": "worker-1", "resourceVersion": "2"},
 	} {
 		for name, bad := range map[string]answer{
-			"all of it": fails(http.StatusBadRequest),
+			"all of it":       fails(http.StatusBadRequest),
 			"the changed one": byAccept(list("", map[string]any{"metadata": changed}), fails(http.StatusBadRequest)),
 		} {
 			f.nowAnswers(bad, path, inWhereabouts+"ippools")
