@@ -111,7 +111,9 @@ func (x *Index) changedCarriers() map[netip.Addr][]podAddress {
 		}
 		for _, iface := range before.Interfaces {
 			for _, addr := range iface.Addresses {
-				found[addr] = found[addr] // its list changes, even to none
+				if _, isThere := found[addr]; !isThere {
+					found[addr] = nil // its list changes, even to none
+				}
 			}
 		}
 	}
