@@ -49,26 +49,26 @@ func (f Finding) Is(g Finding) bool {
 		slices.Equal(f.Pods, g.Pods) && slices.Equal(f.ContainerIDs, g.ContainerIDs)
 }
 
-// Finding is a defect that is not a verdict. The JSON names are a contract.
+// Finding is a defect that is not a verdict.
 type Finding struct {
-	Kind         Kind     `json:"kind"`
-	IP           string   `json:"ip"`
-	Pool         string   `json:"pool"`
-	Pods         []string `json:"pods"`
-	ContainerIDs []string `json:"containerIDs"`
-	Node         string   `json:"node"`
-	Message      string   `json:"message"`
+	Kind         Kind
+	IP           string
+	Pool         string
+	Pods         []string
+	ContainerIDs []string
+	Node         string
+	Message      string
 	// ReportedAt is when a report that has expired since said so, in RFC 3339; absent if all reports are fresh.
-	ReportedAt string `json:"reportedAt,omitempty"`
+	ReportedAt string
 
 	// NetworkUnknown is true for a Conflict only if the network of a pod, which is unknown, is that of the others.
-	NetworkUnknown bool `json:"-"`
+	NetworkUnknown bool
 	// Holds is how many allocations depend on the node of a NoFreshReport or NodeNotReady.
-	Holds int `json:"-"`
+	Holds int
 	// Unheld are the addresses of a Phantom that no pool records.
-	Unheld []string `json:"-"`
+	Unheld []string
 
-	Repair   *Repair  `json:"-"` // what --repair would write; nil for nothing
+	Repair   *Repair  // what --repair would write; nil for nothing
 	silent   []string // the nodes of the expired reports
 	nodes    []string // of its pods and sandboxes, "" for an unknown one, where Node is empty; empty if they are unknown
 	more     bool     // it is about more pods or sandboxes than it names

@@ -275,39 +275,17 @@ func (j *Judgement) About(addr netip.Addr) *Judgement {
 	return &about
 }
 
-// Summary has the counts of a judgement. InUse, Held and Stale are of allocations. The JSON names are a contract.
+// Summary has the counts of a judgement. InUse, Held and Stale are of allocations.
 type Summary struct {
-	Pools        int `json:"pools"`
-	Allocations  int `json:"allocations"`
-	InUse        int `json:"inUse"`
-	Held         int `json:"held"`
-	Stale        int `json:"stale"`
-	Reservations int `json:"reservations"`
+	Pools, Allocations, InUse, Held, Stale, Reservations int
 	// Lone are the reservations without an allocation. All others share the verdict of their allocation.
-	Lone     Lone `json:"reservationsWithoutAllocation"`
-	Findings int  `json:"findings"`
-	// Restore is set while releases are paused because etcd was restored.
-	Restore *RestoreRow `json:"restore,omitempty"`
-}
-
-// Lone counts reservations without an allocation.
-type Lone struct {
-	InUse int `json:"inUse"`
-	Held  int `json:"held"`
-	Stale int `json:"stale"`
-}
-
-// RestoreRow is what a restore of etcd still waits for.
-type RestoreRow struct {
-	Restored string   `json:"restored"` // RFC 3339
-	Why      string   `json:"why"`
-	Awaiting []string `json:"awaiting" text:"waits for"` // nodes
+	Lone     struct{ InUse, Held, Stale int }
+	Findings int
 }
 
 // Summary counts the items of a judgement.
 func (j *Judgement) Summary() Summary {
-	s := Summary{Pools: len(j.Observation.Pools), Allocations: len(j.Allocations), Reservations: len(j.Reservations),
-		Restore: j.Restore.row()}
+	s := Summary{Pools: len(j.Observation.Pools), Allocations: len(j.Allocations), Reservations: len(j.Reservations)}
 	for _, f := range j.Findings {
 		s.Findings += f.Count()
 	}

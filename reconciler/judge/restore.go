@@ -52,10 +52,3 @@ func (s *RestoreState) Text() string {
 	return fmt.Sprintf("etcd was restored at %s (%s); releases are paused until these nodes report: %s",
 		s.Date(), s.Why, AtMost(names, namesShown))
 }
-
-func (s *RestoreState) row() *RestoreRow {
-	if s.Complete() {
-		return nil
-	}
-	return &RestoreRow{Restored: s.Date(), Why: s.Why, Awaiting: s.Awaiting}
-}

@@ -17,12 +17,12 @@ type Check struct {
 	Circumstances
 	// Filter is absent where the command was about everything.
 	Filter  *report.Filter `json:"filter,omitempty"`
-	Summary judge.Summary  `json:"summary"`
+	Summary Summary        `json:"summary"`
 	Pools   []PoolRow      `json:"pools"`
 	// Allocations are ordered by pool, then address; Reservations by name.
 	Allocations  []AllocationRow  `json:"allocations"`
 	Reservations []ReservationRow `json:"reservations"`
-	Findings     []judge.Finding  `json:"findings"`
+	Findings     []Finding        `json:"findings"`
 }
 
 // Run is the document of run: the judgement, with the findings that were not repaired, and what the run did.
@@ -34,9 +34,9 @@ type Run struct {
 	Released []any `json:"released"`
 	Failed   []any `json:"failed"`
 	// Repaired are the findings that were repaired, NotRepaired those that could not be.
-	Repaired         []judge.Finding         `json:"repaired"`
-	NotRepaired      []reconciler.Unrepaired `json:"notRepaired"`
-	*report.Requests                         // that a run would send; only for a snapshot
+	Repaired         []Finding     `json:"repaired"`
+	NotRepaired      []NotRepaired `json:"notRepaired"`
+	*report.Requests               // that a run would send; only for a snapshot
 }
 
 // PoolRow counts the picked allocations of a pool.
@@ -53,7 +53,8 @@ type PoolRow struct {
 // OfCheck returns the document of check.
 func OfCheck(h Header, r *report.Report) *Check {
 	d := &Check{
-		Header: h, Circumstances: circumstances(r), Summary: r.Summary(), Pools: poolRows(r), Findings: r.Findings,
+		Header: h, Circumstances: circumstances(r), Summary: summaryOf(r), Pools: poolRows(r),
+		Findings:     Rows(r.Findings, FindingOf),
 		Allocations:  Rows(r.Allocations, func(it *judge.Item) AllocationRow { return OfItem(r, it) }),
 		Reservations: Rows(r.Reservations, func(it *judge.Item) ReservationRow { return OfItem(r, it).reservation(it) }),
 	}
@@ -66,8 +67,8 @@ func OfCheck(h Header, r *report.Report) *Check {
 // OfRun returns the document of run.
 func OfRun(h Header, r *report.Report) *Run {
 	return &Run{
-		Check: *OfCheck(h, r), Requests: r.Requests, DryRun: r.DryRun, Repaired: List(r.Repaired),
-		NotRepaired: List(r.Unrepaired),
+		Check: *OfCheck(h, r), Requests: r.Requests, DryRun: r.DryRun, Repaired: Rows(r.Repaired, FindingOf),
+		NotRepaired: Rows(r.Unrepaired, notRepaired),
 		Released:    Rows(r.Released, func(it *judge.Item) any { return row(r, it, "") }),
 		Failed:      Rows(r.Left, func(x reconciler.Refused) any { return row(r, x.Item, "; not released: "+x.Detail) }),
 	}
@@ -90,16 +91,16 @@ func poolRows(r *report.Report) []PoolRow {
 type Recovery struct {
 	Header
 	Circumstances
-	Summary judge.Summary `json:"summary"`
+	Summary Summary `json:"summary"`
 	// Writes are the allocations and reservations that recover wrote or would write.
-	Writes   []WriteRow      `json:"writes"`
-	Findings []judge.Finding `json:"findings"`
+	Writes   []WriteRow `json:"writes"`
+	Findings []Finding  `json:"findings"`
 }
 
 // OfRecovery returns the document of recover.
 func OfRecovery(h Header, out *reconciler.Result) *Recovery {
 	r := report.OfRun(out, false, report.Filter{})
-	return &Recovery{h, circumstances(r), r.Summary(), Writes(out), List(out.Findings)}
+	return &Recovery{h, circumstances(r), summaryOf(r), Writes(out), Rows(out.Findings, FindingOf)}
 }
 
 // Judged has the fields that allocations and reservations share.

@@ -59,3 +59,32 @@ func TestCheck_SummaryOfFilteredPools(t *testing.T) {
 		t.Errorf("%+v of %+v", d.Summary, d.Pools)
 	}
 }
+
+// A restore is in the summary for as long as releases wait for it, and what was not repaired keeps its JSON names.
+func TestRun_JSONOfARestoreAndOfWhatWasNotRepaired(t *testing.T) {
+	j := Judged(Observe(UsualPool, Pod("bystander")), judge.Policy{})
+	f := judge.Finding{Kind: judge.Unrecorded, IP: "10.0.0.9", Pool: "kube-system/10.0.0.0-24", Message: "carried"}
+	out := &reconciler.Result{Judgement: j,
+		Unrepaired: []reconciler.Unrepaired{{Finding: f, Why: reconciler.Breaker, Detail: "too many"}}}
+	for awaiting, want := range map[string]int{"worker-2": 1, "": 0} {
+		j.Restore = &judge.RestoreState{Restored: Now, Why: "resourceVersion 90 after 100"}
+		if awaiting != "" {
+			j.Restore.Awaiting = []string{awaiting}
+		}
+		text, err := document.Encode("json", document.OfRun(document.Header{}, report.OfRun(out, false, report.Filter{})))
+		var read struct {
+			Summary     struct{ Restore *struct{ Awaiting []string } }
+			NotRepaired []struct{ Kind, IP, Refusal, Detail string }
+		}
+		if err = errors.Join(err, json.Unmarshal(text, &read)); err != nil {
+			t.Fatal(err)
+		}
+		if n := read.NotRepaired; len(n) != 1 || n[0].IP != "10.0.0.9" || n[0].Refusal != "Breaker" ||
+			n[0].Detail != "too many" {
+			t.Errorf("not repaired: %+v", n)
+		}
+		if r := read.Summary.Restore; (r != nil) != (want == 1) || r != nil && !slices.Equal(r.Awaiting, []string{awaiting}) {
+			t.Errorf("awaiting %q: the summary has %+v", awaiting, r)
+		}
+	}
+}

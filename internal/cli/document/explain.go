@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 )
 
 // Explanation is the document of explain: the parts of check that are about the subject, the evidence, and the advice.
@@ -35,7 +34,7 @@ type Explanation struct {
 	// RecentReleases are the releases that the breaker counts.
 	RecentReleases RecentReleases `json:"recentReleases"`
 	// Restore is the last etcd restore that was detected; absent where none was.
-	Restore *judge.RestoreRow `json:"restore,omitempty"`
+	Restore *RestoreRow `json:"restore,omitempty"`
 }
 
 // ExplanationList is the document of explain for several subjects, in the order in which they were asked about.

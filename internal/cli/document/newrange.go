@@ -32,7 +32,7 @@ func NewRange(text string, exclude []string) (func(*judge.Judgement, *report.Rep
 		return &PoolNewRange{Range: text, Exclude: List(exclude), Usable: Count{ippool.Size(usable)},
 			OtherPool: p.Range.Prefix() != to, Outside: Rows(outside, row),
 			OutsideReservations: Rows(reservations, func(it *judge.Item) ReservationRow { return row(it).reservation(it) }),
-			OutsideUnrecorded:   unrecordedOutside(j, p.Ref(), usable), Unknown: unknownOutside(j),
+			OutsideUnrecorded:   Rows(unrecordedOutside(j, p.Ref(), usable), FindingOf), Unknown: unknownOutside(j),
 			Items: Rows(slices.Concat(outside, reservations), row)}
 	}, nil
 }

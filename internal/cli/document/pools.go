@@ -90,7 +90,7 @@ type PoolNewRange struct {
 	// OutsideReservations are the reservations without an allocation whose address the range does not assign.
 	OutsideReservations []ReservationRow `json:"outsideReservations"`
 	// OutsideUnrecorded are the findings Unrecorded on addresses of the pool that the range does not assign.
-	OutsideUnrecorded []judge.Finding `json:"outsideUnrecorded"`
+	OutsideUnrecorded []Finding `json:"outsideUnrecorded"`
 	// Unknown has a sentence for each thing because of which more may be outside than is listed.
 	Unknown []string `json:"unknown"`
 	// Items are the rows of Outside and OutsideReservations.

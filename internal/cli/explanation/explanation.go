@@ -78,7 +78,7 @@ func Answer(q Question) (*report.Report, *document.Explanation) {
 	d.Items = document.Rows(a.Items(), a.item)
 	d.Nodes = document.Rows(a.nodeNames(), a.node)
 	if r := a.Restore; r != nil {
-		d.Restore = &judge.RestoreRow{Restored: r.Date(), Why: r.Why, Awaiting: document.List(r.Awaiting)}
+		d.Restore = document.RestoreOf(r)
 	}
 	if s := q.Subject; s.Kind == Address {
 		for _, c := range carriersOf(a.Observation, s.Address)[s.Address] {

@@ -29,7 +29,7 @@ func (s *Screen) report(r *report.Report, ofDryRun string) {
 	s.summary(r)
 	switch {
 	case !r.Ran:
-		s.Findings("FINDINGS", r.Findings)
+		s.Findings("FINDINGS", document.Rows(r.Findings, document.FindingOf))
 		s.items("STALE", r, r.Pick(judge.Stale))
 	case r.DryRun:
 		s.Line("%s", ofDryRun)
@@ -64,7 +64,7 @@ func (s *Screen) ran(r *report.Report) {
 		with = " (with their " + Count(n, "reservation") + ")"
 	}
 	s.Line("Released %s%s. %s not released.", Count(len(rows), "item"), with, Count(len(r.Left), "item"))
-	s.Findings("FINDINGS", r.Findings)
+	s.Findings("FINDINGS", document.Rows(r.Findings, document.FindingOf))
 	s.items(released, r, rows)
 	s.items("NOT RELEASED", r, document.Rows(r.Left, itemOf))
 	s.repaired("REPAIRED", r)
@@ -73,7 +73,7 @@ func (s *Screen) ran(r *report.Report) {
 func itemOf(x reconciler.Refused) *judge.Item { return x.Item }
 
 func (s *Screen) dryRun(r *report.Report) {
-	s.Findings("FINDINGS", r.Findings)
+	s.Findings("FINDINGS", document.Rows(r.Findings, document.FindingOf))
 	s.releasable(r, "WOULD BE RELEASED NOW", "WOULD BE RELEASED LATER")
 	isNever := func(x reconciler.Refused) bool { return !r.CanRelease(x.Item) }
 	s.items("WOULD NOT BE RELEASED", r, document.Rows(report.Only(r.Left, isNever), itemOf))
@@ -177,7 +177,7 @@ func (s *Screen) Recovery(out *reconciler.Result, wrote bool) {
 		s.Line("Dry run: nothing is written. To write: %d, for %s.", count[document.Planned],
 			Count(len(out.Findings)-len(others), "finding"))
 	}
-	s.Findings("FINDINGS THAT RECOVER DOES NOT REPAIR", others)
+	s.Findings("FINDINGS THAT RECOVER DOES NOT REPAIR", document.Rows(others, document.FindingOf))
 	s.writes("WRITES", rows)
 	s.notRepaired(why)
 }

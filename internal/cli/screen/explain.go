@@ -57,7 +57,7 @@ func (s *Screen) Explain(r *report.Report, d *document.Explanation) {
 	if d.RecentReleases.Releases > 0 {
 		s.section("unconfirmed releases within an hour, of the allocations before them", d.RecentReleases)
 	}
-	s.Findings("FINDINGS", r.Findings)
+	s.Findings("FINDINGS", document.Rows(r.Findings, document.FindingOf))
 	s.Advice(d.Advice)
 	s.legend()
 }

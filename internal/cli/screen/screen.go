@@ -210,14 +210,14 @@ func (s *Screen) gap() {
 func (s *Screen) fact(name, text string) { s.Text(fmt.Sprintf("  %-16s ", name), text) }
 
 // Findings writes findings. Outages come first.
-func (s *Screen) Findings(title string, found []judge.Finding) {
+func (s *Screen) Findings(title string, found []document.Finding) {
 	if len(found) == 0 {
 		return
 	}
 	s.Title(title, len(found))
-	rank := func(f judge.Finding) int { return slices.Index(judge.Kinds(), f.Kind) }
-	found = slices.SortedStableFunc(slices.Values(found), func(a, b judge.Finding) int { return rank(a) - rank(b) })
-	shown := s.shown(document.Rows(found, func(f judge.Finding) string { return string(f.Kind) }))
+	rank := func(f document.Finding) int { return slices.Index(judge.Kinds(), f.Kind) }
+	found = slices.SortedStableFunc(slices.Values(found), func(a, b document.Finding) int { return rank(a) - rank(b) })
+	shown := s.shown(document.Rows(found, func(f document.Finding) string { return string(f.Kind) }))
 	for _, f := range found[:shown] {
 		prefix := fmt.Sprintf("%-18s  ", f.Kind)
 		if s.onlyRows() {
