@@ -36,7 +36,7 @@ func TestOutput_Golden(t *testing.T) {
 			"pools --unused",
 			"pools --new-range 10.1.0.0/30", "pools x --new-exclude 10.1.0.1", "pools x --unused",
 			"pools 10.1.0.5 --new-range 10.1.0.0", "pools 10.1.0.5 --new-range 10.1.0.0/24 --new-exclude y",
-			"pools x --new-range="},
+			"pools x --new-range=", "pools 10.1.0.5 --new-range fd00::/48"},
 		"recover": {"recover", "recover -o name",
 			"recover -o jsonpath={range.writes[*]}{.kind}/{.ip}/{.podRef}/{.instead}/{.state},{end}"},
 		// A filter of what is not there is an error, of a run at the end.

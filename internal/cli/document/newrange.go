@@ -1,6 +1,8 @@
 package document
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -14,12 +16,15 @@ import (
 )
 
 // NewRange returns what another range would mean for a pool, by a judgement and its report for the pool. The error says
-// why whereabouts would refuse the range.
+// why whereabouts would refuse the range, or why nothing in it could be judged.
 func NewRange(text string, exclude []string) (func(*judge.Judgement, *report.Report, *usage.Pool) *PoolNewRange,
 	error) {
 	to, usable, err := ippool.UsableIn(text, exclude)
 	if err != nil {
 		return nil, err
+	}
+	if r, err := ippool.ParseRange(to.String()); err != nil || r.Unsupported() != "" {
+		return nil, cmp.Or(err, errors.New(r.Unsupported()))
 	}
 	return func(j *judge.Judgement, r *report.Report, p *usage.Pool) *PoolNewRange {
 		row := func(it *judge.Item) AllocationRow { return OfItem(r, it) }
