@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ip-reconcile/ip-reconcile/internal/cli/clusterflags"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/explanation"
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/flags"
@@ -132,6 +133,6 @@ func (o *options) history(ctx context.Context, file string) (_ []audit.Line, now
 		return nil, now, err
 	}
 	cluster := r.Writer.(*kube.Cluster)
-	lines, err := cluster.History().Lines(ctx)
+	lines, err := clusterflags.History(cluster).Lines(ctx)
 	return lines, cluster.NowOrLocal(), err
 }

@@ -146,7 +146,7 @@ func (o *options) view(ctx context.Context, r *reconciler.Reconciler) (*ui.View,
 		return nil, probe.Unjudged
 	}
 	recent, err := r.Breaker(ctx, probe.Judgement)
-	v.Judgement, v.Plan, v.History = probe.Judgement, probe.Plan, cluster.History().Lines
+	v.Judgement, v.Plan, v.History = probe.Judgement, probe.Plan, clusterflags.History(cluster).Lines
 	v.Status = func(context.Context) []document.StatusLine { return lines }
 	v.Breaker = func(context.Context) (reconciler.BreakerState, error) { return recent, err }
 	return v, nil
@@ -165,7 +165,7 @@ func newPassPage(o *servecmd.Options, cluster *kube.Cluster, core kubernetes.Int
 		}
 		plan := &reconciler.Plan{Refused: out.Refused, CommonGates: out.CommonGates}
 		page.Show(&ui.View{
-			Judgement: out.Judgement, Plan: plan, ConfirmAfter: o.ConfirmAfter, History: cluster.History().Lines,
+			Judgement: out.Judgement, Plan: plan, ConfirmAfter: o.ConfirmAfter, History: clusterflags.History(cluster).Lines,
 			Advisor: advice.Advisor{Program: commandName(), Namespace: o.Namespace()},
 			Cluster: document.Cluster{Server: host},
 			Status: func(ctx context.Context) []document.StatusLine {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/ip-reconcile/ip-reconcile/reconciler"
-	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 )
 
 // The Leases in the reconciler's namespace, and their annotations. Only OwnLease has a holder.
@@ -94,60 +93,42 @@ func (a leaseAnnotation) updateOnce(ctx context.Context, sent *string, change fu
 	})
 }
 
-// History returns the ring of records, in ConfigMaps of the reconciler's namespace.
-func (c *Cluster) History() *audit.Ring { return &audit.Ring{Store: historyStore{c}} }
+// ConfigMaps are the ConfigMaps in the reconciler's namespace. Errors are the API server's.
+type ConfigMaps struct{ c *Cluster }
 
-type historyStore struct{ c *Cluster }
+// ConfigMaps returns the ConfigMaps in the reconciler's namespace.
+func (c *Cluster) ConfigMaps() ConfigMaps { return ConfigMaps{c} }
 
-// HistoryPrefix begins the names of the ConfigMaps, and historyKey is the key of their records.
-const (
-	HistoryPrefix = "ip-reconcile-history-"
-	historyKey    = "records.jsonl.gz"
-)
+// Namespace is their namespace.
+func (m ConfigMaps) Namespace() string { return m.c.Namespace }
 
-// Name implements audit.Store.
-func (h historyStore) Name(object int) string { return fmt.Sprint(HistoryPrefix, object) }
-
-// Get implements audit.Store.
-func (h historyStore) Get(ctx context.Context, object int) (content []byte, version string, err error) {
-	err = h.c.call(ctx, func(ctx context.Context) error {
-		m, err := h.c.core.CoreV1().ConfigMaps(h.c.Namespace).Get(ctx, h.Name(object), metav1.GetOptions{})
-		if err == nil {
-			content, version = m.BinaryData[historyKey], m.ResourceVersion
-		}
+// Get returns a ConfigMap, nil if it does not exist. A failed request is repeated.
+func (m ConfigMaps) Get(ctx context.Context, name string) (found *corev1.ConfigMap, err error) {
+	err = m.c.call(ctx, func(ctx context.Context) (err error) {
+		found, err = m.c.core.CoreV1().ConfigMaps(m.c.Namespace).Get(ctx, name, metav1.GetOptions{})
 		return err
 	})
-	if isAbsent(err) {
-		return nil, "", nil
-	}
-	return content, version, h.explain("read", object, err)
-}
-
-// Put implements audit.Store. It does not repeat a request, since a write may arrive whose answer does not.
-func (h historyStore) Put(ctx context.Context, object int, content []byte, version string) (err error) {
-	api := h.c.core.CoreV1().ConfigMaps(h.c.Namespace)
-	m := &corev1.ConfigMap{BinaryData: map[string][]byte{historyKey: content}}
-	m.Name, m.ResourceVersion, m.Labels = h.Name(object), version, map[string]string{NameLabel: Product}
-	if version == "" {
-		_, err = api.Create(ctx, m, metav1.CreateOptions{FieldManager: fieldManager})
-	} else {
-		_, err = api.Update(ctx, m, metav1.UpdateOptions{FieldManager: fieldManager})
-	}
-	return h.explain("write", object, err)
-}
-
-func (h historyStore) explain(verb string, object int, err error) error {
-	kind := err
 	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsForbidden(err):
-		kind = audit.ErrForbidden
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		kind = audit.ErrConflict
+	case isAbsent(err):
+		return nil, nil
+	case err != nil:
+		return nil, innermost(err)
 	}
-	//nolint:errorlint // only text
-	return fmt.Errorf("%s ConfigMap %s/%s: %w: %v", verb, h.c.Namespace, h.Name(object), kind, innermost(err))
+	return found, nil
+}
+
+// Create creates a ConfigMap. It does not repeat the request, since a write may arrive whose answer does not.
+func (m ConfigMaps) Create(ctx context.Context, o *corev1.ConfigMap) error {
+	api := m.c.core.CoreV1().ConfigMaps(m.c.Namespace)
+	_, err := api.Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager})
+	return innermost(err)
+}
+
+// Update replaces a ConfigMap at its resourceVersion. It does not repeat the request.
+func (m ConfigMaps) Update(ctx context.Context, o *corev1.ConfigMap) error {
+	api := m.c.core.CoreV1().ConfigMaps(m.c.Namespace)
+	_, err := api.Update(ctx, o, metav1.UpdateOptions{FieldManager: fieldManager})
+	return innermost(err)
 }
 
 // WhoAmI returns the user name of this account.

@@ -112,9 +112,14 @@ func (o *Flags) Reconciler(log *slog.Logger) (_ *reconciler.Reconciler, err erro
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
+// History returns the ring of a cluster's records, in ConfigMaps of the reconciler's namespace.
+func History(cluster *kube.Cluster) *audit.Ring {
+	return audit.NewConfigMapRing(cluster.ConfigMaps(), map[string]string{kube.NameLabel: kube.Product})
+}
+
 // Trail returns the writer of a cluster's history. command names this program. failed counts what cannot be written.
 func (o *Flags) Trail(cluster *kube.Cluster, command string, log *slog.Logger, failed func(int)) (*audit.Trail, error) {
-	t := &audit.Trail{Ring: cluster.History(), WhoAmI: cluster.WhoAmI, Now: cluster.NowOrLocal, Failed: failed, Log: log,
+	t := &audit.Trail{Ring: History(cluster), WhoAmI: cluster.WhoAmI, Now: cluster.NowOrLocal, Failed: failed, Log: log,
 		Origin: audit.Origin{Command: command, Run: fmt.Sprintf("%08x", rand.Uint32())}}
 	if os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
 		t.Origin.Pod = cluster.Pod

@@ -20,6 +20,7 @@ import (
 	"github.com/ip-reconcile/ip-reconcile/internal/cli/document"
 	"github.com/ip-reconcile/ip-reconcile/ippool"
 	"github.com/ip-reconcile/ip-reconcile/podstate"
+	"github.com/ip-reconcile/ip-reconcile/reconciler/audit"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/judge"
 	"github.com/ip-reconcile/ip-reconcile/reconciler/kube"
 )
@@ -288,7 +289,7 @@ func (p *Probe) wantedPermissions(ctx context.Context) []permission {
 			"no replica can lead and no unconfirmed address is released"},
 		{true, hold, leases, p.namespace, kube.RestoreLease, true, "an etcd restore is forgotten when the process ends"},
 		{true, hold, leases, p.namespace, kube.PassLease, false, "the last pass is not recorded"},
-		{true, "get, update", core("configmaps"), p.namespace, kube.HistoryPrefix + "0", false, noHistory},
+		{true, "get, update", core("configmaps"), p.namespace, audit.ConfigMapPrefix + "0", false, noHistory},
 		{true, "create", core("configmaps"), p.namespace, "", false, noHistory},
 		{mayServe(ippool.ClaimResource), "get, list", ippool.ClaimResource.GroupResource(), "", "", false,
 			"addresses of stopped machines are held"},
