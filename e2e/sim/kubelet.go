@@ -299,6 +299,7 @@ func (s *Simulation) power(n *node, on bool) {
 			b.cached = b.cached && s.chance(50)
 		}
 	}
+	s.untaint(n)
 	s.say("%s is on again, boot %d", n.name, n.boot)
 	s.startAgent(n)
 	s.wake(n)

@@ -339,7 +339,16 @@ func (s *Simulation) taint(n *node) {
 	s.say("%s is tainted out-of-service", n.name)
 }
 
+// untaint removes the taint of a machine that is back, as an operator must: Kubernetes evicts its pods, and the taint
+// proves that the machine is dead once it is not Ready. While the API server is away, it waits.
 func (s *Simulation) untaint(n *node) {
+	if s.away {
+		s.after(100*time.Millisecond, func() { s.untaint(n) })
+		return
+	}
+	if !n.up {
+		return
+	}
 	s.edit(fakeapi.At(fakeapi.Nodes, "", n.name), "operator",
 		func(c map[string]any) { delete(section(c, "spec"), "taints") })
 }

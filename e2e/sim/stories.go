@@ -220,7 +220,6 @@ func (s *Simulation) earlierTaint(p *podName) {
 			s.saveBackup()
 			saved = time.Now()
 			s.power(n, true)
-			s.untaint(n)
 			s.makePod(p, n)
 		}},
 	}, s.restoredWithout(n, &b, func() bool {
