@@ -141,6 +141,18 @@ func TestSeveralNodesThatCouldRunIt(t *testing.T) {
 			}
 		})
 	}
+	t.Run("one is expired, and the definition of its slice was deleted: NoFreshReport", func(t *testing.T) {
+		pool := Pool("a-b-10.0.0.0-28", "10.0.0.0/28", UsualAllocation)
+		for node, c := range map[string][]Part{
+			"b":   {sliced(""), FreshReport("a-b"), StaleReport("b")},
+			"a-b": {sliced("a"), FreshReport("b"), StaleReport("a-b")},
+		} {
+			it := AllocationOf(t, Judged(Observe(append(c, pool, Node("a-b"), Node("b"))...), judge.Policy{}), "10.0.0.5")
+			if e := it.Evidence(); e.Sandbox != judge.NoFreshReport || !slices.Equal(e.WithoutReport, []string{node}) {
+				t.Errorf("%s: got %s without a report of %v", node, e.Sandbox, e.WithoutReport)
+			}
+		}
+	})
 	t.Run("two nodes without a fresh report, one of them not Ready: NoFreshReport", func(t *testing.T) {
 		Expect(t, Want(judge.Held, judge.NoFreshReportReason, false, judge.NoFreshReport), UsualPool,
 			Node("worker-1", NotReadyFor(time.Hour)), Node("worker-2"), StaleReport("worker-1"))

@@ -107,15 +107,16 @@ func (x *Index) sliceNodes(p *pool) (found []string) {
 	return sortedUnique(found)
 }
 
-// mayBeSliceOf are the nodes whose slice a pool may be. If no readable definition says whether it is a slice, the
-// pool's name says it: a definition may be missing, broken or edited. A node may have a report without a Node object.
+// mayBeSliceOf are the nodes whose slice a pool may be: by readable definitions, and by the pool's name, since another
+// definition may be missing, broken or edited. There are none if definitions say only that the pool is all of a range.
+// A node may have a report without a Node object.
 func (x *Index) mayBeSliceOf(p *pool) []string {
 	isDefined := false
 	x.definedFor(p.Pool, func(n ippool.Network) { isDefined = isDefined || n.Maps(p.Pool, p.networks) })
-	if len(p.slice) > 0 || isDefined && x.hasNodes {
-		return p.slice
+	if len(p.slice) == 0 && isDefined && x.hasNodes {
+		return nil
 	}
-	return p.SliceNodes(x.namedNodes)
+	return sortedUnique(slices.Concat(p.slice, p.SliceNodes(x.namedNodes)))
 }
 
 // networkOf is the network of a pool: the only one that its name admits, or that of the only definition that uses it. A
